@@ -1,0 +1,32 @@
+//! Generates the messages and services of `proto/` without a protoc: protox compiles, tonic generates.
+
+use std::{env, error::Error, fs, path::PathBuf};
+
+const PROTOS: [&str; 4] = [
+    "capstan/v1/types.proto",
+    "capstan/v1/compute.proto",
+    "capstan/v1/store.proto",
+    "capstan/v1/admin.proto",
+];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=proto");
+    if env::var_os("CARGO_FEATURE_WIRE").is_none() {
+        return Ok(());
+    }
+    let mut compiler = protox::Compiler::new(["proto"])?;
+    compiler.include_imports(true).include_source_info(true).open_files(PROTOS)?;
+    tonic_prost_build::configure()
+        .build_server(env::var_os("CARGO_FEATURE_SERVER").is_some())
+        .build_client(env::var_os("CARGO_FEATURE_CLIENT").is_some())
+        // Payloads are slices of the receive buffer: no copy on decode.
+        .bytes(".")
+        // Payloads may be witness: `wire` prints them redacted.
+        .skip_debug(["capstan.v1.Chunk", "capstan.v1.InlineVector"])
+        .compile_fds(compiler.file_descriptor_set())?;
+    // What reflection serves.
+    let set = PathBuf::from(env::var("OUT_DIR")?).join("capstan.bin");
+    fs::write(set, compiler.encode_file_descriptor_set())?;
+    Ok(())
+}

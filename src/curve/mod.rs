@@ -1,0 +1,48 @@
+//! BLS12-381 as host and kernels share it: groups, sizes, layouts, encodings.
+
+pub mod layout;
+pub mod points;
+pub mod scalars;
+
+pub use ark_bls12_381::{Fr, G1Affine, G1Projective, G2Affine, G2Projective};
+
+/// log2 of the greatest power of two that divides r - 1: no NTT is larger.
+pub const TWO_ADICITY: u32 = 32;
+
+/// A group of order r on BLS12-381.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Group {
+    /// The subgroup of E(Fp).
+    G1,
+    /// The subgroup of E'(Fp2).
+    G2,
+}
+
+impl Group {
+    /// Bytes of one coordinate: 48 or 96.
+    pub const fn coordinate_bytes(self) -> usize {
+        match self {
+            Self::G1 => 48,
+            Self::G2 => 96,
+        }
+    }
+
+    /// Bytes of an affine point in memory: 96 or 192.
+    pub const fn affine_bytes(self) -> usize {
+        2 * self.coordinate_bytes()
+    }
+
+    /// `g1` or `g2`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::G1 => "g1",
+            Self::G2 => "g2",
+        }
+    }
+}
+
+impl std::fmt::Display for Group {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,70 @@
+//! Elements of Fr and narrow scalars, and their encodings.
+
+/// How elements of Fr are written. See `proto/capstan/v1/types.proto` for each layout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ScalarEncoding {
+    /// 32 bytes little-endian, less than r.
+    Canonical,
+    /// Four 64-bit Montgomery limbs, little-endian.
+    Montgomery,
+    /// Unsigned integers of that many bytes (1, 2, 4, 8 or 16), little-endian.
+    Unsigned(u8),
+    /// Two's complement integers of that many bytes (1, 2, 4, 8 or 16), little-endian.
+    Signed(u8),
+}
+
+impl ScalarEncoding {
+    /// Bytes of one element.
+    pub const fn width(self) -> usize {
+        match self {
+            Self::Canonical | Self::Montgomery => 32,
+            Self::Unsigned(width) | Self::Signed(width) => width as usize,
+        }
+    }
+
+    /// True for the two encodings that hold every element of Fr.
+    pub const fn is_full(self) -> bool {
+        matches!(self, Self::Canonical | Self::Montgomery)
+    }
+}
+
+/// Scalars as engines want them: magnitudes of equal width, and signs where there are any. Zeroed
+/// on drop; `Debug` prints nothing of the values.
+pub struct Scalars {
+    width: usize,
+    magnitudes: zeroize::Zeroizing<Vec<u8>>,
+    negative: Option<zeroize::Zeroizing<Vec<bool>>>,
+}
+
+impl Scalars {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.magnitudes.len() / self.width
+    }
+
+    /// True where there are none.
+    pub fn is_empty(&self) -> bool {
+        self.magnitudes.is_empty()
+    }
+
+    /// Bytes of one magnitude: 32 for elements of Fr (then below r), 1 to 16 for narrow ones.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// The magnitudes, `len * width` bytes little-endian.
+    pub fn magnitudes(&self) -> &[u8] {
+        &self.magnitudes
+    }
+
+    /// Which ones count negative; `None` where none does.
+    pub fn negative(&self) -> Option<&[bool]> {
+        self.negative.as_deref().map(Vec::as_slice)
+    }
+}
+
+impl std::fmt::Debug for Scalars {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Scalars({} x {} bytes)", self.len(), self.width)
+    }
+}

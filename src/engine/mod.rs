@@ -1,0 +1,85 @@
+//! The seam between jobs and what computes them. An engine sees checked numbers only: no requests,
+//! no connections, no bytes from outside.
+
+mod control;
+
+pub use control::Control;
+
+use crate::{
+    curve::{
+        Fr, Group,
+        points::{Bases, Sums},
+        scalars::Scalars,
+    },
+    error::Result,
+};
+
+/// What an engine is, for logs, `GetInfo` and responses.
+#[derive(Debug, Clone)]
+pub struct Description {
+    /// Short name: `cpu`.
+    pub name: &'static str,
+    /// What it runs on, for people: `2 threads`.
+    pub device: String,
+    /// Threads, or multiprocessors.
+    pub units: u32,
+    /// Bytes of memory it can use.
+    pub memory_bytes: u64,
+}
+
+/// One transform's shape; every row of a batch shares it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NttPlan {
+    /// log2 of the row's length, at most [`crate::curve::TWO_ADICITY`].
+    pub lg_n: u32,
+    /// Evaluations to coefficients, 1/n included.
+    pub inverse: bool,
+    /// The coset's generator, not zero; `None` for the subgroup itself.
+    pub coset: Option<Fr>,
+    /// The input is in bit-reversed order.
+    pub input_reversed: bool,
+    /// The output is wanted in bit-reversed order.
+    pub output_reversed: bool,
+}
+
+/// Computes MSMs and NTTs. Calls block; they come from worker threads, several at a time.
+pub trait Engine: Send + Sync + 'static {
+    /// What this is.
+    fn description(&self) -> Description;
+
+    /// Begins an MSM of `batch` scalar vectors, each as long as `bases`.
+    fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>>;
+
+    /// How many scalars [`MsmRun::absorb`] takes best at a time, for vectors of `n` scalars. A
+    /// larger piece is faster; a smaller one holds less memory and stops sooner.
+    fn msm_piece(&self, group: Group, n: usize) -> usize;
+
+    /// Transforms each row in place. Every row is 2^lg_n long.
+    ///
+    /// Errors: `Cancelled`, `Deadline` from `control`; the rows are then in no defined state.
+    fn ntt(&self, plan: &NttPlan, rows: &mut [Vec<Fr>], control: &Control) -> Result<()>;
+
+    /// Bytes of working memory per job beyond payload and result that an MSM piece takes.
+    fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64;
+
+    /// For responses: how the last kind of job of that size is done, such as `2 threads, blst`.
+    fn msm_method(&self, group: Group, n: usize) -> String;
+}
+
+/// An MSM that is under way: scalars come piece by piece, the sums at the end.
+pub trait MsmRun: Send {
+    /// Adds `sum of scalars[i] * bases[first + i]` to result number `vector`.
+    ///
+    /// Shape: `first + scalars.len()` is at most the number of bases.
+    /// Errors: `Cancelled`, `Deadline` from `control`.
+    fn absorb(
+        &mut self,
+        vector: usize,
+        first: usize,
+        scalars: &Scalars,
+        control: &Control,
+    ) -> Result<()>;
+
+    /// The sums, one a vector.
+    fn finish(self: Box<Self>) -> Result<Sums>;
+}
