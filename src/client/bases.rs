@@ -41,15 +41,13 @@ impl Client {
     ) -> Result<BasesHandle<A>> {
         let bytes = points_as_bytes(points);
         let id = BasesId(id_of(points));
-        let known = self.stat(id).await;
-        match known {
+        let hash = match self.stat(id).await {
             Ok(info) if info.persisted || !options.persist => return BasesHandle::new(info),
-            Ok(_) => {}
-            Err(error) if error.is_not_found() => {}
+            // Known but not kept on disk: the hash may spare the payload.
+            Ok(_) => hash(bytes).await,
+            Err(error) if error.is_not_found() => Vec::new(),
             Err(error) => return Err(error),
-        }
-        // Known but not kept: then the hash spares the payload.
-        let hash = if known.is_ok() { hash(bytes).await } else { Vec::new() };
+        };
         let info = self.put(A::GROUP, PointEncoding::Montgomery, bytes, hash, options).await?;
         if info.id != id {
             return Err(Error::answer("the server names these points differently"));
@@ -102,8 +100,7 @@ impl Client {
             ..Default::default()
         });
         let mut call = self.start(options.deadline);
-        let upload =
-            Upload::new(Payload::Public(bytes), self.inner.chunk_bytes, options.progress);
+        let upload = Upload::new(Payload::Public(bytes), self.inner.chunk_bytes, options.progress);
         let put = self.put_payload(header, UploadId::random()?, &upload, &mut call).await?;
         convert::object_bases(put.object)
     }

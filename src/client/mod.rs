@@ -48,6 +48,7 @@ pub use self::{
         Timing, UploadId, VectorInfo, Verify,
     },
 };
+use crate::wire::v1;
 pub use crate::{
     curve::{
         Fr, G1Affine, G1Projective, G2Affine, G2Projective, Group,
@@ -57,7 +58,6 @@ pub use crate::{
     error::Problem,
     wire::v1::GetInfoResponse,
 };
-use crate::wire::v1;
 
 /// A connected client. Cheap to clone; clones share the connections.
 #[derive(Clone)]

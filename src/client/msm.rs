@@ -1,8 +1,9 @@
 //! Multi-scalar multiplication.
 
 use super::{
-    BasesHandle, BasesId, Client, CurvePoint, Msm, MsmBytes, MsmOptions, ScalarInput, convert,
+    BasesHandle, BasesId, Client, CurvePoint, Msm, MsmBytes, MsmOptions, ScalarInput,
     call::Call,
+    convert,
     error::{Error, Result},
     payload::Payload,
     types::UploadId,
@@ -80,15 +81,12 @@ impl Client {
         if bases.len() as u64 > max {
             return Err(Error::input("bases", Problem::TooLarge { max }));
         }
-        let bases = v1::InlineBases {
-            encoding: v1::PointEncoding::Montgomery.into(),
-            data: data.whole(),
-        };
+        let bases =
+            v1::InlineBases { encoding: v1::PointEncoding::Montgomery.into(), data: data.whole() };
         let len = data.len() / (A::GROUP.affine_bytes() as u64);
         let encoding = options.result_encoding;
         let scalars = scalars.into();
-        let sums =
-            self.run_msm(A::GROUP, Bases::Inline(bases), len, data.len(), scalars, options);
+        let sums = self.run_msm(A::GROUP, Bases::Inline(bases), len, data.len(), scalars, options);
         decode(sums.await?, encoding)
     }
 
@@ -108,11 +106,7 @@ impl Client {
             let encoding = convert::point_encoding(PointEncoding::Montgomery).into();
             Bases::Inline(v1::InlineBases { encoding, data: Default::default() })
         } else {
-            Bases::Stored(v1::StoredBases {
-                object_id: id.0.to_vec().into(),
-                offset,
-                length: len,
-            })
+            Bases::Stored(v1::StoredBases { object_id: id.0.to_vec().into(), offset, length: len })
         };
         self.run_msm(group, bases, len, 0, scalars.into(), options).await
     }
@@ -225,7 +219,8 @@ impl Client {
         let lanes = vector.streams as usize;
         let header = Header::Vector(vector.clone());
         let main = async {
-            let header = v1::MsmStreamHeader { spec: Some(job.spec.clone()), scalars: Some(vector) };
+            let header =
+                v1::MsmStreamHeader { spec: Some(job.spec.clone()), scalars: Some(vector) };
             let header = v1::MsmStreamRequest { message: Some(Message::Header(header)) };
             let wrap = |chunk| v1::MsmStreamRequest { message: Some(Message::Chunk(chunk)) };
             let mut compute = self.compute_on(0);

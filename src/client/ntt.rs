@@ -10,8 +10,9 @@ use tonic::Streaming;
 use zeroize::Zeroizing;
 
 use super::{
-    Client, NttOptions, NttReport, UploadId, convert,
+    Client, NttOptions, NttReport, UploadId,
     call::Call,
+    convert,
     download::{Received, place},
     error::{Error, Result},
     payload::Payload,

@@ -33,9 +33,7 @@ impl Payload<'_> {
     pub fn chunk(&self, range: Range<u64>) -> Bytes {
         let range = range.start as usize..range.end as usize;
         match self {
-            Self::Secret(bytes) => {
-                Bytes::from_owner(Wiped(Zeroizing::new(bytes[range].to_vec())))
-            }
+            Self::Secret(bytes) => Bytes::from_owner(Wiped(Zeroizing::new(bytes[range].to_vec()))),
             Self::Public(bytes) => Bytes::copy_from_slice(&bytes[range]),
             Self::Shared(bytes) => bytes.slice(range),
         }

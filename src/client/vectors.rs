@@ -4,8 +4,9 @@ use tokio::runtime::Handle;
 use zeroize::Zeroizing;
 
 use super::{
-    Client, Progress, ScalarInput, UploadId, VectorInfo, convert,
+    Client, Progress, ScalarInput, UploadId, VectorInfo,
     call::Call,
+    convert,
     download::{Received, Span},
     error::{Error, Result},
     upload::{Header, Upload},
@@ -32,10 +33,8 @@ impl Client {
         input: impl Into<ScalarInput<'_>>,
         progress: Option<Progress>,
     ) -> Result<VectorInfo> {
-        let (encoding, payload) = input
-            .into()
-            .into_payload()
-            .map_err(|_| Error::input("input", Problem::OutOfRange))?;
+        let (encoding, payload) =
+            input.into().into_payload().map_err(|_| Error::input("input", Problem::OutOfRange))?;
         let count = convert::elements("input", payload.len(), encoding.width())?;
         let header = Header::Vector(v1::VectorUpload {
             encoding: convert::scalar_encoding(encoding)?.into(),
