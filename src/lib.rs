@@ -5,6 +5,10 @@ pub mod curve;
 pub mod error;
 
 #[cfg(feature = "server")]
+pub mod buffer;
+#[cfg(feature = "server")]
 pub mod engine;
+#[cfg(feature = "server")]
+pub mod jobs;
 #[cfg(feature = "wire")]
 pub mod wire;
