@@ -10,5 +10,7 @@ pub mod buffer;
 pub mod engine;
 #[cfg(feature = "server")]
 pub mod jobs;
+#[cfg(feature = "server")]
+pub mod store;
 #[cfg(feature = "wire")]
 pub mod wire;

@@ -1,7 +1,7 @@
 //! A payload that comes in out of order, over several connections, while a job reads it.
 
 use std::{
-    fmt,
+    fmt, mem,
     ops::Range,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::{Duration, Instant},
@@ -10,7 +10,7 @@ use std::{
 use tokio::sync::Notify;
 use zeroize::Zeroizing;
 
-use super::Ranges;
+use super::{Charge, Ranges, bury};
 use crate::error::{Error, Problem, Result};
 
 /// Bytes of one segment, the clients' chunk size: writers on several connections then seldom meet
@@ -30,6 +30,8 @@ pub struct Arrival {
     segments: Box<[Mutex<Segment>]>,
     state: Mutex<State>,
     progress: Notify,
+    /// Given back when the memory is.
+    held: Vec<Charge>,
 }
 
 /// 64-bit words, because wiping goes word by word; absent until its first byte comes.
@@ -48,15 +50,15 @@ struct State {
 }
 
 impl Arrival {
-    /// A payload of `len` bytes, none of which is there.
-    pub fn new(len: u64) -> Self {
+    /// A payload of `len` bytes, none of which is there. `held` is given back with its memory.
+    pub fn new(len: u64, held: Vec<Charge>) -> Self {
         let segments = (0..len.div_ceil(SEGMENT as u64)).map(|_| Mutex::default()).collect();
-        Self { len, segments, state: Mutex::default(), progress: Notify::new() }
+        Self { len, segments, state: Mutex::default(), progress: Notify::new(), held }
     }
 
     /// A payload that is there already.
-    pub fn of(bytes: &[u8]) -> Self {
-        let arrival = Self::new(bytes.len() as u64);
+    pub fn of(bytes: &[u8], held: Vec<Charge>) -> Self {
+        let arrival = Self::new(bytes.len() as u64, held);
         arrival.write(0, bytes).expect("a new payload has room for all of its bytes");
         arrival
     }
@@ -210,6 +212,12 @@ impl Arrival {
     }
 }
 
+impl Drop for Arrival {
+    fn drop(&mut self) {
+        bury((mem::take(&mut self.segments), mem::take(&mut self.held)));
+    }
+}
+
 impl fmt::Debug for Arrival {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Arrival({} of {} bytes)", self.received(), self.len)
@@ -230,7 +238,7 @@ mod tests {
     #[test]
     fn pieces_in_any_order_from_several_writers_give_the_payload() {
         let payload: Vec<u8> = (0..3 * SEGMENT + 7).map(|i| (i * 31 % 251) as u8).collect();
-        let arrival = Arrival::new(payload.len() as u64);
+        let arrival = Arrival::new(payload.len() as u64, vec![]);
         thread::scope(|scope| {
             for writer in 0..4 {
                 let (arrival, payload) = (&arrival, &payload);
@@ -256,7 +264,7 @@ mod tests {
 
     #[test]
     fn refuses_bytes_beyond_the_end_and_confetti() {
-        let arrival = Arrival::new(100_000);
+        let arrival = Arrival::new(100_000, vec![]);
         for (offset, len) in [(100_000, 1), (99_999, 2), (u64::MAX, 2)] {
             let refused = arrival.write(offset, &vec![0; len]).unwrap_err();
             assert_eq!(refused, Error::field("chunk", Problem::TooLarge { max: 100_000 }));
@@ -267,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_failure_reaches_writers_and_the_first_one_stays() {
-        let arrival = Arrival::new(10);
+        let arrival = Arrival::new(10, vec![]);
         arrival.fail(Error::Cancelled);
         arrival.fail(Error::Deadline);
         assert_eq!(arrival.write(0, &[1]), Err(Error::Cancelled));

@@ -3,5 +3,5 @@
 mod admission;
 mod scheduler;
 
-pub use admission::{Admission, Budget, Permit};
+pub use admission::{Budget, Permit, admit};
 pub use scheduler::{Scheduler, Spent, Ticket, Wake, Work};
