@@ -11,6 +11,8 @@ pub mod engine;
 #[cfg(feature = "server")]
 pub mod jobs;
 #[cfg(feature = "server")]
+pub mod server;
+#[cfg(feature = "server")]
 pub mod store;
 #[cfg(feature = "wire")]
 pub mod wire;
