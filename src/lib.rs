@@ -14,5 +14,7 @@ pub mod jobs;
 pub mod server;
 #[cfg(feature = "server")]
 pub mod store;
+#[cfg(feature = "server")]
+pub mod verify;
 #[cfg(feature = "wire")]
 pub mod wire;
