@@ -5,6 +5,8 @@ pub mod curve;
 pub mod error;
 
 #[cfg(feature = "server")]
+pub mod config;
+#[cfg(feature = "server")]
 pub mod engine;
 #[cfg(feature = "server")]
 pub mod server;
