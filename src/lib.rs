@@ -10,5 +10,7 @@ pub mod config;
 pub mod engine;
 #[cfg(feature = "server")]
 pub mod server;
+#[cfg(feature = "server")]
+pub mod telemetry;
 #[cfg(feature = "wire")]
 pub mod wire;

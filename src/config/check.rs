@@ -4,8 +4,11 @@ use std::{fs, net::SocketAddr, path::PathBuf, time::Duration};
 
 use zeroize::Zeroizing;
 
-use super::{Config, EngineChoice, Held, LogFormat, Problem, Size, Value, Values, memory};
-use crate::server::{Settings, Tls};
+use super::{Config, EngineChoice, Held, Problem, Size, Value, Values, memory};
+use crate::{
+    server::{Settings, Tls},
+    telemetry::LogFormat,
+};
 
 const BYTES_IN_FLIGHT_MIN: u64 = 256 << 20;
 

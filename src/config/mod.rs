@@ -16,7 +16,7 @@ pub use command::command;
 pub use kind::{Held, Kind, Size};
 pub use source::{Given, Problem};
 
-use crate::server::Settings;
+use crate::{server::Settings, telemetry::LogFormat};
 use table::{Setting, TABLE};
 
 /// The daemon's configuration, valid as a whole.
@@ -45,15 +45,6 @@ pub enum EngineChoice {
     Auto,
     /// The CPU engine.
     Cpu,
-}
-
-/// Form of the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogFormat {
-    /// Lines for people.
-    Human,
-    /// One JSON object a line.
-    Json,
 }
 
 /// The value of one row and where it came from.
