@@ -7,6 +7,8 @@ pub mod error;
 #[cfg(feature = "server")]
 pub mod buffer;
 #[cfg(feature = "server")]
+pub mod config;
+#[cfg(feature = "server")]
 pub mod engine;
 #[cfg(feature = "server")]
 pub mod jobs;
@@ -14,6 +16,8 @@ pub mod jobs;
 pub mod server;
 #[cfg(feature = "server")]
 pub mod store;
+#[cfg(feature = "server")]
+pub mod telemetry;
 #[cfg(feature = "server")]
 pub mod verify;
 #[cfg(feature = "wire")]

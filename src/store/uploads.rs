@@ -176,6 +176,11 @@ pub struct StreamGuard {
 }
 
 impl StreamGuard {
+    /// What the stream carries.
+    pub fn upload(&self) -> &Arc<Upload> {
+        &self.upload
+    }
+
     /// The sender has said all its pieces. If all streams have and bytes are missing, the upload is
     /// truncated.
     pub fn ended(self) {
