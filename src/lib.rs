@@ -7,6 +7,20 @@ pub mod curve;
 pub mod error;
 
 #[cfg(feature = "server")]
+pub mod buffer;
+#[cfg(feature = "server")]
+pub mod config;
+#[cfg(feature = "server")]
 pub mod engine;
+#[cfg(feature = "server")]
+pub mod jobs;
+#[cfg(feature = "server")]
+pub mod server;
+#[cfg(feature = "server")]
+pub mod store;
+#[cfg(feature = "server")]
+pub mod telemetry;
+#[cfg(feature = "server")]
+pub mod verify;
 #[cfg(feature = "wire")]
 pub mod wire;
