@@ -6,5 +6,7 @@ pub mod error;
 
 #[cfg(feature = "server")]
 pub mod engine;
+#[cfg(feature = "server")]
+pub mod verify;
 #[cfg(feature = "wire")]
 pub mod wire;
