@@ -1,6 +1,8 @@
 //! Capstan: MSM and NTT over BLS12-381 as a service. See ARCHITECTURE.md for the house rules.
 #![deny(unsafe_code, missing_docs)]
 
+#[cfg(feature = "client")]
+pub mod client;
 pub mod curve;
 pub mod error;
 
