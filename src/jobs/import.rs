@@ -2,7 +2,6 @@
 
 use std::{ops::Range, sync::Arc};
 
-use ark_ec::AffineRepr;
 use zeroize::Zeroizing;
 
 use super::{Host, Wake, Work, payload::Payload};

@@ -7,7 +7,7 @@ use std::{
 
 use tonic::{Extensions, Request, Response, Status, metadata::MetadataMap};
 
-use super::{State, connection::Peer, status};
+use super::{State, connection::Peer, observe};
 use crate::{
     engine::Control,
     error::{Error, Result},
@@ -66,7 +66,7 @@ impl Call {
         self.control().check()?;
         self.state.drain.check()?;
         let budgets: [&Budget; 2] = [&self.peer.budget, &self.state.budget];
-        admit(budgets, bytes, jobs).inspect_err(super::observe::refused)
+        admit(budgets, bytes, jobs).inspect_err(observe::refused)
     }
 
     /// Runs a handler's work against the deadline and records how it ended.
@@ -78,7 +78,7 @@ impl Call {
         work: impl Future<Output = Result<T, Status>>,
     ) -> Result<Response<T>, Status> {
         let _busy = self.state.drain.begin_call();
-        let mut record = super::observe::Record::new(op);
+        let mut record = observe::Record::new(op);
         let result = match self.deadline {
             None => work.await,
             Some(deadline) => tokio::time::timeout_at(deadline.into(), work)
@@ -88,12 +88,6 @@ impl Call {
         record.finish(result.as_ref().err());
         result.map(Response::new)
     }
-}
-
-/// For handlers that fail before their work begins.
-pub fn refuse(error: Error) -> Status {
-    tracing::debug!(reason = status::classify(&error).1, "refused");
-    error.into()
 }
 
 /// `grpc-timeout`: up to 8 digits and a unit.

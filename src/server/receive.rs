@@ -1,13 +1,17 @@
 //! Pieces of uploads off the wire, with an eye on senders that are silent or drip.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tokio::time::timeout;
 use tonic::{Status, Streaming};
 
 use crate::{
     error::{Error, Problem},
-    store::StreamGuard,
+    store::{StreamGuard, Upload, Uploads},
+    telemetry,
     wire::v1::Chunk,
 };
 
@@ -49,6 +53,7 @@ pub async fn receive<M>(
             break;
         };
         let chunk = chunk_of(message).ok_or(Error::field("message", Problem::OutOfRange))?;
+        telemetry::received(chunk.data.len() as u64);
         bytes += upload.write(chunk.offset, &chunk.data)?;
         if bytes >= DRIP_BYTES {
             (since, bytes) = (Instant::now(), 0);
@@ -56,4 +61,38 @@ pub async fn receive<M>(
     }
     guard.ended();
     Ok(())
+}
+
+/// Receives while a job runs, and waits for the job. What the job says comes first: it knows why.
+///
+/// Errors: the job's; the sender's.
+pub async fn meanwhile<T>(
+    chunks: impl Future<Output = Result<(), Status>>,
+    job: impl Future<Output = crate::error::Result<T>>,
+) -> Result<T, Status> {
+    tokio::pin!(chunks, job);
+    tokio::select! {
+        biased;
+        result = &mut job => Ok(result?),
+        received = &mut chunks => {
+            received?;
+            Ok(job.await?)
+        }
+    }
+}
+
+/// Ends an upload that a streamed job has used up. One whose connection broke stays for a while, to
+/// be resumed.
+pub fn used_up(uploads: &Uploads, upload: &Arc<Upload>, failure: Option<&Status>) {
+    let broke = failure.is_some_and(|status| {
+        matches!(status.code(), tonic::Code::Cancelled | tonic::Code::Unknown)
+    });
+    if broke && !upload.arrival.is_complete() {
+        return;
+    }
+    uploads.remove(upload);
+    if failure.is_some() {
+        // Other streams that carry it learn that it is over; the reason is told where the job is.
+        upload.conclude(Err(Error::Cancelled));
+    }
 }
