@@ -1,26 +1,20 @@
 //! What the lessons (and the client's tests) share: a server in this process, and some input.
 #![allow(dead_code)] // no lesson needs everything
 
-use std::{
-    iter,
-    sync::{Arc, mpsc},
-    thread,
-};
+use std::{iter, sync::mpsc, thread};
 
 use ark_ec::CurveGroup;
 use ark_std::{UniformRand, rand::Rng, test_rng};
 use capstan::{
     client::{CurvePoint, Fr},
-    engine::cpu::CpuEngine,
-    server::{Server, Settings},
+    server::{Drainer, Engines, Server, Settings},
 };
-use tokio::sync::oneshot;
 
 /// A server on threads of its own.
 pub struct Running {
     /// Where its TCP listener is: `http://127.0.0.1:port`.
     pub target: String,
-    stop: Option<oneshot::Sender<()>>,
+    drainer: Drainer,
     thread: Option<thread::JoinHandle<()>>,
 }
 
@@ -31,7 +25,7 @@ impl Running {
     }
 
     fn end(&mut self) {
-        drop(self.stop.take());
+        self.drainer.drain(None);
         if let Some(thread) = self.thread.take() {
             thread.join().expect("the server ends well");
         }
@@ -52,24 +46,22 @@ pub fn server() -> Running {
 /// A server with these settings, but on a free port.
 pub fn serve(settings: Settings) -> Running {
     let settings = Settings { listen: Some(([127, 0, 0, 1], 0).into()), ..settings };
-    let (stop, stopped) = oneshot::channel::<()>();
-    let (address, bound) = mpsc::channel();
+    let (told, listening) = mpsc::channel();
     let scheme = if settings.tls.is_some() { "https" } else { "http" };
     let thread = thread::spawn(move || {
         let runtime = tokio::runtime::Runtime::new().expect("threads for a server");
         runtime.block_on(async {
-            let engine = Arc::new(CpuEngine::new(0));
-            let server = Server::bind(settings, engine).await.expect("a free port");
-            address.send(server.tcp_addr().expect("listens on TCP")).expect("somebody waits");
-            let stopped = async {
-                let _ = stopped.await;
-            };
-            server.serve(stopped).await.expect("serves until it is stopped");
+            let engines = Engines::cpu(0, "asked for").expect("threads for an engine");
+            let server = Server::bind(settings, engines).await.expect("a free port");
+            let drainer = server.drainer();
+            let listening = (server.tcp_address().expect("listens on TCP"), drainer);
+            told.send(listening).expect("somebody waits");
+            server.serve().await.expect("serves until it is drained");
         });
     });
-    let address = bound.recv().expect("the server starts");
+    let (address, drainer) = listening.recv().expect("the server starts");
     let target = format!("{scheme}://{address}");
-    Running { target, stop: Some(stop), thread: Some(thread) }
+    Running { target, drainer, thread: Some(thread) }
 }
 
 /// Different points, quickly: an arithmetic progression.
