@@ -53,7 +53,14 @@ impl NttCall {
     /// Checks the lengths and asks for admission.
     ///
     /// Errors: `Mismatch`, `Invalid`, `Exhausted`, `Draining`.
-    pub fn admit(call: &Call, spec: NttSpec, vector: &VectorUpload) -> Result<Self> {
+    ///
+    /// `payload_bytes` were or will be taken from the connection's budget for the input.
+    pub fn admit(
+        call: &Call,
+        spec: NttSpec,
+        vector: &VectorUpload,
+        payload_bytes: u64,
+    ) -> Result<Self> {
         if !vector.encoding.is_full() {
             return Err(Error::field("encoding", Problem::OutOfRange));
         }
@@ -74,7 +81,9 @@ impl NttCall {
         // More bytes than can be counted are more than any budget.
         let never = Error::Exhausted { limit: Limit::BytesInFlight, retry_after: None };
         let result_bytes = job.result_bytes().ok_or(never.clone())?;
-        let scratch_bytes = job.scratch_bytes().ok_or(never)? - result_bytes;
+        let working_bytes = job.scratch_bytes().ok_or(never)?;
+        call.check_fits(working_bytes.saturating_add(payload_bytes))?;
+        let scratch_bytes = working_bytes - result_bytes;
         let result_permit = call.admit(result_bytes, 0)?;
         let permit = call.admit(scratch_bytes, 1)?;
         let output_encoding = job.output_encoding;
