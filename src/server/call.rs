@@ -1,23 +1,16 @@
 //! One call: its deadline, its place in logs and metrics, its permits.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
-use tonic::{Extensions, Request, Response, Status, metadata::MetadataMap};
+use tonic::{Request, Response, Status};
 
-use super::{State, connection::Peer, observe};
+use super::{State, connection::Peer, deadline::Deadline, observe};
 use crate::{
     engine::Control,
     error::{Error, Result},
     jobs::{Budget, Permit, admit},
     wire::decode::VectorUpload,
 };
-
-/// tonic answers an expired `grpc-timeout` with CANCELLED; ours fires this much earlier, with the
-/// right status.
-const DEADLINE_MARGIN: Duration = Duration::from_millis(5);
 
 /// A call under way.
 pub struct Call {
@@ -33,20 +26,9 @@ impl Call {
     ///
     /// Errors: `Internal` where the listener gave no peer.
     pub fn new<T>(state: &Arc<State>, request: &Request<T>) -> Result<Self> {
-        Self::from_parts(state, request.metadata(), request.extensions())
-    }
-
-    fn from_parts(
-        state: &Arc<State>,
-        metadata: &MetadataMap,
-        extensions: &Extensions,
-    ) -> Result<Self> {
-        let peer = Peer::of(extensions).cloned();
+        let peer = Peer::of(request.extensions()).cloned();
         let peer = peer.ok_or_else(|| Error::Internal("a connection without a peer".into()))?;
-        let deadline = timeout_of(metadata).map(|timeout| {
-            let margin = DEADLINE_MARGIN.min(timeout / 10);
-            Instant::now() + (timeout - margin)
-        });
+        let deadline = request.extensions().get::<Deadline>().map(|deadline| deadline.0);
         Ok(Self { state: state.clone(), deadline, peer })
     }
 
@@ -108,20 +90,4 @@ impl Call {
         record.finish(result.as_ref().err());
         result.map(Response::new)
     }
-}
-
-/// `grpc-timeout`: up to 8 digits and a unit.
-fn timeout_of(metadata: &MetadataMap) -> Option<Duration> {
-    let value = metadata.get("grpc-timeout")?.to_str().ok()?;
-    let (digits, unit) = value.split_at_checked(value.len().checked_sub(1)?)?;
-    let amount: u64 = digits.parse().ok().filter(|_| digits.len() <= 8)?;
-    Some(match unit {
-        "H" => Duration::from_secs(amount * 3600),
-        "M" => Duration::from_secs(amount * 60),
-        "S" => Duration::from_secs(amount),
-        "m" => Duration::from_millis(amount),
-        "u" => Duration::from_micros(amount),
-        "n" => Duration::from_nanos(amount),
-        _ => return None,
-    })
 }

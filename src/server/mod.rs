@@ -5,6 +5,7 @@ mod answer;
 mod call;
 mod compute;
 mod connection;
+mod deadline;
 mod drain;
 mod get;
 mod import;
@@ -29,6 +30,7 @@ pub use settings::{Settings, Tls};
 use tokio::{sync::oneshot, task::JoinSet, time::timeout};
 
 use self::{
+    deadline::Deadlines,
     drain::Drain,
     listen::{Door, Listeners},
 };
@@ -181,12 +183,13 @@ impl Server {
         };
         if let Some(listener) = listeners.tcp {
             let router = routes::tls(routes::transport(&state.settings), &state.settings)?
+                .layer(Deadlines)
                 .add_routes(routes.clone());
             let incoming = listen::tcp(listener, door.clone());
             servers.spawn(router.serve_with_incoming_shutdown(incoming, stop()));
         }
         if let Some(socket) = listeners.unix {
-            let router = routes::transport(&state.settings).add_routes(routes);
+            let router = routes::transport(&state.settings).layer(Deadlines).add_routes(routes);
             let incoming = listen::unix(socket, door);
             servers.spawn(router.serve_with_incoming_shutdown(incoming, stop()));
         }

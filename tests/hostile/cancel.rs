@@ -129,6 +129,10 @@ async fn deadlines_hold_while_sending_queued_and_running() {
     assert_deadline("a transform", fourth.map(drop));
     world.dial.set(Mode::Honest);
     world.assert_well("deadlines").await;
+    for time in ["0n", "0H", "1n"] {
+        let sent = running.msm(within(time, request.clone())).await;
+        assert_deadline(time, sent.map(drop));
+    }
     for time in
         ["99999999H", "1H", "99999999M", "99999999S", "99999999m", "nonsense", "H", "123456789n"]
     {

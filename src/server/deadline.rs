@@ -1,0 +1,88 @@
+//! Deadlines, counted from a request's headers on. tonic keeps them too, but answers CANCELLED: ours
+//! come a little earlier, with the right status, also while a message is still arriving.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use tokio::time::timeout_at;
+use tonic::{
+    Status,
+    body::Body,
+    codegen::http::{HeaderMap, Request, Response},
+};
+use tower::{Layer, Service};
+
+use crate::error::Error;
+
+/// How much earlier than tonic's a handler's deadline is, at most.
+const MARGIN: Duration = Duration::from_millis(5);
+
+/// When a request's caller stops waiting; among the request's extensions.
+#[derive(Debug, Clone, Copy)]
+pub struct Deadline(pub Instant);
+
+/// Puts a [`Deadline`] beside each request that has one, and answers in the place of a handler that
+/// does not.
+#[derive(Debug, Clone, Copy)]
+pub struct Deadlines;
+
+impl<S> Layer<S> for Deadlines {
+    type Service = Timed<S>;
+
+    fn layer(&self, inner: S) -> Timed<S> {
+        Timed(inner)
+    }
+}
+
+/// A service with deadlines.
+#[derive(Debug, Clone)]
+pub struct Timed<S>(S);
+
+impl<S> Service<Request<Body>> for Timed<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>>,
+    S::Future: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let begun = Instant::now();
+        let Some(timeout) = timeout_of(request.headers()) else {
+            return Box::pin(self.0.call(request));
+        };
+        let margin = MARGIN.min(timeout / 10);
+        request.extensions_mut().insert(Deadline(begun + (timeout - margin)));
+        let answer = self.0.call(request);
+        // Between the handler's deadline and tonic's.
+        let last = begun + (timeout - margin / 2);
+        Box::pin(async move {
+            let late = |_| Ok(Status::from(Error::Deadline).into_http());
+            timeout_at(last.into(), answer).await.unwrap_or_else(late)
+        })
+    }
+}
+
+/// `grpc-timeout`: up to 8 digits and a unit.
+fn timeout_of(headers: &HeaderMap) -> Option<Duration> {
+    let value = headers.get("grpc-timeout")?.to_str().ok()?;
+    let (digits, unit) = value.split_at_checked(value.len().checked_sub(1)?)?;
+    let amount: u64 = digits.parse().ok().filter(|_| digits.len() <= 8)?;
+    Some(match unit {
+        "H" => Duration::from_secs(amount * 3600),
+        "M" => Duration::from_secs(amount * 60),
+        "S" => Duration::from_secs(amount),
+        "m" => Duration::from_millis(amount),
+        "u" => Duration::from_micros(amount),
+        "n" => Duration::from_nanos(amount),
+        _ => return None,
+    })
+}

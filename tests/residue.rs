@@ -1,0 +1,313 @@
+//! What is left of secrets in freed memory: an allocator that looks for a marker scalar in every
+//! block that is freed, while jobs end in every way they can. Buffers of tonic, h2 and TLS are not
+//! ours to wipe (SECURITY.md), so this drives what lies beneath them.
+#![cfg(feature = "server")]
+
+#[path = "daemon/engine.rs"]
+#[allow(dead_code)] // not all moods are needed here
+mod engine;
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    backtrace::Backtrace,
+    cell::Cell,
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use ark_ff::{FftField, Field};
+use capstan::{
+    buffer::{Arrival, Counter},
+    curve::{
+        Fr, G1Affine,
+        layout::fr_as_bytes,
+        points::{CurvePoint, PointSlice, ResultEncoding},
+        scalars::{ScalarEncoding, encode_fr},
+    },
+    engine::{Control, NttPlan},
+    error::{Error, Limit, Problem, Result},
+    jobs::{Host, JobBases, MsmJob, MsmWork, NttCheck, NttJob, NttWork, Scheduler},
+    store::Uploads,
+    wire::decode::{UploadId, VectorUpload},
+};
+use engine::{Dial, Mode, moody};
+use zeroize::Zeroizing;
+
+static ARMED: AtomicBool = AtomicBool::new(false);
+static MARKERS: OnceLock<[[u64; 4]; 2]> = OnceLock::new();
+static FOUND: Mutex<Option<String>> = Mutex::new(None);
+
+thread_local! {
+    static LOOKING: Cell<bool> = const { Cell::new(false) };
+}
+
+struct Sniffer;
+
+// SAFETY: allocation is the system's; a block is read before it is freed, within its layout.
+unsafe impl GlobalAlloc for Sniffer {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        if layout.size() >= 32 && block.is_aligned_to_words() && ARMED.load(Ordering::Relaxed) {
+            // SAFETY: the block is live until `System.dealloc`, aligned to words, and so long. Words
+            // that were never written are read too, volatile, for whatever they hold.
+            sniff(layout.size(), |word| unsafe { block.cast::<u64>().add(word).read_volatile() });
+        }
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+trait Words {
+    fn is_aligned_to_words(self) -> bool;
+}
+
+impl Words for *mut u8 {
+    fn is_aligned_to_words(self) -> bool {
+        self.cast::<u64>().is_aligned()
+    }
+}
+
+#[global_allocator]
+static SNIFFER: Sniffer = Sniffer;
+
+fn sniff(bytes: usize, word: impl Fn(usize) -> u64) {
+    let Some(markers) = MARKERS.get() else { return };
+    let found = (0..=bytes / 8 - 4).find(|at| {
+        let first = word(*at);
+        markers.iter().any(|m| m[0] == first && (1..4).all(|i| word(at + i) == m[i]))
+    });
+    let Some(at) = found else { return };
+    let looking = LOOKING.try_with(|looking| looking.replace(true)).unwrap_or(true);
+    if !looking {
+        let mut first = FOUND.lock().unwrap_or_else(|poison| poison.into_inner());
+        first.get_or_insert_with(|| {
+            format!("word {at} of {bytes} bytes\n{}", Backtrace::force_capture())
+        });
+        drop(first);
+        LOOKING.with(|looking| looking.set(false));
+    }
+}
+
+/// Nobody else's number: all words differ from each other and from what memory often holds.
+fn marker() -> Fr {
+    Fr::from(0x9e37_79b9_7f4a_7c15u64).pow([11])
+}
+
+fn words(bytes: &[u8]) -> [u64; 4] {
+    std::array::from_fn(|i| u64::from_le_bytes(bytes[8 * i..8 * i + 8].try_into().expect("eight")))
+}
+
+/// Runs `work`; what it was freed of must not hold the marker.
+fn sniffed(name: &str, work: impl FnOnce(&Arc<Counter>)) {
+    let counter = Counter::new(Limit::BytesInFlight, 1000);
+    ARMED.store(true, Ordering::SeqCst);
+    work(&counter);
+    let begun = Instant::now();
+    while counter.used() > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{name}: a payload is kept");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // Workers drop the rest of a job after its payload.
+    std::thread::sleep(Duration::from_millis(20));
+    ARMED.store(false, Ordering::SeqCst);
+    let found = FOUND.lock().expect("no panic").take();
+    assert!(found.is_none(), "{name}: a secret was left in {}", found.unwrap_or_default());
+}
+
+struct Bench {
+    scheduler: Scheduler,
+    host: Arc<Host>,
+    dial: Dial,
+    bases: Vec<G1Affine>,
+}
+
+const N: usize = 700;
+
+/// Elements with the marker here and there, as bytes.
+fn payload(encoding: ScalarEncoding) -> Zeroizing<Vec<u8>> {
+    let values: Vec<Fr> =
+        (0..N as u64).map(|i| if i % 9 == 0 { marker() } else { Fr::from(i) }).collect();
+    let mut bytes = Zeroizing::new(vec![0; 32 * N]);
+    encode_fr(encoding, &values, &mut bytes);
+    std::mem::forget(values);
+    bytes
+}
+
+fn arrival(bytes: &[u8], counter: &Arc<Counter>) -> Arc<Arrival> {
+    Arc::new(Arrival::of(bytes, vec![counter.take(1).expect("room")]))
+}
+
+impl Bench {
+    fn new() -> Self {
+        let (engines, dial) = moody();
+        let host = Arc::new(Host::new(engines.engine, engines.oracle).expect("threads"));
+        let bases = vec![<G1Affine as ark_ec::AffineRepr>::generator(); N];
+        Self { scheduler: Scheduler::new(1).expect("threads"), host, dial, bases }
+    }
+
+    fn msm(&self, encoding: ScalarEncoding, arrival: Arc<Arrival>, control: Control) -> Result<()> {
+        let points = PointSlice::new(Arc::new(self.bases.clone()));
+        let batch = N * 32 / encoding.width() / N;
+        let job = MsmJob {
+            bases: JobBases::Checked(G1Affine::bases(points)),
+            batch,
+            encoding,
+            reduce: false,
+            result_encoding: ResultEncoding::Compressed,
+            verify: false,
+        };
+        let host = self.host.clone();
+        let ticket = self.scheduler.submit(control, |wake| MsmWork::new(host, job, arrival, wake));
+        block_on(ticket).map(drop)
+    }
+
+    fn ntt(&self, arrival: Arc<Arrival>, bits: u32, check: NttCheck) -> Result<()> {
+        let encoding = [ScalarEncoding::Canonical, ScalarEncoding::Montgomery];
+        let job = NttJob {
+            plan: NttPlan {
+                lg_n: 9,
+                inverse: bits & 1 != 0,
+                coset: (bits & 2 != 0).then_some(Fr::GENERATOR),
+                input_reversed: bits & 4 != 0,
+                output_reversed: bits & 8 != 0,
+            },
+            batch: 2,
+            row_length: 350,
+            input_encoding: encoding[0],
+            reduce: false,
+            output_encoding: encoding[bits as usize & 1],
+            check,
+        };
+        let host = self.host.clone();
+        let ticket = self
+            .scheduler
+            .submit(Control::default(), |wake| NttWork::new(host, job, arrival, wake));
+        block_on(ticket).map(drop)
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(future)
+}
+
+#[test]
+fn no_freed_block_holds_a_secret() {
+    let mut canonical = [0; 32];
+    encode_fr(ScalarEncoding::Canonical, &[marker()], &mut canonical);
+    let markers = [words(&canonical), words(fr_as_bytes(&[marker()]))];
+    MARKERS.set(markers).expect("set once");
+    the_nose_works(&canonical);
+    let bench = Bench::new();
+    msms(&bench);
+    ntts(&bench);
+    failures(&bench);
+    uploads(&bench);
+}
+
+/// A block that is freed unwiped is found.
+fn the_nose_works(canonical: &[u8]) {
+    ARMED.store(true, Ordering::SeqCst);
+    drop(std::hint::black_box(canonical.repeat(3)));
+    ARMED.store(false, Ordering::SeqCst);
+    assert!(FOUND.lock().expect("no panic").take().is_some(), "the test would notice nothing");
+}
+
+fn msms(bench: &Bench) {
+    use ScalarEncoding::{Canonical, Montgomery, Signed, Unsigned};
+    for encoding in [Canonical, Montgomery, Unsigned(8), Signed(8), Signed(1)] {
+        let full = if encoding == Montgomery { Montgomery } else { Canonical };
+        let bytes = payload(full);
+        sniffed(&format!("msm of {encoding:?}"), |counter| {
+            bench.msm(encoding, arrival(&bytes, counter), Control::default()).expect("good");
+        });
+    }
+}
+
+fn ntts(bench: &Bench) {
+    let bytes = payload(ScalarEncoding::Canonical);
+    // The marker first and zeros after: every element of the result is the marker.
+    let mut constant = Zeroizing::new(vec![0; 32 * N]);
+    constant[..32].copy_from_slice(&bytes[..32]);
+    for bits in 0..16 {
+        for check in [NttCheck::None, NttCheck::Full, NttCheck::RandomPoint] {
+            sniffed(&format!("ntt {bits:04b}, {check:?}"), |counter| {
+                bench.ntt(arrival(&bytes, counter), bits, check).expect("good");
+                bench.ntt(arrival(&constant, counter), bits, check).expect("good");
+            });
+        }
+    }
+}
+
+fn failures(bench: &Bench) {
+    let encoding = ScalarEncoding::Canonical;
+    let bytes = payload(encoding);
+    let mut bad = bytes.clone();
+    bad[32 * N - 32..].fill(0xff);
+    sniffed("a bad scalar", |counter| {
+        let failed = bench.msm(encoding, arrival(&bad, counter), Control::default());
+        assert_eq!(failed, Err(Error::element("scalars", N as u64 - 1, Problem::NotCanonical)));
+        let failed = bench.ntt(arrival(&bad, counter), 0, NttCheck::Full);
+        assert_eq!(failed, Err(Error::element("input", N as u64 - 1, Problem::NotCanonical)));
+    });
+    for (mode, expected) in
+        [(Mode::Panics, Error::Internal("a job panicked".into())), (Mode::Hangs, Error::Deadline)]
+    {
+        sniffed("a panic or a deadline", |counter| {
+            bench.dial.set(mode);
+            let soon = Control::new(Some(Instant::now() + Duration::from_millis(50)));
+            let failed = bench.msm(encoding, arrival(&bytes, counter), soon);
+            assert_eq!(failed, Err(expected));
+            if mode == Mode::Panics {
+                bench.ntt(arrival(&bytes, counter), 0, NttCheck::Full).expect_err("a panic");
+            }
+            bench.dial.set(Mode::Honest);
+        });
+    }
+    sniffed("a lie", |counter| {
+        bench.dial.set(Mode::Lies);
+        let failed = bench.ntt(arrival(&bytes, counter), 0, NttCheck::Full);
+        assert_eq!(failed, Err(Error::Corrupt));
+        bench.dial.set(Mode::Honest);
+    });
+    sniffed("cancelled while it arrives", |counter| {
+        let held = vec![counter.take(1).expect("room")];
+        let half = Arc::new(Arrival::new(bytes.len() as u64, held));
+        half.write(0, &bytes[..bytes.len() / 2]).expect("fits");
+        let soon = Control::new(Some(Instant::now() + Duration::from_millis(20)));
+        half.fail(Error::Cancelled);
+        assert_eq!(bench.msm(encoding, half, soon), Err(Error::Cancelled));
+    });
+}
+
+fn uploads(_: &Bench) {
+    let bytes = payload(ScalarEncoding::Canonical);
+    let vector = |id| VectorUpload {
+        id: UploadId([id; 16]),
+        encoding: ScalarEncoding::Canonical,
+        count: N as u64,
+        streams: 1,
+    };
+    sniffed("vectors released and left alone", |counter| {
+        let uploads = Uploads::new(8);
+        for id in 1..=3 {
+            let held = vec![counter.take(1).expect("room")];
+            let kept = Arrival::of(&bytes, held);
+            uploads.insert(vector(id), kept).expect("room");
+        }
+        uploads.release(UploadId([1; 16])).expect("is there");
+        assert_eq!(uploads.sweep(Duration::ZERO, Duration::ZERO), 2);
+    });
+}

@@ -1,0 +1,11 @@
+//! The service as a whole, by hand-written messages: draining, the Unix socket, restarts, uploads
+//! that break off or come over several connections, and every way to write an MSM.
+#![cfg(all(feature = "client", feature = "server"))]
+
+#[path = "../daemon/mod.rs"]
+mod daemon;
+mod drain;
+mod encodings;
+mod persist;
+mod unix;
+mod uploads;

@@ -1,0 +1,148 @@
+//! Bases that survive a restart, and files that should not.
+
+use std::{fs, path::Path};
+
+use bytes::Bytes;
+use capstan::{
+    curve::{
+        Fr, G1Affine, G2Affine,
+        points::{CurvePoint, PointEncoding, encode},
+    },
+    server::Settings,
+    wire::v1,
+};
+use futures_util::stream;
+use tonic::{Code, transport::Channel};
+
+use crate::daemon::{Daemon, compute, load, say, store};
+
+fn start(folder: &Path) -> Daemon {
+    let data_dir = Some(folder.to_owned());
+    Daemon::start(Settings { data_dir, ..Settings::default() })
+}
+
+/// Puts points to be kept; gives what the server says of them, and whether it had them.
+async fn put<A: CurvePoint>(
+    channel: &Channel,
+    points: &[A],
+    hash: Option<[u8; 32]>,
+    persist: bool,
+) -> (v1::Bases, bool) {
+    let data = encode(PointEncoding::Compressed, points);
+    let upload = v1::BasesUpload {
+        persist,
+        label: "a setup".into(),
+        payload_hash: hash.map_or(Bytes::new(), |hash| hash.to_vec().into()),
+        ..say::bases::<A>(PointEncoding::Compressed, points.len() as u64)
+    };
+    let messages = say::put_bases(upload, vec![say::chunk(0, data)]);
+    let answer = store(channel).put(stream::iter(messages)).await.expect("good points");
+    let v1::PutResponse { object, existed } = answer.into_inner();
+    match object.expect("an object").kind {
+        Some(v1::object::Kind::Bases(bases)) => (bases, existed),
+        _ => panic!("not bases"),
+    }
+}
+
+async fn list(channel: &Channel) -> Vec<v1::Bases> {
+    store(channel).list(v1::ListRequest { group: None }).await.unwrap().into_inner().bases
+}
+
+async fn assert_computes<A: CurvePoint>(channel: &Channel, bases: &v1::Bases, points: &[A]) {
+    let scalars: Vec<Fr> = (1..=points.len() as u64).map(Fr::from).collect();
+    let spec = say::spec(say::group::<A>(), say::stored(&bases.object_id, 0, 0));
+    let inline = say::scalars(v1::ScalarEncoding::Canonical, say::canonical(&scalars));
+    let answer = compute(channel).msm(say::msm(spec, inline)).await.expect("bases are there");
+    let expected = say::compressed::<A>(say::sum(points, &scalars));
+    assert_eq!(answer.into_inner().result.unwrap().points, expected);
+}
+
+async fn stop(daemon: Daemon) {
+    tokio::task::spawn_blocking(move || drop(daemon)).await.unwrap();
+}
+
+fn files(folder: &Path) -> Vec<std::path::PathBuf> {
+    fs::read_dir(folder.join("bases")).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kept_bases_survive_a_restart_until_they_are_released() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut g1, g2) = (say::points::<G1Affine>(5), say::points::<G2Affine>(3));
+    g1[2] = G1Affine::identity();
+    let hash: [u8; 32] = blake3::hash(&encode(PointEncoding::Compressed, &g1)).into();
+    let daemon = start(folder.path());
+    let channel = daemon.channel().await;
+    // In memory first: a second put that wants them kept has them written.
+    let (first, _) = put(&channel, &g1, Some(hash), false).await;
+    assert!(!first.persisted && files(folder.path()).is_empty());
+    let (of_g1, _) = put(&channel, &g1, Some(hash), true).await;
+    assert!(of_g1.persisted && of_g1.object_id == first.object_id);
+    let (of_g2, _) = put(&channel, &g2, None, true).await;
+    let (fleeting, _) = put(&channel, &g1[..2], None, false).await;
+    stop(daemon).await;
+    fs::write(folder.path().join("bases/unfinished.part"), b"half").unwrap();
+
+    let daemon = start(folder.path());
+    let channel = daemon.channel().await;
+    let mut listed = list(&channel).await;
+    listed.sort_by_key(|bases| bases.group);
+    assert_eq!(listed, [of_g1.clone(), of_g2.clone()]);
+    assert_eq!((of_g1.infinities, &*of_g1.label, of_g1.count), (1, "a setup", 5));
+    assert!(listed.iter().all(|bases| bases.object_id != fleeting.object_id));
+    assert_eq!(files(folder.path()).len(), 2, "what was unfinished is gone");
+    assert_computes(&channel, &of_g1, &g1).await;
+    assert_computes(&channel, &of_g2, &g2).await;
+    let id = Some(v1::stat_request::Id::PayloadHash(hash.to_vec().into()));
+    store(&channel).stat(v1::StatRequest { id }).await.expect("known by its payload");
+    assert!(put(&channel, &g1, Some(hash), true).await.1, "needs no upload");
+    let id = Some(v1::release_request::Id::ObjectId(of_g1.object_id.clone()));
+    store(&channel).release(v1::ReleaseRequest { id }).await.unwrap();
+    assert_eq!(files(folder.path()).len(), 1);
+    stop(daemon).await;
+
+    let daemon = start(folder.path());
+    assert_eq!(list(&daemon.channel().await).await, [of_g2]);
+    stop(daemon).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn damaged_files_are_left_out_and_left_alone() {
+    type Damage = fn(&mut Vec<u8>);
+    let damages: [Damage; 7] = [
+        |file| *file.last_mut().unwrap() ^= 1,
+        |file| file.truncate(file.len() - 1),
+        |file| file.truncate(100),
+        |file| file.clear(),
+        |file| file[0] ^= 1,
+        |file| file[23] = 0xff,
+        |file| file.extend_from_within(256..352),
+    ];
+    for (i, damage) in damages.into_iter().enumerate() {
+        let folder = tempfile::tempdir().unwrap();
+        let points = say::points::<G1Affine>(3);
+        let daemon = start(folder.path());
+        let (bases, _) = put(&daemon.channel().await, &points, None, true).await;
+        stop(daemon).await;
+        let path = files(folder.path()).remove(0);
+        let mut content = fs::read(&path).unwrap();
+        damage(&mut content);
+        fs::write(&path, &content).unwrap();
+        let daemon = start(folder.path());
+        let channel = daemon.channel().await;
+        assert!(list(&channel).await.is_empty(), "damage {i} went unnoticed");
+        assert_eq!(load(&channel).await.store_bytes, 0, "damage {i} is charged");
+        assert_eq!(fs::read(&path).unwrap(), content, "damage {i}");
+        let id = Some(v1::stat_request::Id::ObjectId(bases.object_id.clone()));
+        let status = store(&channel).stat(v1::StatRequest { id }).await.unwrap_err();
+        assert_eq!(status.code(), Code::NotFound);
+        // A new put heals it.
+        let (again, _) = put(&channel, &points, None, true).await;
+        assert_eq!(again.object_id, bases.object_id);
+        assert_computes(&channel, &again, &points).await;
+        stop(daemon).await;
+        let daemon = start(folder.path());
+        assert_eq!(list(&daemon.channel().await).await.len(), 1, "damage {i} was not healed");
+        stop(daemon).await;
+    }
+}

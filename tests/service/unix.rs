@@ -1,0 +1,47 @@
+//! The Unix socket's file.
+
+use std::{
+    fs,
+    os::unix::{fs::PermissionsExt, net::UnixListener},
+};
+
+use capstan::server::{Engines, ServeError, Settings};
+
+use crate::daemon::{Daemon, load, unix_channel};
+
+fn engines() -> Engines {
+    Engines::cpu(1, "a test").unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_socket_has_its_mode_replaces_a_dead_one_and_belongs_to_one_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("capstan.sock");
+    // As left behind by a server that was killed.
+    drop(UnixListener::bind(&path).unwrap());
+    assert!(path.exists());
+    let settings =
+        |unix_mode| Settings { unix_socket: Some(path.clone()), unix_mode, ..Settings::default() };
+    let daemon = Daemon::with_engines(settings(0o600), engines());
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(load(&unix_channel(&path).await).await.connections, 1);
+    let second = Daemon::try_start(settings(0o600), engines());
+    assert!(matches!(second, Err(ServeError::Listen(_))));
+    assert!(path.exists(), "the second one took the first one's socket away");
+    load(&unix_channel(&path).await).await;
+    tokio::task::spawn_blocking(move || drop(daemon)).await.unwrap();
+    assert!(!path.exists());
+    let daemon = Daemon::with_engines(settings(0o666), engines());
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o666);
+    drop(daemon);
+}
+
+#[test]
+fn a_file_that_is_no_socket_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("precious");
+    fs::write(&path, b"data").unwrap();
+    let settings = Settings { unix_socket: Some(path.clone()), ..Settings::default() };
+    assert!(matches!(Daemon::try_start(settings, engines()), Err(ServeError::Listen(_))));
+    assert_eq!(fs::read(&path).unwrap(), b"data");
+}

@@ -1,0 +1,209 @@
+//! Uploads that break off, come over several connections, or are used before they are there.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use capstan::{
+    curve::{Fr, G1Affine},
+    server::Settings,
+    wire::v1,
+};
+use futures_util::{StreamExt, stream};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+
+use crate::daemon::{Daemon, compute, load, say, settled, store};
+
+const N: usize = 1000;
+
+struct Fixture {
+    daemon: Daemon,
+    points: Vec<G1Affine>,
+    scalars: Vec<Fr>,
+    payload: Bytes,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let daemon = Daemon::start(Settings::default());
+        let scalars = say::random(N);
+        let payload = say::canonical(&scalars);
+        Self { daemon, points: say::points(N), scalars, payload }
+    }
+
+    fn spec(&self) -> v1::MsmSpec {
+        say::spec(v1::Group::G1 as i32, say::inline(&self.points))
+    }
+
+    fn sum(&self) -> Bytes {
+        say::compressed::<G1Affine>(say::sum(&self.points, &self.scalars))
+    }
+
+    fn vector(&self, id: &Bytes, streams: u32) -> v1::VectorUpload {
+        v1::VectorUpload { streams, ..say::vector(id, v1::ScalarEncoding::Canonical, N as u64) }
+    }
+
+    fn piece(&self, start: usize, end: usize) -> v1::Chunk {
+        say::chunk(start as u64, self.payload.slice(start..end))
+    }
+}
+
+/// What the server says of an upload.
+async fn progress(channel: &Channel, id: &Bytes) -> Option<v1::stat_response::Status> {
+    let id = Some(v1::stat_request::Id::UploadId(id.clone()));
+    let answer = store(channel).stat(v1::StatRequest { id }).await.ok()?;
+    answer.into_inner().status
+}
+
+async fn received(channel: &Channel, id: &Bytes) -> u64 {
+    match progress(channel, id).await {
+        Some(v1::stat_response::Status::Upload(upload)) => upload.bytes_received,
+        Some(_) => u64::MAX,
+        None => 0,
+    }
+}
+
+async fn until_received(channel: &Channel, id: &Bytes, bytes: u64) {
+    while received(channel, id).await < bytes {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+async fn release(channel: &Channel, id: &Bytes) {
+    let id = Some(v1::release_request::Id::UploadId(id.clone()));
+    store(channel).release(v1::ReleaseRequest { id }).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broken_upload_goes_on_over_another_connection() {
+    let fixture = Fixture::new();
+    let (id, channel) = (say::id(), fixture.daemon.channel().await);
+    let chunks = vec![fixture.piece(0, 10_000), fixture.piece(20_000, 25_000)];
+    let messages = say::put_vector(fixture.vector(&id, 1), chunks);
+    let broken = fixture.daemon.channel().await;
+    let mut client = store(&broken);
+    let call =
+        tokio::spawn(
+            async move { client.put(stream::iter(messages).chain(stream::pending())).await },
+        );
+    until_received(&channel, &id, 15_000).await;
+    call.abort();
+    drop(broken);
+    let Some(v1::stat_response::Status::Upload(upload)) = progress(&channel, &id).await else {
+        panic!("the upload is gone");
+    };
+    assert_eq!((upload.bytes_total, upload.bytes_received), (32_000, 15_000));
+    let missing: Vec<_> = upload.missing.iter().map(|range| (range.start, range.end)).collect();
+    assert_eq!(missing, [(10_000, 20_000), (25_000, 32_000)]);
+    let chunks = vec![fixture.piece(10_000, 20_000), fixture.piece(25_000, 32_000)];
+    let messages = say::put_vector(fixture.vector(&id, 1), chunks);
+    let answer = store(&channel).put(stream::iter(messages)).await.unwrap().into_inner();
+    assert!(!answer.existed);
+    let answer = compute(&channel).msm(say::msm_on(fixture.spec(), &id)).await.unwrap();
+    assert_eq!(answer.into_inner().result.unwrap().points, fixture.sum());
+    let get = v1::GetRequest {
+        id: Some(v1::get_request::Id::UploadId(id.clone())),
+        offset: 1,
+        length: 2,
+        encoding: None,
+    };
+    let mut back = store(&channel).get(get).await.unwrap().into_inner();
+    let chunk = back.message().await.unwrap().unwrap().chunk.unwrap();
+    assert_eq!((chunk.offset, chunk.data), (0, fixture.payload.slice(32..96)));
+    release(&channel, &id).await;
+    settled(&channel, "released").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_streamed_job_whose_connection_broke_leaves_its_upload_to_go_on() {
+    let fixture = Fixture::new();
+    let (id, channel) = (say::id(), fixture.daemon.channel().await);
+    let vector = fixture.vector(&id, 1);
+    let messages = say::msm_stream(fixture.spec(), vector.clone(), vec![fixture.piece(0, 9_000)]);
+    let mut client = compute(&fixture.daemon.channel().await);
+    let call = tokio::spawn(async move {
+        client.msm_stream(stream::iter(messages).chain(stream::pending())).await
+    });
+    until_received(&channel, &id, 9_000).await;
+    call.abort();
+    while load(&channel).await.jobs > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(received(&channel, &id).await, 9_000);
+    let messages = say::msm_stream(fixture.spec(), vector, vec![fixture.piece(9_000, 32_000)]);
+    let answer = compute(&channel).msm_stream(stream::iter(messages)).await.unwrap();
+    assert_eq!(answer.into_inner().result.unwrap().points, fixture.sum());
+    settled(&channel, "used up").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stripes_over_several_connections_are_one_admission() {
+    let fixture = Fixture::new();
+    let (id, vector) = (say::id(), fixture.vector(&say::id(), 3));
+    let vector = v1::VectorUpload { upload_id: id.clone(), ..vector };
+    let channel = fixture.daemon.channel().await;
+    let (sender, receiver) = mpsc::channel(1);
+    let header = say::msm_stream(fixture.spec(), vector.clone(), vec![fixture.piece(0, 8_000)]);
+    let mut client = compute(&channel);
+    let job = tokio::spawn(async move { client.msm_stream(ReceiverStream::new(receiver)).await });
+    for message in header {
+        sender.send(message).await.unwrap();
+    }
+    until_received(&channel, &id, 8_000).await;
+    let alone = load(&channel).await;
+    let mut stripes = Vec::new();
+    for start in [8_000, 16_000] {
+        let (mut client, piece) =
+            (store(&fixture.daemon.channel().await), fixture.piece(start, start + 8_000));
+        let messages = say::put_vector(vector.clone(), vec![piece]);
+        stripes.push(tokio::spawn(async move { client.put(stream::iter(messages)).await }));
+    }
+    until_received(&channel, &id, 24_000).await;
+    let together = load(&channel).await;
+    assert_eq!(
+        (together.bytes_in_flight, together.jobs),
+        (alone.bytes_in_flight, 1),
+        "a stripe was admitted for itself"
+    );
+    let last = v1::msm_stream_request::Message::Chunk(fixture.piece(24_000, 32_000));
+    sender.send(v1::MsmStreamRequest { message: Some(last) }).await.unwrap();
+    let answer = job.await.unwrap().unwrap().into_inner();
+    assert_eq!(answer.result.unwrap().points, fixture.sum());
+    for stripe in stripes {
+        let answer = stripe.await.unwrap().expect("each stripe is answered").into_inner();
+        assert!(matches!(answer.object.unwrap().kind, Some(v1::object::Kind::Vector(_))));
+    }
+    settled(&channel, "stripes").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_may_begin_before_its_data() {
+    let fixture = Fixture::new();
+    let (id, channel) = (say::id(), fixture.daemon.channel().await);
+    let (sender, receiver) = mpsc::channel(1);
+    let mut client = store(&channel);
+    let put = tokio::spawn(async move { client.put(ReceiverStream::new(receiver)).await });
+    let mut messages = say::put_vector(fixture.vector(&id, 1), vec![]);
+    sender.send(messages.remove(0)).await.unwrap();
+    while progress(&channel, &id).await.is_none() {
+        tokio::task::yield_now().await;
+    }
+    let mut client = compute(&channel);
+    let request = say::msm_on(fixture.spec(), &id);
+    let job = tokio::spawn(async move { client.msm(request).await });
+    while load(&channel).await.jobs == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!job.is_finished());
+    // The end comes first.
+    for (start, end) in [(30_000, 32_000), (100, 30_000), (0, 100)] {
+        let chunk = v1::put_request::Message::Chunk(fixture.piece(start, end));
+        sender.send(v1::PutRequest { message: Some(chunk) }).await.unwrap();
+    }
+    let answer = job.await.unwrap().unwrap().into_inner();
+    assert_eq!(answer.result.unwrap().points, fixture.sum());
+    put.await.unwrap().unwrap();
+    release(&channel, &id).await;
+    settled(&channel, "a vector").await;
+}
