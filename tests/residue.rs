@@ -59,23 +59,14 @@ unsafe impl GlobalAlloc for Sniffer {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        if layout.size() >= 32 && block.is_aligned_to_words() && ARMED.load(Ordering::Relaxed) {
+        if layout.size() >= 32 && block.cast::<u64>().is_aligned() && ARMED.load(Ordering::Relaxed)
+        {
             // SAFETY: the block is live until `System.dealloc`, aligned to words, and so long. Words
             // that were never written are read too, volatile, for whatever they hold.
             sniff(layout.size(), |word| unsafe { block.cast::<u64>().add(word).read_volatile() });
         }
         // SAFETY: as the caller promises.
         unsafe { System.dealloc(block, layout) }
-    }
-}
-
-trait Words {
-    fn is_aligned_to_words(self) -> bool;
-}
-
-impl Words for *mut u8 {
-    fn is_aligned_to_words(self) -> bool {
-        self.cast::<u64>().is_aligned()
     }
 }
 

@@ -15,6 +15,7 @@ use tonic::{
 };
 use tower::{Layer, Service};
 
+use super::message;
 use crate::error::Error;
 
 /// How much earlier than tonic's a handler's deadline is, at most.
@@ -24,22 +25,28 @@ const MARGIN: Duration = Duration::from_millis(5);
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline(pub Instant);
 
-/// Puts a [`Deadline`] beside each request that has one, and answers in the place of a handler that
-/// does not.
+/// Puts a [`Deadline`] beside each request that has one, answers in the place of a handler that does
+/// not, and times the message of unary calls.
 #[derive(Debug, Clone, Copy)]
-pub struct Deadlines;
+pub struct Deadlines {
+    /// A sender that is silent for longer is cut off.
+    pub idle: Duration,
+}
 
 impl<S> Layer<S> for Deadlines {
     type Service = Timed<S>;
 
     fn layer(&self, inner: S) -> Timed<S> {
-        Timed(inner)
+        Timed { inner, idle: self.idle }
     }
 }
 
 /// A service with deadlines.
 #[derive(Debug, Clone)]
-pub struct Timed<S>(S);
+pub struct Timed<S> {
+    inner: S,
+    idle: Duration,
+}
 
 impl<S> Service<Request<Body>> for Timed<S>
 where
@@ -51,17 +58,18 @@ where
     type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.0.poll_ready(context)
+        self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
         let begun = Instant::now();
+        let mut request = message::timed(request, self.idle);
         let Some(timeout) = timeout_of(request.headers()) else {
-            return Box::pin(self.0.call(request));
+            return Box::pin(self.inner.call(request));
         };
         let margin = MARGIN.min(timeout / 10);
         request.extensions_mut().insert(Deadline(begun + (timeout - margin)));
-        let answer = self.0.call(request);
+        let answer = self.inner.call(request);
         // Between the handler's deadline and tonic's.
         let last = begun + (timeout - margin / 2);
         Box::pin(async move {

@@ -10,6 +10,7 @@ mod drain;
 mod get;
 mod import;
 mod listen;
+mod message;
 mod msm;
 mod ntt;
 mod observe;
@@ -171,6 +172,7 @@ impl Server {
             jobs_max: state.settings.connection_jobs_max.into(),
             handshake_timeout: state.settings.handshake_timeout,
         };
+        let deadlines = Deadlines { idle: state.settings.idle_timeout };
         let mut servers = JoinSet::new();
         let mut stops = Vec::new();
         let mut stop = || {
@@ -183,13 +185,13 @@ impl Server {
         };
         if let Some(listener) = listeners.tcp {
             let router = routes::tls(routes::transport(&state.settings), &state.settings)?
-                .layer(Deadlines)
+                .layer(deadlines)
                 .add_routes(routes.clone());
             let incoming = listen::tcp(listener, door.clone());
             servers.spawn(router.serve_with_incoming_shutdown(incoming, stop()));
         }
         if let Some(socket) = listeners.unix {
-            let router = routes::transport(&state.settings).layer(Deadlines).add_routes(routes);
+            let router = routes::transport(&state.settings).layer(deadlines).add_routes(routes);
             let incoming = listen::unix(socket, door);
             servers.spawn(router.serve_with_incoming_shutdown(incoming, stop()));
         }

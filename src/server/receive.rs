@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// A sender must bring this much in each idle period, or be done: less is a drip.
-const DRIP_BYTES: u64 = 16 << 10;
+pub const DRIP_BYTES: u64 = 16 << 10;
 
 /// The next message, within the idle limit; `None` at the stream's end.
 ///
@@ -50,6 +50,9 @@ pub async fn receive<M>(
             }
         })?
         else {
+            // A reset with CANCEL comes as an end too: hyper looks for one, and drops this call,
+            // when it has nothing else to do. What is left of the upload is then to be resumed.
+            tokio::task::yield_now().await;
             break;
         };
         let chunk = chunk_of(message).ok_or(Error::field("message", Problem::OutOfRange))?;

@@ -13,7 +13,10 @@ use capstan::{
         self, admin_client::AdminClient, compute_client::ComputeClient, store_client::StoreClient,
     },
 };
-use hyper_util::rt::TokioIo;
+use hyper_util::{
+    client::legacy::{self, connect::HttpConnector},
+    rt::{TokioExecutor, TokioIo},
+};
 use tokio::net::UnixStream;
 use tonic::{
     Status,
@@ -103,6 +106,15 @@ pub async fn unix_channel(path: &Path) -> Channel {
     });
     let endpoint = Endpoint::from_static("http://localhost");
     endpoint.connect_with_connector(connector).await.expect("the server accepts")
+}
+
+/// A client that keeps no time itself, and its origin: tonic's own would answer in the server's
+/// place when a deadline passes.
+pub fn timeless(
+    address: SocketAddr,
+) -> (legacy::Client<HttpConnector, tonic::body::Body>, http::Uri) {
+    let client = legacy::Client::builder(TokioExecutor::new()).http2_only(true).build_http();
+    (client, format!("http://{address}").parse().expect("an address"))
 }
 
 pub fn compute(channel: &Channel) -> ComputeClient<Channel> {

@@ -3,13 +3,15 @@
 
 use std::time::{Duration, Instant};
 
-use capstan::{server::Settings, wire::v1};
+use capstan::{
+    server::Settings,
+    wire::v1::{self, compute_client::ComputeClient},
+};
 use futures_util::{StreamExt, stream};
-use hyper_util::{client::legacy, rt::TokioExecutor};
 use tonic::{Code, Request, Status};
 
 use crate::{
-    daemon::{HANGING, compute, engine::Mode, load, say, settled, store},
+    daemon::{HANGING, compute, engine::Mode, load, say, settled, store, timeless},
     table::{How, World, assert_status, settings},
 };
 
@@ -81,20 +83,6 @@ async fn a_connection_that_breaks_frees_its_jobs() {
     world.assert_well("a broken connection").await;
 }
 
-/// A client that keeps no time itself: tonic's own would answer in the server's place.
-fn timeless(world: &World) -> v1_client::Client {
-    let client = legacy::Client::builder(TokioExecutor::new()).http2_only(true).build_http();
-    let origin = format!("http://{}", world.daemon.address).parse().unwrap();
-    v1_client::Client::with_origin(client, origin)
-}
-
-mod v1_client {
-    use capstan::wire::v1::compute_client::ComputeClient;
-    use hyper_util::client::legacy::{self, connect::HttpConnector};
-
-    pub type Client = ComputeClient<legacy::Client<HttpConnector, tonic::body::Body>>;
-}
-
 fn within<T>(time: &'static str, message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.metadata_mut().insert("grpc-timeout", time.parse().unwrap());
@@ -110,7 +98,11 @@ fn assert_deadline(name: &str, sent: Result<(), Status>) {
 async fn deadlines_hold_while_sending_queued_and_running() {
     let world = World::new(Settings { workers: 1, ..settings() }).await;
     world.dial.set(Mode::Hangs);
-    let mut clients: Vec<_> = (0..4).map(|_| timeless(&world)).collect();
+    let timeless = || {
+        let (client, origin) = timeless(world.daemon.address);
+        ComputeClient::with_origin(client, origin)
+    };
+    let mut clients: Vec<_> = (0..4).map(|_| timeless()).collect();
     let [running, queued, sending, transform] = &mut clients[..] else { panic!("four") };
     let (request, _) = world.good_msm();
     let vector = say::vector(&say::id(), v1::ScalarEncoding::U8, 8);

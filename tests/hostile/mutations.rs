@@ -22,7 +22,7 @@ use crate::{
 
 /// Messages as they are.
 #[derive(Clone, Copy, Default)]
-struct Raw;
+pub struct Raw;
 
 impl Codec for Raw {
     type Encode = Bytes;

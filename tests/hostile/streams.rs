@@ -146,3 +146,36 @@ async fn jobs_on_uploads_that_nobody_carries_on_end() {
     settled(&world.channel, "half an upload").await;
     world.assert_well("half an upload").await;
 }
+
+/// A unary call whose message never comes, or drips: tonic waits for it before any handler does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_message_of_a_unary_call_must_come_too() {
+    use crate::{daemon::timeless, mutations::Raw};
+    use bytes::Bytes;
+    use tonic::{Request, client::Grpc, codegen::http::uri::PathAndQuery};
+
+    let world = impatient().await;
+    let (client, origin) = timeless(world.daemon.address);
+    for path in ["/capstan.v1.Compute/Msm", "/capstan.v1.Store/Stat", "/capstan.v1.Admin/GetInfo"] {
+        let path = PathAndQuery::from_static(path);
+        for timeout in [None, Some("150m")] {
+            let mut grpc = Grpc::with_origin(client.clone(), origin.clone());
+            grpc.ready().await.unwrap();
+            let mut request = Request::new(stream::pending::<Bytes>());
+            if let Some(timeout) = timeout {
+                request.metadata_mut().insert("grpc-timeout", timeout.parse().unwrap());
+            }
+            let begun = Instant::now();
+            let sent = grpc.client_streaming(request, path.clone(), Raw).await.map(drop);
+            match timeout {
+                None => assert_idle(path.as_str(), begun, sent),
+                Some(_) => {
+                    let status = sent.expect_err("late");
+                    let late = Code::DeadlineExceeded;
+                    assert_status(path.as_str(), &status, late, "DEADLINE", "", None);
+                }
+            }
+        }
+    }
+    world.assert_well("no message").await;
+}
