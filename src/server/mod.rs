@@ -167,6 +167,7 @@ impl Server {
             connections: state.connections.clone(),
             bytes_max: state.settings.connection_bytes_in_flight_max,
             jobs_max: state.settings.connection_jobs_max.into(),
+            handshake_timeout: state.settings.handshake_timeout,
         };
         let mut servers = JoinSet::new();
         let mut stops = Vec::new();
