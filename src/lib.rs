@@ -1,16 +1,26 @@
 //! Capstan: MSM and NTT over BLS12-381 as a service. See ARCHITECTURE.md for the house rules.
 #![deny(unsafe_code, missing_docs)]
 
+#[cfg(feature = "client")]
+pub mod client;
 pub mod curve;
 pub mod error;
 
+#[cfg(feature = "server")]
+pub mod buffer;
 #[cfg(feature = "server")]
 pub mod config;
 #[cfg(feature = "server")]
 pub mod engine;
 #[cfg(feature = "server")]
+pub mod jobs;
+#[cfg(feature = "server")]
 pub mod server;
 #[cfg(feature = "server")]
+pub mod store;
+#[cfg(feature = "server")]
 pub mod telemetry;
+#[cfg(feature = "server")]
+pub mod verify;
 #[cfg(feature = "wire")]
 pub mod wire;

@@ -1,6 +1,7 @@
 //! BLS12-381 as host and kernels share it: groups, sizes, layouts, encodings.
 
 pub mod layout;
+mod pieces;
 pub mod points;
 pub mod scalars;
 

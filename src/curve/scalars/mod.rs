@@ -1,5 +1,9 @@
 //! Elements of Fr and narrow scalars, and their encodings.
 
+mod decode;
+
+pub use decode::{decode_fr, encode_fr};
+
 /// How elements of Fr are written. See `proto/capstan/v1/types.proto` for each layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ScalarEncoding {

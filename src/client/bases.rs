@@ -1,0 +1,261 @@
+//! Bases in the store: put once, used by id.
+
+use std::ops::{Bound, RangeBounds};
+
+use super::{
+    BasesHandle, BasesId, BasesInfo, Client, CurvePoint, PutOptions, convert,
+    download::{Received, Span},
+    error::{Error, Result},
+    payload::Payload,
+    stripes::Header,
+    types::UploadId,
+    upload::Upload,
+};
+use crate::{
+    curve::{
+        Group,
+        layout::points_as_bytes,
+        points::{PointEncoding, decode, id_of},
+    },
+    error::Problem,
+    wire::v1::{self, get_request, release_request, stat_request},
+};
+
+/// Hashed at a time between two looks at other tasks.
+const HASH_BYTES: usize = 4 << 20;
+
+impl Client {
+    /// Puts bases, or finds that the server has them already: then nothing is sent but their id.
+    ///
+    /// Unit: sent as Montgomery limbs from the caller's memory, nothing is converted.
+    /// Errors: `Refused` with `NOT_ON_CURVE`, `NOT_IN_SUBGROUP` and the index of the first bad point;
+    /// `RESOURCE_EXHAUSTED` where the store is full.
+    pub async fn put_bases<A: CurvePoint>(&self, points: &[A]) -> Result<BasesHandle<A>> {
+        self.put_bases_with(PutOptions::default(), points).await
+    }
+
+    /// The same, with a label, kept on the server's disk, or watched.
+    pub async fn put_bases_with<A: CurvePoint>(
+        &self,
+        options: PutOptions,
+        points: &[A],
+    ) -> Result<BasesHandle<A>> {
+        let bytes = points_as_bytes(points);
+        let id = BasesId(id_of(points));
+        let hash = match self.stat(id).await {
+            Ok(info) if info.persisted || !options.persist => return BasesHandle::new(info),
+            // Known but not kept on disk: the hash may spare the payload.
+            Ok(_) => hash(bytes).await,
+            Err(error) if error.is_not_found() => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        let info = self.put(A::GROUP, PointEncoding::Montgomery, bytes, hash, options).await?;
+        if info.id != id {
+            return Err(Error::answer("the server names these points differently"));
+        }
+        BasesHandle::new(info)
+    }
+
+    /// Puts points that are encoded already, such as a file's.
+    ///
+    /// Errors: `Input` where the bytes are not a whole number of points; as [`Self::put_bases`].
+    pub async fn put_encoded(
+        &self,
+        group: Group,
+        encoding: PointEncoding,
+        bytes: &[u8],
+        options: PutOptions,
+    ) -> Result<BasesInfo> {
+        let hash = hash(bytes).await;
+        let known = stat_request::Id::PayloadHash(hash.clone().into());
+        match self.stat_by(known).await {
+            Ok(info) if info.group == group && (info.persisted || !options.persist) => {
+                return Ok(info);
+            }
+            Ok(_) => {}
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error),
+        }
+        self.put(group, encoding, bytes, hash, options).await
+    }
+
+    async fn put(
+        &self,
+        group: Group,
+        encoding: PointEncoding,
+        bytes: &[u8],
+        hash: Vec<u8>,
+        options: PutOptions,
+    ) -> Result<BasesInfo> {
+        let count = convert::elements("points", bytes.len() as u64, encoding.point_bytes(group))?;
+        if count == 0 {
+            return Err(Error::input("points", Problem::Zero));
+        }
+        let header = Header::Bases(v1::BasesUpload {
+            group: convert::group(group).into(),
+            encoding: convert::point_encoding(encoding).into(),
+            count,
+            payload_hash: hash.into(),
+            persist: options.persist,
+            label: options.label,
+            ..Default::default()
+        });
+        let mut call = self.start(options.deadline);
+        let upload = Upload::new(Payload::Public(bytes), self.inner.chunk_bytes, options.progress);
+        let put = self.put_payload(header, UploadId::random()?, &upload, &mut call).await?;
+        convert::object_bases(put.object)
+    }
+
+    /// Bases that the server has.
+    ///
+    /// Errors: `Refused` with NOT_FOUND; `Setting` where they are of the other group.
+    pub async fn bases<A: CurvePoint>(&self, id: BasesId) -> Result<BasesHandle<A>> {
+        BasesHandle::new(self.stat(id).await?)
+    }
+
+    /// What the server says of bases.
+    ///
+    /// Errors: `Refused` with NOT_FOUND.
+    pub async fn stat(&self, id: BasesId) -> Result<BasesInfo> {
+        self.stat_by(stat_request::Id::ObjectId(id.0.to_vec().into())).await
+    }
+
+    async fn stat_by(&self, id: stat_request::Id) -> Result<BasesInfo> {
+        let mut call = self.start(None);
+        loop {
+            let request = call.request(v1::StatRequest { id: Some(id.clone()) });
+            match call.within(self.store().stat(request)).await {
+                Ok(stat) => match stat.status {
+                    Some(v1::stat_response::Status::Object(object)) => {
+                        return convert::object_bases(Some(object));
+                    }
+                    _ => return Err(Error::answer("a status that is not of bases")),
+                },
+                Err(error) => call.pause(error).await?,
+            }
+        }
+    }
+
+    /// All bases, or those of one group, the oldest first.
+    pub async fn list(&self, group: Option<Group>) -> Result<Vec<BasesInfo>> {
+        let mut call = self.start(None);
+        let group = group.map(|group| convert::group(group).into());
+        loop {
+            let request = call.request(v1::ListRequest { group });
+            match call.within(self.store().list(request)).await {
+                Ok(list) => return list.bases.into_iter().map(convert::bases).collect(),
+                Err(error) => call.pause(error).await?,
+            }
+        }
+    }
+
+    /// Removes bases, from the server's disk too. Running jobs keep what they use.
+    ///
+    /// Errors: `Refused` with NOT_FOUND.
+    pub async fn release(&self, id: BasesId) -> Result<()> {
+        self.release_by(release_request::Id::ObjectId(id.0.to_vec().into())).await
+    }
+
+    pub(crate) async fn release_by(&self, id: release_request::Id) -> Result<()> {
+        let mut call = self.start(None);
+        loop {
+            let request = call.request(v1::ReleaseRequest { id: Some(id.clone()) });
+            match call.within(self.store().release(request)).await {
+                Ok(_) => return Ok(()),
+                Err(error) => call.pause(error).await?,
+            }
+        }
+    }
+
+    /// Reads bases back, or a range of them; every point is checked again.
+    ///
+    /// Errors: `Refused` with NOT_FOUND; `Setting` for the other group; `Input` for a range that
+    /// reaches too far.
+    pub async fn get_bases<A: CurvePoint>(
+        &self,
+        id: BasesId,
+        range: impl RangeBounds<u64>,
+    ) -> Result<Vec<A>> {
+        let info = BasesHandle::<A>::new(self.stat(id).await?)?.info;
+        let range = within(range, info.count)?;
+        let bytes = self.read_bases(&info, PointEncoding::Montgomery, range).await?;
+        decode(PointEncoding::Montgomery, &bytes)
+            .map_err(|bad| Error::answer(format!("point {} is {}", bad.index, bad.problem)))
+    }
+
+    /// Reads bases back, or a range of them, in the encoding asked for.
+    ///
+    /// Errors: as [`Self::get_bases`].
+    pub async fn get_encoded(
+        &self,
+        id: BasesId,
+        encoding: PointEncoding,
+        range: impl RangeBounds<u64>,
+    ) -> Result<Vec<u8>> {
+        let info = self.stat(id).await?;
+        let range = within(range, info.count)?;
+        self.read_bases(&info, encoding, range).await
+    }
+
+    async fn read_bases(
+        &self,
+        info: &BasesInfo,
+        encoding: PointEncoding,
+        (offset, count): (u64, u64),
+    ) -> Result<Vec<u8>> {
+        let width = encoding.point_bytes(info.group);
+        let mut out = vec![0; count as usize * width];
+        let span = Span {
+            id: get_request::Id::ObjectId(info.id.0.to_vec().into()),
+            encoding: Some(convert::point_encoding(encoding)),
+            offset,
+            width,
+        };
+        let received = Received::new(None, 0, out.len() as u64);
+        self.download(&span, &mut out, &received, &self.start(None)).await?;
+        Ok(out)
+    }
+}
+
+/// First element and number of elements of `range`, where there are `count`.
+fn within(range: impl RangeBounds<u64>, count: u64) -> Result<(u64, u64)> {
+    let start = match range.start_bound() {
+        Bound::Included(start) => *start,
+        Bound::Excluded(before) => before.saturating_add(1),
+        Bound::Unbounded => 0,
+    };
+    let end = match range.end_bound() {
+        Bound::Included(last) => last.saturating_add(1),
+        Bound::Excluded(end) => *end,
+        Bound::Unbounded => count,
+    };
+    if start > end || end > count {
+        return Err(Error::input("range", Problem::TooLarge { max: count }));
+    }
+    Ok((start, end - start))
+}
+
+/// BLAKE3 of `bytes`; lets other tasks run in between.
+async fn hash(bytes: &[u8]) -> Vec<u8> {
+    let mut hasher = blake3::Hasher::new();
+    for piece in bytes.chunks(HASH_BYTES) {
+        hasher.update(piece);
+        tokio::task::yield_now().await;
+    }
+    hasher.finalize().as_bytes().to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::within;
+
+    #[test]
+    fn ranges_are_held_against_the_count() {
+        assert_eq!(within(.., 5).ok(), Some((0, 5)));
+        assert_eq!(within(2..4, 5).ok(), Some((2, 2)));
+        assert_eq!(within(1..=4, 5).ok(), Some((1, 4)));
+        assert_eq!(within(5.., 5).ok(), Some((5, 0)));
+        assert!(within(3..6, 5).is_err());
+        assert!(within(6.., 5).is_err());
+    }
+}

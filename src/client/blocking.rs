@@ -1,0 +1,215 @@
+//! The client without async: the same calls, each blocks until it is done. Not to be used on an
+//! async runtime's threads.
+
+use std::{ops::RangeBounds, sync::Arc, time::Duration};
+
+use tokio::runtime::Runtime;
+use zeroize::Zeroizing;
+
+use super::{
+    BasesHandle, BasesId, BasesInfo, Builder, CurvePoint, Error, Fr, GetInfoResponse, Group, Msm,
+    MsmBytes, MsmOptions, NttBytes, NttOptions, NttReport, PointEncoding, PutOptions, Result,
+    ScalarEncoding, ScalarInput, UploadId, VectorInfo,
+};
+
+/// Threads for the connections; the caller's own thread feeds them.
+const THREADS: usize = 2;
+
+/// A connected client whose calls block. Cheap to clone; clones share connections and threads.
+#[derive(Clone, Debug)]
+pub struct Client {
+    client: super::Client,
+    runtime: Arc<Runtime>,
+}
+
+impl Client {
+    /// As [`super::Client::connect`].
+    pub fn connect(target: impl Into<String>) -> Result<Self> {
+        Self::from_builder(super::Client::builder(target))
+    }
+
+    /// Connects as `builder` says.
+    pub fn from_builder(builder: Builder) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(THREADS)
+            .thread_name("capstan-client")
+            .enable_all()
+            .build()
+            .map_err(|error| Error::Setting {
+                what: "threads for connections".into(),
+                problem: error.to_string(),
+            })?;
+        let client = runtime.block_on(builder.connect())?;
+        Ok(Self { client, runtime: Arc::new(runtime) })
+    }
+
+    /// The async client behind this one.
+    pub fn inner(&self) -> &super::Client {
+        &self.client
+    }
+
+    /// As [`super::Client::info`].
+    pub fn info(&self) -> Result<GetInfoResponse> {
+        self.runtime.block_on(self.client.info())
+    }
+
+    /// As [`super::Client::drain`].
+    pub fn drain(&self, grace: Duration) -> Result<u32> {
+        self.runtime.block_on(self.client.drain(grace))
+    }
+
+    /// As [`super::Client::put_bases`].
+    pub fn put_bases<A: CurvePoint>(&self, points: &[A]) -> Result<BasesHandle<A>> {
+        self.runtime.block_on(self.client.put_bases(points))
+    }
+
+    /// As [`super::Client::put_bases_with`].
+    pub fn put_bases_with<A: CurvePoint>(
+        &self,
+        options: PutOptions,
+        points: &[A],
+    ) -> Result<BasesHandle<A>> {
+        self.runtime.block_on(self.client.put_bases_with(options, points))
+    }
+
+    /// As [`super::Client::put_encoded`].
+    pub fn put_encoded(
+        &self,
+        group: Group,
+        encoding: PointEncoding,
+        bytes: &[u8],
+        options: PutOptions,
+    ) -> Result<BasesInfo> {
+        self.runtime.block_on(self.client.put_encoded(group, encoding, bytes, options))
+    }
+
+    /// As [`super::Client::bases`].
+    pub fn bases<A: CurvePoint>(&self, id: BasesId) -> Result<BasesHandle<A>> {
+        self.runtime.block_on(self.client.bases(id))
+    }
+
+    /// As [`super::Client::stat`].
+    pub fn stat(&self, id: BasesId) -> Result<BasesInfo> {
+        self.runtime.block_on(self.client.stat(id))
+    }
+
+    /// As [`super::Client::list`].
+    pub fn list(&self, group: Option<Group>) -> Result<Vec<BasesInfo>> {
+        self.runtime.block_on(self.client.list(group))
+    }
+
+    /// As [`super::Client::release`].
+    pub fn release(&self, id: BasesId) -> Result<()> {
+        self.runtime.block_on(self.client.release(id))
+    }
+
+    /// As [`super::Client::get_bases`].
+    pub fn get_bases<A: CurvePoint>(
+        &self,
+        id: BasesId,
+        range: impl RangeBounds<u64>,
+    ) -> Result<Vec<A>> {
+        self.runtime.block_on(self.client.get_bases(id, range))
+    }
+
+    /// As [`super::Client::get_encoded`].
+    pub fn get_encoded(
+        &self,
+        id: BasesId,
+        encoding: PointEncoding,
+        range: impl RangeBounds<u64>,
+    ) -> Result<Vec<u8>> {
+        self.runtime.block_on(self.client.get_encoded(id, encoding, range))
+    }
+
+    /// As [`super::Client::put_vector`].
+    pub fn put_vector<'a>(&self, input: impl Into<ScalarInput<'a>>) -> Result<VectorInfo> {
+        self.runtime.block_on(self.client.put_vector(input))
+    }
+
+    /// As [`super::Client::get_vector`].
+    pub fn get_vector(&self, vector: &VectorInfo) -> Result<Zeroizing<Vec<u8>>> {
+        self.runtime.block_on(self.client.get_vector(vector))
+    }
+
+    /// As [`super::Client::release_vector`].
+    pub fn release_vector(&self, id: UploadId) -> Result<()> {
+        self.runtime.block_on(self.client.release_vector(id))
+    }
+
+    /// As [`super::Client::msm`].
+    pub fn msm<'a, A: CurvePoint>(
+        &self,
+        bases: &BasesHandle<A>,
+        scalars: impl Into<ScalarInput<'a>>,
+    ) -> Result<A::Group> {
+        self.runtime.block_on(self.client.msm(bases, scalars))
+    }
+
+    /// As [`super::Client::msm_with`].
+    pub fn msm_with<'a, A: CurvePoint>(
+        &self,
+        bases: &BasesHandle<A>,
+        scalars: impl Into<ScalarInput<'a>>,
+        options: MsmOptions,
+    ) -> Result<Msm<A>> {
+        self.runtime.block_on(self.client.msm_with(bases, scalars, options))
+    }
+
+    /// As [`super::Client::msm_inline`].
+    pub fn msm_inline<'a, A: CurvePoint>(
+        &self,
+        bases: &[A],
+        scalars: impl Into<ScalarInput<'a>>,
+    ) -> Result<A::Group> {
+        self.runtime.block_on(self.client.msm_inline(bases, scalars))
+    }
+
+    /// As [`super::Client::msm_inline_with`].
+    pub fn msm_inline_with<'a, A: CurvePoint>(
+        &self,
+        bases: &[A],
+        scalars: impl Into<ScalarInput<'a>>,
+        options: MsmOptions,
+    ) -> Result<Msm<A>> {
+        self.runtime.block_on(self.client.msm_inline_with(bases, scalars, options))
+    }
+
+    /// As [`super::Client::msm_id`].
+    pub fn msm_id<'a>(
+        &self,
+        group: Group,
+        id: BasesId,
+        offset: u64,
+        len: u64,
+        scalars: impl Into<ScalarInput<'a>>,
+        options: MsmOptions,
+    ) -> Result<MsmBytes> {
+        self.runtime.block_on(self.client.msm_id(group, id, offset, len, scalars, options))
+    }
+
+    /// As [`super::Client::ntt`].
+    pub fn ntt(&self, values: &mut [Fr], options: NttOptions) -> Result<NttReport> {
+        self.runtime.block_on(self.client.ntt(values, options))
+    }
+
+    /// As [`super::Client::ntt_padded`].
+    pub fn ntt_padded(
+        &self,
+        values: &[Fr],
+        lg_n: u32,
+        options: NttOptions,
+    ) -> Result<(Vec<Fr>, NttReport)> {
+        self.runtime.block_on(self.client.ntt_padded(values, lg_n, options))
+    }
+
+    /// As [`super::Client::ntt_bytes`].
+    pub fn ntt_bytes(
+        &self,
+        encoding: ScalarEncoding,
+        bytes: &[u8],
+        options: NttOptions,
+    ) -> Result<NttBytes> {
+        self.runtime.block_on(self.client.ntt_bytes(encoding, bytes, options))
+    }
+}

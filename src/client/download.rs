@@ -1,0 +1,141 @@
+//! Objects read back over several connections.
+
+use std::sync::{Mutex, PoisonError};
+
+use futures_util::stream::{FuturesUnordered, TryStreamExt};
+use tonic::Streaming;
+
+use super::{
+    Client, Progress,
+    call::Call,
+    error::{Error, Result},
+};
+use crate::wire::v1::{self, get_request::Id};
+
+/// What one `Get` asks for: small enough to spread the load, and to lose little when it breaks.
+const PIECE_BYTES: usize = 8 << 20;
+
+/// Told of bytes received, on top of those that were sent before.
+pub(crate) struct Received {
+    progress: Option<Progress>,
+    done: Mutex<u64>,
+    total: u64,
+}
+
+impl Received {
+    /// `before` bytes of `total` are done already.
+    pub fn new(progress: Option<Progress>, before: u64, total: u64) -> Self {
+        Self { progress, done: Mutex::new(before), total }
+    }
+
+    pub fn add(&self, bytes: u64) {
+        if let Some(progress) = &self.progress {
+            let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+            *done += bytes;
+            progress((*done).min(self.total), self.total);
+        }
+    }
+}
+
+/// Which elements of which object, written how.
+pub(crate) struct Span {
+    pub id: Id,
+    pub encoding: Option<v1::PointEncoding>,
+    /// The first element.
+    pub offset: u64,
+    /// Bytes of one element.
+    pub width: usize,
+}
+
+impl Client {
+    /// Fills `out` with the elements from `span.offset` on.
+    pub(crate) async fn download(
+        &self,
+        span: &Span,
+        out: &mut [u8],
+        received: &Received,
+        deadline: &Call,
+    ) -> Result<()> {
+        let lanes = self.lanes(out.len() as u64);
+        let width = span.width;
+        let piece_bytes = (PIECE_BYTES / width).max(1) * width;
+        let per_lane = out.len().div_ceil(lanes).next_multiple_of(width);
+        let piece_bytes = piece_bytes.min(per_lane.max(width));
+        let pieces = Mutex::new(out.chunks_mut(piece_bytes).enumerate());
+        let next = || pieces.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let (next, per_piece) = (&next, (piece_bytes / width) as u64);
+        let lanes: FuturesUnordered<_> = (0..lanes)
+            .map(|lane| async move {
+                while let Some((number, piece)) = next() {
+                    let offset = span.offset + number as u64 * per_piece;
+                    self.get_piece(lane, span, offset, piece, received, deadline).await?;
+                }
+                Ok(())
+            })
+            .collect();
+        deadline.bounded(lanes.try_collect()).await
+    }
+
+    /// One piece, asked for again where it breaks.
+    async fn get_piece(
+        &self,
+        lane: usize,
+        span: &Span,
+        offset: u64,
+        out: &mut [u8],
+        received: &Received,
+        deadline: &Call,
+    ) -> Result<()> {
+        let mut retry = self.start(None);
+        let mut filled = 0;
+        loop {
+            let start = filled - filled % span.width;
+            let request = v1::GetRequest {
+                id: Some(span.id.clone()),
+                encoding: span.encoding.map(|encoding| encoding as i32),
+                offset: offset + (start / span.width) as u64,
+                length: ((out.len() - start) / span.width) as u64,
+            };
+            filled = start;
+            let mut store = self.store_on(lane);
+            let error = match store.get(deadline.request(request)).await {
+                Ok(stream) => {
+                    let rest = &mut out[start..];
+                    match read(stream.into_inner(), rest, &mut filled, received).await {
+                        Ok(()) => return Ok(()),
+                        Err(error) => error,
+                    }
+                }
+                Err(status) => status.into(),
+            };
+            retry.pause(error).await?;
+        }
+    }
+}
+
+/// Reads chunks until `out` is full and the stream has ended well; `filled` counts on.
+async fn read(
+    mut stream: Streaming<v1::GetResponse>,
+    out: &mut [u8],
+    filled: &mut usize,
+    received: &Received,
+) -> Result<()> {
+    let mut at = 0;
+    while let Some(message) = stream.message().await? {
+        let chunk = message.chunk.unwrap_or_default();
+        at = place(&chunk, out, at)?;
+        *filled += chunk.data.len();
+        received.add(chunk.data.len() as u64);
+    }
+    if at == out.len() { Ok(()) } else { Err(Error::Lost("the result ended early".into())) }
+}
+
+/// Writes `chunk` into `out`, where it must begin at `at`; says where the next one begins.
+pub(crate) fn place(chunk: &v1::Chunk, out: &mut [u8], at: usize) -> Result<usize> {
+    let end = at + chunk.data.len();
+    if chunk.offset != at as u64 || end > out.len() {
+        return Err(Error::answer("a chunk that does not belong there"));
+    }
+    out[at..end].copy_from_slice(&chunk.data);
+    Ok(end)
+}

@@ -1,0 +1,276 @@
+//! Multi-scalar multiplication.
+
+use futures_util::FutureExt;
+
+use super::{
+    BasesHandle, BasesId, Client, CurvePoint, Msm, MsmBytes, MsmOptions, ScalarInput,
+    call::Call,
+    convert,
+    error::{Error, Result},
+    payload::Payload,
+    stripes::{Header, first_answer},
+    types::UploadId,
+    upload::Upload,
+    vectors::Borrowed,
+};
+use crate::{
+    curve::{
+        Group,
+        layout::points_as_bytes,
+        points::{PointEncoding, decode_sums},
+        scalars::ScalarEncoding,
+    },
+    error::Problem,
+    wire::v1::{self, msm_request::Scalars, msm_spec::Bases, msm_stream_request::Message},
+};
+
+/// One job without its scalars.
+struct Job {
+    spec: v1::MsmSpec,
+    /// Bases, so scalars of one vector.
+    len: u64,
+    batch: u64,
+    /// Payload bytes that the spec takes itself.
+    inline_bytes: u64,
+}
+
+impl Client {
+    /// Sum of `scalars[i] * bases[i]`.
+    ///
+    /// Shape: as many scalars as bases. Errors: `Input` where they are not; `Refused`.
+    pub async fn msm<'a, A: CurvePoint>(
+        &self,
+        bases: &BasesHandle<A>,
+        scalars: impl Into<ScalarInput<'a>>,
+    ) -> Result<A::Group> {
+        single(self.msm_with(bases, scalars, MsmOptions::default()).await?)
+    }
+
+    /// The same for a batch of scalar vectors, verified, reduced, watched, with timings.
+    ///
+    /// Shape: `batch` times as many scalars as bases, vector after vector.
+    /// Errors: as [`Self::msm`]; `Deadline`.
+    pub async fn msm_with<'a, A: CurvePoint>(
+        &self,
+        bases: &BasesHandle<A>,
+        scalars: impl Into<ScalarInput<'a>>,
+        options: MsmOptions,
+    ) -> Result<Msm<A>> {
+        let encoding = options.result_encoding;
+        let (id, offset, len) = (bases.id(), bases.offset, bases.len);
+        let sums = self.msm_id(A::GROUP, id, offset, len, scalars, options).await?;
+        decode(sums, encoding)
+    }
+
+    /// Over bases that are sent with the call: for few of them, used once.
+    ///
+    /// Errors: `Input` where they do not fit one message beside the scalars: put them first.
+    pub async fn msm_inline<'a, A: CurvePoint>(
+        &self,
+        bases: &[A],
+        scalars: impl Into<ScalarInput<'a>>,
+    ) -> Result<A::Group> {
+        single(self.msm_inline_with(bases, scalars, MsmOptions::default()).await?)
+    }
+
+    /// The same with options.
+    pub async fn msm_inline_with<'a, A: CurvePoint>(
+        &self,
+        bases: &[A],
+        scalars: impl Into<ScalarInput<'a>>,
+        options: MsmOptions,
+    ) -> Result<Msm<A>> {
+        let data = Payload::Public(points_as_bytes(bases));
+        let max = self.inner.message_bytes / (A::GROUP.affine_bytes() as u64);
+        if bases.len() as u64 > max {
+            return Err(Error::input("bases", Problem::TooLarge { max }));
+        }
+        let bases =
+            v1::InlineBases { encoding: v1::PointEncoding::Montgomery.into(), data: data.whole() };
+        let len = data.len() / (A::GROUP.affine_bytes() as u64);
+        let encoding = options.result_encoding;
+        let scalars = scalars.into();
+        let sums = self.run_msm(A::GROUP, Bases::Inline(bases), len, data.len(), scalars, options);
+        decode(sums.await?, encoding)
+    }
+
+    /// Over points `offset..offset + len` of bases by id and group; the sums come as the server
+    /// wrote them, in `options.result_encoding`.
+    pub async fn msm_id<'a>(
+        &self,
+        group: Group,
+        id: BasesId,
+        offset: u64,
+        len: u64,
+        scalars: impl Into<ScalarInput<'a>>,
+        options: MsmOptions,
+    ) -> Result<MsmBytes> {
+        let bases = if len == 0 {
+            // On the wire, a length of 0 means all.
+            let encoding = convert::point_encoding(PointEncoding::Montgomery).into();
+            Bases::Inline(v1::InlineBases { encoding, data: Default::default() })
+        } else {
+            Bases::Stored(v1::StoredBases { object_id: id.0.to_vec().into(), offset, length: len })
+        };
+        self.run_msm(group, bases, len, 0, scalars.into(), options).await
+    }
+
+    async fn run_msm(
+        &self,
+        group: Group,
+        bases: Bases,
+        len: u64,
+        inline_bytes: u64,
+        scalars: ScalarInput<'_>,
+        options: MsmOptions,
+    ) -> Result<MsmBytes> {
+        let mut call = self.start(options.deadline);
+        let spec = v1::MsmSpec {
+            group: convert::group(group).into(),
+            bases: Some(bases),
+            batch: options.batch,
+            reduce: options.reduce,
+            result_encoding: convert::result_encoding(options.result_encoding).into(),
+            verify: convert::verify(options.verify).into(),
+        };
+        let job = Job { spec, len, batch: options.batch.max(1).into(), inline_bytes };
+        let (result, upload) = match scalars.into_payload() {
+            Err(id) => {
+                let scalars = Scalars::UploadId(id.0.to_vec().into());
+                (self.msm_unary(&job, scalars, &mut call).await?, Default::default())
+            }
+            Ok((encoding, payload)) => {
+                job.check(encoding, payload.len())?;
+                if payload.len() + job.inline_bytes <= self.inner.message_bytes {
+                    let encoding = convert::scalar_encoding(encoding)?.into();
+                    let inline = v1::InlineVector { encoding, data: payload.whole() };
+                    let scalars = Scalars::Inline(inline);
+                    (self.msm_unary(&job, scalars, &mut call).await?, Default::default())
+                } else {
+                    let upload = Upload::new(payload, self.inner.chunk_bytes, options.progress);
+                    let result = self.msm_streamed(&job, encoding, &upload, &mut call).await?;
+                    (result, upload.elapsed())
+                }
+            }
+        };
+        let mut timing = convert::timing(result.timing);
+        (timing.upload, timing.total) = (upload, call.elapsed());
+        Ok(MsmBytes {
+            bytes: result.points,
+            timing,
+            execution: convert::execution(result.execution),
+        })
+    }
+
+    async fn msm_unary(
+        &self,
+        job: &Job,
+        scalars: Scalars,
+        call: &mut Call,
+    ) -> Result<v1::MsmResult> {
+        loop {
+            let (spec, scalars) = (Some(job.spec.clone()), Some(scalars.clone()));
+            let request = call.request(v1::MsmRequest { spec, scalars });
+            match call.within(self.compute().msm(request)).await {
+                Ok(answer) => return answer.result.ok_or(Error::answer("no result")),
+                Err(error) => call.pause(error).await?,
+            }
+        }
+    }
+
+    /// The job's own stream and further ones carry the scalars.
+    async fn msm_streamed(
+        &self,
+        job: &Job,
+        encoding: ScalarEncoding,
+        upload: &Upload<'_>,
+        call: &mut Call,
+    ) -> Result<v1::MsmResult> {
+        let mut id = UploadId::random()?;
+        let lanes = self.lanes(upload.len());
+        // A stripe may come before the job and be taken where the job is then refused.
+        let mut scrap = Borrowed::new(self, id);
+        loop {
+            let vector = v1::VectorUpload {
+                upload_id: id.0.to_vec().into(),
+                encoding: convert::scalar_encoding(encoding)?.into(),
+                count: job.len * job.batch,
+                streams: u32::try_from(lanes).unwrap_or(u32::MAX),
+            };
+            let work = self.msm_lanes(job, vector, id, upload, call);
+            let error = match call.bounded(work).await {
+                Ok(result) => {
+                    // The upload ended with its job.
+                    scrap.keep();
+                    return Ok(result);
+                }
+                Err(error) => error,
+            };
+            call.pause(error).await?;
+            if self.resume(id, upload, call).await?.is_none() {
+                id = UploadId::random()?;
+                scrap = Borrowed::new(self, id);
+            }
+        }
+    }
+
+    async fn msm_lanes(
+        &self,
+        job: &Job,
+        vector: v1::VectorUpload,
+        id: UploadId,
+        upload: &Upload<'_>,
+        call: &Call,
+    ) -> Result<v1::MsmResult> {
+        let lanes = vector.streams as usize;
+        let header = Header::Vector(vector.clone());
+        let main = async {
+            let header =
+                v1::MsmStreamHeader { spec: Some(job.spec.clone()), scalars: Some(vector) };
+            let header = v1::MsmStreamRequest { message: Some(Message::Header(header)) };
+            let wrap = |chunk| v1::MsmStreamRequest { message: Some(Message::Chunk(chunk)) };
+            let mut compute = self.compute_on(0);
+            let job = async |stream| {
+                let answer = compute.msm_stream(call.request(stream)).await;
+                Ok(answer?.into_inner())
+            };
+            let answer = upload.stream(header, wrap, &mut Vec::new(), job).await?;
+            answer.result.ok_or(Error::answer("no result"))
+        };
+        let stripes = (1..lanes).map(|lane| {
+            let header = &header;
+            async move {
+                self.put_lane(lane, header, id, upload, call).await?;
+                // A stripe has no result: only its failure counts.
+                std::future::pending().await
+            }
+            .boxed()
+        });
+        first_answer(std::iter::once(main.boxed()).chain(stripes).collect()).await
+    }
+}
+
+impl Job {
+    /// Holds the scalars against the bases before anything is sent.
+    fn check(&self, encoding: ScalarEncoding, bytes: u64) -> Result<()> {
+        let got = convert::elements("scalars", bytes, encoding.width())?;
+        let expected = self.len.saturating_mul(self.batch);
+        if got == expected { Ok(()) } else { Err(Error::length("scalars", expected, got)) }
+    }
+}
+
+fn decode<A: CurvePoint>(
+    sums: MsmBytes,
+    encoding: crate::curve::points::ResultEncoding,
+) -> Result<Msm<A>> {
+    let points = decode_sums::<A>(encoding, &sums.bytes)
+        .map_err(|bad| Error::answer(format!("sum {} is {}", bad.index, bad.problem)))?;
+    Ok(Msm { points, timing: sums.timing, execution: sums.execution })
+}
+
+fn single<A: CurvePoint>(msm: Msm<A>) -> Result<A::Group> {
+    match msm.points.as_slice() {
+        [sum] => Ok(*sum),
+        _ => Err(Error::answer("not one sum")),
+    }
+}

@@ -1,0 +1,384 @@
+//! Number-theoretic transforms.
+
+use std::time::Duration;
+
+use ark_ff::{BigInteger, PrimeField, Zero};
+use futures_util::FutureExt;
+use rayon::prelude::*;
+use tokio::time::Instant;
+use tonic::Streaming;
+use zeroize::Zeroizing;
+
+use super::{
+    Client, NttOptions, NttReport, UploadId,
+    call::Call,
+    convert,
+    download::{Received, place},
+    error::{Error, Result},
+    payload::Payload,
+    stripes::Header,
+    types::VectorInfo,
+    upload::Upload,
+    vectors::Borrowed,
+};
+use crate::{
+    curve::{Fr, TWO_ADICITY, layout::fr_as_bytes_mut, scalars::ScalarEncoding},
+    error::Problem,
+    wire::v1::{self, ntt_request::Input, ntt_response::Output, ntt_stream_request::Message},
+};
+
+/// From here on a result is worth several connections, and the server's keeping it meanwhile.
+const STRIPED_BYTES: u64 = 8 << 20;
+
+/// Transformed rows, encoded.
+#[derive(Debug)]
+pub struct NttBytes {
+    /// The rows, one after another, in the input's encoding. Wiped when dropped.
+    pub bytes: Zeroizing<Vec<u8>>,
+    /// How long it took, and who did it.
+    pub report: NttReport,
+}
+
+/// Where rows are and where they go.
+enum Rows<'a> {
+    InPlace(&'a mut [u8]),
+    Apart(&'a [u8], &'a mut [u8]),
+}
+
+impl Rows<'_> {
+    fn input(&self) -> &[u8] {
+        match self {
+            Self::InPlace(rows) => rows,
+            Self::Apart(input, _) => input,
+        }
+    }
+
+    fn output(&mut self) -> &mut [u8] {
+        match self {
+            Self::InPlace(rows) | Self::Apart(_, rows) => rows,
+        }
+    }
+
+    fn payload(&self) -> Payload<'_> {
+        Payload::Secret(self.input())
+    }
+}
+
+impl Client {
+    /// Transforms in place.
+    ///
+    /// Shape: `options.batch` rows of equal length, a power of two, one after another.
+    /// Unit: sent and read as Montgomery limbs, nothing is converted.
+    /// Errors: `Input` for another shape; `Refused`; `Deadline`. After an error while the result was
+    /// being read, the values are in no defined state.
+    pub async fn ntt(&self, values: &mut [Fr], options: NttOptions) -> Result<NttReport> {
+        let (spec, rows) = shape(values.len(), &options, ScalarEncoding::Montgomery)?;
+        if rows.padded != values.len() {
+            return Err(Error::length("values", rows.padded as u64, values.len() as u64));
+        }
+        let mut io = Rows::InPlace(fr_as_bytes_mut(values));
+        let report = self.run_ntt(spec, rows.len, &mut io, options).await?;
+        check(values)?;
+        Ok(report)
+    }
+
+    /// Fills each row up with zeros to 2^lg_n elements and transforms the result.
+    ///
+    /// Shape: `options.batch` rows of equal length, at most 2^lg_n; `options.lg_n` is not looked at.
+    /// Errors: as [`Self::ntt`].
+    pub async fn ntt_padded(
+        &self,
+        values: &[Fr],
+        lg_n: u32,
+        mut options: NttOptions,
+    ) -> Result<(Vec<Fr>, NttReport)> {
+        options.lg_n = Some(lg_n);
+        let (spec, rows) = shape(values.len(), &options, ScalarEncoding::Montgomery)?;
+        let mut out = vec![Fr::zero(); rows.padded];
+        let input = crate::curve::layout::fr_as_bytes(values);
+        let mut io = Rows::Apart(input, fr_as_bytes_mut(&mut out));
+        let report = self.run_ntt(spec, rows.len, &mut io, options).await?;
+        check(&mut out)?;
+        Ok((out, report))
+    }
+
+    /// Transforms encoded rows, such as a file's; the result has the same encoding.
+    ///
+    /// Shape: as [`Self::ntt`], or as [`Self::ntt_padded`] where `options.lg_n` is more than a row.
+    /// Errors: `Input` for an encoding that is not of 32 bytes, or another shape.
+    pub async fn ntt_bytes(
+        &self,
+        encoding: ScalarEncoding,
+        bytes: &[u8],
+        options: NttOptions,
+    ) -> Result<NttBytes> {
+        if !encoding.is_full() {
+            return Err(Error::input("encoding", Problem::OutOfRange));
+        }
+        let count = convert::elements("values", bytes.len() as u64, encoding.width())?;
+        let (spec, rows) = shape(count as usize, &options, encoding)?;
+        let mut out = Zeroizing::new(vec![0; rows.padded * encoding.width()]);
+        let mut io = Rows::Apart(bytes, &mut out);
+        let report = self.run_ntt(spec, rows.len, &mut io, options).await?;
+        Ok(NttBytes { bytes: out, report })
+    }
+
+    async fn run_ntt(
+        &self,
+        spec: v1::NttSpec,
+        len: usize,
+        rows: &mut Rows<'_>,
+        options: NttOptions,
+    ) -> Result<NttReport> {
+        let mut call = self.start(options.deadline);
+        let bytes = rows.input().len().max(rows.output().len()) as u64;
+        let (result, upload, download) = if bytes <= self.inner.message_bytes {
+            self.ntt_unary(spec, rows, &mut call).await?
+        } else if bytes < STRIPED_BYTES || self.inner.channels.len() == 1 {
+            self.ntt_streamed(spec, len, rows, options, &mut call).await?
+        } else {
+            self.ntt_striped(spec, len, rows, options, &mut call).await?
+        };
+        let mut timing = convert::timing(result.timing);
+        (timing.upload, timing.download, timing.total) = (upload, download, call.elapsed());
+        Ok(NttReport { timing, execution: convert::execution(result.execution) })
+    }
+
+    async fn ntt_unary(
+        &self,
+        spec: v1::NttSpec,
+        rows: &mut Rows<'_>,
+        call: &mut Call,
+    ) -> Result<(v1::NttResult, Duration, Duration)> {
+        let inline =
+            v1::InlineVector { encoding: spec.output_encoding, data: rows.payload().whole() };
+        let answer = self.ntt_call(spec, Input::Inline(inline), false, call).await?;
+        let Some(Output::Rows(result)) = answer.output else {
+            return Err(Error::answer("no rows"));
+        };
+        let out = rows.output();
+        if result.data.len() != out.len() {
+            return Err(Error::answer("rows of another length"));
+        }
+        out.copy_from_slice(&result.data);
+        let report = answer.result.ok_or(Error::answer("no result"))?;
+        Ok((report, Duration::ZERO, Duration::ZERO))
+    }
+
+    async fn ntt_call(
+        &self,
+        spec: v1::NttSpec,
+        input: Input,
+        keep: bool,
+        call: &mut Call,
+    ) -> Result<v1::NttResponse> {
+        loop {
+            let (spec, input) = (Some(spec.clone()), Some(input.clone()));
+            let request = call.request(v1::NttRequest { spec, input, keep });
+            match call.within(self.compute().ntt(request)).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => call.pause(error).await?,
+            }
+        }
+    }
+
+    /// There and back on one stream. Not repeated once the result has begun to come: it may have
+    /// taken the input's place.
+    async fn ntt_streamed(
+        &self,
+        spec: v1::NttSpec,
+        len: usize,
+        rows: &mut Rows<'_>,
+        options: NttOptions,
+        call: &mut Call,
+    ) -> Result<(v1::NttResult, Duration, Duration)> {
+        loop {
+            let out_bytes = rows.output().len() as u64;
+            let upload =
+                Upload::new(rows.payload(), self.inner.chunk_bytes, options.progress.clone())
+                    .followed_by(out_bytes);
+            let input = v1::VectorUpload {
+                upload_id: UploadId::random()?.0.to_vec().into(),
+                encoding: spec.output_encoding,
+                count: len as u64,
+                streams: 1,
+            };
+            let header = v1::NttStreamHeader { spec: Some(spec.clone()), input: Some(input) };
+            let header = v1::NttStreamRequest { message: Some(Message::Header(header)) };
+            let wrap = |chunk| v1::NttStreamRequest { message: Some(Message::Chunk(chunk)) };
+            let mut compute = self.compute();
+            // The first message of the answer comes when all of the input has gone.
+            let job = async |stream| {
+                let request = call.request(stream);
+                let mut answer = compute.ntt_stream(request).await?.into_inner();
+                let first = answer.message().await?;
+                Ok((first, answer))
+            };
+            let mut taken = Vec::new();
+            let work = upload.stream(header, wrap, &mut taken, job);
+            let begun = call.bounded(work.boxed()).await;
+            let (sent, elapsed) = (upload.len(), upload.elapsed());
+            drop(upload);
+            match begun {
+                Ok((first, answer)) => {
+                    let total = sent + out_bytes;
+                    let received = Received::new(options.progress.clone(), sent, total);
+                    let started = Instant::now();
+                    let reading = read(first, answer, rows.output(), &received);
+                    let result = call.bounded(reading).await?;
+                    return Ok((result, elapsed, started.elapsed()));
+                }
+                Err(error) => call.pause(error).await?,
+            }
+        }
+    }
+
+    /// Put over several connections, transformed, kept on the server, read back over several.
+    async fn ntt_striped(
+        &self,
+        spec: v1::NttSpec,
+        len: usize,
+        rows: &mut Rows<'_>,
+        options: NttOptions,
+        call: &mut Call,
+    ) -> Result<(v1::NttResult, Duration, Duration)> {
+        let (sent, out_bytes) = (rows.input().len() as u64, rows.output().len() as u64);
+        let header = Header::Vector(v1::VectorUpload {
+            encoding: spec.output_encoding,
+            count: len as u64,
+            ..Default::default()
+        });
+        let upload = Upload::new(rows.payload(), self.inner.chunk_bytes, options.progress.clone())
+            .followed_by(out_bytes);
+        let put = self.put_payload(header, UploadId::random()?, &upload, call).await?;
+        let upload = upload.elapsed();
+        let input = convert::object_vector(put.object)?;
+        let scrap = Borrowed::new(self, input.id);
+        let id = Input::UploadId(input.id.0.to_vec().into());
+        let answer = self.ntt_call(spec, id, true, call).await?;
+        // The input is not needed while the result travels.
+        drop(scrap);
+        let Some(Output::Kept(kept)) = answer.output else {
+            return Err(Error::answer("no kept result"));
+        };
+        let kept: VectorInfo = convert::object_vector(Some(kept))?;
+        let _scrap = Borrowed::new(self, kept.id);
+        let out = rows.output();
+        if kept.count.checked_mul(kept.encoding.width() as u64) != Some(out_bytes) {
+            return Err(Error::answer("rows of another length"));
+        }
+        let started = Instant::now();
+        let received = Received::new(options.progress, sent, sent + out_bytes);
+        self.read_vector(&kept, out, &received, call).await?;
+        let result = answer.result.ok_or(Error::answer("no result"))?;
+        Ok((result, upload, started.elapsed()))
+    }
+}
+
+/// Reads chunks up to the summary that ends them.
+async fn read(
+    first: Option<v1::NttStreamResponse>,
+    mut answer: Streaming<v1::NttStreamResponse>,
+    out: &mut [u8],
+    received: &Received,
+) -> Result<v1::NttResult> {
+    use v1::ntt_stream_response::Message;
+    let mut at = 0;
+    let mut next = first;
+    while let Some(message) = next {
+        match message.message {
+            Some(Message::Chunk(chunk)) => {
+                at = place(&chunk, out, at)?;
+                received.add(chunk.data.len() as u64);
+            }
+            Some(Message::Result(result)) if at == out.len() => return Ok(result),
+            _ => return Err(Error::answer("rows of another length")),
+        }
+        next = answer.message().await?;
+    }
+    Err(Error::answer("a stream without its summary"))
+}
+
+/// Lengths in elements.
+struct Shape {
+    /// What is sent.
+    len: usize,
+    /// What comes back: all rows at their full size.
+    padded: usize,
+}
+
+/// The message for `len` elements.
+fn shape(
+    len: usize,
+    options: &NttOptions,
+    encoding: ScalarEncoding,
+) -> Result<(v1::NttSpec, Shape)> {
+    let batch = options.batch.max(1) as usize;
+    if !len.is_multiple_of(batch) {
+        let expected = (len / batch * batch) as u64;
+        return Err(Error::length("values", expected, len as u64));
+    }
+    let row = len / batch;
+    let lg_n = match options.lg_n {
+        Some(lg_n) => lg_n,
+        None if row.is_power_of_two() => row.ilog2(),
+        None => return Err(Error::length("values", row.next_power_of_two() as u64, row as u64)),
+    };
+    if lg_n > TWO_ADICITY {
+        return Err(Error::input("lg_n", Problem::TooLarge { max: TWO_ADICITY.into() }));
+    }
+    let n = 1_usize << lg_n;
+    if row > n {
+        return Err(Error::length("values", n as u64, row as u64));
+    }
+    let padded = n.checked_mul(batch).ok_or(Error::input("batch", Problem::OutOfRange))?;
+    let generator = match options.coset {
+        Some(generator) if generator.is_zero() => {
+            return Err(Error::input("coset", Problem::Zero));
+        }
+        Some(generator) => generator.into_bigint().to_bytes_le(),
+        None => Vec::new(),
+    };
+    let spec = v1::NttSpec {
+        lg_n,
+        direction: convert::direction(options.direction).into(),
+        coset_generator: generator.into(),
+        input_order: convert::order(options.input_order).into(),
+        output_order: convert::order(options.output_order).into(),
+        batch: options.batch,
+        output_encoding: convert::scalar_encoding(encoding)?.into(),
+        reduce: options.reduce,
+        row_length: (row < n).then_some(row as u64),
+        verify: convert::verify(options.verify).into(),
+    };
+    Ok((spec, Shape { len, padded }))
+}
+
+/// Holds what came against r: arithmetic on other limbs would be wrong without a sign of it.
+fn check(values: &mut [Fr]) -> Result<()> {
+    if values.par_iter().all(|value| value.0 < Fr::MODULUS) {
+        return Ok(());
+    }
+    values.fill(Fr::zero());
+    Err(Error::answer("an element that is not canonical"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NttOptions, ScalarEncoding, shape};
+
+    #[test]
+    fn shapes_are_powers_of_two_unless_padding_is_asked_for() {
+        let montgomery = ScalarEncoding::Montgomery;
+        let batch = NttOptions { batch: 3, ..NttOptions::default() };
+        let (spec, rows) = shape(24, &batch, montgomery).unwrap();
+        assert_eq!((spec.lg_n, spec.row_length, rows.padded), (3, None, 24));
+        assert!(shape(25, &batch, montgomery).is_err());
+        assert!(shape(15, &batch, montgomery).is_err());
+        assert!(shape(0, &NttOptions::default(), montgomery).is_err());
+        let padded = NttOptions { lg_n: Some(3), ..batch };
+        let (spec, rows) = shape(15, &padded, montgomery).unwrap();
+        assert_eq!((spec.lg_n, spec.row_length, rows.padded), (3, Some(5), 24));
+        assert!(shape(27, &padded, montgomery).is_err());
+    }
+}

@@ -1,0 +1,223 @@
+//! A payload in chunks, dealt to any number of streams.
+//!
+//! Every stream takes the next chunk whenever the transport has room for it, so a slow connection
+//! carries less. What a broken one had taken, and the server does not have, goes back.
+
+use std::{
+    collections::VecDeque,
+    future::Future,
+    ops::Range,
+    pin::{Pin, pin},
+    sync::{Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use futures_util::Stream;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, Sleep, sleep},
+};
+
+use super::{Progress, error::Result, payload::Payload};
+use crate::wire::v1;
+
+/// Chunks that wait for the transport, for each lane.
+const CHUNKS_WAITING: usize = 2;
+/// How long a stream that was given up waits to be reset: only where its call was answered early
+/// and the server still listens does it take that long.
+const RESET_WAIT: Duration = Duration::from_secs(1);
+
+/// A payload under way.
+pub(crate) struct Upload<'a> {
+    payload: Payload<'a>,
+    chunk_bytes: u64,
+    progress: Option<Progress>,
+    /// Bytes of other payloads that `progress` counts too.
+    more_bytes: u64,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// What no lane has taken, in order.
+    todo: VecDeque<Range<u64>>,
+    sent: u64,
+    first: Option<Instant>,
+    last: Option<Instant>,
+}
+
+impl<'a> Upload<'a> {
+    pub fn new(payload: Payload<'a>, chunk_bytes: u64, progress: Option<Progress>) -> Self {
+        let all = 0..payload.len();
+        let state = State { todo: VecDeque::from([all]), sent: 0, first: None, last: None };
+        Self { payload, chunk_bytes, progress, more_bytes: 0, state: Mutex::new(state) }
+    }
+
+    /// Counts `bytes` that will follow this payload into the total of its progress.
+    pub fn followed_by(mut self, bytes: u64) -> Self {
+        self.more_bytes = bytes;
+        self
+    }
+
+    /// Bytes of the payload.
+    pub fn len(&self) -> u64 {
+        self.payload.len()
+    }
+
+    /// From the first chunk to the last one.
+    pub fn elapsed(&self) -> Duration {
+        let state = self.lock();
+        match (state.first, state.last) {
+            (Some(first), Some(last)) => last - first,
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Starts again with what is missing.
+    pub fn restart(&self, missing: Vec<Range<u64>>) {
+        let mut state = self.lock();
+        let left: u64 = missing.iter().map(|range| range.end - range.start).sum();
+        state.sent = self.payload.len().saturating_sub(left);
+        state.todo = missing.into();
+    }
+
+    /// The next chunk, noted in `taken`.
+    fn next(&self, taken: &mut Vec<Range<u64>>) -> Option<v1::Chunk> {
+        let (range, sent) = {
+            let mut state = self.lock();
+            let mut range = state.todo.pop_front()?;
+            if range.end - range.start > self.chunk_bytes {
+                let cut = range.start + self.chunk_bytes;
+                state.todo.push_front(cut..range.end);
+                range.end = cut;
+            }
+            state.sent += range.end - range.start;
+            let now = Instant::now();
+            state.first.get_or_insert(now);
+            state.last = Some(now);
+            (range, state.sent)
+        };
+        if range.is_empty() {
+            return None;
+        }
+        if let Some(progress) = &self.progress {
+            progress(sent, self.payload.len() + self.more_bytes);
+        }
+        taken.push(range.clone());
+        Some(v1::Chunk { offset: range.start, data: self.payload.chunk(range) })
+    }
+
+    /// Gives back what a broken lane had `taken` and the server is `missing`.
+    pub fn give_back(&self, taken: &mut Vec<Range<u64>>, missing: &[Range<u64>]) {
+        let mut state = self.lock();
+        for range in taken.drain(..) {
+            for gap in missing {
+                let lost = range.start.max(gap.start)..range.end.min(gap.end);
+                if !lost.is_empty() {
+                    state.sent -= lost.end - lost.start;
+                    state.todo.push_back(lost);
+                }
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it is held; and a payload's ranges are consistent at any moment.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends the header and then chunks until there are none, while `call` waits for the answer to
+    /// the stream that it is given. An answer that comes early ends it.
+    pub async fn stream<M, T, F>(
+        &self,
+        header: M,
+        wrap: fn(v1::Chunk) -> M,
+        taken: &mut Vec<Range<u64>>,
+        call: impl FnOnce(Outgoing<M>) -> F,
+    ) -> Result<T>
+    where
+        F: Future<Output = Result<T>>,
+    {
+        let (sender, messages) = mpsc::channel(CHUNKS_WAITING);
+        let mut answer = pin!(call(Outgoing { messages, abandoned: None }));
+        let feed = async {
+            let sender = sender;
+            // A send fails when the stream is over: the answer says why.
+            if sender.send(Some(header)).await.is_ok() {
+                while let Ok(room) = sender.reserve().await {
+                    let chunk = self.next(taken);
+                    let last = chunk.is_none();
+                    room.send(chunk.map(wrap));
+                    if last {
+                        break;
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            early = &mut answer => return early,
+            () = feed => {}
+        }
+        answer.await
+    }
+}
+
+/// The messages of a stream. It ends when its sender says so; one that is dropped half-way must not
+/// look complete to the server, so it stays silent until its call, dropped as well, resets it.
+pub(crate) struct Outgoing<M> {
+    messages: mpsc::Receiver<Option<M>>,
+    abandoned: Option<Pin<Box<Sleep>>>,
+}
+
+impl<M> Stream for Outgoing<M> {
+    type Item = M;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<M>> {
+        match ready!(self.messages.poll_recv(context)) {
+            Some(message) => Poll::Ready(message),
+            None => {
+                let silence = self.abandoned.get_or_insert_with(|| Box::pin(sleep(RESET_WAIT)));
+                silence.as_mut().poll(context).map(|()| None)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Payload, Upload};
+
+    #[test]
+    fn chunks_cover_the_payload_once_whoever_takes_them() {
+        let bytes = [7; 1000];
+        let upload = Upload::new(Payload::Public(&bytes), 300, None);
+        let (mut even, mut odd) = (Vec::new(), Vec::new());
+        for turn in 0.. {
+            let taken = if turn % 2 == 0 { &mut even } else { &mut odd };
+            if upload.next(taken).is_none() {
+                break;
+            }
+        }
+        assert_eq!((even, odd), (vec![0..300, 600..900], vec![300..600, 900..1000]));
+    }
+
+    #[test]
+    fn a_broken_lane_gives_back_only_what_is_missing() {
+        let bytes = [7; 1000];
+        let upload = Upload::new(Payload::Public(&bytes), 500, None);
+        let mut taken = Vec::new();
+        assert!(upload.next(&mut taken).is_some());
+        upload.give_back(&mut taken, &[100..200, 400..1000]);
+        let mut again = Vec::new();
+        while upload.next(&mut again).is_some() {}
+        assert_eq!(again, [500..1000, 100..200, 400..500]);
+        assert!(taken.is_empty());
+    }
+
+    #[test]
+    fn an_empty_payload_has_no_chunks() {
+        let upload = Upload::new(Payload::Public(&[]), 300, None);
+        assert!(upload.next(&mut Vec::new()).is_none());
+    }
+}

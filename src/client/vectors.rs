@@ -1,0 +1,120 @@
+//! Vectors on the server: secret, in memory only, named by who put them.
+
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use zeroize::Zeroizing;
+
+use super::{
+    Client, Progress, ScalarInput, UploadId, VectorInfo,
+    call::Call,
+    convert,
+    download::{Received, Span},
+    error::{Error, Result},
+    stripes::Header,
+    upload::Upload,
+};
+use crate::{
+    error::Problem,
+    wire::v1::{self, get_request, release_request},
+};
+
+/// How long clearing up may take.
+const RELEASE_WAIT: Duration = Duration::from_secs(5);
+
+impl Client {
+    /// Puts a vector, to be used by several jobs. It stays until it is released, or until nobody
+    /// has used it for a while.
+    ///
+    /// Errors: `Refused` with `RESOURCE_EXHAUSTED` where the server holds too much.
+    pub async fn put_vector(&self, input: impl Into<ScalarInput<'_>>) -> Result<VectorInfo> {
+        self.put_vector_as(UploadId::random()?, input, None).await
+    }
+
+    /// The same under an id that the caller has chosen, so that a job can be started on the vector
+    /// while it is still arriving.
+    pub async fn put_vector_as(
+        &self,
+        id: UploadId,
+        input: impl Into<ScalarInput<'_>>,
+        progress: Option<Progress>,
+    ) -> Result<VectorInfo> {
+        let (encoding, payload) =
+            input.into().into_payload().map_err(|_| Error::input("input", Problem::OutOfRange))?;
+        let count = convert::elements("input", payload.len(), encoding.width())?;
+        let header = Header::Vector(v1::VectorUpload {
+            encoding: convert::scalar_encoding(encoding)?.into(),
+            count,
+            ..Default::default()
+        });
+        let upload = Upload::new(payload, self.inner.chunk_bytes, progress);
+        let put = self.put_payload(header, id, &upload, &mut self.start(None)).await?;
+        convert::object_vector(put.object)
+    }
+
+    /// Reads a vector back, as it is encoded.
+    ///
+    /// Errors: `Refused` with NOT_FOUND where there is none, or it is not complete.
+    pub async fn get_vector(&self, vector: &VectorInfo) -> Result<Zeroizing<Vec<u8>>> {
+        let mut out = Zeroizing::new(vec![0; vector.count as usize * vector.encoding.width()]);
+        let received = Received::new(None, 0, out.len() as u64);
+        self.read_vector(vector, &mut out, &received, &self.start(None)).await?;
+        Ok(out)
+    }
+
+    pub(crate) async fn read_vector(
+        &self,
+        vector: &VectorInfo,
+        out: &mut [u8],
+        received: &Received,
+        call: &Call,
+    ) -> Result<()> {
+        let id = get_request::Id::UploadId(vector.id.0.to_vec().into());
+        let span = Span { id, encoding: None, offset: 0, width: vector.encoding.width() };
+        self.download(&span, out, received, call).await
+    }
+
+    /// Removes a vector, or drops an upload in progress. Its memory is wiped when the last job that
+    /// uses it has ended.
+    ///
+    /// Errors: `Refused` with NOT_FOUND.
+    pub async fn release_vector(&self, id: UploadId) -> Result<()> {
+        self.release_by(release_request::Id::UploadId(id.0.to_vec().into())).await
+    }
+}
+
+fn release(id: UploadId) -> v1::ReleaseRequest {
+    v1::ReleaseRequest { id: Some(release_request::Id::UploadId(id.0.to_vec().into())) }
+}
+
+/// An upload or vector of a call: released when this goes, however the call ends.
+pub(crate) struct Borrowed {
+    client: Client,
+    id: Option<UploadId>,
+}
+
+impl Borrowed {
+    pub fn new(client: &Client, id: UploadId) -> Self {
+        Self { client: client.clone(), id: Some(id) }
+    }
+
+    /// Leaves it on the server.
+    pub fn keep(&mut self) {
+        self.id = None;
+    }
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        let Some(id) = self.id else { return };
+        let client = self.client.clone();
+        // Outside a runtime there is no connection either; the server drops what nobody uses.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move {
+                let request = client.start(Some(RELEASE_WAIT)).request(release(id));
+                // Best effort likewise, and once.
+                let _ = client.store().release(request).await;
+            });
+        }
+    }
+}

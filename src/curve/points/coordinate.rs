@@ -1,0 +1,57 @@
+//! Coordinates: elements of Fq (G1) and Fq2 (G2), big-endian and as Montgomery limbs.
+
+use ark_bls12_381::{Fq, Fq2};
+use ark_ff::{BigInt, Field, PrimeField};
+
+/// A coordinate of a point. What is read is checked to be below p.
+pub trait Coordinate: Field {
+    /// Big-endian, c1 before c0. `None` where a part is not below p.
+    fn read_canonical(bytes: &[u8]) -> Option<Self>;
+    /// Montgomery limbs, c0 before c1. `None` where a part is not below p.
+    fn read_montgomery(bytes: &[u8]) -> Option<Self>;
+    /// As [`Self::read_montgomery`] reads it.
+    fn write_montgomery(&self, out: &mut [u8]);
+}
+
+impl Coordinate for Fq {
+    fn read_canonical(bytes: &[u8]) -> Option<Self> {
+        let mut limbs = [0; 6];
+        for (limb, bytes) in limbs.iter_mut().rev().zip(bytes.as_chunks().0) {
+            *limb = u64::from_be_bytes(*bytes);
+        }
+        Self::from_bigint(BigInt(limbs))
+    }
+
+    fn read_montgomery(bytes: &[u8]) -> Option<Self> {
+        let mut limbs = [0; 6];
+        for (limb, bytes) in limbs.iter_mut().zip(bytes.as_chunks().0) {
+            *limb = u64::from_le_bytes(*bytes);
+        }
+        let limbs = BigInt(limbs);
+        (limbs < Self::MODULUS).then(|| Self::new_unchecked(limbs))
+    }
+
+    fn write_montgomery(&self, out: &mut [u8]) {
+        for (limb, out) in self.0.0.iter().zip(out.as_chunks_mut().0) {
+            *out = limb.to_le_bytes();
+        }
+    }
+}
+
+impl Coordinate for Fq2 {
+    fn read_canonical(bytes: &[u8]) -> Option<Self> {
+        let (c1, c0) = bytes.split_at(48);
+        Some(Self::new(Fq::read_canonical(c0)?, Fq::read_canonical(c1)?))
+    }
+
+    fn read_montgomery(bytes: &[u8]) -> Option<Self> {
+        let (c0, c1) = bytes.split_at(48);
+        Some(Self::new(Fq::read_montgomery(c0)?, Fq::read_montgomery(c1)?))
+    }
+
+    fn write_montgomery(&self, out: &mut [u8]) {
+        let (c0, c1) = out.split_at_mut(48);
+        self.c0.write_montgomery(c0);
+        self.c1.write_montgomery(c1);
+    }
+}

@@ -1,0 +1,236 @@
+//! Points to bytes and back. Bytes come from outside: what decodes is canonical, on the curve and
+//! in the subgroup.
+
+use ark_ec::{
+    AffineRepr, CurveGroup,
+    short_weierstrass::{Affine, Projective, SWCurveConfig},
+};
+use ark_ff::{Field, Zero};
+use rayon::prelude::*;
+
+use super::{Bad, CurvePoint, PointEncoding, ResultEncoding, Sums, coordinate::Coordinate};
+use crate::{
+    curve::{layout, pieces::decode_each},
+    error::Problem,
+};
+
+// The flags of Zcash's format, in the first byte.
+const COMPRESSED: u8 = 0x80;
+const INFINITY: u8 = 0x40;
+const GREATER_Y: u8 = 0x20;
+const FLAGS: u8 = COMPRESSED | INFINITY | GREATER_Y;
+
+/// Points a task checks: some hundred microseconds of work.
+const GRAIN: usize = 4;
+
+/// Reads checked points. Parallel in the current rayon pool.
+///
+/// Shape: `bytes` holds a whole number of points in `encoding`.
+/// Errors: the first bad point, `NotCanonical` (a coordinate not below p), `NotOnCurve`,
+/// `NotInSubgroup`, `BadInfinity` (infinity that is not written as the format says) or
+/// `BadEncoding` (flags of another format); `Length` where a part of a point is left over.
+pub fn decode<A: CurvePoint>(encoding: PointEncoding, bytes: &[u8]) -> Result<Vec<A>, Bad> {
+    let width = encoding.point_bytes(A::GROUP);
+    let mut points = vec![A::zero(); whole(bytes, width)?];
+    decode_each(&mut points, bytes, width, GRAIN, |bytes| A::read(encoding, bytes))?;
+    Ok(points)
+}
+
+/// Writes points, as [`decode`] reads them. Parallel in the current rayon pool.
+pub fn encode<A: CurvePoint>(encoding: PointEncoding, points: &[A]) -> Vec<u8> {
+    let compressed = match encoding {
+        PointEncoding::Montgomery => return layout::points_as_bytes(points).to_vec(),
+        PointEncoding::Compressed => true,
+        PointEncoding::Uncompressed => false,
+    };
+    let width = encoding.point_bytes(A::GROUP);
+    let mut out = vec![0; points.len() * width];
+    out.par_chunks_mut(width)
+        .with_min_len(64)
+        .zip(points)
+        .for_each(|(out, point)| write(out, point, compressed));
+    out
+}
+
+/// Writes sums, as [`decode_sums`] reads them. Parallel in the current rayon pool.
+pub fn encode_sums(encoding: ResultEncoding, sums: &Sums) -> Vec<u8> {
+    match sums {
+        Sums::G1(sums) => encode_group::<super::G1Affine>(encoding, sums),
+        Sums::G2(sums) => encode_group::<super::G2Affine>(encoding, sums),
+    }
+}
+
+fn encode_group<A: CurvePoint>(encoding: ResultEncoding, sums: &[A::Group]) -> Vec<u8> {
+    let affine = |encoding| encode(encoding, &A::Group::normalize_batch(sums));
+    match encoding {
+        ResultEncoding::Compressed => affine(PointEncoding::Compressed),
+        ResultEncoding::Uncompressed => affine(PointEncoding::Uncompressed),
+        ResultEncoding::Projective => {
+            let width = encoding.point_bytes(A::GROUP);
+            let mut out = vec![0; sums.len() * width];
+            for (out, sum) in out.chunks_exact_mut(width).zip(sums) {
+                A::write_projective(sum, out);
+            }
+            out
+        }
+    }
+}
+
+/// Reads checked sums. Parallel in the current rayon pool.
+///
+/// Shape: `bytes` holds a whole number of points in `encoding`.
+/// Errors: as [`decode`].
+pub fn decode_sums<A: CurvePoint>(
+    encoding: ResultEncoding,
+    bytes: &[u8],
+) -> Result<Vec<A::Group>, Bad> {
+    let width = encoding.point_bytes(A::GROUP);
+    let mut sums = vec![A::Group::zero(); whole(bytes, width)?];
+    decode_each(&mut sums, bytes, width, GRAIN, |bytes| match encoding {
+        ResultEncoding::Compressed => {
+            A::read(PointEncoding::Compressed, bytes).map(AffineRepr::into_group)
+        }
+        ResultEncoding::Uncompressed => {
+            A::read(PointEncoding::Uncompressed, bytes).map(AffineRepr::into_group)
+        }
+        ResultEncoding::Projective => A::read_projective(bytes),
+    })?;
+    Ok(sums)
+}
+
+/// How many elements of `width` bytes there are.
+pub(in crate::curve) fn whole(bytes: &[u8], width: usize) -> Result<usize, Bad> {
+    let count = bytes.len() / width;
+    if bytes.len().is_multiple_of(width) {
+        return Ok(count);
+    }
+    let expected = ((count + 1) * width) as u64;
+    let problem = Problem::Length { expected, got: bytes.len() as u64 };
+    Err(Bad { index: count as u64, problem })
+}
+
+fn write<A: CurvePoint>(out: &mut [u8], point: &A, compressed: bool) {
+    let written = match compressed {
+        true => point.serialize_compressed(out),
+        false => point.serialize_uncompressed(out),
+    };
+    written.expect("the buffer is as long as the encoding");
+}
+
+/// One point of `bytes`, checked.
+pub(super) fn read<P: SWCurveConfig<BaseField: Coordinate>>(
+    encoding: PointEncoding,
+    bytes: &[u8],
+) -> Result<Affine<P>, Problem> {
+    let point = match encoding {
+        PointEncoding::Compressed => read_compressed(bytes),
+        PointEncoding::Uncompressed => read_uncompressed(bytes),
+        PointEncoding::Montgomery => read_montgomery(bytes),
+    }?;
+    in_subgroup(point)
+}
+
+/// Shape: `point` is on the curve.
+fn in_subgroup<P: SWCurveConfig>(point: Affine<P>) -> Result<Affine<P>, Problem> {
+    let inside = point.is_zero() || P::is_in_correct_subgroup_assuming_on_curve(&point);
+    if inside { Ok(point) } else { Err(Problem::NotInSubgroup) }
+}
+
+/// Infinity is the one flag and zeros.
+fn read_infinity<P: SWCurveConfig>(bytes: &[u8], first: u8) -> Result<Affine<P>, Problem> {
+    let rest_zero = bytes[1..].iter().all(|&byte| byte == 0);
+    if bytes[0] == first && rest_zero { Ok(Affine::zero()) } else { Err(Problem::BadInfinity) }
+}
+
+fn read_compressed<P: SWCurveConfig<BaseField: Coordinate>>(
+    bytes: &[u8],
+) -> Result<Affine<P>, Problem> {
+    if bytes[0] & COMPRESSED == 0 {
+        return Err(Problem::BadEncoding);
+    }
+    if bytes[0] & INFINITY != 0 {
+        return read_infinity(bytes, COMPRESSED | INFINITY);
+    }
+    let x = read_flagged(bytes)?;
+    let (smaller, greater) = Affine::<P>::get_ys_from_x_unchecked(x).ok_or(Problem::NotOnCurve)?;
+    let y = if bytes[0] & GREATER_Y == 0 { smaller } else { greater };
+    Ok(Affine::new_unchecked(x, y))
+}
+
+fn read_uncompressed<P: SWCurveConfig<BaseField: Coordinate>>(
+    bytes: &[u8],
+) -> Result<Affine<P>, Problem> {
+    if bytes[0] & COMPRESSED != 0 {
+        return Err(Problem::BadEncoding);
+    }
+    if bytes[0] & INFINITY != 0 {
+        return read_infinity(bytes, INFINITY);
+    }
+    if bytes[0] & GREATER_Y != 0 {
+        return Err(Problem::BadEncoding);
+    }
+    let (x, y) = bytes.split_at(bytes.len() / 2);
+    let y = Coordinate::read_canonical(y).ok_or(Problem::NotCanonical)?;
+    let x = read_flagged(x)?;
+    if P::BaseField::is_zero(&x) && P::BaseField::is_zero(&y) {
+        // arkworks would take it for infinity, which has a flag of its own in this format.
+        return Err(Problem::BadInfinity);
+    }
+    on_curve(x, y)
+}
+
+fn read_montgomery<P: SWCurveConfig<BaseField: Coordinate>>(
+    bytes: &[u8],
+) -> Result<Affine<P>, Problem> {
+    let (x, y) = bytes.split_at(bytes.len() / 2);
+    let x: P::BaseField = Coordinate::read_montgomery(x).ok_or(Problem::NotCanonical)?;
+    let y: P::BaseField = Coordinate::read_montgomery(y).ok_or(Problem::NotCanonical)?;
+    if x.is_zero() && y.is_zero() { Ok(Affine::zero()) } else { on_curve(x, y) }
+}
+
+/// Jacobian coordinates as Montgomery limbs.
+pub(super) fn read_projective<P: SWCurveConfig<BaseField: Coordinate>>(
+    bytes: &[u8],
+) -> Result<Projective<P>, Problem> {
+    let third = bytes.len() / 3;
+    let [x, y, z]: [Option<P::BaseField>; 3] =
+        [0, 1, 2].map(|i| Coordinate::read_montgomery(&bytes[i * third..][..third]));
+    let x = x.ok_or(Problem::NotCanonical)?;
+    let y = y.ok_or(Problem::NotCanonical)?;
+    let z = z.ok_or(Problem::NotCanonical)?;
+    let Some(inverse) = z.inverse() else {
+        return Ok(Projective::zero());
+    };
+    let inverse_square = inverse.square();
+    let point = on_curve(x * inverse_square, y * inverse_square * inverse)?;
+    in_subgroup::<P>(point).map(|_| Projective::new_unchecked(x, y, z))
+}
+
+/// As [`read_projective`] reads it.
+pub(super) fn write_projective<P: SWCurveConfig<BaseField: Coordinate>>(
+    point: &Projective<P>,
+    out: &mut [u8],
+) {
+    let third = out.len() / 3;
+    for (coordinate, out) in [point.x, point.y, point.z].iter().zip(out.chunks_exact_mut(third)) {
+        coordinate.write_montgomery(out);
+    }
+}
+
+/// A big-endian coordinate whose first byte holds flags.
+fn read_flagged<F: Coordinate>(bytes: &[u8]) -> Result<F, Problem> {
+    let mut plain = [0; 96];
+    let plain = &mut plain[..bytes.len()];
+    plain.copy_from_slice(bytes);
+    plain[0] &= !FLAGS;
+    F::read_canonical(plain).ok_or(Problem::NotCanonical)
+}
+
+/// y^2 = x^3 + b. (0, 0) does not satisfy it: arkworks' own check would take it for infinity.
+fn on_curve<P: SWCurveConfig>(x: P::BaseField, y: P::BaseField) -> Result<Affine<P>, Problem> {
+    if y.square() == x.square() * x + P::COEFF_B {
+        Ok(Affine::new_unchecked(x, y))
+    } else {
+        Err(Problem::NotOnCurve)
+    }
+}

@@ -1,0 +1,269 @@
+//! Points: shared slices of checked bases, sums, and their encodings.
+
+mod coordinate;
+mod encoding;
+
+use std::{ops::Deref, sync::Arc};
+
+use ark_bls12_381::{g1, g2};
+use ark_ec::{
+    AffineRepr, CurveGroup,
+    short_weierstrass::{Affine, Projective},
+};
+
+pub(in crate::curve) use encoding::whole;
+pub use encoding::{decode, decode_sums, encode, encode_sums};
+
+use super::{Fr, G1Affine, G1Projective, G2Affine, G2Projective, Group, layout};
+use crate::error::Problem;
+
+/// The first bad element of many, counted from the start of what was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("[{index}]: {problem}")]
+pub struct Bad {
+    /// Which element.
+    pub index: u64,
+    /// What is wrong with it.
+    pub problem: Problem,
+}
+
+/// An affine point of G1 or G2. Only [`G1Affine`] and [`G2Affine`] are.
+pub trait CurvePoint:
+    AffineRepr<ScalarField = Fr, Group: CurveGroup<Affine = Self>>
+    + sealed::Coding
+    + Copy
+    + Send
+    + Sync
+    + 'static
+{
+    /// The group that the points are of.
+    const GROUP: Group;
+
+    /// The points with their group as a value.
+    fn bases(points: PointSlice<Self>) -> Bases;
+
+    /// The points, where they are of this group.
+    fn of_bases(bases: &Bases) -> Option<&PointSlice<Self>>;
+
+    /// The sums with their group as a value.
+    fn sums(sums: Vec<Self::Group>) -> Sums;
+
+    /// The sums, where they are of this group.
+    fn of_sums(sums: Sums) -> Option<Vec<Self::Group>>;
+}
+
+mod sealed {
+    use super::{AffineRepr, PointEncoding, Problem};
+
+    /// The encodings of one point, on exact lengths.
+    pub trait Coding: AffineRepr {
+        fn read(encoding: PointEncoding, bytes: &[u8]) -> Result<Self, Problem>;
+        fn read_projective(bytes: &[u8]) -> Result<Self::Group, Problem>;
+        fn write_projective(point: &Self::Group, out: &mut [u8]);
+    }
+}
+
+// By the curve's config: rustc does not see that the aliases G1Affine and G2Affine differ.
+macro_rules! curve_point {
+    ($group:ident, $affine:ty, $projective:ty) => {
+        impl CurvePoint for $affine {
+            const GROUP: Group = Group::$group;
+
+            fn bases(points: PointSlice<Self>) -> Bases {
+                Bases::$group(points)
+            }
+
+            fn of_bases(bases: &Bases) -> Option<&PointSlice<Self>> {
+                if let Bases::$group(points) = bases { Some(points) } else { None }
+            }
+
+            fn sums(sums: Vec<$projective>) -> Sums {
+                Sums::$group(sums)
+            }
+
+            fn of_sums(sums: Sums) -> Option<Vec<$projective>> {
+                if let Sums::$group(sums) = sums { Some(sums) } else { None }
+            }
+        }
+
+        impl sealed::Coding for $affine {
+            fn read(encoding: PointEncoding, bytes: &[u8]) -> Result<Self, Problem> {
+                encoding::read(encoding, bytes)
+            }
+
+            fn read_projective(bytes: &[u8]) -> Result<$projective, Problem> {
+                encoding::read_projective(bytes)
+            }
+
+            fn write_projective(point: &$projective, out: &mut [u8]) {
+                encoding::write_projective(point, out);
+            }
+        }
+    };
+}
+
+curve_point!(G1, Affine<g1::Config>, Projective<g1::Config>);
+curve_point!(G2, Affine<g2::Config>, Projective<g2::Config>);
+
+/// The content address of points: BLAKE3 over their Montgomery bytes, under a key for each group.
+/// Parallel in the current rayon pool on the server.
+pub fn id_of<A: CurvePoint>(points: &[A]) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new_derive_key(match A::GROUP {
+        Group::G1 => "capstan v1 bases g1",
+        Group::G2 => "capstan v1 bases g2",
+    });
+    let bytes = layout::points_as_bytes(points);
+    #[cfg(feature = "server")]
+    hasher.update_rayon(bytes);
+    #[cfg(not(feature = "server"))]
+    hasher.update(bytes);
+    hasher.finalize().into()
+}
+
+/// A range of checked points that several jobs may share: a vector, or a file mapped into memory.
+#[derive(Clone)]
+pub struct PointSlice<A> {
+    owner: Arc<dyn AsRef<[A]> + Send + Sync>,
+    start: usize,
+    len: usize,
+}
+
+impl<A> PointSlice<A> {
+    /// All points of `owner`.
+    pub fn new(owner: Arc<dyn AsRef<[A]> + Send + Sync>) -> Self {
+        let len = (*owner).as_ref().len();
+        Self { owner, start: 0, len }
+    }
+
+    /// Points `start..start + len` of this slice; `None` where it does not reach that far.
+    pub fn slice(&self, start: usize, len: usize) -> Option<Self> {
+        (start.checked_add(len)? <= self.len).then(|| Self {
+            owner: self.owner.clone(),
+            start: self.start + start,
+            len,
+        })
+    }
+}
+
+impl<A> Deref for PointSlice<A> {
+    type Target = [A];
+
+    fn deref(&self) -> &[A] {
+        &(*self.owner).as_ref()[self.start..self.start + self.len]
+    }
+}
+
+/// Checked points of either group.
+#[derive(Clone)]
+pub enum Bases {
+    /// Points of G1.
+    G1(PointSlice<G1Affine>),
+    /// Points of G2.
+    G2(PointSlice<G2Affine>),
+}
+
+impl Bases {
+    /// Which group the points are of.
+    pub fn group(&self) -> Group {
+        match self {
+            Self::G1(_) => Group::G1,
+            Self::G2(_) => Group::G2,
+        }
+    }
+
+    /// How many points there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::G1(points) => points.len(),
+            Self::G2(points) => points.len(),
+        }
+    }
+
+    /// True where there is no point.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Points `start..start + len`; `None` where there are fewer.
+    pub fn slice(&self, start: usize, len: usize) -> Option<Self> {
+        Some(match self {
+            Self::G1(points) => Self::G1(points.slice(start, len)?),
+            Self::G2(points) => Self::G2(points.slice(start, len)?),
+        })
+    }
+}
+
+/// What MSMs gave, one point a scalar vector.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sums {
+    /// Points of G1.
+    G1(Vec<G1Projective>),
+    /// Points of G2.
+    G2(Vec<G2Projective>),
+}
+
+impl Sums {
+    /// Which group the sums are of.
+    pub fn group(&self) -> Group {
+        match self {
+            Self::G1(_) => Group::G1,
+            Self::G2(_) => Group::G2,
+        }
+    }
+
+    /// How many sums there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::G1(sums) => sums.len(),
+            Self::G2(sums) => sums.len(),
+        }
+    }
+
+    /// True where there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// How points are written. See `proto/capstan/v1/types.proto` for each layout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PointEncoding {
+    /// x with flags, Zcash's format.
+    Compressed,
+    /// x and y with flags, Zcash's format.
+    Uncompressed,
+    /// x and y as Montgomery limbs.
+    Montgomery,
+}
+
+impl PointEncoding {
+    /// Bytes of one point.
+    pub const fn point_bytes(self, group: Group) -> usize {
+        match self {
+            Self::Compressed => group.coordinate_bytes(),
+            Self::Uncompressed | Self::Montgomery => group.affine_bytes(),
+        }
+    }
+}
+
+/// How sums are written. See `proto/capstan/v1/types.proto`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ResultEncoding {
+    /// x with flags, Zcash's format.
+    Compressed,
+    /// x and y with flags, Zcash's format.
+    Uncompressed,
+    /// Jacobian X, Y, Z as Montgomery limbs.
+    Projective,
+}
+
+impl ResultEncoding {
+    /// Bytes of one point.
+    pub const fn point_bytes(self, group: Group) -> usize {
+        match self {
+            Self::Compressed => group.coordinate_bytes(),
+            Self::Uncompressed => group.affine_bytes(),
+            Self::Projective => 3 * group.coordinate_bytes(),
+        }
+    }
+}

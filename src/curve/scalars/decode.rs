@@ -1,0 +1,178 @@
+//! Scalars to bytes and back. Bytes come from outside: what decodes is below r.
+
+use ark_ff::{BigInt, PrimeField};
+use rayon::prelude::*;
+use zeroize::Zeroizing;
+
+use super::{ScalarEncoding, Scalars};
+use crate::{
+    curve::{
+        Fr, layout,
+        pieces::{check_each, decode_each},
+        points::{Bad, whole},
+    },
+    error::Problem,
+};
+
+/// Scalars a task reads: some ten to a hundred microseconds of work.
+const GRAIN: usize = 4096;
+
+impl Scalars {
+    /// Takes over `bytes` and brings them to magnitudes and signs in place. Parallel in the current
+    /// rayon pool. With `reduce`, integers of r and above are taken modulo r.
+    ///
+    /// Shape: `bytes` holds a whole number of elements in `encoding`.
+    /// Errors: the first bad element, `NotCanonical` (r or above; never with `reduce`); `Length`
+    /// where a part of an element is left over; `OutOfRange` where the encoding has no such width.
+    pub fn decode(
+        encoding: ScalarEncoding,
+        mut bytes: Zeroizing<Vec<u8>>,
+        reduce: bool,
+    ) -> Result<Self, Bad> {
+        let width = checked_width(encoding)?;
+        let count = whole(&bytes, width)?;
+        let mut negative = None;
+        match encoding {
+            ScalarEncoding::Unsigned(_) => {}
+            ScalarEncoding::Canonical => full(&mut bytes, count, reduce, |value| value)?,
+            ScalarEncoding::Montgomery => {
+                full(&mut bytes, count, reduce, |value| Fr::new_unchecked(value).into_bigint())?
+            }
+            ScalarEncoding::Signed(_) => {
+                let mut signs = Zeroizing::new(vec![false; count]);
+                match width {
+                    1 => magnitudes::<1>(&mut bytes, &mut signs)?,
+                    2 => magnitudes::<2>(&mut bytes, &mut signs)?,
+                    4 => magnitudes::<4>(&mut bytes, &mut signs)?,
+                    8 => magnitudes::<8>(&mut bytes, &mut signs)?,
+                    _ => magnitudes::<16>(&mut bytes, &mut signs)?,
+                }
+                negative = signs.contains(&true).then_some(signs);
+            }
+        }
+        Ok(Self { width, magnitudes: bytes, negative })
+    }
+
+    /// Elements of Fr as scalars. Parallel in the current rayon pool.
+    pub fn from_fr(values: &[Fr]) -> Self {
+        let mut magnitudes = Zeroizing::new(vec![0; values.len() * 32]);
+        encode_fr(ScalarEncoding::Canonical, values, &mut magnitudes);
+        Self { width: 32, magnitudes, negative: None }
+    }
+
+    /// The buffer that [`Scalars::decode`] took over, to use again. It still holds magnitudes.
+    pub fn into_bytes(self) -> Zeroizing<Vec<u8>> {
+        self.magnitudes
+    }
+}
+
+/// Reads elements of Fr. Parallel in the current rayon pool. With `reduce`, integers of r and above
+/// are taken modulo r.
+///
+/// Shape: `bytes` is 32 bytes for each element of `out`.
+/// Errors: the first bad element, `NotCanonical`; `OutOfRange` where `encoding` is narrow. `out` is
+/// then in no defined state.
+pub fn decode_fr(
+    encoding: ScalarEncoding,
+    bytes: &[u8],
+    reduce: bool,
+    out: &mut [Fr],
+) -> Result<(), Bad> {
+    let convert: fn(BigInt<4>) -> Fr = match encoding {
+        ScalarEncoding::Canonical => |value| Fr::from_bigint(value).expect("checked to be below r"),
+        ScalarEncoding::Montgomery => Fr::new_unchecked,
+        ScalarEncoding::Unsigned(_) | ScalarEncoding::Signed(_) => {
+            return Err(Bad { index: 0, problem: Problem::OutOfRange });
+        }
+    };
+    decode_each(out, bytes, 32, GRAIN, |bytes| {
+        let bytes = bytes.try_into().expect("an element is 32 bytes");
+        Ok(convert(below_r(read(bytes), reduce)?))
+    })
+}
+
+/// Writes elements of Fr. Parallel in the current rayon pool.
+///
+/// Shape: `out` is 32 bytes for each element; `encoding` is not narrow.
+pub fn encode_fr(encoding: ScalarEncoding, values: &[Fr], out: &mut [u8]) {
+    assert!(encoding.is_full(), "narrow encodings do not hold every element");
+    assert_eq!(out.len(), 32 * values.len(), "32 bytes per element");
+    if encoding == ScalarEncoding::Montgomery {
+        out.copy_from_slice(layout::fr_as_bytes(values));
+        return;
+    }
+    out.par_chunks_mut(32 * GRAIN).zip(values.par_chunks(GRAIN)).for_each(|(out, values)| {
+        for (out, value) in out.as_chunks_mut().0.iter_mut().zip(values) {
+            write(value.into_bigint(), out);
+        }
+    });
+}
+
+/// The width of one element, where the encoding is one of those on the wire.
+fn checked_width(encoding: ScalarEncoding) -> Result<usize, Bad> {
+    match encoding.width() {
+        width @ (1 | 2 | 4 | 8 | 16 | 32) if encoding.is_full() || width < 32 => Ok(width),
+        _ => Err(Bad { index: 0, problem: Problem::OutOfRange }),
+    }
+}
+
+/// Checks 32-byte elements and rewrites them by `convert`, in place.
+fn full(
+    bytes: &mut [u8],
+    count: usize,
+    reduce: bool,
+    convert: impl Fn(BigInt<4>) -> BigInt<4> + Sync,
+) -> Result<(), Bad> {
+    check_each(bytes, &mut vec![(); count], GRAIN, |element: &mut [u8; 32], _| {
+        write(convert(below_r(read(element), reduce)?), element);
+        Ok(())
+    })
+}
+
+/// Rewrites two's complement as magnitudes, in place; `signs` says which were negative.
+fn magnitudes<const WIDTH: usize>(bytes: &mut [u8], signs: &mut [bool]) -> Result<(), Bad> {
+    check_each(bytes, signs, GRAIN, |element: &mut [u8; WIDTH], sign| {
+        *sign = element[WIDTH - 1] >= 0x80;
+        if *sign {
+            let mut wide = [0xff; 16];
+            wide[..WIDTH].copy_from_slice(element);
+            // The magnitude of the least value is one more than the greatest: it needs the top bit,
+            // which magnitudes have to themselves.
+            let magnitude = i128::from_le_bytes(wide).unsigned_abs().to_le_bytes();
+            element.copy_from_slice(&magnitude[..WIDTH]);
+        }
+        Ok(())
+    })
+}
+
+fn read(bytes: &[u8; 32]) -> BigInt<4> {
+    let mut limbs = [0; 4];
+    for (limb, bytes) in limbs.iter_mut().zip(bytes.as_chunks().0) {
+        *limb = u64::from_le_bytes(*bytes);
+    }
+    BigInt(limbs)
+}
+
+fn write(value: BigInt<4>, out: &mut [u8; 32]) {
+    for (limb, out) in value.0.iter().zip(out.as_chunks_mut().0) {
+        *out = limb.to_le_bytes();
+    }
+}
+
+/// `value` where it is below r; modulo r with `reduce`.
+fn below_r(mut value: BigInt<4>, reduce: bool) -> Result<BigInt<4>, Problem> {
+    if !reduce && value >= Fr::MODULUS {
+        return Err(Problem::NotCanonical);
+    }
+    // At most twice: 2^256 < 3r.
+    while value >= Fr::MODULUS {
+        let mut borrow = 0;
+        for (limb, modulus) in value.0.iter_mut().zip(Fr::MODULUS.0) {
+            let (difference, first) = limb.overflowing_sub(modulus);
+            let (difference, second) = difference.overflowing_sub(borrow);
+            *limb = difference;
+            borrow = u64::from(first | second);
+        }
+    }
+    Ok(value)
+}
