@@ -7,6 +7,14 @@ pub mod curve;
 pub mod error;
 
 #[cfg(feature = "server")]
+pub mod buffer;
+#[cfg(feature = "server")]
 pub mod engine;
+#[cfg(feature = "server")]
+pub mod jobs;
+#[cfg(feature = "server")]
+pub mod server;
+#[cfg(feature = "server")]
+pub mod store;
 #[cfg(feature = "wire")]
 pub mod wire;

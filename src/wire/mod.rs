@@ -1,5 +1,8 @@
 //! The messages of `proto/`, generated at build time. Only this module knows prost.
 
+#[cfg(feature = "server")]
+pub mod decode;
+
 /// Generated messages, clients and servers of package `capstan.v1`.
 #[allow(missing_docs, clippy::all, clippy::pedantic)]
 pub mod v1 {

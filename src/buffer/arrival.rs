@@ -1,0 +1,284 @@
+//! A payload that comes in out of order, over several connections, while a job reads it.
+
+use std::{
+    fmt, mem,
+    ops::Range,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::{Duration, Instant},
+};
+
+use tokio::sync::Notify;
+use zeroize::Zeroizing;
+
+use super::{Charge, Ranges, bury};
+use crate::error::{Error, Problem, Result};
+
+/// Bytes of one segment, the clients' chunk size: writers on several connections then seldom meet
+/// at the same lock, and memory is taken as bytes come, not when they are announced.
+const SEGMENT: usize = 256 << 10;
+
+/// More separate pieces than any honest sender leaves between its stripes.
+const FRAGMENTS_MAX: usize = 4096;
+
+/// Called when bytes have come or the upload has failed; dropped with its owner.
+pub type Listener = dyn Fn() + Send + Sync;
+
+/// A payload of known length. Each byte is written once; what came before is ignored. Zeroed on
+/// drop; `Debug` prints no content.
+pub struct Arrival {
+    len: u64,
+    segments: Box<[Mutex<Segment>]>,
+    state: Mutex<State>,
+    progress: Notify,
+    /// Given back when the memory is.
+    held: Vec<Charge>,
+}
+
+/// 64-bit words, because wiping goes word by word; absent until its first byte comes.
+type Segment = Option<Zeroizing<Box<[u64]>>>;
+
+#[derive(Default)]
+struct State {
+    /// Ranges that a writer has taken on, so that no byte has two writers.
+    claimed: Ranges,
+    /// Ranges that can be read.
+    landed: Ranges,
+    failure: Option<Error>,
+    first: Option<Instant>,
+    last: Option<Instant>,
+    listeners: Vec<Weak<Listener>>,
+}
+
+impl Arrival {
+    /// A payload of `len` bytes, none of which is there. `held` is given back with its memory.
+    pub fn new(len: u64, held: Vec<Charge>) -> Self {
+        let segments = (0..len.div_ceil(SEGMENT as u64)).map(|_| Mutex::default()).collect();
+        Self { len, segments, state: Mutex::default(), progress: Notify::new(), held }
+    }
+
+    /// A payload that is there already.
+    pub fn of(bytes: &[u8], held: Vec<Charge>) -> Self {
+        let arrival = Self::new(bytes.len() as u64, held);
+        arrival.write(0, bytes).expect("a new payload has room for all of its bytes");
+        arrival
+    }
+
+    /// Bytes of the whole payload.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// True for a payload without bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Takes in bytes at `offset` and returns how many of them were new.
+    ///
+    /// Errors: `Invalid` where they reach beyond the payload or leave too many separate pieces; what
+    /// the upload failed with, if it did.
+    pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<u64> {
+        let end = offset.checked_add(bytes.len() as u64).filter(|end| *end <= self.len);
+        let end = end.ok_or(Error::field("chunk", Problem::TooLarge { max: self.len }))?;
+        let fresh = {
+            let mut state = self.state();
+            if let Some(failure) = &state.failure {
+                return Err(failure.clone());
+            }
+            if state.claimed.fragments() >= FRAGMENTS_MAX {
+                return Err(Error::field("chunk.offset", Problem::OutOfRange));
+            }
+            state.claimed.insert(offset..end)
+        };
+        for range in &fresh {
+            let from = (range.start - offset) as usize..(range.end - offset) as usize;
+            self.copy_in(range.start, &bytes[from]);
+        }
+        self.land(&fresh);
+        Ok(fresh.iter().map(|range| range.end - range.start).sum())
+    }
+
+    /// Copies `out.len()` bytes from `start` on. They must have landed.
+    pub fn read(&self, start: u64, out: &mut [u8]) {
+        debug_assert!(self.has(start..start + out.len() as u64), "reads what has landed");
+        self.for_segments(start, out.len(), |segment, within, from| {
+            if let Some(words) = lock(segment).as_ref() {
+                out[from].copy_from_slice(&bytemuck::cast_slice(words)[within]);
+            }
+        });
+    }
+
+    /// True where all of `range` can be read.
+    pub fn has(&self, range: Range<u64>) -> bool {
+        self.state().landed.contains(&range)
+    }
+
+    /// True where the whole payload can be read.
+    pub fn is_complete(&self) -> bool {
+        self.received() == self.len
+    }
+
+    /// How many bytes can be read.
+    pub fn received(&self) -> u64 {
+        self.state().landed.covered()
+    }
+
+    /// What has not come yet.
+    pub fn missing(&self) -> Vec<Range<u64>> {
+        self.state().landed.gaps(&(0..self.len))
+    }
+
+    /// Gives the upload up: writers, waiters and readers learn `error`. The first one stays.
+    pub fn fail(&self, error: Error) {
+        self.state().failure.get_or_insert(error);
+        self.tell();
+    }
+
+    /// Why the upload was given up, if it was.
+    pub fn failure(&self) -> Option<Error> {
+        self.state().failure.clone()
+    }
+
+    /// From the first byte to the last one so far.
+    pub fn duration(&self) -> Duration {
+        let state = self.state();
+        state.first.zip(state.last).map_or(Duration::ZERO, |(first, last)| last - first)
+    }
+
+    /// Resolves when bytes come or the upload fails, from the moment of the call on.
+    pub fn progress(&self) -> impl Future<Output = ()> + '_ {
+        self.progress.notified()
+    }
+
+    /// Calls `listener` after each change, for as long as its owner keeps it.
+    pub fn listen(&self, listener: &Arc<Listener>) {
+        self.state().listeners.push(Arc::downgrade(listener));
+    }
+
+    fn copy_in(&self, start: u64, bytes: &[u8]) {
+        self.for_segments(start, bytes.len(), |segment, within, from| {
+            let mut segment = lock(segment);
+            let words = segment.get_or_insert_with(|| Zeroizing::new(vec![0; SEGMENT / 8].into()));
+            bytemuck::cast_slice_mut(words)[within].copy_from_slice(&bytes[from]);
+        });
+    }
+
+    /// Calls `visit(segment, range in the segment, range in the caller's buffer)` along the way.
+    fn for_segments(
+        &self,
+        start: u64,
+        len: usize,
+        mut visit: impl FnMut(&Mutex<Segment>, Range<usize>, Range<usize>),
+    ) {
+        let mut done = 0;
+        while done < len {
+            let at = start + done as u64;
+            let within = (at % SEGMENT as u64) as usize;
+            let take = (SEGMENT - within).min(len - done);
+            let segment = &self.segments[(at / SEGMENT as u64) as usize];
+            visit(segment, within..within + take, done..done + take);
+            done += take;
+        }
+    }
+
+    fn land(&self, fresh: &[Range<u64>]) {
+        if fresh.is_empty() {
+            return;
+        }
+        {
+            let mut state = self.state();
+            let now = Instant::now();
+            state.first.get_or_insert(now);
+            state.last = Some(now);
+            for range in fresh {
+                state.landed.insert(range.clone());
+            }
+        }
+        self.tell();
+    }
+
+    fn tell(&self) {
+        self.progress.notify_waiters();
+        let listeners: Vec<Arc<Listener>> = {
+            let mut state = self.state();
+            state.listeners.retain(|listener| listener.strong_count() > 0);
+            state.listeners.iter().filter_map(Weak::upgrade).collect()
+        };
+        listeners.iter().for_each(|listener| listener());
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+impl Drop for Arrival {
+    fn drop(&mut self) {
+        bury((mem::take(&mut self.segments), mem::take(&mut self.held)));
+    }
+}
+
+impl fmt::Debug for Arrival {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Arrival({} of {} bytes)", self.received(), self.len)
+    }
+}
+
+/// A panic while copying leaves bytes that were never reported as landed: the data stays sound.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn pieces_in_any_order_from_several_writers_give_the_payload() {
+        let payload: Vec<u8> = (0..3 * SEGMENT + 7).map(|i| (i * 31 % 251) as u8).collect();
+        let arrival = Arrival::new(payload.len() as u64, vec![]);
+        thread::scope(|scope| {
+            for writer in 0..4 {
+                let (arrival, payload) = (&arrival, &payload);
+                scope.spawn(move || {
+                    // Overlapping pieces of an odd size: every byte is offered more than once.
+                    for (i, start) in (0..payload.len()).step_by(1000).enumerate().rev() {
+                        if i % 2 == writer % 2 {
+                            let end = (start + 2500).min(payload.len());
+                            arrival.write(start as u64, &payload[start..end]).unwrap();
+                        }
+                    }
+                });
+            }
+        });
+        assert!(arrival.is_complete());
+        let mut back = vec![0; payload.len()];
+        arrival.read(0, &mut back);
+        assert_eq!(back, payload);
+        let mut middle = vec![0; 100];
+        arrival.read(SEGMENT as u64 - 50, &mut middle);
+        assert_eq!(middle, payload[SEGMENT - 50..SEGMENT + 50]);
+    }
+
+    #[test]
+    fn refuses_bytes_beyond_the_end_and_confetti() {
+        let arrival = Arrival::new(100_000, vec![]);
+        for (offset, len) in [(100_000, 1), (99_999, 2), (u64::MAX, 2)] {
+            let refused = arrival.write(offset, &vec![0; len]).unwrap_err();
+            assert_eq!(refused, Error::field("chunk", Problem::TooLarge { max: 100_000 }));
+        }
+        let confetti = (0..50_000).find_map(|i| arrival.write(2 * i, &[1]).err());
+        assert_eq!(confetti, Some(Error::field("chunk.offset", Problem::OutOfRange)));
+    }
+
+    #[test]
+    fn a_failure_reaches_writers_and_the_first_one_stays() {
+        let arrival = Arrival::new(10, vec![]);
+        arrival.fail(Error::Cancelled);
+        arrival.fail(Error::Deadline);
+        assert_eq!(arrival.write(0, &[1]), Err(Error::Cancelled));
+        assert_eq!(arrival.failure(), Some(Error::Cancelled));
+    }
+}

@@ -1,0 +1,11 @@
+//! Memory for payloads: counted, filled out of order, bounded in fragments, zeroed when released.
+
+mod arrival;
+mod counter;
+mod ranges;
+mod reaper;
+
+pub use arrival::{Arrival, Listener};
+pub use counter::{Charge, Counter};
+pub use ranges::Ranges;
+pub use reaper::bury;

@@ -1,0 +1,82 @@
+//! Admission: bytes and jobs in flight, whole and for each connection, decided before any payload.
+
+use std::sync::Arc;
+
+use crate::{
+    buffer::{Charge, Counter},
+    error::{Limit, Result},
+};
+
+/// Bytes and jobs that may be in flight.
+#[derive(Debug, Clone)]
+pub struct Budget {
+    /// Payload and working memory.
+    pub bytes: Arc<Counter>,
+    /// Jobs accepted and not yet ended.
+    pub jobs: Arc<Counter>,
+}
+
+/// What was taken from budgets; dropping it gives it back.
+pub type Permit = Vec<Charge>;
+
+impl Budget {
+    /// The whole server's budget.
+    pub fn whole(bytes_max: u64, jobs_max: u64) -> Self {
+        Self {
+            bytes: Counter::new(Limit::BytesInFlight, bytes_max),
+            jobs: Counter::new(Limit::Jobs, jobs_max),
+        }
+    }
+
+    /// One connection's budget.
+    pub fn connection(bytes_max: u64, jobs_max: u64) -> Self {
+        Self {
+            bytes: Counter::new(Limit::ConnectionBytes, bytes_max),
+            jobs: Counter::new(Limit::ConnectionJobs, jobs_max),
+        }
+    }
+}
+
+/// Takes `bytes` and `jobs` from every one of `budgets`, or nothing from any.
+///
+/// Errors: `Exhausted`, without a time to retry where the limit itself is too small.
+pub fn admit(budgets: [&Budget; 2], bytes: u64, jobs: u64) -> Result<Permit> {
+    let mut permit = Permit::with_capacity(4);
+    for budget in budgets {
+        permit.push(budget.bytes.take(bytes)?);
+        permit.push(budget.jobs.take(jobs)?);
+    }
+    Ok(permit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+
+    #[test]
+    fn a_refusal_takes_nothing_and_a_drop_gives_all_back() {
+        let whole = Budget::whole(100, 3);
+        let (one, two) = (Budget::connection(60, 2), Budget::connection(60, 2));
+        let used = |budget: &Budget| (budget.bytes.used(), budget.jobs.used());
+        let first = admit([&one, &whole], 50, 1).unwrap();
+        let refusals = [
+            (&one, 20, 0, Limit::ConnectionBytes, true),
+            (&one, 61, 0, Limit::ConnectionBytes, false),
+            (&one, 0, 2, Limit::ConnectionJobs, true),
+            (&two, 51, 0, Limit::BytesInFlight, true),
+        ];
+        for (connection, bytes, jobs, expected, again) in refusals {
+            let Err(Error::Exhausted { limit, retry_after }) =
+                admit([connection, &whole], bytes, jobs)
+            else {
+                panic!("admitted {bytes} bytes and {jobs} jobs");
+            };
+            assert_eq!((limit, retry_after.is_some()), (expected, again));
+            assert_eq!((used(&whole), used(&one), used(&two)), ((50, 1), (50, 1), (0, 0)));
+        }
+        let second = admit([&two, &whole], 50, 2).unwrap();
+        drop((first, second));
+        assert_eq!((used(&whole), used(&one), used(&two)), ((0, 0), (0, 0), (0, 0)));
+    }
+}

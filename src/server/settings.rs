@@ -1,0 +1,124 @@
+//! What the server may use and how long it waits: plain values, checked by whoever read them.
+
+use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
+
+use zeroize::Zeroizing;
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+/// Everything that a server can be told. [`Settings::default`] serves on the loopback, in memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// TCP address to listen on; port 0 picks a free one; `None` for no TCP.
+    pub listen: Option<SocketAddr>,
+    /// Unix socket to listen on; `None` for none.
+    pub unix_socket: Option<PathBuf>,
+    /// Permission bits of the Unix socket: who may write may administer.
+    pub unix_mode: u32,
+    /// Certificate and key of the TCP listener; `None` for plain text.
+    pub tls: Option<Tls>,
+    /// Greatest payload of one message, bytes.
+    pub message_payload_bytes_max: u64,
+    /// Payload and working memory of all jobs and uploads at once, bytes.
+    pub bytes_in_flight_max: u64,
+    /// The same for one connection, bytes.
+    pub connection_bytes_in_flight_max: u64,
+    /// Jobs accepted and not yet answered.
+    pub jobs_max: u32,
+    /// The same for one connection.
+    pub connection_jobs_max: u32,
+    /// Uploads in progress and vectors held.
+    pub uploads_max: u32,
+    /// Stored bases, bytes.
+    pub store_bytes_max: u64,
+    /// Connections open at once.
+    pub connections_max: u32,
+    /// HTTP/2 streams open at once on one connection.
+    pub streams_per_connection_max: u32,
+    /// A sender that is silent for longer is cut off.
+    pub idle_timeout: Duration,
+    /// TLS and HTTP/2 preface must be done by then.
+    pub handshake_timeout: Duration,
+    /// An upload or vector unused for longer is dropped.
+    pub upload_ttl: Duration,
+    /// On drain, accepted jobs have this long.
+    pub drain_grace: Duration,
+    /// Jobs computed at once; each may use all of the engine's threads.
+    pub workers: u32,
+    /// Where persistent bases live; `None` keeps nothing.
+    pub data_dir: Option<PathBuf>,
+    /// Whether TCP peers may call Admin; else only the Unix socket's.
+    pub admin_over_tcp: bool,
+    /// Whether gRPC reflection is served.
+    pub reflection: bool,
+    /// HTTP/2 flow-control window of a stream, bytes.
+    pub http2_stream_window_bytes: u32,
+    /// HTTP/2 flow-control window of a connection, bytes.
+    pub http2_connection_window_bytes: u32,
+    /// Greatest HTTP/2 frame taken, bytes.
+    pub http2_frame_bytes_max: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            listen: Some(SocketAddr::from(([127, 0, 0, 1], 7654))),
+            unix_socket: None,
+            unix_mode: 0o660,
+            tls: None,
+            message_payload_bytes_max: MIB,
+            bytes_in_flight_max: 4 * GIB,
+            connection_bytes_in_flight_max: 2 * GIB,
+            jobs_max: 256,
+            connection_jobs_max: 64,
+            uploads_max: 256,
+            store_bytes_max: 8 * GIB,
+            connections_max: 1024,
+            streams_per_connection_max: 64,
+            idle_timeout: Duration::from_secs(10),
+            handshake_timeout: Duration::from_secs(5),
+            upload_ttl: Duration::from_secs(300),
+            drain_grace: Duration::from_secs(30),
+            workers: 2,
+            data_dir: None,
+            admin_over_tcp: false,
+            reflection: true,
+            http2_stream_window_bytes: (4 * MIB) as u32,
+            http2_connection_window_bytes: (16 * MIB) as u32,
+            http2_frame_bytes_max: MIB as u32,
+        }
+    }
+}
+
+/// A certificate chain and its private key, both PEM. The key is zeroed when dropped.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Tls {
+    /// The chain, leaf first.
+    pub certificate_pem: Vec<u8>,
+    /// The leaf's key.
+    pub key_pem: Zeroizing<Vec<u8>>,
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls")
+            .field("certificate_pem", &format_args!("{} bytes", self.certificate_pem.len()))
+            .field("key_pem", &"<redacted>")
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_shows_no_key() {
+        let tls = Tls { certificate_pem: vec![1], key_pem: Zeroizing::new(b"sesame".to_vec()) };
+        let shown =
+            format!("{tls:?} {:?}", Settings { tls: Some(tls.clone()), ..Settings::default() });
+        assert!(shown.contains("<redacted>") && !shown.contains("sesame"), "{shown}");
+        assert!(!shown.contains("115, 101, 115"), "{shown}");
+    }
+}

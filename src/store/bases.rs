@@ -1,0 +1,195 @@
+//! Bases: public points, checked once, named by their content, shared by every job.
+
+use std::{
+    collections::HashMap,
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use super::disk::Disk;
+use crate::{
+    buffer::{Charge, Counter},
+    curve::{Group, points::Bases},
+    error::{Error, Limit, Result},
+    wire::decode::ObjectId,
+};
+
+/// Bases as the store holds them.
+pub struct StoredBases {
+    /// Their content's hash.
+    pub id: ObjectId,
+    /// The points, checked.
+    pub points: Bases,
+    /// How many of them are infinity.
+    pub infinities: u64,
+    /// BLAKE3 of the payload they came as, where it is known.
+    pub payload_hash: Option<[u8; 32]>,
+    /// What people call them.
+    pub label: String,
+    /// When the store took them in, in seconds of Unix time.
+    pub created_s: i64,
+    /// Kept in the data directory.
+    pub persisted: bool,
+    /// Their part of the store's budget.
+    pub charge: Charge,
+}
+
+impl StoredBases {
+    /// Bytes in memory, or mapped.
+    pub fn bytes(&self) -> u64 {
+        self.points.len() as u64 * self.points.group().affine_bytes() as u64
+    }
+}
+
+/// All bases.
+pub struct BasesStore {
+    state: Mutex<State>,
+    budget: Arc<Counter>,
+    disk: Option<Disk>,
+}
+
+#[derive(Default)]
+struct State {
+    objects: HashMap<ObjectId, Arc<StoredBases>>,
+    /// Payload hashes seen, so that a second `Put` of the same payload needs no upload.
+    by_payload: HashMap<[u8; 32], ObjectId>,
+}
+
+impl BasesStore {
+    /// A store of at most `bytes_max`, with what `data_dir` keeps from earlier.
+    ///
+    /// Errors: `Internal` where the directory cannot be used. A damaged file in it is logged and
+    /// left alone.
+    pub fn open(bytes_max: u64, data_dir: Option<&Path>) -> Result<Self> {
+        let budget = Counter::new(Limit::Store, bytes_max);
+        let disk = data_dir.map(Disk::open).transpose()?;
+        let store = Self { state: Mutex::default(), budget, disk };
+        for path in store.disk.iter().flat_map(Disk::files) {
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+            match Disk::load(&path, &store.budget) {
+                Ok(bases) => store.insert_loaded(bases),
+                Err(error) => tracing::warn!(file = name, %error, "stored bases left out"),
+            }
+        }
+        Ok(store)
+    }
+
+    /// True where bases can be kept on disk.
+    pub fn has_disk(&self) -> bool {
+        self.disk.is_some()
+    }
+
+    /// The bytes that bases take.
+    pub fn budget(&self) -> &Arc<Counter> {
+        &self.budget
+    }
+
+    /// Takes in new bases, on disk first where they are to be kept. Blocks on the disk. Where they
+    /// are there already, those stay; they are put on disk now if they were not.
+    ///
+    /// Errors: `NoDataDir`; `Internal` where the disk refuses.
+    pub fn insert(&self, bases: StoredBases, persist: bool) -> Result<Arc<StoredBases>> {
+        if let Some(held) = self.get(bases.id).ok().filter(|held| held.persisted || !persist) {
+            self.remember_payload(bases.payload_hash, held.id);
+            return Ok(held);
+        }
+        let bases = match (persist, &self.disk) {
+            (true, Some(disk)) => disk.keep(bases)?,
+            (true, None) => return Err(Error::NoDataDir),
+            (false, _) => bases,
+        };
+        let bases = Arc::new(bases);
+        self.remember_payload(bases.payload_hash, bases.id);
+        self.state().objects.insert(bases.id, bases.clone());
+        Ok(bases)
+    }
+
+    fn insert_loaded(&self, bases: StoredBases) {
+        self.remember_payload(bases.payload_hash, bases.id);
+        self.state().objects.insert(bases.id, Arc::new(bases));
+    }
+
+    fn remember_payload(&self, payload_hash: Option<[u8; 32]>, id: ObjectId) {
+        if let Some(hash) = payload_hash {
+            self.state().by_payload.insert(hash, id);
+        }
+    }
+
+    /// Bases by id.
+    ///
+    /// Errors: `NotFound`.
+    pub fn get(&self, id: ObjectId) -> Result<Arc<StoredBases>> {
+        self.state().objects.get(&id).cloned().ok_or(Error::NotFound)
+    }
+
+    /// Bases by the hash of a payload that was put before.
+    ///
+    /// Errors: `NotFound`.
+    pub fn by_payload(&self, hash: &[u8; 32]) -> Result<Arc<StoredBases>> {
+        let state = self.state();
+        let id = state.by_payload.get(hash).ok_or(Error::NotFound)?;
+        state.objects.get(id).cloned().ok_or(Error::NotFound)
+    }
+
+    /// Part of some bases, of a group that must be theirs.
+    ///
+    /// Errors: `NotFound`; `Mismatch`; `Invalid` where the bases are fewer.
+    pub fn points(
+        &self,
+        id: ObjectId,
+        group: Group,
+        offset: usize,
+        length: Option<usize>,
+    ) -> Result<Bases> {
+        use crate::error::Problem::TooLarge;
+        let bases = self.get(id)?;
+        let held = bases.points.group();
+        if held != group {
+            let (held, needed) = (format!("bases of {held}"), format!("bases of {group}"));
+            return Err(Error::Mismatch { held, needed });
+        }
+        let count = bases.points.len();
+        let Some(rest) = count.checked_sub(offset) else {
+            return Err(Error::field("spec.bases.stored.offset", TooLarge { max: count as u64 }));
+        };
+        bases
+            .points
+            .slice(offset, length.unwrap_or(rest))
+            .ok_or(Error::field("spec.bases.stored.length", TooLarge { max: rest as u64 }))
+    }
+
+    /// All bases, oldest first.
+    pub fn list(&self) -> Vec<Arc<StoredBases>> {
+        let mut all: Vec<_> = self.state().objects.values().cloned().collect();
+        all.sort_by_key(|bases| (bases.created_s, bases.id));
+        all
+    }
+
+    /// Forgets bases, on disk too. Blocks on the disk. Running jobs keep what they use.
+    ///
+    /// Errors: `NotFound`; `Internal` where the disk refuses.
+    pub fn release(&self, id: ObjectId) -> Result<()> {
+        let bases = {
+            let mut state = self.state();
+            let bases = state.objects.remove(&id).ok_or(Error::NotFound)?;
+            state.by_payload.retain(|_, object| *object != id);
+            bases
+        };
+        match &self.disk {
+            Some(disk) if bases.persisted => disk.forget(id),
+            _ => Ok(()),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Every change is one insertion or removal: a panic leaves nothing half done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Now, in seconds of Unix time.
+pub fn now_s() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs() as i64)
+}

@@ -1,0 +1,8 @@
+//! What stays on the server between calls: bases by content, vectors and uploads by random id.
+
+mod bases;
+mod disk;
+mod uploads;
+
+pub use bases::{BasesStore, StoredBases, now_s};
+pub use uploads::{Header, Outcome, StreamGuard, Upload, Uploads, UseGuard};

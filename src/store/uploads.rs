@@ -1,0 +1,403 @@
+//! Uploads in progress, and vectors, which are uploads that are complete.
+//!
+//! An upload exists from its first header on. Any number of streams may carry pieces of it, one
+//! after another or at once; it ends when it is used up, released, given up, or left alone.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use tokio::sync::watch;
+
+use super::StoredBases;
+use crate::{
+    buffer::{Arrival, Charge, Counter},
+    error::{Error, Limit, Problem, Result},
+    wire::decode::{BasesUpload, UploadId, VectorUpload},
+};
+
+/// What an upload is to become.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Header {
+    /// A vector, kept as it came.
+    Vector(VectorUpload),
+    /// Bases, checked and named by their content.
+    Bases(BasesUpload),
+}
+
+impl Header {
+    /// The id that the client chose.
+    pub fn id(&self) -> UploadId {
+        match self {
+            Self::Vector(vector) => vector.id,
+            Self::Bases(bases) => bases.id,
+        }
+    }
+
+    /// Bytes of the payload.
+    ///
+    /// Errors: `Invalid` where that many cannot be counted.
+    pub fn bytes(&self) -> Result<u64> {
+        match self {
+            Self::Vector(vector) => vector.bytes(),
+            Self::Bases(bases) => bases.bytes(),
+        }
+    }
+
+    fn streams(&self) -> u32 {
+        match self {
+            Self::Vector(vector) => vector.streams,
+            Self::Bases(bases) => bases.streams,
+        }
+    }
+
+    /// True where both describe the same payload; a resumed upload may use other streams.
+    fn same_payload(&self, other: &Self) -> bool {
+        let mut other = other.clone();
+        match &mut other {
+            Self::Vector(vector) => vector.streams = self.streams(),
+            Self::Bases(bases) => bases.streams = self.streams(),
+        }
+        *self == other
+    }
+}
+
+/// What an upload became.
+#[derive(Clone)]
+pub enum Outcome {
+    /// The vector is complete; it is the upload itself.
+    Vector,
+    /// The bases are in the store.
+    Bases(Arc<StoredBases>),
+}
+
+/// An upload in progress, or a vector.
+pub struct Upload {
+    /// What it was announced as.
+    pub header: Header,
+    /// Its bytes.
+    pub arrival: Arrival,
+    streams: Mutex<Streams>,
+    outcome: watch::Sender<Option<Result<Outcome>>>,
+    _slot: Charge,
+}
+
+struct Streams {
+    open: u32,
+    /// Ended by their sender, all pieces said.
+    ended: u32,
+    /// Jobs that read it.
+    uses: u32,
+    touched: Instant,
+}
+
+impl Upload {
+    fn new(header: Header, arrival: Arrival, slot: Charge) -> Self {
+        let streams = Streams { open: 0, ended: 0, uses: 0, touched: Instant::now() };
+        Self {
+            header,
+            arrival,
+            streams: Mutex::new(streams),
+            outcome: watch::Sender::new(None),
+            _slot: slot,
+        }
+    }
+
+    /// Registers a stream that carries pieces.
+    pub fn attach(self: &Arc<Self>) -> StreamGuard {
+        self.streams().open += 1;
+        StreamGuard { upload: self.clone() }
+    }
+
+    /// Says what became of it. The first word stays.
+    pub fn conclude(&self, outcome: Result<Outcome>) {
+        let failure = outcome.as_ref().err().cloned();
+        let first = self.outcome.send_if_modified(|held| {
+            let first = held.is_none();
+            if first {
+                *held = Some(outcome);
+            }
+            first
+        });
+        if let Some(failure) = failure.filter(|_| first) {
+            self.arrival.fail(failure);
+        }
+    }
+
+    /// Waits for what becomes of it.
+    ///
+    /// Errors: what it failed with.
+    pub async fn concluded(&self) -> Result<Outcome> {
+        let mut outcome = self.outcome.subscribe();
+        let concluded = outcome.wait_for(Option::is_some).await;
+        concluded.ok().and_then(|outcome| outcome.clone()).unwrap_or(Err(Error::Cancelled))
+    }
+
+    /// Registers a job that reads it: a vector is not idle meanwhile.
+    pub fn begin_use(self: &Arc<Self>) -> UseGuard {
+        self.streams().uses += 1;
+        UseGuard { upload: self.clone() }
+    }
+
+    /// Takes in a piece.
+    ///
+    /// Errors: as [`Arrival::write`].
+    pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<u64> {
+        let fresh = self.arrival.write(offset, bytes)?;
+        self.check_complete();
+        Ok(fresh)
+    }
+
+    /// A vector is concluded by its last byte; bases by whoever checks them.
+    fn check_complete(&self) {
+        if matches!(self.header, Header::Vector(_)) && self.arrival.is_complete() {
+            self.conclude(Ok(Outcome::Vector));
+        }
+    }
+
+    fn idle_for(&self, now: Instant) -> Option<Duration> {
+        let streams = self.streams();
+        // A job that follows an arrival which nobody carries on must not wait for ever.
+        let used = streams.open > 0 || streams.uses > 0 && self.arrival.is_complete();
+        (!used).then(|| now.saturating_duration_since(streams.touched))
+    }
+
+    fn streams(&self) -> MutexGuard<'_, Streams> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A stream that carries pieces of an upload. Dropping it without [`StreamGuard::ended`] means that
+/// it broke, and its sender may come back.
+pub struct StreamGuard {
+    upload: Arc<Upload>,
+}
+
+impl StreamGuard {
+    /// The sender has said all its pieces. If all streams have and bytes are missing, the upload is
+    /// truncated.
+    pub fn ended(self) {
+        let upload = self.upload.clone();
+        let all_said = {
+            let mut streams = upload.streams();
+            streams.ended += 1;
+            streams.open == 1 && streams.ended >= upload.header.streams()
+        };
+        if all_said && !upload.arrival.is_complete() {
+            let (expected, got) = (upload.arrival.len(), upload.arrival.received());
+            let problem = Problem::Length { expected, got };
+            upload.conclude(Err(Error::field("chunk", problem)));
+        }
+    }
+}
+
+impl Drop for StreamGuard {
+    fn drop(&mut self) {
+        let mut streams = self.upload.streams();
+        streams.open -= 1;
+        streams.touched = Instant::now();
+    }
+}
+
+/// A job that reads an upload.
+pub struct UseGuard {
+    upload: Arc<Upload>,
+}
+
+impl UseGuard {
+    /// What is read.
+    pub fn upload(&self) -> &Arc<Upload> {
+        &self.upload
+    }
+}
+
+impl Drop for UseGuard {
+    fn drop(&mut self) {
+        let mut streams = self.upload.streams();
+        streams.uses -= 1;
+        streams.touched = Instant::now();
+    }
+}
+
+/// All uploads and vectors.
+pub struct Uploads {
+    all: Mutex<HashMap<UploadId, Arc<Upload>>>,
+    slots: Arc<Counter>,
+}
+
+impl Uploads {
+    /// Room for `uploads_max`.
+    pub fn new(uploads_max: u64) -> Self {
+        let slots = Counter::new(Limit::Uploads, uploads_max);
+        Self { all: Mutex::default(), slots }
+    }
+
+    /// The upload of that header: the one that is under way, or a new one, for which `admit` is
+    /// asked. True where it is new.
+    ///
+    /// Errors: `UploadConflict` where the id is in use with another header; `Exhausted`; what
+    /// `admit` says.
+    pub fn open(
+        &self,
+        header: &Header,
+        admit: impl FnOnce(u64) -> Result<Vec<Charge>>,
+    ) -> Result<(Arc<Upload>, bool)> {
+        let mut all = self.all();
+        if let Some(upload) = all.get(&header.id()) {
+            return match upload.header.same_payload(header) {
+                true => Ok((upload.clone(), false)),
+                false => Err(Error::UploadConflict),
+            };
+        }
+        let slot = self.slots.take(1)?;
+        let bytes = header.bytes()?;
+        let arrival = Arrival::new(bytes, admit(bytes)?);
+        let upload = Arc::new(Upload::new(header.clone(), arrival, slot));
+        upload.check_complete();
+        all.insert(header.id(), upload.clone());
+        Ok((upload, true))
+    }
+
+    /// Takes in a vector that the server made.
+    ///
+    /// Errors: `Exhausted`; `UploadConflict` where the id is in use.
+    pub fn insert(&self, vector: VectorUpload, arrival: Arrival) -> Result<()> {
+        let (id, slot) = (vector.id, self.slots.take(1)?);
+        let upload = Arc::new(Upload::new(Header::Vector(vector), arrival, slot));
+        upload.check_complete();
+        let mut all = self.all();
+        if all.contains_key(&id) {
+            return Err(Error::UploadConflict);
+        }
+        all.insert(id, upload);
+        Ok(())
+    }
+
+    /// An upload or vector by id.
+    ///
+    /// Errors: `NotFound`.
+    pub fn get(&self, id: UploadId) -> Result<Arc<Upload>> {
+        let upload = self.all().get(&id).cloned().ok_or(Error::NotFound)?;
+        upload.streams().touched = Instant::now();
+        Ok(upload)
+    }
+
+    /// Forgets an upload; one that is not complete is given up with `Cancelled`. Jobs that run on
+    /// it keep it.
+    ///
+    /// Errors: `NotFound`.
+    pub fn release(&self, id: UploadId) -> Result<()> {
+        let upload = self.all().remove(&id).ok_or(Error::NotFound)?;
+        upload.conclude(Err(Error::Cancelled));
+        Ok(())
+    }
+
+    /// Forgets an upload if it still is that one.
+    pub fn remove(&self, upload: &Arc<Upload>) {
+        let mut all = self.all();
+        if all.get(&upload.header.id()).is_some_and(|held| Arc::ptr_eq(held, upload)) {
+            all.remove(&upload.header.id());
+        }
+    }
+
+    /// Gives up what nobody has used for a while: incomplete uploads after `broken`, vectors after
+    /// `vector`. Returns how many.
+    pub fn sweep(&self, broken: Duration, vector: Duration) -> usize {
+        let now = Instant::now();
+        let mut stale = Vec::new();
+        self.all().retain(|_, upload| {
+            let ttl = if upload.arrival.is_complete() { vector } else { broken };
+            let keep = upload.idle_for(now).is_none_or(|idle| idle < ttl);
+            if !keep {
+                stale.push((upload.clone(), ttl));
+            }
+            keep
+        });
+        for (upload, ttl) in &stale {
+            upload.conclude(Err(Error::Idle(*ttl)));
+        }
+        stale.len()
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.slots.used()
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<UploadId, Arc<Upload>>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::curve::scalars::ScalarEncoding;
+
+    fn header(id: u8, count: u64, streams: u32) -> Header {
+        let encoding = ScalarEncoding::Unsigned(1);
+        Header::Vector(VectorUpload { id: UploadId([id; 16]), encoding, count, streams })
+    }
+
+    fn open(uploads: &Uploads, header: &Header) -> Result<(Arc<Upload>, bool)> {
+        uploads.open(header, |_| Ok(Vec::new()))
+    }
+
+    #[tokio::test]
+    async fn streams_share_an_upload_and_the_last_one_to_end_tells_truncation() {
+        let uploads = Uploads::new(4);
+        let (upload, new) = open(&uploads, &header(1, 8, 2)).unwrap();
+        let (same, again) = open(&uploads, &header(1, 8, 3)).unwrap();
+        assert!(new && !again && Arc::ptr_eq(&upload, &same));
+        assert!(matches!(open(&uploads, &header(1, 9, 2)), Err(Error::UploadConflict)));
+        let (first, second) = (upload.attach(), upload.attach());
+        upload.write(0, &[1; 4]).unwrap();
+        first.ended();
+        assert!(upload.arrival.failure().is_none());
+        second.ended();
+        let truncated = Error::field("chunk", Problem::Length { expected: 8, got: 4 });
+        assert_eq!(upload.concluded().await.err(), Some(truncated));
+    }
+
+    #[tokio::test]
+    async fn an_early_stream_may_end_before_the_other_begins_and_a_broken_one_may_come_back() {
+        let uploads = Uploads::new(4);
+        let (upload, _) = open(&uploads, &header(1, 8, 2)).unwrap();
+        let early = upload.attach();
+        upload.write(4, &[1; 4]).unwrap();
+        early.ended();
+        drop(upload.attach());
+        let late = upload.attach();
+        upload.write(0, &[1; 4]).unwrap();
+        late.ended();
+        assert!(upload.concluded().await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn sweeping_gives_up_what_is_left_alone_and_nothing_else() {
+        let uploads = Uploads::new(4);
+        let (left, _) = open(&uploads, &header(1, 8, 1)).unwrap();
+        let (used, _) = open(&uploads, &header(2, 8, 1)).unwrap();
+        let (vector, _) = open(&uploads, &header(3, 0, 1)).unwrap();
+        let guard = used.attach();
+        assert_eq!(uploads.sweep(Duration::ZERO, Duration::from_secs(60)), 1);
+        assert_eq!(left.concluded().await.err(), Some(Error::Idle(Duration::ZERO)));
+        assert_eq!(left.write(0, &[1]), Err(Error::Idle(Duration::ZERO)));
+        drop((guard, left, used, vector));
+        assert_eq!(uploads.sweep(Duration::ZERO, Duration::ZERO), 2);
+        assert_eq!(uploads.count(), 0);
+    }
+
+    #[test]
+    fn slots_are_counted_and_given_back() {
+        let uploads = Uploads::new(1);
+        let (upload, _) = open(&uploads, &header(1, 8, 1)).unwrap();
+        assert!(matches!(open(&uploads, &header(2, 8, 1)), Err(Error::Exhausted { .. })));
+        uploads.release(UploadId([1; 16])).unwrap();
+        assert_eq!(uploads.release(UploadId([1; 16])), Err(Error::NotFound));
+        drop(upload);
+        assert!(open(&uploads, &header(2, 8, 1)).is_ok());
+    }
+}

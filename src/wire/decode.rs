@@ -1,0 +1,425 @@
+//! The only door for what comes from outside: messages in, checked values out. A value of one of
+//! these types has passed its checks; payload bytes are checked later, where they are decoded.
+
+use ark_ff::{PrimeField, Zero};
+use bytes::Bytes;
+
+use super::v1;
+use crate::{
+    curve::{
+        Fr, Group, TWO_ADICITY,
+        points::{PointEncoding, ResultEncoding},
+        scalars::ScalarEncoding,
+    },
+    engine::NttPlan,
+    error::{Error, Problem, Result},
+};
+
+/// Most scalar vectors or rows in one request.
+pub const BATCH_MAX: u32 = 65_536;
+
+/// Most streams that carry one upload.
+pub const STREAMS_MAX: u32 = 64;
+
+/// Longest label of bases, in bytes.
+const LABEL_BYTES_MAX: u64 = 128;
+
+/// How a result is checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verify {
+    /// Not at all.
+    None,
+    /// Recomputed by arkworks.
+    Full,
+    /// Evaluated at a random point.
+    Probabilistic,
+}
+
+/// The random id that a client gave an upload.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct UploadId(pub [u8; 16]);
+
+/// The content hash that names bases.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectId(pub [u8; 32]);
+
+impl std::fmt::Debug for UploadId {
+    /// The id is a capability: only its beginning is shown, to follow an upload in the log.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}..", hex::encode(&self.0[..4]))
+    }
+}
+
+impl std::fmt::Debug for ObjectId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&hex::encode(self.0))
+    }
+}
+
+/// Where an MSM's bases are.
+#[derive(Debug, Clone, PartialEq)]
+pub enum BasesSource {
+    /// In the store: id, first point, points (`None`: all that follow).
+    Stored(ObjectId, usize, Option<usize>),
+    /// In the request, not yet checked; the number of points is.
+    Inline(PointEncoding, Bytes, usize),
+}
+
+/// What to multiply, without the scalars.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MsmSpec {
+    /// The bases' group.
+    pub group: Group,
+    /// Where the bases are.
+    pub bases: BasesSource,
+    /// Scalar vectors over the same bases.
+    pub batch: usize,
+    /// Scalars are taken modulo r.
+    pub reduce: bool,
+    /// How to write the sums.
+    pub result_encoding: ResultEncoding,
+    /// How to check them.
+    pub verify: Verify,
+}
+
+/// What to transform, without the elements.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NttSpec {
+    /// The transform.
+    pub plan: NttPlan,
+    /// Rows.
+    pub batch: usize,
+    /// Elements of a row as sent, at most 2^lg_n.
+    pub row_length: u64,
+    /// How to write the result.
+    pub output_encoding: ScalarEncoding,
+    /// Elements are taken modulo r.
+    pub reduce: bool,
+    /// How to check the result.
+    pub verify: Verify,
+}
+
+/// A vector that is to come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VectorUpload {
+    /// The upload's id.
+    pub id: UploadId,
+    /// How each element is written.
+    pub encoding: ScalarEncoding,
+    /// Elements.
+    pub count: u64,
+    /// Streams that carry it.
+    pub streams: u32,
+}
+
+impl VectorUpload {
+    /// Bytes of the whole payload.
+    ///
+    /// Errors: `Invalid` where that many cannot be counted.
+    pub fn bytes(&self) -> Result<u64> {
+        payload_bytes("count", self.count, self.encoding.width())
+    }
+}
+
+/// Bases that are to come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BasesUpload {
+    /// The upload's id.
+    pub id: UploadId,
+    /// The points' group.
+    pub group: Group,
+    /// How each point is written.
+    pub encoding: PointEncoding,
+    /// Points.
+    pub count: u64,
+    /// Streams that carry them.
+    pub streams: u32,
+    /// BLAKE3 of the payload, where the client said it.
+    pub payload_hash: Option<[u8; 32]>,
+    /// To be kept on disk.
+    pub persist: bool,
+    /// What people call them.
+    pub label: String,
+}
+
+impl BasesUpload {
+    /// Bytes of the whole payload.
+    ///
+    /// Errors: `Invalid` where that many cannot be counted.
+    pub fn bytes(&self) -> Result<u64> {
+        payload_bytes("count", self.count, self.encoding.point_bytes(self.group))
+    }
+}
+
+fn payload_bytes(field: &'static str, count: u64, width: usize) -> Result<u64> {
+    let max = (isize::MAX as u64) / width as u64;
+    if count > max {
+        return Err(Error::field(field, Problem::TooLarge { max }));
+    }
+    Ok(count * width as u64)
+}
+
+/// A message or choice that must be there.
+///
+/// Errors: `Invalid`, `Missing`.
+pub fn required<T>(field: &'static str, value: Option<T>) -> Result<T> {
+    value.ok_or(Error::field(field, Problem::Missing))
+}
+
+/// An enum's known, said value.
+fn known<E: TryFrom<i32> + Default + PartialEq>(field: &'static str, value: i32) -> Result<E> {
+    let value = E::try_from(value).map_err(|_| Error::field(field, Problem::OutOfRange))?;
+    if value == E::default() {
+        return Err(Error::field(field, Problem::Unspecified));
+    }
+    Ok(value)
+}
+
+/// An id of exactly `N` bytes; one of another length names nothing that exists.
+fn id<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
+    bytes.try_into().map_err(|_| Error::NotFound)
+}
+
+/// The id of stored bases.
+///
+/// Errors: `NotFound` for a malformed one, as for an unknown one.
+pub fn object_id(bytes: &[u8]) -> Result<ObjectId> {
+    id(bytes).map(ObjectId)
+}
+
+/// The id of an upload that should exist.
+///
+/// Errors: `NotFound` for a malformed one, as for an unknown one.
+pub fn upload_id(bytes: &[u8]) -> Result<UploadId> {
+    id(bytes).map(UploadId)
+}
+
+/// The id of an upload that the client begins.
+fn new_upload_id(field: &'static str, bytes: &[u8]) -> Result<UploadId> {
+    let got = bytes.len() as u64;
+    let wrong = |_| Error::field(field, Problem::Length { expected: 16, got });
+    bytes.try_into().map(UploadId).map_err(wrong)
+}
+
+/// A group.
+///
+/// Errors: `Invalid`.
+pub fn group(field: &'static str, value: i32) -> Result<Group> {
+    Ok(match known(field, value)? {
+        v1::Group::G2 => Group::G2,
+        _ => Group::G1,
+    })
+}
+
+/// A point encoding.
+///
+/// Errors: `Invalid`.
+pub fn point_encoding(field: &'static str, value: i32) -> Result<PointEncoding> {
+    Ok(match known(field, value)? {
+        v1::PointEncoding::Compressed => PointEncoding::Compressed,
+        v1::PointEncoding::Uncompressed => PointEncoding::Uncompressed,
+        _ => PointEncoding::Montgomery,
+    })
+}
+
+fn result_encoding(field: &'static str, value: i32) -> Result<ResultEncoding> {
+    Ok(match known(field, value)? {
+        v1::ResultEncoding::Compressed => ResultEncoding::Compressed,
+        v1::ResultEncoding::Uncompressed => ResultEncoding::Uncompressed,
+        _ => ResultEncoding::Projective,
+    })
+}
+
+/// A scalar encoding.
+///
+/// Errors: `Invalid`.
+pub fn scalar_encoding(field: &'static str, value: i32) -> Result<ScalarEncoding> {
+    use v1::ScalarEncoding as Wire;
+    Ok(match known(field, value)? {
+        Wire::Montgomery => ScalarEncoding::Montgomery,
+        Wire::U8 => ScalarEncoding::Unsigned(1),
+        Wire::U16 => ScalarEncoding::Unsigned(2),
+        Wire::U32 => ScalarEncoding::Unsigned(4),
+        Wire::U64 => ScalarEncoding::Unsigned(8),
+        Wire::U128 => ScalarEncoding::Unsigned(16),
+        Wire::I8 => ScalarEncoding::Signed(1),
+        Wire::I16 => ScalarEncoding::Signed(2),
+        Wire::I32 => ScalarEncoding::Signed(4),
+        Wire::I64 => ScalarEncoding::Signed(8),
+        Wire::I128 => ScalarEncoding::Signed(16),
+        Wire::Canonical | Wire::Unspecified => ScalarEncoding::Canonical,
+    })
+}
+
+/// A scalar encoding that holds every element of Fr.
+///
+/// Errors: `Invalid`.
+pub fn full_encoding(field: &'static str, value: i32) -> Result<ScalarEncoding> {
+    let encoding = scalar_encoding(field, value)?;
+    encoding.is_full().then_some(encoding).ok_or(Error::field(field, Problem::OutOfRange))
+}
+
+fn verify(value: i32, probabilistic: bool) -> Result<Verify> {
+    match known("spec.verify", value)? {
+        v1::Verify::Full => Ok(Verify::Full),
+        v1::Verify::Probabilistic if probabilistic => Ok(Verify::Probabilistic),
+        v1::Verify::Probabilistic => Err(Error::field("spec.verify", Problem::OutOfRange)),
+        _ => Ok(Verify::None),
+    }
+}
+
+fn at_most(field: &'static str, value: u64, max: u64) -> Result<()> {
+    if value > max { Err(Error::field(field, Problem::TooLarge { max })) } else { Ok(()) }
+}
+
+fn batch(value: u32) -> Result<usize> {
+    at_most("spec.batch", value.into(), BATCH_MAX.into())?;
+    Ok(value.max(1) as usize)
+}
+
+fn streams(field: &'static str, value: u32) -> Result<u32> {
+    at_most(field, value.into(), STREAMS_MAX.into())?;
+    Ok(value.max(1))
+}
+
+/// What to multiply.
+///
+/// Errors: `Invalid`; `NotFound` for a malformed object id.
+pub fn msm_spec(spec: Option<v1::MsmSpec>) -> Result<MsmSpec> {
+    let spec = required("spec", spec)?;
+    let group = group("spec.group", spec.group)?;
+    let bases = match required("spec.bases", spec.bases)? {
+        v1::msm_spec::Bases::Stored(stored) => BasesSource::Stored(
+            object_id(&stored.object_id)?,
+            index("spec.bases.stored.offset", stored.offset)?,
+            match stored.length {
+                0 => None,
+                length => Some(index("spec.bases.stored.length", length)?),
+            },
+        ),
+        v1::msm_spec::Bases::Inline(inline) => {
+            let encoding = point_encoding("spec.bases.inline.encoding", inline.encoding)?;
+            let width = encoding.point_bytes(group);
+            let count = whole("spec.bases.inline.data", inline.data.len(), width)?;
+            BasesSource::Inline(encoding, inline.data, count)
+        }
+    };
+    Ok(MsmSpec {
+        group,
+        bases,
+        batch: batch(spec.batch)?,
+        reduce: spec.reduce,
+        result_encoding: result_encoding("spec.result_encoding", spec.result_encoding)?,
+        verify: verify(spec.verify, false)?,
+    })
+}
+
+fn index(field: &'static str, value: u64) -> Result<usize> {
+    let max = isize::MAX as u64;
+    at_most(field, value, max)?;
+    Ok(value as usize)
+}
+
+/// How many elements of `width` bytes `len` bytes are.
+///
+/// Errors: `Invalid` with the number of bytes that would be whole, where a part of one is left over.
+pub fn whole(field: &'static str, len: usize, width: usize) -> Result<usize> {
+    if !len.is_multiple_of(width) {
+        let expected = (len.next_multiple_of(width)) as u64;
+        return Err(Error::field(field, Problem::Length { expected, got: len as u64 }));
+    }
+    Ok(len / width)
+}
+
+/// What to transform.
+///
+/// Errors: `Invalid`.
+pub fn ntt_spec(spec: Option<v1::NttSpec>) -> Result<NttSpec> {
+    let spec = required("spec", spec)?;
+    at_most("spec.lg_n", spec.lg_n.into(), TWO_ADICITY.into())?;
+    let n = 1u64 << spec.lg_n;
+    let row_length = spec.row_length.unwrap_or(n);
+    at_most("spec.row_length", row_length, n)?;
+    let reversed = |field, value| Ok(known::<v1::Order>(field, value)? == v1::Order::BitReversed);
+    let direction = known::<v1::Direction>("spec.direction", spec.direction)?;
+    Ok(NttSpec {
+        plan: NttPlan {
+            lg_n: spec.lg_n,
+            inverse: direction == v1::Direction::Inverse,
+            coset: coset(&spec.coset_generator)?,
+            input_reversed: reversed("spec.input_order", spec.input_order)?,
+            output_reversed: reversed("spec.output_order", spec.output_order)?,
+        },
+        batch: batch(spec.batch)?,
+        row_length,
+        output_encoding: full_encoding("spec.output_encoding", spec.output_encoding)?,
+        reduce: spec.reduce,
+        verify: verify(spec.verify, true)?,
+    })
+}
+
+fn coset(bytes: &[u8]) -> Result<Option<Fr>> {
+    const FIELD: &str = "spec.coset_generator";
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let mut limbs = [0u64; 4];
+    if bytes.len() != 32 {
+        let got = bytes.len() as u64;
+        return Err(Error::field(FIELD, Problem::Length { expected: 32, got }));
+    }
+    for (limb, chunk) in limbs.iter_mut().zip(bytes.chunks_exact(8)) {
+        *limb = chunk.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    }
+    match Fr::from_bigint(ark_ff::BigInt(limbs)) {
+        None => Err(Error::field(FIELD, Problem::NotCanonical)),
+        Some(zero) if zero.is_zero() => Err(Error::field(FIELD, Problem::Zero)),
+        generator => Ok(generator),
+    }
+}
+
+/// A vector that is to come.
+///
+/// Errors: `Invalid`.
+pub fn vector_upload(upload: v1::VectorUpload) -> Result<VectorUpload> {
+    let upload = VectorUpload {
+        id: new_upload_id("upload_id", &upload.upload_id)?,
+        encoding: scalar_encoding("encoding", upload.encoding)?,
+        count: upload.count,
+        streams: streams("streams", upload.streams)?,
+    };
+    upload.bytes()?;
+    Ok(upload)
+}
+
+/// Bases that are to come.
+///
+/// Errors: `Invalid`.
+pub fn bases_upload(upload: v1::BasesUpload) -> Result<BasesUpload> {
+    let payload_hash = match upload.payload_hash.len() {
+        0 => None,
+        got => Some(upload.payload_hash.as_ref().try_into().map_err(|_| {
+            Error::field("payload_hash", Problem::Length { expected: 32, got: got as u64 })
+        })?),
+    };
+    at_most("label", upload.label.len() as u64, LABEL_BYTES_MAX)?;
+    if upload.label.chars().any(char::is_control) {
+        return Err(Error::field("label", Problem::BadEncoding));
+    }
+    if upload.count == 0 {
+        return Err(Error::field("count", Problem::Zero));
+    }
+    let upload = BasesUpload {
+        id: new_upload_id("upload_id", &upload.upload_id)?,
+        group: group("group", upload.group)?,
+        encoding: point_encoding("encoding", upload.encoding)?,
+        count: upload.count,
+        streams: streams("streams", upload.streams)?,
+        payload_hash,
+        persist: upload.persist,
+        label: upload.label,
+    };
+    upload.bytes()?;
+    payload_bytes("count", upload.count, upload.group.affine_bytes())?;
+    Ok(upload)
+}
