@@ -158,7 +158,7 @@ fn shape(
     {
         return Ok(None);
     }
-    if data.len() % width != 0 {
+    if !data.len().is_multiple_of(width) {
         return Err(Error::Length { bytes: data.len(), width, what: "points" });
     }
     Ok(Some(PointSet { set: None, group, encoding, data }))
