@@ -134,6 +134,8 @@ pub enum Limit {
     Uploads,
     /// Bytes of stored objects.
     Store,
+    /// Connections open at once.
+    Connections,
 }
 
 impl Limit {
@@ -146,6 +148,7 @@ impl Limit {
             Self::ConnectionJobs => "CONNECTION_JOBS",
             Self::Uploads => "UPLOADS",
             Self::Store => "STORE",
+            Self::Connections => "CONNECTIONS",
         }
     }
 }
@@ -159,6 +162,7 @@ impl fmt::Display for Limit {
             Self::ConnectionJobs => "this connection's budget of jobs",
             Self::Uploads => "the server's budget of uploads",
             Self::Store => "the server's store",
+            Self::Connections => "the server's budget of connections",
         })
     }
 }

@@ -13,6 +13,8 @@ pub mod formats;
 #[cfg(feature = "server")]
 pub mod buffer;
 #[cfg(feature = "server")]
+pub mod config;
+#[cfg(feature = "server")]
 pub mod engine;
 #[cfg(feature = "server")]
 pub mod jobs;
@@ -20,5 +22,9 @@ pub mod jobs;
 pub mod server;
 #[cfg(feature = "server")]
 pub mod store;
+#[cfg(feature = "server")]
+pub mod telemetry;
+#[cfg(feature = "server")]
+pub mod verify;
 #[cfg(feature = "wire")]
 pub mod wire;

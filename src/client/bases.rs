@@ -7,8 +7,9 @@ use super::{
     download::{Received, Span},
     error::{Error, Result},
     payload::Payload,
+    stripes::Header,
     types::UploadId,
-    upload::{Header, Upload},
+    upload::Upload,
 };
 use crate::{
     curve::{

@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
+use tonic::{
+    Code,
+    transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
+};
 
 use super::{
     Client,
@@ -27,6 +30,8 @@ const CONNECTION_WINDOW_BYTES: u32 = 16 * MIB;
 const KEEPALIVE: Duration = Duration::from_secs(20);
 /// The largest answer in one message: 65536 sums of G2 take 18 MiB.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// Payload bytes of a message, where the server does not say.
+const MESSAGE_BYTES: u64 = 1 << 20;
 /// Payload bytes of a chunk: larger ones cost memory and gave nothing.
 const CHUNK_BYTES: u64 = 256 << 10;
 
@@ -151,6 +156,9 @@ impl Builder {
             },
             Err(Error::Deadline) => Err(self.unreachable(self.no_answer())),
             Err(Error::Lost(problem)) => Err(self.unreachable(problem)),
+            Err(Error::Refused(refusal)) if refusal.code == Code::PermissionDenied => {
+                Ok(MESSAGE_BYTES)
+            }
             Err(Error::Refused(refusal)) if refusal.reason.is_empty() => {
                 Err(Error::answer(refusal.message))
             }

@@ -16,7 +16,7 @@
 //!
 //! - `connect`: targets, TLS, connections. `options`, `types`: what callers choose and get.
 //! - `bases`, `vectors`: the store. `msm`, `ntt`: jobs. `blocking`: all of it without async.
-//! - `payload`, `upload`, `download`: bytes in chunks over several connections, resumed.
+//! - `payload`, `upload`, `stripes`, `download`: bytes in chunks over several connections, resumed.
 //! - `call`: deadline and retry. `error`: why a call failed. `convert`: from and to messages.
 
 mod bases;
@@ -30,6 +30,7 @@ mod msm;
 mod ntt;
 mod options;
 mod payload;
+mod stripes;
 mod types;
 mod upload;
 mod vectors;

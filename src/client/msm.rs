@@ -1,13 +1,17 @@
 //! Multi-scalar multiplication.
 
+use futures_util::FutureExt;
+
 use super::{
     BasesHandle, BasesId, Client, CurvePoint, Msm, MsmBytes, MsmOptions, ScalarInput,
     call::Call,
     convert,
     error::{Error, Result},
     payload::Payload,
+    stripes::{Header, first_answer},
     types::UploadId,
-    upload::{Arrived, Header, Upload, first_answer},
+    upload::Upload,
+    vectors::Borrowed,
 };
 use crate::{
     curve::{
@@ -184,6 +188,8 @@ impl Client {
     ) -> Result<v1::MsmResult> {
         let mut id = UploadId::random()?;
         let lanes = self.lanes(upload.len());
+        // A stripe may come before the job and be taken where the job is then refused.
+        let mut scrap = Borrowed::new(self, id);
         loop {
             let vector = v1::VectorUpload {
                 upload_id: id.0.to_vec().into(),
@@ -193,17 +199,17 @@ impl Client {
             };
             let work = self.msm_lanes(job, vector, id, upload, call);
             let error = match call.bounded(work).await {
-                Ok(result) => return Ok(result),
+                Ok(result) => {
+                    // The upload ended with its job.
+                    scrap.keep();
+                    return Ok(result);
+                }
                 Err(error) => error,
             };
             call.pause(error).await?;
-            match self.arrived(id, call).await? {
-                Arrived::AllBut(missing) => upload.restart(missing),
-                Arrived::All => upload.restart(Vec::new()),
-                Arrived::Nothing => {
-                    upload.restart_all();
-                    id = UploadId::random()?;
-                }
+            if self.resume(id, upload, call).await?.is_none() {
+                id = UploadId::random()?;
+                scrap = Borrowed::new(self, id);
             }
         }
     }
@@ -238,14 +244,9 @@ impl Client {
                 // A stripe has no result: only its failure counts.
                 std::future::pending().await
             }
+            .boxed()
         });
-        let main: std::pin::Pin<Box<dyn Future<Output = Result<v1::MsmResult>> + Send + '_>> =
-            Box::pin(main);
-        let all = stripes.map(|stripe| {
-            let boxed: std::pin::Pin<Box<dyn Future<Output = _> + Send + '_>> = Box::pin(stripe);
-            boxed
-        });
-        first_answer(std::iter::once(main).chain(all).collect()).await
+        first_answer(std::iter::once(main.boxed()).chain(stripes).collect()).await
     }
 }
 

@@ -16,8 +16,9 @@ use super::{
     download::{Received, place},
     error::{Error, Result},
     payload::Payload,
+    stripes::Header,
     types::VectorInfo,
-    upload::{Header, Upload},
+    upload::Upload,
     vectors::Borrowed,
 };
 use crate::{

@@ -1,41 +1,32 @@
-//! Payloads in chunks, over several connections at once, resumed where one of them breaks.
+//! A payload in chunks, dealt to any number of streams.
 //!
-//! Every lane (a stream on a connection of its own) takes the next chunk whenever the transport has
-//! room for it, so a slow connection carries less. What a broken lane had taken, and the server does
-//! not have, goes back to the others.
+//! Every stream takes the next chunk whenever the transport has room for it, so a slow connection
+//! carries less. What a broken one had taken, and the server does not have, goes back.
 
 use std::{
     collections::VecDeque,
     future::Future,
     ops::Range,
-    pin::pin,
+    pin::{Pin, pin},
     sync::{Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
-use futures_util::stream::{FuturesUnordered, StreamExt};
+use futures_util::Stream;
 use tokio::{
     sync::mpsc,
-    time::{Instant, sleep},
+    time::{Instant, Sleep, sleep},
 };
-use tokio_stream::wrappers::ReceiverStream;
 
-use super::{
-    Client, Progress,
-    call::Call,
-    error::{Error, Result},
-    payload::Payload,
-    types::UploadId,
-};
+use super::{Progress, error::Result, payload::Payload};
 use crate::wire::v1;
 
 /// Chunks that wait for the transport, for each lane.
 const CHUNKS_WAITING: usize = 2;
-/// How long a lane's failure waits for a better reason from the others: when a job fails, its
-/// stripes fail with it, and theirs may come first.
-const REASON_WAIT: Duration = Duration::from_millis(200);
-/// How often one lane is opened again while the others go on.
-const LANE_RETRIES: u32 = 3;
+/// How long a stream that was given up waits to be reset: only where its call was answered early
+/// and the server still listens does it take that long.
+const RESET_WAIT: Duration = Duration::from_secs(1);
 
 /// A payload under way.
 pub(crate) struct Upload<'a> {
@@ -90,11 +81,6 @@ impl<'a> Upload<'a> {
         state.todo = missing.into();
     }
 
-    /// Starts again from nothing.
-    pub fn restart_all(&self) {
-        self.restart(vec![0..self.payload.len()]);
-    }
-
     /// The next chunk, noted in `taken`.
     fn next(&self, taken: &mut Vec<Range<u64>>) -> Option<v1::Chunk> {
         let (range, sent) = {
@@ -122,7 +108,7 @@ impl<'a> Upload<'a> {
     }
 
     /// Gives back what a broken lane had `taken` and the server is `missing`.
-    fn give_back(&self, taken: &mut Vec<Range<u64>>, missing: &[Range<u64>]) {
+    pub fn give_back(&self, taken: &mut Vec<Range<u64>>, missing: &[Range<u64>]) {
         let mut state = self.lock();
         for range in taken.drain(..) {
             for gap in missing {
@@ -147,21 +133,23 @@ impl<'a> Upload<'a> {
         header: M,
         wrap: fn(v1::Chunk) -> M,
         taken: &mut Vec<Range<u64>>,
-        call: impl FnOnce(ReceiverStream<M>) -> F,
+        call: impl FnOnce(Outgoing<M>) -> F,
     ) -> Result<T>
     where
         F: Future<Output = Result<T>>,
     {
-        let (sender, receiver) = mpsc::channel(CHUNKS_WAITING);
-        let mut answer = pin!(call(ReceiverStream::new(receiver)));
+        let (sender, messages) = mpsc::channel(CHUNKS_WAITING);
+        let mut answer = pin!(call(Outgoing { messages, abandoned: None }));
         let feed = async {
             let sender = sender;
             // A send fails when the stream is over: the answer says why.
-            if sender.send(header).await.is_ok() {
+            if sender.send(Some(header)).await.is_ok() {
                 while let Ok(room) = sender.reserve().await {
-                    match self.next(taken) {
-                        Some(chunk) => room.send(wrap(chunk)),
-                        None => break,
+                    let chunk = self.next(taken);
+                    let last = chunk.is_none();
+                    room.send(chunk.map(wrap));
+                    if last {
+                        break;
                     }
                 }
             }
@@ -175,156 +163,25 @@ impl<'a> Upload<'a> {
     }
 }
 
-/// The header of an upload, as each of its `Store.Put` streams repeats it.
-#[derive(Clone)]
-pub(crate) enum Header {
-    Bases(v1::BasesUpload),
-    Vector(v1::VectorUpload),
+/// The messages of a stream. It ends when its sender says so; one that is dropped half-way must not
+/// look complete to the server, so it stays silent until its call, dropped as well, resets it.
+pub(crate) struct Outgoing<M> {
+    messages: mpsc::Receiver<Option<M>>,
+    abandoned: Option<Pin<Box<Sleep>>>,
 }
 
-impl Header {
-    fn message(&self) -> v1::PutRequest {
-        use v1::put_request::Message;
-        let message = match self.clone() {
-            Self::Bases(bases) => Message::Bases(bases),
-            Self::Vector(vector) => Message::Vector(vector),
-        };
-        v1::PutRequest { message: Some(message) }
-    }
+impl<M> Stream for Outgoing<M> {
+    type Item = M;
 
-    fn set(&mut self, id: UploadId, streams: usize) {
-        let id = id.0.to_vec().into();
-        let streams = u32::try_from(streams).unwrap_or(u32::MAX);
-        match self {
-            Self::Bases(bases) => (bases.upload_id, bases.streams) = (id, streams),
-            Self::Vector(vector) => (vector.upload_id, vector.streams) = (id, streams),
-        }
-    }
-}
-
-/// What the server has of an upload.
-pub(crate) enum Arrived {
-    Nothing,
-    AllBut(Vec<Range<u64>>),
-    All,
-}
-
-impl Client {
-    /// Puts a whole payload. A broken upload goes on where it broke.
-    pub(crate) async fn put_payload(
-        &self,
-        mut header: Header,
-        mut id: UploadId,
-        upload: &Upload<'_>,
-        call: &mut Call,
-    ) -> Result<v1::PutResponse> {
-        let lanes = self.lanes(upload.len());
-        loop {
-            header.set(id, lanes);
-            let header = &header;
-            let streams = (0..lanes).map(|lane| self.put_lane(lane, header, id, upload, call));
-            let error = match call.bounded(first_answer(streams.collect())).await {
-                Ok(answer) => return Ok(answer),
-                Err(error) => error,
-            };
-            call.pause(error).await?;
-            match self.arrived(id, call).await? {
-                Arrived::AllBut(missing) => upload.restart(missing),
-                // Complete: the header alone is answered with the object.
-                Arrived::All => upload.restart(Vec::new()),
-                Arrived::Nothing => {
-                    upload.restart_all();
-                    id = UploadId::random()?;
-                }
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<M>> {
+        match ready!(self.messages.poll_recv(context)) {
+            Some(message) => Poll::Ready(message),
+            None => {
+                let silence = self.abandoned.get_or_insert_with(|| Box::pin(sleep(RESET_WAIT)));
+                silence.as_mut().poll(context).map(|()| None)
             }
         }
     }
-
-    /// One `Store.Put` stream that carries some of the payload. Broken, it is opened again while
-    /// the other lanes go on.
-    pub(crate) async fn put_lane(
-        &self,
-        lane: usize,
-        header: &Header,
-        id: UploadId,
-        upload: &Upload<'_>,
-        call: &Call,
-    ) -> Result<v1::PutResponse> {
-        let mut taken = Vec::new();
-        let mut retries_left = LANE_RETRIES;
-        loop {
-            let wrap =
-                |chunk| v1::PutRequest { message: Some(v1::put_request::Message::Chunk(chunk)) };
-            let mut store = self.store_on(lane);
-            let put = async |stream| {
-                let answer = store.put(call.request(stream)).await;
-                Ok(answer?.into_inner())
-            };
-            let error = match upload.stream(header.message(), wrap, &mut taken, put).await {
-                Ok(answer) => return Ok(answer),
-                Err(error @ Error::Lost(_)) if retries_left > 0 => error,
-                Err(error) => return Err(error),
-            };
-            retries_left -= 1;
-            sleep(Duration::from_millis(20)).await;
-            match self.arrived(id, call).await {
-                Ok(Arrived::AllBut(missing)) => upload.give_back(&mut taken, &missing),
-                Ok(Arrived::All) => taken.clear(),
-                // Not resumable lane by lane: the whole upload is.
-                Ok(Arrived::Nothing) | Err(_) => return Err(error),
-            }
-        }
-    }
-
-    /// What the server has of upload `id`.
-    pub(crate) async fn arrived(&self, id: UploadId, call: &Call) -> Result<Arrived> {
-        let id = v1::stat_request::Id::UploadId(id.0.to_vec().into());
-        let request = call.request(v1::StatRequest { id: Some(id) });
-        let stat = match call.within(self.store().stat(request)).await {
-            Ok(stat) => stat,
-            Err(error) if error.is_not_found() => return Ok(Arrived::Nothing),
-            Err(error) => return Err(error),
-        };
-        Ok(match stat.status {
-            Some(v1::stat_response::Status::Object(_)) => Arrived::All,
-            Some(v1::stat_response::Status::Upload(progress)) => {
-                let missing = progress.missing.into_iter();
-                Arrived::AllBut(missing.map(|range| range.start..range.end).collect())
-            }
-            None => return Err(Error::answer("a status without content")),
-        })
-    }
-}
-
-/// The first answer of any of `lanes`; else the error that says most.
-pub(crate) async fn first_answer<T, F>(mut lanes: FuturesUnordered<F>) -> Result<T>
-where
-    F: Future<Output = Result<T>>,
-{
-    let mut failed: Option<Error> = None;
-    let mut patience = pin!(sleep(REASON_WAIT));
-    loop {
-        let next = tokio::select! {
-            biased;
-            next = lanes.next() => next,
-            () = &mut patience, if failed.is_some() => None,
-        };
-        match (next, failed.take()) {
-            (Some(Ok(answer)), _) => return Ok(answer),
-            (Some(Err(error)), _) if tells(&error) => return Err(error),
-            (Some(Err(error)), None) => {
-                patience.as_mut().reset(Instant::now() + REASON_WAIT);
-                failed = Some(error);
-            }
-            (Some(Err(_)), first) => failed = first,
-            (None, first) => return Err(first.unwrap_or(Error::answer("no answer"))),
-        }
-    }
-}
-
-/// True for an error that is itself the reason, rather than what follows from another one.
-fn tells(error: &Error) -> bool {
-    !matches!(error, Error::Lost(_)) && !matches!(error.reason(), "" | "CANCELLED")
 }
 
 #[cfg(test)]

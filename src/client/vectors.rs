@@ -1,5 +1,7 @@
 //! Vectors on the server: secret, in memory only, named by who put them.
 
+use std::time::Duration;
+
 use tokio::runtime::Handle;
 use zeroize::Zeroizing;
 
@@ -9,12 +11,16 @@ use super::{
     convert,
     download::{Received, Span},
     error::{Error, Result},
-    upload::{Header, Upload},
+    stripes::Header,
+    upload::Upload,
 };
 use crate::{
     error::Problem,
     wire::v1::{self, get_request, release_request},
 };
+
+/// How long clearing up may take.
+const RELEASE_WAIT: Duration = Duration::from_secs(5);
 
 impl Client {
     /// Puts a vector, to be used by several jobs. It stays until it is released, or until nobody
@@ -77,26 +83,37 @@ impl Client {
     }
 }
 
-/// A vector of ours on the server: released when this goes, however the call ends.
+fn release(id: UploadId) -> v1::ReleaseRequest {
+    v1::ReleaseRequest { id: Some(release_request::Id::UploadId(id.0.to_vec().into())) }
+}
+
+/// An upload or vector of a call: released when this goes, however the call ends.
 pub(crate) struct Borrowed {
     client: Client,
-    id: UploadId,
+    id: Option<UploadId>,
 }
 
 impl Borrowed {
     pub fn new(client: &Client, id: UploadId) -> Self {
-        Self { client: client.clone(), id }
+        Self { client: client.clone(), id: Some(id) }
+    }
+
+    /// Leaves it on the server.
+    pub fn keep(&mut self) {
+        self.id = None;
     }
 }
 
 impl Drop for Borrowed {
     fn drop(&mut self) {
-        let (client, id) = (self.client.clone(), self.id);
+        let Some(id) = self.id else { return };
+        let client = self.client.clone();
         // Outside a runtime there is no connection either; the server drops what nobody uses.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {
-                // Best effort likewise.
-                let _ = client.release_vector(id).await;
+                let request = client.start(Some(RELEASE_WAIT)).request(release(id));
+                // Best effort likewise, and once.
+                let _ = client.store().release(request).await;
             });
         }
     }

@@ -2,6 +2,7 @@
 //! no connections, no bytes from outside.
 
 mod control;
+pub mod cpu;
 
 pub use control::Control;
 

@@ -1,5 +1,218 @@
 //! The service: listeners, limits, handlers. The only module that knows tonic's server side.
 
+mod admin;
+mod answer;
+mod call;
+mod compute;
+mod connection;
+mod drain;
+mod get;
+mod import;
+mod listen;
+mod msm;
+mod ntt;
+mod observe;
+mod receive;
+mod routes;
 pub mod settings;
+mod status;
+mod store;
+
+use std::{
+    io,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 pub use settings::{Settings, Tls};
+use tokio::{sync::oneshot, task::JoinSet, time::timeout};
+
+use self::{
+    drain::Drain,
+    listen::{Door, Listeners},
+};
+use crate::{
+    buffer::Counter,
+    engine::Engine,
+    error::Limit,
+    jobs::{Budget, Host, Scheduler},
+    store::{BasesStore, Uploads},
+    telemetry,
+};
+
+/// How often idle uploads are looked for, and gauges set.
+const TICK: Duration = Duration::from_millis(500);
+
+/// After the last answer, for it to leave the socket; a silent connection may not hold the exit
+/// for longer (hyper issue 4170).
+const LINGER: Duration = Duration::from_secs(1);
+
+/// What all handlers share.
+pub struct State {
+    settings: Settings,
+    host: Arc<Host>,
+    scheduler: Scheduler,
+    budget: Budget,
+    bases: BasesStore,
+    uploads: Uploads,
+    connections: Arc<Counter>,
+    drain: Drain,
+    started: Instant,
+    engine_reason: String,
+}
+
+/// A server that listens and does not serve yet.
+pub struct Server {
+    state: Arc<State>,
+    listeners: Listeners,
+}
+
+/// What a server computes with.
+pub struct Engines {
+    /// Does the jobs.
+    pub engine: Arc<dyn Engine>,
+    /// Checks results where a request asks for it, on threads of its own.
+    pub oracle: Arc<dyn Engine>,
+    /// Why this engine, in a sentence.
+    pub reason: String,
+}
+
+/// Why a server could not start or ended badly.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// An address cannot be listened on.
+    #[error("cannot listen on {0}")]
+    Listen(io::Error),
+    /// The data directory or the threads are not to be had.
+    #[error(transparent)]
+    Start(#[from] crate::error::Error),
+    /// TLS or the transport failed.
+    #[error("transport: {0}")]
+    Transport(#[from] tonic::transport::Error),
+    /// The reflection service refused its descriptors.
+    #[error("reflection: {0}")]
+    Reflection(#[from] tonic_reflection::server::Error),
+}
+
+/// Begins to drain a server from outside.
+#[derive(Clone)]
+pub struct Drainer(Arc<State>);
+
+impl Drainer {
+    /// Refuses new work and has [`Server::serve`] end when what was accepted is done, at the latest
+    /// after `grace` (`None`: the configured one).
+    pub fn drain(&self, grace: Option<Duration>) {
+        self.0.drain.begin(grace.unwrap_or(self.0.settings.drain_grace));
+    }
+}
+
+impl Server {
+    /// Opens the data directory, starts the workers, and listens.
+    ///
+    /// Errors: see [`ServeError`].
+    pub async fn bind(settings: Settings, engines: Engines) -> Result<Self, ServeError> {
+        let bases = BasesStore::open(settings.store_bytes_max, settings.data_dir.as_deref())?;
+        let listeners = Listeners::bind(&settings).await.map_err(ServeError::Listen)?;
+        let state = State {
+            host: Arc::new(Host::new(engines.engine, engines.oracle)?),
+            scheduler: Scheduler::new(settings.workers as usize)?,
+            budget: Budget::whole(settings.bytes_in_flight_max, settings.jobs_max.into()),
+            bases,
+            uploads: Uploads::new(settings.uploads_max.into()),
+            connections: Counter::new(Limit::Connections, settings.connections_max.into()),
+            drain: Drain::default(),
+            started: Instant::now(),
+            engine_reason: engines.reason,
+            settings,
+        };
+        Ok(Self { state: Arc::new(state), listeners })
+    }
+
+    /// The TCP address, with the port that was picked.
+    pub fn tcp_address(&self) -> Option<SocketAddr> {
+        self.listeners.tcp_address()
+    }
+
+    /// A handle to end the server with.
+    pub fn drainer(&self) -> Drainer {
+        Drainer(self.state.clone())
+    }
+
+    /// Serves until drained, by [`Drainer::drain`] or the Admin service.
+    ///
+    /// Errors: see [`ServeError`].
+    pub async fn serve(self) -> Result<(), ServeError> {
+        let Self { state, listeners } = self;
+        let (health, health_service) = tonic_health::server::health_reporter();
+        routes::serving(&health).await;
+        let routes = routes::routes(&state, health_service)?;
+        let door = Door {
+            connections: state.connections.clone(),
+            bytes_max: state.settings.connection_bytes_in_flight_max,
+            jobs_max: state.settings.connection_jobs_max.into(),
+        };
+        let mut servers = JoinSet::new();
+        let mut stops = Vec::new();
+        let mut stop = || {
+            let (sender, receiver) = oneshot::channel::<()>();
+            stops.push(sender);
+            async move {
+                // The sender's end is as good as its word.
+                let _stopped = receiver.await;
+            }
+        };
+        if let Some(listener) = listeners.tcp {
+            let router = routes::tls(routes::transport(&state.settings), &state.settings)?
+                .add_routes(routes.clone());
+            let incoming = listen::tcp(listener, door.clone());
+            servers.spawn(router.serve_with_incoming_shutdown(incoming, stop()));
+        }
+        if let Some(socket) = listeners.unix {
+            let router = routes::transport(&state.settings).add_routes(routes);
+            let incoming = listen::unix(socket, door);
+            servers.spawn(router.serve_with_incoming_shutdown(incoming, stop()));
+        }
+        let ticker = tokio::spawn(tick(state.clone()));
+        let ended = tokio::select! {
+            grace = state.drain.begun() => {
+                routes::not_serving(&health).await;
+                finish(&state, grace).await;
+                Ok(())
+            }
+            Some(ended) = servers.join_next() => ended.unwrap_or(Ok(())),
+        };
+        drop(stops);
+        let _silent_connections =
+            timeout(LINGER, async { while servers.join_next().await.is_some() {} }).await;
+        ticker.abort();
+        Ok(ended?)
+    }
+}
+
+/// Waits for what was accepted.
+async fn finish(state: &State, grace: Duration) {
+    let jobs = state.budget.jobs.used();
+    tracing::info!(jobs, grace_ms = grace.as_millis() as u64, "draining");
+    if timeout(grace, state.drain.calls_ended()).await.is_err() {
+        let jobs = state.budget.jobs.used();
+        tracing::warn!(jobs, "the grace period ended before the jobs did");
+    }
+}
+
+/// Looks after what nobody else does.
+async fn tick(state: Arc<State>) {
+    let mut interval = tokio::time::interval(TICK);
+    loop {
+        interval.tick().await;
+        let settings = &state.settings;
+        let swept = state.uploads.sweep(settings.idle_timeout, settings.upload_ttl);
+        if swept > 0 {
+            tracing::info!(swept, "uploads dropped: nobody used them");
+        }
+        telemetry::queued_jobs(state.scheduler.queued() as u64);
+        telemetry::in_flight(state.budget.bytes.used());
+        telemetry::stored(state.bases.budget().used());
+        telemetry::connections(state.connections.used());
+    }
+}

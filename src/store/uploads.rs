@@ -78,7 +78,7 @@ pub struct Upload {
     /// What it was announced as.
     pub header: Header,
     /// Its bytes.
-    pub arrival: Arrival,
+    pub arrival: Arc<Arrival>,
     streams: Mutex<Streams>,
     outcome: watch::Sender<Option<Result<Outcome>>>,
     _slot: Charge,
@@ -98,7 +98,7 @@ impl Upload {
         let streams = Streams { open: 0, ended: 0, uses: 0, touched: Instant::now() };
         Self {
             header,
-            arrival,
+            arrival: Arc::new(arrival),
             streams: Mutex::new(streams),
             outcome: watch::Sender::new(None),
             _slot: slot,
@@ -176,6 +176,11 @@ pub struct StreamGuard {
 }
 
 impl StreamGuard {
+    /// What the stream carries.
+    pub fn upload(&self) -> &Arc<Upload> {
+        &self.upload
+    }
+
     /// The sender has said all its pieces. If all streams have and bytes are missing, the upload is
     /// truncated.
     pub fn ended(self) {

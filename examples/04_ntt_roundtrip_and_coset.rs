@@ -1,0 +1,52 @@
+//! Lesson 4: coefficients to evaluations and back, over the subgroup and over a coset.
+//!
+//! `cargo run --release --example 04_ntt_roundtrip_and_coset`
+
+mod common;
+
+use ark_ff::{FftField, Field};
+use capstan::client::{Client, Fr, NttOptions, Order, Result};
+
+const LG_N: u32 = 10;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let server = common::server();
+    let client = Client::connect(&server.target).await?;
+    let coefficients = common::scalars(1 << LG_N);
+
+    // In place, natural order on both sides: evaluations[j] = p(w^j).
+    let mut values = coefficients.clone();
+    let report = client.ntt(&mut values, NttOptions::forward()).await?;
+    let w = Fr::get_root_of_unity(1 << LG_N).expect("2^10 divides r - 1");
+    assert_eq!(values[3], evaluate(&coefficients, w.pow([3])));
+    println!("2^{LG_N} on {}: {:?}", report.execution.device, report.timing);
+
+    client.ntt(&mut values, NttOptions::inverse()).await?;
+    assert_eq!(values, coefficients);
+
+    // Over a coset g * <w>: the usual way to divide by a polynomial that vanishes on <w>.
+    let g = Fr::GENERATOR;
+    let options = NttOptions { coset: Some(g), ..NttOptions::forward() };
+    client.ntt(&mut values, options).await?;
+    assert_eq!(values[3], evaluate(&coefficients, g * w.pow([3])));
+
+    // Where only the product of evaluations matters, their order does not: leaving them in
+    // bit-reversed order spares a pass on each side.
+    let mut values = coefficients.clone();
+    let there = NttOptions { output_order: Order::BitReversed, ..NttOptions::forward() };
+    let back = NttOptions { input_order: Order::BitReversed, ..NttOptions::inverse() };
+    client.ntt(&mut values, there).await?;
+    client.ntt(&mut values, back).await?;
+    assert_eq!(values, coefficients);
+
+    // Zeros are filled in only when asked for: here 5 coefficients, evaluated at 8 points.
+    let (values, _) = client.ntt_padded(&coefficients[..5], 3, NttOptions::forward()).await?;
+    assert_eq!(values[0], coefficients[..5].iter().sum());
+    println!("roundtrips hold");
+    Ok(())
+}
+
+fn evaluate(coefficients: &[Fr], at: Fr) -> Fr {
+    coefficients.iter().rev().fold(Fr::from(0), |sum, coefficient| sum * at + coefficient)
+}

@@ -1,0 +1,58 @@
+//! Lesson 7: calls that fail say why and what to do; calls that are dropped stop.
+//!
+//! `cargo run --release --example 07_deadlines_errors_and_cancel`
+
+mod common;
+
+use std::time::Duration;
+
+use capstan::client::{
+    BasesId, Client, Code, Error, G1Affine, MsmOptions, Result, ScalarEncoding, ScalarInput,
+};
+
+const N: usize = 1 << 16;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let server = common::server();
+    let client = Client::connect(&server.target).await?;
+    let points = common::points::<G1Affine>(N);
+    let scalars = common::scalars(N);
+    let bases = client.put_bases(&points).await?;
+
+    // What is wrong here is seen here: nothing is sent.
+    let error = client.msm(&bases, &scalars[1..]).await.unwrap_err();
+    assert!(matches!(error, Error::Input { field: "scalars", .. }));
+    println!("{error}");
+
+    // A value that is not below r, where that is asked for: field and index say which.
+    let mut bytes = vec![0; 32 * N];
+    bytes[32 * 7..][..32].fill(0xff);
+    let input = ScalarInput::Bytes { encoding: ScalarEncoding::Canonical, bytes: &bytes };
+    let error = client.msm(&bases, input).await.unwrap_err();
+    assert_eq!((error.code(), error.index()), (Code::InvalidArgument, Some(7)));
+    assert_eq!(error.reason(), "NOT_CANONICAL");
+    println!("{error}");
+
+    // Something that is not there.
+    let error = client.bases::<G1Affine>(BasesId([0; 32])).await.unwrap_err();
+    assert!(error.is_not_found());
+    println!("{error}");
+
+    // A deadline travels with the call: the server stops too. It holds for retries as well, which
+    // are made only where a later call can succeed (`is_retryable`).
+    let options = MsmOptions { deadline: Some(Duration::from_millis(1)), ..MsmOptions::default() };
+    let error = client.msm_with(&bases, &scalars, options).await.unwrap_err();
+    assert_eq!(error.code(), Code::DeadlineExceeded);
+    assert!(!error.is_retryable());
+    println!("{error}");
+
+    // A future that is dropped is a call that is cancelled, here and there.
+    let call = client.msm(&bases, &scalars);
+    let cut = tokio::time::timeout(Duration::from_millis(1), call).await;
+    assert!(cut.is_err());
+
+    // The server is as good as before.
+    client.msm(&bases, &scalars).await?;
+    Ok(())
+}

@@ -1,0 +1,33 @@
+//! Lesson 8: results that the server checks before it returns them.
+//!
+//! `cargo run --release --example 08_verify`
+
+mod common;
+
+use capstan::client::{Client, G1Affine, MsmOptions, NttOptions, Result, Verify};
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let server = common::server();
+    let client = Client::connect(&server.target).await?;
+    let scalars = common::scalars(1 << 12);
+
+    // Full: computed a second time, by arkworks on threads of its own. Twice the work; worth it
+    // where the engine is a device that may fail silently.
+    let bases = client.put_bases(&common::points::<G1Affine>(1 << 12)).await?;
+    let options = MsmOptions { verify: Verify::Full, ..MsmOptions::default() };
+    let msm = client.msm_with(&bases, &scalars, options).await?;
+    assert_eq!(msm.execution.verified, Verify::Full);
+    println!("msm: {:?}, of which checking {:?}", msm.timing.total, msm.timing.verify);
+
+    // Probabilistic, for transforms: input and output must agree as polynomials at a random point.
+    // Cheap; a wrong result passes with a chance below 2^-222.
+    let mut values = scalars.clone();
+    let options = NttOptions { verify: Verify::Probabilistic, ..NttOptions::forward() };
+    let report = client.ntt(&mut values, options).await?;
+    assert_eq!(report.execution.verified, Verify::Probabilistic);
+    println!("ntt: {:?}, of which checking {:?}", report.timing.total, report.timing.verify);
+
+    // A result that fails its check is never returned: the call fails with DATA_LOSS.
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! From single values to a configuration: what must go together, and the files behind paths.
+
+use std::{fs, net::SocketAddr, path::PathBuf, time::Duration};
+
+use zeroize::Zeroizing;
+
+use super::{Config, EngineChoice, Held, Problem, Size, Value, Values, memory};
+use crate::{
+    server::{Settings, Tls},
+    telemetry::LogFormat,
+};
+
+const BYTES_IN_FLIGHT_MIN: u64 = 256 << 20;
+
+pub(super) fn config(values: &Values) -> Result<Config, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let tls = tls(values, &mut problems);
+    let server = settings(values, tls);
+    relations(values, &server, &mut problems);
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    Ok(Config {
+        server,
+        engine: if text(values, "engine") == "cpu" {
+            EngineChoice::Cpu
+        } else {
+            EngineChoice::Auto
+        },
+        threads: size(values, "threads"),
+        verify_threads: size(values, "verify_threads"),
+        metrics_listen: address(values, "metrics_listen"),
+        log_format: match text(values, "log_format") {
+            "json" => LogFormat::Json,
+            _ => LogFormat::Human,
+        },
+        log_level: text(values, "log_level").to_owned(),
+    })
+}
+
+fn settings(values: &Values, tls: Option<Tls>) -> Settings {
+    let whole = number(values, "bytes_in_flight_max")
+        .unwrap_or_else(|| (memory::available_bytes() / 2).max(BYTES_IN_FLIGHT_MIN));
+    let one = number(values, "connection_bytes_in_flight_max").unwrap_or(whole / 2);
+    Settings {
+        listen: address(values, "listen"),
+        unix_socket: path(values, "unix_socket"),
+        unix_mode: small(values, "unix_mode"),
+        tls,
+        message_payload_bytes_max: given(values, "message_payload_bytes_max"),
+        bytes_in_flight_max: whole,
+        connection_bytes_in_flight_max: one,
+        jobs_max: small(values, "jobs_max"),
+        connection_jobs_max: small(values, "connection_jobs_max"),
+        uploads_max: small(values, "uploads_max"),
+        store_bytes_max: given(values, "store_bytes_max"),
+        connections_max: small(values, "connections_max"),
+        streams_per_connection_max: small(values, "streams_per_connection_max"),
+        idle_timeout: Duration::from_millis(given(values, "idle_timeout_ms")),
+        handshake_timeout: Duration::from_millis(given(values, "handshake_timeout_ms")),
+        upload_ttl: Duration::from_secs(given(values, "upload_ttl_s")),
+        drain_grace: Duration::from_secs(given(values, "drain_grace_s")),
+        workers: small(values, "workers"),
+        data_dir: path(values, "data_dir"),
+        admin_over_tcp: flag(values, "admin_over_tcp"),
+        reflection: flag(values, "reflection"),
+        http2_stream_window_bytes: small(values, "http2_stream_window_bytes"),
+        http2_connection_window_bytes: small(values, "http2_connection_window_bytes"),
+        http2_frame_bytes_max: small(values, "http2_frame_bytes_max"),
+    }
+}
+
+/// Pairs of settings that contradict each other.
+fn relations(values: &Values, server: &Settings, problems: &mut Vec<Problem>) {
+    let mut refuse = |name: &str, why: &str| problems.push(problem(values.get(name), why));
+    if server.listen.is_none() && server.unix_socket.is_none() {
+        refuse("listen", "there is no unix_socket either: give one of them");
+    }
+    if server.listen.is_none() && path(values, "tls_certificate").is_some() {
+        refuse("tls_certificate", "needs listen: Unix sockets are not encrypted");
+    }
+    let metrics = address(values, "metrics_listen").filter(|metrics| metrics.port() != 0);
+    if metrics.is_some() && metrics == server.listen {
+        refuse("metrics_listen", "is the address of listen: give another port");
+    }
+    let mut at_most = |name: &str, held: u64, other: &str, max: u64| {
+        if held > max {
+            refuse(name, &format!("must be at most {other}, which is {}", Size(max)));
+        }
+    };
+    let one = server.connection_bytes_in_flight_max;
+    at_most(
+        "connection_bytes_in_flight_max",
+        one,
+        "bytes_in_flight_max",
+        server.bytes_in_flight_max,
+    );
+    at_most(
+        "message_payload_bytes_max",
+        server.message_payload_bytes_max,
+        "connection_bytes_in_flight_max",
+        one,
+    );
+    at_most(
+        "http2_stream_window_bytes",
+        server.http2_stream_window_bytes.into(),
+        "http2_connection_window_bytes",
+        server.http2_connection_window_bytes.into(),
+    );
+    if server.connection_jobs_max > server.jobs_max {
+        refuse("connection_jobs_max", &format!("must be at most jobs_max = {}", server.jobs_max));
+    }
+}
+
+/// Reads certificate and key. What is in them is checked where TLS is set up.
+fn tls(values: &Values, problems: &mut Vec<Problem>) -> Option<Tls> {
+    let mut read = |name: &str, other: &str| {
+        let file = path(values, name)?;
+        if path(values, other).is_none() {
+            problems.push(problem(values.get(name), &format!("needs {other} too")));
+            return None;
+        }
+        let read = fs::read(file);
+        read.map_err(|error| problems.push(problem(values.get(name), &error.to_string()))).ok()
+    };
+    let certificate_pem = read("tls_certificate", "tls_key");
+    let key_pem = read("tls_key", "tls_certificate").map(Zeroizing::new);
+    Some(Tls { certificate_pem: certificate_pem?, key_pem: key_pem? })
+}
+
+fn problem(value: &Value, why: &str) -> Problem {
+    let name = value.setting.name;
+    Problem::new(match &value.given {
+        Some(given) => format!("{name} = {:?} ({}): {why}", given.text, given.source),
+        None => format!("{name} = {:?} (default): {why}", value.setting.default),
+    })
+}
+
+fn number(values: &Values, name: &str) -> Option<u64> {
+    match values.get(name).held {
+        Held::Number(n) => Some(n),
+        _ => None,
+    }
+}
+
+fn given(values: &Values, name: &str) -> u64 {
+    number(values, name).expect("the table says it is a number, never auto")
+}
+
+fn small(values: &Values, name: &str) -> u32 {
+    given(values, name).try_into().expect("the table's range ends before 2^32")
+}
+
+fn size(values: &Values, name: &str) -> usize {
+    given(values, name).try_into().expect("the table's range ends before 2^32")
+}
+
+fn flag(values: &Values, name: &str) -> bool {
+    values.get(name).held == Held::Flag(true)
+}
+
+fn text<'a>(values: &'a Values, name: &str) -> &'a str {
+    match &values.get(name).held {
+        Held::Text(text) => text,
+        _ => "",
+    }
+}
+
+fn address(values: &Values, name: &str) -> Option<SocketAddr> {
+    match values.get(name).held {
+        Held::Address(address) => Some(address),
+        _ => None,
+    }
+}
+
+fn path(values: &Values, name: &str) -> Option<PathBuf> {
+    match &values.get(name).held {
+        Held::Path(path) => Some(path.clone()),
+        _ => None,
+    }
+}

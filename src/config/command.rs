@@ -1,0 +1,57 @@
+//! The daemon's command line, made from the table.
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, Command, value_parser};
+
+use super::{
+    kind::Kind,
+    source::FILE_DEFAULT,
+    table::{Setting, TABLE},
+};
+
+const AFTER: &str = "\
+Every setting can stand in the file (jobs_max = 256), in the environment (CAPSTAN_JOBS_MAX=256) \
+or on the command line (--jobs-max 256); the latter wins over the former.
+
+Exit codes: 0 drained, 64 wrong usage, 69 an address cannot be bound, 70 internal error, \
+78 wrong configuration, 130 stopped at once by a second signal.";
+
+/// The daemon's command line.
+pub fn command() -> Command {
+    let config = Arg::new("config")
+        .long("config")
+        .value_name("PATH")
+        .env("CAPSTAN_CONFIG")
+        .value_parser(value_parser!(PathBuf))
+        .help(format!("TOML file to read; default: {FILE_DEFAULT}, where it exists"));
+    let check = Arg::new("check-config")
+        .long("check-config")
+        .action(ArgAction::SetTrue)
+        .help("Check the configuration, print every problem, and exit: 0 or 78");
+    let print = Arg::new("print-config")
+        .long("print-config")
+        .action(ArgAction::SetTrue)
+        .help("Print the configuration as a commented TOML file, and exit");
+    Command::new("capstand")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Serves MSM and NTT over BLS12-381 by gRPC")
+        .after_help(AFTER)
+        .args([config, check, print])
+        .next_help_heading("Settings")
+        .args(TABLE.iter().map(argument))
+}
+
+fn argument(setting: &Setting) -> Arg {
+    let about = setting.about.trim_end_matches('.');
+    let argument = Arg::new(setting.name)
+        .long(setting.flag())
+        .value_name(setting.kind.placeholder())
+        .allow_hyphen_values(true)
+        .help(format!("{about} ({}) [default: {}]", setting.kind, setting.default));
+    match setting.kind {
+        // `--reflection` alone means true.
+        Kind::Flag => argument.num_args(0..=1).require_equals(true).default_missing_value("true"),
+        _ => argument,
+    }
+}

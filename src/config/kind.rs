@@ -1,0 +1,214 @@
+//! What a setting may hold: reads its text, and says what would have been right.
+
+use std::{fmt, net::SocketAddr, path::PathBuf};
+
+/// The word for "nothing" in settings that may be absent.
+pub const NONE: &str = "none";
+/// The word for "work it out from the machine".
+pub const AUTO: &str = "auto";
+
+const UNITS: [(&str, u64); 5] =
+    [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+
+/// The type and range of a setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A whole number of `unit`, both ends included.
+    Integer {
+        /// What is counted.
+        unit: &'static str,
+        /// Least allowed.
+        min: u64,
+        /// Greatest allowed.
+        max: u64,
+    },
+    /// Bytes, as a number or with B, KiB, MiB, GiB or TiB; both ends included.
+    Bytes {
+        /// Least allowed.
+        min: u64,
+        /// Greatest allowed.
+        max: u64,
+        /// What the word `auto` stands for, where it is allowed.
+        auto: Option<&'static str>,
+    },
+    /// `true` or `false`.
+    Flag,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// An address and port, or `none`.
+    Address,
+    /// A path, or `none`.
+    Path,
+    /// Permission bits, octal.
+    Mode,
+    /// A log filter: a level, or directives such as `warn,capstan=debug`.
+    Filter,
+}
+
+/// What a setting holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Held {
+    /// Of `Integer`, `Bytes` and `Mode`.
+    Number(u64),
+    /// Of `Flag`.
+    Flag(bool),
+    /// Of `Choice` and `Filter`.
+    Text(String),
+    /// Of `Address`.
+    Address(SocketAddr),
+    /// Of `Path`.
+    Path(PathBuf),
+    /// The word `auto`.
+    Auto,
+    /// The word `none`.
+    Nothing,
+}
+
+impl Kind {
+    /// What `text` says, or `None` where it is not of this kind or not in range.
+    pub fn parse(self, text: &str) -> Option<Held> {
+        let text = text.trim();
+        match self {
+            Self::Integer { min, max, .. } => number(text, 10).and_then(|n| within(n, min, max)),
+            Self::Bytes { auto: Some(_), .. } if text == AUTO => Some(Held::Auto),
+            Self::Bytes { min, max, .. } => bytes(text).and_then(|n| within(n, min, max)),
+            Self::Mode => number(text, 8).and_then(|n| within(n, 0, 0o777)),
+            Self::Flag => text.parse().ok().map(Held::Flag),
+            Self::Choice(words) => words.contains(&text).then(|| Held::Text(text.to_owned())),
+            Self::Address | Self::Path if text == NONE => Some(Held::Nothing),
+            Self::Address => text.parse().ok().map(Held::Address),
+            Self::Path => (!text.is_empty()).then(|| Held::Path(PathBuf::from(text))),
+            Self::Filter => tracing_subscriber::EnvFilter::builder()
+                .parse(text)
+                .is_ok_and(|_| !text.is_empty())
+                .then(|| Held::Text(text.to_owned())),
+        }
+    }
+
+    /// Whether TOML writes it without quotes. `text` has been parsed.
+    pub fn is_bare(self, text: &str) -> bool {
+        match self {
+            Self::Integer { .. } | Self::Flag => true,
+            Self::Bytes { .. } => text.bytes().all(|b| b.is_ascii_digit()),
+            _ => false,
+        }
+    }
+
+    /// The placeholder in `--help`.
+    pub const fn placeholder(self) -> &'static str {
+        match self {
+            Self::Integer { .. } => "N",
+            Self::Bytes { .. } => "BYTES",
+            Self::Flag => "BOOL",
+            Self::Choice(_) => "WORD",
+            Self::Address => "ADDRESS",
+            Self::Path => "PATH",
+            Self::Mode => "OCTAL",
+            Self::Filter => "FILTER",
+        }
+    }
+}
+
+/// The unit and the allowed range.
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Integer { unit, min, max } => write!(f, "{unit}, {min} to {max}"),
+            Self::Bytes { min, max, auto } => {
+                write!(f, "bytes, {} to {}", Size(*min), Size(*max))?;
+                auto.map_or(Ok(()), |meaning| write!(f, ", or auto: {meaning}"))
+            }
+            Self::Flag => f.write_str("true or false"),
+            Self::Choice(words) => f.write_str(&words.join(" or ")),
+            Self::Address => f.write_str("IP:PORT or [IPv6]:PORT, or none"),
+            Self::Path => f.write_str("a path, or none"),
+            Self::Mode => f.write_str("octal permission bits, 0000 to 0777"),
+            Self::Filter => f.write_str(
+                "error, warn, info, debug, trace, or directives such as warn,capstan=debug",
+            ),
+        }
+    }
+}
+
+/// Bytes in the greatest unit that divides them.
+pub struct Size(pub u64);
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fits = |bytes: u64| self.0 >= bytes && self.0.is_multiple_of(bytes);
+        match UNITS.iter().find(|(_, bytes)| fits(*bytes)) {
+            Some((unit, bytes)) => write!(f, "{} {unit}", self.0 / bytes),
+            None => write!(f, "{} B", self.0),
+        }
+    }
+}
+
+fn within(n: u64, min: u64, max: u64) -> Option<Held> {
+    (min..=max).contains(&n).then_some(Held::Number(n))
+}
+
+fn number(text: &str, radix: u32) -> Option<u64> {
+    let digits = text.replace('_', "");
+    // `from_str_radix` takes a sign, and neither 0o nor an empty text is a number of ours.
+    digits.bytes().all(|b| b.is_ascii_digit()).then(|| u64::from_str_radix(&digits, radix).ok())?
+}
+
+fn bytes(text: &str) -> Option<u64> {
+    let (digits, scale) = UNITS
+        .iter()
+        .find_map(|(unit, scale)| text.strip_suffix(unit).map(|rest| (rest.trim_end(), *scale)))
+        .unwrap_or((text, 1));
+    number(digits, 10)?.checked_mul(scale)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: Kind = Kind::Bytes { min: 1024, max: 1 << 30, auto: Some("a guess") };
+    const COUNT: Kind = Kind::Integer { unit: "jobs", min: 1, max: 10 };
+
+    #[test]
+    fn numbers_keep_to_their_range() {
+        for (text, want) in [("1", Some(1)), ("10", Some(10)), (" 1_0 ", Some(10)), ("0", None)] {
+            assert_eq!(COUNT.parse(text), want.map(Held::Number), "{text}");
+        }
+        for text in ["11", "", "-1", "+1", "1.5", "0x1", "1 MiB", "99999999999999999999"] {
+            assert_eq!(COUNT.parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn bytes_have_units() {
+        for (text, want) in [("1024", 1024), ("1 KiB", 1024), ("3MiB", 3 << 20), ("1 GiB", 1 << 30)]
+        {
+            assert_eq!(SIZE.parse(text), Some(Held::Number(want)), "{text}");
+        }
+        assert_eq!(SIZE.parse("auto"), Some(Held::Auto));
+        assert_eq!(Kind::Bytes { min: 0, max: 1, auto: None }.parse("auto"), None);
+        for text in ["1 MB", "KiB", "2 GiB", "1023", "99999999999 TiB", "1 KiB KiB"] {
+            assert_eq!(SIZE.parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn other_kinds() {
+        assert_eq!(Kind::Mode.parse("0660"), Some(Held::Number(0o660)));
+        assert_eq!(Kind::Mode.parse("1000"), None);
+        assert_eq!(Kind::Mode.parse("0o660"), None);
+        assert_eq!(Kind::Address.parse("none"), Some(Held::Nothing));
+        assert_eq!(Kind::Address.parse("localhost:1"), None);
+        assert_eq!(Kind::Path.parse(""), None);
+        assert_eq!(Kind::Flag.parse("yes"), None);
+        assert!(Kind::Filter.parse("warn,capstan=debug").is_some());
+        assert_eq!(Kind::Filter.parse("capstan=loud"), None);
+    }
+
+    #[test]
+    fn sizes_read_back() {
+        for n in [0, 1, 1023, 1024, 1536, 1 << 20, (1 << 30) + 1, 5 << 40] {
+            let shown = Size(n).to_string();
+            assert_eq!(bytes(&shown), Some(n), "{shown}");
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Where values come from: file, environment, flags, each over the one before it.
+
+use std::{
+    ffi::OsString,
+    fmt, fs,
+    path::{Path, PathBuf},
+};
+
+use clap::ArgMatches;
+use figment::{
+    Figment, Metadata, Profile, Provider,
+    providers::{Format, Toml},
+    value::{Dict, Map, Num, Value},
+};
+
+use super::{
+    kind::Kind,
+    table::{self, Setting, TABLE},
+};
+
+/// Read where it exists and `--config` names no other file.
+pub const FILE_DEFAULT: &str = "/etc/capstan/capstand.toml";
+
+const PREFIX: &str = "CAPSTAN_";
+/// Variables that are not settings: the client's, the build's, and `--config`'s own.
+const ENV_OTHERS: [&str; 6] = [
+    "CAPSTAN_CONFIG",
+    "CAPSTAN_SERVER",
+    "CAPSTAN_LOG",
+    "CAPSTAN_NVCC",
+    "CAPSTAN_CUDA_ARCHS",
+    "CAPSTAN_REQUIRE_KERNELS",
+];
+
+/// A setting that cannot be used, and how to put it right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem(String);
+
+impl Problem {
+    pub(super) fn new(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A value that somebody gave, not checked yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Given {
+    /// Its text, whatever type the file gave it.
+    pub text: String,
+    /// Who gave it: `--jobs-max`, `environment CAPSTAN_JOBS_MAX`, or the file's path.
+    pub source: String,
+}
+
+/// What is given for each row of the table, in its order; `None` where the default holds.
+pub fn gather(
+    file: Option<&Path>,
+    env: impl IntoIterator<Item = (OsString, OsString)>,
+    flags: &ArgMatches,
+) -> Result<Vec<Option<Given>>, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let figment = Figment::new();
+    let figment = match file {
+        Some(path) => {
+            // Figment takes a file that is absent for an empty one.
+            if let Err(error) = fs::File::open(path) {
+                problems.push(Problem(format!("--config {}: {error}", path.display())));
+            }
+            figment.merge(Toml::file_exact(path))
+        }
+        None => figment,
+    };
+    let figment = figment.merge(from_env(env, &mut problems)).merge(from_flags(flags));
+    let values: Dict = match figment.extract() {
+        Ok(values) => values,
+        Err(error) => {
+            problems.extend(error.into_iter().map(|e| Problem(e.to_string())));
+            return Err(problems);
+        }
+    };
+    let source = |name: &str| source_of(figment.find_metadata(name), name);
+    for name in values.keys().filter(|name| table::find(name).is_none()) {
+        problems.push(Problem(format!("{name} ({}): no such setting{}", source(name), near(name))));
+    }
+    let given = TABLE.iter().map(|setting| {
+        let value = values.get(setting.name)?;
+        Some(Given { text: text_of(value, setting.kind), source: source(setting.name) })
+    });
+    if problems.is_empty() { Ok(given.collect()) } else { Err(problems) }
+}
+
+/// The file to read: `--config`'s, else the usual one where it exists.
+pub fn file(flags: &ArgMatches) -> Option<PathBuf> {
+    let usual = || Path::new(FILE_DEFAULT).exists().then(|| PathBuf::from(FILE_DEFAULT));
+    flags.get_one::<PathBuf>("config").cloned().or_else(usual)
+}
+
+/// Texts by setting name, from one place.
+struct Texts {
+    place: &'static str,
+    entries: Vec<(String, String)>,
+}
+
+impl Provider for Texts {
+    fn metadata(&self) -> Metadata {
+        Metadata::named(self.place)
+    }
+
+    fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
+        let entries = self.entries.iter().cloned();
+        let dict = entries.map(|(name, text)| (name, Value::from(text))).collect();
+        Ok(Map::from([(Profile::Default, dict)]))
+    }
+}
+
+fn from_env(
+    env: impl IntoIterator<Item = (OsString, OsString)>,
+    problems: &mut Vec<Problem>,
+) -> Texts {
+    let mut entries = Vec::new();
+    for (key, value) in env {
+        let Some(name) = key.to_str().filter(|key| !ENV_OTHERS.contains(key)) else { continue };
+        let Some(name) = name.strip_prefix(PREFIX) else { continue };
+        match value.into_string() {
+            Ok(text) => entries.push((name.to_ascii_lowercase(), text)),
+            Err(_) => problems.push(Problem(format!("environment {PREFIX}{name}: not UTF-8"))),
+        }
+    }
+    Texts { place: "environment", entries }
+}
+
+fn from_flags(flags: &ArgMatches) -> Texts {
+    let entries = TABLE.iter().filter_map(|setting| {
+        let text = flags.get_one::<String>(setting.name)?;
+        Some((setting.name.to_owned(), text.clone()))
+    });
+    Texts { place: "flag", entries: entries.collect() }
+}
+
+fn source_of(metadata: Option<&Metadata>, name: &str) -> String {
+    let Some(metadata) = metadata else { return "default".to_owned() };
+    match (metadata.source.as_ref().and_then(|s| s.file_path()), metadata.name.as_ref()) {
+        (Some(path), _) => path.display().to_string(),
+        (None, "flag") => format!("--{}", name.replace('_', "-")),
+        (None, place) => format!("{place} {PREFIX}{}", name.to_ascii_uppercase()),
+    }
+}
+
+/// The text that the value would have on the command line; a table or list never parses.
+fn text_of(value: &Value, kind: Kind) -> String {
+    match (value, kind) {
+        (Value::String(_, text), _) => text.clone(),
+        (Value::Bool(_, flag), _) => flag.to_string(),
+        // 0o660 in the file is 432 here.
+        (Value::Num(_, number), Kind::Mode) => {
+            let mode = number_text(*number).parse::<u64>();
+            mode.map_or_else(|_| number_text(*number), |mode| format!("{mode:o}"))
+        }
+        (Value::Num(_, number), _) => number_text(*number),
+        (Value::Char(_, letter), _) => letter.to_string(),
+        (Value::Dict(..), _) => "{table}".to_owned(),
+        (Value::Array(..), _) => "[list]".to_owned(),
+        (Value::Empty(..), _) => String::new(),
+    }
+}
+
+fn number_text(number: Num) -> String {
+    let whole = number.to_i128().map(|n| n.to_string());
+    let whole = whole.or_else(|| number.to_u128().map(|n| n.to_string()));
+    whole.or_else(|| number.to_f64().map(|n| n.to_string())).unwrap_or_default()
+}
+
+/// `; did you mean jobs_max?` where a name is near.
+fn near(name: &str) -> String {
+    let scored = TABLE.iter().map(|Setting { name: other, .. }| (distance(name, other), *other));
+    match scored.min() {
+        Some((steps, other)) if steps <= 3 => format!("; did you mean {other}?"),
+        _ => String::new(),
+    }
+}
+
+/// Letters to insert, drop or replace to get from `a` to `b` (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.bytes().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}

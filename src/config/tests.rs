@@ -1,0 +1,175 @@
+use std::{fs, path::Path, time::Duration};
+
+use super::*;
+
+const NOTHING: [(&str, &str); 0] = [];
+
+fn read(flags: &[&str], env: &[(&str, &str)]) -> Result<Values, Vec<Problem>> {
+    // A file of its own, so that one in /etc does not count.
+    let empty = tempfile::NamedTempFile::new().unwrap();
+    let path = empty.path().to_str().unwrap();
+    let own = if flags.contains(&"--config") { vec![] } else { vec!["--config", path] };
+    let line = ["capstand"].iter().chain(&own).chain(flags);
+    let flags = command().try_get_matches_from(line).unwrap();
+    Values::read(&flags, env.iter().map(|(k, v)| (k.into(), v.into())))
+}
+
+fn config(flags: &[&str], env: &[(&str, &str)]) -> Result<Config, String> {
+    let joined = |problems: Vec<Problem>| {
+        problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    read(flags, env).and_then(|values| values.check()).map_err(joined)
+}
+
+fn with_file(text: &str, flags: &[&str], env: &[(&str, &str)]) -> Result<Config, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("capstand.toml");
+    fs::write(&path, text).unwrap();
+    let flags = [&["--config", path.to_str().unwrap()], flags].concat();
+    config(&flags, env).map_err(|e| e.replace(path.to_str().unwrap(), "FILE"))
+}
+
+#[test]
+fn defaults_are_the_servers_own() {
+    let config = config(&[], &NOTHING).unwrap();
+    let memory = Settings {
+        bytes_in_flight_max: config.server.bytes_in_flight_max,
+        connection_bytes_in_flight_max: config.server.bytes_in_flight_max / 2,
+        ..Settings::default()
+    };
+    assert_eq!(config.server, memory);
+    assert!(config.server.bytes_in_flight_max >= 256 << 20);
+    assert_eq!(config.metrics_listen, Some(([127, 0, 0, 1], 9464).into()));
+}
+
+#[test]
+fn later_places_win() {
+    let file = "jobs_max = 100\nconnection_jobs_max = 1\nidle_timeout_ms = 20\n";
+    let env = [("CAPSTAN_JOBS_MAX", "101"), ("CAPSTAN_IDLE_TIMEOUT_MS", "21"), ("HOME", "/")];
+    let server = with_file(file, &["--jobs-max", "102"], &env).unwrap().server;
+    assert_eq!((server.jobs_max, server.connection_jobs_max), (102, 1));
+    assert_eq!(server.idle_timeout, Duration::from_millis(21));
+}
+
+#[test]
+fn every_kind_is_read_from_a_file() {
+    let file = r#"
+        listen = "none"
+        unix_socket = "/run/x"
+        unix_mode = 0o600
+        store_bytes_max = "3 MiB"
+        bytes_in_flight_max = 1_073_741_824
+        reflection = false
+        log_format = "json"
+        log_level = "warn,capstan=trace"
+        engine = "cpu"
+    "#;
+    let config = with_file(file, &["--admin-over-tcp"], &NOTHING).unwrap();
+    let server = &config.server;
+    assert_eq!((server.listen, server.unix_mode), (None, 0o600));
+    assert_eq!(server.unix_socket.as_deref(), Some(Path::new("/run/x")));
+    assert_eq!((server.store_bytes_max, server.bytes_in_flight_max), (3 << 20, 1 << 30));
+    assert_eq!((server.reflection, server.admin_over_tcp), (false, true));
+    assert_eq!((config.log_format, config.engine), (LogFormat::Json, EngineChoice::Cpu));
+    assert_eq!(config.log_level, "warn,capstan=trace");
+}
+
+#[test]
+fn problems_name_setting_source_and_range() {
+    let file = "jbs_max = 1\n[server]\nlisten = 1\n";
+    let error = with_file(file, &[], &[("CAPSTAN_LISTE", "x")]).unwrap_err();
+    let lines: Vec<_> = error.lines().collect();
+    assert_eq!(lines.len(), 3, "{error}");
+    assert!(error.contains("jbs_max (FILE): no such setting; did you mean jobs_max?"), "{error}");
+    assert!(error.contains("server (FILE): no such setting"), "{error}");
+    let unknown = "liste (environment CAPSTAN_LISTE): no such setting; did you mean listen?";
+    assert!(error.contains(unknown), "{error}");
+
+    let file = "jobs_max = -1\nworkers = 1.5\nstore_bytes_max = [1]\n";
+    let error = with_file(file, &["--threads", "many"], &[("CAPSTAN_LISTEN", "x")]).unwrap_err();
+    for want in [
+        r#"jobs_max = "-1" (FILE): must be jobs, 1 to 1000000"#,
+        r#"workers = "1.5" (FILE): must be jobs, 1 to 64"#,
+        r#"store_bytes_max = "[list]" (FILE): must be bytes, 1 MiB to 64 TiB"#,
+        r#"threads = "many" (--threads): must be threads"#,
+        r#"listen = "x" (environment CAPSTAN_LISTEN): must be IP:PORT"#,
+    ] {
+        assert!(error.contains(want), "{want} is not in:\n{error}");
+    }
+    assert_eq!(error.lines().count(), 5, "{error}");
+}
+
+#[test]
+fn files_that_are_not_toml_or_not_there() {
+    assert!(with_file("jobs_max = \n", &[], &NOTHING).unwrap_err().contains("FILE"));
+    let error = config(&["--config", "/nonexistent/x.toml"], &NOTHING).unwrap_err();
+    assert!(error.contains("/nonexistent/x.toml"), "{error}");
+}
+
+#[test]
+fn other_variables_are_let_be() {
+    let env = [("CAPSTAN_SERVER", "x"), ("CAPSTAN_NVCC", "x"), ("CAPSTAN_LOG", "debug")];
+    config(&[], &env).unwrap();
+}
+
+#[test]
+fn contradictions_are_refused() {
+    let table: [(&[&str], &str); 8] = [
+        (&["--listen", "none"], "unix_socket"),
+        (&["--metrics-listen", "127.0.0.1:7654"], "listen"),
+        (&["--connection-jobs-max", "300"], "at most jobs_max = 256"),
+        (&["--bytes-in-flight-max", "1 GiB", "--connection-bytes-in-flight-max", "2 GiB"], "1 GiB"),
+        (&["--http2-connection-window-bytes", "1 MiB"], "http2_stream_window_bytes = \"4 MiB\""),
+        (&["--message-payload-bytes-max", "8 MiB", "--bytes-in-flight-max", "8 MiB"], "4 MiB"),
+        (&["--tls-key", "/nonexistent"], "needs tls_certificate too"),
+        (&["--tls-key", "/nonexistent", "--tls-certificate", "/nonexistent"], "No such file"),
+    ];
+    for (flags, want) in table {
+        let error = config(flags, &NOTHING).unwrap_err();
+        assert!(error.contains(want), "{flags:?}: {error}");
+    }
+}
+
+#[test]
+fn the_key_is_read_and_not_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("key.pem");
+    fs::write(&path, "sesame").unwrap();
+    let path = path.to_str().unwrap();
+    let flags = ["--tls-key", path, "--tls-certificate", path];
+    let config = config(&flags, &NOTHING).unwrap();
+    assert_eq!(config.server.tls.as_ref().unwrap().key_pem.as_slice(), b"sesame");
+    assert!(!format!("{config:?}").contains("sesame"));
+    assert!(!read(&flags, &NOTHING).unwrap().to_toml().contains("sesame"));
+}
+
+#[test]
+fn what_is_printed_reads_back() {
+    let printed = read(&[], &NOTHING).unwrap().to_toml();
+    assert!(printed.lines().all(|line| line.is_empty() || line.starts_with("# ")), "{printed}");
+    let set: String = printed
+        .lines()
+        .filter(|line| line.contains(" = "))
+        .fold(String::new(), |text, line| text + line.trim_start_matches("# ") + "\n");
+    assert_eq!(set.lines().count(), TABLE.len(), "{set}");
+    let config = with_file(&set, &[], &NOTHING).unwrap();
+    assert_eq!(config.server.http2_frame_bytes_max, 1 << 20);
+
+    let flags = ["--data-dir", r#"/a "b" \c"#, "--jobs-max", "99", "--unix-mode=600"];
+    let printed = read(&flags, &NOTHING).unwrap().to_toml();
+    let server = with_file(&printed, &[], &NOTHING).unwrap().server;
+    assert_eq!(server.data_dir.as_deref(), Some(Path::new(r#"/a "b" \c"#)));
+    assert_eq!((server.jobs_max, server.unix_mode), (99, 0o600));
+}
+
+#[test]
+fn every_setting_has_its_flag_and_its_help() {
+    let mut command = command();
+    command.clone().debug_assert();
+    let help = command.render_help().to_string();
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    for setting in TABLE {
+        assert!(help.contains(&format!("--{}", setting.flag())), "{}", setting.name);
+        assert!(help.contains(&format!("[default: {}]", setting.default)), "{}", setting.name);
+    }
+}

@@ -1,0 +1,120 @@
+//! The oracle: arkworks alone, on a pool of its own, sharing no arithmetic with [`super::CpuEngine`]
+//! where that takes blst.
+
+use std::sync::Arc;
+
+use ark_ec::VariableBaseMSM;
+use ark_ff::{BigInt, BigInteger, PrimeField, Zero};
+use rayon::{ThreadPool, prelude::*};
+use zeroize::Zeroizing;
+
+use super::{describe, ntt, piece, pool};
+use crate::{
+    curve::{
+        Fr, Group,
+        points::{Bases, CurvePoint, PointSlice, Sums},
+        scalars::Scalars,
+    },
+    engine::{Control, Description, Engine, MsmRun, NttPlan},
+    error::Result,
+};
+
+/// MSM and NTT by arkworks, on a pool of its own: what other engines are checked against.
+pub struct ArkworksEngine {
+    pool: Arc<ThreadPool>,
+}
+
+impl ArkworksEngine {
+    /// An engine of `threads` threads; 0 takes as many as the host has.
+    ///
+    /// Errors: `Internal` where the threads cannot be had.
+    pub fn new(threads: usize) -> Result<Self> {
+        Ok(Self { pool: pool("capstan-check", threads)? })
+    }
+}
+
+impl Engine for ArkworksEngine {
+    fn description(&self) -> Description {
+        describe("arkworks", &self.pool)
+    }
+
+    fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>> {
+        let pool = self.pool.clone();
+        Ok(match bases {
+            Bases::G1(bases) => Box::new(Run::new(pool, bases, batch)),
+            Bases::G2(bases) => Box::new(Run::new(pool, bases, batch)),
+        })
+    }
+
+    fn msm_piece(&self, group: Group, n: usize) -> usize {
+        n.min(piece(group))
+    }
+
+    fn ntt(&self, plan: &NttPlan, rows: &mut [Vec<Fr>], control: &Control) -> Result<()> {
+        self.pool.install(|| ntt::transform(plan, rows, control))
+    }
+
+    fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64 {
+        // Scalars as integers, and arkworks' own copies: indices, points, integers, digits.
+        (self.msm_piece(group, n) * (32 + 8 + group.affine_bytes() + 32 + 64 * 8)) as u64
+    }
+
+    fn msm_method(&self, _group: Group, _n: usize) -> String {
+        format!("{} threads, arkworks", self.pool.current_num_threads())
+    }
+}
+
+struct Run<A: CurvePoint> {
+    pool: Arc<ThreadPool>,
+    bases: PointSlice<A>,
+    sums: Vec<A::Group>,
+}
+
+impl<A: CurvePoint> Run<A> {
+    fn new(pool: Arc<ThreadPool>, bases: PointSlice<A>, batch: usize) -> Self {
+        Self { pool, bases, sums: vec![A::Group::zero(); batch] }
+    }
+}
+
+impl<A: CurvePoint> MsmRun for Run<A> {
+    fn absorb(
+        &mut self,
+        vector: usize,
+        first: usize,
+        scalars: &Scalars,
+        control: &Control,
+    ) -> Result<()> {
+        let bases = &self.bases[first..first + scalars.len()];
+        control.check()?;
+        self.sums[vector] += self.pool.install(|| {
+            let integers = integers(scalars);
+            A::Group::msm_bigint(bases, &integers)
+        });
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<Sums> {
+        Ok(A::sums(self.sums))
+    }
+}
+
+/// Scalars modulo r.
+fn integers(scalars: &Scalars) -> Zeroizing<Vec<BigInt<4>>> {
+    let magnitudes = scalars.magnitudes().par_chunks(scalars.width());
+    let integers = magnitudes.with_min_len(1024).enumerate().map(|(i, magnitude)| {
+        let mut bytes = [0; 32];
+        bytes[..magnitude.len()].copy_from_slice(magnitude);
+        let mut integer = BigInt([0; 4]);
+        for (limb, bytes) in integer.0.iter_mut().zip(bytes.as_chunks().0) {
+            *limb = u64::from_le_bytes(*bytes);
+        }
+        let negative = scalars.negative().is_some_and(|negative| negative[i]);
+        if negative && !integer.is_zero() {
+            let mut opposite = Fr::MODULUS;
+            opposite.sub_with_borrow(&integer);
+            integer = opposite;
+        }
+        integer
+    });
+    Zeroizing::new(integers.collect())
+}

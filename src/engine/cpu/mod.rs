@@ -1,0 +1,101 @@
+//! Engines on the CPU: [`CpuEngine`], which serves, and [`ArkworksEngine`], which checks.
+
+mod arkworks;
+mod blst;
+mod msm;
+mod ntt;
+mod plan;
+
+use std::sync::Arc;
+
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+pub use self::arkworks::ArkworksEngine;
+use super::{Control, Description, Engine, MsmRun, NttPlan};
+use crate::{
+    curve::{Fr, Group, points::Bases},
+    error::{Error, Result},
+};
+
+/// MSM by blst's inner loop, NTT by arkworks, both on a pool of its own.
+pub struct CpuEngine {
+    pool: Arc<ThreadPool>,
+}
+
+impl CpuEngine {
+    /// An engine of `threads` threads; 0 takes as many as the host has.
+    ///
+    /// Errors: `Internal` where the threads cannot be had.
+    pub fn new(threads: usize) -> Result<Self> {
+        Ok(Self { pool: pool("capstan-cpu", threads)? })
+    }
+}
+
+impl Engine for CpuEngine {
+    fn description(&self) -> Description {
+        describe("cpu", &self.pool)
+    }
+
+    fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>> {
+        let pool = self.pool.clone();
+        Ok(match bases {
+            Bases::G1(bases) => Box::new(msm::Run::new(pool, bases, batch)),
+            Bases::G2(bases) => Box::new(msm::Run::new(pool, bases, batch)),
+        })
+    }
+
+    fn msm_piece(&self, group: Group, n: usize) -> usize {
+        n.min(piece(group))
+    }
+
+    fn ntt(&self, plan: &NttPlan, rows: &mut [Vec<Fr>], control: &Control) -> Result<()> {
+        self.pool.install(|| ntt::transform(plan, rows, control))
+    }
+
+    fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64 {
+        let piece = self.msm_piece(group, n);
+        // Negated points, and buckets for every thread.
+        let points = piece * group.affine_bytes();
+        let buckets = plan::buckets(group, piece, self.pool.current_num_threads());
+        (points + buckets * 2 * group.affine_bytes()) as u64
+    }
+
+    fn msm_method(&self, _group: Group, _n: usize) -> String {
+        format!("{} threads, blst", self.pool.current_num_threads())
+    }
+}
+
+/// Scalars of one piece of a long MSM.
+const fn piece(group: Group) -> usize {
+    match group {
+        Group::G1 => 1 << 20,
+        Group::G2 => 1 << 19,
+    }
+}
+
+fn pool(name: &'static str, threads: usize) -> Result<Arc<ThreadPool>> {
+    ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(move |i| format!("{name}-{i}"))
+        .build()
+        .map(Arc::new)
+        .map_err(|error| Error::Internal(format!("thread pool: {error}")))
+}
+
+fn describe(name: &'static str, pool: &ThreadPool) -> Description {
+    let threads = pool.current_num_threads();
+    Description {
+        name,
+        device: format!("{threads} threads"),
+        units: threads as u32,
+        memory_bytes: memory_bytes(),
+    }
+}
+
+/// Bytes of the host's memory; 0 where the system does not say.
+fn memory_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = total.and_then(|total| total.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}

@@ -1,0 +1,141 @@
+//! MSM on the CPU: Pippenger's algorithm by tiles.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ark_ff::Zero;
+use rayon::{ThreadPool, prelude::*};
+use zeroize::Zeroizing;
+
+use super::{
+    blst::{Buckets, Tiles, Window},
+    plan::plan,
+};
+use crate::{
+    curve::{
+        points::{CurvePoint, PointSlice, Sums},
+        scalars::Scalars,
+    },
+    engine::{Control, MsmRun},
+    error::Result,
+};
+
+/// An MSM under way on the pool.
+pub(super) struct Run<A: CurvePoint> {
+    pool: Arc<ThreadPool>,
+    bases: PointSlice<A>,
+    sums: Vec<A::Group>,
+}
+
+impl<A: Tiles> Run<A> {
+    pub(super) fn new(pool: Arc<ThreadPool>, bases: PointSlice<A>, batch: usize) -> Self {
+        Self { pool, bases, sums: vec![A::Group::zero(); batch] }
+    }
+}
+
+impl<A: Tiles> MsmRun for Run<A> {
+    fn absorb(
+        &mut self,
+        vector: usize,
+        first: usize,
+        scalars: &Scalars,
+        control: &Control,
+    ) -> Result<()> {
+        let bases = &self.bases[first..first + scalars.len()];
+        self.sums[vector] += self.pool.install(|| sum(bases, scalars, control))?;
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<Sums> {
+        Ok(A::sums(self.sums))
+    }
+}
+
+/// `sum of scalars[i] * bases[i]`, on the current pool. Shape: equally long.
+fn sum<A: Tiles>(bases: &[A], scalars: &Scalars, control: &Control) -> Result<A::Group> {
+    control.check()?;
+    let Some(negative) = scalars.negative() else {
+        return unsigned(bases, scalars.magnitudes(), scalars.width(), control);
+    };
+    // Which points are negated tells the signs: zeroed with the rest.
+    let mut signed = Zeroizing::new(bases.to_vec());
+    signed.par_iter_mut().with_min_len(4096).zip(negative).for_each(|(base, &negative)| {
+        if negative {
+            *base = -*base;
+        }
+    });
+    unsigned(&signed, scalars.magnitudes(), scalars.width(), control)
+}
+
+/// As [`sum`], of magnitudes that are `width` bytes each.
+fn unsigned<A: Tiles>(
+    bases: &[A],
+    magnitudes: &[u8],
+    width: usize,
+    control: &Control,
+) -> Result<A::Group> {
+    let bits = bits(magnitudes, width);
+    match bases {
+        _ if bits == 0 => return Ok(A::Group::zero()),
+        [base] => return Ok(one(base, magnitudes)),
+        _ => {}
+    }
+    let plan = plan(A::GROUP, bases.len(), bits, rayon::current_num_threads());
+    let scratch = Mutex::new(Vec::<Buckets>::new());
+    let sums = plan
+        .tiles
+        .par_iter()
+        .with_max_len(1)
+        .map(|tile| {
+            control.check()?;
+            let lock = || scratch.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut buckets = lock().pop().unwrap_or_default();
+            let range = tile.first..tile.first + tile.len;
+            let scalars = &magnitudes[range.start * width..range.end * width];
+            let window = Window { scalar_bits: 8 * width, bit: tile.bit, bits: plan.window_bits };
+            let sum = A::tile(&bases[range], scalars, window, &mut buckets);
+            lock().push(buckets);
+            Ok((tile.bit, sum))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    Ok(fold::<A>(&sums))
+}
+
+/// Adds up tiles, the highest window first: Horner's rule.
+fn fold<A: Tiles>(tiles: &[(usize, A::Sum)]) -> A::Group {
+    let mut sum = A::Sum::default();
+    let mut at = tiles.first().map_or(0, |&(bit, _)| bit);
+    for (bit, tile) in tiles {
+        A::double_sum(&mut sum, at - bit);
+        A::add_sum(&mut sum, tile);
+        at = *bit;
+    }
+    A::group(&sum)
+}
+
+/// One point, which is too few for a tile.
+fn one<A: CurvePoint>(base: &A, magnitude: &[u8]) -> A::Group {
+    let mut limbs = Zeroizing::new([0u64; 4]);
+    for (i, &byte) in magnitude.iter().enumerate() {
+        limbs[i / 8] |= u64::from(byte) << (8 * (i % 8));
+    }
+    base.mul_bigint(*limbs)
+}
+
+/// Bits of the greatest magnitude: windows above it need no work.
+fn bits(magnitudes: &[u8], width: usize) -> usize {
+    // All magnitudes in one, as far as the highest bit goes.
+    let union = magnitudes
+        .par_chunks(width << 14)
+        .map(|piece| {
+            let mut union = [0u8; 32];
+            for magnitude in piece.chunks_exact(width) {
+                for (union, byte) in union.iter_mut().zip(magnitude) {
+                    *union |= byte;
+                }
+            }
+            union
+        })
+        .reduce(|| [0; 32], |a, b| std::array::from_fn(|i| a[i] | b[i]));
+    let top = union.iter().rposition(|&byte| byte != 0);
+    top.map_or(0, |top| 8 * top + 8 - union[top].leading_zeros() as usize)
+}

@@ -1,0 +1,72 @@
+//! NTT on the CPU: arkworks' radix-2 transform, rows in parallel, orders by permutation.
+
+use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
+use rayon::prelude::*;
+use zeroize::Zeroizing;
+
+use crate::{
+    curve::{Fr, TWO_ADICITY},
+    engine::{Control, NttPlan},
+    error::{Error, Problem, Result},
+};
+
+/// Rows up to this size are transformed one a thread; longer ones fill the threads by themselves
+/// and would only push each other out of the caches.
+const ROW_PER_THREAD_LG_N: u32 = 13;
+
+/// Transforms each row in place, on the current pool.
+pub(super) fn transform(plan: &NttPlan, rows: &mut [Vec<Fr>], control: &Control) -> Result<()> {
+    let domain = domain(plan)?;
+    if rows.iter().any(|row| row.len() as u64 != domain.size) {
+        return Err(Error::Internal("a row is not as long as the plan says".into()));
+    }
+    let one = |row: &mut Vec<Fr>| {
+        control.check()?;
+        transform_row(plan, &domain, row);
+        Ok(())
+    };
+    if plan.lg_n <= ROW_PER_THREAD_LG_N {
+        rows.par_iter_mut().try_for_each(one)
+    } else {
+        rows.iter_mut().try_for_each(one)
+    }
+}
+
+fn transform_row(plan: &NttPlan, domain: &Radix2EvaluationDomain<Fr>, row: &mut Vec<Fr>) {
+    if plan.input_reversed {
+        reverse_bits(row);
+    }
+    if plan.inverse {
+        domain.ifft_in_place(row);
+    } else {
+        domain.fft_in_place(row);
+    }
+    if plan.output_reversed {
+        reverse_bits(row);
+    }
+}
+
+/// The subgroup, or its coset. Cheap beside a transform of the smallest size that matters: some
+/// squarings and an inversion.
+fn domain(plan: &NttPlan) -> Result<Radix2EvaluationDomain<Fr>> {
+    let size = 1usize.checked_shl(plan.lg_n).filter(|_| plan.lg_n <= TWO_ADICITY);
+    let domain = size
+        .and_then(Radix2EvaluationDomain::new)
+        .ok_or(Error::field("lg_n", Problem::TooLarge { max: TWO_ADICITY.into() }))?;
+    match plan.coset {
+        None => Ok(domain),
+        Some(shift) => domain.get_coset(shift).ok_or(Error::field("coset", Problem::Zero)),
+    }
+}
+
+/// Element i goes to where i's bits in reverse say.
+fn reverse_bits(row: &mut [Fr]) {
+    let lg_n = row.len().trailing_zeros();
+    if lg_n == 0 {
+        return;
+    }
+    let source = Zeroizing::new(row.to_vec());
+    row.par_iter_mut().with_min_len(1 << 12).enumerate().for_each(|(i, value)| {
+        *value = source[i.reverse_bits() >> (usize::BITS - lg_n)];
+    });
+}

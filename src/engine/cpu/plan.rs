@@ -1,0 +1,163 @@
+//! How an MSM is cut into tiles: the window's width, and who sums what. Pure.
+
+use crate::curve::Group;
+
+use super::blst::WINDOW_BITS_MAX;
+
+/// A range of points in one window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tile {
+    /// First point.
+    pub(super) first: usize,
+    /// How many points.
+    pub(super) len: usize,
+    /// Lowest bit of the window.
+    pub(super) bit: usize,
+}
+
+/// The tiles of an MSM.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// Bits of a window.
+    pub(super) window_bits: usize,
+    /// Every point in every window once, the highest window first.
+    pub(super) tiles: Vec<Tile>,
+}
+
+/// Adding up a bucket costs this many additions of a point to a bucket: two additions of 14
+/// products against 10, and the zeroing.
+const BUCKET_COST: f64 = 2.9;
+
+/// Points of a tile at most: what a tile takes bounds how long a cancelled job goes on. 2^19 in G1
+/// take about 0.25 s on a 2.6 GHz Xeon, 2^18 in G2 about 0.35 s.
+pub(super) const fn tile_points_max(group: Group) -> usize {
+    match group {
+        Group::G1 => 1 << 19,
+        Group::G2 => 1 << 18,
+    }
+}
+
+/// Cuts an MSM of `n` scalars below 2^`bits` for `threads` threads.
+///
+/// Shape: n at least 2, bits at least 1.
+pub(super) fn plan(group: Group, n: usize, bits: usize, threads: usize) -> Plan {
+    let mut best = (f64::INFINITY, 1, Split { whole: 0, parts: 1, parts_whole: 1 });
+    for window_bits in 1..=WINDOW_BITS_MAX.min(bits + 1) {
+        let rows = rows(bits, window_bits);
+        for split in splits(group, n, rows, threads) {
+            let cost = makespan(n, bits, window_bits, split, threads);
+            if cost < best.0 {
+                best = (cost, window_bits, split);
+            }
+        }
+    }
+    let (_, window_bits, split) = best;
+    Plan { window_bits, tiles: tiles(n, rows(bits, window_bits), window_bits, split) }
+}
+
+/// Buckets that `threads` threads hold at a time for an MSM of `n` full scalars.
+pub(super) fn buckets(group: Group, n: usize, threads: usize) -> usize {
+    threads << (plan(group, n.max(2), 255, threads).window_bits - 1)
+}
+
+/// How rows (windows) are cut along the points.
+#[derive(Debug, Clone, Copy)]
+struct Split {
+    /// Rows that are cut only as far as `tile_points_max` wants it.
+    whole: usize,
+    /// Parts of each of those.
+    parts_whole: usize,
+    /// Parts of each other row.
+    parts: usize,
+}
+
+/// Windows of a scalar: one more than would hold the bits where they fill the last one, because
+/// digits are signed and carry.
+fn rows(bits: usize, window_bits: usize) -> usize {
+    bits / window_bits + 1
+}
+
+/// Splits worth a look: rows in rounds of one row a thread, and the rows that are left over cut
+/// finer, so that no thread is idle while the last ones are summed.
+fn splits(group: Group, n: usize, rows: usize, threads: usize) -> impl Iterator<Item = Split> {
+    let parts_min = n.div_ceil(tile_points_max(group));
+    // A part has two points at least.
+    let parts_max = (2 * threads).max(parts_min).min(n / 2).max(1);
+    let rounds = rows / threads * threads;
+    [0, rounds].into_iter().flat_map(move |whole| {
+        (parts_min.min(parts_max)..=parts_max).map(move |parts| Split {
+            whole,
+            parts_whole: parts_min.min(n / 2),
+            parts,
+        })
+    })
+}
+
+/// How long the threads take, in additions of a point to a bucket.
+fn makespan(n: usize, bits: usize, window_bits: usize, split: Split, threads: usize) -> f64 {
+    let rows = rows(bits, window_bits);
+    let buckets = BUCKET_COST * (1u64 << (window_bits - 1)) as f64;
+    let rounds = |tiles: usize| tiles.div_ceil(threads) as f64;
+    // The top row's digits are short: many are zero, and they have few buckets.
+    let top_bits = bits % window_bits;
+    let top = n as f64 * 0.5f64.powi(top_bits as i32 + 1) / threads as f64;
+    let cost = |tiles: usize, parts: usize| rounds(tiles) * (n as f64 / parts as f64 + buckets);
+    cost(split.whole * split.parts_whole, split.parts_whole)
+        + cost((rows - split.whole) * split.parts, split.parts)
+        - top
+}
+
+fn tiles(n: usize, rows: usize, window_bits: usize, split: Split) -> Vec<Tile> {
+    let mut tiles = Vec::with_capacity(rows * split.parts.max(split.parts_whole));
+    for row in (0..rows).rev() {
+        // The finer rows are the lowest: they are summed last, when threads run out of work.
+        let parts = if row >= rows - split.whole { split.parts_whole } else { split.parts };
+        let bound = |part: usize| (n as u128 * part as u128 / parts as u128) as usize;
+        tiles.extend((0..parts).map(|part| Tile {
+            first: bound(part),
+            len: bound(part + 1) - bound(part),
+            bit: row * window_bits,
+        }));
+    }
+    tiles
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_point_is_in_every_window_once() {
+        for group in [Group::G1, Group::G2] {
+            for n in (2..70).chain([127, 128, 1000, 4097, 1 << 20, (1 << 22) + 1]) {
+                for bits in [1, 2, 7, 8, 16, 64, 127, 128, 254, 255, 256] {
+                    for threads in [1, 2, 3, 16, 64] {
+                        check(group, n, bits, threads);
+                    }
+                }
+            }
+        }
+    }
+
+    fn check(group: Group, n: usize, bits: usize, threads: usize) {
+        let plan = plan(group, n, bits, threads);
+        let (mut bit, mut next) = (bits / plan.window_bits * plan.window_bits, 0);
+        assert!(bit + plan.window_bits > bits, "the carry has room");
+        for tile in &plan.tiles {
+            assert_eq!((tile.bit, tile.first), (bit, next));
+            assert!(tile.len >= 2 && tile.len <= tile_points_max(group) + 1);
+            next += tile.len;
+            if next == n && bit > 0 {
+                (bit, next) = (bit - plan.window_bits, 0);
+            }
+        }
+        assert_eq!((bit, next), (0, n));
+    }
+
+    #[test]
+    fn windows_grow_with_the_points_and_threads_all_work() {
+        let window = |lg_n: u32| plan(Group::G1, 1 << lg_n, 255, 2).window_bits;
+        assert!(window(10) < window(16) && window(16) < window(20));
+        assert!(plan(Group::G1, 1 << 20, 255, 64).tiles.len() >= 64);
+    }
+}

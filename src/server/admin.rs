@@ -1,0 +1,86 @@
+//! The Admin service.
+
+use std::{sync::Arc, time::Duration};
+
+use tonic::{Request, Response, Status};
+
+use super::{State, call::Call};
+use crate::{
+    curve::TWO_ADICITY,
+    error::Error,
+    wire::v1::{self, admin_server::Admin},
+};
+
+/// Answers for the server as a whole.
+pub struct AdminService {
+    /// The server.
+    pub state: Arc<State>,
+}
+
+#[tonic::async_trait]
+impl Admin for AdminService {
+    async fn get_info(
+        &self,
+        request: Request<v1::GetInfoRequest>,
+    ) -> Result<Response<v1::GetInfoResponse>, Status> {
+        let call = Call::new(&self.state, &request)?;
+        call.run("get_info", async { Ok(info(&self.state)) }).await
+    }
+
+    async fn drain(
+        &self,
+        request: Request<v1::DrainRequest>,
+    ) -> Result<Response<v1::DrainResponse>, Status> {
+        let call = Call::new(&self.state, &request)?;
+        let grace_ms = request.into_inner().grace_ms;
+        call.run("drain", async {
+            if !call.is_local() && !self.state.settings.admin_over_tcp {
+                return Err(Error::AdminOnly.into());
+            }
+            let grace = match grace_ms {
+                0 => self.state.settings.drain_grace,
+                said => Duration::from_millis(said),
+            };
+            self.state.drain.begin(grace);
+            Ok(v1::DrainResponse { jobs: self.state.budget.jobs.used() as u32 })
+        })
+        .await
+    }
+}
+
+fn info(state: &State) -> v1::GetInfoResponse {
+    let (settings, engine) = (&state.settings, state.host.engine.description());
+    // Payload and result of one transform, as the smallest encodings have it.
+    let most = settings.bytes_in_flight_max.min(settings.connection_bytes_in_flight_max);
+    let lg_n = (most / 96).checked_ilog2().unwrap_or(0).min(TWO_ADICITY);
+    v1::GetInfoResponse {
+        version: env!("CARGO_PKG_VERSION").into(),
+        engine: engine.name.into(),
+        engine_reason: state.engine_reason.clone(),
+        devices: vec![v1::Device {
+            name: engine.device,
+            kind: engine.name.into(),
+            units: engine.units,
+            memory_bytes: engine.memory_bytes,
+        }],
+        limits: Some(v1::Limits {
+            message_payload_bytes: settings.message_payload_bytes_max,
+            bytes_in_flight: settings.bytes_in_flight_max,
+            connection_bytes_in_flight: settings.connection_bytes_in_flight_max,
+            jobs: settings.jobs_max,
+            connection_jobs: settings.connection_jobs_max,
+            store_bytes: settings.store_bytes_max,
+            ntt_lg_n: lg_n,
+            idle_timeout_ms: settings.idle_timeout.as_millis() as u64,
+            connections: settings.connections_max,
+        }),
+        load: Some(v1::Load {
+            bytes_in_flight: state.budget.bytes.used(),
+            jobs: state.budget.jobs.used() as u32,
+            store_bytes: state.bases.budget().used(),
+            connections: state.connections.used() as u32,
+        }),
+        uptime_s: state.started.elapsed().as_secs(),
+        draining: state.drain.is_draining(),
+    }
+}

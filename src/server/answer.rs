@@ -1,0 +1,102 @@
+//! Pieces of answers that several calls share.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use zeroize::Zeroizing;
+
+use crate::{
+    curve::{Group, scalars::ScalarEncoding},
+    store::StoredBases,
+    wire::{
+        decode::{UploadId, VectorUpload},
+        v1,
+    },
+};
+
+/// Bytes of a piece on the wire: what measured best, see `benches/RESULTS.md`.
+pub const CHUNK_BYTES: usize = 256 << 10;
+
+/// Microseconds, as the wire counts.
+pub fn micros(time: Duration) -> u64 {
+    time.as_micros() as u64
+}
+
+/// Bytes that are wiped when the transport has let go of them.
+pub fn secret(bytes: impl Into<Zeroizing<Vec<u8>>>) -> Bytes {
+    Bytes::from_owner(Owned(bytes.into()))
+}
+
+struct Owned(Zeroizing<Vec<u8>>);
+
+impl AsRef<[u8]> for Owned {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Adds the time that the answer took to write.
+pub fn with_send(mut result: v1::NttResult, spent: Duration) -> v1::NttResult {
+    if let Some(timing) = &mut result.timing {
+        timing.send_us = micros(spent);
+    }
+    result
+}
+
+/// The wire's name of a group.
+pub fn group(group: Group) -> v1::Group {
+    match group {
+        Group::G1 => v1::Group::G1,
+        Group::G2 => v1::Group::G2,
+    }
+}
+
+/// The wire's name of an encoding.
+pub fn scalar_encoding(encoding: ScalarEncoding) -> v1::ScalarEncoding {
+    use v1::ScalarEncoding as Wire;
+    match encoding {
+        ScalarEncoding::Canonical => Wire::Canonical,
+        ScalarEncoding::Montgomery => Wire::Montgomery,
+        ScalarEncoding::Unsigned(1) => Wire::U8,
+        ScalarEncoding::Unsigned(2) => Wire::U16,
+        ScalarEncoding::Unsigned(4) => Wire::U32,
+        ScalarEncoding::Unsigned(8) => Wire::U64,
+        ScalarEncoding::Unsigned(_) => Wire::U128,
+        ScalarEncoding::Signed(1) => Wire::I8,
+        ScalarEncoding::Signed(2) => Wire::I16,
+        ScalarEncoding::Signed(4) => Wire::I32,
+        ScalarEncoding::Signed(8) => Wire::I64,
+        ScalarEncoding::Signed(_) => Wire::I128,
+    }
+}
+
+/// Bases, described.
+pub fn bases(bases: &StoredBases) -> v1::Bases {
+    v1::Bases {
+        object_id: Bytes::copy_from_slice(&bases.id.0),
+        group: group(bases.points.group()) as i32,
+        count: bases.points.len() as u64,
+        bytes: bases.bytes(),
+        infinities: bases.infinities,
+        persisted: bases.persisted,
+        label: bases.label.clone(),
+        created_s: bases.created_s,
+    }
+}
+
+/// Bases as an object.
+pub fn bases_object(stored: &StoredBases) -> v1::Object {
+    v1::Object { kind: Some(v1::object::Kind::Bases(bases(stored))) }
+}
+
+/// A vector as an object.
+pub fn vector_object(vector: &VectorUpload) -> v1::Object {
+    let UploadId(id) = vector.id;
+    v1::Object {
+        kind: Some(v1::object::Kind::Vector(v1::Vector {
+            upload_id: Bytes::copy_from_slice(&id),
+            encoding: scalar_encoding(vector.encoding) as i32,
+            count: vector.count,
+        })),
+    }
+}

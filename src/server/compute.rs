@@ -1,0 +1,190 @@
+//! The Compute service: calls to jobs, jobs' output to answers.
+
+use std::{sync::Arc, time::Instant};
+
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::{
+    State, answer,
+    call::Call,
+    msm::{self, MsmCall},
+    ntt::{self, NttCall},
+    receive,
+};
+use crate::{
+    buffer::Arrival,
+    error::{Error, Problem},
+    store::Header,
+    wire::{
+        decode::{self, required},
+        v1::{self, compute_server::Compute},
+    },
+};
+
+/// Serves MSMs and NTTs.
+pub struct ComputeService {
+    /// The server.
+    pub state: Arc<State>,
+}
+
+/// Scalars of a unary call.
+enum Scalars {
+    /// In the request.
+    Inline(v1::InlineVector),
+    /// Put before, or still arriving.
+    Upload(decode::UploadId),
+}
+
+/// A unary call's payload: what was put before, or a copy of what the request holds.
+fn payload(
+    call: &Call,
+    scalars: Scalars,
+) -> Result<(decode::VectorUpload, Arc<Arrival>, Option<crate::store::UseGuard>), Status> {
+    match scalars {
+        Scalars::Upload(id) => {
+            let upload = call.state.uploads.get(id)?;
+            let Header::Vector(vector) = upload.header.clone() else {
+                let (held, needed) = ("bases in transit".into(), "a vector".into());
+                return Err(Error::Mismatch { held, needed }.into());
+            };
+            Ok((vector, upload.arrival.clone(), Some(upload.begin_use())))
+        }
+        Scalars::Inline(inline) => {
+            let encoding = decode::scalar_encoding("inline.encoding", inline.encoding)?;
+            let count = decode::whole("inline.data", inline.data.len(), encoding.width())? as u64;
+            let held = call.admit(inline.data.len() as u64, 0)?;
+            let id = decode::UploadId([0; 16]);
+            let vector = decode::VectorUpload { id, encoding, count, streams: 1 };
+            Ok((vector, Arc::new(Arrival::of(&inline.data, held)), None))
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl Compute for ComputeService {
+    async fn msm(
+        &self,
+        request: Request<v1::MsmRequest>,
+    ) -> Result<Response<v1::MsmResponse>, Status> {
+        let call = Call::new(&self.state, &request)?;
+        let request = request.into_inner();
+        call.run("msm", async {
+            let scalars = match required("scalars", request.scalars)? {
+                v1::msm_request::Scalars::Inline(inline) => Scalars::Inline(inline),
+                v1::msm_request::Scalars::UploadId(id) => Scalars::Upload(decode::upload_id(&id)?),
+            };
+            let spec = decode::msm_spec(request.spec)?;
+            let (vector, arrival, _use) = payload(&call, scalars)?;
+            let job = MsmCall::admit(&call, spec, &vector)?;
+            let result = job.submit(&call, arrival.clone()).await?;
+            Ok(v1::MsmResponse { result: Some(msm::result(&call, result, &arrival)) })
+        })
+        .await
+    }
+
+    async fn msm_stream(
+        &self,
+        request: Request<Streaming<v1::MsmStreamRequest>>,
+    ) -> Result<Response<v1::MsmStreamResponse>, Status> {
+        use v1::msm_stream_request::Message;
+        let call = Call::new(&self.state, &request)?;
+        let mut stream = request.into_inner();
+        call.run("msm_stream", async {
+            let idle = self.state.settings.idle_timeout;
+            let first = receive::next(&mut stream, idle).await?.and_then(|first| first.message);
+            let Some(Message::Header(header)) = first else {
+                return Err(Error::field("header", Problem::Missing).into());
+            };
+            let spec = decode::msm_spec(header.spec)?;
+            let vector = decode::vector_upload(required("header.scalars", header.scalars)?)?;
+            let job = MsmCall::admit(&call, spec, &vector)?;
+            let (upload, _) =
+                self.state.uploads.open(&Header::Vector(vector), |bytes| call.admit(bytes, 0))?;
+            let ticket = job.submit(&call, upload.arrival.clone());
+            let chunks =
+                receive::receive(stream, upload.attach(), idle, |message| match message.message {
+                    Some(Message::Chunk(chunk)) => Some(chunk),
+                    _ => None,
+                });
+            let result = receive::meanwhile(chunks, ticket).await;
+            receive::used_up(&self.state.uploads, &upload, result.as_ref().err());
+            let result = msm::result(&call, result?, &upload.arrival);
+            Ok(v1::MsmStreamResponse { result: Some(result) })
+        })
+        .await
+    }
+
+    async fn ntt(
+        &self,
+        request: Request<v1::NttRequest>,
+    ) -> Result<Response<v1::NttResponse>, Status> {
+        let call = Call::new(&self.state, &request)?;
+        let request = request.into_inner();
+        call.run("ntt", async {
+            let input = match required("input", request.input)? {
+                v1::ntt_request::Input::Inline(inline) => Scalars::Inline(inline),
+                v1::ntt_request::Input::UploadId(id) => Scalars::Upload(decode::upload_id(&id)?),
+            };
+            let spec = decode::ntt_spec(request.spec)?;
+            let (vector, arrival, _use) = payload(&call, input)?;
+            let mut job = NttCall::admit(&call, spec, &vector)?;
+            let max = self.state.settings.message_payload_bytes_max;
+            if !request.keep && job.result_bytes > max {
+                return Err(Error::field("keep", Problem::TooLarge { max }).into());
+            }
+            let encoding = job.output_encoding;
+            let held = std::mem::take(&mut job.result_permit);
+            let output = job.submit(&call, arrival.clone()).await?;
+            let begun = Instant::now();
+            let result = ntt::result(&call, &output, &arrival);
+            let output = if request.keep {
+                v1::ntt_response::Output::Kept(ntt::keep(&call, output.rows, encoding, held)?)
+            } else {
+                let data = output.rows.iter().map(|row| row.as_slice()).collect::<Vec<_>>();
+                let data = answer::secret(data.concat());
+                let encoding = answer::scalar_encoding(encoding) as i32;
+                v1::ntt_response::Output::Rows(v1::InlineVector { encoding, data })
+            };
+            let result = Some(answer::with_send(result, begun.elapsed()));
+            Ok(v1::NttResponse { result, output: Some(output) })
+        })
+        .await
+    }
+
+    type NttStreamStream = ReceiverStream<Result<v1::NttStreamResponse, Status>>;
+
+    async fn ntt_stream(
+        &self,
+        request: Request<Streaming<v1::NttStreamRequest>>,
+    ) -> Result<Response<Self::NttStreamStream>, Status> {
+        use v1::ntt_stream_request::Message;
+        let call = Call::new(&self.state, &request)?;
+        let mut stream = request.into_inner();
+        call.run("ntt_stream", async {
+            let idle = self.state.settings.idle_timeout;
+            let first = receive::next(&mut stream, idle).await?.and_then(|first| first.message);
+            let Some(Message::Header(header)) = first else {
+                return Err(Error::field("header", Problem::Missing).into());
+            };
+            let spec = decode::ntt_spec(header.spec)?;
+            let vector = decode::vector_upload(required("header.input", header.input)?)?;
+            let mut job = NttCall::admit(&call, spec, &vector)?;
+            let (upload, _) =
+                self.state.uploads.open(&Header::Vector(vector), |bytes| call.admit(bytes, 0))?;
+            let held = std::mem::take(&mut job.result_permit);
+            let ticket = job.submit(&call, upload.arrival.clone());
+            let chunks =
+                receive::receive(stream, upload.attach(), idle, |message| match message.message {
+                    Some(Message::Chunk(chunk)) => Some(chunk),
+                    _ => None,
+                });
+            let output = receive::meanwhile(chunks, ticket).await;
+            receive::used_up(&self.state.uploads, &upload, output.as_ref().err());
+            let output = output?;
+            let result = ntt::result(&call, &output, &upload.arrival);
+            Ok(ntt::send(&call, output.rows, result, held))
+        })
+        .await
+    }
+}

@@ -1,0 +1,84 @@
+//! Going down gently: refuse what is new, finish what was accepted, within a grace period.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::sync::watch;
+
+use crate::error::{Error, Result};
+
+/// Whether the server drains, and which calls are still under way.
+#[derive(Default)]
+pub struct Drain {
+    /// The grace period, once draining has begun.
+    grace: watch::Sender<Option<Duration>>,
+    calls: Arc<Calls>,
+}
+
+#[derive(Default)]
+struct Calls {
+    open: AtomicU64,
+    ended: tokio::sync::Notify,
+}
+
+/// A call under way.
+pub struct Busy(Arc<Calls>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::AcqRel);
+        self.0.ended.notify_waiters();
+    }
+}
+
+impl Drain {
+    /// Begins to drain. The first grace period stays.
+    pub fn begin(&self, grace: Duration) {
+        self.grace.send_if_modified(|held| {
+            let first = held.is_none();
+            held.get_or_insert(grace);
+            first
+        });
+    }
+
+    /// True once draining has begun.
+    pub fn is_draining(&self) -> bool {
+        self.grace.borrow().is_some()
+    }
+
+    /// Refuses new work once draining has begun.
+    ///
+    /// Errors: `Draining`.
+    pub fn check(&self) -> Result<()> {
+        if self.is_draining() { Err(Error::Draining) } else { Ok(()) }
+    }
+
+    /// Registers a call.
+    pub fn begin_call(&self) -> Busy {
+        self.calls.open.fetch_add(1, Ordering::AcqRel);
+        Busy(self.calls.clone())
+    }
+
+    /// Waits until draining begins; gives the grace period.
+    pub async fn begun(&self) -> Duration {
+        let mut grace = self.grace.subscribe();
+        let begun = grace.wait_for(Option::is_some).await;
+        begun.ok().and_then(|grace| *grace).unwrap_or_default()
+    }
+
+    /// Waits until no call is under way.
+    pub async fn calls_ended(&self) {
+        loop {
+            let ended = self.calls.ended.notified();
+            if self.calls.open.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            ended.await;
+        }
+    }
+}

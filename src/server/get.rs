@@ -1,0 +1,140 @@
+//! Reading objects: ranges, piece by piece.
+
+use std::{ops::Range, sync::Arc};
+
+use bytes::Bytes;
+use tokio::{sync::mpsc, task::spawn_blocking, time::timeout};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
+
+use super::{
+    answer::{self, CHUNK_BYTES},
+    call::Call,
+};
+use crate::{
+    curve::points::{self, Bases, PointEncoding},
+    error::{Error, Problem, Result},
+    jobs::Host,
+    store::{Header, UseGuard},
+    telemetry,
+    wire::{
+        decode::{self, required},
+        v1::{self, get_request::Id},
+    },
+};
+
+/// Pieces that wait for a slow reader.
+const SEND_AHEAD: usize = 4;
+
+/// A range of an object, to be sent.
+pub enum Source {
+    /// Points, to be written in that encoding.
+    Bases(Bases, PointEncoding),
+    /// Bytes of a vector.
+    Vector(UseGuard, Range<u64>),
+}
+
+/// Finds what a request names.
+///
+/// Errors: `NotFound`; `Mismatch` for an upload that is not a vector yet; `Invalid`.
+pub fn find(call: &Call, mut request: v1::GetRequest) -> Result<Source> {
+    match required("id", request.id.take())? {
+        Id::ObjectId(id) => {
+            let bases = call.state.bases.get(decode::object_id(&id)?)?;
+            let encoding =
+                decode::point_encoding("encoding", required("encoding", request.encoding)?)?;
+            let count = bases.points.len() as u64;
+            let range = range(&request, count)?;
+            let length = (range.end - range.start) as usize;
+            let points = bases.points.slice(range.start as usize, length);
+            Ok(Source::Bases(points.ok_or(Error::NotFound)?, encoding))
+        }
+        Id::UploadId(id) => {
+            if request.encoding.is_some() {
+                return Err(Error::field("encoding", Problem::OutOfRange));
+            }
+            let upload = call.state.uploads.get(decode::upload_id(&id)?)?;
+            let Header::Vector(vector) = &upload.header else { return Err(Error::NotFound) };
+            if !upload.arrival.is_complete() {
+                let held = "a vector that is still arriving".into();
+                return Err(Error::Mismatch { held, needed: "a complete vector".into() });
+            }
+            let width = vector.encoding.width() as u64;
+            let range = range(&request, vector.count)?;
+            Ok(Source::Vector(upload.begin_use(), range.start * width..range.end * width))
+        }
+    }
+}
+
+fn range(request: &v1::GetRequest, count: u64) -> Result<Range<u64>> {
+    let too_large = |field, max| Error::field(field, Problem::TooLarge { max });
+    let rest = count.checked_sub(request.offset).ok_or(too_large("offset", count))?;
+    let length = if request.length == 0 { rest } else { request.length };
+    if length > rest {
+        return Err(too_large("length", rest));
+    }
+    Ok(request.offset..request.offset + length)
+}
+
+impl Source {
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Bases(bases, encoding) => {
+                (bases.len() * encoding.point_bytes(bases.group())) as u64
+            }
+            Self::Vector(_, range) => range.end - range.start,
+        }
+    }
+
+    /// The piece at `offset`.
+    fn piece(&self, host: &Host, offset: u64) -> Bytes {
+        match self {
+            Self::Vector(used, range) => {
+                let start = range.start + offset;
+                let mut bytes = vec![0; CHUNK_BYTES.min((range.end - start) as usize)];
+                used.upload().arrival.read(start, &mut bytes);
+                answer::secret(bytes)
+            }
+            Self::Bases(bases, encoding) => {
+                let width = encoding.point_bytes(bases.group());
+                let first = offset as usize / width;
+                let count = (CHUNK_BYTES / width).min(bases.len() - first);
+                let piece = bases.slice(first, count);
+                let encode = || match &piece {
+                    Some(Bases::G1(points)) => points::encode(*encoding, points),
+                    Some(Bases::G2(points)) => points::encode(*encoding, points),
+                    None => Vec::new(),
+                };
+                host.on_pool(count * width, encode).into()
+            }
+        }
+    }
+}
+
+/// Sends the pieces. A reader that takes nothing for the idle limit is given up.
+pub fn send(
+    call: &Call,
+    source: Source,
+) -> ReceiverStream<std::result::Result<v1::GetResponse, Status>> {
+    let (sender, receiver) = mpsc::channel(SEND_AHEAD);
+    let (idle, host) = (call.state.settings.idle_timeout, call.state.host.clone());
+    let busy = call.state.drain.begin_call();
+    tokio::spawn(async move {
+        let _until_sent = busy;
+        let (total, mut offset) = (source.bytes(), 0);
+        let source = Arc::new(source);
+        while offset < total {
+            let (held, host) = (source.clone(), host.clone());
+            let Ok(data) = spawn_blocking(move || held.piece(&host, offset)).await else { return };
+            let bytes = data.len() as u64;
+            let chunk = Some(v1::Chunk { offset, data });
+            let sent = timeout(idle, sender.send(Ok(v1::GetResponse { chunk }))).await;
+            if bytes == 0 || !matches!(sent, Ok(Ok(()))) {
+                return;
+            }
+            telemetry::sent(bytes);
+            offset += bytes;
+        }
+    });
+    ReceiverStream::new(receiver)
+}

@@ -1,0 +1,91 @@
+//! Uploads of bases: checked by a job of the upload's own, which outlives any one stream.
+
+use std::sync::Arc;
+
+use tokio::task::spawn_blocking;
+
+use super::{State, call::Call, observe};
+use crate::{
+    buffer::Charge,
+    curve::{G1Affine, G2Affine, Group, points::CurvePoint},
+    engine::Control,
+    error::{Error, Result},
+    jobs::{ImportWork, Imported},
+    store::{Header, Outcome, StoredBases, Upload, now_s},
+    wire::decode::{BasesUpload, ObjectId},
+};
+
+/// The upload of that header, with its import under way if it is one of bases.
+///
+/// Errors: `NoDataDir`, `UploadConflict`, `Exhausted`, `Draining`.
+pub fn open(call: &Call, header: &Header) -> Result<Arc<Upload>> {
+    let state = &call.state;
+    let Header::Bases(bases) = header else {
+        let (upload, _) = state.uploads.open(header, |bytes| call.admit(bytes, 0))?;
+        return Ok(upload);
+    };
+    if bases.persist && !state.bases.has_disk() {
+        return Err(Error::NoDataDir);
+    }
+    let mut taken = None;
+    let (upload, _) = state.uploads.open(header, |bytes| {
+        let held = call.admit(bytes, 0)?;
+        let stored_bytes = bases.count * bases.group.affine_bytes() as u64;
+        let charge = state.bases.budget().take(stored_bytes).inspect_err(observe::refused)?;
+        taken = Some((call.admit(0, 1)?, charge));
+        Ok(held)
+    })?;
+    // Only a new upload was asked for admission.
+    if let Some((permit, charge)) = taken {
+        let (state, bases, upload) = (state.clone(), bases.clone(), upload.clone());
+        // The import is the upload's, not this call's: other streams may carry on.
+        tokio::spawn(async move {
+            let _permit = permit;
+            let result = match bases.group {
+                Group::G1 => import::<G1Affine>(&state, &bases, &upload).await,
+                Group::G2 => import::<G2Affine>(&state, &bases, &upload).await,
+            };
+            let stored = match result {
+                Ok(imported) => store(&state, bases, imported, charge).await,
+                Err(error) => Err(error),
+            };
+            upload.conclude(stored.map(Outcome::Bases));
+            state.uploads.remove(&upload);
+        });
+    }
+    Ok(upload)
+}
+
+async fn import<A: CurvePoint>(
+    state: &Arc<State>,
+    bases: &BasesUpload,
+    upload: &Arc<Upload>,
+) -> Result<Imported> {
+    let (host, arrival) = (state.host.clone(), upload.arrival.clone());
+    let (what, promised) = ((bases.encoding, bases.count as usize), bases.payload_hash);
+    let ticket = state.scheduler.submit(Control::default(), |wake| {
+        ImportWork::<A>::new(host, what, promised, arrival, wake)
+    });
+    Ok(ticket.await?.0)
+}
+
+async fn store(
+    state: &Arc<State>,
+    upload: BasesUpload,
+    imported: Imported,
+    charge: Charge,
+) -> Result<Arc<StoredBases>> {
+    let bases = StoredBases {
+        id: ObjectId(imported.id),
+        points: imported.bases,
+        infinities: imported.infinities,
+        payload_hash: Some(imported.payload_hash),
+        label: upload.label,
+        created_s: now_s(),
+        persisted: false,
+        charge,
+    };
+    let state = state.clone();
+    let stored = spawn_blocking(move || state.bases.insert(bases, upload.persist)).await;
+    stored.unwrap_or_else(|_| Err(Error::Internal("storing bases panicked".into())))
+}

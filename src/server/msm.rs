@@ -1,0 +1,97 @@
+//! MSM calls: spec to job, output to result.
+
+use std::{sync::Arc, time::Instant};
+
+use super::{answer::micros, call::Call, observe};
+use crate::{
+    buffer::Arrival,
+    error::Result,
+    jobs::{JobBases, MsmJob, MsmOutput, MsmWork, Permit, Spent, check_count},
+    wire::{
+        decode::{BasesSource, MsmSpec, VectorUpload, Verify},
+        v1,
+    },
+};
+
+/// An MSM that was admitted.
+pub struct MsmCall {
+    job: MsmJob,
+    permit: Permit,
+}
+
+/// What a job gave, and where its time went.
+pub struct MsmDone {
+    output: MsmOutput,
+    spent: Spent,
+    lg_n: u32,
+    verified: bool,
+}
+
+impl MsmCall {
+    /// Finds the bases, checks the lengths and asks for admission.
+    ///
+    /// Errors: `NotFound`, `Mismatch`, `Invalid`, `Exhausted`, `Draining`.
+    pub fn admit(call: &Call, spec: MsmSpec, vector: &VectorUpload) -> Result<Self> {
+        let bases = match spec.bases {
+            BasesSource::Stored(id, offset, length) => {
+                JobBases::Checked(call.state.bases.points(id, spec.group, offset, length)?)
+            }
+            BasesSource::Inline(encoding, data, count) => {
+                JobBases::Inline(spec.group, encoding, data, count)
+            }
+        };
+        check_count("scalars", vector.count, spec.batch, bases.len() as u64)?;
+        let job = MsmJob {
+            bases,
+            batch: spec.batch,
+            encoding: vector.encoding,
+            reduce: spec.reduce,
+            result_encoding: spec.result_encoding,
+            verify: spec.verify == Verify::Full,
+        };
+        let permit = call.admit(job.scratch_bytes(call.state.host.engine.as_ref()), 1)?;
+        Ok(Self { job, permit })
+    }
+
+    /// Queues the job at once; the future waits for it, and dropping that cancels it.
+    pub fn submit(
+        self,
+        call: &Call,
+        arrival: Arc<Arrival>,
+    ) -> impl Future<Output = Result<MsmDone>> + use<> {
+        let Self { job, permit } = self;
+        let lg_n = job.bases.len().checked_ilog2().unwrap_or(0);
+        let (verified, host) = (job.verify, call.state.host.clone());
+        let ticket = call
+            .state
+            .scheduler
+            .submit(call.control(), |wake| MsmWork::new(host, job, arrival, wake));
+        async move {
+            let _permit = permit;
+            let (output, spent) = ticket.await?;
+            Ok(MsmDone { output, spent, lg_n, verified })
+        }
+    }
+}
+
+/// The result as the wire has it.
+pub fn result(call: &Call, done: MsmDone, arrival: &Arrival) -> v1::MsmResult {
+    let begun = Instant::now();
+    let MsmDone { output, spent, lg_n, verified } = done;
+    let verified = if verified { v1::Verify::Full } else { v1::Verify::None };
+    let execution = v1::Execution {
+        engine: call.state.host.engine.description().name.into(),
+        device: output.method,
+        verified: verified as i32,
+    };
+    let points = output.points.into();
+    let timing = v1::Timing {
+        receive_us: micros(arrival.duration()),
+        queue_us: micros(spent.queue),
+        compute_us: micros(spent.run.saturating_sub(output.verify)),
+        verify_us: micros(output.verify),
+        send_us: micros(begun.elapsed()),
+    };
+    observe::job("msm", lg_n, &timing, &execution);
+    v1::MsmResult { points, timing: Some(timing), execution: Some(execution) }
+}

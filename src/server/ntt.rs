@@ -1,0 +1,187 @@
+//! NTT calls: spec to job, rows to answers.
+
+use std::{sync::Arc, time::Instant};
+
+use tokio::{sync::mpsc, time::timeout};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
+use zeroize::Zeroizing;
+
+use super::{
+    answer::{self, CHUNK_BYTES, micros},
+    call::Call,
+    observe,
+};
+use crate::{
+    buffer::Arrival,
+    curve::scalars::ScalarEncoding,
+    error::{Error, Limit, Problem, Result},
+    jobs::{NttCheck, NttJob, NttOutput, NttWork, Permit, Spent, check_count},
+    telemetry,
+    wire::{
+        decode::{NttSpec, UploadId, VectorUpload, Verify},
+        v1,
+    },
+};
+
+/// Pieces that wait for a slow reader; more would hold memory for it.
+const SEND_AHEAD: usize = 8;
+
+/// An NTT that was admitted.
+pub struct NttCall {
+    job: NttJob,
+    permit: Permit,
+    /// How the result is written.
+    pub output_encoding: ScalarEncoding,
+    /// Bytes of the result.
+    pub result_bytes: u64,
+    /// Holds the result's bytes, for as long as it is there.
+    pub result_permit: Permit,
+}
+
+/// What a job gave, and where its time went.
+pub struct NttDone {
+    /// The rows, encoded.
+    pub rows: Vec<Zeroizing<Vec<u8>>>,
+    verify: std::time::Duration,
+    spent: Spent,
+    lg_n: u32,
+    check: NttCheck,
+}
+
+impl NttCall {
+    /// Checks the lengths and asks for admission.
+    ///
+    /// Errors: `Mismatch`, `Invalid`, `Exhausted`, `Draining`.
+    pub fn admit(call: &Call, spec: NttSpec, vector: &VectorUpload) -> Result<Self> {
+        if !vector.encoding.is_full() {
+            return Err(Error::field("encoding", Problem::OutOfRange));
+        }
+        check_count("input", vector.count, spec.batch, spec.row_length)?;
+        let job = NttJob {
+            plan: spec.plan,
+            batch: spec.batch,
+            row_length: spec.row_length,
+            input_encoding: vector.encoding,
+            reduce: spec.reduce,
+            output_encoding: spec.output_encoding,
+            check: match spec.verify {
+                Verify::None => NttCheck::None,
+                Verify::Full => NttCheck::Full,
+                Verify::Probabilistic => NttCheck::RandomPoint,
+            },
+        };
+        // More bytes than can be counted are more than any budget.
+        let never = Error::Exhausted { limit: Limit::BytesInFlight, retry_after: None };
+        let result_bytes = job.result_bytes().ok_or(never.clone())?;
+        let scratch_bytes = job.scratch_bytes().ok_or(never)? - result_bytes;
+        let result_permit = call.admit(result_bytes, 0)?;
+        let permit = call.admit(scratch_bytes, 1)?;
+        let output_encoding = job.output_encoding;
+        Ok(Self { job, permit, output_encoding, result_bytes, result_permit })
+    }
+
+    /// Queues the job at once; the future waits for it, and dropping that cancels it.
+    pub fn submit(
+        self,
+        call: &Call,
+        arrival: Arc<Arrival>,
+    ) -> impl Future<Output = Result<NttDone>> + use<> {
+        let Self { job, permit, result_permit, .. } = self;
+        let (lg_n, check, host) = (job.plan.lg_n, job.check, call.state.host.clone());
+        let ticket = call
+            .state
+            .scheduler
+            .submit(call.control(), |wake| NttWork::new(host, job, arrival, wake));
+        async move {
+            let _permits = (permit, result_permit);
+            let (NttOutput { rows, verify }, spent) = ticket.await?;
+            Ok(NttDone { rows, verify, spent, lg_n, check })
+        }
+    }
+}
+
+/// The result's summary as the wire has it.
+pub fn result(call: &Call, done: &NttDone, arrival: &Arrival) -> v1::NttResult {
+    let verified = match done.check {
+        NttCheck::None => v1::Verify::None,
+        NttCheck::Full => v1::Verify::Full,
+        NttCheck::RandomPoint => v1::Verify::Probabilistic,
+    };
+    let engine = call.state.host.engine.description();
+    let execution = v1::Execution {
+        engine: engine.name.into(),
+        device: engine.device,
+        verified: verified as i32,
+    };
+    let timing = v1::Timing {
+        receive_us: micros(arrival.duration()),
+        queue_us: micros(done.spent.queue),
+        compute_us: micros(done.spent.run.saturating_sub(done.verify)),
+        verify_us: micros(done.verify),
+        send_us: 0,
+    };
+    observe::job("ntt", done.lg_n, &timing, &execution);
+    v1::NttResult { timing: Some(timing), execution: Some(execution) }
+}
+
+/// Keeps the rows as a vector under a new random id.
+///
+/// Errors: `Exhausted`; `Internal` where the system gives no randomness.
+pub fn keep(
+    call: &Call,
+    rows: Vec<Zeroizing<Vec<u8>>>,
+    encoding: ScalarEncoding,
+    held: Permit,
+) -> Result<v1::Object> {
+    let mut id = [0; 16];
+    getrandom::fill(&mut id).map_err(|_| Error::Internal("no randomness".into()))?;
+    let bytes: u64 = rows.iter().map(|row| row.len() as u64).sum();
+    let arrival = Arrival::new(bytes, held);
+    let mut offset = 0;
+    for row in rows {
+        arrival.write(offset, &row)?;
+        offset += row.len() as u64;
+    }
+    let count = bytes / encoding.width() as u64;
+    let vector = VectorUpload { id: UploadId(id), encoding, count, streams: 1 };
+    call.state.uploads.insert(vector.clone(), arrival)?;
+    Ok(answer::vector_object(&vector))
+}
+
+/// Sends the rows piece by piece, and the summary at last. A reader that takes nothing for the
+/// idle limit is given up.
+pub fn send(
+    call: &Call,
+    rows: Vec<Zeroizing<Vec<u8>>>,
+    result: v1::NttResult,
+    held: Permit,
+) -> ReceiverStream<std::result::Result<v1::NttStreamResponse, Status>> {
+    use v1::ntt_stream_response::Message;
+    let (sender, receiver) = mpsc::channel(SEND_AHEAD);
+    let idle = call.state.settings.idle_timeout;
+    let busy = call.state.drain.begin_call();
+    tokio::spawn(async move {
+        let _until_sent = (busy, held);
+        let (begun, mut offset) = (Instant::now(), 0);
+        for row in rows {
+            let row = answer::secret(row);
+            for start in (0..row.len()).step_by(CHUNK_BYTES) {
+                let data = row.slice(start..(start + CHUNK_BYTES).min(row.len()));
+                let bytes = data.len() as u64;
+                let chunk = Message::Chunk(v1::Chunk { offset, data });
+                let message = Ok(v1::NttStreamResponse { message: Some(chunk) });
+                if !matches!(timeout(idle, sender.send(message)).await, Ok(Ok(()))) {
+                    return;
+                }
+                telemetry::sent(bytes);
+                offset += bytes;
+            }
+        }
+        let result = answer::with_send(result, begun.elapsed());
+        let last = v1::NttStreamResponse { message: Some(Message::Result(result)) };
+        // A reader that has gone by now has lost nothing but the summary.
+        let _gone = timeout(idle, sender.send(Ok(last))).await;
+    });
+    ReceiverStream::new(receiver)
+}

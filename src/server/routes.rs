@@ -1,0 +1,98 @@
+//! Services and transport limits.
+
+use std::{sync::Arc, time::Duration};
+
+use tonic::{
+    service::Routes,
+    transport::{Identity, Server, ServerTlsConfig},
+};
+use tonic_health::{
+    ServingStatus,
+    pb::health_server::{Health, HealthServer},
+    server::HealthReporter,
+};
+
+use super::{
+    ServeError, Settings, State, admin::AdminService, compute::ComputeService, store::StoreService,
+};
+use crate::wire::{
+    DESCRIPTOR_SET,
+    v1::{
+        admin_server::{AdminServer, SERVICE_NAME as ADMIN},
+        compute_server::{ComputeServer, SERVICE_NAME as COMPUTE},
+        store_server::{SERVICE_NAME as STORE, StoreServer},
+    },
+};
+
+/// A message is its payload and this much of framing and header.
+const MESSAGE_OVERHEAD_BYTES: u64 = 64 << 10;
+
+/// Metadata of one request; h2's own limit is 16 MiB.
+const HEADER_LIST_BYTES: u32 = 16 << 10;
+
+/// A connection that answers no ping for this long is dead.
+const KEEPALIVE: Duration = Duration::from_secs(20);
+
+/// All services, with their message limits.
+///
+/// Errors: `Reflection`.
+pub fn routes(state: &Arc<State>, health: HealthServer<impl Health>) -> Result<Routes, ServeError> {
+    let settings = &state.settings;
+    let limit = (settings.message_payload_bytes_max + MESSAGE_OVERHEAD_BYTES) as usize;
+    let compute = ComputeServer::new(ComputeService { state: state.clone() });
+    let store = StoreServer::new(StoreService { state: state.clone() });
+    let admin = AdminServer::new(AdminService { state: state.clone() });
+    let routes = Routes::new(compute.max_decoding_message_size(limit))
+        .add_service(store.max_decoding_message_size(limit))
+        .add_service(admin.max_decoding_message_size(limit))
+        .add_service(health);
+    if !settings.reflection {
+        return Ok(routes);
+    }
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .build_v1()?;
+    Ok(routes.add_service(reflection))
+}
+
+/// The transport's limits: tonic's and h2's defaults are for callers that can be trusted.
+pub fn transport(settings: &Settings) -> Server {
+    Server::builder()
+        .initial_stream_window_size(settings.http2_stream_window_bytes)
+        .initial_connection_window_size(settings.http2_connection_window_bytes)
+        .max_frame_size(settings.http2_frame_bytes_max)
+        .max_concurrent_streams(settings.streams_per_connection_max)
+        .http2_max_header_list_size(HEADER_LIST_BYTES)
+        // Rapid reset, CVE-2023-44487.
+        .http2_max_pending_accept_reset_streams(Some(20))
+        .http2_max_local_error_reset_streams(Some(256))
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .http2_keepalive_timeout(Some(KEEPALIVE))
+}
+
+/// Adds the certificate, where there is one.
+///
+/// Errors: `Transport` for a certificate or key that is none.
+pub fn tls(server: Server, settings: &Settings) -> Result<Server, ServeError> {
+    let Some(tls) = &settings.tls else { return Ok(server) };
+    let identity = Identity::from_pem(&tls.certificate_pem, tls.key_pem.as_slice());
+    let config = ServerTlsConfig::new().identity(identity).timeout(settings.handshake_timeout);
+    Ok(server.tls_config(config)?)
+}
+
+const SERVICES: [&str; 4] = ["", COMPUTE, STORE, ADMIN];
+
+/// Reports health.
+pub async fn serving(health: &HealthReporter) {
+    for service in SERVICES {
+        health.set_service_status(service, ServingStatus::Serving).await;
+    }
+}
+
+/// Reports that new work is refused.
+pub async fn not_serving(health: &HealthReporter) {
+    for service in SERVICES {
+        health.set_service_status(service, ServingStatus::NotServing).await;
+    }
+}

@@ -1,0 +1,81 @@
+//! Causes to gRPC statuses: the one table, and the only place that words an answer to a failure.
+
+use std::time::Duration;
+
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+
+use crate::error::{Error, Problem};
+
+const DOMAIN: &str = "capstan";
+
+/// When a draining server is worth another try: by then another one has taken its place.
+const DRAINING_RETRY: Duration = Duration::from_secs(1);
+
+/// The status and the reason for `ErrorInfo`.
+pub fn classify(error: &Error) -> (Code, &'static str) {
+    match error {
+        Error::Invalid { problem, .. } => (Code::InvalidArgument, problem_reason(*problem)),
+        Error::NotFound => (Code::NotFound, "OBJECT_UNKNOWN"),
+        Error::Mismatch { .. } => (Code::FailedPrecondition, "OBJECT_KIND"),
+        Error::NoDataDir => (Code::FailedPrecondition, "NO_DATA_DIR"),
+        Error::Exhausted { limit, .. } => (Code::ResourceExhausted, limit.reason()),
+        Error::UploadConflict => (Code::Aborted, "UPLOAD_CONFLICT"),
+        Error::HashMismatch => (Code::Aborted, "HASH_MISMATCH"),
+        Error::Deadline => (Code::DeadlineExceeded, "DEADLINE"),
+        Error::Idle(_) => (Code::DeadlineExceeded, "IDLE"),
+        Error::Cancelled => (Code::Cancelled, "CANCELLED"),
+        Error::Draining => (Code::Unavailable, "DRAINING"),
+        Error::AdminOnly => (Code::PermissionDenied, "ADMIN_ONLY"),
+        Error::Corrupt => (Code::DataLoss, "VERIFY_FAILED"),
+        Error::Internal(_) => (Code::Internal, "INTERNAL"),
+    }
+}
+
+fn problem_reason(problem: Problem) -> &'static str {
+    match problem {
+        Problem::Unspecified => "UNSPECIFIED",
+        Problem::Missing => "MISSING",
+        Problem::Length { .. } => "LENGTH_MISMATCH",
+        Problem::NotCanonical => "NOT_CANONICAL",
+        Problem::NotOnCurve => "NOT_ON_CURVE",
+        Problem::NotInSubgroup => "NOT_IN_SUBGROUP",
+        Problem::BadInfinity => "BAD_INFINITY",
+        Problem::BadEncoding => "BAD_ENCODING",
+        Problem::Zero => "SIZE_ZERO",
+        Problem::TooLarge { .. } => "SIZE_TOO_LARGE",
+        Problem::OutOfRange => "OUT_OF_RANGE",
+    }
+}
+
+impl From<Error> for Status {
+    fn from(error: Error) -> Self {
+        let (code, reason) = classify(&error);
+        let mut details = ErrorDetails::new();
+        let mut metadata = std::collections::HashMap::new();
+        match &error {
+            Error::Invalid { field, index, problem } => {
+                let at = index.map_or(String::new(), |index| format!("[{index}]"));
+                details.add_bad_request_violation(format!("{field}{at}"), problem.to_string());
+                metadata.insert("field".to_owned(), (*field).to_owned());
+                if let Some(index) = index {
+                    metadata.insert("index".to_owned(), index.to_string());
+                }
+            }
+            Error::Exhausted { retry_after: Some(after), .. } => {
+                details.set_retry_info(Some(*after));
+            }
+            Error::Draining => {
+                details.set_retry_info(Some(DRAINING_RETRY));
+            }
+            _ => {}
+        }
+        details.set_error_info(reason, DOMAIN, metadata);
+        // What went wrong inside is for the log, not for the caller.
+        let message = match error {
+            Error::Internal(_) => "internal error".to_owned(),
+            told => told.to_string(),
+        };
+        Status::with_error_details(code, message, details)
+    }
+}

@@ -1,0 +1,170 @@
+//! The Store service.
+
+use std::sync::Arc;
+
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::{State, answer, call::Call, get, import, receive};
+use crate::{
+    curve::Group,
+    error::{Error, Problem},
+    store::{Header, Outcome, StoredBases},
+    wire::{
+        decode::{self, required},
+        v1::{self, store_server::Store},
+    },
+};
+
+/// Most ranges that `Stat` tells of an upload.
+const MISSING_MAX: usize = 1024;
+
+/// Serves objects and uploads.
+pub struct StoreService {
+    /// The server.
+    pub state: Arc<State>,
+}
+
+impl StoreService {
+    /// Bases that need no upload: the same payload came before.
+    fn known(&self, header: &Header) -> Option<Arc<StoredBases>> {
+        let Header::Bases(wanted) = header else { return None };
+        let held = self.state.bases.by_payload(&wanted.payload_hash?).ok()?;
+        let same = held.points.group() == wanted.group
+            && held.points.len() as u64 == wanted.count
+            && (held.persisted || !wanted.persist);
+        same.then_some(held)
+    }
+}
+
+fn put_response(header: &Header, outcome: &Outcome, existed: bool) -> v1::PutResponse {
+    let object = match (outcome, header) {
+        (Outcome::Bases(bases), _) => Some(answer::bases_object(bases)),
+        (Outcome::Vector, Header::Vector(vector)) => Some(answer::vector_object(vector)),
+        (Outcome::Vector, Header::Bases(_)) => None,
+    };
+    v1::PutResponse { object, existed }
+}
+
+#[tonic::async_trait]
+impl Store for StoreService {
+    async fn put(
+        &self,
+        request: Request<Streaming<v1::PutRequest>>,
+    ) -> Result<Response<v1::PutResponse>, Status> {
+        use v1::put_request::Message;
+        let call = Call::new(&self.state, &request)?;
+        let mut stream = request.into_inner();
+        call.run("put", async {
+            let idle = self.state.settings.idle_timeout;
+            let first = receive::next(&mut stream, idle).await?.and_then(|first| first.message);
+            let header = match first {
+                Some(Message::Bases(bases)) => Header::Bases(decode::bases_upload(bases)?),
+                Some(Message::Vector(vector)) => Header::Vector(decode::vector_upload(vector)?),
+                _ => return Err(Error::field("header", Problem::Missing).into()),
+            };
+            if let Some(held) = self.known(&header) {
+                return Ok(put_response(&header, &Outcome::Bases(held), true));
+            }
+            let upload = import::open(&call, &header)?;
+            let existed = upload.arrival.is_complete() && !upload.arrival.is_empty();
+            let chunks =
+                receive::receive(stream, upload.attach(), idle, |message| match message.message {
+                    Some(Message::Chunk(chunk)) => Some(chunk),
+                    _ => None,
+                });
+            let outcome = receive::meanwhile(chunks, upload.concluded()).await?;
+            Ok(put_response(&header, &outcome, existed))
+        })
+        .await
+    }
+
+    type GetStream = ReceiverStream<Result<v1::GetResponse, Status>>;
+
+    async fn get(
+        &self,
+        request: Request<v1::GetRequest>,
+    ) -> Result<Response<Self::GetStream>, Status> {
+        let call = Call::new(&self.state, &request)?;
+        let request = request.into_inner();
+        call.run("get", async { Ok(get::send(&call, get::find(&call, request)?)) }).await
+    }
+
+    async fn stat(
+        &self,
+        request: Request<v1::StatRequest>,
+    ) -> Result<Response<v1::StatResponse>, Status> {
+        use v1::{stat_request::Id, stat_response::Status as Found};
+        let call = Call::new(&self.state, &request)?;
+        let request = request.into_inner();
+        call.run("stat", async {
+            let bases = match required("id", request.id)? {
+                Id::ObjectId(id) => self.state.bases.get(decode::object_id(&id)?)?,
+                Id::PayloadHash(hash) => {
+                    self.state.bases.by_payload(&decode::object_id(&hash)?.0)?
+                }
+                Id::UploadId(id) => {
+                    let upload = self.state.uploads.get(decode::upload_id(&id)?)?;
+                    let status = match &upload.header {
+                        Header::Vector(vector) if upload.arrival.is_complete() => {
+                            Found::Object(answer::vector_object(vector))
+                        }
+                        _ => Found::Upload(progress(&upload.arrival)),
+                    };
+                    return Ok(v1::StatResponse { status: Some(status) });
+                }
+            };
+            let object = answer::bases_object(&bases);
+            Ok(v1::StatResponse { status: Some(Found::Object(object)) })
+        })
+        .await
+    }
+
+    async fn list(
+        &self,
+        request: Request<v1::ListRequest>,
+    ) -> Result<Response<v1::ListResponse>, Status> {
+        let call = Call::new(&self.state, &request)?;
+        let request = request.into_inner();
+        call.run("list", async {
+            let wanted = request.group.map(|group| decode::group("group", group)).transpose()?;
+            let of = |group: Group| wanted.is_none_or(|wanted| wanted == group);
+            let all = self.state.bases.list();
+            let bases = all.iter().filter(|bases| of(bases.points.group()));
+            Ok(v1::ListResponse { bases: bases.map(|bases| answer::bases(bases)).collect() })
+        })
+        .await
+    }
+
+    async fn release(
+        &self,
+        request: Request<v1::ReleaseRequest>,
+    ) -> Result<Response<v1::ReleaseResponse>, Status> {
+        use v1::release_request::Id;
+        let call = Call::new(&self.state, &request)?;
+        let request = request.into_inner();
+        call.run("release", async {
+            match required("id", request.id)? {
+                Id::UploadId(id) => self.state.uploads.release(decode::upload_id(&id)?)?,
+                Id::ObjectId(id) => {
+                    let (id, state) = (decode::object_id(&id)?, self.state.clone());
+                    let released = tokio::task::spawn_blocking(move || state.bases.release(id));
+                    released.await.map_err(|_| Error::Internal("release failed".into()))??;
+                }
+            }
+            Ok(v1::ReleaseResponse {})
+        })
+        .await
+    }
+}
+
+fn progress(arrival: &crate::buffer::Arrival) -> v1::UploadProgress {
+    let missing = arrival.missing().into_iter().take(MISSING_MAX);
+    v1::UploadProgress {
+        bytes_total: arrival.len(),
+        bytes_received: arrival.received(),
+        missing: missing
+            .map(|range| v1::ByteRange { start: range.start, end: range.end })
+            .collect(),
+    }
+}

@@ -1,0 +1,229 @@
+//! Logs and metrics: how they are set up, and the name and meaning of every metric.
+//! Labels are words of ours only: nothing of a caller's makes a time series.
+
+use std::{io::IsTerminal, net::SocketAddr, time::Duration};
+
+use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder};
+use tracing_subscriber::{EnvFilter, filter, fmt, util::TryInitError};
+use tracing_subscriber::{layer::SubscriberExt, util::SubscriberInitExt};
+
+use crate::error::Limit;
+
+/// Counter by `op` and `outcome`: jobs answered.
+pub const JOBS_TOTAL: &str = "capstan_jobs_total";
+/// Counter by `limit`: requests refused because a limit was reached.
+pub const REJECTED_TOTAL: &str = "capstan_rejected_total";
+/// Histogram by `op` and `phase`, seconds.
+pub const PHASE_SECONDS: &str = "capstan_phase_seconds";
+/// Counter: payload bytes received.
+pub const RECEIVED_BYTES_TOTAL: &str = "capstan_received_bytes_total";
+/// Counter: payload bytes sent.
+pub const SENT_BYTES_TOTAL: &str = "capstan_sent_bytes_total";
+/// Gauge: jobs that wait for a worker.
+pub const QUEUED_JOBS: &str = "capstan_queued_jobs";
+/// Gauge: bytes of payload and working memory promised to jobs and uploads.
+pub const IN_FLIGHT_BYTES: &str = "capstan_in_flight_bytes";
+/// Gauge: bytes of stored bases.
+pub const STORE_BYTES: &str = "capstan_store_bytes";
+/// Gauge: open connections.
+pub const CONNECTIONS: &str = "capstan_connections";
+/// Gauge, always 1, by `version`, `engine` and `device`.
+pub const BUILD_INFO: &str = "capstan_build_info";
+
+/// Name, kind and help of every metric.
+pub const METRICS: [(&str, Kind, &str); 10] = [
+    (JOBS_TOTAL, Kind::Counter, "jobs answered, by operation and outcome"),
+    (REJECTED_TOTAL, Kind::Counter, "requests refused because a limit was reached, by limit"),
+    (PHASE_SECONDS, Kind::Histogram, "time in each phase of a job, by operation and phase"),
+    (RECEIVED_BYTES_TOTAL, Kind::Counter, "payload bytes received"),
+    (SENT_BYTES_TOTAL, Kind::Counter, "payload bytes sent"),
+    (QUEUED_JOBS, Kind::Gauge, "jobs that wait for a worker"),
+    (IN_FLIGHT_BYTES, Kind::Gauge, "bytes promised to jobs and uploads in progress"),
+    (STORE_BYTES, Kind::Gauge, "bytes of stored bases"),
+    (CONNECTIONS, Kind::Gauge, "open connections"),
+    (BUILD_INFO, Kind::Gauge, "always 1; what is running is in the labels"),
+];
+
+/// From 100 us, a small transform, to 5 minutes, a large MSM on few cores.
+const PHASE_BUCKETS_S: [f64; 14] =
+    [1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0];
+
+/// Form of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Lines for people.
+    Human,
+    /// One JSON object a line.
+    Json,
+}
+
+/// What a metric is to Prometheus.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Only grows.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Counts by size.
+    Histogram,
+}
+
+/// Why logs or metrics could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// `log_level` is not a filter.
+    #[error("log_level: {0}")]
+    Filter(#[from] filter::ParseError),
+    /// A subscriber is there already.
+    #[error("logs are set up already: {0}")]
+    Installed(#[from] TryInitError),
+    /// The address is taken, or metrics are set up already.
+    #[error("metrics at {0}: {1}")]
+    Metrics(SocketAddr, #[source] BuildError),
+}
+
+/// Logs to standard error from now on.
+///
+/// Errors: `Filter`; `Installed` where this process has a subscriber.
+pub fn install_logs(format: LogFormat, level: &str) -> Result<(), Error> {
+    let filter = EnvFilter::builder().parse(level)?;
+    let layer = fmt::layer().with_writer(std::io::stderr).log_internal_errors(false);
+    let registry = tracing_subscriber::registry().with(filter);
+    match format {
+        LogFormat::Human => {
+            registry.with(layer.with_ansi(std::io::stderr().is_terminal())).try_init()?
+        }
+        LogFormat::Json => registry.with(layer.json().flatten_event(true)).try_init()?,
+    }
+    Ok(())
+}
+
+/// Serves metrics at `address` from a thread of its own. Call it outside of any runtime.
+///
+/// Errors: `Metrics` where the address cannot be bound, or on a second call.
+pub fn install_metrics(address: SocketAddr) -> Result<(), Error> {
+    let phases = Matcher::Full(PHASE_SECONDS.to_owned());
+    PrometheusBuilder::new()
+        .with_http_listener(address)
+        .set_buckets_for_metric(phases, &PHASE_BUCKETS_S)
+        .and_then(PrometheusBuilder::install)
+        .map_err(|error| Error::Metrics(address, error))?;
+    for (name, kind, help) in METRICS {
+        match kind {
+            Kind::Counter => describe_counter!(name, help),
+            Kind::Gauge => describe_gauge!(name, help),
+            Kind::Histogram => describe_histogram!(name, metrics::Unit::Seconds, help),
+        }
+    }
+    Ok(())
+}
+
+/// Says what runs. `engine` and `device` are the engine's own description.
+pub fn running(engine: &'static str, device: &str) {
+    let version = env!("CARGO_PKG_VERSION");
+    let labels = [("version", version.to_owned()), ("engine", engine.to_owned())];
+    gauge!(BUILD_INFO, &[&labels[..], &[("device", device.to_owned())]].concat()).set(1.0);
+}
+
+/// A job was answered. `outcome` is `ok` or the error's reason.
+pub fn job_done(op: &'static str, outcome: &'static str) {
+    counter!(JOBS_TOTAL, "op" => op, "outcome" => outcome).increment(1);
+}
+
+/// A request was refused at the door.
+pub fn rejected(limit: Limit) {
+    counter!(REJECTED_TOTAL, "limit" => limit.reason()).increment(1);
+}
+
+/// A job spent that long in `phase`: receive, queue, compute, verify or send.
+pub fn phase(op: &'static str, phase: &'static str, spent: Duration) {
+    histogram!(PHASE_SECONDS, "op" => op, "phase" => phase).record(spent.as_secs_f64());
+}
+
+/// Payload bytes came in.
+pub fn received(bytes: u64) {
+    counter!(RECEIVED_BYTES_TOTAL).increment(bytes);
+}
+
+/// Payload bytes went out.
+pub fn sent(bytes: u64) {
+    counter!(SENT_BYTES_TOTAL).increment(bytes);
+}
+
+/// That many jobs wait.
+pub fn queued_jobs(jobs: u64) {
+    gauge!(QUEUED_JOBS).set(jobs as f64);
+}
+
+/// That many bytes are promised.
+pub fn in_flight(bytes: u64) {
+    gauge!(IN_FLIGHT_BYTES).set(bytes as f64);
+}
+
+/// That many bytes are stored.
+pub fn stored(bytes: u64) {
+    gauge!(STORE_BYTES).set(bytes as f64);
+}
+
+/// That many connections are open.
+pub fn connections(open: u64) {
+    gauge!(CONNECTIONS).set(open as f64);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read, Write},
+        net::{TcpListener, TcpStream},
+    };
+
+    use super::*;
+
+    fn scrape(address: SocketAddr) -> String {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    /// One test, since a process has one recorder.
+    #[test]
+    fn what_is_counted_is_scraped() {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = free.local_addr().unwrap();
+        assert!(matches!(install_metrics(address), Err(Error::Metrics(..))), "bound a taken port");
+        drop(free);
+        install_metrics(address).unwrap();
+        running("cpu", "2 threads");
+        job_done("test", "ok");
+        rejected(Limit::Jobs);
+        phase("test", "compute", Duration::from_millis(20));
+        received(5);
+        sent(6);
+        queued_jobs(1);
+        in_flight(2);
+        stored(3);
+        connections(4);
+        let text = scrape(address);
+        for (name, kind, help) in METRICS {
+            let kind = format!("{kind:?}").to_lowercase();
+            assert!(
+                text.contains(&format!("# HELP {name} {help}\n# TYPE {name} {kind}\n")),
+                "{text}"
+            );
+        }
+        for line in [
+            r#"capstan_jobs_total{op="test",outcome="ok"} 1"#,
+            r#"capstan_rejected_total{limit="JOBS"} "#,
+            r#"capstan_phase_seconds_bucket{op="test",phase="compute",le="0.03"} 1"#,
+            "capstan_received_bytes_total ",
+            "capstan_in_flight_bytes ",
+        ] {
+            assert!(text.contains(line), "{line} is not in:\n{text}");
+        }
+        assert!(text.contains(r#"engine="cpu""#), "{text}");
+        assert!(install_metrics(address).is_err(), "installed twice");
+    }
+}

@@ -1,0 +1,156 @@
+//! Checks of results that are cheaper than the work: an NTT at a secret random point.
+
+mod powers;
+
+use ark_ff::{
+    AdditiveGroup, FftField, Field, One, PrimeField, Zero, serial_batch_inversion_and_mul,
+};
+use rayon::prelude::*;
+
+use self::powers::Powers;
+use crate::{curve::Fr, engine::NttPlan};
+
+/// True where `output` is the transform of `input` that `plan` asks for; a wrong one passes with
+/// probability below 2^-222, whatever is wrong with it.
+///
+/// Both sides are one polynomial, as coefficients and as values on a coset: it is evaluated from
+/// both at a random point that is drawn after the rows are fixed. Linear in the row's length;
+/// parallel in the current rayon pool.
+///
+/// Shape: both rows are 2^lg_n long, in the plan's orders; false where they are not.
+/// Source: barycentric formula, Berrut and Trefethen 2004,
+/// <https://people.maths.ox.ac.uk/trefethen/barycentric.pdf>.
+pub fn ntt_at_random_point(plan: &NttPlan, input: &[Fr], output: &[Fr]) -> bool {
+    let size = 1u64.checked_shl(plan.lg_n).unwrap_or(0);
+    let Some(root) = Fr::get_root_of_unity(size) else { return false };
+    if input.len() as u64 != size || output.len() as u64 != size {
+        return false;
+    }
+    // On the coset `shift * root^j`, at `shift * point`.
+    let point = random_point(size);
+    let at = plan.coset.unwrap_or(Fr::ONE) * point;
+    let input_side = Side { row: input, reversed: plan.input_reversed };
+    let output_side = Side { row: output, reversed: plan.output_reversed };
+    let (coefficients, values) =
+        if plan.inverse { (output_side, input_side) } else { (input_side, output_side) };
+    coefficients.evaluate(plan.lg_n, at) == values.interpolate(plan.lg_n, root, point)
+}
+
+/// A row in its order.
+struct Side<'a> {
+    row: &'a [Fr],
+    reversed: bool,
+}
+
+impl Side<'_> {
+    /// `sum of row[i] * at^i`.
+    fn evaluate(&self, lg_n: u32, at: Fr) -> Fr {
+        let powers = Powers::new(at, lg_n, self.reversed);
+        let pieces = self.row.par_chunks(powers.piece()).enumerate();
+        let piece = |(piece, row): (usize, &[Fr])| -> Fr {
+            let sum: Fr = row.iter().zip(powers.low()).map(|(value, power)| *value * power).sum();
+            sum * powers.high(piece)
+        };
+        pieces.map(piece).reduce(Fr::zero, |a, b| a + b)
+    }
+
+    /// The value at `point` of the polynomial that has `row[j]` at `root^j`:
+    /// `(point^n - 1) / n * sum of row[j] * root^j / (point - root^j)`.
+    fn interpolate(&self, lg_n: u32, root: Fr, point: Fr) -> Fr {
+        let powers = Powers::new(root, lg_n, self.reversed);
+        let pieces = self.row.par_chunks(powers.piece()).enumerate();
+        let piece = |(piece, row): (usize, &[Fr])| -> Fr {
+            let high = powers.high(piece);
+            let mut inverses: Vec<Fr> = powers.low().iter().map(|low| point - high * low).collect();
+            serial_batch_inversion_and_mul(&mut inverses, &Fr::ONE);
+            // root^j / (point - root^j) = point / (point - root^j) - 1: a product less for each.
+            let weighted: Fr =
+                row.iter().zip(inverses).map(|(value, inverse)| inverse * value).sum();
+            weighted * point - row.iter().sum::<Fr>()
+        };
+        let sum = pieces.map(piece).reduce(Fr::zero, |a, b| a + b);
+        let size = 1u64 << lg_n;
+        let size_inverse = Fr::from(size).inverse().expect("a power of two is not zero modulo r");
+        (point.pow([size]) - Fr::ONE) * size_inverse * sum
+    }
+}
+
+/// A random element outside the subgroup of order `size`, where the formula divides by zero.
+fn random_point(size: u64) -> Fr {
+    loop {
+        let mut bytes = [0; 48];
+        getrandom::fill(&mut bytes).expect("the system has randomness since its start");
+        // 384 bits: what taking them modulo r favours is below 2^-128.
+        let point = Fr::from_le_bytes_mod_order(&bytes);
+        if !point.pow([size]).is_one() && point != Fr::ZERO {
+            return point;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ark_ff::UniformRand;
+    use ark_std::rand::{Rng, SeedableRng, rngs::StdRng};
+
+    use super::*;
+    use crate::engine::{Control, Engine, cpu::ArkworksEngine};
+
+    fn plans(lg_n: u32) -> impl Iterator<Item = NttPlan> {
+        (0..16).map(move |bits| NttPlan {
+            lg_n,
+            inverse: bits & 1 != 0,
+            coset: (bits & 2 != 0).then_some(Fr::GENERATOR),
+            input_reversed: bits & 4 != 0,
+            output_reversed: bits & 8 != 0,
+        })
+    }
+
+    #[test]
+    fn right_transforms_pass_and_any_wrong_element_is_caught() {
+        let engine = ArkworksEngine::new(2).expect("threads");
+        let mut rng = StdRng::seed_from_u64(1);
+        for lg_n in [0, 1, 2, 3, 5, 9, 10, 11, 13] {
+            let input: Vec<Fr> = (0..1 << lg_n).map(|_| Fr::rand(&mut rng)).collect();
+            for plan in plans(lg_n) {
+                let mut rows = [input.clone()];
+                engine.ntt(&plan, &mut rows, &Control::default()).expect("a valid plan");
+                let [mut output] = rows;
+                assert!(ntt_at_random_point(&plan, &input, &output), "{plan:?}");
+                for wrong in [0, output.len() - 1, rng.gen_range(0..output.len())] {
+                    let right = output[wrong];
+                    // One bit of one limb.
+                    output[wrong].0.0[2] ^= 1 << 17;
+                    assert!(!ntt_at_random_point(&plan, &input, &output), "{plan:?} at {wrong}");
+                    output[wrong] = right;
+                }
+                if lg_n > 1 {
+                    output.swap(0, 1);
+                    assert!(!ntt_at_random_point(&plan, &input, &output), "{plan:?} swapped");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn another_plan_or_another_length_does_not_pass() {
+        let engine = ArkworksEngine::new(1).expect("threads");
+        let input: Vec<Fr> = (1..=16u64).map(Fr::from).collect();
+        let plan = NttPlan {
+            lg_n: 4,
+            inverse: false,
+            coset: None,
+            input_reversed: false,
+            output_reversed: false,
+        };
+        let mut rows = [input.clone()];
+        engine.ntt(&plan, &mut rows, &Control::default()).expect("a valid plan");
+        for other in plans(4).filter(|other| *other != plan) {
+            assert!(!ntt_at_random_point(&other, &input, &rows[0]), "{other:?}");
+        }
+        assert!(!ntt_at_random_point(&plan, &input[..8], &rows[0]));
+        assert!(!ntt_at_random_point(&plan, &input, &rows[0][..8]));
+        assert!(!ntt_at_random_point(&NttPlan { lg_n: 3, ..plan }, &input, &rows[0]));
+        assert!(!ntt_at_random_point(&NttPlan { lg_n: 64, ..plan }, &input, &rows[0]));
+    }
+}

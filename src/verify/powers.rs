@@ -1,0 +1,60 @@
+//! All powers of an element below 2^lg_n, in natural or bit-reversed order, without a table of all.
+
+use ark_ff::Field;
+
+use crate::curve::Fr;
+
+/// Powers that share a factor: element i is `low()[i % piece()] * high(i / piece())`.
+pub(super) struct Powers {
+    base: Fr,
+    low: Vec<Fr>,
+    high_bits: u32,
+    reversed: bool,
+}
+
+impl Powers {
+    /// `base^i`, or `base^(the lg_n bits of i in reverse)`.
+    pub(super) fn new(base: Fr, lg_n: u32, reversed: bool) -> Self {
+        // 32 KiB: half of the first-level cache.
+        let low_bits = lg_n.min(10);
+        let high_bits = lg_n - low_bits;
+        // In reverse the low bits of the index are the high ones of the exponent.
+        let step = if reversed { base.pow([1u64 << high_bits]) } else { base };
+        let mut powers = Vec::with_capacity(1 << low_bits);
+        let mut power = Fr::ONE;
+        for _ in 0..1u32 << low_bits {
+            powers.push(power);
+            power *= step;
+        }
+        let low = match reversed {
+            false => powers,
+            true => (0..1u64 << low_bits).map(|i| powers[reverse(i, low_bits) as usize]).collect(),
+        };
+        Self { base, low, high_bits, reversed }
+    }
+
+    /// How many neighbours share a factor.
+    pub(super) fn piece(&self) -> usize {
+        self.low.len()
+    }
+
+    /// What differs among neighbours.
+    pub(super) fn low(&self) -> &[Fr] {
+        &self.low
+    }
+
+    /// What the neighbours of piece number `piece` share.
+    pub(super) fn high(&self, piece: usize) -> Fr {
+        let piece = piece as u64;
+        if self.reversed {
+            self.base.pow([reverse(piece, self.high_bits)])
+        } else {
+            self.base.pow([piece * self.low.len() as u64])
+        }
+    }
+}
+
+/// The lowest `bits` bits of `value` in reverse order.
+fn reverse(value: u64, bits: u32) -> u64 {
+    if bits == 0 { 0 } else { value.reverse_bits() >> (64 - bits) }
+}

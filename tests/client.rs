@@ -1,0 +1,360 @@
+//! The client against a server in this process: every way in and out equals arkworks.
+#![cfg(all(feature = "client", feature = "server"))]
+
+#[path = "../examples/common/mod.rs"]
+mod common;
+mod proxy;
+
+use ark_bls12_381::G1Projective;
+use ark_ec::{CurveGroup, PrimeGroup, VariableBaseMSM};
+use ark_ff::{Field, One, PrimeField, Zero};
+use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
+use capstan::{
+    client::{
+        BasesHandle, Client, Code, CurvePoint, Direction, Error, Fr, G1Affine, G2Affine, Group,
+        MsmOptions, NttOptions, Order, PointEncoding, PutOptions, ResultEncoding, ScalarEncoding,
+        ScalarInput, Verify, blocking,
+    },
+    server::Settings,
+};
+use common::{points, scalars, serve, server};
+use proxy::Proxy;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+/// Longer than anything here takes; only against hanging.
+const HANGING: Duration = Duration::from_secs(60);
+
+fn oracle<A: CurvePoint>(points: &[A], scalars: &[Fr]) -> A::Group
+where
+    A::Group: VariableBaseMSM<MulBase = A>,
+{
+    A::Group::msm_unchecked(points, scalars)
+}
+
+async fn msm_equals_arkworks<A: CurvePoint>(n: usize)
+where
+    A::Group: VariableBaseMSM<MulBase = A>,
+{
+    let server = server();
+    let client = Client::connect(&server.target).await.unwrap();
+    let (points, scalars) = (points::<A>(n), scalars(n));
+    let bases = client.put_bases(&points).await.unwrap();
+    assert_eq!(bases.len(), n as u64);
+    let sum = oracle(&points, &scalars);
+    assert_eq!(client.msm(&bases, &scalars).await.unwrap(), sum);
+    assert_eq!(client.msm(&bases, scalars.clone()).await.unwrap(), sum, "owned");
+    let shared: Arc<[Fr]> = scalars.clone().into();
+    assert_eq!(client.msm(&bases, shared).await.unwrap(), sum, "shared");
+    let middle = bases.slice(1, n as u64 - 2).unwrap();
+    let expected = oracle(&points[1..n - 1], &scalars[1..n - 1]);
+    assert_eq!(client.msm(&middle, &scalars[1..n - 1]).await.unwrap(), expected, "slice");
+    let vector = client.put_vector(&scalars).await.unwrap();
+    assert_eq!(client.msm(&bases, vector.id).await.unwrap(), sum, "vector");
+    client.release_vector(vector.id).await.unwrap();
+    let gone = client.msm(&bases, vector.id).await.unwrap_err();
+    assert!(gone.is_not_found(), "{gone}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn small_msms_equal_arkworks() {
+    msm_equals_arkworks::<G1Affine>(100).await;
+    msm_equals_arkworks::<G2Affine>(10).await;
+}
+
+/// 4 MiB of scalars: two lanes.
+#[tokio::test(flavor = "multi_thread")]
+async fn striped_msms_equal_arkworks() {
+    msm_equals_arkworks::<G1Affine>(1 << 17).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_sums_to_infinity() {
+    let server = server();
+    let client = Client::connect(&server.target).await.unwrap();
+    let bases = client.put_bases(&points::<G1Affine>(3)).await.unwrap();
+    let none = bases.slice(3, 0).unwrap();
+    assert!(client.msm(&none, &[]).await.unwrap().is_zero());
+    assert!(client.msm_inline::<G2Affine>(&[], &[]).await.unwrap().is_zero());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_result_encoding_and_batch_and_check_gives_the_same_points() {
+    let server = server();
+    let client = Client::connect(&server.target).await.unwrap();
+    let (points, scalars) = (points::<G2Affine>(20), scalars(60));
+    let expected: Vec<_> = scalars.chunks(20).map(|row| oracle(&points, row)).collect();
+    let bases = client.put_bases(&points).await.unwrap();
+    for result_encoding in
+        [ResultEncoding::Compressed, ResultEncoding::Uncompressed, ResultEncoding::Projective]
+    {
+        let options =
+            MsmOptions { batch: 3, verify: Verify::Full, result_encoding, ..MsmOptions::default() };
+        let msm = client.msm_with(&bases, &scalars, options.clone()).await.unwrap();
+        assert_eq!(msm.points, expected, "{result_encoding:?}");
+        assert_eq!(msm.execution.verified, Verify::Full);
+        assert!(!msm.execution.engine.is_empty());
+        let inline = client.msm_inline_with(&points, &scalars, options).await.unwrap();
+        assert_eq!(inline.points, expected, "{result_encoding:?} inline");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_scalar_encoding_means_what_it_says() {
+    let server = server();
+    let client = Client::connect(&server.target).await.unwrap();
+    let points = points::<G1Affine>(4);
+    let bases = client.put_bases(&points).await.unwrap();
+    for width in [1, 2, 4, 8, 16] {
+        let mut bytes = vec![0; 4 * usize::from(width)];
+        bytes[0] = 3;
+        bytes[2 * usize::from(width) - 1] = 0x80; // 2^(bits-1), or its negative
+        let top = Fr::from(2).pow([8 * u64::from(width) - 1]);
+        for (encoding, second) in
+            [(ScalarEncoding::Unsigned(width), top), (ScalarEncoding::Signed(width), -top)]
+        {
+            let input = ScalarInput::Bytes { encoding, bytes: &bytes };
+            let expected = oracle(&points[..2], &[Fr::from(3), second]);
+            assert_eq!(client.msm(&bases, input).await.unwrap(), expected, "{encoding:?}");
+        }
+    }
+    let encoding = ScalarEncoding::Canonical;
+    let values = scalars(4);
+    let bytes: Vec<u8> = values
+        .iter()
+        .flat_map(|value| ark_ff::BigInteger::to_bytes_le(&value.into_bigint()))
+        .collect();
+    let input = ScalarInput::Shared { encoding, bytes: bytes.into() };
+    assert_eq!(client.msm(&bases, input).await.unwrap(), oracle(&points, &values));
+    let all_ones = [0xff; 128];
+    let input = ScalarInput::Bytes { encoding, bytes: &all_ones };
+    let error = client.msm(&bases, input.clone()).await.unwrap_err();
+    assert_eq!((error.reason(), error.index()), ("NOT_CANONICAL", Some(0)), "{error}");
+    let reduce = MsmOptions { reduce: true, ..MsmOptions::default() };
+    let value = Fr::from_le_bytes_mod_order(&all_ones[..32]);
+    let sum = client.msm_with(&bases, input, reduce).await.unwrap().points;
+    assert_eq!(sum, [oracle(&points, &[value; 4])]);
+}
+
+async fn ntt_equals_arkworks(client: &Client, lg_n: u32, batch: u32) {
+    let n = 1 << lg_n;
+    let values = scalars(n * batch as usize);
+    let g = Fr::from(7);
+    for coset in [None, Some(g)] {
+        let domain = Radix2EvaluationDomain::<Fr>::new(n).unwrap();
+        let domain = domain.get_coset(coset.unwrap_or(Fr::one())).unwrap();
+        let expected: Vec<Fr> = values.chunks(n).flat_map(|row| domain.fft(row)).collect();
+        let mut rows = values.clone();
+        let options = NttOptions { coset, batch, ..NttOptions::forward() };
+        let report = client.ntt(&mut rows, options.clone()).await.unwrap();
+        assert!(rows == expected, "2^{lg_n} forward, coset {coset:?}");
+        assert!(!report.execution.engine.is_empty());
+        let options = NttOptions { direction: Direction::Inverse, ..options };
+        client.ntt(&mut rows, options).await.unwrap();
+        assert!(rows == values, "2^{lg_n} back, coset {coset:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ntts_equal_arkworks_by_every_way_there_is() {
+    let server = server();
+    let client = Client::builder(&server.target).connections(2).connect().await.unwrap();
+    ntt_equals_arkworks(&client, 0, 1).await;
+    ntt_equals_arkworks(&client, 8, 3).await; // one message
+    ntt_equals_arkworks(&client, 16, 2).await; // one stream: 4 MiB
+    ntt_equals_arkworks(&client, 18, 1).await; // striped: 8 MiB
+    let single = Client::builder(&server.target).connections(1).connect().await.unwrap();
+    ntt_equals_arkworks(&single, 18, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_and_padding_are_what_was_asked_for() {
+    let server = server();
+    let client = Client::connect(&server.target).await.unwrap();
+    let values = scalars(8);
+    let mut natural = values.clone();
+    client.ntt(&mut natural, NttOptions::forward()).await.unwrap();
+    let mut reversed = values.clone();
+    let options = NttOptions { output_order: Order::BitReversed, ..NttOptions::forward() };
+    client.ntt(&mut reversed, options).await.unwrap();
+    let order = [0, 4, 2, 6, 1, 5, 3, 7];
+    assert_eq!(reversed, order.map(|i| natural[i]));
+    let mut padded = values[..6].to_vec();
+    padded.splice(3..3, [Fr::zero()]);
+    padded.push(Fr::zero());
+    let options = NttOptions { batch: 2, verify: Verify::Probabilistic, ..NttOptions::forward() };
+    client.ntt(&mut padded, options.clone()).await.unwrap();
+    let (filled, report) = client.ntt_padded(&values[..6], 2, options).await.unwrap();
+    assert_eq!(filled, padded);
+    assert_eq!(report.execution.verified, Verify::Probabilistic);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bases_are_named_by_content_and_read_back() {
+    let server = server();
+    let client = Client::connect(&server.target).await.unwrap();
+    let points = points::<G1Affine>(1 << 15); // 3 MiB
+    let options = PutOptions { label: "srs".into(), ..PutOptions::default() };
+    let bases = client.put_bases_with(options, &points).await.unwrap();
+    assert_eq!(bases.info().label, "srs");
+    for encoding in
+        [PointEncoding::Compressed, PointEncoding::Uncompressed, PointEncoding::Montgomery]
+    {
+        let bytes = client.get_encoded(bases.id(), encoding, ..).await.unwrap();
+        assert_eq!(bytes, capstan::curve::points::encode(encoding, &points));
+        let put = client.put_encoded(Group::G1, encoding, &bytes, PutOptions::default()).await;
+        assert_eq!(put.unwrap().id, bases.id(), "{encoding:?}");
+    }
+    assert_eq!(client.get_bases::<G1Affine>(bases.id(), 5..9).await.unwrap(), points[5..9]);
+    assert!(client.get_bases::<G1Affine>(bases.id(), 5..40_000).await.is_err());
+    assert!(client.bases::<G2Affine>(bases.id()).await.is_err(), "the other group");
+    assert_eq!(client.list(Some(Group::G1)).await.unwrap(), [bases.info().clone()]);
+    assert!(client.list(Some(Group::G2)).await.unwrap().is_empty());
+    client.release(bases.id()).await.unwrap();
+    assert!(client.stat(bases.id()).await.unwrap_err().is_not_found());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_point_is_refused_with_its_index() {
+    let server = server();
+    let client = Client::connect(&server.target).await.unwrap();
+    let mut points = points::<G1Affine>(1 << 15);
+    points[30_000].y += ark_bls12_381::Fq::one();
+    let error = client.put_bases(&points).await.unwrap_err();
+    assert_eq!((error.reason(), error.index()), ("NOT_ON_CURVE", Some(30_000)), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unix_sockets_and_tls_carry_the_same() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("capstan.sock");
+    let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let tls = capstan::server::Tls {
+        certificate_pem: certified.cert.pem().into_bytes(),
+        key_pem: certified.signing_key.serialize_pem().into_bytes().into(),
+    };
+    let settings =
+        Settings { unix_socket: Some(socket.clone()), tls: Some(tls), ..Settings::default() };
+    let server = serve(settings);
+    let (points, scalars) = (points::<G1Affine>(50_000), scalars(50_000));
+    let expected = oracle(&points, &scalars);
+    let secure = Client::builder(server.target.replace("127.0.0.1", "localhost"))
+        .ca_certificate(certified.cert.pem())
+        .connect()
+        .await
+        .unwrap();
+    let bases = secure.put_bases(&points).await.unwrap();
+    assert_eq!(secure.msm(&bases, &scalars).await.unwrap(), expected);
+    let local = Client::connect(format!("unix:{}", socket.display())).await.unwrap();
+    let bases: BasesHandle<G1Affine> = local.bases(bases.id()).await.unwrap();
+    assert_eq!(local.msm(&bases, &scalars).await.unwrap(), expected);
+    let untrusting = Client::connect(&server.target).await.unwrap_err();
+    assert!(matches!(untrusting, Error::Connect { .. }), "{untrusting}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deadline_ends_a_large_job_and_the_server_goes_on() {
+    let server = server();
+    let client = Client::connect(&server.target).await.unwrap();
+    let (points, scalars) = (points::<G1Affine>(1 << 15), scalars(1 << 18));
+    let bases = client.put_bases(&points).await.unwrap();
+    let options =
+        MsmOptions { batch: 8, deadline: Some(Duration::from_millis(20)), ..MsmOptions::default() };
+    let call = client.msm_with(&bases, &scalars, options);
+    let error = tokio::time::timeout(HANGING, call).await.unwrap().unwrap_err();
+    assert_eq!(error.code(), Code::DeadlineExceeded, "{error}");
+    let sum = client.msm(&bases, &scalars[..1 << 15]).await.unwrap();
+    assert_eq!(sum, oracle(&points, &scalars[..1 << 15]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_job_gives_everything_back() {
+    let server = server();
+    let client = Client::connect(&server.target).await.unwrap();
+    let (points, scalars) = (points::<G1Affine>(1 << 15), scalars(1 << 18));
+    let bases = client.put_bases(&points).await.unwrap();
+    let options = MsmOptions { batch: 8, ..MsmOptions::default() };
+    let call = client.msm_with(&bases, &scalars, options);
+    assert!(tokio::time::timeout(Duration::from_millis(30), call).await.is_err());
+    let free = async {
+        loop {
+            let load = client.info().await.unwrap().load.unwrap();
+            if load.jobs == 0 && load.bytes_in_flight == 0 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(HANGING, free).await.expect("nothing is held for a client that left");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn broken_connections_are_resumed_and_nothing_is_lost() {
+    let server = server();
+    // The first connection carries the small calls; the others break after so many bytes.
+    let cuts = [None, Some(300 << 10), Some(1 << 20), None, Some(700 << 10)];
+    let proxy = Proxy::start(&server.target, &cuts).await;
+    let client = Client::builder(&proxy.target).connections(4).retries(5).connect().await.unwrap();
+    let points = points::<G1Affine>(1 << 17); // 12 MiB
+    let sent = Arc::new(AtomicU64::new(0));
+    let counted = sent.clone();
+    let options = PutOptions {
+        progress: Some(Arc::new(move |done, _| counted.store(done, Ordering::SeqCst))),
+        ..PutOptions::default()
+    };
+    let bases = client.put_bases_with(options, &points).await.unwrap();
+    assert!(proxy.cut() >= 2, "connections were cut: {}", proxy.cut());
+    assert_eq!(sent.load(Ordering::SeqCst), 96 << 17, "progress ends at the whole");
+    assert_eq!(client.get_bases::<G1Affine>(bases.id(), ..).await.unwrap(), points);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn broken_jobs_are_repeated_and_right() {
+    let server = server();
+    let direct = Client::connect(&server.target).await.unwrap();
+    let points = points::<G1Affine>(1 << 15);
+    let bases = direct.put_bases(&points).await.unwrap();
+    let scalars = scalars(1 << 18); // 8 MiB
+    let expected: Vec<_> = scalars.chunks(1 << 15).map(|row| oracle(&points, row)).collect();
+    for cuts in [
+        [Some(1 << 20), None, None, None], // the job's own stream
+        [None, Some(1 << 20), None, None], // a stripe
+        [Some(2 << 20), Some(1 << 20), Some(1 << 19), None],
+    ] {
+        let proxy = Proxy::start(&server.target, &cuts).await;
+        let client =
+            Client::builder(&proxy.target).connections(4).retries(5).connect().await.unwrap();
+        let options = MsmOptions { batch: 8, ..MsmOptions::default() };
+        let call = client.msm_with(&bases, &scalars, options);
+        let msm = tokio::time::timeout(HANGING, call).await.expect("does not hang").unwrap();
+        assert_eq!(msm.points, expected);
+        assert!(proxy.cut() >= 1);
+    }
+    let mut values = scalars.clone();
+    let proxy = Proxy::start(&server.target, &[None, Some(1 << 20), Some(3 << 20)]).await;
+    let client = Client::builder(&proxy.target).connections(2).retries(5).connect().await.unwrap();
+    client.ntt(&mut values, NttOptions::forward()).await.unwrap();
+    client.ntt(&mut values, NttOptions::inverse()).await.unwrap();
+    assert!(values == scalars && proxy.cut() >= 1);
+}
+
+#[test]
+fn the_blocking_client_is_the_same() {
+    let server = server();
+    let client = blocking::Client::connect(&server.target).unwrap();
+    let (points, scalars) = (points::<G1Affine>(1000), scalars(1024));
+    let bases = client.put_bases(&points).unwrap();
+    let sum: G1Projective = client.msm(&bases, &scalars[..1000]).unwrap();
+    assert_eq!(sum.into_affine(), oracle(&points, &scalars[..1000]).into_affine());
+    let mut values = scalars.clone();
+    client.ntt(&mut values, NttOptions::forward()).unwrap();
+    client.ntt(&mut values, NttOptions::inverse()).unwrap();
+    assert_eq!(values, scalars);
+    assert!(client.info().unwrap().limits.is_some());
+    let _ = G1Projective::generator();
+}

@@ -1,0 +1,137 @@
+//! The client against a server that misbehaves on purpose: what it repeats, when it stops, which
+//! error it tells.
+#![cfg(all(feature = "client", feature = "server"))]
+
+mod fake;
+
+use std::time::Duration;
+
+use ark_ec::AffineRepr;
+use capstan::client::{
+    BasesId, Client, Code, Error, Fr, G1Affine, Group, MsmOptions, ScalarEncoding, ScalarInput,
+};
+use fake::{Fake, Mode, refusal};
+
+/// Longer than anything here takes; only against hanging.
+const HANGING: Duration = Duration::from_secs(20);
+
+fn one_term() -> ([G1Affine; 1], [Fr; 1]) {
+    ([G1Affine::generator()], [Fr::from(1)])
+}
+
+async fn client(fake: &Fake) -> Client {
+    Client::builder(&fake.target).retries(3).connect().await.unwrap()
+}
+
+#[tokio::test]
+async fn draining_is_retried_but_not_for_ever() {
+    let after = Some(Duration::from_millis(1));
+    let fake = Fake::start(Mode::Refuse(refusal(Code::Unavailable, "DRAINING", after))).await;
+    let (bases, scalars) = one_term();
+    let error = client(&fake).await.msm_inline(&bases, &scalars).await.unwrap_err();
+    assert_eq!((error.code(), error.reason()), (Code::Unavailable, "DRAINING"));
+    assert_eq!(fake.calls(), 4, "one call and three retries");
+}
+
+#[tokio::test]
+async fn what_can_never_fit_is_not_repeated() {
+    let never = refusal(Code::ResourceExhausted, "BYTES_IN_FLIGHT", None);
+    let fake = Fake::start(Mode::Refuse(never)).await;
+    let (bases, scalars) = one_term();
+    let error = client(&fake).await.msm_inline(&bases, &scalars).await.unwrap_err();
+    assert_eq!(error.reason(), "BYTES_IN_FLIGHT");
+    assert_eq!(fake.calls(), 1);
+}
+
+#[tokio::test]
+async fn a_retry_that_the_deadline_forbids_is_not_waited_for() {
+    let later = refusal(Code::ResourceExhausted, "JOBS", Some(Duration::from_secs(3600)));
+    let fake = Fake::start(Mode::Refuse(later)).await;
+    let (bases, scalars) = one_term();
+    let options = MsmOptions { deadline: Some(Duration::from_secs(30)), ..MsmOptions::default() };
+    let call = client(&fake).await;
+    let call = call.msm_inline_with(&bases, &scalars, options);
+    let error = tokio::time::timeout(HANGING, call).await.expect("returns at once").unwrap_err();
+    assert_eq!(error.reason(), "JOBS");
+    assert_eq!(fake.calls(), 1);
+}
+
+#[tokio::test]
+async fn a_deadline_is_sent_and_kept_against_a_server_that_does_not() {
+    let fake = Fake::start(Mode::Hang).await;
+    let (bases, scalars) = one_term();
+    let options =
+        MsmOptions { deadline: Some(Duration::from_millis(100)), ..MsmOptions::default() };
+    let client = client(&fake).await;
+    let call = client.msm_inline_with(&bases, &scalars, options);
+    let error = tokio::time::timeout(HANGING, call).await.expect("does not hang").unwrap_err();
+    assert!(matches!(error, Error::Deadline), "{error}");
+    assert!(fake.saw_deadline());
+    tokio::time::timeout(HANGING, fake.dropped()).await.expect("the server is told");
+}
+
+#[tokio::test]
+async fn dropping_a_call_cancels_it_on_the_server() {
+    let fake = Fake::start(Mode::Hang).await;
+    let client = client(&fake).await;
+    let call = tokio::spawn(async move {
+        let (bases, scalars) = one_term();
+        client.msm_inline(&bases, &scalars).await
+    });
+    tokio::time::timeout(HANGING, fake.entered()).await.expect("the call arrives");
+    call.abort();
+    tokio::time::timeout(HANGING, fake.dropped()).await.expect("the server is told");
+}
+
+#[tokio::test]
+async fn an_early_refusal_stops_all_stripes_and_is_what_is_told() {
+    let refused = refusal(Code::InvalidArgument, "NOT_CANONICAL", None);
+    let fake = Fake::start(Mode::RefuseStream(refused)).await;
+    let scalars = vec![0; 32 << 20];
+    let input = ScalarInput::Bytes { encoding: ScalarEncoding::Unsigned(1), bytes: &scalars };
+    let id = BasesId([1; 32]);
+    let client = client(&fake).await;
+    let call = client.msm_id(Group::G1, id, 0, 32 << 20, input, MsmOptions::default());
+    let error = tokio::time::timeout(HANGING, call).await.expect("does not hang").unwrap_err();
+    assert_eq!((error.code(), error.reason()), (Code::InvalidArgument, "NOT_CANONICAL"));
+}
+
+#[tokio::test]
+async fn an_upload_that_is_dropped_half_way_is_broken_and_not_ended() {
+    let fake = Fake::start(Mode::Swallow).await;
+    let client = client(&fake).await;
+    let reading = fake.clone();
+    let upload = tokio::spawn(async move {
+        let endless = vec![Fr::from(7); 1 << 21];
+        client.put_vector(&endless).await
+    });
+    tokio::time::timeout(HANGING, reading.entered()).await.expect("the upload arrives");
+    upload.abort();
+    tokio::time::timeout(HANGING, reading.broken()).await.expect("the stream is reset");
+    assert_eq!(reading.ended(), 0, "no stream looks complete");
+}
+
+#[tokio::test]
+async fn nobody_there_says_so_and_says_where() {
+    let error = Client::connect("http://127.0.0.1:1").await.unwrap_err();
+    assert!(matches!(error, Error::Connect { .. }), "{error}");
+    assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
+    assert!(error.is_retryable());
+    for target in ["127.0.0.1:7654", "ftp://x", ""] {
+        let error = Client::connect(target).await.unwrap_err();
+        assert!(matches!(error, Error::Setting { .. }), "{error}");
+    }
+}
+
+/// Calls are made from spawned tasks.
+#[test]
+fn futures_can_be_sent_to_other_threads() {
+    fn sent<T: Send>(_: T) {}
+    fn all(client: &Client, values: &mut [Fr], bases: &[G1Affine]) {
+        sent(client.msm_inline(bases, &*values));
+        sent(client.put_bases(bases));
+        sent(client.put_vector(&*values));
+        sent(client.ntt(values, Default::default()));
+    }
+    let _ = all;
+}

@@ -1,0 +1,86 @@
+//! Every engine against the definition, on every shape that has been somebody's bug. A new engine
+//! gets the whole suite by one line at the end of this file; a new case is a function here or a row
+//! of a table in `msm.rs` and `ntt.rs`.
+#![cfg(feature = "server")]
+
+mod msm;
+mod ntt;
+
+macro_rules! test_engine {
+    ($name:ident, $engine:expr) => {
+        mod $name {
+            use capstan::{
+                curve::{G1Affine, G2Affine},
+                engine::cpu::*,
+            };
+
+            use crate::{msm, ntt};
+
+            #[test]
+            fn msm_g1_of_every_small_size() {
+                msm::every_small_size::<G1Affine>(&$engine);
+            }
+
+            #[test]
+            fn msm_g2_of_every_small_size() {
+                msm::every_small_size::<G2Affine>(&$engine);
+            }
+
+            #[test]
+            fn msm_g1_around_powers_of_two() {
+                msm::around_powers_of_two::<G1Affine>(&$engine, 12);
+            }
+
+            #[test]
+            fn msm_g2_around_powers_of_two() {
+                msm::around_powers_of_two::<G2Affine>(&$engine, 10);
+            }
+
+            #[test]
+            fn msm_g1_of_every_distribution() {
+                let sizes = [1, 2, 3, 7, 31, 32, 33, 100, 600];
+                msm::every_distribution::<G1Affine>(&$engine, &sizes);
+            }
+
+            #[test]
+            fn msm_g2_of_every_distribution() {
+                msm::every_distribution::<G2Affine>(&$engine, &[1, 2, 33, 70]);
+            }
+
+            #[test]
+            fn msm_by_pieces_and_batches() {
+                msm::pieces_and_batches::<G1Affine>(&$engine);
+                msm::pieces_and_batches::<G2Affine>(&$engine);
+            }
+
+            #[test]
+            fn msm_stops_when_told() {
+                msm::stops_when_told(&$engine);
+            }
+
+            #[test]
+            fn ntt_of_every_size_order_and_coset() {
+                ntt::every_size_order_and_coset(&$engine, 14);
+            }
+
+            #[test]
+            fn ntt_by_the_definition() {
+                ntt::by_the_definition(&$engine);
+            }
+
+            #[test]
+            fn ntt_of_batches() {
+                ntt::batches(&$engine);
+            }
+
+            #[test]
+            fn ntt_refuses_what_is_none() {
+                ntt::refuses_what_is_none(&$engine);
+            }
+        }
+    };
+}
+
+test_engine!(cpu, CpuEngine::new(2).unwrap());
+test_engine!(cpu_three_threads, CpuEngine::new(3).unwrap());
+test_engine!(arkworks, ArkworksEngine::new(2).unwrap());

@@ -1,0 +1,266 @@
+//! MSMs over bases whose logarithms are known: the right sum is one multiplication of the generator.
+
+use std::{
+    any::Any,
+    sync::{Arc, LazyLock},
+};
+
+use ark_ec::{CurveGroup, PrimeGroup};
+use ark_ff::{AdditiveGroup, BigInteger, Field, PrimeField, UniformRand};
+use ark_std::rand::{Rng, SeedableRng, rngs::StdRng};
+use capstan::{
+    curve::{
+        Fr, G1Affine, G2Affine,
+        points::{CurvePoint, PointSlice},
+        scalars::{ScalarEncoding, Scalars},
+    },
+    engine::{Control, Engine},
+    error::Error,
+};
+use zeroize::Zeroizing;
+
+/// More than any test takes.
+const POOL: usize = 4100;
+
+/// Points with their logarithms.
+#[derive(Clone)]
+struct Bases<A> {
+    logs: Vec<Fr>,
+    points: Vec<A>,
+}
+
+fn generate<A: CurvePoint>() -> Bases<A> {
+    let mut rng = StdRng::seed_from_u64(7);
+    // Walking by random steps is cheaper than a multiplication a point.
+    let steps: Vec<Fr> = (0..16).map(|_| Fr::rand(&mut rng)).collect();
+    let jumps: Vec<A::Group> = steps.iter().map(|step| A::Group::generator() * step).collect();
+    let (mut log, mut point) = (Fr::ONE, A::Group::generator());
+    let (mut logs, mut group) = (Vec::new(), Vec::new());
+    for i in 0..POOL {
+        logs.push(log);
+        group.push(point);
+        let step = (i * i + i / 16) % 16;
+        log += steps[step];
+        point += jumps[step];
+    }
+    Bases { logs, points: A::Group::normalize_batch(&group) }
+}
+
+static G1: LazyLock<Bases<G1Affine>> = LazyLock::new(generate);
+static G2: LazyLock<Bases<G2Affine>> = LazyLock::new(generate);
+
+impl<A: CurvePoint> Bases<A> {
+    fn pool() -> &'static Self {
+        let pools: [&'static dyn Any; 2] = [&*G1, &*G2];
+        pools.into_iter().find_map(<dyn Any>::downcast_ref).expect("a pool of each group")
+    }
+
+    /// `n` bases by one of the shapes that libraries got wrong.
+    fn shaped(shape: &str, n: usize) -> Self {
+        let pool = Self::pool();
+        let pick = |i: usize| match shape {
+            "distinct" => (pool.logs[i], pool.points[i]),
+            "equal" => (pool.logs[5], pool.points[5]),
+            "opposite pairs" => match i % 2 {
+                0 => (pool.logs[i], pool.points[i]),
+                _ => (-pool.logs[i - 1], -pool.points[i - 1]),
+            },
+            "infinities between" => match i % 3 {
+                1 => (pool.logs[i], pool.points[i]),
+                _ => (Fr::ZERO, A::zero()),
+            },
+            "all infinite" => (Fr::ZERO, A::zero()),
+            _ => unreachable!("{shape}"),
+        };
+        let (logs, points) = (0..n).map(pick).unzip();
+        Self { logs, points }
+    }
+
+    fn sum(&self, values: &[Fr]) -> A::Group {
+        let log: Fr = self.logs.iter().zip(values).map(|(log, value)| *log * value).sum();
+        A::Group::generator() * log
+    }
+}
+
+const SHAPES: [&str; 5] =
+    ["distinct", "equal", "opposite pairs", "infinities between", "all infinite"];
+
+/// Scalars as they are sent, and as elements.
+struct Values {
+    scalars: Scalars,
+    values: Vec<Fr>,
+}
+
+const DISTRIBUTIONS: [&str; 19] = [
+    "uniform",
+    "zero",
+    "one",
+    "r - 1",
+    "r - 2^i",
+    "one hot",
+    "one hot digit",
+    "0, 1, -1",
+    "u8",
+    "sorted",
+    "high",
+    "unsigned 1",
+    "unsigned 8",
+    "unsigned 16",
+    "signed 1",
+    "signed 2",
+    "signed 4",
+    "signed 8",
+    "signed 16",
+];
+
+fn values(distribution: &str, n: usize) -> Values {
+    let mut rng = StdRng::seed_from_u64(n as u64);
+    if let Some((kind, width)) = distribution.split_once(' ')
+        && let Some(encoding) = match kind {
+            "signed" => Some(ScalarEncoding::Signed as fn(u8) -> _),
+            "unsigned" => Some(ScalarEncoding::Unsigned as fn(u8) -> _),
+            _ => None,
+        }
+    {
+        return narrow(&mut rng, encoding(width.parse().unwrap()), n);
+    }
+    let mut values: Vec<Fr> = (0..n)
+        .map(|i| match distribution {
+            "uniform" | "sorted" => Fr::rand(&mut rng),
+            "zero" => Fr::ZERO,
+            "one" => Fr::ONE,
+            "r - 1" => -Fr::ONE,
+            "r - 2^i" => -Fr::from(2).pow([i as u64 % 255]),
+            "one hot" if i == n / 2 => Fr::rand(&mut rng),
+            "one hot" => Fr::ZERO,
+            // The same digit for all points in one window, in whatever window it falls.
+            "one hot digit" => Fr::from(2).pow([[3, 70, 200, 254][n % 4]]),
+            "0, 1, -1" => [Fr::ZERO, Fr::ONE, -Fr::ONE][rng.gen_range(0..3)],
+            "u8" => Fr::from(rng.r#gen::<u8>()),
+            // Every digit at an end of its range.
+            "high" => Fr::from(2).pow([254]) - Fr::from(u64::from(rng.gen_bool(0.5))),
+            _ => unreachable!("{distribution}"),
+        })
+        .collect();
+    if distribution == "sorted" {
+        values.sort();
+    }
+    Values { scalars: Scalars::from_fr(&values), values }
+}
+
+fn narrow(rng: &mut StdRng, encoding: ScalarEncoding, n: usize) -> Values {
+    let width = encoding.width();
+    let mut bytes = vec![0; n * width];
+    rng.fill(&mut bytes[..]);
+    // The least value, which has no opposite of the same width.
+    if let Some(last) = bytes.rchunks_mut(width).next() {
+        last.fill(0);
+        last[width - 1] = 0x80;
+    }
+    let values = bytes.chunks(width).map(|element| {
+        let value = Fr::from_le_bytes_mod_order(element);
+        let negative = matches!(encoding, ScalarEncoding::Signed(_)) && element[width - 1] >= 0x80;
+        if negative { value - Fr::from(2).pow([8 * width as u64]) } else { value }
+    });
+    let values = values.collect();
+    let scalars = Scalars::decode(encoding, Zeroizing::new(bytes), false).unwrap();
+    Values { scalars, values }
+}
+
+/// Runs one MSM in one piece.
+fn run<A: CurvePoint>(engine: &dyn Engine, points: &[A], scalars: &Scalars) -> A::Group {
+    let points = PointSlice::new(Arc::new(points.to_vec()));
+    let mut run = engine.msm(A::bases(points), 1).unwrap();
+    run.absorb(0, 0, scalars, &Control::default()).unwrap();
+    A::of_sums(run.finish().unwrap()).unwrap()[0]
+}
+
+fn check<A: CurvePoint>(engine: &dyn Engine, shape: &str, distribution: &str, n: usize) {
+    let bases = Bases::<A>::shaped(shape, n);
+    let values = values(distribution, n);
+    let sum = run(engine, &bases.points, &values.scalars);
+    assert_eq!(sum, bases.sum(&values.values), "{n} bases {shape}, scalars {distribution}");
+}
+
+pub fn every_small_size<A: CurvePoint>(engine: &dyn Engine) {
+    for n in 0..=130 {
+        check::<A>(engine, "distinct", "uniform", n);
+        // Over all sizes, every shape meets every distribution.
+        let shape = SHAPES[n % SHAPES.len()];
+        check::<A>(engine, shape, DISTRIBUTIONS[n % DISTRIBUTIONS.len()], n);
+    }
+}
+
+pub fn around_powers_of_two<A: CurvePoint>(engine: &dyn Engine, lg_n_max: u32) {
+    for lg_n in 7..=lg_n_max {
+        for n in [(1 << lg_n) - 1, 1 << lg_n, (1 << lg_n) + 1] {
+            check::<A>(engine, "distinct", "uniform", n);
+        }
+    }
+}
+
+pub fn every_distribution<A: CurvePoint>(engine: &dyn Engine, sizes: &[usize]) {
+    for &n in sizes {
+        for (i, distribution) in DISTRIBUTIONS.iter().enumerate() {
+            check::<A>(engine, "distinct", distribution, n);
+            check::<A>(engine, SHAPES[1 + (i + n) % (SHAPES.len() - 1)], distribution, n);
+        }
+        for shape in SHAPES {
+            check::<A>(engine, shape, "uniform", n);
+        }
+    }
+}
+
+pub fn pieces_and_batches<A: CurvePoint>(engine: &dyn Engine) {
+    const N: usize = 150;
+    let bases = Bases::<A>::shaped("distinct", N + 9);
+    let slice = PointSlice::new(Arc::new(bases.points.clone())).slice(9, N).unwrap();
+    let vectors = ["uniform", "0, 1, -1", "signed 8", "zero"];
+    let all: Vec<Values> = vectors.iter().map(|vector| values(vector, N)).collect();
+    let mut run = engine.msm(A::bases(slice), all.len()).unwrap();
+    // (first, length): out of order, with the empty piece and pieces of one.
+    for (first, len) in [(100, 50), (0, 1), (1, 0), (2, 98), (1, 1)] {
+        for (vector, values) in all.iter().enumerate() {
+            let width = values.scalars.width();
+            let signed = values.scalars.negative().is_some();
+            let piece = match signed {
+                false => {
+                    let bytes = &values.scalars.magnitudes()[first * width..][..len * width];
+                    let encoding = ScalarEncoding::Canonical;
+                    Scalars::decode(encoding, Zeroizing::new(bytes.to_vec()), false)
+                }
+                true => {
+                    let bytes = values.values[first..first + len].iter().flat_map(|value| {
+                        let negative = value.into_bigint().num_bits() > 128;
+                        let magnitude = if negative { -*value } else { *value };
+                        let magnitude = magnitude.into_bigint().0[0] as i64;
+                        let value = if negative { magnitude.wrapping_neg() } else { magnitude };
+                        value.to_le_bytes()
+                    });
+                    let bytes = Zeroizing::new(bytes.collect());
+                    Scalars::decode(ScalarEncoding::Signed(8), bytes, false)
+                }
+            };
+            run.absorb(vector, first, &piece.unwrap(), &Control::default()).unwrap();
+        }
+    }
+    let sums = A::of_sums(run.finish().unwrap()).unwrap();
+    let right = Bases { logs: bases.logs[9..].to_vec(), points: Vec::<A>::new() };
+    for ((sum, values), name) in sums.iter().zip(&all).zip(vectors) {
+        assert_eq!(*sum, right.sum(&values.values), "{name}");
+    }
+    let none = engine.msm(A::bases(PointSlice::new(Arc::new(vec![]))), 2).unwrap();
+    assert_eq!(A::of_sums(none.finish().unwrap()).unwrap(), vec![A::Group::ZERO; 2]);
+}
+
+pub fn stops_when_told(engine: &dyn Engine) {
+    let bases = Bases::<G1Affine>::shaped("distinct", 200);
+    let points = PointSlice::new(Arc::new(bases.points));
+    let scalars = values("uniform", 200).scalars;
+    let mut run = engine.msm(G1Affine::bases(points), 1).unwrap();
+    let cancelled = Control::default();
+    cancelled.cancel();
+    assert_eq!(run.absorb(0, 0, &scalars, &cancelled), Err(Error::Cancelled));
+    let late = Control::new(Some(std::time::Instant::now()));
+    assert_eq!(run.absorb(0, 0, &scalars, &late), Err(Error::Deadline));
+}

@@ -1,0 +1,120 @@
+//! NTTs against their definition, and against arkworks' domain where that would be slow.
+
+use ark_ff::{AdditiveGroup, FftField, Field, UniformRand};
+use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
+use ark_std::rand::{SeedableRng, rngs::StdRng};
+use capstan::{
+    curve::Fr,
+    engine::{Control, Engine, NttPlan},
+    error::Error,
+};
+
+fn row(lg_n: u32, seed: u64) -> Vec<Fr> {
+    let mut rng = StdRng::seed_from_u64(seed);
+    (0..1 << lg_n).map(|_| Fr::rand(&mut rng)).collect()
+}
+
+/// Every direction, order and kind of coset.
+fn plans(lg_n: u32) -> impl Iterator<Item = NttPlan> {
+    let cosets = [None, Some(Fr::GENERATOR), Some(-Fr::from(3)), Some(Fr::ONE)];
+    cosets.into_iter().flat_map(move |coset| {
+        (0..8).map(move |bits| NttPlan {
+            lg_n,
+            inverse: bits & 1 != 0,
+            coset,
+            input_reversed: bits & 2 != 0,
+            output_reversed: bits & 4 != 0,
+        })
+    })
+}
+
+fn reversed(row: &[Fr]) -> Vec<Fr> {
+    let lg_n = row.len().trailing_zeros();
+    let at = |i: usize| (0..lg_n).fold(0, |j, bit| j | (i >> bit & 1) << (lg_n - 1 - bit));
+    (0..row.len()).map(|i| row[at(i)]).collect()
+}
+
+/// The transform in natural order between the plan's orders.
+fn ordered(plan: &NttPlan, row: &[Fr], natural: impl Fn(&[Fr]) -> Vec<Fr>) -> Vec<Fr> {
+    let input = if plan.input_reversed { reversed(row) } else { row.to_vec() };
+    let output = natural(&input);
+    if plan.output_reversed { reversed(&output) } else { output }
+}
+
+fn by_arkworks(plan: &NttPlan, row: &[Fr]) -> Vec<Fr> {
+    let domain = Radix2EvaluationDomain::<Fr>::new(1 << plan.lg_n).unwrap();
+    let domain = domain.get_coset(plan.coset.unwrap_or(Fr::ONE)).unwrap();
+    ordered(plan, row, |row| if plan.inverse { domain.ifft(row) } else { domain.fft(row) })
+}
+
+fn transform(engine: &dyn Engine, plan: &NttPlan, row: &[Fr]) -> Vec<Fr> {
+    let mut rows = [row.to_vec()];
+    engine.ntt(plan, &mut rows, &Control::default()).unwrap();
+    rows.into_iter().next().unwrap()
+}
+
+pub fn every_size_order_and_coset(engine: &dyn Engine, lg_n_max: u32) {
+    for lg_n in 0..=lg_n_max {
+        let input = row(lg_n, lg_n.into());
+        for plan in plans(lg_n) {
+            assert!(transform(engine, &plan, &input) == by_arkworks(&plan, &input), "{plan:?}");
+        }
+    }
+}
+
+/// output[j] = sum of input[i] * (shift * root^j)^i, and the inverse undoes it.
+pub fn by_the_definition(engine: &dyn Engine) {
+    for lg_n in 0..=5 {
+        let input = row(lg_n, 99);
+        let root = Fr::get_root_of_unity(1 << lg_n).unwrap();
+        for plan in plans(lg_n) {
+            let shift = plan.coset.unwrap_or(Fr::ONE);
+            let forward = |row: &[Fr]| -> Vec<Fr> {
+                let at = |j: u64| shift * root.pow([j]);
+                let sum = |x: Fr| row.iter().rev().fold(Fr::ZERO, |sum, value| sum * x + value);
+                (0..row.len() as u64).map(|j| sum(at(j))).collect()
+            };
+            let output = transform(engine, &plan, &input);
+            if plan.inverse {
+                let swapped = NttPlan {
+                    inverse: false,
+                    input_reversed: plan.output_reversed,
+                    output_reversed: plan.input_reversed,
+                    ..plan
+                };
+                assert_eq!(ordered(&swapped, &output, forward), input, "{plan:?}");
+            } else {
+                assert_eq!(output, ordered(&plan, &input, forward), "{plan:?}");
+            }
+        }
+    }
+}
+
+pub fn batches(engine: &dyn Engine) {
+    for (lg_n, batch) in [(0, 5), (1, 3), (6, 70), (11, 9), (15, 3), (4, 0)] {
+        let input: Vec<Vec<Fr>> = (0..batch).map(|seed| row(lg_n, seed)).collect();
+        for plan in plans(lg_n).filter(|plan| plan.coset != Some(Fr::ONE)) {
+            let mut rows = input.clone();
+            engine.ntt(&plan, &mut rows, &Control::default()).unwrap();
+            for (output, input) in rows.iter().zip(&input) {
+                assert!(*output == by_arkworks(&plan, input), "{plan:?}");
+            }
+        }
+    }
+}
+
+pub fn refuses_what_is_none(engine: &dyn Engine) {
+    let plan = plans(3).next().unwrap();
+    let run = |plan: &NttPlan, len: usize, control: &Control| {
+        engine.ntt(plan, &mut [vec![Fr::ONE; len]], control)
+    };
+    let go = Control::default();
+    assert!(run(&plan, 8, &go).is_ok());
+    assert!(matches!(run(&plan, 7, &go), Err(Error::Internal(_))));
+    let huge = NttPlan { lg_n: 33, ..plan };
+    assert!(matches!(run(&huge, 8, &go), Err(Error::Invalid { field: "lg_n", .. })));
+    let zero = NttPlan { coset: Some(Fr::ZERO), ..plan };
+    assert!(matches!(run(&zero, 8, &go), Err(Error::Invalid { field: "coset", .. })));
+    go.cancel();
+    assert_eq!(run(&plan, 8, &go), Err(Error::Cancelled));
+}

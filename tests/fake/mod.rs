@@ -1,0 +1,246 @@
+//! A capstan server that does as it is told, badly.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use capstan::wire::v1::{
+    self, admin_server::Admin, admin_server::AdminServer, compute_server::Compute,
+    compute_server::ComputeServer, store_server::Store, store_server::StoreServer,
+};
+use tokio::sync::Notify;
+use tokio_stream::{Stream, wrappers::TcpListenerStream};
+use tonic::{Code, Request, Response, Status, Streaming, transport::Server};
+use tonic_types::{ErrorDetails, StatusExt};
+
+/// What every call gets.
+pub enum Mode {
+    /// Unary calls: this status.
+    Refuse(Status),
+    /// Unary calls: nothing, ever.
+    Hang,
+    /// Job streams: this status after the header; other streams: CANCELLED at once.
+    RefuseStream(Status),
+    /// Streams: read without an answer.
+    Swallow,
+}
+
+/// A status as the server writes them.
+pub fn refusal(code: Code, reason: &str, retry_after: Option<Duration>) -> Status {
+    let mut details = ErrorDetails::new();
+    details.set_error_info(reason, "capstan", std::collections::HashMap::new());
+    if retry_after.is_some() {
+        details.set_retry_info(retry_after);
+    }
+    Status::with_error_details(code, "no", details)
+}
+
+#[derive(Clone)]
+pub struct Fake {
+    pub target: String,
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    mode: Mode,
+    calls: AtomicU32,
+    ended: AtomicU32,
+    saw_deadline: AtomicBool,
+    entered: Notify,
+    dropped: Notify,
+    broken: Notify,
+}
+
+impl Fake {
+    pub async fn start(mode: Mode) -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let target = format!("http://{}", listener.local_addr().unwrap());
+        let inner = Inner {
+            mode,
+            calls: AtomicU32::new(0),
+            ended: AtomicU32::new(0),
+            saw_deadline: AtomicBool::new(false),
+            entered: Notify::new(),
+            dropped: Notify::new(),
+            broken: Notify::new(),
+        };
+        let fake = Self { target, inner: Arc::new(inner) };
+        let serving = Server::builder()
+            .add_service(AdminServer::new(fake.clone()))
+            .add_service(ComputeServer::new(fake.clone()))
+            .add_service(StoreServer::new(fake.clone()))
+            .serve_with_incoming(TcpListenerStream::new(listener));
+        tokio::spawn(serving);
+        fake
+    }
+
+    pub fn calls(&self) -> u32 {
+        self.inner.calls.load(Ordering::SeqCst)
+    }
+
+    pub fn ended(&self) -> u32 {
+        self.inner.ended.load(Ordering::SeqCst)
+    }
+
+    pub fn saw_deadline(&self) -> bool {
+        self.inner.saw_deadline.load(Ordering::SeqCst)
+    }
+
+    pub async fn entered(&self) {
+        self.inner.entered.notified().await;
+    }
+
+    pub async fn dropped(&self) {
+        self.inner.dropped.notified().await;
+    }
+
+    pub async fn broken(&self) {
+        self.inner.broken.notified().await;
+    }
+
+    async fn swallow<T>(&self, mut stream: Streaming<T>) {
+        let mut messages = 0;
+        loop {
+            match stream.message().await {
+                Ok(Some(_)) => messages += 1,
+                Ok(None) => {
+                    self.inner.ended.fetch_add(1, Ordering::SeqCst);
+                    return;
+                }
+                Err(_) => {
+                    self.inner.broken.notify_one();
+                    return;
+                }
+            }
+            if messages == 4 {
+                self.inner.entered.notify_one();
+                // Room for what is on its way, not for all: the client is half-way now.
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+/// Tells when a handler is gone.
+struct Gone(Arc<Inner>);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        self.0.dropped.notify_one();
+        self.0.broken.notify_one();
+    }
+}
+
+#[tonic::async_trait]
+impl Compute for Fake {
+    type NttStreamStream =
+        Pin<Box<dyn Stream<Item = Result<v1::NttStreamResponse, Status>> + Send>>;
+
+    async fn msm(
+        &self,
+        request: Request<v1::MsmRequest>,
+    ) -> Result<Response<v1::MsmResponse>, Status> {
+        self.inner.calls.fetch_add(1, Ordering::SeqCst);
+        let deadline = request.metadata().contains_key("grpc-timeout");
+        self.inner.saw_deadline.store(deadline, Ordering::SeqCst);
+        match &self.inner.mode {
+            Mode::Refuse(status) => Err(status.clone()),
+            _ => {
+                let _gone = Gone(self.inner.clone());
+                self.inner.entered.notify_one();
+                std::future::pending().await
+            }
+        }
+    }
+
+    async fn msm_stream(
+        &self,
+        request: Request<Streaming<v1::MsmStreamRequest>>,
+    ) -> Result<Response<v1::MsmStreamResponse>, Status> {
+        let mut stream = request.into_inner();
+        let _ = stream.message().await;
+        match &self.inner.mode {
+            Mode::RefuseStream(status) => Err(status.clone()),
+            _ => {
+                self.swallow(stream).await;
+                std::future::pending().await
+            }
+        }
+    }
+
+    async fn ntt(&self, _: Request<v1::NttRequest>) -> Result<Response<v1::NttResponse>, Status> {
+        Err(Status::unimplemented("not faked"))
+    }
+
+    async fn ntt_stream(
+        &self,
+        _: Request<Streaming<v1::NttStreamRequest>>,
+    ) -> Result<Response<Self::NttStreamStream>, Status> {
+        Err(Status::unimplemented("not faked"))
+    }
+}
+
+#[tonic::async_trait]
+impl Store for Fake {
+    type GetStream = Pin<Box<dyn Stream<Item = Result<v1::GetResponse, Status>> + Send>>;
+
+    async fn put(
+        &self,
+        request: Request<Streaming<v1::PutRequest>>,
+    ) -> Result<Response<v1::PutResponse>, Status> {
+        if let Mode::RefuseStream(_) = self.inner.mode {
+            return Err(refusal(Code::Cancelled, "CANCELLED", None));
+        }
+        let _gone = Gone(self.inner.clone());
+        self.swallow(request.into_inner()).await;
+        std::future::pending().await
+    }
+
+    async fn get(&self, _: Request<v1::GetRequest>) -> Result<Response<Self::GetStream>, Status> {
+        Err(Status::unimplemented("not faked"))
+    }
+
+    async fn stat(
+        &self,
+        _: Request<v1::StatRequest>,
+    ) -> Result<Response<v1::StatResponse>, Status> {
+        Err(refusal(Code::NotFound, "OBJECT_UNKNOWN", None))
+    }
+
+    async fn list(
+        &self,
+        _: Request<v1::ListRequest>,
+    ) -> Result<Response<v1::ListResponse>, Status> {
+        Err(Status::unimplemented("not faked"))
+    }
+
+    async fn release(
+        &self,
+        _: Request<v1::ReleaseRequest>,
+    ) -> Result<Response<v1::ReleaseResponse>, Status> {
+        Err(refusal(Code::NotFound, "OBJECT_UNKNOWN", None))
+    }
+}
+
+#[tonic::async_trait]
+impl Admin for Fake {
+    async fn get_info(
+        &self,
+        _: Request<v1::GetInfoRequest>,
+    ) -> Result<Response<v1::GetInfoResponse>, Status> {
+        let limits = v1::Limits { message_payload_bytes: 1 << 20, ..Default::default() };
+        Ok(Response::new(v1::GetInfoResponse { limits: Some(limits), ..Default::default() }))
+    }
+
+    async fn drain(
+        &self,
+        _: Request<v1::DrainRequest>,
+    ) -> Result<Response<v1::DrainResponse>, Status> {
+        Err(refusal(Code::PermissionDenied, "ADMIN_ONLY", None))
+    }
+}

@@ -1,0 +1,80 @@
+//! A TCP proxy that cuts connections.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, copy},
+    net::{TcpListener, TcpStream},
+};
+
+pub struct Proxy {
+    pub target: String,
+    cut: Arc<AtomicU32>,
+}
+
+impl Proxy {
+    /// Forwards to `target`. Connection number i breaks after `cuts[i]` bytes towards the server;
+    /// `None`, and connections beyond, never do.
+    pub async fn start(target: &str, cuts: &[Option<u64>]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = target.trim_start_matches("http://").to_owned();
+        let cuts = Mutex::new(cuts.iter().copied().collect::<VecDeque<_>>());
+        let cut = Arc::new(AtomicU32::new(0));
+        let counted = cut.clone();
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let limit = cuts.lock().unwrap().pop_front().flatten();
+                let (server, counted) = (server.clone(), counted.clone());
+                tokio::spawn(async move {
+                    let server = TcpStream::connect(server).await.unwrap();
+                    if forward(client, server, limit).await {
+                        counted.fetch_add(1, Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+        Self { target: format!("http://{address}"), cut }
+    }
+
+    /// How many connections were cut.
+    pub fn cut(&self) -> u32 {
+        self.cut.load(Ordering::SeqCst)
+    }
+}
+
+/// True where the limit was reached; both sides are closed then.
+async fn forward(client: TcpStream, server: TcpStream, limit: Option<u64>) -> bool {
+    client.set_nodelay(true).unwrap();
+    server.set_nodelay(true).unwrap();
+    let (mut from_client, mut to_client) = client.into_split();
+    let (mut from_server, mut to_server) = server.into_split();
+    let up = async {
+        let mut left = limit.unwrap_or(u64::MAX);
+        let mut buffer = vec![0; 64 << 10];
+        while left > 0 {
+            let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            match from_client.read(&mut buffer[..most]).await {
+                Ok(read) if read > 0 => {
+                    left -= read as u64;
+                    if to_server.write_all(&buffer[..read]).await.is_err() {
+                        return false;
+                    }
+                }
+                _ => return false,
+            }
+        }
+        true
+    };
+    let down = copy(&mut from_server, &mut to_client);
+    tokio::select! {
+        cut = up => cut,
+        _ = down => false,
+    }
+}
