@@ -214,7 +214,9 @@ fn is_timeout(status: &Status) -> bool {
 /// True where the status was made on this side, from an error of the transport. The server's own
 /// ones have no source.
 fn is_transport(status: &Status) -> bool {
-    std::error::Error::source(status).is_some()
+    // What tonic's generated code says of a connection that is gone.
+    let unready = status.message().starts_with("Service was not ready");
+    std::error::Error::source(status).is_some() || status.code() == Code::Unknown && unready
 }
 
 /// The innermost error says most: the outer ones are "transport error".

@@ -234,7 +234,7 @@ impl Client {
                 let answer = compute.msm_stream(call.request(stream)).await;
                 Ok(answer?.into_inner())
             };
-            let answer = upload.stream(header, wrap, &mut Vec::new(), job).await?;
+            let answer = upload.stream(header, None, wrap, &mut Vec::new(), job).await?;
             answer.result.ok_or(Error::answer("no result"))
         };
         let stripes = (1..lanes).map(|lane| {

@@ -215,7 +215,7 @@ impl Client {
                 Ok((first, answer))
             };
             let mut taken = Vec::new();
-            let work = upload.stream(header, wrap, &mut taken, job);
+            let work = upload.stream(header, None, wrap, &mut taken, job);
             let begun = call.bounded(work.boxed()).await;
             let (sent, elapsed) = (upload.len(), upload.elapsed());
             drop(upload);
@@ -256,22 +256,25 @@ impl Client {
         let scrap = Borrowed::new(self, input.id);
         let id = Input::UploadId(input.id.0.to_vec().into());
         let answer = self.ntt_call(spec, id, true, call).await?;
-        // The input is not needed while the result travels.
-        drop(scrap);
         let Some(Output::Kept(kept)) = answer.output else {
             return Err(Error::answer("no kept result"));
         };
         let kept: VectorInfo = convert::object_vector(Some(kept))?;
-        let _scrap = Borrowed::new(self, kept.id);
+        let kept_scrap = Borrowed::new(self, kept.id);
         let out = rows.output();
         if kept.count.checked_mul(kept.encoding.width() as u64) != Some(out_bytes) {
             return Err(Error::answer("rows of another length"));
         }
         let started = Instant::now();
         let received = Received::new(options.progress, sent, sent + out_bytes);
-        self.read_vector(&kept, out, &received, call).await?;
+        // The input is not needed while the result travels.
+        let reading = self.read_vector(&kept, out, &received, call);
+        let (read, ()) = tokio::join!(reading, scrap.release());
+        read?;
+        let download = started.elapsed();
+        kept_scrap.release().await;
         let result = answer.result.ok_or(Error::answer("no result"))?;
-        Ok((result, upload, started.elapsed()))
+        Ok((result, upload, download))
     }
 }
 

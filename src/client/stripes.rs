@@ -109,6 +109,10 @@ impl Client {
 
     /// One `Store.Put` stream that carries some of the payload. Broken, it is opened again while
     /// the other lanes go on.
+    ///
+    /// But for the first one, a lane opens its stream only with a chunk in hand: the upload cannot
+    /// be complete without it, so no stream comes after the upload has ended and begins it anew.
+    /// One that finds nothing to carry never answers.
     pub(crate) async fn put_lane(
         &self,
         lane: usize,
@@ -120,6 +124,10 @@ impl Client {
         let mut taken = Vec::new();
         let mut retries_left = LANE_RETRIES;
         loop {
+            let first = upload.next(&mut taken);
+            if first.is_none() && lane > 0 {
+                return std::future::pending().await;
+            }
             let wrap =
                 |chunk| v1::PutRequest { message: Some(v1::put_request::Message::Chunk(chunk)) };
             let mut store = self.store_on(lane);
@@ -127,7 +135,7 @@ impl Client {
                 let answer = store.put(call.request(stream)).await;
                 Ok(answer?.into_inner())
             };
-            let error = match upload.stream(header.message(), wrap, &mut taken, put).await {
+            let error = match upload.stream(header.message(), first, wrap, &mut taken, put).await {
                 Ok(answer) => return Ok(answer),
                 Err(error @ Error::Lost(_)) if retries_left > 0 => error,
                 Err(error) => return Err(error),

@@ -82,7 +82,7 @@ impl<'a> Upload<'a> {
     }
 
     /// The next chunk, noted in `taken`.
-    fn next(&self, taken: &mut Vec<Range<u64>>) -> Option<v1::Chunk> {
+    pub fn next(&self, taken: &mut Vec<Range<u64>>) -> Option<v1::Chunk> {
         let (range, sent) = {
             let mut state = self.lock();
             let mut range = state.todo.pop_front()?;
@@ -126,11 +126,12 @@ impl<'a> Upload<'a> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends the header and then chunks until there are none, while `call` waits for the answer to
-    /// the stream that it is given. An answer that comes early ends it.
+    /// Sends the header, the `first` chunk and then others until there are none, while `call` waits
+    /// for the answer to the stream that it is given. An answer that comes early ends it.
     pub async fn stream<M, T, F>(
         &self,
         header: M,
+        first: Option<v1::Chunk>,
         wrap: fn(v1::Chunk) -> M,
         taken: &mut Vec<Range<u64>>,
         call: impl FnOnce(Outgoing<M>) -> F,
@@ -143,14 +144,16 @@ impl<'a> Upload<'a> {
         let feed = async {
             let sender = sender;
             // A send fails when the stream is over: the answer says why.
-            if sender.send(Some(header)).await.is_ok() {
-                while let Ok(room) = sender.reserve().await {
-                    let chunk = self.next(taken);
-                    let last = chunk.is_none();
-                    room.send(chunk.map(wrap));
-                    if last {
-                        break;
-                    }
+            if sender.send(Some(header)).await.is_err() {
+                return;
+            }
+            let mut held = first;
+            while let Ok(room) = sender.reserve().await {
+                let chunk = held.take().or_else(|| self.next(taken));
+                let last = chunk.is_none();
+                room.send(chunk.map(wrap));
+                if last {
+                    return;
                 }
             }
         };

@@ -83,10 +83,6 @@ impl Client {
     }
 }
 
-fn release(id: UploadId) -> v1::ReleaseRequest {
-    v1::ReleaseRequest { id: Some(release_request::Id::UploadId(id.0.to_vec().into())) }
-}
-
 /// An upload or vector of a call: released when this goes, however the call ends.
 pub(crate) struct Borrowed {
     client: Client,
@@ -102,19 +98,33 @@ impl Borrowed {
     pub fn keep(&mut self) {
         self.id = None;
     }
+
+    /// Releases it now, as well as it goes: the server drops what nobody uses.
+    pub async fn release(mut self) {
+        if let Some(id) = self.id.take() {
+            release(&self.client, id).await;
+        }
+    }
 }
 
 impl Drop for Borrowed {
     fn drop(&mut self) {
         let Some(id) = self.id else { return };
         let client = self.client.clone();
-        // Outside a runtime there is no connection either; the server drops what nobody uses.
+        // Outside a runtime there is no connection either.
         if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(async move {
-                let request = client.start(Some(RELEASE_WAIT)).request(release(id));
-                // Best effort likewise, and once.
-                let _ = client.store().release(request).await;
-            });
+            runtime.spawn(async move { release(&client, id).await });
         }
+    }
+}
+
+/// One try, whatever comes of it.
+async fn release(client: &Client, id: UploadId) {
+    let call = client.start(Some(RELEASE_WAIT));
+    let id = release_request::Id::UploadId(id.0.to_vec().into());
+    let request = call.request(v1::ReleaseRequest { id: Some(id) });
+    let mut store = client.store();
+    if let Err(error) = call.within(store.release(request)).await {
+        tracing::debug!(%error, "upload not released");
     }
 }
