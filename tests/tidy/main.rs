@@ -18,15 +18,14 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("formats", &["curve", "error"]),
     ("engine", &["buffer", "curve", "error"]),
     ("verify", &["buffer", "curve", "engine", "error"]),
-    ("wire", &["curve", "error"]),
+    // Decoding gives plans, which are the engine's own; the client's half knows no engine.
+    ("wire", &["curve", "engine", "error"]),
     ("telemetry", &["error"]),
-    ("store", &["buffer", "curve", "engine", "error", "telemetry", "verify"]),
+    ("store", &["buffer", "curve", "engine", "error", "telemetry", "verify", "wire"]),
     ("jobs", &["buffer", "curve", "engine", "error", "telemetry", "verify"]),
     (
         "server",
-        &[
-            "buffer", "curve", "engine", "error", "jobs", "store", "telemetry", "verify", "wire",
-        ],
+        &["buffer", "curve", "engine", "error", "jobs", "store", "telemetry", "verify", "wire"],
     ),
     ("config", &["error", "server", "telemetry"]),
     ("client", &["curve", "error", "wire"]),
@@ -118,7 +117,7 @@ fn modules_import_downwards_only() {
 fn table_of_imports_is_of_real_modules_and_has_no_cycle() {
     let real = modules();
     let mut below = BTreeSet::new();
-    for (module, allowed) in MAY_IMPORT {
+    for (module, _) in MAY_IMPORT {
         assert!(real.contains(*module), "{module} is no module");
     }
     // Whoever imports only what is known to be below goes below too; a cycle never does.
