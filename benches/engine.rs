@@ -49,10 +49,13 @@ fn elements(n: usize) -> Vec<Fr> {
     (0..n).map(|_| Fr::rand(&mut rng)).collect()
 }
 
+/// A name, and one run of the job.
+type Contender = (&'static str, Box<dyn FnMut()>);
+
 /// One job and those who do it.
 struct Contest {
     name: String,
-    contenders: Vec<(&'static str, Box<dyn FnMut()>)>,
+    contenders: Vec<Contender>,
 }
 
 fn msm(engine: &Arc<CpuEngine>, all: &[G1Affine], lg_n: u32) -> Contest {
