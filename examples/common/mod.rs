@@ -11,16 +11,15 @@ use ark_ec::CurveGroup;
 use ark_std::{UniformRand, rand::Rng, test_rng};
 use capstan::{
     client::{CurvePoint, Fr},
-    engine::cpu::CpuEngine,
-    server::{Server, Settings},
+    engine::cpu::{ArkworksEngine, CpuEngine},
+    server::{Drainer, Engines, Server, Settings},
 };
-use tokio::sync::oneshot;
 
 /// A server on threads of its own.
 pub struct Running {
     /// Where its TCP listener is: `http://127.0.0.1:port`.
     pub target: String,
-    stop: Option<oneshot::Sender<()>>,
+    drainer: Drainer,
     thread: Option<thread::JoinHandle<()>>,
 }
 
@@ -31,7 +30,7 @@ impl Running {
     }
 
     fn end(&mut self) {
-        drop(self.stop.take());
+        self.drainer.drain(None);
         if let Some(thread) = self.thread.take() {
             thread.join().expect("the server ends well");
         }
@@ -52,24 +51,25 @@ pub fn server() -> Running {
 /// A server with these settings, but on a free port.
 pub fn serve(settings: Settings) -> Running {
     let settings = Settings { listen: Some(([127, 0, 0, 1], 0).into()), ..settings };
-    let (stop, stopped) = oneshot::channel::<()>();
-    let (address, bound) = mpsc::channel();
+    let (bound, listening) = mpsc::channel();
     let scheme = if settings.tls.is_some() { "https" } else { "http" };
     let thread = thread::spawn(move || {
         let runtime = tokio::runtime::Runtime::new().expect("threads for a server");
         runtime.block_on(async {
-            let engine = Arc::new(CpuEngine::new(0));
-            let server = Server::bind(settings, engine).await.expect("a free port");
-            address.send(server.tcp_addr().expect("listens on TCP")).expect("somebody waits");
-            let stopped = async {
-                let _ = stopped.await;
+            let engines = Engines {
+                engine: Arc::new(CpuEngine::new(0).expect("threads")),
+                oracle: Arc::new(ArkworksEngine::new(0).expect("threads")),
+                reason: "a lesson needs no more".into(),
             };
-            server.serve(stopped).await.expect("serves until it is stopped");
+            let server = Server::bind(settings, engines).await.expect("a free port");
+            let address = server.tcp_address().expect("listens on TCP");
+            bound.send((address, server.drainer())).expect("somebody waits");
+            server.serve().await.expect("serves until it is drained");
         });
     });
-    let address = bound.recv().expect("the server starts");
+    let (address, drainer) = listening.recv().expect("the server starts");
     let target = format!("{scheme}://{address}");
-    Running { target, stop: Some(stop), thread: Some(thread) }
+    Running { target, drainer, thread: Some(thread) }
 }
 
 /// Different points, quickly: an arithmetic progression.
