@@ -30,17 +30,11 @@ use std::{
 /// Longer than anything here takes; only against hanging.
 const HANGING: Duration = Duration::from_secs(60);
 
-fn oracle<A: CurvePoint>(points: &[A], scalars: &[Fr]) -> A::Group
-where
-    A::Group: VariableBaseMSM<MulBase = A>,
-{
+fn oracle<A: CurvePoint>(points: &[A], scalars: &[Fr]) -> A::Group {
     A::Group::msm_unchecked(points, scalars)
 }
 
-async fn msm_equals_arkworks<A: CurvePoint>(n: usize)
-where
-    A::Group: VariableBaseMSM<MulBase = A>,
-{
+async fn msm_equals_arkworks<A: CurvePoint>(n: usize) {
     let server = server();
     let client = Client::connect(&server.target).await.unwrap();
     let (points, scalars) = (points::<A>(n), scalars(n));

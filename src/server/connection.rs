@@ -4,9 +4,13 @@ use std::{
     io,
     pin::Pin,
     task::{Context, Poll},
+    time::Duration,
 };
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::{Sleep, sleep},
+};
 use tonic::{
     Extensions,
     transport::server::{Connected, TlsConnectInfo},
@@ -36,13 +40,15 @@ impl Peer {
 pub struct Connection<S> {
     socket: S,
     peer: Peer,
+    /// Until the first byte comes: when the connection is given up. h2 would wait for ever.
+    handshake: Option<Pin<Box<Sleep>>>,
     _slot: Charge,
 }
 
 impl<S> Connection<S> {
-    /// A socket that was accepted.
-    pub fn new(socket: S, peer: Peer, slot: Charge) -> Self {
-        Self { socket, peer, _slot: slot }
+    /// A socket that was accepted, and must say something within `handshake`.
+    pub fn new(socket: S, peer: Peer, handshake: Duration, slot: Charge) -> Self {
+        Self { socket, peer, handshake: Some(Box::pin(sleep(handshake))), _slot: slot }
     }
 }
 
@@ -60,7 +66,18 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.socket).poll_read(context, buffer);
+        if buffer.filled().len() > before {
+            self.handshake = None;
+        }
+        if read.is_pending()
+            && let Some(limit) = &mut self.handshake
+            && limit.as_mut().poll(context).is_ready()
+        {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        read
     }
 }
 

@@ -97,6 +97,8 @@ pub struct Door {
     pub bytes_max: u64,
     /// Each connection's limits.
     pub jobs_max: u64,
+    /// A connection must say something within this.
+    pub handshake_timeout: Duration,
 }
 
 impl Door {
@@ -107,7 +109,7 @@ impl Door {
             tracing::warn!(max = self.connections.max(), "connection refused: too many");
         }
         let budget = Budget::connection(self.bytes_max, self.jobs_max);
-        Some(Connection::new(socket, Peer { budget, local }, slot?))
+        Some(Connection::new(socket, Peer { budget, local }, self.handshake_timeout, slot?))
     }
 }
 

@@ -34,7 +34,10 @@ use self::{
 };
 use crate::{
     buffer::Counter,
-    engine::Engine,
+    engine::{
+        Engine,
+        cpu::{ArkworksEngine, CpuEngine},
+    },
     error::Limit,
     jobs::{Budget, Host, Scheduler},
     store::{BasesStore, Uploads},
@@ -76,6 +79,19 @@ pub struct Engines {
     pub oracle: Arc<dyn Engine>,
     /// Why this engine, in a sentence.
     pub reason: String,
+}
+
+impl Engines {
+    /// The CPU engine and its oracle, of `threads` threads each; 0 takes all cores.
+    ///
+    /// Errors: `Internal` where the system gives no threads.
+    pub fn cpu(threads: usize, reason: impl Into<String>) -> crate::error::Result<Self> {
+        Ok(Self {
+            engine: Arc::new(CpuEngine::new(threads)?),
+            oracle: Arc::new(ArkworksEngine::new(threads)?),
+            reason: reason.into(),
+        })
+    }
 }
 
 /// Why a server could not start or ended badly.
@@ -151,6 +167,7 @@ impl Server {
             connections: state.connections.clone(),
             bytes_max: state.settings.connection_bytes_in_flight_max,
             jobs_max: state.settings.connection_jobs_max.into(),
+            handshake_timeout: state.settings.handshake_timeout,
         };
         let mut servers = JoinSet::new();
         let mut stops = Vec::new();

@@ -59,6 +59,10 @@ impl Engine for ArkworksEngine {
         (self.msm_piece(group, n) * (32 + 8 + group.affine_bytes() + 32 + 64 * 8)) as u64
     }
 
+    fn ntt_scratch_bytes(&self, plan: &NttPlan) -> u64 {
+        ntt::scratch_bytes(plan, self.pool.current_num_threads())
+    }
+
     fn msm_method(&self, _group: Group, _n: usize) -> String {
         format!("{} threads, arkworks", self.pool.current_num_threads())
     }

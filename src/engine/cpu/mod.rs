@@ -60,6 +60,10 @@ impl Engine for CpuEngine {
         (points + buckets * 2 * group.affine_bytes()) as u64
     }
 
+    fn ntt_scratch_bytes(&self, plan: &NttPlan) -> u64 {
+        ntt::scratch_bytes(plan, self.pool.current_num_threads())
+    }
+
     fn msm_method(&self, _group: Group, _n: usize) -> String {
         format!("{} threads, blst", self.pool.current_num_threads())
     }

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ark_ff::Zero;
+use ark_ec::PrimeGroup;
+use ark_ff::{PrimeField, Zero};
 use rayon::{ThreadPool, prelude::*};
 use zeroize::Zeroizing;
 
@@ -12,6 +13,7 @@ use super::{
 };
 use crate::{
     curve::{
+        Fr,
         points::{CurvePoint, PointSlice, Sums},
         scalars::Scalars,
     },
@@ -53,17 +55,54 @@ impl<A: Tiles> MsmRun for Run<A> {
 /// `sum of scalars[i] * bases[i]`, on the current pool. Shape: equally long.
 fn sum<A: Tiles>(bases: &[A], scalars: &Scalars, control: &Control) -> Result<A::Group> {
     control.check()?;
-    let Some(negative) = scalars.negative() else {
-        return unsigned(bases, scalars.magnitudes(), scalars.width(), control);
-    };
-    // Which points are negated tells the signs: zeroed with the rest.
+    let (magnitudes, width) = (scalars.magnitudes(), scalars.width());
+    if let Some(negative) = scalars.negative() {
+        return unsigned(&negated(bases, |i| negative[i]), magnitudes, width, control);
+    }
+    let elements = magnitudes.as_chunks::<32>().0;
+    if width != 32 || !is_mixed(elements) {
+        return unsigned(bases, magnitudes, width, control);
+    }
+    let bases = negated(bases, |i| below_zero(&elements[i]).is_some());
+    let mut magnitudes = Zeroizing::new(magnitudes.to_vec());
+    magnitudes.as_chunks_mut().0.par_iter_mut().with_min_len(4096).for_each(|element| {
+        if let Some(magnitude) = below_zero(element) {
+            *element = [0; 32];
+            element[..16].copy_from_slice(&magnitude.to_le_bytes());
+        }
+    });
+    unsigned(&bases, &magnitudes, width, control)
+}
+
+/// A copy in which points are negated; which ones tells the signs, so it is zeroed with the rest.
+fn negated<A: CurvePoint>(
+    bases: &[A],
+    negative: impl Fn(usize) -> bool + Sync,
+) -> Zeroizing<Vec<A>> {
     let mut signed = Zeroizing::new(bases.to_vec());
-    signed.par_iter_mut().with_min_len(4096).zip(negative).for_each(|(base, &negative)| {
-        if negative {
+    signed.par_iter_mut().with_min_len(4096).enumerate().for_each(|(i, base)| {
+        if negative(i) {
             *base = -*base;
         }
     });
-    unsigned(&signed, scalars.magnitudes(), scalars.width(), control)
+    signed
+}
+
+/// True where so many elements are small negative numbers, such as the -1 of a witness, that taking
+/// them as such is worth a copy of all: an addition of a point costs some twenty times its copy.
+fn is_mixed(elements: &[[u8; 32]]) -> bool {
+    let negative = elements.par_iter().with_min_len(4096).filter(|e| below_zero(e).is_some());
+    negative.count() * 16 > elements.len()
+}
+
+/// `r - element` where the element is that close below r: its upper half is r's.
+fn below_zero(element: &[u8; 32]) -> Option<u128> {
+    let half = |at: usize| {
+        let limbs = Fr::MODULUS.0;
+        u128::from(limbs[at]) | u128::from(limbs[at + 1]) << 64
+    };
+    let [low, high] = [0, 1].map(|i| u128::from_le_bytes(element.as_chunks().0[i]));
+    (high == half(2)).then(|| half(0) - low)
 }
 
 /// As [`sum`], of magnitudes that are `width` bytes each.
@@ -118,7 +157,8 @@ fn one<A: CurvePoint>(base: &A, magnitude: &[u8]) -> A::Group {
     for (i, &byte) in magnitude.iter().enumerate() {
         limbs[i / 8] |= u64::from(byte) << (8 * (i % 8));
     }
-    base.mul_bigint(*limbs)
+    // Projective: that is where arkworks splits the scalar in two.
+    base.into_group().mul_bigint(*limbs)
 }
 
 /// Bits of the greatest magnitude: windows above it need no work.
