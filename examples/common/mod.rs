@@ -1,17 +1,12 @@
 //! What the lessons (and the client's tests) share: a server in this process, and some input.
 #![allow(dead_code)] // no lesson needs everything
 
-use std::{
-    iter,
-    sync::{Arc, mpsc},
-    thread,
-};
+use std::{iter, sync::mpsc, thread};
 
 use ark_ec::CurveGroup;
 use ark_std::{UniformRand, rand::Rng, test_rng};
 use capstan::{
     client::{CurvePoint, Fr},
-    engine::cpu::{ArkworksEngine, CpuEngine},
     server::{Drainer, Engines, Server, Settings},
 };
 
@@ -51,19 +46,16 @@ pub fn server() -> Running {
 /// A server with these settings, but on a free port.
 pub fn serve(settings: Settings) -> Running {
     let settings = Settings { listen: Some(([127, 0, 0, 1], 0).into()), ..settings };
-    let (bound, listening) = mpsc::channel();
+    let (told, listening) = mpsc::channel();
     let scheme = if settings.tls.is_some() { "https" } else { "http" };
     let thread = thread::spawn(move || {
         let runtime = tokio::runtime::Runtime::new().expect("threads for a server");
         runtime.block_on(async {
-            let engines = Engines {
-                engine: Arc::new(CpuEngine::new(0).expect("threads")),
-                oracle: Arc::new(ArkworksEngine::new(0).expect("threads")),
-                reason: "a lesson needs no more".into(),
-            };
+            let engines = Engines::cpu(0, "asked for").expect("threads for an engine");
             let server = Server::bind(settings, engines).await.expect("a free port");
-            let address = server.tcp_address().expect("listens on TCP");
-            bound.send((address, server.drainer())).expect("somebody waits");
+            let drainer = server.drainer();
+            let listening = (server.tcp_address().expect("listens on TCP"), drainer);
+            told.send(listening).expect("somebody waits");
             server.serve().await.expect("serves until it is drained");
         });
     });

@@ -187,7 +187,7 @@ impl Client {
         call: &mut Call,
     ) -> Result<v1::MsmResult> {
         let mut id = UploadId::random()?;
-        let lanes = self.lanes(upload.len());
+        let mut lanes = self.lanes(upload.len());
         // A stripe may come before the job and be taken where the job is then refused.
         let mut scrap = Borrowed::new(self, id);
         loop {
@@ -207,10 +207,8 @@ impl Client {
                 Err(error) => error,
             };
             call.pause(error).await?;
-            if self.resume(id, upload, call).await?.is_none() {
-                id = UploadId::random()?;
-                scrap = Borrowed::new(self, id);
-            }
+            lanes = self.resume(&mut id, upload, call).await?;
+            scrap.rename(id);
         }
     }
 
