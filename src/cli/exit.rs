@@ -114,7 +114,8 @@ impl From<client::Error> for Failure {
                 "cannot reach {target}: {problem}: is capstand running? start it with `capstand`, \
                  or name another with --server"
             ),
-            client::Error::Deadline => {
+            // On whichever side it was noticed first.
+            _ if error.reason() == "DEADLINE" => {
                 "deadline passed: allow more time with --deadline, or send less".to_owned()
             }
             other => other.to_string(),

@@ -180,7 +180,11 @@ fn label(args: &ImportArgs, points: &PointSet) -> String {
 /// The server knows the payload's fields, the user the file's.
 fn blame(mut failure: Failure, points: &PointSet) -> Failure {
     if let (Some(set), Some(_)) = (points.set, failure.index) {
-        failure.message = format!("{set}: {}", failure.message);
+        let rest = failure.message.strip_prefix("points").map(str::to_owned);
+        failure.message = match rest {
+            Some(rest) => format!("{set}{rest}"),
+            None => format!("{set}: {}", failure.message),
+        };
         failure.field = Some(set.name().to_owned());
     }
     failure
