@@ -68,7 +68,9 @@ async fn main() -> Outcome<()> {
     let in_g1 = commit(&client, "65 coefficients in G1", &few, &short).await?[0];
     let in_g2 = commit(&client, "the same in G2", &g2_bases, &short).await?[0];
 
-    println!();
+    println!(
+        "(means of each job; upload of small jobs: all that the server does not account for)\n"
+    );
     let start = Instant::now();
     same_as_c_kzg(&blobs, &by_evaluations)?;
     same_as_arkworks(&blobs, &coefficients, &by_evaluations, [&lagrange, &monomial])?;

@@ -3,9 +3,11 @@
 use std::{fmt, io};
 
 use serde_json::json;
-use tonic::Code;
 
-use crate::{client, formats};
+use crate::{
+    client::{self, Code},
+    formats,
+};
 
 /// What scripts can tell apart; the numbers are those of sysexits.h where it has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
