@@ -139,7 +139,8 @@ impl FromStr for ScalarFormat {
             _ => {
                 let narrow = NARROW.iter().find(|(known, _)| *known == name);
                 let (_, encoding) = narrow.ok_or(
-                    "one of canonical, montgomery, big-endian, hex, decimal, u8 to u128, i8 to i128",
+                    "one of canonical, montgomery, big-endian, hex, decimal, u8 to u128, i8 to \
+                     i128",
                 )?;
                 Self::Binary(*encoding)
             }
