@@ -1,5 +1,5 @@
 //! Capstan: MSM and NTT over BLS12-381 as a service. See ARCHITECTURE.md for the house rules.
-#![deny(unsafe_code, missing_docs)]
+#![deny(unsafe_code, missing_docs, clippy::unwrap_used)]
 
 #[cfg(feature = "cli")]
 pub mod cli;

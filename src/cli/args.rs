@@ -139,8 +139,7 @@ impl FromStr for ScalarFormat {
             _ => {
                 let narrow = NARROW.iter().find(|(known, _)| *known == name);
                 let (_, encoding) = narrow.ok_or(
-                    "one of canonical, montgomery, big-endian, hex, decimal, u8 to u128, i8 to \
-                     i128",
+                    "canonical, montgomery, big-endian, hex, decimal, u8 to u128, or i8 to i128",
                 )?;
                 Self::Binary(*encoding)
             }

@@ -69,8 +69,8 @@ impl Client {
     ///
     /// Shape: `options.batch` rows of equal length, a power of two, one after another.
     /// Unit: sent and read as Montgomery limbs, nothing is converted.
-    /// Errors: `Input` for another shape; `Refused`; `Deadline`. After an error while the result was
-    /// being read, the values are in no defined state.
+    /// Errors: `Input` for another shape; `Refused`; `Deadline`. After an error while the result
+    /// was being read, the values are in no defined state.
     pub async fn ntt(&self, values: &mut [Fr], options: NttOptions) -> Result<NttReport> {
         let (spec, rows) = shape(values.len(), &options, ScalarEncoding::Montgomery)?;
         if rows.padded != values.len() {
@@ -84,7 +84,7 @@ impl Client {
 
     /// Fills each row up with zeros to 2^lg_n elements and transforms the result.
     ///
-    /// Shape: `options.batch` rows of equal length, at most 2^lg_n; `options.lg_n` is not looked at.
+    /// Shape: `options.batch` rows of equal length, at most 2^lg_n; `options.lg_n` is not used.
     /// Errors: as [`Self::ntt`].
     pub async fn ntt_padded(
         &self,

@@ -88,9 +88,7 @@ pub enum Error {
         what: &'static str,
     },
     /// The length that arkworks writes first is not what follows.
-    #[error(
-        "not arkworks' serialization of points: it announces {announced} points, {bytes} bytes follow"
-    )]
+    #[error("not arkworks' serialization: it announces {announced} points, {bytes} bytes follow")]
     Prefix {
         /// What the first 8 bytes say.
         announced: u64,
