@@ -2,9 +2,9 @@
 //!
 //! `cargo run --release --example kzg`
 //!
-//! It starts a server in this process, imports the ceremony's points, commits to each blob twice, by
-//! its evaluations and by its coefficients, which an NTT gives, and checks every commitment against
-//! c-kzg and arkworks. It ends with an error on the first difference.
+//! It starts a server in this process, imports the ceremony's points, commits to each blob twice,
+//! by its evaluations and by its coefficients, which an NTT gives, and checks every commitment
+//! against c-kzg and arkworks. It ends with an error on the first difference.
 
 mod common;
 

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use comfy_table::{Table, presets};
+use comfy_table::{LineStyle, Table, TableStyle};
 use serde_json::{Value, json};
 
 use super::{
@@ -112,10 +112,14 @@ impl Output {
     }
 }
 
+/// Nothing between rows: many fit a screen.
+const STYLE: TableStyle =
+    TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+
 /// A table with a line under its head.
 pub fn table<const N: usize>(head: [&str; N]) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header(head);
+    table.load_style(STYLE).set_header(head);
     table
 }
 

@@ -1,5 +1,6 @@
 //! Samples as a table and as JSON.
 
+use comfy_table::CellAlignment;
 use serde_json::{Value, json};
 
 use super::measure::Sample;
@@ -22,6 +23,7 @@ pub fn as_text(title: &str, samples: &[Sample]) -> String {
         "compute",
         "download",
     ]);
+    rows.column_iter_mut().for_each(|column| column.set_cell_alignment(CellAlignment::Right));
     for sample in samples {
         let mut row = vec![
             format!("2^{}", sample.lg_n),
