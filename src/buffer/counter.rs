@@ -44,11 +44,19 @@ impl Counter {
         let fits = |used: u64| used.checked_add(amount).filter(|sum| *sum <= self.max);
         match self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits) {
             Ok(_) => Ok(Charge { counter: self.clone(), amount }),
-            Err(_) => Err(Error::Exhausted {
-                limit: self.limit,
-                retry_after: (amount <= self.max).then_some(RETRY_AFTER),
-            }),
+            Err(_) => {
+                self.check_fits(amount)?;
+                Err(Error::Exhausted { limit: self.limit, retry_after: Some(RETRY_AFTER) })
+            }
         }
+    }
+
+    /// Refuses what could not be taken even where nothing else is.
+    ///
+    /// Errors: `Exhausted` without a time to retry.
+    pub fn check_fits(&self, amount: u64) -> Result<()> {
+        let never = Error::Exhausted { limit: self.limit, retry_after: None };
+        if amount <= self.max { Ok(()) } else { Err(never) }
     }
 }
 

@@ -232,15 +232,17 @@ impl Shared {
             let mut done = job.run.step(&job.control, job.spent);
             job.since = Instant::now();
             job.spent.run += job.since - begun;
+            state = self.state();
+            // Under the lock: whoever cancels later finds the job where it was placed.
             if !done && let Err(error) = job.control.check() {
                 job.run.fail(error);
                 done = true;
             }
             if done {
+                drop(state);
                 drop(job);
                 state = self.state();
             } else {
-                state = self.state();
                 state.place(job);
             }
         }

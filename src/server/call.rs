@@ -12,6 +12,7 @@ use crate::{
     engine::Control,
     error::{Error, Result},
     jobs::{Budget, Permit, admit},
+    wire::decode::VectorUpload,
 };
 
 /// tonic answers an expired `grpc-timeout` with CANCELLED; ours fires this much earlier, with the
@@ -67,6 +68,25 @@ impl Call {
         self.state.drain.check()?;
         let budgets: [&Budget; 2] = [&self.peer.budget, &self.state.budget];
         admit(budgets, bytes, jobs).inspect_err(observe::refused)
+    }
+
+    /// Refuses for good what no waiting makes fit: a request is admitted in parts, each of which may
+    /// fit alone. `bytes` are the connection's own, payload included.
+    ///
+    /// Errors: `Exhausted` without a time to retry.
+    pub fn check_fits(&self, bytes: u64) -> Result<()> {
+        let budgets = [&self.peer.budget, &self.state.budget];
+        budgets
+            .iter()
+            .try_for_each(|budget| budget.bytes.check_fits(bytes))
+            .inspect_err(observe::refused)
+    }
+
+    /// Bytes that a stream of this header would be admitted for: none where its upload is there.
+    ///
+    /// Errors: `Invalid` where they cannot be counted.
+    pub fn payload_bytes(&self, vector: &VectorUpload) -> Result<u64> {
+        if self.state.uploads.get(vector.id).is_ok() { Ok(0) } else { vector.bytes() }
     }
 
     /// Runs a handler's work against the deadline and records how it ended.

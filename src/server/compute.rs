@@ -75,8 +75,9 @@ impl Compute for ComputeService {
                 v1::msm_request::Scalars::UploadId(id) => Scalars::Upload(decode::upload_id(&id)?),
             };
             let spec = decode::msm_spec(request.spec)?;
-            let (vector, arrival, _use) = payload(&call, scalars)?;
-            let job = MsmCall::admit(&call, spec, &vector)?;
+            let (vector, arrival, used) = payload(&call, scalars)?;
+            let own_bytes = if used.is_some() { 0 } else { arrival.len() };
+            let job = MsmCall::admit(&call, spec, &vector, own_bytes)?;
             let result = job.submit(&call, arrival.clone()).await?;
             Ok(v1::MsmResponse { result: Some(msm::result(&call, result, &arrival)) })
         })
@@ -98,7 +99,7 @@ impl Compute for ComputeService {
             };
             let spec = decode::msm_spec(header.spec)?;
             let vector = decode::vector_upload(required("header.scalars", header.scalars)?)?;
-            let job = MsmCall::admit(&call, spec, &vector)?;
+            let job = MsmCall::admit(&call, spec, &vector, call.payload_bytes(&vector)?)?;
             let (upload, _) =
                 self.state.uploads.open(&Header::Vector(vector), |bytes| call.admit(bytes, 0))?;
             let ticket = job.submit(&call, upload.arrival.clone());
@@ -127,8 +128,9 @@ impl Compute for ComputeService {
                 v1::ntt_request::Input::UploadId(id) => Scalars::Upload(decode::upload_id(&id)?),
             };
             let spec = decode::ntt_spec(request.spec)?;
-            let (vector, arrival, _use) = payload(&call, input)?;
-            let mut job = NttCall::admit(&call, spec, &vector)?;
+            let (vector, arrival, used) = payload(&call, input)?;
+            let own_bytes = if used.is_some() { 0 } else { arrival.len() };
+            let mut job = NttCall::admit(&call, spec, &vector, own_bytes)?;
             let max = self.state.settings.message_payload_bytes_max;
             if !request.keep && job.result_bytes > max {
                 return Err(Error::field("keep", Problem::TooLarge { max }).into());
@@ -169,7 +171,7 @@ impl Compute for ComputeService {
             };
             let spec = decode::ntt_spec(header.spec)?;
             let vector = decode::vector_upload(required("header.input", header.input)?)?;
-            let mut job = NttCall::admit(&call, spec, &vector)?;
+            let mut job = NttCall::admit(&call, spec, &vector, call.payload_bytes(&vector)?)?;
             let (upload, _) =
                 self.state.uploads.open(&Header::Vector(vector), |bytes| call.admit(bytes, 0))?;
             let held = std::mem::take(&mut job.result_permit);

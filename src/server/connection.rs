@@ -3,7 +3,7 @@
 use std::{
     io,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -36,19 +36,24 @@ impl Peer {
     }
 }
 
+/// Bytes of HTTP/2's preface. Under TLS a first message is longer, and tonic times the rest.
+const GREETING_BYTES: usize = 24;
+
 /// A socket with its peer.
 pub struct Connection<S> {
     socket: S,
     peer: Peer,
-    /// Until the first byte comes: when the connection is given up. h2 would wait for ever.
-    handshake: Option<Pin<Box<Sleep>>>,
+    /// Until the peer has said enough to be one: how much it has yet to say, and by when. hyper
+    /// waits for a preface without end, and the silent would fill all places.
+    greeting: Option<(usize, Pin<Box<Sleep>>)>,
     _slot: Charge,
 }
 
 impl<S> Connection<S> {
-    /// A socket that was accepted, and must say something within `handshake`.
-    pub fn new(socket: S, peer: Peer, handshake: Duration, slot: Charge) -> Self {
-        Self { socket, peer, handshake: Some(Box::pin(sleep(handshake))), _slot: slot }
+    /// A socket that was accepted, whose peer must begin to speak within `handshake_timeout`.
+    pub fn new(socket: S, peer: Peer, slot: Charge, handshake_timeout: Duration) -> Self {
+        let greeting = Some((GREETING_BYTES, Box::pin(sleep(handshake_timeout))));
+        Self { socket, peer, greeting, _slot: slot }
     }
 }
 
@@ -68,14 +73,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.socket).poll_read(context, buffer);
-        if buffer.filled().len() > before {
-            self.handshake = None;
-        }
-        if read.is_pending()
-            && let Some(limit) = &mut self.handshake
-            && limit.as_mut().poll(context).is_ready()
-        {
+        let Some((left, deadline)) = &mut self.greeting else { return read };
+        if read.is_pending() {
+            ready!(deadline.as_mut().poll(context));
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        *left = left.saturating_sub(buffer.filled().len() - before);
+        if *left == 0 {
+            self.greeting = None;
         }
         read
     }

@@ -125,7 +125,13 @@ pub fn send(
         let source = Arc::new(source);
         while offset < total {
             let (held, host) = (source.clone(), host.clone());
-            let Ok(data) = spawn_blocking(move || held.piece(&host, offset)).await else { return };
+            let read = spawn_blocking(move || held.piece(&host, offset)).await;
+            let Ok(data) = read else {
+                // An end without an error would look like the whole of it.
+                let failed = Error::Internal("reading an object panicked".into());
+                let _gone = timeout(idle, sender.send(Err(failed.into()))).await;
+                return;
+            };
             let bytes = data.len() as u64;
             let chunk = Some(v1::Chunk { offset, data });
             let sent = timeout(idle, sender.send(Ok(v1::GetResponse { chunk }))).await;

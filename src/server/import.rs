@@ -9,7 +9,7 @@ use crate::{
     buffer::Charge,
     curve::{G1Affine, G2Affine, Group, points::CurvePoint},
     engine::Control,
-    error::{Error, Result},
+    error::{Error, Problem, Result},
     jobs::{ImportWork, Imported},
     store::{Header, Outcome, StoredBases, Upload, now_s},
     wire::decode::{BasesUpload, ObjectId},
@@ -30,7 +30,8 @@ pub fn open(call: &Call, header: &Header) -> Result<Arc<Upload>> {
     let mut taken = None;
     let (upload, _) = state.uploads.open(header, |bytes| {
         let held = call.admit(bytes, 0)?;
-        let stored_bytes = bases.count * bases.group.affine_bytes() as u64;
+        let stored_bytes = StoredBases::charged_bytes(bases.group, bases.count)
+            .ok_or(Error::field("count", Problem::TooLarge { max: u64::MAX }))?;
         let charge = state.bases.budget().take(stored_bytes).inspect_err(observe::refused)?;
         taken = Some((call.admit(0, 1)?, charge));
         Ok(held)

@@ -97,7 +97,7 @@ pub struct Door {
     pub bytes_max: u64,
     /// Each connection's limits.
     pub jobs_max: u64,
-    /// A connection must say something within this.
+    /// How long a peer may take to begin to speak.
     pub handshake_timeout: Duration,
 }
 
@@ -109,7 +109,8 @@ impl Door {
             tracing::warn!(max = self.connections.max(), "connection refused: too many");
         }
         let budget = Budget::connection(self.bytes_max, self.jobs_max);
-        Some(Connection::new(socket, Peer { budget, local }, self.handshake_timeout, slot?))
+        let peer = Peer { budget, local };
+        Some(Connection::new(socket, peer, slot?, self.handshake_timeout))
     }
 }
 

@@ -31,7 +31,14 @@ impl MsmCall {
     /// Finds the bases, checks the lengths and asks for admission.
     ///
     /// Errors: `NotFound`, `Mismatch`, `Invalid`, `Exhausted`, `Draining`.
-    pub fn admit(call: &Call, spec: MsmSpec, vector: &VectorUpload) -> Result<Self> {
+    ///
+    /// `payload_bytes` were or will be taken from the connection's budget for the scalars.
+    pub fn admit(
+        call: &Call,
+        spec: MsmSpec,
+        vector: &VectorUpload,
+        payload_bytes: u64,
+    ) -> Result<Self> {
         let bases = match spec.bases {
             BasesSource::Stored(id, offset, length) => {
                 JobBases::Checked(call.state.bases.points(id, spec.group, offset, length)?)
@@ -49,7 +56,9 @@ impl MsmCall {
             result_encoding: spec.result_encoding,
             verify: spec.verify == Verify::Full,
         };
-        let permit = call.admit(job.scratch_bytes(call.state.host.engine.as_ref()), 1)?;
+        let scratch_bytes = job.scratch_bytes(call.state.host.engine.as_ref());
+        call.check_fits(scratch_bytes.saturating_add(payload_bytes))?;
+        let permit = call.admit(scratch_bytes, 1)?;
         Ok(Self { job, permit })
     }
 

@@ -53,7 +53,14 @@ impl NttCall {
     /// Checks the lengths and asks for admission.
     ///
     /// Errors: `Mismatch`, `Invalid`, `Exhausted`, `Draining`.
-    pub fn admit(call: &Call, spec: NttSpec, vector: &VectorUpload) -> Result<Self> {
+    ///
+    /// `payload_bytes` were or will be taken from the connection's budget for the input.
+    pub fn admit(
+        call: &Call,
+        spec: NttSpec,
+        vector: &VectorUpload,
+        payload_bytes: u64,
+    ) -> Result<Self> {
         if !vector.encoding.is_full() {
             return Err(Error::field("encoding", Problem::OutOfRange));
         }
@@ -75,6 +82,9 @@ impl NttCall {
         let never = Error::Exhausted { limit: Limit::BytesInFlight, retry_after: None };
         let result_bytes = job.result_bytes().ok_or(never.clone())?;
         let scratch_bytes = job.scratch_bytes(call.state.host.engine.as_ref()).ok_or(never)?;
+        let all =
+            [result_bytes, payload_bytes].iter().fold(scratch_bytes, |a, b| a.saturating_add(*b));
+        call.check_fits(all)?;
         let result_permit = call.admit(result_bytes, 0)?;
         let permit = call.admit(scratch_bytes, 1)?;
         let output_encoding = job.output_encoding;

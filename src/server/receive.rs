@@ -96,3 +96,15 @@ pub fn used_up(uploads: &Uploads, upload: &Arc<Upload>, failure: Option<&Status>
         upload.conclude(Err(Error::Cancelled));
     }
 }
+
+/// Ends an upload that failed or whose sender sent what is no part of it, so that its memory comes
+/// back at once. One whose sender was silent or broke off stays for a while, to be resumed.
+pub fn given_up(uploads: &Uploads, upload: &Arc<Upload>, failure: &Status) {
+    use tonic::Code::{Cancelled, DeadlineExceeded, Unknown};
+    let resumable = matches!(failure.code(), Cancelled | DeadlineExceeded | Unknown);
+    let complete = upload.arrival.is_complete() && upload.arrival.failure().is_none();
+    if upload.arrival.failure().is_some() || !resumable && !complete {
+        uploads.remove(upload);
+        upload.conclude(Err(Error::Cancelled));
+    }
+}

@@ -73,7 +73,10 @@ impl Store for StoreService {
                     Some(Message::Chunk(chunk)) => Some(chunk),
                     _ => None,
                 });
-            let outcome = receive::meanwhile(chunks, upload.concluded()).await?;
+            let outcome = receive::meanwhile(chunks, upload.concluded()).await;
+            let outcome = outcome.inspect_err(|failure| {
+                receive::given_up(&self.state.uploads, &upload, failure);
+            })?;
             Ok(put_response(&header, &outcome, existed))
         })
         .await

@@ -35,7 +35,17 @@ pub struct StoredBases {
     pub charge: Charge,
 }
 
+/// Least charge for an object: what an entry, its label and its mapping take beside the points, so
+/// that many small objects are counted too.
+const OBJECT_BYTES_MIN: u64 = 4096;
+
 impl StoredBases {
+    /// Bytes that `count` points take of the store's budget; `None` where they cannot be counted.
+    pub fn charged_bytes(group: Group, count: u64) -> Option<u64> {
+        let bytes = count.checked_mul(group.affine_bytes() as u64);
+        bytes.map(|bytes| bytes.max(OBJECT_BYTES_MIN))
+    }
+
     /// Bytes in memory, or mapped.
     pub fn bytes(&self) -> u64 {
         self.points.len() as u64 * self.points.group().affine_bytes() as u64

@@ -167,7 +167,11 @@ impl Disk {
     ///
     /// Errors: `Internal` where the disk refuses.
     pub fn forget(&self, id: ObjectId) -> Result<()> {
-        fs::remove_file(self.path(id)).map_err(|error| trouble("cannot be written", &error))
+        match fs::remove_file(self.path(id)) {
+            // Whoever removed it by hand did what was asked for.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(|error| trouble("cannot be written", &error)),
+        }
     }
 
     /// Maps a file and checks it: header, length, and content against name. The points in it were
@@ -179,7 +183,7 @@ impl Disk {
         let mut file = File::open(path).map_err(|error| trouble("cannot be read", &error))?;
         io::Read::read_exact(&mut file, &mut header).map_err(|_| damaged("too short"))?;
         let meta = Meta::decode(&header).ok_or_else(|| damaged("not a header"))?;
-        let bytes = meta.count.checked_mul(meta.group.affine_bytes() as u64);
+        let bytes = StoredBases::charged_bytes(meta.group, meta.count);
         let charge = budget.take(bytes.ok_or_else(|| damaged("its count"))?)?;
         let points = map(path, &meta)?;
         let id = match &points {

@@ -1,0 +1,136 @@
+//! An engine that can be told to misbehave.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use ark_ec::PrimeGroup;
+use ark_ff::One;
+use capstan::{
+    curve::{
+        Fr, G1Projective, G2Projective, Group,
+        points::{Bases, Sums},
+        scalars::Scalars,
+    },
+    engine::{
+        Control, Description, Engine, MsmRun, NttPlan,
+        cpu::{ArkworksEngine, CpuEngine},
+    },
+    error::Result,
+    server::Engines,
+};
+
+/// How the engine behaves, from the next piece of work on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    Honest,
+    /// Every result is off by a little.
+    Lies,
+    /// Every piece panics.
+    Panics,
+    /// Every piece takes for ever, until its control says stop or the mode changes.
+    Hangs,
+}
+
+/// Changes the mode.
+#[derive(Clone, Default)]
+pub struct Dial(Arc<AtomicU8>);
+
+impl Dial {
+    pub fn set(&self, mode: Mode) {
+        self.0.store(mode as u8, Ordering::SeqCst);
+    }
+
+    fn is(&self, mode: Mode) -> bool {
+        self.0.load(Ordering::SeqCst) == mode as u8
+    }
+
+    fn work(&self, control: &Control) -> Result<()> {
+        assert!(!self.is(Mode::Panics), "the engine was told to panic");
+        while self.is(Mode::Hangs) {
+            control.check()?;
+            thread::sleep(Duration::from_millis(2));
+        }
+        Ok(())
+    }
+}
+
+/// The CPU engine behind a dial.
+pub struct Moody {
+    honest: CpuEngine,
+    dial: Dial,
+}
+
+/// Engines for a server, and their dial.
+pub fn moody() -> (Engines, Dial) {
+    let dial = Dial::default();
+    let engine = Moody { honest: CpuEngine::new(2).expect("threads"), dial: dial.clone() };
+    let oracle = Arc::new(ArkworksEngine::new(1).expect("threads"));
+    (Engines { engine: Arc::new(engine), oracle, reason: "a test".into() }, dial)
+}
+
+impl Engine for Moody {
+    fn description(&self) -> Description {
+        self.honest.description()
+    }
+
+    fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>> {
+        let run = self.honest.msm(bases, batch)?;
+        Ok(Box::new(MoodyRun { run, dial: self.dial.clone() }))
+    }
+
+    fn msm_piece(&self, group: Group, n: usize) -> usize {
+        self.honest.msm_piece(group, n)
+    }
+
+    fn ntt(&self, plan: &NttPlan, rows: &mut [Vec<Fr>], control: &Control) -> Result<()> {
+        self.dial.work(control)?;
+        self.honest.ntt(plan, rows, control)?;
+        if self.dial.is(Mode::Lies) {
+            rows[0][0] += Fr::one();
+        }
+        Ok(())
+    }
+
+    fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64 {
+        self.honest.msm_scratch_bytes(group, n)
+    }
+
+    fn msm_method(&self, group: Group, n: usize) -> String {
+        self.honest.msm_method(group, n)
+    }
+}
+
+struct MoodyRun {
+    run: Box<dyn MsmRun>,
+    dial: Dial,
+}
+
+impl MsmRun for MoodyRun {
+    fn absorb(
+        &mut self,
+        vector: usize,
+        first: usize,
+        scalars: &Scalars,
+        control: &Control,
+    ) -> Result<()> {
+        self.dial.work(control)?;
+        self.run.absorb(vector, first, scalars, control)
+    }
+
+    fn finish(self: Box<Self>) -> Result<Sums> {
+        let mut sums = self.run.finish()?;
+        if self.dial.is(Mode::Lies) {
+            match &mut sums {
+                Sums::G1(sums) => sums[0] += G1Projective::generator(),
+                Sums::G2(sums) => sums[0] += G2Projective::generator(),
+            }
+        }
+        Ok(sums)
+    }
+}

@@ -1,0 +1,147 @@
+//! A server in this process for tests that speak the wire by hand: how to start it, how to reach
+//! it, and how to write its messages.
+#![allow(dead_code)] // no test binary needs everything
+
+pub mod engine;
+pub mod say;
+
+use std::{net::SocketAddr, path::Path, sync::mpsc, thread, time::Duration};
+
+use capstan::{
+    server::{Drainer, Engines, ServeError, Server, Settings},
+    wire::v1::{
+        self, admin_client::AdminClient, compute_client::ComputeClient, store_client::StoreClient,
+    },
+};
+use hyper_util::rt::TokioIo;
+use tokio::net::UnixStream;
+use tonic::{
+    Status,
+    transport::{Channel, Endpoint},
+};
+use tonic_types::StatusExt;
+
+/// Longer than anything here takes; only against hanging.
+pub const HANGING: Duration = Duration::from_secs(30);
+
+/// A server on threads of its own.
+pub struct Daemon {
+    pub address: SocketAddr,
+    pub drainer: Drainer,
+    thread: Option<thread::JoinHandle<Result<(), ServeError>>>,
+}
+
+impl Daemon {
+    /// A server on a free port, with an honest engine of two threads.
+    pub fn start(settings: Settings) -> Self {
+        Self::with_engines(settings, Engines::cpu(2, "asked for").expect("threads"))
+    }
+
+    /// A server on a free port.
+    pub fn with_engines(settings: Settings, engines: Engines) -> Self {
+        Self::try_start(settings, engines).expect("a server")
+    }
+
+    /// A server on a free port, if it can be had.
+    pub fn try_start(settings: Settings, engines: Engines) -> Result<Self, ServeError> {
+        let settings = Settings { listen: Some(([127, 0, 0, 1], 0).into()), ..settings };
+        let (told, listening) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(2)
+                .enable_all()
+                .build()
+                .expect("threads for a server");
+            runtime.block_on(async {
+                let server = match Server::bind(settings, engines).await {
+                    Ok(server) => server,
+                    Err(error) => {
+                        told.send(Err(error)).expect("somebody waits");
+                        return Ok(());
+                    }
+                };
+                let address = server.tcp_address().expect("listens on TCP");
+                told.send(Ok((address, server.drainer()))).expect("somebody waits");
+                server.serve().await
+            })
+        });
+        let (address, drainer) = listening.recv().expect("the thread says something")?;
+        Ok(Self { address, drainer, thread: Some(thread) })
+    }
+
+    /// A new connection.
+    pub async fn channel(&self) -> Channel {
+        let endpoint = Endpoint::from_shared(format!("http://{}", self.address));
+        endpoint.expect("an address").connect().await.expect("the server accepts")
+    }
+
+    /// Waits until the server has ended by itself.
+    pub fn ended(&mut self) -> Result<(), ServeError> {
+        let thread = self.thread.take().expect("asked once");
+        thread.join().expect("the server does not panic")
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.drainer.drain(Some(Duration::ZERO));
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join();
+            if !thread::panicking() {
+                ended.expect("the server does not panic").expect("the server ends well");
+            }
+        }
+    }
+}
+
+/// A new connection to a Unix socket.
+pub async fn unix_channel(path: &Path) -> Channel {
+    let path = path.to_owned();
+    let connector = tower::service_fn(move |_| {
+        let path = path.clone();
+        async move { UnixStream::connect(path).await.map(TokioIo::new) }
+    });
+    let endpoint = Endpoint::from_static("http://localhost");
+    endpoint.connect_with_connector(connector).await.expect("the server accepts")
+}
+
+pub fn compute(channel: &Channel) -> ComputeClient<Channel> {
+    ComputeClient::new(channel.clone()).max_decoding_message_size(64 << 20)
+}
+
+pub fn store(channel: &Channel) -> StoreClient<Channel> {
+    StoreClient::new(channel.clone()).max_decoding_message_size(64 << 20)
+}
+
+pub fn admin(channel: &Channel) -> AdminClient<Channel> {
+    AdminClient::new(channel.clone())
+}
+
+/// What is in use on the server.
+pub async fn load(channel: &Channel) -> v1::Load {
+    let info = admin(channel).get_info(v1::GetInfoRequest {}).await.expect("answers");
+    info.into_inner().load.expect("always said")
+}
+
+/// Waits until nothing is in flight.
+pub async fn settled(channel: &Channel, name: &str) {
+    let begun = std::time::Instant::now();
+    loop {
+        let load = load(channel).await;
+        if load.bytes_in_flight == 0 && load.jobs == 0 {
+            return;
+        }
+        assert!(begun.elapsed() < HANGING, "{name}: still in flight: {load:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// `ErrorInfo.reason`.
+pub fn reason(status: &Status) -> String {
+    status.get_details_error_info().map(|info| info.reason).unwrap_or_default()
+}
+
+/// When the server wants to be asked again.
+pub fn retry_after(status: &Status) -> Option<Duration> {
+    status.get_details_retry_info().and_then(|info| info.retry_delay)
+}

@@ -1,0 +1,170 @@
+//! Callers that go away, and deadlines that pass: while they send, while they queue, while the
+//! engine computes. Memory and permits come back each time.
+
+use std::time::{Duration, Instant};
+
+use capstan::{server::Settings, wire::v1};
+use futures_util::{StreamExt, stream};
+use hyper_util::{client::legacy, rt::TokioExecutor};
+use tonic::{Code, Request, Status};
+
+use crate::{
+    daemon::{HANGING, compute, engine::Mode, load, say, settled, store},
+    table::{How, World, assert_status, settings},
+};
+
+async fn until_load(world: &World, name: &str, there: impl Fn(&v1::Load) -> bool) {
+    let begun = Instant::now();
+    let channel = world.daemon.channel().await;
+    while !there(&load(&channel).await) {
+        assert!(begun.elapsed() < HANGING, "{name}: {:?}", load(&channel).await);
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_that_goes_gets_its_memory_freed() {
+    let idle_timeout = Duration::from_millis(300);
+    let world = World::new(Settings { idle_timeout, workers: 1, ..settings() }).await;
+    let vector = || say::vector(&say::id(), v1::ScalarEncoding::U64, 8);
+    let half = vec![say::chunk(0, vec![1; 32])];
+    let mut client = compute(&world.channel);
+    let messages = say::msm_stream(world.spec(), vector(), half.clone());
+    let call = tokio::spawn(async move {
+        client.msm_stream(stream::iter(messages).chain(stream::pending())).await
+    });
+    until_load(&world, "mid-upload", |load| load.jobs == 1).await;
+    call.abort();
+    world.assert_well("gone mid-upload").await;
+
+    let mut client = store(&world.channel);
+    let messages = say::put_vector(vector(), half);
+    let call =
+        tokio::spawn(
+            async move { client.put(stream::iter(messages).chain(stream::pending())).await },
+        );
+    until_load(&world, "mid-put", |load| load.bytes_in_flight > 0).await;
+    call.abort();
+    world.assert_well("gone mid-put").await;
+
+    world.dial.set(Mode::Hangs);
+    let call = |_| {
+        let (mut client, (request, _)) = (compute(&world.channel), world.good_msm());
+        tokio::spawn(async move { client.msm(request).await })
+    };
+    let calls: Vec<_> = (0..3).map(call).collect();
+    until_load(&world, "running and queued", |load| load.jobs == 3).await;
+    calls.iter().for_each(|call| call.abort());
+    // The engine stops at its next look at the control, so the dial need not change.
+    settled(&world.channel, "gone while queued and running").await;
+    world.dial.set(Mode::Honest);
+    world.assert_well("gone while queued and running").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_breaks_frees_its_jobs() {
+    let world = World::new(Settings { workers: 1, ..settings() }).await;
+    world.dial.set(Mode::Hangs);
+    let channel = world.daemon.channel().await;
+    let calls: Vec<_> = (0..3)
+        .map(|_| {
+            let (mut client, (request, _)) = (compute(&channel), world.good_msm());
+            tokio::spawn(async move { client.msm(request).await })
+        })
+        .collect();
+    drop(channel);
+    until_load(&world, "running and queued", |load| load.jobs == 3).await;
+    calls.iter().for_each(|call| call.abort());
+    settled(&world.channel, "a broken connection").await;
+    until_load(&world, "the connection is gone", |load| load.connections <= 2).await;
+    world.dial.set(Mode::Honest);
+    world.assert_well("a broken connection").await;
+}
+
+/// A client that keeps no time itself: tonic's own would answer in the server's place.
+fn timeless(world: &World) -> v1_client::Client {
+    let client = legacy::Client::builder(TokioExecutor::new()).http2_only(true).build_http();
+    let origin = format!("http://{}", world.daemon.address).parse().unwrap();
+    v1_client::Client::with_origin(client, origin)
+}
+
+mod v1_client {
+    use capstan::wire::v1::compute_client::ComputeClient;
+    use hyper_util::client::legacy::{self, connect::HttpConnector};
+
+    pub type Client = ComputeClient<legacy::Client<HttpConnector, tonic::body::Body>>;
+}
+
+fn within<T>(time: &'static str, message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.metadata_mut().insert("grpc-timeout", time.parse().unwrap());
+    request
+}
+
+fn assert_deadline(name: &str, sent: Result<(), Status>) {
+    let status = sent.expect_err(name);
+    assert_status(name, &status, Code::DeadlineExceeded, "DEADLINE", "", None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deadlines_hold_while_sending_queued_and_running() {
+    let world = World::new(Settings { workers: 1, ..settings() }).await;
+    world.dial.set(Mode::Hangs);
+    let mut clients: Vec<_> = (0..4).map(|_| timeless(&world)).collect();
+    let [running, queued, sending, transform] = &mut clients[..] else { panic!("four") };
+    let (request, _) = world.good_msm();
+    let vector = say::vector(&say::id(), v1::ScalarEncoding::U8, 8);
+    let messages = say::msm_stream(world.spec(), vector, vec![say::chunk(0, vec![1; 4])]);
+    let silent = stream::iter(messages).chain(stream::pending());
+    let zeros = say::scalars(v1::ScalarEncoding::Canonical, vec![0; 64]);
+    let (first, second, third, fourth) = tokio::join!(
+        running.msm(within("400m", request.clone())),
+        queued.msm(within("300000u", request.clone())),
+        sending.msm_stream(within("250m", silent)),
+        transform.ntt(within("350m", say::ntt(say::ntt_spec(1), zeros))),
+    );
+    assert_deadline("running", first.map(drop));
+    assert_deadline("queued", second.map(drop));
+    assert_deadline("sending", third.map(drop));
+    assert_deadline("a transform", fourth.map(drop));
+    world.dial.set(Mode::Honest);
+    world.assert_well("deadlines").await;
+    for time in
+        ["99999999H", "1H", "99999999M", "99999999S", "99999999m", "nonsense", "H", "123456789n"]
+    {
+        let sent = running.msm(within(time, request.clone())).await;
+        sent.unwrap_or_else(|status| panic!("{time}: {status}"));
+    }
+    world.assert_well("long deadlines").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn releasing_what_a_job_uses_lets_the_job_end() {
+    let world = World::new(Settings { workers: 1, ..settings() }).await;
+    let id = say::id();
+    let vector = say::vector(&id, v1::ScalarEncoding::U8, 8);
+    let put = How::Put(say::put_vector(vector, vec![say::chunk(0, vec![1; 8])]));
+    put.send(&world.channel).await.unwrap();
+    world.dial.set(Mode::Hangs);
+    let mut client = compute(&world.channel);
+    let request = say::msm_on(world.spec(), &id);
+    let call = tokio::spawn(async move { client.msm(request).await });
+    until_load(&world, "running", |load| load.jobs == 1).await;
+    let release = |id| How::Release(v1::ReleaseRequest { id: Some(id) });
+    let vector = || v1::release_request::Id::UploadId(id.clone());
+    let bases = || v1::release_request::Id::ObjectId(world.g1_id.clone());
+    for id in [vector(), bases()] {
+        release(id).send(&world.channel).await.unwrap();
+    }
+    for id in [vector(), bases()] {
+        let again = release(id).send(&world.channel).await.unwrap_err();
+        assert_status("released twice", &again, Code::NotFound, "OBJECT_UNKNOWN", "", None);
+    }
+    world.dial.set(Mode::Honest);
+    let answer = call.await.unwrap().unwrap().into_inner();
+    let ones = [capstan::curve::Fr::from(1); 8];
+    let sum = say::compressed::<capstan::curve::G1Affine>(say::sum(&world.g1, &ones));
+    assert_eq!(answer.result.unwrap().points, sum);
+    settled(&world.channel, "released in use").await;
+    assert_eq!(load(&world.channel).await.store_bytes, 4096, "only G2 is left");
+}

@@ -1,0 +1,74 @@
+//! Engines that lie or panic.
+
+use capstan::wire::v1;
+use tonic::Code;
+
+use crate::{
+    daemon::{engine::Mode, say},
+    table::{How, World, assert_status, settings},
+};
+
+fn msm(world: &World, group: v1::Group, verify: v1::Verify) -> How {
+    let id = if group == v1::Group::G1 { &world.g1_id } else { &world.g2_id };
+    let spec = say::spec(group as i32, say::stored(id, 0, 0));
+    let spec = v1::MsmSpec { verify: verify as i32, batch: 2, ..spec };
+    How::Msm(say::msm(spec, say::scalars(v1::ScalarEncoding::U8, vec![3; 16])))
+}
+
+fn ntt(verify: v1::Verify) -> How {
+    let spec = v1::NttSpec { verify: verify as i32, batch: 2, ..say::ntt_spec(3) };
+    let elements = say::canonical(&say::random(16));
+    How::Ntt(say::ntt(spec, say::scalars(v1::ScalarEncoding::Canonical, elements)))
+}
+
+fn streamed(world: &World) -> [How; 2] {
+    let spec = v1::MsmSpec { verify: v1::Verify::Full as i32, ..world.spec() };
+    let vector = say::vector(&say::id(), v1::ScalarEncoding::U8, 8);
+    let msm = say::msm_stream(spec, vector, vec![say::chunk(0, vec![1; 8])]);
+    let spec = v1::NttSpec { verify: v1::Verify::Probabilistic as i32, ..say::ntt_spec(1) };
+    let vector = say::vector(&say::id(), v1::ScalarEncoding::Canonical, 2);
+    let ntt = say::ntt_stream(spec, vector, vec![say::chunk(0, say::canonical(&say::random(2)))]);
+    [How::MsmStream(msm), How::NttStream(ntt)]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrong_result_is_never_returned() {
+    let world = World::new(settings()).await;
+    let checked = || {
+        let mut all = vec![
+            msm(&world, v1::Group::G1, v1::Verify::Full),
+            msm(&world, v1::Group::G2, v1::Verify::Full),
+            ntt(v1::Verify::Full),
+            ntt(v1::Verify::Probabilistic),
+        ];
+        all.extend(streamed(&world));
+        all
+    };
+    for (i, how) in checked().into_iter().enumerate() {
+        how.send(&world.channel).await.unwrap_or_else(|status| panic!("honest {i}: {status}"));
+    }
+    for (i, how) in checked().into_iter().enumerate() {
+        world.dial.set(Mode::Lies);
+        let status = how.send(&world.channel).await.expect_err("a lie");
+        world.dial.set(Mode::Honest);
+        let name = format!("lie {i}");
+        assert_status(&name, &status, Code::DataLoss, "VERIFY_FAILED", "", None);
+        world.assert_well(&name).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_panic_fails_one_job_and_the_next_one_works() {
+    let world = World::new(settings()).await;
+    let mut all = vec![msm(&world, v1::Group::G1, v1::Verify::None), ntt(v1::Verify::None)];
+    all.extend(streamed(&world));
+    for (i, how) in all.into_iter().enumerate() {
+        world.dial.set(Mode::Panics);
+        let status = how.send(&world.channel).await.expect_err("a panic");
+        world.dial.set(Mode::Honest);
+        let name = format!("panic {i}");
+        assert_status(&name, &status, Code::Internal, "INTERNAL", "", None);
+        assert_eq!(status.message(), "internal error", "says nothing of the inside");
+        world.assert_well(&name).await;
+    }
+}

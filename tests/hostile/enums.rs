@@ -1,0 +1,130 @@
+//! Fields that were not said, or say what nobody knows.
+
+use capstan::{
+    curve::{G1Affine, points::PointEncoding},
+    wire::v1,
+};
+
+use crate::{
+    daemon::say,
+    table::{How, Row, World, invalid},
+};
+
+pub fn rows(world: &World) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (value, reason) in [(0, "UNSPECIFIED"), (99, "OUT_OF_RANGE"), (-1, "OUT_OF_RANGE")] {
+        msm(&mut rows, world, value, reason);
+        ntt(&mut rows, value, reason);
+        uploads(&mut rows, world, value, reason);
+    }
+    let spec = v1::MsmSpec { verify: v1::Verify::Probabilistic as i32, ..world.spec() };
+    let how = How::Msm(say::msm(spec, u8s()));
+    rows.push(invalid("a probabilistic MSM", how, "OUT_OF_RANGE", "spec.verify", None));
+    missing(&mut rows, world);
+    rows
+}
+
+fn u8s() -> v1::InlineVector {
+    say::scalars(v1::ScalarEncoding::U8, vec![1; 8])
+}
+
+fn elements() -> v1::InlineVector {
+    say::scalars(v1::ScalarEncoding::Canonical, vec![0; 64])
+}
+
+fn msm(rows: &mut Vec<Row>, world: &World, value: i32, reason: &'static str) {
+    let mut row = |field, spoil: &dyn Fn(&mut v1::MsmSpec)| {
+        let mut spec = world.spec();
+        spoil(&mut spec);
+        let how = How::Msm(say::msm(spec.clone(), u8s()));
+        rows.push(invalid(format!("{field} = {value}"), how, reason, field, None));
+        let vector = say::vector(&say::id(), v1::ScalarEncoding::U8, 8);
+        let how = How::MsmStream(say::msm_stream(spec, vector, vec![]));
+        rows.push(invalid(format!("{field} = {value}, streamed"), how, reason, field, None));
+    };
+    row("spec.group", &|spec| spec.group = value);
+    row("spec.result_encoding", &|spec| spec.result_encoding = value);
+    row("spec.verify", &|spec| spec.verify = value);
+    row("spec.bases.inline.encoding", &|spec| {
+        let inline = v1::InlineBases { encoding: value, data: vec![0; 96].into() };
+        spec.bases = Some(v1::msm_spec::Bases::Inline(inline));
+    });
+    let scalars = v1::InlineVector { encoding: value, ..u8s() };
+    let how = How::Msm(say::msm(world.spec(), scalars));
+    rows.push(invalid(format!("scalars of {value}"), how, reason, "inline.encoding", None));
+}
+
+fn ntt(rows: &mut Vec<Row>, value: i32, reason: &'static str) {
+    let mut row = |field, spoil: &dyn Fn(&mut v1::NttSpec)| {
+        let mut spec = say::ntt_spec(1);
+        spoil(&mut spec);
+        let how = How::Ntt(say::ntt(spec.clone(), elements()));
+        rows.push(invalid(format!("ntt {field} = {value}"), how, reason, field, None));
+        let vector = say::vector(&say::id(), v1::ScalarEncoding::Canonical, 2);
+        let how = How::NttStream(say::ntt_stream(spec, vector, vec![]));
+        rows.push(invalid(format!("ntt {field} = {value}, streamed"), how, reason, field, None));
+    };
+    row("spec.direction", &|spec| spec.direction = value);
+    row("spec.input_order", &|spec| spec.input_order = value);
+    row("spec.output_order", &|spec| spec.output_order = value);
+    row("spec.output_encoding", &|spec| spec.output_encoding = value);
+    row("spec.verify", &|spec| spec.verify = value);
+    let input = v1::InlineVector { encoding: value, ..elements() };
+    let how = How::Ntt(say::ntt(say::ntt_spec(1), input));
+    rows.push(invalid(format!("elements of {value}"), how, reason, "inline.encoding", None));
+}
+
+fn uploads(rows: &mut Vec<Row>, world: &World, value: i32, reason: &'static str) {
+    let upload = say::bases::<G1Affine>(PointEncoding::Compressed, 1);
+    let group = v1::BasesUpload { group: value, ..upload.clone() };
+    let how = How::Put(say::put_bases(group, vec![]));
+    rows.push(invalid(format!("put to group {value}"), how, reason, "group", None));
+    let encoding = v1::BasesUpload { encoding: value, ..upload };
+    let how = How::Put(say::put_bases(encoding, vec![]));
+    rows.push(invalid(format!("put of encoding {value}"), how, reason, "encoding", None));
+    let vector = say::vector(&say::id(), v1::ScalarEncoding::U8, 1);
+    let vector = v1::VectorUpload { encoding: value, ..vector };
+    let how = How::Put(say::put_vector(vector, vec![]));
+    rows.push(invalid(format!("vector of encoding {value}"), how, reason, "encoding", None));
+    let how = How::List(v1::ListRequest { group: Some(value) });
+    rows.push(invalid(format!("list of group {value}"), how, reason, "group", None));
+    let get = v1::GetRequest {
+        id: Some(v1::get_request::Id::ObjectId(world.g1_id.clone())),
+        encoding: Some(value),
+        ..v1::GetRequest::default()
+    };
+    rows.push(invalid(format!("get as {value}"), How::Get(get), reason, "encoding", None));
+}
+
+fn missing(rows: &mut Vec<Row>, world: &World) {
+    let mut row = |how, field| {
+        rows.push(invalid(format!("{field} is missing"), how, "MISSING", field, None));
+    };
+    let msm = || say::msm(world.spec(), u8s());
+    row(How::Msm(v1::MsmRequest { spec: None, ..msm() }), "spec");
+    row(How::Msm(v1::MsmRequest { scalars: None, ..msm() }), "scalars");
+    row(How::Msm(v1::MsmRequest::default()), "scalars");
+    let spec = v1::MsmSpec { bases: None, ..world.spec() };
+    row(How::Msm(say::msm(spec, u8s())), "spec.bases");
+    let ntt = || say::ntt(say::ntt_spec(1), elements());
+    row(How::Ntt(v1::NttRequest { spec: None, ..ntt() }), "spec");
+    row(How::Ntt(v1::NttRequest { input: None, ..ntt() }), "input");
+    row(How::NttStream(vec![]), "header");
+    let header = |header| {
+        let message = Some(v1::ntt_stream_request::Message::Header(header));
+        How::NttStream(vec![v1::NttStreamRequest { message }])
+    };
+    let vector = say::vector(&say::id(), v1::ScalarEncoding::Canonical, 2);
+    row(header(v1::NttStreamHeader { spec: None, input: Some(vector) }), "spec");
+    row(header(v1::NttStreamHeader { spec: Some(say::ntt_spec(1)), input: None }), "header.input");
+    let header = v1::MsmStreamHeader { spec: Some(world.spec()), scalars: None };
+    let message = Some(v1::msm_stream_request::Message::Header(header));
+    row(How::MsmStream(vec![v1::MsmStreamRequest { message }]), "header.scalars");
+    row(How::Put(vec![]), "header");
+    row(How::Put(vec![v1::PutRequest::default()]), "header");
+    let chunk = v1::put_request::Message::Chunk(say::chunk(0, vec![1]));
+    row(How::Put(vec![v1::PutRequest { message: Some(chunk) }]), "header");
+    row(How::Get(v1::GetRequest::default()), "id");
+    row(How::Stat(v1::StatRequest::default()), "id");
+    row(How::Release(v1::ReleaseRequest::default()), "id");
+}

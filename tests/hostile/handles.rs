@@ -1,0 +1,183 @@
+//! Ids of nothing, of something else, of something gone.
+
+use bytes::Bytes;
+use capstan::{
+    curve::{G1Affine, points::PointEncoding},
+    wire::v1,
+};
+use futures_util::stream;
+use tonic::{Code, Status};
+
+use crate::{
+    daemon::{compute, reason, say, store},
+    table::{How, Row, World, invalid, refused, settings},
+};
+
+pub fn rows(world: &World) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (name, id) in nothings(32) {
+        for (call, how) in bases_calls(world, &id) {
+            rows.push(refused(format!("{call} {name}"), how, Code::NotFound, "OBJECT_UNKNOWN"));
+        }
+    }
+    for (name, id) in nothings(16) {
+        for (call, how) in upload_calls(world, &id) {
+            rows.push(refused(format!("{call} {name}"), how, Code::NotFound, "OBJECT_UNKNOWN"));
+        }
+    }
+    let kind = Code::FailedPrecondition;
+    for (name, group, id) in
+        [("G1 as G2", v1::Group::G2, &world.g1_id), ("G2 as G1", v1::Group::G1, &world.g2_id)]
+    {
+        let spec = say::spec(group as i32, say::stored(id, 0, 0));
+        let scalars = say::scalars(v1::ScalarEncoding::U8, vec![1; 8]);
+        rows.push(refused(name, How::Msm(say::msm(spec.clone(), scalars)), kind, "OBJECT_KIND"));
+        let vector = say::vector(&say::id(), v1::ScalarEncoding::U8, 8);
+        let how = How::MsmStream(say::msm_stream(spec, vector, vec![]));
+        rows.push(refused(format!("{name}, streamed"), how, kind, "OBJECT_KIND"));
+    }
+    let get = |id| v1::GetRequest {
+        id: Some(v1::get_request::Id::ObjectId(id)),
+        ..v1::GetRequest::default()
+    };
+    let of_g1 = get(world.g1_id.clone());
+    rows.push(invalid(
+        "bases without encoding",
+        How::Get(of_g1.clone()),
+        "MISSING",
+        "encoding",
+        None,
+    ));
+    let encoding = Some(v1::PointEncoding::Compressed as i32);
+    let past = v1::GetRequest { encoding, offset: 9, ..of_g1.clone() };
+    rows.push(invalid("get past the end", How::Get(past), "SIZE_TOO_LARGE", "offset", None));
+    let past = v1::GetRequest { encoding, offset: 8, length: 1, ..of_g1 };
+    rows.push(invalid("get over the end", How::Get(past), "SIZE_TOO_LARGE", "length", None));
+    let upload =
+        v1::BasesUpload { persist: true, ..say::bases::<G1Affine>(PointEncoding::Compressed, 9) };
+    let how = How::Put(say::put_bases(upload, vec![]));
+    rows.push(refused("persist without a data directory", how, kind, "NO_DATA_DIR"));
+    let points = capstan::curve::points::encode(PointEncoding::Compressed, &world.g1[1..3]);
+    let upload = v1::BasesUpload {
+        payload_hash: vec![7; 32].into(),
+        ..say::bases::<G1Affine>(PointEncoding::Compressed, 2)
+    };
+    let how = How::Put(say::put_bases(upload, vec![say::chunk(0, points)]));
+    rows.push(refused("another hash than promised", how, Code::Aborted, "HASH_MISMATCH"));
+    rows
+}
+
+/// Ids that name nothing: random, all zero, too short, too long, empty.
+fn nothings(len: usize) -> Vec<(String, Bytes)> {
+    let random: Vec<u8> = (0..len).map(|i| (i * 37 + 11) as u8).collect();
+    let all = [random.clone(), vec![0; len], random[1..].to_vec(), vec![5; len + 1], vec![]];
+    all.into_iter().map(|id| (format!("an id {}", hex::encode(&id)), id.into())).collect()
+}
+
+fn bases_calls(world: &World, id: &Bytes) -> Vec<(&'static str, How)> {
+    let spec = say::spec(v1::Group::G1 as i32, say::stored(id, 0, 0));
+    let scalars = say::scalars(v1::ScalarEncoding::U8, vec![1; 8]);
+    let vector = say::vector(&say::id(), v1::ScalarEncoding::U8, 8);
+    let encoding = Some(v1::PointEncoding::Compressed as i32);
+    let get = Some(v1::get_request::Id::ObjectId(id.clone()));
+    assert!(!world.g1_id.is_empty());
+    vec![
+        ("msm", How::Msm(say::msm(spec.clone(), scalars))),
+        ("msm_stream", How::MsmStream(say::msm_stream(spec, vector, vec![]))),
+        ("get", How::Get(v1::GetRequest { id: get, encoding, ..v1::GetRequest::default() })),
+        ("stat", stat(v1::stat_request::Id::ObjectId(id.clone()))),
+        ("stat by payload", stat(v1::stat_request::Id::PayloadHash(id.clone()))),
+        ("release", release(v1::release_request::Id::ObjectId(id.clone()))),
+    ]
+}
+
+fn upload_calls(world: &World, id: &Bytes) -> Vec<(&'static str, How)> {
+    let input = Some(v1::ntt_request::Input::UploadId(id.clone()));
+    let ntt = v1::NttRequest { spec: Some(say::ntt_spec(3)), input, keep: false };
+    let get = Some(v1::get_request::Id::UploadId(id.clone()));
+    vec![
+        ("msm on", How::Msm(say::msm_on(world.spec(), id))),
+        ("ntt on", How::Ntt(ntt)),
+        ("get of", How::Get(v1::GetRequest { id: get, ..v1::GetRequest::default() })),
+        ("stat of", stat(v1::stat_request::Id::UploadId(id.clone()))),
+        ("release of", release(v1::release_request::Id::UploadId(id.clone()))),
+    ]
+}
+
+fn stat(id: v1::stat_request::Id) -> How {
+    How::Stat(v1::StatRequest { id: Some(id) })
+}
+
+fn release(id: v1::release_request::Id) -> How {
+    How::Release(v1::ReleaseRequest { id: Some(id) })
+}
+
+/// All of a status that a caller can see.
+fn seen(status: &Status) -> (Code, String, Vec<u8>) {
+    (status.code(), status.message().into(), status.details().into())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unknown_released_and_malformed_are_not_told_apart() {
+    let world = World::new(settings()).await;
+    let gone = say::id();
+    let vector = say::vector(&gone, v1::ScalarEncoding::U8, 8);
+    let put = say::put_vector(vector, vec![say::chunk(0, vec![1; 8])]);
+    store(&world.channel).put(stream::iter(put)).await.unwrap();
+    release(v1::release_request::Id::UploadId(gone.clone())).send(&world.channel).await.unwrap();
+    let released = world.g2_id.clone();
+    let id = v1::release_request::Id::ObjectId(released.clone());
+    release(id).send(&world.channel).await.unwrap();
+    let mut statuses = Vec::new();
+    let ids = nothings(32).into_iter().map(|(_, id)| id).chain([released]);
+    for (_, how) in ids.flat_map(|id| bases_calls(&world, &id)) {
+        statuses.push(how.send(&world.channel).await.unwrap_err());
+    }
+    let ids = nothings(16).into_iter().map(|(_, id)| id).chain([gone]);
+    for (_, how) in ids.flat_map(|id| upload_calls(&world, &id)) {
+        statuses.push(how.send(&world.channel).await.unwrap_err());
+    }
+    assert_eq!(statuses[0].code(), Code::NotFound);
+    for status in &statuses {
+        assert_eq!(seen(status), seen(&statuses[0]));
+    }
+    world.assert_well("released ids").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn uploads_conflict_and_bases_in_transit_are_no_vector() {
+    let world = World::new(settings()).await;
+    let upload = say::bases::<G1Affine>(PointEncoding::Compressed, 2);
+    let id = upload.upload_id.clone();
+    let (sender, receiver) = tokio::sync::mpsc::channel(1);
+    let messages = say::put_bases(upload.clone(), vec![say::chunk(0, vec![0; 3])]);
+    let put = tokio::spawn({
+        let mut store = store(&world.channel);
+        async move { store.put(tokio_stream::wrappers::ReceiverStream::new(receiver)).await }
+    });
+    for message in messages {
+        sender.send(message).await.unwrap();
+    }
+    while stat(v1::stat_request::Id::UploadId(id.clone())).send(&world.channel).await.is_err() {
+        tokio::task::yield_now().await;
+    }
+    let conflict = |status: Status| (status.code(), reason(&status));
+    let aborted = (Code::Aborted, "UPLOAD_CONFLICT".to_owned());
+    let other = v1::BasesUpload { count: 3, ..upload.clone() };
+    let status = How::Put(say::put_bases(other, vec![])).send(&world.channel).await.unwrap_err();
+    assert_eq!(conflict(status), aborted, "another count");
+    let vector = say::vector(&id, v1::ScalarEncoding::U8, 96);
+    let how = How::Put(say::put_vector(vector, vec![]));
+    assert_eq!(conflict(how.send(&world.channel).await.unwrap_err()), aborted, "another kind");
+    let vector = say::vector(&id, v1::ScalarEncoding::U8, 8);
+    let how = How::MsmStream(say::msm_stream(world.spec(), vector, vec![]));
+    assert_eq!(conflict(how.send(&world.channel).await.unwrap_err()), aborted, "a job");
+    let kind = (Code::FailedPrecondition, "OBJECT_KIND".to_owned());
+    let on = compute(&world.channel).msm(say::msm_on(world.spec(), &id)).await;
+    assert_eq!(conflict(on.unwrap_err()), kind, "as scalars");
+    release(v1::release_request::Id::UploadId(id)).send(&world.channel).await.unwrap();
+    let status = put.await.unwrap().unwrap_err();
+    assert_eq!((status.code(), &*reason(&status)), (Code::Cancelled, "CANCELLED"));
+    drop(sender);
+    world.assert_well("conflicts").await;
+}

@@ -1,0 +1,37 @@
+//! Bad input, bad peers, bad luck: what the server promises to say, and that it is well after.
+//!
+//! To add a case, add a row to a `rows` function of the module that it belongs to: a name, how it
+//! is sent, and the status, reason, field and index that must come back. After each row the table
+//! asserts that the server still computes and that nothing is left in flight.
+#![cfg(all(feature = "client", feature = "server"))]
+
+mod cancel;
+#[path = "../daemon/mod.rs"]
+mod daemon;
+mod engines;
+mod enums;
+mod handles;
+mod lengths;
+mod limits;
+mod mutations;
+mod points;
+mod scalars;
+mod streams;
+mod table;
+mod transport;
+
+use table::World;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_row_of_the_table() {
+    let world = World::new(table::settings()).await;
+    let rows =
+        [points::rows, scalars::rows, lengths::rows, handles::rows, enums::rows, streams::rows]
+            .map(|rows| rows(&world));
+    let mut count = 0;
+    for row in rows.into_iter().flatten() {
+        world.check(row).await;
+        count += 1;
+    }
+    assert!(count > 250, "only {count} rows");
+}

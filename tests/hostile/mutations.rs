@@ -1,0 +1,198 @@
+//! Messages spoiled at random: any status may come back but that of a bug.
+
+use std::sync::OnceLock;
+
+use bytes::{Buf, BufMut, Bytes};
+use capstan::wire::v1;
+use futures_util::stream;
+use proptest::prelude::*;
+use prost::Message;
+use tonic::{
+    Code, Request, Status,
+    client::Grpc,
+    codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
+    codegen::http::uri::PathAndQuery,
+    transport::Channel,
+};
+
+use crate::{
+    daemon::say,
+    table::{World, settings},
+};
+
+/// Messages as they are.
+#[derive(Clone, Copy, Default)]
+struct Raw;
+
+impl Codec for Raw {
+    type Encode = Bytes;
+    type Decode = Bytes;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        *self
+    }
+
+    fn decoder(&mut self) -> Self {
+        *self
+    }
+}
+
+impl Encoder for Raw {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn encode(&mut self, item: Bytes, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        out.put(item);
+        Ok(())
+    }
+}
+
+impl Decoder for Raw {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+        Ok(Some(from.copy_to_bytes(from.remaining())))
+    }
+}
+
+/// Every method, and a stream of good messages for it.
+fn corpus(world: &World) -> Vec<(&'static str, Vec<Bytes>)> {
+    fn all<M: Message>(messages: Vec<M>) -> Vec<Bytes> {
+        messages.iter().map(|message| message.encode_to_vec().into()).collect()
+    }
+    let chunk = || vec![say::chunk(0, vec![1; 64])];
+    let of = v1::ScalarEncoding::Canonical;
+    let vector = || say::vector(&say::id(), of, 2);
+    let inline = || say::scalars(of, vec![1; 64]);
+    let slice = say::spec(v1::Group::G1 as i32, say::stored(&world.g1_id, 1, 2));
+    let inline_spec = say::spec(v1::Group::G1 as i32, say::inline(&world.g1[..2]));
+    let id = world.g1_id.clone();
+    let get = v1::GetRequest {
+        id: Some(v1::get_request::Id::ObjectId(id.clone())),
+        encoding: Some(1),
+        ..v1::GetRequest::default()
+    };
+    let stat = v1::StatRequest { id: Some(v1::stat_request::Id::ObjectId(id)) };
+    vec![
+        ("/capstan.v1.Compute/Msm", all(vec![say::msm(slice.clone(), inline())])),
+        ("/capstan.v1.Compute/Msm", all(vec![say::msm(inline_spec, inline())])),
+        ("/capstan.v1.Compute/MsmStream", all(say::msm_stream(slice, vector(), chunk()))),
+        ("/capstan.v1.Compute/Ntt", all(vec![say::ntt(say::ntt_spec(1), inline())])),
+        (
+            "/capstan.v1.Compute/NttStream",
+            all(say::ntt_stream(say::ntt_spec(1), vector(), chunk())),
+        ),
+        ("/capstan.v1.Store/Put", all(say::put_points(&world.g1[..3]))),
+        ("/capstan.v1.Store/Put", all(say::put_vector(vector(), chunk()))),
+        ("/capstan.v1.Store/Get", all(vec![get])),
+        ("/capstan.v1.Store/Stat", all(vec![stat])),
+        ("/capstan.v1.Store/List", all(vec![v1::ListRequest { group: Some(1) }])),
+        ("/capstan.v1.Admin/GetInfo", all(vec![v1::GetInfoRequest {}])),
+        ("/capstan.v1.Nobody/Nothing", vec![Bytes::new()]),
+    ]
+}
+
+async fn send(channel: &Channel, path: &'static str, messages: Vec<Bytes>) -> Result<(), Status> {
+    let mut grpc = Grpc::new(channel.clone());
+    grpc.ready().await.map_err(|error| Status::unknown(error.to_string()))?;
+    let request = Request::new(stream::iter(messages));
+    let answers = grpc.streaming(request, PathAndQuery::from_static(path), Raw).await?;
+    let mut answers = answers.into_inner();
+    while answers.message().await?.is_some() {}
+    Ok(())
+}
+
+/// One change to a stream of messages.
+#[derive(Debug, Clone)]
+enum Change {
+    Byte(usize, u8),
+    Insert(usize, Vec<u8>),
+    Cut(usize),
+    Swap(usize),
+    Drop(usize),
+    Twice(usize),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        4 => (any::<usize>(), any::<u8>()).prop_map(|(at, value)| Change::Byte(at, value)),
+        2 => (any::<usize>(), prop::collection::vec(any::<u8>(), 1..12))
+            .prop_map(|(at, bytes)| Change::Insert(at, bytes)),
+        1 => any::<usize>().prop_map(Change::Cut),
+        1 => any::<usize>().prop_map(Change::Swap),
+        1 => any::<usize>().prop_map(Change::Drop),
+        1 => any::<usize>().prop_map(Change::Twice),
+    ]
+}
+
+fn apply(messages: &mut Vec<Bytes>, change: &Change) {
+    let which = |at: usize| at % messages.len();
+    match change {
+        _ if messages.is_empty() => {}
+        Change::Byte(at, value) => {
+            let i = which(*at);
+            let mut bytes = messages[i].to_vec();
+            if !bytes.is_empty() {
+                // The first bytes are tags and lengths: worth most of the attempts.
+                let at = at / 7 % bytes.len().min(48);
+                bytes[at] = *value;
+            }
+            messages[i] = bytes.into();
+        }
+        Change::Insert(at, more) => {
+            let i = which(*at);
+            let mut bytes = messages[i].to_vec();
+            let at = at / 7 % (bytes.len() + 1);
+            bytes.splice(at..at, more.iter().copied());
+            messages[i] = bytes.into();
+        }
+        Change::Cut(at) => {
+            let i = which(*at);
+            let len = messages[i].len();
+            messages[i].truncate(at / 7 % (len + 1));
+        }
+        Change::Swap(at) => {
+            let i = which(*at);
+            messages.swap(0, i);
+        }
+        Change::Drop(at) => drop(messages.remove(which(*at))),
+        Change::Twice(at) => messages.push(messages[which(*at)].clone()),
+    }
+}
+
+#[test]
+fn spoiled_messages_never_find_a_bug() {
+    static WORLD: OnceLock<(tokio::runtime::Runtime, World)> = OnceLock::new();
+    let (runtime, world) = WORLD.get_or_init(|| {
+        let runtime = tokio::runtime::Runtime::new().expect("threads");
+        let world = runtime.block_on(World::new(capstan::server::Settings {
+            idle_timeout: std::time::Duration::from_millis(200),
+            ..settings()
+        }));
+        (runtime, world)
+    });
+    let config = ProptestConfig { cases: 1500, failure_persistence: None, ..Default::default() };
+    let corpus = corpus(world);
+    let input = (0..corpus.len(), prop::collection::vec(change(), 1..4));
+    proptest!(config, |((which, changes) in input)| {
+        let (path, mut messages) = corpus[which].clone();
+        changes.iter().for_each(|change| apply(&mut messages, change));
+        let sent = runtime.block_on(async {
+            tokio::time::timeout(crate::daemon::HANGING, send(&world.channel, path, messages)).await
+        });
+        if let Err(status) = sent.expect("does not hang") {
+            let bug = matches!(status.code(), Code::Unknown | Code::Unavailable | Code::Cancelled)
+                || status.message() == "internal error";
+            prop_assert!(!bug, "{}: {}", path, status);
+        }
+    });
+    runtime.block_on(async {
+        // A mutation may have put a vector; what is left of it has no effect on a job.
+        let (request, sum) = world.good_msm();
+        let got = crate::table::How::Msm(request).send(&world.channel).await.expect("still serves");
+        assert_eq!(got, sum);
+    });
+}

@@ -1,0 +1,219 @@
+//! Points that are none, and points that look odd and are good.
+
+use ark_bls12_381::{Fq, g1, g2};
+use ark_ec::short_weierstrass::Affine;
+use ark_ff::{BigInteger, PrimeField, UniformRand};
+use bytes::Bytes;
+use capstan::{
+    curve::{
+        Fr, G1Affine, G2Affine, Group,
+        points::{CurvePoint, PointEncoding, encode},
+    },
+    wire::v1,
+};
+
+use crate::{
+    daemon::say,
+    table::{How, Row, World, good, invalid},
+};
+
+const ENCODINGS: [PointEncoding; 3] =
+    [PointEncoding::Compressed, PointEncoding::Uncompressed, PointEncoding::Montgomery];
+
+pub fn rows(_: &World) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (name, encoding, bytes, reason) in bad::<G1Affine>(wrong_subgroup_g1()) {
+        refused::<G1Affine>(&mut rows, &format!("G1 {name}"), encoding, &bytes, reason);
+    }
+    for (name, encoding, bytes, reason) in bad::<G2Affine>(wrong_subgroup_g2()) {
+        refused::<G2Affine>(&mut rows, &format!("G2 {name}"), encoding, &bytes, reason);
+    }
+    infinities::<G1Affine>(&mut rows);
+    infinities::<G2Affine>(&mut rows);
+    rows.push(worst_is_not_first());
+    rows
+}
+
+/// A bad point third of four, inline and put.
+fn refused<A: CurvePoint>(
+    rows: &mut Vec<Row>,
+    name: &str,
+    encoding: PointEncoding,
+    point: &[u8],
+    reason: &'static str,
+) {
+    let width = encoding.point_bytes(A::GROUP);
+    let mut data = encode(encoding, &say::points::<A>(4));
+    data[2 * width..3 * width].copy_from_slice(point);
+    let spec = say::spec(say::group::<A>(), say::inline_bytes(encoding, data.clone()));
+    let scalars = say::scalars(v1::ScalarEncoding::U8, vec![1; 4]);
+    let how = How::Msm(say::msm(spec, scalars));
+    let name = format!("{name}, {encoding:?}");
+    rows.push(invalid(format!("{name}, inline"), how, reason, "spec.bases.inline.data", 2));
+    let how = How::Put(say::put_bases(say::bases::<A>(encoding, 4), vec![say::chunk(0, data)]));
+    rows.push(invalid(format!("{name}, put"), how, reason, "points", 2));
+}
+
+type Bad = (&'static str, PointEncoding, Vec<u8>, &'static str);
+
+/// One of everything that is not a point.
+fn bad<A: CurvePoint>(wrong_subgroup: A) -> Vec<Bad> {
+    use PointEncoding::{Compressed, Montgomery, Uncompressed};
+    let point = say::points::<A>(1);
+    let written = |encoding| encode(encoding, &point);
+    let spoiled = |encoding, spoil: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = written(encoding);
+        spoil(&mut bytes);
+        bytes
+    };
+    let infinity = |encoding, at: usize, value: u8| {
+        let mut bytes = encode(encoding, &[A::zero()]);
+        bytes[at] |= value;
+        bytes
+    };
+    let (big, little) = (Fq::MODULUS.to_bytes_be(), Fq::MODULUS.to_bytes_le());
+    let last = A::GROUP.affine_bytes() - 48;
+    let mut all: Vec<Bad> = vec![
+        (
+            "x = p",
+            Uncompressed,
+            spoiled(Uncompressed, &|b| b[..48].copy_from_slice(&big)),
+            "NOT_CANONICAL",
+        ),
+        (
+            "y = p",
+            Uncompressed,
+            spoiled(Uncompressed, &|b| b[last..].copy_from_slice(&big)),
+            "NOT_CANONICAL",
+        ),
+        (
+            "x = p",
+            Montgomery,
+            spoiled(Montgomery, &|b| b[..48].copy_from_slice(&little)),
+            "NOT_CANONICAL",
+        ),
+        (
+            "y = p",
+            Montgomery,
+            spoiled(Montgomery, &|b| b[last..].copy_from_slice(&little)),
+            "NOT_CANONICAL",
+        ),
+        ("x = 2^384-1", Montgomery, spoiled(Montgomery, &|b| b[..48].fill(0xff)), "NOT_CANONICAL"),
+        (
+            "x = 2^381-1",
+            Compressed,
+            spoiled(Compressed, &|b| {
+                b[..48].fill(0xff);
+                b[0] = 0x9f;
+            }),
+            "NOT_CANONICAL",
+        ),
+        (
+            "y + 1",
+            Uncompressed,
+            spoiled(Uncompressed, &|b| *b.last_mut().unwrap() ^= 1),
+            "NOT_ON_CURVE",
+        ),
+        ("y + 1", Montgomery, spoiled(Montgomery, &|b| b[last] ^= 1), "NOT_ON_CURVE"),
+        ("x without y", Compressed, x_without_y::<A>(), "NOT_ON_CURVE"),
+        ("(0, 1)", Montgomery, infinity(Montgomery, last, 1), "NOT_ON_CURVE"),
+        ("(1, 0)", Montgomery, infinity(Montgomery, 0, 1), "NOT_ON_CURVE"),
+        ("no compression flag", Compressed, spoiled(Compressed, &|b| b[0] &= 0x7f), "BAD_ENCODING"),
+        (
+            "compression flag",
+            Uncompressed,
+            spoiled(Uncompressed, &|b| b[0] |= 0x80),
+            "BAD_ENCODING",
+        ),
+        ("sign flag", Uncompressed, spoiled(Uncompressed, &|b| b[0] |= 0x20), "BAD_ENCODING"),
+        (
+            "infinity flag on a point",
+            Compressed,
+            spoiled(Compressed, &|b| b[0] |= 0x40),
+            "BAD_INFINITY",
+        ),
+        (
+            "infinity flag on a point",
+            Uncompressed,
+            spoiled(Uncompressed, &|b| b[0] |= 0x40),
+            "BAD_INFINITY",
+        ),
+        ("infinity and a last bit", Compressed, infinity(Compressed, 47, 1), "BAD_INFINITY"),
+        (
+            "infinity and a last bit",
+            Uncompressed,
+            infinity(Uncompressed, last + 47, 1),
+            "BAD_INFINITY",
+        ),
+        ("infinity and a sign", Compressed, infinity(Compressed, 0, 0x20), "BAD_INFINITY"),
+    ];
+    for encoding in ENCODINGS {
+        let bytes = encode(encoding, &[wrong_subgroup]);
+        all.push(("wrong subgroup", encoding, bytes, "NOT_IN_SUBGROUP"));
+    }
+    all
+}
+
+/// An abscissa of no point.
+fn x_without_y<A: CurvePoint>() -> Vec<u8> {
+    use capstan::curve::points::decode;
+    let mut bytes = encode(PointEncoding::Compressed, &[A::generator()]);
+    loop {
+        *bytes.last_mut().unwrap() = bytes.last().unwrap().wrapping_add(1);
+        let decoded = decode::<A>(PointEncoding::Compressed, &bytes);
+        if decoded.is_err_and(|bad| bad.problem == capstan::error::Problem::NotOnCurve) {
+            return bytes;
+        }
+    }
+}
+
+fn wrong_subgroup_g1() -> G1Affine {
+    let mut rng = ark_std::test_rng();
+    let points = std::iter::repeat_with(|| {
+        Affine::<g1::Config>::get_point_from_x_unchecked(UniformRand::rand(&mut rng), false)
+    });
+    points.flatten().find(|point| !point.is_in_correct_subgroup_assuming_on_curve()).unwrap()
+}
+
+fn wrong_subgroup_g2() -> G2Affine {
+    let mut rng = ark_std::test_rng();
+    let points = std::iter::repeat_with(|| {
+        Affine::<g2::Config>::get_point_from_x_unchecked(UniformRand::rand(&mut rng), false)
+    });
+    points.flatten().find(|point| !point.is_in_correct_subgroup_assuming_on_curve()).unwrap()
+}
+
+/// Infinity at every set of positions, in every encoding.
+fn infinities<A: CurvePoint>(rows: &mut Vec<Row>) {
+    let scalars: Vec<Fr> = (3..6u64).map(Fr::from).collect();
+    for encoding in ENCODINGS {
+        for at in 1..8 {
+            let mut points = say::points::<A>(3);
+            for (i, point) in points.iter_mut().enumerate().filter(|(i, _)| at >> i & 1 == 1) {
+                assert!(i < 3);
+                *point = A::zero();
+            }
+            let bases = say::inline_bytes(encoding, encode(encoding, &points));
+            let spec = say::spec(say::group::<A>(), bases);
+            let inline = say::scalars(v1::ScalarEncoding::U8, vec![3, 4, 5]);
+            let name = format!("{} infinity at {at:03b}, {encoding:?}", A::GROUP);
+            let sum = say::compressed::<A>(say::sum(&points, &scalars));
+            rows.push(good(name, How::Msm(say::msm(spec, inline)), sum));
+        }
+    }
+    let zeros = vec![0; 2 * A::GROUP.affine_bytes()];
+    let upload = say::bases::<A>(PointEncoding::Montgomery, 2);
+    let how = How::Put(say::put_bases(upload, vec![say::chunk(0, zeros)]));
+    rows.push(good(format!("{} put of infinities alone", A::GROUP), how, None));
+}
+
+/// Of two bad points the first is told, whichever thread finds it.
+fn worst_is_not_first() -> Row {
+    assert_eq!(<G1Affine as CurvePoint>::GROUP, Group::G1);
+    let mut data = encode(PointEncoding::Montgomery, &say::points::<G1Affine>(200));
+    data[150 * 96..150 * 96 + 48].fill(0xff);
+    data[77 * 96 + 48] ^= 1;
+    let upload = say::bases::<G1Affine>(PointEncoding::Montgomery, 200);
+    let how = How::Put(say::put_bases(upload, vec![say::chunk(0, Bytes::from(data))]));
+    invalid("two bad points: the first is told", how, "NOT_ON_CURVE", "points", 77)
+}

@@ -1,0 +1,148 @@
+//! Streams of rows that break off, and senders that are silent or drip.
+
+use std::time::{Duration, Instant};
+
+use capstan::{server::Settings, wire::v1};
+use futures_util::{Stream, StreamExt, stream};
+use tonic::{Code, Status};
+
+use crate::{
+    daemon::{compute, say, settled, store},
+    table::{How, Row, World, assert_status, invalid, settings},
+};
+
+pub fn rows(_: &World) -> Vec<Row> {
+    let of = v1::ScalarEncoding::Canonical;
+    let stream = |count, chunks| {
+        let vector = say::vector(&say::id(), of, count);
+        How::NttStream(say::ntt_stream(say::ntt_spec(2), vector, chunks))
+    };
+    let piece = |offset, len| say::chunk(offset, vec![0; len]);
+    let mut rows = Vec::new();
+    let mut row = |name: &str, how, reason, field| {
+        rows.push(invalid(format!("ntt stream: {name}"), how, reason, field, None));
+    };
+    row("truncated at once", stream(4, vec![]), "LENGTH_MISMATCH", "chunk");
+    row("truncated", stream(4, vec![piece(0, 127)]), "LENGTH_MISMATCH", "chunk");
+    row("a chunk too long", stream(4, vec![piece(64, 65)]), "SIZE_TOO_LARGE", "chunk");
+    row("a chunk beyond", stream(4, vec![piece(u64::MAX, 1)]), "SIZE_TOO_LARGE", "chunk");
+    row("too few", stream(3, vec![piece(0, 96)]), "LENGTH_MISMATCH", "input");
+    row("too many", stream(5, vec![piece(0, 160)]), "LENGTH_MISMATCH", "input");
+    row("uncountable", stream(u64::MAX, vec![]), "SIZE_TOO_LARGE", "count");
+    let narrow = say::vector(&say::id(), v1::ScalarEncoding::U8, 4);
+    let narrow = How::NttStream(say::ntt_stream(say::ntt_spec(2), narrow, vec![]));
+    row("narrow elements", narrow, "OUT_OF_RANGE", "encoding");
+    rows
+}
+
+const IDLE: Duration = Duration::from_millis(300);
+
+async fn impatient() -> World {
+    World::new(Settings { idle_timeout: IDLE, ..settings() }).await
+}
+
+/// Messages, then nothing, without an end.
+fn then_silence<M: Send + 'static>(messages: Vec<M>) -> impl Stream<Item = M> + Send + 'static {
+    stream::iter(messages).chain(stream::pending())
+}
+
+/// A header, then a byte now and then.
+fn dripping<M: Send + 'static>(
+    header: Vec<M>,
+    chunk: fn(v1::Chunk) -> M,
+) -> impl Stream<Item = M> + Send + 'static {
+    let drops = stream::unfold(0, move |at| async move {
+        tokio::time::sleep(IDLE / 10).await;
+        Some((chunk(say::chunk(at, vec![1])), at + 1))
+    });
+    stream::iter(header).chain(drops)
+}
+
+fn assert_idle(name: &str, begun: Instant, sent: Result<(), Status>) {
+    let status = sent.expect_err(name);
+    assert_status(name, &status, Code::DeadlineExceeded, "IDLE", "", None);
+    assert!(begun.elapsed() >= IDLE, "{name}: cut off before the idle limit");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silent_and_dripping_senders_are_cut_off() {
+    let world = impatient().await;
+    let channel = &world.channel;
+    let vector = || say::vector(&say::id(), v1::ScalarEncoding::U8, 8);
+    let begun = Instant::now();
+    let put = |messages: Vec<v1::PutRequest>| async move {
+        store(channel).put(then_silence(messages)).await.map(drop)
+    };
+    let msm = |messages: Vec<v1::MsmStreamRequest>| async move {
+        compute(channel).msm_stream(then_silence(messages)).await.map(drop)
+    };
+    let piece = || vec![say::chunk(0, vec![1; 4])];
+    let drip = |chunk| v1::PutRequest { message: Some(v1::put_request::Message::Chunk(chunk)) };
+    let large = say::vector(&say::id(), v1::ScalarEncoding::U8, 1 << 20);
+    let large = dripping(say::put_vector(large, vec![]), drip);
+    let slow = say::vector(&say::id(), v1::ScalarEncoding::U64, 8);
+    let slow = dripping(say::msm_stream(world.spec(), slow, vec![]), |chunk| {
+        v1::MsmStreamRequest { message: Some(v1::msm_stream_request::Message::Chunk(chunk)) }
+    });
+    let spec = v1::NttSpec { batch: 1, ..say::ntt_spec(2) };
+    let elements = say::vector(&say::id(), v1::ScalarEncoding::Canonical, 4);
+    let ntt = say::ntt_stream(spec, elements, piece());
+    let bases = say::bases::<capstan::curve::G1Affine>(
+        capstan::curve::points::PointEncoding::Compressed,
+        4,
+    );
+    let (mut compute, mut store) = (compute(channel), store(channel));
+    let (mut compute_too, mut compute_three) = (compute.clone(), compute.clone());
+    let all = tokio::join!(
+        put(vec![]),
+        put(say::put_vector(vector(), vec![])),
+        put(say::put_vector(vector(), piece())),
+        put(say::put_bases(bases, piece())),
+        msm(vec![]),
+        msm(say::msm_stream(world.spec(), vector(), vec![])),
+        msm(say::msm_stream(world.spec(), vector(), piece())),
+        compute.ntt_stream(then_silence(ntt)),
+        compute_too.ntt_stream(then_silence(vec![])),
+        store.put(large),
+        compute_three.msm_stream(slow),
+    );
+    for (name, sent) in [
+        ("put: no header", all.0),
+        ("put: header and silence", all.1),
+        ("put: a piece and silence", all.2),
+        ("put of bases: a piece and silence", all.3),
+        ("msm: no header", all.4),
+        ("msm: header and silence", all.5),
+        ("msm: a piece and silence", all.6),
+        ("ntt: a piece and silence", all.7.map(drop)),
+        ("ntt: no header", all.8.map(drop)),
+        ("put: dripping", all.9.map(drop)),
+        ("msm: dripping", all.10.map(drop)),
+    ] {
+        assert_idle(name, begun, sent);
+    }
+    world.assert_well("silence").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn jobs_on_uploads_that_nobody_carries_on_end() {
+    let world = impatient().await;
+    let (id, begun) = (say::id(), Instant::now());
+    let vector = v1::VectorUpload { streams: 2, ..say::vector(&id, v1::ScalarEncoding::U8, 8) };
+    let half = say::put_vector(vector.clone(), vec![say::chunk(0, vec![1; 4])]);
+    // One of two streams has said all, the other one never comes.
+    let (mut store, mut compute) = (store(&world.channel), compute(&world.channel));
+    let put = tokio::spawn(async move { store.put(stream::iter(half)).await.map(drop) });
+    let stat = || {
+        let id = Some(v1::stat_request::Id::UploadId(id.clone()));
+        How::Stat(v1::StatRequest { id }).send(&world.channel)
+    };
+    while stat().await.is_err() {
+        tokio::task::yield_now().await;
+    }
+    let follow = compute.msm(say::msm_on(world.spec(), &id)).await.map(drop);
+    assert_idle("a job that follows", begun, follow);
+    assert_idle("the stream that ended", begun, put.await.unwrap());
+    settled(&world.channel, "half an upload").await;
+    world.assert_well("half an upload").await;
+}

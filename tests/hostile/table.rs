@@ -1,0 +1,230 @@
+//! A row of the table, and the server that rows are sent to.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use capstan::{
+    curve::{G1Affine, G2Affine, points::CurvePoint},
+    server::Settings,
+    wire::v1,
+};
+use futures_util::stream;
+use tonic::{Code, Status, transport::Channel};
+use tonic_types::StatusExt;
+
+use crate::daemon::{
+    Daemon, compute,
+    engine::{Dial, moody},
+    reason, say, settled, store,
+};
+
+/// How something is sent.
+pub enum How {
+    Msm(v1::MsmRequest),
+    MsmStream(Vec<v1::MsmStreamRequest>),
+    Ntt(v1::NttRequest),
+    NttStream(Vec<v1::NttStreamRequest>),
+    Put(Vec<v1::PutRequest>),
+    Get(v1::GetRequest),
+    Stat(v1::StatRequest),
+    List(v1::ListRequest),
+    Release(v1::ReleaseRequest),
+}
+
+impl How {
+    /// Sends it; gives the points, the elements, or nothing.
+    pub async fn send(self, channel: &Channel) -> Result<Bytes, Status> {
+        let (mut compute, mut store) = (compute(channel), store(channel));
+        let points = |result: Option<v1::MsmResult>| result.expect("a result").points;
+        Ok(match self {
+            Self::Msm(request) => points(compute.msm(request).await?.into_inner().result),
+            Self::MsmStream(messages) => {
+                let answer = compute.msm_stream(stream::iter(messages)).await?;
+                points(answer.into_inner().result)
+            }
+            Self::Ntt(request) => match compute.ntt(request).await?.into_inner().output {
+                Some(v1::ntt_response::Output::Rows(rows)) => rows.data,
+                _ => Bytes::new(),
+            },
+            Self::NttStream(messages) => {
+                use v1::ntt_stream_response::Message;
+                let answers = compute.ntt_stream(stream::iter(messages)).await?;
+                let (mut answers, mut all) = (answers.into_inner(), Vec::new());
+                loop {
+                    match answers.message().await?.expect("a result at last").message {
+                        Some(Message::Chunk(chunk)) => all.extend_from_slice(&chunk.data),
+                        _ => break all.into(),
+                    }
+                }
+            }
+            Self::Put(messages) => {
+                store.put(stream::iter(messages)).await?;
+                Bytes::new()
+            }
+            Self::Get(request) => {
+                let (mut answers, mut all) = (store.get(request).await?.into_inner(), Vec::new());
+                while let Some(answer) = answers.message().await? {
+                    all.extend_from_slice(&answer.chunk.expect("always a chunk").data);
+                }
+                all.into()
+            }
+            Self::Stat(request) => {
+                store.stat(request).await?;
+                Bytes::new()
+            }
+            Self::List(request) => {
+                store.list(request).await?;
+                Bytes::new()
+            }
+            Self::Release(request) => {
+                store.release(request).await?;
+                Bytes::new()
+            }
+        })
+    }
+}
+
+/// What must come back.
+pub enum Expect {
+    /// This, where it is said.
+    Good(Option<Bytes>),
+    /// Code, reason, field, index.
+    Bad(Code, &'static str, &'static str, Option<u64>),
+}
+
+/// One case.
+pub struct Row {
+    name: String,
+    how: How,
+    expect: Expect,
+}
+
+/// A row that is refused as invalid: reason and field.
+pub fn invalid(
+    name: impl Into<String>,
+    how: How,
+    reason: &'static str,
+    field: &'static str,
+    index: impl Into<Option<u64>>,
+) -> Row {
+    let expect = Expect::Bad(Code::InvalidArgument, reason, field, index.into());
+    Row { name: name.into(), how, expect }
+}
+
+/// A row that is refused for another cause.
+pub fn refused(name: impl Into<String>, how: How, code: Code, reason: &'static str) -> Row {
+    Row { name: name.into(), how, expect: Expect::Bad(code, reason, "", None) }
+}
+
+/// A row that looks odd and is right.
+pub fn good(name: impl Into<String>, how: How, gives: impl Into<Option<Bytes>>) -> Row {
+    Row { name: name.into(), how, expect: Expect::Good(gives.into()) }
+}
+
+/// Limits small enough to be reached by the tables.
+pub fn settings() -> Settings {
+    Settings {
+        idle_timeout: Duration::from_secs(2),
+        bytes_in_flight_max: 64 << 20,
+        connection_bytes_in_flight_max: 32 << 20,
+        ..Settings::default()
+    }
+}
+
+/// A server with some bases, and a connection to it.
+pub struct World {
+    pub daemon: Daemon,
+    pub dial: Dial,
+    pub channel: Channel,
+    pub g1: Vec<G1Affine>,
+    pub g1_id: Bytes,
+    pub g2_id: Bytes,
+}
+
+impl World {
+    pub async fn new(settings: Settings) -> Self {
+        let (engines, dial) = moody();
+        let daemon = Daemon::with_engines(settings, engines);
+        let channel = daemon.channel().await;
+        let (g1, g2) = (say::points::<G1Affine>(8), say::points::<G2Affine>(8));
+        let (g1_id, g2_id) = (put(&channel, &g1).await, put(&channel, &g2).await);
+        Self { daemon, dial, channel, g1, g1_id, g2_id }
+    }
+
+    /// The spec of an MSM over all of the stored points of G1.
+    pub fn spec(&self) -> v1::MsmSpec {
+        say::spec(v1::Group::G1 as i32, say::stored(&self.g1_id, 0, 0))
+    }
+
+    /// A good request, and its answer.
+    pub fn good_msm(&self) -> (v1::MsmRequest, Bytes) {
+        let scalars = say::random(8);
+        let inline = say::scalars(v1::ScalarEncoding::Canonical, say::canonical(&scalars));
+        let sum = say::compressed::<G1Affine>(say::sum(&self.g1, &scalars));
+        (say::msm(self.spec(), inline), sum)
+    }
+
+    /// The server computes, and nothing is left in flight.
+    pub async fn assert_well(&self, name: &str) {
+        let (request, expected) = self.good_msm();
+        match How::Msm(request).send(&self.channel).await {
+            Ok(sum) => assert_eq!(sum, expected, "{name}: the next MSM is wrong"),
+            Err(status) => panic!("{name}: the next MSM is refused: {status}"),
+        }
+        settled(&self.channel, name).await;
+    }
+
+    /// Sends a row and checks its answer and the server's health.
+    pub async fn check(&self, row: Row) {
+        let Row { name, how, expect } = row;
+        let sent = tokio::time::timeout(crate::daemon::HANGING, how.send(&self.channel)).await;
+        let sent = sent.unwrap_or_else(|_| panic!("{name}: hangs"));
+        match (expect, sent) {
+            (Expect::Good(expected), Ok(got)) => {
+                assert!(expected.is_none_or(|expected| expected == got), "{name}: wrong result");
+            }
+            (Expect::Good(_), Err(status)) => panic!("{name}: {status}"),
+            (Expect::Bad(..), Ok(_)) => panic!("{name}: accepted"),
+            (Expect::Bad(code, reason, field, index), Err(status)) => {
+                assert_status(&name, &status, code, reason, field, index);
+            }
+        }
+        self.assert_well(&name).await;
+    }
+}
+
+/// Asserts what a refusal says, and that field and index are said twice in the same way.
+pub fn assert_status(
+    name: &str,
+    status: &Status,
+    code: Code,
+    expected: &str,
+    field: &str,
+    index: Option<u64>,
+) {
+    assert_eq!((status.code(), &*reason(status)), (code, expected), "{name}: {status}");
+    if expected.is_empty() {
+        return;
+    }
+    let info = status.get_details_error_info().expect("has a reason");
+    assert_eq!(info.domain, "capstan", "{name}");
+    let said = |key: &str| info.metadata.get(key).cloned().unwrap_or_default();
+    let index = index.map_or(String::new(), |index| index.to_string());
+    assert_eq!((&*said("field"), said("index")), (field, index.clone()), "{name}: {status}");
+    if field.is_empty() {
+        return;
+    }
+    let request = status.get_details_bad_request().expect("names the field");
+    let at = if index.is_empty() { field.to_owned() } else { format!("{field}[{index}]") };
+    assert_eq!(request.field_violations[0].field, at, "{name}");
+    assert!(!request.field_violations[0].description.is_empty(), "{name}");
+}
+
+async fn put<A: CurvePoint>(channel: &Channel, points: &[A]) -> Bytes {
+    let answer = store(channel).put(stream::iter(say::put_points(points))).await;
+    let object = answer.expect("good points").into_inner().object.expect("an object");
+    match object.kind {
+        Some(v1::object::Kind::Bases(bases)) => bases.object_id,
+        _ => panic!("not bases"),
+    }
+}

@@ -1,0 +1,138 @@
+//! Peers that do not speak gRPC, or too much of it.
+
+use std::time::{Duration, Instant};
+
+use capstan::{server::Settings, wire::v1};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+use tonic::{Code, Request};
+
+use crate::{
+    daemon::{HANGING, admin, compute, load, reason, say},
+    table::{World, settings},
+};
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Reads until the server hangs up.
+async fn hung_up(socket: &mut TcpStream) {
+    let mut sink = Vec::new();
+    let read = tokio::time::timeout(HANGING, socket.read_to_end(&mut sink)).await;
+    // A reset is as good as an end.
+    let _end = read.expect("the server hangs up");
+}
+
+/// Waits until only the world's own connection is left.
+async fn alone(world: &World) {
+    let begun = Instant::now();
+    while load(&world.channel).await.connections > 1 {
+        assert!(begun.elapsed() < HANGING, "{:?}", load(&world.channel).await);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bytes_that_are_no_http2_end_their_connection_and_nothing_else() {
+    let world = World::new(settings()).await;
+    let mut state = 7u64;
+    let mut noise = |n: usize| -> Vec<u8> {
+        let step = |_| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as u8
+        };
+        (0..n).map(step).collect()
+    };
+    let settings_frame = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    let mut all = vec![
+        b"GET / HTTP/1.1\r\nhost: x\r\n\r\n".to_vec(),
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03".repeat(4),
+        vec![0; 1 << 16],
+        vec![0xff; 1 << 16],
+        [PREFACE, &[0xff; 64]].concat(),
+        // A frame of 16 MiB, announced.
+        [PREFACE, &settings_frame, &[0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1]].concat(),
+        // DATA on a stream that was never opened; a window of no bytes; a ping of a wrong size.
+        [PREFACE, &settings_frame, &[0, 0, 1, 0, 0, 0, 0, 0, 9, 1]].concat(),
+        [PREFACE, &settings_frame, &[0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0]].concat(),
+        [PREFACE, &settings_frame, &[0, 0, 1, 6, 0, 0, 0, 0, 0, 0]].concat(),
+    ];
+    for n in [1, 23, 24, 100, 5000, 1 << 17] {
+        all.push(noise(n));
+        all.push([PREFACE, &noise(n)].concat());
+        all.push([PREFACE, &settings_frame, &noise(n)].concat());
+    }
+    for bytes in all {
+        let mut socket = TcpStream::connect(world.daemon.address).await.unwrap();
+        // The server may hang up while we write.
+        let _refused = socket.write_all(&bytes).await;
+        let _gone = socket.shutdown().await;
+        hung_up(&mut socket).await;
+    }
+    alone(&world).await;
+    world.assert_well("noise").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_peer_that_says_nothing_gives_its_place_back() {
+    let handshake_timeout = Duration::from_millis(300);
+    let world = World::new(Settings { handshake_timeout, ..settings() }).await;
+    let begun = Instant::now();
+    let mut silent = TcpStream::connect(world.daemon.address).await.unwrap();
+    let mut half = TcpStream::connect(world.daemon.address).await.unwrap();
+    half.write_all(&PREFACE[..10]).await.unwrap();
+    hung_up(&mut silent).await;
+    hung_up(&mut half).await;
+    assert!(begun.elapsed() >= handshake_timeout, "before its time");
+    alone(&world).await;
+    // One that has said who it is may be idle.
+    tokio::time::sleep(2 * handshake_timeout).await;
+    world.assert_well("silent peers").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_over_the_limit_are_refused_and_the_others_served() {
+    let world = World::new(Settings { connections_max: 3, ..settings() }).await;
+    let (one, two) = (world.daemon.channel().await, world.daemon.channel().await);
+    assert_eq!(load(&one).await.connections, 3);
+    let mut refused = TcpStream::connect(world.daemon.address).await.unwrap();
+    hung_up(&mut refused).await;
+    world.assert_well("one too many").await;
+    assert_eq!(load(&two).await.connections, 3);
+    drop((one, two));
+    alone(&world).await;
+    let again = world.daemon.channel().await;
+    assert_eq!(load(&again).await.connections, 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn huge_metadata_is_refused() {
+    let world = World::new(settings()).await;
+    let channel = world.daemon.channel().await;
+    for (count, len) in [(1, 1 << 20), (2000, 16), (3, 8 << 10)] {
+        let (request, _) = world.good_msm();
+        let mut request = Request::new(request);
+        for i in 0..count {
+            let key: tonic::metadata::AsciiMetadataKey = format!("x-{i}").parse().unwrap();
+            request.metadata_mut().insert(key, "y".repeat(len).parse().unwrap());
+        }
+        let sent = tokio::time::timeout(HANGING, compute(&channel).msm(request)).await;
+        let status = sent.expect("does not hang").expect_err("above the limit");
+        assert_ne!(status.code(), Code::Ok, "{count} of {len}");
+        world.assert_well("metadata").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_the_unix_socket_may_drain() {
+    let world = World::new(settings()).await;
+    let request = v1::DrainRequest { grace_ms: 1 };
+    let status = admin(&world.channel).drain(request).await.unwrap_err();
+    let said = (status.code(), reason(&status));
+    assert_eq!(said, (Code::PermissionDenied, "ADMIN_ONLY".to_owned()));
+    let info = admin(&world.channel).get_info(v1::GetInfoRequest {}).await.unwrap();
+    assert!(!info.into_inner().draining);
+    world.assert_well("drain").await;
+    assert!(!say::id().is_empty());
+}
