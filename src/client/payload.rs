@@ -33,7 +33,7 @@ impl Payload<'_> {
     pub fn chunk(&self, range: Range<u64>) -> Bytes {
         let range = range.start as usize..range.end as usize;
         match self {
-            Self::Secret(bytes) => Bytes::from_owner(Wiped(Zeroizing::new(bytes[range].to_vec()))),
+            Self::Secret(bytes) => Bytes::from_owner(Wiped::copy(&bytes[range])),
             Self::Public(bytes) => Bytes::copy_from_slice(&bytes[range]),
             Self::Shared(bytes) => bytes.slice(range),
         }
@@ -45,12 +45,30 @@ impl Payload<'_> {
     }
 }
 
-/// A copy that is wiped when the transport has encoded it.
-struct Wiped(Zeroizing<Vec<u8>>);
+/// A copy that is wiped when the transport has encoded it. In words: wiping byte by byte takes
+/// longer than sending.
+struct Wiped {
+    words: Zeroizing<Vec<u64>>,
+    len: usize,
+}
+
+impl Wiped {
+    fn copy(bytes: &[u8]) -> Self {
+        let (whole, rest) = bytes.as_chunks();
+        let mut words = Zeroizing::new(Vec::with_capacity(bytes.len().div_ceil(8)));
+        words.extend(whole.iter().map(|word| u64::from_ne_bytes(*word)));
+        if !rest.is_empty() {
+            let mut last = Zeroizing::new([0; 8]);
+            last[..rest.len()].copy_from_slice(rest);
+            words.push(u64::from_ne_bytes(*last));
+        }
+        Self { words, len: bytes.len() }
+    }
+}
 
 impl AsRef<[u8]> for Wiped {
     fn as_ref(&self) -> &[u8] {
-        &self.0
+        &bytemuck::cast_slice(&self.words)[..self.len]
     }
 }
 

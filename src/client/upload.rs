@@ -22,8 +22,9 @@ use tokio::{
 use super::{Progress, error::Result, payload::Payload};
 use crate::wire::v1;
 
-/// Chunks that wait for the transport, for each lane.
-const CHUNKS_WAITING: usize = 2;
+/// Chunks that wait for the transport, for each lane: it must not have to wait for the caller's
+/// thread to wake up for each.
+const CHUNKS_WAITING: usize = 4;
 /// How long a stream that was given up waits to be reset: only where its call was answered early
 /// and the server still listens does it take that long.
 const RESET_WAIT: Duration = Duration::from_secs(1);

@@ -63,7 +63,13 @@ pub trait Engine: Send + Sync + 'static {
     /// Bytes of working memory per job beyond payload and result that an MSM piece takes.
     fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64;
 
-    /// For responses: how the last kind of job of that size is done, such as `2 threads, blst`.
+    /// Bytes of working memory beyond the rows that an NTT takes, however many rows.
+    fn ntt_scratch_bytes(&self, plan: &NttPlan) -> u64 {
+        // Roots and a copy of one row.
+        (2 * size_of::<Fr>() as u64) << plan.lg_n
+    }
+
+    /// For responses: how an MSM of that size is done, such as `2 threads, blst`.
     fn msm_method(&self, group: Group, n: usize) -> String;
 }
 

@@ -81,9 +81,10 @@ impl NttCall {
         // More bytes than can be counted are more than any budget.
         let never = Error::Exhausted { limit: Limit::BytesInFlight, retry_after: None };
         let result_bytes = job.result_bytes().ok_or(never.clone())?;
-        let working_bytes = job.scratch_bytes().ok_or(never)?;
-        call.check_fits(working_bytes.saturating_add(payload_bytes))?;
-        let scratch_bytes = working_bytes - result_bytes;
+        let scratch_bytes = job.scratch_bytes(call.state.host.engine.as_ref()).ok_or(never)?;
+        let all =
+            [result_bytes, payload_bytes].iter().fold(scratch_bytes, |a, b| a.saturating_add(*b));
+        call.check_fits(all)?;
         let result_permit = call.admit(result_bytes, 0)?;
         let permit = call.admit(scratch_bytes, 1)?;
         let output_encoding = job.output_encoding;

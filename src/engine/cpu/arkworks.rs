@@ -1,4 +1,5 @@
-//! The oracle: arkworks alone, on a pool of its own, sharing no arithmetic with [`super::CpuEngine`]
+//! The oracle: arkworks alone, on a pool of its own, sharing no arithmetic with
+//! [`super::CpuEngine`]
 //! where that takes blst.
 
 use std::sync::Arc;
@@ -57,6 +58,10 @@ impl Engine for ArkworksEngine {
     fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64 {
         // Scalars as integers, and arkworks' own copies: indices, points, integers, digits.
         (self.msm_piece(group, n) * (32 + 8 + group.affine_bytes() + 32 + 64 * 8)) as u64
+    }
+
+    fn ntt_scratch_bytes(&self, plan: &NttPlan) -> u64 {
+        ntt::scratch_bytes(plan, self.pool.current_num_threads())
     }
 
     fn msm_method(&self, _group: Group, _n: usize) -> String {

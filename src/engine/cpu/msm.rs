@@ -2,16 +2,18 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ark_ff::Zero;
+use ark_ec::PrimeGroup;
+use ark_ff::{PrimeField, Zero};
 use rayon::{ThreadPool, prelude::*};
 use zeroize::Zeroizing;
 
 use super::{
     blst::{Buckets, Tiles, Window},
-    plan::plan,
+    plan::{self, plan},
 };
 use crate::{
     curve::{
+        Fr, Group,
         points::{CurvePoint, PointSlice, Sums},
         scalars::Scalars,
     },
@@ -41,7 +43,8 @@ impl<A: Tiles> MsmRun for Run<A> {
         control: &Control,
     ) -> Result<()> {
         let bases = &self.bases[first..first + scalars.len()];
-        self.sums[vector] += self.pool.install(|| sum(bases, scalars, control))?;
+        self.sums[vector] +=
+            self.pool.install(|| sum(bases, scalars, copied(A::GROUP), control))?;
         Ok(())
     }
 
@@ -50,20 +53,94 @@ impl<A: Tiles> MsmRun for Run<A> {
     }
 }
 
-/// `sum of scalars[i] * bases[i]`, on the current pool. Shape: equally long.
-fn sum<A: Tiles>(bases: &[A], scalars: &Scalars, control: &Control) -> Result<A::Group> {
+/// Bytes that copies for negative scalars take at most at a time.
+const COPY_BYTES_MAX: usize = 32 << 20;
+
+/// Scalars whose points and magnitudes are copied at a time.
+const fn copied(group: Group) -> usize {
+    COPY_BYTES_MAX / (group.affine_bytes() + 32)
+}
+
+/// Bytes that an MSM of `n` scalars takes: copies, and buckets for every thread.
+pub(super) fn scratch_bytes(group: Group, n: usize, threads: usize) -> u64 {
+    let copies = n.min(copied(group)) * (group.affine_bytes() + 32);
+    // A bucket has four coordinates.
+    let buckets = plan::buckets(group, n, threads) * 4 * group.coordinate_bytes();
+    (copies + buckets) as u64
+}
+
+/// `sum of scalars[i] * bases[i]`, on the current pool, copying at most `step` points at a time.
+/// Shape: equally long.
+fn sum<A: Tiles>(
+    bases: &[A],
+    scalars: &Scalars,
+    step: usize,
+    control: &Control,
+) -> Result<A::Group> {
     control.check()?;
-    let Some(negative) = scalars.negative() else {
-        return unsigned(bases, scalars.magnitudes(), scalars.width(), control);
-    };
-    // Which points are negated tells the signs: zeroed with the rest.
+    let (magnitudes, width) = (scalars.magnitudes(), scalars.width());
+    let negative = scalars.negative();
+    if negative.is_none() && (width != 32 || !is_mixed(magnitudes.as_chunks().0)) {
+        return unsigned(bases, magnitudes, width, control);
+    }
+    let mut sum = A::Group::zero();
+    for (piece, bases) in bases.chunks(step).enumerate() {
+        let first = piece * step;
+        let magnitudes = &magnitudes[first * width..(first + bases.len()) * width];
+        sum += match negative {
+            Some(negative) => {
+                let bases = negated(bases, |i| negative[first + i]);
+                unsigned(&bases, magnitudes, width, control)?
+            }
+            None => mixed(bases, magnitudes, control)?,
+        };
+    }
+    Ok(sum)
+}
+
+/// As [`unsigned`], of elements of Fr of which those close below r are taken as negative.
+fn mixed<A: Tiles>(bases: &[A], magnitudes: &[u8], control: &Control) -> Result<A::Group> {
+    let elements = magnitudes.as_chunks::<32>().0;
+    let bases = negated(bases, |i| below_zero(&elements[i]).is_some());
+    let mut magnitudes = Zeroizing::new(magnitudes.to_vec());
+    magnitudes.as_chunks_mut().0.par_iter_mut().with_min_len(4096).for_each(|element| {
+        if let Some(magnitude) = below_zero(element) {
+            *element = [0; 32];
+            element[..16].copy_from_slice(&magnitude.to_le_bytes());
+        }
+    });
+    unsigned(&bases, &magnitudes, 32, control)
+}
+
+/// A copy in which points are negated; which ones tells the signs, so it is zeroed with the rest.
+fn negated<A: CurvePoint>(
+    bases: &[A],
+    negative: impl Fn(usize) -> bool + Sync,
+) -> Zeroizing<Vec<A>> {
     let mut signed = Zeroizing::new(bases.to_vec());
-    signed.par_iter_mut().with_min_len(4096).zip(negative).for_each(|(base, &negative)| {
-        if negative {
+    signed.par_iter_mut().with_min_len(4096).enumerate().for_each(|(i, base)| {
+        if negative(i) {
             *base = -*base;
         }
     });
-    unsigned(&signed, scalars.magnitudes(), scalars.width(), control)
+    signed
+}
+
+/// True where so many elements are small negative numbers, such as the -1 of a witness, that taking
+/// them as such is worth a copy of all: an addition of a point costs some twenty times its copy.
+fn is_mixed(elements: &[[u8; 32]]) -> bool {
+    let negative = elements.par_iter().with_min_len(4096).filter(|e| below_zero(e).is_some());
+    negative.count() * 16 > elements.len()
+}
+
+/// `r - element` where the element is that close below r: its upper half is r's.
+fn below_zero(element: &[u8; 32]) -> Option<u128> {
+    let half = |at: usize| {
+        let limbs = Fr::MODULUS.0;
+        u128::from(limbs[at]) | u128::from(limbs[at + 1]) << 64
+    };
+    let [low, high] = [0, 1].map(|i| u128::from_le_bytes(element.as_chunks().0[i]));
+    (high == half(2)).then(|| half(0) - low)
 }
 
 /// As [`sum`], of magnitudes that are `width` bytes each.
@@ -118,7 +195,8 @@ fn one<A: CurvePoint>(base: &A, magnitude: &[u8]) -> A::Group {
     for (i, &byte) in magnitude.iter().enumerate() {
         limbs[i / 8] |= u64::from(byte) << (8 * (i % 8));
     }
-    base.mul_bigint(*limbs)
+    // Projective: that is where arkworks splits the scalar in two.
+    base.into_group().mul_bigint(*limbs)
 }
 
 /// Bits of the greatest magnitude: windows above it need no work.
@@ -138,4 +216,30 @@ fn bits(magnitudes: &[u8], width: usize) -> usize {
         .reduce(|| [0; 32], |a, b| std::array::from_fn(|i| a[i] | b[i]));
     let top = union.iter().rposition(|&byte| byte != 0);
     top.map_or(0, |top| 8 * top + 8 - union[top].leading_zeros() as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use ark_ec::{CurveGroup, VariableBaseMSM};
+
+    use super::*;
+    use crate::curve::{G1Affine, G1Projective, scalars::ScalarEncoding};
+
+    #[test]
+    fn negative_scalars_keep_their_points_from_copy_to_copy() {
+        let generator = G1Projective::generator();
+        let walk: Vec<_> = (1..=50u64).map(|i| generator * Fr::from(i * i)).collect();
+        let bases = G1Projective::normalize_batch(&walk);
+        let integers: Vec<i64> = (0..50).map(|i| (i * 7919 % 101 - 50) << (i % 40)).collect();
+        let values: Vec<Fr> = integers.iter().map(|&i| Fr::from(i)).collect();
+        let right = G1Projective::msm(&bases, &values).expect("equally long");
+        let bytes = integers.iter().flat_map(|i| i.to_le_bytes()).collect();
+        let narrow = Scalars::decode(ScalarEncoding::Signed(8), Zeroizing::new(bytes), false);
+        for scalars in [narrow.expect("any bytes are integers"), Scalars::from_fr(&values)] {
+            for step in [1, 2, 7, 49, 50, 51] {
+                let sum = sum::<G1Affine>(&bases, &scalars, step, &Control::default());
+                assert_eq!(sum, Ok(right));
+            }
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! NTT on the CPU: arkworks' radix-2 transform, rows in parallel, orders by permutation.
 
+use std::sync::LazyLock;
+
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use rayon::prelude::*;
 use zeroize::Zeroizing;
@@ -46,17 +48,28 @@ fn transform_row(plan: &NttPlan, domain: &Radix2EvaluationDomain<Fr>, row: &mut 
     }
 }
 
-/// The subgroup, or its coset. Cheap beside a transform of the smallest size that matters: some
-/// squarings and an inversion.
+/// The subgroups of every size that there is. Making one takes two inversions, which a transform
+/// of 2^10 would notice; its roots of unity arkworks computes anew for each transform.
+static DOMAINS: LazyLock<Vec<Radix2EvaluationDomain<Fr>>> = LazyLock::new(|| {
+    (0..=TWO_ADICITY).map_while(|lg_n| Radix2EvaluationDomain::new(1 << lg_n)).collect()
+});
+
+/// The subgroup, or its coset.
 fn domain(plan: &NttPlan) -> Result<Radix2EvaluationDomain<Fr>> {
-    let size = 1usize.checked_shl(plan.lg_n).filter(|_| plan.lg_n <= TWO_ADICITY);
-    let domain = size
-        .and_then(Radix2EvaluationDomain::new)
+    let domain = DOMAINS
+        .get(plan.lg_n as usize)
         .ok_or(Error::field("lg_n", Problem::TooLarge { max: TWO_ADICITY.into() }))?;
     match plan.coset {
-        None => Ok(domain),
+        None => Ok(*domain),
         Some(shift) => domain.get_coset(shift).ok_or(Error::field("coset", Problem::Zero)),
     }
+}
+
+/// Bytes that a transform takes beside its rows: roots of unity, and a copy where an order is
+/// reversed.
+pub(super) fn scratch_bytes(plan: &NttPlan, threads: usize) -> u64 {
+    let rows = if plan.lg_n <= ROW_PER_THREAD_LG_N { threads as u64 } else { 1 };
+    (rows * 2 * size_of::<Fr>() as u64) << plan.lg_n
 }
 
 /// Element i goes to where i's bits in reverse say.

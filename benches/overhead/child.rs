@@ -1,0 +1,124 @@
+//! A server in a process of its own, so that its memory can be told from the client's.
+
+use std::{
+    io::{self, BufRead, BufReader, Read},
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::Arc,
+};
+
+use ark_bls12_381::G1Projective;
+use ark_ec::{CurveGroup, PrimeGroup};
+use capstan::{
+    client::{BasesId, G1Affine},
+    curve::points::{CurvePoint, PointSlice, id_of},
+    server::{Engines, Server, Settings},
+    store::{BasesStore, StoredBases, now_s},
+    wire::decode::ObjectId,
+};
+
+/// The argument that makes this binary the server.
+const SERVE: &str = "serve";
+const GIB: u64 = 1 << 30;
+
+/// Serves and never returns, where the arguments say so.
+pub fn serve_if_told() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let Some(at) = arguments.iter().position(|argument| argument == SERVE) else { return };
+    let folder = Path::new(&arguments[at + 1]);
+    let settings = Settings {
+        listen: Some(([127, 0, 0, 1], 0).into()),
+        unix_socket: Some(folder.join("capstan.sock")),
+        data_dir: Some(folder.to_owned()),
+        ..Settings::default()
+    };
+    let runtime = tokio::runtime::Runtime::new().expect("threads for a server");
+    runtime.block_on(async {
+        let engines = Engines::cpu(0, "a bench").expect("threads for an engine");
+        let server = Server::bind(settings, engines).await.expect("a free port");
+        println!("{}", server.tcp_address().expect("listens on TCP"));
+        // The parent's end, however it comes, is ours.
+        std::thread::spawn(|| {
+            let _closed = io::stdin().read(&mut [0]);
+            std::process::exit(0);
+        });
+        server.serve().await.expect("serves until it is drained");
+    });
+    std::process::exit(0);
+}
+
+/// A running server.
+pub struct ChildServer {
+    child: Child,
+    /// `http://127.0.0.1:port`
+    pub tcp: String,
+    /// `unix:/path`
+    pub unix: String,
+}
+
+impl ChildServer {
+    /// Starts this binary as a server whose data directory and socket are in `folder`.
+    pub fn start(folder: &Path) -> Self {
+        let mut child = Command::new(std::env::current_exe().expect("this binary"))
+            .arg(SERVE)
+            .arg(folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a child");
+        let mut address = String::new();
+        let stdout = child.stdout.take().expect("piped");
+        BufReader::new(stdout).read_line(&mut address).expect("the server starts");
+        Self {
+            child,
+            tcp: format!("http://{}", address.trim()),
+            unix: format!("unix:{}", folder.join("capstan.sock").display()),
+        }
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for ChildServer {
+    fn drop(&mut self) {
+        // It may have gone by itself.
+        let _gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+/// Writes bases `(i + 1) G` for i below `n` into the data directory, as the store keeps them after
+/// its check. The check itself takes minutes for 2^22 points and is not what is measured here.
+pub fn keep_multiples(folder: &Path, n: usize) -> BasesId {
+    let generator = G1Projective::generator();
+    let mut next = generator;
+    let mut points: Vec<G1Affine> = Vec::with_capacity(n);
+    while points.len() < n {
+        let block = (n - points.len()).min(1 << 16);
+        let sums: Vec<G1Projective> = (0..block)
+            .map(|_| {
+                let sum = next;
+                next += generator;
+                sum
+            })
+            .collect();
+        points.extend(G1Projective::normalize_batch(&sums));
+    }
+    let id = ObjectId(id_of(&points));
+    let store = BasesStore::open(8 * GIB, Some(folder)).expect("a data directory");
+    let bases = StoredBases {
+        id,
+        charge: store.budget().take(0).expect("nothing fits anywhere"),
+        points: G1Affine::bases(PointSlice::new(Arc::new(points))),
+        infinities: 0,
+        payload_hash: None,
+        label: "multiples of the generator".into(),
+        created_s: now_s(),
+        persisted: false,
+    };
+    store.insert(bases, true).expect("room on the disk");
+    BasesId(id.0)
+}

@@ -1,0 +1,163 @@
+//! What the service costs beyond computing: time of small jobs, memory of a large one. The server
+//! runs in a process of its own.
+//!
+//! `cargo bench --bench overhead`; `-- calls=500 lg_n=20` changes the calls of a small job and the
+//! size of the large one (0 leaves it out). Prints tables, then a JSON object a line.
+
+mod child;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::{fs, time::Instant};
+
+use ark_bls12_381::G1Projective;
+use ark_ec::PrimeGroup;
+use ark_ff::UniformRand;
+use ark_std::rand::{SeedableRng, rngs::StdRng};
+use capstan::client::{BasesHandle, BasesId, Client, Fr, G1Affine, MsmOptions, NttOptions, Timing};
+use child::{ChildServer, keep_multiples};
+use support::{Samples, argument, proc_status};
+use tokio::runtime::Runtime;
+
+const SMALL: usize = 1 << 10;
+/// What the server may take beyond the payload.
+const BEYOND_PAYLOAD_KIB: u64 = 64 << 10;
+
+fn main() {
+    child::serve_if_told();
+    let calls = argument("calls", 300) as usize;
+    let lg_n = argument("lg_n", 22) as u32;
+    let folder = tempfile::tempdir().expect("a folder");
+    let small = keep_multiples(folder.path(), SMALL);
+    let large = (lg_n > 0).then(|| keep_multiples(folder.path(), 1 << lg_n));
+    let server = ChildServer::start(folder.path());
+    let runtime = Runtime::new().expect("threads for a client");
+    let mut records = Vec::new();
+    for (name, target) in [("tcp", &server.tcp), ("unix", &server.unix)] {
+        runtime.block_on(async {
+            let client = Client::connect(target).await.expect("the server listens");
+            small_jobs(name, &client, small, calls, &mut records).await;
+        });
+    }
+    for (name, target) in [("tcp", &server.tcp), ("unix", &server.unix)] {
+        let Some(large) = large else { break };
+        runtime.block_on(async {
+            let client = Client::connect(target).await.expect("the server listens");
+            large_job(name, &client, large, server.pid(), &mut records).await;
+        });
+    }
+    records.iter().for_each(|record| println!("{record}"));
+}
+
+fn elements(n: usize) -> Vec<Fr> {
+    let mut rng = StdRng::seed_from_u64(n as u64);
+    (0..n).map(|_| Fr::rand(&mut rng)).collect()
+}
+
+/// Times of one kind of call: the whole, what the engine took of it, and the rest.
+#[derive(Default)]
+struct Times {
+    total: Samples,
+    compute: Samples,
+    beyond: Samples,
+}
+
+impl Times {
+    fn add(&mut self, begun: Instant, timing: Timing) {
+        let total = begun.elapsed();
+        self.total.0.push(total);
+        self.compute.0.push(timing.compute);
+        self.beyond.0.push(total.saturating_sub(timing.compute));
+    }
+}
+
+async fn small_jobs(
+    transport: &str,
+    client: &Client,
+    bases: BasesId,
+    calls: usize,
+    records: &mut Vec<String>,
+) {
+    let bases: BasesHandle<G1Affine> = client.bases(bases).await.expect("in the data directory");
+    let scalars = elements(SMALL);
+    let mut values = scalars.clone();
+    let (mut info, mut msm, mut ntt) = (Times::default(), Times::default(), Times::default());
+    for call in 0..calls + 20 {
+        if call == 20 {
+            // The first ones connected, and touched memory.
+            (info, msm, ntt) = Default::default();
+        }
+        // A call that does nothing: what the machine and the transport take by themselves.
+        let begun = Instant::now();
+        client.info().await.expect("an answer");
+        info.add(begun, Timing::default());
+        let begun = Instant::now();
+        let options = MsmOptions::default();
+        let done = client.msm_with(&bases, &scalars, options).await.expect("a sum");
+        msm.add(begun, done.timing);
+        let begun = Instant::now();
+        let done = client.ntt(&mut values, NttOptions::forward()).await.expect("a transform");
+        ntt.add(begun, done.timing);
+    }
+    println!(
+        "{transport}, {calls} calls, us         p50 total  compute   beyond   p99 beyond      min"
+    );
+    for (name, times) in [("info", info), ("msm 2^10", msm), ("ntt 2^10", ntt)] {
+        let numbers = [
+            times.total.median(),
+            times.compute.median(),
+            times.beyond.median(),
+            times.beyond.at(0.99),
+            times.beyond.min(),
+        ]
+        .map(|time| time.as_micros());
+        let [total, compute, beyond, beyond_p99, least] = numbers;
+        println!("{name:30} {total:9} {compute:8} {beyond:8} {beyond_p99:12} {least:8}");
+        records.push(format!(
+            "{{\"bench\":\"overhead\",\"transport\":\"{transport}\",\"call\":\"{name}\",\
+             \"total_us\":{total},\"compute_us\":{compute},\"beyond_p50_us\":{beyond},\
+             \"beyond_p99_us\":{beyond_p99},\"beyond_min_us\":{least}}}"
+        ));
+    }
+}
+
+async fn large_job(
+    transport: &str,
+    client: &Client,
+    bases: BasesId,
+    server: u32,
+    records: &mut Vec<String>,
+) {
+    // The bases are mapped from disk, and were all read when the server hashed them at its start:
+    // they are part of what it had before.
+    let bases: BasesHandle<G1Affine> = client.bases(bases).await.expect("in the data directory");
+    let n = bases.len() as usize;
+    let scalars = elements(n);
+    let expected: Fr = scalars.iter().zip(1u64..).map(|(scalar, i)| scalar * &Fr::from(i)).sum();
+    let payload_kib = (n as u64 * 32) >> 10;
+    // Peak memory is counted from here on.
+    fs::write(format!("/proc/{server}/clear_refs"), "5").expect("our own child");
+    let before = proc_status(server, "VmRSS");
+    let begun = Instant::now();
+    let done = client.msm_with(&bases, &scalars, MsmOptions::default()).await.expect("a sum");
+    let taken = begun.elapsed();
+    let growth = proc_status(server, "VmHWM").saturating_sub(before);
+    assert_eq!(done.points, [G1Projective::generator() * expected], "the sum is right");
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    let after = proc_status(server, "VmRSS").saturating_sub(before);
+    let within = growth <= payload_kib + BEYOND_PAYLOAD_KIB;
+    println!(
+        "{transport}, msm of {n}: payload {} MiB, server grew by {} MiB at its peak ({}), {} MiB \
+         one second later; {:.1} s in all, {:.1} s compute",
+        payload_kib >> 10,
+        growth >> 10,
+        if within { "within the limit" } else { "TOO MUCH" },
+        after >> 10,
+        taken.as_secs_f64(),
+        done.timing.compute.as_secs_f64(),
+    );
+    records.push(format!(
+        "{{\"bench\":\"memory\",\"transport\":\"{transport}\",\"n\":{n},\"payload_kib\":{payload_kib},\
+         \"peak_growth_kib\":{growth},\"growth_after_kib\":{after},\"within\":{within}}}"
+    ));
+}

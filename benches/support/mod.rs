@@ -1,0 +1,192 @@
+//! What the end-to-end benches share: a server in this process, an engine that does nothing, and
+//! how numbers are summed up and shown.
+#![allow(dead_code)] // no bench needs everything
+
+use std::{
+    fs,
+    sync::{Arc, mpsc},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use ark_ec::AffineRepr;
+use ark_ff::Zero;
+use capstan::{
+    curve::{
+        G1Affine, G1Projective, G2Projective, Group,
+        points::{Bases, Sums},
+        scalars::Scalars,
+    },
+    engine::{Control, Description, Engine, MsmRun, NttPlan},
+    error::Result,
+    server::{Drainer, Engines, Server, Settings},
+};
+use tempfile::TempDir;
+
+/// A server on threads of its own, on TCP and on a Unix socket.
+pub struct Running {
+    /// `http://127.0.0.1:port`
+    pub tcp: String,
+    /// `unix:/path`
+    pub unix: String,
+    drainer: Drainer,
+    thread: Option<JoinHandle<()>>,
+    _folder: TempDir,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.drainer.drain(None);
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("the server ends well");
+        }
+    }
+}
+
+/// Starts a server on a free port and a socket in a folder of its own.
+pub fn serve(engines: Engines, settings: Settings) -> Running {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("capstan.sock");
+    let settings = Settings {
+        listen: Some(([127, 0, 0, 1], 0).into()),
+        unix_socket: Some(socket.clone()),
+        ..settings
+    };
+    let (told, listening) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        let runtime = tokio::runtime::Runtime::new().expect("threads for a server");
+        runtime.block_on(async {
+            let server = Server::bind(settings, engines).await.expect("a free port");
+            let address = server.tcp_address().expect("listens on TCP");
+            told.send((address, server.drainer())).expect("somebody waits");
+            server.serve().await.expect("serves until it is drained");
+        });
+    });
+    let (address, drainer) = listening.recv().expect("the server starts");
+    Running {
+        tcp: format!("http://{address}"),
+        unix: format!("unix:{}", socket.display()),
+        drainer,
+        thread: Some(thread),
+        _folder: folder,
+    }
+}
+
+/// Computes nothing, at once: what is left is transport.
+pub struct NoEngine;
+
+/// Engines that compute nothing.
+pub fn no_engines() -> Engines {
+    Engines { engine: Arc::new(NoEngine), oracle: Arc::new(NoEngine), reason: "a bench".into() }
+}
+
+impl Engine for NoEngine {
+    fn description(&self) -> Description {
+        Description { name: "none", device: "none".into(), units: 1, memory_bytes: 0 }
+    }
+
+    fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>> {
+        Ok(Box::new(NoRun(bases.group(), batch)))
+    }
+
+    fn msm_piece(&self, _: Group, n: usize) -> usize {
+        n
+    }
+
+    fn ntt(&self, _: &NttPlan, _: &mut [Vec<capstan::curve::Fr>], _: &Control) -> Result<()> {
+        Ok(())
+    }
+
+    fn msm_scratch_bytes(&self, _: Group, _: usize) -> u64 {
+        0
+    }
+
+    fn msm_method(&self, _: Group, _: usize) -> String {
+        "none".into()
+    }
+}
+
+struct NoRun(Group, usize);
+
+impl MsmRun for NoRun {
+    fn absorb(&mut self, _: usize, _: usize, _: &Scalars, _: &Control) -> Result<()> {
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<Sums> {
+        Ok(match self.0 {
+            Group::G1 => Sums::G1(vec![G1Projective::zero(); self.1]),
+            Group::G2 => Sums::G2(vec![G2Projective::zero(); self.1]),
+        })
+    }
+}
+
+/// `n` points at infinity: bases that cost nothing to check.
+pub fn infinities(n: usize) -> Vec<G1Affine> {
+    vec![G1Affine::zero(); n]
+}
+
+/// The value of `name=` among the arguments, or `default`.
+pub fn argument(name: &str, default: u64) -> u64 {
+    let prefix = format!("{name}=");
+    let given = std::env::args().find_map(|argument| {
+        argument.strip_prefix(&prefix).map(|value| value.parse().expect("a whole number"))
+    });
+    given.unwrap_or(default)
+}
+
+/// Durations of one thing, done again and again.
+#[derive(Default, Clone)]
+pub struct Samples(pub Vec<Duration>);
+
+impl Samples {
+    /// The value that a `share` of the samples does not exceed.
+    pub fn at(&self, share: f64) -> Duration {
+        let mut sorted = self.0.clone();
+        sorted.sort_unstable();
+        sorted[((sorted.len() - 1) as f64 * share).round() as usize]
+    }
+
+    /// The middle one.
+    pub fn median(&self) -> Duration {
+        self.at(0.5)
+    }
+
+    /// The least.
+    pub fn min(&self) -> Duration {
+        self.at(0.0)
+    }
+}
+
+/// Median of `this / that`, sample by sample: both were taken in the same moments.
+pub fn ratio(this: &Samples, that: &Samples) -> f64 {
+    let pairs = this.0.iter().zip(&that.0);
+    let mut ratios: Vec<f64> =
+        pairs.map(|(this, that)| this.as_secs_f64() / that.as_secs_f64()).collect();
+    ratios.sort_by(f64::total_cmp);
+    ratios[ratios.len() / 2]
+}
+
+/// GB/s.
+pub fn rate(bytes: u64, time: Duration) -> f64 {
+    bytes as f64 / 1e9 / time.as_secs_f64()
+}
+
+/// A line of `/proc/PID/status`, in its own unit (KiB for memory).
+pub fn proc_status(pid: u32, field: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process lives");
+    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    number.and_then(|number| number.parse().ok()).expect("a number")
+}
+
+/// What all threads of this process have used so far. Unlike wall time, it is hardly moved by what
+/// else the machine does.
+pub fn cpu_time() -> Duration {
+    let tasks = fs::read_dir("/proc/self/task").expect("Linux").flatten();
+    let used = tasks.filter_map(|task| {
+        let statistics = fs::read_to_string(task.path().join("schedstat")).ok()?;
+        statistics.split(' ').next()?.parse::<u64>().ok()
+    });
+    Duration::from_nanos(used.sum())
+}

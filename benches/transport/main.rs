@@ -1,0 +1,165 @@
+//! Receiving scalars through Capstan against raw tonic: the same bytes, messages and transport
+//! settings, over TCP and a Unix socket, on 1 to 8 connections.
+//!
+//! `cargo bench --bench transport`; `-- mib=256 rounds=15` changes the payload and the repeats.
+//! The variants take turns, so that what else the machine does hits all of them; ratios are medians
+//! over pairs of one round. Prints a table, then a JSON object a line.
+
+mod raw;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use capstan::{
+    client::{BasesHandle, Client, G1Affine, MsmOptions, ScalarInput},
+    curve::scalars::ScalarEncoding,
+    server::Settings,
+};
+use support::{Samples, argument, cpu_time, rate, ratio};
+use tokio::runtime::Runtime;
+
+const CONNECTIONS: [usize; 4] = [1, 2, 4, 8];
+/// Bases of the streamed MSM; the payload is a batch over them.
+const BASES: u64 = 1 << 19;
+/// Freed payloads are wiped in the background: that must not fall into the next measurement.
+const PAUSE: Duration = Duration::from_millis(60);
+
+/// Narrow scalars: the server has nothing to do to them.
+const ENCODING: ScalarEncoding = ScalarEncoding::Unsigned(16);
+
+#[derive(Clone, Copy, PartialEq)]
+enum Variant {
+    Raw,
+    /// Put of a vector that the caller gave away or shares.
+    Put,
+    /// Put of a vector that the caller lends: copied as it goes, and the copies wiped.
+    PutBorrowed,
+    /// A streamed MSM, its engine doing nothing.
+    Msm,
+}
+
+const VARIANTS: [(Variant, &str); 4] = [
+    (Variant::Raw, "raw"),
+    (Variant::Put, "put"),
+    (Variant::PutBorrowed, "put borrowed"),
+    (Variant::Msm, "msm stream"),
+];
+
+struct Lane {
+    raw: raw::RawClient,
+    client: Client,
+    bases: BasesHandle<G1Affine>,
+    payload: Bytes,
+}
+
+impl Lane {
+    /// Wall time until all was taken in, and processor time until all was cleared up.
+    async fn run(&self, variant: Variant) -> (Duration, Duration) {
+        let shared = || ScalarInput::Shared { encoding: ENCODING, bytes: self.payload.clone() };
+        let borrowed = ScalarInput::Bytes { encoding: ENCODING, bytes: &self.payload };
+        let (used, begun) = (cpu_time(), Instant::now());
+        let put = match variant {
+            Variant::Raw => {
+                self.raw.put(&self.payload).await;
+                None
+            }
+            Variant::Put => Some(self.client.put_vector(shared()).await.expect("room")),
+            Variant::PutBorrowed => Some(self.client.put_vector(borrowed).await.expect("room")),
+            Variant::Msm => {
+                let batch = self.payload.len() as u64 / (16 * BASES);
+                let options = MsmOptions { batch: batch as u32, ..MsmOptions::default() };
+                self.client.msm_with(&self.bases, shared(), options).await.expect("a result");
+                None
+            }
+        };
+        let taken = begun.elapsed();
+        if let Some(vector) = put {
+            self.client.release_vector(vector.id).await.expect("it is there");
+        }
+        tokio::time::sleep(PAUSE).await;
+        (taken, cpu_time() - used)
+    }
+}
+
+fn main() {
+    let bytes = argument("mib", 128) << 20;
+    let rounds = argument("rounds", 9) as usize;
+    assert_eq!(bytes % (16 * BASES), 0, "mib is a multiple of 8");
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("raw.sock");
+    let raw_unix = format!("unix:{}", socket.display());
+    let raw_tcp = raw::serve(Settings::default(), socket);
+    let server = support::serve(support::no_engines(), Settings::default());
+    let payload = Bytes::from(vec![7; bytes as usize]);
+    println!("{} MiB, {rounds} rounds; GB/s at the median and at best", bytes >> 20);
+    let runtime = Runtime::new().expect("threads for a client");
+    let mut records = Vec::new();
+    for (name, raw_target, target) in
+        [("tcp", &raw_tcp, &server.tcp), ("unix", &raw_unix, &server.unix)]
+    {
+        for connections in CONNECTIONS {
+            let samples = runtime.block_on(async {
+                let raw = raw::RawClient::connect(raw_target, connections).await;
+                let client = Client::builder(target).connections(connections).connect().await;
+                let client = client.expect("the server listens");
+                let bases = client.put_bases(&support::infinities(BASES as usize)).await;
+                let bases = bases.expect("room");
+                measure(&Lane { raw, client, bases, payload: payload.clone() }, rounds).await
+            });
+            show(name, connections, bytes, &samples, &mut records);
+        }
+    }
+    records.iter().for_each(|record| println!("{record}"));
+}
+
+/// Wall and processor time of one variant.
+#[derive(Default)]
+struct Taken {
+    wall: Samples,
+    cpu: Samples,
+}
+
+async fn measure(lane: &Lane, rounds: usize) -> [Taken; 4] {
+    let mut samples: [Taken; 4] = Default::default();
+    // The first round connects and touches memory.
+    for round in 0..=rounds {
+        for turn in 0..VARIANTS.len() {
+            let which = (round + turn) % VARIANTS.len();
+            let (wall, cpu) = lane.run(VARIANTS[which].0).await;
+            if round > 0 {
+                samples[which].wall.0.push(wall);
+                samples[which].cpu.0.push(cpu);
+            }
+        }
+    }
+    samples
+}
+
+fn show(
+    transport: &str,
+    connections: usize,
+    bytes: u64,
+    samples: &[Taken; 4],
+    records: &mut Vec<String>,
+) {
+    print!("{transport:4} x{connections}");
+    for ((_, name), taken) in VARIANTS.iter().zip(samples) {
+        let (median, min) = (taken.wall.median(), taken.wall.min());
+        let cpu = taken.cpu.median();
+        let ratio = ratio(&taken.wall, &samples[0].wall);
+        let ratio_cpu = support::ratio(&taken.cpu, &samples[0].cpu);
+        print!("  {name} {:.2} {:.2}", rate(bytes, median), rate(bytes, min));
+        print!(" ({ratio:.2}x, cpu {ratio_cpu:.2}x)");
+        records.push(format!(
+            "{{\"bench\":\"transport\",\"transport\":\"{transport}\",\"connections\":{connections},\
+             \"variant\":\"{name}\",\"bytes\":{bytes},\"median_us\":{},\"min_us\":{},\
+             \"cpu_us\":{},\"ratio_to_raw\":{ratio:.3},\"cpu_ratio_to_raw\":{ratio_cpu:.3}}}",
+            median.as_micros(),
+            min.as_micros(),
+            cpu.as_micros(),
+        ));
+    }
+    println!();
+}

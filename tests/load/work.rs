@@ -1,0 +1,226 @@
+//! What a client of the load test does: calls whose answers are known beforehand.
+
+use std::time::Duration;
+
+use ark_bls12_381::{G1Projective, G2Projective};
+use ark_ec::{CurveGroup, PrimeGroup, VariableBaseMSM};
+use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
+use capstan::client::{
+    BasesHandle, BasesId, Client, Code, CurvePoint, Error, Fr, G1Affine, G2Affine, Group,
+    MsmOptions, NttOptions, PointEncoding, PutOptions, ScalarEncoding, ScalarInput,
+};
+use rand::{Rng, rngs::StdRng};
+
+use crate::common::{points, scalars};
+
+/// One MSM and its sum.
+struct MsmCase<A: CurvePoint> {
+    n: usize,
+    /// Scalar vectors.
+    batch: usize,
+    scalars: Vec<Fr>,
+    sums: Vec<A::Group>,
+}
+
+/// One forward transform.
+struct NttCase {
+    values: Vec<Fr>,
+    transformed: Vec<Fr>,
+}
+
+/// Everything that clients send, with the answers.
+pub struct Known {
+    g1: Vec<G1Affine>,
+    g2: Vec<G2Affine>,
+    g1_cases: Vec<MsmCase<G1Affine>>,
+    g2_cases: Vec<MsmCase<G2Affine>>,
+    ntt_cases: Vec<NttCase>,
+}
+
+fn msm_case<A: CurvePoint>(points: &[A], n: usize, batch: usize) -> MsmCase<A>
+where
+    A::Group: VariableBaseMSM<MulBase = A>,
+{
+    let scalars = scalars(n * batch);
+    let sums = scalars.chunks(n).map(|row| A::Group::msm_unchecked(&points[..n], row)).collect();
+    MsmCase { n, batch, scalars, sums }
+}
+
+impl Known {
+    /// Computes the answers by arkworks.
+    pub fn new() -> Self {
+        let (g1, g2) = (points::<G1Affine>(4096), points::<G2Affine>(256));
+        // The last one is more than a message holds: it goes as a stream.
+        let g1_sizes = [(1, 1), (7, 1), (100, 1), (64, 5), (1024, 1), (4096, 1), (4096, 9)];
+        let g2_sizes = [(1, 1), (33, 1), (256, 1)];
+        let ntt_case = |lg_n: u32| {
+            let values = scalars(1 << lg_n);
+            let domain = Radix2EvaluationDomain::<Fr>::new(1 << lg_n).unwrap();
+            NttCase { transformed: domain.fft(&values), values }
+        };
+        Self {
+            g1_cases: g1_sizes.map(|(n, batch)| msm_case(&g1, n, batch)).into(),
+            g2_cases: g2_sizes.map(|(n, batch)| msm_case(&g2, n, batch)).into(),
+            // The last two are streams, the last one over two connections.
+            ntt_cases: [0, 1, 5, 10, 13, 16, 17].map(ntt_case).into(),
+            g1,
+            g2,
+        }
+    }
+}
+
+/// One client of the many.
+pub struct Worker<'a> {
+    pub known: &'a Known,
+    pub client: Client,
+    pub g1: BasesHandle<G1Affine>,
+    pub g2: BasesHandle<G2Affine>,
+    pub rng: StdRng,
+    /// Tells its own bases from others'.
+    pub number: u64,
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Done {
+    Msm,
+    Ntt,
+    Put,
+    Refused,
+    Cancelled,
+}
+
+impl<'a> Worker<'a> {
+    /// Puts the common bases and uses every connection once.
+    pub async fn new(known: &'a Known, client: Client, rng: StdRng, number: u64) -> Self {
+        let g1 = client.put_bases(&known.g1).await.unwrap();
+        let g2 = client.put_bases(&known.g2).await.unwrap();
+        let mut worker = Self { known, client, g1, g2, rng, number };
+        worker.put(known.ntt_cases.len() - 1).await.unwrap();
+        worker
+    }
+
+    /// One call, chosen at random and checked: 1 % are cancelled, 1 % must be refused.
+    pub async fn step(&mut self) -> Result<Done, Error> {
+        match self.rng.random_range(0..100) {
+            0 => {
+                let patience = Duration::from_micros(self.rng.random_range(0..20_000));
+                match tokio::time::timeout(patience, self.good()).await {
+                    Ok(done) => done,
+                    Err(_) => Ok(Done::Cancelled),
+                }
+            }
+            1 => {
+                self.bad().await;
+                Ok(Done::Refused)
+            }
+            _ => self.good().await,
+        }
+    }
+
+    async fn good(&mut self) -> Result<Done, Error> {
+        match self.rng.random_range(0..20) {
+            0..5 => self.msm_g1().await,
+            5..8 => self.msm_g2().await,
+            8..15 => self.ntt().await,
+            15..18 => {
+                let case = self.rng.random_range(0..self.known.ntt_cases.len());
+                self.put(case).await
+            }
+            _ => self.bases().await,
+        }
+    }
+
+    async fn msm_g1(&mut self) -> Result<Done, Error> {
+        // Small ones more often than large ones, as it is in life, and for the test's sake.
+        let cases = &self.known.g1_cases;
+        let which =
+            self.rng.random_range(0..cases.len()).min(self.rng.random_range(0..cases.len()));
+        let case = &cases[which];
+        let points = &self.known.g1[..case.n];
+        let sums = if case.n <= 1024 && self.rng.random() {
+            let options = MsmOptions { batch: case.batch as u32, ..MsmOptions::default() };
+            self.client.msm_inline_with(points, &case.scalars, options).await?.points
+        } else {
+            let bases = self.g1.slice(0, case.n as u64).unwrap();
+            let options = MsmOptions { batch: case.batch as u32, ..MsmOptions::default() };
+            self.client.msm_with(&bases, &case.scalars, options).await?.points
+        };
+        assert_eq!(sums, case.sums, "G1, {} points", case.n);
+        Ok(Done::Msm)
+    }
+
+    async fn msm_g2(&mut self) -> Result<Done, Error> {
+        let case = &self.known.g2_cases[self.rng.random_range(0..self.known.g2_cases.len())];
+        let sum: G2Projective = if self.rng.random() {
+            self.client.msm_inline(&self.known.g2[..case.n], &case.scalars).await?
+        } else {
+            let bases = self.g2.slice(0, case.n as u64).unwrap();
+            self.client.msm(&bases, &case.scalars).await?
+        };
+        assert_eq!([sum], case.sums[..], "G2, {} points", case.n);
+        Ok(Done::Msm)
+    }
+
+    async fn ntt(&mut self) -> Result<Done, Error> {
+        let case = &self.known.ntt_cases[self.rng.random_range(0..self.known.ntt_cases.len())];
+        let (from, to, options) = match self.rng.random() {
+            true => (&case.values, &case.transformed, NttOptions::forward()),
+            false => (&case.transformed, &case.values, NttOptions::inverse()),
+        };
+        let mut values = from.clone();
+        self.client.ntt(&mut values, options).await?;
+        assert!(values == *to, "a transform of {} elements", values.len());
+        Ok(Done::Ntt)
+    }
+
+    /// A vector there, back, and gone.
+    async fn put(&mut self, case: usize) -> Result<Done, Error> {
+        let values = &self.known.ntt_cases[case].values;
+        let vector = self.client.put_vector(values).await?;
+        let back = self.client.get_vector(&vector).await?;
+        assert!(
+            *back == *capstan::curve::layout::fr_as_bytes(values),
+            "a vector of {} elements",
+            values.len()
+        );
+        self.client.release_vector(vector.id).await?;
+        Ok(Done::Put)
+    }
+
+    /// Bases that no other client has, used once.
+    async fn bases(&mut self) -> Result<Done, Error> {
+        let own = G1Projective::generator() * Fr::from(self.number + 2);
+        let points = G1Projective::normalize_batch(&[own, own.double(), own.double().double()]);
+        let bases = self.client.put_bases(&points).await?;
+        let scalars = [Fr::from(3), Fr::from(5), Fr::from(7)];
+        let sum = self.client.msm(&bases, &scalars).await?;
+        assert_eq!(sum, own * Fr::from(3 + 2 * 5 + 4 * 7));
+        self.client.release(bases.id()).await?;
+        Ok(Done::Put)
+    }
+
+    /// What must be refused, for the promised reason.
+    async fn bad(&mut self) {
+        let (code, refused) = match self.rng.random_range(0..3) {
+            0 => (Code::NotFound, self.client.stat(BasesId([self.number as u8; 32])).await.err()),
+            1 => {
+                let bytes = [[1; 32], [0xff; 32]].concat();
+                let scalars =
+                    ScalarInput::Bytes { encoding: ScalarEncoding::Canonical, bytes: &bytes };
+                let bases = self.g1.slice(0, 2).unwrap();
+                (Code::InvalidArgument, self.client.msm(&bases, scalars).await.err())
+            }
+            _ => {
+                // Not on the curve: y is 0.
+                let mut bytes = [0; 96];
+                bytes[0] = self.number as u8 | 1;
+                let (encoding, options) = (PointEncoding::Montgomery, PutOptions::default());
+                let put = self.client.put_encoded(Group::G1, encoding, &bytes, options);
+                (Code::InvalidArgument, put.await.err())
+            }
+        };
+        let refused = refused.expect("a bad request is refused");
+        assert!(matches!(&refused, Error::Refused(refusal) if refusal.code == code), "{refused}");
+    }
+}

@@ -1,0 +1,171 @@
+//! Reads the tree as text: rustfmt has made it regular enough for that.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+const CODE: [&str; 5] = ["src", "tests", "benches", "examples", "build.rs"];
+const TEXT: [&str; 3] = ["proto", "deploy", ".ci"];
+const TEXT_ENDINGS: [&str; 8] =
+    ["md", "toml", "proto", "yaml", "service", "rs", "Dockerfile", "run"];
+
+/// A file of the repository.
+pub struct File {
+    /// From the root, with `/`.
+    pub path: String,
+    pub text: String,
+}
+
+pub fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+pub fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Every Rust file of ours.
+pub fn code_files() -> Vec<File> {
+    let files = CODE.iter().flat_map(|start| walk(Path::new(start)));
+    files.filter(|path| path.ends_with(".rs")).map(load).collect()
+}
+
+/// Every file of ours that people write: code, contract, documents, deployment.
+pub fn text_files() -> Vec<File> {
+    let top = fs::read_dir(root()).expect("the repository is readable");
+    let top = top.map(|entry| entry.expect("the repository is readable"));
+    let top = top.filter(|entry| entry.path().is_file()).map(|entry| entry.file_name());
+    let top: Vec<_> = top.filter_map(|name| name.into_string().ok()).collect();
+    let starts = CODE.iter().chain(&TEXT).map(|start| (*start).to_owned());
+    let paths: BTreeSet<_> = starts.chain(top).flat_map(|start| walk(Path::new(&start))).collect();
+    let ours = |path: &String| {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        TEXT_ENDINGS.contains(&name.rsplit('.').next().unwrap_or(name))
+    };
+    paths.into_iter().filter(ours).map(load).collect()
+}
+
+fn load(path: String) -> File {
+    File { text: read(&path), path }
+}
+
+/// Paths of all files at and below `start`.
+fn walk(start: &Path) -> Vec<String> {
+    let full = root().join(start);
+    if full.is_file() {
+        return vec![start.to_str().expect("our names are ASCII").to_owned()];
+    }
+    let Ok(entries) = fs::read_dir(full) else { return Vec::new() };
+    let names = entries.map(|entry| entry.expect("the folder is readable").file_name());
+    names.flat_map(|name| walk(&start.join(name))).collect()
+}
+
+/// The modules of `src`, by their first name.
+pub fn modules() -> BTreeSet<String> {
+    code_files().iter().filter_map(|file| module(&file.path).map(str::to_owned)).collect()
+}
+
+/// Whose file it is; `None` for the root, binaries and what is not under `src`.
+pub fn module(path: &str) -> Option<&str> {
+    let name = path.strip_prefix("src/")?.split('/').next()?.trim_end_matches(".rs");
+    (!["lib", "bin"].contains(&name)).then_some(name)
+}
+
+/// Up to `#[cfg(test)]` on its module: tests may look anywhere.
+pub fn without_tests(text: &str) -> String {
+    let end = text.find("#[cfg(test)]\nmod ").unwrap_or(text.len());
+    text[..end].to_owned()
+}
+
+/// What the file imports from this crate, by first name.
+pub fn imports(text: &str) -> BTreeSet<String> {
+    let code: String = text.lines().map(|line| code_of(line) + "\n").collect();
+    let mut found = BTreeSet::new();
+    for (at, prefix) in code.match_indices("crate::") {
+        let rest = &code[at + prefix.len()..];
+        match rest.strip_prefix('{') {
+            Some(group) => found.extend(first_names(group)),
+            None => found.extend(name(rest)),
+        }
+    }
+    found
+}
+
+/// The names at the top of a group: `a::{b, c}, d}` has a and d.
+fn first_names(group: &str) -> Vec<String> {
+    let (mut depth, mut names, mut fresh) = (0, Vec::new(), true);
+    for (at, letter) in group.char_indices() {
+        match letter {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => fresh = true,
+            _ if fresh && !letter.is_whitespace() => {
+                fresh = false;
+                names.extend(name(&group[at..]));
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
+/// The lower-case name that `text` begins with: modules, not items of the root.
+fn name(text: &str) -> Option<String> {
+    let end = text.find(|c: char| !is_name(c)).unwrap_or(text.len());
+    let name = &text[..end];
+    name.starts_with(|c: char| c.is_ascii_lowercase()).then(|| name.to_owned())
+}
+
+/// Name, first line (from 1) and number of lines of each function.
+pub fn functions(text: &str) -> Vec<(String, usize, usize)> {
+    let lines: Vec<_> = text.lines().collect();
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let head = line.trim_start();
+        let before = head.split("fn ").next().unwrap_or(head);
+        let words = ["pub", "const", "async", "extern", "unsafe", "pub(crate)", "pub(super)"];
+        if before == head || !before.split_whitespace().all(|word| words.contains(&word)) {
+            continue;
+        }
+        let indent = &line[..line.len() - head.len()];
+        let end = format!("{indent}}}");
+        let after = lines[at..].iter().position(|line| *line == end);
+        let one_line = line.ends_with('}') || line.ends_with(';');
+        let name = name(&head[before.len() + 3..]).unwrap_or_default();
+        found.push((name, at + 1, if one_line { 1 } else { after.map_or(1, |n| n + 1) }));
+    }
+    found
+}
+
+/// Whether the line's code, not its comments or texts, has the word.
+pub fn has_word(line: &str, word: &str) -> bool {
+    let code = code_of(line);
+    code.match_indices(word).any(|(at, _)| {
+        let before = code[..at].chars().next_back();
+        let after = code[at + word.len()..].chars().next();
+        !(before.is_some_and(is_name) || word.ends_with(is_name) && after.is_some_and(is_name))
+    })
+}
+
+/// The line less its comment and what is between quotes.
+fn code_of(line: &str) -> String {
+    let (mut code, mut quoted, mut escaped) = (String::new(), false, false);
+    for (at, letter) in line.char_indices() {
+        match letter {
+            _ if escaped => escaped = false,
+            '\\' if quoted => escaped = true,
+            '"' => quoted = !quoted,
+            '/' if !quoted && line[at..].starts_with("//") => break,
+            _ if !quoted => code.push(letter),
+            _ => {}
+        }
+    }
+    code
+}
+
+fn is_name(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || letter == '_'
+}
