@@ -3,7 +3,7 @@
 //! ours to wipe (SECURITY.md), so this drives what lies beneath them.
 #![cfg(feature = "server")]
 
-#[path = "daemon/engine.rs"]
+#[path = "rig/engine.rs"]
 #[allow(dead_code)] // not all moods are needed here
 mod engine;
 
@@ -61,8 +61,8 @@ unsafe impl GlobalAlloc for Sniffer {
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         if layout.size() >= 32 && block.cast::<u64>().is_aligned() && ARMED.load(Ordering::Relaxed)
         {
-            // SAFETY: the block is live until `System.dealloc`, aligned to words, and so long. Words
-            // that were never written are read too, volatile, for whatever they hold.
+            // SAFETY: the block is live until `System.dealloc`, aligned to words, and so long.
+            // Words that were never written are read too, volatile, for whatever they hold.
             sniff(layout.size(), |word| unsafe { block.cast::<u64>().add(word).read_volatile() });
         }
         // SAFETY: as the caller promises.
@@ -128,11 +128,10 @@ const N: usize = 700;
 
 /// Elements with the marker here and there, as bytes.
 fn payload(encoding: ScalarEncoding) -> Zeroizing<Vec<u8>> {
-    let values: Vec<Fr> =
-        (0..N as u64).map(|i| if i % 9 == 0 { marker() } else { Fr::from(i) }).collect();
+    let value = |i| if i % 9 == 0 { marker() } else { Fr::from(i) };
+    let values: Zeroizing<Vec<Fr>> = Zeroizing::new((0..N as u64).map(value).collect());
     let mut bytes = Zeroizing::new(vec![0; 32 * N]);
     encode_fr(encoding, &values, &mut bytes);
-    std::mem::forget(values);
     bytes
 }
 

@@ -52,8 +52,8 @@ impl Call {
         admit(budgets, bytes, jobs).inspect_err(observe::refused)
     }
 
-    /// Refuses for good what no waiting makes fit: a request is admitted in parts, each of which may
-    /// fit alone. `bytes` are the connection's own, payload included.
+    /// Refuses for good what no waiting makes fit: a request is admitted in parts, each of which
+    /// may fit alone. `bytes` are the connection's own, payload included.
     ///
     /// Errors: `Exhausted` without a time to retry.
     pub fn check_fits(&self, bytes: u64) -> Result<()> {

@@ -1,5 +1,5 @@
-//! Deadlines, counted from a request's headers on. tonic keeps them too, but answers CANCELLED: ours
-//! come a little earlier, with the right status, also while a message is still arriving.
+//! Deadlines, counted from a request's headers on. tonic keeps them too, but answers CANCELLED:
+//! ours come a little earlier, with the right status, also while a message is still arriving.
 
 use std::{
     pin::Pin,
@@ -25,8 +25,8 @@ const MARGIN: Duration = Duration::from_millis(5);
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline(pub Instant);
 
-/// Puts a [`Deadline`] beside each request that has one, answers in the place of a handler that does
-/// not, and times the message of unary calls.
+/// Puts a [`Deadline`] beside each request that has one, answers in the place of a handler that
+/// does not, and times the message of unary calls.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadlines {
     /// A sender that is silent for longer is cut off.

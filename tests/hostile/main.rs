@@ -6,7 +6,7 @@
 #![cfg(all(feature = "client", feature = "server"))]
 
 mod cancel;
-#[path = "../daemon/mod.rs"]
+#[path = "../rig/mod.rs"]
 mod daemon;
 mod engines;
 mod enums;

@@ -58,100 +58,73 @@ type Bad = (&'static str, PointEncoding, Vec<u8>, &'static str);
 
 /// One of everything that is not a point.
 fn bad<A: CurvePoint>(wrong_subgroup: A) -> Vec<Bad> {
-    use PointEncoding::{Compressed, Montgomery, Uncompressed};
-    let point = say::points::<A>(1);
-    let written = |encoding| encode(encoding, &point);
-    let spoiled = |encoding, spoil: &dyn Fn(&mut Vec<u8>)| {
-        let mut bytes = written(encoding);
-        spoil(&mut bytes);
-        bytes
-    };
-    let infinity = |encoding, at: usize, value: u8| {
-        let mut bytes = encode(encoding, &[A::zero()]);
-        bytes[at] |= value;
-        bytes
-    };
-    let (big, little) = (Fq::MODULUS.to_bytes_be(), Fq::MODULUS.to_bytes_le());
-    let last = A::GROUP.affine_bytes() - 48;
-    let mut all: Vec<Bad> = vec![
-        (
-            "x = p",
-            Uncompressed,
-            spoiled(Uncompressed, &|b| b[..48].copy_from_slice(&big)),
-            "NOT_CANONICAL",
-        ),
-        (
-            "y = p",
-            Uncompressed,
-            spoiled(Uncompressed, &|b| b[last..].copy_from_slice(&big)),
-            "NOT_CANONICAL",
-        ),
-        (
-            "x = p",
-            Montgomery,
-            spoiled(Montgomery, &|b| b[..48].copy_from_slice(&little)),
-            "NOT_CANONICAL",
-        ),
-        (
-            "y = p",
-            Montgomery,
-            spoiled(Montgomery, &|b| b[last..].copy_from_slice(&little)),
-            "NOT_CANONICAL",
-        ),
-        ("x = 2^384-1", Montgomery, spoiled(Montgomery, &|b| b[..48].fill(0xff)), "NOT_CANONICAL"),
-        (
-            "x = 2^381-1",
-            Compressed,
-            spoiled(Compressed, &|b| {
-                b[..48].fill(0xff);
-                b[0] = 0x9f;
-            }),
-            "NOT_CANONICAL",
-        ),
-        (
-            "y + 1",
-            Uncompressed,
-            spoiled(Uncompressed, &|b| *b.last_mut().unwrap() ^= 1),
-            "NOT_ON_CURVE",
-        ),
-        ("y + 1", Montgomery, spoiled(Montgomery, &|b| b[last] ^= 1), "NOT_ON_CURVE"),
-        ("x without y", Compressed, x_without_y::<A>(), "NOT_ON_CURVE"),
-        ("(0, 1)", Montgomery, infinity(Montgomery, last, 1), "NOT_ON_CURVE"),
-        ("(1, 0)", Montgomery, infinity(Montgomery, 0, 1), "NOT_ON_CURVE"),
-        ("no compression flag", Compressed, spoiled(Compressed, &|b| b[0] &= 0x7f), "BAD_ENCODING"),
-        (
-            "compression flag",
-            Uncompressed,
-            spoiled(Uncompressed, &|b| b[0] |= 0x80),
-            "BAD_ENCODING",
-        ),
-        ("sign flag", Uncompressed, spoiled(Uncompressed, &|b| b[0] |= 0x20), "BAD_ENCODING"),
-        (
-            "infinity flag on a point",
-            Compressed,
-            spoiled(Compressed, &|b| b[0] |= 0x40),
-            "BAD_INFINITY",
-        ),
-        (
-            "infinity flag on a point",
-            Uncompressed,
-            spoiled(Uncompressed, &|b| b[0] |= 0x40),
-            "BAD_INFINITY",
-        ),
-        ("infinity and a last bit", Compressed, infinity(Compressed, 47, 1), "BAD_INFINITY"),
-        (
-            "infinity and a last bit",
-            Uncompressed,
-            infinity(Uncompressed, last + 47, 1),
-            "BAD_INFINITY",
-        ),
-        ("infinity and a sign", Compressed, infinity(Compressed, 0, 0x20), "BAD_INFINITY"),
-    ];
+    let mut all = bad_coordinates::<A>();
+    all.extend(bad_flags::<A>());
     for encoding in ENCODINGS {
         let bytes = encode(encoding, &[wrong_subgroup]);
         all.push(("wrong subgroup", encoding, bytes, "NOT_IN_SUBGROUP"));
     }
     all
+}
+
+/// A point, spoiled.
+fn spoiled<A: CurvePoint>(encoding: PointEncoding, spoil: impl Fn(&mut [u8])) -> Vec<u8> {
+    let mut bytes = encode(encoding, &say::points::<A>(1));
+    spoil(&mut bytes);
+    bytes
+}
+
+/// Infinity with more bits.
+fn infinity<A: CurvePoint>(encoding: PointEncoding, at: usize, value: u8) -> Vec<u8> {
+    let mut bytes = encode(encoding, &[A::zero()]);
+    bytes[at] |= value;
+    bytes
+}
+
+fn bad_coordinates<A: CurvePoint>() -> Vec<Bad> {
+    use PointEncoding::{Compressed, Montgomery, Uncompressed};
+    const LARGE: &str = "NOT_CANONICAL";
+    const OFF: &str = "NOT_ON_CURVE";
+    let (big, little) = (Fq::MODULUS.to_bytes_be(), Fq::MODULUS.to_bytes_le());
+    let last = A::GROUP.affine_bytes() - 48;
+    let put = |encoding, at: usize, bytes: &[u8]| {
+        spoiled::<A>(encoding, |point| point[at..at + 48].copy_from_slice(bytes))
+    };
+    let mut ones = [0xff; 48];
+    ones[0] = 0x9f;
+    let y_last = |encoding, at: usize| spoiled::<A>(encoding, |point| point[at] ^= 1);
+    vec![
+        ("x = p", Uncompressed, put(Uncompressed, 0, &big), LARGE),
+        ("y = p", Uncompressed, put(Uncompressed, last, &big), LARGE),
+        ("x = p", Montgomery, put(Montgomery, 0, &little), LARGE),
+        ("y = p", Montgomery, put(Montgomery, last, &little), LARGE),
+        ("x = 2^384-1", Montgomery, put(Montgomery, 0, &[0xff; 48]), LARGE),
+        ("x = 2^381-1", Compressed, put(Compressed, 0, &ones), LARGE),
+        ("another y", Uncompressed, y_last(Uncompressed, last + 47), OFF),
+        ("another y", Montgomery, y_last(Montgomery, last), OFF),
+        ("x without y", Compressed, x_without_y::<A>(), OFF),
+        ("(0, 1)", Montgomery, infinity::<A>(Montgomery, last, 1), OFF),
+        ("(1, 0)", Montgomery, infinity::<A>(Montgomery, 0, 1), OFF),
+    ]
+}
+
+fn bad_flags<A: CurvePoint>() -> Vec<Bad> {
+    use PointEncoding::{Compressed, Uncompressed};
+    const FORMAT: &str = "BAD_ENCODING";
+    const INFINITY: &str = "BAD_INFINITY";
+    let flag = |encoding, flag: u8| spoiled::<A>(encoding, |point| point[0] ^= flag);
+    let last = A::GROUP.affine_bytes() - 1;
+    let end = infinity::<A>(Compressed, 47, 1);
+    vec![
+        ("no compression flag", Compressed, flag(Compressed, 0x80), FORMAT),
+        ("compression flag", Uncompressed, flag(Uncompressed, 0x80), FORMAT),
+        ("sign flag", Uncompressed, flag(Uncompressed, 0x20), FORMAT),
+        ("infinity flag on a point", Compressed, flag(Compressed, 0x40), INFINITY),
+        ("infinity flag on a point", Uncompressed, flag(Uncompressed, 0x40), INFINITY),
+        ("infinity and a last bit", Compressed, end, INFINITY),
+        ("infinity and a last bit", Uncompressed, infinity::<A>(Uncompressed, last, 1), INFINITY),
+        ("infinity and a sign", Compressed, infinity::<A>(Compressed, 0, 0x20), INFINITY),
+    ]
 }
 
 /// An abscissa of no point.

@@ -2,7 +2,7 @@
 //! that break off or come over several connections, and every way to write an MSM.
 #![cfg(all(feature = "client", feature = "server"))]
 
-#[path = "../daemon/mod.rs"]
+#[path = "../rig/mod.rs"]
 mod daemon;
 mod drain;
 mod encodings;
