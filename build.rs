@@ -1,4 +1,5 @@
-//! Generates the messages and services of `proto/` without a protoc: protox compiles, tonic generates.
+//! Generates the messages and services of `proto/` without a protoc: protox compiles, tonic
+//! generates.
 
 use std::{env, error::Error, fs, path::PathBuf};
 

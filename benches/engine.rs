@@ -1,7 +1,14 @@
 //! The CPU engine against arkworks and blst called directly, all with all cores, on the same
-//! numbers. `cargo bench --bench engine`; a filter such as `msm_g1/16` takes one size.
+//! numbers. `cargo bench --bench engine`; a filter such as `msm_g1/16` takes one size. On a machine
+//! that is not idle `cargo bench --bench engine -- interleaved [FILTER]`, which gives ratios.
 
-use std::{hint::black_box, sync::Arc, time::Duration};
+use std::{
+    cell::LazyCell,
+    env, fs,
+    hint::black_box,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use ark_ec::{CurveGroup, PrimeGroup, VariableBaseMSM};
 use ark_ff::{PrimeField, UniformRand};
@@ -16,7 +23,7 @@ use capstan::{
     },
     engine::{Control, Engine, NttPlan, cpu::CpuEngine},
 };
-use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use criterion::Criterion;
 
 const LG_N: [u32; 6] = [10, 12, 14, 16, 18, 20];
 
@@ -42,66 +49,141 @@ fn elements(n: usize) -> Vec<Fr> {
     (0..n).map(|_| Fr::rand(&mut rng)).collect()
 }
 
-fn msm(criterion: &mut Criterion) {
-    let engine = CpuEngine::new(0).expect("threads");
-    let all = points(1 << LG_N[LG_N.len() - 1]);
-    for lg_n in LG_N {
-        let n = 1 << lg_n;
-        let values = elements(n);
-        let scalars = Scalars::from_fr(&values);
-        let integers: Vec<_> = values.iter().map(|value| value.into_bigint()).collect();
-        let for_blst: Vec<_> = all[..n].iter().map(to_blst).collect();
-        let bases = G1Affine::bases(PointSlice::new(Arc::new(all[..n].to_vec())));
-        let mut group = criterion.benchmark_group(format!("msm_g1/{lg_n}"));
-        group.bench_function("capstan", |bencher| {
-            bencher.iter(|| {
-                let mut run = engine.msm(bases.clone(), 1).expect("a valid job");
-                run.absorb(0, 0, &scalars, &Control::default()).expect("nobody cancels");
-                run.finish().expect("all is there")
-            });
-        });
-        group.bench_function("blst", |bencher| {
-            bencher.iter(|| for_blst.mult(black_box(scalars.magnitudes()), 255));
-        });
-        group.bench_function("arkworks", |bencher| {
-            bencher.iter(|| G1Projective::msm_bigint(&all[..n], black_box(&integers)));
-        });
-        group.finish();
+/// A name, and one run of the job.
+type Contender = (&'static str, Box<dyn FnMut()>);
+
+/// One job and those who do it.
+struct Contest {
+    name: String,
+    contenders: Vec<Contender>,
+}
+
+fn msm(engine: &Arc<CpuEngine>, all: &[G1Affine], lg_n: u32) -> Contest {
+    let all: Arc<Vec<_>> = Arc::new(all[..1 << lg_n].to_vec());
+    let values = elements(all.len());
+    let integers: Vec<_> = values.iter().map(|value| value.into_bigint()).collect();
+    let for_blst: Vec<_> = all.iter().map(to_blst).collect();
+    let scalars = Arc::new(Scalars::from_fr(&values));
+    let bases = G1Affine::bases(PointSlice::new(all.clone()));
+    let (engine, same_scalars) = (engine.clone(), scalars.clone());
+    let capstan = move || {
+        let mut run = engine.msm(bases.clone(), 1).expect("a valid job");
+        run.absorb(0, 0, &scalars, &Control::default()).expect("nobody cancels");
+        black_box(run.finish().expect("all is there"));
+    };
+    let blst = move || {
+        black_box(for_blst.mult(same_scalars.magnitudes(), 255));
+    };
+    let arkworks = move || {
+        let _sum = black_box(G1Projective::msm_bigint(&all, &integers));
+    };
+    Contest {
+        name: format!("msm_g1/{lg_n}"),
+        contenders: vec![
+            ("capstan", Box::new(capstan)),
+            ("blst", Box::new(blst)),
+            ("arkworks", Box::new(arkworks)),
+        ],
     }
 }
 
-fn ntt(criterion: &mut Criterion) {
-    let engine = CpuEngine::new(0).expect("threads");
-    for lg_n in LG_N {
-        let plan = NttPlan {
-            lg_n,
-            inverse: false,
-            coset: None,
-            input_reversed: false,
-            output_reversed: false,
-        };
-        let domain = Radix2EvaluationDomain::<Fr>::new(1 << lg_n).expect("a size of Fr");
-        let row = elements(1 << lg_n);
-        let mut group = criterion.benchmark_group(format!("ntt/{lg_n}"));
-        group.bench_function("capstan", |bencher| {
-            let run = |rows: &mut [Vec<Fr>; 1]| engine.ntt(&plan, rows, &Control::default());
-            bencher.iter_batched_ref(|| [row.clone()], run, BatchSize::PerIteration);
-        });
-        group.bench_function("arkworks", |bencher| {
-            let run = |row: &mut Vec<Fr>| domain.fft_in_place(row);
-            bencher.iter_batched_ref(|| row.clone(), run, BatchSize::PerIteration);
-        });
-        group.finish();
+fn ntt(engine: &Arc<CpuEngine>, lg_n: u32) -> Contest {
+    let plan = NttPlan {
+        lg_n,
+        inverse: false,
+        coset: None,
+        input_reversed: false,
+        output_reversed: false,
+    };
+    let domain = Radix2EvaluationDomain::<Fr>::new(1 << lg_n).expect("a size of Fr");
+    let mut row = elements(1 << lg_n);
+    let mut rows = [row.clone()];
+    let engine = engine.clone();
+    let capstan = move || {
+        engine.ntt(&plan, &mut rows, &Control::default()).expect("a valid job");
+    };
+    let arkworks = move || domain.fft_in_place(&mut row);
+    Contest {
+        name: format!("ntt/{lg_n}"),
+        contenders: vec![("capstan", Box::new(capstan)), ("arkworks", Box::new(arkworks))],
     }
 }
 
-criterion_group! {
-    name = benches;
+/// The jobs whose names contain `filter`, made one after the other.
+fn contests(filter: &str) -> impl Iterator<Item = Contest> {
+    let engine = Arc::new(CpuEngine::new(0).expect("threads"));
+    let all = LazyCell::new(|| points(1 << LG_N[LG_N.len() - 1]));
+    let jobs = ["msm_g1", "ntt"].into_iter().flat_map(|job| LG_N.map(|lg_n| (job, lg_n)));
+    let jobs = jobs.filter(move |(job, lg_n)| format!("{job}/{lg_n}").contains(filter));
+    jobs.map(move |(job, lg_n)| match job {
+        "ntt" => ntt(&engine, lg_n),
+        _ => msm(&engine, &all, lg_n),
+    })
+}
+
+/// Milliseconds that this process's threads ran so far, all together, in steps of 10.
+fn thread_ms() -> f64 {
+    let stat = fs::read_to_string("/proc/self/stat").expect("Linux");
+    // User and system time are fields 14 and 15; the name, field 2, ends with the last bracket.
+    let fields = stat.rsplit(')').next().expect("a name").split_whitespace();
+    let ticks: u64 = fields.skip(11).take(2).map(|ticks| ticks.parse().unwrap_or(0)).sum();
+    ticks as f64 * 10.0
+}
+
+/// For a machine that others use as well: everybody in turn, so that a busy moment meets all.
+/// Thread time is what a job costs; wall time is what it took among the others.
+fn interleaved(filter: &str) {
+    println!("| job | contender | median ms | min ms | thread ms | capstan / it: median, thread |");
+    println!("|---|---|---|---|---|---|");
+    for Contest { name, mut contenders } in contests(filter) {
+        let mut wall = vec![Vec::new(); contenders.len()];
+        let mut threads = vec![0.0; contenders.len()];
+        let start = Instant::now();
+        while wall[0].len() < 5 || start.elapsed() < Duration::from_secs(3) {
+            for (i, (_, run)) in contenders.iter_mut().enumerate() {
+                // Several at a time where one is shorter than the clock of thread time.
+                let (start, start_threads) = (Instant::now(), thread_ms());
+                let mut last = start;
+                while start.elapsed() < Duration::from_millis(100) {
+                    run();
+                    wall[i].push(last.elapsed().as_secs_f64() * 1e3);
+                    last = Instant::now();
+                }
+                threads[i] += thread_ms() - start_threads;
+            }
+        }
+        let (mut medians, mut costs) = (Vec::new(), Vec::new());
+        for (i, (contender, _)) in contenders.iter().enumerate() {
+            wall[i].sort_by(f64::total_cmp);
+            medians.push(wall[i][wall[i].len() / 2]);
+            costs.push(threads[i] / wall[i].len() as f64);
+            let ratios = [medians[0] / medians[i], costs[0] / costs[i]];
+            println!(
+                "| {name} | {contender} | {:.3} | {:.3} | {:.3} | {:.2}, {:.2} |",
+                medians[i], wall[i][0], costs[i], ratios[0], ratios[1],
+            );
+        }
+    }
+}
+
+fn main() {
+    let mut arguments = env::args().skip_while(|argument| argument != "interleaved").skip(1);
+    if env::args().any(|argument| argument == "interleaved") {
+        let filter = arguments.find(|argument| !argument.starts_with('-'));
+        return interleaved(&filter.unwrap_or_default());
+    }
     // Short: the largest sizes take seconds a run, and ten samples are the least there can be.
-    config = Criterion::default()
+    let mut criterion = Criterion::default()
         .sample_size(10)
         .warm_up_time(Duration::from_millis(100))
-        .measurement_time(Duration::from_millis(500));
-    targets = msm, ntt
+        .measurement_time(Duration::from_millis(500))
+        .configure_from_args();
+    for contest in contests("") {
+        let mut group = criterion.benchmark_group(contest.name);
+        for (contender, mut run) in contest.contenders {
+            group.bench_function(contender, |bencher| bencher.iter(&mut run));
+        }
+        group.finish();
+    }
+    criterion.final_summary();
 }
-criterion_main!(benches);

@@ -53,6 +53,7 @@ async fn main() -> Result<()> {
     assert!(cut.is_err());
 
     // The server is as good as before.
-    client.msm(&bases, &scalars).await?;
+    let sum = client.msm(&bases, &scalars).await?;
+    println!("and a call that is left alone: {sum}");
     Ok(())
 }

@@ -37,7 +37,7 @@ pub enum Error {
     )]
     NoDataDir,
     /// A limit is reached.
-    #[error("{limit}{}", if .retry_after.is_none() { ": the request can never fit" } else { " is full" })]
+    #[error("{limit}{}", fullness(*.retry_after))]
     Exhausted {
         /// Which limit.
         limit: Limit,
@@ -177,6 +177,10 @@ impl Error {
     pub const fn element(field: &'static str, index: u64, problem: Problem) -> Self {
         Self::Invalid { field, index: Some(index), problem }
     }
+}
+
+fn fullness(retry_after: Option<Duration>) -> &'static str {
+    if retry_after.is_some() { " is full" } else { ": the request can never fit" }
 }
 
 /// `[7]`, or nothing.

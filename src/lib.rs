@@ -1,10 +1,14 @@
 //! Capstan: MSM and NTT over BLS12-381 as a service. See ARCHITECTURE.md for the house rules.
-#![deny(unsafe_code, missing_docs)]
+#![deny(unsafe_code, missing_docs, clippy::unwrap_used)]
 
+#[cfg(feature = "cli")]
+pub mod cli;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod curve;
 pub mod error;
+#[cfg(feature = "formats")]
+pub mod formats;
 
 #[cfg(feature = "server")]
 pub mod buffer;

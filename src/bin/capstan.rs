@@ -1,2 +1,5 @@
-//! The command line.
-fn main() {}
+//! The command line; see [`capstan::cli`].
+
+fn main() -> std::process::ExitCode {
+    capstan::cli::main()
+}

@@ -77,8 +77,8 @@ impl Arrival {
 
     /// Takes in bytes at `offset` and returns how many of them were new.
     ///
-    /// Errors: `Invalid` where they reach beyond the payload or leave too many separate pieces; what
-    /// the upload failed with, if it did.
+    /// Errors: `Invalid` where they reach beyond the payload or leave too many separate pieces;
+    /// what the upload failed with, if it did.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<u64> {
         let end = offset.checked_add(bytes.len() as u64).filter(|end| *end <= self.len);
         let end = end.ok_or(Error::field("chunk", Problem::TooLarge { max: self.len }))?;

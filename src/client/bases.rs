@@ -28,7 +28,7 @@ impl Client {
     /// Puts bases, or finds that the server has them already: then nothing is sent but their id.
     ///
     /// Unit: sent as Montgomery limbs from the caller's memory, nothing is converted.
-    /// Errors: `Refused` with `NOT_ON_CURVE`, `NOT_IN_SUBGROUP` and the index of the first bad point;
+    /// Errors: `Refused` with `NOT_ON_CURVE`, `NOT_IN_SUBGROUP` and the first bad point's index;
     /// `RESOURCE_EXHAUSTED` where the store is full.
     pub async fn put_bases<A: CurvePoint>(&self, points: &[A]) -> Result<BasesHandle<A>> {
         self.put_bases_with(PutOptions::default(), points).await

@@ -1,5 +1,7 @@
 //! Multi-scalar multiplication.
 
+use std::time::Duration;
+
 use futures_util::FutureExt;
 
 use super::{
@@ -137,7 +139,7 @@ impl Client {
         let (result, upload) = match scalars.into_payload() {
             Err(id) => {
                 let scalars = Scalars::UploadId(id.0.to_vec().into());
-                (self.msm_unary(&job, scalars, &mut call).await?, Default::default())
+                (self.msm_unary(&job, scalars, &mut call).await?, Some(Duration::ZERO))
             }
             Ok((encoding, payload)) => {
                 job.check(encoding, payload.len())?;
@@ -145,16 +147,17 @@ impl Client {
                     let encoding = convert::scalar_encoding(encoding)?.into();
                     let inline = v1::InlineVector { encoding, data: payload.whole() };
                     let scalars = Scalars::Inline(inline);
-                    (self.msm_unary(&job, scalars, &mut call).await?, Default::default())
+                    (self.msm_unary(&job, scalars, &mut call).await?, None)
                 } else {
                     let upload = Upload::new(payload, self.inner.chunk_bytes, options.progress);
                     let result = self.msm_streamed(&job, encoding, &upload, &mut call).await?;
-                    (result, upload.elapsed())
+                    (result, Some(upload.elapsed()))
                 }
             }
         };
         let mut timing = convert::timing(result.timing);
-        (timing.upload, timing.total) = (upload, call.elapsed());
+        timing.total = call.elapsed();
+        timing.upload = upload.unwrap_or_else(|| timing.rest());
         Ok(MsmBytes {
             bytes: result.points,
             timing,
@@ -187,7 +190,7 @@ impl Client {
         call: &mut Call,
     ) -> Result<v1::MsmResult> {
         let mut id = UploadId::random()?;
-        let lanes = self.lanes(upload.len());
+        let mut lanes = self.lanes(upload.len());
         // A stripe may come before the job and be taken where the job is then refused.
         let mut scrap = Borrowed::new(self, id);
         loop {
@@ -207,10 +210,8 @@ impl Client {
                 Err(error) => error,
             };
             call.pause(error).await?;
-            if self.resume(id, upload, call).await?.is_none() {
-                id = UploadId::random()?;
-                scrap = Borrowed::new(self, id);
-            }
+            lanes = self.resume(&mut id, upload, call).await?;
+            scrap.rename(id);
         }
     }
 

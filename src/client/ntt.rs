@@ -69,8 +69,8 @@ impl Client {
     ///
     /// Shape: `options.batch` rows of equal length, a power of two, one after another.
     /// Unit: sent and read as Montgomery limbs, nothing is converted.
-    /// Errors: `Input` for another shape; `Refused`; `Deadline`. After an error while the result was
-    /// being read, the values are in no defined state.
+    /// Errors: `Input` for another shape; `Refused`; `Deadline`. After an error while the result
+    /// was being read, the values are in no defined state.
     pub async fn ntt(&self, values: &mut [Fr], options: NttOptions) -> Result<NttReport> {
         let (spec, rows) = shape(values.len(), &options, ScalarEncoding::Montgomery)?;
         if rows.padded != values.len() {
@@ -84,7 +84,7 @@ impl Client {
 
     /// Fills each row up with zeros to 2^lg_n elements and transforms the result.
     ///
-    /// Shape: `options.batch` rows of equal length, at most 2^lg_n; `options.lg_n` is not looked at.
+    /// Shape: `options.batch` rows of equal length, at most 2^lg_n; `options.lg_n` is not used.
     /// Errors: as [`Self::ntt`].
     pub async fn ntt_padded(
         &self,
@@ -140,7 +140,8 @@ impl Client {
             self.ntt_striped(spec, len, rows, options, &mut call).await?
         };
         let mut timing = convert::timing(result.timing);
-        (timing.upload, timing.download, timing.total) = (upload, download, call.elapsed());
+        (timing.download, timing.total) = (download, call.elapsed());
+        timing.upload = upload.unwrap_or_else(|| timing.rest());
         Ok(NttReport { timing, execution: convert::execution(result.execution) })
     }
 
@@ -149,7 +150,7 @@ impl Client {
         spec: v1::NttSpec,
         rows: &mut Rows<'_>,
         call: &mut Call,
-    ) -> Result<(v1::NttResult, Duration, Duration)> {
+    ) -> Result<(v1::NttResult, Option<Duration>, Duration)> {
         let inline =
             v1::InlineVector { encoding: spec.output_encoding, data: rows.payload().whole() };
         let answer = self.ntt_call(spec, Input::Inline(inline), false, call).await?;
@@ -162,7 +163,7 @@ impl Client {
         }
         out.copy_from_slice(&result.data);
         let report = answer.result.ok_or(Error::answer("no result"))?;
-        Ok((report, Duration::ZERO, Duration::ZERO))
+        Ok((report, None, Duration::ZERO))
     }
 
     async fn ntt_call(
@@ -191,7 +192,7 @@ impl Client {
         rows: &mut Rows<'_>,
         options: NttOptions,
         call: &mut Call,
-    ) -> Result<(v1::NttResult, Duration, Duration)> {
+    ) -> Result<(v1::NttResult, Option<Duration>, Duration)> {
         loop {
             let out_bytes = rows.output().len() as u64;
             let upload =
@@ -226,7 +227,7 @@ impl Client {
                     let started = Instant::now();
                     let reading = read(first, answer, rows.output(), &received);
                     let result = call.bounded(reading).await?;
-                    return Ok((result, elapsed, started.elapsed()));
+                    return Ok((result, Some(elapsed), started.elapsed()));
                 }
                 Err(error) => call.pause(error).await?,
             }
@@ -241,7 +242,7 @@ impl Client {
         rows: &mut Rows<'_>,
         options: NttOptions,
         call: &mut Call,
-    ) -> Result<(v1::NttResult, Duration, Duration)> {
+    ) -> Result<(v1::NttResult, Option<Duration>, Duration)> {
         let (sent, out_bytes) = (rows.input().len() as u64, rows.output().len() as u64);
         let header = Header::Vector(v1::VectorUpload {
             encoding: spec.output_encoding,
@@ -274,7 +275,7 @@ impl Client {
         let download = started.elapsed();
         kept_scrap.release().await;
         let result = answer.result.ok_or(Error::answer("no result"))?;
-        Ok((result, upload, download))
+        Ok((result, Some(upload), download))
     }
 }
 

@@ -66,7 +66,7 @@ impl Client {
         upload: &Upload<'_>,
         call: &mut Call,
     ) -> Result<v1::PutResponse> {
-        let lanes = self.lanes(upload.len());
+        let mut lanes = self.lanes(upload.len());
         let mut scrap = Borrowed::new(self, id);
         loop {
             header.set(id, lanes);
@@ -80,31 +80,33 @@ impl Client {
                 Err(error) => error,
             };
             call.pause(error).await?;
-            if self.resume(id, upload, call).await?.is_none() {
-                id = UploadId::random()?;
-                scrap = Borrowed::new(self, id);
-            }
+            lanes = self.resume(&mut id, upload, call).await?;
+            scrap.rename(id);
         }
     }
 
-    /// Readies a broken upload to go on with what is missing; `None` where the server has nothing
-    /// of it, so that it begins again under another id.
+    /// Readies a broken upload to go on with what is missing, or to begin again under another id
+    /// where the server has nothing of it. Returns how many lanes it may take.
+    ///
+    /// What goes on takes a single one: the server has counted streams that ended before, so that
+    /// several new ones, of which one ends before another begins, would look like all there are.
     pub(crate) async fn resume(
         &self,
-        id: UploadId,
+        id: &mut UploadId,
         upload: &Upload<'_>,
         call: &Call,
-    ) -> Result<Option<()>> {
-        match self.arrived(id, call).await? {
+    ) -> Result<usize> {
+        match self.arrived(*id, call).await? {
             Arrived::AllBut(missing) => upload.restart(missing),
             // Complete: the header alone is answered.
             Arrived::All => upload.restart(Vec::new()),
             Arrived::Nothing => {
                 upload.restart(std::iter::once(0..upload.len()).collect());
-                return Ok(None);
+                *id = UploadId::random()?;
+                return Ok(self.lanes(upload.len()));
             }
         }
-        Ok(Some(()))
+        Ok(1)
     }
 
     /// One `Store.Put` stream that carries some of the payload. Broken, it is opened again while

@@ -197,12 +197,21 @@ pub struct Timing {
     pub verify: Duration,
     /// Server: encoding the result and handing it to the transport.
     pub send: Duration,
-    /// Client: from the first payload byte until the last was handed to the transport.
+    /// Client: from the first payload byte until the last was handed to the transport. Of a payload
+    /// in one message: what the server's phases leave of the whole call.
     pub upload: Duration,
     /// Client: reading the result.
     pub download: Duration,
     /// Client: the whole call, retries included.
     pub total: Duration,
+}
+
+impl Timing {
+    /// What the server's phases leave of the whole call.
+    pub(crate) fn rest(&self) -> Duration {
+        let server = self.receive + self.queue + self.compute + self.verify + self.send;
+        self.total.saturating_sub(server)
+    }
 }
 
 /// Who did the work.

@@ -99,6 +99,11 @@ impl Borrowed {
         self.id = None;
     }
 
+    /// Looks after another one, where the first is gone.
+    pub fn rename(&mut self, id: UploadId) {
+        self.id = Some(id);
+    }
+
     /// Releases it now, as well as it goes: the server drops what nobody uses.
     pub async fn release(mut self) {
         if let Some(id) = self.id.take() {

@@ -15,7 +15,7 @@ use crate::{
         Fr,
         scalars::{ScalarEncoding, decode_fr, encode_fr},
     },
-    engine::{Control, NttPlan},
+    engine::{Control, Engine, NttPlan},
     error::{Error, Result},
     verify,
 };
@@ -54,6 +54,21 @@ pub struct NttJob {
 }
 
 impl NttJob {
+    /// One forward row of 2^lg_n, Montgomery in and out, not checked.
+    pub fn plain(lg_n: u32) -> Self {
+        let (input_reversed, output_reversed) = (false, false);
+        let plan = NttPlan { lg_n, inverse: false, coset: None, input_reversed, output_reversed };
+        Self {
+            plan,
+            batch: 1,
+            row_length: 1 << lg_n,
+            input_encoding: ScalarEncoding::Montgomery,
+            reduce: false,
+            output_encoding: ScalarEncoding::Montgomery,
+            check: NttCheck::None,
+        }
+    }
+
     /// Elements of a row.
     pub fn n(&self) -> u64 {
         1 << self.plan.lg_n
@@ -64,11 +79,11 @@ impl NttJob {
         self.n().checked_mul(32)?.checked_mul(self.batch as u64)
     }
 
-    /// Bytes of working memory and result beyond the payload; `None` as above.
-    pub fn scratch_bytes(&self) -> Option<u64> {
+    /// Bytes of working memory beyond payload and result; `None` as above.
+    pub fn scratch_bytes(&self, engine: &dyn Engine) -> Option<u64> {
         let copies = if self.check == NttCheck::None { 2 } else { 3 };
         let group = (self.group() as u64).checked_mul(self.n())?.checked_mul(32 * copies)?;
-        self.result_bytes()?.checked_add(group)
+        group.checked_add(engine.ntt_scratch_bytes(&self.plan))
     }
 
     /// Rows that one step takes.

@@ -8,6 +8,7 @@ use super::{State, call::Call};
 use crate::{
     curve::TWO_ADICITY,
     error::Error,
+    jobs::NttJob,
     wire::v1::{self, admin_server::Admin},
 };
 
@@ -50,9 +51,6 @@ impl Admin for AdminService {
 
 fn info(state: &State) -> v1::GetInfoResponse {
     let (settings, engine) = (&state.settings, state.host.engine.description());
-    // Payload and result of one transform, as the smallest encodings have it.
-    let most = settings.bytes_in_flight_max.min(settings.connection_bytes_in_flight_max);
-    let lg_n = (most / 96).checked_ilog2().unwrap_or(0).min(TWO_ADICITY);
     v1::GetInfoResponse {
         version: env!("CARGO_PKG_VERSION").into(),
         engine: engine.name.into(),
@@ -70,7 +68,7 @@ fn info(state: &State) -> v1::GetInfoResponse {
             jobs: settings.jobs_max,
             connection_jobs: settings.connection_jobs_max,
             store_bytes: settings.store_bytes_max,
-            ntt_lg_n: lg_n,
+            ntt_lg_n: ntt_lg_n(state),
             idle_timeout_ms: settings.idle_timeout.as_millis() as u64,
             connections: settings.connections_max,
         }),
@@ -83,4 +81,17 @@ fn info(state: &State) -> v1::GetInfoResponse {
         uptime_s: state.started.elapsed().as_secs(),
         draining: state.drain.is_draining(),
     }
+}
+
+/// The largest transform that could be admitted, as one row without a check.
+fn ntt_lg_n(state: &State) -> u32 {
+    let settings = &state.settings;
+    let most = settings.bytes_in_flight_max.min(settings.connection_bytes_in_flight_max);
+    let fits = |lg_n: &u32| {
+        let job = NttJob::plain(*lg_n);
+        let result = job.result_bytes()?;
+        let scratch = job.scratch_bytes(state.host.engine.as_ref())?;
+        (result.checked_mul(2)?.checked_add(scratch)? <= most).then_some(())
+    };
+    (0..=TWO_ADICITY).rev().find(|lg_n| fits(lg_n).is_some()).unwrap_or(0)
 }

@@ -74,7 +74,7 @@ impl NttCall {
         // More bytes than can be counted are more than any budget.
         let never = Error::Exhausted { limit: Limit::BytesInFlight, retry_after: None };
         let result_bytes = job.result_bytes().ok_or(never.clone())?;
-        let scratch_bytes = job.scratch_bytes().ok_or(never)? - result_bytes;
+        let scratch_bytes = job.scratch_bytes(call.state.host.engine.as_ref()).ok_or(never)?;
         let result_permit = call.admit(result_bytes, 0)?;
         let permit = call.admit(scratch_bytes, 1)?;
         let output_encoding = job.output_encoding;

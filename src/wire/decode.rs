@@ -1,17 +1,18 @@
 //! The only door for what comes from outside: messages in, checked values out. A value of one of
 //! these types has passed its checks; payload bytes are checked later, where they are decoded.
 
-use ark_ff::{PrimeField, Zero};
+mod ntt;
+
 use bytes::Bytes;
 
+pub use self::ntt::{NttSpec, ntt_spec};
 use super::v1;
 use crate::{
     curve::{
-        Fr, Group, TWO_ADICITY,
+        Group,
         points::{PointEncoding, ResultEncoding},
         scalars::ScalarEncoding,
     },
-    engine::NttPlan,
     error::{Error, Problem, Result},
 };
 
@@ -79,23 +80,6 @@ pub struct MsmSpec {
     /// How to write the sums.
     pub result_encoding: ResultEncoding,
     /// How to check them.
-    pub verify: Verify,
-}
-
-/// What to transform, without the elements.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NttSpec {
-    /// The transform.
-    pub plan: NttPlan,
-    /// Rows.
-    pub batch: usize,
-    /// Elements of a row as sent, at most 2^lg_n.
-    pub row_length: u64,
-    /// How to write the result.
-    pub output_encoding: ScalarEncoding,
-    /// Elements are taken modulo r.
-    pub reduce: bool,
-    /// How to check the result.
     pub verify: Verify,
 }
 
@@ -322,60 +306,13 @@ fn index(field: &'static str, value: u64) -> Result<usize> {
 
 /// How many elements of `width` bytes `len` bytes are.
 ///
-/// Errors: `Invalid` with the number of bytes that would be whole, where a part of one is left over.
+/// Errors: `Invalid` with the number of bytes that would be whole, where a part of one is left.
 pub fn whole(field: &'static str, len: usize, width: usize) -> Result<usize> {
     if !len.is_multiple_of(width) {
         let expected = (len.next_multiple_of(width)) as u64;
         return Err(Error::field(field, Problem::Length { expected, got: len as u64 }));
     }
     Ok(len / width)
-}
-
-/// What to transform.
-///
-/// Errors: `Invalid`.
-pub fn ntt_spec(spec: Option<v1::NttSpec>) -> Result<NttSpec> {
-    let spec = required("spec", spec)?;
-    at_most("spec.lg_n", spec.lg_n.into(), TWO_ADICITY.into())?;
-    let n = 1u64 << spec.lg_n;
-    let row_length = spec.row_length.unwrap_or(n);
-    at_most("spec.row_length", row_length, n)?;
-    let reversed = |field, value| Ok(known::<v1::Order>(field, value)? == v1::Order::BitReversed);
-    let direction = known::<v1::Direction>("spec.direction", spec.direction)?;
-    Ok(NttSpec {
-        plan: NttPlan {
-            lg_n: spec.lg_n,
-            inverse: direction == v1::Direction::Inverse,
-            coset: coset(&spec.coset_generator)?,
-            input_reversed: reversed("spec.input_order", spec.input_order)?,
-            output_reversed: reversed("spec.output_order", spec.output_order)?,
-        },
-        batch: batch(spec.batch)?,
-        row_length,
-        output_encoding: full_encoding("spec.output_encoding", spec.output_encoding)?,
-        reduce: spec.reduce,
-        verify: verify(spec.verify, true)?,
-    })
-}
-
-fn coset(bytes: &[u8]) -> Result<Option<Fr>> {
-    const FIELD: &str = "spec.coset_generator";
-    if bytes.is_empty() {
-        return Ok(None);
-    }
-    let mut limbs = [0u64; 4];
-    if bytes.len() != 32 {
-        let got = bytes.len() as u64;
-        return Err(Error::field(FIELD, Problem::Length { expected: 32, got }));
-    }
-    for (limb, chunk) in limbs.iter_mut().zip(bytes.chunks_exact(8)) {
-        *limb = chunk.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
-    }
-    match Fr::from_bigint(ark_ff::BigInt(limbs)) {
-        None => Err(Error::field(FIELD, Problem::NotCanonical)),
-        Some(zero) if zero.is_zero() => Err(Error::field(FIELD, Problem::Zero)),
-        generator => Ok(generator),
-    }
 }
 
 /// A vector that is to come.

@@ -146,6 +146,15 @@ fn modulus(parts: usize) -> Vec<u8> {
     Fq::MODULUS.to_bytes_be().repeat(parts)
 }
 
+/// Compressed, with an x that no point has.
+fn off_curve<P: SWCurveConfig>() -> Vec<u8> {
+    let no_point = |x: &P::BaseField| Affine::<P>::get_ys_from_x_unchecked(*x).is_none();
+    let x = (1u64..).map(P::BaseField::from).find(no_point).unwrap();
+    let mut bytes = Vec::new();
+    Affine::<P>::new_unchecked(x, P::BaseField::ONE).serialize_compressed(&mut bytes).unwrap();
+    bytes
+}
+
 /// What each encoding refuses, as (encoding, one point's bytes, why).
 fn refusals<P>(parts: usize) -> Vec<(PointEncoding, Vec<u8>, Problem)>
 where
@@ -177,16 +186,6 @@ where
     let coordinate = 48 * parts;
     let mut flagged_p = modulus(parts);
     flagged_p[0] |= 0x80;
-    let wrong_x = (1u64..)
-        .map(P::BaseField::from)
-        .find(|&x| Affine::<P>::get_ys_from_x_unchecked(x).is_none())
-        .unwrap();
-    let off_curve = {
-        let mut bytes = Vec::new();
-        let y = P::BaseField::ONE;
-        Affine::<P>::new_unchecked(wrong_x, y).serialize_compressed(&mut bytes).unwrap();
-        bytes
-    };
     let [stray, other] = outside::<P>();
     let mut limbs_p = Vec::new();
     for limb in Fq::MODULUS.0 {
@@ -203,7 +202,7 @@ where
         (Compressed, lone(Compressed, 0, 0), Problem::BadEncoding),
         (Compressed, flagged_p, Problem::NotCanonical),
         (Compressed, vec![0x9f; coordinate], Problem::NotCanonical),
-        (Compressed, off_curve, Problem::NotOnCurve),
+        (Compressed, off_curve::<P>(), Problem::NotOnCurve),
         (Compressed, encode(Compressed, &[stray]), Problem::NotInSubgroup),
         (Compressed, encode(Compressed, &[other]), Problem::NotInSubgroup),
         (Uncompressed, flip(Uncompressed, 0x80), Problem::BadEncoding),

@@ -1,4 +1,4 @@
-//! MSMs over bases whose logarithms are known: the right sum is one multiplication of the generator.
+//! MSMs over bases whose logarithms are known: the right sum is one multiple of the generator.
 
 use std::{
     any::Any,

@@ -18,15 +18,14 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("formats", &["curve", "error"]),
     ("engine", &["buffer", "curve", "error"]),
     ("verify", &["buffer", "curve", "engine", "error"]),
-    ("wire", &["curve", "error"]),
+    // Decoding gives plans, which are the engine's own; the client's half knows no engine.
+    ("wire", &["curve", "engine", "error"]),
     ("telemetry", &["error"]),
-    ("store", &["buffer", "curve", "engine", "error", "telemetry", "verify"]),
+    ("store", &["buffer", "curve", "engine", "error", "telemetry", "verify", "wire"]),
     ("jobs", &["buffer", "curve", "engine", "error", "telemetry", "verify"]),
     (
         "server",
-        &[
-            "buffer", "curve", "engine", "error", "jobs", "store", "telemetry", "verify", "wire",
-        ],
+        &["buffer", "curve", "engine", "error", "jobs", "store", "telemetry", "verify", "wire"],
     ),
     ("config", &["error", "server", "telemetry"]),
     ("client", &["curve", "error", "wire"]),
@@ -40,7 +39,7 @@ const CONFINED: &[(&str, &[&str], &str)] = &[
         &["src/curve/layout.rs", "src/engine/cpu/blst.rs", "src/store/disk.rs"],
         "whoever hunts memory bugs reads these files only",
     ),
-    ("blst", &["src/engine/cpu/"], "engines are swapped behind one trait"),
+    ("blst::", &["src/engine/cpu/"], "engines are swapped behind one trait"),
     ("prost", &["src/wire/"], "the wire format has one door"),
     ("tonic::server", &["src/server/"], "only the server knows tonic's server side"),
     ("tonic::transport::server", &["src/server/"], "only the server knows tonic's server side"),
@@ -118,7 +117,7 @@ fn modules_import_downwards_only() {
 fn table_of_imports_is_of_real_modules_and_has_no_cycle() {
     let real = modules();
     let mut below = BTreeSet::new();
-    for (module, allowed) in MAY_IMPORT {
+    for (module, _) in MAY_IMPORT {
         assert!(real.contains(*module), "{module} is no module");
     }
     // Whoever imports only what is known to be below goes below too; a cycle never does.
@@ -209,7 +208,7 @@ fn checks_find_what_they_look_for() {
     let found: Vec<_> = imports(&source::without_tests(text)).into_iter().collect();
     assert_eq!(found, ["curve", "error", "jobs"]);
     assert_eq!(functions(text), [("long".to_owned(), 5, 4)]);
-    assert!(has_word("unsafe { x }", "unsafe") && has_word("use blst::min_pk;", "blst"));
+    assert!(has_word("unsafe { x }", "unsafe") && has_word("use blst::min_pk;", "blst::"));
     assert!(!has_word("#![deny(unsafe_code)]", "unsafe") && !has_word("// unsafe", "unsafe"));
     assert!(!has_word(r#"let x = "the unsafe";"#, "unsafe"));
     assert!(code_files().iter().any(|file| file.path == "src/error.rs"));

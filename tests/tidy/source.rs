@@ -146,7 +146,7 @@ pub fn has_word(line: &str, word: &str) -> bool {
     code.match_indices(word).any(|(at, _)| {
         let before = code[..at].chars().next_back();
         let after = code[at + word.len()..].chars().next();
-        !before.is_some_and(is_name) && !after.is_some_and(is_name)
+        !(before.is_some_and(is_name) || word.ends_with(is_name) && after.is_some_and(is_name))
     })
 }
 

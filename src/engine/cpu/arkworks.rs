@@ -1,4 +1,5 @@
-//! The oracle: arkworks alone, on a pool of its own, sharing no arithmetic with [`super::CpuEngine`]
+//! The oracle: arkworks alone, on a pool of its own, sharing no arithmetic with
+//! [`super::CpuEngine`]
 //! where that takes blst.
 
 use std::sync::Arc;

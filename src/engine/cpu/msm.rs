@@ -9,11 +9,11 @@ use zeroize::Zeroizing;
 
 use super::{
     blst::{Buckets, Tiles, Window},
-    plan::plan,
+    plan::{self, plan},
 };
 use crate::{
     curve::{
-        Fr,
+        Fr, Group,
         points::{CurvePoint, PointSlice, Sums},
         scalars::Scalars,
     },
@@ -43,7 +43,8 @@ impl<A: Tiles> MsmRun for Run<A> {
         control: &Control,
     ) -> Result<()> {
         let bases = &self.bases[first..first + scalars.len()];
-        self.sums[vector] += self.pool.install(|| sum(bases, scalars, control))?;
+        self.sums[vector] +=
+            self.pool.install(|| sum(bases, scalars, copied(A::GROUP), control))?;
         Ok(())
     }
 
@@ -52,17 +53,54 @@ impl<A: Tiles> MsmRun for Run<A> {
     }
 }
 
-/// `sum of scalars[i] * bases[i]`, on the current pool. Shape: equally long.
-fn sum<A: Tiles>(bases: &[A], scalars: &Scalars, control: &Control) -> Result<A::Group> {
+/// Bytes that copies for negative scalars take at most at a time.
+const COPY_BYTES_MAX: usize = 32 << 20;
+
+/// Scalars whose points and magnitudes are copied at a time.
+const fn copied(group: Group) -> usize {
+    COPY_BYTES_MAX / (group.affine_bytes() + 32)
+}
+
+/// Bytes that an MSM of `n` scalars takes: copies, and buckets for every thread.
+pub(super) fn scratch_bytes(group: Group, n: usize, threads: usize) -> u64 {
+    let copies = n.min(copied(group)) * (group.affine_bytes() + 32);
+    // A bucket has four coordinates.
+    let buckets = plan::buckets(group, n, threads) * 4 * group.coordinate_bytes();
+    (copies + buckets) as u64
+}
+
+/// `sum of scalars[i] * bases[i]`, on the current pool, copying at most `step` points at a time.
+/// Shape: equally long.
+fn sum<A: Tiles>(
+    bases: &[A],
+    scalars: &Scalars,
+    step: usize,
+    control: &Control,
+) -> Result<A::Group> {
     control.check()?;
     let (magnitudes, width) = (scalars.magnitudes(), scalars.width());
-    if let Some(negative) = scalars.negative() {
-        return unsigned(&negated(bases, |i| negative[i]), magnitudes, width, control);
-    }
-    let elements = magnitudes.as_chunks::<32>().0;
-    if width != 32 || !is_mixed(elements) {
+    let negative = scalars.negative();
+    if negative.is_none() && (width != 32 || !is_mixed(magnitudes.as_chunks().0)) {
         return unsigned(bases, magnitudes, width, control);
     }
+    let mut sum = A::Group::zero();
+    for (piece, bases) in bases.chunks(step).enumerate() {
+        let first = piece * step;
+        let magnitudes = &magnitudes[first * width..(first + bases.len()) * width];
+        sum += match negative {
+            Some(negative) => {
+                let bases = negated(bases, |i| negative[first + i]);
+                unsigned(&bases, magnitudes, width, control)?
+            }
+            None => mixed(bases, magnitudes, control)?,
+        };
+    }
+    Ok(sum)
+}
+
+/// As [`unsigned`], of elements of Fr of which those close below r are taken as negative.
+fn mixed<A: Tiles>(bases: &[A], magnitudes: &[u8], control: &Control) -> Result<A::Group> {
+    let elements = magnitudes.as_chunks::<32>().0;
     let bases = negated(bases, |i| below_zero(&elements[i]).is_some());
     let mut magnitudes = Zeroizing::new(magnitudes.to_vec());
     magnitudes.as_chunks_mut().0.par_iter_mut().with_min_len(4096).for_each(|element| {
@@ -71,7 +109,7 @@ fn sum<A: Tiles>(bases: &[A], scalars: &Scalars, control: &Control) -> Result<A:
             element[..16].copy_from_slice(&magnitude.to_le_bytes());
         }
     });
-    unsigned(&bases, &magnitudes, width, control)
+    unsigned(&bases, &magnitudes, 32, control)
 }
 
 /// A copy in which points are negated; which ones tells the signs, so it is zeroed with the rest.
@@ -178,4 +216,30 @@ fn bits(magnitudes: &[u8], width: usize) -> usize {
         .reduce(|| [0; 32], |a, b| std::array::from_fn(|i| a[i] | b[i]));
     let top = union.iter().rposition(|&byte| byte != 0);
     top.map_or(0, |top| 8 * top + 8 - union[top].leading_zeros() as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use ark_ec::{CurveGroup, VariableBaseMSM};
+
+    use super::*;
+    use crate::curve::{G1Affine, G1Projective, scalars::ScalarEncoding};
+
+    #[test]
+    fn negative_scalars_keep_their_points_from_copy_to_copy() {
+        let generator = G1Projective::generator();
+        let walk: Vec<_> = (1..=50u64).map(|i| generator * Fr::from(i * i)).collect();
+        let bases = G1Projective::normalize_batch(&walk);
+        let integers: Vec<i64> = (0..50).map(|i| (i * 7919 % 101 - 50) << (i % 40)).collect();
+        let values: Vec<Fr> = integers.iter().map(|&i| Fr::from(i)).collect();
+        let right = G1Projective::msm(&bases, &values).expect("equally long");
+        let bytes = integers.iter().flat_map(|i| i.to_le_bytes()).collect();
+        let narrow = Scalars::decode(ScalarEncoding::Signed(8), Zeroizing::new(bytes), false);
+        for scalars in [narrow.expect("any bytes are integers"), Scalars::from_fr(&values)] {
+            for step in [1, 2, 7, 49, 50, 51] {
+                let sum = sum::<G1Affine>(&bases, &scalars, step, &Control::default());
+                assert_eq!(sum, Ok(right));
+            }
+        }
+    }
 }

@@ -69,7 +69,7 @@ fn domain(plan: &NttPlan) -> Result<Radix2EvaluationDomain<Fr>> {
 /// reversed.
 pub(super) fn scratch_bytes(plan: &NttPlan, threads: usize) -> u64 {
     let rows = if plan.lg_n <= ROW_PER_THREAD_LG_N { threads as u64 } else { 1 };
-    rows * (2 * size_of::<Fr>() as u64) << plan.lg_n
+    (rows * 2 * size_of::<Fr>() as u64) << plan.lg_n
 }
 
 /// Element i goes to where i's bits in reverse say.

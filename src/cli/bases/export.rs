@@ -1,0 +1,87 @@
+//! `capstan bases export`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::find;
+use crate::{
+    cli::{
+        exit::{Exit, Failure, Result},
+        output::{Output, Ui},
+        progress::Bar,
+    },
+    client::{Client, PointEncoding},
+};
+
+/// Which points, and how to write them.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// Their id, the beginning of it, or their label
+    bases: String,
+    /// The file; - for standard output
+    file: PathBuf,
+    /// How to write them: see `capstan bases import --help`; hex is zcash's, a point a line
+    #[arg(long, value_enum, default_value_t)]
+    format: FormatArg,
+    /// x and y instead of x and a flag (ark, zcash, hex)
+    #[arg(long)]
+    uncompressed: bool,
+    /// The first point
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    offset: u64,
+    /// How many points; without: all from the offset on
+    #[arg(long, value_name = "N")]
+    length: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+enum FormatArg {
+    #[default]
+    Zcash,
+    Ark,
+    Raw,
+    Hex,
+}
+
+/// Reads from the server, writes the file.
+pub async fn run(ui: Ui, client: &Client, args: &ExportArgs) -> Result<()> {
+    let output = Output::new(Some(&args.file));
+    if output.is_terminal() && args.format != FormatArg::Hex {
+        let message = "binary would garble the terminal: name a file, or take --format hex";
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let info = find(client, &args.bases).await?;
+    let end = match args.length {
+        Some(length) => args.offset.saturating_add(length),
+        None => info.count,
+    };
+    if args.offset > end || end > info.count {
+        let message = format!("there are {} points, not {end}", info.count.max(args.offset));
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let encoding = match (args.format, args.uncompressed) {
+        (FormatArg::Raw, _) => PointEncoding::Montgomery,
+        (_, true) => PointEncoding::Uncompressed,
+        (_, false) => PointEncoding::Compressed,
+    };
+    let bar = Bar::spinner(ui, "receiving");
+    let points = client.get_encoded(info.id, encoding, args.offset..end).await?;
+    drop(bar);
+    match args.format {
+        FormatArg::Zcash | FormatArg::Raw => output.write(&points)?,
+        FormatArg::Ark => {
+            let mut file = (end - args.offset).to_le_bytes().to_vec();
+            file.extend_from_slice(&points);
+            output.write(&file)?;
+        }
+        FormatArg::Hex => {
+            let lines = points.chunks(encoding.point_bytes(info.group)).map(hex::encode);
+            output.write((lines.collect::<Vec<_>>().join("\n") + "\n").as_bytes())?;
+        }
+    }
+    if let Output::File(path) = output {
+        ui.note(&format!("{} points in {}", end - args.offset, path.display()));
+    }
+    Ok(())
+}

@@ -1,0 +1,191 @@
+//! `capstan bases import`.
+
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+
+use super::{as_json, overview};
+use crate::{
+    cli::{
+        args::GroupArg,
+        exit::{Exit, Failure, Result},
+        input,
+        output::Ui,
+        progress::Bar,
+    },
+    client::{BasesInfo, Client, PutOptions},
+    formats::{
+        self, PointSet,
+        binary::{self, Format},
+        kzg::Set,
+    },
+};
+
+/// Which points, and how the server should keep them.
+#[derive(Debug, Args)]
+#[command(after_help = FORMATS)]
+pub struct ImportArgs {
+    /// The file; - for standard input
+    file: PathBuf,
+    /// The points' group; found out where the file tells
+    #[arg(long)]
+    group: Option<GroupArg>,
+    /// What the file is
+    #[arg(long, value_enum, default_value_t)]
+    format: FormatArg,
+    /// Only these lists of a trusted setup; without: all of them
+    #[arg(long, value_enum)]
+    set: Vec<SetArg>,
+    /// Put point i to the reverse of i's bits: the order of EIP-4844's blobs
+    #[arg(long)]
+    bit_reversed: bool,
+    /// What to call them, 128 bytes of text at most; a trusted setup's lists add their own name
+    #[arg(long)]
+    label: Option<String>,
+    /// Keep them in the server's data directory, to survive a restart
+    #[arg(long)]
+    persist: bool,
+}
+
+const FORMATS: &str = "\
+Formats:
+  auto      found out from the file; where it may be several things, you are asked to say
+  kzg-json  trusted setup as Ethereum's consensus specifications publish it
+  kzg-text  trusted setup as c-kzg reads it: two counts, then points in hex
+  ark       Vec<G1Affine> or Vec<G2Affine> by arkworks' CanonicalSerialize, compressed or not
+  zcash     points back to back, big-endian with flags, as blst and zcash: 48 or 96 bytes (g1),
+            96 or 192 bytes (g2)
+  raw       points back to back as Montgomery limbs: 96 bytes (g1), 192 bytes (g2)";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+enum FormatArg {
+    #[default]
+    Auto,
+    KzgJson,
+    KzgText,
+    Ark,
+    Zcash,
+    Raw,
+}
+
+impl From<FormatArg> for Option<Format> {
+    fn from(format: FormatArg) -> Self {
+        match format {
+            FormatArg::Auto => None,
+            FormatArg::KzgJson => Some(Format::KzgJson),
+            FormatArg::KzgText => Some(Format::KzgText),
+            FormatArg::Ark => Some(Format::Ark),
+            FormatArg::Zcash => Some(Format::Zcash),
+            FormatArg::Raw => Some(Format::Raw),
+        }
+    }
+}
+
+/// A trusted setup's lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum SetArg {
+    /// G1, Lagrange: commits to evaluations
+    #[value(name = "lagrange", alias = "g1-lagrange", alias = "g1_lagrange")]
+    G1Lagrange,
+    /// G1, monomial: commits to coefficients
+    #[value(name = "monomial", alias = "g1-monomial", alias = "g1_monomial")]
+    G1Monomial,
+    /// G2, monomial: for checking proofs
+    #[value(name = "g2-monomial", alias = "g2", alias = "g2_monomial")]
+    G2Monomial,
+}
+
+impl From<SetArg> for Set {
+    fn from(set: SetArg) -> Self {
+        match set {
+            SetArg::G1Lagrange => Self::G1Lagrange,
+            SetArg::G1Monomial => Self::G1Monomial,
+            SetArg::G2Monomial => Self::G2Monomial,
+        }
+    }
+}
+
+/// Reads, chooses, sends.
+pub async fn run(ui: Ui, client: &Client, args: &ImportArgs) -> Result<()> {
+    let place = args.file.display();
+    let file = Bytes::from(std::mem::take(&mut *input::read(ui, &args.file)?));
+    let bar = Bar::spinner(ui, format!("parsing {place}"));
+    let (format, group) = (args.format.into(), args.group.map(Into::into));
+    let parsed = tokio::task::spawn_blocking(move || binary::parse(file, format, group)).await;
+    let sets = parsed
+        .expect("parsing does not panic")
+        .map_err(|error| Failure::from(error).within(&place))?;
+    let sets = chosen(sets, args).map_err(|failure| failure.within(&place))?;
+    drop(bar);
+    let mut imported = Vec::with_capacity(sets.len());
+    for set in &sets {
+        let sent = send(ui, client, args, set).await;
+        imported.push(sent.map_err(|failure| blame(failure, set).within(&place))?);
+    }
+    if ui.json {
+        return ui.print_json(&Value::Array(imported.iter().map(as_json).collect()));
+    }
+    ui.print(&overview(&imported))
+}
+
+/// Only what the user wants of the file, in the order wanted.
+fn chosen(mut sets: Vec<PointSet>, args: &ImportArgs) -> Result<Vec<PointSet>> {
+    for &set in &args.set {
+        let set = Set::from(set);
+        if !sets.iter().any(|points| points.set == Some(set)) {
+            return Err(formats::Error::NoSuchSet(set).into());
+        }
+    }
+    let wanted = |points: &PointSet| match points.set {
+        Some(set) if !args.set.is_empty() => args.set.iter().any(|&arg| Set::from(arg) == set),
+        _ => args.group.is_none_or(|group| points.group == group.into()),
+    };
+    sets.retain(wanted);
+    if sets.is_empty() {
+        return Err(Failure::new(Exit::Usage, "the file has no points of that group"));
+    }
+    // Of a whole setup only the evaluations have an order to reverse.
+    let all = sets.len() == 1;
+    for points in &mut sets {
+        if args.bit_reversed && (all || points.set == Some(Set::G1Lagrange)) {
+            points.bit_reverse()?;
+        }
+    }
+    Ok(sets)
+}
+
+async fn send(ui: Ui, client: &Client, args: &ImportArgs, points: &PointSet) -> Result<BasesInfo> {
+    let name = points.set.map_or(points.group.name(), Set::name);
+    let bar = Bar::bytes(ui, format!("sending {name}"), points.data.len() as u64);
+    let options = PutOptions {
+        label: label(args, points),
+        persist: args.persist,
+        progress: bar.callback(),
+        deadline: None,
+    };
+    Ok(client.put_encoded(points.group, points.encoding, &points.data, options).await?)
+}
+
+fn label(args: &ImportArgs, points: &PointSet) -> String {
+    match (&args.label, points.set) {
+        (Some(label), Some(set)) if args.set.len() != 1 => format!("{label} {set}"),
+        (Some(label), _) => label.clone(),
+        (None, Some(set)) => set.to_string(),
+        (None, None) => String::new(),
+    }
+}
+
+/// The server knows the payload's fields, the user the file's.
+fn blame(mut failure: Failure, points: &PointSet) -> Failure {
+    if let (Some(set), Some(_)) = (points.set, failure.index) {
+        let rest = failure.message.strip_prefix("points").map(str::to_owned);
+        failure.message = match rest {
+            Some(rest) => format!("{set}{rest}"),
+            None => format!("{set}: {}", failure.message),
+        };
+        failure.field = Some(set.name().to_owned());
+    }
+    failure
+}

@@ -1,0 +1,240 @@
+//! Many jobs at a time, and what they took.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use hdrhistogram::Histogram;
+use tokio::{sync::Barrier, task::JoinSet};
+
+use super::work::Job;
+use crate::{
+    cli::exit::{Exit, Failure, Result},
+    client::{Client, Timing},
+};
+
+/// Longer latencies are written as this.
+const LATENCY_MAX: Duration = Duration::from_secs(3600);
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
+
+/// When a worker has done enough.
+#[derive(Debug, Clone, Copy)]
+pub enum Amount {
+    /// After so much time, and one job at least.
+    Time(Duration),
+    /// After so many jobs.
+    Repeats(u32),
+}
+
+/// What jobs of one size took, so many at a time.
+#[derive(Debug, Clone)]
+pub struct Sample {
+    /// log2 of the size.
+    pub lg_n: u32,
+    /// Jobs at a time.
+    pub concurrency: u16,
+    /// Jobs that the server had no room for, retries included.
+    pub refused: u64,
+    /// From the first job's start to the last one's end.
+    pub wall: Duration,
+    latency_ns: Histogram<u64>,
+    phases: Phases,
+}
+
+/// Sums of the server's and the client's phases.
+#[derive(Debug, Clone, Copy, Default)]
+struct Phases {
+    upload: Duration,
+    queue: Duration,
+    compute: Duration,
+    download: Duration,
+}
+
+impl Sample {
+    fn new(lg_n: u32, concurrency: u16) -> Self {
+        let max = LATENCY_MAX.as_nanos() as u64;
+        let latency_ns = Histogram::new_with_bounds(1, max, 3).expect("constants that fit");
+        let phases = Phases::default();
+        Self { lg_n, concurrency, refused: 0, wall: Duration::ZERO, latency_ns, phases }
+    }
+
+    fn record(&mut self, latency: Duration, timing: &Timing) {
+        self.latency_ns.saturating_record(latency.as_nanos() as u64);
+        self.phases.upload += timing.upload;
+        self.phases.queue += timing.queue;
+        self.phases.compute += timing.compute;
+        self.phases.download += timing.download;
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.latency_ns.add(&other.latency_ns).expect("all have the same bounds");
+        self.refused += other.refused;
+        self.phases.upload += other.phases.upload;
+        self.phases.queue += other.phases.queue;
+        self.phases.compute += other.phases.compute;
+        self.phases.download += other.phases.download;
+    }
+
+    /// Jobs done.
+    pub fn jobs(&self) -> u64 {
+        self.latency_ns.len()
+    }
+
+    /// The latency that the fraction `quantile` of the jobs did not exceed.
+    pub fn latency(&self, quantile: f64) -> Duration {
+        Duration::from_nanos(self.latency_ns.value_at_quantile(quantile))
+    }
+
+    /// The shortest latency.
+    pub fn shortest(&self) -> Duration {
+        Duration::from_nanos(self.latency_ns.min())
+    }
+
+    /// Elements a second, all jobs together.
+    pub fn elements_per_s(&self) -> f64 {
+        self.jobs_per_s() * (1_u64 << self.lg_n) as f64
+    }
+
+    /// Jobs a second.
+    pub fn jobs_per_s(&self) -> f64 {
+        self.jobs() as f64 / self.wall.as_secs_f64().max(1e-9)
+    }
+
+    /// Means of upload, queue, compute and download.
+    pub fn phases(&self) -> [(&'static str, Duration); 4] {
+        let jobs = u32::try_from(self.jobs()).unwrap_or(u32::MAX).max(1);
+        let Phases { upload, queue, compute, download } = self.phases;
+        [("upload", upload), ("queue", queue), ("compute", compute), ("download", download)]
+            .map(|(name, sum)| (name, sum / jobs))
+    }
+}
+
+/// Measures `job`, `concurrency` at a time. The first failure ends it; others are cancelled.
+pub async fn run(
+    client: &Client,
+    job: &Job,
+    lg_n: u32,
+    concurrency: u16,
+    warm_up: u32,
+    amount: Amount,
+) -> Result<Sample> {
+    let start = Arc::new(Barrier::new(concurrency.into()));
+    // Dropping the set cancels what is under way, here and on the server.
+    let mut workers = JoinSet::new();
+    for _ in 0..concurrency {
+        let (client, job, start) = (client.clone(), job.clone(), start.clone());
+        let sample = Sample::new(lg_n, concurrency);
+        workers.spawn(async move { worker(&client, &job, &start, sample, warm_up, amount).await });
+    }
+    let mut total = Sample::new(lg_n, concurrency);
+    let mut span: Option<(Instant, Instant)> = None;
+    while let Some(done) = workers.join_next().await {
+        let done = done.map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+        let (sample, begin, end) = done?;
+        total.add(&sample);
+        span = Some(span.map_or((begin, end), |(first, last)| (first.min(begin), last.max(end))));
+    }
+    total.wall = span.map_or(Duration::ZERO, |(begin, end)| end - begin);
+    Ok(total)
+}
+
+async fn worker(
+    client: &Client,
+    job: &Job,
+    start: &Barrier,
+    mut sample: Sample,
+    warm_up: u32,
+    amount: Amount,
+) -> Result<(Sample, Instant, Instant)> {
+    let mut buffer = job.buffer();
+    for _ in 0..warm_up {
+        once(client, job, &mut buffer, &mut Sample::new(0, 1)).await?;
+    }
+    start.wait().await;
+    let begin = Instant::now();
+    let mut done = 0;
+    loop {
+        once(client, job, &mut buffer, &mut sample).await?;
+        done += 1;
+        let enough = match amount {
+            Amount::Time(time) => begin.elapsed() >= time,
+            Amount::Repeats(repeats) => done >= repeats,
+        };
+        if enough {
+            return Ok((sample, begin, Instant::now()));
+        }
+    }
+}
+
+/// Does the job until the server has room for it.
+async fn once(
+    client: &Client,
+    job: &Job,
+    buffer: &mut Vec<crate::client::Fr>,
+    sample: &mut Sample,
+) -> Result<()> {
+    loop {
+        job.refill(buffer);
+        let begin = Instant::now();
+        match job.run(client, buffer).await {
+            Ok(timing) => {
+                sample.record(begin.elapsed(), &timing);
+                return Ok(());
+            }
+            // A full server is a result, not a failure; a draining one is not.
+            Err(failure) if failure.exit == Exit::Later && is_full(&failure) => {
+                sample.refused += 1;
+                tokio::time::sleep(RETRY_PAUSE).await;
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+}
+
+fn is_full(failure: &Failure) -> bool {
+    !matches!(failure.reason.as_str(), "" | "DRAINING" | "DEADLINE" | "IDLE")
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// A sample as if jobs had taken these many microseconds each.
+    pub fn sample(lg_n: u32, concurrency: u16, latencies_us: &[u64]) -> Sample {
+        let mut sample = Sample::new(lg_n, concurrency);
+        for &us in latencies_us {
+            let latency = Duration::from_micros(us);
+            sample.record(latency, &Timing { compute: latency / 2, ..Timing::default() });
+            sample.wall += latency / u32::from(concurrency);
+        }
+        sample
+    }
+
+    #[test]
+    fn percentiles_and_rates() {
+        let latencies: Vec<_> = (1..=100).map(|index| index * 1000).collect();
+        let sample = sample(10, 1, &latencies);
+        let about = |latency: Duration, ms: f64| {
+            let error = (latency.as_secs_f64() * 1e3 - ms).abs() / ms;
+            assert!(error < 2e-3, "{latency:?}, not {ms} ms");
+        };
+        about(sample.latency(0.5), 50.0);
+        about(sample.latency(0.9), 90.0);
+        about(sample.latency(0.99), 99.0);
+        about(sample.shortest(), 1.0);
+        about(sample.phases()[2].1, 25.25);
+        assert_eq!(sample.jobs(), 100);
+        // 100 jobs in 5.05 s.
+        assert!((sample.jobs_per_s() - 100.0 / 5.05).abs() < 1e-6);
+        assert!((sample.elements_per_s() - 102_400.0 / 5.05).abs() < 1e-3);
+    }
+
+    #[test]
+    fn samples_of_workers_add_up() {
+        let mut all = sample(10, 2, &[1000]);
+        all.add(&sample(10, 2, &[3000, 5000]));
+        assert_eq!(all.jobs(), 3);
+        assert_eq!(all.phases()[2].1, Duration::from_micros(1500));
+    }
+}

@@ -1,0 +1,72 @@
+//! Samples as a table and as JSON.
+
+use comfy_table::CellAlignment;
+use serde_json::{Value, json};
+
+use super::measure::Sample;
+use crate::cli::output::{rate_text, table, time_text};
+
+/// One row a sample.
+pub fn as_text(title: &str, samples: &[Sample]) -> String {
+    let mut rows = table([
+        "size",
+        "at a time",
+        "jobs",
+        "min",
+        "p50",
+        "p90",
+        "p99",
+        "jobs/s",
+        "elements/s",
+        "upload",
+        "queue",
+        "compute",
+        "download",
+    ]);
+    rows.column_iter_mut().for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    for sample in samples {
+        let mut row = vec![
+            format!("2^{}", sample.lg_n),
+            sample.concurrency.to_string(),
+            sample.jobs().to_string(),
+            time_text(sample.shortest()),
+        ];
+        row.extend([0.5, 0.9, 0.99].map(|quantile| time_text(sample.latency(quantile))));
+        row.push(rate_text(sample.jobs_per_s()));
+        row.push(rate_text(sample.elements_per_s()));
+        row.extend(sample.phases().map(|(_, time)| time_text(time)));
+        rows.add_row(row);
+    }
+    let refused: u64 = samples.iter().map(|sample| sample.refused).sum();
+    let note = if refused == 0 {
+        String::new()
+    } else {
+        format!("the server had no room {refused} times: those jobs waited and came again\n")
+    };
+    format!("{title}\n{rows}\n{note}every answer was checked\n")
+}
+
+/// Times in microseconds.
+pub fn as_json(title: &str, engine: &str, samples: &[Sample]) -> Value {
+    let us = |time: std::time::Duration| time.as_secs_f64() * 1e6;
+    let one = |sample: &Sample| {
+        let phases = sample.phases().map(|(name, time)| (format!("{name}_us"), json!(us(time))));
+        json!({
+            "lg_n": sample.lg_n,
+            "concurrency": sample.concurrency,
+            "jobs": sample.jobs(),
+            "refused": sample.refused,
+            "wall_us": us(sample.wall),
+            "min_us": us(sample.shortest()),
+            "p50_us": us(sample.latency(0.5)),
+            "p90_us": us(sample.latency(0.9)),
+            "p99_us": us(sample.latency(0.99)),
+            "max_us": us(sample.latency(1.0)),
+            "jobs_per_s": sample.jobs_per_s(),
+            "elements_per_s": sample.elements_per_s(),
+            "phases_mean": Value::Object(phases.into_iter().collect()),
+        })
+    };
+    let samples: Vec<_> = samples.iter().map(one).collect();
+    json!({ "title": title, "engine": engine, "samples": samples })
+}

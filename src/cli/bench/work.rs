@@ -1,0 +1,257 @@
+//! Random jobs whose right answers are known.
+
+use std::{ops::AddAssign, sync::Arc};
+
+use ark_ec::{CurveGroup, PrimeGroup};
+use ark_ff::PrimeField;
+use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
+
+use crate::{
+    cli::{
+        exit::{Exit, Failure, Result},
+        output::Ui,
+        progress::Bar,
+    },
+    client::{
+        BasesHandle, BasesId, Client, CurvePoint, Fr, G1Affine, G2Affine, MsmOptions, NttOptions,
+        PutOptions, Timing,
+    },
+    curve::points::id_of,
+};
+
+/// What jobs of every size share.
+pub enum Work {
+    /// Bases on the server.
+    MsmG1(Walk<G1Affine>),
+    /// Bases on the server.
+    MsmG2(Walk<G2Affine>),
+    /// Nothing.
+    Ntt,
+}
+
+/// Bases on the server with known discrete logarithms: base i is `(first + i * step) * generator`.
+pub struct Walk<A> {
+    handle: BasesHandle<A>,
+    first: Fr,
+    step: Fr,
+    /// To be released when done: it was not there before.
+    ours: bool,
+}
+
+/// One job, to be done again and again.
+#[derive(Clone)]
+pub enum Job {
+    /// A sum in G1.
+    MsmG1(Arc<Sum<G1Affine>>),
+    /// A sum in G2.
+    MsmG2(Arc<Sum<G2Affine>>),
+    /// A transform.
+    Ntt(Arc<Transform>),
+}
+
+/// Scalars and the right sum.
+pub struct Sum<A: CurvePoint> {
+    bases: BasesHandle<A>,
+    scalars: Vec<Fr>,
+    expected: A::Group,
+}
+
+/// A row and its transform.
+pub struct Transform {
+    row: Vec<Fr>,
+    expected: Vec<Fr>,
+}
+
+impl Work {
+    /// Makes 2^lg_n bases and puts them on the server: smaller sizes use the first of them.
+    /// `wrap` says in which group.
+    pub async fn msm<A: CurvePoint>(
+        ui: Ui,
+        client: &Client,
+        lg_n: u32,
+        wrap: fn(Walk<A>) -> Self,
+    ) -> Result<Self> {
+        let bar = Bar::spinner(ui, format!("making 2^{lg_n} bases"));
+        let walk = blocking(move || walk::<A>(1 << lg_n)).await;
+        let ours = client.stat(BasesId(id_of(&walk))).await.is_err();
+        drop(bar);
+        let bar = Bar::bytes(ui, "sending bases", 0);
+        let options = PutOptions {
+            label: "capstan bench".to_owned(),
+            progress: bar.callback(),
+            ..PutOptions::default()
+        };
+        let handle = client.put_bases_with(options, &walk).await?;
+        let [first, step] = ends();
+        Ok(wrap(Walk { handle, first, step, ours }))
+    }
+
+    /// For people.
+    pub fn what(&self) -> &'static str {
+        match self {
+            Self::MsmG1(_) => "G1",
+            Self::MsmG2(_) => "G2",
+            Self::Ntt => "Fr",
+        }
+    }
+
+    /// Random data of that size.
+    pub async fn job(&self, lg_n: u32) -> Job {
+        match self {
+            Self::MsmG1(walk) => Job::MsmG1(Arc::new(walk.sum(lg_n).await)),
+            Self::MsmG2(walk) => Job::MsmG2(Arc::new(walk.sum(lg_n).await)),
+            Self::Ntt => Job::Ntt(Arc::new(blocking(move || transform(lg_n)).await)),
+        }
+    }
+
+    /// Leaves the server as it was.
+    pub async fn release(&self, client: &Client) -> Result<()> {
+        let (ours, id) = match self {
+            Self::MsmG1(walk) => (walk.ours, walk.handle.id()),
+            Self::MsmG2(walk) => (walk.ours, walk.handle.id()),
+            Self::Ntt => return Ok(()),
+        };
+        if ours {
+            client.release(id).await?;
+        }
+        Ok(())
+    }
+}
+
+impl<A: CurvePoint> Walk<A> {
+    async fn sum(&self, lg_n: u32) -> Sum<A> {
+        let bases = self.handle.slice(0, 1 << lg_n).expect("the walk is as long as the largest");
+        let (first, step) = (self.first, self.step);
+        blocking(move || {
+            let scalars = random(&format!("scalars {lg_n}"), 1 << lg_n);
+            let mut logarithm = first;
+            let mut sum = Fr::from(0);
+            for scalar in &scalars {
+                sum += *scalar * logarithm;
+                logarithm += step;
+            }
+            Sum { bases, scalars, expected: A::Group::generator() * sum }
+        })
+        .await
+    }
+}
+
+impl Job {
+    /// Room for a job's result, to be made once and used again.
+    pub fn buffer(&self) -> Vec<Fr> {
+        match self {
+            Self::Ntt(transform) => transform.row.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Does it once.
+    ///
+    /// Errors: the call's own; `Failed` where the answer is wrong.
+    pub async fn run(&self, client: &Client, buffer: &mut Vec<Fr>) -> Result<Timing> {
+        match self {
+            Self::MsmG1(sum) => sum.run(client).await,
+            Self::MsmG2(sum) => sum.run(client).await,
+            Self::Ntt(transform) => {
+                let report = client.ntt(buffer, NttOptions::default()).await?;
+                if *buffer != transform.expected {
+                    return Err(wrong("transform", transform.row.len()));
+                }
+                Ok(report.timing)
+            }
+        }
+    }
+
+    /// Puts the input back where the last result is. Not to be measured.
+    pub fn refill(&self, buffer: &mut [Fr]) {
+        if let Self::Ntt(transform) = self {
+            buffer.copy_from_slice(&transform.row);
+        }
+    }
+}
+
+impl<A: CurvePoint> Sum<A> {
+    async fn run(&self, client: &Client) -> Result<Timing> {
+        let sums = client.msm_with(&self.bases, &self.scalars, MsmOptions::default()).await?;
+        if sums.points != [self.expected] {
+            return Err(wrong("sum", self.scalars.len()));
+        }
+        Ok(sums.timing)
+    }
+}
+
+fn wrong(what: &str, length: usize) -> Failure {
+    let message = format!("the server returned a wrong {what} of {length} elements: do not use it");
+    Failure::new(Exit::Failed, message)
+}
+
+fn transform(lg_n: u32) -> Transform {
+    let row = random(&format!("row {lg_n}"), 1 << lg_n);
+    let domain = Radix2EvaluationDomain::<Fr>::new(row.len()).expect("sizes are below 2^32");
+    let expected = domain.fft(&row);
+    Transform { row, expected }
+}
+
+/// Where the walk begins, and how far each step goes.
+fn ends() -> [Fr; 2] {
+    random("walk", 2).try_into().expect("two were asked for")
+}
+
+fn walk<A: CurvePoint>(n: usize) -> Vec<A> {
+    /// Bounds the memory that projective points take.
+    const PIECE: usize = 1 << 16;
+    let [first, step] = ends().map(|logarithm| A::generator() * logarithm);
+    let step = step.into_affine();
+    let mut point = first;
+    let mut points = Vec::with_capacity(n);
+    let mut piece = Vec::with_capacity(n.min(PIECE));
+    while points.len() < n {
+        piece.clear();
+        for _ in 0..(n - points.len()).min(PIECE) {
+            piece.push(point);
+            point.add_assign(&step);
+        }
+        points.extend(A::Group::normalize_batch(&piece));
+    }
+    points
+}
+
+/// The same numbers each time, so that the bases of a run that was stopped are found again.
+fn random(what: &str, n: usize) -> Vec<Fr> {
+    let mut stream =
+        blake3::Hasher::new_derive_key("capstan v1 bench").update(what.as_bytes()).finalize_xof();
+    let mut bytes = [0; 32];
+    let next = |_| {
+        stream.fill(&mut bytes);
+        Fr::from_le_bytes_mod_order(&bytes)
+    };
+    (0..n).map(next).collect()
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work).await.expect("making data does not panic")
+}
+
+#[cfg(test)]
+mod tests {
+    use ark_ec::AffineRepr;
+
+    use super::*;
+
+    #[test]
+    fn the_walk_has_the_logarithms_that_it_claims() {
+        let [first, step] = ends();
+        let points = walk::<G1Affine>(5);
+        for (index, point) in points.iter().enumerate() {
+            let logarithm = first + step * Fr::from(index as u64);
+            assert_eq!(*point, (G1Affine::generator() * logarithm).into_affine());
+        }
+    }
+
+    #[test]
+    fn random_numbers_differ() {
+        assert_eq!(random("a", 3), random("a", 3));
+        assert_ne!(random("a", 3), random("b", 3));
+        assert_ne!(random("a", 2)[0], random("a", 2)[1]);
+    }
+}

@@ -1,0 +1,158 @@
+//! Files and standard input, read into memory that is wiped.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::Path,
+    str,
+};
+
+use ark_ff::PrimeField;
+use zeroize::Zeroizing;
+
+use super::{
+    args::ScalarFormat,
+    exit::{Exit, Failure, Result},
+    output::Ui,
+    progress::Bar,
+};
+use crate::{
+    client::{Fr, ScalarEncoding},
+    formats::scalars::{self, Radix},
+};
+
+/// Pieces in which files are read: progress moves by so much.
+const PIECE_BYTES: usize = 4 << 20;
+
+/// All of `path`; `-` is standard input. Nothing of it is left in memory once dropped.
+pub fn read(ui: Ui, path: &Path) -> Result<Zeroizing<Vec<u8>>> {
+    let fail = |error: io::Error| Failure::input(path.display(), &error);
+    if path.as_os_str() == "-" {
+        return read_all(ui, "standard input", io::stdin().lock(), 0).map_err(fail);
+    }
+    let file = File::open(path).map_err(fail)?;
+    let length = file.metadata().map_err(fail)?.len();
+    read_all(ui, &path.display().to_string(), file, length).map_err(fail)
+}
+
+fn read_all(
+    ui: Ui,
+    name: &str,
+    mut from: impl Read,
+    expected: u64,
+) -> io::Result<Zeroizing<Vec<u8>>> {
+    let bar = Bar::bytes(ui, format!("reading {name}"), expected);
+    // One more than expected, so that the end of a file shows without growing.
+    let expected = usize::try_from(expected).map_err(|_| io::ErrorKind::FileTooLarge)?;
+    let mut bytes = Zeroizing::new(vec![0; (expected + 1).max(64 << 10)]);
+    let mut length = 0;
+    loop {
+        if length == bytes.len() {
+            // Not `reserve`: that would leave the old copy behind.
+            let mut larger = Zeroizing::new(vec![0; 2 * length]);
+            larger[..length].copy_from_slice(&bytes);
+            bytes = larger;
+        }
+        let end = bytes.len().min(length + PIECE_BYTES);
+        match from.read(&mut bytes[length..end]) {
+            Ok(0) => break,
+            Ok(read) => {
+                length += read;
+                bar.add(read as u64);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(length);
+    Ok(bytes)
+}
+
+/// Scalars as the wire writes them.
+pub struct ScalarBytes {
+    /// How each is written.
+    pub encoding: ScalarEncoding,
+    /// One after another.
+    pub bytes: Zeroizing<Vec<u8>>,
+}
+
+impl ScalarBytes {
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        (self.bytes.len() / self.encoding.width()) as u64
+    }
+}
+
+/// Reads scalars from `path`, whole ones.
+pub fn read_scalars(
+    ui: Ui,
+    path: &Path,
+    format: ScalarFormat,
+    reduce: bool,
+) -> Result<ScalarBytes> {
+    let bytes = read(ui, path)?;
+    let place = path.display();
+    let canonical = ScalarEncoding::Canonical;
+    match format {
+        ScalarFormat::Binary(encoding) => {
+            let (bytes_len, width) = (bytes.len(), encoding.width());
+            if bytes_len % width != 0 {
+                let message = format!(
+                    "{place}: {bytes_len} bytes are no whole number of {width}-byte scalars: is \
+                     --encoding right?"
+                );
+                return Err(Failure::new(Exit::Data, message));
+            }
+            Ok(ScalarBytes { encoding, bytes })
+        }
+        ScalarFormat::BigEndian => {
+            let mut bytes = bytes;
+            scalars::swap_bytes(&mut bytes).map_err(|e| Failure::from(e).within(place))?;
+            Ok(ScalarBytes { encoding: canonical, bytes })
+        }
+        ScalarFormat::Text(radix) => {
+            let bar = Bar::spinner(ui, "parsing scalars");
+            let text = str::from_utf8(&bytes)
+                .map_err(|_| Failure::new(Exit::Data, format!("{place}: not text")))?;
+            let bytes = scalars::parse(radix, text, reduce)
+                .map_err(|error| Failure::from(error).within(place))?;
+            drop(bar);
+            Ok(ScalarBytes { encoding: canonical, bytes })
+        }
+    }
+}
+
+/// One element of Fr in hex, for arguments.
+pub fn fr_from_hex(text: &str) -> Result<Fr, String> {
+    let bytes = scalars::parse(Radix::Hex, text, false).map_err(|error| error.to_string())?;
+    if bytes.len() != scalars::WIDTH {
+        return Err("one number in hex is needed".to_owned());
+    }
+    Ok(Fr::from_le_bytes_mod_order(&bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUIET: Ui = Ui { json: false, quiet: true, verbose: false };
+
+    #[test]
+    fn reads_whatever_length() {
+        for length in [0, 1, (64 << 10) - 1, 64 << 10, (64 << 10) + 1, 300_000] {
+            let content: Vec<u8> = (0..length).map(|index| index as u8).collect();
+            for expected in [0, length as u64] {
+                let read = read_all(QUIET, "test", content.as_slice(), expected).unwrap();
+                assert_eq!(*read, content, "{length}");
+            }
+        }
+    }
+
+    #[test]
+    fn hex_arguments_are_one_number() {
+        assert_eq!(fr_from_hex("0x7"), Ok(Fr::from(7)));
+        assert!(fr_from_hex("7 7").is_err());
+        assert!(fr_from_hex("").is_err());
+        assert!(fr_from_hex(&"f".repeat(64)).is_err());
+    }
+}

@@ -1,0 +1,205 @@
+//! `capstan ntt`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use zeroize::Zeroizing;
+
+use super::{
+    args::{SCALAR_FORMATS, ScalarFormat},
+    exit::{Exit, Failure, Result},
+    input::{self, ScalarBytes},
+    output::{Output, Ui, timing_json},
+    progress::Bar,
+};
+use crate::{
+    client::{Client, Direction, Fr, NttBytes, NttOptions, Order, ScalarEncoding, Verify},
+    formats::scalars::{self, Radix},
+};
+
+/// Which rows, which way.
+#[derive(Debug, Args)]
+#[command(after_help = SCALAR_FORMATS)]
+pub struct NttArgs {
+    /// The rows' file; - for standard input
+    file: PathBuf,
+    /// Evaluations to coefficients, 1/n included
+    #[arg(long)]
+    inverse: bool,
+    /// The coset's generator, in hex
+    #[arg(long, value_name = "HEX", value_parser = input::fr_from_hex)]
+    coset: Option<Fr>,
+    /// How the elements of each row stand
+    #[arg(long, value_enum, default_value_t, value_name = "ORDER")]
+    input_order: OrderArg,
+    /// How they should stand in the result
+    #[arg(long, value_enum, default_value_t, value_name = "ORDER")]
+    output_order: OrderArg,
+    /// Rows in the file, one after another, of equal length
+    #[arg(long, default_value_t = 1, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..=65536))]
+    batch: u32,
+    /// Fill each row up with zeros to the next power of two, or to 2^LG_N
+    #[arg(long, value_name = "LG_N", num_args = 0..=1, default_missing_value = "next",
+          require_equals = true)]
+    pad: Option<Pad>,
+    /// How the elements are written, see below; the result likewise
+    #[arg(long, default_value = "canonical", value_name = "FORMAT")]
+    encoding: ScalarFormat,
+    /// Take elements of r or more modulo r, where otherwise they are refused
+    #[arg(long)]
+    reduce: bool,
+    /// Have the server check the result before it answers
+    #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true,
+          default_missing_value = "probabilistic")]
+    verify: Option<VerifyArg>,
+    /// Where to write the result; without: standard output, where a terminal gets hex
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+enum OrderArg {
+    #[default]
+    Natural,
+    BitReversed,
+}
+
+impl From<OrderArg> for Order {
+    fn from(order: OrderArg) -> Self {
+        match order {
+            OrderArg::Natural => Self::Natural,
+            OrderArg::BitReversed => Self::BitReversed,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum VerifyArg {
+    /// At a secret random point
+    Probabilistic,
+    /// Recomputed by arkworks
+    Full,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pad {
+    Next,
+    To(u32),
+}
+
+impl std::str::FromStr for Pad {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "next" {
+            return Ok(Self::Next);
+        }
+        let lg_n = text.parse().ok().filter(|&lg_n| lg_n <= crate::curve::TWO_ADICITY);
+        lg_n.map(Self::To).ok_or_else(|| "a number from 0 to 32".to_owned())
+    }
+}
+
+/// Reads, sends, writes.
+pub async fn run(ui: Ui, client: &Client, args: &NttArgs) -> Result<()> {
+    if matches!(args.encoding, ScalarFormat::Binary(encoding) if !encoding.is_full()) {
+        let message = "ntt needs whole field elements: narrow encodings are for msm";
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let rows = input::read_scalars(ui, &args.file, args.encoding, args.reduce)?;
+    let lg_n = lg_n(args, &rows).map_err(|failure| failure.within(args.file.display()))?;
+    let bar = Bar::bytes(ui, "sending and receiving", rows.bytes.len() as u64);
+    let options = NttOptions {
+        lg_n: Some(lg_n),
+        direction: if args.inverse { Direction::Inverse } else { Direction::Forward },
+        coset: args.coset,
+        input_order: args.input_order.into(),
+        output_order: args.output_order.into(),
+        batch: args.batch,
+        verify: match args.verify {
+            None => Verify::None,
+            Some(VerifyArg::Full) => Verify::Full,
+            Some(VerifyArg::Probabilistic) => Verify::Probabilistic,
+        },
+        reduce: args.reduce,
+        deadline: None,
+        progress: bar.callback(),
+    };
+    let done = client.ntt_bytes(rows.encoding, &rows.bytes, options).await;
+    drop(bar);
+    let done = done.map_err(|error| Failure::from(error).within(args.file.display()))?;
+    ui.timings(&format!("ntt 2^{lg_n}"), &done.report.timing, &done.report.execution);
+    write(ui, args, lg_n, rows.encoding, done)
+}
+
+/// log2 of a row's length, after padding.
+fn lg_n(args: &NttArgs, rows: &ScalarBytes) -> Result<u32> {
+    let (count, batch) = (rows.count(), u64::from(args.batch));
+    let data = |message| Err(Failure::new(Exit::Data, message));
+    if count % batch != 0 {
+        return data(format!("{count} elements are no {batch} rows of equal length"));
+    }
+    let row = count / batch;
+    match args.pad {
+        Some(Pad::Next) => Ok(row.max(1).next_power_of_two().ilog2()),
+        Some(Pad::To(lg_n)) if row <= 1 << lg_n => Ok(lg_n),
+        Some(Pad::To(lg_n)) => data(format!("a row has {row} elements, more than 2^{lg_n}")),
+        None if row.is_power_of_two() => Ok(row.ilog2()),
+        None => data(format!(
+            "a row has {row} elements, which is no power of two: --pad fills it up with zeros"
+        )),
+    }
+}
+
+fn write(
+    ui: Ui,
+    args: &NttArgs,
+    lg_n: u32,
+    encoding: ScalarEncoding,
+    mut done: NttBytes,
+) -> Result<()> {
+    let output = Output::new(args.out.as_deref());
+    if ui.json && matches!(output, Output::Stdout) {
+        return Err(Failure::new(
+            Exit::Usage,
+            "--json and the result do not both fit standard output: name a file with --out",
+        ));
+    }
+    match args.encoding {
+        ScalarFormat::Text(radix) => output.write(text(radix, &done.bytes).as_bytes())?,
+        ScalarFormat::Binary(_) | ScalarFormat::BigEndian if output.is_terminal() => {
+            output.write(terminal_text(encoding, &done.bytes).as_bytes())?;
+        }
+        ScalarFormat::BigEndian => {
+            scalars::swap_bytes(&mut done.bytes)?;
+            output.write(&done.bytes)?;
+        }
+        ScalarFormat::Binary(_) => output.write(&done.bytes)?,
+    }
+    if ui.json {
+        let (timing, execution) = timing_json(&done.report.timing, &done.report.execution);
+        let report =
+            json!({ "lg_n": lg_n, "batch": args.batch, "timing": timing, "execution": execution });
+        return ui.print_json(&report);
+    }
+    Ok(())
+}
+
+fn text(radix: Radix, canonical: &[u8]) -> Zeroizing<String> {
+    scalars::to_text(radix, canonical)
+}
+
+/// For a terminal: numbers, whatever the encoding.
+fn terminal_text(encoding: ScalarEncoding, bytes: &[u8]) -> Zeroizing<String> {
+    if encoding == ScalarEncoding::Canonical {
+        return text(Radix::Hex, bytes);
+    }
+    // Limbs in Montgomery form: shown as they are, since the user asked for them.
+    let mut lines = Zeroizing::new(String::with_capacity(bytes.len() / 32 * 65));
+    for element in bytes.chunks_exact(32) {
+        lines.push_str(&Zeroizing::new(hex::encode(element)));
+        lines.push('\n');
+    }
+    lines
+}

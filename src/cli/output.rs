@@ -1,0 +1,210 @@
+//! Standard output, timings, and numbers for people.
+
+use std::{
+    fs::File,
+    io::{self, IsTerminal, Write},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use comfy_table::{LineStyle, Table, TableStyle};
+use serde_json::{Value, json};
+
+use super::{
+    args::Global,
+    exit::{Failure, Result},
+};
+use crate::client::{Execution, Timing, Verify};
+
+/// Where words and numbers go, as the global options say.
+#[derive(Debug, Clone, Copy)]
+pub struct Ui {
+    /// JSON instead of tables.
+    pub json: bool,
+    /// No progress, no timings.
+    pub quiet: bool,
+    /// Every phase.
+    pub verbose: bool,
+}
+
+impl Ui {
+    /// As the options say.
+    pub fn new(global: &Global) -> Self {
+        Self { json: global.json, quiet: global.quiet, verbose: global.verbose }
+    }
+
+    /// True where progress may be drawn.
+    pub fn draws(self) -> bool {
+        !self.json && !self.quiet && io::stderr().is_terminal()
+    }
+
+    /// One JSON value and a line feed.
+    pub fn print_json(self, value: &Value) -> Result<()> {
+        self.print(&format!("{value:#}\n"))
+    }
+
+    /// Text, as it is.
+    pub fn print(self, text: &str) -> Result<()> {
+        Output::Stdout.write(text.as_bytes())
+    }
+
+    /// A word to people, on standard error.
+    pub fn note(self, text: &str) {
+        if !self.quiet && !self.json {
+            eprintln!("{text}");
+        }
+    }
+
+    /// What a job took, on standard error.
+    pub fn timings(self, what: &str, timing: &Timing, execution: &Execution) {
+        if self.verbose {
+            let phases = phases(timing).map(|(name, time)| format!("{name} {}", time_text(time)));
+            self.note(&format!("{what}: {}", phases.join(", ")));
+            let verified = verify_name(execution.verified);
+            let Execution { engine, device, .. } = execution;
+            self.note(&format!("engine {engine}, device {device}, verified: {verified}"));
+        } else {
+            let (total, compute) = (time_text(timing.total), time_text(timing.compute));
+            let (queue, upload) = (time_text(timing.queue), time_text(timing.upload));
+            self.note(&format!(
+                "{what}: {total} (upload {upload}, queue {queue}, compute {compute})"
+            ));
+        }
+    }
+}
+
+/// Where a result goes.
+#[derive(Debug, Clone)]
+pub enum Output {
+    /// Standard output.
+    Stdout,
+    /// A file, replaced.
+    File(PathBuf),
+}
+
+impl Output {
+    /// `-` and nothing mean standard output.
+    pub fn new(path: Option<&Path>) -> Self {
+        match path {
+            Some(path) if path.as_os_str() != "-" => Self::File(path.to_owned()),
+            _ => Self::Stdout,
+        }
+    }
+
+    /// True where binary would garble somebody's screen.
+    pub fn is_terminal(&self) -> bool {
+        matches!(self, Self::Stdout) && io::stdout().is_terminal()
+    }
+
+    /// Writes all of it.
+    pub fn write(&self, bytes: &[u8]) -> Result<()> {
+        match self {
+            Self::Stdout => {
+                let mut stdout = io::stdout().lock();
+                let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
+                written.map_err(|error| Failure::output("standard output", &error))
+            }
+            Self::File(path) => {
+                let written = File::create(path).and_then(|mut file| file.write_all(bytes));
+                written.map_err(|error| Failure::output(path.display(), &error))
+            }
+        }
+    }
+}
+
+/// Nothing between rows: many fit a screen.
+const STYLE: TableStyle =
+    TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+
+/// A table with a line under its head.
+pub fn table<const N: usize>(head: [&str; N]) -> Table {
+    let mut table = Table::new();
+    table.load_style(STYLE).set_header(head);
+    table
+}
+
+/// The phases in the order of their happening, with their names.
+pub fn phases(timing: &Timing) -> [(&'static str, Duration); 8] {
+    [
+        ("upload", timing.upload),
+        ("receive", timing.receive),
+        ("queue", timing.queue),
+        ("compute", timing.compute),
+        ("verify", timing.verify),
+        ("send", timing.send),
+        ("download", timing.download),
+        ("total", timing.total),
+    ]
+}
+
+/// Timing and execution, microseconds.
+pub fn timing_json(timing: &Timing, execution: &Execution) -> (Value, Value) {
+    let fields = phases(timing).map(|(name, time)| (format!("{name}_us"), microseconds(time)));
+    let execution = json!({
+        "engine": execution.engine, "device": execution.device,
+        "verified": verify_name(execution.verified),
+    });
+    (Value::Object(fields.into_iter().collect()), execution)
+}
+
+fn microseconds(time: Duration) -> Value {
+    json!(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
+}
+
+fn verify_name(verify: Verify) -> &'static str {
+    match verify {
+        Verify::None => "none",
+        Verify::Full => "full",
+        Verify::Probabilistic => "probabilistic",
+    }
+}
+
+/// Three digits or so: `950 us`, `12.3 ms`, `1.50 s`.
+pub fn time_text(time: Duration) -> String {
+    let us = time.as_secs_f64() * 1e6;
+    match us {
+        ..1e3 => format!("{us:.0} us"),
+        ..1e4 => format!("{:.2} ms", us / 1e3),
+        ..1e6 => format!("{:.1} ms", us / 1e3),
+        _ => format!("{:.2} s", us / 1e6),
+    }
+}
+
+/// `1.5 KiB`, `96 MiB`.
+pub fn bytes_text(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let digits = usize::from(value < 10.0 && value.fract() != 0.0);
+    format!("{value:.digits$} {}", UNITS[unit])
+}
+
+/// `1.23 M`, `456 k`.
+pub fn rate_text(rate: f64) -> String {
+    match rate {
+        ..1e3 => format!("{rate:.1}"),
+        ..1e6 => format!("{:.1} k", rate / 1e3),
+        ..1e9 => format!("{:.2} M", rate / 1e6),
+        _ => format!("{:.2} G", rate / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_for_people() {
+        assert_eq!(bytes_text(0), "0 B");
+        assert_eq!(bytes_text(1536), "1.5 KiB");
+        assert_eq!(bytes_text(256 << 20), "256 MiB");
+        assert_eq!(time_text(Duration::from_micros(999)), "999 us");
+        assert_eq!(time_text(Duration::from_micros(1234)), "1.23 ms");
+        assert_eq!(time_text(Duration::from_millis(1500)), "1.50 s");
+        assert_eq!(rate_text(1_234_567.0), "1.23 M");
+    }
+}

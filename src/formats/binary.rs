@@ -1,0 +1,301 @@
+//! Binary files of points: arkworks' serialization, Zcash's encodings, Montgomery limbs; and
+//! telling what a file is.
+
+use std::{fmt, str};
+
+use bytes::{Buf, Bytes};
+
+use super::{Error, PointSet, kzg};
+use crate::curve::{
+    G1Affine, G2Affine, Group,
+    points::{self, PointEncoding},
+};
+
+/// What a file of points can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// The consensus specifications' trusted setup.
+    KzgJson,
+    /// c-kzg's trusted setup.
+    KzgText,
+    /// arkworks' `Vec<G1Affine>` or `Vec<G2Affine>`: a 64-bit count, little-endian, then points as
+    /// Zcash writes them, compressed or not.
+    Ark,
+    /// Compressed or uncompressed points back to back: 48, 96 or 192 bytes each.
+    Zcash,
+    /// Montgomery limbs back to back: 96 or 192 bytes each.
+    Raw,
+}
+
+impl Format {
+    const BINARY: [Self; 3] = [Self::Ark, Self::Zcash, Self::Raw];
+
+    /// As the command line calls it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::KzgJson => "kzg-json",
+            Self::KzgText => "kzg-text",
+            Self::Ark => "ark",
+            Self::Zcash => "zcash",
+            Self::Raw => "raw",
+        }
+    }
+
+    /// How the format may write a point; nothing for the formats that are text.
+    const fn encodings(self) -> &'static [PointEncoding] {
+        match self {
+            Self::KzgJson | Self::KzgText => &[],
+            Self::Ark | Self::Zcash => &[PointEncoding::Compressed, PointEncoding::Uncompressed],
+            Self::Raw => &[PointEncoding::Montgomery],
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Reads a file of points. `format` and `group` are found out where they are `None`.
+///
+/// Errors: no reading, or more than one, fits; a wrong length; the text formats' own.
+pub fn parse(
+    file: Bytes,
+    format: Option<Format>,
+    group: Option<Group>,
+) -> Result<Vec<PointSet>, Error> {
+    if file.is_empty() {
+        return Err(Error::Empty);
+    }
+    match format.or_else(|| text_format(&file)) {
+        Some(Format::KzgJson) => kzg::parse_json(&file),
+        Some(Format::KzgText) => {
+            let text =
+                str::from_utf8(&file).map_err(|_| Error::Text("it is not text".to_owned()))?;
+            kzg::parse_text(text)
+        }
+        Some(format) => Ok(vec![choose(&file, &[format], group)?]),
+        None => Ok(vec![choose(&file, &Format::BINARY, group)?]),
+    }
+}
+
+/// Text shows by its first characters: points in binary begin with anything else, or go on so.
+fn text_format(file: &[u8]) -> Option<Format> {
+    let head = &file[..file.len().min(256)];
+    if !head.is_ascii() {
+        return None;
+    }
+    let first = head.iter().find(|byte| !byte.is_ascii_whitespace())?;
+    let text = head.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
+    match first {
+        b'{' if text => Some(Format::KzgJson),
+        b'0'..=b'9' if text => Some(Format::KzgText),
+        _ => None,
+    }
+}
+
+/// The only reading whose points are points.
+fn choose(file: &Bytes, formats: &[Format], group: Option<Group>) -> Result<PointSet, Error> {
+    let groups: &[_] = match group {
+        Some(Group::G1) => &[Group::G1],
+        Some(Group::G2) => &[Group::G2],
+        None => &[Group::G1, Group::G2],
+    };
+    let mut problem = None;
+    let mut shaped = Vec::new();
+    for &format in formats {
+        for (&group, &encoding) in
+            groups.iter().flat_map(|g| format.encodings().iter().map(move |e| (g, e)))
+        {
+            match shape(file, format, group, encoding) {
+                Ok(Some(points)) => shaped.push((format, points)),
+                Ok(None) => {}
+                Err(error) => problem = Some(error),
+            }
+        }
+    }
+    // Where the user left no choice, what is wrong with a point is the server's to say.
+    if let [(_, points)] = shaped.as_slice()
+        && formats.len() == 1
+    {
+        return Ok(points.clone());
+    }
+    if shaped.is_empty() && formats.len() == 1 {
+        return Err(problem.unwrap_or(Error::Unknown));
+    }
+    let mut likely: Vec<_> =
+        shaped.iter().filter(|(_, points)| looks_right(points)).cloned().collect();
+    match likely.len() {
+        0 => Err(Error::Unknown),
+        1 => Ok(likely.remove(0).1),
+        _ => Err(Error::Ambiguous { candidates: describe(&likely) }),
+    }
+}
+
+/// The file as points of that encoding, if its length allows; `None` where the first point's flags
+/// say another encoding.
+fn shape(
+    file: &Bytes,
+    format: Format,
+    group: Group,
+    encoding: PointEncoding,
+) -> Result<Option<PointSet>, Error> {
+    let width = encoding.point_bytes(group);
+    let mut data = file.clone();
+    if format == Format::Ark {
+        let announced = if data.len() < 8 { u64::MAX } else { data.get_u64_le() };
+        if announced.checked_mul(width as u64) != Some(data.len() as u64) {
+            return Err(Error::Prefix { announced, bytes: data.len() });
+        }
+    }
+    if data.is_empty() {
+        return Err(Error::Empty);
+    }
+    let compressed = data[0] & 0x80 != 0;
+    if encoding != PointEncoding::Montgomery
+        && compressed != (encoding == PointEncoding::Compressed)
+    {
+        return Ok(None);
+    }
+    if !data.len().is_multiple_of(width) {
+        return Err(Error::Length { bytes: data.len(), width, what: "points" });
+    }
+    Ok(Some(PointSet { set: None, group, encoding, data }))
+}
+
+/// Whether some points of the file, checked in full, are points.
+fn looks_right(set: &PointSet) -> bool {
+    let width = set.encoding.point_bytes(set.group);
+    let last = set.count() - 1;
+    [0, last / 3, last / 2, last].into_iter().all(|index| {
+        let point = &set.data[index * width..(index + 1) * width];
+        match set.group {
+            Group::G1 => points::decode::<G1Affine>(set.encoding, point).is_ok(),
+            Group::G2 => points::decode::<G2Affine>(set.encoding, point).is_ok(),
+        }
+    })
+}
+
+fn describe(candidates: &[(Format, PointSet)]) -> String {
+    let one = |(format, points): &(Format, PointSet)| {
+        let encoding = match points.encoding {
+            PointEncoding::Compressed => "compressed",
+            PointEncoding::Uncompressed => "uncompressed",
+            PointEncoding::Montgomery => "montgomery",
+        };
+        format!("{format} with {} {encoding} points of {}", points.count(), points.group)
+    };
+    candidates.iter().map(one).collect::<Vec<_>>().join(", or ")
+}
+
+#[cfg(test)]
+mod tests {
+    use ark_ec::CurveGroup;
+    use ark_serialize::CanonicalSerialize;
+
+    use super::*;
+    use crate::curve::points::CurvePoint;
+
+    fn some<A: CurvePoint>(n: u64) -> Vec<A> {
+        (1..=n).map(|k| (A::generator() * crate::curve::Fr::from(k)).into_affine()).collect()
+    }
+
+    fn auto(file: Vec<u8>) -> Result<PointSet, Error> {
+        parse(file.into(), None, None).map(|mut sets| sets.remove(0))
+    }
+
+    /// Every binary format in both groups is told apart without help, and read back as written.
+    fn every_format<A: CurvePoint + CanonicalSerialize>() {
+        let points = some::<A>(5);
+        let whole = |set: &PointSet| points::decode::<A>(set.encoding, &set.data).unwrap();
+        for encoding in
+            [PointEncoding::Compressed, PointEncoding::Uncompressed, PointEncoding::Montgomery]
+        {
+            let set = auto(points::encode(encoding, &points)).unwrap();
+            assert_eq!((set.group, set.encoding, set.count()), (A::GROUP, encoding, 5));
+            assert_eq!(whole(&set), points);
+        }
+        let mut file = Vec::new();
+        points.serialize_compressed(&mut file).unwrap();
+        let compressed = auto(file).unwrap();
+        assert_eq!(compressed.encoding, PointEncoding::Compressed);
+        assert_eq!(whole(&compressed), points);
+        let mut file = Vec::new();
+        points.serialize_uncompressed(&mut file).unwrap();
+        let uncompressed = auto(file).unwrap();
+        assert_eq!(uncompressed.encoding, PointEncoding::Uncompressed);
+        assert_eq!(whole(&uncompressed), points);
+    }
+
+    #[test]
+    fn every_format_of_g1() {
+        every_format::<G1Affine>();
+    }
+
+    #[test]
+    fn every_format_of_g2() {
+        every_format::<G2Affine>();
+    }
+
+    #[test]
+    fn text_is_told_from_points() {
+        let ceremony = include_bytes!("../../tests/data/trusted_setup_4096.json");
+        let json = parse(Bytes::from_static(ceremony), None, None).unwrap();
+        assert_eq!(json.len(), 3);
+        let point = hex::encode(points::encode(PointEncoding::Compressed, &some::<G1Affine>(1)));
+        let text = parse(format!("1 0 {point} {point}").into(), None, None).unwrap();
+        assert_eq!(text.len(), 2);
+        assert_eq!(text[0].set, Some(kzg::Set::G1Lagrange));
+    }
+
+    #[test]
+    fn asks_where_it_cannot_tell() {
+        // Infinity as limbs is all zero, in either group.
+        let error = auto(vec![0; 192]).unwrap_err();
+        assert!(matches!(error, Error::Ambiguous { .. }), "{error}");
+        let both = "raw with 2 montgomery points of g1, or raw with 1 montgomery points of g2";
+        assert!(error.to_string().contains(both), "{error}");
+        assert_eq!(parse(vec![0; 192].into(), None, Some(Group::G2)).unwrap()[0].count(), 1);
+    }
+
+    #[test]
+    fn says_what_is_wrong() {
+        let message = |file: Vec<u8>, format, group| {
+            parse(file.into(), format, group).unwrap_err().to_string()
+        };
+        let zcash = points::encode(PointEncoding::Compressed, &some::<G1Affine>(3));
+        assert_eq!(message(vec![], None, None), "no points in it");
+        assert!(message(vec![7; 96], None, None).starts_with("not points in any known format"));
+        let cut = zcash[..100].to_vec();
+        assert_eq!(
+            message(cut, Some(Format::Zcash), Some(Group::G1)),
+            "100 bytes are no whole number of 48-byte points"
+        );
+        let mut ark = 4_u64.to_le_bytes().to_vec();
+        ark.extend_from_slice(&zcash);
+        assert!(message(ark, Some(Format::Ark), None).contains("announces 4 points, 144 bytes"));
+        assert!(message(vec![1, 2], Some(Format::Ark), None).contains("2 bytes follow"));
+        assert!(message(zcash, Some(Format::KzgText), None).contains("it is not text"));
+    }
+
+    /// The server says which point is bad: a file that can be only one thing is passed on as it is.
+    #[test]
+    fn bad_points_of_a_known_format_are_left_to_the_server() {
+        let mut zcash = points::encode(PointEncoding::Compressed, &some::<G1Affine>(2));
+        zcash[47] ^= 1;
+        let sets = parse(zcash.into(), Some(Format::Zcash), Some(Group::G1)).unwrap();
+        assert_eq!(sets[0].count(), 2);
+    }
+
+    #[test]
+    fn bit_reversal_moves_whole_points() {
+        let points = some::<G1Affine>(8);
+        let mut set = auto(points::encode(PointEncoding::Uncompressed, &points)).unwrap();
+        set.bit_reverse().unwrap();
+        let moved = points::decode::<G1Affine>(set.encoding, &set.data).unwrap();
+        assert_eq!(moved, [0, 4, 2, 6, 1, 5, 3, 7].map(|index: usize| points[index]));
+        let mut three = auto(points::encode(PointEncoding::Compressed, &points[..3])).unwrap();
+        assert!(three.bit_reverse().is_err());
+    }
+}

@@ -1,0 +1,203 @@
+//! Scalars as text, one a line, and as 32 bytes big-endian, into 32 bytes little-endian.
+
+use ark_ff::PrimeField;
+use zeroize::Zeroizing;
+
+use super::Error;
+use crate::curve::Fr;
+
+/// Bytes of a scalar.
+pub const WIDTH: usize = 32;
+
+/// How a text writes integers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Radix {
+    /// At most 64 hex digits, most significant first, `0x` or not.
+    Hex,
+    /// Decimal digits, perhaps with a minus: -1 is r - 1.
+    Decimal,
+}
+
+/// Reads integers separated by white space.
+///
+/// Encoding: the result is canonical, 32 bytes little-endian each; with `reduce`, values of r or
+/// more (below 2^256) are passed on for the server to reduce.
+/// Errors: the index of the first word that is no such integer, and why; never the word.
+pub fn parse(radix: Radix, text: &str, reduce: bool) -> Result<Zeroizing<Vec<u8>>, Error> {
+    // Counted first: a vector that grows leaves copies of secrets behind.
+    let count = text.split_ascii_whitespace().count();
+    let mut out = Zeroizing::new(Vec::with_capacity(count * WIDTH));
+    for (index, word) in text.split_ascii_whitespace().enumerate() {
+        let limbs = match radix {
+            Radix::Hex => hex_limbs(word),
+            Radix::Decimal => decimal_limbs(word),
+        };
+        let limbs = limbs.and_then(|limbs| {
+            if reduce || below_r(&limbs) {
+                Ok(limbs)
+            } else {
+                Err("not less than r (--reduce takes it modulo r)")
+            }
+        });
+        let limbs = limbs.map_err(|problem| Error::Element {
+            field: "scalars",
+            index,
+            problem: problem.to_owned(),
+        })?;
+        limbs.iter().for_each(|limb| out.extend_from_slice(&limb.to_le_bytes()));
+    }
+    Ok(out)
+}
+
+/// Turns each 32 bytes around, in place: EIP-4844 writes field elements big-endian.
+///
+/// Errors: not a whole number of scalars.
+pub fn swap_bytes(bytes: &mut [u8]) -> Result<(), Error> {
+    if !bytes.len().is_multiple_of(WIDTH) {
+        return Err(Error::Length { bytes: bytes.len(), width: WIDTH, what: "scalars" });
+    }
+    bytes.chunks_exact_mut(WIDTH).for_each(<[u8]>::reverse);
+    Ok(())
+}
+
+/// Writes canonical scalars as text, one a line.
+///
+/// Shape: `bytes` is a whole number of scalars.
+pub fn to_text(radix: Radix, bytes: &[u8]) -> Zeroizing<String> {
+    // Enough for the longest: 77 decimal digits and a line feed.
+    let mut text = Zeroizing::new(String::with_capacity(bytes.len() / WIDTH * 78));
+    for scalar in bytes.chunks_exact(WIDTH) {
+        match radix {
+            Radix::Hex => {
+                text.push_str("0x");
+                for byte in scalar.iter().rev() {
+                    text.push(char::from_digit(u32::from(byte >> 4), 16).expect("below 16"));
+                    text.push(char::from_digit(u32::from(byte & 15), 16).expect("below 16"));
+                }
+            }
+            Radix::Decimal => text.push_str(&Fr::from_le_bytes_mod_order(scalar).to_string()),
+        }
+        text.push('\n');
+    }
+    text
+}
+
+type Limbs = [u64; 4];
+
+fn below_r(limbs: &Limbs) -> bool {
+    limbs.iter().rev().lt(Fr::MODULUS.0.iter().rev())
+}
+
+fn hex_limbs(word: &str) -> Result<Limbs, &'static str> {
+    let digits = word.strip_prefix("0x").unwrap_or(word).as_bytes();
+    if digits.is_empty() || digits.len() > 2 * WIDTH {
+        return Err("expected 1 to 64 hex digits");
+    }
+    let mut limbs = [0; 4];
+    for (place, &digit) in digits.iter().rev().enumerate() {
+        let value = char::from(digit).to_digit(16).ok_or("expected 1 to 64 hex digits")?;
+        limbs[place / 16] |= u64::from(value) << (4 * (place % 16));
+    }
+    Ok(limbs)
+}
+
+fn decimal_limbs(word: &str) -> Result<Limbs, &'static str> {
+    let (negative, digits) = match word.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, word),
+    };
+    if digits.is_empty() {
+        return Err("expected decimal digits");
+    }
+    let mut limbs = [0_u64; 4];
+    for digit in digits.chars() {
+        let mut carry = u128::from(digit.to_digit(10).ok_or("expected decimal digits")?);
+        for limb in &mut limbs {
+            let wide = u128::from(*limb) * 10 + carry;
+            *limb = wide as u64;
+            carry = wide >> 64;
+        }
+        if carry != 0 {
+            return Err("does not fit 256 bits");
+        }
+    }
+    if negative { negate(limbs) } else { Ok(limbs) }
+}
+
+/// r - limbs, or 0.
+fn negate(limbs: Limbs) -> Result<Limbs, &'static str> {
+    if limbs == [0; 4] {
+        return Ok(limbs);
+    }
+    if !below_r(&limbs) {
+        return Err("not greater than -r");
+    }
+    let mut difference = Fr::MODULUS.0;
+    let mut borrow = false;
+    for (limb, subtrahend) in difference.iter_mut().zip(limbs) {
+        let (value, under) = limb.overflowing_sub(subtrahend);
+        let (value, under_again) = value.overflowing_sub(u64::from(borrow));
+        *limb = value;
+        borrow = under || under_again;
+    }
+    Ok(difference)
+}
+
+#[cfg(test)]
+mod tests {
+    use ark_ff::{BigInteger, UniformRand};
+    use ark_std::test_rng;
+
+    use super::*;
+
+    fn bytes(value: Fr) -> Vec<u8> {
+        value.into_bigint().to_bytes_le()
+    }
+
+    fn message(radix: Radix, text: &str) -> String {
+        parse(radix, text, false).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn text_goes_there_and_back() {
+        let mut rng = test_rng();
+        let values: Vec<_> = [0_u64, 1, 2]
+            .map(Fr::from)
+            .into_iter()
+            .chain([-Fr::from(1), Fr::rand(&mut rng)])
+            .collect();
+        let canonical: Vec<_> = values.iter().flat_map(|&value| bytes(value)).collect();
+        for radix in [Radix::Hex, Radix::Decimal] {
+            let text = to_text(radix, &canonical);
+            assert_eq!(text.lines().count(), values.len());
+            assert_eq!(*parse(radix, &text, false).unwrap(), canonical);
+        }
+        assert_eq!(*parse(Radix::Decimal, "-1 -0\n-7", false).unwrap(), {
+            [bytes(-Fr::from(1)), bytes(Fr::from(0)), bytes(-Fr::from(7))].concat()
+        });
+    }
+
+    #[test]
+    fn names_the_index_and_not_the_value() {
+        let r = Fr::MODULUS.to_string();
+        let over = "scalars[1]: not less than r (--reduce takes it modulo r)";
+        assert_eq!(message(Radix::Decimal, &format!("1\n{r}")), over);
+        assert_eq!(message(Radix::Hex, &format!("1\n{}", "f".repeat(64))), over);
+        assert_eq!(message(Radix::Hex, "12 0x3g"), "scalars[1]: expected 1 to 64 hex digits");
+        assert_eq!(message(Radix::Hex, &"0".repeat(65)), "scalars[0]: expected 1 to 64 hex digits");
+        assert_eq!(message(Radix::Decimal, "1.5"), "scalars[0]: expected decimal digits");
+        assert_eq!(message(Radix::Decimal, &format!("-{r}")), "scalars[0]: not greater than -r");
+        assert_eq!(message(Radix::Decimal, &"9".repeat(78)), "scalars[0]: does not fit 256 bits");
+        let reduced = parse(Radix::Hex, &"f".repeat(64), true).unwrap();
+        assert_eq!(*reduced, [0xff; 32]);
+    }
+
+    #[test]
+    fn turns_scalars_around() {
+        let mut two = [[1_u8; 32], [2; 32]].concat();
+        two[0] = 9;
+        swap_bytes(&mut two).unwrap();
+        assert_eq!((two[0], two[31], two[32]), (1, 9, 2));
+        assert!(swap_bytes(&mut two[..33]).is_err());
+    }
+}

@@ -1,0 +1,127 @@
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use super::*;
+
+/// Counts its pieces down, when it is allowed to.
+struct Countdown {
+    pieces: usize,
+    open: Arc<AtomicBool>,
+    dropped: Arc<AtomicUsize>,
+}
+
+impl Work for Countdown {
+    type Output = &'static str;
+
+    fn ready(&self) -> bool {
+        self.open.load(Ordering::SeqCst)
+    }
+
+    fn step(&mut self, _: &Control) -> Result<Option<Self::Output>> {
+        assert!(self.pieces > 0, "stepped after the end");
+        self.pieces -= 1;
+        Ok((self.pieces == 0).then_some("done"))
+    }
+}
+
+impl Drop for Countdown {
+    fn drop(&mut self) {
+        self.dropped.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+struct Fixture {
+    open: Arc<AtomicBool>,
+    dropped: Arc<AtomicUsize>,
+}
+
+impl Fixture {
+    fn new(open: bool) -> Self {
+        Self { open: Arc::new(AtomicBool::new(open)), dropped: Arc::default() }
+    }
+
+    fn countdown(&self, pieces: usize) -> Countdown {
+        Countdown { pieces, open: self.open.clone(), dropped: self.dropped.clone() }
+    }
+}
+
+#[tokio::test]
+async fn a_parked_job_runs_when_woken() {
+    let (scheduler, fixture) = (Scheduler::new(2).unwrap(), Fixture::new(false));
+    let mut wake = None;
+    let ticket = scheduler.submit(Control::default(), |handle| {
+        wake = Some(handle);
+        fixture.countdown(3)
+    });
+    fixture.open.store(true, Ordering::SeqCst);
+    wake.unwrap().wake();
+    assert_eq!(ticket.await.unwrap().0, "done");
+    assert_eq!(fixture.dropped.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_panic_fails_one_job_and_the_next_one_runs() {
+    let (scheduler, fixture) = (Scheduler::new(1).unwrap(), Fixture::new(true));
+    let bad = scheduler.submit(Control::default(), |_| fixture.countdown(0));
+    assert!(matches!(bad.await, Err(Error::Internal(_))));
+    let good = scheduler.submit(Control::default(), |_| fixture.countdown(2));
+    assert_eq!(good.await.unwrap().0, "done");
+}
+
+#[tokio::test]
+async fn dropping_the_ticket_or_passing_the_deadline_frees_a_parked_job() {
+    let (scheduler, fixture) = (Scheduler::new(1).unwrap(), Fixture::new(false));
+    drop(scheduler.submit(Control::default(), |_| fixture.countdown(1)));
+    let past = Control::new(Some(Instant::now()));
+    let mut wake = None;
+    let late = scheduler.submit(past, |handle| {
+        wake = Some(handle);
+        fixture.countdown(1)
+    });
+    wake.unwrap().wake();
+    assert!(matches!(late.await, Err(Error::Deadline)));
+    for _ in 0..500 {
+        if fixture.dropped.load(Ordering::SeqCst) == 2 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the jobs were not freed");
+}
+
+/// Writes its name at each piece; waits in the first one until both jobs are queued.
+struct Scribe(char, usize, Arc<(Mutex<String>, AtomicBool)>);
+
+impl Work for Scribe {
+    type Output = ();
+
+    fn ready(&self) -> bool {
+        true
+    }
+
+    fn step(&mut self, _: &Control) -> Result<Option<()>> {
+        while !self.2.1.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+        self.2.0.lock().unwrap().push(self.0);
+        self.1 -= 1;
+        Ok((self.1 == 0).then_some(()))
+    }
+}
+
+#[tokio::test]
+async fn jobs_take_turns_and_an_early_deadline_goes_first() {
+    let scheduler = Scheduler::new(1).unwrap();
+    let log = Arc::new((Mutex::new(String::new()), AtomicBool::new(false)));
+    let patient = [('a', 3), ('b', 3)]
+        .map(|(name, n)| scheduler.submit(Control::default(), |_| Scribe(name, n, log.clone())));
+    let soon = Control::new(Some(Instant::now() + Duration::from_secs(4)));
+    let urgent = scheduler.submit(soon, |_| Scribe('u', 2, log.clone()));
+    log.1.store(true, Ordering::SeqCst);
+    urgent.await.unwrap();
+    for ticket in patient {
+        ticket.await.unwrap();
+    }
+    // Which one the worker began with before the rest was queued is open.
+    let order = log.0.lock().unwrap().clone();
+    assert!(["auubabab", "uuababab", "uaubabab"].contains(&order.as_str()), "{order}");
+}

@@ -1,0 +1,67 @@
+use super::*;
+use crate::curve::scalars::ScalarEncoding;
+
+fn header(id: u8, count: u64, streams: u32) -> Header {
+    let encoding = ScalarEncoding::Unsigned(1);
+    Header::Vector(VectorUpload { id: UploadId([id; 16]), encoding, count, streams })
+}
+
+fn open(uploads: &Uploads, header: &Header) -> Result<(Arc<Upload>, bool)> {
+    uploads.open(header, |_| Ok(Vec::new()))
+}
+
+#[tokio::test]
+async fn streams_share_an_upload_and_the_last_one_to_end_tells_truncation() {
+    let uploads = Uploads::new(4);
+    let (upload, new) = open(&uploads, &header(1, 8, 2)).unwrap();
+    let (same, again) = open(&uploads, &header(1, 8, 3)).unwrap();
+    assert!(new && !again && Arc::ptr_eq(&upload, &same));
+    assert!(matches!(open(&uploads, &header(1, 9, 2)), Err(Error::UploadConflict)));
+    let (first, second) = (upload.attach(), upload.attach());
+    upload.write(0, &[1; 4]).unwrap();
+    first.ended();
+    assert!(upload.arrival.failure().is_none());
+    second.ended();
+    let truncated = Error::field("chunk", Problem::Length { expected: 8, got: 4 });
+    assert_eq!(upload.concluded().await.err(), Some(truncated));
+}
+
+#[tokio::test]
+async fn an_early_stream_may_end_before_the_other_begins_and_a_broken_one_may_come_back() {
+    let uploads = Uploads::new(4);
+    let (upload, _) = open(&uploads, &header(1, 8, 2)).unwrap();
+    let early = upload.attach();
+    upload.write(4, &[1; 4]).unwrap();
+    early.ended();
+    drop(upload.attach());
+    let late = upload.attach();
+    upload.write(0, &[1; 4]).unwrap();
+    late.ended();
+    assert!(upload.concluded().await.is_ok());
+}
+
+#[tokio::test]
+async fn sweeping_gives_up_what_is_left_alone_and_nothing_else() {
+    let uploads = Uploads::new(4);
+    let (left, _) = open(&uploads, &header(1, 8, 1)).unwrap();
+    let (used, _) = open(&uploads, &header(2, 8, 1)).unwrap();
+    let (vector, _) = open(&uploads, &header(3, 0, 1)).unwrap();
+    let guard = used.attach();
+    assert_eq!(uploads.sweep(Duration::ZERO, Duration::from_secs(60)), 1);
+    assert_eq!(left.concluded().await.err(), Some(Error::Idle(Duration::ZERO)));
+    assert_eq!(left.write(0, &[1]), Err(Error::Idle(Duration::ZERO)));
+    drop((guard, left, used, vector));
+    assert_eq!(uploads.sweep(Duration::ZERO, Duration::ZERO), 2);
+    assert_eq!(uploads.count(), 0);
+}
+
+#[test]
+fn slots_are_counted_and_given_back() {
+    let uploads = Uploads::new(1);
+    let (upload, _) = open(&uploads, &header(1, 8, 1)).unwrap();
+    assert!(matches!(open(&uploads, &header(2, 8, 1)), Err(Error::Exhausted { .. })));
+    uploads.release(UploadId([1; 16])).unwrap();
+    assert_eq!(uploads.release(UploadId([1; 16])), Err(Error::NotFound));
+    drop(upload);
+    assert!(open(&uploads, &header(2, 8, 1)).is_ok());
+}

@@ -1,0 +1,103 @@
+//! Points in and out.
+
+use std::fs;
+
+use capstan::{
+    formats::{PointSet, kzg},
+    server::Settings,
+};
+
+use crate::{
+    CEREMONY, Desk,
+    common::{points, serve},
+};
+
+fn ceremony() -> Vec<PointSet> {
+    kzg::parse_json(&fs::read(CEREMONY).unwrap()).unwrap()
+}
+
+fn hex_lines(set: &PointSet) -> String {
+    let lines = set.data.chunks(set.encoding.point_bytes(set.group)).map(hex::encode);
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_ceremony_goes_in_and_comes_out() {
+    let desk = Desk::new();
+    let imported = desk.json(&["bases", "import", CEREMONY, "--label", "ethereum"]);
+    let labels: Vec<_> = imported.as_array().unwrap().iter().map(|set| &set["label"]).collect();
+    assert_eq!(labels, ["ethereum g1_monomial", "ethereum g1_lagrange", "ethereum g2_monomial"]);
+    let counts: Vec<_> = imported.as_array().unwrap().iter().map(|set| &set["count"]).collect();
+    assert_eq!(counts, [4096, 4096, 65]);
+
+    // c-kzg's text of the same points has the same ids; the order is that file's.
+    let [monomial, lagrange, g2] = ceremony().try_into().unwrap();
+    let lines = [&lagrange, &g2, &monomial].map(hex_lines).join("\n");
+    let text = desk.file("setup.txt", format!("4096\n65\n{lines}\n"));
+    let again = desk.json(&["bases", "import", &text]);
+    assert_eq!(again[0]["id"], imported[1]["id"]);
+    assert_eq!(again[1]["id"], imported[2]["id"]);
+    assert_eq!(again[2]["id"], imported[0]["id"]);
+    assert_eq!(desk.json(&["bases", "list"]).as_array().unwrap().len(), 3);
+    assert_eq!(desk.json(&["bases", "list", "--group", "g2"]).as_array().unwrap().len(), 1);
+
+    // Found by id, by the beginning of it, by label.
+    let id = imported[2]["id"].as_str().unwrap();
+    for name in [id, &id[..12], "ethereum g2_monomial"] {
+        assert_eq!(desk.json(&["bases", "show", name])["id"], id, "{name}");
+    }
+    assert!(desk.ok(&["bases", "show", id]).text().contains("of them infinity"));
+    assert!(desk.ok(&["bases", "list"]).text().contains("ethereum g1_lagrange"));
+
+    let out = desk.path("out.bin").display().to_string();
+    desk.ok(&["bases", "export", id, &out]);
+    assert_eq!(fs::read(&out).unwrap(), g2.data);
+    let hex = desk.ok(&["bases", "export", id, "-", "--format", "hex"]).text();
+    assert_eq!(hex.trim_end(), hex_lines(&g2));
+
+    desk.ok(&["bases", "rm", id, "ethereum g1_monomial"]);
+    assert_eq!(desk.json(&["bases", "list"]).as_array().unwrap().len(), 1);
+    desk.fails(&["bases", "show", id], 1, &["no bases", "bases list"]);
+    desk.fails(&["bases", "rm", "nothing"], 1, &["no bases 'nothing'"]);
+}
+
+#[test]
+fn one_set_in_the_order_of_blobs() {
+    let desk = Desk::new();
+    let import =
+        ["bases", "import", CEREMONY, "--set", "lagrange", "--bit-reversed", "--label", "blobs"];
+    let imported = desk.json(&import);
+    assert_eq!(imported.as_array().unwrap().len(), 1);
+    assert_eq!(imported[0]["label"], "blobs");
+    let second = ["bases", "export", "blobs", "-", "--format", "hex", "--offset", "1"];
+    let second = desk.ok(&[&second[..], &["--length", "1"]].concat()).text();
+    let [_, lagrange, _] = ceremony().try_into().unwrap();
+    assert_eq!(second.trim_end(), hex_lines(&lagrange).lines().nth(2048).unwrap());
+}
+
+#[test]
+fn every_binary_format_is_the_same_bases() {
+    let desk = Desk::new();
+    let id = desk.put(&points(9));
+    for format in ["zcash", "ark", "raw"] {
+        for uncompressed in [false, true] {
+            let out = desk.path("points").display().to_string();
+            let mut line = vec!["bases", "export", &id, &out, "--format", format];
+            line.extend(uncompressed.then_some("--uncompressed"));
+            desk.ok(&line);
+            let again = desk.json(&["bases", "import", &out]);
+            assert_eq!(again[0]["id"], *id, "{format}");
+        }
+    }
+}
+
+#[test]
+fn bases_on_disk_say_so() {
+    let data = tempfile::tempdir().unwrap();
+    let settings = Settings { data_dir: Some(data.path().into()), ..Settings::default() };
+    let desk = Desk::with(serve(settings));
+    let import = ["bases", "import", CEREMONY, "--set", "g2", "--persist"];
+    assert_eq!(desk.json(&import)[0]["persisted"], true);
+    let memory_only = Desk::new();
+    memory_only.fails(&import, 1, &["no data directory", "without persist"]);
+}

@@ -1,0 +1,158 @@
+//! How commands end, well or not.
+
+use std::{
+    fs,
+    process::{Child, Command},
+    time::{Duration, Instant},
+};
+
+use ark_bls12_381::Fr;
+use ark_ff::{BigInteger, PrimeField};
+use capstan::server::Settings;
+use serde_json::Value;
+
+use crate::{
+    CEREMONY, Desk, canonical, command,
+    common::{points, scalars, serve},
+    run,
+};
+
+/// Against hanging only.
+const HANGING: Duration = Duration::from_secs(60);
+
+#[test]
+fn info_for_people_and_for_scripts() {
+    let desk = Desk::new();
+    let text = desk.ok(&["info"]).text();
+    for word in ["capstand 0.", "engine cpu", "bytes in flight", "largest ntt 2^"] {
+        assert!(text.contains(word), "no '{word}' in: {text}");
+    }
+    let json = desk.json(&["info"]);
+    assert_eq!(json["engine"], "cpu");
+    assert_eq!(json["draining"], false);
+    assert!(json["limits"]["bytes_in_flight"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn bad_data_is_named_by_field_and_index() {
+    let desk = Desk::new();
+    let id = desk.put(&points(4));
+    // At the server: the third scalar is r.
+    let mut values = canonical(&scalars(4));
+    values[64..96].copy_from_slice(&Fr::MODULUS.to_bytes_le());
+    let over = desk.file("over", &values);
+    let line = ["msm", "--bases", &id, "--scalars", &over];
+    desk.fails(&line, 65, &["over", "[2]", "not canonical", "reduce"]);
+    desk.ok(&[&line[..], &["--reduce"]].concat());
+    let error = desk.run(&[&line[..], &["--json"]].concat()).err;
+    let error: Value = serde_json::from_str(&error).unwrap();
+    assert_eq!(error["error"]["exit"], 65);
+    assert_eq!(error["error"]["index"], 2);
+    assert_eq!(error["error"]["reason"], "NOT_CANONICAL");
+    // Before: text, lengths, shapes.
+    let text = desk.file("text", "1 2 x 4");
+    let line = ["msm", "--bases", &id, "--scalars", &text, "--encoding", "decimal"];
+    desk.fails(&line, 65, &["text: scalars[2]: expected decimal digits"]);
+    let line = ["msm", "--bases", &id, "--scalars", &text];
+    desk.fails(&line, 65, &["7 bytes are no whole number of 32-byte scalars", "--encoding"]);
+    let few = desk.file("few", canonical(&scalars(3)));
+    let line = ["msm", "--bases", &id, "--scalars", &few];
+    desk.fails(&line, 65, &["3 scalars, but 1 x 4 are needed", "--length 3"]);
+    desk.fails(&["ntt", &few], 65, &["3 elements", "--pad"]);
+    // Points: one of the ceremony's, with a bit turned.
+    let broken = fs::read_to_string(CEREMONY).unwrap().replacen("0xad3eb50", "0xad3eb51", 1);
+    let broken = desk.file("broken.json", broken);
+    desk.fails(
+        &["bases", "import", &broken],
+        65,
+        &["broken.json: g1_monomial[1]: not in the subgroup"],
+    );
+    desk.fails(&["bases", "import", &text], 65, &["text: not a KZG trusted setup"]);
+    let zeros = desk.file("zeros", [0; 192]);
+    desk.fails(&["bases", "import", &zeros], 2, &["raw with 2", "say --format and --group"]);
+}
+
+#[test]
+fn exit_codes_tell_what_to_do() {
+    let desk = Desk::new();
+    let id = desk.put(&points(4));
+    desk.fails(&["msm"], 2, &["--bases"]);
+    desk.fails(&["bench", "--sizes", "40"], 2, &["numbers from 0 to 26"]);
+    desk.fails(&["info", "--server", "nonsense"], 2, &[]);
+    desk.fails(&["msm", "--bases", &id, "--scalars", "/nowhere"], 66, &["cannot read /nowhere"]);
+    let file = desk.file("scalars", canonical(&scalars(4)));
+    let line = ["msm", "--bases", &id, "--scalars", &file, "--out", "/nowhere/sum"];
+    desk.fails(&line, 73, &["cannot write /nowhere/sum"]);
+    desk.fails(
+        &["bases", "import", CEREMONY, "--deadline", "1ms"],
+        75,
+        &["deadline passed", "--deadline"],
+    );
+    desk.fails(&["drain"], 77, &["ADMIN_ONLY", "unix socket"]);
+    // Nobody listens on a port that was just given back.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let nobody = format!("http://127.0.0.1:{port}");
+    let words = ["cannot reach", &nobody, "is capstand running", "--server"];
+    desk.fails(&["info", "--server", &nobody], 69, &words);
+}
+
+#[test]
+fn too_large_is_refused_and_a_unix_socket_may_drain() {
+    let files = tempfile::tempdir().unwrap();
+    let socket = files.path().join("capstan.sock");
+    let settings = Settings {
+        unix_socket: Some(socket.clone()),
+        store_bytes_max: 1000,
+        ..Settings::default()
+    };
+    let desk = Desk::with(serve(settings));
+    let import = ["bases", "import", CEREMONY, "--set", "lagrange"];
+    desk.fails(&import, 77, &["STORE", "it can never fit"]);
+    let target = format!("unix:{}", socket.display());
+    let drained = run(&target, &["drain", "--grace", "5s", "--json"], &[]);
+    assert_eq!(drained.code, 0, "{}", drained.err);
+    assert_eq!(serde_json::from_slice::<Value>(&drained.out).unwrap()["jobs"], 0);
+}
+
+#[test]
+fn nobody_reading_is_no_panic() {
+    for line in [["completions", "bash"], ["completions", "zsh"]] {
+        let mut child = command("http://127.0.0.1:1", &line).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+        let script = run("http://127.0.0.1:1", &line, &[]);
+        assert!(script.text().contains("bases"), "{line:?}");
+    }
+}
+
+/// Ends the child when the test does.
+struct Guard(Child);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _gone = self.0.kill();
+        let _reaped = self.0.wait();
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn ctrl_c_cancels_at_the_server() {
+    let desk = Desk::new();
+    let line = ["bench", "--sizes", "14", "--concurrency", "8", "--seconds", "60s"];
+    let mut child = Guard(command(&desk.server.target, &line).spawn().unwrap());
+    let jobs = || desk.json(&["info"])["load"]["jobs"].as_u64().unwrap();
+    until("jobs run", || jobs() > 0);
+    let pid = child.0.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert_eq!(child.0.wait().unwrap().code(), Some(130));
+    until("the jobs are gone", || jobs() == 0);
+}
+
+fn until(what: &str, mut happens: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !happens() {
+        assert!(start.elapsed() < HANGING, "{what}: not after {HANGING:?}");
+    }
+}

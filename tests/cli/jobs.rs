@@ -1,0 +1,152 @@
+//! Sums, transforms and measurements.
+
+use std::fs;
+
+use ark_bls12_381::{Fr, G1Affine};
+use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
+use ark_serialize::CanonicalSerialize;
+use serde_json::Value;
+
+use crate::{
+    Desk, canonical,
+    common::{points, scalars},
+    msm,
+};
+
+#[test]
+fn sums_equal_arkworks() {
+    let desk = Desk::new();
+    let (points, scalars) = (points::<G1Affine>(50), scalars(100));
+    let id = desk.put(&points);
+    let (first, second) = (msm(&points, &scalars[..50]), msm(&points, &scalars[50..]));
+    let file = desk.file("scalars", canonical(&scalars[..50]));
+    assert_eq!(desk.ok(&["msm", "--bases", &id, "--scalars", &file]).points(), [first]);
+    let verified = desk.ok(&["msm", "--bases", &id, "--scalars", &file, "--verify", "-v"]);
+    assert!(verified.err.contains("verified: full"), "{}", verified.err);
+    let two = desk.file("two", canonical(&scalars));
+    let line = ["msm", "--bases", &id, "--scalars", &two, "--batch", "2"];
+    assert_eq!(desk.ok(&line).points(), [first, second]);
+    let json = desk.json(&line);
+    assert_eq!(json["points"].as_array().unwrap().len(), 2);
+    assert_eq!(json["execution"]["engine"], "cpu");
+    assert!(json["timing"]["total_us"].as_u64().unwrap() > 0);
+    // A range of the bases.
+    let ten = canonical(&scalars[..10]);
+    let line = ["msm", "--bases", &id, "--scalars", "-", "--offset", "5", "--length", "10"];
+    let done = desk.run_with(&line, &ten);
+    assert_eq!(done.points(), [msm(&points[5..15], &scalars[..10])]);
+}
+
+#[test]
+fn results_come_in_every_encoding() {
+    let desk = Desk::new();
+    let (points, scalars) = (points::<G1Affine>(7), scalars(7));
+    let id = desk.put(&points);
+    let expected = msm(&points, &scalars);
+    let file = desk.file("scalars", canonical(&scalars));
+    let out = desk.path("sum").display().to_string();
+    let line = ["msm", "--bases", &id, "--scalars", &file];
+    let mut compressed = Vec::new();
+    expected.serialize_compressed(&mut compressed).unwrap();
+    assert_eq!(desk.ok(&[&line[..], &["--raw"]].concat()).out, compressed);
+    let quiet = desk.ok(&[&line[..], &["-q"]].concat());
+    assert_eq!((quiet.text(), quiet.err.as_str()), (hex::encode(&compressed) + "\n", ""));
+    let mut uncompressed = Vec::new();
+    expected.serialize_uncompressed(&mut uncompressed).unwrap();
+    desk.ok(&[&line[..], &["--result", "uncompressed", "--out", &out]].concat());
+    assert_eq!(fs::read(&out).unwrap(), uncompressed);
+    desk.ok(&[&line[..], &["--result", "projective", "--out", &out]].concat());
+    let encoding = capstan::client::ResultEncoding::Projective;
+    let read = capstan::curve::points::decode_sums::<G1Affine>(encoding, &fs::read(&out).unwrap());
+    assert_eq!(read.unwrap(), [expected]);
+}
+
+#[test]
+fn scalars_come_in_every_format() {
+    let desk = Desk::new();
+    let points = points::<G1Affine>(3);
+    let id = desk.put(&points);
+    let (one, two, minus) = (Fr::from(1), Fr::from(2), -Fr::from(3));
+    let expect = |format: &str, content: &[u8], values: [Fr; 3]| {
+        let line = ["msm", "--bases", &id, "--scalars", "-", "--encoding", format];
+        let done = desk.run_with(&line, content);
+        assert_eq!(done.code, 0, "{format}: {}", done.err);
+        assert_eq!(done.points(), [msm(&points, &values)], "{format}");
+    };
+    let negative = [one, two, minus];
+    expect("decimal", b"1\n2\n-3\n", negative);
+    expect("hex", b"0x1 2\n0003", [one, two, -minus]);
+    expect("canonical", &canonical(&negative), negative);
+    let mut turned = canonical(&negative);
+    turned.chunks_exact_mut(32).for_each(<[u8]>::reverse);
+    expect("big-endian", &turned, negative);
+    let limbs = negative.map(|value| value.0.0.map(u64::to_le_bytes).concat()).concat();
+    expect("montgomery", &limbs, negative);
+    expect("u8", &[1, 2, 3], [one, two, -minus]);
+    expect("i8", &[1, 2, 0xfd], negative);
+    expect("u32", &[1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0], [one, two, -minus]);
+    expect("i128", &[1_i128, 2, -3].map(i128::to_le_bytes).concat(), negative);
+}
+
+#[test]
+fn transforms_equal_arkworks() {
+    let desk = Desk::new();
+    let row = scalars(64);
+    let domain = Radix2EvaluationDomain::<Fr>::new(64).unwrap();
+    let file = desk.file("row", canonical(&row));
+    let out = desk.path("out").display().to_string();
+    desk.ok(&["ntt", &file, "--out", &out, "--verify"]);
+    assert_eq!(fs::read(&out).unwrap(), canonical(&domain.fft(&row)));
+    // There and back, over a coset, by way of bit-reversed order, through standard streams.
+    let there = ["ntt", "-", "--coset", "7", "--output-order", "bit-reversed"];
+    let there = desk.run_with(&there, &canonical(&row));
+    let coset = domain.get_coset(Fr::from(7)).unwrap().fft(&row);
+    assert_eq!(there.out[32..64], canonical(&coset[32..33]));
+    let back = ["ntt", "-", "--coset", "0x7", "--input-order", "bit-reversed", "--inverse"];
+    assert_eq!(desk.run_with(&back, &there.out).out, canonical(&row));
+    // Text stays text; short rows are filled up when asked for.
+    let padded = desk.run_with(&["ntt", "-", "--encoding", "decimal", "--pad"], b"1 2 3");
+    let four = Radix2EvaluationDomain::<Fr>::new(4).unwrap();
+    let expected = four.fft(&[1, 2, 3].map(Fr::from));
+    let lines: Vec<_> = expected.iter().map(Fr::to_string).collect();
+    assert_eq!(padded.text().lines().collect::<Vec<_>>(), lines);
+    let wider =
+        desk.run_with(&["ntt", "-", "--encoding", "hex", "--pad=5", "--batch", "2"], b"1 2");
+    assert_eq!(wider.text().lines().count(), 64);
+    let report = desk.json(&["ntt", &file, "--out", &out, "--verify=full"]);
+    assert_eq!((&report["lg_n"], &report["execution"]["verified"]), (&6.into(), &"full".into()));
+}
+
+#[test]
+fn bench_measures_checks_and_draws() {
+    let desk = Desk::new();
+    let plot = desk.path("plot.svg");
+    for group in ["g1", "g2"] {
+        let json = desk.json(&[
+            "bench",
+            "--group",
+            group,
+            "--sizes",
+            "0,4..5",
+            "--concurrency",
+            "1,3",
+            "--repeats",
+            "2",
+            "--plot",
+            &plot.display().to_string(),
+        ]);
+        let samples = json["samples"].as_array().unwrap();
+        let shapes: Vec<_> = samples.iter().map(|s| (&s["lg_n"], &s["concurrency"])).collect();
+        assert_eq!(shapes.len(), 6);
+        assert_eq!(shapes[3], (&4.into(), &3.into()));
+        assert!(samples.iter().all(|s| s["jobs"] == s["concurrency"].as_u64().unwrap() * 2));
+        assert!(samples.iter().all(|s| s["p50_us"].as_f64() > Some(0.0)));
+        assert!(fs::read_to_string(&plot).unwrap().contains("3 at a time"));
+    }
+    let text = desk.ok(&["bench", "--op", "ntt", "--sizes", "8", "--seconds", "100ms"]).text();
+    for word in ["NTT over Fr", "2^8", "p99", "elements/s", "every answer was checked"] {
+        assert!(text.contains(word), "no '{word}' in: {text}");
+    }
+    // It leaves nothing behind.
+    assert_eq!(desk.json(&["bases", "list"]), Value::Array(vec![]));
+}
