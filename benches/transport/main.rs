@@ -22,7 +22,7 @@ use tokio::runtime::Runtime;
 
 const CONNECTIONS: [usize; 4] = [1, 2, 4, 8];
 /// Bases of the streamed MSM; the payload is a batch over them.
-const BASES: u64 = 1 << 19;
+const BASES: u64 = 1 << 16;
 /// Freed payloads are wiped in the background: that must not fall into the next measurement.
 const PAUSE: Duration = Duration::from_millis(60);
 
@@ -86,7 +86,7 @@ impl Lane {
 fn main() {
     let bytes = argument("mib", 128) << 20;
     let rounds = argument("rounds", 9) as usize;
-    assert_eq!(bytes % (16 * BASES), 0, "mib is a multiple of 8");
+    assert_eq!(bytes % (16 * BASES), 0, "a whole number of scalar vectors");
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("raw.sock");
     let raw_unix = format!("unix:{}", socket.display());

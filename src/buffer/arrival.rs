@@ -8,14 +8,12 @@ use std::{
 };
 
 use tokio::sync::Notify;
-use zeroize::Zeroizing;
 
-use super::{Charge, Ranges, bury};
+use super::{
+    Charge, Ranges, bury,
+    segment::{self, Place, Segment},
+};
 use crate::error::{Error, Problem, Result};
-
-/// Bytes of one segment, the clients' chunk size: writers on several connections then seldom meet
-/// at the same lock, and memory is taken as bytes come, not when they are announced.
-const SEGMENT: usize = 256 << 10;
 
 /// More separate pieces than any honest sender leaves between its stripes.
 const FRAGMENTS_MAX: usize = 4096;
@@ -34,11 +32,6 @@ pub struct Arrival {
     held: Vec<Charge>,
 }
 
-/// 64-bit words, because wiping goes word by word; absent until its first byte comes. Of a chunk
-/// that fills a segment, as most do, it is made without being zeroed first: that took a tenth of
-/// the whole time to receive.
-type Segment = Option<Zeroizing<Box<[u64]>>>;
-
 #[derive(Default)]
 struct State {
     /// Ranges that a writer has taken on, so that no byte has two writers.
@@ -54,7 +47,7 @@ struct State {
 impl Arrival {
     /// A payload of `len` bytes, none of which is there. `held` is given back with its memory.
     pub fn new(len: u64, held: Vec<Charge>) -> Self {
-        let segments = (0..len.div_ceil(SEGMENT as u64)).map(|_| Mutex::default()).collect();
+        let segments = (0..segment::segments(len)).map(|_| Mutex::default()).collect();
         Self { len, segments, state: Mutex::default(), progress: Notify::new(), held }
     }
 
@@ -103,10 +96,8 @@ impl Arrival {
     /// Copies `out.len()` bytes from `start` on. They must have landed.
     pub fn read(&self, start: u64, out: &mut [u8]) {
         debug_assert!(self.has(start..start + out.len() as u64), "reads what has landed");
-        self.for_segments(start, out.len(), |index, within, from| {
-            if let Some(words) = lock(&self.segments[index]).as_ref() {
-                out[from].copy_from_slice(&bytemuck::cast_slice(words)[within]);
-            }
+        self.for_places(start, out.len(), |place, from| {
+            lock(&self.segments[place.segment]).read(place.offset, &mut out[from]);
         });
     }
 
@@ -158,33 +149,19 @@ impl Arrival {
     }
 
     fn copy_in(&self, start: u64, bytes: &[u8]) {
-        self.for_segments(start, bytes.len(), |index, within, from| {
-            let size = (self.len - (index * SEGMENT) as u64).min(SEGMENT as u64) as usize;
-            let mut segment = lock(&self.segments[index]);
-            if segment.is_none() && within == (0..size) {
-                *segment = Some(words(&bytes[from]));
-                return;
-            }
-            let zeros = || Zeroizing::new(vec![0; size.div_ceil(8)].into());
-            let words = segment.get_or_insert_with(zeros);
-            bytemuck::cast_slice_mut(words)[within].copy_from_slice(&bytes[from]);
+        self.for_places(start, bytes.len(), |place, from| {
+            let mut segment = lock(&self.segments[place.segment]);
+            segment.write(place.size, place.offset, &bytes[from]);
         });
     }
 
-    /// Calls `visit(segment, range in the segment, range in the caller's buffer)` along the way.
-    fn for_segments(
-        &self,
-        start: u64,
-        len: usize,
-        mut visit: impl FnMut(usize, Range<usize>, Range<usize>),
-    ) {
+    /// Calls `visit(place, range in the caller's buffer)` along the way.
+    fn for_places(&self, start: u64, len: usize, mut visit: impl FnMut(Place, Range<usize>)) {
         let mut done = 0;
         while done < len {
-            let at = start + done as u64;
-            let within = (at % SEGMENT as u64) as usize;
-            let take = (SEGMENT - within).min(len - done);
-            let index = (at / SEGMENT as u64) as usize;
-            visit(index, within..within + take, done..done + take);
+            let place = segment::place(self.len, start + done as u64);
+            let take = place.run.min(len - done);
+            visit(place, done..done + take);
             done += take;
         }
     }
@@ -232,19 +209,6 @@ impl fmt::Debug for Arrival {
     }
 }
 
-/// A copy, the last word filled up with zeros.
-fn words(bytes: &[u8]) -> Zeroizing<Box<[u64]>> {
-    let (whole, rest) = bytes.as_chunks();
-    let mut words = Vec::with_capacity(bytes.len().div_ceil(8));
-    words.extend(whole.iter().map(|word| u64::from_ne_bytes(*word)));
-    if !rest.is_empty() {
-        let mut last = [0; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        words.push(u64::from_ne_bytes(last));
-    }
-    Zeroizing::new(words.into_boxed_slice())
-}
-
 /// A panic while copying leaves bytes that were never reported as landed: the data stays sound.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -254,20 +218,22 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use std::thread;
 
-    use super::*;
+    use super::{super::segment::SLOT, *};
 
     #[test]
     fn pieces_in_any_order_from_several_writers_give_the_payload() {
-        let payload: Vec<u8> = (0..3 * SEGMENT + 7).map(|i| (i * 31 % 251) as u8).collect();
+        // A group of segments and some slots.
+        let len = (16 << 20) + 3 * SLOT + 7;
+        let payload: Vec<u8> = (0..len).map(|i| (i * 31 % 251) as u8).collect();
         let arrival = Arrival::new(payload.len() as u64, vec![]);
         thread::scope(|scope| {
             for writer in 0..4 {
                 let (arrival, payload) = (&arrival, &payload);
                 scope.spawn(move || {
                     // Overlapping pieces of an odd size: every byte is offered more than once.
-                    for (i, start) in (0..payload.len()).step_by(1000).enumerate().rev() {
+                    for (i, start) in (0..payload.len()).step_by(10_000).enumerate().rev() {
                         if i % 2 == writer % 2 {
-                            let end = (start + 2500).min(payload.len());
+                            let end = (start + 25_000).min(payload.len());
                             arrival.write(start as u64, &payload[start..end]).unwrap();
                         }
                     }
@@ -278,9 +244,11 @@ mod tests {
         let mut back = vec![0; payload.len()];
         arrival.read(0, &mut back);
         assert_eq!(back, payload);
-        let mut middle = vec![0; 100];
-        arrival.read(SEGMENT as u64 - 50, &mut middle);
-        assert_eq!(middle, payload[SEGMENT - 50..SEGMENT + 50]);
+        for border in [SLOT, 8 * SLOT, 16 << 20] {
+            let mut middle = vec![0; 100];
+            arrival.read(border as u64 - 50, &mut middle);
+            assert_eq!(middle, payload[border - 50..border + 50]);
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod arrival;
 mod counter;
 mod ranges;
 mod reaper;
+mod segment;
 
 pub use arrival::{Arrival, Listener};
 pub use counter::{Charge, Counter};

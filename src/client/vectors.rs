@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, time::sleep};
 use zeroize::Zeroizing;
 
 use super::{
@@ -21,6 +21,8 @@ use crate::{
 
 /// How long clearing up may take.
 const RELEASE_WAIT: Duration = Duration::from_secs(5);
+/// When what was on the way as a call was given up has come.
+const STRAGGLERS: Duration = Duration::from_millis(500);
 
 impl Client {
     /// Puts a vector, to be used by several jobs. It stays until it is released, or until nobody
@@ -118,7 +120,12 @@ impl Drop for Borrowed {
         let client = self.client.clone();
         // Outside a runtime there is no connection either.
         if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(async move { release(&client, id).await });
+            runtime.spawn(async move {
+                release(&client, id).await;
+                // A stripe that was under way on another connection may begin it anew.
+                sleep(STRAGGLERS).await;
+                release(&client, id).await;
+            });
         }
     }
 }

@@ -18,6 +18,9 @@ use crate::{
     wire::decode::{BasesUpload, UploadId, VectorUpload},
 };
 
+/// How long an upload without a byte or a stream is kept.
+const EMPTY_TTL: Duration = Duration::from_millis(500);
+
 /// What an upload is to become.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Header {
@@ -314,12 +317,17 @@ impl Uploads {
     }
 
     /// Gives up what nobody has used for a while: incomplete uploads after `broken`, vectors after
-    /// `vector`. Returns how many.
+    /// `vector`, and very soon what has no byte, for there is nothing to resume: a header can come
+    /// after its client gave up and released it over another connection. Returns how many.
     pub fn sweep(&self, broken: Duration, vector: Duration) -> usize {
         let now = Instant::now();
         let mut stale = Vec::new();
         self.all().retain(|_, upload| {
-            let ttl = if upload.arrival.is_complete() { vector } else { broken };
+            let ttl = match upload.arrival.received() {
+                _ if upload.arrival.is_complete() => vector,
+                0 => broken.min(EMPTY_TTL),
+                _ => broken,
+            };
             let keep = upload.idle_for(now).is_none_or(|idle| idle < ttl);
             if !keep {
                 stale.push((upload.clone(), ttl));

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use ark_bls12_381::{G1Projective, G2Projective};
-use ark_ec::{CurveGroup, PrimeGroup, VariableBaseMSM};
+use ark_ec::{AdditiveGroup, CurveGroup, PrimeGroup, VariableBaseMSM};
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use capstan::client::{
     BasesHandle, BasesId, Client, Code, CurvePoint, Error, Fr, G1Affine, G2Affine, Group,
-    MsmOptions, NttOptions, PointEncoding, PutOptions, ScalarEncoding, ScalarInput,
+    MsmOptions, NttOptions, PointEncoding, PutOptions, ScalarEncoding, ScalarInput, UploadId,
 };
 use rand::{Rng, rngs::StdRng};
 
@@ -37,12 +37,13 @@ pub struct Known {
     ntt_cases: Vec<NttCase>,
 }
 
-fn msm_case<A: CurvePoint>(points: &[A], n: usize, batch: usize) -> MsmCase<A>
-where
-    A::Group: VariableBaseMSM<MulBase = A>,
-{
+fn msm_case<A: CurvePoint>(
+    points: &[A],
+    (n, batch): (usize, usize),
+    oracle: fn(&[A], &[Fr]) -> A::Group,
+) -> MsmCase<A> {
     let scalars = scalars(n * batch);
-    let sums = scalars.chunks(n).map(|row| A::Group::msm_unchecked(&points[..n], row)).collect();
+    let sums = scalars.chunks(n).map(|row| oracle(&points[..n], row)).collect();
     MsmCase { n, batch, scalars, sums }
 }
 
@@ -59,8 +60,8 @@ impl Known {
             NttCase { transformed: domain.fft(&values), values }
         };
         Self {
-            g1_cases: g1_sizes.map(|(n, batch)| msm_case(&g1, n, batch)).into(),
-            g2_cases: g2_sizes.map(|(n, batch)| msm_case(&g2, n, batch)).into(),
+            g1_cases: g1_sizes.map(|size| msm_case(&g1, size, G1Projective::msm_unchecked)).into(),
+            g2_cases: g2_sizes.map(|size| msm_case(&g2, size, G2Projective::msm_unchecked)).into(),
             // The last two are streams, the last one over two connections.
             ntt_cases: [0, 1, 5, 10, 13, 16, 17].map(ntt_case).into(),
             g1,
@@ -78,6 +79,8 @@ pub struct Worker<'a> {
     pub rng: StdRng,
     /// Tells its own bases from others'.
     pub number: u64,
+    /// Put and not yet released.
+    vector: Option<UploadId>,
 }
 
 /// What came of a call.
@@ -95,7 +98,7 @@ impl<'a> Worker<'a> {
     pub async fn new(known: &'a Known, client: Client, rng: StdRng, number: u64) -> Self {
         let g1 = client.put_bases(&known.g1).await.unwrap();
         let g2 = client.put_bases(&known.g2).await.unwrap();
-        let mut worker = Self { known, client, g1, g2, rng, number };
+        let mut worker = Self { known, client, g1, g2, rng, number, vector: None };
         worker.put(known.ntt_cases.len() - 1).await.unwrap();
         worker
     }
@@ -107,7 +110,10 @@ impl<'a> Worker<'a> {
                 let patience = Duration::from_micros(self.rng.random_range(0..20_000));
                 match tokio::time::timeout(patience, self.good()).await {
                     Ok(done) => done,
-                    Err(_) => Ok(Done::Cancelled),
+                    Err(_) => {
+                        self.clear_up().await;
+                        Ok(Done::Cancelled)
+                    }
                 }
             }
             1 => {
@@ -177,7 +183,8 @@ impl<'a> Worker<'a> {
     /// A vector there, back, and gone.
     async fn put(&mut self, case: usize) -> Result<Done, Error> {
         let values = &self.known.ntt_cases[case].values;
-        let vector = self.client.put_vector(values).await?;
+        self.vector = Some(UploadId::random()?);
+        let vector = self.client.put_vector_as(self.vector.unwrap(), values, None).await?;
         let back = self.client.get_vector(&vector).await?;
         assert!(
             *back == *capstan::curve::layout::fr_as_bytes(values),
@@ -185,7 +192,18 @@ impl<'a> Worker<'a> {
             values.len()
         );
         self.client.release_vector(vector.id).await?;
+        self.vector = None;
         Ok(Done::Put)
+    }
+
+    /// Who gives up after a Put was answered has a vector on the server.
+    async fn clear_up(&mut self) {
+        if let Some(id) = self.vector.take() {
+            match self.client.release_vector(id).await {
+                Ok(()) => {}
+                Err(error) => assert!(error.is_not_found(), "{error}"),
+            }
+        }
     }
 
     /// Bases that no other client has, used once.
