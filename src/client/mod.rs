@@ -12,7 +12,8 @@
 //! ```
 //!
 //! Dropping the future of a call cancels it, here and on the server. Deadlines travel with the
-//! call. Calls are repeated by themselves only where the server was not available or full for the moment.
+//! call. Calls are repeated by themselves only where the server was not available or full for the
+//! moment.
 //!
 //! - `connect`: targets, TLS, connections. `options`, `types`: what callers choose and get.
 //! - `bases`, `vectors`: the store. `msm`, `ntt`: jobs. `blocking`: all of it without async.

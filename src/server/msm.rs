@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use super::{answer::micros, call::Call, observe};
 use crate::{
     buffer::Arrival,
-    error::Result,
+    error::{Error, Problem, Result},
     jobs::{JobBases, MsmJob, MsmOutput, MsmWork, Permit, Spent, check_count},
     wire::{
         decode::{BasesSource, MsmSpec, VectorUpload, Verify},
@@ -56,6 +56,12 @@ impl MsmCall {
             result_encoding: spec.result_encoding,
             verify: spec.verify == Verify::Full,
         };
+        let max = call.state.settings.message_payload_bytes_max;
+        let sum_bytes = job.result_encoding.point_bytes(spec.group) as u64;
+        if job.batch as u64 * sum_bytes > max {
+            let max = max / sum_bytes;
+            return Err(Error::field("spec.batch", Problem::TooLarge { max }));
+        }
         let scratch_bytes = job.scratch_bytes(call.state.host.engine.as_ref());
         call.check_fits(scratch_bytes.saturating_add(payload_bytes))?;
         let permit = call.admit(scratch_bytes, 1)?;
