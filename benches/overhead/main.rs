@@ -157,7 +157,8 @@ async fn large_job(
         done.timing.compute.as_secs_f64(),
     );
     records.push(format!(
-        "{{\"bench\":\"memory\",\"transport\":\"{transport}\",\"n\":{n},\"payload_kib\":{payload_kib},\
+        "{{\"bench\":\"memory\",\"transport\":\"{transport}\",\"n\":{n},\
+         \"payload_kib\":{payload_kib},\
          \"peak_growth_kib\":{growth},\"growth_after_kib\":{after},\"within\":{within}}}"
     ));
 }
