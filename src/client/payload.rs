@@ -45,8 +45,8 @@ impl Payload<'_> {
     }
 }
 
-/// A copy that is wiped when the transport has encoded it. In words: wiping byte by byte takes
-/// longer than sending.
+/// A copy that is wiped when the transport has encoded it. In words: wiping byte by byte takes half
+/// as long again.
 struct Wiped {
     words: Zeroizing<Vec<u64>>,
     len: usize,

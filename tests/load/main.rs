@@ -12,6 +12,7 @@ mod work;
 use std::{
     collections::BTreeMap,
     fs,
+    sync::LazyLock,
     time::{Duration, Instant},
 };
 
@@ -22,6 +23,8 @@ use capstan::{
 use rand::{SeedableRng, rngs::StdRng};
 use tokio::{runtime::Runtime, time::sleep};
 use work::{Done, Known, Worker};
+
+static KNOWN: LazyLock<Known> = LazyLock::new(Known::new);
 
 const CLIENTS: u64 = 64;
 /// Longer than any call takes on two busy cores; only against hanging.
@@ -125,7 +128,7 @@ fn many_clients_get_right_answers_and_leave_nothing_behind() {
     let settings =
         Settings { unix_socket: Some(socket), upload_ttl: UPLOAD_TTL, ..Settings::default() };
     let server = common::serve(settings);
-    let known: &'static Known = Box::leak(Box::new(Known::new()));
+    let known: &'static Known = &KNOWN;
     Runtime::new().unwrap().block_on(async {
         let mut workers = Vec::new();
         for number in 0..CLIENTS {
