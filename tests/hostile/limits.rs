@@ -31,7 +31,8 @@ async fn hold(channel: &Channel, bytes: u64) -> Result<v1::VectorUpload, Status>
             return Ok(vector);
         }
         if call.is_finished() {
-            return Err(call.await.expect("no panic").expect_err("silence is no success"));
+            // One of a single byte is complete, and held all the same.
+            return call.await.expect("no panic").map(|_| vector);
         }
         tokio::task::yield_now().await;
     }
