@@ -28,3 +28,8 @@ pub mod telemetry;
 pub mod verify;
 #[cfg(feature = "wire")]
 pub mod wire;
+
+/// Compiles the README's code.
+#[cfg(all(doctest, feature = "client"))]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -110,7 +110,7 @@ pub fn job(op: &'static str, lg_n: u32, timing: &Timing, execution: &Execution) 
     for (phase, spent_us) in phases {
         telemetry::phase(op, phase, Duration::from_micros(spent_us));
     }
-    tracing::info!(
+    tracing::debug!(
         op,
         lg_n,
         receive_us = timing.receive_us,
