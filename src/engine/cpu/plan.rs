@@ -25,10 +25,11 @@ pub(super) struct Plan {
 }
 
 /// Adding up a bucket costs this many additions of a point to a bucket. Two additions of 14
-/// products against 10 would be 2.8; 2.5 chooses the best windows measured. By thread time in G1 on a 2.6 GHz Xeon (ms, best of 7 to
-/// 31; 3 at 2^20), the best windows are 8 bits at 2^10 (12.9; 7: 13.7, 9: 13.7), 10 at 2^12 (41.8;
-/// 9: 42.8, 11: 44.5), 11 at 2^14 (142; 10: 148, 12: 143), 13 at 2^16 (481; 12: 533, 14: 505), 15
-/// at 2^18 (1738; 14: 1797, 16: 1864), 16 at 2^20 (6706; 15: 6869, 17: 7713).
+/// products against 10 would be 2.8; 2.5 chooses the best windows measured from 2^14 on. By thread
+/// time in G1 on a 2.6 GHz Xeon (ms, best of 7 to 31; 3 at 2^20), the best windows are 8 bits at
+/// 2^10 (12.9; 7: 13.7, 9: 13.7), 10 at 2^12 (41.8; 9: 42.8, 11: 44.5), 11 at 2^14 (142; 10: 148,
+/// 12: 143), 13 at 2^16 (481; 12: 533, 14: 505), 15 at 2^18 (1738; 14: 1797, 16: 1864), 16 at 2^20
+/// (6706; 15: 6869, 17: 7713).
 const BUCKET_COST: f64 = 2.5;
 
 /// Points of a tile at most: what a tile takes bounds how long a cancelled job goes on. By the time
