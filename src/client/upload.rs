@@ -23,8 +23,11 @@ use super::{Progress, error::Result, payload::Payload};
 use crate::wire::v1;
 
 /// Chunks that wait for the transport, for each lane: it must not have to wait for the caller's
-/// thread to wake up for each.
-const CHUNKS_WAITING: usize = 4;
+/// thread to wake up.
+const CHUNKS_WAITING: usize = 8;
+/// Chunks that the caller's thread readies whenever it wakes up for it: to wake up for each one
+/// took a fifth of the time of an upload.
+const BURST: usize = CHUNKS_WAITING / 2;
 /// How long a stream that was given up waits to be reset: only where its call was answered early
 /// and the server still listens does it take that long.
 const RESET_WAIT: Duration = Duration::from_secs(1);
@@ -149,12 +152,14 @@ impl<'a> Upload<'a> {
                 return;
             }
             let mut held = first;
-            while let Ok(room) = sender.reserve().await {
-                let chunk = held.take().or_else(|| self.next(taken));
-                let last = chunk.is_none();
-                room.send(chunk.map(wrap));
-                if last {
-                    return;
+            while let Ok(rooms) = sender.reserve_many(BURST).await {
+                for room in rooms {
+                    let chunk = held.take().or_else(|| self.next(taken));
+                    let last = chunk.is_none();
+                    room.send(chunk.map(wrap));
+                    if last {
+                        return;
+                    }
                 }
             }
         };

@@ -181,7 +181,10 @@ impl MsmWork {
         if !piece.is_empty() {
             let (encoding, reduce) = (self.job.encoding, self.job.reduce);
             let decode = || Scalars::decode(encoding, bytes, reduce);
-            let scalars = host.on_pool(piece.len() * encoding.width(), decode).map_err(|bad| {
+            // Unsigned ones are magnitudes as they come.
+            let plain = matches!(encoding, ScalarEncoding::Unsigned(_));
+            let work = if plain { 0 } else { piece.len() * encoding.width() };
+            let scalars = host.on_pool(work, decode).map_err(|bad| {
                 Error::element("scalars", piece.start as u64 + bad.index, bad.problem)
             })?;
             let n = self.job.bases.len();

@@ -162,10 +162,9 @@ impl Scheduler {
         let run = Box::new(Answering { work: work(wake.clone()), answer: Some(sender) });
         let spent = Spent::default();
         let job = Job { number, run, control: control.clone(), since: now, spent };
-        let mut state = self.shared.state();
-        state.place(job);
-        drop(state);
-        self.shared.work.notify_one();
+        if self.shared.state().place(job) {
+            self.shared.work.notify_one();
+        }
         Ticket { receiver, control, wake }
     }
 
@@ -183,9 +182,10 @@ impl Drop for Scheduler {
 }
 
 impl State {
-    /// Files a job that is on no worker under ready or parked.
-    fn place(&mut self, mut job: Job) {
-        if job.run.ready() {
+    /// Files a job that is on no worker under ready or parked; true where it is ready.
+    fn place(&mut self, mut job: Job) -> bool {
+        let ready = job.run.ready();
+        if ready {
             let deadline = job.control.deadline();
             let patience = job.since + PATIENCE;
             let urgency = deadline.map_or(patience, |deadline| deadline.min(patience));
@@ -195,6 +195,7 @@ impl State {
         } else {
             self.parked.insert(job.number, job);
         }
+        ready
     }
 
     /// Takes a waiting job out, if it is to stop.
@@ -256,9 +257,12 @@ impl Shared {
             job.run.fail(job.control.check().err().unwrap_or(Error::Cancelled));
             bury(job);
         } else if let Some(job) = state.parked.remove(&number) {
-            state.place(job);
+            let ready = state.place(job);
             drop(state);
-            self.work.notify_one();
+            // A piece takes many messages: only the last one is worth a thread's waking up.
+            if ready {
+                self.work.notify_one();
+            }
         }
     }
 }

@@ -1,11 +1,8 @@
 //! Pieces of uploads off the wire, with an eye on senders that are silent or drip.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 use tonic::{Status, Streaming};
 
 use crate::{
@@ -40,16 +37,22 @@ pub async fn receive<M>(
 ) -> Result<(), Status> {
     let upload = guard.upload().clone();
     let (mut since, mut bytes) = (Instant::now(), 0);
+    // One timer a stream, not one a message: setting it wakes the thread that waits for sockets.
+    let alarm = sleep_until(since + idle);
+    tokio::pin!(alarm);
     while !upload.arrival.is_complete() {
-        let left = idle.saturating_sub(since.elapsed());
-        let Some(message) = next(&mut stream, left).await.map_err(|status| {
-            if status.code() == tonic::Code::DeadlineExceeded {
-                Error::Idle(idle).into()
-            } else {
-                status
+        let message = tokio::select! {
+            biased;
+            message = stream.message() => message?,
+            () = &mut alarm => {
+                if since.elapsed() >= idle {
+                    return Err(Error::Idle(idle).into());
+                }
+                alarm.as_mut().reset(since + idle);
+                continue;
             }
-        })?
-        else {
+        };
+        let Some(message) = message else {
             // A reset with CANCEL comes as an end too: hyper looks for one, and drops this call,
             // when it has nothing else to do. What is left of the upload is then to be resumed.
             tokio::task::yield_now().await;
