@@ -112,6 +112,12 @@ impl Failure {
 impl From<client::Error> for Failure {
     fn from(error: client::Error) -> Self {
         let message = match &error {
+            client::Error::Connect { target, problem } if problem.contains("certificate") => {
+                format!(
+                    "cannot trust {target}: {problem}: name the authority that signed its \
+                     certificate with --ca-certificate"
+                )
+            }
             client::Error::Connect { target, problem } => format!(
                 "cannot reach {target}: {problem}: is capstand running? start it with `capstand`, \
                  or name another with --server"

@@ -8,7 +8,7 @@ use std::{
 
 use ark_bls12_381::Fr;
 use ark_ff::{BigInteger, PrimeField};
-use capstan::server::Settings;
+use capstan::server::{Settings, Tls};
 use serde_json::Value;
 
 use crate::{
@@ -31,6 +31,20 @@ fn info_for_people_and_for_scripts() {
     assert_eq!(json["engine"], "cpu");
     assert_eq!(json["draining"], false);
     assert!(json["limits"]["bytes_in_flight"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn https_needs_an_authority_that_is_named() {
+    let certified = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let tls = Tls {
+        certificate_pem: certified.cert.pem().into_bytes(),
+        key_pem: certified.signing_key.serialize_pem().into_bytes().into(),
+    };
+    let desk = Desk::with(serve(Settings { tls: Some(tls), ..Settings::default() }));
+    let authority = desk.file("ca.pem", certified.cert.pem());
+    let trusting = ["--ca-certificate", &authority];
+    assert_eq!(desk.json(&[&["info"], &trusting[..]].concat())["engine"], "cpu");
+    desk.fails(&["info"], 69, &["certificate", "--ca-certificate"]);
 }
 
 #[test]
