@@ -1,0 +1,32 @@
+// The two prime fields of BLS12-381 on 32-bit limbs: Fp (12 limbs) and Fr (8), in Montgomery form
+// with radix R = 2^384 and 2^256. In memory an element is what arkworks has: R x mod the modulus,
+// canonical, least significant limb first.
+//
+// Ranges. An element is an integer that stands for its residue. Every function says what range it
+// takes and gives; ASSERT_RANGE checks that on the emulated driver and costs nothing on a GPU.
+// "Canonical" is below the modulus q. Lazy values may be larger: 2^384 = 9.84 p, 2^256 = 2.208 r.
+//
+//   function                        takes                        gives
+//   add, sub, neg, dbl              canonical                    canonical
+//   add_lazy(a, b)                  a + b below R                a + b
+//   sub_lazy<K>(a, b)               b <= K q, a + K q below R    a - b + K q
+//   neg_lazy<K>(a)                  a <= K q                     K q - a
+//   reduce_once<K>(a)               any                          a - K q if a >= K q, else a
+//   canonical(a)                    Fp: a < 4 p; Fr: any         canonical
+//   mul(a, b), sqr(a)               Fp: a b < p R                < p (1 + 2^-31) + a b / R: < 2 p
+//                                   Fr: a b < r R                < r + a b / R: < 2 r
+//   mul_add_mul(a, b, c, d)         a b + c d below q R          as mul
+//   mul_sub_mul(a, b, c, d)         a b and c d below q R        < 2 q
+//   mul_constant<K>(a, w)           Fr: any                      < 1.001 r (K > 1), < 2 r (K = 1)
+//   to_montgomery, from_montgomery  any; Fp: below 8 p           canonical
+//   inverse(a) (inverse.cuh)        as canonical                 canonical
+//
+// So for Fp a product of a < alpha p and b < beta p needs alpha beta <= 9.8, and its range is
+// p (1 + alpha beta / 9.84); for Fr alpha beta <= 2.2, so one factor may be any and the other
+// canonical. For Fp each factor stays below 7.8 p, too.
+#pragma once
+#include "field/limbs.cuh"
+#include "field/product.cuh"
+#include "field/fp.cuh"
+#include "field/fr.cuh"
+#include "field/dot.cuh"
