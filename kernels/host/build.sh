@@ -41,7 +41,7 @@ for folder in $KERNELS ${INCLUDES:-}; do FLAGS="$FLAGS -I$(cd "$folder" && pwd)"
 FLAGS="$FLAGS $*"
 export OUT CXX VERSION FLAGS
 
-work=$(mktemp -d)
+work=$(mktemp -d "$OUT/work.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 for file in "$host"/cuda_host/*.cpp "$host"/driver/*.cpp; do
     echo "$file" "host/$(basename "$file" .cpp)"
@@ -56,6 +56,6 @@ done >> "$work/sources"
 
 xargs -n 2 -P "${JOBS:-$(nproc)}" "$0" --compile < "$work/sources" > "$work/objects"
 # shellcheck disable=SC2046,SC2086 # names and flags are words
-$CXX -shared -pthread $* -Wl,-soname,libcuda.so -Wl,-z,now -o "$work/libcuda.so" \
+$CXX -shared -pthread $* -Wl,-soname,libcuda.so -Wl,-z,now -Wl,--version-script="$host/driver/exports.map" -o "$work/libcuda.so" \
     $(sort "$work/objects")
 mv "$work/libcuda.so" "$OUT/libcuda.so"

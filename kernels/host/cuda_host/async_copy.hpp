@@ -15,3 +15,9 @@ void commit_copies();
 void wait_copies(uint32_t groups);
 
 } // namespace cuda_host
+
+inline void copy16_async(void* shared, const void* global) {
+    cuda_host::copy_async(shared, global, 16);
+}
+inline void copies_commit() { cuda_host::commit_copies(); }
+template <int N> void copies_wait() { cuda_host::wait_copies(N); }
