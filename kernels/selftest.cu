@@ -2,8 +2,8 @@
 // start against answers that it knows, and what tests/kernels compares with arkworks.
 //
 // Launch: grid and block of one dimension, blocks of at most 128 threads (256, and whole warps, for
-// the last three). Elements are in Montgomery form, inputs in the range that field.cuh gives for the
-// operation, outputs canonical. Arrays are n long; all inputs are read, whatever the operation.
+// the last three). Elements are in Montgomery form, inputs in the range that field.cuh gives for
+// the operation, outputs canonical. Arrays are n long; all inputs are read, whatever the operation.
 #include "field2.cuh"
 #include "warp.cuh"
 
