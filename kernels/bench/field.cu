@@ -108,30 +108,30 @@ KERNEL(128, 4) bench_fr_mul_constant_k4(const Fr* in, Fr* out, uint32_t iteratio
 }
 EXPORT_KERNEL(bench_fr_mul_constant_k4);
 
-// A factor that the kernel knows, as the fixed roots of unity of a transform: 8 kept multiples of
-// 1/5, 2^(32 (2 + k)) / 5 mod r.
-CONSTANT uint32_t FIFTH[8][8] = {
-    {0x66666667, 0xffffffff, 0x66656a65, 0x323e959b,
-     0x6c2de803, 0x51ef819e, 0x4c2b4b2b, 0x458e9798},
-    {0x66666667, 0xffffffff, 0x99989d98, 0x323e959b,
-     0x6c2de803, 0x51ef819e, 0x4c2b4b2b, 0x458e9798},
-    {0x66666667, 0xffffffff, 0x99989d98, 0x6571c8ce,
-     0x6c2de803, 0x51ef819e, 0x4c2b4b2b, 0x458e9798},
-    {0x66666667, 0xffffffff, 0x99989d98, 0x6571c8ce,
-     0x9f611b36, 0x51ef819e, 0x4c2b4b2b, 0x458e9798},
-    {0x66666667, 0xffffffff, 0x99989d98, 0x6571c8ce,
-     0x9f611b36, 0x8522b4d1, 0x4c2b4b2b, 0x458e9798},
-    {0x66666667, 0xffffffff, 0x99989d98, 0x6571c8ce,
-     0x9f611b36, 0x8522b4d1, 0x7f5e7e5e, 0x458e9798},
-    {0x66666666, 0x00000000, 0x999a419a, 0x11b424cb,
-     0x95bf4331, 0x51e8dcc9, 0x55c10116, 0x04d42378},
-    {0xf556489e, 0x71101dc7, 0x7b867f62, 0x96c864f2,
-     0xdf89f34b, 0xb27e22f2, 0x486636e7, 0x5ca3e0a4},
+// A factor that the kernel knows, as a transform's fixed roots: 8 kept multiples of the root of
+// unity w = 7^((r - 1) / 16), 2^(32 (2 + k)) w mod r.
+CONSTANT uint32_t ROOT_16[8][8] = {
+    {0xaf7204c7, 0x085b43bc, 0x002cf383, 0xf67597d3,
+     0x786b9a76, 0x6d35b395, 0x5868005b, 0x60fa8b1c},
+    {0x29d88444, 0x85998082, 0xa5832f79, 0xe4a76fa8,
+     0xc4001bae, 0x6dde55b2, 0xc189d98c, 0x04072c91},
+    {0xf71ae60d, 0x32bd9e36, 0x6d114675, 0xd4cd4438,
+     0x8a8d07a8, 0xfe819696, 0x38f4bbaa, 0x3aebc0c0},
+    {0x7de323a5, 0x7937c267, 0x0e5fc692, 0x39623adc,
+     0xfd857055, 0xe991171f, 0x7df307de, 0x3f74427f},
+    {0x73e06ffe, 0x0a02b3a6, 0xcd9a9a6a, 0x3a46b470,
+     0x0a2ab20e, 0x7f4f8e1e, 0x581ba999, 0x2a24c73a},
+    {0xa2ef904a, 0xd0f0dfb3, 0x5e59bb5c, 0xb37b4bf7,
+     0xc4cbb0e8, 0x1e5f3a92, 0x90e6f77b, 0x3648d513},
+    {0x88202b65, 0x1acf64e4, 0x819f004f, 0x5b18b637,
+     0x3107fdf5, 0xee649cab, 0xce9012a0, 0x27a8543d},
+    {0xa86d0268, 0xdfb328fc, 0x9a6fc27c, 0xcf393734,
+     0xae03fa66, 0xac5448f3, 0x977bffc4, 0x6a8547ba},
 };
-struct Fifth {
-    FN uint32_t operator()(int k, int j) const { return FIFTH[k][j]; }
+struct Root16 {
+    FN uint32_t operator()(int k, int j) const { return ROOT_16[k][j]; }
 };
 KERNEL(128, 4) bench_fr_mul_constant_k8(const Fr* in, Fr* out, uint32_t iterations) {
-    run_chain(in, out, iterations, [](const Fr& x) { return mul_constant<8>(x, Fifth{}); });
+    run_chain(in, out, iterations, [](const Fr& x) { return mul_constant<8>(x, Root16{}); });
 }
 EXPORT_KERNEL(bench_fr_mul_constant_k8);
