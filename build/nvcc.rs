@@ -15,6 +15,9 @@ const INSTALLED: &str = ".cuda/nvidia/cu13/bin/nvcc";
 /// Options that do not depend on the architecture; `scripts/check-kernels` reads them too.
 const OPTIONS: &str = "kernels/nvcc.options";
 
+/// Says that there is to be no compiler, in the place of its path.
+const NONE: &str = "none";
+
 /// Where nvcc is looked for beside PATH.
 pub const VARIABLES: [&str; 3] = ["CAPSTAN_NVCC", "CUDA_HOME", "CUDA_PATH"];
 
@@ -26,19 +29,24 @@ pub struct Nvcc {
 }
 
 impl Nvcc {
-    /// The one that the environment names, else that of PATH, else the installed one.
+    /// The one that the environment names, else that of PATH, else the installed one. `None` where
+    /// there is none, or where the environment wants none.
     ///
     /// Errors: a compiler that is named and does not run.
     pub fn find() -> Result<Option<Self>, Box<dyn Error>> {
+        let named = variable("CAPSTAN_NVCC");
+        if named.as_deref() == Some(NONE) {
+            return Ok(None);
+        }
         let in_home = |name: &str| env::var_os(name).map(|home| Path::new(&home).join("bin/nvcc"));
-        let named = env::var_os("CAPSTAN_NVCC").map(PathBuf::from);
-        let named = named.filter(|path| !path.as_os_str().is_empty());
         let homes = ["CUDA_HOME", "CUDA_PATH"].map(in_home).into_iter().flatten();
         let path = env::var_os("PATH").unwrap_or_default();
         let on_path = env::split_paths(&path).map(|folder| folder.join("nvcc")).collect::<Vec<_>>();
         let installed = fs::canonicalize(INSTALLED).ok();
         let mut others = homes.chain(on_path).chain(installed).filter(|path| path.is_file());
-        let Some(path) = named.or_else(|| others.next()) else { return Ok(None) };
+        let Some(path) = named.map(PathBuf::from).or_else(|| others.next()) else {
+            return Ok(None);
+        };
         let output = Command::new(&path).arg("--version").output();
         let output = output.map_err(|error| format!("{}: {error}", path.display()))?;
         if !output.status.success() {

@@ -23,40 +23,41 @@ constexpr uint32_t STAGGER_ROWS_MIN = 96;
 
 // KEEP_X: the forward walk writes both x to scratch, in order, for the backward walk to read: 96
 // bytes more each way instead of two more gathers. For G1 gathered from a large table.
-template <class F, class Source, bool KEEP_X> struct Chain {
-    static constexpr uint32_t AX = 0, BX = QUADS<F>, AY = 2 * QUADS<F>, BY = 3 * QUADS<F>;
-    static constexpr uint32_t PREFIX = 4 * QUADS<F>, SHARED_QUADS = 5 * QUADS<F>;
+template <class F, class Source, bool KEEP_X, uint32_t T> struct Chain {
+    // Columns in shared memory.
+    static constexpr uint32_t AX = 0, BX = 1, AY = 2, BY = 3, PREFIX = 4;
+    static constexpr uint32_t SHARED_QUADS = 5 * QUADS<F>;
     static constexpr uint32_t SCRATCH_QUADS = (KEEP_X ? 3 : 1) * QUADS<F>;
 
     Source source;
     Affine<F>* out;
-    Quad* stage; // this thread's column in shared memory
-    Quad* slot;  // and in scratch
-    uint32_t stage_stride, slot_stride;
+    Quad* shared;
+    Quad* slot; // this thread's piece of each row of scratch
+    uint32_t slot_stride;
     uint32_t first, steps; // sums first, first + 32, ...
 
-    FN F staged(uint32_t part) const { return load<F>(stage + part * stage_stride, stage_stride); }
-    FN void stage_from(uint32_t part, const void* from, uint64_t stride = 1) const {
-        fetch<F>(stage + part * stage_stride, stage_stride, from, stride);
-    }
+    FN Column<F, T> staged(uint32_t k) const { return column<F, T>(shared, k); }
     FN Quad* kept(uint32_t k, uint32_t part) const {
         return slot + uint64_t(SCRATCH_QUADS * k + part) * slot_stride;
     }
     FN Pair pair(uint32_t k) const { return source.at(first + 32 * k); }
     FN void fetch_x(const Pair& pair) const {
-        stage_from(AX, source.first_x(pair));
-        stage_from(BX, source.second_x(pair));
+        staged(AX).fetch_from(source.first_x(pair));
+        staged(BX).fetch_from(source.second_x(pair));
     }
-    FN void fetch_rest(const Pair& pair, uint32_t k) const {
+    FN void fetch_kept(const Pair& pair, uint32_t k) const {
         if (KEEP_X) {
-            stage_from(AX, kept(k, QUADS<F>), slot_stride);
-            stage_from(BX, kept(k, 2 * QUADS<F>), slot_stride);
+            staged(AX).fetch_from(kept(k, QUADS<F>), slot_stride);
+            staged(BX).fetch_from(kept(k, 2 * QUADS<F>), slot_stride);
         } else {
             fetch_x(pair);
         }
-        stage_from(AY, source.first_y(pair));
-        stage_from(BY, source.second_y(pair));
-        stage_from(PREFIX, kept(k, 0), slot_stride);
+        staged(PREFIX).fetch_from(kept(k, 0), slot_stride);
+        copies_commit();
+    }
+    FN void fetch_y(const Pair& pair) const {
+        staged(AY).fetch_from(source.first_y(pair));
+        staged(BY).fetch_from(source.second_y(pair));
         copies_commit();
     }
     FN F denominator(const Pair& pair, const F& ax, const F& bx) const {
@@ -84,51 +85,55 @@ template <class F, class Source, bool KEEP_X> struct Chain {
                 store(kept(k, QUADS<F>), ax, slot_stride);
                 store(kept(k, 2 * QUADS<F>), bx, slot_stride);
             }
-            u = mul(u, denominator(now, ax, bx));
+            u = times(u, denominator(now, ax, bx));
         }
         return u;
     }
+    // A column is fetched anew as soon as its last reader is done. x and prefixes are one group of
+    // copies, y the next.
     FN void backward() const {
         const F product = forward();
         __threadfence(); // what was kept comes back by asynchronous copies
         Pair coming = pair(steps - 1), later = coming;
-        fetch_rest(coming, steps - 1);
+        fetch_kept(coming, steps - 1);
+        fetch_y(coming);
         if (steps > 1) later = pair(steps - 2);
         F u = inverse(product);
 #pragma unroll 1
         for (uint32_t k = steps - 1;; k--) {
-            copies_wait<0>();
-            Affine<F> a;
-            a.x = staged(AX);
-            const F bx = staged(BX);
             const Pair now = coming;
-            const F inverted = mul(u, staged(PREFIX));
-            u = mul(u, denominator(now, a.x, bx));
-            a.y = source.first_signed(staged(AY), now);
-            F numerator = sub_lazy<2>(source.second_signed(staged(BY), now), a.y); // < 4p
-            if (k > 0) {
-                coming = later;
-                fetch_rest(coming, k - 1);
-                if (k > 1) later = pair(k - 2);
-            }
-            const bool rare = maybe_rare(a.x, bx);
+            copies_wait<1>();
+            const F inverted = times(u, F(staged(PREFIX)));
+            u = times(u, denominator(now, F(staged(AX)), F(staged(BX))));
+            copies_wait<0>();
+            const bool rare = maybe_rare(F(staged(AX)), F(staged(BX)));
+            F numerator = sub_lazy<2>(source.second_signed(F(staged(BY)), now), first_y(now));
             if (rare) numerator = rare_numerator<F>(source, now);
+            const F slope = times(tame(numerator), inverted); // < 2p
+            const F sum = add_lazy(F(staged(AX)), F(staged(BX)));
+            const F x = canonical(sub_lazy<2>(squared(slope), sum)); // < 4p before
+            const F across = sub_lazy<1>(F(staged(AX)), x);
+            if (k > 0) fetch_kept(later, k - 1);
+            const F y = sub_loose(times(slope, across), first_y(now));
+            coming = later;
+            if (k > 0) fetch_y(coming);
+            if (k > 1) later = pair(k - 2);
             Affine<F>* const to = out + first + 32 * k;
-            store_affine(to, add_with_inverse(a, bx, numerator, inverted));
+            store_affine(to, {x, y});
             if (rare) store_rare_sum(to, source, now);
             if (k == 0) break;
         }
     }
+    FN F first_y(const Pair& pair) const { return source.first_signed(F(staged(AY)), pair); }
 };
 
 // n sums, n > 0, in chains of at most `chain` steps. Each warp owns a range of rows of 32 sums.
-template <class F, bool KEEP_X, class Source>
+template <class F, bool KEEP_X, uint32_t T, class Source>
 FN void add_batched(Affine<F>* out, Quad* scratch, Quad* shared, const Source& source, uint32_t n,
                     uint32_t chain) {
-    const uint32_t threads = gridDim.x * blockDim.x;
-    const uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x, warp = thread / 32;
-    Chain<F, Source, KEEP_X> work = {source,     out,     shared + threadIdx.x, scratch + thread,
-                                     blockDim.x, threads, 0,                    0};
+    const uint32_t threads = gridDim.x * T;
+    const uint32_t thread = blockIdx.x * T + threadIdx.x, warp = thread / 32;
+    Chain<F, Source, KEEP_X, T> work = {source, out, shared, scratch + thread, threads, 0, 0};
     const uint32_t rows = (n + 31) / 32, share = (rows + threads / 32 - 1) / (threads / 32);
     const uint32_t begin = warp * share, end = begin + share < rows ? begin + share : rows;
     if (chain > share) chain = share;

@@ -52,11 +52,26 @@ template <class F> FN void store_affine(Affine<F>* to, const Affine<F>& p) {
     store(&to->y, p.y);
 }
 // Fetches an element from global into a column of shared memory, beside the arithmetic.
-template <class F> FN void fetch(Quad* to, uint32_t to_stride, const void* from,
-                                 uint64_t from_stride = 1) {
+template <class F>
+FN void fetch(Quad* to, uint64_t to_stride, const void* from, uint64_t from_stride = 1) {
     const Quad* const pieces = static_cast<const Quad*>(from);
 #pragma unroll
     for (int j = 0; j < QUADS<F>; j++) {
         copy16_async(to + j * to_stride, pieces + j * from_stride);
     }
+}
+// A thread's column of shared memory in a block of T threads, used like an element. T is known so
+// that columns are offsets from one address: registers are scarce.
+template <class F, uint32_t T> struct Column {
+    Quad* at;
+
+    FN operator F() const { return load<F>(at, T); }
+    FN void operator=(const F& a) const { store(at, a, T); }
+    FN void fetch_from(const void* from, uint64_t stride = 1) const {
+        fetch<F>(at, T, from, stride);
+    }
+};
+// Column number k of those that begin at `shared`.
+template <class F, uint32_t T> FN Column<F, T> column(Quad* shared, uint32_t k) {
+    return {shared + threadIdx.x + k * QUADS<F> * T};
 }

@@ -18,8 +18,8 @@
 
 template <class F> FN Xyzz<F> scaled_xyzz(const Affine<F>& p, const F& z) {
     if (is_infinity(p)) return xyzz_infinity<F>();
-    const F zz = sqr(z), zzz = mul(zz, z);
-    return {mul(p.x, zz), mul(p.y, zzz), zz, zzz};
+    const F zz = squared(z), zzz = times(zz, z);
+    return {times(p.x, zz), times(p.y, zzz), zz, zzz};
 }
 template <class F> FN Jacobian<F> scaled_jacobian(const Affine<F>& p, const F& z) {
     const Xyzz<F> s = scaled_xyzz(p, z);
@@ -27,7 +27,7 @@ template <class F> FN Jacobian<F> scaled_jacobian(const Affine<F>& p, const F& z
 }
 template <class F>
 FN Affine<F> apply(uint32_t op, const Affine<F>& a, const Affine<F>& b, const F& z) {
-    const F other = sqr(z);
+    const F other = squared(z);
     Xyzz<F> s = scaled_xyzz(a, z);
     const Jacobian<F> j = scaled_jacobian(a, z);
     switch (op) {
@@ -67,18 +67,12 @@ g2_selftest_points(Affine<Fp2>* out, const Affine<Fp2>* a, const Affine<Fp2>* b,
 }
 EXPORT_KERNEL(g2_selftest_points);
 
-template <class F> struct Kept {
-    Jacobian<F>* p;
-    FN void keep(const Jacobian<F>& q) const { *p = q; }
-    FN Affine<F> base() const { return {p->x, p->y}; }
-    FN F z() const { return p->z; }
-};
 template <class F> FN void predicates(uint32_t* flags, const Affine<F>* a, uint32_t n) {
     const uint32_t threads = gridDim.x * blockDim.x;
     for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += threads) {
         const Affine<F> p = load_affine(a + i);
-        Jacobian<F> kept;
-        const bool inside = in_subgroup(F{}, [&] { return p; }, Kept<F>{&kept});
+        Membership<F> test;
+        const bool inside = in_subgroup(test, [&] { return p; });
         flags[i] = on_curve(p) | inside << 1 | is_infinity(p) << 2;
     }
 }
@@ -97,7 +91,7 @@ FN void add_pairs(Affine<F>* out, Quad* scratch, Quad* stage, const Affine<F>* t
                   const Pair* pairs, uint32_t n, uint32_t chain) {
     const char* const x = reinterpret_cast<const char*>(table);
     const Gathered<F> source = {x, x + sizeof(F), pairs, 2 * sizeof(F)};
-    add_batched<F, false>(out, scratch, stage, source, n, chain);
+    add_batched<F, false, 64>(out, scratch, stage, source, n, chain);
 }
 KERNEL(64)
 g1_selftest_batched(Affine<Fp>* out, Quad* scratch, const Affine<Fp>* table, const Pair* pairs,

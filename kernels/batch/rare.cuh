@@ -1,4 +1,4 @@
-// One addition of a batch, from the inverse of its denominator; and the cases without a chord.
+// The sums of a batch that have no chord.
 //
 // Rare cases (doubling, opposite points, infinity) are told from one limb of x: a false alarm, 2^-31
 // of all, costs time only. Their code is out of line, and takes no points: points that live in
@@ -34,7 +34,7 @@ template <class F, class Source> RARE F rare_denominator(Source source, Pair pai
 // Below 4p.
 template <class F, class Source> RARE F rare_numerator(Source source, Pair pair) {
     const Affine<F> a = load_first<F>(source, pair), b = load_second<F>(source, pair);
-    return same_limbs(a.x, b.x) ? triple(sqr(a.x)) : sub_lazy<2>(b.y, a.y);
+    return same_limbs(a.x, b.x) ? triple(squared(a.x)) : sub_lazy<2>(b.y, a.y);
 }
 // Overwrites a sum that the formula does not give.
 template <class F, class Source> RARE void store_rare_sum(Affine<F>* to, Source source, Pair pair) {
@@ -46,16 +46,4 @@ template <class F, class Source> RARE void store_rare_sum(Affine<F>* to, Source 
     } else if (same_limbs(a.x, b.x) && !same_y(a, b)) {
         store_affine(to, infinity<F>());
     }
-}
-// a + b from the numerator (< 4p) of its slope and the inverse (< 2p) of its denominator; a.y loose.
-// 2M + 1S. x canonical, y loose.
-template <class F>
-FN Affine<F> add_with_inverse(const Affine<F>& a, const F& bx, const F& numerator,
-                              const F& inverted) {
-    const F slope = mul(tame(numerator), inverted); // < 2p
-    Affine<F> r;
-    const F x = sub_lazy<2>(sqr(slope), add_lazy(a.x, bx)); // < 4p
-    r.x = canonical(x);
-    r.y = sub_loose(mul(slope, sub_lazy<1>(a.x, r.x)), a.y);
-    return r;
 }

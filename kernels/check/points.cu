@@ -10,8 +10,9 @@
 //   1 not canonical   2 not on the curve   3 not in the subgroup
 //   4 malformed infinity   5 flags of another encoding
 // What is left of a bad point in memory is not to be used.
-// Shared memory: static, the point that is multiplied, 3 QUADS pieces a thread. Barriers: none.
-// Launch: blocks of 128; any grid.
+// Shared memory: static, 8 columns of elements that the subgroup's test works on: registers are for
+// products. Barriers: none.
+// Launch: blocks of 128 (G1) and 64 (G2), any grid; four blocks fit a multiprocessor.
 #include "../memory.cuh"
 
 enum Problem : uint32_t {
@@ -58,24 +59,16 @@ template <class F> FN Problem decode(Affine<F>& p, uint32_t form) {
     p = {to_montgomery(p.x), to_montgomery(p.y)};
     return NONE;
 }
-// A thread's column in shared memory, for the point that is multiplied.
-template <class F> struct Column {
-    Quad* quads;
-    uint32_t stride;
-
-    FN F part(uint32_t k) const { return load<F>(quads + k * QUADS<F> * stride, stride); }
-    FN void keep(const Jacobian<F>& p) const {
-        store(quads, p.x, stride);
-        store(quads + QUADS<F> * stride, p.y, stride);
-        store(quads + 2 * QUADS<F> * stride, p.z, stride);
-    }
-    FN Affine<F> base() const { return {part(0), part(1)}; }
-    FN F z() const { return part(2); }
-};
-template <class F>
+constexpr uint32_t COLUMNS = 8;
+// What the subgroup's test works on, in shared memory.
+template <class F, uint32_t T> FN Membership<F, Column<F, T>> membership(Quad* shared) {
+    const auto at = [&](uint32_t k) { return column<F, T>(shared, k); };
+    return {{at(0), at(1), at(2), at(3), at(4)}, at(5), at(6), at(7)};
+}
+template <uint32_t T, class F>
 FN void check_points(Affine<F>* points, unsigned long long* first_bad, uint64_t first_index,
                      uint32_t n, uint32_t form, Quad* shared) {
-    const Column<F> column = {shared + threadIdx.x, blockDim.x};
+    auto test = membership<F, T>(shared);
     for (uint64_t i = uint64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < n;
          i += uint64_t(gridDim.x) * blockDim.x) {
         Affine<F> p = load_affine(points + i);
@@ -84,7 +77,7 @@ FN void check_points(Affine<F>* points, unsigned long long* first_bad, uint64_t 
             if (form != MONTGOMERY) store_affine(points + i, p);
             if (!on_curve(p)) {
                 problem = NOT_ON_CURVE;
-            } else if (!in_subgroup(F{}, [&] { return load_affine(points + i); }, column)) {
+            } else if (!in_subgroup(test, [&] { return load_affine(points + i); })) {
                 problem = NOT_IN_SUBGROUP;
             }
         }
@@ -95,15 +88,15 @@ FN void check_points(Affine<F>* points, unsigned long long* first_bad, uint64_t 
 KERNEL(128, 4)
 g1_check_points(Affine<Fp>* points, unsigned long long* first_bad, uint64_t first_index,
                 uint32_t n, uint32_t form) {
-    SHARED(Quad, column, 128 * 3 * QUADS<Fp>);
-    check_points(points, first_bad, first_index, n, form, column);
+    SHARED(Quad, shared, 128 * COLUMNS * QUADS<Fp>);
+    check_points<128>(points, first_bad, first_index, n, form, shared);
 }
 EXPORT_KERNEL(g1_check_points);
 
-KERNEL(128, 2)
+KERNEL(64, 4)
 g2_check_points(Affine<Fp2>* points, unsigned long long* first_bad, uint64_t first_index,
                 uint32_t n, uint32_t form) {
-    SHARED(Quad, column, 128 * 3 * QUADS<Fp2>);
-    check_points(points, first_bad, first_index, n, form, column);
+    SHARED(Quad, shared, 64 * COLUMNS * QUADS<Fp2>);
+    check_points<64>(points, first_bad, first_index, n, form, shared);
 }
 EXPORT_KERNEL(g2_check_points);

@@ -7,7 +7,7 @@
 // again, over Fp2 too. x of an affine point is always canonical, so that x-coordinates can be
 // compared; y may be loose, and infinity may then have y = p.
 #pragma once
-#include "../field2.cuh"
+#include "products.cuh"
 
 template <class F> struct alignas(16) Affine {
     F x, y;
@@ -45,7 +45,7 @@ template <class F> FN bool is_zero_loose(const F& a) {
 template <class F> FN bool tangent(F& u, F& r, const F& x, const F& y) {
     if (!is_zero_loose(r)) return false;
     u = reduce_once<2>(add_lazy(y, y));
-    r = triple(sqr(x));
+    r = triple(squared(x));
     return true;
 }
 
@@ -56,6 +56,6 @@ FN Fp four(Fp) {
 FN Fp2 four(Fp2) { return {four(Fp{}), four(Fp{})}; }
 // y^2 = x^3 + b, or infinity. x and y canonical.
 template <class F> FN bool on_curve(const Affine<F>& p) {
-    const F left = sqr(p.y), right = add_lazy(mul(sqr(p.x), p.x), four(F{})); // < 3p
+    const F left = squared(p.y), right = add_lazy(times(squared(p.x), p.x), four(F{})); // < 3p
     return is_infinity(p) || same_limbs(canonical(left), canonical(right));
 }

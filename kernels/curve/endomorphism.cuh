@@ -7,26 +7,28 @@
 #include "../params/curve.cuh"
 #include "jacobian.cuh"
 
-// [|x|] P for P = slot.base(), which is read anew at each of five additions. 63 doublings.
+// s = [|x|] P for P = (s.x, s.y), which is not infinity; base keeps P. 63 doublings, 5 additions.
 //
-// The formulas use no constant of the curve, so P may be (X, Y) of a Jacobian (X, Y, Z): an affine
+// The formulas use no constant of the curve, so (s.x, s.y) may be of a Jacobian (X, Y, Z): an affine
 // point of y^2 = x^3 + b Z^6. The product's z is then to be multiplied by Z.
-template <class F, class Slot> FN Jacobian<F> multiply_by_parameter(const Slot& slot) {
-    const Affine<F> p = slot.base();
-    Jacobian<F> s = {p.x, p.y, one<F>()};
+template <class F, class Cell>
+FN void multiply_by_parameter(Multiple<F, Cell>& s, Cell& base_x, Cell& base_y) {
+    base_x = F(s.x);
+    base_y = F(s.y);
+    s.z = one<F>();
 #pragma unroll 1
     for (int bit = 62; bit >= 0; bit--) {
-        s = dbl(s);
-        if (CURVE_PARAMETER >> bit & 1) s = add_finite(s, slot.base());
+        double_in_place(s);
+        if (CURVE_PARAMETER >> bit & 1) add_in_place(s, base_x, base_y);
     }
-    return s;
 }
 // Whether (x, y) = the affine point of p. x and y loose.
-template <class F> FN bool same_point(const Jacobian<F>& p, const F& x, const F& y) {
-    const F zz = sqr(p.z);
-    const bool same_x = is_zero_loose(sub_loose(mul(x, zz), p.x));
-    const bool same_y = is_zero_loose(sub_loose(mul(y, mul(zz, p.z)), p.y));
-    return same_x && same_y && !is_zero_loose(p.z);
+template <class F, class Cell>
+FN bool same_point(const Multiple<F, Cell>& p, const F& x, const F& y) {
+    const F z = p.z, zz = squared(z);
+    const bool same_x = is_zero_loose(sub_loose(times(x, zz), F(p.x)));
+    const bool same_y = is_zero_loose(sub_loose(times(y, times(zz, z)), F(p.y)));
+    return same_x && same_y && !is_zero_loose(z);
 }
 
 FN Fp fp_constant(const uint32_t* limbs) {
@@ -39,21 +41,36 @@ FN Fp2 fp2_constant(const uint32_t* limbs) {
     return {fp_constant(limbs), fp_constant(limbs + Fp::N)};
 }
 FN Fp2 conjugate(const Fp2& a) { return {a.c0, neg_lazy<2>(a.c1)}; }
-// point() gives the point that is asked about; slot.keep(j) holds a Jacobian point for slot.base(),
-// its x and y, and slot.z(). Both are read when they are needed, which spares registers.
-template <class Point, class Slot> FN bool in_subgroup(Fp, Point point, const Slot& slot) {
-    slot.keep(to_jacobian(point()));
-    slot.keep(multiply_by_parameter<Fp>(slot));
-    Jacobian<Fp> s = multiply_by_parameter<Fp>(slot);
-    s.z = mul(s.z, slot.z());
-    const Affine<Fp> p = point();
-    return is_infinity(p) || same_point(s, mul(p.x, fp_constant(BETA)), neg_lazy<2>(p.y));
+
+// Where a test keeps what it works on; Cell as in Multiple.
+template <class F, class Cell = F> struct Membership {
+    Multiple<F, Cell> multiple;
+    Cell base_x, base_y, z;
+};
+// point() gives the point that is asked about: on the curve, canonical. It is called twice, so that
+// the point need not wait.
+template <class Cell, class Point>
+FN bool in_subgroup(Membership<Fp, Cell>& m, Point point) {
+    auto& s = m.multiple;
+    Affine<Fp> p = point();
+    s.x = p.x, s.y = p.y, m.z = one<Fp>();
+#pragma unroll 1
+    for (int turn = 0; turn < 2; turn++) {
+        multiply_by_parameter<Fp>(s, m.base_x, m.base_y);
+        const Fp z = times(Fp(s.z), Fp(m.z));
+        s.z = z, m.z = z;
+    }
+    p = point();
+    return is_infinity(p) || same_point(s, times(p.x, fp_constant(BETA)), neg_lazy<2>(p.y));
 }
-template <class Point, class Slot> FN bool in_subgroup(Fp2, Point point, const Slot& slot) {
-    slot.keep(to_jacobian(point()));
-    const Jacobian<Fp2> s = multiply_by_parameter<Fp2>(slot);
-    const Affine<Fp2> p = point();
-    const Fp2 x = mul(conjugate(p.x), fp2_constant(PSI_X));
-    const Fp2 y = mul(conjugate(p.y), fp2_constant(PSI_Y));
+template <class Cell, class Point>
+FN bool in_subgroup(Membership<Fp2, Cell>& m, Point point) {
+    auto& s = m.multiple;
+    Affine<Fp2> p = point();
+    s.x = p.x, s.y = p.y;
+    multiply_by_parameter<Fp2>(s, m.base_x, m.base_y);
+    p = point();
+    const Fp2 x = times(conjugate(p.x), fp2_constant(PSI_X));
+    const Fp2 y = times(conjugate(p.y), fp2_constant(PSI_Y));
     return is_infinity(p) || same_point(s, x, reduce_once<2>(neg_lazy<2>(y))); // [x] = -[|x|]
 }

@@ -20,60 +20,76 @@ template <class F> FN Xyzz<F> negate(const Xyzz<F>& s) {
     return {s.x, reduce_once<2>(neg_lazy<2>(s.y)), s.zz, s.zzz};
 }
 
-// The sum whose chord has denominator u and numerator r, from the point (x, y) over zz, zzz: where
-// madd-2008-s, add-2008-s and dbl-2008-s-1 end. A tangent's x lacks the term u^3.
-template <class F>
-FN Xyzz<F> chord(const F& x, const F& y, const F& zz, const F& zzz, const F& u, const F& r,
-                 bool is_tangent) {
-    Xyzz<F> s;
-    const F uu = sqr(u), uuu = mul(u, uu), q = mul(x, uu);
-    const F term = blend(is_tangent ? 0 : ~0u, uuu, zero<F>());
-    const F wide = sub_lazy<6>(sqr(r), add_lazy(add_lazy(q, q), term)); // each product < 1.9p
-    s.x = reduce_once<2>(reduce_once<4>(wide));
-    s.y = mul_sub_mul(r, sub_loose(q, s.x), y, uuu);
-    s.zz = mul(zz, uu), s.zzz = mul(zzz, uuu);
-    return s;
+// A sum in the making: the point, and two values that wait across products. Cell is F, or a place
+// that converts to F and can be assigned.
+template <class F, class Cell = F> struct Making {
+    Cell x, y, zz, zzz, r, q;
+};
+// s becomes the sum whose chord has denominator u and numerator s.r: where madd-2008-s, add-2008-s
+// and dbl-2008-s-1 end. A tangent's x lacks the term u^3.
+template <class F, class Cell> FN void chord(Making<F, Cell>& s, const F& u, bool is_tangent) {
+    const F uu = squared(u);
+    s.zz = times(F(s.zz), uu);
+    s.q = times(F(s.x), uu);
+    const F uuu = times(u, uu);
+    s.zzz = times(F(s.zzz), uuu);
+    const F term = blend(is_tangent ? 0 : ~0u, uuu, zero<F>()), rr = squared(F(s.r));
+    const F q = s.q, wide = sub_lazy<6>(rr, add_lazy(add_lazy(q, q), term)); // products < 1.9p
+    const F x = reduce_once<2>(reduce_once<4>(wide));
+    s.x = x;
+    s.y = times_minus_times(F(s.r), sub_loose(q, x), F(s.y), uuu);
 }
-template <class F> FN Xyzz<F> dbl(const Xyzz<F>& s) {
-    const F u = reduce_once<2>(add_lazy(s.y, s.y));
-    return chord(s.x, s.y, s.zz, s.zzz, u, triple(sqr(s.x)), true);
+template <class F> FN Xyzz<F> dbl(const Xyzz<F>& p) {
+    Making<F> s = {p.x, p.y, p.zz, p.zzz, triple(squared(p.x)), zero<F>()};
+    chord(s, reduce_once<2>(add_lazy(p.y, p.y)), true);
+    return {s.x, s.y, s.zz, s.zzz};
 }
 // s += p, 8M + 2S, p's y loose. x() and y() give its coordinates, which need not wait in registers;
 // done() comes after the last of them.
-template <class F, class X, class Y, class Done>
-FN void accumulate_from(Xyzz<F>& s, X x, Y y, Done done) {
+template <class F, class Cell, class X, class Y, class Done>
+FN void accumulate_from(Making<F, Cell>& s, X x, Y y, Done done) {
     const F px = x();
-    F u, r;
-    const bool start = is_infinity(s);
+    const bool start = is_zero_loose(F(s.zz));
     if (start || first_limb(px) == 0) {
         const Affine<F> p = {px, y()};
         if (start || is_infinity(p)) {
-            if (start) s = to_xyzz(p);
+            const Xyzz<F> first = to_xyzz(p);
+            if (start) s.x = first.x, s.y = first.y, s.zz = first.zz, s.zzz = first.zzz;
             done();
             return;
         }
     }
-    u = sub_loose(mul(px, s.zz), s.x);
-    r = sub_loose(mul(y(), s.zzz), s.y);
+    s.r = sub_loose(times(y(), F(s.zzz)), F(s.y));
+    F u = sub_loose(times(px, F(s.zz)), F(s.x));
     done();
-    const bool is_tangent = is_zero_loose(u) && tangent(u, r, s.x, s.y);
-    s = chord(s.x, s.y, s.zz, s.zzz, u, r, is_tangent);
+    bool is_tangent = false;
+    if (is_zero_loose(u)) {
+        F r = s.r;
+        is_tangent = tangent(u, r, F(s.x), F(s.y));
+        s.r = r;
+    }
+    chord(s, u, is_tangent);
 }
-template <class F> FN void accumulate(Xyzz<F>& s, const Affine<F>& p) {
+template <class F> FN void accumulate(Xyzz<F>& sum, const Affine<F>& p) {
+    Making<F> s = {sum.x, sum.y, sum.zz, sum.zzz, zero<F>(), zero<F>()};
     accumulate_from(s, [&] { return p.x; }, [&] { return p.y; }, [] {});
+    sum = {s.x, s.y, s.zz, s.zzz};
 }
 // 12M + 2S.
 template <class F> FN Xyzz<F> add(const Xyzz<F>& a, const Xyzz<F>& b) {
     if (is_infinity(a)) return b;
     if (is_infinity(b)) return a;
-    const F x = mul(a.x, b.zz), y = mul(a.y, b.zzz); // a over the common denominator
-    F u = sub_loose(mul(b.x, a.zz), x), r = sub_loose(mul(b.y, a.zzz), y);
-    const bool is_tangent = is_zero_loose(u) && tangent(u, r, x, y);
-    return chord(x, y, mul(a.zz, b.zz), mul(a.zzz, b.zzz), u, r, is_tangent);
+    // a over the common denominator.
+    Making<F> s = {times(a.x, b.zz), times(a.y, b.zzz), times(a.zz, b.zz), times(a.zzz, b.zzz)};
+    s.r = sub_loose(times(b.y, a.zzz), s.y);
+    F u = sub_loose(times(b.x, a.zz), s.x);
+    const bool is_tangent = is_zero_loose(u) && tangent(u, s.r, s.x, s.y);
+    chord(s, u, is_tangent);
+    return {s.x, s.y, s.zz, s.zzz};
 }
 // Canonical coordinates. One inversion: with i = 1 / ZZZ, 1 / ZZ = (i ZZ)^2.
 template <class F> FN Affine<F> to_affine(const Xyzz<F>& s) {
     if (is_infinity(s)) return infinity<F>();
     const F i = inverse(s.zzz);
-    return {canonical(mul(s.x, sqr(mul(i, s.zz)))), canonical(mul(s.y, i))};
+    return {canonical(times(s.x, squared(times(i, s.zz)))), canonical(times(s.y, i))};
 }

@@ -82,7 +82,9 @@ impl Arena {
         let (at, clean, held) = {
             let mut free = self.0.free.lock().unwrap_or_else(PoisonError::into_inner);
             let found = held.and_then(|held| free.take(held).map(|(at, clean)| (at, clean, held)));
-            found.ok_or_else(|| Fault::Full { wanted: bytes, free: free.largest() })?
+            found.ok_or_else(|| {
+                self.0.context.met(Fault::Full { wanted: bytes, free: free.largest() })
+            })?
         };
         let (arena, stream, guests) = (self.clone(), stream.clone(), Mutex::default());
         let lease = Lease { arena, stream, at, held, bytes, guests };

@@ -16,8 +16,9 @@ use sys::CUdevice_attribute as Attribute;
 
 use super::{Driver, Fault, fault::Class};
 
-/// Told of the fault that ended the use of a device, once a device, from whichever thread met it.
-pub type OnFatal = Arc<dyn Fn(&Fault) + Send + Sync>;
+/// Told of every fault, from whichever thread met it, and once of the one that ended the use of a
+/// device.
+pub type OnFault = Arc<dyn Fn(&Fault) + Send + Sync>;
 
 /// What a device is; never changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +50,7 @@ struct Inner {
     identity: Identity,
     patience: Duration,
     dead: AtomicBool,
-    on_fatal: OnFatal,
+    on_fault: OnFault,
 }
 
 // SAFETY: a context may be used from every thread that makes it current; `Context::call` does.
@@ -70,7 +71,7 @@ impl Context {
         driver: Arc<Driver>,
         index: u32,
         patience: Duration,
-        on_fatal: OnFatal,
+        on_fault: OnFault,
     ) -> Result<Self, Fault> {
         let failed = |call| move |error| Fault::driver(call, error);
         let device = result::device::get(index as i32).map_err(failed("cuDeviceGet"))?;
@@ -79,7 +80,7 @@ impl Context {
         let context = unsafe { result::primary_ctx::retain(device) }
             .map_err(failed("cuDevicePrimaryCtxRetain"))?;
         let dead = AtomicBool::new(false);
-        Ok(Self(Arc::new(Inner { driver, device, context, identity, patience, dead, on_fatal })))
+        Ok(Self(Arc::new(Inner { driver, device, context, identity, patience, dead, on_fault })))
     }
 
     /// What the device is.
@@ -128,12 +129,19 @@ impl Context {
         Ok(())
     }
 
-    /// Gives the device up if the fault is fatal, and hands it back.
+    /// Notes the fault, gives the device up if it is fatal, and hands it back.
     pub(super) fn met(&self, fault: Fault) -> Fault {
-        let fatal = fault.class() == Class::Fatal && fault != Fault::Dead;
-        if fatal && !self.0.dead.swap(true, Ordering::AcqRel) {
-            tracing::error!(device = self.0.identity.index, %fault, "device given up");
-            (self.0.on_fatal)(&fault);
+        let index = self.0.identity.index;
+        match fault.class() {
+            Class::Fatal if fault == Fault::Dead || self.0.dead.swap(true, Ordering::AcqRel) => {}
+            Class::Fatal => {
+                tracing::error!(device = index, %fault, "device given up");
+                (self.0.on_fault)(&fault);
+            }
+            Class::Exhausted | Class::Misuse => {
+                tracing::warn!(device = index, %fault, "device refused");
+                (self.0.on_fault)(&fault);
+            }
         }
         fault
     }

@@ -18,12 +18,13 @@ mod kernel;
 mod open;
 mod probe;
 mod ring;
+mod self_test;
 mod stream;
 
 pub use arena::{ALIGN, Arena, Lease, Span};
-pub use context::{Context, Identity, OnFatal};
+pub use context::{Context, Identity, OnFault};
 pub use facts::{Facts, Monitor};
-pub use fault::{Class, Fault};
+pub use fault::{Class, Fault, quit};
 pub use images::{archs, images};
 pub use kernel::{Block, Kernel, Module, Parameter, Parameters, Ptr};
 pub use open::{Gpu, Options, Wanted, open};

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use super::{Arena, Context, Driver, Fault, Identity, OnFatal, Ring, Unusable};
+use super::{Arena, Context, Driver, Fault, Identity, OnFault, Ring, Unusable, self_test};
 
 /// A ring's chunk: long enough that a copy of it takes far longer (75 us on an H200) than to ask
 /// for one (5 us).
@@ -30,8 +30,8 @@ pub struct Options {
     pub memory_percent: u64,
     /// How long a device may take for what it was given.
     pub patience: Duration,
-    /// Told of the fault that ends the use of a device.
-    pub on_fatal: OnFatal,
+    /// Told of faults.
+    pub on_fault: OnFault,
 }
 
 /// An open device with its memory.
@@ -39,9 +39,10 @@ pub struct Gpu {
     context: Context,
     arena: Arena,
     ring: Ring,
+    self_test: String,
 }
 
-/// Opens the wanted devices.
+/// Opens the wanted devices and tests each.
 ///
 /// Errors: the first reason why one of them cannot be used.
 pub fn open(wanted: &Wanted, options: &Options) -> Result<Vec<Gpu>, Unusable> {
@@ -52,26 +53,30 @@ pub fn open(wanted: &Wanted, options: &Options) -> Result<Vec<Gpu>, Unusable> {
     if let Some(&index) = indices.iter().find(|index| **index >= count) {
         return Err(Unusable::NoSuchDevice { index, count });
     }
-    let open = |&index: &u32| {
-        let failed = |fault| Unusable::Device { index, fault };
-        Gpu::open(driver.clone(), index, options).map_err(failed)
-    };
+    let open = |&index: &u32| Gpu::open(driver.clone(), index, options);
     indices.iter().map(open).collect()
 }
 
 impl Gpu {
-    /// Opens device number `index` and takes its memory.
+    /// Opens device number `index`, takes its memory, and tests it.
     ///
-    /// Errors: what the driver says.
-    pub fn open(driver: Arc<Driver>, index: u32, options: &Options) -> Result<Self, Fault> {
-        let on_fatal = options.on_fatal.clone();
-        let context = Context::open(driver, index, options.patience, on_fatal)?;
+    /// Errors: `Device`, `NoKernels`, `NoImage`.
+    pub fn open(driver: Arc<Driver>, index: u32, options: &Options) -> Result<Self, Unusable> {
+        let failed = |fault| Unusable::Device { index, fault };
+        let mut gpu = Self::untested(driver, index, options).map_err(failed)?;
+        gpu.self_test = self_test::run(&gpu)?;
+        Ok(gpu)
+    }
+
+    fn untested(driver: Arc<Driver>, index: u32, options: &Options) -> Result<Self, Fault> {
+        let on_fault = options.on_fault.clone();
+        let context = Context::open(driver, index, options.patience, on_fault)?;
         let (free, _) = context.memory_info()?;
         // In this order, so that the product does not overflow.
         let bytes = free / 100 * options.memory_percent / GRAIN_BYTES * GRAIN_BYTES;
         let arena = Arena::take(&context, bytes.max(GRAIN_BYTES))?;
         let ring = Ring::take(&context, CHUNK_BYTES, CHUNKS)?;
-        Ok(Self { context, arena, ring })
+        Ok(Self { context, arena, ring, self_test: String::new() })
     }
 
     /// The device.
@@ -87,6 +92,11 @@ impl Gpu {
     /// Its memory.
     pub fn arena(&self) -> &Arena {
         &self.arena
+    }
+
+    /// What its test found, in a sentence.
+    pub fn self_test(&self) -> &str {
+        &self.self_test
     }
 
     /// Pinned memory for what goes there and comes back.

@@ -271,6 +271,11 @@ impl Upload<'_, '_> {
         })
     }
 
+    /// Leaves the next `bytes` bytes as they are; what is beyond the end is refused by the next write.
+    pub fn skip(&mut self, bytes: usize) {
+        self.sent = self.sent.saturating_add(bytes);
+    }
+
     /// Sends `bytes` bytes that `fill` writes right into the chunks, in order, a chunk at a time.
     ///
     /// Errors: what the driver says; what `fill` says; `Misuse` by class where there is no room.
@@ -280,7 +285,7 @@ impl Upload<'_, '_> {
         mut fill: impl FnMut(&mut [u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let Some(all) = self.to.part(self.sent, bytes) else {
-            let room = self.to.len() - self.sent;
+            let room = self.to.len().saturating_sub(self.sent);
             let problem = format!("{bytes} bytes, room for {room}");
             return Err(Fault::Kernel { kernel: "upload".into(), problem }.into());
         };
