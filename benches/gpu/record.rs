@@ -80,12 +80,20 @@ impl Record {
 
     /// Keeps the fastest of several ways to do the same, and shows all.
     pub fn keep_best(&mut self, figures: Vec<Figure<'_>>) {
-        let median = |figure: &&Figure<'_>| figure.rates().0;
-        let best = figures.iter().max_by(|a, b| median(a).total_cmp(&median(b)));
-        let best = best.expect("at least one way");
+        let best = best(&figures);
         figures.iter().filter(|figure| !std::ptr::eq(*figure, best)).for_each(|f| self.show(f));
         self.keep(best);
     }
+
+    /// Shows the fastest of several ways to do the same.
+    pub fn show_best(&self, figures: &[Figure<'_>]) {
+        self.show(best(figures));
+    }
+}
+
+fn best<'a, 'b>(figures: &'a [Figure<'b>]) -> &'a Figure<'b> {
+    let best = figures.iter().max_by(|a, b| a.rates().0.total_cmp(&b.rates().0));
+    best.expect("at least one way")
 }
 
 /// To four significant digits: more is noise.

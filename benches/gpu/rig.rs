@@ -30,7 +30,7 @@ impl Rig {
         let options = Options {
             memory_percent: 90,
             patience: PATIENCE,
-            on_fatal: Arc::new(|fault: &Fault| eprintln!("device given up: {fault}")),
+            on_fault: Arc::new(|fault: &Fault| eprintln!("{fault}")),
         };
         let path = env::var_os("CAPSTAN_CUDA_DRIVER").map(PathBuf::from);
         let driver = Driver::load(path.as_deref());
