@@ -9,6 +9,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #ifdef __CUDACC__
 
@@ -47,6 +48,12 @@ WORDS3(madc_hi_cc, "madc.hi.cc.u32")
 WORDS3(madc_hi, "madc.hi.u32")
 #undef WORDS2
 #undef WORDS3
+// In PTX, too: of uint64_t(a) * b nvcc makes a 64-bit product and adds zeros to its upper word.
+FN uint64_t wide_product(uint32_t a, uint32_t b) {
+    uint64_t r;
+    asm("mul.wide.u32 %0, %1, %2;" : "=l"(r) : "r"(a), "r"(b));
+    return r;
+}
 
 // Zero, but ptxas does not know. With a visible zero it makes `a + carry` an IMAD.X, on the pipe
 // that the products need, and folds `0 - x` into later products, which it then splits.
@@ -114,7 +121,7 @@ FN uint32_t funnel_right(uint32_t lo, uint32_t hi, uint32_t s) {
 FN uint32_t add_carry(uint32_t a) { return addc(a, opaque_zero()); }
 // hi:lo = a b.
 FN void mul_wide(uint32_t& lo, uint32_t& hi, uint32_t a, uint32_t b) {
-    const uint64_t wide = uint64_t(a) * b;
+    const uint64_t wide = wide_product(a, b);
     lo = uint32_t(wide);
     hi = uint32_t(wide >> 32);
 }

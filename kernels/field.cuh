@@ -13,20 +13,19 @@
 //   neg_lazy<K>(a)                  a <= K q                     K q - a
 //   reduce_once<K>(a)               any                          a - K q if a >= K q, else a
 //   canonical(a)                    Fp: a < 4 p; Fr: any         canonical
-//   mul(a, b), sqr(a)               Fp: a b < p R                < p (1 + 2^-31) + a b / R: < 2 p
-//                                   Fr: a b < r R                < r + a b / R: < 2 r
-//   mul_add_mul(a, b, c, d)         a b + c d below q R          as mul
-//   mul_sub_mul(a, b, c, d)         a b and c d below q R        < 2 q
+//   mul(a, b), sqr(a)               Fp: a b <= 9.8 p^2           < p (1.001 + a b / (9.84 p^2))
+//                                   Fr: a b < r R; sqr < 2^255   < r + a b / R: < 2 r
+//   mul_add_mul(a, b, c, d)         Fp: a b + c d <= 9.8 p^2     < 2 p, as mul
+//   mul_sub_mul(a, b, c, d)         Fp: c <= 2 p,                < 2 p, as mul
+//                                       a b + (2 p - c) d <= 9.8 p^2
 //   mul_constant<K>(a, w)           Fr: any                      < 1.001 r (K > 1), < 2 r (K = 1)
-//   to_montgomery, from_montgomery  any; Fp: below 8 p           canonical
+//   to_montgomery, from_montgomery  Fp: < 7.8 p; Fr: any         canonical
 //   inverse(a) (inverse.cuh)        as canonical                 canonical
 //
-// So for Fp a product of a < alpha p and b < beta p needs alpha beta <= 9.8, and its range is
-// p (1 + alpha beta / 9.84); for Fr alpha beta <= 2.2, so one factor may be any and the other
-// canonical. For Fp each factor stays below 7.8 p, too.
+// For Fp the factors a (and c) together stay below 7.8 p, too. For Fr, a b < r R means that one
+// factor may be any and the other canonical.
 #pragma once
 #include "field/limbs.cuh"
 #include "field/product.cuh"
 #include "field/fp.cuh"
 #include "field/fr.cuh"
-#include "field/dot.cuh"

@@ -42,21 +42,15 @@ FN Fp2 from_montgomery(const Fp2& a) { return {from_montgomery(a.c0), from_montg
 
 // The coordinates of a product before their reduction, as integers mod 2^768; c0 may be negative.
 struct Wide2 {
-    Wide<FpParams> c0, c1;
+    Wide c0, c1;
 };
 // Coordinates of a and b below 2 p: |c0| < 4 p^2, c1 < 8 p^2.
 FN Wide2 product(const Fp2& a, const Fp2& b) {
     ASSERT_RANGE(ratio(a.c0) < 2.01 && ratio(a.c1) < 2.01);
     ASSERT_RANGE(ratio(b.c0) < 2.01 && ratio(b.c1) < 2.01);
-    const Wide<FpParams> low = product(a.c0, b.c0), high = product(a.c1, b.c1);
-    const Wide<FpParams> all = product(add_lazy(a.c0, a.c1), add_lazy(b.c0, b.c1));
+    const Wide low = product(a.c0, b.c0), high = product(a.c1, b.c1);
+    const Wide all = product(add_lazy(a.c0, a.c1), add_lazy(b.c0, b.c1));
     return {low - high, all - low - high};
-}
-// t above -p R and below p R, as an integer mod 2^768: below 2 p. The top bit is the sign, since
-// p R < 2^765.
-FN Fp reduce_signed(Wide<FpParams> t) {
-    add_modulus_above(t, uint32_t(int32_t(t.w[23]) >> 31));
-    return reduce(t);
 }
 FN Fp2 mul(const Fp2& a, const Fp2& b) {
     const Wide2 t = product(a, b);

@@ -2,8 +2,8 @@
 // batches of inversions by Montgomery's trick.
 //
 // GCD_STEPS halvings are decided on the top 33 and low 31 bits of a and b, then applied to all
-// limbs as one 2 x 2 matrix. No lane branches on data except to stop: for random elements of Fp after
-// about 18 rounds. All in the integer pipe but for the rows of the matrix.
+// limbs as one 2 x 2 matrix. No lane branches on data except to stop: for random elements of Fp
+// after about 18 rounds.
 //
 // Signs. Within a round the matrix is (f0, -g0; -f1, g1) up to one sign, with f, g >= 0: the steps
 // only ever add, so two 16-bit entries share a word for half a round. The cofactors behave alike:
@@ -113,8 +113,8 @@ FN Prime<P> gcd_follow(uint32_t f, const Prime<P>& u, uint32_t g, const Prime<P>
     r.w[N - 1] = addc(o[N - 1], 0);
     return r;
 }
-// a^-1 R^2 mod q, so R x -> R x^-1; 0 -> 0. Takes what canonical(a) takes, gives canonical. Its time
-// depends on a.
+// a^-1 R^2 mod q, so R x -> R x^-1; 0 -> 0. Takes what canonical(a) takes, gives canonical. Its
+// time depends on a.
 template <class P> FN Prime<P> inverse(const Prime<P>& x) {
     using F = Prime<P>;
     F a = canonical(x), b = multiple<1, F>(), u = F::zero(), v = F::zero();
