@@ -1,7 +1,7 @@
 //! `kernels/selftest.cu`: the fields.
 
 use ark_bls12_381::{Fq, Fq2, Fr};
-use ark_ff::{Field, PrimeField};
+use ark_ff::{AdditiveGroup, Field, PrimeField};
 use capstan::device::Ptr;
 use rand::Rng;
 
@@ -93,7 +93,9 @@ fn run_all<E: Element>(cases: Vec<Case<E>>, most: u64) {
         for case in &cases {
             run(rig, case, if case.code == 6 { 300 } else { 1500 });
         }
-        let is_canonical = Case { code: IS_CANONICAL, multiples: [most; 4], answer: |[a, ..]| *a };
+        // The answer is the flag, not this.
+        let is_canonical =
+            Case::<E> { code: IS_CANONICAL, multiples: [most; 4], answer: |[a, ..]| *a };
         run(rig, &is_canonical, 1500);
     });
 }
@@ -128,7 +130,7 @@ fn batches_are_inverted() {
             &format!("selftest_inverse_batch_{}", E::NAME),
             32,
         );
-        // One element, fewer than threads, a batch that is one longer than others; zeros among them.
+        // One element, fewer than threads, batches of unequal length; a zero among them.
         for count in [1_usize, 50, 64, 65, 1000] {
             let mut values = shuffled::<E>(&mut rng(), count);
             values[count / 2] = E::ZERO;
