@@ -44,8 +44,8 @@ fn open() -> &'static Gpu {
     GPU.get_or_init(|| {
         let wanted = Wanted { driver: emulated::driver(), devices: vec![0] };
         let patience = Duration::from_secs(300);
-        let on_fatal = Arc::new(|fault: &device::Fault| eprintln!("{fault}"));
-        let options = Options { memory_percent: 20, patience, on_fatal };
+        let on_fault = Arc::new(|fault: &device::Fault| eprintln!("{fault}"));
+        let options = Options { memory_percent: 20, patience, on_fault };
         device::open(&wanted, &options).unwrap().remove(0)
     })
 }
@@ -64,8 +64,12 @@ fn seed(number: u64) {
 impl Rig {
     /// Kernel `name` of `module` in blocks of `threads`.
     pub fn kernel<P: Parameters>(&self, module: &str, name: &str, threads: u32) -> Kernel<P> {
-        let module = Module::load(self.gpu.context(), module).unwrap();
-        module.kernel(name, Block::of(threads)).unwrap()
+        self.kernel_in(module, name, Block::of(threads))
+    }
+
+    /// The same in blocks with shared memory.
+    pub fn kernel_in<P: Parameters>(&self, module: &str, name: &str, block: Block) -> Kernel<P> {
+        Module::load(self.gpu.context(), module).unwrap().kernel(name, block).unwrap()
     }
 
     /// Runs `grid` blocks.
