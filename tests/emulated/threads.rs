@@ -29,7 +29,8 @@ fn barriers_order_threads_under_every_seed() {
 
 #[test]
 fn missing_barrier_shows_under_seeds() {
-    let wrong: Vec<_> = [1, 2, 3].into_iter().filter(|seed| reversed(*seed, 0) != doubled(4)).collect();
+    let wrong: Vec<_> =
+        [1, 2, 3].into_iter().filter(|seed| reversed(*seed, 0) != doubled(4)).collect();
     assert!(!wrong.is_empty());
 }
 
