@@ -14,6 +14,7 @@
 // chains of `chain` sums with one inversion (batch_affine.cuh); y loose. Blocks of 64, dynamic shared
 // memory 64 * 80 QUADS bytes, scratch 48 QUADS * chain bytes a thread (QUADS: 3 for G1, 6 for G2).
 // Points are x, y in Montgomery form; infinity is zeros. Blocks of 64, any grid; no barriers.
+#define CURVE_CALLS_FP
 #include "batch_affine.cuh"
 
 template <class F> FN Xyzz<F> scaled_xyzz(const Affine<F>& p, const F& z) {
@@ -25,25 +26,30 @@ template <class F> FN Jacobian<F> scaled_jacobian(const Affine<F>& p, const F& z
     const Xyzz<F> s = scaled_xyzz(p, z);
     return {s.x, s.y, is_infinity(p) ? zero<F>() : z};
 }
+template <class F> FN Affine<F> apply_xyzz(uint32_t op, const Affine<F>& a, const Affine<F>& b,
+                                           const F& z) {
+    Xyzz<F> s = scaled_xyzz(a, z);
+    if (op == 0) accumulate(s, b);
+    if (op == 1) s = add(s, scaled_xyzz(b, squared(z)));
+    if (op == 2) s = dbl(s);
+    if (op == 3) s = negate(s);
+    return to_affine(s);
+}
+template <class F> FN Affine<F> apply_jacobian(uint32_t op, const Affine<F>& a,
+                                               const Affine<F>& b, const F& z) {
+    Jacobian<F> s = scaled_jacobian(a, z);
+    if (op == 4) s = add(s, b);
+    if (op == 5) s = add(s, scaled_jacobian(b, squared(z)));
+    if (op == 6) s = dbl(s);
+    if (op == 7) s = negate(s);
+    return to_affine(s);
+}
 template <class F>
 FN Affine<F> apply(uint32_t op, const Affine<F>& a, const Affine<F>& b, const F& z) {
-    const F other = squared(z);
-    Xyzz<F> s = scaled_xyzz(a, z);
-    const Jacobian<F> j = scaled_jacobian(a, z);
-    switch (op) {
-    case 0: accumulate(s, b); return to_affine(s);
-    case 1: return to_affine(add(s, scaled_xyzz(b, other)));
-    case 2: return to_affine(dbl(s));
-    case 3: return to_affine(negate(s));
-    case 4: return to_affine(add(j, b));
-    case 5: return to_affine(add(j, scaled_jacobian(b, other)));
-    case 6: return to_affine(dbl(j));
-    case 7: return to_affine(negate(j));
-    default: {
-        const Affine<F> minus = negate(a);
-        return {minus.x, canonical(minus.y)};
-    }
-    }
+    if (op < 4) return apply_xyzz(op, a, b, z);
+    if (op < 8) return apply_jacobian(op, a, b, z);
+    const Affine<F> minus = negate(a);
+    return {minus.x, canonical(minus.y)};
 }
 template <class F>
 FN void apply_all(Affine<F>* out, const Affine<F>* a, const Affine<F>* b, const F* z, uint32_t n,

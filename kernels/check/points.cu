@@ -1,7 +1,7 @@
 // Bulk checks of points that come from outside: canonical, on the curve, in the subgroup.
 //
-// A thread owns one point at a time (grid-stride), reads it in the encoding that `form` says and
-// writes it back in Montgomery form, in place: infinity as x = y = 0.
+// A thread owns one point, reads it in the encoding that `form` says and writes it back in
+// Montgomery form, in place: infinity as x = y = 0.
 //   form 0  Montgomery limbs, little-endian: what device memory holds anyway
 //   form 1  Zcash's uncompressed encoding: big-endian, flags in the first three bits, x before y,
 //           and over Fp2 c1 before c0
@@ -12,7 +12,8 @@
 // What is left of a bad point in memory is not to be used.
 // Shared memory: static, 8 columns of elements that the subgroup's test works on: registers are for
 // products. Barriers: none.
-// Launch: blocks of 128 (G1) and 64 (G2), any grid; four blocks fit a multiprocessor.
+// Launch: blocks of 128 (G1) and 64 (G2), at least n threads, n < 2^32 - 128; four blocks fit a
+// multiprocessor.
 #include "../memory.cuh"
 
 enum Problem : uint32_t {
@@ -65,27 +66,27 @@ template <class F, uint32_t T> FN Membership<F, Column<F, T>> membership(Quad* s
     const auto at = [&](uint32_t k) { return column<F, T>(shared, k); };
     return {{at(0), at(1), at(2), at(3), at(4)}, at(5), at(6), at(7)};
 }
+// What is wrong with *point, which becomes its Montgomery form.
+template <uint32_t T, class F>
+FN Problem check_point(Affine<F>* point, uint32_t form, Quad* shared) {
+    Affine<F> p = load_affine(point);
+    const Problem problem = decode(p, form);
+    if (problem != NONE) return problem;
+    if (form != MONTGOMERY) store_affine(point, p);
+    if (!on_curve(p)) return NOT_ON_CURVE;
+    auto test = membership<F, T>(shared);
+    return in_subgroup(test, [&] { return load_affine(point); }) ? NONE : NOT_IN_SUBGROUP;
+}
 template <uint32_t T, class F>
 FN void check_points(Affine<F>* points, unsigned long long* first_bad, uint64_t first_index,
                      uint32_t n, uint32_t form, Quad* shared) {
-    auto test = membership<F, T>(shared);
-    for (uint64_t i = uint64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < n;
-         i += uint64_t(gridDim.x) * blockDim.x) {
-        Affine<F> p = load_affine(points + i);
-        Problem problem = decode(p, form);
-        if (problem == NONE) {
-            if (form != MONTGOMERY) store_affine(points + i, p);
-            if (!on_curve(p)) {
-                problem = NOT_ON_CURVE;
-            } else if (!in_subgroup(test, [&] { return load_affine(points + i); })) {
-                problem = NOT_IN_SUBGROUP;
-            }
-        }
-        if (problem != NONE) atomicMin(first_bad, static_cast<unsigned long long>((first_index + i) << 8 | problem));
-    }
+    const uint32_t i = blockIdx.x * T + threadIdx.x;
+    if (i >= n) return;
+    const unsigned long long problem = check_point<T>(points + i, form, shared);
+    if (problem != NONE) atomicMin(first_bad, (first_index + i) << 8 | problem);
 }
 
-KERNEL(128, 4)
+KERNEL(128, 3)
 g1_check_points(Affine<Fp>* points, unsigned long long* first_bad, uint64_t first_index,
                 uint32_t n, uint32_t form) {
     SHARED(Quad, shared, 128 * COLUMNS * QUADS<Fp>);

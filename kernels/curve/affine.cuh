@@ -56,6 +56,7 @@ FN Fp four(Fp) {
 FN Fp2 four(Fp2) { return {four(Fp{}), four(Fp{})}; }
 // y^2 = x^3 + b, or infinity. x and y canonical.
 template <class F> FN bool on_curve(const Affine<F>& p) {
-    const F left = squared(p.y), right = add_lazy(times(squared(p.x), p.x), four(F{})); // < 3p
-    return is_infinity(p) || same_limbs(canonical(left), canonical(right));
+    if (is_infinity(p)) return true;
+    const F right = canonical(add_lazy(times(squared(p.x), p.x), four(F{}))); // < 3p before
+    return same_limbs(canonical(squared(p.y)), right);
 }

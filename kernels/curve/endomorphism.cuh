@@ -24,11 +24,11 @@ FN void multiply_by_parameter(Multiple<F, Cell>& s, Cell& base_x, Cell& base_y) 
 }
 // Whether (x, y) = the affine point of p. x and y loose.
 template <class F, class Cell>
-FN bool same_point(const Multiple<F, Cell>& p, const F& x, const F& y) {
-    const F z = p.z, zz = squared(z);
-    const bool same_x = is_zero_loose(sub_loose(times(x, zz), F(p.x)));
-    const bool same_y = is_zero_loose(sub_loose(times(y, times(zz, z)), F(p.y)));
-    return same_x && same_y && !is_zero_loose(z);
+FN bool same_point(const Multiple<F, Cell>& p, const Cell& x, const Cell& y) {
+    if (is_zero_loose(F(p.z))) return false;
+    const F zz = squared(F(p.z));
+    if (!is_zero_loose(sub_loose(times(F(x), zz), F(p.x)))) return false;
+    return is_zero_loose(sub_loose(times(F(y), times(zz, F(p.z))), F(p.y)));
 }
 
 FN Fp fp_constant(const uint32_t* limbs) {
@@ -61,7 +61,9 @@ FN bool in_subgroup(Membership<Fp, Cell>& m, Point point) {
         s.z = z, m.z = z;
     }
     p = point();
-    return is_infinity(p) || same_point(s, times(p.x, fp_constant(BETA)), neg_lazy<2>(p.y));
+    m.base_x = times(p.x, fp_constant(BETA));
+    m.base_y = neg_lazy<2>(p.y);
+    return is_infinity(p) || same_point<Fp>(s, m.base_x, m.base_y);
 }
 template <class Cell, class Point>
 FN bool in_subgroup(Membership<Fp2, Cell>& m, Point point) {
@@ -70,7 +72,8 @@ FN bool in_subgroup(Membership<Fp2, Cell>& m, Point point) {
     s.x = p.x, s.y = p.y;
     multiply_by_parameter<Fp2>(s, m.base_x, m.base_y);
     p = point();
-    const Fp2 x = times(conjugate(p.x), fp2_constant(PSI_X));
-    const Fp2 y = times(conjugate(p.y), fp2_constant(PSI_Y));
-    return is_infinity(p) || same_point(s, x, reduce_once<2>(neg_lazy<2>(y))); // [x] = -[|x|]
+    m.base_x = times(conjugate(p.x), fp2_constant(PSI_X));
+    const Fp2 minus_y = {neg_lazy<2>(p.y.c0), p.y.c1}; // minus the conjugate: [x] = -[|x|]
+    m.base_y = times(minus_y, fp2_constant(PSI_Y));
+    return is_infinity(p) || same_point<Fp2>(s, m.base_x, m.base_y);
 }

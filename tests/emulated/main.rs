@@ -5,4 +5,10 @@
 mod emulated;
 mod rig;
 
+mod devices;
+mod faults;
+mod graphs;
+mod memory;
+mod sanitizers;
+mod streams;
 mod threads;

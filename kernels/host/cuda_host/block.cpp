@@ -79,7 +79,9 @@ void Block::resume(uint32_t index) {
     threadIdx = thread.index;
     switch_context(scheduler_, thread.context);
     // A thread that never waited gives its warm stack to the next one.
-    if (thread.state == State::returned) stacks_.push_back(std::move(thread.stack));
+    if (thread.state != State::returned) return;
+    thread.stack->forget(4096);
+    stacks_.push_back(std::move(thread.stack));
 }
 
 void Block::enter() {
@@ -108,7 +110,9 @@ void Block::pause() { switch_context(threads_[current_].context, scheduler_); }
 /// After a failure, what is left on the fibers' stacks is forgotten: kernels own nothing.
 void Block::abandon() {
     for (uint32_t i = 0; i < count_; i++) {
-        if (threads_[i].stack) stacks_.push_back(std::move(threads_[i].stack));
+        if (!threads_[i].stack) continue;
+        threads_[i].stack->forget(Stack::bytes);
+        stacks_.push_back(std::move(threads_[i].stack));
     }
 }
 

@@ -5,6 +5,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#if CUDA_HOST_ASAN
+#include <sanitizer/asan_interface.h>
+#endif
+
 // Saves what a call must preserve on the old stack and restores it from the new one. Without a
 // signal mask to save, a switch is some ten instructions; swapcontext would make a system call.
 #if defined(__x86_64__)
@@ -87,6 +91,12 @@ Stack::Stack() {
 }
 
 Stack::~Stack() { munmap(mapped_, size_t(base_ - mapped_) + bytes); }
+
+void Stack::forget([[maybe_unused]] size_t upper) const {
+#if CUDA_HOST_ASAN
+    ASAN_UNPOISON_MEMORY_REGION(base_ + bytes - upper, upper);
+#endif
+}
 
 void prepare(Context& context, const Stack& stack, void (*entry)()) {
 #if CUDA_HOST_ASAN

@@ -33,6 +33,10 @@ public:
 
     char* bottom() const { return base_; }
 
+    /// Tells the sanitizer that the uppermost `bytes` hold no variable any more: who left the stack
+    /// for good never returned from its functions.
+    void forget(size_t bytes) const;
+
 private:
     char* mapped_;
     char* base_;

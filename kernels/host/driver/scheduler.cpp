@@ -169,12 +169,13 @@ int submit(Stream& stream, Op op) {
 
 int drive(Lock& lock, Device& device, const std::function<bool()>& done) {
     const uint64_t generation = device.generation;
-    while (!done()) {
-        if (device.sticky) return device.sticky;
+    for (;;) {
+        // Asked first: losing or resetting a device also drops the work that is waited for.
         if (device.generation != generation) return context_destroyed;
+        if (device.sticky) return device.sticky;
+        if (done()) return success;
         if (state().running || !step(lock)) state().changed.wait(lock);
     }
-    return device.sticky;
 }
 
 void drop_work(Device& device) {

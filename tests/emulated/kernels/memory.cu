@@ -15,3 +15,9 @@ EXPORT_KERNEL(store);
 // to[0] = from[0] + 1
 KERNEL(1) next(uint32_t* to, const uint32_t* from) { to[0] = from[0] + 1; }
 EXPORT_KERNEL(next);
+
+// at[0] = a word read as part of a wider one, which begins `words` words behind.
+KERNEL(1) load_wide(uint32_t* at, uint32_t words) {
+    at[0] = uint32_t(*reinterpret_cast<const uint64_t*>(at + words) >> 32);
+}
+EXPORT_KERNEL(load_wide);

@@ -108,3 +108,13 @@ EXPORT_KERNEL(tiles);
 
 KERNEL(32) assert_below(uint32_t limit) { ASSERT_RANGE(threadIdx.x < limit); }
 EXPORT_KERNEL(assert_below);
+
+KERNEL(32) overrun(uint32_t* out, uint32_t beyond) {
+    DYNAMIC_SHARED(uint32_t, tile);
+    tile[threadIdx.x] = 1;
+    __syncthreads();
+    if (threadIdx.x == 7) tile[beyond] = 2;
+    __syncthreads();
+    out[0] = tile[0];
+}
+EXPORT_KERNEL(overrun);
