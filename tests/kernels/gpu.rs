@@ -44,8 +44,8 @@ fn open() -> &'static Gpu {
     GPU.get_or_init(|| {
         let wanted = Wanted { driver: emulated::driver(), devices: vec![0] };
         let patience = Duration::from_secs(300);
-        let on_fatal = Arc::new(|fault: &device::Fault| eprintln!("{fault}"));
-        let options = Options { memory_percent: 20, patience, on_fatal };
+        let on_fault = Arc::new(|fault: &device::Fault| eprintln!("{fault}"));
+        let options = Options { memory_percent: 20, patience, on_fault };
         device::open(&wanted, &options).unwrap().remove(0)
     })
 }
