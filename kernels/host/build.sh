@@ -11,12 +11,15 @@
 # Objects stay in OUT/objects under a hash of compiler, flags and preprocessed source, so another
 # build compiles only what changed. Folders must not have blanks in their names.
 set -eu
+: "${1:?usage: build.sh OUT [compiler flags]}"
 
 # How the script calls itself, once a file; prints the object's path.
 if [ "$1" = --compile ]; then
     source=$2 module=$3
     # shellcheck disable=SC2086 # flags are words
     set -- $FLAGS "-DCUDA_HOST_MODULE=\"$module\"" -x c++ "$source"
+    # The driver itself is not hot: compiling it is.
+    case $module in host/driver/*) set -- "$@" -O1 ;; esac
     hash=$({ echo "$VERSION" "$@"; $CXX "$@" -E; } | sha256sum | cut -c 1-24)
     object=$OUT/objects/$(echo "$module" | tr / .)-$hash.o
     if ! [ -e "$object" ]; then
@@ -43,8 +46,8 @@ export OUT CXX VERSION FLAGS
 
 work=$(mktemp -d "$OUT/work.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-for file in "$host"/cuda_host/*.cpp "$host"/driver/*.cpp; do
-    echo "$file" "host/$(basename "$file" .cpp)"
+(cd "$host" && ls cuda_host/*.cpp driver/*.cpp) | while read -r file; do
+    echo "$host/$file" "host/${file%.cpp}"
 done > "$work/sources"
 for folder in $KERNELS; do
     folder=$(cd "$folder" && pwd)
@@ -56,6 +59,6 @@ done >> "$work/sources"
 
 xargs -n 2 -P "${JOBS:-$(nproc)}" "$0" --compile < "$work/sources" > "$work/objects"
 # shellcheck disable=SC2046,SC2086 # names and flags are words
-$CXX -shared -pthread $* -Wl,-soname,libcuda.so -Wl,-z,now -Wl,--version-script="$host/driver/exports.map" -o "$work/libcuda.so" \
-    $(sort "$work/objects")
+$CXX -shared -pthread $* -Wl,-soname,libcuda.so -Wl,-z,now \
+    -Wl,--version-script="$host/driver/exports.map" -o "$work/libcuda.so" $(sort "$work/objects")
 mv "$work/libcuda.so" "$OUT/libcuda.so"

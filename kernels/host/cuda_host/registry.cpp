@@ -50,7 +50,7 @@ bool export_kernel(Kernel kernel) {
     const auto name = kernel.name;
     const auto module = kernel.module;
     if (!kernels().emplace(name, std::move(kernel)).second) {
-        registry_errors().push_back("kernel " + name + " of module " + module + " is not the first");
+        registry_errors().push_back("kernel " + name + ", module " + module + ", is not the first");
     }
     return true;
 }

@@ -39,7 +39,8 @@ int copy(Api& api, const char* what, Side to, Side from, size_t bytes, void* han
     if (!stream) return invalid_handle;
     if (bytes == 0) return success;
     for (const Side* side : {&to, &from}) {
-        if (side->device ? !find_allocation(side->device, bytes) : !side->host) return invalid_value;
+        const bool known = side->device ? find_allocation(side->device, bytes) : side->host;
+        if (!known) return invalid_value;
     }
     const bool pageable_from = !from.device && !from.pinned, pageable_to = !to.device && !to.pinned;
     if (waits && stream->capture) return capture_unsupported;
@@ -88,7 +89,8 @@ template <typename T> int fill(const char* what, Address at, T value, size_t cou
     });
 }
 
-int copy_in(const char* what, Address to, const void* from, size_t bytes, void* stream, bool waits) {
+int copy_in(const char* what, Address to, const void* from, size_t bytes, void* stream,
+            bool waits) {
     return queue_call(what, "copy", [&](Api& api) {
         return copy(api, what, {to, nullptr, false, nullptr}, host_side(from, bytes), bytes, stream,
                     waits);
@@ -104,8 +106,8 @@ int copy_out(const char* what, void* to, Address from, size_t bytes, void* strea
 
 int copy_within(const char* what, Address to, Address from, size_t bytes, void* stream) {
     return queue_call(what, "copy", [&](Api& api) {
-        return copy(api, what, {to, nullptr, false, nullptr}, {from, nullptr, false, nullptr}, bytes,
-                    stream, false);
+        return copy(api, what, {to, nullptr, false, nullptr}, {from, nullptr, false, nullptr},
+                    bytes, stream, false);
     });
 }
 

@@ -35,7 +35,8 @@ void plan(const std::string& entry) {
     char* code_end = nullptr;
     const Planned fault{target, std::strtol(nth.c_str(), &nth_end, 10),
                         int(std::strtol(code.c_str(), &code_end, 10)), code == "hang"};
-    if (target.empty() || fault.nth < 1 || *nth_end || (!fault.hangs && (fault.code < 1 || *code_end))) {
+    const bool ends = fault.hangs || (fault.code > 0 && *code_end == 0);
+    if (target.empty() || fault.nth < 1 || *nth_end || !ends) {
         say("fault \"" + entry + "\" is not <call>:<nth>:<code or hang>");
         std::abort(); // a test that injects nothing would pass for the wrong reason
     }

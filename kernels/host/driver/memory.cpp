@@ -85,7 +85,8 @@ int allocate(Device& device, size_t bytes, bool live, Address& out) {
     // The device counts pages of 512 bytes, the smallest that its allocator hands out.
     const size_t charged = (bytes + 511) / 512 * 512;
     if (charged > device.bytes_total - device.bytes_used) return out_of_memory;
-    Allocation made{0, bytes, charged, device.index, live, false, nullptr, edge + bytes + edge, false};
+    const size_t base_bytes = edge + bytes + edge;
+    Allocation made{0, bytes, charged, device.index, live, false, nullptr, base_bytes, false};
     if (!CUDA_HOST_ASAN && bytes >= mapped_from) {
         made.base_bytes = (made.base_bytes + window - 1) / window * window;
         made.base = map_poison(made.base_bytes);
@@ -138,7 +139,7 @@ bool is_pinned(const void* start, size_t bytes) {
 Failure check_range(int device, Address start, size_t bytes, const char* what) {
     const Allocation* found = find_allocation(start, bytes);
     if (!found || !found->live) {
-        const char* why = found ? "is used before its allocation" : "is not allocated, or no longer";
+        const char* why = found ? "is not allocated yet" : "is not allocated, or no longer";
         return {illegal_address, format("%s: device memory %#llx, %zu bytes, %s", what, start,
                                         bytes, why)};
     }
@@ -154,8 +155,8 @@ Failure check_edges(const Allocation& a) {
     const auto* start = reinterpret_cast<const unsigned char*>(a.start);
     for (size_t i = 0; i < edge; i++) {
         if (start[a.bytes + i] != fresh) {
-            return {illegal_address, format("wrote %zu bytes past the end of an allocation of %zu",
-                                            i, a.bytes)};
+            return {illegal_address,
+                    format("wrote %zu bytes past the end of an allocation of %zu", i, a.bytes)};
         }
         if (start[-1 - ptrdiff_t(i)] != fresh) {
             return {illegal_address, format("wrote %zu bytes before an allocation", i + 1)};

@@ -81,7 +81,8 @@ struct Shape {
 std::string refusal(const Function& f, const Shape& shape) {
     const auto& [grid, block, shared] = shape;
     const uint64_t threads = uint64_t(block.x) * block.y * block.z;
-    if (!grid.x || !grid.y || !grid.z || grid.x > 2147483647u || grid.y > 65535 || grid.z > 65535) {
+    const bool empty = !grid.x || !grid.y || !grid.z;
+    if (empty || grid.x > 2147483647u || grid.y > 65535 || grid.z > 65535) {
         return format("grid of %u x %u x %u", grid.x, grid.y, grid.z);
     }
     if (threads == 0 || block.x > 1024 || block.y > 1024 || block.z > 64 ||
@@ -122,8 +123,8 @@ Failure check_after(const cuda_host::Kernel& kernel, const void* packed) {
         if (!found) continue;
         Failure failure = check_edges(*found);
         if (failure.code) {
-            const auto what = format("kernel %s, argument %u: ", kernel.name.c_str(), pointer.index);
-            return {failure.code, what + failure.text};
+            return {failure.code, format("kernel %s, argument %u: %s", kernel.name.c_str(),
+                                         pointer.index, failure.text.c_str())};
         }
     }
     return {};
@@ -136,8 +137,7 @@ Run kernel_run(const Function& f, const Shape& shape, void** arguments, int devi
     auto packed = std::make_shared<Packed>(words);
     kernel->pack(arguments, packed->data());
     // Static shared memory is not known before it runs; without opting in it shares 48 KiB.
-    const int shared_max = std::max(f.dynamic_shared_max, shared_default);
-    return [=, opted_in = shared_max > shared_default]() -> Failure {
+    return [=, opted_in = f.dynamic_shared_max > shared_default]() -> Failure {
         uint64_t seed;
         {
             Lock lock(state().lock);
@@ -146,8 +146,9 @@ Run kernel_run(const Function& f, const Shape& shape, void** arguments, int devi
             const uint64_t number = ++state().launches;
             seed = state().seed ? cuda_host::mix(state().seed, number) | 1 : 0;
         }
-        cuda_host::Grid grid{kernel, shape.grid, shape.block, shape.shared,
-                             uint32_t(opted_in ? shared_opt_in : shared_default), packed->data(), seed};
+        const auto allowed = uint32_t(opted_in ? shared_opt_in : shared_default);
+        const cuda_host::Grid grid{kernel,  shape.grid,     shape.block, shape.shared,
+                                   allowed, packed->data(), seed};
         Failure failure = cuda_host::run_grid(grid);
         if (failure.code) return failure;
         Lock lock(state().lock);

@@ -43,8 +43,8 @@ bool is_ready(const Device& device, const Stream& stream) {
     return false;
 }
 
-/// The stream whose head runs next: the oldest head, or under a seed the most urgent stream. Urgency
-/// changes now and then, so one stream may starve for long, as it may on a device.
+/// The stream whose head runs next: that of the oldest head, or under a seed the most urgent one.
+/// Urgency changes now and then, so a stream may starve for long, as it may on a device.
 std::shared_ptr<Stream> pick() {
     State& s = state();
     std::vector<std::shared_ptr<Stream>> ready;

@@ -203,7 +203,8 @@ EMULATED_API cuEventSynchronize(void* handle) {
         if (event->capture) return event->capture->broken = true, captured_event;
         const auto marker = event->latest;
         if (!marker) return success;
-        return drive(api.lock, state().devices[size_t(event->device)], [&] { return marker->done; });
+        Device& device = state().devices[size_t(event->device)];
+        return drive(api.lock, device, [&] { return marker->done; });
     });
 }
 
