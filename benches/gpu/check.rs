@@ -23,7 +23,7 @@ pub fn measure(rig: &Rig, record: &mut Record) {
     let kernel = rig.kernel::<Parameters>("check/points", "g1_check_points", block);
     let points = Points::<G1Projective>::new(rig.size(1 << 20, 1 << 8));
     let mut figures = Vec::new();
-    for times in rig.size(&[4, 8][..], &[1]) {
+    for times in rig.size(&[3, 6][..], &[1]) {
         let blocks = rig.size(rig.blocks(*times), 2);
         // Whole turns of the grid.
         let n = (blocks * THREADS) as usize * rig.size(16, 1);

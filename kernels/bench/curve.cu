@@ -1,50 +1,57 @@
+// Throughput of additions of points.
+//
+// gN_add_sequential: out[i] = a[i] + b[i b_stride], i < n. b_stride 0 adds one point to all.
+// g1_add_gathered: the sums of pairs of a table. x and y say where the table's coordinates begin,
+// `stride` how many bytes one point's are from the next one's: points in one array are x = table,
+// y = table + 48, stride = 96; coordinates in arrays of their own, at 64 bytes each, stride = 64.
+// g1_add_gathered_once: the same, each coordinate gathered once: both x are kept in scratch.
+// A name ends in the threads of a block, 384 where it says none and 256 for G2; one block fits a
+// multiprocessor. Shared memory: 240 bytes a thread, G2 480. Scratch bytes: grid x block x chain x
+// 48, G2 x 96, gathered_once x 144. Operations: n. See ../batch_affine.cuh.
+//
+// gN_xyzz_THREADS_BLOCKS: buckets x size points of the table, in XYZZ sums of `size` points each.
+// Shared memory, bytes a thread: 96, G2 and names ending in s 8 coordinates. See ../accumulate.cuh.
 #include "../accumulate.cuh"
 #include "../batch_affine.cuh"
 
-KERNEL(384, 1)
-g1_add_sequential(Affine<Fp>* out, Quad* scratch, const Affine<Fp>* a, const Affine<Fp>* b,
-                  uint32_t b_stride, uint32_t n, uint32_t chain) {
-    DYNAMIC_SHARED(Quad, stage);
-    add_batched<Fp, false, 384>(out, scratch, stage, Sequential<Fp>{a, b, b_stride}, n, chain);
-}
-EXPORT_KERNEL(g1_add_sequential);
+#define SEQUENTIAL(name, F, threads) \
+    KERNEL(threads, 1) \
+    name(Affine<F>* out, Quad* scratch, const Affine<F>* a, const Affine<F>* b, \
+         uint32_t b_stride, uint32_t n, uint32_t chain) { \
+        DYNAMIC_SHARED(Quad, stage); \
+        const Sequential<F> source = {a, b, b_stride}; \
+        add_batched<F, false, threads>(out, scratch, stage, source, n, chain); \
+    } \
+    EXPORT_KERNEL(name);
+SEQUENTIAL(g1_add_sequential, Fp, 384)
+SEQUENTIAL(g1_add_sequential_512, Fp, 512)
+SEQUENTIAL(g2_add_sequential, Fp2, 256)
 
-KERNEL(384, 1)
-g1_add_gathered(Affine<Fp>* out, Quad* scratch, const char* x, const char* y, const Pair* pairs,
-                uint32_t stride, uint32_t n, uint32_t chain) {
-    DYNAMIC_SHARED(Quad, stage);
-    add_batched<Fp, false, 384>(out, scratch, stage, Gathered<Fp>{x, y, pairs, stride}, n, chain);
-}
-EXPORT_KERNEL(g1_add_gathered);
-
-KERNEL(384, 1)
-g1_add_gathered_once(Affine<Fp>* out, Quad* scratch, const char* x, const char* y,
-                     const Pair* pairs, uint32_t stride, uint32_t n, uint32_t chain) {
-    DYNAMIC_SHARED(Quad, stage);
-    add_batched<Fp, true, 384>(out, scratch, stage, Gathered<Fp>{x, y, pairs, stride}, n, chain);
-}
-EXPORT_KERNEL(g1_add_gathered_once);
-
-KERNEL(256, 1)
-g2_add_sequential(Affine<Fp2>* out, Quad* scratch, const Affine<Fp2>* a, const Affine<Fp2>* b,
-                  uint32_t b_stride, uint32_t n, uint32_t chain) {
-    DYNAMIC_SHARED(Quad, stage);
-    add_batched<Fp2, false, 256>(out, scratch, stage, Sequential<Fp2>{a, b, b_stride}, n, chain);
-}
-EXPORT_KERNEL(g2_add_sequential);
+#define GATHERED(name, F, threads, keep_x) \
+    KERNEL(threads, 1) \
+    name(Affine<F>* out, Quad* scratch, const char* x, const char* y, const Pair* pairs, \
+         uint32_t stride, uint32_t n, uint32_t chain) { \
+        DYNAMIC_SHARED(Quad, stage); \
+        const Gathered<F> source = {x, y, pairs, stride}; \
+        add_batched<F, keep_x, threads>(out, scratch, stage, source, n, chain); \
+    } \
+    EXPORT_KERNEL(name);
+GATHERED(g1_add_gathered, Fp, 384, false)
+GATHERED(g1_add_gathered_512, Fp, 512, false)
+GATHERED(g1_add_gathered_once, Fp, 384, true)
+GATHERED(g1_add_gathered_once_512, Fp, 512, true)
 
 #define XYZZ(name, F, threads, blocks, sum) \
     KERNEL(threads, blocks) \
     name(Xyzz<F>* out, const Affine<F>* table, const uint32_t* references, uint32_t buckets, \
          uint32_t size) { \
         DYNAMIC_SHARED(Quad, stage); \
-        accumulate_buckets<threads>(out, stage, sum<F, threads>(stage), table, references, buckets, size); \
+        const auto start = sum<F, threads>(stage); \
+        accumulate_buckets<threads>(out, stage, start, table, references, buckets, size); \
     } \
     EXPORT_KERNEL(name);
 XYZZ(g1_xyzz_128_2, Fp, 128, 2, sum_in_registers)
 XYZZ(g1_xyzz_256_1, Fp, 256, 1, sum_in_registers)
 XYZZ(g1_xyzz_384_1, Fp, 384, 1, sum_in_registers)
 XYZZ(g1_xyzz_384_1s, Fp, 384, 1, sum_in_shared)
-XYZZ(g1_xyzz_512_1s, Fp, 512, 1, sum_in_shared)
 XYZZ(g2_xyzz_256_1, Fp2, 256, 1, sum_in_shared)
-XYZZ(g2_xyzz_384_1, Fp2, 384, 1, sum_in_shared)

@@ -1,7 +1,7 @@
 // Bulk checks of points that come from outside: canonical, on the curve, in the subgroup.
 //
-// A thread owns one point, reads it in the encoding that `form` says and writes it back in
-// Montgomery form, in place: infinity as x = y = 0.
+// A thread owns one point at a time (grid-stride), reads it in the encoding that `form` says and
+// writes it back in Montgomery form, in place: infinity as x = y = 0.
 //   form 0  Montgomery limbs, little-endian: what device memory holds anyway
 //   form 1  Zcash's uncompressed encoding: big-endian, flags in the first three bits, x before y,
 //           and over Fp2 c1 before c0
@@ -12,8 +12,7 @@
 // What is left of a bad point in memory is not to be used.
 // Shared memory: static, 8 columns of elements that the subgroup's test works on: registers are for
 // products. Barriers: none.
-// Launch: blocks of 128 (G1) and 64 (G2), at least n threads, n < 2^32 - 128; four blocks fit a
-// multiprocessor.
+// Launch: blocks of 128 (G1) and 64 (G2), any grid; three and four blocks fit a multiprocessor.
 #include "../memory.cuh"
 
 enum Problem : uint32_t {
@@ -80,10 +79,11 @@ FN Problem check_point(Affine<F>* point, uint32_t form, Quad* shared) {
 template <uint32_t T, class F>
 FN void check_points(Affine<F>* points, unsigned long long* first_bad, uint64_t first_index,
                      uint32_t n, uint32_t form, Quad* shared) {
-    const uint32_t i = blockIdx.x * T + threadIdx.x;
-    if (i >= n) return;
-    const unsigned long long problem = check_point<T>(points + i, form, shared);
-    if (problem != NONE) atomicMin(first_bad, (first_index + i) << 8 | problem);
+    const uint32_t threads = gridDim.x * T;
+    for (uint64_t i = blockIdx.x * T + threadIdx.x; i < n; i += threads) {
+        const unsigned long long problem = check_point<T>(points + i, form, shared);
+        if (problem != NONE) atomicMin(first_bad, (first_index + i) << 8 | problem);
+    }
 }
 
 KERNEL(128, 3)

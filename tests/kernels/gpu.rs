@@ -64,8 +64,12 @@ fn seed(number: u64) {
 impl Rig {
     /// Kernel `name` of `module` in blocks of `threads`.
     pub fn kernel<P: Parameters>(&self, module: &str, name: &str, threads: u32) -> Kernel<P> {
-        let module = Module::load(self.gpu.context(), module).unwrap();
-        module.kernel(name, Block::of(threads)).unwrap()
+        self.kernel_in(module, name, Block::of(threads))
+    }
+
+    /// The same in blocks with shared memory.
+    pub fn kernel_in<P: Parameters>(&self, module: &str, name: &str, block: Block) -> Kernel<P> {
+        Module::load(self.gpu.context(), module).unwrap().kernel(name, block).unwrap()
     }
 
     /// Runs `grid` blocks.

@@ -8,5 +8,6 @@ mod values;
 
 mod block;
 mod constants;
+mod curve;
 mod field;
 mod words;

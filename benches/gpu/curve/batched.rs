@@ -24,13 +24,18 @@ pub struct Kernel {
 }
 
 /// Of neighbours in memory.
-pub const G1: [Kernel; 1] = [Kernel { name: "g1_add_sequential", threads: 384, kept: 1 }];
+pub const G1: [Kernel; 2] = [
+    Kernel { name: "g1_add_sequential", threads: 384, kept: 1 },
+    Kernel { name: "g1_add_sequential_512", threads: 512, kept: 1 },
+];
 /// The same over Fp2.
 pub const G2: [Kernel; 1] = [Kernel { name: "g2_add_sequential", threads: 256, kept: 1 }];
 /// Of points that references name.
-const GATHERED: [Kernel; 2] = [
+const GATHERED: [Kernel; 4] = [
     Kernel { name: "g1_add_gathered", threads: 384, kept: 1 },
+    Kernel { name: "g1_add_gathered_512", threads: 512, kept: 1 },
     Kernel { name: "g1_add_gathered_once", threads: 384, kept: 3 },
+    Kernel { name: "g1_add_gathered_once_512", threads: 512, kept: 3 },
 ];
 
 impl Kernel {

@@ -22,7 +22,8 @@ const COUNT_MIN: usize = 4096;
 const PIECE: usize = 1 << 16;
 
 /// Threads of a block, as the kernels are compiled.
-const THREADS: u32 = 128;
+const THREADS_G1: u32 = 128;
+const THREADS_G2: u32 = 64;
 
 /// points, first_bad, first_index, n, form.
 type CheckPoints = Kernel<(Ptr<u8>, Ptr<u64>, u64, u32, u32)>;
@@ -47,8 +48,9 @@ impl Checker {
         let load = |gpu: &Gpu| {
             let failed = |fault| Unusable::Device { index: gpu.identity().index, fault };
             let module = Module::load(gpu.context(), "check/points")?;
-            let kernel = |name| module.kernel(name, Block::of(THREADS)).map_err(failed);
-            let (g1, g2) = (kernel("g1_check_points")?, kernel("g2_check_points")?);
+            let kernel = |name, threads| module.kernel(name, Block::of(threads)).map_err(failed);
+            let g1 = kernel("g1_check_points", THREADS_G1)?;
+            let g2 = kernel("g2_check_points", THREADS_G2)?;
             Ok(Kernels { g1, g2, streams: Mutex::default() })
         };
         let kernels = gpus.iter().map(load).collect::<Result<_, _>>()?;
@@ -79,7 +81,10 @@ impl Checker {
         upload.write(bytes)?;
         let count = u32::try_from(out.len()).map_err(|_| internal("too many points"))?;
         let first_bad = word.cast().expect("a whole word");
-        let grid = count.div_ceil(THREADS);
+        let grid = match A::GROUP {
+            Group::G1 => count.div_ceil(THREADS_G1),
+            Group::G2 => count.div_ceil(THREADS_G2),
+        };
         kernel.launch(&stream, grid, (points, first_bad, 0, count, form))?;
         let mut found = Vec::with_capacity(word.len());
         gpu.ring().download(&stream, word, |bytes| {
