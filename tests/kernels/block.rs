@@ -19,7 +19,8 @@ fn words_are_summed_over_blocks() {
             type Arguments = (Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>);
             let kernel =
                 rig.kernel::<Arguments>("selftest", "selftest_block_words", threads as u32);
-            let values: Vec<u32> = (0..BLOCKS * threads).map(|_| rng().random()).collect();
+            let mut rng = rng();
+            let values: Vec<u32> = (0..BLOCKS * threads).map(|_| rng.random()).collect();
             let (given, sums) = (rig.put(&values), rig.room::<u32>(BLOCKS));
             let (scans, totals) = (rig.room::<u32>(values.len()), rig.room::<u32>(values.len()));
             let arguments = (given.all(), sums.all(), scans.all(), totals.all());

@@ -1,7 +1,7 @@
 //! `kernels/selftest.cu`: the fields.
 
 use ark_bls12_381::{Fq, Fq2, Fr};
-use ark_ff::{Field, PrimeField};
+use ark_ff::{AdditiveGroup, Field, PrimeField};
 use capstan::device::Ptr;
 use rand::Rng;
 
@@ -93,7 +93,9 @@ fn run_all<E: Element>(cases: Vec<Case<E>>, most: u64) {
         for case in &cases {
             run(rig, case, if case.code == 6 { 300 } else { 1500 });
         }
-        let is_canonical = Case { code: IS_CANONICAL, multiples: [most; 4], answer: |[a, ..]| *a };
+        // The answer is the flag, not this.
+        let is_canonical =
+            Case::<E> { code: IS_CANONICAL, multiples: [most; 4], answer: |[a, ..]| *a };
         run(rig, &is_canonical, 1500);
     });
 }

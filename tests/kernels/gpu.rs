@@ -98,6 +98,6 @@ impl Rig {
             Ok::<_, device::Fault>(())
         };
         self.gpu.ring().download(&self.stream, lease.all(), take).unwrap();
-        bytemuck::pod_collect_to_vec(&found)
+        found.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()
     }
 }
