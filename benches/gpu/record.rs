@@ -1,11 +1,6 @@
 //! What was measured, for people and as JSON lines for `benches/results/h200.jsonl`.
 
-use std::{
-    fs::OpenOptions,
-    io::Write,
-    process::Command,
-    time::Duration,
-};
+use std::{fs::OpenOptions, io::Write, process::Command, time::Duration};
 
 use crate::rig::Rig;
 

@@ -30,7 +30,7 @@ impl Rig {
         let options = Options {
             memory_percent: 90,
             patience: PATIENCE,
-            on_fault: Arc::new(|fault: &Fault| eprintln!("{fault}")),
+            on_fault: Arc::new(|fault: &Fault| eprintln!("device: {fault}")),
         };
         let path = env::var_os("CAPSTAN_CUDA_DRIVER").map(PathBuf::from);
         let driver = Driver::load(path.as_deref());
@@ -50,7 +50,8 @@ impl Rig {
 
     /// The value of `name=value` on the command line.
     pub fn text(&self, name: &str) -> Option<String> {
-        let value = |argument: &String| Some(argument.strip_prefix(name)?.strip_prefix('=')?.into());
+        let value =
+            |argument: &String| Some(argument.strip_prefix(name)?.strip_prefix('=')?.into());
         self.arguments.iter().find_map(value)
     }
 

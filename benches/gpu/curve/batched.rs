@@ -51,7 +51,13 @@ impl Kernel {
         rig.memory::<[u8; PIECE]>(pieces * chain as usize * threads)
     }
 
-    fn figure<G: Group>(&self, rig: &Rig, mode: &'static str, n: usize, what: String) -> Figure<'_> {
+    fn figure<G: Group>(
+        &self,
+        rig: &Rig,
+        mode: &'static str,
+        n: usize,
+        what: String,
+    ) -> Figure<'_> {
         let op = if G::NAME == "g1" { "g1_add_batched_affine" } else { "g2_add_batched_affine" };
         let how = format!("{} {what}, {} threads", self.name, self.threads);
         let _device = rig;
@@ -82,8 +88,7 @@ pub fn sequential<'k, G: Group>(
         let blocks = rig.size(rig.blocks(1), 2);
         for chain in CHAINS {
             let scratch = kernel.scratch::<G>(rig, blocks, chain);
-            let given =
-                (out.all(), scratch.all(), a.all(), b.all(), 1, n as u32, chain);
+            let given = (out.all(), scratch.all(), a.all(), b.all(), 1, n as u32, chain);
             let times = rig.times(|| compiled.launch(&rig.stream, blocks, given));
             check::<G>(rig, &out, n, |i| points.at(i) + points.at(shift + i), kernel.name);
             let figure = kernel.figure::<G>(rig, "device", n, format!("chains of {chain}"));

@@ -33,6 +33,7 @@ struct Kernel {
     void (*pack)(void** arguments, void* packed);
     void (*call)(const void* packed);
     std::vector<PointerArgument> (*pointers)(const void* packed);
+    std::vector<size_t> sizes; // of the arguments, in order
 };
 
 /// Notes the launch bounds of the kernel that is exported next.
@@ -52,6 +53,7 @@ template <typename... A, void (*F)(A...)> struct Bind<F> {
         // Arguments may lie at any address.
         (std::memcpy(&std::get<I>(*packed), from[I], sizeof(A)), ...);
     }
+    static std::vector<size_t> sizes() { return {sizeof(A)...}; }
     static void call(const void* packed) { std::apply(F, *static_cast<const Packed*>(packed)); }
 
     static std::vector<PointerArgument> pointers(const void* packed) {
@@ -75,7 +77,8 @@ template <typename... A, void (*F)(A...)> struct Bind<F> {
 template <auto F> bool export_function(const char* module, const char* name) {
     using B = Bind<F>;
     return export_kernel(
-        {module, name, 1024, 0, sizeof(typename B::Packed), 0, B::pack, B::call, B::pointers});
+        {module, name, 1024, 0, sizeof(typename B::Packed), 0, B::pack, B::call, B::pointers,
+         B::sizes()});
 }
 
 } // namespace cuda_host

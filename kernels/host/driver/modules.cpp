@@ -244,6 +244,22 @@ EMULATED_API cuFuncGetAttribute(int* value, int attribute, void* function) {
     });
 }
 
+EMULATED_API cuFuncGetParamInfo(void* function, size_t index, size_t* offset, size_t* bytes) {
+    return call("cuFuncGetParamInfo", [&](Api& api) -> int {
+        const Function* f = find_function(api, function);
+        if (!f) return invalid_handle;
+        const auto& sizes = f->kernel->sizes;
+        if (index >= sizes.size()) return invalid_value;
+        size_t at = 0;
+        for (size_t i = 0; i < index; i++) {
+            at += sizes[i];
+            at = (at + sizes[i + 1] - 1) / sizes[i + 1] * sizes[i + 1]; // pointers and integers
+        }
+        *offset = at, *bytes = sizes[index];
+        return success;
+    });
+}
+
 EMULATED_API cuFuncSetAttribute(void* function, int attribute, int value) {
     return call("cuFuncSetAttribute", [&](Api& api) -> int {
         Function* f = find_function(api, function);
