@@ -4,6 +4,7 @@ mod batched;
 mod xyzz;
 
 use ark_bls12_381::{G1Projective, G2Projective};
+use batched::Table;
 
 use crate::{points::Points, record::Record, rig::Rig};
 
@@ -20,13 +21,20 @@ const LARGE: usize = 12 << 24;
 pub fn measure(rig: &Rig, record: &mut Record) {
     let points = Points::<G1Projective>::new(rig.size(1 << 20, 1 << 8));
     record.keep_best(batched::sequential(rig, &points, &batched::G1));
-    let small = points.table(rig, rig.size(1 << 24, 1 << 9), 0);
-    let figures = batched::gathered(rig, &points, &small, "1.6 GB");
+    let size = rig.size(1 << 24, 1 << 9);
+    let small = points.table(rig, size, 0);
+    let figures = batched::gathered(rig, &points, &Table::whole::<G1Projective>(&small), size);
     figures.iter().for_each(|figure| record.show(figure));
     record.keep_best(xyzz::measure(rig, &points, &small, &xyzz::G1));
     drop(small);
-    let large = points.table(rig, rig.size(LARGE, 1 << 9), 0);
-    record.keep_best(batched::gathered(rig, &points, &large, "19 GB"));
+    let size = rig.size(LARGE, 1 << 9);
+    let large = points.split(rig, size);
+    let mut figures = batched::gathered(rig, &points, &Table::split(&large), size);
+    drop(large);
+    let large = points.table(rig, size, 0);
+    let whole = Table::whole::<G1Projective>(&large);
+    figures.extend(batched::gathered(rig, &points, &whole, size));
+    record.keep_best(figures);
     let figures = xyzz::measure(rig, &points, &large, &xyzz::G1[..1]);
     figures.iter().for_each(|figure| record.show(figure));
     drop(large);

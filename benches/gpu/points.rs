@@ -106,15 +106,38 @@ impl<G: Group> Points<G> {
 
     /// A table of `count` points: the block over and over, from number `first` on.
     pub fn table(&self, rig: &Rig, count: usize, first: usize) -> Lease {
-        let table = rig.memory::<G::Words>(count);
-        let all = table.all::<G::Words>();
-        let mut done = 0;
-        while done < count {
-            let from = (first + done) % self.words.len();
-            let take = (self.words.len() - from).min(count - done);
-            rig.put(all.part(done, take).expect("inside"), &self.words[from..from + take]);
-            done += take;
-        }
-        table
+        repeat(rig, &self.words, count, first)
     }
+
+    /// Two tables of `count` coordinates, x and y, each in [`SPLIT_BYTES`] bytes of its own.
+    pub fn split(&self, rig: &Rig, count: usize) -> [Lease; 2] {
+        let width = G::COORDINATE_BYTES / 8;
+        [0, 1].map(|which| {
+            let entry = |words: &G::Words| {
+                let mut entry = [0_u64; SPLIT_BYTES / 8];
+                let words: &[u64] = bytemuck::cast_slice(std::slice::from_ref(words));
+                entry[..width].copy_from_slice(&words[which * width..][..width]);
+                entry
+            };
+            let block: Vec<_> = self.words.par_iter().map(entry).collect();
+            repeat(rig, &block, count, 0)
+        })
+    }
+}
+
+/// Bytes of an entry of [`Points::split`]: what a random access to memory moves on an H200.
+pub const SPLIT_BYTES: usize = 64;
+
+/// `count` elements on the device: `block` over and over, from number `first` on.
+fn repeat<T: Pod>(rig: &Rig, block: &[T], count: usize, first: usize) -> Lease {
+    let table = rig.memory::<T>(count);
+    let all = table.all::<T>();
+    let mut done = 0;
+    while done < count {
+        let from = (first + done) % block.len();
+        let take = (block.len() - from).min(count - done);
+        rig.put(all.part(done, take).expect("inside"), &block[from..from + take]);
+        done += take;
+    }
+    table
 }

@@ -1,10 +1,10 @@
 //! out[i] = first(i) + second(i): see `kernels/batch_affine.cuh`.
 
-use capstan::device::{Block, Lease, Ptr};
+use capstan::device::{Block, Lease, Ptr, Span};
 
 use super::{PIECE, SIGN};
 use crate::{
-    points::{Group, Points},
+    points::{Group, Points, SPLIT_BYTES},
     record::Figure,
     rig::{Random, Rig},
 };
@@ -53,14 +53,12 @@ impl Kernel {
 
     fn figure<G: Group>(
         &self,
-        rig: &Rig,
         mode: &'static str,
         n: usize,
         what: String,
     ) -> Figure<'_> {
         let op = if G::NAME == "g1" { "g1_add_batched_affine" } else { "g2_add_batched_affine" };
         let how = format!("{} {what}, {} threads", self.name, self.threads);
-        let _device = rig;
         Figure { op, mode, count: n as u64, times: Vec::new(), unit: "G/s", how }
     }
 }
@@ -91,22 +89,44 @@ pub fn sequential<'k, G: Group>(
             let given = (out.all(), scratch.all(), a.all(), b.all(), 1, n as u32, chain);
             let times = rig.times(|| compiled.launch(&rig.stream, blocks, given));
             check::<G>(rig, &out, n, |i| points.at(i) + points.at(shift + i), kernel.name);
-            let figure = kernel.figure::<G>(rig, "device", n, format!("chains of {chain}"));
+            let figure = kernel.figure::<G>("device", n, format!("chains of {chain}"));
             figures.push(Figure { times, ..figure });
         }
     }
     figures
 }
 
-/// Random pairs of a table: x and y beside each other, and in two tables of 64-byte entries.
+/// A table as the gathering kernels see it.
+pub struct Table<'l> {
+    x: Span<'l, u8>,
+    y: Span<'l, u8>,
+    /// Bytes from one coordinate to the next one's.
+    stride: usize,
+    what: &'static str,
+}
+
+impl<'l> Table<'l> {
+    /// Points as they are, x and y beside each other.
+    pub fn whole<G: Group>(lease: &'l Lease) -> Self {
+        let x = lease.all::<u8>();
+        let y = x.part(G::COORDINATE_BYTES, x.len() - G::COORDINATE_BYTES).expect("inside");
+        Self { x, y, stride: size_of::<G::Words>(), what: "x beside y" }
+    }
+
+    /// What [`Points::split`] gave.
+    pub fn split([x, y]: &'l [Lease; 2]) -> Self {
+        Self { x: x.all(), y: y.all(), stride: SPLIT_BYTES, what: "x and y apart" }
+    }
+}
+
+/// Sums of random pairs of a table of `size` points.
 pub fn gathered<G: Group>(
     rig: &Rig,
     points: &Points<G>,
-    table: &Lease,
-    what: &str,
+    table: &Table<'_>,
+    size: usize,
 ) -> Vec<Figure<'static>> {
     type Parameters = (Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<[u32; 2]>, u32, u32, u32);
-    let size = table.bytes() as usize / size_of::<G::Words>();
     let mut figures = Vec::new();
     let mut random = Random(7);
     let n = count(rig, GATHERED[0].threads);
@@ -115,23 +135,21 @@ pub fn gathered<G: Group>(
     let references = rig.memory_of(&pairs);
     let out = rig.memory::<G::Words>(n);
     let blocks = rig.size(rig.blocks(1), 2);
+    let &Table { x, y, stride, what } = table;
     for kernel in &GATHERED {
         let compiled = rig.kernel::<Parameters>(MODULE, kernel.name, kernel.block::<G>());
         for chain in CHAINS {
             let scratch = kernel.scratch::<G>(rig, blocks, chain);
-            let x = table.all::<u8>();
-            let y = x.part(G::COORDINATE_BYTES, x.len() - G::COORDINATE_BYTES).expect("inside");
-            let stride = size_of::<G::Words>() as u32;
             let (scratch, pairs_on) = (scratch.all(), references.all());
-            let given = (out.all(), scratch, x, y, pairs_on, stride, n as u32, chain);
+            let given = (out.all(), scratch, x, y, pairs_on, stride as u32, n as u32, chain);
             let times = rig.times(|| compiled.launch(&rig.stream, blocks, given));
             let expected = |i: usize| {
                 let [first, second] = pairs[i].map(|reference| signed(points, reference));
                 first + second
             };
             check::<G>(rig, &out, n, expected, kernel.name);
-            let what = format!("chains of {chain}, table of {what}");
-            let figure = kernel.figure::<G>(rig, "gathered", n, what);
+            let what = format!("chains of {chain}, {what}, {:.1} GB", x.len() as f64 / 1e9);
+            let figure = kernel.figure::<G>("gathered", n, what);
             figures.push(Figure { times, ..figure });
         }
     }
