@@ -1,55 +1,8 @@
 // Candidates for Fp's product, to be measured: the losers go.
 #pragma once
 #include "../field.cuh"
+#include "../field/karatsuba.cuh"
 
-// One level of Karatsuba: 3 (N/2)^2 products.
-template <int H> FN void product_half(uint32_t* t, const uint32_t* a, const uint32_t* b) {
-    uint32_t e[2 * H], o[2 * H];
-    first_row<H>(e, o, LimbsOf{a}, b[0]);
-#pragma unroll
-    for (int i = 1; i < H; i++)
-        add_row<H, false, true>(full_chain(e, o, i), open_chain(e, o, i), LimbsOf{a}, b[i]);
-    t[0] = e[0];
-    t[1] = add_cc(e[1], o[0]);
-#pragma unroll
-    for (int k = 2; k < 2 * H - 1; k++) t[k] = addc_cc(e[k], o[k - 1]);
-    t[2 * H - 1] = addc(e[2 * H - 1], 0);
-}
-FN Wide product_karatsuba(const Fp& fa, const Fp& fb) {
-    constexpr int N = 12, H = 6;
-    const uint32_t *a = fa.w, *b = fb.w;
-    Wide wide;
-    uint32_t *t = wide.w, z2[N], zm[N], da[H], db[H], mid[N];
-    product_half<H>(t, a, b);
-    product_half<H>(z2, a + H, b + H);
-    sub_words<H>(da, a, a + H);
-    const uint32_t negative_a = borrow_mask();
-    sub_words<H>(db, b, b + H);
-    const uint32_t negative_b = borrow_mask();
-    product_half<H>(zm, da, db);
-    add_words<N>(mid, t, z2);
-    uint32_t top = addc(0, 0);
-    sub_words<N>(mid, mid, zm);
-    top = subc(top, 0);
-    uint32_t masked[H];
-#pragma unroll
-    for (int i = 0; i < H; i++) masked[i] = db[i] & negative_a;
-    add_words<H>(mid + H, mid + H, masked);
-    top = addc(top, 0);
-#pragma unroll
-    for (int i = 0; i < H; i++) masked[i] = da[i] & negative_b;
-    add_words<H>(mid + H, mid + H, masked);
-    top = addc(top, 0) - (negative_a & negative_b & 1);
-    t[H] = add_cc(t[H], mid[0]);
-#pragma unroll
-    for (int i = 1; i < H; i++) t[H + i] = addc_cc(t[H + i], mid[i]);
-#pragma unroll
-    for (int i = 0; i < H; i++) t[N + i] = addc_cc(z2[i], mid[H + i]);
-    t[N + H] = addc_cc(z2[H], top);
-#pragma unroll
-    for (int i = H + 1; i < N; i++) t[N + i] = addc_cc(z2[i], 0);
-    return wide;
-}
 // Montgomery's steps only.
 FN Fp mul_plain(const Fp& a, const Fp& b) {
     uint32_t e[24], o[24];

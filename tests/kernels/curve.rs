@@ -149,7 +149,8 @@ fn batches<P: Curve>() {
     each_seed(|rig| {
         let mut rng = rng();
         let table = samples::<P>(&mut rng);
-        let bytes = 16 * limbs(&table).len() / table.len() / 4 * 2;
+        let width = limbs(&table).len() / table.len();
+        let bytes = 8 * width;
         let shared_bytes = (5 * bytes / 2) as u32 * THREADS;
         let block = Block { threads: THREADS, shared_bytes };
         let name = format!("{}_selftest_batched", P::NAME);
@@ -159,7 +160,7 @@ fn batches<P: Curve>() {
         for (count, chain) in [(1, 1), (33, 4), (500, 3), (700, 100)] {
             let mut reference = || rng.next_u32() % table.len() as u32 | rng.next_u32() & SIGN;
             let pairs: Vec<u32> = (0..2 * count).map(|_| reference()).collect();
-            let (given, out) = (rig.put(&pairs), rig.room::<u64>(count * bytes / 4));
+            let (given, out) = (rig.put(&pairs), rig.room::<u64>(count * width));
             let scratch = rig.room::<u8>(bytes / 2 * chain * 2 * THREADS as usize);
             let arguments =
                 (out.all(), scratch.all(), points.all(), given.all(), count as u32, chain as u32);
@@ -171,7 +172,7 @@ fn batches<P: Curve>() {
             };
             for (i, pair) in pairs.chunks(2).enumerate() {
                 let expected = (signed(pair[0]) + signed(pair[1])).into_affine();
-                let words = &found[i * bytes / 4..][..bytes / 4];
+                let words = &found[i * width..][..width];
                 assert!(same(words, &expected), "{name}: {i} of {count}, chains of {chain}");
             }
         }

@@ -24,12 +24,14 @@ pub struct Kernel {
 }
 
 /// Of neighbours in memory.
-pub const G1: [Kernel; 2] = [
+pub const G1: [Kernel; 3] = [
+    Kernel { name: "g1_add_sequential_512_k", threads: 512, kept: 1 },
     Kernel { name: "g1_add_sequential", threads: 384, kept: 1 },
     Kernel { name: "g1_add_sequential_512", threads: 512, kept: 1 },
 ];
 /// The same over Fp2.
-pub const G2: [Kernel; 1] = [Kernel { name: "g2_add_sequential", threads: 256, kept: 1 }];
+pub const G2: [Kernel; 2] = [Kernel { name: "g2_add_sequential", threads: 256, kept: 1 },
+    Kernel { name: "g2_add_sequential_k", threads: 256, kept: 1 },];
 /// Of points that references name.
 const GATHERED: [Kernel; 4] = [
     Kernel { name: "g1_add_gathered", threads: 384, kept: 1 },
@@ -78,7 +80,7 @@ pub fn sequential<'k, G: Group>(
     let mut figures = Vec::new();
     for kernel in kernels {
         let n = count(rig, kernel.threads) / (G::COORDINATE_BYTES / 48);
-        let compiled = rig.kernel::<Parameters>(MODULE, kernel.name, kernel.block::<G>());
+        let compiled = rig.kernel::<Parameters>(module(kernel.name), kernel.name, kernel.block::<G>());
         // So far apart that a sum of one is no sum of another.
         let shift = points.affine.len() / 3;
         let (a, b) = (points.table(rig, n, 0), points.table(rig, n, shift));
@@ -137,7 +139,7 @@ pub fn gathered<G: Group>(
     let blocks = rig.size(rig.blocks(1), 2);
     let &Table { x, y, stride, what } = table;
     for kernel in &GATHERED {
-        let compiled = rig.kernel::<Parameters>(MODULE, kernel.name, kernel.block::<G>());
+        let compiled = rig.kernel::<Parameters>(module(kernel.name), kernel.name, kernel.block::<G>());
         for chain in CHAINS {
             let scratch = kernel.scratch::<G>(rig, blocks, chain);
             let (scratch, pairs_on) = (scratch.all(), references.all());
@@ -176,4 +178,8 @@ fn check<G: Group>(rig: &Rig, out: &Lease, n: usize, expected: impl Fn(usize) ->
         let found = G::of(bytemuck::cast_slice(&found));
         assert_eq!(found, expected(i).into_affine(), "{name}: sum {i}");
     }
+}
+
+pub fn module(name: &str) -> &'static str {
+    if name.ends_with("_k") { "bench/curve_k" } else { MODULE }
 }

@@ -20,14 +20,16 @@ const SAMPLES: usize = 16;
 pub type Kernel = (&'static str, u32, u32, usize);
 
 /// Over Fp.
-pub const G1: [Kernel; 4] = [
+pub const G1: [Kernel; 6] = [
+    ("g1_xyzz_128_2_k", 128, 2, 2),
+    ("g1_xyzz_384_1s_k", 384, 1, 8),
     ("g1_xyzz_128_2", 128, 2, 2),
     ("g1_xyzz_256_1", 256, 1, 2),
     ("g1_xyzz_384_1", 384, 1, 2),
     ("g1_xyzz_384_1s", 384, 1, 8),
 ];
 /// Over Fp2.
-pub const G2: [Kernel; 1] = [("g2_xyzz_256_1", 256, 1, 8)];
+pub const G2: [Kernel; 2] = [("g2_xyzz_256_1_k", 256, 1, 8), ("g2_xyzz_256_1", 256, 1, 8)];
 
 /// Every kernel on random points of the table.
 pub fn measure<G: Group>(
@@ -42,7 +44,7 @@ pub fn measure<G: Group>(
     let mut figures = Vec::new();
     for &(name, threads, times, columns) in kernels {
         let shared_bytes = (columns * G::COORDINATE_BYTES) as u32 * threads;
-        let compiled = rig.kernel::<Parameters>(MODULE, name, Block { threads, shared_bytes });
+        let compiled = rig.kernel::<Parameters>(super::batched::module(name), name, Block { threads, shared_bytes });
         let blocks = rig.size(rig.blocks(times), 2);
         // Eight buckets a thread.
         let buckets = (blocks * threads * rig.size(8, 1)) as usize;
