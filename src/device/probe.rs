@@ -97,15 +97,10 @@ impl Driver {
         let (library, path) = match path {
             Some(path) => (open(path)?, path.to_owned()),
             None => {
-                let mut found =
-                    NAMES.iter().map(|name| (open(Path::new(name)), PathBuf::from(name)));
-                let named = |(library, path): (Result<_, _>, PathBuf)| Ok((library?, path));
-                match found.next().map(named) {
-                    Some(Ok(first)) => first,
-                    Some(Err(error)) => {
-                        found.next().map(named).and_then(Result::ok).ok_or(error)?
-                    }
-                    None => return Err(Unusable::NoDevice),
+                let [name, other] = NAMES.map(PathBuf::from);
+                match open(&name) {
+                    Ok(library) => (library, name),
+                    Err(error) => (open(&other).map_err(|_| error)?, other),
                 }
             }
         };
