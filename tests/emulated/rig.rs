@@ -171,7 +171,7 @@ impl Kernel {
 #[macro_export]
 macro_rules! arguments {
     ($($argument:expr),*) => {
-        &mut [$((&raw const *&$argument).cast_mut().cast::<std::ffi::c_void>()),*]
+        &mut [$(std::ptr::from_ref(&$argument).cast_mut().cast::<std::ffi::c_void>()),*]
     };
 }
 
