@@ -4,8 +4,8 @@
 // shared memory while this one is added, and each coordinate is read from there where a product
 // needs it, so that no register holds a point.
 //
-// Launch: blocks of T, any grid; dynamic shared memory of 2 QUADS<F> pieces a thread, or 8 QUADS<F> where
-// the sum is kept there too. Barriers: none.
+// Launch: blocks of T, any grid; dynamic shared memory of 2 QUADS<F> pieces a thread, or 8 QUADS<F>
+// where the sum is kept there too. Barriers: none.
 #pragma once
 #include "batch/source.cuh"
 
@@ -18,8 +18,8 @@ template <class F, uint32_t T> FN Making<F, Column<F, T>> sum_in_shared(Quad* sh
             column<F, T>(shared, 5), column<F, T>(shared, 6), column<F, T>(shared, 7)};
 }
 
-// out[b] = the sum of the points references[b size + k], 0 <= k < size, size > 0, of the table, with
-// signs as in batch/source.cuh. y of the table loose.
+// out[b] = the sum of the points references[b size + k], 0 <= k < size, size > 0, of the table,
+// with signs as in batch/source.cuh. y of the table loose.
 template <uint32_t T, class F, class Cell>
 FN void accumulate_buckets(Xyzz<F>* out, Quad* shared, Making<F, Cell> sum, const Affine<F>* table,
                            const uint32_t* references, uint32_t buckets, uint32_t size) {

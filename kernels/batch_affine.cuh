@@ -103,23 +103,24 @@ template <class F, class Source, bool KEEP_X, uint32_t T> struct Chain {
         for (uint32_t k = steps - 1;; k--) {
             const Pair now = coming;
             copies_wait<1>();
-            const F inverted = times(u, F(staged(PREFIX)));
+            staged(PREFIX) = times(u, F(staged(PREFIX))); // of this step's denominator
             u = times(u, denominator(now, F(staged(AX)), F(staged(BX))));
             copies_wait<0>();
             const bool rare = maybe_rare(F(staged(AX)), F(staged(BX)));
             F numerator = sub_lazy<2>(source.second_signed(F(staged(BY)), now), first_y(now));
             if (rare) numerator = rare_numerator<F>(source, now);
-            const F slope = times(tame(numerator), inverted); // < 2p
+            const F slope = times(tame(numerator), F(staged(PREFIX))); // < 2p
             const F sum = add_lazy(F(staged(AX)), F(staged(BX)));
             const F x = canonical(sub_lazy<2>(squared(slope), sum)); // < 4p before
+            Affine<F>* const to = out + first + 32 * k;
+            store(&to->x, x);
             const F across = sub_lazy<1>(F(staged(AX)), x);
             if (k > 0) fetch_kept(later, k - 1);
             const F y = sub_loose(times(slope, across), first_y(now));
             coming = later;
             if (k > 0) fetch_y(coming);
             if (k > 1) later = pair(k - 2);
-            Affine<F>* const to = out + first + 32 * k;
-            store_affine(to, {x, y});
+            store(&to->y, y);
             if (rare) store_rare_sum(to, source, now);
             if (k == 0) break;
         }

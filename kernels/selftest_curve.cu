@@ -11,8 +11,8 @@
 // Kernels *_predicates: flags[i] = bit 0: a[i] is on the curve; bit 1: passes the subgroup's test,
 // which means something only for points on the curve; bit 2: is infinity.
 // Kernels *_batched: out[i] = the sum of the two points of the table that pairs[i] refers to, by
-// chains of `chain` sums with one inversion (batch_affine.cuh); y loose. Blocks of 64, dynamic shared
-// memory 64 * 80 QUADS bytes, scratch 48 QUADS * chain bytes a thread (QUADS: 3 for G1, 6 for G2).
+// chains of `chain` sums with one inversion (batch_affine.cuh); y loose. Blocks of 64, dynamic
+// shared memory 64 x 240 bytes (G2 480), scratch 48 x chain bytes a thread (G2 96).
 // Points are x, y in Montgomery form; infinity is zeros. Blocks of 64, any grid; no barriers.
 #define CURVE_CALLS_FP
 #include "batch_affine.cuh"

@@ -1,7 +1,7 @@
 // The sums of a batch that have no chord.
 //
-// Rare cases (doubling, opposite points, infinity) are told from one limb of x: a false alarm, 2^-31
-// of all, costs time only. Their code is out of line, and takes no points: points that live in
+// Rare cases (doubling, opposite points, infinity) are told from one limb of x: a false alarm,
+// 2^-31 of all, costs time only. Their code is out of line, and takes no points: points that live in
 // registers would be written to the stack for the call, in every step of the hot loop.
 #pragma once
 #include "source.cuh"

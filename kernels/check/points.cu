@@ -5,8 +5,8 @@
 //   form 0  Montgomery limbs, little-endian: what device memory holds anyway
 //   form 1  Zcash's uncompressed encoding: big-endian, flags in the first three bits, x before y,
 //           and over Fp2 c1 before c0
-// first_bad: one word that starts as all ones and becomes the least (index << 8 | problem) of all bad
-// points, index = first_index + position. Problems, the first that applies to a point:
+// first_bad: one word that starts as all ones and becomes the least (index << 8 | problem) of all
+// bad points, index = first_index + position. Problems, the first that applies to a point:
 //   1 not canonical   2 not on the curve   3 not in the subgroup
 //   4 malformed infinity   5 flags of another encoding
 // What is left of a bad point in memory is not to be used.

@@ -9,8 +9,8 @@
 
 // s = [|x|] P for P = (s.x, s.y), which is not infinity; base keeps P. 63 doublings, 5 additions.
 //
-// The formulas use no constant of the curve, so (s.x, s.y) may be of a Jacobian (X, Y, Z): an affine
-// point of y^2 = x^3 + b Z^6. The product's z is then to be multiplied by Z.
+// The formulas use no constant of the curve, so (s.x, s.y) may be of a Jacobian (X, Y, Z): an
+// affine point of y^2 = x^3 + b Z^6. The product's z is then to be multiplied by Z.
 template <class F, class Cell>
 FN void multiply_by_parameter(Multiple<F, Cell>& s, Cell& base_x, Cell& base_y) {
     base_x = F(s.x);

@@ -6,12 +6,12 @@ use ark_ec::{
     short_weierstrass::{Affine, Projective, SWCurveConfig},
 };
 use ark_ff::{AdditiveGroup, BigInteger, Field, PrimeField, UniformRand};
+use ark_std::{rand::RngCore, test_rng as rng};
 use capstan::device::{Block, Ptr};
-use rand::{Rng, rngs::StdRng};
 
 use crate::{
     gpu::{Rig, each_seed},
-    values::{Element, rng},
+    values::Element,
 };
 
 const THREADS: u32 = 64;
@@ -38,17 +38,17 @@ fn limbs<P: Curve>(points: &[Affine<P>]) -> Vec<u64> {
 }
 
 /// A point of the curve, hardly ever of the subgroup.
-fn on_curve<P: Curve>(rng: &mut StdRng) -> Affine<P> {
+fn on_curve<P: Curve>(rng: &mut impl RngCore) -> Affine<P> {
     loop {
         let x = P::BaseField::rand(rng);
-        if let Some(point) = Affine::get_point_from_x_unchecked(x, rng.random()) {
+        if let Some(point) = Affine::get_point_from_x_unchecked(x, rng.next_u32() & 1 == 0) {
             return point;
         }
     }
 }
 
 /// A point of order `factor`.
-fn of_order<P: Curve>(rng: &mut StdRng, factor: u64) -> Affine<P> {
+fn of_order<P: Curve>(rng: &mut impl RngCore, factor: u64) -> Affine<P> {
     // The cofactor without that factor, by long division.
     let mut rest = P::COFACTOR.to_vec();
     loop {
@@ -77,7 +77,7 @@ fn of_order<P: Curve>(rng: &mut StdRng, factor: u64) -> Affine<P> {
 }
 
 /// Of the subgroup, of the curve alone, of small order, infinity.
-fn samples<P: Curve>(rng: &mut StdRng) -> Vec<Affine<P>> {
+fn samples<P: Curve>(rng: &mut impl RngCore) -> Vec<Affine<P>> {
     let mut found: Vec<_> = (0..3).map(|_| on_curve(rng)).collect();
     found.extend((0..3).map(|_| Affine::rand(rng)));
     found.extend(P::FACTORS.map(|factor| of_order(rng, factor)));
@@ -157,8 +157,7 @@ fn batches<P: Curve>() {
         let kernel = rig.kernel_in::<Arguments>("selftest_curve", &name, block);
         let points = rig.put(&limbs(&table));
         for (count, chain) in [(1, 1), (33, 4), (500, 3), (700, 100)] {
-            let mut reference =
-                || rng.random_range(0..table.len() as u32) | rng.random::<u32>() & SIGN;
+            let mut reference = || rng.next_u32() % table.len() as u32 | rng.next_u32() & SIGN;
             let pairs: Vec<u32> = (0..2 * count).map(|_| reference()).collect();
             let (given, out) = (rig.put(&pairs), rig.room::<u64>(count * bytes / 4));
             let scratch = rig.room::<u8>(bytes / 2 * chain * 2 * THREADS as usize);

@@ -130,7 +130,7 @@ fn batches_are_inverted() {
             &format!("selftest_inverse_batch_{}", E::NAME),
             32,
         );
-        // One element, fewer than threads, a batch that is one longer than others; zeros among them.
+        // One element, fewer than threads, batches of unequal length; a zero among them.
         for count in [1_usize, 50, 64, 65, 1000] {
             let mut values = shuffled::<E>(&mut rng(), count);
             values[count / 2] = E::ZERO;

@@ -13,26 +13,23 @@ fn expected(a: u64, b: u64, c: u64, shift: u32) -> [u32; WORDS] {
     let carry = |wide: u64| wide >> 32 & 1;
     let borrow = |wide: u64| wide >> 63;
     let mut out = Vec::new();
-    let mut put = |word: u64| out.push(word as u32);
     let (first, second) = (a + b, b + c + carry(a + b));
-    [first, second, c + a + carry(second)].map(&mut put);
+    out.extend([first, second, c + a + carry(second)]);
     let first = a.wrapping_sub(b);
     let second = b.wrapping_sub(c).wrapping_sub(borrow(first));
-    [first, second, c.wrapping_sub(a).wrapping_sub(borrow(second))].map(&mut put);
+    out.extend([first, second, c.wrapping_sub(a).wrapping_sub(borrow(second))]);
     let low = (a * b & LOW) + c;
     let middle = (a * b >> 32) + carry(low);
-    [low, middle, (b * c >> 32) + carry(middle)].map(&mut put);
+    out.extend([low, middle, (b * c >> 32) + carry(middle)]);
     let low = (b * c & LOW) + a + carry(a + c);
-    [a + c, low, (b * c >> 32) + carry(low)].map(&mut put);
+    out.extend([a + c, low, (b * c >> 32) + carry(low)]);
     let square = u128::from(a * a) + u128::from(c << 32 | b);
-    [square as u64, (square >> 32) as u64, (square >> 64) as u64].map(&mut put);
-    [b * c, b * c >> 32, c + carry(a + b), 0].map(&mut put);
-    put(u64::from((a as u32).leading_zeros()));
-    put((b << 32 | a) << shift >> 32);
-    put((b << 32 | a) >> shift);
-    put(if a < b { LOW } else { 0 });
-    put((b * c & LOW) + a);
-    out.try_into().unwrap()
+    out.extend([square as u64, (square >> 32) as u64, (square >> 64) as u64]);
+    out.extend([b * c, b * c >> 32, c + carry(a + b), 0]);
+    let words = b << 32 | a;
+    out.extend([(a as u32).leading_zeros().into(), words << shift >> 32, words >> shift]);
+    out.extend([if a < b { LOW } else { 0 }, (b * c & LOW) + a]);
+    std::array::from_fn(|i| out[i] as u32)
 }
 
 #[test]
