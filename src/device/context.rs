@@ -59,8 +59,8 @@ unsafe impl Send for Inner {}
 unsafe impl Sync for Inner {}
 
 thread_local! {
-    /// The `serial` of the context that this thread has made current; 0 for none. Nobody else in this
-    /// process sets one. Not the handle: the driver may give it to a later context, too.
+    /// The `serial` of the context that this thread has made current; 0 for none. Nobody else in
+    /// this process sets one. Not the handle: the driver may give it to a later context, too.
     static CURRENT: Cell<u64> = const { Cell::new(0) };
 }
 

@@ -53,7 +53,10 @@ pub enum Unusable {
     #[error("there is a CUDA device, but this build has no kernels: build it where nvcc is")]
     NoKernels,
     /// The kernels are for other devices.
-    #[error("{device} has compute capability {}.{}, the kernels are for {archs}", capability.0, capability.1)]
+    #[error(
+        "{device} has compute capability {}.{}, the kernels are for {archs}",
+        capability.0, capability.1
+    )]
     NoImage {
         /// The device's name.
         device: String,
