@@ -93,7 +93,7 @@ fn run(config: Config) -> Result<(), u8> {
     let served = runtime.block_on(serve(config.server, engines, &lifeline));
     // Blocking tasks that are left must not hold the exit.
     runtime.shutdown_background();
-    served
+    served.and_then(|()| lifeline.ended())
 }
 
 /// Makes the engines, and says which and why.

@@ -74,8 +74,8 @@ fn gpu_text(gpu: &Gpu) -> String {
     let emulated = if gpu.emulated { ", emulated" } else { "" };
     let driver = gpu.driver_version.as_ref().map_or(String::new(), |v| format!(", driver {v}"));
     let mut text = format!(
-        "gpu {}: compute capability {}, cuda {}{driver}{emulated}; kernels for {}; self-test {}; {} \
-         for jobs",
+        "gpu {}: compute capability {}, cuda {}{driver}{emulated}; kernels for {}; self-test {}; \
+         {} for jobs",
         gpu.index,
         gpu.capability,
         gpu.cuda_version,

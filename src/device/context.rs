@@ -3,10 +3,9 @@
 use std::{
     cell::Cell,
     ffi::c_char,
-    ptr,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -47,6 +46,7 @@ struct Inner {
     driver: Arc<Driver>,
     device: sys::CUdevice,
     context: sys::CUcontext,
+    serial: u64,
     identity: Identity,
     patience: Duration,
     dead: AtomicBool,
@@ -59,9 +59,13 @@ unsafe impl Send for Inner {}
 unsafe impl Sync for Inner {}
 
 thread_local! {
-    /// The context that this thread has made current. Nobody else in this process sets one.
-    static CURRENT: Cell<sys::CUcontext> = const { Cell::new(ptr::null_mut()) };
+    /// The `serial` of the context that this thread has made current; 0 for none. Nobody else in
+    /// this process sets one. Not the handle: the driver may give it to a later context, too.
+    static CURRENT: Cell<u64> = const { Cell::new(0) };
 }
+
+/// The serial of the latest context.
+static LATEST: AtomicU64 = AtomicU64::new(0);
 
 impl Context {
     /// Opens device number `index`. Waiting for it longer than `patience` is a fault.
@@ -79,8 +83,16 @@ impl Context {
         // SAFETY: the device is one of the driver's.
         let context = unsafe { result::primary_ctx::retain(device) }
             .map_err(failed("cuDevicePrimaryCtxRetain"))?;
-        let dead = AtomicBool::new(false);
-        Ok(Self(Arc::new(Inner { driver, device, context, identity, patience, dead, on_fault })))
+        Ok(Self(Arc::new(Inner {
+            driver,
+            device,
+            context,
+            serial: LATEST.fetch_add(1, Ordering::Relaxed) + 1,
+            identity,
+            patience,
+            dead: AtomicBool::new(false),
+            on_fault,
+        })))
     }
 
     /// What the device is.
@@ -119,13 +131,13 @@ impl Context {
         if !self.is_alive() {
             return Err(Fault::Dead);
         }
-        if CURRENT.get() == self.0.context {
+        if CURRENT.get() == self.0.serial {
             return Ok(());
         }
         // SAFETY: the context lives as long as `self`.
         let done = unsafe { result::ctx::set_current(self.0.context) };
         done.map_err(|error| self.met(Fault::driver("cuCtxSetCurrent", error)))?;
-        CURRENT.set(self.0.context);
+        CURRENT.set(self.0.serial);
         Ok(())
     }
 
@@ -160,9 +172,6 @@ impl Drop for Inner {
         // After a fatal fault the driver may hang in any call: the process is about to end.
         if *self.dead.get_mut() {
             return;
-        }
-        if CURRENT.get() == self.context {
-            CURRENT.set(ptr::null_mut());
         }
         // SAFETY: retained once in `open`; everything made in the context holds a clone of it.
         if let Err(error) = unsafe { result::primary_ctx::release(self.device) } {

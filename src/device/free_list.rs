@@ -62,7 +62,9 @@ mod tests {
         /// Against the obvious: a map of single cells.
         #[test]
         fn pieces_never_overlap_and_join_again(
-            steps in prop::collection::vec((any::<bool>(), 1_u64..40, any::<prop::sample::Index>()), 1..200),
+            steps in prop::collection::vec(
+                (any::<bool>(), 1_u64..40, any::<prop::sample::Index>()), 1..200,
+            ),
         ) {
             const WHOLE: u64 = 128;
             let mut list = FreeList::new(WHOLE);

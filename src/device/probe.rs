@@ -53,7 +53,10 @@ pub enum Unusable {
     #[error("there is a CUDA device, but this build has no kernels: build it where nvcc is")]
     NoKernels,
     /// The kernels are for other devices.
-    #[error("{device} has compute capability {}.{}, the kernels are for {archs}", capability.0, capability.1)]
+    #[error(
+        "{device} has compute capability {}.{}, the kernels are for {archs}",
+        capability.0, capability.1
+    )]
     NoImage {
         /// The device's name.
         device: String,
@@ -97,15 +100,10 @@ impl Driver {
         let (library, path) = match path {
             Some(path) => (open(path)?, path.to_owned()),
             None => {
-                let mut found =
-                    NAMES.iter().map(|name| (open(Path::new(name)), PathBuf::from(name)));
-                let named = |(library, path): (Result<_, _>, PathBuf)| Ok((library?, path));
-                match found.next().map(named) {
-                    Some(Ok(first)) => first,
-                    Some(Err(error)) => {
-                        found.next().map(named).and_then(Result::ok).ok_or(error)?
-                    }
-                    None => return Err(Unusable::NoDevice),
+                let [name, other] = NAMES.map(PathBuf::from);
+                match open(&name) {
+                    Ok(library) => (library, name),
+                    Err(error) => (open(&other).map_err(|_| error)?, other),
                 }
             }
         };

@@ -81,8 +81,8 @@ impl Ring {
         Upload { ring: self, stream, to, sent: 0 }
     }
 
-    /// Hands the bytes of `from` to `take`, piece by piece and in order, after all that `stream` was
-    /// given before. Blocks until all are there; the next pieces are copied meanwhile.
+    /// Hands the bytes of `from` to `take`, piece by piece and in order, after all that `stream`
+    /// was given before. Blocks until all are there; the next pieces are copied meanwhile.
     ///
     /// Errors: what the copies ran into; what `take` says.
     pub fn download<E: From<Fault>>(
@@ -271,7 +271,7 @@ impl Upload<'_, '_> {
         })
     }
 
-    /// Leaves the next `bytes` bytes as they are; what is beyond the end is refused by the next write.
+    /// Leaves the next `bytes` bytes as they are; beyond the end, the next write is refused.
     pub fn skip(&mut self, bytes: usize) {
         self.sent = self.sent.saturating_add(bytes);
     }

@@ -132,3 +132,16 @@ fn a_lost_gpu_ends_the_daemon() {
     assert!(put.is_err(), "a result of a lost device");
     assert_eq!(child.wait().unwrap().code(), Some(70));
 }
+
+#[test]
+fn a_device_that_computes_wrong_is_not_used() {
+    let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/device/wrong");
+    let library = emulated::build("wrong", &kernels, &[]);
+    let flags = ["--cuda-driver", library.to_str().unwrap(), "--cuda-memory-percent", "5"];
+    let sentence = "device 0: the device computes wrong results: selftest_words";
+    let (code, log) = refused(&flags, &[]);
+    assert!(code == Some(69) && log.contains(sentence), "{log}");
+    let (child, log, _) = ready(&mut capstand(&flags, &[]));
+    assert!(log.contains(sentence), "{log}");
+    stop(child);
+}

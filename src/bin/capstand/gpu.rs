@@ -1,7 +1,10 @@
 //! Which engine, by what the configuration wants and what the machine has; and the end of the
 //! process when a GPU is lost.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicBool, Ordering},
+};
 
 use capstan::{
     config::{Config, EngineChoice},
@@ -32,13 +35,26 @@ pub fn engine(config: &Config, lifeline: &Lifeline) -> Result<(Arc<dyn Engine>, 
 
 /// What ends the process once it serves. A GPU that fails before that is the start's own business.
 #[derive(Clone, Default)]
-pub struct Lifeline(Arc<OnceLock<Drainer>>);
+pub struct Lifeline(Arc<Ends>);
+
+#[derive(Default)]
+struct Ends {
+    drainer: OnceLock<Drainer>,
+    lost: AtomicBool,
+}
 
 impl Lifeline {
     /// From now on, the loss of a GPU ends the process.
     pub fn arm(&self, drainer: Drainer) {
         // Armed once, by the one server.
-        let _first = self.0.set(drainer);
+        let _first = self.0.drainer.set(drainer);
+    }
+
+    /// What the process ends with, once it has drained.
+    ///
+    /// Errors: the exit code, where a GPU was lost.
+    pub fn ended(&self) -> Result<(), u8> {
+        if self.0.lost.load(Ordering::Acquire) { Err(SOFTWARE) } else { Ok(()) }
     }
 }
 
@@ -53,7 +69,7 @@ mod cuda {
     };
     use tracing::error;
 
-    use super::{Arc, Config, CpuEngine, Engine, Lifeline, SOFTWARE};
+    use super::{Arc, Config, CpuEngine, Engine, Lifeline, Ordering, SOFTWARE};
 
     /// Time for the answers to leave; whatever the GPU was to do is lost.
     const FAREWELL: Duration = Duration::from_millis(500);
@@ -82,9 +98,11 @@ mod cuda {
     fn met(fault: &Fault, lifeline: &Lifeline) {
         let class = fault.class();
         telemetry::device_fault(class.name());
-        let Some(drainer) = lifeline.0.get().filter(|_| class == device::Class::Fatal) else {
+        if class != device::Class::Fatal {
             return;
-        };
+        }
+        let Some(drainer) = lifeline.0.drainer.get() else { return };
+        lifeline.0.lost.store(true, Ordering::Release);
         drainer.drain(Some(FAREWELL));
         let end = move || {
             thread::sleep(FAREWELL);

@@ -79,7 +79,7 @@ fn input<F: Field>(i: u64, element: impl Fn(u64) -> F) -> [F; 4] {
 /// Elements as they lie in memory: each prime-field part in Montgomery form, limbs from the least.
 fn bytes<F: Field>(values: &[F]) -> Vec<u8> {
     let parts = values.iter().flat_map(|value| value.to_base_prime_field_elements());
-    parts.flat_map(|part| montgomery(part)).collect()
+    parts.flat_map(montgomery).collect()
 }
 
 /// Limbs of `R x`, computed by what a prime field is: `R x mod q` is the integer of the element

@@ -50,27 +50,27 @@ fn words(a: u64, b: u64, c: u64, shift: u32) -> [u32; WORDS] {
         [first, second, c.wrapping_sub(a).wrapping_sub(borrow(second))]
     };
     let products = {
-        let low = (a * b & LOW) + c;
-        let middle = (a * b >> 32) + carry(low);
-        [low, middle, (b * c >> 32) + carry(middle)]
+        let low = ((a * b) & LOW) + c;
+        let middle = ((a * b) >> 32) + carry(low);
+        [low, middle, ((b * c) >> 32) + carry(middle)]
     };
     let after_sum = {
-        let low = (b * c & LOW) + a + carry(a + c);
-        [a + c, low, (b * c >> 32) + carry(low)]
+        let low = ((b * c) & LOW) + a + carry(a + c);
+        [a + c, low, ((b * c) >> 32) + carry(low)]
     };
     let square = u128::from(a * a) + u128::from(c << 32 | b);
     let square = [0, 32, 64].map(|at| (square >> at) as u64);
     let pair = b << 32 | a;
     let rest = [
         b * c,
-        b * c >> 32,
+        (b * c) >> 32,
         c + carry(a + b),
         0,
         u64::from((a as u32).leading_zeros()),
         pair << shift >> 32,
         pair >> shift,
         if a < b { LOW } else { 0 },
-        (b * c & LOW) + a,
+        ((b * c) & LOW) + a,
     ];
     let all = sums.into_iter().chain(differences).chain(products).chain(after_sum).chain(square);
     let mut words = [0; WORDS];
