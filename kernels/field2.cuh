@@ -5,11 +5,7 @@
 //   mul_add_mul(a, b, c, d)                       takes coordinates below 1.5 p
 // A product is three of Fp's (Karatsuba) and two reductions: sums are taken before reducing.
 #pragma once
-#include "field/karatsuba.cuh"
 #include "inverse.cuh"
-#ifndef FP2_PRODUCT
-#define FP2_PRODUCT product
-#endif
 
 struct Fp2 {
     Fp c0, c1;
@@ -52,8 +48,8 @@ struct Wide2 {
 FN Wide2 product(const Fp2& a, const Fp2& b) {
     ASSERT_RANGE(ratio(a.c0) < 2.01 && ratio(a.c1) < 2.01);
     ASSERT_RANGE(ratio(b.c0) < 2.01 && ratio(b.c1) < 2.01);
-    const Wide low = FP2_PRODUCT(a.c0, b.c0), high = FP2_PRODUCT(a.c1, b.c1);
-    const Wide all = FP2_PRODUCT(add_lazy(a.c0, a.c1), add_lazy(b.c0, b.c1));
+    const Wide low = product(a.c0, b.c0), high = product(a.c1, b.c1);
+    const Wide all = product(add_lazy(a.c0, a.c1), add_lazy(b.c0, b.c1));
     return {low - high, all - low - high};
 }
 FN Fp2 mul(const Fp2& a, const Fp2& b) {

@@ -25,7 +25,7 @@ pub fn measure(rig: &Rig, record: &mut Record) {
     let small = points.table(rig, size, 0);
     let figures = batched::gathered(rig, &points, &Table::whole::<G1Projective>(&small), size);
     figures.iter().for_each(|figure| record.show(figure));
-    record.keep_best(xyzz::measure(rig, &points, &small, &xyzz::G1));
+    record.keep(&xyzz::measure(rig, &points, &small, xyzz::G1));
     drop(small);
     let size = rig.size(LARGE, 1 << 9);
     let large = points.split(rig, size);
@@ -35,12 +35,11 @@ pub fn measure(rig: &Rig, record: &mut Record) {
     let whole = Table::whole::<G1Projective>(&large);
     figures.extend(batched::gathered(rig, &points, &whole, size));
     record.keep_best(figures);
-    let figures = xyzz::measure(rig, &points, &large, &xyzz::G1[..1]);
-    figures.iter().for_each(|figure| record.show(figure));
+    record.show(&xyzz::measure(rig, &points, &large, xyzz::G1));
     drop(large);
 
     let points = Points::<G2Projective>::new(rig.size(1 << 19, 1 << 8));
     record.keep_best(batched::sequential(rig, &points, &batched::G2));
     let table = points.table(rig, rig.size(1 << 23, 1 << 9), 0);
-    record.keep_best(xyzz::measure(rig, &points, &table, &xyzz::G2));
+    record.keep(&xyzz::measure(rig, &points, &table, xyzz::G2));
 }

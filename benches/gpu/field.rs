@@ -38,12 +38,10 @@ const fn beside<F>(kernel: &'static str, step: fn(F, F) -> F) -> Chain<F> {
     Chain { counts: false, ..chain("beside", kernel, step) }
 }
 
-const FP: [Chain<Fq>; 8] = [
-    chain("fp_mul", "bench_fp_mul", |x, y| x * y),
-    beside("bench_fp_mul_limb", |x, y| x * y),
-    beside("bench_fp_mul_plain", |x, y| x * y),
-    beside("bench_fp_mul_apart", |x, y| x * y),
-    beside("bench_fp_mul_karatsuba", |x, y| x * y),
+const FP: [Chain<Fq>; 5] = [
+    // The form that points are added with.
+    chain("fp_mul", "bench_fp_mul_karatsuba", |x, y| x * y),
+    beside("bench_fp_mul", |x, y| x * y),
     chain("fp_sqr", "bench_fp_sqr", |x, _| x * x),
     beside("bench_fp_mul_add_mul", |x, y| (x * y).double()),
     Chain {
@@ -90,8 +88,7 @@ fn run<F: Limbs<LIMBS>, const LIMBS: usize>(rig: &Rig, record: &mut Record, chai
 where
     [u32; LIMBS]: Pod,
 {
-    let kernel =
-        rig.kernel::<(Ptr<u32>, Ptr<u32>, u32)>(MODULE, chain.kernel, BLOCK);
+    let kernel = rig.kernel::<(Ptr<u32>, Ptr<u32>, u32)>(MODULE, chain.kernel, BLOCK);
     let registers = kernel.registers().expect("a number");
     let turns = rig.size(4096 / if chain.steps == 1 { 128 } else { 1 }, 3);
     let mut figures = Vec::new();

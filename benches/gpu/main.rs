@@ -2,8 +2,8 @@
 //! Every figure's results are compared with arkworks, on samples, before it is printed.
 //!
 //! `cargo bench --features gpu-bench --bench gpu`; it needs no Rust where it runs, see
-//! scripts/gpu-bundle. Arguments: `only=field,curve,check,transfer`, `repeats=9`, `quick` for small sizes
-//! (then nothing is recorded: such figures mean nothing), `record=FILE` to append JSON lines to.
+//! scripts/gpu-bundle. Arguments: `only=field,curve,check,transfer`, `repeats=9`, `record=FILE` to
+//! append JSON lines to, `quick` for small sizes (nothing is recorded: such figures mean nothing).
 
 mod check;
 mod curve;

@@ -45,13 +45,12 @@ pub fn measure(rig: &Rig, record: &mut Record) {
         let count = bytes as u64;
         Figure { op: "upload", mode: "device", count, times, unit: "GB/s", how: how.into() }
     };
-    record.show(&figure(false, "chunks of the ring as they are"));
-    let copied = figure(true, "copied into the ring by all threads");
+    record.keep(&figure(false, "chunks of the ring as they are"));
+    record.show(&figure(true, "copied into the ring by all threads"));
     let all = lease.all::<u8>();
     for at in [0, bytes / 2, bytes - (1 << 20)] {
         let found = rig.get(all.part(at, 1 << 20).expect("inside"));
         let from = at % source.len();
         assert!(found == source[from..from + found.len()], "what arrived at {at} is another thing");
     }
-    record.keep(&copied);
 }

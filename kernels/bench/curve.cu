@@ -5,12 +5,13 @@
 // `stride` how many bytes one point's are from the next one's: points in one array are x = table,
 // y = table + 48, stride = 96; coordinates in arrays of their own, at 64 bytes each, stride = 64.
 // g1_add_gathered_once: the same, each coordinate gathered once: both x are kept in scratch.
-// A name ends in the threads of a block, 384 where it says none and 256 for G2; one block fits a
-// multiprocessor. Shared memory: 240 bytes a thread, G2 480. Scratch bytes: grid x block x chain x
-// 48, G2 x 96, gathered_once x 144. Operations: n. See ../batch_affine.cuh.
+// Blocks of 512 threads, G2 256, of which one fits a multiprocessor: 384 were 2 % slower. Shared
+// memory: 240 bytes a thread, G2 480. Scratch bytes: grid x block x chain x 48, G2 x 96, gathered_once
+// x 144. Operations: n. See ../batch_affine.cuh.
 //
-// gN_xyzz_THREADS_BLOCKS: buckets x size points of the table, in XYZZ sums of `size` points each.
-// Shared memory, bytes a thread: 96, G2 and names ending in s 8 coordinates. See ../accumulate.cuh.
+// gN_xyzz: buckets x size points of the table, in XYZZ sums of `size` points each. Two blocks of 128
+// threads a multiprocessor, G2 one of 256. Shared memory, bytes a thread: 96, G2 768. See
+// ../accumulate.cuh.
 #include "../accumulate.cuh"
 #include "../batch_affine.cuh"
 
@@ -23,8 +24,7 @@
         add_batched<F, false, threads>(out, scratch, stage, source, n, chain); \
     } \
     EXPORT_KERNEL(name);
-SEQUENTIAL(g1_add_sequential, Fp, 384)
-SEQUENTIAL(g1_add_sequential_512, Fp, 512)
+SEQUENTIAL(g1_add_sequential, Fp, 512)
 SEQUENTIAL(g2_add_sequential, Fp2, 256)
 
 #define GATHERED(name, F, threads, keep_x) \
@@ -36,10 +36,8 @@ SEQUENTIAL(g2_add_sequential, Fp2, 256)
         add_batched<F, keep_x, threads>(out, scratch, stage, source, n, chain); \
     } \
     EXPORT_KERNEL(name);
-GATHERED(g1_add_gathered, Fp, 384, false)
-GATHERED(g1_add_gathered_512, Fp, 512, false)
-GATHERED(g1_add_gathered_once, Fp, 384, true)
-GATHERED(g1_add_gathered_once_512, Fp, 512, true)
+GATHERED(g1_add_gathered, Fp, 512, false)
+GATHERED(g1_add_gathered_once, Fp, 512, true)
 
 #define XYZZ(name, F, threads, blocks, sum) \
     KERNEL(threads, blocks) \
@@ -50,8 +48,5 @@ GATHERED(g1_add_gathered_once_512, Fp, 512, true)
         accumulate_buckets<threads>(out, stage, start, table, references, buckets, size); \
     } \
     EXPORT_KERNEL(name);
-XYZZ(g1_xyzz_128_2, Fp, 128, 2, sum_in_registers)
-XYZZ(g1_xyzz_256_1, Fp, 256, 1, sum_in_registers)
-XYZZ(g1_xyzz_384_1, Fp, 384, 1, sum_in_registers)
-XYZZ(g1_xyzz_384_1s, Fp, 384, 1, sum_in_shared)
-XYZZ(g2_xyzz_256_1, Fp2, 256, 1, sum_in_shared)
+XYZZ(g1_xyzz, Fp, 128, 2, sum_in_registers)
+XYZZ(g2_xyzz, Fp2, 256, 1, sum_in_shared)

@@ -7,8 +7,8 @@
 // Launch: blocks of 128 threads, as many on each multiprocessor as fit (try 2, 4, 6 and 8), so that
 // they all run at once. A thread does PER_ITERATION operations an iteration: rate = grid x 128 x
 // PER_ITERATION x iterations / time. bench_fp_inverse: one operation an iteration.
+#include "../field/karatsuba.cuh"
 #include "../inverse.cuh"
-#include "variants.cuh"
 
 constexpr int PER_ITERATION = 4;
 
@@ -33,27 +33,9 @@ KERNEL(128, 4) bench_fp_mul(const Fp* in, Fp* out, uint32_t iterations) {
 }
 EXPORT_KERNEL(bench_fp_mul);
 
-KERNEL(128, 4) bench_fp_mul_limb(const Fp* in, Fp* out, uint32_t iterations) {
-    const Fp y = second_factor(in);
-    run_chain(in, out, iterations, [&](const Fp& x) { return mul_limb(x, y); });
-}
-EXPORT_KERNEL(bench_fp_mul_limb);
-
-KERNEL(128, 4) bench_fp_mul_plain(const Fp* in, Fp* out, uint32_t iterations) {
-    const Fp y = second_factor(in);
-    run_chain(in, out, iterations, [&](const Fp& x) { return mul_plain(x, y); });
-}
-EXPORT_KERNEL(bench_fp_mul_plain);
-
-KERNEL(128, 4) bench_fp_mul_apart(const Fp* in, Fp* out, uint32_t iterations) {
-    const Fp y = second_factor(in);
-    run_chain(in, out, iterations, [&](const Fp& x) { return reduce(product(x, y)); });
-}
-EXPORT_KERNEL(bench_fp_mul_apart);
-
 KERNEL(128, 4) bench_fp_mul_karatsuba(const Fp* in, Fp* out, uint32_t iterations) {
     const Fp y = second_factor(in);
-    run_chain(in, out, iterations, [&](const Fp& x) { return reduce(product_karatsuba(x, y)); });
+    run_chain(in, out, iterations, [&](const Fp& x) { return mul_karatsuba(x, y); });
 }
 EXPORT_KERNEL(bench_fp_mul_karatsuba);
 

@@ -3,6 +3,7 @@
 // A product of Fp2 is 1100 instructions, and an addition of ten of them would outgrow the
 // instruction cache. Arguments and results of these calls stay in registers.
 #pragma once
+#include "../field/karatsuba.cuh"
 #include "../field2.cuh"
 
 RARE Fp2 fp2_mul(Fp2 a, Fp2 b) { return mul(a, b); }
@@ -11,15 +12,11 @@ RARE Wide2 fp2_product(Fp2 a, Fp2 b) { return product(a, b); }
 
 // A module of cold kernels defines CURVE_CALLS_FP before its includes, and compiles in seconds.
 #ifdef CURVE_CALLS_FP
-RARE Fp times(Fp a, Fp b) { return mul(a, b); }
+RARE Fp times(Fp a, Fp b) { return mul_karatsuba(a, b); }
 RARE Fp squared(Fp a) { return sqr(a); }
 RARE Fp times_minus_times(Fp a, Fp b, Fp c, Fp d) { return mul_sub_mul(a, b, c, d); }
 #else
-#ifdef CURVE_KARATSUBA
-FN Fp times(const Fp& a, const Fp& b) { return reduce(product_karatsuba(a, b)); }
-#else
-FN Fp times(const Fp& a, const Fp& b) { return mul(a, b); }
-#endif
+FN Fp times(const Fp& a, const Fp& b) { return mul_karatsuba(a, b); }
 FN Fp squared(const Fp& a) { return sqr(a); }
 // a b - c d.
 FN Fp times_minus_times(const Fp& a, const Fp& b, const Fp& c, const Fp& d) {

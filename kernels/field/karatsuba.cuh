@@ -1,9 +1,10 @@
-// Karatsuba's product of Fp's integers: a quarter fewer products of limbs, and three times the
-// additions.
+// Karatsuba's product in Fp: 108 products of limbs instead of 144 before the reduction, for a hundred
+// additions more. On an H200 it is 8 % faster than mul alone and 1 % inside G1's additions, and needs
+// 28 registers more; inside Fp2's product it is 2 to 4 % slower.
 #pragma once
 #include "fp.cuh"
 
-// One level of Karatsuba: 3 (N/2)^2 products.
+// t[0..2H) = a b of H limbs each.
 template <int H> FN void product_half(uint32_t* t, const uint32_t* a, const uint32_t* b) {
     uint32_t e[2 * H], o[2 * H];
     first_row<H>(e, o, LimbsOf{a}, b[0]);
@@ -16,6 +17,8 @@ template <int H> FN void product_half(uint32_t* t, const uint32_t* a, const uint
     for (int k = 2; k < 2 * H - 1; k++) t[k] = addc_cc(e[k], o[k - 1]);
     t[2 * H - 1] = addc(e[2 * H - 1], 0);
 }
+// With a = a0 + a1 B and b likewise, the middle term is a0 b0 + a1 b1 - (a0 - a1)(b0 - b1). A
+// difference below zero is kept mod B, with a mask that says so.
 FN Wide product_karatsuba(const Fp& fa, const Fp& fb) {
     constexpr int N = 12, H = 6;
     const uint32_t *a = fa.w, *b = fb.w;
@@ -50,4 +53,9 @@ FN Wide product_karatsuba(const Fp& fa, const Fp& fb) {
 #pragma unroll
     for (int i = H + 1; i < N; i++) t[N + i] = addc_cc(z2[i], 0);
     return wide;
+}
+// a b, as mul.
+FN Fp mul_karatsuba(const Fp& a, const Fp& b) {
+    ASSERT_RANGE(ratio(a) * ratio(b) < 9.8);
+    return reduce(product_karatsuba(a, b));
 }

@@ -158,7 +158,7 @@ fn batches<P: Curve>() {
         let kernel = rig.kernel_in::<Arguments>("selftest_curve", &name, block);
         let points = rig.put(&limbs(&table));
         for (count, chain) in [(1, 1), (33, 4), (500, 3), (700, 100)] {
-            let mut reference = || rng.next_u32() % table.len() as u32 | rng.next_u32() & SIGN;
+            let mut reference = || (rng.next_u32() % table.len() as u32) | rng.next_u32() & SIGN;
             let pairs: Vec<u32> = (0..2 * count).map(|_| reference()).collect();
             let (given, out) = (rig.put(&pairs), rig.room::<u64>(count * width));
             let scratch = rig.room::<u8>(bytes / 2 * chain * 2 * THREADS as usize);

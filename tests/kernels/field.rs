@@ -106,6 +106,8 @@ fn fp_is_arkworks() {
     let mut all = cases::<Fq>([2, 2, 0, 0], 2, 3);
     all.extend(dot_products([1, 1, 1, 1], [1, 0, 1, 1]));
     all.push(Case { code: 4, multiples: [6, 0, 0, 0], answer: |[a, b, ..]| *a * b });
+    all.push(Case { code: 16, multiples: [2, 2, 0, 0], answer: |[a, b, ..]| *a * b });
+    all.push(Case { code: 16, multiples: [8, 0, 0, 0], answer: |[a, b, ..]| *a * b });
     run_all(all, 8);
 }
 

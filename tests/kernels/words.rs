@@ -18,17 +18,17 @@ fn expected(a: u64, b: u64, c: u64, shift: u32) -> [u32; WORDS] {
     let first = a.wrapping_sub(b);
     let second = b.wrapping_sub(c).wrapping_sub(borrow(first));
     out.extend([first, second, c.wrapping_sub(a).wrapping_sub(borrow(second))]);
-    let low = (a * b & LOW) + c;
-    let middle = (a * b >> 32) + carry(low);
-    out.extend([low, middle, (b * c >> 32) + carry(middle)]);
-    let low = (b * c & LOW) + a + carry(a + c);
-    out.extend([a + c, low, (b * c >> 32) + carry(low)]);
+    let low = ((a * b) & LOW) + c;
+    let middle = ((a * b) >> 32) + carry(low);
+    out.extend([low, middle, ((b * c) >> 32) + carry(middle)]);
+    let low = ((b * c) & LOW) + a + carry(a + c);
+    out.extend([a + c, low, ((b * c) >> 32) + carry(low)]);
     let square = u128::from(a * a) + u128::from(c << 32 | b);
     out.extend([square as u64, (square >> 32) as u64, (square >> 64) as u64]);
-    out.extend([b * c, b * c >> 32, c + carry(a + b), 0]);
+    out.extend([b * c, (b * c) >> 32, c + carry(a + b), 0]);
     let words = b << 32 | a;
     out.extend([(a as u32).leading_zeros().into(), words << shift >> 32, words >> shift]);
-    out.extend([if a < b { LOW } else { 0 }, (b * c & LOW) + a]);
+    out.extend([if a < b { LOW } else { 0 }, ((b * c) & LOW) + a]);
     std::array::from_fn(|i| out[i] as u32)
 }
 

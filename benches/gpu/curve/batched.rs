@@ -24,20 +24,13 @@ pub struct Kernel {
 }
 
 /// Of neighbours in memory.
-pub const G1: [Kernel; 3] = [
-    Kernel { name: "g1_add_sequential_512_k", threads: 512, kept: 1 },
-    Kernel { name: "g1_add_sequential", threads: 384, kept: 1 },
-    Kernel { name: "g1_add_sequential_512", threads: 512, kept: 1 },
-];
+pub const G1: Kernel = Kernel { name: "g1_add_sequential", threads: 512, kept: 1 };
 /// The same over Fp2.
-pub const G2: [Kernel; 2] = [Kernel { name: "g2_add_sequential", threads: 256, kept: 1 },
-    Kernel { name: "g2_add_sequential_k", threads: 256, kept: 1 },];
+pub const G2: Kernel = Kernel { name: "g2_add_sequential", threads: 256, kept: 1 };
 /// Of points that references name.
-const GATHERED: [Kernel; 4] = [
-    Kernel { name: "g1_add_gathered", threads: 384, kept: 1 },
-    Kernel { name: "g1_add_gathered_512", threads: 512, kept: 1 },
-    Kernel { name: "g1_add_gathered_once", threads: 384, kept: 3 },
-    Kernel { name: "g1_add_gathered_once_512", threads: 512, kept: 3 },
+const GATHERED: [Kernel; 2] = [
+    Kernel { name: "g1_add_gathered", threads: 512, kept: 1 },
+    Kernel { name: "g1_add_gathered_once", threads: 512, kept: 3 },
 ];
 
 impl Kernel {
@@ -53,12 +46,7 @@ impl Kernel {
         rig.memory::<[u8; PIECE]>(pieces * chain as usize * threads)
     }
 
-    fn figure<G: Group>(
-        &self,
-        mode: &'static str,
-        n: usize,
-        what: String,
-    ) -> Figure<'_> {
+    fn figure<G: Group>(&self, mode: &'static str, n: usize, what: String) -> Figure<'_> {
         let op = if G::NAME == "g1" { "g1_add_batched_affine" } else { "g2_add_batched_affine" };
         let how = format!("{} {what}, {} threads", self.name, self.threads);
         Figure { op, mode, count: n as u64, times: Vec::new(), unit: "G/s", how }
@@ -74,28 +62,24 @@ fn count(rig: &Rig, threads: u32) -> usize {
 pub fn sequential<'k, G: Group>(
     rig: &Rig,
     points: &Points<G>,
-    kernels: &'k [Kernel],
+    kernel: &'k Kernel,
 ) -> Vec<Figure<'k>> {
     type Parameters = (Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<u8>, u32, u32, u32);
-    let mut figures = Vec::new();
-    for kernel in kernels {
-        let n = count(rig, kernel.threads) / (G::COORDINATE_BYTES / 48);
-        let compiled = rig.kernel::<Parameters>(module(kernel.name), kernel.name, kernel.block::<G>());
-        // So far apart that a sum of one is no sum of another.
-        let shift = points.affine.len() / 3;
-        let (a, b) = (points.table(rig, n, 0), points.table(rig, n, shift));
-        let out = rig.memory::<G::Words>(n);
-        let blocks = rig.size(rig.blocks(1), 2);
-        for chain in CHAINS {
-            let scratch = kernel.scratch::<G>(rig, blocks, chain);
-            let given = (out.all(), scratch.all(), a.all(), b.all(), 1, n as u32, chain);
-            let times = rig.times(|| compiled.launch(&rig.stream, blocks, given));
-            check::<G>(rig, &out, n, |i| points.at(i) + points.at(shift + i), kernel.name);
-            let figure = kernel.figure::<G>("device", n, format!("chains of {chain}"));
-            figures.push(Figure { times, ..figure });
-        }
-    }
-    figures
+    let n = count(rig, kernel.threads) / (G::COORDINATE_BYTES / 48);
+    let compiled = rig.kernel::<Parameters>(MODULE, kernel.name, kernel.block::<G>());
+    // So far apart that a sum of one is no sum of another.
+    let shift = points.affine.len() / 3;
+    let (a, b) = (points.table(rig, n, 0), points.table(rig, n, shift));
+    let out = rig.memory::<G::Words>(n);
+    let blocks = rig.size(rig.blocks(1), 2);
+    let figure = |&chain: &u32| {
+        let scratch = kernel.scratch::<G>(rig, blocks, chain);
+        let given = (out.all(), scratch.all(), a.all(), b.all(), 1, n as u32, chain);
+        let times = rig.times(|| compiled.launch(&rig.stream, blocks, given));
+        check::<G>(rig, &out, n, |i| points.at(i) + points.at(shift + i), kernel.name);
+        Figure { times, ..kernel.figure::<G>("device", n, format!("chains of {chain}")) }
+    };
+    CHAINS.iter().map(figure).collect()
 }
 
 /// A table as the gathering kernels see it.
@@ -139,7 +123,7 @@ pub fn gathered<G: Group>(
     let blocks = rig.size(rig.blocks(1), 2);
     let &Table { x, y, stride, what } = table;
     for kernel in &GATHERED {
-        let compiled = rig.kernel::<Parameters>(module(kernel.name), kernel.name, kernel.block::<G>());
+        let compiled = rig.kernel::<Parameters>(MODULE, kernel.name, kernel.block::<G>());
         for chain in CHAINS {
             let scratch = kernel.scratch::<G>(rig, blocks, chain);
             let (scratch, pairs_on) = (scratch.all(), references.all());
@@ -178,8 +162,4 @@ fn check<G: Group>(rig: &Rig, out: &Lease, n: usize, expected: impl Fn(usize) ->
         let found = G::of(bytemuck::cast_slice(&found));
         assert_eq!(found, expected(i).into_affine(), "{name}: sum {i}");
     }
-}
-
-pub fn module(name: &str) -> &'static str {
-    if name.ends_with("_k") { "bench/curve_k" } else { MODULE }
 }

@@ -20,54 +20,47 @@ const SAMPLES: usize = 16;
 pub type Kernel = (&'static str, u32, u32, usize);
 
 /// Over Fp.
-pub const G1: [Kernel; 6] = [
-    ("g1_xyzz_128_2_k", 128, 2, 2),
-    ("g1_xyzz_384_1s_k", 384, 1, 8),
-    ("g1_xyzz_128_2", 128, 2, 2),
-    ("g1_xyzz_256_1", 256, 1, 2),
-    ("g1_xyzz_384_1", 384, 1, 2),
-    ("g1_xyzz_384_1s", 384, 1, 8),
-];
+pub const G1: Kernel = ("g1_xyzz", 128, 2, 2);
 /// Over Fp2.
-pub const G2: [Kernel; 2] = [("g2_xyzz_256_1_k", 256, 1, 8), ("g2_xyzz_256_1", 256, 1, 8)];
+pub const G2: Kernel = ("g2_xyzz", 256, 1, 8);
 
-/// Every kernel on random points of the table.
+/// Random points of the table.
 pub fn measure<G: Group>(
     rig: &Rig,
     points: &Points<G>,
     table: &Lease,
-    kernels: &[Kernel],
-) -> Vec<Figure<'static>> {
+    (name, threads, times, columns): Kernel,
+) -> Figure<'static> {
     type Parameters = (Ptr<u8>, Ptr<u8>, Ptr<u32>, u32, u32);
     let size = table.bytes() as usize / size_of::<G::Words>();
-    let op = if G::NAME == "g1" { "g1_madd_xyzz" } else { "g2_madd_xyzz" };
-    let mut figures = Vec::new();
-    for &(name, threads, times, columns) in kernels {
-        let shared_bytes = (columns * G::COORDINATE_BYTES) as u32 * threads;
-        let compiled = rig.kernel::<Parameters>(super::batched::module(name), name, Block { threads, shared_bytes });
-        let blocks = rig.size(rig.blocks(times), 2);
-        // Eight buckets a thread.
-        let buckets = (blocks * threads * rig.size(8, 1)) as usize;
-        let mut random = Random(11);
-        let reference = |_| random.below(size) as u32 | (random.next() as u32 & SIGN);
-        let references: Vec<u32> = (0..buckets * BUCKET).map(reference).collect();
-        let given = rig.memory_of(&references);
-        let out = rig.memory::<[G::Words; 2]>(buckets);
-        let spans = (out.all(), table.all(), given.all(), buckets as u32, BUCKET as u32);
-        let runs = rig.times(|| compiled.launch(&rig.stream, blocks, spans));
-        for sample in 0..SAMPLES {
-            let bucket = if sample == 0 { buckets - 1 } else { random.below(buckets) };
-            let found = rig.get(out.all::<[G::Words; 2]>().part(bucket, 1).expect("inside"));
-            let found = G::of_xyzz(bytemuck::cast_slice(&found));
-            let own = &references[bucket * BUCKET..][..BUCKET];
-            let expected: G = own.iter().map(|reference| signed(points, *reference)).sum();
-            assert_eq!(found, expected.into_affine(), "{name}: bucket {bucket}");
-        }
-        let registers = compiled.registers().expect("a number");
-        let table_gb = table.bytes() as f64 / 1e9;
-        let how = format!("{name}, {registers} registers, table of {table_gb:.1} GB");
-        let count = references.len() as u64;
-        figures.push(Figure { op, mode: "device", count, times: runs, unit: "G/s", how });
+    let shared_bytes = (columns * G::COORDINATE_BYTES) as u32 * threads;
+    let compiled = rig.kernel::<Parameters>(MODULE, name, Block { threads, shared_bytes });
+    let blocks = rig.size(rig.blocks(times), 2);
+    // Eight buckets a thread.
+    let buckets = (blocks * threads * rig.size(8, 1)) as usize;
+    let mut random = Random(11);
+    let reference = |_| random.below(size) as u32 | (random.next() as u32 & SIGN);
+    let references: Vec<u32> = (0..buckets * BUCKET).map(reference).collect();
+    let given = rig.memory_of(&references);
+    let out = rig.memory::<[G::Words; 2]>(buckets);
+    let spans = (out.all(), table.all(), given.all(), buckets as u32, BUCKET as u32);
+    let runs = rig.times(|| compiled.launch(&rig.stream, blocks, spans));
+    for sample in 0..SAMPLES {
+        let bucket = if sample == 0 { buckets - 1 } else { random.below(buckets) };
+        let found = rig.get(out.all::<[G::Words; 2]>().part(bucket, 1).expect("inside"));
+        let found = G::of_xyzz(bytemuck::cast_slice(&found));
+        let own = &references[bucket * BUCKET..][..BUCKET];
+        let expected: G = own.iter().map(|reference| signed(points, *reference)).sum();
+        assert_eq!(found, expected.into_affine(), "{name}: bucket {bucket}");
     }
-    figures
+    let registers = compiled.registers().expect("a number");
+    let table_gb = table.bytes() as f64 / 1e9;
+    Figure {
+        op: if G::NAME == "g1" { "g1_madd_xyzz" } else { "g2_madd_xyzz" },
+        mode: "device",
+        count: references.len() as u64,
+        times: runs,
+        unit: "G/s",
+        how: format!("{name}, {registers} registers, table of {table_gb:.1} GB"),
+    }
 }
