@@ -70,8 +70,8 @@ fn root() -> Fr {
     Fr::get_root_of_unity(16).expect("16 divides r - 1")
 }
 
-/// 2^(32 (N + L k)) w for k < K, L = 8 / K, N = L + 1: see `kernels/field/fr.cuh`. As elements whose
-/// Montgomery form these integers are.
+/// 2^(32 (N + L k)) w for k < K, L = 8 / K, N = L + 1: see `kernels/field/fr.cuh`. As elements of
+/// which these integers are the Montgomery form.
 fn multiples(kept: u64) -> Vec<Fr> {
     let (pieces, steps) = (8 / kept, 8 / kept + 1);
     let shifted = |k: u64| root() * Fr::from(2).pow([32 * (steps + pieces * k)]);

@@ -107,6 +107,13 @@ impl Arena {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        // Leases that were given back may still be being zeroed.
+        let free = self.free.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let (_, cleaning) = free.take(self.bytes).unwrap_or_default();
+        for event in &cleaning {
+            // A fault has been reported where it came up.
+            let _clean = event.synchronize();
+        }
         let base = self.base;
         // SAFETY: allocated by us; no lease is left, since each holds the arena.
         let _gone = self.context.call("cuMemFree", || unsafe { result::free_sync(base) });

@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
 };
@@ -16,8 +16,14 @@ use capstan::{
 
 use crate::emulated;
 
+/// The daemon: beside the tests where scripts/gpu-bundle put both, else where cargo did.
+fn binary() -> PathBuf {
+    let beside = std::env::current_exe().unwrap().with_file_name("capstand");
+    if beside.exists() { beside } else { env!("CARGO_BIN_EXE_capstand").into() }
+}
+
 fn capstand(flags: &[&str], env: &[(&str, &str)]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_capstand"));
+    let mut command = Command::new(binary());
     let own = ["--config", "/dev/null", "--listen", "127.0.0.1:0", "--metrics-listen", "none"];
     command.env_clear().envs(env.iter().copied()).args(own).args(["--threads", "1"]).args(flags);
     command
