@@ -1,5 +1,10 @@
 //! Generates the messages and services of `proto/` without a protoc: protox compiles, tonic
-//! generates.
+//! generates. Compiles the kernels of `kernels/` where there is an nvcc.
+
+#[path = "build/kernels.rs"]
+mod kernels;
+#[path = "build/nvcc.rs"]
+mod nvcc;
 
 use std::{env, error::Error, fs, path::PathBuf};
 
@@ -13,6 +18,9 @@ const PROTOS: [&str; 4] = [
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=proto");
+    if env::var_os("CARGO_FEATURE_CUDA").is_some() {
+        kernels::embed()?;
+    }
     if env::var_os("CARGO_FEATURE_WIRE").is_none() {
         return Ok(());
     }

@@ -65,6 +65,9 @@ pub enum Error {
     /// Only operators may do this.
     #[error("only over the server's Unix socket")]
     AdminOnly,
+    /// A device of the server failed; the server starts again.
+    #[error("a device of the server failed: it starts again")]
+    DeviceLost,
     /// The result was wrong and was thrown away.
     #[error("the result failed its check")]
     Corrupt,
@@ -136,6 +139,8 @@ pub enum Limit {
     Store,
     /// Connections open at once.
     Connections,
+    /// Memory of the devices, whole.
+    DeviceMemory,
 }
 
 impl Limit {
@@ -149,6 +154,7 @@ impl Limit {
             Self::Uploads => "UPLOADS",
             Self::Store => "STORE",
             Self::Connections => "CONNECTIONS",
+            Self::DeviceMemory => "DEVICE_MEMORY",
         }
     }
 }
@@ -163,6 +169,7 @@ impl fmt::Display for Limit {
             Self::Uploads => "the server's budget of uploads",
             Self::Store => "the server's store",
             Self::Connections => "the server's budget of connections",
+            Self::DeviceMemory => "the memory of the server's devices",
         })
     }
 }

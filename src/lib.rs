@@ -6,6 +6,8 @@ pub mod cli;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod curve;
+#[cfg(feature = "cuda")]
+pub mod device;
 pub mod error;
 #[cfg(feature = "formats")]
 pub mod formats;

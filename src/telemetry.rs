@@ -28,11 +28,23 @@ pub const IN_FLIGHT_BYTES: &str = "capstan_in_flight_bytes";
 pub const STORE_BYTES: &str = "capstan_store_bytes";
 /// Gauge: open connections.
 pub const CONNECTIONS: &str = "capstan_connections";
+/// Counter by `class`: faults of GPUs; fatal ones end the process.
+pub const DEVICE_FAULTS_TOTAL: &str = "capstan_device_faults_total";
+/// Gauge by `device` and `state`: bytes of device memory that jobs lease, and that they may.
+pub const DEVICE_MEMORY_BYTES: &str = "capstan_device_memory_bytes";
+/// Gauge by `device`: degrees Celsius of the die.
+pub const DEVICE_TEMPERATURE_CELSIUS: &str = "capstan_device_temperature_celsius";
+/// Gauge by `device`: clock of the multiprocessors.
+pub const DEVICE_CLOCK_HERTZ: &str = "capstan_device_clock_hertz";
+/// Gauge by `device`: power drawn.
+pub const DEVICE_POWER_WATTS: &str = "capstan_device_power_watts";
+/// Gauge by `device`: memory errors not corrected since the driver was loaded.
+pub const DEVICE_ECC_UNCORRECTED: &str = "capstan_device_ecc_uncorrected";
 /// Gauge, always 1, by `version`, `engine` and `device`.
 pub const BUILD_INFO: &str = "capstan_build_info";
 
 /// Name, kind and help of every metric.
-pub const METRICS: [(&str, Kind, &str); 10] = [
+pub const METRICS: [(&str, Kind, &str); 16] = [
     (JOBS_TOTAL, Kind::Counter, "jobs answered, by operation and outcome"),
     (REJECTED_TOTAL, Kind::Counter, "requests refused because a limit was reached, by limit"),
     (PHASE_SECONDS, Kind::Histogram, "time in each phase of a job, by operation and phase"),
@@ -42,6 +54,12 @@ pub const METRICS: [(&str, Kind, &str); 10] = [
     (IN_FLIGHT_BYTES, Kind::Gauge, "bytes promised to jobs and uploads in progress"),
     (STORE_BYTES, Kind::Gauge, "bytes of stored bases"),
     (CONNECTIONS, Kind::Gauge, "open connections"),
+    (DEVICE_FAULTS_TOTAL, Kind::Counter, "faults of GPUs, by class"),
+    (DEVICE_MEMORY_BYTES, Kind::Gauge, "device memory for jobs, by device and state"),
+    (DEVICE_TEMPERATURE_CELSIUS, Kind::Gauge, "temperature of a GPU"),
+    (DEVICE_CLOCK_HERTZ, Kind::Gauge, "clock of a GPU's multiprocessors"),
+    (DEVICE_POWER_WATTS, Kind::Gauge, "power that a GPU draws"),
+    (DEVICE_ECC_UNCORRECTED, Kind::Gauge, "memory errors of a GPU that were not corrected"),
     (BUILD_INFO, Kind::Gauge, "always 1; what is running is in the labels"),
 ];
 
@@ -171,6 +189,50 @@ pub fn connections(open: u64) {
     gauge!(CONNECTIONS).set(open as f64);
 }
 
+/// A GPU had a fault.
+pub fn device_fault(class: &'static str) {
+    counter!(DEVICE_FAULTS_TOTAL, "class" => class).increment(1);
+}
+
+/// What a GPU is at. `None` where it is not known.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DeviceState {
+    /// As the driver numbers them.
+    pub index: u32,
+    /// Bytes of device memory that jobs lease now.
+    pub leased_bytes: u64,
+    /// Bytes of device memory that they may lease beside these.
+    pub free_bytes: u64,
+    /// Degrees Celsius.
+    pub temperature_c: Option<u32>,
+    /// MHz.
+    pub clock_mhz: Option<u32>,
+    /// Milliwatts.
+    pub power_mw: Option<u32>,
+    /// Memory errors that could not be corrected.
+    pub ecc_uncorrected: Option<u64>,
+}
+
+/// Sets the gauges of one GPU.
+pub fn device(state: DeviceState) {
+    let index = state.index.to_string();
+    for (name, bytes) in [("leased", state.leased_bytes), ("free", state.free_bytes)] {
+        let labels = [("device", index.clone()), ("state", name.to_owned())];
+        gauge!(DEVICE_MEMORY_BYTES, &labels).set(bytes as f64);
+    }
+    let facts = [
+        (DEVICE_TEMPERATURE_CELSIUS, state.temperature_c.map(f64::from)),
+        (DEVICE_CLOCK_HERTZ, state.clock_mhz.map(|mhz| f64::from(mhz) * 1e6)),
+        (DEVICE_POWER_WATTS, state.power_mw.map(|mw| f64::from(mw) / 1e3)),
+        (DEVICE_ECC_UNCORRECTED, state.ecc_uncorrected.map(|errors| errors as f64)),
+    ];
+    for (name, value) in facts {
+        if let Some(value) = value {
+            gauge!(name, "device" => index.clone()).set(value);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::{
@@ -206,6 +268,16 @@ mod tests {
         in_flight(2);
         stored(3);
         connections(4);
+        device_fault("fatal");
+        device(DeviceState {
+            leased_bytes: 5,
+            free_bytes: 6,
+            temperature_c: Some(7),
+            clock_mhz: Some(8),
+            power_mw: Some(9),
+            ecc_uncorrected: Some(10),
+            index: 0,
+        });
         let text = scrape(address);
         for (name, kind, help) in METRICS {
             let kind = format!("{kind:?}").to_lowercase();

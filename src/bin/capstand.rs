@@ -1,6 +1,9 @@
 //! The daemon: configuration, then logs and metrics, then the engine, then the server.
 #![deny(unsafe_code, clippy::unwrap_used)]
 
+#[path = "capstand/gpu.rs"]
+mod gpu;
+
 use std::{
     panic::{self, PanicHookInfo},
     process::ExitCode,
@@ -8,14 +11,12 @@ use std::{
 };
 
 use capstan::{
-    config::{self, Config, EngineChoice, Problem, Size, Values},
-    engine::{
-        Engine,
-        cpu::{ArkworksEngine, CpuEngine},
-    },
+    config::{self, Config, Problem, Size, Values},
+    engine::cpu::ArkworksEngine,
     server::{Drainer, Engines, ServeError, Server, Settings},
     telemetry,
 };
+use gpu::Lifeline;
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use tokio::{
     runtime::Runtime,
@@ -86,29 +87,30 @@ fn run(config: Config) -> Result<(), u8> {
         telemetry::install_metrics(address).map_err(logged(UNAVAILABLE))?;
         info!(%address, "metrics are served");
     }
-    let engines = engines(&config)?;
+    let lifeline = Lifeline::default();
+    let engines = engines(&config, &lifeline)?;
     let runtime = Runtime::new().map_err(logged(SOFTWARE))?;
-    let served = runtime.block_on(serve(config.server, engines));
+    let served = runtime.block_on(serve(config.server, engines, &lifeline));
     // Blocking tasks that are left must not hold the exit.
     runtime.shutdown_background();
-    served
+    served.and_then(|()| lifeline.ended())
 }
 
 /// Makes the engines, and says which and why.
-fn engines(config: &Config) -> Result<Engines, u8> {
-    let reason = match config.engine {
-        EngineChoice::Auto => "the configuration leaves it open and this build has no other",
-        EngineChoice::Cpu => "the configuration says so",
-    };
-    let engine = CpuEngine::new(config.threads).map_err(logged(SOFTWARE))?;
+fn engines(config: &Config, lifeline: &Lifeline) -> Result<Engines, u8> {
+    let (engine, reason) = gpu::engine(config, lifeline)?;
     let oracle = ArkworksEngine::new(config.verify_threads).map_err(logged(SOFTWARE))?;
+    for device in engine.devices() {
+        let self_test = device.gpu.map(|gpu| gpu.self_test);
+        info!(kind = device.kind, name = device.name, self_test, "device");
+    }
     let about = engine.description();
     info!(engine = about.name, device = about.device, reason, "engine chosen");
     telemetry::running(about.name, &about.device);
-    Ok(Engines { engine: Arc::new(engine), oracle: Arc::new(oracle), reason: reason.to_owned() })
+    Ok(Engines { engine, oracle: Arc::new(oracle), reason })
 }
 
-async fn serve(settings: Settings, engines: Engines) -> Result<(), u8> {
+async fn serve(settings: Settings, engines: Engines, lifeline: &Lifeline) -> Result<(), u8> {
     let [term, int] = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
     let signals = (term.map_err(logged(SOFTWARE))?, int.map_err(logged(SOFTWARE))?);
     log_limits(&settings);
@@ -117,6 +119,7 @@ async fn serve(settings: Settings, engines: Engines) -> Result<(), u8> {
         logged(if matches!(error, ServeError::Listen(_)) { UNAVAILABLE } else { SOFTWARE })(error)
     })?;
     tokio::spawn(heed(signals, server.drainer()));
+    lifeline.arm(server.drainer());
     info!(tcp = server.tcp_address().map(field::display), unix, "ready");
     server.serve().await.map_err(logged(SOFTWARE))?;
     info!("drained");

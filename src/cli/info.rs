@@ -8,7 +8,7 @@ use super::{
     exit::Result,
     output::{Ui, bytes_text, table, time_text},
 };
-use crate::client::{Client, GetInfoResponse};
+use crate::client::{Client, GetInfoResponse, Gpu};
 
 /// Asks the server what it is.
 pub async fn run(ui: Ui, client: &Client) -> Result<()> {
@@ -24,6 +24,7 @@ fn as_json(info: &GetInfoResponse) -> serde_json::Value {
             json!({
                 "name": device.name, "kind": device.kind, "units": device.units,
                 "memory_bytes": device.memory_bytes,
+                "gpu": device.gpu.as_ref().map(gpu_json),
             })
         })
         .collect();
@@ -56,6 +57,45 @@ fn as_json(info: &GetInfoResponse) -> serde_json::Value {
     })
 }
 
+fn gpu_json(gpu: &Gpu) -> serde_json::Value {
+    json!({
+        "index": gpu.index, "capability": gpu.capability, "driver_version": gpu.driver_version,
+        "cuda_version": gpu.cuda_version, "emulated": gpu.emulated,
+        "kernel_archs": gpu.kernel_archs, "self_test": gpu.self_test,
+        "arena_bytes": gpu.arena_bytes, "arena_free_bytes": gpu.arena_free_bytes,
+        "clock_mhz": gpu.clock_mhz, "clock_max_mhz": gpu.clock_max_mhz,
+        "memory_clock_mhz": gpu.memory_clock_mhz, "temperature_c": gpu.temperature_c,
+        "power_mw": gpu.power_mw, "ecc": gpu.ecc, "ecc_uncorrected": gpu.ecc_uncorrected,
+    })
+}
+
+/// What the table has no room for, in a line.
+fn gpu_text(gpu: &Gpu) -> String {
+    let emulated = if gpu.emulated { ", emulated" } else { "" };
+    let driver = gpu.driver_version.as_ref().map_or(String::new(), |v| format!(", driver {v}"));
+    let mut text = format!(
+        "gpu {}: compute capability {}, cuda {}{driver}{emulated}; kernels for {}; self-test {}; \
+         {} for jobs",
+        gpu.index,
+        gpu.capability,
+        gpu.cuda_version,
+        if gpu.kernel_archs.is_empty() { "no gpu".into() } else { gpu.kernel_archs.join(", ") },
+        gpu.self_test,
+        bytes_text(gpu.arena_bytes),
+    );
+    let facts = [
+        gpu.clock_mhz.map(|mhz| format!("{mhz} MHz")),
+        gpu.temperature_c.map(|degrees| format!("{degrees} C")),
+        gpu.power_mw.map(|mw| format!("{} W", mw / 1000)),
+        gpu.ecc.map(|on| if on { "ecc on".into() } else { "ecc off".into() }),
+        gpu.ecc_uncorrected.map(|errors| format!("{errors} memory errors")),
+    ];
+    for fact in facts.into_iter().flatten() {
+        text += &format!(", {fact}");
+    }
+    text + "\n"
+}
+
 fn as_text(info: &GetInfoResponse) -> String {
     let limits = info.limits.unwrap_or_default();
     let load = info.load.unwrap_or_default();
@@ -86,7 +126,11 @@ fn as_text(info: &GetInfoResponse) -> String {
     use_.add_row(["store", &stored, &store, ""]);
     let (connections, most) = (load.connections.to_string(), limits.connections.to_string());
     use_.add_row(["connections", &connections, &most, ""]);
-    text += &format!("\n{devices}\n\n{use_}\n\n");
+    text += &format!("\n{devices}\n");
+    for gpu in info.devices.iter().filter_map(|device| device.gpu.as_ref()) {
+        text += &gpu_text(gpu);
+    }
+    text += &format!("\n{use_}\n\n");
     text += &format!(
         "largest ntt 2^{}, messages of up to {}, idle senders cut off after {}\n",
         limits.ntt_lg_n,

@@ -93,6 +93,7 @@ impl Refusal {
             "HASH_MISMATCH" => "the payload changed on its way: send it again",
             "IDLE" => "the sender was too slow: raise the server's idle timeout",
             "DEADLINE" => "allow more time, or send less",
+            "DEVICE_LOST" => "the server starts again: put bases that were not persistent again",
             "ADMIN_ONLY" => "connect over the server's unix socket",
             "VERIFY_FAILED" => "the result was thrown away: repeat the call, check the hardware",
             "INTERNAL" => "see the server's log",

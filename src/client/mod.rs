@@ -58,7 +58,7 @@ pub use crate::{
         scalars::ScalarEncoding,
     },
     error::Problem,
-    wire::v1::GetInfoResponse,
+    wire::v1::{GetInfoResponse, Gpu},
 };
 
 /// A connected client. Cheap to clone; clones share the connections.

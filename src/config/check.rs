@@ -4,7 +4,7 @@ use std::{fs, net::SocketAddr, path::PathBuf, time::Duration};
 
 use zeroize::Zeroizing;
 
-use super::{Config, EngineChoice, Held, Problem, Size, Value, Values, memory};
+use super::{Config, Cuda, EngineChoice, Held, Problem, Size, Value, Values, memory};
 use crate::{
     server::{Settings, Tls},
     telemetry::LogFormat,
@@ -22,11 +22,12 @@ pub(super) fn config(values: &Values) -> Result<Config, Vec<Problem>> {
     }
     Ok(Config {
         server,
-        engine: if text(values, "engine") == "cpu" {
-            EngineChoice::Cpu
-        } else {
-            EngineChoice::Auto
+        engine: match text(values, "engine") {
+            "cpu" => EngineChoice::Cpu,
+            "cuda" => EngineChoice::Cuda,
+            _ => EngineChoice::Auto,
         },
+        cuda: cuda(values),
         threads: size(values, "threads"),
         verify_threads: size(values, "verify_threads"),
         metrics_listen: address(values, "metrics_listen"),
@@ -67,6 +68,18 @@ fn settings(values: &Values, tls: Option<Tls>) -> Settings {
         http2_stream_window_bytes: small(values, "http2_stream_window_bytes"),
         http2_connection_window_bytes: small(values, "http2_connection_window_bytes"),
         http2_frame_bytes_max: small(values, "http2_frame_bytes_max"),
+    }
+}
+
+fn cuda(values: &Values) -> Cuda {
+    Cuda {
+        driver: path(values, "cuda_driver"),
+        devices: match &values.get("cuda_devices").held {
+            Held::Devices(numbers) => numbers.clone(),
+            _ => Vec::new(),
+        },
+        memory_percent: given(values, "cuda_memory_percent"),
+        timeout: Duration::from_millis(given(values, "cuda_timeout_ms")),
     }
 }
 

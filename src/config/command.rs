@@ -14,8 +14,8 @@ const AFTER: &str = "\
 Every setting can stand in the file (jobs_max = 256), in the environment (CAPSTAN_JOBS_MAX=256) \
 or on the command line (--jobs-max 256); the latter wins over the former.
 
-Exit codes: 0 drained, 64 wrong usage, 69 an address cannot be bound, 70 internal error, \
-78 wrong configuration, 130 stopped at once by a second signal.";
+Exit codes: 0 drained, 64 wrong usage, 69 an address cannot be bound or no GPU can be used, \
+70 internal error or a lost GPU, 78 wrong configuration, 130 stopped at once by a second signal.";
 
 /// The daemon's command line.
 pub fn command() -> Command {

@@ -4,6 +4,8 @@ use std::{fmt, net::SocketAddr, path::PathBuf};
 
 /// The word for "nothing" in settings that may be absent.
 pub const NONE: &str = "none";
+/// The word for "whatever there is".
+pub const ALL: &str = "all";
 /// The word for "work it out from the machine".
 pub const AUTO: &str = "auto";
 
@@ -39,6 +41,8 @@ pub enum Kind {
     Address,
     /// A path, or `none`.
     Path,
+    /// Numbers of devices, such as `0,2`, or `all`.
+    Devices,
     /// Permission bits, octal.
     Mode,
     /// A log filter: a level, or directives such as `warn,capstan=debug`.
@@ -58,6 +62,8 @@ pub enum Held {
     Address(SocketAddr),
     /// Of `Path`.
     Path(PathBuf),
+    /// Of `Devices`, ascending; none for all.
+    Devices(Vec<u32>),
     /// The word `auto`.
     Auto,
     /// The word `none`.
@@ -78,6 +84,7 @@ impl Kind {
             Self::Address | Self::Path if text == NONE => Some(Held::Nothing),
             Self::Address => text.parse().ok().map(Held::Address),
             Self::Path => (!text.is_empty()).then(|| Held::Path(PathBuf::from(text))),
+            Self::Devices => devices(text).map(Held::Devices),
             Self::Filter => tracing_subscriber::EnvFilter::builder()
                 .parse(text)
                 .is_ok_and(|_| !text.is_empty())
@@ -103,6 +110,7 @@ impl Kind {
             Self::Choice(_) => "WORD",
             Self::Address => "ADDRESS",
             Self::Path => "PATH",
+            Self::Devices => "NUMBERS",
             Self::Mode => "OCTAL",
             Self::Filter => "FILTER",
         }
@@ -122,6 +130,7 @@ impl fmt::Display for Kind {
             Self::Choice(words) => f.write_str(&words.join(" or ")),
             Self::Address => f.write_str("IP:PORT or [IPv6]:PORT, or none"),
             Self::Path => f.write_str("a path, or none"),
+            Self::Devices => f.write_str("numbers such as 0 or 0,2, or all"),
             Self::Mode => f.write_str("octal permission bits, 0000 to 0777"),
             Self::Filter => f.write_str(
                 "error, warn, info, debug, trace, or directives such as warn,capstan=debug",
@@ -153,6 +162,18 @@ fn number(text: &str, radix: u32) -> Option<u64> {
     digits.bytes().all(|b| b.is_ascii_digit()).then(|| u64::from_str_radix(&digits, radix).ok())?
 }
 
+fn devices(text: &str) -> Option<Vec<u32>> {
+    if text == ALL {
+        return Some(Vec::new());
+    }
+    let one = |text: &str| number(text.trim(), 10).and_then(|n| u32::try_from(n).ok());
+    let mut numbers = text.split(',').map(one).collect::<Option<Vec<_>>>()?;
+    numbers.sort_unstable();
+    let given = numbers.len();
+    numbers.dedup();
+    (numbers.len() == given).then_some(numbers)
+}
+
 fn bytes(text: &str) -> Option<u64> {
     let (digits, scale) = UNITS
         .iter()
@@ -167,6 +188,16 @@ mod tests {
 
     const SIZE: Kind = Kind::Bytes { min: 1024, max: 1 << 30, auto: Some("a guess") };
     const COUNT: Kind = Kind::Integer { unit: "jobs", min: 1, max: 10 };
+
+    #[test]
+    fn devices_are_a_set_of_numbers() {
+        let read = |text| Kind::Devices.parse(text);
+        assert_eq!(read("all"), Some(Held::Devices(vec![])));
+        assert_eq!(read("2, 0"), Some(Held::Devices(vec![0, 2])));
+        for text in ["", "0,", "0,0", "-1", "none", "0 1", "4294967296"] {
+            assert_eq!(read(text), None, "{text:?}");
+        }
+    }
 
     #[test]
     fn numbers_keep_to_their_range() {

@@ -8,7 +8,7 @@ mod memory;
 mod source;
 pub mod table;
 
-use std::{ffi::OsString, net::SocketAddr};
+use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::ArgMatches;
 
@@ -26,6 +26,8 @@ pub struct Config {
     pub server: Settings,
     /// What computes.
     pub engine: EngineChoice,
+    /// Which GPUs may be used, and how.
+    pub cuda: Cuda,
     /// Threads of the CPU engine; 0 for one a core.
     pub threads: usize,
     /// Threads that recheck results; 0 for one a core.
@@ -45,6 +47,21 @@ pub enum EngineChoice {
     Auto,
     /// The CPU engine.
     Cpu,
+    /// GPUs, or nothing.
+    Cuda,
+}
+
+/// What was said about GPUs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cuda {
+    /// The driver's library; `None` for the system's.
+    pub driver: Option<PathBuf>,
+    /// Numbers of the devices; none for all.
+    pub devices: Vec<u32>,
+    /// Share of the free device memory to take, 1 to 100.
+    pub memory_percent: u64,
+    /// How long a device may take for one piece of work.
+    pub timeout: Duration,
 }
 
 /// The value of one row and where it came from.

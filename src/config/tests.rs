@@ -62,7 +62,10 @@ fn every_kind_is_read_from_a_file() {
         reflection = false
         log_format = "json"
         log_level = "warn,capstan=trace"
-        engine = "cpu"
+        engine = "cuda"
+        cuda_driver = "/opt/libcuda.so"
+        cuda_devices = "1,3"
+        cuda_memory_percent = 50
     "#;
     let config = with_file(file, &["--admin-over-tcp"], &NOTHING).unwrap();
     let server = &config.server;
@@ -70,8 +73,11 @@ fn every_kind_is_read_from_a_file() {
     assert_eq!(server.unix_socket.as_deref(), Some(Path::new("/run/x")));
     assert_eq!((server.store_bytes_max, server.bytes_in_flight_max), (3 << 20, 1 << 30));
     assert_eq!((server.reflection, server.admin_over_tcp), (false, true));
-    assert_eq!((config.log_format, config.engine), (LogFormat::Json, EngineChoice::Cpu));
+    assert_eq!((config.log_format, config.engine), (LogFormat::Json, EngineChoice::Cuda));
     assert_eq!(config.log_level, "warn,capstan=trace");
+    let cuda = &config.cuda;
+    assert_eq!(cuda.driver.as_deref(), Some(Path::new("/opt/libcuda.so")));
+    assert_eq!((cuda.devices.as_slice(), cuda.memory_percent), (&[1, 3][..], 50));
 }
 
 #[test]

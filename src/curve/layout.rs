@@ -55,6 +55,15 @@ pub fn points_as_bytes<A: CurvePoint>(points: &[A]) -> &[u8] {
     as_bytes(points)
 }
 
+/// The limbs of `points`, as [`points_as_bytes`] shows them, to write. Whoever writes has the bytes
+/// checked before they are used as points.
+pub fn points_as_bytes_mut<A: CurvePoint>(points: &mut [A]) -> &mut [u8] {
+    let bytes = size_of_val(points);
+    // SAFETY: points are u64 limbs without padding (asserted above): their bytes are initialised,
+    // and any bytes written are points as far as memory goes. The borrow stays exclusive.
+    unsafe { slice::from_raw_parts_mut(points.as_mut_ptr().cast(), bytes) }
+}
+
 /// `bytes` seen as points in [`super::points::PointEncoding::Montgomery`]; nothing is checked of
 /// the points themselves. `None` where the bytes are not aligned to 8 or not a whole number of
 /// points.

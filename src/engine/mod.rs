@@ -3,13 +3,17 @@
 
 mod control;
 pub mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
+mod device;
 
 pub use control::Control;
+pub use device::{DeviceInfo, GpuInfo};
 
 use crate::{
     curve::{
         Fr, Group,
-        points::{Bases, Sums},
+        points::{Bad, Bases, PointEncoding, PointsMut, Sums},
         scalars::Scalars,
     },
     error::Result,
@@ -69,8 +73,38 @@ pub trait Engine: Send + Sync + 'static {
         (2 * size_of::<Fr>() as u64) << plan.lg_n
     }
 
+    /// What this computes on, as it is now. May take milliseconds.
+    fn devices(&self) -> Vec<DeviceInfo> {
+        let Description { name, device, units, memory_bytes } = self.description();
+        vec![DeviceInfo { name: device, kind: name, units, memory_bytes, gpu: None }]
+    }
+
+    /// Who checks points that come from outside, where that is not the host's own threads.
+    fn point_checker(&self) -> Option<&dyn PointChecker> {
+        None
+    }
+
     /// For responses: how an MSM of that size is done, such as `2 threads, blst`.
     fn msm_method(&self, group: Group, n: usize) -> String;
+}
+
+/// Checks points that come from outside, on something faster than the host's threads.
+pub trait PointChecker: Send + Sync {
+    /// How many points [`PointChecker::check`] takes best at a time; `None` where `count` points
+    /// of that encoding are better checked by [`crate::curve::points::decode`].
+    fn piece(&self, group: Group, encoding: PointEncoding, count: usize) -> Option<usize>;
+
+    /// Reads and checks points, as [`crate::curve::points::decode`] does: the same points, or the
+    /// same first bad one for the same reason.
+    ///
+    /// Shape: `bytes` holds as many points as `out`, which is in no defined state where one is bad.
+    /// Errors: `Exhausted`, `DeviceLost`, `Internal`.
+    fn check(
+        &self,
+        encoding: PointEncoding,
+        bytes: &[u8],
+        out: PointsMut<'_>,
+    ) -> Result<Result<(), Bad>>;
 }
 
 /// An MSM that is under way: scalars come piece by piece, the sums at the end.

@@ -8,11 +8,11 @@ use super::{Host, Wake, Work, payload::Payload};
 use crate::{
     buffer::Arrival,
     curve::points::{self, Bases, CurvePoint, PointEncoding, PointSlice},
-    engine::Control,
+    engine::{Control, PointChecker},
     error::{Error, Result},
 };
 
-/// Points that one step checks: about a fifth of a second on two cores.
+/// Points that one step checks on the host: about a fifth of a second on two cores.
 const PIECE: usize = 4096;
 
 /// What was taken in.
@@ -59,10 +59,32 @@ impl<A: CurvePoint> ImportWork<A> {
         }
     }
 
+    /// Who checks, if not the host, and how many points at a time.
+    fn checker(&self) -> Option<(&dyn PointChecker, usize)> {
+        let checker = self.host.engine.point_checker()?;
+        Some((checker, checker.piece(A::GROUP, self.encoding, self.count)?))
+    }
+
     fn piece(&self) -> Range<u64> {
         let width = self.encoding.point_bytes(A::GROUP) as u64;
-        let end = (self.points.len() + PIECE).min(self.count);
+        let piece = self.checker().map_or(PIECE, |(_, piece)| piece);
+        let end = (self.points.len() + piece).min(self.count);
         self.points.len() as u64 * width..end as u64 * width
+    }
+
+    /// Adds the points of `bytes`, checked.
+    fn read(&mut self, bytes: &[u8]) -> Result<Result<(), points::Bad>> {
+        if self.checker().is_none() {
+            // A point takes far longer than its bytes suggest.
+            let decode = || points::decode::<A>(self.encoding, bytes);
+            let decoded = self.host.on_pool(bytes.len() << 8, decode);
+            return Ok(decoded.map(|points| self.points.extend(points)));
+        }
+        let first = self.points.len();
+        self.points.resize(first + bytes.len() / self.encoding.point_bytes(A::GROUP), A::zero());
+        let out = A::points_mut(&mut self.points[first..]);
+        let checker = self.host.engine.point_checker().expect("there, as asked above");
+        checker.check(self.encoding, bytes, out)
     }
 
     fn finish(&mut self) -> Result<Imported> {
@@ -90,15 +112,11 @@ impl<A: CurvePoint> Work for ImportWork<A> {
         let Some(bytes) = self.payload.take(self.piece(), Zeroizing::default())? else {
             return Ok(None);
         };
-        let decode = || {
-            self.hasher.update_rayon(&bytes);
-            points::decode::<A>(self.encoding, &bytes)
-        };
-        // A point takes far longer than its bytes suggest.
-        let decoded = self.host.on_pool(bytes.len() << 8, decode);
-        let first = self.points.len() as u64;
-        let refused = |bad: points::Bad| Error::element("points", first + bad.index, bad.problem);
-        self.points.extend(decoded.map_err(refused)?);
+        self.host.on_pool(bytes.len(), || self.hasher.update_rayon(&bytes));
+        let first = self.points.len();
+        let checked = self.read(&bytes)?;
+        let at = |bad: points::Bad| Error::element("points", first as u64 + bad.index, bad.problem);
+        checked.map_err(at)?;
         (self.points.len() == self.count).then(|| self.finish()).transpose()
     }
 }

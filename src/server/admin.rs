@@ -2,11 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tokio::task::spawn_blocking;
 use tonic::{Request, Response, Status};
 
 use super::{State, call::Call};
 use crate::{
     curve::TWO_ADICITY,
+    engine::DeviceInfo,
     error::Error,
     jobs::NttJob,
     wire::v1::{self, admin_server::Admin},
@@ -25,7 +27,7 @@ impl Admin for AdminService {
         request: Request<v1::GetInfoRequest>,
     ) -> Result<Response<v1::GetInfoResponse>, Status> {
         let call = Call::new(&self.state, &request)?;
-        call.run("get_info", async { Ok(info(&self.state)) }).await
+        call.run("get_info", async { info(&self.state).await }).await
     }
 
     async fn drain(
@@ -49,18 +51,17 @@ impl Admin for AdminService {
     }
 }
 
-fn info(state: &State) -> v1::GetInfoResponse {
-    let (settings, engine) = (&state.settings, state.host.engine.description());
-    v1::GetInfoResponse {
+async fn info(state: &State) -> Result<v1::GetInfoResponse, Status> {
+    let (settings, engine) = (&state.settings, state.host.engine.clone());
+    let about = engine.description();
+    // Asking a GPU for its temperature takes a while.
+    let devices = spawn_blocking(move || engine.devices()).await;
+    let devices = devices.map_err(|_| Error::Internal("asking the devices panicked".into()))?;
+    Ok(v1::GetInfoResponse {
         version: env!("CARGO_PKG_VERSION").into(),
-        engine: engine.name.into(),
+        engine: about.name.into(),
         engine_reason: state.engine_reason.clone(),
-        devices: vec![v1::Device {
-            name: engine.device,
-            kind: engine.name.into(),
-            units: engine.units,
-            memory_bytes: engine.memory_bytes,
-        }],
+        devices: devices.into_iter().map(device).collect(),
         limits: Some(v1::Limits {
             message_payload_bytes: settings.message_payload_bytes_max,
             bytes_in_flight: settings.bytes_in_flight_max,
@@ -80,7 +81,38 @@ fn info(state: &State) -> v1::GetInfoResponse {
         }),
         uptime_s: state.started.elapsed().as_secs(),
         draining: state.drain.is_draining(),
+    })
+}
+
+fn device(info: DeviceInfo) -> v1::Device {
+    v1::Device {
+        name: info.name,
+        kind: info.kind.into(),
+        units: info.units,
+        memory_bytes: info.memory_bytes,
+        gpu: info.gpu.map(|gpu| v1::Gpu {
+            index: gpu.index,
+            capability: version(gpu.capability),
+            driver_version: gpu.driver,
+            cuda_version: version(gpu.cuda),
+            emulated: gpu.emulated,
+            kernel_archs: gpu.kernel_archs,
+            self_test: gpu.self_test,
+            arena_bytes: gpu.arena_bytes,
+            arena_free_bytes: gpu.arena_free_bytes,
+            clock_mhz: gpu.clock_mhz,
+            clock_max_mhz: gpu.clock_max_mhz,
+            memory_clock_mhz: gpu.memory_clock_mhz,
+            temperature_c: gpu.temperature_c,
+            power_mw: gpu.power_mw,
+            ecc: gpu.ecc,
+            ecc_uncorrected: gpu.ecc_uncorrected,
+        }),
     }
+}
+
+fn version((major, minor): (u32, u32)) -> String {
+    format!("{major}.{minor}")
 }
 
 /// The largest transform that could be admitted, as one row without a check.

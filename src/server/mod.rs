@@ -50,6 +50,9 @@ use crate::{
 /// How often idle uploads are looked for, and gauges set.
 const TICK: Duration = Duration::from_millis(500);
 
+/// How often GPUs are asked how they are: their management library takes milliseconds.
+const TICKS_A_LOOK: u32 = 20;
+
 /// After the last answer, for it to leave the socket; a silent connection may not hold the exit
 /// for longer (hyper issue 4170).
 const LINGER: Duration = Duration::from_secs(1);
@@ -222,11 +225,30 @@ async fn finish(state: &State, grace: Duration) {
     }
 }
 
+/// Sets the gauges of all GPUs.
+fn look_at_devices(state: &State) {
+    for gpu in state.host.engine.devices().into_iter().filter_map(|device| device.gpu) {
+        telemetry::device(telemetry::DeviceState {
+            index: gpu.index,
+            leased_bytes: gpu.arena_bytes - gpu.arena_free_bytes,
+            free_bytes: gpu.arena_free_bytes,
+            temperature_c: gpu.temperature_c,
+            clock_mhz: gpu.clock_mhz,
+            power_mw: gpu.power_mw,
+            ecc_uncorrected: gpu.ecc_uncorrected,
+        });
+    }
+}
+
 /// Looks after what nobody else does.
 async fn tick(state: Arc<State>) {
     let mut interval = tokio::time::interval(TICK);
-    loop {
+    for ticks in 0_u32.. {
         interval.tick().await;
+        if ticks.is_multiple_of(TICKS_A_LOOK) {
+            let state = state.clone();
+            tokio::task::spawn_blocking(move || look_at_devices(&state));
+        }
         let settings = &state.settings;
         let swept = state.uploads.sweep(settings.idle_timeout, settings.upload_ttl);
         if swept > 0 {

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Every reason that an answer may carry, so that none of them makes a time series by itself.
-const REASONS: [&str; 28] = [
+const REASONS: [&str; 30] = [
     "UNSPECIFIED",
     "MISSING",
     "LENGTH_MISMATCH",
@@ -33,12 +33,14 @@ const REASONS: [&str; 28] = [
     "CONNECTION_JOBS",
     "UPLOADS",
     "STORE",
+    "DEVICE_MEMORY",
     "UPLOAD_CONFLICT",
     "HASH_MISMATCH",
     "DEADLINE",
     "IDLE",
     "CANCELLED",
     "DRAINING",
+    "DEVICE_LOST",
     "ADMIN_ONLY",
     "VERIFY_FAILED",
 ];

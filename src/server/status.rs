@@ -12,6 +12,9 @@ const DOMAIN: &str = "capstan";
 /// When a draining server is worth another try: by then another one has taken its place.
 const DRAINING_RETRY: Duration = Duration::from_secs(1);
 
+/// A server that lost a device has started again by then.
+const RESTART_RETRY: Duration = Duration::from_secs(15);
+
 /// The status and the reason for `ErrorInfo`.
 pub fn classify(error: &Error) -> (Code, &'static str) {
     match error {
@@ -26,6 +29,7 @@ pub fn classify(error: &Error) -> (Code, &'static str) {
         Error::Idle(_) => (Code::DeadlineExceeded, "IDLE"),
         Error::Cancelled => (Code::Cancelled, "CANCELLED"),
         Error::Draining => (Code::Unavailable, "DRAINING"),
+        Error::DeviceLost => (Code::Unavailable, "DEVICE_LOST"),
         Error::AdminOnly => (Code::PermissionDenied, "ADMIN_ONLY"),
         Error::Corrupt => (Code::DataLoss, "VERIFY_FAILED"),
         Error::Internal(_) => (Code::Internal, "INTERNAL"),
@@ -67,6 +71,9 @@ impl From<Error> for Status {
             }
             Error::Draining => {
                 details.set_retry_info(Some(DRAINING_RETRY));
+            }
+            Error::DeviceLost => {
+                details.set_retry_info(Some(RESTART_RETRY));
             }
             _ => {}
         }

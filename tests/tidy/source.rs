@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const CODE: [&str; 5] = ["src", "tests", "benches", "examples", "build.rs"];
+const CODE: [&str; 6] = ["src", "tests", "benches", "examples", "build", "build.rs"];
 const TEXT: [&str; 3] = ["proto", "deploy", ".ci"];
 const TEXT_ENDINGS: [&str; 8] =
     ["md", "toml", "proto", "yaml", "service", "rs", "Dockerfile", "run"];

@@ -45,6 +45,9 @@ pub trait CurvePoint:
     /// The points, where they are of this group.
     fn of_bases(bases: &Bases) -> Option<&PointSlice<Self>>;
 
+    /// Points to write, with their group as a value.
+    fn points_mut(points: &mut [Self]) -> PointsMut<'_>;
+
     /// The sums with their group as a value.
     fn sums(sums: Vec<Self::Group>) -> Sums;
 
@@ -75,6 +78,10 @@ macro_rules! curve_point {
 
             fn of_bases(bases: &Bases) -> Option<&PointSlice<Self>> {
                 if let Bases::$group(points) = bases { Some(points) } else { None }
+            }
+
+            fn points_mut(points: &mut [Self]) -> PointsMut<'_> {
+                PointsMut::$group(points)
             }
 
             fn sums(sums: Vec<$projective>) -> Sums {
@@ -160,6 +167,14 @@ pub enum Bases {
     G1(PointSlice<G1Affine>),
     /// Points of G2.
     G2(PointSlice<G2Affine>),
+}
+
+/// Points of either group, to write.
+pub enum PointsMut<'a> {
+    /// Points of G1.
+    G1(&'a mut [G1Affine]),
+    /// Points of G2.
+    G2(&'a mut [G2Affine]),
 }
 
 impl Bases {

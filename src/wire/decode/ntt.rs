@@ -36,7 +36,9 @@ pub fn ntt_spec(spec: Option<v1::NttSpec>) -> Result<NttSpec> {
     let n = 1u64 << spec.lg_n;
     let row_length = spec.row_length.unwrap_or(n);
     at_most("spec.row_length", row_length, n)?;
-    let reversed = |field, value| Ok(known::<v1::Order>(field, value)? == v1::Order::BitReversed);
+    let reversed = |field, value| {
+        known::<v1::Order>(field, value).map(|order| order == v1::Order::BitReversed)
+    };
     let direction = known::<v1::Direction>("spec.direction", spec.direction)?;
     Ok(NttSpec {
         plan: NttPlan {

@@ -1,0 +1,58 @@
+//! Checks of points: canonical, on the curve, in the subgroup. See `kernels/check/points.cu`.
+
+use ark_bls12_381::G1Projective;
+use capstan::device::{Block, Ptr};
+
+use crate::{
+    points::{Group, Points},
+    record::{Figure, Record},
+    rig::Rig,
+};
+
+/// Montgomery limbs, as they lie in device memory.
+const MONTGOMERY: u32 = 0;
+/// Of a point that is not on the curve.
+const NOT_ON_CURVE: u64 = 2;
+const THREADS: u32 = 128;
+
+type Parameters = (Ptr<u8>, Ptr<u64>, u64, u32, u32);
+
+/// Points of G1, all good; then one of them is spoilt and must be found.
+pub fn measure(rig: &Rig, record: &mut Record) {
+    let block = Block::of(THREADS);
+    let kernel = rig.kernel::<Parameters>("check/points", "g1_check_points", block);
+    let points = Points::<G1Projective>::new(rig.size(1 << 20, 1 << 8));
+    let mut figures = Vec::new();
+    for times in rig.size(&[3, 6][..], &[1]) {
+        let blocks = rig.size(rig.blocks(*times), 2);
+        // Whole turns of the grid.
+        let n = (blocks * THREADS) as usize * rig.size(16, 1);
+        let table = points.table(rig, n, 0);
+        let first_bad = rig.memory_of(&[u64::MAX]);
+        let given = (table.all(), first_bad.all(), 0, n as u32, MONTGOMERY);
+        let runs = rig.times(|| kernel.launch(&rig.stream, blocks, given));
+        assert_eq!(rig.get::<u64>(first_bad.all()), [u64::MAX], "all points are good");
+        spoil(rig, &table, n / 2);
+        kernel.launch(&rig.stream, blocks, given).expect("a launch");
+        let found = rig.get::<u64>(first_bad.all());
+        assert_eq!(found, [(n as u64 / 2) << 8 | NOT_ON_CURVE], "the bad point is found");
+        let registers = kernel.registers().expect("a number");
+        figures.push(Figure {
+            op: "subgroup_check",
+            mode: "device",
+            count: n as u64,
+            times: runs,
+            unit: "G/s",
+            how: format!("g1_check_points {times} x {THREADS} threads, {registers} registers"),
+        });
+    }
+    record.keep_best(figures);
+}
+
+/// Swaps a point's coordinates.
+fn spoil(rig: &Rig, table: &capstan::device::Lease, index: usize) {
+    let place = table.all::<<G1Projective as Group>::Words>().part(index, 1).expect("inside");
+    let mut words = rig.get(place);
+    words[0].rotate_left(6);
+    rig.put(place, &words);
+}

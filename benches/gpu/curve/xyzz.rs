@@ -1,0 +1,66 @@
+//! Buckets of points of a table, summed one by one: see `kernels/accumulate.cuh`.
+
+use capstan::device::{Block, Lease, Ptr};
+
+use super::{SIGN, batched::signed};
+use crate::{
+    points::{Group, Points},
+    record::Figure,
+    rig::{Random, Rig},
+};
+
+const MODULE: &str = "bench/curve";
+/// Points of a bucket. The first one is only copied, and counted.
+const BUCKET: usize = 64;
+/// Sums that are compared with arkworks.
+const SAMPLES: usize = 16;
+
+/// How a kernel is launched: name, threads of a block, blocks a multiprocessor, and coordinates a
+/// thread keeps in shared memory.
+pub type Kernel = (&'static str, u32, u32, usize);
+
+/// Over Fp.
+pub const G1: Kernel = ("g1_xyzz", 128, 2, 2);
+/// Over Fp2.
+pub const G2: Kernel = ("g2_xyzz", 256, 1, 8);
+
+/// Random points of the table.
+pub fn measure<G: Group>(
+    rig: &Rig,
+    points: &Points<G>,
+    table: &Lease,
+    (name, threads, times, columns): Kernel,
+) -> Figure<'static> {
+    type Parameters = (Ptr<u8>, Ptr<u8>, Ptr<u32>, u32, u32);
+    let size = table.bytes() as usize / size_of::<G::Words>();
+    let shared_bytes = (columns * G::COORDINATE_BYTES) as u32 * threads;
+    let compiled = rig.kernel::<Parameters>(MODULE, name, Block { threads, shared_bytes });
+    let blocks = rig.size(rig.blocks(times), 2);
+    // Eight buckets a thread.
+    let buckets = (blocks * threads * rig.size(8, 1)) as usize;
+    let mut random = Random(11);
+    let reference = |_| random.below(size) as u32 | (random.next() as u32 & SIGN);
+    let references: Vec<u32> = (0..buckets * BUCKET).map(reference).collect();
+    let given = rig.memory_of(&references);
+    let out = rig.memory::<[G::Words; 2]>(buckets);
+    let spans = (out.all(), table.all(), given.all(), buckets as u32, BUCKET as u32);
+    let runs = rig.times(|| compiled.launch(&rig.stream, blocks, spans));
+    for sample in 0..SAMPLES {
+        let bucket = if sample == 0 { buckets - 1 } else { random.below(buckets) };
+        let found = rig.get(out.all::<[G::Words; 2]>().part(bucket, 1).expect("inside"));
+        let found = G::of_xyzz(bytemuck::cast_slice(&found));
+        let own = &references[bucket * BUCKET..][..BUCKET];
+        let expected: G = own.iter().map(|reference| signed(points, *reference)).sum();
+        assert_eq!(found, expected.into_affine(), "{name}: bucket {bucket}");
+    }
+    let registers = compiled.registers().expect("a number");
+    let table_gb = table.bytes() as f64 / 1e9;
+    Figure {
+        op: if G::NAME == "g1" { "g1_madd_xyzz" } else { "g2_madd_xyzz" },
+        mode: "device",
+        count: references.len() as u64,
+        times: runs,
+        unit: "G/s",
+        how: format!("{name}, {registers} registers, table of {table_gb:.1} GB"),
+    }
+}

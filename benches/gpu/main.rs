@@ -1,0 +1,40 @@
+//! What the kernels reach on the first CUDA device: field and point arithmetic, checks, uploads.
+//! Every figure's results are compared with arkworks, on samples, before it is printed.
+//!
+//! `cargo bench --features gpu-bench --bench gpu`; it needs no Rust where it runs, see
+//! scripts/gpu-bundle. Arguments: `only=field,curve,check,transfer`, `repeats=9`, `record=FILE` to
+//! append JSON lines to, `quick` for small sizes (nothing is recorded: such figures mean nothing).
+
+mod check;
+mod curve;
+mod field;
+mod points;
+mod record;
+mod rig;
+mod transfer;
+
+use record::Record;
+use rig::Rig;
+
+/// A part of the bench and its name.
+type Part = (&'static str, fn(&Rig, &mut Record));
+
+const PARTS: [Part; 4] = [
+    ("field", field::measure),
+    ("curve", curve::measure),
+    ("check", check::measure),
+    ("transfer", transfer::measure),
+];
+
+fn main() {
+    let rig = Rig::open();
+    let mut record = Record::new(&rig);
+    let only = rig.text("only");
+    let wanted = |name: &str| only.as_deref().is_none_or(|only| only.split(',').any(|o| o == name));
+    for (name, measure) in PARTS {
+        if wanted(name) {
+            println!("\n{name}");
+            measure(&rig, &mut record);
+        }
+    }
+}

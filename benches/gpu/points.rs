@@ -1,0 +1,143 @@
+//! Points for the bench: a block of different ones, repeated as often as a table needs.
+
+use ark_bls12_381::{Fq, Fq2, G1Affine, G2Affine, g1, g2};
+use ark_ec::{AffineRepr, CurveGroup, PrimeGroup, short_weierstrass::Projective};
+use ark_ff::{BigInt, BigInteger, PrimeField, Zero};
+use bytemuck::Pod;
+use capstan::device::Lease;
+use rayon::prelude::*;
+
+use crate::rig::Rig;
+
+/// A group whose points the device knows, as words of 64 bits: x, y, Montgomery form.
+pub trait Group: CurveGroup + PrimeGroup<ScalarField = ark_bls12_381::Fr> {
+    /// A point on the device.
+    type Words: Pod + Send + Sync;
+    /// `g1` or `g2`.
+    const NAME: &'static str;
+    /// Bytes of a coordinate.
+    const COORDINATE_BYTES: usize;
+
+    /// As the device holds it; both coordinates 0 for infinity.
+    fn words(point: &Self::Affine) -> Self::Words;
+    /// From coordinates that may be a few times the modulus too large.
+    fn of(words: &[u64]) -> Self::Affine;
+    /// x = X / ZZ and y = Y / ZZZ.
+    fn of_xyzz(words: &[u64]) -> Self::Affine;
+}
+
+fn fq(words: &[u64]) -> Fq {
+    let mut value = BigInt::<6>(words[..6].try_into().expect("six words"));
+    while value >= Fq::MODULUS {
+        value.sub_with_borrow(&Fq::MODULUS);
+    }
+    Fq::new_unchecked(value)
+}
+
+fn fq2(words: &[u64]) -> Fq2 {
+    Fq2::new(fq(&words[..6]), fq(&words[6..]))
+}
+
+macro_rules! group {
+    ($projective:ty, $affine:ty, $name:literal, $words:literal, $read:ident, $limbs:expr) => {
+        impl Group for $projective {
+            type Words = [u64; 2 * $words];
+            const NAME: &'static str = $name;
+            const COORDINATE_BYTES: usize = 8 * $words;
+
+            fn words(point: &$affine) -> Self::Words {
+                let mut words = [0; 2 * $words];
+                if let Some((x, y)) = point.xy() {
+                    let limbs = $limbs(&x).into_iter().chain($limbs(&y)).flatten();
+                    words.iter_mut().zip(limbs).for_each(|(word, limb)| *word = limb);
+                }
+                words
+            }
+
+            fn of(words: &[u64]) -> $affine {
+                let (x, y) = ($read(words), $read(&words[$words..]));
+                if x.is_zero() && y.is_zero() {
+                    return <$affine>::identity();
+                }
+                <$affine>::new_unchecked(x, y)
+            }
+
+            fn of_xyzz(words: &[u64]) -> $affine {
+                let part = |i: usize| $read(&words[i * $words..]);
+                if part(2).is_zero() {
+                    return <$affine>::identity();
+                }
+                <$affine>::new_unchecked(part(0) / part(2), part(1) / part(3))
+            }
+        }
+    };
+}
+
+group!(Projective<g1::Config>, G1Affine, "g1", 6, fq, |a: &Fq| [a.0.0]);
+group!(Projective<g2::Config>, G2Affine, "g2", 12, fq2, |a: &Fq2| [a.c0.0.0, a.c1.0.0]);
+
+/// Different points, and the same on the host as the device wants them.
+pub struct Points<G: Group> {
+    /// For the oracle.
+    pub affine: Vec<G::Affine>,
+    words: Vec<G::Words>,
+}
+
+impl<G: Group> Points<G> {
+    /// The multiples 1, 1 + k, 1 + 2k, ... of the generator, for a large k: `count` of them.
+    pub fn new(count: usize) -> Self {
+        let step = G::generator() * G::ScalarField::from(u64::MAX);
+        let grain = count.div_ceil(256);
+        let part = |first: usize| {
+            let start = G::generator() + step * G::ScalarField::from(first as u64);
+            let sums = std::iter::successors(Some(start), |sum| Some(*sum + step));
+            G::normalize_batch(&sums.take(grain.min(count - first)).collect::<Vec<_>>())
+        };
+        let starts: Vec<_> = (0..count).step_by(grain).collect();
+        let affine: Vec<_> = starts.into_par_iter().flat_map_iter(part).collect();
+        let words = affine.par_iter().map(G::words).collect();
+        Self { affine, words }
+    }
+
+    /// The point that a table of repetitions holds at `index`.
+    pub fn at(&self, index: usize) -> G::Affine {
+        self.affine[index % self.affine.len()]
+    }
+
+    /// A table of `count` points: the block over and over, from number `first` on.
+    pub fn table(&self, rig: &Rig, count: usize, first: usize) -> Lease {
+        repeat(rig, &self.words, count, first)
+    }
+
+    /// Two tables of `count` coordinates, x and y, each in [`SPLIT_BYTES`] bytes of its own.
+    pub fn split(&self, rig: &Rig, count: usize) -> [Lease; 2] {
+        let width = G::COORDINATE_BYTES / 8;
+        [0, 1].map(|which| {
+            let entry = |words: &G::Words| {
+                let mut entry = [0_u64; SPLIT_BYTES / 8];
+                let words: &[u64] = bytemuck::cast_slice(std::slice::from_ref(words));
+                entry[..width].copy_from_slice(&words[which * width..][..width]);
+                entry
+            };
+            let block: Vec<_> = self.words.par_iter().map(entry).collect();
+            repeat(rig, &block, count, 0)
+        })
+    }
+}
+
+/// Bytes of an entry of [`Points::split`]: what a random access to memory moves on an H200.
+pub const SPLIT_BYTES: usize = 64;
+
+/// `count` elements on the device: `block` over and over, from number `first` on.
+fn repeat<T: Pod>(rig: &Rig, block: &[T], count: usize, first: usize) -> Lease {
+    let table = rig.memory::<T>(count);
+    let all = table.all::<T>();
+    let mut done = 0;
+    while done < count {
+        let from = (first + done) % block.len();
+        let take = (block.len() - from).min(count - done);
+        rig.put(all.part(done, take).expect("inside"), &block[from..from + take]);
+        done += take;
+    }
+    table
+}

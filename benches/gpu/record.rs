@@ -1,0 +1,105 @@
+//! What was measured, for people and as JSON lines for `benches/results/h200.jsonl`.
+
+use std::{fs::OpenOptions, io::Write, process::Command, time::Duration};
+
+use crate::rig::Rig;
+
+/// Where figures go.
+pub struct Record {
+    device: String,
+    /// `None` where they mean nothing.
+    file: Option<String>,
+}
+
+/// One measurement: `count` operations in each of `times`.
+pub struct Figure<'a> {
+    /// The `op` field, such as `fp_mul`.
+    pub op: &'a str,
+    /// The `mode` field.
+    pub mode: &'a str,
+    /// Operations in one run; bytes for an upload.
+    pub count: u64,
+    /// How long the runs took.
+    pub times: Vec<Duration>,
+    /// `G/s` or `GB/s`.
+    pub unit: &'a str,
+    /// For people only: how it was launched.
+    pub how: String,
+}
+
+impl Figure<'_> {
+    /// Median and least of the rates, in 10^9 a second.
+    pub fn rates(&self) -> (f64, f64) {
+        let rate = |time: &Duration| self.count as f64 / time.as_secs_f64() / 1e9;
+        let mut rates: Vec<f64> = self.times.iter().map(rate).collect();
+        rates.sort_by(f64::total_cmp);
+        (rates[rates.len() / 2], rates[0])
+    }
+}
+
+impl Record {
+    /// Records what `rig` measures in the file that the command line names.
+    pub fn new(rig: &Rig) -> Self {
+        let file = rig.text("record").filter(|_| !rig.quick);
+        Self { device: rig.gpu.identity().name.clone(), file }
+    }
+
+    /// Shows a figure that is of interest beside the one that counts.
+    pub fn show(&self, figure: &Figure<'_>) {
+        let (median, least) = figure.rates();
+        let Figure { op, mode, unit, how, .. } = figure;
+        println!("  {op:24} {mode:10} {median:8.4} {least:8.4} {unit}  {how}");
+    }
+
+    /// Shows a figure and appends it to the file.
+    pub fn keep(&mut self, figure: &Figure<'_>) {
+        self.show(figure);
+        let Some(file) = &self.file else { return };
+        let (median, least) = figure.rates();
+        let line = serde_json::json!({
+            "op": figure.op,
+            "lg_n": figure.count.ilog2(),
+            "mode": figure.mode,
+            "batch": 1,
+            "median": rounded(median),
+            "min": rounded(least),
+            "unit": figure.unit,
+            "device": self.device,
+            "commit": option_env!("CAPSTAN_COMMIT").unwrap_or("unknown"),
+            "date": today(),
+        });
+        let mut file =
+            OpenOptions::new().create(true).append(true).open(file).expect("a file to record in");
+        writeln!(file, "{line}").expect("room for a line");
+    }
+
+    /// Keeps the fastest of several ways to do the same, and shows all.
+    pub fn keep_best(&mut self, figures: Vec<Figure<'_>>) {
+        let best = best(&figures);
+        figures.iter().filter(|figure| !std::ptr::eq(*figure, best)).for_each(|f| self.show(f));
+        self.keep(best);
+    }
+
+    /// Shows the fastest of several ways to do the same.
+    pub fn show_best(&self, figures: &[Figure<'_>]) {
+        self.show(best(figures));
+    }
+}
+
+fn best<'a, 'b>(figures: &'a [Figure<'b>]) -> &'a Figure<'b> {
+    let best = figures.iter().max_by(|a, b| a.rates().0.total_cmp(&b.rates().0));
+    best.expect("at least one way")
+}
+
+/// To four significant digits: more is noise.
+fn rounded(rate: f64) -> f64 {
+    let digits = (3 - rate.abs().log10().floor() as i32).clamp(0, 9);
+    let scale = 10_f64.powi(digits);
+    (rate * scale).round() / scale
+}
+
+/// Year-month-day in UTC, as the system says it.
+fn today() -> String {
+    let output = Command::new("date").args(["-u", "+%F"]).output().expect("the program date");
+    String::from_utf8(output.stdout).expect("text").trim().to_owned()
+}

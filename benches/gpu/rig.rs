@@ -1,0 +1,140 @@
+//! The device, its memory, and the clock: events on a stream.
+
+use std::{env, path::PathBuf, process, sync::Arc, time::Duration};
+
+use bytemuck::Pod;
+use capstan::device::{
+    Block, Driver, Fault, Gpu, Kernel, Lease, Module, Options, Parameters, Span, Stream,
+};
+
+/// Whatever the device does takes less.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An open device and what the command line says.
+pub struct Rig {
+    /// The device.
+    pub gpu: Gpu,
+    /// All kernels run here.
+    pub stream: Stream,
+    /// Small sizes, for trying the bench out.
+    pub quick: bool,
+    /// How often each thing is timed.
+    pub repeats: usize,
+    arguments: Vec<String>,
+}
+
+impl Rig {
+    /// Opens device 0, or says why that cannot be and ends.
+    pub fn open() -> Self {
+        let arguments: Vec<String> = env::args().skip(1).collect();
+        let options = Options {
+            memory_percent: 90,
+            patience: PATIENCE,
+            on_fault: Arc::new(|fault: &Fault| eprintln!("device: {fault}")),
+        };
+        let path = env::var_os("CAPSTAN_CUDA_DRIVER").map(PathBuf::from);
+        let driver = Driver::load(path.as_deref());
+        let gpu = driver.and_then(|driver| Gpu::open(driver, 0, &options));
+        let gpu = gpu.unwrap_or_else(|reason| {
+            eprintln!("{reason}");
+            process::exit(1);
+        });
+        let stream = Stream::new(gpu.context()).expect("a stream");
+        println!("{}, {} multiprocessors", gpu.identity().name, gpu.identity().units);
+        let quick = arguments.iter().any(|argument| argument == "quick");
+        let mut rig = Self { gpu, stream, quick, repeats: 0, arguments };
+        let repeats = rig.text("repeats").map(|text| text.parse().expect("a number"));
+        rig.repeats = repeats.unwrap_or(if quick { 2 } else { 9 });
+        rig
+    }
+
+    /// The value of `name=value` on the command line.
+    pub fn text(&self, name: &str) -> Option<String> {
+        let value =
+            |argument: &String| Some(argument.strip_prefix(name)?.strip_prefix('=')?.into());
+        self.arguments.iter().find_map(value)
+    }
+
+    /// `full`, or `quick` where the bench is only tried out.
+    pub fn size<T>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    /// Blocks that fill the device `times` over, one a multiprocessor.
+    pub fn blocks(&self, times: u32) -> u32 {
+        self.gpu.identity().units * times
+    }
+
+    /// A kernel of a module of `kernels/`.
+    pub fn kernel<P: Parameters>(&self, module: &str, name: &str, block: Block) -> Kernel<P> {
+        let module = Module::load(self.gpu.context(), module)
+            .unwrap_or_else(|reason| panic!("{module}: {reason}"));
+        module.kernel(name, block).unwrap_or_else(|fault| panic!("{name}: {fault}"))
+    }
+
+    /// Memory for `count` elements of `T`.
+    pub fn memory<T>(&self, count: usize) -> Lease {
+        let bytes = (count * size_of::<T>()) as u64;
+        self.gpu.arena().lease(&self.stream, bytes).expect("memory for the bench")
+    }
+
+    /// Memory that holds `values`.
+    pub fn memory_of<T: Pod>(&self, values: &[T]) -> Lease {
+        let lease = self.memory::<T>(values.len());
+        self.put(lease.all(), values);
+        lease
+    }
+
+    /// Copies `values` to the device.
+    pub fn put<T: Pod>(&self, to: Span<'_, T>, values: &[T]) {
+        let to = to.cast().expect("bytes");
+        let mut upload = self.gpu.ring().upload(&self.stream, to);
+        upload.write(bytemuck::cast_slice(values)).expect("an upload");
+    }
+
+    /// Copies elements from the device.
+    pub fn get<T: Pod>(&self, from: Span<'_, T>) -> Vec<T> {
+        let mut values = vec![T::zeroed(); from.len()];
+        let (bytes, mut done): (&mut [u8], _) = (bytemuck::cast_slice_mut(&mut values), 0);
+        let take = |piece: &[u8]| {
+            bytes[done..done + piece.len()].copy_from_slice(piece);
+            done += piece.len();
+            Ok::<_, Fault>(())
+        };
+        let from = from.cast().expect("bytes");
+        self.gpu.ring().download(&self.stream, from, take).expect("a download");
+        values
+    }
+
+    /// How long the device takes for what `work` launches: each repeat, after one to warm up.
+    pub fn times(&self, mut work: impl FnMut() -> Result<(), Fault>) -> Vec<Duration> {
+        let mut once = || {
+            let begun = self.stream.record_timed()?;
+            work()?;
+            let ended = self.stream.record_timed()?;
+            ended.synchronize()?;
+            ended.since(&begun)
+        };
+        once().expect("the device works");
+        (0..self.repeats).map(|_| once().expect("the device works")).collect()
+    }
+}
+
+/// Numbers that look random, the same in every run.
+pub struct Random(pub u64);
+
+impl Random {
+    /// The next one (Steele, Lea, Flood: SplitMix64, OOPSLA 2014).
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    /// Below `end`.
+    pub fn below(&mut self, end: usize) -> usize {
+        ((u128::from(self.next()) * end as u128) >> 64) as usize
+    }
+}

@@ -1,0 +1,56 @@
+//! Uploads through the ring of pinned memory, from bytes that many threads copy into it, and from
+//! bytes that were there.
+
+use std::time::Instant;
+
+use capstan::device::Fault;
+use rayon::prelude::*;
+
+use crate::{
+    record::{Figure, Record},
+    rig::{Random, Rig},
+};
+
+/// Bytes that one thread copies at a time.
+const GRAIN: usize = 256 << 10;
+
+/// By the host's clock, from the first byte to the last one's arrival.
+pub fn measure(rig: &Rig, record: &mut Record) {
+    let bytes: usize = rig.size(4 << 30, 32 << 20);
+    let lease = rig.memory::<u8>(bytes);
+    let mut random = Random(5);
+    let source: Vec<u64> = (0..rig.size(1 << 25, 1 << 20)).map(|_| random.next()).collect();
+    let source: &[u8] = bytemuck::cast_slice(&source);
+    let run = |copies: bool| {
+        let begun = Instant::now();
+        let mut upload = rig.gpu.ring().upload(&rig.stream, lease.all());
+        let mut done = 0;
+        let fill = |chunk: &mut [u8]| {
+            let from = done % source.len();
+            if copies {
+                let pieces = source[from..from + chunk.len()].par_chunks(GRAIN);
+                chunk.par_chunks_mut(GRAIN).zip(pieces).for_each(|(to, from)| {
+                    to.copy_from_slice(from);
+                });
+            }
+            done += chunk.len();
+            Ok::<_, Fault>(())
+        };
+        upload.fill(bytes, fill).expect("an upload");
+        upload.sent().and_then(|sent| sent.synchronize()).expect("all arrives");
+        begun.elapsed()
+    };
+    let figure = |copies: bool, how: &str| {
+        let times = (0..=rig.repeats).map(|_| run(copies)).skip(1).collect();
+        let count = bytes as u64;
+        Figure { op: "upload", mode: "device", count, times, unit: "GB/s", how: how.into() }
+    };
+    record.keep(&figure(false, "chunks of the ring as they are"));
+    record.show(&figure(true, "copied into the ring by all threads"));
+    let all = lease.all::<u8>();
+    for at in [0, bytes / 2, bytes - (1 << 20)] {
+        let found = rig.get(all.part(at, 1 << 20).expect("inside"));
+        let from = at % source.len();
+        assert!(found == source[from..from + found.len()], "what arrived at {at} is another thing");
+    }
+}

@@ -1,0 +1,214 @@
+//! Every `kernels/**/*.cu` becomes a fatbin in `OUT_DIR`, and all of them a table that
+//! `src/device/images.rs` includes. A fatbin is named by a hash of what went into it, so nothing is
+//! compiled twice, whatever else changed.
+
+use std::{
+    collections::BTreeSet,
+    env,
+    error::Error,
+    fmt::Write,
+    fs,
+    hash::{DefaultHasher, Hash, Hasher},
+    io,
+    path::{Path, PathBuf},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use crate::nvcc::{self, Nvcc};
+
+const FOLDER: &str = "kernels";
+const ARCHS: &str = "CAPSTAN_CUDA_ARCHS";
+const ARCHS_DEFAULT: &str = "80,89,90";
+const REQUIRED: &str = "CAPSTAN_REQUIRE_KERNELS";
+
+/// One module: `name` is its path below `kernels/`, less the ending.
+struct Module {
+    name: String,
+    source: PathBuf,
+    fatbin: PathBuf,
+}
+
+/// Compiles what is not there yet, and writes `OUT_DIR/kernels.rs`.
+///
+/// Errors: what nvcc says; no nvcc, where kernels are required.
+pub fn embed() -> Result<(), Box<dyn Error>> {
+    println!("cargo:rerun-if-changed=build");
+    println!("cargo:rerun-if-changed={FOLDER}");
+    // Neither PATH, which every shell has its own of, nor `.cuda`, which may not be there and would
+    // then always count as changed: scripts/install-nvcc touches a file of `build`.
+    for name in nvcc::VARIABLES.iter().chain(&[ARCHS, REQUIRED]) {
+        println!("cargo:rerun-if-env-changed={name}");
+    }
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    let archs = archs()?;
+    let sources = sources()?;
+    let nvcc = Nvcc::find()?;
+    let (modules, toolkit) = match &nvcc {
+        Some(nvcc) => (compile(nvcc, &sources, &archs, &out)?, nvcc.toolkit()?),
+        None if nvcc::variable(REQUIRED).is_some_and(|text| text != "0") => {
+            return Err(format!(
+                "{REQUIRED} is set and there is no nvcc: run scripts/install-nvcc, or set \
+                 CAPSTAN_NVCC or CUDA_HOME"
+            )
+            .into());
+        }
+        None => {
+            println!("cargo:warning=no nvcc: built without GPU kernels (scripts/install-nvcc)");
+            (Vec::new(), (0, 0))
+        }
+    };
+    let archs = if nvcc.is_some() { archs } else { Vec::new() };
+    fs::write(out.join("kernels.rs"), table(&sources, &modules, &archs, toolkit)?)?;
+    Ok(())
+}
+
+/// Such as 80, 89, 90; ascending.
+fn archs() -> Result<Vec<String>, Box<dyn Error>> {
+    let text = nvcc::variable(ARCHS).unwrap_or_else(|| ARCHS_DEFAULT.to_owned());
+    let mut archs: Vec<_> = text.split(',').map(|arch| arch.trim().to_owned()).collect();
+    let number =
+        |arch: &str| arch.trim_end_matches(|c: char| c.is_ascii_lowercase()).parse::<u32>();
+    if archs.iter().any(|arch| number(arch).is_err()) {
+        return Err(format!("{ARCHS} = {text:?}: must be numbers such as {ARCHS_DEFAULT}").into());
+    }
+    archs.sort_by_key(|arch| number(arch).unwrap_or_default());
+    archs.dedup();
+    Ok(archs)
+}
+
+/// Name and path of every module. Those in `host/` are the emulated driver's; those in `bench/`
+/// only measure.
+fn sources() -> io::Result<Vec<(String, PathBuf)>> {
+    let mut found = BTreeSet::new();
+    let mut folders = vec![PathBuf::from(FOLDER)];
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = fs::read_dir(&folder) else { continue };
+        for entry in entries {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "cu") {
+                found.insert(path);
+            }
+        }
+    }
+    let benches = env::var_os("CARGO_FEATURE_GPU_BENCH").is_some();
+    let name = |path: PathBuf| {
+        let below = path.strip_prefix(FOLDER).ok()?.with_extension("");
+        let name = below.to_str()?.to_owned();
+        let wanted = !name.starts_with("host/") && (benches || !name.starts_with("bench/"));
+        wanted.then_some((name, path))
+    };
+    Ok(found.into_iter().filter_map(name).collect())
+}
+
+/// As many at a time as cargo allows.
+fn compile(
+    nvcc: &Nvcc,
+    sources: &[(String, PathBuf)],
+    archs: &[String],
+    out: &Path,
+) -> Result<Vec<Module>, Box<dyn Error>> {
+    let folder = out.join("fatbin");
+    fs::create_dir_all(&folder)?;
+    let mut modules = Vec::new();
+    for (name, source) in sources {
+        let key = key(source, archs, &nvcc.version_text)?;
+        let fatbin = folder.join(format!("{}-{key:016x}.fatbin", name.replace('/', "-")));
+        modules.push(Module { name: name.clone(), source: source.clone(), fatbin });
+    }
+    let missing: Vec<_> = modules.iter().filter(|module| !module.fatbin.exists()).collect();
+    let jobs = nvcc::variable("NUM_JOBS").and_then(|jobs| jobs.parse().ok()).unwrap_or(1);
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some(module) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
+            // Under another name first: what is there is whole.
+            let part = module.fatbin.with_extension("part");
+            let done = nvcc.compile(&module.source, archs, &part);
+            let done = done.and_then(|()| {
+                fs::rename(&part, &module.fatbin).map_err(|error| error.to_string())
+            });
+            if let (Err(error), Ok(mut failed)) = (done, failed.lock()) {
+                failed.push(error);
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..missing.len().min(jobs) {
+            scope.spawn(work);
+        }
+    });
+    let failed = failed.into_inner()?;
+    if !failed.is_empty() {
+        return Err(failed.join("\n").into());
+    }
+    sweep(&folder, &modules)?;
+    Ok(modules)
+}
+
+/// Removes what no module is built to any more.
+fn sweep(folder: &Path, modules: &[Module]) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if modules.iter().all(|module| module.fatbin != path) {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}
+
+/// A hash of the source, all that it includes, the options, the architectures and the compiler.
+fn key(source: &Path, archs: &[String], version: &str) -> io::Result<u64> {
+    let mut hasher = DefaultHasher::new();
+    (archs, version, include_str!("nvcc.rs")).hash(&mut hasher);
+    fs::read_to_string(Path::new(FOLDER).join("nvcc.options"))?.hash(&mut hasher);
+    let (mut open, mut seen) = (vec![source.to_owned()], BTreeSet::new());
+    while let Some(path) = open.pop() {
+        if !seen.insert(path.clone()) {
+            continue;
+        }
+        let text = fs::read_to_string(&path)?;
+        (&path, &text).hash(&mut hasher);
+        let quoted = text.lines().filter_map(|line| {
+            let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?;
+            rest.trim_start().strip_prefix('"')?.split('"').next()
+        });
+        for name in quoted {
+            let beside = path.parent().map(|folder| folder.join(name));
+            let places = [beside, Some(Path::new(FOLDER).join(name))];
+            // What is in neither place is the compiler's own.
+            let found = places.into_iter().flatten().find_map(|place| fs::canonicalize(place).ok());
+            open.extend(found);
+        }
+    }
+    Ok(hasher.finish())
+}
+
+/// The table in Rust. Images are aligned as the driver's loader reads them.
+fn table(
+    sources: &[(String, PathBuf)],
+    modules: &[Module],
+    archs: &[String],
+    toolkit: (u32, u32),
+) -> Result<String, std::fmt::Error> {
+    let mut text = String::new();
+    writeln!(text, "pub const ARCHS: &[&str] = &{archs:?};")?;
+    writeln!(text, "pub const TOOLKIT: (u32, u32) = {toolkit:?};")?;
+    writeln!(text, "pub static IMAGES: &[(&str, Option<&[u8]>)] = &[")?;
+    for (name, _) in sources {
+        match modules.iter().find(|module| module.name == *name) {
+            Some(Module { fatbin, .. }) => writeln!(
+                text,
+                "    ({name:?}, Some({{ static IMAGE: &Aligned<[u8]> = &Aligned {{ align: [], \
+                 bytes: *include_bytes!({fatbin:?}) }}; &IMAGE.bytes }})),"
+            )?,
+            None => writeln!(text, "    ({name:?}, None),")?,
+        }
+    }
+    writeln!(text, "];")?;
+    Ok(text)
+}

@@ -1,0 +1,95 @@
+//! Finds nvcc and runs it.
+
+use std::{
+    env,
+    error::Error,
+    ffi::OsStr,
+    fs, io,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// Where `scripts/install-nvcc` puts it.
+const INSTALLED: &str = ".cuda/nvidia/cu13/bin/nvcc";
+
+/// Options that do not depend on the architecture; `scripts/check-kernels` reads them too.
+const OPTIONS: &str = "kernels/nvcc.options";
+
+/// Says that there is to be no compiler, in the place of its path.
+const NONE: &str = "none";
+
+/// Where nvcc is looked for beside PATH.
+pub const VARIABLES: [&str; 3] = ["CAPSTAN_NVCC", "CUDA_HOME", "CUDA_PATH"];
+
+/// A compiler for kernels.
+pub struct Nvcc {
+    path: PathBuf,
+    /// What it says of itself: part of the cache's key.
+    pub version_text: String,
+}
+
+impl Nvcc {
+    /// The one that the environment names, else that of PATH, else the installed one. `None` where
+    /// there is none, or where the environment wants none.
+    ///
+    /// Errors: a compiler that is named and does not run.
+    pub fn find() -> Result<Option<Self>, Box<dyn Error>> {
+        let named = variable("CAPSTAN_NVCC");
+        if named.as_deref() == Some(NONE) {
+            return Ok(None);
+        }
+        let in_home = |name: &str| env::var_os(name).map(|home| Path::new(&home).join("bin/nvcc"));
+        let homes = ["CUDA_HOME", "CUDA_PATH"].map(in_home).into_iter().flatten();
+        let path = env::var_os("PATH").unwrap_or_default();
+        let on_path = env::split_paths(&path).map(|folder| folder.join("nvcc")).collect::<Vec<_>>();
+        let installed = fs::canonicalize(INSTALLED).ok();
+        let mut others = homes.chain(on_path).chain(installed).filter(|path| path.is_file());
+        let Some(path) = named.map(PathBuf::from).or_else(|| others.next()) else {
+            return Ok(None);
+        };
+        let output = Command::new(&path).arg("--version").output();
+        let output = output.map_err(|error| format!("{}: {error}", path.display()))?;
+        if !output.status.success() {
+            return Err(format!("{} --version failed", path.display()).into());
+        }
+        let version_text = String::from_utf8_lossy(&output.stdout).into_owned();
+        Ok(Some(Self { path, version_text }))
+    }
+
+    /// The toolkit's version, such as (13, 0).
+    ///
+    /// Errors: where the compiler does not say.
+    pub fn toolkit(&self) -> Result<(u32, u32), Box<dyn Error>> {
+        let said = self.version_text.split("release ").nth(1).and_then(|rest| {
+            let (major, minor) = rest.split(',').next()?.split_once('.')?;
+            Some((major.parse().ok()?, minor.trim().parse().ok()?))
+        });
+        said.ok_or_else(|| format!("{}: no version in its answer", self.path.display()).into())
+    }
+
+    /// Compiles `source` to a fatbin: machine code for each of `archs`, and PTX of the newest.
+    ///
+    /// Errors: what the compiler says; warnings are errors.
+    pub fn compile(&self, source: &Path, archs: &[String], out: &Path) -> Result<(), String> {
+        let mut command = Command::new(&self.path);
+        command.args(["--fatbin", "--options-file", OPTIONS, "-I", "kernels", "-o"]);
+        command.args([out.as_os_str(), source.as_os_str()]);
+        for arch in archs {
+            command.arg(format!("-gencode=arch=compute_{arch},code=sm_{arch}"));
+        }
+        if let Some(newest) = archs.last() {
+            command.arg(format!("-gencode=arch=compute_{newest},code=compute_{newest}"));
+        }
+        let output = command.output().map_err(|error: io::Error| error.to_string())?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = [output.stdout, output.stderr].concat();
+        Err(format!("{}: {}", source.display(), String::from_utf8_lossy(&said)))
+    }
+}
+
+/// What the environment says, less blanks; `None` where it says nothing.
+pub fn variable(name: impl AsRef<OsStr>) -> Option<String> {
+    env::var(name).ok().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+}

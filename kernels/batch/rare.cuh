@@ -1,0 +1,49 @@
+// The sums of a batch that have no chord.
+//
+// Doubling, opposite points and infinity are told from one limb of x: a false alarm, 2^-31 of all,
+// costs time only. Their code is out of line, and takes no points: points that live in registers
+// would be written to the stack for the call, in every step of the hot loop.
+#pragma once
+#include "source.cuh"
+
+template <class F> FN bool maybe_rare(const F& ax, const F& bx) {
+    const uint32_t a = first_limb(ax), b = first_limb(bx);
+    return a == b || a == 0 || b == 0;
+}
+template <class F, class Source> FN Affine<F> load_first(const Source& source, const Pair& pair) {
+    const F y = load<F>(source.first_y(pair));
+    return {load<F>(source.first_x(pair)), source.first_signed(y, pair)};
+}
+template <class F, class Source> FN Affine<F> load_second(const Source& source, const Pair& pair) {
+    const F y = load<F>(source.second_y(pair));
+    return {load<F>(source.second_x(pair)), source.second_signed(y, pair)};
+}
+template <class F> FN bool same_y(const Affine<F>& a, const Affine<F>& b) {
+    return same_limbs(canonical(a.y), canonical(b.y));
+}
+// The denominator of the slope of a + b, never 0 mod p, below 2p: b.x - a.x in the common case,
+// 2y for a doubling, 1 where no slope is needed.
+template <class F, class Source> RARE F rare_denominator(Source source, Pair pair) {
+    const Affine<F> a = load_first<F>(source, pair), b = load_second<F>(source, pair);
+    if (is_infinity(a) || is_infinity(b)) return one<F>();
+    if (!same_limbs(a.x, b.x)) return sub_lazy<1>(b.x, a.x);
+    if (!same_y(a, b)) return one<F>();
+    const F y = canonical(a.y);
+    return add_lazy(y, y);
+}
+// Below 4p.
+template <class F, class Source> RARE F rare_numerator(Source source, Pair pair) {
+    const Affine<F> a = load_first<F>(source, pair), b = load_second<F>(source, pair);
+    return same_limbs(a.x, b.x) ? triple(squared(a.x)) : sub_lazy<2>(b.y, a.y);
+}
+// Overwrites a sum that the formula does not give.
+template <class F, class Source> RARE void store_rare_sum(Affine<F>* to, Source source, Pair pair) {
+    const Affine<F> a = load_first<F>(source, pair), b = load_second<F>(source, pair);
+    if (is_infinity(a)) {
+        store_affine(to, b);
+    } else if (is_infinity(b)) {
+        store_affine(to, a);
+    } else if (same_limbs(a.x, b.x) && !same_y(a, b)) {
+        store_affine(to, infinity<F>());
+    }
+}

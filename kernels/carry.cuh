@@ -1,0 +1,142 @@
+// Words with a carry flag, and what else differs between nvcc and a host compiler. The only PTX of
+// the project is here; each line of it has a host twin below, so that everything above is one
+// source for both. The power-on self-test compares them on the device (selftest.cu).
+//
+// PTX keeps one flag, CC.CF: the carry of an addition or the borrow of a subtraction, and the next
+// instruction of a chain reads it, whichever it is. ptxas fuses mad.lo.cc / madc.hi.cc on two
+// neighbouring accumulator words into one IMAD.WIDE.U32.X, if the low word has an even index and
+// the pair is written together. A mad.wide.u32 with a 64-bit accumulator would be split in three.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#ifdef __CUDACC__
+
+#define FN __device__ __forceinline__
+#define RARE __device__ __noinline__
+#define CONSTANT __device__ constexpr
+#define KERNEL(...) extern "C" __global__ void __launch_bounds__(__VA_ARGS__)
+#define EXPORT_KERNEL(name)
+#define SHARED(T, name, count) __shared__ T name[count]
+#define DYNAMIC_SHARED(T, name)                              \
+    extern __shared__ __align__(16) unsigned char name##_[]; \
+    T* name = reinterpret_cast<T*>(name##_)
+#define ASSERT_RANGE(condition)
+
+#define WORDS2(fn, op)                                                 \
+    FN uint32_t fn(uint32_t a, uint32_t b) {                           \
+        uint32_t r;                                                    \
+        asm volatile(op " %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));    \
+        return r;                                                      \
+    }
+#define WORDS3(fn, op)                                                             \
+    FN uint32_t fn(uint32_t a, uint32_t b, uint32_t c) {                           \
+        uint32_t r;                                                                \
+        asm volatile(op " %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));    \
+        return r;                                                                  \
+    }
+WORDS2(add_cc, "add.cc.u32")
+WORDS2(addc_cc, "addc.cc.u32")
+WORDS2(addc, "addc.u32")
+WORDS2(sub_cc, "sub.cc.u32")
+WORDS2(subc_cc, "subc.cc.u32")
+WORDS2(subc, "subc.u32")
+WORDS3(mad_lo_cc, "mad.lo.cc.u32")
+WORDS3(madc_lo_cc, "madc.lo.cc.u32")
+WORDS3(madc_hi_cc, "madc.hi.cc.u32")
+WORDS3(madc_hi, "madc.hi.u32")
+#undef WORDS2
+#undef WORDS3
+// In PTX, too: of uint64_t(a) * b nvcc makes a 64-bit product and adds zeros to its upper word.
+FN uint64_t wide_product(uint32_t a, uint32_t b) {
+    uint64_t r;
+    asm("mul.wide.u32 %0, %1, %2;" : "=l"(r) : "r"(a), "r"(b));
+    return r;
+}
+
+// Zero, but ptxas does not know. With a visible zero it makes `a + carry` an IMAD.X, on the pipe
+// that the products need, and folds `0 - x` into later products, which it then splits.
+__constant__ uint32_t OPAQUE_ZERO = 0;
+FN uint32_t opaque_zero() { return OPAQUE_ZERO; }
+
+FN uint32_t leading_zeros(uint32_t a) { return uint32_t(__clz(int(a))); }
+FN uint32_t funnel_left(uint32_t lo, uint32_t hi, uint32_t s) { return __funnelshift_l(lo, hi, s); }
+FN uint32_t funnel_right(uint32_t lo, uint32_t hi, uint32_t s) {
+    return __funnelshift_r(lo, hi, s);
+}
+
+// 16 bytes from global to shared memory, beside the arithmetic. A thread sees its own copies after
+// copies_wait<N>, which leaves the N youngest groups in flight; others see them after a barrier.
+FN void copy16_async(void* shared, const void* global) {
+    const uint32_t to = uint32_t(__cvta_generic_to_shared(shared));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
+}
+FN void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int N> FN void copies_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
+#else
+
+// FN, KERNEL and the other macros, threads, barriers, shuffles, atomics.
+#include "host/cuda_host.hpp"
+
+inline thread_local uint32_t CARRY_FLAG;
+FN uint32_t keep_carry(uint64_t wide) {
+    CARRY_FLAG = uint32_t(wide >> 32) & 1;
+    return uint32_t(wide);
+}
+FN uint64_t wide_product(uint32_t a, uint32_t b) { return uint64_t(a) * b; }
+FN uint32_t add_cc(uint32_t a, uint32_t b) { return keep_carry(uint64_t(a) + b); }
+FN uint32_t addc_cc(uint32_t a, uint32_t b) { return keep_carry(uint64_t(a) + b + CARRY_FLAG); }
+FN uint32_t addc(uint32_t a, uint32_t b) { return a + b + CARRY_FLAG; }
+FN uint32_t sub_cc(uint32_t a, uint32_t b) { return keep_carry(uint64_t(a) - b); }
+FN uint32_t subc_cc(uint32_t a, uint32_t b) { return keep_carry(uint64_t(a) - b - CARRY_FLAG); }
+FN uint32_t subc(uint32_t a, uint32_t b) { return a - b - CARRY_FLAG; }
+FN uint32_t mad_lo_cc(uint32_t a, uint32_t b, uint32_t c) {
+    return keep_carry((wide_product(a, b) & 0xffffffffu) + c);
+}
+FN uint32_t madc_lo_cc(uint32_t a, uint32_t b, uint32_t c) {
+    return keep_carry((wide_product(a, b) & 0xffffffffu) + c + CARRY_FLAG);
+}
+FN uint32_t madc_hi_cc(uint32_t a, uint32_t b, uint32_t c) {
+    return keep_carry((wide_product(a, b) >> 32) + c + CARRY_FLAG);
+}
+FN uint32_t madc_hi(uint32_t a, uint32_t b, uint32_t c) {
+    return uint32_t(wide_product(a, b) >> 32) + c + CARRY_FLAG;
+}
+FN uint32_t opaque_zero() { return 0; }
+FN uint32_t leading_zeros(uint32_t a) { return a ? uint32_t(__builtin_clz(a)) : 32; }
+FN uint32_t funnel_left(uint32_t lo, uint32_t hi, uint32_t s) {
+    return uint32_t((uint64_t(hi) << 32 | lo) << (s & 31) >> 32);
+}
+FN uint32_t funnel_right(uint32_t lo, uint32_t hi, uint32_t s) {
+    return uint32_t((uint64_t(hi) << 32 | lo) >> (s & 31));
+}
+
+#endif
+
+// a plus the carry flag.
+FN uint32_t add_carry(uint32_t a) { return addc(a, opaque_zero()); }
+// hi:lo = a b.
+FN void mul_wide(uint32_t& lo, uint32_t& hi, uint32_t a, uint32_t b) {
+    const uint64_t wide = wide_product(a, b);
+    lo = uint32_t(wide);
+    hi = uint32_t(wide >> 32);
+}
+// hi:lo += a b; starts a chain.
+FN void mad_first(uint32_t& lo, uint32_t& hi, uint32_t a, uint32_t b) {
+    lo = mad_lo_cc(a, b, lo);
+    hi = madc_hi_cc(a, b, hi);
+}
+// hi:lo += a b + carry; goes on with a chain.
+FN void mad_next(uint32_t& lo, uint32_t& hi, uint32_t a, uint32_t b) {
+    lo = madc_lo_cc(a, b, lo);
+    hi = madc_hi_cc(a, b, hi);
+}
+// The same where no carry can leave hi.
+FN void mad_last(uint32_t& lo, uint32_t& hi, uint32_t a, uint32_t b) {
+    lo = madc_lo_cc(a, b, lo);
+    hi = madc_hi(a, b, hi);
+}

@@ -1,0 +1,6 @@
+// Points of BLS12-381's G1 and G2, templates over the field of their coordinates.
+#pragma once
+#include "curve/affine.cuh"
+#include "curve/endomorphism.cuh"
+#include "curve/jacobian.cuh"
+#include "curve/xyzz.cuh"

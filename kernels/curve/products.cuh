@@ -1,0 +1,31 @@
+// Products as the curve's formulas use them: over Fp in line, over Fp2 by calls.
+//
+// A product of Fp2 is 1100 instructions, and an addition of ten of them would outgrow the
+// instruction cache. Arguments and results of these calls stay in registers.
+#pragma once
+#include "../field/karatsuba.cuh"
+#include "../field2.cuh"
+
+RARE Fp2 fp2_mul(Fp2 a, Fp2 b) { return mul(a, b); }
+RARE Fp2 fp2_sqr(Fp2 a) { return sqr(a); }
+RARE Wide2 fp2_product(Fp2 a, Fp2 b) { return product(a, b); }
+
+// A module of cold kernels defines CURVE_CALLS_FP before its includes, and compiles in seconds.
+#ifdef CURVE_CALLS_FP
+RARE Fp times(Fp a, Fp b) { return mul_karatsuba(a, b); }
+RARE Fp squared(Fp a) { return sqr(a); }
+RARE Fp times_minus_times(Fp a, Fp b, Fp c, Fp d) { return mul_sub_mul(a, b, c, d); }
+#else
+FN Fp times(const Fp& a, const Fp& b) { return mul_karatsuba(a, b); }
+FN Fp squared(const Fp& a) { return sqr(a); }
+// a b - c d.
+FN Fp times_minus_times(const Fp& a, const Fp& b, const Fp& c, const Fp& d) {
+    return mul_sub_mul(a, b, c, d);
+}
+#endif
+FN Fp2 times(const Fp2& a, const Fp2& b) { return fp2_mul(a, b); }
+FN Fp2 squared(const Fp2& a) { return fp2_sqr(a); }
+FN Fp2 times_minus_times(const Fp2& a, const Fp2& b, const Fp2& c, const Fp2& d) {
+    const Wide2 s = fp2_product(a, b), t = fp2_product(c, d);
+    return {reduce_signed(s.c0 - t.c0), reduce_signed(s.c1 - t.c1)};
+}

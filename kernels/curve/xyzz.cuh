@@ -1,0 +1,95 @@
+// XYZZ coordinates: x = X / ZZ, y = Y / ZZZ, ZZ^3 = ZZZ^2 (EFD, short Weierstrass, a = 0).
+//
+// All four coordinates are loose. Infinity is ZZ = ZZZ = 0 mod p, X and Y anything loose.
+#pragma once
+#include "affine.cuh"
+
+template <class F> struct alignas(16) Xyzz {
+    F x, y, zz, zzz;
+};
+
+template <class F> FN Xyzz<F> xyzz_infinity() {
+    return {zero<F>(), zero<F>(), zero<F>(), zero<F>()};
+}
+template <class F> FN bool is_infinity(const Xyzz<F>& s) { return is_zero_loose(s.zz); }
+template <class F> FN Xyzz<F> to_xyzz(const Affine<F>& p) {
+    if (is_infinity(p)) return xyzz_infinity<F>();
+    return {p.x, p.y, one<F>(), one<F>()};
+}
+template <class F> FN Xyzz<F> negate(const Xyzz<F>& s) {
+    return {s.x, reduce_once<2>(neg_lazy<2>(s.y)), s.zz, s.zzz};
+}
+
+// A sum in the making: the point, and two values that wait across products. Cell is F, or a place
+// that converts to F and can be assigned.
+template <class F, class Cell = F> struct Making {
+    Cell x, y, zz, zzz, r, q;
+};
+// s becomes the sum whose chord has denominator u and numerator s.r: where madd-2008-s, add-2008-s
+// and dbl-2008-s-1 end. A tangent's x lacks the term u^3.
+template <class F, class Cell> FN void chord(Making<F, Cell>& s, const F& u, bool is_tangent) {
+    const F uu = squared(u);
+    s.zz = times(F(s.zz), uu);
+    s.q = times(F(s.x), uu);
+    const F uuu = times(u, uu);
+    s.zzz = times(F(s.zzz), uuu);
+    const F term = blend(is_tangent ? 0 : ~0u, uuu, zero<F>()), rr = squared(F(s.r));
+    const F q = s.q, wide = sub_lazy<6>(rr, add_lazy(add_lazy(q, q), term)); // products < 1.9p
+    const F x = reduce_once<2>(reduce_once<4>(wide));
+    s.x = x;
+    s.y = times_minus_times(F(s.r), sub_loose(q, x), F(s.y), uuu);
+}
+template <class F> FN Xyzz<F> dbl(const Xyzz<F>& p) {
+    Making<F> s = {p.x, p.y, p.zz, p.zzz, triple(squared(p.x)), zero<F>()};
+    chord(s, reduce_once<2>(add_lazy(p.y, p.y)), true);
+    return {s.x, s.y, s.zz, s.zzz};
+}
+// s += p, 8M + 2S, p's y loose. x() and y() give its coordinates, which need not wait in registers;
+// done() comes after the last of them.
+template <class F, class Cell, class X, class Y, class Done>
+FN void accumulate_from(Making<F, Cell>& s, X x, Y y, Done done) {
+    const F px = x();
+    const bool start = is_zero_loose(F(s.zz));
+    if (start || first_limb(px) == 0) {
+        const Affine<F> p = {px, y()};
+        if (start || is_infinity(p)) {
+            const Xyzz<F> first = to_xyzz(p);
+            if (start) s.x = first.x, s.y = first.y, s.zz = first.zz, s.zzz = first.zzz;
+            done();
+            return;
+        }
+    }
+    s.r = sub_loose(times(y(), F(s.zzz)), F(s.y));
+    F u = sub_loose(times(px, F(s.zz)), F(s.x));
+    done();
+    bool is_tangent = false;
+    if (is_zero_loose(u)) {
+        F r = s.r;
+        is_tangent = tangent(u, r, F(s.x), F(s.y));
+        s.r = r;
+    }
+    chord(s, u, is_tangent);
+}
+template <class F> FN void accumulate(Xyzz<F>& sum, const Affine<F>& p) {
+    Making<F> s = {sum.x, sum.y, sum.zz, sum.zzz, zero<F>(), zero<F>()};
+    accumulate_from(s, [&] { return p.x; }, [&] { return p.y; }, [] {});
+    sum = {s.x, s.y, s.zz, s.zzz};
+}
+// 12M + 2S.
+template <class F> FN Xyzz<F> add(const Xyzz<F>& a, const Xyzz<F>& b) {
+    if (is_infinity(a)) return b;
+    if (is_infinity(b)) return a;
+    // a over the common denominator.
+    Making<F> s = {times(a.x, b.zz), times(a.y, b.zzz), times(a.zz, b.zz), times(a.zzz, b.zzz)};
+    s.r = sub_loose(times(b.y, a.zzz), s.y);
+    F u = sub_loose(times(b.x, a.zz), s.x);
+    const bool is_tangent = is_zero_loose(u) && tangent(u, s.r, s.x, s.y);
+    chord(s, u, is_tangent);
+    return {s.x, s.y, s.zz, s.zzz};
+}
+// Canonical coordinates. One inversion: with i = 1 / ZZZ, 1 / ZZ = (i ZZ)^2.
+template <class F> FN Affine<F> to_affine(const Xyzz<F>& s) {
+    if (is_infinity(s)) return infinity<F>();
+    const F i = inverse(s.zzz);
+    return {canonical(times(s.x, squared(times(i, s.zz)))), canonical(times(s.y, i))};
+}

@@ -1,0 +1,151 @@
+// Montgomery products in Fp. Ranges: see ../field.cuh.
+//
+// Dropping a limb. Montgomery's step adds m p, m = -x / p mod 2^32, to make the lowest limb x zero.
+// What that does to the residue is known without m: x is worth x 2^-32 one limb up, and
+// V = 2^-32 mod p has twelve limbs. So t -> (t - x) / 2^32 + x V: as many products, but no m, on
+// which everything after waits, and no carry out of the dropped limb. Such a step adds up to
+// 2^32 p, though; of step i of 12, 2^(-32 (11 - i)) of that is left in the end. So the first ten
+// steps are of this kind, the last two are Montgomery's, and the result is below
+// t / R + p (1 + 2^-31).
+//
+// Accumulators hold less than 2^32 (2 p + the sum of the rows' factors) (1 + 2^-31) before a limb
+// is dropped; 13 limbs are enough while that sum is below 7.8 p.
+#pragma once
+#include "product.cuh"
+
+constexpr int FP_WORD_STEPS = 10; // then 2 steps of Montgomery's
+
+struct WordInverse {
+    FN uint32_t operator()(int i) const { return FP_WORD_INVERSE[i]; }
+};
+struct Modulus {
+    FN uint32_t operator()(int i) const { return Fp::modulus(i); }
+};
+
+// Brings the two halves of limb i together, at the bottom of row i's full chain. Leaves a carry for
+// the open chain.
+FN void join_limb(uint32_t* e, uint32_t* o, int i) {
+    full_chain(e, o, i)[0] = add_cc(full_chain(e, o, i)[0], i % 2 ? e[i] : o[i - 1]);
+}
+// Adds what limb i - 1, x, is worth, if it went without a multiple of p; then limb i goes by one if
+// it is of the last. Gives limb i. FRESH and CARRIED are as in add_row.
+template <bool CARRIED, bool FRESH>
+FN uint32_t reduce_row(uint32_t* e, uint32_t* o, int i, uint32_t x) {
+    uint32_t *full = full_chain(e, o, i), *open = open_chain(e, o, i);
+    if (i <= FP_WORD_STEPS) {
+        add_row<12, CARRIED, FRESH>(full, open, WordInverse{}, x);
+        if (i < FP_WORD_STEPS) return full[0];
+        add_row<12, false, false>(full, open, Modulus{}, full[0] * FP_INVERSE_NEG);
+    } else {
+        add_row<12, CARRIED, FRESH>(full, open, Modulus{}, full[0] * FP_INVERSE_NEG);
+    }
+    return full[0];
+}
+// What is left of the accumulators from limb 12 up.
+FN Fp upper_half(const uint32_t* e, const uint32_t* o) {
+    Fp r;
+    r.w[0] = add_cc(e[12], o[11]);
+#pragma unroll
+    for (int k = 1; k < 11; k++) r.w[k] = addc_cc(e[12 + k], o[11 + k]);
+    r.w[11] = addc(e[23], 0);
+    ASSERT_RANGE(is_below<2>(r));
+    return r;
+}
+
+// The sum of a[t] b[t], product and reduction row by row in one pair of accumulators: few registers
+// live, and no sums of whole products.
+template <int TERMS> FN Fp dot(const Fp* const (&a)[TERMS], const Fp* const (&b)[TERMS]) {
+    uint32_t e[24], o[24];
+    first_row<12>(e, o, LimbsOf{a[0]->w}, b[0]->w[0]);
+#pragma unroll
+    for (int t = 1; t < TERMS; t++)
+        add_row<12, false, false>(e, o, LimbsOf{a[t]->w}, b[t]->w[0]);
+    uint32_t x = e[0];
+#pragma unroll
+    for (int i = 1; i < 12; i++) {
+        uint32_t *full = full_chain(e, o, i), *open = open_chain(e, o, i);
+        join_limb(e, o, i);
+        add_row<12, true, true>(full, open, LimbsOf{a[0]->w}, b[0]->w[i]);
+#pragma unroll
+        for (int t = 1; t < TERMS; t++)
+            add_row<12, false, false>(full, open, LimbsOf{a[t]->w}, b[t]->w[i]);
+        x = reduce_row<false, false>(e, o, i, x);
+    }
+    return upper_half(e, o);
+}
+FN Fp mul(const Fp& a, const Fp& b) {
+    ASSERT_RANGE(ratio(a) < 7.8 && ratio(a) * ratio(b) < 9.8);
+    return dot<1>({&a}, {&b});
+}
+FN Fp mul_add_mul(const Fp& a, const Fp& b, const Fp& c, const Fp& d) {
+    ASSERT_RANGE(ratio(a) + ratio(c) < 7.8);
+    ASSERT_RANGE(ratio(a) * ratio(b) + ratio(c) * ratio(d) < 9.8);
+    return dot<2>({&a, &c}, {&b, &d});
+}
+// a b + (2 p - c) d.
+FN Fp mul_sub_mul(const Fp& a, const Fp& b, const Fp& c, const Fp& d) {
+    return mul_add_mul(a, b, neg_lazy<2>(c), d);
+}
+// The products a_i a_j with i < j once and doubled: 78 + 144 products of limbs. Row i of the square
+// begins at limb 2 i, so limb i is whole when its turn comes.
+FN Fp sqr(const Fp& a) {
+    ASSERT_RANGE(ratio(a) * ratio(a) < 9.8);
+    uint32_t e[24], o[24];
+    first_row<12>(e, o, SquareRow<12>{a.w, 0}, a.w[0]);
+    uint32_t x = e[0];
+#pragma unroll
+    for (int i = 1; i < 12; i++) {
+        uint32_t *full = full_chain(e, o, i), *open = open_chain(e, o, i);
+        add_row<12, false, true>(full, open, SquareRow<12>{a.w, i}, a.w[i], i);
+        join_limb(e, o, i);
+        x = reduce_row<true, false>(e, o, i, x);
+    }
+    return upper_half(e, o);
+}
+// t / R, below t / R + p (1 + 2^-31), so below 2 p for t < 0.99 p R. The upper half of t joins at
+// the end, so that no carry ripples through it.
+FN Fp reduce(const Wide& t) {
+    uint32_t e[24], o[24], x = t.w[0];
+#pragma unroll
+    for (int k = 0; k < 12; k++) e[k] = t.w[k];
+#pragma unroll
+    for (int j = 0; j < 12; j += 2) mul_wide(o[j], o[j + 1], FP_WORD_INVERSE[j], x);
+    join_limb(e, o, 1);
+#pragma unroll
+    for (int j = 1; j < 12; j += 2) {
+        if (j == 11) e[12] = e[13] = 0;
+        mad_next(e[j + 1], e[j + 2], FP_WORD_INVERSE[j], x);
+    }
+    x = o[0];
+#pragma unroll
+    for (int i = 2; i < 12; i++) {
+        join_limb(e, o, i);
+        x = reduce_row<true, true>(e, o, i, x);
+    }
+    Fp r = upper_half(e, o);
+    add_words<12>(r.w, r.w, t.w + 12);
+    ASSERT_RANGE(is_below<2>(r));
+    return r;
+}
+// t of magnitude below 15/16 p R, as an integer mod 2^768: below 2 p. The top bit is the sign,
+// since p R < 2^765. A negative t gains 15/16 p R.
+FN Fp reduce_signed(Wide t) {
+    const uint32_t negative = uint32_t(int32_t(t.w[23]) >> 31);
+    uint32_t offset[13];
+#pragma unroll
+    for (int i = 0; i < 13; i++) offset[i] = FP_WIDE_OFFSET[i] & negative;
+    add_words<13>(t.w + 11, t.w + 11, offset);
+    return reduce(t);
+}
+FN Fp to_montgomery(const Fp& a) {
+    Fp square;
+#pragma unroll
+    for (int i = 0; i < 12; i++) square.w[i] = FP_RADIX_SQUARED[i];
+    return canonical(mul(a, square));
+}
+FN Fp from_montgomery(const Fp& a) {
+    Wide t;
+#pragma unroll
+    for (int i = 0; i < 12; i++) t.w[i] = a.w[i], t.w[12 + i] = 0;
+    return canonical(reduce(t));
+}

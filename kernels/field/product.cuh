@@ -1,0 +1,98 @@
+// The row that products and reductions are made of, and plain products.
+//
+// A product a_j x of two limbs lands on limbs j and j + 1. Neighbouring j overlap, so there are two
+// accumulators, e for pairs that begin at an even limb and o for the others (o[k] is limb k + 1);
+// in each, a row x a is one carry chain of aligned pairs and each product one IMAD.WIDE. Of a row's
+// two chains the *full* one begins at the row's own limb and the *open* one a limb higher. The
+// full chain's carry goes into the open chain's top limb, which has room: both accumulators are
+// non-negative and their sum is below that limb's end. (A new limb for the carry would cost a move
+// a row: IMAD.WIDE wants its addend in an aligned pair of registers.)
+#pragma once
+#include "limbs.cuh"
+
+// Factors of rows are functions of the index, so that a field's constants stay immediates.
+struct LimbsOf {
+    const uint32_t* w;
+    FN uint32_t operator()(int i) const { return w[i]; }
+};
+// Limbs from..N-1 of the double of an element whose limbs below `from` are done with, but limb
+// `from` itself not doubled: row `from` of a square.
+template <int N> struct SquareRow {
+    const uint32_t* w;
+    int from;
+    FN uint32_t operator()(int i) const {
+        if (i == from) return w[i];
+        if (i == from + 1) return w[i] << 1;
+        return funnel_left(w[i - 1], w[i], 1);
+    }
+};
+
+// Row: (full, open) += a x, with limbs `from` and up of a. CARRIED: the flag holds a carry into the
+// open chain. FRESH: nothing is in the last pair of open yet.
+template <int N, bool CARRIED, bool FRESH, class A>
+FN void add_row(uint32_t* full, uint32_t* open, const A& a, uint32_t x, int from = 0) {
+    const int first_open = from | 1, first_full = from + (from & 1);
+#pragma unroll
+    for (int j = 1; j < N; j += 2) {
+        uint32_t &lo = open[j - 1], &hi = open[j];
+        if (j < first_open) continue;
+        if (j == N - 1 && FRESH) lo = hi = 0;
+        if (j == first_open && !CARRIED)
+            mad_first(lo, hi, a(j), x);
+        else if (j < N - 1)
+            mad_next(lo, hi, a(j), x);
+        else
+            mad_last(lo, hi, a(j), x);
+    }
+#pragma unroll
+    for (int j = 0; j < N; j += 2) {
+        if (j < first_full) continue;
+        if (j == first_full)
+            mad_first(full[j], full[j + 1], a(j), x);
+        else
+            mad_next(full[j], full[j + 1], a(j), x);
+    }
+    if (first_full < N) open[N - 1] = add_carry(open[N - 1]);
+}
+// The first row: e and o are empty.
+template <int N, class A> FN void first_row(uint32_t* e, uint32_t* o, const A& a, uint32_t x) {
+#pragma unroll
+    for (int j = 0; j < N; j += 2) {
+        mul_wide(e[j], e[j + 1], a(j), x);
+        mul_wide(o[j], o[j + 1], a(j + 1), x);
+    }
+}
+// Where the chains of row i are in the accumulators, for i > 0.
+FN uint32_t* full_chain(uint32_t* e, uint32_t* o, int i) { return i % 2 ? o + i - 1 : e + i; }
+FN uint32_t* open_chain(uint32_t* e, uint32_t* o, int i) { return i % 2 ? e + i + 1 : o + i; }
+
+// A product before its reduction.
+struct Wide {
+    uint32_t w[24];
+};
+FN Wide product(const Fp& a, const Fp& b) {
+    uint32_t e[24], o[24];
+    first_row<12>(e, o, LimbsOf{a.w}, b.w[0]);
+#pragma unroll
+    for (int i = 1; i < 12; i++) {
+        add_row<12, false, true>(full_chain(e, o, i), open_chain(e, o, i), LimbsOf{a.w}, b.w[i]);
+    }
+    Wide t;
+    t.w[0] = e[0];
+    t.w[1] = add_cc(e[1], o[0]);
+#pragma unroll
+    for (int k = 2; k < 23; k++) t.w[k] = addc_cc(e[k], o[k - 1]);
+    t.w[23] = addc(e[23], 0);
+    return t;
+}
+// Integers mod 2^768: a difference below zero wraps.
+FN Wide operator+(const Wide& a, const Wide& b) {
+    Wide r;
+    add_words<24>(r.w, a.w, b.w);
+    return r;
+}
+FN Wide operator-(const Wide& a, const Wide& b) {
+    Wide r;
+    sub_words<24>(r.w, a.w, b.w);
+    return r;
+}

@@ -1,0 +1,64 @@
+#!/bin/sh
+# Builds the emulated driver: OUT/libcuda.so, with the kernels compiled as C++.
+#
+#   build.sh OUT [compiler flags]
+#
+# KERNELS   folders of .cu files, separated by blanks; default: the folder above this one. A file's
+#           module is named by its path below its folder, without the ending.
+# INCLUDES  more folders to find headers in.
+# CXX, JOBS the compiler (g++) and how many run at a time (one a processor).
+#
+# Objects stay in OUT/objects under a hash of compiler, flags and preprocessed source, so another
+# build compiles only what changed. Folders must not have blanks in their names.
+set -eu
+: "${1:?usage: build.sh OUT [compiler flags]}"
+
+# How the script calls itself, once a file; prints the object's path.
+if [ "$1" = --compile ]; then
+    source=$2 module=$3
+    # shellcheck disable=SC2086 # flags are words
+    set -- $FLAGS "-DCUDA_HOST_MODULE=\"$module\"" -x c++ "$source"
+    # The driver itself is not hot: compiling it is.
+    case $module in host/driver/*) set -- "$@" -O1 ;; esac
+    hash=$({ echo "$VERSION" "$@"; $CXX "$@" -E; } | sha256sum | cut -c 1-24)
+    object=$OUT/objects/$(echo "$module" | tr / .)-$hash.o
+    if ! [ -e "$object" ]; then
+        $CXX "$@" -c -o "$object.$$" || { rm -f "$object.$$"; exit 255; }
+        mv "$object.$$" "$object"
+    fi
+    echo "$object"
+    exit
+fi
+
+host=$(cd "$(dirname "$0")" && pwd)
+KERNELS=${KERNELS:-$(dirname "$host")}
+mkdir -p "$1/objects"
+OUT=$(cd "$1" && pwd)
+shift
+CXX=${CXX:-g++}
+VERSION=$($CXX --version | head -n 1)
+# Thread-local data is found without a call. Kernels see memory as words of several widths.
+FLAGS="-std=c++20 -O2 -g1 -fPIC -fvisibility=hidden -ftls-model=initial-exec -pthread
+    -fno-strict-aliasing -Wall -Wextra -Wno-unknown-pragmas -I$host"
+for folder in $KERNELS ${INCLUDES:-}; do FLAGS="$FLAGS -I$(cd "$folder" && pwd)"; done
+FLAGS="$FLAGS $*"
+export OUT CXX VERSION FLAGS
+
+work=$(mktemp -d "$OUT/work.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+(cd "$host" && ls cuda_host/*.cpp driver/*.cpp) | while read -r file; do
+    echo "$host/$file" "host/${file%.cpp}"
+done > "$work/sources"
+for folder in $KERNELS; do
+    folder=$(cd "$folder" && pwd)
+    find "$folder" -name '*.cu' | sort | while read -r file; do
+        module=${file#"$folder"/}
+        echo "$file" "${module%.cu}"
+    done
+done >> "$work/sources"
+
+xargs -n 2 -P "${JOBS:-$(nproc)}" "$0" --compile < "$work/sources" > "$work/objects"
+# shellcheck disable=SC2046,SC2086 # names and flags are words
+$CXX -shared -pthread $* -Wl,-soname,libcuda.so -Wl,-z,now \
+    -Wl,--version-script="$host/driver/exports.map" -o "$work/libcuda.so" $(sort "$work/objects")
+mv "$work/libcuda.so" "$OUT/libcuda.so"

@@ -1,0 +1,147 @@
+#include "block.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+namespace cuda_host {
+
+namespace {
+constinit thread_local Block* running = nullptr;
+} // namespace
+
+Block* Block::here() { return running; }
+
+Failure Block::run(const Grid& grid, uint3 index, uint64_t number) {
+    grid_ = &grid, index_ = index;
+    count_ = grid.block.x * grid.block.y * grid.block.z;
+    returned_ = at_barrier_ = static_bytes_ = 0;
+    epoch_++;
+    failure_ = {};
+    random_ = {mix(grid.seed, number)};
+    order_ = Order::natural;
+    if (grid.seed != 0) order_ = random_.below(3) == 0 ? Order::newest_first : Order::random;
+    running = this;
+    blockIdx = index, blockDim = grid.block, gridDim = grid.grid;
+    poison_dynamic();
+    prepare_threads();
+    schedule();
+    running = nullptr;
+    return std::move(failure_);
+}
+
+void Block::prepare_threads() {
+    const dim3 dim = grid_->block;
+    ready_.clear();
+    ready_from_ = 0;
+    for (uint32_t i = 0; i < count_; i++) {
+        Thread& thread = threads_[i];
+        thread.index = {i % dim.x, i / dim.x % dim.y, i / (dim.x * dim.y)};
+        thread.state = State::ready;
+        thread.groups = 0;
+        thread.copies.clear();
+        ready_.push_back(i);
+    }
+}
+
+void Block::schedule() {
+    while (ready_from_ < ready_.size() && failure_.code == 0) resume(pick());
+    if (failure_.code == 0 && returned_ < count_) failure_ = {719, deadlock()};
+    if (failure_.code != 0) abandon();
+}
+
+/// Takes a thread that may run. Newest first lets one warp run far ahead of the others.
+uint32_t Block::pick() {
+    const auto waiting = uint32_t(ready_.size() - ready_from_);
+    uint32_t at = 0;
+    if (order_ == Order::natural) {
+        const uint32_t thread = ready_[ready_from_++];
+        if (ready_from_ == ready_.size()) ready_.clear(), ready_from_ = 0;
+        return thread;
+    }
+    if (order_ == Order::newest_first && random_.below(8) != 0) at = waiting - 1;
+    else at = random_.below(waiting);
+    std::swap(ready_[ready_from_ + at], ready_.back());
+    const uint32_t thread = ready_.back();
+    ready_.pop_back();
+    return thread;
+}
+
+void Block::resume(uint32_t index) {
+    Thread& thread = threads_[index];
+    if (!thread.stack) {
+        if (stacks_.empty()) stacks_.push_back(std::make_unique<Stack>());
+        thread.stack = std::move(stacks_.back());
+        stacks_.pop_back();
+        prepare(thread.context, *thread.stack, &Block::enter);
+    }
+    current_ = index;
+    threadIdx = thread.index;
+    switch_context(scheduler_, thread.context);
+    // A thread that never waited gives its warm stack to the next one.
+    if (thread.state != State::returned) return;
+    thread.stack->forget(4096);
+    stacks_.push_back(std::move(thread.stack));
+}
+
+void Block::enter() {
+    Block& block = *running;
+    arrived(block.scheduler_);
+    block.grid_->kernel->call(block.grid_->arguments);
+    Thread& thread = block.threads_[block.current_];
+    block.land(thread, 0);
+    thread.state = State::returned;
+    block.returned_++;
+    // Threads that returned do not take part in barriers.
+    if (block.at_barrier_ != 0 && block.at_barrier_ + block.returned_ == block.count_) {
+        block.release_block();
+    }
+    switch_context(thread.context, block.scheduler_, true);
+    __builtin_unreachable();
+}
+
+void Block::make_ready(uint32_t thread) {
+    threads_[thread].state = State::ready;
+    ready_.push_back(thread);
+}
+
+void Block::pause() { switch_context(threads_[current_].context, scheduler_); }
+
+/// After a failure, what is left on the fibers' stacks is forgotten: kernels own nothing.
+void Block::abandon() {
+    for (uint32_t i = 0; i < count_; i++) {
+        if (!threads_[i].stack) continue;
+        threads_[i].stack->forget(Stack::bytes);
+        stacks_.push_back(std::move(threads_[i].stack));
+    }
+}
+
+void Block::fail(int code, std::string text) {
+    failure_ = {code, name(current_) + ": " + std::move(text)};
+    switch_context(threads_[current_].context, scheduler_, true);
+    __builtin_unreachable();
+}
+
+std::string Block::name(uint32_t thread) const {
+    const uint3 t = threads_[thread].index;
+    return format("kernel %s, block (%u, %u, %u), thread (%u, %u, %u)", grid_->kernel->name.c_str(),
+                  index_.x, index_.y, index_.z, t.x, t.y, t.z);
+}
+
+std::string format(const char* pattern, ...) {
+    char text[512];
+    va_list arguments;
+    va_start(arguments, pattern);
+    std::vsnprintf(text, sizeof text, pattern, arguments);
+    va_end(arguments);
+    return text;
+}
+
+void assertion_failed(const char* condition, Where where) {
+    auto text = format("assertion %s failed at %s:%u", condition, where.file_name(), where.line());
+    if (Block* block = Block::here()) block->fail(710, std::move(text));
+    std::fprintf(stderr, "%s\n", text.c_str());
+    std::abort();
+}
+
+} // namespace cuda_host

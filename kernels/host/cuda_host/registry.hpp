@@ -1,0 +1,20 @@
+// All kernels of the library, by name.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kernel.hpp"
+
+namespace cuda_host {
+
+std::map<std::string, Kernel>& kernels();
+
+/// What is wrong with the kernels' declarations, as sentences.
+std::vector<std::string>& registry_errors();
+
+/// Whether every KERNEL has its EXPORT_KERNEL and every name is unique. To be asked after loading.
+bool registry_is_sound();
+
+} // namespace cuda_host

@@ -1,0 +1,52 @@
+// What a thread knows of itself, and how it waits for others.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <source_location>
+
+struct uint3 {
+    uint32_t x, y, z;
+};
+struct dim3 {
+    uint32_t x = 1, y = 1, z = 1;
+};
+
+inline constinit thread_local uint3 threadIdx{}, blockIdx{};
+inline constinit thread_local dim3 blockDim{}, gridDim{};
+constexpr int warpSize = 32;
+
+namespace cuda_host {
+
+using Where = std::source_location;
+
+/// Index of the running thread in its block, x fastest: lane = index % 32.
+inline uint32_t thread_index() {
+    return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+}
+
+/// Waits for every thread of the block that has not returned.
+void wait_for_block(Where where);
+
+enum class Exchange : uint8_t { none, value, ballot };
+
+/// Waits for the lanes of `mask`, then gives each what it asked for: nothing, the `value` of lane
+/// `source`, or the lanes whose value is not 0.
+uint64_t wait_for_warp(Exchange what, uint32_t mask, uint64_t value, uint32_t source, Where where);
+
+/// Ends the launch as a failed assertion (`CUDA_ERROR_ASSERT`); outside a kernel, the process.
+[[noreturn]] void assertion_failed(const char* condition, Where where);
+
+} // namespace cuda_host
+
+inline void __syncthreads(cuda_host::Where where = cuda_host::Where::current()) {
+    cuda_host::wait_for_block(where);
+}
+
+inline void __syncwarp(uint32_t mask = ~0u, cuda_host::Where where = cuda_host::Where::current()) {
+    cuda_host::wait_for_warp(cuda_host::Exchange::none, mask, 0, 0, where);
+}
+
+/// Blocks run on different OS threads, so fences are real ones.
+inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }

@@ -1,0 +1,74 @@
+// Shuffles and votes. `mask` must name the calling lane, and all named lanes must call the same
+// function; anything else is reported as divergence.
+#pragma once
+
+#include <cstring>
+
+#include "thread.hpp"
+
+namespace cuda_host {
+
+inline uint32_t lane() { return thread_index() % 32; }
+
+/// The value of the lane `source` (0 to 31) of this warp; of a lane outside `mask`, poison.
+template <typename T> T shuffle(uint32_t mask, T value, uint32_t source, Where where) {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8, "CUDA shuffles words of 4 and 8 bytes");
+    uint64_t bits = 0;
+    std::memcpy(&bits, &value, sizeof(T));
+    bits = wait_for_warp(Exchange::value, mask, bits, source, where);
+    std::memcpy(&value, &bits, sizeof(T));
+    return value;
+}
+
+/// First lane of the calling lane's group of `width` lanes.
+inline uint32_t group(int width) { return lane() & ~uint32_t(width - 1); }
+
+} // namespace cuda_host
+
+template <typename T>
+T __shfl_sync(uint32_t mask, T value, int source, int width = 32,
+              cuda_host::Where where = cuda_host::Where::current()) {
+    const uint32_t from = cuda_host::group(width) + (uint32_t(source) & uint32_t(width - 1));
+    return cuda_host::shuffle(mask, value, from, where);
+}
+
+template <typename T>
+T __shfl_down_sync(uint32_t mask, T value, uint32_t delta, int width = 32,
+                   cuda_host::Where where = cuda_host::Where::current()) {
+    const uint32_t lane = cuda_host::lane(), to = lane + delta;
+    const bool inside = to < cuda_host::group(width) + uint32_t(width);
+    return cuda_host::shuffle(mask, value, inside ? to : lane, where);
+}
+
+template <typename T>
+T __shfl_up_sync(uint32_t mask, T value, uint32_t delta, int width = 32,
+                 cuda_host::Where where = cuda_host::Where::current()) {
+    const uint32_t lane = cuda_host::lane();
+    const bool inside = lane >= cuda_host::group(width) + delta;
+    return cuda_host::shuffle(mask, value, inside ? lane - delta : lane, where);
+}
+
+template <typename T>
+T __shfl_xor_sync(uint32_t mask, T value, int bits, int width = 32,
+                  cuda_host::Where where = cuda_host::Where::current()) {
+    const uint32_t lane = cuda_host::lane(), to = lane ^ uint32_t(bits);
+    // As on the device: groups below may be read, groups above may not.
+    const bool inside = to < cuda_host::group(width) + uint32_t(width);
+    return cuda_host::shuffle(mask, value, inside ? to : lane, where);
+}
+
+inline uint32_t __ballot_sync(uint32_t mask, int predicate,
+                              cuda_host::Where where = cuda_host::Where::current()) {
+    const auto what = cuda_host::Exchange::ballot;
+    return uint32_t(cuda_host::wait_for_warp(what, mask, predicate != 0, 0, where));
+}
+
+inline int __any_sync(uint32_t mask, int predicate,
+                      cuda_host::Where where = cuda_host::Where::current()) {
+    return __ballot_sync(mask, predicate, where) != 0;
+}
+
+inline int __all_sync(uint32_t mask, int predicate,
+                      cuda_host::Where where = cuda_host::Where::current()) {
+    return __ballot_sync(mask, predicate == 0, where) == 0;
+}

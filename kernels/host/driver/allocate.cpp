@@ -1,0 +1,130 @@
+// Allocation of device memory, at once or in stream order.
+#include "api.hpp"
+#include "memory.hpp"
+
+using namespace emulated;
+
+namespace {
+
+bool idle(const Device& device) {
+    for (const auto& stream : device.streams) {
+        if (!stream->queue.empty()) return false;
+    }
+    return true;
+}
+
+/// Frees that are still queued may make room: as the device would, let them happen first.
+int allocate_with_room(Api& api, size_t bytes, bool live, Address& out) {
+    const int first = allocate(*api.device, bytes, live, out);
+    if (first != out_of_memory) return first;
+    while (!idle(*api.device) && (state().running || step(api.lock))) {
+        if (state().running) state().changed.wait(api.lock);
+    }
+    if (api.device->sticky) return api.device->sticky;
+    return allocate(*api.device, bytes, live, out);
+}
+
+} // namespace
+
+EMULATED_API cuMemAlloc_v2(Address* out, size_t bytes) {
+    return call("cuMemAlloc", "allocation", false, nullptr, [&](Api& api) -> int {
+        if (bytes == 0) return invalid_value;
+        if (int refused = refuse_while_capturing()) return refused;
+        return allocate_with_room(api, bytes, true, *out);
+    });
+}
+
+EMULATED_API cuMemFree_v2(Address start) {
+    return call("cuMemFree", [&](Api&) -> int {
+        if (start == 0) return success;
+        if (int refused = refuse_while_capturing()) return refused;
+        Allocation* found = find_allocation(start, 0);
+        if (!found || found->start != start || found->free_queued) return invalid_value;
+        // Work that is queued and still uses it fails when it runs.
+        release(*found);
+        return success;
+    });
+}
+
+EMULATED_API cuMemAllocAsync(Address* out, size_t bytes, void* handle) {
+    return call("cuMemAllocAsync", "allocation", false, nullptr, [&](Api& api) -> int {
+        const auto stream = find_stream(api, handle);
+        if (!stream) return invalid_handle;
+        if (stream->capture) return capture_unsupported;
+        if (bytes == 0) return *out = 0, success;
+        if (int code = allocate_with_room(api, bytes, false, *out)) return code;
+        Op op;
+        op.run = [start = *out]() -> Failure {
+            Lock lock(state().lock);
+            if (Allocation* found = find_allocation(start, 0)) found->live = true;
+            return {};
+        };
+        return submit(*stream, std::move(op));
+    });
+}
+
+EMULATED_API cuMemAllocFromPoolAsync(Address* out, size_t bytes, void*, void* stream) {
+    return cuMemAllocAsync(out, bytes, stream);
+}
+
+EMULATED_API cuMemFreeAsync(Address start, void* handle) {
+    return call("cuMemFreeAsync", [&](Api& api) -> int {
+        const auto stream = find_stream(api, handle);
+        if (!stream) return invalid_handle;
+        if (stream->capture) return capture_unsupported;
+        if (start == 0) return success;
+        Allocation* found = find_allocation(start, 0);
+        if (!found || found->start != start || found->free_queued) return invalid_value;
+        found->free_queued = true;
+        Op op;
+        op.run = [start]() -> Failure {
+            Lock lock(state().lock);
+            if (Allocation* found = find_allocation(start, 0)) release(*found);
+            return {};
+        };
+        return submit(*stream, std::move(op));
+    });
+}
+
+EMULATED_API cuMemGetInfo_v2(size_t* free, size_t* total) {
+    return call("cuMemGetInfo", [&](Api& api) -> int {
+        *total = api.device->bytes_total;
+        *free = api.device->bytes_total - api.device->bytes_used;
+        return success;
+    });
+}
+
+// Every device has one pool, its default one, which keeps nothing back.
+
+EMULATED_API cuDeviceGetDefaultMemPool(void** pool, int device) {
+    return call("cuDeviceGetDefaultMemPool", [&](Api&) -> int {
+        if (device < 0 || size_t(device) >= state().devices.size()) return invalid_device;
+        *pool = &state().devices[size_t(device)];
+        return success;
+    });
+}
+
+EMULATED_API cuDeviceGetMemPool(void** pool, int device) {
+    return cuDeviceGetDefaultMemPool(pool, device);
+}
+
+EMULATED_API cuMemPoolTrimTo(void*, size_t) {
+    return call("cuMemPoolTrimTo", [&](Api&) -> int { return success; });
+}
+
+EMULATED_API cuMemPoolSetAttribute(void*, int, void*) {
+    return call("cuMemPoolSetAttribute", [&](Api&) -> int { return success; });
+}
+
+EMULATED_API cuMemPoolGetAttribute(void* pool, int attribute, void* out) {
+    return call("cuMemPoolGetAttribute", [&](Api&) -> int {
+        const auto* device = static_cast<const Device*>(pool);
+        // 5 to 8: bytes reserved now and at most, used now and at most; below 5: flags, 32 bits;
+        // 4 is the release threshold.
+        if (attribute >= 1 && attribute <= 3) *static_cast<int*>(out) = 1;
+        else if (attribute == 4) *static_cast<uint64_t*>(out) = 0;
+        else if (attribute <= 8) *static_cast<uint64_t*>(out) = device->bytes_used;
+        else return invalid_value;
+        return success;
+    });
+}

@@ -1,0 +1,212 @@
+#include "memory.hpp"
+
+#include "api.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#if CUDA_HOST_ASAN
+#include <sanitizer/asan_interface.h>
+#endif
+
+namespace emulated {
+
+namespace {
+
+constexpr int fresh = 0xee, freed = 0xdd; // poison
+constexpr size_t align = 256;             // as cuMemAlloc promises
+// Bytes on either side that nobody may write. The sanitizer has its own.
+constexpr size_t edge = CUDA_HOST_ASAN ? 0 : 256;
+constexpr size_t mapped_from = 32 << 20, window = 4 << 20;
+constexpr size_t quarantine_max = 64 << 20;
+
+std::map<Address, Allocation>& allocations() {
+    static auto* map = new std::map<Address, Allocation>;
+    return *map;
+}
+std::map<uintptr_t, size_t>& pinned() {
+    static auto* map = new std::map<uintptr_t, size_t>;
+    return *map;
+}
+
+/// Freed memory that is not given back yet, oldest first.
+struct Quarantine {
+    std::deque<std::pair<void*, size_t>> held;
+    size_t bytes = 0;
+
+    void take(void* base, size_t size) {
+        std::memset(base, freed, size);
+#if CUDA_HOST_ASAN
+        ASAN_POISON_MEMORY_REGION(base, size);
+#endif
+        held.emplace_back(base, size);
+        bytes += size;
+        while (bytes > quarantine_max) {
+            auto [oldest, oldest_size] = held.front();
+#if CUDA_HOST_ASAN
+            ASAN_UNPOISON_MEMORY_REGION(oldest, oldest_size);
+#endif
+            std::free(oldest);
+            bytes -= oldest_size;
+            held.pop_front();
+        }
+    }
+};
+
+/// Poisoned pages that cost memory only where they are written: one window's worth of poison,
+/// mapped again and again.
+void* map_poison(size_t bytes) {
+    static const int file = [] {
+        const int fd = memfd_create("emulated-device-poison", MFD_CLOEXEC);
+        const std::string poison(window, char(fresh));
+        if (fd < 0 || write(fd, poison.data(), window) != ssize_t(window)) return -1;
+        return fd;
+    }();
+    if (file < 0) return nullptr;
+    const int flags = MAP_PRIVATE | MAP_NORESERVE;
+    void* base = mmap(nullptr, bytes, PROT_NONE, flags | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED) return nullptr;
+    for (size_t at = 0; at < bytes; at += window) {
+        void* to = static_cast<char*>(base) + at;
+        if (mmap(to, std::min(window, bytes - at), PROT_READ | PROT_WRITE, flags | MAP_FIXED, file,
+                 0) == MAP_FAILED) {
+            munmap(base, bytes);
+            return nullptr;
+        }
+    }
+    return base;
+}
+
+} // namespace
+
+int allocate(Device& device, size_t bytes, bool live, Address& out) {
+    // The device counts pages of 512 bytes, the smallest that its allocator hands out.
+    const size_t charged = (bytes + 511) / 512 * 512;
+    if (charged > device.bytes_total - device.bytes_used) return out_of_memory;
+    const size_t base_bytes = edge + bytes + edge;
+    Allocation made{0, bytes, charged, device.index, live, false, nullptr, base_bytes, false};
+    if (!CUDA_HOST_ASAN && bytes >= mapped_from) {
+        made.base_bytes = (made.base_bytes + window - 1) / window * window;
+        made.base = map_poison(made.base_bytes);
+        made.mapped = made.base != nullptr;
+    }
+    if (!made.base) {
+        if (posix_memalign(&made.base, align, made.base_bytes) != 0) return out_of_memory;
+        std::memset(made.base, fresh, made.base_bytes);
+    }
+    made.start = out = reinterpret_cast<Address>(made.base) + edge;
+    device.bytes_used += charged;
+    allocations().emplace(out, made);
+    return success;
+}
+
+void release(Allocation& gone) {
+    const Allocation allocation = gone;
+    state().devices[size_t(allocation.device)].bytes_used -= allocation.charged;
+    allocations().erase(allocation.start);
+    static auto* quarantine = new Quarantine;
+    if (allocation.mapped) munmap(allocation.base, allocation.base_bytes);
+    else quarantine->take(allocation.base, allocation.base_bytes);
+}
+
+Allocation* find_allocation(Address start, size_t bytes) {
+    auto after = allocations().upper_bound(start);
+    if (after == allocations().begin()) return nullptr;
+    Allocation& found = std::prev(after)->second;
+    const Address offset = start - found.start;
+    return offset <= found.bytes && bytes <= found.bytes - offset ? &found : nullptr;
+}
+
+void free_all(int device) {
+    auto& all = allocations();
+    for (auto at = all.begin(); at != all.end();) {
+        Allocation& allocation = at->second;
+        ++at;
+        if (allocation.device == device) release(allocation);
+    }
+}
+
+bool is_pinned(const void* start, size_t bytes) {
+    auto after = pinned().upper_bound(reinterpret_cast<uintptr_t>(start));
+    if (after == pinned().begin()) return false;
+    auto [from, size] = *std::prev(after);
+    const size_t offset = reinterpret_cast<uintptr_t>(start) - from;
+    return offset <= size && bytes <= size - offset;
+}
+
+Failure check_range(int device, Address start, size_t bytes, const char* what) {
+    const Allocation* found = find_allocation(start, bytes);
+    if (!found || !found->live) {
+        const char* why = found ? "is not allocated yet" : "is not allocated, or no longer";
+        return {illegal_address, format("%s: device memory %#llx, %zu bytes, %s", what, start,
+                                        bytes, why)};
+    }
+    const uint32_t peers = state().devices[size_t(device)].peers | 1u << device;
+    if ((peers >> found->device & 1) == 0) {
+        return {illegal_address, format("%s: memory of device %d is used on device %d without "
+                                        "peer access", what, found->device, device)};
+    }
+    return {};
+}
+
+Failure check_edges(const Allocation& a) {
+    const auto* start = reinterpret_cast<const unsigned char*>(a.start);
+    for (size_t i = 0; i < edge; i++) {
+        if (start[a.bytes + i] != fresh) {
+            return {illegal_address,
+                    format("wrote %zu bytes past the end of an allocation of %zu", i, a.bytes)};
+        }
+        if (start[-1 - ptrdiff_t(i)] != fresh) {
+            return {illegal_address, format("wrote %zu bytes before an allocation", i + 1)};
+        }
+    }
+    return {};
+}
+
+} // namespace emulated
+
+using namespace emulated;
+
+EMULATED_API cuMemHostAlloc(void** out, size_t bytes, unsigned) {
+    return call("cuMemHostAlloc", "pinned", false, nullptr, [&](Api&) -> int {
+        if (bytes == 0) return invalid_value;
+        if (posix_memalign(out, 4096, bytes) != 0) return out_of_memory;
+        std::memset(*out, fresh, bytes);
+        pinned()[reinterpret_cast<uintptr_t>(*out)] = bytes;
+        return success;
+    });
+}
+
+EMULATED_API cuMemAllocHost_v2(void** out, size_t bytes) { return cuMemHostAlloc(out, bytes, 0); }
+
+EMULATED_API cuMemFreeHost(void* start) {
+    return call("cuMemFreeHost", [&](Api&) -> int {
+        if (pinned().erase(reinterpret_cast<uintptr_t>(start)) == 0) return invalid_value;
+        std::free(start);
+        return success;
+    });
+}
+
+EMULATED_API cuMemHostRegister_v2(void* start, size_t bytes, unsigned) {
+    return call("cuMemHostRegister", "pinned", false, nullptr, [&](Api&) -> int {
+        if (bytes == 0) return invalid_value;
+        const bool fresh_range = pinned().emplace(reinterpret_cast<uintptr_t>(start), bytes).second;
+        return fresh_range ? success : 712; // already registered
+    });
+}
+
+EMULATED_API cuMemHostUnregister(void* start) {
+    return call("cuMemHostUnregister", [&](Api&) -> int {
+        const bool known = pinned().erase(reinterpret_cast<uintptr_t>(start)) != 0;
+        return known ? success : 713; // not registered
+    });
+}
+
+EMULATED_API cuMemHostGetDevicePointer_v2(Address* out, void* start, unsigned) {
+    return call("cuMemHostGetDevicePointer", [&](Api&) -> int {
+        *out = reinterpret_cast<Address>(start);
+        return is_pinned(start, 1) ? success : invalid_value;
+    });
+}

@@ -1,0 +1,168 @@
+// What the driver knows: devices, streams, events, queued work. One lock guards all of it; work
+// itself runs without the lock, one piece at a time.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "../cuda_host/block.hpp"
+#include "../cuda_host/random.hpp"
+
+namespace emulated {
+
+using cuda_host::Failure;
+using cuda_host::format;
+using Address = unsigned long long; // CUdeviceptr
+using Handle = uintptr_t;           // of streams, events, modules, functions, graphs
+
+/// A point in a stream that others wait for.
+struct Marker {
+    bool done = false;
+    std::chrono::steady_clock::time_point at;
+};
+
+/// Work that needs the device; runs without the lock.
+using Run = std::function<Failure()>;
+
+struct Node {
+    Run run; // empty: only orders others
+    std::vector<size_t> after;
+    bool hangs = false;
+};
+
+struct Graph {
+    int device;
+    std::vector<Node> nodes;
+};
+
+/// An instantiated graph. Launches of one run one after the other.
+struct GraphExec {
+    std::shared_ptr<const Graph> graph;
+    std::deque<uint64_t> launches;
+};
+
+/// One launch of a graph.
+struct GraphRun {
+    std::shared_ptr<GraphExec> exec;
+    std::vector<bool> done;
+    size_t left;
+};
+
+/// One entry of a stream's queue.
+struct Op {
+    enum class Kind : uint8_t { work, record, wait, graph } kind = Kind::work;
+    uint64_t sequence = 0;
+    Run run;
+    std::shared_ptr<Marker> marker;
+    std::shared_ptr<GraphRun> graph;
+    bool hangs = false; // never becomes ready
+    bool calls_host = false;
+};
+
+struct Capture;
+
+struct Stream {
+    Handle handle;
+    int device;
+    bool blocking; // waits for the legacy stream, and it for this one
+    std::deque<Op> queue;
+    uint64_t submitted = 0, finished = 0;
+    uint64_t urgency = 0; // under a seed, the most urgent ready stream goes first
+    std::shared_ptr<Capture> capture;
+    std::vector<size_t> tails; // nodes that the stream's next one comes after
+};
+
+/// A graph while it is recorded.
+struct Capture {
+    std::shared_ptr<Graph> graph = std::make_shared<Graph>();
+    Stream* origin;
+    std::set<std::shared_ptr<Stream>> streams;
+    int mode;
+    uint64_t thread;
+    bool broken = false;
+};
+
+struct Event {
+    int device;
+    unsigned flags;
+    std::shared_ptr<Marker> latest;
+    std::shared_ptr<Capture> capture; // recorded into a graph: waits become edges
+    std::vector<size_t> tails;
+};
+
+struct Device {
+    int index = 0;
+    size_t bytes_total = 0, bytes_used = 0;
+    int retained = 0;
+    unsigned context_flags = 0;
+    int sticky = 0;          // the error that ended the context, 0 if none
+    uint64_t generation = 0; // counts resets
+    uint32_t peers = 0;      // bit i: memory of device i may be used here
+    std::shared_ptr<Stream> legacy;
+    std::vector<std::shared_ptr<Stream>> streams; // all, destroyed ones until they are drained
+    std::map<uint64_t, std::shared_ptr<Stream>> per_thread;
+};
+
+struct State {
+    std::mutex lock;
+    std::condition_variable changed;
+    std::vector<Device> devices;
+    std::map<Handle, std::shared_ptr<Stream>> streams;
+    std::map<Handle, std::shared_ptr<Event>> events;
+    std::map<Handle, std::shared_ptr<Graph>> graphs;
+    std::map<Handle, std::shared_ptr<GraphExec>> execs;
+    std::set<std::shared_ptr<Capture>> captures;
+    Handle next_handle = 0x1000;
+    uint64_t next_sequence = 1, launches = 0;
+    uint64_t seed = 0;
+    cuda_host::Random random{0};
+    bool initialised = false;
+    bool running = false; // a piece of work, on some thread
+};
+
+/// The one state; made from the environment on first use, never destroyed.
+State& state();
+
+using Lock = std::unique_lock<std::mutex>;
+
+/// Prints one line for people.
+void say(const std::string& text);
+
+uint64_t this_thread();
+
+// scheduler.cpp; all with the lock held.
+
+/// Queues an op, or adds it to the graph that the stream captures. 0 or a CUDA error.
+int submit(Stream& stream, Op op);
+/// Runs queued work until `done`, or until the device is lost; gives its sticky error or 0.
+int drive(Lock& lock, Device& device, const std::function<bool()>& done);
+/// Runs one piece of ready work; false where there is none.
+bool step(Lock& lock);
+/// Under a seed, runs a few pieces of ready work now and then: a device does not wait to be asked.
+void go_on(Lock& lock);
+/// Ends the device's context: every later call on it gives `code`.
+void lose(Device& device, int code, const std::string& why);
+/// Forgets queued work; who waits for it goes on.
+void drop_work(Device& device);
+/// Drops everything that belongs to the device.
+void reset(Lock& lock, Device& device);
+
+// graphs.cpp
+
+/// Adds a node to the graph that `stream` captures. 0 or a CUDA error.
+int capture_node(Stream& stream, Node node);
+/// Error of a call that must not happen while a graph is captured, or 0.
+int refuse_while_capturing();
+/// The stream no longer takes part in its capture.
+void leave_capture(Stream& stream);
+
+} // namespace emulated

@@ -1,0 +1,77 @@
+// Field elements to and from memory in pieces of 16 bytes.
+//
+// A column is one element of each thread of a block or grid, piece by piece, so that neighbouring
+// threads touch neighbouring pieces: piece j of thread t is at [j * threads + t].
+#pragma once
+#include "curve.cuh"
+
+struct alignas(16) Quad {
+    uint32_t w[4];
+};
+template <class F> struct Width; // of a field element, in limbs
+template <> struct Width<Fp> {
+    static constexpr int LIMBS = 12;
+};
+template <> struct Width<Fp2> {
+    static constexpr int LIMBS = 24;
+};
+template <class F> constexpr int QUADS = Width<F>::LIMBS / 4;
+
+FN uint32_t& limb(Fp& a, int i) { return a.w[i]; }
+FN uint32_t& limb(Fp2& a, int i) { return i < 12 ? a.c0.w[i] : a.c1.w[i - 12]; }
+FN uint32_t limb(const Fp& a, int i) { return a.w[i]; }
+FN uint32_t limb(const Fp2& a, int i) { return i < 12 ? a.c0.w[i] : a.c1.w[i - 12]; }
+
+// `from` and `to` are aligned to 16 bytes; `stride` is in pieces.
+template <class F> FN F load(const void* from, uint64_t stride = 1) {
+    const Quad* const pieces = static_cast<const Quad*>(from);
+    F a;
+#pragma unroll
+    for (int j = 0; j < QUADS<F>; j++) {
+        const Quad piece = pieces[j * stride];
+#pragma unroll
+        for (int k = 0; k < 4; k++) limb(a, 4 * j + k) = piece.w[k];
+    }
+    return a;
+}
+template <class F> FN void store(void* to, const F& a, uint64_t stride = 1) {
+    Quad* const pieces = static_cast<Quad*>(to);
+#pragma unroll
+    for (int j = 0; j < QUADS<F>; j++) {
+        Quad piece;
+#pragma unroll
+        for (int k = 0; k < 4; k++) piece.w[k] = limb(a, 4 * j + k);
+        pieces[j * stride] = piece;
+    }
+}
+template <class F> FN Affine<F> load_affine(const Affine<F>* p) {
+    return {load<F>(&p->x), load<F>(&p->y)};
+}
+template <class F> FN void store_affine(Affine<F>* to, const Affine<F>& p) {
+    store(&to->x, p.x);
+    store(&to->y, p.y);
+}
+// Fetches an element from global into a column of shared memory, beside the arithmetic.
+template <class F>
+FN void fetch(Quad* to, uint64_t to_stride, const void* from, uint64_t from_stride = 1) {
+    const Quad* const pieces = static_cast<const Quad*>(from);
+#pragma unroll
+    for (int j = 0; j < QUADS<F>; j++) {
+        copy16_async(to + j * to_stride, pieces + j * from_stride);
+    }
+}
+// A thread's column of shared memory in a block of T threads, used like an element. T is known so
+// that columns are offsets from one address: registers are scarce.
+template <class F, uint32_t T> struct Column {
+    Quad* at;
+
+    FN operator F() const { return load<F>(at, T); }
+    FN void operator=(const F& a) const { store(at, a, T); }
+    FN void fetch_from(const void* from, uint64_t stride = 1) const {
+        fetch<F>(at, T, from, stride);
+    }
+};
+// Column number k of those that begin at `shared`.
+template <class F, uint32_t T> FN Column<F, T> column(Quad* shared, uint32_t k) {
+    return {shared + threadIdx.x + k * QUADS<F> * T};
+}

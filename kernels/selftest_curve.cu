@@ -1,0 +1,116 @@
+// Point operations one by one, for the self-test at every start and for the tests against arkworks.
+//
+// Kernels *_points: out[i] = op(a[i], b[i]), canonical affine. Projective operands are a scaled by
+// z[i] and, for the sums of two of them, b scaled by z[i]^2, so that equal points differ in their
+// coordinates. z[i] is canonical and not 0.
+//   op 0  XYZZ a + affine b        4  Jacobian a + affine b
+//   op 1  XYZZ a + XYZZ b          5  Jacobian a + Jacobian b
+//   op 2  2 a in XYZZ              6  2 a in Jacobian
+//   op 3  -a in XYZZ               7  -a in Jacobian
+//   op 8  -a in affine
+// Kernels *_predicates: flags[i] = bit 0: a[i] is on the curve; bit 1: passes the subgroup's test,
+// which means something only for points on the curve; bit 2: is infinity.
+// Kernels *_batched: out[i] = the sum of the two points of the table that pairs[i] refers to, by
+// chains of `chain` sums with one inversion (batch_affine.cuh); y loose. Blocks of 64, dynamic
+// shared memory 64 x 240 bytes (G2 480), scratch 48 x chain bytes a thread (G2 96).
+// Points are x, y in Montgomery form; infinity is zeros. Blocks of 64, any grid; no barriers.
+#define CURVE_CALLS_FP
+#include "batch_affine.cuh"
+
+template <class F> FN Xyzz<F> scaled_xyzz(const Affine<F>& p, const F& z) {
+    if (is_infinity(p)) return xyzz_infinity<F>();
+    const F zz = squared(z), zzz = times(zz, z);
+    return {times(p.x, zz), times(p.y, zzz), zz, zzz};
+}
+template <class F> FN Jacobian<F> scaled_jacobian(const Affine<F>& p, const F& z) {
+    const Xyzz<F> s = scaled_xyzz(p, z);
+    return {s.x, s.y, is_infinity(p) ? zero<F>() : z};
+}
+template <class F> FN Affine<F> apply_xyzz(uint32_t op, const Affine<F>& a, const Affine<F>& b,
+                                           const F& z) {
+    Xyzz<F> s = scaled_xyzz(a, z);
+    if (op == 0) accumulate(s, b);
+    if (op == 1) s = add(s, scaled_xyzz(b, squared(z)));
+    if (op == 2) s = dbl(s);
+    if (op == 3) s = negate(s);
+    return to_affine(s);
+}
+template <class F> FN Affine<F> apply_jacobian(uint32_t op, const Affine<F>& a,
+                                               const Affine<F>& b, const F& z) {
+    Jacobian<F> s = scaled_jacobian(a, z);
+    if (op == 4) s = add(s, b);
+    if (op == 5) s = add(s, scaled_jacobian(b, squared(z)));
+    if (op == 6) s = dbl(s);
+    if (op == 7) s = negate(s);
+    return to_affine(s);
+}
+template <class F>
+FN Affine<F> apply(uint32_t op, const Affine<F>& a, const Affine<F>& b, const F& z) {
+    if (op < 4) return apply_xyzz(op, a, b, z);
+    if (op < 8) return apply_jacobian(op, a, b, z);
+    const Affine<F> minus = negate(a);
+    return {minus.x, canonical(minus.y)};
+}
+template <class F>
+FN void apply_all(Affine<F>* out, const Affine<F>* a, const Affine<F>* b, const F* z, uint32_t n,
+                  uint32_t op) {
+    const uint32_t threads = gridDim.x * blockDim.x;
+    for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += threads) {
+        store_affine(out + i, apply(op, load_affine(a + i), load_affine(b + i), load<F>(z + i)));
+    }
+}
+KERNEL(64)
+g1_selftest_points(Affine<Fp>* out, const Affine<Fp>* a, const Affine<Fp>* b, const Fp* z,
+                   uint32_t n, uint32_t op) {
+    apply_all(out, a, b, z, n, op);
+}
+EXPORT_KERNEL(g1_selftest_points);
+
+KERNEL(64)
+g2_selftest_points(Affine<Fp2>* out, const Affine<Fp2>* a, const Affine<Fp2>* b, const Fp2* z,
+                   uint32_t n, uint32_t op) {
+    apply_all(out, a, b, z, n, op);
+}
+EXPORT_KERNEL(g2_selftest_points);
+
+template <class F> FN void predicates(uint32_t* flags, const Affine<F>* a, uint32_t n) {
+    const uint32_t threads = gridDim.x * blockDim.x;
+    for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += threads) {
+        const Affine<F> p = load_affine(a + i);
+        Membership<F> test;
+        const bool inside = in_subgroup(test, [&] { return p; });
+        flags[i] = on_curve(p) | inside << 1 | is_infinity(p) << 2;
+    }
+}
+KERNEL(64) g1_selftest_predicates(uint32_t* flags, const Affine<Fp>* a, uint32_t n) {
+    predicates(flags, a, n);
+}
+EXPORT_KERNEL(g1_selftest_predicates);
+
+KERNEL(64) g2_selftest_predicates(uint32_t* flags, const Affine<Fp2>* a, uint32_t n) {
+    predicates(flags, a, n);
+}
+EXPORT_KERNEL(g2_selftest_predicates);
+
+template <class F>
+FN void add_pairs(Affine<F>* out, Quad* scratch, Quad* stage, const Affine<F>* table,
+                  const Pair* pairs, uint32_t n, uint32_t chain) {
+    const char* const x = reinterpret_cast<const char*>(table);
+    const Gathered<F> source = {x, x + sizeof(F), pairs, 2 * sizeof(F)};
+    add_batched<F, false, 64>(out, scratch, stage, source, n, chain);
+}
+KERNEL(64)
+g1_selftest_batched(Affine<Fp>* out, Quad* scratch, const Affine<Fp>* table, const Pair* pairs,
+                    uint32_t n, uint32_t chain) {
+    DYNAMIC_SHARED(Quad, stage);
+    add_pairs(out, scratch, stage, table, pairs, n, chain);
+}
+EXPORT_KERNEL(g1_selftest_batched);
+
+KERNEL(64)
+g2_selftest_batched(Affine<Fp2>* out, Quad* scratch, const Affine<Fp2>* table, const Pair* pairs,
+                    uint32_t n, uint32_t chain) {
+    DYNAMIC_SHARED(Quad, stage);
+    add_pairs(out, scratch, stage, table, pairs, n, chain);
+}
+EXPORT_KERNEL(g2_selftest_batched);

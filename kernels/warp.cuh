@@ -1,0 +1,102 @@
+// Values passed between the lanes of a warp and the warps of a block: structs of 32-bit words, and
+// an operation `op` that is associative. All lanes of a warp, or threads of a block, take part.
+#pragma once
+#include "carry.cuh"
+
+constexpr uint32_t ALL_LANES = 0xffffffff;
+constexpr uint32_t LANES = 32;
+
+FN uint32_t lane_index() { return threadIdx.x % LANES; }
+FN uint32_t warp_index() { return threadIdx.x / LANES; }
+
+// A struct's words, to be shuffled one by one.
+template <class T> struct Words {
+    static_assert(sizeof(T) % 4 == 0, "shuffles move words");
+    static constexpr int COUNT = sizeof(T) / 4;
+    uint32_t w[COUNT];
+
+    static FN Words of(const T& value) {
+        Words words;
+        memcpy(words.w, &value, sizeof(T));
+        return words;
+    }
+    FN T value() const {
+        T value;
+        memcpy(&value, w, sizeof(T));
+        return value;
+    }
+};
+
+// The value of the lane `delta` above, or one's own where there is none.
+template <class T> FN T shuffle_down(const T& value, uint32_t delta) {
+    Words<T> words = Words<T>::of(value);
+#pragma unroll
+    for (int i = 0; i < Words<T>::COUNT; i++)
+        words.w[i] = __shfl_down_sync(ALL_LANES, words.w[i], delta);
+    return words.value();
+}
+// The value of the lane `delta` below, or one's own where there is none.
+template <class T> FN T shuffle_up(const T& value, uint32_t delta) {
+    Words<T> words = Words<T>::of(value);
+#pragma unroll
+    for (int i = 0; i < Words<T>::COUNT; i++)
+        words.w[i] = __shfl_up_sync(ALL_LANES, words.w[i], delta);
+    return words.value();
+}
+// The value of lane `from`.
+template <class T> FN T broadcast(const T& value, uint32_t from) {
+    Words<T> words = Words<T>::of(value);
+#pragma unroll
+    for (int i = 0; i < Words<T>::COUNT; i++)
+        words.w[i] = __shfl_sync(ALL_LANES, words.w[i], int(from));
+    return words.value();
+}
+
+// Lane 0 gets op over all lanes, in the lanes' order; other lanes get nothing of use.
+template <class T, class Op> FN T warp_reduce(T value, Op op) {
+#pragma unroll 1
+    for (uint32_t delta = 1; delta < LANES; delta *= 2) {
+        const T above = shuffle_down(value, delta);
+        value = op(value, above);
+    }
+    return value;
+}
+// Each lane gets op over the lanes up to and with itself.
+template <class T, class Op> FN T warp_scan(T value, Op op) {
+#pragma unroll 1
+    for (uint32_t delta = 1; delta < LANES; delta *= 2) {
+        const T below = shuffle_up(value, delta);
+        if (lane_index() >= delta) value = op(below, value);
+    }
+    return value;
+}
+
+// Thread 0 gets op over the block's threads, whose number is a multiple of 32. `partials` is shared
+// memory for as many T as the block has warps; its next use needs a barrier before it.
+template <class T, class Op>
+FN T block_reduce(const T& value, const T& identity, T* partials, Op op) {
+    const T sum = warp_reduce(value, op);
+    if (lane_index() == 0) partials[warp_index()] = sum;
+    __syncthreads();
+    if (warp_index() > 0) return identity;
+    return warp_reduce(lane_index() < blockDim.x / LANES ? partials[lane_index()] : identity, op);
+}
+// Each thread gets op over the threads below it, thread 0 the identity; `total` gets op over all.
+// `partials` as above, for 32 T.
+template <class T, class Op>
+FN T block_scan(const T& value, const T& identity, T* partials, T& total, Op op) {
+    const T upto = warp_scan(value, op);
+    if (lane_index() == LANES - 1) partials[warp_index()] = upto;
+    __syncthreads();
+    if (warp_index() == 0) {
+        const bool used = lane_index() < blockDim.x / LANES;
+        const T sums = warp_scan(used ? partials[lane_index()] : identity, op);
+        __syncwarp();
+        partials[lane_index()] = sums;
+    }
+    __syncthreads();
+    total = partials[LANES - 1];
+    T below = shuffle_up(upto, 1);
+    if (lane_index() == 0) below = identity;
+    return warp_index() == 0 ? below : op(partials[warp_index() - 1], below);
+}

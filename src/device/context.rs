@@ -1,0 +1,214 @@
+//! A device's context, and the one door through which all calls to the driver go.
+
+use std::{
+    cell::Cell,
+    ffi::c_char,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use cudarc::driver::{DriverError, result, sys};
+use sys::CUdevice_attribute as Attribute;
+
+use super::{Driver, Fault, fault::Class};
+
+/// Told of every fault, from whichever thread met it, and once of the one that ended the use of a
+/// device.
+pub type OnFault = Arc<dyn Fn(&Fault) + Send + Sync>;
+
+/// What a device is; never changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// As the driver numbers them.
+    pub index: u32,
+    /// Such as "NVIDIA H200".
+    pub name: String,
+    /// Compute capability, major and minor.
+    pub capability: (u32, u32),
+    /// Multiprocessors.
+    pub units: u32,
+    /// Bytes of device memory, as built in.
+    pub memory_bytes: u64,
+    /// Bytes of shared memory that one block may be given.
+    pub shared_bytes_max: u32,
+    /// Such as "00000000:17:00.0"; empty where the driver does not say.
+    pub bus: String,
+}
+
+/// An open device. Clones share it; it may be used from any thread.
+#[derive(Clone)]
+pub struct Context(Arc<Inner>);
+
+struct Inner {
+    driver: Arc<Driver>,
+    device: sys::CUdevice,
+    context: sys::CUcontext,
+    serial: u64,
+    identity: Identity,
+    patience: Duration,
+    dead: AtomicBool,
+    on_fault: OnFault,
+}
+
+// SAFETY: a context may be used from every thread that makes it current; `Context::call` does.
+unsafe impl Send for Inner {}
+// SAFETY: as above; the driver locks what it shares.
+unsafe impl Sync for Inner {}
+
+thread_local! {
+    /// The `serial` of the context that this thread has made current; 0 for none. Nobody else in
+    /// this process sets one. Not the handle: the driver may give it to a later context, too.
+    static CURRENT: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The serial of the latest context.
+static LATEST: AtomicU64 = AtomicU64::new(0);
+
+impl Context {
+    /// Opens device number `index`. Waiting for it longer than `patience` is a fault.
+    ///
+    /// Errors: what the driver says.
+    pub fn open(
+        driver: Arc<Driver>,
+        index: u32,
+        patience: Duration,
+        on_fault: OnFault,
+    ) -> Result<Self, Fault> {
+        let failed = |call| move |error| Fault::driver(call, error);
+        let device = result::device::get(index as i32).map_err(failed("cuDeviceGet"))?;
+        let identity = identity(&driver, device, index).map_err(failed("cuDeviceGetAttribute"))?;
+        // SAFETY: the device is one of the driver's.
+        let context = unsafe { result::primary_ctx::retain(device) }
+            .map_err(failed("cuDevicePrimaryCtxRetain"))?;
+        Ok(Self(Arc::new(Inner {
+            driver,
+            device,
+            context,
+            serial: LATEST.fetch_add(1, Ordering::Relaxed) + 1,
+            identity,
+            patience,
+            dead: AtomicBool::new(false),
+            on_fault,
+        })))
+    }
+
+    /// What the device is.
+    pub fn identity(&self) -> &Identity {
+        &self.0.identity
+    }
+
+    /// The driver it is reached through.
+    pub fn driver(&self) -> &Driver {
+        &self.0.driver
+    }
+
+    /// How long the device may take for what it was given.
+    pub fn patience(&self) -> Duration {
+        self.0.patience
+    }
+
+    /// False once a fault has ended the use of this device.
+    pub fn is_alive(&self) -> bool {
+        !self.0.dead.load(Ordering::Acquire)
+    }
+
+    /// Calls the driver with this context current, and sorts what it answers.
+    ///
+    /// Errors: `Dead` without a call once the device was given up.
+    pub(super) fn call<T>(
+        &self,
+        name: &'static str,
+        call: impl FnOnce() -> Result<T, DriverError>,
+    ) -> Result<T, Fault> {
+        self.make_current()?;
+        call().map_err(|error| self.met(Fault::driver(name, error)))
+    }
+
+    fn make_current(&self) -> Result<(), Fault> {
+        if !self.is_alive() {
+            return Err(Fault::Dead);
+        }
+        if CURRENT.get() == self.0.serial {
+            return Ok(());
+        }
+        // SAFETY: the context lives as long as `self`.
+        let done = unsafe { result::ctx::set_current(self.0.context) };
+        done.map_err(|error| self.met(Fault::driver("cuCtxSetCurrent", error)))?;
+        CURRENT.set(self.0.serial);
+        Ok(())
+    }
+
+    /// Notes the fault, gives the device up if it is fatal, and hands it back.
+    pub(super) fn met(&self, fault: Fault) -> Fault {
+        let index = self.0.identity.index;
+        match fault.class() {
+            Class::Fatal if fault == Fault::Dead || self.0.dead.swap(true, Ordering::AcqRel) => {}
+            Class::Fatal => {
+                tracing::error!(device = index, %fault, "device given up");
+                (self.0.on_fault)(&fault);
+            }
+            Class::Exhausted | Class::Misuse => {
+                tracing::warn!(device = index, %fault, "device refused");
+                (self.0.on_fault)(&fault);
+            }
+        }
+        fault
+    }
+
+    /// Bytes of device memory, free and in all.
+    ///
+    /// Errors: what the driver says.
+    pub fn memory_info(&self) -> Result<(u64, u64), Fault> {
+        let (free, whole) = self.call("cuMemGetInfo", result::mem_get_info)?;
+        Ok((free as u64, whole as u64))
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // After a fatal fault the driver may hang in any call: the process is about to end.
+        if *self.dead.get_mut() {
+            return;
+        }
+        // SAFETY: retained once in `open`; everything made in the context holds a clone of it.
+        if let Err(error) = unsafe { result::primary_ctx::release(self.device) } {
+            tracing::warn!(device = self.identity.index, error = ?error.0, "context not released");
+        }
+    }
+}
+
+fn identity(driver: &Driver, device: sys::CUdevice, index: u32) -> Result<Identity, DriverError> {
+    let attribute = |attribute| {
+        // SAFETY: the device is one of the driver's.
+        let value = unsafe { result::device::get_attribute(device, attribute) }?;
+        Ok(value.unsigned_abs())
+    };
+    let capability = (
+        attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+        attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+    );
+    Ok(Identity {
+        index,
+        name: result::device::get_name(device)?,
+        capability,
+        units: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+        // SAFETY: the device is one of the driver's.
+        memory_bytes: unsafe { result::device::total_mem(device) }? as u64,
+        shared_bytes_max: attribute(
+            Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+        )?,
+        bus: if driver.has(c"cuDeviceGetPCIBusId") { bus(device) } else { String::new() },
+    })
+}
+
+/// Where the device is plugged in: NVML knows it by that.
+fn bus(device: sys::CUdevice) -> String {
+    let mut text = [0 as c_char; 32];
+    // SAFETY: the driver writes at most as many characters as it is told, the last one zero.
+    let done = unsafe { sys::cuDeviceGetPCIBusId(text.as_mut_ptr(), text.len() as i32, device) };
+    let letters = text.iter().map(|&letter| letter as u8).take_while(|&letter| letter != 0);
+    if done.result().is_ok() { letters.map(char::from).collect() } else { String::new() }
+}

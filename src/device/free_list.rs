@@ -1,0 +1,112 @@
+//! Which parts of a range are free: best fit, neighbours joined. Plain bookkeeping, no device.
+
+use std::collections::BTreeMap;
+
+/// Free pieces by offset. Each carries notes, which a piece that is cut out of it inherits.
+pub(super) struct FreeList<N> {
+    pieces: BTreeMap<u64, (u64, Vec<N>)>,
+}
+
+impl<N: Clone> FreeList<N> {
+    /// `0..bytes`, all free.
+    pub fn new(bytes: u64) -> Self {
+        Self { pieces: BTreeMap::from([(0, (bytes, Vec::new()))]) }
+    }
+
+    /// The start of `bytes` bytes out of the smallest piece that has them, and its notes. `bytes`
+    /// is not 0.
+    pub fn take(&mut self, bytes: u64) -> Option<(u64, Vec<N>)> {
+        let fits = self.pieces.iter().filter(|(_, (held, _))| *held >= bytes);
+        let (&at, _) = fits.min_by_key(|(at, (held, _))| (*held, **at))?;
+        let (held, notes) = self.pieces.remove(&at)?;
+        if held > bytes {
+            self.pieces.insert(at + bytes, (held - bytes, notes.clone()));
+        }
+        Some((at, notes))
+    }
+
+    /// Gives `bytes` bytes at `at` back. Notes of neighbours that `keep` does not want are dropped.
+    pub fn give(&mut self, at: u64, bytes: u64, notes: Vec<N>, keep: impl Fn(&N) -> bool) {
+        let (mut start, mut held, mut notes) = (at, bytes, notes);
+        if let Some(after) = self.pieces.remove(&(at + bytes)) {
+            held += after.0;
+            notes.extend(after.1.into_iter().filter(&keep));
+        }
+        let before = self.pieces.range(..at).next_back().map(|(at, piece)| (*at, piece.0));
+        if let Some((before, length)) = before.filter(|(before, length)| before + length == at) {
+            let joined = self.pieces.remove(&before).into_iter().flat_map(|(_, notes)| notes);
+            notes.extend(joined.filter(&keep));
+            (start, held) = (before, held + length);
+        }
+        self.pieces.insert(start, (held, notes));
+    }
+
+    /// Bytes of the largest piece.
+    pub fn largest(&self) -> u64 {
+        self.pieces.values().map(|(held, _)| *held).max().unwrap_or(0)
+    }
+
+    /// Bytes of all pieces.
+    pub fn whole(&self) -> u64 {
+        self.pieces.values().map(|(held, _)| *held).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Against the obvious: a map of single cells.
+        #[test]
+        fn pieces_never_overlap_and_join_again(
+            steps in prop::collection::vec(
+                (any::<bool>(), 1_u64..40, any::<prop::sample::Index>()), 1..200,
+            ),
+        ) {
+            const WHOLE: u64 = 128;
+            let mut list = FreeList::new(WHOLE);
+            let mut cells = [false; WHOLE as usize];
+            let mut taken: Vec<(u64, u64)> = Vec::new();
+            for (take, bytes, which) in steps {
+                if take {
+                    let runs = cells.split(|used| *used).map(<[bool]>::len).max().unwrap_or(0);
+                    prop_assert_eq!(list.largest(), runs as u64);
+                    let got = list.take(bytes);
+                    prop_assert_eq!(got.is_some(), runs as u64 >= bytes);
+                    let Some((at, _)) = got else { continue };
+                    for cell in &mut cells[at as usize..(at + bytes) as usize] {
+                        prop_assert!(!*cell, "taken twice");
+                        *cell = true;
+                    }
+                    taken.push((at, bytes));
+                } else if !taken.is_empty() {
+                    let (at, bytes) = taken.swap_remove(which.index(taken.len()));
+                    cells[at as usize..(at + bytes) as usize].fill(false);
+                    list.give(at, bytes, vec![at], |_| true);
+                }
+            }
+            for (at, bytes) in taken {
+                list.give(at, bytes, vec![], |_| false);
+            }
+            prop_assert_eq!((list.largest(), list.whole()), (WHOLE, WHOLE));
+        }
+    }
+
+    #[test]
+    fn notes_follow_the_bytes() {
+        let mut list = FreeList::new(100);
+        let (first, notes) = list.take(60).unwrap();
+        assert_eq!((first, notes), (0, vec![]));
+        let (second, _) = list.take(40).unwrap();
+        list.give(first, 60, vec!["first"], |_| true);
+        list.give(second, 40, vec!["second"], |_| true);
+        let (at, mut notes) = list.take(10).unwrap();
+        notes.sort_unstable();
+        assert_eq!((at, notes.as_slice()), (0, &["first", "second"][..]));
+        list.give(at, 10, vec!["third"], |note| *note == "first");
+        assert_eq!(list.take(100).unwrap().1, ["third", "first"]);
+    }
+}

@@ -1,0 +1,341 @@
+//! Modules and typed kernels. A kernel's name, the sizes of its parameters and the launch that it
+//! is made for are checked once, when it is looked up; a launch then passes what the types say.
+//!
+//! Launching is a safe function: kernels get device addresses and integers only, so whatever they
+//! do, memory that Rust knows of stays as it is. What they do to device memory is what the tests
+//! of `kernels/` and the self-test are for.
+
+use std::{ffi::CString, marker::PhantomData, sync::Arc};
+
+use bytemuck::Pod;
+use cudarc::driver::{DriverError, result, sys};
+use sys::CUfunction_attribute as Attribute;
+
+use super::{Context, Fault, Span, Stream, Unusable, images};
+
+/// A kernel takes at most this many parameters.
+const PARAMETERS_MAX: usize = 12;
+
+/// Dynamic shared memory that needs no asking for.
+const SHARED_BYTES_FREE: u32 = 48 << 10;
+
+/// A module on a device. Clones share it.
+#[derive(Clone)]
+pub struct Module(Arc<Inner>);
+
+struct Inner {
+    context: Context,
+    raw: sys::CUmodule,
+    name: &'static str,
+}
+
+// SAFETY: modules may be used from every thread; the driver locks.
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
+
+/// A kernel with parameters `P`, such as `(Ptr<u32>, Ptr<u32>, u32)`.
+pub struct Kernel<P> {
+    module: Module,
+    raw: sys::CUfunction,
+    block: Block,
+    parameters: PhantomData<fn(P)>,
+}
+
+// SAFETY: functions may be used from every thread; the driver locks.
+unsafe impl<P> Send for Kernel<P> {}
+// SAFETY: as above.
+unsafe impl<P> Sync for Kernel<P> {}
+
+/// How a kernel is launched, whatever the grid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Block {
+    /// Threads of a block.
+    pub threads: u32,
+    /// Bytes of dynamic shared memory of a block.
+    pub shared_bytes: u32,
+}
+
+impl Block {
+    /// That many threads, no dynamic shared memory.
+    pub const fn of(threads: u32) -> Self {
+        Self { threads, shared_bytes: 0 }
+    }
+}
+
+impl Module {
+    /// Loads the module of that name, as the build embedded it.
+    ///
+    /// Errors: `NoKernels`, `NoImage`, `Device`.
+    pub fn load(context: &Context, name: &str) -> Result<Self, Unusable> {
+        let index = context.identity().index;
+        let failed = |fault| Unusable::Device { index, fault };
+        let (name, image) =
+            images::images().iter().find(|(held, _)| *held == name).ok_or_else(|| {
+                failed(Fault::Kernel { kernel: name.into(), problem: "no such module".into() })
+            })?;
+        // The emulated driver has the kernels in itself.
+        let emulated;
+        let image = if context.driver().is_emulated() {
+            emulated = format!("emulated:{name}\0");
+            emulated.as_bytes()
+        } else {
+            image.ok_or(Unusable::NoKernels)?
+        };
+        // SAFETY: an image that nvcc made, or a name that ends in zero.
+        let load = || Ok(unsafe { result::module::load_data(image.as_ptr().cast()) });
+        let raw = match context.call("cuModuleLoadData", load).map_err(failed)? {
+            Ok(raw) => raw,
+            Err(error) if is_foreign(error) => return Err(foreign(context)),
+            Err(error) => {
+                return Err(failed(context.met(Fault::driver("cuModuleLoadData", error))));
+            }
+        };
+        Ok(Self(Arc::new(Inner { context: context.clone(), raw, name })))
+    }
+
+    /// The kernel of that name, which takes `P` and is launched in blocks like `block`.
+    ///
+    /// Errors: `Kernel` where name, parameters or block do not fit; what the driver says.
+    pub fn kernel<P: Parameters>(&self, name: &str, block: Block) -> Result<Kernel<P>, Fault> {
+        let context = &self.0.context;
+        let refuse = |problem: String| Fault::Kernel { kernel: name.to_owned(), problem };
+        let text = CString::new(name).map_err(|_| refuse("not a name".into()))?;
+        // SAFETY: the module is alive.
+        let find = || Ok(unsafe { result::module::get_function(self.0.raw, text) });
+        let raw = match context.call("cuModuleGetFunction", find)? {
+            Ok(raw) => raw,
+            Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_FOUND)) => {
+                return Err(refuse(format!("not in module {}", self.0.name)));
+            }
+            Err(error) => return Err(context.met(Fault::driver("cuModuleGetFunction", error))),
+        };
+        let kernel = Kernel { module: self.clone(), raw, block, parameters: PhantomData };
+        kernel.check_parameters(P::BYTES).map_err(refuse)?;
+        kernel.check_block()?.map_err(refuse)?;
+        Ok(kernel)
+    }
+}
+
+/// Machine code for other devices, or PTX that the driver cannot make code of.
+fn is_foreign(error: DriverError) -> bool {
+    use sys::CUresult as Code;
+    let codes = [
+        Code::CUDA_ERROR_NO_BINARY_FOR_GPU,
+        Code::CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
+        Code::CUDA_ERROR_INVALID_PTX,
+        Code::CUDA_ERROR_INVALID_IMAGE,
+        Code::CUDA_ERROR_INVALID_SOURCE,
+    ];
+    codes.contains(&error.0)
+}
+
+fn foreign(context: &Context) -> Unusable {
+    let identity = context.identity();
+    Unusable::NoImage {
+        device: identity.name.clone(),
+        capability: identity.capability,
+        archs: images::archs()
+            .iter()
+            .map(|arch| format!("sm_{arch}"))
+            .collect::<Vec<_>>()
+            .join(", "),
+    }
+}
+
+impl<P: Parameters> Kernel<P> {
+    /// Runs `grid` blocks on `stream`; none for 0.
+    ///
+    /// Errors: what the driver says of the launch, and of earlier work.
+    pub fn launch(&self, stream: &Stream, grid: u32, given: P::Given<'_>) -> Result<(), Fault> {
+        if grid == 0 {
+            return Ok(());
+        }
+        let mut words = [0_u64; PARAMETERS_MAX];
+        P::pack(given, stream, &mut words)?;
+        let mut places = words.each_mut().map(|word| std::ptr::from_mut(word).cast());
+        let Block { threads, shared_bytes } = self.block;
+        // SAFETY: the function is alive; the parameters are as many and as large as it takes
+        // (checked when it was looked up), and the driver copies them before it returns.
+        stream.call("cuLaunchKernel", |stream| unsafe {
+            let places = &mut places[..P::BYTES.len()];
+            result::launch_kernel(
+                self.raw,
+                (grid, 1, 1),
+                (threads, 1, 1),
+                shared_bytes,
+                stream,
+                places,
+            )
+        })
+    }
+
+    fn attribute(&self, attribute: Attribute) -> Result<u32, Fault> {
+        // SAFETY: the function is alive.
+        let get = || unsafe { result::function::get_function_attribute(self.raw, attribute) };
+        Ok(self.module.0.context.call("cuFuncGetAttribute", get)?.unsigned_abs())
+    }
+
+    /// Registers of a thread, for reports.
+    ///
+    /// Errors: what the driver says.
+    pub fn registers(&self) -> Result<u32, Fault> {
+        self.attribute(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)
+    }
+
+    /// How many parameters of which size the compiled kernel has; drivers before CUDA 12.4 do not
+    /// say.
+    fn check_parameters(&self, expected: &[usize]) -> Result<(), String> {
+        if !self.module.0.context.driver().has(c"cuFuncGetParamInfo") {
+            return Ok(());
+        }
+        let mut found = Vec::new();
+        while found.len() <= PARAMETERS_MAX {
+            let (mut offset, mut bytes) = (0, 0);
+            // SAFETY: the function is alive; the driver writes two integers.
+            let answer =
+                unsafe { sys::cuFuncGetParamInfo(self.raw, found.len(), &mut offset, &mut bytes) };
+            if answer != sys::CUresult::CUDA_SUCCESS {
+                break;
+            }
+            found.push(bytes);
+        }
+        let text = || format!("takes parameters of {found:?} bytes, not of {expected:?}");
+        if found == expected { Ok(()) } else { Err(text()) }
+    }
+
+    /// Threads and shared memory, which is asked for where it is much.
+    fn check_block(&self) -> Result<Result<(), String>, Fault> {
+        let context = &self.module.0.context;
+        let Block { threads, shared_bytes } = self.block;
+        let most = self.attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?;
+        if threads == 0 || threads > most {
+            return Ok(Err(format!("blocks of {threads} threads, at most {most}")));
+        }
+        let fixed = self.attribute(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
+        let whole = fixed.saturating_add(shared_bytes);
+        let most = context.identity().shared_bytes_max;
+        if whole > most {
+            return Ok(Err(format!("{whole} bytes of shared memory, at most {most}")));
+        }
+        if shared_bytes > SHARED_BYTES_FREE {
+            let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            let bytes = shared_bytes as i32;
+            // SAFETY: the function is alive.
+            let set =
+                || unsafe { result::function::set_function_attribute(self.raw, attribute, bytes) };
+            context.call("cuFuncSetAttribute", set)?;
+        }
+        Ok(Ok(()))
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let raw = self.raw;
+        // SAFETY: loaded by us, unloaded once; kernels hold the module.
+        let unload = || unsafe { result::module::unload(raw) };
+        let _gone = self.context.call("cuModuleUnload", unload);
+    }
+}
+
+/// A parameter of type `T*`; what is passed is a [`Span`].
+pub struct Ptr<T>(PhantomData<T>);
+
+/// A type of one parameter: [`Ptr`], `u32` or `u64`.
+pub trait Parameter: sealed::Parameter {
+    /// What a launch passes for it.
+    type Given<'a>;
+
+    #[doc(hidden)]
+    const BYTES: usize;
+
+    #[doc(hidden)]
+    fn word(given: Self::Given<'_>, stream: &Stream) -> Result<u64, Fault>;
+}
+
+/// The types of all parameters, a tuple of [`Parameter`]s.
+pub trait Parameters: sealed::Parameters {
+    /// What a launch passes for them, a tuple.
+    type Given<'a>;
+
+    #[doc(hidden)]
+    const BYTES: &'static [usize];
+
+    #[doc(hidden)]
+    fn pack(
+        given: Self::Given<'_>,
+        stream: &Stream,
+        words: &mut [u64; PARAMETERS_MAX],
+    ) -> Result<(), Fault>;
+}
+
+mod sealed {
+    pub trait Parameter {}
+    pub trait Parameters {}
+}
+
+impl<T: Pod> sealed::Parameter for Ptr<T> {}
+
+impl<T: Pod> Parameter for Ptr<T> {
+    type Given<'a> = Span<'a, T>;
+    const BYTES: usize = size_of::<u64>();
+
+    fn word(given: Span<'_, T>, stream: &Stream) -> Result<u64, Fault> {
+        given.address(stream)
+    }
+}
+
+macro_rules! integers {
+    ($($integer:ty),*) => {$(
+        impl sealed::Parameter for $integer {}
+
+        impl Parameter for $integer {
+            type Given<'a> = $integer;
+            const BYTES: usize = size_of::<$integer>();
+
+            // Little-endian, as the device: the low bytes come first.
+            fn word(given: $integer, _: &Stream) -> Result<u64, Fault> {
+                Ok(given.into())
+            }
+        }
+    )*};
+}
+
+integers!(u32, u64);
+
+macro_rules! tuples {
+    ($(($($name:ident $given:ident),+))*) => {$(
+        impl<$($name: Parameter),+> sealed::Parameters for ($($name,)+) {}
+
+        impl<$($name: Parameter),+> Parameters for ($($name,)+) {
+            type Given<'a> = ($($name::Given<'a>,)+);
+            const BYTES: &'static [usize] = &[$($name::BYTES),+];
+
+            fn pack(
+                ($($given,)+): Self::Given<'_>,
+                stream: &Stream,
+                words: &mut [u64; PARAMETERS_MAX],
+            ) -> Result<(), Fault> {
+                let packed = [$($name::word($given, stream)?),+];
+                words[..packed.len()].copy_from_slice(&packed);
+                Ok(())
+            }
+        }
+    )*};
+}
+
+tuples! {
+    (A a)
+    (A a, B b)
+    (A a, B b, C c)
+    (A a, B b, C c, D d)
+    (A a, B b, C c, D d, E e)
+    (A a, B b, C c, D d, E e, F f)
+    (A a, B b, C c, D d, E e, F f, G g)
+    (A a, B b, C c, D d, E e, F f, G g, H h)
+    (A a, B b, C c, D d, E e, F f, G g, H h, I i)
+    (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j)
+    (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k)
+    (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k, L l)
+}

@@ -1,0 +1,194 @@
+//! Whether there is a driver that can be used, found out before cudarc is touched: it panics where
+//! there is none.
+
+use std::{
+    ffi::{CStr, c_int},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use cudarc::driver::{result, sys};
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+
+use super::{Fault, images};
+
+/// What the driver's installation and its development package call the library.
+const NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
+
+/// Why no GPU is used, in a sentence for the operator.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unusable {
+    /// The library is not there or cannot be loaded.
+    #[error("no CUDA driver: {0}")]
+    NoDriver(String),
+    /// The library was loaded, and another one answers.
+    #[error("the CUDA driver {0} cannot be used: another one is in its place in this process")]
+    OtherDriver(String),
+    /// The driver is there and does not start.
+    #[error("the CUDA driver does not start: {0}")]
+    Start(String),
+    /// The driver is older than the kernels.
+    #[error(
+        "the CUDA driver is too old: it serves CUDA {}.{}, the kernels need {}.{}",
+        found.0, found.1, needed.0, needed.1
+    )]
+    TooOld {
+        /// Major and minor version that the driver serves.
+        found: (u32, u32),
+        /// Major and minor version that the kernels need.
+        needed: (u32, u32),
+    },
+    /// The driver sees no device.
+    #[error("the CUDA driver sees no device")]
+    NoDevice,
+    /// The configuration names a device that is not there.
+    #[error("there is no CUDA device {index}: the driver sees {count}")]
+    NoSuchDevice {
+        /// Which one was asked for.
+        index: u32,
+        /// How many there are.
+        count: u32,
+    },
+    /// This build has no kernels.
+    #[error("there is a CUDA device, but this build has no kernels: build it where nvcc is")]
+    NoKernels,
+    /// The kernels are for other devices.
+    #[error(
+        "{device} has compute capability {}.{}, the kernels are for {archs}",
+        capability.0, capability.1
+    )]
+    NoImage {
+        /// The device's name.
+        device: String,
+        /// Its compute capability.
+        capability: (u32, u32),
+        /// What the kernels are for.
+        archs: String,
+    },
+    /// A device failed while it was opened or tested.
+    #[error("device {index}: {fault}")]
+    Device {
+        /// Which one.
+        index: u32,
+        /// What happened.
+        fault: Fault,
+    },
+}
+
+/// The process's CUDA driver. There is one at most: cudarc keeps the first that it finds.
+pub struct Driver {
+    library: Library,
+    path: PathBuf,
+    version: (u32, u32),
+    emulated: bool,
+}
+
+static LOADED: Mutex<Option<Arc<Driver>>> = Mutex::new(None);
+
+impl Driver {
+    /// Loads the driver: the library at `path`, or the system's.
+    ///
+    /// Errors: the sentence for the operator.
+    pub fn load(path: Option<&Path>) -> Result<Arc<Self>, Unusable> {
+        let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(driver) = loaded.as_ref() {
+            let same = path.is_none_or(|path| path == driver.path);
+            let other =
+                || Unusable::OtherDriver(path.unwrap_or(&driver.path).display().to_string());
+            return if same { Ok(driver.clone()) } else { Err(other()) };
+        }
+        let (library, path) = match path {
+            Some(path) => (open(path)?, path.to_owned()),
+            None => {
+                let [name, other] = NAMES.map(PathBuf::from);
+                match open(&name) {
+                    Ok(library) => (library, name),
+                    Err(error) => (open(&other).map_err(|_| error)?, other),
+                }
+            }
+        };
+        let driver = Arc::new(Self::start(library, path)?);
+        *loaded = Some(driver.clone());
+        Ok(driver)
+    }
+
+    fn start(library: Library, path: PathBuf) -> Result<Self, Unusable> {
+        if !answers(&library) {
+            return Err(Unusable::OtherDriver(path.display().to_string()));
+        }
+        let emulated = has(&library, c"capstan_emulated_driver");
+        result::init().map_err(|error| match error.0 {
+            sys::CUresult::CUDA_ERROR_NO_DEVICE => Unusable::NoDevice,
+            code => Unusable::Start(format!("{code:?} ({})", code as u32)),
+        })?;
+        let mut version: c_int = 0;
+        // SAFETY: the driver is loaded; it writes one integer.
+        let answer = unsafe { sys::cuDriverGetVersion(&mut version) }.result();
+        answer.map_err(|error| Unusable::Start(format!("{:?}", error.0)))?;
+        let version = version.unsigned_abs();
+        let version = (version / 1000, version % 1000 / 10);
+        let driver = Self { library, path, version, emulated };
+        driver.suffices()?;
+        Ok(driver)
+    }
+
+    /// Kernels of a toolkit run on every driver of its major version.
+    fn suffices(&self) -> Result<(), Unusable> {
+        let needed = (images::toolkit().0, 0);
+        if !self.emulated && self.version < needed {
+            return Err(Unusable::TooOld { found: self.version, needed });
+        }
+        Ok(())
+    }
+
+    /// The CUDA version that the driver serves, major and minor.
+    pub fn version(&self) -> (u32, u32) {
+        self.version
+    }
+
+    /// Whether this is the project's emulation of a driver, on the CPU.
+    pub fn is_emulated(&self) -> bool {
+        self.emulated
+    }
+
+    /// How many devices there are.
+    ///
+    /// Errors: `NoDevice` where there is none.
+    pub fn device_count(&self) -> Result<u32, Unusable> {
+        match result::device::get_count() {
+            Ok(count) if count > 0 => Ok(count.unsigned_abs()),
+            Ok(_) => Err(Unusable::NoDevice),
+            Err(error) => Err(Unusable::Start(format!("{:?}", error.0))),
+        }
+    }
+
+    /// Whether the driver has a function: older ones lack some.
+    pub(super) fn has(&self, name: &CStr) -> bool {
+        has(&self.library, name)
+    }
+}
+
+fn open(path: &Path) -> Result<Library, Unusable> {
+    // SAFETY: what is loaded is the CUDA driver, or what the operator put in its place.
+    let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL) };
+    library.map_err(|error| {
+        let cause = std::error::Error::source(&error).map(ToString::to_string);
+        Unusable::NoDriver(cause.unwrap_or_else(|| error.to_string()))
+    })
+}
+
+/// Whether cudarc, which looks for the library by name, comes to this very one.
+fn answers(library: &Library) -> bool {
+    type Init = unsafe extern "C" fn(u32) -> sys::CUresult;
+    // SAFETY: nothing is called; the symbols are compared as addresses.
+    unsafe {
+        let Ok(own) = library.get::<Init>(b"cuInit\0") else { return false };
+        sys::is_culib_present()
+            && sys::culib().get::<Init>(b"cuInit\0").is_ok_and(|its| *its as usize == *own as usize)
+    }
+}
+
+fn has(library: &Library, name: &CStr) -> bool {
+    // SAFETY: the symbol is looked for, and not used.
+    unsafe { library.get::<*const u8>(name.to_bytes_with_nul()) }.is_ok()
+}

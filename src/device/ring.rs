@@ -1,0 +1,330 @@
+//! Pinned host memory in chunks, through which all bytes go to a device and come back. A chunk is
+//! filled while those before it are copied, and reused when its copy has run.
+
+use std::{
+    collections::VecDeque,
+    slice,
+    sync::{Arc, Condvar, Mutex, PoisonError},
+};
+
+use cudarc::driver::{result, sys};
+use zeroize::Zeroize;
+
+use super::{Context, Event, Fault, Span, Stream};
+
+/// The chunks of one device. Clones share them.
+#[derive(Clone)]
+pub struct Ring(Arc<Inner>);
+
+struct Inner {
+    context: Context,
+    base: *mut u8,
+    chunk_bytes: usize,
+    /// The longest unused first.
+    idle: Mutex<VecDeque<Chunk>>,
+    returned: Condvar,
+}
+
+// SAFETY: each byte of the memory behind `base` belongs to one chunk, and a chunk to one thread at
+// a time: whoever took it from `idle`.
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
+
+struct Chunk {
+    index: usize,
+    /// The copy that still reads or writes the bytes.
+    copy: Option<Event>,
+    /// How many of the first bytes may hold somebody's data.
+    used: usize,
+}
+
+/// A chunk taken out of the ring; goes back when dropped.
+struct Taken<'a> {
+    ring: &'a Inner,
+    chunk: Option<Chunk>,
+}
+
+/// Bytes on their way to a device, in order. Dropped, it waits for the copies and wipes the chunks.
+pub struct Upload<'a, 'l> {
+    ring: &'a Ring,
+    stream: &'a Stream,
+    to: Span<'l, u8>,
+    sent: usize,
+}
+
+impl Ring {
+    /// Takes `chunks` chunks of `chunk_bytes` bytes of host memory, both at least 1.
+    ///
+    /// Errors: what the driver says.
+    pub fn take(context: &Context, chunk_bytes: usize, chunks: usize) -> Result<Self, Fault> {
+        let chunk_bytes = chunk_bytes.next_multiple_of(size_of::<u64>());
+        let flags = sys::CU_MEMHOSTALLOC_PORTABLE;
+        // SAFETY: zeroed right below.
+        let allocate = || unsafe { result::malloc_host(chunk_bytes * chunks, flags) };
+        let base = context.call("cuMemHostAlloc", allocate)?.cast::<u8>();
+        // SAFETY: as long as allocated, and nobody else's yet.
+        unsafe { base.write_bytes(0, chunk_bytes * chunks) };
+        let idle = (0..chunks).map(|index| Chunk { index, copy: None, used: 0 }).collect();
+        let context = context.clone();
+        let (idle, returned) = (Mutex::new(idle), Condvar::new());
+        Ok(Self(Arc::new(Inner { context, base, chunk_bytes, idle, returned })))
+    }
+
+    /// Bytes of one chunk.
+    pub fn chunk_bytes(&self) -> usize {
+        self.0.chunk_bytes
+    }
+
+    /// Begins to fill `to`, on `stream`. Compute on another stream waits for [`Upload::sent`].
+    pub fn upload<'a, 'l>(&'a self, stream: &'a Stream, to: Span<'l, u8>) -> Upload<'a, 'l> {
+        Upload { ring: self, stream, to, sent: 0 }
+    }
+
+    /// Hands the bytes of `from` to `take`, piece by piece and in order, after all that `stream`
+    /// was given before. Blocks until all are there; the next pieces are copied meanwhile.
+    ///
+    /// Errors: what the copies ran into; what `take` says.
+    pub fn download<E: From<Fault>>(
+        &self,
+        stream: &Stream,
+        from: Span<'_, u8>,
+        take: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let done = self.receive(stream, from, take);
+        if done.is_err() {
+            // Chunks that nobody took are wiped once the copies have run.
+            let _waited = stream.synchronize();
+            self.wipe();
+        }
+        done
+    }
+
+    fn receive<E: From<Fault>>(
+        &self,
+        stream: &Stream,
+        from: Span<'_, u8>,
+        mut take: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut under_way = VecDeque::new();
+        let mut asked = 0;
+        while asked < from.len() || !under_way.is_empty() {
+            // Whoever holds a chunk never waits for another one.
+            let chunk = match under_way.is_empty() {
+                _ if asked == from.len() => None,
+                true => Some(self.0.take()?),
+                false => self.0.try_take(),
+            };
+            if let Some(mut chunk) = chunk {
+                let bytes = (from.len() - asked).min(self.0.chunk_bytes);
+                let part = from.part(asked, bytes).expect("asked < len");
+                chunk.receive(stream, part)?;
+                under_way.push_back(chunk);
+                asked += bytes;
+            } else if let Some(mut chunk) = under_way.pop_front() {
+                chunk.wait()?;
+                take(chunk.bytes(0).0)?;
+                chunk.wipe();
+            }
+        }
+        Ok(())
+    }
+
+    /// Wipes idle chunks whose copy has run.
+    fn wipe(&self) {
+        while let Some(mut taken) = self.0.take_dirty() {
+            taken.wipe();
+        }
+    }
+}
+
+impl Inner {
+    fn idle(&self) -> std::sync::MutexGuard<'_, VecDeque<Chunk>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A chunk that no copy uses any more; waits for one.
+    fn take(&self) -> Result<Taken<'_>, Fault> {
+        let mut idle = self.idle();
+        let chunk = loop {
+            match idle.pop_front() {
+                Some(chunk) => break chunk,
+                None => idle = self.returned.wait(idle).unwrap_or_else(PoisonError::into_inner),
+            }
+        };
+        drop(idle);
+        let mut taken = Taken { ring: self, chunk: Some(chunk) };
+        taken.wait()?;
+        Ok(taken)
+    }
+
+    /// The same, where there is one at once.
+    fn try_take(&self) -> Option<Taken<'_>> {
+        let mut idle = self.idle();
+        let free = |chunk: &Chunk| chunk.copy.as_ref().is_none_or(reached);
+        let at = idle.iter().position(free)?;
+        let chunk = idle.remove(at).map(|chunk| Chunk { copy: None, ..chunk });
+        Some(Taken { ring: self, chunk })
+    }
+
+    fn take_dirty(&self) -> Option<Taken<'_>> {
+        let mut idle = self.idle();
+        let dirty = |chunk: &Chunk| chunk.used > 0 && chunk.copy.as_ref().is_none_or(reached);
+        let at = idle.iter().position(dirty)?;
+        let chunk = idle.remove(at).map(|chunk| Chunk { copy: None, ..chunk });
+        Some(Taken { ring: self, chunk })
+    }
+}
+
+fn reached(event: &Event) -> bool {
+    event.is_reached().unwrap_or(false)
+}
+
+impl Taken<'_> {
+    fn chunk(&mut self) -> &mut Chunk {
+        self.chunk.as_mut().expect("there until dropped")
+    }
+
+    /// Until no copy uses the bytes.
+    fn wait(&mut self) -> Result<(), Fault> {
+        let chunk = self.chunk();
+        if let Some(copy) = &chunk.copy {
+            copy.synchronize()?;
+            chunk.copy = None;
+        }
+        Ok(())
+    }
+
+    /// The first `at_least` bytes or what is used, whichever is more; and the chunk's number.
+    fn bytes(&mut self, at_least: usize) -> (&mut [u8], usize) {
+        let (base, width) = (self.ring.base, self.ring.chunk_bytes);
+        let chunk = self.chunk();
+        assert!(chunk.copy.is_none() && at_least <= width, "a copy is still under way");
+        let (at, bytes) = (chunk.index * width, at_least.max(chunk.used));
+        // SAFETY: the chunk's own bytes, initialised, which no copy uses (just checked) and nobody
+        // else reaches while it is taken.
+        (unsafe { slice::from_raw_parts_mut(base.add(at), bytes) }, chunk.index)
+    }
+
+    fn address(&mut self) -> *mut u8 {
+        let at = self.chunk().index * self.ring.chunk_bytes;
+        // SAFETY: inside of the allocation.
+        unsafe { self.ring.base.add(at) }
+    }
+
+    /// Sends the first bytes, as many as `to` has.
+    fn send(&mut self, stream: &Stream, to: Span<'_, u8>) -> Result<(), Fault> {
+        let (from, bytes, to) = (self.address(), to.len(), to.address(stream)?);
+        assert!(bytes <= self.ring.chunk_bytes, "a chunk at a time");
+        // SAFETY: the chunk is left alone until the event recorded behind the copy is reached, and
+        // the span's lease outlives all work on it.
+        unsafe { stream.copy_in(to, from, bytes) }?;
+        self.chunk().copy = Some(stream.record()?);
+        Ok(())
+    }
+
+    /// Asks for the bytes of `from`; there after [`Taken::wait`].
+    fn receive(&mut self, stream: &Stream, from: Span<'_, u8>) -> Result<(), Fault> {
+        let (to, bytes, from) = (self.address(), from.len(), from.address(stream)?);
+        assert!(bytes <= self.ring.chunk_bytes, "a chunk at a time");
+        if self.chunk().used > bytes {
+            self.wipe();
+        }
+        self.chunk().used = bytes;
+        // SAFETY: as in `send`.
+        unsafe { stream.copy_out(to, from, bytes) }?;
+        self.chunk().copy = Some(stream.record()?);
+        Ok(())
+    }
+
+    /// Overwrites what was used with zeros.
+    fn wipe(&mut self) {
+        let bytes = self.bytes(0).0;
+        // In words: bytes one by one would take eight times as long.
+        let (head, words, tail) = bytemuck::pod_align_to_mut::<u8, u64>(bytes);
+        head.zeroize();
+        words.zeroize();
+        tail.zeroize();
+        self.chunk().used = 0;
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        if let Some(chunk) = self.chunk.take() {
+            self.ring.idle().push_back(chunk);
+            self.ring.returned.notify_one();
+        }
+    }
+}
+
+impl Upload<'_, '_> {
+    /// Sends `bytes` after what was sent before.
+    ///
+    /// Errors: what the driver says; `Misuse` by class where there is no room for them.
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), Fault> {
+        self.fill(bytes.len(), |chunk| {
+            let (now, later) = bytes.split_at(chunk.len());
+            chunk.copy_from_slice(now);
+            bytes = later;
+            Ok(())
+        })
+    }
+
+    /// Leaves the next `bytes` bytes as they are; beyond the end, the next write is refused.
+    pub fn skip(&mut self, bytes: usize) {
+        self.sent = self.sent.saturating_add(bytes);
+    }
+
+    /// Sends `bytes` bytes that `fill` writes right into the chunks, in order, a chunk at a time.
+    ///
+    /// Errors: what the driver says; what `fill` says; `Misuse` by class where there is no room.
+    pub fn fill<E: From<Fault>>(
+        &mut self,
+        bytes: usize,
+        mut fill: impl FnMut(&mut [u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Some(all) = self.to.part(self.sent, bytes) else {
+            let room = self.to.len().saturating_sub(self.sent);
+            let problem = format!("{bytes} bytes, room for {room}");
+            return Err(Fault::Kernel { kernel: "upload".into(), problem }.into());
+        };
+        let mut done = 0;
+        while done < bytes {
+            let now = (bytes - done).min(self.ring.0.chunk_bytes);
+            let mut chunk = self.ring.0.take()?;
+            let used = chunk.chunk().used.max(now);
+            chunk.chunk().used = used;
+            fill(&mut chunk.bytes(now).0[..now])?;
+            chunk.send(self.stream, all.part(done, now).expect("inside of all"))?;
+            done += now;
+            self.sent += now;
+        }
+        Ok(())
+    }
+
+    /// The point at which all that was written is on the device.
+    ///
+    /// Errors: what the driver says.
+    pub fn sent(&self) -> Result<Event, Fault> {
+        self.stream.record()
+    }
+}
+
+impl Drop for Upload<'_, '_> {
+    fn drop(&mut self) {
+        // A fault has been reported where it came up, and the device is given up; its chunks are
+        // wiped where no copy reads them.
+        let _waited = self.stream.synchronize();
+        self.ring.wipe();
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let base = self.base;
+        // SAFETY: allocated by us, freed once; the driver waits for copies that use it.
+        let free = || unsafe { result::free_host(base.cast()) };
+        let _gone = self.context.call("cuMemFreeHost", free);
+    }
+}

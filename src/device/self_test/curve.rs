@@ -1,0 +1,95 @@
+//! Sums, doubles and negatives of points: `kernels/selftest_curve.cu`.
+
+use ark_ec::{
+    CurveGroup, PrimeGroup,
+    short_weierstrass::{Affine, Projective, SWCurveConfig},
+};
+use ark_ff::{AdditiveGroup, Field};
+
+use super::{Bench, COUNT};
+use crate::{
+    curve::{layout::points_as_bytes, points::CurvePoint},
+    device::{Block, Fault, Kernel, Module, Ptr},
+};
+
+/// Threads of a block, as the kernels are compiled.
+const THREADS: u32 = 64;
+
+/// out, a, b, z, n, op.
+type Points = Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<u8>, u32, u32)>;
+
+#[derive(Clone, Copy)]
+enum Operation {
+    Add,
+    Double,
+    Negate,
+}
+
+/// By `op`: XYZZ with affine, XYZZ with XYZZ, doubled and negated, the same in Jacobian, affine.
+const OPERATIONS: [Operation; 9] = {
+    use Operation::{Add, Double, Negate};
+    [Add, Add, Double, Negate, Add, Add, Double, Negate, Negate]
+};
+
+/// Every operation on points of one group. `scale` makes coordinates of numbers.
+pub(super) fn test<P>(
+    bench: &Bench<'_>,
+    module: &Module,
+    scale: impl Fn(u64) -> P::BaseField,
+) -> Result<(), Fault>
+where
+    P: SWCurveConfig,
+    Affine<P>: CurvePoint<Group = Projective<P>>,
+{
+    let name = format!("{}_selftest_points", <Affine<P> as CurvePoint>::GROUP);
+    let kernel: Points = module.kernel(&name, Block::of(THREADS))?;
+    let (a, b) = operands::<P>();
+    let affine = |points: &[Projective<P>]| Projective::normalize_batch(points);
+    let put = |points: &[Affine<P>]| bench.put(points_as_bytes(points));
+    // Two coordinates next to each other lie in memory as one point's do.
+    let scales = (0..COUNT as u64 / 2)
+        .map(|i| Affine::<P>::new_unchecked(scale(4 * i + 3).square(), scale(4 * i + 5)))
+        .collect::<Vec<_>>();
+    let (left, right, scales) = (put(&affine(&a))?, put(&affine(&b))?, put(&scales)?);
+    let out = bench.room(COUNT * size_of::<Affine<P>>())?;
+    for (op, operation) in OPERATIONS.iter().enumerate() {
+        let given = (out.all(), left.all(), right.all(), scales.all(), COUNT as u32, op as u32);
+        kernel.launch(&bench.stream, COUNT as u32 / THREADS, given)?;
+        let expected = a.iter().zip(&b).map(|(a, b)| match operation {
+            Operation::Add => *a + b,
+            Operation::Double => a.double(),
+            Operation::Negate => -*a,
+        });
+        let expected = affine(&expected.collect::<Vec<_>>());
+        bench.compare(&out, points_as_bytes(&expected), &format!("{name} {op}"))?;
+    }
+    Ok(())
+}
+
+/// Pairs of points with every exceptional case among them: infinity on either side and on both,
+/// equal, opposite.
+fn operands<P: SWCurveConfig>() -> (Vec<Projective<P>>, Vec<Projective<P>>) {
+    let generator = Projective::<P>::generator();
+    let mut power = generator;
+    // No small multiples: their coordinates may be special.
+    for _ in 0..COUNT {
+        power = power.double() + generator;
+    }
+    let mut next = || {
+        power = power.double() + generator;
+        power
+    };
+    let (mut a, mut b): (Vec<_>, Vec<_>) = (0..COUNT).map(|_| (next(), next())).unzip();
+    let infinity = Projective::<P>::ZERO;
+    for (at, (left, right)) in
+        [(infinity, b[0]), (a[1], infinity), (infinity, infinity), (a[3], a[3]), (a[4], -a[4])]
+            .into_iter()
+            .enumerate()
+    {
+        // Once in a warp of its own kind, once more among others.
+        for at in [at, COUNT / 2 + 3 * at] {
+            (a[at], b[at]) = (left, right);
+        }
+    }
+    (a, b)
+}

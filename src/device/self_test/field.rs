@@ -1,0 +1,91 @@
+//! Arithmetic of Fr, Fp and Fp2: `kernels/selftest.cu`.
+
+use ark_ff::{Field, PrimeField};
+
+use super::{Bench, COUNT};
+use crate::device::{Block, Fault, Kernel, Module, Ptr};
+
+/// Threads of a block: the elements of one operation.
+const THREADS: u32 = COUNT as u32;
+
+/// operation, n, a, b, c, d, out.
+type Elements = Kernel<(u32, u32, Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<u8>)>;
+
+/// An operation by its code.
+type Operation<F> = (u32, fn(&[F; 4]) -> F);
+
+/// The operations that any field has.
+fn operations<F: Field>() -> [Operation<F>; 10] {
+    [
+        (0, |[a, b, ..]| *a + b),
+        (1, |[a, b, ..]| *a - b),
+        (2, |[a, ..]| -*a),
+        (3, |[a, ..]| a.double()),
+        (4, |[a, b, ..]| *a * b),
+        (5, |[a, ..]| a.square()),
+        (6, |[a, ..]| a.inverse().unwrap_or(F::ZERO)),
+        (13, |[a, b, ..]| *a - b),
+        (14, |[a, ..]| -*a),
+        (15, |[a, b, ..]| *a + b),
+    ]
+}
+
+/// Those with one reduction of two products.
+fn dot_products<F: Field>() -> [Operation<F>; 2] {
+    [(7, |[a, b, c, d]| *a * b + *c * d), (8, |[a, b, c, d]| *a * b - *c * d)]
+}
+
+/// Every operation of `kernel` on numbers of which `element` makes elements.
+pub(super) fn test<F: Field>(
+    bench: &Bench<'_>,
+    module: &Module,
+    name: &str,
+    element: impl Fn(u64) -> F,
+    has_dot_products: bool,
+) -> Result<(), Fault> {
+    let kernel: Elements = module.kernel(name, Block::of(THREADS))?;
+    let inputs: Vec<[F; 4]> = (0..COUNT as u64).map(|i| input(i, &element)).collect();
+    let column = |at: usize| {
+        let values: Vec<_> = inputs.iter().map(|row| row[at]).collect();
+        bench.put(&bytes(&values))
+    };
+    let (a, b, c, d) = (column(0)?, column(1)?, column(2)?, column(3)?);
+    let out = bench.room(a.bytes() as usize)?;
+    let dot_products = dot_products().into_iter().filter(|_| has_dot_products);
+    for (code, operation) in operations().into_iter().chain(dot_products) {
+        let given = (code, THREADS, a.all(), b.all(), c.all(), d.all(), out.all());
+        kernel.launch(&bench.stream, 1, given)?;
+        let expected: Vec<F> = inputs.iter().map(operation).collect();
+        bench.compare(&out, &bytes(&expected), &format!("{name} {code}"))?;
+    }
+    Ok(())
+}
+
+/// Zero, one, minus one and their neighbours first, then values with all limbs in use.
+fn input<F: Field>(i: u64, element: impl Fn(u64) -> F) -> [F; 4] {
+    let edges = [F::ZERO, F::ONE, -F::ONE, F::ONE.double(), -F::ONE.double()];
+    let at = |place: u64| {
+        if i < 25 {
+            let index = [i % 5, i / 5, i % 5, (i + 1) % 5][place as usize];
+            edges[index as usize]
+        } else {
+            // A power has all limbs in use.
+            element(4 * i + place + 2).pow([0xfff1])
+        }
+    };
+    [0, 1, 2, 3].map(at)
+}
+
+/// Elements as they lie in memory: each prime-field part in Montgomery form, limbs from the least.
+fn bytes<F: Field>(values: &[F]) -> Vec<u8> {
+    let parts = values.iter().flat_map(|value| value.to_base_prime_field_elements());
+    parts.flat_map(montgomery).collect()
+}
+
+/// Limbs of `R x`, computed by what a prime field is: `R x mod q` is the integer of the element
+/// `R x`.
+fn montgomery<F: PrimeField>(value: F) -> Vec<u8> {
+    use ark_ff::BigInteger;
+    let radix = F::from(2_u64).pow([64 * F::BigInt::NUM_LIMBS as u64]);
+    (value * radix).into_bigint().to_bytes_le()
+}

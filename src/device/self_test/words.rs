@@ -1,0 +1,81 @@
+//! Words with carry, of which all arithmetic is made: `selftest_words` of `kernels/selftest.cu`.
+
+use super::Bench;
+use crate::device::{Block, Fault, Kernel, Module, Ptr};
+
+/// Words that the kernel writes for each element.
+const WORDS: usize = 24;
+
+/// Threads of a block, as the kernel is compiled.
+const THREADS: u32 = 128;
+
+const LOW: u64 = 0xffff_ffff;
+
+/// Values with which carries come and do not come.
+const EDGES: [u32; 6] = [0, 1, 0x7fff_ffff, 0x8000_0001, 0xffff_fffe, u32::MAX];
+
+/// n, a, b, c, shifts, out.
+type Words = Kernel<(u32, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>)>;
+
+/// Every primitive on every triple of edges.
+pub(super) fn test(bench: &Bench<'_>, module: &Module) -> Result<(), Fault> {
+    let kernel: Words = module.kernel("selftest_words", Block::of(THREADS))?;
+    let n = EDGES.len().pow(3);
+    let column = |f: &dyn Fn(usize) -> u32| bench.put(&(0..n).map(f).collect::<Vec<_>>());
+    let edge = |i: usize, column: u32| EDGES[i / EDGES.len().pow(column) % EDGES.len()];
+    let [a, b, c] = [0, 1, 2].map(|at| column(&|i| edge(i, at)));
+    let (a, b, c, shifts) = (a?, b?, c?, column(&|i| i as u32 % 32)?);
+    let expected: Vec<_> = (0..n)
+        .flat_map(|i| {
+            let [a, b, c] = [0, 1, 2].map(|at| u64::from(edge(i, at)));
+            words(a, b, c, i as u32 % 32)
+        })
+        .collect();
+    let out = bench.room(size_of_val(expected.as_slice()))?;
+    let given = (n as u32, a.all(), b.all(), c.all(), shifts.all(), out.all());
+    kernel.launch(&bench.stream, (n as u32).div_ceil(THREADS), given)?;
+    bench.compare(&out, bytemuck::cast_slice(&expected), "selftest_words")
+}
+
+/// What the kernel writes for one element.
+fn words(a: u64, b: u64, c: u64, shift: u32) -> [u32; WORDS] {
+    let carry = |wide: u64| wide >> 32 & 1;
+    let sums = {
+        let second = b + c + carry(a + b);
+        [a + b, second, c + a + carry(second)]
+    };
+    let differences = {
+        let (first, borrow) = (a.wrapping_sub(b), |wide: u64| wide >> 63);
+        let second = b.wrapping_sub(c).wrapping_sub(borrow(first));
+        [first, second, c.wrapping_sub(a).wrapping_sub(borrow(second))]
+    };
+    let products = {
+        let low = ((a * b) & LOW) + c;
+        let middle = ((a * b) >> 32) + carry(low);
+        [low, middle, ((b * c) >> 32) + carry(middle)]
+    };
+    let after_sum = {
+        let low = ((b * c) & LOW) + a + carry(a + c);
+        [a + c, low, ((b * c) >> 32) + carry(low)]
+    };
+    let square = u128::from(a * a) + u128::from(c << 32 | b);
+    let square = [0, 32, 64].map(|at| (square >> at) as u64);
+    let pair = b << 32 | a;
+    let rest = [
+        b * c,
+        (b * c) >> 32,
+        c + carry(a + b),
+        0,
+        u64::from((a as u32).leading_zeros()),
+        pair << shift >> 32,
+        pair >> shift,
+        if a < b { LOW } else { 0 },
+        ((b * c) & LOW) + a,
+    ];
+    let all = sums.into_iter().chain(differences).chain(products).chain(after_sum).chain(square);
+    let mut words = [0; WORDS];
+    for (word, wide) in words.iter_mut().zip(all.chain(rest)) {
+        *word = wide as u32;
+    }
+    words
+}

@@ -1,0 +1,221 @@
+//! Streams and events: what runs after what.
+
+use std::{
+    ffi::c_void,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use cudarc::driver::{DriverError, result, sys};
+use sys::{CUevent_flags as Flags, CUevent_wait_flags as WaitFlags};
+
+use super::{Context, Fault};
+
+/// A waiting thread looks that often for a short while, then sleeps between looks: a launch and its
+/// end take some 5 us on an H200, and a long kernel must not cost a core.
+const SPIN: Duration = Duration::from_micros(200);
+const NAP: Duration = Duration::from_micros(50);
+
+/// Work that runs in order. Clones are the same stream.
+#[derive(Clone)]
+pub struct Stream(Arc<StreamInner>);
+
+struct StreamInner {
+    context: Context,
+    raw: sys::CUstream,
+}
+
+// SAFETY: streams may be used from every thread; the driver locks.
+unsafe impl Send for StreamInner {}
+// SAFETY: as above.
+unsafe impl Sync for StreamInner {}
+
+/// A point in a stream: reached when all work before it is done. Clones are the same point.
+#[derive(Clone)]
+pub struct Event(Arc<EventInner>);
+
+struct EventInner {
+    context: Context,
+    raw: sys::CUevent,
+}
+
+// SAFETY: events may be used from every thread; the driver locks.
+unsafe impl Send for EventInner {}
+// SAFETY: as above.
+unsafe impl Sync for EventInner {}
+
+impl Stream {
+    /// A stream that waits for no other.
+    ///
+    /// Errors: what the driver says.
+    pub fn new(context: &Context) -> Result<Self, Fault> {
+        let kind = result::stream::StreamKind::NonBlocking;
+        let raw = context.call("cuStreamCreate", || result::stream::create(kind))?;
+        Ok(Self(Arc::new(StreamInner { context: context.clone(), raw })))
+    }
+
+    /// The device it is of.
+    pub fn context(&self) -> &Context {
+        &self.0.context
+    }
+
+    /// The point after all that was given to this stream so far.
+    ///
+    /// Errors: what the driver says.
+    pub fn record(&self) -> Result<Event, Fault> {
+        self.record_as(Flags::CU_EVENT_DISABLE_TIMING)
+    }
+
+    /// As [`Stream::record`], for [`Event::since`].
+    ///
+    /// Errors: what the driver says.
+    pub fn record_timed(&self) -> Result<Event, Fault> {
+        self.record_as(Flags::CU_EVENT_DEFAULT)
+    }
+
+    fn record_as(&self, flags: Flags) -> Result<Event, Fault> {
+        let context = &self.0.context;
+        let raw = context.call("cuEventCreate", || result::event::create(flags))?;
+        let event = Event(Arc::new(EventInner { context: context.clone(), raw }));
+        // SAFETY: both were created in this context and are alive.
+        self.call("cuEventRecord", |stream| unsafe { result::event::record(raw, stream) })?;
+        Ok(event)
+    }
+
+    /// What is given to this stream from now on runs after `event`.
+    ///
+    /// Errors: what the driver says.
+    pub fn wait(&self, event: &Event) -> Result<(), Fault> {
+        let flags = WaitFlags::CU_EVENT_WAIT_DEFAULT;
+        // SAFETY: both are alive; the driver keeps the event until it is reached.
+        let wait = |stream| unsafe { result::stream::wait_event(stream, event.0.raw, flags) };
+        self.call("cuStreamWaitEvent", wait)
+    }
+
+    /// Blocks until all that was given to this stream so far is done.
+    ///
+    /// Errors: what that work ran into; `Hang`.
+    pub fn synchronize(&self) -> Result<(), Fault> {
+        self.record()?.synchronize()
+    }
+
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Calls the driver with this stream.
+    pub(super) fn call<T>(
+        &self,
+        name: &'static str,
+        call: impl FnOnce(sys::CUstream) -> Result<T, DriverError>,
+    ) -> Result<T, Fault> {
+        self.0.context.call(name, || call(self.0.raw))
+    }
+
+    /// Bytes to the device. Asynchronous: `from` must stay as it is until the copy has run.
+    ///
+    /// # Safety
+    /// `from` is pinned memory and `to` device memory, `bytes` long each,
+    /// alive and undisturbed until the stream is past the copy.
+    pub(super) unsafe fn copy_in(
+        &self,
+        to: u64,
+        from: *const u8,
+        bytes: usize,
+    ) -> Result<(), Fault> {
+        let from = from.cast::<c_void>();
+        // SAFETY: the caller's promise.
+        let copy = |stream| unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, bytes, stream) }.result();
+        self.call("cuMemcpyHtoDAsync", copy)
+    }
+
+    /// Bytes from the device. Asynchronous: `to` has them once the copy has run.
+    ///
+    /// # Safety
+    /// As for [`Stream::copy_in`].
+    pub(super) unsafe fn copy_out(
+        &self,
+        to: *mut u8,
+        from: u64,
+        bytes: usize,
+    ) -> Result<(), Fault> {
+        let to = to.cast::<c_void>();
+        // SAFETY: the caller's promise.
+        let copy = |stream| unsafe { sys::cuMemcpyDtoHAsync_v2(to, from, bytes, stream) }.result();
+        self.call("cuMemcpyDtoHAsync", copy)
+    }
+
+    /// Sets device memory to zeros.
+    ///
+    /// # Safety
+    /// `at` is device memory, `bytes` long, alive until the stream is past
+    /// this.
+    pub(super) unsafe fn zero(&self, at: u64, bytes: usize) -> Result<(), Fault> {
+        // SAFETY: the caller's promise.
+        let zero = |stream| unsafe { result::memset_d8_async(at, 0, bytes, stream) };
+        self.call("cuMemsetD8Async", zero)
+    }
+}
+
+impl Event {
+    /// Whether the work before it is done.
+    ///
+    /// Errors: what that work ran into.
+    pub fn is_reached(&self) -> Result<bool, Fault> {
+        let EventInner { context, raw } = &*self.0;
+        // SAFETY: the event is alive.
+        context.call("cuEventQuery", || match unsafe { result::event::query(*raw) } {
+            Ok(()) => Ok(true),
+            Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_READY)) => Ok(false),
+            Err(error) => Err(error),
+        })
+    }
+
+    /// Blocks until the work before it is done, for as long as the device has patience. It asks
+    /// instead of calling the driver's own wait, which has no end if the device hangs.
+    ///
+    /// Errors: what that work ran into; `Hang`.
+    pub fn synchronize(&self) -> Result<(), Fault> {
+        let (begun, patience) = (Instant::now(), self.0.context.patience());
+        while !self.is_reached()? {
+            match begun.elapsed() {
+                spent if spent > patience => {
+                    return Err(self.0.context.met(Fault::Hang(patience)));
+                }
+                spent if spent > SPIN => thread::sleep(NAP),
+                _ => thread::yield_now(),
+            }
+        }
+        Ok(())
+    }
+
+    /// How long the device took from `earlier` to here. Both are reached and were recorded with
+    /// [`Stream::record_timed`].
+    ///
+    /// Errors: what the driver says, `Misuse` by class where an event is not timed.
+    pub fn since(&self, earlier: &Self) -> Result<Duration, Fault> {
+        let (begun, ended) = (earlier.0.raw, self.0.raw);
+        // SAFETY: both are alive.
+        let elapsed = || unsafe { result::event::elapsed(begun, ended) };
+        let elapsed_ms = self.0.context.call("cuEventElapsedTime", elapsed)?;
+        Ok(Duration::from_secs_f64(f64::from(elapsed_ms.max(0.0)) / 1e3))
+    }
+}
+
+impl Drop for StreamInner {
+    fn drop(&mut self) {
+        let raw = self.raw;
+        // SAFETY: created by us, destroyed once; the driver finishes what is under way first.
+        let _gone =
+            self.context.call("cuStreamDestroy", || unsafe { result::stream::destroy(raw) });
+    }
+}
+
+impl Drop for EventInner {
+    fn drop(&mut self) {
+        let raw = self.raw;
+        // SAFETY: created by us, destroyed once; the driver keeps it while a stream needs it.
+        let _gone = self.context.call("cuEventDestroy", || unsafe { result::event::destroy(raw) });
+    }
+}

@@ -1,0 +1,105 @@
+//! The engine of hosts with GPUs. They check points that come in; MSMs and transforms are the CPU
+//! engine's, which this one holds.
+
+mod points;
+
+use std::sync::Arc;
+
+use self::points::Checker;
+use super::{
+    Control, Description, DeviceInfo, Engine, GpuInfo, MsmRun, NttPlan, PointChecker,
+    cpu::CpuEngine,
+};
+use crate::{
+    curve::{Fr, Group, points::Bases},
+    device::{Gpu, Monitor, Unusable, archs},
+    error::Result,
+};
+
+/// GPUs beside the CPU.
+pub struct CudaEngine {
+    cpu: CpuEngine,
+    gpus: Arc<[Gpu]>,
+    checker: Checker,
+    monitor: Monitor,
+}
+
+impl CudaEngine {
+    /// Loads the kernels on every one of `gpus`, which are tested and at least one.
+    ///
+    /// Errors: kernels that are not for these devices.
+    pub fn new(cpu: CpuEngine, gpus: Vec<Gpu>) -> Result<Self, Unusable> {
+        let gpus: Arc<[Gpu]> = gpus.into();
+        let checker = Checker::new(gpus.clone())?;
+        Ok(Self { cpu, gpus, checker, monitor: Monitor::open() })
+    }
+
+    fn info(&self, gpu: &Gpu) -> DeviceInfo {
+        let (identity, driver) = (gpu.identity(), gpu.context().driver());
+        let facts = self.monitor.facts(identity);
+        DeviceInfo {
+            name: identity.name.clone(),
+            kind: "cuda",
+            units: identity.units,
+            memory_bytes: identity.memory_bytes,
+            gpu: Some(GpuInfo {
+                index: identity.index,
+                capability: identity.capability,
+                driver: self.monitor.driver_version(),
+                cuda: driver.version(),
+                emulated: driver.is_emulated(),
+                kernel_archs: archs().iter().map(|arch| (*arch).to_owned()).collect(),
+                self_test: gpu.self_test().to_owned(),
+                arena_bytes: gpu.arena().bytes(),
+                arena_free_bytes: gpu.arena().free_bytes(),
+                clock_mhz: facts.clock_mhz,
+                clock_max_mhz: facts.clock_max_mhz,
+                memory_clock_mhz: facts.memory_clock_mhz,
+                temperature_c: facts.temperature_c,
+                power_mw: facts.power_mw,
+                ecc: facts.ecc,
+                ecc_uncorrected: facts.ecc_uncorrected,
+            }),
+        }
+    }
+}
+
+impl Engine for CudaEngine {
+    fn description(&self) -> Description {
+        self.cpu.description()
+    }
+
+    fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>> {
+        self.cpu.msm(bases, batch)
+    }
+
+    fn msm_piece(&self, group: Group, n: usize) -> usize {
+        self.cpu.msm_piece(group, n)
+    }
+
+    fn ntt(&self, plan: &NttPlan, rows: &mut [Vec<Fr>], control: &Control) -> Result<()> {
+        self.cpu.ntt(plan, rows, control)
+    }
+
+    fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64 {
+        self.cpu.msm_scratch_bytes(group, n)
+    }
+
+    fn ntt_scratch_bytes(&self, plan: &NttPlan) -> u64 {
+        self.cpu.ntt_scratch_bytes(plan)
+    }
+
+    fn devices(&self) -> Vec<DeviceInfo> {
+        let mut devices = self.cpu.devices();
+        devices.extend(self.gpus.iter().map(|gpu| self.info(gpu)));
+        devices
+    }
+
+    fn point_checker(&self) -> Option<&dyn PointChecker> {
+        Some(&self.checker)
+    }
+
+    fn msm_method(&self, group: Group, n: usize) -> String {
+        self.cpu.msm_method(group, n)
+    }
+}

@@ -1,0 +1,163 @@
+//! Points that come in, checked on the GPUs: `kernels/check/points.cu`.
+
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use crate::{
+    curve::{
+        Group, layout,
+        points::{Bad, CurvePoint, PointEncoding, PointsMut},
+    },
+    device::{ALIGN, Block, Fault, Gpu, Kernel, Module, Ptr, Stream, Unusable},
+    engine::PointChecker,
+    error::{Error, Problem, Result},
+};
+
+/// Fewer points are checked sooner by the host: a single point takes a GPU thread a millisecond.
+const COUNT_MIN: usize = 4096;
+
+/// Points of one call: they fill a large GPU a few times over, and are some megabytes.
+const PIECE: usize = 1 << 16;
+
+/// Threads of a block, as the kernels are compiled.
+const THREADS_G1: u32 = 128;
+const THREADS_G2: u32 = 64;
+
+/// points, first_bad, first_index, n, form.
+type CheckPoints = Kernel<(Ptr<u8>, Ptr<u64>, u64, u32, u32)>;
+
+/// Checks points on the GPUs in turn.
+pub struct Checker {
+    gpus: Arc<[Gpu]>,
+    kernels: Vec<Kernels>,
+    turn: AtomicUsize,
+}
+
+/// The code on one GPU, and streams that no call uses now.
+struct Kernels {
+    g1: CheckPoints,
+    g2: CheckPoints,
+    streams: Mutex<Vec<Stream>>,
+}
+
+impl Checker {
+    /// Loads the kernels on every GPU.
+    pub fn new(gpus: Arc<[Gpu]>) -> Result<Self, Unusable> {
+        let load = |gpu: &Gpu| {
+            let failed = |fault| Unusable::Device { index: gpu.identity().index, fault };
+            let module = Module::load(gpu.context(), "check/points")?;
+            let kernel = |name, threads| module.kernel(name, Block::of(threads)).map_err(failed);
+            let g1 = kernel("g1_check_points", THREADS_G1)?;
+            let g2 = kernel("g2_check_points", THREADS_G2)?;
+            Ok(Kernels { g1, g2, streams: Mutex::default() })
+        };
+        let kernels = gpus.iter().map(load).collect::<Result<_, _>>()?;
+        Ok(Self { gpus, kernels, turn: AtomicUsize::new(0) })
+    }
+
+    fn check_on<A: CurvePoint>(
+        (gpu, kernels): (&Gpu, &Kernels),
+        encoding: PointEncoding,
+        bytes: &[u8],
+        out: &mut [A],
+    ) -> Result<Result<(), Bad>> {
+        let (kernel, form) = match (A::GROUP, encoding) {
+            (Group::G1, PointEncoding::Montgomery) => (&kernels.g1, 0),
+            (Group::G1, _) => (&kernels.g1, 1),
+            (Group::G2, PointEncoding::Montgomery) => (&kernels.g2, 0),
+            (Group::G2, _) => (&kernels.g2, 1),
+        };
+        let stream = kernels.stream(gpu)?;
+        let lease = gpu.arena().lease(&stream, ALIGN + bytes.len() as u64)?;
+        let all = lease.all::<u8>();
+        // The word for the first bad point, then the points, each where vector loads want it.
+        let word = all.part(0, size_of::<u64>()).expect("ALIGN bytes are there");
+        let points = all.part(ALIGN as usize, bytes.len()).expect("as leased");
+        let mut upload = gpu.ring().upload(&stream, all);
+        upload.write(&u64::MAX.to_le_bytes())?;
+        upload.skip(ALIGN as usize - word.len());
+        upload.write(bytes)?;
+        let count = u32::try_from(out.len()).map_err(|_| internal("too many points"))?;
+        let first_bad = word.cast().expect("a whole word");
+        let grid = match A::GROUP {
+            Group::G1 => count.div_ceil(THREADS_G1),
+            Group::G2 => count.div_ceil(THREADS_G2),
+        };
+        kernel.launch(&stream, grid, (points, first_bad, 0, count, form))?;
+        let mut found = Vec::with_capacity(word.len());
+        gpu.ring().download(&stream, word, |bytes| {
+            found.extend_from_slice(bytes);
+            Ok::<_, Fault>(())
+        })?;
+        let found = found.try_into().map(u64::from_le_bytes).unwrap_or_default();
+        if found != u64::MAX {
+            return Ok(Err(bad(found)?));
+        }
+        let out = layout::points_as_bytes_mut(out);
+        if encoding == PointEncoding::Montgomery {
+            out.copy_from_slice(bytes);
+        } else {
+            let mut rest = out;
+            gpu.ring().download(&stream, points, |bytes| {
+                let (now, later) = std::mem::take(&mut rest).split_at_mut(bytes.len());
+                now.copy_from_slice(bytes);
+                rest = later;
+                Ok::<_, Fault>(())
+            })?;
+        }
+        kernels.give_back(stream.clone());
+        Ok(Ok(()))
+    }
+}
+
+impl Kernels {
+    fn stream(&self, gpu: &Gpu) -> Result<Stream, Fault> {
+        let idle = self.streams.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        idle.map_or_else(|| Stream::new(gpu.context()), Ok)
+    }
+
+    fn give_back(&self, stream: Stream) {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner).push(stream);
+    }
+}
+
+impl PointChecker for Checker {
+    fn piece(&self, _: Group, encoding: PointEncoding, count: usize) -> Option<usize> {
+        // Compressed points take a square root each, which no kernel does yet.
+        let here = encoding != PointEncoding::Compressed && count >= COUNT_MIN;
+        here.then_some(PIECE)
+    }
+
+    fn check(
+        &self,
+        encoding: PointEncoding,
+        bytes: &[u8],
+        out: PointsMut<'_>,
+    ) -> Result<Result<(), Bad>> {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.gpus.len();
+        let on = (&self.gpus[turn], &self.kernels[turn]);
+        match out {
+            PointsMut::G1(out) => Self::check_on(on, encoding, bytes, out),
+            PointsMut::G2(out) => Self::check_on(on, encoding, bytes, out),
+        }
+    }
+}
+
+/// What the kernel's word says: index in the upper bits, problem in the lower eight.
+fn bad(found: u64) -> Result<Bad> {
+    let problem = match found & 0xff {
+        1 => Problem::NotCanonical,
+        2 => Problem::NotOnCurve,
+        3 => Problem::NotInSubgroup,
+        4 => Problem::BadInfinity,
+        5 => Problem::BadEncoding,
+        other => return Err(internal(&format!("the check of points says {other}"))),
+    };
+    Ok(Bad { index: found >> 8, problem })
+}
+
+fn internal(text: &str) -> Error {
+    Error::Internal(text.to_owned())
+}

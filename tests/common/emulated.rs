@@ -1,0 +1,101 @@
+//! The driver that tests run on: the machine's own where it has a GPU, else the emulated one, built
+//! from `kernels/` on first use. Every test crate may have this as a module.
+#![allow(dead_code)] // no crate uses all of it
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+};
+
+/// The setting that names the driver's library.
+pub const SETTING: &str = "CAPSTAN_CUDA_DRIVER";
+
+/// Whether the machine has an NVIDIA GPU whose kernel driver is loaded.
+pub fn has_gpu() -> bool {
+    ["/dev/nvidiactl", "/dev/dxg"].iter().any(|device| Path::new(device).exists())
+}
+
+/// What `CAPSTAN_CUDA_DRIVER` should be: `None` where there is a GPU, and the system's driver with
+/// it; else the emulated driver with the project's kernels. A value that is set already wins.
+pub fn driver() -> Option<PathBuf> {
+    static DRIVER: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let find = || match std::env::var_os(SETTING) {
+        Some(set) => Some(PathBuf::from(set)),
+        None if has_gpu() => None,
+        None => Some(library()),
+    };
+    DRIVER.get_or_init(find).clone()
+}
+
+/// Sets `CAPSTAN_CUDA_DRIVER` for this process and those it starts, unless there is a GPU.
+pub fn provide() {
+    static SET: OnceLock<()> = OnceLock::new();
+    SET.get_or_init(|| {
+        let Some(library) = driver() else { return };
+        // SAFETY: once, and before the code under test reads its settings; tests write no other
+        // variable.
+        #[allow(unsafe_code, clippy::disallowed_methods)]
+        unsafe {
+            std::env::set_var(SETTING, library);
+        }
+    });
+}
+
+/// The emulated driver with the project's kernels.
+pub fn library() -> PathBuf {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| build("emulated", &root().join("kernels"), &[])).clone()
+}
+
+/// An emulated driver with the kernels below `kernels`, compiled with more `flags`. Test processes
+/// share it: whoever comes first builds, and again only if a source or a flag changed.
+///
+/// Shape: `name` is the folder's, one for each pair of kernels and flags.
+pub fn build(name: &str, kernels: &Path, flags: &[&str]) -> PathBuf {
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&out).expect("the target folder is writable");
+    let lock = File::create(out.join("lock")).expect("the target folder is writable");
+    lock.lock().expect("the file system has locks");
+    let (library, stamp) = (out.join("libcuda.so"), out.join("stamp"));
+    let content = content(kernels, flags);
+    if library.exists() && fs::read_to_string(&stamp).is_ok_and(|built| built == content) {
+        return library;
+    }
+    let script = root().join("kernels/host/build.sh");
+    let built = Command::new(script).arg(&out).args(flags).env("KERNELS", kernels).output();
+    let built = built.expect("the build script can be run");
+    let said = String::from_utf8_lossy(&built.stderr);
+    assert!(built.status.success(), "the emulated driver does not build:\n{said}");
+    fs::write(stamp, content).expect("the target folder is writable");
+    library
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A hash of all that the library is made of, but the compiler.
+fn content(kernels: &Path, flags: &[&str]) -> String {
+    let mut hash = blake3::Hasher::new();
+    for flag in flags {
+        hash.update(flag.as_bytes()).update(b"\n");
+    }
+    let mut folders = vec![root().join("kernels"), kernels.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let entries = fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+        let mut paths: Vec<_> =
+            entries.map(|entry| entry.expect("the folder is readable").path()).collect();
+        paths.sort();
+        for path in paths {
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = fs::read(&path).expect("sources are readable");
+            hash.update(path.as_os_str().as_encoded_bytes()).update(&text);
+        }
+    }
+    hash.finalize().to_hex().to_string()
+}

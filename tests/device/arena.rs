@@ -1,0 +1,76 @@
+//! Device memory: zeroed, aligned, bounded, given back.
+
+use capstan::device::{ALIGN, Class, Fault};
+use rand::{Rng as _, SeedableRng, rngs::StdRng, seq::SliceRandom};
+
+use crate::rig::{Rig, each_seed};
+
+#[test]
+fn a_lease_is_zero_whatever_was_there() {
+    let rig = Rig::new();
+    each_seed(&rig, |rig| {
+        let (first, second) = (rig.stream(), rig.stream());
+        for round in 0..4 {
+            // The same bytes come back, on the other stream.
+            let (stream, other) =
+                if round % 2 == 0 { (&first, &second) } else { (&second, &first) };
+            let lease = rig.put(stream, &vec![0xa5; 100_000]);
+            drop(lease);
+            let lease = rig.gpu.arena().lease(other, 100_000).unwrap();
+            assert!(rig.get(other, &lease).iter().all(|&byte| byte == 0), "round {round}");
+        }
+    });
+}
+
+#[test]
+fn a_guest_stream_is_waited_for() {
+    let rig = Rig::new();
+    each_seed(&rig, |rig| {
+        let (owner, guest, reader) = (rig.stream(), rig.stream(), rig.stream());
+        let lease = rig.gpu.arena().lease(&owner, 50_000).unwrap();
+        // Written on another stream, which nobody waits for, and given back at once.
+        let mut upload = rig.gpu.ring().upload(&guest, lease.all());
+        upload.write(&vec![0x5a; 50_000]).unwrap();
+        drop(upload);
+        drop(lease);
+        let lease = rig.gpu.arena().lease(&reader, 50_000).unwrap();
+        assert!(rig.get(&reader, &lease).iter().all(|&byte| byte == 0));
+    });
+}
+
+#[test]
+fn a_full_arena_refuses_one_lease_and_stays_well() {
+    let rig = Rig::new();
+    let (arena, stream) = (rig.gpu.arena(), rig.stream());
+    let whole = arena.bytes();
+    assert_eq!(arena.free_bytes(), whole);
+    let half = arena.lease(&stream, whole / 2).unwrap();
+    let error = arena.lease(&stream, whole).err().unwrap();
+    assert!(matches!(error, Fault::Full { wanted, free } if wanted == whole && free < whole));
+    assert_eq!(error.class(), Class::Exhausted);
+    assert!(arena.lease(&stream, u64::MAX).is_err());
+    assert!(rig.gpu.context().is_alive());
+    drop(half);
+    assert_eq!(arena.free_bytes(), whole);
+    drop(arena.lease(&stream, whole).unwrap());
+    assert_eq!(rig.faults.lock().unwrap().len(), 2);
+}
+
+#[test]
+fn pieces_join_again() {
+    let rig = Rig::new();
+    let (arena, stream) = (rig.gpu.arena(), rig.stream());
+    let mut rng = StdRng::seed_from_u64(5);
+    let mut leases = Vec::new();
+    while arena.free_bytes() > arena.bytes() / 4 {
+        let bytes = rng.random_range(0..arena.bytes() / 50);
+        let Ok(lease) = arena.lease(&stream, bytes) else { break };
+        assert_eq!(lease.bytes(), bytes);
+        leases.push(lease);
+    }
+    leases.shuffle(&mut rng);
+    leases.truncate(leases.len() / 2);
+    drop(leases);
+    assert_eq!(arena.free_bytes(), arena.bytes());
+    drop(arena.lease(&stream, arena.bytes() / ALIGN * ALIGN).unwrap());
+}

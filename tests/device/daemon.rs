@@ -1,0 +1,153 @@
+//! The daemon with a GPU: what it says where there is none, and Put's checks where there is one.
+
+use std::{
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use ark_ec::CurveGroup;
+use ark_ff::UniformRand;
+use capstan::{
+    client::{Error, Group, PointEncoding, PutOptions, blocking::Client},
+    curve::{G1Affine, G1Projective, points},
+};
+
+use crate::emulated;
+
+/// The daemon: beside the tests where scripts/gpu-bundle put both, else where cargo did.
+fn binary() -> PathBuf {
+    let beside = std::env::current_exe().unwrap().with_file_name("capstand");
+    if beside.exists() { beside } else { env!("CARGO_BIN_EXE_capstand").into() }
+}
+
+fn capstand(flags: &[&str], env: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(binary());
+    let own = ["--config", "/dev/null", "--listen", "127.0.0.1:0", "--metrics-listen", "none"];
+    command.env_clear().envs(env.iter().copied()).args(own).args(["--threads", "1"]).args(flags);
+    command
+}
+
+/// What it said, and the exit code.
+fn refused(flags: &[&str], env: &[(&str, &str)]) -> (Option<i32>, String) {
+    let flags = [&["--engine", "cuda"], flags].concat();
+    let output = capstand(&flags, env).output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+/// Reads the log until it is ready.
+fn ready(command: &mut Command) -> (Child, String, String) {
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap());
+    let mut seen = String::new();
+    while !seen.lines().next_back().is_some_and(|line| line.contains("ready")) {
+        assert!(log.read_line(&mut seen).unwrap() > 0, "never ready:\n{seen}");
+    }
+    let address = seen.split("tcp=").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
+    // What else it says must not fill the pipe.
+    std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+    (child, seen, address)
+}
+
+fn stop(mut child: Child) {
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn each_lack_is_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let junk = folder.path().join("libcuda.so");
+    std::fs::write(&junk, b"junk").unwrap();
+    let absent = folder.path().join("no/libcuda.so");
+    let driver = |path: &Path| path.to_str().unwrap().to_owned();
+    let mut cases = vec![
+        (driver(&absent), vec![], vec![], "no CUDA driver: "),
+        (driver(&junk), vec![], vec![], "no CUDA driver: "),
+        ("libc.so.6".to_owned(), vec![], vec![], "cannot be used: another one is in its place"),
+    ];
+    if let Some(library) = emulated::driver() {
+        let library = driver(&library);
+        cases.push((library.clone(), vec![], vec![("EMU_DEVICES", "0")], "sees no device"));
+        let flags = vec!["--cuda-devices", "1"];
+        cases.push((library, flags, vec![("EMU_DEVICES", "1")], "there is no CUDA device 1"));
+    }
+    for (driver, flags, env, sentence) in cases {
+        let flags = [&["--cuda-driver", &driver], &flags[..]].concat();
+        let (code, log) = refused(&flags, &env);
+        assert_eq!(code, Some(69), "{sentence}: {log}");
+        assert_eq!(log.matches(sentence).count(), 1, "{sentence}: {log}");
+        // The same is a reason where the choice is left open.
+        let mut command = capstand(&flags, &env);
+        let (child, log, _) = ready(&mut command);
+        assert!(log.contains(sentence), "{sentence}: {log}");
+        stop(child);
+    }
+}
+
+/// A daemon with GPUs, and a client of it.
+fn served(env: &[(&str, &str)]) -> (Child, Client) {
+    let driver = emulated::driver().map(|path| path.to_str().unwrap().to_owned());
+    let driver = driver.as_deref().unwrap_or("none");
+    let flags = ["--engine", "cuda", "--cuda-driver", driver, "--cuda-memory-percent", "10"];
+    let (child, log, address) = ready(&mut capstand(&flags, env));
+    assert!(log.contains("passed"), "{log}");
+    (child, Client::connect(format!("http://{address}")).unwrap())
+}
+
+/// Enough of them for the GPU.
+fn many() -> Vec<G1Affine> {
+    let one = G1Projective::rand(&mut ark_std::test_rng());
+    let sums = std::iter::successors(Some(one), |sum| Some(sum + one)).take(5000);
+    G1Projective::normalize_batch(&sums.collect::<Vec<_>>())
+}
+
+#[test]
+fn put_is_checked_on_the_gpu() {
+    let (child, client) = served(&[("EMU_DEVICES", "2")]);
+    let info = client.info().unwrap();
+    let gpus: Vec<_> = info.devices.iter().filter_map(|device| device.gpu.as_ref()).collect();
+    assert!(!gpus.is_empty() && gpus.iter().all(|gpu| gpu.self_test.starts_with("passed")));
+    assert!(gpus.iter().all(|gpu| gpu.emulated == emulated::driver().is_some()));
+    let points = many();
+    for encoding in [PointEncoding::Montgomery, PointEncoding::Uncompressed] {
+        let mut bytes = points::encode(encoding, &points);
+        let put =
+            |bytes: &[u8]| client.put_encoded(Group::G1, encoding, bytes, PutOptions::default());
+        assert_eq!(put(&bytes).unwrap().count, points.len() as u64);
+        bytes[4321 * 96 + 50] ^= 1;
+        bytes[4444 * 96 + 50] ^= 1;
+        let Err(Error::Refused(refusal)) = put(&bytes) else { panic!("taken in") };
+        assert_eq!((refusal.reason.as_str(), refusal.index), ("NOT_ON_CURVE", Some(4321)));
+    }
+    stop(child);
+}
+
+#[test]
+fn a_lost_gpu_ends_the_daemon() {
+    if emulated::driver().is_none() {
+        println!("skipped: faults are not injected into a GPU");
+        return;
+    }
+    let (mut child, client) = served(&[("EMU_FAULT", "g1_check_points:1:700")]);
+    let bytes = points::encode(PointEncoding::Montgomery, &many());
+    let options = PutOptions { deadline: Some(Duration::from_secs(10)), ..PutOptions::default() };
+    let put = client.put_encoded(Group::G1, PointEncoding::Montgomery, &bytes, options);
+    assert!(put.is_err(), "a result of a lost device");
+    assert_eq!(child.wait().unwrap().code(), Some(70));
+}
+
+#[test]
+fn a_device_that_computes_wrong_is_not_used() {
+    let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/device/wrong");
+    let library = emulated::build("wrong", &kernels, &[]);
+    let flags = ["--cuda-driver", library.to_str().unwrap(), "--cuda-memory-percent", "5"];
+    let sentence = "device 0: the device computes wrong results: selftest_words";
+    let (code, log) = refused(&flags, &[]);
+    assert!(code == Some(69) && log.contains(sentence), "{log}");
+    let (child, log, _) = ready(&mut capstand(&flags, &[]));
+    assert!(log.contains(sentence), "{log}");
+    stop(child);
+}

@@ -1,0 +1,58 @@
+//! Modules and typed kernels.
+
+use capstan::device::{Block, Fault, Module, Parameters, Ptr, Unusable};
+
+use crate::rig::Rig;
+
+type Words = (u32, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>);
+
+fn refused<P: Parameters>(module: &Module, name: &str, block: Block) -> String {
+    match module.kernel::<P>(name, block) {
+        Err(Fault::Kernel { kernel, problem }) => {
+            assert_eq!(kernel, name);
+            problem
+        }
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("{name} was found"),
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused_at_load() {
+    let rig = Rig::new();
+    let context = rig.gpu.context();
+    let Err(Unusable::Device { fault, .. }) = Module::load(context, "no/such") else {
+        panic!("there is no such module")
+    };
+    assert!(matches!(fault, Fault::Kernel { .. }), "{fault}");
+    let module = Module::load(context, "selftest").unwrap();
+    module.kernel::<Words>("selftest_words", Block::of(128)).unwrap();
+    refused::<Words>(&module, "no_such", Block::of(128));
+    refused::<Words>(&module, "selftest\0words", Block::of(128));
+    // A kernel of another module.
+    refused::<Words>(&module, "g1_check_points", Block::of(128));
+    for threads in [0, 129, 2048] {
+        let problem = refused::<Words>(&module, "selftest_words", Block::of(threads));
+        assert!(problem.contains("threads"), "{problem}");
+    }
+    let block = Block { threads: 128, shared_bytes: 1 << 20 };
+    let problem = refused::<Words>(&module, "selftest_words", block);
+    assert!(problem.contains("shared memory"), "{problem}");
+    let problem = refused::<(u32, Ptr<u32>)>(&module, "selftest_words", Block::of(128));
+    assert!(problem.contains("parameters"), "{problem}");
+    assert!(context.is_alive());
+}
+
+#[test]
+fn events_measure_and_order() {
+    let rig = Rig::new();
+    let stream = rig.stream();
+    let begun = stream.record_timed().unwrap();
+    let lease = rig.put(&stream, &vec![7; 1 << 20]);
+    let ended = stream.record_timed().unwrap();
+    ended.synchronize().unwrap();
+    assert!(begun.is_reached().unwrap() && ended.is_reached().unwrap());
+    // Some time, and not the zero that a missing measurement would give.
+    assert!(ended.since(&begun).unwrap().as_nanos() > 0);
+    drop(lease);
+}

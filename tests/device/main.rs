@@ -1,0 +1,12 @@
+//! The device layer on a GPU where there is one, else on the emulated driver; and the daemon on it.
+#![cfg(all(feature = "cuda", feature = "server"))]
+
+mod arena;
+mod daemon;
+#[path = "../common/emulated.rs"]
+mod emulated;
+mod faults;
+mod kernels;
+mod points;
+mod rig;
+mod ring;

@@ -1,0 +1,80 @@
+//! The check of points on a GPU says what the host says, point by point.
+
+use ark_ec::{AffineRepr, CurveGroup};
+use ark_ff::UniformRand;
+use ark_std::rand::{Rng as _, SeedableRng as _, rngs::StdRng};
+use capstan::{
+    curve::{
+        G1Affine, G2Affine,
+        points::{self, CurvePoint, PointEncoding},
+    },
+    engine::{Engine, cpu::CpuEngine, cuda::CudaEngine},
+};
+
+use crate::rig::{Rig, options, wanted};
+
+/// Blocks of 128 threads, the last one with threads to spare.
+const COUNT: usize = 700;
+
+const ENCODINGS: [PointEncoding; 2] = [PointEncoding::Montgomery, PointEncoding::Uncompressed];
+
+fn check<A: CurvePoint>(engine: &CudaEngine, encoding: PointEncoding, bytes: &[u8]) {
+    let expected = points::decode::<A>(encoding, bytes);
+    let mut found = vec![A::zero(); bytes.len() / encoding.point_bytes(A::GROUP)];
+    let checker = engine.point_checker().unwrap();
+    let said = checker.check(encoding, bytes, A::points_mut(&mut found)).unwrap();
+    assert_eq!(said.map(|()| found), expected);
+}
+
+/// Good points, then the same with one byte or more wrong, anywhere.
+fn check_group<A: CurvePoint>(engine: &CudaEngine, rng: &mut StdRng) {
+    let sums: Vec<_> = (0..COUNT).map(|_| A::Group::rand(rng)).collect();
+    let mut good = A::Group::normalize_batch(&sums);
+    good[3] = A::zero();
+    good[COUNT - 1] = A::zero();
+    for encoding in ENCODINGS {
+        let width = encoding.point_bytes(A::GROUP);
+        let bytes = points::encode(encoding, &good);
+        check::<A>(engine, encoding, &bytes);
+        for round in 0..12 {
+            let mut bad = bytes.clone();
+            // Several, so that it matters which one is first.
+            for _ in 0..1 + round % 3 {
+                let point = rng.gen_range(0..COUNT) * width;
+                match round % 4 {
+                    0 => bad[point + rng.gen_range(0..width)] ^= 1 << rng.gen_range(0..8),
+                    1 => bad[point..point + width / 2].fill(0xff),
+                    2 => bad[point] |= 0x40,
+                    _ => bad[point..point + width].fill(0),
+                }
+            }
+            check::<A>(engine, encoding, &bad);
+        }
+    }
+}
+
+#[test]
+fn verdicts_and_points_are_the_hosts() {
+    let rig = Rig::new();
+    let (options, _) = options(rig.gpu.context().patience());
+    let gpus = capstan::device::open(&wanted(), &options).unwrap();
+    let engine = CudaEngine::new(CpuEngine::new(1).unwrap(), gpus).unwrap();
+    let mut rng = StdRng::seed_from_u64(11);
+    check_group::<G1Affine>(&engine, &mut rng);
+    check_group::<G2Affine>(&engine, &mut rng);
+    // On the curve, outside of the subgroup: found by taking any x.
+    let outside = loop {
+        let x = ark_bls12_381::Fq::rand(&mut rng);
+        if let Some(point) = G1Affine::get_point_from_x_unchecked(x, true) {
+            break point;
+        }
+    };
+    let mut list = vec![outside; 2];
+    list[0] = G1Affine::zero();
+    for encoding in ENCODINGS {
+        check::<G1Affine>(&engine, encoding, &points::encode(encoding, &list));
+    }
+    let gpu = engine.devices().pop().unwrap().gpu.unwrap();
+    assert_eq!(gpu.arena_free_bytes, gpu.arena_bytes, "memory is not given back");
+    assert!(gpu.self_test.starts_with("passed"), "{}", gpu.self_test);
+}

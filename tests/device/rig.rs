@@ -1,0 +1,133 @@
+//! An open device for one test at a time.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use capstan::device::{self, Fault, Gpu, Lease, Options, Stream, Wanted};
+
+use crate::emulated;
+
+/// Schedules of the emulated driver; 0 is the natural order.
+const SEEDS: [u64; 4] = [0, 1, 2, 0xfeed];
+
+/// Short enough to wait for, long enough for the self-test on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A device, and what it said of faults.
+pub struct Rig {
+    pub gpu: Gpu,
+    pub faults: Arc<Mutex<Vec<Fault>>>,
+    _turn: MutexGuard<'static, ()>,
+}
+
+pub fn options(patience: Duration) -> (Options, Arc<Mutex<Vec<Fault>>>) {
+    let faults = Arc::<Mutex<Vec<_>>>::default();
+    let told = faults.clone();
+    let on_fault = Arc::new(move |fault: &Fault| told.lock().unwrap().push(fault.clone()));
+    (Options { memory_percent: 5, patience, on_fault }, faults)
+}
+
+pub fn wanted() -> Wanted {
+    Wanted { driver: emulated::driver(), devices: vec![0] }
+}
+
+impl Rig {
+    pub fn new() -> Self {
+        Self::patient(PATIENCE)
+    }
+
+    pub fn patient(patience: Duration) -> Self {
+        static TURN: Mutex<()> = Mutex::new(());
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let (options, faults) = options(patience);
+        let gpu = device::open(&wanted(), &options).unwrap().remove(0);
+        Self { gpu, faults, _turn: turn }
+    }
+
+    pub fn stream(&self) -> Stream {
+        Stream::new(self.gpu.context()).unwrap()
+    }
+
+    pub fn put(&self, stream: &Stream, bytes: &[u8]) -> Lease {
+        let lease = self.gpu.arena().lease(stream, bytes.len() as u64).unwrap();
+        self.gpu.ring().upload(stream, lease.all()).write(bytes).unwrap();
+        lease
+    }
+
+    pub fn get(&self, stream: &Stream, lease: &Lease) -> Vec<u8> {
+        let mut out = Vec::new();
+        let take = |bytes: &[u8]| {
+            out.extend_from_slice(bytes);
+            Ok::<_, Fault>(())
+        };
+        self.gpu.ring().download(stream, lease.all(), take).unwrap();
+        out
+    }
+}
+
+/// Runs `test` under several schedules; once on a GPU, which has its own.
+pub fn each_seed(rig: &Rig, test: impl Fn(&Rig)) {
+    if emulated::driver().is_none() {
+        return test(rig);
+    }
+    for seed in SEEDS {
+        println!("seed {seed}");
+        control::seed(seed);
+        test(rig);
+    }
+    control::seed(0);
+}
+
+/// Runs `test` on the emulated driver only, and makes it whole again.
+pub fn with_faults(patience: Duration, test: impl Fn(&Rig)) {
+    if emulated::driver().is_none() {
+        println!("skipped: faults are not injected into a GPU");
+        return;
+    }
+    let rig = Rig::patient(patience);
+    test(&rig);
+    let Rig { gpu, _turn: turn, .. } = rig;
+    drop(gpu);
+    control::reset();
+    drop(turn);
+}
+
+/// The emulated driver's own functions.
+#[allow(unsafe_code)]
+pub mod control {
+    use std::ffi::{CString, c_char};
+
+    use libloading::{Library, Symbol};
+
+    use crate::emulated;
+
+    fn with<F, R>(name: &[u8], call: impl FnOnce(Symbol<'_, F>) -> R) -> R {
+        // SAFETY: the library is loaded already, and has these functions with these types.
+        unsafe {
+            let library = Library::new(emulated::driver().unwrap()).unwrap();
+            call(library.get(name).unwrap())
+        }
+    }
+
+    pub fn seed(seed: u64) {
+        // SAFETY: takes an integer.
+        let call = |f: Symbol<'_, unsafe extern "C" fn(u64)>| unsafe { f(seed) };
+        with(b"capstan_emulated_seed\0", call);
+    }
+
+    /// `<call>:<nth>:<code>`.
+    pub fn fault(text: &str) {
+        let text = CString::new(text).unwrap();
+        // SAFETY: takes a text, and keeps nothing of it.
+        let call = |f: Symbol<'_, unsafe extern "C" fn(*const c_char)>| unsafe { f(text.as_ptr()) };
+        with(b"capstan_emulated_fault\0", call);
+    }
+
+    pub fn reset() {
+        // SAFETY: nothing uses the device any more.
+        let call = |f: Symbol<'_, unsafe extern "C" fn()>| unsafe { f() };
+        with(b"capstan_emulated_reset\0", call);
+    }
+}

@@ -1,0 +1,93 @@
+//! What goes through the pinned ring arrives, in order and unmixed.
+
+use std::thread;
+
+use capstan::device::{Class, Fault};
+use rand::{RngCore, SeedableRng, rngs::StdRng};
+
+use crate::rig::{Rig, each_seed};
+
+fn noise(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut noise = vec![0; bytes];
+    StdRng::seed_from_u64(seed).fill_bytes(&mut noise);
+    noise
+}
+
+#[test]
+fn more_than_the_ring_holds_comes_back() {
+    let rig = Rig::new();
+    each_seed(&rig, |rig| {
+        let stream = rig.stream();
+        let chunk = rig.gpu.ring().chunk_bytes();
+        for bytes in [0, 1, 255, chunk, chunk + 1, 9 * chunk + 12_345] {
+            let sent = noise(bytes as u64, bytes);
+            let lease = rig.put(&stream, &sent);
+            assert!(rig.get(&stream, &lease) == sent, "{bytes} bytes");
+        }
+    });
+}
+
+#[test]
+fn uploads_of_several_threads_do_not_mix() {
+    let rig = Rig::new();
+    each_seed(&rig, |rig| {
+        thread::scope(|scope| {
+            for seed in 0..4 {
+                scope.spawn(move || {
+                    let stream = rig.stream();
+                    let sent = noise(seed, 5 * rig.gpu.ring().chunk_bytes() / 2);
+                    let lease = rig.gpu.arena().lease(&stream, sent.len() as u64).unwrap();
+                    let mut upload = rig.gpu.ring().upload(&stream, lease.all());
+                    for part in sent.chunks(1_000_003) {
+                        upload.write(part).unwrap();
+                    }
+                    assert!(rig.get(&stream, &lease) == sent, "thread {seed}");
+                });
+            }
+        });
+    });
+}
+
+#[test]
+fn another_stream_waits_for_what_was_sent() {
+    let rig = Rig::new();
+    each_seed(&rig, |rig| {
+        let (copies, compute) = (rig.stream(), rig.stream());
+        let sent = noise(9, 3 << 20);
+        let lease = rig.gpu.arena().lease(&copies, sent.len() as u64).unwrap();
+        let mut upload = rig.gpu.ring().upload(&copies, lease.all());
+        upload.write(&sent).unwrap();
+        compute.wait(&upload.sent().unwrap()).unwrap();
+        assert!(rig.get(&compute, &lease) == sent);
+    });
+}
+
+#[test]
+fn writing_beyond_the_end_is_refused() {
+    let rig = Rig::new();
+    let stream = rig.stream();
+    let lease = rig.gpu.arena().lease(&stream, 100).unwrap();
+    let mut upload = rig.gpu.ring().upload(&stream, lease.all());
+    upload.write(&[1; 60]).unwrap();
+    let error = upload.write(&[2; 41]).unwrap_err();
+    assert_eq!(error.class(), Class::Misuse);
+    upload.write(&[3; 40]).unwrap();
+    drop(upload);
+    assert_eq!(rig.get(&stream, &lease), [[1; 60].as_slice(), &[3; 40]].concat());
+}
+
+#[test]
+fn who_stops_taking_stops_the_download() {
+    let rig = Rig::new();
+    let stream = rig.stream();
+    let sent = noise(3, 10 * rig.gpu.ring().chunk_bytes());
+    let lease = rig.put(&stream, &sent);
+    let mut taken = 0;
+    let stop = |bytes: &[u8]| {
+        taken += bytes.len();
+        Err(Fault::Wrong("enough".into()))
+    };
+    let error = rig.gpu.ring().download(&stream, lease.all(), stop).unwrap_err();
+    assert_eq!((error, taken), (Fault::Wrong("enough".into()), rig.gpu.ring().chunk_bytes()));
+    assert!(rig.get(&stream, &lease) == sent, "the ring is not whole any more");
+}

@@ -1,0 +1,80 @@
+//! Several devices, each with its own memory, and what they know of each other.
+
+use cudarc::driver::{CudaContext, result, sys};
+
+use crate::{
+    arguments,
+    rig::{DEVICES, Gpu, MEMORY_MIB, SEEDS, Words, code, kernel},
+};
+
+#[test]
+fn devices_are_as_many_and_as_large_as_set() {
+    let gpu = Gpu::new(0);
+    assert_eq!(CudaContext::device_count().unwrap(), DEVICES as i32);
+    assert_eq!(gpu.context.compute_capability().unwrap(), (9, 0));
+    assert_eq!(gpu.context.total_mem().unwrap(), MEMORY_MIB << 20);
+    assert_eq!(code(&CudaContext::new(DEVICES).map(|_| ())), 101);
+    let uuids: Vec<_> =
+        (0..DEVICES).map(|i| CudaContext::new(i).unwrap().uuid().unwrap().bytes).collect();
+    assert!(uuids[0] != uuids[1] && uuids[1] != uuids[2]);
+}
+
+#[test]
+fn memory_of_another_device_needs_peer_access() {
+    for (peer, want) in [(false, 700), (true, 0)] {
+        let gpu = Gpu::new(0);
+        let words = gpu.words(4);
+        words.zero(&gpu.stream()).unwrap();
+        gpu.context.synchronize().unwrap();
+        let second = CudaContext::new(1).unwrap();
+        if peer {
+            // SAFETY: the context is retained.
+            unsafe { sys::cuCtxEnablePeerAccess(gpu.context.cu_ctx(), 0) }.result().unwrap();
+        }
+        let stream = second.new_stream().unwrap();
+        let scale = crate::rig::Kernel(kernel("memory", "scale").unwrap());
+        scale.launch(&stream, (1, 4, 0), arguments![words.at, 4u32, 1u32]).unwrap();
+        assert_eq!(code(&stream.synchronize()), want);
+        // A lost device leaves the others alone.
+        gpu.context.synchronize().unwrap();
+    }
+}
+
+#[test]
+fn events_order_devices_and_copies_cross_them() {
+    for seed in SEEDS {
+        let gpu = Gpu::new(seed);
+        let first = gpu.stream();
+        let from = gpu.words(1000);
+        from.zero(&first).unwrap();
+        let scale = gpu.kernel("memory", "scale");
+        scale.launch(&first, (4, 256, 0), arguments![from.at, 1000u32, 1u32]).unwrap();
+        let done = first.record_event(None).unwrap();
+
+        let context = CudaContext::new(1).unwrap();
+        let second = context.new_stream().unwrap();
+        let to = Words::new(1000).unwrap();
+        second.wait(&done).unwrap();
+        let contexts = (context.cu_ctx(), gpu.context.cu_ctx());
+        // SAFETY: both ranges are live until the copy is done.
+        unsafe {
+            sys::cuMemcpyPeerAsync(to.at, contexts.0, from.at, contexts.1, 4000, second.cu_stream())
+        }
+        .result()
+        .unwrap();
+        assert_eq!(to.read(&second).unwrap(), (0..1000).collect::<Vec<u32>>(), "seed {seed}");
+    }
+}
+
+#[test]
+fn the_last_owner_of_a_context_takes_all_with_it() {
+    let gpu = Gpu::new(0);
+    let second = CudaContext::new(1).unwrap();
+    Words::new(1 << 20).unwrap();
+    assert_eq!(second.mem_get_info().unwrap().0, (MEMORY_MIB - 4) << 20);
+    drop(second);
+    assert_eq!(code(&result::mem_get_info()), 709);
+    let second = CudaContext::new(1).unwrap();
+    assert_eq!(second.mem_get_info().unwrap().0, MEMORY_MIB << 20);
+    gpu.context.bind_to_thread().unwrap();
+}

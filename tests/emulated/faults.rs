@@ -1,0 +1,105 @@
+//! Faults on demand: where they arise, and how long they last.
+
+use std::{thread, time::Duration};
+
+use cudarc::driver::{CudaContext, result};
+
+use crate::{
+    arguments,
+    rig::{Gpu, Words, code, kernel},
+};
+
+#[test]
+fn the_kth_allocation_fails_and_the_next_does_not() {
+    let gpu = Gpu::new(0);
+    gpu.fault("allocation:3:2");
+    let codes: Vec<_> = (0..5).map(|_| code(&Words::new(1))).collect();
+    assert_eq!(codes, [0, 0, 2, 0, 0]);
+    gpu.fault("cuMemAlloc:1:2,cuMemAllocAsync:1:2");
+    assert_eq!(code(&Words::new(1)), 2);
+    let stream = gpu.stream();
+    // SAFETY: nothing is allocated.
+    assert_eq!(code(&unsafe { result::malloc_async(stream.cu_stream(), 4) }), 2);
+}
+
+/// As on a device: the launch succeeds, whoever waits hears of it, and it stays.
+#[test]
+fn a_kernel_fault_comes_late_and_sticks_until_the_reset() {
+    let gpu = Gpu::new(0);
+    let (stream, words) = (gpu.stream(), gpu.words(4));
+    let scale = gpu.kernel("memory", "scale");
+    gpu.fault("launch:2:700");
+    for _ in 0..2 {
+        scale.launch(&stream, (1, 4, 0), arguments![words.at, 4u32, 1u32]).unwrap();
+    }
+    assert_eq!(code(&stream.synchronize()), 700);
+    assert_eq!(code(&words.read(&stream)), 700);
+    assert_eq!(code(&Words::new(1)), 700);
+    assert_eq!(code(&words.free()), 700);
+    gpu.reset();
+    let context = CudaContext::new(0).unwrap();
+    Words::new(1).unwrap();
+    context.synchronize().unwrap();
+}
+
+#[test]
+fn a_launch_that_is_refused_spoils_nothing() {
+    let gpu = Gpu::new(0);
+    let (stream, words) = (gpu.stream(), gpu.words(4));
+    words.zero(&stream).unwrap();
+    let scale = gpu.kernel("memory", "scale");
+    gpu.fault("scale:1:701");
+    let given = arguments![words.at, 4u32, 1u32];
+    assert_eq!(code(&scale.launch(&stream, (1, 4, 0), given)), 701);
+    scale.launch(&stream, (1, 4, 0), given).unwrap();
+    assert_eq!(words.read(&stream).unwrap(), [0, 1, 2, 3]);
+}
+
+#[test]
+fn copies_and_module_loads_fail_too() {
+    let gpu = Gpu::new(0);
+    let (stream, words) = (gpu.stream(), gpu.words(4));
+    gpu.fault("cuModuleLoadData:1:209,copy:2:214");
+    assert_eq!(code(&kernel("memory", "scale")), 209);
+    kernel("memory", "scale").unwrap();
+    words.write(&stream, &[1; 4]).unwrap();
+    let second = words.write(&stream, &[2; 4]);
+    assert_eq!(code(&second.and_then(|()| stream.synchronize())), 214);
+}
+
+#[test]
+fn unknown_modules_and_kernels_are_refused() {
+    let _gpu = Gpu::new(0);
+    assert_eq!(code(&kernel("no/such", "scale")), 209);
+    assert_eq!(code(&kernel("memory", "no_such")), 500);
+    assert_eq!(code(&kernel("threads", "scale")), 500);
+}
+
+#[test]
+fn a_launch_hangs_until_its_device_is_reset() {
+    for seed in [0, 1] {
+        let gpu = Gpu::new(seed);
+        let (stream, other) = (gpu.stream(), gpu.stream());
+        let words = gpu.words(4);
+        let scale = gpu.kernel("memory", "scale");
+        gpu.fault("scale:1:hang");
+        scale.launch(&stream, (1, 4, 0), arguments![words.at, 4u32, 1u32]).unwrap();
+        let event = stream.record_event(None).unwrap();
+        // Other streams go on, and whoever asks is told.
+        let others = gpu.words(1);
+        others.zero(&other).unwrap();
+        assert_eq!(others.read(&other).unwrap(), [0]);
+        for _ in 0..100 {
+            assert!(!event.try_is_complete().unwrap());
+        }
+        let context = gpu.context.clone();
+        let waiter = thread::spawn(move || {
+            context.bind_to_thread().unwrap();
+            code(&stream.synchronize())
+        });
+        thread::sleep(Duration::from_millis(50));
+        assert!(!waiter.is_finished());
+        gpu.reset();
+        assert_ne!(waiter.join().unwrap(), 0);
+    }
+}

@@ -1,0 +1,97 @@
+//! Work captured from streams into graphs.
+
+use cudarc::driver::{result, sys};
+
+use crate::{
+    arguments,
+    rig::{Gpu, SEEDS, Words, code},
+};
+
+const THREAD: sys::CUstreamCaptureMode =
+    sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+const GLOBAL: sys::CUstreamCaptureMode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
+const FLAGS: sys::CUgraphInstantiate_flags = sys::CUgraphInstantiate_flags(0);
+
+/// Two branches, each of its own stream, and a join: out = (2 a + 1) + ... in words of four.
+#[test]
+fn graphs_keep_what_forks_and_joins() {
+    for seed in SEEDS {
+        let gpu = Gpu::new(seed);
+        let (stream, side) = (gpu.stream(), gpu.stream());
+        let [a, b, c] = [(); 3].map(|()| gpu.words(4));
+        let scale = gpu.kernel("memory", "scale");
+        let next = gpu.kernel("memory", "next");
+        a.write(&stream, &[5; 4]).unwrap();
+        stream.synchronize().unwrap();
+
+        stream.begin_capture(THREAD).unwrap();
+        scale.launch(&stream, (1, 4, 0), arguments![a.at, 4u32, 2u32]).unwrap();
+        side.wait(&stream.record_event(None).unwrap()).unwrap();
+        next.launch(&side, (1, 1, 0), arguments![b.at, a.at]).unwrap();
+        c.zero(&stream).unwrap();
+        stream.join(&side).unwrap();
+        // SAFETY: both are live for as long as the graph.
+        unsafe { result::memcpy_dtod_async(c.at + 4, b.at, 4, stream.cu_stream()) }.unwrap();
+        let graph = stream.end_capture(FLAGS).unwrap().unwrap();
+
+        // Captured work has not run.
+        assert_eq!(a.read(&stream).unwrap(), [5; 4]);
+        graph.launch().unwrap();
+        assert_eq!(c.read(&stream).unwrap(), [0, 11, 0, 0], "seed {seed}");
+        graph.launch().unwrap();
+        graph.launch().unwrap();
+        assert_eq!(c.read(&stream).unwrap(), [0, 41, 0, 0], "seed {seed}");
+    }
+}
+
+/// Without the join's event, the nodes have no order.
+#[test]
+fn a_missing_edge_shows() {
+    let run = |seed| {
+        let gpu = Gpu::new(seed);
+        let (stream, side) = (gpu.stream(), gpu.stream());
+        let cells: Vec<Words> = (0..3).map(|_| gpu.words(1)).collect();
+        let next = gpu.kernel("memory", "next");
+        cells[0].zero(&stream).unwrap();
+        stream.synchronize().unwrap();
+        stream.begin_capture(THREAD).unwrap();
+        side.wait(&stream.record_event(None).unwrap()).unwrap();
+        next.launch(&stream, (1, 1, 0), arguments![cells[1].at, cells[0].at]).unwrap();
+        next.launch(&side, (1, 1, 0), arguments![cells[2].at, cells[1].at]).unwrap();
+        stream.join(&side).unwrap();
+        let graph = stream.end_capture(FLAGS).unwrap().unwrap();
+        graph.launch().unwrap();
+        cells[2].read(&stream).unwrap()[0]
+    };
+    assert!([1, 2, 3].into_iter().any(|seed| run(seed) != 2));
+}
+
+#[test]
+fn what_cannot_be_captured_ends_the_capture() {
+    let gpu = Gpu::new(0);
+    let (stream, side, words) = (gpu.stream(), gpu.stream(), gpu.words(1));
+
+    stream.begin_capture(GLOBAL).unwrap();
+    assert_eq!(code(&Words::new(1)), 900);
+    assert_eq!(code(&words.zero(&stream)), 901);
+    assert_eq!(code(&stream.end_capture(FLAGS).map(|_| ())), 901);
+
+    stream.begin_capture(THREAD).unwrap();
+    assert_eq!(code(&stream.synchronize()), 900);
+    assert_eq!(code(&stream.end_capture(FLAGS).map(|_| ())), 901);
+
+    // A stream that took part and was not joined.
+    stream.begin_capture(THREAD).unwrap();
+    side.wait(&stream.record_event(None).unwrap()).unwrap();
+    words.zero(&side).unwrap();
+    assert_eq!(code(&stream.end_capture(FLAGS).map(|_| ())), 904);
+
+    // An event from outside.
+    let outside = side.record_event(None).unwrap();
+    stream.begin_capture(THREAD).unwrap();
+    assert_eq!(code(&stream.wait(&outside)), 905);
+    assert_eq!(code(&stream.end_capture(FLAGS).map(|_| ())), 901);
+
+    words.zero(&stream).unwrap();
+    assert_eq!(words.read(&stream).unwrap(), [0]);
+}

@@ -1,0 +1,14 @@
+//! The emulated driver: what it runs must be right, and what is wrong must show.
+#![allow(unsafe_code)]
+
+#[path = "../common/emulated.rs"]
+mod emulated;
+mod rig;
+
+mod devices;
+mod faults;
+mod graphs;
+mod memory;
+mod sanitizers;
+mod streams;
+mod threads;

@@ -1,0 +1,145 @@
+//! Device and pinned memory: what lies where, who may use it, and for how long.
+
+use cudarc::driver::result;
+
+use crate::{
+    arguments,
+    rig::{Gpu, MEMORY_MIB, SEEDS, Words, code},
+};
+
+const FRESH: u32 = 0xeeee_eeee;
+
+#[test]
+fn new_memory_is_poison_at_any_size() {
+    let gpu = Gpu::new(0);
+    let stream = gpu.stream();
+    // The last is large enough to be mapped instead of filled.
+    for count in [1, 1000, 10 << 20] {
+        let words = gpu.words(count);
+        assert!(words.read(&stream).unwrap().iter().all(|word| *word == FRESH));
+        words.zero(&stream).unwrap();
+        assert!(words.read(&stream).unwrap().iter().all(|word| *word == 0));
+        words.free().unwrap();
+        let again = gpu.words(count);
+        assert!(again.read(&stream).unwrap().iter().all(|word| *word == FRESH));
+        again.free().unwrap();
+    }
+}
+
+#[test]
+fn a_device_has_so_much_memory() {
+    let gpu = Gpu::new(0);
+    let whole = MEMORY_MIB << 20;
+    assert_eq!(gpu.context.mem_get_info().unwrap(), (whole, whole));
+    let half = gpu.words(whole / 8);
+    assert_eq!(gpu.context.mem_get_info().unwrap(), (whole / 2, whole));
+    assert_eq!(code(&Words::new(whole / 8 + 1)), 2);
+    let rest = gpu.words(whole / 8);
+    assert_eq!(code(&Words::new(1)), 2);
+    half.free().unwrap();
+    rest.free().unwrap();
+    assert_eq!(gpu.context.mem_get_info().unwrap(), (whole, whole));
+    assert_eq!(code(&Words::new(0)), 1);
+}
+
+#[test]
+fn queued_frees_make_room() {
+    for seed in SEEDS {
+        let gpu = Gpu::new(seed);
+        let stream = gpu.stream();
+        for _ in 0..8 {
+            // SAFETY: freed once, in the order of the stream.
+            unsafe {
+                let most =
+                    result::malloc_async(stream.cu_stream(), (MEMORY_MIB - 1) << 20).unwrap();
+                result::memset_d8_async(most, 1, 100, stream.cu_stream()).unwrap();
+                result::free_async(most, stream.cu_stream()).unwrap();
+            }
+        }
+        stream.synchronize().unwrap();
+    }
+}
+
+#[test]
+fn copies_outside_of_allocations_are_refused() {
+    let gpu = Gpu::new(0);
+    let (stream, words) = (gpu.stream(), gpu.words(16));
+    for (offset, count) in [(0, 17), (4, 16), (64, 1), (u64::MAX - 3, 1)] {
+        let outside = Words { at: words.at.wrapping_add(offset), count };
+        assert_eq!(code(&outside.write(&stream, &vec![0; count])), 1, "{offset} {count}");
+        assert_eq!(code(&outside.read(&stream)), 1, "{offset} {count}");
+        assert_eq!(code(&outside.zero(&stream)), 1, "{offset} {count}");
+    }
+    let inside = Words { at: words.at + 60, count: 1 };
+    inside.write(&stream, &[7]).unwrap();
+    assert_eq!(inside.read(&stream).unwrap(), [7]);
+}
+
+#[test]
+fn memory_is_freed_once() {
+    let gpu = Gpu::new(0);
+    let stream = gpu.stream();
+    let words = gpu.words(16);
+    words.free().unwrap();
+    assert_eq!(code(&words.free()), 1);
+    assert_eq!(code(&Words { at: gpu.words(16).at + 4, count: 1 }.free()), 1);
+    assert_eq!(code(&words.zero(&stream)), 1);
+}
+
+/// Work that is queued and uses memory that is freed meanwhile.
+#[test]
+fn memory_freed_while_in_use_is_noticed() {
+    for kernel in [false, true] {
+        let gpu = Gpu::new(0);
+        let (stream, words) = (gpu.stream(), gpu.words(16));
+        if kernel {
+            let scale = gpu.kernel("memory", "scale");
+            scale.launch(&stream, (1, 16, 0), arguments![words.at, 16u32, 2u32]).unwrap();
+        } else {
+            words.zero(&stream).unwrap();
+        }
+        words.free().unwrap();
+        assert_eq!(code(&stream.synchronize()), 700, "kernel: {kernel}");
+    }
+}
+
+#[test]
+fn stores_around_an_allocation_are_noticed() {
+    if std::env::var_os("LD_PRELOAD").is_some() {
+        return; // the sanitizer ends the process at the store itself
+    }
+    for index in [-1i64, 16, 40] {
+        let gpu = Gpu::new(0);
+        let (stream, words) = (gpu.stream(), gpu.words(16));
+        let store = gpu.kernel("memory", "store");
+        store.launch(&stream, (1, 1, 0), arguments![words.at, index, 5u32]).unwrap();
+        assert_eq!(code(&stream.synchronize()), 700, "{index}");
+    }
+}
+
+/// Pointers that kernels must not be given, and what the launch gives then.
+#[test]
+fn arguments_that_point_nowhere_are_noticed() {
+    for (offset, want) in [(4, 0), (2, 716), (1 << 30, 700)] {
+        let gpu = Gpu::new(0);
+        let (stream, words) = (gpu.stream(), gpu.words(16));
+        let at = words.at + offset;
+        let scale = gpu.kernel("memory", "scale");
+        scale.launch(&stream, (1, 16, 0), arguments![at, 2u32, 1u32]).unwrap();
+        assert_eq!(code(&stream.synchronize()), want, "{offset}");
+    }
+}
+
+#[test]
+fn pinned_memory_freed_before_its_copy_is_noticed() {
+    let gpu = Gpu::new(0);
+    let (stream, words) = (gpu.stream(), gpu.words(16));
+    // SAFETY: never written after it is freed; the driver notices the copy.
+    unsafe {
+        let host = result::malloc_host(64, 0).unwrap();
+        let slice = std::slice::from_raw_parts(host.cast::<u32>(), 16);
+        words.write(&stream, slice).unwrap();
+        result::free_host(host).unwrap();
+    }
+    assert_eq!(code(&stream.synchronize()), 700);
+}

@@ -1,0 +1,181 @@
+//! The emulated driver behind cudarc, one test at a time.
+
+use std::{
+    ffi::{CString, c_void},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+};
+
+use cudarc::driver::{CudaContext, CudaStream, DriverError, result, sys};
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW, Symbol};
+
+use crate::emulated;
+
+pub const DEVICES: usize = 3;
+pub const MEMORY_MIB: usize = 64;
+/// The schedules that every test of results runs under.
+pub const SEEDS: [u64; 4] = [0, 1, 2, 3];
+
+type Answer<T> = Result<T, DriverError>;
+
+/// The library with the probe kernels of this folder.
+pub fn library(flags: &[&str]) -> PathBuf {
+    let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/emulated/kernels");
+    let name = if flags.is_empty() { "probes" } else { "probes-checked" };
+    emulated::build(name, &kernels, flags)
+}
+
+struct Controls {
+    reset: Symbol<unsafe extern "C" fn()>,
+    seed: Symbol<unsafe extern "C" fn(u64)>,
+    fault: Symbol<unsafe extern "C" fn(*const std::ffi::c_char)>,
+}
+
+/// Loads the library so that cudarc finds it by its name.
+fn controls() -> &'static Controls {
+    static CONTROLS: OnceLock<Controls> = OnceLock::new();
+    CONTROLS.get_or_init(|| {
+        let path = std::env::var_os(emulated::SETTING).map(PathBuf::from);
+        let path = path.unwrap_or_else(|| library(&[]));
+        // SAFETY: nobody else reads or writes the environment: this runs once, under the lock.
+        #[allow(clippy::disallowed_methods)]
+        unsafe {
+            std::env::set_var("EMU_DEVICES", DEVICES.to_string());
+            std::env::set_var("EMU_MEMORY_MIB", MEMORY_MIB.to_string());
+        }
+        // SAFETY: the functions are as kernels/host/driver/faults.cpp declares them; the library
+        // stays loaded.
+        unsafe {
+            let library = Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL).unwrap();
+            let controls = Controls {
+                reset: library.get(b"capstan_emulated_reset\0").unwrap(),
+                seed: library.get(b"capstan_emulated_seed\0").unwrap(),
+                fault: library.get(b"capstan_emulated_fault\0").unwrap(),
+            };
+            let _kept = std::mem::ManuallyDrop::new(library);
+            controls
+        }
+    })
+}
+
+/// Device 0 with its context current in this thread, under a seed; nothing else uses the driver.
+pub struct Gpu {
+    pub context: Arc<CudaContext>,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Gpu {
+    pub fn new(seed: u64) -> Self {
+        static TURN: Mutex<()> = Mutex::new(());
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: no call is under way.
+        unsafe {
+            (controls().reset)();
+            (controls().seed)(seed);
+        }
+        let context = CudaContext::new(0).unwrap();
+        Self { context, _turn: turn }
+    }
+
+    /// Plans faults, in the words of EMU_FAULT.
+    pub fn fault(&self, specification: &str) {
+        let text = CString::new(specification).unwrap();
+        // SAFETY: the text is read during the call only.
+        unsafe { (controls().fault)(text.as_ptr()) }
+    }
+
+    pub fn reset(&self) {
+        // SAFETY: no call is under way but those that hang.
+        unsafe { (controls().reset)() }
+    }
+
+    pub fn stream(&self) -> Arc<CudaStream> {
+        self.context.new_stream().unwrap()
+    }
+
+    pub fn words(&self, count: usize) -> Words {
+        Words::new(count).unwrap()
+    }
+
+    pub fn kernel(&self, module: &str, name: &str) -> Kernel {
+        Kernel(kernel(module, name).unwrap())
+    }
+}
+
+pub fn kernel(module: &str, name: &str) -> Answer<sys::CUfunction> {
+    let image = CString::new(format!("emulated:{module}")).unwrap();
+    // SAFETY: the image ends with a zero, which is how far it is read.
+    unsafe {
+        let module = result::module::load_data(image.as_ptr().cast::<c_void>())?;
+        result::module::get_function(module, CString::new(name).unwrap())
+    }
+}
+
+/// Device memory of 32-bit words, not freed before the next reset.
+#[derive(Clone, Copy)]
+pub struct Words {
+    pub at: sys::CUdeviceptr,
+    pub count: usize,
+}
+
+impl Words {
+    pub fn new(count: usize) -> Answer<Self> {
+        // SAFETY: whoever reads it sees poison, no undefined value.
+        let at = unsafe { result::malloc_sync(4 * count) }?;
+        Ok(Self { at, count })
+    }
+
+    pub fn write(&self, stream: &CudaStream, words: &[u32]) -> Answer<()> {
+        // SAFETY: the driver checks the range and stages what is pageable; pinned memory outlives
+        // the stream's work in these tests.
+        unsafe { result::memcpy_htod_async(self.at, words, stream.cu_stream()) }
+    }
+
+    pub fn read(&self, stream: &CudaStream) -> Answer<Vec<u32>> {
+        let mut words = vec![0; self.count];
+        // SAFETY: pageable memory is written before the call returns.
+        unsafe { result::memcpy_dtoh_async(&mut words, self.at, stream.cu_stream()) }?;
+        Ok(words)
+    }
+
+    pub fn zero(&self, stream: &CudaStream) -> Answer<()> {
+        // SAFETY: the driver checks the range.
+        unsafe { result::memset_d8_async(self.at, 0, 4 * self.count, stream.cu_stream()) }
+    }
+
+    pub fn free(self) -> Answer<()> {
+        // SAFETY: the driver notices work that still uses it.
+        unsafe { result::free_sync(self.at) }
+    }
+}
+
+#[derive(Clone, Copy)]
+pub struct Kernel(pub sys::CUfunction);
+
+impl Kernel {
+    /// Launches with arguments of the sizes that the kernel declares.
+    pub fn launch(
+        &self,
+        stream: &CudaStream,
+        (grid, block, shared): (u32, u32, u32),
+        arguments: &mut [*mut c_void],
+    ) -> Answer<()> {
+        let (grid, block) = ((grid, 1, 1), (block, 1, 1));
+        let stream = stream.cu_stream();
+        // SAFETY: the emulation checks pointers; the tests give arguments as kernels declare them.
+        unsafe { result::launch_kernel(self.0, grid, block, shared, stream, arguments) }
+    }
+}
+
+/// Addresses of arguments, for a launch.
+#[macro_export]
+macro_rules! arguments {
+    ($($argument:expr),*) => {
+        &mut [$(std::ptr::from_ref(&$argument).cast_mut().cast::<std::ffi::c_void>()),*]
+    };
+}
+
+/// The driver's number of an error; 0 where there is none.
+pub fn code<T>(answer: &Answer<T>) -> u32 {
+    answer.as_ref().err().map_or(0, |error| error.0 as u32)
+}

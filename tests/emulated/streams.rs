@@ -1,0 +1,227 @@
+//! Streams run when somebody waits, in an order that only events and streams themselves bind.
+
+use std::{
+    slice::from_raw_parts_mut,
+    sync::{Arc, mpsc},
+};
+
+use cudarc::driver::{CudaStream, result, sys};
+
+use crate::{
+    arguments,
+    rig::{Gpu, SEEDS, Words, code},
+};
+
+/// Pinned memory of 32-bit words, freed with the process.
+fn pinned(count: usize) -> &'static mut [u32] {
+    // SAFETY: fresh memory of that size, poison inside.
+    unsafe { from_raw_parts_mut(result::malloc_host(4 * count, 0).unwrap().cast(), count) }
+}
+
+#[test]
+fn a_staging_buffer_reused_too_early_shows() {
+    let run = |seed, waits: bool| {
+        let gpu = Gpu::new(seed);
+        let (stream, staging) = (gpu.stream(), pinned(64));
+        let parts = [(); 4].map(|()| gpu.words(64));
+        for (i, part) in parts.iter().enumerate() {
+            if waits {
+                stream.synchronize().unwrap();
+            }
+            staging.fill(i as u32);
+            part.write(&stream, staging).unwrap();
+        }
+        parts.map(|part| part.read(&stream).unwrap()[63])
+    };
+    for seed in SEEDS {
+        assert_eq!(run(seed, true), [0, 1, 2, 3], "seed {seed}");
+        assert_ne!(run(seed, false), [0, 1, 2, 3], "seed {seed}");
+    }
+}
+
+#[test]
+fn pinned_memory_filled_too_late_shows() {
+    let late = |seed| {
+        let gpu = Gpu::new(seed);
+        let (stream, staging) = (gpu.stream(), pinned(64));
+        let parts = [(); 16].map(|()| gpu.words(64));
+        for part in &parts {
+            part.write(&stream, staging).unwrap();
+        }
+        staging.fill(9);
+        parts.iter().any(|part| part.read(&stream).unwrap()[0] != 9)
+    };
+    assert!([1, 2, 3].into_iter().any(late));
+}
+
+#[test]
+fn pageable_memory_is_read_at_the_call() {
+    for seed in SEEDS {
+        let gpu = Gpu::new(seed);
+        let (stream, words) = (gpu.stream(), gpu.words(4));
+        let mut host = vec![1, 2, 3, 4];
+        words.write(&stream, &host).unwrap();
+        host.fill(0);
+        assert_eq!(words.read(&stream).unwrap(), [1, 2, 3, 4]);
+    }
+}
+
+#[test]
+fn results_are_not_there_before_somebody_waits() {
+    let gpu = Gpu::new(0);
+    let (stream, words, host) = (gpu.stream(), gpu.words(4), pinned(4));
+    words.zero(&stream).unwrap();
+    // SAFETY: the memory stays pinned, and is read after the wait.
+    unsafe { result::memcpy_dtoh_async(host, words.at, stream.cu_stream()) }.unwrap();
+    assert_eq!(host, [0xeeee_eeee; 4]);
+    stream.synchronize().unwrap();
+    assert_eq!(host, [0; 4]);
+}
+
+/// A chain of `next` over two streams, with events or without them.
+fn chain(seed: u64, events: bool) -> u32 {
+    let gpu = Gpu::new(seed);
+    let streams = [gpu.stream(), gpu.stream()];
+    let next = gpu.kernel("memory", "next");
+    let cells: Vec<Words> = (0..9).map(|_| gpu.words(1)).collect();
+    cells[0].zero(&streams[0]).unwrap();
+    for (i, pair) in cells.windows(2).enumerate() {
+        let [this, other] = [&streams[i % 2], &streams[(i + 1) % 2]];
+        next.launch(this, (1, 1, 0), arguments![pair[1].at, pair[0].at]).unwrap();
+        if events {
+            other.wait(&this.record_event(None).unwrap()).unwrap();
+        }
+    }
+    gpu.context.synchronize().unwrap();
+    cells[8].read(&streams[0]).unwrap()[0]
+}
+
+#[test]
+fn events_order_streams() {
+    for seed in SEEDS {
+        assert_eq!(chain(seed, true), 8, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_missing_event_shows() {
+    assert!([1, 2, 3].into_iter().any(|seed| chain(seed, false) != 8));
+}
+
+#[test]
+fn waiting_for_one_stream_waits_for_no_other() {
+    let left_behind = |seed| {
+        let gpu = Gpu::new(seed);
+        let (first, second) = (gpu.stream(), gpu.stream());
+        let (words, host) = (gpu.words(1), pinned(1));
+        words.zero(&first).unwrap();
+        // SAFETY: the memory stays pinned.
+        unsafe { result::memcpy_dtoh_async(host, words.at, first.cu_stream()) }.unwrap();
+        gpu.words(1).zero(&second).unwrap();
+        second.synchronize().unwrap();
+        let before = host[0];
+        first.synchronize().unwrap();
+        assert_eq!(host[0], 0);
+        before != 0
+    };
+    assert!((1..9).any(left_behind) && !(1..9).all(left_behind));
+}
+
+#[test]
+fn the_default_stream_waits_for_blocking_streams_and_they_for_it() {
+    for seed in SEEDS {
+        let gpu = Gpu::new(seed);
+        let default = gpu.context.default_stream();
+        let blocking: Vec<_> = (0..2)
+            .map(|_| result::stream::create(result::stream::StreamKind::Default).unwrap())
+            .collect();
+        let next = gpu.kernel("memory", "next");
+        let cells: Vec<Words> = (0..5).map(|_| gpu.words(1)).collect();
+        cells[0].zero(&default).unwrap();
+        let order = [blocking[0], default.cu_stream(), blocking[1], default.cu_stream()];
+        for (pair, stream) in cells.windows(2).zip(order) {
+            // SAFETY: the kernel takes two pointers; the stream lives.
+            let given = arguments![pair[1].at, pair[0].at];
+            unsafe { result::launch_kernel(next.0, (1, 1, 1), (1, 1, 1), 0, stream, given) }
+                .unwrap();
+        }
+        assert_eq!(cells[4].read(&default).unwrap(), [4], "seed {seed}");
+    }
+}
+
+#[test]
+fn events_tell_what_is_done_and_how_long_it_took() {
+    for seed in SEEDS {
+        let gpu = Gpu::new(seed);
+        let (stream, words) = (gpu.stream(), gpu.words(1 << 16));
+        let timed = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
+        let start = stream.record_event(timed).unwrap();
+        words.zero(&stream).unwrap();
+        let scale = gpu.kernel("memory", "scale");
+        scale.launch(&stream, (64, 256, 0), arguments![words.at, 1u32 << 16, 3u32]).unwrap();
+        let end = stream.record_event(timed).unwrap();
+        if seed == 0 {
+            assert_eq!(code(&result_of_elapsed(&start, &end)), 600);
+        }
+        // Whoever only asks sees it done at last.
+        while !end.is_complete() {}
+        assert!(start.elapsed_ms(&end).unwrap() > 0.0);
+        let untimed = stream.record_event(None).unwrap();
+        untimed.synchronize().unwrap();
+        assert_eq!(code(&start.elapsed_ms(&untimed)), 400);
+    }
+}
+
+/// `elapsed_ms` waits first; this asks at once.
+fn result_of_elapsed(
+    start: &cudarc::driver::CudaEvent,
+    end: &cudarc::driver::CudaEvent,
+) -> Result<f32, cudarc::driver::DriverError> {
+    // SAFETY: both events live.
+    unsafe { result::event::elapsed(start.cu_event(), end.cu_event()) }
+}
+
+#[test]
+fn host_functions_run_though_nobody_waits() {
+    unsafe extern "C" fn send(sender: *mut std::ffi::c_void) {
+        // SAFETY: the test boxed it, and gives it away once.
+        let sender = unsafe { Box::from_raw(sender.cast::<mpsc::Sender<u32>>()) };
+        sender.send(5).unwrap();
+    }
+    let gpu = Gpu::new(0);
+    let (stream, (sender, receiver)) = (gpu.stream(), mpsc::channel::<u32>());
+    gpu.words(1).zero(&stream).unwrap();
+    let sender = Box::into_raw(Box::new(sender));
+    // SAFETY: the function matches its argument.
+    let queued = unsafe { sys::cuLaunchHostFunc(stream.cu_stream(), Some(send), sender.cast()) };
+    queued.result().unwrap();
+    assert_eq!(receiver.recv().unwrap(), 5);
+}
+
+#[test]
+fn many_host_threads_share_a_device() {
+    for seed in SEEDS {
+        let gpu = Gpu::new(seed);
+        let scale = gpu.kernel("memory", "scale").0 as usize;
+        let work = |stream: Arc<CudaStream>, factor: u32| {
+            let context = gpu.context.clone();
+            move || {
+                context.bind_to_thread().unwrap();
+                let words = Words::new(1000).unwrap();
+                words.zero(&stream).unwrap();
+                let scale = crate::rig::Kernel(scale as sys::CUfunction);
+                for _ in 0..20 {
+                    let given = arguments![words.at, 1000u32, factor];
+                    scale.launch(&stream, (2, 128, 0), given).unwrap();
+                }
+                words.read(&stream).unwrap()[999]
+            }
+        };
+        let threads: Vec<_> =
+            (1..5).map(|factor| std::thread::spawn(work(gpu.stream(), factor))).collect();
+        for (thread, factor) in threads.into_iter().zip(1u32..) {
+            let want = (0..20).fold(0u32, |x, _| x.wrapping_mul(factor).wrapping_add(999));
+            assert_eq!(thread.join().unwrap(), want, "seed {seed}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! `kernels/selftest.cu`: sums over blocks and values passed in a warp (`kernels/warp.cuh`).
+
+use ark_bls12_381::Fr;
+use ark_ff::AdditiveGroup;
+use capstan::device::Ptr;
+use rand::Rng;
+
+use crate::{
+    gpu::each_seed,
+    values::{Element, rng, shuffled},
+};
+
+const BLOCKS: usize = 3;
+
+#[test]
+fn words_are_summed_over_blocks() {
+    each_seed(|rig| {
+        for threads in [32_usize, 96, 256] {
+            type Arguments = (Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>);
+            let kernel =
+                rig.kernel::<Arguments>("selftest", "selftest_block_words", threads as u32);
+            let mut rng = rng();
+            let values: Vec<u32> = (0..BLOCKS * threads).map(|_| rng.random()).collect();
+            let (given, sums) = (rig.put(&values), rig.room::<u32>(BLOCKS));
+            let (scans, totals) = (rig.room::<u32>(values.len()), rig.room::<u32>(values.len()));
+            let arguments = (given.all(), sums.all(), scans.all(), totals.all());
+            rig.launch(&kernel, BLOCKS as u32, arguments);
+            let (sums, scans) = (rig.get::<u32>(&sums), rig.get::<u32>(&scans));
+            let totals = rig.get::<u32>(&totals);
+            for (block, values) in values.chunks(threads).enumerate() {
+                let mut sum = 0_u32;
+                for (i, value) in values.iter().enumerate() {
+                    assert_eq!(scans[block * threads + i], sum, "thread {i} of {threads}");
+                    sum = sum.wrapping_add(*value);
+                }
+                assert_eq!(sums[block], sum);
+                assert!(totals[block * threads..][..threads].iter().all(|total| *total == sum));
+            }
+        }
+    });
+}
+
+#[test]
+fn elements_are_summed_over_blocks() {
+    each_seed(|rig| {
+        for threads in [32_usize, 256] {
+            type Arguments = (Ptr<u64>, Ptr<u64>, Ptr<u64>, Ptr<u64>);
+            let kernel = rig.kernel::<Arguments>("selftest", "selftest_block_fr", threads as u32);
+            let values = shuffled::<Fr>(&mut rng(), BLOCKS * threads);
+            let limbs: Vec<_> = values.iter().flat_map(|value| value.limbs(0)).collect();
+            let (given, sums) = (rig.put(&limbs), rig.room::<u64>(4 * BLOCKS));
+            let (scans, totals) = (rig.room::<u64>(limbs.len()), rig.room::<u64>(limbs.len()));
+            let arguments = (given.all(), sums.all(), scans.all(), totals.all());
+            rig.launch(&kernel, BLOCKS as u32, arguments);
+            let [sums, scans, totals] = [sums, scans, totals].map(|lease| {
+                let limbs = rig.get::<u64>(&lease);
+                limbs.chunks(4).map(|limbs| Fr::from_limbs(limbs).unwrap()).collect::<Vec<_>>()
+            });
+            for (block, values) in values.chunks(threads).enumerate() {
+                let mut sum = Fr::ZERO;
+                for (i, value) in values.iter().enumerate() {
+                    assert_eq!(scans[block * threads + i], sum, "thread {i} of {threads}");
+                    sum += value;
+                }
+                assert_eq!(sums[block], sum);
+                assert!(totals[block * threads..][..threads].iter().all(|total| *total == sum));
+            }
+        }
+    });
+}
+
+#[test]
+fn values_are_broadcast() {
+    each_seed(|rig| {
+        type Arguments = (u32, Ptr<u64>, Ptr<u64>);
+        let kernel = rig.kernel::<Arguments>("selftest", "selftest_broadcast", 64);
+        let limbs: Vec<_> =
+            shuffled::<Fr>(&mut rng(), 64).iter().flat_map(|value| value.limbs(0)).collect();
+        let (given, out) = (rig.put(&limbs), rig.room::<u64>(limbs.len()));
+        for from in [0, 5, 31] {
+            rig.launch(&kernel, 1, (from as u32, given.all(), out.all()));
+            let warps = limbs.chunks(128).flat_map(|warp| warp[4 * from..][..4].repeat(32));
+            assert_eq!(rig.get::<u64>(&out), warps.collect::<Vec<_>>());
+        }
+    });
+}

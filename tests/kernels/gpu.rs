@@ -1,0 +1,105 @@
+//! A device to run kernels on.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::Duration,
+};
+
+use bytemuck::Pod;
+use capstan::device::{
+    self, Block, Gpu, Kernel, Lease, Module, Options, Parameters, Stream, Wanted,
+};
+
+use crate::emulated;
+
+/// Orders in which the emulated driver resumes threads; 0 is the natural one.
+const SEEDS: [u64; 3] = [0, 1, 0xfeed];
+
+/// A device and a stream on it, for one test at a time.
+pub struct Rig {
+    gpu: &'static Gpu,
+    stream: Stream,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// Runs `test` under every seed; once, where a GPU is.
+pub fn each_seed(test: impl Fn(&Rig)) {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let gpu = open();
+    let mut rig = Rig { gpu, stream: Stream::new(gpu.context()).unwrap(), _turn: turn };
+    if emulated::driver().is_none() {
+        return test(&rig);
+    }
+    for number in SEEDS {
+        seed(number);
+        println!("seed {number}");
+        rig.stream = Stream::new(gpu.context()).unwrap();
+        test(&rig);
+    }
+}
+
+fn open() -> &'static Gpu {
+    static GPU: OnceLock<Gpu> = OnceLock::new();
+    GPU.get_or_init(|| {
+        let wanted = Wanted { driver: emulated::driver(), devices: vec![0] };
+        let patience = Duration::from_secs(300);
+        let on_fault = Arc::new(|fault: &device::Fault| eprintln!("{fault}"));
+        // Sanitizers track each byte: some 200 MB are enough, and 1.4 GB on an H200.
+        let memory_percent = if emulated::driver().is_some() { 20 } else { 1 };
+        let options = Options { memory_percent, patience, on_fault };
+        device::open(&wanted, &options).unwrap().remove(0)
+    })
+}
+
+#[allow(unsafe_code)]
+fn seed(number: u64) {
+    let path = emulated::driver().unwrap();
+    // SAFETY: the library is loaded already; the function takes an integer.
+    unsafe {
+        let library = libloading::Library::new(path).unwrap();
+        let seed = library.get::<unsafe extern "C" fn(u64)>(b"capstan_emulated_seed\0").unwrap();
+        seed(number);
+    }
+}
+
+impl Rig {
+    /// Kernel `name` of `module` in blocks of `threads`.
+    pub fn kernel<P: Parameters>(&self, module: &str, name: &str, threads: u32) -> Kernel<P> {
+        self.kernel_in(module, name, Block::of(threads))
+    }
+
+    /// The same in blocks with shared memory.
+    pub fn kernel_in<P: Parameters>(&self, module: &str, name: &str, block: Block) -> Kernel<P> {
+        Module::load(self.gpu.context(), module).unwrap().kernel(name, block).unwrap()
+    }
+
+    /// Runs `grid` blocks.
+    pub fn launch<P: Parameters>(&self, kernel: &Kernel<P>, grid: u32, given: P::Given<'_>) {
+        kernel.launch(&self.stream, grid, given).unwrap();
+    }
+
+    /// A lease that holds `values`.
+    pub fn put<T: Pod>(&self, values: &[T]) -> Lease {
+        let bytes: &[u8] = bytemuck::cast_slice(values);
+        let lease = self.room::<u8>(bytes.len());
+        self.gpu.ring().upload(&self.stream, lease.all()).write(bytes).unwrap();
+        lease
+    }
+
+    /// A lease of `count` elements.
+    pub fn room<T>(&self, count: usize) -> Lease {
+        self.gpu.arena().lease(&self.stream, (count * size_of::<T>()) as u64).unwrap()
+    }
+
+    /// What a lease holds, once all that was launched is done.
+    pub fn get<T: Pod>(&self, lease: &Lease) -> Vec<T> {
+        let mut found = Vec::new();
+        let take = |bytes: &[u8]| {
+            found.extend_from_slice(bytes);
+            Ok::<_, device::Fault>(())
+        };
+        self.gpu.ring().download(&self.stream, lease.all(), take).unwrap();
+        found.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()
+    }
+}
