@@ -6,6 +6,7 @@
 // A product is three of Fp's (Karatsuba) and two reductions: sums are taken before reducing.
 #pragma once
 #include "field/karatsuba.cuh"
+#include "field2_dot.cuh"
 #include "inverse.cuh"
 #ifndef FP2_PRODUCT
 #define FP2_PRODUCT product
@@ -57,6 +58,9 @@ FN Wide2 product(const Fp2& a, const Fp2& b) {
     return {low - high, all - low - high};
 }
 FN Fp2 mul(const Fp2& a, const Fp2& b) {
+#ifdef FP2_DOT
+    return mul_dot(a, b);
+#endif
     const Wide2 t = product(a, b);
     return {reduce_signed(t.c0), reduce(t.c1)};
 }
