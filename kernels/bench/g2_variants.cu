@@ -53,7 +53,8 @@ struct Six {
     }
 };
 // As in ../curve/xyzz.cuh, with the products of Ops.
-template <class Ops, class Done> FN void chord_by(const Fp2& u, bool is_tangent, Done done) {
+template <class Ops, class Done>
+FN void chord_by(const Fp2& u, bool is_tangent, Done done) {
     const Fp2 uu = squared(u);
     place<Ops::T>(ZZ) = Ops::times_place(ZZ, uu);
     place<Ops::T>(Q) = Ops::times_place(X, uu);
