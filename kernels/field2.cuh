@@ -5,6 +5,7 @@
 //   mul_add_mul(a, b, c, d)                       takes coordinates below 1.5 p
 // A product is three of Fp's (Karatsuba) and two reductions: sums are taken before reducing.
 #pragma once
+#include "field2_dot.cuh"
 #include "inverse.cuh"
 
 struct Fp2 {
@@ -53,6 +54,9 @@ FN Wide2 product(const Fp2& a, const Fp2& b) {
     return {low - high, all - low - high};
 }
 FN Fp2 mul(const Fp2& a, const Fp2& b) {
+#ifdef FP2_DOT
+    return mul_dot(a, b);
+#endif
     const Wide2 t = product(a, b);
     return {reduce_signed(t.c0), reduce(t.c1)};
 }

@@ -16,7 +16,11 @@ RARE Fp times(Fp a, Fp b) { return mul_karatsuba(a, b); }
 RARE Fp squared(Fp a) { return sqr(a); }
 RARE Fp times_minus_times(Fp a, Fp b, Fp c, Fp d) { return mul_sub_mul(a, b, c, d); }
 #else
+#ifdef CURVE_FEW_REGISTERS // where the product's 28 registers more cost more than they bring
+FN Fp times(const Fp& a, const Fp& b) { return mul(a, b); }
+#else
 FN Fp times(const Fp& a, const Fp& b) { return mul_karatsuba(a, b); }
+#endif
 FN Fp squared(const Fp& a) { return sqr(a); }
 // a b - c d.
 FN Fp times_minus_times(const Fp& a, const Fp& b, const Fp& c, const Fp& d) {
