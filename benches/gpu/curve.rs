@@ -40,10 +40,6 @@ pub fn measure(rig: &Rig, record: &mut Record) {
 
     let points = Points::<G2Projective>::new(rig.size(1 << 19, 1 << 8));
     record.keep_best(batched::sequential(rig, &points, &batched::G2));
-    for k in [&batched::G2A, &batched::G2B] { for f in batched::sequential(rig, &points, k) { record.show(&f); } }
     let table = points.table(rig, rig.size(1 << 23, 1 << 9), 0);
     record.keep(&xyzz::measure(rig, &points, &table, xyzz::G2));
-    for k in [("g2_xyzz_256_1_a", 256, 1, 8), ("g2_xyzz_256_1_b", 256, 1, 8), ("g2_xyzz_384_1_e", 384, 1, 6)] {
-        record.show(&xyzz::measure(rig, &points, &table, k));
-    }
 }

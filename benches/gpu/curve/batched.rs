@@ -27,8 +27,6 @@ pub struct Kernel {
 pub const G1: Kernel = Kernel { name: "g1_add_sequential", threads: 512, kept: 1 };
 /// The same over Fp2.
 pub const G2: Kernel = Kernel { name: "g2_add_sequential", threads: 256, kept: 1 };
-pub const G2A: Kernel = Kernel { name: "g2_add_sequential_a", threads: 256, kept: 1 };
-pub const G2B: Kernel = Kernel { name: "g2_add_sequential_384_a", threads: 384, kept: 1 };
 /// Of points that references name.
 const GATHERED: [Kernel; 2] = [
     Kernel { name: "g1_add_gathered", threads: 512, kept: 1 },
@@ -68,7 +66,7 @@ pub fn sequential<'k, G: Group>(
 ) -> Vec<Figure<'k>> {
     type Parameters = (Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<u8>, u32, u32, u32);
     let n = count(rig, kernel.threads) / (G::COORDINATE_BYTES / 48);
-    let compiled = rig.kernel::<Parameters>(if kernel.name.ends_with("_a") { "bench/g2_sequential" } else { MODULE }, kernel.name, kernel.block::<G>());
+    let compiled = rig.kernel::<Parameters>(MODULE, kernel.name, kernel.block::<G>());
     // So far apart that a sum of one is no sum of another.
     let shift = points.affine.len() / 3;
     let (a, b) = (points.table(rig, n, 0), points.table(rig, n, shift));

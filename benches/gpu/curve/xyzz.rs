@@ -22,7 +22,7 @@ pub type Kernel = (&'static str, u32, u32, usize);
 /// Over Fp.
 pub const G1: Kernel = ("g1_xyzz", 128, 2, 2);
 /// Over Fp2.
-pub const G2: Kernel = ("g2_xyzz", 256, 1, 8);
+pub const G2: Kernel = ("g2_xyzz", 256, 1, 6);
 
 /// Random points of the table.
 pub fn measure<G: Group>(
@@ -34,7 +34,7 @@ pub fn measure<G: Group>(
     type Parameters = (Ptr<u8>, Ptr<u8>, Ptr<u32>, u32, u32);
     let size = table.bytes() as usize / size_of::<G::Words>();
     let shared_bytes = (columns * G::COORDINATE_BYTES) as u32 * threads;
-    let compiled = rig.kernel::<Parameters>(if name.contains("_1_") { "bench/g2_variants" } else { MODULE }, name, Block { threads, shared_bytes });
+    let compiled = rig.kernel::<Parameters>(MODULE, name, Block { threads, shared_bytes });
     let blocks = rig.size(rig.blocks(times), 2);
     // Eight buckets a thread.
     let buckets = (blocks * threads * rig.size(8, 1)) as usize;
