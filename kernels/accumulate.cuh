@@ -4,31 +4,40 @@
 // shared memory while this one is added, and each coordinate is read from there where a product
 // needs it, so that no register holds a point.
 //
-// Launch: blocks of T, any grid; dynamic shared memory of 2 QUADS<F> pieces a thread, or 8 QUADS<F>
+// Launch: blocks of T, any grid; dynamic shared memory of 2 QUADS<F> pieces a thread, or 6 QUADS<F>
 // where the sum is kept there too. Barriers: none.
 #pragma once
 #include "batch/source.cuh"
 
-template <class F, uint32_t T> FN Making<F> sum_in_registers(Quad*) {
-    return {};
+// A sum in the making, and where the coordinates of its next summand wait.
+template <class F, uint32_t T, class Cell> struct Bucket {
+    Making<F, Cell> sum;
+    Column<F, T> x, y;
+};
+template <class F, uint32_t T> FN Bucket<F, T, F> sum_in_registers(Quad* shared) {
+    return {{}, column<F, T>(shared, 0), column<F, T>(shared, 1)};
 }
-// For Fp2, whose sums and products do not fit in registers together.
-template <class F, uint32_t T> FN Making<F, Column<F, T>> sum_in_shared(Quad* shared) {
-    return {column<F, T>(shared, 2), column<F, T>(shared, 3), column<F, T>(shared, 4),
-            column<F, T>(shared, 5), column<F, T>(shared, 6), column<F, T>(shared, 7)};
+// For Fp2, whose sums and products do not fit in registers together. The summand waits in the
+// columns of q and r.
+template <class F, uint32_t T> FN Bucket<F, T, Column<F, T>> sum_in_shared(Quad* shared) {
+    const auto at = [&](uint32_t k) { return column<F, T>(shared, k); };
+    return {{at(0), at(1), at(2), at(3), at(4), at(5)}, at(5), at(4)};
 }
+// Whether the summand has columns of its own.
+template <class F, class Cell> constexpr bool APART = false;
+template <class F> constexpr bool APART<F, F> = true;
 
 // out[b] = the sum of the points references[b size + k], 0 <= k < size, size > 0, of the table,
 // with signs as in batch/source.cuh. y of the table loose.
-template <uint32_t T, class F, class Cell>
-FN void accumulate_buckets(Xyzz<F>* out, Quad* shared, Making<F, Cell> sum, const Affine<F>* table,
+template <class F, uint32_t T, class Cell>
+FN void accumulate_buckets(Xyzz<F>* out, Bucket<F, T, Cell> bucket, const Affine<F>* table,
                            const uint32_t* references, uint32_t buckets, uint32_t size) {
-    const auto x = column<F, T>(shared, 0), y = column<F, T>(shared, 1);
+    Making<F, Cell>& sum = bucket.sum;
     const uint32_t threads = gridDim.x * blockDim.x;
     const auto travel = [&](uint32_t reference) {
         const Affine<F>* const p = table + (reference & ~SIGN);
-        x.fetch_from(&p->x);
-        y.fetch_from(&p->y);
+        bucket.x.fetch_from(&p->x);
+        bucket.y.fetch_from(&p->y);
         copies_commit();
     };
     for (uint32_t b = blockIdx.x * blockDim.x + threadIdx.x; b < buckets; b += threads) {
@@ -38,13 +47,21 @@ FN void accumulate_buckets(Xyzz<F>* out, Quad* shared, Making<F, Cell> sum, cons
         travel(now);
 #pragma unroll 1
         for (uint32_t k = 0; k < size; k++) {
+            const auto send_next = [&] {
+                now = next;
+                if (k + 1 < size) travel(now);
+                if (k + 2 < size) next = mine[k + 2];
+            };
+            const auto read = [&] {
+                if constexpr (APART<F, Cell>) send_next();
+            };
+            const auto waited = [&] {
+                if constexpr (!APART<F, Cell>) send_next();
+            };
             copies_wait<0>();
-            accumulate_from(sum, [&] { return F(x); }, [&] { return with_sign(F(y), now); },
-                            [&] {
-                                   now = next;
-                                   if (k + 1 < size) travel(now);
-                                   if (k + 2 < size) next = mine[k + 2];
-                               });
+            accumulate_from(
+                sum, [&] { return F(bucket.x); }, [&] { return with_sign(F(bucket.y), now); },
+                read, waited);
         }
         store(&out[b].x, F(sum.x));
         store(&out[b].y, F(sum.y));

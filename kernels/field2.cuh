@@ -3,8 +3,9 @@
 // Ranges are those of field.cuh for each coordinate, but for products, which all give below 2 p:
 //   mul(a, b), sqr(a), mul_sub_mul(a, b, c, d)    take coordinates below 2 p
 //   mul_add_mul(a, b, c, d)                       takes coordinates below 1.5 p
-// A product is three of Fp's (Karatsuba) and two reductions: sums are taken before reducing.
+// A product is three of Fp's and two reductions.
 #pragma once
+#include "field2_dot.cuh"
 #include "inverse.cuh"
 
 struct Fp2 {
@@ -52,10 +53,7 @@ FN Wide2 product(const Fp2& a, const Fp2& b) {
     const Wide all = product(add_lazy(a.c0, a.c1), add_lazy(b.c0, b.c1));
     return {low - high, all - low - high};
 }
-FN Fp2 mul(const Fp2& a, const Fp2& b) {
-    const Wide2 t = product(a, b);
-    return {reduce_signed(t.c0), reduce(t.c1)};
-}
+FN Fp2 mul(const Fp2& a, const Fp2& b) { return mul_dot(a, b); }
 // (c0 + c1)(c0 - c1) and 2 c0 c1.
 FN Fp2 sqr(const Fp2& a) {
     const Fp sum = reduce_once<2>(add_lazy(a.c0, a.c1));
@@ -69,8 +67,7 @@ FN Fp2 mul_add_mul(const Fp2& a, const Fp2& b, const Fp2& c, const Fp2& d) {
     return {reduce_signed(s.c0 + t.c0), reduce(s.c1 + t.c1)};
 }
 FN Fp2 mul_sub_mul(const Fp2& a, const Fp2& b, const Fp2& c, const Fp2& d) {
-    const Wide2 s = product(a, b), t = product(c, d);
-    return {reduce_signed(s.c0 - t.c0), reduce_signed(s.c1 - t.c1)};
+    return mul_sub_mul_dot(a, b, c, d);
 }
 // 1 / (c0 + c1 u) = (c0 - c1 u) / (c0^2 + c1^2), canonical; 0 for 0. Coordinates below 2 p.
 FN Fp2 inverse(const Fp2& a) {

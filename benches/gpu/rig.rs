@@ -27,8 +27,9 @@ impl Rig {
     /// Opens device 0, or says why that cannot be and ends.
     pub fn open() -> Self {
         let arguments: Vec<String> = env::args().skip(1).collect();
+        let memory = value(&arguments, "memory").map(|text| text.parse().expect("a percentage"));
         let options = Options {
-            memory_percent: 90,
+            memory_percent: memory.unwrap_or(90),
             patience: PATIENCE,
             on_fault: Arc::new(|fault: &Fault| eprintln!("device: {fault}")),
         };
@@ -118,6 +119,11 @@ impl Rig {
         once().expect("the device works");
         (0..self.repeats).map(|_| once().expect("the device works")).collect()
     }
+}
+
+fn value(arguments: &[String], name: &str) -> Option<String> {
+    let mut values = arguments.iter().filter_map(|text| text.strip_prefix(name)?.strip_prefix('='));
+    values.next().map(str::to_owned)
 }
 
 /// Numbers that look random, the same in every run.

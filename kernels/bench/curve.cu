@@ -10,7 +10,7 @@
 // x 144. Operations: n. See ../batch_affine.cuh.
 //
 // gN_xyzz: buckets x size points of the table, in XYZZ sums of `size` points each. Two blocks of 128
-// threads a multiprocessor, G2 one of 256. Shared memory, bytes a thread: 96, G2 768. See
+// threads a multiprocessor, G2 one of 256. Shared memory, bytes a thread: 96, G2 576. See
 // ../accumulate.cuh.
 #include "../accumulate.cuh"
 #include "../batch_affine.cuh"
@@ -44,8 +44,7 @@ GATHERED(g1_add_gathered_once, Fp, 512, true)
     name(Xyzz<F>* out, const Affine<F>* table, const uint32_t* references, uint32_t buckets, \
          uint32_t size) { \
         DYNAMIC_SHARED(Quad, stage); \
-        const auto start = sum<F, threads>(stage); \
-        accumulate_buckets<threads>(out, stage, start, table, references, buckets, size); \
+        accumulate_buckets(out, sum<F, threads>(stage), table, references, buckets, size); \
     } \
     EXPORT_KERNEL(name);
 XYZZ(g1_xyzz, Fp, 128, 2, sum_in_registers)

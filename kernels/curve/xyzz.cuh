@@ -26,8 +26,10 @@ template <class F, class Cell = F> struct Making {
     Cell x, y, zz, zzz, r, q;
 };
 // s becomes the sum whose chord has denominator u and numerator s.r: where madd-2008-s, add-2008-s
-// and dbl-2008-s-1 end. A tangent's x lacks the term u^3.
-template <class F, class Cell> FN void chord(Making<F, Cell>& s, const F& u, bool is_tangent) {
+// and dbl-2008-s-1 end. A tangent's x lacks the term u^3. waited() comes when s.r and s.q have been
+// read for the last time.
+template <class F, class Cell, class Waited>
+FN void chord(Making<F, Cell>& s, const F& u, bool is_tangent, Waited waited) {
     const F uu = squared(u);
     s.zz = times(F(s.zz), uu);
     s.q = times(F(s.x), uu);
@@ -37,17 +39,20 @@ template <class F, class Cell> FN void chord(Making<F, Cell>& s, const F& u, boo
     const F q = s.q, wide = sub_lazy<6>(rr, add_lazy(add_lazy(q, q), term)); // products < 1.9p
     const F x = reduce_once<2>(reduce_once<4>(wide));
     s.x = x;
-    s.y = times_minus_times(F(s.r), sub_loose(q, x), F(s.y), uuu);
+    const F to_x = sub_loose(q, x), r = s.r, y = s.y;
+    waited();
+    s.y = times_minus_times(r, to_x, y, uuu);
 }
 template <class F> FN Xyzz<F> dbl(const Xyzz<F>& p) {
     Making<F> s = {p.x, p.y, p.zz, p.zzz, triple(squared(p.x)), zero<F>()};
-    chord(s, reduce_once<2>(add_lazy(p.y, p.y)), true);
+    chord(s, reduce_once<2>(add_lazy(p.y, p.y)), true, [] {});
     return {s.x, s.y, s.zz, s.zzz};
 }
-// s += p, 8M + 2S, p's y loose. x() and y() give its coordinates, which need not wait in registers;
-// done() comes after the last of them.
-template <class F, class Cell, class X, class Y, class Done>
-FN void accumulate_from(Making<F, Cell>& s, X x, Y y, Done done) {
+// s += p, 8M + 2S, p's y loose. x() and y() give its coordinates, once each and before s.q and s.r
+// are written, so that they may wait in these cells; read() comes after both, and waited() when s.q
+// and s.r are free again.
+template <class F, class Cell, class X, class Y, class Read, class Waited>
+FN void accumulate_from(Making<F, Cell>& s, X x, Y y, Read read, Waited waited) {
     const F px = x();
     const bool start = is_zero_loose(F(s.zz));
     if (start || first_limb(px) == 0) {
@@ -55,24 +60,25 @@ FN void accumulate_from(Making<F, Cell>& s, X x, Y y, Done done) {
         if (start || is_infinity(p)) {
             const Xyzz<F> first = to_xyzz(p);
             if (start) s.x = first.x, s.y = first.y, s.zz = first.zz, s.zzz = first.zzz;
-            done();
+            read();
+            waited();
             return;
         }
     }
-    s.r = sub_loose(times(y(), F(s.zzz)), F(s.y));
-    F u = sub_loose(times(px, F(s.zz)), F(s.x));
-    done();
+    s.r = sub_loose(times(F(s.zzz), y()), F(s.y));
+    F u = sub_loose(times(F(s.zz), px), F(s.x));
+    read();
     bool is_tangent = false;
     if (is_zero_loose(u)) {
         F r = s.r;
         is_tangent = tangent(u, r, F(s.x), F(s.y));
         s.r = r;
     }
-    chord(s, u, is_tangent);
+    chord(s, u, is_tangent, waited);
 }
 template <class F> FN void accumulate(Xyzz<F>& sum, const Affine<F>& p) {
     Making<F> s = {sum.x, sum.y, sum.zz, sum.zzz, zero<F>(), zero<F>()};
-    accumulate_from(s, [&] { return p.x; }, [&] { return p.y; }, [] {});
+    accumulate_from(s, [&] { return p.x; }, [&] { return p.y; }, [] {}, [] {});
     sum = {s.x, s.y, s.zz, s.zzz};
 }
 // 12M + 2S.
@@ -84,7 +90,7 @@ template <class F> FN Xyzz<F> add(const Xyzz<F>& a, const Xyzz<F>& b) {
     s.r = sub_loose(times(b.y, a.zzz), s.y);
     F u = sub_loose(times(b.x, a.zz), s.x);
     const bool is_tangent = is_zero_loose(u) && tangent(u, s.r, s.x, s.y);
-    chord(s, u, is_tangent);
+    chord(s, u, is_tangent, [] {});
     return {s.x, s.y, s.zz, s.zzz};
 }
 // Canonical coordinates. One inversion: with i = 1 / ZZZ, 1 / ZZ = (i ZZ)^2.

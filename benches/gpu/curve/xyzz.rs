@@ -22,7 +22,7 @@ pub type Kernel = (&'static str, u32, u32, usize);
 /// Over Fp.
 pub const G1: Kernel = ("g1_xyzz", 128, 2, 2);
 /// Over Fp2.
-pub const G2: Kernel = ("g2_xyzz", 256, 1, 8);
+pub const G2: Kernel = ("g2_xyzz", 256, 1, 6);
 
 /// Random points of the table.
 pub fn measure<G: Group>(

@@ -1,0 +1,148 @@
+// Products in Fp2 from one whole product and two that are reduced row by row.
+//
+//   m = b1 (a0 - a1)    c0 = m + a0 (b0 - b1)    c1 = m + a1 (b0 + b1)
+//
+// Three products of Fp's as in Karatsuba's form, but only m's limbs are ever summed up: the other
+// two are accumulated onto it, together with their reduction. Differences are factors without an
+// offset, which the ranges have no room for: row i takes limb i of the difference mod R, and where
+// it is negative the other factor is subtracted from the upper half, since f (d + R) = f d + f R.
+// A limb of a row may be any, so the bound on accumulators (see field/fp.cuh) is kept.
+#pragma once
+#include "field/fp.cuh"
+
+// A difference as an integer mod R, and all ones where it is negative.
+struct Signed {
+    Fp limbs;
+    uint32_t negative;
+};
+FN Signed difference(const Fp& a, const Fp& b) {
+    Signed d;
+    sub_words<12>(d.limbs.w, a.w, b.w);
+    d.negative = borrow_mask();
+    return d;
+}
+// upper -= a where negative, mod R.
+FN void subtract_where(uint32_t negative, uint32_t* upper, const Fp& a) {
+    uint32_t masked[12];
+#pragma unroll
+    for (int i = 0; i < 12; i++) masked[i] = a.w[i] & negative;
+    sub_words<12>(upper, upper, masked);
+}
+// The sum of a[t] b[t], as integers below R; the sum of a below 7.8 p.
+template <int TERMS> FN Wide whole(const Fp* const (&a)[TERMS], const Fp* const (&b)[TERMS]) {
+    uint32_t e[24], o[24];
+    first_row<12>(e, o, LimbsOf{a[0]->w}, b[0]->w[0]);
+#pragma unroll
+    for (int i = 0; i < 12; i++) {
+        uint32_t *full = full_chain(e, o, i), *open = open_chain(e, o, i);
+        if (i > 0) add_row<12, false, true>(full, open, LimbsOf{a[0]->w}, b[0]->w[i]);
+#pragma unroll
+        for (int t = 1; t < TERMS; t++)
+            add_row<12, false, false>(full, open, LimbsOf{a[t]->w}, b[t]->w[i]);
+    }
+    Wide r;
+    r.w[0] = e[0];
+    r.w[1] = add_cc(e[1], o[0]);
+#pragma unroll
+    for (int k = 2; k < 23; k++) r.w[k] = addc_cc(e[k], o[k - 1]);
+    r.w[23] = addc(e[23], 0);
+    return r;
+}
+// (m + the sum of a[t] b[t]) / R mod R, for sums T of signed integers mod p: between T / R and
+// T / R + p (1 + 2^-31). The sum of a below 7.8 p, b any. m's lower half is in the accumulators
+// from the start: it adds less than R to them, 2^-32 of what they hold. The upper half joins at the
+// end, so that no carry ripples through it.
+template <int TERMS>
+FN Fp dot_onto(const Wide& m, const Fp* const (&a)[TERMS], const Fp* const (&b)[TERMS]) {
+    uint32_t e[24], o[24], x = b[0]->w[0];
+#pragma unroll
+    for (int j = 0; j < 12; j += 2) mul_wide(o[j], o[j + 1], a[0]->w[j + 1], x);
+#pragma unroll
+    for (int j = 0; j < 12; j += 2) {
+        e[j] = m.w[j], e[j + 1] = m.w[j + 1];
+        if (j == 0)
+            mad_first(e[j], e[j + 1], a[0]->w[j], x);
+        else
+            mad_next(e[j], e[j + 1], a[0]->w[j], x);
+    }
+    o[11] = add_carry(o[11]);
+#pragma unroll
+    for (int t = 1; t < TERMS; t++)
+        add_row<12, false, false>(e, o, LimbsOf{a[t]->w}, b[t]->w[0]);
+    x = e[0];
+#pragma unroll
+    for (int i = 1; i < 12; i++) {
+        uint32_t *full = full_chain(e, o, i), *open = open_chain(e, o, i);
+        join_limb(e, o, i);
+        add_row<12, true, true>(full, open, LimbsOf{a[0]->w}, b[0]->w[i]);
+#pragma unroll
+        for (int t = 1; t < TERMS; t++)
+            add_row<12, false, false>(full, open, LimbsOf{a[t]->w}, b[t]->w[i]);
+        x = reduce_row<false, false>(e, o, i, x);
+    }
+    Fp r;
+    r.w[0] = add_cc(e[12], o[11]);
+#pragma unroll
+    for (int k = 1; k < 11; k++) r.w[k] = addc_cc(e[12 + k], o[11 + k]);
+    r.w[11] = addc(e[23], 0);
+    add_words<12>(r.w, r.w, m.w + 12);
+    return r;
+}
+// p 2^383, from limb 11 up, that is 4.92 p^2: makes values above -4 p^2 positive.
+FN void add_half(Wide& t) {
+    uint32_t half[13];
+    half[0] = FP_MULTIPLES[0][0] << 31;
+#pragma unroll
+    for (int i = 1; i < 12; i++)
+        half[i] = FP_MULTIPLES[0][i - 1] >> 1 | FP_MULTIPLES[0][i] << 31;
+    half[12] = FP_MULTIPLES[0][11] >> 1;
+    add_words<13>(t.w + 11, t.w + 11, half);
+}
+// a + p where a, of magnitude below 2 p, mod R, is negative.
+FN Fp lift(const Fp& a) {
+    const uint32_t negative = uint32_t(int32_t(a.w[11]) >> 31);
+    Fp r;
+#pragma unroll
+    for (int i = 0; i < 12; i++) r.w[i] = Fp::modulus(i) & negative;
+    add_words<12>(r.w, r.w, a.w);
+    return r;
+}
+// a b, a and b below 2 p. c0: |T| < 4 p^2 = 0.407 p R, plus p R / 2 it is between 0 and 0.907 p R,
+// and the result below 1.91 p. c1: 0 <= T < 8 p^2, the result below 1.82 p.
+template <class F2> FN F2 mul_dot(const F2& a, const F2& b) {
+    const Signed da = difference(a.c0, a.c1), db = difference(b.c0, b.c1);
+    Wide m = whole<1>({&b.c1}, {&da.limbs});
+    subtract_where(da.negative, m.w + 12, b.c1);
+    F2 r;
+    const Fp sum = add_lazy(b.c0, b.c1);
+    r.c1 = dot_onto<1>(m, {&a.c1}, {&sum});
+    add_half(m);
+    subtract_where(db.negative, m.w + 12, a.c0);
+    r.c0 = dot_onto<1>(m, {&a.c0}, {&db.limbs});
+    ASSERT_RANGE(is_below<2>(r.c0) && is_below<2>(r.c1));
+    return r;
+}
+// a b - c d, all below 2 p. Both |T| < 8 p^2 = 0.814 p R: before lift() between -0.82 p and 1.82 p.
+template <class F2> FN F2 mul_sub_mul_dot(const F2& a, const F2& b, const F2& c, const F2& d) {
+    Wide m;
+    {
+        const Signed da = difference(a.c0, a.c1), dc = difference(c.c1, c.c0);
+        m = whole<2>({&b.c1, &d.c1}, {&da.limbs, &dc.limbs});
+        subtract_where(da.negative, m.w + 12, b.c1);
+        subtract_where(dc.negative, m.w + 12, d.c1);
+    }
+    F2 r;
+    {
+        const Fp sum = add_lazy(b.c0, b.c1);
+        const Signed minus = difference(zero<Fp>(), add_lazy(d.c0, d.c1));
+        Wide t = m;
+        subtract_where(minus.negative, t.w + 12, c.c1);
+        r.c1 = lift(dot_onto<2>(t, {&a.c1, &c.c1}, {&sum, &minus.limbs}));
+    }
+    const Signed db = difference(b.c0, b.c1), dd = difference(d.c1, d.c0);
+    subtract_where(db.negative, m.w + 12, a.c0);
+    subtract_where(dd.negative, m.w + 12, c.c0);
+    r.c0 = lift(dot_onto<2>(m, {&a.c0, &c.c0}, {&db.limbs, &dd.limbs}));
+    ASSERT_RANGE(is_below<2>(r.c0) && is_below<2>(r.c1));
+    return r;
+}
