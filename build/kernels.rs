@@ -80,8 +80,7 @@ fn archs() -> Result<Vec<String>, Box<dyn Error>> {
     Ok(archs)
 }
 
-/// Name and path of every module. Those in `host/` are the emulated driver's; those in `bench/`
-/// only measure.
+/// Name and path of every module. What is in `host/` is the emulated driver's.
 fn sources() -> io::Result<Vec<(String, PathBuf)>> {
     let mut found = BTreeSet::new();
     let mut folders = vec![PathBuf::from(FOLDER)];
@@ -96,12 +95,10 @@ fn sources() -> io::Result<Vec<(String, PathBuf)>> {
             }
         }
     }
-    let benches = env::var_os("CARGO_FEATURE_GPU_BENCH").is_some();
     let name = |path: PathBuf| {
         let below = path.strip_prefix(FOLDER).ok()?.with_extension("");
         let name = below.to_str()?.to_owned();
-        let wanted = !name.starts_with("host/") && (benches || !name.starts_with("bench/"));
-        wanted.then_some((name, path))
+        (!name.starts_with("host/")).then_some((name, path))
     };
     Ok(found.into_iter().filter_map(name).collect())
 }
@@ -116,7 +113,10 @@ fn compile(
     let folder = out.join("fatbin");
     fs::create_dir_all(&folder)?;
     let mut modules = Vec::new();
-    for (name, source) in sources {
+    // Those that only measure are for the emulated driver, unless they are asked for.
+    let benches = env::var_os("CARGO_FEATURE_GPU_BENCH").is_some();
+    let wanted = |name: &str| benches || !name.starts_with("bench/");
+    for (name, source) in sources.iter().filter(|(name, _)| wanted(name)) {
         let key = key(source, archs, &nvcc.version_text)?;
         let fatbin = folder.join(format!("{}-{key:016x}.fatbin", name.replace('/', "-")));
         modules.push(Module { name: name.clone(), source: source.clone(), fatbin });
