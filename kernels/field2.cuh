@@ -1,9 +1,8 @@
 // Fp2 = Fp[u] / (u^2 + 1): c0 + c1 u. In memory as in arkworks: c0, c1.
 //
-// Ranges are those of field.cuh for each coordinate, but for products, which all give below 2 p:
-//   mul(a, b), sqr(a), mul_sub_mul(a, b, c, d)    take coordinates below 2 p
-//   mul_add_mul(a, b, c, d)                       takes coordinates below 1.5 p
-// A product is three of Fp's and two reductions.
+// Ranges are those of field.cuh for each coordinate, but for products: mul(a, b), sqr(a) and
+// mul_sub_mul(a, b, c, d) take coordinates below 2 p and give such. A product is three of Fp's and
+// two reductions.
 #pragma once
 #include "field2_dot.cuh"
 #include "inverse.cuh"
@@ -41,30 +40,11 @@ template <int K> FN Fp2 reduce_once(const Fp2& a) {
 FN Fp2 to_montgomery(const Fp2& a) { return {to_montgomery(a.c0), to_montgomery(a.c1)}; }
 FN Fp2 from_montgomery(const Fp2& a) { return {from_montgomery(a.c0), from_montgomery(a.c1)}; }
 
-// The coordinates of a product before their reduction, as integers mod 2^768; c0 may be negative.
-struct Wide2 {
-    Wide c0, c1;
-};
-// Coordinates of a and b below 2 p: |c0| < 4 p^2, c1 < 8 p^2.
-FN Wide2 product(const Fp2& a, const Fp2& b) {
-    ASSERT_RANGE(ratio(a.c0) < 2.01 && ratio(a.c1) < 2.01);
-    ASSERT_RANGE(ratio(b.c0) < 2.01 && ratio(b.c1) < 2.01);
-    const Wide low = product(a.c0, b.c0), high = product(a.c1, b.c1);
-    const Wide all = product(add_lazy(a.c0, a.c1), add_lazy(b.c0, b.c1));
-    return {low - high, all - low - high};
-}
 FN Fp2 mul(const Fp2& a, const Fp2& b) { return mul_dot(a, b); }
 // (c0 + c1)(c0 - c1) and 2 c0 c1.
 FN Fp2 sqr(const Fp2& a) {
     const Fp sum = reduce_once<2>(add_lazy(a.c0, a.c1));
     return {mul(sub_lazy<2>(a.c0, a.c1), sum), mul(add_lazy(a.c0, a.c0), a.c1)};
-}
-FN Fp2 mul_add_mul(const Fp2& a, const Fp2& b, const Fp2& c, const Fp2& d) {
-    ASSERT_RANGE(ratio(a.c0) < 1.51 && ratio(a.c1) < 1.51 && ratio(c.c0) < 1.51);
-    ASSERT_RANGE(ratio(b.c0) < 1.51 && ratio(b.c1) < 1.51 && ratio(c.c1) < 1.51);
-    ASSERT_RANGE(ratio(d.c0) < 1.51 && ratio(d.c1) < 1.51);
-    const Wide2 s = product(a, b), t = product(c, d);
-    return {reduce_signed(s.c0 + t.c0), reduce(s.c1 + t.c1)};
 }
 FN Fp2 mul_sub_mul(const Fp2& a, const Fp2& b, const Fp2& c, const Fp2& d) {
     return mul_sub_mul_dot(a, b, c, d);

@@ -41,11 +41,7 @@ template <int TERMS> FN Wide whole(const Fp* const (&a)[TERMS], const Fp* const 
             add_row<12, false, false>(full, open, LimbsOf{a[t]->w}, b[t]->w[i]);
     }
     Wide r;
-    r.w[0] = e[0];
-    r.w[1] = add_cc(e[1], o[0]);
-#pragma unroll
-    for (int k = 2; k < 23; k++) r.w[k] = addc_cc(e[k], o[k - 1]);
-    r.w[23] = addc(e[23], 0);
+    join<12>(r.w, e, o);
     return r;
 }
 // (m + the sum of a[t] b[t]) / R mod R, for sums T of signed integers mod p: between T / R and
@@ -80,11 +76,7 @@ FN Fp dot_onto(const Wide& m, const Fp* const (&a)[TERMS], const Fp* const (&b)[
             add_row<12, false, false>(full, open, LimbsOf{a[t]->w}, b[t]->w[i]);
         x = reduce_row<false, false>(e, o, i, x);
     }
-    Fp r;
-    r.w[0] = add_cc(e[12], o[11]);
-#pragma unroll
-    for (int k = 1; k < 11; k++) r.w[k] = addc_cc(e[12 + k], o[11 + k]);
-    r.w[11] = addc(e[23], 0);
+    Fp r = upper_half(e, o);
     add_words<12>(r.w, r.w, m.w + 12);
     return r;
 }

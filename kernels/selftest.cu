@@ -34,14 +34,11 @@ template <class F> FN F from_flag(bool flag) {
     reinterpret_cast<uint32_t&>(r) = flag;
     return r;
 }
-template <class F> struct HasDotProducts {
-    static constexpr bool value = true;
-};
-template <> struct HasDotProducts<Fr> {
-    static constexpr bool value = false;
-};
-template <class F> FN F times_by_halves(const F&, const F&) { return zero<F>(); }
-template <> FN Fp times_by_halves(const Fp& a, const Fp& b) { return mul_karatsuba(a, b); }
+// What not every field has.
+template <class F> constexpr bool IS_FP = false;
+template <> constexpr bool IS_FP<Fp> = true;
+template <class F> constexpr bool IS_FR = false;
+template <> constexpr bool IS_FR<Fr> = true;
 
 template <class F> FN F apply(uint32_t operation, const F& a, const F& b, const F& c, const F& d) {
     switch (operation) {
@@ -53,10 +50,10 @@ template <class F> FN F apply(uint32_t operation, const F& a, const F& b, const 
     case SQR: return canonical(sqr(a));
     case INVERSE: return inverse(a);
     case MUL_ADD_MUL:
-        if constexpr (HasDotProducts<F>::value) return canonical(mul_add_mul(a, b, c, d));
+        if constexpr (IS_FP<F>) return canonical(mul_add_mul(a, b, c, d));
         break;
     case MUL_SUB_MUL:
-        if constexpr (HasDotProducts<F>::value) return canonical(mul_sub_mul(a, b, c, d));
+        if constexpr (!IS_FR<F>) return canonical(mul_sub_mul(a, b, c, d));
         break;
     case TO_MONTGOMERY: return to_montgomery(a);
     case FROM_MONTGOMERY: return from_montgomery(a);
@@ -65,7 +62,9 @@ template <class F> FN F apply(uint32_t operation, const F& a, const F& b, const 
     case SUB_LAZY: return canonical(sub_lazy<1>(a, b));
     case NEG_LAZY: return canonical(neg_lazy<1>(a));
     case ADD_LAZY: return canonical(add_lazy(a, b));
-    case MUL_KARATSUBA: return canonical(times_by_halves(a, b));
+    case MUL_KARATSUBA:
+        if constexpr (IS_FP<F>) return canonical(mul_karatsuba(a, b));
+        break;
     }
     return zero<F>();
 }

@@ -27,29 +27,23 @@ template <class T> struct Words {
     }
 };
 
-// The value of the lane `delta` above, or one's own where there is none.
-template <class T> FN T shuffle_down(const T& value, uint32_t delta) {
+template <class T, class Shuffle> FN T each_word(const T& value, Shuffle shuffle) {
     Words<T> words = Words<T>::of(value);
 #pragma unroll
-    for (int i = 0; i < Words<T>::COUNT; i++)
-        words.w[i] = __shfl_down_sync(ALL_LANES, words.w[i], delta);
+    for (int i = 0; i < Words<T>::COUNT; i++) words.w[i] = shuffle(words.w[i]);
     return words.value();
+}
+// The value of the lane `delta` above, or one's own where there is none.
+template <class T> FN T shuffle_down(const T& value, uint32_t delta) {
+    return each_word(value, [=](uint32_t w) { return __shfl_down_sync(ALL_LANES, w, delta); });
 }
 // The value of the lane `delta` below, or one's own where there is none.
 template <class T> FN T shuffle_up(const T& value, uint32_t delta) {
-    Words<T> words = Words<T>::of(value);
-#pragma unroll
-    for (int i = 0; i < Words<T>::COUNT; i++)
-        words.w[i] = __shfl_up_sync(ALL_LANES, words.w[i], delta);
-    return words.value();
+    return each_word(value, [=](uint32_t w) { return __shfl_up_sync(ALL_LANES, w, delta); });
 }
 // The value of lane `from`.
 template <class T> FN T broadcast(const T& value, uint32_t from) {
-    Words<T> words = Words<T>::of(value);
-#pragma unroll
-    for (int i = 0; i < Words<T>::COUNT; i++)
-        words.w[i] = __shfl_sync(ALL_LANES, words.w[i], int(from));
-    return words.value();
+    return each_word(value, [=](uint32_t w) { return __shfl_sync(ALL_LANES, w, int(from)); });
 }
 
 // Lane 0 gets op over all lanes, in the lanes' order; other lanes get nothing of use.

@@ -48,7 +48,6 @@ FN Fp upper_half(const uint32_t* e, const uint32_t* o) {
 #pragma unroll
     for (int k = 1; k < 11; k++) r.w[k] = addc_cc(e[12 + k], o[11 + k]);
     r.w[11] = addc(e[23], 0);
-    ASSERT_RANGE(is_below<2>(r));
     return r;
 }
 
@@ -71,7 +70,9 @@ template <int TERMS> FN Fp dot(const Fp* const (&a)[TERMS], const Fp* const (&b)
             add_row<12, false, false>(full, open, LimbsOf{a[t]->w}, b[t]->w[i]);
         x = reduce_row<false, false>(e, o, i, x);
     }
-    return upper_half(e, o);
+    const Fp r = upper_half(e, o);
+    ASSERT_RANGE(is_below<2>(r));
+    return r;
 }
 FN Fp mul(const Fp& a, const Fp& b) {
     ASSERT_RANGE(ratio(a) < 7.8 && ratio(a) * ratio(b) < 9.8);
@@ -100,7 +101,9 @@ FN Fp sqr(const Fp& a) {
         join_limb(e, o, i);
         x = reduce_row<true, false>(e, o, i, x);
     }
-    return upper_half(e, o);
+    const Fp r = upper_half(e, o);
+    ASSERT_RANGE(is_below<2>(r));
+    return r;
 }
 // t / R, below t / R + p (1 + 2^-31), so below 2 p for t < 0.99 p R. The upper half of t joins at
 // the end, so that no carry ripples through it.
@@ -126,16 +129,6 @@ FN Fp reduce(const Wide& t) {
     add_words<12>(r.w, r.w, t.w + 12);
     ASSERT_RANGE(is_below<2>(r));
     return r;
-}
-// t of magnitude below 15/16 p R, as an integer mod 2^768: below 2 p. The top bit is the sign,
-// since p R < 2^765. A negative t gains 15/16 p R.
-FN Fp reduce_signed(Wide t) {
-    const uint32_t negative = uint32_t(int32_t(t.w[23]) >> 31);
-    uint32_t offset[13];
-#pragma unroll
-    for (int i = 0; i < 13; i++) offset[i] = FP_WIDE_OFFSET[i] & negative;
-    add_words<13>(t.w + 11, t.w + 11, offset);
-    return reduce(t);
 }
 FN Fp to_montgomery(const Fp& a) {
     Fp square;

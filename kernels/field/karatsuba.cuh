@@ -4,19 +4,6 @@
 #pragma once
 #include "fp.cuh"
 
-// t[0..2H) = a b of H limbs each.
-template <int H> FN void product_half(uint32_t* t, const uint32_t* a, const uint32_t* b) {
-    uint32_t e[2 * H], o[2 * H];
-    first_row<H>(e, o, LimbsOf{a}, b[0]);
-#pragma unroll
-    for (int i = 1; i < H; i++)
-        add_row<H, false, true>(full_chain(e, o, i), open_chain(e, o, i), LimbsOf{a}, b[i]);
-    t[0] = e[0];
-    t[1] = add_cc(e[1], o[0]);
-#pragma unroll
-    for (int k = 2; k < 2 * H - 1; k++) t[k] = addc_cc(e[k], o[k - 1]);
-    t[2 * H - 1] = addc(e[2 * H - 1], 0);
-}
 // With a = a0 + a1 B and b likewise, the middle term is a0 b0 + a1 b1 - (a0 - a1)(b0 - b1). A
 // difference below zero is kept mod B, with a mask that says so.
 FN Wide product_karatsuba(const Fp& fa, const Fp& fb) {
@@ -24,13 +11,13 @@ FN Wide product_karatsuba(const Fp& fa, const Fp& fb) {
     const uint32_t *a = fa.w, *b = fb.w;
     Wide wide;
     uint32_t *t = wide.w, z2[N], zm[N], da[H], db[H], mid[N];
-    product_half<H>(t, a, b);
-    product_half<H>(z2, a + H, b + H);
+    product_words<H>(t, a, b);
+    product_words<H>(z2, a + H, b + H);
     sub_words<H>(da, a, a + H);
     const uint32_t negative_a = borrow_mask();
     sub_words<H>(db, b, b + H);
     const uint32_t negative_b = borrow_mask();
-    product_half<H>(zm, da, db);
+    product_words<H>(zm, da, db);
     add_words<N>(mid, t, z2);
     uint32_t top = addc(0, 0);
     sub_words<N>(mid, mid, zm);

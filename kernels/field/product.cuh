@@ -70,29 +70,20 @@ FN uint32_t* open_chain(uint32_t* e, uint32_t* o, int i) { return i % 2 ? e + i 
 struct Wide {
     uint32_t w[24];
 };
-FN Wide product(const Fp& a, const Fp& b) {
-    uint32_t e[24], o[24];
-    first_row<12>(e, o, LimbsOf{a.w}, b.w[0]);
+// t[0..2N) = the accumulators of N rows together.
+template <int N> FN void join(uint32_t* t, const uint32_t* e, const uint32_t* o) {
+    t[0] = e[0];
+    t[1] = add_cc(e[1], o[0]);
 #pragma unroll
-    for (int i = 1; i < 12; i++) {
-        add_row<12, false, true>(full_chain(e, o, i), open_chain(e, o, i), LimbsOf{a.w}, b.w[i]);
-    }
-    Wide t;
-    t.w[0] = e[0];
-    t.w[1] = add_cc(e[1], o[0]);
+    for (int k = 2; k < 2 * N - 1; k++) t[k] = addc_cc(e[k], o[k - 1]);
+    t[2 * N - 1] = addc(e[2 * N - 1], 0);
+}
+// t[0..2N) = a b of N limbs each.
+template <int N> FN void product_words(uint32_t* t, const uint32_t* a, const uint32_t* b) {
+    uint32_t e[2 * N], o[2 * N];
+    first_row<N>(e, o, LimbsOf{a}, b[0]);
 #pragma unroll
-    for (int k = 2; k < 23; k++) t.w[k] = addc_cc(e[k], o[k - 1]);
-    t.w[23] = addc(e[23], 0);
-    return t;
-}
-// Integers mod 2^768: a difference below zero wraps.
-FN Wide operator+(const Wide& a, const Wide& b) {
-    Wide r;
-    add_words<24>(r.w, a.w, b.w);
-    return r;
-}
-FN Wide operator-(const Wide& a, const Wide& b) {
-    Wide r;
-    sub_words<24>(r.w, a.w, b.w);
-    return r;
+    for (int i = 1; i < N; i++)
+        add_row<N, false, true>(full_chain(e, o, i), open_chain(e, o, i), LimbsOf{a}, b[i]);
+    join<N>(t, e, o);
 }

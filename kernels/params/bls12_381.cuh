@@ -96,15 +96,10 @@ CONSTANT uint32_t FP_GCD_SCALE[27][12] = {
     {0x8c5d1a2e, 0x42957fa8, 0x24cc85b1, 0xa6507a62, 0x39990a58, 0xd8ca1b85,
      0xac2f63fc, 0xe65a054f, 0xe1f35417, 0x4ca0897a, 0xa0365c54, 0x032748cb},
 };
-// 2^-32 mod p: what one dropped limb is worth (field/montgomery.cuh).
+// 2^-32 mod p: what one dropped limb is worth (field/fp.cuh).
 CONSTANT uint32_t FP_WORD_INVERSE[12] =
     {0xd202aaac, 0xa603d203, 0x5553ec07, 0x582cc18e, 0x493b9a2e, 0x546364d0,
      0xe39055a1, 0x940e1798, 0x6ad5ebd1, 0xeacd1294, 0xb5be045b, 0x1a00c3e6};
-// 15/16 p 2^384, from limb 11 up: makes a negative wide value positive.
-CONSTANT uint32_t FP_WIDE_OFFSET[13] =
-    {0x50000000, 0xffffb000, 0xbe5f0fff, 0xc63ebfff, 0xdcc13ffe, 0xe745e6c1,
-     0x70bdc576, 0xa44cc193, 0xee2fd6cc, 0xdf16f209, 0xa669ed3a, 0x95e7e830,
-     0x186100cb};
 
 // FR: modulus r of 255 bits, Montgomery radix 2^256.
 // r, 2 r, ..., as many as fit.

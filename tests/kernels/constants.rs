@@ -67,16 +67,6 @@ fn constants_are_arkworks() {
     all.append(&mut expected::<Fr, 4>("FR"));
     let word = Fq::from(2_u64).pow([32]).inverse().unwrap();
     all.insert("FP_WORD_INVERSE".into(), words(&word.into_bigint().0));
-    // 15 p 2^28 has 13 words: the product of each limb of p by 15 2^28.
-    let mut carry = 0_u64;
-    let mut offset: Vec<u32> = Vec::new();
-    for word in words(&Fq::MODULUS.0) {
-        let wide = u64::from(word) * (15 << 28) + carry;
-        offset.push(wide as u32);
-        carry = wide >> 32;
-    }
-    offset.push(carry as u32);
-    all.insert("FP_WIDE_OFFSET".into(), offset);
     all.insert("GCD_STEPS".into(), vec![30]);
     let found = definitions();
     assert_eq!(found.keys().collect::<Vec<_>>(), all.keys().collect::<Vec<_>>());

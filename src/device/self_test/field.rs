@@ -12,7 +12,7 @@ const THREADS: u32 = COUNT as u32;
 type Elements = Kernel<(u32, u32, Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<u8>)>;
 
 /// An operation by its code.
-type Operation<F> = (u32, fn(&[F; 4]) -> F);
+pub(super) type Operation<F> = (u32, fn(&[F; 4]) -> F);
 
 /// The operations that any field has.
 fn operations<F: Field>() -> [Operation<F>; 10] {
@@ -30,18 +30,24 @@ fn operations<F: Field>() -> [Operation<F>; 10] {
     ]
 }
 
-/// Those with one reduction of two products.
-fn dot_products<F: Field>() -> [Operation<F>; 2] {
-    [(7, |[a, b, c, d]| *a * b + *c * d), (8, |[a, b, c, d]| *a * b - *c * d)]
+/// With one reduction, where the field has that.
+pub(super) fn sum_of_products<F: Field>() -> Operation<F> {
+    (7, |[a, b, c, d]| *a * b + *c * d)
 }
 
-/// Every operation of `kernel` on numbers of which `element` makes elements.
+/// With one reduction, where the field has that.
+pub(super) fn difference_of_products<F: Field>() -> Operation<F> {
+    (8, |[a, b, c, d]| *a * b - *c * d)
+}
+
+/// Every operation of `kernel`, `more` besides those of any field, on numbers of which `element`
+/// makes elements.
 pub(super) fn test<F: Field>(
     bench: &Bench<'_>,
     module: &Module,
     name: &str,
     element: impl Fn(u64) -> F,
-    has_dot_products: bool,
+    more: &[Operation<F>],
 ) -> Result<(), Fault> {
     let kernel: Elements = module.kernel(name, Block::of(THREADS))?;
     let inputs: Vec<[F; 4]> = (0..COUNT as u64).map(|i| input(i, &element)).collect();
@@ -51,8 +57,7 @@ pub(super) fn test<F: Field>(
     };
     let (a, b, c, d) = (column(0)?, column(1)?, column(2)?, column(3)?);
     let out = bench.room(a.bytes() as usize)?;
-    let dot_products = dot_products().into_iter().filter(|_| has_dot_products);
-    for (code, operation) in operations().into_iter().chain(dot_products) {
+    for &(code, operation) in operations().iter().chain(more) {
         let given = (code, THREADS, a.all(), b.all(), c.all(), d.all(), out.all());
         kernel.launch(&bench.stream, 1, given)?;
         let expected: Vec<F> = inputs.iter().map(operation).collect();

@@ -27,9 +27,10 @@ pub(super) fn run(gpu: &Gpu) -> Result<String, Unusable> {
     let test = || {
         let bench = Bench { gpu, stream: Stream::new(gpu.context())? };
         words::test(&bench, &field)?;
-        field::test(&bench, &field, "selftest_fr", Fr::from, false)?;
-        field::test(&bench, &field, "selftest_fp", Fq::from, true)?;
-        field::test(&bench, &field, "selftest_fp2", fq2, true)?;
+        let (sum, difference) = (field::sum_of_products(), field::difference_of_products());
+        field::test(&bench, &field, "selftest_fr", Fr::from, &[])?;
+        field::test(&bench, &field, "selftest_fp", Fq::from, &[sum, difference])?;
+        field::test(&bench, &field, "selftest_fp2", fq2, &[field::difference_of_products()])?;
         curve::test::<g1::Config>(&bench, &curve, Fq::from)?;
         curve::test::<g2::Config>(&bench, &curve, fq2)
     };
