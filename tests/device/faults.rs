@@ -2,13 +2,35 @@
 
 use std::time::Duration;
 
-use capstan::device::{self, Block, Class, Fault, Module, Ptr, Unusable};
+use capstan::device::{self, Block, Class, Fault, Kernel, Lease, Module, Ptr, Stream, Unusable};
 
-use crate::rig::{control, options, wanted, with_faults};
+use crate::rig::{Rig, control, options, wanted, with_faults};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-type Words = (u32, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>);
+type Parameters = (u32, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>);
+
+/// A kernel and what it works on.
+struct Words {
+    stream: Stream,
+    kernel: Kernel<Parameters>,
+    lease: Lease,
+}
+
+impl Words {
+    fn new(rig: &Rig) -> Self {
+        let stream = rig.stream();
+        let module = Module::load(rig.gpu.context(), "selftest").unwrap();
+        let kernel = module.kernel("selftest_words", Block::of(128)).unwrap();
+        let lease = rig.put(&stream, &[0; 4 * 24]);
+        Self { stream, kernel, lease }
+    }
+
+    fn launch(&self) -> Result<(), Fault> {
+        let all = self.lease.all();
+        self.kernel.launch(&self.stream, 1, (1, all, all, all, all, all))
+    }
+}
 
 #[test]
 fn no_memory_at_the_kth_allocation_is_said_at_the_start() {
@@ -29,16 +51,12 @@ fn no_memory_at_the_kth_allocation_is_said_at_the_start() {
 #[test]
 fn too_many_resources_fail_one_launch_only() {
     with_faults(PATIENCE, |rig| {
-        let stream = rig.stream();
-        let module = Module::load(rig.gpu.context(), "selftest").unwrap();
-        let kernel = module.kernel::<Words>("selftest_words", Block::of(128)).unwrap();
-        let lease = rig.put(&stream, &[0; 4 * 24]);
-        let all = lease.all();
+        let words = Words::new(rig);
         control::fault("cuLaunchKernel:1:701");
-        let fault = kernel.launch(&stream, 1, (1, all, all, all, all, all)).unwrap_err();
+        let fault = words.launch().unwrap_err();
         assert_eq!(fault.class(), Class::Exhausted, "{fault}");
-        kernel.launch(&stream, 1, (1, all, all, all, all, all)).unwrap();
-        stream.synchronize().unwrap();
+        words.launch().unwrap();
+        words.stream.synchronize().unwrap();
         assert!(rig.gpu.context().is_alive());
     });
 }
@@ -46,21 +64,14 @@ fn too_many_resources_fail_one_launch_only() {
 #[test]
 fn a_sticky_fault_ends_the_device_and_is_told_once() {
     with_faults(PATIENCE, |rig| {
-        let stream = rig.stream();
-        let module = Module::load(rig.gpu.context(), "selftest").unwrap();
-        let kernel = module.kernel::<Words>("selftest_words", Block::of(128)).unwrap();
-        let lease = rig.put(&stream, &[0; 4 * 24]);
-        let all = lease.all();
+        let words = Words::new(rig);
         control::fault("cuLaunchKernel:1:700");
         // It comes up wherever the work runs: in the launch or in the wait.
-        let met = kernel
-            .launch(&stream, 1, (1, all, all, all, all, all))
-            .and_then(|()| stream.synchronize())
-            .unwrap_err();
+        let met = words.launch().and_then(|()| words.stream.synchronize()).unwrap_err();
         assert!(matches!(met, Fault::Driver { code: 700, .. }), "{met}");
         assert!(!rig.gpu.context().is_alive());
-        assert_eq!(stream.synchronize(), Err(Fault::Dead));
-        assert_eq!(rig.gpu.arena().lease(&stream, 1).err(), Some(Fault::Dead));
+        assert_eq!(words.stream.synchronize(), Err(Fault::Dead));
+        assert_eq!(rig.gpu.arena().lease(&words.stream, 1).err(), Some(Fault::Dead));
         assert_eq!(*rig.faults.lock().unwrap(), [met]);
     });
 }
@@ -68,14 +79,10 @@ fn a_sticky_fault_ends_the_device_and_is_told_once() {
 #[test]
 fn a_hanging_kernel_meets_the_deadline() {
     with_faults(Duration::from_secs(5), |rig| {
-        let stream = rig.stream();
-        let lease = rig.put(&stream, &[0; 4 * 24]);
-        let all = lease.all();
-        let module = Module::load(rig.gpu.context(), "selftest").unwrap();
-        let kernel = module.kernel::<Words>("selftest_words", Block::of(128)).unwrap();
+        let words = Words::new(rig);
         control::fault("cuLaunchKernel:1:hang");
-        kernel.launch(&stream, 1, (1, all, all, all, all, all)).unwrap();
-        let fault = stream.synchronize().unwrap_err();
+        words.launch().unwrap();
+        let fault = words.stream.synchronize().unwrap_err();
         assert_eq!(fault, Fault::Hang(Duration::from_secs(5)));
         assert_eq!(fault.class(), Class::Fatal);
         assert!(!rig.gpu.context().is_alive());

@@ -22,7 +22,11 @@ pub fn engine(config: &Config, lifeline: &Lifeline) -> Result<(Arc<dyn Engine>, 
     if config.engine == EngineChoice::Cpu {
         return Ok((Arc::new(cpu()?), "the configuration says so".into()));
     }
-    match cuda::engine(config, cpu()?, lifeline) {
+    let opened = match cuda::open(config, lifeline) {
+        Ok(gpus) => cuda::engine(cpu()?, gpus),
+        Err(why) => Err(why),
+    };
+    match opened {
         Ok(engine) => {
             let reason = "GPUs passed their self-test: they check points; MSMs and NTTs have no \
                           GPU kernels yet";
@@ -63,7 +67,7 @@ mod cuda {
     use std::{thread, time::Duration};
 
     use capstan::{
-        device::{self, Fault, Options, Unusable, Wanted},
+        device::{self, Fault, Gpu, Options, Wanted},
         engine::cuda::CudaEngine,
         telemetry,
     };
@@ -74,13 +78,8 @@ mod cuda {
     /// Time for the answers to leave; whatever the GPU was to do is lost.
     const FAREWELL: Duration = Duration::from_millis(500);
 
-    /// The GPU engine, or why not.
-    pub fn engine(
-        config: &Config,
-        cpu: CpuEngine,
-        lifeline: &Lifeline,
-    ) -> Result<Arc<dyn Engine>, String> {
-        let told = |why: Unusable| why.to_string();
+    /// The GPUs, tested, or why there are none.
+    pub fn open(config: &Config, lifeline: &Lifeline) -> Result<Vec<Gpu>, String> {
         let cuda = &config.cuda;
         let wanted = Wanted { driver: cuda.driver.clone(), devices: cuda.devices.clone() };
         let lifeline = lifeline.clone();
@@ -89,8 +88,13 @@ mod cuda {
             patience: cuda.timeout,
             on_fault: Arc::new(move |fault| met(fault, &lifeline)),
         };
-        let gpus = device::open(&wanted, &options).map_err(told)?;
-        Ok(Arc::new(CudaEngine::new(cpu, gpus).map_err(told)?))
+        device::open(&wanted, &options).map_err(|why| why.to_string())
+    }
+
+    /// The engine on them.
+    pub fn engine(cpu: CpuEngine, gpus: Vec<Gpu>) -> Result<Arc<dyn Engine>, String> {
+        let engine = CudaEngine::new(cpu, gpus).map_err(|why| why.to_string())?;
+        Ok(Arc::new(engine))
     }
 
     /// A lost GPU stays lost for this process, and takes the others with it: whoever supervises it
@@ -117,10 +121,17 @@ mod cuda {
 
 #[cfg(not(feature = "cuda"))]
 mod cuda {
+    use std::convert::Infallible;
+
     use super::{Arc, Config, CpuEngine, Engine, Lifeline};
 
-    /// There is none in this build.
-    pub fn engine(_: &Config, _: CpuEngine, _: &Lifeline) -> Result<Arc<dyn Engine>, String> {
+    /// There are none in this build.
+    pub fn open(_: &Config, _: &Lifeline) -> Result<Infallible, String> {
         Err("this build has no GPU support".into())
+    }
+
+    /// Never.
+    pub fn engine(_: CpuEngine, gpus: Infallible) -> Result<Arc<dyn Engine>, String> {
+        match gpus {}
     }
 }
