@@ -32,6 +32,13 @@ struct Module {
     fatbin: PathBuf,
 }
 
+impl Module {
+    /// Where what ptxas said is kept, for scripts/check-kernels.
+    fn report(&self) -> PathBuf {
+        self.fatbin.with_extension("ptxas")
+    }
+}
+
 /// Compiles what is not there yet, and writes `OUT_DIR/kernels.rs`.
 ///
 /// Errors: what nvcc says; no nvcc, where kernels are required.
@@ -128,9 +135,9 @@ fn compile(
         while let Some(module) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
             // Under another name first: what is there is whole.
             let part = module.fatbin.with_extension("part");
-            let done = nvcc.compile(&module.source, archs, &part);
-            let done = done.and_then(|()| {
-                fs::rename(&part, &module.fatbin).map_err(|error| error.to_string())
+            let done = nvcc.compile(&module.source, archs, &part).and_then(|report| {
+                let kept = fs::write(module.report(), report);
+                kept.and_then(|()| fs::rename(&part, &module.fatbin)).map_err(|e| e.to_string())
             });
             if let (Err(error), Ok(mut failed)) = (done, failed.lock()) {
                 failed.push(error);
@@ -154,7 +161,7 @@ fn compile(
 fn sweep(folder: &Path, modules: &[Module]) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        if modules.iter().all(|module| module.fatbin != path) {
+        if modules.iter().all(|module| module.fatbin != path && module.report() != path) {
             fs::remove_file(path)?;
         }
     }

@@ -68,11 +68,13 @@ impl Nvcc {
     }
 
     /// Compiles `source` to a fatbin: machine code for each of `archs`, and PTX of the newest.
+    /// Gives ptxas's report of what each kernel takes.
     ///
     /// Errors: what the compiler says; warnings are errors.
-    pub fn compile(&self, source: &Path, archs: &[String], out: &Path) -> Result<(), String> {
+    pub fn compile(&self, source: &Path, archs: &[String], out: &Path) -> Result<Vec<u8>, String> {
         let mut command = Command::new(&self.path);
-        command.args(["--fatbin", "--options-file", OPTIONS, "-I", "kernels", "-o"]);
+        command.args(["--fatbin", "--options-file", OPTIONS, "-I", "kernels", "-Xptxas", "-v"]);
+        command.arg("-o");
         command.args([out.as_os_str(), source.as_os_str()]);
         for arch in archs {
             command.arg(format!("-gencode=arch=compute_{arch},code=sm_{arch}"));
@@ -81,10 +83,10 @@ impl Nvcc {
             command.arg(format!("-gencode=arch=compute_{newest},code=compute_{newest}"));
         }
         let output = command.output().map_err(|error: io::Error| error.to_string())?;
-        if output.status.success() {
-            return Ok(());
-        }
         let said = [output.stdout, output.stderr].concat();
+        if output.status.success() {
+            return Ok(said);
+        }
         Err(format!("{}: {}", source.display(), String::from_utf8_lossy(&said)))
     }
 }
