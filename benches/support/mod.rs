@@ -17,7 +17,7 @@ use capstan::{
         points::{Bases, Sums},
         scalars::Scalars,
     },
-    engine::{Control, Description, Engine, MsmRun, NttPlan},
+    engine::{Control, Description, Engine, Executor, MsmRun, NttPlan},
     error::Result,
     server::{Drainer, Engines, Server, Settings},
 };
@@ -93,22 +93,22 @@ impl Engine for NoEngine {
         n
     }
 
-    fn ntt(&self, _: &NttPlan, _: &mut [Vec<capstan::curve::Fr>], _: &Control) -> Result<()> {
-        Ok(())
+    fn ntt(&self, _: &NttPlan, _: &mut [Vec<capstan::curve::Fr>], _: &Control) -> Result<Executor> {
+        Ok(Executor::default())
     }
 
     fn msm_scratch_bytes(&self, _: Group, _: usize) -> u64 {
         0
-    }
-
-    fn msm_method(&self, _: Group, _: usize) -> String {
-        "none".into()
     }
 }
 
 struct NoRun(Group, usize);
 
 impl MsmRun for NoRun {
+    fn executor(&self) -> Executor {
+        Executor::default()
+    }
+
     fn absorb(&mut self, _: usize, _: usize, _: &Scalars, _: &Control) -> Result<()> {
         Ok(())
     }

@@ -32,6 +32,15 @@ pub struct Description {
     pub memory_bytes: u64,
 }
 
+/// Who computed a result, for responses.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Executor {
+    /// Short name: `cpu`, `cuda`.
+    pub engine: &'static str,
+    /// Device and method, such as `2 threads, blst`.
+    pub device: String,
+}
+
 /// One transform's shape; every row of a batch shares it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NttPlan {
@@ -59,10 +68,10 @@ pub trait Engine: Send + Sync + 'static {
     /// larger piece is faster; a smaller one holds less memory and stops sooner.
     fn msm_piece(&self, group: Group, n: usize) -> usize;
 
-    /// Transforms each row in place. Every row is 2^lg_n long.
+    /// Transforms each row in place, and says who did. Every row is 2^lg_n long.
     ///
     /// Errors: `Cancelled`, `Deadline` from `control`; the rows are then in no defined state.
-    fn ntt(&self, plan: &NttPlan, rows: &mut [Vec<Fr>], control: &Control) -> Result<()>;
+    fn ntt(&self, plan: &NttPlan, rows: &mut [Vec<Fr>], control: &Control) -> Result<Executor>;
 
     /// Bytes of working memory per job beyond payload and result that an MSM piece takes.
     fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64;
@@ -83,9 +92,6 @@ pub trait Engine: Send + Sync + 'static {
     fn point_checker(&self) -> Option<&dyn PointChecker> {
         None
     }
-
-    /// For responses: how an MSM of that size is done, such as `2 threads, blst`.
-    fn msm_method(&self, group: Group, n: usize) -> String;
 }
 
 /// Checks points that come from outside, on something faster than the host's threads.
@@ -109,6 +115,9 @@ pub trait PointChecker: Send + Sync {
 
 /// An MSM that is under way: scalars come piece by piece, the sums at the end.
 pub trait MsmRun: Send {
+    /// Who computes it.
+    fn executor(&self) -> Executor;
+
     /// Adds `sum of scalars[i] * bases[first + i]` to result number `vector`.
     ///
     /// Shape: `first + scalars.len()` is at most the number of bases.

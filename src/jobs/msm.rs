@@ -17,7 +17,7 @@ use crate::{
         points::{self, Bad, Bases, CurvePoint, PointEncoding, PointSlice, ResultEncoding, Sums},
         scalars::{ScalarEncoding, Scalars},
     },
-    engine::{Control, Engine, MsmRun},
+    engine::{Control, Engine, Executor, MsmRun},
     error::{Error, Problem, Result},
 };
 
@@ -87,8 +87,8 @@ pub struct MsmOutput {
     pub points: Vec<u8>,
     /// Of the run, how long checking took.
     pub verify: Duration,
-    /// How the engine did it.
-    pub method: String,
+    /// Who did it.
+    pub executor: Executor,
 }
 
 /// The job as the scheduler runs it.
@@ -98,6 +98,7 @@ pub struct MsmWork {
     payload: Payload,
     buffer: Zeroizing<Vec<u8>>,
     phase: Phase,
+    executor: Executor,
     verify: Duration,
 }
 
@@ -119,6 +120,7 @@ impl MsmWork {
             payload: Payload::new(arrival, wake),
             buffer: Zeroizing::default(),
             phase: Phase::Prepare,
+            executor: Executor::default(),
             verify: Duration::ZERO,
         }
     }
@@ -195,6 +197,9 @@ impl MsmWork {
             self.phase = Phase::Absorb { run, next: piece.end, expected };
             return Ok(None);
         }
+        if expected.is_none() {
+            self.executor = run.executor();
+        }
         let sums = run.finish()?;
         match expected {
             None if self.job.verify => {
@@ -211,8 +216,7 @@ impl MsmWork {
     fn output(&self, sums: &Sums) -> MsmOutput {
         let encoding = self.job.result_encoding;
         let points = self.host.on_pool(sums.len() << 10, || points::encode_sums(encoding, sums));
-        let method = self.host.engine.msm_method(self.job.bases.group(), self.job.bases.len());
-        MsmOutput { points, verify: self.verify, method }
+        MsmOutput { points, verify: self.verify, executor: self.executor.clone() }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
         Fr,
         scalars::{ScalarEncoding, decode_fr, encode_fr},
     },
-    engine::{Control, Engine, NttPlan},
+    engine::{Control, Engine, Executor, NttPlan},
     error::{Error, Result},
     verify,
 };
@@ -98,6 +98,8 @@ pub struct NttOutput {
     pub rows: Vec<Zeroizing<Vec<u8>>>,
     /// Of the run, how long checking took.
     pub verify: Duration,
+    /// Who did it.
+    pub executor: Executor,
 }
 
 /// The job as the scheduler runs it.
@@ -191,7 +193,7 @@ impl Work for NttWork {
         let mut elements = host.on_pool(size, || self.decode(&bytes, rows.start))?;
         self.buffer = bytes;
         let input = (self.job.check != NttCheck::None).then(|| Rows(elements.0.clone()));
-        host.engine.ntt(&self.job.plan, &mut elements.0, control)?;
+        let executor = host.engine.ntt(&self.job.plan, &mut elements.0, control)?;
         if let Some(input) = input {
             let begun = Instant::now();
             let good = host.on_pool(size, || self.check(input, &elements, control))?;
@@ -202,7 +204,9 @@ impl Work for NttWork {
         }
         let encoded = host.on_pool(size, || self.encode(&elements));
         self.output.extend(encoded);
-        Ok((self.output.len() == self.job.batch)
-            .then(|| NttOutput { rows: std::mem::take(&mut self.output), verify: self.verify }))
+        Ok((self.output.len() == self.job.batch).then(|| {
+            let rows = std::mem::take(&mut self.output);
+            NttOutput { rows, verify: self.verify, executor }
+        }))
     }
 }

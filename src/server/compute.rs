@@ -79,7 +79,7 @@ impl Compute for ComputeService {
             let own_bytes = if used.is_some() { 0 } else { arrival.len() };
             let job = MsmCall::admit(&call, spec, &vector, own_bytes)?;
             let result = job.submit(&call, arrival.clone()).await?;
-            Ok(v1::MsmResponse { result: Some(msm::result(&call, result, &arrival)) })
+            Ok(v1::MsmResponse { result: Some(msm::result(result, &arrival)) })
         })
         .await
     }
@@ -110,7 +110,7 @@ impl Compute for ComputeService {
                 });
             let result = receive::meanwhile(chunks, ticket).await;
             receive::used_up(&self.state.uploads, &upload, result.as_ref().err());
-            let result = msm::result(&call, result?, &upload.arrival);
+            let result = msm::result(result?, &upload.arrival);
             Ok(v1::MsmStreamResponse { result: Some(result) })
         })
         .await
@@ -139,7 +139,7 @@ impl Compute for ComputeService {
             let held = std::mem::take(&mut job.result_permit);
             let output = job.submit(&call, arrival.clone()).await?;
             let begun = Instant::now();
-            let result = ntt::result(&call, &output, &arrival);
+            let result = ntt::result(&output, &arrival);
             let output = if request.keep {
                 v1::ntt_response::Output::Kept(ntt::keep(&call, output.rows, encoding, held)?)
             } else {
@@ -184,7 +184,7 @@ impl Compute for ComputeService {
             let output = receive::meanwhile(chunks, ticket).await;
             receive::used_up(&self.state.uploads, &upload, output.as_ref().err());
             let output = output?;
-            let result = ntt::result(&call, &output, &upload.arrival);
+            let result = ntt::result(&output, &upload.arrival);
             Ok(ntt::send(&call, output.rows, result, held))
         })
         .await

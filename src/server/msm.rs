@@ -90,13 +90,13 @@ impl MsmCall {
 }
 
 /// The result as the wire has it.
-pub fn result(call: &Call, done: MsmDone, arrival: &Arrival) -> v1::MsmResult {
+pub fn result(done: MsmDone, arrival: &Arrival) -> v1::MsmResult {
     let begun = Instant::now();
     let MsmDone { output, spent, lg_n, verified } = done;
     let verified = if verified { v1::Verify::Full } else { v1::Verify::None };
     let execution = v1::Execution {
-        engine: call.state.host.engine.description().name.into(),
-        device: output.method,
+        engine: output.executor.engine.into(),
+        device: output.executor.device,
         verified: verified as i32,
     };
     let points = output.points.into();

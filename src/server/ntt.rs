@@ -15,6 +15,7 @@ use super::{
 use crate::{
     buffer::Arrival,
     curve::scalars::ScalarEncoding,
+    engine::Executor,
     error::{Error, Limit, Problem, Result},
     jobs::{NttCheck, NttJob, NttOutput, NttWork, Permit, Spent, check_count},
     telemetry,
@@ -44,6 +45,7 @@ pub struct NttDone {
     /// The rows, encoded.
     pub rows: Vec<Zeroizing<Vec<u8>>>,
     verify: std::time::Duration,
+    executor: Executor,
     spent: Spent,
     lg_n: u32,
     check: NttCheck,
@@ -105,25 +107,21 @@ impl NttCall {
             .submit(call.control(), |wake| NttWork::new(host, job, arrival, wake));
         async move {
             let _permits = (permit, result_permit);
-            let (NttOutput { rows, verify }, spent) = ticket.await?;
-            Ok(NttDone { rows, verify, spent, lg_n, check })
+            let (NttOutput { rows, verify, executor }, spent) = ticket.await?;
+            Ok(NttDone { rows, verify, executor, spent, lg_n, check })
         }
     }
 }
 
 /// The result's summary as the wire has it.
-pub fn result(call: &Call, done: &NttDone, arrival: &Arrival) -> v1::NttResult {
+pub fn result(done: &NttDone, arrival: &Arrival) -> v1::NttResult {
     let verified = match done.check {
         NttCheck::None => v1::Verify::None,
         NttCheck::Full => v1::Verify::Full,
         NttCheck::RandomPoint => v1::Verify::Probabilistic,
     };
-    let engine = call.state.host.engine.description();
-    let execution = v1::Execution {
-        engine: engine.name.into(),
-        device: engine.device,
-        verified: verified as i32,
-    };
+    let Executor { engine, device } = done.executor.clone();
+    let execution = v1::Execution { engine: engine.into(), device, verified: verified as i32 };
     let timing = v1::Timing {
         receive_us: micros(arrival.duration()),
         queue_us: micros(done.spent.queue),

@@ -18,7 +18,7 @@ use capstan::{
         scalars::Scalars,
     },
     engine::{
-        Control, Description, Engine, MsmRun, NttPlan,
+        Control, Description, Engine, Executor, MsmRun, NttPlan,
         cpu::{ArkworksEngine, CpuEngine},
     },
     error::Result,
@@ -88,21 +88,17 @@ impl Engine for Moody {
         self.honest.msm_piece(group, n)
     }
 
-    fn ntt(&self, plan: &NttPlan, rows: &mut [Vec<Fr>], control: &Control) -> Result<()> {
+    fn ntt(&self, plan: &NttPlan, rows: &mut [Vec<Fr>], control: &Control) -> Result<Executor> {
         self.dial.work(control)?;
-        self.honest.ntt(plan, rows, control)?;
+        let executor = self.honest.ntt(plan, rows, control)?;
         if self.dial.is(Mode::Lies) {
             rows[0][0] += Fr::one();
         }
-        Ok(())
+        Ok(executor)
     }
 
     fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64 {
         self.honest.msm_scratch_bytes(group, n)
-    }
-
-    fn msm_method(&self, group: Group, n: usize) -> String {
-        self.honest.msm_method(group, n)
     }
 }
 
@@ -112,6 +108,10 @@ struct MoodyRun {
 }
 
 impl MsmRun for MoodyRun {
+    fn executor(&self) -> Executor {
+        self.run.executor()
+    }
+
     fn absorb(
         &mut self,
         vector: usize,

@@ -9,16 +9,18 @@ use ark_ff::{BigInt, BigInteger, PrimeField, Zero};
 use rayon::{ThreadPool, prelude::*};
 use zeroize::Zeroizing;
 
-use super::{describe, ntt, piece, pool};
+use super::{describe, executor, ntt, piece, pool};
 use crate::{
     curve::{
         Fr, Group,
         points::{Bases, CurvePoint, PointSlice, Sums},
         scalars::Scalars,
     },
-    engine::{Control, Description, Engine, MsmRun, NttPlan},
+    engine::{Control, Description, Engine, Executor, MsmRun, NttPlan},
     error::Result,
 };
+
+const ENGINE: &str = "arkworks";
 
 /// MSM and NTT by arkworks, on a pool of its own: what other engines are checked against.
 pub struct ArkworksEngine {
@@ -36,7 +38,7 @@ impl ArkworksEngine {
 
 impl Engine for ArkworksEngine {
     fn description(&self) -> Description {
-        describe("arkworks", &self.pool)
+        describe(ENGINE, &self.pool)
     }
 
     fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>> {
@@ -51,8 +53,9 @@ impl Engine for ArkworksEngine {
         n.min(piece(group))
     }
 
-    fn ntt(&self, plan: &NttPlan, rows: &mut [Vec<Fr>], control: &Control) -> Result<()> {
-        self.pool.install(|| ntt::transform(plan, rows, control))
+    fn ntt(&self, plan: &NttPlan, rows: &mut [Vec<Fr>], control: &Control) -> Result<Executor> {
+        self.pool.install(|| ntt::transform(plan, rows, control))?;
+        Ok(executor(ENGINE, &self.pool, "arkworks"))
     }
 
     fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64 {
@@ -62,10 +65,6 @@ impl Engine for ArkworksEngine {
 
     fn ntt_scratch_bytes(&self, plan: &NttPlan) -> u64 {
         ntt::scratch_bytes(plan, self.pool.current_num_threads())
-    }
-
-    fn msm_method(&self, _group: Group, _n: usize) -> String {
-        format!("{} threads, arkworks", self.pool.current_num_threads())
     }
 }
 
@@ -82,6 +81,10 @@ impl<A: CurvePoint> Run<A> {
 }
 
 impl<A: CurvePoint> MsmRun for Run<A> {
+    fn executor(&self) -> Executor {
+        executor(ENGINE, &self.pool, "arkworks")
+    }
+
     fn absorb(
         &mut self,
         vector: usize,

@@ -11,11 +11,13 @@ use std::sync::Arc;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 pub use self::arkworks::ArkworksEngine;
-use super::{Control, Description, Engine, MsmRun, NttPlan};
+use super::{Control, Description, Engine, Executor, MsmRun, NttPlan};
 use crate::{
     curve::{Fr, Group, points::Bases},
     error::{Error, Result},
 };
+
+const ENGINE: &str = "cpu";
 
 /// MSM by blst's inner loop, NTT by arkworks, both on a pool of its own.
 ///
@@ -36,7 +38,7 @@ impl CpuEngine {
 
 impl Engine for CpuEngine {
     fn description(&self) -> Description {
-        describe("cpu", &self.pool)
+        describe(ENGINE, &self.pool)
     }
 
     fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>> {
@@ -51,8 +53,9 @@ impl Engine for CpuEngine {
         n.min(piece(group))
     }
 
-    fn ntt(&self, plan: &NttPlan, rows: &mut [Vec<Fr>], control: &Control) -> Result<()> {
-        self.pool.install(|| ntt::transform(plan, rows, control))
+    fn ntt(&self, plan: &NttPlan, rows: &mut [Vec<Fr>], control: &Control) -> Result<Executor> {
+        self.pool.install(|| ntt::transform(plan, rows, control))?;
+        Ok(executor(ENGINE, &self.pool, "arkworks"))
     }
 
     fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64 {
@@ -61,10 +64,6 @@ impl Engine for CpuEngine {
 
     fn ntt_scratch_bytes(&self, plan: &NttPlan) -> u64 {
         ntt::scratch_bytes(plan, self.pool.current_num_threads())
-    }
-
-    fn msm_method(&self, _group: Group, _n: usize) -> String {
-        format!("{} threads, blst", self.pool.current_num_threads())
     }
 }
 
@@ -84,6 +83,11 @@ fn pool(name: &'static str, threads: usize) -> Result<Arc<ThreadPool>> {
         .build()
         .map(Arc::new)
         .map_err(|error| Error::Internal(format!("thread pool: {error}")))
+}
+
+/// Of a result, by a library.
+fn executor(engine: &'static str, pool: &ThreadPool, library: &str) -> Executor {
+    Executor { engine, device: format!("{} threads, {library}", pool.current_num_threads()) }
 }
 
 fn describe(name: &'static str, pool: &ThreadPool) -> Description {

@@ -8,7 +8,9 @@ use rayon::{ThreadPool, prelude::*};
 use zeroize::Zeroizing;
 
 use super::{
+    ENGINE,
     blst::{Buckets, Tiles, Window},
+    executor,
     plan::{self, plan},
 };
 use crate::{
@@ -17,7 +19,7 @@ use crate::{
         points::{CurvePoint, PointSlice, Sums},
         scalars::Scalars,
     },
-    engine::{Control, MsmRun},
+    engine::{Control, Executor, MsmRun},
     error::Result,
 };
 
@@ -35,6 +37,10 @@ impl<A: Tiles> Run<A> {
 }
 
 impl<A: Tiles> MsmRun for Run<A> {
+    fn executor(&self) -> Executor {
+        executor(ENGINE, &self.pool, "blst")
+    }
+
     fn absorb(
         &mut self,
         vector: usize,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use self::points::Checker;
 use super::{
-    Control, Description, DeviceInfo, Engine, GpuInfo, MsmRun, NttPlan, PointChecker,
+    Control, Description, DeviceInfo, Engine, Executor, GpuInfo, MsmRun, NttPlan, PointChecker,
     cpu::CpuEngine,
 };
 use crate::{
@@ -77,7 +77,7 @@ impl Engine for CudaEngine {
         self.cpu.msm_piece(group, n)
     }
 
-    fn ntt(&self, plan: &NttPlan, rows: &mut [Vec<Fr>], control: &Control) -> Result<()> {
+    fn ntt(&self, plan: &NttPlan, rows: &mut [Vec<Fr>], control: &Control) -> Result<Executor> {
         self.cpu.ntt(plan, rows, control)
     }
 
@@ -97,9 +97,5 @@ impl Engine for CudaEngine {
 
     fn point_checker(&self) -> Option<&dyn PointChecker> {
         Some(&self.checker)
-    }
-
-    fn msm_method(&self, group: Group, n: usize) -> String {
-        self.cpu.msm_method(group, n)
     }
 }
