@@ -3,8 +3,9 @@
 //!
 //! `cargo bench --features gpu-bench --bench gpu`; it needs no Rust where it runs, see
 //! scripts/gpu-bundle. Arguments: `only=field,curve,check,sort,transfer`, `repeats=9`,
-//! `record=FILE` to append JSON lines to, `quick` for small sizes (nothing is recorded: such figures
-//! mean nothing), `memory=90` for the percentage of the device's memory (profilers want less).
+//! `record=FILE` to append JSON lines to, `quick` for small sizes (nothing is recorded: such
+//! figures mean nothing), `memory=90` for the percentage of the device's memory (profilers want
+//! less).
 
 mod check;
 mod curve;

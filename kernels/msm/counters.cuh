@@ -29,8 +29,8 @@ FN uint32_t take(uint32_t* counters, uint32_t key, bool live) {
 }
 
 // shift[i] becomes what to add to places of run i, count(i) long, so that they are in room that
-// cursor[i] gives; place(i) is the run's first. Neighbouring lanes ask for neighbouring cursors, and
-// a thread for BATCH at a time.
+// cursor[i] gives; place(i) is the run's first. Neighbouring lanes ask for neighbouring cursors,
+// and a thread for BATCH at a time.
 template <int BATCH, class Count, class Place>
 FN void reserve(uint32_t* shift, uint32_t* cursor, uint32_t size, Count count, Place place) {
 #pragma unroll 1
