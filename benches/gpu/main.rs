@@ -2,9 +2,10 @@
 //! Every figure's results are compared with arkworks, on samples, before it is printed.
 //!
 //! `cargo bench --features gpu-bench --bench gpu`; it needs no Rust where it runs, see
-//! scripts/gpu-bundle. Arguments: `only=field,curve,check,transfer`, `repeats=9`, `record=FILE` to
-//! append JSON lines to, `quick` for small sizes (nothing is recorded: such figures mean nothing),
-//! `memory=90` for the percentage of the device's memory (profilers want less).
+//! scripts/gpu-bundle. Arguments: `only=field,curve,check,sort,transfer`, `repeats=9`,
+//! `record=FILE` to append JSON lines to, `quick` for small sizes (nothing is recorded: such
+//! figures mean nothing), `memory=90` for the percentage of the device's memory (profilers want
+//! less).
 
 mod check;
 mod curve;
@@ -12,6 +13,7 @@ mod field;
 mod points;
 mod record;
 mod rig;
+mod sort;
 mod transfer;
 
 use record::Record;
@@ -20,10 +22,11 @@ use rig::Rig;
 /// A part of the bench and its name.
 type Part = (&'static str, fn(&Rig, &mut Record));
 
-const PARTS: [Part; 4] = [
+const PARTS: [Part; 5] = [
     ("field", field::measure),
     ("curve", curve::measure),
     ("check", check::measure),
+    ("sort", sort::measure),
     ("transfer", transfer::measure),
 ];
 

@@ -1,4 +1,5 @@
-//! A device to run kernels on.
+//! A device to run kernels on. Every test crate may have this as a module.
+#![allow(dead_code)] // no crate uses all of it
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
@@ -64,6 +65,11 @@ fn seed(number: u64) {
 }
 
 impl Rig {
+    /// Where everything runs.
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
     /// Kernel `name` of `module` in blocks of `threads`.
     pub fn kernel<P: Parameters>(&self, module: &str, name: &str, threads: u32) -> Kernel<P> {
         self.kernel_in(module, name, Block::of(threads))

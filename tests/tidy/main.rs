@@ -17,6 +17,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // Its self-test compares with arkworks, by the layouts that `curve` asserts.
     ("device", &["curve", "error"]),
     ("buffer", &["curve", "error"]),
+    ("msm", &["curve", "device", "error"]),
     ("formats", &["curve", "error"]),
     ("engine", &["buffer", "curve", "device", "error"]),
     ("verify", &["buffer", "curve", "engine", "error"]),

@@ -1,0 +1,240 @@
+//! Scalars to references sorted by bucket: `kernels/msm/sort.cu`. Whole results are compared with
+//! the host's digits, by a hash that does not depend on the order.
+
+use ark_bls12_381::Fr;
+use ark_ff::{BigInt, PrimeField};
+use capstan::{
+    device::Lease,
+    msm::{
+        Windows,
+        sort::{Layout, Path, Shape, Sorted, Sorter, Tables},
+    },
+};
+use rayon::prelude::*;
+
+use crate::{
+    record::{Figure, Record},
+    rig::{Random, Rig},
+};
+
+/// Runs between two events, so that launches of small sorts overlap with what they launch.
+const RUNS_SMALL: usize = 20;
+const TABLES: Tables = Tables { first: 0, stride: 1 << 26 };
+const SIGN: u32 = 1 << 31;
+
+/// log2 of n, bits of a window, bucket sets, vectors.
+type Size = (u32, u32, u32, u32);
+/// With full tables, then without, then many small vectors.
+const SIZES: [Size; 16] = [
+    (10, 8, 1, 1),
+    (10, 10, 1, 1),
+    (12, 13, 1, 1),
+    (14, 15, 1, 1),
+    (16, 16, 1, 1),
+    (18, 17, 1, 1),
+    (20, 20, 1, 1),
+    (22, 22, 1, 1),
+    (24, 22, 1, 1),
+    (24, 24, 1, 1),
+    (16, 13, 20, 1),
+    (20, 16, 16, 1),
+    (10, 8, 1, 1000),
+    (10, 8, 32, 1000),
+    (12, 10, 1, 256),
+    (16, 15, 1, 16),
+];
+const SIZES_QUICK: [Size; 3] = [(7, 8, 1, 1), (10, 10, 3, 1), (6, 8, 1, 9)];
+
+/// A distribution of scalars: its name, and a scalar.
+type Distribution = (&'static str, fn(&mut Random, &Windows) -> Fr);
+const UNIFORM: Distribution = ("uniform", |random, _| uniform(random));
+const SKEWED: [Distribution; 6] = [
+    ("one_bucket", |_, windows| one_bucket(windows)),
+    ("equal", |_, _| -Fr::from(7) / Fr::from(11)),
+    ("mostly_equal", |random, windows| match random.below(10) {
+        0 => uniform(random),
+        _ => one_bucket(windows),
+    }),
+    ("sparse90", |random, _| match random.below(20) {
+        0..9 => Fr::from(0),
+        9..18 => Fr::from(1),
+        _ => uniform(random),
+    }),
+    ("zeros", |_, _| Fr::from(0)),
+    ("64_bits", |random, _| Fr::from(random.next())),
+];
+
+fn uniform(random: &mut Random) -> Fr {
+    loop {
+        let mut limbs: [u64; 4] = std::array::from_fn(|_| random.next());
+        limbs[3] >>= 1;
+        if let Some(scalar) = Fr::from_bigint(BigInt(limbs)) {
+            return scalar;
+        }
+    }
+}
+
+/// All digits are 1.
+fn one_bucket(windows: &Windows) -> Fr {
+    let bit = |j| Fr::from_bigint(BigInt::from(1_u64) << windows.offset(j));
+    (0..windows.count()).filter_map(bit).sum()
+}
+
+/// A sort's input and output on the device.
+struct Job {
+    layout: Layout,
+    scalars: Vec<Fr>,
+    given: Lease,
+    references: Lease,
+    starts: Lease,
+}
+
+impl Job {
+    fn new(rig: &Rig, layout: Layout, (_, scalar): Distribution) -> Self {
+        let shape = *layout.shape();
+        let count = shape.n() as usize * shape.vectors() as usize;
+        const GRAIN: usize = 1 << 12;
+        let part = |first: usize| {
+            let mut random = Random(first as u64);
+            let make = |_| scalar(&mut random, shape.windows());
+            (first..count.min(first + GRAIN)).map(make).collect::<Vec<_>>()
+        };
+        let firsts: Vec<_> = (0..count).step_by(GRAIN).collect();
+        let scalars: Vec<_> = firsts.into_par_iter().flat_map_iter(part).collect();
+        let words: Vec<[u64; 4]> =
+            scalars.par_iter().map(|scalar| scalar.into_bigint().0).collect();
+        Self {
+            layout,
+            scalars,
+            given: rig.memory_of(&words),
+            references: rig.memory::<u32>(shape.digits_max() as usize),
+            starts: rig.memory::<u32>(shape.buckets() as usize + 1),
+        }
+    }
+
+    /// Times the sort along `layout`, which is of the same shape.
+    fn time(
+        &self,
+        rig: &Rig,
+        sorter: &Sorter,
+        layout: &Layout,
+    ) -> (Vec<std::time::Duration>, usize) {
+        let work = rig.memory::<u8>(layout.bytes() as usize);
+        let runs = if rig.quick || self.scalars.len() > 1 << 20 { 1 } else { RUNS_SMALL };
+        let sorted = Sorted { references: self.references.all(), starts: self.starts.all() };
+        let times = rig.times(|| {
+            (0..runs).try_for_each(|_| {
+                let given = self.given.all();
+                sorter.run(&rig.stream, layout, given, TABLES, work.all(), sorted)
+            })
+        });
+        (times, runs)
+    }
+
+    /// The number of digits, and a sum of hashes of (bucket, reference).
+    fn expected(&self) -> (u64, u64) {
+        let shape = self.layout.shape();
+        let windows = shape.windows();
+        let digits = |(at, scalar): (usize, &Fr)| {
+            let (vector, i) = (at as u32 / shape.n(), at as u32 % shape.n());
+            let digits = windows.digits(*scalar);
+            let one = |&(j, digit): &(u32, i32)| {
+                let set = vector * windows.sets() + j % windows.sets();
+                let point = TABLES.first + j / windows.sets() * TABLES.stride + i;
+                let sign = if digit < 0 { SIGN } else { 0 };
+                hash(set * windows.buckets() + digit.unsigned_abs() - 1, point | sign)
+            };
+            (digits.len() as u64, digits.iter().map(one).fold(0, u64::wrapping_add))
+        };
+        self.scalars.par_iter().enumerate().map(digits).reduce(|| (0, 0), both)
+    }
+
+    fn found(&self, rig: &Rig) -> (u64, u64) {
+        let starts = rig.get::<u32>(self.starts.all());
+        let references = rig.get::<u32>(self.references.all());
+        let bucket = |q: usize| {
+            let held = &references[starts[q] as usize..starts[q + 1] as usize];
+            let hashes = held.iter().map(|&reference| hash(q as u32, reference));
+            (held.len() as u64, hashes.fold(0, u64::wrapping_add))
+        };
+        (0..starts.len() - 1).into_par_iter().map(bucket).reduce(|| (0, 0), both)
+    }
+}
+
+fn both(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {
+    (a.0 + b.0, a.1.wrapping_add(b.1))
+}
+
+fn hash(bucket: u32, reference: u32) -> u64 {
+    Random(u64::from(bucket) << 32 | u64::from(reference)).next()
+}
+
+/// Every size; the usual path, others beside it, and skewed scalars.
+pub fn measure(rig: &Rig, record: &mut Record) {
+    let sorter = Sorter::load(rig.gpu.context()).unwrap_or_else(|reason| panic!("{reason}"));
+    for &size in rig.size(&SIZES[..], &SIZES_QUICK) {
+        let (lg_n, bits, sets, vectors) = size;
+        let windows = Windows::new(bits, sets, 64).expect("windows that cover scalars");
+        let shape = Shape::new(windows, 1 << lg_n, vectors).expect("a shape");
+        let usual = Layout::of(shape).expect("a layout");
+        let job = Job::new(rig, usual, UNIFORM);
+        let expected = job.expected();
+        let measured = |job: &Job, layout: &Layout, expected: (u64, u64), mode| {
+            let figure = figure(rig, &sorter, job, layout, size, mode);
+            assert_eq!(job.found(rig), expected, "{mode}: {layout:?}");
+            figure
+        };
+        record.keep(&measured(&job, &usual, expected, UNIFORM.0));
+        for layout in others(&usual).into_iter().filter_map(|path| Layout::along(shape, path)) {
+            record.show(&measured(&job, &layout, expected, UNIFORM.0));
+        }
+        drop(job);
+        for distribution in SKEWED {
+            let job = Job::new(rig, usual, distribution);
+            record.show(&measured(&job, &usual, job.expected(), distribution.0));
+        }
+    }
+}
+
+fn figure<'a>(
+    rig: &Rig,
+    sorter: &Sorter,
+    job: &Job,
+    layout: &Layout,
+    (lg_n, bits, sets, vectors): Size,
+    mode: &'a str,
+) -> Figure<'a> {
+    let (mut times, runs) = job.time(rig, sorter, layout);
+    times.sort();
+    let median_ms = times[times.len() / 2].as_secs_f64() * 1e3 / runs as f64;
+    let how = format!(
+        "{median_ms:.4} ms: {vectors} x 2^{lg_n}, {bits} bits, {sets} sets, {:?}",
+        layout.path()
+    );
+    let count = (job.scalars.len() * runs) as u64;
+    Figure { op: "msm_sort", mode, count, times, unit: "G/s", how }
+}
+
+/// Paths near the usual one.
+fn others(usual: &Layout) -> Vec<Path> {
+    match usual.path() {
+        Path::Direct { groups } => {
+            let direct = [1, 2, 4, 8, 16].map(|groups| Path::Direct { groups });
+            let mut found: Vec<_> =
+                direct.into_iter().filter(|path| *path != Path::Direct { groups }).collect();
+            found.push(Path::Bins { low_bits: 6, tile_scalars: 128 });
+            found
+        }
+        Path::Bins { low_bits, tile_scalars } => {
+            let bins = |low_bits, tile_scalars| Path::Bins { low_bits, tile_scalars };
+            vec![
+                bins(low_bits.saturating_sub(1), tile_scalars),
+                bins(low_bits + 1, tile_scalars),
+                bins(low_bits, tile_scalars / 2),
+                bins(low_bits, tile_scalars / 4 * 3),
+                bins(low_bits, tile_scalars / 4 * 5),
+                bins(low_bits, tile_scalars / 8 * 11),
+            ]
+        }
+    }
+}

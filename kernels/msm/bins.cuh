@@ -1,0 +1,93 @@
+// The state of a sort: coarse bins, and the tiles that they are cut into.
+#pragma once
+#include "counters.cuh"
+#include "recode.cuh"
+
+constexpr uint32_t BINS_MAX = 4096; // of one vector
+constexpr uint32_t LOW_MAX = 4096;  // buckets of a bin
+
+// Digits that one block sorts. A bin that holds more is several tiles, whatever the scalars are.
+constexpr uint32_t TILE = 16384;
+// An empty bin has a tile too, which writes where its buckets start.
+FN uint32_t tiles_of(uint32_t digits) { return digits <= TILE ? 1 : (digits + TILE - 1) / TILE; }
+
+// Words of the state for `count` bins, in this order. The first three are zeros at first.
+struct Bins {
+    uint32_t* base;
+    uint32_t count;
+
+    FN uint32_t* ticket() const { return base; }                // [4], one used
+    FN uint32_t* digits() const { return base + 4; }            // [count]
+    FN uint32_t* finished() const { return digits() + count; }  // [count]: tiles counted
+    FN uint32_t* start() const { return finished() + count; }   // [count + 1]: first digit
+    FN uint32_t* cursor() const { return start() + count + 1; } // [count]: first free place
+    FN uint32_t* tile_start() const { return cursor() + count; } // [count + 1]: first tile
+    FN uint32_t* tile_bin() const { return tile_start() + count + 1; } // [tiles]
+};
+
+struct TilesDigits {
+    uint32_t tiles, digits;
+    FN TilesDigits operator+(const TilesDigits& b) const {
+        return {tiles + b.tiles, digits + b.digits};
+    }
+};
+
+// Where bins and their tiles start, by one block. `partials` is shared memory for 32, `copy` for
+// BINS_MAX words. The last of `starts`, [buckets + 1], gets the number of digits.
+FN void plan_bins(const Bins& bins, uint32_t* starts, uint32_t buckets, TilesDigits* partials,
+                  uint32_t* copy) {
+    const bool copied = bins.count <= BINS_MAX;
+    const TilesDigits all = scan_each(
+        bins.count, TilesDigits{0, 0}, partials,
+        [&](uint32_t i) {
+            const uint32_t digits = fresh(bins.digits() + i);
+            return TilesDigits{tiles_of(digits), digits};
+        },
+        [&](uint32_t i, const TilesDigits& sum) {
+            bins.tile_start()[i] = sum.tiles;
+            bins.start()[i] = bins.cursor()[i] = sum.digits;
+            if (copied) copy[i] = sum.tiles;
+        });
+    if (threadIdx.x == 0) {
+        bins.tile_start()[bins.count] = all.tiles;
+        bins.start()[bins.count] = starts[buckets] = all.digits;
+    }
+    __syncthreads();
+    const uint32_t* const tile_start = copied ? copy : bins.tile_start();
+    for (uint32_t t = threadIdx.x; t < all.tiles; t += blockDim.x) {
+        // The last bin whose first tile is at most t.
+        uint32_t bin = 0, end = bins.count;
+        while (end - bin > 1) {
+            const uint32_t middle = (bin + end) / 2;
+            if (tile_start[middle] <= t) {
+                bin = middle;
+            } else {
+                end = middle;
+            }
+        }
+        bins.tile_bin()[t] = bin;
+    }
+}
+
+// What block number blockIdx.x sorts.
+struct Tile {
+    uint32_t bin, first_bucket, buckets; // of the bin; the first among all vectors'
+    uint32_t begin, end;                 // digits
+    uint32_t tiles;                      // of the bin
+};
+// False where there are fewer tiles than blocks. A vector has `vector_bins`.
+FN bool find_tile(Tile& tile, const Bins& bins, const Recoding& recoding, uint32_t vector_bins) {
+    if (blockIdx.x >= bins.tile_start()[bins.count]) return false;
+    const uint32_t bin = bins.tile_bin()[blockIdx.x];
+    const uint32_t first = bins.tile_start()[bin], end = bins.start()[bin + 1];
+    const uint32_t vector = bin / vector_bins;
+    const uint32_t below = (bin - vector * vector_bins) << recoding.low_bits;
+    const uint32_t rest = recoding.buckets() - below, most = 1u << recoding.low_bits;
+    tile.bin = bin;
+    tile.first_bucket = vector * recoding.buckets() + below;
+    tile.buckets = rest < most ? rest : most;
+    tile.tiles = bins.tile_start()[bin + 1] - first;
+    tile.begin = bins.start()[bin] + (blockIdx.x - first) * TILE;
+    tile.end = end - tile.begin < TILE ? end : tile.begin + TILE;
+    return true;
+}

@@ -1,0 +1,139 @@
+// Scalars to signed digits, as `Windows` in src/msm/windows.rs says.
+//
+// With h the sum of half of every window's range, 2^(offset + width - 1), the digits of k are those
+// of k + h in plain binary less half each: no carry goes from window to window. The windows are
+// known at run time only, so a block keeps them as a table in shared memory.
+#pragma once
+#include "../params/bls12_381.cuh"
+#include "../warp.cuh"
+
+// Canonical, least significant word first.
+struct alignas(16) Scalar {
+    uint32_t w[8];
+};
+
+constexpr uint32_t NEGATIVE = 0x80000000u;
+constexpr uint32_t BUCKET_BITS = 24; // of one vector: BUCKETS_MAX in src/msm/sort/layout.rs
+constexpr uint32_t WINDOWS_MAX = 64;
+
+// `shape` holds bytes: bits, windows, sets, first_set, taken, low_bits, from the lowest on. A pass
+// takes the digits of the sets first_set .. first_set + taken of each vector of scalars. Window j
+// is `bits` wide, less 1 where bit j of `narrow` is set, and belongs to set j % sets and table
+// j / sets. Buckets of a vector go to coarse bins of 2^low_bits neighbours.
+struct Recoding {
+    uint64_t narrow;
+    uint32_t bits, windows, sets, first_set, taken, low_bits;
+
+    static FN Recoding of(uint64_t shape, uint64_t narrow) {
+        const auto byte = [=](int i) { return uint32_t(shape >> 8 * i) & 0xff; };
+        return {narrow, byte(0), byte(1), byte(2), byte(3), byte(4), byte(5)};
+    }
+    // Of one vector.
+    FN uint32_t buckets() const { return taken << (bits - 1); }
+};
+
+// How to read one digit. `tag` plus the digit's size is what Digit::word holds; a window that is
+// not taken has all digits 0.
+struct alignas(16) Window {
+    uint32_t offset, mask, half, tag;
+};
+// One block's, in shared memory; behind the last window is one that begins past all scalars.
+struct WindowTable {
+    Window window[WINDOWS_MAX + 1];
+    uint32_t halves[8]; // h
+};
+
+// All threads of the block take part; ends with a barrier.
+FN void fill_windows(WindowTable* table, const Recoding& recoding) {
+    if (threadIdx.x < 8) table->halves[threadIdx.x] = 0;
+    __syncthreads();
+    for (uint32_t j = threadIdx.x; j <= recoding.windows; j += blockDim.x) {
+        Window window = {~0u, 0, 0, 0};
+        if (j < recoding.windows) {
+            const uint32_t width = recoding.bits - (uint32_t(recoding.narrow >> j) & 1);
+            const uint64_t below = recoding.narrow & ((uint64_t(1) << j) - 1);
+            const uint32_t narrower = uint32_t(__popc(uint32_t(below)))
+                                      + uint32_t(__popc(uint32_t(below >> 32)));
+            const uint32_t number = j / recoding.sets;
+            const uint32_t set = j - number * recoding.sets - recoding.first_set;
+            window.offset = j * recoding.bits - narrower;
+            if (set < recoding.taken) {
+                // The top window keeps what comes from below.
+                window.mask = (j == recoding.windows - 1 ? 4u << (width - 1) : 1u << width) - 1;
+                window.half = 1u << (width - 1);
+                window.tag = (number << BUCKET_BITS) + (set << (recoding.bits - 1)) - 1;
+            }
+            const uint32_t top = window.offset + width - 1;
+            atomicOr(table->halves + top / 32, 1u << top % 32);
+        }
+        table->window[j] = window;
+    }
+    __syncthreads();
+}
+
+// A digit that is not 0: bucket among its vector's, table, and whether the point is subtracted.
+struct Digit {
+    uint32_t word, sign; // bucket + (table << BUCKET_BITS); NEGATIVE or 0
+
+    FN uint32_t bucket() const { return word & ((1u << BUCKET_BITS) - 1); }
+    FN uint32_t table() const { return (word & ~NEGATIVE) >> BUCKET_BITS; }
+};
+// What a digit of scalar i means. `tables` holds the index of the first point of the first table,
+// and above it how many points apart tables are.
+FN uint32_t reference(const Digit& digit, uint32_t i, uint64_t tables) {
+    return digit.sign | (uint32_t(tables) + digit.table() * uint32_t(tables >> 32) + i);
+}
+
+// k becomes the lesser of k and r - k; NEGATIVE where that is r - k. 0 stays 0, since r - 0 = r.
+FN uint32_t fold(uint32_t (&k)[9]) {
+    uint32_t other[8];
+    other[0] = sub_cc(FR_MULTIPLES[0][0], k[0]);
+#pragma unroll
+    for (int i = 1; i < 8; i++) other[i] = subc_cc(FR_MULTIPLES[0][i], k[i]);
+    sub_cc(other[0], k[0]);
+#pragma unroll
+    for (int i = 1; i < 8; i++) subc_cc(other[i], k[i]);
+    const uint32_t less = subc(0, 0); // all ones where r - k < k
+#pragma unroll
+    for (int i = 0; i < 8; i++) k[i] = (other[i] & less) | (k[i] & ~less);
+    return less & NEGATIVE;
+}
+
+// Calls each(digit, live) for the windows of *scalar, of 0 where `there` is false; `live` says that
+// the digit is not 0. All lanes of a warp come here together, and all call `each` equally often:
+// until the word where the last digit of their scalars begins, so that short scalars cost less.
+template <class Each>
+FN void each_digit(const Scalar* scalar, bool there, const WindowTable* table, Each each) {
+    uint32_t k[9];
+#pragma unroll
+    for (int i = 0; i < 9; i++) k[i] = 0;
+    if (there) {
+        const Scalar given = *scalar;
+#pragma unroll
+        for (int i = 0; i < 8; i++) k[i] = given.w[i];
+    }
+    const uint32_t flip = fold(k);
+    k[0] = add_cc(k[0], table->halves[0]);
+#pragma unroll
+    for (int i = 1; i < 8; i++) k[i] = addc_cc(k[i], table->halves[i]);
+    int length = 0;
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        if (__any_sync(ALL_LANES, k[i] != table->halves[i])) length = i + 1;
+    }
+    const Window* at = table->window;
+    Window window = *at;
+    // By the word that windows begin in: registers have no addresses.
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        if (i >= length) break;
+#pragma unroll 1
+        while (window.offset < 32 * (uint32_t(i) + 1)) {
+            const uint32_t value = funnel_right(k[i], k[i + 1], window.offset) & window.mask;
+            const uint32_t digit = value - window.half;
+            const uint32_t size = int32_t(digit) < 0 ? 0 - digit : digit;
+            each(Digit{window.tag + size, (digit & NEGATIVE) ^ flip}, digit != 0);
+            window = *++at;
+        }
+    }
+}

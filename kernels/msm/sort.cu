@@ -1,0 +1,309 @@
+// From scalars to references sorted by bucket: the front of an MSM, for one or many vectors of n
+// scalars at a time.
+//
+//   msm_clear_bins     the counters of the coarse bins
+//   msm_count_bins     digits of every scalar, counted by bin; its last block plans bins and tiles
+//   msm_partition      digits again (cheaper than keeping them), written bin by bin
+//   msm_count_buckets  bins of several tiles only: where their buckets start
+//   msm_sort_tiles     every tile sorted by bucket in shared memory, then written in order
+//
+// and for few digits a vector one launch, behind the first two where there are many vectors:
+//
+//   msm_sort_direct    digits counted and written where they belong, by blocks that share nothing
+//
+// Bucket q = (vector * taken + set - first_set) * 2^(bits - 1) + |digit| - 1, bins are runs of
+// 2^low_bits buckets of one vector (recode.cuh, bins.cuh). Scalars are cut into tiles of
+// `tile_scalars`, vector by vector; digits into tiles of TILE, bin by bin. Nothing depends on how
+// the scalars are distributed: a bin that holds everything is many tiles. Order inside a bucket is
+// arbitrary. D is the number of nonzero digits, Q that of buckets.
+//
+//   scalars     [vectors * n]                  canonical
+//   state       words of Bins for vectors * bins bins and D / TILE tiles
+//   histogram   [tiles of scalars * bins]      digits of a tile in each bin of its vector
+//   keys        [D]  bucket inside its bin, bin by bin
+//   payloads    [D]  references, likewise
+//   places      [Q]  counts, then places left, of buckets in bins of several tiles
+//   starts      [Q + 1], references [D]        the result
+//
+// Everything is written before it is read, whatever the memory held.
+#include "bins.cuh"
+
+constexpr uint32_t DIRECT_BUCKETS = 4096; // of a block
+
+FN uint32_t ceil_div(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
+
+// Launch: any blocks and threads; ticket, digits and finished become 0.
+KERNEL(1024) msm_clear_bins(uint32_t* state, uint32_t words) {
+    for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < words;
+         i += gridDim.x * blockDim.x) {
+        state[i] = 0;
+    }
+}
+EXPORT_KERNEL(msm_clear_bins);
+
+// A block owns a tile of scalars at a time, a thread a scalar. Shared: a counter for each bin of
+// the vector. Barriers: between clearing, counting and reading the counters.
+// Launch: blocks of up to 512 threads, any grid of at least 1.
+KERNEL(512, 2)
+msm_count_bins(const Scalar* scalars, uint32_t* state, uint16_t* histogram, uint32_t* starts,
+               uint64_t shape, uint64_t narrow, uint32_t n, uint32_t vectors,
+               uint32_t tile_scalars, uint32_t vector_bins) {
+    SHARED(WindowTable, table, 1);
+    SHARED(uint32_t, count, BINS_MAX);
+    SHARED(TilesDigits, partials, 32);
+    SHARED(uint32_t, ticket, 1);
+    const Recoding recoding = Recoding::of(shape, narrow);
+    const Bins bins = {state, vectors * vector_bins};
+    const uint32_t tiles_each = ceil_div(n, tile_scalars);
+    fill_windows(table, recoding);
+    for (uint32_t tile = blockIdx.x; tile < vectors * tiles_each; tile += gridDim.x) {
+        for (uint32_t b = threadIdx.x; b < vector_bins; b += blockDim.x) count[b] = 0;
+        __syncthreads();
+        const uint32_t vector = tile / tiles_each;
+        const uint32_t first = (tile - vector * tiles_each) * tile_scalars;
+        const uint32_t end = n - first < tile_scalars ? n : first + tile_scalars;
+        for (uint32_t base = first; base < end; base += blockDim.x) {
+            const uint32_t i = base + threadIdx.x;
+            const auto each = [&](const Digit& digit, bool live) {
+                tally(count, digit.bucket() >> recoding.low_bits, live);
+            };
+            each_digit(scalars + uint64_t(vector) * n + i, i < end, table, each);
+        }
+        __syncthreads();
+        for (uint32_t b = threadIdx.x; b < vector_bins; b += blockDim.x) {
+            const uint32_t digits = count[b];
+            histogram[uint64_t(tile) * vector_bins + b] = uint16_t(digits);
+            if (digits) atomicAdd(bins.digits() + vector * vector_bins + b, digits);
+        }
+        // The same thread clears a counter that has read it.
+    }
+    if (!is_last(bins.ticket(), gridDim.x, ticket)) return;
+    plan_bins(bins, starts, vectors * recoding.buckets(), partials, count);
+}
+EXPORT_KERNEL(msm_count_bins);
+
+// A block owns one tile of scalars, a thread a scalar at a time. Its digits are put in order of
+// bins in shared memory, so that neighbours go to neighbouring places: 4 bytes with bucket, table
+// and sign, 2 with the scalar's number inside the tile. Also zeroes `places`.
+// Shared: place[bins], shift[bins], 6 bytes a digit, and the windows. Barriers: before the places
+// are given out, and before the digits are read in order.
+// Launch: a block a tile of scalars, up to 512 threads.
+KERNEL(512, 3)
+msm_partition(const Scalar* scalars, const uint16_t* histogram, uint32_t* state, uint16_t* keys,
+              uint32_t* payloads, uint32_t* places, uint64_t shape, uint64_t narrow, uint32_t n,
+              uint32_t tile_scalars, uint32_t vector_bins, uint64_t tables) {
+    SHARED(WindowTable, table, 1);
+    SHARED(uint32_t, partials, 32);
+    DYNAMIC_SHARED(uint32_t, place);
+    const Recoding recoding = Recoding::of(shape, narrow);
+    const uint32_t low_bits = recoding.low_bits;
+    const uint32_t tiles_each = ceil_div(n, tile_scalars), vectors = gridDim.x / tiles_each;
+    const uint32_t vector = blockIdx.x / tiles_each;
+    const uint32_t first = (blockIdx.x - vector * tiles_each) * tile_scalars;
+    const uint32_t end = n - first < tile_scalars ? n : first + tile_scalars;
+    const Bins bins = {state, vectors * vector_bins};
+    uint32_t* const cursor = bins.cursor() + vector * vector_bins;
+    const uint16_t* const mine = histogram + uint64_t(blockIdx.x) * vector_bins;
+    uint32_t *const shift = place + vector_bins, *const staged = shift + vector_bins;
+
+    fill_windows(table, recoding);
+    for (uint32_t q = blockIdx.x * blockDim.x + threadIdx.x; q < vectors * recoding.buckets();
+         q += gridDim.x * blockDim.x) {
+        places[q] = 0;
+    }
+    const uint32_t total = scan_each(
+        vector_bins, 0u, partials, [&](uint32_t b) { return uint32_t(mine[b]); },
+        [&](uint32_t b, uint32_t sum) { place[b] = shift[b] = sum; });
+    uint16_t* const staged_scalar = reinterpret_cast<uint16_t*>(staged + total);
+    __syncthreads();
+    // Room for the tile in every bin that it meets.
+    reserve<4>(
+        shift, cursor, vector_bins, [&](uint32_t b) { return uint32_t(mine[b]); },
+        [&](uint32_t b) { return shift[b]; });
+    for (uint32_t base = first; base < end; base += blockDim.x) {
+        const uint32_t i = base + threadIdx.x;
+        const auto each = [&](const Digit& digit, bool live) {
+            const uint32_t to = take(place, digit.bucket() >> low_bits, live);
+            if (!live) return;
+            staged[to] = digit.word | digit.sign;
+            staged_scalar[to] = uint16_t(i - first);
+        };
+        each_digit(scalars + uint64_t(vector) * n + i, i < end, table, each);
+    }
+    __syncthreads();
+    const uint32_t key_mask = (1u << low_bits) - 1;
+#pragma unroll 4
+    for (uint32_t s = threadIdx.x; s < total; s += blockDim.x) {
+        const uint32_t word = staged[s], i = first + staged_scalar[s];
+        const Digit digit = {word, word & NEGATIVE};
+        const uint32_t to = shift[digit.bucket() >> low_bits] + s;
+        keys[to] = uint16_t(digit.word & key_mask);
+        payloads[to] = reference(digit, i, tables);
+    }
+}
+EXPORT_KERNEL(msm_partition);
+
+// A block owns a tile of a bin that has several; the last one of a bin to come adds the counts up.
+// Shared: a counter for each bucket of the bin.
+// Launch: at least as many blocks as tiles, up to 512 threads.
+KERNEL(512, 2)
+msm_count_buckets(const uint16_t* keys, uint32_t* state, uint32_t* places, uint32_t* starts,
+                  uint64_t shape, uint32_t vectors, uint32_t vector_bins) {
+    SHARED(uint32_t, count, LOW_MAX);
+    SHARED(uint32_t, partials, 32);
+    SHARED(uint32_t, ticket, 1);
+    const Recoding recoding = Recoding::of(shape, 0);
+    const Bins bins = {state, vectors * vector_bins};
+    Tile tile;
+    if (!find_tile(tile, bins, recoding, vector_bins) || tile.tiles == 1) return;
+    for (uint32_t b = threadIdx.x; b < tile.buckets; b += blockDim.x) count[b] = 0;
+    __syncthreads();
+    constexpr int BATCH = 8; // loads under way at once
+#pragma unroll 1
+    for (uint32_t s = tile.begin + threadIdx.x; s < tile.end; s += BATCH * blockDim.x) {
+        uint32_t key[BATCH];
+#pragma unroll
+        for (int u = 0; u < BATCH; u++) {
+            const uint32_t at = s + u * blockDim.x;
+            key[u] = at < tile.end ? keys[at] : LOW_MAX;
+        }
+#pragma unroll
+        for (int u = 0; u < BATCH; u++) tally(count, key[u], key[u] < LOW_MAX);
+    }
+    __syncthreads();
+    uint32_t* const place = places + tile.first_bucket;
+    for (uint32_t b = threadIdx.x; b < tile.buckets; b += blockDim.x) {
+        if (count[b]) atomicAdd(place + b, count[b]);
+    }
+    if (!is_last(bins.finished() + tile.bin, tile.tiles, ticket)) return;
+    for (uint32_t b = threadIdx.x; b < tile.buckets; b += blockDim.x) count[b] = fresh(place + b);
+    __syncthreads();
+    const uint32_t start = bins.start()[tile.bin];
+    scan_each(
+        tile.buckets, 0u, partials, [&](uint32_t b) { return count[b]; },
+        [&](uint32_t b, uint32_t sum) { starts[tile.first_bucket + b] = place[b] = start + sum; });
+}
+EXPORT_KERNEL(msm_count_buckets);
+
+// A block owns a tile: ranks of its digits by counters, their sum, then the references in order of
+// buckets through shared memory. A bin of one tile needs no other kernel to know where it starts.
+// Shared: references [TILE], place[2^low_bits + 1], shift[2^low_bits], 32 words, keys [TILE] of 2
+// bytes. Barriers: between counting, scanning, staging and writing.
+// Launch: at least as many blocks as tiles, SORT_THREADS threads.
+constexpr uint32_t SORT_THREADS = 1024;
+KERNEL(SORT_THREADS, 2)
+msm_sort_tiles(const uint16_t* keys, const uint32_t* payloads, const uint32_t* state,
+               uint32_t* places, uint32_t* starts, uint32_t* references, uint64_t shape,
+               uint32_t vectors, uint32_t vector_bins) {
+    constexpr uint32_t EACH = TILE / SORT_THREADS;
+    DYNAMIC_SHARED(uint32_t, staged);
+    const Recoding recoding = Recoding::of(shape, 0);
+    const Bins bins = {const_cast<uint32_t*>(state), vectors * vector_bins};
+    Tile tile;
+    if (!find_tile(tile, bins, recoding, vector_bins)) return;
+    uint32_t *const place = staged + TILE, *const shift = place + tile.buckets + 1;
+    uint32_t* const partials = shift + tile.buckets;
+    uint16_t* const staged_key = reinterpret_cast<uint16_t*>(partials + 32);
+    const uint32_t size = tile.end - tile.begin;
+    const bool alone = tile.tiles == 1;
+    for (uint32_t b = threadIdx.x; b < tile.buckets; b += SORT_THREADS) place[b] = 0;
+    uint32_t mine[EACH]; // key, and above it the rank among those of the same key
+#pragma unroll
+    for (uint32_t u = 0; u < EACH; u++) {
+        const uint32_t s = u * SORT_THREADS + threadIdx.x;
+        mine[u] = s < size ? keys[tile.begin + s] : 0;
+    }
+    __syncthreads();
+#pragma unroll
+    for (uint32_t u = 0; u < EACH; u++) {
+        if (u * SORT_THREADS >= size) continue;
+        mine[u] |= take(place, mine[u], u * SORT_THREADS + threadIdx.x < size) << 16;
+    }
+    __syncthreads();
+    scan_each(
+        tile.buckets, 0u, partials, [&](uint32_t b) { return place[b]; },
+        [&](uint32_t b, uint32_t sum) {
+            place[b] = sum;
+            if (alone) starts[tile.first_bucket + b] = tile.begin + sum;
+        });
+    if (threadIdx.x == 0) place[tile.buckets] = size;
+    __syncthreads();
+    if (!alone) {
+        reserve<2>(
+            shift, places + tile.first_bucket, tile.buckets,
+            [&](uint32_t b) { return place[b + 1] - place[b]; },
+            [&](uint32_t b) { return place[b]; });
+    }
+#pragma unroll
+    for (uint32_t u = 0; u < EACH; u++) {
+        const uint32_t s = u * SORT_THREADS + threadIdx.x, key = mine[u] & 0xffff;
+        if (s >= size) continue;
+        const uint32_t to = place[key] + (mine[u] >> 16);
+        staged[to] = payloads[tile.begin + s];
+        if (!alone) staged_key[to] = uint16_t(key);
+    }
+    __syncthreads();
+    for (uint32_t s = threadIdx.x; s < size; s += SORT_THREADS) {
+        const uint32_t to = alone ? tile.begin : shift[staged_key[s]];
+        references[to + s] = staged[s];
+    }
+}
+EXPORT_KERNEL(msm_sort_tiles);
+
+// `groups` blocks a vector, each with an equal run of its buckets. A block looks at all digits of
+// its vector: those below its buckets say where it starts, its own are counted and written. `state`
+// has one bin a vector, as msm_count_bins left it; where there is one vector, it is not read.
+// Shared: a counter for each bucket. Barriers: between counting, scanning and giving out places.
+// Launch: vectors * groups blocks of up to 1024 threads; at most DIRECT_BUCKETS buckets a group.
+KERNEL(1024)
+msm_sort_direct(const Scalar* scalars, const uint32_t* state, uint32_t* starts,
+                uint32_t* references, uint64_t shape, uint64_t narrow, uint32_t n,
+                uint32_t groups, uint64_t tables) {
+    SHARED(WindowTable, table, 1);
+    SHARED(uint32_t, place, DIRECT_BUCKETS);
+    SHARED(uint32_t, partials, 32);
+    const Recoding recoding = Recoding::of(shape, narrow);
+    const uint32_t vectors = gridDim.x / groups, vector = blockIdx.x / groups;
+    const uint32_t group = blockIdx.x - vector * groups, buckets = recoding.buckets();
+    const uint32_t share = ceil_div(buckets, groups);
+    const uint32_t begin = group * share < buckets ? group * share : buckets;
+    const uint32_t size = buckets - begin < share ? buckets - begin : share;
+    const Scalar* const own = scalars + uint64_t(vector) * n;
+    for (uint32_t b = threadIdx.x; b < size; b += blockDim.x) place[b] = 0;
+    fill_windows(table, recoding);
+    uint32_t below = 0;
+    for (uint32_t base = 0; base < n; base += blockDim.x) {
+        const uint32_t i = base + threadIdx.x;
+        each_digit(own + i, i < n, table, [&](const Digit& digit, bool live) {
+            const uint32_t bucket = digit.bucket();
+            if (live && bucket < begin) below++;
+            tally(place, bucket - begin, live && bucket - begin < size);
+        });
+    }
+    uint32_t all_below = 0;
+    const auto sum_of = [](uint32_t a, uint32_t b) { return a + b; };
+    block_scan(below, 0u, partials, all_below, sum_of);
+    const Bins bins = {const_cast<uint32_t*>(state), vectors};
+    const uint32_t start = (vectors > 1 ? bins.start()[vector] : 0) + all_below;
+    uint32_t* const own_starts = starts + vector * buckets + begin;
+    __syncthreads();
+    const uint32_t total = scan_each(
+        size, 0u, partials, [&](uint32_t b) { return place[b]; },
+        [&](uint32_t b, uint32_t sum) {
+            place[b] = sum;
+            own_starts[b] = start + sum;
+        });
+    const bool last = blockIdx.x == gridDim.x - 1;
+    if (last && threadIdx.x == 0) starts[vectors * buckets] = start + total;
+    __syncthreads();
+    for (uint32_t base = 0; base < n; base += blockDim.x) {
+        const uint32_t i = base + threadIdx.x;
+        each_digit(own + i, i < n, table, [&](const Digit& digit, bool live) {
+            const uint32_t bucket = digit.bucket() - begin;
+            const bool taken = live && bucket < size;
+            const uint32_t to = take(place, bucket, taken);
+            if (taken) references[start + to] = reference(digit, i, tables);
+        });
+    }
+}
+EXPORT_KERNEL(msm_sort_direct);

@@ -1,0 +1,254 @@
+//! `kernels/msm/sort.cu` against a sort on the host.
+
+use ark_bls12_381::Fr;
+use capstan::msm::{
+    Windows,
+    sort::{Layout, Path, Shape, Sorted, Sorter, Tables},
+};
+
+use crate::{
+    gpu::{Rig, each_seed},
+    scalars::{DISTRIBUTIONS, rng, uniform, words},
+};
+
+const SIGN: u32 = 1 << 31;
+/// Spaces hold this before they are used.
+const DIRT: u32 = 0xeeee_eeee;
+const TABLES: Tables = Tables { first: 12345, stride: 1 << 20 };
+
+/// Bucket and reference of every digit, in order.
+fn expected(shape: &Shape, scalars: &[Fr]) -> Vec<(u32, u32)> {
+    let (windows, first_set, sets) = (shape.windows(), shape.first_set(), shape.sets());
+    let mut found = Vec::new();
+    for (at, scalar) in scalars.iter().enumerate() {
+        let (vector, i) = (at as u32 / shape.n(), at as u32 % shape.n());
+        for (j, digit) in windows.digits(*scalar) {
+            let set = j % windows.sets();
+            if !(first_set..first_set + sets).contains(&set) {
+                continue;
+            }
+            let bucket = (vector * sets + set - first_set) * windows.buckets();
+            let point = TABLES.first + j / windows.sets() * TABLES.stride + i;
+            let sign = if digit < 0 { SIGN } else { 0 };
+            found.push((bucket + digit.unsigned_abs() - 1, point | sign));
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+/// Sorts on the device and compares: where every bucket starts, and what it holds.
+fn check(rig: &Rig, sorter: &Sorter, layout: &Layout, scalars: &[Fr], name: &str) {
+    let shape = layout.shape();
+    let dirty = |bytes: u64| rig.put(&vec![DIRT; bytes.div_ceil(4) as usize]);
+    let (work, references) = (dirty(layout.bytes()), dirty(4 * shape.digits_max()));
+    let starts = dirty(4 * (shape.buckets() + 1));
+    let given = rig.put(&words(scalars));
+    let sorted = Sorted { references: references.all(), starts: starts.all() };
+    // Sometimes twice: what a run leaves does not matter to the next one.
+    for _ in 0..1 + shape.n() % 2 {
+        sorter.run(rig.stream(), layout, given.all(), TABLES, work.all(), sorted).unwrap();
+    }
+    let expected = expected(shape, scalars);
+    let (starts, references) = (rig.get::<u32>(&starts), rig.get::<u32>(&references));
+    let what = format!("{name}: {layout:?}");
+    let mut at = 0;
+    for (bucket, start) in starts.iter().enumerate() {
+        at += expected[at..].iter().take_while(|(q, _)| (*q as usize) < bucket).count();
+        assert_eq!(*start as usize, at, "{what}: bucket {bucket}");
+    }
+    assert_eq!(at, expected.len(), "{what}");
+    let mut found = references[..at].to_vec();
+    for ends in starts.windows(2) {
+        found[ends[0] as usize..ends[1] as usize].sort_unstable();
+    }
+    let same = expected.iter().map(|(_, reference)| reference).eq(&found);
+    assert!(same, "{what}: {found:x?} is not {expected:x?}");
+}
+
+/// The usual way, and such as meet every branch: a few bins and one, blocks that share a vector.
+fn layouts(shape: Shape) -> Vec<Layout> {
+    let lg_buckets = (shape.buckets() / u64::from(shape.vectors())).ilog2();
+    let bins = |low_bits, tile_scalars| Path::Bins { low_bits, tile_scalars };
+    let direct = |groups| Path::Direct { groups };
+    // Every bin and group is a block, which an emulator feels.
+    let (cuts, groups) = if shape.vectors() > 8 { (1, 2) } else { (4, 7) };
+    let (few, one) = (lg_buckets.saturating_sub(cuts), (lg_buckets + 1).min(12));
+    let paths = [bins(few, 160), bins(one, 33), direct(1), direct(groups)];
+    let mut found: Vec<_> = Layout::of(shape).into_iter().collect();
+    found.extend(paths.into_iter().filter_map(|path| Layout::along(shape, path)));
+    found
+}
+
+fn check_shape(rig: &Rig, sorter: &Sorter, shape: Shape, scalars: &[Fr], name: &str) {
+    for layout in layouts(shape) {
+        check(rig, sorter, &layout, scalars, name);
+    }
+}
+
+fn sorter(rig: &Rig) -> Sorter {
+    Sorter::load(rig.stream().context()).unwrap()
+}
+
+#[test]
+fn every_small_count_is_sorted() {
+    let counts = (0..=34).chain([63, 64, 65, 95, 96, 97, 127, 128, 129, 130]);
+    let counts: Vec<u32> = counts.collect();
+    each_seed(|rig| {
+        let (mut rng, sorter) = (rng(), sorter(rig));
+        for (i, &n) in counts.iter().enumerate() {
+            let scalars: Vec<Fr> = (0..n).map(|_| uniform(&mut rng)).collect();
+            let bits = [4, 8, 11, 13][i % 4];
+            let windows = Windows::new(bits, [1, 2, 3][i % 3], 64).unwrap();
+            let shape = Shape::new(windows, n, 1).unwrap();
+            let all = layouts(shape);
+            for layout in [all[0], all[1 + i % (all.len() - 1)]] {
+                check(rig, &sorter, &layout, &scalars, "uniform");
+            }
+        }
+    });
+}
+
+#[test]
+fn every_distribution_is_sorted() {
+    each_seed(|rig| {
+        let (mut rng, sorter) = (rng(), sorter(rig));
+        for (name, scalar) in DISTRIBUTIONS {
+            let scalars: Vec<Fr> = (0..1000).map(|i| scalar(&mut rng, i)).collect();
+            let windows = Windows::new(10, 1, 26).unwrap();
+            check_shape(rig, &sorter, Shape::new(windows, 1000, 1).unwrap(), &scalars, name);
+        }
+    });
+}
+
+/// Bins of several tiles: 65536 digits and more, in one bin and in one bucket.
+#[test]
+fn large_bins_are_several_tiles() {
+    each_seed(|rig| {
+        let (mut rng, sorter) = (rng(), sorter(rig));
+        let windows = Windows::new(13, 1, 20).unwrap();
+        let one_bucket = (0..windows.count()).map(|j| windows.offset(j));
+        let one_bucket: Fr =
+            one_bucket.map(|bit| Fr::from(ark_ff::BigInt::from(1_u64) << bit)).sum();
+        for n in [4097] {
+            let uniform: Vec<Fr> = (0..n).map(|_| uniform(&mut rng)).collect();
+            let mixed = (0..n).map(|i| if i % 3 == 0 { uniform[i] } else { one_bucket });
+            let mixed: Vec<Fr> = mixed.collect();
+            let shape = Shape::new(windows, n as u32, 1).unwrap();
+            for low_bits in [7, 12] {
+                let path = Path::Bins { low_bits, tile_scalars: 600 };
+                let layout = Layout::along(shape, path).unwrap();
+                check(rig, &sorter, &layout, &uniform, "uniform");
+                check(rig, &sorter, &layout, &mixed, "mixed");
+                check(rig, &sorter, &layout, &vec![one_bucket; n], "one bucket");
+            }
+        }
+    });
+}
+
+#[test]
+fn powers_of_two_are_sorted() {
+    each_seed(|rig| {
+        let (mut rng, sorter) = (rng(), sorter(rig));
+        for lg_n in 8..=12 {
+            for n in [(1_u32 << lg_n) - 1, 1 << lg_n, (1 << lg_n) + 1] {
+                let scalars: Vec<Fr> = (0..n).map(|_| uniform(&mut rng)).collect();
+                let windows = Windows::new(lg_n + 2, 1, 64).unwrap();
+                let layout = Layout::of(Shape::new(windows, n, 1).unwrap()).unwrap();
+                check(rig, &sorter, &layout, &scalars, "uniform");
+            }
+        }
+    });
+}
+
+#[test]
+fn vectors_and_sets_keep_apart() {
+    each_seed(|rig| {
+        let (mut rng, sorter) = (rng(), sorter(rig));
+        for (vectors, n, bits, sets) in
+            [(3, 129, 9, 1), (3, 70, 8, 32), (3, 200, 12, 5), (100, 8, 6, 1), (100, 4, 5, 51)]
+        {
+            let windows = Windows::new(bits, sets, 64).unwrap();
+            let shape = Shape::new(windows, n, vectors).unwrap();
+            let scalars: Vec<Fr> = (0..n * vectors).map(|_| uniform(&mut rng)).collect();
+            check_shape(rig, &sorter, shape, &scalars, "uniform");
+        }
+    });
+}
+
+#[test]
+fn a_pass_takes_the_sets_it_is_told() {
+    each_seed(|rig| {
+        let (mut rng, sorter) = (rng(), sorter(rig));
+        let scalars: Vec<Fr> = (0..2 * 90).map(|_| uniform(&mut rng)).collect();
+        for (sets, first, count) in [(7, 0, 3), (7, 3, 4), (7, 6, 1), (26, 11, 9)] {
+            let windows = Windows::new(10, sets, 64).unwrap();
+            let shape = Shape::new(windows, 90, 2).unwrap().with_sets(first, count).unwrap();
+            check_shape(rig, &sorter, shape, &scalars, "uniform");
+        }
+    });
+}
+
+#[test]
+fn shapes_that_do_not_fit_are_refused() {
+    let windows = Windows::new(16, 16, 1).unwrap();
+    assert_eq!(Shape::new(windows, 5, 0), None);
+    assert_eq!(Shape::new(windows, (1 << 26) + 1, 1), None);
+    let shape = Shape::new(windows, 5, 1).unwrap();
+    assert_eq!(shape.with_sets(9, 8), None);
+    assert_eq!(shape.with_sets(u32::MAX, 2), None);
+    assert_eq!(shape.with_sets(3, 0), None);
+    // 2^31 digits.
+    assert_eq!(Layout::of(Shape::new(windows, 1 << 23, 16).unwrap()), None);
+    assert!(Layout::of(Shape::new(windows, 1 << 23, 15).unwrap()).is_some());
+    let tile = |tile_scalars| Path::Bins { low_bits: 11, tile_scalars };
+    assert_eq!(Layout::along(shape, tile(0)), None);
+    assert_eq!(Layout::along(shape, tile(2000)), None);
+    assert_eq!(Layout::along(shape, Path::Direct { groups: 0 }), None);
+    assert_eq!(Layout::along(shape, Path::Direct { groups: 127 }), None);
+    assert!(Layout::along(shape, Path::Direct { groups: 128 }).is_some());
+}
+
+#[test]
+fn every_planned_shape_fits() {
+    for bits in 4..=24 {
+        for tables in 1..=64 {
+            for sets in 1..=64 {
+                let Some(windows) = Windows::new(bits, sets, tables) else { continue };
+                if windows.tables() != tables {
+                    continue;
+                }
+                for lg_n in [0, 4, 10, 13, 16, 20, 24, 26] {
+                    let shape = Shape::new(windows, 1 << lg_n, 1).unwrap();
+                    let small = u64::from(sets * windows.buckets()) <= 1 << 24;
+                    let fits = small && shape.digits_max() < 1 << 31;
+                    assert_eq!(Layout::of(shape).is_some(), fits, "{shape:?}");
+                }
+                let batch = Shape::new(windows, 1 << 10, 1000).unwrap();
+                let fits = batch.buckets() <= 1 << 24;
+                assert!(Layout::of(batch).is_some() || !fits, "{batch:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn short_spans_are_refused() {
+    each_seed(|rig| {
+        let sorter = sorter(rig);
+        let shape = Shape::new(Windows::new(8, 1, 32).unwrap(), 4, 1).unwrap();
+        let layout = Layout::along(shape, Path::Bins { low_bits: 3, tile_scalars: 32 }).unwrap();
+        let sizes = [4 * 32, layout.bytes(), 4 * shape.digits_max(), 4 * (shape.buckets() + 1)];
+        for short in 0..sizes.len() {
+            let mut leases = sizes
+                .iter()
+                .enumerate()
+                .map(|(i, bytes)| rig.room::<u8>(*bytes as usize - if i == short { 4 } else { 0 }));
+            let [scalars, work, references, starts] =
+                std::array::from_fn(|_| leases.next().unwrap());
+            let sorted = Sorted { references: references.all(), starts: starts.all() };
+            let (given, work) = (scalars.all(), work.all());
+            assert!(sorter.run(rig.stream(), &layout, given, TABLES, work, sorted).is_err());
+        }
+    });
+}
