@@ -64,6 +64,16 @@ fn seed(number: u64) {
 }
 
 impl Rig {
+    /// The device.
+    pub fn gpu(&self) -> &Gpu {
+        self.gpu
+    }
+
+    /// Where everything runs.
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
     /// Kernel `name` of `module` in blocks of `threads`.
     pub fn kernel<P: Parameters>(&self, module: &str, name: &str, threads: u32) -> Kernel<P> {
         self.kernel_in(module, name, Block::of(threads))
