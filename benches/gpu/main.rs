@@ -1,17 +1,20 @@
-//! What the kernels reach on the first CUDA device: field and point arithmetic, checks, uploads.
-//! Every figure's results are compared with arkworks, on samples, before it is printed.
+//! What the kernels reach on the first CUDA device: field and point arithmetic, checks, uploads, and
+//! the stages of an MSM. Every figure's results are compared with arkworks, on samples, before it is
+//! printed.
 //!
 //! `cargo bench --features gpu-bench --bench gpu`; it needs no Rust where it runs, see
-//! scripts/gpu-bundle. Arguments: `only=field,curve,check,transfer`, `repeats=9`, `record=FILE` to
-//! append JSON lines to, `quick` for small sizes (nothing is recorded: such figures mean nothing),
-//! `memory=90` for the percentage of the device's memory (profilers want less).
+//! scripts/gpu-bundle. Arguments: `only=field,curve,check,transfer,reduce,tables`, `repeats=9`,
+//! `record=FILE` to append JSON lines to, `quick` for small sizes (nothing is recorded: such figures
+//! mean nothing), `memory=90` for the percentage of the device's memory (profilers want less).
 
 mod check;
 mod curve;
 mod field;
 mod points;
 mod record;
+mod reduce;
 mod rig;
+mod tables;
 mod transfer;
 
 use record::Record;
@@ -20,11 +23,13 @@ use rig::Rig;
 /// A part of the bench and its name.
 type Part = (&'static str, fn(&Rig, &mut Record));
 
-const PARTS: [Part; 4] = [
+const PARTS: [Part; 6] = [
     ("field", field::measure),
     ("curve", curve::measure),
     ("check", check::measure),
     ("transfer", transfer::measure),
+    ("reduce", reduce::measure),
+    ("tables", tables::measure),
 ];
 
 fn main() {
