@@ -1,7 +1,6 @@
 //! Tables of multiples of bases: see `kernels/msm/tables.cu`.
 
 use ark_bls12_381::{Fr, G1Projective, G2Projective};
-use ark_ec::CurveGroup;
 use ark_ff::Field;
 use capstan::{
     curve,

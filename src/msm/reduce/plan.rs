@@ -13,7 +13,8 @@ const LG_SLICE_MIN: u32 = 2;
 /// Sums that share an inversion, at most.
 const CHAIN_MAX: u32 = 128;
 
-/// What is to be reduced: for each vector, one set of buckets a shift.
+/// What is to be reduced: for each vector, one set of buckets a shift. At least one vector and one
+/// shift; fewer than 2^31 buckets in all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
     /// The group of the points.
@@ -22,7 +23,7 @@ pub struct Shape {
     pub vectors: u32,
     /// Each set's sum counts 2^shift times; shifts grow.
     pub shifts: Vec<u32>,
-    /// log2 of the buckets of a set, 0 to 26.
+    /// log2 of the buckets of a set.
     pub lg_buckets: u32,
 }
 
