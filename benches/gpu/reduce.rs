@@ -7,7 +7,7 @@ use ark_ec::{AffineRepr, PrimeGroup, short_weierstrass::Projective};
 use ark_ff::{Field, Zero};
 use capstan::{
     curve::Group,
-    device::Lease,
+    device::{Block, Lease, Ptr},
     msm::reduce::{Curve, Ending, Plan, Reducer, Shape, Step, Tuning, finish},
 };
 
@@ -54,12 +54,13 @@ where
     let different = rig.size(DIFFERENT, 1 << 5);
     let reducer = Reducer::load(rig.gpu.context()).expect("the kernels of this build");
     let points = Points::<Projective<P>>::new(different);
+    latency(rig, &points);
     let sparse = Points::<Projective<P>>::new(different).sparse(SPARSE);
     for &case in cases {
         let (vectors, sets, lg_buckets) = case;
         let shifts = (0..sets).map(|set| set * (lg_buckets + 1)).collect();
         let shape = Shape { group: P::GROUP, vectors, shifts, lg_buckets };
-        let work = Work { rig, reducer: &reducer, points: &points, shape: &shape };
+        let work = Work::of(rig, &reducer, &points, &shape);
         let buckets = work.buckets();
         let tuning = Tuning::of(rig.gpu.context(), P::GROUP);
         let planned = Plan::new(&shape, &tuning);
@@ -71,7 +72,7 @@ where
                 record.show(&work.figure(&plan, &buckets, "device", what));
             }
         }
-        let work = Work { points: &sparse, ..work };
+        let work = Work::of(rig, &reducer, &sparse, &shape);
         let buckets = work.buckets();
         let what = "15 of 16 buckets are empty";
         record.show(&work.figure(&planned, &buckets, "sparse", what));
@@ -108,12 +109,22 @@ where
     reducer: &'a Reducer,
     points: &'a Points<Projective<P>>,
     shape: &'a Shape,
+    expected: Vec<Projective<P>>,
 }
 
-impl<P: Curve<ScalarField = Fr>> Work<'_, P>
+impl<'a, P: Curve<ScalarField = Fr>> Work<'a, P>
 where
     Projective<P>: points::Group,
 {
+    fn of(
+        rig: &'a Rig,
+        reducer: &'a Reducer,
+        points: &'a Points<Projective<P>>,
+        shape: &'a Shape,
+    ) -> Self {
+        Self { rig, reducer, points, shape, expected: expected(points, shape) }
+    }
+
     fn count(&self) -> usize {
         (self.shape.bucket_bytes() / self.shape.group.affine_bytes() as u64) as usize
     }
@@ -132,7 +143,7 @@ where
         let begun = Instant::now();
         let found = finish::<P>(plan, &left);
         let host = begun.elapsed();
-        assert!(found == self.expected(), "{what}: {plan:?}");
+        assert!(found == self.expected, "{what}: {plan:?}");
         let Shape { vectors, shifts, lg_buckets, .. } = shape;
         let how = format!(
             "{vectors} x {} x 2^{lg_buckets}, {what}: {:.3} ms, {} launches, {:?}, host {:.3} ms",
@@ -166,27 +177,57 @@ where
             before = until;
         }
     }
+}
 
-    /// By discrete logarithms.
-    fn expected(&self) -> Vec<Projective<P>> {
-        let Self { points, shape, .. } = *self;
-        let size = 1 << shape.lg_buckets;
-        let logarithm = |at: usize| {
-            let kept = !points.at(at).is_zero();
-            if kept { points.logarithm(at) } else { Fr::zero() }
-        };
-        let set = |set: usize| -> Fr {
-            (0..size).map(|b| Fr::from(b as u64 + 1) * logarithm(set * size + b)).sum()
-        };
-        let sets = shape.shifts.len();
-        let vector = |vector: usize| {
-            let shifted =
-                shape.shifts.iter().enumerate().map(|(at, &shift)| {
-                    Fr::from(2_u64).pow([shift.into()]) * set(vector * sets + at)
-                });
-            Projective::<P>::generator() * shifted.sum::<Fr>()
-        };
-        (0..shape.vectors as usize).map(vector).collect()
+/// The sums by discrete logarithms.
+fn expected<P: Curve<ScalarField = Fr>>(
+    points: &Points<Projective<P>>,
+    shape: &Shape,
+) -> Vec<Projective<P>>
+where
+    Projective<P>: points::Group,
+{
+    let (size, sets) = (1 << shape.lg_buckets, shape.shifts.len());
+    let logarithm = |at: usize| {
+        if points.at(at).is_zero() { Fr::zero() } else { points.logarithm(at) }
+    };
+    let set = |set: usize| -> Fr {
+        (0..size).map(|b| Fr::from(b as u64 + 1) * logarithm(set * size + b)).sum()
+    };
+    let vector = |vector: usize| {
+        let shifted = shape
+            .shifts
+            .iter()
+            .enumerate()
+            .map(|(at, &shift)| Fr::from(2_u64).pow([shift.into()]) * set(vector * sets + at));
+        Projective::<P>::generator() * shifted.sum::<Fr>()
+    };
+    (0..shape.vectors as usize).map(vector).collect()
+}
+
+/// How long one lane's four neighbours take for sums that wait for each other: the unit that the
+/// plans' costs are counted in.
+fn latency<P: Curve<ScalarField = Fr>>(rig: &Rig, points: &Points<Projective<P>>)
+where
+    Projective<P>: points::Group,
+{
+    type Collect = (Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32, u64);
+    let name = format!("{}_reduce_collect", P::GROUP.name());
+    let kernel = rig.kernel::<Collect>("msm/reduce", &name, Block::of(128));
+    let steps = rig.size(256, 8);
+    // Any elements will do as XYZZ: the formulas take the same steps for points of no curve.
+    let given = points.table(rig, 2 * (steps as usize + 1), 0);
+    let out = rig.memory::<u8>(2 * 4 * P::GROUP.coordinate_bytes());
+    let (to, from) = (out.all(), given.all());
+    // One sum of many points; two sums of one point, of which the second is doubled as often.
+    let launches = [
+        ("sum", (to, from, 1, steps + 1, 1, 1, 0, 0)),
+        ("doubling", (to, from, 2, 1, 1, 2, steps, 0)),
+    ];
+    for (what, spans) in launches {
+        let times = rig.times(|| kernel.launch(&rig.stream, 1, spans));
+        let each = median(&times).as_secs_f64() * 1e6 / f64::from(steps);
+        println!("  {name}: {each:.2} us a {what} that waits for the one before it");
     }
 }
 
