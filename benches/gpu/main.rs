@@ -1,11 +1,12 @@
-//! What the kernels reach on the first CUDA device: field and point arithmetic, checks, uploads, and
-//! the stages of an MSM. Every figure's results are compared with arkworks, on samples, before it is
-//! printed.
+//! What the kernels reach on the first CUDA device: field and point arithmetic, checks, uploads,
+//! the stages of an MSM. Every figure's results are compared with arkworks, on samples, before it
+//! is printed.
 //!
 //! `cargo bench --features gpu-bench --bench gpu`; it needs no Rust where it runs, see
 //! scripts/gpu-bundle. Arguments: `only=field,curve,check,transfer,reduce,tables`, `repeats=9`,
-//! `record=FILE` to append JSON lines to, `quick` for small sizes (nothing is recorded: such figures
-//! mean nothing), `memory=90` for the percentage of the device's memory (profilers want less).
+//! `record=FILE` to append JSON lines to, `quick` for small sizes (nothing is recorded: such
+//! figures mean nothing), `memory=90` for the percentage of the device's memory (profilers want
+//! less).
 
 mod check;
 mod curve;

@@ -1,8 +1,9 @@
 // XYZZ points split over four neighbouring lanes: lane k has coordinate k of (x, y, zz, zzz).
 //
 // For sums that are few and wait for each other: four rounds of products, one a lane, instead of
-// fourteen products in a row: some 6200 cycles of a warp that is alone, counted from the SASS, and 150
-// registers. 16 lane-products instead of 14, so where lanes are scarce one lane a sum is as good.
+// fourteen products in a row: some 6200 cycles of a warp that is alone, counted from the SASS, and
+// 150 registers. It takes 16 lane-products instead of 14, so where lanes are scarce one lane a sum
+// is better.
 // (Schoolbook products: 6000 cycles, but 14 % more of the multiplier where two warps share it.)
 #pragma once
 #include "../memory.cuh"

@@ -1,4 +1,5 @@
-// Tables of multiples: out[i] = 2^doublings in[i], i < n, canonical affine; infinity stays infinity.
+// Tables of multiples: out[i] = 2^doublings in[i], i < n, canonical affine; infinity stays what it
+// is.
 //
 // A thread owns a chain of points. Forward it doubles each in Jacobian coordinates and leaves X and
 // Y in out, Z and the product of all Z before in scratch; then it inverts the product of all; and

@@ -1,4 +1,5 @@
 //! A device to run kernels on.
+#![allow(dead_code)] // no crate uses all of it
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},

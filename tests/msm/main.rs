@@ -4,11 +4,10 @@
 #[path = "../common/emulated.rs"]
 mod emulated;
 #[path = "../kernels/gpu.rs"]
-#[allow(dead_code)] // shared with the tests of single kernels
 mod gpu;
 mod points;
 #[path = "../kernels/values.rs"]
-#[allow(dead_code)]
+#[allow(dead_code)] // the tests of the fields use the rest
 mod values;
 
 mod reduce;

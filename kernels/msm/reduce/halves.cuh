@@ -1,6 +1,6 @@
 // The first part of the reduction: bits of the bucket's number are summed over.
 //
-// A bucket b of a set is at row i and column j, b = i 2^lg_columns + j. The rows' sums R_i come from
+// Bucket b of a set is at row i and column j, b = i 2^lg_columns + j. The rows' sums R_i come from
 // summing over the low bits of b, the columns' C_j over the high ones: two families of arrays, one
 // array a set each, that get shorter by every launch. In memory a family is one array after the
 // other, and the rows come first; before the first launch both are the buckets themselves.

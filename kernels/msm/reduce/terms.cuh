@@ -1,9 +1,9 @@
 // The second part of the reduction: from rows' and columns' sums to one point.
 //
-// With T the sum of all buckets, R_t and C_t the sums of those rows and columns whose number has bit
-// t, a set's sum of (b + 1) P_b is T + sum of 2^t C_t + sum of 2^(t + lg_columns) R_t: lg_buckets + 1
-// terms, T first, then the C_t, then the R_t. Term 0 and term 1 count once, each next one twice as
-// much as the one before.
+// With T the sum of all buckets, R_t and C_t the sums of those rows and columns whose number has
+// bit t, a set's sum of (b + 1) P_b is T + sum of 2^t C_t + sum of 2^(t + lg_columns) R_t. That is
+// lg_buckets + 1 terms: T first, then the C_t, then the R_t. Term 0 and term 1 count once, each
+// next one twice as much as the one before.
 #pragma once
 #include "split_sum.cuh"
 
@@ -22,7 +22,7 @@ FN uint32_t with_bit(uint32_t k, uint32_t bit) {
     return (k - below) << 1 | 1u << bit | below;
 }
 
-// The sums before their terms, arrays after arrays: 2^lg_rows rows of each, then from columns_at on
+// The sums before their terms, array after array: 2^lg_rows rows of each, then from columns_at on
 // 2^lg_columns columns of each. A term is 2^lg_parts sums, to be added up later.
 struct Terms {
     uint32_t arrays, lg_rows, lg_columns, columns_at, lg_parts;
@@ -53,8 +53,8 @@ struct Ladder {
         return step * width - uint32_t(__popcll(narrow & ((uint64_t(1) << step) - 1)));
     }
 };
-// 2^doublings a; the warp goes on until its last lane is done. Doubling is adding a point to itself:
-// one round of products more than needed, and no code more.
+// 2^doublings a; the warp goes on until its last lane is done. Doubling is adding a point to
+// itself: one round of products more than needed, and no code more.
 template <class F> FN F doubled(F a, uint32_t doublings) {
 #pragma unroll 1
     for (; __any_sync(ALL_LANES, doublings > 0); doublings -= doublings > 0)

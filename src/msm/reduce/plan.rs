@@ -226,7 +226,7 @@ impl Step {
             }
             Self::Terms { halves, lg_parts, .. } => {
                 let terms = u64::from(halves.lg_rows + halves.lg_columns + 1);
-                u64::from(halves.arrays) * terms << lg_parts
+                (u64::from(halves.arrays) * terms) << lg_parts
             }
             Self::Collect { sums, .. } => u64::from(*sums),
         }
