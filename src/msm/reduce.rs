@@ -6,9 +6,13 @@
 mod ending;
 mod finish;
 mod plan;
+mod shape;
+mod step;
 
 pub use finish::{Coordinate, Curve, finish};
-pub use plan::{Ending, Fold, Halves, Ladder, Plan, Shape, Step, Tuning};
+pub use plan::Plan;
+pub use shape::{Ending, Shape, Tuning};
+pub use step::{Fold, Halves, Ladder, Step};
 
 use crate::{
     curve::Group,
@@ -79,7 +83,7 @@ impl Kernels {
         scratch: Span<'_, u8>,
     ) -> Result<(), Fault> {
         let blocks = |sums: u64, team: u32| {
-            (sums * u64::from(team)).div_ceil(plan::SUM_GROUPS.into()) as u32
+            (sums * u64::from(team)).div_ceil(step::SUM_GROUPS.into()) as u32
         };
         match *step {
             Step::Fold(Fold { halves: h, chain }) => {

@@ -1,7 +1,7 @@
 //! Where the device stops: a chain of doublings is slow on one of its lanes and fast on a host, and
 //! many chains are the other way round.
 
-use super::plan::{Ending, Shape, Tuning};
+use super::shape::{Ending, Shape, Tuning};
 use crate::curve::Group;
 
 /// Nanoseconds of one operation, whichever side does it.

@@ -4,7 +4,7 @@ use ark_bls12_381::{Fq, Fq2, g1, g2};
 use ark_ec::short_weierstrass::{Projective, SWCurveConfig};
 use ark_ff::{AdditiveGroup, BigInt, BigInteger, Field, PrimeField, Zero};
 
-use super::plan::{Ending, Plan};
+use super::{plan::Plan, shape::Ending};
 use crate::curve::Group;
 
 /// A curve whose points the kernels leave in memory.
