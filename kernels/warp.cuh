@@ -46,6 +46,23 @@ template <class T> FN T broadcast(const T& value, uint32_t from) {
     return each_word(value, [=](uint32_t w) { return __shfl_sync(ALL_LANES, w, int(from)); });
 }
 
+// The value of lane `from` of one's group of WIDTH neighbouring lanes.
+template <int WIDTH, class T> FN T broadcast_in(const T& value, uint32_t from) {
+    Words<T> words = Words<T>::of(value);
+#pragma unroll
+    for (int i = 0; i < Words<T>::COUNT; i++)
+        words.w[i] = __shfl_sync(ALL_LANES, words.w[i], int(from), WIDTH);
+    return words.value();
+}
+// The value of the lane whose number differs in `bits`.
+template <class T> FN T shuffle_xor(const T& value, uint32_t bits) {
+    Words<T> words = Words<T>::of(value);
+#pragma unroll
+    for (int i = 0; i < Words<T>::COUNT; i++)
+        words.w[i] = __shfl_xor_sync(ALL_LANES, words.w[i], int(bits));
+    return words.value();
+}
+
 // Lane 0 gets op over all lanes, in the lanes' order; other lanes get nothing of use.
 template <class T, class Op> FN T warp_reduce(T value, Op op) {
 #pragma unroll 1

@@ -1,19 +1,23 @@
-//! What the kernels reach on the first CUDA device: field and point arithmetic, checks, uploads.
-//! Every figure's results are compared with arkworks, on samples, before it is printed.
+//! What the kernels reach on the first CUDA device: field and point arithmetic, checks, uploads, and
+//! MSMs with their stages. Every figure's results are compared with arkworks, on samples, before it is
+//! printed.
 //!
 //! `cargo bench --features gpu-bench --bench gpu`; it needs no Rust where it runs, see
-//! scripts/gpu-bundle. Arguments: `only=field,curve,check,sort,transfer`, `repeats=9`,
-//! `record=FILE` to append JSON lines to, `quick` for small sizes (nothing is recorded: such
-//! figures mean nothing), `memory=90` for the percentage of the device's memory (profilers want
-//! less).
+//! scripts/gpu-bundle. Arguments: `only=` and some of the parts below, `repeats=9`, `record=FILE` to
+//! append JSON lines to, `quick` for small sizes (nothing is recorded: such figures mean nothing),
+//! `memory=90` for the percentage of the device's memory (profilers want less).
 
+mod accumulate;
 mod check;
 mod curve;
 mod field;
+mod msm;
 mod points;
 mod record;
+mod reduce;
 mod rig;
 mod sort;
+mod tables;
 mod transfer;
 
 use record::Record;
@@ -22,11 +26,15 @@ use rig::Rig;
 /// A part of the bench and its name.
 type Part = (&'static str, fn(&Rig, &mut Record));
 
-const PARTS: [Part; 5] = [
+const PARTS: &[Part] = &[
     ("field", field::measure),
     ("curve", curve::measure),
     ("check", check::measure),
     ("sort", sort::measure),
+    ("accumulate", accumulate::measure),
+    ("reduce", reduce::measure),
+    ("tables", tables::measure),
+    ("msm", msm::measure),
     ("transfer", transfer::measure),
 ];
 
@@ -35,7 +43,7 @@ fn main() {
     let mut record = Record::new(&rig);
     let only = rig.text("only");
     let wanted = |name: &str| only.as_deref().is_none_or(|only| only.split(',').any(|o| o == name));
-    for (name, measure) in PARTS {
+    for &(name, measure) in PARTS {
         if wanted(name) {
             println!("\n{name}");
             measure(&rig, &mut record);

@@ -99,6 +99,21 @@ impl<G: Group> Points<G> {
         Self { affine, words }
     }
 
+    /// The discrete logarithm of [`Points::at`], where that is not infinity.
+    pub fn logarithm(&self, index: usize) -> G::ScalarField {
+        let steps = (index % self.affine.len()) as u64;
+        G::ScalarField::from(1) + G::ScalarField::from(u64::MAX) * G::ScalarField::from(steps)
+    }
+
+    /// The same points, but for every one with a number that is no multiple of `step`: infinity.
+    pub fn sparse(mut self, step: usize) -> Self {
+        for (i, affine) in self.affine.iter_mut().enumerate().filter(|(i, _)| i % step != 0) {
+            *affine = G::Affine::zero();
+            self.words[i] = G::words(affine);
+        }
+        self
+    }
+
     /// The point that a table of repetitions holds at `index`.
     pub fn at(&self, index: usize) -> G::Affine {
         self.affine[index % self.affine.len()]

@@ -1,11 +1,19 @@
-//! The stages of an MSM against the host and arkworks: on the GPU where there is one, else on the
-//! emulated driver under three orders of its threads.
+//! MSMs on the GPU and their stages against the host and arkworks: on the GPU where there is one,
+//! else on the emulated driver under three orders of its threads.
 
 #[path = "../common/emulated.rs"]
 mod emulated;
 #[path = "../kernels/gpu.rs"]
 mod gpu;
-
+mod points;
 mod scalars;
+#[path = "../kernels/values.rs"]
+#[allow(dead_code)]
+mod values;
+
+mod accumulate;
+mod reduce;
 mod sort;
+mod tables;
+mod whole;
 mod windows;

@@ -1,0 +1,248 @@
+//! Buckets to one point a vector, with and without the host's part: see `kernels/msm/reduce.cu`.
+
+use std::time::{Duration, Instant};
+
+use ark_bls12_381::{Fr, g1, g2};
+use ark_ec::{AffineRepr, PrimeGroup, short_weierstrass::Projective};
+use ark_ff::{Field, Zero};
+use capstan::{
+    curve::Group,
+    device::{Block, Lease, Ptr},
+    msm::reduce::{Curve, Ending, Plan, Reducer, Shape, Step, Tuning, finish},
+};
+
+use crate::{
+    points,
+    points::Points,
+    record::{Figure, Record},
+    rig::Rig,
+};
+
+/// Different points among the buckets.
+const DIFFERENT: usize = 1 << 16;
+/// In the sparse rows one bucket of so many is not empty.
+const SPARSE: usize = 16;
+
+/// Vectors, sets of a vector, and log2 of the buckets of a set.
+type Case = (u32, u32, u32);
+
+const FULL_G1: &[Case] = &[
+    (1, 1, 9),
+    (1, 1, 11),
+    (1, 1, 13),
+    (1, 1, 15),
+    (1, 1, 17),
+    (1, 1, 19),
+    (1, 1, 21),
+    (1, 16, 15),
+    (1, 4, 21),
+    (1000, 1, 9),
+];
+const FULL_G2: &[Case] = &[(1, 1, 9), (1, 1, 15), (1, 1, 19), (1, 1, 21), (1, 16, 15)];
+const QUICK: &[Case] = &[(1, 1, 6), (3, 2, 3)];
+
+/// All rows.
+pub fn measure(rig: &Rig, record: &mut Record) {
+    group::<g1::Config>(rig, record, rig.size(FULL_G1, QUICK));
+    group::<g2::Config>(rig, record, rig.size(FULL_G2, QUICK));
+}
+
+fn group<P: Curve<ScalarField = Fr>>(rig: &Rig, record: &mut Record, cases: &[Case])
+where
+    Projective<P>: points::Group,
+{
+    let different = rig.size(DIFFERENT, 1 << 5);
+    let reducer = Reducer::load(rig.gpu.context()).expect("the kernels of this build");
+    let points = Points::<Projective<P>>::new(different);
+    latency(rig, &points);
+    let sparse = Points::<Projective<P>>::new(different).sparse(SPARSE);
+    for &case in cases {
+        let (vectors, sets, lg_buckets) = case;
+        let shifts = (0..sets).map(|set| set * (lg_buckets + 1)).collect();
+        let shape = Shape { group: P::GROUP, vectors, shifts, lg_buckets };
+        let work = Work::of(rig, &reducer, &points, &shape);
+        let buckets = work.buckets();
+        let tuning = Tuning::of(rig.gpu.context(), P::GROUP);
+        let planned = Plan::new(&shape, &tuning);
+        record.keep(&work.figure(&planned, &buckets, "device", "planned"));
+        work.steps(&planned, &buckets);
+        for (what, tuning) in variants(&tuning) {
+            let plan = Plan::new(&shape, &tuning);
+            if plan != planned {
+                record.show(&work.figure(&plan, &buckets, "device", what));
+            }
+        }
+        let work = Work::of(rig, &reducer, &sparse, &shape);
+        let buckets = work.buckets();
+        let what = "15 of 16 buckets are empty";
+        record.show(&work.figure(&planned, &buckets, "sparse", what));
+    }
+}
+
+/// What else could be planned.
+fn variants(tuning: &Tuning) -> Vec<(&'static str, Tuning)> {
+    let fold_sums_min = tuning.fold_sums_min;
+    let ending = |ending| Tuning { ending: Some(ending), ..*tuning };
+    let folds = |fold_sums_min| Tuning { fold_sums_min, ..*tuning };
+    let slices = |slice_points_min| Tuning { slice_points_min, ..*tuning };
+    let part = |lg_part| Tuning { lg_part, ..*tuning };
+    vec![
+        ("no folds", folds(u64::MAX)),
+        ("folds from twice as many sums", folds(2 * fold_sums_min)),
+        ("folds from half as many sums", folds(fold_sums_min / 2)),
+        ("no slices", slices(u64::MAX)),
+        ("slices from 2^14 points", slices(1 << 14)),
+        ("parts of 2^6", part(6)),
+        ("parts of 2^8", part(8)),
+        ("host from terms", ending(Ending::Terms)),
+        ("host from sets", ending(Ending::Sets)),
+        ("device to the end", ending(Ending::Vectors)),
+    ]
+}
+
+/// One shape and the points that its buckets hold.
+struct Work<'a, P: Curve>
+where
+    Projective<P>: points::Group,
+{
+    rig: &'a Rig,
+    reducer: &'a Reducer,
+    points: &'a Points<Projective<P>>,
+    shape: &'a Shape,
+    expected: Vec<Projective<P>>,
+}
+
+impl<'a, P: Curve<ScalarField = Fr>> Work<'a, P>
+where
+    Projective<P>: points::Group,
+{
+    fn of(
+        rig: &'a Rig,
+        reducer: &'a Reducer,
+        points: &'a Points<Projective<P>>,
+        shape: &'a Shape,
+    ) -> Self {
+        Self { rig, reducer, points, shape, expected: expected(points, shape) }
+    }
+
+    fn count(&self) -> usize {
+        (self.shape.bucket_bytes() / self.shape.group.affine_bytes() as u64) as usize
+    }
+
+    fn buckets(&self) -> Lease {
+        self.points.table(self.rig, self.count(), 0)
+    }
+
+    fn figure(&self, plan: &Plan, buckets: &Lease, mode: &'static str, what: &str) -> Figure<'_> {
+        let Self { rig, shape, .. } = *self;
+        let workspace = rig.memory::<u8>(plan.workspace_bytes() as usize);
+        let out = rig.memory::<u8>(plan.bytes_out() as usize);
+        let spans = (buckets.all(), workspace.all(), out.all());
+        let times = rig.times(|| self.reducer.run(&rig.stream, plan, spans.0, spans.1, spans.2));
+        let left = rig.get::<u8>(out.all());
+        let begun = Instant::now();
+        let found = finish::<P>(plan, &left);
+        let host = begun.elapsed();
+        assert!(found == self.expected, "{what}: {plan:?}");
+        let Shape { vectors, shifts, lg_buckets, .. } = shape;
+        let how = format!(
+            "{vectors} x {} x 2^{lg_buckets}, {what}: {:.3} ms, {} launches, {:?}, host {:.3} ms",
+            shifts.len(),
+            median(&times).as_secs_f64() * 1e3,
+            plan.steps.len(),
+            plan.ending,
+            host.as_secs_f64() * 1e3,
+        );
+        let op = match shape.group {
+            Group::G1 => "g1_reduce_buckets",
+            Group::G2 => "g2_reduce_buckets",
+        };
+        Figure { op, mode, count: self.count() as u64, times, unit: "G/s", how }
+    }
+
+    /// Prints how long each launch takes: the difference that leaving it out makes.
+    fn steps(&self, plan: &Plan, buckets: &Lease) {
+        let rig = self.rig;
+        let workspace = rig.memory::<u8>(plan.workspace_bytes() as usize);
+        let mut before = Duration::ZERO;
+        for launches in 1..=plan.steps.len() {
+            let mut first = plan.clone();
+            first.steps.truncate(launches);
+            let out = rig.memory::<u8>(first.bytes_out() as usize);
+            let (out, workspace) = (out.all(), workspace.all());
+            let work = || self.reducer.run(&rig.stream, &first, buckets.all(), workspace, out);
+            let until = median(&rig.times(work));
+            let own = until.saturating_sub(before).as_secs_f64() * 1e3;
+            println!("    {own:.4} ms  {}", name(&plan.steps[launches - 1]));
+            before = until;
+        }
+    }
+}
+
+/// The sums by discrete logarithms.
+fn expected<P: Curve<ScalarField = Fr>>(
+    points: &Points<Projective<P>>,
+    shape: &Shape,
+) -> Vec<Projective<P>>
+where
+    Projective<P>: points::Group,
+{
+    let (size, sets) = (1 << shape.lg_buckets, shape.shifts.len());
+    let logarithm = |at: usize| {
+        if points.at(at).is_zero() { Fr::zero() } else { points.logarithm(at) }
+    };
+    let set = |set: usize| -> Fr {
+        (0..size).map(|b| Fr::from(b as u64 + 1) * logarithm(set * size + b)).sum()
+    };
+    let vector = |vector: usize| {
+        let shifted = shape
+            .shifts
+            .iter()
+            .enumerate()
+            .map(|(at, &shift)| Fr::from(2_u64).pow([shift.into()]) * set(vector * sets + at));
+        Projective::<P>::generator() * shifted.sum::<Fr>()
+    };
+    (0..shape.vectors as usize).map(vector).collect()
+}
+
+/// How long one lane's four neighbours take for sums that wait for each other: the unit that the
+/// plans' costs are counted in.
+fn latency<P: Curve<ScalarField = Fr>>(rig: &Rig, points: &Points<Projective<P>>)
+where
+    Projective<P>: points::Group,
+{
+    type Collect = (Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32, u64);
+    let name = format!("{}_reduce_collect", P::GROUP.name());
+    let kernel = rig.kernel::<Collect>("msm/reduce", &name, Block::of(128));
+    let steps = rig.size(256, 8);
+    // Any elements will do as XYZZ: the formulas take the same steps for points of no curve.
+    let given = points.table(rig, 2 * (steps as usize + 1), 0);
+    let out = rig.memory::<u8>(2 * 4 * P::GROUP.coordinate_bytes());
+    let (to, from) = (out.all(), given.all());
+    // One sum of many points; two sums of one point, of which the second is doubled as often.
+    let launches = [
+        ("sum", (to, from, 1, steps + 1, 1, 1, 0, 0)),
+        ("doubling", (to, from, 2, 1, 1, 2, steps, 0)),
+    ];
+    for (what, spans) in launches {
+        let times = rig.times(|| kernel.launch(&rig.stream, 1, spans));
+        let each = median(&times).as_secs_f64() * 1e6 / f64::from(steps);
+        println!("  {name}: {each:.2} us a {what} that waits for the one before it");
+    }
+}
+
+fn median(times: &[Duration]) -> Duration {
+    let mut times = times.to_vec();
+    times.sort();
+    times[times.len() / 2]
+}
+
+fn name(step: &Step) -> &'static str {
+    match step {
+        Step::Fold(_) => "fold",
+        Step::Slices(_) => "slices",
+        Step::Sums { .. } => "sums",
+        Step::Terms { .. } => "terms",
+        Step::Collect { .. } => "collect",
+    }
+}

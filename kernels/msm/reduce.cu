@@ -1,0 +1,126 @@
+// Buckets to one point a set, then a vector: sum of 2^(shift of the set) sum of (b + 1) P_b.
+//
+// The launches, of which a plan (src/msm/reduce) uses what the number of buckets is worth:
+//   gN_reduce_fold     halves rows and columns by batched affine additions: the fewest products
+//   gN_reduce_slices   slices of rows and columns, a thread each, into XYZZ
+//   gN_reduce_sums     rows and columns to their end, by teams of split lanes
+//   gN_reduce_terms    lg_buckets + 1 sums a set, each of the elements with one bit set
+//   gN_reduce_collect  sums of `count` neighbours, each doubled as its place in its period says
+// See reduce/halves.cuh for rows and columns, reduce/terms.cuh for terms.
+//
+// Points come in as they are (`affine` not 0) or as XYZZ, and leave as XYZZ but for the fold. y of
+// affine points is loose; infinity is x = y = 0 mod p, anywhere, and costs no more than others but
+// in the fold, where it takes the rare path.
+//
+// Launch. fold: one block of FOLD_THREADS a multiprocessor, dynamic shared memory and scratch as in
+// batch_affine.cuh. slices: blocks of SLICE_THREADS, a thread a slice, dynamic shared memory of 2
+// (G1) and 6 (G2) elements a thread. The others: blocks of SUM_THREADS, static shared memory of an
+// element a thread, `team` groups of four lanes a sum: team * sums / SUM_GROUPS blocks. Barriers:
+// after each level of a team's tree, in all threads of a block.
+#include "reduce/fold.cuh"
+#include "reduce/slices.cuh"
+#include "reduce/terms.cuh"
+
+#define FOLD(name, F, threads) \
+    KERNEL(threads, 1) \
+    name(Affine<F>* out, Quad* scratch, const Affine<F>* points, uint32_t arrays, \
+         uint32_t lg_rows, uint32_t lg_columns, uint32_t columns_at, uint32_t chain) { \
+        DYNAMIC_SHARED(Quad, stage); \
+        const Folded<F> source = {points, {arrays, lg_rows, 1, lg_columns, 1, columns_at}}; \
+        add_batched<F, false, threads>(out, scratch, stage, source, source.work.sums(), chain); \
+    } \
+    EXPORT_KERNEL(name);
+FOLD(g1_reduce_fold, Fp, 512)
+FOLD(g2_reduce_fold, Fp2, 256)
+
+#define SLICES(name, F, threads, blocks, sum) \
+    KERNEL(threads, blocks) \
+    name(Xyzz<F>* out, const Affine<F>* points, uint32_t arrays, uint32_t lg_rows, \
+         uint32_t row_bits, uint32_t lg_columns, uint32_t column_bits, uint32_t columns_at) { \
+        DYNAMIC_SHARED(Quad, stage); \
+        const Halves work = {arrays, lg_rows, row_bits, lg_columns, column_bits, columns_at}; \
+        sum_slices(out, sum<F, threads>(stage), points, work); \
+    } \
+    EXPORT_KERNEL(name);
+SLICES(g1_reduce_slices, Fp, 128, 2, sum_in_registers)
+SLICES(g2_reduce_slices, Fp2, 256, 1, sum_in_shared)
+
+// Points that are affine in one launch and XYZZ in the next.
+template <class F> struct Either {
+    const void* points;
+    uint32_t affine;
+
+    FN F at(uint32_t i) const {
+        if (affine) return load_split(static_cast<const Affine<F>*>(points) + i);
+        return load_split(static_cast<const Xyzz<F>*>(points) + i);
+    }
+};
+template <class F>
+FN void sum_halves(Xyzz<F>* out, const Either<F>& points, const Halves& work, uint32_t team_size,
+                   F* shared) {
+    const Team team = Team::of(team_size);
+    const bool used = team.output < work.sums();
+    const Slice slice = slice_of(work, used ? team.output : 0);
+    const F sum = team_sum(team, used ? slice.count : 0, shared,
+                           [&](uint32_t k) { return points.at(slice.first + k * slice.stride); });
+    if (used && team.member == 0) store_split(out + team.output, sum);
+}
+template <class F>
+FN void sum_terms(Xyzz<F>* out, const Either<F>& points, const Terms& terms, uint32_t team_size,
+                  F* shared) {
+    const Team team = Team::of(team_size);
+    const bool used = team.output < terms.sums();
+    uint32_t array_at;
+    const Marginal marginal = terms.at(used ? team.output : 0, array_at);
+    const F sum = team_sum(team, used ? marginal.count : 0, shared, [&](uint32_t k) {
+        return points.at(array_at + with_bit(marginal.first + k, marginal.bit));
+    });
+    if (used && team.member == 0) store_split(out + team.output, sum);
+}
+template <class F>
+FN void collect(Xyzz<F>* out, const Xyzz<F>* points, uint32_t sums, uint32_t count,
+                uint32_t team_size, const Ladder& ladder, F* shared) {
+    const Team team = Team::of(team_size);
+    const bool used = team.output < sums, leads = used && team.member == 0;
+    const F sum = team_sum(team, used ? count : 0, shared, [&](uint32_t k) {
+        return load_split(points + team.output * count + k);
+    });
+    const F times_power = doubled(sum, leads ? ladder.doublings(team.output) : 0);
+    if (leads) store_split(out + team.output, times_power);
+}
+
+#define SUMS(name, F, blocks) \
+    KERNEL(SUM_THREADS, blocks) \
+    name(Xyzz<F>* out, const void* points, uint32_t affine, uint32_t arrays, uint32_t lg_rows, \
+         uint32_t row_bits, uint32_t lg_columns, uint32_t column_bits, uint32_t columns_at, \
+         uint32_t team) { \
+        SHARED(F, shared, SUM_THREADS); \
+        const Halves work = {arrays, lg_rows, row_bits, lg_columns, column_bits, columns_at}; \
+        sum_halves(out, Either<F>{points, affine}, work, team, shared); \
+    } \
+    EXPORT_KERNEL(name);
+SUMS(g1_reduce_sums, Fp, 2)
+SUMS(g2_reduce_sums, Fp2, 2)
+
+#define TERMS(name, F, blocks) \
+    KERNEL(SUM_THREADS, blocks) \
+    name(Xyzz<F>* out, const void* points, uint32_t affine, uint32_t arrays, uint32_t lg_rows, \
+         uint32_t lg_columns, uint32_t columns_at, uint32_t lg_parts, uint32_t team) { \
+        SHARED(F, shared, SUM_THREADS); \
+        const Terms terms = {arrays, lg_rows, lg_columns, columns_at, lg_parts}; \
+        sum_terms(out, Either<F>{points, affine}, terms, team, shared); \
+    } \
+    EXPORT_KERNEL(name);
+TERMS(g1_reduce_terms, Fp, 2)
+TERMS(g2_reduce_terms, Fp2, 2)
+
+#define COLLECT(name, F, blocks) \
+    KERNEL(SUM_THREADS, blocks) \
+    name(Xyzz<F>* out, const Xyzz<F>* points, uint32_t sums, uint32_t count, uint32_t team, \
+         uint32_t period, uint32_t width, uint64_t narrow) { \
+        SHARED(F, shared, SUM_THREADS); \
+        collect(out, points, sums, count, team, {period, width, narrow}, shared); \
+    } \
+    EXPORT_KERNEL(name);
+COLLECT(g1_reduce_collect, Fp, 2)
+COLLECT(g2_reduce_collect, Fp2, 2)

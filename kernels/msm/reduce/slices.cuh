@@ -1,0 +1,44 @@
+// Slices of the families summed in XYZZ, one a thread: where points are many for the lanes.
+#pragma once
+#include "../../accumulate.cuh"
+#include "halves.cuh"
+
+// out[s] = sum number s of `work`. The next point travels beside the addition, as in
+// accumulate_buckets.
+template <class F, uint32_t T, class Cell>
+FN void sum_slices(Xyzz<F>* out, Bucket<F, T, Cell> bucket, const Affine<F>* points,
+                   const Halves& work) {
+    const uint32_t s = blockIdx.x * T + threadIdx.x;
+    if (s >= work.sums()) return;
+    const Slice slice = slice_of(work, s);
+    Making<F, Cell>& sum = bucket.sum;
+    const Affine<F>* next = points + slice.first;
+    const auto travel = [&] {
+        bucket.x.fetch_from(&next->x);
+        bucket.y.fetch_from(&next->y);
+        copies_commit();
+        next += slice.stride;
+    };
+    sum.zz = zero<F>();
+    travel();
+#pragma unroll 1
+    for (uint32_t left = slice.count; left > 0; left--) {
+        const auto read = [&] {
+            if constexpr (APART<F, Cell>) {
+                if (left > 1) travel();
+            }
+        };
+        const auto waited = [&] {
+            if constexpr (!APART<F, Cell>) {
+                if (left > 1) travel();
+            }
+        };
+        copies_wait<0>();
+        accumulate_from(
+            sum, [&] { return F(bucket.x); }, [&] { return F(bucket.y); }, read, waited);
+    }
+    store(&out[s].x, F(sum.x));
+    store(&out[s].y, F(sum.y));
+    store(&out[s].zz, F(sum.zz));
+    store(&out[s].zzz, F(sum.zzz));
+}

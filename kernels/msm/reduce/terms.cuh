@@ -1,0 +1,63 @@
+// The second part of the reduction: from rows' and columns' sums to one point.
+//
+// With T the sum of all buckets, R_t and C_t the sums of those rows and columns whose number has
+// bit t, a set's sum of (b + 1) P_b is T + sum of 2^t C_t + sum of 2^(t + lg_columns) R_t. That is
+// lg_buckets + 1 terms: T first, then the C_t, then the R_t. Term 0 and term 1 count once, each
+// next one twice as much as the one before.
+#pragma once
+#include "split_sum.cuh"
+
+// Which elements a part of a term is the sum of.
+struct Marginal {
+    uint32_t first; // element of part and array
+    uint32_t count; // 0: the part is empty
+    uint32_t bit;   // NO_BIT: every element counts
+};
+constexpr uint32_t NO_BIT = 31;
+
+// Number k of the elements whose index has that bit.
+FN uint32_t with_bit(uint32_t k, uint32_t bit) {
+    if (bit == NO_BIT) return k;
+    const uint32_t below = k & ((1u << bit) - 1);
+    return (k - below) << 1 | 1u << bit | below;
+}
+
+// The sums before their terms, array after array: 2^lg_rows rows of each, then from columns_at on
+// 2^lg_columns columns of each. A term is 2^lg_parts sums, to be added up later.
+struct Terms {
+    uint32_t arrays, lg_rows, lg_columns, columns_at, lg_parts;
+
+    FN uint32_t of_array() const { return lg_rows + lg_columns + 1; }
+    FN uint32_t sums() const { return arrays * of_array() << lg_parts; }
+    FN Marginal at(uint32_t sum, uint32_t& array_at) const {
+        const uint32_t part = sum & ((1u << lg_parts) - 1), term = (sum >> lg_parts) % of_array();
+        const uint32_t array = (sum >> lg_parts) / of_array();
+        const bool is_row = term > lg_columns;
+        array_at = is_row ? array << lg_rows : columns_at + (array << lg_columns);
+        const uint32_t lg = is_row ? lg_rows : lg_columns;
+        const uint32_t elements = 1u << (term == 0 ? lg : lg - 1);
+        const uint32_t share = elements >> lg_parts > 0 ? elements >> lg_parts : 1;
+        const uint32_t bit = term == 0 ? NO_BIT : is_row ? term - 1 - lg_columns : term - 1;
+        return {part * share, part * share < elements ? share : 0, bit};
+    }
+};
+
+// How often a point is doubled before it is added: points come in periods, and one counts 2^width
+// times the one before it, or 2^(width - 1) times where that one is narrow.
+struct Ladder {
+    uint32_t period, width;
+    uint64_t narrow;
+
+    FN uint32_t doublings(uint32_t index) const {
+        const uint32_t step = index % period;
+        return step * width - uint32_t(__popcll(narrow & ((uint64_t(1) << step) - 1)));
+    }
+};
+// 2^doublings a; the warp goes on until its last lane is done. Doubling is adding a point to
+// itself: one round of products more than needed, and no code more.
+template <class F> FN F doubled(F a, uint32_t doublings) {
+#pragma unroll 1
+    for (; __any_sync(ALL_LANES, doublings > 0); doublings -= doublings > 0)
+        a = split_add(a, doublings > 0 ? a : zero<F>());
+    return a;
+}

@@ -1,0 +1,171 @@
+//! Buckets to one point a vector: `kernels/msm/reduce.cu`.
+//!
+//! A [`Plan`] says which launches a [`Shape`] takes, [`Reducer::run`] launches them, and [`finish`]
+//! does on the host what it is faster at: a few points' last doublings.
+
+mod ending;
+mod finish;
+mod plan;
+mod shape;
+mod step;
+
+pub use finish::{Coordinate, Curve, finish};
+pub use plan::Plan;
+pub use shape::{Ending, Shape, Tuning};
+pub use step::{Fold, Halves, Ladder, Step};
+
+use crate::{
+    curve::Group,
+    device::{Block, Context, Fault, Kernel, Module, Ptr, Span, Stream, Unusable},
+};
+
+/// Threads of a block of the kernels with split lanes.
+const SUM_THREADS: u32 = 128;
+
+/// out, scratch, points, arrays, lg_rows, lg_columns, columns_at, chain.
+type FoldKernel = Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32)>;
+/// out, points, arrays, lg_rows, row_bits, lg_columns, column_bits, columns_at.
+type SlicesKernel = Kernel<(Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32, u32)>;
+/// out, points, affine, arrays, lg_rows, row_bits, lg_columns, column_bits, columns_at, team.
+type SumsKernel = Kernel<(Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32, u32, u32, u32)>;
+/// out, points, affine, arrays, lg_rows, lg_columns, columns_at, lg_parts, team.
+type TermsKernel = Kernel<(Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32, u32, u32)>;
+/// out, points, sums, count, team, period, width, narrow.
+type CollectKernel = Kernel<(Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32, u64)>;
+
+/// The kernels of both groups.
+pub struct Reducer {
+    g1: Kernels,
+    g2: Kernels,
+}
+
+struct Kernels {
+    fold: FoldKernel,
+    slices: SlicesKernel,
+    slice_threads: u32,
+    sums: SumsKernel,
+    terms: TermsKernel,
+    collect: CollectKernel,
+}
+
+impl Kernels {
+    fn of(module: &Module, group: Group) -> Result<Self, Fault> {
+        let name = |stage: &str| format!("{}_reduce_{stage}", group.name());
+        let threads = Fold::threads(group);
+        // Two points and a prefix product travel at a time.
+        let shared_bytes = 5 * group.coordinate_bytes() as u32 * threads;
+        let fold = Block { threads, shared_bytes };
+        // A point travels; in G2 the sum is there, too.
+        let (slice_threads, columns) = match group {
+            Group::G1 => (128, 2),
+            Group::G2 => (256, 6),
+        };
+        let shared_bytes = columns * group.coordinate_bytes() as u32 * slice_threads;
+        let slices = Block { threads: slice_threads, shared_bytes };
+        let split = Block::of(SUM_THREADS);
+        Ok(Self {
+            fold: module.kernel(&name("fold"), fold)?,
+            slices: module.kernel(&name("slices"), slices)?,
+            slice_threads,
+            sums: module.kernel(&name("sums"), split)?,
+            terms: module.kernel(&name("terms"), split)?,
+            collect: module.kernel(&name("collect"), split)?,
+        })
+    }
+
+    fn launch(
+        &self,
+        stream: &Stream,
+        plan: &Plan,
+        step: &Step,
+        out: Span<'_, u8>,
+        points: Span<'_, u8>,
+        scratch: Span<'_, u8>,
+    ) -> Result<(), Fault> {
+        let blocks = |sums: u64, team: u32| {
+            (sums * u64::from(team)).div_ceil(step::SUM_GROUPS.into()) as u32
+        };
+        match *step {
+            Step::Fold(Fold { halves: h, chain }) => {
+                let Halves { arrays, lg_rows, lg_columns, columns_at, .. } = h;
+                let given = (out, scratch, points, arrays, lg_rows, lg_columns, columns_at, chain);
+                self.fold.launch(stream, plan.units, given)
+            }
+            Step::Slices(h) => {
+                let Halves { arrays, lg_rows, row_bits, lg_columns, column_bits, columns_at } = h;
+                let grid = h.sums().div_ceil(self.slice_threads.into()) as u32;
+                let given =
+                    (out, points, arrays, lg_rows, row_bits, lg_columns, column_bits, columns_at);
+                self.slices.launch(stream, grid, given)
+            }
+            Step::Sums { halves: h, affine, team } => {
+                let Halves { arrays, lg_rows: r, lg_columns: c, columns_at, .. } = h;
+                let (affine, bits) = (affine.into(), (h.row_bits, h.column_bits));
+                let given = (out, points, affine, arrays, r, bits.0, c, bits.1, columns_at, team);
+                self.sums.launch(stream, blocks(h.sums(), team), given)
+            }
+            Step::Terms { halves: h, affine, lg_parts, team } => {
+                let Halves { arrays, lg_rows: r, lg_columns: c, columns_at, .. } = h;
+                let given = (out, points, affine.into(), arrays, r, c, columns_at, lg_parts, team);
+                self.terms.launch(stream, blocks(step.points_out(), team), given)
+            }
+            Step::Collect { sums, count, team, ladder } => {
+                let Ladder { period, width, narrow } = ladder;
+                let given = (out, points, sums, count, team, period, width, narrow);
+                self.collect.launch(stream, blocks(sums.into(), team), given)
+            }
+        }
+    }
+}
+
+impl Reducer {
+    /// Loads the kernels.
+    pub fn load(context: &Context) -> Result<Self, Unusable> {
+        let index = context.identity().index;
+        let module = Module::load(context, "msm/reduce")?;
+        let of =
+            |group| Kernels::of(&module, group).map_err(|fault| Unusable::Device { index, fault });
+        Ok(Self { g1: of(Group::G1)?, g2: of(Group::G2)? })
+    }
+
+    /// Launches the plan: `buckets` to `out`, as XYZZ, which [`finish`] takes.
+    ///
+    /// Shape: `buckets` has [`Shape::bucket_bytes`], vector after vector, set after set, affine, x
+    /// canonical, y below 2p, infinity zeros. `out` has [`Plan::bytes_out`] bytes, `workspace`
+    /// [`Plan::workspace_bytes`]; what they hold before does not matter. All begin at multiples of
+    /// 16 bytes.
+    /// Errors: `Kernel` where a span is too short; what the driver says.
+    pub fn run(
+        &self,
+        stream: &Stream,
+        plan: &Plan,
+        buckets: Span<'_, u8>,
+        workspace: Span<'_, u8>,
+        out: Span<'_, u8>,
+    ) -> Result<(), Fault> {
+        let kernels = match plan.shape.group {
+            Group::G1 => &self.g1,
+            Group::G2 => &self.g2,
+        };
+        let mut points = part(buckets, 0, plan.shape.bucket_bytes())?;
+        let out = part(out, 0, plan.bytes_out())?;
+        let areas =
+            [part(workspace, 0, plan.areas[0])?, part(workspace, plan.areas[0], plan.areas[1])?];
+        let scratch = part(workspace, plan.areas[0] + plan.areas[1], plan.scratch_bytes)?;
+        for (at, step) in plan.steps.iter().enumerate() {
+            let last = at + 1 == plan.steps.len();
+            let to = if last { out } else { areas[at % 2] };
+            kernels.launch(stream, plan, step, to, points, scratch)?;
+            points = to;
+        }
+        Ok(())
+    }
+}
+
+fn part(span: Span<'_, u8>, at: u64, bytes: u64) -> Result<Span<'_, u8>, Fault> {
+    let short = || Fault::Kernel {
+        kernel: "reduce".to_owned(),
+        problem: format!("{} bytes where {} are needed", span.len(), at + bytes),
+    };
+    span.part(at as usize, bytes as usize).ok_or_else(short)
+}

@@ -1,0 +1,57 @@
+//! Where the device stops: a chain of doublings is slow on one of its lanes and fast on a host, and
+//! many chains are the other way round.
+
+use super::shape::{Ending, Shape, Tuning};
+use crate::curve::Group;
+
+/// Nanoseconds of one operation, whichever side does it.
+struct Costs {
+    /// arkworks on one core.
+    host_double: u64,
+    host_add: u64,
+    /// Four lanes of the device, in a row. By counts, to be replaced by what the bench says.
+    device_double: u64,
+    device_add: u64,
+}
+
+/// Of a launch that waits for the one before it.
+const LAUNCH: u64 = 2_500;
+
+const G1: Costs =
+    Costs { host_double: 320, host_add: 700, device_double: 3_800, device_add: 3_000 };
+const G2: Costs =
+    Costs { host_double: 950, host_add: 2_100, device_double: 12_000, device_add: 9_500 };
+
+/// What takes the least time by these costs. `countable`: whether the kernels can double sets.
+pub(super) fn choose(shape: &Shape, tuning: &Tuning, countable: bool) -> Ending {
+    if let Some(ending) = tuning.ending.filter(|ending| *ending != Ending::Vectors || countable) {
+        return ending;
+    }
+    let all = [Ending::Terms, Ending::Sets, Ending::Vectors];
+    let possible = all.into_iter().filter(|ending| *ending != Ending::Vectors || countable);
+    possible.min_by_key(|ending| time(shape, *ending)).unwrap_or(Ending::Terms)
+}
+
+fn time(shape: &Shape, ending: Ending) -> u64 {
+    let costs = match shape.group {
+        Group::G1 => G1,
+        Group::G2 => G2,
+    };
+    let (m, sets) = (u64::from(shape.lg_buckets), u64::from(shape.sets()));
+    let shift = u64::from(shape.shifts.last().copied().unwrap_or(0));
+    let levels = |count: u64| u64::from(count.next_power_of_two().ilog2()) * costs.device_add;
+    let (doublings, points) = match ending {
+        Ending::Terms => (shift + m, sets * (m + 1)),
+        Ending::Sets => (shift, sets),
+        Ending::Vectors => (0, 1),
+    };
+    let host = doublings * costs.host_double + points * costs.host_add;
+    let over_terms = 2 * LAUNCH + m * costs.device_double + levels(m + 1);
+    let over_sets = LAUNCH + shift * costs.device_double + levels(sets);
+    let device = match ending {
+        Ending::Terms => 0,
+        Ending::Sets => over_terms,
+        Ending::Vectors => over_terms + over_sets,
+    };
+    u64::from(shape.vectors) * host + device
+}

@@ -1,0 +1,105 @@
+//! What the host does with the points that the device leaves.
+
+use ark_bls12_381::{Fq, Fq2, g1, g2};
+use ark_ec::short_weierstrass::{Projective, SWCurveConfig};
+use ark_ff::{AdditiveGroup, BigInt, BigInteger, Field, PrimeField, Zero};
+
+use super::{plan::Plan, shape::Ending};
+use crate::curve::Group;
+
+/// A curve whose points the kernels leave in memory.
+pub trait Curve: SWCurveConfig<BaseField: Coordinate> {
+    /// The group of its points.
+    const GROUP: Group;
+}
+
+impl Curve for g1::Config {
+    const GROUP: Group = Group::G1;
+}
+
+impl Curve for g2::Config {
+    const GROUP: Group = Group::G2;
+}
+
+/// A coordinate as the kernels leave it: Montgomery limbs, below twice the modulus.
+pub trait Coordinate: Field {
+    /// Reads one.
+    fn of_loose(bytes: &[u8]) -> Self;
+}
+
+impl Coordinate for Fq {
+    fn of_loose(bytes: &[u8]) -> Self {
+        let mut limbs = [0; 6];
+        for (limb, bytes) in limbs.iter_mut().zip(bytes.as_chunks().0) {
+            *limb = u64::from_le_bytes(*bytes);
+        }
+        let mut value = BigInt::<6>(limbs);
+        if value >= Self::MODULUS {
+            value.sub_with_borrow(&Self::MODULUS);
+        }
+        Self::new_unchecked(value)
+    }
+}
+
+impl Coordinate for Fq2 {
+    fn of_loose(bytes: &[u8]) -> Self {
+        let (c0, c1) = bytes.split_at(bytes.len() / 2);
+        Self::new(Fq::of_loose(c0), Fq::of_loose(c1))
+    }
+}
+
+/// The point x = X / ZZ, y = Y / ZZZ with Z = ZZZ, so without a division: X ZZ^2 / ZZZ^2 = X / ZZ.
+fn of_xyzz<P: Curve>(bytes: &[u8]) -> Projective<P> {
+    let width = P::GROUP.coordinate_bytes();
+    let coordinate = |k: usize| P::BaseField::of_loose(&bytes[k * width..][..width]);
+    let (zz, zzz) = (coordinate(2), coordinate(3));
+    if zz.is_zero() {
+        return Projective::ZERO;
+    }
+    let (x, y) = (coordinate(0) * zz.square(), coordinate(1) * zzz.square());
+    Projective::new_unchecked(x, y, zzz)
+}
+
+/// The sum of each vector, from what [`super::Reducer::run`] left: [`Plan::bytes_out`] bytes of the
+/// plan's group.
+///
+/// Time: 0.3 us a doubling, 0.7 us a point in G1, three times as much in G2; the plan sees to it
+/// that these are few.
+pub fn finish<P: Curve>(plan: &Plan, bytes: &[u8]) -> Vec<Projective<P>> {
+    let exponents = exponents(plan);
+    let width = 4 * P::GROUP.coordinate_bytes();
+    let vectors = bytes.chunks_exact(exponents.len() * width);
+    vectors.map(|vector| horner(&exponents, vector, width)).collect()
+}
+
+/// How often each point of a vector is to be doubled.
+fn exponents(plan: &Plan) -> Vec<u32> {
+    let shape = &plan.shape;
+    match plan.ending {
+        Ending::Terms => {
+            let of_set = |shift| (0..=shape.lg_buckets).map(move |term| shift + term.max(1) - 1);
+            shape.shifts.iter().copied().flat_map(of_set).collect()
+        }
+        Ending::Sets => shape.shifts.clone(),
+        Ending::Vectors => vec![0],
+    }
+}
+
+/// The sum of 2^exponent times each point.
+fn horner<P: Curve>(exponents: &[u32], bytes: &[u8], width: usize) -> Projective<P> {
+    let mut points: Vec<_> = exponents.iter().zip(bytes.chunks_exact(width)).collect();
+    points.sort_by_key(|(exponent, _)| std::cmp::Reverse(**exponent));
+    let mut at = points.first().map_or(0, |(exponent, _)| **exponent);
+    let mut sum = Projective::ZERO;
+    for (&exponent, bytes) in points {
+        for _ in exponent..at {
+            sum.double_in_place();
+        }
+        at = exponent;
+        sum += of_xyzz::<P>(bytes);
+    }
+    for _ in 0..at {
+        sum.double_in_place();
+    }
+    sum
+}

@@ -1,0 +1,119 @@
+//! What is to be reduced, on what, and where the device stops.
+
+use super::step::{Fold, Ladder, SUM_GROUPS};
+use crate::{curve::Group, device::Context};
+
+/// What is to be reduced: for each vector, one set of buckets a shift. At least one vector and one
+/// shift; fewer than 2^31 buckets in all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shape {
+    /// The group of the points.
+    pub group: Group,
+    /// How many vectors of scalars.
+    pub vectors: u32,
+    /// Each set's sum counts 2^shift times; shifts grow.
+    pub shifts: Vec<u32>,
+    /// log2 of the buckets of a set.
+    pub lg_buckets: u32,
+}
+
+impl Shape {
+    /// Sets of a vector.
+    pub fn sets(&self) -> u32 {
+        self.shifts.len() as u32
+    }
+
+    /// Bytes of the buckets of all vectors.
+    pub fn bucket_bytes(&self) -> u64 {
+        (u64::from(self.arrays()) << self.lg_buckets) * self.group.affine_bytes() as u64
+    }
+
+    pub(super) fn arrays(&self) -> u32 {
+        self.vectors * self.sets()
+    }
+
+    pub(super) fn terms(&self) -> u32 {
+        self.lg_buckets + 1
+    }
+
+    /// How set follows set, where the kernels can count it: widths that differ by one at most.
+    pub(super) fn ladder(&self) -> Option<Ladder> {
+        let widths: Vec<u32> = self.shifts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let width = widths.iter().copied().max().unwrap_or(0);
+        let fits = widths.iter().all(|&own| own == width || own + 1 == width);
+        let narrow = widths.iter().enumerate().filter(|(_, own)| **own < width);
+        (fits && self.shifts.first() == Some(&0) && self.sets() <= u64::BITS).then(|| Ladder {
+            period: self.sets(),
+            width,
+            narrow: narrow.fold(0, |mask, (set, _)| mask | 1 << set),
+        })
+    }
+}
+
+/// Where the device stops; the host does the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// lg_buckets + 1 terms a set: the least latency for one vector and one set.
+    Terms,
+    /// A point a set. The doublings between sets are in a row, and a host is faster at these.
+    Sets,
+    /// A point a vector.
+    Vectors,
+}
+
+/// What the plan depends on beside the shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tuning {
+    /// Multiprocessors.
+    pub units: u32,
+    /// Folds of fewer sums are not worth their inversions.
+    pub fold_sums_min: u64,
+    /// Fewer points are summed by split lanes from the start.
+    pub slice_points_min: u64,
+    /// Terms of more than 2^lg_part points are cut into parts of so many.
+    pub lg_part: u32,
+    /// Where the device stops; by a model of the time where nothing is said.
+    pub ending: Option<Ending>,
+}
+
+impl Tuning {
+    /// For points of `group` on this device.
+    ///
+    /// The limits are by counts (one H200's rates in benches/RESULTS.md): a fold of s sums takes
+    /// s / 4.47 G/s and an inversion, worth five sums, for s / (units x 512) of them, and spares as
+    /// many sums in XYZZ at 2.99 G/s. In G2 an inversion is worth two sums, of 256 lanes. A part of
+    /// 2^7 points takes a block 3 + 5 additions in a row, the 2^10 of 2^21 buckets 31 + 5.
+    pub fn of(context: &Context, group: Group) -> Self {
+        Self::on(context.identity().units, group)
+    }
+
+    /// The same for a number of multiprocessors.
+    pub fn on(units: u32, group: Group) -> Self {
+        let lanes = u64::from(units) * u64::from(Fold::threads(group));
+        let least = match group {
+            Group::G1 => 15,
+            Group::G2 => 8,
+        };
+        let slices = u64::from(units) * 256;
+        Self {
+            units,
+            fold_sums_min: lanes * least,
+            slice_points_min: slices,
+            lg_part: 7,
+            ending: None,
+        }
+    }
+
+    /// Threads that fill the device with slices, rounded down to a power of two.
+    pub(super) fn lg_slice_threads(&self) -> u32 {
+        (u64::from(self.units) * 256).ilog2()
+    }
+
+    /// Groups of lanes for each of `sums` of `count` points: two warps a scheduler if there is work
+    /// for them, and no group that has less than two points.
+    pub(super) fn team(&self, sums: u64, count: u32) -> u32 {
+        let wanted = (u64::from(self.units) * 64 / sums.max(1)).clamp(1, SUM_GROUPS.into());
+        let most = count.next_power_of_two() / 2;
+        (1 << wanted.ilog2()).min(most.max(1))
+    }
+}

@@ -1,0 +1,181 @@
+//! `kernels/msm/reduce.cu` and its plans.
+
+use ark_bls12_381::{g1, g2};
+use ark_ec::{
+    AffineRepr,
+    short_weierstrass::{Affine, Projective},
+};
+use ark_ff::AdditiveGroup;
+use ark_std::{rand::RngCore, test_rng};
+use capstan::{
+    curve::Group,
+    msm::reduce::{self, Ending, Plan, Reducer, Shape, Step, Tuning, finish},
+};
+
+use crate::{
+    gpu::{Rig, each_seed},
+    points::{Curve, different, loose_limbs},
+};
+
+/// Vectors, and shifts of a vector's sets: mixed widths, and widths that no ladder counts.
+fn layouts() -> Vec<(u32, Vec<u32>)> {
+    let sixteen = (0..16).map(|set| set * 4 - set.min(9)).collect();
+    vec![(1, vec![0]), (1, sixteen), (33, vec![0]), (5, vec![0, 7, 13]), (2, vec![1, 3, 9])]
+}
+
+/// Buckets that make sums of every kind meet, one kind after the other.
+fn buckets<P: Curve>(rng: &mut impl RngCore, kind: usize, count: usize) -> Vec<Affine<P>> {
+    let point = different::<P>(rng, 1)[0];
+    let few = [point, -point, (point + point).into(), Affine::zero()];
+    let mut pick = |from: &[Affine<P>]| from[rng.next_u32() as usize % from.len()];
+    match kind % 7 {
+        0 => different(rng, count),
+        1 => vec![point; count],
+        2 => vec![Affine::zero(); count],
+        3 => {
+            let mut one = vec![Affine::zero(); count];
+            one[count - 1 - count / 3] = point;
+            one
+        }
+        4 => (0..count).map(|b| if b % 2 == 0 { point } else { -point }).collect(),
+        5 => (0..count).map(|_| pick(&few)).collect(),
+        // Mostly empty, as short or skewed scalars leave them.
+        _ => (0..count).map(|b| if b % 5 == 0 { pick(&few) } else { Affine::zero() }).collect(),
+    }
+}
+
+/// The definition, by running sums.
+fn expected<P: Curve>(shape: &Shape, buckets: &[Affine<P>]) -> Vec<Projective<P>> {
+    let sets: Vec<Projective<P>> = buckets
+        .chunks(1 << shape.lg_buckets)
+        .map(|set| {
+            let (mut sum, mut weighted) = (Projective::ZERO, Projective::ZERO);
+            for bucket in set.iter().rev() {
+                sum += bucket;
+                weighted += sum;
+            }
+            weighted
+        })
+        .collect();
+    let vector = |sets: &[Projective<P>]| {
+        let shifted = sets
+            .iter()
+            .zip(&shape.shifts)
+            .map(|(set, shift)| (0..*shift).fold(*set, |sum, _| sum + sum));
+        shifted.sum()
+    };
+    sets.chunks(shape.shifts.len()).map(vector).collect()
+}
+
+fn run<P: Curve + reduce::Curve>(
+    rig: &Rig,
+    plan: &Plan,
+    buckets: &[Affine<P>],
+) -> Vec<Projective<P>> {
+    let reducer = Reducer::load(rig.gpu().context()).unwrap();
+    let given = rig.put(&loose_limbs(buckets));
+    // Whatever other jobs left.
+    let workspace = rig.put(&vec![0xa5_u8; plan.workspace_bytes() as usize]);
+    let out = rig.put(&vec![0xa5_u8; plan.bytes_out() as usize]);
+    reducer.run(rig.stream(), plan, given.all(), workspace.all(), out.all()).unwrap();
+    finish::<P>(plan, &rig.get::<u8>(&out))
+}
+
+/// Ways to the same sums: with and without folds and slices, terms in parts or whole.
+fn tunings() -> Vec<Tuning> {
+    let tuning = |fold_sums_min, slice_points_min, lg_part, units| Tuning {
+        units,
+        fold_sums_min,
+        slice_points_min,
+        lg_part,
+        ending: None,
+    };
+    vec![
+        tuning(u64::MAX, u64::MAX, 7, 132),
+        tuning(u64::MAX, 1, 7, 132),
+        tuning(1, u64::MAX, 2, 2),
+        tuning(u64::MAX, 1, 0, 1),
+        tuning(256, 1, 1, 1),
+    ]
+}
+
+fn every_shape<P: Curve + reduce::Curve>(lg_most: u32) {
+    let endings = [Ending::Terms, Ending::Sets, Ending::Vectors];
+    each_seed(|rig| {
+        let (mut rng, mut turn) = (test_rng(), 0);
+        for lg_buckets in 0..=lg_most {
+            for (vectors, shifts) in layouts() {
+                let shape = Shape { group: <P as Curve>::GROUP, vectors, shifts, lg_buckets };
+                let count = (shape.bucket_bytes() / shape.group.affine_bytes() as u64) as usize;
+                let given = buckets::<P>(&mut rng, turn, count);
+                let tuning = tunings()[turn % tunings().len()];
+                let ending = endings[turn / 2 % endings.len()];
+                turn += 1;
+                let plan = Plan::new(&shape, &Tuning { ending: Some(ending), ..tuning });
+                let found = run(rig, &plan, &given);
+                assert!(found == expected(&shape, &given), "turn {turn}: {plan:?}");
+            }
+        }
+    });
+}
+
+/// Every kind of buckets, way and ending at one size.
+fn every_way<P: Curve + reduce::Curve>(lg_buckets: u32) {
+    each_seed(|rig| {
+        let mut rng = test_rng();
+        let shape =
+            Shape { group: <P as Curve>::GROUP, vectors: 1, shifts: vec![0, 5], lg_buckets };
+        for kind in 0..7 {
+            let given = buckets::<P>(&mut rng, kind, 2 << lg_buckets);
+            let expected = expected(&shape, &given);
+            for (way, tuning) in tunings().into_iter().enumerate() {
+                let ending = [Ending::Terms, Ending::Sets, Ending::Vectors][(kind + way) % 3];
+                let plan = Plan::new(&shape, &Tuning { ending: Some(ending), ..tuning });
+                assert!(run(rig, &plan, &given) == expected, "kind {kind}: {plan:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn g1_sums_of_every_shape_are_arkworks() {
+    every_shape::<g1::Config>(9);
+}
+
+#[test]
+fn g2_sums_of_every_shape_are_arkworks() {
+    every_shape::<g2::Config>(7);
+}
+
+#[test]
+fn g1_sums_of_every_way_are_arkworks() {
+    every_way::<g1::Config>(8);
+}
+
+#[test]
+fn g2_sums_of_every_way_are_arkworks() {
+    every_way::<g2::Config>(6);
+}
+
+/// The host's part alone, at sizes that the emulated driver would take hours for.
+#[test]
+fn plans_are_short_and_end_where_it_pays() {
+    let plan = |group, vectors, shifts: Vec<u32>, lg_buckets| {
+        let shape = Shape { group, vectors, shifts, lg_buckets };
+        Plan::new(&shape, &Tuning::on(132, group))
+    };
+    let one = plan(Group::G1, 1, vec![0], 9);
+    assert_eq!((one.steps.len(), one.ending), (2, Ending::Terms), "{one:?}");
+    let tables = plan(Group::G1, 1, vec![0], 21);
+    let folds = tables.steps.iter().filter(|step| matches!(step, Step::Fold(_))).count();
+    assert_eq!((folds, tables.ending), (2, Ending::Terms), "{tables:?}");
+    assert!(tables.steps.len() <= 6 && tables.workspace_bytes() < 450 << 20, "{tables:?}");
+    let variable = plan(Group::G1, 1, (0..16).map(|set| 16 * set).collect(), 15);
+    assert_eq!((variable.ending, variable.points_out()), (Ending::Sets, 16), "{variable:?}");
+    let batch = plan(Group::G1, 1000, vec![0], 9);
+    assert_eq!((batch.ending, batch.points_out()), (Ending::Sets, 1000), "{batch:?}");
+    let several = plan(Group::G1, 1000, vec![0, 10, 19], 9);
+    assert_eq!((several.ending, several.points_out()), (Ending::Vectors, 1000), "{several:?}");
+    let uncountable = plan(Group::G2, 1000, vec![0, 9, 11], 9);
+    assert_eq!(uncountable.ending, Ending::Sets, "{uncountable:?}");
+}
