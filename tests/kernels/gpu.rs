@@ -1,4 +1,5 @@
 //! A device to run kernels on.
+#![allow(dead_code)] // no crate uses all of it
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
@@ -7,7 +8,7 @@ use std::{
 
 use bytemuck::Pod;
 use capstan::device::{
-    self, Block, Gpu, Kernel, Lease, Module, Options, Parameters, Stream, Wanted,
+    self, Block, Context, Gpu, Kernel, Lease, Module, Options, Parameters, Span, Stream, Wanted,
 };
 
 use crate::emulated;
@@ -64,6 +65,16 @@ fn seed(number: u64) {
 }
 
 impl Rig {
+    /// The device.
+    pub fn context(&self) -> &Context {
+        self.gpu.context()
+    }
+
+    /// Where everything runs.
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
     /// Kernel `name` of `module` in blocks of `threads`.
     pub fn kernel<P: Parameters>(&self, module: &str, name: &str, threads: u32) -> Kernel<P> {
         self.kernel_in(module, name, Block::of(threads))
@@ -81,10 +92,14 @@ impl Rig {
 
     /// A lease that holds `values`.
     pub fn put<T: Pod>(&self, values: &[T]) -> Lease {
-        let bytes: &[u8] = bytemuck::cast_slice(values);
-        let lease = self.room::<u8>(bytes.len());
-        self.gpu.ring().upload(&self.stream, lease.all()).write(bytes).unwrap();
+        let lease = self.room::<T>(values.len());
+        self.write(lease.all(), values);
         lease
+    }
+
+    /// Copies `values` to the device.
+    pub fn write<T: Pod>(&self, to: Span<'_, u8>, values: &[T]) {
+        self.gpu.ring().upload(&self.stream, to).write(bytemuck::cast_slice(values)).unwrap();
     }
 
     /// A lease of `count` elements.
@@ -94,12 +109,17 @@ impl Rig {
 
     /// What a lease holds, once all that was launched is done.
     pub fn get<T: Pod>(&self, lease: &Lease) -> Vec<T> {
+        self.read(lease.all())
+    }
+
+    /// What is there, once all that was launched is done.
+    pub fn read<T: Pod>(&self, from: Span<'_, u8>) -> Vec<T> {
         let mut found = Vec::new();
         let take = |bytes: &[u8]| {
             found.extend_from_slice(bytes);
             Ok::<_, device::Fault>(())
         };
-        self.gpu.ring().download(&self.stream, lease.all(), take).unwrap();
+        self.gpu.ring().download(&self.stream, from, take).unwrap();
         found.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()
     }
 }

@@ -16,6 +16,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("curve", &["error"]),
     // Its self-test compares with arkworks, by the layouts that `curve` asserts.
     ("device", &["curve", "error"]),
+    ("msm", &["curve", "device", "error"]),
     ("buffer", &["curve", "error"]),
     ("formats", &["curve", "error"]),
     ("engine", &["buffer", "curve", "device", "error"]),
