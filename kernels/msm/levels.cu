@@ -130,8 +130,15 @@ msm_levels_place(uint32_t* rows, const Levels* result, const uint32_t* totals,
 }
 EXPORT_KERNEL(msm_levels_place);
 
-// The greatest b with row[b] <= item < row[b + 1], given lo <= b < hi and row[lo] <= item < row[hi].
-FN uint32_t bucket_of(const uint32_t* row, uint32_t item, uint32_t lo, uint32_t hi) {
+// The greatest b with row[b] <= item, below `end`, given row[lo] <= item < row[end]: ever longer
+// steps from lo, since it is close to there as a rule.
+FN uint32_t bucket_of(const uint32_t* row, uint32_t item, uint32_t lo, uint32_t end) {
+    uint32_t step = 1;
+    while (step < end - lo && row[lo + step] <= item) {
+        lo += step;
+        step *= 2;
+    }
+    uint32_t hi = step < end - lo ? lo + step : end;
     while (hi - lo > 1) {
         const uint32_t middle = lo + (hi - lo) / 2;
         const bool up = row[middle] <= item;
@@ -140,24 +147,17 @@ FN uint32_t bucket_of(const uint32_t* row, uint32_t item, uint32_t lo, uint32_t 
     }
     return lo;
 }
-// The same by a warp together: 33 parts a step.
-FN uint32_t warp_bucket_of(const uint32_t* row, uint32_t item, uint32_t lo, uint32_t hi) {
+// The same from anywhere, by a warp together: 33 parts a step.
+FN uint32_t warp_bucket_of(const uint32_t* row, uint32_t item, uint32_t end) {
+    uint32_t lo = 0, hi = end;
     while (hi - lo > 1) {
         const uint32_t step = (hi - lo + LANES) / (LANES + 1);
         const uint32_t probe = lo + (lane_index() + 1) * step;
         const bool up = probe < hi && row[probe] <= item;
-        const uint32_t ups = uint32_t(__popc(__ballot_sync(ALL_LANES, up)));
-        lo += ups * step;
+        lo += uint32_t(__popc(__ballot_sync(ALL_LANES, up))) * step;
         hi = hi - lo > step ? lo + step : hi;
     }
     return lo;
-}
-// Some hi with item < row[hi], given row[lo] <= item < row[end]: close to lo if the bucket is.
-FN uint32_t warp_end_of(const uint32_t* row, uint32_t item, uint32_t lo, uint32_t end) {
-    const uint32_t ahead = 1u << lane_index();
-    const bool up = ahead < end - lo && row[lo + ahead] <= item;
-    const uint32_t ups = uint32_t(__popc(__ballot_sync(ALL_LANES, up)));
-    return ups < LANES && 1u << ups < end - lo ? lo + (1u << ups) : end;
 }
 
 KERNEL(THREADS)
@@ -182,11 +182,10 @@ msm_levels_list(Pair* list, const Levels* result, const uint32_t* rows, const ui
         const bool tail = level > run;
         const uint32_t* const row = tail ? tree.tail() : tree.row(level);
         const uint32_t begin = at * tile, end = items - begin < tile ? items : begin + tile;
-        const uint32_t lo = warp_bucket_of(row, begin, 0, buckets);
-        const uint32_t hi = warp_end_of(row, end - 1, lo, buckets);
+        uint32_t b = warp_bucket_of(row, begin, buckets);
         for (uint32_t i = begin + lane_index(); i < end; i += LANES) {
-            const uint32_t b = bucket_of(row, i, lo, hi), before = row[b], k = i - before;
-            const uint32_t size = tree.buckets.size(b);
+            b = bucket_of(row, i, b, buckets);
+            const uint32_t before = row[b], k = i - before, size = tree.buckets.size(b);
             Pair pair;
             if (tail) {
                 pair = {tree.element(b, size, run, k), before};

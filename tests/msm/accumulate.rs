@@ -184,6 +184,42 @@ fn runs_are_joined_over_many_warps() {
     });
 }
 
+/// Few buckets among many: more tiles than one look of the scan, and tiles that end where they do.
+#[test]
+fn buckets_far_apart_are_found() {
+    each_seed(|rig| {
+        let accumulator = Accumulator::load(rig.context()).unwrap();
+        let mut rng = rng();
+        let table = random_table::<G1Affine>(&mut rng);
+        for (i, count) in [2047, 2048, 2049, 300_000].into_iter().enumerate() {
+            let mut sizes = vec![0; count];
+            for (at, size) in [(0, 3), (count / 3, 1), (count / 2, 70), (count - 1, 6)] {
+                sizes[at] = size;
+            }
+            let mut pick = || rng.next_u32() % table.len() as u32 | (rng.next_u32() & SIGN);
+            let first = buckets(&sizes, &mut pick);
+            sizes.rotate_right(1);
+            let more = buckets(&sizes, &mut pick);
+            check((rig, &accumulator), WAYS[3 - i], &table, [&first, &more], 1000);
+        }
+    });
+}
+
+/// Enough for all warps of a block to take part.
+#[test]
+fn many_additions_are_shared_out() {
+    each_seed(|rig| {
+        let accumulator = Accumulator::load(rig.context()).unwrap();
+        let mut rng = rng();
+        let table = random_table::<G1Affine>(&mut rng);
+        let mut pick = || rng.next_u32() % table.len() as u32 | (rng.next_u32() & SIGN);
+        let sizes: Vec<_> = (0..300).map(|_| pick() as usize % 220).collect();
+        let first = buckets(&sizes, &mut pick);
+        let way = ("both", Balance { level_min: 1000, share_min: 4 });
+        check((rig, &accumulator), way, &table, [&first, &buckets(&sizes, &mut pick)], 5);
+    });
+}
+
 macro_rules! test_group {
     ($($name:ident, $check:ident, $point:ty;)*) => {$(
         #[test]
