@@ -46,6 +46,8 @@ const QUICK: [Case; 2] = [(1 << 5, 26, 10), (1 << 8, 32, 8)];
 
 /// Where the tree ends: what is compared, least additions of a level.
 const WAYS: [u32; 6] = [u32::MAX, 1 << 20, 1 << 19, 1 << 18, 1 << 16, 1 << 15];
+/// The same for small sizes.
+const QUICK_WAYS: [u32; 2] = [100, 1];
 /// Least references of a share.
 const SHARES: [u32; 4] = [1, 2, 8, 16];
 
@@ -80,7 +82,10 @@ fn sizes<G: Group>(
         let digits = Digits::new(&bench);
         let mut ways = vec![best];
         if !hot {
-            ways.extend(WAYS.map(|level_min| Balance { level_min, ..best }));
+            // Levels that are longer than all there is are the same as none.
+            let few = |least: &u32| *least == u32::MAX || *least as usize <= length / 2;
+            let ways_here = WAYS.iter().chain(rig.size(&[][..], &QUICK_WAYS)).copied();
+            ways.extend(ways_here.filter(few).map(|level_min| Balance { level_min, ..best }));
             if n <= 1 << 16 {
                 ways.extend(SHARES.map(|share_min| Balance { level_min: u32::MAX, share_min }));
             }
