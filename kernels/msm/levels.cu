@@ -160,7 +160,7 @@ FN uint32_t warp_bucket_of(const uint32_t* row, uint32_t item, uint32_t end) {
     return lo;
 }
 
-KERNEL(THREADS)
+KERNEL(THREADS, 8)
 msm_levels_list(Pair* list, const Levels* result, const uint32_t* rows, const uint32_t* references,
                 const uint32_t* starts, uint32_t buckets, uint32_t held, uint32_t width,
                 uint32_t levels, uint32_t sums) {
@@ -181,6 +181,10 @@ msm_levels_list(Pair* list, const Levels* result, const uint32_t* rows, const ui
         if (level > run + 1) return;
         const bool tail = level > run;
         const uint32_t* const row = tail ? tree.tail() : tree.row(level);
+        const bool of_sums = !tail && level > 1;
+        const uint32_t* const row_below = of_sums ? tree.row(level - 1) : row;
+        const uint32_t below = of_sums ? sums + result->first[level - 1] : 0;
+        Pair* const out = list + result->first[level];
         const uint32_t begin = at * tile, end = items - begin < tile ? items : begin + tile;
         uint32_t b = warp_bucket_of(row, begin, buckets);
         for (uint32_t i = begin + lane_index(); i < end; i += LANES) {
@@ -189,11 +193,14 @@ msm_levels_list(Pair* list, const Levels* result, const uint32_t* rows, const ui
             Pair pair;
             if (tail) {
                 pair = {tree.element(b, size, run, k), before};
+            } else if (of_sums && 2 * k + 1 < additions_of(size, level - 1)) {
+                pair.first = below + row_below[b] + 2 * k; // two sums, as nearly always
+                pair.second = pair.first + 1;
             } else {
                 pair.first = tree.element(b, size, level - 1, 2 * k);
                 pair.second = tree.element(b, size, level - 1, 2 * k + 1);
             }
-            list[result->first[level] + i] = pair;
+            out[i] = pair;
         }
     }
 }

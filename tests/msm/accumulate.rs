@@ -30,6 +30,11 @@ const WAYS: [(&str, Balance); 4] = [
 /// Sorted references to a table: for each bucket, numbers in the table and signs.
 type Buckets = Vec<Vec<u32>>;
 
+/// To any of `length` points, with any sign.
+fn reference(rng: &mut impl RngCore, length: usize) -> u32 {
+    rng.gen_range(0..length as u32) | (rng.next_u32() & SIGN)
+}
+
 /// Buckets of these sizes; `pick` gives a number and a sign.
 fn buckets(sizes: &[usize], mut pick: impl FnMut() -> u32) -> Buckets {
     sizes.iter().map(|&size| (0..size).map(|_| pick()).collect()).collect()
@@ -119,8 +124,7 @@ fn all_sizes<A: CurvePoint>() {
         let tables = [random_table::<A>(&mut rng), small_table()];
         for (i, sizes) in sizes(&mut rng).iter().enumerate() {
             for (table, way) in tables.iter().zip([WAYS[i % 4], WAYS[(i + 1) % 4]]) {
-                let length = table.len() as u32;
-                let mut pick = || rng.next_u32() % length | (rng.next_u32() & SIGN);
+                let mut pick = || reference(&mut rng, table.len());
                 let first = buckets(sizes, &mut pick);
                 let mut turned = sizes.clone();
                 turned.rotate_left(sizes.len() / 3);
@@ -137,7 +141,7 @@ fn all_ways<A: CurvePoint>() {
         let accumulator = Accumulator::load(rig.context()).unwrap();
         let mut rng = rng();
         let table = random_table::<A>(&mut rng);
-        let mut pick = || rng.next_u32() % table.len() as u32 | (rng.next_u32() & SIGN);
+        let mut pick = || reference(&mut rng, table.len());
         let first = buckets(&[0, 40, 1, 0, 2, 97, 3, 33, 1, 0, 64, 5], &mut pick);
         let more = buckets(&[2, 0, 1, 0, 9, 0, 0, 31, 40, 1, 0, 5], &mut pick);
         for way in WAYS {
@@ -175,7 +179,7 @@ fn runs_are_joined_over_many_warps() {
         let accumulator = Accumulator::load(rig.context()).unwrap();
         let mut rng = rng();
         let table = random_table::<G1Affine>(&mut rng);
-        let mut pick = || rng.next_u32() % table.len() as u32 | (rng.next_u32() & SIGN);
+        let mut pick = || reference(&mut rng, table.len());
         let none = buckets(&[0; 4], &mut pick);
         let hot = buckets(&[3, 1500, 0, 40], &mut pick);
         check((rig, &accumulator), WAYS[1], &table, [&hot, &none], 0);
@@ -196,7 +200,7 @@ fn buckets_far_apart_are_found() {
             for (at, size) in [(0, 3), (count / 3, 1), (count / 2, 70), (count - 1, 6)] {
                 sizes[at] = size;
             }
-            let mut pick = || rng.next_u32() % table.len() as u32 | (rng.next_u32() & SIGN);
+            let mut pick = || reference(&mut rng, table.len());
             let first = buckets(&sizes, &mut pick);
             sizes.rotate_right(1);
             let more = buckets(&sizes, &mut pick);
@@ -212,7 +216,7 @@ fn many_additions_are_shared_out() {
         let accumulator = Accumulator::load(rig.context()).unwrap();
         let mut rng = rng();
         let table = random_table::<G1Affine>(&mut rng);
-        let mut pick = || rng.next_u32() % table.len() as u32 | (rng.next_u32() & SIGN);
+        let mut pick = || reference(&mut rng, table.len());
         let sizes: Vec<_> = (0..300).map(|_| pick() as usize % 220).collect();
         let first = buckets(&sizes, &mut pick);
         let way = ("both", Balance { level_min: 1000, share_min: 4 });
