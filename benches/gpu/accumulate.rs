@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use ark_bls12_381::{Fr, G1Projective, G2Projective};
-use bytemuck::cast_slice;
+use bytemuck::{Pod, cast_slice};
 use capstan::{
     curve::Group as Name,
-    device::Span,
+    device::{Block, Ptr, Span},
     msm::{
         accumulate::{Accumulator, Balance, Shape, Sorted},
         whole_points,
@@ -95,8 +95,18 @@ fn sizes<G: Group>(
                 record.show(&figure);
             }
         }
+        if group == Name::G1 && !hot {
+            record.show(&bench.unbalanced(&digits, table));
+        }
     }
     println!("  ({windows} windows of {bits} bits at most)");
+}
+
+/// The median of some times.
+fn milliseconds(times: &[Duration]) -> String {
+    let mut sorted = times.to_vec();
+    sorted.sort();
+    format!("{:.4}", sorted[sorted.len() / 2].as_secs_f64() * 1e3)
 }
 
 struct Bench<'a, G: Group> {
@@ -160,11 +170,30 @@ impl<G: Group> Bench<'_, G> {
         let (out, room) = (out.all::<u8>(), workspace.all());
         let whole = rig.times(|| self.accumulator.run(&rig.stream, &shape, sorted, out, room));
         let plan = rig.times(|| self.accumulator.plan(&rig.stream, &shape, sorted, out, room));
-        self.check(digits, out);
+        self.check::<G::Words>(digits, out, G::of);
         [
             self.figure("whole", whole, balance, workspace.bytes()),
             self.figure("plan", plan, balance, workspace.bytes()),
         ]
+    }
+
+    /// One thread a bucket, for comparison: its sums are XYZZ.
+    fn unbalanced(&self, digits: &Digits, table: Span<'_, u8>) -> Figure<'static> {
+        type Parameters = (Ptr<u8>, Ptr<u8>, Ptr<u32>, Ptr<u32>, u32);
+        let (rig, (n, windows, _)) = (self.rig, self.case);
+        let block = Block { threads: 128, shared_bytes: 128 * 96 };
+        let kernel = rig.kernel::<Parameters>("bench/curve", "g1_xyzz_unbalanced", block);
+        let buckets = digits.starts.len() - 1;
+        let from_table = |reference: &u32| reference - self.first;
+        let references: Vec<_> = digits.references.iter().map(from_table).collect();
+        let (references, starts) = (rig.memory_of(&references), rig.memory_of(&digits.starts));
+        let out = rig.memory::<[G::Words; 2]>(buckets);
+        let given = (out.all(), table, references.all(), starts.all(), buckets as u32);
+        let times = rig.times(|| kernel.launch(&rig.stream, rig.blocks(2), given));
+        self.check::<[G::Words; 2]>(digits, out.all(), G::of_xyzz);
+        let how = format!("2^{} one thread a bucket, {} ms", n.ilog2(), milliseconds(&times));
+        let count = n as u64 * u64::from(windows);
+        Figure { op: "g1_accumulate", mode: "uniform", count, times, unit: "G/s", how }
     }
 
     fn figure(
@@ -175,9 +204,7 @@ impl<G: Group> Bench<'_, G> {
         bytes: u64,
     ) -> Figure<'static> {
         let (n, windows, _) = self.case;
-        let mut sorted = times.clone();
-        sorted.sort();
-        let median_ms = sorted[sorted.len() / 2].as_secs_f64() * 1e3;
+        let median_ms = milliseconds(&times);
         let Balance { level_min, share_min } = balance;
         let level = if level_min == u32::MAX { "none".to_owned() } else { level_min.to_string() };
         let (lg_n, room_gb) = (n.ilog2(), bytes as f64 / 1e9);
@@ -188,16 +215,21 @@ impl<G: Group> Bench<'_, G> {
             times,
             unit: "G/s",
             how: format!(
-                "2^{lg_n} {part} {median_ms:.4} ms, levels of {level} or more, shares of \
+                "2^{lg_n} {part} {median_ms} ms, levels of {level} or more, shares of \
                  {share_min}, {room_gb:.2} GB"
             ),
         }
     }
 
     /// Compares some buckets, the first, the last and the hot one among them.
-    fn check(&self, digits: &Digits, out: Span<'_, u8>) {
+    fn check<T: Pod>(
+        &self,
+        digits: &Digits,
+        out: Span<'_, u8>,
+        point: impl Fn(&[u64]) -> G::Affine,
+    ) {
         let mut random = Random(3);
-        let out = out.cast::<G::Words>().expect("points");
+        let out = out.cast::<T>().expect("points");
         for sample in 0..SAMPLES {
             let bucket = match sample {
                 0 => 0,
@@ -206,7 +238,7 @@ impl<G: Group> Bench<'_, G> {
                 _ => random.below(out.len()),
             };
             let found = self.rig.get(out.part(bucket, 1).expect("inside"));
-            let found = G::of(cast_slice(&found));
+            let found = point(cast_slice(&found));
             let [begin, end] = [0, 1].map(|i| digits.starts[bucket + i] as usize);
             let expected = self.sum(&digits.references[begin..end]);
             assert_eq!(found, expected.into_affine(), "bucket {bucket} of {} points", end - begin);

@@ -34,13 +34,6 @@ FN Shares shares_of(uint32_t entries, uint32_t most, uint32_t least) {
     return {each, (entries + each - 1) / each};
 }
 
-template <class F, class Cell> FN void store_sum(Xyzz<F>* to, const Making<F, Cell>& s) {
-    store(&to->x, F(s.x));
-    store(&to->y, F(s.y));
-    store(&to->zz, F(s.zz));
-    store(&to->zzz, F(s.zzz));
-}
-
 // Adds up one thread's share of the entries: a reference and the bucket's first entry each.
 template <class F, uint32_t T, class Cell>
 FN void add_share(Bucket<F, T, Cell> bucket, const Runs<F>& runs, Xyzz<F>* finals,

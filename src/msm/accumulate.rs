@@ -127,6 +127,20 @@ impl Accumulator {
         workspace: Span<'_, u8>,
     ) -> Result<(), Fault> {
         self.plan(stream, shape, sorted, buckets, workspace)?;
+        self.add(stream, shape, sorted, buckets, workspace)
+    }
+
+    /// The second part of [`Accumulator::run`]: adds all points.
+    ///
+    /// Errors: as there.
+    pub fn add(
+        &self,
+        stream: &Stream,
+        shape: &Shape,
+        sorted: Sorted<'_>,
+        buckets: Span<'_, u8>,
+        workspace: Span<'_, u8>,
+    ) -> Result<(), Fault> {
         let sums = self.sums(shape.group);
         let layout = Layout::of(shape, &sums.batch);
         let room = Room::new(shape, &layout, workspace)?;
@@ -143,7 +157,7 @@ impl Accumulator {
         sums.collect.launch(stream, grid, given)
     }
 
-    /// The first part of [`Accumulator::run`], which does it: lists all additions. It reads no point.
+    /// The first part of [`Accumulator::run`]: lists all additions. It reads no point.
     ///
     /// Errors: as there.
     pub fn plan(
