@@ -18,12 +18,15 @@ use crate::{
     device::{Block, Context, Fault, Kernel, Module, Ptr, Span, Stream, Unusable},
 };
 
-/// Threads and buckets' blocks, as the kernels are compiled.
+/// Threads of blocks, as the kernels are compiled.
 const LIST_THREADS: u32 = 256;
 const PLACE_THREADS: u32 = 256;
 const SCAN_THREADS: u32 = 1024;
 const MERGE_THREADS: u32 = 32;
 const COLLECT_THREADS: u32 = 128;
+/// Buckets that a thread collects before another block a multiprocessor pays: it may have to invert,
+/// which takes as long as four, and blocks share the multiplier.
+const COLLECT_OWN: u32 = 4;
 /// Blocks a multiprocessor of kernels that have no use for more.
 const LIST_BLOCKS: u32 = 8;
 /// Buckets hold no sums: see `kernels/msm/levels.cuh`.
@@ -149,7 +152,9 @@ impl Accumulator {
         let Sorted { references, starts } = sorted;
         let (held, count, width) = (held(shape, buckets)?, shape.buckets, layout.width);
         let (tail_row, number) = (layout.level_count, room.number);
-        let grid = count.div_ceil(COLLECT_THREADS).min(self.processors * sums.collect_blocks);
+        let wave = self.processors * COLLECT_THREADS;
+        let full = (count / (wave * COLLECT_OWN)).clamp(1, sums.collect_blocks);
+        let grid = count.div_ceil(COLLECT_THREADS).min(self.processors * full);
         let given = (
             buckets, room.sums, header, rows, references, starts, count, held, width, tail_row,
             number,
@@ -168,11 +173,14 @@ impl Accumulator {
         buckets: Span<'_, u8>,
         workspace: Span<'_, u8>,
     ) -> Result<(), Fault> {
+        let Sorted { references, starts } = sorted;
+        if references.len() < shape.digits as usize || starts.len() <= shape.buckets as usize {
+            return Err(refuse("references or starts are too few"));
+        }
         let layout = Layout::of(shape, &self.sums(shape.group).batch);
         let Room { header, totals, rows, list, number, .. } = Room::new(shape, &layout, workspace)?;
         let Layout { level_count: levels, tiles, width, .. } = layout;
         let (held, count) = (held(shape, buckets)?, shape.buckets);
-        let Sorted { references, starts } = sorted;
         self.count.launch(stream, tiles, (totals, starts, count, held, levels))?;
         let least = shape.balance.level_min.max(1);
         self.scan.launch(stream, 1, (header, totals, tiles, levels, least))?;

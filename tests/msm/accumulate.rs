@@ -8,7 +8,8 @@ use ark_std::{
     test_rng as rng,
 };
 use capstan::{
-    curve::points::CurvePoint,
+    curve::{Group, points::CurvePoint},
+    device::Fault,
     msm::accumulate::{Accumulator, Balance, Shape, Sorted},
 };
 
@@ -67,13 +68,15 @@ fn check<A: CurvePoint>(
     let (out, _) = points::numbered::<A>(&out, count);
     let mut sums = vec![A::Group::default(); count];
     for (onto, part) in [(false, buckets), (true, more)] {
-        let all: Vec<u32> = part.iter().flatten().map(|reference| reference + first).collect();
+        let mut all: Vec<u32> = part.iter().flatten().map(|reference| reference + first).collect();
         let mut starts = vec![0];
         starts.extend(part.iter().scan(0, |end, own| {
             *end += own.len() as u32;
             Some(*end)
         }));
+        // What follows the last reference must not matter either.
         let digits = all.len() as u32 + spare;
+        all.resize(digits as usize, u32::MAX);
         let shape = Shape { group: A::GROUP, digits, buckets: count as u32, onto, balance };
         let (references, starts) = (rig.put(&all), rig.put(&starts));
         let sorted = Sorted { references: references.all(), starts: starts.all() };
@@ -132,6 +135,49 @@ fn all_sizes<A: CurvePoint>() {
                 check((rig, &accumulator), way, table, [&first, &more], i as u32 * 10);
             }
         }
+    });
+}
+
+/// What would have kernels write where they must not is refused.
+#[test]
+fn spans_that_do_not_fit_are_refused() {
+    each_seed(|rig| {
+        let accumulator = Accumulator::load(rig.context()).unwrap();
+        let shape = Shape {
+            group: Group::G1,
+            digits: 10,
+            buckets: 4,
+            onto: true,
+            balance: Balance::of(Group::G1),
+        };
+        let (references, starts) = (rig.put(&[0_u32; 10]), rig.put(&[0_u32; 5]));
+        let out = points::room::<G1Affine>(rig, 5);
+        let (out, _) = points::numbered::<G1Affine>(&out, 5);
+        let part = |points: std::ops::Range<usize>| {
+            out.part(points.start * 96, points.len() * 96).unwrap()
+        };
+        let workspace = rig.room::<u8>(accumulator.bytes(&shape) as usize);
+        let room = workspace.all::<u8>();
+        let run = |digits, bounds, out, room| {
+            let sorted = Sorted {
+                references: references.all().part(0, digits).unwrap(),
+                starts: starts.all().part(0, bounds).unwrap(),
+            };
+            accumulator.run(rig.stream(), &shape, sorted, out, room)
+        };
+        run(10, 5, part(1..5), room).unwrap();
+        let shifted = out.part(16, 4 * 96).unwrap();
+        for (digits, bounds, out, room) in [
+            (9, 5, part(0..4), room),
+            (10, 4, part(0..4), room),
+            (10, 5, part(0..3), room),
+            (10, 5, shifted, room),
+            (10, 5, part(0..4), room.part(0, room.len() / 2).unwrap()),
+        ] {
+            let refused = run(digits, bounds, out, room);
+            assert!(matches!(refused, Err(Fault::Kernel { .. })), "{refused:?}");
+        }
+        rig.stream().synchronize().unwrap();
     });
 }
 
