@@ -24,8 +24,8 @@ const PLACE_THREADS: u32 = 256;
 const SCAN_THREADS: u32 = 1024;
 const MERGE_THREADS: u32 = 32;
 const COLLECT_THREADS: u32 = 128;
-/// Buckets that a thread collects before another block a multiprocessor pays: it may have to invert,
-/// which takes as long as four, and blocks share the multiplier.
+/// Buckets that a thread collects before another block a multiprocessor pays: it may have to
+/// invert, which takes as long as four, and blocks share the multiplier.
 const COLLECT_OWN: u32 = 4;
 /// Blocks a multiprocessor of kernels that have no use for more.
 const LIST_BLOCKS: u32 = 8;
@@ -115,10 +115,10 @@ impl Accumulator {
     /// `buckets[b]` becomes the sum of the bucket's points, or that added to what is there.
     ///
     /// Shape: `buckets` has [`Shape::buckets`] points, and begins at the number of one
-    /// ([`whole_points`]) where sums are added onto it; `workspace` has [`Accumulator::bytes`], with
-    /// anything in it, and is on the same arena as the points that references name. Points are read
-    /// and written in Montgomery form, x canonical, y below 2p, infinity as zeros (y = p or 2p is
-    /// read as zero, too).
+    /// ([`whole_points`]) where sums are added onto it; `workspace` has [`Accumulator::bytes`],
+    /// with anything in it, and is on the same arena as the points that references name. Points are
+    /// read and written in Montgomery form, x canonical, y below 2p, infinity as zeros (y = p or 2p
+    /// is read as zero, too).
     ///
     /// Errors: `Kernel` where a span is too short or lies wrong; what the driver says.
     pub fn run(

@@ -1,5 +1,5 @@
-//! The stages of an MSM against arkworks: on the GPU where there is one, else on the emulated driver
-//! under three orders of its threads.
+//! The stages of an MSM against arkworks: on the GPU where there is one, else on the emulated
+//! driver under three orders of its threads.
 
 #[path = "../common/emulated.rs"]
 mod emulated;

@@ -6,8 +6,8 @@ use crate::curve::Group;
 const LEVELS_MAX: u32 = 16;
 /// Buckets of a tile in `kernels/msm/levels.cu`.
 const TILE: u32 = 2048;
-/// Threads that share a tail: 32^3, so that three rounds of warps join their runs. 264 blocks of 128
-/// fit an H200, 256 are used.
+/// Threads that share a tail: 32^3, so that three rounds of warps join their runs. 264 blocks of
+/// 128 fit an H200, 256 are used.
 const SHARES_MAX: u32 = 1 << 15;
 const LANES: u32 = 32;
 /// Additions that share an inversion: below 128 the inversions cost more than 4 %, from 256 on less
