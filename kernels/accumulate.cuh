@@ -27,45 +27,53 @@ template <class F, uint32_t T> FN Bucket<F, T, Column<F, T>> sum_in_shared(Quad*
 template <class F, class Cell> constexpr bool APART = false;
 template <class F> constexpr bool APART<F, F> = true;
 
-// out[b] = the sum of the points references[b size + k], 0 <= k < size, size > 0, of the table,
+// The bucket's sum becomes that of `size` points, size > 0, of the table, which `references` name,
 // with signs as in batch/source.cuh. y of the table loose.
 template <class F, uint32_t T, class Cell>
-FN void accumulate_buckets(Xyzz<F>* out, Bucket<F, T, Cell> bucket, const Affine<F>* table,
-                           const uint32_t* references, uint32_t buckets, uint32_t size) {
+FN void accumulate_bucket(Bucket<F, T, Cell>& bucket, const Affine<F>* table,
+                          const uint32_t* references, uint32_t size) {
     Making<F, Cell>& sum = bucket.sum;
-    const uint32_t threads = gridDim.x * blockDim.x;
     const auto travel = [&](uint32_t reference) {
         const Affine<F>* const p = table + (reference & ~SIGN);
         bucket.x.fetch_from(&p->x);
         bucket.y.fetch_from(&p->y);
         copies_commit();
     };
-    for (uint32_t b = blockIdx.x * blockDim.x + threadIdx.x; b < buckets; b += threads) {
-        const uint32_t* const mine = references + uint64_t(b) * size;
-        sum.zz = zero<F>();
-        uint32_t now = mine[0], next = mine[size > 1 ? 1 : 0];
-        travel(now);
+    sum.zz = zero<F>();
+    uint32_t now = references[0], next = references[size > 1 ? 1 : 0];
+    travel(now);
 #pragma unroll 1
-        for (uint32_t k = 0; k < size; k++) {
-            const auto send_next = [&] {
-                now = next;
-                if (k + 1 < size) travel(now);
-                if (k + 2 < size) next = mine[k + 2];
-            };
-            const auto read = [&] {
-                if constexpr (APART<F, Cell>) send_next();
-            };
-            const auto waited = [&] {
-                if constexpr (!APART<F, Cell>) send_next();
-            };
-            copies_wait<0>();
-            accumulate_from(
-                sum, [&] { return F(bucket.x); }, [&] { return with_sign(F(bucket.y), now); },
-                read, waited);
-        }
-        store(&out[b].x, F(sum.x));
-        store(&out[b].y, F(sum.y));
-        store(&out[b].zz, F(sum.zz));
-        store(&out[b].zzz, F(sum.zzz));
+    for (uint32_t k = 0; k < size; k++) {
+        const auto send_next = [&] {
+            now = next;
+            if (k + 1 < size) travel(now);
+            if (k + 2 < size) next = references[k + 2];
+        };
+        const auto read = [&] {
+            if constexpr (APART<F, Cell>) send_next();
+        };
+        const auto waited = [&] {
+            if constexpr (!APART<F, Cell>) send_next();
+        };
+        copies_wait<0>();
+        accumulate_from(
+            sum, [&] { return F(bucket.x); }, [&] { return with_sign(F(bucket.y), now); }, read,
+            waited);
+    }
+}
+template <class F, class Cell> FN void store_sum(Xyzz<F>* to, const Making<F, Cell>& s) {
+    store(&to->x, F(s.x));
+    store(&to->y, F(s.y));
+    store(&to->zz, F(s.zz));
+    store(&to->zzz, F(s.zzz));
+}
+// out[b] = the sum of the points references[b size + k], 0 <= k < size.
+template <class F, uint32_t T, class Cell>
+FN void accumulate_buckets(Xyzz<F>* out, Bucket<F, T, Cell> bucket, const Affine<F>* table,
+                           const uint32_t* references, uint32_t buckets, uint32_t size) {
+    const uint32_t threads = gridDim.x * blockDim.x;
+    for (uint32_t b = blockIdx.x * blockDim.x + threadIdx.x; b < buckets; b += threads) {
+        accumulate_bucket(bucket, table, references + uint64_t(b) * size, size);
+        store_sum(&out[b], bucket.sum);
     }
 }

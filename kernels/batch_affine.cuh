@@ -128,14 +128,16 @@ template <class F, class Source, bool KEEP_X, uint32_t T> struct Chain {
     FN F first_y(const Pair& pair) const { return source.first_signed(F(staged(AY)), pair); }
 };
 
-// n sums, n > 0, in chains of at most `chain` steps. Each warp owns a range of rows of 32 sums.
+// n sums, n > 0, in chains of at most `chain` steps. Each warp owns a range of rows of 32 sums; of
+// every block `warps` work.
 template <class F, bool KEEP_X, uint32_t T, class Source>
 FN void add_batched(Affine<F>* out, Quad* scratch, Quad* shared, const Source& source, uint32_t n,
-                    uint32_t chain) {
-    const uint32_t threads = gridDim.x * T;
-    const uint32_t thread = blockIdx.x * T + threadIdx.x, warp = thread / 32;
+                    uint32_t chain, uint32_t warps = T / 32) {
+    if (threadIdx.x >= 32 * warps) return;
+    const uint32_t threads = gridDim.x * T, thread = blockIdx.x * T + threadIdx.x;
+    const uint32_t warp = blockIdx.x * warps + threadIdx.x / 32, all = gridDim.x * warps;
     Chain<F, Source, KEEP_X, T> work = {source, out, shared, scratch + thread, threads, 0, 0};
-    const uint32_t rows = (n + 31) / 32, share = (rows + threads / 32 - 1) / (threads / 32);
+    const uint32_t rows = (n + 31) / 32, share = (rows + all - 1) / all;
     const uint32_t begin = warp * share, end = begin + share < rows ? begin + share : rows;
     if (chain > share) chain = share;
     const uint32_t turn = (chain * (blockIdx.x % STAGGER + 1) + STAGGER - 1) / STAGGER;

@@ -4,7 +4,7 @@ use ark_bls12_381::{Fq, Fq2, G1Affine, G2Affine, g1, g2};
 use ark_ec::{AffineRepr, CurveGroup, PrimeGroup, short_weierstrass::Projective};
 use ark_ff::{BigInt, BigInteger, PrimeField, Zero};
 use bytemuck::Pod;
-use capstan::device::Lease;
+use capstan::device::{Lease, Span};
 use rayon::prelude::*;
 
 use crate::rig::Rig;
@@ -86,7 +86,7 @@ pub struct Points<G: Group> {
 impl<G: Group> Points<G> {
     /// The multiples 1, 1 + k, 1 + 2k, ... of the generator, for a large k: `count` of them.
     pub fn new(count: usize) -> Self {
-        let step = G::generator() * G::ScalarField::from(u64::MAX);
+        let step = Self::step();
         let grain = count.div_ceil(256);
         let part = |first: usize| {
             let start = G::generator() + step * G::ScalarField::from(first as u64);
@@ -114,6 +114,11 @@ impl<G: Group> Points<G> {
         self
     }
 
+    /// k times the generator.
+    pub fn step() -> G {
+        G::generator() * G::ScalarField::from(u64::MAX)
+    }
+
     /// The point that a table of repetitions holds at `index`.
     pub fn at(&self, index: usize) -> G::Affine {
         self.affine[index % self.affine.len()]
@@ -122,6 +127,11 @@ impl<G: Group> Points<G> {
     /// A table of `count` points: the block over and over, from number `first` on.
     pub fn table(&self, rig: &Rig, count: usize, first: usize) -> Lease {
         repeat(rig, &self.words, count, first)
+    }
+
+    /// Fills `table` with the block over and over.
+    pub fn fill(&self, rig: &Rig, table: Span<'_, u8>) {
+        fill(rig, &self.words, table.cast().expect("points"), 0);
     }
 
     /// Two tables of `count` coordinates, x and y, each in [`SPLIT_BYTES`] bytes of its own.
@@ -146,13 +156,16 @@ pub const SPLIT_BYTES: usize = 64;
 /// `count` elements on the device: `block` over and over, from number `first` on.
 fn repeat<T: Pod>(rig: &Rig, block: &[T], count: usize, first: usize) -> Lease {
     let table = rig.memory::<T>(count);
-    let all = table.all::<T>();
-    let mut done = 0;
+    fill(rig, block, table.all(), first);
+    table
+}
+
+fn fill<T: Pod>(rig: &Rig, block: &[T], table: Span<'_, T>, first: usize) {
+    let (count, mut done) = (table.len(), 0);
     while done < count {
         let from = (first + done) % block.len();
         let take = (block.len() - from).min(count - done);
-        rig.put(all.part(done, take).expect("inside"), &block[from..from + take]);
+        rig.put(table.part(done, take).expect("inside"), &block[from..from + take]);
         done += take;
     }
-    table
 }

@@ -12,6 +12,9 @@
 // gN_xyzz: buckets x size points of the table, in XYZZ sums of `size` points each. Two blocks of 128
 // threads a multiprocessor, G2 one of 256. Shared memory, bytes a thread: 96, G2 576. See
 // ../accumulate.cuh.
+//
+// g1_xyzz_unbalanced: the same of buckets of any sizes, one thread a bucket: what a balanced method
+// is compared with. out[b] = the sum of references[starts[b]] to references[starts[b + 1] - 1].
 #include "../accumulate.cuh"
 #include "../batch_affine.cuh"
 
@@ -49,3 +52,17 @@ GATHERED(g1_add_gathered_once, Fp, 512, true)
     EXPORT_KERNEL(name);
 XYZZ(g1_xyzz, Fp, 128, 2, sum_in_registers)
 XYZZ(g2_xyzz, Fp2, 256, 1, sum_in_shared)
+
+KERNEL(128, 2)
+g1_xyzz_unbalanced(Xyzz<Fp>* out, const Affine<Fp>* table, const uint32_t* references,
+                   const uint32_t* starts, uint32_t buckets) {
+    DYNAMIC_SHARED(Quad, stage);
+    auto bucket = sum_in_registers<Fp, 128>(stage);
+    for (uint32_t b = blockIdx.x * 128 + threadIdx.x; b < buckets; b += gridDim.x * 128) {
+        const uint32_t size = starts[b + 1] - starts[b];
+        bucket.sum.zz = zero<Fp>();
+        if (size > 0) accumulate_bucket(bucket, table, references + starts[b], size);
+        store_sum(&out[b], bucket.sum);
+    }
+}
+EXPORT_KERNEL(g1_xyzz_unbalanced);

@@ -180,6 +180,12 @@ impl<'a, T: Pod> Span<'a, T> {
         self.count == 0
     }
 
+    /// Bytes from the start of the arena: kernels that name data by such numbers are told where the
+    /// arena begins by a span and its offset.
+    pub fn arena_offset(&self) -> u64 {
+        self.lease.at + self.offset
+    }
+
     /// Elements `first..first + count`; `None` where there are fewer.
     pub fn part(&self, first: usize, count: usize) -> Option<Self> {
         let inside = first.checked_add(count)? <= self.count;

@@ -1,0 +1,259 @@
+//! Sums of buckets, `src/msm/accumulate.rs`: references to tables of an MSM's size, sorted.
+
+use std::time::Duration;
+
+use ark_bls12_381::{Fr, G1Projective, G2Projective};
+use bytemuck::{Pod, cast_slice};
+use capstan::{
+    curve::Group as Name,
+    device::{Block, Ptr, Span},
+    msm::{
+        accumulate::{Accumulator, Balance, Shape, Sorted},
+        whole_points,
+    },
+};
+
+use crate::{
+    points::{Group, Points},
+    record::{Figure, Record},
+    rig::{Random, Rig},
+};
+
+/// The top bit of a reference: the point counts negative.
+const SIGN: u32 = 1 << 31;
+/// Bits that the windows of a scalar hold in all, one for the carry among them.
+const SCALAR_BITS: u32 = 255;
+/// Buckets that are compared with arkworks.
+const SAMPLES: usize = 64;
+/// Where all digits are of one bucket: this one.
+const HOT: usize = 5;
+
+/// n, windows of a scalar, bits of the widest.
+type Case = (usize, u32, u32);
+
+const G1_CASES: [Case; 7] = [
+    (1 << 10, 26, 10),
+    (1 << 12, 20, 13),
+    (1 << 16, 16, 16),
+    (1 << 18, 15, 17),
+    (1 << 20, 13, 20),
+    (1 << 22, 12, 22),
+    (1 << 24, 12, 22),
+];
+const G2_CASES: [Case; 5] =
+    [(1 << 10, 26, 10), (1 << 16, 16, 16), (1 << 18, 15, 17), (1 << 20, 13, 20), (1 << 22, 12, 22)];
+const QUICK: [Case; 2] = [(1 << 5, 26, 10), (1 << 8, 32, 8)];
+
+/// Where the tree ends: what is compared, least additions of a level.
+const WAYS: [u32; 6] = [u32::MAX, 1 << 20, 1 << 19, 1 << 18, 1 << 16, 1 << 15];
+/// The same for small sizes.
+const QUICK_WAYS: [u32; 2] = [100, 1];
+/// Least references of a share.
+const SHARES: [u32; 4] = [1, 2, 8, 16];
+
+/// All rows.
+pub fn measure(rig: &Rig, record: &mut Record) {
+    let accumulator = Accumulator::load(rig.gpu.context()).expect("kernels");
+    let points = Points::<G1Projective>::new(rig.size(1 << 20, 1 << 8));
+    let cases = rig.size(&G1_CASES[..], &QUICK);
+    cases.iter().for_each(|case| sizes(rig, record, &accumulator, &points, Name::G1, *case));
+    let points = Points::<G2Projective>::new(rig.size(1 << 19, 1 << 8));
+    let cases = rig.size(&G2_CASES[..], &QUICK[..1]);
+    cases.iter().for_each(|case| sizes(rig, record, &accumulator, &points, Name::G2, *case));
+}
+
+/// One size, whatever the buckets and the method.
+fn sizes<G: Group>(
+    rig: &Rig,
+    record: &mut Record,
+    accumulator: &Accumulator,
+    points: &Points<G>,
+    group: Name,
+    case @ (n, windows, bits): Case,
+) {
+    let length = n * windows as usize;
+    // One more, so that the first one can be made to lie where a number is.
+    let table = rig.memory::<G::Words>(length + 1);
+    let (table, first) = whole_points(table.all(), group).expect("inside");
+    points.fill(rig, table.part(0, length * size_of::<G::Words>()).expect("inside"));
+    let best = Balance::of(group);
+    for hot in [false, true] {
+        let bench = Bench { rig, accumulator, points, group, case, first, hot };
+        let digits = Digits::new(&bench);
+        let mut ways = vec![best];
+        if !hot {
+            // Levels that are longer than all there is are the same as none.
+            let few = |least: &u32| *least == u32::MAX || *least as usize <= length / 2;
+            let ways_here = WAYS.iter().chain(rig.size(&[][..], &QUICK_WAYS)).copied();
+            ways.extend(ways_here.filter(few).map(|level_min| Balance { level_min, ..best }));
+            if n <= 1 << 16 {
+                ways.extend(SHARES.map(|share_min| Balance { level_min: u32::MAX, share_min }));
+            }
+        }
+        for balance in ways {
+            for figure in bench.figures(&digits, balance) {
+                record.show(&figure);
+            }
+        }
+        if group == Name::G1 && !hot {
+            record.show(&bench.unbalanced(&digits, table));
+        }
+    }
+    println!("  ({windows} windows of {bits} bits at most)");
+}
+
+/// The median of some times.
+fn milliseconds(times: &[Duration]) -> String {
+    let mut sorted = times.to_vec();
+    sorted.sort();
+    format!("{:.4}", sorted[sorted.len() / 2].as_secs_f64() * 1e3)
+}
+
+struct Bench<'a, G: Group> {
+    rig: &'a Rig,
+    accumulator: &'a Accumulator,
+    points: &'a Points<G>,
+    group: Name,
+    case: Case,
+    /// Number of the table's first point.
+    first: u32,
+    /// All digits are of one bucket.
+    hot: bool,
+}
+
+/// Sorted references.
+struct Digits {
+    references: Vec<u32>,
+    starts: Vec<u32>,
+}
+
+impl Digits {
+    fn new<G: Group>(bench: &Bench<'_, G>) -> Self {
+        let (n, windows, bits) = bench.case;
+        let (length, buckets) = (n * windows as usize, 1_usize << (bits - 1));
+        let mut random = Random(17);
+        let mut sizes = vec![0_u32; buckets];
+        // Some windows are a bit narrower, and fill the lower half of the buckets.
+        let narrow = (windows * bits).saturating_sub(SCALAR_BITS).min(windows) as usize;
+        for i in 0..length {
+            let range = if i < n * narrow { buckets / 2 } else { buckets };
+            sizes[if bench.hot { HOT } else { random.below(range) }] += 1;
+        }
+        let mut starts = vec![0];
+        starts.extend(sizes.iter().scan(0, |end, size| {
+            *end += size;
+            Some(*end)
+        }));
+        let mut reference =
+            || (random.below(length) as u32 + bench.first) | (random.next() as u32 & SIGN);
+        Self { references: (0..length).map(|_| reference()).collect(), starts }
+    }
+}
+
+impl<G: Group> Bench<'_, G> {
+    /// The whole stage, and the plan alone.
+    fn figures(&self, digits: &Digits, balance: Balance) -> [Figure<'static>; 2] {
+        let rig = self.rig;
+        let buckets = digits.starts.len() - 1;
+        let shape = Shape {
+            group: self.group,
+            digits: digits.references.len() as u32,
+            buckets: buckets as u32,
+            onto: false,
+            balance,
+        };
+        let references = rig.memory_of(&digits.references);
+        let starts = rig.memory_of(&digits.starts);
+        let sorted = Sorted { references: references.all(), starts: starts.all() };
+        let out = rig.memory::<G::Words>(buckets);
+        let workspace = rig.memory::<u8>(self.accumulator.bytes(&shape) as usize);
+        let (out, room) = (out.all::<u8>(), workspace.all());
+        let whole = rig.times(|| self.accumulator.run(&rig.stream, &shape, sorted, out, room));
+        let plan = rig.times(|| self.accumulator.plan(&rig.stream, &shape, sorted, out, room));
+        self.check::<G::Words>(digits, out, G::of);
+        [
+            self.figure("whole", whole, balance, workspace.bytes()),
+            self.figure("plan", plan, balance, workspace.bytes()),
+        ]
+    }
+
+    /// One thread a bucket, for comparison: its sums are XYZZ.
+    fn unbalanced(&self, digits: &Digits, table: Span<'_, u8>) -> Figure<'static> {
+        type Parameters = (Ptr<u8>, Ptr<u8>, Ptr<u32>, Ptr<u32>, u32);
+        let (rig, (n, windows, _)) = (self.rig, self.case);
+        let block = Block { threads: 128, shared_bytes: 128 * 96 };
+        let kernel = rig.kernel::<Parameters>("bench/curve", "g1_xyzz_unbalanced", block);
+        let buckets = digits.starts.len() - 1;
+        let from_table = |reference: &u32| reference - self.first;
+        let references: Vec<_> = digits.references.iter().map(from_table).collect();
+        let (references, starts) = (rig.memory_of(&references), rig.memory_of(&digits.starts));
+        let out = rig.memory::<[G::Words; 2]>(buckets);
+        let given = (out.all(), table, references.all(), starts.all(), buckets as u32);
+        let times = rig.times(|| kernel.launch(&rig.stream, rig.blocks(2), given));
+        self.check::<[G::Words; 2]>(digits, out.all(), G::of_xyzz);
+        let how = format!("2^{} one thread a bucket, {} ms", n.ilog2(), milliseconds(&times));
+        let count = n as u64 * u64::from(windows);
+        Figure { op: "g1_accumulate", mode: "uniform", count, times, unit: "G/s", how }
+    }
+
+    fn figure(
+        &self,
+        part: &str,
+        times: Vec<Duration>,
+        balance: Balance,
+        bytes: u64,
+    ) -> Figure<'static> {
+        let (n, windows, _) = self.case;
+        let median_ms = milliseconds(&times);
+        let Balance { level_min, share_min } = balance;
+        let level = if level_min == u32::MAX { "none".to_owned() } else { level_min.to_string() };
+        let (lg_n, room_gb) = (n.ilog2(), bytes as f64 / 1e9);
+        Figure {
+            op: if self.group == Name::G1 { "g1_accumulate" } else { "g2_accumulate" },
+            mode: if self.hot { "one_bucket" } else { "uniform" },
+            count: n as u64 * u64::from(windows),
+            times,
+            unit: "G/s",
+            how: format!(
+                "2^{lg_n} {part} {median_ms} ms, levels of {level} or more, shares of \
+                 {share_min}, {room_gb:.2} GB"
+            ),
+        }
+    }
+
+    /// Compares some buckets, the first, the last and the hot one among them.
+    fn check<T: Pod>(
+        &self,
+        digits: &Digits,
+        out: Span<'_, u8>,
+        point: impl Fn(&[u64]) -> G::Affine,
+    ) {
+        let mut random = Random(3);
+        let out = out.cast::<T>().expect("points");
+        for sample in 0..SAMPLES {
+            let bucket = match sample {
+                0 => 0,
+                1 => out.len() - 1,
+                2 => HOT,
+                _ => random.below(out.len()),
+            };
+            let found = self.rig.get(out.part(bucket, 1).expect("inside"));
+            let found = point(cast_slice(&found));
+            let [begin, end] = [0, 1].map(|i| digits.starts[bucket + i] as usize);
+            let expected = self.sum(&digits.references[begin..end]);
+            assert_eq!(found, expected.into_affine(), "bucket {bucket} of {} points", end - begin);
+        }
+    }
+
+    /// By what the points are multiples of: there may be too many to add.
+    fn sum(&self, references: &[u32]) -> G {
+        let (mut ones, mut steps) = (0_i64, 0_i64);
+        for reference in references {
+            let at = ((reference & !SIGN) - self.first) as usize % self.points.affine.len();
+            let sign = if reference & SIGN == 0 { 1 } else { -1 };
+            ones += sign;
+            steps += sign * at as i64;
+        }
+        G::generator() * Fr::from(ones) + Points::<G>::step() * Fr::from(steps)
+    }
+}

@@ -1,0 +1,120 @@
+// What the levels of the tree leave, by equal shares, and the buckets.
+//
+//   gN_balanced_share   `most` threads at most. Sums of each thread's share of the entries.
+//   gN_balanced_merge   a warp a 32 units of round `round`: run with round 0, 1, 2 until one warp
+//                       has all. `from` and `to` say where the units of this round and of the next
+//                       begin in heads, tails and units.
+//   gN_balanced_collect any grid. out[b] = the sum of bucket b, affine: a sum of the tree, one of
+//                       the tail, or infinity for an empty bucket (which stays as it is where sums
+//                       are added onto what is held).
+//
+// heads, tails, units: one for each unit of all rounds. Sums of the tail follow those of the tree: a
+// bucket's is number (its first entry) / 2, which no two share, since each has two entries or more.
+// Shared memory: share 96 bytes a thread, G2 576; merge 15360 bytes, G2 twice that; collect none.
+// Launch: share in blocks of 128, two a multiprocessor, G2 256, one; merge 32; collect 128.
+// Barriers: merge has those of its warp, since lanes read each other's columns.
+#include "balanced.cuh"
+
+// Where the tail's sums begin.
+template <class F> FN Xyzz<F>* finals_of(Affine<F>* sums, const Levels* levels) {
+    return reinterpret_cast<Xyzz<F>*>(sums + levels->first[levels->count + 1]);
+}
+
+#define SHARE(name, F, threads, blocks, sum) \
+    KERNEL(threads, blocks) \
+    name(Affine<F>* sums, Xyzz<F>* heads, Xyzz<F>* tails, Unit* units, const Levels* levels, \
+         const Pair* list, uint32_t sums_index, uint32_t most, uint32_t least) { \
+        DYNAMIC_SHARED(Quad, stage); \
+        const uint32_t entries = levels->entries; \
+        const Runs<F> runs = {heads, tails, units}; \
+        add_share(sum<F, threads>(stage), runs, finals_of(sums, levels), sums - sums_index, \
+                  list + levels->first[levels->count + 1], entries, \
+                  shares_of(entries, most, least)); \
+    } \
+    EXPORT_KERNEL(name);
+SHARE(g1_balanced_share, Fp, 128, 2, sum_in_registers)
+SHARE(g2_balanced_share, Fp2, 256, 1, sum_in_shared)
+
+template <class F>
+FN void merge_round(Quad* stage, Affine<F>* sums, const Runs<F>& runs, const Levels* levels,
+                    uint32_t from, uint32_t to, uint32_t round, uint32_t most, uint32_t least) {
+    uint32_t count = shares_of(levels->entries, most, least).count;
+    for (uint32_t i = 0; i < round; i++) count = (count + LANES - 1) / LANES;
+    if (blockIdx.x * LANES >= count) return;
+    const Runs<F> below = {runs.heads + from, runs.tails + from, runs.units + from};
+    const Runs<F> above = {runs.heads + to, runs.tails + to, runs.units + to};
+    merge_units(stage, below, above, finals_of(sums, levels), count, blockIdx.x);
+}
+#define MERGE(name, F) \
+    KERNEL(32) \
+    name(Affine<F>* sums, Xyzz<F>* heads, Xyzz<F>* tails, Unit* units, const Levels* levels, \
+         uint32_t from, uint32_t to, uint32_t round, uint32_t most, uint32_t least) { \
+        DYNAMIC_SHARED(Quad, stage); \
+        merge_round<F>(stage, sums, {heads, tails, units}, levels, from, to, round, most, least); \
+    } \
+    EXPORT_KERNEL(name);
+MERGE(g1_balanced_merge, Fp)
+MERGE(g2_balanced_merge, Fp2)
+
+// Copies what a reference names, which may be negative.
+template <class F> FN void collect_point(Affine<F>* to, const Affine<F>* base, uint32_t reference) {
+    const Affine<F>* const from = base + (reference & ~SIGN);
+    store(&to->x, load<F>(&from->x));
+    const F y = load<F>(&from->y);
+    store(&to->y, reference & SIGN ? canonical(neg_lazy<2>(y)) : y);
+}
+// Buckets thread, thread + threads, ... One inversion serves all of the tail's sums among them: x of
+// such a bucket holds the product of the ZZZ before it in the meantime.
+template <class F>
+FN void collect(Affine<F>* out, Affine<F>* sums, const Tree& tree) {
+    const uint32_t threads = gridDim.x * blockDim.x, run = tree.levels->count;
+    const uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x;
+    const Xyzz<F>* const finals = finals_of(sums, tree.levels);
+    const auto final_of = [&](uint32_t b) { return &finals[tree.tail()[b] / 2]; };
+    F product = one<F>();
+    bool any = false;
+    uint32_t b = thread;
+#pragma unroll 1
+    for (; b < tree.buckets.count; b += threads) {
+        const uint32_t size = tree.buckets.size(b);
+        if (size == 0) {
+            if (!tree.buckets.adds_onto()) store_affine(&out[b], infinity<F>());
+        } else if (left_of(size, run) == 1) {
+            collect_point(&out[b], sums - tree.sums, tree.element(b, size, run, 0));
+        } else {
+            const F zzz = load<F>(&final_of(b)->zzz);
+            store(&out[b].x, product);
+            if (!is_zero_loose(zzz)) product = times(product, zzz);
+            any = true;
+        }
+    }
+    if (!any) return;
+    product = inverse(product);
+#pragma unroll 1
+    while (b > thread) {
+        b -= threads;
+        if (entries_of(tree.buckets.size(b), run) == 0) continue;
+        const Xyzz<F>* const sum = final_of(b);
+        const F zzz = load<F>(&sum->zzz);
+        if (is_zero_loose(zzz)) {
+            store_affine(&out[b], infinity<F>());
+            continue;
+        }
+        const F i = times(product, load<F>(&out[b].x));
+        product = times(product, zzz);
+        const F x = times(load<F>(&sum->x), squared(times(i, load<F>(&sum->zz))));
+        store(&out[b].x, canonical(x));
+        store(&out[b].y, times(load<F>(&sum->y), i));
+    }
+}
+#define COLLECT(name, F, blocks) \
+    KERNEL(128, blocks) \
+    name(Affine<F>* out, Affine<F>* sums, const Levels* levels, const uint32_t* rows, \
+         const uint32_t* references, const uint32_t* starts, uint32_t buckets, uint32_t held, \
+         uint32_t width, uint32_t tail_row, uint32_t sums_index) { \
+        collect(out, sums, \
+                {{references, starts, buckets, held}, levels, rows, width, tail_row, sums_index}); \
+    } \
+    EXPORT_KERNEL(name);
+COLLECT(g1_balanced_collect, Fp, 3)
+COLLECT(g2_balanced_collect, Fp2, 2)

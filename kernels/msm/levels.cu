@@ -1,0 +1,207 @@
+// From sorted references to the list of all additions: which elements each level adds, without a
+// look from the host. Four launches, each once a pass; D is the number of elements.
+//
+//   msm_levels_count   grid: tiles. totals[column tiles + tile] = the tile's sum of a column.
+//   msm_levels_scan    grid: 1. Makes exclusive sums of each column of `totals`, and *levels.
+//   msm_levels_place   grid: tiles. Fills the rows of the levels that are run, and the tail's.
+//   msm_levels_list    any grid. Fills `list`: the pairs of all levels, then the tail's entries.
+//
+// A tile is TILE buckets; there are buckets / TILE + 1, so that the end of the last bucket is in
+// one. With L = `levels`, columns 0 to L - 1 are the additions of levels 1 to L, columns L to 2L the
+// entries of a tail after 0 to L levels. A level is run if it and all before it have `least`
+// additions. starts: buckets + 1. rows: (L + 1) x width, width >= buckets + 1. list: at most D.
+// Shared memory: static. Barriers: those of block sums; in the scan one before its result is read.
+#include "levels.cuh"
+#include "../warp.cuh"
+
+constexpr uint32_t THREADS = 256, SCAN_THREADS = 1024;
+constexpr uint32_t OWN = 8; // buckets of a thread
+constexpr uint32_t TILE = THREADS * OWN;
+constexpr uint32_t COLUMNS_MAX = 2 * LEVELS_MAX + 1;
+constexpr uint32_t SCAN_OWN = 4;
+// Rows of 32 items that a warp of msm_levels_list finds its way to at once, at most.
+constexpr uint32_t ROWS_MAX = 32;
+
+struct Sum {
+    FN uint32_t operator()(uint32_t a, uint32_t b) const { return a + b; }
+};
+FN uint32_t column_of(uint32_t size, uint32_t column, uint32_t levels) {
+    return column < levels ? additions_of(size, column + 1) : entries_of(size, column - levels);
+}
+
+KERNEL(THREADS)
+msm_levels_count(uint32_t* totals, const uint32_t* starts, uint32_t buckets, uint32_t held,
+                 uint32_t levels) {
+    SHARED(uint32_t, sums, COLUMNS_MAX);
+    const uint32_t columns = 2 * levels + 1;
+    if (threadIdx.x < columns) sums[threadIdx.x] = 0;
+    const Buckets all = {nullptr, starts, buckets, held};
+    uint32_t sizes[OWN];
+#pragma unroll
+    for (uint32_t j = 0; j < OWN; j++) {
+        const uint32_t b = blockIdx.x * TILE + j * THREADS + threadIdx.x;
+        sizes[j] = b < buckets ? all.size(b) : 0;
+    }
+    __syncthreads();
+#pragma unroll 1
+    for (uint32_t column = 0; column < columns; column++) {
+        uint32_t sum = 0;
+#pragma unroll
+        for (uint32_t j = 0; j < OWN; j++) sum += column_of(sizes[j], column, levels);
+        sum = warp_reduce(sum, Sum{});
+        if (lane_index() == 0) atomicAdd(&sums[column], sum);
+    }
+    __syncthreads();
+    if (threadIdx.x < columns) totals[threadIdx.x * gridDim.x + blockIdx.x] = sums[threadIdx.x];
+}
+EXPORT_KERNEL(msm_levels_count);
+
+// values[i] becomes the sum of those before; gives the sum of all. One warp.
+FN uint32_t scan_column(uint32_t* values, uint32_t count) {
+    uint32_t before = 0;
+    for (uint32_t first = 0; first < count; first += LANES * SCAN_OWN) {
+        uint32_t own[SCAN_OWN], sum = 0;
+#pragma unroll
+        for (uint32_t j = 0; j < SCAN_OWN; j++) {
+            const uint32_t i = first + lane_index() * SCAN_OWN + j;
+            own[j] = i < count ? values[i] : 0;
+            sum += own[j];
+        }
+        const uint32_t upto = warp_scan(sum, Sum{});
+        uint32_t next = before + upto - sum;
+#pragma unroll
+        for (uint32_t j = 0; j < SCAN_OWN; j++) {
+            const uint32_t i = first + lane_index() * SCAN_OWN + j;
+            if (i < count) values[i] = next;
+            next += own[j];
+        }
+        before += broadcast(upto, LANES - 1);
+    }
+    return before;
+}
+KERNEL(SCAN_THREADS)
+msm_levels_scan(Levels* result, uint32_t* totals, uint32_t tiles, uint32_t levels, uint32_t least) {
+    SHARED(uint32_t, sums, COLUMNS_MAX);
+    for (uint32_t column = warp_index(); column <= 2 * levels; column += SCAN_THREADS / LANES) {
+        const uint32_t sum = scan_column(totals + column * tiles, tiles);
+        if (lane_index() == 0) sums[column] = sum;
+    }
+    __syncthreads();
+    if (threadIdx.x > 0) return;
+    uint32_t run = 0, first = 0;
+    while (run < levels && sums[run] >= least) {
+        run++;
+        result->first[run] = first;
+        first += sums[run - 1];
+    }
+    result->first[run + 1] = first;
+    result->count = run;
+    result->entries = sums[levels + run];
+}
+EXPORT_KERNEL(msm_levels_scan);
+
+KERNEL(THREADS)
+msm_levels_place(uint32_t* rows, const Levels* result, const uint32_t* totals,
+                 const uint32_t* starts, uint32_t buckets, uint32_t held, uint32_t width,
+                 uint32_t levels) {
+    SHARED(uint32_t, partials, LANES);
+    const Buckets all = {nullptr, starts, buckets, held};
+    const uint32_t own = blockIdx.x * TILE + threadIdx.x * OWN, run = result->count;
+    uint32_t sizes[OWN];
+#pragma unroll
+    for (uint32_t j = 0; j < OWN; j++) sizes[j] = own + j < buckets ? all.size(own + j) : 0;
+#pragma unroll 1
+    for (uint32_t i = 0; i <= run; i++) {
+        const bool tail = i == run;
+        const uint32_t column = tail ? levels + run : i;
+        uint32_t sum = 0, total;
+#pragma unroll
+        for (uint32_t j = 0; j < OWN; j++) sum += column_of(sizes[j], column, levels);
+        uint32_t next = block_scan(sum, 0u, partials, total, Sum{});
+        next += totals[column * gridDim.x + blockIdx.x];
+        uint32_t* const row = rows + uint64_t(tail ? levels : i) * width;
+#pragma unroll
+        for (uint32_t j = 0; j < OWN; j++) {
+            if (own + j <= buckets) row[own + j] = next;
+            next += column_of(sizes[j], column, levels);
+        }
+        __syncthreads(); // partials are free again
+    }
+}
+EXPORT_KERNEL(msm_levels_place);
+
+// The greatest b with row[b] <= item, below `end`, given row[lo] <= item < row[end]: ever longer
+// steps from lo, since it is close to there as a rule.
+FN uint32_t bucket_of(const uint32_t* row, uint32_t item, uint32_t lo, uint32_t end) {
+    uint32_t step = 1;
+    while (step < end - lo && row[lo + step] <= item) {
+        lo += step;
+        step *= 2;
+    }
+    uint32_t hi = step < end - lo ? lo + step : end;
+    while (hi - lo > 1) {
+        const uint32_t middle = lo + (hi - lo) / 2;
+        const bool up = row[middle] <= item;
+        lo = up ? middle : lo;
+        hi = up ? hi : middle;
+    }
+    return lo;
+}
+// The same from anywhere, by a warp together: 33 parts a step.
+FN uint32_t warp_bucket_of(const uint32_t* row, uint32_t item, uint32_t end) {
+    uint32_t lo = 0, hi = end;
+    while (hi - lo > 1) {
+        const uint32_t step = (hi - lo + LANES) / (LANES + 1);
+        const uint32_t probe = lo + (lane_index() + 1) * step;
+        const bool up = probe < hi && row[probe] <= item;
+        lo += uint32_t(__popc(__ballot_sync(ALL_LANES, up))) * step;
+        hi = hi - lo > step ? lo + step : hi;
+    }
+    return lo;
+}
+
+KERNEL(THREADS, 8)
+msm_levels_list(Pair* list, const Levels* result, const uint32_t* rows, const uint32_t* references,
+                const uint32_t* starts, uint32_t buckets, uint32_t held, uint32_t width,
+                uint32_t levels, uint32_t sums) {
+    const Tree tree = {{references, starts, buckets, held}, result, rows, width, levels, sums};
+    const uint32_t run = result->count, entries = result->entries;
+    const uint32_t warps = gridDim.x * (THREADS / LANES);
+    // Few items are spread over all warps.
+    const uint32_t share = (result->first[run + 1] + entries) / (warps * LANES) + 1;
+    const uint32_t tile = (share < ROWS_MAX ? share : ROWS_MAX) * LANES;
+    for (uint32_t turn = blockIdx.x * (THREADS / LANES) + warp_index();; turn += warps) {
+        uint32_t level = 1, at = turn, items = 0;
+        for (; level <= run + 1; level++) {
+            items = level <= run ? result->additions(level) : entries;
+            const uint32_t tiles = (items + tile - 1) / tile;
+            if (at < tiles) break;
+            at -= tiles;
+        }
+        if (level > run + 1) return;
+        const bool tail = level > run;
+        const uint32_t* const row = tail ? tree.tail() : tree.row(level);
+        const bool of_sums = !tail && level > 1;
+        const uint32_t* const row_below = of_sums ? tree.row(level - 1) : row;
+        const uint32_t below = of_sums ? sums + result->first[level - 1] : 0;
+        Pair* const out = list + result->first[level];
+        const uint32_t begin = at * tile, end = items - begin < tile ? items : begin + tile;
+        uint32_t b = warp_bucket_of(row, begin, buckets);
+        for (uint32_t i = begin + lane_index(); i < end; i += LANES) {
+            b = bucket_of(row, i, b, buckets);
+            const uint32_t before = row[b], k = i - before, size = tree.buckets.size(b);
+            Pair pair;
+            if (tail) {
+                pair = {tree.element(b, size, run, k), before};
+            } else if (of_sums && 2 * k + 1 < additions_of(size, level - 1)) {
+                pair.first = below + row_below[b] + 2 * k; // two sums, as nearly always
+                pair.second = pair.first + 1;
+            } else {
+                pair.first = tree.element(b, size, level - 1, 2 * k);
+                pair.second = tree.element(b, size, level - 1, 2 * k + 1);
+            }
+            out[i] = pair;
+        }
+    }
+}
+EXPORT_KERNEL(msm_levels_list);

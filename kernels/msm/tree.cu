@@ -1,0 +1,44 @@
+// Levels of the tree: batches of affine additions, one level a launch.
+//
+//   g1_tree_first   level 1, whose summands are gathered from tables: both x are kept in scratch.
+//   gN_tree_level   any level, best a later one: most summands are neighbours.
+//
+// sums + first[l] + i = the sum of list[first[l] + i], for the level's additions; nothing where the
+// level is not run. `sums` is point number `sums_index`, counted from wherever the references do.
+// Launch: blocks of 512 threads, G2 256, one a multiprocessor; shared memory 240 bytes a thread, G2
+// 480. Scratch, bytes: threads of the grid x chain x 48, G2 x 96, g1_tree_first x 144. See
+// ../batch_affine.cuh.
+#include "levels.cuh"
+#include "../batch_affine.cuh"
+
+// A warp's inversion takes as long as 7 rows of additions, and warps of one scheduler share its
+// multiplier: below that many rows a warp, fewer warps are sooner done.
+constexpr uint32_t ROWS_A_WARP = 16;
+// One a scheduler.
+constexpr uint32_t WARPS_MIN = 4;
+
+template <class F, bool KEEP_X, uint32_t T>
+FN void add_level(Affine<F>* sums, Quad* scratch, Quad* stage, const Levels* levels,
+                  const Pair* list, uint32_t sums_index, uint32_t level, uint32_t chain) {
+    if (level > levels->count) return;
+    const uint32_t first = levels->first[level], n = levels->additions(level);
+    const char* const base = reinterpret_cast<const char*>(sums - sums_index);
+    const Gathered<F> source = {base, base + sizeof(F), list + first, sizeof(Affine<F>)};
+    uint32_t warps = n / (32 * ROWS_A_WARP * gridDim.x);
+    if (warps < WARPS_MIN) warps = WARPS_MIN;
+    if (warps > T / 32) warps = T / 32;
+    add_batched<F, KEEP_X, T>(sums + first, scratch, stage, source, n, chain, warps);
+}
+
+#define LEVEL(name, F, threads, keep_x) \
+    KERNEL(threads, 1) \
+    name(Affine<F>* sums, Quad* scratch, const Levels* levels, const Pair* list, \
+         uint32_t sums_index, uint32_t level, uint32_t chain) { \
+        DYNAMIC_SHARED(Quad, stage); \
+        add_level<F, keep_x, threads>(sums, scratch, stage, levels, list, sums_index, level, \
+                                      chain); \
+    } \
+    EXPORT_KERNEL(name);
+LEVEL(g1_tree_first, Fp, 512, true)
+LEVEL(g1_tree_level, Fp, 512, false)
+LEVEL(g2_tree_level, Fp2, 256, false)

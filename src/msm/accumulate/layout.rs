@@ -1,0 +1,223 @@
+//! What an accumulation of some shape runs, and where its intermediate data lies.
+
+use crate::curve::Group;
+
+/// As `kernels/msm/levels.cuh` has it.
+const LEVELS_MAX: u32 = 16;
+/// Buckets of a tile in `kernels/msm/levels.cu`.
+const TILE: u32 = 2048;
+/// Threads that share a tail: 32^3, so that three rounds of warps join their runs. 264 blocks of
+/// 128 fit an H200, 256 are used.
+const SHARES_MAX: u32 = 1 << 15;
+const LANES: u32 = 32;
+/// Additions that share an inversion: below 128 the inversions cost more than 4 %, from 256 on less
+/// than 2 % (H200).
+const CHAIN: std::ops::RangeInclusive<u32> = 32..=256;
+/// Regions begin at multiples of this.
+const ALIGN: u64 = 256;
+/// Bytes of the kernels' `struct Levels`.
+const LEVELS_BYTES: u64 = 4 * (LEVELS_MAX as u64 + 4);
+
+/// What is to be summed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Of which the points are.
+    pub group: Group,
+    /// References at most, below 2^31: how many there are is known on the device only.
+    pub digits: u32,
+    /// Buckets, of all sets and vectors; 1 at least.
+    pub buckets: u32,
+    /// Whether sums are added to what the buckets hold already.
+    pub onto: bool,
+    /// Which method does what.
+    pub balance: Balance,
+}
+
+/// Where the tree of batched affine additions ends and equal shares of XYZZ additions begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Balance {
+    /// Levels of the tree with fewer additions are not run. 1 for the tree alone, `u32::MAX` for
+    /// shares alone.
+    pub level_min: u32,
+    /// A thread's share has so many references at least.
+    pub share_min: u32,
+}
+
+impl Balance {
+    /// Predicted for an H200, not measured: a level costs an inversion, 35 us, and gains 0.1 ns an
+    /// addition over XYZZ, or three times that where most buckets have two elements left.
+    pub const fn of(group: Group) -> Self {
+        let level_min = match group {
+            Group::G1 => 1 << 17,
+            Group::G2 => 1 << 16,
+        };
+        Self { level_min, share_min: 4 }
+    }
+}
+
+/// Offsets in bytes from the start of the workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// Levels that are launched: the device skips those that do not pay.
+    pub level_count: u32,
+    /// Tiles of buckets.
+    pub tiles: u32,
+    /// Words of a row of the tree: one a bucket and one more.
+    pub width: u32,
+    /// Additions that share an inversion, at most.
+    pub chain: u32,
+    /// Units at the start of each round that merges shares, and after the last one.
+    pub units: Vec<u32>,
+    pub levels: u64,
+    pub totals: u64,
+    pub rows: u64,
+    pub list: u64,
+    pub scratch: u64,
+    pub heads: u64,
+    pub tails: u64,
+    pub unit_states: u64,
+    pub sums: u64,
+    pub bytes: u64,
+}
+
+/// How the tree's kernels are launched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Batch {
+    pub blocks: u32,
+    pub threads: u32,
+    /// Coordinates of a sum that a thread keeps in scratch.
+    pub kept: u32,
+}
+
+impl Shape {
+    /// Elements of all buckets at most.
+    pub(super) fn elements(&self) -> u64 {
+        let held = if self.onto { self.digits.min(self.buckets) } else { 0 };
+        u64::from(self.digits) + u64::from(held)
+    }
+
+    /// Levels with `level_min` additions, were all elements in one bucket.
+    fn level_count(&self) -> u32 {
+        let least = u64::from(self.balance.level_min.max(1));
+        (1..=LEVELS_MAX).take_while(|level| self.elements() >> level >= least).count() as u32
+    }
+
+    /// Units of every round, until one warp has all.
+    fn units(&self) -> Vec<u32> {
+        let shares = self.elements().div_ceil(u64::from(self.balance.share_min.max(1)));
+        let mut units = vec![shares.clamp(1, u64::from(SHARES_MAX)) as u32];
+        while let Some(&last @ 2..) = units.last() {
+            units.push(last.div_ceil(LANES));
+        }
+        units
+    }
+}
+
+impl Layout {
+    pub fn of(shape: &Shape, batch: &Batch) -> Self {
+        let (level_count, units) = (shape.level_count(), shape.units());
+        let tiles = shape.buckets / TILE + 1;
+        let width = (shape.buckets + 1).next_multiple_of(4);
+        let rows = shape.elements().div_ceil(2).div_ceil(u64::from(LANES));
+        let warps = u64::from(batch.blocks * (batch.threads / LANES));
+        let even = rows.div_ceil(warps).min(u64::from(*CHAIN.end())) as u32;
+        let chain = even.max(*CHAIN.start());
+        let kept = if level_count == 0 { 0 } else { batch.kept * chain };
+        let coordinate = shape.group.coordinate_bytes() as u64;
+        let unit_count: u64 = units.iter().map(|&count| u64::from(count)).sum();
+        let mut end = 0_u64;
+        let mut region = |bytes: u64| {
+            let start = end;
+            end = (start + bytes).next_multiple_of(ALIGN);
+            start
+        };
+        let levels = region(LEVELS_BYTES);
+        let totals = region(4 * u64::from(2 * level_count + 1) * u64::from(tiles));
+        let rows = region(4 * u64::from(level_count + 1) * u64::from(width));
+        let list = region(8 * shape.elements());
+        let threads = u64::from(batch.blocks) * u64::from(batch.threads);
+        let scratch = region(u64::from(kept) * coordinate * threads);
+        let (heads, tails) =
+            (region(4 * coordinate * unit_count), region(4 * coordinate * unit_count));
+        let unit_states = region(8 * unit_count);
+        // One more, so that the first one can be made to lie where a number is.
+        let sums = region(2 * coordinate * (shape.elements() + 1));
+        Self {
+            level_count,
+            tiles,
+            width,
+            chain,
+            units,
+            levels,
+            totals,
+            rows,
+            list,
+            scratch,
+            heads,
+            tails,
+            unit_states,
+            sums,
+            bytes: end,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(digits: u32, level_min: u32) -> Shape {
+        let balance = Balance { level_min, share_min: 4 };
+        Shape { group: Group::G1, digits, buckets: 1 << 10, onto: false, balance }
+    }
+
+    #[test]
+    fn levels_are_those_that_can_pay() {
+        for (digits, level_min, expected) in [
+            (0, 1, 0),
+            (1, 1, 0),
+            (2, 1, 1),
+            (7, 1, 2),
+            (8, 1, 3),
+            (u32::MAX >> 1, 1, LEVELS_MAX),
+            (u32::MAX >> 1, u32::MAX, 0),
+            (201 << 20, 1 << 18, 9),
+        ] {
+            assert_eq!(shape(digits, level_min).level_count(), expected, "{digits} {level_min}");
+        }
+    }
+
+    #[test]
+    fn rounds_end_with_one_unit() {
+        for (digits, expected) in
+            [(0, vec![1]), (4, vec![1]), (5, vec![2, 1]), (4 * 33, vec![33, 2, 1])]
+        {
+            assert_eq!(shape(digits, 1).units(), expected);
+        }
+        assert_eq!(shape(1 << 30, 1).units(), [1 << 15, 1 << 10, 32, 1]);
+    }
+
+    #[test]
+    fn regions_follow_each_other() {
+        let batch = Batch { blocks: 132, threads: 512, kept: 3 };
+        for digits in [0, 1, 1000, 12 << 24] {
+            let Layout {
+                levels,
+                totals,
+                rows,
+                list,
+                scratch,
+                heads,
+                tails,
+                unit_states,
+                sums,
+                bytes,
+                ..
+            } = Layout::of(&shape(digits, 1 << 18), &batch);
+            let starts =
+                [levels, totals, rows, list, scratch, heads, tails, unit_states, sums, bytes];
+            assert!(starts.is_sorted() && starts.iter().all(|start| start % ALIGN == 0));
+            assert!(bytes - sums >= 96 * (u64::from(digits) + 1));
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! `src/msm/accumulate.rs`: buckets of any sizes, by the tree, by equal shares, and by both.
+
+use ark_bls12_381::{G1Affine, G2Affine};
+use ark_ec::CurveGroup;
+use ark_ff::UniformRand;
+use ark_std::{
+    rand::{Rng, RngCore},
+    test_rng as rng,
+};
+use capstan::{
+    curve::{Group, points::CurvePoint},
+    device::Fault,
+    msm::accumulate::{Accumulator, Balance, Shape, Sorted},
+};
+
+use crate::{
+    gpu::{Rig, each_seed},
+    points,
+};
+
+const SIGN: u32 = 1 << 31;
+
+/// The tree to its end; shares of one and of four elements; first one, then the other.
+const WAYS: [(&str, Balance); 4] = [
+    ("tree", Balance { level_min: 1, share_min: 1 }),
+    ("single shares", Balance { level_min: u32::MAX, share_min: 1 }),
+    ("shares", Balance { level_min: u32::MAX, share_min: 4 }),
+    ("both", Balance { level_min: 60, share_min: 3 }),
+];
+
+/// Sorted references to a table: for each bucket, numbers in the table and signs.
+type Buckets = Vec<Vec<u32>>;
+
+/// To any of `length` points, with any sign.
+fn reference(rng: &mut impl RngCore, length: usize) -> u32 {
+    rng.gen_range(0..length as u32) | (rng.next_u32() & SIGN)
+}
+
+/// Buckets of these sizes; `pick` gives a number and a sign.
+fn buckets(sizes: &[usize], mut pick: impl FnMut() -> u32) -> Buckets {
+    sizes.iter().map(|&size| (0..size).map(|_| pick()).collect()).collect()
+}
+
+fn named<A: CurvePoint>(table: &[A], reference: u32) -> A::Group {
+    let point = table[(reference & !SIGN) as usize].into_group();
+    if reference & SIGN == 0 { point } else { -point }
+}
+
+fn expected<A: CurvePoint>(table: &[A], buckets: &Buckets) -> Vec<A::Group> {
+    let sum = |own: &Vec<u32>| own.iter().map(|&reference| named(table, reference)).sum();
+    buckets.iter().map(sum).collect()
+}
+
+/// The sums of `buckets`, then those with `more` added, by `balance`; a bound on how many there are
+/// that is too large by `spare`.
+fn check<A: CurvePoint>(
+    (rig, accumulator): (&Rig, &Accumulator),
+    (way, balance): (&str, Balance),
+    table: &[A],
+    [buckets, more]: [&Buckets; 2],
+    spare: u32,
+) {
+    let count = buckets.len();
+    let points = points::room::<A>(rig, table.len());
+    let (points, first) = points::numbered::<A>(&points, table.len());
+    points::write(rig, points, table);
+    let out = points::room::<A>(rig, count);
+    let (out, _) = points::numbered::<A>(&out, count);
+    let mut sums = vec![A::Group::default(); count];
+    for (onto, part) in [(false, buckets), (true, more)] {
+        let mut all: Vec<u32> = part.iter().flatten().map(|reference| reference + first).collect();
+        let mut starts = vec![0];
+        starts.extend(part.iter().scan(0, |end, own| {
+            *end += own.len() as u32;
+            Some(*end)
+        }));
+        // What follows the last reference must not matter either.
+        let digits = all.len() as u32 + spare;
+        all.resize(digits as usize, u32::MAX);
+        let shape = Shape { group: A::GROUP, digits, buckets: count as u32, onto, balance };
+        let (references, starts) = (rig.put(&all), rig.put(&starts));
+        let sorted = Sorted { references: references.all(), starts: starts.all() };
+        // What the workspace holds must not matter.
+        let bytes = accumulator.bytes(&shape) as usize;
+        let workspace = rig.put(&vec![0xee_u8; bytes]);
+        accumulator.run(rig.stream(), &shape, sorted, out, workspace.all()).unwrap();
+        let found = points::read::<A>(rig, out);
+        sums.iter_mut().zip(expected(table, part)).for_each(|(sum, new)| *sum += new);
+        for (b, (found, sum)) in found.iter().zip(&sums).enumerate() {
+            let size = part[b].len();
+            assert_eq!(*found, sum.into_affine(), "{way}, onto {onto}: bucket {b} of {size}");
+        }
+    }
+}
+
+/// Different points, infinity, and a few that repeat.
+fn random_table<A: CurvePoint>(rng: &mut impl Rng) -> Vec<A> {
+    let mut table: Vec<A> = (0..40).map(|_| A::Group::rand(rng).into_affine()).collect();
+    table.push(A::zero());
+    table.extend_from_within(..3);
+    table.push((-table[5].into_group()).into_affine());
+    table
+}
+
+/// Infinity and 1, 2 and 3 times a point: sums of any of them are equal, opposite and infinity all
+/// the time, at every level.
+fn small_table<A: CurvePoint>() -> Vec<A> {
+    let mut table = vec![A::zero(), A::generator()];
+    table.push((table[1] + table[1]).into_affine());
+    table.push((table[1] + table[2]).into_affine());
+    table
+}
+
+/// What the sizes of buckets may be.
+fn sizes(rng: &mut impl Rng) -> Vec<Vec<usize>> {
+    let edges = vec![0, 1, 2, 3, 0, 0, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 65, 127, 128, 1];
+    let one = vec![0, 0, 0, 300, 0];
+    let few = (0..2100).map(|_| [0, 0, 0, 0, 0, 0, 1, 2, 3][rng.gen_range(0..9)]).collect();
+    let random = (0..20).map(|_| rng.gen_range(0..60)).collect();
+    vec![vec![0; 3], vec![1], vec![2], edges, one, few, random]
+}
+
+fn all_sizes<A: CurvePoint>() {
+    each_seed(|rig| {
+        let accumulator = Accumulator::load(rig.context()).unwrap();
+        let mut rng = rng();
+        let tables = [random_table::<A>(&mut rng), small_table()];
+        for (i, sizes) in sizes(&mut rng).iter().enumerate() {
+            for (table, way) in tables.iter().zip([WAYS[i % 4], WAYS[(i + 1) % 4]]) {
+                let mut pick = || reference(&mut rng, table.len());
+                let first = buckets(sizes, &mut pick);
+                let mut turned = sizes.clone();
+                turned.rotate_left(sizes.len() / 3);
+                let more = buckets(&turned, &mut pick);
+                check((rig, &accumulator), way, table, [&first, &more], i as u32 * 10);
+            }
+        }
+    });
+}
+
+/// What would have kernels write where they must not is refused.
+#[test]
+fn spans_that_do_not_fit_are_refused() {
+    each_seed(|rig| {
+        let accumulator = Accumulator::load(rig.context()).unwrap();
+        let shape = Shape {
+            group: Group::G1,
+            digits: 10,
+            buckets: 4,
+            onto: true,
+            balance: Balance::of(Group::G1),
+        };
+        let (references, starts) = (rig.put(&[0_u32; 10]), rig.put(&[0_u32; 5]));
+        let out = points::room::<G1Affine>(rig, 5);
+        let (out, _) = points::numbered::<G1Affine>(&out, 5);
+        let part = |points: std::ops::Range<usize>| {
+            out.part(points.start * 96, points.len() * 96).unwrap()
+        };
+        let workspace = rig.room::<u8>(accumulator.bytes(&shape) as usize);
+        let room = workspace.all::<u8>();
+        let run = |digits, bounds, out, room| {
+            let sorted = Sorted {
+                references: references.all().part(0, digits).unwrap(),
+                starts: starts.all().part(0, bounds).unwrap(),
+            };
+            accumulator.run(rig.stream(), &shape, sorted, out, room)
+        };
+        run(10, 5, part(1..5), room).unwrap();
+        let shifted = out.part(16, 4 * 96).unwrap();
+        for (digits, bounds, out, room) in [
+            (9, 5, part(0..4), room),
+            (10, 4, part(0..4), room),
+            (10, 5, part(0..3), room),
+            (10, 5, shifted, room),
+            (10, 5, part(0..4), room.part(0, room.len() / 2).unwrap()),
+        ] {
+            let refused = run(digits, bounds, out, room);
+            assert!(matches!(refused, Err(Fault::Kernel { .. })), "{refused:?}");
+        }
+        rig.stream().synchronize().unwrap();
+    });
+}
+
+/// Both methods and both together give the same sums, of the same buckets.
+fn all_ways<A: CurvePoint>() {
+    each_seed(|rig| {
+        let accumulator = Accumulator::load(rig.context()).unwrap();
+        let mut rng = rng();
+        let table = random_table::<A>(&mut rng);
+        let mut pick = || reference(&mut rng, table.len());
+        let first = buckets(&[0, 40, 1, 0, 2, 97, 3, 33, 1, 0, 64, 5], &mut pick);
+        let more = buckets(&[2, 0, 1, 0, 9, 0, 0, 31, 40, 1, 0, 5], &mut pick);
+        for way in WAYS {
+            check((rig, &accumulator), way, &table, [&first, &more], 0);
+        }
+    });
+}
+
+/// Every pair, then every pair of pairs, is equal, opposite, or meets infinity.
+fn opposites_at_every_level<A: CurvePoint>() {
+    each_seed(|rig| {
+        let accumulator = Accumulator::load(rig.context()).unwrap();
+        let table = small_table::<A>();
+        let block = |a: u32, b: u32| [a, b, b, a];
+        let quads = [
+            block(1, 1 | SIGN).to_vec(),
+            [block(1, 2), block(1, 2)].concat(),
+            [block(1, 2), block(1 | SIGN, 2 | SIGN)].concat(),
+            [block(3, 0), block(0, 3 | SIGN), block(2, 1), block(3 | SIGN, 0)].concat(),
+            vec![1; 16],
+            [vec![2; 8], vec![2 | SIGN; 8]].concat(),
+            vec![0; 13],
+            [vec![3; 11], vec![3 | SIGN; 11], vec![1]].concat(),
+        ];
+        for way in WAYS {
+            check((rig, &accumulator), way, &table, [&quads.to_vec(), &quads.to_vec()], 0);
+        }
+    });
+}
+
+/// More shares than two rounds of warps join, all of one bucket; and of buckets of about a warp.
+#[test]
+fn runs_are_joined_over_many_warps() {
+    each_seed(|rig| {
+        let accumulator = Accumulator::load(rig.context()).unwrap();
+        let mut rng = rng();
+        let table = random_table::<G1Affine>(&mut rng);
+        let mut pick = || reference(&mut rng, table.len());
+        let none = buckets(&[0; 4], &mut pick);
+        let hot = buckets(&[3, 1500, 0, 40], &mut pick);
+        check((rig, &accumulator), WAYS[1], &table, [&hot, &none], 0);
+        let even = buckets(&[33; 40], &mut pick);
+        check((rig, &accumulator), WAYS[1], &table, [&even, &buckets(&[0; 40], &mut pick)], 0);
+    });
+}
+
+/// Few buckets among many: more tiles than one look of the scan, and tiles that end where they do.
+#[test]
+fn buckets_far_apart_are_found() {
+    each_seed(|rig| {
+        let accumulator = Accumulator::load(rig.context()).unwrap();
+        let mut rng = rng();
+        let table = random_table::<G1Affine>(&mut rng);
+        for (i, count) in [2047, 2048, 2049, 300_000].into_iter().enumerate() {
+            let mut sizes = vec![0; count];
+            for (at, size) in [(0, 3), (count / 3, 1), (count / 2, 70), (count - 1, 6)] {
+                sizes[at] = size;
+            }
+            let mut pick = || reference(&mut rng, table.len());
+            let first = buckets(&sizes, &mut pick);
+            sizes.rotate_right(1);
+            let more = buckets(&sizes, &mut pick);
+            check((rig, &accumulator), WAYS[3 - i], &table, [&first, &more], 1000);
+        }
+    });
+}
+
+/// Enough for all warps of a block to take part.
+#[test]
+fn many_additions_are_shared_out() {
+    each_seed(|rig| {
+        let accumulator = Accumulator::load(rig.context()).unwrap();
+        let mut rng = rng();
+        let table = random_table::<G1Affine>(&mut rng);
+        let mut pick = || reference(&mut rng, table.len());
+        let sizes: Vec<_> = (0..300).map(|_| pick() as usize % 220).collect();
+        let first = buckets(&sizes, &mut pick);
+        let way = ("both", Balance { level_min: 1000, share_min: 4 });
+        check((rig, &accumulator), way, &table, [&first, &buckets(&sizes, &mut pick)], 5);
+    });
+}
+
+macro_rules! test_group {
+    ($($name:ident, $check:ident, $point:ty;)*) => {$(
+        #[test]
+        fn $name() {
+            $check::<$point>();
+        }
+    )*};
+}
+test_group! {
+    g1_buckets_of_all_sizes_are_arkworks, all_sizes, G1Affine;
+    g2_buckets_of_all_sizes_are_arkworks, all_sizes, G2Affine;
+    g1_all_ways_agree, all_ways, G1Affine;
+    g2_all_ways_agree, all_ways, G2Affine;
+    g1_opposites_meet_at_every_level, opposites_at_every_level, G1Affine;
+    g2_opposites_meet_at_every_level, opposites_at_every_level, G2Affine;
+}
