@@ -103,6 +103,11 @@ impl Arena {
     pub fn free_bytes(&self) -> u64 {
         self.0.free.lock().unwrap_or_else(PoisonError::into_inner).whole()
     }
+
+    /// Bytes of the largest lease that there is room for.
+    pub fn largest_free_bytes(&self) -> u64 {
+        self.0.free.lock().unwrap_or_else(PoisonError::into_inner).largest()
+    }
 }
 
 impl Drop for Inner {

@@ -34,7 +34,8 @@ pub struct Options {
     pub on_fault: OnFault,
 }
 
-/// An open device with its memory.
+/// An open device with its memory. Clones share it.
+#[derive(Clone)]
 pub struct Gpu {
     context: Context,
     arena: Arena,

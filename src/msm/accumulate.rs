@@ -109,7 +109,7 @@ impl Accumulator {
 
     /// Bytes of workspace that [`Accumulator::run`] wants.
     pub fn bytes(&self, shape: &Shape) -> u64 {
-        Layout::of(shape, &self.sums(shape.group).batch).bytes
+        shape.bytes(self.processors)
     }
 
     /// `buckets[b]` becomes the sum of the bucket's points, or that added to what is there.
@@ -213,17 +213,18 @@ impl Sums {
             shared_bytes: coordinates * coordinate * threads,
         };
         let named = |what: &str| format!("{}_{what}", group.name());
-        let (threads, share_threads, columns, collect_blocks) = match group {
-            Group::G1 => (512, 128, 2, 3),
-            Group::G2 => (256, 256, 6, 2),
+        let (share_threads, columns, collect_blocks) = match group {
+            Group::G1 => (128, 2, 3),
+            Group::G2 => (256, 6, 2),
         };
-        // Over Fp2 a gather of both x costs less than keeping them, by the arithmetic beside it.
-        let (first, kept) = match group {
-            Group::G1 => ("tree_first", 3),
-            Group::G2 => ("tree_level", 1),
+        let first = match group {
+            Group::G1 => "tree_first",
+            Group::G2 => "tree_level",
         };
+        let batch = Batch::of(group, processors);
+        let threads = batch.threads;
         Ok(Self {
-            batch: Batch { blocks: processors, threads, kept },
+            batch,
             first: tree.kernel(&named(first), block(threads, 5))?,
             level: tree.kernel(&named("tree_level"), block(threads, 5))?,
             share: balanced.kernel(&named("balanced_share"), block(share_threads, columns))?,

@@ -2,6 +2,7 @@
 
 mod coordinate;
 mod encoding;
+mod owner;
 
 use std::{ops::Deref, sync::Arc};
 
@@ -12,6 +13,7 @@ use ark_ec::{
 };
 
 pub(in crate::curve) use encoding::whole;
+pub use owner::Owner;
 pub use encoding::{decode, decode_sums, encode, encode_sums};
 
 use super::{Fr, G1Affine, G1Projective, G2Affine, G2Projective, Group, layout};

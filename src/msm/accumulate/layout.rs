@@ -89,7 +89,24 @@ pub(super) struct Batch {
     pub kept: u32,
 }
 
+impl Batch {
+    /// As the kernels of `group` are compiled, a block on each of `blocks` multiprocessors. Over Fp2
+    /// a gather of both x costs less than keeping them, by the arithmetic beside it.
+    pub fn of(group: Group, blocks: u32) -> Self {
+        let (threads, kept) = match group {
+            Group::G1 => (512, 3),
+            Group::G2 => (256, 1),
+        };
+        Self { blocks, threads, kept }
+    }
+}
+
 impl Shape {
+    /// Bytes of workspace on a device of `processors` multiprocessors.
+    pub fn bytes(&self, processors: u32) -> u64 {
+        Layout::of(self, &Batch::of(self.group, processors)).bytes
+    }
+
     /// Elements of all buckets at most.
     pub(super) fn elements(&self) -> u64 {
         let held = if self.onto { self.digits.min(self.buckets) } else { 0 };

@@ -1,0 +1,246 @@
+//! Whole MSMs, `src/msm`: bases and scalars on the device, the sum on the host, by the host's
+//! clock. Bases are known multiples of the generator, so that every result is compared with one
+//! multiplication.
+//!
+//! `lg=10,20` picks sizes, `groups=g1` groups, `bits=16,17` compares windows (shown only), `explain`
+//! shows the plan and how long the device took for every stage.
+
+use std::time::Instant;
+
+use ark_bls12_381::{Fr, G1Projective, G2Projective, g1, g2};
+use ark_ec::short_weierstrass::Projective;
+use ark_ff::{AdditiveGroup, Field, PrimeField};
+use capstan::{
+    curve::Group as Name,
+    device::{Fault, Lease},
+    msm::{
+        Job, Msm, Placed, Plan, Room, Windows,
+        reduce::Curve,
+        tables::{Layout, Tables},
+        whole_points,
+    },
+};
+use rayon::prelude::*;
+
+use crate::{
+    points::{Group, Points},
+    record::{Record, Time},
+    rig::{Random, Rig},
+};
+
+/// Sizes of G1 and G2, and the largest whose bases are also used without tables.
+const G1_SIZES: [u32; 9] = [10, 12, 14, 16, 18, 20, 22, 24, 26];
+const G2_SIZES: [u32; 7] = [10, 12, 16, 18, 20, 22, 24];
+const VARIABLE: std::ops::RangeInclusive<u32> = 16..=26;
+/// Different points; the rest repeats them.
+const DIFFERENT: usize = 1 << 20;
+/// The part of the arena that tables may take.
+const TABLES: (u64, u64) = (7, 10);
+/// Where scalars of every kind are compared.
+const KINDS_AT: [u32; 3] = [16, 20, 22];
+
+/// A distribution of scalars: its name, and scalar i.
+type Kind = (&'static str, fn(&mut Random, usize) -> Fr);
+
+const UNIFORM: Kind = ("tables_resident", |random, _| uniform(random));
+const KINDS: [Kind; 9] = [
+    ("sparse90_resident", |random, _| match random.below(10) {
+        0 => uniform(random),
+        i => Fr::from(i as u64 & 1),
+    }),
+    ("zeros", |_, _| Fr::ZERO),
+    ("ones", |_, _| Fr::ONE),
+    ("r-1", |_, _| -Fr::ONE),
+    ("equal", |_, _| Fr::from(0x1234_5678_9abc_def1_u64).pow([7])),
+    ("0_1_-1", |random, _| [Fr::ZERO, Fr::ONE, -Fr::ONE][random.below(3)]),
+    ("64_bits", |random, _| Fr::from(random.next())),
+    ("half_equal", |random, i| if i % 2 == 0 { -Fr::from(3) } else { uniform(random) }),
+    ("one_hot", |random, i| if i == 77 { uniform(random) } else { Fr::ZERO }),
+];
+
+fn uniform(random: &mut Random) -> Fr {
+    let mut bytes = [0; 32];
+    bytes.as_chunks_mut::<8>().0.iter_mut().for_each(|word| *word = random.next().to_le_bytes());
+    Fr::from_le_bytes_mod_order(&bytes)
+}
+
+/// Both groups.
+pub fn measure(rig: &Rig, record: &mut Record) {
+    let groups = rig.text("groups").unwrap_or_else(|| "g1,g2".to_owned());
+    let sizes = |own: &[u32]| match rig.text("lg") {
+        Some(text) => text.split(',').map(|lg| lg.parse().expect("a number")).collect(),
+        None => rig.size(own.to_vec(), vec![5, 9]),
+    };
+    if groups.contains("g1") {
+        Bench::<G1Projective>::new(rig).sizes::<g1::Config>(record, &sizes(&G1_SIZES), Name::G1);
+    }
+    if groups.contains("g2") {
+        Bench::<G2Projective>::new(rig).sizes::<g2::Config>(record, &sizes(&G2_SIZES), Name::G2);
+    }
+}
+
+struct Bench<'a, G: Group> {
+    rig: &'a Rig,
+    msm: Msm,
+    tables: Tables,
+    points: Points<G>,
+}
+
+impl<'a, G: Group> Bench<'a, G> {
+    fn new(rig: &'a Rig) -> Self {
+        let context = rig.gpu.context();
+        let msm = Msm::load(context).unwrap_or_else(|reason| panic!("{reason}"));
+        let tables = Tables::load(context).unwrap_or_else(|reason| panic!("{reason}"));
+        Self { rig, msm, tables, points: Points::new(rig.size(DIFFERENT, 1 << 8)) }
+    }
+
+    fn sizes<P>(&self, record: &mut Record, sizes: &[u32], group: Name)
+    where
+        P: Curve,
+        G: From<Projective<P>>,
+    {
+        for &lg_n in sizes {
+            let n = 1_u32 << lg_n;
+            let job = Job { group, n, vectors: 1 };
+            self.with_tables::<P>(record, job, &[UNIFORM]);
+            if KINDS_AT.contains(&lg_n) && group == Name::G1 {
+                self.with_tables::<P>(record, job, &KINDS);
+            }
+            if VARIABLE.contains(&lg_n) && group == Name::G1 {
+                self.variable::<P>(record, job);
+            }
+            if lg_n == 10 && group == Name::G1 {
+                let vectors = self.rig.size(1000, 3);
+                self.with_tables::<P>(record, Job { vectors, ..job }, &[UNIFORM]);
+            }
+        }
+    }
+
+    /// How many tables there is room for.
+    fn most(&self, job: Job) -> u32 {
+        let bytes = self.rig.gpu.arena().bytes() / TABLES.1 * TABLES.0;
+        let most = bytes / (u64::from(job.n) * job.group.affine_bytes() as u64);
+        most.clamp(1, 64) as u32
+    }
+
+    fn choices(&self, job: Job, tables: u32) -> Vec<Windows> {
+        let Some(text) = self.rig.text("bits") else { return vec![job.windows(tables)] };
+        let windows = |bits: &str| {
+            let bits = bits.parse().expect("a number");
+            let count = Windows::new(bits, 1, u32::MAX)?.count();
+            Windows::new(bits, count.div_ceil(tables), tables)
+        };
+        text.split(',').filter_map(windows).collect()
+    }
+
+    fn with_tables<P>(&self, record: &mut Record, job: Job, kinds: &[Kind])
+    where
+        P: Curve,
+        G: From<Projective<P>>,
+    {
+        for windows in self.choices(job, self.most(job)) {
+            let begun = Instant::now();
+            let (lease, placed) = self.bases(job, &windows);
+            let made = begun.elapsed();
+            for kind in kinds {
+                let how = format!("bases and tables in {:.1} s", made.as_secs_f64());
+                self.run::<P>(record, job, &windows, placed, *kind, &how);
+            }
+            drop(lease);
+        }
+    }
+
+    fn variable<P>(&self, record: &mut Record, job: Job)
+    where
+        P: Curve,
+        G: From<Projective<P>>,
+    {
+        for windows in self.choices(job, 1) {
+            let (_lease, placed) = self.bases(job, &windows);
+            let kind = ("variable_resident", UNIFORM.1);
+            self.run::<P>(record, job, &windows, placed, kind, "");
+        }
+    }
+
+    /// Bases, and tables of them where the windows want any.
+    fn bases(&self, job: Job, windows: &Windows) -> (Lease, Placed) {
+        let rig = self.rig;
+        let offsets: Vec<_> = (0..windows.tables()).map(|t| windows.table_offset(t)).collect();
+        let (group, stride) = (job.group, job.n as usize);
+        let layout = Layout { group, points: job.n, stride, offsets: &offsets };
+        let lease = rig.memory::<u8>(layout.bytes() + group.affine_bytes());
+        let (all, first) = whole_points(lease.all(), group).expect("inside of the arena");
+        let bases = all.part(0, stride * group.affine_bytes()).expect("as leased");
+        self.points.fill(rig, bases);
+        let scratch = rig.memory::<u8>(self.tables.scratch_bytes(group, job.n) as usize);
+        self.tables.run(&rig.stream, &layout, all, scratch.all()).expect("tables");
+        rig.stream.synchronize().expect("the device works");
+        (lease, Placed { first, stride: job.n })
+    }
+
+    fn run<P>(
+        &self,
+        record: &mut Record,
+        job: Job,
+        windows: &Windows,
+        placed: Placed,
+        (mode, scalar): Kind,
+        how: &str,
+    ) where
+        P: Curve,
+        G: From<Projective<P>>,
+    {
+        let rig = self.rig;
+        let count = job.n as usize * job.vectors as usize;
+        const GRAIN: usize = 1 << 12;
+        let mut scalars = vec![Fr::ZERO; count];
+        scalars.par_chunks_mut(GRAIN).enumerate().for_each(|(chunk, scalars)| {
+            let mut random = Random(chunk as u64 + 1);
+            let first = chunk * GRAIN;
+            scalars.iter_mut().enumerate().for_each(|(i, s)| *s = scalar(&mut random, first + i));
+        });
+        let words: Vec<[u64; 4]> = scalars.par_iter().map(|s| s.into_bigint().0).collect();
+        let on_device = rig.memory_of(&words);
+        let room = Room { bytes: rig.gpu.arena().largest_free_bytes(), units: rig.blocks(1) };
+        let plan = Plan::new(job, *windows, room).expect("room for a pass");
+        let buckets = rig.memory::<u8>(plan.bucket_bytes() as usize);
+        let workspace = rig.memory::<u8>(plan.workspace_bytes() as usize);
+        let out = rig.memory::<u8>(plan.bytes_out() as usize);
+        let once = || {
+            let begun = Instant::now();
+            for pass in plan.passes() {
+                let begin = (pass.vectors.0 * job.n + pass.points.0) as usize;
+                let own = on_device.all().part(begin, (pass.vectors.1 * pass.points.1) as usize);
+                let (own, work) = (own.expect("as planned"), workspace.all());
+                let (stream, buckets) = (&rig.stream, buckets.all());
+                self.msm.pass(stream, &plan, &pass, own, placed, buckets, work, out.all())?;
+            }
+            let sums = Msm::finish::<P>(&plan, &rig.get(out.all()));
+            Ok::<_, Fault>((begun.elapsed(), sums))
+        };
+        let (_, sums) = once().expect("the device works");
+        self.check(job, &scalars, sums.into_iter().map(G::from), mode);
+        let times = (0..rig.repeats).map(|_| once().expect("the device works").0).collect();
+        let how = format!("{plan}, {:.1} GB; {how}", plan.bytes() as f64 / 1e9);
+        let (lg_n, batch) = (job.n.ilog2(), job.vectors as usize);
+        let op = format!("msm_{}", job.group.name());
+        let time = Time { op: &op, mode, lg_n, batch, times, how };
+        let kept = mode.ends_with("resident") && rig.text("bits").is_none();
+        if kept { record.keep_time(&time) } else { record.show_time(&time) }
+    }
+
+    /// Sums against multiples of the generator.
+    fn check(&self, job: Job, scalars: &[Fr], sums: impl Iterator<Item = G>, mode: &str) {
+        let different = self.points.affine.len();
+        for (vector, (scalars, sum)) in scalars.chunks(job.n as usize).zip(sums).enumerate() {
+            let part = |(i, scalar): (usize, &Fr)| {
+                (*scalar, *scalar * Fr::from((i % different) as u64))
+            };
+            let add = |a: (Fr, Fr), b: (Fr, Fr)| (a.0 + b.0, a.1 + b.1);
+            let zero = || (Fr::ZERO, Fr::ZERO);
+            let (ones, steps) = scalars.par_iter().enumerate().map(part).reduce(zero, add);
+            let expected = G::generator() * ones + Points::<G>::step() * steps;
+            assert!(sum == expected, "{mode}: vector {vector} of 2^{}", job.n.ilog2());
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Whose points bases are.
+
+use std::sync::Weak;
+
+use super::{Bases, PointSlice};
+use crate::curve::{G1Affine, G2Affine};
+
+/// An owner of points that is not kept alive: to recognise its points by. As long as this is there,
+/// no other owner is taken for it.
+pub struct Owner(Kind);
+
+enum Kind {
+    G1(Weak<dyn AsRef<[G1Affine]> + Send + Sync>),
+    G2(Weak<dyn AsRef<[G2Affine]> + Send + Sync>),
+}
+
+impl Owner {
+    /// Whose `bases` are.
+    pub fn of(bases: &Bases) -> Self {
+        Self(match bases {
+            Bases::G1(points) => Kind::G1(points.owner()),
+            Bases::G2(points) => Kind::G2(points.owner()),
+        })
+    }
+
+    /// False once nobody has the points any more.
+    pub fn is_alive(&self) -> bool {
+        match &self.0 {
+            Kind::G1(owner) => owner.strong_count() > 0,
+            Kind::G2(owner) => owner.strong_count() > 0,
+        }
+    }
+
+    /// Whether `bases` are a range of its points.
+    pub fn owns(&self, bases: &Bases) -> bool {
+        match (&self.0, bases) {
+            (Kind::G1(owner), Bases::G1(points)) => owner.ptr_eq(&points.owner()),
+            (Kind::G2(owner), Bases::G2(points)) => owner.ptr_eq(&points.owner()),
+            _ => false,
+        }
+    }
+}
+
+impl Bases {
+    /// All points of the owner.
+    pub fn whole(&self) -> Self {
+        match self {
+            Self::G1(points) => Self::G1(points.whole()),
+            Self::G2(points) => Self::G2(points.whole()),
+        }
+    }
+
+    /// How many points of the owner come before these.
+    pub fn start(&self) -> usize {
+        match self {
+            Self::G1(points) => points.start(),
+            Self::G2(points) => points.start(),
+        }
+    }
+
+    /// The points as they lie in memory: Montgomery limbs, x before y.
+    pub fn as_bytes(&self) -> &[u8] {
+        use crate::curve::layout::points_as_bytes;
+        match self {
+            Self::G1(points) => points_as_bytes(points),
+            Self::G2(points) => points_as_bytes(points),
+        }
+    }
+}
+
+impl<A> PointSlice<A> {
+    fn owner(&self) -> Weak<dyn AsRef<[A]> + Send + Sync> {
+        std::sync::Arc::downgrade(&self.owner)
+    }
+
+    fn whole(&self) -> Self {
+        Self::new(self.owner.clone())
+    }
+
+    fn start(&self) -> usize {
+        self.start
+    }
+}

@@ -1,0 +1,237 @@
+//! What stays on a device between jobs: bases, whole objects that are recognised by who owns them,
+//! with tables of their multiples once they are used again; and a workspace.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use tracing::{debug, info};
+
+use crate::{
+    curve::points::{Bases, Owner},
+    device::{Fault, Gpu, Lease, Span, Stream, Unusable},
+    engine::Control,
+    error::{Error, Result},
+    msm::{Job, Placed, Windows, tables, tables::Tables, whole_points},
+};
+
+/// Tables leave one part of so many of the arena to the jobs that use them.
+const WORK_PART: u64 = 5;
+
+/// Bytes between two looks at whether the job is still wanted: a few milliseconds of copying.
+const CHECK_BYTES: usize = 64 << 20;
+
+/// Bases on a device.
+pub struct Resident {
+    lease: Lease,
+    placed: Placed,
+    /// The windows that there are tables for; `None` where there are the bases alone.
+    windows: Option<Windows>,
+}
+
+impl Resident {
+    /// Where the bases from number `start` of the object on lie.
+    pub fn placed(&self, start: usize) -> Placed {
+        Placed { first: self.placed.first + start as u32, ..self.placed }
+    }
+
+    /// The windows that there are tables for.
+    pub fn windows(&self) -> Option<&Windows> {
+        self.windows.as_ref()
+    }
+}
+
+/// The resident bases of one device.
+pub struct Shelf {
+    gpu: Gpu,
+    tables: Tables,
+    /// The longest unused first.
+    entries: Mutex<Vec<Entry>>,
+    /// One object is brought at a time: the link is one, and two jobs may want the same.
+    bringing: Mutex<()>,
+    /// What passes work in. It keeps what the last pass left: no job reads what it did not write.
+    workspace: Mutex<Option<Lease>>,
+}
+
+struct Entry {
+    owner: Owner,
+    resident: Arc<Resident>,
+}
+
+impl Shelf {
+    /// Loads the kernels that make tables.
+    pub fn load(gpu: &Gpu) -> std::result::Result<Self, Unusable> {
+        let tables = Tables::load(gpu.context())?;
+        let (entries, bringing, workspace) = Default::default();
+        Ok(Self { gpu: gpu.clone(), tables, entries, bringing, workspace })
+    }
+
+    /// Whether the object of `bases` is here.
+    pub fn has(&self, bases: &Bases) -> bool {
+        self.entries().iter().any(|entry| entry.owner.owns(bases))
+    }
+
+    /// The object that `bases` are a range of, brought here at its first use, and with tables from
+    /// its second use on, if there is room for them.
+    ///
+    /// Errors: `Exhausted` where there is no room; what `control` says; `DeviceLost`.
+    pub fn get(&self, stream: &Stream, bases: &Bases, control: &Control) -> Result<Arc<Resident>> {
+        let whole = bases.whole();
+        let complete = |found: &Arc<Resident>| found.windows.is_some();
+        if let Some(found) = self.find(&whole).filter(complete) {
+            return Ok(found);
+        }
+        let _alone = self.bringing.lock().unwrap_or_else(PoisonError::into_inner);
+        let resident = match self.find(&whole) {
+            Some(found) if complete(&found) => return Ok(found),
+            Some(found) => match self.with_tables(stream, &whole, control)? {
+                Some(with_tables) => with_tables,
+                None => return Ok(found),
+            },
+            None => self.bring(stream, &whole, None, control)?,
+        };
+        let resident = Arc::new(resident);
+        let mut entries = self.entries();
+        entries.retain(|entry| !entry.owner.owns(&whole));
+        entries.push(Entry { owner: Owner::of(&whole), resident: resident.clone() });
+        Ok(resident)
+    }
+
+    /// `bytes` of device memory, for which others may have to go.
+    ///
+    /// Errors: `Exhausted` where what is in use leaves no room; `DeviceLost`.
+    pub fn room(&self, stream: &Stream, bytes: u64) -> Result<Lease, Fault> {
+        let arena = self.gpu.arena();
+        while arena.largest_free_bytes() < bytes && (self.evict() || self.drop_workspace()) {}
+        arena.lease(stream, bytes)
+    }
+
+    /// Bytes that a job may count on: what is free, and what would be if all that is idle went.
+    pub fn room_bytes(&self) -> u64 {
+        let idle = |entry: &&Entry| Arc::strong_count(&entry.resident) == 1;
+        let bases: u64 = self.entries().iter().filter(idle).map(|e| e.resident.lease.bytes()).sum();
+        let workspace = self.workspace.try_lock().ok();
+        let workspace = workspace.and_then(|held| held.as_ref().map(Lease::bytes)).unwrap_or(0);
+        self.gpu.arena().free_bytes() + bases + workspace
+    }
+
+    /// Has `work` launch something on `stream` in `bytes` of workspace.
+    ///
+    /// Errors: what `room` and `work` say.
+    pub fn in_workspace<T>(
+        &self,
+        stream: &Stream,
+        bytes: u64,
+        work: impl FnOnce(Span<'_, u8>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let mut held = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
+        let lease = match held.take().filter(|lease| lease.bytes() >= bytes) {
+            Some(lease) => lease,
+            None => self.room(stream, bytes)?,
+        };
+        let done = work(lease.all());
+        *held = Some(lease);
+        done
+    }
+
+    /// Gives up the workspace, if no pass is being launched. False where there is none.
+    fn drop_workspace(&self) -> bool {
+        self.workspace.try_lock().is_ok_and(|mut held| held.take().is_some())
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is here of an object, which is then the one last used.
+    fn find(&self, whole: &Bases) -> Option<Arc<Resident>> {
+        let mut entries = self.entries();
+        entries.retain(|entry| entry.owner.is_alive());
+        let at = entries.iter().position(|entry| entry.owner.owns(whole))?;
+        let entry = entries.remove(at);
+        let resident = entry.resident.clone();
+        entries.push(entry);
+        Some(resident)
+    }
+
+    /// Gives up the longest unused bases that no job uses. False where there are none.
+    fn evict(&self) -> bool {
+        let mut entries = self.entries();
+        let idle = |entry: &Entry| Arc::strong_count(&entry.resident) == 1;
+        let Some(at) = entries.iter().position(idle) else { return false };
+        let gone = entries.remove(at);
+        debug!(bytes = gone.resident.lease.bytes(), "bases leave the device");
+        true
+    }
+
+    /// An object with tables; `None` where there is no use or no room for them.
+    fn with_tables(
+        &self,
+        stream: &Stream,
+        whole: &Bases,
+        control: &Control,
+    ) -> Result<Option<Resident>> {
+        let (group, n) = (whole.group(), whole.len());
+        let arena = self.gpu.arena().bytes();
+        let most = (arena - arena / WORK_PART) / (n.max(1) * group.affine_bytes()) as u64;
+        let Ok(n) = u32::try_from(n) else { return Ok(None) };
+        let windows = Job { group, n, vectors: 1 }.windows(most.min(u32::MAX.into()) as u32);
+        if windows.tables() < 2 {
+            return Ok(None);
+        }
+        match self.bring(stream, whole, Some(windows), control) {
+            Ok(resident) => Ok(Some(resident)),
+            // Others are at work: the next job tries again.
+            Err(Error::Exhausted { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn bring(
+        &self,
+        stream: &Stream,
+        whole: &Bases,
+        windows: Option<Windows>,
+        control: &Control,
+    ) -> Result<Resident> {
+        let begun = Instant::now();
+        let (group, bytes) = (whole.group(), whole.as_bytes());
+        let points = u32::try_from(whole.len()).map_err(|_| too_many())?;
+        let offsets: Vec<u32> = match &windows {
+            Some(windows) => (0..windows.tables()).map(|t| windows.table_offset(t)).collect(),
+            None => vec![0],
+        };
+        let stride = points as usize;
+        let layout = tables::Layout { group, points, stride, offsets: &offsets };
+        // One point more, so that the first can lie where a reference can name it.
+        let lease = self.room(stream, (layout.bytes() + group.affine_bytes()) as u64)?;
+        let (span, first) = whole_points(lease.all(), group).ok_or_else(too_many)?;
+        let mut upload = self.gpu.ring().upload(stream, span);
+        for bytes in bytes.chunks(CHECK_BYTES) {
+            control.check()?;
+            upload.write(bytes)?;
+        }
+        drop(upload);
+        let brought = begun.elapsed();
+        if offsets.len() > 1 {
+            let scratch = self.room(stream, self.tables.scratch_bytes(group, points))?;
+            self.tables.run(stream, &layout, span, scratch.all())?;
+        }
+        stream.synchronize()?;
+        info!(
+            group = group.name(),
+            points,
+            tables = offsets.len(),
+            bytes = lease.bytes(),
+            upload_ms = brought.as_millis() as u64,
+            tables_ms = (begun.elapsed() - brought).as_millis() as u64,
+            "bases are on the device",
+        );
+        Ok(Resident { lease, placed: Placed { first, stride: points }, windows })
+    }
+}
+
+fn too_many() -> Error {
+    Error::Internal("bases have no numbers on the device".to_owned())
+}

@@ -1,0 +1,294 @@
+//! Which windows an MSM uses, and the passes that it is cut into. Pure: numbers in, numbers out.
+
+use std::fmt::{self, Display, Formatter};
+
+use super::{BITS_MAX, BITS_MIN, Windows, accumulate, reduce, sort};
+use crate::{curve::Group, device::ALIGN};
+
+/// Buckets of a pass: one at a time would keep the device from working on them together, and more
+/// than this takes memory without being faster.
+const BUCKETS_MAX: u64 = 1 << 24;
+/// References name 2^31 points, and a pass makes a sum of every one of its digits.
+const DIGITS_MAX: u64 = 1 << 30;
+/// Points of a pass at least, where memory is short.
+const POINTS_MIN: u32 = 1 << 12;
+
+/// An MSM, whatever its bases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Job {
+    /// Of the bases.
+    pub group: Group,
+    /// Scalars of a vector, and bases; 2^26 at most.
+    pub n: u32,
+    /// Vectors of scalars over the same bases; 1 at least.
+    pub vectors: u32,
+}
+
+/// What a pass may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes of workspace.
+    pub bytes: u64,
+    /// Multiprocessors of the device.
+    pub units: u32,
+}
+
+/// A part of an MSM that is worked on at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pass {
+    /// The first vector, and how many.
+    pub vectors: (u32, u32),
+    /// The first bucket set, and how many.
+    pub sets: (u32, u32),
+    /// The first point, and how many.
+    pub points: (u32, u32),
+    /// Whether its sums are added to what the pass before it left in the buckets.
+    pub onto: bool,
+    /// Whether no pass adds to its buckets.
+    pub last: bool,
+}
+
+/// How an MSM is done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    job: Job,
+    windows: Windows,
+    units: u32,
+    /// Of every pass, but for what is left over.
+    vectors: u32,
+    sets: u32,
+    points: u32,
+}
+
+/// Nanoseconds on one H200, for comparing windows: of a digit that is added and sorted, and of a
+/// bucket. From benches/RESULTS.md: additions of gathered points at 3.7 and of neighbours at 4.4
+/// G/s, two additions a bucket in the reduction and one less in the accumulation.
+struct Costs {
+    digit: f64,
+    bucket: f64,
+}
+
+const fn costs(group: Group) -> Costs {
+    match group {
+        Group::G1 => Costs { digit: 0.275, bucket: 0.35 },
+        Group::G2 => Costs { digit: 0.67, bucket: 0.95 },
+    }
+}
+
+impl Job {
+    /// The windows that take the least time by a model, with at most `tables` tables.
+    pub fn windows(&self, tables: u32) -> Windows {
+        let tables = tables.max(1);
+        let all = (BITS_MIN..=BITS_MAX).filter_map(|bits| {
+            let count = Windows::new(bits, 1, u32::MAX)?.count();
+            let windows = Windows::new(bits, count.div_ceil(tables), tables)?;
+            self.fits(&windows).then_some(windows)
+        });
+        let cheapest = all.min_by(|a, b| self.model_ns(a).total_cmp(&self.model_ns(b)));
+        cheapest.expect("windows of BITS_MIN bits, a set each, fit every MSM")
+    }
+
+    /// Whether one set of one vector can be sorted at all.
+    fn fits(&self, windows: &Windows) -> bool {
+        u64::from(windows.buckets()) <= BUCKETS_MAX && windows.sets() <= windows.count()
+    }
+
+    /// What the model says of an MSM with these windows.
+    pub fn model_ns(&self, windows: &Windows) -> f64 {
+        let Costs { digit, bucket } = costs(self.group);
+        let digits = f64::from(self.n) * f64::from(windows.count());
+        let buckets = f64::from(windows.sets()) * f64::from(windows.buckets());
+        f64::from(self.vectors) * (digits * digit + buckets * bucket)
+    }
+}
+
+impl Plan {
+    /// The largest passes that fit. `None` where not even the smallest does.
+    pub fn new(job: Job, windows: Windows, room: Room) -> Option<Self> {
+        let sets = windows.sets();
+        let Job { n, vectors, .. } = job;
+        let mut plan = Self { job, windows, units: room.units, vectors, sets, points: n.max(1) };
+        // Vectors share no bucket, and sets share no digit: cutting between them costs nothing but
+        // launches. Cutting points costs an addition a bucket.
+        while !plan.is_possible(room) {
+            if plan.vectors > 1 {
+                plan.vectors = plan.vectors.div_ceil(2);
+            } else if plan.sets > 1 {
+                plan.sets = plan.sets.div_ceil(2);
+            } else if plan.points > POINTS_MIN {
+                plan.points = plan.points.div_ceil(2).max(POINTS_MIN);
+            } else {
+                return None;
+            }
+        }
+        Some(plan)
+    }
+
+    fn is_possible(&self, room: Room) -> bool {
+        let largest = self.largest();
+        let digits = u64::from(largest.points.1)
+            * u64::from(self.windows.in_sets(0, self.sets))
+            * u64::from(largest.vectors.1);
+        let buckets = u64::from(self.vectors) * self.set_buckets();
+        buckets <= BUCKETS_MAX
+            && digits <= DIGITS_MAX
+            && self.sort(&largest).is_some()
+            && self.bytes() <= room.bytes
+    }
+
+    /// Bytes of device memory beside scalars and bases.
+    pub fn bytes(&self) -> u64 {
+        let ends = self.workspace_bytes().saturating_add(self.bytes_out());
+        ends.saturating_add(self.bucket_bytes()) + 2 * ALIGN
+    }
+
+    fn largest(&self) -> Pass {
+        Pass {
+            vectors: (0, self.vectors),
+            sets: (0, self.sets),
+            points: (0, self.points),
+            onto: self.points < self.job.n,
+            last: true,
+        }
+    }
+
+    fn set_buckets(&self) -> u64 {
+        u64::from(self.sets) * u64::from(self.windows.buckets())
+    }
+
+    /// The same in pieces of at most `points` points, for scalars that are still on their way.
+    pub fn in_pieces(self, points: u32) -> Self {
+        Self { points: self.points.min(points.max(POINTS_MIN)), ..self }
+    }
+
+    /// What is planned.
+    pub fn job(&self) -> &Job {
+        &self.job
+    }
+
+    /// How scalars are cut.
+    pub fn windows(&self) -> &Windows {
+        &self.windows
+    }
+
+    /// The passes, in the order in which they have to run.
+    pub fn passes(&self) -> impl Iterator<Item = Pass> + use<> {
+        let Self { job, windows, vectors, sets, points, .. } = self.clone();
+        let steps = |all: u32, most: u32| {
+            (0..all).step_by(most as usize).map(move |first| (first, most.min(all - first)))
+        };
+        steps(job.vectors, vectors).flat_map(move |vectors| {
+            steps(windows.sets(), sets).flat_map(move |sets| {
+                let pieces = steps(job.n, points);
+                // No point is an MSM too.
+                let pieces = pieces.chain((job.n == 0).then_some((0, 0)));
+                pieces.map(move |points| {
+                    let (onto, last) = (points.0 > 0, points.0 + points.1 == job.n);
+                    Pass { vectors, sets, points, onto, last }
+                })
+            })
+        })
+    }
+
+    /// How a pass sorts. `None` where it is too large.
+    pub(super) fn sort(&self, pass: &Pass) -> Option<sort::Layout> {
+        let shape = sort::Shape::new(self.windows, pass.points.1, pass.vectors.1)?;
+        sort::Layout::of(shape.with_sets(pass.sets.0, pass.sets.1)?)
+    }
+
+    /// How a pass sums its buckets.
+    pub(super) fn accumulate(&self, pass: &Pass, digits: u64) -> accumulate::Shape {
+        let group = self.job.group;
+        let buckets = u64::from(pass.vectors.1 * pass.sets.1) * u64::from(self.windows.buckets());
+        accumulate::Shape {
+            group,
+            digits: digits as u32,
+            buckets: buckets as u32,
+            onto: pass.onto,
+            balance: accumulate::Balance::of(group),
+        }
+    }
+
+    /// How a pass sums up its buckets.
+    pub(super) fn reduce(&self, pass: &Pass) -> reduce::Plan {
+        let (first, count) = pass.sets;
+        let base = self.windows.shift(first);
+        let shape = reduce::Shape {
+            group: self.job.group,
+            vectors: pass.vectors.1,
+            shifts: (first..first + count).map(|set| self.windows.shift(set) - base).collect(),
+            lg_buckets: self.windows.buckets().ilog2(),
+        };
+        reduce::Plan::new(&shape, &reduce::Tuning::on(self.units, self.job.group))
+    }
+
+    /// Where a pass has what in its workspace.
+    pub(super) fn layout(&self, pass: &Pass) -> Option<Layout> {
+        let sort = self.sort(pass)?;
+        let digits = sort.shape().digits_max();
+        let accumulate = self.accumulate(pass, digits);
+        let reduce = self.reduce(pass);
+        let mut end = 0_u64;
+        let mut region = |bytes: u64| {
+            let start = end;
+            end = (end + bytes).next_multiple_of(ALIGN);
+            start
+        };
+        let references = region(4 * digits);
+        let starts = region(4 * (u64::from(accumulate.buckets) + 1));
+        // One stage's workspace after the other's.
+        let most = sort.bytes().max(accumulate.bytes(self.units)).max(reduce.workspace_bytes());
+        let scratch = region(most);
+        Some(Layout { sort, accumulate, reduce, references, starts, scratch, bytes: end })
+    }
+
+    /// Bytes for the buckets of a pass.
+    pub fn bucket_bytes(&self) -> u64 {
+        // One point more, so that the first one can lie where a reference can name it.
+        (u64::from(self.vectors) * self.set_buckets() + 1) * self.job.group.affine_bytes() as u64
+    }
+
+    /// Bytes of workspace that [`super::Msm::pass`] wants, whichever pass.
+    pub fn workspace_bytes(&self) -> u64 {
+        self.layout(&self.largest()).map_or(u64::MAX, |layout| layout.bytes)
+    }
+
+    /// Bytes that all passes leave for [`super::Msm::finish`].
+    pub fn bytes_out(&self) -> u64 {
+        self.ends().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// The passes that leave something, and how much.
+    pub(super) fn ends(&self) -> impl Iterator<Item = (Pass, u64)> {
+        let ends = self.passes().filter(|pass| pass.last);
+        ends.map(|pass| (pass, self.reduce(&pass).bytes_out().next_multiple_of(ALIGN)))
+    }
+}
+
+/// For people: how many windows, and what more there is to say.
+impl Display for Plan {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let windows = &self.windows;
+        write!(f, "{} windows of {} bits", windows.count(), windows.bits())?;
+        match (windows.tables(), windows.sets()) {
+            (1, _) => write!(f, ", no tables")?,
+            (tables, 1) => write!(f, ", {tables} tables")?,
+            (tables, sets) => write!(f, ", {tables} tables, {sets} bucket sets")?,
+        }
+        match self.passes().count() {
+            1 => Ok(()),
+            passes => write!(f, ", {passes} passes"),
+        }
+    }
+}
+
+/// A pass's stages, and where the regions of its workspace begin.
+pub(super) struct Layout {
+    pub sort: sort::Layout,
+    pub accumulate: accumulate::Shape,
+    pub reduce: reduce::Plan,
+    pub references: u64,
+    pub starts: u64,
+    pub scratch: u64,
+    pub bytes: u64,
+}

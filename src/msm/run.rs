@@ -1,0 +1,119 @@
+//! An MSM on one device: its passes, from scalars to sums.
+
+use ark_ec::short_weierstrass::Projective;
+use ark_ff::AdditiveGroup;
+use bytemuck::Pod;
+
+use super::{
+    Pass, Plan,
+    accumulate::{self, Accumulator},
+    plan::Layout,
+    reduce::{self, Curve, Reducer},
+    sort::{self, Sorter},
+};
+use crate::device::{ALIGN, Context, Fault, Span, Stream, Unusable};
+
+/// The kernels of all stages, loaded on a device.
+pub struct Msm {
+    sorter: Sorter,
+    accumulator: Accumulator,
+    reducer: Reducer,
+}
+
+/// Where bases lie, as references count: see [`super::whole_points`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placed {
+    /// The number of the first base.
+    pub first: u32,
+    /// Points from one table to the next one; any where there is one table.
+    pub stride: u32,
+}
+
+impl Msm {
+    /// Loads the kernels.
+    ///
+    /// Errors: `NoKernels`, `NoImage`, `Device`.
+    pub fn load(context: &Context) -> Result<Self, Unusable> {
+        Ok(Self {
+            sorter: Sorter::load(context)?,
+            accumulator: Accumulator::load(context)?,
+            reducer: Reducer::load(context)?,
+        })
+    }
+
+    /// Launches one pass; passes follow each other on one stream in [`Plan::passes`]'s order.
+    ///
+    /// Shape: `scalars` are the pass's alone, canonical, vector after vector; `buckets` has
+    /// [`Plan::bucket_bytes`], `workspace` [`Plan::workspace_bytes`], `out` [`Plan::bytes_out`]; all
+    /// begin at multiples of [`ALIGN`] and are in the arena of the points that `bases` place. What
+    /// they hold does not matter to the first pass. Other MSMs may use the workspace between passes,
+    /// and nothing else.
+    ///
+    /// Errors: `Kernel` where a span is too short; what the driver says.
+    #[allow(clippy::too_many_arguments)] // each is one thing
+    pub fn pass(
+        &self,
+        stream: &Stream,
+        plan: &Plan,
+        pass: &Pass,
+        scalars: Span<'_, [u32; 8]>,
+        bases: Placed,
+        buckets: Span<'_, u8>,
+        workspace: Span<'_, u8>,
+        out: Span<'_, u8>,
+    ) -> Result<(), Fault> {
+        let layout = plan.layout(pass).ok_or_else(|| refuse("a pass is larger than its plan"))?;
+        let Layout { sort, accumulate, reduce, .. } = &layout;
+        let bucket_bytes = accumulate.buckets as usize * plan.job().group.affine_bytes();
+        let buckets = super::whole_points(buckets, plan.job().group)
+            .and_then(|(buckets, _)| buckets.part(0, bucket_bytes))
+            .ok_or_else(|| refuse("no room for the buckets where references can name them"))?;
+        let references = span(workspace, layout.references, layout.starts)?;
+        let starts = span(workspace, layout.starts, layout.scratch)?;
+        let scratch = span(workspace, layout.scratch, layout.bytes)?;
+        let tables = sort::Tables { first: bases.first + pass.points.0, stride: bases.stride };
+        let sorted = sort::Sorted { references, starts };
+        self.sorter.run(stream, sort, scalars, tables, scratch, sorted)?;
+        let sorted = accumulate::Sorted { references, starts };
+        self.accumulator.run(stream, accumulate, sorted, buckets, scratch)?;
+        if !pass.last {
+            return Ok(());
+        }
+        let before = plan.ends().take_while(|(other, _)| other != pass);
+        let at: u64 = before.map(|(_, bytes)| bytes).sum();
+        let out = span(out, at, at + reduce.bytes_out())?;
+        self.reducer.run(stream, reduce, buckets, scratch, out)
+    }
+
+    /// The sum of each vector, from what the passes left: [`Plan::bytes_out`] bytes.
+    pub fn finish<P: Curve>(plan: &Plan, bytes: &[u8]) -> Vec<Projective<P>> {
+        let mut sums = vec![Projective::ZERO; plan.job().vectors as usize];
+        let mut at = 0;
+        for (pass, padded) in plan.ends() {
+            let reduce = plan.reduce(&pass);
+            let own = &bytes[at..at + reduce.bytes_out() as usize];
+            let shift = plan.windows().shift(pass.sets.0);
+            let vectors = &mut sums[pass.vectors.0 as usize..];
+            for (sum, mut part) in vectors.iter_mut().zip(reduce::finish::<P>(&reduce, own)) {
+                for _ in 0..shift {
+                    part.double_in_place();
+                }
+                *sum += part;
+            }
+            at += padded as usize;
+        }
+        sums
+    }
+}
+
+/// Bytes `begin..end`, as elements.
+fn span<T: Pod>(whole: Span<'_, u8>, begin: u64, end: u64) -> Result<Span<'_, T>, Fault> {
+    let part = whole.part(begin as usize, (end - begin) as usize).and_then(|part| part.cast());
+    part.ok_or_else(|| refuse("workspace or results are shorter than their plan"))
+}
+
+fn refuse(problem: &str) -> Fault {
+    Fault::Kernel { kernel: "msm".to_owned(), problem: problem.to_owned() }
+}
+
+const _: () = assert!(ALIGN.is_multiple_of(32), "scalars are read in two pieces of 16 bytes");

@@ -1,0 +1,157 @@
+//! Whole MSMs against arkworks, in plans of every kind.
+
+use ark_bls12_381::{Fr, g1, g2};
+use ark_ec::{
+    CurveGroup,
+    short_weierstrass::{Affine, Projective},
+};
+use ark_ff::AdditiveGroup;
+use capstan::{
+    device::Lease,
+    msm::{
+        Job, Msm, Placed, Plan, Room, Windows,
+        reduce::Curve,
+        tables::{Layout, Tables},
+        whole_points,
+    },
+};
+
+use crate::{
+    gpu::{Rig, each_seed},
+    points::{self, different},
+    scalars::{DISTRIBUTIONS, rng, uniform, words},
+};
+
+
+/// More than any of these take.
+const AMPLE: u64 = 64 << 20;
+
+struct Bench<'a, P: points::Curve> {
+    rig: &'a Rig,
+    msm: Msm,
+    tables: Tables,
+    bases: Vec<Affine<P>>,
+}
+
+impl<'a, P: points::Curve + Curve> Bench<'a, P> {
+    /// Different points, infinity, repeated and opposite ones.
+    fn new(rig: &'a Rig, n: usize) -> Self {
+        let mut bases = different::<P>(&mut ark_std::test_rng(), n);
+        for i in 0..n {
+            match i % 16 {
+                5 => bases[i] = Affine::identity(),
+                9 => bases[i] = bases[i - 1],
+                11 => bases[i] = -bases[i - 1],
+                _ => {}
+            }
+        }
+        let context = rig.gpu().context();
+        let (msm, tables) = (Msm::load(context).unwrap(), Tables::load(context).unwrap());
+        Self { rig, msm, tables, bases }
+    }
+
+    fn place(&self, n: usize, windows: &Windows) -> (Lease, Placed) {
+        let offsets: Vec<_> = (0..windows.tables()).map(|t| windows.table_offset(t)).collect();
+        let group = <P as points::Curve>::GROUP;
+        let layout = Layout { group, points: n as u32, stride: n, offsets: &offsets };
+        let lease = self.rig.room::<u8>(layout.bytes() + group.affine_bytes());
+        let (all, first) = whole_points(lease.all(), group).unwrap();
+        let limbs = points::limbs(&self.bases[..n]);
+        self.rig.write(all, &limbs);
+        let scratch = self.rig.room::<u8>(self.tables.scratch_bytes(group, n as u32) as usize);
+        self.tables.run(self.rig.stream(), &layout, all, scratch.all()).unwrap();
+        (lease, Placed { first, stride: n as u32 })
+    }
+
+    /// What the device gives for `scalars`, vector after vector.
+    fn sums(&self, job: Job, windows: Windows, bytes: u64, scalars: &[Fr]) -> Vec<Projective<P>> {
+        let (_bases, placed) = self.place(job.n as usize, &windows);
+        let plan = Plan::new(job, windows, Room { bytes, units: self.rig.gpu().identity().units }).unwrap();
+        let given = self.rig.put(&words(scalars));
+        let room = |bytes: u64| self.rig.room::<u8>(bytes as usize);
+        let (buckets, workspace) = (room(plan.bucket_bytes()), room(plan.workspace_bytes()));
+        let out = room(plan.bytes_out());
+        for pass in plan.passes() {
+            let begin = (pass.vectors.0 * job.n + pass.points.0) as usize;
+            let own = given.all().part(begin, (pass.vectors.1 * pass.points.1) as usize).unwrap();
+            let (stream, work) = (self.rig.stream(), workspace.all());
+            self.msm
+                .pass(stream, &plan, &pass, own, placed, buckets.all(), work, out.all())
+                .unwrap();
+        }
+        Msm::finish(&plan, &self.rig.get::<u8>(&out))
+    }
+
+    fn compare(&self, n: usize, vectors: usize, windows: Windows, bytes: u64, scalars: &[Fr]) {
+        let group = <P as points::Curve>::GROUP;
+        let job = Job { group, n: n as u32, vectors: vectors as u32 };
+        let found = Projective::normalize_batch(&self.sums(job, windows, bytes, scalars));
+        for (vector, found) in found.iter().enumerate() {
+            let own = &scalars[vector * n..][..n];
+            let products = own.iter().zip(&self.bases).map(|(scalar, base)| *base * scalar);
+            let expected = products.fold(Projective::ZERO, |sum, product| sum + product);
+            assert_eq!(*found, expected.into_affine(), "{n} scalars, {windows:?}");
+        }
+    }
+}
+
+fn job<P: points::Curve>(n: usize) -> Job {
+    Job { group: <P as points::Curve>::GROUP, n: n as u32, vectors: 1 }
+}
+
+fn every_size<P: points::Curve + Curve>(sizes: &[usize]) {
+    each_seed(|rig| {
+        let bench = Bench::<P>::new(rig, 160);
+        let mut rng = rng();
+        for (i, &n) in sizes.iter().enumerate() {
+            let (_, scalar) = DISTRIBUTIONS[i % DISTRIBUTIONS.len()];
+            let scalars: Vec<_> = (0..n).map(|i| scalar(&mut rng, i)).collect();
+            let tables = [1, 64, 5][i % 3];
+            bench.compare(n, 1, job::<P>(n).windows(tables), AMPLE, &scalars);
+        }
+    });
+}
+
+fn every_distribution<P: points::Curve + Curve>(n: usize) {
+    each_seed(|rig| {
+        let bench = Bench::<P>::new(rig, n);
+        let mut rng = rng();
+        for (name, scalar) in DISTRIBUTIONS {
+            println!("{name}");
+            let scalars: Vec<_> = (0..n).map(|i| scalar(&mut rng, i)).collect();
+            bench.compare(n, 1, job::<P>(n).windows(64), AMPLE, &scalars);
+        }
+    });
+}
+
+fn batches<P: points::Curve + Curve>() {
+    each_seed(|rig| {
+        let bench = Bench::<P>::new(rig, 40);
+        let mut rng = rng();
+        for (n, vectors) in [(1, 40), (33, 7), (40, 3)] {
+            let scalars: Vec<_> = (0..n * vectors).map(|_| uniform(&mut rng)).collect();
+            for tables in [1, 64] {
+                bench.compare(n, vectors, job::<P>(n).windows(tables), AMPLE, &scalars);
+            }
+        }
+    });
+}
+
+#[test]
+fn every_size_is_arkworks() {
+    let sizes: Vec<_> = (0..=130).step_by(7).chain([1, 2, 3, 31, 32, 33, 64, 65, 128]).collect();
+    every_size::<g1::Config>(&sizes);
+    every_size::<g2::Config>(&[0, 1, 2, 33]);
+}
+
+#[test]
+fn every_distribution_is_arkworks() {
+    every_distribution::<g1::Config>(160);
+    every_distribution::<g2::Config>(24);
+}
+
+#[test]
+fn batches_are_arkworks() {
+    batches::<g1::Config>();
+    batches::<g2::Config>();
+}
