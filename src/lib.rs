@@ -11,6 +11,8 @@ pub mod device;
 pub mod error;
 #[cfg(feature = "formats")]
 pub mod formats;
+#[cfg(feature = "cuda")]
+pub mod ntt;
 
 #[cfg(feature = "server")]
 pub mod buffer;

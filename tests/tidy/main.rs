@@ -17,6 +17,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // Its self-test compares with arkworks, by the layouts that `curve` asserts.
     ("device", &["curve", "error"]),
     ("buffer", &["curve", "error"]),
+    // Transforms of what lies in device memory; it knows no jobs and no engines.
+    ("ntt", &["curve", "device", "error"]),
     ("formats", &["curve", "error"]),
     ("engine", &["buffer", "curve", "device", "error"]),
     ("verify", &["buffer", "curve", "engine", "error"]),
