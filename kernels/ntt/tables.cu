@@ -18,7 +18,7 @@ constexpr uint32_t ROOT = 0, A = 32, B = 64, KEPT = 96;
 FN Fr times_power(Fr x, const Quad* squares, uint64_t exponent) {
 #pragma unroll 1
     for (uint32_t i = 0; exponent; i++, exponent >>= 1) {
-        if (exponent & 1) x = mul(load_element(squares, i), reduce_once<1>(x));
+        if (exponent & 1) x = mul(x, load_element(squares, i));
     }
     return x;
 }
@@ -34,7 +34,7 @@ ntt_factors(Quad* table, const Quad* powers, uint32_t kept, uint32_t lg_p, uint3
     factor = times_power(factor, powers + 2 * A, k);
     factor = times_power(factor, powers + 2 * B, p);
     for (uint32_t j = 0; j < kept; j++) {
-        const Fr multiple = canonical(mul(load_element(powers, KEPT + j), factor));
+        const Fr multiple = canonical(mul(factor, load_element(powers, KEPT + j)));
         const uint64_t low = plane ? 2 * j * plane + number : 2 * (number * kept + j);
         store_halves(table + low, table + low + (plane ? plane : 1), multiple);
     }

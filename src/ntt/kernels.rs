@@ -26,6 +26,8 @@ pub(super) mod flag {
 
 /// log2 of the most elements of a tile: 64 KiB of shared memory.
 const LG_TILE_MAX: u32 = 11;
+/// log2 of the elements that shared memory is laid out for at a time: `place` of tile.cuh.
+const LG_TILE_MIN: u32 = 3;
 /// Threads of a block at most, as the kernels are compiled.
 const THREADS_MAX: u32 = 512;
 /// Threads of a block of the kernel that copies.
@@ -83,9 +85,9 @@ impl Kernels {
 /// Every tile of kernels with 2^lg_e elements a thread, and its block. Larger ones come later: the
 /// last one says how much shared memory a kernel may be given.
 fn blocks(lg_e: u32) -> impl Iterator<Item = (u32, Block)> {
-    let block = move |lg_tile| {
+    let block = move |lg_tile: u32| {
         let threads = 1_u32 << (lg_tile - lg_e);
-        let shared_bytes = (size_of::<Element>() as u32) << lg_tile;
+        let shared_bytes = (size_of::<Element>() as u32) << lg_tile.max(LG_TILE_MIN);
         (lg_tile, Block { threads, shared_bytes })
     };
     (lg_e..=LG_TILE_MAX).map(block).filter(|(_, block)| block.threads <= THREADS_MAX)

@@ -70,8 +70,8 @@ impl Transforms {
             return Err(Error::field("coset", Problem::Zero));
         }
         let lg_n = transform.lg_n;
-        if passes.iter().map(|pass| pass.lg_r).sum::<u32>() != lg_n {
-            return Err(Error::Internal(format!("passes are not of 2^{lg_n} elements")));
+        if !are_of(transform, &passes) {
+            return Err(Error::Internal(format!("{passes:?} are not of 2^{lg_n} elements")));
         }
         let mut plan = Plan { transform: *transform, passes: Vec::new() };
         if passes.is_empty() {
@@ -198,6 +198,25 @@ impl Plan {
     pub fn passes(&self) -> impl Iterator<Item = &Pass> {
         self.passes.iter().map(|planned| &planned.pass)
     }
+}
+
+/// Whether radices, columns and borders are those of a transform of that size.
+fn are_of(transform: &Transform, passes: &[Pass]) -> bool {
+    let mut downward: Vec<_> = passes.iter().collect();
+    if transform.way() == Way::Ascend {
+        downward.reverse();
+    }
+    let mut lg_block = transform.lg_n;
+    let last = downward.len().saturating_sub(1);
+    for (i, &&Pass { lg_r, lg_c, kept, .. }) in downward.iter().enumerate() {
+        let whole = if i == last { transform.lg_n } else { lg_block };
+        let fits = lg_r <= lg_block && (last == 0 || lg_c <= whole - lg_r);
+        if !fits || (kept == 0) != (i == last) {
+            return false;
+        }
+        lg_block -= lg_r;
+    }
+    lg_block == 0
 }
 
 fn blocks(count: u64, tile: u64) -> Result<u32, Fault> {

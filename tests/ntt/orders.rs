@@ -52,9 +52,10 @@ fn more_passes_are_arkworks() {
 fn plans_of_long_transforms_are_arkworks() {
     let pass = |lg_r, lg_e, lg_c, kept| Pass { lg_r, lg_c, lg_e, kept };
     let plans = [
-        vec![pass(3, 3, 6, 1), pass(3, 3, 5, 2), pass(2, 2, 4, 0)],
+        vec![pass(3, 3, 5, 1), pass(3, 3, 2, 2), pass(2, 2, 4, 0)],
         vec![pass(2, 2, 5, 1), pass(4, 2, 3, 2), pass(4, 2, 2, 0)],
         vec![pass(1, 1, 6, 2), pass(3, 3, 4, 1), pass(2, 2, 3, 2), pass(3, 1, 4, 0)],
+        vec![pass(3, 3, 3, 2), pass(2, 2, 4, 1), pass(2, 1, 0, 2), pass(3, 1, 4, 0)],
         vec![pass(6, 3, 2, 2), pass(3, 1, 3, 0)],
         vec![pass(9, 3, 2, 1), pass(2, 2, 5, 0)],
     ];

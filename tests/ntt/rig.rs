@@ -6,7 +6,7 @@ use std::{
 };
 
 use ark_bls12_381::Fr;
-use ark_ff::{AdditiveGroup, Field, PrimeField, UniformRand};
+use ark_ff::{AdditiveGroup, Field, PrimeField};
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use capstan::{
     curve::layout,
@@ -108,14 +108,15 @@ impl Rig {
         let expected = expected(transform, values);
         let passes: Vec<_> = plan.passes().collect();
         let wrong = (0..found.len()).find(|i| found[*i] != expected[*i]);
-        assert_eq!(wrong, None, "{rows} rows, {apart}, {transform:?} as {passes:?}");
+        let count = (0..found.len()).filter(|i| found[*i] != expected[*i]).count();
+        assert_eq!(wrong, None, "{count} wrong, {rows} rows, {apart}, {transform:?} as {passes:?}");
     }
 }
 
 /// Every order, direction, and with or without a coset.
 pub fn every_transform(lg_n: u32) -> impl Iterator<Item = Transform> {
-    (0..16).map(move |bits| {
-        let bit = |i| bits >> i & 1 == 1;
+    (0..16_u32).map(move |bits| {
+        let bit = |i: u32| bits >> i & 1 == 1;
         let generator = Fr::from(7_u64).pow([11 + u64::from(bits + lg_n)]);
         let coset = bit(3).then_some(if lg_n % 5 == 4 { -Fr::ONE } else { generator });
         let (input_reversed, output_reversed) = (bit(0), bit(1));
@@ -140,7 +141,7 @@ pub fn numbers(count: usize, seed: u64) -> Vec<Fr> {
         // The greatest Montgomery form that there is.
         2 => Fr::new_unchecked((-Fr::ONE).into_bigint()),
         _ if rng.random_range(0..4) == 0 => edges[rng.random_range(0..4)],
-        _ => Fr::rand(&mut rng),
+        _ => Fr::from_le_bytes_mod_order(&rng.random::<[u8; 32]>()),
     };
     (0..count).map(number).collect()
 }
