@@ -1,14 +1,16 @@
-//! What the kernels reach on the first CUDA device: field and point arithmetic, checks, uploads.
+//! What the kernels reach on the first CUDA device: field and point arithmetic, checks, transforms,
+//! uploads.
 //! Every figure's results are compared with arkworks, on samples, before it is printed.
 //!
 //! `cargo bench --features gpu-bench --bench gpu`; it needs no Rust where it runs, see
-//! scripts/gpu-bundle. Arguments: `only=field,curve,check,transfer`, `repeats=9`, `record=FILE` to
+//! scripts/gpu-bundle. Arguments: `only=field,curve,check,ntt,transfer`, `repeats=9`, `record=FILE` to
 //! append JSON lines to, `quick` for small sizes (nothing is recorded: such figures mean nothing),
 //! `memory=90` for the percentage of the device's memory (profilers want less).
 
 mod check;
 mod curve;
 mod field;
+mod ntt;
 mod points;
 mod record;
 mod rig;
@@ -20,10 +22,11 @@ use rig::Rig;
 /// A part of the bench and its name.
 type Part = (&'static str, fn(&Rig, &mut Record));
 
-const PARTS: [Part; 4] = [
+const PARTS: [Part; 5] = [
     ("field", field::measure),
     ("curve", curve::measure),
     ("check", check::measure),
+    ("ntt", ntt::measure),
     ("transfer", transfer::measure),
 ];
 

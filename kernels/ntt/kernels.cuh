@@ -14,7 +14,8 @@
 //   count       elements in all, of rows' kernels
 //
 // Threads. Four or eight elements a thread take 128 registers, so 16 warps are resident whatever
-// the block; that was as fast as 24 with fewer (2^24 on an H200). Two elements take 64.
+// the block; that was as fast as 24 with fewer (2^24 on an H200). Kernels of two elements are for
+// transforms that leave a device idle.
 #pragma once
 #include "passes.cuh"
 

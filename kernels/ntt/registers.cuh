@@ -10,10 +10,9 @@ struct EighthRoot {
     int exponent; // 1, 2, 3
     FN uint32_t operator()(int kept, int j) const { return FR_ROOTS_8[8 * exponent - 8 + kept][j]; }
 };
-constexpr FN int reverse_small(int x, int bits) {
-    int y = 0;
-    for (int i = 0; i < bits; i++) y |= (x >> i & 1) << (bits - 1 - i);
-    return y;
+// The low 1, 2 or 3 bits in reverse. No loop: nvcc would leave it for the device to run.
+constexpr FN uint32_t reverse_small(uint32_t x, int bits) {
+    return bits == 1 ? x : bits == 2 ? (x & 1) << 1 | x >> 1 : (x & 1) << 2 | (x & 2) | x >> 2;
 }
 // x_v is about to be added and subtracted: times root_8^exponent, or at least below 2 r.
 FN void prepare(Fr& x, int& bound, int exponent) {
@@ -26,7 +25,8 @@ FN void prepare(Fr& x, int& bound, int exponent) {
     }
 }
 // Natural order to bit-reversed. Stage t pairs elements 2^(E-1-t) apart; its block b multiplies by
-// the root of order 2^(t+1) to the power of b's t bits in reverse.
+// the root of order 2^(t+1) to the power of b's t bits in reverse, which is the root of order 8 to
+// the power of b's two bits in reverse.
 template <int E> FN void descend_in_registers(Fr* x) {
     int bounds[1 << E];
 #pragma unroll
@@ -39,7 +39,7 @@ template <int E> FN void descend_in_registers(Fr* x) {
 #pragma unroll
             for (int i = 0; i < half; i++) {
                 const int u = 2 * half * b + i, v = u + half;
-                prepare(x[v], bounds[v], reverse_small(b, t) << 2 >> t);
+                prepare(x[v], bounds[v], int(reverse_small(b, 2)));
                 butterfly(x[u], x[v], bounds[u], bounds[v]);
             }
         }

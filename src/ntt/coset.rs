@@ -110,7 +110,7 @@ pub(super) fn factors(transform: &Transform, passes: &[Pass]) -> Vec<Factors> {
 }
 
 /// 2^-lg_n.
-fn inverse_of_size(lg_n: u32) -> Fr {
+pub(super) fn inverse_of_size(lg_n: u32) -> Fr {
     let half = Fr::ONE.double().inverse().expect("two is not zero");
     half.pow([u64::from(lg_n)])
 }

@@ -5,6 +5,7 @@
 //! number of jobs may run at a time, each on its own stream. `kernels/ntt` says how it computes.
 
 mod coset;
+mod evaluate;
 mod kernels;
 mod plan;
 mod planner;
@@ -12,6 +13,7 @@ mod tables;
 
 use crate::curve::Fr;
 
+pub use evaluate::{End, Evaluation};
 pub use plan::{Plan, Transforms};
 pub use planner::{LG_N_MAX, Pass, Way, passes};
 

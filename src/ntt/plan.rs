@@ -7,13 +7,14 @@ use ark_ff::AdditiveGroup;
 use super::{
     Element, LG_N_MAX, Pass, Transform, Way,
     coset::{Factors, factors},
+    evaluate::{End, Evaluation, Evaluator},
     kernels::{Kernels, THREADS, flag},
     passes,
     tables::{Table, Tables},
 };
 use crate::{
     curve::Fr,
-    device::{Fault, Gpu, Span, Stream, Unusable},
+    device::{Fault, Gpu, Lease, Span, Stream, Unusable},
     error::{Error, Problem, Result},
 };
 
@@ -21,6 +22,7 @@ use crate::{
 pub struct Transforms {
     kernels: Kernels,
     tables: Tables,
+    evaluator: Evaluator,
 }
 
 /// How a transform is done, with the tables for it. Any number of threads may run it at a time.
@@ -45,7 +47,8 @@ impl Transforms {
     /// Errors: kernels that are not for this device; what the driver says.
     pub fn load(gpu: &Gpu, table_bytes_max: u64) -> Result<Self, Unusable> {
         let kernels = Kernels::load(gpu.context())?;
-        Ok(Self { kernels, tables: Tables::load(gpu, table_bytes_max)? })
+        let evaluator = Evaluator::load(gpu.context(), gpu.arena())?;
+        Ok(Self { kernels, tables: Tables::load(gpu, table_bytes_max)?, evaluator })
     }
 
     /// A plan that is good for about `rows` transforms at a time.
@@ -53,9 +56,7 @@ impl Transforms {
     /// Errors: `Invalid` where `lg_n` is above [`LG_N_MAX`] or the coset's generator is zero;
     /// `Exhausted` where the tables find no room; `DeviceLost`.
     pub fn plan(&self, transform: &Transform, rows: usize) -> Result<Plan> {
-        if transform.lg_n > LG_N_MAX {
-            return Err(Error::field("lg_n", Problem::TooLarge { max: LG_N_MAX.into() }));
-        }
+        check(transform)?;
         let way = transform.way();
         self.plan_of(transform, passes(transform.lg_n, rows, way, transform.is_turned()))
     }
@@ -66,9 +67,7 @@ impl Transforms {
     /// Shape: the passes' `lg_r` add up to `lg_n`.
     /// Errors: as [`Transforms::plan`]; `Internal` where there is no kernel for a pass.
     pub fn plan_of(&self, transform: &Transform, mut passes: Vec<Pass>) -> Result<Plan> {
-        if transform.coset == Some(Fr::ZERO) {
-            return Err(Error::field("coset", Problem::Zero));
-        }
+        check(transform)?;
         let lg_n = transform.lg_n;
         if !are_of(transform, &passes) {
             return Err(Error::Internal(format!("{passes:?} are not of 2^{lg_n} elements")));
@@ -142,21 +141,27 @@ impl Transforms {
             let grid = blocks(2 * count as u64, THREADS.into())?;
             return self.kernels.copy.launch(stream, grid, (data, out, count as u64));
         };
-        for (i, pass) in plan.passes.iter().enumerate() {
-            let to = out.filter(|_| i == last).unwrap_or(data);
-            self.pass(stream, plan, pass, (data, to))?;
+        for number in 0..=last {
+            let to = out.filter(|_| number == last).unwrap_or(data);
+            self.run_pass(stream, plan, number, (data, to))?;
         }
         Ok(())
     }
 
-    fn pass(
+    /// Runs one pass of a plan, as a step of [`Transforms::run`] or to measure it, from some memory
+    /// to the same or another.
+    ///
+    /// Shape: both have as many elements, a multiple of 2^lg_n; `number` is below that of passes.
+    /// Errors: as [`Transforms::run`].
+    pub fn run_pass(
         &self,
         stream: &Stream,
         plan: &Plan,
-        planned: &Planned,
+        number: usize,
         (from, to): (Span<'_, Element>, Span<'_, Element>),
     ) -> Result<(), Fault> {
         let (way, count) = (plan.transform.way(), from.len() as u64);
+        let planned = &plan.passes[number];
         let &Planned { pass, lg_block, flags, .. } = planned;
         let Pass { lg_r, lg_c, .. } = pass;
         let grid = blocks(count, 1 << pass.lg_tile())?;
@@ -175,6 +180,30 @@ impl Transforms {
                 self.kernels.rows(way, &pass)?.launch(stream, grid, given)
             }
         }
+    }
+
+    /// What [`Transforms::evaluate`] takes for one end of a transform.
+    ///
+    /// Errors: as [`Transforms::plan`].
+    pub fn evaluation(&self, transform: &Transform, end: End) -> Result<Evaluation> {
+        check(transform)?;
+        Ok(self.evaluator.plan(&self.tables, transform, end)?)
+    }
+
+    /// Evaluates every row of `data`, which is not changed, at the secret point; gives an element a
+    /// row. Where input and output of a row have the same, the transform is right, and where it is
+    /// not they differ but for a chance below 2^-222. The elements stay among those who may know the
+    /// point: they are compared, not told.
+    ///
+    /// Shape: `data` is whole rows.
+    /// Errors: `Kernel` where it is not; what the driver says.
+    pub fn evaluate(
+        &self,
+        stream: &Stream,
+        evaluation: &Evaluation,
+        data: Span<'_, Element>,
+    ) -> Result<Lease, Fault> {
+        self.evaluator.run(stream, evaluation, data)
     }
 
     /// Bytes of the tables that are kept for later transforms.
@@ -198,6 +227,16 @@ impl Plan {
     pub fn passes(&self) -> impl Iterator<Item = &Pass> {
         self.passes.iter().map(|planned| &planned.pass)
     }
+}
+
+fn check(transform: &Transform) -> Result<()> {
+    if transform.lg_n > LG_N_MAX {
+        return Err(Error::field("lg_n", Problem::TooLarge { max: LG_N_MAX.into() }));
+    }
+    if transform.coset == Some(Fr::ZERO) {
+        return Err(Error::field("coset", Problem::Zero));
+    }
+    Ok(())
 }
 
 /// Whether radices, columns and borders are those of a transform of that size.

@@ -17,6 +17,8 @@ use crate::{
 
 /// table, powers, kept, lg_p, lg_k, lg_step, plane.
 type MakeFactors = Kernel<(Ptr<Element>, Ptr<Element>, u32, u32, u32, u32, u32)>;
+/// weights, scratch, given, lg_n, lg_each, reversed.
+type MakeWeights = Kernel<(Ptr<Element>, Ptr<Element>, Ptr<Element>, u32, u32, u32)>;
 
 /// Bytes of an element.
 const ELEMENT: u64 = size_of::<Element>() as u64;
@@ -28,6 +30,8 @@ const PLANE: u32 = 2048 + 8;
 const LG_ROW_MAX: u32 = 10;
 /// Squares of a base that the device is given: exponents are below 2^32.
 const SQUARES: usize = 32;
+/// log2 of the weights that share an inversion.
+const LG_INVERTED: u32 = 5;
 /// A table may take this share of all tables' memory; a larger one is made in two levels.
 const SHARE: u64 = 4;
 
@@ -37,6 +41,27 @@ enum Key {
     Steps(Steps),
     Rows(Rows),
     Border(Border),
+    Powers(Powers),
+    Weights(Weights),
+}
+
+/// Powers of `base` below 2^lg_n, in Montgomery form; in bit-reversed order or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Powers {
+    pub lg_n: u32,
+    pub base: Fr,
+    pub reversed: bool,
+}
+
+/// `scale root^j / (point - root^j)` for j below 2^lg_n, in Montgomery form; in bit-reversed order
+/// of j or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Weights {
+    pub lg_n: u32,
+    pub root: Fr,
+    pub point: Fr,
+    pub scale: Fr,
+    pub reversed: bool,
 }
 
 /// A table. It lies in one lease.
@@ -58,6 +83,7 @@ pub(super) struct Tables {
     ring: Ring,
     stream: Stream,
     make: MakeFactors,
+    make_weights: MakeWeights,
     bytes_max: u64,
     kept: Mutex<Vec<(Key, Arc<Table>)>>,
 }
@@ -88,15 +114,17 @@ impl Tables {
         let failed = |fault| Unusable::Device { index: gpu.identity().index, fault };
         let module = Module::load(gpu.context(), "ntt/tables")?;
         let make = module.kernel("ntt_factors", Block::of(THREADS)).map_err(failed)?;
+        let module = Module::load(gpu.context(), "ntt/evaluate")?;
+        let make_weights = module.kernel("ntt_weights", Block::of(THREADS)).map_err(failed)?;
         let stream = Stream::new(gpu.context()).map_err(failed)?;
         let (arena, ring) = (gpu.arena().clone(), gpu.ring().clone());
-        Ok(Self { arena, ring, stream, make, bytes_max, kept: Mutex::default() })
+        Ok(Self { arena, ring, stream, make, make_weights, bytes_max, kept: Mutex::default() })
     }
 
     pub fn steps(&self, steps: Steps) -> Result<Arc<Table>, Fault> {
         let kept = kept_inside(steps.lg_e);
         let bytes = u64::from(kept * PLANE) * ELEMENT;
-        self.get(Key::Steps(steps), bytes, 0, || {
+        self.get(Key::Steps(steps), bytes, 0, |table| {
             let tops = (2..).map(|i| i * steps.lg_e).take_while(|lg_m| *lg_m <= LG_ROW_MAX);
             let part = |lg_m: u32| {
                 let scale = steps.scaled.filter(|(lg_r, _)| *lg_r == lg_m);
@@ -108,21 +136,21 @@ impl Tables {
                     ..Part::plain(steps.lg_e, lg_m - steps.lg_e, kept)
                 }
             };
-            tops.map(part).collect()
+            tops.map(part).try_for_each(|part| self.fill(table, &part))
         })
     }
 
     pub fn rows(&self, rows: Rows) -> Result<Arc<Table>, Fault> {
         let kept = kept_inside(rows.lg_e);
         let bytes = u64::from(kept * PLANE) * ELEMENT;
-        self.get(Key::Rows(rows), bytes, 0, || {
+        self.get(Key::Rows(rows), bytes, 0, |table| {
             let Rows { lg_r, base, scale, .. } = rows;
             let part = if rows.reversed {
                 Part { row: base, ..Part::plain(lg_r, 0, kept) }
             } else {
                 Part { column: base, ..Part::plain(0, lg_r, kept) }
             };
-            vec![Part { plane: PLANE, scale, ..part }]
+            self.fill(table, &Part { plane: PLANE, scale, ..part })
         })
     }
 
@@ -147,12 +175,43 @@ impl Tables {
         let first = u64::from(kept) << (lg_r + lg_low);
         let second = u64::from(kept) << (lg_block - lg_low);
         let elements = if whole { first } else { first + second };
-        self.get(Key::Border(border), elements * ELEMENT, lg_low, || {
+        self.get(Key::Border(border), elements * ELEMENT, lg_low, |table| {
             let root = root(lg_block, inverse);
             let part = Part { root, column, row, scale, ..Part::plain(lg_r, lg_low, kept) };
             let (lg_k, lg_step) = (lg_columns - lg_low, lg_low);
-            let high = Part { at: first, row: Fr::ONE, scale: Fr::ONE, lg_k, lg_step, ..part };
-            if whole { vec![part] } else { vec![part, high] }
+            self.fill(table, &part)?;
+            if whole {
+                return Ok(());
+            }
+            let one = Fr::ONE;
+            self.fill(table, &Part { at: first, row: one, scale: one, lg_k, lg_step, ..part })
+        })
+    }
+
+    pub fn powers(&self, powers: Powers) -> Result<Arc<Table>, Fault> {
+        let Powers { lg_n, base, reversed } = powers;
+        self.get(Key::Powers(powers), ELEMENT << lg_n, 0, |table| {
+            let part = if reversed {
+                Part { row: base, ..Part::plain(lg_n, 0, 1) }
+            } else {
+                Part { column: base, ..Part::plain(0, lg_n, 1) }
+            };
+            self.fill(table, &part)
+        })
+    }
+
+    pub fn weights(&self, weights: Weights) -> Result<Arc<Table>, Fault> {
+        let Weights { lg_n, root, point, scale, reversed } = weights;
+        let bytes = ELEMENT << lg_n;
+        self.get(Key::Weights(weights), bytes, 0, |table| {
+            let given: Vec<Fr> = squares(root).chain([point, scale]).collect();
+            let given = self.put(&given)?;
+            let scratch = self.arena.lease(&self.stream, bytes)?;
+            let lg_each = LG_INVERTED.min(lg_n);
+            let grid = (1_u32 << (lg_n - lg_each)).div_ceil(THREADS);
+            let spans = (table.all(), scratch.all(), given.all());
+            let given = (spans.0, spans.1, spans.2, lg_n, lg_each, reversed.into());
+            self.make_weights.launch(&self.stream, grid, given)
         })
     }
 
@@ -162,7 +221,7 @@ impl Tables {
         key: Key,
         bytes: u64,
         lg_low: u32,
-        parts: impl FnOnce() -> Vec<Part>,
+        make: impl FnOnce(&Lease) -> Result<(), Fault>,
     ) -> Result<Arc<Table>, Fault> {
         // Others wait while one is made: that takes launches, not their ends.
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -183,19 +242,16 @@ impl Tables {
                 done => break done?,
             }
         };
-        for part in parts() {
-            self.fill(&lease, &part)?;
-        }
+        make(&lease)?;
         let table = Arc::new(Table { lease, lg_low });
-        kept.push((key, table.clone()));
+        if bytes <= self.bytes_max {
+            kept.push((key, table.clone()));
+        }
         Ok(table)
     }
 
     fn fill(&self, table: &Lease, part: &Part) -> Result<(), Fault> {
-        let powers = part.powers();
-        let bytes = layout::fr_as_bytes(&powers);
-        let lease = self.arena.lease(&self.stream, bytes.len() as u64)?;
-        self.ring.upload(&self.stream, lease.all()).write(bytes)?;
+        let lease = self.put(&part.powers())?;
         let (all, at) = (table.all::<Element>(), part.at as usize);
         let to = all.part(at, all.len() - at).expect("parts begin inside their table");
         let entries = 1_u64 << (part.lg_p + part.lg_k);
@@ -205,11 +261,23 @@ impl Tables {
         self.make.launch(&self.stream, grid, given)
     }
 
+    fn put(&self, values: &[Fr]) -> Result<Lease, Fault> {
+        let bytes = layout::fr_as_bytes(values);
+        let lease = self.arena.lease(&self.stream, bytes.len() as u64)?;
+        self.ring.upload(&self.stream, lease.all()).write(bytes)?;
+        Ok(lease)
+    }
+
     /// Bytes of the tables that are kept.
     pub fn bytes(&self) -> u64 {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.iter().map(|(_, table)| table.lease.bytes()).sum()
     }
+}
+
+/// `base` to the powers 2^0, 2^1, ...
+fn squares(base: Fr) -> impl Iterator<Item = Fr> {
+    std::iter::successors(Some(base), |power| Some(power.square())).take(SQUARES)
 }
 
 impl Part {
@@ -220,9 +288,6 @@ impl Part {
 
     /// Squares of the three bases, and the multiples of `scale` that are kept.
     fn powers(&self) -> Vec<Fr> {
-        let squares = |base: Fr| {
-            std::iter::successors(Some(base), |power| Some(power.square())).take(SQUARES)
-        };
         let mut powers: Vec<Fr> =
             [self.root, self.column, self.row].into_iter().flat_map(squares).collect();
         // See kernels/field/fr.cuh. Integers: elements of which they are the Montgomery form.

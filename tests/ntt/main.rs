@@ -7,6 +7,7 @@ mod rig;
 
 mod concurrent;
 mod constants;
+mod evaluate;
 mod orders;
 mod planner;
 mod refused;
