@@ -13,7 +13,7 @@ use capstan::{
     curve::layout,
     device::{Lease, Span},
     engine::NttPlan,
-    ntt::{Element, Pass, Plan, Transform, Transforms, Way},
+    ntt::{Element, End, Pass, Plan, Transform, Transforms, Way},
     verify,
 };
 
@@ -53,6 +53,9 @@ pub fn measure(rig: &Rig, record: &mut Record) {
         let bench = Bench::new(rig, &transforms, lg_n, 1);
         for mode in MODES.iter().filter(|mode| wanted(mode)) {
             record.keep_time(&bench.chosen(mode));
+        }
+        if modes.is_none() {
+            record.keep_time(&bench.evaluations());
         }
         for (passes, turned) in variants::of(rig, lg_n) {
             let mode = if turned { &MODES[2] } else { &MODES[0] };
@@ -152,6 +155,30 @@ impl<'a> Bench<'a> {
         let names: Vec<_> = plan.passes().map(variants::name).collect();
         let (lg_n, batch) = (self.lg_n, self.rows);
         Time { op: "ntt", mode: mode.0, lg_n, batch, times, how: names.join("/") }
+    }
+
+    /// What a check on the device takes: both ends of a transform, evaluated at a point.
+    fn evaluations(&self) -> Time<'static> {
+        let mode = &MODES[0];
+        let transform = self.transform(mode);
+        let plan = self.transforms.plan(&transform, self.rows).expect("a plan");
+        let stream = &self.rig.stream;
+        let [input, output] = [End::Input, End::Output]
+            .map(|end| self.transforms.evaluation(&transform, end).expect("tables"));
+        let evaluate = |end| self.transforms.evaluate(stream, end, self.data.all());
+        self.rig.put(self.data.all(), layout::fr_as_bytes(&self.given));
+        let before = self.rig.get(evaluate(&input).expect("a launch").all::<Element>());
+        self.transforms.run(stream, &plan, self.data.all(), self.rows, None).expect("a launch");
+        let after = self.rig.get(evaluate(&output).expect("a launch").all::<Element>());
+        assert_eq!(before, after, "2^{} is wrong, or its check", self.lg_n);
+        let once = || {
+            evaluate(&input)?;
+            evaluate(&output).map(drop)
+        };
+        let mut times = self.rig.times(|| (0..self.inner()).try_for_each(|_| once()));
+        times.iter_mut().for_each(|time| *time /= self.inner() as u32);
+        let (lg_n, batch, how) = (self.lg_n, self.rows, "input and output at a point".into());
+        Time { op: "ntt_check", mode: mode.0, lg_n, batch, times, how }
     }
 
     /// The first rows and the last one.

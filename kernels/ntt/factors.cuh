@@ -14,7 +14,7 @@ constexpr uint32_t PLANE = 2048 + 8;
 template <int K> struct Factor {
     Quad halves[2 * K];
     FN uint32_t operator()(int kept, int j) const {
-        return halves[2 * kept + j / 4].w[j % 4];
+        return halves[2 * uint32_t(kept) + uint32_t(j) / 4].w[uint32_t(j) % 4];
     }
 };
 template <int K> FN Fr times_step_factor(const Fr& x, const Quad* entry) {
@@ -38,10 +38,10 @@ FN void times_step_factors(Fr* x, const Quad* entry, uint32_t field, uint32_t tu
         x[0] = times_step_factor<K>(x[0], entry);
     else
         trim(x[0]);
+    uint32_t offsets[1 << E];
+    slots<E>(offsets, field, turn);
 #pragma unroll
-    for (uint32_t e = 1; e < 1 << E; e++) {
-        x[e] = times_step_factor<K>(x[e], entry + (slot(e, turn) << field));
-    }
+    for (int e = 1; e < 1 << E; e++) x[e] = times_step_factor<K>(x[e], entry + offsets[e]);
 }
 
 // Where the factors between passes come from: T[p][k] for row p and column k < 2^lg_columns of a
@@ -54,15 +54,16 @@ struct Border {
 // x[e] *= T[p + (slot of e)][k].
 template <int E, int K>
 FN void times_border_factors(Fr* x, const Border& border, uint32_t p, uint32_t k, uint32_t turn) {
+    uint32_t rows[1 << E];
+    slots<E>(rows, 0, turn);
     uint32_t width = border.lg_low, column = k & ((1u << width) - 1);
     const Quad* table = border.table;
 #pragma unroll 1
     while (true) {
         const Quad* const entry = table + 2 * K * ((uint64_t(p) << width) + column);
 #pragma unroll
-        for (uint32_t e = 0; e < 1 << E; e++) {
-            const uint64_t further = uint64_t(slot(e, turn)) << width;
-            x[e] = times_border_factor<K>(x[e], entry + 2 * K * further);
+        for (int e = 0; e < 1 << E; e++) {
+            x[e] = times_border_factor<K>(x[e], entry + 2 * K * (uint64_t(rows[e]) << width));
         }
         // One multiple is kept of the largest tables only, which are then whole.
         if (K == 1 || table != border.table || width == border.lg_columns) return;

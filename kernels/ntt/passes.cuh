@@ -58,9 +58,11 @@ FN void descend_columns(const Quad* in, Quad* out, const Steps& s, const Border&
     descend<E, K>(x, s);
     times_border_factors<E, B>(x, border, p, k, turn);
     const uint64_t to = columns.place(first);
+    uint32_t further[1 << E];
+    slots<E>(further, 0, turn);
 #pragma unroll
-    for (uint32_t e = 0; e < 1 << E; e++) {
-        store_element(out, to + (uint64_t(slot(e, turn)) << columns.lg_s), x[e]);
+    for (int e = 0; e < 1 << E; e++) {
+        store_element(out, to + (uint64_t(further[e]) << columns.lg_s), x[e]);
     }
 }
 // Upward, N > R. TURNED: to bit-reversed order, where a column's results are neighbours.
@@ -71,9 +73,11 @@ FN void ascend_columns(const Quad* in, Quad* out, const Steps& s, const Border& 
     const uint32_t top = s.lg_r - E, turn = turn_of(s.flags);
     uint32_t first = first_index<E>(threadIdx.x, s.shift);
     const uint64_t from = columns.place(first);
+    uint32_t further[1 << E];
+    slots<E>(further, 0, turn);
 #pragma unroll
-    for (uint32_t e = 0; e < 1 << E; e++) {
-        x[e] = load_element(in, from + (uint64_t(slot(e, turn)) << columns.lg_s));
+    for (int e = 0; e < 1 << E; e++) {
+        x[e] = load_element(in, from + (uint64_t(further[e]) << columns.lg_s));
     }
     times_border_factors<E, B>(x, border, row_of(s, first), columns.column(first), turn);
     ascend<E, K>(x, s);
@@ -88,8 +92,8 @@ FN void ascend_columns(const Quad* in, Quad* out, const Steps& s, const Border& 
 #pragma unroll
     for (uint32_t e = 0; e < 1 << E; e++) {
         if (s.flags & CANONICAL) x[e] = canonical(x[e]);
-        const uint64_t further = s.flags & TURNED ? reverse_small(e, E) : e;
-        store_element(out, to + (further << lg_step), x[e]);
+        const uint64_t row = s.flags & TURNED ? reverse_small(e, E) : e;
+        store_element(out, to + (row << lg_step), x[e]);
     }
 }
 
@@ -108,14 +112,39 @@ struct Rows {
     FN uint32_t tile() const { return blockIdx.x & ((1u << lg_tiles()) - 1); }
 };
 
+// Where the elements of a tile are stored, in order of the addresses: element number v of the tile
+// has which place there, and which address from the tile's first on. Each bit of v goes its way.
+struct Stored {
+    uint32_t lg_r, lg_c;
+    bool turned;
+    uint32_t lg_spread; // how far rows' results are apart, for a tile that is spread; else 0
+
+    FN uint32_t tile_bit(uint32_t v) const {
+        if (lg_spread) return lg_r + lg_c - 1 - v; // row and column are reversed and change places
+        return turned && v < lg_r ? lg_r - 1 - v : v;
+    }
+    FN uint64_t address_of_bit(uint32_t v) const {
+        return uint64_t(1) << (lg_spread && v >= lg_c ? v - lg_c + lg_spread : v);
+    }
+    FN uint32_t place_of(uint32_t v) const {
+        const uint32_t row = v & ((1u << lg_r) - 1);
+        if (lg_spread) return place(reverse(v, lg_r + lg_c));
+        return place(turned ? (v ^ row) | reverse(row, lg_r) : v);
+    }
+    FN uint64_t address(uint32_t v) const {
+        const uint32_t column = v & ((1u << lg_c) - 1);
+        return lg_spread ? uint64_t(v >> lg_c) << lg_spread | column : v;
+    }
+};
+
 // Downward, N = R. TURNED: to natural order.
 template <int E, int K>
 FN void descend_rows(const Quad* in, Quad* out, const Steps& s, const Rows& rows) {
     Fr x[1 << E];
     const uint32_t top = s.lg_r - E, turn = turn_of(s.flags);
-    const uint32_t row_mask = (1u << s.lg_r) - 1, column_mask = (1u << rows.lg_c) - 1;
+    const uint32_t row_mask = (1u << s.lg_r) - 1;
     const bool spread = rows.spread(s.flags);
-    uint32_t first = first_index<E>(threadIdx.x, top);
+    const uint32_t first = first_index<E>(threadIdx.x, top);
     uint64_t from = rows.first() + first;
     if (spread) {
         from = rows.transform() + (uint64_t(first >> s.lg_r) << (rows.lg_n - rows.lg_c)) +
@@ -131,40 +160,48 @@ FN void descend_rows(const Quad* in, Quad* out, const Steps& s, const Rows& rows
     for (int e = 0; e < 1 << E; e++) x[e] = canonical(x[e]);
     // Through shared memory once more: neighbouring lanes store neighbouring halves.
     __syncthreads();
-    first = first_index<E>(threadIdx.x, 0);
-    put<E>(s.tile, first, 0, turn, x);
+    put<E>(s.tile, place(first_index<E>(threadIdx.x, 0)), 0, turn, x);
     __syncthreads();
+    const Stored stored = {s.lg_r, rows.lg_c, (s.flags & TURNED) != 0,
+                           spread ? rows.lg_n - s.lg_r : 0};
+    uint64_t to = rows.first();
+    if (spread) to = rows.transform() + (reverse(rows.tile(), rows.lg_tiles()) << rows.lg_c);
+    to += stored.address(threadIdx.x / 2);
+    const uint32_t at = stored.place_of(threadIdx.x / 2) ^ (threadIdx.x & 1 ? HIGH_HALF : 0);
+    const uint32_t bit = s.lg_r + rows.lg_c - E - 1; // of the second half of the block's threads
 #pragma unroll
     for (uint32_t i = 0; i < 2 << E; i++) {
-        const uint32_t u = threadIdx.x + i * blockDim.x, half = u & 1;
-        uint32_t q = u >> 1;
-        uint64_t to = rows.first() + q;
-        if (spread) {
-            // In order of results: frequency f of the row, then the column.
-            const uint32_t f = q >> rows.lg_c, c = q & column_mask;
-            const uint64_t low = reverse(rows.tile(), rows.lg_tiles()) << rows.lg_c | c;
-            to = rows.transform() + (uint64_t(f) << (rows.lg_n - s.lg_r)) + low;
-            q = reverse(c, rows.lg_c) << s.lg_r | reverse(f, s.lg_r);
-        } else if (s.flags & TURNED) {
-            q = (q & ~row_mask) | reverse(q & row_mask, s.lg_r);
+        uint32_t here = at;
+        uint64_t there = to;
+#pragma unroll
+        for (uint32_t j = 0; j <= E; j++) {
+            if ((i >> j & 1) == 0) continue;
+            here ^= place_of_bit(stored.tile_bit(bit + j));
+            there += stored.address_of_bit(bit + j);
         }
-        if (to < rows.count) out[2 * to + half] = s.tile[half_place(q, half)];
+        if (there < rows.count) out[2 * there + (threadIdx.x & 1)] = s.tile[here];
     }
 }
 // Upward, N = R. TURNED: to bit-reversed order, where a whole transform is a row.
 template <int E, int K>
 FN void ascend_rows(const Quad* in, Quad* out, const Steps& s, const Rows& rows) {
     const uint32_t top = s.lg_r - E, turn = turn_of(s.flags), row_mask = (1u << s.lg_r) - 1;
+    // Neighbouring lanes load neighbouring halves.
+    const uint64_t from = 2 * rows.first() + threadIdx.x;
+    const uint32_t at = place(threadIdx.x / 2) ^ (threadIdx.x & 1 ? HIGH_HALF : 0);
+    const uint32_t bit = s.lg_r + rows.lg_c - E - 1; // of the second half of the block's threads
 #pragma unroll
     for (uint32_t i = 0; i < 2 << E; i++) {
-        const uint32_t u = threadIdx.x + i * blockDim.x;
-        const uint64_t from = 2 * rows.first() + u;
+        uint32_t here = at;
+#pragma unroll
+        for (uint32_t j = 0; j <= E; j++) here ^= i >> j & 1 ? place_of_bit(bit + j) : 0;
+        const uint64_t half = from + (uint64_t(i) << (bit + 1));
         const Quad none = {{0, 0, 0, 0}};
-        s.tile[half_place(u >> 1, u & 1)] = from < 2 * rows.count ? in[from] : none;
+        s.tile[here] = half < 2 * rows.count ? in[half] : none;
     }
     __syncthreads();
     Fr x[1 << E];
-    get<E>(s.tile, first_index<E>(threadIdx.x, 0), 0, turn, x);
+    get<E>(s.tile, place(first_index<E>(threadIdx.x, 0)), 0, turn, x);
     ascend<E, K>(x, s);
     const uint32_t first = first_index<E>(threadIdx.x, top);
 #pragma unroll

@@ -39,7 +39,7 @@ template <int E> FN const Quad* step_entry(const Steps& s, uint32_t first, uint3
 // then those at the lowest field, by `slot`; any.
 template <int E, int K> FN void descend(Fr* x, const Steps& s) {
     const uint32_t turn = turn_of(s.flags), top = s.lg_r - E;
-    uint32_t o = top, first = first_index<E>(threadIdx.x, o + s.shift);
+    uint32_t o = top, first = first_index<E>(threadIdx.x, o + s.shift), at = place(first);
     const Quad* entry = s.rows + row_of(s, first);
     uint32_t entry_turn = 0;
     bool scaled = s.flags & ROWS_FIRST, whole = true, begun = false;
@@ -49,11 +49,11 @@ template <int E, int K> FN void descend(Fr* x, const Steps& s) {
         if (begun) {
             if (o == 0) return;
             __syncthreads(); // all have read what was put before
-            put<E>(s.tile, first, o + s.shift, turn, x);
+            put<E>(s.tile, at, o + s.shift, turn, x);
             o -= E;
-            first = first_index<E>(threadIdx.x, o + s.shift);
+            first = first_index<E>(threadIdx.x, o + s.shift), at = place(first);
             __syncthreads();
-            get<E>(s.tile, first, o + s.shift, 0, x);
+            get<E>(s.tile, at, o + s.shift, 0, x);
         }
         descend_in_registers<E>(x);
         if (o == 0 && !(s.flags & ROWS_LAST)) return;
@@ -66,7 +66,7 @@ template <int E, int K> FN void descend(Fr* x, const Steps& s) {
 // then those at the top field, slots in order; any.
 template <int E, int K> FN void ascend(Fr* x, const Steps& s) {
     const uint32_t turn = turn_of(s.flags), top = s.lg_r - E;
-    uint32_t o = 0, first = first_index<E>(threadIdx.x, s.shift);
+    uint32_t o = 0, first = first_index<E>(threadIdx.x, s.shift), at = place(first);
     const Quad* entry = s.rows + row_of(s, first);
     uint32_t entry_turn = turn;
     bool scaled = s.flags & ROWS_FIRST, whole = true, done = false;
@@ -83,11 +83,11 @@ template <int E, int K> FN void ascend(Fr* x, const Steps& s) {
             continue;
         }
         __syncthreads(); // all have read what was put before
-        put<E>(s.tile, first, o + s.shift, 0, x);
+        put<E>(s.tile, at, o + s.shift, 0, x);
         o += E;
-        first = first_index<E>(threadIdx.x, o + s.shift);
+        first = first_index<E>(threadIdx.x, o + s.shift), at = place(first);
         __syncthreads();
-        get<E>(s.tile, first, o + s.shift, turn, x);
+        get<E>(s.tile, at, o + s.shift, turn, x);
         entry = step_entry<E>(s, first, o);
         entry_turn = turn, whole = o == top && s.flags & WHOLE;
     }

@@ -33,10 +33,23 @@ constexpr bool fold_has_no_conflicts() {
 }
 static_assert(fold_has_no_conflicts());
 
-// Where the low half of the element with folded index f lies; linear, too. The high half is at
-// place ^ HIGH_HALF.
-constexpr FN uint32_t place(uint32_t folded) { return folded + (folded & ~7u); }
+// Where the low half of the element with index q lies; the high half is at place ^ HIGH_HALF. Linear
+// over xor, so places of sums of bits are made of the places of bits, which are cheap.
 constexpr uint32_t HIGH_HALF = 12;
+constexpr FN uint32_t place(uint32_t q) {
+    const uint32_t folded = fold(q);
+    return folded + (folded & ~7u);
+}
+constexpr FN uint64_t folded_bits() {
+    uint64_t codes = 0;
+    for (int bit = 3; bit < 12; bit++) codes |= uint64_t(fold(1u << bit) & 7) << 4 * bit;
+    return codes;
+}
+// place(1 << bit).
+FN uint32_t place_of_bit(uint32_t bit) {
+    constexpr uint64_t CODES = folded_bits();
+    return (bit < 3 ? 1u : 2u) << bit | uint32_t(CODES >> 4 * bit & 7);
+}
 
 // The tile index of the first of thread t's elements.
 template <int E> FN uint32_t first_index(uint32_t t, uint32_t field) {
@@ -46,8 +59,37 @@ template <int E> FN uint32_t first_index(uint32_t t, uint32_t field) {
 // Which slot of its field element e has. Kernels know the roots of forward transforms: of an
 // inverse one, frequency f is what a forward one calls -f, which in bit-reversed order flips the
 // bits below the highest. `turn` is all ones for an inverse transform, else 0.
-FN uint32_t slot(uint32_t e, uint32_t turn) {
-    return e ^ ((e < 2 ? 0u : e < 4 ? 1u : 3u) & turn);
+//
+// offsets[e] = what the slot's bits stand for, given that of each bit; xor is their sum.
+template <int E> FN void slot_offsets(uint32_t* offsets, const uint32_t* bits, uint32_t turn) {
+    uint32_t lower = 0; // all bits below
+    offsets[0] = 0;
+#pragma unroll
+    for (uint32_t j = 0; j < E; j++) {
+        offsets[1u << j] = bits[j] ^ (lower & turn);
+        lower ^= bits[j];
+#pragma unroll
+        for (uint32_t e = 1; e < 1u << j; e++) {
+            uint32_t rest = 0;
+#pragma unroll
+            for (uint32_t i = 0; i < j; i++) rest ^= e >> i & 1 ? bits[i] : 0;
+            offsets[1u << j | e] = offsets[1u << j] ^ rest;
+        }
+    }
+}
+// The slots themselves, times 2^field.
+template <int E> FN void slots(uint32_t* offsets, uint32_t field, uint32_t turn) {
+    uint32_t bits[E];
+#pragma unroll
+    for (uint32_t j = 0; j < E; j++) bits[j] = 1u << (field + j);
+    slot_offsets<E>(offsets, bits, turn);
+}
+// Their places in a tile.
+template <int E> FN void slot_places(uint32_t* offsets, uint32_t field, uint32_t turn) {
+    uint32_t bits[E];
+#pragma unroll
+    for (uint32_t j = 0; j < E; j++) bits[j] = place_of_bit(field + j);
+    slot_offsets<E>(offsets, bits, turn);
 }
 
 FN Fr from_halves(const Quad& low, const Quad& high) {
@@ -57,26 +99,22 @@ FN void store_halves(Quad* low, Quad* high, const Fr& x) {
     *low = {{x.w[0], x.w[1], x.w[2], x.w[3]}};
     *high = {{x.w[4], x.w[5], x.w[6], x.w[7]}};
 }
-
-template <int E>
-FN void put(Quad* tile, uint32_t first, uint32_t field, uint32_t turn, const Fr* x) {
-    const uint32_t at = place(fold(first));
+// A thread's elements to and from shared memory; `at` is the place of its first one.
+template <int E> FN void put(Quad* tile, uint32_t at, uint32_t field, uint32_t turn, const Fr* x) {
+    uint32_t offsets[1 << E];
+    slot_places<E>(offsets, field, turn);
 #pragma unroll
-    for (uint32_t e = 0; e < 1 << E; e++) {
-        const uint32_t here = at ^ place(fold(slot(e, turn) << field));
+    for (int e = 0; e < 1 << E; e++) {
+        const uint32_t here = at ^ offsets[e];
         store_halves(tile + here, tile + (here ^ HIGH_HALF), x[e]);
     }
 }
-template <int E>
-FN void get(const Quad* tile, uint32_t first, uint32_t field, uint32_t turn, Fr* x) {
-    const uint32_t at = place(fold(first));
+template <int E> FN void get(const Quad* tile, uint32_t at, uint32_t field, uint32_t turn, Fr* x) {
+    uint32_t offsets[1 << E];
+    slot_places<E>(offsets, field, turn);
 #pragma unroll
-    for (uint32_t e = 0; e < 1 << E; e++) {
-        const uint32_t here = at ^ place(fold(slot(e, turn) << field));
+    for (int e = 0; e < 1 << E; e++) {
+        const uint32_t here = at ^ offsets[e];
         x[e] = from_halves(tile[here], tile[here ^ HIGH_HALF]);
     }
-}
-// Half number u of a tile, counted through its elements in order.
-FN uint32_t half_place(uint32_t q, uint32_t half) {
-    return place(fold(q)) ^ (half ? HIGH_HALF : 0);
 }

@@ -247,10 +247,10 @@ fn are_of(transform: &Transform, passes: &[Pass]) -> bool {
     }
     let mut lg_block = transform.lg_n;
     let last = downward.len().saturating_sub(1);
-    for (i, &&Pass { lg_r, lg_c, kept, .. }) in downward.iter().enumerate() {
+    for (i, &&Pass { lg_r, lg_c, lg_e, kept }) in downward.iter().enumerate() {
         let whole = if i == last { transform.lg_n } else { lg_block };
         let fits = lg_r <= lg_block && (last == 0 || lg_c <= whole - lg_r);
-        if !fits || (kept == 0) != (i == last) {
+        if !fits || (kept == 0) != (i == last) || lg_r + lg_c <= lg_e {
             return false;
         }
         lg_block -= lg_r;

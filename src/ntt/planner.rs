@@ -86,8 +86,9 @@ pub fn passes(lg_n: u32, rows: usize, way: Way, turned: bool) -> Vec<Pass> {
             Pass { lg_r, lg_c, lg_e, kept }
         } else {
             let spread = turned && way == Way::Descend && last > 0;
-            let lg_free = if last > 0 { lg_n - lg_r } else { lg_above(rows) };
-            Pass { lg_r, lg_c: rows_of_tile(lg_r, lg_e, spread).min(lg_free), lg_e, kept: 0 }
+            // A tile may have more rows than there are transforms.
+            let most = if last > 0 { lg_n - lg_r } else { u32::MAX };
+            Pass { lg_r, lg_c: rows_of_tile(lg_r, lg_e, spread).min(most), lg_e, kept: 0 }
         };
         passes.push(pass);
         lg_block -= lg_r;
