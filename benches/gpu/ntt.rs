@@ -116,8 +116,13 @@ impl<'a> Bench<'a> {
         }
         let plan = self.transforms.plan_of(&transform, passes).expect("a plan");
         let mut time = self.time(mode, &plan);
+        self.rig.put(self.data.all(), layout::fr_as_bytes(&self.given));
         for (i, pass) in plan.passes().enumerate() {
-            let run = || self.transforms.run_pass(&self.rig.stream, &plan, i, self.spans(&plan));
+            // A pass that is repeated in place sees numbers that are not reduced as it wants them,
+            // which the emulated driver objects to and a device's clock does not notice.
+            let (from, to) = self.spans(&plan);
+            let spans = (from, if self.rig.quick { self.out.all() } else { to });
+            let run = || self.transforms.run_pass(&self.rig.stream, &plan, i, spans);
             let mut times = self.rig.times(|| (0..self.inner()).try_for_each(|_| run()));
             times.sort();
             let ms = times[times.len() / 2].as_secs_f64() * 1e3 / self.inner() as f64;
