@@ -140,9 +140,9 @@ impl<'a> Bench<'a> {
     /// How often a transform is run in what one look at the clock sees.
     fn inner(&self) -> usize {
         let full = match (self.rows << self.lg_n).ilog2() {
-            ..=20 => 20,
-            ..=22 => 5,
-            ..=26 => 2,
+            0..=20 => 20,
+            21..=22 => 5,
+            23..=26 => 2,
             _ => 1,
         };
         self.rig.size(full, 1)
