@@ -1,11 +1,11 @@
 // What a polynomial is at a point, from its coefficients or its values: sums of products with
 // weights that lie in tables. Two of them check a transform without another one.
 //
-// ntt_dot: a block sums a chunk of a row, values[i] low[i mod 2^lg_low] high[i / 2^lg_low], i within
+// ntt_dot: a block sums a chunk of a row, values[i] low[i mod 2^lg_low] high[i / 2^lg_low], i in
 // the row; no chunk has two i / 2^lg_low. ntt_sum: a block sums the chunks of a row. ntt_weights
-// makes the weights of values. Elements are canonical, in Montgomery form. 128 threads; grid: chunks;
-// rows; entries / 2^lg_each / 128, rounded up. Shared memory: an element a thread, a barrier a level
-// of the tree.
+// makes the weights of values. Elements are canonical, in Montgomery form. 128 threads; grid:
+// chunks; rows; entries / 2^lg_each / 128, rounded up. Shared memory: an element a thread; a
+// barrier a level of the tree.
 #include "../inverse.cuh"
 #include "passes.cuh"
 
@@ -85,8 +85,8 @@ KERNEL(128) ntt_sum(const Quad* partial, Quad* sums, uint32_t each) {
 }
 EXPORT_KERNEL(ntt_sum);
 
-// weights[e] = scale w^j / (z - w^j), j = e or its lg_n bits in reverse; z is no power of w. `given`
-// is w^(2^i) for 32 i, then z, then scale. A thread makes 2^lg_each, by one inversion; scratch has
+// weights[e] = scale w^j / (z - w^j), j = e or its bits in reverse; z is no power of w. `given` is
+// w^(2^i) for 32 i, then z, then scale. A thread makes 2^lg_each, by one inversion; scratch has
 // an element for each weight.
 KERNEL(128)
 ntt_weights(Fr* weights, Fr* scratch, const Quad* given, uint32_t lg_n, uint32_t lg_each,

@@ -2,8 +2,8 @@
 // bB, kept multiples of border factors.
 //
 // Launch: grid = elements / tile, block = tile / 2^E threads, 32 bytes of dynamic shared memory for
-// each element of the tile, which is 2^(lg_r + lg_c), for eight at least. lg_r is a multiple of E, at
-// most 10; rows' kernels take two threads at least.
+// each element of the tile, which is 2^(lg_r + lg_c), for eight at least. lg_r is a multiple of E,
+// at most 10; rows' kernels take two threads at least.
 //
 //   in, out     elements, 32 bytes each, canonical where the first pass reads them; the same, but
 //               for TURNED passes of transforms of more than one

@@ -97,8 +97,8 @@ FN void ascend_columns(const Quad* in, Quad* out, const Steps& s, const Border& 
     }
 }
 
-// Which blocks of N = R elements a thread block has. `count` elements in all; beyond them nothing is
-// read or written, which happens where a whole transform is a row.
+// Which blocks of N = R elements a thread block has. `count` elements in all; beyond them nothing
+// is read or written, which happens where a whole transform is a row.
 struct Rows {
     uint64_t count;
     uint32_t lg_n, lg_r, lg_c;

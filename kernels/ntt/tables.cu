@@ -6,7 +6,7 @@
 //   entry (p, k), p < 2^lg_p, k < 2^lg_k:
 //       c root^(rev(p) k 2^lg_step) a^(k 2^lg_step) b^rev(p)     rev: lg_p bits in reverse
 //
-//   powers  3 x 32 elements in Montgomery form, then `kept`: root, a, b to the powers 2^0, 2^1, ...,
+//   powers  3 x 32 elements in Montgomery form, then `kept`: root, a, b to the powers 2^0, 2^1, ...
 //           and the integers c 2^(32 (N + L j)) of fr.cuh, j < kept
 //   table   entry number p 2^lg_k + k: 2 kept halves in a row where `plane` is 0, else half h of
 //           multiple j at [(2 j + h) plane + number]

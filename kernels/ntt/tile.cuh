@@ -33,8 +33,8 @@ constexpr bool fold_has_no_conflicts() {
 }
 static_assert(fold_has_no_conflicts());
 
-// Where the low half of the element with index q lies; the high half is at place ^ HIGH_HALF. Linear
-// over xor, so places of sums of bits are made of the places of bits, which are cheap.
+// Where the low half of the element with index q lies; the high half is at place ^ HIGH_HALF.
+// Linear over xor, so places of sums of bits are made of the places of bits, which are cheap.
 constexpr uint32_t HIGH_HALF = 12;
 constexpr FN uint32_t place(uint32_t q) {
     const uint32_t folded = fold(q);

@@ -2,8 +2,8 @@
 //! as coefficients and as values, so both are evaluated at a point that nobody knows.
 //!
 //! The point is drawn when the transforms are loaded and never told. A wrong output passes with
-//! probability below 2^lg_n / r, less than 2^-222, whatever is wrong with it. Evaluations are linear
-//! in the row's length: a product without its reduction for each element, and its weight read.
+//! probability below 2^lg_n / r, less than 2^-222, whatever is wrong with it. Evaluations are
+//! linear in the row's length: a product without its reduction for each element, its weight read.
 //!
 //! Source: barycentric formula, Berrut and Trefethen 2004,
 //! <https://people.maths.ox.ac.uk/trefethen/barycentric.pdf>.

@@ -192,8 +192,8 @@ impl Transforms {
 
     /// Evaluates every row of `data`, which is not changed, at the secret point; gives an element a
     /// row. Where input and output of a row have the same, the transform is right, and where it is
-    /// not they differ but for a chance below 2^-222. The elements stay among those who may know the
-    /// point: they are compared, not told.
+    /// not they differ but for a chance below 2^-222. The elements stay with those who may know
+    /// the point: they are compared, not told.
     ///
     /// Shape: `data` is whole rows.
     /// Errors: `Kernel` where it is not; what the driver says.

@@ -6,8 +6,8 @@ pub const LG_N_MAX: u32 = 30;
 /// Longest row that one pass transforms, and that a pass may have: its tile fits in shared memory.
 const LG_ROW_MAX: u32 = 10;
 
-/// Up to so many elements the device is not full, and what counts is how long a single thread takes:
-/// two elements a thread. 2^16 in two passes of radix 2^8 took 17.6 us on an H200.
+/// Up to so many elements the device is not full, and what counts is how long a thread takes: two
+/// elements a thread. 2^16 in two passes of radix 2^8 took 17.6 us on an H200.
 const LG_SMALL: u32 = 17;
 
 /// From here on the first border's table keeps one multiple a factor. At 2^20 data and table are

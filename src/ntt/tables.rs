@@ -103,8 +103,8 @@ struct Part {
     scale: Fr,
 }
 
-/// Multiples of factors that are kept inside a tile, by lg_e: with more elements a thread, registers
-/// for more are not there. 2^20 gained 2 % from four.
+/// Multiples of factors that are kept inside a tile, by lg_e: with more elements a thread there are
+/// no registers for more. 2^20 gained 2 % from four.
 const fn kept_inside(lg_e: u32) -> u32 {
     if lg_e == 2 { 4 } else { 2 }
 }

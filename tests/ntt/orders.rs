@@ -46,8 +46,8 @@ fn more_passes_are_arkworks() {
     });
 }
 
-/// Shapes that only longer transforms have: three and four passes, one multiple at a border, borders
-/// between passes, every number of elements a thread.
+/// Shapes that only longer transforms have: three and four passes, one multiple at a border,
+/// borders between passes, every number of elements a thread.
 #[test]
 fn plans_of_long_transforms_are_arkworks() {
     let pass = |lg_r, lg_e, lg_c, kept| Pass { lg_r, lg_c, lg_e, kept };
