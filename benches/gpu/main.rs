@@ -4,8 +4,9 @@
 //!
 //! `cargo bench --features gpu-bench --bench gpu`; it needs no Rust where it runs, see
 //! scripts/gpu-bundle. Arguments: `only=field,curve,check,ntt,transfer`, `repeats=9`, `record=FILE`
-//! to append JSON lines to, `quick` for small sizes (nothing is recorded: such figures mean nothing),
-//! `memory=90` for the percentage of the device's memory (profilers want less).
+//! to append JSON lines to, `quick` for small sizes (nothing is recorded: such figures mean
+//! nothing), `memory=90` for the percentage of the device's memory (profilers want less). More of
+//! transforms in ntt.rs.
 
 mod check;
 mod curve;
