@@ -48,6 +48,23 @@ WORDS3(madc_hi_cc, "madc.hi.cc.u32")
 WORDS3(madc_hi, "madc.hi.u32")
 #undef WORDS2
 #undef WORDS3
+// x += m and x -= m, eight words, where the condition holds; what is carried out is dropped. By
+// predicates: a mask would cost an operation a word.
+#define EIGHT_WORDS(fn, first, next, last)                                                       \
+    FN void fn(uint32_t* x, const uint32_t* m, bool condition) {                                 \
+        asm volatile("{ .reg .pred p; setp.ne.u32 p, %16, 0; @p " first " %0, %0, %8; "          \
+                     "@p " next " %1, %1, %9; @p " next " %2, %2, %10; "                         \
+                     "@p " next " %3, %3, %11; @p " next " %4, %4, %12; "                        \
+                     "@p " next " %5, %5, %13; @p " next " %6, %6, %14; "                        \
+                     "@p " last " %7, %7, %15; }"                                                \
+                     : "+r"(x[0]), "+r"(x[1]), "+r"(x[2]), "+r"(x[3]), "+r"(x[4]), "+r"(x[5]),   \
+                       "+r"(x[6]), "+r"(x[7])                                                    \
+                     : "r"(m[0]), "r"(m[1]), "r"(m[2]), "r"(m[3]), "r"(m[4]), "r"(m[5]),         \
+                       "r"(m[6]), "r"(m[7]), "r"(uint32_t(condition)));                          \
+    }
+EIGHT_WORDS(add_words_if, "add.cc.u32", "addc.cc.u32", "addc.u32")
+EIGHT_WORDS(sub_words_if, "sub.cc.u32", "subc.cc.u32", "subc.u32")
+#undef EIGHT_WORDS
 // In PTX, too: of uint64_t(a) * b nvcc makes a 64-bit product and adds zeros to its upper word.
 FN uint64_t wide_product(uint32_t a, uint32_t b) {
     uint64_t r;
@@ -64,6 +81,19 @@ FN uint32_t leading_zeros(uint32_t a) { return uint32_t(__clz(int(a))); }
 FN uint32_t funnel_left(uint32_t lo, uint32_t hi, uint32_t s) { return __funnelshift_l(lo, hi, s); }
 FN uint32_t funnel_right(uint32_t lo, uint32_t hi, uint32_t s) {
     return __funnelshift_r(lo, hi, s);
+}
+
+FN uint32_t reverse_bits(uint32_t a) { return __brev(a); }
+
+// Has a line of global memory come to the second cache.
+FN void prefetch(const void* global) { asm volatile("prefetch.global.L2 [%0];" ::"l"(global)); }
+// 16 bytes of global memory that nobody writes, and whose place in the caches goes first: read once
+// in a long while.
+FN void load16_once(uint32_t* to, const void* global) {
+    asm volatile("{ .reg .b64 policy; createpolicy.fractional.L2::evict_first.b64 policy, 1.0; "
+                 "ld.global.nc.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], policy; }"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "l"(global));
 }
 
 // 16 bytes from global to shared memory, beside the arithmetic. A thread sees its own copies after
@@ -114,6 +144,23 @@ FN uint32_t funnel_left(uint32_t lo, uint32_t hi, uint32_t s) {
 FN uint32_t funnel_right(uint32_t lo, uint32_t hi, uint32_t s) {
     return uint32_t((uint64_t(hi) << 32 | lo) >> (s & 31));
 }
+FN void add_words_if(uint32_t* x, const uint32_t* m, bool condition) {
+    if (!condition) return;
+    x[0] = add_cc(x[0], m[0]);
+    for (int i = 1; i < 8; i++) x[i] = addc_cc(x[i], m[i]);
+}
+FN void sub_words_if(uint32_t* x, const uint32_t* m, bool condition) {
+    if (!condition) return;
+    x[0] = sub_cc(x[0], m[0]);
+    for (int i = 1; i < 8; i++) x[i] = subc_cc(x[i], m[i]);
+}
+FN uint32_t reverse_bits(uint32_t a) {
+    uint32_t r = 0;
+    for (int i = 0; i < 32; i++) r |= (a >> i & 1) << (31 - i);
+    return r;
+}
+FN void prefetch(const void*) {}
+FN void load16_once(uint32_t* to, const void* global) { std::memcpy(to, global, 16); }
 
 #endif
 

@@ -14,7 +14,8 @@
 //   reduce_once<K>(a)               any                          a - K q if a >= K q, else a
 //   canonical(a)                    Fp: a < 4 p; Fr: any         canonical
 //   mul(a, b), sqr(a)               Fp: a b <= 9.8 p^2           < p (1.001 + a b / (9.84 p^2))
-//                                   Fr: a b < r R; sqr < 2^255   < r + a b / R: < 2 r
+//                                   Fr: a b < r R, b < 1.2 r;    < r + a b / R: < 2 r
+//                                   sqr < 2^255
 //   mul_add_mul(a, b, c, d)         Fp: a b + c d <= 9.8 p^2     < 2 p, as mul
 //   mul_sub_mul(a, b, c, d)         Fp: c <= 2 p,                < 2 p, as mul
 //                                       a b + (2 p - c) d <= 9.8 p^2
@@ -22,8 +23,8 @@
 //   to_montgomery, from_montgomery  Fp: < 7.8 p; Fr: any         canonical
 //   inverse(a) (inverse.cuh)        as canonical                 canonical
 //
-// For Fp the factors a (and c) together stay below 7.8 p, too. For Fr, a b < r R means that one
-// factor may be any and the other canonical.
+// For Fp the factors a (and c) together stay below 7.8 p, too. For Fr it means that the first
+// factor may be any if the second one is canonical.
 #pragma once
 #include "field/limbs.cuh"
 #include "field/product.cuh"

@@ -4,10 +4,8 @@
 // threads touch neighbouring pieces: piece j of thread t is at [j * threads + t].
 #pragma once
 #include "curve.cuh"
+#include "quad.cuh"
 
-struct alignas(16) Quad {
-    uint32_t w[4];
-};
 template <class F> struct Width; // of a field element, in limbs
 template <> struct Width<Fp> {
     static constexpr int LIMBS = 12;

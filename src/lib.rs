@@ -13,6 +13,8 @@ pub mod error;
 pub mod formats;
 #[cfg(feature = "cuda")]
 pub mod msm;
+#[cfg(feature = "cuda")]
+pub mod ntt;
 
 #[cfg(feature = "server")]
 pub mod buffer;

@@ -1,5 +1,5 @@
-//! What the kernels reach on the first CUDA device: field and point arithmetic, checks, uploads, and
-//! MSMs with their stages. Every figure's results are compared with arkworks, on samples, before it is
+//! What the kernels reach on the first CUDA device: field and point arithmetic, checks, uploads,
+//! MSMs with their stages, and transforms. Every figure's results are compared with arkworks, on samples, before it is
 //! printed.
 //!
 //! `cargo bench --features gpu-bench --bench gpu`; it needs no Rust where it runs, see
@@ -12,6 +12,7 @@ mod check;
 mod curve;
 mod field;
 mod msm;
+mod ntt;
 mod points;
 mod record;
 mod reduce;
@@ -35,6 +36,7 @@ const PARTS: &[Part] = &[
     ("reduce", reduce::measure),
     ("tables", tables::measure),
     ("msm", msm::measure),
+    ("ntt", ntt::measure),
     ("transfer", transfer::measure),
 ];
 

@@ -27,6 +27,31 @@ pub struct Figure<'a> {
     pub how: String,
 }
 
+/// How long one thing takes, with `batch` of its kind at a time.
+pub struct Time<'a> {
+    /// The `op` field, such as `ntt`.
+    pub op: &'a str,
+    /// The `mode` field.
+    pub mode: &'a str,
+    /// log2 of its size.
+    pub lg_n: u32,
+    /// How many at a time.
+    pub batch: usize,
+    /// How long the runs took.
+    pub times: Vec<Duration>,
+    /// For people only: how it was done.
+    pub how: String,
+}
+
+impl Time<'_> {
+    /// Median and least, in milliseconds.
+    fn ms(&self) -> (f64, f64) {
+        let mut times: Vec<f64> = self.times.iter().map(|time| time.as_secs_f64() * 1e3).collect();
+        times.sort_by(f64::total_cmp);
+        (times[times.len() / 2], times[0])
+    }
+}
+
 impl Figure<'_> {
     /// Median and least of the rates, in 10^9 a second.
     pub fn rates(&self) -> (f64, f64) {
@@ -54,9 +79,8 @@ impl Record {
     /// Shows a figure and appends it to the file.
     pub fn keep(&mut self, figure: &Figure<'_>) {
         self.show(figure);
-        let Some(file) = &self.file else { return };
         let (median, least) = figure.rates();
-        let line = serde_json::json!({
+        self.append(serde_json::json!({
             "op": figure.op,
             "lg_n": figure.count.ilog2(),
             "mode": figure.mode,
@@ -64,10 +88,36 @@ impl Record {
             "median": rounded(median),
             "min": rounded(least),
             "unit": figure.unit,
-            "device": self.device,
-            "commit": option_env!("CAPSTAN_COMMIT").unwrap_or("unknown"),
-            "date": today(),
-        });
+        }));
+    }
+
+    /// Shows a time that is of interest beside the one that counts.
+    pub fn show_time(&self, time: &Time<'_>) {
+        let (median, least) = time.ms();
+        let Time { op, mode, lg_n, batch, how, .. } = time;
+        println!("  {op} {batch:4} x 2^{lg_n:<2} {mode:16} {median:9.4} {least:9.4} ms  {how}");
+    }
+
+    /// Shows a time and appends it to the file.
+    pub fn keep_time(&mut self, time: &Time<'_>) {
+        self.show_time(time);
+        let (median, least) = time.ms();
+        self.append(serde_json::json!({
+            "op": time.op,
+            "lg_n": time.lg_n,
+            "mode": time.mode,
+            "batch": time.batch,
+            "median": rounded(median),
+            "min": rounded(least),
+            "unit": "ms",
+        }));
+    }
+
+    fn append(&self, mut line: serde_json::Value) {
+        let Some(file) = &self.file else { return };
+        line["device"] = self.device.as_str().into();
+        line["commit"] = option_env!("CAPSTAN_COMMIT").unwrap_or("unknown").into();
+        line["date"] = today().into();
         let mut file =
             OpenOptions::new().create(true).append(true).open(file).expect("a file to record in");
         writeln!(file, "{line}").expect("room for a line");

@@ -42,11 +42,16 @@ impl Rig {
         });
         let stream = Stream::new(gpu.context()).expect("a stream");
         println!("{}, {} multiprocessors", gpu.identity().name, gpu.identity().units);
-        let quick = arguments.iter().any(|argument| argument == "quick");
-        let mut rig = Self { gpu, stream, quick, repeats: 0, arguments };
+        let mut rig = Self { gpu, stream, quick: false, repeats: 0, arguments };
+        rig.quick = rig.flag("quick");
         let repeats = rig.text("repeats").map(|text| text.parse().expect("a number"));
-        rig.repeats = repeats.unwrap_or(if quick { 2 } else { 9 });
+        rig.repeats = repeats.unwrap_or(if rig.quick { 2 } else { 9 });
         rig
+    }
+
+    /// Whether `name` is on the command line.
+    pub fn flag(&self, name: &str) -> bool {
+        self.arguments.iter().any(|argument| argument == name)
     }
 
     /// The value of `name=value` on the command line.

@@ -128,6 +128,8 @@ struct KeptMultiples {
 
 FN Fr mul(const Fr& a, const Fr& b) {
     ASSERT_RANGE(ratio(a) * ratio(b) < slack<Fr>() * (1 + 1e-9));
+    // A row of b and one of r are added to what is below b + r: 2^32 (b + r) has nine limbs.
+    ASSERT_RANGE(ratio(b) < 1.2);
     const Fr r = mul_constant<1>(a, KeptMultiples{&b});
     ASSERT_RANGE(is_below<2>(r));
     return r;

@@ -18,9 +18,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("device", &["curve", "error"]),
     ("msm", &["curve", "device", "error"]),
     ("buffer", &["curve", "error"]),
-    ("msm", &["curve", "device", "error"]),
+    // Transforms of what lies in device memory; it knows no jobs and no engines.
+    ("ntt", &["curve", "device", "error"]),
     ("formats", &["curve", "error"]),
-    ("engine", &["buffer", "curve", "device", "error"]),
+    ("engine", &["buffer", "curve", "device", "error", "msm", "ntt"]),
     ("verify", &["buffer", "curve", "engine", "error"]),
     // Decoding gives plans, which are the engine's own; the client's half knows no engine.
     ("wire", &["curve", "engine", "error"]),

@@ -1,0 +1,205 @@
+//! Transforms of what lies in device memory. The first result of every plan is checked at a random
+//! point, which no wrong one passes.
+//!
+//! `sizes=10,20` picks sizes, `modes=nr,rn` modes. `plans=20:6.2.2.1/6.2.2.2/8.2.0.0` runs plans
+//! downward that are given pass by pass as lg_r.lg_e.lg_c.kept, several separated by commas, and
+//! `variants` those of a list here; both only show, with the time of every pass.
+
+mod variants;
+
+use ark_bls12_381::Fr;
+use ark_ff::{AdditiveGroup, Field};
+use capstan::{
+    curve::layout,
+    device::{Lease, Span},
+    engine::NttPlan,
+    ntt::{Element, End, Pass, Plan, Transform, Transforms, Way},
+    verify,
+};
+
+use crate::{
+    record::{Record, Time},
+    rig::{Random, Rig},
+};
+
+const SIZES: [u32; 12] = [10, 11, 12, 14, 16, 18, 20, 22, 23, 24, 26, 28];
+/// Sizes and how many transforms at a time.
+const BATCHES: [(u32, usize); 3] = [(10, 1024), (12, 256), (16, 256)];
+/// The part of the device's memory that tables may take.
+const TABLES: u64 = 4;
+
+/// Name, inverse, on a coset, input and output in bit-reversed order.
+type Mode = (&'static str, bool, bool, bool, bool);
+
+const MODES: [Mode; 7] = [
+    ("nr", false, false, false, true),
+    ("rn", false, false, true, false),
+    ("nn", false, false, false, false),
+    ("rr", false, false, true, true),
+    ("inverse_nr", true, false, false, true),
+    ("coset_nr", false, true, false, true),
+    ("inverse_coset_rn", true, true, true, false),
+];
+
+/// All sizes, modes and batches.
+pub fn measure(rig: &Rig, record: &mut Record) {
+    let transforms = Transforms::load(&rig.gpu, rig.gpu.arena().bytes() / TABLES)
+        .unwrap_or_else(|reason| panic!("{reason}"));
+    let numbers = |text: String| text.split(',').map(|n| n.parse().expect("a number")).collect();
+    let sizes = rig.text("sizes").map_or_else(|| rig.size(SIZES.to_vec(), vec![5, 11]), numbers);
+    let modes = rig.text("modes");
+    let wanted = |mode: &Mode| modes.as_deref().is_none_or(|m| m.split(',').any(|m| m == mode.0));
+    for &lg_n in &sizes {
+        let bench = Bench::new(rig, &transforms, lg_n, 1);
+        for mode in MODES.iter().filter(|mode| wanted(mode)) {
+            record.keep_time(&bench.chosen(mode));
+        }
+        if modes.is_none() {
+            record.keep_time(&bench.evaluations());
+        }
+        for (passes, turned) in variants::of(rig, lg_n) {
+            let mode = if turned { &MODES[2] } else { &MODES[0] };
+            for mode in [mode, &MODES[1]].into_iter().take(if turned { 1 } else { 2 }) {
+                record.show_time(&bench.given(mode, passes.clone()));
+            }
+        }
+    }
+    for (lg_n, rows) in BATCHES.into_iter().filter(|(lg_n, _)| sizes.contains(lg_n)) {
+        let bench = Bench::new(rig, &transforms, lg_n, rig.size(rows, 3));
+        for mode in MODES.iter().filter(|mode| wanted(mode)) {
+            record.keep_time(&bench.chosen(mode));
+        }
+    }
+}
+
+/// Rows of one size, on the host and on the device.
+struct Bench<'a> {
+    rig: &'a Rig,
+    transforms: &'a Transforms,
+    lg_n: u32,
+    rows: usize,
+    given: Vec<Fr>,
+    data: Lease,
+    out: Lease,
+}
+
+impl<'a> Bench<'a> {
+    fn new(rig: &'a Rig, transforms: &'a Transforms, lg_n: u32, rows: usize) -> Self {
+        let count = rows << lg_n;
+        let mut given = vec![Fr::ZERO; count];
+        let mut random = Random(u64::from(lg_n));
+        // The top bits clear: below r.
+        for bytes in layout::fr_as_bytes_mut(&mut given).chunks_exact_mut(8) {
+            bytes.copy_from_slice(&(random.next() >> 2).to_le_bytes());
+        }
+        let (data, out) = (rig.memory::<Element>(count), rig.memory::<Element>(count));
+        Self { rig, transforms, lg_n, rows, given, data, out }
+    }
+
+    fn transform(&self, mode: &Mode) -> Transform {
+        let &(_, inverse, on_coset, input_reversed, output_reversed) = mode;
+        let coset = on_coset.then(|| Fr::from(7_u64));
+        Transform { lg_n: self.lg_n, inverse, coset, input_reversed, output_reversed }
+    }
+
+    /// What the planner chooses.
+    fn chosen<'m>(&self, mode: &'m Mode) -> Time<'m> {
+        let plan = self.transforms.plan(&self.transform(mode), self.rows).expect("a plan");
+        self.time(mode, &plan)
+    }
+
+    /// A plan of passes that are given downward.
+    fn given<'m>(&self, mode: &'m Mode, mut passes: Vec<Pass>) -> Time<'m> {
+        let transform = self.transform(mode);
+        if transform.way() == Way::Ascend {
+            passes.reverse();
+        }
+        let plan = self.transforms.plan_of(&transform, passes).expect("a plan");
+        let mut time = self.time(mode, &plan);
+        self.rig.put(self.data.all(), layout::fr_as_bytes(&self.given));
+        for (i, pass) in plan.passes().enumerate() {
+            // A pass that is repeated in place sees numbers that are not reduced as it wants them,
+            // which the emulated driver objects to and a device's clock does not notice.
+            let (from, to) = self.spans(&plan);
+            let spans = (from, if self.rig.quick { self.out.all() } else { to });
+            let run = || self.transforms.run_pass(&self.rig.stream, &plan, i, spans);
+            let mut times = self.rig.times(|| (0..self.inner()).try_for_each(|_| run()));
+            times.sort();
+            let ms = times[times.len() / 2].as_secs_f64() * 1e3 / self.inner() as f64;
+            time.how += &format!(" | {} {ms:.4}", variants::name(pass));
+        }
+        time
+    }
+
+    /// In place where that can be.
+    fn spans(&self, plan: &Plan) -> (Span<'_, Element>, Span<'_, Element>) {
+        let data = self.data.all();
+        (data, if plan.needs_out() { self.out.all() } else { data })
+    }
+
+    /// How often a transform is run in what one look at the clock sees.
+    fn inner(&self) -> usize {
+        let full = match (self.rows << self.lg_n).ilog2() {
+            0..=20 => 20,
+            21..=22 => 5,
+            23..=26 => 2,
+            _ => 1,
+        };
+        self.rig.size(full, 1)
+    }
+
+    fn time<'m>(&self, mode: &'m Mode, plan: &Plan) -> Time<'m> {
+        let (from, to) = self.spans(plan);
+        let out = plan.needs_out().then_some(to);
+        let run = || self.transforms.run(&self.rig.stream, plan, from, self.rows, out);
+        self.rig.put(from.cast::<u8>().expect("bytes"), layout::fr_as_bytes(&self.given));
+        run().expect("a launch");
+        self.check(plan.transform(), to);
+        let mut times = self.rig.times(|| (0..self.inner()).try_for_each(|_| run()));
+        times.iter_mut().for_each(|time| *time /= self.inner() as u32);
+        let names: Vec<_> = plan.passes().map(variants::name).collect();
+        let (lg_n, batch) = (self.lg_n, self.rows);
+        Time { op: "ntt", mode: mode.0, lg_n, batch, times, how: names.join("/") }
+    }
+
+    /// What a check on the device takes: both ends of a transform, evaluated at a point.
+    fn evaluations(&self) -> Time<'static> {
+        let mode = &MODES[0];
+        let transform = self.transform(mode);
+        let plan = self.transforms.plan(&transform, self.rows).expect("a plan");
+        let stream = &self.rig.stream;
+        let [input, output] = [End::Input, End::Output]
+            .map(|end| self.transforms.evaluation(&transform, end).expect("tables"));
+        let evaluate = |end| self.transforms.evaluate(stream, end, self.data.all());
+        self.rig.put(self.data.all(), layout::fr_as_bytes(&self.given));
+        let before = self.rig.get(evaluate(&input).expect("a launch").all::<Element>());
+        self.transforms.run(stream, &plan, self.data.all(), self.rows, None).expect("a launch");
+        let after = self.rig.get(evaluate(&output).expect("a launch").all::<Element>());
+        assert_eq!(before, after, "2^{} is wrong, or its check", self.lg_n);
+        let once = || {
+            evaluate(&input)?;
+            evaluate(&output).map(drop)
+        };
+        let mut times = self.rig.times(|| (0..self.inner()).try_for_each(|_| once()));
+        times.iter_mut().for_each(|time| *time /= self.inner() as u32);
+        let (lg_n, batch, how) = (self.lg_n, self.rows, "input and output at a point".into());
+        Time { op: "ntt_check", mode: mode.0, lg_n, batch, times, how }
+    }
+
+    /// The first rows and the last one.
+    fn check(&self, transform: &Transform, found: Span<'_, Element>) {
+        let &Transform { lg_n, inverse, coset, input_reversed, output_reversed } = transform;
+        let plan = NttPlan { lg_n, inverse, coset, input_reversed, output_reversed };
+        let n = 1 << lg_n;
+        for row in (0..self.rows).filter(|row| *row < 3 || row + 1 == self.rows) {
+            let limbs = self.rig.get(found.part(row * n, n).expect("a row"));
+            let mut values = vec![Fr::ONE; n];
+            layout::fr_as_bytes_mut(&mut values).copy_from_slice(bytemuck::cast_slice(&limbs));
+            let canonical =
+                values.iter().all(|value| value.0 < <Fr as ark_ff::PrimeField>::MODULUS);
+            let given = &self.given[row * n..][..n];
+            let right = canonical && verify::ntt_at_random_point(&plan, given, &values);
+            assert!(right, "row {row} of {transform:?} is wrong");
+        }
+    }
+}

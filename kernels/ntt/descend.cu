@@ -1,0 +1,11 @@
+// Transforms from natural order to bit-reversed: columns' passes, then rows'. With TURNED the last
+// pass writes in natural order, out of place. See kernels.cuh for parameters and launch.
+#include "kernels.cuh"
+
+COLUMNS_PASS(ntt_descend_columns_e1_b2, descend_columns, 1, 2, 2, 512, 1);
+COLUMNS_PASS(ntt_descend_columns_e2_b1, descend_columns, 2, 4, 1, 512, 1);
+COLUMNS_PASS(ntt_descend_columns_e2_b2, descend_columns, 2, 4, 2, 512, 1);
+COLUMNS_PASS(ntt_descend_columns_e3_b1, descend_columns, 3, 2, 1, 512, 1);
+COLUMNS_PASS(ntt_descend_columns_e3_b2, descend_columns, 3, 2, 2, 512, 1);
+ROWS_PASS(ntt_descend_rows_e1, descend_rows, 1, 2, 512, 1);
+ROWS_PASS(ntt_descend_rows_e2, descend_rows, 2, 4, 512, 1);

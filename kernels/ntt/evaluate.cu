@@ -1,0 +1,114 @@
+// What a polynomial is at a point, from its coefficients or its values: sums of products with
+// weights that lie in tables. Two of them check a transform without another one.
+//
+// ntt_dot: a block sums a chunk of a row, values[i] low[i mod 2^lg_low] high[i / 2^lg_low], i in
+// the row; no chunk has two i / 2^lg_low. ntt_sum: a block sums the chunks of a row. ntt_weights
+// makes the weights of values. Elements are canonical, in Montgomery form. 128 threads; grid:
+// chunks; rows; entries / 2^lg_each / 128, rounded up. Shared memory: an element a thread; a
+// barrier a level of the tree.
+#include "../inverse.cuh"
+#include "passes.cuh"
+
+constexpr uint32_t THREADS = 128;
+
+// A sum of products of canonical elements; 17 limbs hold 2^34 of them.
+struct WideSum {
+    uint32_t w[17];
+};
+// 64 products of limbs; a reduction for each would be 48 more.
+FN void add_product(WideSum& t, const Fr& a, const Fr& b) {
+    uint32_t e[16], o[16];
+    first_row<8>(e, o, LimbsOf{a.w}, b.w[0]);
+#pragma unroll
+    for (int i = 1; i < 8; i++) {
+        add_row<8, false, true>(full_chain(e, o, i), open_chain(e, o, i), LimbsOf{a.w}, b.w[i]);
+    }
+    uint32_t p[16];
+    p[0] = e[0];
+    p[1] = add_cc(e[1], o[0]);
+#pragma unroll
+    for (int k = 2; k < 15; k++) p[k] = addc_cc(e[k], o[k - 1]);
+    p[15] = addc(e[15], 0);
+    add_words<16>(t.w, t.w, p);
+    t.w[16] = addc(t.w[16], 0);
+}
+// The sum over R, canonical: each third of the limbs by itself.
+FN Fr reduce(const WideSum& t) {
+    Fr low, middle, high = Fr::zero();
+#pragma unroll
+    for (int i = 0; i < 8; i++) low.w[i] = t.w[i], middle.w[i] = t.w[8 + i];
+    high.w[0] = t.w[16];
+    return add(add(from_montgomery(low), canonical(middle)), to_montgomery(high));
+}
+// The sum over the block, for its first thread.
+FN Fr block_sum(Fr mine, Quad* shared) {
+    const uint32_t t = threadIdx.x;
+#pragma unroll 1
+    for (uint32_t half = THREADS / 2; half > 0; half /= 2) {
+        if (t >= half && t < 2 * half) store_element(shared, t, mine);
+        __syncthreads();
+        if (t < half) mine = add(mine, load_element(shared, t + half));
+    }
+    return mine;
+}
+
+KERNEL(128)
+ntt_dot(const Quad* values, const Quad* low, const Quad* high, Quad* partial, uint32_t lg_n,
+        uint32_t lg_low, uint32_t lg_chunk) {
+    SHARED(Quad, shared, 2 * THREADS);
+    const uint64_t chunk = uint64_t(blockIdx.x) << lg_chunk;
+    const uint64_t in_row = chunk & ((uint64_t(1) << lg_n) - 1);
+    const uint64_t first = in_row & ((uint64_t(1) << lg_low) - 1);
+    WideSum sum;
+#pragma unroll
+    for (int i = 0; i < 17; i++) sum.w[i] = 0;
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x; i >> lg_chunk == 0; i += THREADS) {
+        add_product(sum, load_element(values, chunk + i), load_element(low, first + i));
+    }
+    Fr whole = block_sum(reduce(sum), shared);
+    if (threadIdx.x > 0) return;
+    if (lg_low < lg_n) whole = canonical(mul(whole, load_element(high, in_row >> lg_low)));
+    store_element(partial, blockIdx.x, whole);
+}
+EXPORT_KERNEL(ntt_dot);
+
+KERNEL(128) ntt_sum(const Quad* partial, Quad* sums, uint32_t each) {
+    SHARED(Quad, shared, 2 * THREADS);
+    Fr mine = Fr::zero();
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x; i < each; i += THREADS) {
+        mine = add(mine, load_element(partial, uint64_t(blockIdx.x) * each + i));
+    }
+    mine = block_sum(mine, shared);
+    if (threadIdx.x == 0) store_element(sums, blockIdx.x, mine);
+}
+EXPORT_KERNEL(ntt_sum);
+
+// weights[e] = scale w^j / (z - w^j), j = e or its bits in reverse; z is no power of w. `given` is
+// w^(2^i) for 32 i, then z, then scale. A thread makes 2^lg_each, by one inversion; scratch has
+// an element for each weight.
+KERNEL(128)
+ntt_weights(Fr* weights, Fr* scratch, const Quad* given, uint32_t lg_n, uint32_t lg_each,
+            uint32_t reversed) {
+    const uint32_t threads = 1u << (lg_n - lg_each), t = blockIdx.x * blockDim.x + threadIdx.x;
+    if (t >= threads) return;
+    const auto root = [&](uint32_t i) {
+        const uint32_t e = t + i * threads;
+        Fr power = Fr::one();
+        uint32_t exponent = reversed ? reverse(e, lg_n) : e;
+#pragma unroll 1
+        for (uint32_t bit = 0; exponent; bit++, exponent >>= 1) {
+            if (exponent & 1) power = mul(power, load_element(given, bit));
+        }
+        return canonical(power);
+    };
+    const Fr z = load_element(given, 32), scale = load_element(given, 33);
+    for (uint32_t i = 0; i < 1u << lg_each; i++) weights[t + i * threads] = sub(z, root(i));
+    inverse_batch(weights + t, scratch + t, 1u << lg_each, threads);
+    for (uint32_t i = 0; i < 1u << lg_each; i++) {
+        Fr& weight = weights[t + i * threads];
+        weight = canonical(mul(canonical(mul(weight, root(i))), scale));
+    }
+}
+EXPORT_KERNEL(ntt_weights);

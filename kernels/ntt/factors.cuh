@@ -1,0 +1,80 @@
+// Factors from tables, each as several kept multiples (../field/fr.cuh), and products with them.
+//
+// Tables of a step, K multiples, lie in planes of 16 bytes, so that lanes read neighbours: half h
+// of multiple k of entry m is at [(2 k + h) PLANE + m]. A table of border factors is read once a
+// transform, so an entry's 2 K halves lie together.
+#pragma once
+#include "registers.cuh"
+#include "tile.cuh"
+
+// Entries of a plane: below 2^11 are used (passes.cuh), and eight more keep planes from falling on
+// the same lines of a cache.
+constexpr uint32_t PLANE = 2048 + 8;
+
+template <int K> struct Factor {
+    Quad halves[2 * K];
+    FN uint32_t operator()(int kept, int j) const {
+        return halves[2 * uint32_t(kept) + uint32_t(j) / 4].w[uint32_t(j) % 4];
+    }
+};
+template <int K> FN Fr times_step_factor(const Fr& x, const Quad* entry) {
+    Factor<K> factor;
+#pragma unroll
+    for (uint32_t j = 0; j < 2 * K; j++) factor.halves[j] = entry[j * PLANE];
+    return mul_constant<K>(x, factor);
+}
+template <int K> FN Fr times_border_factor(const Fr& x, const Quad* entry) {
+    Factor<K> factor;
+#pragma unroll
+    for (uint32_t j = 0; j < 2 * K; j++) load16_once(factor.halves[j].w, entry + j);
+    return mul_constant<K>(x, factor);
+}
+
+// x[e] *= entry[slot of e << field]; below 2 r afterwards. Without `whole` the factor of slot 0 is
+// 1.
+template <int E, int K>
+FN void times_step_factors(Fr* x, const Quad* entry, uint32_t field, uint32_t turn, bool whole) {
+    if (whole)
+        x[0] = times_step_factor<K>(x[0], entry);
+    else
+        trim(x[0]);
+    uint32_t offsets[1 << E];
+    slots<E>(offsets, field, turn);
+#pragma unroll
+    for (int e = 1; e < 1 << E; e++) x[e] = times_step_factor<K>(x[e], entry + offsets[e]);
+}
+
+// Where the factors between passes come from: T[p][k] for row p and column k < 2^lg_columns of a
+// block. Either one table of all, or, where that takes too much memory, T[p][k] = V[p][k mod 2^low]
+// U[p][k / 2^low]: V's entries, then U's. `lg_low` = lg_columns means the former.
+struct Border {
+    const Quad* table;
+    uint32_t lg_rows, lg_columns, lg_low;
+};
+// x[e] *= T[p + (slot of e)][k].
+template <int E, int K>
+FN void times_border_factors(Fr* x, const Border& border, uint32_t p, uint32_t k, uint32_t turn) {
+    uint32_t rows[1 << E];
+    slots<E>(rows, 0, turn);
+    uint32_t width = border.lg_low, column = k & ((1u << width) - 1);
+    const Quad* table = border.table;
+#pragma unroll 1
+    while (true) {
+        const Quad* const entry = table + 2 * K * ((uint64_t(p) << width) + column);
+#pragma unroll
+        for (int e = 0; e < 1 << E; e++) {
+            x[e] = times_border_factor<K>(x[e], entry + 2 * K * (uint64_t(rows[e]) << width));
+        }
+        // One multiple is kept of the largest tables only, which are then whole.
+        if (K == 1 || table != border.table || width == border.lg_columns) return;
+        table += uint64_t(2 * K) << (border.lg_rows + width);
+        column = k >> width, width = border.lg_columns - width;
+    }
+}
+template <int E, int K> FN void prefetch_border(const Border& border, uint32_t p, uint32_t k) {
+    if (border.lg_low < border.lg_columns) return;
+#pragma unroll
+    for (uint32_t e = 0; e < 1 << E; e++) {
+        prefetch(border.table + 2 * K * ((uint64_t(p | e) << border.lg_low) + k));
+    }
+}

@@ -1,0 +1,42 @@
+// The kernels of passes, for descend.cu and ascend.cu. Names end in eE, 2^E elements a thread, and
+// bB, kept multiples of border factors.
+//
+// Launch: grid = elements / tile, block = tile / 2^E threads, 32 bytes of dynamic shared memory for
+// each element of the tile, which is 2^(lg_r + lg_c), for eight at least. lg_r is a multiple of E,
+// at most 10; rows' kernels take two threads at least.
+//
+//   in, out     elements, 32 bytes each, canonical where the first pass reads them; the same, but
+//               for TURNED passes of transforms of more than one
+//   tables      of step factors: steps.cuh, factors.cuh
+//   rows        2^lg_r entries in planes, for ROWS_FIRST and ROWS_LAST
+//   border      of columns' kernels: factors.cuh; lg_low at most lg_block - lg_r
+//   lg_c        of columns' kernels: at most lg_block - lg_r; of rows' in transforms of more than
+//               one pass: at most lg_n - lg_r
+//   count       elements in all, of rows' kernels
+//
+// Threads. Four or eight elements a thread take 128 registers, so 16 warps are resident whatever
+// the block; that was as fast as 24 with fewer (2^24 on an H200). Kernels of two elements are for
+// transforms that leave a device idle.
+#pragma once
+#include "passes.cuh"
+
+#define COLUMNS_PASS(name, body, E, K, B, ...)                                                    \
+    KERNEL(__VA_ARGS__)                                                                           \
+    name(const Quad* in, Quad* out, const Quad* tables, const Quad* rows, const Quad* border,     \
+         uint32_t lg_block, uint32_t lg_r, uint32_t lg_c, uint32_t lg_low, uint32_t flags) {      \
+        DYNAMIC_SHARED(Quad, tile);                                                               \
+        const Steps steps = {tile, tables, rows, lg_r, flags, lg_c};                              \
+        const Border factors = {border, lg_r, lg_block - lg_r, lg_low};                           \
+        body<E, K, B>(in, out, steps, factors, Columns(lg_block, lg_r, lg_c));                    \
+    }                                                                                             \
+    EXPORT_KERNEL(name)
+
+#define ROWS_PASS(name, body, E, K, ...)                                                          \
+    KERNEL(__VA_ARGS__)                                                                           \
+    name(const Quad* in, Quad* out, const Quad* tables, const Quad* rows, uint32_t lg_n,          \
+         uint32_t lg_r, uint32_t lg_c, uint32_t flags, uint64_t count) {                          \
+        DYNAMIC_SHARED(Quad, tile);                                                               \
+        const Steps steps = {tile, tables, rows, lg_r, flags, 0};                                 \
+        body<E, K>(in, out, steps, Rows{count, lg_n, lg_r, lg_c});                                \
+    }                                                                                             \
+    EXPORT_KERNEL(name)

@@ -1,0 +1,35 @@
+// Sums of elements of Fr inside a transform, reduced as little as correctness allows.
+//
+// "Any" is any 256-bit number, below 2.2087 r. Products by constants take any and give less than
+// 2 r, less than 1.001 r where more than one multiple is kept (../field/fr.cuh). Sums and
+// differences take u any and v below 2 r:
+//   u + v < 2^256 + 2 r: where it carries, 2 r less is below 2^256 again; else it is any;
+//   u - v > -2 r: where it borrows, 2 r more is below 2 r; else it is at most u.
+// So whatever is added needs no reduction but where it was itself such a sum: `trim`, by a look at
+// the top limb. Only what the last pass stores is made canonical.
+#pragma once
+#include "../field.cuh"
+
+// Upper bounds in thousandths of r, known when a kernel is compiled.
+constexpr int ANY = 2209, BELOW_2R = 2000, PRODUCT = 1001, TRIMMED = 1209, RADIX = 2208;
+
+// any -> below 1.209 r: a top limb above r's means x > r; without one x < r (1 + 2^-30).
+FN void trim(Fr& x) {
+    sub_words_if(x.w, multiple<1, Fr>().w, x.w[7] > Fr::modulus(7));
+    ASSERT_RANGE(ratio(x) < TRIMMED * 1e-3);
+}
+// u, v = u + v, u - v and their bounds; v is below 2 r.
+FN void butterfly(Fr& u, Fr& v, int& u_bound, int& v_bound) {
+    ASSERT_RANGE(is_below<2>(v));
+    const Fr twice = multiple<2, Fr>();
+    Fr sum, difference;
+    add_words<8>(sum.w, u.w, v.w);
+    const bool fits = u_bound + v_bound <= RADIX;
+    if (!fits) sub_words_if(sum.w, twice.w, addc(0, 0));
+    sub_words<8>(difference.w, u.w, v.w);
+    add_words_if(difference.w, twice.w, borrow_mask());
+    u = sum, v = difference;
+    const int sum_bound = fits ? u_bound + v_bound : ANY;
+    v_bound = u_bound > BELOW_2R ? u_bound : BELOW_2R;
+    u_bound = sum_bound;
+}

@@ -1,0 +1,214 @@
+// Passes of a transform: what a thread block reads and writes.
+//
+// A transform of n = 2^lg_n elements is cut into passes with radices R_1 R_2 ... = n. A pass sees
+// blocks of N consecutive elements, and each as R rows of N / R columns, element p N / R + k in row
+// p and column k. It transforms every column; element (p, k) is then (downward) or before that
+// (upward) multiplied by T[p][k] = root_N^(rev(p) k): the next pass has blocks of N / R. The pass
+// whose blocks are its rows, N = R, has no such factor; downward it is the last one, upward the
+// first. Blocks of all transforms of a batch follow each other.
+//
+// A thread block has a tile of R 2^lg_c elements: 2^lg_c neighbouring columns, tile index
+// q = p 2^lg_c + c; or, where N = R, 2^lg_c blocks, q = c R + p. A thread has 2^E elements.
+//
+// Barriers: those of steps.cuh, and one on each side of a tile that is put or got in order of
+// memory.
+#pragma once
+#include "steps.cuh"
+
+FN Fr load_element(const Quad* at, uint64_t i) { return from_halves(at[2 * i], at[2 * i + 1]); }
+FN void store_element(Quad* at, uint64_t i, const Fr& x) {
+    store_halves(at + 2 * i, at + 2 * i + 1, x);
+}
+// The low `bits` bits in reverse.
+FN uint32_t reverse(uint32_t x, uint32_t bits) {
+    return uint32_t(uint64_t(reverse_bits(x)) >> (32 - bits));
+}
+
+// The columns of a thread block.
+struct Columns {
+    uint64_t block; // the first element of its block
+    uint32_t k;     // its first column
+    uint32_t lg_s, lg_c;
+
+    FN Columns(uint32_t lg_block, uint32_t lg_r, uint32_t c) : lg_s(lg_block - lg_r), lg_c(c) {
+        const uint32_t lg_tiles = lg_s - c;
+        block = uint64_t(blockIdx.x >> lg_tiles) << lg_block;
+        k = (blockIdx.x & ((1u << lg_tiles) - 1)) << c;
+    }
+    FN uint32_t column(uint32_t q) const { return k + (q & ((1u << lg_c) - 1)); }
+    FN uint64_t place(uint32_t q) const {
+        return block + (uint64_t(q >> lg_c) << lg_s) + column(q);
+    }
+};
+
+// Downward, N > R.
+template <int E, int K, int B>
+FN void descend_columns(const Quad* in, Quad* out, const Steps& s, const Border& border,
+                        const Columns& columns) {
+    Fr x[1 << E];
+    const uint32_t top = s.lg_r - E, turn = turn_of(s.flags);
+    const uint64_t from = columns.place(first_index<E>(threadIdx.x, top + s.shift));
+#pragma unroll
+    for (uint64_t e = 0; e < 1 << E; e++) {
+        x[e] = load_element(in, from + (e << (top + columns.lg_s)));
+    }
+    const uint32_t first = first_index<E>(threadIdx.x, s.shift);
+    const uint32_t p = row_of(s, first), k = columns.column(first);
+    prefetch_border<E, B>(border, p, k); // on its way meanwhile
+    descend<E, K>(x, s);
+    times_border_factors<E, B>(x, border, p, k, turn);
+    const uint64_t to = columns.place(first);
+    uint32_t further[1 << E];
+    slots<E>(further, 0, turn);
+#pragma unroll
+    for (int e = 0; e < 1 << E; e++) {
+        store_element(out, to + (uint64_t(further[e]) << columns.lg_s), x[e]);
+    }
+}
+// Upward, N > R. TURNED: to bit-reversed order, where a column's results are neighbours.
+template <int E, int K, int B>
+FN void ascend_columns(const Quad* in, Quad* out, const Steps& s, const Border& border,
+                       const Columns& columns) {
+    Fr x[1 << E];
+    const uint32_t top = s.lg_r - E, turn = turn_of(s.flags);
+    uint32_t first = first_index<E>(threadIdx.x, s.shift);
+    const uint64_t from = columns.place(first);
+    uint32_t further[1 << E];
+    slots<E>(further, 0, turn);
+#pragma unroll
+    for (int e = 0; e < 1 << E; e++) {
+        x[e] = load_element(in, from + (uint64_t(further[e]) << columns.lg_s));
+    }
+    times_border_factors<E, B>(x, border, row_of(s, first), columns.column(first), turn);
+    ascend<E, K>(x, s);
+    first = first_index<E>(threadIdx.x, top + s.shift);
+    uint64_t to = columns.place(first);
+    uint32_t lg_step = top + columns.lg_s;
+    if (s.flags & TURNED) {
+        const uint64_t column = reverse(columns.column(first), columns.lg_s);
+        to = columns.block + (column << s.lg_r | reverse(row_of(s, first), s.lg_r));
+        lg_step = 0;
+    }
+#pragma unroll
+    for (uint32_t e = 0; e < 1 << E; e++) {
+        if (s.flags & CANONICAL) x[e] = canonical(x[e]);
+        const uint64_t row = s.flags & TURNED ? reverse_small(e, E) : e;
+        store_element(out, to + (row << lg_step), x[e]);
+    }
+}
+
+// Which blocks of N = R elements a thread block has. `count` elements in all; beyond them nothing
+// is read or written, which happens where a whole transform is a row.
+struct Rows {
+    uint64_t count;
+    uint32_t lg_n, lg_r, lg_c;
+
+    FN uint64_t first() const { return uint64_t(blockIdx.x) << (lg_r + lg_c); }
+    // Downward to natural order: column c is the block with c in its top bits, so that results of
+    // the tile's columns are neighbours.
+    FN bool spread(uint32_t flags) const { return flags & TURNED && lg_n > lg_r; }
+    FN uint32_t lg_tiles() const { return lg_n - lg_r - lg_c; } // of a transform, if spread
+    FN uint64_t transform() const { return uint64_t(blockIdx.x >> lg_tiles()) << lg_n; }
+    FN uint32_t tile() const { return blockIdx.x & ((1u << lg_tiles()) - 1); }
+};
+
+// Where the elements of a tile are stored, in order of the addresses: element number v of the tile
+// has which place there, and which address from the tile's first on. Each bit of v goes its way.
+struct Stored {
+    uint32_t lg_r, lg_c;
+    bool turned;
+    uint32_t lg_spread; // how far rows' results are apart, for a tile that is spread; else 0
+
+    FN uint32_t tile_bit(uint32_t v) const {
+        if (lg_spread) return lg_r + lg_c - 1 - v; // row and column are reversed and change places
+        return turned && v < lg_r ? lg_r - 1 - v : v;
+    }
+    FN uint64_t address_of_bit(uint32_t v) const {
+        return uint64_t(1) << (lg_spread && v >= lg_c ? v - lg_c + lg_spread : v);
+    }
+    FN uint32_t place_of(uint32_t v) const {
+        const uint32_t row = v & ((1u << lg_r) - 1);
+        if (lg_spread) return place(reverse(v, lg_r + lg_c));
+        return place(turned ? (v ^ row) | reverse(row, lg_r) : v);
+    }
+    FN uint64_t address(uint32_t v) const {
+        const uint32_t column = v & ((1u << lg_c) - 1);
+        return lg_spread ? uint64_t(v >> lg_c) << lg_spread | column : v;
+    }
+};
+
+// Downward, N = R. TURNED: to natural order.
+template <int E, int K>
+FN void descend_rows(const Quad* in, Quad* out, const Steps& s, const Rows& rows) {
+    Fr x[1 << E];
+    const uint32_t top = s.lg_r - E, turn = turn_of(s.flags);
+    const uint32_t row_mask = (1u << s.lg_r) - 1;
+    const bool spread = rows.spread(s.flags);
+    const uint32_t first = first_index<E>(threadIdx.x, top);
+    uint64_t from = rows.first() + first;
+    if (spread) {
+        from = rows.transform() + (uint64_t(first >> s.lg_r) << (rows.lg_n - rows.lg_c)) +
+               (rows.tile() << s.lg_r) + (first & row_mask);
+    }
+#pragma unroll
+    for (uint64_t e = 0; e < 1 << E; e++) {
+        const uint64_t i = from + (e << top);
+        x[e] = i < rows.count ? load_element(in, i) : Fr::zero();
+    }
+    descend<E, K>(x, s);
+#pragma unroll
+    for (int e = 0; e < 1 << E; e++) x[e] = canonical(x[e]);
+    // Through shared memory once more: neighbouring lanes store neighbouring halves.
+    __syncthreads();
+    put<E>(s.tile, place(first_index<E>(threadIdx.x, 0)), 0, turn, x);
+    __syncthreads();
+    const Stored stored = {s.lg_r, rows.lg_c, (s.flags & TURNED) != 0,
+                           spread ? rows.lg_n - s.lg_r : 0};
+    uint64_t to = rows.first();
+    if (spread) to = rows.transform() + (reverse(rows.tile(), rows.lg_tiles()) << rows.lg_c);
+    to += stored.address(threadIdx.x / 2);
+    const uint32_t at = stored.place_of(threadIdx.x / 2) ^ (threadIdx.x & 1 ? HIGH_HALF : 0);
+    const uint32_t bit = s.lg_r + rows.lg_c - E - 1; // of the second half of the block's threads
+#pragma unroll
+    for (uint32_t i = 0; i < 2 << E; i++) {
+        uint32_t here = at;
+        uint64_t there = to;
+#pragma unroll
+        for (uint32_t j = 0; j <= E; j++) {
+            if ((i >> j & 1) == 0) continue;
+            here ^= place_of_bit(stored.tile_bit(bit + j));
+            there += stored.address_of_bit(bit + j);
+        }
+        if (there < rows.count) out[2 * there + (threadIdx.x & 1)] = s.tile[here];
+    }
+}
+// Upward, N = R. TURNED: to bit-reversed order, where a whole transform is a row.
+template <int E, int K>
+FN void ascend_rows(const Quad* in, Quad* out, const Steps& s, const Rows& rows) {
+    const uint32_t top = s.lg_r - E, turn = turn_of(s.flags), row_mask = (1u << s.lg_r) - 1;
+    // Neighbouring lanes load neighbouring halves.
+    const uint64_t from = 2 * rows.first() + threadIdx.x;
+    const uint32_t at = place(threadIdx.x / 2) ^ (threadIdx.x & 1 ? HIGH_HALF : 0);
+    const uint32_t bit = s.lg_r + rows.lg_c - E - 1; // of the second half of the block's threads
+#pragma unroll
+    for (uint32_t i = 0; i < 2 << E; i++) {
+        uint32_t here = at;
+#pragma unroll
+        for (uint32_t j = 0; j <= E; j++) here ^= i >> j & 1 ? place_of_bit(bit + j) : 0;
+        const uint64_t half = from + (uint64_t(i) << (bit + 1));
+        const Quad none = {{0, 0, 0, 0}};
+        s.tile[here] = half < 2 * rows.count ? in[half] : none;
+    }
+    __syncthreads();
+    Fr x[1 << E];
+    get<E>(s.tile, place(first_index<E>(threadIdx.x, 0)), 0, turn, x);
+    ascend<E, K>(x, s);
+    const uint32_t first = first_index<E>(threadIdx.x, top);
+#pragma unroll
+    for (uint32_t e = 0; e < 1 << E; e++) {
+        if (s.flags & CANONICAL) x[e] = canonical(x[e]);
+        uint32_t q = first | e << top;
+        if (s.flags & TURNED) q = (q & ~row_mask) | reverse(q & row_mask, s.lg_r);
+        if (rows.first() + q < rows.count) store_element(out, rows.first() + q, x[e]);
+    }
+}

@@ -1,0 +1,67 @@
+// Transforms of 2, 4 or 8 elements in a thread's registers. Their factors are 8-th roots of unity,
+// eight multiples of each in the instructions themselves.
+//
+// Elements come in below 2 r and go out as any. A factor 1 costs no product.
+#pragma once
+#include "../params/roots.cuh"
+#include "lazy.cuh"
+
+struct EighthRoot {
+    int exponent; // 1, 2, 3
+    FN uint32_t operator()(int kept, int j) const { return FR_ROOTS_8[8 * exponent - 8 + kept][j]; }
+};
+// The low 1, 2 or 3 bits in reverse. No loop: nvcc would leave it for the device to run.
+constexpr FN uint32_t reverse_small(uint32_t x, int bits) {
+    return bits == 1 ? x : bits == 2 ? (x & 1) << 1 | x >> 1 : (x & 1) << 2 | (x & 2) | x >> 2;
+}
+// x_v is about to be added and subtracted: times root_8^exponent, or at least below 2 r.
+FN void prepare(Fr& x, int& bound, int exponent) {
+    if (exponent) {
+        x = mul_constant<8>(x, EighthRoot{exponent});
+        bound = PRODUCT;
+    } else if (bound > BELOW_2R) {
+        trim(x);
+        bound = TRIMMED;
+    }
+}
+// Natural order to bit-reversed. Stage t pairs elements 2^(E-1-t) apart; its block b multiplies by
+// the root of order 2^(t+1) to the power of b's t bits in reverse, which is the root of order 8 to
+// the power of b's two bits in reverse.
+template <int E> FN void descend_in_registers(Fr* x) {
+    int bounds[1 << E];
+#pragma unroll
+    for (int i = 0; i < 1 << E; i++) bounds[i] = BELOW_2R;
+#pragma unroll
+    for (int t = 0; t < E; t++) {
+        const int half = 1 << (E - 1 - t);
+#pragma unroll
+        for (int b = 0; b < 1 << t; b++) {
+#pragma unroll
+            for (int i = 0; i < half; i++) {
+                const int u = 2 * half * b + i, v = u + half;
+                prepare(x[v], bounds[v], int(reverse_small(b, 2)));
+                butterfly(x[u], x[v], bounds[u], bounds[v]);
+            }
+        }
+    }
+}
+// Bit-reversed order to natural, the transpose. Stage t pairs elements 2^t apart; element i of a
+// half block is multiplied by the i-th power of the root of order 2^(t+1).
+template <int E> FN void ascend_in_registers(Fr* x) {
+    int bounds[1 << E];
+#pragma unroll
+    for (int i = 0; i < 1 << E; i++) bounds[i] = BELOW_2R;
+#pragma unroll
+    for (int t = 0; t < E; t++) {
+        const int half = 1 << t;
+#pragma unroll
+        for (int b = 0; b < 1 << (E - 1 - t); b++) {
+#pragma unroll
+            for (int i = 0; i < half; i++) {
+                const int u = 2 * half * b + i, v = u + half;
+                prepare(x[v], bounds[v], i << 2 >> t);
+                butterfly(x[u], x[v], bounds[u], bounds[v]);
+            }
+        }
+    }
+}

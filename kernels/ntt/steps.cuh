@@ -1,0 +1,94 @@
+// The transform of a tile's rows: register steps, exchanges through shared memory between them, and
+// the factors inside.
+//
+// A row has R = 2^lg_r elements, lg_r a multiple of E. A step works on the field of E bits at bit o
+// of the row's index: down from the top for natural order in and bit-reversed out, up from the
+// bottom the other way. After a step downward (before one upward) element (field f, lower bits l)
+// is multiplied by root_M^(rev(f) l), M = 2^(o + E): entry M + f 2^o + l of `tables`, whichever R.
+//
+// One loop body serves all steps and all radices: unrolled, a pass of radix 2^8 in steps of radix 8
+// took 117 KB, and an H200 waited for instructions in one of fifteen cycles.
+#pragma once
+#include "factors.cuh"
+
+// What a pass does beside its steps.
+enum : uint32_t {
+    INVERSE = 1,
+    ROWS_FIRST = 2, // multiplies what it reads by `rows`, by index
+    ROWS_LAST = 4,  // multiplies what it writes by `rows`, by index
+    WHOLE = 8,      // of the step over the top field, slot 0's factors are not 1
+    CANONICAL = 16, // writes canonical elements
+    TURNED = 32,    // writes in the other order than it would
+};
+FN uint32_t turn_of(uint32_t flags) { return flags & INVERSE ? ~0u : 0u; }
+
+struct Steps {
+    Quad* tile;
+    const Quad *tables, *rows;
+    uint32_t lg_r, flags;
+    uint32_t shift; // bits of a tile index below the row's
+};
+FN uint32_t row_of(const Steps& s, uint32_t q) { return q >> s.shift & ((1u << s.lg_r) - 1); }
+
+// A step's factors for a thread's elements.
+template <int E> FN const Quad* step_entry(const Steps& s, uint32_t first, uint32_t o) {
+    return s.tables + (1u << (o + E)) + (row_of(s, first) & ((1u << o) - 1));
+}
+
+// Natural order to bit-reversed. x holds the elements at the top field, slots in order, below 2 r;
+// then those at the lowest field, by `slot`; any.
+template <int E, int K> FN void descend(Fr* x, const Steps& s) {
+    const uint32_t turn = turn_of(s.flags), top = s.lg_r - E;
+    uint32_t o = top, first = first_index<E>(threadIdx.x, o + s.shift), at = place(first);
+    const Quad* entry = s.rows + row_of(s, first);
+    uint32_t entry_turn = 0;
+    bool scaled = s.flags & ROWS_FIRST, whole = true, begun = false;
+#pragma unroll 1
+    while (true) {
+        if (scaled) times_step_factors<E, K>(x, entry, o, entry_turn, whole);
+        if (begun) {
+            if (o == 0) return;
+            __syncthreads(); // all have read what was put before
+            put<E>(s.tile, at, o + s.shift, turn, x);
+            o -= E;
+            first = first_index<E>(threadIdx.x, o + s.shift), at = place(first);
+            __syncthreads();
+            get<E>(s.tile, at, o + s.shift, 0, x);
+        }
+        descend_in_registers<E>(x);
+        if (o == 0 && !(s.flags & ROWS_LAST)) return;
+        entry = o ? step_entry<E>(s, first, o) : s.rows + row_of(s, first);
+        whole = o == 0 || (o == top && s.flags & WHOLE);
+        scaled = begun = true, entry_turn = turn;
+    }
+}
+// Bit-reversed order to natural. x holds the elements at the lowest field, by `slot`, below 2 r;
+// then those at the top field, slots in order; any.
+template <int E, int K> FN void ascend(Fr* x, const Steps& s) {
+    const uint32_t turn = turn_of(s.flags), top = s.lg_r - E;
+    uint32_t o = 0, first = first_index<E>(threadIdx.x, s.shift), at = place(first);
+    const Quad* entry = s.rows + row_of(s, first);
+    uint32_t entry_turn = turn;
+    bool scaled = s.flags & ROWS_FIRST, whole = true, done = false;
+#pragma unroll 1
+    while (true) {
+        if (scaled) times_step_factors<E, K>(x, entry, o, entry_turn, whole);
+        if (done) return;
+        ascend_in_registers<E>(x);
+        scaled = true;
+        if (o == top) {
+            if (!(s.flags & ROWS_LAST)) return;
+            entry = s.rows + row_of(s, first);
+            entry_turn = 0, whole = done = true;
+            continue;
+        }
+        __syncthreads(); // all have read what was put before
+        put<E>(s.tile, at, o + s.shift, 0, x);
+        o += E;
+        first = first_index<E>(threadIdx.x, o + s.shift), at = place(first);
+        __syncthreads();
+        get<E>(s.tile, at, o + s.shift, turn, x);
+        entry = step_entry<E>(s, first, o);
+        entry_turn = turn, whole = o == top && s.flags & WHOLE;
+    }
+}

@@ -1,0 +1,49 @@
+// Tables of factors, made on the device from a few powers.
+//
+// A thread makes one entry. No shared memory, no barriers. Launch: 128 threads a block, at least as
+// many in all as entries.
+//
+//   entry (p, k), p < 2^lg_p, k < 2^lg_k:
+//       c root^(rev(p) k 2^lg_step) a^(k 2^lg_step) b^rev(p)     rev: lg_p bits in reverse
+//
+//   powers  3 x 32 elements in Montgomery form, then `kept`: root, a, b to the powers 2^0, 2^1, ...
+//           and the integers c 2^(32 (N + L j)) of fr.cuh, j < kept
+//   table   entry number p 2^lg_k + k: 2 kept halves in a row where `plane` is 0, else half h of
+//           multiple j at [(2 j + h) plane + number]
+#include "passes.cuh"
+
+constexpr uint32_t ROOT = 0, A = 32, B = 64, KEPT = 96;
+
+// x times the base whose squares begin at `squares`, to the power of `exponent`.
+FN Fr times_power(Fr x, const Quad* squares, uint64_t exponent) {
+#pragma unroll 1
+    for (uint32_t i = 0; exponent; i++, exponent >>= 1) {
+        if (exponent & 1) x = mul(x, load_element(squares, i));
+    }
+    return x;
+}
+
+KERNEL(128)
+ntt_factors(Quad* table, const Quad* powers, uint32_t kept, uint32_t lg_p, uint32_t lg_k,
+            uint32_t lg_step, uint32_t plane) {
+    const uint64_t number = uint64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (number >> (lg_p + lg_k)) return;
+    const uint64_t p = reverse(uint32_t(number >> lg_k), lg_p);
+    const uint64_t k = (number & ((uint64_t(1) << lg_k) - 1)) << lg_step;
+    Fr factor = times_power(Fr::one(), powers + 2 * ROOT, p * k);
+    factor = times_power(factor, powers + 2 * A, k);
+    factor = times_power(factor, powers + 2 * B, p);
+    for (uint32_t j = 0; j < kept; j++) {
+        const Fr multiple = canonical(mul(factor, load_element(powers, KEPT + j)));
+        const uint64_t low = plane ? 2 * j * plane + number : 2 * (number * kept + j);
+        store_halves(table + low, table + low + (plane ? plane : 1), multiple);
+    }
+}
+EXPORT_KERNEL(ntt_factors);
+
+// to[i] = from[i] for i < count elements: what a transform of one element is.
+KERNEL(128) ntt_copy(const Quad* from, Quad* to, uint64_t count) {
+    const uint64_t i = uint64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >> 1 < count) to[i] = from[i];
+}
+EXPORT_KERNEL(ntt_copy);

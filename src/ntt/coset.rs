@@ -1,0 +1,122 @@
+//! Where the powers of a coset's generator, and 1/n, go: into tables that a transform has anyway,
+//! and one table of its first or last pass.
+//!
+//! On a coset, input i of a forward transform is multiplied by g^i, output j of an inverse one by
+//! g^-j. An index is the sum of its parts: those of row and column, pass by pass. Where the first
+//! pass sees rows p and columns k of the natural order, g^(p N/R + k) is one factor for the column,
+//! which goes into the border's table, and one for the row. Where rows are a bit-reversed part of
+//! the index, each pass has its own, which goes into its border's table, too, but for the pass that
+//! has no border. So one pass has a product more for each element.
+
+use ark_ff::{AdditiveGroup, FftField, Field};
+
+use super::{Pass, Transform, Way};
+use crate::curve::Fr;
+
+/// What a border's table holds: `scale root^(rev(p) k) column^k row^rev(p)`, with the root of order
+/// 2^lg_block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Border {
+    pub lg_block: u32,
+    pub lg_r: u32,
+    pub kept: u32,
+    pub inverse: bool,
+    pub column: Fr,
+    pub row: Fr,
+    pub scale: Fr,
+}
+
+/// What a table of rows holds, and when it is used: `scale base^p`, of p or of its bits in reverse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Rows {
+    pub lg_r: u32,
+    pub lg_e: u32,
+    pub reversed: bool,
+    pub base: Fr,
+    pub scale: Fr,
+}
+
+/// What a table of step factors holds. Where `scale` is not 1 the factors of radix 2^lg_r's top
+/// field are multiplied by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Steps {
+    pub lg_e: u32,
+    pub inverse: bool,
+    pub scaled: Option<(u32, Fr)>,
+}
+
+/// The factors of one pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Factors {
+    pub lg_block: u32,
+    pub steps: Steps,
+    pub border: Option<Border>,
+    pub rows_first: Option<Rows>,
+    pub rows_last: Option<Rows>,
+}
+
+/// The factors of all passes, in their order.
+///
+/// Shape: `passes` multiply up to 2^lg_n, which is at least 2; the coset's generator is not zero.
+pub(super) fn factors(transform: &Transform, passes: &[Pass]) -> Vec<Factors> {
+    let &Transform { lg_n, inverse, coset, .. } = transform;
+    let descends = transform.way() == Way::Descend;
+    let base = match coset {
+        Some(generator) if inverse => generator.inverse().expect("not zero"),
+        Some(generator) => generator,
+        None => Fr::ONE,
+    };
+    let scale = if inverse { inverse_of_size(lg_n) } else { Fr::ONE };
+    // Whether rows and columns that the coset's powers go by are in natural order.
+    let natural = descends != inverse;
+    let power = |lg: u32| (0..lg).fold(base, |power, _| power.square());
+    let last = passes.len() - 1;
+    let mut lg_block = if descends { lg_n } else { 0 };
+    let mut all = Vec::new();
+    for (i, pass) in passes.iter().enumerate() {
+        let &Pass { lg_r, lg_e, kept, .. } = pass;
+        if !descends {
+            lg_block += lg_r;
+        }
+        let whole = lg_block == lg_n;
+        let border = (kept > 0).then(|| Border {
+            lg_block,
+            lg_r,
+            kept,
+            inverse,
+            column: if natural && whole { base } else { Fr::ONE },
+            row: if natural { Fr::ONE } else { power(lg_n - lg_block) },
+            scale: if whole { scale } else { Fr::ONE },
+        });
+        let mut steps = Steps { lg_e, inverse, scaled: None };
+        let mut edge = Rows { lg_r, lg_e, reversed: !natural, base, scale: Fr::ONE };
+        edge.base = power(if natural { lg_block - lg_r } else { lg_n - lg_block });
+        let at_edge = i == if inverse { last } else { 0 };
+        let mut rows = (coset.is_some() && at_edge).then_some(edge);
+        if inverse && last == 0 {
+            match &mut rows {
+                Some(rows) => rows.scale = scale,
+                None if lg_r > lg_e => steps.scaled = Some((lg_r, scale)),
+                None => rows = Some(Rows { base: Fr::ONE, scale, ..edge }),
+            }
+        }
+        let (rows_first, rows_last) = if inverse { (None, rows) } else { (rows, None) };
+        all.push(Factors { lg_block, steps, border, rows_first, rows_last });
+        if descends {
+            lg_block -= lg_r;
+        }
+    }
+    all
+}
+
+/// 2^-lg_n.
+pub(super) fn inverse_of_size(lg_n: u32) -> Fr {
+    let half = Fr::ONE.double().inverse().expect("two is not zero");
+    half.pow([u64::from(lg_n)])
+}
+
+/// A root of order 2^lg_n, as arkworks chooses it, or its inverse.
+pub(super) fn root(lg_n: u32, inverse: bool) -> Fr {
+    let root = Fr::get_root_of_unity(1 << lg_n).expect("2^32 divides r - 1");
+    if inverse { root.inverse().expect("a root is not zero") } else { root }
+}

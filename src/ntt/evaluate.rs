@@ -1,0 +1,145 @@
+//! Whether a transform is right, on the device: its input and its output are the same polynomial,
+//! as coefficients and as values, so both are evaluated at a point that nobody knows.
+//!
+//! The point is drawn when the transforms are loaded and never told. A wrong output passes with
+//! probability below 2^lg_n / r, less than 2^-222, whatever is wrong with it. Evaluations are
+//! linear in the row's length: a product without its reduction for each element, its weight read.
+//!
+//! Source: barycentric formula, Berrut and Trefethen 2004,
+//! <https://people.maths.ox.ac.uk/trefethen/barycentric.pdf>.
+
+use std::sync::Arc;
+
+use ark_ff::{AdditiveGroup, Field, PrimeField};
+use zeroize::Zeroizing;
+
+use super::{
+    Element, Transform,
+    coset::{inverse_of_size, root},
+    tables::{Powers, Table, Tables, Weights},
+};
+use crate::{
+    curve::{Fr, TWO_ADICITY},
+    device::{Arena, Block, Context, Fault, Kernel, Lease, Module, Ptr, Span, Stream, Unusable},
+};
+
+/// Threads of a block.
+const THREADS: u32 = 128;
+/// log2 of the most elements that a block sums: 64 a thread, so that reducing a thread's sum does
+/// not count. Powers of the point are kept for as many neighbours.
+const LG_CHUNK_MAX: u32 = 13;
+/// log2 of the chunks that a row is cut into at least, where it can be: blocks for a device.
+const LG_CHUNKS: u32 = 9;
+
+type P = Ptr<Element>;
+
+/// Kernels, and the point.
+pub(super) struct Evaluator {
+    /// values, low, high, partial, lg_n, lg_low, lg_chunk.
+    dot: Kernel<(P, P, P, P, u32, u32, u32)>,
+    /// partial, sums, each.
+    sum: Kernel<(P, P, u32)>,
+    arena: Arena,
+    point: Zeroizing<Fr>,
+}
+
+/// Which end of a transform is evaluated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// What is transformed.
+    Input,
+    /// What comes of it.
+    Output,
+}
+
+/// Tables to evaluate one end of a transform. Both ends' evaluations are equal, row by row, if it
+/// is right.
+pub struct Evaluation {
+    lg_n: u32,
+    lg_low: u32,
+    low: Arc<Table>,
+    high: Option<Arc<Table>>,
+}
+
+impl Evaluator {
+    pub fn load(context: &Context, arena: &Arena) -> Result<Self, Unusable> {
+        let failed = |fault| Unusable::Device { index: context.identity().index, fault };
+        let module = Module::load(context, "ntt/evaluate")?;
+        let dot = module.kernel("ntt_dot", Block::of(THREADS)).map_err(failed)?;
+        let sum = module.kernel("ntt_sum", Block::of(THREADS)).map_err(failed)?;
+        Ok(Self { dot, sum, arena: arena.clone(), point: random_point() })
+    }
+
+    pub fn plan(
+        &self,
+        tables: &Tables,
+        transform: &Transform,
+        end: End,
+    ) -> Result<Evaluation, Fault> {
+        let lg_n = transform.lg_n;
+        let reversed = match end {
+            End::Input => transform.input_reversed,
+            End::Output => transform.output_reversed,
+        };
+        if (end == End::Input) != transform.inverse {
+            // On the coset g w^j, at g z.
+            let base = transform.coset.unwrap_or(Fr::ONE) * *self.point;
+            let lg_low = lg_n.min(LG_CHUNK_MAX);
+            let powers = |base, lg: u32| tables.powers(Powers { base, lg_n: lg, reversed });
+            // Bit-reversed, neighbours differ in the top bits.
+            let (of_low, of_high) = if reversed { (lg_n - lg_low, 0) } else { (0, lg_low) };
+            let raised = |lg: u32| (0..lg).fold(base, |power, _| power.square());
+            let low = powers(raised(of_low), lg_low)?;
+            let high = match lg_n - lg_low {
+                0 => None,
+                lg_high => Some(powers(raised(of_high), lg_high)?),
+            };
+            return Ok(Evaluation { lg_n, lg_low, low, high });
+        }
+        let point = *self.point;
+        let above = (0..lg_n).fold(point, |power, _| power.square()) - Fr::ONE;
+        let scale = above * inverse_of_size(lg_n);
+        let weights = Weights { lg_n, reversed, root: root(lg_n, false), point, scale };
+        Ok(Evaluation { lg_n, lg_low: lg_n, low: tables.weights(weights)?, high: None })
+    }
+
+    pub fn run(
+        &self,
+        stream: &Stream,
+        evaluation: &Evaluation,
+        data: Span<'_, Element>,
+    ) -> Result<Lease, Fault> {
+        let &Evaluation { lg_n, lg_low, .. } = evaluation;
+        let lg_chunk = lg_n.saturating_sub(LG_CHUNKS).clamp(THREADS.ilog2(), LG_CHUNK_MAX);
+        let lg_chunk = lg_chunk.min(lg_n);
+        let problem = || Fault::Kernel { kernel: "ntt_dot".into(), problem: "no rows".into() };
+        let rows = u32::try_from(data.len() >> lg_n).map_err(|_| problem())?;
+        if rows as usize != data.len().div_ceil(1 << lg_n) {
+            return Err(problem());
+        }
+        let chunks = u32::try_from(data.len() >> lg_chunk).map_err(|_| problem())?;
+        let elements = |count: u32| u64::from(count) * size_of::<Element>() as u64;
+        let partial = self.arena.lease(stream, elements(chunks))?;
+        let sums = self.arena.lease(stream, elements(rows))?;
+        let low = evaluation.low.lease().all();
+        let high = evaluation.high.as_ref().map_or(low, |high| high.lease().all());
+        let given = (data, low, high, partial.all(), lg_n, lg_low, lg_chunk);
+        self.dot.launch(stream, chunks, given)?;
+        let each = 1 << (lg_n - lg_chunk);
+        self.sum.launch(stream, rows, (partial.all(), sums.all(), each))?;
+        Ok(sums)
+    }
+}
+
+/// A random element of no subgroup that a transform works in.
+fn random_point() -> Zeroizing<Fr> {
+    loop {
+        let mut bytes = Zeroizing::new([0; 48]);
+        getrandom::fill(&mut *bytes).expect("the system has randomness since its start");
+        // 384 bits: what taking them modulo r favours is below 2^-128.
+        let point = Zeroizing::new(Fr::from_le_bytes_mod_order(&*bytes));
+        if *point != Fr::ZERO && point.pow([1 << TWO_ADICITY]) != Fr::ONE {
+            return point;
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The kernels of `kernels/ntt`, ready for every tile that a pass may have.
+
+use std::collections::HashMap;
+
+use super::{Element, Pass, Way};
+use crate::device::{Block, Context, Fault, Kernel, Module, Ptr, Unusable};
+
+/// in, out, tables, rows, border, lg_block, lg_r, lg_c, lg_low, flags.
+pub(super) type Columns = Kernel<(P, P, P, P, P, u32, u32, u32, u32, u32)>;
+/// in, out, tables, rows, lg_n, lg_r, lg_c, flags, count.
+pub(super) type Rows = Kernel<(P, P, P, P, u32, u32, u32, u32, u64)>;
+/// from, to, count.
+pub(super) type Copy = Kernel<(P, P, u64)>;
+
+type P = Ptr<Element>;
+
+/// `flags` of the passes' kernels, as `kernels/ntt/steps.cuh` numbers them.
+pub(super) mod flag {
+    pub const INVERSE: u32 = 1;
+    pub const ROWS_FIRST: u32 = 2;
+    pub const ROWS_LAST: u32 = 4;
+    pub const WHOLE: u32 = 8;
+    pub const CANONICAL: u32 = 16;
+    pub const TURNED: u32 = 32;
+}
+
+/// log2 of the most elements of a tile: 64 KiB of shared memory.
+const LG_TILE_MAX: u32 = 11;
+/// log2 of the elements that shared memory is laid out for at a time: `place` of tile.cuh.
+const LG_TILE_MIN: u32 = 3;
+/// Threads of a block at most, as the kernels are compiled.
+const THREADS_MAX: u32 = 512;
+/// Threads of a block of the kernel that copies.
+pub(super) const THREADS: u32 = 128;
+
+/// Pairs of lg_e and kept multiples of borders that there are columns' kernels of.
+const COLUMNS: [(u32, u32); 5] = [(1, 2), (2, 1), (2, 2), (3, 1), (3, 2)];
+/// The same of rows' kernels: lg_e.
+const ROWS: [u32; 2] = [1, 2];
+
+/// Kernels by way, lg_e, kept, lg_tile.
+pub(super) struct Kernels {
+    columns: HashMap<(Way, u32, u32, u32), Columns>,
+    rows: HashMap<(Way, u32, u32), Rows>,
+    pub copy: Copy,
+}
+
+impl Kernels {
+    pub fn load(context: &Context) -> Result<Self, Unusable> {
+        let index = context.identity().index;
+        let failed = |fault| Unusable::Device { index, fault };
+        let (mut columns, mut rows) = (HashMap::new(), HashMap::new());
+        for (way, name) in [(Way::Descend, "descend"), (Way::Ascend, "ascend")] {
+            let module = Module::load(context, &format!("ntt/{name}"))?;
+            for (lg_e, kept) in COLUMNS {
+                let name = format!("ntt_{name}_columns_e{lg_e}_b{kept}");
+                for (lg_tile, block) in blocks(lg_e) {
+                    let kernel = module.kernel(&name, block).map_err(failed)?;
+                    columns.insert((way, lg_e, kept, lg_tile), kernel);
+                }
+            }
+            for lg_e in ROWS {
+                let name = format!("ntt_{name}_rows_e{lg_e}");
+                for (lg_tile, block) in blocks(lg_e) {
+                    let kernel = module.kernel(&name, block).map_err(failed)?;
+                    rows.insert((way, lg_e, lg_tile), kernel);
+                }
+            }
+        }
+        let module = Module::load(context, "ntt/tables")?;
+        let copy = module.kernel("ntt_copy", Block::of(THREADS)).map_err(failed)?;
+        Ok(Self { columns, rows, copy })
+    }
+
+    pub fn columns(&self, way: Way, pass: &Pass) -> Result<&Columns, Fault> {
+        let kernel = self.columns.get(&(way, pass.lg_e, pass.kept, pass.lg_tile()));
+        kernel.ok_or_else(|| missing(pass))
+    }
+
+    pub fn rows(&self, way: Way, pass: &Pass) -> Result<&Rows, Fault> {
+        self.rows.get(&(way, pass.lg_e, pass.lg_tile())).ok_or_else(|| missing(pass))
+    }
+}
+
+/// Every tile of kernels with 2^lg_e elements a thread, and its block. Larger ones come later: the
+/// last one says how much shared memory a kernel may be given.
+fn blocks(lg_e: u32) -> impl Iterator<Item = (u32, Block)> {
+    let block = move |lg_tile: u32| {
+        let threads = 1_u32 << (lg_tile - lg_e);
+        let shared_bytes = (size_of::<Element>() as u32) << lg_tile.max(LG_TILE_MIN);
+        (lg_tile, Block { threads, shared_bytes })
+    };
+    (lg_e..=LG_TILE_MAX).map(block).filter(|(_, block)| block.threads <= THREADS_MAX)
+}
+
+fn missing(pass: &Pass) -> Fault {
+    Fault::Kernel { kernel: "ntt".into(), problem: format!("none for {pass:?}") }
+}

@@ -1,0 +1,133 @@
+//! Which passes a transform is made of. Pure: it knows no device.
+
+/// log2 of the longest transform: four passes, and 32 GiB of elements.
+pub const LG_N_MAX: u32 = 30;
+
+/// Longest row that one pass transforms, and that a pass may have: its tile fits in shared memory.
+const LG_ROW_MAX: u32 = 10;
+
+/// Up to so many elements the device is not full, and what counts is how long a thread takes: two
+/// elements a thread. 2^16 in two passes of radix 2^8 took 17.6 us on an H200.
+const LG_SMALL: u32 = 17;
+
+/// From here on the first border's table keeps one multiple a factor. At 2^20 data and table are
+/// 64 MB then, about an H200's second cache; the larger table was 3 % slower there, and above it
+/// reads of twice the size gained nothing.
+const LG_ONE_KEPT: u32 = 20;
+
+/// Which way a transform goes through the bits of an index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// Natural order to bit-reversed.
+    Descend,
+    /// Bit-reversed order to natural.
+    Ascend,
+}
+
+/// A pass of radix 2^lg_r: see `kernels/ntt/passes.cuh`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Pass {
+    /// log2 of the rows' length, or of how many rows.
+    pub lg_r: u32,
+    /// log2 of how many columns, or rows, a thread block takes.
+    pub lg_c: u32,
+    /// log2 of the elements a thread has; divides `lg_r`.
+    pub lg_e: u32,
+    /// Multiples that are kept of the factors at this pass's border, 1 or 2; 0 for the pass that
+    /// has none, which is the last one downward and the first one upward.
+    pub kept: u32,
+}
+
+impl Pass {
+    /// log2 of a thread block's elements.
+    pub const fn lg_tile(&self) -> u32 {
+        self.lg_r + self.lg_c
+    }
+}
+
+/// Radices and elements a thread of the passes downward, as logarithms, where the device is full.
+/// Best of about 40 plans a size on an H200 where the size is even and at least 18.
+const RADICES: [&[(u32, u32)]; 20] = [
+    &[(3, 3), (8, 2)], // 2^11
+    &[(6, 2), (6, 2)],
+    &[(9, 3), (4, 2)],
+    &[(6, 2), (8, 2)],
+    &[(9, 3), (6, 2)],
+    &[(8, 2), (8, 2)], // 2^16
+    &[(9, 3), (8, 2)],
+    &[(6, 2), (6, 2), (6, 2)],
+    &[(9, 3), (10, 2)],
+    &[(6, 2), (6, 2), (8, 2)], // 2^20
+    &[(9, 3), (6, 2), (6, 2)],
+    &[(8, 2), (6, 2), (8, 2)],
+    &[(9, 3), (6, 2), (8, 2)],
+    &[(9, 3), (9, 3), (6, 2)], // 2^24
+    &[(9, 3), (8, 2), (8, 2)],
+    &[(9, 3), (9, 3), (8, 2)],
+    &[(9, 3), (8, 2), (10, 2)],
+    &[(9, 3), (9, 3), (10, 2)], // 2^28
+    &[(9, 3), (6, 2), (6, 2), (8, 2)],
+    &[(9, 3), (9, 3), (6, 2), (6, 2)],
+];
+
+/// The passes of `rows` transforms of 2^lg_n elements, in the order they run.
+///
+/// `turned`: the last pass changes the order. Shape: lg_n at most [`LG_N_MAX`]; no pass for
+/// lg_n = 0.
+pub fn passes(lg_n: u32, rows: usize, way: Way, turned: bool) -> Vec<Pass> {
+    let radices = radices(lg_n, rows);
+    let last = radices.len().saturating_sub(1);
+    let mut lg_block = lg_n;
+    let mut passes = Vec::new();
+    for (i, &(lg_r, lg_e)) in radices.iter().enumerate() {
+        let pass = if i < last {
+            let kept = if i == 0 && lg_n >= LG_ONE_KEPT && lg_e > 1 { 1 } else { 2 };
+            let lg_c = columns(lg_r, lg_e).min(lg_block - lg_r);
+            Pass { lg_r, lg_c, lg_e, kept }
+        } else {
+            let spread = turned && way == Way::Descend && last > 0;
+            // A tile may have more rows than there are transforms.
+            let most = if last > 0 { lg_n - lg_r } else { u32::MAX };
+            Pass { lg_r, lg_c: rows_of_tile(lg_r, lg_e, spread).min(most), lg_e, kept: 0 }
+        };
+        passes.push(pass);
+        lg_block -= lg_r;
+    }
+    if way == Way::Ascend {
+        passes.reverse();
+    }
+    passes
+}
+
+fn radices(lg_n: u32, rows: usize) -> Vec<(u32, u32)> {
+    let in_pairs = |lg_r: u32| (lg_r, if lg_r.is_multiple_of(2) { 2 } else { 1 });
+    if lg_n == 0 {
+        return Vec::new();
+    }
+    if lg_n <= LG_ROW_MAX {
+        return vec![in_pairs(lg_n)];
+    }
+    if lg_n + lg_above(rows) <= LG_SMALL {
+        return vec![(lg_n.div_ceil(2), 1), (lg_n / 2, 1)];
+    }
+    RADICES[(lg_n - LG_ROW_MAX - 1) as usize].to_vec()
+}
+
+/// log2 of the least power of two that is not below `count`.
+fn lg_above(count: usize) -> u32 {
+    count.next_power_of_two().ilog2()
+}
+
+/// log2 of a tile's columns: rows of 128 bytes, of 64 where few blocks matter more; more columns
+/// where they would leave a block less than two warps.
+fn columns(lg_r: u32, lg_e: u32) -> u32 {
+    let least = if lg_e == 1 { 1 } else { 2 };
+    least.max((6 + lg_e).saturating_sub(lg_r))
+}
+
+/// log2 of how many rows a tile has: as few as make two warps. `spread`: where results of
+/// neighbours are stored together, at least two for 64 bytes.
+fn rows_of_tile(lg_r: u32, lg_e: u32, spread: bool) -> u32 {
+    let least = u32::from(spread && lg_r < 9 + lg_e);
+    least.max((6 + lg_e).saturating_sub(lg_r))
+}

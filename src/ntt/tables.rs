@@ -1,0 +1,302 @@
+//! Tables of factors in device memory: made there, kept for the next transform that wants them,
+//! bounded in bytes. The least recently used one goes first; whoever still uses it keeps it until
+//! the plan is dropped.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ark_ff::{AdditiveGroup, Field, PrimeField};
+
+use super::{
+    Element,
+    coset::{Border, Rows, Steps, root},
+};
+use crate::{
+    curve::{Fr, layout},
+    device::{Arena, Block, Fault, Gpu, Kernel, Lease, Module, Ptr, Ring, Stream, Unusable},
+};
+
+/// table, powers, kept, lg_p, lg_k, lg_step, plane.
+type MakeFactors = Kernel<(Ptr<Element>, Ptr<Element>, u32, u32, u32, u32, u32)>;
+/// weights, scratch, given, lg_n, lg_each, reversed.
+type MakeWeights = Kernel<(Ptr<Element>, Ptr<Element>, Ptr<Element>, u32, u32, u32)>;
+
+/// Bytes of an element.
+const ELEMENT: u64 = size_of::<Element>() as u64;
+/// Threads of a block that makes tables.
+const THREADS: u32 = 128;
+/// Entries of a plane of step factors, as `kernels/ntt/factors.cuh` has it.
+const PLANE: u32 = 2048 + 8;
+/// log2 of the longest row.
+const LG_ROW_MAX: u32 = 10;
+/// Squares of a base that the device is given: exponents are below 2^32.
+const SQUARES: usize = 32;
+/// log2 of the weights that share an inversion.
+const LG_INVERTED: u32 = 5;
+/// A table may take this share of all tables' memory; a larger one is made in two levels.
+const SHARE: u64 = 4;
+
+/// What a table holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Key {
+    Steps(Steps),
+    Rows(Rows),
+    Border(Border),
+    Powers(Powers),
+    Weights(Weights),
+}
+
+/// Powers of `base` below 2^lg_n, in Montgomery form; in bit-reversed order or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Powers {
+    pub lg_n: u32,
+    pub base: Fr,
+    pub reversed: bool,
+}
+
+/// `scale root^j / (point - root^j)` for j below 2^lg_n, in Montgomery form; in bit-reversed order
+/// of j or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Weights {
+    pub lg_n: u32,
+    pub root: Fr,
+    pub point: Fr,
+    pub scale: Fr,
+    pub reversed: bool,
+}
+
+/// A table. It lies in one lease.
+pub(super) struct Table {
+    lease: Lease,
+    /// Of a border's: log2 of the columns that its first level tells apart.
+    pub lg_low: u32,
+}
+
+impl Table {
+    pub fn lease(&self) -> &Lease {
+        &self.lease
+    }
+}
+
+/// The tables of one device.
+pub(super) struct Tables {
+    arena: Arena,
+    ring: Ring,
+    stream: Stream,
+    make: MakeFactors,
+    make_weights: MakeWeights,
+    bytes_max: u64,
+    kept: Mutex<Vec<(Key, Arc<Table>)>>,
+}
+
+/// Entries of a table that one launch makes: see `kernels/ntt/tables.cu`.
+struct Part {
+    /// Where in the table it begins, in elements.
+    at: u64,
+    lg_p: u32,
+    lg_k: u32,
+    lg_step: u32,
+    kept: u32,
+    plane: u32,
+    root: Fr,
+    column: Fr,
+    row: Fr,
+    scale: Fr,
+}
+
+/// Multiples of factors that are kept inside a tile, by lg_e: with more elements a thread there are
+/// no registers for more. 2^20 gained 2 % from four.
+const fn kept_inside(lg_e: u32) -> u32 {
+    if lg_e == 2 { 4 } else { 2 }
+}
+
+impl Tables {
+    pub fn load(gpu: &Gpu, bytes_max: u64) -> Result<Self, Unusable> {
+        let failed = |fault| Unusable::Device { index: gpu.identity().index, fault };
+        let module = Module::load(gpu.context(), "ntt/tables")?;
+        let make = module.kernel("ntt_factors", Block::of(THREADS)).map_err(failed)?;
+        let module = Module::load(gpu.context(), "ntt/evaluate")?;
+        let make_weights = module.kernel("ntt_weights", Block::of(THREADS)).map_err(failed)?;
+        let stream = Stream::new(gpu.context()).map_err(failed)?;
+        let (arena, ring) = (gpu.arena().clone(), gpu.ring().clone());
+        Ok(Self { arena, ring, stream, make, make_weights, bytes_max, kept: Mutex::default() })
+    }
+
+    pub fn steps(&self, steps: Steps) -> Result<Arc<Table>, Fault> {
+        let kept = kept_inside(steps.lg_e);
+        let bytes = u64::from(kept * PLANE) * ELEMENT;
+        self.get(Key::Steps(steps), bytes, 0, |table| {
+            let tops = (2..).map(|i| i * steps.lg_e).take_while(|lg_m| *lg_m <= LG_ROW_MAX);
+            let part = |lg_m: u32| {
+                let scale = steps.scaled.filter(|(lg_r, _)| *lg_r == lg_m);
+                Part {
+                    at: (1 << lg_m) / 2, // an entry of a plane is half an element
+                    plane: PLANE,
+                    root: root(lg_m, steps.inverse),
+                    scale: scale.map_or(Fr::ONE, |(_, scale)| scale),
+                    ..Part::plain(steps.lg_e, lg_m - steps.lg_e, kept)
+                }
+            };
+            tops.map(part).try_for_each(|part| self.fill(table, &part))
+        })
+    }
+
+    pub fn rows(&self, rows: Rows) -> Result<Arc<Table>, Fault> {
+        let kept = kept_inside(rows.lg_e);
+        let bytes = u64::from(kept * PLANE) * ELEMENT;
+        self.get(Key::Rows(rows), bytes, 0, |table| {
+            let Rows { lg_r, base, scale, .. } = rows;
+            let part = if rows.reversed {
+                Part { row: base, ..Part::plain(lg_r, 0, kept) }
+            } else {
+                Part { column: base, ..Part::plain(0, lg_r, kept) }
+            };
+            self.fill(table, &Part { plane: PLANE, scale, ..part })
+        })
+    }
+
+    /// How many multiples there are of a border's factors, if 1 or 2 are best: the table of all of
+    /// them takes too much where it has more than a share of the memory.
+    pub fn border_kept(&self, lg_block: u32, best: u32) -> u32 {
+        match best {
+            1 if self.is_whole(lg_block, 1) => 1,
+            _ => 2,
+        }
+    }
+
+    fn is_whole(&self, lg_block: u32, kept: u32) -> bool {
+        (ELEMENT * u64::from(kept)) << lg_block <= self.bytes_max / SHARE
+    }
+
+    pub fn border(&self, border: Border) -> Result<Arc<Table>, Fault> {
+        let Border { lg_block, lg_r, kept, inverse, column, row, scale } = border;
+        let lg_columns = lg_block - lg_r;
+        let whole = self.is_whole(lg_block, kept);
+        let lg_low = if whole { lg_columns } else { lg_columns.div_ceil(2) };
+        let first = u64::from(kept) << (lg_r + lg_low);
+        let second = u64::from(kept) << (lg_block - lg_low);
+        let elements = if whole { first } else { first + second };
+        self.get(Key::Border(border), elements * ELEMENT, lg_low, |table| {
+            let root = root(lg_block, inverse);
+            let part = Part { root, column, row, scale, ..Part::plain(lg_r, lg_low, kept) };
+            let (lg_k, lg_step) = (lg_columns - lg_low, lg_low);
+            self.fill(table, &part)?;
+            if whole {
+                return Ok(());
+            }
+            let one = Fr::ONE;
+            self.fill(table, &Part { at: first, row: one, scale: one, lg_k, lg_step, ..part })
+        })
+    }
+
+    pub fn powers(&self, powers: Powers) -> Result<Arc<Table>, Fault> {
+        let Powers { lg_n, base, reversed } = powers;
+        self.get(Key::Powers(powers), ELEMENT << lg_n, 0, |table| {
+            let part = if reversed {
+                Part { row: base, ..Part::plain(lg_n, 0, 1) }
+            } else {
+                Part { column: base, ..Part::plain(0, lg_n, 1) }
+            };
+            self.fill(table, &part)
+        })
+    }
+
+    pub fn weights(&self, weights: Weights) -> Result<Arc<Table>, Fault> {
+        let Weights { lg_n, root, point, scale, reversed } = weights;
+        let bytes = ELEMENT << lg_n;
+        self.get(Key::Weights(weights), bytes, 0, |table| {
+            let given: Vec<Fr> = squares(root).chain([point, scale]).collect();
+            let given = self.put(&given)?;
+            let scratch = self.arena.lease(&self.stream, bytes)?;
+            let lg_each = LG_INVERTED.min(lg_n);
+            let grid = (1_u32 << (lg_n - lg_each)).div_ceil(THREADS);
+            let spans = (table.all(), scratch.all(), given.all());
+            let given = (spans.0, spans.1, spans.2, lg_n, lg_each, reversed.into());
+            self.make_weights.launch(&self.stream, grid, given)
+        })
+    }
+
+    /// The table of that content, made if it is not there.
+    fn get(
+        &self,
+        key: Key,
+        bytes: u64,
+        lg_low: u32,
+        make: impl FnOnce(&Lease) -> Result<(), Fault>,
+    ) -> Result<Arc<Table>, Fault> {
+        // Others wait while one is made: that takes launches, not their ends.
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = kept.iter().position(|(held, _)| *held == key) {
+            let (key, table) = kept.remove(found);
+            kept.push((key, table.clone()));
+            return Ok(table);
+        }
+        let held = |kept: &[(Key, Arc<Table>)]| -> u64 {
+            kept.iter().map(|(_, table)| table.lease.bytes()).sum()
+        };
+        while !kept.is_empty() && held(&kept) + bytes > self.bytes_max {
+            kept.remove(0);
+        }
+        let lease = loop {
+            match self.arena.lease(&self.stream, bytes) {
+                Err(Fault::Full { .. }) if !kept.is_empty() => drop(kept.remove(0)),
+                done => break done?,
+            }
+        };
+        make(&lease)?;
+        let table = Arc::new(Table { lease, lg_low });
+        if bytes <= self.bytes_max {
+            kept.push((key, table.clone()));
+        }
+        Ok(table)
+    }
+
+    fn fill(&self, table: &Lease, part: &Part) -> Result<(), Fault> {
+        let lease = self.put(&part.powers())?;
+        let (all, at) = (table.all::<Element>(), part.at as usize);
+        let to = all.part(at, all.len() - at).expect("parts begin inside their table");
+        let entries = 1_u64 << (part.lg_p + part.lg_k);
+        let grid = u32::try_from(entries.div_ceil(THREADS.into())).expect("at most 2^30 entries");
+        let &Part { kept, lg_p, lg_k, lg_step, plane, .. } = part;
+        let given = (to, lease.all(), kept, lg_p, lg_k, lg_step, plane);
+        self.make.launch(&self.stream, grid, given)
+    }
+
+    fn put(&self, values: &[Fr]) -> Result<Lease, Fault> {
+        let bytes = layout::fr_as_bytes(values);
+        let lease = self.arena.lease(&self.stream, bytes.len() as u64)?;
+        self.ring.upload(&self.stream, lease.all()).write(bytes)?;
+        Ok(lease)
+    }
+
+    /// Bytes of the tables that are kept.
+    pub fn bytes(&self) -> u64 {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.iter().map(|(_, table)| table.lease.bytes()).sum()
+    }
+}
+
+/// `base` to the powers 2^0, 2^1, ...
+fn squares(base: Fr) -> impl Iterator<Item = Fr> {
+    std::iter::successors(Some(base), |power| Some(power.square())).take(SQUARES)
+}
+
+impl Part {
+    fn plain(lg_p: u32, lg_k: u32, kept: u32) -> Self {
+        let (root, column, row, scale) = (Fr::ONE, Fr::ONE, Fr::ONE, Fr::ONE);
+        Self { at: 0, lg_p, lg_k, lg_step: 0, kept, plane: 0, root, column, row, scale }
+    }
+
+    /// Squares of the three bases, and the multiples of `scale` that are kept.
+    fn powers(&self) -> Vec<Fr> {
+        let mut powers: Vec<Fr> =
+            [self.root, self.column, self.row].into_iter().flat_map(squares).collect();
+        // See kernels/field/fr.cuh. Integers: elements of which they are the Montgomery form.
+        let pieces = 8 / u64::from(self.kept);
+        let steps = pieces + u64::from(self.kept > 1);
+        powers.extend((0..u64::from(self.kept)).map(|j| {
+            let multiple = self.scale * Fr::ONE.double().pow([32 * (steps + pieces * j)]);
+            Fr::new_unchecked(multiple.into_bigint())
+        }));
+        powers
+    }
+}

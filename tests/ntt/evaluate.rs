@@ -1,0 +1,54 @@
+//! Whether a transform is right: input and output at a point.
+
+use ark_bls12_381::Fr;
+use ark_ff::Field;
+use capstan::ntt::End;
+
+use crate::rig::{Rig, each_seed, every_transform, expected, numbers};
+
+/// Input and output of every row at the point.
+fn ends(rig: &Rig, lg_n: u32, kind: usize, rows: usize, spoil: Option<usize>) -> [Vec<Fr>; 2] {
+    let transform = every_transform(lg_n).nth(kind).unwrap();
+    let stream = rig.stream();
+    let input = numbers(rows << lg_n, 77);
+    let mut output = expected(&transform, input.clone());
+    if let Some(at) = spoil {
+        output[at] += Fr::ONE;
+    }
+    [(End::Input, input), (End::Output, output)].map(|(end, values)| {
+        let evaluation = rig.transforms.evaluation(&transform, end).unwrap();
+        let data = rig.put(&stream, &values);
+        let sums = rig.transforms.evaluate(&stream, &evaluation, data.all()).unwrap();
+        rig.get(&stream, &sums)
+    })
+}
+
+#[test]
+fn right_transforms_pass() {
+    each_seed(64 << 20, |rig, seed| {
+        for lg_n in [0, 1, 3, 7, 8, 10, 13, 14] {
+            for kind in 0..16 {
+                if lg_n > 8 && (kind + seed) % 3 != 0 {
+                    continue;
+                }
+                let rows = if lg_n > 8 { 1 } else { 3 };
+                let [input, output] = ends(rig, lg_n, kind, rows, None);
+                assert_eq!(input.len(), rows);
+                assert_eq!(input, output, "2^{lg_n}, {kind}");
+            }
+        }
+    });
+}
+
+#[test]
+fn wrong_transforms_do_not() {
+    each_seed(64 << 20, |rig, _| {
+        for (lg_n, at) in [(0, 1), (5, 40), (8, 511), (8, 256), (10, 1024 + 77)] {
+            for kind in [0, 3, 5, 9, 14] {
+                let [input, output] = ends(rig, lg_n, kind, 2, Some(at));
+                assert_eq!(input[0], output[0], "2^{lg_n}, {kind}: the other row");
+                assert_ne!(input[1], output[1], "2^{lg_n}, {kind}");
+            }
+        }
+    });
+}

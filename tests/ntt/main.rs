@@ -1,0 +1,14 @@
+//! Transforms on a GPU against arkworks: on the GPU where there is one, else on the emulated driver
+//! under three orders of its threads.
+
+#[path = "../common/emulated.rs"]
+mod emulated;
+mod rig;
+
+mod concurrent;
+mod constants;
+mod evaluate;
+mod orders;
+mod planner;
+mod refused;
+mod tables;

@@ -1,0 +1,105 @@
+//! Every order, direction and coset.
+
+use capstan::ntt::{Pass, Way};
+
+use crate::rig::{each_seed, every_transform};
+
+const ROOM: u64 = 64 << 20;
+
+/// More rows than there are, so that the plan is one for many.
+const MANY: usize = 1 << 12;
+
+#[test]
+fn rows_of_one_pass_are_arkworks() {
+    each_seed(ROOM, |rig, _| {
+        for lg_n in 0..=10 {
+            for (i, transform) in every_transform(lg_n).enumerate() {
+                for rows in [1, 2, 5] {
+                    if lg_n > 6 && rows > 1 && i % 3 != rows % 3 {
+                        continue;
+                    }
+                    let plan = rig.transforms.plan(&transform, rows).unwrap();
+                    assert_eq!(plan.passes().count(), usize::from(lg_n > 0));
+                    rig.check(&plan, rows, rows == 2);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn more_passes_are_arkworks() {
+    each_seed(ROOM, |rig, seed| {
+        for lg_n in 11..=14 {
+            for (i, transform) in every_transform(lg_n).enumerate() {
+                // Of the large ones, each under some seed.
+                if lg_n > 12 && (i + seed) % 3 != 0 {
+                    continue;
+                }
+                for many in [1, MANY] {
+                    let plan = rig.transforms.plan(&transform, many).unwrap();
+                    let rows = if lg_n > 11 { 1 } else { 3 };
+                    rig.check(&plan, rows, i % 5 == 0);
+                }
+            }
+        }
+    });
+}
+
+/// Shapes that only longer transforms have: three and four passes, one multiple at a border,
+/// borders between passes, every number of elements a thread.
+#[test]
+fn plans_of_long_transforms_are_arkworks() {
+    let pass = |lg_r, lg_e, lg_c, kept| Pass { lg_r, lg_c, lg_e, kept };
+    let plans = [
+        vec![pass(3, 3, 5, 1), pass(3, 3, 2, 2), pass(2, 2, 4, 0)],
+        vec![pass(2, 2, 5, 1), pass(4, 2, 3, 2), pass(4, 2, 2, 0)],
+        vec![pass(1, 1, 6, 2), pass(3, 3, 4, 1), pass(2, 2, 3, 2), pass(3, 1, 4, 0)],
+        vec![pass(3, 3, 3, 2), pass(2, 2, 4, 1), pass(2, 1, 0, 2), pass(3, 1, 4, 0)],
+        vec![pass(6, 3, 2, 2), pass(3, 1, 3, 0)],
+        vec![pass(9, 3, 2, 1), pass(2, 2, 5, 0)],
+    ];
+    each_seed(ROOM, |rig, seed| {
+        for (number, passes) in plans.iter().enumerate() {
+            let lg_n = passes.iter().map(|pass| pass.lg_r).sum();
+            for (i, transform) in every_transform(lg_n).enumerate() {
+                if lg_n > 10 && (i + seed) % 3 != 0 {
+                    continue;
+                }
+                let mut passes = passes.clone();
+                if transform.way() == Way::Ascend {
+                    passes.reverse();
+                }
+                let plan = rig.transforms.plan_of(&transform, passes).unwrap();
+                rig.check(&plan, 1 + (number + i) % 2, i % 3 == 0);
+            }
+        }
+    });
+}
+
+#[test]
+fn inverse_undoes_forward() {
+    each_seed(ROOM, |rig, _| {
+        for lg_n in [4, 12] {
+            for forward in every_transform(lg_n).filter(|transform| !transform.inverse) {
+                if forward.is_turned() {
+                    continue;
+                }
+                let back = capstan::ntt::Transform {
+                    inverse: true,
+                    input_reversed: forward.output_reversed,
+                    output_reversed: forward.input_reversed,
+                    ..forward
+                };
+                let values = crate::rig::numbers(3 << lg_n, 9);
+                let stream = rig.stream();
+                let data = rig.put(&stream, &values);
+                for transform in [forward, back] {
+                    let plan = rig.transforms.plan(&transform, 3).unwrap();
+                    rig.transforms.run(&stream, &plan, data.all(), 3, None).unwrap();
+                }
+                assert_eq!(rig.get(&stream, &data), values);
+            }
+        }
+    });
+}

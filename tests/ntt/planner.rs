@@ -1,0 +1,69 @@
+//! Which passes are chosen, for sizes that no test can run.
+
+use capstan::ntt::{LG_N_MAX, Pass, Way, passes};
+
+/// Pairs of lg_e and kept multiples that there are kernels of.
+const KERNELS: [(u32, u32); 7] = [(1, 0), (2, 0), (1, 2), (2, 1), (2, 2), (3, 1), (3, 2)];
+
+fn every() -> impl Iterator<Item = (u32, usize, Way, bool, Vec<Pass>)> {
+    let ways = [Way::Descend, Way::Ascend];
+    (0..=LG_N_MAX).flat_map(move |lg_n| {
+        [0, 1, 2, 5, 64, 1000, 1 << 20].into_iter().flat_map(move |rows| {
+            ways.into_iter().flat_map(move |way| {
+                [false, true]
+                    .map(|turned| (lg_n, rows, way, turned, passes(lg_n, rows, way, turned)))
+            })
+        })
+    })
+}
+
+#[test]
+fn passes_fit_their_transform_and_their_kernels() {
+    for (lg_n, rows, way, turned, passes) in every() {
+        let case = format!("2^{lg_n}, {rows} rows, {way:?}, {turned}: {passes:?}");
+        assert_eq!(passes.iter().map(|pass| pass.lg_r).sum::<u32>(), lg_n, "{case}");
+        let last = passes.len().saturating_sub(1);
+        let mut downward = passes.clone();
+        if way == Way::Ascend {
+            downward.reverse();
+        }
+        let mut lg_block = lg_n;
+        for (i, pass) in downward.iter().enumerate() {
+            let Pass { lg_r, lg_c, lg_e, kept } = *pass;
+            assert!(KERNELS.contains(&(lg_e, kept)), "{case}");
+            assert_eq!(kept == 0, i == last, "{case}");
+            assert!(lg_r >= lg_e && lg_r % lg_e == 0 && lg_r <= 10, "{case}");
+            // Threads of a block, and 64 KiB of shared memory.
+            assert!(lg_r + lg_c <= 11 && lg_r + lg_c - lg_e <= 9, "{case}");
+            if last > 0 {
+                assert!(lg_c <= if i == last { lg_n } else { lg_block } - lg_r, "{case}");
+            }
+            assert!(lg_r + lg_c >= 6, "{case}");
+            lg_block -= lg_r;
+        }
+    }
+}
+
+#[test]
+fn results_that_change_order_are_stored_together() {
+    for (lg_n, _, way, turned, passes) in every() {
+        if way == Way::Descend && turned && passes.len() > 1 {
+            assert!(passes.last().unwrap().lg_c > 0, "2^{lg_n}: {passes:?}");
+        }
+    }
+}
+
+/// What was measured is what is chosen.
+#[test]
+fn plans_that_won_are_chosen() {
+    let radices = |lg_n, rows| -> Vec<(u32, u32)> {
+        let passes = passes(lg_n, rows, Way::Descend, false);
+        passes.iter().map(|pass| (pass.lg_r, pass.lg_e)).collect()
+    };
+    assert_eq!(radices(10, 1), [(10, 2)]);
+    assert_eq!(radices(16, 1), [(8, 1), (8, 1)]);
+    assert_eq!(radices(16, 256), [(8, 2), (8, 2)]);
+    assert_eq!(radices(20, 1), [(6, 2), (6, 2), (8, 2)]);
+    assert_eq!(radices(26, 1), [(9, 3), (9, 3), (8, 2)]);
+    assert_eq!(radices(28, 1), [(9, 3), (9, 3), (10, 2)]);
+}

@@ -1,0 +1,56 @@
+//! What is not transformed.
+
+use ark_bls12_381::Fr;
+use ark_ff::AdditiveGroup;
+use capstan::{
+    device::{Class, Fault},
+    error::{Error, Problem},
+    ntt::{LG_N_MAX, Pass, Transform},
+};
+
+use crate::rig::{each_seed, numbers};
+
+const PLAIN: Transform = Transform {
+    lg_n: 11,
+    inverse: false,
+    coset: None,
+    input_reversed: false,
+    output_reversed: false,
+};
+
+#[test]
+fn wrong_transforms_are_refused() {
+    each_seed(1 << 20, |rig, _| {
+        let long = Transform { lg_n: LG_N_MAX + 1, ..PLAIN };
+        let max = LG_N_MAX.into();
+        let refused = rig.transforms.plan(&long, 1).err();
+        assert_eq!(refused, Some(Error::field("lg_n", Problem::TooLarge { max })));
+        for lg_n in [0, 3, 11] {
+            let zero = Transform { lg_n, coset: Some(Fr::ZERO), ..PLAIN };
+            let refused = rig.transforms.plan(&zero, 1).err();
+            assert_eq!(refused, Some(Error::field("coset", Problem::Zero)));
+        }
+        let short = vec![Pass { lg_r: 10, lg_c: 0, lg_e: 2, kept: 0 }];
+        assert!(matches!(rig.transforms.plan_of(&PLAIN, short), Err(Error::Internal(_))));
+        let odd = vec![Pass { lg_r: 11, lg_c: 0, lg_e: 1, kept: 0 }];
+        assert!(matches!(rig.transforms.plan_of(&PLAIN, odd), Err(Error::Internal(_))));
+    });
+}
+
+#[test]
+fn wrong_memory_is_refused() {
+    each_seed(8 << 20, |rig, _| {
+        let stream = rig.stream();
+        let data = rig.put(&stream, &numbers(2 << PLAIN.lg_n, 1));
+        let out = rig.put(&stream, &numbers(3 << PLAIN.lg_n, 2));
+        let plan = rig.transforms.plan(&PLAIN, 2).unwrap();
+        let run = |rows, to| rig.transforms.run(&stream, &plan, data.all(), rows, to);
+        let is_misuse = |done: Result<(), Fault>| done.unwrap_err().class() == Class::Misuse;
+        assert!(is_misuse(run(2, None)), "it cannot be done in place");
+        assert!(is_misuse(run(2, Some(out.all()))), "another length");
+        assert!(is_misuse(run(3, Some(out.all()))), "more rows than there are");
+        let out = rig.put(&stream, &numbers(2 << PLAIN.lg_n, 2));
+        run(2, Some(out.all())).unwrap();
+        stream.synchronize().unwrap();
+    });
+}

@@ -1,0 +1,182 @@
+//! A device with transforms on it, and what arkworks says of them.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::Duration,
+};
+
+use ark_bls12_381::Fr;
+use ark_ff::{AdditiveGroup, Field, PrimeField};
+use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
+use capstan::{
+    curve::layout,
+    device::{self, Gpu, Lease, Options, Stream, Wanted},
+    ntt::{Element, Plan, Transform, Transforms},
+};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+
+use crate::emulated;
+
+/// Orders in which the emulated driver resumes threads; 0 is the natural one.
+const SEEDS: [u64; 3] = [0, 1, 0xfeed];
+
+/// A device, for one test at a time.
+pub struct Rig {
+    pub gpu: &'static Gpu,
+    pub transforms: Transforms,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// Runs `test` under every seed, and tells it which; once, where a GPU is. Tables of factors may
+/// take `table_bytes_max`.
+pub fn each_seed(table_bytes_max: u64, test: impl Fn(&Rig, usize)) {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let gpu = open();
+    let transforms = Transforms::load(gpu, table_bytes_max).unwrap();
+    let rig = Rig { gpu, transforms, _turn: turn };
+    if emulated::driver().is_none() {
+        return test(&rig, 0);
+    }
+    for (i, number) in SEEDS.into_iter().enumerate() {
+        seed(number);
+        println!("seed {number}");
+        test(&rig, i);
+    }
+}
+
+fn open() -> &'static Gpu {
+    static GPU: OnceLock<Gpu> = OnceLock::new();
+    GPU.get_or_init(|| {
+        let wanted = Wanted { driver: emulated::driver(), devices: vec![0] };
+        let patience = Duration::from_secs(300);
+        let on_fault = Arc::new(|fault: &device::Fault| eprintln!("{fault}"));
+        // Sanitizers track each byte: some 200 MB are enough, and 1.4 GB on an H200.
+        let memory_percent = if emulated::driver().is_some() { 20 } else { 1 };
+        let options = Options { memory_percent, patience, on_fault };
+        device::open(&wanted, &options).unwrap().remove(0)
+    })
+}
+
+#[allow(unsafe_code)]
+fn seed(number: u64) {
+    let path = emulated::driver().unwrap();
+    // SAFETY: the library is loaded already; the function takes an integer.
+    unsafe {
+        let library = libloading::Library::new(path).unwrap();
+        let seed = library.get::<unsafe extern "C" fn(u64)>(b"capstan_emulated_seed\0").unwrap();
+        seed(number);
+    }
+}
+
+impl Rig {
+    pub fn stream(&self) -> Stream {
+        Stream::new(self.gpu.context()).unwrap()
+    }
+
+    pub fn put(&self, stream: &Stream, values: &[Fr]) -> Lease {
+        let bytes = layout::fr_as_bytes(values);
+        let lease = self.gpu.arena().lease(stream, bytes.len() as u64).unwrap();
+        self.gpu.ring().upload(stream, lease.all()).write(bytes).unwrap();
+        lease
+    }
+
+    pub fn get(&self, stream: &Stream, lease: &Lease) -> Vec<Fr> {
+        let mut bytes = Vec::new();
+        let take = |piece: &[u8]| {
+            bytes.extend_from_slice(piece);
+            Ok::<_, device::Fault>(())
+        };
+        self.gpu.ring().download(stream, lease.all(), take).unwrap();
+        let mut values = vec![Fr::ZERO; bytes.len() / size_of::<Fr>()];
+        layout::fr_as_bytes_mut(&mut values).copy_from_slice(&bytes);
+        values
+    }
+
+    /// Transforms rows of numbers on the device, in place where that can be and `apart` does not
+    /// say otherwise, and compares with arkworks.
+    pub fn check(&self, plan: &Plan, rows: usize, apart: bool) {
+        let transform = plan.transform();
+        let values = numbers(rows << transform.lg_n, u64::from(transform.lg_n) + rows as u64);
+        let stream = self.stream();
+        let data = self.put(&stream, &values);
+        let apart = apart || plan.needs_out();
+        let out = apart.then(|| self.gpu.arena().lease(&stream, data.bytes()).unwrap());
+        let to = out.as_ref().map(Lease::all::<Element>);
+        self.transforms.run(&stream, plan, data.all(), rows, to).unwrap();
+        let found = self.get(&stream, out.as_ref().unwrap_or(&data));
+        let expected = expected(transform, values);
+        let passes: Vec<_> = plan.passes().collect();
+        let wrong = (0..found.len()).find(|i| found[*i] != expected[*i]);
+        let count = (0..found.len()).filter(|i| found[*i] != expected[*i]).count();
+        assert_eq!(wrong, None, "{count} wrong, {rows} rows, {apart}, {transform:?} as {passes:?}");
+    }
+}
+
+/// Every order, direction, and with or without a coset.
+pub fn every_transform(lg_n: u32) -> impl Iterator<Item = Transform> {
+    (0..16_u32).map(move |bits| {
+        let bit = |i: u32| bits >> i & 1 == 1;
+        let generator = Fr::from(7_u64).pow([11 + u64::from(bits + lg_n)]);
+        let coset = bit(3).then_some(if lg_n % 5 == 4 { -Fr::ONE } else { generator });
+        let (input_reversed, output_reversed) = (bit(0), bit(1));
+        Transform { lg_n, inverse: bit(2), coset, input_reversed, output_reversed }
+    })
+}
+
+/// Numbers of which some are next to 0 and to the modulus, and long runs are equal.
+pub fn numbers(count: usize, seed: u64) -> Vec<Fr> {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let edges = [Fr::ZERO, Fr::ONE, -Fr::ONE, -Fr::ONE.double()];
+    let kind = rng.random_range(0..6);
+    let number = |i: usize| match kind {
+        0 => -Fr::ONE,
+        1 => {
+            if i == count / 3 {
+                Fr::ONE
+            } else {
+                Fr::ZERO
+            }
+        }
+        // The greatest Montgomery form that there is.
+        2 => Fr::new_unchecked((-Fr::ONE).into_bigint()),
+        _ if rng.random_range(0..4) == 0 => edges[rng.random_range(0..4)],
+        _ => Fr::from_le_bytes_mod_order(&rng.random::<[u8; 32]>()),
+    };
+    (0..count).map(number).collect()
+}
+
+/// What arkworks makes of every row.
+pub fn expected(transform: &Transform, mut values: Vec<Fr>) -> Vec<Fr> {
+    let domain = Radix2EvaluationDomain::<Fr>::new(1 << transform.lg_n).unwrap();
+    let domain = match transform.coset {
+        Some(generator) => domain.get_coset(generator).unwrap(),
+        None => domain,
+    };
+    for row in values.chunks_mut(1 << transform.lg_n) {
+        let mut work = row.to_vec();
+        if transform.input_reversed {
+            reverse(&mut work);
+        }
+        if transform.inverse {
+            domain.ifft_in_place(&mut work);
+        } else {
+            domain.fft_in_place(&mut work);
+        }
+        if transform.output_reversed {
+            reverse(&mut work);
+        }
+        row.copy_from_slice(&work);
+    }
+    values
+}
+
+fn reverse(row: &mut [Fr]) {
+    let lg_n = row.len().ilog2();
+    for i in 0..row.len() {
+        let j = if lg_n == 0 { 0 } else { i.reverse_bits() >> (usize::BITS - lg_n) };
+        if i < j {
+            row.swap(i, j);
+        }
+    }
+}

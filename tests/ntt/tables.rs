@@ -1,0 +1,71 @@
+//! Tables of factors: in two levels where memory is short, bounded, and shared.
+
+use ark_bls12_381::Fr;
+use ark_ff::Field;
+use capstan::ntt::Transform;
+
+use crate::rig::{each_seed, every_transform};
+
+/// Tables of steps take 0.4 MB each way, those of a border of 2^12 0.25 MB.
+const TIGHT: u64 = 900 << 10;
+
+fn on_coset(lg_n: u32, number: u64) -> Transform {
+    let coset = Some(Fr::from(5_u64).pow([number + 1]));
+    Transform { lg_n, inverse: false, coset, input_reversed: false, output_reversed: true }
+}
+
+#[test]
+fn borders_of_two_levels_are_arkworks() {
+    // A share of this is less than any border's table takes.
+    each_seed(64 << 10, |rig, seed| {
+        for (i, transform) in every_transform(11).enumerate() {
+            for rows in [1, 1 << 12] {
+                let plan = rig.transforms.plan(&transform, rows).unwrap();
+                rig.check(&plan, 1 + (i + seed) % 2, false);
+            }
+        }
+        for (i, transform) in every_transform(13).enumerate() {
+            if (i + seed) % 4 == 0 {
+                let plan = rig.transforms.plan(&transform, 1 << 12).unwrap();
+                rig.check(&plan, 1, false);
+            }
+        }
+    });
+}
+
+#[test]
+fn tables_are_bounded() {
+    each_seed(TIGHT, |rig, _| {
+        let first = on_coset(12, 0);
+        let plan = rig.transforms.plan(&first, 1).unwrap();
+        rig.check(&plan, 1, false);
+        let free = rig.gpu.arena().free_bytes();
+        // A plan that is run again makes nothing anew.
+        let again = rig.transforms.plan(&first, 1).unwrap();
+        assert_eq!(rig.gpu.arena().free_bytes(), free);
+        rig.check(&again, 1, false);
+        drop(again);
+        for number in 1..12 {
+            let other = rig.transforms.plan(&on_coset(12, number), 1).unwrap();
+            assert!(rig.transforms.table_bytes() <= TIGHT, "{}", rig.transforms.table_bytes());
+            drop(other);
+        }
+        // Tables of a plan in use stay, though they are no longer kept.
+        rig.check(&plan, 1, false);
+        let most = rig.gpu.arena().free_bytes() + TIGHT;
+        drop(plan);
+        assert!(rig.gpu.arena().free_bytes() <= most);
+    });
+}
+
+#[test]
+fn tables_serve_both_ways() {
+    each_seed(64 << 20, |rig, _| {
+        let down = Transform { coset: None, ..on_coset(12, 0) };
+        let up = Transform { input_reversed: true, output_reversed: false, ..down };
+        drop(rig.transforms.plan(&down, 1).unwrap());
+        let bytes = rig.transforms.table_bytes();
+        drop(rig.transforms.plan(&up, 1).unwrap());
+        assert_eq!(rig.transforms.table_bytes(), bytes);
+    });
+}
