@@ -233,9 +233,8 @@ impl<'a, G: Group> Bench<'a, G> {
     fn check(&self, job: Job, scalars: &[Fr], sums: impl Iterator<Item = G>, mode: &str) {
         let different = self.points.affine.len();
         for (vector, (scalars, sum)) in scalars.chunks(job.n as usize).zip(sums).enumerate() {
-            let part = |(i, scalar): (usize, &Fr)| {
-                (*scalar, *scalar * Fr::from((i % different) as u64))
-            };
+            let part =
+                |(i, scalar): (usize, &Fr)| (*scalar, *scalar * Fr::from((i % different) as u64));
             let add = |a: (Fr, Fr), b: (Fr, Fr)| (a.0 + b.0, a.1 + b.1);
             let zero = || (Fr::ZERO, Fr::ZERO);
             let (ones, steps) = scalars.par_iter().enumerate().map(part).reduce(zero, add);

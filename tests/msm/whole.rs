@@ -22,7 +22,6 @@ use crate::{
     scalars::{DISTRIBUTIONS, rng, uniform, words},
 };
 
-
 /// More than any of these take.
 const AMPLE: u64 = 64 << 20;
 
@@ -66,7 +65,8 @@ impl<'a, P: points::Curve + Curve> Bench<'a, P> {
     /// What the device gives for `scalars`, vector after vector.
     fn sums(&self, job: Job, windows: Windows, bytes: u64, scalars: &[Fr]) -> Vec<Projective<P>> {
         let (_bases, placed) = self.place(job.n as usize, &windows);
-        let plan = Plan::new(job, windows, Room { bytes, units: self.rig.gpu().identity().units }).unwrap();
+        let plan = Plan::new(job, windows, Room { bytes, units: self.rig.gpu().identity().units })
+            .unwrap();
         let given = self.rig.put(&words(scalars));
         let room = |bytes: u64| self.rig.room::<u8>(bytes as usize);
         let (buckets, workspace) = (room(plan.bucket_bytes()), room(plan.workspace_bytes()));

@@ -13,8 +13,8 @@ use ark_ec::{
 };
 
 pub(in crate::curve) use encoding::whole;
-pub use owner::Owner;
 pub use encoding::{decode, decode_sums, encode, encode_sums};
+pub use owner::Owner;
 
 use super::{Fr, G1Affine, G1Projective, G2Affine, G2Projective, Group, layout};
 use crate::error::Problem;

@@ -199,9 +199,9 @@ impl MsmRun for Run {
         let computer = self.computer.clone();
         let ready = self.prepare(control)?;
         let to = ready.scalars.all::<[u8; 32]>().part(at, scalars.len());
-        let to = to.and_then(|to| to.cast()).ok_or_else(|| {
-            Error::Internal("more scalars than the MSM has".to_owned())
-        })?;
+        let to = to
+            .and_then(|to| to.cast())
+            .ok_or_else(|| Error::Internal("more scalars than the MSM has".to_owned()))?;
         let mut next = 0;
         let mut upload = computer.gpu.ring().upload(&ready.stream, to);
         upload.fill(to.len(), |bytes| {
@@ -239,8 +239,7 @@ impl MsmRun for Run {
             Bases::G2(_) => Sums::G2(Msm::finish(&ready.plan, &bytes)),
         };
         bytes.zeroize();
-        let mut copies =
-            self.computer.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut copies = self.computer.copies.lock().unwrap_or_else(PoisonError::into_inner);
         copies.push(computer_stream);
         Ok(sums)
     }
