@@ -62,6 +62,8 @@ pub struct Cuda {
     pub memory_percent: u64,
     /// How long a device may take for one piece of work.
     pub timeout: Duration,
+    /// MSMs of fewer scalars are the CPU's.
+    pub msm_min: u64,
 }
 
 /// The value of one row and where it came from.

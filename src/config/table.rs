@@ -86,6 +86,8 @@ pub const TABLE: &[Setting] = &[
         "Device memory that is taken at the start and leased to jobs."),
     row("cuda_timeout_ms", count("milliseconds", 100, HOUR_MS), "20000",
         "A GPU that takes longer for one piece of work is given up, and the daemon ends."),
+    row("cuda_msm_min", count("scalars", 0, 1 << 32), "256",
+        "MSMs of fewer scalars, all vectors together, are done by the CPU, which is sooner done."),
     row("threads", count("threads (0: one a core)", 0, 4096), "0",
         "Threads of the CPU engine."),
     row("verify_threads", count("threads (0: one a core)", 0, 4096), "0",

@@ -60,9 +60,8 @@ pub struct Plan {
     points: u32,
 }
 
-/// Nanoseconds on one H200, for comparing windows: of a digit that is added and sorted, and of a
-/// bucket. From benches/RESULTS.md: additions of gathered points at 3.7 and of neighbours at 4.4
-/// G/s, two additions a bucket in the reduction and one less in the accumulation.
+/// Nanoseconds on one H200, for comparing windows: of a digit that is sorted and added, and of a
+/// bucket. Fitted to MSMs of 2^16 to 2^24 with several widths (benches/RESULTS.md).
 struct Costs {
     digit: f64,
     bucket: f64,
@@ -70,8 +69,8 @@ struct Costs {
 
 const fn costs(group: Group) -> Costs {
     match group {
-        Group::G1 => Costs { digit: 0.275, bucket: 0.35 },
-        Group::G2 => Costs { digit: 0.67, bucket: 0.95 },
+        Group::G1 => Costs { digit: 0.275, bucket: 0.85 },
+        Group::G2 => Costs { digit: 0.67, bucket: 1.6 },
     }
 }
 
@@ -158,7 +157,7 @@ impl Plan {
 
     /// The same in pieces of at most `points` points, for scalars that are still on their way.
     pub fn in_pieces(self, points: u32) -> Self {
-        Self { points: self.points.min(points.max(POINTS_MIN)), ..self }
+        Self { points: self.points.min(points.max(1)), ..self }
     }
 
     /// What is planned.
@@ -291,4 +290,61 @@ pub(super) struct Layout {
     pub starts: u64,
     pub scratch: u64,
     pub bytes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNITS: u32 = 132;
+
+    fn plan(job: Job, tables: u32, bytes: u64) -> Option<Plan> {
+        Plan::new(job, job.windows(tables), Room { bytes, units: UNITS })
+    }
+
+    fn job(n: u32, vectors: u32) -> Job {
+        Job { group: Group::G1, n, vectors }
+    }
+
+    #[test]
+    fn passes_take_every_scalar_of_every_set_once() {
+        for (job, tables, bytes) in [
+            (job(0, 1), 1, 8 << 30),
+            (job(1, 3), 64, 8 << 30),
+            (job(1 << 20, 1), 1, 2 << 30),
+            (job(1 << 20, 1), 64, 1 << 30),
+            (job(1 << 10, 1000), 64, 1 << 30),
+            (job(1 << 26, 1), 12, 24 << 30),
+        ] {
+            let plan = plan(job, tables, bytes).expect("room");
+            assert!(plan.bytes() <= bytes, "{plan}");
+            let mut taken = 0;
+            for pass in plan.passes() {
+                let Pass { vectors, sets, points, onto, last } = pass;
+                assert_eq!((onto, last), (points.0 > 0, points.0 + points.1 == job.n));
+                taken += u64::from(vectors.1) * u64::from(sets.1) * u64::from(points.1);
+                assert!(plan.layout(&pass).is_some_and(|l| l.bytes <= plan.workspace_bytes()));
+            }
+            let all = u64::from(job.vectors) * u64::from(plan.windows().sets()) * u64::from(job.n);
+            assert_eq!(taken, all, "{plan}");
+        }
+        assert!(plan(job(1 << 24, 1), 1, 1 << 20).is_none());
+    }
+
+    /// What was measured best, or within 2 % of it.
+    #[test]
+    fn windows_are_those_that_measured_best() {
+        for (lg_n, tables, best) in [
+            (18, 64, 17..=17),
+            (20, 64, 20..=20),
+            (22, 64, 20..=22),
+            (24, 64, 22..=24),
+            (16, 1, 12..=13),
+            (18, 1, 14..=16),
+            (24, 1, 20..=20),
+        ] {
+            let bits = job(1 << lg_n, 1).windows(tables).bits();
+            assert!(best.contains(&bits), "2^{lg_n}, {tables} tables: {bits} bits");
+        }
+    }
 }

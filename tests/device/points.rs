@@ -8,7 +8,11 @@ use capstan::{
         G1Affine, G2Affine,
         points::{self, CurvePoint, PointEncoding},
     },
-    engine::{Engine, cpu::CpuEngine, cuda::CudaEngine},
+    engine::{
+        Engine,
+        cpu::CpuEngine,
+        cuda::{CudaEngine, Least},
+    },
 };
 
 use crate::rig::{Rig, options, wanted};
@@ -58,7 +62,7 @@ fn verdicts_and_points_are_the_hosts() {
     let rig = Rig::new();
     let (options, _) = options(rig.gpu.context().patience());
     let gpus = capstan::device::open(&wanted(), &options).unwrap();
-    let engine = CudaEngine::new(CpuEngine::new(1).unwrap(), gpus).unwrap();
+    let engine = CudaEngine::new(CpuEngine::new(1).unwrap(), gpus, Least::default()).unwrap();
     let mut rng = StdRng::seed_from_u64(11);
     check_group::<G1Affine>(&engine, &mut rng);
     check_group::<G2Affine>(&engine, &mut rng);

@@ -3,16 +3,20 @@
 //! of a table in `msm.rs` and `ntt.rs`.
 #![cfg(feature = "server")]
 
+#[cfg(feature = "cuda")]
+mod cuda;
+#[cfg(feature = "cuda")]
+#[path = "../common/emulated.rs"]
+mod emulated;
 mod msm;
 mod ntt;
 
 macro_rules! test_engine {
     ($name:ident, $engine:expr) => {
         mod $name {
-            use capstan::{
-                curve::{G1Affine, G2Affine},
-                engine::cpu::*,
-            };
+            use capstan::curve::{G1Affine, G2Affine};
+            #[allow(unused_imports)] // not every engine is of the CPU
+            use capstan::engine::cpu::*;
 
             use crate::{msm, ntt};
 
@@ -84,3 +88,5 @@ macro_rules! test_engine {
 test_engine!(cpu, CpuEngine::new(2).unwrap());
 test_engine!(cpu_three_threads, CpuEngine::new(3).unwrap());
 test_engine!(arkworks, ArkworksEngine::new(2).unwrap());
+#[cfg(feature = "cuda")]
+test_engine!(gpu, *crate::cuda::engine());

@@ -23,13 +23,12 @@ pub fn engine(config: &Config, lifeline: &Lifeline) -> Result<(Arc<dyn Engine>, 
         return Ok((Arc::new(cpu()?), "the configuration says so".into()));
     }
     let opened = match cuda::open(config, lifeline) {
-        Ok(gpus) => cuda::engine(cpu()?, gpus),
+        Ok(gpus) => cuda::engine(config, cpu()?, gpus),
         Err(why) => Err(why),
     };
     match opened {
         Ok(engine) => {
-            let reason = "GPUs passed their self-test: they check points; MSMs and NTTs have no \
-                          GPU kernels yet";
+            let reason = "GPUs passed their self-test";
             Ok((engine, reason.into()))
         }
         Err(why) if config.engine == EngineChoice::Cuda => Err(logged(UNAVAILABLE)(why)),
@@ -68,7 +67,7 @@ mod cuda {
 
     use capstan::{
         device::{self, Fault, Gpu, Options, Wanted},
-        engine::cuda::CudaEngine,
+        engine::cuda::{CudaEngine, Least},
         telemetry,
     };
     use tracing::error;
@@ -92,8 +91,13 @@ mod cuda {
     }
 
     /// The engine on them.
-    pub fn engine(cpu: CpuEngine, gpus: Vec<Gpu>) -> Result<Arc<dyn Engine>, String> {
-        let engine = CudaEngine::new(cpu, gpus).map_err(|why| why.to_string())?;
+    pub fn engine(
+        config: &Config,
+        cpu: CpuEngine,
+        gpus: Vec<Gpu>,
+    ) -> Result<Arc<dyn Engine>, String> {
+        let least = Least { msm_scalars: config.cuda.msm_min };
+        let engine = CudaEngine::new(cpu, gpus, least).map_err(|why| why.to_string())?;
         Ok(Arc::new(engine))
     }
 
@@ -131,7 +135,7 @@ mod cuda {
     }
 
     /// Never.
-    pub fn engine(_: CpuEngine, gpus: Infallible) -> Result<Arc<dyn Engine>, String> {
+    pub fn engine(_: &Config, _: CpuEngine, gpus: Infallible) -> Result<Arc<dyn Engine>, String> {
         match gpus {}
     }
 }

@@ -23,8 +23,12 @@ use crate::{
 
 const ENGINE: &str = "cuda";
 
-/// MSMs of fewer scalars are done sooner by the CPU.
-const MSM_MIN: usize = 1 << 8;
+/// What the GPUs leave to the CPU: smaller jobs, which it is sooner done with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Least {
+    /// Scalars of an MSM, of all its vectors together.
+    pub msm_scalars: u64,
+}
 
 /// Scalars of one piece of an MSM: 8 MiB, a third of a millisecond on the link.
 const MSM_PIECE: usize = 1 << 18;
@@ -33,6 +37,7 @@ const MSM_PIECE: usize = 1 << 18;
 pub struct CudaEngine {
     cpu: CpuEngine,
     gpus: Arc<[Gpu]>,
+    least: Least,
     computers: Vec<Computer>,
     turn: AtomicUsize,
     checker: Checker,
@@ -43,12 +48,12 @@ impl CudaEngine {
     /// Loads the kernels on every one of `gpus`, which are tested and at least one.
     ///
     /// Errors: kernels that are not for these devices.
-    pub fn new(cpu: CpuEngine, gpus: Vec<Gpu>) -> Result<Self, Unusable> {
+    pub fn new(cpu: CpuEngine, gpus: Vec<Gpu>, least: Least) -> Result<Self, Unusable> {
         let gpus: Arc<[Gpu]> = gpus.into();
         let checker = Checker::new(gpus.clone())?;
         let computers = gpus.iter().map(Computer::load).collect::<Result<_, _>>()?;
         let turn = AtomicUsize::new(0);
-        Ok(Self { cpu, gpus, computers, turn, checker, monitor: Monitor::open() })
+        Ok(Self { cpu, gpus, least, computers, turn, checker, monitor: Monitor::open() })
     }
 
     fn info(&self, gpu: &Gpu) -> DeviceInfo {
@@ -87,7 +92,8 @@ impl Engine for CudaEngine {
     }
 
     fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>> {
-        if bases.len().saturating_mul(batch) < MSM_MIN {
+        let scalars = (bases.len() as u64).saturating_mul(batch as u64);
+        if scalars == 0 || scalars < self.least.msm_scalars {
             return self.cpu.msm(bases, batch);
         }
         // Where the bases are already, else the devices take turns.

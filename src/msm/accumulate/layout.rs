@@ -158,7 +158,7 @@ impl Layout {
             (region(4 * coordinate * unit_count), region(4 * coordinate * unit_count));
         let unit_states = region(8 * unit_count);
         // One more, so that the first one can be made to lie where a number is.
-        let sums = region(2 * coordinate * (shape.elements() + 1));
+        let sums = region(2 * coordinate * (shape.elements().max(1) + 1));
         Self {
             level_count,
             tiles,
