@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// Sizes of G1 and G2, and the largest whose bases are also used without tables.
-const G1_SIZES: [u32; 9] = [10, 12, 14, 16, 18, 20, 22, 24, 26];
+const G1_SIZES: [u32; 12] = [10, 12, 14, 16, 18, 19, 20, 21, 22, 23, 24, 26];
 const G2_SIZES: [u32; 7] = [10, 12, 16, 18, 20, 22, 24];
 const VARIABLE: std::ops::RangeInclusive<u32> = 16..=26;
 /// Different points; the rest repeats them.

@@ -13,7 +13,7 @@ use capstan::{
     },
 };
 
-use crate::emulated;
+use crate::{FAR, Reach, emulated};
 
 /// One for all tests, which it serves at once. It leaves nothing to the CPU.
 pub fn engine() -> &'static CudaEngine {
@@ -28,4 +28,9 @@ pub fn engine() -> &'static CudaEngine {
         let gpus = device::open(&wanted, &options).unwrap();
         CudaEngine::new(CpuEngine::new(1).unwrap(), gpus, Least::default()).unwrap()
     })
+}
+
+/// The emulated device takes a second for what a GPU does in a millisecond.
+pub fn reach() -> Reach {
+    if emulated::driver().is_some() { (9, 6, 12) } else { FAR }
 }

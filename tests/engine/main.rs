@@ -11,8 +11,15 @@ mod emulated;
 mod msm;
 mod ntt;
 
+/// How far the suite goes: log2 of the largest MSMs in G1 and G2, of the largest NTTs.
+type Reach = (u32, u32, u32);
+const FAR: Reach = (12, 10, 14);
+
 macro_rules! test_engine {
     ($name:ident, $engine:expr) => {
+        test_engine!($name, $engine, crate::FAR);
+    };
+    ($name:ident, $engine:expr, $reach:expr) => {
         mod $name {
             use capstan::curve::{G1Affine, G2Affine};
             #[allow(unused_imports)] // not every engine is of the CPU
@@ -32,12 +39,12 @@ macro_rules! test_engine {
 
             #[test]
             fn msm_g1_around_powers_of_two() {
-                msm::around_powers_of_two::<G1Affine>(&$engine, 12);
+                msm::around_powers_of_two::<G1Affine>(&$engine, $reach.0);
             }
 
             #[test]
             fn msm_g2_around_powers_of_two() {
-                msm::around_powers_of_two::<G2Affine>(&$engine, 10);
+                msm::around_powers_of_two::<G2Affine>(&$engine, $reach.1);
             }
 
             #[test]
@@ -64,7 +71,7 @@ macro_rules! test_engine {
 
             #[test]
             fn ntt_of_every_size_order_and_coset() {
-                ntt::every_size_order_and_coset(&$engine, 14);
+                ntt::every_size_order_and_coset(&$engine, $reach.2);
             }
 
             #[test]
@@ -89,4 +96,4 @@ test_engine!(cpu, CpuEngine::new(2).unwrap());
 test_engine!(cpu_three_threads, CpuEngine::new(3).unwrap());
 test_engine!(arkworks, ArkworksEngine::new(2).unwrap());
 #[cfg(feature = "cuda")]
-test_engine!(gpu, *crate::cuda::engine());
+test_engine!(gpu, *crate::cuda::engine(), crate::cuda::reach());

@@ -9,6 +9,7 @@ use zeroize::Zeroize;
 
 use super::resident::{Resident, Shelf};
 use crate::{
+    buffer::Ranges,
     curve::{
         Fr,
         points::{Bases, Sums},
@@ -60,7 +61,8 @@ impl Computer {
 
     /// Begins an MSM. Nothing is done before scalars come.
     pub fn run(&self, bases: Bases, batch: usize) -> Box<dyn MsmRun> {
-        Box::new(Run { computer: self.0.clone(), bases, batch, ready: None, absorbed: 0 })
+        let there = Ranges::default();
+        Box::new(Run { computer: self.0.clone(), bases, batch, ready: None, there })
     }
 }
 
@@ -92,8 +94,8 @@ struct Run {
     bases: Bases,
     batch: usize,
     ready: Option<Ready>,
-    /// Scalars that were sent to the device.
-    absorbed: usize,
+    /// Scalars that were sent to the device, counted through all vectors.
+    there: Ranges,
 }
 
 /// What a run has on the device.
@@ -153,13 +155,15 @@ impl Run {
     /// Launches the passes whose scalars are all on their way.
     fn advance(&mut self) -> Result<()> {
         let n = self.bases.len();
-        let (absorbed, computer) = (self.absorbed, self.computer.clone());
+        let (there, computer) = (&self.there, &self.computer);
         let Some(ready) = &mut self.ready else { return Ok(()) };
-        let wanted = |pass: &Pass| {
-            let vectors = (pass.vectors.0 + pass.vectors.1 - 1) as usize;
-            vectors * n + (pass.points.0 + pass.points.1) as usize
+        // A pass of several vectors takes all of their points.
+        let complete = |pass: &Pass| {
+            let first = pass.vectors.0 as usize * n + pass.points.0 as usize;
+            let count = pass.vectors.1 as usize * pass.points.1 as usize;
+            there.contains(&(first as u64..(first + count) as u64))
         };
-        while let Some(pass) = ready.passes.last().copied().filter(|p| wanted(p) <= absorbed) {
+        while let Some(pass) = ready.passes.last().copied().filter(complete) {
             computer.compute.wait(&ready.stream.record()?)?;
             ready.done = Some(computer.launch(ready, &pass, n as u32)?);
             ready.passes.pop();
@@ -193,9 +197,6 @@ impl MsmRun for Run {
         control: &Control,
     ) -> Result<()> {
         let at = vector * self.bases.len() + first;
-        if at != self.absorbed {
-            return Err(Error::Internal("scalars out of order".to_owned()));
-        }
         let computer = self.computer.clone();
         let ready = self.prepare(control)?;
         let to = ready.scalars.all::<[u8; 32]>().part(at, scalars.len());
@@ -211,7 +212,7 @@ impl MsmRun for Run {
             Ok::<_, Error>(())
         })?;
         drop(upload);
-        self.absorbed = at + scalars.len();
+        self.there.insert(at as u64..(at + scalars.len()) as u64);
         self.advance()
     }
 
