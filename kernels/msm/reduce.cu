@@ -1,37 +1,26 @@
 // Buckets to one point a set, then a vector: sum of 2^(shift of the set) sum of (b + 1) P_b.
 //
 // The launches, of which a plan (src/msm/reduce) uses what the number of buckets is worth:
-//   gN_reduce_fold     halves rows and columns by batched affine additions: the fewest products
 //   gN_reduce_slices   slices of rows and columns, a thread each, into XYZZ
 //   gN_reduce_sums     rows and columns to their end, by teams of split lanes
 //   gN_reduce_terms    lg_buckets + 1 sums a set, each of the elements with one bit set
 //   gN_reduce_collect  sums of `count` neighbours, each doubled as its place in its period says
 // See reduce/halves.cuh for rows and columns, reduce/terms.cuh for terms.
 //
-// Points come in as they are (`affine` not 0) or as XYZZ, and leave as XYZZ but for the fold. y of
-// affine points is loose; infinity is x = y = 0 mod p, anywhere, and costs no more than others but
-// in the fold, where it takes the rare path.
+// Points come in as they are (`affine` not 0) or as XYZZ, and leave as XYZZ. y of affine points is
+// loose; infinity is x = y = 0 mod p, anywhere, and costs no more than others.
 //
-// Launch. fold: one block of FOLD_THREADS a multiprocessor, dynamic shared memory and scratch as in
-// batch_affine.cuh. slices: blocks of SLICE_THREADS, a thread a slice, dynamic shared memory of 2
-// (G1) and 6 (G2) elements a thread. The others: blocks of SUM_THREADS, static shared memory of an
-// element a thread, `team` groups of four lanes a sum: team * sums / SUM_GROUPS blocks. Barriers:
-// after each level of a team's tree, in all threads of a block.
-#include "reduce/fold.cuh"
+// Two additions in XYZZ a bucket, of ten products each, are what slices take of long arrays, at the
+// multiplier's full rate. Halving rows and columns by batched affine additions takes fewer products
+// and was no faster on an H200: it writes and reads half of the points again at every step, and
+// waits for an inversion.
+//
+// Launch. slices: blocks of SLICE_THREADS, a thread a slice, dynamic shared memory of 2 (G1) and 6
+// (G2) elements a thread. The others: blocks of SUM_THREADS, static shared memory of an element a
+// thread, `team` groups of four lanes a sum: team * sums / SUM_GROUPS blocks. Barriers: after each
+// level of a team's tree, in all threads of a block.
 #include "reduce/slices.cuh"
 #include "reduce/terms.cuh"
-
-#define FOLD(name, F, threads) \
-    KERNEL(threads, 1) \
-    name(Affine<F>* out, Quad* scratch, const Affine<F>* points, uint32_t arrays, \
-         uint32_t lg_rows, uint32_t lg_columns, uint32_t columns_at, uint32_t chain) { \
-        DYNAMIC_SHARED(Quad, stage); \
-        const Folded<F> source = {points, {arrays, lg_rows, 1, lg_columns, 1, columns_at}}; \
-        add_batched<F, false, threads>(out, scratch, stage, source, source.work.sums(), chain); \
-    } \
-    EXPORT_KERNEL(name);
-FOLD(g1_reduce_fold, Fp, 512)
-FOLD(g2_reduce_fold, Fp2, 256)
 
 #define SLICES(name, F, threads, blocks, sum) \
     KERNEL(threads, blocks) \
