@@ -11,28 +11,28 @@
 // loose; infinity is x = y = 0 mod p, anywhere, and costs no more than others.
 //
 // Two additions in XYZZ a bucket, of ten products each, are what slices take of long arrays, at the
-// multiplier's full rate. Halving rows and columns by batched affine additions takes fewer products
-// and was no faster on an H200: it writes and reads half of the points again at every step, and
-// waits for an inversion.
+// multiplier's full rate. Halving rows and columns by batched affine additions first takes fewer
+// products, and took longer on an H200 or as long: 1.67 instead of 1.55 ms for 2^21 buckets of G1.
 //
 // Launch. slices: blocks of SLICE_THREADS, a thread a slice, dynamic shared memory of 2 (G1) and 6
-// (G2) elements a thread. The others: blocks of SUM_THREADS, static shared memory of an element a
-// thread, `team` groups of four lanes a sum: team * sums / SUM_GROUPS blocks. Barriers: after each
-// level of a team's tree, in all threads of a block.
+// (G2) elements a thread: 12 and 72 KiB, of the 99 that a block can have on any device. The others:
+// blocks of SUM_THREADS, static shared memory of an element a thread, `team` groups of four lanes a
+// sum: team * sums / SUM_GROUPS blocks. Barriers: after each level of a team's tree, in all threads
+// of a block.
 #include "reduce/slices.cuh"
 #include "reduce/terms.cuh"
 
-#define SLICES(name, F, threads, blocks, sum) \
-    KERNEL(threads, blocks) \
+#define SLICES(name, F, sum) \
+    KERNEL(SLICE_THREADS, 2) \
     name(Xyzz<F>* out, const Affine<F>* points, uint32_t arrays, uint32_t lg_rows, \
          uint32_t row_bits, uint32_t lg_columns, uint32_t column_bits, uint32_t columns_at) { \
         DYNAMIC_SHARED(Quad, stage); \
         const Halves work = {arrays, lg_rows, row_bits, lg_columns, column_bits, columns_at}; \
-        sum_slices(out, sum<F, threads>(stage), points, work); \
+        sum_slices(out, sum<F, SLICE_THREADS>(stage), points, work); \
     } \
     EXPORT_KERNEL(name);
-SLICES(g1_reduce_slices, Fp, 128, 2, sum_in_registers)
-SLICES(g2_reduce_slices, Fp2, 256, 1, sum_in_shared)
+SLICES(g1_reduce_slices, Fp, sum_in_registers)
+SLICES(g2_reduce_slices, Fp2, sum_in_shared)
 
 // Points that are affine in one launch and XYZZ in the next.
 template <class F> struct Either {

@@ -19,7 +19,8 @@ use crate::{
     device::{Block, Context, Fault, Kernel, Module, Ptr, Span, Stream, Unusable},
 };
 
-/// Threads of a block of the kernels with split lanes.
+/// Threads of a block: as in `kernels/msm/reduce/`.
+const SLICE_THREADS: u32 = 128;
 const SUM_THREADS: u32 = 128;
 
 /// out, points, arrays, lg_rows, row_bits, lg_columns, column_bits, columns_at.
@@ -39,7 +40,6 @@ pub struct Reducer {
 
 struct Kernels {
     slices: SlicesKernel,
-    slice_threads: u32,
     sums: SumsKernel,
     terms: TermsKernel,
     collect: CollectKernel,
@@ -49,16 +49,15 @@ impl Kernels {
     fn of(module: &Module, group: Group) -> Result<Self, Fault> {
         let name = |stage: &str| format!("{}_reduce_{stage}", group.name());
         // A point travels; in G2 the sum is there, too.
-        let (slice_threads, columns) = match group {
-            Group::G1 => (128, 2),
-            Group::G2 => (256, 6),
+        let elements = match group {
+            Group::G1 => 2,
+            Group::G2 => 6,
         };
-        let shared_bytes = columns * group.coordinate_bytes() as u32 * slice_threads;
-        let slices = Block { threads: slice_threads, shared_bytes };
+        let shared_bytes = elements * group.coordinate_bytes() as u32 * SLICE_THREADS;
+        let slices = Block { threads: SLICE_THREADS, shared_bytes };
         let split = Block::of(SUM_THREADS);
         Ok(Self {
             slices: module.kernel(&name("slices"), slices)?,
-            slice_threads,
             sums: module.kernel(&name("sums"), split)?,
             terms: module.kernel(&name("terms"), split)?,
             collect: module.kernel(&name("collect"), split)?,
@@ -78,7 +77,7 @@ impl Kernels {
         match *step {
             Step::Slices(h) => {
                 let Halves { arrays, lg_rows, row_bits, lg_columns, column_bits, columns_at } = h;
-                let grid = h.sums().div_ceil(self.slice_threads.into()) as u32;
+                let grid = h.sums().div_ceil(SLICE_THREADS.into()) as u32;
                 let given =
                     (out, points, arrays, lg_rows, row_bits, lg_columns, column_bits, columns_at);
                 self.slices.launch(stream, grid, given)
