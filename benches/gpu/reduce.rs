@@ -62,7 +62,7 @@ where
         let shape = Shape { group: P::GROUP, vectors, shifts, lg_buckets };
         let work = Work::of(rig, &reducer, &points, &shape);
         let buckets = work.buckets();
-        let tuning = Tuning::of(rig.gpu.context());
+        let tuning = Tuning::of(rig.gpu.context(), P::GROUP);
         let planned = Plan::new(&shape, &tuning);
         record.keep(&work.figure(&planned, &buckets, "device", "planned"));
         work.steps(&planned, &buckets);
@@ -88,9 +88,8 @@ fn variants(tuning: &Tuning) -> Vec<(&'static str, Tuning)> {
     vec![
         ("no slices", slices(u64::MAX)),
         ("slices from 2^14 points", slices(1 << 14)),
-        ("teams of fewer lanes", groups(32)),
-        ("teams of more lanes", groups(96)),
-        ("teams of most lanes", groups(128)),
+        ("two thirds of the teams' lanes", groups(tuning.groups * 2 / 3)),
+        ("four thirds of the teams' lanes", groups(tuning.groups * 4 / 3)),
         ("parts of 2^6", part(6)),
         ("parts of 2^8", part(8)),
         ("host from terms", ending(Ending::Terms)),

@@ -88,7 +88,7 @@ FN void collect(Xyzz<F>* out, const Xyzz<F>* points, uint32_t sums, uint32_t cou
         sum_halves(out, Either<F>{points, affine}, work, team, shared); \
     } \
     EXPORT_KERNEL(name);
-SUMS(g1_reduce_sums, Fp, 2)
+SUMS(g1_reduce_sums, Fp, 3)
 SUMS(g2_reduce_sums, Fp2, 2)
 
 #define TERMS(name, F, blocks) \
@@ -100,7 +100,7 @@ SUMS(g2_reduce_sums, Fp2, 2)
         sum_terms(out, Either<F>{points, affine}, terms, team, shared); \
     } \
     EXPORT_KERNEL(name);
-TERMS(g1_reduce_terms, Fp, 2)
+TERMS(g1_reduce_terms, Fp, 3)
 TERMS(g2_reduce_terms, Fp2, 2)
 
 #define COLLECT(name, F, blocks) \
@@ -111,5 +111,5 @@ TERMS(g2_reduce_terms, Fp2, 2)
         collect(out, points, sums, count, team, {period, width, narrow}, shared); \
     } \
     EXPORT_KERNEL(name);
-COLLECT(g1_reduce_collect, Fp, 2)
+COLLECT(g1_reduce_collect, Fp, 3)
 COLLECT(g2_reduce_collect, Fp2, 2)

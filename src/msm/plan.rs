@@ -219,7 +219,7 @@ impl Plan {
             shifts: (first..first + count).map(|set| self.windows.shift(set) - base).collect(),
             lg_buckets: self.windows.buckets().ilog2(),
         };
-        reduce::Plan::new(&shape, &reduce::Tuning::on(self.units))
+        reduce::Plan::new(&shape, &reduce::Tuning::on(self.units, self.job.group))
     }
 
     /// Where a pass has what in its workspace.

@@ -162,7 +162,7 @@ fn g2_sums_of_every_way_are_arkworks() {
 fn plans_are_short_and_end_where_it_pays() {
     let plan = |group, vectors, shifts: Vec<u32>, lg_buckets| {
         let shape = Shape { group, vectors, shifts, lg_buckets };
-        Plan::new(&shape, &Tuning::on(132))
+        Plan::new(&shape, &Tuning::on(132, group))
     };
     let one = plan(Group::G1, 1, vec![0], 9);
     assert_eq!((one.steps.len(), one.ending), (2, Ending::Terms), "{one:?}");

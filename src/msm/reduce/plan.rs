@@ -180,7 +180,7 @@ mod tests {
                         [None, Some(Ending::Terms), Some(Ending::Sets), Some(Ending::Vectors)]
                     {
                         for units in [1, 40, 132] {
-                            let tuning = Tuning { ending, ..Tuning::on(units) };
+                            let tuning = Tuning { ending, ..Tuning::on(units, group) };
                             check(&Plan::new(&shape, &tuning));
                         }
                     }
