@@ -81,17 +81,15 @@ where
 
 /// What else could be planned.
 fn variants(tuning: &Tuning) -> Vec<(&'static str, Tuning)> {
-    let fold_sums_min = tuning.fold_sums_min;
     let ending = |ending| Tuning { ending: Some(ending), ..*tuning };
-    let folds = |fold_sums_min| Tuning { fold_sums_min, ..*tuning };
     let slices = |slice_points_min| Tuning { slice_points_min, ..*tuning };
     let part = |lg_part| Tuning { lg_part, ..*tuning };
+    let groups = |groups| Tuning { groups, ..*tuning };
     vec![
-        ("no folds", folds(u64::MAX)),
-        ("folds from twice as many sums", folds(2 * fold_sums_min)),
-        ("folds from half as many sums", folds(fold_sums_min / 2)),
         ("no slices", slices(u64::MAX)),
         ("slices from 2^14 points", slices(1 << 14)),
+        ("two thirds of the teams' lanes", groups(tuning.groups * 2 / 3)),
+        ("four thirds of the teams' lanes", groups(tuning.groups * 4 / 3)),
         ("parts of 2^6", part(6)),
         ("parts of 2^8", part(8)),
         ("host from terms", ending(Ending::Terms)),
@@ -239,7 +237,6 @@ fn median(times: &[Duration]) -> Duration {
 
 fn name(step: &Step) -> &'static str {
     match step {
-        Step::Fold(_) => "fold",
         Step::Slices(_) => "slices",
         Step::Sums { .. } => "sums",
         Step::Terms { .. } => "terms",

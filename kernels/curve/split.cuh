@@ -1,7 +1,7 @@
 // XYZZ points split over four neighbouring lanes: lane k has coordinate k of (x, y, zz, zzz).
 //
 // For sums that are few and wait for each other: four rounds of products, one a lane, instead of
-// fourteen products in a row: some 6200 cycles of a warp that is alone, counted from the SASS, and
+// fourteen products in a row: some 6300 cycles of a warp that is alone, counted from the SASS, and
 // 150 registers. It takes 16 lane-products instead of 14, so where lanes are scarce one lane a sum
 // is better.
 // (Schoolbook products: 6000 cycles, but 14 % more of the multiplier where two warps share it.)
@@ -27,6 +27,12 @@ template <class F> FN void store_split(Xyzz<F>* to, const F& a) {
     store(reinterpret_cast<F*>(to) + coordinate_index(), a);
 }
 
+// The rounds' product, by a call over Fp, too. With four copies of it an addition is 39 KB of code,
+// and took 9400 cycles on an H200 where its instructions were counted to take 6200: a warp that is
+// alone has nobody to hide what fetching them costs. With one copy it is 19 KB and counts the same.
+RARE Fp split_times(Fp a, Fp b) { return times(a, b); }
+FN Fp2 split_times(const Fp2& a, const Fp2& b) { return times(a, b); }
+
 // One's coordinate of the difference between doubling and adding: for equal points (u1, s1) over a
 // common denominator, u = 2 s1 in even lanes and r = 3 u1^2 in odd ones. `crossed` is s1 in even
 // lanes, u1 in odd ones.
@@ -50,7 +56,7 @@ template <class F> RARE F split_add(F a, F b) {
     const uint32_t zeros = uint32_t(is_zero_loose(a)) | uint32_t(is_zero_loose(b)) << 1;
     const uint32_t infinite = broadcast_in<SPLIT>(zeros, 2); // zz is 0
 
-    const F mine = times(a, shuffle_xor(b, 2)), other = shuffle_xor(mine, 2);
+    const F mine = split_times(a, shuffle_xor(b, 2)), other = shuffle_xor(mine, 2);
     const F first = blend(low, mine, other); // u1, s1, u1, s1
     F d = sub_loose(blend(low, other, mine), first);
     const F crossed = shuffle_xor(first, 1); // s1, u1, s1, u1
@@ -58,9 +64,9 @@ template <class F> RARE F split_add(F a, F b) {
     const uint32_t both = same & shuffle_xor(same, 1);
     if (both) d = split_tangent(crossed, even);
 
-    const F second = times(blend(low, d, a), blend(low, d, b));
+    const F second = split_times(blend(low, d, a), blend(low, d, b));
     const F uu = broadcast_in<SPLIT>(second, 0);
-    const F third = times(blend(low, blend(even, d, crossed), second), uu);
+    const F third = split_times(blend(low, blend(even, d, crossed), second), uu);
     const F uuu = broadcast_in<SPLIT>(third, 0);
     // A tangent's x lacks the term u^3. Products are below 1.9p.
     const F term = blend(both ? 0 : ~0u, uuu, zero<F>());
@@ -68,7 +74,7 @@ template <class F> RARE F split_add(F a, F b) {
     const F x = reduce_once<2>(reduce_once<4>(wide)); // lane 1's
     const uint32_t one_only = even ? 0 : low;
     const F left = blend(low, blend(even, crossed, d), second);
-    const F fourth = times(left, blend(one_only, sub_loose(third, x), uuu));
+    const F fourth = split_times(left, blend(one_only, sub_loose(third, x), uuu));
     const F got = shuffle_xor(blend(one_only, x, fourth), 1); // lane 0: x; lane 1: s1 u^3
 
     const F y = sub_loose(fourth, got);

@@ -1,49 +1,38 @@
 // Buckets to one point a set, then a vector: sum of 2^(shift of the set) sum of (b + 1) P_b.
 //
 // The launches, of which a plan (src/msm/reduce) uses what the number of buckets is worth:
-//   gN_reduce_fold     halves rows and columns by batched affine additions: the fewest products
 //   gN_reduce_slices   slices of rows and columns, a thread each, into XYZZ
 //   gN_reduce_sums     rows and columns to their end, by teams of split lanes
 //   gN_reduce_terms    lg_buckets + 1 sums a set, each of the elements with one bit set
 //   gN_reduce_collect  sums of `count` neighbours, each doubled as its place in its period says
 // See reduce/halves.cuh for rows and columns, reduce/terms.cuh for terms.
 //
-// Points come in as they are (`affine` not 0) or as XYZZ, and leave as XYZZ but for the fold. y of
-// affine points is loose; infinity is x = y = 0 mod p, anywhere, and costs no more than others but
-// in the fold, where it takes the rare path.
+// Points come in as they are (`affine` not 0) or as XYZZ, and leave as XYZZ. y of affine points is
+// loose; infinity is x = y = 0 mod p, anywhere, and costs no more than others.
 //
-// Launch. fold: one block of FOLD_THREADS a multiprocessor, dynamic shared memory and scratch as in
-// batch_affine.cuh. slices: blocks of SLICE_THREADS, a thread a slice, dynamic shared memory of 2
-// (G1) and 6 (G2) elements a thread. The others: blocks of SUM_THREADS, static shared memory of an
-// element a thread, `team` groups of four lanes a sum: team * sums / SUM_GROUPS blocks. Barriers:
-// after each level of a team's tree, in all threads of a block.
-#include "reduce/fold.cuh"
+// Two additions in XYZZ a bucket, of ten products each, are what slices take of long arrays, at the
+// multiplier's full rate. Halving rows and columns by batched affine additions first takes fewer
+// products, and took longer on an H200 or as long: 1.67 instead of 1.55 ms for 2^21 buckets of G1.
+//
+// Launch. slices: blocks of SLICE_THREADS, a thread a slice, dynamic shared memory of 2 (G1) and 6
+// (G2) elements a thread: 12 and 72 KiB, of the 99 that a block can have on any device. The others:
+// blocks of SUM_THREADS, static shared memory of an element a thread, `team` groups of four lanes a
+// sum: team * sums / SUM_GROUPS blocks. Barriers: after each level of a team's tree, in all threads
+// of a block.
 #include "reduce/slices.cuh"
 #include "reduce/terms.cuh"
 
-#define FOLD(name, F, threads) \
-    KERNEL(threads, 1) \
-    name(Affine<F>* out, Quad* scratch, const Affine<F>* points, uint32_t arrays, \
-         uint32_t lg_rows, uint32_t lg_columns, uint32_t columns_at, uint32_t chain) { \
-        DYNAMIC_SHARED(Quad, stage); \
-        const Folded<F> source = {points, {arrays, lg_rows, 1, lg_columns, 1, columns_at}}; \
-        add_batched<F, false, threads>(out, scratch, stage, source, source.work.sums(), chain); \
-    } \
-    EXPORT_KERNEL(name);
-FOLD(g1_reduce_fold, Fp, 512)
-FOLD(g2_reduce_fold, Fp2, 256)
-
-#define SLICES(name, F, threads, blocks, sum) \
-    KERNEL(threads, blocks) \
+#define SLICES(name, F, sum) \
+    KERNEL(SLICE_THREADS, 2) \
     name(Xyzz<F>* out, const Affine<F>* points, uint32_t arrays, uint32_t lg_rows, \
          uint32_t row_bits, uint32_t lg_columns, uint32_t column_bits, uint32_t columns_at) { \
         DYNAMIC_SHARED(Quad, stage); \
         const Halves work = {arrays, lg_rows, row_bits, lg_columns, column_bits, columns_at}; \
-        sum_slices(out, sum<F, threads>(stage), points, work); \
+        sum_slices(out, sum<F, SLICE_THREADS>(stage), points, work); \
     } \
     EXPORT_KERNEL(name);
-SLICES(g1_reduce_slices, Fp, 128, 2, sum_in_registers)
-SLICES(g2_reduce_slices, Fp2, 256, 1, sum_in_shared)
+SLICES(g1_reduce_slices, Fp, sum_in_registers)
+SLICES(g2_reduce_slices, Fp2, sum_in_shared)
 
 // Points that are affine in one launch and XYZZ in the next.
 template <class F> struct Either {
@@ -99,7 +88,7 @@ FN void collect(Xyzz<F>* out, const Xyzz<F>* points, uint32_t sums, uint32_t cou
         sum_halves(out, Either<F>{points, affine}, work, team, shared); \
     } \
     EXPORT_KERNEL(name);
-SUMS(g1_reduce_sums, Fp, 2)
+SUMS(g1_reduce_sums, Fp, 3)
 SUMS(g2_reduce_sums, Fp2, 2)
 
 #define TERMS(name, F, blocks) \
@@ -111,7 +100,7 @@ SUMS(g2_reduce_sums, Fp2, 2)
         sum_terms(out, Either<F>{points, affine}, terms, team, shared); \
     } \
     EXPORT_KERNEL(name);
-TERMS(g1_reduce_terms, Fp, 2)
+TERMS(g1_reduce_terms, Fp, 3)
 TERMS(g2_reduce_terms, Fp2, 2)
 
 #define COLLECT(name, F, blocks) \
@@ -122,5 +111,5 @@ TERMS(g2_reduce_terms, Fp2, 2)
         collect(out, points, sums, count, team, {period, width, narrow}, shared); \
     } \
     EXPORT_KERNEL(name);
-COLLECT(g1_reduce_collect, Fp, 2)
+COLLECT(g1_reduce_collect, Fp, 3)
 COLLECT(g2_reduce_collect, Fp2, 2)

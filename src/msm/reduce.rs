@@ -12,18 +12,17 @@ mod step;
 pub use finish::{Coordinate, Curve, finish};
 pub use plan::Plan;
 pub use shape::{Ending, Shape, Tuning};
-pub use step::{Fold, Halves, Ladder, Step};
+pub use step::{Halves, Ladder, Step};
 
 use crate::{
     curve::Group,
     device::{Block, Context, Fault, Kernel, Module, Ptr, Span, Stream, Unusable},
 };
 
-/// Threads of a block of the kernels with split lanes.
+/// Threads of a block: as in `kernels/msm/reduce/`.
+const SLICE_THREADS: u32 = 128;
 const SUM_THREADS: u32 = 128;
 
-/// out, scratch, points, arrays, lg_rows, lg_columns, columns_at, chain.
-type FoldKernel = Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32)>;
 /// out, points, arrays, lg_rows, row_bits, lg_columns, column_bits, columns_at.
 type SlicesKernel = Kernel<(Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32, u32)>;
 /// out, points, affine, arrays, lg_rows, row_bits, lg_columns, column_bits, columns_at, team.
@@ -40,9 +39,7 @@ pub struct Reducer {
 }
 
 struct Kernels {
-    fold: FoldKernel,
     slices: SlicesKernel,
-    slice_threads: u32,
     sums: SumsKernel,
     terms: TermsKernel,
     collect: CollectKernel,
@@ -51,22 +48,16 @@ struct Kernels {
 impl Kernels {
     fn of(module: &Module, group: Group) -> Result<Self, Fault> {
         let name = |stage: &str| format!("{}_reduce_{stage}", group.name());
-        let threads = Fold::threads(group);
-        // Two points and a prefix product travel at a time.
-        let shared_bytes = 5 * group.coordinate_bytes() as u32 * threads;
-        let fold = Block { threads, shared_bytes };
         // A point travels; in G2 the sum is there, too.
-        let (slice_threads, columns) = match group {
-            Group::G1 => (128, 2),
-            Group::G2 => (256, 6),
+        let elements = match group {
+            Group::G1 => 2,
+            Group::G2 => 6,
         };
-        let shared_bytes = columns * group.coordinate_bytes() as u32 * slice_threads;
-        let slices = Block { threads: slice_threads, shared_bytes };
+        let shared_bytes = elements * group.coordinate_bytes() as u32 * SLICE_THREADS;
+        let slices = Block { threads: SLICE_THREADS, shared_bytes };
         let split = Block::of(SUM_THREADS);
         Ok(Self {
-            fold: module.kernel(&name("fold"), fold)?,
             slices: module.kernel(&name("slices"), slices)?,
-            slice_threads,
             sums: module.kernel(&name("sums"), split)?,
             terms: module.kernel(&name("terms"), split)?,
             collect: module.kernel(&name("collect"), split)?,
@@ -76,24 +67,17 @@ impl Kernels {
     fn launch(
         &self,
         stream: &Stream,
-        plan: &Plan,
         step: &Step,
         out: Span<'_, u8>,
         points: Span<'_, u8>,
-        scratch: Span<'_, u8>,
     ) -> Result<(), Fault> {
         let blocks = |sums: u64, team: u32| {
             (sums * u64::from(team)).div_ceil(step::SUM_GROUPS.into()) as u32
         };
         match *step {
-            Step::Fold(Fold { halves: h, chain }) => {
-                let Halves { arrays, lg_rows, lg_columns, columns_at, .. } = h;
-                let given = (out, scratch, points, arrays, lg_rows, lg_columns, columns_at, chain);
-                self.fold.launch(stream, plan.units, given)
-            }
             Step::Slices(h) => {
                 let Halves { arrays, lg_rows, row_bits, lg_columns, column_bits, columns_at } = h;
-                let grid = h.sums().div_ceil(self.slice_threads.into()) as u32;
+                let grid = h.sums().div_ceil(SLICE_THREADS.into()) as u32;
                 let given =
                     (out, points, arrays, lg_rows, row_bits, lg_columns, column_bits, columns_at);
                 self.slices.launch(stream, grid, given)
@@ -151,11 +135,10 @@ impl Reducer {
         let out = part(out, 0, plan.bytes_out())?;
         let areas =
             [part(workspace, 0, plan.areas[0])?, part(workspace, plan.areas[0], plan.areas[1])?];
-        let scratch = part(workspace, plan.areas[0] + plan.areas[1], plan.scratch_bytes)?;
         for (at, step) in plan.steps.iter().enumerate() {
             let last = at + 1 == plan.steps.len();
             let to = if last { out } else { areas[at % 2] };
-            kernels.launch(stream, plan, step, to, points, scratch)?;
+            kernels.launch(stream, step, to, points)?;
             points = to;
         }
         Ok(())

@@ -3,6 +3,8 @@
 #include "../../accumulate.cuh"
 #include "halves.cuh"
 
+constexpr uint32_t SLICE_THREADS = 128;
+
 // out[s] = sum number s of `work`. The next point travels beside the addition, as in
 // accumulate_buckets.
 template <class F, uint32_t T, class Cell>

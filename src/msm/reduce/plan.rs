@@ -3,7 +3,7 @@
 use super::{
     ending,
     shape::{Ending, Shape, Tuning},
-    step::{Fold, Halves, Ladder, Step},
+    step::{Halves, Ladder, Step},
 };
 use crate::device::ALIGN;
 
@@ -13,8 +13,6 @@ const TERMS_FULL: u32 = 256;
 const LG_BUCKETS_SMALL: u32 = 5;
 /// A thread's slice has 2^LG_SLICE_MIN points at least.
 const LG_SLICE_MIN: u32 = 2;
-/// Sums that share an inversion, at most.
-const CHAIN_MAX: u32 = 128;
 
 /// The launches for a shape, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +25,6 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// The steps' results lie in two areas in turn, the last one in the caller's.
     pub(super) areas: [u64; 2],
-    pub(super) scratch_bytes: u64,
-    pub(super) units: u32,
 }
 
 impl Plan {
@@ -42,18 +38,12 @@ impl Plan {
             let bytes = step.bytes_out(shape.group).next_multiple_of(ALIGN);
             areas[at % 2] = bytes.max(areas[at % 2]);
         }
-        let scratch = |step: &Step| match step {
-            Step::Fold(fold) => fold.scratch_bytes(shape.group, tuning.units),
-            _ => 0,
-        };
-        let scratch_bytes = steps.iter().map(scratch).max().unwrap_or(0);
-        let units = tuning.units;
-        Self { shape: shape.clone(), ending, steps, areas, scratch_bytes, units }
+        Self { shape: shape.clone(), ending, steps, areas }
     }
 
     /// Bytes of workspace.
     pub fn workspace_bytes(&self) -> u64 {
-        self.areas[0] + self.areas[1] + self.scratch_bytes
+        self.areas[0] + self.areas[1]
     }
 
     /// Points that the device leaves, in XYZZ.
@@ -76,26 +66,13 @@ fn halves(shape: &Shape, tuning: &Tuning) -> Vec<Step> {
     }
     let (lg_columns, lg_rows) = (m / 2, m - m / 2);
     let arrays = shape.arrays();
-    let start =
+    let mut now =
         Halves { arrays, lg_rows: m, row_bits: 0, lg_columns: m, column_bits: 0, columns_at: 0 };
-    let mut now = start;
     let most = |now: &Halves, bits: u32| Halves {
         row_bits: bits.min(now.lg_rows - lg_rows),
         column_bits: bits.min(now.lg_columns - lg_columns),
         ..*now
     };
-    loop {
-        let halves = most(&now, 1);
-        let both = halves.row_bits == 1 && halves.column_bits == 1;
-        if !both || halves.sums() < tuning.fold_sums_min {
-            break;
-        }
-        let warps = u64::from(tuning.units * Fold::threads(shape.group) / 32);
-        let rows = halves.sums().div_ceil(32).div_ceil(warps);
-        let chain = rows.min(CHAIN_MAX.into()) as u32;
-        steps.push(Step::Fold(Fold { halves, chain }));
-        now = halves.after();
-    }
     let left = |now: &Halves| now.lg_rows > lg_rows || now.lg_columns > lg_columns;
     let mut affine = true;
     if left(&now) && now.points() >= tuning.slice_points_min {
@@ -117,9 +94,7 @@ fn halves(shape: &Shape, tuning: &Tuning) -> Vec<Step> {
 fn terms(shape: &Shape, tuning: &Tuning, ending: Ending, steps: &mut Vec<Step>) {
     let m = shape.lg_buckets;
     let halves = match steps.last() {
-        Some(
-            Step::Fold(Fold { halves, .. }) | Step::Slices(halves) | Step::Sums { halves, .. },
-        ) => halves.after(),
+        Some(Step::Slices(halves) | Step::Sums { halves, .. }) => halves.after(),
         _ => Halves {
             arrays: shape.arrays(),
             lg_rows: 0,
@@ -129,7 +104,7 @@ fn terms(shape: &Shape, tuning: &Tuning, ending: Ending, steps: &mut Vec<Step>) 
             columns_at: 0,
         },
     };
-    let affine = matches!(steps.last(), None | Some(Step::Fold { .. }));
+    let affine = steps.is_empty();
     let sums = shape.arrays() * shape.terms();
     let lg_most = (halves.lg_rows.max(1) - 1).max(halves.lg_columns); // term 0 has all columns
     let lg_parts = if sums < TERMS_FULL { lg_most.saturating_sub(tuning.lg_part) } else { 0 };
@@ -164,10 +139,7 @@ mod tests {
         let (shape, mut left) = (&plan.shape, 0);
         for (at, step) in plan.steps.iter().enumerate() {
             match *step {
-                Step::Fold(Fold { halves, .. })
-                | Step::Slices(halves)
-                | Step::Sums { halves, .. }
-                | Step::Terms { halves, .. } => {
+                Step::Slices(halves) | Step::Sums { halves, .. } | Step::Terms { halves, .. } => {
                     assert!(at == 0 || halves.points() == left, "{plan:?}");
                     assert!(halves.points() < 1 << 32, "{plan:?}");
                 }

@@ -62,33 +62,10 @@ impl Ladder {
     }
 }
 
-/// A fold's launch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fold {
-    pub(super) halves: Halves,
-    /// Sums that share an inversion.
-    pub(super) chain: u32,
-}
-
-impl Fold {
-    pub(super) const fn threads(group: Group) -> u32 {
-        match group {
-            Group::G1 => 512,
-            Group::G2 => 256,
-        }
-    }
-
-    pub(super) fn scratch_bytes(&self, group: Group, units: u32) -> u64 {
-        let lanes = u64::from(units * Self::threads(group));
-        lanes * u64::from(self.chain) * group.coordinate_bytes() as u64
-    }
-}
-
 /// One launch: see `kernels/msm/reduce.cu`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // named as the kernels' parameters are
 pub enum Step {
-    Fold(Fold),
     Slices(Halves),
     Sums { halves: Halves, affine: bool, team: u32 },
     Terms { halves: Halves, affine: bool, lg_parts: u32, team: u32 },
@@ -99,9 +76,7 @@ impl Step {
     /// Points that it writes.
     pub(super) fn points_out(&self) -> u64 {
         match self {
-            Self::Fold(Fold { halves, .. }) | Self::Slices(halves) | Self::Sums { halves, .. } => {
-                halves.sums()
-            }
+            Self::Slices(halves) | Self::Sums { halves, .. } => halves.sums(),
             Self::Terms { halves, lg_parts, .. } => {
                 let terms = u64::from(halves.lg_rows + halves.lg_columns + 1);
                 (u64::from(halves.arrays) * terms) << lg_parts
@@ -111,7 +86,6 @@ impl Step {
     }
 
     pub(super) fn bytes_out(&self, group: Group) -> u64 {
-        let coordinates = if matches!(self, Self::Fold { .. }) { 2 } else { 4 };
-        self.points_out() * coordinates * group.coordinate_bytes() as u64
+        self.points_out() * 4 * group.coordinate_bytes() as u64
     }
 }
