@@ -1,19 +1,23 @@
 // What the levels of the tree leave, by equal shares, and the buckets.
 //
 //   gN_balanced_share   `most` threads at most. Sums of each thread's share of the entries.
-//   gN_balanced_merge   a warp a 32 units of round `round`: run with round 0, 1, 2 until one warp
-//                       has all. `from` and `to` say where the units of this round and of the next
-//                       begin in heads, tails and units.
+//   gN_balanced_teams   `team` groups of four lanes a bucket: sums of whole buckets, instead of all
+//                       below, where levels->teams says so.
+//   gN_balanced_join    four lanes a share: joins the shares of each bucket, where none has many.
+//   gN_balanced_merge   where one has: a warp a 32 units of round `round`, run with round 0, 1, 2
+//                       until one warp has all. `from` and `to` say where the units of this round
+//                       and of the next begin in heads, tails and units.
 //   gN_balanced_collect any grid. out[b] = the sum of bucket b, affine: a sum of the tree, one of
 //                       the tail, or infinity for an empty bucket (which stays as it is where sums
 //                       are added onto what is held).
 //
 // heads, tails, units: one for each unit of all rounds. Sums of the tail follow those of the tree: a
 // bucket's is number (its first entry) / 2, which no two share, since each has two entries or more.
-// Shared memory: share 96 bytes a thread, G2 576; merge 15360 bytes, G2 twice that; collect none.
-// Launch: share in blocks of 128, two a multiprocessor, G2 256, one; merge 32; collect 128.
-// Barriers: merge has those of its warp, since lanes read each other's columns.
-#include "balanced.cuh"
+// Shared memory: share 96 bytes a thread, G2 576; merge 15360 bytes, G2 twice that; teams static;
+// join and collect none. Launch: share in blocks of 128, two a multiprocessor, G2 256, one; merge
+// 32; the others 128. Barriers: merge has those of its warp, since lanes read each other's columns;
+// teams those of a team's tree.
+#include "joined.cuh"
 
 // Where the tail's sums begin.
 template <class F> FN Xyzz<F>* finals_of(Affine<F>* sums, const Levels* levels) {
@@ -25,6 +29,7 @@ template <class F> FN Xyzz<F>* finals_of(Affine<F>* sums, const Levels* levels) 
     name(Affine<F>* sums, Xyzz<F>* heads, Xyzz<F>* tails, Unit* units, const Levels* levels, \
          const Pair* list, uint32_t sums_index, uint32_t most, uint32_t least) { \
         DYNAMIC_SHARED(Quad, stage); \
+        if (levels->teams) return; \
         const uint32_t entries = levels->entries; \
         const Runs<F> runs = {heads, tails, units}; \
         add_share(sum<F, threads>(stage), runs, finals_of(sums, levels), sums - sums_index, \
@@ -35,10 +40,40 @@ template <class F> FN Xyzz<F>* finals_of(Affine<F>* sums, const Levels* levels) 
 SHARE(g1_balanced_share, Fp, 128, 2, sum_in_registers)
 SHARE(g2_balanced_share, Fp2, 256, 1, sum_in_shared)
 
+#define JOIN(name, F, blocks) \
+    KERNEL(JOIN_THREADS, blocks) \
+    name(Affine<F>* sums, Xyzz<F>* heads, Xyzz<F>* tails, Unit* units, const Levels* levels, \
+         const Pair* list, uint32_t most, uint32_t least) { \
+        const Shares shares = shares_of(levels->entries, most, least); \
+        if (levels->teams || !joins_at_once(*levels, shares)) return; \
+        join_runs<F>({heads, tails, units}, finals_of(sums, levels), \
+                     list + levels->first[levels->count + 1], shares); \
+    } \
+    EXPORT_KERNEL(name);
+JOIN(g1_balanced_join, Fp, 2)
+JOIN(g2_balanced_join, Fp2, 2)
+
+#define TEAMS(name, F, blocks) \
+    KERNEL(SUM_THREADS, blocks) \
+    name(Affine<F>* sums, const Levels* levels, const uint32_t* rows, const uint32_t* references, \
+         const uint32_t* starts, uint32_t buckets, uint32_t held, uint32_t width, \
+         uint32_t tail_row, uint32_t sums_index, uint32_t team) { \
+        SHARED(F, shared, SUM_THREADS); \
+        if (!levels->teams) return; \
+        const Tree tree = {{references, starts, buckets, held}, levels, rows, width, tail_row, \
+                           sums_index}; \
+        sum_whole_buckets(finals_of(sums, levels), sums - sums_index, tree, team, shared); \
+    } \
+    EXPORT_KERNEL(name);
+TEAMS(g1_balanced_teams, Fp, 2)
+TEAMS(g2_balanced_teams, Fp2, 2)
+
 template <class F>
 FN void merge_round(Quad* stage, Affine<F>* sums, const Runs<F>& runs, const Levels* levels,
                     uint32_t from, uint32_t to, uint32_t round, uint32_t most, uint32_t least) {
-    uint32_t count = shares_of(levels->entries, most, least).count;
+    const Shares shares = shares_of(levels->entries, most, least);
+    if (levels->teams || joins_at_once(*levels, shares)) return;
+    uint32_t count = shares.count;
     for (uint32_t i = 0; i < round; i++) count = (count + LANES - 1) / LANES;
     if (blockIdx.x * LANES >= count) return;
     const Runs<F> below = {runs.heads + from, runs.tails + from, runs.units + from};
