@@ -65,12 +65,15 @@ struct Listing {
     bool tail;
 
     FN uint32_t step() const { return tail ? 1 : 2; }
-    FN Items items_of(uint32_t b) const {
-        const Buckets& all = tree->buckets;
-        const uint32_t begin = row[b < all.count ? b : all.count];
-        const uint32_t end = row[b < all.count ? b + 1 : all.count];
-        Items items = {begin, end, 0, ~0u, 0};
+    // Where bucket b's begin and end, and no more.
+    FN Items range_of(uint32_t b) const {
+        const uint32_t count = tree->buckets.count;
+        return {row[b < count ? b : count], row[b < count ? b + 1 : count], 0, ~0u, 0};
+    }
+    FN Items items_of(uint32_t b, Items items) const {
+        const uint32_t begin = items.begin, end = items.end;
         if (begin == end) return items;
+        const Buckets& all = tree->buckets;
         const uint32_t size = all.size(b), left = left_of(size, below);
         uint32_t first = all.starts[b];
         bool has_last = all.adds_onto(); // an element that is not among its neighbours
@@ -94,12 +97,17 @@ struct Listing {
         uint32_t first = warp_bucket_of(row, begin, count);
         for (uint32_t at = begin; at < end;) {
             const uint32_t last = first + LANES < count ? first + LANES : count;
-            const uint32_t window = row[last], upto = window < end ? window : end;
+            uint32_t b = first + lane;
+            Items mine = range_of(b);
+            const uint32_t window = broadcast(mine.end, LANES - 1);
+            const uint32_t upto = window < end ? window : end;
             const bool dense = upto == end || upto - at >= WINDOW_MIN;
             const uint32_t stop = dense ? upto : end - at < LANES ? end : at + LANES;
-            const uint32_t own = at + lane < end ? at + lane : end - 1;
-            const uint32_t b = dense ? first + lane : bucket_of(row, own, first, count);
-            const Items mine = items_of(b);
+            if (!dense) {
+                b = bucket_of(row, at + lane < end ? at + lane : end - 1, first, count);
+                mine = range_of(b);
+            }
+            mine = items_of(b, mine);
 #pragma unroll 1
             for (uint32_t i = at + lane; i - lane < stop; i += LANES) {
                 const uint32_t from = dense ? lane_of(i, mine.end) : lane;

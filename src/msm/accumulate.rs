@@ -23,6 +23,7 @@ const LIST_THREADS: u32 = 256;
 const PLACE_THREADS: u32 = 256;
 const SCAN_THREADS: u32 = 1024;
 const MERGE_THREADS: u32 = 32;
+const COPY_THREADS: u32 = 256;
 const COLLECT_THREADS: u32 = 128;
 /// Buckets that a thread collects before another block a multiprocessor pays: it may have to
 /// invert, which takes as long as four, and blocks share the multiplier.
@@ -30,8 +31,9 @@ const COLLECT_OWN: u32 = 4;
 /// Lanes of a sum in `joined.cuh`, and threads of its blocks.
 const SPLIT: u32 = 4;
 const SPLIT_THREADS: u32 = 128;
-/// Blocks a multiprocessor of the kernel that lists.
+/// Blocks a multiprocessor of the kernels that list and copy.
 const LIST_BLOCKS: u32 = 6;
+const COPY_BLOCKS: u32 = 4;
 /// Buckets hold no sums: see `kernels/msm/levels.cuh`.
 const NOTHING_HELD: u32 = u32::MAX;
 
@@ -80,6 +82,7 @@ struct Sums {
     teams: Teams,
     join: Join,
     merge: Merge,
+    copy: Collect,
     collect: Collect,
     /// Blocks a multiprocessor.
     collect_blocks: u32,
@@ -177,6 +180,8 @@ impl Accumulator {
             buckets, room.sums, header, rows, references, starts, count, held, width, tail_row,
             number,
         );
+        let copies = count.div_ceil(COPY_THREADS).min(self.processors * COPY_BLOCKS);
+        sums.copy.launch(stream, copies, given)?;
         sums.collect.launch(stream, grid, given)
     }
 
@@ -251,6 +256,7 @@ impl Sums {
             teams: balanced.kernel(&named("balanced_teams"), Block::of(SPLIT_THREADS))?,
             join: balanced.kernel(&named("balanced_join"), Block::of(SPLIT_THREADS))?,
             merge: balanced.kernel(&named("balanced_merge"), block(MERGE_THREADS, 10))?,
+            copy: balanced.kernel(&named("balanced_copy"), Block::of(COPY_THREADS))?,
             collect: balanced.kernel(&named("balanced_collect"), Block::of(COLLECT_THREADS))?,
             collect_blocks,
         })
