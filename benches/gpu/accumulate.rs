@@ -31,14 +31,17 @@ const HOT: usize = 5;
 /// n, windows of a scalar, bits of the widest.
 type Case = (usize, u32, u32);
 
-const G1_CASES: [Case; 7] = [
+const G1_CASES: [Case; 10] = [
     (1 << 10, 26, 10),
+    (1 << 10, 22, 12),
     (1 << 12, 20, 13),
+    (1 << 14, 17, 15),
     (1 << 16, 16, 16),
     (1 << 18, 15, 17),
     (1 << 20, 13, 20),
     (1 << 22, 12, 22),
     (1 << 24, 12, 22),
+    (1 << 24, 11, 24),
 ];
 const G2_CASES: [Case; 5] =
     [(1 << 10, 26, 10), (1 << 16, 16, 16), (1 << 18, 15, 17), (1 << 20, 13, 20), (1 << 22, 12, 22)];
@@ -76,7 +79,7 @@ fn sizes<G: Group>(
     let table = rig.memory::<G::Words>(length + 1);
     let (table, first) = whole_points(table.all(), group).expect("inside");
     points.fill(rig, table.part(0, length * size_of::<G::Words>()).expect("inside"));
-    let best = Balance::of(group);
+    let best = Balance::of(group, length as u32);
     for hot in [false, true] {
         let bench = Bench { rig, accumulator, points, group, case, first, hot };
         let digits = Digits::new(&bench);
@@ -85,9 +88,12 @@ fn sizes<G: Group>(
             // Levels that are longer than all there is are the same as none.
             let few = |least: &u32| *least == u32::MAX || *least as usize <= length / 2;
             let ways_here = WAYS.iter().chain(rig.size(&[][..], &QUICK_WAYS)).copied();
-            ways.extend(ways_here.filter(few).map(|level_min| Balance { level_min, ..best }));
+            let levels = |level_min| Balance { level_min, team_digits: 0, ..best };
+            ways.extend(ways_here.filter(few).map(levels));
             if n <= 1 << 16 {
-                ways.extend(SHARES.map(|share_min| Balance { level_min: u32::MAX, share_min }));
+                let alone = Balance { level_min: u32::MAX, share_min: 4, team_digits: 0 };
+                ways.extend(SHARES.map(|share_min| Balance { share_min, ..alone }));
+                ways.push(Balance { team_digits: u32::MAX, ..alone });
             }
         }
         for balance in ways {
@@ -205,7 +211,7 @@ impl<G: Group> Bench<'_, G> {
     ) -> Figure<'static> {
         let (n, windows, _) = self.case;
         let median_ms = milliseconds(&times);
-        let Balance { level_min, share_min } = balance;
+        let Balance { level_min, share_min, team_digits } = balance;
         let level = if level_min == u32::MAX { "none".to_owned() } else { level_min.to_string() };
         let (lg_n, room_gb) = (n.ilog2(), bytes as f64 / 1e9);
         Figure {
@@ -216,7 +222,7 @@ impl<G: Group> Bench<'_, G> {
             unit: "G/s",
             how: format!(
                 "2^{lg_n} {part} {median_ms} ms, levels of {level} or more, shares of \
-                 {share_min}, {room_gb:.2} GB"
+                 {share_min}, teams up to {team_digits}, {room_gb:.2} GB"
             ),
         }
     }

@@ -40,7 +40,7 @@ template <class F, class Source> RARE F rare_numerator(Source source, Pair pair)
 template <class F, class Source> RARE void store_rare_sum(Affine<F>* to, Source source, Pair pair) {
     const Affine<F> a = load_first<F>(source, pair), b = load_second<F>(source, pair);
     if (is_infinity(a)) {
-        store_affine(to, b);
+        store_affine(to, is_infinity(b) ? infinity<F>() : b); // its y may be 2p
     } else if (is_infinity(b)) {
         store_affine(to, a);
     } else if (same_limbs(a.x, b.x) && !same_y(a, b)) {

@@ -1,19 +1,25 @@
 // What the levels of the tree leave, by equal shares, and the buckets.
 //
 //   gN_balanced_share   `most` threads at most. Sums of each thread's share of the entries.
-//   gN_balanced_merge   a warp a 32 units of round `round`: run with round 0, 1, 2 until one warp
-//                       has all. `from` and `to` say where the units of this round and of the next
-//                       begin in heads, tails and units.
-//   gN_balanced_collect any grid. out[b] = the sum of bucket b, affine: a sum of the tree, one of
-//                       the tail, or infinity for an empty bucket (which stays as it is where sums
-//                       are added onto what is held).
+//   gN_balanced_teams   `team` groups of four lanes a bucket: sums of whole buckets, instead of all
+//                       below, where levels->teams says so.
+//   gN_balanced_join    four lanes a share: joins the shares of each bucket, where none has many.
+//   gN_balanced_merge   where one has: a warp a 32 units of round `round`, run with round 0, 1, 2
+//                       until one warp has all. `from` and `to` say where the units of this round
+//                       and of the next begin in heads, tails and units.
+//   gN_balanced_copy    any grid. out[b] = the sum of bucket b, where the tree has it, or infinity
+//                       for an empty bucket (which stays as it is where sums are added onto what
+//                       is held).
+//   gN_balanced_collect any grid. out[b] = the sum of bucket b where the tail has it, affine.
 //
 // heads, tails, units: one for each unit of all rounds. Sums of the tail follow those of the tree: a
 // bucket's is number (its first entry) / 2, which no two share, since each has two entries or more.
-// Shared memory: share 96 bytes a thread, G2 576; merge 15360 bytes, G2 twice that; collect none.
-// Launch: share in blocks of 128, two a multiprocessor, G2 256, one; merge 32; collect 128.
-// Barriers: merge has those of its warp, since lanes read each other's columns.
-#include "balanced.cuh"
+// Shared memory: share 96 bytes a thread, G2 576; merge 15360 bytes, G2 twice that; teams static;
+// the others none. Launch: share in blocks of 128, two a multiprocessor, G2 256, one; merge 32; copy
+// 256; the others 128. Barriers: merge has those of its warp, since lanes read each other's columns;
+// teams those of a team's tree.
+#include "copied.cuh"
+#include "joined.cuh"
 
 // Where the tail's sums begin.
 template <class F> FN Xyzz<F>* finals_of(Affine<F>* sums, const Levels* levels) {
@@ -25,6 +31,7 @@ template <class F> FN Xyzz<F>* finals_of(Affine<F>* sums, const Levels* levels) 
     name(Affine<F>* sums, Xyzz<F>* heads, Xyzz<F>* tails, Unit* units, const Levels* levels, \
          const Pair* list, uint32_t sums_index, uint32_t most, uint32_t least) { \
         DYNAMIC_SHARED(Quad, stage); \
+        if (levels->teams) return; \
         const uint32_t entries = levels->entries; \
         const Runs<F> runs = {heads, tails, units}; \
         add_share(sum<F, threads>(stage), runs, finals_of(sums, levels), sums - sums_index, \
@@ -35,10 +42,40 @@ template <class F> FN Xyzz<F>* finals_of(Affine<F>* sums, const Levels* levels) 
 SHARE(g1_balanced_share, Fp, 128, 2, sum_in_registers)
 SHARE(g2_balanced_share, Fp2, 256, 1, sum_in_shared)
 
+#define JOIN(name, F, blocks) \
+    KERNEL(JOIN_THREADS, blocks) \
+    name(Affine<F>* sums, Xyzz<F>* heads, Xyzz<F>* tails, Unit* units, const Levels* levels, \
+         const Pair* list, uint32_t most, uint32_t least) { \
+        const Shares shares = shares_of(levels->entries, most, least); \
+        if (levels->teams || !joins_at_once(*levels, shares)) return; \
+        join_runs<F>({heads, tails, units}, finals_of(sums, levels), \
+                     list + levels->first[levels->count + 1], shares); \
+    } \
+    EXPORT_KERNEL(name);
+JOIN(g1_balanced_join, Fp, 2)
+JOIN(g2_balanced_join, Fp2, 2)
+
+#define TEAMS(name, F, blocks) \
+    KERNEL(SUM_THREADS, blocks) \
+    name(Affine<F>* sums, const Levels* levels, const uint32_t* rows, const uint32_t* references, \
+         const uint32_t* starts, uint32_t buckets, uint32_t held, uint32_t width, \
+         uint32_t tail_row, uint32_t sums_index, uint32_t team) { \
+        SHARED(F, shared, SUM_THREADS); \
+        if (!levels->teams) return; \
+        const Tree tree = {{references, starts, buckets, held}, levels, rows, width, tail_row, \
+                           sums_index}; \
+        sum_whole_buckets(finals_of(sums, levels), sums - sums_index, tree, team, shared); \
+    } \
+    EXPORT_KERNEL(name);
+TEAMS(g1_balanced_teams, Fp, 2)
+TEAMS(g2_balanced_teams, Fp2, 2)
+
 template <class F>
 FN void merge_round(Quad* stage, Affine<F>* sums, const Runs<F>& runs, const Levels* levels,
                     uint32_t from, uint32_t to, uint32_t round, uint32_t most, uint32_t least) {
-    uint32_t count = shares_of(levels->entries, most, least).count;
+    const Shares shares = shares_of(levels->entries, most, least);
+    if (levels->teams || joins_at_once(*levels, shares)) return;
+    uint32_t count = shares.count;
     for (uint32_t i = 0; i < round; i++) count = (count + LANES - 1) / LANES;
     if (blockIdx.x * LANES >= count) return;
     const Runs<F> below = {runs.heads + from, runs.tails + from, runs.units + from};
@@ -56,32 +93,47 @@ FN void merge_round(Quad* stage, Affine<F>* sums, const Runs<F>& runs, const Lev
 MERGE(g1_balanced_merge, Fp)
 MERGE(g2_balanced_merge, Fp2)
 
-// Copies what a reference names, which may be negative.
-template <class F> FN void collect_point(Affine<F>* to, const Affine<F>* base, uint32_t reference) {
-    const Affine<F>* const from = base + (reference & ~SIGN);
-    store(&to->x, load<F>(&from->x));
-    const F y = load<F>(&from->y);
-    store(&to->y, reference & SIGN ? canonical(neg_lazy<2>(y)) : y);
+#define COPY(name, F) \
+    KERNEL(COPY_THREADS, 4) \
+    name(Affine<F>* out, const Affine<F>* sums, const Levels* levels, const uint32_t* rows, \
+         const uint32_t* references, const uint32_t* starts, uint32_t buckets, uint32_t held, \
+         uint32_t width, uint32_t tail_row, uint32_t sums_index) { \
+        copy_buckets(out, sums - sums_index, \
+                     {{references, starts, buckets, held}, levels, rows, width, tail_row, \
+                      sums_index}); \
+    } \
+    EXPORT_KERNEL(name);
+COPY(g1_balanced_copy, Fp)
+COPY(g2_balanced_copy, Fp2)
+
+// Which of AHEAD buckets b, b + threads, ... the tail has: a bit each.
+constexpr uint32_t AHEAD = 8;
+FN uint32_t of_tail(const Buckets& buckets, uint32_t run, uint32_t b, uint32_t threads) {
+    uint32_t bits = 0;
+#pragma unroll
+    for (uint32_t k = 0; k < AHEAD; k++, b += threads) {
+        const uint32_t size = b < buckets.count ? buckets.size(b) : 0;
+        bits |= uint32_t(entries_of(size, run) > 0) << k;
+    }
+    return bits;
 }
-// Buckets thread, thread + threads, ... One inversion serves all of the tail's sums among them: x of
-// such a bucket holds the product of the ZZZ before it in the meantime.
+// Buckets thread, thread + threads, ..., AHEAD of them at a look. One inversion serves all of the
+// tail's sums among them: x of such a bucket holds the product of the ZZZ before it in the meantime.
 template <class F>
 FN void collect(Affine<F>* out, Affine<F>* sums, const Tree& tree) {
     const uint32_t threads = gridDim.x * blockDim.x, run = tree.levels->count;
-    const uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x;
+    const uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x, stride = threads * AHEAD;
     const Xyzz<F>* const finals = finals_of(sums, tree.levels);
     const auto final_of = [&](uint32_t b) { return &finals[tree.tail()[b] / 2]; };
     F product = one<F>();
     bool any = false;
-    uint32_t b = thread;
+    uint32_t first = thread;
 #pragma unroll 1
-    for (; b < tree.buckets.count; b += threads) {
-        const uint32_t size = tree.buckets.size(b);
-        if (size == 0) {
-            if (!tree.buckets.adds_onto()) store_affine(&out[b], infinity<F>());
-        } else if (left_of(size, run) == 1) {
-            collect_point(&out[b], sums - tree.sums, tree.element(b, size, run, 0));
-        } else {
+    for (; first < tree.buckets.count; first += stride) {
+        uint32_t bits = of_tail(tree.buckets, run, first, threads);
+#pragma unroll 1
+        for (; bits; bits &= bits - 1) {
+            const uint32_t b = first + (LANES - 1 - leading_zeros(bits & (0 - bits))) * threads;
             const F zzz = load<F>(&final_of(b)->zzz);
             store(&out[b].x, product);
             if (!is_zero_loose(zzz)) product = times(product, zzz);
@@ -91,20 +143,25 @@ FN void collect(Affine<F>* out, Affine<F>* sums, const Tree& tree) {
     if (!any) return;
     product = inverse(product);
 #pragma unroll 1
-    while (b > thread) {
-        b -= threads;
-        if (entries_of(tree.buckets.size(b), run) == 0) continue;
-        const Xyzz<F>* const sum = final_of(b);
-        const F zzz = load<F>(&sum->zzz);
-        if (is_zero_loose(zzz)) {
-            store_affine(&out[b], infinity<F>());
-            continue;
+    while (first > thread) {
+        first -= stride;
+        uint32_t bits = of_tail(tree.buckets, run, first, threads);
+#pragma unroll 1
+        while (bits) {
+            const uint32_t k = LANES - 1 - leading_zeros(bits), b = first + k * threads;
+            bits ^= 1u << k;
+            const Xyzz<F>* const sum = final_of(b);
+            const F zzz = load<F>(&sum->zzz);
+            if (is_zero_loose(zzz)) {
+                store_affine(&out[b], infinity<F>());
+                continue;
+            }
+            const F i = times(product, load<F>(&out[b].x));
+            product = times(product, zzz);
+            const F x = times(load<F>(&sum->x), squared(times(i, load<F>(&sum->zz))));
+            store(&out[b].x, canonical(x));
+            store(&out[b].y, times(load<F>(&sum->y), i));
         }
-        const F i = times(product, load<F>(&out[b].x));
-        product = times(product, zzz);
-        const F x = times(load<F>(&sum->x), squared(times(i, load<F>(&sum->zz))));
-        store(&out[b].x, canonical(x));
-        store(&out[b].y, times(load<F>(&sum->y), i));
     }
 }
 #define COLLECT(name, F, blocks) \

@@ -8,22 +8,29 @@
 //
 // A tile is TILE buckets; there are buckets / TILE + 1, so that the end of the last bucket is in
 // one. With L = `levels`, columns 0 to L - 1 are the additions of levels 1 to L, columns L to 2L the
-// entries of a tail after 0 to L levels. A level is run if it and all before it have `least`
-// additions. starts: buckets + 1. rows: (L + 1) x width, width >= buckets + 1. list: at most D.
+// entries of a tail after 0 to L levels, and column 2L + 1 has the tile's largest bucket. A level is
+// run if it and all before it have `least` additions; if there is none and no bucket has more than
+// `team_most` elements, the list stays empty and teams sum the buckets. starts: buckets + 1. rows:
+// (L + 1) x width, width >= buckets + 1, a multiple of 4, aligned to 16 bytes. list: at most D.
 // Shared memory: static. Barriers: those of block sums; in the scan one before its result is read.
-#include "levels.cuh"
-#include "../warp.cuh"
+#include "listing.cuh"
 
 constexpr uint32_t THREADS = 256, SCAN_THREADS = 1024;
 constexpr uint32_t OWN = 8; // buckets of a thread
 constexpr uint32_t TILE = THREADS * OWN;
-constexpr uint32_t COLUMNS_MAX = 2 * LEVELS_MAX + 1;
+constexpr uint32_t COLUMNS_MAX = 2 * LEVELS_MAX + 2;
 constexpr uint32_t SCAN_OWN = 4;
 // Rows of 32 items that a warp of msm_levels_list finds its way to at once, at most.
-constexpr uint32_t ROWS_MAX = 32;
+constexpr uint32_t ROWS_MAX = 64;
+constexpr uint32_t LIST_BLOCKS = 6; // a multiprocessor: 40 registers hold a window
+
+static_assert(OWN % 4 == 0, "rows are written in pieces of four words");
 
 struct Sum {
     FN uint32_t operator()(uint32_t a, uint32_t b) const { return a + b; }
+};
+struct Most {
+    FN uint32_t operator()(uint32_t a, uint32_t b) const { return a > b ? a : b; }
 };
 FN uint32_t column_of(uint32_t size, uint32_t column, uint32_t levels) {
     return column < levels ? additions_of(size, column + 1) : entries_of(size, column - levels);
@@ -33,7 +40,7 @@ KERNEL(THREADS)
 msm_levels_count(uint32_t* totals, const uint32_t* starts, uint32_t buckets, uint32_t held,
                  uint32_t levels) {
     SHARED(uint32_t, sums, COLUMNS_MAX);
-    const uint32_t columns = 2 * levels + 1;
+    const uint32_t largest = 2 * levels + 1, columns = largest + 1;
     if (threadIdx.x < columns) sums[threadIdx.x] = 0;
     const Buckets all = {nullptr, starts, buckets, held};
     uint32_t sizes[OWN];
@@ -44,13 +51,18 @@ msm_levels_count(uint32_t* totals, const uint32_t* starts, uint32_t buckets, uin
     }
     __syncthreads();
 #pragma unroll 1
-    for (uint32_t column = 0; column < columns; column++) {
+    for (uint32_t column = 0; column < largest; column++) {
         uint32_t sum = 0;
 #pragma unroll
         for (uint32_t j = 0; j < OWN; j++) sum += column_of(sizes[j], column, levels);
         sum = warp_reduce(sum, Sum{});
         if (lane_index() == 0) atomicAdd(&sums[column], sum);
     }
+    uint32_t most = 0;
+#pragma unroll
+    for (uint32_t j = 0; j < OWN; j++) most = Most{}(most, sizes[j]);
+    most = warp_reduce(most, Most{});
+    if (lane_index() == 0) atomicMax(&sums[largest], most);
     __syncthreads();
     if (threadIdx.x < columns) totals[threadIdx.x * gridDim.x + blockIdx.x] = sums[threadIdx.x];
 }
@@ -79,11 +91,21 @@ FN uint32_t scan_column(uint32_t* values, uint32_t count) {
     }
     return before;
 }
+// The greatest value. One warp.
+FN uint32_t largest_of(const uint32_t* values, uint32_t count) {
+    uint32_t most = 0;
+    for (uint32_t i = lane_index(); i < count; i += LANES) most = Most{}(most, values[i]);
+    return warp_reduce(most, Most{});
+}
 KERNEL(SCAN_THREADS)
-msm_levels_scan(Levels* result, uint32_t* totals, uint32_t tiles, uint32_t levels, uint32_t least) {
+msm_levels_scan(Levels* result, uint32_t* totals, uint32_t tiles, uint32_t levels, uint32_t least,
+                uint32_t team_most) {
     SHARED(uint32_t, sums, COLUMNS_MAX);
-    for (uint32_t column = warp_index(); column <= 2 * levels; column += SCAN_THREADS / LANES) {
-        const uint32_t sum = scan_column(totals + column * tiles, tiles);
+    const uint32_t largest = 2 * levels + 1;
+    for (uint32_t column = warp_index(); column <= largest; column += SCAN_THREADS / LANES) {
+        uint32_t* const values = totals + column * tiles;
+        const uint32_t sum =
+            column < largest ? scan_column(values, tiles) : largest_of(values, tiles);
         if (lane_index() == 0) sums[column] = sum;
     }
     __syncthreads();
@@ -97,6 +119,8 @@ msm_levels_scan(Levels* result, uint32_t* totals, uint32_t tiles, uint32_t level
     result->first[run + 1] = first;
     result->count = run;
     result->entries = sums[levels + run];
+    result->largest = sums[largest];
+    result->teams = run == 0 && sums[largest] <= team_most;
 }
 EXPORT_KERNEL(msm_levels_scan);
 
@@ -105,11 +129,16 @@ msm_levels_place(uint32_t* rows, const Levels* result, const uint32_t* totals,
                  const uint32_t* starts, uint32_t buckets, uint32_t held, uint32_t width,
                  uint32_t levels) {
     SHARED(uint32_t, partials, LANES);
-    const Buckets all = {nullptr, starts, buckets, held};
     const uint32_t own = blockIdx.x * TILE + threadIdx.x * OWN, run = result->count;
+    const uint32_t more = held != NOTHING_HELD;
     uint32_t sizes[OWN];
+    uint32_t start = starts[own < buckets ? own : buckets];
 #pragma unroll
-    for (uint32_t j = 0; j < OWN; j++) sizes[j] = own + j < buckets ? all.size(own + j) : 0;
+    for (uint32_t j = 0; j < OWN; j++) {
+        const uint32_t end = starts[own + j + 1 < buckets ? own + j + 1 : buckets];
+        sizes[j] = end - start + (end > start ? more : 0);
+        start = end;
+    }
 #pragma unroll 1
     for (uint32_t i = 0; i <= run; i++) {
         const bool tail = i == run;
@@ -121,49 +150,26 @@ msm_levels_place(uint32_t* rows, const Levels* result, const uint32_t* totals,
         next += totals[column * gridDim.x + blockIdx.x];
         uint32_t* const row = rows + uint64_t(tail ? levels : i) * width;
 #pragma unroll
-        for (uint32_t j = 0; j < OWN; j++) {
-            if (own + j <= buckets) row[own + j] = next;
-            next += column_of(sizes[j], column, levels);
+        for (uint32_t j = 0; j < OWN; j += 4) {
+            Quad four;
+#pragma unroll
+            for (uint32_t k = 0; k < 4; k++) {
+                four.w[k] = next;
+                next += column_of(sizes[j + k], column, levels);
+            }
+            // What follows the end of the last bucket is nobody's.
+            if (own + j < width) *reinterpret_cast<Quad*>(row + own + j) = four;
         }
         __syncthreads(); // partials are free again
     }
 }
 EXPORT_KERNEL(msm_levels_place);
 
-// The greatest b with row[b] <= item, below `end`, given row[lo] <= item < row[end]: ever longer
-// steps from lo, since it is close to there as a rule.
-FN uint32_t bucket_of(const uint32_t* row, uint32_t item, uint32_t lo, uint32_t end) {
-    uint32_t step = 1;
-    while (step < end - lo && row[lo + step] <= item) {
-        lo += step;
-        step *= 2;
-    }
-    uint32_t hi = step < end - lo ? lo + step : end;
-    while (hi - lo > 1) {
-        const uint32_t middle = lo + (hi - lo) / 2;
-        const bool up = row[middle] <= item;
-        lo = up ? middle : lo;
-        hi = up ? hi : middle;
-    }
-    return lo;
-}
-// The same from anywhere, by a warp together: 33 parts a step.
-FN uint32_t warp_bucket_of(const uint32_t* row, uint32_t item, uint32_t end) {
-    uint32_t lo = 0, hi = end;
-    while (hi - lo > 1) {
-        const uint32_t step = (hi - lo + LANES) / (LANES + 1);
-        const uint32_t probe = lo + (lane_index() + 1) * step;
-        const bool up = probe < hi && row[probe] <= item;
-        lo += uint32_t(__popc(__ballot_sync(ALL_LANES, up))) * step;
-        hi = hi - lo > step ? lo + step : hi;
-    }
-    return lo;
-}
-
-KERNEL(THREADS, 8)
+KERNEL(THREADS, LIST_BLOCKS)
 msm_levels_list(Pair* list, const Levels* result, const uint32_t* rows, const uint32_t* references,
                 const uint32_t* starts, uint32_t buckets, uint32_t held, uint32_t width,
                 uint32_t levels, uint32_t sums) {
+    if (result->teams) return;
     const Tree tree = {{references, starts, buckets, held}, result, rows, width, levels, sums};
     const uint32_t run = result->count, entries = result->entries;
     const uint32_t warps = gridDim.x * (THREADS / LANES);
@@ -180,28 +186,9 @@ msm_levels_list(Pair* list, const Levels* result, const uint32_t* rows, const ui
         }
         if (level > run + 1) return;
         const bool tail = level > run;
-        const uint32_t* const row = tail ? tree.tail() : tree.row(level);
-        const bool of_sums = !tail && level > 1;
-        const uint32_t* const row_below = of_sums ? tree.row(level - 1) : row;
-        const uint32_t below = of_sums ? sums + result->first[level - 1] : 0;
-        Pair* const out = list + result->first[level];
+        const Listing listing = {&tree, tail ? tree.tail() : tree.row(level), level - 1, tail};
         const uint32_t begin = at * tile, end = items - begin < tile ? items : begin + tile;
-        uint32_t b = warp_bucket_of(row, begin, buckets);
-        for (uint32_t i = begin + lane_index(); i < end; i += LANES) {
-            b = bucket_of(row, i, b, buckets);
-            const uint32_t before = row[b], k = i - before, size = tree.buckets.size(b);
-            Pair pair;
-            if (tail) {
-                pair = {tree.element(b, size, run, k), before};
-            } else if (of_sums && 2 * k + 1 < additions_of(size, level - 1)) {
-                pair.first = below + row_below[b] + 2 * k; // two sums, as nearly always
-                pair.second = pair.first + 1;
-            } else {
-                pair.first = tree.element(b, size, level - 1, 2 * k);
-                pair.second = tree.element(b, size, level - 1, 2 * k + 1);
-            }
-            out[i] = pair;
-        }
+        listing.write(list + result->first[level], begin, end);
     }
 }
 EXPORT_KERNEL(msm_levels_list);

@@ -11,7 +11,7 @@ pub use layout::{Balance, Shape};
 
 use bytemuck::Pod;
 
-use self::layout::{Batch, Layout};
+use self::layout::{Batch, Layout, TEAM_ELEMENTS};
 use super::whole_points;
 use crate::{
     curve::Group,
@@ -23,19 +23,24 @@ const LIST_THREADS: u32 = 256;
 const PLACE_THREADS: u32 = 256;
 const SCAN_THREADS: u32 = 1024;
 const MERGE_THREADS: u32 = 32;
+const COPY_THREADS: u32 = 256;
 const COLLECT_THREADS: u32 = 128;
 /// Buckets that a thread collects before another block a multiprocessor pays: it may have to
 /// invert, which takes as long as four, and blocks share the multiplier.
 const COLLECT_OWN: u32 = 4;
-/// Blocks a multiprocessor of kernels that have no use for more.
-const LIST_BLOCKS: u32 = 8;
+/// Lanes of a sum in `joined.cuh`, and threads of its blocks.
+const SPLIT: u32 = 4;
+const SPLIT_THREADS: u32 = 128;
+/// Blocks a multiprocessor of the kernels that list and copy.
+const LIST_BLOCKS: u32 = 6;
+const COPY_BLOCKS: u32 = 4;
 /// Buckets hold no sums: see `kernels/msm/levels.cuh`.
 const NOTHING_HELD: u32 = u32::MAX;
 
 /// totals, starts, buckets, held, levels.
 type Count = Kernel<(Ptr<u32>, Ptr<u32>, u32, u32, u32)>;
-/// result, totals, tiles, levels, least.
-type Scan = Kernel<(Ptr<u32>, Ptr<u32>, u32, u32, u32)>;
+/// result, totals, tiles, levels, least, team_most.
+type Scan = Kernel<(Ptr<u32>, Ptr<u32>, u32, u32, u32, u32)>;
 /// rows, result, totals, starts, buckets, held, width, levels.
 type Place = Kernel<(Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>, u32, u32, u32, u32)>;
 /// list, result, rows, references, starts, buckets, held, width, levels, sums.
@@ -44,6 +49,11 @@ type List = Kernel<(Ptr<u64>, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>, u32, u32, 
 type Level = Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u32>, Ptr<u64>, u32, u32, u32)>;
 /// sums, heads, tails, units, levels, list, sums_index, most, least.
 type Share = Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<u64>, Ptr<u32>, Ptr<u64>, u32, u32, u32)>;
+/// sums, levels, rows, references, starts, buckets, held, width, tail_row, sums_index, team.
+type Teams =
+    Kernel<(Ptr<u8>, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>, u32, u32, u32, u32, u32, u32)>;
+/// sums, heads, tails, units, levels, list, most, least.
+type Join = Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<u64>, Ptr<u32>, Ptr<u64>, u32, u32)>;
 /// sums, heads, tails, units, levels, from, to, round, most, least.
 type Merge = Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<u64>, Ptr<u32>, u32, u32, u32, u32, u32)>;
 /// out, sums, levels, rows, references, starts, buckets, held, width, tail_row, sums_index.
@@ -69,7 +79,10 @@ struct Sums {
     level: Level,
     share: Share,
     share_threads: u32,
+    teams: Teams,
+    join: Join,
     merge: Merge,
+    copy: Collect,
     collect: Collect,
     /// Blocks a multiprocessor.
     collect_blocks: u32,
@@ -147,11 +160,19 @@ impl Accumulator {
         let sums = self.sums(shape.group);
         let layout = Layout::of(shape, &sums.batch);
         let room = Room::new(shape, &layout, workspace)?;
-        sums.add(stream, shape, &layout, &room)?;
         let Room { header, rows, .. } = room;
         let Sorted { references, starts } = sorted;
         let (held, count, width) = (held(shape, buckets)?, shape.buckets, layout.width);
         let (tail_row, number) = (layout.level_count, room.number);
+        if let Some(team) = layout.team {
+            let given = (
+                room.sums, header, rows, references, starts, count, held, width, tail_row, number,
+                team,
+            );
+            let lanes = u64::from(count) * u64::from(team * SPLIT);
+            sums.teams.launch(stream, lanes.div_ceil(SPLIT_THREADS.into()) as u32, given)?;
+        }
+        sums.add(stream, shape, &layout, &room)?;
         let wave = self.processors * COLLECT_THREADS;
         let full = (count / (wave * COLLECT_OWN)).clamp(1, sums.collect_blocks);
         let grid = count.div_ceil(COLLECT_THREADS).min(self.processors * full);
@@ -159,6 +180,8 @@ impl Accumulator {
             buckets, room.sums, header, rows, references, starts, count, held, width, tail_row,
             number,
         );
+        let copies = count.div_ceil(COPY_THREADS).min(self.processors * COPY_BLOCKS);
+        sums.copy.launch(stream, copies, given)?;
         sums.collect.launch(stream, grid, given)
     }
 
@@ -183,7 +206,8 @@ impl Accumulator {
         let (held, count) = (held(shape, buckets)?, shape.buckets);
         self.count.launch(stream, tiles, (totals, starts, count, held, levels))?;
         let least = shape.balance.level_min.max(1);
-        self.scan.launch(stream, 1, (header, totals, tiles, levels, least))?;
+        let team_most = layout.team.map_or(0, |team| team * TEAM_ELEMENTS);
+        self.scan.launch(stream, 1, (header, totals, tiles, levels, least, team_most))?;
         let given = (rows, header, totals, starts, count, held, width, levels);
         self.place.launch(stream, tiles, given)?;
         let blocks = shape.elements().div_ceil(LIST_THREADS.into());
@@ -229,7 +253,10 @@ impl Sums {
             level: tree.kernel(&named("tree_level"), block(threads, 5))?,
             share: balanced.kernel(&named("balanced_share"), block(share_threads, columns))?,
             share_threads,
+            teams: balanced.kernel(&named("balanced_teams"), Block::of(SPLIT_THREADS))?,
+            join: balanced.kernel(&named("balanced_join"), Block::of(SPLIT_THREADS))?,
             merge: balanced.kernel(&named("balanced_merge"), block(MERGE_THREADS, 10))?,
+            copy: balanced.kernel(&named("balanced_copy"), Block::of(COPY_THREADS))?,
             collect: balanced.kernel(&named("balanced_collect"), Block::of(COLLECT_THREADS))?,
             collect_blocks,
         })
@@ -252,6 +279,8 @@ impl Sums {
         let (most, least) = (layout.units[0], shape.balance.share_min.max(1));
         let given = (sums, heads, tails, states, header, list, number, most, least);
         self.share.launch(stream, most.div_ceil(self.share_threads), given)?;
+        let given = (sums, heads, tails, states, header, list, most, least);
+        self.join.launch(stream, (most * SPLIT).div_ceil(SPLIT_THREADS), given)?;
         let mut from = 0;
         for (round, units) in layout.units.windows(2).enumerate() {
             let to = from + units[0];

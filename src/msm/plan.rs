@@ -204,7 +204,7 @@ impl Plan {
             digits: digits as u32,
             buckets: buckets as u32,
             onto: pass.onto,
-            balance: accumulate::Balance::of(group),
+            balance: accumulate::Balance::of(group, digits as u32),
         }
     }
 

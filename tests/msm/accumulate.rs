@@ -20,12 +20,14 @@ use crate::{
 
 const SIGN: u32 = 1 << 31;
 
-/// The tree to its end; shares of one and of four elements; first one, then the other.
-const WAYS: [(&str, Balance); 4] = [
-    ("tree", Balance { level_min: 1, share_min: 1 }),
-    ("single shares", Balance { level_min: u32::MAX, share_min: 1 }),
-    ("shares", Balance { level_min: u32::MAX, share_min: 4 }),
-    ("both", Balance { level_min: 60, share_min: 3 }),
+/// The tree to its end; shares of one and of four elements; first one, then the other; teams, or
+/// shares where one bucket is too large for them.
+const WAYS: [(&str, Balance); 5] = [
+    ("tree", Balance { level_min: 1, share_min: 1, team_digits: 0 }),
+    ("single shares", Balance { level_min: u32::MAX, share_min: 1, team_digits: 0 }),
+    ("shares", Balance { level_min: u32::MAX, share_min: 4, team_digits: 0 }),
+    ("both", Balance { level_min: 60, share_min: 3, team_digits: 0 }),
+    ("teams", Balance { level_min: u32::MAX, share_min: 2, team_digits: u32::MAX }),
 ];
 
 /// Sorted references to a table: for each bucket, numbers in the table and signs.
@@ -126,7 +128,7 @@ fn all_sizes<A: CurvePoint>() {
         let mut rng = rng();
         let tables = [random_table::<A>(&mut rng), small_table()];
         for (i, sizes) in sizes(&mut rng).iter().enumerate() {
-            for (table, way) in tables.iter().zip([WAYS[i % 4], WAYS[(i + 1) % 4]]) {
+            for (table, way) in tables.iter().zip([WAYS[i % 5], WAYS[(i + 1) % 5]]) {
                 let mut pick = || reference(&mut rng, table.len());
                 let first = buckets(sizes, &mut pick);
                 let mut turned = sizes.clone();
@@ -148,7 +150,7 @@ fn spans_that_do_not_fit_are_refused() {
             digits: 10,
             buckets: 4,
             onto: true,
-            balance: Balance::of(Group::G1),
+            balance: Balance::of(Group::G1, 10),
         };
         let (references, starts) = (rig.put(&[0_u32; 10]), rig.put(&[0_u32; 5]));
         let out = points::room::<G1Affine>(rig, 5);
@@ -210,6 +212,8 @@ fn opposites_at_every_level<A: CurvePoint>() {
             vec![1; 16],
             [vec![2; 8], vec![2 | SIGN; 8]].concat(),
             vec![0; 13],
+            vec![0, SIGN],
+            vec![SIGN; 3],
             [vec![3; 11], vec![3 | SIGN; 11], vec![1]].concat(),
         ];
         for way in WAYS {
@@ -255,6 +259,28 @@ fn buckets_far_apart_are_found() {
     });
 }
 
+/// Windows of buckets with many items, with few, with none, and with a part of one bucket's.
+#[test]
+fn items_are_found_however_far_apart_their_buckets_are() {
+    each_seed(|rig| {
+        let accumulator = Accumulator::load(rig.context()).unwrap();
+        let mut rng = rng();
+        let table = random_table::<G1Affine>(&mut rng);
+        let mut sizes = vec![12; 45];
+        sizes.extend((0..700).map(|i| if i % 60 == 7 { 2 + i % 4 } else { usize::from(i == 33) }));
+        sizes.extend([900, 0, 0, 70]);
+        sizes.extend((0..100).map(|i| i % 4));
+        sizes.extend([0; 70]);
+        let mut pick = || reference(&mut rng, table.len());
+        let first = buckets(&sizes, &mut pick);
+        sizes.rotate_right(9);
+        let more = buckets(&sizes, &mut pick);
+        for way in [WAYS[0], WAYS[2], WAYS[3]] {
+            check((rig, &accumulator), way, &table, [&first, &more], 3);
+        }
+    });
+}
+
 /// Enough for all warps of a block to take part.
 #[test]
 fn many_additions_are_shared_out() {
@@ -265,7 +291,7 @@ fn many_additions_are_shared_out() {
         let mut pick = || reference(&mut rng, table.len());
         let sizes: Vec<_> = (0..300).map(|_| pick() as usize % 220).collect();
         let first = buckets(&sizes, &mut pick);
-        let way = ("both", Balance { level_min: 1000, share_min: 4 });
+        let way = ("both", Balance { level_min: 1000, share_min: 4, team_digits: 0 });
         check((rig, &accumulator), way, &table, [&first, &buckets(&sizes, &mut pick)], 5);
     });
 }

@@ -16,7 +16,13 @@ const CHAIN: std::ops::RangeInclusive<u32> = 32..=256;
 /// Regions begin at multiples of this.
 const ALIGN: u64 = 256;
 /// Bytes of the kernels' `struct Levels`.
-const LEVELS_BYTES: u64 = 4 * (LEVELS_MAX as u64 + 4);
+const LEVELS_BYTES: u64 = 4 * (LEVELS_MAX as u64 + 6);
+/// Members of a team are four lanes each: as many in all as an H200 runs at a time.
+const TEAM_MEMBERS: u32 = 1 << 14;
+const TEAM_MAX: u32 = 32;
+/// Elements of the largest bucket, a member of its team: a few large ones are soon done beside the
+/// others, while one that has all is not.
+pub(super) const TEAM_ELEMENTS: u32 = 20;
 
 /// What is to be summed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,17 +47,25 @@ pub struct Balance {
     pub level_min: u32,
     /// A thread's share has so many references at least.
     pub share_min: u32,
+    /// Up to so many references, teams of lanes sum whole buckets instead, where none is much
+    /// larger than the others.
+    pub team_digits: u32,
 }
 
 impl Balance {
-    /// Predicted for an H200, not measured: a level costs an inversion, 35 us, and gains 0.1 ns an
-    /// addition over XYZZ, or three times that where most buckets have two elements left.
-    pub const fn of(group: Group) -> Self {
-        let level_min = match group {
-            Group::G1 => 1 << 17,
-            Group::G2 => 1 << 16,
+    /// For so many references at most. Measured on an H200: a level costs its inversion, 35 us, and
+    /// gains more over XYZZ where the points are many. G1, of 1 M references: shares alone .60 ms,
+    /// levels from 2^18 .63; of 4 M: 1.80, 1.57, from 2^17 1.62; of 13.6 M: from 2^18 4.37, from
+    /// 2^17 4.22. G2, of 1 M: shares 1.55, from 2^18 1.36, from 2^16 1.35; of 4 M: from 2^18 3.40,
+    /// from 2^16 3.51; of 13.6 M: from 2^18 10.24, from 2^16 9.97.
+    pub const fn of(group: Group, digits: u32) -> Self {
+        let level_min = match (group, digits) {
+            (Group::G1, 0..0x20_0000) => u32::MAX,
+            (_, 0x20_0000..0x80_0000) => 1 << 18,
+            (Group::G1, _) => 1 << 17,
+            (Group::G2, _) => 1 << 16,
         };
-        Self { level_min, share_min: 4 }
+        Self { level_min, share_min: 4, team_digits: 1 << 17 }
     }
 }
 
@@ -64,6 +78,8 @@ pub(super) struct Layout {
     pub tiles: u32,
     /// Words of a row of the tree: one a bucket and one more.
     pub width: u32,
+    /// Members of a bucket's team, where there are any.
+    pub team: Option<u32>,
     /// Additions that share an inversion, at most.
     pub chain: u32,
     /// Units at the start of each round that merges shares, and after the last one.
@@ -119,6 +135,14 @@ impl Shape {
         (1..=LEVELS_MAX).take_while(|level| self.elements() >> level >= least).count() as u32
     }
 
+    /// Members of a team, a power of two: about two elements each, if there are lanes for so many.
+    fn team(&self) -> Option<u32> {
+        let few = (1..=u64::from(self.balance.team_digits)).contains(&self.elements());
+        let pairs = (self.elements() / (2 * u64::from(self.buckets))) as u32;
+        let most = pairs.min(TEAM_MEMBERS / self.buckets).clamp(1, TEAM_MAX);
+        few.then_some(1 << most.ilog2())
+    }
+
     /// Units of every round, until one warp has all.
     fn units(&self) -> Vec<u32> {
         let shares = self.elements().div_ceil(u64::from(self.balance.share_min.max(1)));
@@ -149,7 +173,7 @@ impl Layout {
             start
         };
         let levels = region(LEVELS_BYTES);
-        let totals = region(4 * u64::from(2 * level_count + 1) * u64::from(tiles));
+        let totals = region(4 * u64::from(2 * level_count + 2) * u64::from(tiles));
         let rows = region(4 * u64::from(level_count + 1) * u64::from(width));
         let list = region(8 * shape.elements());
         let threads = u64::from(batch.blocks) * u64::from(batch.threads);
@@ -163,6 +187,7 @@ impl Layout {
             level_count,
             tiles,
             width,
+            team: shape.team(),
             chain,
             units,
             levels,
@@ -184,7 +209,7 @@ mod tests {
     use super::*;
 
     fn shape(digits: u32, level_min: u32) -> Shape {
-        let balance = Balance { level_min, share_min: 4 };
+        let balance = Balance { level_min, share_min: 4, team_digits: 1000 };
         Shape { group: Group::G1, digits, buckets: 1 << 10, onto: false, balance }
     }
 
@@ -212,6 +237,25 @@ mod tests {
             assert_eq!(shape(digits, 1).units(), expected);
         }
         assert_eq!(shape(1 << 30, 1).units(), [1 << 15, 1 << 10, 32, 1]);
+    }
+
+    #[test]
+    fn teams_are_as_large_as_there_are_lanes_for() {
+        let team = |digits, buckets| {
+            let balance = Balance { level_min: 1, share_min: 1, team_digits: 1 << 17 };
+            Shape { group: Group::G1, digits, buckets, onto: false, balance }.team()
+        };
+        for (digits, buckets, expected) in [
+            (0, 1, None),
+            (1, 1, Some(1)),
+            (1 << 17, 1, Some(32)),
+            ((1 << 17) + 1, 1, None),
+            (22 << 10, 1 << 11, Some(4)),
+            (20 << 12, 1 << 12, Some(4)),
+            (1 << 17, 1 << 20, Some(1)),
+        ] {
+            assert_eq!(team(digits, buckets), expected, "{digits} {buckets}");
+        }
     }
 
     #[test]

@@ -1,0 +1,48 @@
+// Where no bucket is much larger than the others, as nearly always: sums by split lanes, which take
+// less than half as long for one addition after the other as a lane of its own does.
+#pragma once
+#include "balanced.cuh"
+#include "reduce/split_sum.cuh"
+
+constexpr uint32_t JOIN_THREADS = 128;
+// Shares of one bucket that are joined one after the other: rounds of merges take as long as 15.
+constexpr uint32_t JOIN_SHARES = 8;
+
+FN bool joins_at_once(const Levels& levels, const Shares& shares) {
+    return left_of(levels.largest, levels.count) <= JOIN_SHARES * shares.each;
+}
+// Four lanes a share: those whose share ends a run that began before have the others' added.
+template <class F>
+FN void join_runs(const Runs<F>& runs, Xyzz<F>* finals, const Pair* list, const Shares& shares) {
+    const uint32_t unit = (blockIdx.x * JOIN_THREADS + threadIdx.x) / SPLIT;
+    const bool ends = unit < shares.count && runs.units[unit].state & HEAD;
+    if (!__any_sync(ALL_LANES, ends)) return;
+    // Two words are all that the loop keeps beside the sum: Fp2 has no more registers.
+    const uint32_t start = ends ? list[unit * shares.each].second : 0;
+    uint32_t left = ends ? unit - start / shares.each : 0;
+    F sum = ends ? load_split(&runs.heads[unit]) : zero<F>();
+#pragma unroll 1
+    for (; __any_sync(ALL_LANES, left > 0); left -= left > 0) {
+        sum = split_add(sum, left > 0 ? load_split(&runs.tails[unit - left]) : zero<F>());
+    }
+    if (ends) store_split(&finals[start / 2], sum);
+}
+
+// One's coordinate of the point that a reference names, which may be negative.
+template <class F> FN F load_split_signed(const Affine<F>* base, uint32_t reference) {
+    const F a = load_split(base + (reference & ~SIGN));
+    if (coordinate_index() != 1 || !(reference & SIGN)) return a;
+    return reduce_once<2>(neg_lazy<2>(a));
+}
+// A team a bucket: those that have two elements or more.
+template <class F>
+FN void sum_whole_buckets(Xyzz<F>* finals, const Affine<F>* base, const Tree& tree,
+                          uint32_t team_size, F* shared) {
+    const Team team = Team::of(team_size);
+    const uint32_t b = team.output;
+    const uint32_t size = b < tree.buckets.count ? tree.buckets.size(b) : 0;
+    const F sum = team_sum(team, size > 1 ? size : 0, shared, [&](uint32_t k) {
+        return load_split_signed(base, tree.element(b, size, 0, k));
+    });
+    if (size > 1 && team.member == 0) store_split(&finals[tree.tail()[b] / 2], sum);
+}
