@@ -20,6 +20,9 @@ struct Inner {
     context: Context,
     base: *mut u8,
     chunk_bytes: usize,
+    /// Chunks that one download may hold: half of them, so that there are always some for uploads,
+    /// which hold one at a time.
+    share: usize,
     /// The longest unused first.
     idle: Mutex<VecDeque<Chunk>>,
     returned: Condvar,
@@ -68,7 +71,8 @@ impl Ring {
         let idle = (0..chunks).map(|index| Chunk { index, copy: None, used: 0 }).collect();
         let context = context.clone();
         let (idle, returned) = (Mutex::new(idle), Condvar::new());
-        Ok(Self(Arc::new(Inner { context, base, chunk_bytes, idle, returned })))
+        let share = (chunks / 2).max(1);
+        Ok(Self(Arc::new(Inner { context, base, chunk_bytes, share, idle, returned })))
     }
 
     /// Bytes of one chunk.
@@ -111,7 +115,7 @@ impl Ring {
         while asked < from.len() || !under_way.is_empty() {
             // Whoever holds a chunk never waits for another one.
             let chunk = match under_way.is_empty() {
-                _ if asked == from.len() => None,
+                _ if asked == from.len() || under_way.len() == self.0.share => None,
                 true => Some(self.0.take()?),
                 false => self.0.try_take(),
             };

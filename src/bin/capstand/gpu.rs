@@ -28,8 +28,7 @@ pub fn engine(config: &Config, lifeline: &Lifeline) -> Result<(Arc<dyn Engine>, 
     };
     match opened {
         Ok(engine) => {
-            let reason = "GPUs passed their self-test: they check points; MSMs and NTTs have no \
-                          GPU kernels yet";
+            let reason = "GPUs passed their self-test: they do MSMs, NTTs and checks of points";
             Ok((engine, reason.into()))
         }
         Err(why) if config.engine == EngineChoice::Cuda => Err(logged(UNAVAILABLE)(why)),
