@@ -16,15 +16,15 @@ use self::copy::Copier;
 use super::msm::Computer;
 use crate::{
     curve::Fr,
-    device::{Event, Fault, Gpu, Lease, Span, Stream, Unusable},
+    device::{Copies, Event, Fault, Gpu, Lease, Span, Stream, Unusable},
     engine::{Control, Executor, NttPlan},
     error::{Error, Result},
     ntt::{Element, Plan, Transform, Transforms},
 };
 
-/// Tables of factors that are kept take one part of so many of the arena: 8 GB on an H200, which
-/// has those of 2^26 as a whole.
-const TABLES_PART: u64 = 16;
+/// Tables of factors that are kept take one part of so many of the arena: 15 GiB on an H200, a
+/// quarter of which are those of 2^26 as a whole.
+const TABLES_PART: u64 = 8;
 
 /// Short rows go together, as one launch: 160 us of a link of 50 GB/s, beside which launches and
 /// waits (some 10 us) do not count, and little enough that a batch has many.
@@ -76,6 +76,7 @@ struct Job<'a> {
     control: &'a Control,
     plan: Plan,
     lane: Lane<'a>,
+    copies: Copies<'a>,
 }
 
 /// A group that is being transformed.
@@ -123,7 +124,12 @@ impl Transformer {
         }
         debug!(rows = rows.len(), group, slots = slots.len(), %plan, "NTT on the device");
         let device = format!("{}, {plan}", self.gpu.identity().name);
-        Job { on: self, control, plan, lane }.run(rows, group, slots)?;
+        let copies = self.gpu.ring().copies();
+        let job = Job { on: self, control, plan, lane, copies };
+        let done = job.run(rows, group, slots);
+        self.copier.wipe(self.gpu.ring(), rows.len() * row_bytes);
+        done?;
+
         Ok(Some(Executor { engine: super::ENGINE, device }))
     }
 
@@ -285,7 +291,7 @@ impl Job<'_> {
         let elements = rows.len() << self.plan.transform().lg_n;
         let data = slot.data(elements)?;
         let bytes = data.cast::<u8>().ok_or_else(too_small)?;
-        let mut upload = self.on.gpu.ring().upload(stream, bytes);
+        let mut upload = self.copies.upload(stream, bytes);
         let mut at = 0;
         upload.fill(bytes.len(), |chunk| {
             self.control.check()?;
@@ -313,7 +319,7 @@ impl Job<'_> {
         };
         let bytes = result.cast::<u8>().ok_or_else(too_small)?;
         let mut at = 0;
-        self.on.gpu.ring().download(&self.lane.streams.download, bytes, |chunk| {
+        self.copies.download(&self.lane.streams.download, bytes, |chunk| {
             self.control.check()?;
             self.on.copier.scatter(chunk, rows, at);
             at += chunk.len();

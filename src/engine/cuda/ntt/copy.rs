@@ -4,7 +4,10 @@ use std::{mem, sync::Arc};
 
 use rayon::prelude::*;
 
-use crate::curve::{Fr, layout};
+use crate::{
+    curve::{Fr, layout},
+    device::Ring,
+};
 
 /// One thread copies some 10 GB/s, a fifth of what a link does.
 pub struct Copier {
@@ -13,6 +16,9 @@ pub struct Copier {
 
 /// Bytes that one thread copies at a time.
 const PIECE: usize = 256 << 10;
+
+/// Threads that wipe, one a chunk.
+const WIPERS: usize = 8;
 
 /// Fewer bytes are copied sooner by the thread that has them.
 const SHARED_MIN: usize = 4 * PIECE;
@@ -60,6 +66,15 @@ impl Copier {
             }
         }
         self.copy(copies, count);
+    }
+
+    /// Wipes the chunks of `ring` after a job of `bytes` bytes.
+    pub fn wipe(&self, ring: &Ring, bytes: usize) {
+        if bytes < SHARED_MIN {
+            return ring.wipe();
+        }
+        let threads = self.pool.current_num_threads().min(WIPERS);
+        self.pool.install(|| (0..threads).into_par_iter().for_each(|_| ring.wipe()));
     }
 
     fn copy(&self, copies: Vec<(&mut [u8], &[u8])>, bytes: usize) {
