@@ -1,6 +1,6 @@
 //! What the kernels reach on the first CUDA device: field and point arithmetic, checks, uploads,
-//! MSMs with their stages, and transforms. Every figure's results are compared with arkworks, on samples, before it is
-//! printed.
+//! MSMs with their stages, and transforms, on the device and from host to host. Every figure's
+//! results are compared with arkworks, on samples, before it is printed.
 //!
 //! `cargo bench --features gpu-bench --bench gpu`; it needs no Rust where it runs, see
 //! scripts/gpu-bundle. Arguments: `only=` and some of the parts below, `repeats=9`, `record=FILE` to
@@ -11,6 +11,7 @@ mod accumulate;
 mod check;
 mod curve;
 mod field;
+mod host;
 mod msm;
 mod ntt;
 mod points;
@@ -37,6 +38,7 @@ const PARTS: &[Part] = &[
     ("tables", tables::measure),
     ("msm", msm::measure),
     ("ntt", ntt::measure),
+    ("host", host::measure),
     ("transfer", transfer::measure),
 ];
 

@@ -81,6 +81,7 @@ fn cuda(values: &Values) -> Cuda {
         memory_percent: given(values, "cuda_memory_percent"),
         timeout: Duration::from_millis(given(values, "cuda_timeout_ms")),
         msm_min: given(values, "cuda_msm_min"),
+        ntt_min: given(values, "cuda_ntt_min"),
     }
 }
 

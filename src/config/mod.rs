@@ -64,6 +64,8 @@ pub struct Cuda {
     pub timeout: Duration,
     /// MSMs of fewer scalars are the CPU's.
     pub msm_min: u64,
+    /// NTTs of fewer elements are the CPU's.
+    pub ntt_min: u64,
 }
 
 /// The value of one row and where it came from.

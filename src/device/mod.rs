@@ -29,5 +29,5 @@ pub use images::{archs, images};
 pub use kernel::{Block, Kernel, Module, Parameter, Parameters, Ptr};
 pub use open::{Gpu, Options, Wanted, open};
 pub use probe::{Driver, Unusable};
-pub use ring::{Ring, Upload};
+pub use ring::{Copies, Ring, Upload};
 pub use stream::{Event, Stream};

@@ -20,6 +20,9 @@ struct Inner {
     context: Context,
     base: *mut u8,
     chunk_bytes: usize,
+    /// Chunks that one download may hold: half of them, so that there are always some for uploads,
+    /// which hold one at a time.
+    share: usize,
     /// The longest unused first.
     idle: Mutex<VecDeque<Chunk>>,
     returned: Condvar,
@@ -48,10 +51,15 @@ struct Taken<'a> {
 /// Bytes on their way to a device, in order. Dropped, it waits for the copies and wipes the chunks.
 pub struct Upload<'a, 'l> {
     ring: &'a Ring,
+    wipes: bool,
     stream: &'a Stream,
     to: Span<'l, u8>,
     sent: usize,
 }
+
+/// Copies of one job. What they leave in chunks is wiped when this is dropped, and not after each
+/// copy: that would take longer than the link does.
+pub struct Copies<'a>(&'a Ring);
 
 impl Ring {
     /// Takes `chunks` chunks of `chunk_bytes` bytes of host memory, both at least 1.
@@ -68,7 +76,8 @@ impl Ring {
         let idle = (0..chunks).map(|index| Chunk { index, copy: None, used: 0 }).collect();
         let context = context.clone();
         let (idle, returned) = (Mutex::new(idle), Condvar::new());
-        Ok(Self(Arc::new(Inner { context, base, chunk_bytes, idle, returned })))
+        let share = (chunks / 2).max(1);
+        Ok(Self(Arc::new(Inner { context, base, chunk_bytes, share, idle, returned })))
     }
 
     /// Bytes of one chunk.
@@ -78,7 +87,12 @@ impl Ring {
 
     /// Begins to fill `to`, on `stream`. Compute on another stream waits for [`Upload::sent`].
     pub fn upload<'a, 'l>(&'a self, stream: &'a Stream, to: Span<'l, u8>) -> Upload<'a, 'l> {
-        Upload { ring: self, stream, to, sent: 0 }
+        Upload { ring: self, wipes: true, stream, to, sent: 0 }
+    }
+
+    /// For a job of several copies.
+    pub fn copies(&self) -> Copies<'_> {
+        Copies(self)
     }
 
     /// Hands the bytes of `from` to `take`, piece by piece and in order, after all that `stream`
@@ -91,7 +105,17 @@ impl Ring {
         from: Span<'_, u8>,
         take: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let done = self.receive(stream, from, take);
+        self.download_and(true, stream, from, take)
+    }
+
+    fn download_and<E: From<Fault>>(
+        &self,
+        wipes: bool,
+        stream: &Stream,
+        from: Span<'_, u8>,
+        take: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let done = self.receive(wipes, stream, from, take);
         if done.is_err() {
             // Chunks that nobody took are wiped once the copies have run.
             let _waited = stream.synchronize();
@@ -102,6 +126,7 @@ impl Ring {
 
     fn receive<E: From<Fault>>(
         &self,
+        wipes: bool,
         stream: &Stream,
         from: Span<'_, u8>,
         mut take: impl FnMut(&[u8]) -> Result<(), E>,
@@ -111,7 +136,7 @@ impl Ring {
         while asked < from.len() || !under_way.is_empty() {
             // Whoever holds a chunk never waits for another one.
             let chunk = match under_way.is_empty() {
-                _ if asked == from.len() => None,
+                _ if asked == from.len() || under_way.len() == self.0.share => None,
                 true => Some(self.0.take()?),
                 false => self.0.try_take(),
             };
@@ -124,17 +149,44 @@ impl Ring {
             } else if let Some(mut chunk) = under_way.pop_front() {
                 chunk.wait()?;
                 take(chunk.bytes(0).0)?;
-                chunk.wipe();
+                if wipes {
+                    chunk.wipe();
+                }
             }
         }
         Ok(())
     }
 
-    /// Wipes idle chunks whose copy has run.
-    fn wipe(&self) {
+    /// Wipes idle chunks whose copy has run. Threads that do so at a time share the work.
+    pub fn wipe(&self) {
         while let Some(mut taken) = self.0.take_dirty() {
             taken.wipe();
         }
+    }
+}
+
+impl Copies<'_> {
+    /// As [`Ring::upload`].
+    pub fn upload<'a, 'l>(&'a self, stream: &'a Stream, to: Span<'l, u8>) -> Upload<'a, 'l> {
+        Upload { wipes: false, ..self.0.upload(stream, to) }
+    }
+
+    /// As [`Ring::download`].
+    ///
+    /// Errors: as there.
+    pub fn download<E: From<Fault>>(
+        &self,
+        stream: &Stream,
+        from: Span<'_, u8>,
+        take: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.0.download_and(false, stream, from, take)
+    }
+}
+
+impl Drop for Copies<'_> {
+    fn drop(&mut self) {
+        self.0.wipe();
     }
 }
 
@@ -316,7 +368,9 @@ impl Drop for Upload<'_, '_> {
         // A fault has been reported where it came up, and the device is given up; its chunks are
         // wiped where no copy reads them.
         let _waited = self.stream.synchronize();
-        self.ring.wipe();
+        if self.wipes {
+            self.ring.wipe();
+        }
     }
 }
 

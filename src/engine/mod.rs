@@ -19,6 +19,9 @@ use crate::{
     error::Result,
 };
 
+/// Elements of a group of rows, where rows are shorter: enough to keep all cores busy.
+const NTT_GROUP_ELEMENTS: usize = 1 << 17;
+
 /// What an engine is, for logs, `GetInfo` and responses.
 #[derive(Debug, Clone)]
 pub struct Description {
@@ -72,6 +75,12 @@ pub trait Engine: Send + Sync + 'static {
     ///
     /// Errors: `Cancelled`, `Deadline` from `control`; the rows are then in no defined state.
     fn ntt(&self, plan: &NttPlan, rows: &mut [Vec<Fr>], control: &Control) -> Result<Executor>;
+
+    /// How many rows [`Engine::ntt`] takes best at a time. More keep all of an engine busy; fewer
+    /// hold less memory and stop sooner.
+    fn ntt_group(&self, plan: &NttPlan) -> usize {
+        NTT_GROUP_ELEMENTS.checked_shr(plan.lg_n).unwrap_or(0).max(1)
+    }
 
     /// Bytes of working memory per job beyond payload and result that an MSM piece takes.
     fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64;

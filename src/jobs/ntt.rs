@@ -20,9 +20,6 @@ use crate::{
     verify,
 };
 
-/// Elements that one step takes, where rows are shorter: enough to keep all cores busy.
-const GROUP_ELEMENTS: usize = 1 << 17;
-
 /// How to check the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NttCheck {
@@ -82,13 +79,13 @@ impl NttJob {
     /// Bytes of working memory beyond payload and result; `None` as above.
     pub fn scratch_bytes(&self, engine: &dyn Engine) -> Option<u64> {
         let copies = if self.check == NttCheck::None { 2 } else { 3 };
-        let group = (self.group() as u64).checked_mul(self.n())?.checked_mul(32 * copies)?;
+        let group = (self.group(engine) as u64).checked_mul(self.n())?.checked_mul(32 * copies)?;
         group.checked_add(engine.ntt_scratch_bytes(&self.plan))
     }
 
     /// Rows that one step takes.
-    fn group(&self) -> usize {
-        (GROUP_ELEMENTS >> self.plan.lg_n.min(31)).clamp(1, self.batch)
+    fn group(&self, engine: &dyn Engine) -> usize {
+        engine.ntt_group(&self.plan).clamp(1, self.batch)
     }
 }
 
@@ -131,7 +128,8 @@ impl NttWork {
 
     /// The rows of the next step.
     fn rows(&self) -> Range<usize> {
-        self.output.len()..(self.output.len() + self.job.group()).min(self.job.batch)
+        let group = self.job.group(self.host.engine.as_ref());
+        self.output.len()..(self.output.len() + group).min(self.job.batch)
     }
 
     fn bytes(&self, rows: &Range<usize>) -> Range<u64> {

@@ -1,6 +1,9 @@
 //! From a transform to its launches.
 
-use std::sync::Arc;
+use std::{
+    fmt::{self, Display, Formatter},
+    sync::Arc,
+};
 
 use ark_ff::AdditiveGroup;
 
@@ -226,6 +229,21 @@ impl Plan {
     /// Its passes, in the order they run.
     pub fn passes(&self) -> impl Iterator<Item = &Pass> {
         self.passes.iter().map(|planned| &planned.pass)
+    }
+}
+
+impl Display for Plan {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.passes.len() {
+            0 => return write!(f, "no passes"),
+            1 => write!(f, "1 pass of ")?,
+            passes => write!(f, "{passes} passes of ")?,
+        }
+        for (i, Pass { lg_r, .. }) in self.passes().enumerate() {
+            let comma = if i > 0 { ", " } else { "" };
+            write!(f, "{comma}2^{lg_r}")?;
+        }
+        Ok(())
     }
 }
 

@@ -9,9 +9,10 @@ use std::{
 
 use ark_ec::CurveGroup;
 use ark_ff::UniformRand;
+use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use capstan::{
-    client::{Error, Group, PointEncoding, PutOptions, blocking::Client},
-    curve::{G1Affine, G1Projective, points},
+    client::{Error, Group, NttOptions, PointEncoding, PutOptions, Verify, blocking::Client},
+    curve::{Fr, G1Affine, G1Projective, points},
 };
 
 use crate::emulated;
@@ -121,6 +122,28 @@ fn put_is_checked_on_the_gpu() {
         bytes[4444 * 96 + 50] ^= 1;
         let Err(Error::Refused(refusal)) = put(&bytes) else { panic!("taken in") };
         assert_eq!((refusal.reason.as_str(), refusal.index), ("NOT_ON_CURVE", Some(4321)));
+    }
+    stop(child);
+}
+
+#[test]
+fn transforms_are_done_on_the_gpu() {
+    let (child, client) = served(&[("EMU_DEVICES", "2")]);
+    let mut rng = ark_std::test_rng();
+    // Inline, and as streams; on one of the GPUs, and on the CPU.
+    for (lg_n, batch, engine) in [(12, 1, "cuda"), (10, 40, "cuda"), (14, 3, "cuda"), (3, 1, "cpu")]
+    {
+        let input: Vec<Fr> = (0..batch << lg_n).map(|_| Fr::rand(&mut rng)).collect();
+        let domain = Radix2EvaluationDomain::<Fr>::new(1 << lg_n).unwrap();
+        let rows = input.chunks(1 << lg_n).flat_map(|row| domain.fft(row));
+        let expected: Vec<Fr> = rows.collect();
+        for verify in [Verify::None, Verify::Probabilistic, Verify::Full] {
+            let mut values = input.clone();
+            let options = NttOptions { batch: batch as u32, verify, ..NttOptions::default() };
+            let report = client.ntt(&mut values, options).unwrap();
+            assert!(values == expected, "2^{lg_n}, {verify:?}");
+            assert_eq!(report.execution.engine, engine, "{}", report.execution.device);
+        }
     }
     stop(child);
 }

@@ -10,3 +10,4 @@ mod kernels;
 mod points;
 mod rig;
 mod ring;
+mod transforms;

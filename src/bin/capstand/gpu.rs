@@ -28,7 +28,7 @@ pub fn engine(config: &Config, lifeline: &Lifeline) -> Result<(Arc<dyn Engine>, 
     };
     match opened {
         Ok(engine) => {
-            let reason = "GPUs passed their self-test";
+            let reason = "GPUs passed their self-test: they do MSMs, NTTs and checks of points";
             Ok((engine, reason.into()))
         }
         Err(why) if config.engine == EngineChoice::Cuda => Err(logged(UNAVAILABLE)(why)),
@@ -66,6 +66,7 @@ mod cuda {
     use std::{thread, time::Duration};
 
     use capstan::{
+        config::Cuda,
         device::{self, Fault, Gpu, Options, Wanted},
         engine::cuda::{CudaEngine, Least},
         telemetry,
@@ -96,7 +97,8 @@ mod cuda {
         cpu: CpuEngine,
         gpus: Vec<Gpu>,
     ) -> Result<Arc<dyn Engine>, String> {
-        let least = Least { msm_scalars: config.cuda.msm_min };
+        let Cuda { msm_min: msm_scalars, ntt_min: ntt_elements, .. } = config.cuda;
+        let least = Least { msm_scalars, ntt_elements };
         let engine = CudaEngine::new(cpu, gpus, least).map_err(|why| why.to_string())?;
         Ok(Arc::new(engine))
     }

@@ -34,6 +34,12 @@ impl CpuEngine {
     pub fn new(threads: usize) -> Result<Self> {
         Ok(Self { pool: pool("capstan-cpu", threads)? })
     }
+
+    /// Its threads, for other engines' work on the host.
+    #[cfg(feature = "cuda")]
+    pub(super) fn pool(&self) -> &Arc<ThreadPool> {
+        &self.pool
+    }
 }
 
 impl Engine for CpuEngine {

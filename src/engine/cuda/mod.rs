@@ -1,7 +1,8 @@
-//! The engine of hosts with GPUs: they check points that come in and do MSMs. Small MSMs and
-//! transforms are the CPU engine's, which this one holds.
+//! The engine of hosts with GPUs: they check points that come in, do MSMs and NTTs. What is small,
+//! and transforms that find no room on a GPU, are the CPU engine's, which this one holds.
 
 mod msm;
+mod ntt;
 mod points;
 mod resident;
 
@@ -10,7 +11,9 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use self::{msm::Computer, points::Checker};
+use tracing::debug;
+
+use self::{msm::Computer, ntt::Transformer, points::Checker};
 use super::{
     Control, Description, DeviceInfo, Engine, Executor, GpuInfo, MsmRun, NttPlan, PointChecker,
     cpu::CpuEngine,
@@ -19,6 +22,7 @@ use crate::{
     curve::{Fr, Group, points::Bases},
     device::{Gpu, Monitor, Unusable, archs},
     error::Result,
+    ntt::LG_N_MAX,
 };
 
 const ENGINE: &str = "cuda";
@@ -28,10 +32,15 @@ const ENGINE: &str = "cuda";
 pub struct Least {
     /// Scalars of an MSM, of all its vectors together.
     pub msm_scalars: u64,
+    /// Elements of an NTT, of all its rows together.
+    pub ntt_elements: u64,
 }
 
 /// Scalars of one piece of an MSM: 8 MiB, a third of a millisecond on the link.
 const MSM_PIECE: usize = 1 << 18;
+
+/// Elements of one piece of a batch of NTTs: 32 MiB, several groups that go and come at a time.
+const NTT_PIECE: usize = 1 << 20;
 
 /// GPUs beside the CPU.
 pub struct CudaEngine {
@@ -39,6 +48,7 @@ pub struct CudaEngine {
     gpus: Arc<[Gpu]>,
     least: Least,
     computers: Vec<Computer>,
+    transformers: Vec<Transformer>,
     turn: AtomicUsize,
     checker: Checker,
     monitor: Monitor,
@@ -51,9 +61,16 @@ impl CudaEngine {
     pub fn new(cpu: CpuEngine, gpus: Vec<Gpu>, least: Least) -> Result<Self, Unusable> {
         let gpus: Arc<[Gpu]> = gpus.into();
         let checker = Checker::new(gpus.clone())?;
-        let computers = gpus.iter().map(Computer::load).collect::<Result<_, _>>()?;
-        let turn = AtomicUsize::new(0);
-        Ok(Self { cpu, gpus, least, computers, turn, checker, monitor: Monitor::open() })
+        let computers = gpus.iter().map(Computer::load).collect::<Result<Vec<_>, _>>()?;
+        let load = |(gpu, computer)| Transformer::load(gpu, computer, cpu.pool().clone());
+        let transformers = gpus.iter().zip(&computers).map(load).collect::<Result<_, _>>()?;
+        let (turn, monitor) = (AtomicUsize::new(0), Monitor::open());
+        Ok(Self { cpu, gpus, least, computers, transformers, turn, checker, monitor })
+    }
+
+    /// Whose turn it is.
+    fn turn(&self) -> usize {
+        self.turn.fetch_add(1, Ordering::Relaxed) % self.gpus.len()
     }
 
     fn info(&self, gpu: &Gpu) -> DeviceInfo {
@@ -97,9 +114,8 @@ impl Engine for CudaEngine {
             return self.cpu.msm(bases, batch);
         }
         // Where the bases are already, else the devices take turns.
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.computers.len();
         let computer = self.computers.iter().find(|computer| computer.has(&bases));
-        Ok(computer.unwrap_or(&self.computers[turn]).run(bases, batch))
+        Ok(computer.unwrap_or_else(|| &self.computers[self.turn()]).run(bases, batch))
     }
 
     fn msm_piece(&self, group: Group, n: usize) -> usize {
@@ -107,7 +123,22 @@ impl Engine for CudaEngine {
     }
 
     fn ntt(&self, plan: &NttPlan, rows: &mut [Vec<Fr>], control: &Control) -> Result<Executor> {
+        let large =
+            plan.lg_n <= LG_N_MAX && (rows.len() as u64) << plan.lg_n >= self.least.ntt_elements;
+        if large {
+            let (before, from) = self.transformers.split_at(self.turn());
+            for transformer in from.iter().chain(before) {
+                if let Some(executor) = transformer.run(plan, rows, control)? {
+                    return Ok(executor);
+                }
+            }
+            debug!(lg_n = plan.lg_n, rows = rows.len(), "no GPU has room for the NTT");
+        }
         self.cpu.ntt(plan, rows, control)
+    }
+
+    fn ntt_group(&self, plan: &NttPlan) -> usize {
+        NTT_PIECE.checked_shr(plan.lg_n).unwrap_or(0).max(1)
     }
 
     fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64 {
@@ -115,6 +146,7 @@ impl Engine for CudaEngine {
     }
 
     fn ntt_scratch_bytes(&self, plan: &NttPlan) -> u64 {
+        // A GPU takes none, its pinned memory is there; but it may have no room.
         self.cpu.ntt_scratch_bytes(plan)
     }
 

@@ -59,6 +59,12 @@ impl Computer {
         self.0.shelf.has(bases)
     }
 
+    /// Has something leave the device that no job uses now: bases, or the workspace. False where
+    /// there is no such thing.
+    pub fn make_room(&self) -> bool {
+        self.0.shelf.make_room()
+    }
+
     /// Begins an MSM. Nothing is done before scalars come.
     pub fn run(&self, bases: Bases, batch: usize) -> Box<dyn MsmRun> {
         let there = Ranges::default();

@@ -103,8 +103,14 @@ impl Shelf {
     /// Errors: `Exhausted` where what is in use leaves no room; `DeviceLost`.
     pub fn room(&self, stream: &Stream, bytes: u64) -> Result<Lease, Fault> {
         let arena = self.gpu.arena();
-        while arena.largest_free_bytes() < bytes && (self.evict() || self.drop_workspace()) {}
+        while arena.largest_free_bytes() < bytes && self.make_room() {}
         arena.lease(stream, bytes)
+    }
+
+    /// Gives up what no job uses now: the longest unused bases, else the workspace. False where
+    /// there is neither.
+    pub fn make_room(&self) -> bool {
+        self.evict() || self.drop_workspace()
     }
 
     /// Bytes that a job may count on: what is free, and what would be if all that is idle went.

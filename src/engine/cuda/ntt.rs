@@ -1,0 +1,330 @@
+//! Transforms of a job's rows on one GPU. Rows go there and come back in groups: while one is
+//! transformed, the next is on its way there, and the one before on its way back.
+
+mod copy;
+
+use std::{
+    panic,
+    sync::{Arc, Mutex, PoisonError, mpsc},
+    thread,
+};
+
+use rayon::ThreadPool;
+use tracing::debug;
+
+use self::copy::Copier;
+use super::msm::Computer;
+use crate::{
+    curve::Fr,
+    device::{Copies, Event, Fault, Gpu, Lease, Span, Stream, Unusable},
+    engine::{Control, Executor, NttPlan},
+    error::{Error, Result},
+    ntt::{Element, Plan, Transform, Transforms},
+};
+
+/// Tables of factors that are kept take one part of so many of the arena: 15 GiB on an H200, a
+/// quarter of which are those of 2^26 as a whole.
+const TABLES_PART: u64 = 8;
+
+/// Short rows go together, as one launch: 160 us of a link of 50 GB/s, beside which launches and
+/// waits (some 10 us) do not count, and little enough that a batch has many.
+const GROUP_BYTES: usize = 8 << 20;
+
+/// Groups under way: one goes, one is transformed, one comes back.
+const GROUPS: usize = 3;
+
+/// All groups of a job but its first take at most one part of so many of the arena: what they gain
+/// is not worth that other jobs find no room.
+const AHEAD_PART: u64 = 8;
+
+/// Transforms on one GPU, for any number of jobs at a time.
+pub struct Transformer {
+    gpu: Gpu,
+    transforms: Transforms,
+    /// Holds what may leave the device if a transform needs the room.
+    computer: Computer,
+    copier: Copier,
+    /// Streams that no job uses now.
+    idle: Mutex<Vec<Streams>>,
+}
+
+/// What one job's copies and kernels run on.
+#[derive(Clone)]
+struct Streams {
+    upload: Stream,
+    compute: Stream,
+    download: Stream,
+}
+
+/// Streams that go back when the job ends, in whichever way: tables remember who used them, so the
+/// fewer there ever are the better.
+struct Lane<'a> {
+    idle: &'a Mutex<Vec<Streams>>,
+    streams: Streams,
+}
+
+/// Device memory of one group.
+struct Slot {
+    data: Lease,
+    /// Where the result goes, if it cannot be in place.
+    out: Option<Lease>,
+}
+
+/// A job that has all it needs on the device.
+struct Job<'a> {
+    on: &'a Transformer,
+    control: &'a Control,
+    plan: Plan,
+    lane: Lane<'a>,
+    copies: Copies<'a>,
+}
+
+/// A group that is being transformed.
+struct Sent<'a> {
+    rows: &'a mut [Vec<Fr>],
+    slot: Slot,
+    done: Event,
+}
+
+impl Transformer {
+    /// Loads the kernels. `pool` helps to copy.
+    pub fn load(gpu: &Gpu, computer: &Computer, pool: Arc<ThreadPool>) -> Result<Self, Unusable> {
+        Ok(Self {
+            gpu: gpu.clone(),
+            transforms: Transforms::load(gpu, gpu.arena().bytes() / TABLES_PART)?,
+            computer: computer.clone(),
+            copier: Copier::new(pool),
+            idle: Mutex::default(),
+        })
+    }
+
+    /// Transforms each row in place, and says who did. `None` where the device has no room: the
+    /// rows are then as they were.
+    ///
+    /// Shape: `plan.lg_n` is at most [`crate::ntt::LG_N_MAX`]; at least one row.
+    /// Errors: as [`crate::engine::Engine::ntt`]; `Exhausted` where the driver has no memory left;
+    /// `DeviceLost`.
+    pub fn run(
+        &self,
+        plan: &NttPlan,
+        rows: &mut [Vec<Fr>],
+        control: &Control,
+    ) -> Result<Option<Executor>> {
+        let row_bytes = size_of::<Fr>() << plan.lg_n;
+        if rows.iter().any(|row| size_of_val(row.as_slice()) != row_bytes) {
+            return Err(Error::Internal("a row is not as long as the plan says".into()));
+        }
+        let group = (GROUP_BYTES / row_bytes).clamp(1, rows.len().max(1));
+        let groups = rows.len().div_ceil(group);
+        let Some(plan) = self.plan(plan, group)? else { return Ok(None) };
+        let lane = self.lane()?;
+        let slots = self.slots(&lane.streams, (group * row_bytes) as u64, groups, &plan)?;
+        if slots.is_empty() {
+            return Ok(None);
+        }
+        debug!(rows = rows.len(), group, slots = slots.len(), %plan, "NTT on the device");
+        let device = format!("{}, {plan}", self.gpu.identity().name);
+        let copies = self.gpu.ring().copies();
+        let job = Job { on: self, control, plan, lane, copies };
+        let done = job.run(rows, group, slots);
+        self.copier.wipe(self.gpu.ring(), rows.len() * row_bytes);
+        done?;
+
+        Ok(Some(Executor { engine: super::ENGINE, device }))
+    }
+
+    /// A plan for groups of `rows` rows, with its tables; `None` where these find no room.
+    fn plan(&self, plan: &NttPlan, rows: usize) -> Result<Option<Plan>> {
+        let &NttPlan { lg_n, inverse, coset, input_reversed, output_reversed } = plan;
+        let transform = Transform { lg_n, inverse, coset, input_reversed, output_reversed };
+        loop {
+            match self.transforms.plan(&transform, rows) {
+                Err(Error::Exhausted { .. }) if self.computer.make_room() => {}
+                Err(Error::Exhausted { .. }) => return Ok(None),
+                done => return done.map(Some),
+            }
+        }
+    }
+
+    fn lane(&self) -> Result<Lane<'_>, Fault> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let streams = match idle {
+            Some(streams) => streams,
+            None => Streams::new(&self.gpu)?,
+        };
+        Ok(Lane { idle: &self.idle, streams })
+    }
+
+    /// Memory for some of `groups` groups of `bytes` each; none where there is no room for one.
+    fn slots(
+        &self,
+        streams: &Streams,
+        bytes: u64,
+        groups: usize,
+        plan: &Plan,
+    ) -> Result<Vec<Slot>> {
+        let arena = self.gpu.arena().bytes();
+        let leases = if plan.needs_out() { 2 } else { 1 };
+        let mut slots = Vec::new();
+        if leases * bytes > arena {
+            return Ok(slots);
+        }
+        let ahead = (arena / AHEAD_PART / (leases * bytes)).min(GROUPS as u64 - 1) as usize;
+        while slots.len() < groups.min(1 + ahead) {
+            let first = slots.is_empty();
+            let Some(data) = self.lease(&streams.upload, bytes, first)? else { break };
+            let mut out = None;
+            if plan.needs_out() {
+                out = self.lease(&streams.compute, bytes, first)?;
+                if out.is_none() {
+                    break;
+                }
+            }
+            slots.push(Slot { data, out });
+        }
+        Ok(slots)
+    }
+
+    /// Memory, if there is some; where it `must` be, others may have to leave.
+    fn lease(&self, stream: &Stream, bytes: u64, must: bool) -> Result<Option<Lease>> {
+        let arena = self.gpu.arena();
+        // Asked first: a refused lease counts as a fault of the device.
+        while arena.largest_free_bytes() < bytes {
+            if !must || !self.computer.make_room() {
+                return Ok(None);
+            }
+        }
+        match arena.lease(stream, bytes) {
+            Err(Fault::Full { .. }) => Ok(None),
+            done => Ok(Some(done?)),
+        }
+    }
+}
+
+impl Streams {
+    fn new(gpu: &Gpu) -> Result<Self, Fault> {
+        let stream = || Stream::new(gpu.context());
+        Ok(Self { upload: stream()?, compute: stream()?, download: stream()? })
+    }
+}
+
+impl Drop for Lane<'_> {
+    fn drop(&mut self) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.push(self.streams.clone());
+    }
+}
+
+impl Slot {
+    fn data(&self, elements: usize) -> Result<Span<'_, Element>> {
+        self.data.all().part(0, elements).ok_or_else(too_small)
+    }
+
+    fn out(&self, elements: usize) -> Result<Option<Span<'_, Element>>> {
+        let Some(out) = &self.out else { return Ok(None) };
+        out.all().part(0, elements).ok_or_else(too_small).map(Some)
+    }
+}
+
+fn too_small() -> Error {
+    Error::Internal("a group is larger than its memory".into())
+}
+
+impl Job<'_> {
+    fn run(&self, rows: &mut [Vec<Fr>], group: usize, mut slots: Vec<Slot>) -> Result<()> {
+        let groups = rows.chunks_mut(group);
+        if slots.len() > 1 {
+            return self.overlap(groups, slots);
+        }
+        let mut slot = slots.pop().ok_or_else(too_small)?;
+        for rows in groups {
+            slot = self.receive(self.send(rows, slot)?)?;
+        }
+        Ok(())
+    }
+
+    /// Sends groups from this thread and receives them on another one.
+    fn overlap<'r>(
+        &self,
+        mut groups: impl Iterator<Item = &'r mut [Vec<Fr>]>,
+        slots: Vec<Slot>,
+    ) -> Result<()> {
+        let (give_back, free) = mpsc::channel();
+        let (pass_on, under_way) = mpsc::channel();
+        let receive = {
+            let give_back = give_back.clone();
+            move || {
+                under_way.into_iter().try_for_each(|sent| {
+                    // Nobody wants it where there are no more groups.
+                    let _unwanted = give_back.send(self.receive(sent)?);
+                    Ok(())
+                })
+            }
+        };
+        for slot in slots {
+            give_back.send(slot).map_err(|_| too_small())?;
+        }
+        // From here on the other thread has the only one: without it there are no more slots.
+        drop(give_back);
+        thread::scope(|scope| {
+            let name = "capstan-download".to_owned();
+            let receiver = thread::Builder::new().name(name).spawn_scoped(scope, receive);
+            let receiver =
+                receiver.map_err(|error| Error::Internal(format!("no thread: {error}")))?;
+            let sent = groups.try_for_each(|rows| {
+                // Where the other thread has failed, its error is the job's.
+                let Ok(slot) = free.recv() else { return Ok(()) };
+                // As above.
+                let _gone = pass_on.send(self.send(rows, slot)?);
+                Ok(())
+            });
+            drop(pass_on);
+            let received = receiver.join().unwrap_or_else(|cause| panic::resume_unwind(cause));
+            sent.and(received)
+        })
+    }
+
+    /// Brings a group to the device and has it transformed. Blocks until it is there.
+    fn send<'r>(&self, rows: &'r mut [Vec<Fr>], slot: Slot) -> Result<Sent<'r>> {
+        self.control.check()?;
+        let Streams { upload: stream, compute, .. } = &self.lane.streams;
+        let elements = rows.len() << self.plan.transform().lg_n;
+        let data = slot.data(elements)?;
+        let bytes = data.cast::<u8>().ok_or_else(too_small)?;
+        let mut upload = self.copies.upload(stream, bytes);
+        let mut at = 0;
+        upload.fill(bytes.len(), |chunk| {
+            self.control.check()?;
+            self.on.copier.gather(rows, at, chunk);
+            at += chunk.len();
+            Ok::<_, Error>(())
+        })?;
+        compute.wait(&upload.sent()?)?;
+        let out = slot.out(elements)?;
+        self.on.transforms.run(compute, &self.plan, data, rows.len(), out)?;
+        let done = compute.record()?;
+        drop(upload);
+        Ok(Sent { rows, slot, done })
+    }
+
+    /// Brings a group back. Blocks until it is there.
+    fn receive(&self, sent: Sent<'_>) -> Result<Slot> {
+        let Sent { rows, slot, done } = sent;
+        // Waited for here, since a copy that is asked for holds its chunk of pinned memory.
+        done.synchronize()?;
+        let elements = rows.len() << self.plan.transform().lg_n;
+        let result = match slot.out(elements)? {
+            Some(out) => out,
+            None => slot.data(elements)?,
+        };
+        let bytes = result.cast::<u8>().ok_or_else(too_small)?;
+        let mut at = 0;
+        self.copies.download(&self.lane.streams.download, bytes, |chunk| {
+            self.control.check()?;
+            self.on.copier.scatter(chunk, rows, at);
+            at += chunk.len();
+            Ok::<_, Error>(())
+        })?;
+        Ok(slot)
+    }
+}

@@ -1,0 +1,271 @@
+//! Transforms of the engine with GPUs say what arkworks says, whatever else goes on.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use ark_ec::{CurveGroup, PrimeGroup};
+use ark_ff::{AdditiveGroup, FftField, Field, PrimeField};
+use ark_std::rand::{Rng as _, SeedableRng as _, rngs::StdRng};
+use capstan::{
+    curve::{
+        Fr, G1Affine, G1Projective,
+        points::{CurvePoint, PointSlice, Sums},
+        scalars::Scalars,
+    },
+    device::{Class, Fault},
+    engine::{
+        Control, Engine, NttPlan,
+        cpu::{ArkworksEngine, CpuEngine},
+        cuda::{CudaEngine, Least},
+    },
+    error::{Error, Limit},
+};
+
+use crate::rig::{Rig, control, each_seed, with_faults};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// log2 of a row and how many: enough elements for a GPU, in one pass, in two, in three, and rows
+/// that go in several groups.
+const SHAPES: [(u32, usize); 8] =
+    [(0, 4096), (1, 2051), (6, 70), (10, 5), (11, 2), (12, 1), (13, 2), (14, 1)];
+
+fn engine(rig: &Rig) -> CudaEngine {
+    // Twice the same one: it takes turns with itself.
+    let gpus = vec![rig.gpu.clone(), rig.gpu.clone()];
+    let least = Least { msm_scalars: 256, ntt_elements: 4096 };
+    CudaEngine::new(CpuEngine::new(2).unwrap(), gpus, least).unwrap()
+}
+
+/// Numbers of which some are next to 0 and to the modulus.
+fn rows(lg_n: u32, count: usize) -> Vec<Vec<Fr>> {
+    let mut rng = StdRng::seed_from_u64(u64::from(lg_n) << 32 | count as u64);
+    let edges = [Fr::ZERO, Fr::ONE, -Fr::ONE, Fr::new_unchecked((-Fr::ONE).into_bigint())];
+    let mut number = |_| match rng.gen_range(0..8) {
+        edge @ 0..4 => edges[edge],
+        _ => Fr::from_le_bytes_mod_order(&rng.r#gen::<[u8; 32]>()),
+    };
+    (0..count).map(|_| (0..1 << lg_n).map(&mut number).collect()).collect()
+}
+
+fn plan(lg_n: u32, bits: u32) -> NttPlan {
+    let bit = |i: u32| bits >> i & 1 == 1;
+    let coset = bit(3).then_some(if bit(0) { -Fr::from(3) } else { Fr::GENERATOR });
+    NttPlan { lg_n, inverse: bit(2), coset, input_reversed: bit(0), output_reversed: bit(1) }
+}
+
+/// Transforms, compares with arkworks, and says on what it ran.
+fn check(engine: &dyn Engine, plan: &NttPlan, rows: &[Vec<Fr>]) -> &'static str {
+    let (mut found, mut expected) = (rows.to_vec(), rows.to_vec());
+    let executor = engine.ntt(plan, &mut found, &Control::default()).unwrap();
+    let oracle = ArkworksEngine::new(1).unwrap();
+    oracle.ntt(plan, &mut expected, &Control::default()).unwrap();
+    let wrong = (0..rows.len()).find(|row| found[*row] != expected[*row]);
+    assert_eq!(wrong, None, "of {} rows, {plan:?} on {executor:?}", rows.len());
+    assert!(executor.device.contains(" pass") || executor.engine == "cpu", "{executor:?}");
+    executor.engine
+}
+
+#[test]
+fn every_order_direction_and_coset() {
+    let rig = Rig::new();
+    each_seed(&rig, |rig| {
+        let engine = engine(rig);
+        for (lg_n, count) in SHAPES {
+            let rows = rows(lg_n, count);
+            for bits in 0..16 {
+                assert_eq!(check(&engine, &plan(lg_n, bits), &rows), "cuda");
+            }
+        }
+    });
+}
+
+#[test]
+fn small_ones_are_the_cpus() {
+    let rig = Rig::new();
+    let engine = engine(&rig);
+    for (lg_n, count) in [(0, 0), (0, 1), (11, 1), (5, 127), (14, 0)] {
+        assert_eq!(check(&engine, &plan(lg_n, 0), &rows(lg_n, count)), "cpu");
+    }
+}
+
+#[test]
+fn rows_go_in_groups_that_overlap() {
+    let rig = Rig::new();
+    each_seed(&rig, |rig| {
+        let engine = engine(rig);
+        // Four groups, the last one of few rows; in place, and not.
+        for (lg_n, count, bits) in [(12, 195, 0b0010), (9, 1560, 0b1101)] {
+            assert_eq!(check(&engine, &plan(lg_n, bits), &rows(lg_n, count)), "cuda");
+        }
+    });
+}
+
+#[test]
+fn jobs_of_all_sizes_at_a_time() {
+    let rig = Rig::new();
+    each_seed(&rig, |rig| {
+        let engine = &engine(rig);
+        thread::scope(|scope| {
+            for worker in 0..4 {
+                scope.spawn(move || {
+                    for turn in 0..4 {
+                        let (lg_n, count) = SHAPES[(worker * 3 + turn * 5) % SHAPES.len()];
+                        let plan = plan(lg_n, (worker * 7 + turn * 5) as u32 % 16);
+                        assert_eq!(check(engine, &plan, &rows(lg_n, count)), "cuda");
+                    }
+                });
+            }
+        });
+    });
+}
+
+#[test]
+fn without_room_it_is_the_cpus() {
+    let rig = Rig::new();
+    let (engine, stream) = (engine(&rig), rig.stream());
+    let arena = rig.gpu.arena();
+    let rows = rows(12, 70);
+    let mut engines = Vec::new();
+    // Natural to natural order takes a second piece of memory a group.
+    for bits in [0b0010, 0b0000] {
+        for room in [0, 1 << 10, 1 << 17, 1 << 20, 9 << 20, 18 << 20, 30 << 20] {
+            let held = arena.lease(&stream, arena.largest_free_bytes() - room).unwrap();
+            engines.push(check(&engine, &plan(12, bits), &rows));
+            drop(held);
+        }
+        assert_eq!(check(&engine, &plan(12, bits), &rows), "cuda");
+    }
+    assert!(engines.contains(&"cpu") && engines.contains(&"cuda"), "{engines:?}");
+    // Refused tables are told of, as what they are.
+    assert!(rig.faults.lock().unwrap().iter().all(|fault| fault.class() == Class::Exhausted));
+}
+
+#[test]
+fn idle_bases_leave_for_a_transform() {
+    let rig = Rig::new();
+    let (engine, stream) = (engine(&rig), rig.stream());
+    let one = G1Projective::generator();
+    let points: Vec<_> =
+        std::iter::successors(Some(one), |sum| Some(sum + one)).take(600).collect();
+    let points = std::sync::Arc::new(G1Projective::normalize_batch(&points));
+    let scalars: Vec<_> = (0..600).map(|i| -Fr::from(i)).collect();
+    let given = Scalars::from_fr(&scalars);
+    let sum = || {
+        let mut run = engine.msm(G1Affine::bases(PointSlice::new(points.clone())), 1).unwrap();
+        run.absorb(0, 0, &given, &Control::default()).unwrap();
+        let Sums::G1(sums) = run.finish().unwrap() else { panic!("of the other group") };
+        sums[0]
+    };
+    let expected: G1Projective = points.iter().zip(&scalars).map(|(point, s)| *point * s).sum();
+    assert_eq!(sum(), expected);
+    // What remains is taken, but for the bases and the workspace, which are idle now.
+    let arena = rig.gpu.arena();
+    let mut held = Vec::new();
+    while arena.free_bytes() > 0 {
+        held.push(arena.lease(&stream, arena.largest_free_bytes()).unwrap());
+    }
+    assert_eq!(check(&engine, &plan(12, 2), &rows(12, 1)), "cuda");
+    drop(held);
+    assert_eq!(sum(), expected);
+}
+
+#[test]
+fn it_stops_when_told() {
+    let rig = Rig::new();
+    let engine = engine(&rig);
+    let rows = rows(12, 400);
+    let run = |control: &Control| {
+        engine.ntt(&plan(12, 2), &mut rows.clone(), control).map(|executor| executor.engine)
+    };
+    let before = Control::default();
+    before.cancel();
+    assert_eq!(run(&before), Err(Error::Cancelled));
+    let late = Control::new(Some(Instant::now()));
+    assert_eq!(run(&late), Err(Error::Deadline));
+    for delay in [1, 10, 50] {
+        let meanwhile = Control::default();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(Duration::from_millis(delay));
+                meanwhile.cancel();
+            });
+            let stopped = run(&meanwhile);
+            assert!(matches!(stopped, Err(Error::Cancelled) | Ok("cuda")), "{stopped:?}");
+        });
+    }
+    assert_eq!(check(&engine, &plan(12, 2), &rows[..3]), "cuda");
+    drop(engine);
+    assert_eq!(rig.gpu.arena().free_bytes(), rig.gpu.arena().bytes());
+}
+
+/// Every chunk that an upload is about to fill is zero.
+fn pinned_memory_is_wiped(rig: &Rig) {
+    let (ring, stream) = (rig.gpu.ring(), rig.stream());
+    let bytes = 9 * ring.chunk_bytes();
+    let lease = rig.gpu.arena().lease(&stream, bytes as u64).unwrap();
+    let mut upload = ring.upload(&stream, lease.all());
+    let fill = |chunk: &mut [u8]| {
+        assert!(chunk.iter().all(|byte| *byte == 0), "a chunk holds what a job left");
+        Ok::<_, Fault>(())
+    };
+    upload.fill(bytes, fill).unwrap();
+}
+
+#[test]
+fn nothing_is_left_in_pinned_memory() {
+    let rig = Rig::new();
+    let engine = engine(&rig);
+    for (lg_n, count) in [(12, 2), (10, 300)] {
+        check(&engine, &plan(lg_n, 0), &rows(lg_n, count));
+        pinned_memory_is_wiped(&rig);
+    }
+    let rows = rows(12, 400);
+    for delay in [0, 5, 20, 60] {
+        let late = Control::new(Some(Instant::now() + Duration::from_millis(delay)));
+        let stopped = engine.ntt(&plan(12, 2), &mut rows.clone(), &late);
+        assert!(matches!(stopped, Err(Error::Deadline) | Ok(_)));
+        pinned_memory_is_wiped(&rig);
+    }
+}
+
+#[test]
+fn what_runs_out_fails_one_job_only() {
+    with_faults(PATIENCE, |rig| {
+        let engine = engine(rig);
+        let rows = rows(11, 3);
+        let exhausted =
+            |error: &Error| matches!(error, Error::Exhausted { limit: Limit::DeviceMemory, .. });
+        let mut failed = 0;
+        for (number, call) in ["cuLaunchKernel:K:701", "copy:K:2", "cuEventCreate:K:2"]
+            .into_iter()
+            .flat_map(|call| (1..=6).map(move |k| (k, call.replace('K', &k.to_string()))))
+        {
+            // Another coset each time, so that tables are made, too.
+            let coset = Some(Fr::from(1000 + number as u64));
+            let plan = NttPlan { coset, ..plan(11, 0) };
+            control::fault(&call);
+            let mut now = rows.clone();
+            if let Err(error) = engine.ntt(&plan, &mut now, &Control::default()) {
+                assert!(exhausted(&error), "{call}: {error:?}");
+                failed += 1;
+            }
+            control::fault("");
+            assert_eq!(check(&engine, &plan, &rows), "cuda", "{call}");
+        }
+        assert!(failed > 0 && rig.gpu.context().is_alive());
+    });
+}
+
+#[test]
+fn a_lost_device_is_an_error() {
+    with_faults(PATIENCE, |rig| {
+        let engine = engine(rig);
+        control::fault("cuLaunchKernel:2:700");
+        let lost = engine.ntt(&plan(12, 0), &mut rows(12, 2), &Control::default());
+        assert_eq!(lost.unwrap_err(), Error::DeviceLost);
+        assert!(!rig.gpu.context().is_alive());
+    });
+}
