@@ -6,19 +6,22 @@
 // finished. 5M + 1S a sum (P. Montgomery 1987, and the affine chord and tangent).
 //
 // Launch: a block of the kernel's size; Chain::SHARED_QUADS pieces of dynamic shared memory a
-// thread; at most n / 32 warps do work. Scratch, 16-byte pieces: SCRATCH_QUADS * chain * threads of
-// the grid, uninitialised. A chain of 128 to 256 is best: one inversion is worth five sums.
-// Barriers: none; every thread has columns of its own in scratch and in shared memory.
+// thread. Scratch, 16-byte pieces: SCRATCH_QUADS * chain * threads of the grid, uninitialised. A
+// chain of 128 to 256 is best: one inversion is worth five sums.
+// Barriers: those of the tree that shares one inversion among warps, where chains are short; else
+// every thread has columns of its own in scratch and in shared memory.
 // Output: x canonical, y < 2p; infinity is x = y = 0 mod p.
 #pragma once
 #include "batch/rare.cuh"
 #include "batch/source.cuh"
+#include "warp.cuh"
 
 // Forward walks want memory and backward walks want multipliers, so blocks take turns: the first
 // chain of a block is cut short by its number. 6 % faster on an H200; warps of one block stay in
 // step, for the instruction cache (staggering warps instead was 2 to 15 % slower).
 constexpr uint32_t STAGGER = 12;
-// Below this many rows a warp, the extra inversion costs more than the turns bring.
+// Below this many rows a warp, the extra inversion costs more than the turns bring, and one
+// inversion serves the block: predicted, one of them takes 34 us and its tree 9, sixteen 57.
 constexpr uint32_t STAGGER_ROWS_MIN = 96;
 
 // KEEP_X: the forward walk writes both x to scratch, in order, for the backward walk to read: 96
@@ -91,14 +94,13 @@ template <class F, class Source, bool KEEP_X, uint32_t T> struct Chain {
     }
     // A column is fetched anew as soon as its last reader is done. x and prefixes are one group of
     // copies, y the next.
-    FN void backward() const {
-        const F product = forward();
+    // u: the inverse of forward()'s product.
+    FN void backward(F u) const {
         __threadfence(); // what was kept comes back by asynchronous copies
         Pair coming = pair(steps - 1), later = coming;
         fetch_kept(coming, steps - 1);
         fetch_y(coming);
         if (steps > 1) later = pair(steps - 2);
-        F u = inverse(product);
 #pragma unroll 1
         for (uint32_t k = steps - 1;; k--) {
             const Pair now = coming;
@@ -128,26 +130,79 @@ template <class F, class Source, bool KEEP_X, uint32_t T> struct Chain {
     FN F first_y(const Pair& pair) const { return source.first_signed(F(staged(AY)), pair); }
 };
 
-// n sums, n > 0, in chains of at most `chain` steps. Each warp owns a range of rows of 32 sums; of
-// every block `warps` work.
+// One inversion for all warps of a block, each lane's with the same lane's of the others: products of
+// two go up a tree, inverses come down. Node 1 is the root, node k's children are 2k and 2k + 1, the
+// leaves are the warps. Nodes lie in the columns of the chain, which are free in between; each of
+// the two functions ends with no barrier, each level begins with one.
+template <class F, uint32_t T> struct InverseTree {
+    static constexpr uint32_t WARPS = T / LANES;
+    static_assert((WARPS & (WARPS - 1)) == 0, "each node has two children");
+    Quad* shared;
+
+    // Of the two columns from `pair` on, node k of this thread's lane.
+    FN Column<F, T> node(uint32_t pair, uint32_t k) const {
+        const uint32_t thread = k % WARPS * LANES + lane_index();
+        return {shared + (pair + k / WARPS) * QUADS<F> * T + thread};
+    }
+    // Warp 0 gets the root.
+    FN F up(F u) const {
+        const uint32_t warp = warp_index();
+        node(0, WARPS + warp) = u;
+#pragma unroll 1
+        for (uint32_t half = WARPS / 2; half > 0; half /= 2) {
+            __syncthreads();
+            if (warp >= half) continue;
+            const uint32_t k = half + warp;
+            u = times(F(node(0, 2 * k)), F(node(0, 2 * k + 1)));
+            node(0, k) = u;
+        }
+        return u;
+    }
+    // Warp 0 gives the root's inverse; each warp gets its own.
+    FN F down(F u) const {
+        const uint32_t warp = warp_index();
+        if (warp == 0) node(2, 1) = u;
+#pragma unroll 1
+        for (uint32_t width = 2; width <= WARPS; width *= 2) {
+            __syncthreads();
+            if (warp >= width) continue;
+            const uint32_t k = width + warp;
+            u = times(F(node(2, k / 2)), F(node(0, k ^ 1)));
+            node(2, k) = u;
+        }
+        __syncthreads(); // the columns are the chain's again
+        return u;
+    }
+};
+
+// n sums, n > 0, in chains of at most `chain` steps. Each warp owns a range of rows of 32 sums. All
+// threads of the block take part.
 template <class F, bool KEEP_X, uint32_t T, class Source>
 FN void add_batched(Affine<F>* out, Quad* scratch, Quad* shared, const Source& source, uint32_t n,
-                    uint32_t chain, uint32_t warps = T / 32) {
-    if (threadIdx.x >= 32 * warps) return;
+                    uint32_t chain) {
     const uint32_t threads = gridDim.x * T, thread = blockIdx.x * T + threadIdx.x;
-    const uint32_t warp = blockIdx.x * warps + threadIdx.x / 32, all = gridDim.x * warps;
+    const uint32_t warp = thread / LANES, all = threads / LANES;
     Chain<F, Source, KEEP_X, T> work = {source, out, shared, scratch + thread, threads, 0, 0};
+    const InverseTree<F, T> tree = {shared};
     const uint32_t rows = (n + 31) / 32, share = (rows + all - 1) / all;
     const uint32_t begin = warp * share, end = begin + share < rows ? begin + share : rows;
     if (chain > share) chain = share;
+    const bool together = share < STAGGER_ROWS_MIN && chain == share; // one chain a warp
     const uint32_t turn = (chain * (blockIdx.x % STAGGER + 1) + STAGGER - 1) / STAGGER;
     uint32_t length = share < STAGGER_ROWS_MIN ? chain : turn;
-    for (uint32_t row = begin; row < end; row += length, length = chain) {
+    for (uint32_t row = begin; row < end || together; row += length, length = chain) {
         work.first = row * 32 + thread % 32;
-        if (work.first >= n) break;
-        const uint32_t left = (n - work.first + 31) / 32;
+        const bool used = row < end && work.first < n;
+        if (!used && !together) break;
+        const uint32_t left = used ? (n - work.first + 31) / 32 : 0;
         const uint32_t most = end - row < length ? end - row : length;
         work.steps = left < most ? left : most;
-        work.backward();
+        F u = one<F>();
+        if (used) u = work.forward();
+        if (together) u = tree.up(u);
+        if (!together || warp_index() == 0) u = inverse(u);
+        if (together) u = tree.down(u);
+        if (used) work.backward(u);
+        if (together) break;
     }
 }

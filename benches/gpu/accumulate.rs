@@ -48,7 +48,7 @@ const G2_CASES: [Case; 5] =
 const QUICK: [Case; 2] = [(1 << 5, 26, 10), (1 << 8, 32, 8)];
 
 /// Where the tree ends: what is compared, least additions of a level.
-const WAYS: [u32; 6] = [u32::MAX, 1 << 20, 1 << 19, 1 << 18, 1 << 16, 1 << 15];
+const WAYS: [u32; 7] = [u32::MAX, 1 << 20, 1 << 19, 1 << 18, 1 << 17, 1 << 16, 1 << 15];
 /// The same for small sizes.
 const QUICK_WAYS: [u32; 2] = [100, 1];
 /// Least references of a share.

@@ -11,12 +11,6 @@
 #include "levels.cuh"
 #include "../batch_affine.cuh"
 
-// A warp's inversion takes as long as 7 rows of additions, and warps of one scheduler share its
-// multiplier: below that many rows a warp, fewer warps are sooner done.
-constexpr uint32_t ROWS_A_WARP = 16;
-// One a scheduler.
-constexpr uint32_t WARPS_MIN = 4;
-
 template <class F, bool KEEP_X, uint32_t T>
 FN void add_level(Affine<F>* sums, Quad* scratch, Quad* stage, const Levels* levels,
                   const Pair* list, uint32_t sums_index, uint32_t level, uint32_t chain) {
@@ -24,10 +18,7 @@ FN void add_level(Affine<F>* sums, Quad* scratch, Quad* stage, const Levels* lev
     const uint32_t first = levels->first[level], n = levels->additions(level);
     const char* const base = reinterpret_cast<const char*>(sums - sums_index);
     const Gathered<F> source = {base, base + sizeof(F), list + first, sizeof(Affine<F>)};
-    uint32_t warps = n / (32 * ROWS_A_WARP * gridDim.x);
-    if (warps < WARPS_MIN) warps = WARPS_MIN;
-    if (warps > T / 32) warps = T / 32;
-    add_batched<F, KEEP_X, T>(sums + first, scratch, stage, source, n, chain, warps);
+    add_batched<F, KEEP_X, T>(sums + first, scratch, stage, source, n, chain);
 }
 
 #define LEVEL(name, F, threads, keep_x) \
