@@ -127,8 +127,8 @@ pub trait MsmRun: Send {
     /// Who computes it.
     fn executor(&self) -> Executor;
 
-    /// Adds `sum of scalars[i] * bases[first + i]` to result number `vector`. Scalars come in order,
-    /// vector after vector, each once.
+    /// Adds `sum of scalars[i] * bases[first + i]` to result number `vector`. Scalars come in
+    /// order, vector after vector, each once.
     ///
     /// Shape: `first + scalars.len()` is at most the number of bases.
     /// Errors: `Cancelled`, `Deadline` from `control`.
