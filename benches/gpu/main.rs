@@ -3,9 +3,9 @@
 //! results are compared with arkworks, on samples, before it is printed.
 //!
 //! `cargo bench --features gpu-bench --bench gpu`; it needs no Rust where it runs, see
-//! scripts/gpu-bundle. Arguments: `only=` and some of the parts below, `repeats=9`, `record=FILE` to
-//! append JSON lines to, `quick` for small sizes (nothing is recorded: such figures mean nothing),
-//! `memory=90` for the percentage of the device's memory (profilers want less).
+//! scripts/gpu-bundle. Arguments: `only=` and some of the parts below, `repeats=9`, `record=FILE`
+//! to append JSON lines to, `quick` for small sizes (nothing is recorded: such figures mean
+//! nothing), `memory=90` for the percentage of the device's memory (profilers want less).
 
 mod accumulate;
 mod check;
