@@ -17,11 +17,14 @@ template <int K> struct Factor {
         return halves[2 * uint32_t(kept) + uint32_t(j) / 4].w[uint32_t(j) % 4];
     }
 };
-template <int K> FN Fr times_step_factor(const Fr& x, const Quad* entry) {
+template <int K> FN Factor<K> load_step_factor(const Quad* entry) {
     Factor<K> factor;
 #pragma unroll
     for (uint32_t j = 0; j < 2 * K; j++) factor.halves[j] = entry[j * PLANE];
-    return mul_constant<K>(x, factor);
+    return factor;
+}
+template <int K> FN Fr times_step_factor(const Fr& x, const Quad* entry) {
+    return mul_constant<K>(x, load_step_factor<K>(entry));
 }
 template <int K> FN Fr times_border_factor(const Fr& x, const Quad* entry) {
     Factor<K> factor;

@@ -10,10 +10,12 @@
 // A thread block has a tile of R 2^lg_c elements: 2^lg_c neighbouring columns, tile index
 // q = p 2^lg_c + c; or, where N = R, 2^lg_c blocks, q = c R + p. A thread has 2^E elements.
 //
+// STEPS: as many steps, known when the kernel is compiled, as are its radix and columns; 0: any.
+//
 // Barriers: those of steps.cuh, and one on each side of a tile that is put or got in order of
 // memory.
 #pragma once
-#include "steps.cuh"
+#include "straight.cuh"
 
 FN Fr load_element(const Quad* at, uint64_t i) { return from_halves(at[2 * i], at[2 * i + 1]); }
 FN void store_element(Quad* at, uint64_t i, const Fr& x) {
@@ -42,7 +44,7 @@ struct Columns {
 };
 
 // Downward, N > R.
-template <int E, int K, int B>
+template <int E, int K, int B, int STEPS>
 FN void descend_columns(const Quad* in, Quad* out, const Steps& s, const Border& border,
                         const Columns& columns) {
     Fr x[1 << E];
@@ -55,7 +57,7 @@ FN void descend_columns(const Quad* in, Quad* out, const Steps& s, const Border&
     const uint32_t first = first_index<E>(threadIdx.x, s.shift);
     const uint32_t p = row_of(s, first), k = columns.column(first);
     prefetch_border<E, B>(border, p, k); // on its way meanwhile
-    descend<E, K>(x, s);
+    descend<E, K, STEPS>(x, s);
     times_border_factors<E, B>(x, border, p, k, turn);
     const uint64_t to = columns.place(first);
     uint32_t further[1 << E];
@@ -66,7 +68,7 @@ FN void descend_columns(const Quad* in, Quad* out, const Steps& s, const Border&
     }
 }
 // Upward, N > R. TURNED: to bit-reversed order, where a column's results are neighbours.
-template <int E, int K, int B>
+template <int E, int K, int B, int STEPS>
 FN void ascend_columns(const Quad* in, Quad* out, const Steps& s, const Border& border,
                        const Columns& columns) {
     Fr x[1 << E];
@@ -80,7 +82,7 @@ FN void ascend_columns(const Quad* in, Quad* out, const Steps& s, const Border& 
         x[e] = load_element(in, from + (uint64_t(further[e]) << columns.lg_s));
     }
     times_border_factors<E, B>(x, border, row_of(s, first), columns.column(first), turn);
-    ascend<E, K>(x, s);
+    ascend<E, K, STEPS>(x, s, true);
     first = first_index<E>(threadIdx.x, top + s.shift);
     uint64_t to = columns.place(first);
     uint32_t lg_step = top + columns.lg_s;
@@ -98,7 +100,7 @@ FN void ascend_columns(const Quad* in, Quad* out, const Steps& s, const Border& 
 }
 
 // Which blocks of N = R elements a thread block has. `count` elements in all; beyond them nothing
-// is read or written, which happens where a whole transform is a row.
+// is read or written, which happens where a whole transform is a row, and not with STEPS.
 struct Rows {
     uint64_t count;
     uint32_t lg_n, lg_r, lg_c;
@@ -137,8 +139,29 @@ struct Stored {
     }
 };
 
+// Stores a tile from address `to` on, and nothing from `end` on. Neighbouring lanes store
+// neighbouring halves.
+template <int E>
+FN void store_tile(Quad* out, const Quad* tile, const Stored& stored, uint64_t to, uint64_t end) {
+    to += stored.address(threadIdx.x / 2);
+    const uint32_t at = stored.place_of(threadIdx.x / 2) ^ (threadIdx.x & 1 ? HIGH_HALF : 0);
+    const uint32_t bit = stored.lg_r + stored.lg_c - E - 1; // of the block's second half of threads
+#pragma unroll
+    for (uint32_t i = 0; i < 2 << E; i++) {
+        uint32_t here = at;
+        uint64_t there = to;
+#pragma unroll
+        for (uint32_t j = 0; j <= E; j++) {
+            if ((i >> j & 1) == 0) continue;
+            here ^= place_of_bit(stored.tile_bit(bit + j));
+            there += stored.address_of_bit(bit + j);
+        }
+        if (there < end) out[2 * there + (threadIdx.x & 1)] = tile[here];
+    }
+}
+
 // Downward, N = R. TURNED: to natural order.
-template <int E, int K>
+template <int E, int K, int STEPS>
 FN void descend_rows(const Quad* in, Quad* out, const Steps& s, const Rows& rows) {
     Fr x[1 << E];
     const uint32_t top = s.lg_r - E, turn = turn_of(s.flags);
@@ -153,37 +176,26 @@ FN void descend_rows(const Quad* in, Quad* out, const Steps& s, const Rows& rows
 #pragma unroll
     for (uint64_t e = 0; e < 1 << E; e++) {
         const uint64_t i = from + (e << top);
-        x[e] = i < rows.count ? load_element(in, i) : Fr::zero();
+        x[e] = STEPS || i < rows.count ? load_element(in, i) : Fr::zero();
     }
-    descend<E, K>(x, s);
+    descend<E, K, STEPS>(x, s);
 #pragma unroll
     for (int e = 0; e < 1 << E; e++) x[e] = canonical(x[e]);
-    // Through shared memory once more: neighbouring lanes store neighbouring halves.
+    // Through shared memory once more, for the order of the stores.
     __syncthreads();
     put<E>(s.tile, place(first_index<E>(threadIdx.x, 0)), 0, turn, x);
     __syncthreads();
-    const Stored stored = {s.lg_r, rows.lg_c, (s.flags & TURNED) != 0,
-                           spread ? rows.lg_n - s.lg_r : 0};
+    const uint32_t lg_spread = spread ? rows.lg_n - s.lg_r : 0;
     uint64_t to = rows.first();
     if (spread) to = rows.transform() + (reverse(rows.tile(), rows.lg_tiles()) << rows.lg_c);
-    to += stored.address(threadIdx.x / 2);
-    const uint32_t at = stored.place_of(threadIdx.x / 2) ^ (threadIdx.x & 1 ? HIGH_HALF : 0);
-    const uint32_t bit = s.lg_r + rows.lg_c - E - 1; // of the second half of the block's threads
-#pragma unroll
-    for (uint32_t i = 0; i < 2 << E; i++) {
-        uint32_t here = at;
-        uint64_t there = to;
-#pragma unroll
-        for (uint32_t j = 0; j <= E; j++) {
-            if ((i >> j & 1) == 0) continue;
-            here ^= place_of_bit(stored.tile_bit(bit + j));
-            there += stored.address_of_bit(bit + j);
-        }
-        if (there < rows.count) out[2 * there + (threadIdx.x & 1)] = s.tile[here];
-    }
+    const uint64_t end = STEPS ? ~uint64_t(0) : rows.count;
+    if (s.flags & TURNED)
+        store_tile<E>(out, s.tile, {s.lg_r, rows.lg_c, true, lg_spread}, to, end);
+    else
+        store_tile<E>(out, s.tile, {s.lg_r, rows.lg_c, false, 0}, to, end);
 }
 // Upward, N = R. TURNED: to bit-reversed order, where a whole transform is a row.
-template <int E, int K>
+template <int E, int K, int STEPS>
 FN void ascend_rows(const Quad* in, Quad* out, const Steps& s, const Rows& rows) {
     const uint32_t top = s.lg_r - E, turn = turn_of(s.flags), row_mask = (1u << s.lg_r) - 1;
     // Neighbouring lanes load neighbouring halves.
@@ -197,18 +209,18 @@ FN void ascend_rows(const Quad* in, Quad* out, const Steps& s, const Rows& rows)
         for (uint32_t j = 0; j <= E; j++) here ^= i >> j & 1 ? place_of_bit(bit + j) : 0;
         const uint64_t half = from + (uint64_t(i) << (bit + 1));
         const Quad none = {{0, 0, 0, 0}};
-        s.tile[here] = half < 2 * rows.count ? in[half] : none;
+        s.tile[here] = STEPS || half < 2 * rows.count ? in[half] : none;
     }
     __syncthreads();
     Fr x[1 << E];
     get<E>(s.tile, place(first_index<E>(threadIdx.x, 0)), 0, turn, x);
-    ascend<E, K>(x, s);
+    ascend<E, K, STEPS>(x, s, false);
     const uint32_t first = first_index<E>(threadIdx.x, top);
 #pragma unroll
     for (uint32_t e = 0; e < 1 << E; e++) {
         if (s.flags & CANONICAL) x[e] = canonical(x[e]);
         uint32_t q = first | e << top;
         if (s.flags & TURNED) q = (q & ~row_mask) | reverse(q & row_mask, s.lg_r);
-        if (rows.first() + q < rows.count) store_element(out, rows.first() + q, x[e]);
+        if (STEPS || rows.first() + q < rows.count) store_element(out, rows.first() + q, x[e]);
     }
 }

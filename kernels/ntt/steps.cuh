@@ -6,8 +6,8 @@
 // bottom the other way. After a step downward (before one upward) element (field f, lower bits l)
 // is multiplied by root_M^(rev(f) l), M = 2^(o + E): entry M + f 2^o + l of `tables`, whichever R.
 //
-// One loop body serves all steps and all radices: unrolled, a pass of radix 2^8 in steps of radix 8
-// took 117 KB, and an H200 waited for instructions in one of fifteen cycles.
+// One loop body serves all steps and all radices here. For the tiles of large transforms there are
+// kernels with the steps one after the other, in straight.cuh.
 #pragma once
 #include "factors.cuh"
 
@@ -37,7 +37,7 @@ template <int E> FN const Quad* step_entry(const Steps& s, uint32_t first, uint3
 
 // Natural order to bit-reversed. x holds the elements at the top field, slots in order, below 2 r;
 // then those at the lowest field, by `slot`; any.
-template <int E, int K> FN void descend(Fr* x, const Steps& s) {
+template <int E, int K> FN void descend_any(Fr* x, const Steps& s) {
     const uint32_t turn = turn_of(s.flags), top = s.lg_r - E;
     uint32_t o = top, first = first_index<E>(threadIdx.x, o + s.shift), at = place(first);
     const Quad* entry = s.rows + row_of(s, first);
@@ -64,7 +64,7 @@ template <int E, int K> FN void descend(Fr* x, const Steps& s) {
 }
 // Bit-reversed order to natural. x holds the elements at the lowest field, by `slot`, below 2 r;
 // then those at the top field, slots in order; any.
-template <int E, int K> FN void ascend(Fr* x, const Steps& s) {
+template <int E, int K> FN void ascend_any(Fr* x, const Steps& s) {
     const uint32_t turn = turn_of(s.flags), top = s.lg_r - E;
     uint32_t o = 0, first = first_index<E>(threadIdx.x, s.shift), at = place(first);
     const Quad* entry = s.rows + row_of(s, first);

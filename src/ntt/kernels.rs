@@ -38,10 +38,35 @@ const COLUMNS: [(u32, u32); 5] = [(1, 2), (2, 1), (2, 2), (3, 1), (3, 2)];
 /// The same of rows' kernels: lg_e.
 const ROWS: [u32; 2] = [1, 2];
 
-/// Kernels by way, lg_e, kept, lg_tile.
+/// Tiles that there are columns' kernels of one shape for: `kernels/ntt/descend_shaped.cu`.
+const SHAPED_COLUMNS: [Pass; 7] = [
+    Pass { lg_r: 5, lg_c: 1, lg_e: 1, kept: 2 },
+    Pass { lg_r: 6, lg_c: 2, lg_e: 2, kept: 1 },
+    Pass { lg_r: 6, lg_c: 2, lg_e: 2, kept: 2 },
+    Pass { lg_r: 6, lg_c: 4, lg_e: 3, kept: 1 },
+    Pass { lg_r: 6, lg_c: 4, lg_e: 3, kept: 2 },
+    Pass { lg_r: 8, lg_c: 1, lg_e: 1, kept: 2 },
+    Pass { lg_r: 8, lg_c: 2, lg_e: 2, kept: 2 },
+];
+/// The same of rows' kernels.
+const SHAPED_ROWS: [Pass; 5] = [
+    Pass { lg_r: 5, lg_c: 1, lg_e: 1, kept: 0 },
+    Pass { lg_r: 6, lg_c: 2, lg_e: 2, kept: 0 },
+    Pass { lg_r: 8, lg_c: 0, lg_e: 1, kept: 0 },
+    Pass { lg_r: 8, lg_c: 0, lg_e: 2, kept: 0 },
+    Pass { lg_r: 10, lg_c: 0, lg_e: 2, kept: 0 },
+];
+/// log2 of the row that these take for a whole transform, too.
+const LG_ALONE: u32 = 10;
+/// One more, downward.
+const SHAPED_SPREAD: Pass = Pass { lg_r: 8, lg_c: 1, lg_e: 2, kept: 0 };
+
+/// Kernels by way, lg_e, kept, lg_tile; those of one shape by way and shape.
 pub(super) struct Kernels {
     columns: HashMap<(Way, u32, u32, u32), Columns>,
     rows: HashMap<(Way, u32, u32), Rows>,
+    shaped_columns: HashMap<(Way, Pass), Columns>,
+    shaped_rows: HashMap<(Way, Pass), Rows>,
     pub copy: Copy,
 }
 
@@ -67,30 +92,68 @@ impl Kernels {
                 }
             }
         }
+        let (shaped_columns, shaped_rows) = load_shaped(context)?;
         let module = Module::load(context, "ntt/tables")?;
         let copy = module.kernel("ntt_copy", Block::of(THREADS)).map_err(failed)?;
-        Ok(Self { columns, rows, copy })
+        Ok(Self { columns, rows, shaped_columns, shaped_rows, copy })
     }
 
     pub fn columns(&self, way: Way, pass: &Pass) -> Result<&Columns, Fault> {
-        let kernel = self.columns.get(&(way, pass.lg_e, pass.kept, pass.lg_tile()));
-        kernel.ok_or_else(|| missing(pass))
+        let any = || self.columns.get(&(way, pass.lg_e, pass.kept, pass.lg_tile()));
+        self.shaped_columns.get(&(way, *pass)).or_else(any).ok_or_else(|| missing(pass))
     }
 
-    pub fn rows(&self, way: Way, pass: &Pass) -> Result<&Rows, Fault> {
-        self.rows.get(&(way, pass.lg_e, pass.lg_tile())).ok_or_else(|| missing(pass))
+    /// `alone`: the pass is a whole transform.
+    pub fn rows(&self, way: Way, pass: &Pass, flags: u32, alone: bool) -> Result<&Rows, Fault> {
+        // What kernels of one shape heed: kernels.cuh.
+        let unheeded = match way {
+            Way::Descend => flag::ROWS_FIRST,
+            Way::Ascend => flag::ROWS_LAST,
+        };
+        let is_shaped = !alone || (pass.lg_r == LG_ALONE && flags & unheeded == 0);
+        let any = || self.rows.get(&(way, pass.lg_e, pass.lg_tile()));
+        let shaped = self.shaped_rows.get(&(way, *pass)).filter(|_| is_shaped);
+        shaped.or_else(any).ok_or_else(|| missing(pass))
     }
+}
+
+type Shaped = (HashMap<(Way, Pass), Columns>, HashMap<(Way, Pass), Rows>);
+
+fn load_shaped(context: &Context) -> Result<Shaped, Unusable> {
+    let index = context.identity().index;
+    let failed = |fault| Unusable::Device { index, fault };
+    let (mut columns, mut rows) = (HashMap::new(), HashMap::new());
+    for (way, name) in [(Way::Descend, "descend"), (Way::Ascend, "ascend")] {
+        let module = Module::load(context, &format!("ntt/{name}_shaped"))?;
+        for pass in SHAPED_COLUMNS {
+            let Pass { lg_r, lg_c, lg_e, kept } = pass;
+            let name = format!("ntt_{name}_columns_r{lg_r}_c{lg_c}_e{lg_e}_b{kept}");
+            columns.insert((way, pass), module.kernel(&name, block_of(&pass)).map_err(failed)?);
+        }
+        let spread = (way == Way::Descend).then_some(SHAPED_SPREAD);
+        for pass in SHAPED_ROWS.into_iter().chain(spread) {
+            let Pass { lg_r, lg_c, lg_e, .. } = pass;
+            let name = format!("ntt_{name}_rows_r{lg_r}_c{lg_c}_e{lg_e}");
+            rows.insert((way, pass), module.kernel(&name, block_of(&pass)).map_err(failed)?);
+        }
+    }
+    Ok((columns, rows))
+}
+
+fn block_of(pass: &Pass) -> Block {
+    block(pass.lg_tile(), pass.lg_e)
+}
+
+fn block(lg_tile: u32, lg_e: u32) -> Block {
+    let shared_bytes = (size_of::<Element>() as u32) << lg_tile.max(LG_TILE_MIN);
+    Block { threads: 1 << (lg_tile - lg_e), shared_bytes }
 }
 
 /// Every tile of kernels with 2^lg_e elements a thread, and its block. Larger ones come later: the
 /// last one says how much shared memory a kernel may be given.
 fn blocks(lg_e: u32) -> impl Iterator<Item = (u32, Block)> {
-    let block = move |lg_tile: u32| {
-        let threads = 1_u32 << (lg_tile - lg_e);
-        let shared_bytes = (size_of::<Element>() as u32) << lg_tile.max(LG_TILE_MIN);
-        (lg_tile, Block { threads, shared_bytes })
-    };
-    (lg_e..=LG_TILE_MAX).map(block).filter(|(_, block)| block.threads <= THREADS_MAX)
+    let tiles = (lg_e..=LG_TILE_MAX).map(move |lg_tile| (lg_tile, block(lg_tile, lg_e)));
+    tiles.filter(|(_, block)| block.threads <= THREADS_MAX)
 }
 
 fn missing(pass: &Pass) -> Fault {

@@ -95,7 +95,7 @@ impl Transforms {
             // That there is a kernel shows now, not when it runs.
             match planned.border {
                 Some(_) => drop(self.kernels.columns(transform.way(), pass)?),
-                None => drop(self.kernels.rows(transform.way(), pass)?),
+                None => drop(self.kernels.rows(transform.way(), pass, flags, last == 0)?),
             }
             plan.passes.push(planned);
         }
@@ -180,7 +180,8 @@ impl Transforms {
             None => {
                 let lg_n = plan.transform.lg_n;
                 let given = (from, to, steps, rows, lg_n, lg_r, lg_c, flags, count);
-                self.kernels.rows(way, &pass)?.launch(stream, grid, given)
+                let kernel = self.kernels.rows(way, &pass, flags, plan.passes.len() == 1)?;
+                kernel.launch(stream, grid, given)
             }
         }
     }

@@ -10,6 +10,10 @@ const LG_ROW_MAX: u32 = 10;
 /// elements a thread. 2^16 in two passes of radix 2^8 took 17.6 us on an H200.
 const LG_SMALL: u32 = 17;
 
+/// So many rows of the longest kind are two passes, each: one thread block takes 13.7 us for such a
+/// row (H200), because one multiprocessor computes it all.
+const FEW_ROWS: usize = 4;
+
 /// From here on the first border's table keeps one multiple a factor. At 2^20 data and table are
 /// 64 MB then, about an H200's second cache; the larger table was 3 % slower there, and above it
 /// reads of twice the size gained nothing.
@@ -46,7 +50,10 @@ impl Pass {
 }
 
 /// Radices and elements a thread of the passes downward, as logarithms, where the device is full.
-/// Best of about 40 plans a size on an H200 where the size is even and at least 18.
+///
+/// Four elements a thread and radices that have kernels of one shape (kernels.rs) where they can
+/// be: on an H200, before there were these, four passes of radix 2^6 did 2^24 in 3.06 ms and upward
+/// in 2.95, those of 2^9 with eight elements a thread in 3.14 and 3.09.
 const RADICES: [&[(u32, u32)]; 20] = [
     &[(3, 3), (8, 2)], // 2^11
     &[(6, 2), (6, 2)],
@@ -55,17 +62,17 @@ const RADICES: [&[(u32, u32)]; 20] = [
     &[(9, 3), (6, 2)],
     &[(8, 2), (8, 2)], // 2^16
     &[(9, 3), (8, 2)],
-    &[(6, 2), (6, 2), (6, 2)],
+    &[(8, 2), (10, 2)],
     &[(9, 3), (10, 2)],
     &[(6, 2), (6, 2), (8, 2)], // 2^20
     &[(9, 3), (6, 2), (6, 2)],
-    &[(8, 2), (6, 2), (8, 2)],
+    &[(6, 2), (8, 2), (8, 2)],
     &[(9, 3), (6, 2), (8, 2)],
-    &[(9, 3), (9, 3), (6, 2)], // 2^24
+    &[(6, 2), (6, 2), (6, 2), (6, 2)], // 2^24
     &[(9, 3), (8, 2), (8, 2)],
-    &[(9, 3), (9, 3), (8, 2)],
+    &[(6, 2), (6, 2), (6, 2), (8, 2)],
     &[(9, 3), (8, 2), (10, 2)],
-    &[(9, 3), (9, 3), (10, 2)], // 2^28
+    &[(6, 2), (6, 2), (8, 2), (8, 2)], // 2^28
     &[(9, 3), (6, 2), (6, 2), (8, 2)],
     &[(9, 3), (9, 3), (6, 2), (6, 2)],
 ];
@@ -85,7 +92,7 @@ pub fn passes(lg_n: u32, rows: usize, way: Way, turned: bool) -> Vec<Pass> {
             let lg_c = columns(lg_r, lg_e).min(lg_block - lg_r);
             Pass { lg_r, lg_c, lg_e, kept }
         } else {
-            let spread = turned && way == Way::Descend && last > 0;
+            let spread = turned && way == Way::Descend && last > 0 && lg_e > 1;
             // A tile may have more rows than there are transforms.
             let most = if last > 0 { lg_n - lg_r } else { u32::MAX };
             Pass { lg_r, lg_c: rows_of_tile(lg_r, lg_e, spread).min(most), lg_e, kept: 0 }
@@ -104,6 +111,9 @@ fn radices(lg_n: u32, rows: usize) -> Vec<(u32, u32)> {
     if lg_n == 0 {
         return Vec::new();
     }
+    if lg_n == LG_ROW_MAX && rows <= FEW_ROWS {
+        return vec![(5, 1), (5, 1)];
+    }
     if lg_n <= LG_ROW_MAX {
         return vec![in_pairs(lg_n)];
     }
@@ -119,15 +129,22 @@ fn lg_above(count: usize) -> u32 {
 }
 
 /// log2 of a tile's columns: rows of 128 bytes, of 64 where few blocks matter more; more columns
-/// where they would leave a block less than two warps.
+/// where they would leave a block too small.
 fn columns(lg_r: u32, lg_e: u32) -> u32 {
     let least = if lg_e == 1 { 1 } else { 2 };
-    least.max((6 + lg_e).saturating_sub(lg_r))
+    least.max((lg_threads(lg_r, lg_e) + lg_e).saturating_sub(lg_r))
 }
 
-/// log2 of how many rows a tile has: as few as make two warps. `spread`: where results of
-/// neighbours are stored together, at least two for 64 bytes.
+/// log2 of a block's threads at least: two warps; one for the passes of a single 2^10, whose blocks
+/// then each have a multiprocessor, and barriers are free.
+const fn lg_threads(lg_r: u32, lg_e: u32) -> u32 {
+    if lg_r == 5 && lg_e == 1 { 5 } else { 6 }
+}
+
+/// log2 of how many rows a tile has: as few as make a block. `spread`: where results of
+/// neighbours are stored together, at least two for 64 bytes. That gains nothing where few threads
+/// wait for each other: 22.6 us against 23.1 for 2^16.
 fn rows_of_tile(lg_r: u32, lg_e: u32, spread: bool) -> u32 {
     let least = u32::from(spread && lg_r < 9 + lg_e);
-    least.max((6 + lg_e).saturating_sub(lg_r))
+    least.max((lg_threads(lg_r, lg_e) + lg_e).saturating_sub(lg_r))
 }

@@ -19,7 +19,8 @@ fn rows_of_one_pass_are_arkworks() {
                         continue;
                     }
                     let plan = rig.transforms.plan(&transform, rows).unwrap();
-                    assert_eq!(plan.passes().count(), usize::from(lg_n > 0));
+                    let most = if lg_n < 10 { usize::from(lg_n > 0) } else { 2 };
+                    assert!(plan.passes().count() <= most);
                     rig.check(&plan, rows, rows == 2);
                 }
             }
@@ -72,6 +73,44 @@ fn plans_of_long_transforms_are_arkworks() {
                 }
                 let plan = rig.transforms.plan_of(&transform, passes).unwrap();
                 rig.check(&plan, 1 + (number + i) % 2, i % 3 == 0);
+            }
+        }
+    });
+}
+
+/// Tiles that have kernels of their own, with every border, as first, middle and last passes; in
+/// transforms that are as short as can be.
+#[test]
+fn plans_of_shaped_tiles_are_arkworks() {
+    let pass = |lg_r, lg_e, lg_c, kept| Pass { lg_r, lg_c, lg_e, kept };
+    let plans = [
+        vec![pass(10, 2, 0, 0)],
+        vec![pass(6, 2, 2, 0)],
+        vec![pass(2, 2, 5, 2), pass(8, 1, 0, 0)],
+        vec![pass(6, 2, 2, 1), pass(6, 2, 2, 0)],
+        vec![pass(6, 2, 2, 2), pass(6, 2, 2, 0)],
+        vec![pass(6, 3, 4, 1), pass(6, 2, 2, 0)],
+        vec![pass(6, 3, 4, 2), pass(6, 2, 2, 0)],
+        vec![pass(8, 1, 1, 2), pass(3, 1, 4, 0)],
+        vec![pass(8, 2, 2, 2), pass(4, 2, 3, 0)],
+        vec![pass(2, 2, 5, 2), pass(8, 2, 0, 0)],
+        vec![pass(3, 3, 4, 2), pass(8, 2, 1, 0)],
+        vec![pass(1, 1, 6, 2), pass(6, 2, 2, 2), pass(6, 2, 2, 0)],
+        vec![pass(2, 2, 5, 2), pass(10, 2, 0, 0)],
+    ];
+    each_seed(ROOM, |rig, seed| {
+        for (number, passes) in plans.iter().enumerate() {
+            let lg_n = passes.iter().map(|pass| pass.lg_r).sum();
+            for (i, transform) in every_transform(lg_n).enumerate() {
+                if (i + number + seed) % 3 != 0 {
+                    continue;
+                }
+                let mut passes = passes.clone();
+                if transform.way() == Way::Ascend {
+                    passes.reverse();
+                }
+                let plan = rig.transforms.plan_of(&transform, passes).unwrap();
+                rig.check(&plan, 1 + (number + i) % 3, i % 2 == 0);
             }
         }
     });

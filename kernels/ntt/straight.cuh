@@ -1,0 +1,102 @@
+// The steps of steps.cuh one after the other, for tiles whose shape is known when the kernel is
+// compiled: addresses fold into immediates, and the next step's factors can be fetched early.
+//
+// A loop over steps costs 6 to 10 % of a pass (H200, 2^20). So does too much code: steps of radix 8
+// in a row of 2^8 take 117 KB, and an H200 waited for instructions in one of fifteen cycles. Steps
+// of radix 4 take 11 KB each.
+#pragma once
+#include "steps.cuh"
+
+// The factors of one step for a thread with two elements, fetched while the step before computes:
+// such kernels are for transforms that leave a device idle, where nothing else hides the wait.
+template <int E, int K> struct Ahead {
+    FN void fetch(const Steps&, uint32_t) {}
+    FN void apply(Fr* x, const Steps& s, uint32_t first, uint32_t o, bool whole) const {
+        times_step_factors<E, K>(x, step_entry<E>(s, first, o), o, turn_of(s.flags), whole);
+    }
+};
+template <int K> struct Ahead<1, K> {
+    Factor<K> factor;
+    FN void fetch(const Steps& s, uint32_t o) {
+        const uint32_t first = first_index<1>(threadIdx.x, o + s.shift);
+        factor = load_step_factor<K>(step_entry<1>(s, first, o) + (1u << o));
+    }
+    FN void apply(Fr* x, const Steps& s, uint32_t first, uint32_t o, bool whole) const {
+        if (whole)
+            x[0] = times_step_factor<K>(x[0], step_entry<1>(s, first, o));
+        else
+            trim(x[0]);
+        x[1] = mul_constant<K>(x[1], factor);
+    }
+};
+
+// As descend_any; STEPS E = lg_r.
+template <int E, int K, int STEPS> FN void descend_straight(Fr* x, const Steps& s) {
+    const uint32_t turn = turn_of(s.flags), top = (STEPS - 1) * E;
+    uint32_t first = first_index<E>(threadIdx.x, top + s.shift), at = place(first);
+    Ahead<E, K> ahead;
+    if (STEPS > 1) ahead.fetch(s, top);
+    if (s.flags & ROWS_FIRST) {
+        times_step_factors<E, K>(x, s.rows + row_of(s, first), top, 0, true);
+    }
+#pragma unroll
+    for (int step = STEPS - 1; step > 0; step--) {
+        const uint32_t o = uint32_t(step) * E;
+        Ahead<E, K> next;
+        if (step > 1) next.fetch(s, o - E);
+        descend_in_registers<E>(x);
+        ahead.apply(x, s, first, o, o == top && s.flags & WHOLE);
+        if (o < top) __syncthreads(); // all have read what was put before
+        put<E>(s.tile, at, o + s.shift, turn, x);
+        first = first_index<E>(threadIdx.x, o - E + s.shift), at = place(first);
+        __syncthreads();
+        get<E>(s.tile, at, o - E + s.shift, 0, x);
+        ahead = next;
+    }
+    descend_in_registers<E>(x);
+    if (s.flags & ROWS_LAST) {
+        times_step_factors<E, K>(x, s.rows + row_of(s, first), 0, turn, true);
+    }
+}
+// As ascend_any. `fresh`: nobody reads the tile yet.
+template <int E, int K, int STEPS> FN void ascend_straight(Fr* x, const Steps& s, bool fresh) {
+    const uint32_t turn = turn_of(s.flags), top = (STEPS - 1) * E;
+    uint32_t first = first_index<E>(threadIdx.x, s.shift), at = place(first);
+    Ahead<E, K> ahead;
+    if (STEPS > 1) ahead.fetch(s, E);
+    if (s.flags & ROWS_FIRST) {
+        times_step_factors<E, K>(x, s.rows + row_of(s, first), 0, turn, true);
+    }
+    ascend_in_registers<E>(x);
+#pragma unroll
+    for (int step = 1; step < STEPS; step++) {
+        const uint32_t o = uint32_t(step) * E;
+        Ahead<E, K> next;
+        if (step < STEPS - 1) next.fetch(s, o + E);
+        if (!fresh || step > 1) __syncthreads(); // all have read what was put before
+        put<E>(s.tile, at, o - E + s.shift, 0, x);
+        first = first_index<E>(threadIdx.x, o + s.shift), at = place(first);
+        __syncthreads();
+        get<E>(s.tile, at, o + s.shift, turn, x);
+        ahead.apply(x, s, first, o, o == top && s.flags & WHOLE);
+        ascend_in_registers<E>(x);
+        ahead = next;
+    }
+    if (s.flags & ROWS_LAST) {
+        times_step_factors<E, K>(x, s.rows + row_of(s, first), top, 0, true);
+    }
+}
+
+// STEPS = 0: as many as s.lg_r says.
+template <int E, int K, int STEPS> FN void descend(Fr* x, const Steps& s) {
+    if constexpr (STEPS > 0)
+        descend_straight<E, K, STEPS>(x, s);
+    else
+        descend_any<E, K>(x, s);
+}
+template <int E, int K, int STEPS> FN void ascend(Fr* x, const Steps& s, bool fresh) {
+    if constexpr (STEPS > 0)
+        ascend_straight<E, K, STEPS>(x, s, fresh);
+    else
+        ascend_any<E, K>(x, s);
+}
