@@ -130,10 +130,10 @@ template <class F, class Source, bool KEEP_X, uint32_t T> struct Chain {
     FN F first_y(const Pair& pair) const { return source.first_signed(F(staged(AY)), pair); }
 };
 
-// One inversion for all warps of a block, each lane's with the same lane's of the others: products of
-// two go up a tree, inverses come down. Node 1 is the root, node k's children are 2k and 2k + 1, the
-// leaves are the warps. Nodes lie in the columns of the chain, which are free in between; each of
-// the two functions ends with no barrier, each level begins with one.
+// One inversion for all warps of a block, each lane's with the same lane's of the others: products
+// of two go up a tree, inverses come down. Node 1 is the root, node k's children are 2k and 2k + 1,
+// the leaves are the warps. Nodes lie in the columns of the chain, which are free in between. Each
+// level begins with a barrier, and down() ends with one.
 template <class F, uint32_t T> struct InverseTree {
     static constexpr uint32_t WARPS = T / LANES;
     static_assert((WARPS & (WARPS - 1)) == 0, "each node has two children");

@@ -12,12 +12,12 @@
 //                       is held).
 //   gN_balanced_collect any grid. out[b] = the sum of bucket b where the tail has it, affine.
 //
-// heads, tails, units: one for each unit of all rounds. Sums of the tail follow those of the tree: a
-// bucket's is number (its first entry) / 2, which no two share, since each has two entries or more.
-// Shared memory: share 96 bytes a thread, G2 576; merge 15360 bytes, G2 twice that; teams static;
-// the others none. Launch: share in blocks of 128, two a multiprocessor, G2 256, one; merge 32; copy
-// 256; the others 128. Barriers: merge has those of its warp, since lanes read each other's columns;
-// teams those of a team's tree.
+// heads, tails, units: one for each unit of all rounds. Sums of the tail follow those of the tree:
+// a bucket's is number (its first entry) / 2, which no two share, since each has two entries or
+// more. Shared memory: share 96 bytes a thread, G2 576; merge 15360 bytes, G2 twice that; teams
+// static; the others none. Launch: share in blocks of 128, two a multiprocessor, G2 256, one; merge
+// 32; copy 256; the others 128. Barriers: merge has those of its warp, since lanes read each
+// other's columns; teams those of a team's tree.
 #include "copied.cuh"
 #include "joined.cuh"
 
@@ -118,7 +118,7 @@ FN uint32_t of_tail(const Buckets& buckets, uint32_t run, uint32_t b, uint32_t t
     return bits;
 }
 // Buckets thread, thread + threads, ..., AHEAD of them at a look. One inversion serves all of the
-// tail's sums among them: x of such a bucket holds the product of the ZZZ before it in the meantime.
+// tail's sums among them: x of such a bucket holds the product of the ZZZ before it until then.
 template <class F>
 FN void collect(Affine<F>* out, Affine<F>* sums, const Tree& tree) {
     const uint32_t threads = gridDim.x * blockDim.x, run = tree.levels->count;

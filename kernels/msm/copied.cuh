@@ -10,8 +10,8 @@ template <class F> FN void copy_negative(Affine<F>* to, const Affine<F>* from) {
     store(&to->x, load<F>(&from->x));
     store(&to->y, canonical(neg_lazy<2>(load<F>(&from->y))));
 }
-// A warp a 32 neighbouring buckets: each lane finds the point of one, then the lanes move the pieces
-// of all of them, neighbours to neighbours.
+// A warp a 32 neighbouring buckets: each lane finds the point of one, then the lanes move the
+// pieces of all of them, neighbours to neighbours.
 template <class F>
 FN void copy_buckets(Affine<F>* out, const Affine<F>* base, const Tree& tree) {
     constexpr uint32_t PIECES = 2 * QUADS<F>; // of a point

@@ -7,11 +7,12 @@
 //   msm_levels_list    any grid. Fills `list`: the pairs of all levels, then the tail's entries.
 //
 // A tile is TILE buckets; there are buckets / TILE + 1, so that the end of the last bucket is in
-// one. With L = `levels`, columns 0 to L - 1 are the additions of levels 1 to L, columns L to 2L the
-// entries of a tail after 0 to L levels, and column 2L + 1 has the tile's largest bucket. A level is
-// run if it and all before it have `least` additions; if there is none and no bucket has more than
-// `team_most` elements, the list stays empty and teams sum the buckets. starts: buckets + 1. rows:
-// (L + 1) x width, width >= buckets + 1, a multiple of 4, aligned to 16 bytes. list: at most D.
+// one. With L = `levels`, columns 0 to L - 1 are the additions of levels 1 to L, columns L to 2L
+// the entries of a tail after 0 to L levels, and column 2L + 1 has the tile's largest bucket. A
+// level is run if it and all before it have `least` additions; if there is none and no bucket has
+// more than `team_most` elements, the list stays empty and teams sum the buckets. starts: buckets +
+// 1. rows: (L + 1) x width, width >= buckets + 1, a multiple of 4, aligned to 16 bytes. list: at
+// most D.
 // Shared memory: static. Barriers: those of block sums; in the scan one before its result is read.
 #include "listing.cuh"
 

@@ -1,9 +1,9 @@
 // Lists what a level adds, or what is left to the tail: item by item, from the buckets' sizes.
 //
-// A warp writes a range of items. It looks at a window of 32 buckets at a time, one a lane: all that
-// an item is follows from its bucket's entry in a few rows, so lanes work that out once a bucket and
-// then hand it to those that write the bucket's items, by shuffles. Where buckets with items are far
-// apart, each lane looks for the bucket of its own item instead.
+// A warp writes a range of items. It looks at a window of 32 buckets at a time, one a lane: all
+// that an item is follows from its bucket's entry in a few rows, so lanes work that out once a
+// bucket and then hand it to those that write the bucket's items, by shuffles. Where buckets with
+// items are far apart, each lane looks for the bucket of its own item instead.
 #pragma once
 #include "levels.cuh"
 #include "../warp.cuh"
