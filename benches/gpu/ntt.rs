@@ -22,7 +22,7 @@ use crate::{
     rig::{Random, Rig},
 };
 
-const SIZES: [u32; 12] = [10, 11, 12, 14, 16, 18, 20, 22, 23, 24, 26, 28];
+const SIZES: [u32; 13] = [10, 11, 12, 14, 16, 18, 20, 22, 23, 24, 25, 26, 28];
 /// Sizes and how many transforms at a time.
 const BATCHES: [(u32, usize); 3] = [(10, 1024), (12, 256), (16, 256)];
 /// The part of the device's memory that tables may take.
