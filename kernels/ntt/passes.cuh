@@ -82,7 +82,7 @@ FN void ascend_columns(const Quad* in, Quad* out, const Steps& s, const Border& 
         x[e] = load_element(in, from + (uint64_t(further[e]) << columns.lg_s));
     }
     times_border_factors<E, B>(x, border, row_of(s, first), columns.column(first), turn);
-    ascend<E, K, STEPS>(x, s, true);
+    ascend<E, K, STEPS>(x, s, true, B > 1 ? PRODUCT : BELOW_2R);
     first = first_index<E>(threadIdx.x, top + s.shift);
     uint64_t to = columns.place(first);
     uint32_t lg_step = top + columns.lg_s;
@@ -214,7 +214,7 @@ FN void ascend_rows(const Quad* in, Quad* out, const Steps& s, const Rows& rows)
     __syncthreads();
     Fr x[1 << E];
     get<E>(s.tile, place(first_index<E>(threadIdx.x, 0)), 0, turn, x);
-    ascend<E, K, STEPS>(x, s, false);
+    ascend<E, K, STEPS>(x, s, false, PRODUCT); // the first pass: canonical, or multiplied by rows
     const uint32_t first = first_index<E>(threadIdx.x, top);
 #pragma unroll
     for (uint32_t e = 0; e < 1 << E; e++) {
