@@ -3,17 +3,17 @@
 
 // The tiles of large transforms, where a loop's addresses cost most, and those of 2^10 and 2^16,
 // where waits do. nvcc takes one and a half seconds for each.
-SHAPED_COLUMNS(ntt_descend_columns_r5_c1_e1_b2, descend_columns, DESCEND_COLUMNS, 5, 1, 1, 2, 2, 32, 16);
-SHAPED_COLUMNS(ntt_descend_columns_r6_c2_e2_b1, descend_columns, DESCEND_COLUMNS, 6, 2, 2, 4, 1, 64, 8);
-SHAPED_COLUMNS(ntt_descend_columns_r6_c2_e2_b2, descend_columns, DESCEND_COLUMNS, 6, 2, 2, 4, 2, 64, 8);
-SHAPED_COLUMNS(ntt_descend_columns_r6_c4_e3_b1, descend_columns, DESCEND_COLUMNS, 6, 4, 3, 2, 1, 128, 4);
-SHAPED_COLUMNS(ntt_descend_columns_r6_c4_e3_b2, descend_columns, DESCEND_COLUMNS, 6, 4, 3, 2, 2, 128, 4);
-SHAPED_COLUMNS(ntt_descend_columns_r8_c1_e1_b2, descend_columns, DESCEND_COLUMNS, 8, 1, 1, 2, 2, 256, 2);
-SHAPED_COLUMNS(ntt_descend_columns_r8_c2_e2_b2, descend_columns, DESCEND_COLUMNS, 8, 2, 2, 4, 2, 256, 2);
-SHAPED_ROWS(ntt_descend_rows_r5_c1_e1, descend_rows, DESCEND_ROWS, 5, 1, 1, 2, 32, 16);
-SHAPED_ROWS(ntt_descend_rows_r6_c2_e2, descend_rows, DESCEND_ROWS, 6, 2, 2, 4, 64, 8);
-SHAPED_ROWS(ntt_descend_rows_r8_c0_e1, descend_rows, DESCEND_ROWS, 8, 0, 1, 2, 128, 4);
-SHAPED_ROWS(ntt_descend_rows_r8_c0_e2, descend_rows, DESCEND_ROWS, 8, 0, 2, 4, 64, 8);
-SHAPED_ROWS(ntt_descend_rows_r10_c0_e2, descend_rows, DESCEND_ALONE, 10, 0, 2, 4, 256, 2);
+SHAPED_COLUMNS(descend, DESCEND_COLUMNS, 5, 1, 1, 2, 2, 32, 16);
+SHAPED_COLUMNS(descend, DESCEND_COLUMNS, 6, 2, 2, 4, 1, 64, 8);
+SHAPED_COLUMNS(descend, DESCEND_COLUMNS, 6, 2, 2, 4, 2, 64, 8);
+SHAPED_COLUMNS(descend, DESCEND_COLUMNS, 6, 4, 3, 2, 1, 128, 4);
+SHAPED_COLUMNS(descend, DESCEND_COLUMNS, 6, 4, 3, 2, 2, 128, 4);
+SHAPED_COLUMNS(descend, DESCEND_COLUMNS, 8, 1, 1, 2, 2, 256, 2);
+SHAPED_COLUMNS(descend, DESCEND_COLUMNS, 8, 2, 2, 4, 2, 256, 2);
+SHAPED_ROWS(descend, DESCEND_ROWS, 5, 1, 1, 2, 32, 16);
+SHAPED_ROWS(descend, DESCEND_ROWS, 6, 2, 2, 4, 64, 8);
+SHAPED_ROWS(descend, DESCEND_ROWS, 8, 0, 1, 2, 128, 4);
+SHAPED_ROWS(descend, DESCEND_ROWS, 8, 0, 2, 4, 64, 8);
+SHAPED_ROWS(descend, DESCEND_ALONE, 10, 0, 2, 4, 256, 2);
 // To natural order, where tiles have two rows so that 64 bytes are stored together.
-SHAPED_ROWS(ntt_descend_rows_r8_c1_e2, descend_rows, DESCEND_ROWS, 8, 1, 2, 4, 128, 4);
+SHAPED_ROWS(descend, DESCEND_ROWS, 8, 1, 2, 4, 128, 4);

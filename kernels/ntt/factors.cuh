@@ -34,12 +34,12 @@ template <int K> FN Fr times_border_factor(const Fr& x, const Quad* entry) {
 }
 
 // x[e] *= entry[slot of e << field]; below 2 r afterwards. Without `whole` the factor of slot 0 is
-// 1.
-template <int E, int K>
+// 1, and without TRIM x[0] is then left as it is.
+template <int E, int K, bool TRIM = true>
 FN void times_step_factors(Fr* x, const Quad* entry, uint32_t field, uint32_t turn, bool whole) {
     if (whole)
         x[0] = times_step_factor<K>(x[0], entry);
-    else
+    else if (TRIM)
         trim(x[0]);
     uint32_t offsets[1 << E];
     slots<E>(offsets, field, turn);

@@ -29,7 +29,7 @@
         DYNAMIC_SHARED(Quad, tile);                                                               \
         const Steps steps = {tile, tables, rows, lg_r, flags, lg_c};                              \
         const Border factors = {border, lg_r, lg_block - lg_r, lg_low};                           \
-        body<E, K, B, 0>(in, out, steps, factors, Columns(lg_block, lg_r, lg_c));                    \
+        body<E, K, B, 0>(in, out, steps, factors, Columns(lg_block, lg_r, lg_c));                 \
     }                                                                                             \
     EXPORT_KERNEL(name)
 
@@ -39,7 +39,7 @@
          uint32_t lg_r, uint32_t lg_c, uint32_t flags, uint64_t count) {                          \
         DYNAMIC_SHARED(Quad, tile);                                                               \
         const Steps steps = {tile, tables, rows, lg_r, flags, 0};                                 \
-        body<E, K, 0>(in, out, steps, Rows{count, lg_n, lg_r, lg_c});                                \
+        body<E, K, 0>(in, out, steps, Rows{count, lg_n, lg_r, lg_c});                             \
     }                                                                                             \
     EXPORT_KERNEL(name)
 
@@ -52,23 +52,25 @@ constexpr uint32_t ASCEND_COLUMNS = INVERSE | ROWS_LAST | CANONICAL | TURNED;
 constexpr uint32_t ASCEND_ROWS = INVERSE | ROWS_FIRST;
 constexpr uint32_t ASCEND_ALONE = ASCEND_ROWS | WHOLE | CANONICAL | TURNED;
 
-#define SHAPED_COLUMNS(name, body, heeded, R, C, E, K, B, ...)                                    \
+#define SHAPED_COLUMNS(way, heeded, R, C, E, K, B, ...)                                           \
     KERNEL(__VA_ARGS__)                                                                           \
-    name(const Quad* in, Quad* out, const Quad* tables, const Quad* rows, const Quad* border,     \
-         uint32_t lg_block, uint32_t, uint32_t, uint32_t lg_low, uint32_t flags) {                \
+    ntt_##way##_columns_r##R##_c##C##_e##E##_b##B(                                                \
+        const Quad* in, Quad* out, const Quad* tables, const Quad* rows, const Quad* border,      \
+        uint32_t lg_block, uint32_t, uint32_t, uint32_t lg_low, uint32_t flags) {                 \
         DYNAMIC_SHARED(Quad, tile);                                                               \
         const Steps steps = {tile, tables, rows, R, flags & heeded, C};                           \
         const Border factors = {border, R, lg_block - R, lg_low};                                 \
-        body<E, K, B, R / E>(in, out, steps, factors, Columns(lg_block, R, C));                   \
+        way##_columns<E, K, B, R / E>(in, out, steps, factors, Columns(lg_block, R, C));          \
     }                                                                                             \
-    EXPORT_KERNEL(name)
+    EXPORT_KERNEL(ntt_##way##_columns_r##R##_c##C##_e##E##_b##B)
 
-#define SHAPED_ROWS(name, body, heeded, R, C, E, K, ...)                                          \
+#define SHAPED_ROWS(way, heeded, R, C, E, K, ...)                                                 \
     KERNEL(__VA_ARGS__)                                                                           \
-    name(const Quad* in, Quad* out, const Quad* tables, const Quad* rows, uint32_t lg_n,          \
-         uint32_t, uint32_t, uint32_t flags, uint64_t count) {                                    \
+    ntt_##way##_rows_r##R##_c##C##_e##E(                                                          \
+        const Quad* in, Quad* out, const Quad* tables, const Quad* rows, uint32_t lg_n, uint32_t, \
+        uint32_t, uint32_t flags, uint64_t count) {                                               \
         DYNAMIC_SHARED(Quad, tile);                                                               \
         const Steps steps = {tile, tables, rows, R, flags & heeded, 0};                           \
-        body<E, K, R / E>(in, out, steps, Rows{count, lg_n, R, C});                               \
+        way##_rows<E, K, R / E>(in, out, steps, Rows{count, lg_n, R, C});                         \
     }                                                                                             \
-    EXPORT_KERNEL(name)
+    EXPORT_KERNEL(ntt_##way##_rows_r##R##_c##C##_e##E)

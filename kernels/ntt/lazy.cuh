@@ -25,6 +25,7 @@ FN void butterfly(Fr& u, Fr& v, int& u_bound, int& v_bound) {
     Fr sum, difference;
     add_words<8>(sum.w, u.w, v.w);
     const bool fits = u_bound + v_bound <= RADIX;
+    ASSERT_RANGE(!fits || ratio(u) + ratio(v) < RADIX * 1e-3);
     if (!fits) sub_words_if(sum.w, twice.w, addc(0, 0));
     sub_words<8>(difference.w, u.w, v.w);
     add_words_if(difference.w, twice.w, borrow_mask());

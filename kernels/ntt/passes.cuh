@@ -82,7 +82,7 @@ FN void ascend_columns(const Quad* in, Quad* out, const Steps& s, const Border& 
         x[e] = load_element(in, from + (uint64_t(further[e]) << columns.lg_s));
     }
     times_border_factors<E, B>(x, border, row_of(s, first), columns.column(first), turn);
-    ascend<E, K, STEPS>(x, s, true);
+    ascend<E, K, STEPS>(x, s, true, B > 1 ? PRODUCT : BELOW_2R);
     first = first_index<E>(threadIdx.x, top + s.shift);
     uint64_t to = columns.place(first);
     uint32_t lg_step = top + columns.lg_s;
@@ -139,9 +139,9 @@ struct Stored {
     }
 };
 
-// Stores a tile from address `to` on, and nothing from `end` on. Neighbouring lanes store
-// neighbouring halves.
-template <int E>
+// Stores a tile from address `to` on; WHOLE_TILE or not, nothing from `end` on. Neighbouring lanes
+// store neighbouring halves.
+template <int E, bool WHOLE_TILE>
 FN void store_tile(Quad* out, const Quad* tile, const Stored& stored, uint64_t to, uint64_t end) {
     to += stored.address(threadIdx.x / 2);
     const uint32_t at = stored.place_of(threadIdx.x / 2) ^ (threadIdx.x & 1 ? HIGH_HALF : 0);
@@ -156,7 +156,7 @@ FN void store_tile(Quad* out, const Quad* tile, const Stored& stored, uint64_t t
             here ^= place_of_bit(stored.tile_bit(bit + j));
             there += stored.address_of_bit(bit + j);
         }
-        if (there < end) out[2 * there + (threadIdx.x & 1)] = tile[here];
+        if (WHOLE_TILE || there < end) out[2 * there + (threadIdx.x & 1)] = tile[here];
     }
 }
 
@@ -185,14 +185,14 @@ FN void descend_rows(const Quad* in, Quad* out, const Steps& s, const Rows& rows
     __syncthreads();
     put<E>(s.tile, place(first_index<E>(threadIdx.x, 0)), 0, turn, x);
     __syncthreads();
+    const uint64_t end = rows.count;
     const uint32_t lg_spread = spread ? rows.lg_n - s.lg_r : 0;
     uint64_t to = rows.first();
     if (spread) to = rows.transform() + (reverse(rows.tile(), rows.lg_tiles()) << rows.lg_c);
-    const uint64_t end = STEPS ? ~uint64_t(0) : rows.count;
     if (s.flags & TURNED)
-        store_tile<E>(out, s.tile, {s.lg_r, rows.lg_c, true, lg_spread}, to, end);
+        store_tile<E, (STEPS > 0)>(out, s.tile, {s.lg_r, rows.lg_c, true, lg_spread}, to, end);
     else
-        store_tile<E>(out, s.tile, {s.lg_r, rows.lg_c, false, 0}, to, end);
+        store_tile<E, (STEPS > 0)>(out, s.tile, {s.lg_r, rows.lg_c, false, 0}, to, end);
 }
 // Upward, N = R. TURNED: to bit-reversed order, where a whole transform is a row.
 template <int E, int K, int STEPS>
@@ -214,7 +214,7 @@ FN void ascend_rows(const Quad* in, Quad* out, const Steps& s, const Rows& rows)
     __syncthreads();
     Fr x[1 << E];
     get<E>(s.tile, place(first_index<E>(threadIdx.x, 0)), 0, turn, x);
-    ascend<E, K, STEPS>(x, s, false);
+    ascend<E, K, STEPS>(x, s, false, PRODUCT); // the first pass: canonical, or multiplied by rows
     const uint32_t first = first_index<E>(threadIdx.x, top);
 #pragma unroll
     for (uint32_t e = 0; e < 1 << E; e++) {

@@ -47,10 +47,13 @@ template <int E> FN void descend_in_registers(Fr* x) {
 }
 // Bit-reversed order to natural, the transpose. Stage t pairs elements 2^t apart; element i of a
 // half block is multiplied by the i-th power of the root of order 2^(t+1).
-template <int E> FN void ascend_in_registers(Fr* x) {
+// x_0 is never the one that is multiplied or must be below 2 r; `first` and `others` bound what
+// comes in.
+template <int E>
+FN void ascend_in_registers(Fr* x, int first = BELOW_2R, int others = BELOW_2R) {
     int bounds[1 << E];
 #pragma unroll
-    for (int i = 0; i < 1 << E; i++) bounds[i] = BELOW_2R;
+    for (int i = 0; i < 1 << E; i++) bounds[i] = i ? others : first;
 #pragma unroll
     for (int t = 0; t < E; t++) {
         const int half = 1 << t;

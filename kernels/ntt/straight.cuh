@@ -9,13 +9,15 @@
 
 // The factors of one step for a thread with two elements, fetched while the step before computes:
 // such kernels are for transforms that leave a device idle, where nothing else hides the wait.
-template <int E, int K> struct Ahead {
+// TRIM: as in times_step_factors.
+template <int E, int K, bool TRIM> struct Ahead {
     FN void fetch(const Steps&, uint32_t) {}
     FN void apply(Fr* x, const Steps& s, uint32_t first, uint32_t o, bool whole) const {
-        times_step_factors<E, K>(x, step_entry<E>(s, first, o), o, turn_of(s.flags), whole);
+        const Quad* const entry = step_entry<E>(s, first, o);
+        times_step_factors<E, K, TRIM>(x, entry, o, turn_of(s.flags), whole);
     }
 };
-template <int K> struct Ahead<1, K> {
+template <int K, bool TRIM> struct Ahead<1, K, TRIM> {
     Factor<K> factor;
     FN void fetch(const Steps& s, uint32_t o) {
         const uint32_t first = first_index<1>(threadIdx.x, o + s.shift);
@@ -24,7 +26,7 @@ template <int K> struct Ahead<1, K> {
     FN void apply(Fr* x, const Steps& s, uint32_t first, uint32_t o, bool whole) const {
         if (whole)
             x[0] = times_step_factor<K>(x[0], step_entry<1>(s, first, o));
-        else
+        else if (TRIM)
             trim(x[0]);
         x[1] = mul_constant<K>(x[1], factor);
     }
@@ -34,7 +36,7 @@ template <int K> struct Ahead<1, K> {
 template <int E, int K, int STEPS> FN void descend_straight(Fr* x, const Steps& s) {
     const uint32_t turn = turn_of(s.flags), top = (STEPS - 1) * E;
     uint32_t first = first_index<E>(threadIdx.x, top + s.shift), at = place(first);
-    Ahead<E, K> ahead;
+    Ahead<E, K, true> ahead;
     if (STEPS > 1) ahead.fetch(s, top);
     if (s.flags & ROWS_FIRST) {
         times_step_factors<E, K>(x, s.rows + row_of(s, first), top, 0, true);
@@ -42,7 +44,7 @@ template <int E, int K, int STEPS> FN void descend_straight(Fr* x, const Steps& 
 #pragma unroll
     for (int step = STEPS - 1; step > 0; step--) {
         const uint32_t o = uint32_t(step) * E;
-        Ahead<E, K> next;
+        Ahead<E, K, true> next;
         if (step > 1) next.fetch(s, o - E);
         descend_in_registers<E>(x);
         ahead.apply(x, s, first, o, o == top && s.flags & WHOLE);
@@ -58,20 +60,25 @@ template <int E, int K, int STEPS> FN void descend_straight(Fr* x, const Steps& 
         times_step_factors<E, K>(x, s.rows + row_of(s, first), 0, turn, true);
     }
 }
-// As ascend_any. `fresh`: nobody reads the tile yet.
-template <int E, int K, int STEPS> FN void ascend_straight(Fr* x, const Steps& s, bool fresh) {
+// As ascend_any. `fresh`: nobody reads the tile yet. What comes in is within `bound`.
+//
+// Factors come just before they are added here, so that it is known which elements are products:
+// some sums need no reduction, and slot 0 none at all.
+template <int E, int K, int STEPS>
+FN void ascend_straight(Fr* x, const Steps& s, bool fresh, int bound) {
+    static_assert(K > 1); // else products are below 2 r only
     const uint32_t turn = turn_of(s.flags), top = (STEPS - 1) * E;
     uint32_t first = first_index<E>(threadIdx.x, s.shift), at = place(first);
-    Ahead<E, K> ahead;
+    Ahead<E, K, false> ahead;
     if (STEPS > 1) ahead.fetch(s, E);
     if (s.flags & ROWS_FIRST) {
         times_step_factors<E, K>(x, s.rows + row_of(s, first), 0, turn, true);
     }
-    ascend_in_registers<E>(x);
+    ascend_in_registers<E>(x, bound, bound);
 #pragma unroll
     for (int step = 1; step < STEPS; step++) {
         const uint32_t o = uint32_t(step) * E;
-        Ahead<E, K> next;
+        Ahead<E, K, false> next;
         if (step < STEPS - 1) next.fetch(s, o + E);
         if (!fresh || step > 1) __syncthreads(); // all have read what was put before
         put<E>(s.tile, at, o - E + s.shift, 0, x);
@@ -79,7 +86,7 @@ template <int E, int K, int STEPS> FN void ascend_straight(Fr* x, const Steps& s
         __syncthreads();
         get<E>(s.tile, at, o + s.shift, turn, x);
         ahead.apply(x, s, first, o, o == top && s.flags & WHOLE);
-        ascend_in_registers<E>(x);
+        ascend_in_registers<E>(x, ANY, PRODUCT);
         ahead = next;
     }
     if (s.flags & ROWS_LAST) {
@@ -94,9 +101,9 @@ template <int E, int K, int STEPS> FN void descend(Fr* x, const Steps& s) {
     else
         descend_any<E, K>(x, s);
 }
-template <int E, int K, int STEPS> FN void ascend(Fr* x, const Steps& s, bool fresh) {
+template <int E, int K, int STEPS> FN void ascend(Fr* x, const Steps& s, bool fresh, int bound) {
     if constexpr (STEPS > 0)
-        ascend_straight<E, K, STEPS>(x, s, fresh);
+        ascend_straight<E, K, STEPS>(x, s, fresh, bound);
     else
         ascend_any<E, K>(x, s);
 }

@@ -142,9 +142,10 @@ const fn lg_threads(lg_r: u32, lg_e: u32) -> u32 {
 }
 
 /// log2 of how many rows a tile has: as few as make a block. `spread`: where results of
-/// neighbours are stored together, at least two for 64 bytes. That gains nothing where few threads
-/// wait for each other: 22.6 us against 23.1 for 2^16.
+/// neighbours are stored together, at least two for 64 bytes; not of the longest rows, of which a
+/// multiprocessor could have one tile only. With few threads it gains nothing: 22.6 us against 23.1
+/// for 2^16.
 fn rows_of_tile(lg_r: u32, lg_e: u32, spread: bool) -> u32 {
-    let least = u32::from(spread && lg_r < 9 + lg_e);
+    let least = u32::from(spread && lg_r < LG_ROW_MAX);
     least.max((lg_threads(lg_r, lg_e) + lg_e).saturating_sub(lg_r))
 }

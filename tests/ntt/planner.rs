@@ -49,7 +49,7 @@ fn results_that_change_order_are_stored_together() {
     for (lg_n, _, way, turned, passes) in every() {
         if way == Way::Descend && turned && passes.len() > 1 {
             let last = passes.last().unwrap();
-            assert!(last.lg_c > 0 || last.lg_e == 1, "2^{lg_n}: {passes:?}");
+            assert!(last.lg_c > 0 || last.lg_e == 1 || last.lg_r == 10, "2^{lg_n}: {passes:?}");
         }
     }
 }
