@@ -2,8 +2,7 @@
 //! clock. Bases are known multiples of the generator, so that every result is compared with one
 //! multiplication.
 //!
-//! `lg=10,20` picks sizes, `groups=g1` groups, `bits=16,17` compares windows (shown only), `explain`
-//! shows the plan and how long the device took for every stage.
+//! `lg=10,20` picks sizes, `groups=g1` groups, `bits=16,17` compares windows (shown only).
 
 use std::time::Instant;
 

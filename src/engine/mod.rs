@@ -127,8 +127,8 @@ pub trait MsmRun: Send {
     /// Who computes it.
     fn executor(&self) -> Executor;
 
-    /// Adds `sum of scalars[i] * bases[first + i]` to result number `vector`. Each scalar comes once,
-    /// in any order; in order is best.
+    /// Adds `sum of scalars[i] * bases[first + i]` to result number `vector`. Each scalar comes
+    /// once, in any order; in order is best.
     ///
     /// Shape: `first + scalars.len()` is at most the number of bases.
     /// Errors: `Cancelled`, `Deadline` from `control`.

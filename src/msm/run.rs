@@ -44,10 +44,10 @@ impl Msm {
     /// Launches one pass; passes follow each other on one stream in [`Plan::passes`]'s order.
     ///
     /// Shape: `scalars` are the pass's alone, canonical, vector after vector; `buckets` has
-    /// [`Plan::bucket_bytes`], `workspace` [`Plan::workspace_bytes`], `out` [`Plan::bytes_out`]; all
-    /// begin at multiples of [`ALIGN`] and are in the arena of the points that `bases` place. What
-    /// they hold does not matter to the first pass. Other MSMs may use the workspace between passes,
-    /// and nothing else.
+    /// [`Plan::bucket_bytes`], `workspace` [`Plan::workspace_bytes`], `out` [`Plan::bytes_out`];
+    /// all begin at multiples of [`ALIGN`] and are in the arena of the points that `bases` place.
+    /// What they hold does not matter to the first pass. Other MSMs may use the workspace between
+    /// passes, and nothing else.
     ///
     /// Errors: `Kernel` where a span is too short; what the driver says.
     #[allow(clippy::too_many_arguments)] // each is one thing

@@ -105,7 +105,13 @@ impl CudaEngine {
 
 impl Engine for CudaEngine {
     fn description(&self) -> Description {
-        self.cpu.description()
+        let names: Vec<_> = self.gpus.iter().map(|gpu| gpu.identity().name.as_str()).collect();
+        Description {
+            name: ENGINE,
+            device: names.join(", "),
+            units: self.gpus.iter().map(|gpu| gpu.identity().units).sum(),
+            memory_bytes: self.gpus.iter().map(|gpu| gpu.identity().memory_bytes).sum(),
+        }
     }
 
     fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>> {

@@ -106,8 +106,8 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// As the kernels of `group` are compiled, a block on each of `blocks` multiprocessors. Over Fp2
-    /// a gather of both x costs less than keeping them, by the arithmetic beside it.
+    /// As the kernels of `group` are compiled, a block on each of `blocks` multiprocessors. Over
+    /// Fp2 a gather of both x costs less than keeping them, by the arithmetic beside it.
     pub fn of(group: Group, blocks: u32) -> Self {
         let (threads, kept) = match group {
             Group::G1 => (512, 3),
