@@ -15,7 +15,7 @@ use capstan::device::{
 use crate::emulated;
 
 /// Orders in which the emulated driver resumes threads; 0 is the natural one.
-const SEEDS: [u64; 3] = [0, 1, 0xfeed];
+pub const SEEDS: [u64; 3] = [0, 1, 0xfeed];
 
 /// A device and a stream on it, for one test at a time.
 pub struct Rig {
@@ -41,7 +41,8 @@ pub fn each_seed(test: impl Fn(&Rig)) {
     }
 }
 
-fn open() -> &'static Gpu {
+/// The device, opened once.
+pub fn open() -> &'static Gpu {
     static GPU: OnceLock<Gpu> = OnceLock::new();
     GPU.get_or_init(|| {
         let wanted = Wanted { driver: emulated::driver(), devices: vec![0] };
@@ -54,8 +55,9 @@ fn open() -> &'static Gpu {
     })
 }
 
+/// Has the emulated driver resume threads in another order.
 #[allow(unsafe_code)]
-fn seed(number: u64) {
+pub fn seed(number: u64) {
     let path = emulated::driver().unwrap();
     // SAFETY: the library is loaded already; the function takes an integer.
     unsafe {

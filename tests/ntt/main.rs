@@ -3,6 +3,8 @@
 
 #[path = "../common/emulated.rs"]
 mod emulated;
+#[path = "../kernels/gpu.rs"]
+mod gpu;
 mod rig;
 
 mod concurrent;

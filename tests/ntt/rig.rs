@@ -1,24 +1,21 @@
 //! A device with transforms on it, and what arkworks says of them.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
-    time::Duration,
-};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ark_bls12_381::Fr;
 use ark_ff::{AdditiveGroup, Field, PrimeField};
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use capstan::{
     curve::layout,
-    device::{self, Gpu, Lease, Options, Stream, Wanted},
+    device::{self, Gpu, Lease, Stream},
     ntt::{Element, Plan, Transform, Transforms},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
-use crate::emulated;
-
-/// Orders in which the emulated driver resumes threads; 0 is the natural one.
-const SEEDS: [u64; 3] = [0, 1, 0xfeed];
+use crate::{
+    emulated,
+    gpu::{SEEDS, open, seed},
+};
 
 /// A device, for one test at a time.
 pub struct Rig {
@@ -42,30 +39,6 @@ pub fn each_seed(table_bytes_max: u64, test: impl Fn(&Rig, usize)) {
         seed(number);
         println!("seed {number}");
         test(&rig, i);
-    }
-}
-
-fn open() -> &'static Gpu {
-    static GPU: OnceLock<Gpu> = OnceLock::new();
-    GPU.get_or_init(|| {
-        let wanted = Wanted { driver: emulated::driver(), devices: vec![0] };
-        let patience = Duration::from_secs(300);
-        let on_fault = Arc::new(|fault: &device::Fault| eprintln!("{fault}"));
-        // Sanitizers track each byte: some 200 MB are enough, and 1.4 GB on an H200.
-        let memory_percent = if emulated::driver().is_some() { 20 } else { 1 };
-        let options = Options { memory_percent, patience, on_fault };
-        device::open(&wanted, &options).unwrap().remove(0)
-    })
-}
-
-#[allow(unsafe_code)]
-fn seed(number: u64) {
-    let path = emulated::driver().unwrap();
-    // SAFETY: the library is loaded already; the function takes an integer.
-    unsafe {
-        let library = libloading::Library::new(path).unwrap();
-        let seed = library.get::<unsafe extern "C" fn(u64)>(b"capstan_emulated_seed\0").unwrap();
-        seed(number);
     }
 }
 
