@@ -249,7 +249,9 @@ impl Plan {
 
     /// Bytes of workspace that [`super::Msm::pass`] wants, whichever pass.
     pub fn workspace_bytes(&self) -> u64 {
-        self.layout(&self.largest()).map_or(u64::MAX, |layout| layout.bytes)
+        // Not the largest's: a smaller pass may be sorted or summed another way.
+        let bytes = |pass| self.layout(&pass).map_or(u64::MAX, |layout| layout.bytes);
+        self.passes().map(bytes).max().unwrap_or(u64::MAX)
     }
 
     /// Bytes that all passes leave for [`super::Msm::finish`].
@@ -315,9 +317,11 @@ mod tests {
             (job(1 << 20, 1), 64, 1 << 30),
             (job(1 << 10, 1000), 64, 1 << 30),
             (job(1 << 26, 1), 12, 24 << 30),
+            (job((1 << 22) + 3, 1), 64, 24 << 30),
         ] {
             let plan = plan(job, tables, bytes).expect("room");
             assert!(plan.bytes() <= bytes, "{plan}");
+            let plan = plan.in_pieces(1 << 20);
             let mut taken = 0;
             for pass in plan.passes() {
                 let Pass { vectors, sets, points, onto, last } = pass;
