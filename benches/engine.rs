@@ -19,9 +19,9 @@ use capstan::{
     curve::{
         Fr, G1Affine, G1Projective,
         points::{CurvePoint, PointSlice},
-        scalars::Scalars,
+        scalars::{ScalarEncoding, Scalars},
     },
-    engine::{Control, Engine, NttPlan, cpu::CpuEngine},
+    engine::{Control, Encoded, Engine, NttPlan, cpu::CpuEngine},
 };
 use criterion::Criterion;
 
@@ -63,16 +63,19 @@ fn msm(engine: &Arc<CpuEngine>, all: &[G1Affine], lg_n: u32) -> Contest {
     let values = elements(all.len());
     let integers: Vec<_> = values.iter().map(|value| value.into_bigint()).collect();
     let for_blst: Vec<_> = all.iter().map(to_blst).collect();
-    let scalars = Arc::new(Scalars::from_fr(&values));
+    let scalars = Scalars::from_fr(&values).into_bytes();
+    let scalars: Arc<Vec<u8>> = Arc::new(scalars.to_vec());
     let bases = G1Affine::bases(PointSlice::new(all.clone()));
     let (engine, same_scalars) = (engine.clone(), scalars.clone());
     let capstan = move || {
         let mut run = engine.msm(bases.clone(), 1).expect("a valid job");
-        run.absorb(0, 0, &scalars, &Control::default()).expect("nobody cancels");
+        let given = scalars.as_slice();
+        let given = Encoded::new(ScalarEncoding::Canonical, scalars.len() / 32, &given);
+        run.absorb(0, 0, &given, &Control::default()).expect("nobody cancels");
         black_box(run.finish().expect("all is there"));
     };
     let blst = move || {
-        black_box(for_blst.mult(same_scalars.magnitudes(), 255));
+        black_box(for_blst.mult(&same_scalars, 255));
     };
     let arkworks = move || {
         let _sum = black_box(G1Projective::msm_bigint(&all, &integers));
@@ -100,7 +103,7 @@ fn ntt(engine: &Arc<CpuEngine>, lg_n: u32) -> Contest {
     let mut rows = [row.clone()];
     let engine = engine.clone();
     let capstan = move || {
-        engine.ntt(&plan, &mut rows, &Control::default()).expect("a valid job");
+        engine.ntt_in_place(&plan, &mut rows, &Control::default()).expect("a valid job");
     };
     let arkworks = move || domain.fft_in_place(&mut row);
     Contest {

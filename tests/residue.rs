@@ -180,10 +180,10 @@ impl Bench {
             output_encoding: encoding[bits as usize & 1],
             check,
         };
-        let host = self.host.clone();
+        let (host, result) = (self.host.clone(), job.result(vec![])?);
         let ticket = self
             .scheduler
-            .submit(Control::default(), |wake| NttWork::new(host, job, arrival, wake));
+            .submit(Control::default(), |wake| NttWork::new(host, job, arrival, result, wake));
         block_on(ticket).map(drop)
     }
 }
@@ -295,7 +295,7 @@ fn uploads(_: &Bench) {
         for id in 1..=3 {
             let held = vec![counter.take(1).expect("room")];
             let kept = Arrival::of(&bytes, held);
-            uploads.insert(vector(id), kept).expect("room");
+            uploads.insert(vector(id), Arc::new(kept)).expect("room");
         }
         uploads.release(UploadId([1; 16])).expect("is there");
         assert_eq!(uploads.sweep(Duration::ZERO, Duration::ZERO), 2);

@@ -88,7 +88,7 @@ fn transforms<'m>(
     let mut rows = given.to_vec();
     let run = |rows: &mut Vec<Vec<Fr>>| {
         let begun = Instant::now();
-        let executor = engine.ntt(plan, rows, &Control::default());
+        let executor = engine.ntt_in_place(plan, rows, &Control::default());
         (begun.elapsed(), executor.unwrap_or_else(|error| panic!("{error}")))
     };
     let (_, executor) = run(&mut rows);

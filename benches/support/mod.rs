@@ -15,9 +15,8 @@ use capstan::{
     curve::{
         G1Affine, G1Projective, G2Projective, Group,
         points::{Bases, Sums},
-        scalars::Scalars,
     },
-    engine::{Control, Description, Engine, Executor, MsmRun, NttPlan},
+    engine::{Control, Description, Encoded, Engine, Executor, MsmRun, NttPlan, Rows},
     error::Result,
     server::{Drainer, Engines, Server, Settings},
 };
@@ -86,14 +85,14 @@ impl Engine for NoEngine {
     }
 
     fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>> {
-        Ok(Box::new(NoRun(bases.group(), batch)))
+        Ok(Box::new(NoRun { group: bases.group(), batch, taken: Vec::new() }))
     }
 
     fn msm_piece(&self, _: Group, n: usize) -> usize {
         n
     }
 
-    fn ntt(&self, _: &NttPlan, _: &mut [Vec<capstan::curve::Fr>], _: &Control) -> Result<Executor> {
+    fn ntt(&self, _: &NttPlan, _: &Rows<'_>, _: &Control) -> Result<Executor> {
         Ok(Executor::default())
     }
 
@@ -102,21 +101,28 @@ impl Engine for NoEngine {
     }
 }
 
-struct NoRun(Group, usize);
+struct NoRun {
+    group: Group,
+    batch: usize,
+    taken: Vec<u8>,
+}
 
 impl MsmRun for NoRun {
     fn executor(&self) -> Executor {
         Executor::default()
     }
 
-    fn absorb(&mut self, _: usize, _: usize, _: &Scalars, _: &Control) -> Result<()> {
+    /// Takes the scalars out of the upload, as whoever computes with them has to.
+    fn absorb(&mut self, _: usize, _: usize, given: &Encoded<'_>, _: &Control) -> Result<()> {
+        self.taken.resize(given.bytes(), 0);
+        given.source.read(0, &mut self.taken);
         Ok(())
     }
 
     fn finish(self: Box<Self>) -> Result<Sums> {
-        Ok(match self.0 {
-            Group::G1 => Sums::G1(vec![G1Projective::zero(); self.1]),
-            Group::G2 => Sums::G2(vec![G2Projective::zero(); self.1]),
+        Ok(match self.group {
+            Group::G1 => Sums::G1(vec![G1Projective::zero(); self.batch]),
+            Group::G2 => Sums::G2(vec![G2Projective::zero(); self.batch]),
         })
     }
 }

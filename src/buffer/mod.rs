@@ -5,8 +5,10 @@ mod counter;
 mod ranges;
 mod reaper;
 mod segment;
+mod source;
 
 pub use arrival::{Arrival, Listener};
 pub use counter::{Charge, Counter};
 pub use ranges::Ranges;
 pub use reaper::bury;
+pub use source::{Part, Sink, Source};

@@ -48,7 +48,8 @@ struct Taken<'a> {
     chunk: Option<Chunk>,
 }
 
-/// Bytes on their way to a device, in order. Dropped, it waits for the copies and wipes the chunks.
+/// Bytes on their way to a device, in order. Dropped, it waits for the copies and wipes the chunks,
+/// but for one of [`Copies`].
 pub struct Upload<'a, 'l> {
     ring: &'a Ring,
     wipes: bool,
@@ -58,8 +59,9 @@ pub struct Upload<'a, 'l> {
 }
 
 /// Copies of one job. What they leave in chunks is wiped when this is dropped, and not after each
-/// copy: that would take longer than the link does.
-pub struct Copies<'a>(&'a Ring);
+/// copy: that would take longer than the link does. Chunks that a copy still uses then are left as
+/// they are: streams with uploads are waited for before.
+pub struct Copies(Ring);
 
 impl Ring {
     /// Takes `chunks` chunks of `chunk_bytes` bytes of host memory, both at least 1.
@@ -91,8 +93,8 @@ impl Ring {
     }
 
     /// For a job of several copies.
-    pub fn copies(&self) -> Copies<'_> {
-        Copies(self)
+    pub fn copies(&self) -> Copies {
+        Copies(self.clone())
     }
 
     /// Hands the bytes of `from` to `take`, piece by piece and in order, after all that `stream`
@@ -165,7 +167,7 @@ impl Ring {
     }
 }
 
-impl Copies<'_> {
+impl Copies {
     /// As [`Ring::upload`].
     pub fn upload<'a, 'l>(&'a self, stream: &'a Stream, to: Span<'l, u8>) -> Upload<'a, 'l> {
         Upload { wipes: false, ..self.0.upload(stream, to) }
@@ -184,7 +186,7 @@ impl Copies<'_> {
     }
 }
 
-impl Drop for Copies<'_> {
+impl Drop for Copies {
     fn drop(&mut self) {
         self.0.wipe();
     }
@@ -365,10 +367,10 @@ impl Upload<'_, '_> {
 
 impl Drop for Upload<'_, '_> {
     fn drop(&mut self) {
-        // A fault has been reported where it came up, and the device is given up; its chunks are
-        // wiped where no copy reads them.
-        let _waited = self.stream.synchronize();
         if self.wipes {
+            // A fault has been reported where it came up, and the device is given up; its chunks
+            // are wiped where no copy reads them.
+            let _waited = self.stream.synchronize();
             self.ring.wipe();
         }
     }

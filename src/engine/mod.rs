@@ -1,22 +1,27 @@
-//! The seam between jobs and what computes them. An engine sees checked numbers only: no requests,
-//! no connections, no bytes from outside.
+//! The seam between jobs and what computes them. An engine sees no requests and no connections.
+//! Points are checked before it gets them; scalars and elements it checks itself, where they are
+//! read anyway.
 
 mod control;
 pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 mod device;
+mod encoded;
+mod rows;
 
 pub use control::Control;
 pub use device::{DeviceInfo, GpuInfo};
+pub use encoded::Encoded;
+pub use rows::Rows;
 
 use crate::{
     curve::{
-        Fr, Group,
+        Fr, Group, TWO_ADICITY,
         points::{Bad, Bases, PointEncoding, PointsMut, Sums},
-        scalars::Scalars,
+        scalars::ScalarEncoding,
     },
-    error::Result,
+    error::{Error, Problem, Result},
 };
 
 /// Elements of a group of rows, where rows are shorter: enough to keep all cores busy.
@@ -71,10 +76,34 @@ pub trait Engine: Send + Sync + 'static {
     /// larger piece is faster; a smaller one holds less memory and stops sooner.
     fn msm_piece(&self, group: Group, n: usize) -> usize;
 
-    /// Transforms each row in place, and says who did. Every row is 2^lg_n long.
+    /// Transforms rows, and says who did.
     ///
-    /// Errors: `Cancelled`, `Deadline` from `control`; the rows are then in no defined state.
-    fn ntt(&self, plan: &NttPlan, rows: &mut [Vec<Fr>], control: &Control) -> Result<Executor>;
+    /// Errors: `Invalid` where an element is none; `Cancelled`, `Deadline` from `control`. What was
+    /// written by then is of no use.
+    fn ntt(&self, plan: &NttPlan, rows: &Rows<'_>, control: &Control) -> Result<Executor>;
+
+    /// As [`Engine::ntt`], of elements in memory, in place. Every row is 2^lg_n long.
+    ///
+    /// Errors: as there; `Internal` for rows of another length.
+    fn ntt_in_place(
+        &self,
+        plan: &NttPlan,
+        rows: &mut [Vec<Fr>],
+        control: &Control,
+    ) -> Result<Executor> {
+        if plan.lg_n > TWO_ADICITY {
+            return Err(Error::field("lg_n", Problem::TooLarge { max: TWO_ADICITY.into() }));
+        }
+        let (count, row_length) = (rows.len(), 1 << plan.lg_n);
+        if rows.iter().any(|row| row.len() != row_length) {
+            return Err(Error::Internal("a row is not as long as the plan says".into()));
+        }
+        let encoding = ScalarEncoding::Montgomery;
+        let in_place = rows::InPlace::new(rows);
+        let input = Encoded::new(encoding, count * row_length, &in_place);
+        let rows = Rows { input, count, row_length, encoding, output: &in_place };
+        self.ntt(plan, &rows, control)
+    }
 
     /// How many rows [`Engine::ntt`] takes best at a time. More keep all of an engine busy; fewer
     /// hold less memory and stop sooner.
@@ -130,16 +159,19 @@ pub trait MsmRun: Send {
     /// Adds `sum of scalars[i] * bases[first + i]` to result number `vector`. Each scalar comes
     /// once, in any order; in order is best.
     ///
-    /// Shape: `first + scalars.len()` is at most the number of bases.
-    /// Errors: `Cancelled`, `Deadline` from `control`.
+    /// Shape: `first + scalars.count` is at most the number of bases.
+    /// Errors: `Invalid` where a scalar is none, here or in the end; `Cancelled`, `Deadline` from
+    /// `control`.
     fn absorb(
         &mut self,
         vector: usize,
         first: usize,
-        scalars: &Scalars,
+        scalars: &Encoded<'_>,
         control: &Control,
     ) -> Result<()>;
 
     /// The sums, one a vector.
+    ///
+    /// Errors: `Invalid` as above.
     fn finish(self: Box<Self>) -> Result<Sums>;
 }

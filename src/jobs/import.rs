@@ -2,8 +2,6 @@
 
 use std::{ops::Range, sync::Arc};
 
-use zeroize::Zeroizing;
-
 use super::{Host, Wake, Work, payload::Payload};
 use crate::{
     buffer::Arrival,
@@ -109,7 +107,7 @@ impl<A: CurvePoint> Work for ImportWork<A> {
     }
 
     fn step(&mut self, _: &Control) -> Result<Option<Imported>> {
-        let Some(bytes) = self.payload.take(self.piece(), Zeroizing::default())? else {
+        let Some(bytes) = self.payload.bytes(self.piece())? else {
             return Ok(None);
         };
         self.host.on_pool(bytes.len(), || self.hasher.update_rayon(&bytes));

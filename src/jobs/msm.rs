@@ -6,20 +6,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
-use zeroize::Zeroizing;
-
 use super::{Host, Wake, Work, payload::Payload};
 use crate::{
     buffer::Arrival,
     curve::{
         G1Affine, G2Affine, Group,
         points::{self, Bad, Bases, CurvePoint, PointEncoding, PointSlice, ResultEncoding, Sums},
-        scalars::{ScalarEncoding, Scalars},
+        scalars::ScalarEncoding,
     },
-    engine::{Control, Engine, Executor, MsmRun},
+    engine::{Control, Encoded, Engine, Executor, MsmRun},
     error::{Error, Problem, Result},
 };
+use bytes::Bytes;
 
 /// Where the job's bases come from.
 pub enum JobBases {
@@ -96,7 +94,6 @@ pub struct MsmWork {
     host: Arc<Host>,
     job: MsmJob,
     payload: Payload,
-    buffer: Zeroizing<Vec<u8>>,
     phase: Phase,
     executor: Executor,
     verify: Duration,
@@ -118,7 +115,6 @@ impl MsmWork {
             host,
             job,
             payload: Payload::new(arrival, wake),
-            buffer: Zeroizing::default(),
             phase: Phase::Prepare,
             executor: Executor::default(),
             verify: Duration::ZERO,
@@ -175,23 +171,16 @@ impl MsmWork {
         let host = self.host.clone();
         let engine = if expected.is_some() { &host.oracle } else { &host.engine };
         let piece = self.piece(next, engine.as_ref());
-        let buffer = std::mem::take(&mut self.buffer);
-        let Some(bytes) = self.payload.take(self.bytes(&piece), buffer)? else {
+        let Some(source) = self.payload.part(self.bytes(&piece))? else {
             self.phase = Phase::Absorb { run, next, expected };
             return Ok(None);
         };
         if !piece.is_empty() {
-            let (encoding, reduce) = (self.job.encoding, self.job.reduce);
-            let decode = || Scalars::decode(encoding, bytes, reduce);
-            // Unsigned ones are magnitudes as they come.
-            let plain = matches!(encoding, ScalarEncoding::Unsigned(_));
-            let work = if plain { 0 } else { piece.len() * encoding.width() };
-            let scalars = host.on_pool(work, decode).map_err(|bad| {
-                Error::element("scalars", piece.start as u64 + bad.index, bad.problem)
-            })?;
+            let MsmJob { encoding, reduce, .. } = self.job;
+            let (count, name) = (piece.len(), ("scalars", piece.start as u64));
+            let scalars = Encoded { encoding, reduce, count, name, source: &source };
             let n = self.job.bases.len();
             run.absorb(piece.start / n, piece.start % n, &scalars, control)?;
-            self.buffer = scalars.into_bytes();
         }
         if piece.end < self.total() {
             self.phase = Phase::Absorb { run, next: piece.end, expected };

@@ -6,16 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroize;
 
 use super::{Host, Wake, Work, payload::Payload};
 use crate::{
-    buffer::Arrival,
-    curve::{
-        Fr,
-        scalars::{ScalarEncoding, decode_fr, encode_fr},
-    },
-    engine::{Control, Engine, Executor, NttPlan},
+    buffer::{Arrival, Charge, Part},
+    curve::{Fr, scalars::ScalarEncoding},
+    engine::{Control, Encoded, Engine, Executor, NttPlan, Rows},
     error::{Error, Result},
     verify,
 };
@@ -71,6 +68,15 @@ impl NttJob {
         1 << self.plan.lg_n
     }
 
+    /// Where the result is to land; `held` is given back with its memory.
+    ///
+    /// Errors: `Internal` where it has more bytes than can be counted.
+    pub fn result(&self, held: Vec<Charge>) -> Result<Arc<Arrival>> {
+        let bytes = self.result_bytes();
+        let bytes = bytes.ok_or_else(|| Error::Internal("a result without end".into()))?;
+        Ok(Arc::new(Arrival::new(bytes, held)))
+    }
+
     /// Bytes of the result; `None` where that many cannot be counted.
     pub fn result_bytes(&self) -> Option<u64> {
         self.n().checked_mul(32)?.checked_mul(self.batch as u64)
@@ -91,8 +97,6 @@ impl NttJob {
 
 /// What an NTT job gave.
 pub struct NttOutput {
-    /// The rows, encoded.
-    pub rows: Vec<Zeroizing<Vec<u8>>>,
     /// Of the run, how long checking took.
     pub verify: Duration,
     /// Who did it.
@@ -104,32 +108,39 @@ pub struct NttWork {
     host: Arc<Host>,
     job: NttJob,
     payload: Payload,
-    buffer: Zeroizing<Vec<u8>>,
-    output: Vec<Zeroizing<Vec<u8>>>,
+    result: Arc<Arrival>,
+    /// Rows that are done.
+    done: usize,
     verify: Duration,
 }
 
 /// Rows that are wiped when they go.
-struct Rows(Vec<Vec<Fr>>);
+struct Elements(Vec<Vec<Fr>>);
 
-impl Drop for Rows {
+impl Drop for Elements {
     fn drop(&mut self) {
         self.0.zeroize();
     }
 }
 
 impl NttWork {
-    /// Follows `arrival`.
-    pub fn new(host: Arc<Host>, job: NttJob, arrival: Arc<Arrival>, wake: Wake) -> Self {
+    /// Follows `arrival`; the rows land in `result`, which has [`NttJob::result_bytes`], one group
+    /// after the other. A group that is not right lands before that is found out.
+    pub fn new(
+        host: Arc<Host>,
+        job: NttJob,
+        arrival: Arc<Arrival>,
+        result: Arc<Arrival>,
+        wake: Wake,
+    ) -> Self {
         let payload = Payload::new(arrival, wake);
-        let output = Vec::with_capacity(job.batch);
-        Self { host, job, payload, buffer: Zeroizing::default(), output, verify: Duration::ZERO }
+        Self { host, job, payload, result, done: 0, verify: Duration::ZERO }
     }
 
     /// The rows of the next step.
     fn rows(&self) -> Range<usize> {
         let group = self.job.group(self.host.engine.as_ref());
-        self.output.len()..(self.output.len() + group).min(self.job.batch)
+        self.done..(self.done + group).min(self.job.batch)
     }
 
     fn bytes(&self, rows: &Range<usize>) -> Range<u64> {
@@ -137,40 +148,32 @@ impl NttWork {
         rows.start as u64 * width..rows.end as u64 * width
     }
 
-    fn decode(&self, bytes: &[u8], first: usize) -> Result<Rows> {
-        let (length, n) = (self.job.row_length as usize, self.job.n() as usize);
-        let mut rows = Rows(Vec::new());
-        for row in 0..self.rows().len() {
-            let mut elements = vec![Fr::default(); n];
-            let bytes = &bytes[row * length * 32..(row + 1) * length * 32];
-            let (encoding, reduce) = (self.job.input_encoding, self.job.reduce);
-            let decoded = decode_fr(encoding, bytes, reduce, &mut elements[..length]);
-            rows.0.push(elements);
-            decoded.map_err(|bad| {
-                let index = ((first + row) * length) as u64 + bad.index;
-                Error::element("input", index, bad.problem)
-            })?;
-        }
-        Ok(rows)
-    }
-
-    fn encode(&self, rows: &Rows) -> Vec<Zeroizing<Vec<u8>>> {
-        let encode = |row: &Vec<Fr>| {
-            let mut bytes = Zeroizing::new(vec![0; row.len() * 32]);
-            encode_fr(self.job.output_encoding, row, &mut bytes);
-            bytes
-        };
-        rows.0.iter().map(encode).collect()
-    }
-
-    fn check(&self, mut input: Rows, output: &Rows, control: &Control) -> Result<bool> {
+    /// Whether the rows that begin with number `first` became what they should.
+    fn check(&self, rows: &Rows<'_>, first: usize, control: &Control) -> Result<bool> {
+        let n = self.job.n() as usize;
+        let mut input = elements(&rows.input, rows.count, rows.row_length, n)?;
+        let start = first as u64 * self.job.n() * 32;
+        let source = &Part::at(&self.result, start);
+        let (encoding, count) = (rows.encoding, rows.count * n);
+        let output = Encoded { encoding, count, source, ..rows.input };
+        let output = elements(&output, rows.count, n, n)?;
         if self.job.check == NttCheck::Full {
-            self.host.oracle.ntt(&self.job.plan, &mut input.0, control)?;
+            self.host.oracle.ntt_in_place(&self.job.plan, &mut input.0, control)?;
             return Ok(input.0 == output.0);
         }
         let mut pairs = input.0.iter().zip(&output.0);
         Ok(pairs.all(|(input, output)| verify::ntt_at_random_point(&self.job.plan, input, output)))
     }
+}
+
+/// `count` rows of `length` elements, filled up to `n`.
+fn elements(given: &Encoded<'_>, count: usize, length: usize, n: usize) -> Result<Elements> {
+    let mut rows = Elements(Vec::with_capacity(count));
+    for row in 0..count {
+        rows.0.push(vec![Fr::default(); n]);
+        given.elements(row * length, &mut rows.0[row][..length])?;
+    }
+    Ok(rows)
 }
 
 impl Work for NttWork {
@@ -181,30 +184,29 @@ impl Work for NttWork {
     }
 
     fn step(&mut self, control: &Control) -> Result<Option<NttOutput>> {
-        let rows = self.rows();
-        let buffer = std::mem::take(&mut self.buffer);
-        let Some(bytes) = self.payload.take(self.bytes(&rows), buffer)? else {
+        let Range { start: first, end } = self.rows();
+        let Some(source) = self.payload.part(self.bytes(&(first..end)))? else {
             return Ok(None);
         };
-        let host = self.host.clone();
-        let size = rows.len() * self.job.n() as usize * 32;
-        let mut elements = host.on_pool(size, || self.decode(&bytes, rows.start))?;
-        self.buffer = bytes;
-        let input = (self.job.check != NttCheck::None).then(|| Rows(elements.0.clone()));
-        let executor = host.engine.ntt(&self.job.plan, &mut elements.0, control)?;
-        if let Some(input) = input {
+        let NttJob { plan, input_encoding: encoding, reduce, .. } = self.job;
+        let (count, row_length) = (end - first, self.job.row_length as usize);
+        let name = ("input", first as u64 * self.job.row_length);
+        let input = Encoded { encoding, reduce, count: count * row_length, name, source: &source };
+        let output = &Part::at(&self.result, first as u64 * self.job.n() * 32);
+        let encoding = self.job.output_encoding;
+        let rows = Rows { input, count, row_length, encoding, output };
+        let executor = self.host.engine.ntt(&plan, &rows, control)?;
+        if self.job.check != NttCheck::None {
             let begun = Instant::now();
-            let good = host.on_pool(size, || self.check(input, &elements, control))?;
+            let size = count * self.job.n() as usize * 32;
+            let good = self.host.on_pool(size, || self.check(&rows, first, control))?;
             self.verify += begun.elapsed();
             if !good {
                 return Err(Error::Corrupt);
             }
         }
-        let encoded = host.on_pool(size, || self.encode(&elements));
-        self.output.extend(encoded);
-        Ok((self.output.len() == self.job.batch).then(|| {
-            let rows = std::mem::take(&mut self.output);
-            NttOutput { rows, verify: self.verify, executor }
-        }))
+        self.done = end;
+        let verify = self.verify;
+        Ok((end == self.job.batch).then_some(NttOutput { verify, executor }))
     }
 }

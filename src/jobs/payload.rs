@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 
 use super::Wake;
 use crate::{
-    buffer::{Arrival, Listener},
+    buffer::{Arrival, Listener, Part, Source},
     error::Result,
 };
 
@@ -29,19 +29,24 @@ impl Payload {
         self.arrival.has(range) || self.arrival.failure().is_some()
     }
 
-    /// The bytes of `range`, in `buffer`; `None` where they have not come yet.
+    /// The bytes of `range`, where they are; `None` where they have not come yet.
     ///
     /// Errors: what the upload failed with.
-    pub fn take(
-        &self,
-        range: Range<u64>,
-        mut buffer: Zeroizing<Vec<u8>>,
-    ) -> Result<Option<Zeroizing<Vec<u8>>>> {
-        if !self.arrival.has(range.clone()) {
-            return self.arrival.failure().map_or(Ok(None), Err);
+    pub fn part(&self, range: Range<u64>) -> Result<Option<Part<'_>>> {
+        match Part::landed(&self.arrival, range) {
+            None => self.arrival.failure().map_or(Ok(None), Err),
+            part => Ok(part),
         }
-        buffer.resize((range.end - range.start) as usize, 0);
-        self.arrival.read(range.start, &mut buffer);
-        Ok(Some(buffer))
+    }
+
+    /// The same, copied.
+    ///
+    /// Errors: as above.
+    pub fn bytes(&self, range: Range<u64>) -> Result<Option<Zeroizing<Vec<u8>>>> {
+        let len = (range.end - range.start) as usize;
+        let Some(part) = self.part(range)? else { return Ok(None) };
+        let mut bytes = Zeroizing::new(vec![0; len]);
+        part.read(0, &mut bytes);
+        Ok(Some(bytes))
     }
 }

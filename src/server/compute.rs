@@ -130,21 +130,19 @@ impl Compute for ComputeService {
             let spec = decode::ntt_spec(request.spec)?;
             let (vector, arrival, used) = payload(&call, input)?;
             let own_bytes = if used.is_some() { 0 } else { arrival.len() };
-            let mut job = NttCall::admit(&call, spec, &vector, own_bytes)?;
+            let job = NttCall::admit(&call, spec, &vector, own_bytes)?;
             let max = self.state.settings.message_payload_bytes_max;
             if !request.keep && job.result_bytes > max {
                 return Err(Error::field("keep", Problem::TooLarge { max }).into());
             }
             let encoding = job.output_encoding;
-            let held = std::mem::take(&mut job.result_permit);
             let output = job.submit(&call, arrival.clone()).await?;
             let begun = Instant::now();
             let result = ntt::result(&output, &arrival);
             let output = if request.keep {
-                v1::ntt_response::Output::Kept(ntt::keep(&call, output.rows, encoding, held)?)
+                v1::ntt_response::Output::Kept(ntt::keep(&call, output.rows, encoding)?)
             } else {
-                let data = output.rows.iter().map(|row| row.as_slice()).collect::<Vec<_>>();
-                let data = answer::secret(data.concat());
+                let data = ntt::piece(&output.rows, 0, output.rows.len() as usize);
                 let encoding = answer::scalar_encoding(encoding) as i32;
                 v1::ntt_response::Output::Rows(v1::InlineVector { encoding, data })
             };
@@ -171,10 +169,9 @@ impl Compute for ComputeService {
             };
             let spec = decode::ntt_spec(header.spec)?;
             let vector = decode::vector_upload(required("header.input", header.input)?)?;
-            let mut job = NttCall::admit(&call, spec, &vector, call.payload_bytes(&vector)?)?;
+            let job = NttCall::admit(&call, spec, &vector, call.payload_bytes(&vector)?)?;
             let (upload, _) =
                 self.state.uploads.open(&Header::Vector(vector), |bytes| call.admit(bytes, 0))?;
-            let held = std::mem::take(&mut job.result_permit);
             let ticket = job.submit(&call, upload.arrival.clone());
             let chunks =
                 receive::receive(stream, upload.attach(), idle, |message| match message.message {
@@ -185,7 +182,7 @@ impl Compute for ComputeService {
             receive::used_up(&self.state.uploads, &upload, output.as_ref().err());
             let output = output?;
             let result = ntt::result(&output, &upload.arrival);
-            Ok(ntt::send(&call, output.rows, result, held))
+            Ok(ntt::send(&call, output.rows, result))
         })
         .await
     }

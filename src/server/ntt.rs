@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
+use bytes::Bytes;
 use tokio::{sync::mpsc, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
@@ -36,14 +37,13 @@ pub struct NttCall {
     pub output_encoding: ScalarEncoding,
     /// Bytes of the result.
     pub result_bytes: u64,
-    /// Holds the result's bytes, for as long as it is there.
-    pub result_permit: Permit,
+    result: Arc<Arrival>,
 }
 
 /// What a job gave, and where its time went.
 pub struct NttDone {
-    /// The rows, encoded.
-    pub rows: Vec<Zeroizing<Vec<u8>>>,
+    /// The rows, encoded, one after another. Holds the permit for their bytes.
+    pub rows: Arc<Arrival>,
     verify: std::time::Duration,
     executor: Executor,
     spent: Spent,
@@ -89,8 +89,8 @@ impl NttCall {
         call.check_fits(all)?;
         let result_permit = call.admit(result_bytes, 0)?;
         let permit = call.admit(scratch_bytes, 1)?;
-        let output_encoding = job.output_encoding;
-        Ok(Self { job, permit, output_encoding, result_bytes, result_permit })
+        let (output_encoding, result) = (job.output_encoding, job.result(result_permit)?);
+        Ok(Self { job, permit, output_encoding, result_bytes, result })
     }
 
     /// Queues the job at once; the future waits for it, and dropping that cancels it.
@@ -99,15 +99,15 @@ impl NttCall {
         call: &Call,
         arrival: Arc<Arrival>,
     ) -> impl Future<Output = Result<NttDone>> + use<> {
-        let Self { job, permit, result_permit, .. } = self;
+        let Self { job, permit, result: rows, .. } = self;
         let (lg_n, check, host) = (job.plan.lg_n, job.check, call.state.host.clone());
         let ticket = call
             .state
             .scheduler
-            .submit(call.control(), |wake| NttWork::new(host, job, arrival, wake));
+            .submit(call.control(), |wake| NttWork::new(host, job, arrival, rows.clone(), wake));
         async move {
-            let _permits = (permit, result_permit);
-            let (NttOutput { rows, verify, executor }, spent) = ticket.await?;
+            let _permit = permit;
+            let (NttOutput { verify, executor }, spent) = ticket.await?;
             Ok(NttDone { rows, verify, executor, spent, lg_n, check })
         }
     }
@@ -136,55 +136,45 @@ pub fn result(done: &NttDone, arrival: &Arrival) -> v1::NttResult {
 /// Keeps the rows as a vector under a new random id.
 ///
 /// Errors: `Exhausted`; `Internal` where the system gives no randomness.
-pub fn keep(
-    call: &Call,
-    rows: Vec<Zeroizing<Vec<u8>>>,
-    encoding: ScalarEncoding,
-    held: Permit,
-) -> Result<v1::Object> {
+pub fn keep(call: &Call, rows: Arc<Arrival>, encoding: ScalarEncoding) -> Result<v1::Object> {
     let mut id = [0; 16];
     getrandom::fill(&mut id).map_err(|_| Error::Internal("no randomness".into()))?;
-    let bytes: u64 = rows.iter().map(|row| row.len() as u64).sum();
-    let arrival = Arrival::new(bytes, held);
-    let mut offset = 0;
-    for row in rows {
-        arrival.write(offset, &row)?;
-        offset += row.len() as u64;
-    }
-    let count = bytes / encoding.width() as u64;
+    let count = rows.len() / encoding.width() as u64;
     let vector = VectorUpload { id: UploadId(id), encoding, count, streams: 1 };
-    call.state.uploads.insert(vector.clone(), arrival)?;
+    call.state.uploads.insert(vector.clone(), rows)?;
     Ok(answer::vector_object(&vector))
+}
+
+/// Bytes `start..start + len` of a result, to be sent.
+pub fn piece(rows: &Arrival, start: u64, len: usize) -> Bytes {
+    let mut bytes = Zeroizing::new(vec![0; len]);
+    rows.read(start, &mut bytes);
+    answer::secret(bytes)
 }
 
 /// Sends the rows piece by piece, and the summary at last. A reader that takes nothing for the
 /// idle limit is given up.
 pub fn send(
     call: &Call,
-    rows: Vec<Zeroizing<Vec<u8>>>,
+    rows: Arc<Arrival>,
     result: v1::NttResult,
-    held: Permit,
 ) -> ReceiverStream<std::result::Result<v1::NttStreamResponse, Status>> {
     use v1::ntt_stream_response::Message;
     let (sender, receiver) = mpsc::channel(SEND_AHEAD);
     let idle = call.state.settings.idle_timeout;
     let busy = call.state.drain.begin_call();
     tokio::spawn(async move {
-        let _until_sent = (busy, held);
-        let (begun, mut offset) = (Instant::now(), 0);
-        for row in rows {
-            let row = answer::secret(row);
-            for start in (0..row.len()).step_by(CHUNK_BYTES) {
-                let data = row.slice(start..(start + CHUNK_BYTES).min(row.len()));
-                let bytes = data.len() as u64;
-                let chunk = Message::Chunk(v1::Chunk { offset, data });
-                let message = Ok(v1::NttStreamResponse { message: Some(chunk) });
-                if !matches!(timeout(idle, sender.send(message)).await, Ok(Ok(()))) {
-                    return;
-                }
-                telemetry::sent(bytes);
-                offset += bytes;
+        let _until_sent = busy;
+        let begun = Instant::now();
+        for offset in (0..rows.len()).step_by(CHUNK_BYTES) {
+            let bytes = (rows.len() - offset).min(CHUNK_BYTES as u64);
+            let data = piece(&rows, offset, bytes as usize);
+            let chunk = Message::Chunk(v1::Chunk { offset, data });
+            let message = Ok(v1::NttStreamResponse { message: Some(chunk) });
+            if !matches!(timeout(idle, sender.send(message)).await, Ok(Ok(()))) {
+                return;
             }
+            telemetry::sent(bytes);
         }
         let result = answer::with_send(result, begun.elapsed());
         let last = v1::NttStreamResponse { message: Some(Message::Result(result)) };

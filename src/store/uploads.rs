@@ -97,11 +97,11 @@ struct Streams {
 }
 
 impl Upload {
-    fn new(header: Header, arrival: Arrival, slot: Charge) -> Self {
+    fn new(header: Header, arrival: Arc<Arrival>, slot: Charge) -> Self {
         let streams = Streams { open: 0, ended: 0, uses: 0, touched: Instant::now() };
         Self {
             header,
-            arrival: Arc::new(arrival),
+            arrival,
             streams: Mutex::new(streams),
             outcome: watch::Sender::new(None),
             _slot: slot,
@@ -267,7 +267,7 @@ impl Uploads {
         }
         let slot = self.slots.take(1)?;
         let bytes = header.bytes()?;
-        let arrival = Arrival::new(bytes, admit(bytes)?);
+        let arrival = Arc::new(Arrival::new(bytes, admit(bytes)?));
         let upload = Arc::new(Upload::new(header.clone(), arrival, slot));
         upload.check_complete();
         all.insert(header.id(), upload.clone());
@@ -277,7 +277,7 @@ impl Uploads {
     /// Takes in a vector that the server made.
     ///
     /// Errors: `Exhausted`; `UploadConflict` where the id is in use.
-    pub fn insert(&self, vector: VectorUpload, arrival: Arrival) -> Result<()> {
+    pub fn insert(&self, vector: VectorUpload, arrival: Arc<Arrival>) -> Result<()> {
         let (id, slot) = (vector.id, self.slots.take(1)?);
         let upload = Arc::new(Upload::new(Header::Vector(vector), arrival, slot));
         upload.check_complete();

@@ -11,12 +11,13 @@ use ark_std::rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 use capstan::{
     curve::{
         Fr, G1Affine, G1Projective,
+        layout::fr_as_bytes,
         points::{CurvePoint, PointSlice, Sums},
-        scalars::Scalars,
+        scalars::ScalarEncoding,
     },
     device::{Class, Fault},
     engine::{
-        Control, Engine, NttPlan,
+        Control, Encoded, Engine, NttPlan,
         cpu::{ArkworksEngine, CpuEngine},
         cuda::{CudaEngine, Least},
     },
@@ -59,9 +60,9 @@ fn plan(lg_n: u32, bits: u32) -> NttPlan {
 /// Transforms, compares with arkworks, and says on what it ran.
 fn check(engine: &dyn Engine, plan: &NttPlan, rows: &[Vec<Fr>]) -> &'static str {
     let (mut found, mut expected) = (rows.to_vec(), rows.to_vec());
-    let executor = engine.ntt(plan, &mut found, &Control::default()).unwrap();
+    let executor = engine.ntt_in_place(plan, &mut found, &Control::default()).unwrap();
     let oracle = ArkworksEngine::new(1).unwrap();
-    oracle.ntt(plan, &mut expected, &Control::default()).unwrap();
+    oracle.ntt_in_place(plan, &mut expected, &Control::default()).unwrap();
     let wrong = (0..rows.len()).find(|row| found[*row] != expected[*row]);
     assert_eq!(wrong, None, "of {} rows, {plan:?} on {executor:?}", rows.len());
     assert!(executor.device.contains(" pass") || executor.engine == "cpu", "{executor:?}");
@@ -152,7 +153,8 @@ fn idle_bases_leave_for_a_transform() {
         std::iter::successors(Some(one), |sum| Some(sum + one)).take(600).collect();
     let points = std::sync::Arc::new(G1Projective::normalize_batch(&points));
     let scalars: Vec<_> = (0..600).map(|i| -Fr::from(i)).collect();
-    let given = Scalars::from_fr(&scalars);
+    let bytes = fr_as_bytes(&scalars);
+    let given = Encoded::new(ScalarEncoding::Montgomery, scalars.len(), &bytes);
     let sum = || {
         let mut run = engine.msm(G1Affine::bases(PointSlice::new(points.clone())), 1).unwrap();
         run.absorb(0, 0, &given, &Control::default()).unwrap();
@@ -178,7 +180,9 @@ fn it_stops_when_told() {
     let engine = engine(&rig);
     let rows = rows(12, 400);
     let run = |control: &Control| {
-        engine.ntt(&plan(12, 2), &mut rows.clone(), control).map(|executor| executor.engine)
+        engine
+            .ntt_in_place(&plan(12, 2), &mut rows.clone(), control)
+            .map(|executor| executor.engine)
     };
     let before = Control::default();
     before.cancel();
@@ -225,7 +229,7 @@ fn nothing_is_left_in_pinned_memory() {
     let rows = rows(12, 400);
     for delay in [0, 5, 20, 60] {
         let late = Control::new(Some(Instant::now() + Duration::from_millis(delay)));
-        let stopped = engine.ntt(&plan(12, 2), &mut rows.clone(), &late);
+        let stopped = engine.ntt_in_place(&plan(12, 2), &mut rows.clone(), &late);
         assert!(matches!(stopped, Err(Error::Deadline) | Ok(_)));
         pinned_memory_is_wiped(&rig);
     }
@@ -248,7 +252,7 @@ fn what_runs_out_fails_one_job_only() {
             let plan = NttPlan { coset, ..plan(11, 0) };
             control::fault(&call);
             let mut now = rows.clone();
-            if let Err(error) = engine.ntt(&plan, &mut now, &Control::default()) {
+            if let Err(error) = engine.ntt_in_place(&plan, &mut now, &Control::default()) {
                 assert!(exhausted(&error), "{call}: {error:?}");
                 failed += 1;
             }
@@ -264,7 +268,7 @@ fn a_lost_device_is_an_error() {
     with_faults(PATIENCE, |rig| {
         let engine = engine(rig);
         control::fault("cuLaunchKernel:2:700");
-        let lost = engine.ntt(&plan(12, 0), &mut rows(12, 2), &Control::default());
+        let lost = engine.ntt_in_place(&plan(12, 0), &mut rows(12, 2), &Control::default());
         assert_eq!(lost.unwrap_err(), Error::DeviceLost);
         assert!(!rig.gpu.context().is_alive());
     });

@@ -65,6 +65,16 @@ macro_rules! test_engine {
             }
 
             #[test]
+            fn msm_checks_encodings() {
+                msm::encodings_are_checked(&$engine);
+            }
+
+            #[test]
+            fn ntt_checks_encodings() {
+                ntt::encodings_are_checked(&$engine);
+            }
+
+            #[test]
             fn msm_stops_when_told() {
                 msm::stops_when_told(&$engine);
             }

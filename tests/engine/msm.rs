@@ -12,12 +12,11 @@ use capstan::{
     curve::{
         Fr, G1Affine, G2Affine,
         points::{CurvePoint, PointSlice},
-        scalars::{ScalarEncoding, Scalars},
+        scalars::{ScalarEncoding, encode_fr},
     },
-    engine::{Control, Engine},
-    error::Error,
+    engine::{Control, Encoded, Engine, MsmRun},
+    error::{Error, Problem, Result},
 };
-use zeroize::Zeroizing;
 
 /// More than any test takes.
 const POOL: usize = 4100;
@@ -87,8 +86,35 @@ const SHAPES: [&str; 5] =
 
 /// Scalars as they are sent, and as elements.
 struct Values {
-    scalars: Scalars,
+    encoding: ScalarEncoding,
+    bytes: Vec<u8>,
     values: Vec<Fr>,
+}
+
+impl Values {
+    fn canonical(values: Vec<Fr>) -> Self {
+        let mut bytes = vec![0; 32 * values.len()];
+        encode_fr(ScalarEncoding::Canonical, &values, &mut bytes);
+        Self { encoding: ScalarEncoding::Canonical, bytes, values }
+    }
+
+    /// Scalars `first..first + len`, as `run` wants them.
+    fn absorb(&self, run: &mut dyn MsmRun, vector: usize, first: usize, len: usize) -> Result<()> {
+        self.absorb_under(&Control::default(), run, vector, first, len)
+    }
+
+    fn absorb_under(
+        &self,
+        control: &Control,
+        run: &mut dyn MsmRun,
+        vector: usize,
+        first: usize,
+        len: usize,
+    ) -> Result<()> {
+        let width = self.encoding.width();
+        let bytes = &self.bytes[first * width..(first + len) * width];
+        run.absorb(vector, first, &Encoded::new(self.encoding, len, &bytes), control)
+    }
 }
 
 const DISTRIBUTIONS: [&str; 19] = [
@@ -145,7 +171,7 @@ fn values(distribution: &str, n: usize) -> Values {
     if distribution == "sorted" {
         values.sort();
     }
-    Values { scalars: Scalars::from_fr(&values), values }
+    Values::canonical(values)
 }
 
 fn narrow(rng: &mut StdRng, encoding: ScalarEncoding, n: usize) -> Values {
@@ -163,22 +189,21 @@ fn narrow(rng: &mut StdRng, encoding: ScalarEncoding, n: usize) -> Values {
         if negative { value - Fr::from(2).pow([8 * width as u64]) } else { value }
     });
     let values = values.collect();
-    let scalars = Scalars::decode(encoding, Zeroizing::new(bytes), false).unwrap();
-    Values { scalars, values }
+    Values { encoding, bytes, values }
 }
 
 /// Runs one MSM in one piece.
-fn run<A: CurvePoint>(engine: &dyn Engine, points: &[A], scalars: &Scalars) -> A::Group {
+fn run<A: CurvePoint>(engine: &dyn Engine, points: &[A], values: &Values) -> A::Group {
     let points = PointSlice::new(Arc::new(points.to_vec()));
     let mut run = engine.msm(A::bases(points), 1).unwrap();
-    run.absorb(0, 0, scalars, &Control::default()).unwrap();
+    values.absorb(run.as_mut(), 0, 0, values.values.len()).unwrap();
     A::of_sums(run.finish().unwrap()).unwrap()[0]
 }
 
 fn check<A: CurvePoint>(engine: &dyn Engine, shape: &str, distribution: &str, n: usize) {
     let bases = Bases::<A>::shaped(shape, n);
     let values = values(distribution, n);
-    let sum = run(engine, &bases.points, &values.scalars);
+    let sum = run(engine, &bases.points, &values);
     assert_eq!(sum, bases.sum(&values.values), "{n} bases {shape}, scalars {distribution}");
 }
 
@@ -221,27 +246,7 @@ pub fn pieces_and_batches<A: CurvePoint>(engine: &dyn Engine) {
     // (first, length): out of order, with the empty piece and pieces of one.
     for (first, len) in [(100, 50), (0, 1), (1, 0), (2, 98), (1, 1)] {
         for (vector, values) in all.iter().enumerate() {
-            let width = values.scalars.width();
-            let signed = values.scalars.negative().is_some();
-            let piece = match signed {
-                false => {
-                    let bytes = &values.scalars.magnitudes()[first * width..][..len * width];
-                    let encoding = ScalarEncoding::Canonical;
-                    Scalars::decode(encoding, Zeroizing::new(bytes.to_vec()), false)
-                }
-                true => {
-                    let bytes = values.values[first..first + len].iter().flat_map(|value| {
-                        let negative = value.into_bigint().num_bits() > 128;
-                        let magnitude = if negative { -*value } else { *value };
-                        let magnitude = magnitude.into_bigint().0[0] as i64;
-                        let value = if negative { magnitude.wrapping_neg() } else { magnitude };
-                        value.to_le_bytes()
-                    });
-                    let bytes = Zeroizing::new(bytes.collect());
-                    Scalars::decode(ScalarEncoding::Signed(8), bytes, false)
-                }
-            };
-            run.absorb(vector, first, &piece.unwrap(), &Control::default()).unwrap();
+            values.absorb(run.as_mut(), vector, first, len).unwrap();
         }
     }
     let sums = A::of_sums(run.finish().unwrap()).unwrap();
@@ -256,11 +261,50 @@ pub fn pieces_and_batches<A: CurvePoint>(engine: &dyn Engine) {
 pub fn stops_when_told(engine: &dyn Engine) {
     let bases = Bases::<G1Affine>::shaped("distinct", 200);
     let points = PointSlice::new(Arc::new(bases.points));
-    let scalars = values("uniform", 200).scalars;
+    let values = values("uniform", 200);
     let mut run = engine.msm(G1Affine::bases(points), 1).unwrap();
+    let mut absorb = |control: &Control| values.absorb_under(control, run.as_mut(), 0, 0, 200);
     let cancelled = Control::default();
     cancelled.cancel();
-    assert_eq!(run.absorb(0, 0, &scalars, &cancelled), Err(Error::Cancelled));
+    assert_eq!(absorb(&cancelled), Err(Error::Cancelled));
     let late = Control::new(Some(std::time::Instant::now()));
-    assert_eq!(run.absorb(0, 0, &scalars, &late), Err(Error::Deadline));
+    assert_eq!(absorb(&late), Err(Error::Deadline));
+}
+
+/// Every encoding gives what the elements that it writes give, and what is no scalar is refused by
+/// its number, whether that is found at once or in the end.
+pub fn encodings_are_checked(engine: &dyn Engine) {
+    const N: usize = 70;
+    let bases = Bases::<G1Affine>::shaped("distinct", N);
+    let points = PointSlice::new(Arc::new(bases.points.clone()));
+    let mut integers = values("uniform", N).bytes;
+    // r, 2r and 2^256 - 1 are 0, 0 and something modulo r.
+    let r = Fr::MODULUS;
+    let mut twice = r;
+    twice.mul2();
+    integers[32 * 41..][..32].copy_from_slice(&r.to_bytes_le());
+    integers[32 * 42..][..32].copy_from_slice(&twice.to_bytes_le());
+    integers[32 * 69..][..32].fill(0xff);
+    let reduced = |bytes: &[u8]| Fr::from_le_bytes_mod_order(bytes);
+    let canonical: Vec<Fr> = integers.chunks(32).map(reduced).collect();
+    // As Montgomery limbs the same integers stand for themselves over 2^256.
+    let radix = Fr::from(2).pow([256]).inverse().unwrap();
+    let montgomery: Vec<Fr> = canonical.iter().map(|value| *value * radix).collect();
+    for (encoding, expected) in
+        [(ScalarEncoding::Canonical, canonical), (ScalarEncoding::Montgomery, montgomery)]
+    {
+        let bytes = &integers[..];
+        let scalars = Encoded { name: ("here", 1000), ..Encoded::new(encoding, N, &bytes) };
+        let sum = |reduce| {
+            let mut run = engine.msm(G1Affine::bases(points.clone()), 1)?;
+            let scalars = Encoded { reduce, ..scalars };
+            run.absorb(0, 0, &scalars, &Control::default())?;
+            run.finish()
+        };
+        assert_eq!(G1Affine::of_sums(sum(true).unwrap()).unwrap()[0], bases.sum(&expected));
+        match sum(false) {
+            Err(error) => assert_eq!(error, Error::element("here", 1041, Problem::NotCanonical)),
+            Ok(_) => panic!("not refused"),
+        }
+    }
 }

@@ -1,12 +1,18 @@
 //! NTTs against their definition, and against arkworks' domain where that would be slow.
 
-use ark_ff::{AdditiveGroup, FftField, Field, UniformRand};
+use std::sync::Mutex;
+
+use ark_ff::{AdditiveGroup, BigInt, BigInteger, FftField, Field, PrimeField, UniformRand};
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use ark_std::rand::{SeedableRng, rngs::StdRng};
 use capstan::{
-    curve::Fr,
-    engine::{Control, Engine, NttPlan},
-    error::Error,
+    buffer::Sink,
+    curve::{
+        Fr,
+        scalars::{ScalarEncoding, encode_fr},
+    },
+    engine::{Control, Encoded, Engine, NttPlan, Rows},
+    error::{Error, Problem, Result},
 };
 
 fn row(lg_n: u32, seed: u64) -> Vec<Fr> {
@@ -49,7 +55,7 @@ fn by_arkworks(plan: &NttPlan, row: &[Fr]) -> Vec<Fr> {
 
 fn transform(engine: &dyn Engine, plan: &NttPlan, row: &[Fr]) -> Vec<Fr> {
     let mut rows = [row.to_vec()];
-    engine.ntt(plan, &mut rows, &Control::default()).unwrap();
+    engine.ntt_in_place(plan, &mut rows, &Control::default()).unwrap();
     rows.into_iter().next().unwrap()
 }
 
@@ -95,7 +101,7 @@ pub fn batches(engine: &dyn Engine) {
         let input: Vec<Vec<Fr>> = (0..batch).map(|seed| row(lg_n, seed)).collect();
         for plan in plans(lg_n).filter(|plan| plan.coset != Some(Fr::ONE)) {
             let mut rows = input.clone();
-            engine.ntt(&plan, &mut rows, &Control::default()).unwrap();
+            engine.ntt_in_place(&plan, &mut rows, &Control::default()).unwrap();
             for (output, input) in rows.iter().zip(&input) {
                 assert!(*output == by_arkworks(&plan, input), "{plan:?}");
             }
@@ -106,7 +112,7 @@ pub fn batches(engine: &dyn Engine) {
 pub fn refuses_what_is_none(engine: &dyn Engine) {
     let plan = plans(3).next().unwrap();
     let run = |plan: &NttPlan, len: usize, control: &Control| {
-        engine.ntt(plan, &mut [vec![Fr::ONE; len]], control)
+        engine.ntt_in_place(plan, &mut [vec![Fr::ONE; len]], control)
     };
     let go = Control::default();
     assert!(run(&plan, 8, &go).is_ok());
@@ -117,4 +123,57 @@ pub fn refuses_what_is_none(engine: &dyn Engine) {
     assert!(matches!(run(&zero, 8, &go), Err(Error::Invalid { field: "coset", .. })));
     go.cancel();
     assert_eq!(run(&plan, 8, &go), Err(Error::Cancelled));
+}
+
+/// A result in memory.
+struct Written(Mutex<Vec<u8>>);
+
+impl Sink for Written {
+    fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        self.0.lock().unwrap()[at as usize..][..bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+/// Rows as they come from outside: short, in any encoding, with elements that are none.
+pub fn encodings_are_checked(engine: &dyn Engine) {
+    const LG_N: u32 = 5;
+    const ROWS: usize = 3;
+    const LENGTH: usize = 19;
+    let elements = row(6, 3);
+    let both = [ScalarEncoding::Canonical, ScalarEncoding::Montgomery];
+    for (i, (from, to)) in both.iter().flat_map(|from| both.map(|to| (*from, to))).enumerate() {
+        let plan = plans(LG_N).nth(3 * i).unwrap();
+        let mut bytes = vec![0; 32 * ROWS * LENGTH];
+        encode_fr(from, &elements[..ROWS * LENGTH], &mut bytes);
+        let run = |bytes: &[u8], reduce| {
+            let name = ("here", 500);
+            let input = Encoded { reduce, name, ..Encoded::new(from, ROWS * LENGTH, &bytes) };
+            let output = Written(Mutex::new(vec![0; (ROWS * 32) << LG_N]));
+            let rows =
+                Rows { input, count: ROWS, row_length: LENGTH, encoding: to, output: &output };
+            engine.ntt(&plan, &rows, &Control::default())?;
+            Ok(output.0.into_inner().unwrap())
+        };
+        let mut expected = vec![0; (ROWS * 32) << LG_N];
+        for (given, out) in elements.chunks(LENGTH).zip(expected.chunks_mut(32 << LG_N)) {
+            let mut padded = given.to_vec();
+            padded.resize(1 << LG_N, Fr::ZERO);
+            encode_fr(to, &by_arkworks(&plan, &padded), out);
+        }
+        assert!(run(&bytes, false).unwrap() == expected, "{plan:?}");
+        // r more is the same, where it is allowed; number 40 is the third row's third.
+        for number in [40, 50] {
+            let element = &mut bytes[32 * number..][..32];
+            let mut value = BigInt::<4>::default();
+            for (limb, bytes) in value.0.iter_mut().zip(element.as_chunks().0) {
+                *limb = u64::from_le_bytes(*bytes);
+            }
+            assert!(!value.add_with_carry(&Fr::MODULUS));
+            element.copy_from_slice(&value.to_bytes_le());
+        }
+        assert!(run(&bytes, true).unwrap() == expected, "{plan:?}");
+        let refused = Error::element("here", 540, Problem::NotCanonical);
+        assert_eq!(run(&bytes, false), Err(refused), "{plan:?}");
+    }
 }

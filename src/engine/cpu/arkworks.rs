@@ -2,7 +2,7 @@
 //! [`super::CpuEngine`]
 //! where that takes blst.
 
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 use ark_ec::VariableBaseMSM;
 use ark_ff::{BigInt, BigInteger, PrimeField, Zero};
@@ -16,8 +16,8 @@ use crate::{
         points::{Bases, CurvePoint, PointSlice, Sums},
         scalars::Scalars,
     },
-    engine::{Control, Description, Engine, Executor, MsmRun, NttPlan},
-    error::Result,
+    engine::{Control, Description, Encoded, Engine, Executor, MsmRun, NttPlan, Rows},
+    error::{Error, Result},
 };
 
 const ENGINE: &str = "arkworks";
@@ -53,7 +53,18 @@ impl Engine for ArkworksEngine {
         n.min(piece(group))
     }
 
-    fn ntt(&self, plan: &NttPlan, rows: &mut [Vec<Fr>], control: &Control) -> Result<Executor> {
+    fn ntt(&self, plan: &NttPlan, rows: &Rows<'_>, control: &Control) -> Result<Executor> {
+        let transform = |rows: &mut [Vec<Fr>]| ntt::transform(plan, rows, control);
+        self.pool.install(|| rows.as_elements(plan.lg_n, transform))?;
+        Ok(executor(ENGINE, &self.pool, "arkworks"))
+    }
+
+    fn ntt_in_place(
+        &self,
+        plan: &NttPlan,
+        rows: &mut [Vec<Fr>],
+        control: &Control,
+    ) -> Result<Executor> {
         self.pool.install(|| ntt::transform(plan, rows, control))?;
         Ok(executor(ENGINE, &self.pool, "arkworks"))
     }
@@ -72,11 +83,14 @@ struct Run<A: CurvePoint> {
     pool: Arc<ThreadPool>,
     bases: PointSlice<A>,
     sums: Vec<A::Group>,
+    /// For the next piece.
+    buffer: Zeroizing<Vec<u8>>,
 }
 
 impl<A: CurvePoint> Run<A> {
     fn new(pool: Arc<ThreadPool>, bases: PointSlice<A>, batch: usize) -> Self {
-        Self { pool, bases, sums: vec![A::Group::zero(); batch] }
+        let (sums, buffer) = (vec![A::Group::zero(); batch], Zeroizing::default());
+        Self { pool, bases, sums, buffer }
     }
 }
 
@@ -89,15 +103,19 @@ impl<A: CurvePoint> MsmRun for Run<A> {
         &mut self,
         vector: usize,
         first: usize,
-        scalars: &Scalars,
+        scalars: &Encoded<'_>,
         control: &Control,
     ) -> Result<()> {
-        let bases = &self.bases[first..first + scalars.len()];
         control.check()?;
-        self.sums[vector] += self.pool.install(|| {
-            let integers = integers(scalars);
-            A::Group::msm_bigint(bases, &integers)
-        });
+        let bases = &self.bases[first..first + scalars.count];
+        let buffer = mem::take(&mut self.buffer);
+        let (part, scalars) = self.pool.install(|| {
+            let scalars = scalars.scalars(buffer)?;
+            let integers = integers(&scalars);
+            Ok::<_, Error>((A::Group::msm_bigint(bases, &integers), scalars))
+        })?;
+        self.sums[vector] += part;
+        self.buffer = scalars.into_bytes();
         Ok(())
     }
 

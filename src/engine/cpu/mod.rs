@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 pub use self::arkworks::ArkworksEngine;
-use super::{Control, Description, Engine, Executor, MsmRun, NttPlan};
+use super::{Control, Description, Engine, Executor, MsmRun, NttPlan, Rows};
 use crate::{
     curve::{Fr, Group, points::Bases},
     error::{Error, Result},
@@ -59,7 +59,18 @@ impl Engine for CpuEngine {
         n.min(piece(group))
     }
 
-    fn ntt(&self, plan: &NttPlan, rows: &mut [Vec<Fr>], control: &Control) -> Result<Executor> {
+    fn ntt(&self, plan: &NttPlan, rows: &Rows<'_>, control: &Control) -> Result<Executor> {
+        let transform = |rows: &mut [Vec<Fr>]| ntt::transform(plan, rows, control);
+        self.pool.install(|| rows.as_elements(plan.lg_n, transform))?;
+        Ok(executor(ENGINE, &self.pool, "arkworks"))
+    }
+
+    fn ntt_in_place(
+        &self,
+        plan: &NttPlan,
+        rows: &mut [Vec<Fr>],
+        control: &Control,
+    ) -> Result<Executor> {
         self.pool.install(|| ntt::transform(plan, rows, control))?;
         Ok(executor(ENGINE, &self.pool, "arkworks"))
     }

@@ -1,6 +1,9 @@
 //! MSM on the CPU: Pippenger's algorithm by tiles.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    mem,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use ark_ec::PrimeGroup;
 use ark_ff::{PrimeField, Zero};
@@ -19,8 +22,8 @@ use crate::{
         points::{CurvePoint, PointSlice, Sums},
         scalars::Scalars,
     },
-    engine::{Control, Executor, MsmRun},
-    error::Result,
+    engine::{Control, Encoded, Executor, MsmRun},
+    error::{Error, Result},
 };
 
 /// An MSM under way on the pool.
@@ -28,11 +31,14 @@ pub(super) struct Run<A: CurvePoint> {
     pool: Arc<ThreadPool>,
     bases: PointSlice<A>,
     sums: Vec<A::Group>,
+    /// For the next piece.
+    buffer: Zeroizing<Vec<u8>>,
 }
 
 impl<A: Tiles> Run<A> {
     pub(super) fn new(pool: Arc<ThreadPool>, bases: PointSlice<A>, batch: usize) -> Self {
-        Self { pool, bases, sums: vec![A::Group::zero(); batch] }
+        let (sums, buffer) = (vec![A::Group::zero(); batch], Zeroizing::default());
+        Self { pool, bases, sums, buffer }
     }
 }
 
@@ -45,12 +51,18 @@ impl<A: Tiles> MsmRun for Run<A> {
         &mut self,
         vector: usize,
         first: usize,
-        scalars: &Scalars,
+        scalars: &Encoded<'_>,
         control: &Control,
     ) -> Result<()> {
-        let bases = &self.bases[first..first + scalars.len()];
-        self.sums[vector] +=
-            self.pool.install(|| sum(bases, scalars, copied(A::GROUP), control))?;
+        control.check()?;
+        let bases = &self.bases[first..first + scalars.count];
+        let buffer = mem::take(&mut self.buffer);
+        let (part, scalars) = self.pool.install(|| {
+            let scalars = scalars.scalars(buffer)?;
+            Ok::<_, Error>((sum(bases, &scalars, copied(A::GROUP), control)?, scalars))
+        })?;
+        self.sums[vector] += part;
+        self.buffer = scalars.into_bytes();
         Ok(())
     }
 

@@ -1,6 +1,8 @@
 //! The engine of hosts with GPUs: they check points that come in, do MSMs and NTTs. What is small,
 //! and transforms that find no room on a GPU, are the CPU engine's, which this one holds.
 
+mod copy;
+mod elements;
 mod msm;
 mod ntt;
 mod points;
@@ -13,13 +15,13 @@ use std::sync::{
 
 use tracing::debug;
 
-use self::{msm::Computer, ntt::Transformer, points::Checker};
+use self::{copy::Copier, msm::Computer, ntt::Transformer, points::Checker};
 use super::{
     Control, Description, DeviceInfo, Engine, Executor, GpuInfo, MsmRun, NttPlan, PointChecker,
-    cpu::CpuEngine,
+    Rows, cpu::CpuEngine,
 };
 use crate::{
-    curve::{Fr, Group, points::Bases},
+    curve::{Group, points::Bases},
     device::{Gpu, Monitor, Unusable, archs},
     error::Result,
     ntt::LG_N_MAX,
@@ -61,8 +63,10 @@ impl CudaEngine {
     pub fn new(cpu: CpuEngine, gpus: Vec<Gpu>, least: Least) -> Result<Self, Unusable> {
         let gpus: Arc<[Gpu]> = gpus.into();
         let checker = Checker::new(gpus.clone())?;
-        let computers = gpus.iter().map(Computer::load).collect::<Result<Vec<_>, _>>()?;
-        let load = |(gpu, computer)| Transformer::load(gpu, computer, cpu.pool().clone());
+        let copier = Copier::new(cpu.pool().clone());
+        let computer = |gpu| Computer::load(gpu, copier.clone());
+        let computers = gpus.iter().map(computer).collect::<Result<Vec<_>, _>>()?;
+        let load = |(gpu, computer)| Transformer::load(gpu, computer, copier.clone());
         let transformers = gpus.iter().zip(&computers).map(load).collect::<Result<_, _>>()?;
         let (turn, monitor) = (AtomicUsize::new(0), Monitor::open());
         Ok(Self { cpu, gpus, least, computers, transformers, turn, checker, monitor })
@@ -128,9 +132,9 @@ impl Engine for CudaEngine {
         if n < MSM_PIECE { self.cpu.msm_piece(group, n) } else { MSM_PIECE }
     }
 
-    fn ntt(&self, plan: &NttPlan, rows: &mut [Vec<Fr>], control: &Control) -> Result<Executor> {
+    fn ntt(&self, plan: &NttPlan, rows: &Rows<'_>, control: &Control) -> Result<Executor> {
         let large =
-            plan.lg_n <= LG_N_MAX && (rows.len() as u64) << plan.lg_n >= self.least.ntt_elements;
+            plan.lg_n <= LG_N_MAX && (rows.count as u64) << plan.lg_n >= self.least.ntt_elements;
         if large {
             let (before, from) = self.transformers.split_at(self.turn());
             for transformer in from.iter().chain(before) {
@@ -138,7 +142,7 @@ impl Engine for CudaEngine {
                     return Ok(executor);
                 }
             }
-            debug!(lg_n = plan.lg_n, rows = rows.len(), "no GPU has room for the NTT");
+            debug!(lg_n = plan.lg_n, rows = rows.count, "no GPU has room for the NTT");
         }
         self.cpu.ntt(plan, rows, control)
     }

@@ -3,21 +3,20 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ark_ff::{BigInteger, PrimeField};
 use tracing::debug;
-use zeroize::Zeroize;
+use zeroize::Zeroizing;
 
-use super::resident::{Resident, Shelf};
+use super::{
+    copy::Copier,
+    elements::{Elements, Into, first_bad},
+    resident::{Resident, Shelf},
+};
 use crate::{
-    buffer::Ranges,
-    curve::{
-        Fr,
-        points::{Bases, Sums},
-        scalars::Scalars,
-    },
-    device::{Event, Fault, Gpu, Lease, Stream, Unusable},
-    engine::{Control, Executor, MsmRun},
-    error::{Error, Result},
+    buffer::{Ranges, bury},
+    curve::points::{Bases, Sums},
+    device::{ALIGN, Copies, Event, Fault, Gpu, Lease, Span, Stream, Unusable},
+    engine::{Control, Encoded, Executor, MsmRun},
+    error::{Error, Problem, Result},
     msm::{Job, Msm, Pass, Placed, Plan, Room},
 };
 
@@ -33,6 +32,8 @@ pub struct Computer(Arc<Inner>);
 struct Inner {
     gpu: Gpu,
     msm: Msm,
+    elements: Elements,
+    copier: Copier,
     shelf: Shelf,
     /// All passes of all jobs, one after the other: each fills the device.
     compute: Stream,
@@ -41,13 +42,15 @@ struct Inner {
 }
 
 impl Computer {
-    /// Loads the kernels.
-    pub fn load(gpu: &Gpu) -> std::result::Result<Self, Unusable> {
+    /// Loads the kernels. `copier` fills pinned memory.
+    pub fn load(gpu: &Gpu, copier: Copier) -> std::result::Result<Self, Unusable> {
         let context = gpu.context();
         let failed = |fault| Unusable::Device { index: gpu.identity().index, fault };
         Ok(Self(Arc::new(Inner {
             gpu: gpu.clone(),
             msm: Msm::load(context)?,
+            elements: Elements::load(gpu)?,
+            copier,
             shelf: Shelf::load(gpu)?,
             compute: Stream::new(context).map_err(failed)?,
             copies: Mutex::default(),
@@ -82,8 +85,7 @@ impl Inner {
     fn launch(&self, ready: &Ready, pass: &Pass, n: u32) -> Result<Event> {
         let begin = (pass.vectors.0 * n + pass.points.0) as usize;
         let count = pass.vectors.1 as usize * pass.points.1 as usize;
-        let scalars = ready.scalars.all().part(begin, count);
-        let scalars = scalars.ok_or_else(|| Error::Internal("scalars of a pass".to_owned()))?;
+        let scalars = ready.scalars.all().part(begin, count).ok_or_else(too_many)?;
         let (buckets, out) = (ready.buckets.all(), ready.out.all());
         let (plan, placed, stream) = (&ready.plan, ready.placed, &self.compute);
         let done = self.shelf.in_workspace(stream, plan.workspace_bytes(), |workspace| {
@@ -111,12 +113,38 @@ struct Ready {
     /// The passes that are not launched yet, the last one first.
     passes: Vec<Pass>,
     done: Option<Event>,
+    /// What refused scalars are called, and how far their numbers are from those in the MSM.
+    name: (&'static str, u64),
     // In the order in which they may go: the stream's zeroing comes after its work.
+    /// And, behind them, the word that says which one is refused.
     scalars: Lease,
     buckets: Lease,
     out: Lease,
     stream: Stream,
     _resident: Arc<Resident>,
+    /// Taken when its chunks are wiped.
+    copies: Option<Copies>,
+}
+
+impl Ready {
+    fn scalars(&self) -> Result<Span<'_, u8>> {
+        let bytes = self.scalars.all::<u8>();
+        bytes.part(0, bytes.len() - ALIGN as usize).ok_or_else(too_many)
+    }
+
+    fn first_bad(&self) -> Result<Span<'_, u64>> {
+        let words = self.scalars.all::<u64>();
+        words.part(words.len() - ALIGN as usize / 8, 1).ok_or_else(too_many)
+    }
+}
+
+impl Drop for Ready {
+    fn drop(&mut self) {
+        if self.copies.is_some() {
+            // The job has failed or was given up: what it left in pinned memory goes first.
+            let _waited = self.stream.synchronize();
+        }
+    }
 }
 
 impl Run {
@@ -141,7 +169,8 @@ impl Run {
         let with_tables = resident.windows().copied();
         let better = |windows: &_| job.model_ns(windows) <= job.model_ns(&alone);
         let windows = with_tables.filter(better).unwrap_or(alone);
-        let scalars_bytes = u64::from(n) * u64::from(vectors) * 32;
+        let scalars_bytes =
+            (u64::from(n) * u64::from(vectors) * 32).next_multiple_of(ALIGN) + ALIGN;
         let scalars = computer.shelf.room(&stream, scalars_bytes)?;
         let units = computer.gpu.identity().units;
         let room = Room { bytes: computer.shelf.room_bytes(), units };
@@ -153,9 +182,21 @@ impl Run {
         let buckets = computer.shelf.room(&computer.compute, plan.bucket_bytes())?;
         let out = computer.shelf.room(&computer.compute, plan.bytes_out())?;
         let placed = resident.placed(self.bases.start());
-        let done = None;
+        let copies = Some(computer.gpu.ring().copies());
         debug!(n, vectors, plan = %plan, "MSM on the device");
-        Ok(Ready { plan, placed, passes, done, scalars, buckets, out, stream, _resident: resident })
+        Ok(Ready {
+            plan,
+            placed,
+            passes,
+            done: None,
+            name: Default::default(),
+            scalars,
+            buckets,
+            out,
+            stream,
+            _resident: resident,
+            copies,
+        })
     }
 
     /// Launches the passes whose scalars are all on their way.
@@ -179,6 +220,45 @@ impl Run {
 }
 
 impl Inner {
+    /// Sends scalars to their place, where they become integers. Returns when they are on their way.
+    fn bring(
+        &self,
+        ready: &Ready,
+        at: usize,
+        scalars: &Encoded<'_>,
+        control: &Control,
+    ) -> Result<()> {
+        let (stream, count) = (&ready.stream, scalars.count);
+        let place = ready.scalars()?.part(32 * at, 32 * count).ok_or_else(too_many)?;
+        // Narrow ones become longer on the way.
+        let narrow = match scalars.encoding.is_full() {
+            true => None,
+            false => Some(self.shelf.room(stream, scalars.bytes() as u64)?),
+        };
+        let from = narrow.as_ref().map_or(place, Lease::all);
+        let copies = ready.copies.as_ref().ok_or_else(too_many)?;
+        let mut done = 0;
+        copies.upload(stream, from).fill(scalars.bytes(), |chunk| {
+            control.check()?;
+            self.copier.gather(scalars.source, done, chunk);
+            done += chunk.len() as u64;
+            Ok::<_, Error>(())
+        })?;
+        let how = (scalars.encoding, scalars.reduce, Into::Integers);
+        let refused = (ready.first_bad()?, at as u64);
+        Ok(self.elements.decode(stream, how, from, place, refused)?)
+    }
+
+    /// What `from` holds after all that `stream` was given before.
+    fn read(&self, stream: &Stream, from: Span<'_, u8>) -> Result<Zeroizing<Vec<u8>>, Fault> {
+        let mut bytes = Zeroizing::new(Vec::with_capacity(from.len()));
+        self.gpu.ring().download(stream, from, |piece| {
+            bytes.extend_from_slice(piece);
+            Ok::<_, Fault>(())
+        })?;
+        Ok(bytes)
+    }
+
     fn full(&self, free: u64) -> Error {
         let wanted = self.gpu.arena().bytes();
         Fault::Full { wanted, free }.into()
@@ -199,73 +279,53 @@ impl MsmRun for Run {
         &mut self,
         vector: usize,
         first: usize,
-        scalars: &Scalars,
+        scalars: &Encoded<'_>,
         control: &Control,
     ) -> Result<()> {
         let at = vector * self.bases.len() + first;
         let computer = self.computer.clone();
         let ready = self.prepare(control)?;
-        let to = ready.scalars.all::<[u8; 32]>().part(at, scalars.len());
-        let to = to
-            .and_then(|to| to.cast())
-            .ok_or_else(|| Error::Internal("more scalars than the MSM has".to_owned()))?;
-        let mut next = 0;
-        let mut upload = computer.gpu.ring().upload(&ready.stream, to);
-        upload.fill(to.len(), |bytes| {
-            control.check()?;
-            write(scalars, next, bytes);
-            next += bytes.len() / 32;
-            Ok::<_, Error>(())
-        })?;
-        drop(upload);
-        self.there.insert(at as u64..(at + scalars.len()) as u64);
+        let (name, number) = scalars.name;
+        ready.name = (name, number.wrapping_sub(at as u64));
+        computer.bring(ready, at, scalars, control)?;
+        self.there.insert(at as u64..(at + scalars.count) as u64);
         self.advance()
     }
 
     fn finish(mut self: Box<Self>) -> Result<Sums> {
         let bases = self.bases.clone();
-        let ready = self.prepare(&Control::default())?;
-        let computer_stream = ready.stream.clone();
+        self.prepare(&Control::default())?;
         self.advance()?;
-        let Some(ready) = &self.ready else {
+        let computer = self.computer.clone();
+        let Some(ready) = &mut self.ready else {
             return Err(Error::Internal("not prepared".to_owned()));
         };
         if !ready.passes.is_empty() {
             return Err(Error::Internal("scalars are missing".to_owned()));
         }
-        if let Some(done) = &ready.done {
-            computer_stream.wait(done)?;
+        // Known long before the sums are.
+        let word = computer.read(&ready.stream, ready.first_bad()?.cast().ok_or_else(too_many)?)?;
+        let word = word.as_slice().try_into().map(u64::from_le_bytes).map_err(|_| too_many())?;
+        if let Some(index) = first_bad(word) {
+            let (name, offset) = ready.name;
+            let index = index.wrapping_add(offset);
+            return Err(Error::element(name, index, Problem::NotCanonical));
         }
-        let mut bytes = Vec::with_capacity(ready.plan.bytes_out() as usize);
-        self.computer.gpu.ring().download(&computer_stream, ready.out.all(), |piece| {
-            bytes.extend_from_slice(piece);
-            Ok::<_, Fault>(())
-        })?;
+        bury(ready.copies.take());
+        if let Some(done) = &ready.done {
+            ready.stream.wait(done)?;
+        }
+        let bytes = computer.read(&ready.stream, ready.out.all())?;
         let sums = match bases {
             Bases::G1(_) => Sums::G1(Msm::finish(&ready.plan, &bytes)),
             Bases::G2(_) => Sums::G2(Msm::finish(&ready.plan, &bytes)),
         };
-        bytes.zeroize();
-        let mut copies = self.computer.copies.lock().unwrap_or_else(PoisonError::into_inner);
-        copies.push(computer_stream);
+        let mut idle = computer.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.push(ready.stream.clone());
         Ok(sums)
     }
 }
 
-/// Scalars `first..` as canonical elements of Fr, as many as `out` has room for.
-fn write(scalars: &Scalars, first: usize, out: &mut [u8]) {
-    let (magnitudes, width) = (scalars.magnitudes(), scalars.width());
-    let from = &magnitudes[first * width..][..out.len() / 32 * width];
-    if width == 32 {
-        return out.copy_from_slice(from);
-    }
-    for (out, magnitude) in out.chunks_exact_mut(32).zip(from.chunks_exact(width)) {
-        out[..width].copy_from_slice(magnitude);
-        out[width..].fill(0);
-    }
-    let Some(negative) = scalars.negative() else { return };
-    for (out, _) in out.chunks_exact_mut(32).zip(&negative[first..]).filter(|(_, sign)| **sign) {
-        let opposite = -Fr::from_le_bytes_mod_order(out);
-        out.copy_from_slice(&opposite.into_bigint().to_bytes_le());
-    }
+fn too_many() -> Error {
+    Error::Internal("more scalars than the MSM has".to_owned())
 }

@@ -1,24 +1,26 @@
 //! Transforms of a job's rows on one GPU. Rows go there and come back in groups: while one is
 //! transformed, the next is on its way there, and the one before on its way back.
 
-mod copy;
-
 use std::{
+    ops::Range,
     panic,
-    sync::{Arc, Mutex, PoisonError, mpsc},
+    sync::{Mutex, PoisonError, mpsc},
     thread,
 };
 
-use rayon::ThreadPool;
 use tracing::debug;
 
-use self::copy::Copier;
-use super::msm::Computer;
+use super::{
+    copy::Copier,
+    elements::{Elements, Into, first_bad},
+    msm::Computer,
+};
 use crate::{
-    curve::Fr,
+    buffer::Source,
+    curve::scalars::ScalarEncoding,
     device::{Copies, Event, Fault, Gpu, Lease, Span, Stream, Unusable},
-    engine::{Control, Executor, NttPlan},
-    error::{Error, Result},
+    engine::{Control, Executor, NttPlan, Rows},
+    error::{Error, Problem, Result},
     ntt::{Element, Plan, Transform, Transforms},
 };
 
@@ -43,6 +45,7 @@ pub struct Transformer {
     transforms: Transforms,
     /// Holds what may leave the device if a transform needs the room.
     computer: Computer,
+    elements: Elements,
     copier: Copier,
     /// Streams that no job uses now.
     idle: Mutex<Vec<Streams>>,
@@ -66,6 +69,8 @@ struct Lane<'a> {
 /// Device memory of one group.
 struct Slot {
     data: Lease,
+    /// A word that says which element is refused.
+    refused: Lease,
     /// Where the result goes, if it cannot be in place.
     out: Option<Lease>,
 }
@@ -75,61 +80,68 @@ struct Job<'a> {
     on: &'a Transformer,
     control: &'a Control,
     plan: Plan,
+    rows: &'a Rows<'a>,
     lane: Lane<'a>,
-    copies: Copies<'a>,
+    copies: Copies,
 }
 
-/// A group that is being transformed.
-struct Sent<'a> {
-    rows: &'a mut [Vec<Fr>],
+/// Rows of which each is filled up with zeros.
+struct Padded<'a> {
+    source: &'a dyn Source,
+    /// Bytes of a row as it comes, and in the end.
+    given: u64,
+    full: u64,
+}
+
+/// A group that is being transformed: its rows, by number.
+struct Sent {
+    rows: Range<usize>,
     slot: Slot,
     done: Event,
 }
 
 impl Transformer {
-    /// Loads the kernels. `pool` helps to copy.
-    pub fn load(gpu: &Gpu, computer: &Computer, pool: Arc<ThreadPool>) -> Result<Self, Unusable> {
+    /// Loads the kernels. `copier` fills and empties pinned memory.
+    pub fn load(gpu: &Gpu, computer: &Computer, copier: Copier) -> Result<Self, Unusable> {
         Ok(Self {
             gpu: gpu.clone(),
             transforms: Transforms::load(gpu, gpu.arena().bytes() / TABLES_PART)?,
             computer: computer.clone(),
-            copier: Copier::new(pool),
+            elements: Elements::load(gpu)?,
+            copier,
             idle: Mutex::default(),
         })
     }
 
-    /// Transforms each row in place, and says who did. `None` where the device has no room: the
-    /// rows are then as they were.
+    /// Transforms rows, and says who did. `None` where the device has no room: nothing is written
+    /// then.
     ///
-    /// Shape: `plan.lg_n` is at most [`crate::ntt::LG_N_MAX`]; at least one row.
+    /// Shape: `plan.lg_n` is at most [`crate::ntt::LG_N_MAX`]; elements of 32 bytes.
     /// Errors: as [`crate::engine::Engine::ntt`]; `Exhausted` where the driver has no memory left;
     /// `DeviceLost`.
     pub fn run(
         &self,
         plan: &NttPlan,
-        rows: &mut [Vec<Fr>],
+        rows: &Rows<'_>,
         control: &Control,
     ) -> Result<Option<Executor>> {
-        let row_bytes = size_of::<Fr>() << plan.lg_n;
-        if rows.iter().any(|row| size_of_val(row.as_slice()) != row_bytes) {
-            return Err(Error::Internal("a row is not as long as the plan says".into()));
+        let row_bytes = size_of::<Element>() << plan.lg_n;
+        if !rows.input.encoding.is_full() || rows.row_length > 1 << plan.lg_n {
+            return Err(Error::Internal("rows are not as the plan says".into()));
         }
-        let group = (GROUP_BYTES / row_bytes).clamp(1, rows.len().max(1));
-        let groups = rows.len().div_ceil(group);
+        let group = (GROUP_BYTES / row_bytes).clamp(1, rows.count.max(1));
+        let groups = rows.count.div_ceil(group);
         let Some(plan) = self.plan(plan, group)? else { return Ok(None) };
         let lane = self.lane()?;
         let slots = self.slots(&lane.streams, (group * row_bytes) as u64, groups, &plan)?;
         if slots.is_empty() {
             return Ok(None);
         }
-        debug!(rows = rows.len(), group, slots = slots.len(), %plan, "NTT on the device");
+        debug!(rows = rows.count, group, slots = slots.len(), %plan, "NTT on the device");
         let device = format!("{}, {plan}", self.gpu.identity().name);
         let copies = self.gpu.ring().copies();
-        let job = Job { on: self, control, plan, lane, copies };
-        let done = job.run(rows, group, slots);
-        self.copier.wipe(self.gpu.ring(), rows.len() * row_bytes);
-        done?;
-
+        let job = Job { on: self, control, plan, rows, lane, copies };
+        job.run(group, slots)?;
         Ok(Some(Executor { engine: super::ENGINE, device }))
     }
 
@@ -180,7 +192,8 @@ impl Transformer {
                     break;
                 }
             }
-            slots.push(Slot { data, out });
+            let Some(refused) = self.lease(&streams.compute, 8, first)? else { break };
+            slots.push(Slot { data, refused, out });
         }
         Ok(slots)
     }
@@ -230,9 +243,32 @@ fn too_small() -> Error {
     Error::Internal("a group is larger than its memory".into())
 }
 
+impl Source for Padded<'_> {
+    fn read(&self, at: u64, out: &mut [u8]) {
+        let mut done = 0;
+        while done < out.len() {
+            let at = at + done as u64;
+            let (row, within) = (at / self.full, at % self.full);
+            let (end, given) = match within < self.given {
+                true => (self.given, true),
+                false => (self.full, false),
+            };
+            let take = ((end - within) as usize).min(out.len() - done);
+            let part = &mut out[done..done + take];
+            if given {
+                self.source.read(row * self.given + within, part);
+            } else {
+                part.fill(0);
+            }
+            done += take;
+        }
+    }
+}
+
 impl Job<'_> {
-    fn run(&self, rows: &mut [Vec<Fr>], group: usize, mut slots: Vec<Slot>) -> Result<()> {
-        let groups = rows.chunks_mut(group);
+    fn run(&self, group: usize, mut slots: Vec<Slot>) -> Result<()> {
+        let count = self.rows.count;
+        let groups = (0..count).step_by(group).map(|first| first..(first + group).min(count));
         if slots.len() > 1 {
             return self.overlap(groups, slots);
         }
@@ -244,9 +280,9 @@ impl Job<'_> {
     }
 
     /// Sends groups from this thread and receives them on another one.
-    fn overlap<'r>(
+    fn overlap(
         &self,
-        mut groups: impl Iterator<Item = &'r mut [Vec<Fr>]>,
+        mut groups: impl Iterator<Item = Range<usize>>,
         slots: Vec<Slot>,
     ) -> Result<()> {
         let (give_back, free) = mpsc::channel();
@@ -284,47 +320,88 @@ impl Job<'_> {
         })
     }
 
-    /// Brings a group to the device and has it transformed. Blocks until it is there.
-    fn send<'r>(&self, rows: &'r mut [Vec<Fr>], slot: Slot) -> Result<Sent<'r>> {
+    fn row_bytes(&self) -> u64 {
+        (size_of::<Element>() as u64) << self.plan.transform().lg_n
+    }
+
+    /// Brings a group to the device and has it transformed. Returns when it is on its way.
+    fn send(&self, rows: Range<usize>, slot: Slot) -> Result<Sent> {
         self.control.check()?;
-        let Streams { upload: stream, compute, .. } = &self.lane.streams;
-        let elements = rows.len() << self.plan.transform().lg_n;
-        let data = slot.data(elements)?;
-        let bytes = data.cast::<u8>().ok_or_else(too_small)?;
-        let mut upload = self.copies.upload(stream, bytes);
-        let mut at = 0;
-        upload.fill(bytes.len(), |chunk| {
-            self.control.check()?;
-            self.on.copier.gather(rows, at, chunk);
-            at += chunk.len();
-            Ok::<_, Error>(())
-        })?;
-        compute.wait(&upload.sent()?)?;
-        let out = slot.out(elements)?;
-        self.on.transforms.run(compute, &self.plan, data, rows.len(), out)?;
-        let done = compute.record()?;
-        drop(upload);
+        let done = self.launch(&rows, &slot)?;
         Ok(Sent { rows, slot, done })
     }
 
+    fn launch(&self, rows: &Range<usize>, slot: &Slot) -> Result<Event> {
+        let Streams { upload: stream, compute, .. } = &self.lane.streams;
+        let (input, full) = (&self.rows.input, self.row_bytes());
+        let elements = rows.len() << self.plan.transform().lg_n;
+        let data = slot.data(elements)?;
+        let bytes = data.cast::<u8>().ok_or_else(too_small)?;
+        let given = self.rows.row_length as u64 * 32;
+        let source = Padded { source: input.source, given, full };
+        let mut at = rows.start as u64 * full;
+        let mut upload = self.copies.upload(stream, bytes);
+        upload.fill(bytes.len(), |chunk| {
+            self.control.check()?;
+            self.on.copier.gather(&source, at, chunk);
+            at += chunk.len() as u64;
+            Ok::<_, Error>(())
+        })?;
+        compute.wait(&upload.sent()?)?;
+        let how = (input.encoding, input.reduce, Into::Montgomery);
+        let refused = (slot.refused.all(), (rows.start as u64) << self.plan.transform().lg_n);
+        self.on.elements.decode(compute, how, bytes, bytes, refused)?;
+        let out = slot.out(elements)?;
+        self.on.transforms.run(compute, &self.plan, data, rows.len(), out)?;
+        if self.rows.encoding != ScalarEncoding::Montgomery {
+            self.on.elements.encode(compute, out.unwrap_or(data))?;
+        }
+        Ok(compute.record()?)
+    }
+
     /// Brings a group back. Blocks until it is there.
-    fn receive(&self, sent: Sent<'_>) -> Result<Slot> {
+    fn receive(&self, sent: Sent) -> Result<Slot> {
         let Sent { rows, slot, done } = sent;
         // Waited for here, since a copy that is asked for holds its chunk of pinned memory.
         done.synchronize()?;
+        self.check(&slot)?;
         let elements = rows.len() << self.plan.transform().lg_n;
         let result = match slot.out(elements)? {
             Some(out) => out,
             None => slot.data(elements)?,
         };
         let bytes = result.cast::<u8>().ok_or_else(too_small)?;
-        let mut at = 0;
+        let mut at = rows.start as u64 * self.row_bytes();
         self.copies.download(&self.lane.streams.download, bytes, |chunk| {
             self.control.check()?;
-            self.on.copier.scatter(chunk, rows, at);
-            at += chunk.len();
+            self.on.copier.scatter(chunk, self.rows.output, at)?;
+            at += chunk.len() as u64;
             Ok::<_, Error>(())
         })?;
         Ok(slot)
+    }
+
+    /// Whether all elements of a group were some.
+    fn check(&self, slot: &Slot) -> Result<()> {
+        let mut word = [0; 8];
+        let from = slot.refused.all::<u8>();
+        self.copies.download(&self.lane.streams.download, from, |bytes| {
+            word.copy_from_slice(bytes);
+            Ok::<_, Error>(())
+        })?;
+        let Some(index) = first_bad(u64::from_le_bytes(word)) else { return Ok(()) };
+        let lg_n = self.plan.transform().lg_n;
+        let (row, within) = (index >> lg_n, index & ((1 << lg_n) - 1));
+        let index = row * self.rows.row_length as u64 + within;
+        Err(self.rows.input.refused(index, Problem::NotCanonical))
+    }
+}
+
+impl Drop for Job<'_> {
+    fn drop(&mut self) {
+        // Where the job has failed, copies may be under way; chunks are wiped after them.
+        let _waited = self.lane.streams.upload.synchronize();
+        let bytes = self.rows.count * self.row_bytes() as usize;
+        self.on.copier.wipe(self.on.gpu.ring(), bytes);
     }
 }

@@ -1,0 +1,58 @@
+//! Bytes that are read or written in any order, by several threads at a time.
+
+use std::ops::Range;
+
+use super::Arrival;
+use crate::error::Result;
+
+/// Where bytes come from.
+pub trait Source: Sync {
+    /// Copies `out.len()` bytes from number `at` on. They must be there.
+    fn read(&self, at: u64, out: &mut [u8]);
+}
+
+/// Where bytes go.
+pub trait Sink: Sync {
+    /// Puts `bytes` where number `at` is. Each byte comes once.
+    ///
+    /// Errors: what keeps it from taking more.
+    fn write(&self, at: u64, bytes: &[u8]) -> Result<()>;
+}
+
+/// A part of a payload: of one that lands, to be read; of one that is made, to be written.
+#[derive(Debug, Clone, Copy)]
+pub struct Part<'a> {
+    arrival: &'a Arrival,
+    start: u64,
+}
+
+impl<'a> Part<'a> {
+    /// What begins with byte number `start`.
+    pub fn at(arrival: &'a Arrival, start: u64) -> Self {
+        Self { arrival, start }
+    }
+
+    /// Bytes `range`; `None` where some have not landed.
+    pub fn landed(arrival: &'a Arrival, range: Range<u64>) -> Option<Self> {
+        let start = range.start;
+        arrival.has(range).then_some(Self { arrival, start })
+    }
+}
+
+impl Source for Part<'_> {
+    fn read(&self, at: u64, out: &mut [u8]) {
+        self.arrival.read(self.start + at, out);
+    }
+}
+
+impl Sink for Part<'_> {
+    fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        self.arrival.write(self.start + at, bytes).map(|_| ())
+    }
+}
+
+impl Source for &[u8] {
+    fn read(&self, at: u64, out: &mut [u8]) {
+        out.copy_from_slice(&self[at as usize..][..out.len()]);
+    }
+}

@@ -1,0 +1,100 @@
+//! Scalars and elements of Fr on the device, from how they came to what is computed with, and
+//! back: `kernels/check/scalars.cu`.
+
+use crate::{
+    curve::scalars::ScalarEncoding,
+    device::{Block, Fault, Gpu, Kernel, Module, Ptr, Span, Stream, Unusable},
+    ntt::Element,
+};
+
+/// Threads of a block, as the kernels are compiled.
+const THREADS: u32 = 128;
+
+/// Blocks for each multiprocessor: all that run there at a time.
+const BLOCKS: u32 = 16;
+
+/// As the kernel numbers them.
+const REDUCE: u32 = 1;
+const INTO_MONTGOMERY: u32 = 2;
+
+/// from, to, first_bad, first_index, n, form, width, flags.
+type Decode = Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u64>, u64, u32, u32, u32, u32)>;
+
+/// The kernels on one GPU.
+pub struct Elements {
+    decode: Decode,
+    /// elements, n.
+    encode: Kernel<(Ptr<Element>, u32)>,
+    blocks_max: u32,
+}
+
+/// What decoded elements become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Into {
+    /// Canonical integers.
+    Integers,
+    /// Montgomery limbs. Of elements of Fr only.
+    Montgomery,
+}
+
+impl Elements {
+    /// Loads the kernels.
+    pub fn load(gpu: &Gpu) -> Result<Self, Unusable> {
+        let failed = |fault| Unusable::Device { index: gpu.identity().index, fault };
+        let module = Module::load(gpu.context(), "check/scalars")?;
+        let decode = module.kernel("scalars_decode", Block::of(THREADS)).map_err(failed)?;
+        let encode = module.kernel("scalars_encode", Block::of(THREADS)).map_err(failed)?;
+        Ok(Self { decode, encode, blocks_max: gpu.identity().units * BLOCKS })
+    }
+
+    /// Decodes all of `from`; those of 32 bytes may become what they are in place. Which one is
+    /// refused, `first_bad` says: a word that was zero, for [`first_bad`], over all calls; elements
+    /// are counted from `first` on.
+    ///
+    /// Shape: `to` has 32 bytes for each element.
+    /// Errors: `Kernel` where it has fewer; what the driver says.
+    pub fn decode(
+        &self,
+        stream: &Stream,
+        (encoding, reduce, into): (ScalarEncoding, bool, Into),
+        from: Span<'_, u8>,
+        to: Span<'_, u8>,
+        (first_bad, first): (Span<'_, u64>, u64),
+    ) -> Result<(), Fault> {
+        let form = match encoding {
+            ScalarEncoding::Canonical => 0,
+            ScalarEncoding::Montgomery => 1,
+            ScalarEncoding::Unsigned(_) => 2,
+            ScalarEncoding::Signed(_) => 3,
+        };
+        let width = encoding.width();
+        let count = count(from.len() / width, to.len())?;
+        let into_montgomery = if into == Into::Montgomery { INTO_MONTGOMERY } else { 0 };
+        let flags = into_montgomery | if reduce { REDUCE } else { 0 };
+        let given = (from, to, first_bad, first, count, form, width as u32, flags);
+        self.decode.launch(stream, self.grid(count), given)
+    }
+
+    /// Makes canonical integers of Montgomery limbs, in place.
+    ///
+    /// Errors: what the driver says.
+    pub fn encode(&self, stream: &Stream, elements: Span<'_, Element>) -> Result<(), Fault> {
+        let count = count(elements.len(), 32 * elements.len())?;
+        self.encode.launch(stream, self.grid(count), (elements, count))
+    }
+
+    fn grid(&self, count: u32) -> u32 {
+        count.div_ceil(THREADS).clamp(1, self.blocks_max)
+    }
+}
+
+fn count(elements: usize, bytes: usize) -> Result<u32, Fault> {
+    let fits = u32::try_from(elements).ok().filter(|_| bytes >= 32 * elements);
+    let problem = || Fault::Kernel { kernel: "scalars".into(), problem: "no room".into() };
+    fits.ok_or_else(problem)
+}
+
+/// The first element that was refused, as the word says.
+pub fn first_bad(word: u64) -> Option<u64> {
+    (word != 0).then_some(!word)
+}

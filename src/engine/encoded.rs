@@ -1,0 +1,80 @@
+//! Elements as they came from outside: who computes with them checks them, on the way.
+
+use rayon::prelude::*;
+use zeroize::Zeroizing;
+
+use crate::{
+    buffer::Source,
+    curve::{
+        Fr,
+        points::Bad,
+        scalars::{ScalarEncoding, Scalars, decode_fr},
+    },
+    error::{Error, Problem, Result},
+};
+
+/// Bytes that one thread reads at a time.
+const PIECE: usize = 256 << 10;
+
+/// Elements that nobody has checked yet.
+#[derive(Clone, Copy)]
+pub struct Encoded<'a> {
+    /// How each is written.
+    pub encoding: ScalarEncoding,
+    /// Integers of r and above are taken modulo r; else they are refused.
+    pub reduce: bool,
+    /// How many.
+    pub count: usize,
+    /// What they are called where one is refused, and the number of the first.
+    pub name: (&'static str, u64),
+    /// Their bytes.
+    pub source: &'a dyn Source,
+}
+
+impl<'a> Encoded<'a> {
+    /// All elements of `source`, not to be reduced, called `elements` where one is refused.
+    pub fn new(encoding: ScalarEncoding, count: usize, source: &'a dyn Source) -> Self {
+        Self { encoding, reduce: false, count, name: ("elements", 0), source }
+    }
+
+    /// Bytes of all.
+    pub fn bytes(&self) -> usize {
+        self.count * self.encoding.width()
+    }
+
+    /// Number `index` of them is refused.
+    pub fn refused(&self, index: u64, problem: Problem) -> Error {
+        Error::element(self.name.0, self.name.1 + index, problem)
+    }
+
+    fn bad(&self) -> impl Fn(Bad) -> Error {
+        |bad| self.refused(bad.index, bad.problem)
+    }
+
+    /// As scalars, in `buffer`. Parallel in the current rayon pool.
+    ///
+    /// Errors: `Invalid`, the first one that is no scalar.
+    pub fn scalars(&self, mut buffer: Zeroizing<Vec<u8>>) -> Result<Scalars> {
+        buffer.resize(self.bytes(), 0);
+        let pieces = buffer.par_chunks_mut(PIECE).enumerate();
+        pieces.for_each(|(piece, out)| self.source.read((piece * PIECE) as u64, out));
+        Scalars::decode(self.encoding, buffer, self.reduce).map_err(self.bad())
+    }
+
+    /// Elements `first..first + out.len()` as such. Parallel in the current rayon pool.
+    ///
+    /// Errors: `Invalid`, the first one that is not below r, or an encoding that is narrow.
+    pub fn elements(&self, first: usize, out: &mut [Fr]) -> Result<()> {
+        let step = out.len().clamp(1, PIECE / 32);
+        let buffer = || Zeroizing::new(vec![0; step * 32]);
+        let bad = out.par_chunks_mut(step).enumerate().map_init(buffer, |buffer, (piece, out)| {
+            let first = (first + piece * step) as u64;
+            let bytes = &mut buffer[..out.len() * 32];
+            self.source.read(first * 32, bytes);
+            let bad = decode_fr(self.encoding, bytes, self.reduce, out).err();
+            bad.map(|bad| (first + bad.index, bad.problem))
+        });
+        let first_bad = bad.flatten().min_by_key(|(index, _)| *index);
+        first_bad.map_or(Ok(()), |(index, problem)| Err(self.refused(index, problem)))
+    }
+}

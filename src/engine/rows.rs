@@ -1,0 +1,121 @@
+//! Rows to be transformed, from how they came to how they go.
+
+use std::sync::{Mutex, PoisonError};
+
+use ark_ff::AdditiveGroup;
+use rayon::prelude::*;
+use zeroize::{Zeroize, Zeroizing};
+
+use super::Encoded;
+use crate::{
+    buffer::{Sink, Source},
+    curve::{
+        Fr, layout,
+        scalars::{ScalarEncoding, encode_fr},
+    },
+    error::Result,
+};
+
+/// Bytes that one thread writes at a time.
+const PIECE: usize = 256 << 10;
+
+/// Rows of one shape, one after another, and where what becomes of them goes.
+#[derive(Clone, Copy)]
+pub struct Rows<'a> {
+    /// `count * row_length` elements.
+    pub input: Encoded<'a>,
+    /// Rows.
+    pub count: usize,
+    /// Elements of each as it comes; the rest are zeros.
+    pub row_length: usize,
+    /// How each element of the result is written, in 32 bytes.
+    pub encoding: ScalarEncoding,
+    /// Where the result goes, `count * 2^lg_n` elements.
+    pub output: &'a dyn Sink,
+}
+
+/// Elements that are wiped when they go.
+struct Wiped(Vec<Vec<Fr>>);
+
+impl Drop for Wiped {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl Rows<'_> {
+    /// Has `transform` work on them as elements, rows of 2^lg_n. Parallel in the current rayon pool.
+    ///
+    /// Errors: `Invalid`, the first that is no element; what `transform` says.
+    pub fn as_elements(
+        &self,
+        lg_n: u32,
+        transform: impl FnOnce(&mut [Vec<Fr>]) -> Result<()>,
+    ) -> Result<()> {
+        let mut rows = Wiped(Vec::with_capacity(self.count));
+        for row in 0..self.count {
+            rows.0.push(vec![Fr::ZERO; 1 << lg_n]);
+            let elements = &mut rows.0[row][..self.row_length];
+            self.input.elements(row * self.row_length, elements)?;
+        }
+        transform(&mut rows.0)?;
+        rows.0
+            .par_iter()
+            .enumerate()
+            .try_for_each(|(row, elements)| self.write(((row as u64) << lg_n) * 32, elements))
+    }
+
+    fn write(&self, start: u64, elements: &[Fr]) -> Result<()> {
+        let pieces = elements.par_chunks(PIECE / 32).enumerate();
+        pieces.try_for_each_init(Zeroizing::<Vec<u8>>::default, |buffer, (piece, elements)| {
+            let at = start + (piece * PIECE) as u64;
+            if self.encoding == ScalarEncoding::Montgomery {
+                return self.output.write(at, layout::fr_as_bytes(elements));
+            }
+            buffer.resize(elements.len() * 32, 0);
+            encode_fr(self.encoding, elements, buffer);
+            self.output.write(at, buffer)
+        })
+    }
+}
+
+/// Rows of elements in memory that are read and overwritten.
+pub(super) struct InPlace<'a> {
+    rows: Vec<Mutex<&'a mut [u8]>>,
+    row_bytes: usize,
+}
+
+impl<'a> InPlace<'a> {
+    /// Shape: all equally long.
+    pub fn new(rows: &'a mut [Vec<Fr>]) -> Self {
+        let row_bytes = rows.first().map_or(0, |row| size_of_val(row.as_slice()));
+        let rows = rows.iter_mut().map(|row| Mutex::new(layout::fr_as_bytes_mut(row))).collect();
+        Self { rows, row_bytes }
+    }
+
+    /// Calls `visit(bytes of a row, range of the caller's)` along the way.
+    fn visit(&self, at: u64, len: usize, mut visit: impl FnMut(&mut [u8], std::ops::Range<usize>)) {
+        let mut done = 0;
+        while done < len {
+            let at = at as usize + done;
+            let (row, within) = (at / self.row_bytes, at % self.row_bytes);
+            let take = (self.row_bytes - within).min(len - done);
+            let mut row = self.rows[row].lock().unwrap_or_else(PoisonError::into_inner);
+            visit(&mut row[within..within + take], done..done + take);
+            done += take;
+        }
+    }
+}
+
+impl Source for InPlace<'_> {
+    fn read(&self, at: u64, out: &mut [u8]) {
+        self.visit(at, out.len(), |row, range| out[range].copy_from_slice(row));
+    }
+}
+
+impl Sink for InPlace<'_> {
+    fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        self.visit(at, bytes.len(), |row, range| row.copy_from_slice(&bytes[range]));
+        Ok(())
+    }
+}
