@@ -20,6 +20,13 @@ async fn main() -> Result<()> {
     assert_eq!(msm.execution.verified, Verify::Full);
     println!("msm: {:?}, of which checking {:?}", msm.timing.total, msm.timing.verify);
 
+    // Probabilistic, for MSMs: one more, of a secret random combination of all scalar vectors, must
+    // agree with the sums. For a batch of k it costs 1/k more.
+    let options = MsmOptions { batch: 4, verify: Verify::Probabilistic, ..MsmOptions::default() };
+    let batch = client.msm_with(&bases, &common::scalars(4 << 12), options).await?;
+    assert_eq!(batch.execution.verified, Verify::Probabilistic);
+    println!("4 msms: {:?}, of which checking {:?}", batch.timing.total, batch.timing.verify);
+
     // Probabilistic, for transforms: input and output must agree as polynomials at a random point.
     // Cheap; a wrong result passes with a chance below 2^-222.
     let mut values = scalars.clone();

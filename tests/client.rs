@@ -130,7 +130,12 @@ async fn every_scalar_encoding_means_what_it_says() {
         {
             let input = ScalarInput::Bytes { encoding, bytes: &bytes };
             let expected = oracle(&points[..2], &[Fr::from(3), second]);
-            assert_eq!(client.msm(&bases, input).await.unwrap(), expected, "{encoding:?}");
+            let verify = Verify::Probabilistic;
+            let options = MsmOptions { batch: 2, verify, ..MsmOptions::default() };
+            let two = bases.slice(0, 2).unwrap();
+            let msm = client.msm_with(&two, input, options).await.unwrap();
+            assert_eq!(msm.points, [expected, G1Projective::zero()], "{encoding:?}");
+            assert_eq!(msm.execution.verified, verify);
         }
     }
     let encoding = ScalarEncoding::Canonical;

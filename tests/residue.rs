@@ -29,7 +29,7 @@ use capstan::{
     },
     engine::{Control, NttPlan},
     error::{Error, Limit, Problem, Result},
-    jobs::{Host, JobBases, MsmJob, MsmWork, NttCheck, NttJob, NttWork, Scheduler},
+    jobs::{Host, JobBases, MsmCheck, MsmJob, MsmWork, NttCheck, NttJob, NttWork, Scheduler},
     store::Uploads,
     wire::decode::{UploadId, VectorUpload},
 };
@@ -156,7 +156,7 @@ impl Bench {
             encoding,
             reduce: false,
             result_encoding: ResultEncoding::Compressed,
-            verify: false,
+            check: [MsmCheck::None, MsmCheck::Combination][batch % 2],
         };
         let host = self.host.clone();
         let ticket = self.scheduler.submit(control, |wake| MsmWork::new(host, job, arrival, wake));

@@ -108,10 +108,6 @@ struct NoRun {
 }
 
 impl MsmRun for NoRun {
-    fn executor(&self) -> Executor {
-        Executor::default()
-    }
-
     /// Takes the scalars out of the upload, as whoever computes with them has to.
     fn absorb(&mut self, _: usize, _: usize, given: &Encoded<'_>, _: &Control) -> Result<()> {
         self.taken.resize(given.bytes(), 0);
@@ -119,11 +115,12 @@ impl MsmRun for NoRun {
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Result<Sums> {
-        Ok(match self.group {
+    fn finish(self: Box<Self>) -> Result<(Sums, Executor)> {
+        let sums = match self.group {
             Group::G1 => Sums::G1(vec![G1Projective::zero(); self.batch]),
             Group::G2 => Sums::G2(vec![G2Projective::zero(); self.batch]),
-        })
+        };
+        Ok((sums, Executor::default()))
     }
 }
 

@@ -7,7 +7,7 @@ use clap_complete::Shell;
 
 use super::{bases::BasesCommand, bench::BenchArgs, exit, msm::MsmArgs, ntt::NttArgs};
 use crate::{
-    client::{Group, ScalarEncoding},
+    client::{Group, ScalarEncoding, Verify},
     formats::scalars::Radix,
 };
 
@@ -82,6 +82,24 @@ pub enum Command {
         /// Which shell
         shell: Shell,
     },
+}
+
+/// How the server checks a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum VerifyArg {
+    /// NTT: at a secret random point. MSM: by one more, of a random combination
+    Probabilistic,
+    /// Recomputed by arkworks
+    Full,
+}
+
+impl From<VerifyArg> for Verify {
+    fn from(how: VerifyArg) -> Self {
+        match how {
+            VerifyArg::Full => Self::Full,
+            VerifyArg::Probabilistic => Self::Probabilistic,
+        }
+    }
 }
 
 /// A group, as arguments write it.

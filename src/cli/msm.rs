@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::{
-    args::{SCALAR_FORMATS, ScalarFormat},
+    args::{SCALAR_FORMATS, ScalarFormat, VerifyArg},
     bases,
     exit::{Exit, Failure, Result},
     input::{self, ScalarBytes},
@@ -42,8 +42,9 @@ pub struct MsmArgs {
     #[arg(long)]
     reduce: bool,
     /// Have the server check the result before it answers
-    #[arg(long)]
-    verify: bool,
+    #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true,
+          default_missing_value = "full")]
+    verify: Option<VerifyArg>,
     /// How to write the result
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     result: ResultArg,
@@ -84,7 +85,7 @@ pub async fn run(ui: Ui, client: &Client, args: &MsmArgs) -> Result<()> {
     let bar = Bar::bytes(ui, "sending scalars", scalars.bytes.len() as u64);
     let options = MsmOptions {
         batch: args.batch,
-        verify: if args.verify { Verify::Full } else { Verify::None },
+        verify: args.verify.map_or(Verify::None, Verify::from),
         result_encoding: args.result.into(),
         reduce: args.reduce,
         deadline: None,

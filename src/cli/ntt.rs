@@ -7,7 +7,7 @@ use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::{
-    args::{SCALAR_FORMATS, ScalarFormat},
+    args::{SCALAR_FORMATS, ScalarFormat, VerifyArg},
     exit::{Exit, Failure, Result},
     input::{self, ScalarBytes},
     output::{Output, Ui, timing_json},
@@ -75,14 +75,6 @@ impl From<OrderArg> for Order {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum VerifyArg {
-    /// At a secret random point
-    Probabilistic,
-    /// Recomputed by arkworks
-    Full,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pad {
     Next,
@@ -117,11 +109,7 @@ pub async fn run(ui: Ui, client: &Client, args: &NttArgs) -> Result<()> {
         input_order: args.input_order.into(),
         output_order: args.output_order.into(),
         batch: args.batch,
-        verify: match args.verify {
-            None => Verify::None,
-            Some(VerifyArg::Full) => Verify::Full,
-            Some(VerifyArg::Probabilistic) => Verify::Probabilistic,
-        },
+        verify: args.verify.map_or(Verify::None, Verify::from),
         reduce: args.reduce,
         deadline: None,
         progress: bar.callback(),

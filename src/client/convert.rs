@@ -116,7 +116,9 @@ pub(crate) fn execution(execution: Option<v1::Execution>) -> Execution {
         v1::Verify::Probabilistic => Verify::Probabilistic,
         v1::Verify::None | v1::Verify::Unspecified => Verify::None,
     };
-    Execution { engine: execution.engine, device: execution.device, verified }
+    let v1::Execution { engine, device, stages, .. } = execution;
+    let stage = |stage: v1::Stage| (stage.name, Duration::from_micros(stage.time_us));
+    Execution { engine, device, verified, stages: stages.into_iter().map(stage).collect() }
 }
 
 pub(crate) fn bases(bases: v1::Bases) -> Result<BasesInfo> {

@@ -32,7 +32,7 @@ pub struct PutOptions {
 pub struct MsmOptions {
     /// Scalar vectors, one after another, each as long as the bases: 1 to 65536.
     pub batch: u32,
-    /// `None` or `Full`.
+    /// `None`, `Full` or `Probabilistic`.
     pub verify: Verify,
     /// How sums travel; matters to [`super::Client::msm_id`], which hands on the bytes. Projective
     /// costs the server least.

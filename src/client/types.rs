@@ -180,7 +180,8 @@ pub enum Verify {
     None,
     /// Recomputed by arkworks on other threads.
     Full,
-    /// NTT only: evaluated at a secret random point.
+    /// An NTT: evaluated at a secret random point. MSMs: by one more, of a secret random combination
+    /// of all scalar vectors.
     Probabilistic,
 }
 
@@ -223,6 +224,8 @@ pub struct Execution {
     pub device: String,
     /// The check that the result passed.
     pub verified: Verify,
+    /// Where the device's time went, in order; empty where the engine does not tell.
+    pub stages: Vec<(String, Duration)>,
 }
 
 /// What an MSM gave.

@@ -15,6 +15,8 @@ pub use device::{DeviceInfo, GpuInfo};
 pub use encoded::Encoded;
 pub use rows::Rows;
 
+use std::time::Duration;
+
 use crate::{
     curve::{
         Fr, Group, TWO_ADICITY,
@@ -47,7 +49,12 @@ pub struct Executor {
     pub engine: &'static str,
     /// Device and method, such as `2 threads, blst`.
     pub device: String,
+    /// Where the device's time went, by its own clock; empty where nobody looked.
+    pub stages: Vec<Stage>,
 }
+
+/// What a stage of a job is called, and how long it took.
+pub type Stage = (&'static str, Duration);
 
 /// One transform's shape; every row of a batch shares it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,9 +160,6 @@ pub trait PointChecker: Send + Sync {
 
 /// An MSM that is under way: scalars come piece by piece, the sums at the end.
 pub trait MsmRun: Send {
-    /// Who computes it.
-    fn executor(&self) -> Executor;
-
     /// Adds `sum of scalars[i] * bases[first + i]` to result number `vector`. Each scalar comes
     /// once, in any order; in order is best.
     ///
@@ -170,8 +174,8 @@ pub trait MsmRun: Send {
         control: &Control,
     ) -> Result<()>;
 
-    /// The sums, one a vector.
+    /// The sums, one a vector, and who computed them.
     ///
     /// Errors: `Invalid` as above.
-    fn finish(self: Box<Self>) -> Result<Sums>;
+    fn finish(self: Box<Self>) -> Result<(Sums, Executor)>;
 }

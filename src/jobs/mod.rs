@@ -1,6 +1,7 @@
 //! Jobs: who may start one, in what order they run, how they stop, and what they do.
 
 mod admission;
+mod combination;
 mod host;
 mod import;
 mod msm;
@@ -11,6 +12,6 @@ mod scheduler;
 pub use admission::{Budget, Permit, admit};
 pub use host::Host;
 pub use import::{ImportWork, Imported};
-pub use msm::{JobBases, MsmJob, MsmOutput, MsmWork, check_count};
+pub use msm::{JobBases, MsmCheck, MsmJob, MsmOutput, MsmWork, check_count};
 pub use ntt::{NttCheck, NttJob, NttOutput, NttWork};
 pub use scheduler::{Scheduler, Spent, Ticket, Wake, Work};

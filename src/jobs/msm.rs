@@ -6,9 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Host, Wake, Work, payload::Payload};
+use super::{Host, Wake, Work, combination::Combination, payload::Payload};
 use crate::{
-    buffer::Arrival,
+    buffer::{Arrival, Part},
     curve::{
         G1Affine, G2Affine, Group,
         points::{self, Bad, Bases, CurvePoint, PointEncoding, PointSlice, ResultEncoding, Sums},
@@ -49,6 +49,17 @@ impl JobBases {
     }
 }
 
+/// How to check the sums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MsmCheck {
+    /// Not at all.
+    None,
+    /// Recomputed by the oracle.
+    Full,
+    /// By one more MSM of the engine's, of a random linear combination of all vectors.
+    Combination,
+}
+
 /// An MSM as the caller wants it.
 pub struct MsmJob {
     /// The bases.
@@ -61,8 +72,8 @@ pub struct MsmJob {
     pub reduce: bool,
     /// How to write the sums.
     pub result_encoding: ResultEncoding,
-    /// The result is recomputed by the oracle.
-    pub verify: bool,
+    /// How to check the sums.
+    pub check: MsmCheck,
 }
 
 impl MsmJob {
@@ -75,7 +86,9 @@ impl MsmJob {
             JobBases::Inline(..) => (n * group.affine_bytes()) as u64,
         };
         let result = (self.batch * (3 * group.coordinate_bytes())) as u64;
-        piece * 33 + inline + result + engine.msm_scratch_bytes(group, n)
+        // The combination is summed up and written.
+        let each = if self.check == MsmCheck::Combination { 33 + 64 } else { 33 };
+        piece * each + inline + result + engine.msm_scratch_bytes(group, n)
     }
 }
 
@@ -102,10 +115,20 @@ pub struct MsmWork {
 enum Phase {
     /// Inline bases are not checked yet.
     Prepare,
-    /// The engine, or with `expected` the oracle, is at work; the next scalar is number `next`.
-    Absorb { run: Box<dyn MsmRun>, next: usize, expected: Option<Sums> },
+    /// The engine is at work; the next scalar is number `next`.
+    Absorb { run: Box<dyn MsmRun>, next: usize },
+    /// The sums are being checked; likewise.
+    Check { run: Box<dyn MsmRun>, next: usize, sums: Sums, by: By },
     /// An earlier step failed.
     Over,
+}
+
+/// How sums are checked.
+enum By {
+    /// Recomputed by the oracle.
+    Oracle,
+    /// By the engine, with these factors.
+    Combination(Combination),
 }
 
 impl MsmWork {
@@ -161,45 +184,120 @@ impl MsmWork {
         piece.start as u64 * width..piece.end as u64 * width
     }
 
+    /// Scalars `piece`, counted through all vectors; `source` holds them alone.
+    fn scalars<'a>(&self, source: &'a Part<'a>, piece: &Range<usize>) -> Encoded<'a> {
+        let MsmJob { encoding, reduce, .. } = self.job;
+        let (count, name) = (piece.len(), ("scalars", piece.start as u64));
+        Encoded { encoding, reduce, count, name, source }
+    }
+
+    /// Hands a piece to `run`; gives the number after it, `None` where it has not come yet.
     fn absorb(
+        &self,
+        run: &mut dyn MsmRun,
+        next: usize,
+        engine: &dyn Engine,
+        control: &Control,
+    ) -> Result<Option<usize>> {
+        let piece = self.piece(next, engine);
+        let Some(source) = self.payload.part(self.bytes(&piece))? else { return Ok(None) };
+        if !piece.is_empty() {
+            let n = self.job.bases.len();
+            let (vector, first) = (piece.start / n, piece.start % n);
+            run.absorb(vector, first, &self.scalars(&source, &piece), control)?;
+        }
+        Ok(Some(piece.end))
+    }
+
+    /// A piece for the engine, and what follows on the last one.
+    fn compute(
         &mut self,
         mut run: Box<dyn MsmRun>,
         next: usize,
-        expected: Option<Sums>,
         control: &Control,
     ) -> Result<Option<Sums>> {
         let host = self.host.clone();
-        let engine = if expected.is_some() { &host.oracle } else { &host.engine };
-        let piece = self.piece(next, engine.as_ref());
-        let Some(source) = self.payload.part(self.bytes(&piece))? else {
-            self.phase = Phase::Absorb { run, next, expected };
-            return Ok(None);
-        };
-        if !piece.is_empty() {
-            let MsmJob { encoding, reduce, .. } = self.job;
-            let (count, name) = (piece.len(), ("scalars", piece.start as u64));
-            let scalars = Encoded { encoding, reduce, count, name, source: &source };
-            let n = self.job.bases.len();
-            run.absorb(piece.start / n, piece.start % n, &scalars, control)?;
-        }
-        if piece.end < self.total() {
-            self.phase = Phase::Absorb { run, next: piece.end, expected };
+        let end = self.absorb(run.as_mut(), next, host.engine.as_ref(), control)?;
+        if end != Some(self.total()) {
+            self.phase = Phase::Absorb { run, next: end.unwrap_or(next) };
             return Ok(None);
         }
-        if expected.is_none() {
-            self.executor = run.executor();
-        }
-        let sums = run.finish()?;
-        match expected {
-            None if self.job.verify => {
-                let run = host.oracle.msm(self.bases()?, self.job.batch)?;
-                self.phase = Phase::Absorb { run, next: 0, expected: Some(sums) };
-                Ok(None)
+        let (sums, executor) = run.finish()?;
+        self.executor = executor;
+        let (by, run) = match self.job.check {
+            MsmCheck::None => return Ok(Some(sums)),
+            MsmCheck::Full => (By::Oracle, host.oracle.msm(self.bases()?, self.job.batch)?),
+            MsmCheck::Combination => {
+                let factors = Combination::draw(self.job.batch)?;
+                (By::Combination(factors), host.engine.msm(self.bases()?, 1)?)
             }
-            Some(engines) if engines != sums => Err(Error::Corrupt),
-            Some(engines) => Ok(Some(engines)),
-            None => Ok(Some(sums)),
+        };
+        self.phase = Phase::Check { run, next: 0, sums, by };
+        Ok(None)
+    }
+
+    /// A piece for whoever checks, and the verdict on the last one.
+    fn check(
+        &mut self,
+        mut run: Box<dyn MsmRun>,
+        next: usize,
+        sums: Sums,
+        by: By,
+        control: &Control,
+    ) -> Result<Option<Sums>> {
+        let host = self.host.clone();
+        let (end, all) = match &by {
+            By::Oracle => {
+                let end = self.absorb(run.as_mut(), next, host.oracle.as_ref(), control)?;
+                (end.unwrap_or(next), self.total())
+            }
+            By::Combination(factors) => {
+                let end = self.combine(run.as_mut(), next, factors, control)?;
+                (end, self.job.bases.len())
+            }
+        };
+        if end < all {
+            self.phase = Phase::Check { run, next: end, sums, by };
+            return Ok(None);
         }
+        let (found, _) = run.finish()?;
+        let right = match &by {
+            By::Oracle => found == sums,
+            By::Combination(factors) => {
+                host.on_pool(sums.len() << 16, || factors.holds(&sums, &found))
+            }
+        };
+        if right { Ok(Some(sums)) } else { Err(Error::Corrupt) }
+    }
+
+    /// Combines a piece of all vectors and hands it to `run`; gives the number after it.
+    fn combine(
+        &self,
+        run: &mut dyn MsmRun,
+        next: usize,
+        factors: &Combination,
+        control: &Control,
+    ) -> Result<usize> {
+        control.check()?;
+        let n = self.job.bases.len();
+        let piece = self.piece(next, self.host.engine.as_ref());
+        let sources = (0..self.job.batch).map(|vector| {
+            let piece = piece.start + vector * n..piece.end + vector * n;
+            let source = self.payload.part(self.bytes(&piece))?;
+            let source = source.ok_or_else(|| Error::Internal("scalars went away".into()))?;
+            Ok((source, piece))
+        });
+        let sources = sources.collect::<Result<Vec<_>>>()?;
+        let pieces: Vec<_> =
+            sources.iter().map(|(source, piece)| self.scalars(source, piece)).collect();
+        let work = piece.len() * self.job.batch * 32;
+        let combined = self.host.on_pool(work, || factors.scalars(&pieces))?;
+        let combined = combined.as_slice();
+        if !piece.is_empty() {
+            let scalars = Encoded::new(ScalarEncoding::Montgomery, piece.len(), &combined);
+            run.absorb(0, piece.start, &scalars, control)?;
+        }
+        Ok(piece.end)
     }
 
     fn output(&self, sums: &Sums) -> MsmOutput {
@@ -218,34 +316,32 @@ impl Work for MsmWork {
 
     fn ready(&self) -> bool {
         match &self.phase {
-            Phase::Prepare => true,
-            Phase::Absorb { next, expected, .. } => {
-                let host = &self.host;
-                let engine = if expected.is_some() { &host.oracle } else { &host.engine };
-                self.payload.ready(self.bytes(&self.piece(*next, engine.as_ref())))
+            Phase::Absorb { next, .. } => {
+                let piece = self.piece(*next, self.host.engine.as_ref());
+                self.payload.ready(self.bytes(&piece))
             }
-            Phase::Over => true,
+            // All of the payload is there by the time of checks.
+            Phase::Prepare | Phase::Check { .. } | Phase::Over => true,
         }
     }
 
     fn step(&mut self, control: &Control) -> Result<Option<MsmOutput>> {
-        match std::mem::replace(&mut self.phase, Phase::Over) {
-            Phase::Over => Err(Error::Internal("stepped after its end".into())),
+        let sums = match std::mem::replace(&mut self.phase, Phase::Over) {
+            Phase::Over => return Err(Error::Internal("stepped after its end".into())),
             Phase::Prepare => {
                 let bases = self.bases()?;
                 let run = self.host.engine.msm(bases, self.job.batch)?;
-                let sums = self.absorb(run, 0, None, control)?;
-                Ok(sums.map(|sums| self.output(&sums)))
+                self.compute(run, 0, control)?
             }
-            Phase::Absorb { run, next, expected } => {
-                let (checking, begun) = (expected.is_some(), Instant::now());
-                let sums = self.absorb(run, next, expected, control)?;
-                if checking {
-                    self.verify += begun.elapsed();
-                }
-                Ok(sums.map(|sums| self.output(&sums)))
+            Phase::Absorb { run, next } => self.compute(run, next, control)?,
+            Phase::Check { run, next, sums, by } => {
+                let begun = Instant::now();
+                let sums = self.check(run, next, sums, by, control)?;
+                self.verify += begun.elapsed();
+                sums
             }
-        }
+        };
+        Ok(sums.map(|sums| self.output(&sums)))
     }
 }
 

@@ -22,5 +22,5 @@ mod windows;
 
 pub use plan::{Job, Pass, Plan, Room};
 pub use points::whole_points;
-pub use run::{Msm, Placed};
+pub use run::{Marks, Msm, Placed};
 pub use windows::{BITS_MAX, BITS_MIN, Windows};

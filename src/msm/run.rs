@@ -1,5 +1,7 @@
 //! An MSM on one device: its passes, from scalars to sums.
 
+use std::time::Duration;
+
 use ark_ec::short_weierstrass::Projective;
 use ark_ff::AdditiveGroup;
 use bytemuck::Pod;
@@ -11,13 +13,35 @@ use super::{
     reduce::{self, Curve, Reducer},
     sort::{self, Sorter},
 };
-use crate::device::{ALIGN, Context, Fault, Span, Stream, Unusable};
+use crate::device::{ALIGN, Context, Event, Fault, Span, Stream, Unusable};
 
 /// The kernels of all stages, loaded on a device.
 pub struct Msm {
     sorter: Sorter,
     accumulator: Accumulator,
     reducer: Reducer,
+}
+
+/// Where the stages of a pass begin and end on its stream.
+pub struct Marks([Event; 4]);
+
+impl Marks {
+    /// The point after the pass.
+    pub fn done(&self) -> &Event {
+        &self.0[3]
+    }
+
+    /// How long each stage took. The pass is over.
+    ///
+    /// Errors: what the driver says.
+    pub fn stages(&self) -> Result<[(&'static str, Duration); 3], Fault> {
+        let [begun, listed, summed, reduced] = &self.0;
+        Ok([
+            ("sort", listed.since(begun)?),
+            ("accumulate", summed.since(listed)?),
+            ("reduce", reduced.since(summed)?),
+        ])
+    }
 }
 
 /// Where bases lie, as references count: see [`super::whole_points`].
@@ -47,7 +71,7 @@ impl Msm {
     /// [`Plan::bucket_bytes`], `workspace` [`Plan::workspace_bytes`], `out` [`Plan::bytes_out`];
     /// all begin at multiples of [`ALIGN`] and are in the arena of the points that `bases` place.
     /// What they hold does not matter to the first pass. Other MSMs may use the workspace between
-    /// passes, and nothing else.
+    /// passes, and nothing else. Gives the points on `stream` where stages begin and end.
     ///
     /// Errors: `Kernel` where a span is too short; what the driver says.
     #[allow(clippy::too_many_arguments)] // each is one thing
@@ -61,7 +85,7 @@ impl Msm {
         buckets: Span<'_, u8>,
         workspace: Span<'_, u8>,
         out: Span<'_, u8>,
-    ) -> Result<(), Fault> {
+    ) -> Result<Marks, Fault> {
         let layout = plan.layout(pass).ok_or_else(|| refuse("a pass is larger than its plan"))?;
         let Layout { sort, accumulate, reduce, .. } = &layout;
         let bucket_bytes = accumulate.buckets as usize * plan.job().group.affine_bytes();
@@ -73,16 +97,22 @@ impl Msm {
         let scratch = span(workspace, layout.scratch, layout.bytes)?;
         let tables = sort::Tables { first: bases.first + pass.points.0, stride: bases.stride };
         let sorted = sort::Sorted { references, starts };
+        let begun = stream.record_timed()?;
         self.sorter.run(stream, sort, scalars, tables, scratch, sorted)?;
+        let listed = stream.record_timed()?;
         let sorted = accumulate::Sorted { references, starts };
         self.accumulator.run(stream, accumulate, sorted, buckets, scratch)?;
+        let summed = stream.record_timed()?;
+        let marks = Marks([begun, listed, summed.clone(), summed]);
         if !pass.last {
-            return Ok(());
+            return Ok(marks);
         }
         let before = plan.ends().take_while(|(other, _)| other != pass);
         let at: u64 = before.map(|(_, bytes)| bytes).sum();
         let out = span(out, at, at + reduce.bytes_out())?;
-        self.reducer.run(stream, reduce, buckets, scratch, out)
+        self.reducer.run(stream, reduce, buckets, scratch, out)?;
+        let Marks([begun, listed, summed, _]) = marks;
+        Ok(Marks([begun, listed, summed, stream.record_timed()?]))
     }
 
     /// The sum of each vector, from what the passes left: [`Plan::bytes_out`] bytes.

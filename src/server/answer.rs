@@ -7,6 +7,7 @@ use zeroize::Zeroizing;
 
 use crate::{
     curve::{Group, scalars::ScalarEncoding},
+    engine::Executor,
     store::StoredBases,
     wire::{
         decode::{UploadId, VectorUpload},
@@ -41,6 +42,18 @@ pub fn with_send(mut result: v1::NttResult, spent: Duration) -> v1::NttResult {
         timing.send_us = micros(spent);
     }
     result
+}
+
+/// Who did the work, as the wire has it.
+pub fn execution(executor: Executor, verified: v1::Verify) -> v1::Execution {
+    let Executor { engine, device, stages } = executor;
+    let stage = |(name, time): (&str, _)| v1::Stage { name: name.into(), time_us: micros(time) };
+    v1::Execution {
+        engine: engine.into(),
+        device,
+        verified: verified as i32,
+        stages: stages.into_iter().map(stage).collect(),
+    }
 }
 
 /// The wire's name of a group.

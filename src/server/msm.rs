@@ -2,11 +2,15 @@
 
 use std::{sync::Arc, time::Instant};
 
-use super::{answer::micros, call::Call, observe};
+use super::{
+    answer::{self, micros},
+    call::Call,
+    observe,
+};
 use crate::{
     buffer::Arrival,
     error::{Error, Problem, Result},
-    jobs::{JobBases, MsmJob, MsmOutput, MsmWork, Permit, Spent, check_count},
+    jobs::{JobBases, MsmCheck, MsmJob, MsmOutput, MsmWork, Permit, Spent, check_count},
     wire::{
         decode::{BasesSource, MsmSpec, VectorUpload, Verify},
         v1,
@@ -24,7 +28,7 @@ pub struct MsmDone {
     output: MsmOutput,
     spent: Spent,
     lg_n: u32,
-    verified: bool,
+    check: MsmCheck,
 }
 
 impl MsmCall {
@@ -54,7 +58,11 @@ impl MsmCall {
             encoding: vector.encoding,
             reduce: spec.reduce,
             result_encoding: spec.result_encoding,
-            verify: spec.verify == Verify::Full,
+            check: match spec.verify {
+                Verify::None => MsmCheck::None,
+                Verify::Full => MsmCheck::Full,
+                Verify::Probabilistic => MsmCheck::Combination,
+            },
         };
         let max = call.state.settings.message_payload_bytes_max;
         let sum_bytes = job.result_encoding.point_bytes(spec.group) as u64;
@@ -76,7 +84,7 @@ impl MsmCall {
     ) -> impl Future<Output = Result<MsmDone>> + use<> {
         let Self { job, permit } = self;
         let lg_n = job.bases.len().checked_ilog2().unwrap_or(0);
-        let (verified, host) = (job.verify, call.state.host.clone());
+        let (check, host) = (job.check, call.state.host.clone());
         let ticket = call
             .state
             .scheduler
@@ -84,7 +92,7 @@ impl MsmCall {
         async move {
             let _permit = permit;
             let (output, spent) = ticket.await?;
-            Ok(MsmDone { output, spent, lg_n, verified })
+            Ok(MsmDone { output, spent, lg_n, check })
         }
     }
 }
@@ -92,13 +100,13 @@ impl MsmCall {
 /// The result as the wire has it.
 pub fn result(done: MsmDone, arrival: &Arrival) -> v1::MsmResult {
     let begun = Instant::now();
-    let MsmDone { output, spent, lg_n, verified } = done;
-    let verified = if verified { v1::Verify::Full } else { v1::Verify::None };
-    let execution = v1::Execution {
-        engine: output.executor.engine.into(),
-        device: output.executor.device,
-        verified: verified as i32,
+    let MsmDone { output, spent, lg_n, check } = done;
+    let verified = match check {
+        MsmCheck::None => v1::Verify::None,
+        MsmCheck::Full => v1::Verify::Full,
+        MsmCheck::Combination => v1::Verify::Probabilistic,
     };
+    let execution = answer::execution(output.executor, verified);
     let points = output.points.into();
     let timing = v1::Timing {
         receive_us: micros(arrival.duration()),

@@ -120,8 +120,7 @@ pub fn result(done: &NttDone, arrival: &Arrival) -> v1::NttResult {
         NttCheck::Full => v1::Verify::Full,
         NttCheck::RandomPoint => v1::Verify::Probabilistic,
     };
-    let Executor { engine, device } = done.executor.clone();
-    let execution = v1::Execution { engine: engine.into(), device, verified: verified as i32 };
+    let execution = answer::execution(done.executor.clone(), verified);
     let timing = v1::Timing {
         receive_us: micros(arrival.duration()),
         queue_us: micros(done.spent.queue),

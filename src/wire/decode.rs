@@ -243,11 +243,10 @@ pub fn full_encoding(field: &'static str, value: i32) -> Result<ScalarEncoding> 
     encoding.is_full().then_some(encoding).ok_or(Error::field(field, Problem::OutOfRange))
 }
 
-fn verify(value: i32, probabilistic: bool) -> Result<Verify> {
+fn verify(value: i32) -> Result<Verify> {
     match known("spec.verify", value)? {
         v1::Verify::Full => Ok(Verify::Full),
-        v1::Verify::Probabilistic if probabilistic => Ok(Verify::Probabilistic),
-        v1::Verify::Probabilistic => Err(Error::field("spec.verify", Problem::OutOfRange)),
+        v1::Verify::Probabilistic => Ok(Verify::Probabilistic),
         _ => Ok(Verify::None),
     }
 }
@@ -294,7 +293,7 @@ pub fn msm_spec(spec: Option<v1::MsmSpec>) -> Result<MsmSpec> {
         batch: batch(spec.batch)?,
         reduce: spec.reduce,
         result_encoding: result_encoding("spec.result_encoding", spec.result_encoding)?,
-        verify: verify(spec.verify, false)?,
+        verify: verify(spec.verify)?,
     })
 }
 

@@ -38,6 +38,8 @@ async fn a_wrong_result_is_never_returned() {
         let mut all = vec![
             msm(&world, v1::Group::G1, v1::Verify::Full),
             msm(&world, v1::Group::G2, v1::Verify::Full),
+            msm(&world, v1::Group::G1, v1::Verify::Probabilistic),
+            msm(&world, v1::Group::G2, v1::Verify::Probabilistic),
             ntt(v1::Verify::Full),
             ntt(v1::Verify::Probabilistic),
         ];

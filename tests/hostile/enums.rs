@@ -17,9 +17,6 @@ pub fn rows(world: &World) -> Vec<Row> {
         ntt(&mut rows, value, reason);
         uploads(&mut rows, world, value, reason);
     }
-    let spec = v1::MsmSpec { verify: v1::Verify::Probabilistic as i32, ..world.spec() };
-    let how = How::Msm(say::msm(spec, u8s()));
-    rows.push(invalid("a probabilistic MSM", how, "OUT_OF_RANGE", "spec.verify", None));
     missing(&mut rows, world);
     rows
 }

@@ -118,10 +118,6 @@ struct MoodyRun {
 }
 
 impl MsmRun for MoodyRun {
-    fn executor(&self) -> Executor {
-        self.run.executor()
-    }
-
     fn absorb(
         &mut self,
         vector: usize,
@@ -133,14 +129,14 @@ impl MsmRun for MoodyRun {
         self.run.absorb(vector, first, scalars, control)
     }
 
-    fn finish(self: Box<Self>) -> Result<Sums> {
-        let mut sums = self.run.finish()?;
+    fn finish(self: Box<Self>) -> Result<(Sums, Executor)> {
+        let (mut sums, executor) = self.run.finish()?;
         if self.dial.is(Mode::Lies) {
             match &mut sums {
                 Sums::G1(sums) => sums[0] += G1Projective::generator(),
                 Sums::G2(sums) => sums[0] += G2Projective::generator(),
             }
         }
-        Ok(sums)
+        Ok((sums, executor))
     }
 }

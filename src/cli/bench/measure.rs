@@ -11,7 +11,7 @@ use tokio::{sync::Barrier, task::JoinSet};
 use super::work::Job;
 use crate::{
     cli::exit::{Exit, Failure, Result},
-    client::{Client, Timing},
+    client::{Client, Execution, Timing},
 };
 
 /// Longer latencies are written as this.
@@ -40,6 +40,8 @@ pub struct Sample {
     pub wall: Duration,
     latency_ns: Histogram<u64>,
     phases: Phases,
+    /// By whom, and how: the last one's words. Its stages are sums over all jobs.
+    execution: Execution,
 }
 
 /// Sums of the server's and the client's phases.
@@ -55,16 +57,29 @@ impl Sample {
     fn new(lg_n: u32, concurrency: u16) -> Self {
         let max = LATENCY_MAX.as_nanos() as u64;
         let latency_ns = Histogram::new_with_bounds(1, max, 3).expect("constants that fit");
-        let phases = Phases::default();
-        Self { lg_n, concurrency, refused: 0, wall: Duration::ZERO, latency_ns, phases }
+        let (phases, execution) = Default::default();
+        Self { lg_n, concurrency, refused: 0, wall: Duration::ZERO, latency_ns, phases, execution }
     }
 
-    fn record(&mut self, latency: Duration, timing: &Timing) {
+    fn record(&mut self, latency: Duration, timing: &Timing, execution: Execution) {
         self.latency_ns.saturating_record(latency.as_nanos() as u64);
         self.phases.upload += timing.upload;
         self.phases.queue += timing.queue;
         self.phases.compute += timing.compute;
         self.phases.download += timing.download;
+        self.take_in(execution);
+    }
+
+    /// Adds stages by name: jobs may differ in theirs.
+    fn take_in(&mut self, execution: Execution) {
+        let mut stages = std::mem::take(&mut self.execution.stages);
+        for (name, time) in &execution.stages {
+            match stages.iter_mut().find(|(known, _)| known == name) {
+                Some((_, sum)) => *sum += *time,
+                None => stages.push((name.clone(), *time)),
+            }
+        }
+        self.execution = Execution { stages, ..execution };
     }
 
     fn add(&mut self, other: &Self) {
@@ -74,6 +89,15 @@ impl Sample {
         self.phases.queue += other.phases.queue;
         self.phases.compute += other.phases.compute;
         self.phases.download += other.phases.download;
+        self.take_in(other.execution.clone());
+    }
+
+    /// Who did the jobs, and what each stage on the device took in the mean.
+    pub fn execution(&self) -> Execution {
+        let jobs = u32::try_from(self.jobs()).unwrap_or(u32::MAX).max(1);
+        let mut execution = self.execution.clone();
+        execution.stages.iter_mut().for_each(|(_, sum)| *sum /= jobs);
+        execution
     }
 
     /// Jobs done.
@@ -178,8 +202,8 @@ async fn once(
         job.refill(buffer);
         let begin = Instant::now();
         match job.run(client, buffer).await {
-            Ok(timing) => {
-                sample.record(begin.elapsed(), &timing);
+            Ok((timing, execution)) => {
+                sample.record(begin.elapsed(), &timing, execution);
                 return Ok(());
             }
             // A full server is a result, not a failure; a draining one is not.
@@ -205,7 +229,9 @@ pub mod tests {
         let mut sample = Sample::new(lg_n, concurrency);
         for &us in latencies_us {
             let latency = Duration::from_micros(us);
-            sample.record(latency, &Timing { compute: latency / 2, ..Timing::default() });
+            let timing = Timing { compute: latency / 2, ..Timing::default() };
+            let stages = vec![("sort".to_owned(), latency / 4)];
+            sample.record(latency, &timing, Execution { stages, ..Execution::default() });
             sample.wall += latency / u32::from(concurrency);
         }
         sample
@@ -236,5 +262,7 @@ pub mod tests {
         all.add(&sample(10, 2, &[3000, 5000]));
         assert_eq!(all.jobs(), 3);
         assert_eq!(all.phases()[2].1, Duration::from_micros(1500));
+        let [(name, time)] = &all.execution().stages[..] else { panic!("one stage") };
+        assert_eq!((name.as_str(), *time), ("sort", Duration::from_micros(750)));
     }
 }

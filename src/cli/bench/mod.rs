@@ -48,13 +48,17 @@ pub struct BenchArgs {
     /// Jobs before measuring, each of those at a time
     #[arg(long, default_value_t = 1, value_name = "N")]
     warm_up: u32,
+    /// Say who did the jobs of each size, by which plan, and where the device's time went
+    #[arg(long)]
+    explain: bool,
     /// Draw latency against size into an SVG file
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
 }
 
 const ABOUT: &str = "\
-Latency is the client's: from call to result, encoding and transport included. Phases are means.
+Latency is the client's: from call to result, encoding and transport included. Phases are means;
+--json always has what --explain says.
 Bases are a walk with known discrete logarithms, so that every sum is checked exactly by one
 multiplication; transforms are compared with arkworks. A wrong answer ends the run with code 1.";
 
@@ -118,7 +122,8 @@ pub async fn run(ui: Ui, client: &Client, args: &BenchArgs) -> Result<()> {
     if ui.json {
         return ui.print_json(&report::as_json(&title, &engine, &samples));
     }
-    ui.print(&report::as_text(&title, &samples))
+    ui.print(&report::as_text(&title, &samples))?;
+    if args.explain { ui.print(&report::explanation(&samples)) } else { Ok(()) }
 }
 
 async fn prepare(ui: Ui, client: &Client, args: &BenchArgs) -> Result<Work> {

@@ -4,7 +4,10 @@ use comfy_table::CellAlignment;
 use serde_json::{Value, json};
 
 use super::measure::Sample;
-use crate::cli::output::{rate_text, table, time_text};
+use crate::{
+    cli::output::{rate_text, stages_json, stages_text, table, time_text},
+    client::Execution,
+};
 
 /// One row a sample.
 pub fn as_text(title: &str, samples: &[Sample]) -> String {
@@ -46,10 +49,26 @@ pub fn as_text(title: &str, samples: &[Sample]) -> String {
     format!("{title}\n{rows}\n{note}every answer was checked\n")
 }
 
+/// Who did the jobs of each size and how, and where the device's time went.
+pub fn explanation(samples: &[Sample]) -> String {
+    let mut text = String::new();
+    for sample in samples {
+        let Execution { engine, device, stages, .. } = sample.execution();
+        let (lg_n, at_a_time) = (sample.lg_n, sample.concurrency);
+        text += &format!("2^{lg_n}, {at_a_time} at a time: {engine}, {device}");
+        if !stages.is_empty() {
+            text += &format!("; on the device {}", stages_text(&stages));
+        }
+        text.push('\n');
+    }
+    text
+}
+
 /// Times in microseconds.
 pub fn as_json(title: &str, engine: &str, samples: &[Sample]) -> Value {
     let us = |time: std::time::Duration| time.as_secs_f64() * 1e6;
     let one = |sample: &Sample| {
+        let execution = sample.execution();
         let phases = sample.phases().map(|(name, time)| (format!("{name}_us"), json!(us(time))));
         json!({
             "lg_n": sample.lg_n,
@@ -65,6 +84,9 @@ pub fn as_json(title: &str, engine: &str, samples: &[Sample]) -> Value {
             "jobs_per_s": sample.jobs_per_s(),
             "elements_per_s": sample.elements_per_s(),
             "phases_mean": Value::Object(phases.into_iter().collect()),
+            "engine": execution.engine,
+            "device": execution.device,
+            "stages_mean": stages_json(&execution.stages),
         })
     };
     let samples: Vec<_> = samples.iter().map(one).collect();

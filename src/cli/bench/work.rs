@@ -13,8 +13,8 @@ use crate::{
         progress::Bar,
     },
     client::{
-        BasesHandle, BasesId, Client, CurvePoint, Fr, G1Affine, G2Affine, MsmOptions, NttOptions,
-        PutOptions, Timing,
+        BasesHandle, BasesId, Client, CurvePoint, Execution, Fr, G1Affine, G2Affine, MsmOptions,
+        NttOptions, PutOptions, Timing,
     },
     curve::points::id_of,
 };
@@ -148,7 +148,7 @@ impl Job {
     /// Does it once.
     ///
     /// Errors: the call's own; `Failed` where the answer is wrong.
-    pub async fn run(&self, client: &Client, buffer: &mut Vec<Fr>) -> Result<Timing> {
+    pub async fn run(&self, client: &Client, buffer: &mut Vec<Fr>) -> Result<(Timing, Execution)> {
         match self {
             Self::MsmG1(sum) => sum.run(client).await,
             Self::MsmG2(sum) => sum.run(client).await,
@@ -157,7 +157,7 @@ impl Job {
                 if *buffer != transform.expected {
                     return Err(wrong("transform", transform.row.len()));
                 }
-                Ok(report.timing)
+                Ok((report.timing, report.execution))
             }
         }
     }
@@ -171,12 +171,12 @@ impl Job {
 }
 
 impl<A: CurvePoint> Sum<A> {
-    async fn run(&self, client: &Client) -> Result<Timing> {
+    async fn run(&self, client: &Client) -> Result<(Timing, Execution)> {
         let sums = client.msm_with(&self.bases, &self.scalars, MsmOptions::default()).await?;
         if sums.points != [self.expected] {
             return Err(wrong("sum", self.scalars.len()));
         }
-        Ok(sums.timing)
+        Ok((sums.timing, sums.execution))
     }
 }
 

@@ -131,7 +131,7 @@ pub(super) fn read<P: SWCurveConfig<BaseField: Coordinate>>(
 }
 
 /// Shape: `point` is on the curve.
-fn in_subgroup<P: SWCurveConfig>(point: Affine<P>) -> Result<Affine<P>, Problem> {
+pub(super) fn in_subgroup<P: SWCurveConfig>(point: Affine<P>) -> Result<Affine<P>, Problem> {
     let inside = point.is_zero() || P::is_in_correct_subgroup_assuming_on_curve(&point);
     if inside { Ok(point) } else { Err(Problem::NotInSubgroup) }
 }
@@ -227,7 +227,10 @@ fn read_flagged<F: Coordinate>(bytes: &[u8]) -> Result<F, Problem> {
 }
 
 /// y^2 = x^3 + b. (0, 0) does not satisfy it: arkworks' own check would take it for infinity.
-fn on_curve<P: SWCurveConfig>(x: P::BaseField, y: P::BaseField) -> Result<Affine<P>, Problem> {
+pub(super) fn on_curve<P: SWCurveConfig>(
+    x: P::BaseField,
+    y: P::BaseField,
+) -> Result<Affine<P>, Problem> {
     if y.square() == x.square() * x + P::COEFF_B {
         Ok(Affine::new_unchecked(x, y))
     } else {

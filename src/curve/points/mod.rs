@@ -3,6 +3,7 @@
 mod coordinate;
 mod encoding;
 mod owner;
+mod sums;
 
 use std::{ops::Deref, sync::Arc};
 

@@ -95,10 +95,6 @@ impl<A: CurvePoint> Run<A> {
 }
 
 impl<A: CurvePoint> MsmRun for Run<A> {
-    fn executor(&self) -> Executor {
-        executor(ENGINE, &self.pool, "arkworks")
-    }
-
     fn absorb(
         &mut self,
         vector: usize,
@@ -119,8 +115,9 @@ impl<A: CurvePoint> MsmRun for Run<A> {
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Result<Sums> {
-        Ok(A::sums(self.sums))
+    fn finish(self: Box<Self>) -> Result<(Sums, Executor)> {
+        let executor = executor(ENGINE, &self.pool, "arkworks");
+        Ok((A::sums(self.sums), executor))
     }
 }
 

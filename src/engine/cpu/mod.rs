@@ -104,7 +104,8 @@ fn pool(name: &'static str, threads: usize) -> Result<Arc<ThreadPool>> {
 
 /// Of a result, by a library.
 fn executor(engine: &'static str, pool: &ThreadPool, library: &str) -> Executor {
-    Executor { engine, device: format!("{} threads, {library}", pool.current_num_threads()) }
+    let device = format!("{} threads, {library}", pool.current_num_threads());
+    Executor { engine, device, stages: Vec::new() }
 }
 
 fn describe(name: &'static str, pool: &ThreadPool) -> Description {

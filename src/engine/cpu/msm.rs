@@ -43,10 +43,6 @@ impl<A: Tiles> Run<A> {
 }
 
 impl<A: Tiles> MsmRun for Run<A> {
-    fn executor(&self) -> Executor {
-        executor(ENGINE, &self.pool, "blst")
-    }
-
     fn absorb(
         &mut self,
         vector: usize,
@@ -66,8 +62,9 @@ impl<A: Tiles> MsmRun for Run<A> {
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Result<Sums> {
-        Ok(A::sums(self.sums))
+    fn finish(self: Box<Self>) -> Result<(Sums, Executor)> {
+        let executor = executor(ENGINE, &self.pool, "blst");
+        Ok((A::sums(self.sums), executor))
     }
 }
 

@@ -14,10 +14,10 @@ use super::{
 use crate::{
     buffer::{Ranges, bury},
     curve::points::{Bases, Sums},
-    device::{ALIGN, Copies, Event, Fault, Gpu, Lease, Span, Stream, Unusable},
-    engine::{Control, Encoded, Executor, MsmRun},
+    device::{ALIGN, Copies, Fault, Gpu, Lease, Span, Stream, Unusable},
+    engine::{Control, Encoded, Executor, MsmRun, Stage},
     error::{Error, Problem, Result},
-    msm::{Job, Msm, Pass, Placed, Plan, Room},
+    msm::{Job, Marks, Msm, Pass, Placed, Plan, Room},
 };
 
 /// From so many scalars on, one vector is worked on in quarters, while the rest is on its way. Each
@@ -81,16 +81,15 @@ impl Inner {
         idle.map_or_else(|| Stream::new(self.gpu.context()), Ok)
     }
 
-    /// Launches a pass; gives the point after it.
-    fn launch(&self, ready: &Ready, pass: &Pass, n: u32) -> Result<Event> {
+    /// Launches a pass.
+    fn launch(&self, ready: &Ready, pass: &Pass, n: u32) -> Result<Marks> {
         let begin = (pass.vectors.0 * n + pass.points.0) as usize;
         let count = pass.vectors.1 as usize * pass.points.1 as usize;
         let scalars = ready.scalars.all().part(begin, count).ok_or_else(too_many)?;
         let (buckets, out) = (ready.buckets.all(), ready.out.all());
         let (plan, placed, stream) = (&ready.plan, ready.placed, &self.compute);
         let done = self.shelf.in_workspace(stream, plan.workspace_bytes(), |workspace| {
-            self.msm.pass(stream, plan, pass, scalars, placed, buckets, workspace, out)?;
-            stream.record()
+            self.msm.pass(stream, plan, pass, scalars, placed, buckets, workspace, out)
         });
         Ok(done?)
     }
@@ -112,7 +111,7 @@ struct Ready {
     placed: Placed,
     /// The passes that are not launched yet, the last one first.
     passes: Vec<Pass>,
-    done: Option<Event>,
+    marks: Vec<Marks>,
     /// What refused scalars are called, and how far their numbers are from those in the MSM.
     name: (&'static str, u64),
     // In the order in which they may go: the stream's zeroing comes after its work.
@@ -135,6 +134,22 @@ impl Ready {
     fn first_bad(&self) -> Result<Span<'_, u64>> {
         let words = self.scalars.all::<u64>();
         words.part(words.len() - ALIGN as usize / 8, 1).ok_or_else(too_many)
+    }
+}
+
+impl Ready {
+    /// What the stages of all passes took.
+    fn stages(&self) -> Result<Vec<Stage>, Fault> {
+        let mut all: Vec<Stage> = Vec::new();
+        for marks in &self.marks {
+            for (at, (name, time)) in marks.stages()?.into_iter().enumerate() {
+                match all.get_mut(at) {
+                    Some(stage) => stage.1 += time,
+                    None => all.push((name, time)),
+                }
+            }
+        }
+        Ok(all)
     }
 }
 
@@ -188,7 +203,7 @@ impl Run {
             plan,
             placed,
             passes,
-            done: None,
+            marks: Vec::new(),
             name: Default::default(),
             scalars,
             buckets,
@@ -212,7 +227,8 @@ impl Run {
         };
         while let Some(pass) = ready.passes.last().copied().filter(complete) {
             computer.compute.wait(&ready.stream.record()?)?;
-            ready.done = Some(computer.launch(ready, &pass, n as u32)?);
+            let marks = computer.launch(ready, &pass, n as u32)?;
+            ready.marks.push(marks);
             ready.passes.pop();
         }
         Ok(())
@@ -266,15 +282,6 @@ impl Inner {
 }
 
 impl MsmRun for Run {
-    fn executor(&self) -> Executor {
-        let name = &self.computer.gpu.identity().name;
-        let device = match &self.ready {
-            Some(ready) => format!("{name}, {}", ready.plan),
-            None => name.clone(),
-        };
-        Executor { engine: super::ENGINE, device }
-    }
-
     fn absorb(
         &mut self,
         vector: usize,
@@ -292,7 +299,7 @@ impl MsmRun for Run {
         self.advance()
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Sums> {
+    fn finish(mut self: Box<Self>) -> Result<(Sums, Executor)> {
         let bases = self.bases.clone();
         self.prepare(&Control::default())?;
         self.advance()?;
@@ -312,8 +319,8 @@ impl MsmRun for Run {
             return Err(Error::element(name, index, Problem::NotCanonical));
         }
         bury(ready.copies.take());
-        if let Some(done) = &ready.done {
-            ready.stream.wait(done)?;
+        if let Some(last) = ready.marks.last() {
+            ready.stream.wait(last.done())?;
         }
         let bytes = computer.read(&ready.stream, ready.out.all())?;
         let sums = match bases {
@@ -322,7 +329,9 @@ impl MsmRun for Run {
         };
         let mut idle = computer.copies.lock().unwrap_or_else(PoisonError::into_inner);
         idle.push(ready.stream.clone());
-        Ok(sums)
+        drop(idle);
+        let device = format!("{}, {}", computer.gpu.identity().name, ready.plan);
+        Ok((sums, Executor { engine: super::ENGINE, device, stages: ready.stages()? }))
     }
 }
 

@@ -4,8 +4,13 @@
 use std::{
     ops::Range,
     panic,
-    sync::{Mutex, PoisonError, mpsc},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
     thread,
+    time::Duration,
 };
 
 use tracing::debug;
@@ -83,6 +88,8 @@ struct Job<'a> {
     rows: &'a Rows<'a>,
     lane: Lane<'a>,
     copies: Copies,
+    /// Nanoseconds that the device took for all groups, without copies.
+    transform_ns: AtomicU64,
 }
 
 /// Rows of which each is filled up with zeros.
@@ -97,6 +104,7 @@ struct Padded<'a> {
 struct Sent {
     rows: Range<usize>,
     slot: Slot,
+    begun: Event,
     done: Event,
 }
 
@@ -140,9 +148,11 @@ impl Transformer {
         debug!(rows = rows.count, group, slots = slots.len(), %plan, "NTT on the device");
         let device = format!("{}, {plan}", self.gpu.identity().name);
         let copies = self.gpu.ring().copies();
-        let job = Job { on: self, control, plan, rows, lane, copies };
+        let job = Job { on: self, control, plan, rows, lane, copies, transform_ns: 0.into() };
         job.run(group, slots)?;
-        Ok(Some(Executor { engine: super::ENGINE, device }))
+        let transform = Duration::from_nanos(job.transform_ns.load(Ordering::Relaxed));
+        let stages = vec![("transform", transform)];
+        Ok(Some(Executor { engine: super::ENGINE, device, stages }))
     }
 
     /// A plan for groups of `rows` rows, with its tables; `None` where these find no room.
@@ -327,11 +337,12 @@ impl Job<'_> {
     /// Brings a group to the device and has it transformed. Returns when it is on its way.
     fn send(&self, rows: Range<usize>, slot: Slot) -> Result<Sent> {
         self.control.check()?;
-        let done = self.launch(&rows, &slot)?;
-        Ok(Sent { rows, slot, done })
+        let [begun, done] = self.launch(&rows, &slot)?;
+        Ok(Sent { rows, slot, begun, done })
     }
 
-    fn launch(&self, rows: &Range<usize>, slot: &Slot) -> Result<Event> {
+    /// Gives the points where the device begins and ends with the group, copies left out.
+    fn launch(&self, rows: &Range<usize>, slot: &Slot) -> Result<[Event; 2]> {
         let Streams { upload: stream, compute, .. } = &self.lane.streams;
         let (input, full) = (&self.rows.input, self.row_bytes());
         let elements = rows.len() << self.plan.transform().lg_n;
@@ -348,6 +359,7 @@ impl Job<'_> {
             Ok::<_, Error>(())
         })?;
         compute.wait(&upload.sent()?)?;
+        let begun = compute.record_timed()?;
         let how = (input.encoding, input.reduce, Into::Montgomery);
         let refused = (slot.refused.all(), (rows.start as u64) << self.plan.transform().lg_n);
         self.on.elements.decode(compute, how, bytes, bytes, refused)?;
@@ -356,14 +368,15 @@ impl Job<'_> {
         if self.rows.encoding != ScalarEncoding::Montgomery {
             self.on.elements.encode(compute, out.unwrap_or(data))?;
         }
-        Ok(compute.record()?)
+        Ok([begun, compute.record_timed()?])
     }
 
     /// Brings a group back. Blocks until it is there.
     fn receive(&self, sent: Sent) -> Result<Slot> {
-        let Sent { rows, slot, done } = sent;
+        let Sent { rows, slot, begun, done } = sent;
         // Waited for here, since a copy that is asked for holds its chunk of pinned memory.
         done.synchronize()?;
+        self.transform_ns.fetch_add(done.since(&begun)?.as_nanos() as u64, Ordering::Relaxed);
         self.check(&slot)?;
         let elements = rows.len() << self.plan.transform().lg_n;
         let result = match slot.out(elements)? {

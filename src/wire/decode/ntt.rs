@@ -52,7 +52,7 @@ pub fn ntt_spec(spec: Option<v1::NttSpec>) -> Result<NttSpec> {
         row_length,
         output_encoding: full_encoding("spec.output_encoding", spec.output_encoding)?,
         reduce: spec.reduce,
-        verify: verify(spec.verify, true)?,
+        verify: verify(spec.verify)?,
     })
 }
 

@@ -1,0 +1,81 @@
+//! Arithmetic on results, by which they are checked.
+
+use ark_ec::{
+    AffineRepr, CurveGroup, PrimeGroup,
+    short_weierstrass::{Affine, Projective, SWCurveConfig},
+};
+use ark_ff::AdditiveGroup;
+use rayon::prelude::*;
+
+use super::{
+    Sums,
+    encoding::{in_subgroup, on_curve},
+};
+
+impl Sums {
+    /// `sum of factors[i] * self[i]`, one point. Parallel in the current rayon pool.
+    ///
+    /// Shape: equally many.
+    pub fn combined(&self, factors: &[u128]) -> Self {
+        match self {
+            Self::G1(sums) => Self::G1(vec![combined(sums, factors)]),
+            Self::G2(sums) => Self::G2(vec![combined(sums, factors)]),
+        }
+    }
+
+    /// Whether all are on the curve and in its subgroup of order r. Parallel as above.
+    pub fn are_in_subgroup(&self) -> bool {
+        match self {
+            Self::G1(sums) => sums.par_iter().all(is_in_subgroup),
+            Self::G2(sums) => sums.par_iter().all(is_in_subgroup),
+        }
+    }
+}
+
+fn combined<P: SWCurveConfig>(sums: &[Projective<P>], factors: &[u128]) -> Projective<P> {
+    let products = sums.par_iter().zip(factors).map(|(sum, factor)| {
+        let limbs = [*factor as u64, (*factor >> 64) as u64];
+        sum.mul_bigint(limbs)
+    });
+    products.reduce(|| Projective::ZERO, |a, b| a + b)
+}
+
+fn is_in_subgroup<P: SWCurveConfig>(sum: &Projective<P>) -> bool {
+    let point = sum.into_affine();
+    let Affine { x, y, .. } = point;
+    point.is_zero() || on_curve::<P>(x, y).and_then(in_subgroup).is_ok_and(|point| !point.is_zero())
+}
+
+#[cfg(test)]
+mod tests {
+    use ark_bls12_381::{Fr, g1};
+    use ark_ff::Field;
+
+    use super::*;
+    use crate::curve::G1Projective;
+
+    #[test]
+    fn combinations_are_sums_of_multiples() {
+        let sums: Vec<_> = (1..5_u64).map(|i| G1Projective::generator() * Fr::from(i)).collect();
+        let factors = [1, u128::MAX, 0, 3 << 100];
+        let logarithm: Fr = (1..5_u64).zip(factors).map(|(i, f)| Fr::from(i) * Fr::from(f)).sum();
+        let expected = G1Projective::generator() * logarithm;
+        assert_eq!(Sums::G1(sums).combined(&factors), Sums::G1(vec![expected]));
+    }
+
+    #[test]
+    fn points_outside_the_subgroup_are_told() {
+        let generator = G1Projective::generator();
+        assert!(Sums::G1(vec![generator, G1Projective::ZERO]).are_in_subgroup());
+        // A point of the curve at random: one of 2^126 is in the subgroup.
+        let outside = (1..).find_map(|x| {
+            Affine::<g1::Config>::get_point_from_x_unchecked(ark_bls12_381::Fq::from(x), false)
+        });
+        let outside: G1Projective = outside.expect("half of all x have one").into();
+        assert!(!Sums::G1(vec![generator, outside]).are_in_subgroup());
+        let mut off = generator;
+        off.y.double_in_place();
+        assert!(off.y != generator.y && off.y.inverse().is_some());
+        assert!(!Sums::G1(vec![off]).are_in_subgroup());
+    }
+}
