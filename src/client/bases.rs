@@ -3,7 +3,9 @@
 use std::ops::{Bound, RangeBounds};
 
 use super::{
-    BasesHandle, BasesId, BasesInfo, Client, CurvePoint, PutOptions, convert,
+    BasesHandle, BasesId, BasesInfo, Client, CurvePoint, PutOptions,
+    call::Answer,
+    convert,
     download::{Received, Span},
     error::{Error, Result},
     payload::Payload,
@@ -79,31 +81,35 @@ impl Client {
         self.put(group, encoding, bytes, hash, options).await
     }
 
-    async fn put(
-        &self,
+    fn put<'a>(
+        &'a self,
         group: Group,
         encoding: PointEncoding,
-        bytes: &[u8],
+        bytes: &'a [u8],
         hash: Vec<u8>,
         options: PutOptions,
-    ) -> Result<BasesInfo> {
-        let count = convert::elements("points", bytes.len() as u64, encoding.point_bytes(group))?;
-        if count == 0 {
-            return Err(Error::input("points", Problem::Zero));
-        }
-        let header = Header::Bases(v1::BasesUpload {
-            group: convert::group(group).into(),
-            encoding: convert::point_encoding(encoding).into(),
-            count,
-            payload_hash: hash.into(),
-            persist: options.persist,
-            label: options.label,
-            ..Default::default()
-        });
-        let mut call = self.start(options.deadline);
-        let upload = Upload::new(Payload::Public(bytes), self.inner.chunk_bytes, options.progress);
-        let put = self.put_payload(header, UploadId::random()?, &upload, &mut call).await?;
-        convert::object_bases(put.object)
+    ) -> Answer<'a, BasesInfo> {
+        Box::pin(async move {
+            let count =
+                convert::elements("points", bytes.len() as u64, encoding.point_bytes(group))?;
+            if count == 0 {
+                return Err(Error::input("points", Problem::Zero));
+            }
+            let header = Header::Bases(v1::BasesUpload {
+                group: convert::group(group).into(),
+                encoding: convert::point_encoding(encoding).into(),
+                count,
+                payload_hash: hash.into(),
+                persist: options.persist,
+                label: options.label,
+                ..Default::default()
+            });
+            let mut call = self.start(options.deadline);
+            let upload =
+                Upload::new(Payload::Public(bytes), self.inner.chunk_bytes, options.progress);
+            let put = self.put_payload(header, UploadId::random()?, &upload, &mut call).await?;
+            convert::object_bases(put.object)
+        })
     }
 
     /// Bases that the server has.
@@ -120,33 +126,41 @@ impl Client {
         self.stat_by(stat_request::Id::ObjectId(id.0.to_vec().into())).await
     }
 
-    async fn stat_by(&self, id: stat_request::Id) -> Result<BasesInfo> {
-        let mut call = self.start(None);
-        loop {
-            let request = call.request(v1::StatRequest { id: Some(id.clone()) });
-            match call.within(self.store().stat(request)).await {
-                Ok(stat) => match stat.status {
-                    Some(v1::stat_response::Status::Object(object)) => {
-                        return convert::object_bases(Some(object));
-                    }
-                    _ => return Err(Error::answer("a status that is not of bases")),
-                },
-                Err(error) => call.pause(error).await?,
+    fn stat_by(&self, id: stat_request::Id) -> Answer<'_, BasesInfo> {
+        Box::pin(async move {
+            let mut call = self.start(None);
+            loop {
+                let request = call.request(v1::StatRequest { id: Some(id.clone()) });
+                match call.within(self.store().stat(request)).await {
+                    Ok(stat) => match stat.status {
+                        Some(v1::stat_response::Status::Object(object)) => {
+                            return convert::object_bases(Some(object));
+                        }
+                        _ => return Err(Error::answer("a status that is not of bases")),
+                    },
+                    Err(error) => call.pause(error).await?,
+                }
             }
-        }
+        })
     }
 
     /// All bases, or those of one group, the oldest first.
     pub async fn list(&self, group: Option<Group>) -> Result<Vec<BasesInfo>> {
-        let mut call = self.start(None);
-        let group = group.map(|group| convert::group(group).into());
-        loop {
-            let request = call.request(v1::ListRequest { group });
-            match call.within(self.store().list(request)).await {
-                Ok(list) => return list.bases.into_iter().map(convert::bases).collect(),
-                Err(error) => call.pause(error).await?,
+        self.list_all(group).await
+    }
+
+    fn list_all(&self, group: Option<Group>) -> Answer<'_, Vec<BasesInfo>> {
+        Box::pin(async move {
+            let mut call = self.start(None);
+            let group = group.map(|group| convert::group(group).into());
+            loop {
+                let request = call.request(v1::ListRequest { group });
+                match call.within(self.store().list(request)).await {
+                    Ok(list) => return list.bases.into_iter().map(convert::bases).collect(),
+                    Err(error) => call.pause(error).await?,
+                }
             }
-        }
+        })
     }
 
     /// Removes bases, from the server's disk too. Running jobs keep what they use.
@@ -156,15 +170,17 @@ impl Client {
         self.release_by(release_request::Id::ObjectId(id.0.to_vec().into())).await
     }
 
-    pub(crate) async fn release_by(&self, id: release_request::Id) -> Result<()> {
-        let mut call = self.start(None);
-        loop {
-            let request = call.request(v1::ReleaseRequest { id: Some(id.clone()) });
-            match call.within(self.store().release(request)).await {
-                Ok(_) => return Ok(()),
-                Err(error) => call.pause(error).await?,
+    pub(crate) fn release_by(&self, id: release_request::Id) -> Answer<'_, ()> {
+        Box::pin(async move {
+            let mut call = self.start(None);
+            loop {
+                let request = call.request(v1::ReleaseRequest { id: Some(id.clone()) });
+                match call.within(self.store().release(request)).await {
+                    Ok(_) => return Ok(()),
+                    Err(error) => call.pause(error).await?,
+                }
             }
-        }
+        })
     }
 
     /// Reads bases back, or a range of them; every point is checked again.
@@ -197,23 +213,25 @@ impl Client {
         self.read_bases(&info, encoding, range).await
     }
 
-    async fn read_bases(
-        &self,
-        info: &BasesInfo,
+    fn read_bases<'a>(
+        &'a self,
+        info: &'a BasesInfo,
         encoding: PointEncoding,
         (offset, count): (u64, u64),
-    ) -> Result<Vec<u8>> {
-        let width = encoding.point_bytes(info.group);
-        let mut out = vec![0; count as usize * width];
-        let span = Span {
-            id: get_request::Id::ObjectId(info.id.0.to_vec().into()),
-            encoding: Some(convert::point_encoding(encoding)),
-            offset,
-            width,
-        };
-        let received = Received::new(None, 0, out.len() as u64);
-        self.download(&span, &mut out, &received, &self.start(None)).await?;
-        Ok(out)
+    ) -> Answer<'a, Vec<u8>> {
+        Box::pin(async move {
+            let width = encoding.point_bytes(info.group);
+            let mut out = vec![0; count as usize * width];
+            let span = Span {
+                id: get_request::Id::ObjectId(info.id.0.to_vec().into()),
+                encoding: Some(convert::point_encoding(encoding)),
+                offset,
+                width,
+            };
+            let received = Received::new(None, 0, out.len() as u64);
+            self.download(&span, &mut out, &received, &self.start(None)).await?;
+            Ok(out)
+        })
     }
 }
 

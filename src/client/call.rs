@@ -2,6 +2,7 @@
 
 use std::{future::Future, time::Duration};
 
+use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep, timeout_at};
 use tonic::{Request, Response, Status};
 
@@ -9,6 +10,10 @@ use super::error::{Error, Result};
 
 const BACKOFF_FIRST: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
+
+/// What a call comes to. Boxed where it is made: the body of an async function is compiled by every
+/// crate that awaits it, and behind these are the requests and all that carries them.
+pub(crate) type Answer<'a, T> = BoxFuture<'a, Result<T>>;
 
 /// The clock and the patience of one call, whatever requests it takes.
 pub(crate) struct Call {

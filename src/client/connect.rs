@@ -15,7 +15,7 @@ use tonic::{
 
 use super::{
     Client,
-    call::Call,
+    call::{Answer, Call},
     error::{Error, Result},
 };
 use crate::wire::v1::{
@@ -122,27 +122,33 @@ impl Builder {
     /// Errors: `Setting` for a target or certificate that cannot be used, `Connect`, `Answer` where
     /// it is no capstan server.
     pub async fn connect(self) -> Result<Client> {
-        let endpoint = self.endpoint()?;
-        let first = tokio::time::timeout(self.connect_timeout, endpoint.connect()).await;
-        let first = match first {
-            Ok(Ok(channel)) => channel,
-            Ok(Err(error)) => return Err(self.unreachable(innermost(&error))),
-            Err(_) => return Err(self.unreachable(self.no_answer())),
-        };
-        let mut channels = vec![first];
-        channels.resize_with(self.connections, || endpoint.connect_lazy());
-        let mut inner = Inner {
-            target: self.target.clone(),
-            channels,
-            next: AtomicUsize::new(0),
-            deadline: self.deadline,
-            retries: self.retries,
-            message_bytes: 0,
-            chunk_bytes: CHUNK_BYTES,
-        };
-        inner.message_bytes = self.message_bytes(&inner).await?;
-        inner.chunk_bytes = inner.chunk_bytes.min(inner.message_bytes);
-        Ok(Client { inner: Arc::new(inner) })
+        self.open().await
+    }
+
+    fn open(self) -> Answer<'static, Client> {
+        Box::pin(async move {
+            let endpoint = self.endpoint()?;
+            let first = tokio::time::timeout(self.connect_timeout, endpoint.connect()).await;
+            let first = match first {
+                Ok(Ok(channel)) => channel,
+                Ok(Err(error)) => return Err(self.unreachable(innermost(&error))),
+                Err(_) => return Err(self.unreachable(self.no_answer())),
+            };
+            let mut channels = vec![first];
+            channels.resize_with(self.connections, || endpoint.connect_lazy());
+            let mut inner = Inner {
+                target: self.target.clone(),
+                channels,
+                next: AtomicUsize::new(0),
+                deadline: self.deadline,
+                retries: self.retries,
+                message_bytes: 0,
+                chunk_bytes: CHUNK_BYTES,
+            };
+            inner.message_bytes = self.message_bytes(&inner).await?;
+            inner.chunk_bytes = inner.chunk_bytes.min(inner.message_bytes);
+            Ok(Client { inner: Arc::new(inner) })
+        })
     }
 
     async fn message_bytes(&self, inner: &Inner) -> Result<u64> {

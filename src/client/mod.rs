@@ -40,6 +40,7 @@ use std::{sync::Arc, time::Duration};
 
 pub use tonic::Code;
 
+use self::call::Answer;
 pub use self::{
     connect::Builder,
     error::{Error, Refusal, Result},
@@ -88,15 +89,21 @@ impl Client {
 
     /// What the server is: version, engine, devices, limits, load.
     pub async fn info(&self) -> Result<GetInfoResponse> {
-        let mut call = self.start(None);
-        loop {
-            let mut admin = self.admin();
-            let request = call.request(v1::GetInfoRequest {});
-            match call.within(admin.get_info(request)).await {
-                Ok(info) => return Ok(info),
-                Err(error) => call.pause(error).await?,
+        self.ask().await
+    }
+
+    fn ask(&self) -> Answer<'_, GetInfoResponse> {
+        Box::pin(async move {
+            let mut call = self.start(None);
+            loop {
+                let mut admin = self.admin();
+                let request = call.request(v1::GetInfoRequest {});
+                match call.within(admin.get_info(request)).await {
+                    Ok(info) => return Ok(info),
+                    Err(error) => call.pause(error).await?,
+                }
             }
-        }
+        })
     }
 
     /// Takes the server down gently: it refuses new work and exits when accepted jobs are done, at
@@ -105,9 +112,15 @@ impl Client {
     ///
     /// Errors: `Refused`, reason `ADMIN_ONLY`, but for the server's Unix socket.
     pub async fn drain(&self, grace: Duration) -> Result<u32> {
-        let call = self.start(None);
-        let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
-        let request = call.request(v1::DrainRequest { grace_ms });
-        Ok(call.within(self.admin().drain(request)).await?.jobs)
+        self.begin_drain(grace).await
+    }
+
+    fn begin_drain(&self, grace: Duration) -> Answer<'_, u32> {
+        Box::pin(async move {
+            let call = self.start(None);
+            let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+            let request = call.request(v1::DrainRequest { grace_ms });
+            Ok(call.within(self.admin().drain(request)).await?.jobs)
+        })
     }
 }

@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 
 use super::{
     BasesHandle, BasesId, Client, CurvePoint, Msm, MsmBytes, MsmOptions, ScalarInput,
-    call::Call,
+    call::{Answer, Call},
     convert,
     error::{Error, Result},
     payload::Payload,
@@ -117,51 +117,53 @@ impl Client {
         self.run_msm(group, bases, len, 0, scalars.into(), options).await
     }
 
-    async fn run_msm(
-        &self,
+    fn run_msm<'a>(
+        &'a self,
         group: Group,
         bases: Bases,
         len: u64,
         inline_bytes: u64,
-        scalars: ScalarInput<'_>,
+        scalars: ScalarInput<'a>,
         options: MsmOptions,
-    ) -> Result<MsmBytes> {
-        let mut call = self.start(options.deadline);
-        let spec = v1::MsmSpec {
-            group: convert::group(group).into(),
-            bases: Some(bases),
-            batch: options.batch,
-            reduce: options.reduce,
-            result_encoding: convert::result_encoding(options.result_encoding).into(),
-            verify: convert::verify(options.verify).into(),
-        };
-        let job = Job { spec, len, batch: options.batch.max(1).into(), inline_bytes };
-        let (result, upload) = match scalars.into_payload() {
-            Err(id) => {
-                let scalars = Scalars::UploadId(id.0.to_vec().into());
-                (self.msm_unary(&job, scalars, &mut call).await?, Some(Duration::ZERO))
-            }
-            Ok((encoding, payload)) => {
-                job.check(encoding, payload.len())?;
-                if payload.len() + job.inline_bytes <= self.inner.message_bytes {
-                    let encoding = convert::scalar_encoding(encoding)?.into();
-                    let inline = v1::InlineVector { encoding, data: payload.whole() };
-                    let scalars = Scalars::Inline(inline);
-                    (self.msm_unary(&job, scalars, &mut call).await?, None)
-                } else {
-                    let upload = Upload::new(payload, self.inner.chunk_bytes, options.progress);
-                    let result = self.msm_streamed(&job, encoding, &upload, &mut call).await?;
-                    (result, Some(upload.elapsed()))
+    ) -> Answer<'a, MsmBytes> {
+        Box::pin(async move {
+            let mut call = self.start(options.deadline);
+            let spec = v1::MsmSpec {
+                group: convert::group(group).into(),
+                bases: Some(bases),
+                batch: options.batch,
+                reduce: options.reduce,
+                result_encoding: convert::result_encoding(options.result_encoding).into(),
+                verify: convert::verify(options.verify).into(),
+            };
+            let job = Job { spec, len, batch: options.batch.max(1).into(), inline_bytes };
+            let (result, upload) = match scalars.into_payload() {
+                Err(id) => {
+                    let scalars = Scalars::UploadId(id.0.to_vec().into());
+                    (self.msm_unary(&job, scalars, &mut call).await?, Some(Duration::ZERO))
                 }
-            }
-        };
-        let mut timing = convert::timing(result.timing);
-        timing.total = call.elapsed();
-        timing.upload = upload.unwrap_or_else(|| timing.rest());
-        Ok(MsmBytes {
-            bytes: result.points,
-            timing,
-            execution: convert::execution(result.execution),
+                Ok((encoding, payload)) => {
+                    job.check(encoding, payload.len())?;
+                    if payload.len() + job.inline_bytes <= self.inner.message_bytes {
+                        let encoding = convert::scalar_encoding(encoding)?.into();
+                        let inline = v1::InlineVector { encoding, data: payload.whole() };
+                        let scalars = Scalars::Inline(inline);
+                        (self.msm_unary(&job, scalars, &mut call).await?, None)
+                    } else {
+                        let upload = Upload::new(payload, self.inner.chunk_bytes, options.progress);
+                        let result = self.msm_streamed(&job, encoding, &upload, &mut call).await?;
+                        (result, Some(upload.elapsed()))
+                    }
+                }
+            };
+            let mut timing = convert::timing(result.timing);
+            timing.total = call.elapsed();
+            timing.upload = upload.unwrap_or_else(|| timing.rest());
+            Ok(MsmBytes {
+                bytes: result.points,
+                timing,
+                execution: convert::execution(result.execution),
+            })
         })
     }
 

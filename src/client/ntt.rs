@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 use super::{
     Client, NttOptions, NttReport, UploadId,
-    call::Call,
+    call::{Answer, Call},
     convert,
     download::{Received, place},
     error::{Error, Result},
@@ -123,26 +123,28 @@ impl Client {
         Ok(NttBytes { bytes: out, report })
     }
 
-    async fn run_ntt(
-        &self,
+    fn run_ntt<'a>(
+        &'a self,
         spec: v1::NttSpec,
         len: usize,
-        rows: &mut Rows<'_>,
+        rows: &'a mut Rows<'_>,
         options: NttOptions,
-    ) -> Result<NttReport> {
-        let mut call = self.start(options.deadline);
-        let bytes = rows.input().len().max(rows.output().len()) as u64;
-        let (result, upload, download) = if bytes <= self.inner.message_bytes {
-            self.ntt_unary(spec, rows, &mut call).await?
-        } else if bytes < STRIPED_BYTES || self.inner.channels.len() == 1 {
-            self.ntt_streamed(spec, len, rows, options, &mut call).await?
-        } else {
-            self.ntt_striped(spec, len, rows, options, &mut call).await?
-        };
-        let mut timing = convert::timing(result.timing);
-        (timing.download, timing.total) = (download, call.elapsed());
-        timing.upload = upload.unwrap_or_else(|| timing.rest());
-        Ok(NttReport { timing, execution: convert::execution(result.execution) })
+    ) -> Answer<'a, NttReport> {
+        Box::pin(async move {
+            let mut call = self.start(options.deadline);
+            let bytes = rows.input().len().max(rows.output().len()) as u64;
+            let (result, upload, download) = if bytes <= self.inner.message_bytes {
+                self.ntt_unary(spec, rows, &mut call).await?
+            } else if bytes < STRIPED_BYTES || self.inner.channels.len() == 1 {
+                self.ntt_streamed(spec, len, rows, options, &mut call).await?
+            } else {
+                self.ntt_striped(spec, len, rows, options, &mut call).await?
+            };
+            let mut timing = convert::timing(result.timing);
+            (timing.download, timing.total) = (download, call.elapsed());
+            timing.upload = upload.unwrap_or_else(|| timing.rest());
+            Ok(NttReport { timing, execution: convert::execution(result.execution) })
+        })
     }
 
     async fn ntt_unary(

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     Client,
-    call::Call,
+    call::{Answer, Call},
     error::{Error, Result},
     types::UploadId,
     upload::Upload,
@@ -59,30 +59,32 @@ enum Arrived {
 
 impl Client {
     /// Puts a whole payload. A broken upload goes on where it broke.
-    pub(crate) async fn put_payload(
-        &self,
+    pub(crate) fn put_payload<'a>(
+        &'a self,
         mut header: Header,
         mut id: UploadId,
-        upload: &Upload<'_>,
-        call: &mut Call,
-    ) -> Result<v1::PutResponse> {
-        let mut lanes = self.lanes(upload.len());
-        let mut scrap = Borrowed::new(self, id);
-        loop {
-            header.set(id, lanes);
-            let header = &header;
-            let streams = (0..lanes).map(|lane| self.put_lane(lane, header, id, upload, call));
-            let error = match call.bounded(first_answer(streams.collect())).await {
-                Ok(answer) => {
-                    scrap.keep();
-                    return Ok(answer);
-                }
-                Err(error) => error,
-            };
-            call.pause(error).await?;
-            lanes = self.resume(&mut id, upload, call).await?;
-            scrap.rename(id);
-        }
+        upload: &'a Upload<'_>,
+        call: &'a mut Call,
+    ) -> Answer<'a, v1::PutResponse> {
+        Box::pin(async move {
+            let mut lanes = self.lanes(upload.len());
+            let mut scrap = Borrowed::new(self, id);
+            loop {
+                header.set(id, lanes);
+                let header = &header;
+                let streams = (0..lanes).map(|lane| self.put_lane(lane, header, id, upload, call));
+                let error = match call.bounded(first_answer(streams.collect())).await {
+                    Ok(answer) => {
+                        scrap.keep();
+                        return Ok(answer);
+                    }
+                    Err(error) => error,
+                };
+                call.pause(error).await?;
+                lanes = self.resume(&mut id, upload, call).await?;
+                scrap.rename(id);
+            }
+        })
     }
 
     /// Readies a broken upload to go on with what is missing, or to begin again under another id

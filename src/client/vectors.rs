@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 
 use super::{
     Client, Progress, ScalarInput, UploadId, VectorInfo,
-    call::Call,
+    call::{Answer, Call},
     convert,
     download::{Received, Span},
     error::{Error, Result},
@@ -64,16 +64,18 @@ impl Client {
         Ok(out)
     }
 
-    pub(crate) async fn read_vector(
-        &self,
-        vector: &VectorInfo,
-        out: &mut [u8],
-        received: &Received,
-        call: &Call,
-    ) -> Result<()> {
-        let id = get_request::Id::UploadId(vector.id.0.to_vec().into());
-        let span = Span { id, encoding: None, offset: 0, width: vector.encoding.width() };
-        self.download(&span, out, received, call).await
+    pub(crate) fn read_vector<'a>(
+        &'a self,
+        vector: &'a VectorInfo,
+        out: &'a mut [u8],
+        received: &'a Received,
+        call: &'a Call,
+    ) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let id = get_request::Id::UploadId(vector.id.0.to_vec().into());
+            let span = Span { id, encoding: None, offset: 0, width: vector.encoding.width() };
+            self.download(&span, out, received, call).await
+        })
     }
 
     /// Removes a vector, or drops an upload in progress. Its memory is wiped when the last job that

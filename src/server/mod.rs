@@ -27,6 +27,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::future::BoxFuture;
 pub use settings::{Settings, Tls};
 use tokio::{sync::oneshot, task::JoinSet, time::timeout};
 
@@ -70,6 +71,10 @@ pub struct State {
     started: Instant,
     engine_reason: String,
 }
+
+/// A future that is boxed where it is made: the body of an async function is compiled by every
+/// crate that awaits it, and behind these is all of the server.
+type Outcome<T> = BoxFuture<'static, Result<T, ServeError>>;
 
 /// A server that listens and does not serve yet.
 pub struct Server {
@@ -134,21 +139,27 @@ impl Server {
     ///
     /// Errors: see [`ServeError`].
     pub async fn bind(settings: Settings, engines: Engines) -> Result<Self, ServeError> {
-        let bases = BasesStore::open(settings.store_bytes_max, settings.data_dir.as_deref())?;
-        let listeners = Listeners::bind(&settings).await.map_err(ServeError::Listen)?;
-        let state = State {
-            host: Arc::new(Host::new(engines.engine, engines.oracle)?),
-            scheduler: Scheduler::new(settings.workers as usize)?,
-            budget: Budget::whole(settings.bytes_in_flight_max, settings.jobs_max.into()),
-            bases,
-            uploads: Uploads::new(settings.uploads_max.into()),
-            connections: Counter::new(Limit::Connections, settings.connections_max.into()),
-            drain: Drain::default(),
-            started: Instant::now(),
-            engine_reason: engines.reason,
-            settings,
-        };
-        Ok(Self { state: Arc::new(state), listeners })
+        Self::open(settings, engines).await
+    }
+
+    fn open(settings: Settings, engines: Engines) -> Outcome<Self> {
+        Box::pin(async move {
+            let bases = BasesStore::open(settings.store_bytes_max, settings.data_dir.as_deref())?;
+            let listeners = Listeners::bind(&settings).await.map_err(ServeError::Listen)?;
+            let state = State {
+                host: Arc::new(Host::new(engines.engine, engines.oracle)?),
+                scheduler: Scheduler::new(settings.workers as usize)?,
+                budget: Budget::whole(settings.bytes_in_flight_max, settings.jobs_max.into()),
+                bases,
+                uploads: Uploads::new(settings.uploads_max.into()),
+                connections: Counter::new(Limit::Connections, settings.connections_max.into()),
+                drain: Drain::default(),
+                started: Instant::now(),
+                engine_reason: engines.reason,
+                settings,
+            };
+            Ok(Self { state: Arc::new(state), listeners })
+        })
     }
 
     /// The TCP address, with the port that was picked.
@@ -165,53 +176,59 @@ impl Server {
     ///
     /// Errors: see [`ServeError`].
     pub async fn serve(self) -> Result<(), ServeError> {
-        let Self { state, listeners } = self;
-        let (health, health_service) = tonic_health::server::health_reporter();
-        routes::serving(&health).await;
-        let routes = routes::routes(&state, health_service)?;
-        let door = Door {
-            connections: state.connections.clone(),
-            bytes_max: state.settings.connection_bytes_in_flight_max,
-            jobs_max: state.settings.connection_jobs_max.into(),
-            handshake_timeout: state.settings.handshake_timeout,
-        };
-        let deadlines = Deadlines { idle: state.settings.idle_timeout };
-        let mut servers = JoinSet::new();
-        let mut stops = Vec::new();
-        let mut stop = || {
-            let (sender, receiver) = oneshot::channel::<()>();
-            stops.push(sender);
-            async move {
-                // The sender's end is as good as its word.
-                let _stopped = receiver.await;
+        self.run().await
+    }
+
+    fn run(self) -> Outcome<()> {
+        Box::pin(async move {
+            let Self { state, listeners } = self;
+            let (health, health_service) = tonic_health::server::health_reporter();
+            routes::serving(&health).await;
+            let routes = routes::routes(&state, health_service)?;
+            let door = Door {
+                connections: state.connections.clone(),
+                bytes_max: state.settings.connection_bytes_in_flight_max,
+                jobs_max: state.settings.connection_jobs_max.into(),
+                handshake_timeout: state.settings.handshake_timeout,
+            };
+            let deadlines = Deadlines { idle: state.settings.idle_timeout };
+            let mut servers = JoinSet::new();
+            let mut stops = Vec::new();
+            let mut stop = || {
+                let (sender, receiver) = oneshot::channel::<()>();
+                stops.push(sender);
+                async move {
+                    // The sender's end is as good as its word.
+                    let _stopped = receiver.await;
+                }
+            };
+            if let Some(listener) = listeners.tcp {
+                let router = routes::tls(routes::transport(&state.settings), &state.settings)?
+                    .layer(deadlines)
+                    .add_routes(routes.clone());
+                let incoming = listen::tcp(listener, door.clone());
+                servers.spawn(router.serve_with_incoming_shutdown(incoming, stop()));
             }
-        };
-        if let Some(listener) = listeners.tcp {
-            let router = routes::tls(routes::transport(&state.settings), &state.settings)?
-                .layer(deadlines)
-                .add_routes(routes.clone());
-            let incoming = listen::tcp(listener, door.clone());
-            servers.spawn(router.serve_with_incoming_shutdown(incoming, stop()));
-        }
-        if let Some(socket) = listeners.unix {
-            let router = routes::transport(&state.settings).layer(deadlines).add_routes(routes);
-            let incoming = listen::unix(socket, door);
-            servers.spawn(router.serve_with_incoming_shutdown(incoming, stop()));
-        }
-        let ticker = tokio::spawn(tick(state.clone()));
-        let ended = tokio::select! {
-            grace = state.drain.begun() => {
-                routes::not_serving(&health).await;
-                finish(&state, grace).await;
-                Ok(())
+            if let Some(socket) = listeners.unix {
+                let router = routes::transport(&state.settings).layer(deadlines).add_routes(routes);
+                let incoming = listen::unix(socket, door);
+                servers.spawn(router.serve_with_incoming_shutdown(incoming, stop()));
             }
-            Some(ended) = servers.join_next() => ended.unwrap_or(Ok(())),
-        };
-        drop(stops);
-        let _silent_connections =
-            timeout(LINGER, async { while servers.join_next().await.is_some() {} }).await;
-        ticker.abort();
-        Ok(ended?)
+            let ticker = tokio::spawn(tick(state.clone()));
+            let ended = tokio::select! {
+                grace = state.drain.begun() => {
+                    routes::not_serving(&health).await;
+                    finish(&state, grace).await;
+                    Ok(())
+                }
+                Some(ended) = servers.join_next() => ended.unwrap_or(Ok(())),
+            };
+            drop(stops);
+            let _silent_connections =
+                timeout(LINGER, async { while servers.join_next().await.is_some() {} }).await;
+            ticker.abort();
+            Ok(ended?)
+        })
     }
 }
 
