@@ -7,6 +7,7 @@ mod daemon;
 mod emulated;
 mod faults;
 mod kernels;
+mod msm;
 mod points;
 mod rig;
 mod ring;
