@@ -15,6 +15,7 @@ mod host;
 mod msm;
 mod ntt;
 mod points;
+mod pointwise;
 mod record;
 mod reduce;
 mod rig;
@@ -38,6 +39,7 @@ const PARTS: &[Part] = &[
     ("tables", tables::measure),
     ("msm", msm::measure),
     ("ntt", ntt::measure),
+    ("pointwise", pointwise::measure),
     ("host", host::measure),
     ("transfer", transfer::measure),
 ];

@@ -3,12 +3,14 @@
 //! [`Transforms`] has the kernels of one device and its tables of factors. A [`Transform`] says
 //! what is wanted; [`Transforms::plan`] makes a [`Plan`] of it, with the tables it needs, which any
 //! number of jobs may run at a time, each on its own stream. `kernels/ntt` says how it computes.
+//! [`Pointwise`] is what provers do with vectors between transforms.
 
 mod coset;
 mod evaluate;
 mod kernels;
 mod plan;
 mod planner;
+mod pointwise;
 mod tables;
 
 use crate::curve::Fr;
@@ -16,6 +18,7 @@ use crate::curve::Fr;
 pub use evaluate::{End, Evaluation};
 pub use plan::{Plan, Transforms};
 pub use planner::{LG_N_MAX, Pass, Way, passes};
+pub use pointwise::{Pointwise, Vanishing, Vector};
 
 /// An element as the device has it: the limbs of its Montgomery form, as `curve::layout` shows
 /// them.

@@ -12,5 +12,6 @@ mod constants;
 mod evaluate;
 mod orders;
 mod planner;
+mod pointwise;
 mod refused;
 mod tables;

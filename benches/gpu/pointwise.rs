@@ -1,0 +1,221 @@
+//! Vectors element by element, by the bytes that they must read and write, and what provers do with
+//! them: Groth16's quotient of three polynomials, in one number and in its parts.
+//!
+//! `sizes=20,24` picks sizes.
+
+use ark_bls12_381::Fr;
+use ark_ff::{AdditiveGroup, FftField, Field, batch_inversion};
+use capstan::{
+    curve::layout,
+    device::{Fault, Lease, Span},
+    ntt::{Element, Pointwise, Transform, Transforms, Vanishing, Vector},
+};
+use rayon::prelude::*;
+
+use crate::{
+    record::{Figure, Record, Time},
+    rig::{Random, Rig},
+};
+
+const VECTORS: [u32; 3] = [16, 20, 24];
+const QUOTIENTS: [u32; 3] = [20, 22, 24];
+/// The part of the device's memory that tables may take.
+const TABLES: u64 = 4;
+/// Elements that are compared with arkworks.
+const SAMPLES: usize = 64;
+/// Elements that a thread of the host works on at a time.
+const CHUNK: usize = 1 << 12;
+
+/// All rows.
+pub fn measure(rig: &Rig, record: &mut Record) {
+    let pointwise = Pointwise::load(&rig.gpu).unwrap_or_else(|reason| panic!("{reason}"));
+    let numbers = |text: String| text.split(',').map(|n| n.parse().expect("a number")).collect();
+    let sizes: Option<Vec<u32>> = rig.text("sizes").map(numbers);
+    let chosen = |all: &[u32]| sizes.clone().unwrap_or_else(|| all.to_vec());
+    for lg_n in chosen(rig.size(&VECTORS, &[12])) {
+        rates(rig, record, &pointwise, lg_n);
+    }
+    let transforms = Transforms::load(&rig.gpu, rig.gpu.arena().bytes() / TABLES)
+        .unwrap_or_else(|reason| panic!("{reason}"));
+    for lg_n in chosen(rig.size(&QUOTIENTS, &[5, 11])) {
+        Quotient::new(rig, &transforms, &pointwise, lg_n).measure(record);
+    }
+}
+
+fn numbers(count: usize, seed: u64) -> Vec<Fr> {
+    let mut values = vec![Fr::ZERO; count];
+    let mut random = Random(seed);
+    // The top bits clear: below r.
+    for bytes in layout::fr_as_bytes_mut(&mut values).chunks_exact_mut(8) {
+        bytes.copy_from_slice(&(random.next() >> 2).to_le_bytes());
+    }
+    values
+}
+
+fn put(rig: &Rig, to: Vector<'_>, values: &[Fr]) {
+    rig.put(to.cast().expect("bytes"), layout::fr_as_bytes(values));
+}
+
+fn get(rig: &Rig, from: Vector<'_>) -> Vec<Fr> {
+    let limbs = rig.get(from);
+    let mut values = vec![Fr::ZERO; limbs.len()];
+    layout::fr_as_bytes_mut(&mut values).copy_from_slice(bytemuck::cast_slice(&limbs));
+    values
+}
+
+/// How often something is done in what one look at the clock sees.
+fn inner(rig: &Rig, lg_n: u32) -> usize {
+    rig.size(1 << 24_u32.saturating_sub(lg_n).clamp(1, 5), 1)
+}
+
+fn rates(rig: &Rig, record: &mut Record, pointwise: &Pointwise, lg_n: u32) {
+    let n = 1 << lg_n;
+    let [a, b, c] = [1, 2, 3].map(|seed| numbers(n, seed));
+    let leases = [&a, &b, &c].map(|values| rig.memory_of(layout::fr_as_bytes(values)));
+    let [x, y, z] = leases.each_ref().map(Lease::all::<Element>);
+    let out = rig.memory::<Element>(n);
+    let (to, stream, factor) = (out.all(), &rig.stream, Fr::from(7_u64).pow([99]));
+    let vanishing = Vanishing::on_coset(lg_n, Fr::GENERATOR).expect("another coset");
+    let divisor = Fr::GENERATOR.pow([n as u64]) - Fr::ONE;
+    let mut rate = |op, mode, bytes: usize, run: &dyn Fn() -> Result<(), Fault>| {
+        let times = rig.times(|| (0..inner(rig, lg_n)).try_for_each(|_| run()));
+        let count = (bytes * inner(rig, lg_n)) as u64 * n as u64;
+        let how = format!("2^{lg_n}, {bytes} bytes an element");
+        record.keep(&Figure { op, mode, count, times, unit: "GB/s", how });
+    };
+    let check = |op: &str, expected: &dyn Fn(usize) -> Fr| {
+        let mut random = Random(9);
+        for sample in 0..SAMPLES {
+            let i = if sample == 0 { n - 1 } else { random.below(n) };
+            let found = get(rig, to.part(i, 1).expect("inside"))[0];
+            assert!(found == expected(i), "{op} at {i} is wrong");
+        }
+    };
+    rate("fr_multiply", "device", 96, &|| pointwise.multiply(stream, to, x, y));
+    check("multiply", &|i| a[i] * b[i]);
+    rate("fr_add", "device", 96, &|| pointwise.add(stream, to, x, y));
+    check("add", &|i| a[i] + b[i]);
+    rate("fr_subtract", "device", 96, &|| pointwise.subtract(stream, to, x, y));
+    check("subtract", &|i| a[i] - b[i]);
+    rate("fr_scale", "device", 64, &|| pointwise.scale(stream, to, x, factor));
+    check("scale", &|i| a[i] * factor);
+    rate("fr_quotient", "device", 128, &|| pointwise.quotient(stream, to, [x, y, z], &vanishing));
+    check("quotient", &|i| (a[i] * b[i] - c[i]) / divisor);
+    rate("fr_powers", "device", 32, &|| pointwise.powers(stream, to, factor, Fr::GENERATOR));
+    check("powers", &|i| factor * Fr::GENERATOR.pow([i as u64]));
+    rate("fr_invert", "device", 64, &|| pointwise.invert(stream, to, x));
+    check("invert", &|i| a[i].inverse().expect("not zero"));
+    rate("fr_invert", "in_place", 64, &|| pointwise.invert(stream, x, x));
+}
+
+/// Three polynomials by their values on a domain, of which the third is the product of the others.
+struct Quotient<'a> {
+    rig: &'a Rig,
+    transforms: &'a Transforms,
+    pointwise: &'a Pointwise,
+    lg_n: u32,
+    given: Vec<Fr>,
+    data: Lease,
+    out: Lease,
+}
+
+impl<'a> Quotient<'a> {
+    fn new(rig: &'a Rig, transforms: &'a Transforms, pointwise: &'a Pointwise, lg_n: u32) -> Self {
+        let n = 1 << lg_n;
+        let mut given = numbers(2 * n, 5);
+        let products: Vec<_> = (0..n).into_par_iter().map(|i| given[i] * given[n + i]).collect();
+        given.extend(products);
+        let (data, out) = (rig.memory::<Element>(3 * n), rig.memory::<Element>(n));
+        Self { rig, transforms, pointwise, lg_n, given, data, out }
+    }
+
+    fn vector(&self, i: usize) -> Span<'_, Element> {
+        let n = 1 << self.lg_n;
+        self.data.all().part(i * n, n).expect("three of them")
+    }
+
+    fn measure(&self, record: &mut Record) {
+        let (lg_n, rig, stream) = (self.lg_n, self.rig, &self.rig.stream);
+        let back = Transform {
+            lg_n,
+            inverse: true,
+            coset: None,
+            input_reversed: false,
+            output_reversed: true,
+        };
+        let coset = Some(Fr::GENERATOR);
+        let onto = Transform {
+            inverse: false,
+            coset,
+            input_reversed: true,
+            output_reversed: false,
+            ..back
+        };
+        let from = Transform { coset, output_reversed: false, ..back };
+        let plan = |transform, rows| self.transforms.plan(transform, rows).expect("a plan");
+        let (back, onto, from) = (plan(&back, 3), plan(&onto, 3), plan(&from, 1));
+        let vanishing = Vanishing::on_coset(lg_n, Fr::GENERATOR).expect("another coset");
+        let vectors = [0, 1, 2].map(|i| self.vector(i));
+        let to = if from.needs_out() { self.out.all() } else { vectors[0] };
+        let apart = from.needs_out().then_some(to);
+        let parts: [(&'static str, &dyn Fn() -> Result<(), Fault>); 4] = [
+            ("3_inverse", &|| self.transforms.run(stream, &back, self.data.all(), 3, None)),
+            ("3_coset", &|| self.transforms.run(stream, &onto, self.data.all(), 3, None)),
+            ("fused", &|| self.pointwise.quotient(stream, vectors[0], vectors, &vanishing)),
+            ("inverse_coset", &|| self.transforms.run(stream, &from, vectors[0], 1, apart)),
+        ];
+        // The emulated driver objects to numbers that are not canonical, which the last part leaves.
+        let fresh = || {
+            if rig.quick {
+                put(rig, self.data.all(), &self.given);
+            }
+        };
+        let all = || {
+            fresh();
+            parts.iter().try_for_each(|(_, part)| part())
+        };
+        put(rig, self.data.all(), &self.given);
+        all().expect("launches");
+        self.check(&get(rig, to));
+        let time = |mode, run: &dyn Fn() -> Result<(), Fault>| {
+            let inner = inner(rig, lg_n);
+            let mut times = rig.times(|| (0..inner).try_for_each(|_| run()));
+            times.iter_mut().for_each(|time| *time /= inner as u32);
+            Time { op: "quotient", mode, lg_n, batch: 1, times, how: String::new() }
+        };
+        for (mode, part) in parts {
+            fresh();
+            record.show_time(&time(mode, &|| {
+                fresh();
+                part()
+            }));
+        }
+        record.keep_time(&time("groth16", &all));
+    }
+
+    /// Whether the coefficients are those of (a b - c) / (X^n - 1): at a point.
+    fn check(&self, coefficients: &[Fr]) {
+        let (n, point) = (1_u64 << self.lg_n, Fr::from(3_u64).pow([1 << 41]) + Fr::ONE);
+        let start = |number: usize| point.pow([(number * CHUNK) as u64]);
+        let sum = |(number, chunk): (usize, &[Fr])| {
+            chunk.iter().rev().fold(Fr::ZERO, |sum, value| sum * point + value) * start(number)
+        };
+        let quotient: Fr = coefficients.par_chunks(CHUNK).enumerate().map(sum).sum();
+        let root = Fr::get_root_of_unity(n).expect("a power of two");
+        let above = point.pow([n]) - Fr::ONE;
+        let value = |values: &[Fr]| {
+            let sum = |(number, chunk): (usize, &[Fr])| -> Fr {
+                let first = root.pow([(number * CHUNK) as u64]);
+                let roots = std::iter::successors(Some(first), |power| Some(*power * root));
+                let roots: Vec<Fr> = roots.take(chunk.len()).collect();
+                let mut weights: Vec<Fr> = roots.iter().map(|root| point - root).collect();
+                batch_inversion(&mut weights);
+                chunk.iter().zip(roots).zip(weights).map(|((v, r), w)| *v * r * w).sum()
+            };
+            let sum: Fr = values.par_chunks(CHUNK).enumerate().map(sum).sum();
+            sum * above / Fr::from(n)
+        };
+        let [a, b, c] = [0, 1, 2].map(|i| value(&self.given[i << self.lg_n..(i + 1) << self.lg_n]));
+        assert!(quotient * above == a * b - c, "the quotient of 2^{} is wrong", self.lg_n);
+    }
+}

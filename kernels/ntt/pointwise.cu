@@ -1,0 +1,91 @@
+// Vectors of elements of Fr, element by element: what provers need between transforms.
+//
+// A thread makes one element of `out`; of fr_powers, every `have`-th one. Elements are canonical
+// and in Montgomery form. `out` may be any of the inputs: a thread has read what it needs before it
+// writes, and only its own places. No shared memory, no barriers. Launch: 128 threads a block, as
+// many in all as elements (fr_powers: as `have`; fr_powers_begin: one block).
+//
+// Factors that are the same for all elements are parameters, eight bytes each: four of one are its
+// Montgomery form, eight of one its two kept multiples (../field/fr.cuh).
+#include "passes.cuh"
+
+FN uint64_t thread_number() { return uint64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
+FN Fr element_of(uint64_t w0, uint64_t w1, uint64_t w2, uint64_t w3) {
+    return {{uint32_t(w0), uint32_t(w0 >> 32), uint32_t(w1), uint32_t(w1 >> 32), uint32_t(w2),
+             uint32_t(w2 >> 32), uint32_t(w3), uint32_t(w3 >> 32)}};
+}
+// A product of which one factor is canonical and the other one any, or a lazy sum of such.
+FN Fr reduced(const Fr& product) { return reduce_once<1>(product); }
+
+#define POINTWISE(name, result)                                                     \
+    KERNEL(128) name(const Quad* a, const Quad* b, Quad* out, uint64_t count) {     \
+        const uint64_t i = thread_number();                                         \
+        if (i >= count) return;                                                     \
+        const Fr x = load_element(a, i), y = load_element(b, i);                    \
+        store_element(out, i, result);                                              \
+    }                                                                               \
+    EXPORT_KERNEL(name)
+
+POINTWISE(fr_multiply, reduced(mul(x, y)));
+POINTWISE(fr_add, add(x, y));
+POINTWISE(fr_subtract, sub(x, y));
+
+// out[i] = a[i] w.
+KERNEL(128)
+fr_scale(const Quad* a, Quad* out, uint64_t count, uint64_t w0, uint64_t w1, uint64_t w2,
+         uint64_t w3, uint64_t w4, uint64_t w5, uint64_t w6, uint64_t w7) {
+    const Fr multiples[2] = {element_of(w0, w1, w2, w3), element_of(w4, w5, w6, w7)};
+    const uint64_t i = thread_number();
+    if (i >= count) return;
+    const Fr x = load_element(a, i);
+    store_element(out, i, reduced(mul_constant<2>(x, KeptMultiples{multiples})));
+}
+EXPORT_KERNEL(fr_scale);
+
+// out[i] = (a[i] b[i] - c[i]) w.
+KERNEL(128)
+fr_quotient(const Quad* a, const Quad* b, const Quad* c, Quad* out, uint64_t count, uint64_t w0,
+            uint64_t w1, uint64_t w2, uint64_t w3) {
+    const uint64_t i = thread_number();
+    if (i >= count) return;
+    const Fr x = load_element(a, i), y = load_element(b, i), z = load_element(c, i);
+    Fr t = mul(x, y); // below 1.46 r, as x y / R < .453 r
+    sub_words<8>(t.w, t.w, z.w);
+    add_words_if(t.w, multiple<1, Fr>().w, borrow_mask());
+    store_element(out, i, reduced(mul(t, element_of(w0, w1, w2, w3))));
+}
+EXPORT_KERNEL(fr_quotient);
+
+// out[i] = first base^i, i < count <= 128.
+KERNEL(128)
+fr_powers_begin(Quad* out, uint32_t count, uint64_t f0, uint64_t f1, uint64_t f2, uint64_t f3,
+                uint64_t b0, uint64_t b1, uint64_t b2, uint64_t b3) {
+    const uint32_t i = threadIdx.x;
+    if (i >= count) return;
+    Fr power = element_of(f0, f1, f2, f3), square = element_of(b0, b1, b2, b3);
+#pragma unroll 1
+    for (uint32_t rest = i; rest; rest >>= 1) {
+        if (rest & 1) power = mul(power, square);
+        square = reduced(sqr(square));
+    }
+    store_element(out, i, reduced(power));
+}
+EXPORT_KERNEL(fr_powers_begin);
+
+// out[i + k have] = out[i] w^k for i < have, 0 < k < each, below `count`.
+KERNEL(128)
+fr_powers(Quad* out, uint64_t have, uint64_t count, uint32_t each, uint64_t w0, uint64_t w1,
+          uint64_t w2, uint64_t w3, uint64_t w4, uint64_t w5, uint64_t w6, uint64_t w7) {
+    const Fr multiples[2] = {element_of(w0, w1, w2, w3), element_of(w4, w5, w6, w7)};
+    uint64_t i = thread_number();
+    if (i >= have) return;
+    Fr power = load_element(out, i);
+#pragma unroll 1
+    for (uint32_t k = 1; k < each; k++) {
+        i += have;
+        if (i >= count) return;
+        power = mul_constant<2>(power, KeptMultiples{multiples});
+        store_element(out, i, reduced(power));
+    }
+}
+EXPORT_KERNEL(fr_powers);

@@ -1,0 +1,274 @@
+//! Vectors element by element against arkworks, and what provers make of them.
+
+use ark_bls12_381::Fr;
+use ark_ff::{AdditiveGroup, FftField, Field, batch_inversion};
+use ark_poly::{
+    DenseUVPolynomial, EvaluationDomain, Radix2EvaluationDomain, univariate::DensePolynomial,
+};
+use capstan::{
+    device::{Class, Fault, Lease, Stream},
+    error::{Error, Problem},
+    ntt::{Pointwise, Transform, Vanishing, Vector},
+};
+
+use crate::rig::{Rig, each_seed, numbers};
+
+const ROOM: u64 = 64 << 20;
+
+/// Around blocks, and around chains of powers and of inversions: the emulated device has 4
+/// multiprocessors, of which each inverts in 3 blocks of 256 threads.
+const COUNTS: [usize; 12] = [0, 1, 2, 127, 128, 129, 257, 2048, 2049, 3 * 1024 + 1, 6144, 20_011];
+
+/// Vectors on the device.
+struct Bench<'a> {
+    rig: &'a Rig,
+    stream: Stream,
+    pointwise: Pointwise,
+}
+
+impl<'a> Bench<'a> {
+    fn new(rig: &'a Rig) -> Self {
+        Self { rig, stream: rig.stream(), pointwise: Pointwise::load(rig.gpu).unwrap() }
+    }
+
+    /// A vector with something behind it that nobody may write to.
+    fn put(&self, values: &[Fr]) -> Lease {
+        let guarded: Vec<_> = values.iter().copied().chain([-Fr::ONE]).collect();
+        self.rig.put(&self.stream, &guarded)
+    }
+
+    fn get(&self, lease: &Lease) -> Vec<Fr> {
+        let mut values = self.rig.get(&self.stream, lease);
+        assert_eq!(values.pop(), Some(-Fr::ONE), "written behind the end");
+        values
+    }
+
+    /// What `run` makes of vectors, beside them and in place of each of them.
+    fn check(
+        &self,
+        given: &[&[Fr]],
+        expected: &[Fr],
+        run: impl Fn(&Stream, Vector<'_>, &[Vector<'_>]) -> Result<(), Fault>,
+    ) {
+        let n = expected.len();
+        for place in 0..=given.len() {
+            let leases: Vec<_> = given.iter().map(|values| self.put(values)).collect();
+            let beside = self.put(&vec![Fr::ONE; n]);
+            let out = leases.get(place).unwrap_or(&beside);
+            let vectors: Vec<_> = leases.iter().map(|l| l.all().part(0, n).unwrap()).collect();
+            run(&self.stream, out.all().part(0, n).unwrap(), &vectors).unwrap();
+            assert!(self.get(out) == expected, "{n} elements, in place of {place}");
+            for (lease, values) in leases.iter().zip(given) {
+                assert!(std::ptr::eq(lease, out) || self.get(lease) == *values, "an input");
+            }
+        }
+    }
+}
+
+#[test]
+fn sums_and_products_are_arkworks() {
+    each_seed(ROOM, |rig, seed| {
+        let bench = Bench::new(rig);
+        let pointwise = &bench.pointwise;
+        for (i, n) in COUNTS.into_iter().enumerate() {
+            let numbers = |salt: usize| numbers(n, (97 * i + 7 * seed + salt) as u64);
+            let [a, b, c] = [numbers(0), numbers(1), numbers(2)];
+            let of = |op: fn(Fr, Fr) -> Fr| -> Vec<Fr> {
+                a.iter().zip(&b).map(|(a, b)| op(*a, *b)).collect()
+            };
+            let both: [&[Fr]; 2] = [&a, &b];
+            bench.check(&both, &of(|a, b| a * b), |s, out, v| {
+                pointwise.multiply(s, out, v[0], v[1])
+            });
+            bench.check(&both, &of(|a, b| a + b), |s, out, v| pointwise.add(s, out, v[0], v[1]));
+            bench.check(&both, &of(|a, b| a - b), |s, out, v| {
+                pointwise.subtract(s, out, v[0], v[1])
+            });
+            let squares: Vec<_> = a.iter().map(Field::square).collect();
+            bench.check(&[&a], &squares, |s, out, v| pointwise.multiply(s, out, v[0], v[0]));
+            for factor in [Fr::ZERO, Fr::ONE, -Fr::ONE, Fr::from(5_u64).pow([1 << 40])] {
+                let scaled: Vec<_> = a.iter().map(|a| *a * factor).collect();
+                bench.check(&[&a], &scaled, |s, out, v| pointwise.scale(s, out, v[0], factor));
+            }
+            let vanishing = Vanishing::on_coset(5, Fr::from(7_u64)).unwrap();
+            let divisor = Fr::from(7_u64).pow([32]) - Fr::ONE;
+            let divided: Vec<_> = a.iter().map(|a| *a / divisor).collect();
+            bench.check(&[&a], &divided, |s, out, v| pointwise.divide(s, out, v[0], &vanishing));
+            let product = |((a, b), c): ((&Fr, &Fr), &Fr)| (*a * b - c) / divisor;
+            let quotient: Vec<_> = a.iter().zip(&b).zip(&c).map(product).collect();
+            bench.check(&[&a, &b, &c], &quotient, |s, out, v| {
+                pointwise.quotient(s, out, [v[0], v[1], v[2]], &vanishing)
+            });
+        }
+    });
+}
+
+#[test]
+fn powers_are_arkworks() {
+    each_seed(ROOM, |rig, _| {
+        let bench = Bench::new(rig);
+        let base = Fr::get_root_of_unity(1 << 20).unwrap() * Fr::GENERATOR;
+        let cases = [(Fr::ONE, base), (base, -Fr::ONE), (-Fr::ONE, Fr::ZERO), (Fr::ZERO, base)];
+        for n in COUNTS {
+            for (first, base) in cases {
+                let powers = std::iter::successors(Some(first), |power| Some(*power * base));
+                let powers: Vec<_> = powers.take(n).collect();
+                bench.check(&[], &powers, |s, out, _| bench.pointwise.powers(s, out, first, base));
+            }
+        }
+    });
+}
+
+#[test]
+fn inverses_are_arkworks() {
+    each_seed(ROOM, |rig, seed| {
+        let bench = Bench::new(rig);
+        let check = |values: &[Fr]| {
+            let mut expected = values.to_vec();
+            batch_inversion(&mut expected);
+            bench.check(&[values], &expected, |s, out, v| bench.pointwise.invert(s, out, v[0]));
+        };
+        for (i, n) in COUNTS.into_iter().enumerate() {
+            // Among them zeros, all zeros but for one, and none.
+            for salt in 0..3 {
+                check(&numbers(n, (31 * i + seed + 100 * salt) as u64));
+            }
+            check(&vec![Fr::ZERO; n]);
+        }
+        // More than every chain's longest: in several turns of all blocks.
+        check(&numbers(4 * 3 * 256 * 33, 5 + seed as u64));
+    });
+}
+
+/// The quotient of Groth16, (a b - c) / (X^n - 1), of polynomials given by their values on a domain
+/// where a b = c: against arkworks' division, and element by element without the fused kernel.
+#[test]
+fn quotient_is_arkworks() {
+    each_seed(ROOM, |rig, seed| {
+        for lg_n in [0, 1, 5, 10, 12] {
+            quotient(&Bench::new(rig), lg_n, 1000 + seed as u64);
+        }
+    });
+}
+
+fn quotient(bench: &Bench<'_>, lg_n: u32, salt: u64) {
+    let (rig, stream, pointwise) = (bench.rig, &bench.stream, &bench.pointwise);
+    let n = 1_usize << lg_n;
+    let domain = Radix2EvaluationDomain::<Fr>::new(n).unwrap();
+    let generator = Fr::GENERATOR;
+    let values = {
+        let mut values = numbers(2 * n, salt);
+        let c: Vec<_> = (0..n).map(|i| values[i] * values[n + i]).collect();
+        values.extend(c);
+        values
+    };
+    let [a, b, c] = [0, 1, 2]
+        .map(|i| DensePolynomial::from_coefficients_vec(domain.ifft(&values[i * n..(i + 1) * n])));
+    let (expected, rest) = (&(&a * &b) - &c).divide_by_vanishing_poly(domain);
+    assert_eq!(rest, DensePolynomial::from_coefficients_vec(vec![]));
+
+    let back = Transform {
+        lg_n,
+        inverse: true,
+        coset: None,
+        input_reversed: false,
+        output_reversed: true,
+    };
+    let coset = Some(generator);
+    let onto =
+        Transform { inverse: false, coset, input_reversed: true, output_reversed: false, ..back };
+    let from = Transform { coset, output_reversed: false, ..back };
+    let data = rig.put(stream, &values);
+    for transform in [back, onto] {
+        let plan = rig.transforms.plan(&transform, 3).unwrap();
+        rig.transforms.run(stream, &plan, data.all(), 3, None).unwrap();
+    }
+    let vector = |i: usize| data.all().part(i * n, n).unwrap();
+    let given = [0, 1, 2].map(vector);
+    let (slow, out) = (bench.put(&vec![Fr::ONE; n]), bench.put(&vec![Fr::ONE; n]));
+    let slow_out = slow.all().part(0, n).unwrap();
+    divide_slowly(bench, domain, slow_out, given);
+    let vanishing = Vanishing::on_coset(lg_n, generator).unwrap();
+    pointwise.quotient(stream, given[0], given, &vanishing).unwrap();
+    assert!(bench.get(&slow) == rig.get(stream, &data)[..n], "2^{lg_n}: values");
+
+    let plan = rig.transforms.plan(&from, 1).unwrap();
+    let to = plan.needs_out().then(|| out.all().part(0, n).unwrap());
+    rig.transforms.run(stream, &plan, vector(0), 1, to).unwrap();
+    let mut found = if to.is_some() { bench.get(&out) } else { rig.get(stream, &data) };
+    found.truncate(n);
+    assert_eq!(DensePolynomial::from_coefficients_vec(found), expected, "2^{lg_n}");
+}
+
+/// The same by powers, products and inverses of vectors: X^n - 1 at every point of the coset.
+fn divide_slowly(
+    bench: &Bench<'_>,
+    domain: Radix2EvaluationDomain<Fr>,
+    out: Vector<'_>,
+    [a, b, c]: [Vector<'_>; 3],
+) {
+    let (stream, pointwise) = (&bench.stream, &bench.pointwise);
+    let n = out.len();
+    let lease = bench.put(&vec![Fr::ONE; n]);
+    let divisors = lease.all().part(0, n).unwrap();
+    pointwise.powers(stream, divisors, Fr::GENERATOR, domain.group_gen()).unwrap();
+    for _ in 0..n.ilog2() {
+        pointwise.multiply(stream, divisors, divisors, divisors).unwrap();
+    }
+    pointwise.powers(stream, out, Fr::ONE, Fr::ONE).unwrap();
+    pointwise.subtract(stream, divisors, divisors, out).unwrap();
+    pointwise.invert(stream, divisors, divisors).unwrap();
+    pointwise.multiply(stream, out, a, b).unwrap();
+    pointwise.subtract(stream, out, out, c).unwrap();
+    pointwise.multiply(stream, out, out, divisors).unwrap();
+}
+
+/// A transform on a coset is one of the numbers times powers of the generator.
+#[test]
+fn cosets_are_products_with_powers() {
+    each_seed(ROOM, |rig, _| {
+        let (bench, lg_n, generator) = (Bench::new(rig), 11, Fr::from(5_u64));
+        let values = numbers(1 << lg_n, 3);
+        let plain = Transform {
+            lg_n,
+            inverse: false,
+            coset: None,
+            input_reversed: false,
+            output_reversed: true,
+        };
+        let [one, other] = [(); 2].map(|()| rig.put(&bench.stream, &values));
+        let powers = rig.put(&bench.stream, &values);
+        bench.pointwise.powers(&bench.stream, powers.all(), Fr::ONE, generator).unwrap();
+        let (to, by) = (one.all(), powers.all());
+        bench.pointwise.multiply(&bench.stream, to, to, by).unwrap();
+        let on_coset = Transform { coset: Some(generator), ..plain };
+        for (transform, lease) in [(plain, &one), (on_coset, &other)] {
+            let plan = rig.transforms.plan(&transform, 1).unwrap();
+            rig.transforms.run(&bench.stream, &plan, lease.all(), 1, None).unwrap();
+        }
+        assert!(rig.get(&bench.stream, &one) == rig.get(&bench.stream, &other));
+    });
+}
+
+#[test]
+fn wrong_vectors_are_refused() {
+    each_seed(ROOM, |rig, _| {
+        let bench = Bench::new(rig);
+        let lease = rig.put(&bench.stream, &numbers(64, 1));
+        let part = |first, count| lease.all().part(first, count).unwrap();
+        let is_misuse = |done: Result<(), Fault>| done.unwrap_err().class() == Class::Misuse;
+        let (pointwise, stream) = (&bench.pointwise, &bench.stream);
+        assert!(is_misuse(pointwise.add(stream, part(0, 32), part(0, 32), part(32, 31))));
+        assert!(is_misuse(pointwise.multiply(stream, part(0, 32), part(31, 32), part(0, 32))));
+        assert!(is_misuse(pointwise.scale(stream, part(8, 32), part(0, 32), Fr::ONE)));
+        assert!(is_misuse(pointwise.invert(stream, part(0, 9), part(8, 9))));
+        pointwise.add(stream, part(0, 32), part(32, 32), part(32, 32)).unwrap();
+        let root = Fr::get_root_of_unity(32).unwrap();
+        let zero = Some(Error::field("coset", Problem::Zero));
+        for (lg_n, generator) in [(5, Fr::ONE), (5, root), (0, Fr::ONE)] {
+            assert_eq!(Vanishing::on_coset(lg_n, generator).err(), zero);
+        }
+        assert!(Vanishing::on_coset(4, root).is_ok());
+        stream.synchronize().unwrap();
+    });
+}
