@@ -21,9 +21,10 @@ constexpr uint32_t OWN = 8; // buckets of a thread
 constexpr uint32_t TILE = THREADS * OWN;
 constexpr uint32_t COLUMNS_MAX = 2 * LEVELS_MAX + 2;
 constexpr uint32_t SCAN_OWN = 4;
-// Rows of 32 items that a warp of msm_levels_list finds its way to at once, at most.
-constexpr uint32_t ROWS_MAX = 64;
-constexpr uint32_t LIST_BLOCKS = 6; // a multiprocessor: 40 registers hold a window
+// Items of the first level that a warp of msm_levels_list takes of a window at once. It looks for
+// them first, which costs as much as writing some 100.
+constexpr uint32_t PART_MIN = 256, PART_MAX = 2048;
+constexpr uint32_t LIST_BLOCKS = 5; // a multiprocessor: 48 registers hold a window
 
 static_assert(OWN % 4 == 0, "rows are written in pieces of four words");
 
@@ -171,25 +172,33 @@ msm_levels_list(Pair* list, const Levels* result, const uint32_t* rows, const ui
                 const uint32_t* starts, uint32_t buckets, uint32_t held, uint32_t width,
                 uint32_t levels, uint32_t sums) {
     if (result->teams) return;
-    const Tree tree = {{references, starts, buckets, held}, result, rows, width, levels, sums};
-    const uint32_t run = result->count, entries = result->entries;
+    const Listing listing = {
+        {{references, starts, buckets, held}, result, rows, width, levels, sums}, list};
     const uint32_t warps = gridDim.x * (THREADS / LANES);
-    // Few items are spread over all warps.
-    const uint32_t share = (result->first[run + 1] + entries) / (warps * LANES) + 1;
-    const uint32_t tile = (share < ROWS_MAX ? share : ROWS_MAX) * LANES;
-    for (uint32_t turn = blockIdx.x * (THREADS / LANES) + warp_index();; turn += warps) {
-        uint32_t level = 1, at = turn, items = 0;
-        for (; level <= run + 1; level++) {
-            items = level <= run ? result->additions(level) : entries;
-            const uint32_t tiles = (items + tile - 1) / tile;
-            if (at < tiles) break;
-            at -= tiles;
+    const uint32_t warp = blockIdx.x * (THREADS / LANES) + warp_index();
+    const bool any = result->count > 0;
+    const uint32_t* const row = listing.row(1);
+    const uint32_t items = any ? result->additions(1) : result->entries;
+    const uint32_t even = items / warps + 1, most = even < PART_MAX ? even : PART_MAX;
+    const uint32_t size = most > PART_MIN ? most : PART_MIN;
+    const uint32_t largest = any ? additions_of(result->largest, 1) : result->largest;
+    const bool cut = uint64_t(largest) * LANES > 2 * size;
+    const uint32_t windows = (buckets + LANES - 1) / LANES;
+    const uint32_t turns = windows + (cut ? (items + size - 1) / size : 0);
+    for (uint32_t turn = warp; turn < turns; turn += warps) {
+        uint32_t window = turn;
+        Part part = {0, 1};
+        // Then windows with more: as many parts as multiples of a part's size are in it.
+        const bool again = turn >= windows;
+        const uint32_t first = (turn - windows) * size;
+        if (again) window = warp_bucket_of(row, first, buckets) / LANES;
+        const uint32_t own = listing.items_of(row, window);
+        if ((own > 2 * size) != again) continue;
+        if (again) {
+            const uint32_t begin = row[window * LANES], number = (begin + size - 1) / size;
+            part = {first / size - number, (begin + own + size - 1) / size - number};
         }
-        if (level > run + 1) return;
-        const bool tail = level > run;
-        const Listing listing = {&tree, tail ? tree.tail() : tree.row(level), level - 1, tail};
-        const uint32_t begin = at * tile, end = items - begin < tile ? items : begin + tile;
-        listing.write(list + result->first[level], begin, end);
+        listing.write(window, part);
     }
 }
 EXPORT_KERNEL(msm_levels_list);

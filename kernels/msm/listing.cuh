@@ -1,35 +1,24 @@
-// Lists what a level adds, or what is left to the tail: item by item, from the buckets' sizes.
+// Lists what the levels add, and what is left to the tail, from the buckets' sizes.
 //
-// A warp writes a range of items. It looks at a window of 32 buckets at a time, one a lane: all
-// that an item is follows from its bucket's entry in a few rows, so lanes work that out once a
-// bucket and then hand it to those that write the bucket's items, by shuffles. Where buckets with
-// items are far apart, each lane looks for the bucket of its own item instead.
+// A warp takes a window of 32 buckets, one a lane, through all levels: what a level leaves of a
+// bucket follows from what the one before it left, so a level costs one look at its row. Then the
+// lanes write the items of all 32 together, so many lanes a bucket that none has many items to write
+// and that neighbours write to neighbours. Windows that have much more than others are cut into
+// parts.
 #pragma once
 #include "levels.cuh"
 #include "../warp.cuh"
 
-// Items that a window of 32 buckets must have: one costs two trips to memory, and a row of searches
-// four times that.
-constexpr uint32_t WINDOW_MIN = 8;
+// Items of a bucket that a lane writes before more lanes share the bucket.
+constexpr uint32_t OWN_ITEMS = 3;
 
-// The greatest b with row[b] <= item, below `end`, given row[lo] <= item < row[end]: ever longer
-// steps from lo.
-FN uint32_t bucket_of(const uint32_t* row, uint32_t item, uint32_t lo, uint32_t end) {
-    uint32_t step = 1;
-    while (step < end - lo && row[lo + step] <= item) {
-        lo += step;
-        step *= 2;
-    }
-    uint32_t hi = step < end - lo ? lo + step : end;
-    while (hi - lo > 1) {
-        const uint32_t middle = lo + (hi - lo) / 2;
-        const bool up = row[middle] <= item;
-        lo = up ? middle : lo;
-        hi = up ? hi : middle;
-    }
-    return lo;
-}
-// The same from anywhere, by a warp together: 33 parts a step.
+// Some of a window's items: as many as each other of `count` parts has.
+struct Part {
+    uint32_t number, count;
+};
+
+// The greatest b with row[b] <= item, given row[0] <= item < row[end]. A warp together: 33 parts a
+// step.
 FN uint32_t warp_bucket_of(const uint32_t* row, uint32_t item, uint32_t end) {
     uint32_t lo = 0, hi = end;
     while (hi - lo > 1) {
@@ -41,93 +30,102 @@ FN uint32_t warp_bucket_of(const uint32_t* row, uint32_t item, uint32_t end) {
     }
     return lo;
 }
-// The first lane whose `end` is above `item`, given that `end` ascends; the last one if none is.
-FN uint32_t lane_of(uint32_t item, uint32_t end) {
-    uint32_t lane = 0;
-#pragma unroll
-    for (uint32_t step = LANES / 2; step > 0; step /= 2) {
-        if (__shfl_sync(ALL_LANES, end, int(lane + step - 1)) <= item) lane += step;
-    }
-    return lane;
-}
 
-// The items of one bucket: from `begin` on, below `end`. Item i begins with element step i + shift
-// of all; where i is `odd`, its last element is `last` instead.
+// What is left of a bucket: element k is number from + k of what the level reads, but the last one
+// is `last`, since it may be of any level.
+struct Elements {
+    uint32_t left, from, last;
+};
+// A level's items of one bucket, begin <= i < end. Item i begins with number step i + shift of what
+// the level reads; where i is `odd`, its last element is `last` instead.
 struct Items {
     uint32_t begin, end, shift, odd, last;
 };
 
-// A level, or the tail: pairs of what `below` levels leave, or each such element of its own.
 struct Listing {
-    const Tree* tree;
-    const uint32_t* row;
-    uint32_t below;
-    bool tail;
+    Tree tree;
+    Pair* list;
 
-    FN uint32_t step() const { return tail ? 1 : 2; }
-    // Where bucket b's begin and end, and no more.
-    FN Items range_of(uint32_t b) const {
-        const uint32_t count = tree->buckets.count;
-        return {row[b < count ? b : count], row[b < count ? b + 1 : count], 0, ~0u, 0};
+    FN uint32_t clipped(uint32_t b) const {
+        return b < tree.buckets.count ? b : tree.buckets.count;
     }
-    FN Items items_of(uint32_t b, Items items) const {
-        const uint32_t begin = items.begin, end = items.end;
-        if (begin == end) return items;
-        const Buckets& all = tree->buckets;
-        const uint32_t size = all.size(b), left = left_of(size, below);
-        uint32_t first = all.starts[b];
-        bool has_last = all.adds_onto(); // an element that is not among its neighbours
-        if (below > 0) {
-            first = tree->sums + tree->levels->first[below] + tree->row(below)[b];
-            has_last = left_of(size, below - 1) % 2 == 1;
-        }
-        items.shift = first - step() * begin;
-        if (has_last && (tail || left % 2 == 0)) {
-            items.odd = end - 1;
-            items.last = tree->element(b, size, below, left - 1);
+    // The row of a level, or the tail's.
+    FN const uint32_t* row(uint32_t level) const {
+        return level <= tree.levels->count ? tree.row(level) : tree.tail();
+    }
+    // Items of a window in `row`.
+    FN uint32_t items_of(const uint32_t* row, uint32_t window) const {
+        return row[clipped((window + 1) * LANES)] - row[window * LANES];
+    }
+    FN Elements references_of(uint32_t b) const {
+        const Buckets& all = tree.buckets;
+        const uint32_t start = all.starts[clipped(b)], end = all.starts[clipped(b + 1)];
+        if (start == end) return {0, start, 0};
+        if (all.adds_onto()) return {end - start + 1, start, all.held + b};
+        return {end - start, start, all.references[end - 1]};
+    }
+    // What `level` leaves, whose first sum of the bucket is number `sum` as a point.
+    FN static Elements after(const Elements& now, uint32_t sum) {
+        const uint32_t pairs = now.left / 2;
+        const bool paired = pairs > 0 && now.left % 2 == 0;
+        return {now.left - pairs, sum, paired ? sum + pairs - 1 : now.last};
+    }
+    // Those of the bucket's items, from `at` on, that are in the part.
+    FN static Items items_in(const Elements& now, uint32_t at, bool tail, const Part& part) {
+        const uint32_t count = !tail ? now.left / 2 : now.left > 1 ? now.left : 0;
+        Items items = {at, at + count, now.from - (tail ? at : 2 * at), ~0u, now.last};
+        if (tail || now.left % 2 == 0) items.odd = items.end - 1;
+        if (part.count > 1) {
+            const uint32_t first = broadcast(at, 0);
+            const uint64_t all = broadcast(items.end, LANES - 1) - first;
+            const uint32_t lo = first + uint32_t(all * part.number / part.count);
+            const uint32_t hi = first + uint32_t(all * (part.number + 1) / part.count);
+            items.begin = items.begin > lo ? items.begin : lo;
+            items.end = items.end < hi ? items.end : hi;
         }
         return items;
     }
-    FN uint32_t element(uint32_t at) const {
-        return below == 0 ? tree->buckets.references[at] : at;
-    }
-    // Items begin <= i < end, begin < end, to list[i].
-    FN void write(Pair* list, uint32_t begin, uint32_t end) const {
-        const uint32_t count = tree->buckets.count, lane = lane_index();
-        uint32_t first = warp_bucket_of(row, begin, count);
-        for (uint32_t at = begin; at < end;) {
-            const uint32_t last = first + LANES < count ? first + LANES : count;
-            uint32_t b = first + lane;
-            Items mine = range_of(b);
-            const uint32_t window = broadcast(mine.end, LANES - 1);
-            const uint32_t upto = window < end ? window : end;
-            const bool dense = upto == end || upto - at >= WINDOW_MIN;
-            const uint32_t stop = dense ? upto : end - at < LANES ? end : at + LANES;
-            if (!dense) {
-                b = bucket_of(row, at + lane < end ? at + lane : end - 1, first, count);
-                mine = range_of(b);
-            }
-            mine = items_of(b, mine);
+    // `stored`: what the level reads are references, and not points one after the other.
+    FN void write_items(Pair* to, const Items& mine, uint32_t at, bool tail, bool stored) const {
+        const uint32_t own = mine.end > mine.begin ? mine.end - mine.begin : 0;
+        uint32_t lg_width = 0; // of the lanes a bucket
+        while (1u << lg_width < LANES && __any_sync(ALL_LANES, own > OWN_ITEMS << lg_width))
+            lg_width++;
+        const uint32_t width = 1u << lg_width, apart = LANES >> lg_width;
+        const auto element = [&](uint32_t number) {
+            return stored ? tree.buckets.references[number] : number;
+        };
 #pragma unroll 1
-            for (uint32_t i = at + lane; i - lane < stop; i += LANES) {
-                const uint32_t from = dense ? lane_of(i, mine.end) : lane;
-                const auto theirs = [&](uint32_t value) {
-                    return __shfl_sync(ALL_LANES, value, int(from));
-                };
-                const uint32_t start = step() * i + theirs(mine.shift);
-                const bool odd = theirs(mine.odd) == i;
-                const uint32_t other = theirs(mine.last), before = theirs(mine.begin);
-                if (i >= stop) continue;
-                Pair pair;
+        for (uint32_t turn = 0; turn < width; turn++) {
+            const uint32_t owner = turn * apart + (lane_index() >> lg_width);
+            const Items theirs = each_word(
+                mine, [=](uint32_t w) { return __shfl_sync(ALL_LANES, w, int(owner)); });
+            const uint32_t before = __shfl_sync(ALL_LANES, at, int(owner));
+            uint32_t i = theirs.begin + (lane_index() & (width - 1));
+#pragma unroll 1
+            for (; i < theirs.end; i += width) {
+                const bool odd = i == theirs.odd;
+                const uint32_t number = (tail ? i : 2 * i) + theirs.shift;
                 if (tail) {
-                    pair = {odd ? other : element(start), before};
+                    to[i] = {odd ? theirs.last : element(number), before};
                 } else {
-                    pair = {element(start), odd ? other : element(start + 1)};
+                    to[i] = {element(number), odd ? theirs.last : element(number + 1)};
                 }
-                list[i] = pair;
             }
-            at = stop;
-            first = dense ? last : broadcast(b, LANES - 1);
+        }
+    }
+    FN void write(uint32_t window, const Part& part) const {
+        const uint32_t b = window * LANES + lane_index(), run = tree.levels->count;
+        uint32_t at = row(1)[clipped(b)];
+        Elements mine = references_of(b);
+#pragma unroll 1
+        for (uint32_t level = 1; level <= run + 1; level++) {
+            const bool tail = level > run;
+            const uint32_t first = tree.levels->first[level];
+            const uint32_t next = tail ? 0 : row(level + 1)[clipped(b)];
+            write_items(list + first, items_in(mine, at, tail, part), at, tail, level == 1);
+            mine = after(mine, tree.sums + first + at);
+            at = next;
         }
     }
 };

@@ -32,7 +32,7 @@ const COLLECT_OWN: u32 = 4;
 const SPLIT: u32 = 4;
 const SPLIT_THREADS: u32 = 128;
 /// Blocks a multiprocessor of the kernels that list and copy.
-const LIST_BLOCKS: u32 = 6;
+const LIST_BLOCKS: u32 = 5;
 const COPY_BLOCKS: u32 = 4;
 /// Buckets hold no sums: see `kernels/msm/levels.cuh`.
 const NOTHING_HELD: u32 = u32::MAX;

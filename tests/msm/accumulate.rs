@@ -259,9 +259,9 @@ fn buckets_far_apart_are_found() {
     });
 }
 
-/// Windows of buckets with many items, with few, with none, and with a part of one bucket's.
+/// Windows of buckets with many items, with few, and with none.
 #[test]
-fn items_are_found_however_far_apart_their_buckets_are() {
+fn items_are_listed_however_far_apart_their_buckets_are() {
     each_seed(|rig| {
         let accumulator = Accumulator::load(rig.context()).unwrap();
         let mut rng = rng();
@@ -277,6 +277,28 @@ fn items_are_found_however_far_apart_their_buckets_are() {
         let more = buckets(&sizes, &mut pick);
         for way in [WAYS[0], WAYS[2], WAYS[3]] {
             check((rig, &accumulator), way, &table, [&first, &more], 3);
+        }
+    });
+}
+
+/// A window with much more items than others, and one whose items are of one bucket, are cut into
+/// parts; what is beside them is not.
+#[test]
+fn large_windows_are_cut() {
+    each_seed(|rig| {
+        let accumulator = Accumulator::load(rig.context()).unwrap();
+        let mut rng = rng();
+        let table = random_table::<G1Affine>(&mut rng);
+        let mut sizes = vec![3; 33];
+        sizes.extend((0..31).map(|i| 20 + 5 * i));
+        sizes.extend([1; 40]);
+        sizes.extend([0, 2, 1801, 0, 5]);
+        let mut pick = || reference(&mut rng, table.len());
+        let first = buckets(&sizes, &mut pick);
+        sizes.rotate_right(50);
+        let more = buckets(&sizes, &mut pick);
+        for way in [WAYS[0], WAYS[2], WAYS[3]] {
+            check((rig, &accumulator), way, &table, [&first, &more], 7);
         }
     });
 }
