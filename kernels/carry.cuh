@@ -172,6 +172,7 @@ FN void mul_wide(uint32_t& lo, uint32_t& hi, uint32_t a, uint32_t b) {
     lo = uint32_t(wide);
     hi = uint32_t(wide >> 32);
 }
+#ifdef __CUDACC__
 // hi:lo += a b; starts a chain.
 FN void mad_first(uint32_t& lo, uint32_t& hi, uint32_t a, uint32_t b) {
     lo = mad_lo_cc(a, b, lo);
@@ -182,6 +183,22 @@ FN void mad_next(uint32_t& lo, uint32_t& hi, uint32_t a, uint32_t b) {
     lo = madc_lo_cc(a, b, lo);
     hi = madc_hi_cc(a, b, hi);
 }
+#else
+// The two instructions of a pair at once: the emulation spends most of its time here.
+FN void mad_pair(uint32_t& lo, uint32_t& hi, uint32_t a, uint32_t b, uint32_t carry) {
+    uint64_t sum = uint64_t(hi) << 32 | lo;
+    const bool over = __builtin_add_overflow(sum, wide_product(a, b), &sum);
+    CARRY_FLAG = over | __builtin_add_overflow(sum, uint64_t(carry), &sum);
+    lo = uint32_t(sum);
+    hi = uint32_t(sum >> 32);
+}
+FN void mad_first(uint32_t& lo, uint32_t& hi, uint32_t a, uint32_t b) {
+    mad_pair(lo, hi, a, b, 0);
+}
+FN void mad_next(uint32_t& lo, uint32_t& hi, uint32_t a, uint32_t b) {
+    mad_pair(lo, hi, a, b, CARRY_FLAG);
+}
+#endif
 // The same where no carry can leave hi.
 FN void mad_last(uint32_t& lo, uint32_t& hi, uint32_t a, uint32_t b) {
     lo = madc_lo_cc(a, b, lo);

@@ -9,6 +9,7 @@ constexpr uint32_t LANES = 32;
 FN uint32_t lane_index() { return threadIdx.x % LANES; }
 FN uint32_t warp_index() { return threadIdx.x / LANES; }
 
+#ifdef __CUDACC__
 // A struct's words, to be shuffled one by one.
 template <class T> struct Words {
     static_assert(sizeof(T) % 4 == 0, "shuffles move words");
@@ -26,6 +27,16 @@ template <class T> struct Words {
         return value;
     }
 };
+#else
+// Where a shuffle takes any size, and waits for all lanes each time, the struct is the word.
+template <class T> struct Words {
+    static constexpr int COUNT = 1;
+    T w[COUNT];
+
+    static FN Words of(const T& value) { return {{value}}; }
+    FN T value() const { return w[0]; }
+};
+#endif
 
 template <class T, class Shuffle> FN T each_word(const T& value, Shuffle shuffle) {
     Words<T> words = Words<T>::of(value);
@@ -35,15 +46,15 @@ template <class T, class Shuffle> FN T each_word(const T& value, Shuffle shuffle
 }
 // The value of the lane `delta` above, or one's own where there is none.
 template <class T> FN T shuffle_down(const T& value, uint32_t delta) {
-    return each_word(value, [=](uint32_t w) { return __shfl_down_sync(ALL_LANES, w, delta); });
+    return each_word(value, [=](auto w) { return __shfl_down_sync(ALL_LANES, w, delta); });
 }
 // The value of the lane `delta` below, or one's own where there is none.
 template <class T> FN T shuffle_up(const T& value, uint32_t delta) {
-    return each_word(value, [=](uint32_t w) { return __shfl_up_sync(ALL_LANES, w, delta); });
+    return each_word(value, [=](auto w) { return __shfl_up_sync(ALL_LANES, w, delta); });
 }
 // The value of lane `from`.
 template <class T> FN T broadcast(const T& value, uint32_t from) {
-    return each_word(value, [=](uint32_t w) { return __shfl_sync(ALL_LANES, w, int(from)); });
+    return each_word(value, [=](auto w) { return __shfl_sync(ALL_LANES, w, int(from)); });
 }
 
 // The value of lane `from` of one's group of WIDTH neighbouring lanes.

@@ -9,7 +9,7 @@ namespace cuda_host {
 namespace {
 
 /// What a lane reads from one that takes no part.
-constexpr uint64_t poison = 0xbadbadbadbadbadb;
+constexpr int poison = 0xbd;
 
 bool same_place(const Where& a, const Where& b) {
     return a.line() == b.line() && std::strcmp(a.file_name(), b.file_name()) == 0;
@@ -28,9 +28,7 @@ Block& here() {
 
 void wait_for_block(Where where) { here().wait_for_block(where); }
 
-uint64_t wait_for_warp(Exchange what, uint32_t mask, uint64_t value, uint32_t source, Where where) {
-    return here().wait_for_warp(what, mask, value, source, where);
-}
+void wait_for_warp(const Request& request, Where where) { here().wait_for_warp(request, where); }
 
 void Block::wait_for_block(Where where) {
     Thread& thread = threads_[current_];
@@ -57,44 +55,55 @@ void Block::release_block() {
     }
 }
 
-uint64_t Block::wait_for_warp(Exchange what, uint32_t mask, uint64_t value, uint32_t source,
-                              Where where) {
-    const uint32_t lane = current_ % 32, first = current_ - lane;
+void Block::wait_for_warp(const Request& request, Where where) {
+    const uint32_t lane = current_ % 32, first = current_ - lane, mask = request.mask;
     if ((mask >> lane & 1) == 0) {
         fail(719, format("mask %08x at %s:%u does not name lane %u, which calls", mask,
                          where.file_name(), where.line(), lane));
     }
     Thread& thread = threads_[current_];
     thread.state = State::waits_for_warp;
-    thread.what = what, thread.mask = mask, thread.value = value, thread.source = source;
+    thread.request = request;
     thread.where = where;
     // Lanes beyond the block's end do not exist; the device ignores them too.
     const uint32_t lanes = count_ - first;
     const uint32_t existing = lanes < 32 ? mask & ((1u << lanes) - 1) : mask;
-    bool complete = true;
-    for (uint32_t l = 0; l < 32 && complete; l++) {
-        if ((existing >> l & 1) == 0) continue;
-        const Thread& other = threads_[first + l];
-        complete = other.state == State::waits_for_warp && other.mask == mask && other.what == what;
+    uint32_t& waiting = waiting_[first / 32];
+    waiting |= 1u << lane;
+    bool complete = (waiting & existing) == existing;
+    for (uint32_t left = complete ? existing : 0; left != 0; left &= left - 1) {
+        const Request& other = threads_[first + uint32_t(__builtin_ctz(left))].request;
+        complete &= other.mask == mask && other.what == request.what && other.bytes == request.bytes;
     }
-    if (complete) release_warp(first, existing);
+    if (complete) {
+        waiting &= ~existing;
+        release_warp(first, existing);
+    }
     pause();
-    return thread.value;
 }
 
-/// All lanes of `mask` have come: computes what each gets, and lets them go.
+/// All lanes of `mask` have come: gives each what it asked for, and lets them go.
 void Block::release_warp(uint32_t first, uint32_t mask) {
-    uint64_t values[32], ballot = 0;
-    for (uint32_t l = 0; l < 32; l++) {
-        values[l] = mask >> l & 1 ? threads_[first + l].value : poison;
-        if (mask >> l & 1 && values[l] != 0) ballot |= uint64_t(1) << l;
+    uint32_t ballot = 0;
+    for (uint32_t left = mask; left != 0; left &= left - 1) {
+        const auto lane = uint32_t(__builtin_ctz(left));
+        const Request& request = threads_[first + lane].request;
+        if (request.what != Exchange::ballot) break;
+        ballot |= uint32_t(*static_cast<const uint32_t*>(request.value) != 0) << lane;
     }
-    for (uint32_t l = 0; l < 32; l++) {
-        if ((mask >> l & 1) == 0) continue;
-        Thread& thread = threads_[first + l];
-        if (thread.what == Exchange::value) thread.value = values[thread.source % 32];
-        if (thread.what == Exchange::ballot) thread.value = ballot;
-        make_ready(first + l);
+    for (uint32_t left = mask; left != 0; left &= left - 1) {
+        const uint32_t thread = first + uint32_t(__builtin_ctz(left));
+        const Request& request = threads_[thread].request;
+        if (request.what == Exchange::ballot) *static_cast<uint32_t*>(request.result) = ballot;
+        if (request.what == Exchange::value) {
+            const uint32_t source = request.source % 32;
+            if (mask >> source & 1) {
+                std::memcpy(request.result, threads_[first + source].request.value, request.bytes);
+            } else {
+                std::memset(request.result, poison, request.bytes);
+            }
+        }
+        make_ready(thread);
     }
 }
 
@@ -106,7 +115,7 @@ std::string Block::deadlock() const {
     auto same = [&](const Thread& x, const Thread& y) {
         if (x.state != y.state) return false;
         if (x.state == State::returned || x.state == State::ready) return true;
-        if (x.state == State::waits_for_warp && x.mask != y.mask) return false;
+        if (x.state == State::waits_for_warp && x.request.mask != y.request.mask) return false;
         return same_place(x.where, y.where);
     };
     for (uint32_t from = 0, runs = 0; from < count_; runs++) {
@@ -118,7 +127,7 @@ std::string Block::deadlock() const {
         if (t.state == State::returned) text += "returned";
         if (t.state == State::ready) text += "run";
         if (t.state == State::waits_for_block) text += "wait for the block";
-        if (t.state == State::waits_for_warp) text += format("wait for lanes %08x", t.mask);
+        if (t.state == State::waits_for_warp) text += format("wait for lanes %08x", t.request.mask);
         if (t.state == State::waits_for_block || t.state == State::waits_for_warp) {
             text += format(" at %s:%u", t.where.file_name(), t.where.line());
         }

@@ -34,6 +34,8 @@ void Block::prepare_threads() {
     const dim3 dim = grid_->block;
     ready_.clear();
     ready_from_ = 0;
+    next_ = threads_max;
+    waiting_.fill(0);
     for (uint32_t i = 0; i < count_; i++) {
         Thread& thread = threads_[i];
         thread.index = {i % dim.x, i / dim.x % dim.y, i / (dim.x * dim.y)};
@@ -45,7 +47,9 @@ void Block::prepare_threads() {
 }
 
 void Block::schedule() {
-    while (ready_from_ < ready_.size() && failure_.code == 0) resume(pick());
+    while (failure_.code == 0 && (next_ < threads_max || has_ready())) {
+        resume(next_ < threads_max ? std::exchange(next_, threads_max) : pick());
+    }
     if (failure_.code == 0 && returned_ < count_) failure_ = {719, deadlock()};
     if (failure_.code != 0) abandon();
 }
@@ -78,10 +82,11 @@ void Block::resume(uint32_t index) {
     current_ = index;
     threadIdx = thread.index;
     switch_context(scheduler_, thread.context);
-    // A thread that never waited gives its warm stack to the next one.
-    if (thread.state != State::returned) return;
-    thread.stack->forget(4096);
-    stacks_.push_back(std::move(thread.stack));
+    // Others may have run since. One that returned gives its warm stack to the next one.
+    Thread& last = threads_[current_];
+    if (last.state != State::returned) return;
+    last.stack->forget(4096);
+    stacks_.push_back(std::move(last.stack));
 }
 
 void Block::enter() {
@@ -105,7 +110,21 @@ void Block::make_ready(uint32_t thread) {
     ready_.push_back(thread);
 }
 
-void Block::pause() { switch_context(threads_[current_].context, scheduler_); }
+/// Goes on with another thread: straight to one that has begun, else by way of the scheduler.
+void Block::pause() {
+    Context& own = threads_[current_].context;
+    if (failure_.code == 0 && has_ready()) {
+        const uint32_t next = pick();
+        if (next == current_) return;
+        if (threads_[next].stack) {
+            current_ = next;
+            threadIdx = threads_[next].index;
+            return switch_context(own, threads_[next].context);
+        }
+        next_ = next;
+    }
+    switch_context(own, scheduler_);
+}
 
 /// After a failure, what is left on the fibers' stacks is forgotten: kernels own nothing.
 void Block::abandon() {

@@ -1,6 +1,7 @@
 // Runs one block: its threads as fibers, in an order that a seed permutes.
 #pragma once
 
+#include <array>
 #include <cstdarg>
 #include <memory>
 #include <mutex>
@@ -46,8 +47,7 @@ public:
     Failure run(const Grid& grid, uint3 index, uint64_t number);
 
     void wait_for_block(Where where);
-    uint64_t wait_for_warp(Exchange what, uint32_t mask, uint64_t value, uint32_t source,
-                           Where where);
+    void wait_for_warp(const Request& request, Where where);
     [[noreturn]] void fail(int code, std::string text);
 
     void* static_shared(uint32_t site, size_t bytes, size_t align);
@@ -68,9 +68,7 @@ private:
         Context context;
         uint3 index;
         State state;
-        Exchange what;
-        uint32_t mask, source;
-        uint64_t value;
+        Request request; // while it waits for its warp
         Where where;
         std::unique_ptr<Stack> stack;
         std::vector<Copy> copies;
@@ -86,6 +84,7 @@ private:
     static void enter();
     void prepare_threads();
     void schedule();
+    bool has_ready() const { return ready_from_ < ready_.size(); }
     uint32_t pick();
     void resume(uint32_t thread);
     void make_ready(uint32_t thread);
@@ -111,6 +110,8 @@ private:
     std::vector<std::unique_ptr<Stack>> stacks_; // free ones
     std::vector<uint32_t> ready_;
     size_t ready_from_ = 0;
+    uint32_t next_ = threads_max; // picked already, if less
+    std::array<uint32_t, threads_max / 32> waiting_{}; // lanes that wait for their warp
     std::vector<Site> sites_;
     std::unique_ptr<char, void (*)(void*)> dynamic_{nullptr, nullptr};
     size_t dynamic_bytes_ = 0;

@@ -30,9 +30,17 @@ void wait_for_block(Where where);
 
 enum class Exchange : uint8_t { none, value, ballot };
 
-/// Waits for the lanes of `mask`, then gives each what it asked for: nothing, the `value` of lane
-/// `source`, or the lanes whose value is not 0.
-uint64_t wait_for_warp(Exchange what, uint32_t mask, uint64_t value, uint32_t source, Where where);
+/// What a lane brings to the other lanes of `mask`, and what it asks for: nothing, the value of lane
+/// `source`, or the lanes whose value, a word, is not 0. Both lie on its own stack.
+struct Request {
+    Exchange what = Exchange::none;
+    uint32_t mask, source = 0, bytes = 0;
+    const void* value = nullptr;
+    void* result = nullptr;
+};
+
+/// Waits for the lanes of the mask, then gives each what it asked for.
+void wait_for_warp(const Request& request, Where where);
 
 /// Ends the launch as a failed assertion (`CUDA_ERROR_ASSERT`); outside a kernel, the process.
 [[noreturn]] void assertion_failed(const char* condition, Where where);
@@ -44,7 +52,7 @@ inline void __syncthreads(cuda_host::Where where = cuda_host::Where::current()) 
 }
 
 inline void __syncwarp(uint32_t mask = ~0u, cuda_host::Where where = cuda_host::Where::current()) {
-    cuda_host::wait_for_warp(cuda_host::Exchange::none, mask, 0, 0, where);
+    cuda_host::wait_for_warp({.mask = mask}, where);
 }
 
 /// Blocks run on different OS threads, so fences are real ones.
