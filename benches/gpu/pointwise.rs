@@ -17,6 +17,9 @@ use crate::{
     rig::{Random, Rig},
 };
 
+/// A part of a computation that is timed by itself.
+type Part<'a> = (&'static str, &'a dyn Fn() -> Result<(), Fault>);
+
 const VECTORS: [u32; 3] = [16, 20, 24];
 const QUOTIENTS: [u32; 3] = [20, 22, 24];
 /// The part of the device's memory that tables may take.
@@ -158,7 +161,7 @@ impl<'a> Quotient<'a> {
         let vectors = [0, 1, 2].map(|i| self.vector(i));
         let to = if from.needs_out() { self.out.all() } else { vectors[0] };
         let apart = from.needs_out().then_some(to);
-        let parts: [(&'static str, &dyn Fn() -> Result<(), Fault>); 4] = [
+        let parts: [Part<'_>; 4] = [
             ("3_inverse", &|| self.transforms.run(stream, &back, self.data.all(), 3, None)),
             ("3_coset", &|| self.transforms.run(stream, &onto, self.data.all(), 3, None)),
             ("fused", &|| self.pointwise.quotient(stream, vectors[0], vectors, &vanishing)),
