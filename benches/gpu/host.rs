@@ -1,5 +1,5 @@
-//! Transforms by the engine, of rows that lie in the host's memory and go back there; beside them
-//! what the copies alone take, both ways at a time. `host=22x8,20x64` picks sizes and batches.
+//! Transforms by the engine, of rows that lie in payload memory, as they do in a server, and go to
+//! such memory again; beside them what the copies alone take, both ways at a time. `host=22x8,20x64` picks sizes and batches.
 
 use std::{
     thread,
@@ -9,10 +9,11 @@ use std::{
 use ark_bls12_381::Fr;
 use ark_ff::AdditiveGroup;
 use capstan::{
-    curve::layout,
+    buffer::{Arrival, Part},
+    curve::{layout, scalars::ScalarEncoding},
     device::{Fault, Stream},
     engine::{
-        Control, Engine, NttPlan,
+        Control, Encoded, Engine, NttPlan, Rows,
         cpu::CpuEngine,
         cuda::{CudaEngine, Least},
     },
@@ -85,18 +86,39 @@ fn transforms<'m>(
     plan: &NttPlan,
     given: &[Vec<Fr>],
 ) -> Time<'m> {
-    let mut rows = given.to_vec();
-    let run = |rows: &mut Vec<Vec<Fr>>| {
-        let begun = Instant::now();
-        let executor = engine.ntt_in_place(plan, rows, &Control::default());
-        (begun.elapsed(), executor.unwrap_or_else(|error| panic!("{error}")))
-    };
-    let (_, executor) = run(&mut rows);
-    for number in [0, given.len() / 2, given.len() - 1] {
-        let (input, output) = (&given[number], &rows[number]);
-        assert!(verify::ntt_at_random_point(plan, input, output), "row {number} of {plan:?}");
+    let (n, count) = (1 << plan.lg_n, given.len());
+    let row_bytes = n * size_of::<Fr>();
+    let payload = || Arrival::new((count * row_bytes) as u64, Vec::new());
+    let input = payload();
+    for (number, row) in given.iter().enumerate() {
+        let at = (number * row_bytes) as u64;
+        input.write(at, layout::fr_as_bytes(row)).unwrap_or_else(|error| panic!("{error}"));
     }
-    let times = (0..rig.repeats).map(|_| run(&mut rows).0).collect();
+    let encoding = ScalarEncoding::Montgomery;
+    let source = Part::at(&input, 0);
+    let run = || {
+        let output = payload();
+        let rows = Rows {
+            input: Encoded::new(encoding, count * n, &source),
+            count,
+            row_length: n,
+            encoding,
+            output: &Part::at(&output, 0),
+            check: false,
+        };
+        let begun = Instant::now();
+        let executor = engine.ntt(plan, &rows, &Control::default());
+        (begun.elapsed(), executor.unwrap_or_else(|error| panic!("{error}")), output)
+    };
+    let (_, executor, output) = run();
+    for number in [0, count / 2, count - 1] {
+        let mut found = vec![Fr::ZERO; n];
+        output.read((number * row_bytes) as u64, layout::fr_as_bytes_mut(&mut found));
+        let right = verify::ntt_at_random_point(plan, &given[number], &found);
+        assert!(right, "row {number} of {plan:?}");
+    }
+    drop(output);
+    let times = (0..rig.repeats).map(|_| run().0).collect();
     let how = format!("{}, {}", executor.engine, executor.device);
     Time { op: "ntt", mode, lg_n: plan.lg_n, batch: given.len(), times, how }
 }

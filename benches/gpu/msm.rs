@@ -212,7 +212,17 @@ impl<'a, G: Group> Bench<'a, G> {
                 let own = on_device.all().part(begin, (pass.vectors.1 * pass.points.1) as usize);
                 let (own, work) = (own.expect("as planned"), workspace.all());
                 let (stream, buckets) = (&rig.stream, buckets.all());
-                self.msm.pass(stream, &plan, &pass, own, placed, buckets, work, out.all())?;
+                self.msm.pass(
+                    stream,
+                    false,
+                    &plan,
+                    &pass,
+                    own,
+                    placed,
+                    buckets,
+                    work,
+                    out.all(),
+                )?;
             }
             let sums = Msm::finish::<P>(&plan, &rig.get(out.all()));
             Ok::<_, Fault>((begun.elapsed(), sums))

@@ -4,6 +4,7 @@ use std::{
     fmt, mem,
     ops::Range,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -199,7 +200,34 @@ impl Arrival {
 
 impl Drop for Arrival {
     fn drop(&mut self) {
-        bury((mem::take(&mut self.segments), mem::take(&mut self.held)));
+        bury(Remains { segments: mem::take(&mut self.segments), _held: mem::take(&mut self.held) });
+    }
+}
+
+/// What is left of a payload, to be wiped.
+struct Remains {
+    segments: Box<[Mutex<Segment>]>,
+    _held: Vec<Charge>,
+}
+
+/// Segments that one thread wipes: 64 MiB, some 7 ms.
+const WIPED_AT_ONCE: usize = 32;
+const WIPERS: usize = 4;
+
+impl Drop for Remains {
+    /// Several threads: the next payload wants the memory.
+    fn drop(&mut self) {
+        let each = self.segments.len().div_ceil(WIPERS).max(WIPED_AT_ONCE);
+        thread::scope(|scope| {
+            let mut parts = self.segments.chunks_mut(each);
+            let first = parts.next().unwrap_or_default();
+            for segments in parts {
+                let wipe = || segments.iter_mut().for_each(|segment| drop(mem::take(segment)));
+                // Where there is no thread for these, they are wiped after the others.
+                let _wiped = thread::Builder::new().spawn_scoped(scope, wipe);
+            }
+            first.iter_mut().for_each(|segment| drop(mem::take(segment)));
+        });
     }
 }
 
@@ -216,8 +244,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
-
     use super::{super::segment::SLOT, *};
 
     #[test]

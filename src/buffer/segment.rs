@@ -1,6 +1,6 @@
 //! Where the bytes of a payload lie: pieces of memory, each behind a lock of its own.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use memmap2::{Advice, MmapMut};
 use zeroize::{Zeroize, Zeroizing};
@@ -18,11 +18,22 @@ const WIDTH: usize = 8;
 
 const GROUP: usize = WIDTH * SEGMENT;
 
-/// Wiped segments that are kept for the next payload: 64 MiB. The system zeroes what it hands out
-/// and we wipe what we hand back; with a few kept, what streams through is wiped once.
-const SPARE_MAX: usize = 32;
+/// Wiped segments that are kept for the next payload. The system zeroes what it hands out and we
+/// wipe what we hand back; with a few kept, what streams through is wiped once. 64 MiB, or the part
+/// of the host's memory that a large MSM's scalars are: 1 GiB of 128.
+const SPARE_MIN: usize = 32;
+const SPARE_PART: u64 = 128;
 
 static SPARE: Mutex<Vec<MmapMut>> = Mutex::new(Vec::new());
+
+fn spare_max() -> usize {
+    static MAX: OnceLock<usize> = OnceLock::new();
+    *MAX.get_or_init(|| {
+        let part = rustix::system::sysinfo();
+        let bytes = part.totalram as u64 * u64::from(part.mem_unit) / SPARE_PART;
+        (bytes as usize / SEGMENT).max(SPARE_MIN)
+    })
+}
 
 /// Memory of a segment, zeroed on drop.
 #[derive(Default)]
@@ -109,7 +120,7 @@ impl Drop for Segment {
         let Some(mut pages) = pages.take() else { return };
         bytemuck::cast_slice_mut::<u8, u64>(&mut pages).zeroize();
         let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
-        if spare.len() < SPARE_MAX {
+        if spare.len() < spare_max() {
             spare.push(pages);
         }
     }

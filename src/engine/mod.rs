@@ -51,7 +51,12 @@ pub struct Executor {
     pub device: String,
     /// Where the device's time went, by its own clock; empty where nobody looked.
     pub stages: Vec<Stage>,
+    /// Whether the result was checked on the device, as [`Rows::check`] asks for.
+    pub checked: bool,
 }
+
+/// The stage in which a device checks its own result.
+pub const CHECK_STAGE: &str = "check";
 
 /// What a stage of a job is called, and how long it took.
 pub type Stage = (&'static str, Duration);
@@ -85,8 +90,8 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Transforms rows, and says who did.
     ///
-    /// Errors: `Invalid` where an element is none; `Cancelled`, `Deadline` from `control`. What was
-    /// written by then is of no use.
+    /// Errors: `Invalid` where an element is none; `Corrupt` where a check fails; `Cancelled`,
+    /// `Deadline` from `control`. What was written by then is of no use.
     fn ntt(&self, plan: &NttPlan, rows: &Rows<'_>, control: &Control) -> Result<Executor>;
 
     /// As [`Engine::ntt`], of elements in memory, in place. Every row is 2^lg_n long.
@@ -108,7 +113,8 @@ pub trait Engine: Send + Sync + 'static {
         let encoding = ScalarEncoding::Montgomery;
         let in_place = rows::InPlace::new(rows);
         let input = Encoded::new(encoding, count * row_length, &in_place);
-        let rows = Rows { input, count, row_length, encoding, output: &in_place };
+        let output = &in_place;
+        let rows = Rows { input, count, row_length, encoding, output, check: false };
         self.ntt(plan, &rows, control)
     }
 

@@ -32,6 +32,9 @@ pub struct Rows<'a> {
     pub encoding: ScalarEncoding,
     /// Where the result goes, `count * 2^lg_n` elements.
     pub output: &'a dyn Sink,
+    /// Whether each is to be checked at a secret random point where it is transformed, if the engine
+    /// can: it then says so.
+    pub check: bool,
 }
 
 /// Elements that are wiped when they go.

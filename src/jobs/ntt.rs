@@ -12,7 +12,7 @@ use super::{Host, Wake, Work, payload::Payload};
 use crate::{
     buffer::{Arrival, Charge, Part},
     curve::{Fr, scalars::ScalarEncoding},
-    engine::{Control, Encoded, Engine, Executor, NttPlan, Rows},
+    engine::{CHECK_STAGE, Control, Encoded, Engine, Executor, NttPlan, Rows},
     error::{Error, Result},
     verify,
 };
@@ -194,9 +194,13 @@ impl Work for NttWork {
         let input = Encoded { encoding, reduce, count: count * row_length, name, source: &source };
         let output = &Part::at(&self.result, first as u64 * self.job.n() * 32);
         let encoding = self.job.output_encoding;
-        let rows = Rows { input, count, row_length, encoding, output };
+        let check = self.job.check == NttCheck::RandomPoint;
+        let rows = Rows { input, count, row_length, encoding, output, check };
         let executor = self.host.engine.ntt(&plan, &rows, control)?;
-        if self.job.check != NttCheck::None {
+        if executor.checked {
+            let of_check = executor.stages.iter().filter(|(name, _)| *name == CHECK_STAGE);
+            self.verify += of_check.map(|(_, time)| *time).sum::<Duration>();
+        } else if self.job.check != NttCheck::None {
             let begun = Instant::now();
             let size = count * self.job.n() as usize * 32;
             let good = self.host.on_pool(size, || self.check(&rows, first, control))?;

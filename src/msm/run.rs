@@ -26,11 +26,6 @@ pub struct Msm {
 pub struct Marks([Event; 4]);
 
 impl Marks {
-    /// The point after the pass.
-    pub fn done(&self) -> &Event {
-        &self.0[3]
-    }
-
     /// How long each stage took. The pass is over.
     ///
     /// Errors: what the driver says.
@@ -71,13 +66,15 @@ impl Msm {
     /// [`Plan::bucket_bytes`], `workspace` [`Plan::workspace_bytes`], `out` [`Plan::bytes_out`];
     /// all begin at multiples of [`ALIGN`] and are in the arena of the points that `bases` place.
     /// What they hold does not matter to the first pass. Other MSMs may use the workspace between
-    /// passes, and nothing else. Gives the points on `stream` where stages begin and end.
+    /// passes, and nothing else. With `watch`, gives the points on `stream` where stages begin and end,
+    /// which takes some 10 us of the host's time.
     ///
     /// Errors: `Kernel` where a span is too short; what the driver says.
     #[allow(clippy::too_many_arguments)] // each is one thing
     pub fn pass(
         &self,
         stream: &Stream,
+        watch: bool,
         plan: &Plan,
         pass: &Pass,
         scalars: Span<'_, [u32; 8]>,
@@ -85,7 +82,8 @@ impl Msm {
         buckets: Span<'_, u8>,
         workspace: Span<'_, u8>,
         out: Span<'_, u8>,
-    ) -> Result<Marks, Fault> {
+    ) -> Result<Option<Marks>, Fault> {
+        let mark = || watch.then(|| stream.record_timed()).transpose();
         let layout = plan.layout(pass).ok_or_else(|| refuse("a pass is larger than its plan"))?;
         let Layout { sort, accumulate, reduce, .. } = &layout;
         let bucket_bytes = accumulate.buckets as usize * plan.job().group.affine_bytes();
@@ -97,22 +95,20 @@ impl Msm {
         let scratch = span(workspace, layout.scratch, layout.bytes)?;
         let tables = sort::Tables { first: bases.first + pass.points.0, stride: bases.stride };
         let sorted = sort::Sorted { references, starts };
-        let begun = stream.record_timed()?;
+        let begun = mark()?;
         self.sorter.run(stream, sort, scalars, tables, scratch, sorted)?;
-        let listed = stream.record_timed()?;
+        let listed = mark()?;
         let sorted = accumulate::Sorted { references, starts };
         self.accumulator.run(stream, accumulate, sorted, buckets, scratch)?;
-        let summed = stream.record_timed()?;
-        let marks = Marks([begun, listed, summed.clone(), summed]);
-        if !pass.last {
-            return Ok(marks);
+        let summed = mark()?;
+        if pass.last {
+            let before = plan.ends().take_while(|(other, _)| other != pass);
+            let at: u64 = before.map(|(_, bytes)| bytes).sum();
+            let out = span(out, at, at + reduce.bytes_out())?;
+            self.reducer.run(stream, reduce, buckets, scratch, out)?;
         }
-        let before = plan.ends().take_while(|(other, _)| other != pass);
-        let at: u64 = before.map(|(_, bytes)| bytes).sum();
-        let out = span(out, at, at + reduce.bytes_out())?;
-        self.reducer.run(stream, reduce, buckets, scratch, out)?;
-        let Marks([begun, listed, summed, _]) = marks;
-        Ok(Marks([begun, listed, summed, stream.record_timed()?]))
+        let marks = [begun, listed, summed, mark()?].into_iter().collect::<Option<Vec<_>>>();
+        Ok(marks.and_then(|marks| marks.try_into().ok()).map(Marks))
     }
 
     /// The sum of each vector, from what the passes left: [`Plan::bytes_out`] bytes.

@@ -46,7 +46,7 @@ pub fn with_send(mut result: v1::NttResult, spent: Duration) -> v1::NttResult {
 
 /// Who did the work, as the wire has it.
 pub fn execution(executor: Executor, verified: v1::Verify) -> v1::Execution {
-    let Executor { engine, device, stages } = executor;
+    let Executor { engine, device, stages, .. } = executor;
     let stage = |(name, time): (&str, _)| v1::Stage { name: name.into(), time_us: micros(time) };
     v1::Execution {
         engine: engine.into(),

@@ -84,8 +84,6 @@ impl Bench {
         self.absorb(run.as_mut(), N / 2, N - N / 2, &Control::default())?;
         let (sums, executor) = run.finish()?;
         assert_eq!(executor.engine, "cuda");
-        let names: Vec<_> = executor.stages.iter().map(|(name, _)| *name).collect();
-        assert_eq!(names, ["sort", "accumulate", "reduce"]);
         let Sums::G1(sums) = sums else { panic!("of the other group") };
         Ok(sums[0])
     }

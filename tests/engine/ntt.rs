@@ -150,9 +150,10 @@ pub fn encodings_are_checked(engine: &dyn Engine) {
             let name = ("here", 500);
             let input = Encoded { reduce, name, ..Encoded::new(from, ROWS * LENGTH, &bytes) };
             let output = Written(Mutex::new(vec![0; (ROWS * 32) << LG_N]));
-            let rows =
-                Rows { input, count: ROWS, row_length: LENGTH, encoding: to, output: &output };
-            engine.ntt(&plan, &rows, &Control::default())?;
+            let (count, row_length, check) = (ROWS, LENGTH, i % 2 == 0);
+            let rows = Rows { input, count, row_length, encoding: to, output: &output, check };
+            let executor = engine.ntt(&plan, &rows, &Control::default())?;
+            assert_eq!(executor.checked, check && executor.engine == "cuda");
             Ok(output.0.into_inner().unwrap())
         };
         let mut expected = vec![0; (ROWS * 32) << LG_N];

@@ -1,0 +1,268 @@
+//! One job's way through a GPU: its groups of rows are sent, transformed and received, each beside
+//! the others.
+
+use std::{
+    ops::Range,
+    panic,
+    sync::{
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
+
+use zeroize::Zeroizing;
+
+use super::{Lane, Slot, Streams, Transformer, padded::Padded, too_small};
+use crate::{
+    curve::scalars::ScalarEncoding,
+    device::{Copies, Event, Lease, Span},
+    engine::{
+        CHECK_STAGE, Control, Rows, Stage,
+        cuda::elements::{Into, first_bad},
+    },
+    error::{Error, Problem, Result},
+    ntt::{Element, End, Evaluation, Plan},
+};
+
+/// A job that has all it needs on the device.
+pub struct Job<'a> {
+    on: &'a Transformer,
+    control: &'a Control,
+    plan: Plan,
+    rows: &'a Rows<'a>,
+    lane: Lane<'a>,
+    copies: Copies,
+    /// Of both ends of the transform, where its rows are to be checked.
+    evaluations: Option<[Evaluation; 2]>,
+    /// Nanoseconds that the device took for all groups, without copies; of these, for checks.
+    spent_ns: AtomicU64,
+    checks_ns: AtomicU64,
+}
+
+/// A group that is being transformed: its rows, by number.
+struct Sent {
+    rows: Range<usize>,
+    slot: Slot,
+    under_way: UnderWay,
+}
+
+/// Where the device begins and ends with a group.
+struct UnderWay {
+    begun: Event,
+    done: Event,
+    check: Option<Check>,
+}
+
+/// What a group's rows are at a secret point, before and after; and where the device begins and
+/// ends with finding that out.
+struct Check {
+    values: [Lease; 2],
+    marks: [Event; 4],
+}
+
+impl<'a> Job<'a> {
+    pub fn new(
+        on: &'a Transformer,
+        rows: &'a Rows<'a>,
+        plan: Plan,
+        evaluations: Option<[Evaluation; 2]>,
+        lane: Lane<'a>,
+        control: &'a Control,
+    ) -> Self {
+        let copies = on.gpu.ring().copies();
+        let (spent_ns, checks_ns) = Default::default();
+        Self { on, control, plan, rows, lane, copies, evaluations, spent_ns, checks_ns }
+    }
+
+    /// Transforms all rows, a `group` at a time, in `slots`.
+    pub fn run(&self, group: usize, mut slots: Vec<Slot>) -> Result<()> {
+        let count = self.rows.count;
+        let groups = (0..count).step_by(group).map(|first| first..(first + group).min(count));
+        if slots.len() > 1 {
+            return self.overlap(groups, slots);
+        }
+        let mut slot = slots.pop().ok_or_else(too_small)?;
+        for rows in groups {
+            slot = self.receive(self.send(rows, slot)?)?;
+        }
+        Ok(())
+    }
+
+    /// Sends groups from this thread and receives them on another one.
+    fn overlap(
+        &self,
+        mut groups: impl Iterator<Item = Range<usize>>,
+        slots: Vec<Slot>,
+    ) -> Result<()> {
+        let (give_back, free) = mpsc::channel();
+        let (pass_on, under_way) = mpsc::channel();
+        let receive = {
+            let give_back = give_back.clone();
+            move || {
+                under_way.into_iter().try_for_each(|sent| {
+                    // Nobody wants it where there are no more groups.
+                    let _unwanted = give_back.send(self.receive(sent)?);
+                    Ok(())
+                })
+            }
+        };
+        for slot in slots {
+            give_back.send(slot).map_err(|_| too_small())?;
+        }
+        // From here on the other thread has the only one: without it there are no more slots.
+        drop(give_back);
+        thread::scope(|scope| {
+            let name = "capstan-download".to_owned();
+            let receiver = thread::Builder::new().name(name).spawn_scoped(scope, receive);
+            let receiver =
+                receiver.map_err(|error| Error::Internal(format!("no thread: {error}")))?;
+            let sent = groups.try_for_each(|rows| {
+                // Where the other thread has failed, its error is the job's.
+                let Ok(slot) = free.recv() else { return Ok(()) };
+                // As above.
+                let _gone = pass_on.send(self.send(rows, slot)?);
+                Ok(())
+            });
+            drop(pass_on);
+            let received = receiver.join().unwrap_or_else(|cause| panic::resume_unwind(cause));
+            sent.and(received)
+        })
+    }
+
+    fn row_bytes(&self) -> u64 {
+        (size_of::<Element>() as u64) << self.plan.transform().lg_n
+    }
+
+    /// Brings a group to the device and has it transformed. Returns when it is on its way.
+    fn send(&self, rows: Range<usize>, slot: Slot) -> Result<Sent> {
+        self.control.check()?;
+        let under_way = self.launch(&rows, &slot)?;
+        Ok(Sent { rows, slot, under_way })
+    }
+
+    fn launch(&self, rows: &Range<usize>, slot: &Slot) -> Result<UnderWay> {
+        let Streams { upload: stream, compute, .. } = &self.lane.streams;
+        let (input, full) = (&self.rows.input, self.row_bytes());
+        let elements = rows.len() << self.plan.transform().lg_n;
+        let data = slot.data(elements)?;
+        let bytes = data.cast::<u8>().ok_or_else(too_small)?;
+        let given = self.rows.row_length as u64 * 32;
+        let source = Padded { source: input.source, given, full };
+        let mut at = rows.start as u64 * full;
+        let mut upload = self.copies.upload(stream, bytes);
+        upload.fill(bytes.len(), |chunk| {
+            self.control.check()?;
+            self.on.copier.gather(&source, at, chunk);
+            at += chunk.len() as u64;
+            Ok::<_, Error>(())
+        })?;
+        compute.wait(&upload.sent()?)?;
+        let begun = compute.record_timed()?;
+        let how = (input.encoding, input.reduce, Into::Montgomery);
+        let refused = (slot.refused.all(), (rows.start as u64) << self.plan.transform().lg_n);
+        self.on.elements.decode(compute, how, bytes, bytes, refused)?;
+        let out = slot.out(elements)?;
+        let before = self.evaluate(End::Input, data)?;
+        self.on.transforms.run(compute, &self.plan, data, rows.len(), out)?;
+        let after = self.evaluate(End::Output, out.unwrap_or(data))?;
+        if self.rows.encoding != ScalarEncoding::Montgomery {
+            self.on.elements.encode(compute, out.unwrap_or(data))?;
+        }
+        let check = before.zip(after).map(|((before, begin), (after, end))| {
+            let ([a, b], [c, d]) = (begin, end);
+            Check { values: [before, after], marks: [a, b, c, d] }
+        });
+        Ok(UnderWay { begun, done: compute.record_timed()?, check })
+    }
+
+    /// What rows are at a secret point, where that is wanted; and where the device begins and ends
+    /// with it.
+    fn evaluate(&self, end: End, rows: Span<'_, Element>) -> Result<Option<(Lease, [Event; 2])>> {
+        let Some([input, output]) = &self.evaluations else { return Ok(None) };
+        let evaluation = if end == End::Input { input } else { output };
+        let compute = &self.lane.streams.compute;
+        let begun = compute.record_timed()?;
+        let values = self.on.transforms.evaluate(compute, evaluation, rows)?;
+        Ok(Some((values, [begun, compute.record_timed()?])))
+    }
+
+    /// Brings a group back. Blocks until it is there.
+    fn receive(&self, sent: Sent) -> Result<Slot> {
+        let Sent { rows, slot, under_way } = sent;
+        // Waited for here, since a copy that is asked for holds its chunk of pinned memory.
+        under_way.done.synchronize()?;
+        self.count(&self.spent_ns, &under_way.done, &under_way.begun)?;
+        self.refuse(&slot)?;
+        if let Some(check) = &under_way.check {
+            self.check(check)?;
+        }
+        let elements = rows.len() << self.plan.transform().lg_n;
+        let result = match slot.out(elements)? {
+            Some(out) => out,
+            None => slot.data(elements)?,
+        };
+        let bytes = result.cast::<u8>().ok_or_else(too_small)?;
+        let mut at = rows.start as u64 * self.row_bytes();
+        self.copies.download(&self.lane.streams.download, bytes, |chunk| {
+            self.control.check()?;
+            self.on.copier.scatter(chunk, self.rows.output, at)?;
+            at += chunk.len() as u64;
+            Ok::<_, Error>(())
+        })?;
+        Ok(slot)
+    }
+
+    fn count(&self, spent_ns: &AtomicU64, end: &Event, begin: &Event) -> Result<()> {
+        spent_ns.fetch_add(end.since(begin)?.as_nanos() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Where the device's time went.
+    pub fn stages(&self) -> Vec<Stage> {
+        let [all, checks] = [&self.spent_ns, &self.checks_ns]
+            .map(|spent_ns| Duration::from_nanos(spent_ns.load(Ordering::Relaxed)));
+        let mut stages = vec![("transform", all.saturating_sub(checks))];
+        stages.extend(self.evaluations.is_some().then_some((CHECK_STAGE, checks)));
+        stages
+    }
+
+    /// Whether a group's rows are what they were at a secret point.
+    fn check(&self, check: &Check) -> Result<()> {
+        let [begin, found, begin_again, found_again] = &check.marks;
+        self.count(&self.checks_ns, found, begin)?;
+        self.count(&self.checks_ns, found_again, begin_again)?;
+        let [before, after] = &check.values;
+        if self.read(before)? == self.read(after)? { Ok(()) } else { Err(Error::Corrupt) }
+    }
+
+    /// A few bytes that the device is done with.
+    fn read(&self, lease: &Lease) -> Result<Zeroizing<Vec<u8>>> {
+        let mut all = Zeroizing::new(Vec::with_capacity(lease.bytes() as usize));
+        self.copies.download(&self.lane.streams.download, lease.all(), |bytes| {
+            all.extend_from_slice(bytes);
+            Ok::<_, Error>(())
+        })?;
+        Ok(all)
+    }
+
+    /// Refuses a group with elements that are none.
+    fn refuse(&self, slot: &Slot) -> Result<()> {
+        let word = self.read(&slot.refused)?.as_slice().try_into().map(u64::from_le_bytes);
+        let Some(index) = first_bad(word.unwrap_or_default()) else { return Ok(()) };
+        let lg_n = self.plan.transform().lg_n;
+        let (row, within) = (index >> lg_n, index & ((1 << lg_n) - 1));
+        let index = row * self.rows.row_length as u64 + within;
+        Err(self.rows.input.refused(index, Problem::NotCanonical))
+    }
+}
+
+impl Drop for Job<'_> {
+    fn drop(&mut self) {
+        // Where the job has failed, copies may be under way; chunks are wiped after them.
+        let _waited = self.lane.streams.upload.synchronize();
+        let bytes = self.rows.count * self.row_bytes() as usize;
+        self.on.copier.wipe(self.on.gpu.ring(), bytes);
+    }
+}

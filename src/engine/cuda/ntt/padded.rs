@@ -1,0 +1,33 @@
+//! Rows that come shorter than they are transformed.
+
+use crate::buffer::Source;
+
+/// Rows of which each is filled up with zeros.
+pub struct Padded<'a> {
+    pub source: &'a dyn Source,
+    /// Bytes of a row as it comes, and in the end.
+    pub given: u64,
+    pub full: u64,
+}
+
+impl Source for Padded<'_> {
+    fn read(&self, at: u64, out: &mut [u8]) {
+        let mut done = 0;
+        while done < out.len() {
+            let at = at + done as u64;
+            let (row, within) = (at / self.full, at % self.full);
+            let (end, given) = match within < self.given {
+                true => (self.given, true),
+                false => (self.full, false),
+            };
+            let take = ((end - within) as usize).min(out.len() - done);
+            let part = &mut out[done..done + take];
+            if given {
+                self.source.read(row * self.given + within, part);
+            } else {
+                part.fill(0);
+            }
+            done += take;
+        }
+    }
+}
