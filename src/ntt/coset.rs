@@ -45,11 +45,22 @@ pub(super) struct Steps {
     pub scaled: Option<(u32, Fr)>,
 }
 
+/// What a table of merged factors holds: those of a pass of radix 2^lg_r over 2^lg_above blocks.
+/// `base` is the generator to the power of half the elements of a last stage's block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Merged {
+    pub lg_above: u32,
+    pub lg_r: u32,
+    pub inverse: bool,
+    pub base: Fr,
+}
+
 /// The factors of one pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Factors {
     pub lg_block: u32,
     pub steps: Steps,
+    pub merged: Option<Merged>,
     pub border: Option<Border>,
     pub rows_first: Option<Rows>,
     pub rows_last: Option<Rows>,
@@ -73,6 +84,9 @@ pub(super) fn factors(transform: &Transform, passes: &[Pass]) -> Vec<Factors> {
     let last = passes.len() - 1;
     let mut lg_block = if descends { lg_n } else { 0 };
     let mut all = Vec::new();
+    if passes.iter().any(|pass| pass.merged) {
+        return merged_factors(transform, passes, base, scale);
+    }
     for (i, pass) in passes.iter().enumerate() {
         let &Pass { lg_r, lg_e, kept, .. } = pass;
         if !descends {
@@ -101,12 +115,45 @@ pub(super) fn factors(transform: &Transform, passes: &[Pass]) -> Vec<Factors> {
             }
         }
         let (rows_first, rows_last) = if inverse { (None, rows) } else { (rows, None) };
-        all.push(Factors { lg_block, steps, border, rows_first, rows_last });
+        all.push(Factors { lg_block, steps, merged: None, border, rows_first, rows_last });
         if descends {
             lg_block -= lg_r;
         }
     }
     all
+}
+
+/// The same where all but the last pass are merged. What is multiplied by powers is the input, in
+/// natural order: a coset's forward, none's inverse.
+fn merged_factors(transform: &Transform, passes: &[Pass], base: Fr, scale: Fr) -> Vec<Factors> {
+    let &Transform { lg_n, inverse, .. } = transform;
+    let mut lg_block = lg_n;
+    let factors = |pass: &Pass| {
+        let &Pass { lg_r, lg_e, kept, merged, .. } = pass;
+        let rest = lg_block - lg_r;
+        let power = (0..rest).fold(base, |power, _| power.square());
+        let lg_above = lg_n - lg_block;
+        let one = Fr::ONE;
+        let found = Factors {
+            lg_block,
+            steps: Steps { lg_e, inverse, scaled: None },
+            merged: merged.then_some(Merged { lg_above, lg_r, inverse, base: power }),
+            border: (kept > 0).then_some(Border {
+                lg_block: lg_n,
+                lg_r: lg_n - rest,
+                kept,
+                inverse,
+                column: base,
+                row: one,
+                scale,
+            }),
+            rows_first: None,
+            rows_last: None,
+        };
+        lg_block = rest;
+        found
+    };
+    passes.iter().map(factors).collect()
 }
 
 /// 2^-lg_n.

@@ -8,7 +8,7 @@ use ark_ff::{AdditiveGroup, Field, PrimeField};
 
 use super::{
     Element,
-    coset::{Border, Rows, Steps, root},
+    coset::{Border, Merged, Rows, Steps, root},
 };
 use crate::{
     curve::{Fr, layout},
@@ -26,6 +26,8 @@ const ELEMENT: u64 = size_of::<Element>() as u64;
 const THREADS: u32 = 128;
 /// Entries of a plane of step factors, as `kernels/ntt/factors.cuh` has it.
 const PLANE: u32 = 2048 + 8;
+/// Pieces at the end of a plane of merged factors, as `kernels/ntt/merged.cuh` has it.
+const PAD: u32 = 8;
 /// log2 of the longest row.
 const LG_ROW_MAX: u32 = 10;
 /// Squares of a base that the device is given: exponents are below 2^32.
@@ -41,6 +43,7 @@ const SHARE: u64 = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Key {
     Steps(Steps),
+    Merged(Merged),
     Rows(Rows),
     Border(Border),
     Powers(Powers),
@@ -142,6 +145,35 @@ impl Tables {
         })
     }
 
+    /// As `kernels/ntt/merged.cuh` lays it out.
+    pub fn merged(&self, merged: Merged) -> Result<Arc<Table>, Fault> {
+        let Merged { lg_above, lg_r, inverse, base } = merged;
+        let kept = kept_inside(2);
+        // In pieces, two of which are an element.
+        let plane = |step: u32| (1 << (lg_above + 2 * step)) + PAD;
+        let pieces: u64 = (0..lg_r / 2).map(|step| u64::from(6 * kept * plane(step))).sum();
+        self.get(Key::Merged(merged), pieces / 2 * ELEMENT, 0, |table| {
+            let power = |stage: u32| (stage + 1..lg_r).fold(base, |power, _| power.square());
+            let mut at = 0;
+            for step in 0..lg_r / 2 {
+                let lg_p = lg_above + 2 * step;
+                let (first, second) = (power(2 * step), power(2 * step + 1));
+                let factors = [
+                    (first, root(lg_p + 1, inverse)),
+                    (second, root(lg_p + 2, inverse)),
+                    (second * root(2, inverse), root(lg_p + 2, inverse)),
+                ];
+                for (scale, row) in factors {
+                    let part =
+                        Part { at, plane: plane(step), row, scale, ..Part::plain(lg_p, 0, kept) };
+                    self.fill(table, &part)?;
+                    at += u64::from(kept * plane(step));
+                }
+            }
+            Ok(())
+        })
+    }
+
     pub fn rows(&self, rows: Rows) -> Result<Arc<Table>, Fault> {
         let kept = kept_inside(rows.lg_e);
         let bytes = u64::from(kept * PLANE) * ELEMENT;
@@ -165,7 +197,8 @@ impl Tables {
         }
     }
 
-    fn is_whole(&self, lg_block: u32, kept: u32) -> bool {
+    /// Whether a table of that many multiples may be one of all entries.
+    pub fn is_whole(&self, lg_block: u32, kept: u32) -> bool {
         (ELEMENT * u64::from(kept)) << lg_block <= self.bytes_max / SHARE
     }
 
