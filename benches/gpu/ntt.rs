@@ -59,9 +59,7 @@ pub fn measure(rig: &Rig, record: &mut Record) {
         }
         for (passes, turned) in variants::of(rig, lg_n) {
             let mode = if turned { &MODES[2] } else { &MODES[0] };
-            // Merged passes go down only.
-            let ways = if turned || passes.iter().any(|pass| pass.merged) { 1 } else { 2 };
-            for mode in [mode, &MODES[1]].into_iter().take(ways) {
+            for mode in [mode, &MODES[1]].into_iter().take(if turned { 1 } else { 2 }) {
                 record.show_time(&bench.given(mode, passes.clone()));
             }
         }

@@ -66,6 +66,13 @@ pub(super) struct Factors {
     pub rows_last: Option<Rows>,
 }
 
+impl Factors {
+    /// Whether two of the first factors of a merged pass are 1.
+    pub fn is_plain(&self) -> bool {
+        self.merged.is_some_and(|merged| merged.lg_above == 0 && merged.base == Fr::ONE)
+    }
+}
+
 /// The factors of all passes, in their order.
 ///
 /// Shape: `passes` multiply up to 2^lg_n, which is at least 2; the coset's generator is not zero.
@@ -123,35 +130,45 @@ pub(super) fn factors(transform: &Transform, passes: &[Pass]) -> Vec<Factors> {
     all
 }
 
-/// The same where all but the last pass are merged. What is multiplied by powers is the input, in
-/// natural order: a coset's forward, none's inverse.
+/// The same where all but the rows' pass are merged. Powers of columns go into butterflies, those of
+/// rows into the border and the rows' pass.
 fn merged_factors(transform: &Transform, passes: &[Pass], base: Fr, scale: Fr) -> Vec<Factors> {
-    let &Transform { lg_n, inverse, .. } = transform;
-    let mut lg_block = lg_n;
+    let &Transform { lg_n, inverse, coset, .. } = transform;
+    let descends = transform.way() == Way::Descend;
+    let natural = descends != inverse;
+    let (column, row) = if natural { (base, Fr::ONE) } else { (Fr::ONE, base) };
+    let power = |base, lg: u32| (0..lg).fold(base, |power: Fr, _| power.square());
+    let mut lg_block = if descends { lg_n } else { 0 };
     let factors = |pass: &Pass| {
         let &Pass { lg_r, lg_e, kept, merged, .. } = pass;
-        let rest = lg_block - lg_r;
-        let power = (0..rest).fold(base, |power, _| power.square());
-        let lg_above = lg_n - lg_block;
-        let one = Fr::ONE;
-        let found = Factors {
-            lg_block,
-            steps: Steps { lg_e, inverse, scaled: None },
-            merged: merged.then_some(Merged { lg_above, lg_r, inverse, base: power }),
-            border: (kept > 0).then_some(Border {
-                lg_block: lg_n,
-                lg_r: lg_n - rest,
-                kept,
-                inverse,
-                column: base,
-                row: one,
-                scale,
-            }),
-            rows_first: None,
-            rows_last: None,
+        let (rest, whole) = match descends {
+            true => (lg_block - lg_r, lg_block),
+            false => (lg_block, lg_block + lg_r),
         };
-        lg_block = rest;
-        found
+        lg_block = if descends { rest } else { whole };
+        let edge = (!merged && !natural && coset.is_some()).then(|| Rows {
+            lg_r,
+            lg_e,
+            reversed: true,
+            base: power(base, lg_n - lg_r),
+            scale: Fr::ONE,
+        });
+        Factors {
+            lg_block: whole,
+            steps: Steps { lg_e, inverse, scaled: None },
+            merged: merged.then(|| Merged {
+                lg_above: lg_n - whole,
+                lg_r,
+                inverse,
+                base: power(column, rest),
+            }),
+            border: (kept > 0).then(|| {
+                let lg_r = lg_n - rest;
+                Border { lg_block: lg_n, lg_r, kept, inverse, column, row, scale }
+            }),
+            rows_first: edge.filter(|_| !inverse),
+            rows_last: edge.filter(|_| inverse),
+        }
     };
     passes.iter().map(factors).collect()
 }

@@ -71,7 +71,7 @@ pub(super) struct Kernels {
     rows: HashMap<(Way, u32, u32), Rows>,
     shaped_columns: HashMap<(Way, Pass), Columns>,
     shaped_rows: HashMap<(Way, Pass), Rows>,
-    merged: HashMap<Pass, Merged>,
+    merged: HashMap<(Way, Pass), Merged>,
     pub copy: Copy,
 }
 
@@ -98,13 +98,7 @@ impl Kernels {
             }
         }
         let (shaped_columns, shaped_rows) = load_shaped(context)?;
-        let module = Module::load(context, "ntt/descend_merged")?;
-        let mut merged = HashMap::new();
-        for pass in MERGED {
-            let Pass { lg_r, kept, .. } = pass;
-            let name = format!("ntt_descend_merged_r{lg_r}_b{kept}");
-            merged.insert(pass, module.kernel(&name, block_of(&pass)).map_err(failed)?);
-        }
+        let merged = load_merged(context)?;
         let module = Module::load(context, "ntt/tables")?;
         let copy = module.kernel("ntt_copy", Block::of(THREADS)).map_err(failed)?;
         Ok(Self { columns, rows, shaped_columns, shaped_rows, merged, copy })
@@ -115,8 +109,8 @@ impl Kernels {
         self.shaped_columns.get(&(way, *pass)).or_else(any).ok_or_else(|| missing(pass))
     }
 
-    pub fn merged(&self, pass: &Pass) -> Result<&Merged, Fault> {
-        self.merged.get(pass).ok_or_else(|| missing(pass))
+    pub fn merged(&self, way: Way, pass: &Pass) -> Result<&Merged, Fault> {
+        self.merged.get(&(way, *pass)).ok_or_else(|| missing(pass))
     }
 
     /// `alone`: the pass is a whole transform.
@@ -154,6 +148,20 @@ fn load_shaped(context: &Context) -> Result<Shaped, Unusable> {
         }
     }
     Ok((columns, rows))
+}
+
+fn load_merged(context: &Context) -> Result<HashMap<(Way, Pass), Merged>, Unusable> {
+    let index = context.identity().index;
+    let failed = |fault| Unusable::Device { index, fault };
+    let mut merged = HashMap::new();
+    for (way, name) in [(Way::Descend, "descend"), (Way::Ascend, "ascend")] {
+        let module = Module::load(context, &format!("ntt/{name}_merged"))?;
+        for pass in MERGED {
+            let name = format!("ntt_{name}_merged_r{}_b{}", pass.lg_r, pass.kept);
+            merged.insert((way, pass), module.kernel(&name, block_of(&pass)).map_err(failed)?);
+        }
+    }
+    Ok(merged)
 }
 
 fn block_of(pass: &Pass) -> Block {

@@ -64,7 +64,7 @@ impl Transforms {
         let lg_n = transform.lg_n;
         let passes = passes(lg_n, rows, transform.way(), transform.is_turned());
         let fits = may_merge(transform) && self.tables.is_whole(lg_n, 1);
-        let merged = if fits { merge(&passes) } else { None };
+        let merged = if fits { merge(&passes, transform.way()) } else { None };
         self.plan_of(transform, merged.unwrap_or(passes))
     }
 
@@ -91,8 +91,13 @@ impl Transforms {
         let last = passes.len() - 1;
         for (i, (pass, factors)) in passes.iter().zip(factors(transform, &passes)).enumerate() {
             let flags = match pass.merged {
-                true if i == 0 && transform.coset.is_none() => PLAIN,
-                true => 0,
+                true => {
+                    if factors.is_plain() {
+                        PLAIN
+                    } else {
+                        0
+                    }
+                }
                 false => flags(transform, &factors, i == last),
             };
             let rows = factors.rows_first.or(factors.rows_last);
@@ -109,7 +114,7 @@ impl Transforms {
             };
             // That there is a kernel shows now, not when it runs.
             match planned.border {
-                _ if pass.merged => drop(self.kernels.merged(pass)?),
+                _ if pass.merged => drop(self.kernels.merged(transform.way(), pass)?),
                 Some(_) => drop(self.kernels.columns(transform.way(), pass)?),
                 None => drop(self.kernels.rows(transform.way(), pass, flags, last == 0)?),
             }
@@ -118,11 +123,13 @@ impl Transforms {
         Ok(plan)
     }
 
-    /// Whether all passes but the last are merged, and only the one before it has a border, whose
+    /// Whether all passes but the rows' are merged, and only the one beside it has a border, whose
     /// table is whole.
     fn are_merged(&self, transform: &Transform, passes: &[Pass]) -> bool {
         let last = passes.len() - 1;
         let is_right = |(i, pass): (usize, &Pass)| {
+            // Downward.
+            let i = if transform.way() == Way::Descend { i } else { last - i };
             pass.merged == (i < last) && (pass.kept > 0) == (i + 1 == last)
         };
         let fits = |pass: &Pass| self.tables.is_whole(transform.lg_n, pass.kept);
@@ -200,7 +207,7 @@ impl Transforms {
         if pass.merged {
             let border = planned.border.as_ref().map_or(steps, |border| border.lease().all());
             let given = (from, to, steps, border, plan.transform.lg_n, lg_block, flags);
-            return self.kernels.merged(&pass)?.launch(stream, grid, given);
+            return self.kernels.merged(way, &pass)?.launch(stream, grid, given);
         }
         match &planned.border {
             Some(table) => {
@@ -280,9 +287,9 @@ impl Display for Plan {
     }
 }
 
-/// Whether passes may be merged: downward, and with no powers to multiply the output by.
+/// Whether passes may be merged: upward they do not change the order.
 fn may_merge(transform: &Transform) -> bool {
-    transform.way() == Way::Descend && !(transform.inverse && transform.coset.is_some())
+    transform.way() == Way::Descend || !transform.is_turned()
 }
 
 fn check(transform: &Transform) -> Result<()> {

@@ -79,7 +79,7 @@ const RADICES: [&[(u32, u32)]; 20] = [
     &[(9, 3), (9, 3), (6, 2), (6, 2)],
 ];
 
-/// Passes with merged factors that there are kernels for: `kernels/ntt/descend_merged.cu`.
+/// Passes with merged factors that there are kernels for, both ways.
 pub(super) const MERGED: [Pass; 3] = [
     Pass { lg_r: 6, lg_c: 2, lg_e: 2, kept: 0, merged: true },
     Pass { lg_r: 6, lg_c: 2, lg_e: 2, kept: 1, merged: true },
@@ -116,12 +116,18 @@ pub fn passes(lg_n: u32, rows: usize, way: Way, turned: bool) -> Vec<Pass> {
     passes
 }
 
-/// The same passes downward with merged factors, for which there is one border, with a table of the
+/// The same passes with merged factors, for which there is one border, with a table of the
 /// whole transform; `None` where they are too few or there are no kernels for them.
 ///
 /// By products of limbs, that is 968 for each element of 2^24 instead of 1020, and 803 instead of
 /// 826 of 2^20.
-pub fn merge(passes: &[Pass]) -> Option<Vec<Pass>> {
+pub fn merge(passes: &[Pass], way: Way) -> Option<Vec<Pass>> {
+    if way == Way::Ascend {
+        let downward: Vec<_> = passes.iter().rev().copied().collect();
+        let mut merged = merge(&downward, Way::Descend)?;
+        merged.reverse();
+        return Some(merged);
+    }
     let (last, columns) = passes.split_last().filter(|(last, _)| last.kept == 0)?;
     let border = columns.len().checked_sub(1).filter(|border| *border > 0)?;
     let merged = |(i, pass): (usize, &Pass)| {

@@ -131,9 +131,12 @@ fn plans_of_merged_passes_are_arkworks() {
         for (number, passes) in plans.iter().enumerate() {
             let lg_n = passes.iter().map(|pass| pass.lg_r).sum();
             for (i, transform) in every_transform(lg_n).enumerate() {
-                let is_right = transform.way() == Way::Descend
-                    && (transform.coset.is_none() || !transform.inverse);
-                let plan = rig.transforms.plan_of(&transform, passes.clone());
+                let mut passes = passes.clone();
+                if transform.way() == Way::Ascend {
+                    passes.reverse();
+                }
+                let plan = rig.transforms.plan_of(&transform, passes);
+                let is_right = transform.way() == Way::Descend || !transform.is_turned();
                 assert_eq!(plan.is_ok(), is_right, "{transform:?}");
                 if let Ok(plan) = plan
                     && (lg_n <= 12 || (i + number + seed).is_multiple_of(3))
