@@ -9,7 +9,7 @@
 //   powers  3 x 32 elements in Montgomery form, then `kept`: root, a, b to the powers 2^0, 2^1, ...
 //           and the integers c 2^(32 (N + L j)) of fr.cuh, j < kept
 //   table   entry number p 2^lg_k + k: 2 kept halves in a row where `plane` is 0, else half h of
-//           multiple j at [(2 j + h) plane + number]
+//           multiple j at [(2 j + h) plane + apart (number / 8) + number % 8]
 #include "passes.cuh"
 
 constexpr uint32_t ROOT = 0, A = 32, B = 64, KEPT = 96;
@@ -25,7 +25,7 @@ FN Fr times_power(Fr x, const Quad* squares, uint64_t exponent) {
 
 KERNEL(128)
 ntt_factors(Quad* table, const Quad* powers, uint32_t kept, uint32_t lg_p, uint32_t lg_k,
-            uint32_t lg_step, uint32_t plane) {
+            uint32_t lg_step, uint32_t plane, uint32_t apart) {
     const uint64_t number = uint64_t(blockIdx.x) * blockDim.x + threadIdx.x;
     if (number >> (lg_p + lg_k)) return;
     const uint64_t p = reverse(uint32_t(number >> lg_k), lg_p);
@@ -35,7 +35,8 @@ ntt_factors(Quad* table, const Quad* powers, uint32_t kept, uint32_t lg_p, uint3
     factor = times_power(factor, powers + 2 * B, p);
     for (uint32_t j = 0; j < kept; j++) {
         const Fr multiple = canonical(mul(factor, load_element(powers, KEPT + j)));
-        const uint64_t low = plane ? 2 * j * plane + number : 2 * (number * kept + j);
+        const uint64_t place = number / 8 * apart + number % 8;
+        const uint64_t low = plane ? 2 * j * plane + place : 2 * (number * kept + j);
         store_halves(table + low, table + low + (plane ? plane : 1), multiple);
     }
 }

@@ -45,14 +45,32 @@ pub(super) struct Steps {
     pub scaled: Option<(u32, Fr)>,
 }
 
+/// What a table of merged factors holds: those of a pass of radix 2^lg_r over 2^lg_above blocks.
+/// `base` is the generator to the power of half the elements of a last stage's block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Merged {
+    pub lg_above: u32,
+    pub lg_r: u32,
+    pub inverse: bool,
+    pub base: Fr,
+}
+
 /// The factors of one pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Factors {
     pub lg_block: u32,
     pub steps: Steps,
+    pub merged: Option<Merged>,
     pub border: Option<Border>,
     pub rows_first: Option<Rows>,
     pub rows_last: Option<Rows>,
+}
+
+impl Factors {
+    /// Whether two of the first factors of a merged pass are 1.
+    pub fn is_plain(&self) -> bool {
+        self.merged.is_some_and(|merged| merged.lg_above == 0 && merged.base == Fr::ONE)
+    }
 }
 
 /// The factors of all passes, in their order.
@@ -73,6 +91,9 @@ pub(super) fn factors(transform: &Transform, passes: &[Pass]) -> Vec<Factors> {
     let last = passes.len() - 1;
     let mut lg_block = if descends { lg_n } else { 0 };
     let mut all = Vec::new();
+    if passes.iter().any(|pass| pass.merged) {
+        return merged_factors(transform, passes, base, scale);
+    }
     for (i, pass) in passes.iter().enumerate() {
         let &Pass { lg_r, lg_e, kept, .. } = pass;
         if !descends {
@@ -101,12 +122,55 @@ pub(super) fn factors(transform: &Transform, passes: &[Pass]) -> Vec<Factors> {
             }
         }
         let (rows_first, rows_last) = if inverse { (None, rows) } else { (rows, None) };
-        all.push(Factors { lg_block, steps, border, rows_first, rows_last });
+        all.push(Factors { lg_block, steps, merged: None, border, rows_first, rows_last });
         if descends {
             lg_block -= lg_r;
         }
     }
     all
+}
+
+/// The same where all but the rows' pass are merged. Powers of columns go into butterflies, those of
+/// rows into the border and the rows' pass.
+fn merged_factors(transform: &Transform, passes: &[Pass], base: Fr, scale: Fr) -> Vec<Factors> {
+    let &Transform { lg_n, inverse, coset, .. } = transform;
+    let descends = transform.way() == Way::Descend;
+    let natural = descends != inverse;
+    let (column, row) = if natural { (base, Fr::ONE) } else { (Fr::ONE, base) };
+    let power = |base, lg: u32| (0..lg).fold(base, |power: Fr, _| power.square());
+    let mut lg_block = if descends { lg_n } else { 0 };
+    let factors = |pass: &Pass| {
+        let &Pass { lg_r, lg_e, kept, merged, .. } = pass;
+        let (rest, whole) = match descends {
+            true => (lg_block - lg_r, lg_block),
+            false => (lg_block, lg_block + lg_r),
+        };
+        lg_block = if descends { rest } else { whole };
+        let edge = (!merged && !natural && coset.is_some()).then(|| Rows {
+            lg_r,
+            lg_e,
+            reversed: true,
+            base: power(base, lg_n - lg_r),
+            scale: Fr::ONE,
+        });
+        Factors {
+            lg_block: whole,
+            steps: Steps { lg_e, inverse, scaled: None },
+            merged: merged.then(|| Merged {
+                lg_above: lg_n - whole,
+                lg_r,
+                inverse,
+                base: power(column, rest),
+            }),
+            border: (kept > 0).then(|| {
+                let lg_r = lg_n - rest;
+                Border { lg_block: lg_n, lg_r, kept, inverse, column, row, scale }
+            }),
+            rows_first: edge.filter(|_| !inverse),
+            rows_last: edge.filter(|_| inverse),
+        }
+    };
+    passes.iter().map(factors).collect()
 }
 
 /// 2^-lg_n.

@@ -2,13 +2,15 @@
 
 use std::collections::HashMap;
 
-use super::{Element, Pass, Way};
+use super::{Element, Pass, Way, planner::MERGED};
 use crate::device::{Block, Context, Fault, Kernel, Module, Ptr, Unusable};
 
 /// in, out, tables, rows, border, lg_block, lg_r, lg_c, lg_low, flags.
 pub(super) type Columns = Kernel<(P, P, P, P, P, u32, u32, u32, u32, u32)>;
 /// in, out, tables, rows, lg_n, lg_r, lg_c, flags, count.
 pub(super) type Rows = Kernel<(P, P, P, P, u32, u32, u32, u32, u64)>;
+/// in, out, tables, border, lg_n, lg_block, flags.
+pub(super) type Merged = Kernel<(P, P, P, P, u32, u32, u32)>;
 /// from, to, count.
 pub(super) type Copy = Kernel<(P, P, u64)>;
 
@@ -23,6 +25,8 @@ pub(super) mod flag {
     pub const CANONICAL: u32 = 16;
     pub const TURNED: u32 = 32;
 }
+/// `flags` of merged passes' kernels, as `kernels/ntt/merged.cuh` numbers them.
+pub(super) const PLAIN: u32 = 1;
 
 /// log2 of the most elements of a tile: 64 KiB of shared memory.
 const LG_TILE_MAX: u32 = 11;
@@ -40,26 +44,26 @@ const ROWS: [u32; 2] = [1, 2];
 
 /// Tiles that there are columns' kernels of one shape for: `kernels/ntt/descend_shaped.cu`.
 const SHAPED_COLUMNS: [Pass; 7] = [
-    Pass { lg_r: 5, lg_c: 1, lg_e: 1, kept: 2 },
-    Pass { lg_r: 6, lg_c: 2, lg_e: 2, kept: 1 },
-    Pass { lg_r: 6, lg_c: 2, lg_e: 2, kept: 2 },
-    Pass { lg_r: 6, lg_c: 4, lg_e: 3, kept: 1 },
-    Pass { lg_r: 6, lg_c: 4, lg_e: 3, kept: 2 },
-    Pass { lg_r: 8, lg_c: 1, lg_e: 1, kept: 2 },
-    Pass { lg_r: 8, lg_c: 2, lg_e: 2, kept: 2 },
+    Pass { lg_r: 5, lg_c: 1, lg_e: 1, kept: 2, merged: false },
+    Pass { lg_r: 6, lg_c: 2, lg_e: 2, kept: 1, merged: false },
+    Pass { lg_r: 6, lg_c: 2, lg_e: 2, kept: 2, merged: false },
+    Pass { lg_r: 6, lg_c: 4, lg_e: 3, kept: 1, merged: false },
+    Pass { lg_r: 6, lg_c: 4, lg_e: 3, kept: 2, merged: false },
+    Pass { lg_r: 8, lg_c: 1, lg_e: 1, kept: 2, merged: false },
+    Pass { lg_r: 8, lg_c: 2, lg_e: 2, kept: 2, merged: false },
 ];
 /// The same of rows' kernels.
 const SHAPED_ROWS: [Pass; 5] = [
-    Pass { lg_r: 5, lg_c: 1, lg_e: 1, kept: 0 },
-    Pass { lg_r: 6, lg_c: 2, lg_e: 2, kept: 0 },
-    Pass { lg_r: 8, lg_c: 0, lg_e: 1, kept: 0 },
-    Pass { lg_r: 8, lg_c: 0, lg_e: 2, kept: 0 },
-    Pass { lg_r: 10, lg_c: 0, lg_e: 2, kept: 0 },
+    Pass { lg_r: 5, lg_c: 1, lg_e: 1, kept: 0, merged: false },
+    Pass { lg_r: 6, lg_c: 2, lg_e: 2, kept: 0, merged: false },
+    Pass { lg_r: 8, lg_c: 0, lg_e: 1, kept: 0, merged: false },
+    Pass { lg_r: 8, lg_c: 0, lg_e: 2, kept: 0, merged: false },
+    Pass { lg_r: 10, lg_c: 0, lg_e: 2, kept: 0, merged: false },
 ];
 /// log2 of the row that these take for a whole transform, too.
 const LG_ALONE: u32 = 10;
 /// One more, downward.
-const SHAPED_SPREAD: Pass = Pass { lg_r: 8, lg_c: 1, lg_e: 2, kept: 0 };
+const SHAPED_SPREAD: Pass = Pass { lg_r: 8, lg_c: 1, lg_e: 2, kept: 0, merged: false };
 
 /// Kernels by way, lg_e, kept, lg_tile; those of one shape by way and shape.
 pub(super) struct Kernels {
@@ -67,6 +71,7 @@ pub(super) struct Kernels {
     rows: HashMap<(Way, u32, u32), Rows>,
     shaped_columns: HashMap<(Way, Pass), Columns>,
     shaped_rows: HashMap<(Way, Pass), Rows>,
+    merged: HashMap<(Way, Pass), Merged>,
     pub copy: Copy,
 }
 
@@ -93,14 +98,19 @@ impl Kernels {
             }
         }
         let (shaped_columns, shaped_rows) = load_shaped(context)?;
+        let merged = load_merged(context)?;
         let module = Module::load(context, "ntt/tables")?;
         let copy = module.kernel("ntt_copy", Block::of(THREADS)).map_err(failed)?;
-        Ok(Self { columns, rows, shaped_columns, shaped_rows, copy })
+        Ok(Self { columns, rows, shaped_columns, shaped_rows, merged, copy })
     }
 
     pub fn columns(&self, way: Way, pass: &Pass) -> Result<&Columns, Fault> {
         let any = || self.columns.get(&(way, pass.lg_e, pass.kept, pass.lg_tile()));
         self.shaped_columns.get(&(way, *pass)).or_else(any).ok_or_else(|| missing(pass))
+    }
+
+    pub fn merged(&self, way: Way, pass: &Pass) -> Result<&Merged, Fault> {
+        self.merged.get(&(way, *pass)).ok_or_else(|| missing(pass))
     }
 
     /// `alone`: the pass is a whole transform.
@@ -126,7 +136,7 @@ fn load_shaped(context: &Context) -> Result<Shaped, Unusable> {
     for (way, name) in [(Way::Descend, "descend"), (Way::Ascend, "ascend")] {
         let module = Module::load(context, &format!("ntt/{name}_shaped"))?;
         for pass in SHAPED_COLUMNS {
-            let Pass { lg_r, lg_c, lg_e, kept } = pass;
+            let Pass { lg_r, lg_c, lg_e, kept, .. } = pass;
             let name = format!("ntt_{name}_columns_r{lg_r}_c{lg_c}_e{lg_e}_b{kept}");
             columns.insert((way, pass), module.kernel(&name, block_of(&pass)).map_err(failed)?);
         }
@@ -138,6 +148,20 @@ fn load_shaped(context: &Context) -> Result<Shaped, Unusable> {
         }
     }
     Ok((columns, rows))
+}
+
+fn load_merged(context: &Context) -> Result<HashMap<(Way, Pass), Merged>, Unusable> {
+    let index = context.identity().index;
+    let failed = |fault| Unusable::Device { index, fault };
+    let mut merged = HashMap::new();
+    for (way, name) in [(Way::Descend, "descend"), (Way::Ascend, "ascend")] {
+        let module = Module::load(context, &format!("ntt/{name}_merged"))?;
+        for pass in MERGED {
+            let name = format!("ntt_{name}_merged_r{}_b{}", pass.lg_r, pass.kept);
+            merged.insert((way, pass), module.kernel(&name, block_of(&pass)).map_err(failed)?);
+        }
+    }
+    Ok(merged)
 }
 
 fn block_of(pass: &Pass) -> Block {

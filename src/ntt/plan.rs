@@ -11,8 +11,8 @@ use super::{
     Element, LG_N_MAX, Pass, Transform, Way,
     coset::{Factors, factors},
     evaluate::{End, Evaluation, Evaluator},
-    kernels::{Kernels, THREADS, flag},
-    passes,
+    kernels::{Kernels, PLAIN, THREADS, flag},
+    merge, passes,
     tables::{Table, Tables},
 };
 use crate::{
@@ -38,6 +38,7 @@ struct Planned {
     pass: Pass,
     lg_block: u32,
     flags: u32,
+    /// Of steps, or of a merged pass.
     steps: Arc<Table>,
     rows: Option<Arc<Table>>,
     border: Option<Arc<Table>>,
@@ -60,8 +61,11 @@ impl Transforms {
     /// `Exhausted` where the tables find no room; `DeviceLost`.
     pub fn plan(&self, transform: &Transform, rows: usize) -> Result<Plan> {
         check(transform)?;
-        let way = transform.way();
-        self.plan_of(transform, passes(transform.lg_n, rows, way, transform.is_turned()))
+        let lg_n = transform.lg_n;
+        let passes = passes(lg_n, rows, transform.way(), transform.is_turned());
+        let fits = may_merge(transform) && self.tables.is_whole(lg_n, 1);
+        let merged = if fits { merge(&passes, transform.way()) } else { None };
+        self.plan_of(transform, merged.unwrap_or(passes))
     }
 
     /// A plan of given passes, in the order they run. For measurements: [`Transforms::plan`] knows
@@ -72,34 +76,64 @@ impl Transforms {
     pub fn plan_of(&self, transform: &Transform, mut passes: Vec<Pass>) -> Result<Plan> {
         check(transform)?;
         let lg_n = transform.lg_n;
-        if !are_of(transform, &passes) {
+        let merges = passes.iter().any(|pass| pass.merged);
+        let fits = if merges { self.are_merged(transform, &passes) } else { true };
+        if !fits || !are_of(transform, &passes) {
             return Err(Error::Internal(format!("{passes:?} are not of 2^{lg_n} elements")));
         }
         let mut plan = Plan { transform: *transform, passes: Vec::new() };
         if passes.is_empty() {
             return Ok(plan);
         }
-        self.fit_borders(transform.way(), lg_n, &mut passes);
+        if !merges {
+            self.fit_borders(transform.way(), lg_n, &mut passes);
+        }
         let last = passes.len() - 1;
         for (i, (pass, factors)) in passes.iter().zip(factors(transform, &passes)).enumerate() {
-            let flags = flags(transform, &factors, i == last);
+            let flags = match pass.merged {
+                true => {
+                    if factors.is_plain() {
+                        PLAIN
+                    } else {
+                        0
+                    }
+                }
+                false => flags(transform, &factors, i == last),
+            };
             let rows = factors.rows_first.or(factors.rows_last);
             let planned = Planned {
                 pass: *pass,
                 lg_block: factors.lg_block,
                 flags,
-                steps: self.tables.steps(factors.steps)?,
+                steps: match factors.merged {
+                    Some(merged) => self.tables.merged(merged)?,
+                    None => self.tables.steps(factors.steps)?,
+                },
                 rows: rows.map(|rows| self.tables.rows(rows)).transpose()?,
                 border: factors.border.map(|border| self.tables.border(border)).transpose()?,
             };
             // That there is a kernel shows now, not when it runs.
             match planned.border {
+                _ if pass.merged => drop(self.kernels.merged(transform.way(), pass)?),
                 Some(_) => drop(self.kernels.columns(transform.way(), pass)?),
                 None => drop(self.kernels.rows(transform.way(), pass, flags, last == 0)?),
             }
             plan.passes.push(planned);
         }
         Ok(plan)
+    }
+
+    /// Whether all passes but the rows' are merged, and only the one beside it has a border, whose
+    /// table is whole.
+    fn are_merged(&self, transform: &Transform, passes: &[Pass]) -> bool {
+        let last = passes.len() - 1;
+        let is_right = |(i, pass): (usize, &Pass)| {
+            // Downward.
+            let i = if transform.way() == Way::Descend { i } else { last - i };
+            pass.merged == (i < last) && (pass.kept > 0) == (i + 1 == last)
+        };
+        let fits = |pass: &Pass| self.tables.is_whole(transform.lg_n, pass.kept);
+        may_merge(transform) && passes.iter().enumerate().all(is_right) && passes.iter().all(fits)
     }
 
     /// Borders whose tables do not fit as a whole are made of two levels, with two multiples.
@@ -170,6 +204,11 @@ impl Transforms {
         let grid = blocks(count, 1 << pass.lg_tile())?;
         let steps = planned.steps.lease().all();
         let rows = planned.rows.as_ref().map_or(steps, |rows| rows.lease().all());
+        if pass.merged {
+            let border = planned.border.as_ref().map_or(steps, |border| border.lease().all());
+            let given = (from, to, steps, border, plan.transform.lg_n, lg_block, flags);
+            return self.kernels.merged(way, &pass)?.launch(stream, grid, given);
+        }
         match &planned.border {
             Some(table) => {
                 let border = table.lease().all();
@@ -248,6 +287,11 @@ impl Display for Plan {
     }
 }
 
+/// Whether passes may be merged: upward they do not change the order.
+fn may_merge(transform: &Transform) -> bool {
+    transform.way() == Way::Descend || !transform.is_turned()
+}
+
 fn check(transform: &Transform) -> Result<()> {
     if transform.lg_n > LG_N_MAX {
         return Err(Error::field("lg_n", Problem::TooLarge { max: LG_N_MAX.into() }));
@@ -266,10 +310,10 @@ fn are_of(transform: &Transform, passes: &[Pass]) -> bool {
     }
     let mut lg_block = transform.lg_n;
     let last = downward.len().saturating_sub(1);
-    for (i, &&Pass { lg_r, lg_c, lg_e, kept }) in downward.iter().enumerate() {
+    for (i, &&Pass { lg_r, lg_c, lg_e, kept, merged }) in downward.iter().enumerate() {
         let whole = if i == last { transform.lg_n } else { lg_block };
         let fits = lg_r <= lg_block && (last == 0 || lg_c <= whole - lg_r);
-        if !fits || (kept == 0) != (i == last) || lg_r + lg_c <= lg_e {
+        if !fits || (!merged && (kept == 0) != (i == last)) || lg_r + lg_c <= lg_e {
             return false;
         }
         lg_block -= lg_r;

@@ -8,15 +8,15 @@ use ark_ff::{AdditiveGroup, Field, PrimeField};
 
 use super::{
     Element,
-    coset::{Border, Rows, Steps, root},
+    coset::{Border, Merged, Rows, Steps, root},
 };
 use crate::{
     curve::{Fr, layout},
     device::{Arena, Block, Fault, Gpu, Kernel, Lease, Module, Ptr, Ring, Stream, Unusable},
 };
 
-/// table, powers, kept, lg_p, lg_k, lg_step, plane.
-type MakeFactors = Kernel<(Ptr<Element>, Ptr<Element>, u32, u32, u32, u32, u32)>;
+/// table, powers, kept, lg_p, lg_k, lg_step, plane, apart.
+type MakeFactors = Kernel<(Ptr<Element>, Ptr<Element>, u32, u32, u32, u32, u32, u32)>;
 /// weights, scratch, given, lg_n, lg_each, reversed.
 type MakeWeights = Kernel<(Ptr<Element>, Ptr<Element>, Ptr<Element>, u32, u32, u32)>;
 
@@ -26,6 +26,8 @@ const ELEMENT: u64 = size_of::<Element>() as u64;
 const THREADS: u32 = 128;
 /// Entries of a plane of step factors, as `kernels/ntt/factors.cuh` has it.
 const PLANE: u32 = 2048 + 8;
+/// Entries whose pieces lie together in tables of merged factors: `kernels/ntt/merged.cuh`.
+const EIGHT: u32 = 8;
 /// log2 of the longest row.
 const LG_ROW_MAX: u32 = 10;
 /// Squares of a base that the device is given: exponents are below 2^32.
@@ -41,6 +43,7 @@ const SHARE: u64 = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Key {
     Steps(Steps),
+    Merged(Merged),
     Rows(Rows),
     Border(Border),
     Powers(Powers),
@@ -99,6 +102,8 @@ struct Part {
     lg_step: u32,
     kept: u32,
     plane: u32,
+    /// Pieces from eight entries to the next eight, in planes.
+    apart: u32,
     root: Fr,
     column: Fr,
     row: Fr,
@@ -142,6 +147,32 @@ impl Tables {
         })
     }
 
+    /// As `kernels/ntt/merged.cuh` lays it out.
+    pub fn merged(&self, merged: Merged) -> Result<Arc<Table>, Fault> {
+        let Merged { lg_above, lg_r, inverse, base } = merged;
+        let kept = kept_inside(2);
+        // In elements, of a block's three factors.
+        let (each, room) = (3 * kept, 1_u64 << lg_above.max(EIGHT.ilog2()));
+        let of_step = |step: u32| u64::from(each) * room << (2 * step);
+        let elements: u64 = (0..lg_r / 2).map(of_step).sum();
+        self.get(Key::Merged(merged), elements * ELEMENT, 0, |table| {
+            let power = |stage: u32| (stage + 1..lg_r).fold(base, |power, _| power.square());
+            let quarter = root(2, inverse);
+            (0..lg_r / 2).try_for_each(|step| {
+                let lg_p = lg_above + 2 * step;
+                let (first, second) = (power(2 * step), power(2 * step + 1));
+                let factors = [(first, 1), (second, 2), (second * quarter, 2)];
+                (0_u64..).zip(factors).try_for_each(|(f, (scale, deeper))| {
+                    let at = (0..step).map(of_step).sum::<u64>() + f * u64::from(kept * EIGHT);
+                    let row = root(lg_p + deeper, inverse);
+                    let (plane, apart) = (EIGHT, 2 * each * EIGHT);
+                    let plain = Part::plain(lg_p, 0, kept);
+                    self.fill(table, &Part { at, plane, apart, row, scale, ..plain })
+                })
+            })
+        })
+    }
+
     pub fn rows(&self, rows: Rows) -> Result<Arc<Table>, Fault> {
         let kept = kept_inside(rows.lg_e);
         let bytes = u64::from(kept * PLANE) * ELEMENT;
@@ -165,7 +196,8 @@ impl Tables {
         }
     }
 
-    fn is_whole(&self, lg_block: u32, kept: u32) -> bool {
+    /// Whether a table of that many multiples may be one of all entries.
+    pub fn is_whole(&self, lg_block: u32, kept: u32) -> bool {
         (ELEMENT * u64::from(kept)) << lg_block <= self.bytes_max / SHARE
     }
 
@@ -258,8 +290,8 @@ impl Tables {
         let to = all.part(at, all.len() - at).expect("parts begin inside their table");
         let entries = 1_u64 << (part.lg_p + part.lg_k);
         let grid = u32::try_from(entries.div_ceil(THREADS.into())).expect("at most 2^30 entries");
-        let &Part { kept, lg_p, lg_k, lg_step, plane, .. } = part;
-        let given = (to, lease.all(), kept, lg_p, lg_k, lg_step, plane);
+        let &Part { kept, lg_p, lg_k, lg_step, plane, apart, .. } = part;
+        let given = (to, lease.all(), kept, lg_p, lg_k, lg_step, plane, apart);
         self.make.launch(&self.stream, grid, given)
     }
 
@@ -285,7 +317,19 @@ fn squares(base: Fr) -> impl Iterator<Item = Fr> {
 impl Part {
     fn plain(lg_p: u32, lg_k: u32, kept: u32) -> Self {
         let (root, column, row, scale) = (Fr::ONE, Fr::ONE, Fr::ONE, Fr::ONE);
-        Self { at: 0, lg_p, lg_k, lg_step: 0, kept, plane: 0, root, column, row, scale }
+        Self {
+            at: 0,
+            lg_p,
+            lg_k,
+            lg_step: 0,
+            kept,
+            plane: 0,
+            apart: EIGHT,
+            root,
+            column,
+            row,
+            scale,
+        }
     }
 
     /// Squares of the three bases, and the multiples of `scale` that are kept.

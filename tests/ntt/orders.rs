@@ -51,7 +51,7 @@ fn more_passes_are_arkworks() {
 /// borders between passes, every number of elements a thread.
 #[test]
 fn plans_of_long_transforms_are_arkworks() {
-    let pass = |lg_r, lg_e, lg_c, kept| Pass { lg_r, lg_c, lg_e, kept };
+    let pass = |lg_r, lg_e, lg_c, kept| Pass { lg_r, lg_c, lg_e, kept, merged: false };
     let plans = [
         vec![pass(3, 3, 5, 1), pass(3, 3, 2, 2), pass(2, 2, 4, 0)],
         vec![pass(2, 2, 5, 1), pass(4, 2, 3, 2), pass(4, 2, 2, 0)],
@@ -82,7 +82,7 @@ fn plans_of_long_transforms_are_arkworks() {
 /// transforms that are as short as can be.
 #[test]
 fn plans_of_shaped_tiles_are_arkworks() {
-    let pass = |lg_r, lg_e, lg_c, kept| Pass { lg_r, lg_c, lg_e, kept };
+    let pass = |lg_r, lg_e, lg_c, kept| Pass { lg_r, lg_c, lg_e, kept, merged: false };
     let plans = [
         vec![pass(10, 2, 0, 0)],
         vec![pass(6, 2, 2, 0)],
@@ -111,6 +111,38 @@ fn plans_of_shaped_tiles_are_arkworks() {
                 }
                 let plan = rig.transforms.plan_of(&transform, passes).unwrap();
                 rig.check(&plan, 1 + (number + i) % 3, i % 2 == 0);
+            }
+        }
+    });
+}
+
+/// Merged factors: as first, middle and last columns' passes, plain and on cosets, in rows.
+#[test]
+fn plans_of_merged_passes_are_arkworks() {
+    let rows = |lg_r, lg_e, lg_c| Pass { lg_r, lg_c, lg_e, kept: 0, merged: false };
+    let merged = |lg_r, kept| Pass { lg_r, lg_c: 2, lg_e: 2, kept, merged: true };
+    let plans = [
+        vec![merged(6, 1), rows(6, 2, 2)],
+        vec![merged(8, 1), rows(4, 2, 3)],
+        vec![merged(6, 0), merged(6, 1), rows(2, 2, 5)],
+        vec![merged(6, 0), merged(8, 1), rows(2, 2, 6)],
+    ];
+    each_seed(ROOM, |rig, seed| {
+        for (number, passes) in plans.iter().enumerate() {
+            let lg_n = passes.iter().map(|pass| pass.lg_r).sum();
+            for (i, transform) in every_transform(lg_n).enumerate() {
+                let mut passes = passes.clone();
+                if transform.way() == Way::Ascend {
+                    passes.reverse();
+                }
+                let plan = rig.transforms.plan_of(&transform, passes);
+                let is_right = transform.way() == Way::Descend || !transform.is_turned();
+                assert_eq!(plan.is_ok(), is_right, "{transform:?}");
+                if let Ok(plan) = plan
+                    && (lg_n <= 12 || (i + number + seed).is_multiple_of(3))
+                {
+                    rig.check(&plan, if lg_n <= 14 { 1 + (number + i) % 3 } else { 1 }, i % 2 == 0);
+                }
             }
         }
     });

@@ -1,6 +1,6 @@
 //! Which passes are chosen, for sizes that no test can run.
 
-use capstan::ntt::{LG_N_MAX, Pass, Way, passes};
+use capstan::ntt::{LG_N_MAX, Pass, Way, merge, passes};
 
 /// Pairs of lg_e and kept multiples that there are kernels of.
 const KERNELS: [(u32, u32); 7] = [(1, 0), (2, 0), (1, 2), (2, 1), (2, 2), (3, 1), (3, 2)];
@@ -29,7 +29,7 @@ fn passes_fit_their_transform_and_their_kernels() {
         }
         let mut lg_block = lg_n;
         for (i, pass) in downward.iter().enumerate() {
-            let Pass { lg_r, lg_c, lg_e, kept } = *pass;
+            let Pass { lg_r, lg_c, lg_e, kept, .. } = *pass;
             assert!(KERNELS.contains(&(lg_e, kept)), "{case}");
             assert_eq!(kept == 0, i == last, "{case}");
             assert!(lg_r >= lg_e && lg_r % lg_e == 0 && lg_r <= 10, "{case}");
@@ -52,6 +52,32 @@ fn results_that_change_order_are_stored_together() {
             assert!(last.lg_c > 0 || last.lg_e == 1 || last.lg_r == 10, "2^{lg_n}: {passes:?}");
         }
     }
+}
+
+#[test]
+fn merged_passes_are_the_same_with_one_border() {
+    let mut found = Vec::new();
+    for (lg_n, rows, way, turned, passes) in every() {
+        let Some(mut merged) = merge(&passes, way) else { continue };
+        let mut passes = passes;
+        if way == Way::Ascend {
+            passes.reverse();
+            merged.reverse();
+        }
+        let case = format!("2^{lg_n}, {rows} rows, {way:?}, {turned}: {merged:?}");
+        assert!(passes.len() > 2, "{case}");
+        let shape = |pass: &Pass| (pass.lg_r, pass.lg_c, pass.lg_e);
+        assert!(passes.iter().map(shape).eq(merged.iter().map(shape)), "{case}");
+        let (last, columns) = merged.split_last().unwrap();
+        assert_eq!(Some(last), passes.last(), "{case}");
+        assert!(columns.iter().all(|pass| pass.merged), "{case}");
+        let borders: Vec<_> = columns.iter().map(|pass| pass.kept).collect();
+        assert_eq!(borders.iter().sum::<u32>(), 1, "{case}");
+        assert_eq!(borders.last(), Some(&1), "{case}");
+        found.push(lg_n);
+    }
+    found.dedup();
+    assert_eq!(found, [20, 22, 24, 26, 28]);
 }
 
 /// What was measured is what is chosen.

@@ -2,7 +2,7 @@
 
 use ark_bls12_381::Fr;
 use ark_ff::Field;
-use capstan::ntt::Transform;
+use capstan::ntt::{Pass, Transform};
 
 use crate::rig::{each_seed, every_transform};
 
@@ -30,6 +30,15 @@ fn borders_of_two_levels_are_arkworks() {
                 rig.check(&plan, 1, false);
             }
         }
+    });
+}
+
+#[test]
+fn merged_passes_want_a_whole_border() {
+    each_seed(64 << 10, |rig, _| {
+        let merged = Pass { lg_r: 6, lg_c: 2, lg_e: 2, kept: 1, merged: true };
+        let rows = Pass { lg_r: 6, lg_c: 2, lg_e: 2, kept: 0, merged: false };
+        assert!(rig.transforms.plan_of(&on_coset(12, 0), vec![merged, rows]).is_err());
     });
 }
 
