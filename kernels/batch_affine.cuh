@@ -14,14 +14,15 @@
 #pragma once
 #include "batch/rare.cuh"
 #include "batch/source.cuh"
-#include "warp.cuh"
+#include "inverse_split.cuh"
 
 // Forward walks want memory and backward walks want multipliers, so blocks take turns: the first
 // chain of a block is cut short by its number. 6 % faster on an H200; warps of one block stay in
 // step, for the instruction cache (staggering warps instead was 2 to 15 % slower).
 constexpr uint32_t STAGGER = 12;
 // Below this many rows a warp, the extra inversion costs more than the turns bring, and one
-// inversion serves the block: predicted, one of them takes 34 us and its tree 9, sixteen 57.
+// inversion serves the block: predicted, one of them by four lanes takes 22 us and its tree 9,
+// sixteen by a lane each 57.
 constexpr uint32_t STAGGER_ROWS_MIN = 96;
 
 // KEEP_X: the forward walk writes both x to scratch, in order, for the backward walk to read: 96
@@ -133,19 +134,17 @@ template <class F, class Source, bool KEEP_X, uint32_t T> struct Chain {
 // One inversion for all warps of a block, each lane's with the same lane's of the others: products
 // of two go up a tree, inverses come down. Node 1 is the root, node k's children are 2k and 2k + 1,
 // the leaves are the warps. Nodes lie in the columns of the chain, which are free in between. Each
-// level begins with a barrier, and down() ends with one.
+// level begins with a barrier, and the last one ends with one.
 template <class F, uint32_t T> struct InverseTree {
     static constexpr uint32_t WARPS = T / LANES;
     static_assert((WARPS & (WARPS - 1)) == 0, "each node has two children");
     Quad* shared;
 
-    // Of the two columns from `pair` on, node k of this thread's lane.
-    FN Column<F, T> node(uint32_t pair, uint32_t k) const {
-        const uint32_t thread = k % WARPS * LANES + lane_index();
-        return {shared + (pair + k / WARPS) * QUADS<F> * T + thread};
+    // Of the two columns from `pair` on, a lane's node k.
+    FN Column<F, T> node(uint32_t pair, uint32_t k, uint32_t lane = lane_index()) const {
+        return {shared + (pair + k / WARPS) * QUADS<F> * T + k % WARPS * LANES + lane};
     }
-    // Warp 0 gets the root.
-    FN F up(F u) const {
+    FN void up(F u) const {
         const uint32_t warp = warp_index();
         node(0, WARPS + warp) = u;
 #pragma unroll 1
@@ -156,12 +155,20 @@ template <class F, uint32_t T> struct InverseTree {
             u = times(F(node(0, 2 * k)), F(node(0, 2 * k + 1)));
             node(0, k) = u;
         }
-        return u;
     }
-    // Warp 0 gives the root's inverse; each warp gets its own.
-    FN F down(F u) const {
+    // By the first four warps, so that each scheduler has one.
+    FN void invert_root() const {
+        __syncthreads();
+#pragma unroll 1
+        for (uint32_t lane = threadIdx.x / GCD_LANES; lane < LANES; lane += T / GCD_LANES) {
+            const F inverted = inverse_split(F(node(0, 1, lane)));
+            if (lane_index() % GCD_LANES == 3) node(2, 1, lane) = inverted;
+        }
+    }
+    // Each warp gets its own.
+    FN F down() const {
         const uint32_t warp = warp_index();
-        if (warp == 0) node(2, 1) = u;
+        F u;
 #pragma unroll 1
         for (uint32_t width = 2; width <= WARPS; width *= 2) {
             __syncthreads();
@@ -199,9 +206,13 @@ FN void add_batched(Affine<F>* out, Quad* scratch, Quad* shared, const Source& s
         work.steps = left < most ? left : most;
         F u = one<F>();
         if (used) u = work.forward();
-        if (together) u = tree.up(u);
-        if (!together || warp_index() == 0) u = inverse(u);
-        if (together) u = tree.down(u);
+        if (together) {
+            tree.up(u);
+            tree.invert_root();
+            u = tree.down();
+        } else {
+            u = inverse(u);
+        }
         if (used) work.backward(u);
         if (together) break;
     }

@@ -6,6 +6,7 @@
 // the operation, outputs canonical. Arrays are n long; all inputs are read, whatever the operation.
 #include "field/karatsuba.cuh"
 #include "field2.cuh"
+#include "inverse_split.cuh"
 #include "warp.cuh"
 
 // Operations of selftest_fp, _fr and _fp2, by code. a, b, c, d are the inputs in order.
@@ -131,6 +132,17 @@ KERNEL(128) selftest_inverse_batch_fr(uint32_t n, Fr* values, Fr* scratch) {
     invert_batches(n, values, scratch);
 }
 EXPORT_KERNEL(selftest_inverse_batch_fr);
+
+// Inverts n elements in place, by four lanes each.
+template <class F> FN void invert_split(uint32_t n, F* values) {
+    const uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) / GCD_LANES;
+    const F inverted = inverse_split(i < n ? values[i] : one<F>());
+    if (i < n && lane_index() % GCD_LANES == 3) values[i] = inverted;
+}
+KERNEL(128) selftest_inverse_split_fp(uint32_t n, Fp* values) { invert_split(n, values); }
+EXPORT_KERNEL(selftest_inverse_split_fp);
+KERNEL(128) selftest_inverse_split_fp2(uint32_t n, Fp2* values) { invert_split(n, values); }
+EXPORT_KERNEL(selftest_inverse_split_fp2);
 
 // The primitives of carry.cuh on words a, b, c, s of element i; 24 words each go to out[24 i].
 KERNEL(128)
