@@ -6,22 +6,25 @@
 # KERNELS   folders of .cu files, separated by blanks; default: the folder above this one. A file's
 #           module is named by its path below its folder, without the ending.
 # INCLUDES  more folders to find headers in.
+# OBJECTS   where objects stay, OUT/objects without; other builds may share it.
 # CXX, JOBS the compiler (g++) and how many run at a time (one a processor).
 #
-# Objects stay in OUT/objects under a hash of compiler, flags and preprocessed source, so another
-# build compiles only what changed. Folders must not have blanks in their names.
+# An object is named by a hash of compiler, flags and preprocessed source, so another build compiles
+# only what changed. Folders must not have blanks in their names.
 set -eu
 : "${1:?usage: build.sh OUT [compiler flags]}"
 
 # How the script calls itself, once a file; prints the object's path.
 if [ "$1" = --compile ]; then
     source=$2 module=$3
+    # The driver is the same whatever kernels are linked with it.
+    case $module in host/*) FLAGS=$HOST_FLAGS ;; esac
     # shellcheck disable=SC2086 # flags are words
     set -- $FLAGS "-DCUDA_HOST_MODULE=\"$module\"" -x c++ "$source"
     # The driver itself is not hot: compiling it is.
     case $module in host/driver/*) set -- "$@" -O1 ;; esac
     hash=$({ echo "$VERSION" "$@"; $CXX "$@" -E; } | sha256sum | cut -c 1-24)
-    object=$OUT/objects/$(echo "$module" | tr / .)-$hash.o
+    object=$OBJECTS/$(echo "$module" | tr / .)-$hash.o
     if ! [ -e "$object" ]; then
         $CXX "$@" -c -o "$object.$$" || { rm -f "$object.$$"; exit 255; }
         mv "$object.$$" "$object"
@@ -32,17 +35,21 @@ fi
 
 host=$(cd "$(dirname "$0")" && pwd)
 KERNELS=${KERNELS:-$(dirname "$host")}
-mkdir -p "$1/objects"
+mkdir -p "$1"
 OUT=$(cd "$1" && pwd)
 shift
+OBJECTS=${OBJECTS:-$OUT/objects}
+mkdir -p "$OBJECTS"
+OBJECTS=$(cd "$OBJECTS" && pwd)
 CXX=${CXX:-g++}
 VERSION=$($CXX --version | head -n 1)
 # Thread-local data is found without a call. Kernels see memory as words of several widths.
 FLAGS="-std=c++20 -O2 -g1 -fPIC -fvisibility=hidden -ftls-model=initial-exec -pthread
     -fno-strict-aliasing -Wall -Wextra -Wno-unknown-pragmas -I$host"
+HOST_FLAGS="$FLAGS $*"
 for folder in $KERNELS ${INCLUDES:-}; do FLAGS="$FLAGS -I$(cd "$folder" && pwd)"; done
 FLAGS="$FLAGS $*"
-export OUT CXX VERSION FLAGS
+export OBJECTS CXX VERSION FLAGS HOST_FLAGS
 
 work=$(mktemp -d "$OUT/work.XXXXXX")
 trap 'rm -rf "$work"' EXIT

@@ -54,7 +54,8 @@ pub fn library() -> PathBuf {
 ///
 /// Shape: `name` is the folder's, one for each pair of kernels and flags.
 pub fn build(name: &str, kernels: &Path, flags: &[&str]) -> PathBuf {
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let out = folder.join(name);
     fs::create_dir_all(&out).expect("the target folder is writable");
     let lock = File::create(out.join("lock")).expect("the target folder is writable");
     lock.lock().expect("the file system has locks");
@@ -64,8 +65,9 @@ pub fn build(name: &str, kernels: &Path, flags: &[&str]) -> PathBuf {
         return library;
     }
     let script = root().join("kernels/host/build.sh");
-    let built = Command::new(script).arg(&out).args(flags).env("KERNELS", kernels).output();
-    let built = built.expect("the build script can be run");
+    let mut build = Command::new(script);
+    build.arg(&out).args(flags).env("KERNELS", kernels).env("OBJECTS", folder.join("objects"));
+    let built = build.output().expect("the build script can be run");
     let said = String::from_utf8_lossy(&built.stderr);
     assert!(built.status.success(), "the emulated driver does not build:\n{said}");
     fs::write(stamp, content).expect("the target folder is writable");

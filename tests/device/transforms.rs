@@ -74,9 +74,9 @@ fn every_order_direction_and_coset() {
     let rig = Rig::new();
     each_seed(&rig, |rig| {
         let engine = engine(rig);
-        for (lg_n, count) in SHAPES {
+        for (i, (lg_n, count)) in SHAPES.into_iter().enumerate() {
             let rows = rows(lg_n, count);
-            for bits in 0..16 {
+            for bits in (0..16).filter(|bits| rig.takes(i + *bits as usize)) {
                 assert_eq!(check(&engine, &plan(lg_n, bits), &rows), "cuda");
             }
         }
@@ -98,7 +98,12 @@ fn rows_go_in_groups_that_overlap() {
     each_seed(&rig, |rig| {
         let engine = engine(rig);
         // Four groups, the last one of few rows; in place, and not.
-        for (lg_n, count, bits) in [(12, 195, 0b0010), (9, 1560, 0b1101)] {
+        let jobs = [(12, 195, 0b0010), (9, 1560, 0b1101)];
+        for (i, (lg_n, count, bits)) in jobs.into_iter().enumerate() {
+            // Each under two of the schedules.
+            if !rig.takes(i) && !rig.takes(i + 2) {
+                continue;
+            }
             assert_eq!(check(&engine, &plan(lg_n, bits), &rows(lg_n, count)), "cuda");
         }
     });

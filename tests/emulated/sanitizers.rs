@@ -7,7 +7,8 @@ use crate::{
     rig::{Gpu, library},
 };
 
-const FLAGS: [&str; 2] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+/// The last one because instrumented code takes long to optimise further.
+const FLAGS: [&str; 3] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1"];
 /// Set for the process that makes the mistake.
 const MISTAKE: &str = "EMULATED_TEST_MISTAKE";
 

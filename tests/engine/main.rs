@@ -11,9 +11,19 @@ mod emulated;
 mod msm;
 mod ntt;
 
-/// How far the suite goes: log2 of the largest MSMs in G1 and G2, of the largest NTTs.
-type Reach = (u32, u32, u32);
-const FAR: Reach = (12, 10, 14);
+/// How far the suite goes.
+#[derive(Clone, Copy)]
+struct Reach {
+    /// log2 of the largest MSMs in G1 and G2, of the largest NTTs.
+    lg_g1: u32,
+    lg_g2: u32,
+    lg_ntt: u32,
+    /// Of the pairs of sizes and distributions, every how manieth. Every size and every
+    /// distribution is among them.
+    every: usize,
+}
+
+const FAR: Reach = Reach { lg_g1: 12, lg_g2: 10, lg_ntt: 14, every: 1 };
 
 macro_rules! test_engine {
     ($name:ident, $engine:expr) => {
@@ -29,33 +39,34 @@ macro_rules! test_engine {
 
             #[test]
             fn msm_g1_of_every_small_size() {
-                msm::every_small_size::<G1Affine>(&$engine);
+                msm::every_small_size::<G1Affine>(&$engine, $reach.every);
             }
 
             #[test]
             fn msm_g2_of_every_small_size() {
-                msm::every_small_size::<G2Affine>(&$engine);
+                msm::every_small_size::<G2Affine>(&$engine, $reach.every);
             }
 
             #[test]
             fn msm_g1_around_powers_of_two() {
-                msm::around_powers_of_two::<G1Affine>(&$engine, $reach.0);
+                msm::around_powers_of_two::<G1Affine>(&$engine, $reach.lg_g1);
             }
 
             #[test]
             fn msm_g2_around_powers_of_two() {
-                msm::around_powers_of_two::<G2Affine>(&$engine, $reach.1);
+                msm::around_powers_of_two::<G2Affine>(&$engine, $reach.lg_g2);
             }
 
             #[test]
             fn msm_g1_of_every_distribution() {
                 let sizes = [1, 2, 3, 7, 31, 32, 33, 100, 600];
-                msm::every_distribution::<G1Affine>(&$engine, &sizes);
+                msm::every_distribution::<G1Affine>(&$engine, &sizes, $reach.every);
             }
 
             #[test]
             fn msm_g2_of_every_distribution() {
-                msm::every_distribution::<G2Affine>(&$engine, &[1, 2, 33, 70]);
+                let sizes = [1, 2, 33, 70];
+                msm::every_distribution::<G2Affine>(&$engine, &sizes, $reach.every);
             }
 
             #[test]
@@ -81,7 +92,7 @@ macro_rules! test_engine {
 
             #[test]
             fn ntt_of_every_size_order_and_coset() {
-                ntt::every_size_order_and_coset(&$engine, $reach.2);
+                ntt::every_size_order_and_coset(&$engine, $reach.lg_ntt);
             }
 
             #[test]

@@ -207,12 +207,17 @@ fn check<A: CurvePoint>(engine: &dyn Engine, shape: &str, distribution: &str, n:
     assert_eq!(sum, bases.sum(&values.values), "{n} bases {shape}, scalars {distribution}");
 }
 
-pub fn every_small_size<A: CurvePoint>(engine: &dyn Engine) {
+/// Every size; twice, unless `every` is above 1.
+pub fn every_small_size<A: CurvePoint>(engine: &dyn Engine, every: usize) {
     for n in 0..=130 {
-        check::<A>(engine, "distinct", "uniform", n);
+        if n % every == 0 {
+            check::<A>(engine, "distinct", "uniform", n);
+        }
         // Over all sizes, every shape meets every distribution.
-        let shape = SHAPES[n % SHAPES.len()];
-        check::<A>(engine, shape, DISTRIBUTIONS[n % DISTRIBUTIONS.len()], n);
+        if every == 1 || n % every != 0 {
+            let shape = SHAPES[n % SHAPES.len()];
+            check::<A>(engine, shape, DISTRIBUTIONS[n % DISTRIBUTIONS.len()], n);
+        }
     }
 }
 
@@ -224,13 +229,15 @@ pub fn around_powers_of_two<A: CurvePoint>(engine: &dyn Engine, lg_n_max: u32) {
     }
 }
 
-pub fn every_distribution<A: CurvePoint>(engine: &dyn Engine, sizes: &[usize]) {
+/// With `every` above 1, each distribution and each shape at some sizes.
+pub fn every_distribution<A: CurvePoint>(engine: &dyn Engine, sizes: &[usize], every: usize) {
     for &n in sizes {
-        for (i, distribution) in DISTRIBUTIONS.iter().enumerate() {
+        let due = |&(i, _): &(usize, _)| (i + n) % every == 0;
+        for (i, distribution) in DISTRIBUTIONS.iter().enumerate().filter(due) {
             check::<A>(engine, "distinct", distribution, n);
             check::<A>(engine, SHAPES[1 + (i + n) % (SHAPES.len() - 1)], distribution, n);
         }
-        for shape in SHAPES {
+        for (_, shape) in SHAPES.iter().enumerate().filter(due) {
             check::<A>(engine, shape, "uniform", n);
         }
     }
