@@ -1,8 +1,8 @@
 // One inversion by four neighbouring lanes, in less time: for few of them that others wait for.
 //
-// The four lanes hold a, b, u and v of inverse.cuh. All of them apply a row of a round's matrix to a
-// pair of these, each its own: lanes 0 and 2 the first row, lanes 1 and 3 the second. What differs
-// is that a and b are divided by 2^GCD_STEPS and made positive, u and v by 2^32 mod q.
+// The four lanes hold a, b, u and v of inverse.cuh. Each applies a row of a round's matrix to a
+// pair of these: lanes 0 and 2 the first row, lanes 1 and 3 the second. What differs is that a and
+// b are divided by 2^GCD_STEPS and made positive, u and v by 2^32 mod q.
 #pragma once
 #include "field2.cuh"
 #include "warp.cuh"
@@ -43,8 +43,8 @@ FN Prime<P> gcd_row(uint32_t f, const Prime<P>& x, uint32_t g, const Prime<P>& y
     return r;
 }
 // What inverse(x) is, in lane 3 of each four; the four give the same x. All lanes of the warp take
-// part, and go on until the last is done: a round changes nothing where a is 0 but the scale. Out of
-// line, since it is long and its callers' registers are scarce.
+// part, and go on until the last is done: a round changes nothing where a is 0 but the scale. Out
+// of line, since it is long and its callers' registers are scarce.
 RARE Fp inverse_split(Fp x) {
     using F = Fp;
     const uint32_t lane = lane_index() % GCD_LANES;

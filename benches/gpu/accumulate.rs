@@ -48,21 +48,33 @@ const G2_CASES: [Case; 5] =
 const QUICK: [Case; 2] = [(1 << 5, 26, 10), (1 << 8, 32, 8)];
 
 /// Where the tree ends: what is compared, least additions of a level.
-const WAYS: [u32; 7] = [u32::MAX, 1 << 20, 1 << 19, 1 << 18, 1 << 17, 1 << 16, 1 << 15];
+const WAYS: [u32; 9] = [u32::MAX, 1 << 20, 1 << 19, 1 << 18, 1 << 17, 1 << 16, 1 << 15, 1 << 14, 1];
 /// The same for small sizes.
 const QUICK_WAYS: [u32; 2] = [100, 1];
+/// Buckets whose sums are also left in XYZZ.
+const XYZZ_BUCKETS_MAX: usize = 1 << 17;
 /// Least references of a share.
 const SHARES: [u32; 4] = [1, 2, 8, 16];
 
-/// All rows.
+/// All rows; `lg=16,18` picks sizes, `groups=g1` groups.
 pub fn measure(rig: &Rig, record: &mut Record) {
     let accumulator = Accumulator::load(rig.gpu.context()).expect("kernels");
-    let points = Points::<G1Projective>::new(rig.size(1 << 20, 1 << 8));
-    let cases = rig.size(&G1_CASES[..], &QUICK);
-    cases.iter().for_each(|case| sizes(rig, record, &accumulator, &points, Name::G1, *case));
-    let points = Points::<G2Projective>::new(rig.size(1 << 19, 1 << 8));
-    let cases = rig.size(&G2_CASES[..], &QUICK[..1]);
-    cases.iter().for_each(|case| sizes(rig, record, &accumulator, &points, Name::G2, *case));
+    let groups = rig.text("groups").unwrap_or_else(|| "g1,g2".to_owned());
+    let only = rig.text("lg");
+    let picked = |(n, ..): &&Case| {
+        let lg = n.ilog2().to_string();
+        only.as_ref().is_none_or(|only| only.split(',').any(|one| one == lg))
+    };
+    if groups.contains("g1") {
+        let points = Points::<G1Projective>::new(rig.size(1 << 20, 1 << 8));
+        let cases = rig.size(&G1_CASES[..], &QUICK).iter().filter(picked);
+        cases.for_each(|case| sizes(rig, record, &accumulator, &points, Name::G1, *case));
+    }
+    if groups.contains("g2") {
+        let points = Points::<G2Projective>::new(rig.size(1 << 19, 1 << 8));
+        let cases = rig.size(&G2_CASES[..], &QUICK[..1]).iter().filter(picked);
+        cases.for_each(|case| sizes(rig, record, &accumulator, &points, Name::G2, *case));
+    }
 }
 
 /// One size, whatever the buckets and the method.
@@ -88,10 +100,16 @@ fn sizes<G: Group>(
             // Levels that are longer than all there is are the same as none.
             let few = |least: &u32| *least == u32::MAX || *least as usize <= length / 2;
             let ways_here = WAYS.iter().chain(rig.size(&[][..], &QUICK_WAYS)).copied();
-            let levels = |level_min| Balance { level_min, team_digits: 0, ..best };
-            ways.extend(ways_here.filter(few).map(levels));
+            let levels = |level_min| Balance { level_min, team_digits: 0, team_left: 0, ..best };
+            for balance in ways_here.filter(few).map(levels) {
+                ways.push(balance);
+                if bits <= 18 && balance.level_min < u32::MAX {
+                    ways.extend([4, 8].map(|team_left| Balance { team_left, ..balance }));
+                }
+            }
             if n <= 1 << 16 {
-                let alone = Balance { level_min: u32::MAX, share_min: 4, team_digits: 0 };
+                let alone =
+                    Balance { level_min: u32::MAX, share_min: 4, team_digits: 0, team_left: 0 };
                 ways.extend(SHARES.map(|share_min| Balance { share_min, ..alone }));
                 ways.push(Balance { team_digits: u32::MAX, ..alone });
             }
@@ -157,8 +175,8 @@ impl Digits {
 }
 
 impl<G: Group> Bench<'_, G> {
-    /// The whole stage, and the plan alone.
-    fn figures(&self, digits: &Digits, balance: Balance) -> [Figure<'static>; 2] {
+    /// The whole stage, the plan alone, and the whole stage with sums in XYZZ.
+    fn figures(&self, digits: &Digits, balance: Balance) -> Vec<Figure<'static>> {
         let rig = self.rig;
         let buckets = digits.starts.len() - 1;
         let shape = Shape {
@@ -166,6 +184,7 @@ impl<G: Group> Bench<'_, G> {
             digits: digits.references.len() as u32,
             buckets: buckets as u32,
             onto: false,
+            xyzz: false,
             balance,
         };
         let references = rig.memory_of(&digits.references);
@@ -177,10 +196,19 @@ impl<G: Group> Bench<'_, G> {
         let whole = rig.times(|| self.accumulator.run(&rig.stream, &shape, sorted, out, room));
         let plan = rig.times(|| self.accumulator.plan(&rig.stream, &shape, sorted, out, room));
         self.check::<G::Words>(digits, out, G::of);
-        [
+        let mut figures = vec![
             self.figure("whole", whole, balance, workspace.bytes()),
             self.figure("plan", plan, balance, workspace.bytes()),
-        ]
+        ];
+        if buckets <= XYZZ_BUCKETS_MAX {
+            let shape = Shape { xyzz: true, ..shape };
+            let out = rig.memory::<[G::Words; 2]>(buckets);
+            let run = || self.accumulator.run(&rig.stream, &shape, sorted, out.all(), room);
+            let times = rig.times(run);
+            self.check::<[G::Words; 2]>(digits, out.all(), G::of_xyzz);
+            figures.push(self.figure("XYZZ", times, balance, workspace.bytes()));
+        }
+        figures
     }
 
     /// One thread a bucket, for comparison: its sums are XYZZ.
@@ -211,7 +239,7 @@ impl<G: Group> Bench<'_, G> {
     ) -> Figure<'static> {
         let (n, windows, _) = self.case;
         let median_ms = milliseconds(&times);
-        let Balance { level_min, share_min, team_digits } = balance;
+        let Balance { level_min, share_min, team_digits, team_left } = balance;
         let level = if level_min == u32::MAX { "none".to_owned() } else { level_min.to_string() };
         let (lg_n, room_gb) = (n.ilog2(), bytes as f64 / 1e9);
         Figure {
@@ -222,7 +250,7 @@ impl<G: Group> Bench<'_, G> {
             unit: "G/s",
             how: format!(
                 "2^{lg_n} {part} {median_ms} ms, levels of {level} or more, shares of \
-                 {share_min}, teams up to {team_digits}, {room_gb:.2} GB"
+                 {share_min}, teams up to {team_digits} or of {team_left}, {room_gb:.2} GB"
             ),
         }
     }

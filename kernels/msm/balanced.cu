@@ -1,8 +1,8 @@
 // What the levels of the tree leave, by equal shares, and the buckets.
 //
 //   gN_balanced_share   `most` threads at most. Sums of each thread's share of the entries.
-//   gN_balanced_teams   `team` groups of four lanes a bucket: sums of whole buckets, instead of all
-//                       below, where levels->teams says so.
+//   gN_balanced_teams   `team` groups of four lanes a bucket: sums of all that is left of buckets,
+//                       instead of shares, where levels->teams says so.
 //   gN_balanced_join    four lanes a share: joins the shares of each bucket, where none has many.
 //   gN_balanced_merge   where one has: a warp a 32 units of round `round`, run with round 0, 1, 2
 //                       until one warp has all. `from` and `to` say where the units of this round
@@ -11,15 +11,16 @@
 //                       for an empty bucket (which stays as it is where sums are added onto what
 //                       is held).
 //   gN_balanced_collect any grid. out[b] = the sum of bucket b where the tail has it, affine.
+//   gN_balanced_spread  any grid. Instead of both: out[b] = the sum of bucket b in XYZZ form.
 //
 // heads, tails, units: one for each unit of all rounds. Sums of the tail follow those of the tree:
 // a bucket's is number (its first entry) / 2, which no two share, since each has two entries or
 // more. Shared memory: share 96 bytes a thread, G2 576; merge 15360 bytes, G2 twice that; teams
 // static; the others none. Launch: share in blocks of 128, two a multiprocessor, G2 256, one; merge
-// 32; copy 256; the others 128. Barriers: merge has those of its warp, since lanes read each
-// other's columns; teams those of a team's tree.
+// 32; copy and spread 256; the others 128. Barriers: merge has those of its warp, since lanes read
+// each other's columns; teams those of a team's tree.
 #include "copied.cuh"
-#include "joined.cuh"
+#include "spread.cuh"
 
 // Where the tail's sums begin.
 template <class F> FN Xyzz<F>* finals_of(Affine<F>* sums, const Levels* levels) {
@@ -105,6 +106,19 @@ MERGE(g2_balanced_merge, Fp2)
     EXPORT_KERNEL(name);
 COPY(g1_balanced_copy, Fp)
 COPY(g2_balanced_copy, Fp2)
+
+#define SPREAD(name, F, blocks) \
+    KERNEL(COPY_THREADS, blocks) \
+    name(Xyzz<F>* out, Affine<F>* sums, const Levels* levels, const uint32_t* rows, \
+         const uint32_t* references, const uint32_t* starts, uint32_t buckets, uint32_t held, \
+         uint32_t width, uint32_t tail_row, uint32_t sums_index) { \
+        spread_buckets(out, sums - sums_index, finals_of(sums, levels), \
+                       {{references, starts, buckets, held}, levels, rows, width, tail_row, \
+                        sums_index}); \
+    } \
+    EXPORT_KERNEL(name);
+SPREAD(g1_balanced_spread, Fp, 4)
+SPREAD(g2_balanced_spread, Fp2, 2)
 
 // Which of AHEAD buckets b, b + threads, ... the tail has: a bit each.
 constexpr uint32_t AHEAD = 8;

@@ -34,15 +34,16 @@ template <class F> FN F load_split_signed(const Affine<F>* base, uint32_t refere
     if (coordinate_index() != 1 || !(reference & SIGN)) return a;
     return reduce_once<2>(neg_lazy<2>(a));
 }
-// A team a bucket: those that have two elements or more.
+// A team a bucket: those of which the levels have left two elements or more.
 template <class F>
 FN void sum_whole_buckets(Xyzz<F>* finals, const Affine<F>* base, const Tree& tree,
                           uint32_t team_size, F* shared) {
     const Team team = Team::of(team_size);
-    const uint32_t b = team.output;
+    const uint32_t b = team.output, run = tree.levels->count;
     const uint32_t size = b < tree.buckets.count ? tree.buckets.size(b) : 0;
-    const F sum = team_sum(team, size > 1 ? size : 0, shared, [&](uint32_t k) {
-        return load_split_signed(base, tree.element(b, size, 0, k));
+    const uint32_t left = entries_of(size, run);
+    const F sum = team_sum(team, left, shared, [&](uint32_t k) {
+        return load_split_signed(base, tree.element(b, size, run, k));
     });
-    if (size > 1 && team.member == 0) store_split(&finals[tree.tail()[b] / 2], sum);
+    if (left > 0 && team.member == 0) store_split(&finals[tree.tail()[b] / 2], sum);
 }

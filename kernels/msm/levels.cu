@@ -9,10 +9,10 @@
 // A tile is TILE buckets; there are buckets / TILE + 1, so that the end of the last bucket is in
 // one. With L = `levels`, columns 0 to L - 1 are the additions of levels 1 to L, columns L to 2L
 // the entries of a tail after 0 to L levels, and column 2L + 1 has the tile's largest bucket. A
-// level is run if it and all before it have `least` additions; if there is none and no bucket has
-// more than `team_most` elements, the list stays empty and teams sum the buckets. starts: buckets +
-// 1. rows: (L + 1) x width, width >= buckets + 1, a multiple of 4, aligned to 16 bytes. list: at
-// most D.
+// level is run if it and all before it have `least` additions; if they leave no more than
+// `team_most` elements of any bucket, teams sum these, and the list has no entries of a tail.
+// starts: buckets + 1. rows: (L + 1) x width, width >= buckets + 1, a multiple of 4, aligned to 16
+// bytes. list: at most D.
 // Shared memory: static. Barriers: those of block sums; in the scan one before its result is read.
 #include "listing.cuh"
 
@@ -122,7 +122,7 @@ msm_levels_scan(Levels* result, uint32_t* totals, uint32_t tiles, uint32_t level
     result->count = run;
     result->entries = sums[levels + run];
     result->largest = sums[largest];
-    result->teams = run == 0 && sums[largest] <= team_most;
+    result->teams = left_of(sums[largest], run) <= team_most;
 }
 EXPORT_KERNEL(msm_levels_scan);
 
@@ -171,7 +171,7 @@ KERNEL(THREADS, LIST_BLOCKS)
 msm_levels_list(Pair* list, const Levels* result, const uint32_t* rows, const uint32_t* references,
                 const uint32_t* starts, uint32_t buckets, uint32_t held, uint32_t width,
                 uint32_t levels, uint32_t sums) {
-    if (result->teams) return;
+    if (result->teams && result->count == 0) return;
     const Listing listing = {
         {{references, starts, buckets, held}, result, rows, width, levels, sums}, list};
     const uint32_t warps = gridDim.x * (THREADS / LANES);

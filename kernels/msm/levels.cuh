@@ -20,7 +20,7 @@ struct Levels {
     uint32_t entries;               // elements that are left to the tail
     uint32_t first[LEVELS_MAX + 2]; // first[0] is not used
     uint32_t largest;               // elements of the largest bucket
-    uint32_t teams;                 // not 0: teams sum the buckets, all of them (balanced.cu)
+    uint32_t teams;                 // not 0: teams sum what is left of buckets (balanced.cu)
 
     FN uint32_t additions(uint32_t level) const { return first[level + 1] - first[level]; }
 };

@@ -2,9 +2,8 @@
 //
 // A warp takes a window of 32 buckets, one a lane, through all levels: what a level leaves of a
 // bucket follows from what the one before it left, so a level costs one look at its row. Then the
-// lanes write the items of all 32 together, so many lanes a bucket that none has many items to write
-// and that neighbours write to neighbours. Windows that have much more than others are cut into
-// parts.
+// lanes write the items of all 32 together, so many lanes a bucket that none has many to write and
+// that neighbours write to neighbours. Windows that have much more than others are cut into parts.
 #pragma once
 #include "levels.cuh"
 #include "../warp.cuh"
@@ -116,10 +115,11 @@ struct Listing {
     }
     FN void write(uint32_t window, const Part& part) const {
         const uint32_t b = window * LANES + lane_index(), run = tree.levels->count;
+        const uint32_t last = tree.levels->teams ? run : run + 1;
         uint32_t at = row(1)[clipped(b)];
         Elements mine = references_of(b);
 #pragma unroll 1
-        for (uint32_t level = 1; level <= run + 1; level++) {
+        for (uint32_t level = 1; level <= last; level++) {
             const bool tail = level > run;
             const uint32_t first = tree.levels->first[level];
             const uint32_t next = tail ? 0 : row(level + 1)[clipped(b)];

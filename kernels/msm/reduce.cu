@@ -1,7 +1,8 @@
 // Buckets to one point a set, then a vector: sum of 2^(shift of the set) sum of (b + 1) P_b.
 //
 // The launches, of which a plan (src/msm/reduce) uses what the number of buckets is worth:
-//   gN_reduce_slices   slices of rows and columns, a thread each, into XYZZ
+//   gN_reduce_slices   slices of rows and columns, a thread each, into XYZZ; g1_reduce_slices_xyzz
+//                      of points that are XYZZ
 //   gN_reduce_sums     rows and columns to their end, by teams of split lanes
 //   gN_reduce_terms    lg_buckets + 1 sums a set, each of the elements with one bit set
 //   gN_reduce_collect  sums of `count` neighbours, each doubled as its place in its period says
@@ -33,6 +34,14 @@
     EXPORT_KERNEL(name);
 SLICES(g1_reduce_slices, Fp, sum_in_registers)
 SLICES(g2_reduce_slices, Fp2, sum_in_shared)
+
+KERNEL(SLICE_THREADS, 2)
+g1_reduce_slices_xyzz(Xyzz<Fp>* out, const Xyzz<Fp>* points, uint32_t arrays, uint32_t lg_rows,
+                      uint32_t row_bits, uint32_t lg_columns, uint32_t column_bits,
+                      uint32_t columns_at) {
+    sum_slices_xyzz(out, points, {arrays, lg_rows, row_bits, lg_columns, column_bits, columns_at});
+}
+EXPORT_KERNEL(g1_reduce_slices_xyzz);
 
 // Points that are affine in one launch and XYZZ in the next.
 template <class F> struct Either {

@@ -84,6 +84,7 @@ struct Sums {
     merge: Merge,
     copy: Collect,
     collect: Collect,
+    spread: Collect,
     /// Blocks a multiprocessor.
     collect_blocks: u32,
 }
@@ -131,7 +132,8 @@ impl Accumulator {
     /// ([`whole_points`]) where sums are added onto it; `workspace` has [`Accumulator::bytes`],
     /// with anything in it, and is on the same arena as the points that references name. Points are
     /// read and written in Montgomery form, x canonical, y below 2p, infinity as zeros (y = p or 2p
-    /// is read as zero, too).
+    /// is read as zero, too); with [`Shape::xyzz`] sums are x, y, zz and zzz below 2p, infinity has
+    /// zz = 0.
     ///
     /// Errors: `Kernel` where a span is too short or lies wrong; what the driver says.
     pub fn run(
@@ -164,6 +166,7 @@ impl Accumulator {
         let Sorted { references, starts } = sorted;
         let (held, count, width) = (held(shape, buckets)?, shape.buckets, layout.width);
         let (tail_row, number) = (layout.level_count, room.number);
+        sums.add(stream, shape, &layout, &room)?;
         if let Some(team) = layout.team {
             let given = (
                 room.sums, header, rows, references, starts, count, held, width, tail_row, number,
@@ -172,7 +175,6 @@ impl Accumulator {
             let lanes = u64::from(count) * u64::from(team * SPLIT);
             sums.teams.launch(stream, lanes.div_ceil(SPLIT_THREADS.into()) as u32, given)?;
         }
-        sums.add(stream, shape, &layout, &room)?;
         let wave = self.processors * COLLECT_THREADS;
         let full = (count / (wave * COLLECT_OWN)).clamp(1, sums.collect_blocks);
         let grid = count.div_ceil(COLLECT_THREADS).min(self.processors * full);
@@ -180,7 +182,12 @@ impl Accumulator {
             buckets, room.sums, header, rows, references, starts, count, held, width, tail_row,
             number,
         );
-        let copies = count.div_ceil(COPY_THREADS).min(self.processors * COPY_BLOCKS);
+        let most = self.processors * COPY_BLOCKS;
+        if shape.xyzz {
+            let groups = (count * SPLIT).div_ceil(COPY_THREADS).min(most);
+            return sums.spread.launch(stream, groups, given);
+        }
+        let copies = count.div_ceil(COPY_THREADS).min(most);
         sums.copy.launch(stream, copies, given)?;
         sums.collect.launch(stream, grid, given)
     }
@@ -258,6 +265,7 @@ impl Sums {
             merge: balanced.kernel(&named("balanced_merge"), block(MERGE_THREADS, 10))?,
             copy: balanced.kernel(&named("balanced_copy"), Block::of(COPY_THREADS))?,
             collect: balanced.kernel(&named("balanced_collect"), Block::of(COLLECT_THREADS))?,
+            spread: balanced.kernel(&named("balanced_spread"), Block::of(COPY_THREADS))?,
             collect_blocks,
         })
     }
@@ -336,12 +344,14 @@ fn part<T: Pod>(whole: Span<'_, u8>, begin: u64, end: u64) -> Option<Span<'_, T>
 
 /// The reference of the first bucket's sum.
 fn held(shape: &Shape, buckets: Span<'_, u8>) -> Result<u32, Fault> {
-    let bytes = shape.group.affine_bytes();
-    if buckets.len() / bytes < shape.buckets as usize {
+    if buckets.len() / shape.sum_bytes() < shape.buckets as usize {
         return Err(refuse("the buckets' span is too short"));
     }
     if !shape.onto {
         return Ok(NOTHING_HELD);
+    }
+    if shape.xyzz {
+        return Err(refuse("nothing is added onto XYZZ coordinates"));
     }
     match whole_points(buckets, shape.group) {
         Some((whole, number)) if whole.len() == buckets.len() => Ok(number),

@@ -10,6 +10,9 @@ use crate::{curve::Group, device::ALIGN};
 const BUCKETS_MAX: u64 = 1 << 24;
 /// References name 2^31 points, and a pass makes a sum of every one of its digits.
 const DIGITS_MAX: u64 = 1 << 30;
+/// Up to so many buckets of G1 stay in XYZZ coordinates until they are reduced: an inversion costs
+/// more than the reduction's longer additions. Predicted for an H200: 2^16 buckets 40 us less.
+const XYZZ_BUCKETS_MAX: u64 = 1 << 16;
 /// Points of a pass at least, where memory is short.
 const POINTS_MIN: u32 = 1 << 12;
 
@@ -195,15 +198,26 @@ impl Plan {
         sort::Layout::of(shape.with_sets(pass.sets.0, pass.sets.1)?)
     }
 
+    fn buckets(&self, pass: &Pass) -> u64 {
+        u64::from(pass.vectors.1 * pass.sets.1) * u64::from(self.windows.buckets())
+    }
+
+    /// Whether a pass leaves its buckets in XYZZ coordinates: no pass before or after adds to them.
+    fn xyzz(&self, pass: &Pass) -> bool {
+        let alone = pass.last && !pass.onto;
+        alone && self.job.group == Group::G1 && self.buckets(pass) <= XYZZ_BUCKETS_MAX
+    }
+
     /// How a pass sums its buckets.
     pub(super) fn accumulate(&self, pass: &Pass, digits: u64) -> accumulate::Shape {
         let group = self.job.group;
-        let buckets = u64::from(pass.vectors.1 * pass.sets.1) * u64::from(self.windows.buckets());
+        let buckets = self.buckets(pass);
         accumulate::Shape {
             group,
             digits: digits as u32,
             buckets: buckets as u32,
             onto: pass.onto,
+            xyzz: self.xyzz(pass),
             balance: accumulate::Balance::of(group, digits as u32),
         }
     }
@@ -217,6 +231,7 @@ impl Plan {
             vectors: pass.vectors.1,
             shifts: (first..first + count).map(|set| self.windows.shift(set) - base).collect(),
             lg_buckets: self.windows.buckets().ilog2(),
+            xyzz: self.xyzz(pass),
         };
         reduce::Plan::new(&shape, &reduce::Tuning::on(self.units, self.job.group))
     }
@@ -243,8 +258,10 @@ impl Plan {
 
     /// Bytes for the buckets of a pass.
     pub fn bucket_bytes(&self) -> u64 {
-        // One point more, so that the first one can lie where a reference can name it.
-        (u64::from(self.vectors) * self.set_buckets() + 1) * self.job.group.affine_bytes() as u64
+        // One point more, so that the first one can lie where a reference can name it; and as much
+        // again where buckets may be XYZZ.
+        let buckets = u64::from(self.vectors) * self.set_buckets();
+        (buckets + buckets.min(XYZZ_BUCKETS_MAX) + 1) * self.job.group.affine_bytes() as u64
     }
 
     /// Bytes of workspace that [`super::Msm::pass`] wants, whichever pass.

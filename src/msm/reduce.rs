@@ -40,6 +40,8 @@ pub struct Reducer {
 
 struct Kernels {
     slices: SlicesKernel,
+    /// Of XYZZ: G1 alone.
+    slices_xyzz: Option<SlicesKernel>,
     sums: SumsKernel,
     terms: TermsKernel,
     collect: CollectKernel,
@@ -58,6 +60,10 @@ impl Kernels {
         let split = Block::of(SUM_THREADS);
         Ok(Self {
             slices: module.kernel(&name("slices"), slices)?,
+            slices_xyzz: match group {
+                Group::G1 => Some(module.kernel(&name("slices_xyzz"), Block::of(SLICE_THREADS))?),
+                Group::G2 => None,
+            },
             sums: module.kernel(&name("sums"), split)?,
             terms: module.kernel(&name("terms"), split)?,
             collect: module.kernel(&name("collect"), split)?,
@@ -75,12 +81,13 @@ impl Kernels {
             (sums * u64::from(team)).div_ceil(step::SUM_GROUPS.into()) as u32
         };
         match *step {
-            Step::Slices(h) => {
+            Step::Slices { halves: h, affine } => {
                 let Halves { arrays, lg_rows, row_bits, lg_columns, column_bits, columns_at } = h;
                 let grid = h.sums().div_ceil(SLICE_THREADS.into()) as u32;
                 let given =
                     (out, points, arrays, lg_rows, row_bits, lg_columns, column_bits, columns_at);
-                self.slices.launch(stream, grid, given)
+                let xyzz = self.slices_xyzz.as_ref().filter(|_| !affine);
+                xyzz.unwrap_or(&self.slices).launch(stream, grid, given)
             }
             Step::Sums { halves: h, affine, team } => {
                 let Halves { arrays, lg_rows: r, lg_columns: c, columns_at, .. } = h;
@@ -115,9 +122,9 @@ impl Reducer {
     /// Launches the plan: `buckets` to `out`, as XYZZ, which [`finish`] takes.
     ///
     /// Shape: `buckets` has [`Shape::bucket_bytes`], vector after vector, set after set, affine, x
-    /// canonical, y below 2p, infinity zeros. `out` has [`Plan::bytes_out`] bytes, `workspace`
-    /// [`Plan::workspace_bytes`]; what they hold before does not matter. All begin at multiples of
-    /// 16 bytes.
+    /// canonical, y below 2p, infinity zeros; or XYZZ, below 2p, infinity with zz = 0. `out` has
+    /// [`Plan::bytes_out`] bytes, `workspace` [`Plan::workspace_bytes`]; what they hold before does
+    /// not matter. All begin at multiples of 16 bytes.
     /// Errors: `Kernel` where a span is too short; what the driver says.
     pub fn run(
         &self,

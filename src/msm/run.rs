@@ -86,7 +86,7 @@ impl Msm {
         let mark = || watch.then(|| stream.record_timed()).transpose();
         let layout = plan.layout(pass).ok_or_else(|| refuse("a pass is larger than its plan"))?;
         let Layout { sort, accumulate, reduce, .. } = &layout;
-        let bucket_bytes = accumulate.buckets as usize * plan.job().group.affine_bytes();
+        let bucket_bytes = accumulate.buckets as usize * accumulate.sum_bytes();
         let buckets = super::whole_points(buckets, plan.job().group)
             .and_then(|(buckets, _)| buckets.part(0, bucket_bytes))
             .ok_or_else(|| refuse("no room for the buckets where references can name them"))?;

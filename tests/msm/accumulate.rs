@@ -21,14 +21,19 @@ use crate::{
 const SIGN: u32 = 1 << 31;
 
 /// The tree to its end; shares of one and of four elements; first one, then the other; teams, or
-/// shares where one bucket is too large for them.
-const WAYS: [(&str, Balance); 5] = [
-    ("tree", Balance { level_min: 1, share_min: 1, team_digits: 0 }),
-    ("single shares", Balance { level_min: u32::MAX, share_min: 1, team_digits: 0 }),
-    ("shares", Balance { level_min: u32::MAX, share_min: 4, team_digits: 0 }),
-    ("both", Balance { level_min: 60, share_min: 3, team_digits: 0 }),
-    ("teams", Balance { level_min: u32::MAX, share_min: 2, team_digits: u32::MAX }),
+/// shares where one bucket is too large for them; levels, then teams likewise.
+const WAYS: [(&str, Balance); 6] = [
+    ("tree", way(1, 1, 0, 0)),
+    ("single shares", way(u32::MAX, 1, 0, 0)),
+    ("shares", way(u32::MAX, 4, 0, 0)),
+    ("both", way(60, 3, 0, 0)),
+    ("teams", way(u32::MAX, 2, u32::MAX, 0)),
+    ("teams after levels", way(100, 2, 0, u32::MAX)),
 ];
+
+const fn way(level_min: u32, share_min: u32, team_digits: u32, team_left: u32) -> Balance {
+    Balance { level_min, share_min, team_digits, team_left }
+}
 
 /// Sorted references to a table: for each bucket, numbers in the table and signs.
 type Buckets = Vec<Vec<u32>>;
@@ -79,18 +84,27 @@ fn check<A: CurvePoint>(
         // What follows the last reference must not matter either.
         let digits = all.len() as u32 + spare;
         all.resize(digits as usize, u32::MAX);
-        let shape = Shape { group: A::GROUP, digits, buckets: count as u32, onto, balance };
+        let shape =
+            Shape { group: A::GROUP, digits, buckets: count as u32, onto, xyzz: false, balance };
         let (references, starts) = (rig.put(&all), rig.put(&starts));
         let sorted = Sorted { references: references.all(), starts: starts.all() };
         // What the workspace holds must not matter.
         let bytes = accumulator.bytes(&shape) as usize;
         let workspace = rig.put(&vec![0xee_u8; bytes]);
         accumulator.run(rig.stream(), &shape, sorted, out, workspace.all()).unwrap();
-        let found = points::read::<A>(rig, out);
         sums.iter_mut().zip(expected(table, part)).for_each(|(sum, new)| *sum += new);
-        for (b, (found, sum)) in found.iter().zip(&sums).enumerate() {
-            let size = part[b].len();
-            assert_eq!(*found, sum.into_affine(), "{way}, onto {onto}: bucket {b} of {size}");
+        let compare = |found: &[A], what| {
+            for (b, (found, sum)) in found.iter().zip(&sums).enumerate() {
+                let size = part[b].len();
+                assert_eq!(*found, sum.into_affine(), "{way}, {what}: bucket {b} of {size}");
+            }
+        };
+        compare(&points::read(rig, out), if onto { "onto" } else { "alone" });
+        if !onto {
+            let shape = Shape { xyzz: true, ..shape };
+            let wide = rig.put(&vec![0xee_u8; count * shape.sum_bytes()]);
+            accumulator.run(rig.stream(), &shape, sorted, wide.all(), workspace.all()).unwrap();
+            compare(&points::read_xyzz(rig, wide.all()), "XYZZ");
         }
     }
 }
@@ -128,7 +142,7 @@ fn all_sizes<A: CurvePoint>() {
         let mut rng = rng();
         let tables = [random_table::<A>(&mut rng), small_table()];
         for (i, sizes) in sizes(&mut rng).iter().enumerate() {
-            for (table, way) in tables.iter().zip([WAYS[i % 5], WAYS[(i + 1) % 5]]) {
+            for (table, way) in tables.iter().zip([WAYS[i % 6], WAYS[(i + 1) % 6]]) {
                 let mut pick = || reference(&mut rng, table.len());
                 let first = buckets(sizes, &mut pick);
                 let mut turned = sizes.clone();
@@ -150,6 +164,7 @@ fn spans_that_do_not_fit_are_refused() {
             digits: 10,
             buckets: 4,
             onto: true,
+            xyzz: false,
             balance: Balance::of(Group::G1, 10),
         };
         let (references, starts) = (rig.put(&[0_u32; 10]), rig.put(&[0_u32; 5]));
@@ -177,6 +192,14 @@ fn spans_that_do_not_fit_are_refused() {
             (10, 5, part(0..4), room.part(0, room.len() / 2).unwrap()),
         ] {
             let refused = run(digits, bounds, out, room);
+            assert!(matches!(refused, Err(Fault::Kernel { .. })), "{refused:?}");
+        }
+        // What cannot be: XYZZ sums that are added onto, and half the room for others.
+        let sorted = Sorted { references: references.all(), starts: starts.all() };
+        for onto in [false, true] {
+            let shape = Shape { onto, xyzz: true, ..shape };
+            let span = if onto { out } else { part(0..4) };
+            let refused = accumulator.run(rig.stream(), &shape, sorted, span, room);
             assert!(matches!(refused, Err(Fault::Kernel { .. })), "{refused:?}");
         }
         rig.stream().synchronize().unwrap();
@@ -313,7 +336,7 @@ fn many_additions_are_shared_out() {
         let mut pick = || reference(&mut rng, table.len());
         let sizes: Vec<_> = (0..300).map(|_| pick() as usize % 220).collect();
         let first = buckets(&sizes, &mut pick);
-        let way = ("both", Balance { level_min: 1000, share_min: 4, team_digits: 0 });
+        let way = ("both", way(1000, 4, 0, 0));
         check((rig, &accumulator), way, &table, [&first, &buckets(&sizes, &mut pick)], 5);
     });
 }

@@ -1,11 +1,11 @@
 //! Points as kernels see them, and as the device holds them.
 
-use ark_bls12_381::{Fq, Fr, g1, g2};
+use ark_bls12_381::{Fq, Fq2, Fr, g1, g2};
 use ark_ec::{
-    CurveGroup, PrimeGroup,
+    AffineRepr, CurveGroup, PrimeGroup,
     short_weierstrass::{Affine, Projective, SWCurveConfig},
 };
-use ark_ff::{BigInt, BigInteger, PrimeField};
+use ark_ff::{AdditiveGroup, BigInt, BigInteger, PrimeField};
 use ark_std::{UniformRand, rand::RngCore};
 use bytemuck::cast_slice;
 use capstan::{
@@ -62,6 +62,53 @@ pub fn numbered<A: CurvePoint>(lease: &Lease, count: usize) -> (Span<'_, u8>, u3
 /// Copies points to the device.
 pub fn write<A: CurvePoint>(rig: &Rig, to: Span<'_, u8>, points: &[A]) {
     rig.write(to, layout::points_as_bytes(points));
+}
+
+/// Points in XYZZ coordinates below 2p that are not 1; infinity has anything in x and y.
+pub fn xyzz_limbs<P: Curve>(rng: &mut impl RngCore, points: &[Affine<P>]) -> Vec<u64> {
+    let coordinates = |(i, point): (usize, &Affine<P>)| {
+        let (z, more) = (P::BaseField::rand(rng), i as u64 % 2);
+        let [zz, zzz] = [z * z, z * z * z];
+        let zero = P::BaseField::ZERO;
+        let [x, y, zz, zzz] = match point.xy() {
+            None => [z, zz, zero, zero],
+            Some((x, y)) => [x * zz, y * zzz, zz, zzz],
+        };
+        [x.limbs(more), y.limbs(0), zz.limbs(0), zzz.limbs(more)].concat()
+    };
+    points.iter().enumerate().flat_map(coordinates).collect()
+}
+
+/// Reads points in XYZZ coordinates below 2p; panics at others.
+pub fn read_xyzz<A: CurvePoint>(rig: &Rig, from: Span<'_, u8>) -> Vec<A> {
+    let words: Vec<u64> = rig.read(from);
+    let words: Vec<u64> = words.chunks(6).flat_map(reduced).collect();
+    let words = match A::GROUP {
+        Group::G1 => affine_words::<Fq>(&words),
+        Group::G2 => affine_words::<Fq2>(&words),
+    };
+    layout::points_from_bytes(cast_slice(&words)).unwrap().to_vec()
+}
+
+/// x / zz and y / zzz of each point; zeros where zz is 0.
+fn affine_words<E: Element>(words: &[u64]) -> Vec<u64> {
+    let point = |words: &[u64]| {
+        let coordinate = |i| E::from_limbs(&words[i * E::LIMBS..][..E::LIMBS]).expect("below 2p");
+        let [x, y, zz, zzz]: [E; 4] = std::array::from_fn(coordinate);
+        assert_eq!(zz * zz * zz, zzz * zzz);
+        let [by_zz, by_zzz] = [zz, zzz].map(|z| z.inverse().unwrap_or(E::ZERO));
+        [(x * by_zz).limbs(0), (y * by_zzz).limbs(0)].concat()
+    };
+    words.chunks(4 * E::LIMBS).flat_map(point).collect()
+}
+
+/// A coordinate of Fp below 2p as a canonical one.
+fn reduced(limbs: &[u64]) -> [u64; 6] {
+    let mut integer = BigInt::<6>(limbs.try_into().expect("six limbs"));
+    if integer >= Fq::MODULUS {
+        integer.sub_with_borrow(&Fq::MODULUS);
+    }
+    integer.0
 }
 
 /// Reads points whose x is canonical and whose y is below 2p; panics at others.

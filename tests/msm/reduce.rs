@@ -14,7 +14,7 @@ use capstan::{
 
 use crate::{
     gpu::{Rig, each_seed},
-    points::{Curve, different, loose_limbs},
+    points::{Curve, different, loose_limbs, xyzz_limbs},
 };
 
 /// Vectors, and shifts of a vector's sets: mixed widths, and widths that no ladder counts.
@@ -73,7 +73,10 @@ fn run<P: Curve + reduce::Curve>(
     buckets: &[Affine<P>],
 ) -> Vec<Projective<P>> {
     let reducer = Reducer::load(rig.gpu().context()).unwrap();
-    let given = rig.put(&loose_limbs(buckets));
+    let given = rig.put(&match plan.shape.xyzz {
+        true => xyzz_limbs(&mut test_rng(), buckets),
+        false => loose_limbs(buckets),
+    });
     // Whatever other jobs left.
     let workspace = rig.put(&vec![0xa5_u8; plan.workspace_bytes() as usize]);
     let out = rig.put(&vec![0xa5_u8; plan.bytes_out() as usize]);
@@ -105,8 +108,9 @@ fn every_shape<P: Curve + reduce::Curve>(lg_most: u32) {
         let (mut rng, mut turn) = (test_rng(), 0);
         for lg_buckets in 0..=lg_most {
             for (vectors, shifts) in layouts() {
-                let shape = Shape { group: <P as Curve>::GROUP, vectors, shifts, lg_buckets };
-                let count = (shape.bucket_bytes() / shape.group.affine_bytes() as u64) as usize;
+                let (group, xyzz) = (<P as Curve>::GROUP, turn % 3 == 1);
+                let shape = Shape { group, vectors, shifts, lg_buckets, xyzz };
+                let count = (vectors as usize * shape.shifts.len()) << lg_buckets;
                 let given = buckets::<P>(&mut rng, turn, count);
                 let tuning = tunings()[turn % tunings().len()];
                 let ending = endings[turn / 2 % endings.len()];
@@ -123,9 +127,9 @@ fn every_shape<P: Curve + reduce::Curve>(lg_most: u32) {
 fn every_way<P: Curve + reduce::Curve>(lg_buckets: u32) {
     each_seed(|rig| {
         let mut rng = test_rng();
-        let shape =
-            Shape { group: <P as Curve>::GROUP, vectors: 1, shifts: vec![0, 5], lg_buckets };
         for kind in 0..7 {
+            let (group, xyzz) = (<P as Curve>::GROUP, kind % 2 == 1);
+            let shape = Shape { group, vectors: 1, shifts: vec![0, 5], lg_buckets, xyzz };
             let given = buckets::<P>(&mut rng, kind, 2 << lg_buckets);
             let expected = expected(&shape, &given);
             for (way, tuning) in tunings().into_iter().enumerate() {
@@ -161,7 +165,7 @@ fn g2_sums_of_every_way_are_arkworks() {
 #[test]
 fn plans_are_short_and_end_where_it_pays() {
     let plan = |group, vectors, shifts: Vec<u32>, lg_buckets| {
-        let shape = Shape { group, vectors, shifts, lg_buckets };
+        let shape = Shape { group, vectors, shifts, lg_buckets, xyzz: false };
         Plan::new(&shape, &Tuning::on(132, group))
     };
     let one = plan(Group::G1, 1, vec![0], 9);

@@ -5,6 +5,10 @@
 
 constexpr uint32_t SLICE_THREADS = 128;
 
+template <class F> FN Xyzz<F> load_xyzz(const Xyzz<F>* p) {
+    return {load<F>(&p->x), load<F>(&p->y), load<F>(&p->zz), load<F>(&p->zzz)};
+}
+
 // out[s] = sum number s of `work`. The next point travels beside the addition, as in
 // accumulate_buckets.
 template <class F, uint32_t T, class Cell>
@@ -43,4 +47,20 @@ FN void sum_slices(Xyzz<F>* out, Bucket<F, T, Cell> bucket, const Affine<F>* poi
     store(&out[s].y, F(sum.y));
     store(&out[s].zz, F(sum.zz));
     store(&out[s].zzz, F(sum.zzz));
+}
+// The same of points in XYZZ coordinates, which are few.
+template <class F>
+FN void sum_slices_xyzz(Xyzz<F>* out, const Xyzz<F>* points, const Halves& work) {
+    const uint32_t s = blockIdx.x * blockDim.x + threadIdx.x;
+    if (s >= work.sums()) return;
+    const Slice slice = slice_of(work, s);
+    const Xyzz<F>* next = points + slice.first;
+    Xyzz<F> sum = load_xyzz(next);
+#pragma unroll 1
+    for (uint32_t left = slice.count - 1; left > 0; left--) {
+        next += slice.stride;
+        sum = add(sum, load_xyzz(next));
+    }
+    store(&out[s].x, sum.x), store(&out[s].y, sum.y);
+    store(&out[s].zz, sum.zz), store(&out[s].zzz, sum.zzz);
 }

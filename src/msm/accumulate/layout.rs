@@ -20,6 +20,8 @@ const LEVELS_BYTES: u64 = 4 * (LEVELS_MAX as u64 + 6);
 /// Members of a team are four lanes each: as many in all as an H200 runs at a time.
 const TEAM_MEMBERS: u32 = 1 << 14;
 const TEAM_MAX: u32 = 32;
+/// Buckets from which on most teams would have nothing to do after levels.
+const TEAM_BUCKETS: u32 = 1 << 17;
 /// Elements of the largest bucket, a member of its team: a few large ones are soon done beside the
 /// others, while one that has all is not.
 pub(super) const TEAM_ELEMENTS: u32 = 20;
@@ -35,6 +37,9 @@ pub struct Shape {
     pub buckets: u32,
     /// Whether sums are added to what the buckets hold already.
     pub onto: bool,
+    /// Whether sums stay in XYZZ coordinates, which spares an inversion: for few buckets, and where
+    /// nothing is added onto them.
+    pub xyzz: bool,
     /// Which method does what.
     pub balance: Balance,
 }
@@ -50,6 +55,8 @@ pub struct Balance {
     /// Up to so many references, teams of lanes sum whole buckets instead, where none is much
     /// larger than the others.
     pub team_digits: u32,
+    /// Where levels leave so many elements a bucket or fewer, and buckets are few, too.
+    pub team_left: u32,
 }
 
 impl Balance {
@@ -57,15 +64,16 @@ impl Balance {
     /// gains more over XYZZ where the points are many. G1, of 1 M references: shares alone .60 ms,
     /// levels from 2^18 .63; of 4 M: 1.80, 1.57, from 2^17 1.62; of 13.6 M: from 2^18 4.37, from
     /// 2^17 4.22. G2, of 1 M: shares 1.55, from 2^18 1.36, from 2^16 1.35; of 4 M: from 2^18 3.40,
-    /// from 2^16 3.51; of 13.6 M: from 2^18 10.24, from 2^16 9.97.
+    /// from 2^16 3.51; of 13.6 M: from 2^18 10.24, from 2^16 9.97. Since then a level waits 12 us
+    /// less, teams take what is left of few buckets, and 2^17 is predicted for G1 of 1 M and 4 M.
     pub const fn of(group: Group, digits: u32) -> Self {
         let level_min = match (group, digits) {
-            (Group::G1, 0..0x20_0000) => u32::MAX,
-            (_, 0x20_0000..0x80_0000) => 1 << 18,
+            (Group::G1, 0..0xc_0000) => u32::MAX,
             (Group::G1, _) => 1 << 17,
+            (Group::G2, 0x20_0000..0x80_0000) => 1 << 18,
             (Group::G2, _) => 1 << 16,
         };
-        Self { level_min, share_min: 4, team_digits: 1 << 17 }
+        Self { level_min, share_min: 4, team_digits: 1 << 17, team_left: 6 }
     }
 }
 
@@ -123,6 +131,11 @@ impl Shape {
         Layout::of(self, &Batch::of(self.group, processors)).bytes
     }
 
+    /// Bytes of a bucket's sum.
+    pub fn sum_bytes(&self) -> usize {
+        self.group.affine_bytes() * if self.xyzz { 2 } else { 1 }
+    }
+
     /// Elements of all buckets at most.
     pub(super) fn elements(&self) -> u64 {
         let held = if self.onto { self.digits.min(self.buckets) } else { 0 };
@@ -138,9 +151,13 @@ impl Shape {
     /// Members of a team, a power of two: about two elements each, if there are lanes for so many.
     fn team(&self) -> Option<u32> {
         let few = (1..=u64::from(self.balance.team_digits)).contains(&self.elements());
-        let pairs = (self.elements() / (2 * u64::from(self.buckets))) as u32;
+        let (levels, buckets) = (self.level_count(), u64::from(self.buckets));
+        let left = self.elements() >> levels;
+        let most_left = u64::from(self.balance.team_left) * buckets;
+        let after = levels > 0 && self.buckets <= TEAM_BUCKETS && left <= most_left;
+        let pairs = (left / (2 * buckets)) as u32;
         let most = pairs.min(TEAM_MEMBERS / self.buckets).clamp(1, TEAM_MAX);
-        few.then_some(1 << most.ilog2())
+        (few || after).then_some(1 << most.ilog2())
     }
 
     /// Units of every round, until one warp has all.
@@ -209,8 +226,8 @@ mod tests {
     use super::*;
 
     fn shape(digits: u32, level_min: u32) -> Shape {
-        let balance = Balance { level_min, share_min: 4, team_digits: 1000 };
-        Shape { group: Group::G1, digits, buckets: 1 << 10, onto: false, balance }
+        let balance = Balance { level_min, share_min: 4, team_digits: 1000, team_left: 0 };
+        Shape { group: Group::G1, digits, buckets: 1 << 10, onto: false, xyzz: false, balance }
     }
 
     #[test]
@@ -242,8 +259,9 @@ mod tests {
     #[test]
     fn teams_are_as_large_as_there_are_lanes_for() {
         let team = |digits, buckets| {
-            let balance = Balance { level_min: 1, share_min: 1, team_digits: 1 << 17 };
-            Shape { group: Group::G1, digits, buckets, onto: false, balance }.team()
+            let balance =
+                Balance { level_min: u32::MAX, share_min: 1, team_digits: 1 << 17, team_left: 0 };
+            Shape { group: Group::G1, digits, buckets, onto: false, xyzz: false, balance }.team()
         };
         for (digits, buckets, expected) in [
             (0, 1, None),
@@ -255,6 +273,26 @@ mod tests {
             (1 << 17, 1 << 20, Some(1)),
         ] {
             assert_eq!(team(digits, buckets), expected, "{digits} {buckets}");
+        }
+    }
+
+    #[test]
+    fn teams_take_what_levels_leave_of_few_buckets() {
+        let team = |digits, lg_buckets, level_min, team_left| {
+            let balance = Balance { level_min, share_min: 1, team_digits: 0, team_left };
+            let (group, buckets) = (Group::G1, 1_u32 << lg_buckets);
+            Shape { group, digits, buckets, onto: false, xyzz: false, balance }.team()
+        };
+        for (digits, lg_buckets, level_min, team_left, expected) in [
+            (15 << 18, 16, 1 << 17, 6, Some(1)), // four levels leave 3.75
+            (15 << 18, 16, 1 << 18, 6, None),    // three leave 7.5
+            (15 << 18, 16, 1 << 17, 0, None),
+            (16 << 16, 15, 1 << 17, 6, Some(1)),
+            (16 << 16, 15, u32::MAX, 6, None),
+            (13 << 20, 19, 1 << 17, 6, None),
+            (16 << 16, 10, 1 << 17, 200, Some(16)),
+        ] {
+            assert_eq!(team(digits, lg_buckets, level_min, team_left), expected, "{digits}");
         }
     }
 

@@ -5,7 +5,7 @@ use super::{
     shape::{Ending, Shape, Tuning},
     step::{Halves, Ladder, Step},
 };
-use crate::device::ALIGN;
+use crate::{curve::Group, device::ALIGN};
 
 /// Terms from which on a GPU is full without cutting them into parts.
 const TERMS_FULL: u32 = 256;
@@ -74,11 +74,12 @@ fn halves(shape: &Shape, tuning: &Tuning) -> Vec<Step> {
         ..*now
     };
     let left = |now: &Halves| now.lg_rows > lg_rows || now.lg_columns > lg_columns;
-    let mut affine = true;
-    if left(&now) && now.points() >= tuning.slice_points_min {
+    let mut affine = !shape.xyzz;
+    let sliced = affine || shape.group == Group::G1;
+    if left(&now) && sliced && now.points() >= tuning.slice_points_min {
         let bits = now.points().ilog2().saturating_sub(tuning.lg_slice_threads());
         let halves = most(&now, bits.max(LG_SLICE_MIN));
-        steps.push(Step::Slices(halves));
+        steps.push(Step::Slices { halves, affine });
         now = halves.after();
         affine = false;
     }
@@ -94,7 +95,7 @@ fn halves(shape: &Shape, tuning: &Tuning) -> Vec<Step> {
 fn terms(shape: &Shape, tuning: &Tuning, ending: Ending, steps: &mut Vec<Step>) {
     let m = shape.lg_buckets;
     let halves = match steps.last() {
-        Some(Step::Slices(halves) | Step::Sums { halves, .. }) => halves.after(),
+        Some(Step::Slices { halves, .. } | Step::Sums { halves, .. }) => halves.after(),
         _ => Halves {
             arrays: shape.arrays(),
             lg_rows: 0,
@@ -104,7 +105,7 @@ fn terms(shape: &Shape, tuning: &Tuning, ending: Ending, steps: &mut Vec<Step>) 
             columns_at: 0,
         },
     };
-    let affine = steps.is_empty();
+    let affine = steps.is_empty() && !shape.xyzz;
     let sums = shape.arrays() * shape.terms();
     let lg_most = (halves.lg_rows.max(1) - 1).max(halves.lg_columns); // term 0 has all columns
     let lg_parts = if sums < TERMS_FULL { lg_most.saturating_sub(tuning.lg_part) } else { 0 };
@@ -132,14 +133,15 @@ fn terms(shape: &Shape, tuning: &Tuning, ending: Ending, steps: &mut Vec<Step>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::curve::Group;
 
     /// Each launch takes what the one before it left, and what a kernel counts fits its words.
     fn check(plan: &Plan) {
         let (shape, mut left) = (&plan.shape, 0);
         for (at, step) in plan.steps.iter().enumerate() {
             match *step {
-                Step::Slices(halves) | Step::Sums { halves, .. } | Step::Terms { halves, .. } => {
+                Step::Slices { halves, .. }
+                | Step::Sums { halves, .. }
+                | Step::Terms { halves, .. } => {
                     assert!(at == 0 || halves.points() == left, "{plan:?}");
                     assert!(halves.points() < 1 << 32, "{plan:?}");
                 }
@@ -175,7 +177,8 @@ mod tests {
                         continue;
                     }
                     let shifts = (0..sets).collect();
-                    let shape = Shape { group, vectors, shifts, lg_buckets };
+                    let xyzz = u32::is_multiple_of(lg_buckets, 3);
+                    let shape = Shape { group, vectors, shifts, lg_buckets, xyzz };
                     for ending in
                         [None, Some(Ending::Terms), Some(Ending::Sets), Some(Ending::Vectors)]
                     {

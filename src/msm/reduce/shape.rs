@@ -15,6 +15,8 @@ pub struct Shape {
     pub shifts: Vec<u32>,
     /// log2 of the buckets of a set.
     pub lg_buckets: u32,
+    /// Whether buckets come in XYZZ coordinates, and not affine.
+    pub xyzz: bool,
 }
 
 impl Shape {
@@ -25,7 +27,8 @@ impl Shape {
 
     /// Bytes of the buckets of all vectors.
     pub fn bucket_bytes(&self) -> u64 {
-        (u64::from(self.arrays()) << self.lg_buckets) * self.group.affine_bytes() as u64
+        let point = self.group.affine_bytes() as u64 * if self.xyzz { 2 } else { 1 };
+        (u64::from(self.arrays()) << self.lg_buckets) * point
     }
 
     pub(super) fn arrays(&self) -> u32 {

@@ -66,7 +66,7 @@ impl Ladder {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // named as the kernels' parameters are
 pub enum Step {
-    Slices(Halves),
+    Slices { halves: Halves, affine: bool },
     Sums { halves: Halves, affine: bool, team: u32 },
     Terms { halves: Halves, affine: bool, lg_parts: u32, team: u32 },
     Collect { sums: u32, count: u32, team: u32, ladder: Ladder },
@@ -76,7 +76,7 @@ impl Step {
     /// Points that it writes.
     pub(super) fn points_out(&self) -> u64 {
         match self {
-            Self::Slices(halves) | Self::Sums { halves, .. } => halves.sums(),
+            Self::Slices { halves, .. } | Self::Sums { halves, .. } => halves.sums(),
             Self::Terms { halves, lg_parts, .. } => {
                 let terms = u64::from(halves.lg_rows + halves.lg_columns + 1);
                 (u64::from(halves.arrays) * terms) << lg_parts
