@@ -204,9 +204,9 @@ impl<'a> Bench<'a> {
         let plan = NttPlan { lg_n, inverse, coset, input_reversed, output_reversed };
         let n = 1 << lg_n;
         for row in (0..self.rows).filter(|row| *row < 3 || row + 1 == self.rows) {
-            let limbs = self.rig.get(found.part(row * n, n).expect("a row"));
             let mut values = vec![Fr::ONE; n];
-            layout::fr_as_bytes_mut(&mut values).copy_from_slice(bytemuck::cast_slice(&limbs));
+            let row_found = found.part(row * n, n).expect("a row").cast().expect("bytes");
+            self.rig.read(row_found, layout::fr_as_bytes_mut(&mut values));
             let canonical =
                 values.iter().all(|value| value.0 < <Fr as ark_ff::PrimeField>::MODULUS);
             let given = &self.given[row * n..][..n];

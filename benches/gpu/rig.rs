@@ -101,15 +101,19 @@ impl Rig {
     /// Copies elements from the device.
     pub fn get<T: Pod>(&self, from: Span<'_, T>) -> Vec<T> {
         let mut values = vec![T::zeroed(); from.len()];
-        let (bytes, mut done): (&mut [u8], _) = (bytemuck::cast_slice_mut(&mut values), 0);
+        self.read(from.cast().expect("bytes"), bytemuck::cast_slice_mut(&mut values));
+        values
+    }
+
+    /// Copies bytes from the device, as many as there are on both sides.
+    pub fn read(&self, from: Span<'_, u8>, bytes: &mut [u8]) {
+        let mut done = 0;
         let take = |piece: &[u8]| {
             bytes[done..done + piece.len()].copy_from_slice(piece);
             done += piece.len();
             Ok::<_, Fault>(())
         };
-        let from = from.cast().expect("bytes");
         self.gpu.ring().download(&self.stream, from, take).expect("a download");
-        values
     }
 
     /// How long the device takes for what `work` launches: each repeat, after one to warm up.

@@ -4,4 +4,7 @@
 
 MERGED_COLUMNS(descend, 6, 0, 64, 8);
 MERGED_COLUMNS(descend, 6, 1, 64, 8);
+MERGED_COLUMNS(descend, 6, 2, 64, 8);
+MERGED_COLUMNS(descend, 8, 0, 256, 2);
 MERGED_COLUMNS(descend, 8, 1, 256, 2);
+MERGED_COLUMNS(descend, 8, 2, 256, 2);

@@ -80,11 +80,12 @@ const RADICES: [&[(u32, u32)]; 20] = [
 ];
 
 /// Passes with merged factors that there are kernels for, both ways.
-pub(super) const MERGED: [Pass; 3] = [
-    Pass { lg_r: 6, lg_c: 2, lg_e: 2, kept: 0, merged: true },
-    Pass { lg_r: 6, lg_c: 2, lg_e: 2, kept: 1, merged: true },
-    Pass { lg_r: 8, lg_c: 2, lg_e: 2, kept: 1, merged: true },
-];
+pub(super) const MERGED: [Pass; 6] =
+    [merged(6, 0), merged(6, 1), merged(6, 2), merged(8, 0), merged(8, 1), merged(8, 2)];
+
+const fn merged(lg_r: u32, kept: u32) -> Pass {
+    Pass { lg_r, lg_c: 2, lg_e: 2, kept, merged: true }
+}
 
 /// The passes of `rows` transforms of 2^lg_n elements, in the order they run.
 ///

@@ -123,9 +123,11 @@ fn plans_of_merged_passes_are_arkworks() {
     let merged = |lg_r, kept| Pass { lg_r, lg_c: 2, lg_e: 2, kept, merged: true };
     let plans = [
         vec![merged(6, 1), rows(6, 2, 2)],
+        vec![merged(6, 2), rows(6, 2, 2)],
         vec![merged(8, 1), rows(4, 2, 3)],
+        vec![merged(8, 2), rows(4, 2, 3)],
         vec![merged(6, 0), merged(6, 1), rows(2, 2, 5)],
-        vec![merged(6, 0), merged(8, 1), rows(2, 2, 6)],
+        vec![merged(8, 0), merged(6, 1), rows(2, 2, 6)],
     ];
     each_seed(ROOM, |rig, seed| {
         for (number, passes) in plans.iter().enumerate() {
