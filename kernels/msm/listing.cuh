@@ -98,7 +98,7 @@ struct Listing {
         for (uint32_t turn = 0; turn < width; turn++) {
             const uint32_t owner = turn * apart + (lane_index() >> lg_width);
             const Items theirs = each_word(
-                mine, [=](uint32_t w) { return __shfl_sync(ALL_LANES, w, int(owner)); });
+                mine, [=](auto w) { return __shfl_sync(ALL_LANES, w, int(owner)); });
             const uint32_t before = __shfl_sync(ALL_LANES, at, int(owner));
             uint32_t i = theirs.begin + (lane_index() & (width - 1));
 #pragma unroll 1
