@@ -60,7 +60,7 @@ impl Rows<'_> {
     }
 
     fn payload(&self) -> Payload<'_> {
-        Payload::Secret(self.input())
+        Payload::secret(self.input())
     }
 }
 

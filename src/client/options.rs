@@ -142,9 +142,9 @@ impl<'a> ScalarInput<'a> {
     pub(crate) fn into_payload(self) -> Result<(ScalarEncoding, Payload<'a>), UploadId> {
         match self {
             Self::Fr(scalars) => {
-                Ok((ScalarEncoding::Montgomery, Payload::Secret(fr_as_bytes(scalars))))
+                Ok((ScalarEncoding::Montgomery, Payload::secret(fr_as_bytes(scalars))))
             }
-            Self::Bytes { encoding, bytes } => Ok((encoding, Payload::Secret(bytes))),
+            Self::Bytes { encoding, bytes } => Ok((encoding, Payload::secret(bytes))),
             Self::Shared { encoding, bytes } => Ok((encoding, Payload::Shared(bytes))),
             Self::Upload(id) => Err(id),
         }

@@ -1,7 +1,11 @@
 //! Bytes on their way out. Messages want memory of their own ('static): borrowed bytes are copied
 //! chunk by chunk as they go, so that never more than a few chunks exist twice.
 
-use std::{ops::Range, sync::Arc};
+use std::{
+    mem,
+    ops::Range,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use bytes::Bytes;
 use zeroize::{Zeroize, Zeroizing};
@@ -12,18 +16,23 @@ use crate::curve::{Fr, layout::fr_as_bytes};
 #[derive(Clone)]
 pub(crate) enum Payload<'a> {
     /// Borrowed, may be witness: copies are wiped.
-    Secret(&'a [u8]),
+    Secret(&'a [u8], Copies),
     /// Borrowed, public.
     Public(&'a [u8]),
     /// Shared: sent as it is.
     Shared(Bytes),
 }
 
-impl Payload<'_> {
+impl<'a> Payload<'a> {
+    /// Borrowed bytes that may be witness.
+    pub fn secret(bytes: &'a [u8]) -> Self {
+        Self::Secret(bytes, Copies::default())
+    }
+
     /// Bytes.
     pub fn len(&self) -> u64 {
         let len = match self {
-            Self::Secret(bytes) | Self::Public(bytes) => bytes.len(),
+            Self::Secret(bytes, _) | Self::Public(bytes) => bytes.len(),
             Self::Shared(bytes) => bytes.len(),
         };
         len as u64
@@ -33,7 +42,7 @@ impl Payload<'_> {
     pub fn chunk(&self, range: Range<u64>) -> Bytes {
         let range = range.start as usize..range.end as usize;
         match self {
-            Self::Secret(bytes) => Bytes::from_owner(Wiped::copy(&bytes[range])),
+            Self::Secret(bytes, copies) => Bytes::from_owner(copies.copy(&bytes[range])),
             Self::Public(bytes) => Bytes::copy_from_slice(&bytes[range]),
             Self::Shared(bytes) => bytes.slice(range),
         }
@@ -45,30 +54,46 @@ impl Payload<'_> {
     }
 }
 
-/// A copy that is wiped when the transport has encoded it. In words: wiping byte by byte takes half
-/// as long again.
-struct Wiped {
+/// Memory of chunks, filled again and again, and wiped with the last one of them: wiping each chunk
+/// took as long as copying it, on the one thread that has the borrowed bytes. In words, because
+/// wiping byte by byte takes half as long again.
+#[derive(Clone, Default)]
+pub(crate) struct Copies(Arc<Mutex<Vec<Zeroizing<Vec<u64>>>>>);
+
+/// A copy that goes back when the transport has encoded it.
+struct Copied {
     words: Zeroizing<Vec<u64>>,
     len: usize,
+    home: Copies,
 }
 
-impl Wiped {
-    fn copy(bytes: &[u8]) -> Self {
-        let (whole, rest) = bytes.as_chunks();
-        let mut words = Zeroizing::new(Vec::with_capacity(bytes.len().div_ceil(8)));
-        words.extend(whole.iter().map(|word| u64::from_ne_bytes(*word)));
-        if !rest.is_empty() {
-            let mut last = Zeroizing::new([0; 8]);
-            last[..rest.len()].copy_from_slice(rest);
-            words.push(u64::from_ne_bytes(*last));
+impl Copies {
+    fn idle(&self) -> MutexGuard<'_, Vec<Zeroizing<Vec<u64>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn copy(&self, bytes: &[u8]) -> Copied {
+        let mut words = self.idle().pop().unwrap_or_default();
+        let count = bytes.len().div_ceil(8);
+        if words.len() != count {
+            // Growing would leave what was in there behind.
+            words = Zeroizing::new(vec![0; count]);
         }
-        Self { words, len: bytes.len() }
+        bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
+        Copied { words, len: bytes.len(), home: self.clone() }
     }
 }
 
-impl AsRef<[u8]> for Wiped {
+impl AsRef<[u8]> for Copied {
     fn as_ref(&self) -> &[u8] {
         &bytemuck::cast_slice(&self.words)[..self.len]
+    }
+}
+
+impl Drop for Copied {
+    fn drop(&mut self) {
+        let words = mem::take(&mut self.words);
+        self.home.idle().push(words);
     }
 }
 
@@ -116,7 +141,7 @@ mod tests {
         let bytes = fr_as_bytes(&values).to_vec();
         let shared: Arc<[Fr]> = values.clone().into();
         for payload in [
-            Payload::Secret(&bytes),
+            Payload::secret(&bytes),
             Payload::Public(&bytes),
             Payload::Shared(owned_fr(values)),
             Payload::Shared(shared_fr(shared)),

@@ -8,7 +8,7 @@ use std::{
 use hdrhistogram::Histogram;
 use tokio::{sync::Barrier, task::JoinSet};
 
-use super::work::Job;
+use super::work::{Done, Job};
 use crate::{
     cli::exit::{Exit, Failure, Result},
     client::{Client, Execution, Timing},
@@ -200,10 +200,9 @@ async fn once(
 ) -> Result<()> {
     loop {
         job.refill(buffer);
-        let begin = Instant::now();
         match job.run(client, buffer).await {
-            Ok((timing, execution)) => {
-                sample.record(begin.elapsed(), &timing, execution);
+            Ok(Done { latency, timing, execution }) => {
+                sample.record(latency, &timing, execution);
                 return Ok(());
             }
             // A full server is a result, not a failure; a draining one is not.

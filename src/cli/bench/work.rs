@@ -1,6 +1,10 @@
 //! Random jobs whose right answers are known.
 
-use std::{ops::AddAssign, sync::Arc};
+use std::{
+    ops::AddAssign,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use ark_ec::{CurveGroup, PrimeGroup};
 use ark_ff::PrimeField;
@@ -36,6 +40,13 @@ pub struct Walk<A> {
     step: Fr,
     /// To be released when done: it was not there before.
     ours: bool,
+}
+
+/// What a job took: the call as a whole, its phases, and by whom.
+pub struct Done {
+    pub latency: Duration,
+    pub timing: Timing,
+    pub execution: Execution,
 }
 
 /// One job, to be done again and again.
@@ -145,19 +156,21 @@ impl Job {
         }
     }
 
-    /// Does it once.
+    /// Does it once. What comparing the answer takes is no part of its latency.
     ///
     /// Errors: the call's own; `Failed` where the answer is wrong.
-    pub async fn run(&self, client: &Client, buffer: &mut Vec<Fr>) -> Result<(Timing, Execution)> {
+    pub async fn run(&self, client: &Client, buffer: &mut Vec<Fr>) -> Result<Done> {
         match self {
             Self::MsmG1(sum) => sum.run(client).await,
             Self::MsmG2(sum) => sum.run(client).await,
             Self::Ntt(transform) => {
+                let begin = Instant::now();
                 let report = client.ntt(buffer, NttOptions::default()).await?;
+                let latency = begin.elapsed();
                 if *buffer != transform.expected {
                     return Err(wrong("transform", transform.row.len()));
                 }
-                Ok((report.timing, report.execution))
+                Ok(Done { latency, timing: report.timing, execution: report.execution })
             }
         }
     }
@@ -171,12 +184,14 @@ impl Job {
 }
 
 impl<A: CurvePoint> Sum<A> {
-    async fn run(&self, client: &Client) -> Result<(Timing, Execution)> {
+    async fn run(&self, client: &Client) -> Result<Done> {
+        let begin = Instant::now();
         let sums = client.msm_with(&self.bases, &self.scalars, MsmOptions::default()).await?;
+        let latency = begin.elapsed();
         if sums.points != [self.expected] {
             return Err(wrong("sum", self.scalars.len()));
         }
-        Ok((sums.timing, sums.execution))
+        Ok(Done { latency, timing: sums.timing, execution: sums.execution })
     }
 }
 
