@@ -11,7 +11,7 @@ use ark_ec::short_weierstrass::Projective;
 use ark_ff::{AdditiveGroup, Field, PrimeField};
 use capstan::{
     curve::Group as Name,
-    device::{Fault, Lease},
+    device::{Fault, Lease, Stream},
     msm::{
         Job, Msm, Placed, Plan, Room, Windows,
         reduce::Curve,
@@ -56,6 +56,9 @@ const KINDS: [Kind; 9] = [
     ("half_equal", |random, i| if i % 2 == 0 { -Fr::from(3) } else { uniform(random) }),
     ("one_hot", |random, i| if i == 77 { uniform(random) } else { Fr::ZERO }),
 ];
+
+/// The mode of scalars that come through pinned memory.
+const HOST: &str = "tables_host";
 
 fn uniform(random: &mut Random) -> Fr {
     let mut bytes = [0; 32];
@@ -203,39 +206,53 @@ impl<'a, G: Group> Bench<'a, G> {
         let room = Room { bytes: rig.gpu.arena().largest_free_bytes(), units: rig.blocks(1) };
         let plan = Plan::new(job, *windows, room).expect("room for a pass");
         let buckets = rig.memory::<u8>(plan.bucket_bytes() as usize);
-        let workspace = rig.memory::<u8>(plan.workspace_bytes() as usize);
+        // In pieces, as the engine works on long vectors that arrive.
+        let pieces = if job.n >= 1 << 21 { job.n / 4 } else { job.n };
+        let arriving = plan.clone().in_pieces(pieces);
+        let most = plan.workspace_bytes().max(arriving.workspace_bytes());
+        let workspace = rig.memory::<u8>(most as usize);
         let out = rig.memory::<u8>(plan.bytes_out() as usize);
-        let once = || {
+        // Where scalars from the host land: as many bytes on the same way, beside the ones that are
+        // worked on, so that it does not matter what the pinned chunks hold.
+        let landing = rig.memory::<u8>(32 * count);
+        let there = Stream::new(rig.gpu.context()).expect("a stream");
+        let copies = rig.gpu.ring().copies();
+        let once = |plan: &Plan, from_host: bool| {
             let begun = Instant::now();
             for pass in plan.passes() {
                 let begin = (pass.vectors.0 * job.n + pass.points.0) as usize;
                 let own = on_device.all().part(begin, (pass.vectors.1 * pass.points.1) as usize);
                 let (own, work) = (own.expect("as planned"), workspace.all());
-                let (stream, buckets) = (&rig.stream, buckets.all());
-                self.msm.pass(
-                    stream,
-                    false,
-                    &plan,
-                    &pass,
-                    own,
-                    placed,
-                    buckets,
-                    work,
-                    out.all(),
-                )?;
+                let (stream, buckets, out) = (&rig.stream, buckets.all(), out.all());
+                if from_host {
+                    let to = landing.all::<[u32; 8]>().part(begin, own.len());
+                    let to = to.and_then(|to| to.cast::<u8>());
+                    let to = to.expect("as many bytes");
+                    copies.upload(&there, to).fill(to.len(), |_| Ok::<_, Fault>(()))?;
+                    stream.wait(&there.record()?)?;
+                }
+                self.msm.pass(stream, false, plan, &pass, own, placed, buckets, work, out)?;
             }
-            let sums = Msm::finish::<P>(&plan, &rig.get(out.all()));
+            let sums = Msm::finish::<P>(plan, &rig.get(out.all()));
             Ok::<_, Fault>((begun.elapsed(), sums))
         };
-        let (_, sums) = once().expect("the device works");
-        self.check(job, &scalars, sums.into_iter().map(G::from), mode);
-        let times = (0..rig.repeats).map(|_| once().expect("the device works").0).collect();
-        let how = format!("{plan}, {:.1} GB; {how}", plan.bytes() as f64 / 1e9);
-        let (lg_n, batch) = (job.n.ilog2(), job.vectors as usize);
         let op = format!("msm_{}", job.group.name());
-        let time = Time { op: &op, mode, lg_n, batch, times, how };
-        let kept = mode.ends_with("resident") && rig.text("bits").is_none();
-        if kept { record.keep_time(&time) } else { record.show_time(&time) }
+        let mut measure = |plan: &Plan, mode, from_host| {
+            let (_, sums) = once(plan, from_host).expect("the device works");
+            self.check(job, &scalars, sums.into_iter().map(G::from), mode);
+            let one = |_| once(plan, from_host).expect("the device works").0;
+            let times = (0..rig.repeats).map(one).collect();
+            let how = format!("{plan}, {:.1} GB; {how}", plan.bytes() as f64 / 1e9);
+            let (lg_n, batch) = (job.n.ilog2(), job.vectors as usize);
+            let time = Time { op: &op, mode, lg_n, batch, times, how };
+            let kept = mode.ends_with("_resident") || mode == HOST;
+            let kept = kept && rig.text("bits").is_none();
+            if kept { record.keep_time(&time) } else { record.show_time(&time) }
+        };
+        measure(&plan, mode, false);
+        if mode == UNIFORM.0 && job.vectors == 1 {
+            measure(&arriving, HOST, true);
+        }
     }
 
     /// Sums against multiples of the generator.

@@ -20,8 +20,7 @@ struct Inner {
     context: Context,
     base: *mut u8,
     chunk_bytes: usize,
-    /// Chunks that one download may hold: half of them, so that there are always some for uploads,
-    /// which hold one at a time.
+    /// Chunks that one download or upload may hold at a time: half of them.
     share: usize,
     /// The longest unused first.
     idle: Mutex<VecDeque<Chunk>>,
@@ -105,9 +104,9 @@ impl Ring {
         &self,
         stream: &Stream,
         from: Span<'_, u8>,
-        take: impl FnMut(&[u8]) -> Result<(), E>,
+        mut take: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.download_and(true, stream, from, take)
+        self.download_and(true, stream, from, |pieces| pieces.iter().try_for_each(|p| take(p)))
     }
 
     fn download_and<E: From<Fault>>(
@@ -115,7 +114,7 @@ impl Ring {
         wipes: bool,
         stream: &Stream,
         from: Span<'_, u8>,
-        take: impl FnMut(&[u8]) -> Result<(), E>,
+        take: impl FnMut(&[&[u8]]) -> Result<(), E>,
     ) -> Result<(), E> {
         let done = self.receive(wipes, stream, from, take);
         if done.is_err() {
@@ -131,7 +130,7 @@ impl Ring {
         wipes: bool,
         stream: &Stream,
         from: Span<'_, u8>,
-        mut take: impl FnMut(&[u8]) -> Result<(), E>,
+        mut take: impl FnMut(&[&[u8]]) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut under_way = VecDeque::new();
         let mut asked = 0;
@@ -148,11 +147,18 @@ impl Ring {
                 chunk.receive(stream, part)?;
                 under_way.push_back(chunk);
                 asked += bytes;
-            } else if let Some(mut chunk) = under_way.pop_front() {
-                chunk.wait()?;
-                take(chunk.bytes(0).0)?;
+            } else if let Some(mut first) = under_way.pop_front() {
+                first.wait()?;
+                let mut there = vec![first];
+                while under_way.front().is_some_and(Taken::is_there) {
+                    let mut next = under_way.pop_front().expect("looked at");
+                    next.wait()?;
+                    there.push(next);
+                }
+                let pieces: Vec<&[u8]> = there.iter_mut().map(|chunk| &*chunk.bytes(0).0).collect();
+                take(&pieces)?;
                 if wipes {
-                    chunk.wipe();
+                    there.iter_mut().for_each(Taken::wipe);
                 }
             }
         }
@@ -173,14 +179,14 @@ impl Copies {
         Upload { wipes: false, ..self.0.upload(stream, to) }
     }
 
-    /// As [`Ring::download`].
+    /// As [`Ring::download`], but `take` is given as many pieces at a time as are there, in order.
     ///
     /// Errors: as there.
     pub fn download<E: From<Fault>>(
         &self,
         stream: &Stream,
         from: Span<'_, u8>,
-        take: impl FnMut(&[u8]) -> Result<(), E>,
+        take: impl FnMut(&[&[u8]]) -> Result<(), E>,
     ) -> Result<(), E> {
         self.0.download_and(false, stream, from, take)
     }
@@ -212,6 +218,18 @@ impl Inner {
         Ok(taken)
     }
 
+    /// `most` of them, or as many as there are at once: one at least.
+    fn take_some(&self, most: usize) -> Result<Vec<Taken<'_>>, Fault> {
+        // Whoever holds one does not wait for another.
+        let mut chunks = vec![self.take()?];
+        while chunks.len() < most
+            && let Some(chunk) = self.try_take()
+        {
+            chunks.push(chunk);
+        }
+        Ok(chunks)
+    }
+
     /// The same, where there is one at once.
     fn try_take(&self) -> Option<Taken<'_>> {
         let mut idle = self.idle();
@@ -237,6 +255,11 @@ fn reached(event: &Event) -> bool {
 impl Taken<'_> {
     fn chunk(&mut self) -> &mut Chunk {
         self.chunk.as_mut().expect("there until dropped")
+    }
+
+    /// Whether no copy uses the bytes.
+    fn is_there(&self) -> bool {
+        self.chunk.as_ref().is_some_and(|chunk| chunk.copy.as_ref().is_none_or(reached))
     }
 
     /// Until no copy uses the bytes.
@@ -338,21 +361,54 @@ impl Upload<'_, '_> {
         bytes: usize,
         mut fill: impl FnMut(&mut [u8]) -> Result<(), E>,
     ) -> Result<(), E> {
+        self.fill_some(bytes, 1, |chunks| chunks.iter_mut().try_for_each(|chunk| fill(chunk)))
+    }
+
+    /// The same, as many chunks at a time as are idle, half of the ring at most: for who fills them
+    /// with many threads, which are sooner woken once for all of them.
+    ///
+    /// Errors: as above.
+    pub fn fill_several<E: From<Fault>>(
+        &mut self,
+        bytes: usize,
+        fill: impl FnMut(&mut [&mut [u8]]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.fill_some(bytes, self.ring.0.share, fill)
+    }
+
+    fn fill_some<E: From<Fault>>(
+        &mut self,
+        bytes: usize,
+        most: usize,
+        mut fill: impl FnMut(&mut [&mut [u8]]) -> Result<(), E>,
+    ) -> Result<(), E> {
         let Some(all) = self.to.part(self.sent, bytes) else {
             let room = self.to.len().saturating_sub(self.sent);
             let problem = format!("{bytes} bytes, room for {room}");
             return Err(Fault::Kernel { kernel: "upload".into(), problem }.into());
         };
+        let width = self.ring.0.chunk_bytes;
         let mut done = 0;
         while done < bytes {
-            let now = (bytes - done).min(self.ring.0.chunk_bytes);
-            let mut chunk = self.ring.0.take()?;
-            let used = chunk.chunk().used.max(now);
-            chunk.chunk().used = used;
-            fill(&mut chunk.bytes(now).0[..now])?;
-            chunk.send(self.stream, all.part(done, now).expect("inside of all"))?;
-            done += now;
-            self.sent += now;
+            let mut chunks = self.ring.0.take_some(most.min((bytes - done).div_ceil(width)))?;
+            let mut left = bytes - done;
+            let mut parts: Vec<_> = chunks
+                .iter_mut()
+                .map(|chunk| {
+                    let now = left.min(width);
+                    left -= now;
+                    let used = chunk.chunk().used.max(now);
+                    chunk.chunk().used = used;
+                    &mut chunk.bytes(now).0[..now]
+                })
+                .collect();
+            fill(&mut parts)?;
+            for mut chunk in chunks {
+                let now = (bytes - done).min(width);
+                chunk.send(self.stream, all.part(done, now).expect("inside of all"))?;
+                done += now;
+                self.sent += now;
+            }
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use crate::{
     buffer::{Sink, Source},
     device::Ring,
+    error::Result,
 };
 
 /// Copies on the threads of a pool. Clones share them.
@@ -23,7 +24,7 @@ const PIECE: usize = 256 << 10;
 const WIPERS: usize = 8;
 
 /// Fewer bytes are copied sooner by the thread that has them.
-const SHARED_MIN: usize = 4 * PIECE;
+const SHARED_MIN: u64 = 4 * PIECE as u64;
 
 impl Copier {
     /// Copies on the threads of `pool`.
@@ -31,30 +32,49 @@ impl Copier {
         Self { pool }
     }
 
-    /// Fills `to` with the bytes of `from` from number `at` on.
-    pub fn gather(&self, from: &dyn Source, at: u64, to: &mut [u8]) {
-        let copy = |(piece, to): (usize, &mut [u8])| from.read(at + (piece * PIECE) as u64, to);
-        if to.len() < SHARED_MIN {
-            to.chunks_mut(PIECE).enumerate().for_each(copy);
-        } else {
-            self.pool.install(|| to.par_chunks_mut(PIECE).enumerate().for_each(copy));
+    /// Fills `to`, one part after the other, with the bytes of `from` from number `at` on; says how
+    /// many they are.
+    pub fn gather(&self, from: &dyn Source, at: u64, to: &mut [&mut [u8]]) -> u64 {
+        let mut bytes = 0;
+        let mut copies = Vec::new();
+        for part in to.iter_mut() {
+            for piece in part.chunks_mut(PIECE) {
+                let begin = at + bytes;
+                bytes += piece.len() as u64;
+                copies.push((begin, piece));
+            }
         }
+        let copy = |(begin, piece): (u64, &mut [u8])| from.read(begin, piece);
+        if bytes < SHARED_MIN {
+            copies.into_iter().for_each(copy);
+        } else {
+            self.pool.install(|| copies.into_par_iter().with_max_len(1).for_each(copy));
+        }
+        bytes
     }
 
-    /// Writes `from` to `to`, from byte number `at` on.
+    /// Writes `from`, one part after the other, to `to`, from byte number `at` on; says how many they
+    /// are.
     ///
     /// Errors: what `to` says.
-    pub fn scatter(&self, from: &[u8], to: &dyn Sink, at: u64) -> crate::error::Result<()> {
-        let copy = |(piece, from): (usize, &[u8])| to.write(at + (piece * PIECE) as u64, from);
-        if from.len() < SHARED_MIN {
-            from.chunks(PIECE).enumerate().try_for_each(copy)
-        } else {
-            self.pool.install(|| from.par_chunks(PIECE).enumerate().try_for_each(copy))
+    pub fn scatter(&self, from: &[&[u8]], to: &dyn Sink, at: u64) -> Result<u64> {
+        let mut bytes = 0;
+        let mut copies = Vec::new();
+        for piece in from.iter().flat_map(|part| part.chunks(PIECE)) {
+            copies.push((at + bytes, piece));
+            bytes += piece.len() as u64;
         }
+        let copy = |(begin, piece): (u64, &[u8])| to.write(begin, piece);
+        if bytes < SHARED_MIN {
+            copies.into_iter().try_for_each(copy)?;
+        } else {
+            self.pool.install(|| copies.into_par_iter().with_max_len(1).try_for_each(copy))?;
+        }
+        Ok(bytes)
     }
 
     /// Wipes the chunks of `ring` after a job of `bytes` bytes.
-    pub fn wipe(&self, ring: &Ring, bytes: usize) {
+    pub fn wipe(&self, ring: &Ring, bytes: u64) {
         if bytes < SHARED_MIN {
             return ring.wipe();
         }

@@ -38,8 +38,9 @@ pub struct Least {
     pub ntt_elements: u64,
 }
 
-/// Scalars of one piece of an MSM: 8 MiB, a third of a millisecond on the link.
-const MSM_PIECE: usize = 1 << 18;
+/// Scalars of one piece of an MSM: 16 MiB, a third of a millisecond on the link, and enough that
+/// waking the threads that copy them does not count.
+const MSM_PIECE: usize = 1 << 19;
 
 /// Elements of one piece of a batch of NTTs: 32 MiB, several groups that go and come at a time.
 const NTT_PIECE: usize = 1 << 20;

@@ -261,10 +261,9 @@ impl Inner {
         let from = narrow.as_ref().map_or(place, Lease::all);
         let copies = ready.copies.as_ref().ok_or_else(too_many)?;
         let mut done = 0;
-        copies.upload(stream, from).fill(scalars.bytes(), |chunk| {
+        copies.upload(stream, from).fill_several(scalars.bytes(), |chunks| {
             control.check()?;
-            self.copier.gather(scalars.source, done, chunk);
-            done += chunk.len() as u64;
+            done += self.copier.gather(scalars.source, done, chunks);
             Ok::<_, Error>(())
         })?;
         let how = (scalars.encoding, scalars.reduce, Into::Integers);

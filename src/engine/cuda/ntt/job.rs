@@ -152,10 +152,9 @@ impl<'a> Job<'a> {
         let source = Padded { source: input.source, given, full };
         let mut at = rows.start as u64 * full;
         let mut upload = self.copies.upload(stream, bytes);
-        upload.fill(bytes.len(), |chunk| {
+        upload.fill_several(bytes.len(), |chunks| {
             self.control.check()?;
-            self.on.copier.gather(&source, at, chunk);
-            at += chunk.len() as u64;
+            at += self.on.copier.gather(&source, at, chunks);
             Ok::<_, Error>(())
         })?;
         compute.wait(&upload.sent()?)?;
@@ -205,10 +204,9 @@ impl<'a> Job<'a> {
         };
         let bytes = result.cast::<u8>().ok_or_else(too_small)?;
         let mut at = rows.start as u64 * self.row_bytes();
-        self.copies.download(&self.lane.streams.download, bytes, |chunk| {
+        self.copies.download(&self.lane.streams.download, bytes, |pieces| {
             self.control.check()?;
-            self.on.copier.scatter(chunk, self.rows.output, at)?;
-            at += chunk.len() as u64;
+            at += self.on.copier.scatter(pieces, self.rows.output, at)?;
             Ok::<_, Error>(())
         })?;
         Ok(slot)
@@ -240,8 +238,8 @@ impl<'a> Job<'a> {
     /// A few bytes that the device is done with.
     fn read(&self, lease: &Lease) -> Result<Zeroizing<Vec<u8>>> {
         let mut all = Zeroizing::new(Vec::with_capacity(lease.bytes() as usize));
-        self.copies.download(&self.lane.streams.download, lease.all(), |bytes| {
-            all.extend_from_slice(bytes);
+        self.copies.download(&self.lane.streams.download, lease.all(), |pieces| {
+            pieces.iter().for_each(|bytes| all.extend_from_slice(bytes));
             Ok::<_, Error>(())
         })?;
         Ok(all)
@@ -262,7 +260,7 @@ impl Drop for Job<'_> {
     fn drop(&mut self) {
         // Where the job has failed, copies may be under way; chunks are wiped after them.
         let _waited = self.lane.streams.upload.synchronize();
-        let bytes = self.rows.count * self.row_bytes() as usize;
+        let bytes = self.rows.count as u64 * self.row_bytes();
         self.on.copier.wipe(self.on.gpu.ring(), bytes);
     }
 }
