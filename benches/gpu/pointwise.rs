@@ -164,7 +164,7 @@ impl<'a> Quotient<'a> {
             ("fused", &|| self.pointwise.quotient(stream, vectors[0], vectors, &vanishing)),
             ("inverse_coset", &|| self.transforms.run(stream, &from, vectors[0], 1, apart)),
         ];
-        // The emulated driver objects to numbers that are not canonical, which the last part leaves.
+        // The last part leaves numbers that are not canonical; the emulated driver objects to them.
         let fresh = || {
             if rig.quick {
                 put(rig, self.data.all(), &self.given);
