@@ -26,6 +26,9 @@ const SAMPLES: usize = 64;
 /// Elements that a thread of the host works on at a time.
 const CHUNK: usize = 1 << 12;
 
+/// A part of a quotient and its name.
+type Part<'a> = (&'static str, &'a dyn Fn() -> Result<(), Fault>);
+
 /// All rows.
 pub fn measure(rig: &Rig, record: &mut Record) {
     let pointwise = Pointwise::load(&rig.gpu).unwrap_or_else(|reason| panic!("{reason}"));
@@ -158,7 +161,7 @@ impl<'a> Quotient<'a> {
         let vectors = [0, 1, 2].map(|i| self.vector(i));
         let to = if from.needs_out() { self.out.all() } else { vectors[0] };
         let apart = from.needs_out().then_some(to);
-        let parts: [(&'static str, &dyn Fn() -> Result<(), Fault>); 4] = [
+        let parts: [Part<'_>; 4] = [
             ("3_inverse", &|| self.transforms.run(stream, &back, self.data.all(), 3, None)),
             ("3_coset", &|| self.transforms.run(stream, &onto, self.data.all(), 3, None)),
             ("fused", &|| self.pointwise.quotient(stream, vectors[0], vectors, &vanishing)),

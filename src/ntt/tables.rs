@@ -153,7 +153,7 @@ impl Tables {
         let kept = kept_inside(2);
         // In elements, of a block's three factors.
         let (each, room) = (3 * kept, 1_u64 << lg_above.max(EIGHT.ilog2()));
-        let of_step = |step: u32| u64::from(each) * room << (2 * step);
+        let of_step = |step: u32| (u64::from(each) * room) << (2 * step);
         let elements: u64 = (0..lg_r / 2).map(of_step).sum();
         self.get(Key::Merged(merged), elements * ELEMENT, 0, |table| {
             let power = |stage: u32| (stage + 1..lg_r).fold(base, |power, _| power.square());
