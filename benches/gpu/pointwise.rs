@@ -29,6 +29,9 @@ const SAMPLES: usize = 64;
 /// Elements that a thread of the host works on at a time.
 const CHUNK: usize = 1 << 12;
 
+/// A part of a quotient and its name.
+type Part<'a> = (&'static str, &'a dyn Fn() -> Result<(), Fault>);
+
 /// All rows.
 pub fn measure(rig: &Rig, record: &mut Record) {
     let pointwise = Pointwise::load(&rig.gpu).unwrap_or_else(|reason| panic!("{reason}"));
@@ -167,7 +170,7 @@ impl<'a> Quotient<'a> {
             ("fused", &|| self.pointwise.quotient(stream, vectors[0], vectors, &vanishing)),
             ("inverse_coset", &|| self.transforms.run(stream, &from, vectors[0], 1, apart)),
         ];
-        // The emulated driver objects to numbers that are not canonical, which the last part leaves.
+        // The last part leaves numbers that are not canonical; the emulated driver objects to them.
         let fresh = || {
             if rig.quick {
                 put(rig, self.data.all(), &self.given);

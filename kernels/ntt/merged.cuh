@@ -1,11 +1,12 @@
 // Columns' passes whose factors are merged into their butterflies: none between steps, none between
 // passes, and a coset's cost nothing but in the step over the top field.
 //
-// Downward, a block of M elements is a polynomial modulo X^M - s. A butterfly splits it by a square root c of
-// s into u + c v and u - c v, modulo X^(M/2) - c and X^(M/2) + c: one product, by a factor that the
-// whole block shares. Block B of 2^t in its transform has c = (g w^rev(B))^(M/2), with rev of t
-// bits, the coset's generator g and w of order 2^lg_n. So a merged pass takes half a product an
-// element and stage, 3 for radix 2^6, where steps.cuh takes 3/8 and one for the border: 3.25.
+// Downward, a block of M elements is a polynomial modulo X^M - s. A butterfly splits it by a square
+// root c of s into u + c v and u - c v, modulo X^(M/2) - c and X^(M/2) + c: one product, by a
+// factor that the whole block shares. Block B of 2^t in its transform has c = (g w^rev(B))^(M/2),
+// with rev of t bits, the coset's generator g and w of order 2^lg_n. So a merged pass takes half a
+// product an element and stage, 3 for radix 2^6, where steps.cuh takes 3/8 and one for the border:
+// 3.25.
 //
 // The rows' pass that comes last has no blocks' factors: the last merged pass multiplies element k
 // of block B by (g w^rev(B))^k, from a table for the whole transform.
@@ -15,11 +16,13 @@
 //
 // Tables. A step over 2^t blocks takes three factors for each B: c of B, and the next stage's of
 // 2 B and 2 B + 1. Pieces of eight blocks lie together, so that one address serves all: half h of
-// multiple j of factor f of block B is at [48 K (B / 8) + 8 (2 (f K + j) + h) + B % 8]. Step follows
-// step; a pass over one block has room for eight.
+// multiple j of factor f of block B is at [48 K (B / 8) + 8 (2 (f K + j) + h) + B % 8]. Step
+// follows step; a pass over one block has room for eight.
 //
-// Ranges: any in, any out (lazy.cuh). Downward, what is added and subtracted is a product; upward it
-// is trimmed. Only the last pass upward gives canonical results.
+// Ranges: any in, any out (lazy.cuh). Downward, what is added and subtracted is a product; upward
+// it is trimmed. Only the last pass upward gives canonical results.
+//
+// Barriers: those of straight.cuh.
 #pragma once
 #include "passes.cuh"
 

@@ -1,5 +1,5 @@
-// The kernels of merged columns' passes, for descend_merged.cu and ascend_merged.cu. Names end in rR
-// and bB, the radix 2^R and the kept multiples of the border's factors.
+// The kernels of merged columns' passes, for descend_merged.cu and ascend_merged.cu. Names end in
+// rR and bB, the radix 2^R and the kept multiples of the border's factors; 0: there is no border.
 //
 // Launch: grid = elements / 2^(R + 2), block = 2^R threads of four elements, 32 bytes of dynamic
 // shared memory for each element.
@@ -7,7 +7,7 @@
 //   in, out   elements, 32 bytes each; may be the same; canonical where a first pass downward is
 //             PLAIN
 //   tables    of the pass: merged.cuh
-//   border    2^lg_n entries of B multiples, each entry's 2 B halves together; not read where B is 0
+//   border    2^lg_n entries of B multiples, each entry's 2 B halves together
 //   lg_block  elements of a block, at least R + 2
 #pragma once
 #include "merged.cuh"

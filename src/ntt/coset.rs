@@ -130,8 +130,8 @@ pub(super) fn factors(transform: &Transform, passes: &[Pass]) -> Vec<Factors> {
     all
 }
 
-/// The same where all but the rows' pass are merged. Powers of columns go into butterflies, those of
-/// rows into the border and the rows' pass.
+/// The same where all but the rows' pass are merged. Powers of columns go into butterflies, those
+/// of rows into the border and the rows' pass.
 fn merged_factors(transform: &Transform, passes: &[Pass], base: Fr, scale: Fr) -> Vec<Factors> {
     let &Transform { lg_n, inverse, coset, .. } = transform;
     let descends = transform.way() == Way::Descend;

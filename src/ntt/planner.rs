@@ -76,7 +76,7 @@ const RADICES: [&[(u32, u32)]; 20] = [
     &[(9, 3), (8, 2), (10, 2)],
     &[(6, 2), (6, 2), (8, 2), (8, 2)], // 2^28
     &[(9, 3), (6, 2), (6, 2), (8, 2)],
-    &[(9, 3), (9, 3), (6, 2), (6, 2)],
+    &[(6, 2), (8, 2), (8, 2), (8, 2)], // 2^30: its first border is in two levels
 ];
 
 /// Passes with merged factors that there are kernels for, both ways.

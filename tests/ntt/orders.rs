@@ -2,7 +2,10 @@
 
 use capstan::ntt::{Pass, Way};
 
-use crate::rig::{each_seed, every_transform};
+use crate::{
+    emulated,
+    rig::{each_seed, every_transform},
+};
 
 const ROOM: u64 = 64 << 20;
 
@@ -144,6 +147,22 @@ fn plans_of_merged_passes_are_arkworks() {
                     && (lg_n <= 12 || (i + number + seed).is_multiple_of(3))
                 {
                     rig.check(&plan, if lg_n <= 14 { 1 + (number + i) % 3 } else { 1 }, i % 2 == 0);
+                }
+            }
+        }
+    });
+}
+
+/// As the planner has them, merged where there is a GPU; the emulated device would take minutes.
+#[test]
+fn long_transforms_are_arkworks() {
+    let is_emulated = emulated::driver().is_some();
+    each_seed(512 << 20, |rig, seed| {
+        for lg_n in if is_emulated { 16..=16 } else { 20..=22 } {
+            for (i, transform) in every_transform(lg_n).enumerate() {
+                if !is_emulated || i % 8 == seed {
+                    let plan = rig.transforms.plan(&transform, 1).unwrap();
+                    rig.check(&plan, 1, i % 2 == 0);
                 }
             }
         }
