@@ -17,9 +17,6 @@ use crate::{
     rig::{Random, Rig},
 };
 
-/// A part of a computation that is timed by itself.
-type Part<'a> = (&'static str, &'a dyn Fn() -> Result<(), Fault>);
-
 const VECTORS: [u32; 3] = [16, 20, 24];
 const QUOTIENTS: [u32; 3] = [20, 22, 24];
 /// The part of the device's memory that tables may take.
