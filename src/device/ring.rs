@@ -176,7 +176,7 @@ impl Ring {
 impl Copies {
     /// As [`Ring::upload`].
     pub fn upload<'a, 'l>(&'a self, stream: &'a Stream, to: Span<'l, u8>) -> Upload<'a, 'l> {
-        Upload { wipes: false, ..self.0.upload(stream, to) }
+        Upload { ring: &self.0, wipes: false, stream, to, sent: 0 }
     }
 
     /// As [`Ring::download`], but `take` is given as many pieces at a time as are there, in order.

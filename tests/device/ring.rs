@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use capstan::device::{Class, Fault};
+use capstan::device::{Class, Copies, Fault};
 use rand::{RngCore, SeedableRng, rngs::StdRng};
 
 use crate::rig::{Rig, each_seed};
@@ -60,6 +60,36 @@ fn another_stream_waits_for_what_was_sent() {
         compute.wait(&upload.sent().unwrap()).unwrap();
         assert!(rig.get(&compute, &lease) == sent);
     });
+}
+
+/// Wiping takes longer than the link does, so it comes once, at the end: the next upload of the same
+/// job finds its chunks as the one before left them.
+#[test]
+fn copies_of_a_job_are_wiped_at_its_end() {
+    let rig = Rig::new();
+    let stream = rig.stream();
+    let bytes = 8 * rig.gpu.ring().chunk_bytes();
+    let lease = rig.gpu.arena().lease(&stream, bytes as u64).unwrap();
+    let found = |copies: &Copies| {
+        let (mut first, mut largest) = (Vec::new(), 0);
+        let fill = |chunks: &mut [&mut [u8]]| {
+            largest = largest.max(chunks.len());
+            for chunk in chunks {
+                first.push(chunk[0]);
+                chunk.fill(7);
+            }
+            Ok::<_, Fault>(())
+        };
+        copies.upload(&stream, lease.all()).fill_several(bytes, fill).unwrap();
+        stream.synchronize().unwrap();
+        assert!(largest > 1, "chunks come one by one");
+        first
+    };
+    let copies = rig.gpu.ring().copies();
+    assert_eq!(found(&copies), [0; 8]);
+    assert_eq!(found(&copies), [7; 8]);
+    drop(copies);
+    assert_eq!(found(&rig.gpu.ring().copies()), [0; 8]);
 }
 
 #[test]
