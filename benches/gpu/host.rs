@@ -1,5 +1,6 @@
 //! Transforms by the engine, of rows that lie in payload memory, as they do in a server, and go to
-//! such memory again; beside them what the copies alone take, both ways at a time. `host=22x8,20x64` picks sizes and batches.
+//! such memory again; beside them what the copies alone take, both ways at a time.
+//! `host=22x8,20x64` picks sizes and batches.
 
 use std::{
     thread,

@@ -57,6 +57,18 @@ const KINDS: [Kind; 9] = [
     ("one_hot", |random, i| if i == 77 { uniform(random) } else { Fr::ZERO }),
 ];
 
+/// So many scalars of a kind.
+fn scalars(scalar: fn(&mut Random, usize) -> Fr, count: usize) -> Vec<Fr> {
+    const GRAIN: usize = 1 << 12;
+    let mut scalars = vec![Fr::ZERO; count];
+    scalars.par_chunks_mut(GRAIN).enumerate().for_each(|(chunk, scalars)| {
+        let mut random = Random(chunk as u64 + 1);
+        let first = chunk * GRAIN;
+        scalars.iter_mut().enumerate().for_each(|(i, s)| *s = scalar(&mut random, first + i));
+    });
+    scalars
+}
+
 /// The mode of scalars that come through pinned memory.
 const HOST: &str = "tables_host";
 
@@ -194,13 +206,7 @@ impl<'a, G: Group> Bench<'a, G> {
     {
         let rig = self.rig;
         let count = job.n as usize * job.vectors as usize;
-        const GRAIN: usize = 1 << 12;
-        let mut scalars = vec![Fr::ZERO; count];
-        scalars.par_chunks_mut(GRAIN).enumerate().for_each(|(chunk, scalars)| {
-            let mut random = Random(chunk as u64 + 1);
-            let first = chunk * GRAIN;
-            scalars.iter_mut().enumerate().for_each(|(i, s)| *s = scalar(&mut random, first + i));
-        });
+        let scalars = scalars(scalar, count);
         let words: Vec<[u64; 4]> = scalars.par_iter().map(|s| s.into_bigint().0).collect();
         let on_device = rig.memory_of(&words);
         let room = Room { bytes: rig.gpu.arena().largest_free_bytes(), units: rig.blocks(1) };

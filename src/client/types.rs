@@ -180,8 +180,8 @@ pub enum Verify {
     None,
     /// Recomputed by arkworks on other threads.
     Full,
-    /// An NTT: evaluated at a secret random point. MSMs: by one more, of a secret random combination
-    /// of all scalar vectors.
+    /// An NTT: evaluated at a secret random point. MSMs: by one more, of a secret random
+    /// combination of all scalar vectors.
     Probabilistic,
 }
 

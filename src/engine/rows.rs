@@ -32,8 +32,8 @@ pub struct Rows<'a> {
     pub encoding: ScalarEncoding,
     /// Where the result goes, `count * 2^lg_n` elements.
     pub output: &'a dyn Sink,
-    /// Whether each is to be checked at a secret random point where it is transformed, if the engine
-    /// can: it then says so.
+    /// Whether each is to be checked at a secret random point where it is transformed, if the
+    /// engine can: it then says so.
     pub check: bool,
 }
 
@@ -47,7 +47,7 @@ impl Drop for Wiped {
 }
 
 impl Rows<'_> {
-    /// Has `transform` work on them as elements, rows of 2^lg_n. Parallel in the current rayon pool.
+    /// Has `transform` work on them as elements, rows of 2^lg_n. Parallel in the current pool.
     ///
     /// Errors: `Invalid`, the first that is no element; what `transform` says.
     pub fn as_elements(

@@ -66,8 +66,8 @@ impl Msm {
     /// [`Plan::bucket_bytes`], `workspace` [`Plan::workspace_bytes`], `out` [`Plan::bytes_out`];
     /// all begin at multiples of [`ALIGN`] and are in the arena of the points that `bases` place.
     /// What they hold does not matter to the first pass. Other MSMs may use the workspace between
-    /// passes, and nothing else. With `watch`, gives the points on `stream` where stages begin and end,
-    /// which takes some 10 us of the host's time.
+    /// passes, and nothing else. With `watch`, gives the points on `stream` where stages begin and
+    /// end, which takes some 10 us of the host's time.
     ///
     /// Errors: `Kernel` where a span is too short; what the driver says.
     #[allow(clippy::too_many_arguments)] // each is one thing

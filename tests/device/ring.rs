@@ -62,8 +62,8 @@ fn another_stream_waits_for_what_was_sent() {
     });
 }
 
-/// Wiping takes longer than the link does, so it comes once, at the end: the next upload of the same
-/// job finds its chunks as the one before left them.
+/// Wiping takes longer than the link does, so it comes once, at the end: the next upload of the
+/// same job finds its chunks as the one before left them.
 #[test]
 fn copies_of_a_job_are_wiped_at_its_end() {
     let rig = Rig::new();

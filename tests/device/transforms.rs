@@ -247,7 +247,7 @@ fn what_runs_out_fails_one_job_only() {
         let rows = rows(11, 3);
         let exhausted =
             |error: &Error| matches!(error, Error::Exhausted { limit: Limit::DeviceMemory, .. });
-        // Where tables are missing, a refusal sends the job to the next device: the other one of two.
+        // Where tables are missing, a refusal sends the job to the next device, the other of two.
         for ready in [false, true] {
             let mut failed = 0;
             for (number, call) in ["cuLaunchKernel:K:701", "copy:K:2", "cuEventCreate:K:2"]

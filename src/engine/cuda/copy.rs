@@ -53,8 +53,8 @@ impl Copier {
         bytes
     }
 
-    /// Writes `from`, one part after the other, to `to`, from byte number `at` on; says how many they
-    /// are.
+    /// Writes `from`, one part after the other, to `to`, from byte number `at` on; says how many
+    /// bytes they are.
     ///
     /// Errors: what `to` says.
     pub fn scatter(&self, from: &[&[u8]], to: &dyn Sink, at: u64) -> Result<u64> {

@@ -243,7 +243,7 @@ impl Run {
 }
 
 impl Inner {
-    /// Sends scalars to their place, where they become integers. Returns when they are on their way.
+    /// Sends scalars to their place, where they become integers. Returns when they are under way.
     fn bring(
         &self,
         ready: &Ready,
