@@ -74,7 +74,12 @@ impl Balance {
             (Group::G2, 0x20_0000..0x80_0000) => 1 << 18,
             (Group::G2, _) => 1 << 16,
         };
-        Self { level_min, share_min: 4, team_digits: 1 << 17, team_left: 4 }
+        // G2 of 1 M: 1.61 for the whole MSM without teams after levels, 1.80 with them.
+        let team_left = match group {
+            Group::G1 => 4,
+            Group::G2 => 0,
+        };
+        Self { level_min, share_min: 4, team_digits: 1 << 17, team_left }
     }
 }
 
