@@ -29,8 +29,8 @@ static SPARE: Mutex<Vec<MmapMut>> = Mutex::new(Vec::new());
 fn spare_max() -> usize {
     static MAX: OnceLock<usize> = OnceLock::new();
     *MAX.get_or_init(|| {
-        let part = rustix::system::sysinfo();
-        let bytes = part.totalram as u64 * u64::from(part.mem_unit) / SPARE_PART;
+        let host = rustix::system::sysinfo();
+        let bytes = host.totalram as u64 * u64::from(host.mem_unit) / SPARE_PART;
         (bytes as usize / SEGMENT).max(SPARE_MIN)
     })
 }

@@ -61,6 +61,16 @@ pub const CHECK_STAGE: &str = "check";
 /// What a stage of a job is called, and how long it took.
 pub type Stage = (&'static str, Duration);
 
+/// Adds what another piece of the same job took, stage by stage.
+pub fn add_stages(all: &mut Vec<Stage>, more: &[Stage]) {
+    for (name, time) in more {
+        match all.iter_mut().find(|(known, _)| known == name) {
+            Some((_, sum)) => *sum += *time,
+            None => all.push((name, *time)),
+        }
+    }
+}
+
 /// One transform's shape; every row of a batch shares it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NttPlan {

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use zeroize::Zeroizing;
 
 use crate::{
-    curve::{Fr, layout, points::Sums, scalars::Scalars},
+    curve::{Fr, points::Sums, scalars::Scalars},
     engine::Encoded,
     error::{Error, Result},
 };
@@ -35,11 +35,11 @@ impl Combination {
         Ok(Self(factors))
     }
 
-    /// The combined scalars of a piece, as Montgomery limbs. Parallel in the current rayon pool.
+    /// The combined scalars of a piece. Parallel in the current rayon pool.
     ///
     /// Shape: `pieces` has that of each vector, equally long.
     /// Errors: as [`Encoded::scalars`].
-    pub fn scalars(&self, pieces: &[Encoded<'_>]) -> Result<Zeroizing<Vec<u8>>> {
+    pub fn scalars(&self, pieces: &[Encoded<'_>]) -> Result<Zeroizing<Vec<Fr>>> {
         let count = pieces.first().map_or(0, |piece| piece.count);
         let mut sums = Zeroizing::new(vec![Fr::ZERO; count]);
         let mut buffer = Zeroizing::default();
@@ -51,7 +51,7 @@ impl Combination {
             });
             buffer = scalars.into_bytes();
         }
-        Ok(Zeroizing::new(layout::fr_as_bytes(&sums).to_vec()))
+        Ok(sums)
     }
 
     /// Whether `sums` are right, if `combined` is the MSM of the combined scalars. Parallel as

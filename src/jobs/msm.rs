@@ -10,7 +10,7 @@ use super::{Host, Wake, Work, combination::Combination, payload::Payload};
 use crate::{
     buffer::{Arrival, Part},
     curve::{
-        G1Affine, G2Affine, Group,
+        G1Affine, G2Affine, Group, layout,
         points::{self, Bad, Bases, CurvePoint, PointEncoding, PointSlice, ResultEncoding, Sums},
         scalars::ScalarEncoding,
     },
@@ -292,7 +292,7 @@ impl MsmWork {
             sources.iter().map(|(source, piece)| self.scalars(source, piece)).collect();
         let work = piece.len() * self.job.batch * 32;
         let combined = self.host.on_pool(work, || factors.scalars(&pieces))?;
-        let combined = combined.as_slice();
+        let combined = layout::fr_as_bytes(&combined);
         if !piece.is_empty() {
             let scalars = Encoded::new(ScalarEncoding::Montgomery, piece.len(), &combined);
             run.absorb(0, piece.start, &scalars, control)?;

@@ -12,7 +12,7 @@ use super::{Host, Wake, Work, payload::Payload};
 use crate::{
     buffer::{Arrival, Charge, Part},
     curve::{Fr, scalars::ScalarEncoding},
-    engine::{CHECK_STAGE, Control, Encoded, Engine, Executor, NttPlan, Rows},
+    engine::{CHECK_STAGE, Control, Encoded, Engine, Executor, NttPlan, Rows, Stage, add_stages},
     error::{Error, Result},
     verify,
 };
@@ -111,6 +111,8 @@ pub struct NttWork {
     result: Arc<Arrival>,
     /// Rows that are done.
     done: usize,
+    /// What the device took for them.
+    stages: Vec<Stage>,
     verify: Duration,
 }
 
@@ -134,7 +136,8 @@ impl NttWork {
         wake: Wake,
     ) -> Self {
         let payload = Payload::new(arrival, wake);
-        Self { host, job, payload, result, done: 0, verify: Duration::ZERO }
+        let (stages, verify) = Default::default();
+        Self { host, job, payload, result, done: 0, stages, verify }
     }
 
     /// The rows of the next step.
@@ -196,7 +199,8 @@ impl Work for NttWork {
         let encoding = self.job.output_encoding;
         let check = self.job.check == NttCheck::RandomPoint;
         let rows = Rows { input, count, row_length, encoding, output, check };
-        let executor = self.host.engine.ntt(&plan, &rows, control)?;
+        let mut executor = self.host.engine.ntt(&plan, &rows, control)?;
+        add_stages(&mut self.stages, &executor.stages);
         if executor.checked {
             let of_check = executor.stages.iter().filter(|(name, _)| *name == CHECK_STAGE);
             self.verify += of_check.map(|(_, time)| *time).sum::<Duration>();
@@ -210,7 +214,10 @@ impl Work for NttWork {
             }
         }
         self.done = end;
-        let verify = self.verify;
-        Ok((end == self.job.batch).then_some(NttOutput { verify, executor }))
+        if end < self.job.batch {
+            return Ok(None);
+        }
+        executor.stages = std::mem::take(&mut self.stages);
+        Ok(Some(NttOutput { verify: self.verify, executor }))
     }
 }

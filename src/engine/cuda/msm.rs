@@ -15,7 +15,7 @@ use crate::{
     buffer::{Ranges, bury},
     curve::points::{Bases, Sums},
     device::{ALIGN, Copies, Event, Fault, Gpu, Lease, Span, Stream, Unusable},
-    engine::{Control, Encoded, Executor, MsmRun, Stage},
+    engine::{Control, Encoded, Executor, MsmRun, Stage, add_stages},
     error::{Error, Problem, Result},
     msm::{Job, Marks, Msm, Pass, Placed, Plan, Room},
 };
@@ -142,19 +142,12 @@ impl Ready {
         let words = self.scalars.all::<u64>();
         words.part(words.len() - ALIGN as usize / 8, 1).ok_or_else(too_many)
     }
-}
 
-impl Ready {
     /// What the stages of all passes took.
     fn stages(&self) -> Result<Vec<Stage>, Fault> {
-        let mut all: Vec<Stage> = Vec::new();
+        let mut all = Vec::new();
         for marks in &self.marks {
-            for (at, (name, time)) in marks.stages()?.into_iter().enumerate() {
-                match all.get_mut(at) {
-                    Some(stage) => stage.1 += time,
-                    None => all.push((name, time)),
-                }
-            }
+            add_stages(&mut all, &marks.stages()?);
         }
         Ok(all)
     }
