@@ -45,6 +45,11 @@ pub fn measure(rig: &Rig, record: &mut Record) {
     let cpu = CpuEngine::new(0).unwrap_or_else(|error| panic!("{error}"));
     let engine = CudaEngine::new(cpu, vec![rig.gpu.clone()], Least::default())
         .unwrap_or_else(|e| panic!("{e}"));
+    if rig.text("pinned").as_deref() != Some("no") {
+        // Both ends of the largest batch.
+        let largest = batches(rig).into_iter().map(|(lg_n, batch)| batch << (lg_n + 6)).max();
+        engine.pin(largest.unwrap_or_default() as u64);
+    }
     for (lg_n, batch) in batches(rig) {
         let rows = rows(lg_n, batch);
         record.show_time(&copies(rig, lg_n, batch));

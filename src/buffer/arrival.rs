@@ -149,6 +149,30 @@ impl Arrival {
         self.state().listeners.push(Arc::downgrade(listener));
     }
 
+    pub(super) fn segments(&self) -> &[Mutex<Segment>] {
+        &self.segments
+    }
+
+    /// Takes `range` on as its only writer. False where somebody has, or it is empty.
+    ///
+    /// Errors: what the upload failed with, if it did.
+    pub(super) fn claim_all(&self, range: &Range<u64>) -> Result<bool> {
+        let mut state = self.state();
+        if let Some(failure) = &state.failure {
+            return Err(failure.clone());
+        }
+        let free = state.claimed.gaps(range) == [range.clone()];
+        if free {
+            state.claimed.insert(range.clone());
+        }
+        Ok(free)
+    }
+
+    /// Of a range that was claimed: it can be read.
+    pub(super) fn landed(&self, range: Range<u64>) {
+        self.land(&[range]);
+    }
+
     fn copy_in(&self, start: u64, bytes: &[u8]) {
         self.for_places(start, bytes.len(), |place, from| {
             let mut segment = lock(&self.segments[place.segment]);

@@ -2,6 +2,7 @@
 
 mod arrival;
 mod counter;
+mod held;
 mod ranges;
 mod reaper;
 mod segment;
@@ -9,6 +10,8 @@ mod source;
 
 pub use arrival::{Arrival, Listener};
 pub use counter::{Charge, Counter};
+pub use held::{Held, Room};
 pub use ranges::Ranges;
 pub use reaper::bury;
+pub use segment::lend;
 pub use source::{Part, Sink, Source};

@@ -1,6 +1,9 @@
 //! Where the bytes of a payload lie: pieces of memory, each behind a lock of its own.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::{
+    mem,
+    sync::{Mutex, OnceLock, PoisonError},
+};
 
 use memmap2::{Advice, MmapMut};
 use zeroize::{Zeroize, Zeroizing};
@@ -26,6 +29,16 @@ const SPARE_PART: u64 = 128;
 
 static SPARE: Mutex<Vec<MmapMut>> = Mutex::new(Vec::new());
 
+/// Segments of memory that devices reach, wiped, which nothing uses now.
+static LENT: Mutex<Vec<&'static mut [u8]>> = Mutex::new(Vec::new());
+
+/// Gives payloads `memory` to lie in, from where and to where devices copy directly: large ones are
+/// put there first, for as long as there is some. A rest that fills no segment of 2 MiB is lost.
+pub fn lend(memory: &'static mut [u8]) {
+    let segments = memory.chunks_exact_mut(SEGMENT);
+    LENT.lock().unwrap_or_else(PoisonError::into_inner).extend(segments);
+}
+
 fn spare_max() -> usize {
     static MAX: OnceLock<usize> = OnceLock::new();
     *MAX.get_or_init(|| {
@@ -46,6 +59,8 @@ pub(super) enum Segment {
     Heap(Zeroizing<Box<[u64]>>),
     /// Of a group: pages of its own, which go back to the system, but for a few; `None` as they do.
     Pages(Option<MmapMut>),
+    /// Of a group: lent, and returned.
+    Lent(&'static mut [u8]),
 }
 
 /// Where a byte is.
@@ -82,14 +97,11 @@ pub(super) fn place(len: u64, at: u64) -> Place {
 impl Segment {
     /// Puts `bytes` at `offset` of a segment of `size` bytes.
     pub fn write(&mut self, size: usize, offset: usize, bytes: &[u8]) {
-        if matches!(self, Self::Absent) {
-            *self = match size {
-                SEGMENT => pages(),
-                // The usual chunk: no need to zero it first.
-                _ if bytes.len() == size => return *self = Self::Heap(words(bytes)),
-                _ => zeros(size),
-            };
+        if matches!(self, Self::Absent) && size < SEGMENT && bytes.len() == size {
+            // The usual chunk: no need to zero it first.
+            return *self = Self::Heap(words(bytes));
         }
+        self.appear(size);
         if let Some(memory) = self.bytes_mut() {
             memory[offset..offset + bytes.len()].copy_from_slice(bytes);
         }
@@ -101,8 +113,26 @@ impl Segment {
             Self::Absent | Self::Pages(None) => return,
             Self::Heap(words) => bytemuck::cast_slice(words),
             Self::Pages(Some(pages)) => pages,
+            Self::Lent(memory) => memory,
         };
         out.copy_from_slice(&memory[offset..offset + out.len()]);
+    }
+
+    /// Memory for what will come, `size` bytes of it, zeroed.
+    pub fn appear(&mut self, size: usize) {
+        if matches!(self, Self::Absent) {
+            *self = if size == SEGMENT { pages() } else { zeros(size) };
+        }
+    }
+
+    /// The bytes of a segment that devices reach.
+    pub fn lent_mut(&mut self) -> Option<&mut [u8]> {
+        if let Self::Lent(memory) = self { Some(memory) } else { None }
+    }
+
+    /// The same, to be read.
+    pub fn lent(&self) -> Option<&[u8]> {
+        if let Self::Lent(memory) = self { Some(memory) } else { None }
     }
 
     fn bytes_mut(&mut self) -> Option<&mut [u8]> {
@@ -110,14 +140,23 @@ impl Segment {
             Self::Absent => None,
             Self::Heap(words) => Some(bytemuck::cast_slice_mut(words)),
             Self::Pages(pages) => pages.as_deref_mut(),
+            Self::Lent(memory) => Some(memory),
         }
     }
 }
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        let Self::Pages(pages) = self else { return };
-        let Some(mut pages) = pages.take() else { return };
+        let pages = match self {
+            Self::Absent | Self::Heap(_) => return,
+            Self::Pages(pages) => pages.take(),
+            Self::Lent(memory) => {
+                let memory = mem::take(memory);
+                bytemuck::cast_slice_mut::<u8, u64>(memory).zeroize();
+                return LENT.lock().unwrap_or_else(PoisonError::into_inner).push(memory);
+            }
+        };
+        let Some(mut pages) = pages else { return };
         bytemuck::cast_slice_mut::<u8, u64>(&mut pages).zeroize();
         let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
         if spare.len() < spare_max() {
@@ -131,6 +170,9 @@ fn zeros(size: usize) -> Segment {
 }
 
 fn pages() -> Segment {
+    if let Some(lent) = LENT.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+        return Segment::Lent(lent);
+    }
     let spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop();
     if spare.is_some() {
         return Segment::Pages(spare);

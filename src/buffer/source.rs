@@ -2,13 +2,19 @@
 
 use std::ops::Range;
 
-use super::Arrival;
+use super::{Arrival, Held, Room};
 use crate::error::Result;
 
 /// Where bytes come from.
 pub trait Source: Sync {
     /// Copies `out.len()` bytes from number `at` on. They must be there.
     fn read(&self, at: u64, out: &mut [u8]);
+
+    /// The bytes from number `at` on where they lie, as many of `bytes` as devices can copy from
+    /// there. They must be there.
+    fn hold(&self, _at: u64, _bytes: u64) -> Option<Held<'_>> {
+        None
+    }
 }
 
 /// Where bytes go.
@@ -17,6 +23,13 @@ pub trait Sink: Sync {
     ///
     /// Errors: what keeps it from taking more.
     fn write(&self, at: u64, bytes: &[u8]) -> Result<()>;
+
+    /// Room for the bytes from number `at` on, as many of `bytes` as devices can copy to there.
+    ///
+    /// Errors: as [`Sink::write`].
+    fn room(&self, _at: u64, _bytes: u64) -> Result<Option<Room<'_>>> {
+        Ok(None)
+    }
 }
 
 /// A part of a payload: of one that lands, to be read; of one that is made, to be written.
@@ -43,11 +56,19 @@ impl Source for Part<'_> {
     fn read(&self, at: u64, out: &mut [u8]) {
         self.arrival.read(self.start + at, out);
     }
+
+    fn hold(&self, at: u64, bytes: u64) -> Option<Held<'_>> {
+        self.arrival.hold(self.start + at..self.start + at + bytes)
+    }
 }
 
 impl Sink for Part<'_> {
     fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
         self.arrival.write(self.start + at, bytes).map(|_| ())
+    }
+
+    fn room(&self, at: u64, bytes: u64) -> Result<Option<Room<'_>>> {
+        self.arrival.room(self.start + at..self.start + at + bytes)
     }
 }
 

@@ -1,19 +1,27 @@
 //! Objects read back over several connections.
 
-use std::sync::{Mutex, PoisonError};
+use std::{
+    mem,
+    sync::{Mutex, PoisonError},
+};
 
 use futures_util::stream::{FuturesUnordered, TryStreamExt};
-use tonic::Streaming;
+use tokio::sync::mpsc;
+use tonic::{Status, Streaming};
 
 use super::{
     Client, Progress,
     call::Call,
+    copying,
     error::{Error, Result},
 };
 use crate::wire::v1::{self, get_request::Id};
 
 /// What one `Get` asks for: small enough to spread the load, and to lose little when it breaks.
 const PIECE_BYTES: usize = 8 << 20;
+
+/// Messages that wait to be copied to their place, for each lane.
+const MESSAGES_WAITING: usize = 8;
 
 /// Told of bytes received, on top of those that were sent before.
 pub(crate) struct Received {
@@ -115,26 +123,67 @@ impl Client {
 
 /// Reads chunks until `out` is full and the stream has ended well; `filled` counts on.
 async fn read(
-    mut stream: Streaming<v1::GetResponse>,
+    stream: Streaming<v1::GetResponse>,
     out: &mut [u8],
     filled: &mut usize,
     received: &Received,
 ) -> Result<()> {
-    let mut at = 0;
-    while let Some(message) = stream.message().await? {
-        let chunk = message.chunk.unwrap_or_default();
-        at = place(&chunk, out, at)?;
-        *filled += chunk.data.len();
-        received.add(chunk.data.len() as u64);
+    let mut messages = decoded(stream);
+    let (mut at, mut rest, mut some) = (0, out, Vec::with_capacity(MESSAGES_WAITING));
+    while messages.recv_many(&mut some, MESSAGES_WAITING).await > 0 {
+        let (begun, mut copies, mut end) = (at, Vec::new(), Result::Ok(()));
+        for message in some.drain(..) {
+            let chunk = match message {
+                Ok(message) => message.chunk.unwrap_or_default(),
+                Err(status) => {
+                    end = Err(Error::from(status));
+                    break;
+                }
+            };
+            let place = mem::take(&mut rest).split_at_mut_checked(chunk.data.len());
+            let Some((place, later)) = place.filter(|_| chunk.offset == at as u64) else {
+                return Err(misplaced());
+            };
+            at += place.len();
+            rest = later;
+            copies.push((place, chunk.data));
+        }
+        copying::each(at - begun, copies, |(place, data)| place.copy_from_slice(&data));
+        *filled += at - begun;
+        received.add((at - begun) as u64);
+        end?;
     }
-    if at == out.len() { Ok(()) } else { Err(Error::Lost("the result ended early".into())) }
+    if rest.is_empty() { Ok(()) } else { Err(Error::Lost("the result ended early".into())) }
+}
+
+/// The messages of `stream`, decoded beside those of other lanes. It ends with its reader.
+fn decoded<T: Send + 'static>(mut stream: Streaming<T>) -> mpsc::Receiver<Result<T, Status>> {
+    let (sender, messages) = mpsc::channel(MESSAGES_WAITING);
+    tokio::spawn(async move {
+        loop {
+            let next = tokio::select! {
+                next = stream.message() => next.transpose(),
+                () = sender.closed() => None,
+            };
+            let Some(next) = next else { return };
+            let last = next.is_err();
+            if sender.send(next).await.is_err() || last {
+                return;
+            }
+        }
+    });
+    messages
+}
+
+fn misplaced() -> Error {
+    Error::answer("a chunk that does not belong there")
 }
 
 /// Writes `chunk` into `out`, where it must begin at `at`; says where the next one begins.
 pub(crate) fn place(chunk: &v1::Chunk, out: &mut [u8], at: usize) -> Result<usize> {
     let end = at + chunk.data.len();
     if chunk.offset != at as u64 || end > out.len() {
-        return Err(Error::answer("a chunk that does not belong there"));
+        return Err(misplaced());
     }
     out[at..end].copy_from_slice(&chunk.data);
     Ok(end)

@@ -25,6 +25,7 @@ pub mod blocking;
 mod call;
 mod connect;
 mod convert;
+mod copying;
 mod download;
 mod error;
 mod msm;

@@ -10,6 +10,7 @@ use std::{
 use bytes::Bytes;
 use zeroize::{Zeroize, Zeroizing};
 
+use super::copying;
 use crate::curve::{Fr, layout::fr_as_bytes};
 
 /// What is sent.
@@ -39,7 +40,7 @@ impl<'a> Payload<'a> {
     }
 
     /// A piece to send. The range must lie within.
-    pub fn chunk(&self, range: Range<u64>) -> Bytes {
+    pub fn chunk(&self, range: &Range<u64>) -> Bytes {
         let range = range.start as usize..range.end as usize;
         match self {
             Self::Secret(bytes, copies) => Bytes::from_owner(copies.copy(&bytes[range])),
@@ -48,15 +49,23 @@ impl<'a> Payload<'a> {
         }
     }
 
+    /// Several of them, copied by several threads where there is much to copy.
+    pub fn chunks(&self, ranges: Vec<Range<u64>>) -> Vec<Bytes> {
+        let bytes = match self {
+            Self::Secret(..) | Self::Public(_) => ranges.iter().map(|r| r.end - r.start).sum(),
+            Self::Shared(_) => 0,
+        };
+        copying::each(bytes as usize, ranges, |range| self.chunk(&range))
+    }
+
     /// All of it in one piece.
     pub fn whole(&self) -> Bytes {
-        self.chunk(0..self.len())
+        self.chunk(&(0..self.len()))
     }
 }
 
 /// Memory of chunks, filled again and again, and wiped with the last one of them: wiping each chunk
-/// took as long as copying it, on the one thread that has the borrowed bytes. In words, because
-/// wiping byte by byte takes half as long again.
+/// takes as long as copying it. In words, because wiping byte by byte takes half as long again.
 #[derive(Clone, Default)]
 pub(crate) struct Copies(Arc<Mutex<Vec<Zeroizing<Vec<u64>>>>>);
 
@@ -147,7 +156,9 @@ mod tests {
             Payload::Shared(shared_fr(shared)),
         ] {
             assert_eq!(payload.len(), 256);
-            assert_eq!(payload.chunk(33..97), bytes[33..97]);
+            assert_eq!(payload.chunk(&(33..97)), bytes[33..97]);
+            let chunks = payload.chunks(vec![0..33, 33..97, 250..256]);
+            assert_eq!(chunks, [&bytes[..33], &bytes[33..97], &bytes[250..]]);
             assert_eq!(payload.whole(), bytes);
         }
     }

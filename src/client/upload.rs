@@ -87,6 +87,20 @@ impl<'a> Upload<'a> {
 
     /// The next chunk, noted in `taken`.
     pub fn next(&self, taken: &mut Vec<Range<u64>>) -> Option<v1::Chunk> {
+        self.next_several(1, taken).pop()
+    }
+
+    /// The next `count` chunks, or as many as there are.
+    fn next_several(&self, count: usize, taken: &mut Vec<Range<u64>>) -> Vec<v1::Chunk> {
+        let ranges: Vec<_> = (0..count).map_while(|_| self.take()).collect();
+        taken.extend_from_slice(&ranges);
+        let chunks = self.payload.chunks(ranges.clone());
+        let chunk = |(range, data): (Range<u64>, _)| v1::Chunk { offset: range.start, data };
+        ranges.into_iter().zip(chunks).map(chunk).collect()
+    }
+
+    /// What the next chunk carries.
+    fn take(&self) -> Option<Range<u64>> {
         let (range, sent) = {
             let mut state = self.lock();
             let mut range = state.todo.pop_front()?;
@@ -107,8 +121,7 @@ impl<'a> Upload<'a> {
         if let Some(progress) = &self.progress {
             progress(sent, self.payload.len() + self.more_bytes);
         }
-        taken.push(range.clone());
-        Some(v1::Chunk { offset: range.start, data: self.payload.chunk(range) })
+        Some(range)
     }
 
     /// Gives back what a broken lane had `taken` and the server is `missing`.
@@ -153,8 +166,10 @@ impl<'a> Upload<'a> {
             }
             let mut held = first;
             while let Ok(rooms) = sender.reserve_many(BURST).await {
+                let more = self.next_several(rooms.len() - usize::from(held.is_some()), taken);
+                let mut chunks = held.take().into_iter().chain(more);
                 for room in rooms {
-                    let chunk = held.take().or_else(|| self.next(taken));
+                    let chunk = chunks.next();
                     let last = chunk.is_none();
                     room.send(chunk.map(wrap));
                     if last {

@@ -11,6 +11,9 @@ use crate::{
 };
 
 const BYTES_IN_FLIGHT_MIN: u64 = 256 << 20;
+/// Pinned memory is one part of so many of the host's: four times what the largest MSM's scalars are
+/// where there are 128 GiB, and nothing else can have it.
+const PINNED_PART: u64 = 32;
 
 pub(super) fn config(values: &Values) -> Result<Config, Vec<Problem>> {
     let mut problems = Vec::new();
@@ -79,6 +82,8 @@ fn cuda(values: &Values) -> Cuda {
             _ => Vec::new(),
         },
         memory_percent: given(values, "cuda_memory_percent"),
+        pinned_bytes: number(values, "cuda_pinned_bytes")
+            .unwrap_or_else(|| memory::available_bytes() / PINNED_PART),
         timeout: Duration::from_millis(given(values, "cuda_timeout_ms")),
         msm_min: given(values, "cuda_msm_min"),
         ntt_min: given(values, "cuda_ntt_min"),

@@ -60,6 +60,8 @@ pub struct Cuda {
     pub devices: Vec<u32>,
     /// Share of the free device memory to take, 1 to 100.
     pub memory_percent: u64,
+    /// Host memory to pin for payloads.
+    pub pinned_bytes: u64,
     /// How long a device may take for one piece of work.
     pub timeout: Duration,
     /// MSMs of fewer scalars are the CPU's.

@@ -48,6 +48,10 @@ const fn auto(meaning: &'static str) -> Kind {
     Kind::Bytes { min: MIB, max: 64 * TIB, auto: Some(meaning) }
 }
 
+const fn auto_or_none(meaning: &'static str) -> Kind {
+    Kind::Bytes { min: 0, max: 64 * TIB, auto: Some(meaning) }
+}
+
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -84,6 +88,8 @@ pub const TABLE: &[Setting] = &[
         "GPUs to use, as the driver numbers them."),
     row("cuda_memory_percent", count("percent of a GPU's free memory", 1, 100), "90",
         "Device memory that is taken at the start and leased to jobs."),
+    row("cuda_pinned_bytes", auto_or_none("a 32nd of the memory"), "auto",
+        "Host memory pinned at the start, where GPUs reach large payloads; 0 for none."),
     row("cuda_timeout_ms", count("milliseconds", 100, HOUR_MS), "20000",
         "A GPU that takes longer for one piece of work is given up, and the daemon ends."),
     row("cuda_msm_min", count("scalars", 0, 1 << 32), "64",

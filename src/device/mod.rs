@@ -2,7 +2,7 @@
 //! that ARCHITECTURE.md lists.
 //!
 //! [`Driver`] finds the driver, [`open`] the devices. A [`Gpu`] is an open device with an [`Arena`]
-//! of its memory and a [`Ring`] of pinned host memory; [`Module`] and [`Kernel`] are code on it,
+//! of its memory and a [`Ring`] of pinned host memory, beside what [`Context::pin`] gives for good; [`Module`] and [`Kernel`] are code on it,
 //! [`Stream`] and [`Event`] say what runs after what. What fails is a [`Fault`]: [`Class`] says
 //! whether the device is still good. Every failure that is not known to be harmless ends the use of
 //! the device, and the process is expected to end with it: see `fault.rs`.
@@ -16,6 +16,7 @@ mod free_list;
 mod images;
 mod kernel;
 mod open;
+mod pinned;
 mod probe;
 mod ring;
 mod self_test;
@@ -28,6 +29,7 @@ pub use fault::{Class, Fault, quit};
 pub use images::{archs, images};
 pub use kernel::{Block, Kernel, Module, Parameter, Parameters, Ptr};
 pub use open::{Gpu, Options, Wanted, open};
+pub use pinned::{receive, send};
 pub use probe::{Driver, Unusable};
 pub use ring::{Copies, Ring, Upload};
 pub use stream::{Event, Stream};

@@ -8,6 +8,7 @@ mod emulated;
 mod faults;
 mod kernels;
 mod msm;
+mod pinned;
 mod points;
 mod rig;
 mod ring;

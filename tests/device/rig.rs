@@ -82,7 +82,7 @@ impl Rig {
 }
 
 /// Runs `test` under several schedules; once on a GPU, which has its own.
-pub fn each_seed(rig: &Rig, test: impl Fn(&Rig)) {
+pub fn each_seed(rig: &Rig, mut test: impl FnMut(&Rig)) {
     if emulated::driver().is_none() {
         return test(rig);
     }

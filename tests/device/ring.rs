@@ -7,7 +7,7 @@ use rand::{RngCore, SeedableRng, rngs::StdRng};
 
 use crate::rig::{Rig, each_seed};
 
-fn noise(seed: u64, bytes: usize) -> Vec<u8> {
+pub fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     let mut noise = vec![0; bytes];
     StdRng::seed_from_u64(seed).fill_bytes(&mut noise);
     noise

@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const SHAPES: [(u32, usize); 8] =
     [(0, 4096), (1, 2051), (6, 70), (10, 5), (11, 2), (12, 1), (13, 2), (14, 1)];
 
-fn engine(rig: &Rig) -> CudaEngine {
+pub fn engine(rig: &Rig) -> CudaEngine {
     // Twice the same one: it takes turns with itself.
     let gpus = vec![rig.gpu.clone(), rig.gpu.clone()];
     let least = Least { msm_scalars: 256, ntt_elements: 4096 };
@@ -41,7 +41,7 @@ fn engine(rig: &Rig) -> CudaEngine {
 }
 
 /// Numbers of which some are next to 0 and to the modulus.
-fn rows(lg_n: u32, count: usize) -> Vec<Vec<Fr>> {
+pub fn rows(lg_n: u32, count: usize) -> Vec<Vec<Fr>> {
     let mut rng = StdRng::seed_from_u64(u64::from(lg_n) << 32 | count as u64);
     let edges = [Fr::ZERO, Fr::ONE, -Fr::ONE, Fr::new_unchecked((-Fr::ONE).into_bigint())];
     let mut number = |_| match rng.gen_range(0..8) {
@@ -51,7 +51,7 @@ fn rows(lg_n: u32, count: usize) -> Vec<Vec<Fr>> {
     (0..count).map(|_| (0..1 << lg_n).map(&mut number).collect()).collect()
 }
 
-fn plan(lg_n: u32, bits: u32) -> NttPlan {
+pub fn plan(lg_n: u32, bits: u32) -> NttPlan {
     let bit = |i: u32| bits >> i & 1 == 1;
     let coset = bit(3).then_some(if bit(0) { -Fr::from(3) } else { Fr::GENERATOR });
     NttPlan { lg_n, inverse: bit(2), coset, input_reversed: bit(0), output_reversed: bit(1) }

@@ -97,9 +97,10 @@ mod cuda {
         cpu: CpuEngine,
         gpus: Vec<Gpu>,
     ) -> Result<Arc<dyn Engine>, String> {
-        let Cuda { msm_min: msm_scalars, ntt_min: ntt_elements, .. } = config.cuda;
+        let Cuda { msm_min: msm_scalars, ntt_min: ntt_elements, pinned_bytes, .. } = config.cuda;
         let least = Least { msm_scalars, ntt_elements };
         let engine = CudaEngine::new(cpu, gpus, least).map_err(|why| why.to_string())?;
+        engine.pin(pinned_bytes);
         Ok(Arc::new(engine))
     }
 

@@ -1,5 +1,5 @@
-//! Bytes between a job's payload and pinned memory. One thread copies some 10 GB/s, a fifth of what
-//! a link does, so many do.
+//! Bytes between a job's payload and a device: directly where the payload lies in pinned memory, else
+//! through the ring. One thread copies some 10 GB/s to it, a fifth of what a link does, so many do.
 
 use std::sync::Arc;
 
@@ -7,8 +7,9 @@ use rayon::prelude::*;
 
 use crate::{
     buffer::{Sink, Source},
-    device::Ring,
-    error::Result,
+    device::{self, Copies, Ring, Span, Stream},
+    engine::Control,
+    error::{Error, Result},
 };
 
 /// Copies on the threads of a pool. Clones share them.
@@ -26,15 +27,90 @@ const WIPERS: usize = 8;
 /// Fewer bytes are copied sooner by the thread that has them.
 const SHARED_MIN: u64 = 4 * PIECE as u64;
 
+/// Bytes between two looks at whether the job is still wanted, while a device copies: a millisecond
+/// of a link, beside which waiting for the end of each such copy does not count.
+const STEP: usize = 64 << 20;
+
 impl Copier {
     /// Copies on the threads of `pool`.
     pub fn new(pool: Arc<rayon::ThreadPool>) -> Self {
         Self { pool }
     }
 
+    /// Fills `to` with the bytes of `from` from number `at` on. Returns when they are under way, and
+    /// `from` may change.
+    ///
+    /// Errors: what `control` says; `DeviceLost`.
+    pub fn upload(
+        &self,
+        (copies, stream): (&Copies, &Stream),
+        to: Span<'_, u8>,
+        (from, at): (&dyn Source, u64),
+        control: &Control,
+    ) -> Result<()> {
+        let mut done = 0;
+        while done < to.len() {
+            control.check()?;
+            let (at, step) = (at + done as u64, STEP.min(to.len() - done));
+            let held = from.hold(at, step as u64);
+            let bytes = held.as_ref().map_or(step, |held| held.bytes() as usize);
+            let part = to.part(done, bytes).ok_or_else(outside)?;
+            match held {
+                Some(held) => device::send(stream, part, &held.pieces())?,
+                None => {
+                    let mut at = at;
+                    copies.upload(stream, part).fill_several(bytes, |chunks| {
+                        control.check()?;
+                        at += self.gather(from, at, chunks);
+                        Ok::<_, Error>(())
+                    })?;
+                }
+            }
+            done += bytes;
+        }
+        Ok(())
+    }
+
+    /// Writes the bytes of `from` to `to`, from its number `at` on, after all that `stream` was
+    /// given before. Blocks until all are there.
+    ///
+    /// Errors: as [`Copier::upload`]; what `to` says.
+    pub fn download(
+        &self,
+        (copies, stream): (&Copies, &Stream),
+        from: Span<'_, u8>,
+        (to, at): (&dyn Sink, u64),
+        control: &Control,
+    ) -> Result<()> {
+        let mut done = 0;
+        while done < from.len() {
+            control.check()?;
+            let (at, step) = (at + done as u64, STEP.min(from.len() - done));
+            let room = to.room(at, step as u64)?;
+            let bytes = room.as_ref().map_or(step, |room| room.bytes() as usize);
+            let part = from.part(done, bytes).ok_or_else(outside)?;
+            match room {
+                Some(mut room) => {
+                    device::receive(stream, part, &mut room.pieces())?;
+                    room.land();
+                }
+                None => {
+                    let mut at = at;
+                    copies.download(stream, part, |pieces| {
+                        control.check()?;
+                        at += self.scatter(pieces, to, at)?;
+                        Ok::<_, Error>(())
+                    })?;
+                }
+            }
+            done += bytes;
+        }
+        Ok(())
+    }
+
     /// Fills `to`, one part after the other, with the bytes of `from` from number `at` on; says how
     /// many they are.
-    pub fn gather(&self, from: &dyn Source, at: u64, to: &mut [&mut [u8]]) -> u64 {
+    fn gather(&self, from: &dyn Source, at: u64, to: &mut [&mut [u8]]) -> u64 {
         let mut bytes = 0;
         let mut copies = Vec::new();
         for part in to.iter_mut() {
@@ -57,7 +133,7 @@ impl Copier {
     /// bytes they are.
     ///
     /// Errors: what `to` says.
-    pub fn scatter(&self, from: &[&[u8]], to: &dyn Sink, at: u64) -> Result<u64> {
+    fn scatter(&self, from: &[&[u8]], to: &dyn Sink, at: u64) -> Result<u64> {
         let mut bytes = 0;
         let mut copies = Vec::new();
         for piece in from.iter().flat_map(|part| part.chunks(PIECE)) {
@@ -81,4 +157,8 @@ impl Copier {
         let threads = self.pool.current_num_threads().min(WIPERS);
         self.pool.install(|| (0..threads).into_par_iter().for_each(|_| ring.wipe()));
     }
+}
+
+fn outside() -> Error {
+    Error::Internal("a copy beyond its end".to_owned())
 }

@@ -8,12 +8,15 @@ mod ntt;
 mod points;
 mod resident;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Instant,
 };
 
-use tracing::debug;
+use tracing::{debug, info, warn};
 
 use self::{copy::Copier, msm::Computer, ntt::Transformer, points::Checker};
 use super::{
@@ -21,6 +24,7 @@ use super::{
     Rows, cpu::CpuEngine,
 };
 use crate::{
+    buffer::lend,
     curve::{Group, points::Bases},
     device::{Gpu, Monitor, Unusable, archs},
     error::Result,
@@ -44,6 +48,9 @@ const MSM_PIECE: usize = 1 << 19;
 
 /// Elements of one piece of a batch of NTTs: 32 MiB, several groups that go and come at a time.
 const NTT_PIECE: usize = 1 << 20;
+
+/// Bytes that are pinned by one call: what the driver has in one piece, it may not have in another.
+const PINNED_AT_ONCE: u64 = 256 << 20;
 
 /// GPUs beside the CPU.
 pub struct CudaEngine {
@@ -71,6 +78,27 @@ impl CudaEngine {
         let transformers = gpus.iter().zip(&computers).map(load).collect::<Result<_, _>>()?;
         let (turn, monitor) = (AtomicUsize::new(0), Monitor::open());
         Ok(Self { cpu, gpus, least, computers, transformers, turn, checker, monitor })
+    }
+
+    /// Pins `bytes` bytes of host memory, or as many as there are, for large payloads to lie in: the
+    /// devices copy them without a thread's help.
+    pub fn pin(&self, bytes: u64) {
+        let begun = Instant::now();
+        let mut pinned = 0;
+        while let left @ 1.. = bytes - pinned {
+            match self.gpus[0].context().pin(left.min(PINNED_AT_ONCE) as usize) {
+                Ok(memory) => {
+                    pinned += memory.len() as u64;
+                    lend(memory);
+                }
+                Err(fault) => {
+                    warn!(%fault, "no more memory can be pinned");
+                    break;
+                }
+            }
+        }
+        let ms = begun.elapsed().as_millis() as u64;
+        info!(bytes = pinned, ms, "pinned memory for payloads");
     }
 
     /// Whose turn it is.

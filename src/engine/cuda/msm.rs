@@ -252,13 +252,9 @@ impl Inner {
             false => Some(self.shelf.room(stream, scalars.bytes() as u64)?),
         };
         let from = narrow.as_ref().map_or(place, Lease::all);
+        let from = from.part(0, scalars.bytes()).ok_or_else(too_many)?;
         let copies = ready.copies.as_ref().ok_or_else(too_many)?;
-        let mut done = 0;
-        copies.upload(stream, from).fill_several(scalars.bytes(), |chunks| {
-            control.check()?;
-            done += self.copier.gather(scalars.source, done, chunks);
-            Ok::<_, Error>(())
-        })?;
+        self.copier.upload((copies, stream), from, (scalars.source, 0), control)?;
         let how = (scalars.encoding, scalars.reduce, Into::Integers);
         let refused = (ready.first_bad()?, at as u64);
         Ok(self.elements.decode(stream, how, from, place, refused)?)

@@ -16,6 +16,7 @@ use zeroize::Zeroizing;
 
 use super::{Lane, Slot, Streams, Transformer, padded::Padded, too_small};
 use crate::{
+    buffer::Source,
     curve::scalars::ScalarEncoding,
     device::{Copies, Event, Lease, Span},
     engine::{
@@ -149,15 +150,11 @@ impl<'a> Job<'a> {
         let data = slot.data(elements)?;
         let bytes = data.cast::<u8>().ok_or_else(too_small)?;
         let given = self.rows.row_length as u64 * 32;
-        let source = Padded { source: input.source, given, full };
-        let mut at = rows.start as u64 * full;
-        let mut upload = self.copies.upload(stream, bytes);
-        upload.fill_several(bytes.len(), |chunks| {
-            self.control.check()?;
-            at += self.on.copier.gather(&source, at, chunks);
-            Ok::<_, Error>(())
-        })?;
-        compute.wait(&upload.sent()?)?;
+        let padded = Padded { source: input.source, given, full };
+        let source: &dyn Source = if given < full { &padded } else { input.source };
+        let at = rows.start as u64 * full;
+        self.on.copier.upload((&self.copies, stream), bytes, (source, at), self.control)?;
+        compute.wait(&stream.record()?)?;
         let begun = compute.record_timed()?;
         let how = (input.encoding, input.reduce, Into::Montgomery);
         let refused = (slot.refused.all(), (rows.start as u64) << self.plan.transform().lg_n);
@@ -203,12 +200,9 @@ impl<'a> Job<'a> {
             None => slot.data(elements)?,
         };
         let bytes = result.cast::<u8>().ok_or_else(too_small)?;
-        let mut at = rows.start as u64 * self.row_bytes();
-        self.copies.download(&self.lane.streams.download, bytes, |pieces| {
-            self.control.check()?;
-            at += self.on.copier.scatter(pieces, self.rows.output, at)?;
-            Ok::<_, Error>(())
-        })?;
+        let at = rows.start as u64 * self.row_bytes();
+        let by = (&self.copies, &self.lane.streams.download);
+        self.on.copier.download(by, bytes, (self.rows.output, at), self.control)?;
         Ok(slot)
     }
 

@@ -1,0 +1,100 @@
+//! What lies in pinned memory is copied from there and to there, and nothing else is.
+
+use std::iter;
+
+use capstan::{
+    buffer::{Arrival, Part, Source},
+    curve::{Fr, layout::fr_as_bytes_mut, scalars::ScalarEncoding},
+    device::{Class, receive, send},
+    engine::{Control, Encoded, Engine, Rows, cpu::ArkworksEngine},
+};
+
+use crate::{
+    rig::{Rig, each_seed},
+    ring::noise,
+    transforms,
+};
+
+#[test]
+fn pieces_are_copied_in_order() {
+    let rig = Rig::new();
+    let memory = rig.gpu.context().pin(3 << 20).unwrap();
+    assert!(memory.iter().all(|byte| *byte == 0));
+    each_seed(&rig, |rig| {
+        let stream = rig.stream();
+        let sent = noise(5, 1 << 20);
+        let (from, to) = memory.split_at_mut(1 << 20);
+        from.copy_from_slice(&sent);
+        let cuts = [0, 1, 4096, 70_000, 70_000, 1 << 20];
+        let pieces: Vec<&[u8]> = cuts.windows(2).map(|cut| &from[cut[0]..cut[1]]).collect();
+        let lease = rig.gpu.arena().lease(&stream, 1 << 20).unwrap();
+        send(&stream, lease.all(), &pieces).unwrap();
+        assert!(rig.get(&stream, &lease) == sent);
+        // Every other kilobyte.
+        let mut pieces: Vec<_> = to.chunks_mut(1024).step_by(2).collect();
+        receive(&stream, lease.all(), &mut pieces).unwrap();
+        let back: Vec<u8> = to.chunks(1024).step_by(2).flatten().copied().collect();
+        assert!(back == sent);
+    });
+}
+
+#[test]
+fn other_memory_is_refused() {
+    let rig = Rig::new();
+    let stream = rig.stream();
+    let memory = rig.gpu.context().pin(4096).unwrap();
+    let lease = rig.gpu.arena().lease(&stream, 4096).unwrap();
+    let mut heap = vec![0; 4096];
+    for (error, why) in [
+        (send(&stream, lease.all(), &[&memory[..4095], &heap[..1]]), "not pinned"),
+        (send(&stream, lease.all(), &[&memory[1..]]), "4095 bytes"),
+        (receive(&stream, lease.all(), &mut [&mut heap]), "not pinned"),
+        (receive(&stream, lease.all(), &mut []), "0 bytes"),
+    ] {
+        let error = error.unwrap_err();
+        assert_eq!(error.class(), Class::Misuse);
+        assert!(error.to_string().contains(why), "{error}");
+    }
+    send(&stream, lease.all(), &[memory]).unwrap();
+}
+
+/// Some of the payload fills segments that are lent, and its end does not; rows do not begin where
+/// segments do.
+#[test]
+fn payloads_go_as_they_lie() {
+    const LG_N: u32 = 12;
+    const COUNT: usize = 130;
+    let rig = Rig::new();
+    let engine = transforms::engine(&rig);
+    engine.pin(48 << 20);
+    let mut rows = transforms::rows(LG_N, COUNT);
+    let bytes = (COUNT as u64) << (LG_N + 5);
+    let (input, output) = (Arrival::new(bytes + 96, vec![]), Arrival::new(bytes + 32, vec![]));
+    let from = Part::at(&input, 96);
+    for (row, at) in iter::zip(&mut rows, (96..).step_by(32 << LG_N)) {
+        input.write(at, fr_as_bytes_mut(row)).unwrap();
+    }
+    input.write(0, &[0; 96]).unwrap();
+    let held = from.hold(0, bytes).map(|held| held.bytes());
+    assert_eq!(held, Some((16 << 20) - 96), "lent");
+    let plan = transforms::plan(LG_N, 0b0110);
+    let encoding = ScalarEncoding::Montgomery;
+    let given = Rows {
+        input: Encoded::new(encoding, COUNT << LG_N, &from),
+        count: COUNT,
+        row_length: 1 << LG_N,
+        encoding,
+        output: &Part::at(&output, 32),
+        check: true,
+    };
+    let executor = engine.ntt(&plan, &given, &Control::default()).unwrap();
+    assert_eq!((executor.engine, executor.checked), ("cuda", true));
+    assert!(output.has(32..bytes + 32));
+    let oracle = ArkworksEngine::new(2).unwrap();
+    oracle.ntt_in_place(&plan, &mut rows, &Control::default()).unwrap();
+    for (row, at) in iter::zip(&rows, (32..).step_by(32 << LG_N)) {
+        let mut found = vec![Fr::from(0); 1 << LG_N];
+        output.read(at, fr_as_bytes_mut(&mut found));
+        assert!(found == *row, "the row at {at}");
+    }
+}
