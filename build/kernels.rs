@@ -1,6 +1,7 @@
 //! Every `kernels/**/*.cu` becomes a fatbin in `OUT_DIR`, and all of them a table that
 //! `src/device/images.rs` includes. A fatbin is named by a hash of what went into it, so nothing is
-//! compiled twice, whatever else changed.
+//! compiled twice, whatever else changed; nor by two builds that are told to share a folder, as
+//! those of `cargo clippy` and `cargo test` are not by themselves.
 
 use std::{
     collections::BTreeSet,
@@ -11,6 +12,7 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
     io,
     path::{Path, PathBuf},
+    process,
     sync::{
         Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -24,6 +26,8 @@ const FOLDER: &str = "kernels";
 const ARCHS: &str = "CAPSTAN_CUDA_ARCHS";
 const ARCHS_DEFAULT: &str = "80,89,90";
 const REQUIRED: &str = "CAPSTAN_REQUIRE_KERNELS";
+/// A folder for fatbins that several builds share. Nothing is ever removed from it.
+const SHARED: &str = "CAPSTAN_FATBINS";
 
 /// One module: `name` is its path below `kernels/`, less the ending.
 struct Module {
@@ -47,7 +51,7 @@ pub fn embed() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed={FOLDER}");
     // Neither PATH, which every shell has its own of, nor `.cuda`, which may not be there and would
     // then always count as changed: scripts/install-nvcc touches a file of `build`.
-    for name in nvcc::VARIABLES.iter().chain(&[ARCHS, REQUIRED]) {
+    for name in nvcc::VARIABLES.iter().chain(&[ARCHS, REQUIRED, SHARED]) {
         println!("cargo:rerun-if-env-changed={name}");
     }
     let out = PathBuf::from(env::var("OUT_DIR")?);
@@ -117,8 +121,10 @@ fn compile(
     archs: &[String],
     out: &Path,
 ) -> Result<Vec<Module>, Box<dyn Error>> {
-    let folder = out.join("fatbin");
+    let shared = nvcc::variable(SHARED).map(PathBuf::from);
+    let folder = shared.clone().unwrap_or_else(|| out.join("fatbin"));
     fs::create_dir_all(&folder)?;
+    let folder = fs::canonicalize(folder)?;
     let mut modules = Vec::new();
     // Those that only measure are for the emulated driver, unless they are asked for.
     let benches = env::var_os("CARGO_FEATURE_GPU_BENCH").is_some();
@@ -128,13 +134,14 @@ fn compile(
         let fatbin = folder.join(format!("{}-{key:016x}.fatbin", name.replace('/', "-")));
         modules.push(Module { name: name.clone(), source: source.clone(), fatbin });
     }
-    let missing: Vec<_> = modules.iter().filter(|module| !module.fatbin.exists()).collect();
+    // From the end of the alphabet: the self-tests, the dearest, shall not be what is waited for.
+    let missing: Vec<_> = modules.iter().rev().filter(|module| !module.fatbin.exists()).collect();
     let jobs = nvcc::variable("NUM_JOBS").and_then(|jobs| jobs.parse().ok()).unwrap_or(1);
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
         while let Some(module) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
             // Under another name first: what is there is whole.
-            let part = module.fatbin.with_extension("part");
+            let part = module.fatbin.with_extension(format!("{}.part", process::id()));
             let done = nvcc.compile(&module.source, archs, &part).and_then(|report| {
                 let kept = fs::write(module.report(), report);
                 kept.and_then(|()| fs::rename(&part, &module.fatbin)).map_err(|e| e.to_string())
@@ -153,7 +160,9 @@ fn compile(
     if !failed.is_empty() {
         return Err(failed.join("\n").into());
     }
-    sweep(&folder, &modules)?;
+    if shared.is_none() {
+        sweep(&folder, &modules)?;
+    }
     Ok(modules)
 }
 
