@@ -4,7 +4,7 @@
 //!
 //! `lg=10,20` picks sizes, `groups=g1` groups, `bits=16,17` compares windows (shown only).
 
-use std::time::Instant;
+use std::{iter, time::Instant};
 
 use ark_bls12_381::{Fr, G1Projective, G2Projective, g1, g2};
 use ark_ec::short_weierstrass::Projective;
@@ -13,7 +13,7 @@ use capstan::{
     curve::Group as Name,
     device::{Fault, Lease, Stream},
     msm::{
-        Job, Msm, Placed, Plan, Room, Windows,
+        Job, Msm, Pass, Placed, Plan, Room, Windows,
         reduce::Curve,
         tables::{Layout, Tables},
         whole_points,
@@ -212,10 +212,18 @@ impl<'a, G: Group> Bench<'a, G> {
         let room = Room { bytes: rig.gpu.arena().largest_free_bytes(), units: rig.blocks(1) };
         let plan = Plan::new(job, *windows, room).expect("room for a pass");
         let buckets = rig.memory::<u8>(plan.bucket_bytes() as usize);
-        // In pieces, as the engine works on long vectors that arrive.
-        let pieces = if job.n >= 1 << 21 { job.n / 4 } else { job.n };
-        let arriving = plan.clone().in_pieces(pieces);
-        let most = plan.workspace_bytes().max(arriving.workspace_bytes());
+        // Long vectors in two passes, as the engine does with scalars that come at a link's speed.
+        let mut arriving = plan.clone();
+        let cuts = if job.n >= 1 << 21 && arriving.arrive() { vec![job.n / 8] } else { vec![] };
+        let ends = cuts.iter().copied().chain([job.n]);
+        let starts = iter::once(0).chain(cuts.iter().copied());
+        let pieces: Vec<_> = match cuts.is_empty() {
+            true => plan.passes().collect(),
+            false => starts.zip(ends).map(|(start, end)| arriving.over(start..end)).collect(),
+        };
+        let whole: Vec<_> = plan.passes().collect();
+        let of_pieces = pieces.iter().map(|pass| arriving.pass_bytes(pass));
+        let most = of_pieces.chain([plan.workspace_bytes()]).max().expect("a pass");
         let workspace = rig.memory::<u8>(most as usize);
         let out = rig.memory::<u8>(plan.bytes_out() as usize);
         // Where scalars from the host land: as many bytes on the same way, beside the ones that are
@@ -223,9 +231,9 @@ impl<'a, G: Group> Bench<'a, G> {
         let landing = rig.memory::<u8>(32 * count);
         let there = Stream::new(rig.gpu.context()).expect("a stream");
         let copies = rig.gpu.ring().copies();
-        let once = |plan: &Plan, from_host: bool| {
+        let once = |plan: &Plan, passes: &[Pass], from_host: bool| {
             let begun = Instant::now();
-            for pass in plan.passes() {
+            for &pass in passes {
                 let begin = (pass.vectors.0 * job.n + pass.points.0) as usize;
                 let own = on_device.all().part(begin, (pass.vectors.1 * pass.points.1) as usize);
                 let (own, work) = (own.expect("as planned"), workspace.all());
@@ -243,10 +251,10 @@ impl<'a, G: Group> Bench<'a, G> {
             Ok::<_, Fault>((begun.elapsed(), sums))
         };
         let op = format!("msm_{}", job.group.name());
-        let mut measure = |plan: &Plan, mode, from_host| {
-            let (_, sums) = once(plan, from_host).expect("the device works");
+        let mut measure = |plan: &Plan, passes: &[Pass], mode, from_host| {
+            let (_, sums) = once(plan, passes, from_host).expect("the device works");
             self.check(job, &scalars, sums.into_iter().map(G::from), mode);
-            let one = |_| once(plan, from_host).expect("the device works").0;
+            let one = |_| once(plan, passes, from_host).expect("the device works").0;
             let times = (0..rig.repeats).map(one).collect();
             let how = format!("{plan}, {:.1} GB; {how}", plan.bytes() as f64 / 1e9);
             let (lg_n, batch) = (job.n.ilog2(), job.vectors as usize);
@@ -255,9 +263,9 @@ impl<'a, G: Group> Bench<'a, G> {
             let kept = kept && rig.text("bits").is_none();
             if kept { record.keep_time(&time) } else { record.show_time(&time) }
         };
-        measure(&plan, mode, false);
+        measure(&plan, &whole, mode, false);
         if mode == UNIFORM.0 && job.vectors == 1 {
-            measure(&arriving, HOST, true);
+            measure(&arriving, &pieces, HOST, true);
         }
     }
 

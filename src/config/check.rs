@@ -11,8 +11,8 @@ use crate::{
 };
 
 const BYTES_IN_FLIGHT_MIN: u64 = 256 << 20;
-/// Pinned memory is one part of so many of the host's: four times what the largest MSM's scalars are
-/// where there are 128 GiB, and nothing else can have it.
+/// Pinned memory is one part of so many of the host's: where there are 128 GiB, twice what the
+/// largest MSM's scalars are. Nothing else can have it.
 const PINNED_PART: u64 = 32;
 
 pub(super) fn config(values: &Values) -> Result<Config, Vec<Problem>> {

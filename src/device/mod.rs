@@ -2,10 +2,12 @@
 //! that ARCHITECTURE.md lists.
 //!
 //! [`Driver`] finds the driver, [`open`] the devices. A [`Gpu`] is an open device with an [`Arena`]
-//! of its memory and a [`Ring`] of pinned host memory, beside what [`Context::pin`] gives for good; [`Module`] and [`Kernel`] are code on it,
-//! [`Stream`] and [`Event`] say what runs after what. What fails is a [`Fault`]: [`Class`] says
-//! whether the device is still good. Every failure that is not known to be harmless ends the use of
-//! the device, and the process is expected to end with it: see `fault.rs`.
+//! of its memory and a [`Ring`] of pinned host memory, beside what [`Context::pin`] gives for good.
+//! [`Module`] and [`Kernel`] are code on it, [`Stream`] and [`Event`] say what runs after what.
+//!
+//! What fails is a [`Fault`]: [`Class`] says whether the device is still good. Every failure that
+//! is not known to be harmless ends the use of the device, and the process is expected to end with
+//! it: see `fault.rs`.
 #![allow(unsafe_code)]
 
 mod arena;

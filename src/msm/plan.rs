@@ -1,5 +1,7 @@
 //! Which windows an MSM uses, and the passes that it is cut into. Pure: numbers in, numbers out.
 
+mod arriving;
+
 use std::fmt::{self, Display, Formatter};
 
 use super::{BITS_MAX, BITS_MIN, Windows, accumulate, reduce, sort};
@@ -61,6 +63,8 @@ pub struct Plan {
     vectors: u32,
     sets: u32,
     points: u32,
+    /// Passes are of the caller's choice.
+    arriving: bool,
 }
 
 /// Nanoseconds on one H200, for comparing windows: of a digit that is sorted and added, and of a
@@ -109,7 +113,15 @@ impl Plan {
     pub fn new(job: Job, windows: Windows, room: Room) -> Option<Self> {
         let sets = windows.sets();
         let Job { n, vectors, .. } = job;
-        let mut plan = Self { job, windows, units: room.units, vectors, sets, points: n.max(1) };
+        let mut plan = Self {
+            job,
+            windows,
+            units: room.units,
+            vectors,
+            sets,
+            points: n.max(1),
+            arriving: false,
+        };
         // Vectors share no bucket, and sets share no digit: cutting between them costs nothing but
         // launches. Cutting points costs an addition a bucket.
         while !plan.is_possible(room) {
@@ -158,11 +170,6 @@ impl Plan {
         u64::from(self.sets) * u64::from(self.windows.buckets())
     }
 
-    /// The same in pieces of at most `points` points, for scalars that are still on their way.
-    pub fn in_pieces(self, points: u32) -> Self {
-        Self { points: self.points.min(points.max(1)), ..self }
-    }
-
     /// What is planned.
     pub fn job(&self) -> &Job {
         &self.job
@@ -204,7 +211,7 @@ impl Plan {
 
     /// Whether a pass leaves its buckets in XYZZ coordinates: no pass before or after adds to them.
     fn xyzz(&self, pass: &Pass) -> bool {
-        let alone = pass.last && !pass.onto;
+        let alone = pass.last && !pass.onto && !self.arriving;
         alone && self.job.group == Group::G1 && self.buckets(pass) <= XYZZ_BUCKETS_MAX
     }
 
@@ -267,8 +274,12 @@ impl Plan {
     /// Bytes of workspace that [`super::Msm::pass`] wants, whichever pass.
     pub fn workspace_bytes(&self) -> u64 {
         // Not the largest's: a smaller pass may be sorted or summed another way.
-        let bytes = |pass| self.layout(&pass).map_or(u64::MAX, |layout| layout.bytes);
-        self.passes().map(bytes).max().unwrap_or(u64::MAX)
+        self.passes().map(|pass| self.pass_bytes(&pass)).max().unwrap_or(u64::MAX)
+    }
+
+    /// Bytes of workspace that this pass wants.
+    pub fn pass_bytes(&self, pass: &Pass) -> u64 {
+        self.layout(pass).map_or(u64::MAX, |layout| layout.bytes)
     }
 
     /// Bytes that all passes leave for [`super::Msm::finish`].
@@ -294,6 +305,7 @@ impl Display for Plan {
             (tables, sets) => write!(f, ", {tables} tables, {sets} bucket sets")?,
         }
         match self.passes().count() {
+            _ if self.arriving => write!(f, ", as they arrive"),
             1 => Ok(()),
             passes => write!(f, ", {passes} passes"),
         }
@@ -338,7 +350,6 @@ mod tests {
         ] {
             let plan = plan(job, tables, bytes).expect("room");
             assert!(plan.bytes() <= bytes, "{plan}");
-            let plan = plan.in_pieces(1 << 20);
             let mut taken = 0;
             for pass in plan.passes() {
                 let Pass { vectors, sets, points, onto, last } = pass;

@@ -102,7 +102,9 @@ impl Msm {
         self.accumulator.run(stream, accumulate, sorted, buckets, scratch)?;
         let summed = mark()?;
         if pass.last {
-            let before = plan.ends().take_while(|(other, _)| other != pass);
+            // Whatever points its last pass takes, an end is of its vectors and sets.
+            let own = |other: &Pass| (other.vectors, other.sets) == (pass.vectors, pass.sets);
+            let before = plan.ends().take_while(|(other, _)| !own(other));
             let at: u64 = before.map(|(_, bytes)| bytes).sum();
             let out = span(out, at, at + reduce.bytes_out())?;
             self.reducer.run(stream, reduce, buckets, scratch, out)?;

@@ -1,5 +1,5 @@
-//! Bytes between a job's payload and a device: directly where the payload lies in pinned memory, else
-//! through the ring. One thread copies some 10 GB/s to it, a fifth of what a link does, so many do.
+//! Bytes between a job's payload and a device: directly where the payload lies in pinned memory,
+//! else through the ring, which many threads fill: one copies some 10 GB/s, a fifth of a link.
 
 use std::sync::Arc;
 
@@ -37,8 +37,8 @@ impl Copier {
         Self { pool }
     }
 
-    /// Fills `to` with the bytes of `from` from number `at` on. Returns when they are under way, and
-    /// `from` may change.
+    /// Fills `to` with the bytes of `from` from number `at` on. Returns when they are under way:
+    /// `from` may change then.
     ///
     /// Errors: what `control` says; `DeviceLost`.
     pub fn upload(

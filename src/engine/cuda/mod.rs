@@ -49,7 +49,7 @@ const MSM_PIECE: usize = 1 << 19;
 /// Elements of one piece of a batch of NTTs: 32 MiB, several groups that go and come at a time.
 const NTT_PIECE: usize = 1 << 20;
 
-/// Bytes that are pinned by one call: what the driver has in one piece, it may not have in another.
+/// Bytes that are pinned by one call: what is refused as one piece may be there in several.
 const PINNED_AT_ONCE: u64 = 256 << 20;
 
 /// GPUs beside the CPU.
@@ -80,8 +80,8 @@ impl CudaEngine {
         Ok(Self { cpu, gpus, least, computers, transformers, turn, checker, monitor })
     }
 
-    /// Pins `bytes` bytes of host memory, or as many as there are, for large payloads to lie in: the
-    /// devices copy them without a thread's help.
+    /// Pins `bytes` bytes of host memory, or as many as there are, for large payloads to lie in.
+    /// From there, devices copy without a thread's help.
     pub fn pin(&self, bytes: u64) {
         let begun = Instant::now();
         let mut pinned = 0;

@@ -1,11 +1,14 @@
-//! MSMs on one GPU. Scalars go there piece by piece, and every pass is launched as soon as its
-//! scalars are on their way: the device works while the rest is still coming.
+//! MSMs on one GPU. Scalars go there piece by piece, and passes are launched while others are still
+//! on their way.
+
+mod passes;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tracing::debug;
 use zeroize::Zeroizing;
 
+use self::passes::Passes;
 use super::{
     copy::Copier,
     elements::{Elements, Into, first_bad},
@@ -19,11 +22,6 @@ use crate::{
     error::{Error, Problem, Result},
     msm::{Job, Marks, Msm, Pass, Placed, Plan, Room},
 };
-
-/// From so many scalars on, one vector is worked on in quarters, while the rest is on its way. Each
-/// costs an addition a bucket.
-const PIECES_MIN: usize = 1 << 21;
-const PIECES: u32 = 4;
 
 /// Of so many scalars on, a pass's stages are timed: that costs a small MSM a tenth of its time.
 const WATCHED_MIN: u64 = 1 << 17;
@@ -92,7 +90,9 @@ impl Inner {
         let (buckets, out) = (ready.buckets.all(), ready.out.all());
         let (plan, placed, stream) = (&ready.plan, ready.placed, &self.compute);
         let watch = u64::from(n) * u64::from(pass.vectors.1) >= WATCHED_MIN;
-        let marks = self.shelf.in_workspace(stream, plan.workspace_bytes(), |workspace| {
+        // The largest pass's at once: it would be wanted for the next one.
+        let bytes = plan.workspace_bytes().max(plan.pass_bytes(pass));
+        let marks = self.shelf.in_workspace(stream, bytes, |workspace| {
             self.msm.pass(stream, watch, plan, pass, scalars, placed, buckets, workspace, out)
         })?;
         ready.done = Some(stream.record()?);
@@ -115,8 +115,7 @@ struct Run {
 struct Ready {
     plan: Plan,
     placed: Placed,
-    /// The passes that are not launched yet, the last one first.
-    passes: Vec<Pass>,
+    passes: Passes,
     done: Option<Event>,
     marks: Vec<Marks>,
     /// What refused scalars are called, and how far their numbers are from those in the MSM.
@@ -189,11 +188,8 @@ impl Run {
         let scalars = computer.shelf.room(&stream, scalars_bytes)?;
         let units = computer.gpu.identity().units;
         let room = Room { bytes: computer.shelf.room_bytes(), units };
-        let plan = Plan::new(job, windows, room).ok_or_else(|| computer.full(room.bytes))?;
-        let long = vectors == 1 && n as usize >= PIECES_MIN;
-        let plan = if long { plan.in_pieces(n.div_ceil(PIECES)) } else { plan };
-        let mut passes: Vec<_> = plan.passes().collect();
-        passes.reverse();
+        let mut plan = Plan::new(job, windows, room).ok_or_else(|| computer.full(room.bytes))?;
+        let passes = Passes::of(&mut plan);
         let buckets = computer.shelf.room(&computer.compute, plan.bucket_bytes())?;
         let out = computer.shelf.room(&computer.compute, plan.bytes_out())?;
         let placed = resident.placed(self.bases.start());
@@ -218,20 +214,16 @@ impl Run {
     /// Launches the passes whose scalars are all on their way.
     fn advance(&mut self) -> Result<()> {
         let n = self.bases.len();
-        let (there, computer) = (&self.there, &self.computer);
         let Some(ready) = &mut self.ready else { return Ok(()) };
-        // A pass of several vectors takes all of their points.
-        let complete = |pass: &Pass| {
-            let first = pass.vectors.0 as usize * n + pass.points.0 as usize;
-            let count = pass.vectors.1 as usize * pass.points.1 as usize;
-            there.contains(&(first as u64..(first + count) as u64))
-        };
-        while let Some(pass) = ready.passes.last().copied().filter(complete) {
-            computer.compute.wait(&ready.stream.record()?)?;
-            computer.launch(ready, &pass, n as u32)?;
-            ready.passes.pop();
+        let reached = |done: &Event| done.is_reached().unwrap_or(false);
+        loop {
+            let idle = || ready.done.as_ref().is_none_or(reached);
+            let Some(pass) = ready.passes.next(&ready.plan, &self.there, idle) else {
+                return Ok(());
+            };
+            self.computer.compute.wait(&ready.stream.record()?)?;
+            self.computer.launch(ready, &pass, n as u32)?;
         }
-        Ok(())
     }
 }
 
@@ -302,7 +294,7 @@ impl MsmRun for Run {
         let Some(ready) = &mut self.ready else {
             return Err(Error::Internal("not prepared".to_owned()));
         };
-        if !ready.passes.is_empty() {
+        if !ready.passes.is_empty(&ready.plan) {
             return Err(Error::Internal("scalars are missing".to_owned()));
         }
         // Known long before the sums are.

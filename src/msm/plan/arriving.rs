@@ -1,0 +1,28 @@
+//! Plans for scalars that are still on their way.
+
+use std::ops::Range;
+
+use super::{Pass, Plan};
+
+impl Plan {
+    /// Makes this a plan whose passes the caller chooses ([`Plan::over`]), if nothing needs to be
+    /// cut: there is one vector, and room for all of it.
+    pub fn arrive(&mut self) -> bool {
+        let (one, whole) = (self.job.vectors == 1, self.points == self.job.n);
+        self.arriving = one && whole && self.sets == self.windows.sets();
+        self.arriving
+    }
+
+    /// The pass over these points, of a plan that [`Plan::arrive`] has made. Passes follow each
+    /// other from the first point to the last one.
+    pub fn over(&self, points: Range<u32>) -> Pass {
+        let Range { start, end } = points;
+        Pass {
+            vectors: (0, 1),
+            sets: (0, self.sets),
+            points: (start, end - start),
+            onto: start > 0,
+            last: end == self.job.n,
+        }
+    }
+}
