@@ -2,7 +2,8 @@
 //! clock. Bases are known multiples of the generator, so that every result is compared with one
 //! multiplication.
 //!
-//! `lg=10,20` picks sizes, `groups=g1` groups, `bits=16,17` compares windows (shown only).
+//! `lg=10,20` picks sizes, `groups=g1` groups, `windows=fixed` or `sliding` the kind of windows, and
+//! `bits=16,17` compares windows of these widths, of both kinds where there is room (shown only).
 
 use std::{iter, time::Instant};
 
@@ -13,7 +14,7 @@ use capstan::{
     curve::Group as Name,
     device::{Fault, Lease, Stream},
     msm::{
-        Job, Msm, Pass, Placed, Plan, Room, Windows,
+        Fixed, Job, Msm, Pass, Placed, Plan, Room, Sliding, Windows,
         reduce::Curve,
         tables::{Layout, Tables},
         whole_points,
@@ -130,21 +131,35 @@ impl<'a, G: Group> Bench<'a, G> {
         }
     }
 
-    /// How many tables there is room for.
+    /// How many tables there is room for, of those that are wanted.
     fn most(&self, job: Job) -> u32 {
         let bytes = self.rig.gpu.arena().bytes() / TABLES.1 * TABLES.0;
         let most = bytes / (u64::from(job.n) * job.group.affine_bytes() as u64);
-        most.clamp(1, 64) as u32
+        let wanted = if self.wants("fixed") { 64 } else { Sliding::TABLES };
+        most.clamp(1, wanted.into()) as u32
+    }
+
+    /// Whether windows of this kind alone are asked for.
+    fn wants(&self, kind: &str) -> bool {
+        self.rig.text("windows").is_some_and(|wanted| wanted == kind)
     }
 
     fn choices(&self, job: Job, tables: u32) -> Vec<Windows> {
-        let Some(text) = self.rig.text("bits") else { return vec![job.windows(tables)] };
+        let slide = tables >= Sliding::TABLES;
+        let Some(text) = self.rig.text("bits") else {
+            let windows = job.windows(tables);
+            return if self.wants("sliding") && !slide { vec![] } else { vec![windows] };
+        };
+        let fixed = |bits| {
+            let count = Fixed::new(bits, 1, u32::MAX)?.count();
+            Windows::fixed(bits, count.div_ceil(tables), tables)
+        };
         let windows = |bits: &str| {
             let bits = bits.parse().expect("a number");
-            let count = Windows::new(bits, 1, u32::MAX)?.count();
-            Windows::new(bits, count.div_ceil(tables), tables)
+            let sliding = Windows::sliding(bits).filter(|_| slide);
+            [fixed(bits).filter(|_| !self.wants("sliding")), sliding]
         };
-        text.split(',').filter_map(windows).collect()
+        text.split(',').flat_map(windows).flatten().collect()
     }
 
     fn with_tables<P>(&self, record: &mut Record, job: Job, kinds: &[Kind])

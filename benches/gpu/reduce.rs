@@ -59,7 +59,7 @@ where
     for &case in cases {
         let (vectors, sets, lg_buckets) = case;
         let shifts = (0..sets).map(|set| set * (lg_buckets + 1)).collect();
-        let shape = Shape { group: P::GROUP, vectors, shifts, lg_buckets, xyzz: false };
+        let shape = Shape { group: P::GROUP, vectors, shifts, lg_buckets, odd: false, xyzz: false };
         let work = Work::of(rig, &reducer, &points, &shape);
         let buckets = work.buckets();
         let tuning = Tuning::of(rig.gpu.context(), P::GROUP);

@@ -6,7 +6,7 @@ use ark_ff::{BigInt, PrimeField};
 use capstan::{
     device::Lease,
     msm::{
-        Windows,
+        Digit, Windows,
         sort::{Layout, Path, Shape, Sorted, Sorter, Tables},
     },
 };
@@ -19,13 +19,14 @@ use crate::{
 
 /// Runs between two events, so that launches of small sorts overlap with what they launch.
 const RUNS_SMALL: usize = 20;
-const TABLES: Tables = Tables { first: 0, stride: 1 << 26 };
+/// As many points apart as 255 tables can be.
+const TABLES: Tables = Tables { first: 0, stride: 1 << 23 };
 const SIGN: u32 = 1 << 31;
 
-/// log2 of n, bits of a window, bucket sets, vectors.
+/// log2 of n, bits of a window, bucket sets (0: windows slide), vectors.
 type Size = (u32, u32, u32, u32);
 /// With full tables, then without, then many small vectors.
-const SIZES: [Size; 16] = [
+const SIZES: [Size; 22] = [
     (10, 8, 1, 1),
     (10, 10, 1, 1),
     (12, 13, 1, 1),
@@ -42,8 +43,14 @@ const SIZES: [Size; 16] = [
     (10, 8, 32, 1000),
     (12, 10, 1, 256),
     (16, 15, 1, 16),
+    (10, 11, 0, 1),
+    (16, 17, 0, 1),
+    (18, 18, 0, 1),
+    (20, 20, 0, 1),
+    (20, 21, 0, 1),
+    (10, 11, 0, 1000),
 ];
-const SIZES_QUICK: [Size; 3] = [(7, 8, 1, 1), (10, 10, 3, 1), (6, 8, 1, 9)];
+const SIZES_QUICK: [Size; 4] = [(7, 8, 1, 1), (10, 10, 3, 1), (6, 8, 1, 9), (7, 9, 0, 1)];
 
 /// A distribution of scalars: its name, and a scalar.
 type Distribution = (&'static str, fn(&mut Random, &Windows) -> Fr);
@@ -76,8 +83,11 @@ fn uniform(random: &mut Random) -> Fr {
 
 /// All digits are 1.
 fn one_bucket(windows: &Windows) -> Fr {
-    let bit = |j| Fr::from_bigint(BigInt::from(1_u64) << windows.offset(j));
-    (0..windows.count()).filter_map(bit).sum()
+    let offsets: Vec<u32> = match windows {
+        Windows::Fixed(fixed) => (0..fixed.count()).map(|j| fixed.offset(j)).collect(),
+        Windows::Sliding(sliding) => (0..253).step_by(sliding.bits() as usize).collect(),
+    };
+    offsets.iter().filter_map(|&bit| Fr::from_bigint(BigInt::from(1_u64) << bit)).sum()
 }
 
 /// A sort's input and output on the device.
@@ -138,11 +148,11 @@ impl Job {
         let digits = |(at, scalar): (usize, &Fr)| {
             let (vector, i) = (at as u32 / shape.n(), at as u32 % shape.n());
             let digits = windows.digits(*scalar);
-            let one = |&(j, digit): &(u32, i32)| {
-                let set = vector * windows.sets() + j % windows.sets();
-                let point = TABLES.first + j / windows.sets() * TABLES.stride + i;
-                let sign = if digit < 0 { SIGN } else { 0 };
-                hash(set * windows.buckets() + digit.unsigned_abs() - 1, point | sign)
+            let one = |&Digit { table, set, value }: &Digit| {
+                let set = vector * windows.sets() + set;
+                let point = TABLES.first + table * TABLES.stride + i;
+                let sign = if value < 0 { SIGN } else { 0 };
+                hash(set * windows.buckets() + windows.bucket(value), point | sign)
             };
             (digits.len() as u64, digits.iter().map(one).fold(0, u64::wrapping_add))
         };
@@ -174,7 +184,11 @@ pub fn measure(rig: &Rig, record: &mut Record) {
     let sorter = Sorter::load(rig.gpu.context()).unwrap_or_else(|reason| panic!("{reason}"));
     for &size in rig.size(&SIZES[..], &SIZES_QUICK) {
         let (lg_n, bits, sets, vectors) = size;
-        let windows = Windows::new(bits, sets, 64).expect("windows that cover scalars");
+        let windows = match sets {
+            0 => Windows::sliding(bits),
+            _ => Windows::fixed(bits, sets, 64),
+        };
+        let windows = windows.expect("windows that cover scalars");
         let shape = Shape::new(windows, 1 << lg_n, vectors).expect("a shape");
         let usual = Layout::of(shape).expect("a layout");
         let job = Job::new(rig, usual, UNIFORM);

@@ -4,7 +4,10 @@ use ark_bls12_381::{Fr, G1Projective, G2Projective};
 use ark_ff::Field;
 use capstan::{
     curve,
-    msm::tables::{Layout, Tables},
+    msm::{
+        Sliding,
+        tables::{Layout, Tables},
+    },
 };
 
 use crate::{
@@ -13,39 +16,49 @@ use crate::{
     rig::{Random, Rig},
 };
 
-/// What the tables of twelve windows are apart.
-const WINDOW: u32 = 22;
-const TABLES: u32 = 3;
+/// Tables, and how many doublings they are apart: of twelve windows, and of windows that slide.
+const FIXED: (u32, u32) = (12, 22);
+const SLIDING: (u32, u32) = (Sliding::TABLES, 1);
 /// Points that are compared with arkworks, of each table.
 const SAMPLES: usize = 16;
 
 /// All rows.
 pub fn measure(rig: &Rig, record: &mut Record) {
-    for lg_points in rig.size(&[10, 16, 22][..], &[5]) {
-        record.keep(&figure::<G1Projective>(rig, curve::Group::G1, *lg_points));
+    for &lg_points in rig.size(&[10, 16, 20][..], &[5]) {
+        record.keep(&figure::<G1Projective>(rig, curve::Group::G1, lg_points, FIXED));
+        record.keep(&figure::<G1Projective>(rig, curve::Group::G1, lg_points, SLIDING));
     }
-    record.keep(&figure::<G2Projective>(rig, curve::Group::G2, rig.size(20, 4)));
+    for apart in [FIXED, SLIDING] {
+        record.keep(&figure::<G2Projective>(rig, curve::Group::G2, rig.size(18, 3), apart));
+    }
 }
 
-fn figure<G: Group>(rig: &Rig, group: curve::Group, lg_points: u32) -> Figure<'static> {
-    let window = rig.size(WINDOW, 3);
-    let offsets: Vec<u32> = (0..TABLES).map(|table| table * window).collect();
+fn figure<G: Group>(
+    rig: &Rig,
+    group: curve::Group,
+    lg_points: u32,
+    (tables, apart): (u32, u32),
+) -> Figure<'static> {
+    let (count, apart) = rig.size((tables, apart), (tables.min(40), apart.min(3)));
+    let offsets: Vec<u32> = (0..count).map(|table| table * apart).collect();
     let n = 1_usize << lg_points;
     let layout = Layout { group, points: n as u32, stride: n, offsets: &offsets };
     let made = Tables::load(rig.gpu.context()).expect("the kernels of this build");
     let points = Points::<G>::new(n.min(rig.size(1 << 16, 1 << 4)));
-    // The bases over and over; all but the first table are written over.
-    let tables = points.table(rig, n * TABLES as usize, 0);
+    let tables = rig.memory::<G::Words>(n * count as usize);
+    let bases = tables.all::<G::Words>().part(0, n).and_then(|bases| bases.cast());
+    points.fill(rig, bases.expect("the first table"));
     let scratch = rig.memory::<u8>(made.scratch_bytes(group, layout.points) as usize);
     let times = rig.times(|| made.run(&rig.stream, &layout, tables.all(), scratch.all()));
     check(rig, &points, &tables, &layout);
-    let doublings = n as u64 * u64::from(window * (TABLES - 1));
+    let doublings = n as u64 * u64::from(apart * (count - 1));
     let op = match group {
         curve::Group::G1 => "g1_table_doubling",
         curve::Group::G2 => "g2_table_doubling",
     };
-    let how = format!("{} tables of 2^{lg_points} points, {window} doublings each", TABLES - 1);
-    Figure { op, mode: "device", count: doublings, times, unit: "G/s", how }
+    let mode = if apart == SLIDING.1 { "every_power" } else { "device" };
+    let how = format!("{} tables of 2^{lg_points} points, {apart} doublings each", count - 1);
+    Figure { op, mode, count: doublings, times, unit: "G/s", how }
 }
 
 fn check<G: Group>(

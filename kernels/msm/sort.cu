@@ -11,11 +11,12 @@
 //
 //   msm_sort_direct    digits counted and written where they belong, by blocks that share nothing
 //
-// Bucket q = (vector * taken + set - first_set) * 2^(bits - 1) + |digit| - 1, bins are runs of
-// 2^low_bits buckets of one vector (recode.cuh, bins.cuh). Scalars are cut into tiles of
-// `tile_scalars`, vector by vector; digits into tiles of TILE, bin by bin. Nothing depends on how
-// the scalars are distributed: a bin that holds everything is many tiles. Order inside a bucket is
-// arbitrary. D is the number of nonzero digits, Q that of buckets.
+// Bucket q = (vector * taken + set - first_set) * 2^(bits - 1) + |digit| - 1, or where windows slide
+// vector * 2^(bits - 2) + |digit| / 2; bins are runs of 2^low_bits buckets of one vector (recode.cuh,
+// bins.cuh). Scalars are cut into tiles of `tile_scalars`, vector by vector; digits into tiles of
+// TILE, bin by bin. Nothing depends on how the scalars are distributed: a bin that holds everything
+// is many tiles. Order inside a bucket is arbitrary. D is the number of nonzero digits, Q that of
+// buckets.
 //
 //   scalars     [vectors * n]                  canonical
 //   state       words of Bins for vectors * bins bins and D / TILE tiles
@@ -53,6 +54,7 @@ msm_count_bins(const Scalar* scalars, uint32_t* state, uint16_t* histogram, uint
     SHARED(TilesDigits, partials, 32);
     SHARED(uint32_t, ticket, 1);
     const Recoding recoding = Recoding::of(shape, narrow);
+    const uint32_t bucket_bits = recoding.bucket_bits();
     const Bins bins = {state, vectors * vector_bins};
     const uint32_t tiles_each = ceil_div(n, tile_scalars);
     fill_windows(table, recoding);
@@ -65,9 +67,9 @@ msm_count_bins(const Scalar* scalars, uint32_t* state, uint16_t* histogram, uint
         for (uint32_t base = first; base < end; base += blockDim.x) {
             const uint32_t i = base + threadIdx.x;
             const auto each = [&](const Digit& digit, bool live) {
-                tally(count, digit.bucket() >> recoding.low_bits, live);
+                tally(count, digit.bucket(bucket_bits) >> recoding.low_bits, live);
             };
-            each_digit(scalars + uint64_t(vector) * n + i, i < end, table, each);
+            each_digit(scalars + uint64_t(vector) * n + i, i < end, recoding, table, each);
         }
         __syncthreads();
         for (uint32_t b = threadIdx.x; b < vector_bins; b += blockDim.x) {
@@ -96,7 +98,7 @@ msm_partition(const Scalar* scalars, const uint16_t* histogram, uint32_t* state,
     SHARED(uint32_t, partials, 32);
     DYNAMIC_SHARED(uint32_t, place);
     const Recoding recoding = Recoding::of(shape, narrow);
-    const uint32_t low_bits = recoding.low_bits;
+    const uint32_t low_bits = recoding.low_bits, bucket_bits = recoding.bucket_bits();
     const uint32_t tiles_each = ceil_div(n, tile_scalars), vectors = gridDim.x / tiles_each;
     const uint32_t vector = blockIdx.x / tiles_each;
     const uint32_t first = (blockIdx.x - vector * tiles_each) * tile_scalars;
@@ -123,12 +125,12 @@ msm_partition(const Scalar* scalars, const uint16_t* histogram, uint32_t* state,
     for (uint32_t base = first; base < end; base += blockDim.x) {
         const uint32_t i = base + threadIdx.x;
         const auto each = [&](const Digit& digit, bool live) {
-            const uint32_t to = take(place, digit.bucket() >> low_bits, live);
+            const uint32_t to = take(place, digit.bucket(bucket_bits) >> low_bits, live);
             if (!live) return;
             staged[to] = digit.word | digit.sign;
             staged_scalar[to] = uint16_t(i - first);
         };
-        each_digit(scalars + uint64_t(vector) * n + i, i < end, table, each);
+        each_digit(scalars + uint64_t(vector) * n + i, i < end, recoding, table, each);
     }
     __syncthreads();
     const uint32_t key_mask = (1u << low_bits) - 1;
@@ -136,9 +138,9 @@ msm_partition(const Scalar* scalars, const uint16_t* histogram, uint32_t* state,
     for (uint32_t s = threadIdx.x; s < total; s += blockDim.x) {
         const uint32_t word = staged[s], i = first + staged_scalar[s];
         const Digit digit = {word, word & NEGATIVE};
-        const uint32_t to = shift[digit.bucket() >> low_bits] + s;
+        const uint32_t to = shift[digit.bucket(bucket_bits) >> low_bits] + s;
         keys[to] = uint16_t(digit.word & key_mask);
-        payloads[to] = reference(digit, i, tables);
+        payloads[to] = reference(digit, bucket_bits, i, tables);
     }
 }
 EXPORT_KERNEL(msm_partition);
@@ -263,6 +265,7 @@ msm_sort_direct(const Scalar* scalars, const uint32_t* state, uint32_t* starts,
     SHARED(uint32_t, place, DIRECT_BUCKETS);
     SHARED(uint32_t, partials, 32);
     const Recoding recoding = Recoding::of(shape, narrow);
+    const uint32_t bucket_bits = recoding.bucket_bits();
     const uint32_t vectors = gridDim.x / groups, vector = blockIdx.x / groups;
     const uint32_t group = blockIdx.x - vector * groups, buckets = recoding.buckets();
     const uint32_t share = ceil_div(buckets, groups);
@@ -274,8 +277,8 @@ msm_sort_direct(const Scalar* scalars, const uint32_t* state, uint32_t* starts,
     uint32_t below = 0;
     for (uint32_t base = 0; base < n; base += blockDim.x) {
         const uint32_t i = base + threadIdx.x;
-        each_digit(own + i, i < n, table, [&](const Digit& digit, bool live) {
-            const uint32_t bucket = digit.bucket();
+        each_digit(own + i, i < n, recoding, table, [&](const Digit& digit, bool live) {
+            const uint32_t bucket = digit.bucket(bucket_bits);
             if (live && bucket < begin) below++;
             tally(place, bucket - begin, live && bucket - begin < size);
         });
@@ -298,11 +301,11 @@ msm_sort_direct(const Scalar* scalars, const uint32_t* state, uint32_t* starts,
     __syncthreads();
     for (uint32_t base = 0; base < n; base += blockDim.x) {
         const uint32_t i = base + threadIdx.x;
-        each_digit(own + i, i < n, table, [&](const Digit& digit, bool live) {
-            const uint32_t bucket = digit.bucket() - begin;
+        each_digit(own + i, i < n, recoding, table, [&](const Digit& digit, bool live) {
+            const uint32_t bucket = digit.bucket(bucket_bits) - begin;
             const bool taken = live && bucket < size;
             const uint32_t to = take(place, bucket, taken);
-            if (taken) references[start + to] = reference(digit, i, tables);
+            if (taken) references[start + to] = reference(digit, bucket_bits, i, tables);
         });
     }
 }

@@ -1,14 +1,16 @@
-// Tables of multiples: out[i] = 2^doublings in[i], i < n, canonical affine; infinity stays what it
-// is.
+// Tables of multiples: table t, 1 <= t <= count, becomes 2^doublings times table t - 1, or half of
+// that where bit t of `narrow` is set; canonical affine, and infinity stays what it is.
 //
-// A thread owns a chain of points. Forward it doubles each in Jacobian coordinates and leaves X and
-// Y in out, Z and the product of all Z before in scratch; then it inverts the product of all; and
-// backward it takes 1 / Z of each and writes the affine point over X and Y. 2^k P costs 2M + 3S and
-// a difference of products for each doubling, and 8M for the way back.
+// A thread owns a point and the chain of its multiples. Forward it doubles in Jacobian coordinates
+// and leaves X and Y of each multiple in its table, Z and the product of all Z before in scratch;
+// then it inverts the product of all; and backward it takes 1 / Z of each and writes the affine
+// point over X and Y. That is 2M + 3S and a difference of products a doubling, and 6M and a square a
+// multiple.
 //
-// Launch: blocks of the kernel's size, any grid. Scratch, 16-byte pieces: 2 QUADS<F> * chain *
-// threads of the grid, uninitialised. Dynamic shared memory: 6 elements a thread. An inversion is
-// worth two doublings of G1. in and out are apart. Barriers: none.
+// tables: count + 1 of n points, `stride` points apart; count < 32. The first is read.
+// Launch: blocks of the kernel's size, a thread a point at least. Scratch, 16-byte pieces: 2 QUADS<F>
+// * count * threads of the grid, uninitialised. Dynamic shared memory: 6 elements a thread. An
+// inversion is worth some 32 doublings of G1. Barriers: none.
 #define CURVE_FEW_REGISTERS
 #include "../memory.cuh"
 
@@ -17,87 +19,73 @@ template <class F, uint32_t T> FN Multiple<F, Column<F, T>> multiple_in_shared(Q
     const auto at = [&](uint32_t k) { return column<F, T>(shared, k); };
     return {at(0), at(1), at(2), at(3), at(4)};
 }
-// 2^doublings P in Jacobian coordinates, for P not infinity.
-template <class F, class Cell>
-FN void double_repeatedly(Multiple<F, Cell>& s, const Affine<F>& p, uint32_t doublings) {
-    s.x = p.x, s.y = p.y, s.z = one<F>();
-#pragma unroll 1
-    for (uint32_t k = 0; k < doublings; k++) double_in_place(s);
-}
-
 template <class F, uint32_t T> struct TableChain {
     static constexpr uint32_t SHARED_ELEMENTS = 6;
-    Affine<F>* out;
-    const Affine<F>* in;
+    Affine<F>* tables; // from the chain's point on
+    uint32_t stride, count;
     Quad* scratch;
-    uint32_t stride; // threads of the grid
+    FN uint32_t threads() const { return gridDim.x * T; }
 
-    FN Quad* kept(uint32_t step, uint32_t part) const {
-        return scratch + uint64_t(2 * step + part) * QUADS<F> * stride;
+    FN Quad* kept(uint32_t t, uint32_t part) const {
+        return scratch + uint64_t(2 * t + part) * QUADS<F> * threads();
     }
-    // Points first + 32 k, 0 <= k < steps. Infinity is left as Z = 0.
-    FN F forward(uint32_t first, uint32_t steps, uint32_t doublings, Quad* shared) const {
+    FN Affine<F>* at(uint32_t t) const { return tables + uint64_t(t) * stride; }
+    // The product of all Z.
+    FN F forward(const Affine<F>& p, uint32_t doublings, uint32_t narrow, Quad* shared) const {
         auto s = multiple_in_shared<F, T>(shared);
         const auto product = column<F, T>(shared, 5);
+        s.x = p.x, s.y = p.y, s.z = one<F>();
         product = one<F>();
 #pragma unroll 1
-        for (uint32_t k = 0; k < steps; k++) {
-            const Affine<F> p = load_affine(in + first + 32 * k);
-            const bool infinite = is_infinity(p);
-            if (!infinite) double_repeatedly(s, p, doublings);
-            const F z = infinite ? zero<F>() : F(s.z);
-            store(kept(k, 0), z, stride);
-            store(kept(k, 1), F(product), stride);
-            if (infinite) continue;
-            product = times(F(product), z);
-            store_affine(out + first + 32 * k, Affine<F>{F(s.x), F(s.y)});
+        for (uint32_t t = 1; t <= count; t++) {
+#pragma unroll 1
+            for (uint32_t k = doublings - (narrow >> t & 1); k > 0; k--) double_in_place(s);
+            const F z = s.z, before = product;
+            store(kept(t - 1, 0), z, threads());
+            store(kept(t - 1, 1), before, threads());
+            product = times(before, z);
+            store_affine(at(t), Affine<F>{F(s.x), F(s.y)});
         }
         return product;
     }
-    FN void backward(uint32_t first, uint32_t steps, F u) const {
+    FN void backward(F u) const {
 #pragma unroll 1
-        for (uint32_t k = steps; k-- > 0;) {
-            Affine<F>* const to = out + first + 32 * k;
-            const F z = load<F>(kept(k, 0), stride);
-            if (is_zero(z)) {
-                store_affine(to, infinity<F>());
-                continue;
-            }
-            const F i = times(u, load<F>(kept(k, 1), stride));
-            u = times(u, z);
+        for (uint32_t t = count; t > 0; t--) {
+            Affine<F>* const to = at(t);
+            const F i = times(u, load<F>(kept(t - 1, 1), threads()));
+            u = times(u, load<F>(kept(t - 1, 0), threads()));
             const F ii = squared(i);
             store(&to->x, canonical(times(load<F>(&to->x), ii)));
             store(&to->y, canonical(times(load<F>(&to->y), times(ii, i))));
         }
     }
+    FN void infinite() const {
+#pragma unroll 1
+        for (uint32_t t = count; t > 0; t--) store_affine(at(t), infinity<F>());
+    }
 };
 
-// Each warp owns a range of rows of 32 points, as in batch_affine.cuh.
 template <class F, uint32_t T>
-FN void next_table(Affine<F>* out, const Affine<F>* in, Quad* scratch, uint32_t n,
-                   uint32_t doublings, uint32_t chain, Quad* shared) {
-    const uint32_t threads = gridDim.x * T;
-    const uint32_t thread = blockIdx.x * T + threadIdx.x, warp = thread / 32;
-    const TableChain<F, T> work = {out, in, scratch + thread, threads};
-    const uint32_t rows = (n + 31) / 32, share = (rows + threads / 32 - 1) / (threads / 32);
-    const uint32_t begin = warp * share, end = begin + share < rows ? begin + share : rows;
-    for (uint32_t row = begin; row < end; row += chain) {
-        const uint32_t first = row * 32 + thread % 32;
-        if (first >= n) break;
-        const uint32_t left = (n - first + 31) / 32, most = end - row < chain ? end - row : chain;
-        const uint32_t steps = left < most ? left : most;
-        const F product = work.forward(first, steps, doublings, shared);
-        work.backward(first, steps, inverse(product));
+FN void make_tables(Affine<F>* tables, Quad* scratch, uint32_t n, uint32_t stride, uint32_t count,
+                    uint32_t doublings, uint32_t narrow, Quad* shared) {
+    const uint32_t i = blockIdx.x * T + threadIdx.x;
+    if (i >= n) return;
+    const TableChain<F, T> work = {tables + i, stride, count, scratch + i};
+    const Affine<F> p = load_affine(work.at(0));
+    if (is_infinity(p)) {
+        work.infinite();
+    } else {
+        work.backward(inverse(work.forward(p, doublings, narrow, shared)));
     }
 }
 
-#define TABLE(name, F, threads, blocks) \
+#define TABLES(name, F, threads, blocks) \
     KERNEL(threads, blocks) \
-    name(Affine<F>* out, const Affine<F>* in, Quad* scratch, uint32_t n, uint32_t doublings, \
-         uint32_t chain) { \
+    name(Affine<F>* tables, Quad* scratch, uint32_t n, uint32_t stride, uint32_t count, \
+         uint32_t doublings, uint32_t narrow) { \
         DYNAMIC_SHARED(Quad, stage); \
-        next_table<F, threads>(out, in, scratch, n, doublings, chain, stage); \
+        make_tables<F, threads>(tables, scratch, n, stride, count, doublings, narrow, stage); \
     } \
     EXPORT_KERNEL(name);
-TABLE(g1_next_table, Fp, 128, 4)
-TABLE(g2_next_table, Fp2, 64, 4)
+TABLES(g1_tables, Fp, 128, 4)
+TABLES(g2_tables, Fp2, 64, 4)

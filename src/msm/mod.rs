@@ -23,4 +23,4 @@ mod windows;
 pub use plan::{Job, Pass, Plan, Room};
 pub use points::whole_points;
 pub use run::{Marks, Msm, Placed};
-pub use windows::{BITS_MAX, BITS_MIN, Windows};
+pub use windows::{BITS_MAX, BITS_MIN, Digit, Fixed, Sliding, Windows};

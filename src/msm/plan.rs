@@ -1,10 +1,9 @@
 //! Which windows an MSM uses, and the passes that it is cut into. Pure: numbers in, numbers out.
 
 mod arriving;
+mod display;
 
-use std::fmt::{self, Display, Formatter};
-
-use super::{BITS_MAX, BITS_MIN, Windows, accumulate, reduce, sort};
+use super::{BITS_MAX, BITS_MIN, Fixed, Sliding, Windows, accumulate, reduce, sort};
 use crate::{curve::Group, device::ALIGN};
 
 /// Buckets of a pass: one at a time would keep the device from working on them together, and more
@@ -85,24 +84,26 @@ impl Job {
     /// The windows that take the least time by a model, with at most `tables` tables.
     pub fn windows(&self, tables: u32) -> Windows {
         let tables = tables.max(1);
-        let all = (BITS_MIN..=BITS_MAX).filter_map(|bits| {
-            let count = Windows::new(bits, 1, u32::MAX)?.count();
-            let windows = Windows::new(bits, count.div_ceil(tables), tables)?;
-            self.fits(&windows).then_some(windows)
-        });
-        let cheapest = all.min_by(|a, b| self.model_ns(a).total_cmp(&self.model_ns(b)));
+        let fixed = |bits| {
+            let count = Fixed::new(bits, 1, u32::MAX)?.count();
+            Windows::fixed(bits, count.div_ceil(tables), tables)
+        };
+        let sliding = |bits| Windows::sliding(bits).filter(|_| tables >= Sliding::TABLES);
+        let all = (BITS_MIN..=BITS_MAX).flat_map(|bits| [fixed(bits), sliding(bits)]).flatten();
+        let possible = all.filter(|windows| self.fits(windows));
+        let cheapest = possible.min_by(|a, b| self.model_ns(a).total_cmp(&self.model_ns(b)));
         cheapest.expect("windows of BITS_MIN bits, a set each, fit every MSM")
     }
 
     /// Whether one set of one vector can be sorted at all.
     fn fits(&self, windows: &Windows) -> bool {
-        u64::from(windows.buckets()) <= BUCKETS_MAX && windows.sets() <= windows.count()
+        u64::from(windows.buckets()) <= BUCKETS_MAX
     }
 
     /// What the model says of an MSM with these windows.
     pub fn model_ns(&self, windows: &Windows) -> f64 {
         let Costs { digit, bucket } = costs(self.group);
-        let digits = f64::from(self.n) * f64::from(windows.count());
+        let digits = f64::from(self.n) * windows.digits_mean();
         let buckets = f64::from(windows.sets()) * f64::from(windows.buckets());
         f64::from(self.vectors) * (digits * digit + buckets * bucket)
     }
@@ -141,7 +142,7 @@ impl Plan {
     fn is_possible(&self, room: Room) -> bool {
         let largest = self.largest();
         let digits = u64::from(largest.points.1)
-            * u64::from(self.windows.in_sets(0, self.sets))
+            * u64::from(self.windows.digits_max(0, self.sets))
             * u64::from(largest.vectors.1);
         let buckets = u64::from(self.vectors) * self.set_buckets();
         buckets <= BUCKETS_MAX
@@ -238,6 +239,7 @@ impl Plan {
             vectors: pass.vectors.1,
             shifts: (first..first + count).map(|set| self.windows.shift(set) - base).collect(),
             lg_buckets: self.windows.buckets().ilog2(),
+            odd: self.windows.odd(),
             xyzz: self.xyzz(pass),
         };
         reduce::Plan::new(&shape, &reduce::Tuning::on(self.units, self.job.group))
@@ -294,24 +296,6 @@ impl Plan {
     }
 }
 
-/// For people: how many windows, and what more there is to say.
-impl Display for Plan {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let windows = &self.windows;
-        write!(f, "{} windows of {} bits", windows.count(), windows.bits())?;
-        match (windows.tables(), windows.sets()) {
-            (1, _) => write!(f, ", no tables")?,
-            (tables, 1) => write!(f, ", {tables} tables")?,
-            (tables, sets) => write!(f, ", {tables} tables, {sets} bucket sets")?,
-        }
-        match self.passes().count() {
-            _ if self.arriving => write!(f, ", as they arrive"),
-            1 => Ok(()),
-            passes => write!(f, ", {passes} passes"),
-        }
-    }
-}
-
 /// A pass's stages, and where the regions of its workspace begin.
 pub(super) struct Layout {
     pub sort: sort::Layout,
@@ -361,6 +345,19 @@ mod tests {
             assert_eq!(taken, all, "{plan}");
         }
         assert!(plan(job(1 << 24, 1), 1, 1 << 20).is_none());
+    }
+
+    #[test]
+    fn windows_slide_where_there_is_every_table() {
+        for (lg_n, least, most) in [(10, 9, 12), (16, 15, 17), (18, 17, 19), (20, 19, 21)] {
+            let windows = |tables| job(1 << lg_n, 1).windows(tables);
+            assert!(!windows(Sliding::TABLES - 1).odd());
+            let sliding = windows(Sliding::TABLES);
+            assert!(sliding.odd() && (least..=most).contains(&sliding.bits()), "{sliding:?}");
+        }
+        let plan = plan(job(1 << 20, 1), 300, 8 << 30).expect("room");
+        assert!(plan.to_string().starts_with("sliding windows of "), "{plan}");
+        assert!(plan.to_string().ends_with(" bits, 255 tables"), "{plan}");
     }
 
     /// What was measured best, or within 2 % of it.

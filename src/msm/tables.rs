@@ -5,20 +5,22 @@ use crate::{
     device::{Block, Context, Fault, Kernel, Module, Ptr, Span, Stream, Unusable},
 };
 
-/// Points that share an inversion: it is worth two doublings, and a point takes some twenty.
-const CHAIN: u32 = 16;
+/// Multiples of a point that share an inversion, at most; a bit of a word is each one's. The
+/// inversion is worth 32 doublings, and a multiple costs three beside those of its own: some twenty
+/// for fixed windows, one for sliding ones.
+const CHAIN: usize = 31;
 /// Elements of shared memory a thread.
 const SHARED_ELEMENTS: u32 = 6;
 /// Elements that a thread keeps in scratch, a point.
 const KEPT: u64 = 2;
 
-/// out, in, scratch, n, doublings, chain.
-type NextTable = Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u8>, u32, u32, u32)>;
+/// tables, scratch, n, stride, count, doublings, narrow.
+type MakeTables = Kernel<(Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32)>;
 
 /// Makes tables.
 pub struct Tables {
-    g1: NextTable,
-    g2: NextTable,
+    g1: MakeTables,
+    g2: MakeTables,
     units: u32,
 }
 
@@ -60,7 +62,7 @@ impl Tables {
             let threads = shape(group).0;
             let shared_bytes = SHARED_ELEMENTS * group.coordinate_bytes() as u32 * threads;
             module
-                .kernel(&format!("{}_next_table", group.name()), Block { threads, shared_bytes })
+                .kernel(&format!("{}_tables", group.name()), Block { threads, shared_bytes })
                 .map_err(|fault| Unusable::Device { index, fault })
         };
         let units = context.identity().units;
@@ -72,18 +74,19 @@ impl Tables {
         points.div_ceil(threads).min(self.units * blocks)
     }
 
-    /// Bytes of scratch for tables of `points` points: 104 MB on an H200 for many.
+    /// Bytes of scratch for tables of `points` points: 201 MB on an H200 for many.
     pub fn scratch_bytes(&self, group: Group, points: u32) -> u64 {
         let threads = u64::from(self.grid(group, points) * shape(group).0);
-        KEPT * threads * u64::from(CHAIN) * group.coordinate_bytes() as u64
+        KEPT * threads * CHAIN as u64 * group.coordinate_bytes() as u64
     }
 
-    /// Fills table 1 and all after it, each from the one before: a launch each.
+    /// Fills table 1 and all after it: tables whose distances differ by one at most are made
+    /// together, and as many points at once as the device has threads.
     ///
     /// Shape: `tables` has [`Layout::bytes`], with the bases at its start, affine, canonical,
     /// infinity zeros; so are the tables. `scratch` has [`Tables::scratch_bytes`], which may hold
     /// anything. Both begin at multiples of 16 bytes. Time: the doublings of all points at some
-    /// 4 G/s on an H200 in G1.
+    /// 4 G/s on an H200 in G1, and three more for each point of each table.
     /// Errors: `Kernel` where a span is too short; what the driver says.
     pub fn run(
         &self,
@@ -94,23 +97,51 @@ impl Tables {
     ) -> Result<(), Fault> {
         let Layout { group, points, stride, offsets } = *layout;
         let (kernel, name) = match group {
-            Group::G1 => (&self.g1, "g1_next_table"),
-            Group::G2 => (&self.g2, "g2_next_table"),
+            Group::G1 => (&self.g1, "g1_tables"),
+            Group::G2 => (&self.g2, "g2_tables"),
         };
         let short = || Fault::Kernel {
             kernel: name.to_owned(),
             problem: "tables or scratch are shorter than their layout".to_owned(),
         };
         let width = group.affine_bytes();
-        let table =
-            |t: usize| tables.part(t * stride * width, points as usize * width).ok_or_else(short);
         let scratch_bytes = self.scratch_bytes(group, points) as usize;
         let scratch = scratch.part(0, scratch_bytes).ok_or_else(short)?;
-        for (t, pair) in offsets.windows(2).enumerate() {
-            let doublings = pair[1] - pair[0];
-            let given = (table(t + 1)?, table(t)?, scratch, points, doublings, CHAIN);
-            kernel.launch(stream, self.grid(group, points), given)?;
+        let apart: Vec<u32> = offsets.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let most = self.units * shape(group).0 * shape(group).1;
+        let mut done = 0;
+        while done < apart.len() {
+            let Chain { count, doublings, narrow } = chain(&apart[done..]);
+            for first in (0..points).step_by(most as usize) {
+                let own = most.min(points - first);
+                let begin = (done * stride + first as usize) * width;
+                let bytes = (count as usize * stride + own as usize) * width;
+                let tables = tables.part(begin, bytes).ok_or_else(short)?;
+                let given = (tables, scratch, own, stride as u32, count, doublings, narrow);
+                kernel.launch(stream, self.grid(group, own), given)?;
+            }
+            done += count as usize;
         }
         Ok(())
     }
+}
+
+/// What one launch makes, as the kernel counts it.
+struct Chain {
+    count: u32,
+    doublings: u32,
+    narrow: u32,
+}
+
+/// As many of the first tables as one launch can make, by how far each is from the one before.
+fn chain(apart: &[u32]) -> Chain {
+    let reach = |&count: &usize| {
+        let least = apart[..count].iter().min();
+        least.zip(apart[..count].iter().max()).is_some_and(|(least, most)| most - least <= 1)
+    };
+    let count = (1..=apart.len().min(CHAIN)).take_while(reach).count();
+    let doublings = apart[..count].iter().copied().max().unwrap_or(0);
+    let narrow = (1..).zip(&apart[..count]).filter(|(_, own)| **own < doublings);
+    let narrow = narrow.fold(0, |mask, (t, _)| mask | 1 << t);
+    Chain { count: count as u32, doublings, narrow }
 }

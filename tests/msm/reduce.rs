@@ -54,7 +54,7 @@ fn expected<P: Curve>(shape: &Shape, buckets: &[Affine<P>]) -> Vec<Projective<P>
                 sum += bucket;
                 weighted += sum;
             }
-            weighted
+            if shape.odd { weighted + weighted - sum } else { weighted }
         })
         .collect();
     let vector = |sets: &[Projective<P>]| {
@@ -109,7 +109,8 @@ fn every_shape<P: Curve + reduce::Curve>(lg_most: u32) {
         for lg_buckets in 0..=lg_most {
             for (vectors, shifts) in layouts() {
                 let (group, xyzz) = (<P as Curve>::GROUP, turn % 3 == 1);
-                let shape = Shape { group, vectors, shifts, lg_buckets, xyzz };
+                let odd = turn % 4 > 1;
+                let shape = Shape { group, vectors, shifts, lg_buckets, odd, xyzz };
                 let count = (vectors as usize * shape.shifts.len()) << lg_buckets;
                 let given = buckets::<P>(&mut rng, turn, count);
                 let tuning = tunings()[turn % tunings().len()];
@@ -129,7 +130,8 @@ fn every_way<P: Curve + reduce::Curve>(lg_buckets: u32) {
         let mut rng = test_rng();
         for kind in 0..7 {
             let (group, xyzz) = (<P as Curve>::GROUP, kind % 2 == 1);
-            let shape = Shape { group, vectors: 1, shifts: vec![0, 5], lg_buckets, xyzz };
+            let (shifts, odd) = (vec![0, 5], kind % 3 == 1);
+            let shape = Shape { group, vectors: 1, shifts, lg_buckets, odd, xyzz };
             let given = buckets::<P>(&mut rng, kind, 2 << lg_buckets);
             let expected = expected(&shape, &given);
             for (way, tuning) in tunings().into_iter().enumerate() {
@@ -165,7 +167,7 @@ fn g2_sums_of_every_way_are_arkworks() {
 #[test]
 fn plans_are_short_and_end_where_it_pays() {
     let plan = |group, vectors, shifts: Vec<u32>, lg_buckets| {
-        let shape = Shape { group, vectors, shifts, lg_buckets, xyzz: false };
+        let shape = Shape { group, vectors, shifts, lg_buckets, odd: false, xyzz: false };
         Plan::new(&shape, &Tuning::on(132, group))
     };
     let one = plan(Group::G1, 1, vec![0], 9);

@@ -1,8 +1,9 @@
 //! `kernels/msm/sort.cu` against a sort on the host.
 
 use ark_bls12_381::Fr;
+use ark_ff::BigInt;
 use capstan::msm::{
-    Windows,
+    BITS_MAX, BITS_MIN, Digit, Fixed, Sliding, Windows,
     sort::{Layout, Path, Shape, Sorted, Sorter, Tables},
 };
 
@@ -22,15 +23,14 @@ fn expected(shape: &Shape, scalars: &[Fr]) -> Vec<(u32, u32)> {
     let mut found = Vec::new();
     for (at, scalar) in scalars.iter().enumerate() {
         let (vector, i) = (at as u32 / shape.n(), at as u32 % shape.n());
-        for (j, digit) in windows.digits(*scalar) {
-            let set = j % windows.sets();
+        for Digit { table, set, value } in windows.digits(*scalar) {
             if !(first_set..first_set + sets).contains(&set) {
                 continue;
             }
             let bucket = (vector * sets + set - first_set) * windows.buckets();
-            let point = TABLES.first + j / windows.sets() * TABLES.stride + i;
-            let sign = if digit < 0 { SIGN } else { 0 };
-            found.push((bucket + digit.unsigned_abs() - 1, point | sign));
+            let point = TABLES.first + table * TABLES.stride + i;
+            let sign = if value < 0 { SIGN } else { 0 };
+            found.push((bucket + windows.bucket(value), point | sign));
         }
     }
     found.sort_unstable();
@@ -86,6 +86,15 @@ fn check_shape(rig: &Rig, sorter: &Sorter, shape: Shape, scalars: &[Fr], name: &
     }
 }
 
+/// Sliding ones where there is no set.
+fn windows(bits: u32, sets: u32) -> Windows {
+    let windows = match sets {
+        0 => Windows::sliding(bits),
+        _ => Windows::fixed(bits, sets, 64),
+    };
+    windows.unwrap()
+}
+
 fn sorter(rig: &Rig) -> Sorter {
     Sorter::load(rig.stream().context()).unwrap()
 }
@@ -98,8 +107,7 @@ fn every_small_count_is_sorted() {
         let (mut rng, sorter) = (rng(), sorter(rig));
         for (i, &n) in counts.iter().enumerate() {
             let scalars: Vec<Fr> = (0..n).map(|_| uniform(&mut rng)).collect();
-            let bits = [4, 8, 11, 13][i % 4];
-            let windows = Windows::new(bits, [1, 2, 3][i % 3], 64).unwrap();
+            let windows = windows([4, 8, 11, 13, 14][i % 5], [1, 0, 2, 3][i % 4]);
             let shape = Shape::new(windows, n, 1).unwrap();
             let all = layouts(shape);
             for layout in [all[0], all[1 + i % (all.len() - 1)]] {
@@ -114,9 +122,10 @@ fn every_distribution_is_sorted() {
     each_seed(|rig| {
         let (mut rng, sorter) = (rng(), sorter(rig));
         for (name, scalar) in DISTRIBUTIONS {
-            let scalars: Vec<Fr> = (0..1000).map(|i| scalar(&mut rng, i)).collect();
-            let windows = Windows::new(10, 1, 26).unwrap();
-            check_shape(rig, &sorter, Shape::new(windows, 1000, 1).unwrap(), &scalars, name);
+            let scalars: Vec<Fr> = (0..500).map(|i| scalar(&mut rng, i)).collect();
+            for windows in [windows(10, 1), windows(11, 0)] {
+                check_shape(rig, &sorter, Shape::new(windows, 500, 1).unwrap(), &scalars, name);
+            }
         }
     });
 }
@@ -126,22 +135,26 @@ fn every_distribution_is_sorted() {
 fn large_bins_are_several_tiles() {
     each_seed(|rig| {
         let (mut rng, sorter) = (rng(), sorter(rig));
-        let windows = Windows::new(13, 1, 20).unwrap();
-        let one_bucket = (0..windows.count()).map(|j| windows.offset(j));
-        let one_bucket: Fr =
-            one_bucket.map(|bit| Fr::from(ark_ff::BigInt::from(1_u64) << bit)).sum();
-        for n in [4097] {
+        let fixed = Fixed::new(13, 1, 20).unwrap();
+        let offsets: Vec<u32> = (0..fixed.count()).map(|j| fixed.offset(j)).collect();
+        let apart: Vec<u32> = (0..253).step_by(14).collect();
+        for (windows, low_bits, bits) in
+            [(Windows::Fixed(fixed), 7, offsets), (windows(14, 0), 12, apart)]
+        {
+            let n = 4097;
+            let one_bucket = bits.iter().map(|&bit| Fr::from(BigInt::from(1_u64) << bit));
+            let one_bucket: Fr = one_bucket.sum();
+            let digits = windows.digits(one_bucket);
+            assert!(digits.len() > 16 && digits.iter().all(|digit| digit.value == 1));
             let uniform: Vec<Fr> = (0..n).map(|_| uniform(&mut rng)).collect();
             let mixed = (0..n).map(|i| if i % 3 == 0 { uniform[i] } else { one_bucket });
             let mixed: Vec<Fr> = mixed.collect();
             let shape = Shape::new(windows, n as u32, 1).unwrap();
-            for low_bits in [7, 12] {
-                let path = Path::Bins { low_bits, tile_scalars: 600 };
-                let layout = Layout::along(shape, path).unwrap();
-                check(rig, &sorter, &layout, &uniform, "uniform");
-                check(rig, &sorter, &layout, &mixed, "mixed");
-                check(rig, &sorter, &layout, &vec![one_bucket; n], "one bucket");
-            }
+            let path = Path::Bins { low_bits, tile_scalars: 600 };
+            let layout = Layout::along(shape, path).unwrap();
+            check(rig, &sorter, &layout, &uniform, "uniform");
+            check(rig, &sorter, &layout, &mixed, "mixed");
+            check(rig, &sorter, &layout, &vec![one_bucket; n], "one bucket");
         }
     });
 }
@@ -153,7 +166,7 @@ fn powers_of_two_are_sorted() {
         for lg_n in 8..=12 {
             for n in [(1_u32 << lg_n) - 1, 1 << lg_n, (1 << lg_n) + 1] {
                 let scalars: Vec<Fr> = (0..n).map(|_| uniform(&mut rng)).collect();
-                let windows = Windows::new(lg_n + 2, 1, 64).unwrap();
+                let windows = windows(lg_n + 2, n & 1);
                 let layout = Layout::of(Shape::new(windows, n, 1).unwrap()).unwrap();
                 check(rig, &sorter, &layout, &scalars, "uniform");
             }
@@ -166,10 +179,9 @@ fn vectors_and_sets_keep_apart() {
     each_seed(|rig| {
         let (mut rng, sorter) = (rng(), sorter(rig));
         for (vectors, n, bits, sets) in
-            [(3, 129, 9, 1), (3, 70, 8, 32), (3, 200, 12, 5), (100, 8, 6, 1), (100, 4, 5, 51)]
+            [(3, 129, 9, 0), (3, 70, 8, 32), (3, 200, 12, 5), (100, 8, 6, 0), (100, 4, 5, 51)]
         {
-            let windows = Windows::new(bits, sets, 64).unwrap();
-            let shape = Shape::new(windows, n, vectors).unwrap();
+            let shape = Shape::new(windows(bits, sets), n, vectors).unwrap();
             let scalars: Vec<Fr> = (0..n * vectors).map(|_| uniform(&mut rng)).collect();
             check_shape(rig, &sorter, shape, &scalars, "uniform");
         }
@@ -182,7 +194,7 @@ fn a_pass_takes_the_sets_it_is_told() {
         let (mut rng, sorter) = (rng(), sorter(rig));
         let scalars: Vec<Fr> = (0..2 * 90).map(|_| uniform(&mut rng)).collect();
         for (sets, first, count) in [(7, 0, 3), (7, 3, 4), (7, 6, 1), (26, 11, 9)] {
-            let windows = Windows::new(10, sets, 64).unwrap();
+            let windows = Windows::fixed(10, sets, 64).unwrap();
             let shape = Shape::new(windows, 90, 2).unwrap().with_sets(first, count).unwrap();
             check_shape(rig, &sorter, shape, &scalars, "uniform");
         }
@@ -191,7 +203,7 @@ fn a_pass_takes_the_sets_it_is_told() {
 
 #[test]
 fn shapes_that_do_not_fit_are_refused() {
-    let windows = Windows::new(16, 16, 1).unwrap();
+    let windows = Windows::fixed(16, 16, 1).unwrap();
     assert_eq!(Shape::new(windows, 5, 0), None);
     assert_eq!(Shape::new(windows, (1 << 26) + 1, 1), None);
     let shape = Shape::new(windows, 5, 1).unwrap();
@@ -211,13 +223,16 @@ fn shapes_that_do_not_fit_are_refused() {
 
 #[test]
 fn every_planned_shape_fits() {
-    for bits in 4..=24 {
-        for tables in 1..=64 {
+    for bits in BITS_MIN..=BITS_MAX {
+        for tables in (1..=64).chain([Sliding::TABLES]) {
             for sets in 1..=64 {
-                let Some(windows) = Windows::new(bits, sets, tables) else { continue };
-                if windows.tables() != tables {
+                let windows = match tables {
+                    Sliding::TABLES => Windows::sliding(bits).filter(|_| sets == 1),
+                    _ => Windows::fixed(bits, sets, tables),
+                };
+                let Some(windows) = windows.filter(|windows| windows.tables() == tables) else {
                     continue;
-                }
+                };
                 for lg_n in [0, 4, 10, 13, 16, 20, 24, 26] {
                     let shape = Shape::new(windows, 1 << lg_n, 1).unwrap();
                     let small = u64::from(sets * windows.buckets()) <= 1 << 24;
@@ -236,7 +251,7 @@ fn every_planned_shape_fits() {
 fn short_spans_are_refused() {
     each_seed(|rig| {
         let sorter = sorter(rig);
-        let shape = Shape::new(Windows::new(8, 1, 32).unwrap(), 4, 1).unwrap();
+        let shape = Shape::new(Windows::fixed(8, 1, 32).unwrap(), 4, 1).unwrap();
         let layout = Layout::along(shape, Path::Bins { low_bits: 3, tile_scalars: 32 }).unwrap();
         let sizes = [4 * 32, layout.bytes(), 4 * shape.digits_max(), 4 * (shape.buckets() + 1)];
         for short in 0..sizes.len() {

@@ -29,7 +29,14 @@ fn times_power<P: Curve>(points: &[Affine<P>], lg: u32) -> Vec<Affine<P>> {
 fn all_tables<P: Curve>() {
     each_seed(|rig| {
         let tables = Tables::load(rig.gpu().context()).unwrap();
-        for (points, offsets) in [(1, &[0, 1][..]), (37, &[0, 3, 7]), (150, &[0, 22]), (5, &[0])] {
+        let powers: Vec<u32> = (0..70).collect();
+        for (points, offsets) in [
+            (1, &[0, 1][..]),
+            (37, &[0, 3, 7, 10, 12, 19]),
+            (150, &[0, 22]),
+            (5, &[0]),
+            (2, &powers),
+        ] {
             let stride = points as usize + 3;
             let layout = Layout { group: P::GROUP, points, stride, offsets };
             let given = bases::<P>(points as usize);
@@ -54,24 +61,31 @@ fn all_tables<P: Curve>() {
     });
 }
 
-/// Many chains a thread, and ends that are cut short.
+/// More threads than points and as many, and multiples that are nearer than others.
 fn chains<P: Curve>() {
     each_seed(|rig| {
-        type Parameters = (Ptr<u8>, Ptr<u8>, Ptr<u8>, u32, u32, u32);
+        type Parameters = (Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32);
         let threads = if P::GROUP.name() == "g1" { 128 } else { 64 };
         let element = P::GROUP.coordinate_bytes();
         let block = Block { threads, shared_bytes: (6 * element) as u32 * threads };
-        let name = format!("{}_next_table", P::GROUP.name());
+        let name = format!("{}_tables", P::GROUP.name());
         let kernel = rig.kernel_in::<Parameters>("msm/tables", &name, block);
-        let given = bases::<P>(700);
-        for (count, chain) in [(700, 2), (1, 4), (129, 3), (640, 100)] {
-            let (from, to) =
-                (rig.put(&limbs(&given[..count])), rig.room::<u8>(2 * count * element));
-            let scratch = rig.put(&vec![0xa5_u8; 2 * threads as usize * chain * element]);
-            let spans = (to.all(), from.all(), scratch.all(), count as u32, 2, chain as u32);
-            rig.launch(&kernel, 1, spans);
-            let expected = limbs(&times_power(&given[..count], 2));
-            assert!(rig.get::<u64>(&to) == expected, "{count} points, chains of {chain}");
+        let given = bases::<P>(128);
+        for (points, count, narrow) in [(128, 2, 2), (1, 1, 0), (65, 3, 0b1100)] {
+            let tables = rig.room::<u8>((count + 1) * points * 2 * element);
+            rig.write(tables.all(), &limbs(&given[..points]));
+            let grid = (points as u32).div_ceil(threads);
+            let scratch = rig.put(&vec![0xa5_u8; 2 * (grid * threads) as usize * count * element]);
+            let n = points as u32;
+            let spans = (tables.all(), scratch.all(), n, n, count as u32, 3, narrow);
+            rig.launch(&kernel, grid, spans);
+            let found = rig.get::<u64>(&tables);
+            let mut offset = 0;
+            for (t, found) in found.chunks(points * element / 4).enumerate().skip(1) {
+                offset += 3 - (narrow >> t & 1);
+                let expected = limbs(&times_power(&given[..points], offset));
+                assert!(found == expected, "{points} points, table {t} of {count}");
+            }
         }
     });
 }

@@ -9,7 +9,7 @@ use ark_ff::AdditiveGroup;
 use capstan::{
     device::Lease,
     msm::{
-        Job, Msm, Placed, Plan, Room, Windows,
+        Job, Msm, Placed, Plan, Room, Sliding, Windows,
         reduce::Curve,
         tables::{Layout, Tables},
         whole_points,
@@ -116,6 +116,7 @@ fn every_size<P: points::Curve + Curve>(sizes: &[usize]) {
             let (_, scalar) = DISTRIBUTIONS[i % DISTRIBUTIONS.len()];
             let scalars: Vec<_> = (0..n).map(|i| scalar(&mut rng, i)).collect();
             let tables = [1, 64, 5][i % 3];
+            let tables = if n < 40 && tables == 64 { Sliding::TABLES } else { tables };
             bench.compare(n, 1, job::<P>(n).windows(tables), AMPLE, &scalars);
         }
     });
@@ -136,6 +137,23 @@ fn every_distribution<P: points::Curve + Curve>(n: usize) {
     });
 }
 
+/// Windows that slide, narrow and wide.
+fn every_distribution_slides<P: points::Curve + Curve>(n: usize) {
+    each_seed(|rig| {
+        let bench = Bench::<P>::new(rig, n);
+        let mut rng = rng();
+        for (i, (name, scalar)) in DISTRIBUTIONS.into_iter().enumerate() {
+            if !rig.takes(i) {
+                continue;
+            }
+            println!("{name}");
+            let scalars: Vec<_> = (0..n).map(|i| scalar(&mut rng, i)).collect();
+            let windows = Windows::sliding([4, 7, 12][i % 3]).unwrap();
+            bench.compare(n, 1, windows, AMPLE, &scalars);
+        }
+    });
+}
+
 fn batches<P: points::Curve + Curve>() {
     each_seed(|rig| {
         let bench = Bench::<P>::new(rig, 40);
@@ -145,7 +163,7 @@ fn batches<P: points::Curve + Curve>() {
                 continue;
             }
             let scalars: Vec<_> = (0..n * vectors).map(|_| uniform(&mut rng)).collect();
-            for tables in [1, 64] {
+            for tables in [1, 64, Sliding::TABLES] {
                 bench.compare(n, vectors, job::<P>(n).windows(tables), AMPLE, &scalars);
             }
         }
@@ -163,6 +181,8 @@ fn every_size_is_arkworks() {
 fn every_distribution_is_arkworks() {
     every_distribution::<g1::Config>(160);
     every_distribution::<g2::Config>(24);
+    every_distribution_slides::<g1::Config>(33);
+    every_distribution_slides::<g2::Config>(7);
 }
 
 #[test]

@@ -1,17 +1,17 @@
-//! `capstan::msm::Windows`, every one that can be made.
+//! `capstan::msm::Windows`, all that can be made.
 
 use ark_bls12_381::Fr;
 use ark_ff::{AdditiveGroup, Field};
-use capstan::msm::{BITS_MAX, BITS_MIN, Windows};
+use capstan::msm::{BITS_MAX, BITS_MIN, Digit, Fixed, Sliding, Windows};
 
 use crate::scalars::{edges, rng, uniform};
 
-/// All that can be made.
-fn all() -> Vec<Windows> {
+/// All fixed ones.
+fn all() -> Vec<Fixed> {
     let mut found = Vec::new();
     for bits in BITS_MIN..=BITS_MAX {
         for sets in 1..=64 {
-            found.extend((1..=64).find_map(|tables| Windows::new(bits, sets, tables)));
+            found.extend((1..=64).find_map(|tables| Fixed::new(bits, sets, tables)));
         }
     }
     found
@@ -19,7 +19,7 @@ fn all() -> Vec<Windows> {
 
 /// Where digits change: all of a scalar's digits at the greatest value that carries nothing, and at
 /// the least that carries.
-fn carries(windows: &Windows) -> Vec<Fr> {
+fn carries(windows: &Fixed) -> Vec<Fr> {
     let at = |j| Fr::from(2).pow([u64::from(windows.offset(j))]);
     let half = |j| at(j) * Fr::from(1_u64 << (windows.width(j) - 1));
     let below: Fr = (0..windows.count() - 1).map(half).sum();
@@ -31,27 +31,75 @@ fn carries(windows: &Windows) -> Vec<Fr> {
     all
 }
 
+/// The digits, which add up to the scalar.
+fn check(windows: &Windows, scalar: Fr, powers: &[Fr]) -> Vec<Digit> {
+    let digits = windows.digits(scalar);
+    let mut sum = Fr::ZERO;
+    for &Digit { table, set, value } in &digits {
+        assert!(value != 0 && windows.bucket(value) < windows.buckets(), "{windows:?}");
+        assert!(table < windows.tables() && set < windows.sets(), "{windows:?}");
+        let doublings = windows.table_offset(table) + windows.shift(set);
+        sum += powers[doublings as usize] * Fr::from(value);
+    }
+    assert_eq!(sum, scalar, "{windows:?}");
+    assert!(digits.len() <= windows.digits_max(0, windows.sets()) as usize, "{windows:?}");
+    digits
+}
+
+fn powers() -> Vec<Fr> {
+    (0..255).map(|i| Fr::from(2).pow([i])).collect()
+}
+
 #[test]
 fn digits_add_up_to_their_scalar() {
     let mut rng = rng();
-    let mut scalars = edges();
+    let (mut scalars, powers) = (edges(), powers());
     scalars.extend((0..50).map(|_| uniform(&mut rng)));
-    for windows in all() {
-        let powers: Vec<Fr> = (0..windows.count())
-            .map(|j| {
-                let (table, set) = (j / windows.sets(), j % windows.sets());
-                let doublings = windows.table_offset(table) + windows.shift(set);
-                Fr::from(2).pow([u64::from(doublings)])
-            })
-            .collect();
-        for scalar in scalars.iter().copied().chain(carries(&windows)) {
-            let mut sum = Fr::ZERO;
-            for (j, digit) in windows.digits(scalar) {
-                assert!(digit != 0 && digit.unsigned_abs() <= windows.buckets(), "{windows:?}");
-                sum += powers[j as usize] * Fr::from(digit);
+    for fixed in all() {
+        let windows = Windows::Fixed(fixed);
+        for scalar in scalars.iter().copied().chain(carries(&fixed)) {
+            for Digit { value, .. } in check(&windows, scalar, &powers) {
+                assert!(value.unsigned_abs() <= fixed.buckets());
             }
-            assert_eq!(sum, scalar, "{windows:?}");
         }
+    }
+}
+
+/// Odd digits that begin where the ones before end or later, and as few as a scalar can have.
+#[test]
+fn sliding_digits_add_up_to_their_scalar() {
+    let mut rng = rng();
+    let (mut scalars, powers) = (edges(), powers());
+    scalars.extend((0..2000).map(|_| uniform(&mut rng)));
+    // Ones that carry to the end, from every bit and up to every bit.
+    let runs = (0..254).step_by(7).flat_map(|low| (low + 1..254).map(move |end| (low, end)));
+    scalars.extend(runs.map(|(low, end)| powers[end] - powers[low]));
+    for bits in BITS_MIN..=BITS_MAX {
+        let windows = Windows::sliding(bits).unwrap();
+        let mut used = [false; Sliding::TABLES as usize];
+        for &scalar in &scalars {
+            let digits = check(&windows, scalar, &powers);
+            for &Digit { table, value, .. } in &digits {
+                assert!(value % 2 != 0 && value.unsigned_abs() < 2 * windows.buckets());
+                used[table as usize] = true;
+            }
+            let apart = digits.windows(2).map(|pair| pair[1].table - pair[0].table);
+            let short = apart.clone().rev().skip(1).filter(|&apart| apart < bits).count();
+            assert_eq!(short, 0, "{windows:?}: only the last but one digit is shorter");
+        }
+        assert!(used[0] && used[253], "{windows:?}");
+    }
+    let uniform: Vec<Fr> = (0..2000).map(|_| uniform(&mut rng)).collect();
+    for bits in 8..=BITS_MAX {
+        let windows = Windows::sliding(bits).unwrap();
+        let digits = uniform.iter().map(|scalar| windows.digits(*scalar));
+        let mut filled = vec![0; windows.buckets() as usize];
+        digits.flatten().for_each(|digit| filled[windows.bucket(digit.value) as usize] += 1);
+        let mean = f64::from(filled.iter().sum::<u32>()) / 2000.0;
+        assert!((mean / windows.digits_mean() - 1.0).abs() < 0.02, "{bits}: {mean} digits");
+        let fullest = filled.iter().max().unwrap();
+        let even = 2000.0 * mean / f64::from(windows.buckets());
+        assert!(f64::from(*fullest) < 3.0 * even + 40.0, "{bits}: {fullest}");
     }
 }
 
@@ -75,12 +123,13 @@ fn windows_cover_scalars_evenly() {
 
 #[test]
 fn windows_that_do_not_cover_are_refused() {
-    assert_eq!(Windows::new(BITS_MIN - 1, 1, 128), None);
-    assert_eq!(Windows::new(BITS_MAX + 1, 1, 64), None);
-    assert_eq!(Windows::new(16, 0, 16), None);
-    assert_eq!(Windows::new(16, 1, 15), None);
-    assert_eq!(Windows::new(16, 17, 1), None);
-    let windows = Windows::new(23, 5, 9).unwrap();
+    assert_eq!(Fixed::new(BITS_MIN - 1, 1, 128), None);
+    assert_eq!(Fixed::new(BITS_MAX + 1, 1, 64), None);
+    assert_eq!(Fixed::new(16, 0, 16), None);
+    assert_eq!(Fixed::new(16, 1, 15), None);
+    assert_eq!(Fixed::new(16, 17, 1), None);
+    assert_eq!((Sliding::new(BITS_MIN - 1), Sliding::new(BITS_MAX + 1)), (None, None));
+    let windows = Fixed::new(23, 5, 9).unwrap();
     // 12 windows of 22 bits would be 264: nine of them are narrower.
     assert_eq!((windows.bits(), windows.count(), windows.tables()), (22, 12, 3));
 }

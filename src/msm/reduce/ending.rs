@@ -39,15 +39,16 @@ fn time(shape: &Shape, ending: Ending) -> u64 {
         Group::G2 => G2,
     };
     let (m, sets) = (u64::from(shape.lg_buckets), u64::from(shape.sets()));
+    let doubled = u64::from(shape.term_exponent(shape.lg_buckets));
     let shift = u64::from(shape.shifts.last().copied().unwrap_or(0));
     let levels = |count: u64| u64::from(count.next_power_of_two().ilog2()) * costs.device_add;
     let (doublings, points) = match ending {
-        Ending::Terms => (shift + m, sets * (m + 1)),
+        Ending::Terms => (shift + doubled, sets * (m + 1)),
         Ending::Sets => (shift, sets),
         Ending::Vectors => (0, 1),
     };
     let host = doublings * costs.host_double + points * costs.host_add;
-    let over_terms = 2 * LAUNCH + m * costs.device_double + levels(m + 1);
+    let over_terms = 2 * LAUNCH + doubled * costs.device_double + levels(m + 1);
     let over_sets = LAUNCH + shift * costs.device_double + levels(sets);
     let device = match ending {
         Ending::Terms => 0,

@@ -77,7 +77,8 @@ fn exponents(plan: &Plan) -> Vec<u32> {
     let shape = &plan.shape;
     match plan.ending {
         Ending::Terms => {
-            let of_set = |shift| (0..=shape.lg_buckets).map(move |term| shift + term.max(1) - 1);
+            let of_set =
+                |shift| (0..shape.terms()).map(move |term| shift + shape.term_exponent(term));
             shape.shifts.iter().copied().flat_map(of_set).collect()
         }
         Ending::Sets => shape.shifts.clone(),

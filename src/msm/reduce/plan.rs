@@ -178,7 +178,8 @@ mod tests {
                     }
                     let shifts = (0..sets).collect();
                     let xyzz = u32::is_multiple_of(lg_buckets, 3);
-                    let shape = Shape { group, vectors, shifts, lg_buckets, xyzz };
+                    let odd = lg_buckets % 2 == 1;
+                    let shape = Shape { group, vectors, shifts, lg_buckets, odd, xyzz };
                     for ending in
                         [None, Some(Ending::Terms), Some(Ending::Sets), Some(Ending::Vectors)]
                     {

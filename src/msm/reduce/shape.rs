@@ -15,6 +15,8 @@ pub struct Shape {
     pub shifts: Vec<u32>,
     /// log2 of the buckets of a set.
     pub lg_buckets: u32,
+    /// Whether bucket b counts 2b + 1 times, and not b + 1.
+    pub odd: bool,
     /// Whether buckets come in XYZZ coordinates, and not affine.
     pub xyzz: bool,
 }
@@ -29,6 +31,11 @@ impl Shape {
     pub fn bucket_bytes(&self) -> u64 {
         let point = self.group.affine_bytes() as u64 * if self.xyzz { 2 } else { 1 };
         (u64::from(self.arrays()) << self.lg_buckets) * point
+    }
+
+    /// Term `term` of a set counts 2 to this power: see `kernels/msm/reduce/terms.cuh`.
+    pub(super) fn term_exponent(&self, term: u32) -> u32 {
+        if self.odd { term } else { term.max(1) - 1 }
     }
 
     pub(super) fn arrays(&self) -> u32 {

@@ -56,9 +56,10 @@ impl Ladder {
     /// No point is doubled.
     pub(super) const FLAT: Self = Self { period: 1, width: 0, narrow: 0 };
 
-    /// The terms of a set: the first two count alike, each next one twice.
+    /// The terms of a set: each next one counts twice, but the second like the first, unless buckets
+    /// are odd digits'.
     pub(super) fn terms(shape: &Shape) -> Self {
-        Self { period: shape.terms(), width: 1, narrow: 1 }
+        Self { period: shape.terms(), width: 1, narrow: (!shape.odd).into() }
     }
 }
 

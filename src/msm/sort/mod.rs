@@ -5,7 +5,7 @@ mod layout;
 pub use layout::{Layout, Path};
 
 use self::layout::{PARTITION_SHARED_MAX, Workspace};
-use super::Windows;
+use super::{Fixed, Windows};
 use crate::device::{Block, Context, Fault, Kernel, Module, Ptr, Span, Stream, Unusable};
 
 const MODULE: &str = "msm/sort";
@@ -102,13 +102,27 @@ impl Shape {
     }
 
     fn scalar_digits(&self) -> u32 {
-        self.windows.in_sets(self.first_set, self.sets)
+        self.windows.digits_max(self.first_set, self.sets)
+    }
+
+    fn fixed(&self) -> Option<&Fixed> {
+        match &self.windows {
+            Windows::Fixed(fixed) => Some(fixed),
+            Windows::Sliding(_) => None,
+        }
+    }
+
+    /// Which windows are narrower: bit j for window j.
+    fn narrow(&self) -> u64 {
+        self.fixed().map_or(0, Fixed::narrow)
     }
 
     /// The word that `Recoding` in kernels/msm/recode.cuh reads.
     fn word(&self, low_bits: u32) -> u64 {
         let Self { windows, first_set, sets, .. } = self;
-        let bytes = [windows.bits(), windows.count(), windows.sets(), *first_set, *sets, low_bits];
+        let (bits, count) = (windows.bits(), self.fixed().map_or(0, Fixed::count));
+        let sliding = windows.odd().into();
+        let bytes = [bits, count, windows.sets(), *first_set, *sets, low_bits, sliding];
         bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
     }
 }
@@ -229,7 +243,7 @@ impl Sorter {
                     self.count(stream, layout, scalars, &spaces, sorted)?;
                 }
                 let word = shape.word(layout.low_bits);
-                let narrow = shape.windows.narrow();
+                let narrow = shape.narrow();
                 let Sorted { references, starts } = sorted;
                 let (state, n, tables) = (spaces.state, shape.n, tables.word());
                 let given = (scalars, state, starts, references, word, narrow, n, groups, tables);
@@ -251,7 +265,7 @@ impl Sorter {
         let words = layout.cleared_words() as u32;
         self.clear.launch(stream, words.div_ceil(CLEAR_THREADS), (state, words))?;
         let word = shape.word(layout.low_bits);
-        let narrow = shape.windows.narrow();
+        let narrow = shape.narrow();
         let (n, vectors, tile) = (shape.n, shape.vectors, layout.tile_scalars);
         let (histogram, starts, bins) = (spaces.histogram, sorted.starts, layout.vector_bins);
         let given = (scalars, state, histogram, starts, word, narrow, n, vectors, tile, bins);
@@ -271,7 +285,7 @@ impl Sorter {
     ) -> Result<(), Fault> {
         let &Workspace { state, histogram, places, keys, payloads } = spaces;
         let (shape, tile) = (&layout.shape, layout.tile_scalars);
-        let (word, narrow) = (shape.word(layout.low_bits), shape.windows.narrow());
+        let (word, narrow) = (shape.word(layout.low_bits), shape.narrow());
         let (n, vectors) = (shape.n, shape.vectors);
         let (bins, tables) = (layout.vector_bins, tables.word());
         let Sorted { references, starts } = sorted;

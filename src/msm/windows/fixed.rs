@@ -1,21 +1,15 @@
-//! How scalars are cut into signed digits, and whose buckets and tables the digits use.
+//! Windows that lie at the same bits of every scalar.
 
-use ark_ff::{BigInteger, PrimeField};
+use ark_ff::BigInteger;
 
-use crate::curve::Fr;
-
-/// The narrowest windows that [`Windows::new`] makes: 64 of them, as many as kernels take.
-pub const BITS_MIN: u32 = 4;
-/// The widest.
-pub const BITS_MAX: u32 = 24;
+use super::{BITS_MAX, BITS_MIN, Digit, Folded};
 
 /// Bits that windows share: 254 of a scalar and one for the top window's sign, which is not used.
 const COVERED_BITS: u32 = 255;
 
-/// Signed windows of about equal width that cover every scalar.
+/// Signed windows of about equal width that cover every folded scalar k' < 2^254.
 ///
-/// A scalar k < r is first folded to k' = min(k, r - k), a sign for all digits. r is odd and below
-/// 2^255, so k' <= (r - 1) / 2 < 2^254. Window j takes the w = `width(j)` bits of k' from
+/// Window j takes the w = `width(j)` bits of k' from
 /// `offset(j)` on and the carry of the window below, a value v in 0..=2^w. If v >= 2^(w - 1), its
 /// digit is v - 2^w and 1 is carried, else the digit is v; so |digit| <= 2^(w - 1) either way. The
 /// top window carries nothing and its digit is v: widths add up to 255, so its top bit is 0 in
@@ -27,7 +21,7 @@ const COVERED_BITS: u32 = 255;
 /// put together by fixed doublings. That is why all windows of a set but the last are of one width:
 /// only what follows the last set's windows may move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Windows {
+pub struct Fixed {
     bits: u32,
     count: u32,
     sets: u32,
@@ -35,7 +29,7 @@ pub struct Windows {
     narrow: u64,
 }
 
-impl Windows {
+impl Fixed {
     /// As few windows of at most `bits_max` bits as cover scalars, and as narrow as so many can be.
     ///
     /// Shape: `bits_max` in [`BITS_MIN`]`..=`[`BITS_MAX`], `sets >= 1`. `None` where
@@ -65,7 +59,7 @@ impl Windows {
         Some(Self { bits, count, sets, narrow })
     }
 
-    /// Bits of the widest windows; buckets are [`Windows::buckets`] for it.
+    /// Bits of the widest windows; buckets are [`Fixed::buckets`] for it.
     pub fn bits(&self) -> u32 {
         self.bits
     }
@@ -118,24 +112,22 @@ impl Windows {
     }
 
     /// Which windows are narrower: bit j for window j. What the kernels get.
-    pub(super) fn narrow(&self) -> u64 {
+    pub(in crate::msm) fn narrow(&self) -> u64 {
         self.narrow
     }
 
-    /// The digits of `scalar` that are not 0, with their windows, the lowest first. The kernels'
-    /// oracle: it takes bits from arkworks' integers one by one.
-    pub fn digits(&self, scalar: Fr) -> Vec<(u32, i32)> {
-        let (plain, negated) = (scalar.into_bigint(), (-scalar).into_bigint());
-        let (flipped, folded) = (negated < plain, negated.min(plain));
+    /// The digits that are not 0, the lowest first: bits one by one.
+    pub(super) fn digits(&self, Folded { value, negated }: Folded) -> Vec<Digit> {
         let mut carry = 0;
         let digit = |j| {
             let (offset, width) = (self.offset(j), self.width(j));
-            let bit = |i| i32::from(folded.get_bit((offset + i) as usize)) << i;
-            let value = (0..width).map(bit).sum::<i32>() + carry;
-            carry = i32::from(value >= 1 << (width - 1) && j + 1 < self.count);
-            let digit = value - (carry << width);
-            (j, if flipped { -digit } else { digit })
+            let bit = |i| i32::from(value.get_bit((offset + i) as usize)) << i;
+            let taken = (0..width).map(bit).sum::<i32>() + carry;
+            carry = i32::from(taken >= 1 << (width - 1) && j + 1 < self.count);
+            let digit = taken - (carry << width);
+            let value = if negated { -digit } else { digit };
+            Digit { table: j / self.sets, set: j % self.sets, value }
         };
-        (0..self.count).map(digit).filter(|&(_, digit)| digit != 0).collect()
+        (0..self.count).map(digit).filter(|digit| digit.value != 0).collect()
     }
 }

@@ -1,0 +1,27 @@
+//! What a plan says of itself.
+
+use std::fmt::{self, Display, Formatter};
+
+use super::{Plan, Windows};
+
+/// For people: how many windows, and what more there is to say.
+impl Display for Plan {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let windows = &self.windows;
+        match windows {
+            Windows::Fixed(fixed) => write!(f, "{} windows", fixed.count())?,
+            Windows::Sliding(_) => write!(f, "sliding windows")?,
+        }
+        write!(f, " of {} bits", windows.bits())?;
+        match (windows.tables(), windows.sets()) {
+            (1, _) => write!(f, ", no tables")?,
+            (tables, 1) => write!(f, ", {tables} tables")?,
+            (tables, sets) => write!(f, ", {tables} tables, {sets} bucket sets")?,
+        }
+        match self.passes().count() {
+            _ if self.arriving => write!(f, ", as they arrive"),
+            1 => Ok(()),
+            passes => write!(f, ", {passes} passes"),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! How scalars are cut into signed digits, and whose buckets and tables the digits use.
+
+mod fixed;
+mod sliding;
+
+use ark_ff::{BigInt, PrimeField};
+
+pub use self::{fixed::Fixed, sliding::Sliding};
+use crate::curve::Fr;
+
+/// The narrowest windows: 64 fixed ones, as many as kernels take.
+pub const BITS_MIN: u32 = 4;
+/// The widest.
+pub const BITS_MAX: u32 = 24;
+
+/// Where a scalar's digits lie. A digit belongs to a bucket set and to a table: its point comes from
+/// the table, which holds 2^`table_offset(table)` P for every base P, and the sum of the set's
+/// buckets counts times 2^`shift(set)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Windows {
+    /// At the same bits of every scalar.
+    Fixed(Fixed),
+    /// Anywhere: wants a table of every power of two.
+    Sliding(Sliding),
+}
+
+/// A digit that is not 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Digit {
+    /// Of the windows' tables.
+    pub table: u32,
+    /// Of the windows' bucket sets.
+    pub set: u32,
+    /// What the point is multiplied by.
+    pub value: i32,
+}
+
+/// A scalar k as k' = min(k, r - k) and whether that is r - k, a sign for all digits. r is odd and
+/// below 2^255, so k' <= (r - 1) / 2 < 2^254.
+struct Folded {
+    value: BigInt<4>,
+    negated: bool,
+}
+
+impl Windows {
+    /// [`Fixed::new`].
+    pub fn fixed(bits_max: u32, sets: u32, tables: u32) -> Option<Self> {
+        Fixed::new(bits_max, sets, tables).map(Self::Fixed)
+    }
+
+    /// [`Sliding::new`].
+    pub fn sliding(bits: u32) -> Option<Self> {
+        Sliding::new(bits).map(Self::Sliding)
+    }
+
+    /// Bits of the widest windows.
+    pub fn bits(&self) -> u32 {
+        match self {
+            Self::Fixed(fixed) => fixed.bits(),
+            Self::Sliding(sliding) => sliding.bits(),
+        }
+    }
+
+    /// How many bucket sets.
+    pub fn sets(&self) -> u32 {
+        match self {
+            Self::Fixed(fixed) => fixed.sets(),
+            Self::Sliding(_) => 1,
+        }
+    }
+
+    /// How many tables.
+    pub fn tables(&self) -> u32 {
+        match self {
+            Self::Fixed(fixed) => fixed.tables(),
+            Self::Sliding(_) => Sliding::TABLES,
+        }
+    }
+
+    /// Buckets of a set, a power of two.
+    pub fn buckets(&self) -> u32 {
+        match self {
+            Self::Fixed(fixed) => fixed.buckets(),
+            Self::Sliding(sliding) => sliding.buckets(),
+        }
+    }
+
+    /// Whether buckets are for odd digits alone: bucket b for 2b + 1, in size, and not b + 1.
+    pub fn odd(&self) -> bool {
+        matches!(self, Self::Sliding(_))
+    }
+
+    /// The bucket of its set that a digit of this value belongs to.
+    pub fn bucket(&self, value: i32) -> u32 {
+        if self.odd() { value.unsigned_abs() / 2 } else { value.unsigned_abs() - 1 }
+    }
+
+    /// Table `t` holds bases times 2 to this power.
+    pub fn table_offset(&self, t: u32) -> u32 {
+        match self {
+            Self::Fixed(fixed) => fixed.table_offset(t),
+            Self::Sliding(_) => t,
+        }
+    }
+
+    /// The sum of set `set`'s buckets counts times 2 to this power.
+    pub fn shift(&self, set: u32) -> u32 {
+        match self {
+            Self::Fixed(fixed) => fixed.shift(set),
+            Self::Sliding(_) => 0,
+        }
+    }
+
+    /// Digits of a scalar in the sets `first..first + count`, at most.
+    pub fn digits_max(&self, first: u32, count: u32) -> u32 {
+        match self {
+            Self::Fixed(fixed) => fixed.in_sets(first, count),
+            Self::Sliding(sliding) => sliding.digits_max(),
+        }
+    }
+
+    /// Digits of a uniform scalar, on average; zeros among those of fixed windows count.
+    pub fn digits_mean(&self) -> f64 {
+        match self {
+            Self::Fixed(fixed) => f64::from(fixed.count()),
+            Self::Sliding(sliding) => sliding.digits_mean(),
+        }
+    }
+
+    /// The digits of `scalar` that are not 0, the lowest first. The kernels' oracle.
+    pub fn digits(&self, scalar: Fr) -> Vec<Digit> {
+        let (plain, other) = (scalar.into_bigint(), (-scalar).into_bigint());
+        let folded = Folded { value: other.min(plain), negated: other < plain };
+        match self {
+            Self::Fixed(fixed) => fixed.digits(folded),
+            Self::Sliding(sliding) => sliding.digits(folded),
+        }
+    }
+}
