@@ -10,10 +10,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::{
-    Charge, Ranges, bury,
-    segment::{self, Place, Segment},
-};
+use super::{Charge, Ranges, bury, group::Memory};
 use crate::error::{Error, Problem, Result};
 
 /// More separate pieces than any honest sender leaves between its stripes.
@@ -25,8 +22,7 @@ pub type Listener = dyn Fn() + Send + Sync;
 /// A payload of known length. Each byte is written once; what came before is ignored. Zeroed on
 /// drop; `Debug` prints no content.
 pub struct Arrival {
-    len: u64,
-    segments: Box<[Mutex<Segment>]>,
+    memory: Memory,
     state: Mutex<State>,
     progress: Notify,
     /// Given back when the memory is.
@@ -48,8 +44,7 @@ struct State {
 impl Arrival {
     /// A payload of `len` bytes, none of which is there. `held` is given back with its memory.
     pub fn new(len: u64, held: Vec<Charge>) -> Self {
-        let segments = (0..segment::segments(len)).map(|_| Mutex::default()).collect();
-        Self { len, segments, state: Mutex::default(), progress: Notify::new(), held }
+        Self { memory: Memory::new(len), state: Mutex::default(), progress: Notify::new(), held }
     }
 
     /// A payload that is there already.
@@ -61,12 +56,12 @@ impl Arrival {
 
     /// Bytes of the whole payload.
     pub fn len(&self) -> u64 {
-        self.len
+        self.memory.len()
     }
 
     /// True for a payload without bytes.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     /// Takes in bytes at `offset` and returns how many of them were new.
@@ -74,8 +69,8 @@ impl Arrival {
     /// Errors: `Invalid` where they reach beyond the payload or leave too many separate pieces;
     /// what the upload failed with, if it did.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<u64> {
-        let end = offset.checked_add(bytes.len() as u64).filter(|end| *end <= self.len);
-        let end = end.ok_or(Error::field("chunk", Problem::TooLarge { max: self.len }))?;
+        let end = offset.checked_add(bytes.len() as u64).filter(|end| *end <= self.len());
+        let end = end.ok_or(Error::field("chunk", Problem::TooLarge { max: self.len() }))?;
         let fresh = {
             let mut state = self.state();
             if let Some(failure) = &state.failure {
@@ -88,7 +83,7 @@ impl Arrival {
         };
         for range in &fresh {
             let from = (range.start - offset) as usize..(range.end - offset) as usize;
-            self.copy_in(range.start, &bytes[from]);
+            self.memory.write(range.start, &bytes[from]);
         }
         self.land(&fresh);
         Ok(fresh.iter().map(|range| range.end - range.start).sum())
@@ -97,9 +92,19 @@ impl Arrival {
     /// Copies `out.len()` bytes from `start` on. They must have landed.
     pub fn read(&self, start: u64, out: &mut [u8]) {
         debug_assert!(self.has(start..start + out.len() as u64), "reads what has landed");
-        self.for_places(start, out.len(), |place, from| {
-            lock(&self.segments[place.segment]).read(place.offset, &mut out[from]);
+        let mut at = 0;
+        self.memory.see(start, out.len(), |piece| {
+            out[at..at + piece.len()].copy_from_slice(piece);
+            at += piece.len();
         });
+    }
+
+    /// A copy of `len` bytes from `start` on. They must have landed.
+    pub fn copy(&self, start: u64, len: usize) -> Vec<u8> {
+        debug_assert!(self.has(start..start + len as u64), "copies what has landed");
+        let mut bytes = Vec::with_capacity(len);
+        self.memory.see(start, len, |piece| bytes.extend_from_slice(piece));
+        bytes
     }
 
     /// True where all of `range` can be read.
@@ -109,7 +114,7 @@ impl Arrival {
 
     /// True where the whole payload can be read.
     pub fn is_complete(&self) -> bool {
-        self.received() == self.len
+        self.received() == self.len()
     }
 
     /// How many bytes can be read.
@@ -119,7 +124,7 @@ impl Arrival {
 
     /// What has not come yet.
     pub fn missing(&self) -> Vec<Range<u64>> {
-        self.state().landed.gaps(&(0..self.len))
+        self.state().landed.gaps(&(0..self.len()))
     }
 
     /// Gives the upload up: writers, waiters and readers learn `error`. The first one stays.
@@ -149,21 +154,21 @@ impl Arrival {
         self.state().listeners.push(Arc::downgrade(listener));
     }
 
-    pub(super) fn segments(&self) -> &[Mutex<Segment>] {
-        &self.segments
+    pub(super) fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// Takes `range` on as its only writer. False where somebody has, or it is empty.
     ///
     /// Errors: what the upload failed with, if it did.
-    pub(super) fn claim_all(&self, range: &Range<u64>) -> Result<bool> {
+    pub(super) fn claim_all(&self, range: Range<u64>) -> Result<bool> {
         let mut state = self.state();
         if let Some(failure) = &state.failure {
             return Err(failure.clone());
         }
-        let free = state.claimed.gaps(range) == [range.clone()];
+        let free = state.claimed.gaps(&range) == [range.clone()];
         if free {
-            state.claimed.insert(range.clone());
+            state.claimed.insert(range);
         }
         Ok(free)
     }
@@ -171,24 +176,6 @@ impl Arrival {
     /// Of a range that was claimed: it can be read.
     pub(super) fn landed(&self, range: Range<u64>) {
         self.land(&[range]);
-    }
-
-    fn copy_in(&self, start: u64, bytes: &[u8]) {
-        self.for_places(start, bytes.len(), |place, from| {
-            let mut segment = lock(&self.segments[place.segment]);
-            segment.write(place.size, place.offset, &bytes[from]);
-        });
-    }
-
-    /// Calls `visit(place, range in the caller's buffer)` along the way.
-    fn for_places(&self, start: u64, len: usize, mut visit: impl FnMut(Place, Range<usize>)) {
-        let mut done = 0;
-        while done < len {
-            let place = segment::place(self.len, start + done as u64);
-            let take = place.run.min(len - done);
-            visit(place, done..done + take);
-            done += take;
-        }
     }
 
     fn land(&self, fresh: &[Range<u64>]) {
@@ -224,51 +211,50 @@ impl Arrival {
 
 impl Drop for Arrival {
     fn drop(&mut self) {
-        bury(Remains { segments: mem::take(&mut self.segments), _held: mem::take(&mut self.held) });
+        let memory = mem::replace(&mut self.memory, Memory::new(0));
+        bury(Remains { memory: Some(memory), _held: mem::take(&mut self.held) });
     }
 }
 
 /// What is left of a payload, to be wiped.
 struct Remains {
-    segments: Box<[Mutex<Segment>]>,
+    memory: Option<Memory>,
     _held: Vec<Charge>,
 }
 
-/// Segments that one thread wipes: 64 MiB, some 7 ms.
-const WIPED_AT_ONCE: usize = 32;
+/// Threads that wipe one payload, 64 MiB each at least, some 7 ms.
 const WIPERS: usize = 4;
 
 impl Drop for Remains {
     /// Several threads: the next payload wants the memory.
     fn drop(&mut self) {
-        let each = self.segments.len().div_ceil(WIPERS).max(WIPED_AT_ONCE);
+        let Some(memory) = self.memory.take() else { return };
         thread::scope(|scope| {
-            let mut parts = self.segments.chunks_mut(each);
-            let first = parts.next().unwrap_or_default();
-            for segments in parts {
-                let wipe = || segments.iter_mut().for_each(|segment| drop(mem::take(segment)));
-                // Where there is no thread for these, they are wiped after the others.
-                let _wiped = thread::Builder::new().spawn_scoped(scope, wipe);
+            let mut parts = memory.into_parts(WIPERS).into_iter();
+            let first = parts.next();
+            for part in parts {
+                // Where there is no thread for this one, it is wiped right here.
+                let _wiped = thread::Builder::new().spawn_scoped(scope, || drop(part));
             }
-            first.iter_mut().for_each(|segment| drop(mem::take(segment)));
+            drop(first);
         });
     }
 }
 
 impl fmt::Debug for Arrival {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Arrival({} of {} bytes)", self.received(), self.len)
+        write!(f, "Arrival({} of {} bytes)", self.received(), self.len())
     }
 }
 
 /// A panic while copying leaves bytes that were never reported as landed: the data stays sound.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{super::segment::SLOT, *};
+    use super::{super::group::SLOT, *};
 
     #[test]
     fn pieces_in_any_order_from_several_writers_give_the_payload() {

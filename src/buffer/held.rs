@@ -1,13 +1,11 @@
 //! Bytes of a payload where they lie, for devices that copy from there and to there themselves.
 
-use std::{
-    ops::Range,
-    sync::{MutexGuard, PoisonError},
-};
+use std::{ops::Range, sync::MutexGuard};
 
 use super::{
     Arrival,
-    segment::{self, SLOT, Segment},
+    arrival::lock,
+    group::{GROUP, Group, Lent, SLOT},
 };
 use crate::error::Result;
 
@@ -17,15 +15,16 @@ pub struct Held<'a>(Locked<'a>);
 /// Room for bytes of a payload that are to come; they count once they have landed.
 pub struct Room<'a> {
     arrival: &'a Arrival,
-    range: Range<u64>,
+    start: u64,
     locked: Locked<'a>,
 }
 
-/// Segments of lent memory, none of which anybody else reads or writes meanwhile.
+/// Slots of lent memory, one after the other, which nobody else reads or writes meanwhile.
 struct Locked<'a> {
-    segments: Vec<MutexGuard<'a, Segment>>,
-    /// Which of them, and what of it, in the payload's order: parts of one slot each.
-    runs: Vec<(usize, Range<usize>)>,
+    slots: Vec<MutexGuard<'a, Lent>>,
+    /// Bytes of the first slot that come before.
+    skip: usize,
+    bytes: usize,
 }
 
 impl Arrival {
@@ -34,8 +33,8 @@ impl Arrival {
     /// does.
     pub fn hold(&self, range: Range<u64>) -> Option<Held<'_>> {
         debug_assert!(self.has(range.clone()), "holds what has landed");
-        let locked = self.locked(range, |_, _| ());
-        (!locked.runs.is_empty()).then_some(Held(locked))
+        let locked = self.locked(range, false);
+        (locked.bytes > 0).then_some(Held(locked))
     }
 
     /// Room for the bytes from number `range.start` on, as many of `range` as can lie in memory
@@ -43,99 +42,87 @@ impl Arrival {
     ///
     /// Errors: what the payload was given up for.
     pub fn room(&self, range: Range<u64>) -> Result<Option<Room<'_>>> {
-        let locked = self.locked(range.clone(), Segment::appear);
-        let range = range.start..range.start + locked.bytes();
-        let fresh = self.claim_all(&range)?;
-        Ok(fresh.then_some(Room { arrival: self, range, locked }))
+        let start = range.start;
+        let locked = self.locked(range, true);
+        let claimed = self.claim_all(start..start + locked.bytes as u64)?;
+        Ok(claimed.then_some(Room { arrival: self, start, locked }))
     }
 
-    /// `see` is told of every segment and how large it is.
-    fn locked(&self, range: Range<u64>, see: impl Fn(&mut Segment, usize)) -> Locked<'_> {
+    /// With `make`, takes memory for what has not come.
+    fn locked(&self, range: Range<u64>, make: bool) -> Locked<'_> {
+        let mut locked = Locked { slots: Vec::new(), skip: 0, bytes: 0 };
+        locked.skip = range.start as usize % SLOT;
         let mut at = range.start;
-        let mut places = Vec::new();
+        // In this order everywhere, so that nobody waits for whom waits for him.
         while at < range.end {
-            let mut place = segment::place(self.len(), at);
-            place.run = place.run.min((range.end - at) as usize);
-            at += place.run as u64;
-            places.push(place);
+            let Some(group) = self.memory().group(at) else { break };
+            let group = if make { Some(group.get_or_init(Group::new)) } else { group.get() };
+            let Some(Group::Lent(slots)) = group else { break };
+            let offset = at as usize % SLOT;
+            locked.slots.push(lock(&slots[at as usize % GROUP / SLOT]));
+            let bytes = (SLOT - offset).min((range.end - at) as usize);
+            locked.bytes += bytes;
+            at += bytes as u64;
         }
-        let mut sizes: Vec<_> = places.iter().map(|p| (p.segment, p.size)).collect();
-        // In this order, so that nobody waits for whom waits for him.
-        sizes.sort_unstable();
-        sizes.dedup();
-        let lock = |&(number, size): &(usize, usize)| {
-            let segment = self.segments()[number].lock();
-            let mut segment = segment.unwrap_or_else(PoisonError::into_inner);
-            see(&mut segment, size);
-            segment
-        };
-        let segments: Vec<_> = sizes.iter().map(lock).collect();
-        let number = |segment| sizes.binary_search_by_key(&segment, |(number, _)| *number).ok();
-        let runs = places.iter().map_while(|place| {
-            let number =
-                number(place.segment).filter(|number| segments[*number].lent().is_some())?;
-            Some((number, place.offset..place.offset + place.run))
-        });
-        let runs = runs.collect();
-        Locked { segments, runs }
-    }
-}
-
-impl Locked<'_> {
-    fn bytes(&self) -> u64 {
-        self.runs.iter().map(|(_, range)| range.len() as u64).sum()
+        locked
     }
 }
 
 impl Held<'_> {
     /// How many bytes.
     pub fn bytes(&self) -> u64 {
-        self.0.bytes()
+        self.0.bytes as u64
     }
 
     /// The bytes, in order.
     pub fn pieces(&self) -> Vec<&[u8]> {
-        let Locked { segments, runs } = &self.0;
-        let run =
-            |(number, range): &(usize, Range<usize>)| segments[*number].lent()?.get(range.clone());
-        runs.iter().filter_map(run).collect()
+        let Locked { slots, skip, bytes } = &self.0;
+        let (mut skip, mut left) = (*skip, *bytes);
+        let mut pieces = Vec::with_capacity(slots.len());
+        for slot in slots {
+            let end = (skip + left).min(SLOT);
+            left -= end - skip;
+            pieces.push(&slot[skip..end]);
+            skip = 0;
+        }
+        pieces
     }
 }
 
 impl Room<'_> {
     /// How many bytes.
     pub fn bytes(&self) -> u64 {
-        self.locked.bytes()
+        self.locked.bytes as u64
     }
 
     /// Where they go, in order.
     pub fn pieces(&mut self) -> Vec<&mut [u8]> {
-        let Locked { segments, runs } = &mut self.locked;
-        let slots = |segment| -> Vec<Option<&mut [u8]>> {
-            let memory = Segment::lent_mut(segment).unwrap_or_default();
-            memory.chunks_mut(SLOT).map(Some).collect()
-        };
-        let mut slots: Vec<_> = segments.iter_mut().map(|segment| slots(&mut **segment)).collect();
-        let run = |(number, range): &(usize, Range<usize>)| {
-            let (slot, offset) = (range.start / SLOT, range.start % SLOT);
-            slots[*number].get_mut(slot)?.take()?.get_mut(offset..offset + range.len())
-        };
-        runs.iter().filter_map(run).collect()
+        let Locked { slots, skip, bytes } = &mut self.locked;
+        let (mut skip, mut left) = (*skip, *bytes);
+        let mut pieces = Vec::with_capacity(slots.len());
+        for slot in slots {
+            let end = (skip + left).min(SLOT);
+            left -= end - skip;
+            pieces.push(&mut slot[skip..end]);
+            skip = 0;
+        }
+        pieces
     }
 
     /// They are there.
     pub fn land(self) {
-        let Self { arrival, range, locked } = self;
+        let Self { arrival, start, locked } = self;
+        let end = start + locked.bytes as u64;
         drop(locked);
-        arrival.landed(range);
+        arrival.landed(start..end);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{super::segment::lend, *};
+    use super::{super::lend, *};
 
-    /// Two groups of segments, and a rest that is never lent.
+    /// Two groups, and a rest that is never lent.
     const LEN: u64 = (32 << 20) + 1000;
 
     #[test]
@@ -161,10 +148,12 @@ mod tests {
         }
         arrival.write(32 << 20, &bytes[32 << 20..]).unwrap();
         assert!(arrival.is_complete());
-        let held = arrival.hold(3..LEN).expect("lent");
-        assert_eq!(held.bytes(), (32 << 20) - 3);
-        assert_eq!(held.pieces().concat(), bytes[3..32 << 20]);
-        drop(held);
+        for (start, end) in [(3, LEN), (3, 5), (300_000, 900_000), (31 << 20, 32 << 20)] {
+            let held = arrival.hold(start..end).expect("lent");
+            let end = end.min(32 << 20);
+            assert_eq!(held.bytes(), end - start);
+            assert_eq!(held.pieces().concat(), bytes[start as usize..end as usize]);
+        }
         let mut back = vec![0; LEN as usize];
         arrival.read(0, &mut back);
         assert_eq!(back, bytes);

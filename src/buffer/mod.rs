@@ -2,6 +2,7 @@
 
 mod arrival;
 mod counter;
+mod group;
 mod held;
 mod ranges;
 mod reaper;
@@ -10,8 +11,8 @@ mod source;
 
 pub use arrival::{Arrival, Listener};
 pub use counter::{Charge, Counter};
+pub use group::lend;
 pub use held::{Held, Room};
 pub use ranges::Ranges;
 pub use reaper::bury;
-pub use segment::lend;
 pub use source::{Part, Sink, Source};

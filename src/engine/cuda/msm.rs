@@ -3,7 +3,10 @@
 
 mod passes;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
 
 use tracing::debug;
 use zeroize::Zeroizing;
@@ -72,7 +75,8 @@ impl Computer {
     /// Begins an MSM. Nothing is done before scalars come.
     pub fn run(&self, bases: Bases, batch: usize) -> Box<dyn MsmRun> {
         let there = Ranges::default();
-        Box::new(Run { computer: self.0.clone(), bases, batch, ready: None, there })
+        let (computer, ready, begun) = (self.0.clone(), None, Instant::now());
+        Box::new(Run { computer, bases, batch, ready, there, begun })
     }
 }
 
@@ -95,7 +99,7 @@ impl Inner {
         let marks = self.shelf.in_workspace(stream, bytes, |workspace| {
             self.msm.pass(stream, watch, plan, pass, scalars, placed, buckets, workspace, out)
         })?;
-        ready.done = Some(stream.record()?);
+        ready.last_but_one = ready.done.replace(stream.record()?);
         ready.marks.extend(marks);
         Ok(())
     }
@@ -109,6 +113,7 @@ struct Run {
     ready: Option<Ready>,
     /// Scalars that were sent to the device, counted through all vectors.
     there: Ranges,
+    begun: Instant,
 }
 
 /// What a run has on the device.
@@ -116,7 +121,9 @@ struct Ready {
     plan: Plan,
     placed: Placed,
     passes: Passes,
+    /// The ends of the last pass that was launched, and of the one before.
     done: Option<Event>,
+    last_but_one: Option<Event>,
     marks: Vec<Marks>,
     /// What refused scalars are called, and how far their numbers are from those in the MSM.
     name: (&'static str, u64),
@@ -189,7 +196,7 @@ impl Run {
         let units = computer.gpu.identity().units;
         let room = Room { bytes: computer.shelf.room_bytes(), units };
         let mut plan = Plan::new(job, windows, room).ok_or_else(|| computer.full(room.bytes))?;
-        let passes = Passes::of(&mut plan);
+        let passes = Passes::of(&mut plan, self.begun);
         let buckets = computer.shelf.room(&computer.compute, plan.bucket_bytes())?;
         let out = computer.shelf.room(&computer.compute, plan.bytes_out())?;
         let placed = resident.placed(self.bases.start());
@@ -200,6 +207,7 @@ impl Run {
             placed,
             passes,
             done: None,
+            last_but_one: None,
             marks: Vec::new(),
             name: Default::default(),
             scalars,
@@ -217,7 +225,8 @@ impl Run {
         let Some(ready) = &mut self.ready else { return Ok(()) };
         let reached = |done: &Event| done.is_reached().unwrap_or(false);
         loop {
-            let idle = || ready.done.as_ref().is_none_or(reached);
+            // One waits behind the one that runs: nobody looks at the moment when that ends.
+            let idle = || ready.last_but_one.as_ref().is_none_or(reached);
             let Some(pass) = ready.passes.next(&ready.plan, &self.there, idle) else {
                 return Ok(());
             };

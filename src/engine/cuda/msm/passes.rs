@@ -13,7 +13,7 @@ use crate::{
 const ARRIVING_MIN: u32 = 1 << 20;
 
 /// No pass takes fewer scalars than one part of so many, but for the last one.
-const PARTS_MAX: u32 = 16;
+const PARTS_MAX: u32 = 8;
 
 /// What one more pass costs on an H200, beside an addition a bucket.
 const PASS_COST: Duration = Duration::from_micros(300);
@@ -28,10 +28,10 @@ pub enum Passes {
 }
 
 impl Passes {
-    /// All of them. `plan` may become one for scalars that arrive.
-    pub fn of(plan: &mut Plan) -> Self {
+    /// All of them. `plan` may become one for scalars that arrive, of a job that began at `begun`.
+    pub fn of(plan: &mut Plan, begun: Instant) -> Self {
         if plan.job().n >= ARRIVING_MIN && plan.arrive() {
-            return Self::Arriving { at: 0, begun: Instant::now() };
+            return Self::Arriving { at: 0, begun };
         }
         let mut all: Vec<_> = plan.passes().collect();
         all.reverse();
@@ -39,7 +39,7 @@ impl Passes {
     }
 
     /// The next pass, if it is to be launched now. `there` are scalars, counted through all
-    /// vectors; `idle` says that the device is done with the pass before.
+    /// vectors; `idle` says that the device is about to have nothing to do.
     pub fn next(
         &mut self,
         plan: &Plan,
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn a_slow_senders_scalars_are_taken_as_they_come() {
         let mut plan = plan(N, 1);
-        let mut passes = Passes::of(&mut plan);
+        let mut passes = Passes::of(&mut plan, Instant::now());
         let mut there = Ranges::default();
         // Nothing, and too little.
         there.insert(0..1000);
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_fast_senders_go_at_once() {
         let mut plan = plan(N, 1);
-        let mut passes = Passes::of(&mut plan);
+        let mut passes = Passes::of(&mut plan, Instant::now());
         let mut there = Ranges::default();
         there.insert(0..u64::from(N) - 1);
         assert_eq!(passes.next(&plan, &there, || true), None, "the last one is about to come");
@@ -140,7 +140,7 @@ mod tests {
     fn few_scalars_and_several_vectors_go_as_planned() {
         for (n, vectors) in [(N - 1, 1), (N, 2)] {
             let mut plan = plan(n, vectors);
-            let mut passes = Passes::of(&mut plan);
+            let mut passes = Passes::of(&mut plan, Instant::now());
             let mut there = Ranges::default();
             there.insert(0..u64::from(n) * u64::from(vectors) - 1);
             let mut taken = Vec::new();
