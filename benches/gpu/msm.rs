@@ -2,7 +2,7 @@
 //! clock. Bases are known multiples of the generator, so that every result is compared with one
 //! multiplication.
 //!
-//! `lg=10,20` picks sizes, `groups=g1` groups, `windows=fixed` or `sliding` the kind of windows, and
+//! `lg=10,20` picks sizes, `groups=g1` groups, `windows=fixed` or `sliding` the kind of windows;
 //! `bits=16,17` compares windows of these widths, of both kinds where there is room (shown only).
 
 use std::{iter, time::Instant};

@@ -79,13 +79,18 @@ impl Bench {
     }
 
     fn sum_over(&self, bases: Bases) -> Result<G1Projective> {
+        self.sum_and_plan(bases).map(|(sum, _)| sum)
+    }
+
+    /// The sum, and what was done where.
+    fn sum_and_plan(&self, bases: Bases) -> Result<(G1Projective, String)> {
         let mut run = self.engine.msm(bases, 1)?;
         self.absorb(run.as_mut(), 0, N / 2, &Control::default())?;
         self.absorb(run.as_mut(), N / 2, N - N / 2, &Control::default())?;
         let (sums, executor) = run.finish()?;
         assert_eq!(executor.engine, "cuda");
         let Sums::G1(sums) = sums else { panic!("of the other group") };
-        Ok(sums[0])
+        Ok((sums[0], executor.device))
     }
 
     fn is_right(&self, after: &str) {
@@ -181,6 +186,31 @@ fn the_longest_unused_bases_leave_for_others() {
     }
     drop(held);
     bench.is_right("all");
+}
+
+#[test]
+fn bases_get_more_tables_the_more_they_are_used() {
+    let rig = Rig::new();
+    let plans = || {
+        let bench = Bench::new(&rig);
+        let plan = |_| {
+            let (sum, plan) = bench.sum_and_plan(bench.bases()).unwrap();
+            assert!(sum == bench.expected, "{plan}");
+            plan
+        };
+        (1..=9).map(plan).collect::<Vec<_>>()
+    };
+    let ample = plans();
+    assert!(ample[0].ends_with("no tables"), "{ample:?}");
+    assert!(ample[1].ends_with("tables") && !ample[6].contains("sliding"), "{ample:?}");
+    assert_eq!((&ample[1], &ample[7]), (&ample[6], &ample[8]), "nothing changes between");
+    assert!(ample[7].contains("sliding") && ample[7].ends_with("255 tables"), "{ample:?}");
+    // 255 tables are more than that.
+    let held = take_all_but(&rig, 255 * (N * size_of::<G1Affine>()) as u64);
+    let short = plans();
+    assert_eq!(short[..7], ample[..7]);
+    assert_eq!((&short[7], &short[8]), (&ample[6], &ample[6]));
+    drop(held);
 }
 
 #[test]

@@ -56,8 +56,8 @@ impl Ladder {
     /// No point is doubled.
     pub(super) const FLAT: Self = Self { period: 1, width: 0, narrow: 0 };
 
-    /// The terms of a set: each next one counts twice, but the second like the first, unless buckets
-    /// are odd digits'.
+    /// The terms of a set: each counts twice as much as the one before, but the second as much as
+    /// the first, unless buckets are odd digits'.
     pub(super) fn terms(shape: &Shape) -> Self {
         Self { period: shape.terms(), width: 1, narrow: (!shape.odd).into() }
     }

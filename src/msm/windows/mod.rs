@@ -13,8 +13,8 @@ pub const BITS_MIN: u32 = 4;
 /// The widest.
 pub const BITS_MAX: u32 = 24;
 
-/// Where a scalar's digits lie. A digit belongs to a bucket set and to a table: its point comes from
-/// the table, which holds 2^`table_offset(table)` P for every base P, and the sum of the set's
+/// Where a scalar's digits lie. A digit belongs to a bucket set and to a table: its point comes
+/// from the table, which holds 2^`table_offset(table)` P for every base P, and the sum of the set's
 /// buckets counts times 2^`shift(set)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Windows {
