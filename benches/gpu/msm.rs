@@ -34,8 +34,10 @@ const G2_SIZES: [u32; 7] = [10, 12, 16, 18, 20, 22, 24];
 const VARIABLE: std::ops::RangeInclusive<u32> = 16..=26;
 /// Different points; the rest repeats them.
 const DIFFERENT: usize = 1 << 20;
-/// The part of the arena that tables may take.
+/// The part of the arena that tables may take, and one of every power of two, unless these are asked
+/// for: as in the engine.
 const TABLES: (u64, u64) = (7, 10);
+const SLIDING: (u64, u64) = (1, 4);
 /// Where scalars of every kind are compared.
 const KINDS_AT: [u32; 3] = [16, 20, 22];
 
@@ -133,10 +135,13 @@ impl<'a, G: Group> Bench<'a, G> {
 
     /// How many tables there is room for, of those that are wanted.
     fn most(&self, job: Job) -> u32 {
-        let bytes = self.rig.gpu.arena().bytes() / TABLES.1 * TABLES.0;
-        let most = bytes / (u64::from(job.n) * job.group.affine_bytes() as u64);
-        let wanted = if self.wants("fixed") { 64 } else { Sliding::TABLES };
-        most.clamp(1, wanted.into()) as u32
+        let table = u64::from(job.n) * job.group.affine_bytes() as u64;
+        let within = |(part, of)| self.rig.gpu.arena().bytes() / of * part / table;
+        let every = within(if self.wants("sliding") { TABLES } else { SLIDING });
+        if every >= Sliding::TABLES.into() && !self.wants("fixed") {
+            return Sliding::TABLES;
+        }
+        within(TABLES).clamp(1, 64) as u32
     }
 
     /// Whether windows of this kind alone are asked for.
