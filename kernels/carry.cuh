@@ -16,6 +16,7 @@
 #define FN __device__ __forceinline__
 #define RARE __device__ __noinline__
 #define CONSTANT __device__ constexpr
+#define UNROLL _Pragma("unroll")
 #define KERNEL(...) extern "C" __global__ void __launch_bounds__(__VA_ARGS__)
 #define EXPORT_KERNEL(name)
 #define SHARED(T, name, count) __shared__ T name[count]
@@ -112,6 +113,9 @@ template <int N> FN void copies_wait() {
 // FN, KERNEL and the other macros, threads, barriers, shuffles, atomics.
 #include "host/cuda_host.hpp"
 
+// Where the emulation spends most of its time; elsewhere g++ sees unknown pragmas.
+#define UNROLL _Pragma("GCC unroll 16")
+
 inline thread_local uint32_t CARRY_FLAG;
 FN uint32_t keep_carry(uint64_t wide) {
     CARRY_FLAG = uint32_t(wide >> 32) & 1;
@@ -187,10 +191,12 @@ FN void mad_next(uint32_t& lo, uint32_t& hi, uint32_t a, uint32_t b) {
 // The two instructions of a pair at once: the emulation spends most of its time here.
 FN void mad_pair(uint32_t& lo, uint32_t& hi, uint32_t a, uint32_t b, uint32_t carry) {
     uint64_t sum = uint64_t(hi) << 32 | lo;
-    const bool over = __builtin_add_overflow(sum, wide_product(a, b), &sum);
-    CARRY_FLAG = over | __builtin_add_overflow(sum, uint64_t(carry), &sum);
+    bool over = __builtin_add_overflow(sum, wide_product(a, b), &sum);
+    over |= __builtin_add_overflow(sum, uint64_t(carry), &sum);
     lo = uint32_t(sum);
     hi = uint32_t(sum >> 32);
+    // Last, so that the compiler need not fear that the words are the flag's own.
+    CARRY_FLAG = over;
 }
 FN void mad_first(uint32_t& lo, uint32_t& hi, uint32_t a, uint32_t b) {
     mad_pair(lo, hi, a, b, 0);

@@ -74,13 +74,11 @@ template <class P> FN Prime<P> blend(uint32_t mask, const Prime<P>& a, const Pri
 // r = a + b and r = a - b mod 2^(32 N). What is carried or borrowed stays in the flag.
 template <int N> FN void add_words(uint32_t* r, const uint32_t* a, const uint32_t* b) {
     r[0] = add_cc(a[0], b[0]);
-#pragma unroll
-    for (int i = 1; i < N; i++) r[i] = addc_cc(a[i], b[i]);
+    UNROLL for (int i = 1; i < N; i++) r[i] = addc_cc(a[i], b[i]);
 }
 template <int N> FN void sub_words(uint32_t* r, const uint32_t* a, const uint32_t* b) {
     r[0] = sub_cc(a[0], b[0]);
-#pragma unroll
-    for (int i = 1; i < N; i++) r[i] = subc_cc(a[i], b[i]);
+    UNROLL for (int i = 1; i < N; i++) r[i] = subc_cc(a[i], b[i]);
 }
 // All ones if the last subtraction borrowed, else 0.
 FN uint32_t borrow_mask() { return subc(0, 0); }

@@ -32,8 +32,7 @@ template <int N> struct SquareRow {
 template <int N, bool CARRIED, bool FRESH, class A>
 FN void add_row(uint32_t* full, uint32_t* open, const A& a, uint32_t x, int from = 0) {
     const int first_open = from | 1, first_full = from + (from & 1);
-#pragma unroll
-    for (int j = 1; j < N; j += 2) {
+    UNROLL for (int j = 1; j < N; j += 2) {
         uint32_t &lo = open[j - 1], &hi = open[j];
         if (j < first_open) continue;
         if (j == N - 1 && FRESH) lo = hi = 0;
@@ -44,8 +43,7 @@ FN void add_row(uint32_t* full, uint32_t* open, const A& a, uint32_t x, int from
         else
             mad_last(lo, hi, a(j), x);
     }
-#pragma unroll
-    for (int j = 0; j < N; j += 2) {
+    UNROLL for (int j = 0; j < N; j += 2) {
         if (j < first_full) continue;
         if (j == first_full)
             mad_first(full[j], full[j + 1], a(j), x);
