@@ -5,7 +5,7 @@
 //! `lg=10,20` picks sizes, `groups=g1` groups, `windows=fixed` or `sliding` the kind of windows;
 //! `bits=16,17` compares windows of these widths, of both kinds where there is room (shown only).
 
-use std::{iter, time::Instant};
+use std::time::Instant;
 
 use ark_bls12_381::{Fr, G1Projective, G2Projective, g1, g2};
 use ark_ec::short_weierstrass::Projective;
@@ -34,7 +34,7 @@ const G2_SIZES: [u32; 7] = [10, 12, 16, 18, 20, 22, 24];
 const VARIABLE: std::ops::RangeInclusive<u32> = 16..=26;
 /// Different points; the rest repeats them.
 const DIFFERENT: usize = 1 << 20;
-/// The part of the arena that tables may take, and one of every power of two, unless these are asked
+/// The part of the arena that tables may take, and those of every power, unless these are asked
 /// for: as in the engine.
 const TABLES: (u64, u64) = (7, 10);
 const SLIDING: (u64, u64) = (1, 4);
@@ -70,6 +70,17 @@ fn scalars(scalar: fn(&mut Random, usize) -> Fr, count: usize) -> Vec<Fr> {
         scalars.iter_mut().enumerate().for_each(|(i, s)| *s = scalar(&mut random, first + i));
     });
     scalars
+}
+
+/// Long vectors in two passes, as the engine does with scalars that come at a link's speed.
+fn in_pieces(plan: &Plan) -> (Plan, Vec<Pass>) {
+    let (mut arriving, n) = (plan.clone(), plan.job().n);
+    let pieces = if n >= 1 << 21 && arriving.arrive() {
+        vec![arriving.over(0..n / 8), arriving.over(n / 8..n)]
+    } else {
+        plan.passes().collect()
+    };
+    (arriving, pieces)
 }
 
 /// The mode of scalars that come through pinned memory.
@@ -232,16 +243,8 @@ impl<'a, G: Group> Bench<'a, G> {
         let room = Room { bytes: rig.gpu.arena().largest_free_bytes(), units: rig.blocks(1) };
         let plan = Plan::new(job, *windows, room).expect("room for a pass");
         let buckets = rig.memory::<u8>(plan.bucket_bytes() as usize);
-        // Long vectors in two passes, as the engine does with scalars that come at a link's speed.
-        let mut arriving = plan.clone();
-        let cuts = if job.n >= 1 << 21 && arriving.arrive() { vec![job.n / 8] } else { vec![] };
-        let ends = cuts.iter().copied().chain([job.n]);
-        let starts = iter::once(0).chain(cuts.iter().copied());
-        let pieces: Vec<_> = match cuts.is_empty() {
-            true => plan.passes().collect(),
-            false => starts.zip(ends).map(|(start, end)| arriving.over(start..end)).collect(),
-        };
         let whole: Vec<_> = plan.passes().collect();
+        let (arriving, pieces) = in_pieces(&plan);
         let of_pieces = pieces.iter().map(|pass| arriving.pass_bytes(pass));
         let most = of_pieces.chain([plan.workspace_bytes()]).max().expect("a pass");
         let workspace = rig.memory::<u8>(most as usize);

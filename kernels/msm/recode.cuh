@@ -1,8 +1,8 @@
 // Scalars to signed digits, as src/msm/windows says.
 //
-// Fixed windows: with h the sum of half of every window's range, 2^(offset + width - 1), the digits of k are those
-// of k + h in plain binary less half each: no carry goes from window to window. The windows are
-// known at run time only, so a block keeps them as a table in shared memory.
+// Fixed windows: with h the sum of half of every window's range, 2^(offset + width - 1), the digits
+// of k are those of k + h in plain binary less half each: no carry goes from window to window. The
+// windows are known at run time only, so a block keeps them as a table in shared memory.
 //
 // Sliding windows: each lane shifts its own scalar by what it is done with. What is carried is not
 // added: where it is 1, ones are skipped instead of zeros.

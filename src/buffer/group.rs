@@ -151,7 +151,7 @@ impl Memory {
         }
     }
 
-    /// Shows `len` bytes from number `at` on, piece by piece. Nothing is shown of what has not come.
+    /// Shows `len` bytes from number `at` on, piece by piece, but for what has not come.
     pub fn see(&self, at: u64, len: usize, mut see: impl FnMut(&[u8])) {
         let end = at + len as u64;
         let mut at = at;
