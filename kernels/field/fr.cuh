@@ -55,7 +55,7 @@ template <class W> FN void fr_add_row(FrAccumulator& t, const W& w, uint32_t x, 
         t.o[7] = addc_cc(t.o[7], 0);
         t.ninth = addc(t.ninth, 0);
     } else {
-        t.o[7] = addc(t.o[7], 0);
+        t.o[7] = add_carry(t.o[7]);
     }
     fr_chain<1>(t.o, w, x);
     if (kept > 1) t.ninth = addc(t.ninth, 0);
@@ -79,7 +79,7 @@ template <bool TENTH, bool EVEN_TENTH> FN void fr_drop_limb(FrAccumulator& t) {
     t.o[1] = addc_cc(t.o[1], h);
 #pragma unroll
     for (int j = 2; j < 8; j += 2) mad_next(t.o[j], t.o[j + 1], Fr::modulus(j + 1), m);
-    if (TENTH) t.ninth = addc(t.ninth, 0);
+    if (TENTH) t.ninth = add_carry(t.ninth);
     t.pending = t.ninth, t.ninth = 0;
 #pragma unroll
     for (int j = 0; j < 8; j++) {
@@ -154,6 +154,20 @@ FN Fr sqr(const Fr& a) {
         }
         fr_drop_limb<true, true>(t);
     }
+    return fr_result(t);
+}
+// a / 2^bits for 1 <= bits <= 32, of any a: a limb is dropped of a 2^(32 - bits), so that it is below
+// r (1 + 2.21 / 2^bits).
+FN Fr divide_by_power_of_two(const Fr& a, uint32_t bits) {
+    FrAccumulator t;
+    t.pending = t.ninth = 0;
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        t.e[i] = funnel_left(i ? a.w[i - 1] : 0, a.w[i], 32 - bits);
+        t.o[i] = 0;
+    }
+    t.o[7] = funnel_left(a.w[7], 0, 32 - bits);
+    fr_drop_limb<false, false>(t);
     return fr_result(t);
 }
 FN Fr to_montgomery(const Fr& a) {

@@ -1,10 +1,12 @@
-// Columns' passes downward with merged factors, for the tiles of large transforms. See
-// merged_kernels.cuh for parameters and launch.
+// Passes downward with merged factors. See merged_kernels.cuh for parameters and launch.
 #include "merged_kernels.cuh"
 
-MERGED_COLUMNS(descend, 6, 0, 64, 8);
-MERGED_COLUMNS(descend, 6, 1, 64, 8);
-MERGED_COLUMNS(descend, 6, 2, 64, 8);
-MERGED_COLUMNS(descend, 8, 0, 256, 2);
-MERGED_COLUMNS(descend, 8, 1, 256, 2);
-MERGED_COLUMNS(descend, 8, 2, 256, 2);
+MERGED_COLUMNS(descend, 6, 2, 0, 64, 8);
+MERGED_COLUMNS(descend, 6, 2, 1, 64, 8);
+MERGED_COLUMNS(descend, 8, 1, 0, 128, 4);
+MERGED_COLUMNS(descend, 8, 2, 0, 256, 2);
+MERGED_COLUMNS(descend, 8, 2, 1, 256, 2);
+MERGED_ROWS(descend, 8, 0, 2, 64, 8);
+MERGED_ROWS(descend, 10, 0, 4, 256, 2);
+// To natural order, where tiles have two rows so that 64 bytes are stored together.
+MERGED_ROWS(descend, 8, 1, 2, 128, 4);

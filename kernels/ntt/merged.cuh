@@ -8,8 +8,9 @@
 // product an element and stage, 3 for radix 2^6, where steps.cuh takes 3/8 and one for the border:
 // 3.25.
 //
-// The rows' pass that comes last has no blocks' factors: the last merged pass multiplies element k
-// of block B by (g w^rev(B))^k, from a table for the whole transform.
+// A rows' pass that comes last may go on like that: merged_rows.cuh. Or, where tables of so many
+// blocks' factors take too much of a memory's rate, it has none: the last merged pass multiplies
+// element k of block B by (g w^rev(B))^k, from a table for the whole transform.
 //
 // Upward it is the transpose, with the same tables: of u and v come u + v and c (u - v), and the
 // border is first. There, powers of g multiply the output.
@@ -26,17 +27,14 @@
 #pragma once
 #include "passes.cuh"
 
-// Of the step over the top field of a whole transform, without a coset, two factors are 1. Downward
-// it is given canonical numbers.
-constexpr uint32_t PLAIN = 1;
-
 template <int K> FN Factor<K> load_merged_factor(const Quad* entry, uint32_t f) {
     Factor<K> factor;
 #pragma unroll
     for (uint32_t j = 0; j < 2 * K; j++) factor.halves[j] = entry[8 * (2 * K * f + j)];
     return factor;
 }
-// Two stages on four elements.
+// Two stages on four elements. PLAIN: of the step over the top field of a whole transform, without
+// a coset, two factors are 1; downward it is given canonical numbers.
 template <int K> FN void split_by_four(Fr* x, const Quad* entry, bool plain) {
     int u = ANY, v = PRODUCT;
     if (!plain) {
@@ -70,27 +68,51 @@ FN void join_by_four(Fr* x, const Quad* entry, bool plain) {
     x[2] = mul_constant<K>(x[2], factor), x[3] = mul_constant<K>(x[3], factor);
 }
 
-// The blocks of a pass before their steps downward: which one a thread block has, of how many.
+// The last two stages of all, which leave single elements: of a block of four, element e is
+// multiplied by the power e of a fourth root of s, and then only by fourth roots of unity. That is
+// one product of eight multiples and three, where split_by_four takes four. `entry` has the powers.
+template <int K> FN void times_powers(Fr* x, const Quad* entry) {
+#pragma unroll
+    for (uint32_t e = 1; e < 4; e++) {
+        x[e] = mul_constant<K>(x[e], load_merged_factor<K>(entry, e - 1));
+    }
+}
+template <int K> FN void split_to_elements(Fr* x, const Quad* entry) {
+    times_powers<K>(x, entry);
+    descend_in_registers<2>(x, ANY, PRODUCT);
+}
+// The transpose; what comes in is canonical or nearly so.
+template <int K> FN void join_elements(Fr* x, const Quad* entry) {
+    ascend_in_registers<2>(x, PRODUCT, PRODUCT);
+    times_powers<K>(x, entry);
+}
+
+constexpr int KEPT = 4; // multiples of all steps' factors, but for the last one's
+
+// The blocks of a pass before their steps downward: which one a thread has, of how many.
 struct Blocks {
     const Quad* table;
     uint32_t number, lg_count;
 
-    // The factors of a step for the block that has tile index q.
+    // The factors of a step, K multiples each, for the block that has tile index q.
     template <int K> FN const Quad* entry(uint32_t step, uint32_t q, uint32_t lg_block) const {
         const uint32_t room = 1u << (lg_count < 3 ? 3 : lg_count);
         const uint32_t block = number << 2 * step | q >> lg_block;
-        return table + (2 * K * ((room << 2 * step) - room) + 48 * K * (block / 8) + block % 8);
+        return table + (2 * KEPT * ((room << 2 * step) - room) + 48 * K * (block / 8) + block % 8);
     }
 };
-template <int K, int STEPS, int SHIFT>
+// LAST: multiples of the factors of a step that leaves single elements; 0: there is no such step.
+template <int STEPS, int SHIFT, int LAST>
 FN void descend_merged(Fr* x, Quad* tile, const Blocks& blocks, bool plain) {
-    constexpr uint32_t TOP = 2 * (STEPS - 1);
+    constexpr uint32_t TOP = 2 * (STEPS - 1), BITS = 2 * STEPS + SHIFT; // of a tile, without rows'
     uint32_t first = first_index<2>(threadIdx.x, TOP + SHIFT), at = place(first);
 #pragma unroll
     for (uint32_t step = 0; step < STEPS; step++) {
-        const uint32_t o = TOP - 2 * step;
-        const Quad* const entry = blocks.entry<K>(step, first, o + 2 + SHIFT);
-        split_by_four<K>(x, entry, plain && step == 0);
+        const uint32_t o = TOP - 2 * step, q = first & ((1u << BITS) - 1);
+        if (LAST && step == STEPS - 1)
+            split_to_elements<LAST ? LAST : KEPT>(x, blocks.entry<LAST>(step, q, 2));
+        else
+            split_by_four<KEPT>(x, blocks.entry<KEPT>(step, q, o + 2 + SHIFT), plain && step == 0);
         if (step == STEPS - 1) return;
         if (step > 0) __syncthreads(); // all have read what was put before
         put<2>(tile, at, o + SHIFT, 0, x);
@@ -100,24 +122,27 @@ FN void descend_merged(Fr* x, Quad* tile, const Blocks& blocks, bool plain) {
     }
 }
 
-template <int K, int STEPS, int SHIFT, bool FRESH>
+// FRESH: what comes in is below 2 r, and nobody reads the tile. MAYBE_PLAIN: of the last step.
+template <int STEPS, int SHIFT, int LAST, bool FRESH, bool MAYBE_PLAIN>
 FN void ascend_merged(Fr* x, Quad* tile, const Blocks& blocks, bool plain) {
-    constexpr uint32_t TOP = 2 * (STEPS - 1);
+    constexpr uint32_t TOP = 2 * (STEPS - 1), ROW = (1u << (2 * STEPS + SHIFT)) - 1;
     uint32_t first = first_index<2>(threadIdx.x, SHIFT), at = place(first);
-    const Quad* entry = blocks.entry<K>(STEPS - 1, first, 2 + SHIFT);
-    join_by_four<K, FRESH, false>(x, entry, false);
+    if constexpr (LAST > 0)
+        join_elements<LAST>(x, blocks.entry<LAST>(STEPS - 1, first & ROW, 2));
+    else
+        join_by_four<KEPT, FRESH, false>(x, blocks.entry<KEPT>(STEPS - 1, first, 2 + SHIFT), false);
 #pragma unroll
     for (uint32_t o = 2; o <= TOP; o += 2) {
-        if (o > 2) __syncthreads(); // all have read what was put before
+        if (o > 2 || LAST) __syncthreads(); // all have read what was put before
         put<2>(tile, at, o - 2 + SHIFT, 0, x);
         first = first_index<2>(threadIdx.x, o + SHIFT), at = place(first);
         __syncthreads();
         get<2>(tile, at, o + SHIFT, 0, x);
-        entry = blocks.entry<K>((TOP - o) / 2, first, o + 2 + SHIFT);
+        const Quad* const entry = blocks.entry<KEPT>((TOP - o) / 2, first & ROW, o + 2 + SHIFT);
         if (o < TOP)
-            join_by_four<K, false, false>(x, entry, false);
+            join_by_four<KEPT, false, false>(x, entry, false);
         else
-            join_by_four<K, false, true>(x, entry, plain);
+            join_by_four<KEPT, false, MAYBE_PLAIN>(x, entry, plain);
     }
 }
 
@@ -125,7 +150,6 @@ FN void ascend_merged(Fr* x, Quad* tile, const Blocks& blocks, bool plain) {
 template <int R, int C, int B>
 FN void descend_merged_columns(const Quad* in, Quad* out, Quad* tile, const Quad* table,
                                const Quad* border, uint32_t lg_n, uint32_t lg_block, bool plain) {
-    constexpr int K = 4;
     const Columns columns(lg_block, R, C);
     const uint64_t in_transform = (uint64_t(1) << lg_n) - 1;
     Fr x[4];
@@ -141,7 +165,7 @@ FN void descend_merged_columns(const Quad* in, Quad* out, Quad* tile, const Quad
         for (uint64_t e = 0; e < 4; e++) prefetch(factors + (2 * B * e << columns.lg_s));
     }
     const uint32_t number = uint32_t((columns.block & in_transform) >> lg_block);
-    descend_merged<K, R / 2, C>(x, tile, {table, number, lg_n - lg_block}, plain);
+    descend_merged<R / 2, C, 0>(x, tile, {table, number, lg_n - lg_block}, plain);
 #pragma unroll
     for (uint64_t e = 0; e < 4; e++) {
         if constexpr (B > 0) {
@@ -155,7 +179,6 @@ FN void descend_merged_columns(const Quad* in, Quad* out, Quad* tile, const Quad
 template <int R, int C, int B>
 FN void ascend_merged_columns(const Quad* in, Quad* out, Quad* tile, const Quad* table,
                               const Quad* border, uint32_t lg_n, uint32_t lg_block, bool plain) {
-    constexpr int K = 4;
     const Columns columns(lg_block, R, C);
     const uint64_t in_transform = (uint64_t(1) << lg_n) - 1;
     Fr x[4];
@@ -170,7 +193,7 @@ FN void ascend_merged_columns(const Quad* in, Quad* out, Quad* tile, const Quad*
         }
     }
     const uint32_t number = uint32_t((columns.block & in_transform) >> lg_block);
-    ascend_merged<K, R / 2, C, (B > 0)>(x, tile, {table, number, lg_n - lg_block}, plain);
+    ascend_merged<R / 2, C, 0, (B > 0), true>(x, tile, {table, number, lg_n - lg_block}, plain);
     const uint64_t to = columns.place(first_index<2>(threadIdx.x, R - 2 + C));
 #pragma unroll
     for (uint64_t e = 0; e < 4; e++) {

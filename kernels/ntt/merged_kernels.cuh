@@ -1,24 +1,36 @@
-// The kernels of merged columns' passes, for descend_merged.cu and ascend_merged.cu. Names end in
-// rR and bB, the radix 2^R and the kept multiples of the border's factors; 0: there is no border.
+// The kernels of merged passes, for descend_merged.cu and ascend_merged.cu. Names end in rR and cC,
+// the radix 2^R and 2^C columns or rows of a tile, and bB, the kept multiples of the border's
+// factors, 0 where there is no border, or of rows lL, those of the last step's factors.
 //
-// Launch: grid = elements / 2^(R + 2), block = 2^R threads of four elements, 32 bytes of dynamic
-// shared memory for each element.
+// Launch: grid = elements / 2^(R + C), block = 2^(R + C - 2) threads of four elements, 32 bytes of
+// dynamic shared memory for each element.
 //
-//   in, out   elements, 32 bytes each; may be the same; canonical where a first pass downward is
-//             PLAIN
-//   tables    of the pass: merged.cuh
+//   in, out   elements, 32 bytes each; may be the same, but for TURNED rows of transforms of more
+//             than one; canonical where a first pass downward is PLAIN, or upward
+//   tables    of the pass: merged.cuh, merged_rows.cuh
 //   border    2^lg_n entries of B multiples, each entry's 2 B halves together
-//   lg_block  elements of a block, at least R + 2
+//   lg_n      rows: at least 10, for which one of 2^10 may be all of a transform
+//   lg_block  elements of a block, at least R + C
+//   flags     steps.cuh: PLAIN; of rows also INVERSE, TURNED downward, and DIVIDED
 #pragma once
-#include "merged.cuh"
+#include "merged_rows.cuh"
 
-#define MERGED_COLUMNS(way, R, B, ...)                                                            \
+#define MERGED_COLUMNS(way, R, C, B, ...)                                                         \
     KERNEL(__VA_ARGS__)                                                                           \
-    ntt_##way##_merged_r##R##_b##B(const Quad* in, Quad* out, const Quad* tables,                 \
-                                   const Quad* border, uint32_t lg_n, uint32_t lg_block,          \
-                                   uint32_t flags) {                                              \
+    ntt_##way##_merged_r##R##_c##C##_b##B(const Quad* in, Quad* out, const Quad* tables,          \
+                                          const Quad* border, uint32_t lg_n, uint32_t lg_block,   \
+                                          uint32_t flags) {                                       \
         DYNAMIC_SHARED(Quad, tile);                                                               \
-        way##_merged_columns<R, 2, B>(in, out, tile, tables, border, lg_n, lg_block,              \
+        way##_merged_columns<R, C, B>(in, out, tile, tables, border, lg_n, lg_block,              \
                                       flags & PLAIN);                                             \
     }                                                                                             \
-    EXPORT_KERNEL(ntt_##way##_merged_r##R##_b##B)
+    EXPORT_KERNEL(ntt_##way##_merged_r##R##_c##C##_b##B)
+
+#define MERGED_ROWS(way, R, C, L, ...)                                                            \
+    KERNEL(__VA_ARGS__)                                                                           \
+    ntt_##way##_merged_r##R##_c##C##_l##L(const Quad* in, Quad* out, const Quad* tables,          \
+                                          uint32_t lg_n, uint32_t flags) {                        \
+        DYNAMIC_SHARED(Quad, tile);                                                               \
+        way##_merged_rows<R, C, L>(in, out, tile, tables, lg_n, flags);                           \
+    }                                                                                             \
+    EXPORT_KERNEL(ntt_##way##_merged_r##R##_c##C##_l##L)

@@ -99,6 +99,9 @@ FN void ascend_columns(const Quad* in, Quad* out, const Steps& s, const Border& 
     }
 }
 
+// log2 of the row that has kernels of its own where it is a whole transform.
+constexpr int LG_ALONE = 10;
+
 // Which blocks of N = R elements a thread block has. `count` elements in all; beyond them nothing
 // is read or written, which happens where a whole transform is a row, and not with STEPS.
 struct Rows {
@@ -112,6 +115,12 @@ struct Rows {
     FN uint32_t lg_tiles() const { return lg_n - lg_r - lg_c; } // of a transform, if spread
     FN uint64_t transform() const { return uint64_t(blockIdx.x >> lg_tiles()) << lg_n; }
     FN uint32_t tile() const { return blockIdx.x & ((1u << lg_tiles()) - 1); }
+    // Downward: where the element with tile index q is read.
+    FN uint64_t source(uint32_t q, uint32_t flags) const {
+        if (!spread(flags)) return first() + q;
+        return transform() + (uint64_t(q >> lg_r) << (lg_n - lg_c)) + (tile() << lg_r) +
+               (q & ((1u << lg_r) - 1));
+    }
 };
 
 // Where the elements of a tile are stored, in order of the addresses: element number v of the tile
@@ -160,48 +169,45 @@ FN void store_tile(Quad* out, const Quad* tile, const Stored& stored, uint64_t t
     }
 }
 
+// Stores what a rows' pass downward has in its threads, by way of the tile for the order of the
+// addresses.
+template <int E, bool WHOLE_TILE>
+FN void store_rows(Quad* out, Quad* tile, const Rows& rows, uint32_t flags, Fr* x) {
+#pragma unroll
+    for (int e = 0; e < 1 << E; e++) x[e] = canonical(x[e]);
+    __syncthreads();
+    put<E>(tile, place(first_index<E>(threadIdx.x, 0)), 0, turn_of(flags), x);
+    __syncthreads();
+    const bool spread = rows.spread(flags);
+    const uint32_t lg_r = rows.lg_r, lg_spread = spread ? rows.lg_n - lg_r : 0;
+    uint64_t to = rows.first();
+    if (spread) to = rows.transform() + (reverse(rows.tile(), rows.lg_tiles()) << rows.lg_c);
+    if (flags & TURNED)
+        store_tile<E, WHOLE_TILE>(out, tile, {lg_r, rows.lg_c, true, lg_spread}, to, rows.count);
+    else
+        store_tile<E, WHOLE_TILE>(out, tile, {lg_r, rows.lg_c, false, 0}, to, rows.count);
+}
 // Downward, N = R. TURNED: to natural order.
 template <int E, int K, int STEPS>
 FN void descend_rows(const Quad* in, Quad* out, const Steps& s, const Rows& rows) {
     Fr x[1 << E];
-    const uint32_t top = s.lg_r - E, turn = turn_of(s.flags);
-    const uint32_t row_mask = (1u << s.lg_r) - 1;
-    const bool spread = rows.spread(s.flags);
-    const uint32_t first = first_index<E>(threadIdx.x, top);
-    uint64_t from = rows.first() + first;
-    if (spread) {
-        from = rows.transform() + (uint64_t(first >> s.lg_r) << (rows.lg_n - rows.lg_c)) +
-               (rows.tile() << s.lg_r) + (first & row_mask);
-    }
+    const uint32_t top = s.lg_r - E;
+    const uint64_t from = rows.source(first_index<E>(threadIdx.x, top), s.flags);
 #pragma unroll
     for (uint64_t e = 0; e < 1 << E; e++) {
         const uint64_t i = from + (e << top);
         x[e] = STEPS || i < rows.count ? load_element(in, i) : Fr::zero();
     }
     descend<E, K, STEPS>(x, s);
-#pragma unroll
-    for (int e = 0; e < 1 << E; e++) x[e] = canonical(x[e]);
-    // Through shared memory once more, for the order of the stores.
-    __syncthreads();
-    put<E>(s.tile, place(first_index<E>(threadIdx.x, 0)), 0, turn, x);
-    __syncthreads();
-    const uint64_t end = rows.count;
-    const uint32_t lg_spread = spread ? rows.lg_n - s.lg_r : 0;
-    uint64_t to = rows.first();
-    if (spread) to = rows.transform() + (reverse(rows.tile(), rows.lg_tiles()) << rows.lg_c);
-    if (s.flags & TURNED)
-        store_tile<E, (STEPS > 0)>(out, s.tile, {s.lg_r, rows.lg_c, true, lg_spread}, to, end);
-    else
-        store_tile<E, (STEPS > 0)>(out, s.tile, {s.lg_r, rows.lg_c, false, 0}, to, end);
+    store_rows<E, (STEPS > 0)>(out, s.tile, rows, s.flags, x);
 }
-// Upward, N = R. TURNED: to bit-reversed order, where a whole transform is a row.
-template <int E, int K, int STEPS>
-FN void ascend_rows(const Quad* in, Quad* out, const Steps& s, const Rows& rows) {
-    const uint32_t top = s.lg_r - E, turn = turn_of(s.flags), row_mask = (1u << s.lg_r) - 1;
-    // Neighbouring lanes load neighbouring halves.
+// Has what a rows' pass upward reads in its threads, by way of the tile: neighbouring lanes load
+// neighbouring halves.
+template <int E, bool WHOLE_TILE>
+FN void load_rows(Fr* x, Quad* tile, const Quad* in, const Rows& rows, uint32_t flags) {
     const uint64_t from = 2 * rows.first() + threadIdx.x;
     const uint32_t at = place(threadIdx.x / 2) ^ (threadIdx.x & 1 ? HIGH_HALF : 0);
-    const uint32_t bit = s.lg_r + rows.lg_c - E - 1; // of the second half of the block's threads
+    const uint32_t bit = rows.lg_r + rows.lg_c - E - 1; // of the block's second half of threads
 #pragma unroll
     for (uint32_t i = 0; i < 2 << E; i++) {
         uint32_t here = at;
@@ -209,11 +215,17 @@ FN void ascend_rows(const Quad* in, Quad* out, const Steps& s, const Rows& rows)
         for (uint32_t j = 0; j <= E; j++) here ^= i >> j & 1 ? place_of_bit(bit + j) : 0;
         const uint64_t half = from + (uint64_t(i) << (bit + 1));
         const Quad none = {{0, 0, 0, 0}};
-        s.tile[here] = STEPS || half < 2 * rows.count ? in[half] : none;
+        tile[here] = WHOLE_TILE || half < 2 * rows.count ? in[half] : none;
     }
     __syncthreads();
+    get<E>(tile, place(first_index<E>(threadIdx.x, 0)), 0, turn_of(flags), x);
+}
+// Upward, N = R. TURNED: to bit-reversed order, where a whole transform is a row.
+template <int E, int K, int STEPS>
+FN void ascend_rows(const Quad* in, Quad* out, const Steps& s, const Rows& rows) {
+    const uint32_t top = s.lg_r - E, row_mask = (1u << s.lg_r) - 1;
     Fr x[1 << E];
-    get<E>(s.tile, place(first_index<E>(threadIdx.x, 0)), 0, turn, x);
+    load_rows<E, (STEPS > 0)>(x, s.tile, in, rows, s.flags);
     ascend<E, K, STEPS>(x, s, false, PRODUCT); // the first pass: canonical, or multiplied by rows
     const uint32_t first = first_index<E>(threadIdx.x, top);
 #pragma unroll

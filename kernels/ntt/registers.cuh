@@ -26,11 +26,12 @@ FN void prepare(Fr& x, int& bound, int exponent) {
 }
 // Natural order to bit-reversed. Stage t pairs elements 2^(E-1-t) apart; its block b multiplies by
 // the root of order 2^(t+1) to the power of b's t bits in reverse, which is the root of order 8 to
-// the power of b's two bits in reverse.
-template <int E> FN void descend_in_registers(Fr* x) {
+// the power of b's two bits in reverse. `first` and `others` bound what comes in; x_0 may be any.
+template <int E>
+FN void descend_in_registers(Fr* x, int first = BELOW_2R, int others = BELOW_2R) {
     int bounds[1 << E];
 #pragma unroll
-    for (int i = 0; i < 1 << E; i++) bounds[i] = BELOW_2R;
+    for (int i = 0; i < 1 << E; i++) bounds[i] = i ? others : first;
 #pragma unroll
     for (int t = 0; t < E; t++) {
         const int half = 1 << (E - 1 - t);

@@ -19,6 +19,8 @@ enum : uint32_t {
     WHOLE = 8,      // of the step over the top field, slot 0's factors are not 1
     CANONICAL = 16, // writes canonical elements
     TURNED = 32,    // writes in the other order than it would
+    PLAIN = 64,     // merged.cuh: two factors of the step over a transform's top field are 1
+    DIVIDED = 128,  // merged_rows.cuh: divides by the transform's length
 };
 FN uint32_t turn_of(uint32_t flags) { return flags & INVERSE ? ~0u : 0u; }
 

@@ -46,13 +46,15 @@ pub(super) struct Steps {
 }
 
 /// What a table of merged factors holds: those of a pass of radix 2^lg_r over 2^lg_above blocks.
-/// `base` is the generator to the power of half the elements of a last stage's block.
+/// `base` is the generator to the power of half the elements of a last stage's block. `last` is how
+/// many multiples are kept of the last step's factors, where that leaves single elements; else 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Merged {
     pub lg_above: u32,
     pub lg_r: u32,
     pub inverse: bool,
     pub base: Fr,
+    pub last: u32,
 }
 
 /// The factors of one pass.
@@ -130,8 +132,15 @@ pub(super) fn factors(transform: &Transform, passes: &[Pass]) -> Vec<Factors> {
     all
 }
 
-/// The same where all but the rows' pass are merged. Powers of columns go into butterflies, those
-/// of rows into the border and the rows' pass.
+/// Whether a coset's powers go by rows and columns in natural order, so that merged passes have
+/// them in their butterflies; there are none without a coset.
+pub(super) fn is_natural(transform: &Transform) -> bool {
+    let descends = transform.way() == Way::Descend;
+    transform.coset.is_none() || descends != transform.inverse
+}
+
+/// The same where all are merged, or all but the rows' pass. Powers of columns go into butterflies,
+/// those of rows into the border and the rows' pass.
 fn merged_factors(transform: &Transform, passes: &[Pass], base: Fr, scale: Fr) -> Vec<Factors> {
     let &Transform { lg_n, inverse, coset, .. } = transform;
     let descends = transform.way() == Way::Descend;
@@ -161,8 +170,9 @@ fn merged_factors(transform: &Transform, passes: &[Pass], base: Fr, scale: Fr) -
                 lg_r,
                 inverse,
                 base: power(column, rest),
+                last: if rest == 0 { kept } else { 0 },
             }),
-            border: (kept > 0).then(|| {
+            border: (kept > 0 && rest > 0).then(|| {
                 let lg_r = lg_n - rest;
                 Border { lg_block: lg_n, lg_r, kept, inverse, column, row, scale }
             }),

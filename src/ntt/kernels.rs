@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::{Element, Pass, Way, planner::MERGED};
+use super::{
+    Element, Pass, Way,
+    planner::{MERGED, MERGED_ROWS, MERGED_SPREAD},
+};
 use crate::device::{Block, Context, Fault, Kernel, Module, Ptr, Unusable};
 
 /// in, out, tables, rows, border, lg_block, lg_r, lg_c, lg_low, flags.
@@ -11,6 +14,8 @@ pub(super) type Columns = Kernel<(P, P, P, P, P, u32, u32, u32, u32, u32)>;
 pub(super) type Rows = Kernel<(P, P, P, P, u32, u32, u32, u32, u64)>;
 /// in, out, tables, border, lg_n, lg_block, flags.
 pub(super) type Merged = Kernel<(P, P, P, P, u32, u32, u32)>;
+/// in, out, tables, lg_n, flags.
+pub(super) type MergedRows = Kernel<(P, P, P, u32, u32)>;
 /// from, to, count.
 pub(super) type Copy = Kernel<(P, P, u64)>;
 
@@ -24,9 +29,9 @@ pub(super) mod flag {
     pub const WHOLE: u32 = 8;
     pub const CANONICAL: u32 = 16;
     pub const TURNED: u32 = 32;
+    pub const PLAIN: u32 = 64;
+    pub const DIVIDED: u32 = 128;
 }
-/// `flags` of merged passes' kernels, as `kernels/ntt/merged.cuh` numbers them.
-pub(super) const PLAIN: u32 = 1;
 
 /// log2 of the most elements of a tile: 64 KiB of shared memory.
 const LG_TILE_MAX: u32 = 11;
@@ -43,12 +48,10 @@ const COLUMNS: [(u32, u32); 5] = [(1, 2), (2, 1), (2, 2), (3, 1), (3, 2)];
 const ROWS: [u32; 2] = [1, 2];
 
 /// Tiles that there are columns' kernels of one shape for: `kernels/ntt/descend_shaped.cu`.
-const SHAPED_COLUMNS: [Pass; 7] = [
+const SHAPED_COLUMNS: [Pass; 5] = [
     Pass { lg_r: 5, lg_c: 1, lg_e: 1, kept: 2, merged: false },
     Pass { lg_r: 6, lg_c: 2, lg_e: 2, kept: 1, merged: false },
     Pass { lg_r: 6, lg_c: 2, lg_e: 2, kept: 2, merged: false },
-    Pass { lg_r: 6, lg_c: 4, lg_e: 3, kept: 1, merged: false },
-    Pass { lg_r: 6, lg_c: 4, lg_e: 3, kept: 2, merged: false },
     Pass { lg_r: 8, lg_c: 1, lg_e: 1, kept: 2, merged: false },
     Pass { lg_r: 8, lg_c: 2, lg_e: 2, kept: 2, merged: false },
 ];
@@ -72,6 +75,7 @@ pub(super) struct Kernels {
     shaped_columns: HashMap<(Way, Pass), Columns>,
     shaped_rows: HashMap<(Way, Pass), Rows>,
     merged: HashMap<(Way, Pass), Merged>,
+    merged_rows: HashMap<(Way, Pass), MergedRows>,
     pub copy: Copy,
 }
 
@@ -98,10 +102,10 @@ impl Kernels {
             }
         }
         let (shaped_columns, shaped_rows) = load_shaped(context)?;
-        let merged = load_merged(context)?;
+        let (merged, merged_rows) = load_merged(context)?;
         let module = Module::load(context, "ntt/tables")?;
         let copy = module.kernel("ntt_copy", Block::of(THREADS)).map_err(failed)?;
-        Ok(Self { columns, rows, shaped_columns, shaped_rows, merged, copy })
+        Ok(Self { columns, rows, shaped_columns, shaped_rows, merged, merged_rows, copy })
     }
 
     pub fn columns(&self, way: Way, pass: &Pass) -> Result<&Columns, Fault> {
@@ -111,6 +115,10 @@ impl Kernels {
 
     pub fn merged(&self, way: Way, pass: &Pass) -> Result<&Merged, Fault> {
         self.merged.get(&(way, *pass)).ok_or_else(|| missing(pass))
+    }
+
+    pub fn merged_rows(&self, way: Way, pass: &Pass) -> Result<&MergedRows, Fault> {
+        self.merged_rows.get(&(way, *pass)).ok_or_else(|| missing(pass))
     }
 
     /// `alone`: the pass is a whole transform.
@@ -150,18 +158,27 @@ fn load_shaped(context: &Context) -> Result<Shaped, Unusable> {
     Ok((columns, rows))
 }
 
-fn load_merged(context: &Context) -> Result<HashMap<(Way, Pass), Merged>, Unusable> {
+type AllMerged = (HashMap<(Way, Pass), Merged>, HashMap<(Way, Pass), MergedRows>);
+
+fn load_merged(context: &Context) -> Result<AllMerged, Unusable> {
     let index = context.identity().index;
     let failed = |fault| Unusable::Device { index, fault };
-    let mut merged = HashMap::new();
+    let (mut merged, mut merged_rows) = (HashMap::new(), HashMap::new());
     for (way, name) in [(Way::Descend, "descend"), (Way::Ascend, "ascend")] {
         let module = Module::load(context, &format!("ntt/{name}_merged"))?;
         for pass in MERGED {
-            let name = format!("ntt_{name}_merged_r{}_b{}", pass.lg_r, pass.kept);
+            let Pass { lg_r, lg_c, kept, .. } = pass;
+            let name = format!("ntt_{name}_merged_r{lg_r}_c{lg_c}_b{kept}");
             merged.insert((way, pass), module.kernel(&name, block_of(&pass)).map_err(failed)?);
         }
+        let spread = (way == Way::Descend).then_some(MERGED_SPREAD);
+        for pass in MERGED_ROWS.into_iter().chain(spread) {
+            let Pass { lg_r, lg_c, kept, .. } = pass;
+            let name = format!("ntt_{name}_merged_r{lg_r}_c{lg_c}_l{kept}");
+            merged_rows.insert((way, pass), module.kernel(&name, block_of(&pass)).map_err(failed)?);
+        }
     }
-    Ok(merged)
+    Ok((merged, merged_rows))
 }
 
 fn block_of(pass: &Pass) -> Block {

@@ -9,9 +9,9 @@ use ark_ff::AdditiveGroup;
 
 use super::{
     Element, LG_N_MAX, Pass, Transform, Way,
-    coset::{Factors, factors},
+    coset::{Factors, factors, is_natural},
     evaluate::{End, Evaluation, Evaluator},
-    kernels::{Kernels, PLAIN, THREADS, flag},
+    kernels::{Kernels, THREADS, flag},
     merge, passes,
     tables::{Table, Tables},
 };
@@ -20,6 +20,11 @@ use crate::{
     device::{Fault, Gpu, Lease, Span, Stream, Unusable},
     error::{Error, Problem, Result},
 };
+
+/// Tables of passes that are all merged take less than so many multiples for each element would.
+const WHOLLY_KEPT: u32 = 4;
+/// log2 of the shortest transform whose passes may all be merged: `kernels/ntt/merged_kernels.cuh`.
+const LG_WHOLLY_MIN: u32 = 10;
 
 /// Kernels and tables of one device.
 pub struct Transforms {
@@ -63,8 +68,9 @@ impl Transforms {
         check(transform)?;
         let lg_n = transform.lg_n;
         let passes = passes(lg_n, rows, transform.way(), transform.is_turned());
-        let fits = may_merge(transform) && self.tables.is_whole(lg_n, 1);
-        let merged = if fits { merge(&passes, transform.way()) } else { None };
+        let fits = |kept| may_merge(transform) && self.tables.is_whole(lg_n, kept);
+        let wholly = is_natural(transform) && fits(WHOLLY_KEPT);
+        let merged = if fits(1) { merge(&passes, transform.way(), wholly) } else { None };
         self.plan_of(transform, merged.unwrap_or(passes))
     }
 
@@ -90,16 +96,7 @@ impl Transforms {
         }
         let last = passes.len() - 1;
         for (i, (pass, factors)) in passes.iter().zip(factors(transform, &passes)).enumerate() {
-            let flags = match pass.merged {
-                true => {
-                    if factors.is_plain() {
-                        PLAIN
-                    } else {
-                        0
-                    }
-                }
-                false => flags(transform, &factors, i == last),
-            };
+            let flags = flags(transform, &factors, pass, i == last);
             let rows = factors.rows_first.or(factors.rows_last);
             let planned = Planned {
                 pass: *pass,
@@ -113,27 +110,34 @@ impl Transforms {
                 border: factors.border.map(|border| self.tables.border(border)).transpose()?,
             };
             // That there is a kernel shows now, not when it runs.
+            let way = transform.way();
             match planned.border {
-                _ if pass.merged => drop(self.kernels.merged(transform.way(), pass)?),
-                Some(_) => drop(self.kernels.columns(transform.way(), pass)?),
-                None => drop(self.kernels.rows(transform.way(), pass, flags, last == 0)?),
+                _ if planned.is_merged_rows() => drop(self.kernels.merged_rows(way, pass)?),
+                _ if pass.merged => drop(self.kernels.merged(way, pass)?),
+                Some(_) => drop(self.kernels.columns(way, pass)?),
+                None => drop(self.kernels.rows(way, pass, flags, last == 0)?),
             }
             plan.passes.push(planned);
         }
         Ok(plan)
     }
 
-    /// Whether all passes but the rows' are merged, and only the one beside it has a border, whose
-    /// table is whole.
+    /// Whether all passes are merged, or all but the rows' are and only the one beside that has a
+    /// border, whose table is whole.
     fn are_merged(&self, transform: &Transform, passes: &[Pass]) -> bool {
         let last = passes.len() - 1;
+        // Downward.
+        let number = |i: usize| if transform.way() == Way::Descend { i } else { last - i };
+        let wholly = passes[number(last)].merged;
+        let with_kept = if wholly { last } else { last.wrapping_sub(1) };
         let is_right = |(i, pass): (usize, &Pass)| {
-            // Downward.
-            let i = if transform.way() == Way::Descend { i } else { last - i };
-            pass.merged == (i < last) && (pass.kept > 0) == (i + 1 == last)
+            let i = number(i);
+            pass.merged == (wholly || i < last) && (pass.kept > 0) == (i == with_kept)
         };
-        let fits = |pass: &Pass| self.tables.is_whole(transform.lg_n, pass.kept);
-        may_merge(transform) && passes.iter().enumerate().all(is_right) && passes.iter().all(fits)
+        let may = !wholly || (is_natural(transform) && transform.lg_n >= LG_WHOLLY_MIN);
+        let kept = if wholly { WHOLLY_KEPT } else { passes[number(with_kept)].kept };
+        let fits = may_merge(transform) && may && self.tables.is_whole(transform.lg_n, kept);
+        fits && passes.iter().enumerate().all(is_right)
     }
 
     /// Borders whose tables do not fit as a whole are made of two levels, with two multiples.
@@ -204,6 +208,10 @@ impl Transforms {
         let grid = blocks(count, 1 << pass.lg_tile())?;
         let steps = planned.steps.lease().all();
         let rows = planned.rows.as_ref().map_or(steps, |rows| rows.lease().all());
+        if planned.is_merged_rows() {
+            let given = (from, to, steps, plan.transform.lg_n, flags);
+            return self.kernels.merged_rows(way, &pass)?.launch(stream, grid, given);
+        }
         if pass.merged {
             let border = planned.border.as_ref().map_or(steps, |border| border.lease().all());
             let given = (from, to, steps, border, plan.transform.lg_n, lg_block, flags);
@@ -252,6 +260,13 @@ impl Transforms {
     /// Bytes of the tables that are kept for later transforms.
     pub fn table_bytes(&self) -> u64 {
         self.tables.bytes()
+    }
+}
+
+impl Planned {
+    /// Whether its blocks are its rows, and its factors merged.
+    fn is_merged_rows(&self) -> bool {
+        self.pass.merged && self.lg_block == self.pass.lg_r
     }
 }
 
@@ -329,7 +344,8 @@ fn blocks(count: u64, tile: u64) -> Result<u32, Fault> {
     })
 }
 
-fn flags(transform: &Transform, factors: &Factors, last: bool) -> u32 {
+fn flags(transform: &Transform, factors: &Factors, pass: &Pass, last: bool) -> u32 {
+    let is_rows = factors.lg_block == pass.lg_r;
     let flags = [
         (transform.inverse, flag::INVERSE),
         (factors.rows_first.is_some(), flag::ROWS_FIRST),
@@ -337,6 +353,8 @@ fn flags(transform: &Transform, factors: &Factors, last: bool) -> u32 {
         (factors.steps.scaled.is_some(), flag::WHOLE),
         (last, flag::CANONICAL),
         (last && transform.is_turned(), flag::TURNED),
+        (factors.is_plain(), flag::PLAIN),
+        (transform.inverse && pass.merged && is_rows, flag::DIVIDED),
     ];
     flags.iter().filter(|(wanted, _)| *wanted).map(|(_, flag)| flag).sum()
 }

@@ -39,6 +39,7 @@ pub struct Pass {
     pub lg_e: u32,
     /// Multiples that are kept of the factors at this pass's border, 1 or 2; 0 for a pass that has
     /// none, which is the last one downward and the first one upward, and merged ones but the last.
+    /// Of merged rows: of the last step's factors.
     pub kept: u32,
     /// Whether factors are merged into butterflies: see `kernels/ntt/merged.cuh`.
     pub merged: bool,
@@ -79,12 +80,23 @@ const RADICES: [&[(u32, u32)]; 20] = [
     &[(6, 2), (8, 2), (8, 2), (8, 2)], // 2^30: its first border is in two levels
 ];
 
-/// Passes with merged factors that there are kernels for, both ways.
-pub(super) const MERGED: [Pass; 6] =
-    [merged(6, 0), merged(6, 1), merged(6, 2), merged(8, 0), merged(8, 1), merged(8, 2)];
+/// Columns' passes with merged factors that there are kernels for, both ways.
+pub(super) const MERGED: [Pass; 5] =
+    [merged(6, 2, 0), merged(6, 2, 1), merged(8, 1, 0), merged(8, 2, 0), merged(8, 2, 1)];
+/// The same of rows' passes.
+pub(super) const MERGED_ROWS: [Pass; 2] = [merged(8, 0, 2), merged(10, 0, 4)];
+/// One more, downward.
+pub(super) const MERGED_SPREAD: Pass = merged(8, 1, 2);
 
-const fn merged(lg_r: u32, kept: u32) -> Pass {
-    Pass { lg_r, lg_c: 2, lg_e: 2, kept, merged: true }
+/// log2 of the row that may be merged where it is all of a transform.
+const LG_ALONE: u32 = 10;
+
+/// Up to here rows' passes are merged, too. Their tables have 80 bytes for each element (rows of
+/// 2^8), which beyond come from memory while the pass has little else to do.
+const LG_WHOLLY_MERGED: u32 = 22;
+
+const fn merged(lg_r: u32, lg_c: u32, kept: u32) -> Pass {
+    Pass { lg_r, lg_c, lg_e: 2, kept, merged: true }
 }
 
 /// The passes of `rows` transforms of 2^lg_n elements, in the order they run.
@@ -117,18 +129,46 @@ pub fn passes(lg_n: u32, rows: usize, way: Way, turned: bool) -> Vec<Pass> {
     passes
 }
 
-/// The same passes with merged factors, for which there is one border, with a table of the
-/// whole transform; `None` where they are too few or there are no kernels for them.
+/// The same passes with merged factors; `None` where they are too few or there are no kernels for
+/// them. `wholly`: the rows' pass is merged, too, where it may be; else there is one border, with
+/// a table of the whole transform.
 ///
-/// By products of limbs, that is 968 for each element of 2^24 instead of 1020, and 803 instead of
-/// 826 of 2^20.
-pub fn merge(passes: &[Pass], way: Way) -> Option<Vec<Pass>> {
+/// By products of limbs, that is 968 for each element of 2^24 instead of 1020; 803 instead of
+/// 826 of 2^20, and 762 wholly; of 2^16 in rows of 2^8 586 instead of 615.
+pub fn merge(passes: &[Pass], way: Way, wholly: bool) -> Option<Vec<Pass>> {
+    let mut downward = passes.to_vec();
     if way == Way::Ascend {
-        let downward: Vec<_> = passes.iter().rev().copied().collect();
-        let mut merged = merge(&downward, Way::Descend)?;
-        merged.reverse();
-        return Some(merged);
+        downward.reverse();
     }
+    let all = if wholly { merge_wholly(&downward, way) } else { None };
+    let mut merged = all.or_else(|| merge_columns(&downward))?;
+    if way == Way::Ascend {
+        merged.reverse();
+    }
+    Some(merged)
+}
+
+/// All of what is given downward.
+fn merge_wholly(passes: &[Pass], way: Way) -> Option<Vec<Pass>> {
+    let (last, columns) = passes.split_last()?;
+    let lg_n: u32 = passes.iter().map(|pass| pass.lg_r).sum();
+    if lg_n > LG_WHOLLY_MERGED || (columns.is_empty() && lg_n != LG_ALONE) {
+        return None;
+    }
+    let spread = (way == Way::Descend).then_some(MERGED_SPREAD);
+    let mut rows = MERGED_ROWS.into_iter().chain(spread);
+    let is_like = |pass: &Pass| (pass.lg_r, pass.lg_c, pass.lg_e) == (last.lg_r, last.lg_c, 2);
+    let last = rows.find(|pass| last.lg_e == 2 && is_like(pass))?;
+    let merged = |pass: &Pass| {
+        let pass = Pass { kept: 0, merged: true, ..*pass };
+        MERGED.contains(&pass).then_some(pass)
+    };
+    let columns: Option<Vec<_>> = columns.iter().map(merged).collect();
+    Some(columns?.into_iter().chain([last]).collect())
+}
+
+/// All of what is given downward but the rows' pass.
+fn merge_columns(passes: &[Pass]) -> Option<Vec<Pass>> {
     let (last, columns) = passes.split_last().filter(|(last, _)| last.kept == 0)?;
     let border = columns.len().checked_sub(1).filter(|border| *border > 0)?;
     let merged = |(i, pass): (usize, &Pass)| {

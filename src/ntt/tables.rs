@@ -147,25 +147,32 @@ impl Tables {
         })
     }
 
-    /// As `kernels/ntt/merged.cuh` lays it out.
+    /// As `kernels/ntt/merged.cuh` and `kernels/ntt/merged_rows.cuh` lay it out.
     pub fn merged(&self, merged: Merged) -> Result<Arc<Table>, Fault> {
-        let Merged { lg_above, lg_r, inverse, base } = merged;
-        let kept = kept_inside(2);
+        let Merged { lg_above, lg_r, inverse, base, last } = merged;
+        let steps = lg_r / 2;
+        let is_last = |step: u32| last > 0 && step + 1 == steps;
+        let kept = |step: u32| if is_last(step) { last } else { kept_inside(2) };
+        let room = 1_u64 << lg_above.max(EIGHT.ilog2());
         // In elements, of a block's three factors.
-        let (each, room) = (3 * kept, 1_u64 << lg_above.max(EIGHT.ilog2()));
-        let of_step = |step: u32| (u64::from(each) * room) << (2 * step);
-        let elements: u64 = (0..lg_r / 2).map(of_step).sum();
+        let of_step = |step: u32| (u64::from(3 * kept(step)) * room) << (2 * step);
+        let elements: u64 = (0..steps).map(of_step).sum();
         self.get(Key::Merged(merged), elements * ELEMENT, 0, |table| {
             let power = |stage: u32| (stage + 1..lg_r).fold(base, |power, _| power.square());
             let quarter = root(2, inverse);
-            (0..lg_r / 2).try_for_each(|step| {
+            (0..steps).try_for_each(|step| {
                 let lg_p = lg_above + 2 * step;
                 let (first, second) = (power(2 * step), power(2 * step + 1));
-                let factors = [(first, 1), (second, 2), (second * quarter, 2)];
-                (0_u64..).zip(factors).try_for_each(|(f, (scale, deeper))| {
+                let (half, fourth) = (root(lg_p + 1, inverse), root(lg_p + 2, inverse));
+                // Of a block's number in reverse: what its powers are multiplied by, and of what.
+                let factors = match is_last(step) {
+                    false => [(first, half), (second, fourth), (second * quarter, fourth)],
+                    true => [(second, fourth), (first, half), (first * second, half * fourth)],
+                };
+                (0_u64..).zip(factors).try_for_each(|(f, (scale, row))| {
+                    let kept = kept(step);
                     let at = (0..step).map(of_step).sum::<u64>() + f * u64::from(kept * EIGHT);
-                    let row = root(lg_p + deeper, inverse);
-                    let (plane, apart) = (EIGHT, 2 * each * EIGHT);
+                    let (plane, apart) = (EIGHT, 6 * kept * EIGHT);
                     let plain = Part::plain(lg_p, 0, kept);
                     self.fill(table, &Part { at, plane, apart, row, scale, ..plain })
                 })

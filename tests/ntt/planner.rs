@@ -60,7 +60,7 @@ fn results_that_change_order_are_stored_together() {
 fn merged_passes_are_the_same_with_one_border() {
     let mut found = Vec::new();
     for (lg_n, rows, way, turned, passes) in every() {
-        let Some(mut merged) = merge(&passes, way) else { continue };
+        let Some(mut merged) = merge(&passes, way, false) else { continue };
         let mut passes = passes;
         if way == Way::Ascend {
             passes.reverse();
@@ -80,6 +80,29 @@ fn merged_passes_are_the_same_with_one_border() {
     }
     found.dedup();
     assert_eq!(found, [20, 22, 24, 26, 28, 30]);
+}
+
+#[test]
+fn wholly_merged_passes_are_the_same_without_a_border() {
+    let mut found = Vec::new();
+    for (lg_n, rows, way, turned, passes) in every() {
+        let Some(merged) = merge(&passes, way, true) else { continue };
+        let case = format!("2^{lg_n}, {rows} rows, {way:?}, {turned}: {merged:?}");
+        let shape = |pass: &Pass| (pass.lg_r, pass.lg_c, pass.lg_e);
+        assert!(passes.iter().map(shape).eq(merged.iter().map(shape)), "{case}");
+        if lg_n > 22 {
+            assert_eq!(Some(merged), merge(&passes, way, false), "{case}");
+            continue;
+        }
+        let last = if way == Way::Descend { merged.len() - 1 } else { 0 };
+        for (i, pass) in merged.iter().enumerate() {
+            assert!(pass.merged && (pass.kept > 0) == (i == last), "{case}");
+        }
+        assert!(merged.len() > 1 || lg_n == 10, "{case}");
+        found.push(lg_n);
+    }
+    found.dedup();
+    assert_eq!(found, [10, 14, 16, 18, 20, 22]);
 }
 
 /// What was measured is what is chosen.
