@@ -97,6 +97,16 @@ FN void load16_once(uint32_t* to, const void* global) {
                  : "l"(global));
 }
 
+// Kernels that may start before the one before them in their stream has ended (`starting_early` of
+// src/device/kernel.rs): every thread calls this before it touches memory. It waits for that end,
+// with all that was written, and lets the kernel that comes next start early in turn.
+FN void await_predecessor() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
 // 16 bytes from global to shared memory, beside the arithmetic. A thread sees its own copies after
 // copies_wait<N>, which leaves the N youngest groups in flight; others see them after a barrier.
 FN void copy16_async(void* shared, const void* global) {

@@ -26,6 +26,7 @@
     KERNEL(__VA_ARGS__)                                                                           \
     name(const Quad* in, Quad* out, const Quad* tables, const Quad* rows, const Quad* border,     \
          uint32_t lg_block, uint32_t lg_r, uint32_t lg_c, uint32_t lg_low, uint32_t flags) {      \
+        await_predecessor();                                                                      \
         DYNAMIC_SHARED(Quad, tile);                                                               \
         const Steps steps = {tile, tables, rows, lg_r, flags, lg_c};                              \
         const Border factors = {border, lg_r, lg_block - lg_r, lg_low};                           \
@@ -37,6 +38,7 @@
     KERNEL(__VA_ARGS__)                                                                           \
     name(const Quad* in, Quad* out, const Quad* tables, const Quad* rows, uint32_t lg_n,          \
          uint32_t lg_r, uint32_t lg_c, uint32_t flags, uint64_t count) {                          \
+        await_predecessor();                                                                      \
         DYNAMIC_SHARED(Quad, tile);                                                               \
         const Steps steps = {tile, tables, rows, lg_r, flags, 0};                                 \
         body<E, K, 0>(in, out, steps, Rows{count, lg_n, lg_r, lg_c});                             \
@@ -57,6 +59,7 @@ constexpr uint32_t ASCEND_ALONE = ASCEND_ROWS | WHOLE | CANONICAL | TURNED;
     ntt_##way##_columns_r##R##_c##C##_e##E##_b##B(                                                \
         const Quad* in, Quad* out, const Quad* tables, const Quad* rows, const Quad* border,      \
         uint32_t lg_block, uint32_t, uint32_t, uint32_t lg_low, uint32_t flags) {                 \
+        await_predecessor();                                                                      \
         DYNAMIC_SHARED(Quad, tile);                                                               \
         const Steps steps = {tile, tables, rows, R, flags & heeded, C};                           \
         const Border factors = {border, R, lg_block - R, lg_low};                                 \
@@ -69,6 +72,7 @@ constexpr uint32_t ASCEND_ALONE = ASCEND_ROWS | WHOLE | CANONICAL | TURNED;
     ntt_##way##_rows_r##R##_c##C##_e##E(                                                          \
         const Quad* in, Quad* out, const Quad* tables, const Quad* rows, uint32_t lg_n, uint32_t, \
         uint32_t, uint32_t flags, uint64_t count) {                                               \
+        await_predecessor();                                                                      \
         DYNAMIC_SHARED(Quad, tile);                                                               \
         const Steps steps = {tile, tables, rows, R, flags & heeded, 0};                           \
         way##_rows<E, K, R / E>(in, out, steps, Rows{count, lg_n, R, C});                         \

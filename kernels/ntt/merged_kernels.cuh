@@ -20,6 +20,7 @@
     ntt_##way##_merged_r##R##_c##C##_b##B(const Quad* in, Quad* out, const Quad* tables,          \
                                           const Quad* border, uint32_t lg_n, uint32_t lg_block,   \
                                           uint32_t flags) {                                       \
+        await_predecessor();                                                                      \
         DYNAMIC_SHARED(Quad, tile);                                                               \
         way##_merged_columns<R, C, B>(in, out, tile, tables, border, lg_n, lg_block,              \
                                       flags & PLAIN);                                             \
@@ -30,6 +31,7 @@
     KERNEL(__VA_ARGS__)                                                                           \
     ntt_##way##_merged_r##R##_c##C##_l##L(const Quad* in, Quad* out, const Quad* tables,          \
                                           uint32_t lg_n, uint32_t flags) {                        \
+        await_predecessor();                                                                      \
         DYNAMIC_SHARED(Quad, tile);                                                               \
         way##_merged_rows<R, C, L>(in, out, tile, tables, lg_n, flags);                           \
     }                                                                                             \

@@ -1,5 +1,5 @@
 // The rows' pass of transforms whose factors are all merged into butterflies: blocks are split, as
-// in merged.cuh, until they are single elements. There is no border, and a coset costs nothing here.
+// in merged.cuh, until they are single elements. There is no border, and a coset costs nothing.
 //
 // Tables: as a columns' pass has them, but for the last step of a row, whose blocks have four
 // elements: there, factor f of block B is the power f + 1 of a fourth root of its s. It has most of

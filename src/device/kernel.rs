@@ -5,7 +5,11 @@
 //! do, memory that Rust knows of stays as it is. What they do to device memory is what the tests
 //! of `kernels/` and the self-test are for.
 
-use std::{ffi::CString, marker::PhantomData, sync::Arc};
+use std::{
+    ffi::{CString, c_void},
+    marker::PhantomData,
+    sync::Arc,
+};
 
 use bytemuck::Pod;
 use cudarc::driver::{DriverError, result, sys};
@@ -15,6 +19,9 @@ use super::{Context, Fault, Span, Stream, Unusable, images};
 
 /// A kernel takes at most this many parameters.
 const PARAMETERS_MAX: usize = 12;
+
+/// The first compute capability whose kernels may start early.
+const CAPABILITY_EARLY: (u32, u32) = (9, 0);
 
 /// Dynamic shared memory that needs no asking for.
 const SHARED_BYTES_FREE: u32 = 48 << 10;
@@ -39,6 +46,7 @@ pub struct Kernel<P> {
     module: Module,
     raw: sys::CUfunction,
     block: Block,
+    early: bool,
     parameters: PhantomData<fn(P)>,
 }
 
@@ -110,7 +118,8 @@ impl Module {
             }
             Err(error) => return Err(context.met(Fault::driver("cuModuleGetFunction", error))),
         };
-        let kernel = Kernel { module: self.clone(), raw, block, parameters: PhantomData };
+        let module = self.clone();
+        let kernel = Kernel { module, raw, block, early: false, parameters: PhantomData };
         kernel.check_parameters(P::BYTES).map_err(refuse)?;
         kernel.check_block()?.map_err(refuse)?;
         Ok(kernel)
@@ -144,6 +153,17 @@ fn foreign(context: &Context) -> Unusable {
 }
 
 impl<P: Parameters> Kernel<P> {
+    /// The same, whose launches need not wait for the end of the kernel before them in their
+    /// stream: blocks come as others leave, which saves the gap between two kernels. Every thread
+    /// has to call `await_predecessor` of `kernels/carry.cuh` before it touches memory. Devices and
+    /// drivers that cannot do this launch it as any other.
+    pub fn starting_early(self) -> Self {
+        let context = &self.module.0.context;
+        let can = context.identity().capability >= CAPABILITY_EARLY
+            && context.driver().has(c"cuLaunchKernelEx");
+        Self { early: can, ..self }
+    }
+
     /// Runs `grid` blocks on `stream`; none for 0.
     ///
     /// Errors: what the driver says of the launch, and of earlier work.
@@ -155,6 +175,9 @@ impl<P: Parameters> Kernel<P> {
         P::pack(given, stream, &mut words)?;
         let mut places = words.each_mut().map(|word| std::ptr::from_mut(word).cast());
         let Block { threads, shared_bytes } = self.block;
+        if self.early {
+            return self.launch_early(stream, grid, &mut places);
+        }
         // SAFETY: the function is alive; the parameters are as many and as large as it takes
         // (checked when it was looked up), and the driver copies them before it returns.
         stream.call("cuLaunchKernel", |stream| unsafe {
@@ -167,6 +190,37 @@ impl<P: Parameters> Kernel<P> {
                 stream,
                 places,
             )
+        })
+    }
+
+    fn launch_early(
+        &self,
+        stream: &Stream,
+        grid: u32,
+        places: &mut [*mut c_void; PARAMETERS_MAX],
+    ) -> Result<(), Fault> {
+        let mut attribute = sys::CUlaunchAttribute {
+            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            pad: [0; 4],
+            value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+        };
+        let Block { threads, shared_bytes } = self.block;
+        stream.call("cuLaunchKernelEx", |stream| {
+            let config = sys::CUlaunchConfig {
+                gridDimX: grid,
+                gridDimY: 1,
+                gridDimZ: 1,
+                blockDimX: threads,
+                blockDimY: 1,
+                blockDimZ: 1,
+                sharedMemBytes: shared_bytes,
+                hStream: stream,
+                attrs: &raw mut attribute,
+                numAttrs: 1,
+            };
+            let (places, none) = (places.as_mut_ptr(), std::ptr::null_mut());
+            // SAFETY: as in `launch`; the attribute is one, and outlives the call.
+            unsafe { sys::cuLaunchKernelEx(&raw const config, self.raw, places, none) }.result()
         })
     }
 

@@ -41,6 +41,7 @@ void Block::prepare_threads() {
         thread.index = {i % dim.x, i / dim.x % dim.y, i / (dim.x * dim.y)};
         thread.state = State::ready;
         thread.groups = 0;
+        thread.awaited = false;
         thread.copies.clear();
         ready_.push_back(i);
     }
@@ -94,6 +95,9 @@ void Block::enter() {
     arrived(block.scheduler_);
     block.grid_->kernel->call(block.grid_->arguments);
     Thread& thread = block.threads_[block.current_];
+    if (block.grid_->early && !thread.awaited) {
+        block.fail(710, "starts early, and does not call await_predecessor");
+    }
     block.land(thread, 0);
     thread.state = State::returned;
     block.returned_++;
@@ -154,6 +158,10 @@ std::string format(const char* pattern, ...) {
     std::vsnprintf(text, sizeof text, pattern, arguments);
     va_end(arguments);
     return text;
+}
+
+void await_predecessor() {
+    if (Block* block = Block::here()) block->await_predecessor();
 }
 
 void assertion_failed(const char* condition, Where where) {

@@ -28,6 +28,7 @@ struct Grid {
     uint32_t shared_bytes_max; // static and dynamic, after opting in
     const void* arguments;     // packed
     uint64_t seed;             // 0: threads and blocks in their natural order
+    bool early;                // may start before what comes before it in its stream has ended
 };
 
 /// Runs all blocks, several at a time; gives the first failure.
@@ -48,6 +49,7 @@ public:
 
     void wait_for_block(Where where);
     void wait_for_warp(const Request& request, Where where);
+    void await_predecessor() { threads_[current_].awaited = true; }
     [[noreturn]] void fail(int code, std::string text);
 
     void* static_shared(uint32_t site, size_t bytes, size_t align);
@@ -73,6 +75,7 @@ private:
         std::unique_ptr<Stack> stack;
         std::vector<Copy> copies;
         uint32_t groups;
+        bool awaited; // what came before the launch
     };
     struct Site {
         std::unique_ptr<char, void (*)(void*)> memory{nullptr, nullptr};

@@ -42,6 +42,9 @@ struct Request {
 /// Waits for the lanes of the mask, then gives each what it asked for.
 void wait_for_warp(const Request& request, Where where);
 
+/// In launches that may start early: says that what came before has ended.
+void await_predecessor();
+
 /// Ends the launch as a failed assertion (`CUDA_ERROR_ASSERT`); outside a kernel, the process.
 [[noreturn]] void assertion_failed(const char* condition, Where where);
 
@@ -54,6 +57,8 @@ inline void __syncthreads(cuda_host::Where where = cuda_host::Where::current()) 
 inline void __syncwarp(uint32_t mask = ~0u, cuda_host::Where where = cuda_host::Where::current()) {
     cuda_host::wait_for_warp({.mask = mask}, where);
 }
+
+inline void await_predecessor() { cuda_host::await_predecessor(); }
 
 /// Blocks run on different OS threads, so fences are real ones.
 inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }

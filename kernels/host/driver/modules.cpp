@@ -75,11 +75,12 @@ namespace {
 struct Shape {
     dim3 grid, block;
     unsigned shared;
+    bool early = false; // asks to start before what comes before it in its stream has ended
 };
 
 /// Why the device would refuse the launch; empty if it would not.
 std::string refusal(const Function& f, const Shape& shape) {
-    const auto& [grid, block, shared] = shape;
+    const auto& [grid, block, shared, early] = shape;
     const uint64_t threads = uint64_t(block.x) * block.y * block.z;
     const bool empty = !grid.x || !grid.y || !grid.z;
     if (empty || grid.x > 2147483647u || grid.y > 65535 || grid.z > 65535) {
@@ -148,7 +149,7 @@ Run kernel_run(const Function& f, const Shape& shape, void** arguments, int devi
         }
         const auto allowed = uint32_t(opted_in ? shared_opt_in : shared_default);
         const cuda_host::Grid grid{kernel,  shape.grid,     shape.block, shape.shared,
-                                   allowed, packed->data(), seed};
+                                   allowed, packed->data(), seed,        shape.early};
         Failure failure = cuda_host::run_grid(grid);
         if (failure.code) return failure;
         Lock lock(state().lock);
@@ -278,16 +279,16 @@ EMULATED_API cuFuncSetCacheConfig(void* function, int) {
     });
 }
 
-EMULATED_API cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                            unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
-                            void* stream, void** arguments, void** extra) {
+namespace {
+
+int launch_kernel(void* function, const Shape& shape, void* stream, void** arguments,
+                  void** extra) {
     const char* name = nullptr;
     {
         Lock lock(state().lock);
         const auto found = functions().find(reinterpret_cast<Handle>(function));
         if (found != functions().end()) name = found->second.kernel->name.c_str();
     }
-    const Shape shape{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared};
     return queue_call(
         "cuLaunchKernel", "launch",
         [&](Api& api) -> int {
@@ -295,6 +296,47 @@ EMULATED_API cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, un
             return launch(api, function, shape, stream, arguments);
         },
         name);
+}
+
+/// As `CUlaunchConfig` and `CUlaunchAttribute` of the driver API lie in memory.
+struct Attribute {
+    unsigned id;
+    char pad[4];
+    union {
+        char room[64];
+        int allowed;
+    } value;
+};
+struct Config {
+    unsigned grid[3], block[3], shared;
+    void* stream;
+    const Attribute* attributes;
+    unsigned attribute_count;
+};
+constexpr unsigned stream_serialization = 6; // programmatic
+
+} // namespace
+
+EMULATED_API cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                            unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
+                            void* stream, void** arguments, void** extra) {
+    const Shape shape{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared};
+    return launch_kernel(function, shape, stream, arguments, extra);
+}
+
+/// The same to injected faults. It never starts early, but its threads must wait as if it did.
+EMULATED_API cuLaunchKernelEx(const Config* config, void* function, void** arguments,
+                              void** extra) {
+    if (!config || (config->attribute_count && !config->attributes)) return invalid_value;
+    const auto& [x, y, z] = config->grid;
+    const auto& [block_x, block_y, block_z] = config->block;
+    Shape shape{{x, y, z}, {block_x, block_y, block_z}, config->shared};
+    for (unsigned i = 0; i < config->attribute_count; i++) {
+        const Attribute& attribute = config->attributes[i];
+        if (attribute.id != stream_serialization) return not_supported;
+        shape.early = attribute.value.allowed != 0;
+    }
+    return launch_kernel(function, shape, config->stream, arguments, extra);
 }
 
 EMULATED_API cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void* function, int block,
