@@ -50,7 +50,8 @@ WORDS3(madc_hi, "madc.hi.u32")
 #undef WORDS2
 #undef WORDS3
 // x += m and x -= m, eight words, where the condition holds; what is carried out is dropped. By
-// predicates: a mask would cost an operation a word.
+// predicates: a mask would cost an operation a word. The last addition gives a carry that nobody
+// wants: without it, ptxas adds always and then selects.
 #define EIGHT_WORDS(fn, first, next, last)                                                       \
     FN void fn(uint32_t* x, const uint32_t* m, bool condition) {                                 \
         asm volatile("{ .reg .pred p; setp.ne.u32 p, %16, 0; @p " first " %0, %0, %8; "          \
@@ -63,7 +64,7 @@ WORDS3(madc_hi, "madc.hi.u32")
                      : "r"(m[0]), "r"(m[1]), "r"(m[2]), "r"(m[3]), "r"(m[4]), "r"(m[5]),         \
                        "r"(m[6]), "r"(m[7]), "r"(uint32_t(condition)));                          \
     }
-EIGHT_WORDS(add_words_if, "add.cc.u32", "addc.cc.u32", "addc.u32")
+EIGHT_WORDS(add_words_if, "add.cc.u32", "addc.cc.u32", "addc.cc.u32")
 EIGHT_WORDS(sub_words_if, "sub.cc.u32", "subc.cc.u32", "subc.u32")
 #undef EIGHT_WORDS
 // In PTX, too: of uint64_t(a) * b nvcc makes a 64-bit product and adds zeros to its upper word.

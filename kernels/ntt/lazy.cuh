@@ -12,11 +12,20 @@
 
 // Upper bounds in thousandths of r, known when a kernel is compiled.
 constexpr int ANY = 2209, BELOW_2R = 2000, PRODUCT = 1001, TRIMMED = 1209, RADIX = 2208;
+constexpr int ABOUT_R = 1100; // merged.cuh
 
 // any -> below 1.209 r: a top limb above r's means x > r; without one x < r (1 + 2^-30).
 FN void trim(Fr& x) {
     sub_words_if(x.w, multiple<1, Fr>().w, x.w[7] > Fr::modulus(7));
     ASSERT_RANGE(ratio(x) < TRIMMED * 1e-3);
+}
+// any -> canonical, with fewer operations than field.cuh's.
+FN void finish(Fr& x) {
+    trim(x);
+    const Fr r = multiple<1, Fr>();
+    sub_words<8>(x.w, x.w, r.w);
+    add_words_if(x.w, r.w, borrow_mask());
+    ASSERT_RANGE(is_canonical(x));
 }
 // u, v = u + v, u - v and their bounds; v is below 2 r.
 FN void butterfly(Fr& u, Fr& v, int& u_bound, int& v_bound) {

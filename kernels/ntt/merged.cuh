@@ -20,8 +20,12 @@
 // multiple j of factor f of block B is at [48 K (B / 8) + 8 (2 (f K + j) + h) + B % 8]. Step
 // follows step; a pass over one block has room for eight.
 //
-// Ranges: any in, any out (lazy.cuh). Downward, what is added and subtracted is a product; upward
-// it is trimmed. Only the last pass upward gives canonical results.
+// Ranges (lazy.cuh). Downward: any in, any out; what is added and subtracted is a product. Upward,
+// differences are multiplied and sums trimmed, so all is about r: canonical numbers and products
+// are below r (1 + 2^-29), and a sum exceeds r by no more than both its terms do, or 2^-30. That
+// doubles with each stage that has sums of sums, of which there are 22 at most after a product or
+// canonical numbers, to r (1 + 2^-7).
+// Only the last pass upward gives canonical results.
 //
 // Barriers: those of straight.cuh.
 #pragma once
@@ -35,12 +39,10 @@ template <int K> FN Factor<K> load_merged_factor(const Quad* entry, uint32_t f) 
 }
 // Two stages on four elements. PLAIN: of the step over the top field of a whole transform, without
 // a coset, two factors are 1; downward it is given canonical numbers.
-template <int K> FN void split_by_four(Fr* x, const Quad* entry, bool plain) {
+template <int K>
+FN void split_by_four(Fr* x, const Factor<K>& factor, const Quad* entry, bool plain) {
     int u = ANY, v = PRODUCT;
-    if (!plain) {
-        const Factor<K> factor = load_merged_factor<K>(entry, 0);
-        x[2] = mul_constant<K>(x[2], factor), x[3] = mul_constant<K>(x[3], factor);
-    }
+    if (!plain) x[2] = mul_constant<K>(x[2], factor), x[3] = mul_constant<K>(x[3], factor);
     butterfly(x[0], x[2], u, v);
     u = ANY, v = PRODUCT, butterfly(x[1], x[3], u, v);
     if (!plain) x[1] = mul_constant<K>(x[1], load_merged_factor<K>(entry, 1));
@@ -49,20 +51,23 @@ template <int K> FN void split_by_four(Fr* x, const Quad* entry, bool plain) {
     u = ANY, v = PRODUCT, butterfly(x[2], x[3], u, v);
 }
 
-// The transpose. FRESH: what comes in is below 2 r; MAYBE_PLAIN: whether `plain` may be true.
-template <int K, bool FRESH, bool MAYBE_PLAIN>
-FN void join_by_four(Fr* x, const Quad* entry, bool plain) {
-    constexpr int GIVEN = FRESH ? BELOW_2R : ANY, ADDED = FRESH ? BELOW_2R : TRIMMED;
+// u, v = u + v, u - v of numbers that are about r: about r again, and below 2 r.
+FN void add_subtract(Fr& u, Fr& v) {
+    ASSERT_RANGE(ratio(u) < ABOUT_R * 1e-3 && ratio(v) < ABOUT_R * 1e-3);
+    int u_bound = ABOUT_R, v_bound = ABOUT_R;
+    butterfly(u, v, u_bound, v_bound);
+    trim(u);
+}
+// The transpose. MAYBE_PLAIN: whether `plain` may be true.
+template <int K, bool MAYBE_PLAIN> FN void join_by_four(Fr* x, const Quad* entry, bool plain) {
     plain = plain && MAYBE_PLAIN;
-    if (!FRESH) trim(x[1]), trim(x[3]);
-    int u = GIVEN, v = ADDED;
-    butterfly(x[0], x[1], u, v);
-    u = GIVEN, v = ADDED, butterfly(x[2], x[3], u, v);
-    if (!plain) x[1] = mul_constant<K>(x[1], load_merged_factor<K>(entry, 1));
+    add_subtract(x[0], x[1]), add_subtract(x[2], x[3]);
+    if (plain)
+        trim(x[1]);
+    else
+        x[1] = mul_constant<K>(x[1], load_merged_factor<K>(entry, 1));
     x[3] = mul_constant<K>(x[3], load_merged_factor<K>(entry, 2));
-    trim(x[2]);
-    u = ANY, v = TRIMMED, butterfly(x[0], x[2], u, v);
-    u = MAYBE_PLAIN ? ANY : PRODUCT, v = PRODUCT, butterfly(x[1], x[3], u, v);
+    add_subtract(x[0], x[2]), add_subtract(x[1], x[3]);
     if (plain) return;
     const Factor<K> factor = load_merged_factor<K>(entry, 0);
     x[2] = mul_constant<K>(x[2], factor), x[3] = mul_constant<K>(x[3], factor);
@@ -71,20 +76,24 @@ FN void join_by_four(Fr* x, const Quad* entry, bool plain) {
 // The last two stages of all, which leave single elements: of a block of four, element e is
 // multiplied by the power e of a fourth root of s, and then only by fourth roots of unity. That is
 // one product of eight multiples and three, where split_by_four takes four. `entry` has the powers.
-template <int K> FN void times_powers(Fr* x, const Quad* entry) {
-#pragma unroll
-    for (uint32_t e = 1; e < 4; e++) {
-        x[e] = mul_constant<K>(x[e], load_merged_factor<K>(entry, e - 1));
-    }
+template <int K> FN void times_powers(Fr* x, const Factor<K>& factor, const Quad* entry) {
+    x[1] = mul_constant<K>(x[1], factor);
+    x[2] = mul_constant<K>(x[2], load_merged_factor<K>(entry, 1));
+    x[3] = mul_constant<K>(x[3], load_merged_factor<K>(entry, 2));
 }
-template <int K> FN void split_to_elements(Fr* x, const Quad* entry) {
-    times_powers<K>(x, entry);
+template <int K>
+FN void split_to_elements(Fr* x, const Factor<K>& factor, const Quad* entry) {
+    times_powers<K>(x, factor, entry);
     descend_in_registers<2>(x, ANY, PRODUCT);
 }
-// The transpose; what comes in is canonical or nearly so.
+// The transpose.
 template <int K> FN void join_elements(Fr* x, const Quad* entry) {
-    ascend_in_registers<2>(x, PRODUCT, PRODUCT);
-    times_powers<K>(x, entry);
+    add_subtract(x[0], x[1]), add_subtract(x[2], x[3]);
+    x[3] = mul_constant<8>(x[3], EighthRoot{2});
+    add_subtract(x[0], x[2]);
+    int u = BELOW_2R, v = PRODUCT;
+    butterfly(x[1], x[3], u, v);
+    times_powers<K>(x, load_merged_factor<K>(entry, 0), entry);
 }
 
 constexpr int KEPT = 4; // multiples of all steps' factors, but for the last one's
@@ -104,33 +113,46 @@ struct Blocks {
 // LAST: multiples of the factors of a step that leaves single elements; 0: there is no such step.
 template <int STEPS, int SHIFT, int LAST>
 FN void descend_merged(Fr* x, Quad* tile, const Blocks& blocks, bool plain) {
-    constexpr uint32_t TOP = 2 * (STEPS - 1), BITS = 2 * STEPS + SHIFT; // of a tile, without rows'
+    constexpr uint32_t TOP = 2 * (STEPS - 1), ROW = (1u << (2 * STEPS + SHIFT)) - 1;
     uint32_t first = first_index<2>(threadIdx.x, TOP + SHIFT), at = place(first);
+    const Quad* entry = blocks.entry<KEPT>(0, first & ROW, TOP + 2 + SHIFT);
+    Factor<KEPT> factor;
+    Factor<LAST ? LAST : KEPT> last;
+    if (!plain) factor = load_merged_factor<KEPT>(entry, 0);
 #pragma unroll
     for (uint32_t step = 0; step < STEPS; step++) {
-        const uint32_t o = TOP - 2 * step, q = first & ((1u << BITS) - 1);
-        if (LAST && step == STEPS - 1)
-            split_to_elements<LAST ? LAST : KEPT>(x, blocks.entry<LAST>(step, q, 2));
+        const uint32_t o = TOP - 2 * step;
+        if (LAST && o == 0)
+            split_to_elements(x, last, entry);
         else
-            split_by_four<KEPT>(x, blocks.entry<KEPT>(step, q, o + 2 + SHIFT), plain && step == 0);
-        if (step == STEPS - 1) return;
+            split_by_four(x, factor, entry, plain && step == 0);
+        if (o == 0) return;
         if (step > 0) __syncthreads(); // all have read what was put before
         put<2>(tile, at, o + SHIFT, 0, x);
         first = first_index<2>(threadIdx.x, o - 2 + SHIFT), at = place(first);
+        // On its way while the others come.
+        if (LAST && o == 2) {
+            entry = blocks.entry<LAST>(step + 1, first & ROW, 2);
+            last = load_merged_factor<LAST ? LAST : KEPT>(entry, 0);
+        } else {
+            entry = blocks.entry<KEPT>(step + 1, first & ROW, o + SHIFT);
+            factor = load_merged_factor<KEPT>(entry, 0);
+        }
         __syncthreads();
         get<2>(tile, at, o - 2 + SHIFT, 0, x);
     }
 }
 
-// FRESH: what comes in is below 2 r, and nobody reads the tile. MAYBE_PLAIN: of the last step.
-template <int STEPS, int SHIFT, int LAST, bool FRESH, bool MAYBE_PLAIN>
+// MAYBE_PLAIN: of the last step. With LAST, somebody may still read the tile.
+template <int STEPS, int SHIFT, int LAST, bool MAYBE_PLAIN>
 FN void ascend_merged(Fr* x, Quad* tile, const Blocks& blocks, bool plain) {
     constexpr uint32_t TOP = 2 * (STEPS - 1), ROW = (1u << (2 * STEPS + SHIFT)) - 1;
     uint32_t first = first_index<2>(threadIdx.x, SHIFT), at = place(first);
+    const Quad* entry = blocks.entry<LAST ? LAST : KEPT>(STEPS - 1, first & ROW, 2 + SHIFT);
     if constexpr (LAST > 0)
-        join_elements<LAST>(x, blocks.entry<LAST>(STEPS - 1, first & ROW, 2));
+        join_elements<LAST>(x, entry);
     else
-        join_by_four<KEPT, FRESH, false>(x, blocks.entry<KEPT>(STEPS - 1, first, 2 + SHIFT), false);
+        join_by_four<KEPT, false>(x, entry, false);
 #pragma unroll
     for (uint32_t o = 2; o <= TOP; o += 2) {
         if (o > 2 || LAST) __syncthreads(); // all have read what was put before
@@ -138,11 +160,11 @@ FN void ascend_merged(Fr* x, Quad* tile, const Blocks& blocks, bool plain) {
         first = first_index<2>(threadIdx.x, o + SHIFT), at = place(first);
         __syncthreads();
         get<2>(tile, at, o + SHIFT, 0, x);
-        const Quad* const entry = blocks.entry<KEPT>((TOP - o) / 2, first & ROW, o + 2 + SHIFT);
+        entry = blocks.entry<KEPT>((TOP - o) / 2, first & ROW, o + 2 + SHIFT);
         if (o < TOP)
-            join_by_four<KEPT, false, false>(x, entry, false);
+            join_by_four<KEPT, false>(x, entry, false);
         else
-            join_by_four<KEPT, false, MAYBE_PLAIN>(x, entry, plain);
+            join_by_four<KEPT, MAYBE_PLAIN>(x, entry, plain);
     }
 }
 
@@ -190,14 +212,15 @@ FN void ascend_merged_columns(const Quad* in, Quad* out, Quad* tile, const Quad*
 #pragma unroll
         for (uint64_t e = 0; e < 4; e++) {
             x[e] = times_border_factor<B>(x[e], factors + (2 * B * e << columns.lg_s));
+            if (B == 1) trim(x[e]); // below 2 r
         }
     }
     const uint32_t number = uint32_t((columns.block & in_transform) >> lg_block);
-    ascend_merged<R / 2, C, 0, (B > 0), true>(x, tile, {table, number, lg_n - lg_block}, plain);
+    ascend_merged<R / 2, C, 0, true>(x, tile, {table, number, lg_n - lg_block}, plain);
     const uint64_t to = columns.place(first_index<2>(threadIdx.x, R - 2 + C));
 #pragma unroll
     for (uint64_t e = 0; e < 4; e++) {
-        if (lg_block == lg_n) x[e] = canonical(x[e]);
+        if (lg_block == lg_n) finish(x[e]);
         store_element(out, to + (e << (R - 2 + columns.lg_s)), x[e]);
     }
 }

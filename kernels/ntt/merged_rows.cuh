@@ -52,11 +52,11 @@ FN void ascend_merged_rows(const Quad* in, Quad* out, Quad* tile, const Quad* ta
     }
     const Blocks blocks = {table, number_of_row(rows, 0), lg_n - R};
     constexpr bool MAYBE_PLAIN = R == LG_ALONE;
-    ascend_merged<R / 2, 0, LAST, true, MAYBE_PLAIN>(x, tile, blocks, flags & PLAIN);
+    ascend_merged<R / 2, 0, LAST, MAYBE_PLAIN>(x, tile, blocks, flags & PLAIN);
     const uint64_t to = rows.first() + first_index<2>(threadIdx.x, R - 2);
 #pragma unroll
     for (uint64_t e = 0; e < 4; e++) {
-        if (lg_n == R) x[e] = canonical(x[e]);
+        if (lg_n == R) finish(x[e]);
         store_element(out, to + (e << (R - 2)), x[e]);
     }
 }

@@ -93,7 +93,7 @@ FN void ascend_columns(const Quad* in, Quad* out, const Steps& s, const Border& 
     }
 #pragma unroll
     for (uint32_t e = 0; e < 1 << E; e++) {
-        if (s.flags & CANONICAL) x[e] = canonical(x[e]);
+        if (s.flags & CANONICAL) finish(x[e]);
         const uint64_t row = s.flags & TURNED ? reverse_small(e, E) : e;
         store_element(out, to + (row << lg_step), x[e]);
     }
@@ -174,7 +174,7 @@ FN void store_tile(Quad* out, const Quad* tile, const Stored& stored, uint64_t t
 template <int E, bool WHOLE_TILE>
 FN void store_rows(Quad* out, Quad* tile, const Rows& rows, uint32_t flags, Fr* x) {
 #pragma unroll
-    for (int e = 0; e < 1 << E; e++) x[e] = canonical(x[e]);
+    for (int e = 0; e < 1 << E; e++) finish(x[e]);
     __syncthreads();
     put<E>(tile, place(first_index<E>(threadIdx.x, 0)), 0, turn_of(flags), x);
     __syncthreads();
@@ -230,7 +230,7 @@ FN void ascend_rows(const Quad* in, Quad* out, const Steps& s, const Rows& rows)
     const uint32_t first = first_index<E>(threadIdx.x, top);
 #pragma unroll
     for (uint32_t e = 0; e < 1 << E; e++) {
-        if (s.flags & CANONICAL) x[e] = canonical(x[e]);
+        if (s.flags & CANONICAL) finish(x[e]);
         uint32_t q = first | e << top;
         if (s.flags & TURNED) q = (q & ~row_mask) | reverse(q & row_mask, s.lg_r);
         if (STEPS || rows.first() + q < rows.count) store_element(out, rows.first() + q, x[e]);

@@ -76,6 +76,17 @@ fn a_sticky_fault_ends_the_device_and_is_told_once() {
     });
 }
 
+/// On a device it would read what is not there yet, now and then.
+#[test]
+fn a_kernel_that_starts_early_has_to_wait() {
+    with_faults(PATIENCE, |rig| {
+        let mut words = Words::new(rig);
+        words.kernel = words.kernel.starting_early();
+        let met = words.launch().and_then(|()| words.stream.synchronize()).unwrap_err();
+        assert!(matches!(met, Fault::Driver { code: 710, .. }), "{met}");
+    });
+}
+
 #[test]
 fn a_hanging_kernel_meets_the_deadline() {
     with_faults(Duration::from_secs(5), |rig| {
