@@ -42,7 +42,11 @@ FN void fr_chain(uint32_t* pairs, const W& w, uint32_t x, int from = 0) {
 }
 // t += w x, the `kept`th product of its row, which says where carries can arise (above). The first
 // one's odd chain ends in a fresh pair.
-template <class W> FN void fr_add_row(FrAccumulator& t, const W& w, uint32_t x, int kept) {
+//
+// Where K > 2, ptxas would do some of these carries on the multiplier; where it is 2 and a thread
+// has eight elements, hiding the zero spills registers.
+template <int K, class W>
+FN void fr_add_row(FrAccumulator& t, const W& w, uint32_t x, int kept) {
     if (kept == 0) {
         fr_chain<1>(t.o, w, x);
         fr_chain<0>(t.e, w, x);
@@ -55,7 +59,7 @@ template <class W> FN void fr_add_row(FrAccumulator& t, const W& w, uint32_t x, 
         t.o[7] = addc_cc(t.o[7], 0);
         t.ninth = addc(t.ninth, 0);
     } else {
-        t.o[7] = add_carry(t.o[7]);
+        t.o[7] = K > 2 ? add_carry(t.o[7]) : addc(t.o[7], 0);
     }
     fr_chain<1>(t.o, w, x);
     if (kept > 1) t.ninth = addc(t.ninth, 0);
@@ -79,7 +83,7 @@ template <bool TENTH, bool EVEN_TENTH> FN void fr_drop_limb(FrAccumulator& t) {
     t.o[1] = addc_cc(t.o[1], h);
 #pragma unroll
     for (int j = 2; j < 8; j += 2) mad_next(t.o[j], t.o[j + 1], Fr::modulus(j + 1), m);
-    if (TENTH) t.ninth = add_carry(t.ninth);
+    if (TENTH) t.ninth = EVEN_TENTH ? add_carry(t.ninth) : addc(t.ninth, 0);
     t.pending = t.ninth, t.ninth = 0;
 #pragma unroll
     for (int j = 0; j < 8; j++) {
@@ -114,7 +118,7 @@ template <int K, class Multiples> FN Fr mul_constant(const Fr& a, const Multiple
             if (step == 0 && k == 0)
                 first_row<8>(t.e, t.o, row, x);
             else
-                fr_add_row(t, row, x, k);
+                fr_add_row<K>(t, row, x, k);
         }
         fr_drop_limb<(K > 1), (K > 2)>(t);
     }

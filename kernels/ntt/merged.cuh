@@ -84,7 +84,7 @@ template <int K> FN void times_powers(Fr* x, const Factor<K>& factor, const Quad
 template <int K>
 FN void split_to_elements(Fr* x, const Factor<K>& factor, const Quad* entry) {
     times_powers<K>(x, factor, entry);
-    descend_in_registers<2>(x, ANY, PRODUCT);
+    descend_in_registers<2>(x, ANY, K > 1 ? PRODUCT : BELOW_2R);
 }
 // The transpose.
 template <int K> FN void join_elements(Fr* x, const Quad* entry) {
@@ -94,6 +94,7 @@ template <int K> FN void join_elements(Fr* x, const Quad* entry) {
     int u = BELOW_2R, v = PRODUCT;
     butterfly(x[1], x[3], u, v);
     times_powers<K>(x, load_merged_factor<K>(entry, 0), entry);
+    if (K == 1) trim(x[1]), trim(x[2]), trim(x[3]); // below 2 r
 }
 
 constexpr int KEPT = 4; // multiples of all steps' factors, but for the last one's

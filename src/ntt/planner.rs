@@ -84,7 +84,7 @@ const RADICES: [&[(u32, u32)]; 20] = [
 pub(super) const MERGED: [Pass; 5] =
     [merged(6, 2, 0), merged(6, 2, 1), merged(8, 1, 0), merged(8, 2, 0), merged(8, 2, 1)];
 /// The same of rows' passes.
-pub(super) const MERGED_ROWS: [Pass; 2] = [merged(8, 0, 2), merged(10, 0, 4)];
+pub(super) const MERGED_ROWS: [Pass; 3] = [merged(8, 0, 2), merged(8, 0, 1), merged(10, 0, 4)];
 /// One more, downward.
 pub(super) const MERGED_SPREAD: Pass = merged(8, 1, 2);
 
