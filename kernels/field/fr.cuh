@@ -160,8 +160,8 @@ FN Fr sqr(const Fr& a) {
     }
     return fr_result(t);
 }
-// a / 2^bits for 1 <= bits <= 32, of any a: a limb is dropped of a 2^(32 - bits), so that it is below
-// r (1 + 2.21 / 2^bits).
+// a / 2^bits for 1 <= bits <= 32, of any a: a limb is dropped of a 2^(32 - bits), so that it is
+// below r (1 + 2.21 / 2^bits).
 FN Fr divide_by_power_of_two(const Fr& a, uint32_t bits) {
     FrAccumulator t;
     t.pending = t.ninth = 0;
