@@ -3,9 +3,9 @@
 //! multiplication.
 //!
 //! `lg=10,20` picks sizes, `groups=g1` groups, `windows=fixed` or `sliding` the kind of windows;
-//! `bits=16,17` compares windows of these widths, of both kinds where there is room (shown only).
+//! `bits=16,17` compares windows of these widths, of all kinds that there is room for (shown only).
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ark_bls12_381::{Fr, G1Projective, G2Projective, g1, g2};
 use ark_ec::short_weierstrass::Projective;
@@ -14,7 +14,7 @@ use capstan::{
     curve::Group as Name,
     device::{Fault, Lease, Stream},
     msm::{
-        Fixed, Job, Msm, Pass, Placed, Plan, Room, Sliding, Windows,
+        Fixed, Job, Marks, Msm, Pass, Placed, Plan, Room, Sliding, Windows,
         reduce::Curve,
         tables::{Layout, Tables},
         whole_points,
@@ -34,8 +34,8 @@ const G2_SIZES: [u32; 7] = [10, 12, 16, 18, 20, 22, 24];
 const VARIABLE: std::ops::RangeInclusive<u32> = 16..=26;
 /// Different points; the rest repeats them.
 const DIFFERENT: usize = 1 << 20;
-/// The part of the arena that tables may take, and those of every power, unless these are asked
-/// for: as in the engine.
+/// The part of the arena that tables may take, and as in the engine one of every power of two,
+/// unless these are asked for.
 const TABLES: (u64, u64) = (7, 10);
 const SLIDING: (u64, u64) = (1, 4);
 /// Where scalars of every kind are compared.
@@ -72,17 +72,6 @@ fn scalars(scalar: fn(&mut Random, usize) -> Fr, count: usize) -> Vec<Fr> {
     scalars
 }
 
-/// Long vectors in two passes, as the engine does with scalars that come at a link's speed.
-fn in_pieces(plan: &Plan) -> (Plan, Vec<Pass>) {
-    let (mut arriving, n) = (plan.clone(), plan.job().n);
-    let pieces = if n >= 1 << 21 && arriving.arrive() {
-        vec![arriving.over(0..n / 8), arriving.over(n / 8..n)]
-    } else {
-        plan.passes().collect()
-    };
-    (arriving, pieces)
-}
-
 /// The mode of scalars that come through pinned memory.
 const HOST: &str = "tables_host";
 
@@ -105,6 +94,28 @@ pub fn measure(rig: &Rig, record: &mut Record) {
     if groups.contains("g2") {
         Bench::<G2Projective>::new(rig).sizes::<g2::Config>(record, &sizes(&G2_SIZES), Name::G2);
     }
+}
+
+/// Long vectors in two passes, as the engine does with scalars that come at a link's speed.
+fn as_they_arrive(plan: &Plan) -> (Plan, Vec<Pass>) {
+    let (n, mut arriving) = (plan.job().n, plan.clone());
+    let pieces = match n >= 1 << 21 && arriving.arrive() {
+        false => plan.passes().collect(),
+        true => [0..n / 8, n / 8..n].map(|points| arriving.over(points)).to_vec(),
+    };
+    (arriving, pieces)
+}
+
+/// What the stages of all passes took in one run, by the device's clock, which is finer than a
+/// host's that waits.
+fn stages(marks: &[Marks]) -> String {
+    let of_passes = marks.iter().map(|marks| marks.stages().expect("the device is done"));
+    let add = |mut sums: [f64; 3], own: [(&str, Duration); 3]| {
+        sums.iter_mut().zip(own).for_each(|(sum, (_, time))| *sum += time.as_secs_f64() * 1e3);
+        sums
+    };
+    let [sort, accumulate, reduce] = of_passes.fold([0.0; 3], add);
+    format!("{sort:.3} + {accumulate:.3} + {reduce:.3} ms")
 }
 
 struct Bench<'a, G: Group> {
@@ -172,8 +183,10 @@ impl<'a, G: Group> Bench<'a, G> {
         };
         let windows = |bits: &str| {
             let bits = bits.parse().expect("a number");
+            let (plain, halving) = (fixed(bits), Windows::halving(bits, tables));
             let sliding = Windows::sliding(bits).filter(|_| slide);
-            [fixed(bits).filter(|_| !self.wants("sliding")), sliding]
+            let lie = [plain, halving].map(|windows| windows.filter(|_| !self.wants("sliding")));
+            [lie[0], lie[1], sliding]
         };
         text.split(',').flat_map(windows).flatten().collect()
     }
@@ -243,53 +256,65 @@ impl<'a, G: Group> Bench<'a, G> {
         let room = Room { bytes: rig.gpu.arena().largest_free_bytes(), units: rig.blocks(1) };
         let plan = Plan::new(job, *windows, room).expect("room for a pass");
         let buckets = rig.memory::<u8>(plan.bucket_bytes() as usize);
+        let (arriving, pieces) = as_they_arrive(&plan);
         let whole: Vec<_> = plan.passes().collect();
-        let (arriving, pieces) = in_pieces(&plan);
         let of_pieces = pieces.iter().map(|pass| arriving.pass_bytes(pass));
         let most = of_pieces.chain([plan.workspace_bytes()]).max().expect("a pass");
         let workspace = rig.memory::<u8>(most as usize);
         let out = rig.memory::<u8>(plan.bytes_out() as usize);
-        // Where scalars from the host land: as many bytes on the same way, beside the ones that are
-        // worked on, so that it does not matter what the pinned chunks hold.
+        // Where scalars from the host land, beside the ones that are worked on.
         let landing = rig.memory::<u8>(32 * count);
         let there = Stream::new(rig.gpu.context()).expect("a stream");
         let copies = rig.gpu.ring().copies();
-        let once = |plan: &Plan, passes: &[Pass], from_host: bool| {
-            let begun = Instant::now();
-            for &pass in passes {
-                let begin = (pass.vectors.0 * job.n + pass.points.0) as usize;
-                let own = on_device.all().part(begin, (pass.vectors.1 * pass.points.1) as usize);
-                let (own, work) = (own.expect("as planned"), workspace.all());
-                let (stream, buckets, out) = (&rig.stream, buckets.all(), out.all());
-                if from_host {
-                    let to = landing.all::<[u32; 8]>().part(begin, own.len());
-                    let to = to.and_then(|to| to.cast::<u8>());
-                    let to = to.expect("as many bytes");
-                    copies.upload(&there, to).fill(to.len(), |_| Ok::<_, Fault>(()))?;
-                    stream.wait(&there.record()?)?;
+        let once =
+            |plan: &Plan, passes: &[Pass], from_host: bool, marks: Option<&mut Vec<Marks>>| {
+                let (begun, mut marks) = (Instant::now(), marks);
+                for &pass in passes {
+                    let begin = (pass.vectors.0 * job.n + pass.points.0) as usize;
+                    let own =
+                        on_device.all().part(begin, (pass.vectors.1 * pass.points.1) as usize);
+                    let (own, work) = (own.expect("as planned"), workspace.all());
+                    let (stream, buckets, out) = (&rig.stream, buckets.all(), out.all());
+                    if from_host {
+                        let to = landing.all::<[u32; 8]>().part(begin, own.len());
+                        let to = to.and_then(|to| to.cast::<u8>()).expect("as many bytes");
+                        copies.upload(&there, to).fill(to.len(), |_| Ok::<_, Fault>(()))?;
+                        stream.wait(&there.record()?)?;
+                    }
+                    let (msm, watch) = (&self.msm, marks.is_some());
+                    let marked =
+                        msm.pass(stream, watch, plan, &pass, own, placed, buckets, work, out)?;
+                    if let Some(marks) = &mut marks {
+                        marks.extend(marked);
+                    }
                 }
-                self.msm.pass(stream, false, plan, &pass, own, placed, buckets, work, out)?;
-            }
-            let sums = Msm::finish::<P>(plan, &rig.get(out.all()));
-            Ok::<_, Fault>((begun.elapsed(), sums))
-        };
-        let op = format!("msm_{}", job.group.name());
+                let sums = Msm::finish::<P>(plan, &rig.get(out.all()));
+                Ok::<_, Fault>((begun.elapsed(), sums))
+            };
         let mut measure = |plan: &Plan, passes: &[Pass], mode, from_host| {
-            let (_, sums) = once(plan, passes, from_host).expect("the device works");
+            let (_, sums) = once(plan, passes, from_host, None).expect("the device works");
             self.check(job, &scalars, sums.into_iter().map(G::from), mode);
-            let one = |_| once(plan, passes, from_host).expect("the device works").0;
+            let one = |_| once(plan, passes, from_host, None).expect("the device works").0;
             let times = (0..rig.repeats).map(one).collect();
-            let how = format!("{plan}, {:.1} GB; {how}", plan.bytes() as f64 / 1e9);
-            let (lg_n, batch) = (job.n.ilog2(), job.vectors as usize);
-            let time = Time { op: &op, mode, lg_n, batch, times, how };
-            let kept = mode.ends_with("_resident") || mode == HOST;
-            let kept = kept && rig.text("bits").is_none();
-            if kept { record.keep_time(&time) } else { record.show_time(&time) }
+            let mut marks = Vec::new();
+            once(plan, passes, from_host, Some(&mut marks)).expect("the device works");
+            let how = format!("{plan}, {}, {how}", stages(&marks));
+            self.record(record, job, mode, times, how);
         };
         measure(&plan, &whole, mode, false);
         if mode == UNIFORM.0 && job.vectors == 1 {
             measure(&arriving, &pieces, HOST, true);
         }
+    }
+
+    /// Keeps a row, if it is one of those that are kept and windows are the planner's.
+    fn record(&self, record: &mut Record, job: Job, mode: &str, times: Vec<Duration>, how: String) {
+        let op = format!("msm_{}", job.group.name());
+        let (lg_n, batch) = (job.n.ilog2(), job.vectors as usize);
+        let time = Time { op: &op, mode, lg_n, batch, times, how };
+        let kept = mode.ends_with("_resident") || mode == HOST;
+        let kept = kept && self.rig.text("bits").is_none();
+        if kept { record.keep_time(&time) } else { record.show_time(&time) }
     }
 
     /// Sums against multiples of the generator.

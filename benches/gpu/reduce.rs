@@ -8,7 +8,7 @@ use ark_ff::{Field, Zero};
 use capstan::{
     curve::Group,
     device::{Block, Lease, Ptr},
-    msm::reduce::{Curve, Ending, Plan, Reducer, Shape, Step, Tuning, finish},
+    msm::reduce::{Curve, Ending, Plan, Reducer, Shape, Step, Tuning, Weights, finish},
 };
 
 use crate::{
@@ -59,7 +59,14 @@ where
     for &case in cases {
         let (vectors, sets, lg_buckets) = case;
         let shifts = (0..sets).map(|set| set * (lg_buckets + 1)).collect();
-        let shape = Shape { group: P::GROUP, vectors, shifts, lg_buckets, odd: false, xyzz: false };
+        let shape = Shape {
+            group: P::GROUP,
+            vectors,
+            shifts,
+            lg_buckets,
+            weights: Weights::All,
+            xyzz: false,
+        };
         let work = Work::of(rig, &reducer, &points, &shape);
         let buckets = work.buckets();
         let tuning = Tuning::of(rig.gpu.context(), P::GROUP);

@@ -1,5 +1,5 @@
-// Tables of multiples: table t, 1 <= t <= count, becomes 2^doublings times table t - 1, or half of
-// that where bit t of `narrow` is set; canonical affine, and infinity stays what it is.
+// Tables of multiples: table t, 1 <= t <= count, becomes 2^doublings times table t - 1, or 2^fewer
+// where bit t of `near` is set; canonical affine, and infinity stays what it is.
 //
 // A thread owns a point and the chain of its multiples. Forward it doubles in Jacobian coordinates
 // and leaves X and Y of each multiple in its table, Z and the product of all Z before in scratch;
@@ -31,7 +31,8 @@ template <class F, uint32_t T> struct TableChain {
     }
     FN Affine<F>* at(uint32_t t) const { return tables + uint64_t(t) * stride; }
     // The product of all Z.
-    FN F forward(const Affine<F>& p, uint32_t doublings, uint32_t narrow, Quad* shared) const {
+    FN F forward(const Affine<F>& p, uint32_t doublings, uint32_t fewer, uint32_t near,
+                 Quad* shared) const {
         auto s = multiple_in_shared<F, T>(shared);
         const auto product = column<F, T>(shared, 5);
         s.x = p.x, s.y = p.y, s.z = one<F>();
@@ -39,7 +40,7 @@ template <class F, uint32_t T> struct TableChain {
 #pragma unroll 1
         for (uint32_t t = 1; t <= count; t++) {
 #pragma unroll 1
-            for (uint32_t k = doublings - (narrow >> t & 1); k > 0; k--) double_in_place(s);
+            for (uint32_t k = near >> t & 1 ? fewer : doublings; k > 0; k--) double_in_place(s);
             const F z = s.z, before = product;
             store(kept(t - 1, 0), z, threads());
             store(kept(t - 1, 1), before, threads());
@@ -67,7 +68,7 @@ template <class F, uint32_t T> struct TableChain {
 
 template <class F, uint32_t T>
 FN void make_tables(Affine<F>* tables, Quad* scratch, uint32_t n, uint32_t stride, uint32_t count,
-                    uint32_t doublings, uint32_t narrow, Quad* shared) {
+                    uint32_t doublings, uint32_t fewer, uint32_t near, Quad* shared) {
     const uint32_t i = blockIdx.x * T + threadIdx.x;
     if (i >= n) return;
     const TableChain<F, T> work = {tables + i, stride, count, scratch + i};
@@ -75,16 +76,17 @@ FN void make_tables(Affine<F>* tables, Quad* scratch, uint32_t n, uint32_t strid
     if (is_infinity(p)) {
         work.infinite();
     } else {
-        work.backward(inverse(work.forward(p, doublings, narrow, shared)));
+        work.backward(inverse(work.forward(p, doublings, fewer, near, shared)));
     }
 }
 
 #define TABLES(name, F, threads, blocks) \
     KERNEL(threads, blocks) \
     name(Affine<F>* tables, Quad* scratch, uint32_t n, uint32_t stride, uint32_t count, \
-         uint32_t doublings, uint32_t narrow) { \
+         uint32_t doublings, uint32_t fewer, uint32_t near) { \
         DYNAMIC_SHARED(Quad, stage); \
-        make_tables<F, threads>(tables, scratch, n, stride, count, doublings, narrow, stage); \
+        make_tables<F, threads>(tables, scratch, n, stride, count, doublings, fewer, near, \
+                                stage); \
     } \
     EXPORT_KERNEL(name);
 TABLES(g1_tables, Fp, 128, 4)

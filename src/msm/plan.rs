@@ -1,9 +1,16 @@
-//! Which windows an MSM uses, and the passes that it is cut into. Pure: numbers in, numbers out.
+//! The passes that an MSM is cut into. Pure: numbers in, numbers out.
 
 mod arriving;
 mod display;
+mod job;
 
-use super::{BITS_MAX, BITS_MIN, Fixed, Sliding, Windows, accumulate, reduce, sort};
+pub use job::Job;
+
+use super::{
+    Windows, accumulate,
+    reduce::{self, Weights},
+    sort,
+};
 use crate::{curve::Group, device::ALIGN};
 
 /// Buckets of a pass: one at a time would keep the device from working on them together, and more
@@ -16,17 +23,6 @@ const DIGITS_MAX: u64 = 1 << 30;
 const XYZZ_BUCKETS_MAX: u64 = 1 << 16;
 /// Points of a pass at least, where memory is short.
 const POINTS_MIN: u32 = 1 << 12;
-
-/// An MSM, whatever its bases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Job {
-    /// Of the bases.
-    pub group: Group,
-    /// Scalars of a vector, and bases; 2^26 at most.
-    pub n: u32,
-    /// Vectors of scalars over the same bases; 1 at least.
-    pub vectors: u32,
-}
 
 /// What a pass may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,49 +60,6 @@ pub struct Plan {
     points: u32,
     /// Passes are of the caller's choice.
     arriving: bool,
-}
-
-/// Nanoseconds on one H200, for comparing windows: of a digit that is sorted and added, and of a
-/// bucket. Fitted to MSMs of 2^16 to 2^24 with several widths (benches/RESULTS.md).
-struct Costs {
-    digit: f64,
-    bucket: f64,
-}
-
-const fn costs(group: Group) -> Costs {
-    match group {
-        Group::G1 => Costs { digit: 0.275, bucket: 0.85 },
-        Group::G2 => Costs { digit: 0.67, bucket: 1.6 },
-    }
-}
-
-impl Job {
-    /// The windows that take the least time by a model, with at most `tables` tables.
-    pub fn windows(&self, tables: u32) -> Windows {
-        let tables = tables.max(1);
-        let fixed = |bits| {
-            let count = Fixed::new(bits, 1, u32::MAX)?.count();
-            Windows::fixed(bits, count.div_ceil(tables), tables)
-        };
-        let sliding = |bits| Windows::sliding(bits).filter(|_| tables >= Sliding::TABLES);
-        let all = (BITS_MIN..=BITS_MAX).flat_map(|bits| [fixed(bits), sliding(bits)]).flatten();
-        let possible = all.filter(|windows| self.fits(windows));
-        let cheapest = possible.min_by(|a, b| self.model_ns(a).total_cmp(&self.model_ns(b)));
-        cheapest.expect("windows of BITS_MIN bits, a set each, fit every MSM")
-    }
-
-    /// Whether one set of one vector can be sorted at all.
-    fn fits(&self, windows: &Windows) -> bool {
-        u64::from(windows.buckets()) <= BUCKETS_MAX
-    }
-
-    /// What the model says of an MSM with these windows.
-    pub fn model_ns(&self, windows: &Windows) -> f64 {
-        let Costs { digit, bucket } = costs(self.group);
-        let digits = f64::from(self.n) * windows.digits_mean();
-        let buckets = f64::from(windows.sets()) * f64::from(windows.buckets());
-        f64::from(self.vectors) * (digits * digit + buckets * bucket)
-    }
 }
 
 impl Plan {
@@ -234,12 +187,19 @@ impl Plan {
     pub(super) fn reduce(&self, pass: &Pass) -> reduce::Plan {
         let (first, count) = pass.sets;
         let base = self.windows.shift(first);
+        let (weights, parts) = match () {
+            () if self.windows.slide() => (Weights::Odd, 1),
+            () if self.windows.halve() => (Weights::Halving, 3),
+            () => (Weights::All, 1),
+        };
         let shape = reduce::Shape {
             group: self.job.group,
             vectors: pass.vectors.1,
-            shifts: (first..first + count).map(|set| self.windows.shift(set) - base).collect(),
-            lg_buckets: self.windows.buckets().ilog2(),
-            odd: self.windows.odd(),
+            shifts: (first..first + count)
+                .flat_map(|set| vec![self.windows.shift(set) - base; parts as usize])
+                .collect(),
+            lg_buckets: (self.windows.buckets() / parts).ilog2(),
+            weights,
             xyzz: self.xyzz(pass),
         };
         reduce::Plan::new(&shape, &reduce::Tuning::on(self.units, self.job.group))
@@ -348,32 +308,15 @@ mod tests {
     }
 
     #[test]
-    fn windows_slide_where_there_is_every_table() {
-        for (lg_n, least, most) in [(10, 9, 12), (16, 15, 17), (18, 17, 19), (20, 19, 21)] {
-            let windows = |tables| job(1 << lg_n, 1).windows(tables);
-            assert!(!windows(Sliding::TABLES - 1).odd());
-            let sliding = windows(Sliding::TABLES);
-            assert!(sliding.odd() && (least..=most).contains(&sliding.bits()), "{sliding:?}");
-        }
-        let plan = plan(job(1 << 20, 1), 300, 8 << 30).expect("room");
-        assert!(plan.to_string().starts_with("sliding windows of "), "{plan}");
-        assert!(plan.to_string().ends_with(" bits, 255 tables"), "{plan}");
-    }
-
-    /// What was measured best, or within 2 % of it.
-    #[test]
-    fn windows_are_those_that_measured_best() {
-        for (lg_n, tables, best) in [
-            (18, 64, 17..=17),
-            (20, 64, 20..=20),
-            (22, 64, 20..=22),
-            (24, 64, 22..=24),
-            (16, 1, 12..=13),
-            (18, 1, 14..=16),
-            (24, 1, 20..=20),
+    fn plans_say_how_windows_lie() {
+        for (lg_n, tables, begins, ends) in [
+            (20, 300, "sliding windows of 2", " bits, 255 tables"),
+            (22, 15, "12 windows of 22 bits", ", 15 tables that halve"),
+            (20, 13, "13 windows of 20 bits", ", 13 tables"),
+            (10, 1, "", ", no tables"),
         ] {
-            let bits = job(1 << lg_n, 1).windows(tables).bits();
-            assert!(best.contains(&bits), "2^{lg_n}, {tables} tables: {bits} bits");
+            let plan = plan(job(1 << lg_n, 1), tables, 16 << 30).expect("room").to_string();
+            assert!(plan.starts_with(begins) && plan.ends_with(ends), "{plan}");
         }
     }
 }

@@ -11,7 +11,7 @@ mod step;
 
 pub use finish::{Coordinate, Curve, finish};
 pub use plan::Plan;
-pub use shape::{Ending, Shape, Tuning};
+pub use shape::{Ending, Shape, Tuning, Weights};
 pub use step::{Halves, Ladder, Step};
 
 use crate::{

@@ -14,8 +14,8 @@ const SHARED_ELEMENTS: u32 = 6;
 /// Elements that a thread keeps in scratch, a point.
 const KEPT: u64 = 2;
 
-/// tables, scratch, n, stride, count, doublings, narrow.
-type MakeTables = Kernel<(Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32)>;
+/// tables, scratch, n, stride, count, doublings, fewer, near.
+type MakeTables = Kernel<(Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32, u32)>;
 
 /// Makes tables.
 pub struct Tables {
@@ -80,7 +80,7 @@ impl Tables {
         KEPT * threads * CHAIN as u64 * group.coordinate_bytes() as u64
     }
 
-    /// Fills table 1 and all after it: tables whose distances differ by one at most are made
+    /// Fills table 1 and all after it: tables of at most two different distances are made
     /// together, and as many points at once as the device has threads.
     ///
     /// Shape: `tables` has [`Layout::bytes`], with the bases at its start, affine, canonical,
@@ -111,13 +111,13 @@ impl Tables {
         let most = self.units * shape(group).0 * shape(group).1;
         let mut done = 0;
         while done < apart.len() {
-            let Chain { count, doublings, narrow } = chain(&apart[done..]);
+            let Chain { count, doublings, fewer, near } = chain(&apart[done..]);
             for first in (0..points).step_by(most as usize) {
                 let own = most.min(points - first);
                 let begin = (done * stride + first as usize) * width;
                 let bytes = (count as usize * stride + own as usize) * width;
                 let tables = tables.part(begin, bytes).ok_or_else(short)?;
-                let given = (tables, scratch, own, stride as u32, count, doublings, narrow);
+                let given = (tables, scratch, own, stride as u32, count, doublings, fewer, near);
                 kernel.launch(stream, self.grid(group, own), given)?;
             }
             done += count as usize;
@@ -130,18 +130,23 @@ impl Tables {
 struct Chain {
     count: u32,
     doublings: u32,
-    narrow: u32,
+    fewer: u32,
+    near: u32,
 }
 
 /// As many of the first tables as one launch can make, by how far each is from the one before.
 fn chain(apart: &[u32]) -> Chain {
-    let reach = |&count: &usize| {
-        let least = apart[..count].iter().min();
-        least.zip(apart[..count].iter().max()).is_some_and(|(least, most)| most - least <= 1)
+    let ends = |count: usize| {
+        let (least, most) = (apart[..count].iter().min(), apart[..count].iter().max());
+        (least.copied().unwrap_or(0), most.copied().unwrap_or(0))
     };
-    let count = (1..=apart.len().min(CHAIN)).take_while(reach).count();
-    let doublings = apart[..count].iter().copied().max().unwrap_or(0);
-    let narrow = (1..).zip(&apart[..count]).filter(|(_, own)| **own < doublings);
-    let narrow = narrow.fold(0, |mask, (t, _)| mask | 1 << t);
-    Chain { count: count as u32, doublings, narrow }
+    let alike = |&count: &usize| {
+        let (fewer, doublings) = ends(count);
+        apart[..count].iter().all(|own| [fewer, doublings].contains(own))
+    };
+    let count = (1..=apart.len().min(CHAIN)).take_while(alike).count();
+    let (fewer, doublings) = ends(count);
+    let near = (1..).zip(&apart[..count]).filter(|(_, own)| **own < doublings);
+    let near = near.fold(0, |mask, (t, _)| mask | 1 << t);
+    Chain { count: count as u32, doublings, fewer, near }
 }

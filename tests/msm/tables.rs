@@ -33,6 +33,7 @@ fn all_tables<P: Curve>() {
         for (points, offsets) in [
             (1, &[0, 1][..]),
             (37, &[0, 3, 7, 10, 12, 19]),
+            (3, &[0, 1, 6, 7, 12, 17]),
             (150, &[0, 22]),
             (5, &[0]),
             (2, &powers),
@@ -64,25 +65,25 @@ fn all_tables<P: Curve>() {
 /// More threads than points and as many, and multiples that are nearer than others.
 fn chains<P: Curve>() {
     each_seed(|rig| {
-        type Parameters = (Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32);
+        type Parameters = (Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32, u32);
         let threads = if P::GROUP.name() == "g1" { 128 } else { 64 };
         let element = P::GROUP.coordinate_bytes();
         let block = Block { threads, shared_bytes: (6 * element) as u32 * threads };
         let name = format!("{}_tables", P::GROUP.name());
         let kernel = rig.kernel_in::<Parameters>("msm/tables", &name, block);
         let given = bases::<P>(128);
-        for (points, count, narrow) in [(128, 2, 2), (1, 1, 0), (65, 3, 0b1100)] {
+        for (points, count, near) in [(128, 2, 2), (1, 1, 0), (65, 3, 0b1100)] {
             let tables = rig.room::<u8>((count + 1) * points * 2 * element);
             rig.write(tables.all(), &limbs(&given[..points]));
             let grid = (points as u32).div_ceil(threads);
             let scratch = rig.put(&vec![0xa5_u8; 2 * (grid * threads) as usize * count * element]);
             let n = points as u32;
-            let spans = (tables.all(), scratch.all(), n, n, count as u32, 3, narrow);
+            let spans = (tables.all(), scratch.all(), n, n, count as u32, 3, 1, near);
             rig.launch(&kernel, grid, spans);
             let found = rig.get::<u64>(&tables);
             let mut offset = 0;
             for (t, found) in found.chunks(points * element / 4).enumerate().skip(1) {
-                offset += 3 - (narrow >> t & 1);
+                offset += if near >> t & 1 == 1 { 1 } else { 3 };
                 let expected = limbs(&times_power(&given[..points], offset));
                 assert!(found == expected, "{points} points, table {t} of {count}");
             }

@@ -137,8 +137,8 @@ fn every_distribution<P: points::Curve + Curve>(n: usize) {
     });
 }
 
-/// Windows that slide, narrow and wide.
-fn every_distribution_slides<P: points::Curve + Curve>(n: usize) {
+/// Windows that slide, narrow and wide, and windows that halve.
+fn every_distribution_otherwise<P: points::Curve + Curve>(n: usize) {
     each_seed(|rig| {
         let bench = Bench::<P>::new(rig, n);
         let mut rng = rng();
@@ -148,7 +148,11 @@ fn every_distribution_slides<P: points::Curve + Curve>(n: usize) {
             }
             println!("{name}");
             let scalars: Vec<_> = (0..n).map(|i| scalar(&mut rng, i)).collect();
-            let windows = Windows::sliding([4, 7, 12][i % 3]).unwrap();
+            let windows = match i % 4 {
+                0 => Windows::halving(6, 128),
+                kind => Windows::sliding([4, 7, 12][kind - 1]),
+            };
+            let windows = windows.unwrap();
             bench.compare(n, 1, windows, AMPLE, &scalars);
         }
     });
@@ -181,8 +185,8 @@ fn every_size_is_arkworks() {
 fn every_distribution_is_arkworks() {
     every_distribution::<g1::Config>(160);
     every_distribution::<g2::Config>(24);
-    every_distribution_slides::<g1::Config>(33);
-    every_distribution_slides::<g2::Config>(7);
+    every_distribution_otherwise::<g1::Config>(33);
+    every_distribution_otherwise::<g2::Config>(7);
 }
 
 #[test]

@@ -185,11 +185,8 @@ impl Run {
         let n = u32::try_from(self.bases.len()).map_err(too_large)?;
         let vectors = u32::try_from(self.batch).map_err(too_large)?;
         let job = Job { group: self.bases.group(), n, vectors };
-        let alone = job.windows(1);
         // Tables are for the whole object: a small part of it may want other windows.
-        let with_tables = resident.windows().copied();
-        let better = |windows: &_| job.model_ns(windows) <= job.model_ns(&alone);
-        let windows = with_tables.filter(better).unwrap_or(alone);
+        let windows = job.windows_over(resident.windows());
         let scalars_bytes =
             (u64::from(n) * u64::from(vectors) * 32).next_multiple_of(ALIGN) + ALIGN;
         let scalars = computer.shelf.room(&stream, scalars_bytes)?;

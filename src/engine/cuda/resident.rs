@@ -51,7 +51,7 @@ impl Resident {
     }
 
     fn slides(&self) -> bool {
-        self.windows.is_some_and(|windows| windows.odd())
+        self.windows.is_some_and(|windows| windows.slide())
     }
 }
 
@@ -250,7 +250,7 @@ impl Shelf {
         let stride = points as usize;
         let layout = tables::Layout { group, points, stride, offsets: &offsets };
         // One point more, so that the first can lie where a reference can name it.
-        let slides = windows.is_some_and(|windows| windows.odd());
+        let slides = windows.is_some_and(|windows| windows.slide());
         let room = |bytes| {
             if slides { self.gpu.arena().lease(stream, bytes) } else { self.room(stream, bytes) }
         };

@@ -68,36 +68,43 @@ fn of_xyzz<P: Curve>(bytes: &[u8]) -> Projective<P> {
 pub fn finish<P: Curve>(plan: &Plan, bytes: &[u8]) -> Vec<Projective<P>> {
     let exponents = exponents(plan);
     let width = 4 * P::GROUP.coordinate_bytes();
-    let vectors = bytes.chunks_exact(exponents.len() * width);
+    let points = plan.points_out() as usize / plan.shape.vectors.max(1) as usize;
+    let vectors = bytes.chunks_exact(points * width);
     vectors.map(|vector| horner(&exponents, vector, width)).collect()
 }
 
-/// How often each point of a vector is to be doubled.
-fn exponents(plan: &Plan) -> Vec<u32> {
+/// How often which points of a vector are to be doubled, before all are added up.
+fn exponents(plan: &Plan) -> Vec<(usize, u32)> {
     let shape = &plan.shape;
+    let shifts = shape.shifts.iter().copied().enumerate();
     match plan.ending {
         Ending::Terms => {
-            let of_set =
-                |shift| (0..shape.terms()).map(move |term| shift + shape.term_exponent(term));
-            shape.shifts.iter().copied().flat_map(of_set).collect()
+            let terms = shape.terms();
+            let of_set = |(set, shift): (usize, u32)| {
+                let first = set * terms as usize;
+                let own = (0..terms).zip(first..);
+                let own = own.map(move |(term, at)| (at, shift + shape.term_exponent(set, term)));
+                own.chain(shape.base_exponent(set).map(|base| (first, shift + base)))
+            };
+            shifts.flat_map(of_set).collect()
         }
-        Ending::Sets => shape.shifts.clone(),
-        Ending::Vectors => vec![0],
+        Ending::Sets => shifts.collect(),
+        Ending::Vectors => vec![(0, 0)],
     }
 }
 
 /// The sum of 2^exponent times each point.
-fn horner<P: Curve>(exponents: &[u32], bytes: &[u8], width: usize) -> Projective<P> {
-    let mut points: Vec<_> = exponents.iter().zip(bytes.chunks_exact(width)).collect();
-    points.sort_by_key(|(exponent, _)| std::cmp::Reverse(**exponent));
-    let mut at = points.first().map_or(0, |(exponent, _)| **exponent);
+fn horner<P: Curve>(exponents: &[(usize, u32)], bytes: &[u8], width: usize) -> Projective<P> {
+    let mut points = exponents.to_vec();
+    points.sort_by_key(|(_, exponent)| std::cmp::Reverse(*exponent));
+    let mut at = points.first().map_or(0, |(_, exponent)| *exponent);
     let mut sum = Projective::ZERO;
-    for (&exponent, bytes) in points {
+    for (point, exponent) in points {
         for _ in exponent..at {
             sum.double_in_place();
         }
         at = exponent;
-        sum += of_xyzz::<P>(bytes);
+        sum += of_xyzz::<P>(&bytes[point * width..][..width]);
     }
     for _ in 0..at {
         sum.double_in_place();

@@ -132,7 +132,7 @@ fn terms(shape: &Shape, tuning: &Tuning, ending: Ending, steps: &mut Vec<Step>) 
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::shape::Weights, *};
 
     /// Each launch takes what the one before it left, and what a kernel counts fits its words.
     fn check(plan: &Plan) {
@@ -178,8 +178,8 @@ mod tests {
                     }
                     let shifts = (0..sets).collect();
                     let xyzz = u32::is_multiple_of(lg_buckets, 3);
-                    let odd = lg_buckets % 2 == 1;
-                    let shape = Shape { group, vectors, shifts, lg_buckets, odd, xyzz };
+                    let weights = [Weights::All, Weights::Odd][lg_buckets as usize % 2];
+                    let shape = Shape { group, vectors, shifts, lg_buckets, weights, xyzz };
                     for ending in
                         [None, Some(Ending::Terms), Some(Ending::Sets), Some(Ending::Vectors)]
                     {

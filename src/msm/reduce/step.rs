@@ -1,6 +1,6 @@
 //! The launches, as numbers.
 
-use super::shape::Shape;
+use super::shape::{Shape, Weights};
 use crate::curve::Group;
 
 /// Groups of four lanes in a block: as in `kernels/msm/reduce/split_sum.cuh`.
@@ -59,7 +59,7 @@ impl Ladder {
     /// The terms of a set: each counts twice as much as the one before, but the second as much as
     /// the first, unless buckets are odd digits'.
     pub(super) fn terms(shape: &Shape) -> Self {
-        Self { period: shape.terms(), width: 1, narrow: (!shape.odd).into() }
+        Self { period: shape.terms(), width: 1, narrow: (shape.weights == Weights::All).into() }
     }
 }
 

@@ -48,6 +48,11 @@ impl Windows {
         Fixed::new(bits_max, sets, tables).map(Self::Fixed)
     }
 
+    /// [`Fixed::halving`].
+    pub fn halving(bits_max: u32, tables: u32) -> Option<Self> {
+        Fixed::halving(bits_max, tables).map(Self::Fixed)
+    }
+
     /// [`Sliding::new`].
     pub fn sliding(bits: u32) -> Option<Self> {
         Sliding::new(bits).map(Self::Sliding)
@@ -77,7 +82,7 @@ impl Windows {
         }
     }
 
-    /// Buckets of a set, a power of two.
+    /// Buckets of a set: a power of two, or three times one where windows halve.
     pub fn buckets(&self) -> u32 {
         match self {
             Self::Fixed(fixed) => fixed.buckets(),
@@ -85,14 +90,22 @@ impl Windows {
         }
     }
 
-    /// Whether buckets are for odd digits alone: bucket b for 2b + 1, in size, and not b + 1.
-    pub fn odd(&self) -> bool {
+    /// Whether windows slide. Bucket b is for digits 2b + 1, in size, then, and not b + 1.
+    pub fn slide(&self) -> bool {
         matches!(self, Self::Sliding(_))
+    }
+
+    /// [`Fixed::halves`].
+    pub fn halve(&self) -> bool {
+        matches!(self, Self::Fixed(fixed) if fixed.halves())
     }
 
     /// The bucket of its set that a digit of this value belongs to.
     pub fn bucket(&self, value: i32) -> u32 {
-        if self.odd() { value.unsigned_abs() / 2 } else { value.unsigned_abs() - 1 }
+        match self {
+            Self::Fixed(fixed) => fixed.bucket(value),
+            Self::Sliding(_) => value.unsigned_abs() / 2,
+        }
     }
 
     /// Table `t` holds bases times 2 to this power.
