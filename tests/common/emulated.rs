@@ -12,6 +12,9 @@ use std::{
 /// The setting that names the driver's library.
 pub const SETTING: &str = "CAPSTAN_CUDA_DRIVER";
 
+/// Orders in which the emulated driver resumes threads; 0 is the natural one.
+pub const SEEDS: [u64; 3] = [0, 1, 0xfeed];
+
 /// Whether the machine has an NVIDIA GPU whose kernel driver is loaded.
 pub fn has_gpu() -> bool {
     ["/dev/nvidiactl", "/dev/dxg"].iter().any(|device| Path::new(device).exists())
@@ -72,6 +75,19 @@ pub fn build(name: &str, kernels: &Path, flags: &[&str]) -> PathBuf {
     assert!(built.status.success(), "the emulated driver does not build:\n{said}");
     fs::write(stamp, content).expect("the target folder is writable");
     library
+}
+
+/// Has the emulated driver, which is loaded already, resume threads in another order: one of
+/// [`SEEDS`].
+#[allow(unsafe_code)]
+pub fn seed(number: u64) {
+    let path = driver().expect("there is no GPU");
+    // SAFETY: the library is loaded already; the function takes an integer.
+    unsafe {
+        let library = libloading::Library::new(path).expect("loaded once");
+        let seed = library.get::<unsafe extern "C" fn(u64)>(b"capstan_emulated_seed\0");
+        seed.expect("the emulated driver's own")(number);
+    }
 }
 
 fn root() -> PathBuf {

@@ -1,23 +1,68 @@
 //! The engine with GPUs: the machine's own, else an emulated one.
 
 use std::{
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
 use capstan::{
+    curve::{Group, points::Bases},
     device::{self, Fault, Options, Wanted},
     engine::{
+        Control, Description, Engine, Executor, MsmRun, NttPlan, Rows,
         cpu::CpuEngine,
         cuda::{CudaEngine, Least},
     },
+    error::Result,
 };
 
-use crate::{FAR, Reach, emulated};
+use crate::{
+    FAR, Reach,
+    emulated::{self, SEEDS},
+};
+
+/// An engine whose jobs find the emulated driver under one seed after the other.
+pub struct Seeded(CudaEngine);
+
+impl Seeded {
+    fn next(&self) -> &CudaEngine {
+        static TURN: AtomicUsize = AtomicUsize::new(0);
+        if emulated::driver().is_some() {
+            let turn = TURN.fetch_add(1, Ordering::Relaxed);
+            emulated::seed(SEEDS[turn % SEEDS.len()]);
+        }
+        &self.0
+    }
+}
+
+impl Engine for Seeded {
+    fn description(&self) -> Description {
+        self.0.description()
+    }
+
+    fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>> {
+        self.next().msm(bases, batch)
+    }
+
+    fn msm_piece(&self, group: Group, n: usize) -> usize {
+        self.0.msm_piece(group, n)
+    }
+
+    fn ntt(&self, plan: &NttPlan, rows: &Rows<'_>, control: &Control) -> Result<Executor> {
+        self.next().ntt(plan, rows, control)
+    }
+
+    fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64 {
+        self.0.msm_scratch_bytes(group, n)
+    }
+}
 
 /// One for all tests, which it serves at once. It leaves nothing to the CPU.
-pub fn engine() -> &'static CudaEngine {
-    static ENGINE: OnceLock<CudaEngine> = OnceLock::new();
+pub fn engine() -> &'static Seeded {
+    static ENGINE: OnceLock<Seeded> = OnceLock::new();
     ENGINE.get_or_init(|| {
         let wanted = Wanted { driver: emulated::driver(), devices: vec![0] };
         let options = Options {
@@ -26,7 +71,7 @@ pub fn engine() -> &'static CudaEngine {
             on_fault: Arc::new(|fault: &Fault| eprintln!("{fault}")),
         };
         let gpus = device::open(&wanted, &options).unwrap();
-        CudaEngine::new(CpuEngine::new(1).unwrap(), gpus, Least::default()).unwrap()
+        Seeded(CudaEngine::new(CpuEngine::new(1).unwrap(), gpus, Least::default()).unwrap())
     })
 }
 

@@ -1,5 +1,4 @@
 //! A device to run kernels on. Every test crate may have this as a module.
-//! A device to run kernels on.
 #![allow(dead_code)] // no crate uses all of it
 
 use std::{
@@ -12,10 +11,7 @@ use capstan::device::{
     self, Block, Context, Gpu, Kernel, Lease, Module, Options, Parameters, Span, Stream, Wanted,
 };
 
-use crate::emulated;
-
-/// Orders in which the emulated driver resumes threads; 0 is the natural one.
-pub const SEEDS: [u64; 3] = [0, 1, 0xfeed];
+use crate::emulated::{self, SEEDS, seed};
 
 /// A device and a stream on it, for one test at a time.
 pub struct Rig {
@@ -57,18 +53,6 @@ pub fn open() -> &'static Gpu {
         let options = Options { memory_percent, patience, on_fault };
         device::open(&wanted, &options).unwrap().remove(0)
     })
-}
-
-/// Has the emulated driver resume threads in another order.
-#[allow(unsafe_code)]
-pub fn seed(number: u64) {
-    let path = emulated::driver().unwrap();
-    // SAFETY: the library is loaded already; the function takes an integer.
-    unsafe {
-        let library = libloading::Library::new(path).unwrap();
-        let seed = library.get::<unsafe extern "C" fn(u64)>(b"capstan_emulated_seed\0").unwrap();
-        seed(number);
-    }
 }
 
 impl Rig {

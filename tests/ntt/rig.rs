@@ -13,8 +13,8 @@ use capstan::{
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::{
-    emulated,
-    gpu::{SEEDS, open, seed},
+    emulated::{self, SEEDS, seed},
+    gpu::open,
 };
 
 /// A device, for one test at a time.
