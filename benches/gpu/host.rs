@@ -1,6 +1,6 @@
 //! Transforms by the engine, of rows that lie in payload memory, as they do in a server, and go to
 //! such memory again; beside them what the copies alone take, both ways at a time.
-//! `host=22x8,20x64` picks sizes and batches.
+//! `host=22x8,20x64` picks sizes and batches; with `pinned=no`, payloads go through the ring.
 
 use std::{
     thread,
@@ -46,9 +46,9 @@ pub fn measure(rig: &Rig, record: &mut Record) {
     let engine = CudaEngine::new(cpu, vec![rig.gpu.clone()], Least::default())
         .unwrap_or_else(|e| panic!("{e}"));
     if rig.text("pinned").as_deref() != Some("no") {
-        // Both ends of the largest batch.
-        let largest = batches(rig).into_iter().map(|(lg_n, batch)| batch << (lg_n + 6)).max();
-        engine.pin(largest.unwrap_or_default() as u64);
+        // Of the largest batch what comes and what goes, twice, and results that are being wiped.
+        let largest = batches(rig).into_iter().map(|(lg_n, batch)| batch << (lg_n + 5)).max();
+        engine.pin(5 * largest.unwrap_or_default() as u64);
     }
     for (lg_n, batch) in batches(rig) {
         let rows = rows(lg_n, batch);

@@ -77,8 +77,8 @@ pub fn receive(stream: &Stream, from: Span<'_, u8>, to: &mut [&mut [u8]]) -> Res
     asked.and(done)
 }
 
-/// Addresses and lengths of the pieces, neighbours together: asking for a copy takes as long as
-/// copying some 200 KiB.
+/// Addresses and lengths of the pieces, neighbours together: a call for each slot of 256 KiB took
+/// twice the time of the link.
 fn runs<P: Address>(
     span: Span<'_, u8>,
     pieces: impl Iterator<Item = Range<P>>,

@@ -15,8 +15,8 @@ const ARRIVING_MIN: u32 = 1 << 20;
 /// No pass takes fewer scalars than one part of so many, but for the last one.
 const PARTS_MAX: u32 = 8;
 
-/// What one more pass costs on an H200, beside an addition a bucket.
-const PASS_COST: Duration = Duration::from_micros(300);
+/// What one more pass costs on an H200, beside an addition a bucket (benches/RESULTS.md).
+const PASS_COST: Duration = Duration::from_micros(600);
 const BUCKETS_PER_NS: u64 = 4;
 
 /// The passes that are not launched yet.
