@@ -134,7 +134,7 @@ pub fn passes(lg_n: u32, rows: usize, way: Way, turned: bool) -> Vec<Pass> {
 /// a table of the whole transform.
 ///
 /// By products of limbs, that is 968 for each element of 2^24 instead of 1020; 803 instead of
-/// 826 of 2^20, and 762 wholly; of 2^16 in rows of 2^8 586 instead of 615.
+/// 826 of 2^20, and 766 wholly; of 2^16, wholly only, 602 instead of 615.
 pub fn merge(passes: &[Pass], way: Way, wholly: bool) -> Option<Vec<Pass>> {
     let mut downward = passes.to_vec();
     if way == Way::Ascend {
