@@ -3,10 +3,8 @@
 
 MERGED_COLUMNS(descend, 6, 2, 0, 64, 8);
 MERGED_COLUMNS(descend, 6, 2, 1, 64, 8);
-MERGED_COLUMNS(descend, 8, 1, 0, 128, 4);
 MERGED_COLUMNS(descend, 8, 2, 0, 256, 2);
 MERGED_COLUMNS(descend, 8, 2, 1, 256, 2);
-MERGED_ROWS(descend, 8, 0, 1, 64, 8);
 MERGED_ROWS(descend, 8, 0, 2, 64, 8);
 MERGED_ROWS(descend, 10, 0, 4, 256, 2);
 // To natural order, where tiles have two rows so that 64 bytes are stored together.

@@ -76,15 +76,27 @@ template <int K, bool MAYBE_PLAIN> FN void join_by_four(Fr* x, const Quad* entry
 // The last two stages of all, which leave single elements: of a block of four, element e is
 // multiplied by the power e of a fourth root of s, and then only by fourth roots of unity. That is
 // one product of eight multiples and three, where split_by_four takes four. `entry` has the powers.
-template <int K> FN void times_powers(Fr* x, const Factor<K>& factor, const Quad* entry) {
-    x[1] = mul_constant<K>(x[1], factor);
-    x[2] = mul_constant<K>(x[2], load_merged_factor<K>(entry, 1));
-    x[3] = mul_constant<K>(x[3], load_merged_factor<K>(entry, 2));
-}
-template <int K>
-FN void split_to_elements(Fr* x, const Factor<K>& factor, const Quad* entry) {
-    times_powers<K>(x, factor, entry);
-    descend_in_registers<2>(x, ANY, K > 1 ? PRODUCT : BELOW_2R);
+// Fetched all at once where there are registers for it: each thread has its own.
+template <int K> struct Powers {
+    static constexpr int FETCHED = K > 2 ? 1 : 3;
+    Factor<K> factors[FETCHED];
+    FN void fetch(const Quad* entry) {
+#pragma unroll
+        for (int f = 0; f < FETCHED; f++) factors[f] = load_merged_factor<K>(entry, uint32_t(f));
+    }
+    FN void apply(Fr* x, const Quad* entry) const {
+#pragma unroll
+        for (int f = 0; f < 3; f++) {
+            if (f < FETCHED)
+                x[f + 1] = mul_constant<K>(x[f + 1], factors[f < FETCHED ? f : 0]);
+            else
+                x[f + 1] = mul_constant<K>(x[f + 1], load_merged_factor<K>(entry, uint32_t(f)));
+        }
+    }
+};
+template <int K> FN void split_to_elements(Fr* x, const Powers<K>& powers, const Quad* entry) {
+    powers.apply(x, entry);
+    descend_in_registers<2>(x, ANY, PRODUCT);
 }
 // The transpose.
 template <int K> FN void join_elements(Fr* x, const Quad* entry) {
@@ -93,8 +105,8 @@ template <int K> FN void join_elements(Fr* x, const Quad* entry) {
     add_subtract(x[0], x[2]);
     int u = BELOW_2R, v = PRODUCT;
     butterfly(x[1], x[3], u, v);
-    times_powers<K>(x, load_merged_factor<K>(entry, 0), entry);
-    if (K == 1) trim(x[1]), trim(x[2]), trim(x[3]); // below 2 r
+    Powers<K> powers;
+    powers.fetch(entry), powers.apply(x, entry);
 }
 
 constexpr int KEPT = 4; // multiples of all steps' factors, but for the last one's
@@ -118,7 +130,7 @@ FN void descend_merged(Fr* x, Quad* tile, const Blocks& blocks, bool plain) {
     uint32_t first = first_index<2>(threadIdx.x, TOP + SHIFT), at = place(first);
     const Quad* entry = blocks.entry<KEPT>(0, first & ROW, TOP + 2 + SHIFT);
     Factor<KEPT> factor;
-    Factor<LAST ? LAST : KEPT> last;
+    Powers<LAST ? LAST : KEPT> last;
     if (!plain) factor = load_merged_factor<KEPT>(entry, 0);
 #pragma unroll
     for (uint32_t step = 0; step < STEPS; step++) {
@@ -134,7 +146,7 @@ FN void descend_merged(Fr* x, Quad* tile, const Blocks& blocks, bool plain) {
         // On its way while the others come.
         if (LAST && o == 2) {
             entry = blocks.entry<LAST>(step + 1, first & ROW, 2);
-            last = load_merged_factor<LAST ? LAST : KEPT>(entry, 0);
+            last.fetch(entry);
         } else {
             entry = blocks.entry<KEPT>(step + 1, first & ROW, o + SHIFT);
             factor = load_merged_factor<KEPT>(entry, 0);

@@ -65,11 +65,11 @@ const RADICES: [&[(u32, u32)]; 20] = [
     &[(9, 3), (6, 2)],
     &[(8, 2), (8, 2)], // 2^16
     &[(9, 3), (8, 2)],
-    &[(8, 2), (10, 2)],
+    &[(6, 2), (6, 2), (6, 2)],
     &[(9, 3), (10, 2)],
     &[(6, 2), (6, 2), (8, 2)], // 2^20
     &[(9, 3), (6, 2), (6, 2)],
-    &[(6, 2), (8, 2), (8, 2)],
+    &[(8, 2), (6, 2), (8, 2)],
     &[(9, 3), (6, 2), (8, 2)],
     &[(6, 2), (6, 2), (6, 2), (6, 2)], // 2^24
     &[(9, 3), (8, 2), (8, 2)],
@@ -81,19 +81,20 @@ const RADICES: [&[(u32, u32)]; 20] = [
 ];
 
 /// Columns' passes with merged factors that there are kernels for, both ways.
-pub(super) const MERGED: [Pass; 5] =
-    [merged(6, 2, 0), merged(6, 2, 1), merged(8, 1, 0), merged(8, 2, 0), merged(8, 2, 1)];
+pub(super) const MERGED: [Pass; 4] =
+    [merged(6, 2, 0), merged(6, 2, 1), merged(8, 2, 0), merged(8, 2, 1)];
 /// The same of rows' passes.
-pub(super) const MERGED_ROWS: [Pass; 3] = [merged(8, 0, 2), merged(8, 0, 1), merged(10, 0, 4)];
+pub(super) const MERGED_ROWS: [Pass; 2] = [merged(8, 0, 2), merged(10, 0, 4)];
 /// One more, downward.
 pub(super) const MERGED_SPREAD: Pass = merged(8, 1, 2);
 
 /// log2 of the row that may be merged where it is all of a transform.
 const LG_ALONE: u32 = 10;
 
-/// Up to here rows' passes are merged, too. Their tables have 80 bytes for each element (rows of
-/// 2^8), which beyond come from memory while the pass has little else to do.
-const LG_WHOLLY_MERGED: u32 = 22;
+/// Up to here rows' passes are merged, too, where the device is full: 256 of 2^16 take 1.78 ms for
+/// 1.84 (H200). Their tables have 80 bytes for each element, which is more than products saved are
+/// worth where one transform is all: 2^18 took 43 us for 39, 2^20 156 for 150, 2^22 653 for 647.
+const LG_WHOLLY_MERGED: u32 = 16;
 
 const fn merged(lg_r: u32, lg_c: u32, kept: u32) -> Pass {
     Pass { lg_r, lg_c, lg_e: 2, kept, merged: true }
@@ -134,7 +135,7 @@ pub fn passes(lg_n: u32, rows: usize, way: Way, turned: bool) -> Vec<Pass> {
 /// a table of the whole transform.
 ///
 /// By products of limbs, that is 968 for each element of 2^24 instead of 1020; 803 instead of
-/// 826 of 2^20, and 766 wholly; of 2^16, wholly only, 602 instead of 615.
+/// 826 of 2^20; 602 instead of 615 of 2^16, wholly only.
 pub fn merge(passes: &[Pass], way: Way, wholly: bool) -> Option<Vec<Pass>> {
     let mut downward = passes.to_vec();
     if way == Way::Ascend {

@@ -157,9 +157,8 @@ fn plans_of_merged_rows_are_arkworks() {
     let plans = [
         vec![merged(10, 0, 4)],
         vec![merged(6, 2, 0), merged(8, 0, 2)],
-        vec![merged(6, 2, 0), merged(8, 0, 1)],
         vec![merged(6, 2, 0), merged(8, 1, 2)],
-        vec![merged(8, 1, 0), merged(8, 0, 2)],
+        vec![merged(8, 2, 0), merged(8, 0, 2)],
         vec![merged(8, 2, 0), merged(8, 1, 2)],
         vec![merged(6, 2, 0), merged(10, 0, 4)],
     ];
