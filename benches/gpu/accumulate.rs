@@ -28,10 +28,11 @@ const SAMPLES: usize = 64;
 /// Where all digits are of one bucket: this one.
 const HOT: usize = 5;
 
-/// n, windows of a scalar, bits of the widest.
+/// n, windows of a scalar, bits of the widest; as many digits and buckets as some windows that slide
+/// have where these do not make 255 bits.
 type Case = (usize, u32, u32);
 
-const G1_CASES: [Case; 10] = [
+const G1_CASES: [Case; 12] = [
     (1 << 10, 26, 10),
     (1 << 10, 22, 12),
     (1 << 12, 20, 13),
@@ -39,6 +40,8 @@ const G1_CASES: [Case; 10] = [
     (1 << 16, 16, 16),
     (1 << 18, 15, 17),
     (1 << 20, 13, 20),
+    (1 << 20, 13, 19),
+    (1 << 20, 12, 20),
     (1 << 22, 12, 22),
     (1 << 24, 12, 22),
     (1 << 24, 11, 24),
