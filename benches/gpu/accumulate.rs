@@ -28,8 +28,8 @@ const SAMPLES: usize = 64;
 /// Where all digits are of one bucket: this one.
 const HOT: usize = 5;
 
-/// n, windows of a scalar, bits of the widest; as many digits and buckets as some windows that slide
-/// have where these do not make 255 bits.
+/// n, windows of a scalar, bits of the widest. Where these do not make 255 bits, digits and buckets
+/// are as many as those of windows that slide.
 type Case = (usize, u32, u32);
 
 const G1_CASES: [Case; 12] = [
