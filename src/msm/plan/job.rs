@@ -35,10 +35,9 @@ const fn costs(group: Group) -> Costs {
     }
 }
 
-/// What twice as many buckets cost one vector beside, once: one more step of everything that goes
-/// step by step. Few scalars want fewer buckets if they are alone: of 2^10 10 bits are best for one
-/// vector, and 12 for 1000.
-const DOUBLING: f64 = 400.0;
+/// What twice as many buckets cost beside, once: one more step of what goes step by step. It tips
+/// the balance where few scalars are alone: of 2^10 10 and 11 bits are best, and 12 for 1000 vectors.
+const DOUBLING: f64 = 50.0;
 
 impl Job {
     /// The windows that take the least time by a model, with at most `tables` tables.
