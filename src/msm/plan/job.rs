@@ -36,7 +36,8 @@ const fn costs(group: Group) -> Costs {
 }
 
 /// What twice as many buckets cost beside, once: one more step of what goes step by step. It tips
-/// the balance where few scalars are alone: of 2^10 10 and 11 bits are best, and 12 for 1000 vectors.
+/// the balance where few scalars are alone: of 2^10 10 and 11 bits are best, and 12 for 1000
+/// vectors.
 const DOUBLING: f64 = 50.0;
 
 impl Job {
