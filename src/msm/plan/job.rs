@@ -118,14 +118,13 @@ impl Job {
         if windows.slide() {
             digit = sliding[usize::from(all >= FEW)];
         }
-        let mut once = 0.0;
         // Without tables what was fitted is scalars that are there.
         if windows.sets() == 1 {
             bucket += if self.n > ARRIVING { onto } else { 0.0 };
             let shared = (FEWEST..FEW).contains(&all) && vectors * own < SHARED_BUCKETS;
             digit += if shared { joined } else { 0.0 };
-            once = own.max(BUCKETS_LEAST).log2() * step;
         }
+        let once = own.max(BUCKETS_LEAST).log2() * step;
         // Three times the terms that there would be, and these are added up by the host.
         let host = if windows.halve() { 2.0 * own.log2() * point } else { 0.0 };
         let buckets = f64::from(windows.sets()) * own;
@@ -191,6 +190,18 @@ mod tests {
             for tables in [1, 2, 5, 11, 12, 14, MANY, ALL - 1, ALL] {
                 let windows = job(Group::G1, lg_n).windows(tables);
                 assert!(windows.tables() <= tables, "2^{lg_n}: {windows:?}");
+            }
+        }
+    }
+
+    /// However few scalars there are, and whatever tables.
+    #[test]
+    fn windows_use_tables() {
+        for (lg_n, tables) in (6..=26).flat_map(|lg_n| [(lg_n, MANY), (lg_n, ALL)]) {
+            for group in [Group::G1, Group::G2] {
+                let job = job(group, lg_n);
+                let windows = job.windows(tables);
+                assert_eq!(job.windows_over(Some(&windows)), windows, "2^{lg_n}");
             }
         }
     }
