@@ -8,6 +8,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::{
     State, answer,
     call::Call,
+    follow::Following,
     msm::{self, MsmCall},
     ntt::{self, NttCall},
     receive,
@@ -172,17 +173,18 @@ impl Compute for ComputeService {
             let job = NttCall::admit(&call, spec, &vector, call.payload_bytes(&vector)?)?;
             let (upload, _) =
                 self.state.uploads.open(&Header::Vector(vector), |bytes| call.admit(bytes, 0))?;
-            let ticket = job.submit(&call, upload.arrival.clone());
+            let mut following = Following::new(&call, job, upload.clone());
             let chunks =
                 receive::receive(stream, upload.attach(), idle, |message| match message.message {
                     Some(Message::Chunk(chunk)) => Some(chunk),
                     _ => None,
                 });
-            let output = receive::meanwhile(chunks, ticket).await;
-            receive::used_up(&self.state.uploads, &upload, output.as_ref().err());
-            let output = output?;
-            let result = ntt::result(&output, &upload.arrival);
-            Ok(ntt::send(&call, output.rows, result))
+            let begun = receive::meanwhile(chunks, following.begin()).await;
+            if let Err(status) = begun {
+                receive::used_up(&self.state.uploads, &upload, Some(&status));
+                return Err(status);
+            }
+            Ok(following.send())
         })
         .await
     }

@@ -7,6 +7,7 @@ mod compute;
 mod connection;
 mod deadline;
 mod drain;
+mod follow;
 mod get;
 mod import;
 mod listen;

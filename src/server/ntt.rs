@@ -1,14 +1,11 @@
 //! NTT calls: spec to job, rows to answers.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::{sync::mpsc, time::timeout};
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::Status;
 
 use super::{
-    answer::{self, CHUNK_BYTES, micros},
+    answer::{self, micros},
     call::Call,
     observe,
 };
@@ -18,15 +15,11 @@ use crate::{
     engine::Executor,
     error::{Error, Limit, Problem, Result},
     jobs::{NttCheck, NttJob, NttOutput, NttWork, Permit, Spent, check_count},
-    telemetry,
     wire::{
         decode::{NttSpec, UploadId, VectorUpload, Verify},
         v1,
     },
 };
-
-/// Pieces that wait for a slow reader; more would hold memory for it.
-const SEND_AHEAD: usize = 8;
 
 /// An NTT that was admitted.
 pub struct NttCall {
@@ -92,6 +85,16 @@ impl NttCall {
         Ok(Self { job, permit, output_encoding, result_bytes, result })
     }
 
+    /// Where the rows land.
+    pub fn rows(&self) -> &Arc<Arrival> {
+        &self.result
+    }
+
+    /// How the rows are checked.
+    pub fn check(&self) -> NttCheck {
+        self.job.check
+    }
+
     /// Queues the job at once; the future waits for it, and dropping that cancels it.
     pub fn submit(
         self,
@@ -146,36 +149,4 @@ pub fn keep(call: &Call, rows: Arc<Arrival>, encoding: ScalarEncoding) -> Result
 /// Bytes `start..start + len` of a result, to be sent.
 pub fn piece(rows: &Arrival, start: u64, len: usize) -> Bytes {
     answer::secret(rows.copy(start, len))
-}
-
-/// Sends the rows piece by piece, and the summary at last. A reader that takes nothing for the
-/// idle limit is given up.
-pub fn send(
-    call: &Call,
-    rows: Arc<Arrival>,
-    result: v1::NttResult,
-) -> ReceiverStream<std::result::Result<v1::NttStreamResponse, Status>> {
-    use v1::ntt_stream_response::Message;
-    let (sender, receiver) = mpsc::channel(SEND_AHEAD);
-    let idle = call.state.settings.idle_timeout;
-    let busy = call.state.drain.begin_call();
-    tokio::spawn(async move {
-        let _until_sent = busy;
-        let begun = Instant::now();
-        for offset in (0..rows.len()).step_by(CHUNK_BYTES) {
-            let bytes = (rows.len() - offset).min(CHUNK_BYTES as u64);
-            let data = piece(&rows, offset, bytes as usize);
-            let chunk = Message::Chunk(v1::Chunk { offset, data });
-            let message = Ok(v1::NttStreamResponse { message: Some(chunk) });
-            if !matches!(timeout(idle, sender.send(message)).await, Ok(Ok(()))) {
-                return;
-            }
-            telemetry::sent(bytes);
-        }
-        let result = answer::with_send(result, begun.elapsed());
-        let last = v1::NttStreamResponse { message: Some(Message::Result(result)) };
-        // A reader that has gone by now has lost nothing but the summary.
-        let _gone = timeout(idle, sender.send(Ok(last))).await;
-    });
-    ReceiverStream::new(receiver)
 }

@@ -34,6 +34,8 @@ pub enum Mode {
     Panics,
     /// Every piece takes for ever, until its control says stop or the mode changes.
     Hangs,
+    /// One more piece is done, then it hangs.
+    HangsNext,
 }
 
 /// Changes the mode.
@@ -50,6 +52,10 @@ impl Dial {
     }
 
     fn work(&self, control: &Control) -> Result<()> {
+        if self.is(Mode::HangsNext) {
+            self.set(Mode::Hangs);
+            return Ok(());
+        }
         assert!(!self.is(Mode::Panics), "the engine was told to panic");
         while self.is(Mode::Hangs) {
             control.check()?;

@@ -6,6 +6,7 @@
 mod daemon;
 mod drain;
 mod encodings;
+mod follow;
 mod persist;
 mod unix;
 mod uploads;

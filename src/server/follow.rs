@@ -1,0 +1,156 @@
+//! Rows of a transform on their way to the client while later ones are still computed.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures_util::future::BoxFuture;
+use tokio::{sync::mpsc, time::timeout};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
+
+use super::{
+    State,
+    answer::{self, CHUNK_BYTES},
+    call::Call,
+    ntt::{self, NttCall, NttDone},
+    observe, receive,
+};
+use crate::{
+    buffer::Arrival,
+    error::{Error, Result},
+    jobs::NttCheck,
+    store::Upload,
+    telemetry,
+    wire::v1::{self, ntt_stream_response::Message},
+};
+
+/// Pieces that wait for a slow reader; more would hold memory for it.
+const SEND_AHEAD: usize = 8;
+
+/// A job, what it reads, and the rows that it makes.
+pub struct Following {
+    job: Job,
+    state: Arc<State>,
+    input: Arc<Upload>,
+    rows: Arc<Arrival>,
+    /// Rows go when they are there: those that are to be checked go when all of them were.
+    early: bool,
+}
+
+enum Job {
+    Runs(BoxFuture<'static, Result<NttDone>>),
+    Done(NttDone),
+}
+
+/// What reads the answer.
+type Sender = mpsc::Sender<std::result::Result<v1::NttStreamResponse, Status>>;
+
+impl Following {
+    /// Queues `job` at once; dropping this cancels it.
+    pub fn new(call: &Call, job: NttCall, input: Arc<Upload>) -> Self {
+        let (rows, early) = (job.rows().clone(), job.check() == NttCheck::None);
+        let job = Job::Runs(Box::pin(job.submit(call, input.arrival.clone())));
+        Self { job, state: call.state.clone(), input, rows, early }
+    }
+
+    /// Resolves when all of the input is there, and rows to begin with; or the job is done.
+    ///
+    /// Errors: the job's.
+    pub async fn begin(&mut self) -> Result<()> {
+        let first = self.rows.len().min(CHUNK_BYTES as u64);
+        loop {
+            let (rows, more) = (self.rows.progress(), self.input.arrival.progress());
+            let there = self.early && self.input.arrival.is_complete() && self.rows.has(0..first);
+            let done = match &mut self.job {
+                Job::Runs(job) if !there => tokio::select! {
+                    biased;
+                    done = job => done,
+                    () = rows => continue,
+                    () = more => continue,
+                },
+                _ => return Ok(()),
+            };
+            self.done(done)?;
+        }
+    }
+
+    /// The job has ended; it needs its input no more.
+    fn done(&mut self, done: Result<NttDone>) -> Result<()> {
+        self.job = Job::Done(done?);
+        receive::used_up(&self.state.uploads, &self.input, None);
+        Ok(())
+    }
+
+    /// Resolves when all bytes before number `end` are there.
+    async fn until(&mut self, end: u64) -> Result<()> {
+        loop {
+            let rows = self.rows.progress();
+            if self.rows.has(0..end) {
+                return Ok(());
+            }
+            let done = match &mut self.job {
+                Job::Runs(job) => tokio::select! {
+                    biased;
+                    done = job => done,
+                    () = rows => continue,
+                },
+                Job::Done(_) => return Err(Error::Internal("rows are missing".into())),
+            };
+            self.done(done)?;
+        }
+    }
+
+    /// Sends the rows piece by piece, and the summary at last. A reader that takes nothing for the
+    /// idle limit is given up.
+    pub fn send(mut self) -> ReceiverStream<std::result::Result<v1::NttStreamResponse, Status>> {
+        let (sender, receiver) = mpsc::channel(SEND_AHEAD);
+        let busy = self.state.drain.begin_call();
+        tokio::spawn(async move {
+            let _until_sent = busy;
+            let idle = self.state.settings.idle_timeout;
+            let sent = tokio::select! {
+                biased;
+                sent = self.all(&sender, idle) => sent,
+                () = sender.closed() => Err(Error::Cancelled),
+            };
+            let Err(error) = sent else { return };
+            let status = Status::from(error);
+            if let Job::Runs(_) = self.job {
+                receive::used_up(&self.state.uploads, &self.input, Some(&status));
+                // The call was counted as a good one when it began to answer.
+                observe::Record::new("ntt_stream").finish(Some(&status));
+            }
+            let _gone = timeout(idle, sender.send(Err(status))).await;
+        });
+        ReceiverStream::new(receiver)
+    }
+
+    /// Errors: the job's; `Cancelled` where nobody reads.
+    async fn all(&mut self, sender: &Sender, idle: Duration) -> Result<()> {
+        let (begun, len) = (Instant::now(), self.rows.len());
+        let give = async |message| {
+            let answer = v1::NttStreamResponse { message: Some(message) };
+            let given = timeout(idle, sender.send(Ok(answer))).await;
+            given.ok().and_then(|given| given.ok()).ok_or(Error::Cancelled)
+        };
+        for offset in (0..len).step_by(CHUNK_BYTES) {
+            let bytes = (len - offset).min(CHUNK_BYTES as u64);
+            self.until(offset + bytes).await?;
+            let data = ntt::piece(&self.rows, offset, bytes as usize);
+            give(Message::Chunk(v1::Chunk { offset, data })).await?;
+            telemetry::sent(bytes);
+        }
+        if let Job::Runs(job) = &mut self.job {
+            let done = job.await;
+            self.done(done)?;
+        }
+        if let Job::Done(done) = &self.job {
+            let result = ntt::result(done, &self.input.arrival);
+            // A reader that has gone by now has lost nothing but the summary.
+            let _gone = give(Message::Result(answer::with_send(result, begun.elapsed()))).await;
+        }
+        Ok(())
+    }
+}
