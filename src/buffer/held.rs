@@ -50,8 +50,8 @@ impl Arrival {
 
     /// With `make`, takes memory for what has not come.
     fn locked(&self, range: Range<u64>, make: bool) -> Locked<'_> {
-        let mut locked = Locked { slots: Vec::new(), skip: 0, bytes: 0 };
-        locked.skip = range.start as usize % SLOT;
+        let skip = range.start as usize % SLOT;
+        let mut locked = Locked { slots: Vec::new(), skip, bytes: 0 };
         let mut at = range.start;
         // In this order everywhere, so that nobody waits for whom waits for him.
         while at < range.end {
@@ -68,6 +68,20 @@ impl Arrival {
     }
 }
 
+impl Locked<'_> {
+    /// What of each slot.
+    fn ranges(&self) -> Vec<Range<usize>> {
+        let (mut skip, mut left) = (self.skip, self.bytes);
+        let range = |_| {
+            let range = skip..(skip + left).min(SLOT);
+            left -= range.len();
+            skip = 0;
+            range
+        };
+        self.slots.iter().map(range).collect()
+    }
+}
+
 impl Held<'_> {
     /// How many bytes.
     pub fn bytes(&self) -> u64 {
@@ -76,16 +90,8 @@ impl Held<'_> {
 
     /// The bytes, in order.
     pub fn pieces(&self) -> Vec<&[u8]> {
-        let Locked { slots, skip, bytes } = &self.0;
-        let (mut skip, mut left) = (*skip, *bytes);
-        let mut pieces = Vec::with_capacity(slots.len());
-        for slot in slots {
-            let end = (skip + left).min(SLOT);
-            left -= end - skip;
-            pieces.push(&slot[skip..end]);
-            skip = 0;
-        }
-        pieces
+        let pieces = self.0.slots.iter().zip(self.0.ranges());
+        pieces.map(|(slot, range)| &slot[range]).collect()
     }
 }
 
@@ -97,16 +103,9 @@ impl Room<'_> {
 
     /// Where they go, in order.
     pub fn pieces(&mut self) -> Vec<&mut [u8]> {
-        let Locked { slots, skip, bytes } = &mut self.locked;
-        let (mut skip, mut left) = (*skip, *bytes);
-        let mut pieces = Vec::with_capacity(slots.len());
-        for slot in slots {
-            let end = (skip + left).min(SLOT);
-            left -= end - skip;
-            pieces.push(&mut slot[skip..end]);
-            skip = 0;
-        }
-        pieces
+        let ranges = self.locked.ranges();
+        let pieces = self.locked.slots.iter_mut().zip(ranges);
+        pieces.map(|(slot, range)| &mut slot[range]).collect()
     }
 
     /// They are there.

@@ -42,12 +42,13 @@ pub(super) enum Segment {
 impl Segment {
     /// Puts `bytes` at `offset` of a segment of `size` bytes.
     pub fn write(&mut self, size: usize, offset: usize, bytes: &[u8]) {
-        if matches!(self, Self::Absent) && size < SEGMENT && bytes.len() == size {
-            // The usual chunk: no need to zero it first.
-            return *self = Self::Heap(words(bytes));
-        }
         if matches!(self, Self::Absent) {
-            *self = if size == SEGMENT { pages() } else { zeros(size) };
+            *self = match size {
+                SEGMENT => pages(),
+                // The usual chunk: no need to zero it first.
+                _ if bytes.len() == size => return *self = Self::Heap(words(bytes)),
+                _ => zeros(size),
+            };
         }
         if let Some(memory) = self.bytes_mut() {
             memory[offset..offset + bytes.len()].copy_from_slice(bytes);

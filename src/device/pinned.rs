@@ -41,20 +41,10 @@ impl Context {
 ///
 /// Errors: `Kernel` where they are not pinned, or not as long as `to`; what the driver says.
 pub fn send(stream: &Stream, to: Span<'_, u8>, from: &[&[u8]]) -> Result<(), Fault> {
-    let runs = runs(to, from.iter().map(|piece| piece.as_ptr_range()))?;
-    let copies = || {
-        let mut at = to.address(stream)?;
-        runs.into_iter().try_for_each(|(from, bytes)| {
-            // SAFETY: pinned memory that is never freed and, waited for below, borrowed until the
-            // stream is past the copy; the span has room for all pieces.
-            unsafe { stream.copy_in(at, from, bytes) }?;
-            at += bytes as u64;
-            Ok(())
-        })
-    };
-    // Waited for whatever happened: some may be under way.
-    let (asked, done) = (copies(), stream.synchronize());
-    asked.and(done)
+    let pieces = from.iter().map(|piece| piece.as_ptr_range());
+    // SAFETY: pinned memory that is never freed and, waited for in `copy`, borrowed until the stream
+    // is past the copy; the span has room for all pieces.
+    copy(stream, to, pieces, |at, from, bytes| unsafe { stream.copy_in(at, from, bytes) })
 }
 
 /// Copies `from` to pieces of memory from [`Context::pin`], one after the other, after all that
@@ -62,32 +52,44 @@ pub fn send(stream: &Stream, to: Span<'_, u8>, from: &[&[u8]]) -> Result<(), Fau
 ///
 /// Errors: as [`send`].
 pub fn receive(stream: &Stream, from: Span<'_, u8>, to: &mut [&mut [u8]]) -> Result<(), Fault> {
-    let runs = runs(from, to.iter_mut().map(|piece| piece.as_mut_ptr_range()))?;
-    let copies = || {
-        let mut at = from.address(stream)?;
-        runs.into_iter().try_for_each(|(to, bytes)| {
-            // SAFETY: as in `send`, borrowed mutably.
-            unsafe { stream.copy_out(to, at, bytes) }?;
-            at += bytes as u64;
-            Ok(())
-        })
-    };
+    let pieces = to.iter_mut().map(|piece| {
+        let Range { start, end } = piece.as_mut_ptr_range();
+        start.cast_const()..end.cast_const()
+    });
+    // SAFETY: as in `send`, and borrowed mutably.
+    copy(stream, from, pieces, |at, to, bytes| unsafe { stream.copy_out(to.cast_mut(), at, bytes) })
+}
+
+/// Asks for copies between `span` and the pieces, one after the other, and waits for them.
+fn copy(
+    stream: &Stream,
+    span: Span<'_, u8>,
+    pieces: impl Iterator<Item = Range<*const u8>>,
+    ask: impl Fn(u64, *const u8, usize) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    let runs = runs(span, pieces)?;
+    let mut at = span.address(stream)?;
+    let asked = runs.into_iter().try_for_each(|(piece, bytes)| {
+        ask(at, piece, bytes)?;
+        at += bytes as u64;
+        Ok(())
+    });
     // Waited for whatever happened: some may be under way.
-    let (asked, done) = (copies(), stream.synchronize());
+    let done = stream.synchronize();
     asked.and(done)
 }
 
 /// Addresses and lengths of the pieces, neighbours together: a call for each slot of 256 KiB took
 /// twice the time of the link.
-fn runs<P: Address>(
+fn runs(
     span: Span<'_, u8>,
-    pieces: impl Iterator<Item = Range<P>>,
-) -> Result<Vec<(P, usize)>, Fault> {
+    pieces: impl Iterator<Item = Range<*const u8>>,
+) -> Result<Vec<(*const u8, usize)>, Fault> {
     let refuse = |problem: String| Err(Fault::Kernel { kernel: "copy".into(), problem });
     let pinned = PINNED.read().unwrap_or_else(PoisonError::into_inner);
-    let (mut runs, mut bytes, mut end_of_last) = (Vec::<(P, usize)>::new(), 0, None);
-    for Range { start: at, end } in pieces {
-        let (start, end) = (at.number(), end.number());
+    let (mut runs, mut bytes, mut end_of_last) = (Vec::<(_, usize)>::new(), 0, None);
+    for piece in pieces {
+        let (start, end) = (piece.start as usize, piece.end as usize);
         // One allocation holds a whole run, since it holds each piece and pieces do not overlap.
         let Some(home) = pinned.iter().position(|(all, _)| all.start <= start && end <= all.end)
         else {
@@ -96,7 +98,7 @@ fn runs<P: Address>(
         bytes += end - start;
         match runs.last_mut().filter(|_| end_of_last == Some((start, home))) {
             Some((_, length)) => *length += end - start,
-            None => runs.push((at, end - start)),
+            None => runs.push((piece.start, end - start)),
         }
         end_of_last = Some((end, home));
     }
@@ -104,20 +106,4 @@ fn runs<P: Address>(
         return Ok(runs);
     }
     refuse(format!("{bytes} bytes on the host, {} on the device", span.len()))
-}
-
-trait Address: Copy {
-    fn number(self) -> usize;
-}
-
-impl Address for *const u8 {
-    fn number(self) -> usize {
-        self as usize
-    }
-}
-
-impl Address for *mut u8 {
-    fn number(self) -> usize {
-        self as usize
-    }
 }
