@@ -113,6 +113,7 @@ struct Run {
     ready: Option<Ready>,
     /// Scalars that were sent to the device, counted through all vectors.
     there: Ranges,
+    /// When scalars began to come, or a little before.
     begun: Instant,
 }
 

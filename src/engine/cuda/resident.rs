@@ -198,7 +198,7 @@ impl Shelf {
     /// The windows that tables are to be made for, of an object that is here and was used so often:
     /// `None` where what is here is the best that there is use and room for.
     fn better(&self, whole: &Bases, here: &Resident, uses: u64) -> Option<Windows> {
-        if uses < 2 {
+        if uses < 2 || here.slides() {
             return None;
         }
         let (group, n) = (whole.group(), u32::try_from(whole.len()).ok()?);
@@ -210,11 +210,14 @@ impl Shelf {
             u64::from(Sliding::TABLES) * table + self.tables.scratch_bytes(group, n) + 4 * ALIGN;
         let slides = uses >= SLIDING_USES
             && sliding <= arena.bytes() / SLIDING_PART
-            && (here.slides() || sliding <= arena.largest_free_bytes());
+            && sliding <= arena.largest_free_bytes();
+        // What is fixed was chosen so before: every job asks.
+        if here.windows.is_some() && !slides {
+            return None;
+        }
         let tables = if slides { Sliding::TABLES } else { fixed as u32 };
         let windows = Job { group, n, vectors: 1 }.windows(tables);
-        let known = here.windows.is_some_and(|own| own == windows || here.slides());
-        (windows.tables() > 1 && !known).then_some(windows)
+        (windows.tables() > 1 && here.windows != Some(windows)).then_some(windows)
     }
 
     /// An object with tables; `None` where there is no room for them now.
