@@ -122,7 +122,8 @@ fn every_size<P: points::Curve + Curve>(sizes: &[usize]) {
     });
 }
 
-fn every_distribution<P: points::Curve + Curve>(n: usize) {
+/// `windows` are told the number of the distribution.
+fn every_distribution<P: points::Curve + Curve>(n: usize, windows: impl Fn(usize) -> Windows) {
     each_seed(|rig| {
         let bench = Bench::<P>::new(rig, n);
         let mut rng = rng();
@@ -132,30 +133,18 @@ fn every_distribution<P: points::Curve + Curve>(n: usize) {
             }
             println!("{name}");
             let scalars: Vec<_> = (0..n).map(|i| scalar(&mut rng, i)).collect();
-            bench.compare(n, 1, job::<P>(n).windows(64), AMPLE, &scalars);
+            bench.compare(n, 1, windows(i), AMPLE, &scalars);
         }
     });
 }
 
 /// Windows that slide, narrow and wide, and windows that halve.
-fn every_distribution_otherwise<P: points::Curve + Curve>(n: usize) {
-    each_seed(|rig| {
-        let bench = Bench::<P>::new(rig, n);
-        let mut rng = rng();
-        for (i, (name, scalar)) in DISTRIBUTIONS.into_iter().enumerate() {
-            if !rig.takes(i) {
-                continue;
-            }
-            println!("{name}");
-            let scalars: Vec<_> = (0..n).map(|i| scalar(&mut rng, i)).collect();
-            let windows = match i % 4 {
-                0 => Windows::halving(6, 128),
-                kind => Windows::sliding([4, 7, 12][kind - 1]),
-            };
-            let windows = windows.unwrap();
-            bench.compare(n, 1, windows, AMPLE, &scalars);
-        }
-    });
+fn otherwise(i: usize) -> Windows {
+    let windows = match i % 4 {
+        0 => Windows::halving(6, 128),
+        kind => Windows::sliding([4, 7, 12][kind - 1]),
+    };
+    windows.unwrap()
 }
 
 fn batches<P: points::Curve + Curve>() {
@@ -183,10 +172,10 @@ fn every_size_is_arkworks() {
 
 #[test]
 fn every_distribution_is_arkworks() {
-    every_distribution::<g1::Config>(160);
-    every_distribution::<g2::Config>(24);
-    every_distribution_otherwise::<g1::Config>(33);
-    every_distribution_otherwise::<g2::Config>(7);
+    every_distribution::<g1::Config>(160, |_| job::<g1::Config>(160).windows(64));
+    every_distribution::<g2::Config>(24, |_| job::<g2::Config>(24).windows(64));
+    every_distribution::<g1::Config>(33, otherwise);
+    every_distribution::<g2::Config>(7, otherwise);
 }
 
 #[test]
