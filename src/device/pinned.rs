@@ -42,8 +42,8 @@ impl Context {
 /// Errors: `Kernel` where they are not pinned, or not as long as `to`; what the driver says.
 pub fn send(stream: &Stream, to: Span<'_, u8>, from: &[&[u8]]) -> Result<(), Fault> {
     let pieces = from.iter().map(|piece| piece.as_ptr_range());
-    // SAFETY: pinned memory that is never freed and, waited for in `copy`, borrowed until the stream
-    // is past the copy; the span has room for all pieces.
+    // SAFETY: pinned memory that is never freed and, waited for in `copy`, borrowed until the
+    // stream is past the copy; the span has room for all pieces.
     copy(stream, to, pieces, |at, from, bytes| unsafe { stream.copy_in(at, from, bytes) })
 }
 
