@@ -42,6 +42,17 @@ impl Fixture {
     fn countdown(&self, pieces: usize) -> Countdown {
         Countdown { pieces, open: self.open.clone(), dropped: self.dropped.clone() }
     }
+
+    /// Waits until `jobs` of them are dropped: a worker answers before it frees a job.
+    async fn freed(&self, jobs: usize) {
+        for _ in 0..500 {
+            if self.dropped.load(Ordering::SeqCst) == jobs {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{} of {jobs} jobs were freed", self.dropped.load(Ordering::SeqCst));
+    }
 }
 
 #[tokio::test]
@@ -55,7 +66,7 @@ async fn a_parked_job_runs_when_woken() {
     fixture.open.store(true, Ordering::SeqCst);
     wake.unwrap().wake();
     assert_eq!(ticket.await.unwrap().0, "done");
-    assert_eq!(fixture.dropped.load(Ordering::SeqCst), 1);
+    fixture.freed(1).await;
 }
 
 #[tokio::test]
@@ -79,13 +90,7 @@ async fn dropping_the_ticket_or_passing_the_deadline_frees_a_parked_job() {
     });
     wake.unwrap().wake();
     assert!(matches!(late.await, Err(Error::Deadline)));
-    for _ in 0..500 {
-        if fixture.dropped.load(Ordering::SeqCst) == 2 {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("the jobs were not freed");
+    fixture.freed(2).await;
 }
 
 /// Writes its name at each piece; waits in the first one until both jobs are queued.
