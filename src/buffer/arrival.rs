@@ -36,7 +36,6 @@ struct State {
     /// Ranges that can be read.
     landed: Ranges,
     failure: Option<Error>,
-    first: Option<Instant>,
     last: Option<Instant>,
     listeners: Vec<Weak<Listener>>,
 }
@@ -138,10 +137,10 @@ impl Arrival {
         self.state().failure.clone()
     }
 
-    /// From the first byte to the last one so far.
-    pub fn duration(&self) -> Duration {
-        let state = self.state();
-        state.first.zip(state.last).map_or(Duration::ZERO, |(first, last)| last - first)
+    /// From `begun` to the last byte so far; nothing where that was there already.
+    pub fn waited_since(&self, begun: Instant) -> Duration {
+        let last = self.state().last;
+        last.map_or(Duration::ZERO, |last| last.saturating_duration_since(begun))
     }
 
     /// Resolves when bytes come or the upload fails, from the moment of the call on.
@@ -184,9 +183,7 @@ impl Arrival {
         }
         {
             let mut state = self.state();
-            let now = Instant::now();
-            state.first.get_or_insert(now);
-            state.last = Some(now);
+            state.last = Some(Instant::now());
             for range in fresh {
                 state.landed.insert(range.clone());
             }

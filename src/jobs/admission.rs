@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use super::Work;
 use crate::{
     buffer::{Charge, Counter},
+    engine::Control,
     error::{Limit, Result},
 };
 
@@ -47,6 +49,27 @@ pub fn admit(budgets: [&Budget; 2], bytes: u64, jobs: u64) -> Result<Permit> {
         permit.push(budget.jobs.take(jobs)?);
     }
     Ok(permit)
+}
+
+/// A job with its permit, which goes back when the job's memory has, whatever has become of the
+/// caller meanwhile.
+pub struct Admitted<W> {
+    /// The job.
+    pub work: W,
+    /// What was taken for it.
+    pub permit: Permit,
+}
+
+impl<W: Work> Work for Admitted<W> {
+    type Output = W::Output;
+
+    fn ready(&self) -> bool {
+        self.work.ready()
+    }
+
+    fn step(&mut self, control: &Control) -> Result<Option<W::Output>> {
+        self.work.step(control)
+    }
 }
 
 #[cfg(test)]

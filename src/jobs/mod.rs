@@ -9,7 +9,7 @@ mod ntt;
 mod payload;
 mod scheduler;
 
-pub use admission::{Budget, Permit, admit};
+pub use admission::{Admitted, Budget, Permit, admit};
 pub use host::Host;
 pub use import::{ImportWork, Imported};
 pub use msm::{JobBases, MsmCheck, MsmJob, MsmOutput, MsmWork, check_count};

@@ -90,18 +90,20 @@ trait Run: Send {
 }
 
 struct Answering<W: Work> {
-    work: W,
+    /// Until it has ended.
+    work: Option<W>,
     answer: Option<oneshot::Sender<Answer<W::Output>>>,
 }
 
 impl<W: Work> Run for Answering<W> {
     fn ready(&self) -> bool {
-        self.work.ready()
+        self.work.as_ref().is_none_or(Work::ready)
     }
 
     fn step(&mut self, control: &Control, spent: Spent) -> bool {
         let begun = Instant::now();
-        let step = || control.check().and_then(|()| self.work.step(control));
+        let Some(work) = &mut self.work else { return true };
+        let step = || control.check().and_then(|()| work.step(control));
         let result = match catch_unwind(AssertUnwindSafe(step)) {
             Ok(Ok(None)) => return false,
             Ok(Ok(Some(output))) => {
@@ -110,11 +112,15 @@ impl<W: Work> Run for Answering<W> {
             Ok(Err(error)) => Err(error),
             Err(_) => Err(Error::Internal("a job panicked".into())),
         };
+        // What it held goes back before its caller learns of the end, and asks for as much again.
+        self.work = None;
         self.send(result);
         true
     }
 
+    /// Called on any thread, which must not be held up by the wiping of buffers.
     fn fail(&mut self, error: Error) {
+        bury(self.work.take());
         self.send(Err(error));
     }
 }
@@ -159,7 +165,7 @@ impl Scheduler {
             state.next
         };
         let wake = Wake { shared: Arc::downgrade(&self.shared), number };
-        let run = Box::new(Answering { work: work(wake.clone()), answer: Some(sender) });
+        let run = Box::new(Answering { work: Some(work(wake.clone())), answer: Some(sender) });
         let spent = Spent::default();
         let job = Job { number, run, control: control.clone(), since: now, spent };
         if self.shared.state().place(job) {
@@ -255,7 +261,6 @@ impl Shared {
         if let Some(mut job) = state.remove_stopped(number) {
             drop(state);
             job.run.fail(job.control.check().err().unwrap_or(Error::Cancelled));
-            bury(job);
         } else if let Some(job) = state.parked.remove(&number) {
             let ready = state.place(job);
             drop(state);

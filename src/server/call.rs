@@ -1,11 +1,15 @@
 //! One call: its deadline, its place in logs and metrics, its permits.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tonic::{Request, Response, Status};
 
 use super::{State, connection::Peer, deadline::Deadline, observe};
 use crate::{
+    buffer::Arrival,
     engine::Control,
     error::{Error, Result},
     jobs::{Budget, Permit, admit},
@@ -16,6 +20,8 @@ use crate::{
 pub struct Call {
     /// The server.
     pub state: Arc<State>,
+    /// When it began.
+    pub begun: Instant,
     /// When the caller stops waiting.
     pub deadline: Option<Instant>,
     peer: Peer,
@@ -29,12 +35,17 @@ impl Call {
         let peer = Peer::of(request.extensions()).cloned();
         let peer = peer.ok_or_else(|| Error::Internal("a connection without a peer".into()))?;
         let deadline = request.extensions().get::<Deadline>().map(|deadline| deadline.0);
-        Ok(Self { state: state.clone(), deadline, peer })
+        Ok(Self { state: state.clone(), begun: Instant::now(), deadline, peer })
     }
 
     /// A control with the call's deadline.
     pub fn control(&self) -> Control {
         Control::new(self.deadline)
+    }
+
+    /// How long the call had to wait for a payload to be there.
+    pub fn waited_for(&self, arrival: &Arrival) -> Duration {
+        arrival.waited_since(self.begun)
     }
 
     /// True for a caller on the Unix socket.

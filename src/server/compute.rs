@@ -11,7 +11,7 @@ use super::{
     follow::Following,
     msm::{self, MsmCall},
     ntt::{self, NttCall},
-    receive,
+    receive::{self, JobInput},
 };
 use crate::{
     buffer::Arrival,
@@ -80,7 +80,7 @@ impl Compute for ComputeService {
             let own_bytes = if used.is_some() { 0 } else { arrival.len() };
             let job = MsmCall::admit(&call, spec, &vector, own_bytes)?;
             let result = job.submit(&call, arrival.clone()).await?;
-            Ok(v1::MsmResponse { result: Some(msm::result(result, &arrival)) })
+            Ok(v1::MsmResponse { result: Some(msm::result(result, call.waited_for(&arrival))) })
         })
         .await
     }
@@ -101,8 +101,8 @@ impl Compute for ComputeService {
             let spec = decode::msm_spec(header.spec)?;
             let vector = decode::vector_upload(required("header.scalars", header.scalars)?)?;
             let job = MsmCall::admit(&call, spec, &vector, call.payload_bytes(&vector)?)?;
-            let (upload, _) =
-                self.state.uploads.open(&Header::Vector(vector), |bytes| call.admit(bytes, 0))?;
+            let mut input = JobInput::open(&call, vector)?;
+            let upload = input.upload().clone();
             let ticket = job.submit(&call, upload.arrival.clone());
             let chunks =
                 receive::receive(stream, upload.attach(), idle, |message| match message.message {
@@ -110,8 +110,8 @@ impl Compute for ComputeService {
                     _ => None,
                 });
             let result = receive::meanwhile(chunks, ticket).await;
-            receive::used_up(&self.state.uploads, &upload, result.as_ref().err());
-            let result = msm::result(result?, &upload.arrival);
+            input.end(result.as_ref().err());
+            let result = msm::result(result?, call.waited_for(&upload.arrival));
             Ok(v1::MsmStreamResponse { result: Some(result) })
         })
         .await
@@ -139,7 +139,7 @@ impl Compute for ComputeService {
             let encoding = job.output_encoding;
             let output = job.submit(&call, arrival.clone()).await?;
             let begun = Instant::now();
-            let result = ntt::result(&output, &arrival);
+            let result = ntt::result(&output, call.waited_for(&arrival));
             let output = if request.keep {
                 v1::ntt_response::Output::Kept(ntt::keep(&call, output.rows, encoding)?)
             } else {
@@ -171,9 +171,9 @@ impl Compute for ComputeService {
             let spec = decode::ntt_spec(header.spec)?;
             let vector = decode::vector_upload(required("header.input", header.input)?)?;
             let job = NttCall::admit(&call, spec, &vector, call.payload_bytes(&vector)?)?;
-            let (upload, _) =
-                self.state.uploads.open(&Header::Vector(vector), |bytes| call.admit(bytes, 0))?;
-            let mut following = Following::new(&call, job, upload.clone());
+            let input = JobInput::open(&call, vector)?;
+            let upload = input.upload().clone();
+            let mut following = Following::new(&call, job, input);
             let chunks =
                 receive::receive(stream, upload.attach(), idle, |message| match message.message {
                     Some(Message::Chunk(chunk)) => Some(chunk),
@@ -181,7 +181,7 @@ impl Compute for ComputeService {
                 });
             let begun = receive::meanwhile(chunks, following.begin()).await;
             if let Err(status) = begun {
-                receive::used_up(&self.state.uploads, &upload, Some(&status));
+                following.fail(&status);
                 return Err(status);
             }
             Ok(following.send())

@@ -15,13 +15,13 @@ use super::{
     answer::{self, CHUNK_BYTES},
     call::Call,
     ntt::{self, NttCall, NttDone},
-    observe, receive,
+    observe,
+    receive::JobInput,
 };
 use crate::{
     buffer::Arrival,
     error::{Error, Result},
     jobs::NttCheck,
-    store::Upload,
     telemetry,
     wire::v1::{self, ntt_stream_response::Message},
 };
@@ -33,7 +33,9 @@ const SEND_AHEAD: usize = 8;
 pub struct Following {
     job: Job,
     state: Arc<State>,
-    input: Arc<Upload>,
+    input: JobInput,
+    /// When the call began.
+    begun: Instant,
     rows: Arc<Arrival>,
     /// Rows go when they are there: those that are to be checked go when all of them were.
     early: bool,
@@ -49,10 +51,15 @@ type Sender = mpsc::Sender<std::result::Result<v1::NttStreamResponse, Status>>;
 
 impl Following {
     /// Queues `job` at once; dropping this cancels it.
-    pub fn new(call: &Call, job: NttCall, input: Arc<Upload>) -> Self {
+    pub fn new(call: &Call, job: NttCall, input: JobInput) -> Self {
         let (rows, early) = (job.rows().clone(), job.check() == NttCheck::None);
-        let job = Job::Runs(Box::pin(job.submit(call, input.arrival.clone())));
-        Self { job, state: call.state.clone(), input, rows, early }
+        let job = Job::Runs(Box::pin(job.submit(call, input.upload().arrival.clone())));
+        Self { job, state: call.state.clone(), input, begun: call.begun, rows, early }
+    }
+
+    /// The call has failed.
+    pub fn fail(&mut self, status: &Status) {
+        self.input.end(Some(status));
     }
 
     /// Resolves when all of the input is there, and rows to begin with; or the job is done.
@@ -60,9 +67,10 @@ impl Following {
     /// Errors: the job's.
     pub async fn begin(&mut self) -> Result<()> {
         let first = self.rows.len().min(CHUNK_BYTES as u64);
+        let input = self.input.upload().clone();
         loop {
-            let (rows, more) = (self.rows.progress(), self.input.arrival.progress());
-            let there = self.early && self.input.arrival.is_complete() && self.rows.has(0..first);
+            let (rows, more) = (self.rows.progress(), input.arrival.progress());
+            let there = self.early && input.arrival.is_complete() && self.rows.has(0..first);
             let done = match &mut self.job {
                 Job::Runs(job) if !there => tokio::select! {
                     biased;
@@ -79,7 +87,7 @@ impl Following {
     /// The job has ended; it needs its input no more.
     fn done(&mut self, done: Result<NttDone>) -> Result<()> {
         self.job = Job::Done(done?);
-        receive::used_up(&self.state.uploads, &self.input, None);
+        self.input.end(None);
         Ok(())
     }
 
@@ -118,7 +126,7 @@ impl Following {
             let Err(error) = sent else { return };
             let status = Status::from(error);
             if let Job::Runs(_) = self.job {
-                receive::used_up(&self.state.uploads, &self.input, Some(&status));
+                self.fail(&status);
                 // The call was counted as a good one when it began to answer.
                 observe::Record::new("ntt_stream").finish(Some(&status));
             }
@@ -147,7 +155,8 @@ impl Following {
             self.done(done)?;
         }
         if let Job::Done(done) = &self.job {
-            let result = ntt::result(done, &self.input.arrival);
+            let waited = self.input.upload().arrival.waited_since(self.begun);
+            let result = ntt::result(done, waited);
             // A reader that has gone by now has lost nothing but the summary.
             let _gone = give(Message::Result(answer::with_send(result, begun.elapsed()))).await;
         }

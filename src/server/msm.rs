@@ -1,6 +1,9 @@
 //! MSM calls: spec to job, output to result.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use super::{
     answer::{self, micros},
@@ -10,7 +13,7 @@ use super::{
 use crate::{
     buffer::Arrival,
     error::{Error, Problem, Result},
-    jobs::{JobBases, MsmCheck, MsmJob, MsmOutput, MsmWork, Permit, Spent, check_count},
+    jobs::{Admitted, JobBases, MsmCheck, MsmJob, MsmOutput, MsmWork, Permit, Spent, check_count},
     wire::{
         decode::{BasesSource, MsmSpec, VectorUpload, Verify},
         v1,
@@ -85,20 +88,19 @@ impl MsmCall {
         let Self { job, permit } = self;
         let lg_n = job.bases.len().checked_ilog2().unwrap_or(0);
         let (check, host) = (job.check, call.state.host.clone());
-        let ticket = call
-            .state
-            .scheduler
-            .submit(call.control(), |wake| MsmWork::new(host, job, arrival, wake));
+        let ticket = call.state.scheduler.submit(call.control(), |wake| Admitted {
+            work: MsmWork::new(host, job, arrival, wake),
+            permit,
+        });
         async move {
-            let _permit = permit;
             let (output, spent) = ticket.await?;
             Ok(MsmDone { output, spent, lg_n, check })
         }
     }
 }
 
-/// The result as the wire has it.
-pub fn result(done: MsmDone, arrival: &Arrival) -> v1::MsmResult {
+/// The result as the wire has it; `waited` for the scalars.
+pub fn result(done: MsmDone, waited: Duration) -> v1::MsmResult {
     let begun = Instant::now();
     let MsmDone { output, spent, lg_n, check } = done;
     let verified = match check {
@@ -109,7 +111,7 @@ pub fn result(done: MsmDone, arrival: &Arrival) -> v1::MsmResult {
     let execution = answer::execution(output.executor, verified);
     let points = output.points.into();
     let timing = v1::Timing {
-        receive_us: micros(arrival.duration()),
+        receive_us: micros(waited),
         queue_us: micros(spent.queue),
         compute_us: micros(spent.run.saturating_sub(output.verify)),
         verify_us: micros(output.verify),

@@ -1,6 +1,6 @@
 //! NTT calls: spec to job, rows to answers.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
@@ -14,7 +14,7 @@ use crate::{
     curve::scalars::ScalarEncoding,
     engine::Executor,
     error::{Error, Limit, Problem, Result},
-    jobs::{NttCheck, NttJob, NttOutput, NttWork, Permit, Spent, check_count},
+    jobs::{Admitted, NttCheck, NttJob, NttOutput, NttWork, Permit, Spent, check_count},
     wire::{
         decode::{NttSpec, UploadId, VectorUpload, Verify},
         v1,
@@ -36,7 +36,7 @@ pub struct NttCall {
 pub struct NttDone {
     /// The rows, encoded, one after another. Holds the permit for their bytes.
     pub rows: Arc<Arrival>,
-    verify: std::time::Duration,
+    verify: Duration,
     executor: Executor,
     spent: Spent,
     lg_n: u32,
@@ -103,20 +103,19 @@ impl NttCall {
     ) -> impl Future<Output = Result<NttDone>> + use<> {
         let Self { job, permit, result: rows, .. } = self;
         let (lg_n, check, host) = (job.plan.lg_n, job.check, call.state.host.clone());
-        let ticket = call
-            .state
-            .scheduler
-            .submit(call.control(), |wake| NttWork::new(host, job, arrival, rows.clone(), wake));
+        let ticket = call.state.scheduler.submit(call.control(), |wake| Admitted {
+            work: NttWork::new(host, job, arrival, rows.clone(), wake),
+            permit,
+        });
         async move {
-            let _permit = permit;
             let (NttOutput { verify, executor }, spent) = ticket.await?;
             Ok(NttDone { rows, verify, executor, spent, lg_n, check })
         }
     }
 }
 
-/// The result's summary as the wire has it.
-pub fn result(done: &NttDone, arrival: &Arrival) -> v1::NttResult {
+/// The result's summary as the wire has it; `waited` for the input.
+pub fn result(done: &NttDone, waited: Duration) -> v1::NttResult {
     let verified = match done.check {
         NttCheck::None => v1::Verify::None,
         NttCheck::Full => v1::Verify::Full,
@@ -124,7 +123,7 @@ pub fn result(done: &NttDone, arrival: &Arrival) -> v1::NttResult {
     };
     let execution = answer::execution(done.executor.clone(), verified);
     let timing = v1::Timing {
-        receive_us: micros(arrival.duration()),
+        receive_us: micros(waited),
         queue_us: micros(done.spent.queue),
         compute_us: micros(done.spent.run.saturating_sub(done.verify)),
         verify_us: micros(done.verify),

@@ -5,11 +5,12 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep_until, timeout};
 use tonic::{Status, Streaming};
 
+use super::{State, call::Call};
 use crate::{
     error::{Error, Problem},
-    store::{StreamGuard, Upload, Uploads},
+    store::{Header, StreamGuard, Upload, Uploads},
     telemetry,
-    wire::v1::Chunk,
+    wire::{decode::VectorUpload, v1::Chunk},
 };
 
 /// A sender must bring this much in each idle period, or be done: less is a drip.
@@ -87,19 +88,60 @@ pub async fn meanwhile<T>(
     }
 }
 
-/// Ends an upload that a streamed job has used up. One whose connection broke stays for a while, to
-/// be resumed.
-pub fn used_up(uploads: &Uploads, upload: &Arc<Upload>, failure: Option<&Status>) {
-    let broke = failure.is_some_and(|status| {
-        matches!(status.code(), tonic::Code::Cancelled | tonic::Code::Unknown)
-    });
-    if broke && !upload.arrival.is_complete() {
-        return;
+/// The upload that a streamed job reads. It ends with the job, and does so too where the call is
+/// dropped before: because its deadline has passed, or because its caller has gone.
+pub struct JobInput {
+    upload: Arc<Upload>,
+    state: Arc<State>,
+    deadline: Option<std::time::Instant>,
+    ended: bool,
+}
+
+impl JobInput {
+    /// Opens the upload, or finds it where it is under way.
+    ///
+    /// Errors: as [`Uploads::open`]; `Exhausted` where it is not admitted.
+    pub fn open(call: &Call, vector: VectorUpload) -> crate::error::Result<Self> {
+        let state = call.state.clone();
+        let admit = |bytes| call.admit(bytes, 0);
+        let (upload, _) = state.uploads.open(&Header::Vector(vector), admit)?;
+        Ok(Self { upload, state, deadline: call.deadline, ended: false })
     }
-    uploads.remove(upload);
-    if failure.is_some() {
-        // Other streams that carry it learn that it is over; the reason is told where the job is.
-        upload.conclude(Err(Error::Cancelled));
+
+    /// What is read.
+    pub fn upload(&self) -> &Arc<Upload> {
+        &self.upload
+    }
+
+    /// The job has used it up, or failed. One whose connection broke stays for a while, to be
+    /// resumed.
+    pub fn end(&mut self, failure: Option<&Status>) {
+        self.ended = true;
+        let broke = failure.is_some_and(|status| {
+            matches!(status.code(), tonic::Code::Cancelled | tonic::Code::Unknown)
+        });
+        if broke && !self.upload.arrival.is_complete() {
+            return;
+        }
+        self.state.uploads.remove(&self.upload);
+        if failure.is_some() {
+            // Other streams that carry it learn that it is over; the reason is told where the job
+            // is.
+            self.upload.conclude(Err(Error::Cancelled));
+        }
+    }
+}
+
+impl Drop for JobInput {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        if self.deadline.is_some_and(|deadline| deadline <= std::time::Instant::now()) {
+            self.end(Some(&Error::Deadline.into()));
+        } else {
+            self.upload.abandon();
+        }
     }
 }
 

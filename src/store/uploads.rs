@@ -93,12 +93,15 @@ struct Streams {
     ended: u32,
     /// Jobs that read it.
     uses: u32,
+    /// The call that it was to end with is gone.
+    abandoned: bool,
     touched: Instant,
 }
 
 impl Upload {
     fn new(header: Header, arrival: Arc<Arrival>, slot: Charge) -> Self {
-        let streams = Streams { open: 0, ended: 0, uses: 0, touched: Instant::now() };
+        let touched = Instant::now();
+        let streams = Streams { open: 0, ended: 0, uses: 0, abandoned: false, touched };
         Self {
             header,
             arrival,
@@ -110,8 +113,18 @@ impl Upload {
 
     /// Registers a stream that carries pieces.
     pub fn attach(self: &Arc<Self>) -> StreamGuard {
-        self.streams().open += 1;
+        let mut streams = self.streams();
+        streams.open += 1;
+        streams.abandoned = false;
         StreamGuard { upload: self.clone(), broken: true }
+    }
+
+    /// The call that it was to end with is gone. Its caller may come back to it for as long as to
+    /// one that broke off, be it complete or not.
+    pub fn abandon(&self) {
+        let mut streams = self.streams();
+        streams.abandoned = true;
+        streams.touched = Instant::now();
     }
 
     /// Says what became of it. The first word stays.
@@ -165,6 +178,15 @@ impl Upload {
         // A job that follows an arrival which nobody carries on must not wait for ever.
         let used = streams.open > 0 || streams.uses > 0 && self.arrival.is_complete();
         (!used).then(|| now.saturating_duration_since(streams.touched))
+    }
+
+    /// How long it is kept while nobody uses it.
+    fn ttl(&self, broken: Duration, vector: Duration) -> Duration {
+        match self.arrival.received() {
+            _ if self.arrival.is_complete() && !self.streams().abandoned => vector,
+            0 => broken.min(EMPTY_TTL),
+            _ => broken,
+        }
     }
 
     fn streams(&self) -> MutexGuard<'_, Streams> {
@@ -316,18 +338,14 @@ impl Uploads {
         }
     }
 
-    /// Gives up what nobody has used for a while: incomplete uploads after `broken`, vectors after
-    /// `vector`, and very soon what has no byte, for there is nothing to resume: a header can come
+    /// Gives up what nobody has used for a while: uploads that are incomplete or abandoned after
+    /// `broken`, vectors after `vector`, and very soon what has no byte, for there is nothing to resume: a header can come
     /// after its client gave up and released it over another connection. Returns how many.
     pub fn sweep(&self, broken: Duration, vector: Duration) -> usize {
         let now = Instant::now();
         let mut stale = Vec::new();
         self.all().retain(|_, upload| {
-            let ttl = match upload.arrival.received() {
-                _ if upload.arrival.is_complete() => vector,
-                0 => broken.min(EMPTY_TTL),
-                _ => broken,
-            };
+            let ttl = upload.ttl(broken, vector);
             let keep = upload.idle_for(now).is_none_or(|idle| idle < ttl);
             if !keep {
                 stale.push((upload.clone(), ttl));

@@ -5,6 +5,7 @@
 //! asserts that the server still computes and that nothing is left in flight.
 #![cfg(all(feature = "client", feature = "server"))]
 
+mod abandoned;
 mod cancel;
 #[path = "../rig/mod.rs"]
 mod daemon;
