@@ -90,7 +90,6 @@ impl Call {
         op: &'static str,
         work: impl Future<Output = Result<T, Status>>,
     ) -> Result<Response<T>, Status> {
-        let _busy = self.state.drain.begin_call();
         let mut record = observe::Record::new(op);
         let result = match self.deadline {
             None => work.await,

@@ -1,8 +1,10 @@
-//! Deadlines, counted from a request's headers on. tonic keeps them too, but answers CANCELLED:
-//! ours come a little earlier, with the right status, also while a message is still arriving.
+//! Calls from their headers to the last byte of their answers: their deadlines, and that they are
+//! under way. tonic keeps deadlines too, but answers CANCELLED: ours come a little earlier, with the
+//! right status, also while a message is still arriving.
 
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::{Duration, Instant},
 };
@@ -15,7 +17,7 @@ use tonic::{
 };
 use tower::{Layer, Service};
 
-use super::message;
+use super::{State, drain::Underway, message};
 use crate::error::Error;
 
 /// How much earlier than tonic's a handler's deadline is, at most.
@@ -25,27 +27,30 @@ const MARGIN: Duration = Duration::from_millis(5);
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline(pub Instant);
 
+/// Whose calls a drain waits for: others may go on for ever, as watching the health does.
+const OURS: &str = "/capstan.";
+
 /// Puts a [`Deadline`] beside each request that has one, answers in the place of a handler that
-/// does not, and times the message of unary calls.
-#[derive(Debug, Clone, Copy)]
+/// does not, times the message of unary calls, and has a drain wait for answers until they are sent.
+#[derive(Clone)]
 pub struct Deadlines {
-    /// A sender that is silent for longer is cut off.
-    pub idle: Duration,
+    /// The server.
+    pub state: Arc<State>,
 }
 
 impl<S> Layer<S> for Deadlines {
     type Service = Timed<S>;
 
     fn layer(&self, inner: S) -> Timed<S> {
-        Timed { inner, idle: self.idle }
+        Timed { inner, state: self.state.clone() }
     }
 }
 
 /// A service with deadlines.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Timed<S> {
     inner: S,
-    idle: Duration,
+    state: Arc<State>,
 }
 
 impl<S> Service<Request<Body>> for Timed<S>
@@ -63,9 +68,14 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let begun = Instant::now();
-        let mut request = message::timed(request, self.idle);
+        let busy = request.uri().path().starts_with(OURS).then(|| self.state.drain.begin_call());
+        let until_sent = |response: Response<Body>| {
+            response.map(|body| Body::new(Underway { body, _busy: busy }))
+        };
+        let mut request = message::timed(request, &self.state);
         let Some(timeout) = timeout_of(request.headers()) else {
-            return Box::pin(self.inner.call(request));
+            let answer = self.inner.call(request);
+            return Box::pin(async move { answer.await.map(until_sent) });
         };
         let margin = MARGIN.min(timeout / 10);
         request.extensions_mut().insert(Deadline(begun + (timeout - margin)));
@@ -74,7 +84,7 @@ where
         let last = begun + (timeout - margin / 2);
         Box::pin(async move {
             let late = |_| Ok(Status::from(Error::Deadline).into_http());
-            timeout_at(last.into(), answer).await.unwrap_or_else(late)
+            timeout_at(last.into(), answer).await.unwrap_or_else(late).map(until_sent)
         })
     }
 }

@@ -1,14 +1,19 @@
 //! Going down gently: refuse what is new, finish what was accepted, within a grace period.
 
 use std::{
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    task::{Context, Poll},
     time::Duration,
 };
 
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
 use tokio::sync::watch;
+use tonic::{Status, body::Body};
 
 use crate::error::{Error, Result};
 
@@ -28,6 +33,34 @@ struct Calls {
 
 /// A call under way.
 pub struct Busy(Arc<Calls>);
+
+/// An answer on its way, which is a call under way until the transport has all of it.
+pub struct Underway {
+    /// The answer.
+    pub body: Body,
+    /// Where it is one that a drain waits for.
+    pub _busy: Option<Busy>,
+}
+
+impl http_body::Body for Underway {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<std::result::Result<Frame<Bytes>, Status>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
 
 impl Drop for Busy {
     fn drop(&mut self) {

@@ -114,9 +114,7 @@ impl Following {
     /// idle limit is given up.
     pub fn send(mut self) -> ReceiverStream<std::result::Result<v1::NttStreamResponse, Status>> {
         let (sender, receiver) = mpsc::channel(SEND_AHEAD);
-        let busy = self.state.drain.begin_call();
         tokio::spawn(async move {
-            let _until_sent = busy;
             let idle = self.state.settings.idle_timeout;
             let sent = tokio::select! {
                 biased;

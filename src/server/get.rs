@@ -117,9 +117,7 @@ pub fn send(
 ) -> ReceiverStream<std::result::Result<v1::GetResponse, Status>> {
     let (sender, receiver) = mpsc::channel(SEND_AHEAD);
     let (idle, host) = (call.state.settings.idle_timeout, call.state.host.clone());
-    let busy = call.state.drain.begin_call();
     tokio::spawn(async move {
-        let _until_sent = busy;
         let (total, mut offset) = (source.bytes(), 0);
         let source = Arc::new(source);
         while offset < total {

@@ -1,10 +1,11 @@
 //! The one message of a unary call, which tonic waits for before any handler of ours: an eye on
-//! senders that are silent or drip meanwhile.
+//! senders that are silent or drip meanwhile, and room for what is large.
 
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use bytes::Bytes;
@@ -12,28 +13,54 @@ use http_body::{Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 use tonic::{Status, body::Body, codegen::http::Request};
 
-use super::receive::DRIP_BYTES;
-use crate::error::Error;
+use super::{State, connection::Peer, observe, receive::DRIP_BYTES};
+use crate::{
+    error::Error,
+    jobs::{Permit, admit},
+};
 
 /// Methods whose messages are timed where they are taken in, or that may be silent.
 const STREAMS: [&str; 4] = ["/MsmStream", "/NttStream", "/Put", "/ServerReflectionInfo"];
 
-/// A body that fails with `Idle` where its sender is silent for too long.
+/// Bytes of a message that are let in whatever is in flight: a server that is full can still be
+/// asked how it is.
+const FREE_BYTES: u64 = 16 << 10;
+
+/// A body that fails with `Idle` where its sender is silent for too long, and with `Exhausted` where
+/// there is no room for it. What it takes goes back when the handler begins, which asks for its own.
 struct Timed {
     body: Body,
-    idle: Duration,
-    /// Since the timer was set.
+    state: Arc<State>,
+    peer: Option<Peer>,
+    held: Vec<Permit>,
+    /// All of them, and since the timer was set.
+    all: u64,
     bytes: u64,
     timer: Pin<Box<Sleep>>,
 }
 
 /// The request with its message timed, if it is to have one.
-pub fn timed(request: Request<Body>, idle: Duration) -> Request<Body> {
+pub fn timed(request: Request<Body>, state: &Arc<State>) -> Request<Body> {
     if STREAMS.iter().any(|method| request.uri().path().ends_with(method)) {
         return request;
     }
-    let timer = Box::pin(sleep(idle));
-    request.map(|body| Body::new(Timed { body, idle, bytes: 0, timer }))
+    let (peer, state) = (Peer::of(request.extensions()).cloned(), state.clone());
+    let timer = Box::pin(sleep(state.settings.idle_timeout));
+    let (held, all, bytes) = Default::default();
+    request.map(|body| Body::new(Timed { body, state, peer, held, all, bytes, timer }))
+}
+
+impl Timed {
+    fn take(&mut self, bytes: u64) -> Result<(), Error> {
+        (self.bytes, self.all) = (self.bytes + bytes, self.all + bytes);
+        if let Some(peer) = &self.peer
+            && self.all > FREE_BYTES
+        {
+            let permit = admit([&peer.budget, &self.state.budget], bytes, 0);
+            self.held.push(permit.inspect_err(observe::refused)?);
+        }
+        Ok(())
+    }
 }
 
 impl http_body::Body for Timed {
@@ -47,14 +74,17 @@ impl http_body::Body for Timed {
         let frame = Pin::new(&mut self.body).poll_frame(context);
         if frame.is_pending() {
             ready!(self.timer.as_mut().poll(context));
-            return Poll::Ready(Some(Err(Error::Idle(self.idle).into())));
+            return Poll::Ready(Some(Err(Error::Idle(self.state.settings.idle_timeout).into())));
         }
-        if let Poll::Ready(Some(Ok(frame))) = &frame {
-            self.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
+        if let Poll::Ready(Some(Ok(frame))) = &frame
+            && let Some(data) = frame.data_ref()
+            && let Err(full) = self.take(data.len() as u64)
+        {
+            return Poll::Ready(Some(Err(full.into())));
         }
         if self.bytes >= DRIP_BYTES {
             self.bytes = 0;
-            let next = Instant::now() + self.idle;
+            let next = Instant::now() + self.state.settings.idle_timeout;
             self.timer.as_mut().reset(next.into());
         }
         frame

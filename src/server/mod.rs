@@ -55,7 +55,7 @@ const TICK: Duration = Duration::from_millis(500);
 /// How often GPUs are asked how they are: their management library takes milliseconds.
 const TICKS_A_LOOK: u32 = 20;
 
-/// After the last answer, for it to leave the socket; a silent connection may not hold the exit
+/// After the transport has the last answer, for it to leave the socket; a silent connection may not hold the exit
 /// for longer (hyper issue 4170).
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -192,7 +192,7 @@ impl Server {
                 jobs_max: state.settings.connection_jobs_max.into(),
                 handshake_timeout: state.settings.handshake_timeout,
             };
-            let deadlines = Deadlines { idle: state.settings.idle_timeout };
+            let deadlines = Deadlines { state: state.clone() };
             let mut servers = JoinSet::new();
             let mut stops = Vec::new();
             let mut stop = || {
@@ -205,7 +205,7 @@ impl Server {
             };
             if let Some(listener) = listeners.tcp {
                 let router = routes::tls(routes::transport(&state.settings), &state.settings)?
-                    .layer(deadlines)
+                    .layer(deadlines.clone())
                     .add_routes(routes.clone());
                 let incoming = listen::tcp(listener, door.clone());
                 servers.spawn(router.serve_with_incoming_shutdown(incoming, stop()));

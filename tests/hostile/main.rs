@@ -14,6 +14,7 @@ mod enums;
 mod handles;
 mod lengths;
 mod limits;
+mod messages;
 mod mutations;
 mod points;
 mod scalars;

@@ -8,5 +8,6 @@ mod drain;
 mod encodings;
 mod follow;
 mod persist;
+mod sent;
 mod unix;
 mod uploads;
