@@ -13,7 +13,7 @@ use capstan::{
     curve::layout,
     device::{Lease, Span},
     engine::NttPlan,
-    ntt::{Element, End, Pass, Plan, Transform, Transforms, Way},
+    ntt::{Element, End, Pass, Plan, Transform, Transforms, Way, table_bytes_max},
     verify,
 };
 
@@ -25,8 +25,6 @@ use crate::{
 const SIZES: [u32; 13] = [10, 11, 12, 14, 16, 18, 20, 22, 23, 24, 25, 26, 28];
 /// Sizes and how many transforms at a time.
 const BATCHES: [(u32, usize); 3] = [(10, 1024), (12, 256), (16, 256)];
-/// The part of the device's memory that tables may take.
-const TABLES: u64 = 4;
 
 /// Name, inverse, on a coset, input and output in bit-reversed order.
 type Mode = (&'static str, bool, bool, bool, bool);
@@ -43,7 +41,7 @@ const MODES: [Mode; 7] = [
 
 /// All sizes, modes and batches.
 pub fn measure(rig: &Rig, record: &mut Record) {
-    let transforms = Transforms::load(&rig.gpu, rig.gpu.arena().bytes() / TABLES)
+    let transforms = Transforms::load(&rig.gpu, table_bytes_max(rig.gpu.arena().bytes()))
         .unwrap_or_else(|reason| panic!("{reason}"));
     let numbers = |text: String| text.split(',').map(|n| n.parse().expect("a number")).collect();
     let sizes = rig.text("sizes").map_or_else(|| rig.size(SIZES.to_vec(), vec![5, 11]), numbers);

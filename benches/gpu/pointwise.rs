@@ -8,7 +8,7 @@ use ark_ff::{AdditiveGroup, FftField, Field, batch_inversion};
 use capstan::{
     curve::layout,
     device::{Fault, Lease, Span},
-    ntt::{Element, Pointwise, Transform, Transforms, Vanishing, Vector},
+    ntt::{Element, Pointwise, Transform, Transforms, Vanishing, Vector, table_bytes_max},
 };
 use rayon::prelude::*;
 
@@ -19,8 +19,6 @@ use crate::{
 
 const VECTORS: [u32; 3] = [16, 20, 24];
 const QUOTIENTS: [u32; 3] = [20, 22, 24];
-/// The part of the device's memory that tables may take.
-const TABLES: u64 = 4;
 /// Elements that are compared with arkworks.
 const SAMPLES: usize = 64;
 /// Elements that a thread of the host works on at a time.
@@ -38,7 +36,7 @@ pub fn measure(rig: &Rig, record: &mut Record) {
     for lg_n in chosen(rig.size(&VECTORS, &[12])) {
         rates(rig, record, &pointwise, lg_n);
     }
-    let transforms = Transforms::load(&rig.gpu, rig.gpu.arena().bytes() / TABLES)
+    let transforms = Transforms::load(&rig.gpu, table_bytes_max(rig.gpu.arena().bytes()))
         .unwrap_or_else(|reason| panic!("{reason}"));
     for lg_n in chosen(rig.size(&QUOTIENTS, &[5, 11])) {
         Quotient::new(rig, &transforms, &pointwise, lg_n).measure(record);

@@ -5,6 +5,7 @@
 //! number of jobs may run at a time, each on its own stream. `kernels/ntt` says how it computes.
 //! [`Pointwise`] is what provers do with vectors between transforms.
 
+mod choice;
 mod coset;
 mod evaluate;
 mod kernels;
@@ -15,6 +16,7 @@ mod tables;
 
 use crate::curve::Fr;
 
+pub use choice::{chosen, table_bytes_max};
 pub use evaluate::{End, Evaluation};
 pub use plan::{Plan, Transforms};
 pub use planner::{LG_N_MAX, Pass, Way, merge, passes};

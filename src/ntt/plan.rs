@@ -9,10 +9,10 @@ use ark_ff::AdditiveGroup;
 
 use super::{
     Element, LG_N_MAX, Pass, Transform, Way,
-    coset::{Factors, factors, is_natural},
+    choice::chosen,
+    coset::{Factors, factors},
     evaluate::{End, Evaluation, Evaluator},
     kernels::{Kernels, THREADS, flag},
-    merge, passes,
     tables::{Table, Tables},
 };
 use crate::{
@@ -20,11 +20,6 @@ use crate::{
     device::{Fault, Gpu, Lease, Span, Stream, Unusable},
     error::{Error, Problem, Result},
 };
-
-/// Tables of passes that are all merged take less than so many multiples for each element would.
-const WHOLLY_KEPT: u32 = 4;
-/// log2 of the shortest transform whose passes may all be merged: `kernels/ntt/merged_kernels.cuh`.
-const LG_WHOLLY_MIN: u32 = 10;
 
 /// Kernels and tables of one device.
 pub struct Transforms {
@@ -51,7 +46,7 @@ struct Planned {
 
 impl Transforms {
     /// Loads the kernels. Tables that are kept for later take up to `table_bytes_max` of the
-    /// device's memory, and those in use besides.
+    /// device's memory, and those in use besides: [`super::table_bytes_max`] says what is good.
     ///
     /// Errors: kernels that are not for this device; what the driver says.
     pub fn load(gpu: &Gpu, table_bytes_max: u64) -> Result<Self, Unusable> {
@@ -66,12 +61,8 @@ impl Transforms {
     /// `Exhausted` where the tables find no room; `DeviceLost`.
     pub fn plan(&self, transform: &Transform, rows: usize) -> Result<Plan> {
         check(transform)?;
-        let lg_n = transform.lg_n;
-        let passes = passes(lg_n, rows, transform.way(), transform.is_turned());
-        let fits = |kept| may_merge(transform) && self.tables.is_whole(lg_n, kept);
-        let wholly = is_natural(transform) && fits(WHOLLY_KEPT);
-        let merged = if fits(1) { merge(&passes, transform.way(), wholly) } else { None };
-        self.plan_of(transform, merged.unwrap_or(passes))
+        let passes = chosen(transform, rows, self.tables.room().table_bytes_max);
+        self.plan_of(transform, passes)
     }
 
     /// A plan of given passes, in the order they run. For measurements: [`Transforms::plan`] knows
@@ -81,9 +72,9 @@ impl Transforms {
     /// Errors: as [`Transforms::plan`]; `Internal` where there is no kernel for a pass.
     pub fn plan_of(&self, transform: &Transform, mut passes: Vec<Pass>) -> Result<Plan> {
         check(transform)?;
-        let lg_n = transform.lg_n;
+        let (lg_n, room) = (transform.lg_n, self.tables.room());
         let merges = passes.iter().any(|pass| pass.merged);
-        let fits = if merges { self.are_merged(transform, &passes) } else { true };
+        let fits = !merges || room.are_merged(transform, &passes);
         if !fits || !are_of(transform, &passes) {
             return Err(Error::Internal(format!("{passes:?} are not of 2^{lg_n} elements")));
         }
@@ -92,7 +83,7 @@ impl Transforms {
             return Ok(plan);
         }
         if !merges {
-            self.fit_borders(transform.way(), lg_n, &mut passes);
+            room.fit_borders(transform.way(), lg_n, &mut passes);
         }
         let last = passes.len() - 1;
         for (i, (pass, factors)) in passes.iter().zip(factors(transform, &passes)).enumerate() {
@@ -120,40 +111,6 @@ impl Transforms {
             plan.passes.push(planned);
         }
         Ok(plan)
-    }
-
-    /// Whether all passes are merged, or all but the rows' are and only the one beside that has a
-    /// border, whose table is whole.
-    fn are_merged(&self, transform: &Transform, passes: &[Pass]) -> bool {
-        let last = passes.len() - 1;
-        // Downward.
-        let number = |i: usize| if transform.way() == Way::Descend { i } else { last - i };
-        let wholly = passes[number(last)].merged;
-        let with_kept = if wholly { last } else { last.wrapping_sub(1) };
-        let is_right = |(i, pass): (usize, &Pass)| {
-            let i = number(i);
-            pass.merged == (wholly || i < last) && (pass.kept > 0) == (i == with_kept)
-        };
-        let may = !wholly || (is_natural(transform) && transform.lg_n >= LG_WHOLLY_MIN);
-        let kept = if wholly { WHOLLY_KEPT } else { passes[number(with_kept)].kept };
-        let fits = may_merge(transform) && may && self.tables.is_whole(transform.lg_n, kept);
-        fits && passes.iter().enumerate().all(is_right)
-    }
-
-    /// Borders whose tables do not fit as a whole are made of two levels, with two multiples.
-    fn fit_borders(&self, way: Way, lg_n: u32, passes: &mut [Pass]) {
-        let mut lg_block = if way == Way::Descend { lg_n } else { 0 };
-        for pass in passes {
-            if way == Way::Ascend {
-                lg_block += pass.lg_r;
-            }
-            if pass.kept > 0 {
-                pass.kept = self.tables.border_kept(lg_block, pass.kept);
-            }
-            if way == Way::Descend {
-                lg_block -= pass.lg_r;
-            }
-        }
     }
 
     /// Transforms `rows` vectors that follow each other in `data`, on `stream`: into `out`, else in
@@ -300,11 +257,6 @@ impl Display for Plan {
         }
         Ok(())
     }
-}
-
-/// Whether passes may be merged: upward they do not change the order.
-fn may_merge(transform: &Transform) -> bool {
-    transform.way() == Way::Descend || !transform.is_turned()
 }
 
 fn check(transform: &Transform) -> Result<()> {

@@ -8,6 +8,7 @@ use ark_ff::{AdditiveGroup, Field, PrimeField};
 
 use super::{
     Element,
+    choice::Room,
     coset::{Border, Merged, Rows, Steps, root},
 };
 use crate::{
@@ -34,11 +35,6 @@ const LG_ROW_MAX: u32 = 10;
 const SQUARES: usize = 32;
 /// log2 of the weights that share an inversion.
 const LG_INVERTED: u32 = 5;
-/// A table may take this share of all tables' memory; a larger one is made in two levels. Of a
-/// quarter of an H200, 32 GiB, that leaves the first border of 2^28, 8 GiB, whole: in two levels it
-/// costs a product for each element, 7 % of the transform.
-const SHARE: u64 = 2;
-
 /// What a table holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Key {
@@ -194,24 +190,15 @@ impl Tables {
         })
     }
 
-    /// How many multiples there are of a border's factors, if 1 or 2 are best: the table of all of
-    /// them takes too much where it has more than a share of the memory.
-    pub fn border_kept(&self, lg_block: u32, best: u32) -> u32 {
-        match best {
-            1 if self.is_whole(lg_block, 1) => 1,
-            _ => 2,
-        }
-    }
-
-    /// Whether a table of that many multiples may be one of all entries.
-    pub fn is_whole(&self, lg_block: u32, kept: u32) -> bool {
-        (ELEMENT * u64::from(kept)) << lg_block <= self.bytes_max / SHARE
+    /// What they may take.
+    pub fn room(&self) -> Room {
+        Room { table_bytes_max: self.bytes_max }
     }
 
     pub fn border(&self, border: Border) -> Result<Arc<Table>, Fault> {
         let Border { lg_block, lg_r, kept, inverse, column, row, scale } = border;
         let lg_columns = lg_block - lg_r;
-        let whole = self.is_whole(lg_block, kept);
+        let whole = self.room().is_whole(lg_block, kept);
         let lg_low = if whole { lg_columns } else { lg_columns.div_ceil(2) };
         let first = u64::from(kept) << (lg_r + lg_low);
         let second = u64::from(kept) << (lg_block - lg_low);

@@ -1,6 +1,9 @@
 //! Which passes are chosen, for sizes that no test can run.
 
-use capstan::ntt::{LG_N_MAX, Pass, Way, merge, passes};
+use ark_bls12_381::Fr;
+use capstan::ntt::{LG_N_MAX, Pass, Transform, Way, chosen, merge, passes, table_bytes_max};
+
+use crate::rig::every_transform;
 
 /// Pairs of lg_e and kept multiples that there are kernels of.
 const KERNELS: [(u32, u32); 7] = [(1, 0), (2, 0), (1, 2), (2, 1), (2, 2), (3, 1), (3, 2)];
@@ -123,4 +126,56 @@ fn plans_that_won_are_chosen() {
     assert_eq!(radices(26, 1), [(6, 2), (6, 2), (6, 2), (8, 2)]);
     assert_eq!(radices(28, 1), [(6, 2), (6, 2), (8, 2), (8, 2)]);
     assert_eq!(radices(30, 1), [(6, 2), (8, 2), (8, 2), (8, 2)]);
+}
+
+/// Tables as the engine and the bench have them, on an H200: 90 % of what is free of 140 GiB.
+#[test]
+fn borders_of_2_28_are_whole_on_an_h200() {
+    let room = table_bytes_max(125 << 30);
+    let is_merged = |passes: &[Pass]| passes.iter().filter(|pass| pass.merged).count();
+    for lg_n in [18, 20, 22, 24, 26, 28] {
+        for transform in every_transform(lg_n) {
+            let passes = chosen(&transform, 1, room);
+            let merges = transform.way() == Way::Descend || !transform.is_turned();
+            let count = if merges { passes.len() - 1 } else { 0 };
+            assert_eq!(is_merged(&passes), count, "{transform:?}: {passes:?}");
+            // In two levels a border has two multiples, and one where it is whole.
+            let ones = passes.iter().filter(|pass| pass.kept == 1).count();
+            assert_eq!(ones, usize::from(merges || lg_n >= 20), "{transform:?}: {passes:?}");
+        }
+    }
+    // Tables of both directions stay, with some for other sizes: see what a border takes.
+    assert!(2 * (32 << 28) < room - (2 << 30));
+    // A device with half the memory has two levels there, and says so.
+    let forward = Transform {
+        lg_n: 28,
+        inverse: false,
+        coset: Some(Fr::from(7_u64)),
+        input_reversed: false,
+        output_reversed: true,
+    };
+    let passes = chosen(&forward, 1, table_bytes_max(62 << 30));
+    assert!(passes.iter().all(|pass| !pass.merged && pass.kept != 1), "{passes:?}");
+}
+
+#[test]
+fn chosen_passes_fit_the_room() {
+    // A share of it holds 2^lg_n whole, once.
+    for lg_n in 11..=LG_N_MAX {
+        for transform in every_transform(lg_n) {
+            let whole = chosen(&transform, 1 << 20, 64 << lg_n);
+            let less = chosen(&transform, 1 << 20, (64 << lg_n) - 1);
+            let radices = |passes: &[Pass]| passes.iter().map(|p| p.lg_r).collect::<Vec<_>>();
+            assert_eq!(radices(&whole), radices(&less));
+            assert!(less.iter().all(|pass| !pass.merged), "{transform:?}: {less:?}");
+            let mut lg_block = 0;
+            let descends = transform.way() == Way::Descend;
+            let upward: Vec<_> =
+                if descends { less.iter().rev().collect() } else { less.iter().collect() };
+            for pass in upward {
+                lg_block += pass.lg_r;
+                assert!(pass.kept != 1 || lg_block < lg_n, "{transform:?}: {less:?}");
+            }
+        }
+    }
 }

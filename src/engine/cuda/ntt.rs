@@ -14,12 +14,8 @@ use crate::{
     device::{Fault, Gpu, Lease, Span, Stream, Unusable},
     engine::{Control, Executor, NttPlan, Rows},
     error::{Error, Result},
-    ntt::{Element, End, Evaluation, Plan, Transform, Transforms},
+    ntt::{Element, End, Evaluation, Plan, Transform, Transforms, table_bytes_max},
 };
-
-/// Tables of factors that are kept take one part of so many of the arena: 15 GiB on an H200, a
-/// quarter of which are those of 2^26 as a whole.
-const TABLES_PART: u64 = 8;
 
 /// Short rows go together, as one launch: 160 us of a link of 50 GB/s, beside which launches and
 /// waits (some 10 us) do not count, and little enough that a batch has many.
@@ -73,7 +69,7 @@ impl Transformer {
     pub fn load(gpu: &Gpu, computer: &Computer, copier: Copier) -> Result<Self, Unusable> {
         Ok(Self {
             gpu: gpu.clone(),
-            transforms: Transforms::load(gpu, gpu.arena().bytes() / TABLES_PART)?,
+            transforms: Transforms::load(gpu, table_bytes_max(gpu.arena().bytes()))?,
             computer: computer.clone(),
             elements: Elements::load(gpu)?,
             copier,
