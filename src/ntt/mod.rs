@@ -8,6 +8,7 @@
 mod choice;
 mod coset;
 mod evaluate;
+mod kept;
 mod kernels;
 mod plan;
 mod planner;

@@ -1,8 +1,6 @@
-//! Tables of factors in device memory: made there, kept for the next transform that wants them,
-//! bounded in bytes. The least recently used one goes first; whoever still uses it keeps it until
-//! the plan is dropped.
+//! Tables of factors in device memory: made there, and kept for the next transform that wants them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use ark_ff::{AdditiveGroup, Field, PrimeField};
 
@@ -10,6 +8,7 @@ use super::{
     Element,
     choice::Room,
     coset::{Border, Merged, Rows, Steps, root},
+    kept::Kept,
 };
 use crate::{
     curve::{Fr, layout},
@@ -85,8 +84,7 @@ pub(super) struct Tables {
     stream: Stream,
     make: MakeFactors,
     make_weights: MakeWeights,
-    bytes_max: u64,
-    kept: Mutex<Vec<(Key, Arc<Table>)>>,
+    kept: Kept<Key, Table>,
 }
 
 /// Entries of a table that one launch makes: see `kernels/ntt/tables.cu`.
@@ -121,7 +119,7 @@ impl Tables {
         let make_weights = module.kernel("ntt_weights", Block::of(THREADS)).map_err(failed)?;
         let stream = Stream::new(gpu.context()).map_err(failed)?;
         let (arena, ring) = (gpu.arena().clone(), gpu.ring().clone());
-        Ok(Self { arena, ring, stream, make, make_weights, bytes_max, kept: Mutex::default() })
+        Ok(Self { arena, ring, stream, make, make_weights, kept: Kept::new(bytes_max) })
     }
 
     pub fn steps(&self, steps: Steps) -> Result<Arc<Table>, Fault> {
@@ -192,7 +190,7 @@ impl Tables {
 
     /// What they may take.
     pub fn room(&self) -> Room {
-        Room { table_bytes_max: self.bytes_max }
+        Room { table_bytes_max: self.kept.bytes_max() }
     }
 
     pub fn border(&self, border: Border) -> Result<Arc<Table>, Fault> {
@@ -251,31 +249,16 @@ impl Tables {
         lg_low: u32,
         make: impl FnOnce(&Lease) -> Result<(), Fault>,
     ) -> Result<Arc<Table>, Fault> {
-        // Others wait while one is made: that takes launches, not their ends.
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = kept.iter().position(|(held, _)| *held == key) {
-            let (key, table) = kept.remove(found);
-            kept.push((key, table.clone()));
-            return Ok(table);
-        }
-        let held = |kept: &[(Key, Arc<Table>)]| -> u64 {
-            kept.iter().map(|(_, table)| table.lease.bytes()).sum()
-        };
-        while !kept.is_empty() && held(&kept) + bytes > self.bytes_max {
-            kept.remove(0);
-        }
-        let lease = loop {
-            match self.arena.lease(&self.stream, bytes) {
-                Err(Fault::Full { .. }) if !kept.is_empty() => drop(kept.remove(0)),
-                done => break done?,
-            }
-        };
-        make(&lease)?;
-        let table = Arc::new(Table { lease, lg_low });
-        if bytes <= self.bytes_max {
-            kept.push((key, table.clone()));
-        }
-        Ok(table)
+        self.kept.get(&key, bytes, || {
+            let lease = loop {
+                match self.arena.lease(&self.stream, bytes) {
+                    Err(Fault::Full { .. }) if self.kept.drop_oldest() => {}
+                    done => break done?,
+                }
+            };
+            make(&lease)?;
+            Ok(Table { lease, lg_low })
+        })
     }
 
     fn fill(&self, table: &Lease, part: &Part) -> Result<(), Fault> {
@@ -298,8 +281,7 @@ impl Tables {
 
     /// Bytes of the tables that are kept.
     pub fn bytes(&self) -> u64 {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.iter().map(|(_, table)| table.lease.bytes()).sum()
+        self.kept.bytes()
     }
 }
 

@@ -1,0 +1,252 @@
+//! Values by key that take memory: made once, kept for the next one who wants them, bounded in
+//! bytes. The least recently used one goes first; whoever still uses it keeps it.
+//!
+//! Whoever makes a value holds that value's own lock meanwhile: those who want the same one wait
+//! for it, and nobody else does.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Values of one kind.
+pub(super) struct Kept<K, V> {
+    bytes_max: u64,
+    /// The most recently used one last. Held for looking up only.
+    entries: Mutex<Vec<Entry<K, V>>>,
+}
+
+/// A value that is kept, or being made.
+struct Entry<K, V> {
+    key: K,
+    bytes: u64,
+    slot: Arc<Slot<V>>,
+}
+
+/// Where a value will be.
+struct Slot<V> {
+    value: OnceLock<Arc<V>>,
+    /// Held by whoever makes it; whether somebody has tried.
+    tried: Mutex<bool>,
+}
+
+/// A value that is being made: where that fails, or panics, its entry goes.
+struct Making<'a, K, V> {
+    kept: &'a Kept<K, V>,
+    slot: &'a Arc<Slot<V>>,
+}
+
+impl<K: Clone + PartialEq, V> Kept<K, V> {
+    pub fn new(bytes_max: u64) -> Self {
+        Self { bytes_max, entries: Mutex::default() }
+    }
+
+    pub const fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
+    /// The value of that key, made if it is not there. It takes `bytes`; where that is more than
+    /// `bytes_max`, it is not kept.
+    ///
+    /// Errors: those of `make`; then the next one who wants the value tries.
+    pub fn get<E>(
+        &self,
+        key: &K,
+        bytes: u64,
+        make: impl FnOnce() -> Result<V, E>,
+    ) -> Result<Arc<V>, E> {
+        if bytes > self.bytes_max {
+            drop(self.leave_room(&mut self.lock(), bytes));
+            return make().map(Arc::new);
+        }
+        loop {
+            let slot = self.slot(key, bytes);
+            if let Some(value) = slot.value.get() {
+                return Ok(value.clone());
+            }
+            let mut tried = slot.tried.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(value) = slot.value.get() {
+                return Ok(value.clone());
+            }
+            if *tried {
+                // In vain, and the entry is gone.
+                continue;
+            }
+            *tried = true;
+            let _making = Making { kept: self, slot: &slot };
+            let value = make()?;
+            return Ok(slot.value.get_or_init(|| Arc::new(value)).clone());
+        }
+    }
+
+    /// Lets the least recently used value go; false where there is none.
+    pub fn drop_oldest(&self) -> bool {
+        let oldest = {
+            let mut entries = self.lock();
+            let at = entries.iter().position(Entry::is_made);
+            at.map(|at| entries.remove(at))
+        };
+        oldest.is_some()
+    }
+
+    /// Bytes of the values that are there.
+    pub fn bytes(&self) -> u64 {
+        self.lock().iter().filter(|entry| entry.is_made()).map(|entry| entry.bytes).sum()
+    }
+
+    /// The slot of that key, which is the most recently used one from now on.
+    fn slot(&self, key: &K, bytes: u64) -> Arc<Slot<V>> {
+        let mut gone = Vec::new();
+        let mut entries = self.lock();
+        let entry = match entries.iter().position(|entry| entry.key == *key) {
+            Some(found) => entries.remove(found),
+            None => {
+                gone = self.leave_room(&mut entries, bytes);
+                let slot = Slot { value: OnceLock::new(), tried: Mutex::new(false) };
+                Entry { key: key.clone(), bytes, slot: Arc::new(slot) }
+            }
+        };
+        let slot = entry.slot.clone();
+        entries.push(entry);
+        drop(entries);
+        drop(gone);
+        slot
+    }
+
+    /// Takes out what has to go for so many bytes more.
+    fn leave_room(&self, entries: &mut Vec<Entry<K, V>>, bytes: u64) -> Vec<Entry<K, V>> {
+        let mut held: u64 = entries.iter().map(|entry| entry.bytes).sum();
+        let mut gone = 0;
+        while gone < entries.len() && held + bytes > self.bytes_max {
+            held -= entries[gone].bytes;
+            gone += 1;
+        }
+        entries.drain(..gone).collect()
+    }
+}
+
+impl<K, V> Kept<K, V> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Entry<K, V>>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K, V> Entry<K, V> {
+    fn is_made(&self) -> bool {
+        self.slot.value.get().is_some()
+    }
+}
+
+impl<K, V> Drop for Making<'_, K, V> {
+    fn drop(&mut self) {
+        if self.slot.value.get().is_none() {
+            self.kept.lock().retain(|entry| !Arc::ptr_eq(&entry.slot, self.slot));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{panic, sync::mpsc, thread};
+
+    use super::*;
+
+    type Numbers = Kept<u32, u32>;
+
+    fn made(kept: &Numbers, key: u32) -> Arc<u32> {
+        kept.get(&key, 1, || Ok::<_, ()>(key)).unwrap()
+    }
+
+    /// Makes `key` on a thread of its own, which stops in the middle until `meanwhile` is done.
+    fn while_made<T: Send>(
+        kept: &Numbers,
+        key: u32,
+        result: Result<u32, ()>,
+        meanwhile: impl FnOnce() -> T,
+    ) -> (Result<Arc<u32>, ()>, T) {
+        let (begins, begun) = mpsc::channel();
+        let (goes_on, go_on) = mpsc::channel();
+        thread::scope(|scope| {
+            let maker = scope.spawn(move || {
+                kept.get(&key, 1, || {
+                    begins.send(()).unwrap();
+                    go_on.recv().unwrap();
+                    result
+                })
+            });
+            begun.recv().unwrap();
+            let seen = meanwhile();
+            goes_on.send(()).unwrap();
+            (maker.join().unwrap(), seen)
+        })
+    }
+
+    #[test]
+    fn nobody_waits_for_what_others_make() {
+        let kept = Numbers::new(10);
+        made(&kept, 1);
+        let (two, ()) = while_made(&kept, 2, Ok(2), || {
+            // What is there, and what has to be made.
+            let one = kept.get(&1, 1, || Err::<u32, _>("made again")).unwrap();
+            assert_eq!((*one, *made(&kept, 3)), (1, 3));
+            assert_eq!(kept.bytes(), 2);
+            // What takes too much to be kept.
+            assert_eq!(*kept.get(&4, 11, || Ok::<_, ()>(4)).unwrap(), 4);
+            assert_eq!(kept.bytes(), 0);
+        });
+        assert_eq!(*two.unwrap(), 2);
+    }
+
+    #[test]
+    fn whoever_wants_the_same_waits_and_finds_it() {
+        let kept = Numbers::new(10);
+        let again = || kept.get(&2, 1, || Err("made again"));
+        thread::scope(|scope| {
+            let (two, waiter) = while_made(&kept, 2, Ok(2), || scope.spawn(again));
+            let found = waiter.join().unwrap().unwrap();
+            assert!(Arc::ptr_eq(&two.unwrap(), &found));
+        });
+    }
+
+    #[test]
+    fn what_failed_is_tried_again() {
+        let kept = Numbers::new(10);
+        thread::scope(|scope| {
+            let (failed, waiter) =
+                while_made(&kept, 2, Err(()), || scope.spawn(|| *made(&kept, 2)));
+            assert_eq!((failed.is_err(), waiter.join().unwrap()), (true, 2));
+        });
+        let panics = || kept.get(&3, 9, || -> Result<u32, ()> { panic!("meant") });
+        assert!(panic::catch_unwind(panic::AssertUnwindSafe(panics)).is_err());
+        // Neither counts: both fit, and so does what is there.
+        assert_eq!((*made(&kept, 3), kept.bytes()), (3, 2));
+        assert!(kept.get(&2, 1, || Err("made again")).is_ok());
+    }
+
+    #[test]
+    fn the_least_recently_used_goes_first() {
+        let kept = Numbers::new(3);
+        let held = made(&kept, 1);
+        let keys = || -> Vec<u32> { kept.lock().iter().map(|entry| entry.key).collect() };
+        for key in [2, 3, 1, 4] {
+            made(&kept, key);
+        }
+        assert_eq!((keys(), kept.bytes()), (vec![3, 1, 4], 3));
+        let two = kept.get(&5, 2, || Ok::<_, ()>(5)).unwrap();
+        assert_eq!((keys(), kept.bytes()), (vec![4, 5], 3));
+        assert!(kept.drop_oldest() && kept.drop_oldest() && !kept.drop_oldest());
+        assert_eq!((*held, *two, kept.bytes()), (1, 5, 0));
+    }
+
+    /// What is being made counts, is nothing that could be let go for room, and may leave.
+    #[test]
+    fn what_is_being_made_is_bounded_too() {
+        let kept = Numbers::new(3);
+        let (two, ()) = while_made(&kept, 2, Ok(2), || {
+            assert!(!kept.drop_oldest());
+            made(&kept, 3);
+            made(&kept, 4);
+            made(&kept, 5);
+            assert_eq!(kept.bytes(), 3);
+        });
+        assert_eq!((*two.unwrap(), kept.bytes()), (2, 3));
+        assert_eq!(*kept.get(&2, 1, || Ok::<_, ()>(7)).unwrap(), 7);
+    }
+}
