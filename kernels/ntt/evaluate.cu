@@ -3,9 +3,10 @@
 //
 // ntt_dot: a block sums a chunk of a row, values[i] low[i mod 2^lg_low] high[i / 2^lg_low], i in
 // the row; no chunk has two i / 2^lg_low. ntt_sum: a block sums the chunks of a row. ntt_weights
-// makes the weights of values. Elements are canonical, in Montgomery form. 128 threads; grid:
-// chunks; rows; entries / 2^lg_each / 128, rounded up. Shared memory: an element a thread; a
-// barrier a level of the tree.
+// makes the weights of values. fr_evaluate: as ntt_dot, of rows of any length and with few weights.
+// Elements are canonical, in Montgomery form. 128 threads; grid: chunks; rows; entries / 2^lg_each
+// / 128, rounded up; rows times chunks. Shared memory: an element a thread; a barrier a level of
+// the tree.
 #include "../inverse.cuh"
 #include "passes.cuh"
 
@@ -15,6 +16,12 @@ constexpr uint32_t THREADS = 128;
 struct WideSum {
     uint32_t w[17];
 };
+FN WideSum no_sum() {
+    WideSum sum;
+#pragma unroll
+    for (int i = 0; i < 17; i++) sum.w[i] = 0;
+    return sum;
+}
 // 64 products of limbs; a reduction for each would be 48 more.
 FN void add_product(WideSum& t, const Fr& a, const Fr& b) {
     uint32_t e[16], o[16];
@@ -59,9 +66,7 @@ ntt_dot(const Quad* values, const Quad* low, const Quad* high, Quad* partial, ui
     const uint64_t chunk = uint64_t(blockIdx.x) << lg_chunk;
     const uint64_t in_row = chunk & ((uint64_t(1) << lg_n) - 1);
     const uint64_t first = in_row & ((uint64_t(1) << lg_low) - 1);
-    WideSum sum;
-#pragma unroll
-    for (int i = 0; i < 17; i++) sum.w[i] = 0;
+    WideSum sum = no_sum();
 #pragma unroll 1
     for (uint32_t i = threadIdx.x; i >> lg_chunk == 0; i += THREADS) {
         add_product(sum, load_element(values, chunk + i), load_element(low, first + i));
@@ -112,3 +117,25 @@ ntt_weights(Fr* weights, Fr* scratch, const Quad* given, uint32_t lg_n, uint32_t
     }
 }
 EXPORT_KERNEL(ntt_weights);
+
+// The sum of coefficients[i] z^i over a chunk of a row, i in the chunk. `weights`: z^j for j < 128,
+// then z^(128 k) for k < 128. A thread has up to `each` <= 128 coefficients, 128 apart. The sums of
+// a row's chunks are coefficients in their turn, at z^(128 each).
+KERNEL(128)
+fr_evaluate(const Quad* coefficients, const Quad* weights, Quad* sums, uint64_t length,
+            uint32_t chunks, uint32_t each) {
+    SHARED(Quad, shared, 2 * THREADS);
+    const uint64_t first = uint64_t(blockIdx.x % chunks) * each * THREADS + threadIdx.x;
+    const Quad* next = coefficients + 2 * (blockIdx.x / chunks * length + first);
+    const uint64_t left = first < length ? (length - first + THREADS - 1) / THREADS : 0;
+    const uint32_t mine_count = left < each ? uint32_t(left) : each;
+    WideSum sum = no_sum();
+#pragma unroll 1
+    for (uint32_t k = 0; k < mine_count; k++, next += 2 * THREADS) {
+        add_product(sum, load_element(next, 0), load_element(weights, THREADS + k));
+    }
+    const Fr mine = canonical(mul(reduce(sum), load_element(weights, threadIdx.x)));
+    const Fr whole = block_sum(mine, shared);
+    if (threadIdx.x == 0) store_element(sums, blockIdx.x, whole);
+}
+EXPORT_KERNEL(fr_evaluate);

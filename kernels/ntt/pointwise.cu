@@ -56,21 +56,36 @@ fr_quotient(const Quad* a, const Quad* b, const Quad* c, Quad* out, uint64_t cou
 }
 EXPORT_KERNEL(fr_quotient);
 
+// first base^exponent.
+FN Fr times_power(const Fr& first, const Fr& base, uint32_t exponent) {
+    Fr power = first, square = base;
+#pragma unroll 1
+    for (; exponent; exponent >>= 1) {
+        if (exponent & 1) power = mul(power, square);
+        square = reduced(sqr(square));
+    }
+    return reduced(power);
+}
+
 // out[i] = first base^i, i < count <= 128.
 KERNEL(128)
 fr_powers_begin(Quad* out, uint32_t count, uint64_t f0, uint64_t f1, uint64_t f2, uint64_t f3,
                 uint64_t b0, uint64_t b1, uint64_t b2, uint64_t b3) {
     const uint32_t i = threadIdx.x;
     if (i >= count) return;
-    Fr power = element_of(f0, f1, f2, f3), square = element_of(b0, b1, b2, b3);
-#pragma unroll 1
-    for (uint32_t rest = i; rest; rest >>= 1) {
-        if (rest & 1) power = mul(power, square);
-        square = reduced(sqr(square));
-    }
-    store_element(out, i, reduced(power));
+    const Fr first = element_of(f0, f1, f2, f3);
+    store_element(out, i, times_power(first, element_of(b0, b1, b2, b3), i));
 }
 EXPORT_KERNEL(fr_powers_begin);
+
+// out[i] = b^i, out[128 + i] = c^i, i < 128: what fr_evaluate takes.
+KERNEL(128)
+fr_powers_pair(Quad* out, uint64_t b0, uint64_t b1, uint64_t b2, uint64_t b3, uint64_t c0,
+               uint64_t c1, uint64_t c2, uint64_t c3) {
+    const Fr base = blockIdx.x == 0 ? element_of(b0, b1, b2, b3) : element_of(c0, c1, c2, c3);
+    store_element(out, thread_number(), times_power(Fr::one(), base, threadIdx.x));
+}
+EXPORT_KERNEL(fr_powers_pair);
 
 // out[i + k have] = out[i] w^k for i < have, 0 < k < each, below `count`.
 KERNEL(128)

@@ -1,8 +1,11 @@
-//! Vectors of elements, element by element: what provers need between transforms. All of it runs on
-//! a stream, in place or not, and nothing waits for the device.
+//! Vectors of elements: what provers need between transforms. Element by element, in place or not,
+//! and polynomials at a point. All of it runs on a stream, and nothing waits for the device.
+
+mod evaluate;
 
 use ark_ff::{AdditiveGroup, Field, PrimeField};
 
+use self::evaluate::Evaluate;
 use super::Element;
 use crate::{
     curve::Fr,
@@ -51,6 +54,7 @@ pub struct Pointwise {
     powers_begin: PowersBegin,
     powers: Powers,
     invert: Invert,
+    evaluate: Evaluate,
     arena: Arena,
     /// Blocks that invert at a time.
     invert_blocks: u64,
@@ -94,6 +98,7 @@ impl Pointwise {
             powers_begin: module.kernel("fr_powers_begin", block).map_err(failed)?,
             powers: module.kernel("fr_powers", block).map_err(failed)?,
             invert: inverting.kernel("fr_invert", Block::of(INVERT_THREADS)).map_err(failed)?,
+            evaluate: Evaluate::load(gpu, &module)?,
             arena: gpu.arena().clone(),
             invert_blocks: u64::from(identity.units.max(1) * INVERT_BLOCKS),
         })
@@ -219,6 +224,22 @@ impl Pointwise {
         let before = beside.as_ref().map_or(out, Lease::all);
         let grid = u32::try_from(blocks).map_err(|_| misuse("too many elements"))?;
         self.invert.launch(stream, grid, (a, out, before, count, each as u32))
+    }
+
+    /// out\[r\] = the sum of coefficients\[r n + i\] point^i over i < n: polynomials, one a row of
+    /// n coefficients in natural order, at a point. It takes memory for 256 elements and one for
+    /// some thousand coefficients beside, which is given back at once, and zeroed.
+    ///
+    /// Shape: `coefficients` is n elements for each of `out`, any n, and apart from it.
+    /// Errors: `Full`; `Kernel` where the shape is another; what the driver says.
+    pub fn evaluate(
+        &self,
+        stream: &Stream,
+        out: Vector<'_>,
+        coefficients: Vector<'_>,
+        point: Fr,
+    ) -> Result<(), Fault> {
+        self.evaluate.run(stream, out, coefficients, point)
     }
 
     /// Elements of a thread, so that all turns of blocks on the device are full ones.

@@ -3,7 +3,8 @@
 use ark_bls12_381::Fr;
 use ark_ff::{AdditiveGroup, FftField, Field, batch_inversion};
 use ark_poly::{
-    DenseUVPolynomial, EvaluationDomain, Radix2EvaluationDomain, univariate::DensePolynomial,
+    DenseUVPolynomial, EvaluationDomain, Polynomial, Radix2EvaluationDomain,
+    univariate::DensePolynomial,
 };
 use capstan::{
     device::{Class, Fault, Lease, Stream},
@@ -11,7 +12,10 @@ use capstan::{
     ntt::{Pointwise, Transform, Vanishing, Vector},
 };
 
-use crate::rig::{Rig, each_seed, numbers};
+use crate::{
+    emulated,
+    rig::{Rig, each_seed, numbers},
+};
 
 const ROOM: u64 = 64 << 20;
 
@@ -223,6 +227,43 @@ fn divide_slowly(
     pointwise.multiply(stream, out, out, divisors).unwrap();
 }
 
+/// Around a block's coefficients and a level's, with edge values as coefficients and as points.
+#[test]
+fn polynomials_at_a_point_are_arkworks() {
+    each_seed(ROOM, |rig, seed| {
+        let bench = Bench::new(rig);
+        let root = Fr::get_root_of_unity(1 << 12).unwrap();
+        let points = [Fr::ZERO, Fr::ONE, -Fr::ONE, root, Fr::from(3_u64).pow([1 << 33])];
+        // The emulated device has 4 multiprocessors: of the last one, a thread has more than 16.
+        let most = if emulated::driver().is_some() { 70_001 } else { (1 << 24) + 1 };
+        let sizes =
+            [(1, COUNTS.to_vec()), (3, COUNTS.to_vec()), (70, vec![1, 33]), (1, vec![most])];
+        for (rows, lengths) in sizes {
+            for (i, length) in lengths.into_iter().enumerate() {
+                if rows > 1 && length > 2049 && i % 3 != seed {
+                    continue;
+                }
+                let values = numbers(rows * length, (i * 31 + rows + 7 * seed) as u64);
+                let (given, out) = (bench.put(&values), bench.put(&vec![Fr::ONE; rows]));
+                let polynomials: Vec<_> = (0..rows)
+                    .map(|r| values[r * length..(r + 1) * length].to_vec())
+                    .map(DensePolynomial::from_coefficients_vec)
+                    .collect();
+                let points = if length < 2049 { &points[..] } else { &points[3 + i % 2..][..1] };
+                for point in points {
+                    let parts = (out.all().part(0, rows), given.all().part(0, values.len()));
+                    let (to, from) = (parts.0.unwrap(), parts.1.unwrap());
+                    bench.pointwise.evaluate(&bench.stream, to, from, *point).unwrap();
+                    let expected: Vec<_> = polynomials.iter().map(|p| p.evaluate(point)).collect();
+                    let found = bench.get(&out);
+                    assert!(found == expected, "{rows} rows of {length} at {point}");
+                }
+                assert!(bench.get(&given) == values, "the coefficients");
+            }
+        }
+    });
+}
+
 /// A transform on a coset is one of the numbers times powers of the generator.
 #[test]
 fn cosets_are_products_with_powers() {
@@ -262,6 +303,11 @@ fn wrong_vectors_are_refused() {
         assert!(is_misuse(pointwise.multiply(stream, part(0, 32), part(31, 32), part(0, 32))));
         assert!(is_misuse(pointwise.scale(stream, part(8, 32), part(0, 32), Fr::ONE)));
         assert!(is_misuse(pointwise.invert(stream, part(0, 9), part(8, 9))));
+        for (out, given) in [((0, 3), (32, 31)), ((4, 1), (0, 5)), ((0, 0), (0, 5))] {
+            let [out, given] = [out, given].map(|(first, count)| part(first, count));
+            assert!(is_misuse(pointwise.evaluate(stream, out, given, Fr::ONE)));
+        }
+        pointwise.evaluate(stream, part(5, 0), part(0, 0), Fr::ONE).unwrap();
         pointwise.add(stream, part(0, 32), part(32, 32), part(32, 32)).unwrap();
         let root = Fr::get_root_of_unity(32).unwrap();
         let zero = Some(Error::field("coset", Problem::Zero));

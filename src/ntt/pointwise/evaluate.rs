@@ -1,0 +1,165 @@
+//! Polynomials at a point, from their coefficients: in levels, each of which makes coefficients of
+//! another polynomial, some thousand times shorter, at a power of the point.
+//!
+//! A product without its reduction for each coefficient, and 32 bytes to read. Weights are 256 a
+//! level, which every thread block finds in its cache: a table of powers as long as the polynomial
+//! would double what is read, and Horner's rule costs whole products.
+
+use ark_ff::Field;
+
+use super::{P, THREADS, Vector, W, misuse, montgomery};
+use crate::{
+    curve::Fr,
+    device::{Arena, Block, Fault, Gpu, Kernel, Module, Stream, Unusable},
+    ntt::Element,
+};
+
+/// out, two bases.
+type PowersPair = Kernel<(P, W, W, W, W, W, W, W, W)>;
+/// coefficients, weights, sums, length, chunks, each.
+type Sums = Kernel<(P, P, P, u64, u32, u32)>;
+
+/// Coefficients of a thread: at most as many as there are weights for them, and not so few that the
+/// block's tree counts.
+const EACH: [u64; 2] = [16, 128];
+/// Thread blocks that a multiprocessor has at a time at least, by their registers.
+const BLOCKS: u32 = 8;
+/// Weights of a level.
+const WEIGHTS: usize = 2 * THREADS as usize;
+
+/// The kernels.
+pub(super) struct Evaluate {
+    powers_pair: PowersPair,
+    sums: Sums,
+    arena: Arena,
+    /// Thread blocks that the device has at a time.
+    blocks: u64,
+}
+
+/// Rows of one length become rows of another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Level {
+    length: u64,
+    /// Coefficients of a thread.
+    each: u64,
+    /// Sums of a row.
+    chunks: u64,
+}
+
+impl Evaluate {
+    /// Loads the kernels, of which `module` has the one for weights.
+    pub fn load(gpu: &Gpu, module: &Module) -> Result<Self, Unusable> {
+        let identity = gpu.identity();
+        let failed = |fault| Unusable::Device { index: identity.index, fault };
+        let evaluate = Module::load(gpu.context(), "ntt/evaluate")?;
+        let block = Block::of(THREADS);
+        Ok(Self {
+            powers_pair: module.kernel("fr_powers_pair", block).map_err(failed)?,
+            sums: evaluate.kernel("fr_evaluate", block).map_err(failed)?,
+            arena: gpu.arena().clone(),
+            blocks: u64::from(identity.units.max(1) * BLOCKS),
+        })
+    }
+
+    /// As [`super::Pointwise::evaluate`].
+    pub fn run(
+        &self,
+        stream: &Stream,
+        out: Vector<'_>,
+        coefficients: Vector<'_>,
+        point: Fr,
+    ) -> Result<(), Fault> {
+        let rows = out.len();
+        let length = coefficients.len().checked_div(rows).unwrap_or(0);
+        if rows * length != coefficients.len() {
+            return Err(misuse("rows that are not whole"));
+        }
+        if overlap(&out, &coefficients) {
+            return Err(misuse("values among their coefficients"));
+        }
+        if rows == 0 {
+            return Ok(());
+        }
+        let levels = levels(rows as u64, length as u64, self.blocks);
+        let sums = |level: &Level| rows * level.chunks as usize;
+        let last = levels.len() - 1;
+        let elements = levels.len() * WEIGHTS + levels[..last].iter().map(sums).sum::<usize>();
+        let beside = self.arena.lease(stream, (elements * size_of::<Element>()) as u64)?;
+        let mut at = 0;
+        let mut take = |count: usize| {
+            at += count;
+            beside.all().part(at - count, count).expect("as many as were counted")
+        };
+        let (mut from, mut point) = (coefficients, point);
+        for (i, level) in levels.iter().enumerate() {
+            let &Level { length, each, chunks } = level;
+            let weights = take(WEIGHTS);
+            let far = point.pow([THREADS.into()]);
+            let ([b0, b1, b2, b3], [c0, c1, c2, c3]) = (montgomery(point), montgomery(far));
+            let given = (weights, b0, b1, b2, b3, c0, c1, c2, c3);
+            self.powers_pair.launch(stream, 2, given)?;
+            let to = if i == last { out } else { take(sums(level)) };
+            let grid = u32::try_from(to.len()).map_err(|_| misuse("too many elements"))?;
+            let given = (from, weights, to, length, chunks as u32, each as u32);
+            self.sums.launch(stream, grid, given)?;
+            (from, point) = (to, far.pow([each]));
+        }
+        Ok(())
+    }
+}
+
+/// Whether two vectors have a place in common.
+fn overlap(a: &Vector<'_>, b: &Vector<'_>) -> bool {
+    let end = |v: &Vector<'_>| v.arena_offset() + (v.len() * size_of::<Element>()) as u64;
+    a.arena_offset() < end(b) && b.arena_offset() < end(a)
+}
+
+/// What rows go through until one sum of each is left, where `blocks` thread blocks run at a time:
+/// all in one turn, if a thread can have as many coefficients.
+fn levels(rows: u64, mut length: u64, blocks: u64) -> Vec<Level> {
+    let threads = u64::from(THREADS);
+    let mut levels = Vec::new();
+    loop {
+        let each = (rows * length).div_ceil(threads * blocks).clamp(EACH[0], EACH[1]);
+        let chunks = length.div_ceil(threads * each).max(1);
+        levels.push(Level { length, each, chunks });
+        if chunks == 1 {
+            return levels;
+        }
+        length = chunks;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_end_in_one_sum_of_each_row() {
+        let lengths = (0..=30).flat_map(|lg: u32| [(1_u64 << lg) - 1, 1 << lg, (1 << lg) + 1]);
+        for (rows, length) in lengths.flat_map(|length| [(1, length), (7, length)]) {
+            for blocks in [BLOCKS, 132 * BLOCKS].map(u64::from) {
+                let levels = levels(rows, length, blocks);
+                assert_eq!((levels[0].length, levels[levels.len() - 1].chunks), (length, 1));
+                assert!(levels.len() <= 3);
+                for (i, level) in levels.iter().enumerate() {
+                    let chunk = level.each * u64::from(THREADS);
+                    assert!(level.each >= EACH[0] && level.each <= EACH[1]);
+                    assert!(level.chunks * chunk >= level.length);
+                    assert!(level.chunks == 1 || (level.chunks - 1) * chunk < level.length);
+                    assert!(levels.get(i + 1).is_none_or(|next| next.length == level.chunks));
+                }
+            }
+        }
+    }
+
+    /// An H200: what is 2^24 and less is one turn of all thread blocks.
+    #[test]
+    fn a_device_is_full_once() {
+        for lg_n in 0..=24 {
+            let levels = levels(1, 1 << lg_n, 132 * 8);
+            assert!(levels[0].chunks <= 132 * 8 && levels.len() <= 2, "2^{lg_n}: {levels:?}");
+        }
+        assert_eq!(levels(1, 1 << 28, 132 * 8).len(), 3);
+    }
+}
