@@ -1,5 +1,6 @@
-//! Vectors element by element, by the bytes that they must read and write, and what provers do with
-//! them: Groth16's quotient of three polynomials, in one number and in its parts.
+//! Vectors element by element and polynomials at a point, by the bytes that they must read and
+//! write, and what provers do with them: Groth16's quotient of three polynomials, in one number and
+//! in its parts.
 //!
 //! `sizes=20,24` picks sizes.
 
@@ -64,6 +65,15 @@ fn get(rig: &Rig, from: Vector<'_>) -> Vec<Fr> {
     values
 }
 
+/// What a polynomial of these coefficients is at a point.
+fn at(coefficients: &[Fr], point: Fr) -> Fr {
+    let start = |number: usize| point.pow([(number * CHUNK) as u64]);
+    let sum = |(number, chunk): (usize, &[Fr])| {
+        chunk.iter().rev().fold(Fr::ZERO, |sum, value| sum * point + value) * start(number)
+    };
+    coefficients.par_chunks(CHUNK).enumerate().map(sum).sum()
+}
+
 /// How often something is done in what one look at the clock sees.
 fn inner(rig: &Rig, lg_n: u32) -> usize {
     rig.size(1 << 24_u32.saturating_sub(lg_n).clamp(1, 5), 1)
@@ -84,12 +94,15 @@ fn rates(rig: &Rig, record: &mut Record, pointwise: &Pointwise, lg_n: u32) {
         let how = format!("2^{lg_n}, {bytes} bytes an element");
         record.keep(&Figure { op, mode, count, times, unit: "GB/s", how });
     };
+    let check_at = |op: &str, i: usize, expected: Fr| {
+        let found = get(rig, to.part(i, 1).expect("inside"))[0];
+        assert!(found == expected, "{op} at {i} is wrong");
+    };
     let check = |op: &str, expected: &dyn Fn(usize) -> Fr| {
         let mut random = Random(9);
         for sample in 0..SAMPLES {
             let i = if sample == 0 { n - 1 } else { random.below(n) };
-            let found = get(rig, to.part(i, 1).expect("inside"))[0];
-            assert!(found == expected(i), "{op} at {i} is wrong");
+            check_at(op, i, expected(i));
         }
     };
     rate("fr_multiply", "device", 96, &|| pointwise.multiply(stream, to, x, y));
@@ -107,6 +120,9 @@ fn rates(rig: &Rig, record: &mut Record, pointwise: &Pointwise, lg_n: u32) {
     rate("fr_invert", "device", 64, &|| pointwise.invert(stream, to, x));
     check("invert", &|i| a[i].inverse().expect("not zero"));
     rate("fr_invert", "in_place", 64, &|| pointwise.invert(stream, x, x));
+    let value = to.part(n - 1, 1).expect("inside");
+    rate("fr_evaluate", "device", 32, &|| pointwise.evaluate(stream, value, y, factor));
+    check_at("evaluate", n - 1, at(&b, factor));
 }
 
 /// Three polynomials by their values on a domain, of which the third is the product of the others.
@@ -197,11 +213,7 @@ impl<'a> Quotient<'a> {
     /// Whether the coefficients are those of (a b - c) / (X^n - 1): at a point.
     fn check(&self, coefficients: &[Fr]) {
         let (n, point) = (1_u64 << self.lg_n, Fr::from(3_u64).pow([1 << 41]) + Fr::ONE);
-        let start = |number: usize| point.pow([(number * CHUNK) as u64]);
-        let sum = |(number, chunk): (usize, &[Fr])| {
-            chunk.iter().rev().fold(Fr::ZERO, |sum, value| sum * point + value) * start(number)
-        };
-        let quotient: Fr = coefficients.par_chunks(CHUNK).enumerate().map(sum).sum();
+        let quotient = at(coefficients, point);
         let root = Fr::get_root_of_unity(n).expect("a power of two");
         let above = point.pow([n]) - Fr::ONE;
         let value = |values: &[Fr]| {
