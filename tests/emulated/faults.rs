@@ -68,6 +68,25 @@ fn copies_and_module_loads_fail_too() {
 }
 
 #[test]
+fn one_bit_of_what_was_written_is_wrong_and_nobody_is_told() {
+    let gpu = Gpu::new(0);
+    let (stream, words, other) = (gpu.stream(), gpu.words(4), gpu.words(1));
+    words.zero(&stream).unwrap();
+    let scale = gpu.kernel("memory", "scale");
+    let next = gpu.kernel("memory", "next");
+    gpu.fault("scale:2:flip,next:1:flip1,copy:2:flip");
+    for _ in 0..3 {
+        scale.launch(&stream, (1, 4, 0), arguments![words.at, 4u32, 2u32]).unwrap();
+    }
+    // 0 1 2 3; 1 3 6 9, by the bit; twice that and its number.
+    assert_eq!(words.read(&stream).unwrap(), [2, 7, 14, 21]);
+    next.launch(&stream, (1, 1, 0), arguments![other.at, words.at]).unwrap();
+    // A copy of what is right: then of what the kernel has read, which is not.
+    assert_eq!(other.read(&stream).unwrap(), [3 ^ 1]);
+    assert_eq!((other.read(&stream).unwrap(), words.read(&stream).unwrap()[0]), (vec![3], 3));
+}
+
+#[test]
 fn unknown_modules_and_kernels_are_refused() {
     let _gpu = Gpu::new(0);
     assert_eq!(code(&kernel("no/such", "scale")), 209);

@@ -44,11 +44,14 @@ bool is_sticky(int code);
 struct Injection {
     int code = 0;
     bool hangs = false;
+    int flips = -1; // the argument that names what is spoiled
 };
 
 /// Counts the call, and gives the fault that is due. `group` and `kernel` may be null.
 Injection inject(const char* name, const char* group, const char* kernel = nullptr);
 void set_faults(const char* specification);
+/// Ends the process: what is called writes nothing that could be spoiled.
+[[noreturn]] void refuse_flip();
 
 struct Api {
     Lock lock;
@@ -72,6 +75,7 @@ int call(const char* name, const char* group, bool later, const char* kernel, Bo
     if (api.device->retained == 0) return context_destroyed;
     if (api.device->sticky) return api.device->sticky;
     api.injected = inject(name, group, kernel);
+    if (!later && api.injected.flips >= 0) refuse_flip();
     if (!later || !(api.injected.hangs || is_sticky(api.injected.code))) {
         if (api.injected.hangs) return hang(api);
         if (is_sticky(api.injected.code)) lose(*api.device, api.injected.code, "injected fault");
@@ -95,8 +99,10 @@ int queue_call(const char* name, const char* group, Body body, const char* kerne
     });
 }
 
-/// Makes `op` do what was injected instead of its own work.
-void apply(const Injection& injected, Op& op);
+/// Makes `op` do what was injected instead of its own work, or after it: `written` says where that
+/// argument, by its number, points to.
+void apply(const Injection& injected, Op& op,
+           const std::function<uint8_t*(int)>& written = nullptr);
 
 /// The stream of a handle in this context; null where there is none.
 std::shared_ptr<Stream> find_stream(Api& api, void* handle);

@@ -60,7 +60,7 @@ int copy(Api& api, const char* what, Side to, Side from, size_t bytes, void* han
         std::memmove(pointer(to), pointer(from), bytes);
         return {};
     };
-    apply(api.injected, op);
+    apply(api.injected, op, [&](int) { return static_cast<uint8_t*>(pointer(to)); });
     if (int code = submit(*stream, std::move(op))) return code;
     if (stream->capture || !(waits || pageable_to)) return success;
     const uint64_t target = stream->submitted;

@@ -11,12 +11,13 @@ namespace emulated {
 
 namespace {
 
-/// The `nth` call of `target` fails with `code`, or hangs.
+/// The `nth` call of `target` fails with `code`, hangs, or has a bit flipped that it wrote.
 struct Planned {
     std::string target;
     long nth;
     int code;
     bool hangs;
+    int flips; // the argument that says where; negative: none
     long seen = 0;
 };
 
@@ -33,11 +34,14 @@ void plan(const std::string& entry) {
     std::getline(fields, code);
     char* nth_end = nullptr;
     char* code_end = nullptr;
+    const bool flips = code.rfind("flip", 0) == 0;
+    if (flips) code.erase(0, 4);
     const Planned fault{target, std::strtol(nth.c_str(), &nth_end, 10),
-                        int(std::strtol(code.c_str(), &code_end, 10)), code == "hang"};
-    const bool ends = fault.hangs || (fault.code > 0 && *code_end == 0);
+                        flips ? 0 : int(std::strtol(code.c_str(), &code_end, 10)), code == "hang",
+                        flips ? int(std::strtol(code.c_str(), &code_end, 10)) : -1};
+    const bool ends = fault.hangs || ((flips || fault.code > 0) && *code_end == 0);
     if (target.empty() || fault.nth < 1 || *nth_end || !ends) {
-        say("fault \"" + entry + "\" is not <call>:<nth>:<code or hang>");
+        say("fault \"" + entry + "\" is not <call>:<nth>:<code, hang or flip>");
         std::abort(); // a test that injects nothing would pass for the wrong reason
     }
     planned().push_back(fault);
@@ -68,13 +72,27 @@ Injection inject(const char* name, const char* group, const char* kernel) {
     for (Planned& fault : planned()) {
         const bool meant = fault.target == name || (group && fault.target == group) ||
                            (kernel && fault.target == kernel);
-        if (meant && ++fault.seen == fault.nth) due = {fault.code, fault.hangs};
+        if (meant && ++fault.seen == fault.nth) due = {fault.code, fault.hangs, fault.flips};
     }
     return due;
 }
 
-void apply(const Injection& injected, Op& op) {
+void refuse_flip() {
+    say("a bit is to be flipped of what a call wrote that writes nothing");
+    std::abort(); // as for one that cannot be read
+}
+
+void apply(const Injection& injected, Op& op, const std::function<uint8_t*(int)>& written) {
     op.hangs |= injected.hangs;
+    if (injected.flips >= 0) {
+        uint8_t* at = written ? written(injected.flips) : nullptr;
+        if (!at) refuse_flip();
+        op.run = [run = std::move(op.run), at]() -> Failure {
+            const Failure failure = run();
+            if (!failure.code) *at ^= 1;
+            return failure;
+        };
+    }
     if (const int code = injected.code) op.run = [code] { return Failure{code, "injected fault"}; };
 }
 

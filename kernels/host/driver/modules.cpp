@@ -157,6 +157,16 @@ Run kernel_run(const Function& f, const Shape& shape, void** arguments, int devi
     };
 }
 
+/// Where an argument points to; null where it is no pointer.
+uint8_t* named_by(const cuda_host::Kernel& kernel, void** arguments, int argument) {
+    std::vector<std::max_align_t> packed(kernel.argument_bytes / sizeof(std::max_align_t) + 1);
+    kernel.pack(arguments, packed.data());
+    for (const auto& pointer : kernel.pointers(packed.data())) {
+        if (int(pointer.index) == argument) return reinterpret_cast<uint8_t*>(pointer.address);
+    }
+    return nullptr;
+}
+
 int launch(Api& api, void* function, const Shape& shape, void* stream_handle, void** arguments) {
     const Function* f = find_function(api, function);
     const auto stream = find_stream(api, stream_handle);
@@ -167,7 +177,7 @@ int launch(Api& api, void* function, const Shape& shape, void* stream_handle, vo
     }
     Op op;
     op.run = kernel_run(*f, shape, arguments, api.device->index);
-    apply(api.injected, op);
+    apply(api.injected, op, [&](int argument) { return named_by(*f->kernel, arguments, argument); });
     return submit(*stream, std::move(op));
 }
 
