@@ -3,7 +3,10 @@
 
 use std::{
     marker::PhantomData,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use bytemuck::Pod;
@@ -25,6 +28,8 @@ struct Inner {
     bytes: u64,
     /// The notes are the points from which on a free piece is zero.
     free: Mutex<FreeList<Event>>,
+    /// Leases up to the one that is refused; 0 where none is.
+    refuse: AtomicU64,
 }
 
 /// Device memory until it is dropped. It belongs to a stream: it is zero from there on, and zeroed
@@ -66,8 +71,9 @@ impl Arena {
         let allocate = || unsafe { result::malloc_sync(bytes as usize) };
         let base = context.call("cuMemAlloc", allocate)?;
         let free = Mutex::new(FreeList::new(bytes));
-        let arena = Self(Arc::new(Inner { context: context.clone(), base, bytes, free }));
-        let stream = Stream::new(context)?;
+        let (context, refuse) = (context.clone(), AtomicU64::new(0));
+        let arena = Self(Arc::new(Inner { context, base, bytes, free, refuse }));
+        let stream = Stream::new(&arena.0.context)?;
         // SAFETY: just allocated, and waited for.
         unsafe { stream.zero(base, bytes as usize) }?;
         stream.synchronize()?;
@@ -78,7 +84,7 @@ impl Arena {
     ///
     /// Errors: `Full`; what the driver says.
     pub fn lease(&self, stream: &Stream, bytes: u64) -> Result<Lease, Fault> {
-        let held = bytes.max(1).checked_next_multiple_of(ALIGN);
+        let held = bytes.max(1).checked_next_multiple_of(ALIGN).filter(|_| !self.is_refused());
         let (at, clean, held) = {
             let mut free = self.0.free.lock().unwrap_or_else(PoisonError::into_inner);
             let found = held.and_then(|held| free.take(held).map(|(at, clean)| (at, clean, held)));
@@ -92,6 +98,18 @@ impl Arena {
             lease.stream.wait(event)?;
         }
         Ok(lease)
+    }
+
+    /// Has lease number `nth` from now on find no room, once; none where it is 0. What a job does
+    /// without any one of its leases can be seen that way, whatever room there is. Gives what is
+    /// left of the number before: 0 where that lease was refused.
+    pub fn refuse(&self, nth: u64) -> u64 {
+        self.0.refuse.swap(nth, Ordering::AcqRel)
+    }
+
+    fn is_refused(&self) -> bool {
+        let next = |left: u64| left.checked_sub(1);
+        self.0.refuse.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(1)
     }
 
     /// Bytes in all.

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Instant,
 };
@@ -15,12 +15,20 @@ use crate::error::{Error, Result};
 pub struct Control {
     cancelled: Arc<AtomicBool>,
     deadline: Option<Instant>,
+    /// Checks that it has yet to pass, where it is to cancel itself.
+    left: Option<Arc<AtomicU64>>,
 }
 
 impl Control {
     /// A control that stops at `deadline`, if there is one.
     pub fn new(deadline: Option<Instant>) -> Self {
-        Self { cancelled: Arc::default(), deadline }
+        Self { deadline, ..Self::default() }
+    }
+
+    /// A control that cancels itself at its check after `checks` others: so a job can be stopped at
+    /// each of its checks in turn.
+    pub fn cancelled_after(checks: u64) -> Self {
+        Self { left: Some(Arc::new(checks.into())), ..Self::default() }
     }
 
     /// Asks the job to stop at its next check.
@@ -37,6 +45,11 @@ impl Control {
     ///
     /// Errors: `Cancelled`, `Deadline`.
     pub fn check(&self) -> Result<()> {
+        if let Some(left) = &self.left
+            && left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1)).is_err()
+        {
+            self.cancel();
+        }
         if self.cancelled.load(Ordering::Acquire) {
             return Err(Error::Cancelled);
         }
