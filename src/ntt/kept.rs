@@ -86,6 +86,12 @@ impl<K: Clone + PartialEq, V> Kept<K, V> {
         oldest.is_some()
     }
 
+    /// Lets all go; those that are being made, too.
+    pub fn clear(&self) {
+        let all = std::mem::take(&mut *self.lock());
+        drop(all);
+    }
+
     /// Bytes of the values that are there.
     pub fn bytes(&self) -> u64 {
         self.lock().iter().filter(|entry| entry.is_made()).map(|entry| entry.bytes).sum()
@@ -152,6 +158,10 @@ mod tests {
 
     fn made(kept: &Numbers, key: u32) -> Arc<u32> {
         kept.get(&key, 1, || Ok::<_, ()>(key)).unwrap()
+    }
+
+    fn keys(kept: &Numbers) -> Vec<u32> {
+        kept.lock().iter().map(|entry| entry.key).collect()
     }
 
     /// Makes `key` on a thread of its own, which stops in the middle until `meanwhile` is done.
@@ -224,13 +234,12 @@ mod tests {
     fn the_least_recently_used_goes_first() {
         let kept = Numbers::new(3);
         let held = made(&kept, 1);
-        let keys = || -> Vec<u32> { kept.lock().iter().map(|entry| entry.key).collect() };
         for key in [2, 3, 1, 4] {
             made(&kept, key);
         }
-        assert_eq!((keys(), kept.bytes()), (vec![3, 1, 4], 3));
+        assert_eq!((keys(&kept), kept.bytes()), (vec![3, 1, 4], 3));
         let two = kept.get(&5, 2, || Ok::<_, ()>(5)).unwrap();
-        assert_eq!((keys(), kept.bytes()), (vec![4, 5], 3));
+        assert_eq!((keys(&kept), kept.bytes()), (vec![4, 5], 3));
         assert!(kept.drop_oldest() && kept.drop_oldest() && !kept.drop_oldest());
         assert_eq!((*held, *two, kept.bytes()), (1, 5, 0));
     }
@@ -248,5 +257,7 @@ mod tests {
         });
         assert_eq!((*two.unwrap(), kept.bytes()), (2, 3));
         assert_eq!(*kept.get(&2, 1, || Ok::<_, ()>(7)).unwrap(), 7);
+        let (eight, ()) = while_made(&kept, 8, Ok(8), || kept.clear());
+        assert_eq!((*eight.unwrap(), kept.bytes(), keys(&kept)), (8, 0, vec![]));
     }
 }

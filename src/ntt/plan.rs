@@ -214,6 +214,11 @@ impl Transforms {
         self.evaluator.run(stream, evaluation, data)
     }
 
+    /// Makes all tables anew for later plans: where a result is wrong, one of them may be.
+    pub fn forget_tables(&self) {
+        self.tables.forget();
+    }
+
     /// Bytes of the tables that are kept for later transforms.
     pub fn table_bytes(&self) -> u64 {
         self.tables.bytes()

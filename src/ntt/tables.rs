@@ -279,6 +279,11 @@ impl Tables {
         Ok(lease)
     }
 
+    /// Keeps none of them any longer.
+    pub fn forget(&self) {
+        self.kept.clear();
+    }
+
     /// Bytes of the tables that are kept.
     pub fn bytes(&self) -> u64 {
         self.kept.bytes()

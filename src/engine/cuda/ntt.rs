@@ -106,7 +106,12 @@ impl Transformer {
         let evaluations = if rows.check { self.evaluations(&plan)? } else { None };
         let checked = evaluations.is_some();
         let job = Job::new(self, rows, plan, evaluations, lane, control);
-        job.run(group, slots)?;
+        let done = job.run(group, slots);
+        if done == Err(Error::Corrupt) {
+            // If it was a table, it would spoil every transform until it is made anew.
+            self.transforms.forget_tables();
+        }
+        done?;
         let stages = job.stages();
         Ok(Some(Executor { engine: super::ENGINE, device, stages, checked }))
     }
