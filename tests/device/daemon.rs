@@ -51,7 +51,7 @@ fn ready(command: &mut Command) -> (Child, String, String) {
     (child, seen, address)
 }
 
-fn stop(mut child: Child) {
+pub fn stop(mut child: Child) {
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
@@ -89,7 +89,7 @@ fn each_lack_is_one_sentence() {
 }
 
 /// A daemon with GPUs, and a client of it.
-fn served(env: &[(&str, &str)]) -> (Child, Client) {
+pub fn served(env: &[(&str, &str)]) -> (Child, Client) {
     let driver = emulated::driver().map(|path| path.to_str().unwrap().to_owned());
     let driver = driver.as_deref().unwrap_or("none");
     let flags = ["--engine", "cuda", "--cuda-driver", driver, "--cuda-memory-percent", "10"];

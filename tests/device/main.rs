@@ -3,6 +3,7 @@
 
 mod arena;
 mod daemon;
+mod disturbed;
 #[path = "../common/emulated.rs"]
 mod emulated;
 mod faults;
