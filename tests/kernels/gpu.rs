@@ -44,15 +44,17 @@ pub fn each_seed(test: impl Fn(&Rig)) {
 /// The device, opened once.
 pub fn open() -> &'static Gpu {
     static GPU: OnceLock<Gpu> = OnceLock::new();
-    GPU.get_or_init(|| {
-        let wanted = Wanted { driver: emulated::driver(), devices: vec![0] };
-        let patience = Duration::from_secs(300);
-        let on_fault = Arc::new(|fault: &device::Fault| eprintln!("{fault}"));
-        // Sanitizers track each byte: some 200 MB are enough, and 1.4 GB on an H200.
-        let memory_percent = if emulated::driver().is_some() { 20 } else { 1 };
-        let options = Options { memory_percent, patience, on_fault };
-        device::open(&wanted, &options).unwrap().remove(0)
-    })
+    // Sanitizers track each byte: some 200 MB are enough, and 1.4 GB on an H200.
+    GPU.get_or_init(|| open_with(if emulated::driver().is_some() { 20 } else { 1 }))
+}
+
+/// The device with that part of the memory that is free.
+pub fn open_with(memory_percent: u64) -> Gpu {
+    let wanted = Wanted { driver: emulated::driver(), devices: vec![0] };
+    let patience = Duration::from_secs(300);
+    let on_fault = Arc::new(|fault: &device::Fault| eprintln!("{fault}"));
+    let options = Options { memory_percent, patience, on_fault };
+    device::open(&wanted, &options).unwrap().remove(0)
 }
 
 impl Rig {

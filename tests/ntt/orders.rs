@@ -1,13 +1,22 @@
 //! Every order, direction and coset.
 
-use capstan::ntt::{Pass, Way};
+use ark_bls12_381::Fr;
+use ark_ff::AdditiveGroup;
+use capstan::{
+    curve::layout,
+    ntt::{Pass, Transform, Way},
+};
+use rand::{RngCore, SeedableRng, rngs::StdRng};
 
 use crate::{
     emulated,
-    rig::{each_seed, every_transform},
+    rig::{each_seed, every_transform, on_a_whole_gpu},
 };
 
 const ROOM: u64 = 64 << 20;
+
+/// Forward and to bit-reversed order; back, and onto a coset: each way, each with its tables.
+const UNDER_ALL: [usize; 2] = [0b0010, 0b1101];
 
 /// More rows than there are, so that the plan is one for many.
 const MANY: usize = 1 << 12;
@@ -36,13 +45,14 @@ fn more_passes_are_arkworks() {
     each_seed(ROOM, |rig, seed| {
         for lg_n in 11..=14 {
             for (i, transform) in every_transform(lg_n).enumerate() {
-                // Of the large ones, each under some seed.
-                if lg_n > 12 && (i + seed) % 3 != 0 {
+                // Of the large ones, each under some seed, and these under all.
+                let under_all = UNDER_ALL.contains(&i);
+                if lg_n > 12 && !under_all && (i + seed) % 3 != 0 {
                     continue;
                 }
                 for many in [1, MANY] {
                     let plan = rig.transforms.plan(&transform, many).unwrap();
-                    let rows = if lg_n > 11 { 1 } else { 3 };
+                    let rows = if lg_n == 11 { 3 } else { 1 + usize::from(under_all) };
                     rig.check(&plan, rows, i % 5 == 0);
                 }
             }
@@ -189,20 +199,73 @@ fn plans_of_merged_rows_are_arkworks() {
     });
 }
 
-/// As the planner has them, merged where there is a GPU; the emulated device would take minutes.
+/// As the planner has them, wholly merged.
 #[test]
 fn long_transforms_are_arkworks() {
-    let is_emulated = emulated::driver().is_some();
     each_seed(512 << 20, |rig, seed| {
-        for lg_n in if is_emulated { 16..=16 } else { 20..=22 } {
+        for (i, transform) in every_transform(16).enumerate() {
+            if emulated::driver().is_none() || i % 8 == seed {
+                let plan = rig.transforms.plan(&transform, 1).unwrap();
+                rig.check(&plan, 1, i % 2 == 0);
+            }
+        }
+    });
+}
+
+/// Every size that arkworks does in seconds, as the engine has them.
+#[test]
+fn longest_transforms_are_arkworks() {
+    on_a_whole_gpu(|rig| {
+        for lg_n in 0..=24 {
             for (i, transform) in every_transform(lg_n).enumerate() {
-                if !is_emulated || i % 8 == seed {
+                // Of the largest ones, some of each order, direction and with cosets.
+                if lg_n <= 22 || i % 5 == lg_n as usize % 5 {
                     let plan = rig.transforms.plan(&transform, 1).unwrap();
                     rig.check(&plan, 1, i % 2 == 0);
                 }
             }
         }
     });
+}
+
+/// The longest that is published: merged, with tables of both directions, where there is memory.
+#[test]
+fn inverse_undoes_forward_of_2_28() {
+    on_a_whole_gpu(|rig| {
+        let lg_n = 28;
+        let values = random(1 << lg_n);
+        for forward in every_transform(lg_n).filter(|transform| !transform.inverse) {
+            if forward.is_turned() {
+                continue;
+            }
+            let stream = rig.stream();
+            let data = rig.put(&stream, &values);
+            for transform in [forward, back(&forward)] {
+                let plan = rig.transforms.plan(&transform, 1).unwrap();
+                rig.transforms.run(&stream, &plan, data.all(), 1, None).unwrap();
+            }
+            assert!(rig.get(&stream, &data) == values, "{forward:?}");
+        }
+    });
+}
+
+/// What undoes it.
+fn back(forward: &Transform) -> Transform {
+    Transform {
+        inverse: true,
+        input_reversed: forward.output_reversed,
+        output_reversed: forward.input_reversed,
+        ..*forward
+    }
+}
+
+/// Many numbers in little time: their limbs are of 62 bits, so they are below r.
+fn random(count: usize) -> Vec<Fr> {
+    let mut rng = StdRng::seed_from_u64(count as u64);
+    let mut values = vec![Fr::ZERO; count];
+    rng.fill_bytes(layout::fr_as_bytes_mut(&mut values));
+    values.iter_mut().flat_map(|value| &mut value.0.0).for_each(|limb| *limb >>= 2);
+    values
 }
 
 #[test]
@@ -213,16 +276,10 @@ fn inverse_undoes_forward() {
                 if forward.is_turned() {
                     continue;
                 }
-                let back = capstan::ntt::Transform {
-                    inverse: true,
-                    input_reversed: forward.output_reversed,
-                    output_reversed: forward.input_reversed,
-                    ..forward
-                };
                 let values = crate::rig::numbers(3 << lg_n, 9);
                 let stream = rig.stream();
                 let data = rig.put(&stream, &values);
-                for transform in [forward, back] {
+                for transform in [forward, back(&forward)] {
                     let plan = rig.transforms.plan(&transform, 3).unwrap();
                     rig.transforms.run(&stream, &plan, data.all(), 3, None).unwrap();
                 }

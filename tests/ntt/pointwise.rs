@@ -32,7 +32,7 @@ struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     fn new(rig: &'a Rig) -> Self {
-        Self { rig, stream: rig.stream(), pointwise: Pointwise::load(rig.gpu).unwrap() }
+        Self { rig, stream: rig.stream(), pointwise: Pointwise::load(&rig.gpu).unwrap() }
     }
 
     /// A vector with something behind it that nobody may write to.

@@ -8,29 +8,30 @@ use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use capstan::{
     curve::layout,
     device::{self, Gpu, Lease, Stream},
-    ntt::{Element, Plan, Transform, Transforms},
+    ntt::{Element, Plan, Transform, Transforms, table_bytes_max},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::{
     emulated::{self, SEEDS, seed},
-    gpu::open,
+    gpu::{open, open_with},
 };
 
 /// A device, for one test at a time.
 pub struct Rig {
-    pub gpu: &'static Gpu,
+    pub gpu: Gpu,
     pub transforms: Transforms,
     _turn: MutexGuard<'static, ()>,
 }
 
+static TURN: Mutex<()> = Mutex::new(());
+
 /// Runs `test` under every seed, and tells it which; once, where a GPU is. Tables of factors may
 /// take `table_bytes_max`.
 pub fn each_seed(table_bytes_max: u64, test: impl Fn(&Rig, usize)) {
-    static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let gpu = open();
-    let transforms = Transforms::load(gpu, table_bytes_max).unwrap();
+    let gpu = open().clone();
+    let transforms = Transforms::load(&gpu, table_bytes_max).unwrap();
     let rig = Rig { gpu, transforms, _turn: turn };
     if emulated::driver().is_none() {
         return test(&rig, 0);
@@ -40,6 +41,20 @@ pub fn each_seed(table_bytes_max: u64, test: impl Fn(&Rig, usize)) {
         println!("seed {number}");
         test(&rig, i);
     }
+}
+
+/// Runs `test` once with most of a GPU's memory, and with tables as the engine has them; not on the
+/// emulated driver, which would take hours for what needs that.
+pub fn on_a_whole_gpu(test: impl Fn(&Rig)) {
+    if emulated::driver().is_some() {
+        return println!("skipped: not for the emulated driver");
+    }
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    // Other tests' part, while it is free.
+    open();
+    let gpu = open_with(90);
+    let transforms = Transforms::load(&gpu, table_bytes_max(gpu.arena().bytes())).unwrap();
+    test(&Rig { gpu, transforms, _turn: turn });
 }
 
 impl Rig {
