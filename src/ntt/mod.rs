@@ -3,7 +3,8 @@
 //! [`Transforms`] has the kernels of one device and its tables of factors. A [`Transform`] says
 //! what is wanted; [`Transforms::plan`] makes a [`Plan`] of it, with the tables it needs, which any
 //! number of jobs may run at a time, each on its own stream. `kernels/ntt` says how it computes.
-//! [`Pointwise`] is what provers do with vectors between transforms.
+//! [`Pointwise`] is what provers do with vectors between transforms, and their value at a point as
+//! polynomials.
 
 mod choice;
 mod coset;
