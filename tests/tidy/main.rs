@@ -218,6 +218,24 @@ fn architecture_maps_the_house() {
     report(complaints);
 }
 
+/// What is built for a GPU host and not run there says nothing.
+#[test]
+fn bundled_suites_are_run() {
+    let (bundle, run) = (read("scripts/gpu-bundle"), read("scripts/gpu-run"));
+    let listed = bundle.split_once("tests=(").and_then(|(_, rest)| rest.split_once(')'));
+    let (suites, _) = listed.expect("the list of suites");
+    assert!(suites.split_whitespace().count() >= 5, "{suites}");
+    let (tests, rest) = run.split_once("tests)").and_then(|(_, t)| t.split_once(";;\n")).unwrap();
+    let (_, sanitized) = rest.split_once("for suite in").expect("what is sanitized");
+    let says = |text: &str, suite| text.split(|c: char| !c.is_alphanumeric()).any(|w| w == suite);
+    for suite in suites.split_whitespace() {
+        assert!(says(tests, suite), "`run tests` leaves out {suite}");
+        // Its kernels are those of the other suites, its jobs are long.
+        let sanitized = suite == "engine" || says(sanitized, suite);
+        assert!(sanitized, "`run sanitize` leaves out {suite}");
+    }
+}
+
 /// Operators find each metric and setting by name.
 #[test]
 fn deployment_notes_name_every_metric() {
