@@ -5,8 +5,13 @@ use std::{io::IsTerminal, net::SocketAddr, time::Duration};
 
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder};
-use tracing_subscriber::{EnvFilter, filter, fmt, util::TryInitError};
-use tracing_subscriber::{layer::SubscriberExt, util::SubscriberInitExt};
+use tracing::Dispatch;
+use tracing_subscriber::{
+    EnvFilter, filter,
+    fmt::{self, MakeWriter, format::FmtSpan},
+    layer::SubscriberExt,
+    util::{SubscriberInitExt, TryInitError},
+};
 
 use crate::error::Limit;
 
@@ -106,15 +111,22 @@ pub enum Error {
 /// Errors: `Filter`; `Installed` where this process has a subscriber.
 pub fn install_logs(format: LogFormat, level: &str) -> Result<(), Error> {
     let filter = EnvFilter::builder().parse(level)?;
-    let layer = fmt::layer().with_writer(std::io::stderr).log_internal_errors(false);
+    Ok(logs(format, filter, std::io::stderr, std::io::stderr().is_terminal()).try_init()?)
+}
+
+/// Logs to `writer`. Spans are said when they end, with all their fields and how long they were at
+/// work and waited; those of a level that the filter leaves out cost nothing.
+fn logs<W>(format: LogFormat, filter: EnvFilter, writer: W, ansi: bool) -> Dispatch
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let layer = fmt::layer().with_writer(writer).log_internal_errors(false);
+    let layer = layer.with_span_events(FmtSpan::CLOSE);
     let registry = tracing_subscriber::registry().with(filter);
     match format {
-        LogFormat::Human => {
-            registry.with(layer.with_ansi(std::io::stderr().is_terminal())).try_init()?
-        }
-        LogFormat::Json => registry.with(layer.json().flatten_event(true)).try_init()?,
+        LogFormat::Human => registry.with(layer.with_ansi(ansi)).into(),
+        LogFormat::Json => registry.with(layer.json().flatten_event(true)).into(),
     }
-    Ok(())
 }
 
 /// Serves metrics at `address` from a thread of its own. Call it outside of any runtime.
@@ -240,7 +252,60 @@ mod tests {
         net::{TcpListener, TcpStream},
     };
 
+    use std::{
+        io,
+        sync::{Arc, Mutex},
+    };
+
     use super::*;
+
+    /// What was logged.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl<'a> MakeWriter<'a> for Log {
+        type Writer = Self;
+
+        fn make_writer(&'a self) -> Self {
+            self.clone()
+        }
+    }
+
+    #[test]
+    fn spans_are_in_the_log_where_its_level_says_so() {
+        let logged = |format, level: &str| {
+            let log = Log::default();
+            let subscriber = logs(format, level.parse().unwrap(), log.clone(), false);
+            tracing::dispatcher::with_default(&subscriber, || {
+                let job = tracing::debug_span!("job", n = 7, run_us = tracing::field::Empty);
+                let _here = job.enter();
+                tracing::info!(bytes = 9, "within");
+                job.record("run_us", 8);
+            });
+            drop(subscriber);
+            let bytes = log.0.lock().unwrap().clone();
+            String::from_utf8(bytes).unwrap()
+        };
+        let text = logged(LogFormat::Json, "debug");
+        let [within, end] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
+        assert!(within.contains(r#""spans":[{"n":7,"name":"job"}]"#), "{text}");
+        assert!(end.contains(r#""message":"close","time.busy":"#), "{text}");
+        assert!(end.contains(r#""span":{"n":7,"run_us":8,"name":"job"}"#), "{text}");
+        let text = logged(LogFormat::Human, "debug");
+        assert!(text.contains("job{n=7}: ") && text.contains("job{n=7 run_us=8}: "), "{text}");
+        let text = logged(LogFormat::Json, "info");
+        assert!(text.lines().count() == 1 && !text.contains("job"), "{text}");
+    }
 
     fn scrape(address: SocketAddr) -> String {
         let mut stream = TcpStream::connect(address).unwrap();

@@ -45,13 +45,17 @@ pub fn server() -> Running {
 
 /// A server with these settings, but on a free port.
 pub fn serve(settings: Settings) -> Running {
+    serve_with(settings, Engines::cpu(0, "asked for").expect("threads for an engine"))
+}
+
+/// The same with these engines.
+pub fn serve_with(settings: Settings, engines: Engines) -> Running {
     let settings = Settings { listen: Some(([127, 0, 0, 1], 0).into()), ..settings };
     let (told, listening) = mpsc::channel();
     let scheme = if settings.tls.is_some() { "https" } else { "http" };
     let thread = thread::spawn(move || {
         let runtime = tokio::runtime::Runtime::new().expect("threads for a server");
         runtime.block_on(async {
-            let engines = Engines::cpu(0, "asked for").expect("threads for an engine");
             let server = Server::bind(settings, engines).await.expect("a free port");
             let drainer = server.drainer();
             let listening = (server.tcp_address().expect("listens on TCP"), drainer);

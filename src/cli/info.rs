@@ -8,7 +8,7 @@ use super::{
     exit::Result,
     output::{Ui, bytes_text, table, time_text},
 };
-use crate::client::{Client, GetInfoResponse, Gpu};
+use crate::client::{Client, GetInfoResponse, Gpu, MsmPlan};
 
 /// Asks the server what it is.
 pub async fn run(ui: Ui, client: &Client) -> Result<()> {
@@ -66,7 +66,33 @@ fn gpu_json(gpu: &Gpu) -> serde_json::Value {
         "clock_mhz": gpu.clock_mhz, "clock_max_mhz": gpu.clock_max_mhz,
         "memory_clock_mhz": gpu.memory_clock_mhz, "temperature_c": gpu.temperature_c,
         "power_mw": gpu.power_mw, "ecc": gpu.ecc, "ecc_uncorrected": gpu.ecc_uncorrected,
+        "msm_plans": gpu.msm_plans.iter().map(plan_json).collect::<Vec<_>>(),
     })
+}
+
+fn plan_json(plan: &MsmPlan) -> serde_json::Value {
+    json!({
+        "group": group_name(plan), "lg_n": plan.lg_n, "uses": plan.uses, "plan": plan.plan,
+        "window_bits": plan.window_bits, "tables": plan.tables, "table_bytes": plan.table_bytes,
+    })
+}
+
+/// `g1` of `GROUP_G1`.
+fn group_name(plan: &MsmPlan) -> String {
+    plan.group().as_str_name().trim_start_matches("GROUP_").to_lowercase()
+}
+
+/// How the planner has MSMs done, by size and by how often their bases were used.
+fn plans_text(gpu: &Gpu) -> String {
+    if gpu.msm_plans.is_empty() {
+        return String::new();
+    }
+    let mut plans = table(["bases", "from use", "msm by", "on the device"]);
+    for plan in &gpu.msm_plans {
+        let bases = format!("{} 2^{}", group_name(plan), plan.lg_n);
+        plans.add_row([&bases, &plan.uses.to_string(), &plan.plan, &bytes_text(plan.table_bytes)]);
+    }
+    format!("\nbases that stay on gpu {}, if they have it alone\n{plans}\n", gpu.index)
 }
 
 /// What the table has no room for, in a line.
@@ -129,6 +155,9 @@ fn as_text(info: &GetInfoResponse) -> String {
     text += &format!("\n{devices}\n");
     for gpu in info.devices.iter().filter_map(|device| device.gpu.as_ref()) {
         text += &gpu_text(gpu);
+    }
+    for gpu in info.devices.iter().filter_map(|device| device.gpu.as_ref()) {
+        text += &plans_text(gpu);
     }
     text += &format!("\n{use_}\n\n");
     text += &format!(

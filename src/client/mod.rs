@@ -60,7 +60,7 @@ pub use crate::{
         scalars::ScalarEncoding,
     },
     error::Problem,
-    wire::v1::{GetInfoResponse, Gpu},
+    wire::v1::{GetInfoResponse, Gpu, MsmPlan},
 };
 
 /// A connected client. Cheap to clone; clones share the connections.

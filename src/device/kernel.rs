@@ -173,6 +173,7 @@ impl<P: Parameters> Kernel<P> {
         }
         let mut words = [0_u64; PARAMETERS_MAX];
         P::pack(given, stream, &mut words)?;
+        stream.count_launch();
         let mut places = words.each_mut().map(|word| std::ptr::from_mut(word).cast());
         let Block { threads, shared_bytes } = self.block;
         if self.early {

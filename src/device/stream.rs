@@ -2,7 +2,10 @@
 
 use std::{
     ffi::c_void,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -27,6 +30,7 @@ pub struct Stream(Arc<StreamInner>);
 struct StreamInner {
     context: Context,
     raw: sys::CUstream,
+    launches: AtomicU64,
 }
 
 // SAFETY: streams may be used from every thread; the driver locks.
@@ -55,12 +59,22 @@ impl Stream {
     pub fn new(context: &Context) -> Result<Self, Fault> {
         let kind = result::stream::StreamKind::NonBlocking;
         let raw = context.call("cuStreamCreate", || result::stream::create(kind))?;
-        Ok(Self(Arc::new(StreamInner { context: context.clone(), raw })))
+        let launches = AtomicU64::new(0);
+        Ok(Self(Arc::new(StreamInner { context: context.clone(), raw, launches })))
     }
 
     /// The device it is of.
     pub fn context(&self) -> &Context {
         &self.0.context
+    }
+
+    /// How many kernels were launched on it, ever.
+    pub fn launches(&self) -> u64 {
+        self.0.launches.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn count_launch(&self) {
+        self.0.launches.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The point after all that was given to this stream so far.

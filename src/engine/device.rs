@@ -1,5 +1,7 @@
 //! What engines say of what they compute on.
 
+use crate::curve::Group;
+
 /// Something that computes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceInfo {
@@ -50,4 +52,25 @@ pub struct GpuInfo {
     pub ecc: Option<bool>,
     /// Errors that could not be corrected since the driver was loaded.
     pub ecc_uncorrected: Option<u64>,
+    /// How MSMs of some sizes are done over bases that stay, where nothing else does.
+    pub msm_plans: Vec<MsmPlan>,
+}
+
+/// How an MSM of one vector is done over all of an object of bases.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MsmPlan {
+    /// Of the bases.
+    pub group: Group,
+    /// log2 of how many there are.
+    pub lg_n: u32,
+    /// From this use of the bases on.
+    pub uses: u64,
+    /// For people: windows and tables.
+    pub plan: String,
+    /// Bits of the widest windows.
+    pub window_bits: u32,
+    /// Tables of multiples, the bases themselves among them.
+    pub tables: u32,
+    /// Bytes that these take.
+    pub table_bytes: u64,
 }

@@ -11,11 +11,13 @@ mod encoded;
 mod rows;
 
 pub use control::Control;
-pub use device::{DeviceInfo, GpuInfo};
+pub use device::{DeviceInfo, GpuInfo, MsmPlan};
 pub use encoded::Encoded;
 pub use rows::Rows;
 
 use std::time::Duration;
+
+use tracing::Span;
 
 use crate::{
     curve::{
@@ -67,6 +69,15 @@ pub fn add_stages(all: &mut Vec<Stage>, more: &[Stage]) {
         match all.iter_mut().find(|(known, _)| known == name) {
             Some((_, sum)) => *sum += *time,
             None => all.push((name, *time)),
+        }
+    }
+}
+
+/// Says in `span`, which has such fields, what stages took: in `sort_us` what `sort` did.
+pub fn record_stages(span: &Span, stages: &[Stage]) {
+    if !span.is_disabled() {
+        for (name, time) in stages {
+            span.record(format!("{name}_us").as_str(), time.as_micros() as u64);
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::{ops::Range, sync::Arc};
 
+use tracing::{Span, debug_span, field::Empty};
+
 use super::{Host, Wake, Work, payload::Payload};
 use crate::{
     buffer::Arrival,
@@ -101,6 +103,11 @@ impl<A: CurvePoint> ImportWork<A> {
 
 impl<A: CurvePoint> Work for ImportWork<A> {
     type Output = Imported;
+
+    fn span(&self, id: u64) -> Span {
+        let (op, group, n) = ("import", A::GROUP.name(), self.count);
+        debug_span!("job", id, op, group, n, queue_us = Empty, run_us = Empty)
+    }
 
     fn ready(&self) -> bool {
         self.payload.ready(self.piece())

@@ -18,6 +18,7 @@ use crate::{
     error::{Error, Problem, Result},
 };
 use bytes::Bytes;
+use tracing::{Span, debug_span, field::Empty};
 
 /// Where the job's bases come from.
 pub enum JobBases {
@@ -313,6 +314,12 @@ fn decode_bases<A: CurvePoint>(encoding: PointEncoding, data: &[u8]) -> Result<B
 
 impl Work for MsmWork {
     type Output = MsmOutput;
+
+    fn span(&self, id: u64) -> Span {
+        let (op, group, n) = ("msm", self.job.bases.group().name(), self.job.bases.len());
+        let batch = self.job.batch;
+        debug_span!("job", id, op, group, n, batch, queue_us = Empty, run_us = Empty)
+    }
 
     fn ready(&self) -> bool {
         match &self.phase {

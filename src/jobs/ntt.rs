@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tracing::{Span, debug_span, field::Empty};
 use zeroize::Zeroize;
 
 use super::{Host, Wake, Work, payload::Payload};
@@ -181,6 +182,11 @@ fn elements(given: &Encoded<'_>, count: usize, length: usize, n: usize) -> Resul
 
 impl Work for NttWork {
     type Output = NttOutput;
+
+    fn span(&self, id: u64) -> Span {
+        let (op, n, batch) = ("ntt", self.job.n(), self.job.batch);
+        debug_span!("job", id, op, n, batch, queue_us = Empty, run_us = Empty)
+    }
 
     fn ready(&self) -> bool {
         self.payload.ready(self.bytes(&self.rows()))

@@ -15,6 +15,7 @@ use std::{
 };
 
 use tokio::sync::oneshot;
+use tracing::Span;
 
 use crate::{
     buffer::bury,
@@ -36,6 +37,12 @@ pub trait Work: Send + 'static {
 
     /// Does one piece; `Some` with the last. Called on a worker thread.
     fn step(&mut self, control: &Control) -> Result<Option<Self::Output>>;
+
+    /// What its steps are in, for logs: made once, where it is submitted. `queue_us` and `run_us`
+    /// are filled in at its end, where it has them.
+    fn span(&self, _number: u64) -> Span {
+        Span::none()
+    }
 }
 
 /// Where a job's time went.
@@ -92,6 +99,7 @@ trait Run: Send {
 struct Answering<W: Work> {
     /// Until it has ended.
     work: Option<W>,
+    span: Span,
     answer: Option<oneshot::Sender<Answer<W::Output>>>,
 }
 
@@ -101,13 +109,16 @@ impl<W: Work> Run for Answering<W> {
     }
 
     fn step(&mut self, control: &Control, spent: Spent) -> bool {
-        let begun = Instant::now();
         let Some(work) = &mut self.work else { return true };
+        let (begun, _here) = (Instant::now(), self.span.clone().entered());
         let step = || control.check().and_then(|()| work.step(control));
         let result = match catch_unwind(AssertUnwindSafe(step)) {
             Ok(Ok(None)) => return false,
             Ok(Ok(Some(output))) => {
-                Ok((output, Spent { run: spent.run + begun.elapsed(), ..spent }))
+                let spent = Spent { run: spent.run + begun.elapsed(), ..spent };
+                self.span.record("queue_us", spent.queue.as_micros() as u64);
+                self.span.record("run_us", spent.run.as_micros() as u64);
+                Ok((output, spent))
             }
             Ok(Err(error)) => Err(error),
             Err(_) => Err(Error::Internal("a job panicked".into())),
@@ -165,7 +176,9 @@ impl Scheduler {
             state.next
         };
         let wake = Wake { shared: Arc::downgrade(&self.shared), number };
-        let run = Box::new(Answering { work: Some(work(wake.clone())), answer: Some(sender) });
+        let work = work(wake.clone());
+        let span = work.span(number);
+        let run = Box::new(Answering { work: Some(work), span, answer: Some(sender) });
         let spent = Spent::default();
         let job = Job { number, run, control: control.clone(), since: now, spent };
         if self.shared.state().place(job) {

@@ -53,6 +53,18 @@ const fn shape(group: Group) -> (u32, u32) {
     }
 }
 
+fn grid(group: Group, points: u32, units: u32) -> u32 {
+    let (threads, blocks) = shape(group);
+    points.div_ceil(threads).min(units * blocks)
+}
+
+/// Bytes of scratch for tables of `points` points on a device of `units` multiprocessors: 201 MB on
+/// an H200 for many.
+pub fn scratch_bytes(group: Group, points: u32, units: u32) -> u64 {
+    let threads = u64::from(grid(group, points, units) * shape(group).0);
+    KEPT * threads * CHAIN as u64 * group.coordinate_bytes() as u64
+}
+
 impl Tables {
     /// Loads the kernels.
     pub fn load(context: &Context) -> Result<Self, Unusable> {
@@ -69,15 +81,9 @@ impl Tables {
         Ok(Self { g1: kernel(Group::G1)?, g2: kernel(Group::G2)?, units })
     }
 
-    fn grid(&self, group: Group, points: u32) -> u32 {
-        let (threads, blocks) = shape(group);
-        points.div_ceil(threads).min(self.units * blocks)
-    }
-
-    /// Bytes of scratch for tables of `points` points: 201 MB on an H200 for many.
+    /// [`scratch_bytes`] on this device.
     pub fn scratch_bytes(&self, group: Group, points: u32) -> u64 {
-        let threads = u64::from(self.grid(group, points) * shape(group).0);
-        KEPT * threads * CHAIN as u64 * group.coordinate_bytes() as u64
+        scratch_bytes(group, points, self.units)
     }
 
     /// Fills table 1 and all after it: tables of at most two different distances are made
@@ -118,7 +124,7 @@ impl Tables {
                 let bytes = (count as usize * stride + own as usize) * width;
                 let tables = tables.part(begin, bytes).ok_or_else(short)?;
                 let given = (tables, scratch, own, stride as u32, count, doublings, fewer, near);
-                kernel.launch(stream, self.grid(group, own), given)?;
+                kernel.launch(stream, grid(group, own, self.units), given)?;
             }
             done += count as usize;
         }

@@ -5,10 +5,10 @@ use std::{sync::Arc, time::Duration};
 use tokio::task::spawn_blocking;
 use tonic::{Request, Response, Status};
 
-use super::{State, call::Call};
+use super::{State, answer, call::Call};
 use crate::{
     curve::TWO_ADICITY,
-    engine::DeviceInfo,
+    engine::{DeviceInfo, MsmPlan},
     error::Error,
     jobs::NttJob,
     wire::v1::{self, admin_server::Admin},
@@ -107,7 +107,20 @@ fn device(info: DeviceInfo) -> v1::Device {
             power_mw: gpu.power_mw,
             ecc: gpu.ecc,
             ecc_uncorrected: gpu.ecc_uncorrected,
+            msm_plans: gpu.msm_plans.into_iter().map(msm_plan).collect(),
         }),
+    }
+}
+
+fn msm_plan(plan: MsmPlan) -> v1::MsmPlan {
+    v1::MsmPlan {
+        group: answer::group(plan.group) as i32,
+        lg_n: plan.lg_n,
+        uses: plan.uses,
+        plan: plan.plan,
+        window_bits: plan.window_bits,
+        tables: plan.tables,
+        table_bytes: plan.table_bytes,
     }
 }
 

@@ -6,6 +6,7 @@ use std::{
 };
 
 use tonic::{Request, Response, Status};
+use tracing::{Instrument, debug_span};
 
 use super::{State, connection::Peer, deadline::Deadline, observe};
 use crate::{
@@ -90,14 +91,17 @@ impl Call {
         op: &'static str,
         work: impl Future<Output = Result<T, Status>>,
     ) -> Result<Response<T>, Status> {
-        let mut record = observe::Record::new(op);
-        let result = match self.deadline {
-            None => work.await,
-            Some(deadline) => tokio::time::timeout_at(deadline.into(), work)
-                .await
-                .unwrap_or_else(|_| Err(Error::Deadline.into())),
+        let run = async {
+            let mut record = observe::Record::new(op);
+            let result = match self.deadline {
+                None => work.await,
+                Some(deadline) => tokio::time::timeout_at(deadline.into(), work)
+                    .await
+                    .unwrap_or_else(|_| Err(Error::Deadline.into())),
+            };
+            record.finish(result.as_ref().err());
+            result.map(Response::new)
         };
-        record.finish(result.as_ref().err());
-        result.map(Response::new)
+        run.instrument(debug_span!("call", op)).await
     }
 }

@@ -2,6 +2,9 @@
 #![cfg(all(feature = "cuda", feature = "server"))]
 
 mod arena;
+#[cfg(feature = "cli")]
+#[path = "../../examples/common/mod.rs"]
+mod common;
 mod daemon;
 mod disturbed;
 #[path = "../common/emulated.rs"]
@@ -13,4 +16,6 @@ mod pinned;
 mod points;
 mod rig;
 mod ring;
+#[cfg(feature = "cli")]
+mod seen;
 mod transforms;

@@ -5,6 +5,7 @@ mod copy;
 mod elements;
 mod msm;
 mod ntt;
+mod plans;
 mod points;
 mod resident;
 
@@ -20,8 +21,8 @@ use tracing::{debug, info, warn};
 
 use self::{copy::Copier, msm::Computer, ntt::Transformer, points::Checker};
 use super::{
-    Control, Description, DeviceInfo, Engine, Executor, GpuInfo, MsmRun, NttPlan, PointChecker,
-    Rows, cpu::CpuEngine,
+    Control, Description, DeviceInfo, Engine, Executor, GpuInfo, MsmPlan, MsmRun, NttPlan,
+    PointChecker, Rows, cpu::CpuEngine,
 };
 use crate::{
     buffer::lend,
@@ -62,6 +63,8 @@ pub struct CudaEngine {
     turn: AtomicUsize,
     checker: Checker,
     monitor: Monitor,
+    /// How each of the GPUs does MSMs.
+    plans: Vec<Vec<MsmPlan>>,
 }
 
 impl CudaEngine {
@@ -77,7 +80,8 @@ impl CudaEngine {
         let load = |(gpu, computer)| Transformer::load(gpu, computer, copier.clone());
         let transformers = gpus.iter().zip(&computers).map(load).collect::<Result<_, _>>()?;
         let (turn, monitor) = (AtomicUsize::new(0), Monitor::open());
-        Ok(Self { cpu, gpus, least, computers, transformers, turn, checker, monitor })
+        let plans = gpus.iter().map(plans::of).collect();
+        Ok(Self { cpu, gpus, least, computers, transformers, turn, checker, monitor, plans })
     }
 
     /// Pins `bytes` bytes of host memory, or as many as there are, for large payloads to lie in.
@@ -106,7 +110,7 @@ impl CudaEngine {
         self.turn.fetch_add(1, Ordering::Relaxed) % self.gpus.len()
     }
 
-    fn info(&self, gpu: &Gpu) -> DeviceInfo {
+    fn info(&self, (gpu, plans): (&Gpu, &Vec<MsmPlan>)) -> DeviceInfo {
         let (identity, driver) = (gpu.identity(), gpu.context().driver());
         let facts = self.monitor.facts(identity);
         DeviceInfo {
@@ -131,6 +135,7 @@ impl CudaEngine {
                 power_mw: facts.power_mw,
                 ecc: facts.ecc,
                 ecc_uncorrected: facts.ecc_uncorrected,
+                msm_plans: plans.clone(),
             }),
         }
     }
@@ -191,7 +196,7 @@ impl Engine for CudaEngine {
 
     fn devices(&self) -> Vec<DeviceInfo> {
         let mut devices = self.cpu.devices();
-        devices.extend(self.gpus.iter().map(|gpu| self.info(gpu)));
+        devices.extend(self.gpus.iter().zip(&self.plans).map(|of| self.info(of)));
         devices
     }
 

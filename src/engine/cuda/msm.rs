@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use tracing::debug;
+use tracing::{debug, debug_span, field, field::Empty};
 use zeroize::Zeroizing;
 
 use self::passes::Passes;
@@ -21,7 +21,7 @@ use crate::{
     buffer::{Ranges, bury},
     curve::points::{Bases, Sums},
     device::{ALIGN, Copies, Event, Fault, Gpu, Lease, Span, Stream, Unusable},
-    engine::{Control, Encoded, Executor, MsmRun, Stage, add_stages},
+    engine::{Control, Encoded, Executor, MsmRun, Stage, add_stages, record_stages},
     error::{Error, Problem, Result},
     msm::{Job, Marks, Msm, Pass, Placed, Plan, Room},
 };
@@ -93,12 +93,31 @@ impl Inner {
         let scalars = ready.scalars.all().part(begin, count).ok_or_else(too_many)?;
         let (buckets, out) = (ready.buckets.all(), ready.out.all());
         let (plan, placed, stream) = (&ready.plan, ready.placed, &self.compute);
-        let watch = u64::from(n) * u64::from(pass.vectors.1) >= WATCHED_MIN;
+        let span = debug_span!(
+            "msm_pass",
+            first = pass.points.0,
+            points = pass.points.1,
+            vectors = pass.vectors.1,
+            sets = pass.sets.1,
+            onto = pass.onto,
+            launches = Empty,
+        )
+        .entered();
+        // Who looks at spans wants to know, too.
+        let large = u64::from(n) * u64::from(pass.vectors.1) >= WATCHED_MIN;
+        let watch = large || !span.is_disabled();
         // The largest pass's at once: it would be wanted for the next one.
         let bytes = plan.workspace_bytes().max(plan.pass_bytes(pass));
         let marks = self.shelf.in_workspace(stream, bytes, |workspace| {
-            self.msm.pass(stream, watch, plan, pass, scalars, placed, buckets, workspace, out)
+            // No other pass is launched meanwhile.
+            let before = stream.launches();
+            let msm = &self.msm;
+            let marks =
+                msm.pass(stream, watch, plan, pass, scalars, placed, buckets, workspace, out)?;
+            span.record("launches", stream.launches() - before);
+            Ok(marks)
         })?;
+        ready.launched += 1;
         ready.last_but_one = ready.done.replace(stream.record()?);
         ready.marks.extend(marks);
         Ok(())
@@ -122,6 +141,8 @@ struct Ready {
     plan: Plan,
     placed: Placed,
     passes: Passes,
+    /// How many of them are.
+    launched: u32,
     /// The ends of the last pass that was launched, and of the one before.
     done: Option<Event>,
     last_but_one: Option<Event>,
@@ -180,6 +201,9 @@ impl Run {
 
     fn start(&self, control: &Control) -> Result<Ready> {
         let computer = &self.computer;
+        let (group, n, vectors) = (self.bases.group().name(), self.bases.len(), self.batch);
+        let span = debug_span!("msm_start", group, n, vectors, tables = Empty, plan = Empty);
+        let span = span.entered();
         let stream = computer.stream()?;
         let resident = computer.shelf.get(&stream, &self.bases, control)?;
         let too_large = |_| Error::Internal("more scalars than a device numbers".to_owned());
@@ -199,11 +223,14 @@ impl Run {
         let out = computer.shelf.room(&computer.compute, plan.bytes_out())?;
         let placed = resident.placed(self.bases.start());
         let copies = Some(computer.gpu.ring().copies());
+        span.record("tables", plan.windows().tables());
+        span.record("plan", field::display(&plan));
         debug!(n, vectors, plan = %plan, "MSM on the device");
         Ok(Ready {
             plan,
             placed,
             passes,
+            launched: 0,
             done: None,
             last_but_one: None,
             marks: Vec::new(),
@@ -294,6 +321,14 @@ impl MsmRun for Run {
     }
 
     fn finish(mut self: Box<Self>) -> Result<(Sums, Executor)> {
+        let span = debug_span!(
+            "msm_finish",
+            passes = Empty,
+            sort_us = Empty,
+            accumulate_us = Empty,
+            reduce_us = Empty,
+        )
+        .entered();
         let bases = self.bases.clone();
         self.prepare(&Control::default())?;
         self.advance()?;
@@ -324,11 +359,11 @@ impl MsmRun for Run {
         let mut idle = computer.copies.lock().unwrap_or_else(PoisonError::into_inner);
         idle.push(ready.stream.clone());
         drop(idle);
-        let device = format!("{}, {}", computer.gpu.identity().name, ready.plan);
-        Ok((
-            sums,
-            Executor { engine: super::ENGINE, device, stages: ready.stages()?, checked: false },
-        ))
+        let (stages, device) =
+            (ready.stages()?, format!("{}, {}", computer.gpu.identity().name, ready.plan));
+        span.record("passes", ready.launched);
+        record_stages(&span, &stages);
+        Ok((sums, Executor { engine: super::ENGINE, device, stages, checked: false }))
     }
 }
 

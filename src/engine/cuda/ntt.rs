@@ -6,13 +6,13 @@ mod padded;
 
 use std::sync::{Mutex, PoisonError};
 
-use tracing::debug;
+use tracing::{debug, debug_span, field, field::Empty};
 
 use self::job::Job;
 use super::{copy::Copier, elements::Elements, msm::Computer};
 use crate::{
     device::{Fault, Gpu, Lease, Span, Stream, Unusable},
-    engine::{Control, Executor, NttPlan, Rows},
+    engine::{Control, Executor, NttPlan, Rows, record_stages},
     error::{Error, Result},
     ntt::{Element, End, Evaluation, Plan, Transform, Transforms, table_bytes_max},
 };
@@ -89,6 +89,19 @@ impl Transformer {
         rows: &Rows<'_>,
         control: &Control,
     ) -> Result<Option<Executor>> {
+        let span = debug_span!(
+            "ntt",
+            lg_n = plan.lg_n,
+            rows = rows.count,
+            inverse = plan.inverse,
+            coset = plan.coset.is_some(),
+            group = Empty,
+            slots = Empty,
+            plan = Empty,
+            transform_us = Empty,
+            check_us = Empty,
+        )
+        .entered();
         let row_bytes = size_of::<Element>() << plan.lg_n;
         if !rows.input.encoding.is_full() || rows.row_length > 1 << plan.lg_n {
             return Err(Error::Internal("rows are not as the plan says".into()));
@@ -101,6 +114,8 @@ impl Transformer {
         if slots.is_empty() {
             return Ok(None);
         }
+        span.record("group", group).record("slots", slots.len());
+        span.record("plan", field::display(&plan));
         debug!(rows = rows.count, group, slots = slots.len(), %plan, "NTT on the device");
         let device = format!("{}, {plan}", self.gpu.identity().name);
         let evaluations = if rows.check { self.evaluations(&plan)? } else { None };
@@ -113,6 +128,7 @@ impl Transformer {
         }
         done?;
         let stages = job.stages();
+        record_stages(&span, &stages);
         Ok(Some(Executor { engine: super::ENGINE, device, stages, checked }))
     }
 

@@ -10,23 +10,11 @@ use tracing::{debug, info};
 
 use crate::{
     curve::points::{Bases, Owner},
-    device::{ALIGN, Fault, Gpu, Lease, Span, Stream, Unusable},
+    device::{Fault, Gpu, Lease, Span, Stream, Unusable},
     engine::Control,
     error::{Error, Result},
-    msm::{Job, Placed, Sliding, Windows, tables, tables::Tables, whole_points},
+    msm::{Kept, Memory, Placed, Windows, tables, tables::Tables, whole_points},
 };
-
-/// Tables leave one part of so many of the arena to the jobs that use them.
-const WORK_PART: u64 = 5;
-/// At this use bases get a table of every power of two, if windows are to slide. To make these
-/// takes as long as some 1500 MSMs save by them, 0.15 s for 2^20 points on an H200: what was used
-/// so often will be used on.
-const SLIDING_USES: u64 = 8;
-/// One object's have at most one part of so many of the arena, and nothing else goes for them: they
-/// save 2 to 10 % of an MSM, fixed windows' tables a fifth, and to bring bases again costs several.
-const SLIDING_PART: u64 = 4;
-/// Tables at most for windows that do not slide.
-const FIXED_TABLES: u64 = 64;
 
 /// Bytes between two looks at whether the job is still wanted: a few milliseconds of copying.
 const CHECK_BYTES: usize = 64 << 20;
@@ -48,10 +36,6 @@ impl Resident {
     /// The windows that there are tables for.
     pub fn windows(&self) -> Option<&Windows> {
         self.windows.as_ref()
-    }
-
-    fn slides(&self) -> bool {
-        self.windows.is_some_and(|windows| windows.slide())
     }
 }
 
@@ -198,26 +182,10 @@ impl Shelf {
     /// The windows that tables are to be made for, of an object that is here and was used so often:
     /// `None` where what is here is the best that there is use and room for.
     fn better(&self, whole: &Bases, here: &Resident, uses: u64) -> Option<Windows> {
-        if uses < 2 || here.slides() {
-            return None;
-        }
         let (group, n) = (whole.group(), u32::try_from(whole.len()).ok()?);
-        let arena = self.gpu.arena();
-        let table = u64::from(n.max(1)) * group.affine_bytes() as u64;
-        let fixed = ((arena.bytes() - arena.bytes() / WORK_PART) / table).min(FIXED_TABLES);
-        // And what tables are made in, and what two leases are longer.
-        let sliding =
-            u64::from(Sliding::TABLES) * table + self.tables.scratch_bytes(group, n) + 4 * ALIGN;
-        let slides = uses >= SLIDING_USES
-            && sliding <= arena.bytes() / SLIDING_PART
-            && sliding <= arena.largest_free_bytes();
-        // What is fixed was chosen so before: every job asks.
-        if here.windows.is_some() && !slides {
-            return None;
-        }
-        let tables = if slides { Sliding::TABLES } else { fixed as u32 };
-        let windows = Job { group, n, vectors: 1 }.windows(tables);
-        (windows.tables() > 1 && here.windows != Some(windows)).then_some(windows)
+        let (arena, scratch) = (self.gpu.arena(), self.tables.scratch_bytes(group, n));
+        let memory = Memory { all: arena.bytes(), free: arena.largest_free_bytes(), scratch };
+        Kept { group, n, uses }.better(here.windows.as_ref(), memory)
     }
 
     /// An object with tables; `None` where there is no room for them now.

@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use tracing::{Span as Place, debug_span, field::Empty};
 use zeroize::Zeroizing;
 
 use super::{Lane, Slot, Streams, Transformer, padded::Padded, too_small};
@@ -100,8 +101,9 @@ impl<'a> Job<'a> {
         let (give_back, free) = mpsc::channel();
         let (pass_on, under_way) = mpsc::channel();
         let receive = {
-            let give_back = give_back.clone();
+            let (give_back, place) = (give_back.clone(), Place::current());
             move || {
+                let _here = place.enter();
                 under_way.into_iter().try_for_each(|sent| {
                     // Nobody wants it where there are no more groups.
                     let _unwanted = give_back.send(self.receive(sent)?);
@@ -139,7 +141,12 @@ impl<'a> Job<'a> {
     /// Brings a group to the device and has it transformed. Returns when it is on its way.
     fn send(&self, rows: Range<usize>, slot: Slot) -> Result<Sent> {
         self.control.check()?;
+        let (first, count) = (rows.start, rows.len());
+        let span = debug_span!("ntt_send", first, rows = count, launches = Empty).entered();
+        let compute = &self.lane.streams.compute;
+        let before = compute.launches();
         let under_way = self.launch(&rows, &slot)?;
+        span.record("launches", compute.launches() - before);
         Ok(Sent { rows, slot, under_way })
     }
 
@@ -187,6 +194,7 @@ impl<'a> Job<'a> {
     /// Brings a group back. Blocks until it is there.
     fn receive(&self, sent: Sent) -> Result<Slot> {
         let Sent { rows, slot, under_way } = sent;
+        let _span = debug_span!("ntt_receive", first = rows.start, rows = rows.len()).entered();
         // Waited for here, since a copy that is asked for holds its chunk of pinned memory.
         under_way.done.synchronize()?;
         self.count(&self.spent_ns, &under_way.done, &under_way.begun)?;

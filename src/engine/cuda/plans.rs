@@ -1,0 +1,28 @@
+//! What operators see of the planner: how a GPU does MSMs of some sizes.
+
+use crate::{
+    curve::Group,
+    device::Gpu,
+    engine::MsmPlan,
+    msm::{Kept, Memory, Stage, tables::scratch_bytes},
+};
+
+/// log2 of the sizes that are told.
+const SIZES: [u32; 4] = [10, 16, 20, 24];
+
+/// Of both groups, over bases that stay on `gpu`, where nothing else does.
+pub fn of(gpu: &Gpu) -> Vec<MsmPlan> {
+    let (all, units) = (gpu.arena().bytes(), gpu.identity().units);
+    let of_size = |(group, lg_n): (Group, u32)| {
+        let memory = Memory { all, free: all, scratch: scratch_bytes(group, 1 << lg_n, units) };
+        let stages = Kept::stages(group, 1 << lg_n, units, memory);
+        stages.into_iter().map(move |Stage { uses, plan, bytes: table_bytes }| {
+            let windows = plan.windows();
+            let (window_bits, tables) = (windows.bits(), windows.tables());
+            let plan = plan.to_string();
+            MsmPlan { group, lg_n, uses, plan, window_bits, tables, table_bytes }
+        })
+    };
+    let sizes = |group| SIZES.map(|lg_n| (group, lg_n));
+    [Group::G1, Group::G2].into_iter().flat_map(sizes).flat_map(of_size).collect()
+}

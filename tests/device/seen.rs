@@ -1,0 +1,309 @@
+//! What operators see of a server with a GPU: spans in its log, plans in `capstan info`, and how
+//! jobs were done in `capstan bench --explain`.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    process::Command,
+    sync::{Arc, Mutex, OnceLock},
+};
+
+use ark_ff::{BigInteger, PrimeField};
+use capstan::{
+    client::{NttOptions, Verify, blocking::Client},
+    curve::{Fr, G1Affine},
+    engine::cpu::ArkworksEngine,
+    server::{Engines, Settings},
+};
+use tracing::{
+    Event, Metadata, Subscriber,
+    field::{Field, Visit},
+    span::{Attributes, Id, Record},
+};
+use tracing_subscriber::{
+    Layer,
+    layer::{Context, SubscriberExt},
+    registry::LookupSpan,
+};
+
+use crate::{
+    common::{Running, points, scalars, serve_with},
+    rig::Rig,
+    transforms::engine,
+};
+
+/// Enough to be a GPU's.
+const N: usize = 300;
+
+fn served(rig: &Rig) -> Running {
+    let oracle = Arc::new(ArkworksEngine::new(1).unwrap());
+    let engines = Engines { engine: Arc::new(engine(rig)), oracle, reason: "a test".into() };
+    serve_with(Settings::default(), engines)
+}
+
+type Fields = BTreeMap<String, String>;
+
+/// A span or an event: the names of the spans that it is in and its own, and what it says.
+#[derive(Debug, Clone)]
+struct Said {
+    path: String,
+    fields: Fields,
+}
+
+/// Everything that this process says, while somebody listens.
+#[derive(Clone, Default)]
+struct Listener(Arc<Mutex<Option<Vec<Said>>>>);
+
+impl Listener {
+    /// The process's one.
+    fn installed() -> Self {
+        static LISTENER: OnceLock<Listener> = OnceLock::new();
+        let install = || {
+            let listener = Self::default();
+            let subscriber = tracing_subscriber::registry().with(listener.clone());
+            tracing::subscriber::set_global_default(subscriber).unwrap();
+            listener
+        };
+        LISTENER.get_or_init(install).clone()
+    }
+
+    fn hear(&self, said: Said) {
+        if let Some(all) = self.0.lock().unwrap().as_mut() {
+            all.push(said);
+        }
+    }
+}
+
+/// Fields as text.
+#[derive(Default)]
+struct Texts(Fields);
+
+impl Visit for Texts {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        self.0.insert(field.name().to_owned(), format!("{value:?}"));
+    }
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Listener {
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        metadata.target().starts_with("capstan") || metadata.target().starts_with("device")
+    }
+
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut texts = Texts::default();
+        attributes.record(&mut texts);
+        context.span(id).unwrap().extensions_mut().insert(texts);
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        let span = context.span(id).unwrap();
+        values.record(span.extensions_mut().get_mut::<Texts>().unwrap());
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let mut texts = Texts::default();
+        event.record(&mut texts);
+        let path = context.event_span(event).map_or(String::new(), |span| path(&span));
+        self.hear(Said { path: path + "/event", fields: texts.0 });
+    }
+
+    fn on_close(&self, id: Id, context: Context<'_, S>) {
+        let span = context.span(&id).unwrap();
+        let texts = span.extensions_mut().remove::<Texts>().unwrap();
+        self.hear(Said { path: path(&span), fields: texts.0 });
+    }
+}
+
+fn path<'a, S: LookupSpan<'a>>(span: &tracing_subscriber::registry::SpanRef<'a, S>) -> String {
+    let names: Vec<_> = span.scope().from_root().map(|span| span.name()).collect();
+    names.join("/")
+}
+
+/// What is said while `work` is done, and until a span of each of `ends` has ended: workers end
+/// theirs when the answer is on its way already.
+fn said(ends: &[(&str, usize)], work: impl FnOnce()) -> Vec<Said> {
+    let listener = Listener::installed();
+    *listener.0.lock().unwrap() = Some(Vec::new());
+    work();
+    let complete = |all: &Vec<Said>| {
+        let count = |name: &str| all.iter().filter(|said| said.path == name).count();
+        ends.iter().all(|(name, least)| count(name) >= *least)
+    };
+    let begun = std::time::Instant::now();
+    while !complete(listener.0.lock().unwrap().as_ref().unwrap()) {
+        let all = listener.0.lock().unwrap();
+        assert!(begun.elapsed().as_secs() < 60, "not all of {ends:?} in {all:#?}");
+        drop(all);
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    listener.0.lock().unwrap().take().unwrap()
+}
+
+/// Every way to write a number that would give it away: whole or a limb, decimal or hexadecimal.
+fn spellings(number: &Fr) -> Vec<String> {
+    let mut all = vec![number.into_bigint().to_string(), number.0.to_string()];
+    for integer in [number.into_bigint(), number.0] {
+        all.push(hex::encode(integer.to_bytes_le()));
+        all.push(hex::encode(integer.to_bytes_be()));
+        for limb in integer.0 {
+            all.extend([format!("{limb}"), format!("{limb:x}"), format!("{limb:X}")]);
+        }
+        all.push(format!("{:?}", &integer.to_bytes_le()[..4]).replace(['[', ']'], ""));
+    }
+    all
+}
+
+/// The first thing that tells one of `numbers`.
+fn tells_of<'a>(all: &'a [Said], numbers: &[Fr]) -> Option<&'a Said> {
+    let spellings: Vec<_> = numbers.iter().flat_map(spellings).collect();
+    all.iter().find(|said| {
+        let tells = |text: &String| spellings.iter().any(|number| text.contains(number));
+        said.fields.values().any(tells)
+    })
+}
+
+/// The fields of all spans of this path, which say at least `names`.
+fn spans<'a>(all: &'a [Said], path: &str, names: &[&str]) -> Vec<&'a Fields> {
+    let of_path: Vec<_> =
+        all.iter().filter(|said| said.path == path).map(|said| &said.fields).collect();
+    assert!(!of_path.is_empty(), "no {path} in {all:#?}");
+    for fields in &of_path {
+        for name in names {
+            assert!(fields.contains_key(*name), "{path} has no {name}: {fields:?}");
+        }
+    }
+    of_path
+}
+
+fn number(fields: &Fields, name: &str) -> u64 {
+    fields[name].parse().unwrap_or_else(|_| panic!("{name} is no number: {fields:?}"))
+}
+
+#[test]
+fn spans_tell_of_jobs_and_not_of_scalars() {
+    let rig = Rig::new();
+    let server = served(&rig);
+    let client = Client::connect(&server.target).unwrap();
+    let (bases, factors) = (points::<G1Affine>(N), scalars(N));
+    // Points are taken in by a job that outlives its call.
+    let msm = said(&[("job", 1), ("call/job", 2), ("call", 3)], || {
+        let bases = client.put_bases(&bases).unwrap();
+        for _ in 0..2 {
+            let _sum = client.msm(&bases, &factors).unwrap();
+        }
+    });
+    let names = ["id", "op", "group", "n", "run_us", "queue_us"];
+    let (import, jobs) = (spans(&msm, "job", &names), spans(&msm, "call/job", &names));
+    assert!(jobs.len() == 2 && jobs[0]["id"] != jobs[1]["id"], "{jobs:?}");
+    for (job, op) in [(import[0], "\"import\""), (jobs[0], "\"msm\""), (jobs[1], "\"msm\"")] {
+        assert!(job["op"] == op && job["group"] == "\"g1\"" && number(job, "n") == N as u64);
+    }
+    let starts = spans(&msm, "call/job/msm_start", &["group", "n", "vectors", "tables", "plan"]);
+    assert_eq!(starts.len(), 2);
+    assert!(starts[0]["plan"].ends_with("no tables") && number(starts[0], "tables") == 1);
+    // The second use has tables.
+    assert!(starts[1]["plan"].ends_with(" tables") && number(starts[1], "tables") > 1);
+    for end in ["call/job/msm_pass", "call/job/msm_finish/msm_pass"] {
+        let passes = msm.iter().filter(|said| said.path == end);
+        for Said { fields, .. } in passes {
+            // Sorting alone has several kernels.
+            assert!(number(fields, "launches") > 3, "{fields:?}");
+            assert_eq!((number(fields, "first"), number(fields, "points")), (0, N as u64));
+        }
+    }
+    let all = msm.iter().filter(|said| said.path.ends_with("/msm_pass")).count();
+    let times = ["sort_us", "accumulate_us", "reduce_us"];
+    let finishes = spans(&msm, "call/job/msm_finish", &[&["passes"][..], &times].concat());
+    let passes: u64 = finishes.iter().map(|fields| number(fields, "passes")).sum();
+    assert_eq!(passes, all as u64);
+
+    let rows = scalars(5 << 10);
+    let ntt = said(&[("call/job", 1), ("call", 1)], || {
+        let options = NttOptions { batch: 5, verify: Verify::Probabilistic, ..Default::default() };
+        client.ntt(&mut rows.clone(), options).unwrap();
+    });
+    let job = spans(&ntt, "call/job", &["id", "op", "n", "batch", "run_us", "queue_us"])[0];
+    assert_eq!((number(job, "n"), number(job, "batch")), (1 << 10, 5));
+    let names = ["lg_n", "rows", "group", "slots", "plan", "transform_us", "check_us"];
+    let whole = spans(&ntt, "call/job/ntt", &names)[0];
+    assert_eq!((number(whole, "lg_n"), number(whole, "rows")), (10, 5));
+    let sent = spans(&ntt, "call/job/ntt/ntt_send", &["first", "rows", "launches"]);
+    let received = spans(&ntt, "call/job/ntt/ntt_receive", &["first", "rows"]);
+    for groups in [&sent, &received] {
+        assert_eq!(groups.iter().map(|fields| number(fields, "rows")).sum::<u64>(), 5);
+    }
+    assert!(sent.iter().all(|fields| number(fields, "launches") > 1), "{sent:?}");
+
+    assert!(msm.iter().any(|said| said.path.ends_with("/event")), "events are heard, too");
+    let some: Vec<_> = rows.iter().step_by(16).copied().collect();
+    for (all, numbers) in [(&msm, &factors), (&ntt, &some)] {
+        assert!(tells_of(all, numbers).is_none(), "{:?}", tells_of(all, numbers));
+    }
+    // The search finds what it looks for.
+    for text in spellings(&factors[7]) {
+        let told = said(&[], || tracing::info!(target: "device", text));
+        assert!(tells_of(&told, &factors).is_some(), "{text}");
+    }
+}
+
+/// The command line: beside the tests where scripts/gpu-bundle put both, else where cargo did.
+fn capstan(server: &Running, line: &[&str]) -> String {
+    let beside = std::env::current_exe().unwrap().with_file_name("capstan");
+    let built = || PathBuf::from(env!("CARGO_BIN_EXE_capstan"));
+    let binary = if beside.exists() { beside } else { built() };
+    let mut command = Command::new(binary);
+    let done = command.args(line).env("CAPSTAN_SERVER", &server.target).output().unwrap();
+    assert!(done.status.success(), "{line:?}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).unwrap()
+}
+
+#[test]
+fn info_tells_how_msms_are_done() {
+    let rig = Rig::new();
+    let server = served(&rig);
+    let text = capstan(&server, &["info"]);
+    let lines: Vec<_> = text.lines().filter(|line| line.contains(" 2^10 ")).collect();
+    assert!(lines.len() >= 4, "{text}");
+    for group in ["g1", "g2"] {
+        let own: Vec<_> = lines.iter().filter(|line| line.contains(group)).collect();
+        assert!(own[0].contains(" 1 ") && own[0].contains("no tables"), "{own:?}");
+        assert!(own[1].contains(" 2 ") && !own[1].contains("no tables"), "{own:?}");
+    }
+    let info: serde_json::Value =
+        serde_json::from_str(&capstan(&server, &["info", "--json"])).unwrap();
+    let gpus = info["devices"].as_array().unwrap().iter().filter(|device| !device["gpu"].is_null());
+    let (arena, mut seen) = (rig.gpu.arena().bytes(), 0);
+    for plan in gpus.flat_map(|device| device["gpu"]["msm_plans"].as_array().unwrap()) {
+        let [lg_n, uses, tables, bytes] =
+            ["lg_n", "uses", "tables", "table_bytes"].map(|name| plan[name].as_u64().unwrap());
+        let width = if plan["group"] == "g1" { 96 } else { 192 };
+        assert_eq!(bytes, (tables * width) << lg_n, "{plan}");
+        assert!(bytes <= arena && [1, 2, 8].contains(&uses) && (uses == 1) == (tables == 1));
+        seen += 1;
+    }
+    assert!(seen >= lines.len(), "{info}");
+}
+
+#[test]
+fn bench_explains_what_was_done() {
+    let rig = Rig::new();
+    let server = served(&rig);
+    let bench = |op, sizes| {
+        let many = ["bench", "--op", op, "--sizes", sizes, "--repeats", "2", "--concurrency", "1"];
+        capstan(&server, &[&many[..], &["--explain"]].concat())
+    };
+    for (op, sizes, large, by) in [("msm", "4,9", "2^9", "windows"), ("ntt", "4,12", "2^12", "2^")]
+    {
+        let text = bench(op, sizes);
+        let line = |size: &str| {
+            let begins = format!("{size}, 1 at a time: ");
+            let mut lines = text.lines().filter_map(|line| line.strip_prefix(&begins));
+            lines.next().unwrap_or_else(|| panic!("nothing of {size}: {text}")).to_owned()
+        };
+        assert!(line("2^4").starts_with("cpu, "), "{text}");
+        let large = line(large);
+        assert!(large.starts_with("cuda, ") && large.contains(by), "{text}");
+    }
+    let text = bench("ntt", "12");
+    assert!(text.contains("; on the device transform "), "{text}");
+}
