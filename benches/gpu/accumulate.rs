@@ -6,7 +6,7 @@ use ark_bls12_381::{Fr, G1Projective, G2Projective};
 use bytemuck::{Pod, cast_slice};
 use capstan::{
     curve::Group as Name,
-    device::{Block, Ptr, Span},
+    device::{Block, Kernel, Ptr, Span},
     msm::{
         accumulate::{Accumulator, Balance, Shape, Sorted},
         whole_points,
@@ -129,6 +129,15 @@ fn sizes<G: Group>(
     println!("  ({windows} windows of {bits} bits at most)");
 }
 
+/// out, table, references, starts, buckets, the number of the table's first point.
+pub type Unbalanced = Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u32>, Ptr<u32>, u32, u32)>;
+
+/// Sums G1's buckets in XYZZ by one thread each, in two blocks a multiprocessor.
+pub fn unbalanced(rig: &Rig) -> Unbalanced {
+    let block = Block { threads: 128, shared_bytes: 128 * 96 };
+    rig.kernel("bench/curve", "g1_xyzz_unbalanced", block)
+}
+
 /// The median of some times.
 fn milliseconds(times: &[Duration]) -> String {
     let mut sorted = times.to_vec();
@@ -216,16 +225,14 @@ impl<G: Group> Bench<'_, G> {
 
     /// One thread a bucket, for comparison: its sums are XYZZ.
     fn unbalanced(&self, digits: &Digits, table: Span<'_, u8>) -> Figure<'static> {
-        type Parameters = (Ptr<u8>, Ptr<u8>, Ptr<u32>, Ptr<u32>, u32);
         let (rig, (n, windows, _)) = (self.rig, self.case);
-        let block = Block { threads: 128, shared_bytes: 128 * 96 };
-        let kernel = rig.kernel::<Parameters>("bench/curve", "g1_xyzz_unbalanced", block);
+        let kernel = unbalanced(rig);
         let buckets = digits.starts.len() - 1;
-        let from_table = |reference: &u32| reference - self.first;
-        let references: Vec<_> = digits.references.iter().map(from_table).collect();
-        let (references, starts) = (rig.memory_of(&references), rig.memory_of(&digits.starts));
+        let (references, starts) =
+            (rig.memory_of(&digits.references), rig.memory_of(&digits.starts));
         let out = rig.memory::<[G::Words; 2]>(buckets);
-        let given = (out.all(), table, references.all(), starts.all(), buckets as u32);
+        let (references, starts) = (references.all(), starts.all());
+        let given = (out.all(), table, references, starts, buckets as u32, self.first);
         let times = rig.times(|| kernel.launch(&rig.stream, rig.blocks(2), given));
         self.check::<[G::Words; 2]>(digits, out.all(), G::of_xyzz);
         let how = format!("2^{} one thread a bucket, {} ms", n.ilog2(), milliseconds(&times));

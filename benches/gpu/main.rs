@@ -2,6 +2,9 @@
 //! MSMs with their stages, and transforms, on the device and from host to host. Every figure's
 //! results are compared with arkworks, on samples, before it is printed.
 //!
+//! `only=paper` is what load balance and tables are worth, `only=skew` what distributions of
+//! scalars cost, `only=payload` MSMs of scalars that come from the host.
+//!
 //! `cargo bench --features gpu-bench --bench gpu`; it needs no Rust where it runs, see
 //! scripts/gpu-bundle. Arguments: `only=` and some of the parts below, `repeats=9`, `record=FILE`
 //! to append JSON lines to, `quick` for small sizes (nothing is recorded: such figures mean
@@ -14,11 +17,14 @@ mod field;
 mod host;
 mod msm;
 mod ntt;
+mod paper;
+mod payload;
 mod points;
 mod pointwise;
 mod record;
 mod reduce;
 mod rig;
+mod skew;
 mod sort;
 mod tables;
 mod transfer;
@@ -38,6 +44,9 @@ const PARTS: &[Part] = &[
     ("reduce", reduce::measure),
     ("tables", tables::measure),
     ("msm", msm::measure),
+    ("skew", skew::measure),
+    ("paper", paper::measure),
+    ("payload", payload::measure),
     ("ntt", ntt::measure),
     ("pointwise", pointwise::measure),
     ("host", host::measure),
@@ -48,6 +57,12 @@ fn main() {
     let rig = Rig::open();
     let mut record = Record::new(&rig);
     let only = rig.text("only");
+    let known = |name: &str| PARTS.iter().any(|(part, _)| *part == name);
+    if !only.as_deref().is_none_or(|only| only.split(',').all(known)) {
+        let all: Vec<_> = PARTS.iter().map(|(part, _)| *part).collect();
+        eprintln!("only= takes some of {}", all.join(","));
+        std::process::exit(64);
+    }
     let wanted = |name: &str| only.as_deref().is_none_or(|only| only.split(',').any(|o| o == name));
     for &(name, measure) in PARTS {
         if wanted(name) {

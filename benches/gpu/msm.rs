@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use ark_bls12_381::{Fr, G1Projective, G2Projective, g1, g2};
 use ark_ec::short_weierstrass::Projective;
-use ark_ff::{AdditiveGroup, Field, PrimeField};
+use ark_ff::{AdditiveGroup, PrimeField};
 use capstan::{
     curve::Group as Name,
-    device::{Fault, Lease, Stream},
+    device::{Fault, Lease, Span},
     msm::{
         Fixed, Job, Marks, Msm, Pass, Placed, Plan, Room, Sliding, Windows,
         reduce::Curve,
@@ -38,30 +38,8 @@ const DIFFERENT: usize = 1 << 20;
 /// unless these are asked for.
 const TABLES: (u64, u64) = (7, 10);
 const SLIDING: (u64, u64) = (1, 4);
-/// Where scalars of every kind are compared.
-const KINDS_AT: [u32; 3] = [16, 20, 22];
-
-/// A distribution of scalars: its name, and scalar i.
-type Kind = (&'static str, fn(&mut Random, usize) -> Fr);
-
-const UNIFORM: Kind = ("tables_resident", |random, _| uniform(random));
-const KINDS: [Kind; 9] = [
-    ("sparse90_resident", |random, _| match random.below(10) {
-        0 => uniform(random),
-        i => Fr::from(i as u64 & 1),
-    }),
-    ("zeros", |_, _| Fr::ZERO),
-    ("ones", |_, _| Fr::ONE),
-    ("r-1", |_, _| -Fr::ONE),
-    ("equal", |_, _| Fr::from(0x1234_5678_9abc_def1_u64).pow([7])),
-    ("0_1_-1", |random, _| [Fr::ZERO, Fr::ONE, -Fr::ONE][random.below(3)]),
-    ("64_bits", |random, _| Fr::from(random.next())),
-    ("half_equal", |random, i| if i % 2 == 0 { -Fr::from(3) } else { uniform(random) }),
-    ("one_hot", |random, i| if i == 77 { uniform(random) } else { Fr::ZERO }),
-];
-
 /// So many scalars of a kind.
-fn scalars(scalar: fn(&mut Random, usize) -> Fr, count: usize) -> Vec<Fr> {
+pub fn scalars(scalar: Scalar, count: usize) -> Vec<Fr> {
     const GRAIN: usize = 1 << 12;
     let mut scalars = vec![Fr::ZERO; count];
     scalars.par_chunks_mut(GRAIN).enumerate().for_each(|(chunk, scalars)| {
@@ -72,10 +50,14 @@ fn scalars(scalar: fn(&mut Random, usize) -> Fr, count: usize) -> Vec<Fr> {
     scalars
 }
 
-/// The mode of scalars that come through pinned memory.
-const HOST: &str = "tables_host";
+/// Scalar i of a distribution.
+pub type Scalar = fn(&mut Random, usize) -> Fr;
 
-fn uniform(random: &mut Random) -> Fr {
+/// The mode of what is compared with others.
+const UNIFORM: &str = "tables_resident";
+
+/// Any scalar.
+pub fn uniform(random: &mut Random) -> Fr {
     let mut bytes = [0; 32];
     bytes.as_chunks_mut::<8>().0.iter_mut().for_each(|word| *word = random.next().to_le_bytes());
     Fr::from_le_bytes_mod_order(&bytes)
@@ -84,26 +66,13 @@ fn uniform(random: &mut Random) -> Fr {
 /// Both groups.
 pub fn measure(rig: &Rig, record: &mut Record) {
     let groups = rig.text("groups").unwrap_or_else(|| "g1,g2".to_owned());
-    let sizes = |own: &[u32]| match rig.text("lg") {
-        Some(text) => text.split(',').map(|lg| lg.parse().expect("a number")).collect(),
-        None => rig.size(own.to_vec(), vec![5, 9]),
-    };
+    let sizes = |own: &[u32]| rig.sizes(own, &[5, 9]);
     if groups.contains("g1") {
         Bench::<G1Projective>::new(rig).sizes::<g1::Config>(record, &sizes(&G1_SIZES), Name::G1);
     }
     if groups.contains("g2") {
         Bench::<G2Projective>::new(rig).sizes::<g2::Config>(record, &sizes(&G2_SIZES), Name::G2);
     }
-}
-
-/// Long vectors in two passes, as the engine does with scalars that come at a link's speed.
-fn as_they_arrive(plan: &Plan) -> (Plan, Vec<Pass>) {
-    let (n, mut arriving) = (plan.job().n, plan.clone());
-    let pieces = match n >= 1 << 21 && arriving.arrive() {
-        false => plan.passes().collect(),
-        true => [0..n / 8, n / 8..n].map(|points| arriving.over(points)).to_vec(),
-    };
-    (arriving, pieces)
 }
 
 /// What the stages of all passes took in one run, by the device's clock, which is finer than a
@@ -118,15 +87,25 @@ fn stages(marks: &[Marks]) -> String {
     format!("{sort:.3} + {accumulate:.3} + {reduce:.3} ms")
 }
 
-struct Bench<'a, G: Group> {
+/// The scalars of a pass.
+pub fn own<'a>(plan: &Plan, pass: &Pass, all: Span<'a, [u32; 8]>) -> Span<'a, [u32; 8]> {
+    let begin = (pass.vectors.0 * plan.job().n + pass.points.0) as usize;
+    all.part(begin, (pass.vectors.1 * pass.points.1) as usize).expect("as planned")
+}
+
+/// The kernels, and known points.
+pub struct Bench<'a, G: Group> {
     rig: &'a Rig,
-    msm: Msm,
+    /// All stages.
+    pub msm: Msm,
     tables: Tables,
-    points: Points<G>,
+    /// What bases repeat.
+    pub points: Points<G>,
 }
 
 impl<'a, G: Group> Bench<'a, G> {
-    fn new(rig: &'a Rig) -> Self {
+    /// Loads the kernels and makes points.
+    pub fn new(rig: &'a Rig) -> Self {
         let context = rig.gpu.context();
         let msm = Msm::load(context).unwrap_or_else(|reason| panic!("{reason}"));
         let tables = Tables::load(context).unwrap_or_else(|reason| panic!("{reason}"));
@@ -141,22 +120,19 @@ impl<'a, G: Group> Bench<'a, G> {
         for &lg_n in sizes {
             let n = 1_u32 << lg_n;
             let job = Job { group, n, vectors: 1 };
-            self.with_tables::<P>(record, job, &[UNIFORM]);
-            if KINDS_AT.contains(&lg_n) && group == Name::G1 {
-                self.with_tables::<P>(record, job, &KINDS);
-            }
+            self.with_tables::<P>(record, job);
             if VARIABLE.contains(&lg_n) && group == Name::G1 {
                 self.variable::<P>(record, job);
             }
             if lg_n == 10 && group == Name::G1 {
                 let vectors = self.rig.size(1000, 3);
-                self.with_tables::<P>(record, Job { vectors, ..job }, &[UNIFORM]);
+                self.with_tables::<P>(record, Job { vectors, ..job });
             }
         }
     }
 
     /// How many tables there is room for, of those that are wanted.
-    fn most(&self, job: Job) -> u32 {
+    pub fn most(&self, job: Job) -> u32 {
         let table = u64::from(job.n) * job.group.affine_bytes() as u64;
         let within = |(part, of)| self.rig.gpu.arena().bytes() / of * part / table;
         let every = within(if self.wants("sliding") { TABLES } else { SLIDING });
@@ -191,20 +167,19 @@ impl<'a, G: Group> Bench<'a, G> {
         text.split(',').flat_map(windows).flatten().collect()
     }
 
-    fn with_tables<P>(&self, record: &mut Record, job: Job, kinds: &[Kind])
+    fn with_tables<P>(&self, record: &mut Record, job: Job)
     where
         P: Curve,
         G: From<Projective<P>>,
     {
         for windows in self.choices(job, self.most(job)) {
             let begun = Instant::now();
-            let (lease, placed) = self.bases(job, &windows);
-            let made = begun.elapsed();
-            for kind in kinds {
-                let how = format!("bases and tables in {:.1} s", made.as_secs_f64());
-                self.run::<P>(record, job, &windows, placed, *kind, &how);
-            }
-            drop(lease);
+            let (_lease, placed) = self.bases(job, &windows);
+            let how = format!("bases and tables in {:.1} s", begun.elapsed().as_secs_f64());
+            let scalars =
+                scalars(|random, _| uniform(random), job.n as usize * job.vectors as usize);
+            let (times, did) = self.run::<P>(job, &windows, placed, &scalars);
+            self.record(record, job, UNIFORM, times, format!("{did}, {how}"));
         }
     }
 
@@ -215,13 +190,14 @@ impl<'a, G: Group> Bench<'a, G> {
     {
         for windows in self.choices(job, 1) {
             let (_lease, placed) = self.bases(job, &windows);
-            let kind = ("variable_resident", UNIFORM.1);
-            self.run::<P>(record, job, &windows, placed, kind, "");
+            let scalars = scalars(|random, _| uniform(random), job.n as usize);
+            let (times, how) = self.run::<P>(job, &windows, placed, &scalars);
+            self.record(record, job, "variable_resident", times, how);
         }
     }
 
     /// Bases, and tables of them where the windows want any.
-    fn bases(&self, job: Job, windows: &Windows) -> (Lease, Placed) {
+    pub fn bases(&self, job: Job, windows: &Windows) -> (Lease, Placed) {
         let rig = self.rig;
         let offsets: Vec<_> = (0..windows.tables()).map(|t| windows.table_offset(t)).collect();
         let (group, stride) = (job.group, job.n as usize);
@@ -236,89 +212,67 @@ impl<'a, G: Group> Bench<'a, G> {
         (lease, Placed { first, stride: job.n })
     }
 
-    fn run<P>(
+    /// Times of a whole MSM, by the host's clock, whose sums are right; and how it was done.
+    pub fn run<P>(
         &self,
-        record: &mut Record,
         job: Job,
         windows: &Windows,
         placed: Placed,
-        (mode, scalar): Kind,
-        how: &str,
-    ) where
+        scalars: &[Fr],
+    ) -> (Vec<Duration>, String)
+    where
         P: Curve,
         G: From<Projective<P>>,
     {
         let rig = self.rig;
-        let count = job.n as usize * job.vectors as usize;
-        let scalars = scalars(scalar, count);
         let words: Vec<[u64; 4]> = scalars.par_iter().map(|s| s.into_bigint().0).collect();
         let on_device = rig.memory_of(&words);
-        let room = Room { bytes: rig.gpu.arena().largest_free_bytes(), units: rig.blocks(1) };
-        let plan = Plan::new(job, *windows, room).expect("room for a pass");
+        let plan = self.plan(job, windows);
         let buckets = rig.memory::<u8>(plan.bucket_bytes() as usize);
-        let (arriving, pieces) = as_they_arrive(&plan);
-        let whole: Vec<_> = plan.passes().collect();
-        let of_pieces = pieces.iter().map(|pass| arriving.pass_bytes(pass));
-        let most = of_pieces.chain([plan.workspace_bytes()]).max().expect("a pass");
-        let workspace = rig.memory::<u8>(most as usize);
+        let workspace = rig.memory::<u8>(plan.workspace_bytes() as usize);
         let out = rig.memory::<u8>(plan.bytes_out() as usize);
-        // Where scalars from the host land, beside the ones that are worked on.
-        let landing = rig.memory::<u8>(32 * count);
-        let there = Stream::new(rig.gpu.context()).expect("a stream");
-        let copies = rig.gpu.ring().copies();
-        let once =
-            |plan: &Plan, passes: &[Pass], from_host: bool, marks: Option<&mut Vec<Marks>>| {
-                let (begun, mut marks) = (Instant::now(), marks);
-                for &pass in passes {
-                    let begin = (pass.vectors.0 * job.n + pass.points.0) as usize;
-                    let own =
-                        on_device.all().part(begin, (pass.vectors.1 * pass.points.1) as usize);
-                    let (own, work) = (own.expect("as planned"), workspace.all());
-                    let (stream, buckets, out) = (&rig.stream, buckets.all(), out.all());
-                    if from_host {
-                        let to = landing.all::<[u32; 8]>().part(begin, own.len());
-                        let to = to.and_then(|to| to.cast::<u8>()).expect("as many bytes");
-                        copies.upload(&there, to).fill(to.len(), |_| Ok::<_, Fault>(()))?;
-                        stream.wait(&there.record()?)?;
-                    }
-                    let (msm, watch) = (&self.msm, marks.is_some());
-                    let marked =
-                        msm.pass(stream, watch, plan, &pass, own, placed, buckets, work, out)?;
-                    if let Some(marks) = &mut marks {
-                        marks.extend(marked);
-                    }
+        let once = |mut marks: Option<&mut Vec<Marks>>| {
+            let begun = Instant::now();
+            for pass in plan.passes() {
+                let (own, work) = (own(&plan, &pass, on_device.all()), workspace.all());
+                let (stream, buckets, out) = (&rig.stream, buckets.all(), out.all());
+                let (msm, watch) = (&self.msm, marks.is_some());
+                let marked =
+                    msm.pass(stream, watch, &plan, &pass, own, placed, buckets, work, out)?;
+                if let Some(marks) = &mut marks {
+                    marks.extend(marked);
                 }
-                let sums = Msm::finish::<P>(plan, &rig.get(out.all()));
-                Ok::<_, Fault>((begun.elapsed(), sums))
-            };
-        let mut measure = |plan: &Plan, passes: &[Pass], mode, from_host| {
-            let (_, sums) = once(plan, passes, from_host, None).expect("the device works");
-            self.check(job, &scalars, sums.into_iter().map(G::from), mode);
-            let one = |_| once(plan, passes, from_host, None).expect("the device works").0;
-            let times = (0..rig.repeats).map(one).collect();
-            let mut marks = Vec::new();
-            once(plan, passes, from_host, Some(&mut marks)).expect("the device works");
-            let how = format!("{plan}, {}, {how}", stages(&marks));
-            self.record(record, job, mode, times, how);
+            }
+            let sums = Msm::finish::<P>(&plan, &rig.get(out.all()));
+            Ok::<_, Fault>((begun.elapsed(), sums))
         };
-        measure(&plan, &whole, mode, false);
-        if mode == UNIFORM.0 && job.vectors == 1 {
-            measure(&arriving, &pieces, HOST, true);
-        }
+        let (_, sums) = once(None).expect("the device works");
+        self.check(job, scalars, sums.into_iter().map(G::from));
+        let one = |_| once(None).expect("the device works").0;
+        let times = (0..rig.repeats).map(one).collect();
+        let mut marks = Vec::new();
+        once(Some(&mut marks)).expect("the device works");
+        (times, format!("{plan}, {}", stages(&marks)))
     }
 
-    /// Keeps a row, if it is one of those that are kept and windows are the planner's.
+    /// The plan, in what the arena has left.
+    pub fn plan(&self, job: Job, windows: &Windows) -> Plan {
+        let bytes = self.rig.gpu.arena().largest_free_bytes();
+        let room = Room { bytes, units: self.rig.blocks(1) };
+        Plan::new(job, *windows, room).expect("room for a pass")
+    }
+
+    /// Keeps a row, if windows are the planner's.
     fn record(&self, record: &mut Record, job: Job, mode: &str, times: Vec<Duration>, how: String) {
         let op = format!("msm_{}", job.group.name());
         let (lg_n, batch) = (job.n.ilog2(), job.vectors as usize);
         let time = Time { op: &op, mode, lg_n, batch, times, how };
-        let kept = mode.ends_with("_resident") || mode == HOST;
-        let kept = kept && self.rig.text("bits").is_none();
-        if kept { record.keep_time(&time) } else { record.show_time(&time) }
+        let shown = self.rig.text("bits").is_some();
+        if shown { record.show_time(&time) } else { record.keep_time(&time) }
     }
 
     /// Sums against multiples of the generator.
-    fn check(&self, job: Job, scalars: &[Fr], sums: impl Iterator<Item = G>, mode: &str) {
+    pub fn check(&self, job: Job, scalars: &[Fr], sums: impl Iterator<Item = G>) {
         let different = self.points.affine.len();
         for (vector, (scalars, sum)) in scalars.chunks(job.n as usize).zip(sums).enumerate() {
             let part =
@@ -327,7 +281,7 @@ impl<'a, G: Group> Bench<'a, G> {
             let zero = || (Fr::ZERO, Fr::ZERO);
             let (ones, steps) = scalars.par_iter().enumerate().map(part).reduce(zero, add);
             let expected = G::generator() * ones + Points::<G>::step() * steps;
-            assert!(sum == expected, "{mode}: vector {vector} of 2^{}", job.n.ilog2());
+            assert!(sum == expected, "vector {vector} of 2^{}", job.n.ilog2());
         }
     }
 }

@@ -66,6 +66,14 @@ impl Rig {
         if self.quick { quick } else { full }
     }
 
+    /// log2 of the sizes that `lg=10,20` picks; else `full`, or `quick` as above.
+    pub fn sizes(&self, full: &[u32], quick: &[u32]) -> Vec<u32> {
+        match self.text("lg") {
+            Some(text) => text.split(',').map(|lg| lg.parse().expect("a number")).collect(),
+            None => self.size(full, quick).to_vec(),
+        }
+    }
+
     /// Blocks that fill the device `times` over, one a multiprocessor.
     pub fn blocks(&self, times: u32) -> u32 {
         self.gpu.identity().units * times

@@ -14,7 +14,8 @@
 // ../accumulate.cuh.
 //
 // g1_xyzz_unbalanced: the same of buckets of any sizes, one thread a bucket: what a balanced method
-// is compared with. out[b] = the sum of references[starts[b]] to references[starts[b + 1] - 1].
+// is compared with. out[b] = the sum of references[starts[b]] to references[starts[b + 1] - 1], which
+// count from the start of the arena: `table` is point number `first`.
 #include "../accumulate.cuh"
 #include "../batch_affine.cuh"
 
@@ -55,8 +56,9 @@ XYZZ(g2_xyzz, Fp2, 256, 1, sum_in_shared)
 
 KERNEL(128, 2)
 g1_xyzz_unbalanced(Xyzz<Fp>* out, const Affine<Fp>* table, const uint32_t* references,
-                   const uint32_t* starts, uint32_t buckets) {
+                   const uint32_t* starts, uint32_t buckets, uint32_t first) {
     DYNAMIC_SHARED(Quad, stage);
+    table -= first;
     auto bucket = sum_in_registers<Fp, 128>(stage);
     for (uint32_t b = blockIdx.x * 128 + threadIdx.x; b < buckets; b += gridDim.x * 128) {
         const uint32_t size = starts[b + 1] - starts[b];

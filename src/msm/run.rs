@@ -90,15 +90,14 @@ impl Msm {
         let buckets = super::whole_points(buckets, plan.job().group)
             .and_then(|(buckets, _)| buckets.part(0, bucket_bytes))
             .ok_or_else(|| refuse("no room for the buckets where references can name them"))?;
-        let references = span(workspace, layout.references, layout.starts)?;
-        let starts = span(workspace, layout.starts, layout.scratch)?;
+        let sorted = self.sorted(&layout, workspace)?;
+        let accumulate::Sorted { references, starts } = sorted;
         let scratch = span(workspace, layout.scratch, layout.bytes)?;
         let tables = sort::Tables { first: bases.first + pass.points.0, stride: bases.stride };
-        let sorted = sort::Sorted { references, starts };
         let begun = mark()?;
-        self.sorter.run(stream, sort, scalars, tables, scratch, sorted)?;
+        let lists = sort::Sorted { references, starts };
+        self.sorter.run(stream, sort, scalars, tables, scratch, lists)?;
         let listed = mark()?;
-        let sorted = accumulate::Sorted { references, starts };
         self.accumulator.run(stream, accumulate, sorted, buckets, scratch)?;
         let summed = mark()?;
         if pass.last {
@@ -111,6 +110,31 @@ impl Msm {
         }
         let marks = [begun, listed, summed, mark()?].into_iter().collect::<Option<Vec<_>>>();
         Ok(marks.and_then(|marks| marks.try_into().ok()).map(Marks))
+    }
+
+    /// What a pass has left in its workspace: the references that it summed, by bucket, and how
+    /// many buckets there are. For who compares other ways to sum them.
+    ///
+    /// Errors: `Kernel` where the workspace is not the pass's.
+    pub fn summed<'w>(
+        &self,
+        plan: &Plan,
+        pass: &Pass,
+        workspace: Span<'w, u8>,
+    ) -> Result<(accumulate::Sorted<'w>, u32), Fault> {
+        let layout = plan.layout(pass).ok_or_else(|| refuse("a pass is larger than its plan"))?;
+        Ok((self.sorted(&layout, workspace)?, layout.accumulate.buckets))
+    }
+
+    fn sorted<'w>(
+        &self,
+        layout: &Layout,
+        workspace: Span<'w, u8>,
+    ) -> Result<accumulate::Sorted<'w>, Fault> {
+        Ok(accumulate::Sorted {
+            references: span(workspace, layout.references, layout.starts)?,
+            starts: span(workspace, layout.starts, layout.scratch)?,
+        })
     }
 
     /// The sum of each vector, from what the passes left: [`Plan::bytes_out`] bytes.

@@ -1,0 +1,172 @@
+//! What load balance and tables are worth, for the sizes of the method's paper: whole MSMs in G1
+//! with tables and without, and what they would take if each bucket were summed by one thread. The
+//! buckets are the MSM's own: what its sort has left is summed again. A table in the end is as
+//! benches/RESULTS.md has it. `lg=19,20` picks sizes.
+
+use ark_bls12_381::{Fr, G1Projective, g1};
+use ark_ec::{CurveGroup, PrimeGroup};
+use ark_ff::{AdditiveGroup, Field, PrimeField};
+use capstan::{
+    curve::Group as Name,
+    device::Lease,
+    msm::{Job, Pass, Placed, Plan, Windows},
+};
+
+use crate::{
+    accumulate::{Unbalanced, unbalanced},
+    msm::{Bench, own, scalars, uniform},
+    points::{Group, Points},
+    record::{Record, Time},
+    rig::{Random, Rig},
+    skew::median_ms,
+};
+
+const SIZES: [u32; 6] = [19, 20, 21, 22, 23, 24];
+/// The top bit of a reference: the point counts negative.
+const SIGN: u32 = 1 << 31;
+/// Buckets of a pass that are compared with arkworks.
+const SAMPLES: usize = 16;
+
+type Words = <G1Projective as Group>::Words;
+
+/// Milliseconds of one size, with tables or without: the whole MSM, its sums, and these with one
+/// thread a bucket.
+struct Row {
+    whole: f64,
+    sums: f64,
+    unbalanced: f64,
+}
+
+impl Row {
+    /// The whole MSM with the other sums.
+    fn without_balance(&self) -> f64 {
+        self.whole - self.sums + self.unbalanced
+    }
+}
+
+/// All sizes, then the table.
+pub fn measure(rig: &Rig, record: &mut Record) {
+    let (bench, kernel) = (Bench::<G1Projective>::new(rig), unbalanced(rig));
+    let sizes = rig.sizes(&SIZES, &[5, 9]);
+    let mut rows = [Vec::new(), Vec::new()];
+    for &lg_n in &sizes {
+        let job = Job { group: Name::G1, n: 1 << lg_n, vectors: 1 };
+        for (rows, tables) in rows.iter_mut().zip([bench.most(job), 1]) {
+            rows.push(row(rig, record, &bench, &kernel, job, tables));
+        }
+    }
+    let line = |name: &str, values: Vec<String>| println!("  | {name} | {} |", values.join(" | "));
+    line("G1, ms", sizes.iter().map(|lg_n| format!("2^{lg_n}")).collect());
+    line("---", sizes.iter().map(|_| "---".to_owned()).collect());
+    for (rows, what) in rows.iter().zip(["tables", "no tables"]) {
+        let of =
+            |value: fn(&Row) -> f64| rows.iter().map(|row| format!("{:.4}", value(row))).collect();
+        line(&format!("**{what}**"), of(|row| row.whole));
+        line(&format!("{what}, of it sums"), of(|row| row.sums));
+        line(&format!("{what}, sums by one thread a bucket"), of(|row| row.unbalanced));
+        line(&format!("{what}, the whole with these"), of(Row::without_balance));
+        line(
+            &format!("{what}, times faster by load balance"),
+            of(|row| row.without_balance() / row.whole),
+        );
+    }
+}
+
+fn row(
+    rig: &Rig,
+    record: &Record,
+    bench: &Bench<'_, G1Projective>,
+    kernel: &Unbalanced,
+    job: Job,
+    tables: u32,
+) -> Row {
+    let windows = job.windows(tables);
+    let (lease, placed) = bench.bases(job, &windows);
+    let scalars = scalars(|random, _| uniform(random), job.n as usize);
+    let (times, how) = bench.run::<g1::Config>(job, &windows, placed, &scalars);
+    let whole = median_ms(&times);
+    let mode = if tables > 1 { "tables" } else { "no tables" };
+    let lg_n = job.n.ilog2();
+    record.show_time(&Time { op: "msm_g1", mode, lg_n, batch: 1, times, how });
+    let mut row = Row { whole, sums: 0.0, unbalanced: 0.0 };
+    let words: Vec<[u64; 4]> = scalars.iter().map(|scalar| scalar.into_bigint().0).collect();
+    let on_device = rig.memory_of(&words);
+    let plan = bench.plan(job, &windows);
+    for pass in plan.passes() {
+        let summed = Summed { rig, bench, plan: &plan, pass: &pass, placed, on_device: &on_device };
+        let (sums, unbalanced) = summed.both(kernel, &lease, &windows);
+        row.sums += sums;
+        row.unbalanced += unbalanced;
+    }
+    row
+}
+
+/// A pass and what it works on.
+struct Summed<'a> {
+    rig: &'a Rig,
+    bench: &'a Bench<'a, G1Projective>,
+    plan: &'a Plan,
+    pass: &'a Pass,
+    placed: Placed,
+    on_device: &'a Lease,
+}
+
+impl Summed<'_> {
+    /// Milliseconds of the pass's sums by the device's clock, and of the same with one thread a
+    /// bucket.
+    fn both(&self, kernel: &Unbalanced, table: &Lease, windows: &Windows) -> (f64, f64) {
+        let Self { rig, bench, plan, pass, placed, on_device } = *self;
+        let workspace = rig.memory::<u8>(plan.pass_bytes(pass) as usize);
+        let scalars = own(plan, pass, on_device.all());
+        let mut sums = Vec::new();
+        {
+            let buckets = rig.memory::<u8>(plan.bucket_bytes() as usize);
+            let out = rig.memory::<u8>(plan.bytes_out() as usize);
+            for _ in 0..=rig.repeats {
+                let (stream, work) = (&rig.stream, workspace.all());
+                let (buckets, out) = (buckets.all(), out.all());
+                let marks = bench
+                    .msm
+                    .pass(stream, true, plan, pass, scalars, placed, buckets, work, out)
+                    .expect("the device works")
+                    .expect("a pass that is watched");
+                stream.synchronize().expect("the device works");
+                sums.push(marks.stages().expect("the device is done")[1].1);
+            }
+        }
+        let (sorted, buckets) =
+            bench.msm.summed(plan, pass, workspace.all()).expect("the workspace of the pass");
+        let (table, first) = capstan::msm::whole_points(table.all(), Name::G1).expect("a table");
+        let out = rig.memory::<[Words; 2]>(buckets as usize);
+        let given = (out.all(), table, sorted.references, sorted.starts, buckets, first);
+        let times = rig.times(|| kernel.launch(&rig.stream, rig.blocks(2), given));
+        let starts = rig.get(sorted.starts.part(0, buckets as usize + 1).expect("as many"));
+        let mut random = Random(7);
+        for _ in 0..SAMPLES {
+            let bucket = random.below(buckets as usize);
+            let [begin, end] = [starts[bucket], starts[bucket + 1]].map(|start| start as usize);
+            let references = sorted.references.part(begin, end - begin).expect("inside");
+            let expected = self.expected(&rig.get(references), windows);
+            let found = rig.get(out.all::<[Words; 2]>().part(bucket, 1).expect("inside"));
+            let found = G1Projective::of_xyzz(bytemuck::cast_slice(&found));
+            assert_eq!(found, expected.into_affine(), "bucket {bucket} of {} points", end - begin);
+        }
+        // The first one warms up.
+        (median_ms(&sums[1..]), median_ms(&times))
+    }
+
+    /// The sum of the points that references name, by what they are multiples of.
+    fn expected(&self, references: &[u32], windows: &Windows) -> G1Projective {
+        let (different, stride) = (self.bench.points.affine.len() as u32, self.placed.stride);
+        let (mut ones, mut steps) = (Fr::ZERO, Fr::ZERO);
+        for reference in references {
+            let at = (reference & !SIGN) - self.placed.first;
+            let (table, base) = (at / stride, at % stride);
+            let times = Fr::from(2_u64).pow([u64::from(windows.table_offset(table))]);
+            let times = if reference & SIGN == 0 { times } else { -times };
+            ones += times;
+            steps += times * Fr::from(u64::from(base % different));
+        }
+        G1Projective::generator() * ones + Points::<G1Projective>::step() * steps
+    }
+}

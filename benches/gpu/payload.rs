@@ -1,0 +1,84 @@
+//! MSMs by the engine, of scalars that lie in payload memory, which is pinned, as in a server: from
+//! the first copy to the sums on the host, over bases that are on the device with all the tables
+//! that they get. `lg=10,20` picks sizes; with `pinned=no`, scalars go through the ring.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use ark_bls12_381::{Fr, G1Affine, G1Projective};
+use capstan::{
+    buffer::{Arrival, Part},
+    curve::{
+        Group as Name, layout,
+        points::{Bases, CurvePoint, PointSlice, Sums},
+        scalars::ScalarEncoding,
+    },
+    engine::{
+        Control, Encoded, Engine,
+        cpu::CpuEngine,
+        cuda::{CudaEngine, Least},
+    },
+    msm::Job,
+};
+
+use crate::{
+    msm::{Bench, scalars, uniform},
+    record::{Record, Time},
+    rig::Rig,
+};
+
+const SIZES: [u32; 10] = [10, 12, 16, 18, 20, 21, 22, 23, 24, 26];
+/// At the eighth use bases get the last of their tables.
+const USES: usize = 8;
+
+/// G1, by the host's clock. The sums of every run are compared with one multiplication.
+pub fn measure(rig: &Rig, record: &mut Record) {
+    let bench = Bench::<G1Projective>::new(rig);
+    let cpu = CpuEngine::new(0).unwrap_or_else(|error| panic!("{error}"));
+    let engine = CudaEngine::new(cpu, vec![rig.gpu.clone()], Least::default())
+        .unwrap_or_else(|why| panic!("{why}"));
+    let sizes = rig.sizes(&SIZES, &[5, 9]);
+    if rig.text("pinned").as_deref() != Some("no") {
+        let largest = sizes.iter().max().copied().unwrap_or_default();
+        // And what the one before it is being wiped from.
+        engine.pin((2 * size_of::<Fr>() as u64) << largest);
+    }
+    for lg_n in sizes {
+        let n = 1 << lg_n;
+        let scalars = scalars(|random, _| uniform(random), n);
+        let points: Vec<_> = bench.points.affine.iter().copied().cycle().take(n).collect();
+        let bases = G1Affine::bases(PointSlice::new(Arc::new(points)));
+        let payload = Arrival::new((n * size_of::<Fr>()) as u64, Vec::new());
+        payload.write(0, layout::fr_as_bytes(&scalars)).unwrap_or_else(|error| panic!("{error}"));
+        let run = || {
+            let (time, sums, how) = once(&engine, &bases, &payload);
+            let Sums::G1(sums) = sums else { panic!("sums of the other group") };
+            let job = Job { group: Name::G1, n: n as u32, vectors: 1 };
+            bench.check(job, &scalars, sums.into_iter());
+            (time, how)
+        };
+        for _ in 1..USES {
+            run();
+        }
+        let (_, how) = run();
+        let times = (0..rig.repeats).map(|_| run().0).collect();
+        record.keep_time(&Time { op: "msm_g1", mode: "tables_host", lg_n, batch: 1, times, how });
+    }
+}
+
+/// One MSM, a piece at a time, as jobs do it.
+fn once(engine: &CudaEngine, bases: &Bases, payload: &Arrival) -> (Duration, Sums, String) {
+    let (n, control) = (bases.len(), Control::default());
+    let begun = Instant::now();
+    let mut run = engine.msm(bases.clone(), 1).unwrap_or_else(|error| panic!("{error}"));
+    let piece = engine.msm_piece(bases.group(), n).max(1);
+    for first in (0..n).step_by(piece) {
+        let source = Part::at(payload, (first * size_of::<Fr>()) as u64);
+        let scalars = Encoded::new(ScalarEncoding::Montgomery, piece.min(n - first), &source);
+        run.absorb(0, first, &scalars, &control).unwrap_or_else(|error| panic!("{error}"));
+    }
+    let (sums, executor) = run.finish().unwrap_or_else(|error| panic!("{error}"));
+    (begun.elapsed(), sums, executor.device)
+}
