@@ -18,7 +18,9 @@ use crate::{
     device::{Block, Context, Fault, Kernel, Module, Ptr, Span, Stream, Unusable},
 };
 
-/// Threads of blocks, as the kernels are compiled.
+/// Threads of blocks, as the kernels are compiled: they plan and copy, which on an H200 is 3 % of
+/// the sums at 2^20 and 2 at 2^24. Other widths were not measured. `MERGE_THREADS` are a warp,
+/// which merges without barriers of a block.
 const LIST_THREADS: u32 = 256;
 const PLACE_THREADS: u32 = 256;
 const SCAN_THREADS: u32 = 1024;
@@ -31,7 +33,8 @@ const COLLECT_OWN: u32 = 4;
 /// Lanes of a sum in `joined.cuh`, and threads of its blocks.
 const SPLIT: u32 = 4;
 const SPLIT_THREADS: u32 = 128;
-/// Blocks a multiprocessor of the kernels that list and copy.
+/// Blocks a multiprocessor of the kernels that list and copy: as many as fit by their registers, 48
+/// a thread and 64 at most.
 const LIST_BLOCKS: u32 = 5;
 const COPY_BLOCKS: u32 = 4;
 /// Buckets hold no sums: see `kernels/msm/levels.cuh`.

@@ -32,9 +32,11 @@ type Powers = Kernel<(P, u64, u64, u32, W, W, W, W, W, W, W, W)>;
 /// in, out, before, count, each.
 type Invert = Kernel<(P, P, P, u64, u32)>;
 
-/// Threads of a block, as many elements at a time.
+/// Threads of a block, as many elements at a time: 2^24 on an H200 go at 4.1 to 4.3 TB/s, of 4.8
+/// that its memory has. Other widths were not measured.
 const THREADS: u32 = 128;
 /// How many times as many powers there are after a launch: a chain of as many products a thread.
+/// 2^24 on an H200 take 0.27 ms, 0.23 by their products alone; other lengths were not measured.
 const POWERS_EACH: u32 = 16;
 /// Threads of a block that shares an inversion.
 const INVERT_THREADS: u32 = 256;
@@ -42,6 +44,8 @@ const INVERT_THREADS: u32 = 256;
 const INVERT_BLOCKS: u32 = 3;
 /// Elements of a thread at most: three products each, and 9 of the block's tree and inversion
 /// divided by them. Fewer where blocks can then compute while others wait for their inversion.
+/// Chosen by that count: 2^24 on an H200 go at 983 GB/s, within a tenth of it. Others were not
+/// measured.
 const INVERT_EACH_MAX: u64 = 32;
 
 /// The kernels of one device that work on vectors.

@@ -22,7 +22,8 @@ type MakeWeights = Kernel<(Ptr<Element>, Ptr<Element>, Ptr<Element>, u32, u32, u
 
 /// Bytes of an element.
 const ELEMENT: u64 = size_of::<Element>() as u64;
-/// Threads of a block that makes tables.
+/// Threads of a block that makes tables, as the kernels are compiled. Not measured: tables are made
+/// once, and kept.
 const THREADS: u32 = 128;
 /// Entries of a plane of step factors, as `kernels/ntt/factors.cuh` has it.
 const PLANE: u32 = 2048 + 8;

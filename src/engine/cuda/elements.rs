@@ -7,10 +7,11 @@ use crate::{
     ntt::Element,
 };
 
-/// Threads of a block, as the kernels are compiled.
+/// Threads of a block, as the kernels are compiled. Not measured: what they take, 64 bytes of
+/// memory traffic an element, is a fortieth of what the element takes on the link.
 const THREADS: u32 = 128;
 
-/// Blocks for each multiprocessor: all that run there at a time.
+/// Blocks for each multiprocessor: all that run there at a time, 2048 threads of 32 registers.
 const BLOCKS: u32 = 16;
 
 /// As the kernel numbers them.

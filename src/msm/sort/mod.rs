@@ -10,7 +10,10 @@ use crate::device::{Block, Context, Fault, Kernel, Module, Ptr, Span, Stream, Un
 
 const MODULE: &str = "msm/sort";
 
-/// Threads of the blocks that count, and the most blocks of them a multiprocessor.
+/// Threads of the blocks that count, and the most blocks of them a multiprocessor: 2048 threads.
+/// Those that sort are as wide as a block can be, since the digits of a bin lie in one block's
+/// shared memory. Other widths were not measured; the whole sort is 5 % of an MSM of 2^20 or 2^22
+/// on an H200.
 const COUNT_THREADS: u32 = 512;
 const COUNT_BLOCKS: u32 = 4;
 const CLEAR_THREADS: u32 = 256;
