@@ -38,6 +38,7 @@ const DIFFERENT: usize = 1 << 20;
 /// unless these are asked for.
 const TABLES: (u64, u64) = (7, 10);
 const SLIDING: (u64, u64) = (1, 4);
+
 /// So many scalars of a kind.
 pub fn scalars(scalar: Scalar, count: usize) -> Vec<Fr> {
     const GRAIN: usize = 1 << 12;

@@ -1,17 +1,18 @@
 //! MSMs by the engine, of scalars that lie in payload memory, which is pinned, as in a server: from
 //! the first copy to the sums on the host, over bases that are on the device with all the tables
-//! that they get. `lg=10,20` picks sizes; with `pinned=no`, scalars go through the ring.
+//! that they get. `lg=10,20` picks sizes, `groups=g1` groups; with `pinned=no`, scalars go through
+//! the ring.
 
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use ark_bls12_381::{Fr, G1Affine, G1Projective};
+use ark_bls12_381::{Fr, G1Affine, G2Affine};
 use capstan::{
     buffer::{Arrival, Part},
     curve::{
-        Group as Name, layout,
+        layout,
         points::{Bases, CurvePoint, PointSlice, Sums},
         scalars::ScalarEncoding,
     },
@@ -25,37 +26,52 @@ use capstan::{
 
 use crate::{
     msm::{Bench, scalars, uniform},
+    points::Group,
     record::{Record, Time},
     rig::Rig,
 };
 
-const SIZES: [u32; 10] = [10, 12, 16, 18, 20, 21, 22, 23, 24, 26];
+const G1_SIZES: [u32; 10] = [10, 12, 16, 18, 20, 21, 22, 23, 24, 26];
+const G2_SIZES: [u32; 7] = [10, 12, 16, 18, 20, 22, 24];
 /// At the eighth use bases get the last of their tables.
 const USES: usize = 8;
 
-/// G1, by the host's clock. The sums of every run are compared with one multiplication.
+/// Both groups, by the host's clock. The sums of every run are compared with one multiplication.
 pub fn measure(rig: &Rig, record: &mut Record) {
-    let bench = Bench::<G1Projective>::new(rig);
+    let groups = rig.text("groups").unwrap_or_else(|| "g1,g2".to_owned());
     let cpu = CpuEngine::new(0).unwrap_or_else(|error| panic!("{error}"));
     let engine = CudaEngine::new(cpu, vec![rig.gpu.clone()], Least::default())
         .unwrap_or_else(|why| panic!("{why}"));
-    let sizes = rig.sizes(&SIZES, &[5, 9]);
     if rig.text("pinned").as_deref() != Some("no") {
-        let largest = sizes.iter().max().copied().unwrap_or_default();
+        let largest = rig.sizes(&G1_SIZES, &[9]).into_iter().max().unwrap_or_default();
         // And what the one before it is being wiped from.
         engine.pin((2 * size_of::<Fr>() as u64) << largest);
     }
-    for lg_n in sizes {
+    if groups.contains("g1") {
+        group::<G1Affine>(rig, record, &engine, &G1_SIZES);
+    }
+    if groups.contains("g2") {
+        group::<G2Affine>(rig, record, &engine, &G2_SIZES);
+    }
+}
+
+fn group<A>(rig: &Rig, record: &mut Record, engine: &CudaEngine, sizes: &[u32])
+where
+    A: CurvePoint,
+    A::Group: Group,
+{
+    let bench = Bench::<A::Group>::new(rig);
+    for lg_n in rig.sizes(sizes, &[5, 9]) {
         let n = 1 << lg_n;
         let scalars = scalars(|random, _| uniform(random), n);
         let points: Vec<_> = bench.points.affine.iter().copied().cycle().take(n).collect();
-        let bases = G1Affine::bases(PointSlice::new(Arc::new(points)));
+        let bases = A::bases(PointSlice::new(Arc::new(points)));
         let payload = Arrival::new((n * size_of::<Fr>()) as u64, Vec::new());
         payload.write(0, layout::fr_as_bytes(&scalars)).unwrap_or_else(|error| panic!("{error}"));
         let run = || {
-            let (time, sums, how) = once(&engine, &bases, &payload);
-            let Sums::G1(sums) = sums else { panic!("sums of the other group") };
-            let job = Job { group: Name::G1, n: n as u32, vectors: 1 };
+            let (time, sums, how) = once(engine, &bases, &payload);
+            let sums = A::of_sums(sums).expect("sums of the bases' group");
+            let job = Job { group: A::GROUP, n: n as u32, vectors: 1 };
             bench.check(job, &scalars, sums.into_iter());
             (time, how)
         };
@@ -64,7 +80,8 @@ pub fn measure(rig: &Rig, record: &mut Record) {
         }
         let (_, how) = run();
         let times = (0..rig.repeats).map(|_| run().0).collect();
-        record.keep_time(&Time { op: "msm_g1", mode: "tables_host", lg_n, batch: 1, times, how });
+        let op = format!("msm_{}", A::GROUP.name());
+        record.keep_time(&Time { op: &op, mode: "tables_host", lg_n, batch: 1, times, how });
     }
 }
 
