@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tracing::Span;
+
 use super::Work;
 use crate::{
     buffer::{Charge, Counter},
@@ -69,6 +71,10 @@ impl<W: Work> Work for Admitted<W> {
 
     fn step(&mut self, control: &Control) -> Result<Option<W::Output>> {
         self.work.step(control)
+    }
+
+    fn span(&self, id: u64) -> Span {
+        self.work.span(id)
     }
 }
 

@@ -38,11 +38,9 @@ pub trait Work: Send + 'static {
     /// Does one piece; `Some` with the last. Called on a worker thread.
     fn step(&mut self, control: &Control) -> Result<Option<Self::Output>>;
 
-    /// What its steps are in, for logs: made once, where it is submitted. `queue_us` and `run_us`
-    /// are filled in at its end, where it has them.
-    fn span(&self, _number: u64) -> Span {
-        Span::none()
-    }
+    /// What its steps are in, for logs: made once, where it is submitted as number `id`. `queue_us`
+    /// and `run_us` are filled in at its end, where it has them.
+    fn span(&self, id: u64) -> Span;
 }
 
 /// Where a job's time went.
