@@ -6,13 +6,19 @@ use std::{
     path::PathBuf,
     process::Command,
     sync::{Arc, Mutex, OnceLock},
+    time::Duration,
 };
 
 use ark_ff::{BigInteger, PrimeField};
 use capstan::{
     client::{NttOptions, Verify, blocking::Client},
     curve::{Fr, G1Affine},
-    engine::cpu::ArkworksEngine,
+    device::{self, Options},
+    engine::{
+        Control, Engine,
+        cpu::{ArkworksEngine, CpuEngine},
+        cuda::{CudaEngine, Least},
+    },
     server::{Engines, Settings},
 };
 use tracing::{
@@ -28,8 +34,8 @@ use tracing_subscriber::{
 
 use crate::{
     common::{Running, points, scalars, serve_with},
-    rig::Rig,
-    transforms::engine,
+    rig::{Rig, options, wanted},
+    transforms::{engine, plan, rows},
 };
 
 /// Enough to be a GPU's.
@@ -134,7 +140,7 @@ fn said(ends: &[(&str, usize)], work: impl FnOnce()) -> Vec<Said> {
         let all = listener.0.lock().unwrap();
         assert!(begun.elapsed().as_secs() < 60, "not all of {ends:?} in {all:#?}");
         drop(all);
-        std::thread::sleep(std::time::Duration::from_millis(2));
+        std::thread::sleep(Duration::from_millis(2));
     }
     listener.0.lock().unwrap().take().unwrap()
 }
@@ -217,10 +223,10 @@ fn spans_tell_of_jobs_and_not_of_scalars() {
     let passes: u64 = finishes.iter().map(|fields| number(fields, "passes")).sum();
     assert_eq!(passes, all as u64);
 
-    let rows = scalars(5 << 10);
+    let values = scalars(5 << 10);
     let ntt = said(&[("call/job", 1), ("call", 1)], || {
         let options = NttOptions { batch: 5, verify: Verify::Probabilistic, ..Default::default() };
-        client.ntt(&mut rows.clone(), options).unwrap();
+        client.ntt(&mut values.clone(), options).unwrap();
     });
     let job = spans(&ntt, "call/job", &["id", "op", "n", "batch", "run_us", "queue_us"])[0];
     assert_eq!((number(job, "n"), number(job, "batch")), (1 << 10, 5));
@@ -235,7 +241,7 @@ fn spans_tell_of_jobs_and_not_of_scalars() {
     assert!(sent.iter().all(|fields| number(fields, "launches") > 1), "{sent:?}");
 
     assert!(msm.iter().any(|said| said.path.ends_with("/event")), "events are heard, too");
-    let some: Vec<_> = rows.iter().step_by(16).copied().collect();
+    let some: Vec<_> = values.iter().step_by(16).copied().collect();
     for (all, numbers) in [(&msm, &factors), (&ntt, &some)] {
         assert!(tells_of(all, numbers).is_none(), "{:?}", tells_of(all, numbers));
     }
@@ -244,6 +250,31 @@ fn spans_tell_of_jobs_and_not_of_scalars() {
         let told = said(&[], || tracing::info!(target: "device", text));
         assert!(tells_of(&told, &factors).is_some(), "{text}");
     }
+}
+
+/// Groups of rows come back on a thread of their own, where there is memory for several.
+#[test]
+fn spans_follow_rows_to_another_thread() {
+    let rig = Rig::new();
+    let roomy = Options { memory_percent: 40, ..options(Duration::from_secs(60)).0 };
+    let gpus = device::open(&wanted(), &roomy).unwrap();
+    let engine = CudaEngine::new(CpuEngine::new(2).unwrap(), gpus, Least::default()).unwrap();
+    // More than a group, of 8 MiB, has.
+    let given = rows(1, 140_000);
+    let mut found = given.clone();
+    let all = said(&[("ntt", 1)], || {
+        let executor = engine.ntt_in_place(&plan(1, 0), &mut found, &Control::default()).unwrap();
+        assert_eq!(executor.engine, "cuda");
+    });
+    assert!(given.iter().zip(&found).all(|(x, y)| y[..] == [x[0] + x[1], x[0] - x[1]]));
+    assert!(number(spans(&all, "ntt", &["slots"])[0], "slots") > 1);
+    let [sent, received] = ["ntt/ntt_send", "ntt/ntt_receive"].map(|path| {
+        let groups = spans(&all, path, &["first", "rows"]);
+        groups.iter().map(|fields| number(fields, "rows")).collect::<Vec<_>>()
+    });
+    assert!(sent.len() > 1 && sent == received, "{sent:?}, {received:?}");
+    assert_eq!(sent.iter().sum::<u64>(), given.len() as u64);
+    drop(rig);
 }
 
 /// The command line: beside the tests where scripts/gpu-bundle put both, else where cargo did.
