@@ -112,6 +112,23 @@ async fn an_upload_that_is_dropped_half_way_is_broken_and_not_ended() {
 }
 
 #[tokio::test]
+async fn a_broken_upload_outlasts_a_server_that_is_still_gone_when_it_is_asked_what_came() {
+    let fake = Fake::start(Mode::Restarts).await;
+    let vector = client(&fake).await.put_vector(&[Fr::from(7); 3]).await.expect("served again");
+    assert_eq!(vector.count, 3);
+    assert_eq!(fake.resumed(), (2, 2));
+
+    let fake = Fake::start(Mode::Restarts).await;
+    let scalars = vec![0; 2 << 20];
+    let input = ScalarInput::Bytes { encoding: ScalarEncoding::Unsigned(1), bytes: &scalars };
+    let client = client(&fake).await;
+    let options = MsmOptions::default();
+    let job = client.msm_id(Group::G1, BasesId([1; 32]), 0, 2 << 20, input, options);
+    job.await.expect("served again");
+    assert_eq!(fake.resumed(), (2, 2));
+}
+
+#[tokio::test]
 async fn nobody_there_says_so_and_says_where() {
     let error = Client::connect("http://127.0.0.1:1").await.unwrap_err();
     assert!(matches!(error, Error::Connect { .. }), "{error}");

@@ -96,9 +96,16 @@ impl Client {
         &self,
         id: &mut UploadId,
         upload: &Upload<'_>,
-        call: &Call,
+        call: &mut Call,
     ) -> Result<usize> {
-        match self.arrived(*id, call).await? {
+        let arrived = loop {
+            match self.arrived(*id, call).await {
+                Ok(arrived) => break arrived,
+                // What broke the upload may last.
+                Err(error) => call.pause(error).await?,
+            }
+        };
+        match arrived {
             Arrived::AllBut(missing) => upload.restart(missing),
             // Complete: the header alone is answered.
             Arrived::All => upload.restart(Vec::new()),

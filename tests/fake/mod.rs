@@ -28,6 +28,8 @@ pub enum Mode {
     RefuseStream(Status),
     /// Streams: read without an answer.
     Swallow,
+    /// Streams and `Stat`: UNAVAILABLE once, then served, as by a server that starts again.
+    Restarts,
 }
 
 /// A status as the server writes them.
@@ -40,6 +42,24 @@ pub fn refusal(code: Code, reason: &str, retry_after: Option<Duration>) -> Statu
     Status::with_error_details(code, "no", details)
 }
 
+/// The first one counted finds nobody to serve it.
+fn first_fails(counted: &AtomicU32) -> Result<(), Status> {
+    match counted.fetch_add(1, Ordering::SeqCst) {
+        0 => Err(refusal(Code::Unavailable, "DRAINING", Some(Duration::from_millis(1)))),
+        _ => Ok(()),
+    }
+}
+
+/// The vector that was announced.
+fn put_answer(header: Option<v1::put_request::Message>) -> v1::PutResponse {
+    let Some(v1::put_request::Message::Vector(vector)) = header else {
+        panic!("only vectors are faked");
+    };
+    let v1::VectorUpload { upload_id, encoding, count, .. } = vector;
+    let vector = v1::object::Kind::Vector(v1::Vector { upload_id, encoding, count });
+    v1::PutResponse { object: Some(v1::Object { kind: Some(vector) }), existed: false }
+}
+
 #[derive(Clone)]
 pub struct Fake {
     pub target: String,
@@ -49,6 +69,8 @@ pub struct Fake {
 struct Inner {
     mode: Mode,
     calls: AtomicU32,
+    streams: AtomicU32,
+    stats: AtomicU32,
     ended: AtomicU32,
     saw_deadline: AtomicBool,
     entered: Notify,
@@ -63,6 +85,8 @@ impl Fake {
         let inner = Inner {
             mode,
             calls: AtomicU32::new(0),
+            streams: AtomicU32::new(0),
+            stats: AtomicU32::new(0),
             ended: AtomicU32::new(0),
             saw_deadline: AtomicBool::new(false),
             entered: Notify::new(),
@@ -81,6 +105,11 @@ impl Fake {
 
     pub fn calls(&self) -> u32 {
         self.inner.calls.load(Ordering::SeqCst)
+    }
+
+    /// How many streams came, and how many calls of `Stat`.
+    pub fn resumed(&self) -> (u32, u32) {
+        (self.inner.streams.load(Ordering::SeqCst), self.inner.stats.load(Ordering::SeqCst))
     }
 
     pub fn ended(&self) -> u32 {
@@ -166,6 +195,11 @@ impl Compute for Fake {
         let _ = stream.message().await;
         match &self.inner.mode {
             Mode::RefuseStream(status) => Err(status.clone()),
+            Mode::Restarts => {
+                first_fails(&self.inner.streams)?;
+                while stream.message().await?.is_some() {}
+                Ok(Response::new(v1::MsmStreamResponse { result: Some(Default::default()) }))
+            }
             _ => {
                 self.swallow(stream).await;
                 std::future::pending().await
@@ -196,8 +230,15 @@ impl Store for Fake {
         if let Mode::RefuseStream(_) = self.inner.mode {
             return Err(refusal(Code::Cancelled, "CANCELLED", None));
         }
+        let mut stream = request.into_inner();
+        if let Mode::Restarts = self.inner.mode {
+            let header = stream.message().await?.and_then(|first| first.message);
+            first_fails(&self.inner.streams)?;
+            while stream.message().await?.is_some() {}
+            return Ok(Response::new(put_answer(header)));
+        }
         let _gone = Gone(self.inner.clone());
-        self.swallow(request.into_inner()).await;
+        self.swallow(stream).await;
         std::future::pending().await
     }
 
@@ -209,6 +250,9 @@ impl Store for Fake {
         &self,
         _: Request<v1::StatRequest>,
     ) -> Result<Response<v1::StatResponse>, Status> {
+        if let Mode::Restarts = self.inner.mode {
+            first_fails(&self.inner.stats)?;
+        }
         Err(refusal(Code::NotFound, "OBJECT_UNKNOWN", None))
     }
 
