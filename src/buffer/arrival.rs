@@ -150,7 +150,10 @@ impl Arrival {
 
     /// Calls `listener` after each change, for as long as its owner keeps it.
     pub fn listen(&self, listener: &Arc<Listener>) {
-        self.state().listeners.push(Arc::downgrade(listener));
+        let mut state = self.state();
+        // A complete payload tells nobody any more, and jobs come and go on it.
+        state.listeners.retain(|listener| listener.strong_count() > 0);
+        state.listeners.push(Arc::downgrade(listener));
     }
 
     pub(super) fn memory(&self) -> &Memory {
@@ -293,6 +296,17 @@ mod tests {
         }
         let confetti = (0..50_000).find_map(|i| arrival.write(2 * i, &[1]).err());
         assert_eq!(confetti, Some(Error::field("chunk.offset", Problem::OutOfRange)));
+    }
+
+    #[test]
+    fn listeners_that_are_gone_leave_nothing_on_a_payload_that_changes_no_more() {
+        let arrival = Arrival::of(&[1], vec![]);
+        let stays: Arc<Listener> = Arc::new(|| ());
+        arrival.listen(&stays);
+        for _ in 0..100 {
+            arrival.listen(&(Arc::new(|| ()) as Arc<Listener>));
+        }
+        assert!(lock(&arrival.state).listeners.len() <= 2);
     }
 
     #[test]
