@@ -79,17 +79,29 @@ pub struct MsmJob {
 
 impl MsmJob {
     /// Bytes of working memory beyond the payload.
-    pub fn scratch_bytes(&self, engine: &dyn Engine) -> u64 {
+    pub fn scratch_bytes(&self, host: &Host) -> u64 {
         let (group, n) = (self.bases.group(), self.bases.len());
-        let piece = engine.msm_piece(group, n).clamp(1, n.max(1)) as u64;
         let inline = match &self.bases {
             JobBases::Checked(_) => 0,
             JobBases::Inline(..) => (n * group.affine_bytes()) as u64,
         };
         let result = (self.batch * (3 * group.coordinate_bytes())) as u64;
-        // The combination is summed up and written.
-        let each = if self.check == MsmCheck::Combination { 33 + 64 } else { 33 };
-        piece * each + inline + result + engine.msm_scratch_bytes(group, n)
+        let (engine, oracle) = (host.engine.as_ref(), host.oracle.as_ref());
+        let run = match self.check {
+            MsmCheck::None => self.run_bytes(engine, 33),
+            // One after the other.
+            MsmCheck::Full => self.run_bytes(engine, 33).max(self.run_bytes(oracle, 33)),
+            // The combination is summed up and written.
+            MsmCheck::Combination => self.run_bytes(engine, 33 + 64),
+        };
+        run + inline + result
+    }
+
+    /// What a run of `engine` takes, with `each` bytes a scalar of a piece.
+    fn run_bytes(&self, engine: &dyn Engine, each: u64) -> u64 {
+        let (group, n) = (self.bases.group(), self.bases.len());
+        let piece = engine.msm_piece(group, n).clamp(1, n.max(1)) as u64;
+        piece * each + engine.msm_scratch_bytes(group, n)
     }
 }
 
@@ -364,3 +376,6 @@ pub fn check_count(field: &'static str, count: u64, batch: usize, n: u64) -> Res
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -73,7 +73,7 @@ impl MsmCall {
             let max = max / sum_bytes;
             return Err(Error::field("spec.batch", Problem::TooLarge { max }));
         }
-        let scratch_bytes = job.scratch_bytes(call.state.host.engine.as_ref());
+        let scratch_bytes = job.scratch_bytes(&call.state.host);
         call.check_fits(scratch_bytes.saturating_add(payload_bytes))?;
         let permit = call.admit(scratch_bytes, 1)?;
         Ok(Self { job, permit })

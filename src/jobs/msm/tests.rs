@@ -1,0 +1,22 @@
+use super::*;
+use crate::engine::cpu::{ArkworksEngine, CpuEngine};
+
+#[test]
+fn a_job_that_the_oracle_checks_is_admitted_with_the_oracles_memory() {
+    let engine = Arc::new(CpuEngine::new(1).unwrap());
+    let oracle = Arc::new(ArkworksEngine::new(1).unwrap());
+    let host = Host::new(engine, oracle).unwrap();
+    let n = 1 << 12;
+    let job = |check| MsmJob {
+        bases: JobBases::Inline(Group::G1, PointEncoding::Compressed, Bytes::new(), n),
+        batch: 1,
+        encoding: ScalarEncoding::Canonical,
+        reduce: false,
+        result_encoding: ResultEncoding::Compressed,
+        check,
+    };
+    let bytes = |check| job(check).scratch_bytes(&host);
+    let oracle = host.oracle.msm_scratch_bytes(Group::G1, n);
+    assert!(bytes(MsmCheck::None) < oracle, "the engine alone takes as much: no test");
+    assert!(bytes(MsmCheck::Full) > oracle);
+}
