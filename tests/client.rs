@@ -225,6 +225,11 @@ async fn bases_are_named_by_content_and_read_back() {
         let put = client.put_encoded(Group::G1, encoding, &bytes, PutOptions::default()).await;
         assert_eq!(put.unwrap().id, bases.id(), "{encoding:?}");
     }
+    // Known bytes, said to be something else.
+    let bytes = capstan::curve::layout::points_as_bytes(&points);
+    let as_flagged = PointEncoding::Uncompressed;
+    let put = client.put_encoded(Group::G1, as_flagged, bytes, PutOptions::default()).await;
+    assert_eq!(put.unwrap_err().code(), Code::InvalidArgument);
     assert_eq!(client.get_bases::<G1Affine>(bases.id(), 5..9).await.unwrap(), points[5..9]);
     assert!(client.get_bases::<G1Affine>(bases.id(), 5..40_000).await.is_err());
     assert!(client.bases::<G2Affine>(bases.id()).await.is_err(), "the other group");

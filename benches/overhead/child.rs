@@ -114,7 +114,7 @@ pub fn keep_multiples(folder: &Path, n: usize) -> BasesId {
         charge: store.budget().take(0).expect("nothing fits anywhere"),
         points: G1Affine::bases(PointSlice::new(Arc::new(points))),
         infinities: 0,
-        payload_hash: None,
+        payload: None,
         label: "multiples of the generator".into(),
         created_s: now_s(),
         persisted: false,

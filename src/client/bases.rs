@@ -69,7 +69,11 @@ impl Client {
         options: PutOptions,
     ) -> Result<BasesInfo> {
         let hash = hash(bytes).await;
-        let known = stat_request::Id::PayloadHash(hash.clone().into());
+        let payload = v1::Payload {
+            hash: hash.clone().into(),
+            encoding: convert::point_encoding(encoding).into(),
+        };
+        let known = stat_request::Id::Payload(payload);
         match self.stat_by(known).await {
             Ok(info) if info.group == group && (info.persisted || !options.persist) => {
                 return Ok(info);

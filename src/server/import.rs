@@ -12,7 +12,7 @@ use crate::{
     error::{Error, Problem, Result},
     jobs::{ImportWork, Imported},
     store::{Header, Outcome, StoredBases, Upload, now_s},
-    wire::decode::{BasesUpload, ObjectId},
+    wire::decode::{BasesUpload, ObjectId, PayloadId},
 };
 
 /// The upload of that header, with its import under way if it is one of bases.
@@ -80,7 +80,7 @@ async fn store(
         id: ObjectId(imported.id),
         points: imported.bases,
         infinities: imported.infinities,
-        payload_hash: Some(imported.payload_hash),
+        payload: Some(PayloadId { hash: imported.payload_hash, encoding: upload.encoding }),
         label: upload.label,
         created_s: now_s(),
         persisted: false,

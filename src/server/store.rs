@@ -29,7 +29,7 @@ impl StoreService {
     /// Bases that need no upload: the same payload came before.
     fn known(&self, header: &Header) -> Option<Arc<StoredBases>> {
         let Header::Bases(wanted) = header else { return None };
-        let held = self.state.bases.by_payload(&wanted.payload_hash?).ok()?;
+        let held = self.state.bases.by_payload(&wanted.payload()?).ok()?;
         let same = held.points.group() == wanted.group
             && held.points.len() as u64 == wanted.count
             && (held.persisted || !wanted.persist);
@@ -103,8 +103,8 @@ impl Store for StoreService {
         call.run("stat", async {
             let bases = match required("id", request.id)? {
                 Id::ObjectId(id) => self.state.bases.get(decode::object_id(&id)?)?,
-                Id::PayloadHash(hash) => {
-                    self.state.bases.by_payload(&decode::object_id(&hash)?.0)?
+                Id::Payload(payload) => {
+                    self.state.bases.by_payload(&decode::payload_id(&payload)?)?
                 }
                 Id::UploadId(id) => {
                     let upload = self.state.uploads.get(decode::upload_id(&id)?)?;

@@ -12,7 +12,7 @@ use crate::{
     buffer::{Charge, Counter},
     curve::{Group, points::Bases},
     error::{Error, Limit, Result},
-    wire::decode::ObjectId,
+    wire::decode::{ObjectId, PayloadId},
 };
 
 /// Bases as the store holds them.
@@ -23,8 +23,8 @@ pub struct StoredBases {
     pub points: Bases,
     /// How many of them are infinity.
     pub infinities: u64,
-    /// BLAKE3 of the payload they came as, where it is known.
-    pub payload_hash: Option<[u8; 32]>,
+    /// The payload they came as, where it is known.
+    pub payload: Option<PayloadId>,
     /// What people call them.
     pub label: String,
     /// When the store took them in, in seconds of Unix time.
@@ -62,8 +62,8 @@ pub struct BasesStore {
 #[derive(Default)]
 struct State {
     objects: HashMap<ObjectId, Arc<StoredBases>>,
-    /// Payload hashes seen, so that a second `Put` of the same payload needs no upload.
-    by_payload: HashMap<[u8; 32], ObjectId>,
+    /// Payloads seen, so that a second `Put` of the same one needs no upload.
+    by_payload: HashMap<PayloadId, ObjectId>,
 }
 
 impl BasesStore {
@@ -101,7 +101,7 @@ impl BasesStore {
     /// Errors: `NoDataDir`; `Internal` where the disk refuses.
     pub fn insert(&self, bases: StoredBases, persist: bool) -> Result<Arc<StoredBases>> {
         if let Some(held) = self.get(bases.id).ok().filter(|held| held.persisted || !persist) {
-            self.remember_payload(bases.payload_hash, held.id);
+            self.remember_payload(bases.payload, held.id);
             return Ok(held);
         }
         let bases = match (persist, &self.disk) {
@@ -110,19 +110,19 @@ impl BasesStore {
             (false, _) => bases,
         };
         let bases = Arc::new(bases);
-        self.remember_payload(bases.payload_hash, bases.id);
+        self.remember_payload(bases.payload, bases.id);
         self.state().objects.insert(bases.id, bases.clone());
         Ok(bases)
     }
 
     fn insert_loaded(&self, bases: StoredBases) {
-        self.remember_payload(bases.payload_hash, bases.id);
+        self.remember_payload(bases.payload, bases.id);
         self.state().objects.insert(bases.id, Arc::new(bases));
     }
 
-    fn remember_payload(&self, payload_hash: Option<[u8; 32]>, id: ObjectId) {
-        if let Some(hash) = payload_hash {
-            self.state().by_payload.insert(hash, id);
+    fn remember_payload(&self, payload: Option<PayloadId>, id: ObjectId) {
+        if let Some(payload) = payload {
+            self.state().by_payload.insert(payload, id);
         }
     }
 
@@ -133,12 +133,12 @@ impl BasesStore {
         self.state().objects.get(&id).cloned().ok_or(Error::NotFound)
     }
 
-    /// Bases by the hash of a payload that was put before.
+    /// Bases by a payload that was put before.
     ///
     /// Errors: `NotFound`.
-    pub fn by_payload(&self, hash: &[u8; 32]) -> Result<Arc<StoredBases>> {
+    pub fn by_payload(&self, payload: &PayloadId) -> Result<Arc<StoredBases>> {
         let state = self.state();
-        let id = state.by_payload.get(hash).ok_or(Error::NotFound)?;
+        let id = state.by_payload.get(payload).ok_or(Error::NotFound)?;
         state.objects.get(id).cloned().ok_or(Error::NotFound)
     }
 

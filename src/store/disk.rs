@@ -20,15 +20,20 @@ use crate::{
     curve::{
         G1Affine, G2Affine, Group,
         layout::{points_as_bytes, points_from_bytes},
-        points::{Bases, CurvePoint, PointSlice, id_of},
+        points::{Bases, CurvePoint, PointEncoding, PointSlice, id_of},
     },
     error::{Error, Result},
-    wire::decode::ObjectId,
+    wire::decode::{ObjectId, PayloadId},
 };
 
 const EXTENSION: &str = "bases";
 const HEADER_BYTES: usize = 256;
 const MAGIC: &[u8; 8] = b"CAPSTAN\x01";
+/// Where the header says how the payload wrote its points: 0 where it does not.
+const ENCODING_AT: usize = 72;
+/// By their number in the header, less one.
+const ENCODINGS: [PointEncoding; 3] =
+    [PointEncoding::Compressed, PointEncoding::Uncompressed, PointEncoding::Montgomery];
 /// Where the label begins in the header; its length is one byte before.
 const LABEL_AT: usize = 80;
 
@@ -38,13 +43,14 @@ pub struct Disk {
 }
 
 /// A file's header: magic (8), group 1 or 2 (8), count (8), infinities (8), created (8), payload
-/// hash (32, zeros where unknown), reserved (7), label length (1), label. Integers little-endian.
+/// hash (32), payload encoding (1, zero where the payload is unknown: files of earlier versions say
+/// its hash alone), reserved (6), label length (1), label. Integers little-endian.
 struct Meta {
     group: Group,
     count: u64,
     infinities: u64,
     created_s: i64,
-    payload_hash: Option<[u8; 32]>,
+    payload: Option<PayloadId>,
     label: String,
 }
 
@@ -60,7 +66,11 @@ impl Meta {
         header[16..24].copy_from_slice(&self.count.to_le_bytes());
         header[24..32].copy_from_slice(&self.infinities.to_le_bytes());
         header[32..40].copy_from_slice(&self.created_s.to_le_bytes());
-        header[40..72].copy_from_slice(&self.payload_hash.unwrap_or_default());
+        if let Some(PayloadId { hash, encoding }) = self.payload {
+            header[40..ENCODING_AT].copy_from_slice(&hash);
+            let known = ENCODINGS.iter().position(|other| *other == encoding);
+            header[ENCODING_AT] = known.map_or(0, |number| number as u8 + 1);
+        }
         header[LABEL_AT - 1] = self.label.len() as u8;
         header[LABEL_AT..LABEL_AT + self.label.len()].copy_from_slice(self.label.as_bytes());
         header
@@ -74,13 +84,20 @@ impl Meta {
             _ => return None,
         };
         let label = header.get(LABEL_AT..LABEL_AT + usize::from(header[LABEL_AT - 1]))?;
-        let hash: [u8; 32] = header[40..72].try_into().ok()?;
+        let hash: [u8; 32] = header[40..ENCODING_AT].try_into().ok()?;
+        let payload = match header[ENCODING_AT] {
+            0 => None,
+            said => {
+                let encoding = *ENCODINGS.get(usize::from(said) - 1)?;
+                Some(PayloadId { hash, encoding })
+            }
+        };
         Some(Self {
             group,
             count: word(16).ok()?,
             infinities: word(24).ok()?,
             created_s: word(32).ok()? as i64,
-            payload_hash: (hash != [0; 32]).then_some(hash),
+            payload,
             label: String::from_utf8(label.to_vec()).ok()?,
         })
         .filter(|_| header[..8] == *MAGIC)
@@ -141,7 +158,7 @@ impl Disk {
             count: bases.points.len() as u64,
             infinities: bases.infinities,
             created_s: bases.created_s,
-            payload_hash: bases.payload_hash,
+            payload: bases.payload,
             label: bases.label.clone(),
         };
         let path = self.path(bases.id);
@@ -197,7 +214,7 @@ impl Disk {
             id: ObjectId(id),
             points,
             infinities: meta.infinities,
-            payload_hash: meta.payload_hash,
+            payload: meta.payload,
             label: meta.label,
             created_s: meta.created_s,
             persisted: true,

@@ -32,7 +32,7 @@ pub enum Verify {
     None,
     /// Recomputed by arkworks.
     Full,
-    /// Evaluated at a random point.
+    /// By a random point of an NTT, a random combination of an MSM's vectors.
     Probabilistic,
 }
 
@@ -43,6 +43,16 @@ pub struct UploadId(pub [u8; 16]);
 /// The content hash that names bases.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectId(pub [u8; 32]);
+
+/// A payload of bases, as its bytes and their meaning name it: the same bytes are other points, or
+/// none, in another encoding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PayloadId {
+    /// BLAKE3 of the bytes.
+    pub hash: [u8; 32],
+    /// How they write points.
+    pub encoding: PointEncoding,
+}
 
 impl std::fmt::Debug for UploadId {
     /// The id is a capability: only its beginning is shown, to follow an upload in the log.
@@ -127,6 +137,11 @@ pub struct BasesUpload {
 }
 
 impl BasesUpload {
+    /// The payload, where the client said its hash.
+    pub fn payload(&self) -> Option<PayloadId> {
+        self.payload_hash.map(|hash| PayloadId { hash, encoding: self.encoding })
+    }
+
     /// Bytes of the whole payload.
     ///
     /// Errors: `Invalid` where that many cannot be counted.
@@ -169,6 +184,14 @@ fn id<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
 /// Errors: `NotFound` for a malformed one, as for an unknown one.
 pub fn object_id(bytes: &[u8]) -> Result<ObjectId> {
     id(bytes).map(ObjectId)
+}
+
+/// What names a payload that was put before.
+///
+/// Errors: `Invalid` for its encoding; `NotFound` for a malformed hash, as for an unknown one.
+pub fn payload_id(payload: &v1::Payload) -> Result<PayloadId> {
+    let encoding = point_encoding("payload.encoding", payload.encoding)?;
+    id(&payload.hash).map(|hash| PayloadId { hash, encoding })
 }
 
 /// The id of an upload that should exist.

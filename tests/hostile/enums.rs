@@ -91,6 +91,10 @@ fn uploads(rows: &mut Vec<Row>, world: &World, value: i32, reason: &'static str)
         ..v1::GetRequest::default()
     };
     rows.push(invalid(format!("get as {value}"), How::Get(get), reason, "encoding", None));
+    let payload = v1::Payload { hash: vec![7; 32].into(), encoding: value };
+    let id = Some(v1::stat_request::Id::Payload(payload));
+    let (name, how) = (format!("payload of {value}"), How::Stat(v1::StatRequest { id }));
+    rows.push(invalid(name, how, reason, "payload.encoding", None));
 }
 
 fn missing(rows: &mut Vec<Row>, world: &World) {

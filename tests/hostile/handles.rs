@@ -80,13 +80,14 @@ fn bases_calls(world: &World, id: &Bytes) -> Vec<(&'static str, How)> {
     let vector = say::vector(&say::id(), v1::ScalarEncoding::U8, 8);
     let encoding = Some(v1::PointEncoding::Compressed as i32);
     let get = Some(v1::get_request::Id::ObjectId(id.clone()));
+    let payload = v1::Payload { hash: id.clone(), encoding: v1::PointEncoding::Compressed as i32 };
     assert!(!world.g1_id.is_empty());
     vec![
         ("msm", How::Msm(say::msm(spec.clone(), scalars))),
         ("msm_stream", How::MsmStream(say::msm_stream(spec, vector, vec![]))),
         ("get", How::Get(v1::GetRequest { id: get, encoding, ..v1::GetRequest::default() })),
         ("stat", stat(v1::stat_request::Id::ObjectId(id.clone()))),
-        ("stat by payload", stat(v1::stat_request::Id::PayloadHash(id.clone()))),
+        ("stat by payload", stat(v1::stat_request::Id::Payload(payload))),
         ("release", release(v1::release_request::Id::ObjectId(id.clone()))),
     ]
 }

@@ -12,7 +12,7 @@ use capstan::{
     wire::v1,
 };
 use futures_util::stream;
-use tonic::{Code, transport::Channel};
+use tonic::{Code, Status, transport::Channel};
 
 use crate::daemon::{Daemon, compute, load, say, store};
 
@@ -57,6 +57,16 @@ async fn assert_computes<A: CurvePoint>(channel: &Channel, bases: &v1::Bases, po
     assert_eq!(answer.into_inner().result.unwrap().points, expected);
 }
 
+async fn stat(
+    channel: &Channel,
+    hash: &[u8; 32],
+    encoding: v1::PointEncoding,
+) -> Result<(), Status> {
+    let payload = v1::Payload { hash: hash.to_vec().into(), encoding: encoding as i32 };
+    let id = Some(v1::stat_request::Id::Payload(payload));
+    store(channel).stat(v1::StatRequest { id }).await.map(drop)
+}
+
 async fn stop(daemon: Daemon) {
     tokio::task::spawn_blocking(move || drop(daemon)).await.unwrap();
 }
@@ -93,8 +103,8 @@ async fn kept_bases_survive_a_restart_until_they_are_released() {
     assert_eq!(files(folder.path()).len(), 2, "what was unfinished is gone");
     assert_computes(&channel, &of_g1, &g1).await;
     assert_computes(&channel, &of_g2, &g2).await;
-    let id = Some(v1::stat_request::Id::PayloadHash(hash.to_vec().into()));
-    store(&channel).stat(v1::StatRequest { id }).await.expect("known by its payload");
+    let known = stat(&channel, &hash, v1::PointEncoding::Compressed).await;
+    known.expect("known by its payload");
     assert!(put(&channel, &g1, Some(hash), true).await.1, "needs no upload");
     let id = Some(v1::release_request::Id::ObjectId(of_g1.object_id.clone()));
     store(&channel).release(v1::ReleaseRequest { id }).await.unwrap();
@@ -103,6 +113,48 @@ async fn kept_bases_survive_a_restart_until_they_are_released() {
 
     let daemon = start(folder.path());
     assert_eq!(list(&daemon.channel().await).await, [of_g2]);
+    stop(daemon).await;
+}
+
+/// Puts `data` with its hash, to be kept; whether the server had it.
+async fn put_hashed(channel: &Channel, encoding: PointEncoding, data: &[u8]) -> Result<bool, Code> {
+    let upload = v1::BasesUpload {
+        persist: true,
+        payload_hash: blake3::hash(data).as_bytes().to_vec().into(),
+        ..say::bases::<G1Affine>(encoding, (data.len() / 96) as u64)
+    };
+    let messages = say::put_bases(upload, vec![say::chunk(0, data.to_vec())]);
+    let answer = store(channel).put(stream::iter(messages)).await;
+    answer.map(|put| put.into_inner().existed).map_err(|status| status.code())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_bytes_in_another_encoding_are_another_payload() {
+    use v1::PointEncoding::{Montgomery as Limbs, Uncompressed as Flagged};
+    let folder = tempfile::tempdir().unwrap();
+    let limbs = encode(PointEncoding::Montgomery, &say::points::<G1Affine>(2));
+    let hash: [u8; 32] = blake3::hash(&limbs).into();
+    for had in [false, true] {
+        let daemon = start(folder.path());
+        let channel = daemon.channel().await;
+        assert_eq!(put_hashed(&channel, PointEncoding::Montgomery, &limbs).await, Ok(had));
+        stat(&channel, &hash, Limbs).await.expect("known by its payload");
+        assert_eq!(stat(&channel, &hash, Flagged).await.unwrap_err().code(), Code::NotFound);
+        let other = put_hashed(&channel, PointEncoding::Uncompressed, &limbs).await;
+        assert_eq!(other, Err(Code::InvalidArgument), "known before: {had}");
+        stop(daemon).await;
+    }
+    // Files of the first version said the payload's hash alone.
+    let path = files(folder.path()).remove(0);
+    let mut content = fs::read(&path).unwrap();
+    assert_eq!(content[40..73], [&hash[..], &[3]].concat());
+    content[72] = 0;
+    fs::write(&path, content).unwrap();
+    let daemon = start(folder.path());
+    let channel = daemon.channel().await;
+    assert_eq!(list(&channel).await.len(), 1);
+    assert_eq!(stat(&channel, &hash, Limbs).await.unwrap_err().code(), Code::NotFound);
+    assert_eq!(put_hashed(&channel, PointEncoding::Montgomery, &limbs).await, Ok(false));
     stop(daemon).await;
 }
 
