@@ -111,7 +111,6 @@ pub fn keep_multiples(folder: &Path, n: usize) -> BasesId {
     let store = BasesStore::open(8 * GIB, Some(folder)).expect("a data directory");
     let bases = StoredBases {
         id,
-        charge: store.budget().take(0).expect("nothing fits anywhere"),
         points: G1Affine::bases(PointSlice::new(Arc::new(points))),
         infinities: 0,
         payload: None,
@@ -119,6 +118,7 @@ pub fn keep_multiples(folder: &Path, n: usize) -> BasesId {
         created_s: now_s(),
         persisted: false,
     };
-    store.insert(bases, true).expect("room on the disk");
+    let charge = store.budget().take(0).expect("nothing fits anywhere");
+    store.insert(bases, charge, true).expect("room on the disk");
     BasesId(id.0)
 }

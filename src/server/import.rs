@@ -84,9 +84,8 @@ async fn store(
         label: upload.label,
         created_s: now_s(),
         persisted: false,
-        charge,
     };
     let state = state.clone();
-    let stored = spawn_blocking(move || state.bases.insert(bases, upload.persist)).await;
+    let stored = spawn_blocking(move || state.bases.insert(bases, charge, upload.persist)).await;
     stored.unwrap_or_else(|_| Err(Error::Internal("storing bases panicked".into())))
 }

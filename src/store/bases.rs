@@ -10,7 +10,10 @@ use std::{
 use super::disk::Disk;
 use crate::{
     buffer::{Charge, Counter},
-    curve::{Group, points::Bases},
+    curve::{
+        Group,
+        points::{Bases, PointSlice},
+    },
     error::{Error, Limit, Result},
     wire::decode::{ObjectId, PayloadId},
 };
@@ -31,8 +34,30 @@ pub struct StoredBases {
     pub created_s: i64,
     /// Kept in the data directory.
     pub persisted: bool,
-    /// Their part of the store's budget.
-    pub charge: Charge,
+}
+
+/// Points and their part of the store's budget: given back when nobody uses the points any more,
+/// which may be long after their release.
+struct Charged<A> {
+    points: PointSlice<A>,
+    _charge: Charge,
+}
+
+impl<A> AsRef<[A]> for Charged<A> {
+    fn as_ref(&self) -> &[A] {
+        &self.points
+    }
+}
+
+fn charged(points: Bases, charge: Charge) -> Bases {
+    match points {
+        Bases::G1(points) => {
+            Bases::G1(PointSlice::new(Arc::new(Charged { points, _charge: charge })))
+        }
+        Bases::G2(points) => {
+            Bases::G2(PointSlice::new(Arc::new(Charged { points, _charge: charge })))
+        }
+    }
 }
 
 /// Least charge for an object: what an entry, its label and its mapping take beside the points, so
@@ -78,7 +103,7 @@ impl BasesStore {
         for path in store.disk.iter().flat_map(Disk::files) {
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
             match Disk::load(&path, &store.budget) {
-                Ok(bases) => store.insert_loaded(bases),
+                Ok((bases, charge)) => drop(store.hold(bases, charge)),
                 Err(error) => tracing::warn!(file = name, %error, "stored bases left out"),
             }
         }
@@ -96,10 +121,16 @@ impl BasesStore {
     }
 
     /// Takes in new bases, on disk first where they are to be kept. Blocks on the disk. Where they
-    /// are there already, those stay; they are put on disk now if they were not.
+    /// are there already, those stay; they are put on disk now if they were not. `charge` is held
+    /// for as long as anybody uses the points.
     ///
     /// Errors: `NoDataDir`; `Internal` where the disk refuses.
-    pub fn insert(&self, bases: StoredBases, persist: bool) -> Result<Arc<StoredBases>> {
+    pub fn insert(
+        &self,
+        bases: StoredBases,
+        charge: Charge,
+        persist: bool,
+    ) -> Result<Arc<StoredBases>> {
         if let Some(held) = self.get(bases.id).ok().filter(|held| held.persisted || !persist) {
             self.remember_payload(bases.payload, held.id);
             return Ok(held);
@@ -109,15 +140,14 @@ impl BasesStore {
             (true, None) => return Err(Error::NoDataDir),
             (false, _) => bases,
         };
-        let bases = Arc::new(bases);
-        self.remember_payload(bases.payload, bases.id);
-        self.state().objects.insert(bases.id, bases.clone());
-        Ok(bases)
+        Ok(self.hold(bases, charge))
     }
 
-    fn insert_loaded(&self, bases: StoredBases) {
+    fn hold(&self, bases: StoredBases, charge: Charge) -> Arc<StoredBases> {
+        let bases = Arc::new(StoredBases { points: charged(bases.points, charge), ..bases });
         self.remember_payload(bases.payload, bases.id);
-        self.state().objects.insert(bases.id, Arc::new(bases));
+        self.state().objects.insert(bases.id, bases.clone());
+        bases
     }
 
     fn remember_payload(&self, payload: Option<PayloadId>, id: ObjectId) {
@@ -203,3 +233,6 @@ pub fn now_s() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs() as i64)
 }
+
+#[cfg(test)]
+mod tests;

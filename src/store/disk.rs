@@ -16,7 +16,7 @@ use memmap2::Mmap;
 
 use super::bases::StoredBases;
 use crate::{
-    buffer::Counter,
+    buffer::{Charge, Counter},
     curve::{
         G1Affine, G2Affine, Group,
         layout::{points_as_bytes, points_from_bytes},
@@ -195,7 +195,7 @@ impl Disk {
     /// checked before they were written.
     ///
     /// Errors: `Internal` for a damaged file; `Exhausted` where the store is full.
-    pub fn load(path: &Path, budget: &Arc<Counter>) -> Result<StoredBases> {
+    pub fn load(path: &Path, budget: &Arc<Counter>) -> Result<(StoredBases, Charge)> {
         let mut header = [0; HEADER_BYTES];
         let mut file = File::open(path).map_err(|error| trouble("cannot be read", &error))?;
         io::Read::read_exact(&mut file, &mut header).map_err(|_| damaged("too short"))?;
@@ -210,7 +210,7 @@ impl Disk {
         if path.file_stem().is_none_or(|stem| *stem != *hex::encode(id)) {
             return Err(damaged("its content is not what its name says"));
         }
-        Ok(StoredBases {
+        let bases = StoredBases {
             id: ObjectId(id),
             points,
             infinities: meta.infinities,
@@ -218,8 +218,8 @@ impl Disk {
             label: meta.label,
             created_s: meta.created_s,
             persisted: true,
-            charge,
-        })
+        };
+        Ok((bases, charge))
     }
 }
 

@@ -1,0 +1,57 @@
+use ark_ec::AffineRepr;
+
+use super::*;
+use crate::curve::{
+    G1Affine,
+    points::{CurvePoint, id_of},
+};
+
+/// Bases of `n` points, all the generator.
+fn some(n: usize) -> StoredBases {
+    let points = vec![G1Affine::generator(); n];
+    StoredBases {
+        id: ObjectId(id_of(&points)),
+        points: G1Affine::bases(PointSlice::new(Arc::new(points))),
+        infinities: 0,
+        payload: None,
+        label: String::new(),
+        created_s: 0,
+        persisted: false,
+    }
+}
+
+fn put(store: &BasesStore, n: usize, persist: bool) -> Result<ObjectId> {
+    let charge = store.budget().take(OBJECT_BYTES_MIN)?;
+    store.insert(some(n), charge, persist).map(|bases| bases.id)
+}
+
+#[test]
+fn released_bases_are_counted_until_the_last_job_has_let_go_of_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = BasesStore::open(1 << 20, Some(folder.path())).unwrap();
+    for persist in [false, true] {
+        let id = put(&store, 3, persist).unwrap();
+        let used = store.points(id, Group::G1, 1, Some(1)).unwrap();
+        store.release(id).unwrap();
+        assert_eq!(store.budget().used(), OBJECT_BYTES_MIN, "persisted: {persist}");
+        drop(used);
+        assert_eq!(store.budget().used(), 0, "persisted: {persist}");
+    }
+    put(&store, 3, true).unwrap();
+    drop(store);
+    let store = BasesStore::open(1 << 20, Some(folder.path())).unwrap();
+    let loaded = store.list().remove(0);
+    let used = loaded.points.clone();
+    store.release(loaded.id).unwrap();
+    drop(loaded);
+    assert_eq!(store.budget().used(), OBJECT_BYTES_MIN);
+    drop(used);
+    assert_eq!(store.budget().used(), 0);
+}
+
+#[test]
+fn bases_that_are_there_already_are_counted_once() {
+    let store = BasesStore::open(1 << 20, None).unwrap();
+    assert_eq!(put(&store, 3, false), put(&store, 3, false));
+    assert_eq!(store.budget().used(), OBJECT_BYTES_MIN);
+}
