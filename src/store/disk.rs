@@ -2,11 +2,12 @@
 //!
 //! A file is a header of 256 bytes (see [`Meta`]) and the points as Montgomery limbs. It is written
 //! under another name, synced and renamed, so a file with a proper name is whole; its content is
-//! checked against its name when it is opened, so a damaged disk is noticed.
+//! checked against its name when it is opened, so a damaged disk is noticed. One daemon at a time
+//! has the directory: it holds a lock that the system takes back when the process ends.
 #![allow(unsafe_code)]
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, TryLockError},
     io::{self, Write},
     path::{Path, PathBuf},
     sync::Arc,
@@ -27,6 +28,8 @@ use crate::{
 };
 
 const EXTENSION: &str = "bases";
+/// Locked by the daemon that has the directory.
+const LOCK: &str = "lock";
 const HEADER_BYTES: usize = 256;
 const MAGIC: &[u8; 8] = b"CAPSTAN\x01";
 /// Where the header says how the payload wrote its points: 0 where it does not.
@@ -40,6 +43,7 @@ const LABEL_AT: usize = 80;
 /// The data directory.
 pub struct Disk {
     folder: PathBuf,
+    _lock: File,
 }
 
 /// A file's header: magic (8), group 1 or 2 (8), count (8), infinities (8), created (8), payload
@@ -123,11 +127,14 @@ fn damaged(what: &str) -> Error {
 }
 
 impl Disk {
-    /// Makes sure that the directory is there and can be written to; removes unfinished files.
+    /// Makes sure that the directory is there, can be written to and is nobody else's; removes
+    /// unfinished files.
+    ///
+    /// Errors: `Internal` where the disk refuses, or another daemon has the directory.
     pub fn open(data_dir: &Path) -> Result<Self> {
         let folder = data_dir.join("bases");
         fs::create_dir_all(&folder).map_err(|error| trouble("cannot be created", &error))?;
-        let disk = Self { folder };
+        let disk = Self { folder, _lock: lock(data_dir)? };
         for unfinished in disk.with_extension("part") {
             fs::remove_file(unfinished).map_err(|error| trouble("cannot be written", &error))?;
         }
@@ -162,9 +169,9 @@ impl Disk {
             label: bases.label.clone(),
         };
         let path = self.path(bases.id);
+        // Another `Put` of the same bases may be writing too.
+        let unfinished = tempfile_beside(&path);
         let write = || -> io::Result<()> {
-            // Another `Put` of the same bases may be writing too.
-            let unfinished = tempfile_beside(&path);
             let mut file = File::create(&unfinished)?;
             file.write_all(&meta.encode())?;
             file.write_all(match &bases.points {
@@ -172,10 +179,14 @@ impl Disk {
                 Bases::G2(points) => points_as_bytes::<G2Affine>(points),
             })?;
             file.sync_all()?;
-            fs::rename(unfinished, &path)?;
+            fs::rename(&unfinished, &path)?;
             File::open(&self.folder)?.sync_all()
         };
-        write().map_err(|error| trouble("cannot be written", &error))?;
+        write().map_err(|error| {
+            // A full disk stays full of it otherwise.
+            let _gone = fs::remove_file(&unfinished);
+            trouble("cannot be written", &error)
+        })?;
         let points = map(&path, &meta)?;
         Ok(StoredBases { points, persisted: true, ..bases })
     }
@@ -220,6 +231,18 @@ impl Disk {
             persisted: true,
         };
         Ok((bases, charge))
+    }
+}
+
+fn lock(data_dir: &Path) -> Result<File> {
+    let file = File::options().create(true).truncate(false).write(true).open(data_dir.join(LOCK));
+    let file = file.map_err(|error| trouble("cannot be written", &error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            Err(Error::Internal("data directory: another daemon uses it".into()))
+        }
+        Err(TryLockError::Error(error)) => Err(trouble("cannot be locked", &error)),
     }
 }
 

@@ -55,3 +55,29 @@ fn bases_that_are_there_already_are_counted_once() {
     assert_eq!(put(&store, 3, false), put(&store, 3, false));
     assert_eq!(store.budget().used(), OBJECT_BYTES_MIN);
 }
+
+#[test]
+fn bases_that_cannot_be_kept_leave_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = BasesStore::open(1 << 20, Some(folder.path())).unwrap();
+    let kept = folder.path().join("bases");
+    // Where the file should go there is a folder: it is written, but cannot be renamed.
+    std::fs::create_dir(kept.join(hex::encode(some(3).id.0) + ".bases")).unwrap();
+    assert!(matches!(put(&store, 3, true), Err(Error::Internal(_))));
+    assert_eq!(std::fs::read_dir(kept).unwrap().count(), 1, "only the folder is there");
+    assert_eq!(store.budget().used(), 0);
+}
+
+#[test]
+fn a_data_directory_is_one_daemons() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = BasesStore::open(1 << 20, Some(folder.path())).unwrap();
+    let unfinished = folder.path().join("bases/1-0.part");
+    std::fs::write(&unfinished, "half").unwrap();
+    let refused = BasesStore::open(1 << 20, Some(folder.path())).err();
+    assert_eq!(refused, Some(Error::Internal("data directory: another daemon uses it".into())));
+    assert!(unfinished.exists(), "it is the other daemon's");
+    drop(store);
+    BasesStore::open(1 << 20, Some(folder.path())).expect("free again");
+    assert!(!unfinished.exists());
+}
