@@ -137,6 +137,8 @@ pub enum Limit {
     Uploads,
     /// Bytes of stored objects.
     Store,
+    /// Stored objects.
+    Objects,
     /// Connections open at once.
     Connections,
     /// Memory of the devices, whole.
@@ -153,6 +155,7 @@ impl Limit {
             Self::ConnectionJobs => "CONNECTION_JOBS",
             Self::Uploads => "UPLOADS",
             Self::Store => "STORE",
+            Self::Objects => "OBJECTS",
             Self::Connections => "CONNECTIONS",
             Self::DeviceMemory => "DEVICE_MEMORY",
         }
@@ -168,6 +171,7 @@ impl fmt::Display for Limit {
             Self::ConnectionJobs => "this connection's budget of jobs",
             Self::Uploads => "the server's budget of uploads",
             Self::Store => "the server's store",
+            Self::Objects => "the server's budget of stored objects",
             Self::Connections => "the server's budget of connections",
             Self::DeviceMemory => "the memory of the server's devices",
         })

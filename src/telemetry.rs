@@ -31,6 +31,8 @@ pub const QUEUED_JOBS: &str = "capstan_queued_jobs";
 pub const IN_FLIGHT_BYTES: &str = "capstan_in_flight_bytes";
 /// Gauge: bytes of stored bases.
 pub const STORE_BYTES: &str = "capstan_store_bytes";
+/// Gauge: stored bases.
+pub const STORE_OBJECTS: &str = "capstan_store_objects";
 /// Gauge: open connections.
 pub const CONNECTIONS: &str = "capstan_connections";
 /// Counter by `class`: faults of GPUs; fatal ones end the process.
@@ -49,7 +51,7 @@ pub const DEVICE_ECC_UNCORRECTED: &str = "capstan_device_ecc_uncorrected";
 pub const BUILD_INFO: &str = "capstan_build_info";
 
 /// Name, kind and help of every metric.
-pub const METRICS: [(&str, Kind, &str); 16] = [
+pub const METRICS: [(&str, Kind, &str); 17] = [
     (JOBS_TOTAL, Kind::Counter, "jobs answered, by operation and outcome"),
     (REJECTED_TOTAL, Kind::Counter, "requests refused because a limit was reached, by limit"),
     (PHASE_SECONDS, Kind::Histogram, "time in each phase of a job, by operation and phase"),
@@ -58,6 +60,7 @@ pub const METRICS: [(&str, Kind, &str); 16] = [
     (QUEUED_JOBS, Kind::Gauge, "jobs that wait for a worker"),
     (IN_FLIGHT_BYTES, Kind::Gauge, "bytes promised to jobs and uploads in progress"),
     (STORE_BYTES, Kind::Gauge, "bytes of stored bases"),
+    (STORE_OBJECTS, Kind::Gauge, "stored bases"),
     (CONNECTIONS, Kind::Gauge, "open connections"),
     (DEVICE_FAULTS_TOTAL, Kind::Counter, "faults of GPUs, by class"),
     (DEVICE_MEMORY_BYTES, Kind::Gauge, "device memory for jobs, by device and state"),
@@ -191,9 +194,10 @@ pub fn in_flight(bytes: u64) {
     gauge!(IN_FLIGHT_BYTES).set(bytes as f64);
 }
 
-/// That many bytes are stored.
-pub fn stored(bytes: u64) {
+/// That many bytes are stored, in that many objects.
+pub fn stored(bytes: u64, objects: u64) {
     gauge!(STORE_BYTES).set(bytes as f64);
+    gauge!(STORE_OBJECTS).set(objects as f64);
 }
 
 /// That many connections are open.
@@ -331,7 +335,7 @@ mod tests {
         sent(6);
         queued_jobs(1);
         in_flight(2);
-        stored(3);
+        stored(3, 1);
         connections(4);
         device_fault("fatal");
         device(DeviceState {

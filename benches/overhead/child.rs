@@ -11,7 +11,10 @@ use ark_bls12_381::G1Projective;
 use ark_ec::{CurveGroup, PrimeGroup};
 use capstan::{
     client::{BasesId, G1Affine},
-    curve::points::{CurvePoint, PointSlice, id_of},
+    curve::{
+        Group,
+        points::{CurvePoint, PointSlice, id_of},
+    },
     server::{Engines, Server, Settings},
     store::{BasesStore, StoredBases, now_s},
     wire::decode::ObjectId,
@@ -19,7 +22,6 @@ use capstan::{
 
 /// The argument that makes this binary the server.
 const SERVE: &str = "serve";
-const GIB: u64 = 1 << 30;
 
 /// Serves and never returns, where the arguments say so.
 pub fn serve_if_told() {
@@ -108,7 +110,7 @@ pub fn keep_multiples(folder: &Path, n: usize) -> BasesId {
         points.extend(G1Projective::normalize_batch(&sums));
     }
     let id = ObjectId(id_of(&points));
-    let store = BasesStore::open(8 * GIB, Some(folder)).expect("a data directory");
+    let store = BasesStore::open(u64::MAX, 1, Some(folder)).expect("a data directory");
     let bases = StoredBases {
         id,
         points: G1Affine::bases(PointSlice::new(Arc::new(points))),
@@ -118,7 +120,7 @@ pub fn keep_multiples(folder: &Path, n: usize) -> BasesId {
         created_s: now_s(),
         persisted: false,
     };
-    let charge = store.budget().take(0).expect("nothing fits anywhere");
-    store.insert(bases, charge, true).expect("room on the disk");
+    let room = store.room(Group::G1, n as u64).expect("the only one");
+    store.insert(bases, room, true).expect("room on the disk");
     BasesId(id.0)
 }

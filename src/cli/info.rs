@@ -47,12 +47,14 @@ fn as_json(info: &GetInfoResponse) -> serde_json::Value {
             "ntt_lg_n": limits.ntt_lg_n,
             "idle_timeout_ms": limits.idle_timeout_ms,
             "connections": limits.connections,
+            "objects": limits.objects,
         },
         "load": {
             "bytes_in_flight": load.bytes_in_flight,
             "jobs": load.jobs,
             "store_bytes": load.store_bytes,
             "connections": load.connections,
+            "objects": load.objects,
         },
     })
 }
@@ -150,6 +152,7 @@ fn as_text(info: &GetInfoResponse) -> String {
     use_.add_row(["jobs", &load.jobs.to_string(), &limits.jobs.to_string(), &connection_jobs]);
     let (stored, store) = (bytes_text(load.store_bytes), bytes_text(limits.store_bytes));
     use_.add_row(["store", &stored, &store, ""]);
+    use_.add_row(["objects", &load.objects.to_string(), &limits.objects.to_string(), ""]);
     let (connections, most) = (load.connections.to_string(), limits.connections.to_string());
     use_.add_row(["connections", &connections, &most, ""]);
     text += &format!("\n{devices}\n");

@@ -58,6 +58,7 @@ fn settings(values: &Values, tls: Option<Tls>) -> Settings {
         connection_jobs_max: small(values, "connection_jobs_max"),
         uploads_max: small(values, "uploads_max"),
         store_bytes_max: given(values, "store_bytes_max"),
+        objects_max: small(values, "objects_max"),
         connections_max: small(values, "connections_max"),
         streams_per_connection_max: small(values, "streams_per_connection_max"),
         idle_timeout: Duration::from_millis(given(values, "idle_timeout_ms")),

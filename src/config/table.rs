@@ -109,6 +109,11 @@ pub const TABLE: &[Setting] = &[
         "Payload and working memory of one connection's jobs and uploads at once."),
     row("store_bytes_max", bytes(MIB, 64 * TIB), "8 GiB",
         "Stored bases."),
+    // One answer of List holds them all: 3.5 MB here, below what gRPC takes by default, and 57 MB
+    // at the most, below what our client takes. With a data directory each is a mapping too, of
+    // which Linux gives a process 65,530.
+    row("objects_max", count("objects", 1, 1 << 18), "16384",
+        "Stored bases, however small; more than 60000 in a data_dir need vm.max_map_count."),
     row("jobs_max", count("jobs", 1, 1_000_000), "256",
         "Jobs accepted and not yet answered."),
     row("connection_jobs_max", count("jobs", 1, 1_000_000), "64",

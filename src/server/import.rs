@@ -6,12 +6,11 @@ use tokio::task::spawn_blocking;
 
 use super::{State, call::Call, observe};
 use crate::{
-    buffer::Charge,
     curve::{G1Affine, G2Affine, Group, points::CurvePoint},
     engine::Control,
-    error::{Error, Problem, Result},
+    error::{Error, Result},
     jobs::{ImportWork, Imported},
-    store::{Header, Outcome, StoredBases, Upload, now_s},
+    store::{Header, Outcome, Room, StoredBases, Upload, now_s},
     wire::decode::{BasesUpload, ObjectId, PayloadId},
 };
 
@@ -30,14 +29,12 @@ pub fn open(call: &Call, header: &Header) -> Result<Arc<Upload>> {
     let mut taken = None;
     let (upload, _) = state.uploads.open(header, |bytes| {
         let held = call.admit(bytes, 0)?;
-        let stored_bytes = StoredBases::charged_bytes(bases.group, bases.count)
-            .ok_or(Error::field("count", Problem::TooLarge { max: u64::MAX }))?;
-        let charge = state.bases.budget().take(stored_bytes).inspect_err(observe::refused)?;
-        taken = Some((call.admit(0, 1)?, charge));
+        let room = state.bases.room(bases.group, bases.count).inspect_err(observe::refused)?;
+        taken = Some((call.admit(0, 1)?, room));
         Ok(held)
     })?;
     // Only a new upload was asked for admission.
-    if let Some((permit, charge)) = taken {
+    if let Some((permit, room)) = taken {
         let (state, bases, upload) = (state.clone(), bases.clone(), upload.clone());
         // The import is the upload's, not this call's: other streams may carry on.
         tokio::spawn(async move {
@@ -47,7 +44,7 @@ pub fn open(call: &Call, header: &Header) -> Result<Arc<Upload>> {
                 Group::G2 => import::<G2Affine>(&state, &bases, &upload).await,
             };
             let stored = match result {
-                Ok(imported) => store(&state, bases, imported, charge).await,
+                Ok(imported) => store(&state, bases, imported, room).await,
                 Err(error) => Err(error),
             };
             upload.conclude(stored.map(Outcome::Bases));
@@ -74,7 +71,7 @@ async fn store(
     state: &Arc<State>,
     upload: BasesUpload,
     imported: Imported,
-    charge: Charge,
+    room: Room,
 ) -> Result<Arc<StoredBases>> {
     let bases = StoredBases {
         id: ObjectId(imported.id),
@@ -86,6 +83,6 @@ async fn store(
         persisted: false,
     };
     let state = state.clone();
-    let stored = spawn_blocking(move || state.bases.insert(bases, charge, upload.persist)).await;
+    let stored = spawn_blocking(move || state.bases.insert(bases, room, upload.persist)).await;
     stored.unwrap_or_else(|_| Err(Error::Internal("storing bases panicked".into())))
 }

@@ -145,7 +145,8 @@ impl Server {
 
     fn open(settings: Settings, engines: Engines) -> Outcome<Self> {
         Box::pin(async move {
-            let bases = BasesStore::open(settings.store_bytes_max, settings.data_dir.as_deref())?;
+            let limits = (settings.store_bytes_max, settings.objects_max.into());
+            let bases = BasesStore::open(limits.0, limits.1, settings.data_dir.as_deref())?;
             let listeners = Listeners::bind(&settings).await.map_err(ServeError::Listen)?;
             let state = State {
                 host: Arc::new(Host::new(engines.engine, engines.oracle)?),
@@ -274,7 +275,7 @@ async fn tick(state: Arc<State>) {
         }
         telemetry::queued_jobs(state.scheduler.queued() as u64);
         telemetry::in_flight(state.budget.bytes.used());
-        telemetry::stored(state.bases.budget().used());
+        telemetry::stored(state.bases.budget().used(), state.bases.slots().used());
         telemetry::connections(state.connections.used());
     }
 }

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Every reason that an answer may carry, so that none of them makes a time series by itself.
-const REASONS: [&str; 30] = [
+const REASONS: [&str; 31] = [
     "UNSPECIFIED",
     "MISSING",
     "LENGTH_MISMATCH",
@@ -33,6 +33,7 @@ const REASONS: [&str; 30] = [
     "CONNECTION_JOBS",
     "UPLOADS",
     "STORE",
+    "OBJECTS",
     "DEVICE_MEMORY",
     "UPLOAD_CONFLICT",
     "HASH_MISMATCH",

@@ -32,6 +32,8 @@ pub struct Settings {
     pub uploads_max: u32,
     /// Stored bases, bytes.
     pub store_bytes_max: u64,
+    /// Stored bases, objects.
+    pub objects_max: u32,
     /// Connections open at once.
     pub connections_max: u32,
     /// HTTP/2 streams open at once on one connection.
@@ -74,6 +76,7 @@ impl Default for Settings {
             connection_jobs_max: 64,
             uploads_max: 256,
             store_bytes_max: 8 * GIB,
+            objects_max: 16_384,
             connections_max: 1024,
             streams_per_connection_max: 64,
             idle_timeout: Duration::from_secs(10),

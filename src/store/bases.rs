@@ -14,7 +14,7 @@ use crate::{
         Group,
         points::{Bases, PointSlice},
     },
-    error::{Error, Limit, Result},
+    error::{Error, Limit, Problem, Result},
     wire::decode::{ObjectId, PayloadId},
 };
 
@@ -36,27 +36,30 @@ pub struct StoredBases {
     pub persisted: bool,
 }
 
-/// Points and their part of the store's budget: given back when nobody uses the points any more,
-/// which may be long after their release.
-struct Charged<A> {
-    points: PointSlice<A>,
-    _charge: Charge,
+/// What an object takes of the store.
+#[derive(Debug)]
+pub struct Room {
+    _bytes: Charge,
+    _object: Charge,
 }
 
-impl<A> AsRef<[A]> for Charged<A> {
+/// Points and the room they take: given back when nobody uses the points any more, which may be
+/// long after their release.
+struct Housed<A> {
+    points: PointSlice<A>,
+    _room: Room,
+}
+
+impl<A> AsRef<[A]> for Housed<A> {
     fn as_ref(&self) -> &[A] {
         &self.points
     }
 }
 
-fn charged(points: Bases, charge: Charge) -> Bases {
+fn housed(points: Bases, room: Room) -> Bases {
     match points {
-        Bases::G1(points) => {
-            Bases::G1(PointSlice::new(Arc::new(Charged { points, _charge: charge })))
-        }
-        Bases::G2(points) => {
-            Bases::G2(PointSlice::new(Arc::new(Charged { points, _charge: charge })))
-        }
+        Bases::G1(points) => Bases::G1(PointSlice::new(Arc::new(Housed { points, _room: room }))),
+        Bases::G2(points) => Bases::G2(PointSlice::new(Arc::new(Housed { points, _room: room }))),
     }
 }
 
@@ -65,12 +68,6 @@ fn charged(points: Bases, charge: Charge) -> Bases {
 const OBJECT_BYTES_MIN: u64 = 4096;
 
 impl StoredBases {
-    /// Bytes that `count` points take of the store's budget; `None` where they cannot be counted.
-    pub fn charged_bytes(group: Group, count: u64) -> Option<u64> {
-        let bytes = count.checked_mul(group.affine_bytes() as u64);
-        bytes.map(|bytes| bytes.max(OBJECT_BYTES_MIN))
-    }
-
     /// Bytes in memory, or mapped.
     pub fn bytes(&self) -> u64 {
         self.points.len() as u64 * self.points.group().affine_bytes() as u64
@@ -81,6 +78,7 @@ impl StoredBases {
 pub struct BasesStore {
     state: Mutex<State>,
     budget: Arc<Counter>,
+    slots: Arc<Counter>,
     disk: Option<Disk>,
 }
 
@@ -92,18 +90,20 @@ struct State {
 }
 
 impl BasesStore {
-    /// A store of at most `bytes_max`, with what `data_dir` keeps from earlier.
+    /// A store of at most `bytes_max` in `objects_max` objects, with what `data_dir` keeps from
+    /// earlier.
     ///
-    /// Errors: `Internal` where the directory cannot be used. A damaged file in it is logged and
-    /// left alone.
-    pub fn open(bytes_max: u64, data_dir: Option<&Path>) -> Result<Self> {
+    /// Errors: `Internal` where the directory cannot be used. A damaged file in it, and one that
+    /// finds no room, is logged and left alone.
+    pub fn open(bytes_max: u64, objects_max: u64, data_dir: Option<&Path>) -> Result<Self> {
         let budget = Counter::new(Limit::Store, bytes_max);
+        let slots = Counter::new(Limit::Objects, objects_max);
         let disk = data_dir.map(Disk::open).transpose()?;
-        let store = Self { state: Mutex::default(), budget, disk };
+        let store = Self { state: Mutex::default(), budget, slots, disk };
         for path in store.disk.iter().flat_map(Disk::files) {
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-            match Disk::load(&path, &store.budget) {
-                Ok((bases, charge)) => drop(store.hold(bases, charge)),
+            match Disk::load(&path, |group, count| store.room(group, count)) {
+                Ok((bases, room)) => drop(store.hold(bases, room)),
                 Err(error) => tracing::warn!(file = name, %error, "stored bases left out"),
             }
         }
@@ -120,15 +120,30 @@ impl BasesStore {
         &self.budget
     }
 
+    /// How many objects are held, released ones that are in use included.
+    pub fn slots(&self) -> &Arc<Counter> {
+        &self.slots
+    }
+
+    /// Takes what `count` points need, until they are dropped.
+    ///
+    /// Errors: `Exhausted`; `Invalid` where their bytes cannot be counted.
+    pub fn room(&self, group: Group, count: u64) -> Result<Room> {
+        let bytes = count.checked_mul(group.affine_bytes() as u64);
+        let bytes = bytes.ok_or(Error::field("count", Problem::TooLarge { max: u64::MAX }))?;
+        let bytes = self.budget.take(bytes.max(OBJECT_BYTES_MIN))?;
+        Ok(Room { _bytes: bytes, _object: self.slots.take(1)? })
+    }
+
     /// Takes in new bases, on disk first where they are to be kept. Blocks on the disk. Where they
-    /// are there already, those stay; they are put on disk now if they were not. `charge` is held
-    /// for as long as anybody uses the points.
+    /// are there already, those stay; they are put on disk now if they were not. `room` is held for
+    /// as long as anybody uses the points.
     ///
     /// Errors: `NoDataDir`; `Internal` where the disk refuses.
     pub fn insert(
         &self,
         bases: StoredBases,
-        charge: Charge,
+        room: Room,
         persist: bool,
     ) -> Result<Arc<StoredBases>> {
         if let Some(held) = self.get(bases.id).ok().filter(|held| held.persisted || !persist) {
@@ -140,11 +155,11 @@ impl BasesStore {
             (true, None) => return Err(Error::NoDataDir),
             (false, _) => bases,
         };
-        Ok(self.hold(bases, charge))
+        Ok(self.hold(bases, room))
     }
 
-    fn hold(&self, bases: StoredBases, charge: Charge) -> Arc<StoredBases> {
-        let bases = Arc::new(StoredBases { points: charged(bases.points, charge), ..bases });
+    fn hold(&self, bases: StoredBases, room: Room) -> Arc<StoredBases> {
+        let bases = Arc::new(StoredBases { points: housed(bases.points, room), ..bases });
         self.remember_payload(bases.payload, bases.id);
         self.state().objects.insert(bases.id, bases.clone());
         bases
@@ -182,7 +197,7 @@ impl BasesStore {
         offset: usize,
         length: Option<usize>,
     ) -> Result<Bases> {
-        use crate::error::Problem::TooLarge;
+        use Problem::TooLarge;
         let bases = self.get(id)?;
         let held = bases.points.group();
         if held != group {

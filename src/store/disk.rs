@@ -15,9 +15,8 @@ use std::{
 
 use memmap2::Mmap;
 
-use super::bases::StoredBases;
+use super::bases::{Room, StoredBases};
 use crate::{
-    buffer::{Charge, Counter},
     curve::{
         G1Affine, G2Affine, Group,
         layout::{points_as_bytes, points_from_bytes},
@@ -203,16 +202,18 @@ impl Disk {
     }
 
     /// Maps a file and checks it: header, length, and content against name. The points in it were
-    /// checked before they were written.
+    /// checked before they were written. `room` is asked for what they take.
     ///
-    /// Errors: `Internal` for a damaged file; `Exhausted` where the store is full.
-    pub fn load(path: &Path, budget: &Arc<Counter>) -> Result<(StoredBases, Charge)> {
+    /// Errors: `Internal` for a damaged file; what `room` says.
+    pub fn load(
+        path: &Path,
+        room: impl FnOnce(Group, u64) -> Result<Room>,
+    ) -> Result<(StoredBases, Room)> {
         let mut header = [0; HEADER_BYTES];
         let mut file = File::open(path).map_err(|error| trouble("cannot be read", &error))?;
         io::Read::read_exact(&mut file, &mut header).map_err(|_| damaged("too short"))?;
         let meta = Meta::decode(&header).ok_or_else(|| damaged("not a header"))?;
-        let bytes = StoredBases::charged_bytes(meta.group, meta.count);
-        let charge = budget.take(bytes.ok_or_else(|| damaged("its count"))?)?;
+        let room = room(meta.group, meta.count)?;
         let points = map(path, &meta)?;
         let id = match &points {
             Bases::G1(points) => id_of::<G1Affine>(points),
@@ -230,7 +231,7 @@ impl Disk {
             created_s: meta.created_s,
             persisted: true,
         };
-        Ok((bases, charge))
+        Ok((bases, room))
     }
 }
 

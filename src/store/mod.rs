@@ -4,5 +4,5 @@ mod bases;
 mod disk;
 mod uploads;
 
-pub use bases::{BasesStore, StoredBases, now_s};
+pub use bases::{BasesStore, Room, StoredBases, now_s};
 pub use uploads::{Header, Outcome, StreamGuard, Upload, Uploads, UseGuard};

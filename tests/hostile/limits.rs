@@ -116,7 +116,9 @@ async fn jobs_are_limited_whole_and_by_connection() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn uploads_and_the_store_are_limited() {
-    let limits = Settings { uploads_max: 2, store_bytes_max: 2 * MIB, ..settings() };
+    // The world has two objects.
+    let limits =
+        Settings { uploads_max: 2, store_bytes_max: 2 * MIB, objects_max: 2, ..settings() };
     let world = World::new(limits).await;
     let first = hold(&world.channel, 1).await;
     let second = hold(&world.channel, 1).await.unwrap();
@@ -130,5 +132,6 @@ async fn uploads_and_the_store_are_limited() {
     assert_full(&never, "STORE", false);
     let full = put(21_845).send(&world.channel).await.unwrap_err();
     assert_full(&full, "STORE", true);
+    assert_full(&put(1).send(&world.channel).await.unwrap_err(), "OBJECTS", true);
     world.assert_well("uploads and store").await;
 }

@@ -21,14 +21,14 @@ fn some(n: usize) -> StoredBases {
 }
 
 fn put(store: &BasesStore, n: usize, persist: bool) -> Result<ObjectId> {
-    let charge = store.budget().take(OBJECT_BYTES_MIN)?;
-    store.insert(some(n), charge, persist).map(|bases| bases.id)
+    let room = store.room(Group::G1, n as u64)?;
+    store.insert(some(n), room, persist).map(|bases| bases.id)
 }
 
 #[test]
 fn released_bases_are_counted_until_the_last_job_has_let_go_of_them() {
     let folder = tempfile::tempdir().unwrap();
-    let store = BasesStore::open(1 << 20, Some(folder.path())).unwrap();
+    let store = BasesStore::open(1 << 20, 2, Some(folder.path())).unwrap();
     for persist in [false, true] {
         let id = put(&store, 3, persist).unwrap();
         let used = store.points(id, Group::G1, 1, Some(1)).unwrap();
@@ -39,7 +39,7 @@ fn released_bases_are_counted_until_the_last_job_has_let_go_of_them() {
     }
     put(&store, 3, true).unwrap();
     drop(store);
-    let store = BasesStore::open(1 << 20, Some(folder.path())).unwrap();
+    let store = BasesStore::open(1 << 20, 2, Some(folder.path())).unwrap();
     let loaded = store.list().remove(0);
     let used = loaded.points.clone();
     store.release(loaded.id).unwrap();
@@ -51,15 +51,34 @@ fn released_bases_are_counted_until_the_last_job_has_let_go_of_them() {
 
 #[test]
 fn bases_that_are_there_already_are_counted_once() {
-    let store = BasesStore::open(1 << 20, None).unwrap();
+    let store = BasesStore::open(1 << 20, 2, None).unwrap();
     assert_eq!(put(&store, 3, false), put(&store, 3, false));
     assert_eq!(store.budget().used(), OBJECT_BYTES_MIN);
 }
 
 #[test]
+fn objects_are_limited_however_small_on_disk_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = BasesStore::open(1 << 20, 2, Some(folder.path())).unwrap();
+    let first = put(&store, 1, true).unwrap();
+    put(&store, 2, true).unwrap();
+    let full = put(&store, 3, true);
+    let expected = Limit::Objects;
+    assert!(
+        matches!(full, Err(Error::Exhausted { limit, retry_after: Some(_) }) if limit == expected)
+    );
+    assert_eq!(store.budget().used(), 2 * OBJECT_BYTES_MIN, "what was refused takes nothing");
+    store.release(first).unwrap();
+    put(&store, 3, true).expect("room again");
+    drop(store);
+    let store = BasesStore::open(1 << 20, 1, Some(folder.path())).unwrap();
+    assert_eq!((store.list().len(), store.slots().used()), (1, 1), "the other is left out");
+}
+
+#[test]
 fn bases_that_cannot_be_kept_leave_no_file() {
     let folder = tempfile::tempdir().unwrap();
-    let store = BasesStore::open(1 << 20, Some(folder.path())).unwrap();
+    let store = BasesStore::open(1 << 20, 2, Some(folder.path())).unwrap();
     let kept = folder.path().join("bases");
     // Where the file should go there is a folder: it is written, but cannot be renamed.
     std::fs::create_dir(kept.join(hex::encode(some(3).id.0) + ".bases")).unwrap();
@@ -71,13 +90,13 @@ fn bases_that_cannot_be_kept_leave_no_file() {
 #[test]
 fn a_data_directory_is_one_daemons() {
     let folder = tempfile::tempdir().unwrap();
-    let store = BasesStore::open(1 << 20, Some(folder.path())).unwrap();
+    let store = BasesStore::open(1 << 20, 2, Some(folder.path())).unwrap();
     let unfinished = folder.path().join("bases/1-0.part");
     std::fs::write(&unfinished, "half").unwrap();
-    let refused = BasesStore::open(1 << 20, Some(folder.path())).err();
+    let refused = BasesStore::open(1 << 20, 2, Some(folder.path())).err();
     assert_eq!(refused, Some(Error::Internal("data directory: another daemon uses it".into())));
     assert!(unfinished.exists(), "it is the other daemon's");
     drop(store);
-    BasesStore::open(1 << 20, Some(folder.path())).expect("free again");
+    BasesStore::open(1 << 20, 2, Some(folder.path())).expect("free again");
     assert!(!unfinished.exists());
 }
