@@ -12,7 +12,8 @@ use super::{
 
 const AFTER: &str = "\
 Every setting can stand in the file (jobs_max = 256), in the environment (CAPSTAN_JOBS_MAX=256) \
-or on the command line (--jobs-max 256); the latter wins over the former.
+or on the command line (--jobs-max 256); the latter wins over the former. Variables that \
+Kubernetes sets beside a service called capstan are let be.
 
 Exit codes: 0 drained, 64 wrong usage, 69 an address cannot be bound or no GPU can be used, \
 70 internal error or a lost GPU, 78 wrong configuration, 130 stopped at once by a second signal.";

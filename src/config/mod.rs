@@ -4,6 +4,7 @@
 mod check;
 mod command;
 mod kind;
+mod links;
 mod memory;
 mod source;
 pub mod table;

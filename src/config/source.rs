@@ -15,6 +15,7 @@ use figment::{
 
 use super::{
     kind::Kind,
+    links::is_service_link,
     table::{self, Setting, TABLE},
 };
 
@@ -23,12 +24,13 @@ pub const FILE_DEFAULT: &str = "/etc/capstan/capstand.toml";
 
 const PREFIX: &str = "CAPSTAN_";
 /// Variables that are not settings: the client's, the build's, and `--config`'s own.
-const ENV_OTHERS: [&str; 6] = [
+const ENV_OTHERS: [&str; 7] = [
     "CAPSTAN_CONFIG",
     "CAPSTAN_SERVER",
     "CAPSTAN_LOG",
     "CAPSTAN_NVCC",
     "CAPSTAN_CUDA_ARCHS",
+    "CAPSTAN_FATBINS",
     "CAPSTAN_REQUIRE_KERNELS",
 ];
 
@@ -127,6 +129,7 @@ fn from_env(
         let Some(name) = key.to_str().filter(|key| !ENV_OTHERS.contains(key)) else { continue };
         let Some(name) = name.strip_prefix(PREFIX) else { continue };
         match value.into_string() {
+            Ok(text) if is_service_link(name, &text) => {}
             Ok(text) => entries.push((name.to_ascii_lowercase(), text)),
             Err(_) => problems.push(Problem(format!("environment {PREFIX}{name}: not UTF-8"))),
         }

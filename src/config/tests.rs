@@ -118,8 +118,18 @@ fn files_that_are_not_toml_or_not_there() {
 
 #[test]
 fn other_variables_are_let_be() {
-    let env = [("CAPSTAN_SERVER", "x"), ("CAPSTAN_NVCC", "x"), ("CAPSTAN_LOG", "debug")];
+    let env = [
+        ("CAPSTAN_SERVER", "x"),
+        ("CAPSTAN_NVCC", "x"),
+        ("CAPSTAN_LOG", "debug"),
+        ("CAPSTAN_FATBINS", "x"),
+        // Of Kubernetes, beside a service called capstan.
+        ("CAPSTAN_SERVICE_HOST", "10.0.0.1"),
+        ("CAPSTAN_PORT", "tcp://10.0.0.1:7654"),
+        ("CAPSTAN_PORT_7654_TCP_ADDR", "10.0.0.1"),
+    ];
     config(&[], &env).unwrap();
+    assert!(config(&[], &[("CAPSTAN_PORT", "7654")]).unwrap_err().contains("no such setting"));
 }
 
 #[test]
