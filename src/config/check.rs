@@ -1,6 +1,6 @@
 //! From single values to a configuration: what must go together, and the files behind paths.
 
-use std::{fs, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{error::Error, fs, net::SocketAddr, path::PathBuf, time::Duration};
 
 use zeroize::Zeroizing;
 
@@ -133,7 +133,7 @@ fn relations(values: &Values, server: &Settings, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Reads certificate and key. What is in them is checked where TLS is set up.
+/// Reads certificate and key, and tries them as the listener will.
 fn tls(values: &Values, problems: &mut Vec<Problem>) -> Option<Tls> {
     let mut read = |name: &str, other: &str| {
         let file = path(values, name)?;
@@ -146,7 +146,17 @@ fn tls(values: &Values, problems: &mut Vec<Problem>) -> Option<Tls> {
     };
     let certificate_pem = read("tls_certificate", "tls_key");
     let key_pem = read("tls_key", "tls_certificate").map(Zeroizing::new);
-    Some(Tls { certificate_pem: certificate_pem?, key_pem: key_pem? })
+    let tls = Tls { certificate_pem: certificate_pem?, key_pem: key_pem? };
+    if let Err(error) = tls.check() {
+        let why = format!("cannot be used with tls_key: {}", innermost(&error));
+        problems.push(problem(values.get("tls_certificate"), &why));
+    }
+    Some(tls)
+}
+
+/// The error that says most: the outer ones are "transport error".
+fn innermost(error: &dyn Error) -> String {
+    error.source().map_or_else(|| error.to_string(), innermost)
 }
 
 fn problem(value: &Value, why: &str) -> Problem {

@@ -150,17 +150,50 @@ fn contradictions_are_refused() {
     }
 }
 
+/// A certificate and its key, PEM.
+fn certified() -> (String, String) {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    (made.cert.pem(), made.signing_key.serialize_pem())
+}
+
+fn with_tls<T>(certificate: &str, key: &str, work: impl FnOnce(&[&str]) -> T) -> T {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (certificate, key) = (write("certificate.pem", certificate), write("key.pem", key));
+    work(&["--tls-certificate", &certificate, "--tls-key", &key])
+}
+
 #[test]
 fn the_key_is_read_and_not_shown() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("key.pem");
-    fs::write(&path, "sesame").unwrap();
-    let path = path.to_str().unwrap();
-    let flags = ["--tls-key", path, "--tls-certificate", path];
-    let config = config(&flags, &NOTHING).unwrap();
-    assert_eq!(config.server.tls.as_ref().unwrap().key_pem.as_slice(), b"sesame");
-    assert!(!format!("{config:?}").contains("sesame"));
-    assert!(!read(&flags, &NOTHING).unwrap().to_toml().contains("sesame"));
+    let (certificate, key) = certified();
+    let secret = key.lines().nth(1).unwrap();
+    with_tls(&certificate, &key, |flags| {
+        let config = config(flags, &NOTHING).unwrap();
+        assert_eq!(config.server.tls.as_ref().unwrap().key_pem.as_slice(), key.as_bytes());
+        assert!(!format!("{config:?}").contains(secret));
+        assert!(!read(flags, &NOTHING).unwrap().to_toml().contains(secret));
+    });
+}
+
+#[test]
+fn certificates_and_keys_that_the_listener_would_refuse_are_refused() {
+    let ((certificate, key), (_, another)) = (certified(), certified());
+    let cut = &certificate[..certificate.len() / 2];
+    for (name, certificate, key) in [
+        ("no certificate", "sesame", key.as_str()),
+        ("half a certificate", cut, &key),
+        ("no key", &certificate, "sesame"),
+        ("two certificates", &certificate, &certificate),
+        ("another's key", &certificate, &another),
+    ] {
+        let error = with_tls(certificate, key, |flags| config(flags, &NOTHING)).unwrap_err();
+        assert!(error.contains("cannot be used with tls_key"), "{name}: {error}");
+        assert!(!error.contains("sesame"), "{name}: {error}");
+    }
 }
 
 #[test]

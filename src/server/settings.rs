@@ -4,6 +4,8 @@ use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 use zeroize::Zeroizing;
 
+use super::{ServeError, routes};
+
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
@@ -101,6 +103,16 @@ pub struct Tls {
     pub certificate_pem: Vec<u8>,
     /// The leaf's key.
     pub key_pem: Zeroizing<Vec<u8>>,
+}
+
+impl Tls {
+    /// Holds them against what the listener will make of them.
+    ///
+    /// Errors: `Transport` where one of them cannot be read, or the key is not the leaf's.
+    pub fn check(&self) -> Result<(), ServeError> {
+        let settings = Settings { tls: Some(self.clone()), ..Settings::default() };
+        routes::tls(routes::transport(&settings), &settings).map(drop)
+    }
 }
 
 impl fmt::Debug for Tls {
