@@ -99,6 +99,11 @@ pub async fn run(ui: Ui, client: &Client, args: &NttArgs) -> Result<()> {
         let message = "ntt needs whole field elements: narrow encodings are for msm";
         return Err(Failure::new(Exit::Usage, message));
     }
+    if ui.json && matches!(Output::new(args.out.as_deref()), Output::Stdout) {
+        let message =
+            "--json and the result do not both fit standard output: name a file with --out";
+        return Err(Failure::new(Exit::Usage, message));
+    }
     let rows = input::read_scalars(ui, &args.file, args.encoding, args.reduce)?;
     let lg_n = lg_n(args, &rows).map_err(|failure| failure.within(args.file.display()))?;
     let bar = Bar::bytes(ui, "sending and receiving", rows.bytes.len() as u64);
@@ -148,12 +153,6 @@ fn write(
     mut done: NttBytes,
 ) -> Result<()> {
     let output = Output::new(args.out.as_deref());
-    if ui.json && matches!(output, Output::Stdout) {
-        return Err(Failure::new(
-            Exit::Usage,
-            "--json and the result do not both fit standard output: name a file with --out",
-        ));
-    }
     match args.encoding {
         ScalarFormat::Text(radix) => output.write(text(radix, &done.bytes).as_bytes())?,
         ScalarFormat::Binary(_) | ScalarFormat::BigEndian if output.is_terminal() => {

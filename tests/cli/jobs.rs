@@ -113,6 +113,8 @@ fn transforms_equal_arkworks() {
     let wider =
         desk.run_with(&["ntt", "-", "--encoding", "hex", "--pad=5", "--batch", "2"], b"1 2");
     assert_eq!(wider.text().lines().count(), 64);
+    // Nothing is read or sent that has nowhere to go.
+    desk.fails(&["ntt", "/nonexistent", "--json"], 2, &["--out"]);
     let report = desk.json(&["ntt", &file, "--out", &out, "--verify=full"]);
     assert_eq!((&report["lg_n"], &report["execution"]["verified"]), (&6.into(), &"full".into()));
 }
