@@ -13,7 +13,7 @@ use tracing_subscriber::{
     util::{SubscriberInitExt, TryInitError},
 };
 
-use crate::error::Limit;
+use crate::error::Error as Cause;
 
 /// Counter by `op` and `outcome`: jobs answered.
 pub const JOBS_TOTAL: &str = "capstan_jobs_total";
@@ -164,9 +164,11 @@ pub fn job_done(op: &'static str, outcome: &'static str) {
     counter!(JOBS_TOTAL, "op" => op, "outcome" => outcome).increment(1);
 }
 
-/// A request was refused at the door.
-pub fn rejected(limit: Limit) {
-    counter!(REJECTED_TOTAL, "limit" => limit.reason()).increment(1);
+/// A request was refused at the door, if a limit is why.
+pub fn refused(error: &Cause) {
+    if let Cause::Exhausted { limit, .. } = error {
+        counter!(REJECTED_TOTAL, "limit" => limit.reason()).increment(1);
+    }
 }
 
 /// A job spent that long in `phase`: receive, queue, compute, verify or send.
@@ -249,6 +251,14 @@ pub fn device(state: DeviceState) {
     }
 }
 
+/// What `work`, on this thread, counts, as it would be scraped.
+#[cfg(test)]
+pub fn counted(work: impl FnOnce()) -> String {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    metrics::with_local_recorder(&recorder, work);
+    recorder.handle().render()
+}
+
 #[cfg(test)]
 mod tests {
     use std::{
@@ -262,6 +272,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::error::Limit;
 
     /// What was logged.
     #[derive(Clone, Default)]
@@ -329,7 +340,7 @@ mod tests {
         install_metrics(address).unwrap();
         running("cpu", "2 threads");
         job_done("test", "ok");
-        rejected(Limit::Jobs);
+        refused(&Cause::Exhausted { limit: Limit::Jobs, retry_after: None });
         phase("test", "compute", Duration::from_millis(20));
         received(5);
         sent(6);

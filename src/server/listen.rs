@@ -16,6 +16,7 @@ use tokio::net::{TcpListener, UnixListener, UnixStream};
 use super::{
     Settings,
     connection::{Connection, Peer},
+    observe,
 };
 use crate::{buffer::Counter, jobs::Budget};
 
@@ -104,7 +105,7 @@ pub struct Door {
 impl Door {
     /// Gives an accepted socket its peer; `None` where there are too many.
     fn admit<S>(&self, socket: S, local: bool) -> Option<Connection<S>> {
-        let slot = self.connections.take(1).ok();
+        let slot = self.connections.take(1).inspect_err(observe::refused).ok();
         if slot.is_none() {
             tracing::warn!(max = self.connections.max(), "connection refused: too many");
         }
@@ -156,5 +157,27 @@ async fn ready<T>(accepted: io::Result<T>) -> Option<T> {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             None
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{error::Limit, telemetry};
+
+    #[tokio::test]
+    async fn connections_that_are_refused_are_counted() {
+        let door = Door {
+            connections: Counter::new(Limit::Connections, 1),
+            bytes_max: 1,
+            jobs_max: 1,
+            handshake_timeout: Duration::from_secs(1),
+        };
+        let first = door.admit((), false).expect("room for one");
+        let text = telemetry::counted(|| {
+            assert!(door.admit((), false).is_none() && door.admit((), true).is_none());
+        });
+        drop(first);
+        assert!(text.contains(r#"capstan_rejected_total{limit="CONNECTIONS"} 2"#), "{text}");
     }
 }

@@ -6,7 +6,6 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
 use crate::{
-    error::Error,
     telemetry,
     wire::v1::{Execution, Timing},
 };
@@ -94,12 +93,7 @@ fn outcome_of(status: &Status) -> &'static str {
     })
 }
 
-/// Counts a refusal at the door.
-pub fn refused(error: &Error) {
-    if let Error::Exhausted { limit, .. } = error {
-        telemetry::rejected(*limit);
-    }
-}
+pub use crate::telemetry::refused;
 
 /// Records a job's phases and says them in the log.
 pub fn job(op: &'static str, lg_n: u32, timing: &Timing, execution: &Execution) {

@@ -15,6 +15,7 @@ use super::StoredBases;
 use crate::{
     buffer::{Arrival, Charge, Counter},
     error::{Error, Limit, Problem, Result},
+    telemetry,
     wire::decode::{BasesUpload, UploadId, VectorUpload},
 };
 
@@ -287,7 +288,7 @@ impl Uploads {
                 false => Err(Error::UploadConflict),
             };
         }
-        let slot = self.slots.take(1)?;
+        let slot = self.slot()?;
         let bytes = header.bytes()?;
         let arrival = Arc::new(Arrival::new(bytes, admit(bytes)?));
         let upload = Arc::new(Upload::new(header.clone(), arrival, slot));
@@ -300,7 +301,7 @@ impl Uploads {
     ///
     /// Errors: `Exhausted`; `UploadConflict` where the id is in use.
     pub fn insert(&self, vector: VectorUpload, arrival: Arc<Arrival>) -> Result<()> {
-        let (id, slot) = (vector.id, self.slots.take(1)?);
+        let (id, slot) = (vector.id, self.slot()?);
         let upload = Arc::new(Upload::new(Header::Vector(vector), arrival, slot));
         upload.check_complete();
         let mut all = self.all();
@@ -309,6 +310,10 @@ impl Uploads {
         }
         all.insert(id, upload);
         Ok(())
+    }
+
+    fn slot(&self) -> Result<Charge> {
+        self.slots.take(1).inspect_err(telemetry::refused)
     }
 
     /// An upload or vector by id.

@@ -59,7 +59,10 @@ async fn sweeping_gives_up_what_is_left_alone_and_nothing_else() {
 fn slots_are_counted_and_given_back() {
     let uploads = Uploads::new(1);
     let (upload, _) = open(&uploads, &header(1, 8, 1)).unwrap();
-    assert!(matches!(open(&uploads, &header(2, 8, 1)), Err(Error::Exhausted { .. })));
+    let text = crate::telemetry::counted(|| {
+        assert!(matches!(open(&uploads, &header(2, 8, 1)), Err(Error::Exhausted { .. })));
+    });
+    assert!(text.contains(r#"capstan_rejected_total{limit="UPLOADS"} 1"#), "{text}");
     uploads.release(UploadId([1; 16])).unwrap();
     assert_eq!(uploads.release(UploadId([1; 16])), Err(Error::NotFound));
     drop(upload);
