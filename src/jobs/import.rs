@@ -55,7 +55,7 @@ impl<A: CurvePoint> ImportWork<A> {
             count,
             promised,
             hasher: blake3::Hasher::new(),
-            points: Vec::with_capacity(count),
+            points: Vec::new(),
         }
     }
 
@@ -72,8 +72,20 @@ impl<A: CurvePoint> ImportWork<A> {
         self.points.len() as u64 * width..end as u64 * width
     }
 
+    /// Makes room for `more` points, not for all at once: a count is a promise until they come.
+    fn grow(&mut self, more: usize) {
+        let (len, capacity) = (self.points.len(), self.points.capacity());
+        if capacity - len < more {
+            // Twice as many, so that few are moved often; never more than are to come.
+            let wanted = (2 * capacity).clamp(len + more, self.count.max(len + more));
+            self.points.reserve_exact(wanted - len);
+        }
+    }
+
     /// Adds the points of `bytes`, checked.
     fn read(&mut self, bytes: &[u8]) -> Result<Result<(), points::Bad>> {
+        let count = bytes.len() / self.encoding.point_bytes(A::GROUP);
+        self.grow(count);
         if self.checker().is_none() {
             // A point takes far longer than its bytes suggest.
             let decode = || points::decode::<A>(self.encoding, bytes);
@@ -81,7 +93,7 @@ impl<A: CurvePoint> ImportWork<A> {
             return Ok(decoded.map(|points| self.points.extend(points)));
         }
         let first = self.points.len();
-        self.points.resize(first + bytes.len() / self.encoding.point_bytes(A::GROUP), A::zero());
+        self.points.resize(first + count, A::zero());
         let out = A::points_mut(&mut self.points[first..]);
         let checker = self.host.engine.point_checker().expect("there, as asked above");
         checker.check(self.encoding, bytes, out)
@@ -123,5 +135,38 @@ impl<A: CurvePoint> Work for ImportWork<A> {
         let at = |bad: points::Bad| Error::element("points", first as u64 + bad.index, bad.problem);
         checked.map_err(at)?;
         (self.points.len() == self.count).then(|| self.finish()).transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        curve::G1Affine,
+        engine::cpu::{ArkworksEngine, CpuEngine},
+        jobs::Scheduler,
+    };
+
+    #[test]
+    fn room_is_made_for_points_that_came_and_not_for_points_that_were_announced() {
+        let engine = Arc::new(CpuEngine::new(1).unwrap());
+        let oracle = Arc::new(ArkworksEngine::new(1).unwrap());
+        let host = Arc::new(Host::new(engine, oracle).unwrap());
+        let one = points::encode(PointEncoding::Montgomery, &[G1Affine::identity()]);
+        let (scheduler, mut capacities) = (Scheduler::new(1).unwrap(), Vec::new());
+        for count in [1 << 40, 5] {
+            let (host, arrival) = (host.clone(), Arc::new(Arrival::new(96, vec![])));
+            let what = (PointEncoding::Montgomery, count);
+            let _ticket = scheduler.submit(Control::default(), |wake| {
+                let mut work = ImportWork::<G1Affine>::new(host, what, None, arrival, wake);
+                capacities.push(work.points.capacity());
+                for _ in 0..5 {
+                    work.read(&one).unwrap().unwrap();
+                    capacities.push(work.points.capacity());
+                }
+                work
+            });
+        }
+        assert_eq!(capacities, [0, 1, 2, 4, 4, 8, 0, 1, 2, 4, 4, 5]);
     }
 }
