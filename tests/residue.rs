@@ -37,7 +37,7 @@ use engine::{Dial, Mode, moody};
 use zeroize::Zeroizing;
 
 static ARMED: AtomicBool = AtomicBool::new(false);
-static MARKERS: OnceLock<[[u64; 4]; 2]> = OnceLock::new();
+static MARKERS: OnceLock<[[u64; 4]; 3]> = OnceLock::new();
 static FOUND: Mutex<Option<String>> = Mutex::new(None);
 
 thread_local! {
@@ -197,7 +197,8 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 fn no_freed_block_holds_a_secret() {
     let mut canonical = [0; 32];
     encode_fr(ScalarEncoding::Canonical, &[marker()], &mut canonical);
-    let markers = [words(&canonical), words(fr_as_bytes(&[marker()]))];
+    let decimal = words(&marker().to_string().as_bytes()[..32]);
+    let markers = [words(&canonical), words(fr_as_bytes(&[marker()])), decimal];
     MARKERS.set(markers).expect("set once");
     the_nose_works(&canonical);
     let bench = Bench::new();
@@ -205,6 +206,8 @@ fn no_freed_block_holds_a_secret() {
     ntts(&bench);
     failures(&bench);
     uploads(&bench);
+    #[cfg(feature = "formats")]
+    text(&canonical);
 }
 
 /// A block that is freed unwiped is found.
@@ -299,5 +302,15 @@ fn uploads(_: &Bench) {
         }
         uploads.release(UploadId([1; 16])).expect("is there");
         assert_eq!(uploads.sweep(Duration::ZERO, Duration::ZERO), 2);
+    });
+}
+
+#[cfg(feature = "formats")]
+fn text(canonical: &[u8]) {
+    use capstan::formats::scalars::{Radix, to_text};
+    sniffed("text", |_| {
+        for radix in [Radix::Hex, Radix::Decimal] {
+            drop(to_text(radix, canonical));
+        }
     });
 }

@@ -75,11 +75,42 @@ pub fn to_text(radix: Radix, bytes: &[u8]) -> Zeroizing<String> {
                     text.push(char::from_digit(u32::from(byte & 15), 16).expect("below 16"));
                 }
             }
-            Radix::Decimal => text.push_str(&Fr::from_le_bytes_mod_order(scalar).to_string()),
+            Radix::Decimal => push_decimal(&mut text, scalar),
         }
         text.push('\n');
     }
     text
+}
+
+/// Decimal digits, without a copy of them anywhere else.
+///
+/// Shape: `scalar` is 32 bytes little-endian.
+fn push_decimal(text: &mut String, scalar: &[u8]) {
+    /// Digits that a group has, as many as fit 64 bits.
+    const DIGITS: usize = 19;
+    const GROUP: u128 = 10_u128.pow(DIGITS as u32);
+    let mut limbs = Zeroizing::new([0_u64; 4]);
+    for (limb, bytes) in limbs.iter_mut().zip(scalar.as_chunks().0) {
+        *limb = u64::from_le_bytes(*bytes);
+    }
+    // 2^256 has 78 digits: 5 groups hold them, the least significant first.
+    let mut groups = Zeroizing::new([0_u64; 5]);
+    for group in groups.iter_mut() {
+        let mut rest = 0_u128;
+        for limb in limbs.iter_mut().rev() {
+            let wide = (rest << 64) | u128::from(*limb);
+            *limb = (wide / GROUP) as u64;
+            rest = wide % GROUP;
+        }
+        *group = rest as u64;
+    }
+    let first = text.len();
+    for place in (0..groups.len() * DIGITS).rev() {
+        let digit = groups[place / DIGITS] / 10_u64.pow((place % DIGITS) as u32) % 10;
+        if digit != 0 || text.len() > first || place == 0 {
+            text.push(char::from_digit(digit as u32, 10).expect("below 10"));
+        }
+    }
 }
 
 type Limbs = [u64; 4];
@@ -145,7 +176,7 @@ fn negate(limbs: Limbs) -> Result<Limbs, &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use ark_ff::{BigInteger, UniformRand};
+    use ark_ff::{BigInteger, Field, UniformRand};
     use ark_std::test_rng;
 
     use super::*;
@@ -175,6 +206,14 @@ mod tests {
         assert_eq!(*parse(Radix::Decimal, "-1 -0\n-7", false).unwrap(), {
             [bytes(-Fr::from(1)), bytes(Fr::from(0)), bytes(-Fr::from(7))].concat()
         });
+        // Digits in groups: where one is full, empty, or ends in zeros.
+        let ten = Fr::from(10);
+        for power in [1, 18, 19, 20, 38, 57, 76].map(|exponent| ten.pow([exponent])) {
+            for value in [power - Fr::from(1), power, power + Fr::from(1)] {
+                let text = to_text(Radix::Decimal, &bytes(value));
+                assert_eq!(text.trim_end(), value.to_string());
+            }
+        }
     }
 
     #[test]
