@@ -1,6 +1,6 @@
 //! Number-theoretic transforms.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 use ark_ff::{BigInteger, PrimeField, Zero};
 use futures_util::FutureExt;
@@ -94,12 +94,13 @@ impl Client {
     ) -> Result<(Vec<Fr>, NttReport)> {
         options.lg_n = Some(lg_n);
         let (spec, rows) = shape(values.len(), &options, ScalarEncoding::Montgomery)?;
-        let mut out = vec![Fr::zero(); rows.padded];
+        // However this ends without them, the values that have come are wiped.
+        let mut out = Zeroizing::new(vec![Fr::zero(); rows.padded]);
         let input = crate::curve::layout::fr_as_bytes(values);
         let mut io = Rows::Apart(input, fr_as_bytes_mut(&mut out));
         let report = self.run_ntt(spec, rows.len, &mut io, options).await?;
         check(&mut out)?;
-        Ok((out, report))
+        Ok((mem::take(&mut *out), report))
     }
 
     /// Transforms encoded rows, such as a file's; the result has the same encoding.
