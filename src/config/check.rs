@@ -11,6 +11,8 @@ use crate::{
 };
 
 const BYTES_IN_FLIGHT_MIN: u64 = 256 << 20;
+/// Stored bases have one part of so many of the memory, beside the half that is in flight.
+const STORE_PART: u64 = 4;
 /// Pinned memory is one part of so many of the host's: where there are 128 GiB, twice what the
 /// largest MSM's scalars are. Nothing else can have it.
 const PINNED_PART: u64 = 32;
@@ -57,7 +59,8 @@ fn settings(values: &Values, tls: Option<Tls>) -> Settings {
         jobs_max: small(values, "jobs_max"),
         connection_jobs_max: small(values, "connection_jobs_max"),
         uploads_max: small(values, "uploads_max"),
-        store_bytes_max: given(values, "store_bytes_max"),
+        store_bytes_max: number(values, "store_bytes_max")
+            .unwrap_or_else(|| memory::available_bytes() / STORE_PART),
         objects_max: small(values, "objects_max"),
         connections_max: small(values, "connections_max"),
         streams_per_connection_max: small(values, "streams_per_connection_max"),

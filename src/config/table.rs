@@ -107,8 +107,8 @@ pub const TABLE: &[Setting] = &[
         "Payload and working memory of all jobs and uploads at once."),
     row("connection_bytes_in_flight_max", auto("half of bytes_in_flight_max"), "auto",
         "Payload and working memory of one connection's jobs and uploads at once."),
-    row("store_bytes_max", bytes(MIB, 64 * TIB), "8 GiB",
-        "Stored bases."),
+    row("store_bytes_max", auto("a quarter of the memory"), "auto",
+        "Stored bases, in memory or mapped from data_dir."),
     // One answer of List holds them all: 3.5 MB here, below what gRPC takes by default, and 57 MB
     // at the most, below what our client takes. With a data directory each is a mapping too, of
     // which Linux gives a process 65,530.

@@ -35,6 +35,7 @@ fn defaults_are_the_servers_own() {
     let memory = Settings {
         bytes_in_flight_max: config.server.bytes_in_flight_max,
         connection_bytes_in_flight_max: config.server.bytes_in_flight_max / 2,
+        store_bytes_max: memory::available_bytes() / 4,
         ..Settings::default()
     };
     assert_eq!(config.server, memory);
@@ -98,7 +99,7 @@ fn problems_name_setting_source_and_range() {
     for want in [
         r#"jobs_max = "-1" (FILE): must be jobs, 1 to 1000000"#,
         r#"workers = "1.5" (FILE): must be jobs, 1 to 64"#,
-        r#"store_bytes_max = "[list]" (FILE): must be bytes, 1 MiB to 64 TiB"#,
+        r#"store_bytes_max = "[list]" (FILE): must be bytes, 1 MiB to 64 TiB, or auto"#,
         r#"threads = "many" (--threads): must be threads"#,
         r#"listen = "x" (environment CAPSTAN_LISTEN): must be IP:PORT"#,
     ] {
