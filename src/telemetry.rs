@@ -15,7 +15,7 @@ use tracing_subscriber::{
 
 use crate::error::Error as Cause;
 
-/// Counter by `op` and `outcome`: jobs answered.
+/// Counter by `op` and `outcome`: calls answered, jobs and all others.
 pub const JOBS_TOTAL: &str = "capstan_jobs_total";
 /// Counter by `limit`: requests refused because a limit was reached.
 pub const REJECTED_TOTAL: &str = "capstan_rejected_total";
@@ -52,7 +52,7 @@ pub const BUILD_INFO: &str = "capstan_build_info";
 
 /// Name, kind and help of every metric.
 pub const METRICS: [(&str, Kind, &str); 17] = [
-    (JOBS_TOTAL, Kind::Counter, "jobs answered, by operation and outcome"),
+    (JOBS_TOTAL, Kind::Counter, "calls answered, by operation and outcome"),
     (REJECTED_TOTAL, Kind::Counter, "requests refused because a limit was reached, by limit"),
     (PHASE_SECONDS, Kind::Histogram, "time in each phase of a job, by operation and phase"),
     (RECEIVED_BYTES_TOTAL, Kind::Counter, "payload bytes received"),
@@ -159,7 +159,7 @@ pub fn running(engine: &'static str, device: &str) {
     gauge!(BUILD_INFO, &[&labels[..], &[("device", device.to_owned())]].concat()).set(1.0);
 }
 
-/// A job was answered. `outcome` is `ok` or the error's reason.
+/// A call was answered. `outcome` is `ok` or the error's reason.
 pub fn job_done(op: &'static str, outcome: &'static str) {
     counter!(JOBS_TOTAL, "op" => op, "outcome" => outcome).increment(1);
 }

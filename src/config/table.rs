@@ -66,7 +66,7 @@ pub const TABLE: &[Setting] = &[
     row("listen", Kind::Address, "127.0.0.1:7654",
         "TCP address of the gRPC service; port 0 picks a free one."),
     row("unix_socket", Kind::Path, "none",
-        "Unix socket of the gRPC service; its peers may also call Admin."),
+        "Unix socket of the gRPC service; its peers may also drain the server."),
     row("unix_mode", Kind::Mode, "0660",
         "Permission bits of the Unix socket."),
     row("tls_certificate", Kind::Path, "none",
@@ -76,7 +76,7 @@ pub const TABLE: &[Setting] = &[
     row("metrics_listen", Kind::Address, "127.0.0.1:9464",
         "TCP address of the Prometheus metrics; plain HTTP, keep it off public networks."),
     row("admin_over_tcp", Kind::Flag, "false",
-        "Whether TCP peers may call Admin, drain included; otherwise only Unix socket peers may."),
+        "Whether TCP peers too may call Admin.Drain; Admin.GetInfo is open to all."),
     row("reflection", Kind::Flag, "true",
         "Whether gRPC reflection is served."),
     // Compute.

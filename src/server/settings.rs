@@ -16,7 +16,7 @@ pub struct Settings {
     pub listen: Option<SocketAddr>,
     /// Unix socket to listen on; `None` for none.
     pub unix_socket: Option<PathBuf>,
-    /// Permission bits of the Unix socket: who may write may administer.
+    /// Permission bits of the Unix socket: who may write may drain.
     pub unix_mode: u32,
     /// Certificate and key of the TCP listener; `None` for plain text.
     pub tls: Option<Tls>,
@@ -52,7 +52,7 @@ pub struct Settings {
     pub workers: u32,
     /// Where persistent bases live; `None` keeps nothing.
     pub data_dir: Option<PathBuf>,
-    /// Whether TCP peers may call Admin; else only the Unix socket's.
+    /// Whether TCP peers may call Admin.Drain; else only the Unix socket's.
     pub admin_over_tcp: bool,
     /// Whether gRPC reflection is served.
     pub reflection: bool,
