@@ -20,7 +20,7 @@ pub mod sort;
 pub mod tables;
 mod windows;
 
-pub use plan::{Job, Kept, Memory, Pass, Plan, Room, Stage};
+pub use plan::{Cuts, Job, Kept, Memory, Pass, Plan, Room, Stage};
 pub use points::whole_points;
 pub use run::{Marks, Msm, Placed};
 pub use windows::{BITS_MAX, BITS_MIN, Digit, Fixed, Sliding, Windows};

@@ -1,10 +1,12 @@
 //! The passes that an MSM is cut into. Pure: numbers in, numbers out.
 
 mod arriving;
+mod cuts;
 mod display;
 mod job;
 mod kept;
 
+pub use cuts::Cuts;
 pub use job::Job;
 pub use kept::{Kept, Memory, Stage};
 
@@ -25,8 +27,6 @@ const DIGITS_MAX: u64 = 1 << 30;
 /// of 2^16 buckets too, 1.43 to 1.37 (0.40 and 1.25 were predicted); more buckets were not
 /// measured.
 const XYZZ_BUCKETS_MAX: u64 = 1 << 16;
-/// Points of a pass at least, where memory is short.
-const POINTS_MIN: u32 = 1 << 12;
 
 /// What a pass may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +58,7 @@ pub struct Plan {
     job: Job,
     windows: Windows,
     units: u32,
+    cuts: Cuts,
     /// Of every pass, but for what is left over.
     vectors: u32,
     sets: u32,
@@ -69,12 +70,18 @@ pub struct Plan {
 impl Plan {
     /// The largest passes that fit. `None` where not even the smallest does.
     pub fn new(job: Job, windows: Windows, room: Room) -> Option<Self> {
+        Self::cut(job, windows, room, Cuts::default())
+    }
+
+    /// The same with other sizes from which on MSMs are cut.
+    pub fn cut(job: Job, windows: Windows, room: Room, cuts: Cuts) -> Option<Self> {
         let sets = windows.sets();
         let Job { n, vectors, .. } = job;
         let mut plan = Self {
             job,
             windows,
             units: room.units,
+            cuts,
             vectors,
             sets,
             points: n.max(1),
@@ -87,8 +94,8 @@ impl Plan {
                 plan.vectors = plan.vectors.div_ceil(2);
             } else if plan.sets > 1 {
                 plan.sets = plan.sets.div_ceil(2);
-            } else if plan.points > POINTS_MIN {
-                plan.points = plan.points.div_ceil(2).max(POINTS_MIN);
+            } else if plan.points > cuts.points_min.max(1) {
+                plan.points = plan.points.div_ceil(2).max(cuts.points_min);
             } else {
                 return None;
             }

@@ -12,6 +12,7 @@ mod scalars;
 mod values;
 
 mod accumulate;
+mod passes;
 mod reduce;
 mod sort;
 mod tables;

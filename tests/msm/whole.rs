@@ -1,4 +1,4 @@
-//! Whole MSMs against arkworks, in plans of every kind.
+//! Whole MSMs against arkworks, with windows of every kind, in one pass each.
 
 use ark_bls12_381::{Fr, g1, g2};
 use ark_ec::{
@@ -9,7 +9,7 @@ use ark_ff::AdditiveGroup;
 use capstan::{
     device::Lease,
     msm::{
-        Job, Msm, Placed, Plan, Room, Sliding, Windows,
+        Job, Msm, Pass, Placed, Plan, Room, Sliding, Windows,
         reduce::Curve,
         tables::{Layout, Tables},
         whole_points,
@@ -23,9 +23,10 @@ use crate::{
 };
 
 /// More than any of these take.
-const AMPLE: u64 = 64 << 20;
+pub const AMPLE: u64 = 64 << 20;
 
-struct Bench<'a, P: points::Curve> {
+/// An MSM's kernels on a device, and bases.
+pub struct Bench<'a, P: points::Curve> {
     rig: &'a Rig,
     msm: Msm,
     tables: Tables,
@@ -34,7 +35,7 @@ struct Bench<'a, P: points::Curve> {
 
 impl<'a, P: points::Curve + Curve> Bench<'a, P> {
     /// Different points, infinity, repeated and opposite ones.
-    fn new(rig: &'a Rig, n: usize) -> Self {
+    pub fn new(rig: &'a Rig, n: usize) -> Self {
         let mut bases = different::<P>(&mut ark_std::test_rng(), n);
         for i in 0..n {
             match i % 16 {
@@ -62,27 +63,32 @@ impl<'a, P: points::Curve + Curve> Bench<'a, P> {
         (lease, Placed { first, stride: n as u32 })
     }
 
+    /// That many bytes on the rig's device.
+    pub fn room(&self, bytes: u64) -> Room {
+        Room { bytes, units: self.rig.gpu().identity().units }
+    }
+
     /// What the device gives for `scalars`, vector after vector.
-    fn sums(&self, job: Job, windows: Windows, bytes: u64, scalars: &[Fr]) -> Vec<Projective<P>> {
-        let (_bases, placed) = self.place(job.n as usize, &windows);
-        let plan = Plan::new(job, windows, Room { bytes, units: self.rig.gpu().identity().units })
-            .unwrap();
+    fn sums(&self, plan: &Plan, passes: &[Pass], scalars: &[Fr]) -> Vec<Projective<P>> {
+        let job = plan.job();
+        let (_bases, placed) = self.place(job.n as usize, plan.windows());
         let given = self.rig.put(&words(scalars));
         let room = |bytes: u64| self.rig.room::<u8>(bytes as usize);
-        let (buckets, workspace) = (room(plan.bucket_bytes()), room(plan.workspace_bytes()));
+        let most = passes.iter().map(|pass| plan.pass_bytes(pass)).max().unwrap();
+        let (buckets, workspace) = (room(plan.bucket_bytes()), room(most));
         let out = room(plan.bytes_out());
         let mut marks = Vec::new();
-        for (i, pass) in plan.passes().enumerate() {
+        for (i, pass) in passes.iter().enumerate() {
             let begin = (pass.vectors.0 * job.n + pass.points.0) as usize;
             let own = given.all().part(begin, (pass.vectors.1 * pass.points.1) as usize).unwrap();
             let (stream, work) = (self.rig.stream(), workspace.all());
             let (watch, buckets) = (i % 2 == 0, buckets.all());
             let marked =
-                self.msm.pass(stream, watch, &plan, &pass, own, placed, buckets, work, out.all());
+                self.msm.pass(stream, watch, plan, pass, own, placed, buckets, work, out.all());
             marks.push(marked.unwrap());
             assert_eq!(marks[i].is_some(), watch);
         }
-        let sums = Msm::finish(&plan, &self.rig.get::<u8>(&out));
+        let sums = Msm::finish(plan, &self.rig.get::<u8>(&out));
         for marks in marks.iter().flatten() {
             let names = marks.stages().unwrap().map(|(name, _)| name);
             assert_eq!(names, ["sort", "accumulate", "reduce"]);
@@ -90,20 +96,29 @@ impl<'a, P: points::Curve + Curve> Bench<'a, P> {
         sums
     }
 
-    fn compare(&self, n: usize, vectors: usize, windows: Windows, bytes: u64, scalars: &[Fr]) {
-        let group = <P as points::Curve>::GROUP;
-        let job = Job { group, n: n as u32, vectors: vectors as u32 };
-        let found = Projective::normalize_batch(&self.sums(job, windows, bytes, scalars));
+    /// All of an MSM at once.
+    fn compare(&self, n: usize, vectors: usize, windows: Windows, scalars: &[Fr]) {
+        let job = Job { vectors: vectors as u32, ..job::<P>(n) };
+        let plan = Plan::new(job, windows, self.room(AMPLE)).unwrap();
+        let passes: Vec<_> = plan.passes().collect();
+        assert_eq!(passes.len(), 1, "{plan}");
+        self.compare_in(&plan, &passes, scalars);
+    }
+
+    /// `passes` of `plan` with arkworks.
+    pub fn compare_in(&self, plan: &Plan, passes: &[Pass], scalars: &[Fr]) {
+        let n = plan.job().n as usize;
+        let found = Projective::normalize_batch(&self.sums(plan, passes, scalars));
         for (vector, found) in found.iter().enumerate() {
             let own = &scalars[vector * n..][..n];
             let products = own.iter().zip(&self.bases).map(|(scalar, base)| *base * scalar);
             let expected = products.fold(Projective::ZERO, |sum, product| sum + product);
-            assert_eq!(*found, expected.into_affine(), "{n} scalars, {windows:?}");
+            assert_eq!(*found, expected.into_affine(), "{n} scalars, {plan}");
         }
     }
 }
 
-fn job<P: points::Curve>(n: usize) -> Job {
+pub fn job<P: points::Curve>(n: usize) -> Job {
     Job { group: <P as points::Curve>::GROUP, n: n as u32, vectors: 1 }
 }
 
@@ -117,7 +132,7 @@ fn every_size<P: points::Curve + Curve>(sizes: &[usize]) {
             let scalars: Vec<_> = (0..n).map(|i| scalar(&mut rng, i)).collect();
             let tables = [1, 64, 5][i % 3];
             let tables = if n < 40 && tables == 64 { Sliding::TABLES } else { tables };
-            bench.compare(n, 1, job::<P>(n).windows(tables), AMPLE, &scalars);
+            bench.compare(n, 1, job::<P>(n).windows(tables), &scalars);
         }
     });
 }
@@ -133,7 +148,7 @@ fn every_distribution<P: points::Curve + Curve>(n: usize, windows: impl Fn(usize
             }
             println!("{name}");
             let scalars: Vec<_> = (0..n).map(|i| scalar(&mut rng, i)).collect();
-            bench.compare(n, 1, windows(i), AMPLE, &scalars);
+            bench.compare(n, 1, windows(i), &scalars);
         }
     });
 }
@@ -157,7 +172,7 @@ fn batches<P: points::Curve + Curve>() {
             }
             let scalars: Vec<_> = (0..n * vectors).map(|_| uniform(&mut rng)).collect();
             for tables in [1, 64, Sliding::TABLES] {
-                bench.compare(n, vectors, job::<P>(n).windows(tables), AMPLE, &scalars);
+                bench.compare(n, vectors, job::<P>(n).windows(tables), &scalars);
             }
         }
     });

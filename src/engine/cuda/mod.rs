@@ -29,6 +29,7 @@ use crate::{
     curve::{Group, points::Bases},
     device::{Gpu, Monitor, Unusable, archs},
     error::Result,
+    msm::Cuts,
     ntt::LG_N_MAX,
 };
 
@@ -72,10 +73,20 @@ impl CudaEngine {
     ///
     /// Errors: kernels that are not for these devices.
     pub fn new(cpu: CpuEngine, gpus: Vec<Gpu>, least: Least) -> Result<Self, Unusable> {
+        Self::with_cuts(cpu, gpus, least, Cuts::default())
+    }
+
+    /// The same with other sizes from which on MSMs are cut into passes.
+    pub fn with_cuts(
+        cpu: CpuEngine,
+        gpus: Vec<Gpu>,
+        least: Least,
+        cuts: Cuts,
+    ) -> Result<Self, Unusable> {
         let gpus: Arc<[Gpu]> = gpus.into();
         let checker = Checker::new(gpus.clone())?;
         let copier = Copier::new(cpu.pool().clone());
-        let computer = |gpu| Computer::load(gpu, copier.clone());
+        let computer = |gpu| Computer::load(gpu, copier.clone(), cuts);
         let computers = gpus.iter().map(computer).collect::<Result<Vec<_>, _>>()?;
         let load = |(gpu, computer)| Transformer::load(gpu, computer, copier.clone());
         let transformers = gpus.iter().zip(&computers).map(load).collect::<Result<_, _>>()?;

@@ -23,7 +23,7 @@ use crate::{
     device::{ALIGN, Copies, Event, Fault, Gpu, Lease, Span, Stream, Unusable},
     engine::{Control, Encoded, Executor, MsmRun, Stage, add_stages, record_stages},
     error::{Error, Problem, Result},
-    msm::{Job, Marks, Msm, Pass, Placed, Plan, Room},
+    msm::{Cuts, Job, Marks, Msm, Pass, Placed, Plan, Room},
 };
 
 /// Of so many scalars on, a pass's stages are timed: that costs a small MSM a tenth of its time.
@@ -39,6 +39,7 @@ struct Inner {
     elements: Elements,
     copier: Copier,
     shelf: Shelf,
+    cuts: Cuts,
     /// All passes of all jobs, one after the other: each fills the device.
     compute: Stream,
     /// Streams for copies that no job uses now.
@@ -47,7 +48,7 @@ struct Inner {
 
 impl Computer {
     /// Loads the kernels. `copier` fills pinned memory.
-    pub fn load(gpu: &Gpu, copier: Copier) -> std::result::Result<Self, Unusable> {
+    pub fn load(gpu: &Gpu, copier: Copier, cuts: Cuts) -> std::result::Result<Self, Unusable> {
         let context = gpu.context();
         let failed = |fault| Unusable::Device { index: gpu.identity().index, fault };
         Ok(Self(Arc::new(Inner {
@@ -56,6 +57,7 @@ impl Computer {
             elements: Elements::load(gpu)?,
             copier,
             shelf: Shelf::load(gpu)?,
+            cuts,
             compute: Stream::new(context).map_err(failed)?,
             copies: Mutex::default(),
         })))
@@ -141,7 +143,7 @@ struct Ready {
     plan: Plan,
     placed: Placed,
     passes: Passes,
-    /// How many of them are.
+    /// How many are launched.
     launched: u32,
     /// The ends of the last pass that was launched, and of the one before.
     done: Option<Event>,
@@ -217,7 +219,8 @@ impl Run {
         let scalars = computer.shelf.room(&stream, scalars_bytes)?;
         let units = computer.gpu.identity().units;
         let room = Room { bytes: computer.shelf.room_bytes(), units };
-        let mut plan = Plan::new(job, windows, room).ok_or_else(|| computer.full(room.bytes))?;
+        let plan = Plan::cut(job, windows, room, computer.cuts);
+        let mut plan = plan.ok_or_else(|| computer.full(room.bytes))?;
         let passes = Passes::of(&mut plan, self.begun);
         let buckets = computer.shelf.room(&computer.compute, plan.bucket_bytes())?;
         let out = computer.shelf.room(&computer.compute, plan.bytes_out())?;
@@ -359,8 +362,11 @@ impl MsmRun for Run {
         let mut idle = computer.copies.lock().unwrap_or_else(PoisonError::into_inner);
         idle.push(ready.stream.clone());
         drop(idle);
-        let (stages, device) =
-            (ready.stages()?, format!("{}, {}", computer.gpu.identity().name, ready.plan));
+        let mut device = format!("{}, {}", computer.gpu.identity().name, ready.plan);
+        if ready.plan.is_arriving() && ready.launched > 1 {
+            device.push_str(&format!(", {} passes", ready.launched));
+        }
+        let stages = ready.stages()?;
         span.record("passes", ready.launched);
         record_stages(&span, &stages);
         Ok((sums, Executor { engine: super::ENGINE, device, stages, checked: false }))

@@ -5,11 +5,17 @@ use std::ops::Range;
 use super::{Pass, Plan};
 
 impl Plan {
-    /// Makes this a plan whose passes the caller chooses ([`Plan::over`]), if nothing needs to be
-    /// cut: there is one vector, and room for all of it.
+    /// Makes this a plan whose passes the caller chooses ([`Plan::over`]), if there are scalars
+    /// enough and nothing needs to be cut: there is one vector, and room for all of it.
     pub fn arrive(&mut self) -> bool {
+        let many = self.job.n >= self.cuts.arriving_min.max(1);
         let (one, whole) = (self.job.vectors == 1, self.points == self.job.n);
-        self.arriving = one && whole && self.sets == self.windows.sets();
+        self.arriving = many && one && whole && self.sets == self.windows.sets();
+        self.arriving
+    }
+
+    /// Whether passes are of the caller's choice.
+    pub fn is_arriving(&self) -> bool {
         self.arriving
     }
 

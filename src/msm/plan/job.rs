@@ -1,6 +1,6 @@
 //! Which windows an MSM uses.
 
-use super::BUCKETS_MAX;
+use super::{BUCKETS_MAX, cuts::ARRIVING_MIN};
 use crate::{
     curve::Group,
     msm::{BITS_MAX, BITS_MIN, Fixed, Sliding, Windows},
@@ -67,8 +67,6 @@ const FEWEST: f64 = (1 << 17) as f64;
 /// Buckets are two a share.
 const SHARED_BUCKETS: f64 = (1 << 16) as f64;
 const BUCKETS_LEAST: f64 = (1 << 7) as f64;
-/// Longer vectors arrive in several passes.
-const ARRIVING: u32 = 1 << 20;
 /// Narrower windows that halve lose by the third sum of buckets what they save: 2^20 of 20 bits
 /// 4.93 ms, not 4.83; 2^24 of 22 bits 57.45, not 57.94. So do those of G2.
 const HALVING_BITS: u32 = 22;
@@ -120,7 +118,8 @@ impl Job {
         }
         // Without tables what was fitted is scalars that are there.
         if windows.sets() == 1 {
-            bucket += if self.n > ARRIVING { onto } else { 0.0 };
+            // As many as that and no more come in one pass from all but slow senders.
+            bucket += if self.n > ARRIVING_MIN { onto } else { 0.0 };
             let shared = (FEWEST..FEW).contains(&all) && vectors * own < SHARED_BUCKETS;
             digit += if shared { joined } else { 0.0 };
         }

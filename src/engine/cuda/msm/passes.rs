@@ -9,9 +9,6 @@ use crate::{
     msm::{Pass, Plan},
 };
 
-/// Fewer scalars are worked on when all are there.
-const ARRIVING_MIN: u32 = 1 << 20;
-
 /// No pass takes fewer scalars than one part of so many, but for the last one.
 const PARTS_MAX: u32 = 8;
 
@@ -31,7 +28,7 @@ pub enum Passes {
 impl Passes {
     /// All of them. `plan` may become one for scalars that arrive, of a job that began at `begun`.
     pub fn of(plan: &mut Plan, begun: Instant) -> Self {
-        if plan.job().n >= ARRIVING_MIN && plan.arrive() {
+        if plan.arrive() {
             return Self::Arriving { at: 0, begun };
         }
         let mut all: Vec<_> = plan.passes().collect();
@@ -91,10 +88,10 @@ mod tests {
     use super::*;
     use crate::{
         curve::Group,
-        msm::{Job, Room},
+        msm::{Cuts, Job, Room},
     };
 
-    const N: u32 = ARRIVING_MIN;
+    const N: u32 = 1 << 20;
 
     fn plan(n: u32, vectors: u32) -> Plan {
         let job = Job { group: Group::G1, n, vectors };
@@ -139,6 +136,7 @@ mod tests {
 
     #[test]
     fn few_scalars_and_several_vectors_go_as_planned() {
+        assert_eq!(Cuts::default().arriving_min, N);
         for (n, vectors) in [(N - 1, 1), (N, 2)] {
             let mut plan = plan(n, vectors);
             let mut passes = Passes::of(&mut plan, Instant::now());

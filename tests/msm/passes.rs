@@ -1,0 +1,157 @@
+//! Whole MSMs in several passes against arkworks: cut where memory is short, and over scalars as
+//! they arrive.
+
+use std::ops::Range;
+
+use ark_bls12_381::{Fr, g1, g2};
+use ark_ff::AdditiveGroup;
+use capstan::msm::{Cuts, Job, Pass, Plan, Windows, reduce::Curve};
+
+use crate::{
+    gpu::each_seed,
+    points,
+    scalars::{DISTRIBUTIONS, edges, rng, uniform},
+    whole::{AMPLE, Bench, job},
+};
+
+/// Few scalars are many here.
+const CUTS: Cuts = Cuts { arriving_min: 1, points_min: 7 };
+
+fn fixed(bits: u32, sets: u32) -> Windows {
+    Windows::fixed(bits, sets, 64).unwrap()
+}
+
+fn halving(bits: u32) -> Windows {
+    Windows::halving(bits, 128).unwrap()
+}
+
+fn sliding(bits: u32) -> Windows {
+    Windows::sliding(bits).unwrap()
+}
+
+/// Whether passes are cut by vectors, by bucket sets, and by points.
+fn cuts_of(plan: &Plan) -> [bool; 3] {
+    let (job, sets) = (*plan.job(), plan.windows().sets());
+    let any = |cut: &dyn Fn(&Pass) -> bool| plan.passes().any(|pass| cut(&pass));
+    [
+        any(&|pass| pass.vectors.1 < job.vectors),
+        any(&|pass| pass.sets.1 < sets),
+        any(&|pass| pass.points.1 < job.n),
+    ]
+}
+
+/// Plans for ever less memory, each with a byte less than the one before takes, down to what is too
+/// little.
+fn ever_tighter(
+    job: Job,
+    windows: Windows,
+    bench: &Bench<'_, impl points::Curve + Curve>,
+) -> Vec<Plan> {
+    let plan = |bytes| Plan::cut(job, windows, bench.room(bytes), CUTS);
+    std::iter::successors(plan(AMPLE), |wider| plan(wider.bytes() - 1)).collect()
+}
+
+/// The first plan that is cut as wanted, and the tightest one, of each case.
+fn short_of_memory<P: points::Curve + Curve>(cases: &[(usize, u32, Windows, [bool; 3])]) {
+    each_seed(|rig| {
+        let bench = Bench::<P>::new(rig, 45);
+        let mut rng = rng();
+        for (i, &(n, vectors, windows, cut)) in cases.iter().enumerate() {
+            let job = Job { vectors, ..job::<P>(n) };
+            let plans = ever_tighter(job, windows, &bench);
+            assert_eq!(plans[0].passes().count(), 1);
+            let first = plans.iter().find(|plan| cuts_of(plan) == cut).expect("such a cut");
+            assert_eq!(cuts_of(plans.last().unwrap()), [vectors > 1, windows.sets() > 1, true]);
+            let scalars: Vec<_> = (0..n * vectors as usize).map(|_| uniform(&mut rng)).collect();
+            if rig.takes(i) {
+                let passes: Vec<_> = first.passes().collect();
+                assert!(passes.len() > 1, "{first}");
+                bench.compare_in(first, &passes, &scalars);
+            }
+        }
+    });
+}
+
+/// The same MSM in passes over these points.
+fn in_pieces<P: points::Curve + Curve>(
+    bench: &Bench<'_, P>,
+    windows: Windows,
+    pieces: &[Range<u32>],
+    scalars: &[Fr],
+) {
+    let job = job::<P>(scalars.len());
+    let mut plan = Plan::cut(job, windows, bench.room(AMPLE), CUTS).unwrap();
+    assert!(plan.arrive());
+    let passes: Vec<_> = pieces.iter().map(|piece| plan.over(piece.clone())).collect();
+    assert_eq!(passes.iter().filter(|pass| pass.onto).count(), pieces.len() - 1);
+    bench.compare_in(&plan, &passes, scalars);
+}
+
+fn as_they_arrive<P: points::Curve + Curve>(all: &[Windows]) {
+    let pieces = [vec![0..1, 1..2, 2..45], vec![0..20, 20..41, 41..45], vec![0..33, 33..45]];
+    each_seed(|rig| {
+        let bench = Bench::<P>::new(rig, 45);
+        let mut rng = rng();
+        for (i, windows) in all.iter().enumerate() {
+            for (j, pieces) in pieces.iter().enumerate().filter(|(j, _)| rig.takes(i + j)) {
+                let (name, scalar) = DISTRIBUTIONS[(3 * i + 5 * j) % DISTRIBUTIONS.len()];
+                println!("{windows:?}, {name}");
+                let scalars: Vec<_> = (0..45).map(|i| scalar(&mut rng, i)).collect();
+                in_pieces(&bench, *windows, pieces, &scalars);
+            }
+        }
+    });
+}
+
+/// Base 9 is base 8, and base 11 the opposite of base 10: a pass doubles what another one left in
+/// the buckets, or leaves nothing there, or finds nothing there.
+fn over_the_same<P: points::Curve + Curve>(all: &[Windows]) {
+    each_seed(|rig| {
+        let bench = Bench::<P>::new(rig, 14);
+        let mut rng = rng();
+        for (i, windows) in all.iter().enumerate().filter(|(i, _)| rig.takes(*i)) {
+            let [a, b] = [uniform(&mut rng), edges()[7 + i]];
+            let scalars: Vec<_> = (0..14)
+                .map(|i| match i {
+                    8 | 9 => a,
+                    10 | 11 => b,
+                    13 => -b,
+                    _ => Fr::ZERO,
+                })
+                .collect();
+            in_pieces(&bench, *windows, &[0..3, 3..9, 9..11, 11..13, 13..14], &scalars);
+        }
+    });
+}
+
+#[test]
+fn short_of_memory_is_arkworks() {
+    const VECTORS: [bool; 3] = [true, false, false];
+    const SETS: [bool; 3] = [false, true, false];
+    const POINTS: [bool; 3] = [false, false, true];
+    short_of_memory::<g1::Config>(&[
+        (33, 3, fixed(6, 1), VECTORS),
+        (33, 1, fixed(8, 5), SETS),
+        (45, 1, fixed(6, 1), POINTS),
+        (45, 1, halving(6), POINTS),
+        (29, 1, sliding(5), POINTS),
+        (17, 2, fixed(7, 2), [true, true, true]),
+    ]);
+    short_of_memory::<g2::Config>(&[
+        (9, 3, fixed(6, 1), VECTORS),
+        (9, 1, fixed(8, 5), SETS),
+        (20, 1, halving(6), POINTS),
+    ]);
+}
+
+#[test]
+fn scalars_that_arrive_are_arkworks() {
+    as_they_arrive::<g1::Config>(&[fixed(6, 1), halving(6), sliding(5), fixed(8, 32)]);
+    as_they_arrive::<g2::Config>(&[fixed(5, 1), halving(6)]);
+}
+
+#[test]
+fn passes_that_meet_the_same_points_are_arkworks() {
+    over_the_same::<g1::Config>(&[fixed(6, 1), halving(6), sliding(5)]);
+    over_the_same::<g2::Config>(&[fixed(6, 1), halving(6)]);
+}
