@@ -12,22 +12,25 @@ mod msm;
 mod ntt;
 
 /// How far the suite goes.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Reach {
-    /// log2 of the largest MSMs in G1 and G2, of the largest NTTs.
-    lg_g1: u32,
-    lg_g2: u32,
+    /// Around powers of two, MSMs in G1 and G2.
+    g1: Vec<usize>,
+    g2: Vec<usize>,
+    /// log2 of the largest NTTs.
     lg_ntt: u32,
     /// Of the pairs of sizes and distributions, every how manieth. Every size and every
     /// distribution is among them.
     every: usize,
 }
 
-const FAR: Reach = Reach { lg_g1: 12, lg_g2: 10, lg_ntt: 14, every: 1 };
+fn far() -> Reach {
+    Reach { g1: msm::around(7..=12), g2: msm::around(7..=10), lg_ntt: 14, every: 1 }
+}
 
 macro_rules! test_engine {
     ($name:ident, $engine:expr) => {
-        test_engine!($name, $engine, crate::FAR);
+        test_engine!($name, $engine, crate::far());
     };
     ($name:ident, $engine:expr, $reach:expr) => {
         mod $name {
@@ -49,12 +52,12 @@ macro_rules! test_engine {
 
             #[test]
             fn msm_g1_around_powers_of_two() {
-                msm::around_powers_of_two::<G1Affine>(&$engine, $reach.lg_g1);
+                msm::around_powers_of_two::<G1Affine>(&$engine, &$reach.g1);
             }
 
             #[test]
             fn msm_g2_around_powers_of_two() {
-                msm::around_powers_of_two::<G2Affine>(&$engine, $reach.lg_g2);
+                msm::around_powers_of_two::<G2Affine>(&$engine, &$reach.g2);
             }
 
             #[test]

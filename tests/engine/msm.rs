@@ -18,7 +18,7 @@ use capstan::{
     error::{Error, Problem, Result},
 };
 
-/// More than any test takes.
+/// More than most tests take.
 const POOL: usize = 4100;
 
 /// Points with their logarithms.
@@ -28,14 +28,14 @@ struct Bases<A> {
     points: Vec<A>,
 }
 
-fn generate<A: CurvePoint>() -> Bases<A> {
+fn generate<A: CurvePoint>(count: usize) -> Bases<A> {
     let mut rng = StdRng::seed_from_u64(7);
     // Walking by random steps is cheaper than a multiplication a point.
     let steps: Vec<Fr> = (0..16).map(|_| Fr::rand(&mut rng)).collect();
     let jumps: Vec<A::Group> = steps.iter().map(|step| A::Group::generator() * step).collect();
     let (mut log, mut point) = (Fr::ONE, A::Group::generator());
     let (mut logs, mut group) = (Vec::new(), Vec::new());
-    for i in 0..POOL {
+    for i in 0..count {
         logs.push(log);
         group.push(point);
         let step = (i * i + i / 16) % 16;
@@ -45,8 +45,8 @@ fn generate<A: CurvePoint>() -> Bases<A> {
     Bases { logs, points: A::Group::normalize_batch(&group) }
 }
 
-static G1: LazyLock<Bases<G1Affine>> = LazyLock::new(generate);
-static G2: LazyLock<Bases<G2Affine>> = LazyLock::new(generate);
+static G1: LazyLock<Bases<G1Affine>> = LazyLock::new(|| generate(POOL));
+static G2: LazyLock<Bases<G2Affine>> = LazyLock::new(|| generate(POOL));
 
 impl<A: CurvePoint> Bases<A> {
     fn pool() -> &'static Self {
@@ -56,7 +56,8 @@ impl<A: CurvePoint> Bases<A> {
 
     /// `n` bases by one of the shapes that libraries got wrong.
     fn shaped(shape: &str, n: usize) -> Self {
-        let pool = Self::pool();
+        let more = (n > POOL).then(|| generate(n));
+        let pool = more.as_ref().unwrap_or_else(|| Self::pool());
         let pick = |i: usize| match shape {
             "distinct" => (pool.logs[i], pool.points[i]),
             "equal" => (pool.logs[5], pool.points[5]),
@@ -221,11 +222,15 @@ pub fn every_small_size<A: CurvePoint>(engine: &dyn Engine, every: usize) {
     }
 }
 
-pub fn around_powers_of_two<A: CurvePoint>(engine: &dyn Engine, lg_n_max: u32) {
-    for lg_n in 7..=lg_n_max {
-        for n in [(1 << lg_n) - 1, 1 << lg_n, (1 << lg_n) + 1] {
-            check::<A>(engine, "distinct", "uniform", n);
-        }
+/// Every engine's: a power of two, one less, one more.
+pub fn around(lg_n: std::ops::RangeInclusive<u32>) -> Vec<usize> {
+    lg_n.flat_map(|lg_n| [(1 << lg_n) - 1, 1 << lg_n, (1 << lg_n) + 1]).collect()
+}
+
+pub fn around_powers_of_two<A: CurvePoint>(engine: &dyn Engine, sizes: &[usize]) {
+    assert!(!sizes.is_empty());
+    for &n in sizes {
+        check::<A>(engine, "distinct", "uniform", n);
     }
 }
 
