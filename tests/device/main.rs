@@ -2,6 +2,8 @@
 #![cfg(all(feature = "cuda", feature = "server"))]
 
 mod arena;
+mod arriving;
+mod cases;
 #[cfg(feature = "cli")]
 #[path = "../../examples/common/mod.rs"]
 mod common;

@@ -1,0 +1,140 @@
+//! MSMs of the engine with GPUs in several passes: over scalars as they come, and where memory is
+//! short.
+
+use std::{ops::Range, thread::sleep, time::Duration};
+
+use capstan::{
+    curve::{
+        G1Affine, G2Affine,
+        points::{CurvePoint, PointSlice},
+        scalars::ScalarEncoding,
+    },
+    engine::{Control, Engine as _, cuda::CudaEngine},
+    error::Result,
+};
+
+use crate::{
+    cases::{Case, engine, is_exhausted, take_all_but},
+    emulated,
+    rig::{Rig, each_seed},
+};
+
+/// Longer than one more pass over few scalars takes. A sender that takes longer still changes
+/// nothing.
+const SLOW: Duration = Duration::from_millis(10);
+
+fn passes(device: &str) -> usize {
+    let count = device.strip_suffix(" passes").and_then(|rest| rest.rsplit(' ').next());
+    count.map_or(1, |count| count.parse().unwrap())
+}
+
+/// A slow sender's first piece is there `SLOW` after the beginning: as much time again is to come.
+fn slowly<A: CurvePoint>(
+    case: &Case<A>,
+    engine: &CudaEngine,
+    object: &PointSlice<A>,
+    pieces: &[Range<usize>],
+) -> String {
+    let mut run = engine.msm(Case::bases(object), 1).unwrap();
+    sleep(SLOW);
+    case.hand_over(run.as_mut(), pieces, &Control::default()).unwrap();
+    case.check(run, object.len()).unwrap()
+}
+
+/// Without tables, with tables, with sliding windows, each with pieces in order and not.
+fn a_slow_sender<A: CurvePoint>(rig: &Rig, n: usize) {
+    let (engine, case) = (engine(rig), Case::<A>::new(n, 1, ScalarEncoding::Canonical));
+    let object = case.object();
+    let half = n / 2;
+    let orders = [vec![0..half, half..n], vec![0..half, half + 5..n - 1, half..half + 5, n - 1..n]];
+    let mut seen = Vec::new();
+    for turn in 1..=9 {
+        // Only the kinds of windows that are new.
+        if [1, 2, 8, 9].contains(&turn) {
+            let device = slowly(&case, &engine, &object, &orders[turn % 2]);
+            assert!(device.contains(", as they arrive, "), "{device}");
+            assert!(passes(&device) > 1, "{device}");
+            seen.push(device);
+        } else {
+            case.first(&engine, &object, 1);
+        }
+    }
+    assert!(seen[0].contains("no tables"), "{seen:?}");
+    assert!(seen[1].contains(" tables") && seen[1].contains(" windows of"), "{seen:?}");
+    assert!(seen[2].contains("sliding") && seen[3].contains("sliding"), "{seen:?}");
+}
+
+#[test]
+fn passes_take_a_slow_senders_scalars_as_they_come() {
+    let rig = Rig::new();
+    each_seed(&rig, |rig| {
+        if rig.takes(1) {
+            a_slow_sender::<G1Affine>(rig, 45);
+        }
+        if rig.takes(3) {
+            a_slow_sender::<G2Affine>(rig, 33);
+        }
+    });
+}
+
+#[test]
+fn few_scalars_wait_for_each_other() {
+    let rig = Rig::new();
+    let (engine, case) = (engine(&rig), Case::<G1Affine>::new(31, 1, ScalarEncoding::Canonical));
+    let device = slowly(&case, &engine, &case.object(), &[0..15, 15..31]);
+    assert!(passes(&device) == 1 && !device.contains("arrive"), "{device}");
+}
+
+/// Runs with ever more memory, until it is enough, for which passes are cut. Says what was done, and
+/// how often it was not enough.
+fn ever_more_memory(rig: &Rig, run: impl Fn() -> Result<String>) -> (String, u32) {
+    let (mut failed, mut left) = (0, 1 << 10);
+    loop {
+        let held = take_all_but(rig, left);
+        let done = run();
+        drop(held);
+        match done {
+            Ok(device) => {
+                assert!(passes(&device) > 1 && !device.contains("arrive"), "{device}");
+                return (device, failed);
+            }
+            Err(error) => assert!(is_exhausted(&error), "with {left} bytes: {error:?}"),
+        }
+        failed += 1;
+        left = left * 9 / 8;
+    }
+}
+
+/// All of `case`, over new bases, of which there are no tables; and then with all memory.
+fn over_new_bases<A: CurvePoint>(rig: &Rig, case: &Case<A>) -> String {
+    let (engine, go) = (engine(rig), Control::default());
+    let (device, failed) = ever_more_memory(rig, || case.whole(&engine, &case.object(), &go));
+    assert!(failed > 5, "{failed} failed");
+    let ample = case.whole(&engine, &case.object(), &go).unwrap();
+    assert_eq!(passes(&ample), 1, "{ample}");
+    device
+}
+
+#[test]
+fn passes_are_cut_where_memory_is_short() {
+    if emulated::driver().is_none() {
+        println!("skipped: what a GPU takes for so few scalars is all but the same in every pass");
+        return;
+    }
+    let rig = Rig::new();
+    // By bucket sets.
+    let device = over_new_bases(&rig, &Case::<G1Affine>::new(25, 1, ScalarEncoding::Canonical));
+    assert!(device.contains("no tables"), "{device}");
+    // By vectors, and then by sets.
+    over_new_bases(&rig, &Case::<G2Affine>::new(3, 5, ScalarEncoding::Signed(2)));
+    // By points, since tables leave one set. They are made before memory is short, for few points,
+    // so that the workspace is too small.
+    let case = Case::<G1Affine>::new(31, 1, ScalarEncoding::Canonical);
+    let (engine, object, go) = (engine(&rig), case.object(), Control::default());
+    for _ in 0..2 {
+        case.first(&engine, &object, 3);
+    }
+    let (device, _) = ever_more_memory(&rig, || case.whole(&engine, &object, &go));
+    assert!(!device.contains("no tables") && !device.contains("sets"), "{device}");
+    case.first(&engine, &object, 3);
+}

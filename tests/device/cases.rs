@@ -1,0 +1,171 @@
+//! MSMs whose sums are known, for engines with GPUs.
+
+use std::{ops::Range, sync::Arc};
+
+use ark_ec::{CurveGroup as _, PrimeGroup as _};
+use ark_ff::UniformRand as _;
+use ark_std::rand::{Rng as _, SeedableRng as _, rngs::StdRng};
+use capstan::{
+    curve::{
+        Fr,
+        points::{Bases, CurvePoint, PointSlice},
+        scalars::{ScalarEncoding, encode_fr},
+    },
+    device::Lease,
+    engine::{
+        Control, Encoded, Engine as _, MsmRun,
+        cpu::CpuEngine,
+        cuda::{CudaEngine, Least},
+    },
+    error::{Error, Limit, Result},
+    msm::Cuts,
+};
+
+use crate::rig::Rig;
+
+/// Few scalars are cut here as many are elsewhere.
+const CUTS: Cuts = Cuts { arriving_min: 32, points_min: 8 };
+
+/// An engine that leaves nothing to the CPU, and cuts soon.
+pub fn engine(rig: &Rig) -> CudaEngine {
+    engine_that_cuts(rig, CUTS)
+}
+
+/// The same with other sizes from which on it cuts.
+pub fn engine_that_cuts(rig: &Rig, cuts: Cuts) -> CudaEngine {
+    let cpu = CpuEngine::new(1).unwrap();
+    CudaEngine::with_cuts(cpu, vec![rig.gpu.clone()], Least::default(), cuts).unwrap()
+}
+
+/// Takes all memory but about `left` bytes, in one piece.
+pub fn take_all_but(rig: &Rig, left: u64) -> Vec<Lease> {
+    let (arena, stream) = (rig.gpu.arena(), rig.stream());
+    let kept = arena.lease(&stream, left).unwrap();
+    let mut held = Vec::new();
+    while arena.free_bytes() > 0 {
+        held.push(arena.lease(&stream, arena.largest_free_bytes()).unwrap());
+    }
+    drop(kept);
+    held
+}
+
+/// Whether a job's only problem is memory.
+pub fn is_exhausted(error: &Error) -> bool {
+    matches!(error, Error::Exhausted { limit: Limit::DeviceMemory, .. })
+}
+
+/// Points, vectors of scalars for all of them, and the right sums.
+pub struct Case<A: CurvePoint> {
+    points: Vec<A>,
+    /// What each point is a multiple of, in order from 1 on.
+    step: A::Group,
+    encoding: ScalarEncoding,
+    batch: usize,
+    bytes: Vec<u8>,
+    values: Vec<Fr>,
+}
+
+impl<A: CurvePoint> Case<A> {
+    /// `batch` vectors of `n` scalars.
+    pub fn new(n: usize, batch: usize, encoding: ScalarEncoding) -> Self {
+        let mut rng = StdRng::seed_from_u64(n as u64);
+        let step = A::Group::generator() * Fr::rand(&mut rng);
+        let walk = std::iter::successors(Some(step), |point| Some(*point + step)).take(n);
+        let points = A::Group::normalize_batch(&walk.collect::<Vec<_>>());
+        let mut bytes = vec![0; n * batch * encoding.width()];
+        let values = if encoding.is_full() {
+            let values: Vec<_> = (0..n * batch).map(|_| Fr::rand(&mut rng)).collect();
+            encode_fr(encoding, &values, &mut bytes);
+            values
+        } else {
+            assert_eq!(encoding, ScalarEncoding::Signed(2), "the only narrow one here");
+            let values: Vec<i16> = (0..n * batch).map(|_| rng.r#gen()).collect();
+            bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+            values.into_iter().map(Fr::from).collect()
+        };
+        Self { points, step, encoding, batch, bytes, values }
+    }
+
+    /// The points, as an object that no engine knows.
+    pub fn object(&self) -> PointSlice<A> {
+        PointSlice::new(Arc::new(self.points.clone()))
+    }
+
+    fn absorb(
+        &self,
+        run: &mut dyn MsmRun,
+        vector: usize,
+        piece: &Range<usize>,
+        control: &Control,
+    ) -> Result<()> {
+        let (width, begin) = (self.encoding.width(), vector * self.points.len());
+        let bytes = &self.bytes[(begin + piece.start) * width..(begin + piece.end) * width];
+        let scalars = Encoded::new(self.encoding, piece.len(), &bytes);
+        run.absorb(vector, piece.start, &scalars, control)
+    }
+
+    /// The MSM over `bases`, which are the first of the object's points: all vectors' scalars in
+    /// these pieces. Says what was done where.
+    pub fn run(
+        &self,
+        engine: &CudaEngine,
+        bases: &PointSlice<A>,
+        pieces: &[Range<usize>],
+        control: &Control,
+    ) -> Result<String> {
+        let mut run = engine.msm(A::bases(bases.clone()), self.batch)?;
+        self.hand_over(run.as_mut(), pieces, control)?;
+        self.check(run, bases.len())
+    }
+
+    /// All of its scalars.
+    pub fn hand_over(
+        &self,
+        run: &mut dyn MsmRun,
+        pieces: &[Range<usize>],
+        control: &Control,
+    ) -> Result<()> {
+        for vector in 0..self.batch {
+            for piece in pieces {
+                self.absorb(run, vector, piece, control)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The sums are right; says what was done where.
+    pub fn check(&self, run: Box<dyn MsmRun>, n: usize) -> Result<String> {
+        let (sums, executor) = run.finish()?;
+        assert_eq!(executor.engine, "cuda");
+        let sums = A::of_sums(sums).expect("of this group");
+        for (vector, values) in self.values.chunks(self.points.len()).enumerate() {
+            let weights = values[..n].iter().zip(1_u64..).map(|(value, i)| *value * Fr::from(i));
+            let expected = self.step * weights.sum::<Fr>();
+            assert!(sums[vector] == expected, "vector {vector}: {}", executor.device);
+        }
+        assert_eq!(sums.len(), self.batch);
+        Ok(executor.device)
+    }
+
+    /// All of the MSM in two pieces.
+    pub fn whole(
+        &self,
+        engine: &CudaEngine,
+        object: &PointSlice<A>,
+        control: &Control,
+    ) -> Result<String> {
+        let n = self.points.len();
+        self.run(engine, object, &[0..n / 2, n / 2..n], control)
+    }
+
+    /// The MSM over the object's first `n` points, in one piece.
+    pub fn first(&self, engine: &CudaEngine, object: &PointSlice<A>, n: usize) -> String {
+        let bases = object.slice(0, n).expect("so many points");
+        self.run(engine, &bases, std::slice::from_ref(&(0..n)), &Control::default()).unwrap()
+    }
+
+    /// The object, of whichever group.
+    pub fn bases(object: &PointSlice<A>) -> Bases {
+        A::bases(object.clone())
+    }
+}
