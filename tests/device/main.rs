@@ -16,6 +16,7 @@ mod kernels;
 mod msm;
 mod pinned;
 mod points;
+mod refused;
 mod rig;
 mod ring;
 #[cfg(feature = "cli")]

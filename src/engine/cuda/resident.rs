@@ -235,6 +235,7 @@ impl Shelf {
         drop(upload);
         let brought = begun.elapsed();
         if offsets.len() > 1 {
+            control.check()?;
             let scratch = room(self.tables.scratch_bytes(group, points))?;
             self.tables.run(stream, &layout, span, scratch.all())?;
         }

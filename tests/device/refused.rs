@@ -1,0 +1,178 @@
+//! MSMs of the engine with GPUs that are refused something, or are stopped, wherever that can be:
+//! one job fails, and the next one is right.
+
+use std::{
+    rc::Rc,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use capstan::{
+    curve::{G1Affine, G2Affine, points::CurvePoint, scalars::ScalarEncoding},
+    device::Fault,
+    engine::{Control, cuda::CudaEngine},
+    error::{Error, Result},
+};
+
+use crate::{
+    cases::{Case, engine, is_exhausted},
+    rig::{Rig, control, with_faults},
+    transforms::pinned_memory_is_wiped,
+};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// An MSM over bases of its own.
+type Job = Box<dyn Fn(&CudaEngine, &Control) -> Result<String>>;
+/// The same one over new bases, every time.
+type Jobs = Box<dyn Fn() -> Job>;
+
+fn jobs<A: CurvePoint>(n: usize, batch: usize, encoding: ScalarEncoding) -> Jobs {
+    let case = Arc::new(Case::<A>::new(n, batch, encoding));
+    Box::new(move || {
+        let (case, object) = (case.clone(), case.object());
+        Box::new(move |engine, control| case.whole(engine, &object, control))
+    })
+}
+
+fn all_jobs() -> [(&'static str, Jobs); 4] {
+    [
+        ("one vector", jobs::<G1Affine>(13, 1, ScalarEncoding::Montgomery)),
+        ("a batch", jobs::<G1Affine>(4, 2, ScalarEncoding::Canonical)),
+        ("narrow scalars", jobs::<G1Affine>(5, 1, ScalarEncoding::Signed(2))),
+        ("G2", jobs::<G2Affine>(3, 1, ScalarEncoding::Montgomery)),
+    ]
+}
+
+/// Refuses the first, the second and so on of what jobs ask for, or every `step`th, until they ask
+/// for no more: `arm` is told which, and 0 for none, `fired` says whether it was. A job is done
+/// twice, the second time with tables that are made for it, and once more with nothing refused.
+/// Gives how many were refused, and how often that failed a job: without new tables it goes on.
+fn every_refusal(
+    engine: impl Fn() -> Rc<CudaEngine>,
+    jobs: &Jobs,
+    step: usize,
+    arm: impl Fn(u64),
+    fired: impl Fn() -> bool,
+) -> (usize, usize) {
+    let (go, mut refused, mut failed) = (Control::default(), 0, 0);
+    for nth in (1..).step_by(step) {
+        let (engine, job) = (engine(), jobs());
+        arm(nth);
+        for _ in 0..2 {
+            let done = job(&engine, &go);
+            if let Err(error) = &done {
+                assert!(is_exhausted(error) && fired(), "number {nth}: {error:?}");
+                failed += 1;
+            }
+            if fired() {
+                break;
+            }
+        }
+        let over = !fired();
+        arm(0);
+        job(&engine, &go).unwrap();
+        if over {
+            break;
+        }
+        refused += 1;
+    }
+    (refused, failed)
+}
+
+#[test]
+fn every_lease_may_be_refused() {
+    let rig = Rig::new();
+    let arena = rig.gpu.arena();
+    let arm = |nth| {
+        arena.refuse(nth);
+    };
+    let fired = || {
+        let left = arena.refuse(0);
+        arena.refuse(left);
+        left == 0
+    };
+    let kept = Rc::new(engine(&rig));
+    for (name, jobs) in all_jobs() {
+        let (refused, failed) = every_refusal(|| kept.clone(), &jobs, 1, arm, fired);
+        println!("{name}: {refused} refused, {failed} failed");
+        // Each use's scalars, buckets and sums, and the bases at the first one, but no tables.
+        assert!(failed >= 7 && refused == failed + 2, "{name}: {failed} of {refused} failed");
+    }
+    drop(kept);
+    // A new engine has no workspace either.
+    let jobs = jobs::<G2Affine>(2, 1, ScalarEncoding::Signed(2));
+    let new = || Rc::new(engine(&rig));
+    let (refused, failed) = every_refusal(new, &jobs, 1, arm, fired);
+    assert!(failed >= 10 && refused == failed + 2, "{failed} of {refused} failed");
+    pinned_memory_is_wiped(&rig);
+    assert_eq!(arena.free_bytes(), arena.bytes());
+    let full = |fault: &Fault| matches!(fault, Fault::Full { .. });
+    assert!(rig.faults.lock().unwrap().iter().all(full));
+}
+
+#[test]
+fn every_call_of_the_driver_may_be_refused() {
+    with_faults(PATIENCE, |rig| {
+        let engine = Rc::new(engine(rig));
+        for (i, (name, jobs)) in all_jobs().into_iter().enumerate() {
+            for (call, step) in
+                [("cuLaunchKernel:K:701", 9), ("copy:K:2", 3), ("cuEventCreate:K:2", 9)]
+            {
+                // Others do not ask for much else.
+                let step = if i == 0 { 1 } else { step };
+                rig.faults.lock().unwrap().clear();
+                let arm = |nth: u64| {
+                    rig.faults.lock().unwrap().clear();
+                    let one = call.replace(":K:", &format!(":{nth}:"));
+                    control::fault(if nth == 0 { "" } else { &one });
+                };
+                let fired = || !rig.faults.lock().unwrap().is_empty();
+                let (refused, failed) = every_refusal(|| engine.clone(), &jobs, step, arm, fired);
+                println!("{name}, {call}: {refused} refused, {failed} failed");
+                assert!(failed > 0, "{name}, {call}: {failed} of {refused}");
+            }
+        }
+        assert!(rig.gpu.context().is_alive());
+        pinned_memory_is_wiped(rig);
+    });
+}
+
+/// Bases are brought, tables made, passes launched: a job stops at every check between.
+#[test]
+fn an_msm_stops_at_every_check() {
+    let rig = Rig::new();
+    let engine = engine(&rig);
+    let case = Case::<G1Affine>::new(33, 1, ScalarEncoding::Signed(2));
+    let pieces = [0..9, 9..20, 20..21, 21..33];
+    let mut stops = [0; 2];
+    for checks in 0.. {
+        let (object, control) = (case.object(), Control::cancelled_after(checks));
+        let done = [(); 2].map(|()| case.run(&engine, &object, &pieces, &control));
+        pinned_memory_is_wiped(&rig);
+        case.run(&engine, &object, &pieces, &Control::default()).unwrap();
+        match done {
+            [Ok(_), Ok(_)] => break,
+            [Err(Error::Cancelled), Err(Error::Cancelled)] => stops[0] += 1,
+            [Ok(_), Err(Error::Cancelled)] => stops[1] += 1,
+            other => panic!("after {checks} checks: {other:?}"),
+        }
+    }
+    println!("{stops:?} stops");
+    // Each piece's, and bringing bases; those and making tables.
+    assert!(stops[0] > pieces.len() && stops[1] > pieces.len() + 1, "{stops:?} stops");
+    drop(engine);
+    assert_eq!(rig.gpu.arena().free_bytes(), rig.gpu.arena().bytes());
+}
+
+#[test]
+fn a_deadline_that_is_over_stops_an_msm() {
+    let rig = Rig::new();
+    let (engine, case) = (engine(&rig), Case::<G2Affine>::new(9, 1, ScalarEncoding::Canonical));
+    let (object, late) = (case.object(), Control::new(Some(Instant::now())));
+    // Before its bases are here, and then.
+    for _ in 0..2 {
+        assert_eq!(case.whole(&engine, &object, &late), Err(Error::Deadline));
+        case.whole(&engine, &object, &Control::default()).unwrap();
+    }
+}
