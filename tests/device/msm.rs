@@ -1,4 +1,5 @@
-//! What the engine with GPUs keeps of an MSM's bases: tables, by use.
+//! What the engine with GPUs keeps of an MSM's bases: tables by use, and as many objects as there
+//! is room for.
 
 use capstan::{
     curve::{G1Affine, scalars::ScalarEncoding},
@@ -7,10 +8,44 @@ use capstan::{
 };
 
 use crate::{
-    cases::{Case, engine_that_cuts, take_all_but},
+    cases::{Case, engine, engine_that_cuts, take_all_but},
     emulated,
     rig::Rig,
 };
+
+#[test]
+fn the_longest_unused_bases_leave_for_others() {
+    const PART: usize = 9;
+    let points = if emulated::driver().is_some() { 12_000 } else { 200_000 };
+    // For three objects and what an MSM over a part of one takes.
+    let left = 7 * points * size_of::<G1Affine>() / 2;
+    let rig = Rig::new();
+    let (engine, case) =
+        (engine(&rig), Case::<G1Affine>::new(points, 1, ScalarEncoding::Canonical));
+    let held = take_all_but(&rig, left as u64);
+    let objects = [(); 5].map(|()| case.object());
+    let (has, none) = (true, false);
+    for (number, expected) in [
+        (0, [has, none, none, none, none]),
+        (1, [has, has, none, none, none]),
+        (2, [has, has, has, none, none]),
+        // There is no room for its tables: none leaves for them.
+        (0, [has, has, has, none, none]),
+        (3, [has, none, has, has, none]),
+        (4, [has, none, none, has, has]),
+        (1, [none, has, none, has, has]),
+        (4, [none, has, none, has, has]),
+        (0, [has, has, none, none, has]),
+    ] {
+        case.first(&engine, &objects[number], PART);
+        let found = objects.each_ref().map(|object| engine.holds(&Case::bases(object)));
+        assert_eq!(found, expected, "after {number}");
+    }
+    drop(held);
+    case.first(&engine, &objects[2], PART);
+    let found = objects.each_ref().map(|object| engine.holds(&Case::bases(object)));
+    assert_eq!(found, [has, has, has, none, has], "with all memory");
+}
 
 #[test]
 fn bases_get_more_tables_the_more_they_are_used() {

@@ -116,6 +116,11 @@ impl CudaEngine {
         info!(bytes = pinned, ms, "pinned memory for payloads");
     }
 
+    /// Whether a GPU holds the object that `bases` are a range of.
+    pub fn holds(&self, bases: &Bases) -> bool {
+        self.computers.iter().any(|computer| computer.has(bases))
+    }
+
     /// Whose turn it is.
     fn turn(&self) -> usize {
         self.turn.fetch_add(1, Ordering::Relaxed) % self.gpus.len()

@@ -10,7 +10,7 @@ use tracing::{debug, info};
 
 use crate::{
     curve::points::{Bases, Owner},
-    device::{Fault, Gpu, Lease, Span, Stream, Unusable},
+    device::{ALIGN, Fault, Gpu, Lease, Span, Stream, Unusable},
     engine::Control,
     error::{Error, Result},
     msm::{Kept, Memory, Placed, Windows, tables, tables::Tables, whole_points},
@@ -110,7 +110,9 @@ impl Shelf {
     /// Errors: `Exhausted` where what is in use leaves no room; `DeviceLost`.
     pub fn room(&self, stream: &Stream, bytes: u64) -> Result<Lease, Fault> {
         let arena = self.gpu.arena();
-        while arena.largest_free_bytes() < bytes && self.make_room() {}
+        // None goes where all that may go is not enough.
+        let would_do = || bytes <= self.room_bytes();
+        while arena.largest_free_bytes() < bytes && would_do() && self.make_room() {}
         arena.lease(stream, bytes)
     }
 
@@ -123,9 +125,10 @@ impl Shelf {
     /// Bytes that a job may count on: what is free, and what would be if all that is idle went.
     pub fn room_bytes(&self) -> u64 {
         let idle = |entry: &&Entry| Arc::strong_count(&entry.resident) == 1;
-        let bases: u64 = self.entries().iter().filter(idle).map(|e| e.resident.lease.bytes()).sum();
+        let held = |lease: &Lease| lease.bytes().next_multiple_of(ALIGN);
+        let bases: u64 = self.entries().iter().filter(idle).map(|e| held(&e.resident.lease)).sum();
         let workspace = self.workspace.try_lock().ok();
-        let workspace = workspace.and_then(|held| held.as_ref().map(Lease::bytes)).unwrap_or(0);
+        let workspace = workspace.and_then(|lease| lease.as_ref().map(held)).unwrap_or(0);
         self.gpu.arena().free_bytes() + bases + workspace
     }
 
