@@ -51,6 +51,7 @@ fn ready(command: &mut Command) -> (Child, String, String) {
     (child, seen, address)
 }
 
+/// Ends it, and sees that it ends well.
 pub fn stop(mut child: Child) {
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
@@ -88,14 +89,20 @@ fn each_lack_is_one_sentence() {
     }
 }
 
-/// A daemon with GPUs, and a client of it.
-pub fn served(env: &[(&str, &str)]) -> (Child, Client) {
+/// A daemon with GPUs by these flags, and where it is.
+pub fn start(flags: &[&str], env: &[(&str, &str)]) -> (Child, String) {
     let driver = emulated::driver().map(|path| path.to_str().unwrap().to_owned());
     let driver = driver.as_deref().unwrap_or("none");
-    let flags = ["--engine", "cuda", "--cuda-driver", driver, "--cuda-memory-percent", "10"];
-    let (child, log, address) = ready(&mut capstand(&flags, env));
+    let own = ["--cuda-driver", driver, "--cuda-memory-percent", "10"];
+    let (child, log, address) = ready(&mut capstand(&[&own, flags].concat(), env));
     assert!(log.contains("passed"), "{log}");
-    (child, Client::connect(format!("http://{address}")).unwrap())
+    (child, format!("http://{address}"))
+}
+
+/// A daemon that is to use GPUs, and a client of it.
+pub fn served(env: &[(&str, &str)]) -> (Child, Client) {
+    let (child, address) = start(&["--engine", "cuda"], env);
+    (child, Client::connect(address).unwrap())
 }
 
 /// Enough of them for the GPU.

@@ -21,4 +21,5 @@ mod rig;
 mod ring;
 #[cfg(feature = "cli")]
 mod seen;
+mod served;
 mod transforms;
