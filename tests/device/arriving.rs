@@ -1,45 +1,17 @@
 //! MSMs of the engine with GPUs in several passes: over scalars as they come, and where memory is
 //! short.
 
-use std::{ops::Range, thread::sleep, time::Duration};
-
 use capstan::{
-    curve::{
-        G1Affine, G2Affine,
-        points::{CurvePoint, PointSlice},
-        scalars::ScalarEncoding,
-    },
-    engine::{Control, Engine as _, cuda::CudaEngine},
+    curve::{G1Affine, G2Affine, points::CurvePoint, scalars::ScalarEncoding},
+    engine::Control,
     error::Result,
 };
 
 use crate::{
-    cases::{Case, engine, is_exhausted, take_all_but},
+    cases::{Case, engine, is_exhausted, passes, take_all_but},
     emulated,
     rig::{Rig, each_seed},
 };
-
-/// Longer than one more pass over few scalars takes. A sender that takes longer still changes
-/// nothing.
-const SLOW: Duration = Duration::from_millis(10);
-
-fn passes(device: &str) -> usize {
-    let count = device.strip_suffix(" passes").and_then(|rest| rest.rsplit(' ').next());
-    count.map_or(1, |count| count.parse().unwrap())
-}
-
-/// A slow sender's first piece is there `SLOW` after the beginning: as much time again is to come.
-fn slowly<A: CurvePoint>(
-    case: &Case<A>,
-    engine: &CudaEngine,
-    object: &PointSlice<A>,
-    pieces: &[Range<usize>],
-) -> String {
-    let mut run = engine.msm(Case::bases(object), 1).unwrap();
-    sleep(SLOW);
-    case.hand_over(run.as_mut(), pieces, &Control::default()).unwrap();
-    case.check(run, object.len()).unwrap()
-}
 
 /// Without tables, with tables, with sliding windows, each with pieces in order and not.
 fn a_slow_sender<A: CurvePoint>(rig: &Rig, n: usize) {
@@ -51,7 +23,8 @@ fn a_slow_sender<A: CurvePoint>(rig: &Rig, n: usize) {
     for turn in 1..=9 {
         // Only the kinds of windows that are new.
         if [1, 2, 8, 9].contains(&turn) {
-            let device = slowly(&case, &engine, &object, &orders[turn % 2]);
+            let device =
+                case.slowly(&engine, &object, &orders[turn % 2], &Control::default()).unwrap();
             assert!(device.contains(", as they arrive, "), "{device}");
             assert!(passes(&device) > 1, "{device}");
             seen.push(device);
@@ -81,12 +54,13 @@ fn passes_take_a_slow_senders_scalars_as_they_come() {
 fn few_scalars_wait_for_each_other() {
     let rig = Rig::new();
     let (engine, case) = (engine(&rig), Case::<G1Affine>::new(31, 1, ScalarEncoding::Canonical));
-    let device = slowly(&case, &engine, &case.object(), &[0..15, 15..31]);
+    let pieces = [0..15, 15..31];
+    let device = case.slowly(&engine, &case.object(), &pieces, &Control::default()).unwrap();
     assert!(passes(&device) == 1 && !device.contains("arrive"), "{device}");
 }
 
-/// Runs with ever more memory, until it is enough, for which passes are cut. Says what was done, and
-/// how often it was not enough.
+/// Runs with ever more memory, until it is enough, for which passes are cut. Says what was done,
+/// and how often it was not enough.
 fn ever_more_memory(rig: &Rig, run: impl Fn() -> Result<String>) -> (String, u32) {
     let (mut failed, mut left) = (0, 1 << 10);
     loop {

@@ -1,6 +1,6 @@
 //! MSMs whose sums are known, for engines with GPUs.
 
-use std::{ops::Range, sync::Arc};
+use std::{ops::Range, sync::Arc, thread::sleep, time::Duration};
 
 use ark_ec::{CurveGroup as _, PrimeGroup as _};
 use ark_ff::UniformRand as _;
@@ -48,6 +48,16 @@ pub fn take_all_but(rig: &Rig, left: u64) -> Vec<Lease> {
     drop(kept);
     held
 }
+
+/// How many passes an executor says that there were.
+pub fn passes(device: &str) -> usize {
+    let count = device.strip_suffix(" passes").and_then(|rest| rest.rsplit(' ').next());
+    count.map_or(1, |count| count.parse().unwrap())
+}
+
+/// Longer than one more pass over few scalars takes. A sender that takes longer still changes
+/// nothing.
+const SLOW: Duration = Duration::from_millis(5);
 
 /// Whether a job's only problem is memory.
 pub fn is_exhausted(error: &Error) -> bool {
@@ -118,8 +128,22 @@ impl<A: CurvePoint> Case<A> {
         self.check(run, bases.len())
     }
 
-    /// All of its scalars.
-    pub fn hand_over(
+    /// The same from a slow sender: its first piece is there `SLOW` after the beginning, so that as
+    /// much time again is to come.
+    pub fn slowly(
+        &self,
+        engine: &CudaEngine,
+        object: &PointSlice<A>,
+        pieces: &[Range<usize>],
+        control: &Control,
+    ) -> Result<String> {
+        let mut run = engine.msm(Self::bases(object), self.batch)?;
+        sleep(SLOW);
+        self.hand_over(run.as_mut(), pieces, control)?;
+        self.check(run, object.len())
+    }
+
+    fn hand_over(
         &self,
         run: &mut dyn MsmRun,
         pieces: &[Range<usize>],
@@ -134,7 +158,7 @@ impl<A: CurvePoint> Case<A> {
     }
 
     /// The sums are right; says what was done where.
-    pub fn check(&self, run: Box<dyn MsmRun>, n: usize) -> Result<String> {
+    fn check(&self, run: Box<dyn MsmRun>, n: usize) -> Result<String> {
         let (sums, executor) = run.finish()?;
         assert_eq!(executor.engine, "cuda");
         let sums = A::of_sums(sums).expect("of this group");

@@ -15,7 +15,7 @@ use capstan::{
 };
 
 use crate::{
-    cases::{Case, engine, is_exhausted},
+    cases::{Case, engine, is_exhausted, passes},
     rig::{Rig, control, with_faults},
     transforms::pinned_memory_is_wiped,
 };
@@ -148,11 +148,14 @@ fn an_msm_stops_at_every_check() {
     let mut stops = [0; 2];
     for checks in 0.. {
         let (object, control) = (case.object(), Control::cancelled_after(checks));
-        let done = [(); 2].map(|()| case.run(&engine, &object, &pieces, &control));
+        let done = [(); 2].map(|()| case.slowly(&engine, &object, &pieces, &control));
         pinned_memory_is_wiped(&rig);
         case.run(&engine, &object, &pieces, &Control::default()).unwrap();
         match done {
-            [Ok(_), Ok(_)] => break,
+            [Ok(first), Ok(second)] => {
+                assert!(passes(&first) > 1 && passes(&second) > 1, "{first}; {second}");
+                break;
+            }
             [Err(Error::Cancelled), Err(Error::Cancelled)] => stops[0] += 1,
             [Ok(_), Err(Error::Cancelled)] => stops[1] += 1,
             other => panic!("after {checks} checks: {other:?}"),
