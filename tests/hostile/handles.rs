@@ -9,7 +9,7 @@ use futures_util::stream;
 use tonic::{Code, Status};
 
 use crate::{
-    daemon::{compute, reason, say, store},
+    daemon::{compute, reason, say, store, until},
     table::{How, Row, World, invalid, refused, settings},
 };
 
@@ -159,9 +159,8 @@ async fn uploads_conflict_and_bases_in_transit_are_no_vector() {
     for message in messages {
         sender.send(message).await.unwrap();
     }
-    while stat(v1::stat_request::Id::UploadId(id.clone())).send(&world.channel).await.is_err() {
-        tokio::task::yield_now().await;
-    }
+    let there = || stat(v1::stat_request::Id::UploadId(id.clone())).send(&world.channel);
+    until("bases in transit", async || there().await).await;
     let conflict = |status: Status| (status.code(), reason(&status));
     let aborted = (Code::Aborted, "UPLOAD_CONFLICT".to_owned());
     let other = v1::BasesUpload { count: 3, ..upload.clone() };

@@ -9,7 +9,7 @@ use futures_util::stream;
 use tonic::{Code, Status, transport::Channel};
 
 use crate::{
-    daemon::{compute, engine::Mode, load, reason, retry_after, say, store},
+    daemon::{compute, engine::Mode, reason, retry_after, say, store, until, until_load},
     table::{How, World, settings},
 };
 
@@ -25,17 +25,29 @@ async fn hold(channel: &Channel, bytes: u64) -> Result<v1::VectorUpload, Status>
         tokio::spawn(
             async move { client.put(stream::iter(messages).chain(stream::pending())).await },
         );
-    loop {
+    let stat = async || {
         let id = Some(v1::stat_request::Id::UploadId(vector.upload_id.clone()));
-        if store(channel).stat(v1::StatRequest { id }).await.is_ok() {
-            return Ok(vector);
+        match store(channel).stat(v1::StatRequest { id }).await {
+            Ok(_) => Ok(true),
+            Err(_) if call.is_finished() => Ok(false),
+            Err(status) => Err(status),
         }
-        if call.is_finished() {
-            // One of a single byte is complete, and held all the same.
-            return call.await.expect("no panic").map(|_| vector);
-        }
-        tokio::task::yield_now().await;
+    };
+    if until("an upload is held or refused", stat).await {
+        return Ok(vector);
     }
+    // One of a single byte is complete, and held all the same.
+    call.await.expect("no panic").map(|_| vector)
+}
+
+/// What is said of an upload for which there is a place: who had the last one gives it back a moment
+/// after it was answered.
+async fn placed<T>(mut upload: impl AsyncFnMut() -> Result<T, Status>) -> Result<T, Status> {
+    let upload = async || match upload().await {
+        Err(status) if reason(&status) == "UPLOADS" => Err(status),
+        said => Ok(said),
+    };
+    until("a place for an upload", upload).await
 }
 
 async fn let_go(channel: &Channel, vector: &v1::VectorUpload) {
@@ -65,9 +77,7 @@ async fn bytes_are_limited_whole_and_by_connection() {
     let (request, sum) = world.good_msm();
     assert_eq!(How::Msm(request).send(&three).await.unwrap(), sum);
     let_go(&one, &first).await;
-    while load(&two).await.bytes_in_flight > 30 * MIB {
-        tokio::task::yield_now().await;
-    }
+    until_load(&two, "bytes come back", |load| load.bytes_in_flight <= 30 * MIB).await;
     let third = hold(&three, 5 * MIB).await.unwrap();
     let_go(&three, &third).await;
     let_go(&two, &second).await;
@@ -96,15 +106,11 @@ async fn jobs_are_limited_whole_and_by_connection() {
         tokio::spawn(async move { client.msm(request).await.map(drop) })
     };
     let mut calls: Vec<_> = (0..3).map(|_| begin(&one)).collect();
-    while load(&world.channel).await.jobs < 3 {
-        tokio::task::yield_now().await;
-    }
+    until_load(&world.channel, "jobs of one connection", |load| load.jobs == 3).await;
     let full = begin(&one).await.unwrap().unwrap_err();
     assert_full(&full, "CONNECTION_JOBS", true);
     calls.extend((0..2).map(|_| begin(&two)));
-    while load(&world.channel).await.jobs < 5 {
-        tokio::task::yield_now().await;
-    }
+    until_load(&world.channel, "jobs of both", |load| load.jobs == 5).await;
     let full = begin(&two).await.unwrap().unwrap_err();
     assert_full(&full, "JOBS", true);
     world.dial.set(Mode::Honest);
@@ -120,18 +126,20 @@ async fn uploads_and_the_store_are_limited() {
     let limits =
         Settings { uploads_max: 2, store_bytes_max: 2 * MIB, objects_max: 2, ..settings() };
     let world = World::new(limits).await;
-    let first = hold(&world.channel, 1).await;
-    let second = hold(&world.channel, 1).await.unwrap();
-    assert_full(&hold(&world.channel, 1).await.unwrap_err(), "UPLOADS", true);
-    let_go(&world.channel, &first.unwrap()).await;
-    let_go(&world.channel, &second).await;
-    let put = |count| {
-        How::Put(say::put_bases(say::bases::<G1Affine>(PointEncoding::Compressed, count), vec![]))
+    let channel = &world.channel;
+    let first = placed(async || hold(channel, 1).await).await.unwrap();
+    let second = placed(async || hold(channel, 1).await).await.unwrap();
+    assert_full(&hold(channel, 1).await.unwrap_err(), "UPLOADS", true);
+    let_go(channel, &first).await;
+    let_go(channel, &second).await;
+    let put = async |count| {
+        let bases = say::bases::<G1Affine>(PointEncoding::Compressed, count);
+        How::Put(say::put_bases(bases, vec![])).send(channel).await
     };
-    let never = put(22_000).send(&world.channel).await.unwrap_err();
+    let never = placed(async || put(22_000).await).await.unwrap_err();
     assert_full(&never, "STORE", false);
-    let full = put(21_845).send(&world.channel).await.unwrap_err();
+    let full = placed(async || put(21_845).await).await.unwrap_err();
     assert_full(&full, "STORE", true);
-    assert_full(&put(1).send(&world.channel).await.unwrap_err(), "OBJECTS", true);
+    assert_full(&put(1).await.unwrap_err(), "OBJECTS", true);
     world.assert_well("uploads and store").await;
 }

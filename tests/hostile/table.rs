@@ -1,7 +1,5 @@
 //! A row of the table, and the server that rows are sent to.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use capstan::{
     curve::{G1Affine, G2Affine, points::CurvePoint},
@@ -13,9 +11,9 @@ use tonic::{Code, Status, transport::Channel};
 use tonic_types::StatusExt;
 
 use crate::daemon::{
-    Daemon, compute,
+    Daemon, HANGING, NEVER, compute,
     engine::{Dial, moody},
-    reason, say, settled, store,
+    patiently, reason, say, settled, store,
 };
 
 /// How something is sent.
@@ -121,10 +119,11 @@ pub fn good(name: impl Into<String>, how: How, gives: impl Into<Option<Bytes>>) 
     Row { name: name.into(), how, expect: Expect::Good(gives.into()) }
 }
 
-/// Limits small enough to be reached by the tables.
+/// Limits small enough to be reached by the tables, but those of time: a machine that is busy with
+/// something else would reach them too.
 pub fn settings() -> Settings {
     Settings {
-        idle_timeout: Duration::from_secs(2),
+        idle_timeout: NEVER,
         bytes_in_flight_max: 64 << 20,
         connection_bytes_in_flight_max: 32 << 20,
         ..Settings::default()
@@ -148,6 +147,8 @@ impl World {
         let channel = daemon.channel().await;
         let (g1, g2) = (say::points::<G1Affine>(8), say::points::<G2Affine>(8));
         let (g1_id, g2_id) = (put(&channel, &g1).await, put(&channel, &g2).await);
+        // Answers come a moment before what was taken for them goes back.
+        settled(&channel, "bases").await;
         Self { daemon, dial, channel, g1, g1_id, g2_id }
     }
 
@@ -167,7 +168,8 @@ impl World {
     /// The server computes, and nothing is left in flight.
     pub async fn assert_well(&self, name: &str) {
         let (request, expected) = self.good_msm();
-        match How::Msm(request).send(&self.channel).await {
+        let send = async || How::Msm(request.clone()).send(&self.channel).await;
+        match patiently(send).await {
             Ok(sum) => assert_eq!(sum, expected, "{name}: the next MSM is wrong"),
             Err(status) => panic!("{name}: the next MSM is refused: {status}"),
         }
@@ -177,7 +179,7 @@ impl World {
     /// Sends a row and checks its answer and the server's health.
     pub async fn check(&self, row: Row) {
         let Row { name, how, expect } = row;
-        let sent = tokio::time::timeout(crate::daemon::HANGING, how.send(&self.channel)).await;
+        let sent = tokio::time::timeout(HANGING, how.send(&self.channel)).await;
         let sent = sent.unwrap_or_else(|_| panic!("{name}: hangs"));
         match (expect, sent) {
             (Expect::Good(expected), Ok(got)) => {
@@ -221,7 +223,8 @@ pub fn assert_status(
 }
 
 async fn put<A: CurvePoint>(channel: &Channel, points: &[A]) -> Bytes {
-    let answer = store(channel).put(stream::iter(say::put_points(points))).await;
+    let put = async || store(channel).put(stream::iter(say::put_points(points))).await;
+    let answer = patiently(put).await;
     let object = answer.expect("good points").into_inner().object.expect("an object");
     match object.kind {
         Some(v1::object::Kind::Bases(bases)) => bases.object_id,

@@ -10,11 +10,13 @@ use tokio::{
 use tonic::{Code, Request};
 
 use crate::{
-    daemon::{HANGING, admin, compute, load, reason, say},
+    daemon::{HANGING, admin, compute, load, reason, say, until, until_load},
     table::{World, settings},
 };
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+const SETTINGS_HEARD: [u8; 9] = [0, 0, 0, 4, 1, 0, 0, 0, 0];
 
 /// Reads until the server hangs up.
 async fn hung_up(socket: &mut TcpStream) {
@@ -26,11 +28,23 @@ async fn hung_up(socket: &mut TcpStream) {
 
 /// Waits until only the world's own connection is left.
 async fn alone(world: &World) {
-    let begun = Instant::now();
-    while load(&world.channel).await.connections > 1 {
-        assert!(begun.elapsed() < HANGING, "{:?}", load(&world.channel).await);
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until_load(&world.channel, "alone", |load| load.connections == 1).await;
+}
+
+/// A peer that says who it is and no more, and was heard. One that spoke too late begins again.
+async fn greeted(world: &World) -> TcpStream {
+    until("a greeting", async || {
+        let mut socket = TcpStream::connect(world.daemon.address).await?;
+        socket.write_all(&[PREFACE, &SETTINGS].concat()).await?;
+        let mut said = Vec::new();
+        while !said.windows(9).any(|frame| frame == SETTINGS_HEARD) {
+            if socket.read_buf(&mut said).await? == 0 {
+                return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof));
+            }
+        }
+        Ok(socket)
+    })
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -44,7 +58,6 @@ async fn bytes_that_are_no_http2_end_their_connection_and_nothing_else() {
         };
         (0..n).map(step).collect()
     };
-    let settings_frame = [0, 0, 0, 4, 0, 0, 0, 0, 0];
     let mut all = vec![
         b"GET / HTTP/1.1\r\nhost: x\r\n\r\n".to_vec(),
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03".repeat(4),
@@ -52,16 +65,16 @@ async fn bytes_that_are_no_http2_end_their_connection_and_nothing_else() {
         vec![0xff; 1 << 16],
         [PREFACE, &[0xff; 64]].concat(),
         // A frame of 16 MiB, announced.
-        [PREFACE, &settings_frame, &[0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1]].concat(),
+        [PREFACE, &SETTINGS, &[0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1]].concat(),
         // DATA on a stream that was never opened; a window of no bytes; a ping of a wrong size.
-        [PREFACE, &settings_frame, &[0, 0, 1, 0, 0, 0, 0, 0, 9, 1]].concat(),
-        [PREFACE, &settings_frame, &[0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0]].concat(),
-        [PREFACE, &settings_frame, &[0, 0, 1, 6, 0, 0, 0, 0, 0, 0]].concat(),
+        [PREFACE, &SETTINGS, &[0, 0, 1, 0, 0, 0, 0, 0, 9, 1]].concat(),
+        [PREFACE, &SETTINGS, &[0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0]].concat(),
+        [PREFACE, &SETTINGS, &[0, 0, 1, 6, 0, 0, 0, 0, 0, 0]].concat(),
     ];
     for n in [1, 23, 24, 100, 5000, 1 << 17] {
         all.push(noise(n));
         all.push([PREFACE, &noise(n)].concat());
-        all.push([PREFACE, &settings_frame, &noise(n)].concat());
+        all.push([PREFACE, &SETTINGS, &noise(n)].concat());
     }
     for bytes in all {
         let mut socket = TcpStream::connect(world.daemon.address).await.unwrap();
@@ -81,13 +94,18 @@ async fn a_peer_that_says_nothing_gives_its_place_back() {
     let begun = Instant::now();
     let mut silent = TcpStream::connect(world.daemon.address).await.unwrap();
     let mut half = TcpStream::connect(world.daemon.address).await.unwrap();
-    half.write_all(&PREFACE[..10]).await.unwrap();
+    // Cut off already where this thread was late.
+    let _gone = half.write_all(&PREFACE[..10]).await;
     hung_up(&mut silent).await;
     hung_up(&mut half).await;
+    // Who is late is cut off no sooner.
     assert!(begun.elapsed() >= handshake_timeout, "before its time");
     alone(&world).await;
     // One that has said who it is may be idle.
-    tokio::time::sleep(2 * handshake_timeout).await;
+    let mut idle = greeted(&world).await;
+    let left = tokio::time::timeout(2 * handshake_timeout, hung_up(&mut idle)).await;
+    assert!(left.is_err(), "cut off after its greeting");
+    drop(idle);
     world.assert_well("silent peers").await;
 }
 
@@ -95,7 +113,7 @@ async fn a_peer_that_says_nothing_gives_its_place_back() {
 async fn connections_over_the_limit_are_refused_and_the_others_served() {
     let world = World::new(Settings { connections_max: 3, ..settings() }).await;
     let (one, two) = (world.daemon.channel().await, world.daemon.channel().await);
-    assert_eq!(load(&one).await.connections, 3);
+    until_load(&one, "all three", |load| load.connections == 3).await;
     let mut refused = TcpStream::connect(world.daemon.address).await.unwrap();
     hung_up(&mut refused).await;
     world.assert_well("one too many").await;
