@@ -18,7 +18,7 @@ use capstan::{
     server::Settings,
 };
 use common::{points, scalars, serve, server};
-use proxy::Proxy;
+use proxy::through_cuts;
 use std::{
     sync::{
         Arc,
@@ -319,24 +319,31 @@ async fn a_dropped_job_gives_everything_back() {
     tokio::time::timeout(HANGING, free).await.expect("nothing is held for a client that left");
 }
 
+async fn stubborn(target: &str, connections: usize) -> Client {
+    Client::builder(target).connections(connections).retries(5).connect().await.unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn broken_connections_are_resumed_and_nothing_is_lost() {
     let server = server();
+    let direct = Client::connect(&server.target).await.unwrap();
     // Three lanes, of which two break within their first chunk.
     let cuts = [None, Some(200 << 10), Some(200 << 10)];
-    let proxy = Proxy::start(&server.target, &cuts).await;
-    let client = Client::builder(&proxy.target).connections(4).retries(5).connect().await.unwrap();
     let points = points::<G1Affine>(1 << 16); // 6 MiB
-    let sent = Arc::new(AtomicU64::new(0));
-    let counted = sent.clone();
-    let options = PutOptions {
-        progress: Some(Arc::new(move |done, _| counted.store(done, Ordering::SeqCst))),
-        ..PutOptions::default()
-    };
-    let bases = client.put_bases_with(options, &points).await.unwrap();
-    assert!(proxy.cut() >= 2, "connections were cut: {}", proxy.cut());
-    assert_eq!(sent.load(Ordering::SeqCst), 96 << 16, "progress ends at the whole");
-    assert_eq!(client.get_bases::<G1Affine>(bases.id(), ..).await.unwrap(), points);
+    through_cuts(&server.target, &cuts, 2, async |target| {
+        let client = stubborn(target, 4).await;
+        let sent = Arc::new(AtomicU64::new(0));
+        let counted = sent.clone();
+        let options = PutOptions {
+            progress: Some(Arc::new(move |done, _| counted.store(done, Ordering::SeqCst))),
+            ..PutOptions::default()
+        };
+        let bases = client.put_bases_with(options, &points).await.unwrap();
+        assert_eq!(sent.load(Ordering::SeqCst), 96 << 16, "progress ends at the whole");
+        assert_eq!(client.get_bases::<G1Affine>(bases.id(), ..).await.unwrap(), points);
+        direct.release(bases.id()).await.unwrap();
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -352,21 +359,22 @@ async fn broken_jobs_are_repeated_and_right() {
         [None, Some(1 << 20), None, None], // a stripe
         [Some(2 << 20), Some(1 << 20), Some(1 << 19), None],
     ] {
-        let proxy = Proxy::start(&server.target, &cuts).await;
-        let client =
-            Client::builder(&proxy.target).connections(4).retries(5).connect().await.unwrap();
-        let options = MsmOptions { batch: 32, ..MsmOptions::default() };
-        let call = client.msm_with(&bases, &scalars, options);
-        let msm = tokio::time::timeout(HANGING, call).await.expect("does not hang").unwrap();
-        assert_eq!(msm.points, expected);
-        assert!(proxy.cut() >= 1);
+        through_cuts(&server.target, &cuts, 1, async |target| {
+            let client = stubborn(target, 4).await;
+            let options = MsmOptions { batch: 32, ..MsmOptions::default() };
+            let msm = client.msm_with(&bases, &scalars, options).await.unwrap();
+            assert_eq!(msm.points, expected);
+        })
+        .await;
     }
-    let mut values = scalars.clone();
-    let proxy = Proxy::start(&server.target, &[None, Some(1 << 20), Some(3 << 20)]).await;
-    let client = Client::builder(&proxy.target).connections(2).retries(5).connect().await.unwrap();
-    client.ntt(&mut values, NttOptions::forward()).await.unwrap();
-    client.ntt(&mut values, NttOptions::inverse()).await.unwrap();
-    assert!(values == scalars && proxy.cut() >= 1);
+    through_cuts(&server.target, &[None, Some(1 << 20), Some(3 << 20)], 1, async |target| {
+        let mut values = scalars.clone();
+        let client = stubborn(target, 2).await;
+        client.ntt(&mut values, NttOptions::forward()).await.unwrap();
+        client.ntt(&mut values, NttOptions::inverse()).await.unwrap();
+        assert!(values == scalars);
+    })
+    .await;
 }
 
 #[test]

@@ -13,7 +13,7 @@ use capstan::wire::v1::{
     self, admin_server::Admin, admin_server::AdminServer, compute_server::Compute,
     compute_server::ComputeServer, store_server::Store, store_server::StoreServer,
 };
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio_stream::{Stream, wrappers::TcpListenerStream};
 use tonic::{Code, Request, Response, Status, Streaming, transport::Server};
 use tonic_types::{ErrorDetails, StatusExt};
@@ -26,7 +26,7 @@ pub enum Mode {
     Hang,
     /// Job streams: this status after the header; other streams: CANCELLED at once.
     RefuseStream(Status),
-    /// Streams: read without an answer.
+    /// Streams: read without an answer; after a few messages only when told to go on.
     Swallow,
     /// Streams and `Stat`: UNAVAILABLE once, then served, as by a server that starts again.
     Restarts,
@@ -72,10 +72,12 @@ struct Inner {
     streams: AtomicU32,
     stats: AtomicU32,
     ended: AtomicU32,
+    open: AtomicU32,
     saw_deadline: AtomicBool,
     entered: Notify,
     dropped: Notify,
-    broken: Notify,
+    /// Closed to go on.
+    pause: Semaphore,
 }
 
 impl Fake {
@@ -88,10 +90,11 @@ impl Fake {
             streams: AtomicU32::new(0),
             stats: AtomicU32::new(0),
             ended: AtomicU32::new(0),
+            open: AtomicU32::new(0),
             saw_deadline: AtomicBool::new(false),
             entered: Notify::new(),
             dropped: Notify::new(),
-            broken: Notify::new(),
+            pause: Semaphore::new(0),
         };
         let fake = Self { target, inner: Arc::new(inner) };
         let serving = Server::builder()
@@ -112,6 +115,7 @@ impl Fake {
         (self.inner.streams.load(Ordering::SeqCst), self.inner.stats.load(Ordering::SeqCst))
     }
 
+    /// Streams that came to the end which their sender gave them.
     pub fn ended(&self) -> u32 {
         self.inner.ended.load(Ordering::SeqCst)
     }
@@ -128,8 +132,16 @@ impl Fake {
         self.inner.dropped.notified().await;
     }
 
-    pub async fn broken(&self) {
-        self.inner.broken.notified().await;
+    /// Reads on.
+    pub fn go_on(&self) {
+        self.inner.pause.close();
+    }
+
+    /// Waits until all handlers are gone.
+    pub async fn left_alone(&self) {
+        while self.inner.open.load(Ordering::SeqCst) > 0 {
+            self.dropped().await;
+        }
     }
 
     async fn swallow<T>(&self, mut stream: Streaming<T>) {
@@ -138,18 +150,17 @@ impl Fake {
             match stream.message().await {
                 Ok(Some(_)) => messages += 1,
                 Ok(None) => {
+                    // A reset looks like an end, too, but drops this handler when it waits.
+                    tokio::task::yield_now().await;
                     self.inner.ended.fetch_add(1, Ordering::SeqCst);
                     return;
                 }
-                Err(_) => {
-                    self.inner.broken.notify_one();
-                    return;
-                }
+                Err(_) => return,
             }
             if messages == 4 {
                 self.inner.entered.notify_one();
                 // Room for what is on its way, not for all: the client is half-way now.
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                let _closed = self.inner.pause.acquire().await;
             }
         }
     }
@@ -158,10 +169,17 @@ impl Fake {
 /// Tells when a handler is gone.
 struct Gone(Arc<Inner>);
 
+impl Gone {
+    fn new(inner: &Arc<Inner>) -> Self {
+        inner.open.fetch_add(1, Ordering::SeqCst);
+        Self(inner.clone())
+    }
+}
+
 impl Drop for Gone {
     fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::SeqCst);
         self.0.dropped.notify_one();
-        self.0.broken.notify_one();
     }
 }
 
@@ -180,7 +198,7 @@ impl Compute for Fake {
         match &self.inner.mode {
             Mode::Refuse(status) => Err(status.clone()),
             _ => {
-                let _gone = Gone(self.inner.clone());
+                let _gone = Gone::new(&self.inner);
                 self.inner.entered.notify_one();
                 std::future::pending().await
             }
@@ -237,7 +255,7 @@ impl Store for Fake {
             while stream.message().await?.is_some() {}
             return Ok(Response::new(put_answer(header)));
         }
-        let _gone = Gone(self.inner.clone());
+        let _gone = Gone::new(&self.inner);
         self.swallow(stream).await;
         std::future::pending().await
     }
