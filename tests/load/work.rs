@@ -93,6 +93,11 @@ pub enum Done {
     Cancelled,
 }
 
+impl Done {
+    /// How many there are.
+    pub const KINDS: usize = Self::Cancelled as usize + 1;
+}
+
 impl<'a> Worker<'a> {
     /// Puts the common bases and uses every connection once.
     pub async fn new(known: &'a Known, client: Client, rng: StdRng, number: u64) -> Self {
