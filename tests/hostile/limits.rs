@@ -40,8 +40,8 @@ async fn hold(channel: &Channel, bytes: u64) -> Result<v1::VectorUpload, Status>
     call.await.expect("no panic").map(|_| vector)
 }
 
-/// What is said of an upload for which there is a place: who had the last one gives it back a moment
-/// after it was answered.
+/// What is said of an upload for which there is a place: who had the last one gives it back a
+/// moment after it was answered.
 async fn placed<T>(mut upload: impl AsyncFnMut() -> Result<T, Status>) -> Result<T, Status> {
     let upload = async || match upload().await {
         Err(status) if reason(&status) == "UPLOADS" => Err(status),

@@ -8,12 +8,12 @@ use capstan::{
     wire::v1::{self, NttStreamResponse as Answer, ntt_stream_response::Message},
 };
 use tokio::time::timeout;
-use tonic::{Code, Streaming, transport::Channel};
+use tonic::{Code, Status, Streaming, transport::Channel};
 
 use crate::daemon::{
-    Daemon, HANGING, compute,
+    Daemon, HANGING, NEVER, compute,
     engine::{Dial, Mode, moody},
-    say, settled,
+    reason, say, settled,
 };
 
 /// A row is one message.
@@ -22,7 +22,8 @@ const ROW: usize = 32 << LG_N;
 
 fn server() -> (Daemon, Dial) {
     let (engines, dial) = moody();
-    (Daemon::with_engines(Settings::default(), engines), dial)
+    let settings = Settings { idle_timeout: NEVER, ..Settings::default() };
+    (Daemon::with_engines(settings, engines), dial)
 }
 
 /// A transform of two rows, and what becomes of them.
@@ -56,9 +57,17 @@ async fn begin(channel: &Channel, request: Vec<v1::NttStreamRequest>) -> Streami
     answer.expect("no error").into_inner()
 }
 
-async fn next(answer: &mut Streaming<Answer>) -> Option<Message> {
-    let message = answer.message().await.expect("no error");
-    message.map(|message| message.message.expect("something"))
+async fn next(answer: &mut Streaming<Answer>) -> Result<Option<Message>, Status> {
+    let message = timeout(HANGING, answer.message()).await.expect("something or the end");
+    Ok(message?.map(|message| message.message.expect("something")))
+}
+
+/// The next row.
+async fn row(answer: &mut Streaming<Answer>) -> v1::Chunk {
+    match next(answer).await.expect("no error") {
+        Some(Message::Chunk(chunk)) => chunk,
+        other => panic!("no row, but {other:?}"),
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -70,14 +79,14 @@ async fn rows_come_while_later_ones_are_computed() {
     let request = request(say::canonical(&rows), v1::Verify::None);
     let mut answer = begin(&channel, request).await;
     // The second row is not computed before the first one has come.
-    for (row, mode) in [(0, Mode::Hangs), (1, Mode::Honest)] {
+    for (number, mode) in [(0, Mode::Hangs), (1, Mode::Honest)] {
         dial.set(mode);
-        let Some(Message::Chunk(chunk)) = next(&mut answer).await else { panic!("a row") };
-        assert_eq!(chunk.offset as usize, row * ROW);
-        assert!(chunk.data == expected[row * ROW..][..ROW], "row {row}");
+        let chunk = row(&mut answer).await;
+        assert_eq!(chunk.offset as usize, number * ROW);
+        assert!(chunk.data == expected[number * ROW..][..ROW], "row {number}");
     }
-    assert!(matches!(next(&mut answer).await, Some(Message::Result(_))));
-    assert!(next(&mut answer).await.is_none());
+    assert!(matches!(next(&mut answer).await, Ok(Some(Message::Result(_)))));
+    assert!(matches!(next(&mut answer).await, Ok(None)));
     settled(&channel, "a transform").await;
 }
 
@@ -94,31 +103,26 @@ async fn who_stops_reading_stops_the_job() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_error_may_follow_rows_but_no_summary() {
-    let (daemon, _) = server();
+    let (daemon, dial) = server();
     let channel = daemon.channel().await;
-    let (rows, _) = transform();
+    let (rows, expected) = transform();
     let mut elements = say::canonical(&rows).to_vec();
     elements[ROW + 64..ROW + 96].fill(0xff);
-    for verify in [v1::Verify::None, v1::Verify::Probabilistic] {
-        let request = request(elements.clone().into(), verify);
-        let answer = compute(&channel).ntt_stream(tokio_stream::iter(request)).await;
-        let status = match answer {
-            Err(status) => status,
-            Ok(answer) => {
-                assert_eq!(verify, v1::Verify::None, "checked rows come when all are right");
-                let mut answer = answer.into_inner();
-                loop {
-                    match answer.message().await {
-                        Ok(message) => {
-                            let message = message.and_then(|message| message.message);
-                            assert!(matches!(message, Some(Message::Chunk(_))), "{message:?}");
-                        }
-                        Err(status) => break status,
-                    }
-                }
-            }
-        };
-        assert_eq!(status.code(), Code::InvalidArgument, "{status}");
-        settled(&channel, "a row that is none").await;
+    let request = |verify| request(elements.clone().into(), verify);
+    // The second row is not looked at before the first one has come.
+    dial.set(Mode::HangsNext);
+    let mut answer = begin(&channel, request(v1::Verify::None)).await;
+    assert!(row(&mut answer).await.data == expected[..ROW], "the first row");
+    dial.set(Mode::Honest);
+    let followed = next(&mut answer).await.expect_err("the second row is none");
+    settled(&channel, "a row that is none").await;
+    // Rows that are to be checked come when all are right.
+    let mut compute = compute(&channel);
+    let call = compute.ntt_stream(tokio_stream::iter(request(v1::Verify::Probabilistic)));
+    let checked = timeout(HANGING, call).await.expect("an answer").expect_err("no row comes");
+    settled(&channel, "a checked row that is none").await;
+    for status in [followed, checked] {
+        let said = (status.code(), reason(&status));
+        assert_eq!(said, (Code::InvalidArgument, "NOT_CANONICAL".to_owned()), "{status}");
     }
 }

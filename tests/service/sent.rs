@@ -14,7 +14,7 @@ const LG_N: u32 = 16;
 async fn a_drain_waits_for_slow_readers() {
     let minute = Duration::from_secs(60);
     let limits = Settings { idle_timeout: minute, drain_grace: minute, ..Settings::default() };
-    let mut daemon = Daemon::start(limits);
+    let daemon = Daemon::start(limits);
     let endpoint = Endpoint::from_shared(format!("http://{}", daemon.address)).unwrap();
     // The transport takes no more than its reader.
     let endpoint = endpoint.initial_stream_window_size(1 << 16);
@@ -34,6 +34,5 @@ async fn a_drain_waits_for_slow_readers() {
         }
     }
     assert_eq!((bytes, summary), (32 << LG_N, true));
-    let end = tokio::task::spawn_blocking(move || daemon.ended());
-    end.await.expect("no panic").expect("the server ends well");
+    daemon.ended().await.expect("the server ends well");
 }

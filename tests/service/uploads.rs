@@ -1,7 +1,5 @@
 //! Uploads that break off, come over several connections, or are used before they are there.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use capstan::{
     curve::{Fr, G1Affine},
@@ -13,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
-use crate::daemon::{Daemon, compute, load, say, settled, store};
+use crate::daemon::{Daemon, NEVER, compute, load, say, settled, store, until, until_load};
 
 const N: usize = 1000;
 
@@ -26,7 +24,7 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
-        let daemon = Daemon::start(Settings::default());
+        let daemon = Daemon::start(Settings { idle_timeout: NEVER, ..Settings::default() });
         let scalars = say::random(N);
         let payload = say::canonical(&scalars);
         Self { daemon, points: say::points(N), scalars, payload }
@@ -65,9 +63,11 @@ async fn received(channel: &Channel, id: &Bytes) -> u64 {
 }
 
 async fn until_received(channel: &Channel, id: &Bytes, bytes: u64) {
-    while received(channel, id).await < bytes {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    let look = async || match received(channel, id).await {
+        there if there >= bytes => Ok(()),
+        there => Err(there),
+    };
+    until("bytes of an upload", look).await;
 }
 
 async fn release(channel: &Channel, id: &Bytes) {
@@ -127,9 +127,7 @@ async fn a_streamed_job_whose_connection_broke_leaves_its_upload_to_go_on() {
     });
     until_received(&channel, &id, 9_000).await;
     call.abort();
-    while load(&channel).await.jobs > 0 {
-        tokio::task::yield_now().await;
-    }
+    until_load(&channel, "the job is gone", |load| load.jobs == 0).await;
     assert_eq!(received(&channel, &id).await, 9_000);
     let messages = say::msm_stream(fixture.spec(), vector, vec![fixture.piece(9_000, 32_000)]);
     let answer = compute(&channel).msm_stream(stream::iter(messages)).await.unwrap();
@@ -186,15 +184,11 @@ async fn a_job_may_begin_before_its_data() {
     let put = tokio::spawn(async move { client.put(ReceiverStream::new(receiver)).await });
     let mut messages = say::put_vector(fixture.vector(&id, 1), vec![]);
     sender.send(messages.remove(0)).await.unwrap();
-    while progress(&channel, &id).await.is_none() {
-        tokio::task::yield_now().await;
-    }
+    until("a header", async || progress(&channel, &id).await.ok_or("no upload")).await;
     let mut client = compute(&channel);
     let request = say::msm_on(fixture.spec(), &id);
     let job = tokio::spawn(async move { client.msm(request).await });
-    while load(&channel).await.jobs == 0 {
-        tokio::task::yield_now().await;
-    }
+    until_load(&channel, "the job is there", |load| load.jobs == 1).await;
     assert!(!job.is_finished());
     // The end comes first.
     for (start, end) in [(30_000, 32_000), (100, 30_000), (0, 100)] {
