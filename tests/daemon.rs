@@ -1,11 +1,26 @@
 //! The daemon as its supervisor sees it: exit codes, signals, what it prints.
 
+#![cfg(all(feature = "client", feature = "server"))]
+
 use std::{
-    io::{BufRead, BufReader},
-    process::{Child, Command, Output, Stdio},
+    io::{BufRead, BufReader, Read, Write},
+    net::{Ipv4Addr, SocketAddr, TcpStream},
+    process::{Child, ChildStderr, Command, Output, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
 };
 
+use capstan::wire::v1::{
+    GetInfoRequest, PutRequest, ScalarEncoding, VectorUpload, admin_client::AdminClient,
+    put_request::Message, store_client::StoreClient,
+};
+use futures_util::{StreamExt, stream};
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::runtime::Runtime;
+use tonic::transport::Endpoint;
+
+/// Longer than anything here takes; only against hanging.
+const HANGING: Duration = Duration::from_secs(60);
 
 fn capstand(flags: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_capstand"));
@@ -19,14 +34,57 @@ fn run(flags: &[&str]) -> (Option<i32>, String, String) {
     (status.code(), text(stdout), text(stderr))
 }
 
-/// A daemon on free ports that has said it is ready.
-fn ready(flags: &[&str]) -> (Child, BufReader<std::process::ChildStderr>) {
-    let own = ["--listen", "127.0.0.1:0", "--metrics-listen", "none", "--threads", "1"];
-    let flags = [&own[..], flags].concat();
-    let mut child = capstand(&flags).stderr(Stdio::piped()).spawn().unwrap();
-    let mut log = BufReader::new(child.stderr.take().unwrap());
-    until(&mut log, "ready");
-    (child, log)
+/// A daemon that serves; it goes with its test.
+struct Daemon {
+    child: Child,
+    log: BufReader<ChildStderr>,
+    /// What it said when it was ready.
+    ready: String,
+}
+
+impl Daemon {
+    /// One on a free port that has said it is ready.
+    fn start(flags: &[&str]) -> Self {
+        let own = ["--listen", "127.0.0.1:0", "--threads", "1"];
+        let mut child =
+            capstand(&[&own[..], flags].concat()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut log = BufReader::new(child.stderr.take().unwrap());
+        let ready = until(&mut log, "ready");
+        Self { child, log, ready }
+    }
+
+    /// The same without metrics.
+    fn quiet(flags: &[&str]) -> Self {
+        Self::start(&[&["--metrics-listen", "none"][..], flags].concat())
+    }
+
+    fn target(&self) -> String {
+        let address = self.ready.split("tcp=").nth(1).unwrap().split_whitespace().next();
+        format!("http://{}", address.unwrap())
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Waits for its end; the exit code.
+    fn ended(&mut self) -> Option<i32> {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(begun.elapsed() < HANGING, "it does not end");
+            sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
 }
 
 /// Reads the log up to a line that has `word`.
@@ -39,10 +97,6 @@ fn until(log: &mut impl BufRead, word: &str) -> String {
             return seen[start..].to_owned();
         }
     }
-}
-
-fn signal(child: &Child, signal: Signal) {
-    kill_process(Pid::from_child(child), signal).unwrap();
 }
 
 #[test]
@@ -65,21 +119,71 @@ fn exit_codes_say_what_was_wrong() {
 #[test]
 fn drains_on_a_signal_and_exits_0() {
     for first in [Signal::TERM, Signal::INT] {
-        let (mut child, mut log) = ready(&["--log-format", "json"]);
-        signal(&child, first);
-        let line = until(&mut log, "drained");
+        let mut daemon = Daemon::quiet(&["--log-format", "json"]);
+        daemon.signal(first);
+        let line = until(&mut daemon.log, "drained");
         assert!(line.starts_with('{'), "not JSON: {line}");
-        assert_eq!(child.wait().unwrap().code(), Some(0));
+        assert_eq!(daemon.ended(), Some(0));
     }
+}
+
+/// Has `target` wait for an upload that never ends.
+async fn keep_busy(target: String) {
+    let channel = Endpoint::from_shared(target).unwrap().connect().await.unwrap();
+    let encoding = ScalarEncoding::U8 as i32;
+    let vector = VectorUpload { upload_id: vec![1; 16].into(), encoding, count: 9, streams: 1 };
+    let header = PutRequest { message: Some(Message::Vector(vector)) };
+    let mut store = StoreClient::new(channel.clone());
+    tokio::spawn(async move {
+        let endless = stream::iter([header]).chain(stream::pending());
+        store.put(endless).await
+    });
+    let mut admin = AdminClient::new(channel);
+    let busy = async {
+        let mut bytes = 0;
+        while bytes == 0 {
+            let info = admin.get_info(GetInfoRequest {}).await.unwrap().into_inner();
+            bytes = info.load.unwrap().bytes_in_flight;
+        }
+    };
+    tokio::time::timeout(HANGING, busy).await.expect("an upload begins");
+}
+
+#[test]
+fn a_second_signal_exits_at_once() {
+    // It would go on for an hour.
+    let mut daemon = Daemon::quiet(&["--idle-timeout-ms", "3600000", "--drain-grace-s", "3600"]);
+    let runtime = Runtime::new().unwrap();
+    runtime.block_on(keep_busy(daemon.target()));
+    daemon.signal(Signal::TERM);
+    until(&mut daemon.log, "draining");
+    assert_eq!(daemon.child.try_wait().unwrap(), None, "one signal was enough");
+    daemon.signal(Signal::INT);
+    assert_eq!(daemon.ended(), Some(130));
+    until(&mut daemon.log, "exiting at once");
+}
+
+#[test]
+fn metrics_are_served_where_the_settings_say() {
+    // An address of the loopback's that no other process has, so that the port is free.
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    let address = SocketAddr::from((Ipv4Addr::new(127, 64 + high, middle, low), 9464));
+    let daemon = Daemon::start(&["--metrics-listen", &address.to_string()]);
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.set_read_timeout(Some(HANGING)).unwrap();
+    socket.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    socket.read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
+    assert!(text.contains("capstan_build_info{"), "{text}");
+    drop(daemon);
 }
 
 #[test]
 fn dumps_no_core() {
-    let (mut child, _log) = ready(&[]);
-    let limits = std::fs::read_to_string(format!("/proc/{}/limits", child.id())).unwrap();
+    let daemon = Daemon::quiet(&[]);
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", daemon.child.id())).unwrap();
     let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
     let words: Vec<_> = core.split_whitespace().collect();
     assert_eq!(words[4..6], ["0", "0"], "{core}");
-    signal(&child, Signal::KILL);
-    child.wait().unwrap();
 }
