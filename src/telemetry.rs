@@ -263,7 +263,7 @@ pub fn counted(work: impl FnOnce()) -> String {
 mod tests {
     use std::{
         io::{Read, Write},
-        net::{TcpListener, TcpStream},
+        net::{Ipv4Addr, TcpListener, TcpStream},
     };
 
     use std::{
@@ -333,7 +333,10 @@ mod tests {
     /// One test, since a process has one recorder.
     #[test]
     fn what_is_counted_is_scraped() {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        // An address of the loopback's that no other process has: its ports stay free.
+        let [_, high, middle, low] = std::process::id().to_be_bytes();
+        let own = Ipv4Addr::new(127, 64 + high, middle, low);
+        let free = TcpListener::bind((own, 0)).unwrap();
         let address = free.local_addr().unwrap();
         assert!(matches!(install_metrics(address), Err(Error::Metrics(..))), "bound a taken port");
         drop(free);

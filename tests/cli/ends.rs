@@ -103,9 +103,9 @@ fn exit_codes_tell_what_to_do() {
         &["deadline passed", "--deadline"],
     );
     desk.fails(&["drain"], 77, &["ADMIN_ONLY", "unix socket"]);
-    // Nobody listens on a port that was just given back.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let nobody = format!("http://127.0.0.1:{port}");
+    // Nobody listens at an address of the loopback's that only this process would take.
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    let nobody = format!("http://127.{}.{middle}.{low}:9", 64 + high);
     let words = ["cannot reach", &nobody, "is capstand running", "--server"];
     desk.fails(&["info", "--server", &nobody], 69, &words);
 }
