@@ -5,13 +5,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use capstan::{
     server::Settings,
-    wire::v1::{self, stat_response::Status as Found},
+    wire::v1::{self, compute_client::ComputeClient, stat_response::Status as Found},
 };
 use futures_util::{StreamExt, stream};
-use tonic::{Code, Request};
+use tokio::task::JoinHandle;
+use tonic::{Code, Request, Status};
 
 use crate::{
-    daemon::{HANGING, compute, engine::Mode, load, say, settled, store},
+    daemon::{engine::Mode, say, settled, store, timeless, until, until_load},
     table::{How, World, settings},
 };
 
@@ -26,12 +27,10 @@ fn whole<M: Send + 'static>(messages: Vec<M>) -> impl futures_util::Stream<Item 
     stream::iter(messages).chain(stream::pending())
 }
 
-/// Both kinds of calls, begun: `time` is their `grpc-timeout`.
-fn begin(
-    world: &World,
-    ids: &[Bytes; 2],
-    time: Option<&'static str>,
-) -> [tokio::task::JoinHandle<Result<(), Code>>; 2] {
+type Calls = [JoinHandle<Result<(), Code>>; 2];
+
+/// Both kinds of calls, begun: `time` is their `grpc-timeout`, which only the server keeps.
+fn begin(world: &World, ids: &[Bytes; 2], time: Option<&'static str>) -> Calls {
     let chunks = || vec![say::chunk(0, say::canonical(&say::random(COUNT as usize)))];
     let sums = whole(say::msm_stream(world.spec(), vector(&ids[0]), chunks()));
     let rows = whole(say::ntt_stream(say::ntt_spec(3), vector(&ids[1]), chunks()));
@@ -40,31 +39,44 @@ fn begin(
         sums.metadata_mut().insert("grpc-timeout", time.parse().unwrap());
         rows.metadata_mut().insert("grpc-timeout", time.parse().unwrap());
     }
-    let (mut first, mut second) = (compute(&world.channel), compute(&world.channel));
-    let said = |status: tonic::Status| status.code();
+    let (client, origin) = timeless(world.daemon.address);
+    let mut first = ComputeClient::with_origin(client, origin);
+    let mut second = first.clone();
+    let said = |status: Status| status.code();
     [
         tokio::spawn(async move { first.msm_stream(sums).await.map(drop).map_err(said) }),
         tokio::spawn(async move { second.ntt_stream(rows).await.map(drop).map_err(said) }),
     ]
 }
 
-/// Resolves when the server has all of each payload.
-async fn arrived(world: &World, ids: &[Bytes]) {
-    let mut store = store(&world.channel);
-    for id in ids {
-        let wanted = || v1::StatRequest { id: Some(v1::stat_request::Id::UploadId(id.clone())) };
-        let there = async {
-            loop {
-                if let Ok(found) = store.stat(wanted()).await
-                    && let Some(Found::Object(_)) = found.into_inner().status
-                {
-                    break;
-                }
-                tokio::time::sleep(Duration::from_millis(2)).await;
+/// Calls of whose payload the server has all. Where one was cut off before, since its sender was
+/// late, they are begun again.
+async fn begun(world: &World) -> ([Bytes; 2], Calls) {
+    let arrived = async |id: &Bytes| {
+        let id = Some(v1::stat_request::Id::UploadId(id.clone()));
+        let found = store(&world.channel).stat(v1::StatRequest { id }).await;
+        match found.map(|found| found.into_inner().status) {
+            Ok(Some(Found::Object(_))) => Ok(()),
+            other => Err(other),
+        }
+    };
+    until("calls with their payloads", async || {
+        let ids = [say::id(), say::id()];
+        let calls = begin(world, &ids, None);
+        let whole = until("payloads", async || {
+            if calls.iter().any(JoinHandle::is_finished) {
+                return Ok(false);
             }
-        };
-        tokio::time::timeout(HANGING, there).await.expect("the payload arrives");
-    }
+            arrived(&ids[0]).await?;
+            arrived(&ids[1]).await.map(|()| true)
+        });
+        if whole.await {
+            return Ok((ids, calls));
+        }
+        calls.iter().for_each(JoinHandle::abort);
+        Err("a call was cut off")
+    })
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -73,10 +85,8 @@ async fn a_complete_payload_goes_soon_after_its_caller() {
     let upload_ttl = Duration::from_secs(24 * 3600);
     let world = World::new(Settings { idle_timeout, upload_ttl, workers: 1, ..settings() }).await;
     world.dial.set(Mode::Hangs);
-    let ids = [say::id(), say::id()];
-    let calls = begin(&world, &ids, None);
-    arrived(&world, &ids).await;
-    calls.iter().for_each(|call| call.abort());
+    let (_, calls) = begun(&world).await;
+    calls.iter().for_each(JoinHandle::abort);
     settled(&world.channel, "gone with a complete payload").await;
     world.dial.set(Mode::Honest);
     world.assert_well("gone with a complete payload").await;
@@ -102,16 +112,9 @@ async fn a_caller_that_comes_back_need_not_send_again() {
     let idle_timeout = Duration::from_secs(24 * 3600);
     let world = World::new(Settings { idle_timeout, workers: 1, ..settings() }).await;
     world.dial.set(Mode::Hangs);
-    let ids = [say::id(), say::id()];
-    let calls = begin(&world, &ids, None);
-    arrived(&world, &ids).await;
-    calls.iter().for_each(|call| call.abort());
-    let stopped = async {
-        while load(&world.channel).await.jobs > 0 {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    tokio::time::timeout(HANGING, stopped).await.expect("the jobs stop");
+    let (ids, calls) = begun(&world).await;
+    calls.iter().for_each(JoinHandle::abort);
+    until_load(&world.channel, "the jobs stop", |load| load.jobs == 0).await;
     world.dial.set(Mode::Honest);
     let again = How::MsmStream(say::msm_stream(world.spec(), vector(&ids[0]), vec![]));
     again.send(&world.channel).await.expect("the scalars are there");

@@ -12,7 +12,7 @@ use http_body::{Body, Frame};
 use tonic::Status;
 
 use crate::{
-    daemon::{HANGING, load, settled, timeless},
+    daemon::{settled, timeless, until_load},
     table::{World, settings},
 };
 
@@ -48,13 +48,10 @@ async fn what_has_come_of_a_message_is_in_flight() {
         .body(tonic::body::Body::new(Stalls(Some(bytes.into()))))
         .expect("a request");
     let call = tokio::spawn(async move { client.request(request).await });
-    let there = async {
-        // What came before the free bytes were used up is not counted.
-        while load(&world.channel).await.bytes_in_flight < came as u64 - (64 << 10) {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    tokio::time::timeout(HANGING, there).await.expect("the message is counted");
+    // What came before the free bytes were used up is not counted.
+    let counted = came as u64 - (64 << 10);
+    let name = "the message is counted";
+    until_load(&world.channel, name, |load| load.bytes_in_flight >= counted).await;
     call.abort();
     settled(&world.channel, "a message that stalls").await;
     world.assert_well("a message that stalls").await;
