@@ -1,6 +1,6 @@
 //! Calls from their headers to the last byte of their answers: their deadlines, and that they are
-//! under way. tonic keeps deadlines too, but answers CANCELLED: ours come a little earlier, with the
-//! right status, also while a message is still arriving.
+//! under way. tonic keeps deadlines too, but answers CANCELLED: ours come a little earlier, with
+//! the right status, also while a message is still arriving.
 
 use std::{
     pin::Pin,
@@ -31,7 +31,8 @@ pub struct Deadline(pub Instant);
 const OURS: &str = "/capstan.";
 
 /// Puts a [`Deadline`] beside each request that has one, answers in the place of a handler that
-/// does not, times the message of unary calls, and has a drain wait for answers until they are sent.
+/// does not, times the message of unary calls, and has a drain wait for answers until they are
+/// sent.
 #[derive(Clone)]
 pub struct Deadlines {
     /// The server.

@@ -26,8 +26,9 @@ const STREAMS: [&str; 4] = ["/MsmStream", "/NttStream", "/Put", "/ServerReflecti
 /// asked how it is.
 const FREE_BYTES: u64 = 16 << 10;
 
-/// A body that fails with `Idle` where its sender is silent for too long, and with `Exhausted` where
-/// there is no room for it. What it takes goes back when the handler begins, which asks for its own.
+/// A body that fails with `Idle` where its sender is silent for too long, and with `Exhausted`
+/// where there is no room for it. What it takes goes back when the handler begins, which asks for
+/// its own.
 struct Timed {
     body: Body,
     state: Arc<State>,

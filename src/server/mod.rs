@@ -55,8 +55,8 @@ const TICK: Duration = Duration::from_millis(500);
 /// How often GPUs are asked how they are: their management library takes milliseconds.
 const TICKS_A_LOOK: u32 = 20;
 
-/// After the transport has the last answer, for it to leave the socket; a silent connection may not hold the exit
-/// for longer (hyper issue 4170).
+/// After the transport has the last answer, for it to leave the socket; a silent connection may not
+/// hold the exit for longer (hyper issue 4170).
 const LINGER: Duration = Duration::from_secs(1);
 
 /// What all handlers share.

@@ -344,8 +344,9 @@ impl Uploads {
     }
 
     /// Gives up what nobody has used for a while: uploads that are incomplete or abandoned after
-    /// `broken`, vectors after `vector`, and very soon what has no byte, for there is nothing to resume: a header can come
-    /// after its client gave up and released it over another connection. Returns how many.
+    /// `broken`, vectors after `vector`, and very soon what has no byte, for there is nothing to
+    /// resume: a header can come after its client gave up and released it over another connection.
+    /// Returns how many.
     pub fn sweep(&self, broken: Duration, vector: Duration) -> usize {
         let now = Instant::now();
         let mut stale = Vec::new();
