@@ -38,7 +38,6 @@ pub fn open(call: &Call, header: &Header) -> Result<Arc<Upload>> {
         let (state, bases, upload) = (state.clone(), bases.clone(), upload.clone());
         // The import is the upload's, not this call's: other streams may carry on.
         tokio::spawn(async move {
-            let _permit = permit;
             let result = match bases.group {
                 Group::G1 => import::<G1Affine>(&state, &bases, &upload).await,
                 Group::G2 => import::<G2Affine>(&state, &bases, &upload).await,
@@ -47,6 +46,8 @@ pub fn open(call: &Call, header: &Header) -> Result<Arc<Upload>> {
                 Ok(imported) => store(&state, bases, imported, room).await,
                 Err(error) => Err(error),
             };
+            // Before the answer: its caller may ask for as much again.
+            drop(permit);
             upload.conclude(stored.map(Outcome::Bases));
             state.uploads.remove(&upload);
         });

@@ -74,6 +74,11 @@ impl Computer {
         self.0.shelf.make_room()
     }
 
+    /// The same, where all that may go would leave room for `bytes`; else nothing goes.
+    pub fn make_room_for(&self, bytes: u64) -> bool {
+        self.0.shelf.make_room_for(bytes)
+    }
+
     /// Begins an MSM. Nothing is done before scalars come.
     pub fn run(&self, bases: Bases, batch: usize) -> Box<dyn MsmRun> {
         let there = Ranges::default();

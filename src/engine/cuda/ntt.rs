@@ -199,7 +199,7 @@ impl Transformer {
         let arena = self.gpu.arena();
         // Asked first: a refused lease counts as a fault of the device.
         while arena.largest_free_bytes() < bytes {
-            if !must || !self.computer.make_room() {
+            if !must || !self.computer.make_room_for(bytes) {
                 return Ok(None);
             }
         }

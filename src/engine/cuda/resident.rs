@@ -110,9 +110,7 @@ impl Shelf {
     /// Errors: `Exhausted` where what is in use leaves no room; `DeviceLost`.
     pub fn room(&self, stream: &Stream, bytes: u64) -> Result<Lease, Fault> {
         let arena = self.gpu.arena();
-        // None goes where all that may go is not enough.
-        let would_do = || bytes <= self.room_bytes();
-        while arena.largest_free_bytes() < bytes && would_do() && self.make_room() {}
+        while arena.largest_free_bytes() < bytes && self.make_room_for(bytes) {}
         arena.lease(stream, bytes)
     }
 
@@ -120,6 +118,11 @@ impl Shelf {
     /// there is neither.
     pub fn make_room(&self) -> bool {
         self.evict() || self.drop_workspace()
+    }
+
+    /// The same, where all that may go would leave room for `bytes`; else nothing goes.
+    pub fn make_room_for(&self, bytes: u64) -> bool {
+        bytes <= self.room_bytes() && self.make_room()
     }
 
     /// Bytes that a job may count on: what is free, and what would be if all that is idle went.
