@@ -14,6 +14,7 @@ use crate::{
     engine::Control,
     error::{Error, Result},
     jobs::{Budget, Permit, admit},
+    telemetry,
     wire::decode::VectorUpload,
 };
 
@@ -61,7 +62,7 @@ impl Call {
         self.control().check()?;
         self.state.drain.check()?;
         let budgets: [&Budget; 2] = [&self.peer.budget, &self.state.budget];
-        admit(budgets, bytes, jobs).inspect_err(observe::refused)
+        admit(budgets, bytes, jobs).inspect_err(telemetry::refused)
     }
 
     /// Refuses for good what no waiting makes fit: a request is admitted in parts, each of which
@@ -73,7 +74,7 @@ impl Call {
         budgets
             .iter()
             .try_for_each(|budget| budget.bytes.check_fits(bytes))
-            .inspect_err(observe::refused)
+            .inspect_err(telemetry::refused)
     }
 
     /// Bytes that a stream of this header would be admitted for: none where its upload is there.

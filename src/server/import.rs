@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use tokio::task::spawn_blocking;
 
-use super::{State, call::Call, observe};
+use super::{State, call::Call};
 use crate::{
     curve::{G1Affine, G2Affine, Group, points::CurvePoint},
     engine::Control,
     error::{Error, Result},
     jobs::{ImportWork, Imported},
     store::{Header, Outcome, Room, StoredBases, Upload, now_s},
+    telemetry,
     wire::decode::{BasesUpload, ObjectId, PayloadId},
 };
 
@@ -29,7 +30,7 @@ pub fn open(call: &Call, header: &Header) -> Result<Arc<Upload>> {
     let mut taken = None;
     let (upload, _) = state.uploads.open(header, |bytes| {
         let held = call.admit(bytes, 0)?;
-        let room = state.bases.room(bases.group, bases.count).inspect_err(observe::refused)?;
+        let room = state.bases.room(bases.group, bases.count).inspect_err(telemetry::refused)?;
         taken = Some((call.admit(0, 1)?, room));
         Ok(held)
     })?;

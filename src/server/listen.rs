@@ -16,9 +16,8 @@ use tokio::net::{TcpListener, UnixListener, UnixStream};
 use super::{
     Settings,
     connection::{Connection, Peer},
-    observe,
 };
-use crate::{buffer::Counter, jobs::Budget};
+use crate::{buffer::Counter, jobs::Budget, telemetry};
 
 /// After a failed accept (no file descriptors, say), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -105,7 +104,7 @@ pub struct Door {
 impl Door {
     /// Gives an accepted socket its peer; `None` where there are too many.
     fn admit<S>(&self, socket: S, local: bool) -> Option<Connection<S>> {
-        let slot = self.connections.take(1).inspect_err(observe::refused).ok();
+        let slot = self.connections.take(1).inspect_err(telemetry::refused).ok();
         if slot.is_none() {
             tracing::warn!(max = self.connections.max(), "connection refused: too many");
         }
@@ -163,7 +162,7 @@ async fn ready<T>(accepted: io::Result<T>) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{error::Limit, telemetry};
+    use crate::error::Limit;
 
     #[tokio::test]
     async fn connections_that_are_refused_are_counted() {

@@ -13,10 +13,11 @@ use http_body::{Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 use tonic::{Status, body::Body, codegen::http::Request};
 
-use super::{State, connection::Peer, observe, receive::DRIP_BYTES};
+use super::{State, connection::Peer, receive::DRIP_BYTES};
 use crate::{
     error::Error,
     jobs::{Permit, admit},
+    telemetry,
 };
 
 /// Methods whose messages are timed where they are taken in, or that may be silent.
@@ -58,7 +59,7 @@ impl Timed {
             && self.all > FREE_BYTES
         {
             let permit = admit([&peer.budget, &self.state.budget], bytes, 0);
-            self.held.push(permit.inspect_err(observe::refused)?);
+            self.held.push(permit.inspect_err(telemetry::refused)?);
         }
         Ok(())
     }

@@ -145,8 +145,8 @@ impl Server {
 
     fn open(settings: Settings, engines: Engines) -> Outcome<Self> {
         Box::pin(async move {
-            let limits = (settings.store_bytes_max, settings.objects_max.into());
-            let bases = BasesStore::open(limits.0, limits.1, settings.data_dir.as_deref())?;
+            let (bytes_max, objects_max) = (settings.store_bytes_max, settings.objects_max.into());
+            let bases = BasesStore::open(bytes_max, objects_max, settings.data_dir.as_deref())?;
             let listeners = Listeners::bind(&settings).await.map_err(ServeError::Listen)?;
             let state = State {
                 host: Arc::new(Host::new(engines.engine, engines.oracle)?),

@@ -93,8 +93,6 @@ fn outcome_of(status: &Status) -> &'static str {
     })
 }
 
-pub use crate::telemetry::refused;
-
 /// Records a job's phases and says them in the log.
 pub fn job(op: &'static str, lg_n: u32, timing: &Timing, execution: &Execution) {
     let phases = [
