@@ -1,19 +1,20 @@
-// Batched affine addition: out[i] = first(i) + second(i), with one inversion for a chain of sums.
+// Batched affine addition: out[i] = the sum of the points of pair i, with one inversion for a chain
+// of sums.
 //
 // Each thread walks its own chain twice. Forward it multiplies the denominators of the slopes
 // together, keeping every prefix product. Then it inverts once. Backward it peels off one
 // denominator after the other: the inverse of d_k is u prefix_k, then u <- u d_k, and the sum is
 // finished. 5M + 1S a sum (P. Montgomery 1987, and the affine chord and tangent).
 //
-// Launch: a block of the kernel's size; Chain::SHARED_QUADS pieces of dynamic shared memory a
-// thread. Scratch, 16-byte pieces: SCRATCH_QUADS * chain * threads of the grid, uninitialised. A
+// Launch: a block of the kernel's size; dynamic shared memory for five columns (batch/stage.cuh).
+// Scratch, 16-byte pieces: SCRATCH_QUADS * chain * threads of the grid, uninitialised. A
 // chain of 128 to 256 is best: one inversion is worth five sums.
 // Barriers: those of the tree that shares one inversion among warps, where chains are short; else
 // every thread has columns of its own in scratch and in shared memory.
 // Output: x canonical, y < 2p; infinity is x = y = 0 mod p.
 #pragma once
 #include "batch/rare.cuh"
-#include "batch/source.cuh"
+#include "batch/stage.cuh"
 #include "inverse_split.cuh"
 
 // Forward walks want memory and backward walks want multipliers, so blocks take turns: the first
@@ -27,41 +28,39 @@ constexpr uint32_t STAGGER_ROWS_MIN = 96;
 
 // KEEP_X: the forward walk writes both x to scratch, in order, for the backward walk to read: 96
 // bytes more each way instead of two more gathers. For G1 gathered from a large table.
-template <class F, class Source, bool KEEP_X, uint32_t T> struct Chain {
+template <class F, bool KEEP_X, uint32_t T> struct Chain {
     // Columns in shared memory.
     static constexpr uint32_t AX = 0, BX = 1, AY = 2, BY = 3, PREFIX = 4;
-    static constexpr uint32_t SHARED_QUADS = 5 * QUADS<F>;
     static constexpr uint32_t SCRATCH_QUADS = (KEEP_X ? 3 : 1) * QUADS<F>;
 
-    Source source;
+    Source<F> source;
     Affine<F>* out;
-    Quad* shared;
-    Quad* slot; // this thread's piece of each row of scratch
-    uint32_t slot_stride;
+    Stage<F, T> stage;
+    Quad* slot; // this thread's piece of the block's rows of scratch
     uint32_t first, steps; // sums first, first + 32, ...
+    uint32_t last;         // instead of what is beyond it
 
-    FN Column<F, T> staged(uint32_t k) const { return column<F, T>(shared, k); }
-    FN Quad* kept(uint32_t k, uint32_t part) const {
-        return slot + uint64_t(SCRATCH_QUADS * k + part) * slot_stride;
+    FN Column<F, Stage<F, T>::STRIDE> staged(uint32_t k) const { return stage.column(k); }
+    FN Quad* kept(uint32_t k) const { return opaque(slot + uint64_t(k) * (SCRATCH_QUADS * T)); }
+    FN uint32_t index(uint32_t k) const {
+        const uint32_t i = first + 32 * k;
+        return i < last ? i : last;
     }
-    FN Pair pair(uint32_t k) const { return source.at(first + 32 * k); }
-    FN void fetch_x(const Pair& pair) const {
-        staged(AX).fetch_from(source.first_x(pair));
-        staged(BX).fetch_from(source.second_x(pair));
-    }
+    FN Pair pair(uint32_t k) const { return source.pairs[index(k)]; }
+    FN void fetch_x(const Pair& pair) const { stage.fetch(AX, source.table, pair, 0); }
     FN void fetch_kept(const Pair& pair, uint32_t k) const {
+        const Quad* const row = kept(k);
         if (KEEP_X) {
-            staged(AX).fetch_from(kept(k, QUADS<F>), slot_stride);
-            staged(BX).fetch_from(kept(k, 2 * QUADS<F>), slot_stride);
+            staged(AX).fetch_from(row + QUADS<F> * T, T);
+            staged(BX).fetch_from(row + 2 * QUADS<F> * T, T);
         } else {
             fetch_x(pair);
         }
-        staged(PREFIX).fetch_from(kept(k, 0), slot_stride);
+        staged(PREFIX).fetch_from(row, T);
         copies_commit();
     }
     FN void fetch_y(const Pair& pair) const {
-        staged(AY).fetch_from(source.first_y(pair));
-        staged(BY).fetch_from(source.second_y(pair));
+        stage.fetch(AY, source.table, pair, 1);
         copies_commit();
     }
     FN F denominator(const Pair& pair, const F& ax, const F& bx) const {
@@ -78,16 +77,18 @@ template <class F, class Source, bool KEEP_X, uint32_t T> struct Chain {
 #pragma unroll 1
         for (uint32_t k = 0; k < steps; k++) {
             copies_wait<0>();
+            __syncwarp();
             const F ax = staged(AX), bx = staged(BX);
             const Pair now = coming;
             coming = later;
             if (k + 1 < steps) fetch_x(coming);
             copies_commit();
             if (k + 2 < steps) later = pair(k + 2);
-            store(kept(k, 0), u, slot_stride);
+            Quad* const row = kept(k);
+            store(row, u, T);
             if (KEEP_X) {
-                store(kept(k, QUADS<F>), ax, slot_stride);
-                store(kept(k, 2 * QUADS<F>), bx, slot_stride);
+                store(row + QUADS<F> * T, ax, T);
+                store(row + 2 * QUADS<F> * T, bx, T);
             }
             u = times(u, denominator(now, ax, bx));
         }
@@ -98,37 +99,37 @@ template <class F, class Source, bool KEEP_X, uint32_t T> struct Chain {
     // u: the inverse of forward()'s product.
     FN void backward(F u) const {
         __threadfence(); // what was kept comes back by asynchronous copies
-        Pair coming = pair(steps - 1), later = coming;
-        fetch_kept(coming, steps - 1);
-        fetch_y(coming);
-        if (steps > 1) later = pair(steps - 2);
+        Pair now = pair(steps - 1);
+        fetch_kept(now, steps - 1);
+        fetch_y(now);
 #pragma unroll 1
         for (uint32_t k = steps - 1;; k--) {
-            const Pair now = coming;
+            const Pair coming = pair(k > 0 ? k - 1 : 0);
             copies_wait<1>();
+            __syncwarp();
             staged(PREFIX) = times(u, F(staged(PREFIX))); // of this step's denominator
             u = times(u, denominator(now, F(staged(AX)), F(staged(BX))));
             copies_wait<0>();
+            __syncwarp();
             const bool rare = maybe_rare(F(staged(AX)), F(staged(BX)));
-            F numerator = sub_lazy<2>(source.second_signed(F(staged(BY)), now), first_y(now));
+            F numerator = sub_lazy<2>(with_sign(F(staged(BY)), now.second), first_y(now));
             if (rare) numerator = rare_numerator<F>(source, now);
             const F slope = times(tame(numerator), F(staged(PREFIX))); // < 2p
             const F sum = add_lazy(F(staged(AX)), F(staged(BX)));
             const F x = canonical(sub_lazy<2>(squared(slope), sum)); // < 4p before
-            Affine<F>* const to = out + first + 32 * k;
+            Affine<F>* const to = out + index(k);
             store(&to->x, x);
             const F across = sub_lazy<1>(F(staged(AX)), x);
-            if (k > 0) fetch_kept(later, k - 1);
+            if (k > 0) fetch_kept(coming, k - 1);
             const F y = sub_loose(times(slope, across), first_y(now));
-            coming = later;
             if (k > 0) fetch_y(coming);
-            if (k > 1) later = pair(k - 2);
             store(&to->y, y);
             if (rare) store_rare_sum(to, source, now);
             if (k == 0) break;
+            now = coming;
         }
     }
-    FN F first_y(const Pair& pair) const { return source.first_signed(F(staged(AY)), pair); }
+    FN F first_y(const Pair& pair) const { return with_sign(F(staged(AY)), pair.first); }
 };
 
 // One inversion for all warps of a block, each lane's with the same lane's of the others: products
@@ -138,11 +139,12 @@ template <class F, class Source, bool KEEP_X, uint32_t T> struct Chain {
 template <class F, uint32_t T> struct InverseTree {
     static constexpr uint32_t WARPS = T / LANES;
     static_assert((WARPS & (WARPS - 1)) == 0, "each node has two children");
+    static constexpr uint32_t STRIDE = Stage<F, T>::STRIDE;
     Quad* shared;
 
     // Of the two columns from `pair` on, a lane's node k.
-    FN Column<F, T> node(uint32_t pair, uint32_t k, uint32_t lane = lane_index()) const {
-        return {shared + (pair + k / WARPS) * QUADS<F> * T + k % WARPS * LANES + lane};
+    FN Column<F, STRIDE> node(uint32_t pair, uint32_t k, uint32_t lane = lane_index()) const {
+        return {shared + (pair + k / WARPS) * QUADS<F> * STRIDE + k % WARPS * LANES + lane};
     }
     FN void up(F u) const {
         const uint32_t warp = warp_index();
@@ -184,28 +186,31 @@ template <class F, uint32_t T> struct InverseTree {
 
 // n sums, n > 0, in chains of at most `chain` steps. Each warp owns a range of rows of 32 sums. All
 // threads of the block take part.
-template <class F, bool KEEP_X, uint32_t T, class Source>
-FN void add_batched(Affine<F>* out, Quad* scratch, Quad* shared, const Source& source, uint32_t n,
-                    uint32_t chain) {
-    const uint32_t threads = gridDim.x * T, thread = blockIdx.x * T + threadIdx.x;
-    const uint32_t warp = thread / LANES, all = threads / LANES;
-    Chain<F, Source, KEEP_X, T> work = {source, out, shared, scratch + thread, threads, 0, 0};
+template <class F, bool KEEP_X, uint32_t T>
+FN void add_batched(Affine<F>* out, Quad* scratch, Quad* shared, const Source<F>& source,
+                    uint32_t n, uint32_t chain) {
+    // From one lane, so that the compiler sees that a warp's lanes agree.
+    const uint32_t warp = blockIdx.x * (T / LANES) + broadcast(warp_index(), 0);
+    const uint32_t all = gridDim.x * (T / LANES);
+    using Work = Chain<F, KEEP_X, T>;
+    Quad* const slot = scratch + uint64_t(blockIdx.x) * chain * (Work::SCRATCH_QUADS * T);
+    Work work = {source, out, {shared}, slot + threadIdx.x, 0, 0, n - 1};
     const InverseTree<F, T> tree = {shared};
     const uint32_t rows = (n + 31) / 32, share = (rows + all - 1) / all;
-    const uint32_t begin = warp * share, end = begin + share < rows ? begin + share : rows;
-    if (chain > share) chain = share;
-    const bool together = share < STAGGER_ROWS_MIN && chain == share; // one chain a warp
-    const uint32_t turn = (chain * (blockIdx.x % STAGGER + 1) + STAGGER - 1) / STAGGER;
-    uint32_t length = share < STAGGER_ROWS_MIN ? chain : turn;
-    for (uint32_t row = begin; row < end || together; row += length, length = chain) {
-        work.first = row * 32 + thread % 32;
-        const bool used = row < end && work.first < n;
-        if (!used && !together) break;
-        const uint32_t left = used ? (n - work.first + 31) / 32 : 0;
-        const uint32_t most = end - row < length ? end - row : length;
-        work.steps = left < most ? left : most;
+    const uint32_t end = (warp + 1) * share < rows ? (warp + 1) * share : rows;
+    uint32_t row = warp * share, left = row < end ? end - row : 0;
+    const bool together = share < STAGGER_ROWS_MIN && share <= chain; // one chain a warp
+    if (left == 0 && !together) return;
+    uint32_t length = chain;
+    if (share >= STAGGER_ROWS_MIN) {
+        const uint32_t longest = chain < share ? chain : share;
+        length = (longest * (blockIdx.x % STAGGER + 1) + STAGGER - 1) / STAGGER;
+    }
+    do {
+        work.first = row * LANES + lane_index();
+        work.steps = left < length ? left : length;
         F u = one<F>();
-        if (used) u = work.forward();
+        if (left > 0) u = work.forward();
         if (together) {
             tree.up(u);
             tree.invert_root();
@@ -213,7 +218,9 @@ FN void add_batched(Affine<F>* out, Quad* scratch, Quad* shared, const Source& s
         } else {
             u = inverse(u);
         }
-        if (used) work.backward(u);
-        if (together) break;
-    }
+        if (left > 0) work.backward(u);
+        row += work.steps;
+        left -= work.steps;
+        length = chain;
+    } while (left > 0);
 }

@@ -74,6 +74,15 @@ FN uint64_t wide_product(uint32_t a, uint32_t b) {
     return r;
 }
 
+// The same pointer to global memory, whose making nvcc does not see: it takes sums apart, to make
+// each of several addresses from what is known longest, with more instructions and registers.
+template <class T> FN T* opaque(T* pointer) {
+    T* same;
+    asm("mov.b64 %0, %1;" : "=l"(same) : "l"(pointer));
+    __builtin_assume(__isGlobal(same));
+    return same;
+}
+
 // Zero, but ptxas does not know. With a visible zero it makes `a + carry` an IMAD.X, on the pipe
 // that the products need, and folds `0 - x` into later products, which it then splits.
 __constant__ uint32_t OPAQUE_ZERO = 0;
@@ -133,6 +142,7 @@ FN uint32_t keep_carry(uint64_t wide) {
     return uint32_t(wide);
 }
 FN uint64_t wide_product(uint32_t a, uint32_t b) { return uint64_t(a) * b; }
+template <class T> FN T* opaque(T* pointer) { return pointer; }
 FN uint32_t add_cc(uint32_t a, uint32_t b) { return keep_carry(uint64_t(a) + b); }
 FN uint32_t addc_cc(uint32_t a, uint32_t b) { return keep_carry(uint64_t(a) + b + CARRY_FLAG); }
 FN uint32_t addc(uint32_t a, uint32_t b) { return a + b + CARRY_FLAG; }

@@ -95,8 +95,7 @@ EXPORT_KERNEL(g2_selftest_predicates);
 template <class F>
 FN void add_pairs(Affine<F>* out, Quad* scratch, Quad* stage, const Affine<F>* table,
                   const Pair* pairs, uint32_t n, uint32_t chain) {
-    const char* const x = reinterpret_cast<const char*>(table);
-    const Gathered<F> source = {x, x + sizeof(F), pairs, 2 * sizeof(F)};
+    const Source<F> source = {table, pairs};
     add_batched<F, false, 64>(out, scratch, stage, source, n, chain);
 }
 KERNEL(64)

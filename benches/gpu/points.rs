@@ -133,25 +133,7 @@ impl<G: Group> Points<G> {
     pub fn fill(&self, rig: &Rig, table: Span<'_, u8>) {
         fill(rig, &self.words, table.cast().expect("points"), 0);
     }
-
-    /// Two tables of `count` coordinates, x and y, each in [`SPLIT_BYTES`] bytes of its own.
-    pub fn split(&self, rig: &Rig, count: usize) -> [Lease; 2] {
-        let width = G::COORDINATE_BYTES / 8;
-        [0, 1].map(|which| {
-            let entry = |words: &G::Words| {
-                let mut entry = [0_u64; SPLIT_BYTES / 8];
-                let words: &[u64] = bytemuck::cast_slice(std::slice::from_ref(words));
-                entry[..width].copy_from_slice(&words[which * width..][..width]);
-                entry
-            };
-            let block: Vec<_> = self.words.par_iter().map(entry).collect();
-            repeat(rig, &block, count, 0)
-        })
-    }
 }
-
-/// Bytes of an entry of [`Points::split`]: what a random access to memory moves on an H200.
-pub const SPLIT_BYTES: usize = 64;
 
 /// `count` elements on the device: `block` over and over, from number `first` on.
 fn repeat<T: Pod>(rig: &Rig, block: &[T], count: usize, first: usize) -> Lease {

@@ -10,21 +10,13 @@ template <class F> FN bool maybe_rare(const F& ax, const F& bx) {
     const uint32_t a = first_limb(ax), b = first_limb(bx);
     return a == b || a == 0 || b == 0;
 }
-template <class F, class Source> FN Affine<F> load_first(const Source& source, const Pair& pair) {
-    const F y = load<F>(source.first_y(pair));
-    return {load<F>(source.first_x(pair)), source.first_signed(y, pair)};
-}
-template <class F, class Source> FN Affine<F> load_second(const Source& source, const Pair& pair) {
-    const F y = load<F>(source.second_y(pair));
-    return {load<F>(source.second_x(pair)), source.second_signed(y, pair)};
-}
 template <class F> FN bool same_y(const Affine<F>& a, const Affine<F>& b) {
     return same_limbs(canonical(a.y), canonical(b.y));
 }
 // The denominator of the slope of a + b, never 0 mod p, below 2p: b.x - a.x in the common case,
 // 2y for a doubling, 1 where no slope is needed.
-template <class F, class Source> RARE F rare_denominator(Source source, Pair pair) {
-    const Affine<F> a = load_first<F>(source, pair), b = load_second<F>(source, pair);
+template <class F> RARE F rare_denominator(Source<F> source, Pair pair) {
+    const Affine<F> a = source.load(pair.first), b = source.load(pair.second);
     if (is_infinity(a) || is_infinity(b)) return one<F>();
     if (!same_limbs(a.x, b.x)) return sub_lazy<1>(b.x, a.x);
     if (!same_y(a, b)) return one<F>();
@@ -32,13 +24,13 @@ template <class F, class Source> RARE F rare_denominator(Source source, Pair pai
     return add_lazy(y, y);
 }
 // Below 4p.
-template <class F, class Source> RARE F rare_numerator(Source source, Pair pair) {
-    const Affine<F> a = load_first<F>(source, pair), b = load_second<F>(source, pair);
+template <class F> RARE F rare_numerator(Source<F> source, Pair pair) {
+    const Affine<F> a = source.load(pair.first), b = source.load(pair.second);
     return same_limbs(a.x, b.x) ? triple(squared(a.x)) : sub_lazy<2>(b.y, a.y);
 }
 // Overwrites a sum that the formula does not give.
-template <class F, class Source> RARE void store_rare_sum(Affine<F>* to, Source source, Pair pair) {
-    const Affine<F> a = load_first<F>(source, pair), b = load_second<F>(source, pair);
+template <class F> RARE void store_rare_sum(Affine<F>* to, Source<F> source, Pair pair) {
+    const Affine<F> a = source.load(pair.first), b = source.load(pair.second);
     if (is_infinity(a)) {
         store_affine(to, is_infinity(b) ? infinity<F>() : b); // its y may be 2p
     } else if (is_infinity(b)) {

@@ -1,13 +1,10 @@
 // Throughput of additions of points.
 //
-// gN_add_sequential: out[i] = a[i] + b[i b_stride], i < n. b_stride 0 adds one point to all.
-// g1_add_gathered: the sums of pairs of a table. x and y say where the table's coordinates begin,
-// `stride` how many bytes one point's are from the next one's: points in one array are x = table,
-// y = table + 48, stride = 96; coordinates in arrays of their own, at 64 bytes each, stride = 64.
-// g1_add_gathered_once: the same, each coordinate gathered once: both x are kept in scratch.
+// gN_add: the sums of pairs of a table.
+// g1_add_once: the same, each coordinate fetched once: both x are kept in scratch.
 // Blocks of 512 threads, G2 256, of which one fits a multiprocessor: 384 were 2 % slower. Shared
-// memory: 240 bytes a thread, G2 480. Scratch bytes: grid x block x chain x 48, G2 x 96, gathered_once
-// x 144. Operations: n. See ../batch_affine.cuh.
+// memory: 5 elements for each thread and 2 more. Scratch bytes: grid x block x chain x 48, G2 x 96,
+// once x 144. Operations: n. See ../batch_affine.cuh.
 //
 // gN_xyzz: buckets x size points of the table, in XYZZ sums of `size` points each. Two blocks of 128
 // threads a multiprocessor, G2 one of 256. Shared memory, bytes a thread: 96, G2 576. See
@@ -19,29 +16,18 @@
 #include "../accumulate.cuh"
 #include "../batch_affine.cuh"
 
-#define SEQUENTIAL(name, F, threads) \
+#define ADD(name, F, threads, keep_x) \
     KERNEL(threads, 1) \
-    name(Affine<F>* out, Quad* scratch, const Affine<F>* a, const Affine<F>* b, \
-         uint32_t b_stride, uint32_t n, uint32_t chain) { \
+    name(Affine<F>* out, Quad* scratch, const Affine<F>* table, const Pair* pairs, uint32_t n, \
+         uint32_t chain) { \
         DYNAMIC_SHARED(Quad, stage); \
-        const Sequential<F> source = {a, b, b_stride}; \
-        add_batched<F, false, threads>(out, scratch, stage, source, n, chain); \
-    } \
-    EXPORT_KERNEL(name);
-SEQUENTIAL(g1_add_sequential, Fp, 512)
-SEQUENTIAL(g2_add_sequential, Fp2, 256)
-
-#define GATHERED(name, F, threads, keep_x) \
-    KERNEL(threads, 1) \
-    name(Affine<F>* out, Quad* scratch, const char* x, const char* y, const Pair* pairs, \
-         uint32_t stride, uint32_t n, uint32_t chain) { \
-        DYNAMIC_SHARED(Quad, stage); \
-        const Gathered<F> source = {x, y, pairs, stride}; \
+        const Source<F> source = {table, pairs}; \
         add_batched<F, keep_x, threads>(out, scratch, stage, source, n, chain); \
     } \
     EXPORT_KERNEL(name);
-GATHERED(g1_add_gathered, Fp, 512, false)
-GATHERED(g1_add_gathered_once, Fp, 512, true)
+ADD(g1_add, Fp, 512, false)
+ADD(g1_add_once, Fp, 512, true)
+ADD(g2_add, Fp2, 256, false)
 
 #define XYZZ(name, F, threads, blocks, sum) \
     KERNEL(threads, blocks) \

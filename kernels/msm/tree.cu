@@ -5,8 +5,8 @@
 //
 // sums + first[l] + i = the sum of list[first[l] + i], for the level's additions; nothing where the
 // level is not run. `sums` is point number `sums_index`, counted from wherever the references do.
-// Launch: blocks of 512 threads, G2 256, one a multiprocessor; shared memory 240 bytes a thread, G2
-// 480. Scratch, bytes: threads of the grid x chain x 48, G2 x 96, g1_tree_first x 144. See
+// Launch: blocks of 512 threads, G2 256, one a multiprocessor; shared memory of 5 elements
+// for each thread and 2 more. Scratch, bytes: threads of the grid x chain x 48, G2 x 96, g1_tree_first x 144. See
 // ../batch_affine.cuh.
 #include "levels.cuh"
 #include "../batch_affine.cuh"
@@ -16,8 +16,7 @@ FN void add_level(Affine<F>* sums, Quad* scratch, Quad* stage, const Levels* lev
                   const Pair* list, uint32_t sums_index, uint32_t level, uint32_t chain) {
     if (level > levels->count) return;
     const uint32_t first = levels->first[level], n = levels->additions(level);
-    const char* const base = reinterpret_cast<const char*>(sums - sums_index);
-    const Gathered<F> source = {base, base + sizeof(F), list + first, sizeof(Affine<F>)};
+    const Source<F> source = {sums - sums_index, list + first};
     add_batched<F, KEEP_X, T>(sums + first, scratch, stage, source, n, chain);
 }
 

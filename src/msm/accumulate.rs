@@ -246,6 +246,8 @@ impl Sums {
             threads,
             shared_bytes: coordinates * coordinate * threads,
         };
+        // Columns of the tree are two elements longer than threads are: see kernels/batch/stage.cuh.
+        let staged = |threads| Block { threads, shared_bytes: 5 * coordinate * (threads + 2) };
         let named = |what: &str| format!("{}_{what}", group.name());
         let (share_threads, columns, collect_blocks) = match group {
             Group::G1 => (128, 2, 3),
@@ -259,8 +261,8 @@ impl Sums {
         let threads = batch.threads;
         Ok(Self {
             batch,
-            first: tree.kernel(&named(first), block(threads, 5))?,
-            level: tree.kernel(&named("tree_level"), block(threads, 5))?,
+            first: tree.kernel(&named(first), staged(threads))?,
+            level: tree.kernel(&named("tree_level"), staged(threads))?,
             share: balanced.kernel(&named("balanced_share"), block(share_threads, columns))?,
             share_threads,
             teams: balanced.kernel(&named("balanced_teams"), Block::of(SPLIT_THREADS))?,

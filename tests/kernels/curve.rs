@@ -151,7 +151,7 @@ fn batches<P: Curve>() {
         let table = samples::<P>(&mut rng);
         let width = limbs(&table).len() / table.len();
         let bytes = 8 * width;
-        let shared_bytes = (5 * bytes / 2) as u32 * THREADS;
+        let shared_bytes = (5 * bytes / 2) as u32 * (THREADS + 2);
         let block = Block { threads: THREADS, shared_bytes };
         let name = format!("{}_selftest_batched", P::NAME);
         type Arguments = (Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<u32>, u32, u32);

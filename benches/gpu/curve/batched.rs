@@ -1,10 +1,10 @@
-//! out[i] = first(i) + second(i): see `kernels/batch_affine.cuh`.
+//! Sums of pairs of points: see `kernels/batch_affine.cuh`.
 
-use capstan::device::{Block, Lease, Ptr, Span};
+use capstan::device::{Block, Lease, Ptr};
 
 use super::{PIECE, SIGN};
 use crate::{
-    points::{Group, Points, SPLIT_BYTES},
+    points::{Group, Points},
     record::Figure,
     rig::{Random, Rig},
 };
@@ -23,20 +23,17 @@ pub struct Kernel {
     kept: usize,
 }
 
-/// Of neighbours in memory.
-pub const G1: Kernel = Kernel { name: "g1_add_sequential", threads: 512, kept: 1 };
-/// The same over Fp2.
-pub const G2: Kernel = Kernel { name: "g2_add_sequential", threads: 256, kept: 1 };
-/// Of points that references name.
-const GATHERED: [Kernel; 2] = [
-    Kernel { name: "g1_add_gathered", threads: 512, kept: 1 },
-    Kernel { name: "g1_add_gathered_once", threads: 512, kept: 3 },
-];
+/// Any two points.
+pub const G1: Kernel = Kernel { name: "g1_add", threads: 512, kept: 1 };
+/// The same, each coordinate fetched once.
+pub const G1_ONCE: Kernel = Kernel { name: "g1_add_once", threads: 512, kept: 3 };
+/// Over Fp2.
+pub const G2: Kernel = Kernel { name: "g2_add", threads: 256, kept: 1 };
 
 impl Kernel {
     fn block<G: Group>(&self) -> Block {
         // Two points and a prefix product travel at a time.
-        let shared_bytes = 5 * G::COORDINATE_BYTES as u32 * self.threads;
+        let shared_bytes = 5 * G::COORDINATE_BYTES as u32 * (self.threads + 2);
         Block { threads: self.threads, shared_bytes }
     }
 
@@ -58,88 +55,60 @@ fn count(rig: &Rig, threads: u32) -> usize {
     rig.size((rig.blocks(threads) * 512) as usize, 3000)
 }
 
-/// Neighbours: every input and output streams.
-pub fn sequential<'k, G: Group>(
+/// Neighbours, as later levels of a tree have them: every input and output streams.
+pub fn neighbours<'k, G: Group>(
     rig: &Rig,
     points: &Points<G>,
     kernel: &'k Kernel,
 ) -> Vec<Figure<'k>> {
-    type Parameters = (Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<u8>, u32, u32, u32);
     let n = count(rig, kernel.threads) / (G::COORDINATE_BYTES / 48);
-    let compiled = rig.kernel::<Parameters>(MODULE, kernel.name, kernel.block::<G>());
-    // So far apart that a sum of one is no sum of another.
-    let shift = points.affine.len() / 3;
-    let (a, b) = (points.table(rig, n, 0), points.table(rig, n, shift));
-    let out = rig.memory::<G::Words>(n);
-    let blocks = rig.size(rig.blocks(1), 2);
-    let figure = |&chain: &u32| {
-        let scratch = kernel.scratch::<G>(rig, blocks, chain);
-        let given = (out.all(), scratch.all(), a.all(), b.all(), 1, n as u32, chain);
-        let times = rig.times(|| compiled.launch(&rig.stream, blocks, given));
-        check::<G>(rig, &out, n, |i| points.at(i) + points.at(shift + i), kernel.name);
-        Figure { times, ..kernel.figure::<G>("device", n, format!("chains of {chain}")) }
-    };
-    CHAINS.iter().map(figure).collect()
+    let table = points.table(rig, 2 * n, 0);
+    let pairs: Vec<[u32; 2]> = (0..n as u32).map(|i| [2 * i, 2 * i + 1]).collect();
+    sums(rig, points, kernel, "device", &table, &pairs)
 }
 
-/// A table as the gathering kernels see it.
-pub struct Table<'l> {
-    x: Span<'l, u8>,
-    y: Span<'l, u8>,
-    /// Bytes from one coordinate to the next one's.
-    stride: usize,
-    what: &'static str,
-}
-
-impl<'l> Table<'l> {
-    /// Points as they are, x and y beside each other.
-    pub fn whole<G: Group>(lease: &'l Lease) -> Self {
-        let x = lease.all::<u8>();
-        let y = x.part(G::COORDINATE_BYTES, x.len() - G::COORDINATE_BYTES).expect("inside");
-        Self { x, y, stride: size_of::<G::Words>(), what: "x beside y" }
-    }
-
-    /// What [`Points::split`] gave.
-    pub fn split([x, y]: &'l [Lease; 2]) -> Self {
-        Self { x: x.all(), y: y.all(), stride: SPLIT_BYTES, what: "x and y apart" }
-    }
-}
-
-/// Sums of random pairs of a table of `size` points.
-pub fn gathered<G: Group>(
+/// Random pairs of a table of `size` points.
+pub fn gathered<'k, G: Group>(
     rig: &Rig,
     points: &Points<G>,
-    table: &Table<'_>,
+    kernel: &'k Kernel,
+    table: &Lease,
     size: usize,
-) -> Vec<Figure<'static>> {
-    type Parameters = (Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<[u32; 2]>, u32, u32, u32);
-    let mut figures = Vec::new();
+) -> Vec<Figure<'k>> {
     let mut random = Random(7);
-    let n = count(rig, GATHERED[0].threads);
+    let n = count(rig, kernel.threads);
     let mut reference = || random.below(size) as u32 | (random.next() as u32 & SIGN);
     let pairs: Vec<[u32; 2]> = (0..n).map(|_| [reference(), reference()]).collect();
-    let references = rig.memory_of(&pairs);
-    let out = rig.memory::<G::Words>(n);
+    sums(rig, points, kernel, "gathered", table, &pairs)
+}
+
+fn sums<'k, G: Group>(
+    rig: &Rig,
+    points: &Points<G>,
+    kernel: &'k Kernel,
+    mode: &'static str,
+    table: &Lease,
+    pairs: &[[u32; 2]],
+) -> Vec<Figure<'k>> {
+    type Parameters = (Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<[u32; 2]>, u32, u32);
+    let n = pairs.len();
+    let (references, out) = (rig.memory_of(pairs), rig.memory::<G::Words>(n));
     let blocks = rig.size(rig.blocks(1), 2);
-    let &Table { x, y, stride, what } = table;
-    for kernel in &GATHERED {
-        let compiled = rig.kernel::<Parameters>(MODULE, kernel.name, kernel.block::<G>());
-        for chain in CHAINS {
-            let scratch = kernel.scratch::<G>(rig, blocks, chain);
-            let (scratch, pairs_on) = (scratch.all(), references.all());
-            let given = (out.all(), scratch, x, y, pairs_on, stride as u32, n as u32, chain);
-            let times = rig.times(|| compiled.launch(&rig.stream, blocks, given));
-            let expected = |i: usize| {
-                let [first, second] = pairs[i].map(|reference| signed(points, reference));
-                first + second
-            };
-            check::<G>(rig, &out, n, expected, kernel.name);
-            let what = format!("chains of {chain}, {what}, {:.1} GB", x.len() as f64 / 1e9);
-            let figure = kernel.figure::<G>("gathered", n, what);
-            figures.push(Figure { times, ..figure });
-        }
-    }
-    figures
+    let table = table.all::<u8>();
+    let compiled = rig.kernel::<Parameters>(MODULE, kernel.name, kernel.block::<G>());
+    let figure = |&chain: &u32| {
+        let scratch = kernel.scratch::<G>(rig, blocks, chain);
+        let given = (out.all(), scratch.all(), table, references.all(), n as u32, chain);
+        let times = rig.times(|| compiled.launch(&rig.stream, blocks, given));
+        let expected = |i: usize| {
+            let [first, second] = pairs[i].map(|reference| signed(points, reference));
+            first + second
+        };
+        check::<G>(rig, &out, n, expected, kernel.name);
+        let what = format!("chains of {chain}, {:.1} GB", table.len() as f64 / 1e9);
+        Figure { times, ..kernel.figure::<G>(mode, n, what) }
+    };
+    CHAINS.iter().map(figure).collect()
 }
 
 /// The point that a reference names, as a sum.
