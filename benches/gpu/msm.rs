@@ -160,10 +160,8 @@ impl<'a, G: Group> Bench<'a, G> {
         };
         let windows = |bits: &str| {
             let bits = bits.parse().expect("a number");
-            let (plain, halving) = (fixed(bits), Windows::halving(bits, tables));
-            let sliding = Windows::sliding(bits).filter(|_| slide);
-            let lie = [plain, halving].map(|windows| windows.filter(|_| !self.wants("sliding")));
-            [lie[0], lie[1], sliding]
+            let fixed = fixed(bits).filter(|_| !self.wants("sliding"));
+            [fixed, Windows::sliding(bits).filter(|_| slide)]
         };
         text.split(',').flat_map(windows).flatten().collect()
     }

@@ -20,35 +20,23 @@ constexpr uint32_t BUCKET_BITS = 24; // of one vector: BUCKETS_MAX in src/msm/so
 constexpr uint32_t SLIDING_BUCKET_BITS = 23; // tables are 8 bits then
 constexpr uint32_t WINDOWS_MAX = 64;
 
-// `shape` holds bytes: bits, windows, sets, first_set, taken, low_bits, kind, from the lowest on. A
-// pass takes the digits of the sets first_set .. first_set + taken of each vector of scalars. Window
-// j is `bits` wide, less 1 where bit j of `narrow` is set, and belongs to set j % sets and table
-// j / sets. Sliding windows are up to `bits` wide, digits odd, and there is one set. Halving windows
-// have one set, and those of `bits` bits, the first ones, two tables each: even digits above
-// 2^(bits - 2) are halved and go to the second, odd ones are the only ones there with buckets.
-// Buckets of a vector go to coarse bins of 2^low_bits neighbours.
-constexpr uint32_t SLIDING = 1, HALVING = 2;
+// `shape` holds bytes: bits, windows, sets, first_set, taken, low_bits, sliding, from the lowest on.
+// A pass takes the digits of the sets first_set .. first_set + taken of each vector of scalars.
+// Window j is `bits` wide, less 1 where bit j of `narrow` is set, and belongs to set j % sets and
+// table j / sets. Where `sliding` is 1 windows are up to `bits` wide, digits odd, and there is one
+// set. Buckets of a vector go to coarse bins of 2^low_bits neighbours.
 struct Recoding {
     uint64_t narrow;
-    uint32_t bits, windows, sets, first_set, taken, low_bits, kind;
+    uint32_t bits, windows, sets, first_set, taken, low_bits, sliding;
 
     static FN Recoding of(uint64_t shape, uint64_t narrow) {
         const auto byte = [=](int i) { return uint32_t(shape >> 8 * i) & 0xff; };
         return {narrow, byte(0), byte(1), byte(2), byte(3), byte(4), byte(5), byte(6)};
     }
     // Of one vector.
-    FN uint32_t buckets() const {
-        return kind == HALVING ? 3u << (bits - 3) : taken << (bits - 1 - kind);
-    }
+    FN uint32_t buckets() const { return taken << (bits - 1 - sliding); }
     // Of Digit::word.
-    FN uint32_t bucket_bits() const { return kind == SLIDING ? SLIDING_BUCKET_BITS : BUCKET_BITS; }
-    // Digits up to here have a bucket each.
-    FN uint32_t even_most() const { return kind == HALVING ? 1u << (bits - 2) : ~0u; }
-    FN uint32_t table(uint32_t window) const {
-        const uint32_t narrower = uint32_t(__popc(uint32_t(narrow)) + __popc(uint32_t(narrow >> 32)));
-        const uint32_t halved = kind == HALVING ? windows - narrower : 0;
-        return window / sets + (window < halved ? window : halved);
-    }
+    FN uint32_t bucket_bits() const { return sliding ? SLIDING_BUCKET_BITS : BUCKET_BITS; }
 };
 
 // How to read one digit. `tag` plus the digit's size is what Digit::word holds; a window that is
@@ -73,13 +61,14 @@ FN void fill_windows(WindowTable* table, const Recoding& recoding) {
             const uint64_t below = recoding.narrow & ((uint64_t(1) << j) - 1);
             const uint32_t narrower = uint32_t(__popc(uint32_t(below)))
                                       + uint32_t(__popc(uint32_t(below >> 32)));
-            const uint32_t set = j % recoding.sets - recoding.first_set;
+            const uint32_t number = j / recoding.sets;
+            const uint32_t set = j - number * recoding.sets - recoding.first_set;
             window.offset = j * recoding.bits - narrower;
             if (set < recoding.taken) {
                 // The top window keeps what comes from below.
                 window.mask = (j == recoding.windows - 1 ? 4u << (width - 1) : 1u << width) - 1;
                 window.half = 1u << (width - 1);
-                window.tag = (recoding.table(j) << BUCKET_BITS) + (set << (recoding.bits - 1)) - 1;
+                window.tag = (number << BUCKET_BITS) + (set << (recoding.bits - 1)) - 1;
             }
             const uint32_t top = window.offset + width - 1;
             atomicOr(table->halves + top / 32, 1u << top % 32);
@@ -121,8 +110,7 @@ FN uint32_t fold(uint32_t (&k)[9]) {
 // Calls each(digit, live) for all windows, until the word where the last digit of the warp's
 // scalars begins, so that short scalars cost less.
 template <class Each>
-FN void each_fixed(uint32_t (&k)[9], uint32_t flip, uint32_t even_most, const WindowTable* table,
-                   Each each) {
+FN void each_fixed(uint32_t (&k)[9], uint32_t flip, const WindowTable* table, Each each) {
     k[0] = add_cc(k[0], table->halves[0]);
 #pragma unroll
     for (int i = 1; i < 8; i++) k[i] = addc_cc(k[i], table->halves[i]);
@@ -142,12 +130,7 @@ FN void each_fixed(uint32_t (&k)[9], uint32_t flip, uint32_t even_most, const Wi
             const uint32_t value = funnel_right(k[i], k[i + 1], window.offset) & window.mask;
             const uint32_t digit = value - window.half;
             const uint32_t size = int32_t(digit) < 0 ? 0 - digit : digit;
-            uint32_t word = window.tag + size;
-            if (size > even_most) {
-                const bool even = size % 2 == 0;
-                word = window.tag + (even ? (1u << BUCKET_BITS) + size / 2 : (even_most + size + 1) / 2);
-            }
-            each(Digit{word, (digit & NEGATIVE) ^ flip}, digit != 0);
+            each(Digit{window.tag + size, (digit & NEGATIVE) ^ flip}, digit != 0);
             window = *++at;
         }
     }
@@ -202,9 +185,9 @@ FN void each_digit(const Scalar* scalar, bool there, const Recoding& recoding,
         for (int i = 0; i < 8; i++) k[i] = given.w[i];
     }
     const uint32_t flip = fold(k);
-    if (recoding.kind == SLIDING) {
+    if (recoding.sliding) {
         each_sliding(k, flip, recoding.bits, each);
     } else {
-        each_fixed(k, flip, recoding.even_most(), table, each);
+        each_fixed(k, flip, table, each);
     }
 }

@@ -198,19 +198,12 @@ impl Plan {
     pub(super) fn reduce(&self, pass: &Pass) -> reduce::Plan {
         let (first, count) = pass.sets;
         let base = self.windows.shift(first);
-        let (weights, parts) = match () {
-            () if self.windows.slide() => (Weights::Odd, 1),
-            () if self.windows.halve() => (Weights::Halving, 3),
-            () => (Weights::All, 1),
-        };
         let shape = reduce::Shape {
             group: self.job.group,
             vectors: pass.vectors.1,
-            shifts: (first..first + count)
-                .flat_map(|set| vec![self.windows.shift(set) - base; parts as usize])
-                .collect(),
-            lg_buckets: (self.windows.buckets() / parts).ilog2(),
-            weights,
+            shifts: (first..first + count).map(|set| self.windows.shift(set) - base).collect(),
+            lg_buckets: self.windows.buckets().ilog2(),
+            weights: if self.windows.slide() { Weights::Odd } else { Weights::All },
             xyzz: self.xyzz(pass),
         };
         reduce::Plan::new(&shape, &reduce::Tuning::on(self.units, self.job.group))
@@ -322,7 +315,6 @@ mod tests {
     fn plans_say_how_windows_lie() {
         for (lg_n, tables, begins, ends) in [
             (20, 300, "sliding windows of 2", " bits, 255 tables"),
-            (24, 15, "12 windows of 22 bits", ", 15 tables that halve"),
             (20, 13, "13 windows of 20 bits", ", 13 tables"),
             (10, 1, "", ", no tables"),
         ] {

@@ -21,10 +21,6 @@ fn fixed(bits: u32, sets: u32) -> Windows {
     Windows::fixed(bits, sets, 64).unwrap()
 }
 
-fn halving(bits: u32) -> Windows {
-    Windows::halving(bits, 128).unwrap()
-}
-
 fn sliding(bits: u32) -> Windows {
     Windows::sliding(bits).unwrap()
 }
@@ -133,25 +129,24 @@ fn short_of_memory_is_arkworks() {
         (33, 3, fixed(6, 1), VECTORS),
         (33, 1, fixed(8, 5), SETS),
         (45, 1, fixed(6, 1), POINTS),
-        (45, 1, halving(6), POINTS),
         (29, 1, sliding(5), POINTS),
         (17, 2, fixed(7, 2), [true, true, true]),
     ]);
     short_of_memory::<g2::Config>(&[
         (9, 3, fixed(6, 1), VECTORS),
         (9, 1, fixed(8, 5), SETS),
-        (20, 1, halving(6), POINTS),
+        (20, 1, fixed(6, 1), POINTS),
     ]);
 }
 
 #[test]
 fn scalars_that_arrive_are_arkworks() {
-    as_they_arrive::<g1::Config>(&[fixed(6, 1), halving(6), sliding(5), fixed(8, 32)]);
-    as_they_arrive::<g2::Config>(&[fixed(5, 1), halving(6)]);
+    as_they_arrive::<g1::Config>(&[fixed(6, 1), sliding(5), fixed(8, 32)]);
+    as_they_arrive::<g2::Config>(&[fixed(5, 1), sliding(6)]);
 }
 
 #[test]
 fn passes_that_meet_the_same_points_are_arkworks() {
-    over_the_same::<g1::Config>(&[fixed(6, 1), halving(6), sliding(5)]);
-    over_the_same::<g2::Config>(&[fixed(6, 1), halving(6)]);
+    over_the_same::<g1::Config>(&[fixed(6, 1), sliding(5)]);
+    over_the_same::<g2::Config>(&[fixed(6, 1), sliding(6)]);
 }

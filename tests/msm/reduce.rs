@@ -1,6 +1,6 @@
 //! `kernels/msm/reduce.cu` and its plans.
 
-use ark_bls12_381::{Fr, g1, g2};
+use ark_bls12_381::{g1, g2};
 use ark_ec::{
     AffineRepr,
     short_weierstrass::{Affine, Projective},
@@ -46,7 +46,7 @@ fn buckets<P: Curve>(rng: &mut impl RngCore, kind: usize, count: usize) -> Vec<A
 
 /// The definition, by running sums.
 fn expected<P: Curve>(shape: &Shape, buckets: &[Affine<P>]) -> Vec<Projective<P>> {
-    let sums: Vec<(Projective<P>, Projective<P>)> = buckets
+    let sets: Vec<Projective<P>> = buckets
         .chunks(1 << shape.lg_buckets)
         .map(|set| {
             let (mut sum, mut weighted) = (Projective::ZERO, Projective::ZERO);
@@ -54,20 +54,12 @@ fn expected<P: Curve>(shape: &Shape, buckets: &[Affine<P>]) -> Vec<Projective<P>
                 sum += bucket;
                 weighted += sum;
             }
-            (weighted, sum)
+            match shape.weights {
+                Weights::All => weighted,
+                Weights::Odd => weighted + weighted - sum,
+            }
         })
         .collect();
-    let times = |factor: u64, sum: Projective<P>| sum * Fr::from(factor);
-    let weigh = |(set, (weighted, sum)): (usize, &(Projective<P>, Projective<P>))| {
-        let buckets = 1 << shape.lg_buckets;
-        match (shape.weights, set % 3) {
-            (Weights::All, _) | (Weights::Halving, 0) => *weighted,
-            (Weights::Odd, _) => times(2, *weighted) - sum,
-            (Weights::Halving, 1) => *weighted + times(buckets, *sum),
-            (Weights::Halving, _) => times(2, *weighted) + times(2 * buckets, *sum) - sum,
-        }
-    };
-    let sets: Vec<Projective<P>> = sums.iter().enumerate().map(weigh).collect();
     let vector = |sets: &[Projective<P>]| {
         let shifted = sets
             .iter()
@@ -120,11 +112,7 @@ fn every_shape<P: Curve + reduce::Curve>(lg_most: u32) {
         for lg_buckets in 0..=lg_most {
             for (vectors, shifts) in layouts() {
                 let (group, xyzz) = (<P as Curve>::GROUP, turn % 3 == 1);
-                let weights = match (shifts.len(), turn % 4) {
-                    (3, 0..2) => Weights::Halving,
-                    (_, 2..4) => Weights::Odd,
-                    _ => Weights::All,
-                };
+                let weights = [Weights::All, Weights::Odd][turn / 2 % 2];
                 let shape = Shape { group, vectors, shifts, lg_buckets, weights, xyzz };
                 let count = (vectors as usize * shape.shifts.len()) << lg_buckets;
                 let given = buckets::<P>(&mut rng, turn, count);
@@ -145,14 +133,9 @@ fn every_way<P: Curve + reduce::Curve>(lg_buckets: u32) {
         let mut rng = test_rng();
         for kind in 0..7 {
             let (group, xyzz) = (<P as Curve>::GROUP, kind % 2 == 1);
-            let (shifts, weights) = match kind % 3 {
-                0 => (vec![0, 5], Weights::All),
-                1 => (vec![0, 5], Weights::Odd),
-                _ => (vec![0, 0, 0], Weights::Halving),
-            };
-            let sets = shifts.len();
+            let (shifts, weights) = (vec![0, 5], [Weights::All, Weights::Odd][kind / 2 % 2]);
             let shape = Shape { group, vectors: 1, shifts, lg_buckets, weights, xyzz };
-            let given = buckets::<P>(&mut rng, kind, sets << lg_buckets);
+            let given = buckets::<P>(&mut rng, kind, 2 << lg_buckets);
             let expected = expected(&shape, &given);
             for (way, tuning) in tunings().into_iter().enumerate() {
                 let ending = [Ending::Terms, Ending::Sets, Ending::Vectors][(kind + way) % 3];

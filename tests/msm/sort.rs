@@ -86,14 +86,10 @@ fn check_shape(rig: &Rig, sorter: &Sorter, shape: Shape, scalars: &[Fr], name: &
     }
 }
 
-/// Instead of a number of sets: windows that halve.
-const HALVING: u32 = 100;
-
 /// Sliding ones where there is no set.
 fn windows(bits: u32, sets: u32) -> Windows {
     let windows = match sets {
         0 => Windows::sliding(bits),
-        HALVING => Windows::halving(bits, 128),
         _ => Windows::fixed(bits, sets, 64),
     };
     windows.unwrap()
@@ -111,7 +107,7 @@ fn every_small_count_is_sorted() {
         let (mut rng, sorter) = (rng(), sorter(rig));
         for (i, &n) in counts.iter().enumerate() {
             let scalars: Vec<Fr> = (0..n).map(|_| uniform(&mut rng)).collect();
-            let windows = windows([4, 8, 11, 13, 14, 10][i % 6], [1, 0, 2, HALVING, 3][i % 5]);
+            let windows = windows([4, 8, 11, 13, 14, 10][i % 6], [1, 0, 2, 4, 3][i % 5]);
             let shape = Shape::new(windows, n, 1).unwrap();
             let all = layouts(shape);
             for layout in [all[0], all[1 + i % (all.len() - 1)]] {
@@ -125,9 +121,9 @@ fn every_small_count_is_sorted() {
 fn every_distribution_is_sorted() {
     each_seed(|rig| {
         let (mut rng, sorter) = (rng(), sorter(rig));
-        for (i, (name, scalar)) in DISTRIBUTIONS.into_iter().enumerate() {
+        for (name, scalar) in DISTRIBUTIONS {
             let scalars: Vec<Fr> = (0..500).map(|i| scalar(&mut rng, i)).collect();
-            for windows in [windows(10, [1, HALVING][i % 2]), windows(11, 0)] {
+            for windows in [windows(10, 1), windows(11, 0)] {
                 check_shape(rig, &sorter, Shape::new(windows, 500, 1).unwrap(), &scalars, name);
             }
         }
@@ -182,14 +178,9 @@ fn powers_of_two_are_sorted() {
 fn vectors_and_sets_keep_apart() {
     each_seed(|rig| {
         let (mut rng, sorter) = (rng(), sorter(rig));
-        for (vectors, n, bits, sets) in [
-            (3, 129, 9, 0),
-            (3, 90, 9, HALVING),
-            (3, 70, 8, 32),
-            (3, 200, 12, 5),
-            (100, 8, 6, 0),
-            (100, 4, 5, 51),
-        ] {
+        for (vectors, n, bits, sets) in
+            [(3, 129, 9, 0), (3, 70, 8, 32), (3, 200, 12, 5), (100, 8, 6, 0), (100, 4, 5, 51)]
+        {
             let shape = Shape::new(windows(bits, sets), n, vectors).unwrap();
             let scalars: Vec<Fr> = (0..n * vectors).map(|_| uniform(&mut rng)).collect();
             check_shape(rig, &sorter, shape, &scalars, "uniform");
@@ -237,8 +228,6 @@ fn every_planned_shape_fits() {
         assert_eq!(Layout::of(shape).is_some(), small && shape.digits_max() < 1 << 31, "{shape:?}");
     };
     for bits in BITS_MIN..=BITS_MAX {
-        let windows = Windows::halving(bits, 128).unwrap();
-        (0..=26).for_each(|lg_n| fits(Shape::new(windows, 1 << lg_n, 1).unwrap()));
         for tables in (1..=64).chain([Sliding::TABLES]) {
             for sets in 1..=64 {
                 let windows = match tables {

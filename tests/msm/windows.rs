@@ -55,37 +55,14 @@ fn digits_add_up_to_their_scalar() {
     let mut rng = rng();
     let (mut scalars, powers) = (edges(), powers());
     scalars.extend((0..50).map(|_| uniform(&mut rng)));
-    let halving = (BITS_MIN..=BITS_MAX).filter_map(|bits| Fixed::halving(bits, 128));
-    for fixed in all().into_iter().chain(halving) {
+    for fixed in all() {
         let windows = Windows::Fixed(fixed);
         for scalar in scalars.iter().copied().chain(carries(&fixed)) {
             for Digit { value, .. } in check(&windows, scalar, &powers) {
-                let (size, most) = (value.unsigned_abs(), 1 << (fixed.bits() - 1));
-                let halved = fixed.halves() && size % 2 == 0;
-                assert!(size <= if halved { most / 2 } else { most }, "{fixed:?}");
+                assert!(value.unsigned_abs() <= 1 << (fixed.bits() - 1), "{fixed:?}");
             }
         }
     }
-}
-
-#[test]
-fn halving_windows_need_three_quarters_of_the_buckets() {
-    for bits in BITS_MIN..=14 {
-        let windows = Windows::halving(bits, 128).unwrap();
-        let half = 1 << (bits - 2);
-        let with_buckets = (1..=half).chain((half + 1..2 * half).filter(|size| size % 2 == 1));
-        let found =
-            with_buckets.map(|size| windows.bucket(if size % 3 == 0 { -size } else { size }));
-        assert!(found.eq(0..windows.buckets()), "{windows:?}");
-        assert_eq!(windows.buckets(), 3 * half as u32 / 2);
-    }
-    // 12 windows of 22 bits, nine of them narrower.
-    let tables = |tables| Windows::halving(22, tables).map(|windows| windows.tables());
-    assert_eq!((tables(14), tables(15), tables(64)), (None, Some(15), Some(15)));
-    let windows = Windows::halving(22, 15).unwrap();
-    let offsets: Vec<u32> = (0..8).map(|table| windows.table_offset(table)).collect();
-    assert_eq!(offsets, [0, 1, 22, 23, 44, 45, 66, 87]);
-    assert_eq!(windows.table_offset(14), 255 - 21);
 }
 
 /// Odd digits that begin where the ones before end or later, and as few as a scalar can have.

@@ -15,7 +15,6 @@ impl Display for Plan {
         write!(f, " of {} bits", windows.bits())?;
         match (windows.tables(), windows.sets()) {
             (1, _) => write!(f, ", no tables")?,
-            (tables, 1) if windows.halve() => write!(f, ", {tables} tables that halve")?,
             (tables, 1) => write!(f, ", {tables} tables")?,
             (tables, sets) => write!(f, ", {tables} tables, {sets} bucket sets")?,
         }

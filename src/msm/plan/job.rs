@@ -30,8 +30,6 @@ struct Costs {
     onto: f64,
     /// A digit more, where buckets are fewer than two a share and so put together from several.
     joined: f64,
-    /// A point that the host adds up.
-    point: f64,
     /// Twice as many buckets: one more step of what goes step by step. Fewer buckets than
     /// `BUCKETS_LEAST` take no less.
     step: f64,
@@ -45,7 +43,6 @@ const fn costs(group: Group) -> Costs {
             bucket: 0.85,
             onto: 0.75,
             joined: 0.09,
-            point: 1_070.0,
             step: 400.0,
         },
         Group::G2 => Costs {
@@ -54,7 +51,6 @@ const fn costs(group: Group) -> Costs {
             bucket: 1.6,
             onto: 0.0,
             joined: 0.0,
-            point: 3_160.0,
             step: 1_000.0,
         },
     }
@@ -67,9 +63,6 @@ const FEWEST: f64 = (1 << 17) as f64;
 /// Buckets are two a share.
 const SHARED_BUCKETS: f64 = (1 << 16) as f64;
 const BUCKETS_LEAST: f64 = (1 << 7) as f64;
-/// Narrower windows that halve lose by the third sum of buckets what they save: 2^20 of 20 bits
-/// 4.93 ms, not 4.83; 2^24 of 22 bits 57.45, not 57.94. So do those of G2.
-const HALVING_BITS: u32 = 22;
 
 impl Job {
     /// The windows that take the least time by a model, with at most `tables` tables.
@@ -80,9 +73,7 @@ impl Job {
             Windows::fixed(bits, count.div_ceil(tables), tables)
         };
         let sliding = |bits| Windows::sliding(bits).filter(|_| tables >= Sliding::TABLES);
-        let halves = |bits: &u32| self.group == Group::G1 && *bits >= HALVING_BITS;
-        let halving = |bits| Windows::halving(bits, tables).filter(|own| halves(&own.bits()));
-        let kinds = |bits| [fixed(bits), halving(bits), sliding(bits)];
+        let kinds = |bits| [fixed(bits), sliding(bits)];
         let cheapest = self.cheapest((BITS_MIN..=BITS_MAX).flat_map(kinds).flatten());
         cheapest.expect("windows of BITS_MIN bits, a set each, fit every MSM")
     }
@@ -109,7 +100,7 @@ impl Job {
 
     /// What the model says of an MSM with these windows.
     pub fn model_ns(&self, windows: &Windows) -> f64 {
-        let Costs { mut digit, sliding, mut bucket, onto, joined, point, step } = costs(self.group);
+        let Costs { mut digit, sliding, mut bucket, onto, joined, step } = costs(self.group);
         let (n, vectors) = (f64::from(self.n), f64::from(self.vectors));
         let (digits, own) = (n * windows.digits_mean(), f64::from(windows.buckets()));
         let all = vectors * digits;
@@ -124,10 +115,8 @@ impl Job {
             digit += if shared { joined } else { 0.0 };
         }
         let once = own.max(BUCKETS_LEAST).log2() * step;
-        // Three times the terms that there would be, and these are added up by the host.
-        let host = if windows.halve() { 2.0 * own.log2() * point } else { 0.0 };
         let buckets = f64::from(windows.sets()) * own;
-        vectors * (digits * digit + buckets * bucket + host) + once
+        vectors * (digits * digit + buckets * bucket) + once
     }
 }
 
@@ -144,11 +133,11 @@ mod tests {
     const ALL: u32 = Sliding::TABLES;
 
     /// What was measured best, or within 2 % of it, also where scalars arrive in two passes: fixed
-    /// windows, some that halve, and sliding ones.
+    /// windows and sliding ones.
     #[test]
     fn windows_are_those_that_measured_best() {
         let fixed = |bits, tables| Windows::fixed(bits, 1, tables);
-        let (sliding, halving) = (Windows::sliding, |bits| Windows::halving(bits, MANY));
+        let sliding = Windows::sliding;
         for (group, lg_n, tables, best) in [
             (Group::G1, 10, ALL, sliding(10)),
             (Group::G1, 12, ALL, sliding(13)),
@@ -162,9 +151,9 @@ mod tests {
             (Group::G1, 20, MANY, fixed(20, MANY)),
             (Group::G1, 21, MANY, fixed(20, MANY)),
             (Group::G1, 22, MANY, fixed(20, MANY)),
-            (Group::G1, 23, MANY, halving(22)),
-            (Group::G1, 24, MANY, halving(22)),
-            (Group::G1, 26, 13, halving(24)),
+            (Group::G1, 23, MANY, fixed(20, MANY)),
+            (Group::G1, 24, MANY, fixed(22, MANY)),
+            (Group::G1, 26, 13, fixed(24, 13)),
             (Group::G2, 10, ALL, sliding(11)),
             (Group::G2, 12, ALL, sliding(13)),
             (Group::G2, 16, ALL, fixed(16, MANY)),

@@ -1,7 +1,7 @@
 //! Where the device stops: a chain of doublings is slow on one of its lanes and fast on a host, and
 //! many chains are the other way round.
 
-use super::shape::{Ending, Shape, Tuning, Weights};
+use super::shape::{Ending, Shape, Tuning};
 use crate::curve::Group;
 
 /// Nanoseconds of one operation, whichever side does it, on an H200 and its host: by the bench's
@@ -25,9 +25,6 @@ const G2: Costs =
 
 /// What takes the least time by these costs. `countable`: whether the kernels can double sets.
 pub(super) fn choose(shape: &Shape, tuning: &Tuning, countable: bool) -> Ending {
-    if shape.weights == Weights::Halving {
-        return Ending::Terms;
-    }
     if let Some(ending) = tuning.ending.filter(|ending| *ending != Ending::Vectors || countable) {
         return ending;
     }
@@ -42,7 +39,7 @@ fn time(shape: &Shape, ending: Ending) -> u64 {
         Group::G2 => G2,
     };
     let (m, sets) = (u64::from(shape.lg_buckets), u64::from(shape.sets()));
-    let doubled = u64::from(shape.term_exponent(0, shape.lg_buckets));
+    let doubled = u64::from(shape.term_exponent(shape.lg_buckets));
     let shift = u64::from(shape.shifts.last().copied().unwrap_or(0));
     let levels = |count: u64| u64::from(count.next_power_of_two().ilog2()) * costs.device_add;
     let (doublings, points) = match ending {

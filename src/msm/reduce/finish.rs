@@ -83,8 +83,7 @@ fn exponents(plan: &Plan) -> Vec<(usize, u32)> {
             let of_set = |(set, shift): (usize, u32)| {
                 let first = set * terms as usize;
                 let own = (0..terms).zip(first..);
-                let own = own.map(move |(term, at)| (at, shift + shape.term_exponent(set, term)));
-                own.chain(shape.base_exponent(set).map(|base| (first, shift + base)))
+                own.map(move |(term, at)| (at, shift + shape.term_exponent(term)))
             };
             shifts.flat_map(of_set).collect()
         }

@@ -21,16 +21,13 @@ pub struct Shape {
     pub xyzz: bool,
 }
 
-/// How often bucket b of a set counts, of 2^m.
+/// How often bucket b of a set counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weights {
     /// b + 1 times.
     All,
     /// 2b + 1 times.
     Odd,
-    /// Sets come in threes with one shift: b + 1 times in the first one, 2^m + b + 1 in the second,
-    /// 2^(m + 1) + 2b + 1 in the third. The host ends it.
-    Halving,
 }
 
 impl Shape {
@@ -45,22 +42,11 @@ impl Shape {
         (u64::from(self.arrays()) << self.lg_buckets) * point
     }
 
-    /// Whether set `set` has odd weights, or such and more.
-    fn odd(&self, set: usize) -> bool {
-        self.weights == Weights::Odd || self.weights == Weights::Halving && set % 3 == 2
-    }
-
-    /// Term `term` of set `set` counts 2 to this power: see `kernels/msm/reduce/terms.cuh`.
-    pub(super) fn term_exponent(&self, set: usize, term: u32) -> u32 {
-        if self.odd(set) { term } else { term.max(1) - 1 }
-    }
-
-    /// The sum of all buckets of set `set`, term 0, counts 2 to this power beside.
-    pub(super) fn base_exponent(&self, set: usize) -> Option<u32> {
-        match (self.weights, set % 3) {
-            (Weights::Halving, 1) => Some(self.lg_buckets),
-            (Weights::Halving, 2) => Some(self.lg_buckets + 1),
-            _ => None,
+    /// Term `term` of a set counts 2 to this power: see `kernels/msm/reduce/terms.cuh`.
+    pub(super) fn term_exponent(&self, term: u32) -> u32 {
+        match self.weights {
+            Weights::All => term.max(1) - 1,
+            Weights::Odd => term,
         }
     }
 

@@ -124,8 +124,8 @@ impl Shape {
     fn word(&self, low_bits: u32) -> u64 {
         let Self { windows, first_set, sets, .. } = self;
         let (bits, count) = (windows.bits(), self.fixed().map_or(0, Fixed::count));
-        let kind = if windows.slide() { 1 } else { 2 * u32::from(windows.halve()) };
-        let bytes = [bits, count, windows.sets(), *first_set, *sets, low_bits, kind];
+        let sliding = windows.slide().into();
+        let bytes = [bits, count, windows.sets(), *first_set, *sets, low_bits, sliding];
         bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
     }
 }

@@ -20,11 +20,6 @@ const COVERED_BITS: u32 = 255;
 /// `table_offset(t) + shift(set)`: the shift is the same in every table, so that sums of sets are
 /// put together by fixed doublings. That is why all windows of a set but the last are of one width:
 /// only what follows the last set's windows may move.
-///
-/// Windows of all `bits` are few where most are narrower, and alone in using digits above
-/// H = 2^(bits - 2). Windows that *halve* have one more table for each such window, of twice its
-/// points: an even digit d above H goes to bucket d / 2 of that table, so that of the numbers above
-/// H only odd ones have buckets, three quarters of all that there would be. There is one set then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fixed {
     bits: u32,
@@ -32,7 +27,6 @@ pub struct Fixed {
     sets: u32,
     /// Bit j says that window j is narrower.
     narrow: u64,
-    halves: bool,
 }
 
 impl Fixed {
@@ -62,14 +56,7 @@ impl Fixed {
         }
         let last = (sets - 1..count).step_by(sets as usize).collect::<Vec<_>>();
         narrow |= last.iter().rev().take(left as usize).map(|j| 1 << j).sum::<u64>();
-        Some(Self { bits, count, sets, narrow, halves: false })
-    }
-
-    /// The same with one set, that halve. `None` where `tables` are too few.
-    pub fn halving(bits_max: u32, tables: u32) -> Option<Self> {
-        let plain = Self::new(bits_max, 1, tables)?;
-        let halving = Self { halves: true, ..plain };
-        (halving.tables() <= tables).then_some(halving)
+        Some(Self { bits, count, sets, narrow })
     }
 
     /// Bits of the widest windows; buckets are [`Fixed::buckets`] for it.
@@ -89,35 +76,12 @@ impl Fixed {
 
     /// How many tables: no more than were asked for.
     pub fn tables(&self) -> u32 {
-        self.count.div_ceil(self.sets) + self.halved()
+        self.count.div_ceil(self.sets)
     }
 
-    /// Buckets of a set, 2^(bits - 1): for digits 1 to 2^(bits - 1), in size. Where windows halve,
-    /// 3 * 2^(bits - 3): for digits up to 2^(bits - 2), and the odd ones above.
+    /// Buckets of a set, 2^(bits - 1): for digits 1 to 2^(bits - 1), in size.
     pub fn buckets(&self) -> u32 {
-        if self.halves { 3 << (self.bits - 3) } else { 1 << (self.bits - 1) }
-    }
-
-    /// Whether even digits of the upper half are halved.
-    pub fn halves(&self) -> bool {
-        self.halves
-    }
-
-    /// The bucket of its set that a digit of this value belongs to, which is even in the lower half
-    /// alone where windows halve.
-    pub(super) fn bucket(&self, value: i32) -> u32 {
-        let (size, half) = (value.unsigned_abs(), 1 << (self.bits - 2));
-        if self.halves && size > half { half + (size - half) / 2 } else { size - 1 }
-    }
-
-    /// Windows that have a second table: the first ones.
-    fn halved(&self) -> u32 {
-        if self.halves { self.count - self.narrow.count_ones() } else { 0 }
-    }
-
-    /// The table of window `j`; the next one is of twice its points if the window is `halved`.
-    fn table(&self, j: u32) -> u32 {
-        j / self.sets + j.min(self.halved())
+        1 << (self.bits - 1)
     }
 
     /// Bits of window `j`.
@@ -133,11 +97,7 @@ impl Fixed {
 
     /// Table `t` holds bases times 2 to this power.
     pub fn table_offset(&self, t: u32) -> u32 {
-        let halved = self.halved();
-        if t < 2 * halved {
-            return self.offset(t / 2) + t % 2;
-        }
-        self.offset((t - halved) * self.sets)
+        self.offset(t * self.sets)
     }
 
     /// The sum of set `set`'s buckets counts times 2 to this power.
@@ -165,9 +125,8 @@ impl Fixed {
             let taken = (0..width).map(bit).sum::<i32>() + carry;
             carry = i32::from(taken >= 1 << (width - 1) && j + 1 < self.count);
             let digit = taken - (carry << width);
-            let half = self.halves && digit.abs() > 1 << (self.bits - 2) && digit % 2 == 0;
-            let value = if negated { -digit } else { digit } / if half { 2 } else { 1 };
-            Digit { table: self.table(j) + u32::from(half), set: j % self.sets, value }
+            let value = if negated { -digit } else { digit };
+            Digit { table: j / self.sets, set: j % self.sets, value }
         };
         (0..self.count).map(digit).filter(|digit| digit.value != 0).collect()
     }

@@ -48,11 +48,6 @@ impl Windows {
         Fixed::new(bits_max, sets, tables).map(Self::Fixed)
     }
 
-    /// [`Fixed::halving`].
-    pub fn halving(bits_max: u32, tables: u32) -> Option<Self> {
-        Fixed::halving(bits_max, tables).map(Self::Fixed)
-    }
-
     /// [`Sliding::new`].
     pub fn sliding(bits: u32) -> Option<Self> {
         Sliding::new(bits).map(Self::Sliding)
@@ -82,7 +77,7 @@ impl Windows {
         }
     }
 
-    /// Buckets of a set: a power of two, or three times one where windows halve.
+    /// Buckets of a set, a power of two.
     pub fn buckets(&self) -> u32 {
         match self {
             Self::Fixed(fixed) => fixed.buckets(),
@@ -95,15 +90,10 @@ impl Windows {
         matches!(self, Self::Sliding(_))
     }
 
-    /// [`Fixed::halves`].
-    pub fn halve(&self) -> bool {
-        matches!(self, Self::Fixed(fixed) if fixed.halves())
-    }
-
     /// The bucket of its set that a digit of this value belongs to.
     pub fn bucket(&self, value: i32) -> u32 {
         match self {
-            Self::Fixed(fixed) => fixed.bucket(value),
+            Self::Fixed(_) => value.unsigned_abs() - 1,
             Self::Sliding(_) => value.unsigned_abs() / 2,
         }
     }
