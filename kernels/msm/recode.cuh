@@ -6,9 +6,12 @@
 //
 // Sliding windows: each lane shifts its own scalar by what it is done with. What is carried is not
 // added: where it is 1, ones are skipped instead of zeros.
+//
+// Windows of a radix: see radix.cuh.
 #pragma once
 #include "../params/bls12_381.cuh"
 #include "../warp.cuh"
+#include "radix.cuh"
 
 // Canonical, least significant word first.
 struct alignas(16) Scalar {
@@ -20,23 +23,26 @@ constexpr uint32_t BUCKET_BITS = 24; // of one vector: BUCKETS_MAX in src/msm/so
 constexpr uint32_t SLIDING_BUCKET_BITS = 23; // tables are 8 bits then
 constexpr uint32_t WINDOWS_MAX = 64;
 
-// `shape` holds bytes: bits, windows, sets, first_set, taken, low_bits, sliding, from the lowest on.
-// A pass takes the digits of the sets first_set .. first_set + taken of each vector of scalars.
+// `shape` holds bytes: bits, windows, sets, first_set, taken, low_bits, kind, factor, from the lowest
+// on. A pass takes the digits of the sets first_set .. first_set + taken of each vector of scalars.
 // Window j is `bits` wide, less 1 where bit j of `narrow` is set, and belongs to set j % sets and
-// table j / sets. Where `sliding` is 1 windows are up to `bits` wide, digits odd, and there is one
-// set. Buckets of a vector go to coarse bins of 2^low_bits neighbours.
+// table j / sets. Sliding windows are up to `bits` wide, digits odd, and there is one set; windows of
+// the radix factor * 2^bits have one set, too. `factor` is 1 otherwise. Buckets of a vector go to
+// coarse bins of 2^low_bits neighbours.
+constexpr uint32_t SLIDING = 1, RADIX = 2;
 struct Recoding {
     uint64_t narrow;
-    uint32_t bits, windows, sets, first_set, taken, low_bits, sliding;
+    uint32_t bits, windows, sets, first_set, taken, low_bits, kind, factor;
 
     static FN Recoding of(uint64_t shape, uint64_t narrow) {
         const auto byte = [=](int i) { return uint32_t(shape >> 8 * i) & 0xff; };
-        return {narrow, byte(0), byte(1), byte(2), byte(3), byte(4), byte(5), byte(6)};
+        return {narrow, byte(0), byte(1), byte(2), byte(3), byte(4), byte(5), byte(6),
+                byte(7)};
     }
     // Of one vector.
-    FN uint32_t buckets() const { return taken << (bits - 1 - sliding); }
+    FN uint32_t buckets() const { return taken * factor << (bits - 1 - (kind == SLIDING)); }
     // Of Digit::word.
-    FN uint32_t bucket_bits() const { return sliding ? SLIDING_BUCKET_BITS : BUCKET_BITS; }
+    FN uint32_t bucket_bits() const { return kind == SLIDING ? SLIDING_BUCKET_BITS : BUCKET_BITS; }
 };
 
 // How to read one digit. `tag` plus the digit's size is what Digit::word holds; a window that is
@@ -48,11 +54,13 @@ struct alignas(16) Window {
 struct WindowTable {
     Window window[WINDOWS_MAX + 1];
     uint32_t halves[8]; // h
+    RadixTable radix;   // instead, where windows are of one
 };
 
 // All threads of the block take part; ends with a barrier.
 FN void fill_windows(WindowTable* table, const Recoding& recoding) {
     if (threadIdx.x < 8) table->halves[threadIdx.x] = 0;
+    if (recoding.kind == RADIX) fill_radix(&table->radix, recoding.windows);
     __syncthreads();
     for (uint32_t j = threadIdx.x; j <= recoding.windows; j += blockDim.x) {
         Window window = {~0u, 0, 0, 0};
@@ -185,8 +193,15 @@ FN void each_digit(const Scalar* scalar, bool there, const Recoding& recoding,
         for (int i = 0; i < 8; i++) k[i] = given.w[i];
     }
     const uint32_t flip = fold(k);
-    if (recoding.sliding) {
+    if (recoding.kind == SLIDING) {
         each_sliding(k, flip, recoding.bits, each);
+    } else if (recoding.kind == RADIX) {
+        const uint32_t radix = recoding.factor << recoding.bits;
+        each_of_radix(k, radix, recoding.windows, &table->radix, [&](uint32_t j, int32_t digit) {
+            const uint32_t size = uint32_t(digit < 0 ? -digit : digit);
+            const uint32_t word = (j << BUCKET_BITS) + size - 1;
+            each(Digit{word, (uint32_t(digit) & NEGATIVE) ^ flip}, digit != 0);
+        });
     } else {
         each_fixed(k, flip, table, each);
     }

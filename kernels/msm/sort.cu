@@ -44,7 +44,7 @@ EXPORT_KERNEL(msm_clear_bins);
 // A block owns a tile of scalars at a time, a thread a scalar. Shared: a counter for each bin of
 // the vector. Barriers: between clearing, counting and reading the counters.
 // Launch: blocks of up to 512 threads, any grid of at least 1.
-KERNEL(512, 2)
+KERNEL(512, 3)
 msm_count_bins(const Scalar* scalars, uint32_t* state, uint16_t* histogram, uint32_t* starts,
                uint64_t shape, uint64_t narrow, uint32_t n, uint32_t vectors,
                uint32_t tile_scalars, uint32_t vector_bins) {

@@ -23,4 +23,4 @@ mod windows;
 pub use plan::{Cuts, Job, Kept, Memory, Pass, Plan, Room, Stage};
 pub use points::whole_points;
 pub use run::{Marks, Msm, Placed};
-pub use windows::{BITS_MAX, BITS_MIN, Digit, Fixed, Sliding, Windows};
+pub use windows::{BITS_MAX, BITS_MIN, Digit, Fixed, Radix, Sliding, Windows};

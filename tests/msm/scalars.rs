@@ -2,6 +2,7 @@
 
 use ark_bls12_381::Fr;
 use ark_ff::{AdditiveGroup, Field, PrimeField};
+use capstan::msm::Radix;
 use rand::{Rng, RngCore, SeedableRng, rngs::StdRng};
 
 pub fn rng() -> StdRng {
@@ -45,6 +46,21 @@ pub fn edges() -> Vec<Fr> {
         all.extend([power, power - Fr::ONE, power + Fr::ONE, -power]);
     }
     all
+}
+
+/// Sums of digits of a radix where these change: at both ends of their range, and around 0.
+pub fn of_digits(radix: &Radix, rng: &mut StdRng, count: usize) -> Vec<Fr> {
+    let (base, half) = (Fr::from(radix.radix()), i64::from(radix.buckets()));
+    let kinds = [-half, 1 - half, half - 1, half, -1, 0, 1];
+    let mut scalar = |few: bool| {
+        let mut digit = |_| match few {
+            true if rng.random_range(0..4) > 0 => Fr::ZERO,
+            _ => Fr::from(kinds[rng.random_range(0..kinds.len())]),
+        };
+        let digits: Vec<Fr> = (0..radix.count()).map(&mut digit).collect();
+        digits.iter().fold(Fr::ZERO, |sum, digit| sum * base + digit)
+    };
+    (0..count).map(|i| scalar(i % 2 == 0)).collect()
 }
 
 /// As the kernels read them.

@@ -3,13 +3,13 @@
 use ark_bls12_381::Fr;
 use ark_ff::BigInt;
 use capstan::msm::{
-    BITS_MAX, BITS_MIN, Digit, Fixed, Sliding, Windows,
+    BITS_MAX, BITS_MIN, Digit, Fixed, Radix, Sliding, Windows,
     sort::{Layout, Path, Shape, Sorted, Sorter, Tables},
 };
 
 use crate::{
     gpu::{Rig, each_seed},
-    scalars::{DISTRIBUTIONS, rng, uniform, words},
+    scalars::{DISTRIBUTIONS, edges, of_digits, rng, uniform, words},
 };
 
 const SIGN: u32 = 1 << 31;
@@ -126,6 +126,36 @@ fn every_distribution_is_sorted() {
             for windows in [windows(10, 1), windows(11, 0)] {
                 check_shape(rig, &sorter, Shape::new(windows, 500, 1).unwrap(), &scalars, name);
             }
+        }
+    });
+}
+
+#[test]
+fn digits_of_a_radix_are_sorted() {
+    each_seed(|rig| {
+        let (mut rng, sorter) = (rng(), sorter(rig));
+        let radix = Radix::all().next().unwrap();
+        for (name, scalar) in DISTRIBUTIONS {
+            let scalars: Vec<Fr> = (0..400).map(|i| scalar(&mut rng, i)).collect();
+            let shape = Shape::new(Windows::Radix(radix), 400, 1).unwrap();
+            check_shape(rig, &sorter, shape, &scalars, name);
+        }
+        let scalars = of_digits(&radix, &mut rng, 3 * 210);
+        let shape = Shape::new(Windows::Radix(radix), 210, 3).unwrap();
+        check_shape(rig, &sorter, shape, &scalars, "digits");
+    });
+}
+
+/// Millions of buckets, for the few digits that there are time for.
+#[test]
+fn digits_of_every_radix_are_sorted() {
+    each_seed(|rig| {
+        let (mut rng, sorter) = (rng(), sorter(rig));
+        for (case, radix) in Radix::all().enumerate().filter(|(case, _)| rig.takes(*case)) {
+            let mut scalars = edges();
+            scalars.extend(of_digits(&radix, &mut rng, 2000));
+            let shape = Shape::new(Windows::Radix(radix), scalars.len() as u32, 1).unwrap();
+            check(rig, &sorter, &Layout::of(shape).unwrap(), &scalars, &format!("case {case}"));
         }
     });
 }

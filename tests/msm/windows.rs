@@ -2,9 +2,9 @@
 
 use ark_bls12_381::Fr;
 use ark_ff::{AdditiveGroup, Field};
-use capstan::msm::{BITS_MAX, BITS_MIN, Digit, Fixed, Sliding, Windows};
+use capstan::msm::{BITS_MAX, BITS_MIN, Digit, Fixed, Radix, Sliding, Windows};
 
-use crate::scalars::{edges, rng, uniform};
+use crate::scalars::{edges, of_digits, rng, uniform};
 
 /// All fixed ones.
 fn all() -> Vec<Fixed> {
@@ -39,7 +39,8 @@ fn check(windows: &Windows, scalar: Fr, powers: &[Fr]) -> Vec<Digit> {
         assert!(value != 0 && windows.bucket(value) < windows.buckets(), "{windows:?}");
         assert!(table < windows.tables() && set < windows.sets(), "{windows:?}");
         let doublings = windows.table_offset(table) + windows.shift(set);
-        sum += powers[doublings as usize] * Fr::from(value);
+        let times = powers[doublings as usize] * Fr::from(windows.factor()).pow([table.into()]);
+        sum += times * Fr::from(value);
     }
     assert_eq!(sum, scalar, "{windows:?}");
     assert!(digits.len() <= windows.digits_max(0, windows.sets()) as usize, "{windows:?}");
@@ -63,6 +64,29 @@ fn digits_add_up_to_their_scalar() {
             }
         }
     }
+}
+
+#[test]
+fn digits_of_a_radix_add_up_to_their_scalar() {
+    let (mut rng, powers) = (rng(), powers());
+    let counts: Vec<u32> = Radix::all().map(|radix| radix.count()).collect();
+    assert_eq!(counts, [26, 12, 11]);
+    for radix in Radix::all() {
+        let windows = Windows::Radix(radix);
+        assert_eq!((windows.tables(), windows.sets()), (radix.count(), 1));
+        assert_eq!(windows.buckets(), radix.radix() / 2);
+        let mut scalars = edges();
+        scalars.extend(of_digits(&radix, &mut rng, 2000));
+        scalars.extend((0..200).map(|_| uniform(&mut rng)));
+        for scalar in scalars {
+            check(&windows, scalar, &powers);
+        }
+        // One window less would not do.
+        let bits = f64::from(radix.radix()).log2() * f64::from(radix.count() - 1);
+        assert!(bits < 254.8, "{windows:?}");
+        assert_eq!(Radix::new(radix.count()), Some(radix));
+    }
+    assert_eq!(Radix::new(13), None);
 }
 
 /// Odd digits that begin where the ones before end or later, and as few as a scalar can have.

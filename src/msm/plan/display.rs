@@ -9,10 +9,15 @@ impl Display for Plan {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let windows = &self.windows;
         match windows {
-            Windows::Fixed(fixed) => write!(f, "{} windows", fixed.count())?,
-            Windows::Sliding(_) => write!(f, "sliding windows")?,
+            Windows::Fixed(fixed) => {
+                write!(f, "{} windows of {} bits", fixed.count(), fixed.bits())?
+            }
+            Windows::Radix(radix) => {
+                let (factor, doublings) = (radix.factor(), radix.doublings());
+                write!(f, "{} windows of radix {factor} x 2^{doublings}", radix.count())?
+            }
+            Windows::Sliding(sliding) => write!(f, "sliding windows of {} bits", sliding.bits())?,
         }
-        write!(f, " of {} bits", windows.bits())?;
         match (windows.tables(), windows.sets()) {
             (1, _) => write!(f, ", no tables")?,
             (tables, 1) => write!(f, ", {tables} tables")?,

@@ -86,8 +86,7 @@ impl Job {
             Some(Windows::Sliding(_)) => {
                 self.cheapest((BITS_MIN..=BITS_MAX).filter_map(Windows::sliding))
             }
-            Some(Windows::Fixed(fixed)) => Some(Windows::Fixed(*fixed)),
-            None => None,
+            other => other.copied(),
         };
         self.cheapest([alone].into_iter().chain(with_tables)).unwrap_or(alone)
     }

@@ -5,7 +5,7 @@ mod layout;
 pub use layout::{Layout, Path};
 
 use self::layout::{PARTITION_SHARED_MAX, Workspace};
-use super::{Fixed, Windows};
+use super::Windows;
 use crate::device::{Block, Context, Fault, Kernel, Module, Ptr, Span, Stream, Unusable};
 
 const MODULE: &str = "msm/sort";
@@ -108,24 +108,24 @@ impl Shape {
         self.windows.digits_max(self.first_set, self.sets)
     }
 
-    fn fixed(&self) -> Option<&Fixed> {
-        match &self.windows {
-            Windows::Fixed(fixed) => Some(fixed),
-            Windows::Sliding(_) => None,
-        }
-    }
-
     /// Which windows are narrower: bit j for window j.
     fn narrow(&self) -> u64 {
-        self.fixed().map_or(0, Fixed::narrow)
+        match &self.windows {
+            Windows::Fixed(fixed) => fixed.narrow(),
+            Windows::Radix(_) | Windows::Sliding(_) => 0,
+        }
     }
 
     /// The word that `Recoding` in kernels/msm/recode.cuh reads.
     fn word(&self, low_bits: u32) -> u64 {
         let Self { windows, first_set, sets, .. } = self;
-        let (bits, count) = (windows.bits(), self.fixed().map_or(0, Fixed::count));
-        let sliding = windows.slide().into();
-        let bytes = [bits, count, windows.sets(), *first_set, *sets, low_bits, sliding];
+        let (bits, count, kind) = match windows {
+            Windows::Fixed(fixed) => (fixed.bits(), fixed.count(), 0),
+            Windows::Sliding(sliding) => (sliding.bits(), 0, 1),
+            Windows::Radix(radix) => (radix.doublings(), radix.count(), 2),
+        };
+        let factor = windows.factor();
+        let bytes = [bits, count, windows.sets(), *first_set, *sets, low_bits, kind, factor];
         bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
     }
 }

@@ -1,11 +1,12 @@
 //! How scalars are cut into signed digits, and whose buckets and tables the digits use.
 
 mod fixed;
+mod radix;
 mod sliding;
 
 use ark_ff::{BigInt, PrimeField};
 
-pub use self::{fixed::Fixed, sliding::Sliding};
+pub use self::{fixed::Fixed, radix::Radix, sliding::Sliding};
 use crate::curve::Fr;
 
 /// The narrowest windows: 64 fixed ones, as many as kernels take.
@@ -14,12 +15,14 @@ pub const BITS_MIN: u32 = 4;
 pub const BITS_MAX: u32 = 24;
 
 /// Where a scalar's digits lie. A digit belongs to a bucket set and to a table: its point comes
-/// from the table, which holds 2^`table_offset(table)` P for every base P, and the sum of the set's
-/// buckets counts times 2^`shift(set)`.
+/// from the table, which holds `factor`^table 2^`table_offset(table)` P for every base P, and the sum
+/// of the set's buckets counts times 2^`shift(set)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Windows {
     /// At the same bits of every scalar.
     Fixed(Fixed),
+    /// Of a radix that is no power of two.
+    Radix(Radix),
     /// Anywhere: wants a table of every power of two.
     Sliding(Sliding),
 }
@@ -48,15 +51,21 @@ impl Windows {
         Fixed::new(bits_max, sets, tables).map(Self::Fixed)
     }
 
+    /// [`Radix::new`].
+    pub fn radix(count: u32) -> Option<Self> {
+        Radix::new(count).map(Self::Radix)
+    }
+
     /// [`Sliding::new`].
     pub fn sliding(bits: u32) -> Option<Self> {
         Sliding::new(bits).map(Self::Sliding)
     }
 
-    /// Bits of the widest windows.
+    /// Bits of the widest windows, rounded up.
     pub fn bits(&self) -> u32 {
         match self {
             Self::Fixed(fixed) => fixed.bits(),
+            Self::Radix(radix) => u32::BITS - radix.radix().leading_zeros(),
             Self::Sliding(sliding) => sliding.bits(),
         }
     }
@@ -65,7 +74,7 @@ impl Windows {
     pub fn sets(&self) -> u32 {
         match self {
             Self::Fixed(fixed) => fixed.sets(),
-            Self::Sliding(_) => 1,
+            Self::Radix(_) | Self::Sliding(_) => 1,
         }
     }
 
@@ -73,14 +82,16 @@ impl Windows {
     pub fn tables(&self) -> u32 {
         match self {
             Self::Fixed(fixed) => fixed.tables(),
+            Self::Radix(radix) => radix.count(),
             Self::Sliding(_) => Sliding::TABLES,
         }
     }
 
-    /// Buckets of a set, a power of two.
+    /// Buckets of a set: a power of two but for [`Radix`].
     pub fn buckets(&self) -> u32 {
         match self {
             Self::Fixed(fixed) => fixed.buckets(),
+            Self::Radix(radix) => radix.buckets(),
             Self::Sliding(sliding) => sliding.buckets(),
         }
     }
@@ -93,15 +104,25 @@ impl Windows {
     /// The bucket of its set that a digit of this value belongs to.
     pub fn bucket(&self, value: i32) -> u32 {
         match self {
-            Self::Fixed(_) => value.unsigned_abs() - 1,
+            Self::Fixed(_) | Self::Radix(_) => value.unsigned_abs() - 1,
             Self::Sliding(_) => value.unsigned_abs() / 2,
         }
     }
 
-    /// Table `t` holds bases times 2 to this power.
+    /// Each table holds so many times what it would with powers of two alone, for each one before
+    /// it: 1 but for [`Radix`].
+    pub fn factor(&self) -> u32 {
+        match self {
+            Self::Fixed(_) | Self::Sliding(_) => 1,
+            Self::Radix(radix) => radix.factor(),
+        }
+    }
+
+    /// Table `t` holds bases times 2 to this power, and times `factor` to the power `t`.
     pub fn table_offset(&self, t: u32) -> u32 {
         match self {
             Self::Fixed(fixed) => fixed.table_offset(t),
+            Self::Radix(radix) => radix.doublings() * t,
             Self::Sliding(_) => t,
         }
     }
@@ -110,7 +131,7 @@ impl Windows {
     pub fn shift(&self, set: u32) -> u32 {
         match self {
             Self::Fixed(fixed) => fixed.shift(set),
-            Self::Sliding(_) => 0,
+            Self::Radix(_) | Self::Sliding(_) => 0,
         }
     }
 
@@ -118,14 +139,16 @@ impl Windows {
     pub fn digits_max(&self, first: u32, count: u32) -> u32 {
         match self {
             Self::Fixed(fixed) => fixed.in_sets(first, count),
+            Self::Radix(radix) => radix.count(),
             Self::Sliding(sliding) => sliding.digits_max(),
         }
     }
 
-    /// Digits of a uniform scalar, on average; zeros among those of fixed windows count.
+    /// Digits of a uniform scalar, on average; zeros count where windows do not slide.
     pub fn digits_mean(&self) -> f64 {
         match self {
             Self::Fixed(fixed) => f64::from(fixed.count()),
+            Self::Radix(radix) => f64::from(radix.count()),
             Self::Sliding(sliding) => sliding.digits_mean(),
         }
     }
@@ -136,6 +159,7 @@ impl Windows {
         let folded = Folded { value: other.min(plain), negated: other < plain };
         match self {
             Self::Fixed(fixed) => fixed.digits(folded),
+            Self::Radix(radix) => radix.digits(folded),
             Self::Sliding(sliding) => sliding.digits(folded),
         }
     }

@@ -1,0 +1,76 @@
+//! Windows of a radix that is no power of two.
+
+use super::{Digit, Folded};
+
+/// Windows, and the factor and the doublings of their radix, which the kernels have numbers for
+/// (`kernels/params/radices.cuh`, by `scripts/kernel-params`). The first is for tests: its buckets
+/// are few.
+const KNOWN: [(u32, u32, u32); 3] = [(26, 7, 7), (12, 5, 19), (11, 9, 20)];
+
+/// Signed digits in radix B = `factor` 2^`doublings`, as small a B as so many windows need to cover
+/// every folded scalar k' <= (r - 1) / 2: eleven windows of powers of two want 2^24 and so 2^23
+/// buckets, where B = 9 * 2^20 has 4.7 M. There is one bucket set, and table j holds B^j P.
+///
+/// Digits are from -B / 2 to B / 2 - 1: with h = B / 2 (1 + B + ... + B^(c - 1)), those of k' + h in
+/// plain radix B, less B / 2 each. (r - 1) / 2 + h < B^c, so that c are enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Radix {
+    count: u32,
+    factor: u32,
+    doublings: u32,
+}
+
+impl Radix {
+    /// So many windows: `None` but for 11, 12 and 26.
+    pub fn new(count: u32) -> Option<Self> {
+        Self::all().find(|own| own.count == count)
+    }
+
+    /// All that there are.
+    pub fn all() -> impl Iterator<Item = Self> {
+        KNOWN.into_iter().map(|(count, factor, doublings)| Self { count, factor, doublings })
+    }
+
+    /// How many windows, and tables.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// The odd part of the radix.
+    pub fn factor(&self) -> u32 {
+        self.factor
+    }
+
+    /// How often that is doubled.
+    pub fn doublings(&self) -> u32 {
+        self.doublings
+    }
+
+    /// The radix.
+    pub fn radix(&self) -> u32 {
+        self.factor << self.doublings
+    }
+
+    /// One for each size of a digit, 1 to half of the radix.
+    pub fn buckets(&self) -> u32 {
+        self.radix() / 2
+    }
+
+    /// The digits that are not 0, the lowest first: by long division.
+    pub(super) fn digits(&self, Folded { mut value, negated }: Folded) -> Vec<Digit> {
+        let (radix, mut carry) = (i64::from(self.radix()), 0);
+        let digit = |table| {
+            let mut rest = 0;
+            for limb in value.0.iter_mut().rev() {
+                let dividend = u128::from(rest) << 64 | u128::from(*limb);
+                *limb = (dividend / u128::from(self.radix())) as u64;
+                rest = (dividend % u128::from(self.radix())) as u64;
+            }
+            let taken = rest as i64 + carry;
+            carry = i64::from(taken >= radix / 2);
+            let digit = (taken - carry * radix) as i32;
+            Digit { table, set: 0, value: if negated { -digit } else { digit } }
+        };
+        (0..self.count).map(digit).filter(|digit| digit.value != 0).collect()
+    }
+}
