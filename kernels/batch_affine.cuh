@@ -9,8 +9,8 @@
 // Launch: a block of the kernel's size; dynamic shared memory for five columns (batch/stage.cuh).
 // Scratch, 16-byte pieces: SCRATCH_QUADS * chain * threads of the grid, uninitialised. A
 // chain of 128 to 256 is best: one inversion is worth five sums.
-// Barriers: those of the tree that shares one inversion among warps, where chains are short; else
-// every thread has columns of its own in scratch and in shared memory.
+// Barriers: those of the tree that shares one inversion among warps; else every thread has columns of
+// its own in scratch and in shared memory.
 // Output: x canonical, y < 2p; infinity is x = y = 0 mod p.
 #pragma once
 #include "batch/rare.cuh"
@@ -21,9 +21,7 @@
 // chain of a block is cut short by its number. 6 % faster on an H200; warps of one block stay in
 // step, for the instruction cache (staggering warps instead was 2 to 15 % slower).
 constexpr uint32_t STAGGER = 12;
-// Below this many rows a warp, the extra inversion costs more than the turns bring, and one
-// inversion serves the block: predicted, one of them by four lanes takes 22 us and its tree 9,
-// sixteen by a lane each 57.
+// Below this many rows a warp, the extra inversion costs more than the turns bring.
 constexpr uint32_t STAGGER_ROWS_MIN = 96;
 
 // KEEP_X: the forward walk writes both x to scratch, in order, for the backward walk to read: 96
@@ -197,30 +195,22 @@ FN void add_batched(Affine<F>* out, Quad* scratch, Quad* shared, const Source<F>
     Work work = {source, out, {shared}, slot + threadIdx.x, 0, 0, n - 1};
     const InverseTree<F, T> tree = {shared};
     const uint32_t rows = (n + 31) / 32, share = (rows + all - 1) / all;
-    const uint32_t end = (warp + 1) * share < rows ? (warp + 1) * share : rows;
-    uint32_t row = warp * share, left = row < end ? end - row : 0;
-    const bool together = share < STAGGER_ROWS_MIN && share <= chain; // one chain a warp
-    if (left == 0 && !together) return;
+    const uint32_t begin = warp * share, end = begin + share < rows ? begin + share : rows;
     uint32_t length = chain;
     if (share >= STAGGER_ROWS_MIN) {
         const uint32_t longest = chain < share ? chain : share;
         length = (longest * (blockIdx.x % STAGGER + 1) + STAGGER - 1) / STAGGER;
     }
-    do {
+    // All warps of the block have as many chains, some of them empty.
+    for (uint32_t done = 0; done < share; done += length, length = chain) {
+        const uint32_t row = begin + done, left = row < end ? end - row : 0;
         work.first = row * LANES + lane_index();
         work.steps = left < length ? left : length;
         F u = one<F>();
         if (left > 0) u = work.forward();
-        if (together) {
-            tree.up(u);
-            tree.invert_root();
-            u = tree.down();
-        } else {
-            u = inverse(u);
-        }
+        tree.up(u);
+        tree.invert_root();
+        u = tree.down();
         if (left > 0) work.backward(u);
-        row += work.steps;
-        left -= work.steps;
-        length = chain;
-    } while (left > 0);
+    }
 }
