@@ -200,7 +200,7 @@ impl<'a, G: Group> Bench<'a, G> {
         let rig = self.rig;
         let offsets: Vec<_> = (0..windows.tables()).map(|t| windows.table_offset(t)).collect();
         let (group, stride) = (job.group, job.n as usize);
-        let layout = Layout { group, points: job.n, stride, offsets: &offsets };
+        let layout = Layout { group, points: job.n, stride, offsets: &offsets, factor: 1 };
         let lease = rig.memory::<u8>(layout.bytes() + group.affine_bytes());
         let (all, first) = whole_points(lease.all(), group).expect("inside of the arena");
         let bases = all.part(0, stride * group.affine_bytes()).expect("as leased");

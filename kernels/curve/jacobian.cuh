@@ -36,16 +36,21 @@ FN Fp2 halve(const Fp2& a) { return {halve(a.c0), halve(a.c1)}; }
 template <class F, class Cell = F> struct Multiple {
     Cell x, y, z, r, q;
 };
-// p becomes 2p. 2M + 3S and a difference of products. With E = 3 X^2 / 2 and V = X Y^2:
-// X' = E^2 - 2V, Y' = E (V - X') - Y^4, Z' = Y Z, which is dbl-2009-l with Z halved.
-template <class F, class Cell> FN void double_in_place(Multiple<F, Cell>& p) {
-    p.z = times(F(p.y), F(p.z));
+// p becomes 2p but for z, which becomes Y Z of before. M + 3S and a difference of products. With
+// E = 3 X^2 / 2 and V = X Y^2: X' = E^2 - 2V, Y' = E (V - X') - Y^4, Z' = Y Z, which is
+// dbl-2009-l with Z halved.
+template <class F, class Cell> FN void double_xy(Multiple<F, Cell>& p) {
     p.y = squared(F(p.y));
     const F v = reduce_once<1>(times(F(p.x), F(p.y))), xx = reduce_once<1>(squared(F(p.x)));
     const F e = halve(add_lazy(add_lazy(xx, xx), xx));
     const F x = sub_loose(squared(e), add_lazy(v, v));
     p.x = x;
     p.y = times_minus_times(e, sub_loose(v, x), F(p.y), F(p.y));
+}
+// p becomes 2p. 2M + 3S and a difference of products.
+template <class F, class Cell> FN void double_in_place(Multiple<F, Cell>& p) {
+    p.z = times(F(p.y), F(p.z));
+    double_xy(p);
 }
 // p becomes the sum whose chord has denominator u and numerator p.r. A tangent's x lacks the term
 // u^3.
@@ -80,6 +85,16 @@ FN void add_in_place(Multiple<F, Cell>& p, const Point& x, const Point& y) {
     const F zz = squared(F(p.z));
     p.r = sub_loose(times(F(y), times(F(p.z), zz)), F(p.y));
     join(p, sub_loose(times(F(x), zz), F(p.x)));
+}
+// p += (x, y), where the two are known to have different x and p not to be infinity. x and y loose,
+// read where they are needed.
+template <class F, class Cell, class Place>
+FN void add_different(Multiple<F, Cell>& p, const Place& x, const Place& y) {
+    const F zz = squared(F(p.z));
+    p.r = sub_loose(times(F(y), times(F(p.z), zz)), F(p.y));
+    const F u = sub_loose(times(F(x), zz), F(p.x));
+    ASSERT_RANGE(!is_zero_loose(u));
+    chord(p, u, false);
 }
 template <class F> FN Jacobian<F> dbl(const Jacobian<F>& p) {
     Multiple<F> s = {p.x, p.y, p.z, zero<F>(), zero<F>()};

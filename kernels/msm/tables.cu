@@ -1,14 +1,21 @@
-// Tables of multiples: table t, 1 <= t <= count, becomes 2^doublings times table t - 1, or 2^fewer
-// where bit t of `near` is set; canonical affine, and infinity stays what it is.
+// Tables of multiples: table t, 1 <= t <= count, becomes table t - 1 doubled `doublings` times, or
+// `fewer` times where bit t of `near` is set. After doubling k, k = 0 being the first, each point of
+// table t - 1 is added to what has become of it if bit k of `adds` is set: 0 for powers of two, 100
+// in binary for 9 times a power of two. Canonical affine, and infinity stays what it is.
 //
-// A thread owns a point and the chain of its multiples. Forward it doubles in Jacobian coordinates
-// and leaves X and Y of each multiple in its table, Z and the product of all Z before in scratch;
-// then it inverts the product of all; and backward it takes 1 / Z of each and writes the affine
-// point over X and Y. That is 2M + 3S and a difference of products a doubling, and 6M and a square a
-// multiple.
+// A thread owns a point and the chain of its multiples. The formulas use no constant of the curve,
+// so X and Y of a multiple in Jacobian coordinates are an affine point of another curve, from which
+// the next multiple is made with a Z of its own: the ratio of both multiples' Z on the first curve.
+// Forward a thread leaves X and Y of each multiple in its table, which is where additions take them
+// from, and the ratio in scratch; then it inverts the product of all ratios, which is the last
+// multiple's Z; and backward the ratios lead from 1 / Z of a multiple to that of the one before, and
+// the affine point is written over X and Y. A doubling is 2M + 3S and a difference of products, the
+// first of a multiple M less; an addition 6M + 3S and a difference; and a multiple 5M + S more.
 //
-// tables: count + 1 of n points, `stride` points apart; count < 32. The first is read.
-// Launch: blocks of the kernel's size, a thread a point at least. Scratch, 16-byte pieces: 2 QUADS<F>
+// tables: count + 1 of n points, `stride` points apart; count < 32. The first is read. No point but
+// infinity has an order that is as small as what it is multiplied by on the way, or it spoils what
+// is made of it: those of order r do for any integers.
+// Launch: blocks of the kernel's size, a thread a point at least. Scratch, 16-byte pieces: QUADS<F>
 // * count * threads of the grid, uninitialised. Dynamic shared memory: 6 elements a thread. An
 // inversion is worth some 32 doublings of G1. Barriers: none.
 #define CURVE_FEW_REGISTERS
@@ -19,6 +26,31 @@ template <class F, uint32_t T> FN Multiple<F, Column<F, T>> multiple_in_shared(Q
     const auto at = [&](uint32_t k) { return column<F, T>(shared, k); };
     return {at(0), at(1), at(2), at(3), at(4)};
 }
+// An element in a table, read when it is used.
+template <class F> struct Stored {
+    const F* at;
+    FN operator F() const { return load<F>(at); }
+};
+// How a table is made of the one before.
+struct Steps {
+    uint32_t doublings, fewer, near, adds;
+    FN uint32_t of(uint32_t t) const { return near >> t & 1 ? fewer : doublings; }
+};
+// s = (X, Y), the point at `base`, becomes its multiple.
+template <class F, class Cell>
+FN void multiply(Multiple<F, Cell>& s, const Affine<F>* base, uint32_t doublings, uint32_t adds) {
+    s.z = one<F>();
+#pragma unroll 1
+    for (uint32_t k = 0; k < doublings; k++, adds >>= 1) {
+        if (k == 0) {
+            s.z = F(s.y);
+        } else {
+            s.z = times(F(s.y), F(s.z));
+        }
+        double_xy(s);
+        if (adds & 1) add_different(s, Stored<F>{&base->x}, Stored<F>{&base->y});
+    }
+}
 template <class F, uint32_t T> struct TableChain {
     static constexpr uint32_t SHARED_ELEMENTS = 6;
     Affine<F>* tables; // from the chain's point on
@@ -26,38 +58,35 @@ template <class F, uint32_t T> struct TableChain {
     Quad* scratch;
     FN uint32_t threads() const { return gridDim.x * T; }
 
-    FN Quad* kept(uint32_t t, uint32_t part) const {
-        return scratch + uint64_t(2 * t + part) * QUADS<F> * threads();
+    FN Quad* ratio(uint32_t t) const {
+        return scratch + uint64_t(t - 1) * QUADS<F> * threads();
     }
     FN Affine<F>* at(uint32_t t) const { return tables + uint64_t(t) * stride; }
-    // The product of all Z.
-    FN F forward(const Affine<F>& p, uint32_t doublings, uint32_t fewer, uint32_t near,
-                 Quad* shared) const {
+    // The last multiple's Z.
+    FN F forward(const Affine<F>& p, const Steps& steps, Quad* shared) const {
         auto s = multiple_in_shared<F, T>(shared);
-        const auto product = column<F, T>(shared, 5);
-        s.x = p.x, s.y = p.y, s.z = one<F>();
-        product = one<F>();
+        const auto z = column<F, T>(shared, 5);
+        s.x = p.x, s.y = p.y;
+        z = one<F>();
 #pragma unroll 1
         for (uint32_t t = 1; t <= count; t++) {
-#pragma unroll 1
-            for (uint32_t k = near >> t & 1 ? fewer : doublings; k > 0; k--) double_in_place(s);
-            const F z = s.z, before = product;
-            store(kept(t - 1, 0), z, threads());
-            store(kept(t - 1, 1), before, threads());
-            product = times(before, z);
+            multiply(s, at(t - 1), steps.of(t), steps.adds);
             store_affine(at(t), Affine<F>{F(s.x), F(s.y)});
+            const F own = s.z;
+            store(ratio(t), own, threads());
+            z = times(F(z), own);
         }
-        return product;
+        return z;
     }
+    // u: 1 / Z of the last multiple.
     FN void backward(F u) const {
 #pragma unroll 1
         for (uint32_t t = count; t > 0; t--) {
             Affine<F>* const to = at(t);
-            const F i = times(u, load<F>(kept(t - 1, 1), threads()));
-            u = times(u, load<F>(kept(t - 1, 0), threads()));
-            const F ii = squared(i);
-            store(&to->x, canonical(times(load<F>(&to->x), ii)));
-            store(&to->y, canonical(times(load<F>(&to->y), times(ii, i))));
+            const F uu = squared(u);
+            store(&to->x, canonical(times(load<F>(&to->x), uu)));
+            store(&to->y, canonical(times(load<F>(&to->y), times(uu, u))));
+            u = times(u, load<F>(ratio(t), threads()));
         }
     }
     FN void infinite() const {
@@ -68,7 +97,7 @@ template <class F, uint32_t T> struct TableChain {
 
 template <class F, uint32_t T>
 FN void make_tables(Affine<F>* tables, Quad* scratch, uint32_t n, uint32_t stride, uint32_t count,
-                    uint32_t doublings, uint32_t fewer, uint32_t near, Quad* shared) {
+                    const Steps& steps, Quad* shared) {
     const uint32_t i = blockIdx.x * T + threadIdx.x;
     if (i >= n) return;
     const TableChain<F, T> work = {tables + i, stride, count, scratch + i};
@@ -76,17 +105,17 @@ FN void make_tables(Affine<F>* tables, Quad* scratch, uint32_t n, uint32_t strid
     if (is_infinity(p)) {
         work.infinite();
     } else {
-        work.backward(inverse(work.forward(p, doublings, fewer, near, shared)));
+        work.backward(inverse(work.forward(p, steps, shared)));
     }
 }
 
 #define TABLES(name, F, threads, blocks) \
     KERNEL(threads, blocks) \
     name(Affine<F>* tables, Quad* scratch, uint32_t n, uint32_t stride, uint32_t count, \
-         uint32_t doublings, uint32_t fewer, uint32_t near) { \
+         uint32_t doublings, uint32_t fewer, uint32_t near, uint32_t adds) { \
         DYNAMIC_SHARED(Quad, stage); \
-        make_tables<F, threads>(tables, scratch, n, stride, count, doublings, fewer, near, \
-                                stage); \
+        const Steps steps = {doublings, fewer, near, adds}; \
+        make_tables<F, threads>(tables, scratch, n, stride, count, steps, stage); \
     } \
     EXPORT_KERNEL(name);
 TABLES(g1_tables, Fp, 128, 4)

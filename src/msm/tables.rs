@@ -6,16 +6,14 @@ use crate::{
 };
 
 /// Multiples of a point that share an inversion, at most; a bit of a word is each one's. The
-/// inversion is worth 32 doublings, and a multiple costs three beside those of its own: some twenty
-/// for fixed windows, one for sliding ones.
+/// inversion is worth 32 doublings, and a multiple costs nearly one beside those of its own: some
+/// twenty for fixed windows, one for sliding ones.
 const CHAIN: usize = 31;
 /// Elements of shared memory a thread.
 const SHARED_ELEMENTS: u32 = 6;
-/// Elements that a thread keeps in scratch, a point.
-const KEPT: u64 = 2;
 
-/// tables, scratch, n, stride, count, doublings, fewer, near.
-type MakeTables = Kernel<(Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32, u32)>;
+/// tables, scratch, n, stride, count, doublings, fewer, near, adds.
+type MakeTables = Kernel<(Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32, u32, u32)>;
 
 /// Makes tables.
 pub struct Tables {
@@ -33,8 +31,11 @@ pub struct Layout<'a> {
     pub points: u32,
     /// Points from one table's start to the next one's, `points` at least.
     pub stride: usize,
-    /// Table t holds 2^(offsets[t]) times the bases. Offsets grow, and the first is 0.
+    /// Table t holds `factor`^t 2^(offsets[t]) times the bases. Offsets do not fall, and the first is 0.
     pub offsets: &'a [u32],
+    /// 1 for powers of two. Other factors are small: each bit after the first costs a doubling and,
+    /// where it is set, an addition, for each point of each table.
+    pub factor: u32,
 }
 
 impl Layout<'_> {
@@ -58,11 +59,11 @@ fn grid(group: Group, points: u32, units: u32) -> u32 {
     points.div_ceil(threads).min(units * blocks)
 }
 
-/// Bytes of scratch for tables of `points` points on a device of `units` multiprocessors: 201 MB on
+/// Bytes of scratch for tables of `points` points on a device of `units` multiprocessors: 101 MB on
 /// an H200 for many.
 pub fn scratch_bytes(group: Group, points: u32, units: u32) -> u64 {
     let threads = u64::from(grid(group, points, units) * shape(group).0);
-    KEPT * threads * CHAIN as u64 * group.coordinate_bytes() as u64
+    threads * CHAIN as u64 * group.coordinate_bytes() as u64
 }
 
 impl Tables {
@@ -90,10 +91,12 @@ impl Tables {
     /// together, and as many points at once as the device has threads.
     ///
     /// Shape: `tables` has [`Layout::bytes`], with the bases at its start, affine, canonical,
-    /// infinity zeros; so are the tables. `scratch` has [`Tables::scratch_bytes`], which may hold
-    /// anything. Both begin at multiples of 16 bytes. Time: the doublings of all points at some
-    /// 4 G/s on an H200 in G1, and three more for each point of each table.
-    /// Errors: `Kernel` where a span is too short; what the driver says.
+    /// infinity zeros; so are the tables. The points are of the subgroup of prime order, or those
+    /// of a small order may give other tables than theirs. `scratch` has [`Tables::scratch_bytes`],
+    /// which may hold anything. Both begin at multiples of 16 bytes. Time: the doublings of all
+    /// points at some 4 G/s on an H200 in G1; one more for each point of each table, and one and a
+    /// half for an addition; and 32 for each point of each [`CHAIN`] tables.
+    /// Errors: `Kernel` where a span is too short or the factor is 0; what the driver says.
     pub fn run(
         &self,
         stream: &Stream,
@@ -101,35 +104,51 @@ impl Tables {
         tables: Span<'_, u8>,
         scratch: Span<'_, u8>,
     ) -> Result<(), Fault> {
-        let Layout { group, points, stride, offsets } = *layout;
+        let Layout { group, points, stride, offsets, factor } = *layout;
         let (kernel, name) = match group {
             Group::G1 => (&self.g1, "g1_tables"),
             Group::G2 => (&self.g2, "g2_tables"),
         };
-        let short = || Fault::Kernel {
-            kernel: name.to_owned(),
-            problem: "tables or scratch are shorter than their layout".to_owned(),
-        };
+        let bad =
+            |problem: &str| Fault::Kernel { kernel: name.to_owned(), problem: problem.to_owned() };
+        let short = || bad("tables or scratch are shorter than their layout");
+        let Multiplication { doublings: own, adds } =
+            multiplication(factor).ok_or_else(|| bad("the factor is 0"))?;
         let width = group.affine_bytes();
         let scratch_bytes = self.scratch_bytes(group, points) as usize;
         let scratch = scratch.part(0, scratch_bytes).ok_or_else(short)?;
-        let apart: Vec<u32> = offsets.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let apart: Vec<u32> = offsets.windows(2).map(|pair| own + pair[1] - pair[0]).collect();
         let most = self.units * shape(group).0 * shape(group).1;
         let mut done = 0;
         while done < apart.len() {
             let Chain { count, doublings, fewer, near } = chain(&apart[done..]);
             for first in (0..points).step_by(most as usize) {
-                let own = most.min(points - first);
+                let some = most.min(points - first);
                 let begin = (done * stride + first as usize) * width;
-                let bytes = (count as usize * stride + own as usize) * width;
+                let bytes = (count as usize * stride + some as usize) * width;
                 let tables = tables.part(begin, bytes).ok_or_else(short)?;
-                let given = (tables, scratch, own, stride as u32, count, doublings, fewer, near);
-                kernel.launch(stream, grid(group, own, self.units), given)?;
+                let stride = stride as u32;
+                let given = (tables, scratch, some, stride, count, doublings, fewer, near, adds);
+                kernel.launch(stream, grid(group, some, self.units), given)?;
             }
             done += count as usize;
         }
         Ok(())
     }
+}
+
+/// A factor as the kernel counts it: doublings, and after which of them the point itself is added.
+struct Multiplication {
+    doublings: u32,
+    adds: u32,
+}
+
+/// `None` for 0. The first doubling's bit is the lowest of `adds`, so the bits after the factor's
+/// first change their order.
+fn multiplication(factor: u32) -> Option<Multiplication> {
+    let doublings = factor.checked_ilog2()?;
+    let adds = factor.reverse_bits() >> factor.leading_zeros() >> 1;
+    Some(Multiplication { doublings, adds })
 }
 
 /// What one launch makes, as the kernel counts it.

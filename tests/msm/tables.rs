@@ -1,7 +1,11 @@
 //! `kernels/msm/tables.cu`.
 
-use ark_bls12_381::{g1, g2};
-use ark_ec::{AffineRepr, CurveGroup, short_weierstrass::Affine};
+use ark_bls12_381::{Fr, g1, g2};
+use ark_ec::{
+    AffineRepr, CurveGroup,
+    short_weierstrass::{Affine, Projective},
+};
+use ark_ff::Field;
 use ark_std::test_rng;
 use capstan::{
     device::{Block, Ptr},
@@ -20,26 +24,38 @@ fn bases<P: Curve>(count: usize) -> Vec<Affine<P>> {
     points
 }
 
-fn times_power<P: Curve>(points: &[Affine<P>], lg: u32) -> Vec<Affine<P>> {
-    let power =
-        |point: &Affine<P>| (0..lg).fold(point.into_group(), |sum, _| sum + sum).into_affine();
-    points.iter().map(power).collect()
+fn times<P: Curve>(points: &[Affine<P>], by: Fr) -> Vec<Affine<P>> {
+    let multiples: Vec<_> = points.iter().map(|point| *point * by).collect();
+    Projective::normalize_batch(&multiples)
+}
+
+fn two_to(lg: u32) -> Fr {
+    Fr::from(2).pow([lg.into()])
 }
 
 fn all_tables<P: Curve>() {
     each_seed(|rig| {
         let tables = Tables::load(rig.gpu().context()).unwrap();
         let powers: Vec<u32> = (0..70).collect();
-        for (points, offsets) in [
-            (1, &[0, 1][..]),
-            (37, &[0, 3, 7, 10, 12, 19]),
-            (3, &[0, 1, 6, 7, 12, 17]),
-            (150, &[0, 22]),
-            (5, &[0]),
-            (2, &powers),
+        for (points, factor, offsets) in [
+            (1, 1, &[0, 1][..]),
+            (37, 1, &[0, 3, 7, 10, 12, 19]),
+            (3, 1, &[0, 1, 6, 7, 12, 17]),
+            (150, 1, &[0, 22]),
+            (5, 1, &[0]),
+            (2, 1, &[0, 0, 1]),
+            (2, 1, &powers),
+            (9, 3, &[0, 1, 2, 3]),
+            (70, 5, &[0, 19]),
+            (3, 9, &[0, 20, 40]),
+            (3, 9, &powers[..36]),
+            (4, 19, &[0, 2, 7, 9, 11, 20, 23]),
+            (3, 31, &[0, 1, 40]),
+            (3, 6, &[0, 0, 0, 0]),
+            (3, 0x9000_0003, &[0, 1]),
         ] {
             let stride = points as usize + 3;
-            let layout = Layout { group: P::GROUP, points, stride, offsets };
+            let layout = Layout { group: P::GROUP, points, stride, offsets, factor };
             let given = bases::<P>(points as usize);
             let width = layout.group.affine_bytes();
             let mut all = vec![0x5a_u8; layout.bytes()];
@@ -50,10 +66,12 @@ fn all_tables<P: Curve>() {
             tables.run(rig.stream(), &layout, on.all(), scratch.all()).unwrap();
             let found = rig.get::<u8>(&on);
             for (table, &offset) in offsets.iter().enumerate() {
-                let expected = limbs(&times_power(&given, offset));
+                let by = Fr::from(factor).pow([table as u64]) * two_to(offset);
+                let expected = limbs(&times(&given, by));
                 let at = table * stride * width;
                 let found = &found[at..][..points as usize * width];
-                assert_eq!(found, bytemuck::cast_slice::<u64, u8>(&expected), "2^{offset}");
+                let expected = bytemuck::cast_slice::<u64, u8>(&expected);
+                assert!(found == expected, "{factor}^{table} 2^{offset}, {points} points");
             }
             for between in (1..offsets.len()).map(|table| table * stride * width) {
                 assert!(found[between - 3 * width..between].iter().all(|byte| *byte == 0x5a));
@@ -65,26 +83,31 @@ fn all_tables<P: Curve>() {
 /// More threads than points and as many, and multiples that are nearer than others.
 fn chains<P: Curve>() {
     each_seed(|rig| {
-        type Parameters = (Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32, u32);
+        type Parameters = (Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32, u32, u32);
         let threads = if P::GROUP.name() == "g1" { 128 } else { 64 };
         let element = P::GROUP.coordinate_bytes();
         let block = Block { threads, shared_bytes: (6 * element) as u32 * threads };
         let name = format!("{}_tables", P::GROUP.name());
         let kernel = rig.kernel_in::<Parameters>("msm/tables", &name, block);
         let given = bases::<P>(128);
-        for (points, count, near) in [(128, 2, 2), (1, 1, 0), (65, 3, 0b1100)] {
+        // The second of two additions is after the last doubling of a near multiple: by 7, and by 14.
+        for (points, count, near, adds) in
+            [(128, 2, 2, 0), (1, 1, 0, 0), (65, 3, 0b1100, 0), (5, 3, 0b0100, 0b11)]
+        {
+            let (far, fewer) = if adds == 0 { (3, 1) } else { (3, 2) };
             let tables = rig.room::<u8>((count + 1) * points * 2 * element);
             rig.write(tables.all(), &limbs(&given[..points]));
             let grid = (points as u32).div_ceil(threads);
-            let scratch = rig.put(&vec![0xa5_u8; 2 * (grid * threads) as usize * count * element]);
+            let scratch = rig.put(&vec![0xa5_u8; (grid * threads) as usize * count * element]);
             let n = points as u32;
-            let spans = (tables.all(), scratch.all(), n, n, count as u32, 3, 1, near);
+            let spans = (tables.all(), scratch.all(), n, n, count as u32, far, fewer, near, adds);
             rig.launch(&kernel, grid, spans);
             let found = rig.get::<u64>(&tables);
-            let mut offset = 0;
+            let mut by = Fr::from(1);
             for (t, found) in found.chunks(points * element / 4).enumerate().skip(1) {
-                offset += if near >> t & 1 == 1 { 1 } else { 3 };
-                let expected = limbs(&times_power(&given[..points], offset));
+                let doublings = if near >> t & 1 == 1 { fewer } else { far };
+                by *= (0..doublings).fold(Fr::from(1), |a, k| a + a + Fr::from(adds >> k & 1));
+                let expected = limbs(&times(&given[..points], by));
                 assert!(found == expected, "{points} points, table {t} of {count}");
             }
         }
