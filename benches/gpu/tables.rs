@@ -16,20 +16,34 @@ use crate::{
     rig::{Random, Rig},
 };
 
-/// Tables, and how many doublings they are apart: of twelve windows, and of windows that slide.
-const FIXED: (u32, u32) = (12, 22);
-const SLIDING: (u32, u32) = (Sliding::TABLES, 1);
+/// How many tables, and how each is made of the one before: as `doublings` and `factor` say.
+#[derive(Clone, Copy)]
+struct Steps {
+    mode: &'static str,
+    tables: u32,
+    doublings: u32,
+    factor: u32,
+}
+
+const FIXED: Steps = Steps { mode: "device", tables: 12, doublings: 22, factor: 1 };
+const SLIDING: Steps =
+    Steps { mode: "every_power", tables: Sliding::TABLES, doublings: 1, factor: 1 };
+/// Of eleven windows and of twelve, whose radix is no power of two.
+const RADIX_9: Steps = Steps { mode: "factor_9", tables: 11, doublings: 20, factor: 9 };
+const RADIX_5: Steps = Steps { mode: "factor_5", tables: 12, doublings: 19, factor: 5 };
+const ALL: [Steps; 4] = [FIXED, SLIDING, RADIX_9, RADIX_5];
 /// Points that are compared with arkworks, of each table.
 const SAMPLES: usize = 16;
 
 /// All rows.
 pub fn measure(rig: &Rig, record: &mut Record) {
     for &lg_points in rig.size(&[10, 16, 20][..], &[5]) {
-        record.keep(&figure::<G1Projective>(rig, curve::Group::G1, lg_points, FIXED));
-        record.keep(&figure::<G1Projective>(rig, curve::Group::G1, lg_points, SLIDING));
+        for steps in ALL {
+            record.keep(&figure::<G1Projective>(rig, curve::Group::G1, lg_points, steps));
+        }
     }
-    for apart in [FIXED, SLIDING] {
-        record.keep(&figure::<G2Projective>(rig, curve::Group::G2, rig.size(18, 3), apart));
+    for steps in ALL {
+        record.keep(&figure::<G2Projective>(rig, curve::Group::G2, rig.size(18, 3), steps));
     }
 }
 
@@ -37,12 +51,12 @@ fn figure<G: Group>(
     rig: &Rig,
     group: curve::Group,
     lg_points: u32,
-    (tables, apart): (u32, u32),
+    Steps { mode, tables, doublings, factor }: Steps,
 ) -> Figure<'static> {
-    let (count, apart) = rig.size((tables, apart), (tables.min(40), apart.min(3)));
+    let (count, apart) = rig.size((tables, doublings), (tables.min(40), doublings.min(3)));
     let offsets: Vec<u32> = (0..count).map(|table| table * apart).collect();
     let n = 1_usize << lg_points;
-    let layout = Layout { group, points: n as u32, stride: n, offsets: &offsets };
+    let layout = Layout { group, points: n as u32, stride: n, offsets: &offsets, factor };
     let made = Tables::load(rig.gpu.context()).expect("the kernels of this build");
     let points = Points::<G>::new(n.min(rig.size(1 << 16, 1 << 4)));
     let tables = rig.memory::<G::Words>(n * count as usize);
@@ -51,13 +65,15 @@ fn figure<G: Group>(
     let scratch = rig.memory::<u8>(made.scratch_bytes(group, layout.points) as usize);
     let times = rig.times(|| made.run(&rig.stream, &layout, tables.all(), scratch.all()));
     check(rig, &points, &tables, &layout);
-    let doublings = n as u64 * u64::from(apart * (count - 1));
+    let own = apart + factor.ilog2();
+    let doublings = n as u64 * u64::from(own * (count - 1));
     let op = match group {
         curve::Group::G1 => "g1_table_doubling",
         curve::Group::G2 => "g2_table_doubling",
     };
-    let mode = if apart == SLIDING.1 { "every_power" } else { "device" };
-    let how = format!("{} tables of 2^{lg_points} points, {apart} doublings each", count - 1);
+    let adds = factor.count_ones() - 1;
+    let each = format!("{own} doublings and {adds} additions each");
+    let how = format!("{} tables of 2^{lg_points} points, {each}", count - 1);
     Figure { op, mode, count: doublings, times, unit: "G/s", how }
 }
 
@@ -74,10 +90,12 @@ fn check<G: Group>(
             let n = layout.points as usize;
             let i = if sample == 0 { n - 1 } else { random.below(n) };
             let found = rig.get(all.part(table * layout.stride + i, 1).expect("inside"));
-            let expected = G::from(points.at(i)) * Fr::from(2_u64).pow([offset.into()]);
+            let factor = Fr::from(layout.factor).pow([table as u64]);
+            let by = factor * Fr::from(2_u64).pow([offset.into()]);
+            let expected = G::from(points.at(i)) * by;
             let same = bytemuck::bytes_of(&found[0])
                 == bytemuck::bytes_of(&G::words(&expected.into_affine()));
-            assert!(same, "2^{offset} times point {i}");
+            assert!(same, "table {table}, point {i}");
         }
     }
 }

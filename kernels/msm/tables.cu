@@ -1,20 +1,20 @@
 // Tables of multiples: table t, 1 <= t <= count, becomes table t - 1 doubled `doublings` times, or
-// `fewer` times where bit t of `near` is set. After doubling k, k = 0 being the first, each point of
-// table t - 1 is added to what has become of it if bit k of `adds` is set: 0 for powers of two, 100
-// in binary for 9 times a power of two. Canonical affine, and infinity stays what it is.
+// `fewer` times where bit t of `near` is set. After doubling k, the first being 0, each point of
+// table t - 1 is added to what has become of it if bit k of `adds` is set: none for powers of two,
+// bit 2 for 9 times a power of two. Canonical affine, and infinity stays what it is.
 //
 // A thread owns a point and the chain of its multiples. The formulas use no constant of the curve,
 // so X and Y of a multiple in Jacobian coordinates are an affine point of another curve, from which
 // the next multiple is made with a Z of its own: the ratio of both multiples' Z on the first curve.
-// Forward a thread leaves X and Y of each multiple in its table, which is where additions take them
-// from, and the ratio in scratch; then it inverts the product of all ratios, which is the last
-// multiple's Z; and backward the ratios lead from 1 / Z of a multiple to that of the one before, and
-// the affine point is written over X and Y. A doubling is 2M + 3S and a difference of products, the
-// first of a multiple M less; an addition 6M + 3S and a difference; and a multiple 5M + S more.
+// Forward a thread leaves X and Y of each multiple in its table, where additions take them from,
+// and the ratio in scratch; then it inverts the product of all ratios, the last multiple's Z; and
+// backward each ratio leads from 1 / Z of a multiple to that of the one before, and the affine
+// point is written over X and Y. A doubling is 2M + 3S and a difference of products, a multiple's
+// first M less; an addition 6M + 3S and a difference; and a multiple 5M + S more.
 //
-// tables: count + 1 of n points, `stride` points apart; count < 32. The first is read. No point but
-// infinity has an order that is as small as what it is multiplied by on the way, or it spoils what
-// is made of it: those of order r do for any integers.
+// tables: count + 1 of n points, `stride` points apart; count < 32. The first is read. Where
+// `adds` is not 0, points but infinity have orders above the factor, as r is, or what is made of
+// them is spoilt.
 // Launch: blocks of the kernel's size, a thread a point at least. Scratch, 16-byte pieces: QUADS<F>
 // * count * threads of the grid, uninitialised. Dynamic shared memory: 6 elements a thread. An
 // inversion is worth some 32 doublings of G1. Barriers: none.

@@ -31,7 +31,8 @@ pub struct Layout<'a> {
     pub points: u32,
     /// Points from one table's start to the next one's, `points` at least.
     pub stride: usize,
-    /// Table t holds `factor`^t 2^(offsets[t]) times the bases. Offsets do not fall, and the first is 0.
+    /// Table t holds `factor`^t 2^(offsets[t]) times the bases. Offsets do not fall, and the first
+    /// is 0.
     pub offsets: &'a [u32],
     /// 1 for powers of two. Other factors are small: each bit after the first costs a doubling and,
     /// where it is set, an addition, for each point of each table.
@@ -91,11 +92,12 @@ impl Tables {
     /// together, and as many points at once as the device has threads.
     ///
     /// Shape: `tables` has [`Layout::bytes`], with the bases at its start, affine, canonical,
-    /// infinity zeros; so are the tables. The points are of the subgroup of prime order, or those
-    /// of a small order may give other tables than theirs. `scratch` has [`Tables::scratch_bytes`],
-    /// which may hold anything. Both begin at multiples of 16 bytes. Time: the doublings of all
-    /// points at some 4 G/s on an H200 in G1; one more for each point of each table, and one and a
-    /// half for an addition; and 32 for each point of each [`CHAIN`] tables.
+    /// infinity zeros; so are the tables. With a factor the points are of the subgroup of prime
+    /// order, or those whose order is small may spoil their multiples. `scratch` has
+    /// [`Tables::scratch_bytes`], which may hold anything. Both begin at multiples of 16 bytes.
+    /// Time: the doublings of all points at some 4 G/s on an H200 in G1; for each point of each
+    /// table one more, and as many as one and a half for an addition; and 32 for each point of
+    /// each launch.
     /// Errors: `Kernel` where a span is too short or the factor is 0; what the driver says.
     pub fn run(
         &self,

@@ -90,7 +90,7 @@ fn chains<P: Curve>() {
         let name = format!("{}_tables", P::GROUP.name());
         let kernel = rig.kernel_in::<Parameters>("msm/tables", &name, block);
         let given = bases::<P>(128);
-        // The second of two additions is after the last doubling of a near multiple: by 7, and by 14.
+        // With additions, the second is after the last doubling of a near multiple: 7 and 14 times.
         for (points, count, near, adds) in
             [(128, 2, 2, 0), (1, 1, 0, 0), (65, 3, 0b1100, 0), (5, 3, 0b0100, 0b11)]
         {
