@@ -3,7 +3,8 @@
 //! multiplication.
 //!
 //! `lg=10,20` picks sizes, `groups=g1` groups, `windows=fixed` or `sliding` the kind of windows;
-//! `bits=16,17` compares windows of these widths, of all kinds that there is room for (shown only).
+//! `bits=16,17` compares windows of these widths, of both kinds, that there is room for, and with
+//! `windows=radix` so many windows of a radix that is no power of two (shown only).
 
 use std::time::{Duration, Instant};
 
@@ -158,10 +159,13 @@ impl<'a, G: Group> Bench<'a, G> {
             let count = Fixed::new(bits, 1, u32::MAX)?.count();
             Windows::fixed(bits, count.div_ceil(tables), tables)
         };
-        let windows = |bits: &str| {
-            let bits = bits.parse().expect("a number");
-            let fixed = fixed(bits).filter(|_| !self.wants("sliding"));
-            [fixed, Windows::sliding(bits).filter(|_| slide)]
+        // Widths, or numbers of windows.
+        let windows = |number: &str| {
+            let number = number.parse().expect("a number");
+            let fixed = fixed(number).filter(|_| !self.wants("sliding") && !self.wants("radix"));
+            let radix = Windows::radix(number).filter(|_| self.wants("radix") && number <= tables);
+            let sliding = Windows::sliding(number).filter(|_| slide && !self.wants("radix"));
+            [fixed, radix, sliding]
         };
         text.split(',').flat_map(windows).flatten().collect()
     }
@@ -200,7 +204,8 @@ impl<'a, G: Group> Bench<'a, G> {
         let rig = self.rig;
         let offsets: Vec<_> = (0..windows.tables()).map(|t| windows.table_offset(t)).collect();
         let (group, stride) = (job.group, job.n as usize);
-        let layout = Layout { group, points: job.n, stride, offsets: &offsets, factor: 1 };
+        let factor = windows.factor();
+        let layout = Layout { group, points: job.n, stride, offsets: &offsets, factor };
         let lease = rig.memory::<u8>(layout.bytes() + group.affine_bytes());
         let (all, first) = whole_points(lease.all(), group).expect("inside of the arena");
         let bases = all.part(0, stride * group.affine_bytes()).expect("as leased");

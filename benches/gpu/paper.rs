@@ -162,7 +162,8 @@ impl Summed<'_> {
         for reference in references {
             let at = (reference & !SIGN) - self.placed.first;
             let (table, base) = (at / stride, at % stride);
-            let times = Fr::from(2_u64).pow([u64::from(windows.table_offset(table))]);
+            let power = |base, exponent| Fr::from(base).pow([u64::from(exponent)]);
+            let times = power(windows.factor(), table) * power(2, windows.table_offset(table));
             let times = if reference & SIGN == 0 { times } else { -times };
             ones += times;
             steps += times * Fr::from(u64::from(base % different));

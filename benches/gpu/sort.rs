@@ -2,7 +2,7 @@
 //! the host's digits, by a hash that does not depend on the order.
 
 use ark_bls12_381::Fr;
-use ark_ff::{BigInt, PrimeField};
+use ark_ff::{BigInt, Field, PrimeField};
 use capstan::{
     device::Lease,
     msm::{
@@ -83,11 +83,14 @@ fn uniform(random: &mut Random) -> Fr {
 
 /// All digits are 1.
 fn one_bucket(windows: &Windows) -> Fr {
-    let offsets: Vec<u32> = match windows {
-        Windows::Fixed(fixed) => (0..fixed.count()).map(|j| fixed.offset(j)).collect(),
-        Windows::Sliding(sliding) => (0..253).step_by(sliding.bits() as usize).collect(),
-    };
-    offsets.iter().filter_map(|&bit| Fr::from_bigint(BigInt::from(1_u64) << bit)).sum()
+    let power = |bit: u32| Fr::from(2).pow([u64::from(bit)]);
+    match windows {
+        Windows::Fixed(fixed) => (0..fixed.count()).map(|j| power(fixed.offset(j))).sum(),
+        Windows::Radix(own) => {
+            (0..own.count()).map(|j| Fr::from(own.radix()).pow([u64::from(j)])).sum()
+        }
+        Windows::Sliding(own) => (0..253).step_by(own.bits() as usize).map(power).sum(),
+    }
 }
 
 /// A sort's input and output on the device.

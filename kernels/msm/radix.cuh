@@ -2,9 +2,9 @@
 //
 // With h the sum of B^j B / 2 over all c windows, the digits of k are those of N = k + h less B / 2
 // each, and N < B^c < 2^256 (scripts/kernel-params). x = N 2^256 / B^c is a fraction of 2^256, and
-// x B carries the highest digit out of its eight words, what is left the next one, and so on: a
-// division for all digits. x is rounded up, by e < 1 + 2^-28; digit t is right as long as e B^t 2^-256
-// is less than what the digits behind it are apart, B^(t - c), so all are where e < 2^256 / B^c.
+// x B carries the highest digit out of its eight words, what is left the next one, and so on: one
+// division for all digits. x is rounded up, by e < 1 + 2^-28. After t digits that is e B^t, in
+// 2^-256, and what is left is a multiple of B^(t - c) below 1: digits are right where e < 2^256 / B^c.
 #pragma once
 #include "../carry.cuh"
 #include "../params/radices.cuh"
@@ -27,8 +27,8 @@ FN void fill_radix(RadixTable* table, uint32_t windows) {
     }
 }
 
-// x = N 2^256 / B^c, rounded up. Products of the words i and j with i + j < 7 are left out: less than
-// 8 in word 8 of the product, so 8 are there from the start. Word 9 is the result's lowest.
+// x = N 2^256 / B^c, rounded up. Products of words i and j with i + j < 7 are left out: less than 8
+// in word 8 of the product, so 8 are there from the start. Word 9 is the result's lowest.
 FN void to_fraction(uint32_t (&x)[9], const RadixTable* table) {
     uint32_t sum[11]; // words 7 to 17
 #pragma unroll
@@ -69,7 +69,8 @@ FN uint32_t times_radix(uint32_t (&x)[9], uint32_t radix) {
     return addc(odd[7], 0);
 }
 
-// Calls each(window, digit) for all windows of k < 2^254, eight words, unless the warp's scalars are all 0.
+// Calls each(window, digit) for all windows of k < 2^254, eight words, unless all of the warp's k
+// are 0.
 template <class Each>
 FN void each_of_radix(uint32_t (&k)[9], uint32_t radix, uint32_t windows, const RadixTable* table,
                       Each each) {

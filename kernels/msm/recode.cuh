@@ -23,12 +23,12 @@ constexpr uint32_t BUCKET_BITS = 24; // of one vector: BUCKETS_MAX in src/msm/so
 constexpr uint32_t SLIDING_BUCKET_BITS = 23; // tables are 8 bits then
 constexpr uint32_t WINDOWS_MAX = 64;
 
-// `shape` holds bytes: bits, windows, sets, first_set, taken, low_bits, kind, factor, from the lowest
-// on. A pass takes the digits of the sets first_set .. first_set + taken of each vector of scalars.
-// Window j is `bits` wide, less 1 where bit j of `narrow` is set, and belongs to set j % sets and
-// table j / sets. Sliding windows are up to `bits` wide, digits odd, and there is one set; windows of
-// the radix factor * 2^bits have one set, too. `factor` is 1 otherwise. Buckets of a vector go to
-// coarse bins of 2^low_bits neighbours.
+// `shape` holds bytes: bits, windows, sets, first_set, taken, low_bits, kind, factor, from the
+// lowest on. A pass takes the digits of the sets first_set .. first_set + taken of each vector of
+// scalars. Window j is `bits` wide, less 1 where bit j of `narrow` is set, and belongs to set
+// j % sets and table j / sets. Sliding windows are up to `bits` wide, digits odd, and there is one
+// set; windows of the radix factor * 2^bits have one set, too. `factor` is 1 otherwise. Buckets of a
+// vector go to coarse bins of 2^low_bits neighbours.
 constexpr uint32_t SLIDING = 1, RADIX = 2;
 struct Recoding {
     uint64_t narrow;

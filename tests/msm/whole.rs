@@ -53,7 +53,8 @@ impl<'a, P: points::Curve + Curve> Bench<'a, P> {
     fn place(&self, n: usize, windows: &Windows) -> (Lease, Placed) {
         let offsets: Vec<_> = (0..windows.tables()).map(|t| windows.table_offset(t)).collect();
         let group = <P as points::Curve>::GROUP;
-        let layout = Layout { group, points: n as u32, stride: n, offsets: &offsets, factor: 1 };
+        let factor = windows.factor();
+        let layout = Layout { group, points: n as u32, stride: n, offsets: &offsets, factor };
         let lease = self.rig.room::<u8>(layout.bytes() + group.affine_bytes());
         let (all, first) = whole_points(lease.all(), group).unwrap();
         let limbs = points::limbs(&self.bases[..n]);

@@ -225,7 +225,8 @@ impl Shelf {
             None => vec![0],
         };
         let stride = points as usize;
-        let layout = tables::Layout { group, points, stride, offsets: &offsets, factor: 1 };
+        let factor = windows.as_ref().map_or(1, Windows::factor);
+        let layout = tables::Layout { group, points, stride, offsets: &offsets, factor };
         // One point more, so that the first can lie where a reference can name it.
         let slides = windows.is_some_and(|windows| windows.slide());
         let room = |bytes| {
