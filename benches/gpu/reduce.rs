@@ -8,7 +8,7 @@ use ark_ff::{Field, Zero};
 use capstan::{
     curve::Group,
     device::{Block, Lease, Ptr},
-    msm::reduce::{Curve, Ending, Plan, Reducer, Shape, Step, Tuning, Weights, finish},
+    msm::reduce::{Curve, Ending, Plan, Reducer, Shape, Tuning, Weights, finish},
 };
 
 use crate::{
@@ -23,23 +23,33 @@ const DIFFERENT: usize = 1 << 16;
 /// In the sparse rows one bucket of so many is not empty.
 const SPARSE: usize = 16;
 
-/// Vectors, sets of a vector, and log2 of the buckets of a set.
+/// Vectors, sets of a vector, and the buckets of a set.
 type Case = (u32, u32, u32);
 
 const FULL_G1: &[Case] = &[
-    (1, 1, 9),
-    (1, 1, 11),
-    (1, 1, 13),
-    (1, 1, 15),
-    (1, 1, 17),
-    (1, 1, 19),
-    (1, 1, 21),
-    (1, 16, 15),
-    (1, 4, 21),
-    (1000, 1, 9),
+    (1, 1, 1 << 9),
+    (1, 1, 1 << 11),
+    (1, 1, 1 << 13),
+    (1, 1, 1 << 15),
+    (1, 1, 1 << 17),
+    (1, 1, 1 << 19),
+    (1, 1, 5 << 18),
+    (1, 1, 1 << 21),
+    (1, 1, 9 << 19),
+    (1, 16, 1 << 15),
+    (1, 4, 1 << 21),
+    (1000, 1, 1 << 9),
 ];
-const FULL_G2: &[Case] = &[(1, 1, 9), (1, 1, 15), (1, 1, 19), (1, 1, 21), (1, 16, 15)];
-const QUICK: &[Case] = &[(1, 1, 6), (3, 2, 3)];
+const FULL_G2: &[Case] = &[
+    (1, 1, 1 << 9),
+    (1, 1, 1 << 15),
+    (1, 1, 1 << 19),
+    (1, 1, 5 << 18),
+    (1, 1, 1 << 21),
+    (1, 1, 9 << 19),
+    (1, 16, 1 << 15),
+];
+const QUICK: &[Case] = &[(1, 1, 1 << 6), (1, 1, 9 << 3), (3, 2, 1 << 3)];
 
 /// All rows.
 pub fn measure(rig: &Rig, record: &mut Record) {
@@ -57,16 +67,10 @@ where
     latency(rig, &points);
     let sparse = Points::<Projective<P>>::new(different).sparse(SPARSE);
     for &case in cases {
-        let (vectors, sets, lg_buckets) = case;
-        let shifts = (0..sets).map(|set| set * (lg_buckets + 1)).collect();
-        let shape = Shape {
-            group: P::GROUP,
-            vectors,
-            shifts,
-            lg_buckets,
-            weights: Weights::All,
-            xyzz: false,
-        };
+        let (vectors, sets, buckets) = case;
+        let shifts = (0..sets).map(|set| set * (buckets.ilog2() + 1)).collect();
+        let (group, weights) = (P::GROUP, Weights::All);
+        let shape = Shape { group, vectors, shifts, buckets, weights, xyzz: false };
         let work = Work::of(rig, &reducer, &points, &shape);
         let buckets = work.buckets();
         let tuning = Tuning::of(rig.gpu.context(), P::GROUP);
@@ -149,9 +153,14 @@ where
         let found = finish::<P>(plan, &left);
         let host = begun.elapsed();
         assert!(found == self.expected, "{what}: {plan:?}");
-        let Shape { vectors, shifts, lg_buckets, .. } = shape;
+        let Shape { vectors, shifts, buckets, .. } = shape;
+        let twos = buckets.trailing_zeros();
+        let buckets = match buckets >> twos {
+            1 => format!("2^{twos}"),
+            odd => format!("{odd} * 2^{twos}"),
+        };
         let how = format!(
-            "{vectors} x {} x 2^{lg_buckets}, {what}: {:.3} ms, {} launches, {:?}, host {:.3} ms",
+            "{vectors} x {} x {buckets}, {what}: {:.3} ms, {} launches, {:?}, host {:.3} ms",
             shifts.len(),
             median(&times).as_secs_f64() * 1e3,
             plan.steps.len(),
@@ -178,7 +187,7 @@ where
             let work = || self.reducer.run(&rig.stream, &first, buckets.all(), workspace, out);
             let until = median(&rig.times(work));
             let own = until.saturating_sub(before).as_secs_f64() * 1e3;
-            println!("    {own:.4} ms  {}", name(&plan.steps[launches - 1]));
+            println!("    {own:.4} ms  {:?}", plan.steps[launches - 1]);
             before = until;
         }
     }
@@ -192,7 +201,7 @@ fn expected<P: Curve<ScalarField = Fr>>(
 where
     Projective<P>: points::Group,
 {
-    let (size, sets) = (1 << shape.lg_buckets, shape.shifts.len());
+    let (size, sets) = (shape.buckets as usize, shape.shifts.len());
     let logarithm = |at: usize| {
         if points.at(at).is_zero() { Fr::zero() } else { points.logarithm(at) }
     };
@@ -240,13 +249,4 @@ fn median(times: &[Duration]) -> Duration {
     let mut times = times.to_vec();
     times.sort();
     times[times.len() / 2]
-}
-
-fn name(step: &Step) -> &'static str {
-    match step {
-        Step::Slices { .. } => "slices",
-        Step::Sums { .. } => "sums",
-        Step::Terms { .. } => "terms",
-        Step::Collect { .. } => "collect",
-    }
 }

@@ -8,6 +8,8 @@
 //   gN_reduce_collect  sums of `count` neighbours, each doubled as its place in its period says
 // See reduce/halves.cuh for rows and columns, reduce/terms.cuh for terms.
 //
+// Sets are of any number of buckets; what a set's end cuts off is not read.
+//
 // Points come in as they are (`affine` not 0) or as XYZZ, and leave as XYZZ. y of affine points is
 // loose; infinity is x = y = 0 mod p, anywhere, and costs no more than others.
 //
@@ -25,10 +27,10 @@
 
 #define SLICES(name, F, sum) \
     KERNEL(SLICE_THREADS, 2) \
-    name(Xyzz<F>* out, const Affine<F>* points, uint32_t arrays, uint32_t lg_rows, \
-         uint32_t row_bits, uint32_t lg_columns, uint32_t column_bits, uint32_t columns_at) { \
+    name(Xyzz<F>* out, const Affine<F>* points, uint32_t arrays, uint32_t buckets, \
+         uint32_t lg_columns, uint32_t row_parts, uint32_t column_parts) { \
         DYNAMIC_SHARED(Quad, stage); \
-        const Halves work = {arrays, lg_rows, row_bits, lg_columns, column_bits, columns_at}; \
+        const Halves work = {arrays, buckets, lg_columns, row_parts, column_parts}; \
         sum_slices(out, sum<F, SLICE_THREADS>(stage), points, work); \
     } \
     EXPORT_KERNEL(name);
@@ -36,10 +38,9 @@ SLICES(g1_reduce_slices, Fp, sum_in_registers)
 SLICES(g2_reduce_slices, Fp2, sum_in_shared)
 
 KERNEL(SLICE_THREADS, 2)
-g1_reduce_slices_xyzz(Xyzz<Fp>* out, const Xyzz<Fp>* points, uint32_t arrays, uint32_t lg_rows,
-                      uint32_t row_bits, uint32_t lg_columns, uint32_t column_bits,
-                      uint32_t columns_at) {
-    sum_slices_xyzz(out, points, {arrays, lg_rows, row_bits, lg_columns, column_bits, columns_at});
+g1_reduce_slices_xyzz(Xyzz<Fp>* out, const Xyzz<Fp>* points, uint32_t arrays, uint32_t buckets,
+                      uint32_t lg_columns, uint32_t row_parts, uint32_t column_parts) {
+    sum_slices_xyzz(out, points, {arrays, buckets, lg_columns, row_parts, column_parts});
 }
 EXPORT_KERNEL(g1_reduce_slices_xyzz);
 
@@ -53,12 +54,15 @@ template <class F> struct Either {
         return load_split(static_cast<const Xyzz<F>*>(points) + i);
     }
 };
+// Of the buckets themselves, where row_parts is 0, else of the slices.
 template <class F>
 FN void sum_halves(Xyzz<F>* out, const Either<F>& points, const Halves& work, uint32_t team_size,
                    F* shared) {
     const Team team = Team::of(team_size);
-    const bool used = team.output < work.sums();
-    const Slice slice = slice_of(work, used ? team.output : 0);
+    const Halves whole = work.whole();
+    const bool used = team.output < whole.slices();
+    const uint32_t at = used ? team.output : 0;
+    const Slice slice = work.row_parts ? slices_of(work, at) : slice_of(whole, at);
     const F sum = team_sum(team, used ? slice.count : 0, shared,
                            [&](uint32_t k) { return points.at(slice.first + k * slice.stride); });
     if (used && team.member == 0) store_split(out + team.output, sum);
@@ -68,10 +72,10 @@ FN void sum_terms(Xyzz<F>* out, const Either<F>& points, const Terms& terms, uin
                   F* shared) {
     const Team team = Team::of(team_size);
     const bool used = team.output < terms.sums();
-    uint32_t array_at;
-    const Marginal marginal = terms.at(used ? team.output : 0, array_at);
+    const Marginal marginal = terms.at(used ? team.output : 0);
     const F sum = team_sum(team, used ? marginal.count : 0, shared, [&](uint32_t k) {
-        return points.at(array_at + with_bit(marginal.first + k, marginal.bit));
+        const uint32_t element = with_bit(marginal.first + k, marginal.bit);
+        return element < marginal.elements ? points.at(marginal.array_at + element) : zero<F>();
     });
     if (used && team.member == 0) store_split(out + team.output, sum);
 }
@@ -89,11 +93,10 @@ FN void collect(Xyzz<F>* out, const Xyzz<F>* points, uint32_t sums, uint32_t cou
 
 #define SUMS(name, F, blocks) \
     KERNEL(SUM_THREADS, blocks) \
-    name(Xyzz<F>* out, const void* points, uint32_t affine, uint32_t arrays, uint32_t lg_rows, \
-         uint32_t row_bits, uint32_t lg_columns, uint32_t column_bits, uint32_t columns_at, \
-         uint32_t team) { \
+    name(Xyzz<F>* out, const void* points, uint32_t affine, uint32_t arrays, uint32_t buckets, \
+         uint32_t lg_columns, uint32_t row_parts, uint32_t column_parts, uint32_t team) { \
         SHARED(F, shared, SUM_THREADS); \
-        const Halves work = {arrays, lg_rows, row_bits, lg_columns, column_bits, columns_at}; \
+        const Halves work = {arrays, buckets, lg_columns, row_parts, column_parts}; \
         sum_halves(out, Either<F>{points, affine}, work, team, shared); \
     } \
     EXPORT_KERNEL(name);
@@ -102,10 +105,10 @@ SUMS(g2_reduce_sums, Fp2, 2)
 
 #define TERMS(name, F, blocks) \
     KERNEL(SUM_THREADS, blocks) \
-    name(Xyzz<F>* out, const void* points, uint32_t affine, uint32_t arrays, uint32_t lg_rows, \
-         uint32_t lg_columns, uint32_t columns_at, uint32_t lg_parts, uint32_t team) { \
+    name(Xyzz<F>* out, const void* points, uint32_t affine, uint32_t arrays, uint32_t rows, \
+         uint32_t columns, uint32_t columns_at, uint32_t lg_parts, uint32_t team) { \
         SHARED(F, shared, SUM_THREADS); \
-        const Terms terms = {arrays, lg_rows, lg_columns, columns_at, lg_parts}; \
+        const Terms terms = {arrays, rows, columns, columns_at, lg_parts}; \
         sum_terms(out, Either<F>{points, affine}, terms, team, shared); \
     } \
     EXPORT_KERNEL(name);

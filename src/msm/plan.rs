@@ -202,7 +202,7 @@ impl Plan {
             group: self.job.group,
             vectors: pass.vectors.1,
             shifts: (first..first + count).map(|set| self.windows.shift(set) - base).collect(),
-            lg_buckets: self.windows.buckets().ilog2(),
+            buckets: self.windows.buckets(),
             weights: if self.windows.slide() { Weights::Odd } else { Weights::All },
             xyzz: self.xyzz(pass),
         };

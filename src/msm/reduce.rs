@@ -12,7 +12,7 @@ mod step;
 pub use finish::{Coordinate, Curve, finish};
 pub use plan::Plan;
 pub use shape::{Ending, Shape, Tuning, Weights};
-pub use step::{Halves, Ladder, Step};
+pub use step::{Halves, Ladder, Step, Terms};
 
 use crate::{
     curve::Group,
@@ -23,11 +23,11 @@ use crate::{
 const SLICE_THREADS: u32 = 128;
 const SUM_THREADS: u32 = 128;
 
-/// out, points, arrays, lg_rows, row_bits, lg_columns, column_bits, columns_at.
-type SlicesKernel = Kernel<(Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32, u32)>;
-/// out, points, affine, arrays, lg_rows, row_bits, lg_columns, column_bits, columns_at, team.
-type SumsKernel = Kernel<(Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32, u32, u32, u32)>;
-/// out, points, affine, arrays, lg_rows, lg_columns, columns_at, lg_parts, team.
+/// out, points, arrays, buckets, lg_columns, row_parts, column_parts.
+type SlicesKernel = Kernel<(Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32)>;
+/// out, points, affine, arrays, buckets, lg_columns, row_parts, column_parts, team.
+type SumsKernel = Kernel<(Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32, u32, u32)>;
+/// out, points, affine, arrays, rows, columns, columns_at, lg_parts, team.
 type TermsKernel = Kernel<(Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32, u32, u32)>;
 /// out, points, sums, count, team, period, width, narrow.
 type CollectKernel = Kernel<(Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32, u64)>;
@@ -82,22 +82,24 @@ impl Kernels {
         };
         match *step {
             Step::Slices { halves: h, affine } => {
-                let Halves { arrays, lg_rows, row_bits, lg_columns, column_bits, columns_at } = h;
-                let grid = h.sums().div_ceil(SLICE_THREADS.into()) as u32;
-                let given =
-                    (out, points, arrays, lg_rows, row_bits, lg_columns, column_bits, columns_at);
+                let Halves { arrays, buckets, lg_columns, row_parts, column_parts } = h;
+                let grid = h.slices().div_ceil(SLICE_THREADS.into()) as u32;
+                let given = (out, points, arrays, buckets, lg_columns, row_parts, column_parts);
                 let xyzz = self.slices_xyzz.as_ref().filter(|_| !affine);
                 xyzz.unwrap_or(&self.slices).launch(stream, grid, given)
             }
-            Step::Sums { halves: h, affine, team } => {
-                let Halves { arrays, lg_rows: r, lg_columns: c, columns_at, .. } = h;
-                let (affine, bits) = (affine.into(), (h.row_bits, h.column_bits));
-                let given = (out, points, affine, arrays, r, bits.0, c, bits.1, columns_at, team);
+            Step::Sums { halves: h, sliced, affine, team } => {
+                let Halves { arrays, buckets, lg_columns, .. } = h;
+                let (r, c) = if sliced { (h.row_parts, h.column_parts) } else { (0, 0) };
+                let affine = affine.into();
+                let given = (out, points, affine, arrays, buckets, lg_columns, r, c, team);
                 self.sums.launch(stream, blocks(h.sums(), team), given)
             }
-            Step::Terms { halves: h, affine, lg_parts, team } => {
-                let Halves { arrays, lg_rows: r, lg_columns: c, columns_at, .. } = h;
-                let given = (out, points, affine.into(), arrays, r, c, columns_at, lg_parts, team);
+            Step::Terms { terms, affine, team } => {
+                let Terms { arrays, rows, columns, columns_at, lg_parts } = terms;
+                let affine = affine.into();
+                let given =
+                    (out, points, affine, arrays, rows, columns, columns_at, lg_parts, team);
                 self.terms.launch(stream, blocks(step.points_out(), team), given)
             }
             Step::Collect { sums, count, team, ladder } => {

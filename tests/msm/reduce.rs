@@ -24,7 +24,7 @@ fn layouts() -> Vec<(u32, Vec<u32>)> {
 }
 
 /// Buckets that make sums of every kind meet, one kind after the other.
-fn buckets<P: Curve>(rng: &mut impl RngCore, kind: usize, count: usize) -> Vec<Affine<P>> {
+fn filled<P: Curve>(rng: &mut impl RngCore, kind: usize, count: usize) -> Vec<Affine<P>> {
     let point = different::<P>(rng, 1)[0];
     let few = [point, -point, (point + point).into(), Affine::zero()];
     let mut pick = |from: &[Affine<P>]| from[rng.next_u32() as usize % from.len()];
@@ -47,7 +47,7 @@ fn buckets<P: Curve>(rng: &mut impl RngCore, kind: usize, count: usize) -> Vec<A
 /// The definition, by running sums.
 fn expected<P: Curve>(shape: &Shape, buckets: &[Affine<P>]) -> Vec<Projective<P>> {
     let sets: Vec<Projective<P>> = buckets
-        .chunks(1 << shape.lg_buckets)
+        .chunks(shape.buckets as usize)
         .map(|set| {
             let (mut sum, mut weighted) = (Projective::ZERO, Projective::ZERO);
             for bucket in set.iter().rev() {
@@ -76,9 +76,12 @@ fn run<P: Curve + reduce::Curve>(
     buckets: &[Affine<P>],
 ) -> Vec<Projective<P>> {
     let reducer = Reducer::load(rig.gpu().context()).unwrap();
+    // Behind the last set come points that would spoil the sums.
+    let behind = plan.shape.buckets.next_power_of_two() as usize;
+    let given = [buckets, &vec![Affine::generator(); behind]].concat();
     let given = rig.put(&match plan.shape.xyzz {
-        true => xyzz_limbs(&mut test_rng(), buckets),
-        false => loose_limbs(buckets),
+        true => xyzz_limbs(&mut test_rng(), &given),
+        false => loose_limbs(&given),
     });
     // Whatever other jobs left.
     let workspace = rig.put(&vec![0xa5_u8; plan.workspace_bytes() as usize]);
@@ -105,37 +108,60 @@ fn tunings() -> Vec<Tuning> {
     ]
 }
 
+/// Sets of so many buckets in one of the layouts; everything else goes by turns.
+fn one_shape<P: Curve + reduce::Curve>(
+    rig: &Rig,
+    rng: &mut impl RngCore,
+    turn: usize,
+    buckets: u32,
+    (vectors, shifts): (u32, Vec<u32>),
+) {
+    let (group, xyzz) = (<P as Curve>::GROUP, turn % 3 == 1);
+    let weights = [Weights::All, Weights::Odd][turn / 2 % 2];
+    let shape = Shape { group, vectors, shifts, buckets, weights, xyzz };
+    let count = vectors as usize * shape.shifts.len() * buckets as usize;
+    let given = filled::<P>(rng, turn, count);
+    let tuning = tunings()[turn % tunings().len()];
+    let ending = [Ending::Terms, Ending::Sets, Ending::Vectors][turn / 2 % 3];
+    let plan = Plan::new(&shape, &Tuning { ending: Some(ending), ..tuning });
+    let found = run(rig, &plan, &given);
+    assert!(found == expected(&shape, &given), "turn {turn}: {plan:?}");
+}
+
 fn every_shape<P: Curve + reduce::Curve>(lg_most: u32) {
-    let endings = [Ending::Terms, Ending::Sets, Ending::Vectors];
     each_seed(|rig| {
         let (mut rng, mut turn) = (test_rng(), 0);
         for lg_buckets in 0..=lg_most {
-            for (vectors, shifts) in layouts() {
-                let (group, xyzz) = (<P as Curve>::GROUP, turn % 3 == 1);
-                let weights = [Weights::All, Weights::Odd][turn / 2 % 2];
-                let shape = Shape { group, vectors, shifts, lg_buckets, weights, xyzz };
-                let count = (vectors as usize * shape.shifts.len()) << lg_buckets;
-                let given = buckets::<P>(&mut rng, turn, count);
-                let tuning = tunings()[turn % tunings().len()];
-                let ending = endings[turn / 2 % endings.len()];
+            for layout in layouts() {
+                one_shape::<P>(rig, &mut rng, turn, 1 << lg_buckets, layout);
                 turn += 1;
-                let plan = Plan::new(&shape, &Tuning { ending: Some(ending), ..tuning });
-                let found = run(rig, &plan, &given);
-                assert!(found == expected(&shape, &given), "turn {turn}: {plan:?}");
+            }
+        }
+    });
+}
+
+/// Numbers of buckets that are no powers of two, and rows that are shorter than others.
+fn every_count<P: Curve + reduce::Curve>(counts: &[u32]) {
+    each_seed(|rig| {
+        let mut rng = test_rng();
+        for (i, &buckets) in counts.iter().enumerate() {
+            let layouts = [(1, vec![0]), (1, vec![0, 4]), (3, vec![0]), (2, vec![0, 7, 13])];
+            for (k, layout) in layouts.into_iter().enumerate().filter(|(k, _)| rig.takes(i + k)) {
+                one_shape::<P>(rig, &mut rng, 4 * i + 7 * k, buckets, layout);
             }
         }
     });
 }
 
 /// Every kind of buckets, way and ending at one size.
-fn every_way<P: Curve + reduce::Curve>(lg_buckets: u32) {
+fn every_way<P: Curve + reduce::Curve>(buckets: u32) {
     each_seed(|rig| {
         let mut rng = test_rng();
         for kind in 0..7 {
             let (group, xyzz) = (<P as Curve>::GROUP, kind % 2 == 1);
             let (shifts, weights) = (vec![0, 5], [Weights::All, Weights::Odd][kind / 2 % 2]);
-            let shape = Shape { group, vectors: 1, shifts, lg_buckets, weights, xyzz };
-            let given = buckets::<P>(&mut rng, kind, 2 << lg_buckets);
+            let shape = Shape { group, vectors: 1, shifts, buckets, weights, xyzz };
+            let given = filled::<P>(&mut rng, kind, 2 * buckets as usize);
             let expected = expected(&shape, &given);
             for (way, tuning) in tunings().into_iter().enumerate() {
                 let ending = [Ending::Terms, Ending::Sets, Ending::Vectors][(kind + way) % 3];
@@ -157,21 +183,33 @@ fn g2_sums_of_every_shape_are_arkworks() {
 }
 
 #[test]
+fn g1_sums_of_any_number_are_arkworks() {
+    let few = [1, 2, 3, 5, 7, 9, 15, 17, 31, 33, 63, 64, 65, 100, 127, 129];
+    every_count::<g1::Config>(&[&few[..], &[9 << 4, 5 << 5, 255, 257, 9 << 6, 1025]].concat());
+}
+
+#[test]
+fn g2_sums_of_any_number_are_arkworks() {
+    every_count::<g2::Config>(&[1, 3, 6, 31, 33, 63, 65, 9 << 3, 5 << 4]);
+}
+
+#[test]
 fn g1_sums_of_every_way_are_arkworks() {
-    every_way::<g1::Config>(8);
+    every_way::<g1::Config>(256);
+    every_way::<g1::Config>(9 << 4);
 }
 
 #[test]
 fn g2_sums_of_every_way_are_arkworks() {
-    every_way::<g2::Config>(6);
+    every_way::<g2::Config>(5 << 3);
 }
 
 /// The host's part alone, at sizes that the emulated driver would take hours for.
 #[test]
 fn plans_are_short_and_end_where_it_pays() {
-    let plan = |group, vectors, shifts: Vec<u32>, lg_buckets| {
-        let shape =
-            Shape { group, vectors, shifts, lg_buckets, weights: Weights::All, xyzz: false };
+    let plan = |group, vectors, shifts: Vec<u32>, lg_buckets: u32| {
+        let (buckets, weights) = (1 << lg_buckets, Weights::All);
+        let shape = Shape { group, vectors, shifts, buckets, weights, xyzz: false };
         Plan::new(&shape, &Tuning::on(132, group))
     };
     let one = plan(Group::G1, 1, vec![0], 9);

@@ -1,33 +1,52 @@
-// The first part of the reduction: bits of the bucket's number are summed over.
+// The first part of the reduction: sums of rows and of columns.
 //
-// Bucket b of a set is at row i and column j, b = i 2^lg_columns + j. The rows' sums R_i come from
-// summing over the low bits of b, the columns' C_j over the high ones: two families of arrays, one
-// array a set each, that get shorter by every launch. In memory a family is one array after the
-// other, and the rows come first; before the first launch both are the buckets themselves.
+// Bucket b of a set is at row i and column j, b = i 2^lg_columns + j; the last row may be short.
+// The rows' sums R_i come from summing over j, the columns' C_j over i. Where buckets are many a
+// launch sums slices, of which a row has row_parts and a column column_parts, and the next one adds
+// those up. In memory rows come first, one set's after the other's, then columns.
 #pragma once
 #include <cstdint>
 #include "../../carry.cuh"
 
-// One launch's work. Elements 2^lg_rows and 2^lg_columns an array before, `row_bits` and
-// `column_bits` fewer after.
+// Sets of so many buckets, 1 at least, and how they are cut.
 struct Halves {
-    uint32_t arrays;
-    uint32_t lg_rows, row_bits, lg_columns, column_bits;
-    uint32_t columns_at; // where the columns begin, in points
+    uint32_t arrays, buckets, lg_columns, row_parts, column_parts;
 
-    FN uint32_t row_sums() const { return arrays << (lg_rows - row_bits); }
-    FN uint32_t sums() const { return row_sums() + (arrays << (lg_columns - column_bits)); }
+    // Of a set.
+    FN uint32_t rows() const { return ((buckets - 1) >> lg_columns) + 1; }
+    FN uint32_t columns() const { return 1u << lg_columns; }
+    FN uint32_t row_slices() const { return arrays * rows() * row_parts; }
+    FN uint32_t slices() const { return row_slices() + arrays * column_parts * columns(); }
+    // Where every row and column is one slice, the sums are done.
+    FN Halves whole() const { return {arrays, buckets, lg_columns, 1, 1}; }
 };
 
-// Sum number `sum` is over the points first + k stride, 0 <= k < count.
+// The points first + k stride, 0 <= k < count. None that lies behind its set's end.
 struct Slice {
     uint32_t first, stride, count;
 };
-FN Slice slice_of(const Halves& work, uint32_t sum) {
-    const uint32_t rows = work.row_sums();
-    if (sum < rows) return {sum << work.row_bits, 1, 1u << work.row_bits};
-    const uint32_t lg_left = work.lg_columns - work.column_bits, column = sum - rows;
-    const uint32_t array = column >> lg_left, inside = column - (array << lg_left);
-    return {work.columns_at + (array << work.lg_columns) + inside, 1u << lg_left,
-            1u << work.column_bits};
+// Slice number `s` of the buckets: neighbours of a row, or each column_parts-th of a column.
+FN Slice slice_of(const Halves& work, uint32_t s) {
+    const uint32_t columns = work.columns(), buckets = work.buckets;
+    if (s < work.row_slices()) {
+        const uint32_t row = s / work.row_parts, part = s % work.row_parts;
+        const uint32_t length = (columns - 1) / work.row_parts + 1;
+        const uint32_t array = row / work.rows(), inside = row % work.rows() * columns;
+        const uint32_t begin = inside + part * length, full = begin + length;
+        const uint32_t row_end = inside + columns < buckets ? inside + columns : buckets;
+        const uint32_t end = full < row_end ? full : row_end;
+        return {array * buckets + begin, 1, begin < end ? end - begin : 0};
+    }
+    const uint32_t at = s - work.row_slices(), stride = work.column_parts * columns;
+    const uint32_t array = at / stride, inside = at % stride;
+    const uint32_t count = inside < buckets ? (buckets - 1 - inside) / stride + 1 : 0;
+    return {array * buckets + inside, stride, count};
+}
+// The slices of row or column number `s`.
+FN Slice slices_of(const Halves& work, uint32_t s) {
+    const uint32_t rows = work.arrays * work.rows();
+    if (s < rows) return {s * work.row_parts, 1, work.row_parts};
+    const uint32_t array = (s - rows) >> work.lg_columns, column = (s - rows) % work.columns();
+    return {work.row_slices() + array * work.column_parts * work.columns() + column,
+            work.columns(), work.column_parts};
 }

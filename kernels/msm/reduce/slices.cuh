@@ -1,4 +1,4 @@
-// Slices of the families summed in XYZZ, one a thread: where points are many for the lanes.
+// Slices of rows and columns summed in XYZZ, one a thread: where points are many for the lanes.
 #pragma once
 #include "../../accumulate.cuh"
 #include "halves.cuh"
@@ -9,13 +9,13 @@ template <class F> FN Xyzz<F> load_xyzz(const Xyzz<F>* p) {
     return {load<F>(&p->x), load<F>(&p->y), load<F>(&p->zz), load<F>(&p->zzz)};
 }
 
-// out[s] = sum number s of `work`. The next point travels beside the addition, as in
+// out[s] = the sum of slice number s of the buckets. The next point travels beside the addition, as in
 // accumulate_buckets.
 template <class F, uint32_t T, class Cell>
 FN void sum_slices(Xyzz<F>* out, Bucket<F, T, Cell> bucket, const Affine<F>* points,
                    const Halves& work) {
     const uint32_t s = blockIdx.x * T + threadIdx.x;
-    if (s >= work.sums()) return;
+    if (s >= work.slices()) return;
     const Slice slice = slice_of(work, s);
     Making<F, Cell>& sum = bucket.sum;
     const Affine<F>* next = points + slice.first;
@@ -25,8 +25,8 @@ FN void sum_slices(Xyzz<F>* out, Bucket<F, T, Cell> bucket, const Affine<F>* poi
         copies_commit();
         next += slice.stride;
     };
-    sum.zz = zero<F>();
-    travel();
+    sum.x = zero<F>(), sum.y = zero<F>(), sum.zz = zero<F>(), sum.zzz = zero<F>();
+    if (slice.count > 0) travel();
 #pragma unroll 1
     for (uint32_t left = slice.count; left > 0; left--) {
         const auto read = [&] {
@@ -52,12 +52,13 @@ FN void sum_slices(Xyzz<F>* out, Bucket<F, T, Cell> bucket, const Affine<F>* poi
 template <class F>
 FN void sum_slices_xyzz(Xyzz<F>* out, const Xyzz<F>* points, const Halves& work) {
     const uint32_t s = blockIdx.x * blockDim.x + threadIdx.x;
-    if (s >= work.sums()) return;
+    if (s >= work.slices()) return;
     const Slice slice = slice_of(work, s);
     const Xyzz<F>* next = points + slice.first;
-    Xyzz<F> sum = load_xyzz(next);
+    Xyzz<F> sum = {zero<F>(), zero<F>(), zero<F>(), zero<F>()};
+    if (slice.count > 0) sum = load_xyzz(next);
 #pragma unroll 1
-    for (uint32_t left = slice.count - 1; left > 0; left--) {
+    for (uint32_t left = slice.count; left > 1; left--) {
         next += slice.stride;
         sum = add(sum, load_xyzz(next));
     }

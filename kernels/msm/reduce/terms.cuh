@@ -2,17 +2,17 @@
 //
 // With T the sum of all buckets, R_t and C_t the sums of those rows and columns whose number has
 // bit t, a set's sum of (b + 1) P_b is T + sum of 2^t C_t + sum of 2^(t + lg_columns) R_t. That is
-// lg_buckets + 1 terms: T first, then the C_t, then the R_t. Term 0 and term 1 count once, each
-// next one twice as much as the one before. Where buckets are odd digits', the sum of (2b + 1) P_b,
+// lg_buckets + 1 terms, lg_buckets rounded up: T first, then the C_t, then the R_t. Term 0 and
+// term 1 count once, each next one twice as much as the one before. Where buckets are odd digits', the sum of (2b + 1) P_b,
 // all terms but T count twice as much.
 #pragma once
 #include "split_sum.cuh"
 
 // Which elements a part of a term is the sum of.
 struct Marginal {
-    uint32_t first; // element of part and array
-    uint32_t count; // 0: the part is empty
-    uint32_t bit;   // NO_BIT: every element counts
+    uint32_t array_at, elements; // rows or columns of the array
+    uint32_t first, count;       // of those that count; 0: the part is empty
+    uint32_t bit;                // NO_BIT: every element counts
 };
 constexpr uint32_t NO_BIT = 31;
 
@@ -23,23 +23,28 @@ FN uint32_t with_bit(uint32_t k, uint32_t bit) {
     return (k - below) << 1 | 1u << bit | below;
 }
 
-// The sums before their terms, array after array: 2^lg_rows rows of each, then from columns_at on
-// 2^lg_columns columns of each. A term is 2^lg_parts sums, to be added up later.
-struct Terms {
-    uint32_t arrays, lg_rows, lg_columns, columns_at, lg_parts;
+// Rounded up, of 1 at least.
+FN uint32_t lg_ceil(uint32_t count) { return count > 1 ? 32 - leading_zeros(count - 1) : 0; }
 
-    FN uint32_t of_array() const { return lg_rows + lg_columns + 1; }
+// The sums before their terms, array after array: the rows of each, then from columns_at on the
+// columns of each. A term is 2^lg_parts sums, to be added up later. Elements are as many as bits
+// can number; those that are not there count as infinity.
+struct Terms {
+    uint32_t arrays, rows, columns, columns_at, lg_parts;
+
+    FN uint32_t of_array() const { return lg_ceil(rows) + lg_ceil(columns) + 1; }
     FN uint32_t sums() const { return arrays * of_array() << lg_parts; }
-    FN Marginal at(uint32_t sum, uint32_t& array_at) const {
+    FN Marginal at(uint32_t sum) const {
         const uint32_t part = sum & ((1u << lg_parts) - 1), term = (sum >> lg_parts) % of_array();
-        const uint32_t array = (sum >> lg_parts) / of_array();
+        const uint32_t array = (sum >> lg_parts) / of_array(), lg_columns = lg_ceil(columns);
         const bool is_row = term > lg_columns;
-        array_at = is_row ? array << lg_rows : columns_at + (array << lg_columns);
-        const uint32_t lg = is_row ? lg_rows : lg_columns;
-        const uint32_t elements = 1u << (term == 0 ? lg : lg - 1);
-        const uint32_t share = elements >> lg_parts > 0 ? elements >> lg_parts : 1;
+        const uint32_t array_at = is_row ? array * rows : columns_at + array * columns;
+        const uint32_t lg = is_row ? lg_ceil(rows) : lg_columns;
+        const uint32_t counting = 1u << (term == 0 ? lg : lg - 1);
+        const uint32_t share = counting >> lg_parts > 0 ? counting >> lg_parts : 1;
         const uint32_t bit = term == 0 ? NO_BIT : is_row ? term - 1 - lg_columns : term - 1;
-        return {part * share, part * share < elements ? share : 0, bit};
+        return {array_at, is_row ? rows : columns, part * share,
+                part * share < counting ? share : 0, bit};
     }
 };
 

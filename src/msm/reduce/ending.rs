@@ -38,8 +38,8 @@ fn time(shape: &Shape, ending: Ending) -> u64 {
         Group::G1 => G1,
         Group::G2 => G2,
     };
-    let (m, sets) = (u64::from(shape.lg_buckets), u64::from(shape.sets()));
-    let doubled = u64::from(shape.term_exponent(shape.lg_buckets));
+    let (m, sets) = (u64::from(shape.lg_buckets()), u64::from(shape.sets()));
+    let doubled = u64::from(shape.term_exponent(shape.lg_buckets()));
     let shift = u64::from(shape.shifts.last().copied().unwrap_or(0));
     let levels = |count: u64| u64::from(count.next_power_of_two().ilog2()) * costs.device_add;
     let (doublings, points) = match ending {

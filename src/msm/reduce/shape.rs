@@ -1,6 +1,6 @@
 //! What is to be reduced, on what, and where the device stops.
 
-use super::step::{Ladder, SUM_GROUPS};
+use super::step::{Ladder, SUM_GROUPS, lg_ceil};
 use crate::{curve::Group, device::Context};
 
 /// What is to be reduced: for each vector, one set of buckets a shift. At least one vector and one
@@ -13,8 +13,8 @@ pub struct Shape {
     pub vectors: u32,
     /// Each set's sum counts 2^shift times; shifts grow.
     pub shifts: Vec<u32>,
-    /// log2 of the buckets of a set.
-    pub lg_buckets: u32,
+    /// Buckets of a set, 1 at least; sets follow each other.
+    pub buckets: u32,
     /// How often a bucket counts.
     pub weights: Weights,
     /// Whether buckets come in XYZZ coordinates, and not affine.
@@ -39,7 +39,12 @@ impl Shape {
     /// Bytes of the buckets of all vectors.
     pub fn bucket_bytes(&self) -> u64 {
         let point = self.group.affine_bytes() as u64 * if self.xyzz { 2 } else { 1 };
-        (u64::from(self.arrays()) << self.lg_buckets) * point
+        u64::from(self.arrays()) * u64::from(self.buckets) * point
+    }
+
+    /// log2 of the buckets of a set, rounded up.
+    pub fn lg_buckets(&self) -> u32 {
+        lg_ceil(self.buckets)
     }
 
     /// Term `term` of a set counts 2 to this power: see `kernels/msm/reduce/terms.cuh`.
@@ -55,7 +60,7 @@ impl Shape {
     }
 
     pub(super) fn terms(&self) -> u32 {
-        self.lg_buckets + 1
+        self.lg_buckets() + 1
     }
 
     /// How set follows set, where the kernels can count it: widths that differ by one at most.
@@ -123,9 +128,9 @@ impl Tuning {
         }
     }
 
-    /// Threads that fill the device with slices, rounded down to a power of two.
-    pub(super) fn lg_slice_threads(&self) -> u32 {
-        (u64::from(self.units) * 256).ilog2()
+    /// Threads that fill the device with slices.
+    pub(super) fn slice_threads(&self) -> u64 {
+        u64::from(self.units) * 256
     }
 
     /// Groups of lanes for each of `sums` of `count` points: as many as the device is to have if
