@@ -25,6 +25,10 @@ fn sliding(bits: u32) -> Windows {
     Windows::sliding(bits).unwrap()
 }
 
+fn radix() -> Windows {
+    Windows::radix(26).unwrap()
+}
+
 /// Whether passes are cut by vectors, by bucket sets, and by points.
 fn cuts_of(plan: &Plan) -> [bool; 3] {
     let (job, sets) = (*plan.job(), plan.windows().sets());
@@ -141,12 +145,12 @@ fn short_of_memory_is_arkworks() {
 
 #[test]
 fn scalars_that_arrive_are_arkworks() {
-    as_they_arrive::<g1::Config>(&[fixed(6, 1), sliding(5), fixed(8, 32)]);
+    as_they_arrive::<g1::Config>(&[fixed(6, 1), sliding(5), fixed(8, 32), radix()]);
     as_they_arrive::<g2::Config>(&[fixed(5, 1), sliding(6)]);
 }
 
 #[test]
 fn passes_that_meet_the_same_points_are_arkworks() {
-    over_the_same::<g1::Config>(&[fixed(6, 1), sliding(5)]);
+    over_the_same::<g1::Config>(&[fixed(6, 1), sliding(5), radix()]);
     over_the_same::<g2::Config>(&[fixed(6, 1), sliding(6)]);
 }

@@ -159,6 +159,11 @@ fn sliding(i: usize) -> Windows {
     Windows::sliding([4, 7, 12][i % 3]).unwrap()
 }
 
+/// Of a radix that is no power of two: the one whose buckets are few.
+fn radix() -> Windows {
+    Windows::radix(26).unwrap()
+}
+
 fn batches<P: points::Curve + Curve>(shapes: &[(usize, usize)]) {
     each_seed(|rig| {
         let bench = Bench::<P>::new(rig, 40);
@@ -171,6 +176,7 @@ fn batches<P: points::Curve + Curve>(shapes: &[(usize, usize)]) {
             for tables in [1, 64, Sliding::TABLES] {
                 bench.compare(n, vectors, job::<P>(n).windows(tables), &scalars);
             }
+            bench.compare(n, vectors, radix(), &scalars);
         }
     });
 }
@@ -188,6 +194,8 @@ fn every_distribution_is_arkworks() {
     every_distribution::<g2::Config>(24, |_| job::<g2::Config>(24).windows(64));
     every_distribution::<g1::Config>(33, sliding);
     every_distribution::<g2::Config>(7, sliding);
+    every_distribution::<g1::Config>(65, |_| radix());
+    every_distribution::<g2::Config>(8, |_| radix());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::{BUCKETS_MAX, cuts::ARRIVING_MIN};
 use crate::{
     curve::Group,
-    msm::{BITS_MAX, BITS_MIN, Fixed, Sliding, Windows},
+    msm::{BITS_MAX, BITS_MIN, Fixed, Radix, Sliding, Windows},
 };
 
 /// An MSM, whatever its bases.
@@ -38,10 +38,10 @@ struct Costs {
 const fn costs(group: Group) -> Costs {
     match group {
         Group::G1 => Costs {
-            digit: 0.275,
-            sliding: [0.30, 0.29],
-            bucket: 0.85,
-            onto: 0.75,
+            digit: 0.26,
+            sliding: [0.285, 0.275],
+            bucket: 0.80,
+            onto: 0.30,
             joined: 0.09,
             step: 400.0,
         },
@@ -60,6 +60,8 @@ const fn costs(group: Group) -> Costs {
 /// one whose buckets have teams instead.
 const FEW: f64 = (1 << 21) as f64;
 const FEWEST: f64 = (1 << 17) as f64;
+/// More windows of a radix are for tests.
+const RADIX_WINDOWS_MAX: u32 = 12;
 /// Buckets are two a share.
 const SHARED_BUCKETS: f64 = (1 << 16) as f64;
 const BUCKETS_LEAST: f64 = (1 << 7) as f64;
@@ -74,7 +76,10 @@ impl Job {
         };
         let sliding = |bits| Windows::sliding(bits).filter(|_| tables >= Sliding::TABLES);
         let kinds = |bits| [fixed(bits), sliding(bits)];
-        let cheapest = self.cheapest((BITS_MIN..=BITS_MAX).flat_map(kinds).flatten());
+        let measured = |radix: &Radix| radix.count() <= RADIX_WINDOWS_MAX.min(tables);
+        let radix = Radix::all().filter(measured).map(Windows::Radix);
+        let all = (BITS_MIN..=BITS_MAX).flat_map(kinds).flatten().chain(radix);
+        let cheapest = self.cheapest(all);
         cheapest.expect("windows of BITS_MIN bits, a set each, fit every MSM")
     }
 
@@ -136,7 +141,7 @@ mod tests {
     #[test]
     fn windows_are_those_that_measured_best() {
         let fixed = |bits, tables| Windows::fixed(bits, 1, tables);
-        let sliding = Windows::sliding;
+        let (sliding, radix) = (Windows::sliding, Windows::radix);
         for (group, lg_n, tables, best) in [
             (Group::G1, 10, ALL, sliding(10)),
             (Group::G1, 12, ALL, sliding(13)),
@@ -149,17 +154,17 @@ mod tests {
             (Group::G1, 18, MANY, fixed(17, MANY)),
             (Group::G1, 20, MANY, fixed(20, MANY)),
             (Group::G1, 21, MANY, fixed(20, MANY)),
-            (Group::G1, 22, MANY, fixed(20, MANY)),
-            (Group::G1, 23, MANY, fixed(20, MANY)),
-            (Group::G1, 24, MANY, fixed(22, MANY)),
-            (Group::G1, 26, 13, fixed(24, 13)),
+            (Group::G1, 22, MANY, radix(12)),
+            (Group::G1, 23, MANY, radix(12)),
+            (Group::G1, 24, MANY, radix(11)),
+            (Group::G1, 26, 13, radix(11)),
             (Group::G2, 10, ALL, sliding(11)),
             (Group::G2, 12, ALL, sliding(13)),
             (Group::G2, 16, ALL, fixed(16, MANY)),
             (Group::G2, 18, ALL, sliding(19)),
             (Group::G2, 20, MANY, fixed(20, MANY)),
-            (Group::G2, 22, MANY, fixed(22, MANY)),
-            (Group::G2, 24, MANY, fixed(24, MANY)),
+            (Group::G2, 22, MANY, radix(12)),
+            (Group::G2, 24, MANY, radix(11)),
         ] {
             let found = job(group, lg_n).windows(tables);
             assert_eq!(Some(found), best, "2^{lg_n}, {tables} tables");
