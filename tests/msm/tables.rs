@@ -8,7 +8,8 @@ use ark_ec::{
 use ark_ff::Field;
 use ark_std::test_rng;
 use capstan::{
-    device::{Block, Ptr},
+    curve::Group,
+    device::{Block, Fault, Ptr},
     msm::tables::{Layout, Tables},
 };
 
@@ -111,6 +112,18 @@ fn chains<P: Curve>() {
                 assert!(found == expected, "{points} points, table {t} of {count}");
             }
         }
+    });
+}
+
+#[test]
+fn a_factor_of_0_makes_no_tables() {
+    each_seed(|rig| {
+        let tables = Tables::load(rig.gpu().context()).unwrap();
+        let layout = Layout { group: Group::G1, points: 1, stride: 1, offsets: &[0, 1], factor: 0 };
+        let room = |bytes| rig.room::<u8>(bytes as usize);
+        let (on, scratch) = (room(192), room(tables.scratch_bytes(layout.group, 1)));
+        let made = tables.run(rig.stream(), &layout, on.all(), scratch.all());
+        assert!(matches!(made, Err(Fault::Kernel { .. })), "{made:?}");
     });
 }
 
