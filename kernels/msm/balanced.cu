@@ -31,6 +31,7 @@ template <class F> FN Xyzz<F>* finals_of(Affine<F>* sums, const Levels* levels) 
     KERNEL(threads, blocks) \
     name(Affine<F>* sums, Xyzz<F>* heads, Xyzz<F>* tails, Unit* units, const Levels* levels, \
          const Pair* list, uint32_t sums_index, uint32_t most, uint32_t least) { \
+        await_predecessor(); \
         DYNAMIC_SHARED(Quad, stage); \
         if (levels->teams) return; \
         const uint32_t entries = levels->entries; \
@@ -47,6 +48,7 @@ SHARE(g2_balanced_share, Fp2, 256, 1, sum_in_shared)
     KERNEL(JOIN_THREADS, blocks) \
     name(Affine<F>* sums, Xyzz<F>* heads, Xyzz<F>* tails, Unit* units, const Levels* levels, \
          const Pair* list, uint32_t most, uint32_t least) { \
+        await_predecessor(); \
         const Shares shares = shares_of(levels->entries, most, least); \
         if (levels->teams || !joins_at_once(*levels, shares)) return; \
         join_runs<F>({heads, tails, units}, finals_of(sums, levels), \
@@ -61,6 +63,7 @@ JOIN(g2_balanced_join, Fp2, 2)
     name(Affine<F>* sums, const Levels* levels, const uint32_t* rows, const uint32_t* references, \
          const uint32_t* starts, uint32_t buckets, uint32_t held, uint32_t width, \
          uint32_t tail_row, uint32_t sums_index, uint32_t team) { \
+        await_predecessor(); \
         SHARED(F, shared, SUM_THREADS); \
         if (!levels->teams) return; \
         const Tree tree = {{references, starts, buckets, held}, levels, rows, width, tail_row, \
@@ -87,6 +90,7 @@ FN void merge_round(Quad* stage, Affine<F>* sums, const Runs<F>& runs, const Lev
     KERNEL(32) \
     name(Affine<F>* sums, Xyzz<F>* heads, Xyzz<F>* tails, Unit* units, const Levels* levels, \
          uint32_t from, uint32_t to, uint32_t round, uint32_t most, uint32_t least) { \
+        await_predecessor(); \
         DYNAMIC_SHARED(Quad, stage); \
         merge_round<F>(stage, sums, {heads, tails, units}, levels, from, to, round, most, least); \
     } \
@@ -99,6 +103,7 @@ MERGE(g2_balanced_merge, Fp2)
     name(Affine<F>* out, const Affine<F>* sums, const Levels* levels, const uint32_t* rows, \
          const uint32_t* references, const uint32_t* starts, uint32_t buckets, uint32_t held, \
          uint32_t width, uint32_t tail_row, uint32_t sums_index) { \
+        await_predecessor(); \
         copy_buckets(out, sums - sums_index, \
                      {{references, starts, buckets, held}, levels, rows, width, tail_row, \
                       sums_index}); \
@@ -112,6 +117,7 @@ COPY(g2_balanced_copy, Fp2)
     name(Xyzz<F>* out, Affine<F>* sums, const Levels* levels, const uint32_t* rows, \
          const uint32_t* references, const uint32_t* starts, uint32_t buckets, uint32_t held, \
          uint32_t width, uint32_t tail_row, uint32_t sums_index) { \
+        await_predecessor(); \
         spread_buckets(out, sums - sums_index, finals_of(sums, levels), \
                        {{references, starts, buckets, held}, levels, rows, width, tail_row, \
                         sums_index}); \
@@ -183,6 +189,7 @@ FN void collect(Affine<F>* out, Affine<F>* sums, const Tree& tree) {
     name(Affine<F>* out, Affine<F>* sums, const Levels* levels, const uint32_t* rows, \
          const uint32_t* references, const uint32_t* starts, uint32_t buckets, uint32_t held, \
          uint32_t width, uint32_t tail_row, uint32_t sums_index) { \
+        await_predecessor(); \
         collect(out, sums, \
                 {{references, starts, buckets, held}, levels, rows, width, tail_row, sums_index}); \
     } \

@@ -41,6 +41,7 @@ FN uint32_t column_of(uint32_t size, uint32_t column, uint32_t levels) {
 KERNEL(THREADS)
 msm_levels_count(uint32_t* totals, const uint32_t* starts, uint32_t buckets, uint32_t held,
                  uint32_t levels) {
+    await_predecessor();
     SHARED(uint32_t, sums, COLUMNS_MAX);
     const uint32_t largest = 2 * levels + 1, columns = largest + 1;
     if (threadIdx.x < columns) sums[threadIdx.x] = 0;
@@ -102,6 +103,7 @@ FN uint32_t largest_of(const uint32_t* values, uint32_t count) {
 KERNEL(SCAN_THREADS)
 msm_levels_scan(Levels* result, uint32_t* totals, uint32_t tiles, uint32_t levels, uint32_t least,
                 uint32_t team_most) {
+    await_predecessor();
     SHARED(uint32_t, sums, COLUMNS_MAX);
     const uint32_t largest = 2 * levels + 1;
     for (uint32_t column = warp_index(); column <= largest; column += SCAN_THREADS / LANES) {
@@ -130,6 +132,7 @@ KERNEL(THREADS)
 msm_levels_place(uint32_t* rows, const Levels* result, const uint32_t* totals,
                  const uint32_t* starts, uint32_t buckets, uint32_t held, uint32_t width,
                  uint32_t levels) {
+    await_predecessor();
     SHARED(uint32_t, partials, LANES);
     const uint32_t own = blockIdx.x * TILE + threadIdx.x * OWN, run = result->count;
     const uint32_t more = held != NOTHING_HELD;
@@ -171,6 +174,7 @@ KERNEL(THREADS, LIST_BLOCKS)
 msm_levels_list(Pair* list, const Levels* result, const uint32_t* rows, const uint32_t* references,
                 const uint32_t* starts, uint32_t buckets, uint32_t held, uint32_t width,
                 uint32_t levels, uint32_t sums) {
+    await_predecessor();
     if (result->teams && result->count == 0) return;
     const Listing listing = {
         {{references, starts, buckets, held}, result, rows, width, levels, sums}, list};

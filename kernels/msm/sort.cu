@@ -25,7 +25,8 @@
 //   places      [Q]  counts, then places left, of buckets in bins of several tiles
 //   starts      [Q + 1], references [D]        the result
 //
-// Everything is written before it is read, whatever the memory held.
+// Everything is written before it is read, whatever the memory held. As all kernels of an MSM, these
+// may start before the one before them has ended.
 #include "bins.cuh"
 
 constexpr uint32_t DIRECT_BUCKETS = 4096; // of a block
@@ -34,6 +35,7 @@ FN uint32_t ceil_div(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 
 // Launch: any blocks and threads; ticket, digits and finished become 0.
 KERNEL(1024) msm_clear_bins(uint32_t* state, uint32_t words) {
+    await_predecessor();
     for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < words;
          i += gridDim.x * blockDim.x) {
         state[i] = 0;
@@ -48,6 +50,7 @@ KERNEL(512, 3)
 msm_count_bins(const Scalar* scalars, uint32_t* state, uint16_t* histogram, uint32_t* starts,
                uint64_t shape, uint64_t narrow, uint32_t n, uint32_t vectors,
                uint32_t tile_scalars, uint32_t vector_bins) {
+    await_predecessor();
     SHARED(WindowTable, table, 1);
     SHARED(uint32_t, count, BINS_MAX);
     SHARED(TilesDigits, partials, 32);
@@ -93,6 +96,7 @@ KERNEL(512, 3)
 msm_partition(const Scalar* scalars, const uint16_t* histogram, uint32_t* state, uint16_t* keys,
               uint32_t* payloads, uint32_t* places, uint64_t shape, uint64_t narrow, uint32_t n,
               uint32_t tile_scalars, uint32_t vector_bins, uint64_t tables) {
+    await_predecessor();
     SHARED(WindowTable, table, 1);
     SHARED(uint32_t, partials, 32);
     DYNAMIC_SHARED(uint32_t, place);
@@ -150,6 +154,7 @@ EXPORT_KERNEL(msm_partition);
 KERNEL(512, 2)
 msm_count_buckets(const uint16_t* keys, uint32_t* state, uint32_t* places, uint32_t* starts,
                   uint64_t shape, uint32_t vectors, uint32_t vector_bins) {
+    await_predecessor();
     SHARED(uint32_t, count, LOW_MAX);
     SHARED(uint32_t, partials, 32);
     SHARED(uint32_t, ticket, 1);
@@ -196,6 +201,7 @@ KERNEL(SORT_THREADS, 2)
 msm_sort_tiles(const uint16_t* keys, const uint32_t* payloads, const uint32_t* state,
                uint32_t* places, uint32_t* starts, uint32_t* references, uint64_t shape,
                uint32_t vectors, uint32_t vector_bins) {
+    await_predecessor();
     constexpr uint32_t EACH = TILE / SORT_THREADS;
     DYNAMIC_SHARED(uint32_t, staged);
     const Recoding recoding = Recoding::of(shape, 0);
@@ -260,6 +266,7 @@ KERNEL(1024)
 msm_sort_direct(const Scalar* scalars, const uint32_t* state, uint32_t* starts,
                 uint32_t* references, uint64_t shape, uint64_t narrow, uint32_t n,
                 uint32_t groups, uint64_t tables) {
+    await_predecessor();
     SHARED(WindowTable, table, 1);
     SHARED(uint32_t, place, DIRECT_BUCKETS);
     SHARED(uint32_t, partials, 32);

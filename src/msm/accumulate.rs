@@ -115,10 +115,10 @@ impl Accumulator {
         let sums = |group| Sums::load(&tree, &balanced, group, processors).map_err(failed);
         Ok(Self {
             processors,
-            count: levels.kernel("msm_levels_count", Block::of(PLACE_THREADS)).map_err(failed)?,
-            scan: levels.kernel("msm_levels_scan", Block::of(SCAN_THREADS)).map_err(failed)?,
-            place: levels.kernel("msm_levels_place", Block::of(PLACE_THREADS)).map_err(failed)?,
-            list: levels.kernel("msm_levels_list", Block::of(LIST_THREADS)).map_err(failed)?,
+            count: levels.early("msm_levels_count", Block::of(PLACE_THREADS)).map_err(failed)?,
+            scan: levels.early("msm_levels_scan", Block::of(SCAN_THREADS)).map_err(failed)?,
+            place: levels.early("msm_levels_place", Block::of(PLACE_THREADS)).map_err(failed)?,
+            list: levels.early("msm_levels_list", Block::of(LIST_THREADS)).map_err(failed)?,
             g1: sums(Group::G1)?,
             g2: sums(Group::G2)?,
         })
@@ -261,16 +261,16 @@ impl Sums {
         let threads = batch.threads;
         Ok(Self {
             batch,
-            first: tree.kernel(&named(first), staged(threads))?,
-            level: tree.kernel(&named("tree_level"), staged(threads))?,
-            share: balanced.kernel(&named("balanced_share"), block(share_threads, columns))?,
+            first: tree.early(&named(first), staged(threads))?,
+            level: tree.early(&named("tree_level"), staged(threads))?,
+            share: balanced.early(&named("balanced_share"), block(share_threads, columns))?,
             share_threads,
-            teams: balanced.kernel(&named("balanced_teams"), Block::of(SPLIT_THREADS))?,
-            join: balanced.kernel(&named("balanced_join"), Block::of(SPLIT_THREADS))?,
-            merge: balanced.kernel(&named("balanced_merge"), block(MERGE_THREADS, 10))?,
-            copy: balanced.kernel(&named("balanced_copy"), Block::of(COPY_THREADS))?,
-            collect: balanced.kernel(&named("balanced_collect"), Block::of(COLLECT_THREADS))?,
-            spread: balanced.kernel(&named("balanced_spread"), Block::of(COPY_THREADS))?,
+            teams: balanced.early(&named("balanced_teams"), Block::of(SPLIT_THREADS))?,
+            join: balanced.early(&named("balanced_join"), Block::of(SPLIT_THREADS))?,
+            merge: balanced.early(&named("balanced_merge"), block(MERGE_THREADS, 10))?,
+            copy: balanced.early(&named("balanced_copy"), Block::of(COPY_THREADS))?,
+            collect: balanced.early(&named("balanced_collect"), Block::of(COLLECT_THREADS))?,
+            spread: balanced.early(&named("balanced_spread"), Block::of(COPY_THREADS))?,
             collect_blocks,
         })
     }

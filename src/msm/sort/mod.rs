@@ -196,17 +196,17 @@ impl Sorter {
         let module = Module::load(context, MODULE)?;
         let load = || -> Result<Self, Fault> {
             let [small, middle, large] = PARTITION;
-            let partition = |block| module.kernel("msm_partition", block);
+            let partition = |block| module.early("msm_partition", block);
             let [(_, narrow), (_, wide)] = SORT;
-            let sort_tiles = |block| module.kernel("msm_sort_tiles", block);
+            let sort_tiles = |block| module.early("msm_sort_tiles", block);
             Ok(Self {
                 count_grid: identity.units * COUNT_BLOCKS,
-                clear: module.kernel("msm_clear_bins", Block::of(CLEAR_THREADS))?,
-                count_bins: module.kernel("msm_count_bins", Block::of(COUNT_THREADS))?,
+                clear: module.early("msm_clear_bins", Block::of(CLEAR_THREADS))?,
+                count_bins: module.early("msm_count_bins", Block::of(COUNT_THREADS))?,
                 partition: [partition(small)?, partition(middle)?, partition(large)?],
-                count_buckets: module.kernel("msm_count_buckets", Block::of(COUNT_THREADS))?,
+                count_buckets: module.early("msm_count_buckets", Block::of(COUNT_THREADS))?,
                 sort_tiles: [sort_tiles(narrow)?, sort_tiles(wide)?],
-                direct: module.kernel("msm_sort_direct", Block::of(DIRECT_THREADS))?,
+                direct: module.early("msm_sort_direct", Block::of(DIRECT_THREADS))?,
             })
         };
         load().map_err(|fault| Unusable::Device { index: identity.index, fault })
