@@ -3,17 +3,19 @@
 #pragma once
 #include "../carry.cuh"
 
-// Windows, and what is whole of 2^256 / B^windows.
+// Windows.
 constexpr uint32_t RADICES = 3;
-CONSTANT uint32_t RADIX_WINDOWS[RADICES][2] = {{26, 2}, {12, 1}, {11, 2}};
-// What is left of it, times 2^288, rounded up.
-CONSTANT uint32_t RADIX_INVERSES[3][9] = {
+CONSTANT uint32_t RADIX_WINDOWS[RADICES] = {26, 12, 11};
+// Digits that 2 and 5 words are enough for.
+CONSTANT uint32_t RADIX_ENOUGH[RADICES][2] = {{5, 15}, {2, 7}, {2, 6}};
+// 2^544 / B^windows, rounded up.
+CONSTANT uint32_t RADIX_INVERSES[3][10] = {
     {0x90c094f6, 0x4db67d10, 0x3f77ddf2, 0xd451bb90, 0x8e4c66fd, 0xb7654e30,
-     0x4b1cbfd4, 0xc0d1f815, 0x031f62b5},
+     0x4b1cbfd4, 0xc0d1f815, 0x031f62b5, 0x00000002},
     {0x8b4c86f7, 0xc2dd3488, 0x863387e9, 0xcaf7411a, 0xeb31f476, 0x885c8ba7,
-     0xf27f0f6e, 0xdea11197, 0x19799812},
+     0xf27f0f6e, 0xdea11197, 0x19799812, 0x00000001},
     {0x73821afb, 0xc59065c3, 0x38bcede9, 0x68919676, 0xfac48425, 0x63f54844,
-     0xbaa32134, 0xba2936e8, 0x30994e79},
+     0xbaa32134, 0xba2936e8, 0x30994e79, 0x00000002},
 };
 // The sum of B^j B / 2.
 CONSTANT uint32_t RADIX_HALVES[3][8] = {
