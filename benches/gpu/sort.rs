@@ -23,34 +23,65 @@ const RUNS_SMALL: usize = 20;
 const TABLES: Tables = Tables { first: 0, stride: 1 << 23 };
 const SIGN: u32 = 1 << 31;
 
-/// log2 of n, bits of a window, bucket sets (0: windows slide), vectors.
-type Size = (u32, u32, u32, u32);
+/// How scalars are cut.
+#[derive(Debug, Clone, Copy)]
+enum Cut {
+    /// Bits of a window, and bucket sets.
+    Fixed(u32, u32),
+    /// Bits of a window.
+    Sliding(u32),
+    /// Windows.
+    Radix(u32),
+}
+use Cut::{Fixed, Radix, Sliding};
+
+impl Cut {
+    fn windows(self) -> Windows {
+        let windows = match self {
+            Fixed(bits, sets) => Windows::fixed(bits, sets, 64),
+            Sliding(bits) => Windows::sliding(bits),
+            Radix(count) => Windows::radix(count),
+        };
+        windows.expect("windows that cover scalars")
+    }
+}
+
+/// log2 of n, how scalars are cut, vectors.
+type Size = (u32, Cut, u32);
 /// With full tables, then without, then many small vectors.
-const SIZES: [Size; 22] = [
-    (10, 8, 1, 1),
-    (10, 10, 1, 1),
-    (12, 13, 1, 1),
-    (14, 15, 1, 1),
-    (16, 16, 1, 1),
-    (18, 17, 1, 1),
-    (20, 20, 1, 1),
-    (22, 22, 1, 1),
-    (24, 22, 1, 1),
-    (24, 24, 1, 1),
-    (16, 13, 20, 1),
-    (20, 16, 16, 1),
-    (10, 8, 1, 1000),
-    (10, 8, 32, 1000),
-    (12, 10, 1, 256),
-    (16, 15, 1, 16),
-    (10, 11, 0, 1),
-    (16, 17, 0, 1),
-    (18, 18, 0, 1),
-    (20, 20, 0, 1),
-    (20, 21, 0, 1),
-    (10, 11, 0, 1000),
+const SIZES: [Size; 24] = [
+    (10, Fixed(8, 1), 1),
+    (10, Fixed(10, 1), 1),
+    (12, Fixed(13, 1), 1),
+    (14, Fixed(15, 1), 1),
+    (16, Fixed(16, 1), 1),
+    (18, Fixed(17, 1), 1),
+    (20, Fixed(20, 1), 1),
+    (22, Fixed(22, 1), 1),
+    (24, Fixed(22, 1), 1),
+    (24, Fixed(24, 1), 1),
+    (16, Fixed(13, 20), 1),
+    (20, Fixed(16, 16), 1),
+    (10, Fixed(8, 1), 1000),
+    (10, Fixed(8, 32), 1000),
+    (12, Fixed(10, 1), 256),
+    (16, Fixed(15, 1), 16),
+    (10, Sliding(11), 1),
+    (16, Sliding(17), 1),
+    (18, Sliding(18), 1),
+    (20, Sliding(20), 1),
+    (20, Sliding(21), 1),
+    (10, Sliding(11), 1000),
+    (22, Radix(12), 1),
+    (24, Radix(11), 1),
 ];
-const SIZES_QUICK: [Size; 4] = [(7, 8, 1, 1), (10, 10, 3, 1), (6, 8, 1, 9), (7, 9, 0, 1)];
+const SIZES_QUICK: [Size; 5] = [
+    (7, Fixed(8, 1), 1),
+    (10, Fixed(10, 3), 1),
+    (6, Fixed(8, 1), 9),
+    (7, Sliding(9), 1),
+    (8, Radix(26), 1),
+];
 
 /// A distribution of scalars: its name, and a scalar.
 type Distribution = (&'static str, fn(&mut Random, &Windows) -> Fr);
@@ -185,14 +216,13 @@ fn hash(bucket: u32, reference: u32) -> u64 {
 /// Every size; the usual path, others beside it, and skewed scalars.
 pub fn measure(rig: &Rig, record: &mut Record) {
     let sorter = Sorter::load(rig.gpu.context()).unwrap_or_else(|reason| panic!("{reason}"));
-    for &size in rig.size(&SIZES[..], &SIZES_QUICK) {
-        let (lg_n, bits, sets, vectors) = size;
-        let windows = match sets {
-            0 => Windows::sliding(bits),
-            _ => Windows::fixed(bits, sets, 64),
-        };
-        let windows = windows.expect("windows that cover scalars");
-        let shape = Shape::new(windows, 1 << lg_n, vectors).expect("a shape");
+    // All that there are of these sizes.
+    let all: Vec<u32> = (0..=26).collect();
+    let picked = rig.sizes(&all, &all);
+    let sizes = rig.size(&SIZES[..], &SIZES_QUICK).iter();
+    for &size in sizes.filter(|size| picked.contains(&size.0)) {
+        let (lg_n, cut, vectors) = size;
+        let shape = Shape::new(cut.windows(), 1 << lg_n, vectors).expect("a shape");
         let usual = Layout::of(shape).expect("a layout");
         let job = Job::new(rig, usual, UNIFORM);
         let expected = job.expected();
@@ -218,16 +248,13 @@ fn figure<'a>(
     sorter: &Sorter,
     job: &Job,
     layout: &Layout,
-    (lg_n, bits, sets, vectors): Size,
+    (lg_n, cut, vectors): Size,
     mode: &'a str,
 ) -> Figure<'a> {
     let (mut times, runs) = job.time(rig, sorter, layout);
     times.sort();
     let median_ms = times[times.len() / 2].as_secs_f64() * 1e3 / runs as f64;
-    let how = format!(
-        "{median_ms:.4} ms: {vectors} x 2^{lg_n}, {bits} bits, {sets} sets, {:?}",
-        layout.path()
-    );
+    let how = format!("{median_ms:.4} ms: {vectors} x 2^{lg_n}, {cut:?}, {:?}", layout.path());
     let count = (job.scalars.len() * runs) as u64;
     Figure { op: "msm_sort", mode, count, times, unit: "G/s", how }
 }

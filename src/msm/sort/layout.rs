@@ -20,6 +20,8 @@ const DIRECT_BUCKETS: u64 = 1 << 12;
 
 /// The largest block of shared memory that `msm_partition` gets; see [`super::PARTITION`].
 pub(super) const PARTITION_SHARED_MAX: u32 = 111 << 10;
+/// And that of which three fit a multiprocessor of 228 KiB.
+pub(super) const PARTITION_SHARED_THIRD: u32 = 73 << 10;
 /// Digits of a tile of scalars at most, if that is the choice of [`Layout::of`].
 const STAGED_MAX: u32 = 12 << 10;
 
@@ -169,6 +171,15 @@ impl Layout {
     }
 }
 
+/// As many scalars as tiles of three blocks a multiprocessor may have, where that takes a quarter of
+/// them at most: by `ncu`, two blocks leave a sixth of the issue slots that three use.
+fn crowded(shape: &Shape, bins: u64, tile_scalars: u32) -> u32 {
+    let room = u64::from(PARTITION_SHARED_THIRD).saturating_sub(8 * bins);
+    let most = room / (6 * u64::from(shape.scalar_digits().max(1))) / 32 * 32;
+    let most = most as u32;
+    if (tile_scalars / 4 * 3..tile_scalars).contains(&most) { most } else { tile_scalars }
+}
+
 fn ceil_log2(a: u64) -> u32 {
     a.next_power_of_two().ilog2()
 }
@@ -185,7 +196,9 @@ fn path(shape: &Shape) -> Path {
     if digits <= most && buckets <= u64::from(groups) * DIRECT_BUCKETS {
         return Path::Direct { groups };
     }
-    Path::Bins { low_bits: low_bits(shape), tile_scalars: tile_scalars(shape) }
+    let low_bits = low_bits(shape);
+    let tile_scalars = crowded(shape, buckets.div_ceil(1 << low_bits), tile_scalars(shape));
+    Path::Bins { low_bits, tile_scalars }
 }
 
 /// Bins of one tile skip a kernel: that pays until there are too many bins, since every tile of
