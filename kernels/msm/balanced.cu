@@ -4,9 +4,9 @@
 //   gN_balanced_teams   `team` groups of four lanes a bucket: sums of all that is left of buckets,
 //                       instead of shares, where levels->teams says so.
 //   gN_balanced_join    four lanes a share: joins the shares of each bucket, where none has many.
-//   gN_balanced_merge   where one has: a warp a 32 units of round `round`, run with round 0, 1, 2
-//                       until one warp has all. `from` and `to` say where the units of this round
-//                       and of the next begin in heads, tails and units.
+//   gN_balanced_merge   where one has: a block a 32 units of round `round`, run with round 0, 1, 2
+//                       until one has all. `from` and `to` say where the units of this round and
+//                       of the next begin in heads, tails and units.
 //   gN_balanced_copy    any grid. out[b] = the sum of bucket b, where the tree has it, or infinity
 //                       for an empty bucket (which stays as it is where sums are added onto what
 //                       is held).
@@ -15,11 +15,11 @@
 //
 // heads, tails, units: one for each unit of all rounds. Sums of the tail follow those of the tree:
 // a bucket's is number (its first entry) / 2, which no two share, since each has two entries or
-// more. Shared memory: share 96 bytes a thread, G2 576; merge 15360 bytes, G2 twice that; teams
-// static; the others none. Launch: share in blocks of 128, two a multiprocessor, G2 256, one; merge
-// 32; copy and spread 256; the others 128. Barriers: merge has those of its warp, since lanes read
-// each other's columns; teams those of a team's tree.
+// more. Shared memory: share 96 bytes a thread, G2 576; merge and teams static; the others none.
+// Launch: share in blocks of 128, two a multiprocessor, G2 256, one; copy and spread 256; the others
+// 128. Barriers: merge before and after groups read each other's sums; teams those of a team's tree.
 #include "copied.cuh"
+#include "rounds.cuh"
 #include "spread.cuh"
 
 // Where the tail's sums begin.
@@ -75,7 +75,7 @@ TEAMS(g1_balanced_teams, Fp, 2)
 TEAMS(g2_balanced_teams, Fp2, 2)
 
 template <class F>
-FN void merge_round(Quad* stage, Affine<F>* sums, const Runs<F>& runs, const Levels* levels,
+FN void merge_round(F* shared, Affine<F>* sums, const Runs<F>& runs, const Levels* levels,
                     uint32_t from, uint32_t to, uint32_t round, uint32_t most, uint32_t least) {
     const Shares shares = shares_of(levels->entries, most, least);
     if (levels->teams || joins_at_once(*levels, shares)) return;
@@ -84,19 +84,19 @@ FN void merge_round(Quad* stage, Affine<F>* sums, const Runs<F>& runs, const Lev
     if (blockIdx.x * LANES >= count) return;
     const Runs<F> below = {runs.heads + from, runs.tails + from, runs.units + from};
     const Runs<F> above = {runs.heads + to, runs.tails + to, runs.units + to};
-    merge_units(stage, below, above, finals_of(sums, levels), count, blockIdx.x);
+    merge_units(shared, below, above, finals_of(sums, levels), count, blockIdx.x);
 }
-#define MERGE(name, F) \
-    KERNEL(32) \
+#define MERGE(name, F, blocks) \
+    KERNEL(MERGE_THREADS, blocks) \
     name(Affine<F>* sums, Xyzz<F>* heads, Xyzz<F>* tails, Unit* units, const Levels* levels, \
          uint32_t from, uint32_t to, uint32_t round, uint32_t most, uint32_t least) { \
         await_predecessor(); \
-        DYNAMIC_SHARED(Quad, stage); \
-        merge_round<F>(stage, sums, {heads, tails, units}, levels, from, to, round, most, least); \
+        SHARED(F, shared, MERGE_THREADS); \
+        merge_round<F>(shared, sums, {heads, tails, units}, levels, from, to, round, most, least); \
     } \
     EXPORT_KERNEL(name);
-MERGE(g1_balanced_merge, Fp)
-MERGE(g2_balanced_merge, Fp2)
+MERGE(g1_balanced_merge, Fp, 3)
+MERGE(g2_balanced_merge, Fp2, 2)
 
 #define COPY(name, F) \
     KERNEL(COPY_THREADS, 4) \

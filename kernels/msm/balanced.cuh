@@ -4,9 +4,7 @@
 // A run is what a share has of one bucket. A run that is a whole bucket is final. The others are
 // left in the unit's own places, so nothing collides: the run that a unit, here a thread, takes over
 // from the unit before and ends is its head, the one that it leaves open is its tail, which may be
-// all of the unit. A warp then joins the runs of 32 units and is a unit of the next round itself;
-// three rounds join 2^15 threads. Whatever is the same for all lanes is skipped: buckets smaller
-// than a share take one addition in the first round, and none later.
+// all of the unit. joined.cuh and rounds.cuh put the runs of a bucket together.
 #pragma once
 #include "levels.cuh"
 #include "../accumulate.cuh"
@@ -84,86 +82,4 @@ FN void add_share(Bucket<F, T, Cell> bucket, const Runs<F>& runs, Xyzz<F>* final
         sum.zz = zero<F>();
     }
     runs.units[unit] = left;
-}
-
-// s += (x, y, zz, zzz), 12M + 2S. All of them cells.
-template <class F, class Cell>
-FN void add_in_place(Making<F, Cell>& s, const Cell& x, const Cell& y, const Cell& zz,
-                     const Cell& zzz) {
-    if (is_zero_loose(F(zz))) return;
-    if (is_zero_loose(F(s.zz))) {
-        s.x = F(x), s.y = F(y), s.zz = F(zz), s.zzz = F(zzz);
-        return;
-    }
-    s.r = times(F(y), F(s.zzz));
-    s.y = times(F(s.y), F(zzz));
-    s.r = sub_loose(F(s.r), F(s.y));
-    s.zzz = times(F(s.zzz), F(zzz));
-    F u = times(F(x), F(s.zz));
-    s.x = times(F(s.x), F(zz));
-    u = sub_loose(u, F(s.x));
-    s.zz = times(F(s.zz), F(zz));
-    bool is_tangent = false;
-    if (is_zero_loose(u)) { // opposite points: zz becomes 0
-        F r = s.r;
-        is_tangent = tangent(u, r, F(s.x), F(s.y));
-        s.r = r;
-    }
-    chord(s, u, is_tangent, [] {});
-}
-
-constexpr uint32_t MERGE_COLUMNS = 10;
-
-// Joins the runs of 32 units: `from` has `count`. The warp is a unit of `to`.
-template <class F>
-FN void merge_units(Quad* shared, const Runs<F>& from, const Runs<F>& to, Xyzz<F>* finals,
-                    uint32_t count, uint32_t warp) {
-    using Cell = Column<F, LANES>;
-    const auto at = [&](uint32_t k) { return column<F, LANES>(shared, k); };
-    Making<F, Cell> sum = {at(0), at(1), at(2), at(3), at(4), at(5)};
-    const Cell x = at(6), y = at(7), zz = at(8), zzz = at(9);
-    const uint32_t lane = lane_index(), i = warp * LANES + lane;
-    const Unit none = {0, 0};
-    const Unit unit = i < count ? from.units[i] : none;
-    const Unit next = i + 1 < count ? from.units[i + 1] : none;
-    const bool open = unit.state & TAIL, ends = next.state & HEAD, goes_on = next.state & CAME;
-    if (open) {
-        const Xyzz<F>* const own = &from.tails[i];
-        sum.x = load<F>(&own->x), sum.y = load<F>(&own->y);
-        sum.zz = load<F>(&own->zz), sum.zzz = load<F>(&own->zzz);
-    }
-    if (ends) {
-        const Xyzz<F>* const head = &from.heads[i + 1];
-        x = load<F>(&head->x), y = load<F>(&head->y);
-        zz = load<F>(&head->zz), zzz = load<F>(&head->zzz);
-        add_in_place(sum, x, y, zz, zzz);
-    }
-    __syncwarp(); // sums are where other lanes read them
-    // Lane k's run goes on in lane k + 1, that of the last lane in the next warp.
-    const uint32_t links = __ballot_sync(ALL_LANES, goes_on);
-    const uint32_t cut = ~(links >> lane);
-    const uint32_t reach = cut ? LANES - 1 - leading_zeros(cut & (0u - cut)) : LANES;
-    const uint32_t above = reach < LANES - 1 - lane ? reach : LANES - 1 - lane;
-#pragma unroll 1
-    for (uint32_t delta = 1; __any_sync(ALL_LANES, delta <= above); delta *= 2) {
-        if (delta <= above) {
-            const auto theirs = [&](const Cell& cell) { return F(Cell{cell.at + delta}); };
-            x = theirs(sum.x), y = theirs(sum.y), zz = theirs(sum.zz), zzz = theirs(sum.zzz);
-        }
-        __syncwarp(); // all have read what they add
-        if (delta <= above) add_in_place(sum, x, y, zz, zzz);
-        __syncwarp();
-    }
-    const bool came = unit.state & CAME; // of those that lead a run, lane 0 alone
-    const bool leads = open && (lane == 0 || !(links >> (lane - 1) & 1));
-    const bool out = leads && lane + reach >= LANES;
-    const bool head = leads && !out && came;
-    if (leads) {
-        store_sum(out ? &to.tails[warp] : head ? &to.heads[warp] : &finals[unit.start / 2], sum);
-    }
-    const uint32_t heads = __ballot_sync(ALL_LANES, head), outs = __ballot_sync(ALL_LANES, out);
-    const uint32_t state = (heads ? HEAD : 0) | (outs ? TAIL : 0);
-    if (out || (outs == 0 && lane == 0)) {
-        to.units[warp] = {state | (out && came ? CAME : 0), out ? unit.start : 0};
-    }
 }

@@ -19,18 +19,16 @@ use crate::{
 };
 
 /// Threads of blocks, as the kernels are compiled: they plan and copy, which on an H200 is 3 % of
-/// the sums at 2^20 and 2 at 2^24. Other widths were not measured. `MERGE_THREADS` are a warp,
-/// which merges without barriers of a block.
+/// the sums at 2^20 and 2 at 2^24. Other widths were not measured.
 const LIST_THREADS: u32 = 256;
 const PLACE_THREADS: u32 = 256;
 const SCAN_THREADS: u32 = 1024;
-const MERGE_THREADS: u32 = 32;
 const COPY_THREADS: u32 = 256;
 const COLLECT_THREADS: u32 = 128;
 /// Buckets that a thread collects before another block a multiprocessor pays: it may have to
 /// invert, which takes as long as four, and blocks share the multiplier.
 const COLLECT_OWN: u32 = 4;
-/// Lanes of a sum in `joined.cuh`, and threads of its blocks.
+/// Lanes of a sum in `joined.cuh` and `rounds.cuh`, and threads of their blocks.
 const SPLIT: u32 = 4;
 const SPLIT_THREADS: u32 = 128;
 /// Blocks a multiprocessor of the kernels that list and copy: as many as fit by their registers, 48
@@ -267,7 +265,7 @@ impl Sums {
             share_threads,
             teams: balanced.early(&named("balanced_teams"), Block::of(SPLIT_THREADS))?,
             join: balanced.early(&named("balanced_join"), Block::of(SPLIT_THREADS))?,
-            merge: balanced.early(&named("balanced_merge"), block(MERGE_THREADS, 10))?,
+            merge: balanced.early(&named("balanced_merge"), Block::of(SPLIT_THREADS))?,
             copy: balanced.early(&named("balanced_copy"), Block::of(COPY_THREADS))?,
             collect: balanced.early(&named("balanced_collect"), Block::of(COLLECT_THREADS))?,
             spread: balanced.early(&named("balanced_spread"), Block::of(COPY_THREADS))?,
