@@ -122,6 +122,13 @@ impl Arena {
         self.0.free.lock().unwrap_or_else(PoisonError::into_inner).whole()
     }
 
+    /// Bytes of the largest lease that there would be room for, were `others`, of this arena, given
+    /// back.
+    pub fn largest_free_bytes_with<'l>(&self, others: impl Iterator<Item = &'l Lease>) -> u64 {
+        let others: Vec<_> = others.map(|lease| (lease.at, lease.held)).collect();
+        self.0.free.lock().unwrap_or_else(PoisonError::into_inner).largest_with(others)
+    }
+
     /// Bytes of the largest lease that there is room for.
     pub fn largest_free_bytes(&self) -> u64 {
         self.0.free.lock().unwrap_or_else(PoisonError::into_inner).largest()

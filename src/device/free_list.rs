@@ -46,6 +46,20 @@ impl<N: Clone> FreeList<N> {
         self.pieces.values().map(|(held, _)| *held).max().unwrap_or(0)
     }
 
+    /// Bytes of the largest piece that there would be with `more`, starts and bytes, given back.
+    pub fn largest_with(&self, more: impl IntoIterator<Item = (u64, u64)>) -> u64 {
+        let own = self.pieces.iter().map(|(at, (held, _))| (*at, *held));
+        let mut all: Vec<_> = own.chain(more).collect();
+        all.sort_unstable();
+        let (mut largest, mut start, mut end) = (0, 0, 0);
+        for (at, held) in all {
+            start = if at == end { start } else { at };
+            end = at + held;
+            largest = largest.max(end - start);
+        }
+        largest
+    }
+
     /// Bytes of all pieces.
     pub fn whole(&self) -> u64 {
         self.pieces.values().map(|(held, _)| *held).sum()
@@ -83,9 +97,12 @@ mod tests {
                     }
                     taken.push((at, bytes));
                 } else if !taken.is_empty() {
+                    prop_assert_eq!(list.largest_with(taken.iter().copied()), WHOLE);
                     let (at, bytes) = taken.swap_remove(which.index(taken.len()));
+                    let foreseen = list.largest_with([(at, bytes)]);
                     cells[at as usize..(at + bytes) as usize].fill(false);
                     list.give(at, bytes, vec![at], |_| true);
+                    prop_assert_eq!(list.largest(), foreseen);
                 }
             }
             for (at, bytes) in taken {

@@ -125,14 +125,15 @@ impl Shelf {
         bytes <= self.room_bytes() && self.make_room()
     }
 
-    /// Bytes that a job may count on: what is free, and what would be if all that is idle went.
+    /// Bytes that a job may count on, in one piece: what would be free if all that is idle went.
+    /// Most of what a job takes is its workspace, which is one lease.
     pub fn room_bytes(&self) -> u64 {
+        let entries = self.entries();
         let idle = |entry: &&Entry| Arc::strong_count(&entry.resident) == 1;
-        let held = |lease: &Lease| lease.bytes().next_multiple_of(ALIGN);
-        let bases: u64 = self.entries().iter().filter(idle).map(|e| held(&e.resident.lease)).sum();
+        let bases = entries.iter().filter(idle).map(|entry| &entry.resident.lease);
         let workspace = self.workspace.try_lock().ok();
-        let workspace = workspace.and_then(|lease| lease.as_ref().map(held)).unwrap_or(0);
-        self.gpu.arena().free_bytes() + bases + workspace
+        let workspace = workspace.as_ref().and_then(|lease| lease.as_ref());
+        self.gpu.arena().largest_free_bytes_with(bases.chain(workspace))
     }
 
     /// Has `work` launch something on `stream` in `bytes` of workspace.
@@ -229,6 +230,11 @@ impl Shelf {
         let layout = tables::Layout { group, points, stride, offsets: &offsets, factor };
         // One point more, so that the first can lie where a reference can name it.
         let slides = windows.is_some_and(|windows| windows.slide());
+        if windows.is_some() && !slides {
+            // Tables stay where they are. Behind a workspace of now, as large as themselves, they
+            // would leave none in one piece to a larger one: 2^26 on an H200 had 36 of 50 GB.
+            self.drop_workspace();
+        }
         let room = |bytes| {
             if slides { self.gpu.arena().lease(stream, bytes) } else { self.room(stream, bytes) }
         };
