@@ -44,8 +44,8 @@ pub struct Least {
     pub ntt_elements: u64,
 }
 
-/// Scalars of one piece of an MSM: 16 MiB, a third of a millisecond on the link, and enough that
-/// waking the threads that copy them does not count.
+/// Scalars of one piece of an MSM at most: 16 MiB, a third of a millisecond on the link, and enough
+/// that waking the threads that copy them does not count.
 const MSM_PIECE: usize = 1 << 19;
 
 /// Elements of one piece of a batch of NTTs: 32 MiB, several groups that go and come at a time.
@@ -178,8 +178,8 @@ impl Engine for CudaEngine {
         Ok(computer.unwrap_or_else(|| &self.computers[self.turn()]).run(bases, batch))
     }
 
-    fn msm_piece(&self, group: Group, n: usize) -> usize {
-        if n < MSM_PIECE { self.cpu.msm_piece(group, n) } else { MSM_PIECE }
+    fn msm_piece(&self, _: Group, n: usize) -> usize {
+        n.min(MSM_PIECE)
     }
 
     fn ntt(&self, plan: &NttPlan, rows: &Rows<'_>, control: &Control) -> Result<Executor> {

@@ -1,6 +1,7 @@
 //! MSMs on one GPU. Scalars go there piece by piece, and passes are launched while others are still
 //! on their way.
 
+mod due;
 mod passes;
 
 use std::{
@@ -11,7 +12,7 @@ use std::{
 use tracing::{debug, debug_span, field, field::Empty};
 use zeroize::Zeroizing;
 
-use self::passes::Passes;
+use self::passes::{Passes, UnderWay};
 use super::{
     copy::Copier,
     elements::{Elements, Into, first_bad},
@@ -19,7 +20,10 @@ use super::{
 };
 use crate::{
     buffer::{Ranges, bury},
-    curve::points::{Bases, Sums},
+    curve::{
+        points::{Bases, Sums},
+        scalars::ScalarEncoding,
+    },
     device::{ALIGN, Copies, Event, Fault, Gpu, Lease, Span, Stream, Unusable},
     engine::{Control, Encoded, Executor, MsmRun, Stage, add_stages, record_stages},
     error::{Error, Problem, Result},
@@ -93,8 +97,16 @@ impl Inner {
         idle.map_or_else(|| Stream::new(self.gpu.context()), Ok)
     }
 
-    /// Launches a pass.
+    /// Launches a pass, after the decoding of all that was sent.
     fn launch(&self, ready: &mut Ready, pass: &Pass, n: u32) -> Result<()> {
+        self.compute.wait(&ready.stream.record()?)?;
+        for Sent { at, count, encoding, reduce } in std::mem::take(&mut ready.sent) {
+            let place = ready.place(at, count)?;
+            let how = (encoding, reduce, Into::Integers);
+            let refused = (ready.first_bad()?, at as u64);
+            self.elements.decode(&self.compute, how, place, place, refused)?;
+        }
+        ready.decoded = Some(self.compute.record()?);
         let begin = (pass.vectors.0 * n + pass.points.0) as usize;
         let count = pass.vectors.1 as usize * pass.points.1 as usize;
         let scalars = ready.scalars.all().part(begin, count).ok_or_else(too_many)?;
@@ -148,6 +160,10 @@ struct Ready {
     plan: Plan,
     placed: Placed,
     passes: Passes,
+    /// What no pass needed yet.
+    sent: Vec<Sent>,
+    /// After the decoding of what passes needed.
+    decoded: Option<Event>,
     /// How many are launched.
     launched: u32,
     /// The ends of the last pass that was launched, and of the one before.
@@ -167,10 +183,33 @@ struct Ready {
     copies: Option<Copies>,
 }
 
+/// Scalars of 32 bytes that lie in their place as they were sent. They become integers where they
+/// are computed with: a kernel between two copies would have the second one wait until a kernel of
+/// a pass leaves it a multiprocessor, and those keep all to themselves for milliseconds.
+struct Sent {
+    at: usize,
+    count: usize,
+    encoding: ScalarEncoding,
+    reduce: bool,
+}
+
 impl Ready {
-    fn scalars(&self) -> Result<Span<'_, u8>> {
+    fn place(&self, at: usize, count: usize) -> Result<Span<'_, u8>> {
         let bytes = self.scalars.all::<u8>();
-        bytes.part(0, bytes.len() - ALIGN as usize).ok_or_else(too_many)
+        let scalars = bytes.part(0, bytes.len() - ALIGN as usize);
+        scalars.and_then(|scalars| scalars.part(32 * at, 32 * count)).ok_or_else(too_many)
+    }
+
+    /// Notes that scalars lie in their place, neighbours of the last ones with them.
+    fn note(&mut self, sent: Sent) {
+        let follows = |last: &&mut Sent| {
+            let alike = (last.encoding, last.reduce) == (sent.encoding, sent.reduce);
+            alike && last.at + last.count == sent.at
+        };
+        match self.sent.last_mut().filter(follows) {
+            Some(last) => last.count += sent.count,
+            None => self.sent.push(sent),
+        }
     }
 
     fn first_bad(&self) -> Result<Span<'_, u64>> {
@@ -211,6 +250,8 @@ impl Run {
         let (group, n, vectors) = (self.bases.group().name(), self.bases.len(), self.batch);
         let span = debug_span!("msm_start", group, n, vectors, tables = Empty, plan = Empty);
         let span = span.entered();
+        // What bringing the bases takes is not the sender's doing.
+        let waited = self.begun.elapsed();
         let stream = computer.stream()?;
         let resident = computer.shelf.get(&stream, &self.bases, control)?;
         let too_large = |_| Error::Internal("more scalars than a device numbers".to_owned());
@@ -226,7 +267,8 @@ impl Run {
         let room = Room { bytes: computer.shelf.room_bytes(), units };
         let plan = Plan::cut(job, windows, room, computer.cuts);
         let mut plan = plan.ok_or_else(|| computer.full(room.bytes))?;
-        let passes = Passes::of(&mut plan, self.begun);
+        let now = Instant::now();
+        let passes = Passes::of(&mut plan, now.checked_sub(waited).unwrap_or(now));
         let buckets = computer.shelf.room(&computer.compute, plan.bucket_bytes())?;
         let out = computer.shelf.room(&computer.compute, plan.bytes_out())?;
         let placed = resident.placed(self.bases.start());
@@ -238,6 +280,8 @@ impl Run {
             plan,
             placed,
             passes,
+            sent: Vec::new(),
+            decoded: None,
             launched: 0,
             done: None,
             last_but_one: None,
@@ -258,39 +302,41 @@ impl Run {
         let Some(ready) = &mut self.ready else { return Ok(()) };
         let reached = |done: &Event| done.is_reached().unwrap_or(false);
         loop {
-            // One waits behind the one that runs: nobody looks at the moment when that ends.
-            let idle = || ready.last_but_one.as_ref().is_none_or(reached);
-            let Some(pass) = ready.passes.next(&ready.plan, &self.there, idle) else {
-                return Ok(());
+            let under_way = || match (&ready.done, &ready.last_but_one) {
+                (done, _) if done.as_ref().is_none_or(reached) => UnderWay::Nothing,
+                (_, before) if before.as_ref().is_none_or(reached) => UnderWay::One,
+                _ => UnderWay::More,
             };
-            self.computer.compute.wait(&ready.stream.record()?)?;
+            let next = ready.passes.next(&ready.plan, &self.there, Instant::now(), under_way);
+            let Some(pass) = next else { return Ok(()) };
             self.computer.launch(ready, &pass, n as u32)?;
         }
     }
 }
 
 impl Inner {
-    /// Sends scalars to their place, where they become integers. Returns when they are under way.
+    /// Sends scalars to their place. Returns when they are under way.
     fn bring(
         &self,
-        ready: &Ready,
+        ready: &mut Ready,
         at: usize,
         scalars: &Encoded<'_>,
         control: &Control,
     ) -> Result<()> {
-        let (stream, count) = (&ready.stream, scalars.count);
-        let place = ready.scalars()?.part(32 * at, 32 * count).ok_or_else(too_many)?;
-        // Narrow ones become longer on the way.
-        let narrow = match scalars.encoding.is_full() {
-            true => None,
-            false => Some(self.shelf.room(stream, scalars.bytes() as u64)?),
-        };
-        let from = narrow.as_ref().map_or(place, Lease::all);
-        let from = from.part(0, scalars.bytes()).ok_or_else(too_many)?;
+        let Encoded { encoding, reduce, count, source, .. } = *scalars;
+        let (stream, place) = (&ready.stream, ready.place(at, count)?);
         let copies = ready.copies.as_ref().ok_or_else(too_many)?;
-        self.copier.upload((copies, stream), from, (scalars.source, 0), control)?;
-        let how = (scalars.encoding, scalars.reduce, Into::Integers);
+        if encoding.is_full() {
+            self.copier.upload((copies, stream), place, (source, 0), control)?;
+            ready.note(Sent { at, count, encoding, reduce });
+            return Ok(());
+        }
+        // Narrow ones become longer on the way: they are soon sent, and where they are is wanted.
+        let narrow = self.shelf.room(stream, scalars.bytes() as u64)?;
+        let from = narrow.all().part(0, scalars.bytes()).ok_or_else(too_many)?;
+        self.copier.upload((copies, stream), from, (source, 0), control)?;
         let refused = (ready.first_bad()?, at as u64);
+        let how = (encoding, reduce, Into::Integers);
         Ok(self.elements.decode(stream, how, from, place, refused)?)
     }
 
@@ -348,6 +394,9 @@ impl MsmRun for Run {
             return Err(Error::Internal("scalars are missing".to_owned()));
         }
         // Known long before the sums are.
+        if let Some(decoded) = &ready.decoded {
+            ready.stream.wait(decoded)?;
+        }
         let word = computer.read(&ready.stream, ready.first_bad()?.cast().ok_or_else(too_many)?)?;
         let word = word.as_slice().try_into().map(u64::from_le_bytes).map_err(|_| too_many())?;
         if let Some(index) = first_bad(word) {

@@ -1,0 +1,183 @@
+//! Senders and devices as numbers: what the rule makes of them.
+
+use super::*;
+
+const MS: f64 = 1e6;
+/// Of a link, in bytes a nanosecond.
+const LINK: f64 = 55.0;
+/// Of a piece, beside the link.
+const PIECE_NS: f64 = 40e3;
+/// Scalars of a piece at most, and at least where they come slowly.
+const PIECES: (u32, u32) = (1 << 19, 1 << 17);
+
+/// What an H200 takes for G1, and for one more pass: log2 of the scalars, ms, ms.
+const MEASURED: [(u32, f64, f64); 5] =
+    [(20, 4.74, 0.67), (21, 8.4, 0.84), (22, 16.2, 0.84), (23, 30.0, 1.3), (24, 57.8, 1.5)];
+
+/// A sender, and a device.
+#[derive(Clone, Copy)]
+struct Case {
+    n: u32,
+    /// What the device takes for all, and for one more pass.
+    whole: f64,
+    price: f64,
+    /// What the model says of the first.
+    model: f64,
+    /// Bytes a nanosecond; infinitely many where all is there.
+    rate: f64,
+    /// Nothing comes for so long once a part has come.
+    stall: (f64, f64),
+}
+
+impl Case {
+    fn new((lg_n, whole, price): (u32, f64, f64), rate: f64) -> Self {
+        let (whole, price) = (whole * MS, price * MS);
+        Self { n: 1 << lg_n, whole, price, model: whole, rate, stall: (1.0, 0.0) }
+    }
+
+    /// When so many scalars have come.
+    fn comes(&self, scalars: u32) -> f64 {
+        let (part, stall) = self.stall;
+        let late = f64::from(scalars) > part * f64::from(self.n);
+        f64::from(scalars) * 32.0 / self.rate + if late { stall } else { 0.0 }
+    }
+
+    fn receive(&self) -> f64 {
+        self.comes(self.n)
+    }
+
+    /// The piece behind `until` that is handed over from `now` on, and when it has come.
+    fn piece(&self, until: u32, now: f64) -> (u32, f64) {
+        let (most, least) = (PIECES.0.min(self.n - until), PIECES.1.min(self.n - until));
+        let now = now.max(self.comes(until + least));
+        let steps = (least..=most).step_by(PIECES.1 as usize / 8);
+        (steps.take_while(|count| self.comes(until + count) <= now).last().unwrap_or(least), now)
+    }
+
+    /// The passes that `due` cuts, in scalars, and when the sum is there.
+    fn run(&self, mut due: impl FnMut(&Moment, &[f64], f64) -> bool) -> (Vec<u32>, f64) {
+        let Self { n, whole, price, .. } = *self;
+        let (mut at, mut until, mut looks, mut now, mut model) = (0, 0, 0, 0.0_f64, 0.0_f64);
+        let (mut passes, mut ends) = (Vec::new(), vec![0.0]);
+        while at < n {
+            let (count, begun) = self.piece(until, now);
+            (until, looks) = (until + count, looks + 1);
+            now = begun + f64::from(count) * 32.0 / LINK + PIECE_NS;
+            let idle_at = if ends[ends.len() - 1] <= now { now } else { model.max(now) };
+            let (elapsed, busy) = (now, idle_at - now);
+            let moment = Moment { n, at, until, elapsed, looks, busy, whole: self.model, price };
+            if due(&moment, &ends, now) {
+                let more = if until < n { price } else { 0.0 };
+                let own = whole * f64::from(until - at) / f64::from(n) + more;
+                model = idle_at + moment.own() + price;
+                ends.push(now.max(ends[ends.len() - 1]) + own);
+                passes.push(until - at);
+                at = until;
+            }
+        }
+        (passes, ends[ends.len() - 1])
+    }
+
+    fn with_rule(&self) -> (Vec<u32>, f64) {
+        self.run(|moment, ends, now| {
+            // One pass waits at most.
+            let waits = ends.len() > 1 && ends[ends.len() - 2] > now;
+            moment.is_due() && !(waits && moment.until < moment.n)
+        })
+    }
+
+    /// The soonest end of all schedules that cut between pieces of the least size.
+    fn best(&self) -> f64 {
+        let all = self.n / PIECES.1;
+        let step = f64::from(PIECES.1) * 32.0 / LINK;
+        let there = |i: u32| self.comes(i * PIECES.1).max(f64::from(i - 1) * step) + step;
+        let work = |pieces: u32| self.whole * f64::from(pieces) / f64::from(all);
+        let mut best = there(all) + self.whole;
+        let mut ends: Vec<f64> = Vec::new();
+        for i in 1..all {
+            let before = (1..i).zip(&ends).map(|(j, end)| end.max(there(i)) + work(i - j));
+            let end = before.fold(there(i) + work(i), f64::min) + self.price;
+            best = best.min(end.max(there(all)) + work(all - i));
+            ends.push(end);
+        }
+        best
+    }
+}
+
+#[test]
+fn all_that_is_there_is_one_pass_or_two() {
+    for measured in MEASURED {
+        let case = Case::new(measured, f64::INFINITY);
+        let (passes, end) = case.with_rule();
+        assert_eq!(passes.len(), if measured.0 == 20 { 1 } else { 2 }, "{measured:?}: {passes:?}");
+        let best = case.best();
+        assert!(end < (best + 0.3 * MS).max(1.02 * best), "{measured:?}: {end}, not {best}");
+    }
+}
+
+#[test]
+fn what_comes_slowly_is_done_soon_after() {
+    for measured in MEASURED {
+        for rate in [1.0, 3.0, 5.0, 7.5, 10.0, 13.0] {
+            let case = Case::new(measured, rate);
+            let (passes, end) = case.with_rule();
+            let (best, target) = (case.best(), 1.15 * case.receive().max(case.whole));
+            println!(
+                "2^{} at {rate} GB/s: {:.2} ms, best {:.2}, 1.15 of the longer {:.2}, {} passes",
+                measured.0,
+                end / MS,
+                best / MS,
+                target / MS,
+                passes.len()
+            );
+            assert!(end < 1.09 * best + 0.7 * MS, "{measured:?} at {rate}: {end}, not {best}");
+            assert!(passes.len() <= 16, "{passes:?}");
+            // Large enough to pay.
+            let (_, early) = passes.split_last().unwrap();
+            let own = |scalars: &u32| case.whole * f64::from(*scalars) / f64::from(case.n);
+            assert!(early.iter().all(|scalars| own(scalars) > case.price), "{passes:?}");
+        }
+    }
+}
+
+/// The rule counts on the rate so far, and on a model.
+#[test]
+fn what_was_not_foreseen_costs_little() {
+    for measured in MEASURED {
+        for part in [0.1, 0.5, 0.95] {
+            let case = Case { stall: (part, 20.0 * MS), ..Case::new(measured, 7.5) };
+            let (_, end) = case.with_rule();
+            let all_at_the_end = case.receive() + case.whole;
+            assert!(end < all_at_the_end, "{measured:?}, stalls at {part}: {end}");
+            assert!(end < 1.25 * case.best(), "{measured:?}, stalls at {part}: {end}");
+        }
+        for (rate, off) in [(f64::INFINITY, 0.8), (f64::INFINITY, 1.25), (7.5, 0.8), (7.5, 1.25)] {
+            let case = Case::new(measured, rate);
+            let (passes, end) = Case { model: off * case.whole, ..case }.with_rule();
+            assert!(end < 1.12 * case.best() + 0.5 * MS, "{measured:?}, {off}: {passes:?}, {end}");
+        }
+    }
+}
+
+#[test]
+fn numbers_decide() {
+    let moment = Moment {
+        n: 1 << 22,
+        at: 0,
+        until: 1 << 20,
+        elapsed: 5.0 * MS,
+        looks: 2,
+        busy: 0.0,
+        whole: 16.0 * MS,
+        price: MS,
+    };
+    assert!(moment.is_due());
+    assert!(!Moment { at: 3 << 18, ..moment }.is_due(), "not worth its price");
+    assert!(!Moment { at: 1 << 19, ..moment }.is_due(), "nor three");
+    assert!(!Moment { busy: 3.0 * MS, ..moment }.is_due(), "the next look is in time");
+    assert!(Moment { busy: 2.0 * MS, ..moment }.is_due(), "it is not");
+    assert!(!Moment { elapsed: 0.3 * MS, ..moment }.is_due(), "all is about to be there");
+    assert!(!Moment { at: 1 << 20, ..moment }.is_due(), "nothing to do");
+    let last = Moment { until: 1 << 22, busy: 9.0 * MS, ..moment };
+    assert!(last.is_due() && !Moment { at: 1 << 22, ..last }.is_due());
+}
