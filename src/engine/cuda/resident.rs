@@ -10,7 +10,7 @@ use tracing::{debug, info};
 
 use crate::{
     curve::points::{Bases, Owner},
-    device::{ALIGN, Fault, Gpu, Lease, Span, Stream, Unusable},
+    device::{Fault, Gpu, Lease, Span, Stream, Unusable},
     engine::Control,
     error::{Error, Result},
     msm::{Kept, Memory, Placed, Windows, tables, tables::Tables, whole_points},

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Pass, Plan};
+use super::{Pass, Plan, cuts::ARRIVING_MIN};
 
 impl Plan {
     /// Makes this a plan whose passes the caller chooses ([`Plan::over`]), if there are scalars
@@ -17,6 +17,12 @@ impl Plan {
     /// Whether passes are of the caller's choice.
     pub fn is_arriving(&self) -> bool {
         self.arriving
+    }
+
+    /// What one more pass may cost, as a part of what it costs: 1, but where fewer scalars than
+    /// usual are cut, as many times less.
+    pub fn price_part(&self) -> f64 {
+        f64::from(self.cuts.arriving_min.max(1)) / f64::from(ARRIVING_MIN)
     }
 
     /// The pass over these points, of a plan that [`Plan::arrive`] has made. Passes follow each

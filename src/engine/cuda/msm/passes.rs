@@ -128,7 +128,7 @@ impl Arriving {
             looks: self.looks,
             busy: ns(idle_at - now),
             whole: job.model_ns(windows),
-            price: PASS_NS + bucket_ns(job.group) * buckets,
+            price: plan.price_part() * (PASS_NS + bucket_ns(job.group) * buckets),
         };
         // One waits behind the one that runs, not more: the device may be others'.
         if !moment.is_due() || until < n && under_way == UnderWay::More {
