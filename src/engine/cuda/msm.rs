@@ -3,6 +3,7 @@
 
 mod due;
 mod passes;
+mod ready;
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -12,22 +13,22 @@ use std::{
 use tracing::{debug, debug_span, field, field::Empty};
 use zeroize::Zeroizing;
 
-use self::passes::{Passes, UnderWay};
+use self::{
+    passes::{Passes, UnderWay},
+    ready::{Ready, Sent},
+};
 use super::{
     copy::Copier,
     elements::{Elements, Into, first_bad},
-    resident::{Resident, Shelf},
+    resident::Shelf,
 };
 use crate::{
     buffer::{Ranges, bury},
-    curve::{
-        points::{Bases, Sums},
-        scalars::ScalarEncoding,
-    },
-    device::{ALIGN, Copies, Event, Fault, Gpu, Lease, Span, Stream, Unusable},
-    engine::{Control, Encoded, Executor, MsmRun, Stage, add_stages, record_stages},
+    curve::points::{Bases, Sums},
+    device::{ALIGN, Event, Fault, Gpu, Span, Stream, Unusable},
+    engine::{Control, Encoded, Executor, MsmRun, record_stages},
     error::{Error, Problem, Result},
-    msm::{Cuts, Job, Marks, Msm, Pass, Placed, Plan, Room},
+    msm::{Cuts, Job, Msm, Pass, Plan, Room},
 };
 
 /// Of so many scalars on, a pass's stages are timed: that costs a small MSM a tenth of its time.
@@ -153,87 +154,6 @@ struct Run {
     there: Ranges,
     /// When scalars began to come, or a little before.
     begun: Instant,
-}
-
-/// What a run has on the device.
-struct Ready {
-    plan: Plan,
-    placed: Placed,
-    passes: Passes,
-    /// What no pass needed yet.
-    sent: Vec<Sent>,
-    /// After the decoding of what passes needed.
-    decoded: Option<Event>,
-    /// How many are launched.
-    launched: u32,
-    /// The ends of the last pass that was launched, and of the one before.
-    done: Option<Event>,
-    last_but_one: Option<Event>,
-    marks: Vec<Marks>,
-    /// What refused scalars are called, and how far their numbers are from those in the MSM.
-    name: (&'static str, u64),
-    // In the order in which they may go: the stream's zeroing comes after its work.
-    /// And, behind them, the word that says which one is refused.
-    scalars: Lease,
-    buckets: Lease,
-    out: Lease,
-    stream: Stream,
-    _resident: Arc<Resident>,
-    /// Taken when its chunks are wiped.
-    copies: Option<Copies>,
-}
-
-/// Scalars of 32 bytes that lie in their place as they were sent. They become integers where they
-/// are computed with: a kernel between two copies would have the second one wait until a kernel of
-/// a pass leaves it a multiprocessor, and those keep all to themselves for milliseconds.
-struct Sent {
-    at: usize,
-    count: usize,
-    encoding: ScalarEncoding,
-    reduce: bool,
-}
-
-impl Ready {
-    fn place(&self, at: usize, count: usize) -> Result<Span<'_, u8>> {
-        let bytes = self.scalars.all::<u8>();
-        let scalars = bytes.part(0, bytes.len() - ALIGN as usize);
-        scalars.and_then(|scalars| scalars.part(32 * at, 32 * count)).ok_or_else(too_many)
-    }
-
-    /// Notes that scalars lie in their place, neighbours of the last ones with them.
-    fn note(&mut self, sent: Sent) {
-        let follows = |last: &&mut Sent| {
-            let alike = (last.encoding, last.reduce) == (sent.encoding, sent.reduce);
-            alike && last.at + last.count == sent.at
-        };
-        match self.sent.last_mut().filter(follows) {
-            Some(last) => last.count += sent.count,
-            None => self.sent.push(sent),
-        }
-    }
-
-    fn first_bad(&self) -> Result<Span<'_, u64>> {
-        let words = self.scalars.all::<u64>();
-        words.part(words.len() - ALIGN as usize / 8, 1).ok_or_else(too_many)
-    }
-
-    /// What the stages of all passes took.
-    fn stages(&self) -> Result<Vec<Stage>, Fault> {
-        let mut all = Vec::new();
-        for marks in &self.marks {
-            add_stages(&mut all, &marks.stages()?);
-        }
-        Ok(all)
-    }
-}
-
-impl Drop for Ready {
-    fn drop(&mut self) {
-        if self.copies.is_some() {
-            // The job has failed or was given up: what it left in pinned memory goes first.
-            let _waited = self.stream.synchronize();
-        }
-    }
 }
 
 impl Run {
