@@ -65,12 +65,14 @@ impl Balance {
     /// levels from 2^18 .63; of 4 M: 1.80, 1.57, from 2^17 1.62; of 13.6 M: from 2^18 4.37, from
     /// 2^17 4.22. G2, of 1 M: shares 1.55, from 2^18 1.36, from 2^16 1.35; of 4 M: from 2^18 3.40,
     /// from 2^16 3.51; of 13.6 M: from 2^18 10.24, from 2^16 9.97. With buckets in XYZZ, G1 of 1 M:
-    /// shares alone .52, from 2^17 .64; of 4 M: from 2^18 1.37, from 2^17 1.40.
+    /// shares alone .52, from 2^17 .64; of 4 M: from 2^18 1.37, from 2^17 1.40. Levels that leave
+    /// nothing spare shares and their inversions: G1 of 13.2 M, sliding: from 2^17 3.77, from 2^15
+    /// 3.77, from 2^14 3.66; of 13.6 M 4.02, from 2^14 4.03; of 50 M 13.20, from 2^14 13.23.
     pub const fn of(group: Group, digits: u32) -> Self {
         let level_min = match (group, digits) {
             (Group::G1, 0..0x20_0000) => u32::MAX,
             (Group::G1, 0x20_0000..0x80_0000) => 1 << 18,
-            (Group::G1, _) => 1 << 17,
+            (Group::G1, _) => 1 << 14,
             (Group::G2, 0x20_0000..0x80_0000) => 1 << 18,
             (Group::G2, _) => 1 << 16,
         };

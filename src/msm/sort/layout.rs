@@ -20,8 +20,6 @@ const DIRECT_BUCKETS: u64 = 1 << 12;
 
 /// The largest block of shared memory that `msm_partition` gets; see [`super::PARTITION`].
 pub(super) const PARTITION_SHARED_MAX: u32 = 111 << 10;
-/// And that of which three fit a multiprocessor of 228 KiB.
-pub(super) const PARTITION_SHARED_THIRD: u32 = 73 << 10;
 /// Digits of a tile of scalars at most, if that is the choice of [`Layout::of`].
 const STAGED_MAX: u32 = 12 << 10;
 
@@ -84,7 +82,7 @@ impl Layout {
         let (low_bits, tile_scalars) = match path {
             Path::Bins { low_bits, tile_scalars } => (low_bits, tile_scalars),
             // Counts vectors, each of which is a bin.
-            Path::Direct { .. } => (ceil_log2(buckets), tile_scalars(&shape)),
+            Path::Direct { .. } => (ceil_log2(buckets), tile_scalars(&shape, 1)),
         };
         let tiles = vectors * u64::from(shape.n.div_ceil(tile_scalars.max(1)));
         let vector_bins = buckets.div_ceil(1 << low_bits);
@@ -171,15 +169,6 @@ impl Layout {
     }
 }
 
-/// As many scalars as tiles of three blocks a multiprocessor may have, where that takes a quarter of
-/// them at most: by `ncu`, two blocks leave a sixth of the issue slots that three use.
-fn crowded(shape: &Shape, bins: u64, tile_scalars: u32) -> u32 {
-    let room = u64::from(PARTITION_SHARED_THIRD).saturating_sub(8 * bins);
-    let most = room / (6 * u64::from(shape.scalar_digits().max(1))) / 32 * 32;
-    let most = most as u32;
-    if (tile_scalars / 4 * 3..tile_scalars).contains(&most) { most } else { tile_scalars }
-}
-
 fn ceil_log2(a: u64) -> u32 {
     a.next_power_of_two().ilog2()
 }
@@ -197,8 +186,7 @@ fn path(shape: &Shape) -> Path {
         return Path::Direct { groups };
     }
     let low_bits = low_bits(shape);
-    let tile_scalars = crowded(shape, buckets.div_ceil(1 << low_bits), tile_scalars(shape));
-    Path::Bins { low_bits, tile_scalars }
+    Path::Bins { low_bits, tile_scalars: tile_scalars(shape, buckets.div_ceil(1 << low_bits)) }
 }
 
 /// Bins of one tile skip a kernel: that pays until there are too many bins, since every tile of
@@ -223,14 +211,20 @@ fn low_bits(shape: &Shape) -> u32 {
 }
 
 /// Scalars of a tile: more make longer runs, fewer more blocks. Prototype on an H200: 2^24 in tiles
-/// of 512 3.57 ms, of 1024 2.65; 2^16 wants 256, 2^18 512, 2^20 768.
-fn tile_scalars(shape: &Shape) -> u32 {
-    let most = match shape.digits_max() {
-        0..=0x20_0000 => 256,
-        0x20_0001..=0x80_0000 => 512,
-        _ => 1024,
+/// of 512 3.57 ms, of 1024 2.65; 2^16 wants 256, 2^18 512, 2^20 768. Where there are tiles enough,
+/// as large ones as two blocks a multiprocessor leave room for: 2^22, 12 windows, 896 0.98 ms, 960
+/// 0.98, 1120 0.93, 1232 0.91; 2^24 3.80, 3.42 with 1120, 3.36 with 1232.
+fn tile_scalars(shape: &Shape, bins: u64) -> u32 {
+    let digits = shape.scalar_digits();
+    let (most, fit) = match shape.digits_max() {
+        0..=0x20_0000 => (256, STAGED_MAX / digits),
+        0x20_0001..=0x80_0000 => (512, STAGED_MAX / digits),
+        0x80_0001..=0x200_0000 => (1024, STAGED_MAX / digits),
+        _ => {
+            let room = u64::from(PARTITION_SHARED_MAX).saturating_sub(8 * bins);
+            (1536, (room / 6) as u32 / digits)
+        }
     };
-    let fit = STAGED_MAX / shape.scalar_digits();
     // A warp takes 32 at a time, a block 512.
     let whole = if fit >= 512 { fit / 128 * 128 } else { fit / 32 * 32 };
     whole.min(most)

@@ -4,7 +4,7 @@ mod layout;
 
 pub use layout::{Layout, Path};
 
-use self::layout::{PARTITION_SHARED_MAX, PARTITION_SHARED_THIRD, Workspace};
+use self::layout::{PARTITION_SHARED_MAX, Workspace};
 use super::Windows;
 use crate::device::{Block, Context, Fault, Kernel, Module, Ptr, Span, Stream, Unusable};
 
@@ -24,7 +24,7 @@ const DIRECT_THREADS: u32 = 1024;
 /// largest comes last, since asking for shared memory sets what a function may have.
 const PARTITION: [Block; 3] = [
     Block { threads: 256, shared_bytes: 40 << 10 },
-    Block { threads: 512, shared_bytes: PARTITION_SHARED_THIRD },
+    Block { threads: 512, shared_bytes: 73 << 10 },
     Block { threads: 512, shared_bytes: PARTITION_SHARED_MAX },
 ];
 
