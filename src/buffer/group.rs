@@ -19,6 +19,10 @@ const WIDTH: usize = 8;
 /// Bytes of a group.
 pub(super) const GROUP: usize = WIDTH * SEGMENT;
 
+/// Fewer bytes that fill no group do not take one of lent memory: they are copied once more in less
+/// than some 50 us.
+const TAIL_MIN: u64 = 512 << 10;
+
 /// A slot of memory that devices reach.
 pub(super) type Lent = &'static mut [u8];
 
@@ -26,7 +30,8 @@ pub(super) type Lent = &'static mut [u8];
 static LENT: Mutex<Vec<Vec<Lent>>> = Mutex::new(Vec::new());
 
 /// Gives payloads `memory` to lie in, from where and to where devices copy directly: large ones are
-/// put there first, for as long as there is some. A rest that fills no 16 MiB is lost.
+/// put there first, for as long as there is some, 16 MiB at a time; what fills no 16 MiB and is not
+/// little takes as many. A rest of `memory` that fills no 16 MiB is lost.
 pub fn lend(memory: &'static mut [u8]) {
     let groups = memory.chunks_exact_mut(GROUP);
     lock(&LENT).extend(groups.map(|group| group.chunks_exact_mut(SLOT).collect()));
@@ -36,16 +41,31 @@ pub fn lend(memory: &'static mut [u8]) {
 pub(super) enum Group {
     /// Of the process's own.
     Own(Box<[Mutex<Segment>; WIDTH]>),
-    /// A lock a slot. Goes back.
-    Lent(Vec<Mutex<Lent>>),
+    /// Goes back.
+    Lent(Slots),
+}
+
+/// A group of lent memory.
+pub(super) struct Slots {
+    /// A lock a slot.
+    all: Vec<Mutex<Lent>>,
+    /// Of the first ones, which are wiped in the end.
+    used: usize,
+}
+
+/// What fills no group.
+enum Tail {
+    /// A group that it does not fill, where memory was lent.
+    Lent(Slots),
+    /// Slots of the process's own, the last one as long as it has bytes.
+    Own(Box<[Mutex<Segment>]>),
 }
 
 /// Memory of a payload, in the order of its bytes; taken as they come, not when they are announced.
 pub(super) struct Memory {
     len: u64,
     groups: Box<[OnceLock<Group>]>,
-    /// Slots of what fills no group.
-    rest: Box<[Mutex<Segment>]>,
+    tail: OnceLock<Tail>,
 }
 
 /// Where a byte is.
@@ -60,13 +80,46 @@ struct Place {
     run: usize,
 }
 
+impl Slots {
+    /// Of which `used` are written, if memory is lent.
+    fn take(used: usize) -> Option<Self> {
+        let slots = lock(&LENT).pop()?;
+        Some(Self { all: slots.into_iter().map(Mutex::new).collect(), used })
+    }
+
+    /// Slot number `at` of the group.
+    pub fn get(&self, at: usize) -> &Mutex<Lent> {
+        &self.all[at]
+    }
+
+    fn write(&self, place: &Place, bytes: &[u8]) {
+        let mut slot = lock(&self.all[place.slot]);
+        slot[place.offset..place.offset + bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn see(&self, place: &Place, len: usize, see: &mut impl FnMut(&[u8])) {
+        see(&lock(&self.all[place.slot])[place.offset..place.offset + len]);
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        let slots = self.all.drain(..).enumerate().map(|(at, slot)| {
+            let memory = slot.into_inner().unwrap_or_else(PoisonError::into_inner);
+            if at < self.used {
+                bytemuck::cast_slice_mut::<u8, u64>(memory).zeroize();
+            }
+            memory
+        });
+        let slots = slots.collect();
+        lock(&LENT).push(slots);
+    }
+}
+
 impl Group {
     /// Lent memory, as long as there is some.
     pub fn new() -> Self {
-        match lock(&LENT).pop() {
-            Some(slots) => Self::Lent(slots.into_iter().map(Mutex::new).collect()),
-            None => Self::Own(Default::default()),
-        }
+        Slots::take(GROUP / SLOT).map_or_else(|| Self::Own(Default::default()), Self::Lent)
     }
 
     fn write(&self, place: &Place, bytes: &[u8]) {
@@ -75,10 +128,7 @@ impl Group {
                 let offset = place.slot / WIDTH * SLOT + place.offset;
                 lock(&segments[place.slot % WIDTH]).write(SEGMENT, offset, bytes);
             }
-            Self::Lent(slots) => {
-                let mut slot = lock(&slots[place.slot]);
-                slot[place.offset..place.offset + bytes.len()].copy_from_slice(bytes);
-            }
+            Self::Lent(slots) => slots.write(place, bytes),
         }
     }
 
@@ -88,31 +138,27 @@ impl Group {
                 let offset = place.slot / WIDTH * SLOT + place.offset;
                 see(lock(&segments[place.slot % WIDTH]).bytes(offset, len));
             }
-            Self::Lent(slots) => see(&lock(&slots[place.slot])[place.offset..place.offset + len]),
+            Self::Lent(slots) => slots.see(place, len, see),
         }
     }
 }
 
-impl Drop for Group {
-    fn drop(&mut self) {
-        let Self::Lent(slots) = self else { return };
-        let slots = slots.drain(..).map(|slot| {
-            let memory = slot.into_inner().unwrap_or_else(PoisonError::into_inner);
-            bytemuck::cast_slice_mut::<u8, u64>(memory).zeroize();
-            memory
-        });
-        let slots = slots.collect();
-        lock(&LENT).push(slots);
+impl Tail {
+    /// For the last bytes of a payload of `len`.
+    fn of(len: u64) -> Self {
+        let bytes = len % GROUP as u64;
+        let slots = bytes.div_ceil(SLOT as u64) as usize;
+        let lent = (bytes >= TAIL_MIN).then(|| Slots::take(slots)).flatten();
+        let own = || Self::Own((0..slots).map(|_| Mutex::default()).collect());
+        lent.map_or_else(own, Self::Lent)
     }
 }
 
 impl Memory {
     /// For `len` bytes.
     pub fn new(len: u64) -> Self {
-        let (groups, rest) = (len / GROUP as u64, len % GROUP as u64);
-        let groups = (0..groups).map(|_| OnceLock::new()).collect();
-        let rest = (0..rest.div_ceil(SLOT as u64)).map(|_| Mutex::default()).collect();
-        Self { len, groups, rest }
+        let groups = (0..len / GROUP as u64).map(|_| OnceLock::new()).collect();
+        Self { len, groups, tail: OnceLock::new() }
     }
 
     /// How many bytes.
@@ -120,9 +166,28 @@ impl Memory {
         self.len
     }
 
-    /// The group that byte number `at` is in, if it is in one.
-    pub fn group(&self, at: u64) -> Option<&OnceLock<Group>> {
-        self.groups.get((at / GROUP as u64) as usize)
+    /// The group of lent memory that byte number `at` is in, if it is in one; with `make`, taken
+    /// where nothing has come yet.
+    pub fn lent(&self, at: u64, make: bool) -> Option<&Slots> {
+        let group = match self.groups.get((at / GROUP as u64) as usize) {
+            Some(group) if make => Some(group.get_or_init(Group::new)),
+            Some(group) => group.get(),
+            None => {
+                let tail = if make { Some(self.made_tail()) } else { self.tail.get() };
+                return tail.and_then(|tail| match tail {
+                    Tail::Lent(slots) => Some(slots),
+                    Tail::Own(_) => None,
+                });
+            }
+        };
+        group.and_then(|group| match group {
+            Group::Lent(slots) => Some(slots),
+            Group::Own(_) => None,
+        })
+    }
+
+    fn made_tail(&self) -> &Tail {
+        self.tail.get_or_init(|| Tail::of(self.len))
     }
 
     /// Shape: `at < len`.
@@ -141,11 +206,13 @@ impl Memory {
             let (now, later) = bytes.split_at(place.run.min(bytes.len()));
             match place.group {
                 Some(group) => self.groups[group].get_or_init(Group::new).write(&place, now),
-                None => {
-                    // The last slot is as long as it has bytes.
-                    let size = place.offset + place.run;
-                    lock(&self.rest[place.slot]).write(size, place.offset, now);
-                }
+                None => match self.made_tail() {
+                    Tail::Lent(slots) => slots.write(&place, now),
+                    Tail::Own(slots) => {
+                        let size = place.offset + place.run;
+                        lock(&slots[place.slot]).write(size, place.offset, now);
+                    }
+                },
             }
             (at, bytes) = (at + now.len() as u64, later);
         }
@@ -158,10 +225,13 @@ impl Memory {
         while at < end {
             let place = self.place(at);
             let len = place.run.min((end - at) as usize);
-            match place.group.map(|group| self.groups[group].get()) {
-                Some(Some(group)) => group.see(&place, len, &mut see),
-                Some(None) => {}
-                None => see(lock(&self.rest[place.slot]).bytes(place.offset, len)),
+            match (place.group.map(|group| self.groups[group].get()), self.tail.get()) {
+                (Some(Some(group)), _) => group.see(&place, len, &mut see),
+                (None, Some(Tail::Lent(slots))) => slots.see(&place, len, &mut see),
+                (None, Some(Tail::Own(slots))) => {
+                    see(lock(&slots[place.slot]).bytes(place.offset, len));
+                }
+                (Some(None), _) | (None, None) => {}
             }
             at += len as u64;
         }
@@ -170,13 +240,13 @@ impl Memory {
     /// Its parts, of some 64 MiB at least, to be dropped by several threads.
     pub fn into_parts(self, most: usize) -> Vec<Self> {
         const LEAST: usize = 4;
-        let Self { groups, rest, .. } = self;
+        let Self { groups, tail, .. } = self;
         let mut groups = groups.into_vec();
         let each = groups.len().div_ceil(most).max(LEAST);
-        let mut parts = vec![Self { len: 0, groups: Box::default(), rest }];
+        let mut parts = vec![Self { len: 0, groups: Box::default(), tail }];
         while !groups.is_empty() {
             let part = groups.split_off(groups.len().saturating_sub(each));
-            parts.push(Self { len: 0, groups: part.into(), rest: Box::default() });
+            parts.push(Self { len: 0, groups: part.into(), tail: OnceLock::new() });
         }
         parts
     }
