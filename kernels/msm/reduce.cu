@@ -29,7 +29,6 @@
     KERNEL(SLICE_THREADS, 2) \
     name(Xyzz<F>* out, const Affine<F>* points, uint32_t arrays, uint32_t buckets, \
          uint32_t lg_columns, uint32_t row_parts, uint32_t column_parts) { \
-        await_predecessor(); \
         DYNAMIC_SHARED(Quad, stage); \
         const Halves work = {arrays, buckets, lg_columns, row_parts, column_parts}; \
         sum_slices(out, sum<F, SLICE_THREADS>(stage), points, work); \
@@ -41,7 +40,6 @@ SLICES(g2_reduce_slices, Fp2, sum_in_shared)
 KERNEL(SLICE_THREADS, 2)
 g1_reduce_slices_xyzz(Xyzz<Fp>* out, const Xyzz<Fp>* points, uint32_t arrays, uint32_t buckets,
                       uint32_t lg_columns, uint32_t row_parts, uint32_t column_parts) {
-    await_predecessor();
     sum_slices_xyzz(out, points, {arrays, buckets, lg_columns, row_parts, column_parts});
 }
 EXPORT_KERNEL(g1_reduce_slices_xyzz);
@@ -97,7 +95,6 @@ FN void collect(Xyzz<F>* out, const Xyzz<F>* points, uint32_t sums, uint32_t cou
     KERNEL(SUM_THREADS, blocks) \
     name(Xyzz<F>* out, const void* points, uint32_t affine, uint32_t arrays, uint32_t buckets, \
          uint32_t lg_columns, uint32_t row_parts, uint32_t column_parts, uint32_t team) { \
-        await_predecessor(); \
         SHARED(F, shared, SUM_THREADS); \
         const Halves work = {arrays, buckets, lg_columns, row_parts, column_parts}; \
         sum_halves(out, Either<F>{points, affine}, work, team, shared); \
@@ -110,7 +107,6 @@ SUMS(g2_reduce_sums, Fp2, 2)
     KERNEL(SUM_THREADS, blocks) \
     name(Xyzz<F>* out, const void* points, uint32_t affine, uint32_t arrays, uint32_t rows, \
          uint32_t columns, uint32_t columns_at, uint32_t lg_parts, uint32_t team) { \
-        await_predecessor(); \
         SHARED(F, shared, SUM_THREADS); \
         const Terms terms = {arrays, rows, columns, columns_at, lg_parts}; \
         sum_terms(out, Either<F>{points, affine}, terms, team, shared); \
@@ -123,7 +119,6 @@ TERMS(g2_reduce_terms, Fp2, 2)
     KERNEL(SUM_THREADS, blocks) \
     name(Xyzz<F>* out, const Xyzz<F>* points, uint32_t sums, uint32_t count, uint32_t team, \
          uint32_t period, uint32_t width, uint64_t narrow) { \
-        await_predecessor(); \
         SHARED(F, shared, SUM_THREADS); \
         collect(out, points, sums, count, team, {period, width, narrow}, shared); \
     } \

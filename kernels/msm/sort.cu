@@ -25,8 +25,8 @@
 //   places      [Q]  counts, then places left, of buckets in bins of several tiles
 //   starts      [Q + 1], references [D]        the result
 //
-// Everything is written before it is read, whatever the memory held. As all kernels of an MSM, these
-// may start before the one before them has ended.
+// Everything is written before it is read, whatever the memory held. All may start before the kernel
+// before them has ended.
 #include "bins.cuh"
 
 constexpr uint32_t DIRECT_BUCKETS = 4096; // of a block

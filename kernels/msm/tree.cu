@@ -24,7 +24,6 @@ FN void add_level(Affine<F>* sums, Quad* scratch, Quad* stage, const Levels* lev
     KERNEL(threads, 1) \
     name(Affine<F>* sums, Quad* scratch, const Levels* levels, const Pair* list, \
          uint32_t sums_index, uint32_t level, uint32_t chain) { \
-        await_predecessor(); \
         DYNAMIC_SHARED(Quad, stage); \
         add_level<F, keep_x, threads>(sums, scratch, stage, levels, list, sums_index, level, \
                                       chain); \

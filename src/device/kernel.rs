@@ -124,13 +124,6 @@ impl Module {
         kernel.check_block()?.map_err(refuse)?;
         Ok(kernel)
     }
-
-    /// The same, [`Kernel::starting_early`].
-    ///
-    /// Errors: as there.
-    pub fn early<P: Parameters>(&self, name: &str, block: Block) -> Result<Kernel<P>, Fault> {
-        Ok(self.kernel(name, block)?.starting_early())
-    }
 }
 
 /// Machine code for other devices, or PTX that the driver cannot make code of.

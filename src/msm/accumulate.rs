@@ -5,32 +5,25 @@
 //! shares and added in XYZZ coordinates. Both cost the same whatever bucket the references are in.
 //! The device finds out by itself how many there are, and which levels pay.
 
+mod kernels;
 mod layout;
 
 pub use layout::{Balance, Shape};
 
 use bytemuck::Pod;
 
-use self::layout::{Batch, Layout, TEAM_ELEMENTS};
-use super::whole_points;
-use crate::{
-    curve::Group,
-    device::{Block, Context, Fault, Kernel, Module, Ptr, Span, Stream, Unusable},
+use self::{
+    kernels::{
+        COLLECT_THREADS, COPY_THREADS, Kernels, LIST_THREADS, Modules, SPLIT, SPLIT_THREADS, Sums,
+    },
+    layout::{Batch, Layout, TEAM_ELEMENTS},
 };
+use super::whole_points;
+use crate::device::{Context, Fault, Span, Stream, Unusable};
 
-/// Threads of blocks, as the kernels are compiled: they plan and copy, which on an H200 is 3 % of
-/// the sums at 2^20 and 2 at 2^24. Other widths were not measured.
-const LIST_THREADS: u32 = 256;
-const PLACE_THREADS: u32 = 256;
-const SCAN_THREADS: u32 = 1024;
-const COPY_THREADS: u32 = 256;
-const COLLECT_THREADS: u32 = 128;
 /// Buckets that a thread collects before another block a multiprocessor pays: it may have to
 /// invert, which takes as long as four, and blocks share the multiplier.
 const COLLECT_OWN: u32 = 4;
-/// Lanes of a sum in `joined.cuh` and `rounds.cuh`, and threads of their blocks.
-const SPLIT: u32 = 4;
-const SPLIT_THREADS: u32 = 128;
 /// Blocks a multiprocessor of the kernels that list and copy: as many as fit by their registers, 48
 /// a thread and 64 at most.
 const LIST_BLOCKS: u32 = 5;
@@ -38,56 +31,15 @@ const COPY_BLOCKS: u32 = 4;
 /// Buckets hold no sums: see `kernels/msm/levels.cuh`.
 const NOTHING_HELD: u32 = u32::MAX;
 
-/// totals, starts, buckets, held, levels.
-type Count = Kernel<(Ptr<u32>, Ptr<u32>, u32, u32, u32)>;
-/// result, totals, tiles, levels, least, team_most.
-type Scan = Kernel<(Ptr<u32>, Ptr<u32>, u32, u32, u32, u32)>;
-/// rows, result, totals, starts, buckets, held, width, levels.
-type Place = Kernel<(Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>, u32, u32, u32, u32)>;
-/// list, result, rows, references, starts, buckets, held, width, levels, sums.
-type List = Kernel<(Ptr<u64>, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>, u32, u32, u32, u32, u32)>;
-/// sums, scratch, levels, list, sums_index, level, chain.
-type Level = Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u32>, Ptr<u64>, u32, u32, u32)>;
-/// sums, heads, tails, units, levels, list, sums_index, most, least.
-type Share = Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<u64>, Ptr<u32>, Ptr<u64>, u32, u32, u32)>;
-/// sums, levels, rows, references, starts, buckets, held, width, tail_row, sums_index, team.
-type Teams =
-    Kernel<(Ptr<u8>, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>, u32, u32, u32, u32, u32, u32)>;
-/// sums, heads, tails, units, levels, list, most, least.
-type Join = Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<u64>, Ptr<u32>, Ptr<u64>, u32, u32)>;
-/// sums, heads, tails, units, levels, from, to, round, most, least.
-type Merge = Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<u64>, Ptr<u32>, u32, u32, u32, u32, u32)>;
-/// out, sums, levels, rows, references, starts, buckets, held, width, tail_row, sums_index.
-type Collect =
-    Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>, u32, u32, u32, u32, u32)>;
-
 /// The stage's code on one device.
 pub struct Accumulator {
     /// Multiprocessors.
     processors: u32,
-    count: Count,
-    scan: Scan,
-    place: Place,
-    list: List,
-    g1: Sums,
-    g2: Sums,
-}
-
-/// What depends on the group.
-struct Sums {
-    batch: Batch,
-    first: Level,
-    level: Level,
-    share: Share,
-    share_threads: u32,
-    teams: Teams,
-    join: Join,
-    merge: Merge,
-    copy: Collect,
-    collect: Collect,
-    spread: Collect,
-    /// Blocks a multiprocessor.
-    collect_blocks: u32,
+    /// Where there are no levels, and launches are short: these start before the one before them
+    /// has ended. Beside levels, whose blocks want a multiprocessor each, sums took up to 4 % more
+    /// so on an H200, and at times a level's whole time.
+    early: Kernels,
+    late: Kernels,
 }
 
 /// What the stage reads.
@@ -106,20 +58,14 @@ impl Accumulator {
     /// Errors: `NoKernels`, `NoImage`, `Device`.
     pub fn load(context: &Context) -> Result<Self, Unusable> {
         let failed = |fault| Unusable::Device { index: context.identity().index, fault };
-        let levels = Module::load(context, "msm/levels")?;
-        let tree = Module::load(context, "msm/tree")?;
-        let balanced = Module::load(context, "msm/balanced")?;
+        let modules = Modules::load(context)?;
         let processors = context.identity().units;
-        let sums = |group| Sums::load(&tree, &balanced, group, processors).map_err(failed);
-        Ok(Self {
-            processors,
-            count: levels.early("msm_levels_count", Block::of(PLACE_THREADS)).map_err(failed)?,
-            scan: levels.early("msm_levels_scan", Block::of(SCAN_THREADS)).map_err(failed)?,
-            place: levels.early("msm_levels_place", Block::of(PLACE_THREADS)).map_err(failed)?,
-            list: levels.early("msm_levels_list", Block::of(LIST_THREADS)).map_err(failed)?,
-            g1: sums(Group::G1)?,
-            g2: sums(Group::G2)?,
-        })
+        let kernels = |early| Kernels::load(&modules, processors, early).map_err(failed);
+        Ok(Self { processors, early: kernels(true)?, late: kernels(false)? })
+    }
+
+    fn kernels(&self, layout: &Layout) -> &Kernels {
+        if layout.level_count == 0 { &self.early } else { &self.late }
     }
 
     /// Bytes of workspace that [`Accumulator::run`] wants.
@@ -160,8 +106,8 @@ impl Accumulator {
         buckets: Span<'_, u8>,
         workspace: Span<'_, u8>,
     ) -> Result<(), Fault> {
-        let sums = self.sums(shape.group);
-        let layout = Layout::of(shape, &sums.batch);
+        let layout = self.layout(shape);
+        let sums = self.kernels(&layout).sums(shape.group);
         let room = Room::new(shape, &layout, workspace)?;
         let Room { header, rows, .. } = room;
         let Sorted { references, starts } = sorted;
@@ -208,71 +154,29 @@ impl Accumulator {
         if references.len() < shape.digits as usize || starts.len() <= shape.buckets as usize {
             return Err(refuse("references or starts are too few"));
         }
-        let layout = Layout::of(shape, &self.sums(shape.group).batch);
+        let layout = self.layout(shape);
+        let kernels = self.kernels(&layout);
         let Room { header, totals, rows, list, number, .. } = Room::new(shape, &layout, workspace)?;
         let Layout { level_count: levels, tiles, width, .. } = layout;
         let (held, count) = (held(shape, buckets)?, shape.buckets);
-        self.count.launch(stream, tiles, (totals, starts, count, held, levels))?;
+        kernels.count.launch(stream, tiles, (totals, starts, count, held, levels))?;
         let least = shape.balance.level_min.max(1);
         let team_most = layout.team.map_or(0, |team| team * TEAM_ELEMENTS);
-        self.scan.launch(stream, 1, (header, totals, tiles, levels, least, team_most))?;
+        kernels.scan.launch(stream, 1, (header, totals, tiles, levels, least, team_most))?;
         let given = (rows, header, totals, starts, count, held, width, levels);
-        self.place.launch(stream, tiles, given)?;
+        kernels.place.launch(stream, tiles, given)?;
         let blocks = shape.elements().div_ceil(LIST_THREADS.into());
         let grid = blocks.clamp(1, u64::from(self.processors * LIST_BLOCKS)) as u32;
         let given = (list, header, rows, references, starts, count, held, width, levels, number);
-        self.list.launch(stream, grid, given)
+        kernels.list.launch(stream, grid, given)
     }
 
-    fn sums(&self, group: Group) -> &Sums {
-        match group {
-            Group::G1 => &self.g1,
-            Group::G2 => &self.g2,
-        }
+    fn layout(&self, shape: &Shape) -> Layout {
+        Layout::of(shape, &Batch::of(shape.group, self.processors))
     }
 }
 
 impl Sums {
-    fn load(
-        tree: &Module,
-        balanced: &Module,
-        group: Group,
-        processors: u32,
-    ) -> Result<Self, Fault> {
-        let coordinate = group.coordinate_bytes() as u32;
-        let block = |threads, coordinates: u32| Block {
-            threads,
-            shared_bytes: coordinates * coordinate * threads,
-        };
-        // Columns of the tree are two elements longer than threads are: see kernels/batch/stage.cuh.
-        let staged = |threads| Block { threads, shared_bytes: 5 * coordinate * (threads + 2) };
-        let named = |what: &str| format!("{}_{what}", group.name());
-        let (share_threads, columns, collect_blocks) = match group {
-            Group::G1 => (128, 2, 3),
-            Group::G2 => (256, 6, 2),
-        };
-        let first = match group {
-            Group::G1 => "tree_first",
-            Group::G2 => "tree_level",
-        };
-        let batch = Batch::of(group, processors);
-        let threads = batch.threads;
-        Ok(Self {
-            batch,
-            first: tree.early(&named(first), staged(threads))?,
-            level: tree.early(&named("tree_level"), staged(threads))?,
-            share: balanced.early(&named("balanced_share"), block(share_threads, columns))?,
-            share_threads,
-            teams: balanced.early(&named("balanced_teams"), Block::of(SPLIT_THREADS))?,
-            join: balanced.early(&named("balanced_join"), Block::of(SPLIT_THREADS))?,
-            merge: balanced.early(&named("balanced_merge"), Block::of(SPLIT_THREADS))?,
-            copy: balanced.early(&named("balanced_copy"), Block::of(COPY_THREADS))?,
-            collect: balanced.early(&named("balanced_collect"), Block::of(COLLECT_THREADS))?,
-            spread: balanced.early(&named("balanced_spread"), Block::of(COPY_THREADS))?,
-            collect_blocks,
-        })
-    }
-
     /// All additions that `list` names.
     fn add(
         &self,

@@ -59,14 +59,14 @@ impl Kernels {
         let slices = Block { threads: SLICE_THREADS, shared_bytes };
         let split = Block::of(SUM_THREADS);
         Ok(Self {
-            slices: module.early(&name("slices"), slices)?,
+            slices: module.kernel(&name("slices"), slices)?,
             slices_xyzz: match group {
-                Group::G1 => Some(module.early(&name("slices_xyzz"), Block::of(SLICE_THREADS))?),
+                Group::G1 => Some(module.kernel(&name("slices_xyzz"), Block::of(SLICE_THREADS))?),
                 Group::G2 => None,
             },
-            sums: module.early(&name("sums"), split)?,
-            terms: module.early(&name("terms"), split)?,
-            collect: module.early(&name("collect"), split)?,
+            sums: module.kernel(&name("sums"), split)?,
+            terms: module.kernel(&name("terms"), split)?,
+            collect: module.kernel(&name("collect"), split)?,
         })
     }
 

@@ -89,15 +89,15 @@ impl Kernels {
             for (lg_e, kept) in COLUMNS {
                 let name = format!("ntt_{name}_columns_e{lg_e}_b{kept}");
                 for (lg_tile, block) in blocks(lg_e) {
-                    let kernel = module.early(&name, block).map_err(failed)?;
-                    columns.insert((way, lg_e, kept, lg_tile), kernel);
+                    let kernel = module.kernel(&name, block).map_err(failed)?;
+                    columns.insert((way, lg_e, kept, lg_tile), kernel.starting_early());
                 }
             }
             for lg_e in ROWS {
                 let name = format!("ntt_{name}_rows_e{lg_e}");
                 for (lg_tile, block) in blocks(lg_e) {
-                    let kernel = module.early(&name, block).map_err(failed)?;
-                    rows.insert((way, lg_e, lg_tile), kernel);
+                    let kernel = module.kernel(&name, block).map_err(failed)?;
+                    rows.insert((way, lg_e, lg_tile), kernel.starting_early());
                 }
             }
         }
@@ -146,15 +146,15 @@ fn load_shaped(context: &Context) -> Result<Shaped, Unusable> {
         for pass in SHAPED_COLUMNS {
             let Pass { lg_r, lg_c, lg_e, kept, .. } = pass;
             let name = format!("ntt_{name}_columns_r{lg_r}_c{lg_c}_e{lg_e}_b{kept}");
-            let kernel = module.early(&name, block_of(&pass)).map_err(failed)?;
-            columns.insert((way, pass), kernel);
+            let kernel = module.kernel(&name, block_of(&pass)).map_err(failed)?;
+            columns.insert((way, pass), kernel.starting_early());
         }
         let spread = (way == Way::Descend).then_some(SHAPED_SPREAD);
         for pass in SHAPED_ROWS.into_iter().chain(spread) {
             let Pass { lg_r, lg_c, lg_e, .. } = pass;
             let name = format!("ntt_{name}_rows_r{lg_r}_c{lg_c}_e{lg_e}");
-            let kernel = module.early(&name, block_of(&pass)).map_err(failed)?;
-            rows.insert((way, pass), kernel);
+            let kernel = module.kernel(&name, block_of(&pass)).map_err(failed)?;
+            rows.insert((way, pass), kernel.starting_early());
         }
     }
     Ok((columns, rows))
@@ -171,15 +171,15 @@ fn load_merged(context: &Context) -> Result<AllMerged, Unusable> {
         for pass in MERGED {
             let Pass { lg_r, lg_c, kept, .. } = pass;
             let name = format!("ntt_{name}_merged_r{lg_r}_c{lg_c}_b{kept}");
-            let kernel = module.early(&name, block_of(&pass)).map_err(failed)?;
-            merged.insert((way, pass), kernel);
+            let kernel = module.kernel(&name, block_of(&pass)).map_err(failed)?;
+            merged.insert((way, pass), kernel.starting_early());
         }
         let spread = (way == Way::Descend).then_some(MERGED_SPREAD);
         for pass in MERGED_ROWS.into_iter().chain(spread) {
             let Pass { lg_r, lg_c, kept, .. } = pass;
             let name = format!("ntt_{name}_merged_r{lg_r}_c{lg_c}_l{kept}");
-            let kernel = module.early(&name, block_of(&pass)).map_err(failed)?;
-            merged_rows.insert((way, pass), kernel);
+            let kernel = module.kernel(&name, block_of(&pass)).map_err(failed)?;
+            merged_rows.insert((way, pass), kernel.starting_early());
         }
     }
     Ok((merged, merged_rows))

@@ -6,7 +6,9 @@ pub use layout::{Layout, Path};
 
 use self::layout::{PARTITION_SHARED_MAX, Workspace};
 use super::Windows;
-use crate::device::{Block, Context, Fault, Kernel, Module, Ptr, Span, Stream, Unusable};
+use crate::device::{
+    Block, Context, Fault, Kernel, Module, Parameters, Ptr, Span, Stream, Unusable,
+};
 
 const MODULE: &str = "msm/sort";
 
@@ -189,6 +191,10 @@ pub struct Sorter {
     direct: SortDirect,
 }
 
+fn early<P: Parameters>(module: &Module, name: &str, block: Block) -> Result<Kernel<P>, Fault> {
+    Ok(module.kernel(name, block)?.starting_early())
+}
+
 impl Sorter {
     /// Loads the kernels.
     pub fn load(context: &Context) -> Result<Self, Unusable> {
@@ -196,17 +202,17 @@ impl Sorter {
         let module = Module::load(context, MODULE)?;
         let load = || -> Result<Self, Fault> {
             let [small, middle, large] = PARTITION;
-            let partition = |block| module.early("msm_partition", block);
+            let partition = |block| early(&module, "msm_partition", block);
             let [(_, narrow), (_, wide)] = SORT;
-            let sort_tiles = |block| module.early("msm_sort_tiles", block);
+            let sort_tiles = |block| early(&module, "msm_sort_tiles", block);
             Ok(Self {
                 count_grid: identity.units * COUNT_BLOCKS,
-                clear: module.early("msm_clear_bins", Block::of(CLEAR_THREADS))?,
-                count_bins: module.early("msm_count_bins", Block::of(COUNT_THREADS))?,
+                clear: early(&module, "msm_clear_bins", Block::of(CLEAR_THREADS))?,
+                count_bins: early(&module, "msm_count_bins", Block::of(COUNT_THREADS))?,
                 partition: [partition(small)?, partition(middle)?, partition(large)?],
-                count_buckets: module.early("msm_count_buckets", Block::of(COUNT_THREADS))?,
+                count_buckets: early(&module, "msm_count_buckets", Block::of(COUNT_THREADS))?,
                 sort_tiles: [sort_tiles(narrow)?, sort_tiles(wide)?],
-                direct: module.early("msm_sort_direct", Block::of(DIRECT_THREADS))?,
+                direct: early(&module, "msm_sort_direct", Block::of(DIRECT_THREADS))?,
             })
         };
         load().map_err(|fault| Unusable::Device { index: identity.index, fault })

@@ -15,8 +15,8 @@ pub const BITS_MIN: u32 = 4;
 pub const BITS_MAX: u32 = 24;
 
 /// Where a scalar's digits lie. A digit belongs to a bucket set and to a table t: its point comes
-/// from the table, which holds `factor`^t 2^`table_offset(t)` P for every base P, and the sum of the
-/// set's buckets counts times 2^`shift(set)`.
+/// from the table, which holds `factor`^t 2^`table_offset(t)` P for every base P, and the sum of
+/// the set's buckets counts times 2^`shift(set)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Windows {
     /// At the same bits of every scalar.

@@ -11,8 +11,8 @@ const KNOWN: [(u32, u32, u32); 3] = [(26, 7, 7), (12, 5, 19), (11, 9, 20)];
 /// every folded scalar k' <= (r - 1) / 2: eleven windows of powers of two want 2^24 and so 2^23
 /// buckets, where B = 9 * 2^20 has 4.7 M. There is one bucket set, and table j holds B^j P.
 ///
-/// Digits are from -B / 2 to B / 2 - 1: with h = B / 2 (1 + B + ... + B^(c - 1)), those of k' + h in
-/// plain radix B, less B / 2 each. (r - 1) / 2 + h < B^c, so that c are enough.
+/// Digits are from -B / 2 to B / 2 - 1: with h = B / 2 (1 + B + ... + B^(c - 1)), those of k' + h
+/// in plain radix B, less B / 2 each. (r - 1) / 2 + h < B^c, so that c are enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Radix {
     count: u32,
