@@ -160,7 +160,8 @@ mod tests {
     /// What is behind its bytes in the group is nobody's, and what it held is wiped.
     #[test]
     fn a_payload_that_fills_no_group_lies_in_lent_memory_too() {
-        lend(vec![0; 16 << 20].leak());
+        // More than other tests take at the same time.
+        lend(vec![0; 64 << 20].leak());
         const LEN: u64 = (3 << 20) + 77;
         let bytes: Vec<u8> = (0..LEN).map(|i| (i * 31 % 253 + 1) as u8).collect();
         let arrival = Arrival::new(LEN, vec![]);
