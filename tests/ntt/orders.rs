@@ -218,8 +218,8 @@ fn longest_transforms_are_arkworks() {
     on_a_whole_gpu(|rig| {
         for lg_n in 0..=24 {
             for (i, transform) in every_transform(lg_n).enumerate() {
-                // Of the largest ones, some of each order, direction and with cosets: it is arkworks
-                // and the random numbers that take the time.
+                // Of the largest ones, some of each order, direction and with cosets: arkworks and
+                // the random numbers take the time.
                 if lg_n <= 18 || i % 5 == lg_n as usize % 5 {
                     let plan = rig.transforms.plan(&transform, 1).unwrap();
                     rig.check(&plan, 1, i % 2 == 0);
