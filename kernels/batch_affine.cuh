@@ -7,10 +7,10 @@
 // finished. 5M + 1S a sum (P. Montgomery 1987, and the affine chord and tangent).
 //
 // Launch: a block of the kernel's size; dynamic shared memory for five columns (batch/stage.cuh).
-// Scratch, 16-byte pieces: SCRATCH_QUADS * chain * threads of the grid, uninitialised. A
-// chain of 128 to 256 is best: one inversion is worth five sums.
-// Barriers: those of the tree that shares one inversion among warps; else every thread has columns of
-// its own in scratch and in shared memory.
+// Scratch, 16-byte pieces: SCRATCH_QUADS * chain * threads of the grid, uninitialised. A chain of 128
+// to 256 is best: one inversion is worth five sums.
+// Barriers: those of the tree that shares one inversion among warps; and a warp's, since lanes fetch
+// for each other into columns that are a thread's own otherwise.
 // Output: x canonical, y < 2p; infinity is x = y = 0 mod p.
 #pragma once
 #include "batch/rare.cuh"

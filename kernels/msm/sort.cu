@@ -11,8 +11,9 @@
 //
 //   msm_sort_direct    digits counted and written where they belong, by blocks that share nothing
 //
-// Bucket q = (vector * taken + set - first_set) * 2^(bits - 1) + |digit| - 1, or where windows
-// slide vector * 2^(bits - 2) + |digit| / 2 (src/msm/windows); bins are runs of 2^low_bits buckets of one vector (recode.cuh, bins.cuh).
+// Bucket q = (vector * taken + set - first_set) * 2^(bits - 1) + |digit| - 1, where windows slide
+// vector * 2^(bits - 2) + |digit| / 2, and where they are of a radix B vector * B / 2 + |digit| - 1
+// (src/msm/windows); bins are runs of 2^low_bits buckets of one vector (recode.cuh, bins.cuh).
 // Scalars are cut into tiles of `tile_scalars`, vector by vector; digits into tiles of TILE, bin by
 // bin. Nothing depends on how the scalars are distributed: a bin that holds everything is many
 // tiles. Order inside a bucket is arbitrary. D is the number of nonzero digits, Q that of buckets.

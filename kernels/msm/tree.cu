@@ -5,9 +5,9 @@
 //
 // sums + first[l] + i = the sum of list[first[l] + i], for the level's additions; nothing where the
 // level is not run. `sums` is point number `sums_index`, counted from wherever the references do.
-// Launch: blocks of 512 threads, G2 256, one a multiprocessor; shared memory of 5 elements
-// for each thread and 2 more. Scratch, bytes: threads of the grid x chain x 48, G2 x 96, g1_tree_first x 144. See
-// ../batch_affine.cuh.
+// Launch: blocks of 512 threads, G2 256, one a multiprocessor; shared memory of 5 elements for each
+// thread and 2 more. Scratch, bytes: threads of the grid x chain x 48, G2 x 96, g1_tree_first x 144.
+// See ../batch_affine.cuh.
 #include "levels.cuh"
 #include "../batch_affine.cuh"
 

@@ -9,8 +9,8 @@ template <class F> FN Xyzz<F> load_xyzz(const Xyzz<F>* p) {
     return {load<F>(&p->x), load<F>(&p->y), load<F>(&p->zz), load<F>(&p->zzz)};
 }
 
-// out[s] = the sum of slice number s of the buckets. The next point travels beside the addition, as in
-// accumulate_buckets.
+// out[s] = the sum of slice number s of the buckets. The next point travels beside the addition, as
+// in accumulate_buckets.
 template <class F, uint32_t T, class Cell>
 FN void sum_slices(Xyzz<F>* out, Bucket<F, T, Cell> bucket, const Affine<F>* points,
                    const Halves& work) {

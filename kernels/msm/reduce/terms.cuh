@@ -3,8 +3,8 @@
 // With T the sum of all buckets, R_t and C_t the sums of those rows and columns whose number has
 // bit t, a set's sum of (b + 1) P_b is T + sum of 2^t C_t + sum of 2^(t + lg_columns) R_t. That is
 // lg_buckets + 1 terms, lg_buckets rounded up: T first, then the C_t, then the R_t. Term 0 and
-// term 1 count once, each next one twice as much as the one before. Where buckets are odd digits', the sum of (2b + 1) P_b,
-// all terms but T count twice as much.
+// term 1 count once, each next one twice as much as the one before. Where buckets are odd digits',
+// the sum of (2b + 1) P_b, all terms but T count twice as much.
 #pragma once
 #include "split_sum.cuh"
 

@@ -40,7 +40,7 @@ type Merge = Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<u64>, Ptr<u32>, u32, u32, u3
 type Collect =
     Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>, u32, u32, u32, u32, u32)>;
 
-/// Where blocks of `early` ones come while the kernel before them ends.
+/// All of them; those that are loaded early may start before the kernel before them has ended.
 pub struct Kernels {
     pub count: Count,
     pub scan: Scan,

@@ -67,7 +67,8 @@ impl Balance {
     /// from 2^16 3.51; of 13.6 M: from 2^18 10.24, from 2^16 9.97. With buckets in XYZZ, G1 of 1 M:
     /// shares alone .52, from 2^17 .64; of 4 M: from 2^18 1.37, from 2^17 1.40. Levels that leave
     /// nothing spare shares and their inversions: G1 of 13.2 M, sliding: from 2^17 3.77, from 2^15
-    /// 3.77, from 2^14 3.66; of 13.6 M 4.02, from 2^14 4.03; of 50 M 13.20, from 2^14 13.23.
+    /// 3.77, from 2^14 3.66; of 13.6 M 4.02, from 2^14 4.03; of 50 M 13.20, from 2^14 13.23. Whole
+    /// MSMs of 2^20 took as long either way.
     pub const fn of(group: Group, digits: u32) -> Self {
         let level_min = match (group, digits) {
             (Group::G1, 0..0x20_0000) => u32::MAX,

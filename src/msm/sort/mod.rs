@@ -6,9 +6,7 @@ pub use layout::{Layout, Path};
 
 use self::layout::{PARTITION_SHARED_MAX, Workspace};
 use super::Windows;
-use crate::device::{
-    Block, Context, Fault, Kernel, Module, Parameters, Ptr, Span, Stream, Unusable,
-};
+use crate::device::{Block, Context, Fault, Kernel, Module, Ptr, Span, Stream, Unusable};
 
 const MODULE: &str = "msm/sort";
 
@@ -191,10 +189,6 @@ pub struct Sorter {
     direct: SortDirect,
 }
 
-fn early<P: Parameters>(module: &Module, name: &str, block: Block) -> Result<Kernel<P>, Fault> {
-    Ok(module.kernel(name, block)?.starting_early())
-}
-
 impl Sorter {
     /// Loads the kernels.
     pub fn load(context: &Context) -> Result<Self, Unusable> {
@@ -202,17 +196,25 @@ impl Sorter {
         let module = Module::load(context, MODULE)?;
         let load = || -> Result<Self, Fault> {
             let [small, middle, large] = PARTITION;
-            let partition = |block| early(&module, "msm_partition", block);
+            let partition =
+                |block| module.kernel("msm_partition", block).map(Kernel::starting_early);
             let [(_, narrow), (_, wide)] = SORT;
-            let sort_tiles = |block| early(&module, "msm_sort_tiles", block);
+            let sort_tiles =
+                |block| module.kernel("msm_sort_tiles", block).map(Kernel::starting_early);
             Ok(Self {
                 count_grid: identity.units * COUNT_BLOCKS,
-                clear: early(&module, "msm_clear_bins", Block::of(CLEAR_THREADS))?,
-                count_bins: early(&module, "msm_count_bins", Block::of(COUNT_THREADS))?,
+                clear: module.kernel("msm_clear_bins", Block::of(CLEAR_THREADS))?.starting_early(),
+                count_bins: module
+                    .kernel("msm_count_bins", Block::of(COUNT_THREADS))?
+                    .starting_early(),
                 partition: [partition(small)?, partition(middle)?, partition(large)?],
-                count_buckets: early(&module, "msm_count_buckets", Block::of(COUNT_THREADS))?,
+                count_buckets: module
+                    .kernel("msm_count_buckets", Block::of(COUNT_THREADS))?
+                    .starting_early(),
                 sort_tiles: [sort_tiles(narrow)?, sort_tiles(wide)?],
-                direct: early(&module, "msm_sort_direct", Block::of(DIRECT_THREADS))?,
+                direct: module
+                    .kernel("msm_sort_direct", Block::of(DIRECT_THREADS))?
+                    .starting_early(),
             })
         };
         load().map_err(|fault| Unusable::Device { index: identity.index, fault })
