@@ -103,7 +103,7 @@ fn sizes<G: Group>(
             // Levels that are longer than all there is are the same as none.
             let few = |least: &u32| *least == u32::MAX || *least as usize <= length / 2;
             let ways_here = WAYS.iter().chain(rig.size(&[][..], &QUICK_WAYS)).copied();
-            let levels = |level_min| Balance { level_min, team_digits: 0, team_left: 0, ..best };
+            let levels = |level_min| Balance { level_min, whole_digits: 0, team_left: 0, ..best };
             for balance in ways_here.filter(few).map(levels) {
                 ways.push(balance);
                 if bits <= 18 && balance.level_min < u32::MAX {
@@ -112,9 +112,9 @@ fn sizes<G: Group>(
             }
             if n <= 1 << 16 {
                 let alone =
-                    Balance { level_min: u32::MAX, share_min: 4, team_digits: 0, team_left: 0 };
+                    Balance { level_min: u32::MAX, share_min: 4, whole_digits: 0, team_left: 0 };
                 ways.extend(SHARES.map(|share_min| Balance { share_min, ..alone }));
-                ways.push(Balance { team_digits: u32::MAX, ..alone });
+                ways.push(Balance { whole_digits: u32::MAX, ..alone });
             }
         }
         for balance in ways {
@@ -249,7 +249,7 @@ impl<G: Group> Bench<'_, G> {
     ) -> Figure<'static> {
         let (n, windows, _) = self.case;
         let median_ms = milliseconds(&times);
-        let Balance { level_min, share_min, team_digits, team_left } = balance;
+        let Balance { level_min, share_min, whole_digits, team_left } = balance;
         let level = if level_min == u32::MAX { "none".to_owned() } else { level_min.to_string() };
         let (lg_n, room_gb) = (n.ilog2(), bytes as f64 / 1e9);
         Figure {
@@ -260,7 +260,7 @@ impl<G: Group> Bench<'_, G> {
             unit: "G/s",
             how: format!(
                 "2^{lg_n} {part} {median_ms} ms, levels of {level} or more, shares of \
-                 {share_min}, teams up to {team_digits} or of {team_left}, {room_gb:.2} GB"
+                 {share_min}, whole up to {whole_digits}, teams of {team_left}, {room_gb:.2} GB"
             ),
         }
     }

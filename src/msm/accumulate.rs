@@ -1,14 +1,16 @@
-//! From sorted references to one affine sum a bucket: `kernels/msm/{levels,tree,balanced}.cu`.
+//! From sorted references to one sum a bucket: `kernels/msm/{whole,levels,tree,balanced}.cu`.
 //!
-//! The bulk is a tree: each level adds neighbours of all buckets, in batches that share inversions.
-//! What is left when levels become small, or all of it where there is little, is cut into equal
-//! shares and added in XYZZ coordinates. Both cost the same whatever bucket the references are in.
-//! The device finds out by itself how many there are, and which levels pay.
+//! Few are summed at once, by teams of lanes ([`whole`]). Of many, the bulk is a tree: each level
+//! adds neighbours of all buckets, in batches that share inversions. What is left when levels
+//! become small, or all of it where there is little, is cut into equal shares and added in XYZZ
+//! coordinates. All cost the same whatever bucket the references are in. The device finds out by
+//! itself how many there are, and which levels pay.
 
 mod kernels;
 mod layout;
+mod whole;
 
-pub use layout::{Balance, Shape};
+pub use layout::{Balance, Shape, WHOLE_DIGITS};
 
 use bytemuck::Pod;
 
@@ -17,6 +19,7 @@ use self::{
         COLLECT_THREADS, COPY_THREADS, Kernels, LIST_THREADS, Modules, SPLIT, SPLIT_THREADS, Sums,
     },
     layout::{Batch, Layout, TEAM_ELEMENTS},
+    whole::Cutting,
 };
 use super::whole_points;
 use crate::device::{Context, Fault, Span, Stream, Unusable};
@@ -106,6 +109,10 @@ impl Accumulator {
         buckets: Span<'_, u8>,
         workspace: Span<'_, u8>,
     ) -> Result<(), Fault> {
+        if let Some(cutting) = Cutting::of(shape, self.processors) {
+            let whole = &self.early.sums(shape.group).whole;
+            return whole.run(stream, (shape, &cutting), sorted, buckets, workspace);
+        }
         let layout = self.layout(shape);
         let sums = self.kernels(&layout).sums(shape.group);
         let room = Room::new(shape, &layout, workspace)?;
@@ -139,7 +146,8 @@ impl Accumulator {
         sums.collect.launch(stream, grid, given)
     }
 
-    /// The first part of [`Accumulator::run`]: lists all additions. It reads no point.
+    /// The first part of [`Accumulator::run`]: lists all additions, where they are many. It reads
+    /// no point.
     ///
     /// Errors: as there.
     pub fn plan(
@@ -154,11 +162,14 @@ impl Accumulator {
         if references.len() < shape.digits as usize || starts.len() <= shape.buckets as usize {
             return Err(refuse("references or starts are too few"));
         }
+        let (held, count) = (held(shape, buckets)?, shape.buckets);
+        if Cutting::of(shape, self.processors).is_some() {
+            return Ok(());
+        }
         let layout = self.layout(shape);
         let kernels = self.kernels(&layout);
         let Room { header, totals, rows, list, number, .. } = Room::new(shape, &layout, workspace)?;
         let Layout { level_count: levels, tiles, width, .. } = layout;
-        let (held, count) = (held(shape, buckets)?, shape.buckets);
         kernels.count.launch(stream, tiles, (totals, starts, count, held, levels))?;
         let least = shape.balance.level_min.max(1);
         let team_most = layout.team.map_or(0, |team| team * TEAM_ELEMENTS);

@@ -27,6 +27,9 @@ const DIGITS_MAX: u64 = 1 << 30;
 /// of 2^16 buckets too, 1.43 to 1.37 (0.40 and 1.25 were predicted); more buckets were not
 /// measured.
 const XYZZ_BUCKETS_MAX: u64 = 1 << 16;
+/// Of G2, which slices of XYZZ would take too many registers: those that are reduced without, and
+/// whose references are few.
+const XYZZ_BUCKETS_MAX_G2: u64 = 1 << 14;
 
 /// What a pass may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -177,7 +180,17 @@ impl Plan {
     /// Whether a pass leaves its buckets in XYZZ coordinates: no pass before or after adds to them.
     fn xyzz(&self, pass: &Pass) -> bool {
         let alone = pass.last && !pass.onto && !self.arriving;
-        alone && self.job.group == Group::G1 && self.buckets(pass) <= XYZZ_BUCKETS_MAX
+        alone
+            && match self.job.group {
+                Group::G1 => self.buckets(pass) <= XYZZ_BUCKETS_MAX,
+                Group::G2 => self.buckets(pass) <= XYZZ_BUCKETS_MAX_G2 && self.sums_whole(pass),
+            }
+    }
+
+    /// Whether a pass has so few digits that its buckets are summed at once, if they may be XYZZ.
+    fn sums_whole(&self, pass: &Pass) -> bool {
+        let digits = self.sort(pass).map_or(u64::MAX, |sort| sort.shape().digits_max());
+        digits <= self.cuts.whole_digits.into()
     }
 
     /// How a pass sums its buckets.
@@ -190,7 +203,10 @@ impl Plan {
             buckets: buckets as u32,
             onto: pass.onto,
             xyzz: self.xyzz(pass),
-            balance: accumulate::Balance::of(group, digits as u32),
+            balance: accumulate::Balance {
+                whole_digits: self.cuts.whole_digits,
+                ..accumulate::Balance::of(group, digits as u32)
+            },
         }
     }
 

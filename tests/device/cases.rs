@@ -24,7 +24,7 @@ use capstan::{
 use crate::rig::Rig;
 
 /// Few scalars are cut here as many are elsewhere.
-const CUTS: Cuts = Cuts { arriving_min: 32, points_min: 8 };
+const CUTS: Cuts = Cuts { arriving_min: 32, points_min: 8, whole_digits: 0 };
 
 /// An engine that leaves nothing to the CPU, and cuts soon.
 pub fn engine(rig: &Rig) -> CudaEngine {

@@ -31,8 +31,8 @@ const WAYS: [(&str, Balance); 6] = [
     ("teams after levels", way(100, 2, 0, u32::MAX)),
 ];
 
-const fn way(level_min: u32, share_min: u32, team_digits: u32, team_left: u32) -> Balance {
-    Balance { level_min, share_min, team_digits, team_left }
+const fn way(level_min: u32, share_min: u32, whole_digits: u32, team_left: u32) -> Balance {
+    Balance { level_min, share_min, whole_digits, team_left }
 }
 
 /// Sorted references to a table: for each bucket, numbers in the table and signs.
@@ -149,6 +149,30 @@ fn all_sizes<A: CurvePoint>() {
                 turned.rotate_left(sizes.len() / 3);
                 let more = buckets(&turned, &mut pick);
                 check((rig, &accumulator), way, table, [&first, &more], i as u32 * 10);
+            }
+        }
+    });
+}
+
+/// Buckets just below, at and above what a cell and a piece have, alone and beside each other,
+/// among many small ones; one that has nearly all.
+fn large_buckets_are_cut<A: CurvePoint>() {
+    each_seed(|rig| {
+        let accumulator = Accumulator::load(rig.context()).unwrap();
+        let mut rng = rng();
+        let edges = [31, 32, 33, 63, 64, 65, 127, 128, 129, 33, 33, 255, 257, 0, 0, 32, 1000];
+        let mut many: Vec<usize> = (0..1500).map(|_| rng.gen_range(0..3)).collect();
+        for (i, &size) in edges.iter().enumerate() {
+            let at = if i % 2 == 0 { 700 + i } else { rng.gen_range(0..700) };
+            many[at] = size;
+        }
+        let none = vec![0; 3000];
+        let hot = [&none[..1700], &[5000], &none].concat();
+        for sizes in [many, hot, vec![32; 40], vec![33; 70], vec![100]] {
+            for table in [random_table::<A>(&mut rng), small_table()] {
+                let own = buckets(&sizes, || reference(&mut rng, table.len()));
+                let more = buckets(&vec![0; sizes.len()], || 0);
+                check((rig, &accumulator), WAYS[4], &table, [&own, &more], 100);
             }
         }
     });
@@ -352,6 +376,8 @@ macro_rules! test_group {
 test_group! {
     g1_buckets_of_all_sizes_are_arkworks, all_sizes, G1Affine;
     g2_buckets_of_all_sizes_are_arkworks, all_sizes, G2Affine;
+    g1_large_buckets_are_cut, large_buckets_are_cut, G1Affine;
+    g2_large_buckets_are_cut, large_buckets_are_cut, G2Affine;
     g1_all_ways_agree, all_ways, G1Affine;
     g2_all_ways_agree, all_ways, G2Affine;
     g1_opposites_meet_at_every_level, opposites_at_every_level, G1Affine;

@@ -30,7 +30,7 @@ FN F team_sum(const Team& team, uint32_t count, F* shared, At at) {
     for (uint32_t half = team.size / 2; half > 0; half /= 2) {
         shared[threadIdx.x] = sum;
         __syncthreads();
-        const bool adds = team.member < half;
+        const bool adds = team.member < half && team.member + half < count;
         const F other = adds ? shared[threadIdx.x + SPLIT * half] : zero<F>();
         __syncthreads();
         if (__any_sync(ALL_LANES, adds)) sum = split_add(sum, other);

@@ -1,5 +1,6 @@
 //! What an accumulation of some shape runs, and where its intermediate data lies.
 
+use super::whole::Cutting;
 use crate::curve::Group;
 
 /// As `kernels/msm/levels.cuh` has it.
@@ -25,6 +26,9 @@ const TEAM_BUCKETS: u32 = 1 << 17;
 /// Elements of the largest bucket, a member of its team: a few large ones are soon done beside the
 /// others, while one that has all is not.
 pub(super) const TEAM_ELEMENTS: u32 = 20;
+
+/// References at most that are summed in whole buckets. 2^13 scalars have more.
+pub const WHOLE_DIGITS: u32 = 1 << 17;
 
 /// What is to be summed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,9 +56,8 @@ pub struct Balance {
     pub level_min: u32,
     /// A thread's share has so many references at least.
     pub share_min: u32,
-    /// Up to so many references, teams of lanes sum whole buckets instead, where none is much
-    /// larger than the others.
-    pub team_digits: u32,
+    /// Up to so many references, teams of lanes sum whole buckets instead, if sums stay in XYZZ.
+    pub whole_digits: u32,
     /// Where levels leave so many elements a bucket or fewer, and buckets are few, too.
     pub team_left: u32,
 }
@@ -82,7 +85,7 @@ impl Balance {
             Group::G1 => 4,
             Group::G2 => 0,
         };
-        Self { level_min, share_min: 4, team_digits: 1 << 17, team_left }
+        Self { level_min, share_min: 4, whole_digits: WHOLE_DIGITS, team_left }
     }
 }
 
@@ -137,7 +140,10 @@ impl Batch {
 impl Shape {
     /// Bytes of workspace on a device of `processors` multiprocessors.
     pub fn bytes(&self, processors: u32) -> u64 {
-        Layout::of(self, &Batch::of(self.group, processors)).bytes
+        match Cutting::of(self, processors) {
+            Some(cutting) => cutting.bytes(self.group),
+            None => Layout::of(self, &Batch::of(self.group, processors)).bytes,
+        }
     }
 
     /// Bytes of a bucket's sum.
@@ -157,16 +163,21 @@ impl Shape {
         (1..=LEVELS_MAX).take_while(|level| self.elements() >> level >= least).count() as u32
     }
 
-    /// Members of a team, a power of two: about two elements each, if there are lanes for so many.
-    fn team(&self) -> Option<u32> {
-        let few = (1..=u64::from(self.balance.team_digits)).contains(&self.elements());
-        let (levels, buckets) = (self.level_count(), u64::from(self.buckets));
-        let left = self.elements() >> levels;
-        let most_left = u64::from(self.balance.team_left) * buckets;
-        let after = levels > 0 && self.buckets <= TEAM_BUCKETS && left <= most_left;
-        let pairs = (left / (2 * buckets)) as u32;
+    /// Members of a team where so many elements are left, a power of two: about two elements each,
+    /// if there are lanes for so many.
+    pub(super) fn team_of(&self, left: u64) -> u32 {
+        let pairs = (left / (2 * u64::from(self.buckets))) as u32;
         let most = pairs.min(TEAM_MEMBERS / self.buckets).clamp(1, TEAM_MAX);
-        (few || after).then_some(1 << most.ilog2())
+        1 << most.ilog2()
+    }
+
+    /// The teams that take what levels leave.
+    fn team(&self) -> Option<u32> {
+        let levels = self.level_count();
+        let left = self.elements() >> levels;
+        let most_left = u64::from(self.balance.team_left) * u64::from(self.buckets);
+        let after = levels > 0 && self.buckets <= TEAM_BUCKETS && left <= most_left;
+        after.then(|| self.team_of(left))
     }
 
     /// Units of every round, until one warp has all.
@@ -235,7 +246,7 @@ mod tests {
     use super::*;
 
     fn shape(digits: u32, level_min: u32) -> Shape {
-        let balance = Balance { level_min, share_min: 4, team_digits: 1000, team_left: 0 };
+        let balance = Balance { level_min, share_min: 4, whole_digits: 1000, team_left: 0 };
         Shape { group: Group::G1, digits, buckets: 1 << 10, onto: false, xyzz: false, balance }
     }
 
@@ -269,17 +280,17 @@ mod tests {
     fn teams_are_as_large_as_there_are_lanes_for() {
         let team = |digits, buckets| {
             let balance =
-                Balance { level_min: u32::MAX, share_min: 1, team_digits: 1 << 17, team_left: 0 };
-            Shape { group: Group::G1, digits, buckets, onto: false, xyzz: false, balance }.team()
+                Balance { level_min: u32::MAX, share_min: 1, whole_digits: 1 << 17, team_left: 0 };
+            let shape =
+                Shape { group: Group::G1, digits, buckets, onto: false, xyzz: true, balance };
+            shape.team_of(digits.into())
         };
         for (digits, buckets, expected) in [
-            (0, 1, None),
-            (1, 1, Some(1)),
-            (1 << 17, 1, Some(32)),
-            ((1 << 17) + 1, 1, None),
-            (22 << 10, 1 << 11, Some(4)),
-            (20 << 12, 1 << 12, Some(4)),
-            (1 << 17, 1 << 20, Some(1)),
+            (1, 1, 1),
+            (1 << 17, 1, 32),
+            (22 << 10, 1 << 11, 4),
+            (20 << 12, 1 << 12, 4),
+            (1 << 17, 1 << 20, 1),
         ] {
             assert_eq!(team(digits, buckets), expected, "{digits} {buckets}");
         }
@@ -288,7 +299,7 @@ mod tests {
     #[test]
     fn teams_take_what_levels_leave_of_few_buckets() {
         let team = |digits, lg_buckets, level_min, team_left| {
-            let balance = Balance { level_min, share_min: 1, team_digits: 0, team_left };
+            let balance = Balance { level_min, share_min: 1, whole_digits: 0, team_left };
             let (group, buckets) = (Group::G1, 1_u32 << lg_buckets);
             Shape { group, digits, buckets, onto: false, xyzz: false, balance }.team()
         };

@@ -1,5 +1,7 @@
 //! From which sizes on MSMs are cut.
 
+use crate::msm::accumulate;
+
 /// Longer vectors are worked on while they come. 2^20 scalars are 0.6 ms of a link, for which one
 /// more pass pays only where the sender is slower (benches/RESULTS.md).
 pub(super) const ARRIVING_MIN: u32 = 1 << 20;
@@ -14,10 +16,17 @@ pub struct Cuts {
     pub arriving_min: u32,
     /// Points of a pass at least, where memory is short; 1 at least.
     pub points_min: u32,
+    /// References of a pass at most, for its buckets to be summed whole: that takes less memory
+    /// than passes over fewer points would.
+    pub whole_digits: u32,
 }
 
 impl Default for Cuts {
     fn default() -> Self {
-        Self { arriving_min: ARRIVING_MIN, points_min: POINTS_MIN }
+        Self {
+            arriving_min: ARRIVING_MIN,
+            points_min: POINTS_MIN,
+            whole_digits: accumulate::WHOLE_DIGITS,
+        }
     }
 }

@@ -1,0 +1,39 @@
+// Sums of whole buckets, in XYZZ form, where references are few: two launches.
+//
+//   gN_whole_sums   SUM_GROUPS / `team` small buckets a block, and after these a cell a block.
+//   gN_whole_join   `blocks`, cells / 32 or more. What is in more than one piece.
+//
+// out[b] = the sum of bucket b, for all of `buckets`. parts: room for a point of each cell, and
+// after them marks, one each; uninitialised. `parts` is point number `parts_index`, counted from
+// wherever the references do. There are digits / `cell` cells, rounded down; `cell` is `large` or
+// less, and 16 `each` or less (whole.cuh).
+// Launch: blocks of 128. Barriers: those of a team's tree.
+#include "whole.cuh"
+
+#define SUMS(name, F, fit) \
+    KERNEL(SUM_THREADS, fit) \
+    name(Xyzz<F>* out, Xyzz<F>* parts, const uint32_t* references, const uint32_t* starts, \
+         uint32_t buckets, uint32_t parts_index, uint32_t team, uint32_t large, uint32_t cell, \
+         uint32_t each, uint32_t cells) { \
+        await_predecessor(); \
+        SHARED(F, shared, SUM_THREADS); \
+        const auto marks = reinterpret_cast<Mark*>(parts + cells); \
+        const auto base = reinterpret_cast<const Affine<F>*>(parts) - parts_index; \
+        sum_whole(out, parts, marks, base, {references, starts, buckets, large, cell, each}, \
+                  team, shared); \
+    } \
+    EXPORT_KERNEL(name);
+SUMS(g1_whole_sums, Fp, 3)
+SUMS(g2_whole_sums, Fp2, 2)
+
+#define JOIN(name, F, fit) \
+    KERNEL(SUM_THREADS, fit) \
+    name(Xyzz<F>* out, const Xyzz<F>* parts, uint32_t cells, uint32_t blocks) { \
+        await_predecessor(); \
+        SHARED(F, shared, SUM_THREADS); \
+        const auto marks = reinterpret_cast<const Mark*>(parts + cells); \
+        join_pieces(out, parts, marks, cells, blocks, shared); \
+    } \
+    EXPORT_KERNEL(name);
+JOIN(g1_whole_join, Fp, 3)
+JOIN(g2_whole_join, Fp2, 2)

@@ -1,0 +1,154 @@
+//! Few references: teams of lanes sum whole buckets, in two launches (`kernels/msm/whole.cu`).
+
+use super::{Sorted, kernels::SPLIT_THREADS, layout::Shape, part, refuse};
+use crate::{
+    curve::Group,
+    device::{Block, Fault, Kernel, Module, Ptr, Span, Stream},
+    msm::whole_points,
+};
+
+/// Groups of four lanes of a block, and cells that one looks at for joining.
+const GROUPS: u32 = 32;
+/// Bytes of the kernels' `struct Mark`.
+const MARK_BYTES: u64 = 8;
+/// A large bucket has so many more references than the mean, in square roots of it, and so many
+/// at least. Top digits are not uniform: with 4 for 8, uniform scalars have large buckets too, and
+/// sums of 2^10 took 0.078 ms for 0.062 (H200).
+const SPREAD: u32 = 8;
+const LARGE_MIN: u32 = 32;
+/// References of a piece, for each group of lanes, at least: sums of 2^10 equal scalars took 0.086
+/// ms with 4, 0.082 with 3 and 0.105 with 6 (H200).
+const EACH_MIN: u32 = 4;
+
+/// out, parts, references, starts, buckets, parts_index, team, large, cell, each, cells.
+type Sums = Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u32>, Ptr<u32>, u32, u32, u32, u32, u32, u32, u32)>;
+/// out, parts, cells, blocks.
+type Join = Kernel<(Ptr<u8>, Ptr<u8>, u32, u32)>;
+
+/// The kernels, of one group.
+pub struct Kernels {
+    sums: Sums,
+    join: Join,
+}
+
+/// How buckets are cut: see `kernels/msm/whole.cuh`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cutting {
+    /// Groups of four lanes, for each bucket that is not large.
+    team: u32,
+    /// References from which on a bucket is large.
+    large: u32,
+    /// References of a cell.
+    cell: u32,
+    /// References of a piece, for each of a block's groups.
+    each: u32,
+    /// Cells of all references.
+    cells: u32,
+    /// Blocks that look for buckets in several pieces.
+    join_blocks: u32,
+}
+
+impl Cutting {
+    /// For few references, whose sums stay in XYZZ; `None` where they are too many.
+    pub fn of(shape: &Shape, processors: u32) -> Option<Self> {
+        let few = 1..=shape.balance.whole_digits;
+        if !shape.xyzz || shape.onto || !few.contains(&shape.digits) {
+            return None;
+        }
+        // Blocks of a multiprocessor, as the kernels are compiled.
+        let fit = match shape.group {
+            Group::G1 => 3,
+            Group::G2 => 2,
+        };
+        let resident = processors * fit;
+        let mean = shape.digits / shape.buckets;
+        let large = (mean + SPREAD * mean.isqrt()).max(LARGE_MIN);
+        let each = shape.digits.div_ceil(resident * GROUPS).max(EACH_MIN);
+        let cell = large.min(GROUPS / 2 * each);
+        let cells = shape.digits / cell;
+        let join_blocks = cells.min(resident).max(cells.div_ceil(GROUPS));
+        let team = shape.team_of(shape.digits.into());
+        Some(Self { team, large, cell, each, cells, join_blocks })
+    }
+
+    /// Bytes of workspace: a sum and a mark for each cell, and a point more, so that the first sum
+    /// can be made to lie where a number is.
+    pub fn bytes(&self, group: Group) -> u64 {
+        let point = group.affine_bytes() as u64;
+        u64::from(self.cells) * (2 * point + MARK_BYTES) + 2 * point
+    }
+
+    fn blocks_of_teams(&self, buckets: u32) -> u32 {
+        (u64::from(buckets) * u64::from(self.team)).div_ceil(GROUPS.into()) as u32
+    }
+}
+
+impl Kernels {
+    /// They may start before the kernel before them has ended.
+    pub fn load(module: &Module, group: Group) -> Result<Self, Fault> {
+        let (name, block) = (group.name(), Block::of(SPLIT_THREADS));
+        Ok(Self {
+            sums: module.kernel(&format!("{name}_whole_sums"), block)?.starting_early(),
+            join: module.kernel(&format!("{name}_whole_join"), block)?.starting_early(),
+        })
+    }
+
+    /// `buckets[b]` becomes the sum of the bucket's points, as [`super::Accumulator::run`] has it.
+    pub fn run(
+        &self,
+        stream: &Stream,
+        (shape, cutting): (&Shape, &Cutting),
+        Sorted { references, starts }: Sorted<'_>,
+        buckets: Span<'_, u8>,
+        workspace: Span<'_, u8>,
+    ) -> Result<(), Fault> {
+        let short = || refuse("the workspace is too small, or lies too far from the points");
+        let (parts, number) = part(workspace, 0, cutting.bytes(shape.group))
+            .and_then(|parts| whole_points(parts, shape.group))
+            .ok_or_else(short)?;
+        let &Cutting { team, large, cell, each, cells, join_blocks } = cutting;
+        let count = shape.buckets;
+        let given =
+            (buckets, parts, references, starts, count, number, team, large, cell, each, cells);
+        self.sums.launch(stream, cutting.blocks_of_teams(count) + cells, given)?;
+        // Nothing is in pieces where there is no cell.
+        self.join.launch(stream, join_blocks, (buckets, parts, cells, join_blocks))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::msm::accumulate::Balance;
+
+    fn cutting(digits: u32, buckets: u32, processors: u32) -> Option<Cutting> {
+        let balance = Balance { whole_digits: 1 << 17, ..Balance::of(Group::G1, digits) };
+        let shape = Shape { group: Group::G1, digits, buckets, onto: false, xyzz: true, balance };
+        Cutting::of(&shape, processors)
+    }
+
+    #[test]
+    fn every_large_bucket_has_cells_for_its_pieces() {
+        for digits in [1, 31, 32, 1000, 26 << 10, 78 << 10, 1 << 17] {
+            for (buckets, processors) in [(1, 132), (256, 132), (1 << 11, 132), (1 << 17, 4)] {
+                let cut = cutting(digits, buckets, processors).unwrap();
+                let piece = GROUPS * cut.each;
+                assert!(cut.cell <= cut.large && 2 * cut.cell <= piece, "{cut:?}");
+                assert!(cut.cells * cut.cell <= digits && (cut.cells + 1) * cut.cell > digits);
+                assert!(cut.join_blocks * GROUPS >= cut.cells && cut.join_blocks <= cut.cells);
+                for size in (cut.large..digits.min(cut.large + 3 * piece)).chain([digits]) {
+                    let large = size >= cut.large;
+                    assert!(!large || size.div_ceil(piece) <= size / cut.cell, "{size} {cut:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn few_references_are_summed_whole() {
+        assert_eq!(cutting(0, 5, 132), None);
+        assert_eq!(cutting((1 << 17) + 1, 5, 132), None);
+        let cut = cutting(26 << 10, 256, 132).unwrap();
+        assert_eq!((cut.team, cut.large, cut.each, cut.cell), (32, 184, 4, 64));
+    }
+}
