@@ -155,9 +155,9 @@ fn idle_bases_leave_for_a_transform() {
     let (engine, stream) = (engine(&rig), rig.stream());
     let one = G1Projective::generator();
     let points: Vec<_> =
-        std::iter::successors(Some(one), |sum| Some(sum + one)).take(600).collect();
+        std::iter::successors(Some(one), |sum| Some(sum + one)).take(2_000).collect();
     let points = std::sync::Arc::new(G1Projective::normalize_batch(&points));
-    let scalars: Vec<_> = (0..600).map(|i| -Fr::from(i)).collect();
+    let scalars: Vec<_> = (0..2_000).map(|i| -Fr::from(i)).collect();
     let bytes = fr_as_bytes(&scalars);
     let given = Encoded::new(ScalarEncoding::Montgomery, scalars.len(), &bytes);
     let sum = || {

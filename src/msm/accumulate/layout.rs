@@ -27,8 +27,9 @@ const TEAM_BUCKETS: u32 = 1 << 17;
 /// others, while one that has all is not.
 pub(super) const TEAM_ELEMENTS: u32 = 20;
 
-/// References at most that are summed in whole buckets. 2^13 scalars have more.
-pub const WHOLE_DIGITS: u32 = 1 << 17;
+/// References at most that are summed in whole buckets: MSMs of 2^13, 2^14 and 2^16 took 0.324,
+/// 0.465 and 1.34 ms so, and by equal shares 0.343, 0.383 and 0.70 (H200).
+pub const WHOLE_DIGITS: u32 = 3 << 16;
 
 /// What is to be summed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use super::{BUCKETS_MAX, cuts::ARRIVING_MIN};
 use crate::{
     curve::Group,
-    msm::{BITS_MAX, BITS_MIN, Fixed, Radix, Sliding, Windows},
+    msm::{BITS_MAX, BITS_MIN, Fixed, Radix, Sliding, Windows, accumulate::WHOLE_DIGITS},
 };
 
 /// An MSM, whatever its bases.
@@ -59,7 +59,7 @@ const fn costs(group: Group) -> Costs {
 /// Digits of an MSM that is not summed level by level but by equal shares of 2^15 threads, and of
 /// one whose buckets have teams instead.
 const FEW: f64 = (1 << 21) as f64;
-const FEWEST: f64 = (1 << 17) as f64;
+const FEWEST: f64 = WHOLE_DIGITS as f64;
 /// More windows of a radix are for tests.
 const RADIX_WINDOWS_MAX: u32 = 12;
 /// Buckets are two a share.
