@@ -252,8 +252,9 @@ impl<'a, G: Group> Bench<'a, G> {
         };
         let (_, sums) = once(None).expect("the device works");
         self.check(job, scalars, sums.into_iter().map(G::from));
-        let one = |_| once(None).expect("the device works").0;
-        let times = (0..rig.repeats).map(one).collect();
+        let one = || once(None).expect("the device works").0;
+        rig.warm(|| _ = one());
+        let times = (0..rig.repeats).map(|_| one()).collect();
         let mut marks = Vec::new();
         once(Some(&mut marks)).expect("the device works");
         (times, format!("{plan}, {}", stages(&marks)))

@@ -1,6 +1,12 @@
 //! The device, its memory, and the clock: events on a stream.
 
-use std::{env, path::PathBuf, process, sync::Arc, time::Duration};
+use std::{
+    env,
+    path::PathBuf,
+    process,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bytemuck::Pod;
 use capstan::device::{
@@ -9,6 +15,7 @@ use capstan::device::{
 
 /// Whatever the device does takes less.
 const PATIENCE: Duration = Duration::from_secs(60);
+const WARM: Duration = Duration::from_millis(100);
 
 /// An open device and what the command line says.
 pub struct Rig {
@@ -122,6 +129,15 @@ impl Rig {
             Ok::<_, Fault>(())
         };
         self.gpu.ring().download(&self.stream, from, take).expect("a download");
+    }
+
+    /// Does `work` for a tenth of a second, once at least: what was idle is slow at first.
+    pub fn warm(&self, mut work: impl FnMut()) {
+        let begun = Instant::now();
+        work();
+        while begun.elapsed() < WARM {
+            work();
+        }
     }
 
     /// How long the device takes for what `work` launches: each repeat, after one to warm up.
