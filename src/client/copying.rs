@@ -22,6 +22,14 @@ pub(crate) fn each<T: Send, R: Send>(
     }
 }
 
+/// `work`, by one of these threads; at once where there are none.
+pub(crate) fn aside(work: impl FnOnce() + Send + 'static) {
+    match pool() {
+        Some(pool) => pool.spawn(work),
+        None => work(),
+    }
+}
+
 /// Threads of our own: a prover keeps the global ones busy for seconds, and an upload would wait.
 /// `None` on small machines, whose few threads have the connections to serve.
 fn pool() -> Option<&'static ThreadPool> {

@@ -64,10 +64,21 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// Memory of chunks, filled again and again, and wiped with the last one of them: wiping each chunk
+/// Memory of chunks, filled again and again, and wiped after the last one of them: wiping each chunk
 /// takes as long as copying it. In words, because wiping byte by byte takes half as long again.
 #[derive(Clone, Default)]
-pub(crate) struct Copies(Arc<Mutex<Vec<Zeroizing<Vec<u64>>>>>);
+pub(crate) struct Copies(Arc<Idle>);
+
+#[derive(Default)]
+struct Idle(Mutex<Vec<Zeroizing<Vec<u64>>>>);
+
+impl Drop for Idle {
+    fn drop(&mut self) {
+        let copies = mem::take(self.0.get_mut().unwrap_or_else(PoisonError::into_inner));
+        // The answer is there, and need not wait for that.
+        copying::aside(move || drop(copies));
+    }
+}
 
 /// A copy that goes back when the transport has encoded it.
 struct Copied {
@@ -78,7 +89,7 @@ struct Copied {
 
 impl Copies {
     fn idle(&self) -> MutexGuard<'_, Vec<Zeroizing<Vec<u64>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn copy(&self, bytes: &[u8]) -> Copied {

@@ -48,6 +48,7 @@ pub struct Sample {
 #[derive(Debug, Clone, Copy, Default)]
 struct Phases {
     upload: Duration,
+    receive: Duration,
     queue: Duration,
     compute: Duration,
     download: Duration,
@@ -64,6 +65,7 @@ impl Sample {
     fn record(&mut self, latency: Duration, timing: &Timing, execution: Execution) {
         self.latency_ns.saturating_record(latency.as_nanos() as u64);
         self.phases.upload += timing.upload;
+        self.phases.receive += timing.receive;
         self.phases.queue += timing.queue;
         self.phases.compute += timing.compute;
         self.phases.download += timing.download;
@@ -86,6 +88,7 @@ impl Sample {
         self.latency_ns.add(&other.latency_ns).expect("all have the same bounds");
         self.refused += other.refused;
         self.phases.upload += other.phases.upload;
+        self.phases.receive += other.phases.receive;
         self.phases.queue += other.phases.queue;
         self.phases.compute += other.phases.compute;
         self.phases.download += other.phases.download;
@@ -125,12 +128,13 @@ impl Sample {
         self.jobs() as f64 / self.wall.as_secs_f64().max(1e-9)
     }
 
-    /// Means of upload, queue, compute and download.
-    pub fn phases(&self) -> [(&'static str, Duration); 4] {
+    /// Means of what the client and the server say of their phases, which may overlap.
+    pub fn phases(&self) -> [(&'static str, Duration); 5] {
         let jobs = u32::try_from(self.jobs()).unwrap_or(u32::MAX).max(1);
-        let Phases { upload, queue, compute, download } = self.phases;
-        [("upload", upload), ("queue", queue), ("compute", compute), ("download", download)]
-            .map(|(name, sum)| (name, sum / jobs))
+        let Phases { upload, receive, queue, compute, download } = self.phases;
+        let own = [upload, receive, queue, compute, download].map(|sum| sum / jobs);
+        let names = ["upload", "receive", "queue", "compute", "download"];
+        std::array::from_fn(|phase| (names[phase], own[phase]))
     }
 }
 
@@ -248,7 +252,7 @@ pub mod tests {
         about(sample.latency(0.9), 90.0);
         about(sample.latency(0.99), 99.0);
         about(sample.shortest(), 1.0);
-        about(sample.phases()[2].1, 25.25);
+        about(sample.phases()[3].1, 25.25);
         assert_eq!(sample.jobs(), 100);
         // 100 jobs in 5.05 s.
         assert!((sample.jobs_per_s() - 100.0 / 5.05).abs() < 1e-6);
@@ -260,7 +264,7 @@ pub mod tests {
         let mut all = sample(10, 2, &[1000]);
         all.add(&sample(10, 2, &[3000, 5000]));
         assert_eq!(all.jobs(), 3);
-        assert_eq!(all.phases()[2].1, Duration::from_micros(1500));
+        assert_eq!(all.phases()[3].1, Duration::from_micros(1500));
         let [(name, time)] = &all.execution().stages[..] else { panic!("one stage") };
         assert_eq!((name.as_str(), *time), ("sort", Duration::from_micros(750)));
     }

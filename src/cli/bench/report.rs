@@ -22,6 +22,7 @@ pub fn as_text(title: &str, samples: &[Sample]) -> String {
         "jobs/s",
         "elements/s",
         "upload",
+        "receive",
         "queue",
         "compute",
         "download",
