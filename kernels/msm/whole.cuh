@@ -1,5 +1,5 @@
-// Where references are few: teams of lanes sum whole buckets, and nothing is planned. How many lanes
-// a bucket gets is read off its size.
+// Where references are few: teams of lanes sum whole buckets, and nothing is planned. How many
+// lanes a bucket gets is read off its size.
 //
 // A bucket of `large` references or more is cut into pieces, a block each, of 32 `each`. Where they
 // are summed needs no list: cell c is references c cell to c cell + cell - 1, `cell` no more than

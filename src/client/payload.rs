@@ -64,8 +64,9 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// Memory of chunks, filled again and again, and wiped after the last one of them: wiping each chunk
-/// takes as long as copying it. In words, because wiping byte by byte takes half as long again.
+/// Memory of chunks, filled again and again, and wiped after the last one of them: wiping each
+/// chunk takes as long as copying it. In words, because wiping byte by byte takes half as long
+/// again.
 #[derive(Clone, Default)]
 pub(crate) struct Copies(Arc<Idle>);
 

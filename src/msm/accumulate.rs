@@ -43,6 +43,7 @@ pub struct Accumulator {
     /// so on an H200, and at times a level's whole time.
     early: Kernels,
     late: Kernels,
+    whole: whole::Kernels,
 }
 
 /// What the stage reads.
@@ -64,7 +65,8 @@ impl Accumulator {
         let modules = Modules::load(context)?;
         let processors = context.identity().units;
         let kernels = |early| Kernels::load(&modules, processors, early).map_err(failed);
-        Ok(Self { processors, early: kernels(true)?, late: kernels(false)? })
+        let whole = whole::Kernels::load(context)?;
+        Ok(Self { processors, early: kernels(true)?, late: kernels(false)?, whole })
     }
 
     fn kernels(&self, layout: &Layout) -> &Kernels {
@@ -110,8 +112,7 @@ impl Accumulator {
         workspace: Span<'_, u8>,
     ) -> Result<(), Fault> {
         if let Some(cutting) = Cutting::of(shape, self.processors) {
-            let whole = &self.early.sums(shape.group).whole;
-            return whole.run(stream, (shape, &cutting), sorted, buckets, workspace);
+            return self.whole.run(stream, (shape, &cutting), sorted, buckets, workspace);
         }
         let layout = self.layout(shape);
         let sums = self.kernels(&layout).sums(shape.group);

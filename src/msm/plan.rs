@@ -27,8 +27,8 @@ const DIGITS_MAX: u64 = 1 << 30;
 /// of 2^16 buckets too, 1.43 to 1.37 (0.40 and 1.25 were predicted); more buckets were not
 /// measured.
 const XYZZ_BUCKETS_MAX: u64 = 1 << 16;
-/// Of G2, which slices of XYZZ would take too many registers: those that are reduced without, and
-/// whose references are few.
+/// In G2, slices of XYZZ would take too many registers: so many buckets as are reduced without, and
+/// of few references.
 const XYZZ_BUCKETS_MAX_G2: u64 = 1 << 14;
 
 /// What a pass may use.

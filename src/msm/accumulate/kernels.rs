@@ -1,6 +1,6 @@
 //! The kernels of sums, as they are loaded on a device.
 
-use super::{layout::Batch, whole};
+use super::layout::Batch;
 use crate::{
     curve::Group,
     device::{Block, Context, Fault, Kernel, Module, Parameters, Ptr, Unusable},
@@ -63,7 +63,6 @@ pub struct Sums {
     pub copy: Collect,
     pub collect: Collect,
     pub spread: Collect,
-    pub whole: whole::Kernels,
     /// Blocks a multiprocessor.
     pub collect_blocks: u32,
 }
@@ -73,14 +72,13 @@ pub struct Modules {
     levels: Module,
     tree: Module,
     balanced: Module,
-    whole: Module,
 }
 
 impl Modules {
     pub fn load(context: &Context) -> Result<Self, Unusable> {
         let load = |name| Module::load(context, name);
         let (levels, tree) = (load("msm/levels")?, load("msm/tree")?);
-        Ok(Self { levels, tree, balanced: load("msm/balanced")?, whole: load("msm/whole")? })
+        Ok(Self { levels, tree, balanced: load("msm/balanced")? })
     }
 }
 
@@ -117,7 +115,7 @@ impl Kernels {
 
 impl Sums {
     fn load(modules: &Modules, group: Group, processors: u32, early: bool) -> Result<Self, Fault> {
-        let Modules { tree, balanced, whole, .. } = modules;
+        let Modules { tree, balanced, .. } = modules;
         let coordinate = group.coordinate_bytes() as u32;
         let block = |threads, coordinates: u32| Block {
             threads,
@@ -148,7 +146,6 @@ impl Sums {
             copy: find(balanced, early, &named("balanced_copy"), Block::of(COPY_THREADS))?,
             collect: find(balanced, early, &named("balanced_collect"), Block::of(COLLECT_THREADS))?,
             spread: find(balanced, early, &named("balanced_spread"), Block::of(COPY_THREADS))?,
-            whole: whole::Kernels::load(whole, group)?,
             collect_blocks,
         })
     }

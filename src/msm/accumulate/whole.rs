@@ -3,7 +3,7 @@
 use super::{Sorted, kernels::SPLIT_THREADS, layout::Shape, part, refuse};
 use crate::{
     curve::Group,
-    device::{Block, Fault, Kernel, Module, Ptr, Span, Stream},
+    device::{Block, Context, Fault, Kernel, Module, Ptr, Span, Stream, Unusable},
     msm::whole_points,
 };
 
@@ -25,10 +25,10 @@ type Sums = Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u32>, Ptr<u32>, u32, u32, u32, u32, u3
 /// out, parts, cells, blocks.
 type Join = Kernel<(Ptr<u8>, Ptr<u8>, u32, u32)>;
 
-/// The kernels, of one group.
+/// The kernels.
 pub struct Kernels {
-    sums: Sums,
-    join: Join,
+    g1: (Sums, Join),
+    g2: (Sums, Join),
 }
 
 /// How buckets are cut: see `kernels/msm/whole.cuh`.
@@ -85,12 +85,18 @@ impl Cutting {
 
 impl Kernels {
     /// They may start before the kernel before them has ended.
-    pub fn load(module: &Module, group: Group) -> Result<Self, Fault> {
-        let (name, block) = (group.name(), Block::of(SPLIT_THREADS));
-        Ok(Self {
-            sums: module.kernel(&format!("{name}_whole_sums"), block)?.starting_early(),
-            join: module.kernel(&format!("{name}_whole_join"), block)?.starting_early(),
-        })
+    ///
+    /// Errors: `NoKernels`, `NoImage`, `Device`.
+    pub fn load(context: &Context) -> Result<Self, Unusable> {
+        let module = Module::load(context, "msm/whole")?;
+        let of = |group: Group| {
+            let (name, block) = (group.name(), Block::of(SPLIT_THREADS));
+            let sums = module.kernel(&format!("{name}_whole_sums"), block)?.starting_early();
+            let join = module.kernel(&format!("{name}_whole_join"), block)?.starting_early();
+            Ok((sums, join))
+        };
+        let failed = |fault| Unusable::Device { index: context.identity().index, fault };
+        Ok(Self { g1: of(Group::G1).map_err(failed)?, g2: of(Group::G2).map_err(failed)? })
     }
 
     /// `buckets[b]` becomes the sum of the bucket's points, as [`super::Accumulator::run`] has it.
@@ -102,6 +108,10 @@ impl Kernels {
         buckets: Span<'_, u8>,
         workspace: Span<'_, u8>,
     ) -> Result<(), Fault> {
+        let (sums, join) = match shape.group {
+            Group::G1 => &self.g1,
+            Group::G2 => &self.g2,
+        };
         let short = || refuse("the workspace is too small, or lies too far from the points");
         let (parts, number) = part(workspace, 0, cutting.bytes(shape.group))
             .and_then(|parts| whole_points(parts, shape.group))
@@ -110,9 +120,9 @@ impl Kernels {
         let count = shape.buckets;
         let given =
             (buckets, parts, references, starts, count, number, team, large, cell, each, cells);
-        self.sums.launch(stream, cutting.blocks_of_teams(count) + cells, given)?;
+        sums.launch(stream, cutting.blocks_of_teams(count) + cells, given)?;
         // Nothing is in pieces where there is no cell.
-        self.join.launch(stream, join_blocks, (buckets, parts, cells, join_blocks))
+        join.launch(stream, join_blocks, (buckets, parts, cells, join_blocks))
     }
 }
 
