@@ -111,6 +111,7 @@ impl Accumulator {
         buckets: Span<'_, u8>,
         workspace: Span<'_, u8>,
     ) -> Result<(), Fault> {
+        let (held, count) = (held(shape, buckets)?, shape.buckets);
         if let Some(cutting) = Cutting::of(shape, self.processors) {
             return self.whole.run(stream, (shape, &cutting), sorted, buckets, workspace);
         }
@@ -119,7 +120,7 @@ impl Accumulator {
         let room = Room::new(shape, &layout, workspace)?;
         let Room { header, rows, .. } = room;
         let Sorted { references, starts } = sorted;
-        let (held, count, width) = (held(shape, buckets)?, shape.buckets, layout.width);
+        let width = layout.width;
         let (tail_row, number) = (layout.level_count, room.number);
         sums.add(stream, shape, &layout, &room)?;
         if let Some(team) = layout.team {

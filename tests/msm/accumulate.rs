@@ -103,6 +103,7 @@ fn check<A: CurvePoint>(
         if !onto {
             let shape = Shape { xyzz: true, ..shape };
             let wide = rig.put(&vec![0xee_u8; count * shape.sum_bytes()]);
+            let workspace = rig.put(&vec![0xee_u8; accumulator.bytes(&shape) as usize]);
             accumulator.run(rig.stream(), &shape, sorted, wide.all(), workspace.all()).unwrap();
             compare(&points::read_xyzz(rig, wide.all()), "XYZZ");
         }

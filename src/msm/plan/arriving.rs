@@ -10,7 +10,9 @@ impl Plan {
     pub fn arrive(&mut self) -> bool {
         let many = self.job.n >= self.cuts.arriving_min.max(1);
         let (one, whole) = (self.job.vectors == 1, self.points == self.job.n);
-        self.arriving = many && one && whole && self.sets == self.windows.sets();
+        // Passes of few digits want other memory than the plan was made for.
+        let few = self.sums_whole(&self.largest());
+        self.arriving = many && one && whole && self.sets == self.windows.sets() && !few;
         self.arriving
     }
 
