@@ -54,10 +54,10 @@ FN Run piece_of(const Whole& all, uint32_t c, Mark& mark) {
     mark = {0, 0};
     if (last >= all.starts[all.buckets]) return {all.buckets, 0, 0};
     const uint32_t b = bucket_of(all, last), start = all.starts[b];
-    const uint32_t number = c - start / all.cell, pieces = all.pieces(b);
-    if (!all.is_large(b) || number >= pieces) return {all.buckets, 0, 0};
+    const uint32_t number = c - start / all.cell, before = number * all.length();
+    if (!all.is_large(b) || before >= all.size(b)) return {all.buckets, 0, 0};
+    const uint32_t left = all.size(b) - before, pieces = all.pieces(b);
     if (number == 0 && pieces > 1) mark = {b, pieces};
-    const uint32_t before = number * all.length(), left = all.size(b) - before;
     return {b, start + before, left < all.length() ? left : all.length()};
 }
 // The first blocks have a team for each of some buckets that are not large, each of the others the

@@ -7,6 +7,8 @@ use crate::{
     msm::whole_points,
 };
 
+/// Cells times a piece's references are counted in 32 bits.
+const DIGITS_MAX: u32 = 1 << 22;
 /// Groups of four lanes of a block, and cells that one looks at for joining.
 const GROUPS: u32 = 32;
 /// Bytes of the kernels' `struct Mark`.
@@ -54,7 +56,7 @@ pub struct Cutting {
 impl Cutting {
     /// For few references, whose sums stay in XYZZ; `None` where they are too many.
     pub fn of(shape: &Shape, processors: u32) -> Option<Self> {
-        let few = 1..=shape.balance.whole_digits;
+        let few = 1..=shape.balance.whole_digits.min(DIGITS_MAX);
         if !shape.xyzz || shape.onto || !few.contains(&shape.digits) {
             return None;
         }
