@@ -24,7 +24,11 @@ use crate::nvcc::{self, Nvcc};
 
 const FOLDER: &str = "kernels";
 const ARCHS: &str = "CAPSTAN_CUDA_ARCHS";
-const ARCHS_DEFAULT: &str = "80,89,90";
+/// In the place of a list: machine code for every GPU that is served, or for this host's only.
+const ALL: &str = "all";
+const NATIVE: &str = "native";
+/// A100; A10, RTX 3090; L4, RTX 4090; H100, H200; B200; RTX 5090.
+const ARCHS_ALL: &str = "80,86,89,90,100,120";
 const REQUIRED: &str = "CAPSTAN_REQUIRE_KERNELS";
 /// A folder for fatbins that several builds share. Nothing is ever removed from it.
 const SHARED: &str = "CAPSTAN_FATBINS";
@@ -77,14 +81,26 @@ pub fn embed() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Such as 80, 89, 90; ascending.
+/// Such as 80, 89, 90; ascending. Where nothing is specified, this host's GPUs, or all if it has
+/// none.
+///
+/// Errors: a list that cannot be read; `native` on a host without a GPU.
 fn archs() -> Result<Vec<String>, Box<dyn Error>> {
-    let text = nvcc::variable(ARCHS).unwrap_or_else(|| ARCHS_DEFAULT.to_owned());
+    let given = nvcc::variable(ARCHS);
+    let text = match given.as_deref() {
+        Some(ALL) => ARCHS_ALL.to_owned(),
+        Some(NATIVE) => {
+            nvcc::archs_of_host().ok_or_else(|| format!("{ARCHS} = {NATIVE}: no GPU is seen"))?
+        }
+        Some(list) => list.to_owned(),
+        None => nvcc::archs_of_host().unwrap_or_else(|| ARCHS_ALL.to_owned()),
+    };
     let mut archs: Vec<_> = text.split(',').map(|arch| arch.trim().to_owned()).collect();
     let number =
         |arch: &str| arch.trim_end_matches(|c: char| c.is_ascii_lowercase()).parse::<u32>();
     if archs.iter().any(|arch| number(arch).is_err()) {
-        return Err(format!("{ARCHS} = {text:?}: must be numbers such as {ARCHS_DEFAULT}").into());
+        let wanted = format!("{ALL}, {NATIVE}, or numbers such as {ARCHS_ALL}");
+        return Err(format!("{ARCHS} = {text:?}: must be {wanted}").into());
     }
     archs.sort_by_key(|arch| number(arch).unwrap_or_default());
     archs.dedup();

@@ -91,6 +91,17 @@ impl Nvcc {
     }
 }
 
+/// The architectures of this host's GPUs, such as "89" or "80,90", by NVIDIA's management tool;
+/// `None` if it sees no GPU or is not there.
+pub fn archs_of_host() -> Option<String> {
+    let query = ["--query-gpu=compute_cap", "--format=csv,noheader"];
+    let output = Command::new("nvidia-smi").args(query).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
+    let archs: Vec<_> = text.lines().map(|line| line.trim().replace('.', "")).collect();
+    let is_arch = |arch: &String| !arch.is_empty() && arch.bytes().all(|b| b.is_ascii_digit());
+    (!archs.is_empty() && archs.iter().all(is_arch)).then(|| archs.join(","))
+}
+
 /// What the environment says, less blanks; `None` where it says nothing.
 pub fn variable(name: impl AsRef<OsStr>) -> Option<String> {
     env::var(name).ok().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())

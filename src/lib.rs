@@ -20,6 +20,8 @@ pub mod ntt;
 pub mod buffer;
 #[cfg(feature = "server")]
 pub mod config;
+#[cfg(all(feature = "server", feature = "cli"))]
+pub(crate) mod embedded;
 #[cfg(feature = "server")]
 pub mod engine;
 #[cfg(feature = "server")]

@@ -35,6 +35,8 @@ pub const STORE_BYTES: &str = "capstan_store_bytes";
 pub const STORE_OBJECTS: &str = "capstan_store_objects";
 /// Gauge: open connections.
 pub const CONNECTIONS: &str = "capstan_connections";
+/// Gauge by `state`: GPUs that are `used`, and GPUs that were wanted and are `left_out`.
+pub const DEVICES: &str = "capstan_devices";
 /// Counter by `class`: faults of GPUs; fatal ones end the process.
 pub const DEVICE_FAULTS_TOTAL: &str = "capstan_device_faults_total";
 /// Gauge by `device` and `state`: bytes of device memory that jobs lease, and that they may.
@@ -51,7 +53,7 @@ pub const DEVICE_ECC_UNCORRECTED: &str = "capstan_device_ecc_uncorrected";
 pub const BUILD_INFO: &str = "capstan_build_info";
 
 /// Name, kind and help of every metric.
-pub const METRICS: [(&str, Kind, &str); 17] = [
+pub const METRICS: [(&str, Kind, &str); 18] = [
     (JOBS_TOTAL, Kind::Counter, "calls answered, by operation and outcome"),
     (REJECTED_TOTAL, Kind::Counter, "requests refused because a limit was reached, by limit"),
     (PHASE_SECONDS, Kind::Histogram, "time in each phase of a job, by operation and phase"),
@@ -62,6 +64,7 @@ pub const METRICS: [(&str, Kind, &str); 17] = [
     (STORE_BYTES, Kind::Gauge, "bytes of stored bases"),
     (STORE_OBJECTS, Kind::Gauge, "stored bases"),
     (CONNECTIONS, Kind::Gauge, "open connections"),
+    (DEVICES, Kind::Gauge, "GPUs, by whether they are used or left out"),
     (DEVICE_FAULTS_TOTAL, Kind::Counter, "faults of GPUs, by class"),
     (DEVICE_MEMORY_BYTES, Kind::Gauge, "device memory for jobs, by device and state"),
     (DEVICE_TEMPERATURE_CELSIUS, Kind::Gauge, "temperature of a GPU"),
@@ -205,6 +208,12 @@ pub fn stored(bytes: u64, objects: u64) {
 /// That many connections are open.
 pub fn connections(open: u64) {
     gauge!(CONNECTIONS).set(open as f64);
+}
+
+/// How many GPUs are used, and how many were wanted and cannot be.
+pub fn devices(used: usize, left_out: usize) {
+    gauge!(DEVICES, "state" => "used").set(used as f64);
+    gauge!(DEVICES, "state" => "left_out").set(left_out as f64);
 }
 
 /// A GPU had a fault.
@@ -351,6 +360,7 @@ mod tests {
         in_flight(2);
         stored(3, 1);
         connections(4);
+        devices(2, 1);
         device_fault("fatal");
         device(DeviceState {
             leased_bytes: 5,
@@ -373,6 +383,8 @@ mod tests {
             r#"capstan_jobs_total{op="test",outcome="ok"} 1"#,
             r#"capstan_rejected_total{limit="JOBS"} "#,
             r#"capstan_phase_seconds_bucket{op="test",phase="compute",le="0.03"} 1"#,
+            r#"capstan_devices{state="used"} 2"#,
+            r#"capstan_devices{state="left_out"} 1"#,
             "capstan_received_bytes_total ",
             "capstan_in_flight_bytes ",
         ] {

@@ -7,8 +7,12 @@ mod fake;
 use std::time::Duration;
 
 use ark_ec::AffineRepr;
-use capstan::client::{
-    BasesId, Client, Code, Error, Fr, G1Affine, Group, MsmOptions, ScalarEncoding, ScalarInput,
+use capstan::{
+    client::{
+        BasesId, Client, Code, Error, Fr, G1Affine, Group, MsmOptions, NttOptions, ScalarEncoding,
+        ScalarInput, Verify,
+    },
+    wire::v1,
 };
 use fake::{Fake, Mode, refusal};
 
@@ -154,6 +158,50 @@ async fn nobody_there_says_so_and_says_where() {
     for target in ["127.0.0.1:7654", "ftp://x", ""] {
         let error = Client::connect(target).await.unwrap_err();
         assert!(matches!(error, Error::Setting { .. }), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn refuses_tls_settings_for_a_target_without_tls() {
+    for target in ["http://127.0.0.1:1", "unix:/nowhere"] {
+        let authority = Client::builder(target).ca_certificate("a certificate");
+        let name = Client::builder(target).domain_name("example.org");
+        for (builder, word) in [(authority, "CA certificate"), (name, "domain name")] {
+            let error = builder.connect().await.unwrap_err();
+            assert!(matches!(error, Error::Setting { .. }), "{error}");
+            let text = error.to_string();
+            assert!(text.contains(word) && text.contains(target), "{text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn refuses_a_result_that_is_verified_less_than_requested() {
+    let claims = [
+        (v1::Verify::Unspecified, Verify::None),
+        (v1::Verify::None, Verify::None),
+        (v1::Verify::Probabilistic, Verify::Probabilistic),
+        (v1::Verify::Full, Verify::Full),
+    ];
+    for (claimed, given) in claims {
+        let fake = Fake::start(Mode::Claims(claimed)).await;
+        let client = client(&fake).await;
+        for verify in [Verify::None, Verify::Probabilistic, Verify::Full] {
+            let (_, mut scalars) = one_term();
+            let options = MsmOptions { verify, ..MsmOptions::default() };
+            let msm = client.msm_id(Group::G1, BasesId([1; 32]), 0, 1, &scalars, options).await;
+            let options = NttOptions { verify, ..NttOptions::default() };
+            let ntt = client.ntt(&mut scalars, options).await;
+            let enough = verify == Verify::None || given == Verify::Full || verify == given;
+            for error in [msm.err(), ntt.err()] {
+                assert_eq!(error.is_none(), enough, "asked {verify:?}, given {given:?}");
+                let Some(error) = error else { continue };
+                assert!(matches!(error, Error::Answer(_)), "{error}");
+                let words =
+                    format!("asked for {verify:?} verification, the result claims {given:?}");
+                assert!(error.to_string().contains(&words), "{error}");
+            }
+        }
     }
 }
 

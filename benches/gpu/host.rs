@@ -43,7 +43,7 @@ const GROUP_BYTES: usize = 8 << 20;
 /// By the host's clock. The first result of every figure is checked at a random point.
 pub fn measure(rig: &Rig, record: &mut Record) {
     let cpu = CpuEngine::new(0).unwrap_or_else(|error| panic!("{error}"));
-    let engine = CudaEngine::new(cpu, vec![rig.gpu.clone()], Least::default())
+    let engine = CudaEngine::new(cpu, rig.gpu.clone().into(), Least::default())
         .unwrap_or_else(|e| panic!("{e}"));
     if rig.text("pinned").as_deref() != Some("no") {
         // Of the largest batch what comes and what goes, twice, and results that are being wiped.

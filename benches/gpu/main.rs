@@ -8,7 +8,9 @@
 //! `cargo bench --features gpu-bench --bench gpu`; it needs no Rust where it runs, see
 //! scripts/gpu-bundle. Arguments: `only=` and some of the parts below, `repeats=9`, `record=FILE`
 //! to append JSON lines to, `quick` for small sizes (nothing is recorded: such figures mean
-//! nothing), `memory=90` for the percentage of the device's memory (profilers want less).
+//! nothing), `memory=90` for the percentage of the device's memory (profilers want less),
+//! `shared_kib=99` to give blocks no more shared memory than that, as a smaller GPU would: modes
+//! are then recorded with the suffix `_99k`.
 
 mod accumulate;
 mod check;

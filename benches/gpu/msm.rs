@@ -91,8 +91,8 @@ fn stages(marks: &[Marks]) -> String {
 
 /// The scalars of a pass.
 pub fn own<'a>(plan: &Plan, pass: &Pass, all: Span<'a, [u32; 8]>) -> Span<'a, [u32; 8]> {
-    let begin = (pass.vectors.0 * plan.job().n + pass.points.0) as usize;
-    all.part(begin, (pass.vectors.1 * pass.points.1) as usize).expect("as planned")
+    let begin = pass.first_scalar(plan.job().n) as usize;
+    all.part(begin, pass.scalars() as usize).expect("as planned")
 }
 
 /// The kernels, and known points.
@@ -152,7 +152,7 @@ impl<'a, G: Group> Bench<'a, G> {
     fn choices(&self, job: Job, tables: u32) -> Vec<Windows> {
         let slide = tables >= Sliding::TABLES;
         let Some(text) = self.rig.text("bits") else {
-            let windows = job.windows(tables);
+            let windows = job.windows(tables, &self.rig.gpu.identity().limits);
             return if self.wants("sliding") && !slide { vec![] } else { vec![windows] };
         };
         let fixed = |bits| {
@@ -263,7 +263,7 @@ impl<'a, G: Group> Bench<'a, G> {
     /// The plan, in what the arena has left.
     pub fn plan(&self, job: Job, windows: &Windows) -> Plan {
         let bytes = self.rig.gpu.arena().largest_free_bytes();
-        let room = Room { bytes, units: self.rig.blocks(1) };
+        let room = Room { bytes, limits: self.rig.gpu.identity().limits };
         Plan::new(job, *windows, room).expect("room for a pass")
     }
 

@@ -80,7 +80,7 @@ fn row(
     job: Job,
     tables: u32,
 ) -> Row {
-    let windows = job.windows(tables);
+    let windows = job.windows(tables, &rig.gpu.identity().limits);
     let (lease, placed) = bench.bases(job, &windows);
     let scalars = scalars(|random, _| uniform(random), job.n as usize);
     let (times, how) = bench.run::<g1::Config>(job, &windows, placed, &scalars);

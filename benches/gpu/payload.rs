@@ -40,7 +40,7 @@ const USES: usize = 8;
 pub fn measure(rig: &Rig, record: &mut Record) {
     let groups = rig.text("groups").unwrap_or_else(|| "g1,g2".to_owned());
     let cpu = CpuEngine::new(0).unwrap_or_else(|error| panic!("{error}"));
-    let engine = CudaEngine::new(cpu, vec![rig.gpu.clone()], Least::default())
+    let engine = CudaEngine::new(cpu, rig.gpu.clone().into(), Least::default())
         .unwrap_or_else(|why| panic!("{why}"));
     if rig.text("pinned").as_deref() != Some("no") {
         let largest = rig.sizes(&G1_SIZES, &[9]).into_iter().max().unwrap_or_default();

@@ -9,6 +9,8 @@ pub struct Record {
     device: String,
     /// `None` where they mean nothing.
     file: Option<String>,
+    /// Of the modes of a device whose shared memory was limited.
+    suffix: String,
 }
 
 /// One measurement: `count` operations in each of `times`.
@@ -66,7 +68,8 @@ impl Record {
     /// Records what `rig` measures in the file that the command line names.
     pub fn new(rig: &Rig) -> Self {
         let file = rig.text("record").filter(|_| !rig.quick);
-        Self { device: rig.gpu.identity().name.clone(), file }
+        let suffix = rig.text("shared_kib").map_or_else(String::new, |kib| format!("_{kib}k"));
+        Self { device: rig.gpu.identity().name.clone(), file, suffix }
     }
 
     /// Shows a figure that is of interest beside the one that counts.
@@ -83,7 +86,7 @@ impl Record {
         self.append(serde_json::json!({
             "op": figure.op,
             "lg_n": figure.count.ilog2(),
-            "mode": figure.mode,
+            "mode": format!("{}{}", figure.mode, self.suffix),
             "batch": 1,
             "median": rounded(median),
             "min": rounded(least),
@@ -105,7 +108,7 @@ impl Record {
         self.append(serde_json::json!({
             "op": time.op,
             "lg_n": time.lg_n,
-            "mode": time.mode,
+            "mode": format!("{}{}", time.mode, self.suffix),
             "batch": time.batch,
             "median": rounded(median),
             "min": rounded(least),

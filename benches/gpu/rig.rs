@@ -10,7 +10,7 @@ use std::{
 
 use bytemuck::Pod;
 use capstan::device::{
-    Block, Driver, Fault, Gpu, Kernel, Lease, Module, Options, Parameters, Span, Stream,
+    Block, Driver, Fault, Gpu, Kernel, Lease, Module, OpenOptions, Parameters, Span, Stream,
 };
 
 /// Whatever the device does takes less.
@@ -35,10 +35,12 @@ impl Rig {
     pub fn open() -> Self {
         let arguments: Vec<String> = env::args().skip(1).collect();
         let memory = value(&arguments, "memory").map(|text| text.parse().expect("a percentage"));
-        let options = Options {
+        let shared = value(&arguments, "shared_kib").map(|text| text.parse::<u32>().expect("KiB"));
+        let options = OpenOptions {
             memory_percent: memory.unwrap_or(90),
             patience: PATIENCE,
             on_fault: Arc::new(|fault: &Fault| eprintln!("device: {fault}")),
+            shared_bytes_max: shared.map(|kib| kib << 10),
         };
         let path = env::var_os("CAPSTAN_CUDA_DRIVER").map(PathBuf::from);
         let driver = Driver::load(path.as_deref());
@@ -48,7 +50,11 @@ impl Rig {
             process::exit(1);
         });
         let stream = Stream::new(gpu.context()).expect("a stream");
-        println!("{}, {} multiprocessors", gpu.identity().name, gpu.identity().units);
+        println!(
+            "{}, {} multiprocessors",
+            gpu.identity().name,
+            gpu.identity().limits.multiprocessors
+        );
         let mut rig = Self { gpu, stream, quick: false, repeats: 0, arguments };
         rig.quick = rig.flag("quick");
         let repeats = rig.text("repeats").map(|text| text.parse().expect("a number"));
@@ -83,7 +89,7 @@ impl Rig {
 
     /// Blocks that fill the device `times` over, one a multiprocessor.
     pub fn blocks(&self, times: u32) -> u32 {
-        self.gpu.identity().units * times
+        self.gpu.identity().limits.multiprocessors * times
     }
 
     /// A kernel of a module of `kernels/`.

@@ -7,7 +7,7 @@ use capstan::{
     device::Lease,
     msm::{
         Digit, Windows,
-        sort::{Layout, Path, Shape, Sorted, Sorter, Tables},
+        sort::{Layout, Path, Shape, SortCapacity, Sorted, Sorter, Tables},
     },
 };
 use rayon::prelude::*;
@@ -223,7 +223,8 @@ pub fn measure(rig: &Rig, record: &mut Record) {
     for &size in sizes.filter(|size| picked.contains(&size.0)) {
         let (lg_n, cut, vectors) = size;
         let shape = Shape::new(cut.windows(), 1 << lg_n, vectors).expect("a shape");
-        let usual = Layout::of(shape).expect("a layout");
+        let capacity = SortCapacity::of(&rig.gpu.identity().limits);
+        let usual = Layout::of(shape, capacity).expect("a layout");
         let job = Job::new(rig, usual, UNIFORM);
         let expected = job.expected();
         let measured = |job: &Job, layout: &Layout, expected: (u64, u64), mode| {
@@ -232,7 +233,9 @@ pub fn measure(rig: &Rig, record: &mut Record) {
             figure
         };
         record.keep(&measured(&job, &usual, expected, UNIFORM.0));
-        for layout in others(&usual).into_iter().filter_map(|path| Layout::along(shape, path)) {
+        for layout in
+            others(&usual).into_iter().filter_map(|path| Layout::along(shape, capacity, path))
+        {
             record.show(&measured(&job, &layout, expected, UNIFORM.0));
         }
         drop(job);

@@ -16,8 +16,8 @@
 // heads, tails, units: one for each unit of all rounds. Sums of the tail follow those of the tree:
 // a bucket's is number (its first entry) / 2, which no two share, since each has two entries or
 // more. Shared memory: share 96 bytes a thread, G2 576; merge and teams static; the others none.
-// Launch: share in blocks of 128, two a multiprocessor, G2 256, one; copy and spread 256; the others
-// 128. Barriers: merge before and after groups read each other's sums; teams those of a team's tree.
+// Launch: share in blocks of 128, two a multiprocessor, G2 64, four or as many as shared memory
+// allows; copy and spread 256; the others 128. Barriers: merge before and after groups read each other's sums; teams those of a team's tree.
 #include "copied.cuh"
 #include "rounds.cuh"
 #include "spread.cuh"
@@ -42,7 +42,7 @@ template <class F> FN Xyzz<F>* finals_of(Affine<F>* sums, const Levels* levels) 
     } \
     EXPORT_KERNEL(name);
 SHARE(g1_balanced_share, Fp, 128, 2, sum_in_registers)
-SHARE(g2_balanced_share, Fp2, 256, 1, sum_in_shared)
+SHARE(g2_balanced_share, Fp2, 64, 4, sum_in_shared)
 
 #define JOIN(name, F, blocks) \
     KERNEL(JOIN_THREADS, blocks) \

@@ -6,10 +6,12 @@
 constexpr uint32_t BINS_MAX = 4096; // of one vector
 constexpr uint32_t LOW_MAX = 4096;  // buckets of a bin
 
-// Digits that one block sorts. A bin that holds more is several tiles, whatever the scalars are.
-constexpr uint32_t TILE = 16384;
-// An empty bin has a tile too, which writes where its buckets start.
-FN uint32_t tiles_of(uint32_t digits) { return digits <= TILE ? 1 : (digits + TILE - 1) / TILE; }
+// One block sorts 2^lg_tile digits, as many as the device has shared memory for. A bin that holds
+// more is several tiles, whatever the scalars are. An empty bin has a tile too, which writes where
+// its buckets start.
+FN uint32_t tiles_of(uint32_t digits, uint32_t lg_tile) {
+    return digits == 0 ? 1 : ((digits - 1) >> lg_tile) + 1;
+}
 
 // Words of the state for `count` bins, in this order. The first three are zeros at first.
 struct Bins {
@@ -34,14 +36,14 @@ struct TilesDigits {
 
 // Where bins and their tiles start, by one block. `partials` is shared memory for 32, `copy` for
 // BINS_MAX words. The last of `starts`, [buckets + 1], gets the number of digits.
-FN void plan_bins(const Bins& bins, uint32_t* starts, uint32_t buckets, TilesDigits* partials,
-                  uint32_t* copy) {
+FN void plan_bins(const Bins& bins, uint32_t* starts, uint32_t buckets, uint32_t lg_tile,
+                  TilesDigits* partials, uint32_t* copy) {
     const bool copied = bins.count <= BINS_MAX;
     const TilesDigits all = scan_each(
         bins.count, TilesDigits{0, 0}, partials,
         [&](uint32_t i) {
             const uint32_t digits = fresh(bins.digits() + i);
-            return TilesDigits{tiles_of(digits), digits};
+            return TilesDigits{tiles_of(digits, lg_tile), digits};
         },
         [&](uint32_t i, const TilesDigits& sum) {
             bins.tile_start()[i] = sum.tiles;
@@ -76,7 +78,8 @@ struct Tile {
     uint32_t tiles;                      // of the bin
 };
 // False where there are fewer tiles than blocks. A vector has `vector_bins`.
-FN bool find_tile(Tile& tile, const Bins& bins, const Recoding& recoding, uint32_t vector_bins) {
+FN bool find_tile(Tile& tile, const Bins& bins, const Recoding& recoding, uint32_t vector_bins,
+                  uint32_t lg_tile) {
     if (blockIdx.x >= bins.tile_start()[bins.count]) return false;
     const uint32_t bin = bins.tile_bin()[blockIdx.x];
     const uint32_t first = bins.tile_start()[bin], end = bins.start()[bin + 1];
@@ -87,7 +90,7 @@ FN bool find_tile(Tile& tile, const Bins& bins, const Recoding& recoding, uint32
     tile.first_bucket = vector * recoding.buckets() + below;
     tile.buckets = rest < most ? rest : most;
     tile.tiles = bins.tile_start()[bin + 1] - first;
-    tile.begin = bins.start()[bin] + (blockIdx.x - first) * TILE;
-    tile.end = end - tile.begin < TILE ? end : tile.begin + TILE;
+    tile.begin = bins.start()[bin] + ((blockIdx.x - first) << lg_tile);
+    tile.end = end - tile.begin < 1u << lg_tile ? end : tile.begin + (1u << lg_tile);
     return true;
 }

@@ -17,27 +17,27 @@
 // multiplier's full rate. Halving rows and columns by batched affine additions first takes fewer
 // products, and took longer on an H200 or as long: 1.67 instead of 1.55 ms for 2^21 buckets of G1.
 //
-// Launch. slices: blocks of SLICE_THREADS, a thread a slice, dynamic shared memory of 2 (G1) and 6
-// (G2) elements a thread: 12 and 72 KiB, of the 99 that a block can have on any device. The others:
+// Launch. slices: blocks of 128 (G1) and 64 (G2), a thread a slice, dynamic shared memory of 2 and 6
+// elements a thread: 12 and 36 KiB, of the 48 that a block can have on any device. The others:
 // blocks of SUM_THREADS, static shared memory of an element a thread, `team` groups of four lanes a
 // sum: team * sums / SUM_GROUPS blocks. Barriers: after each level of a team's tree, in all threads
 // of a block.
 #include "reduce/slices.cuh"
 #include "reduce/terms.cuh"
 
-#define SLICES(name, F, sum) \
-    KERNEL(SLICE_THREADS, 2) \
+#define SLICES(name, F, threads, blocks, sum) \
+    KERNEL(threads, blocks) \
     name(Xyzz<F>* out, const Affine<F>* points, uint32_t arrays, uint32_t buckets, \
          uint32_t lg_columns, uint32_t row_parts, uint32_t column_parts) { \
         DYNAMIC_SHARED(Quad, stage); \
         const Halves work = {arrays, buckets, lg_columns, row_parts, column_parts}; \
-        sum_slices(out, sum<F, SLICE_THREADS>(stage), points, work); \
+        sum_slices(out, sum<F, threads>(stage), points, work); \
     } \
     EXPORT_KERNEL(name);
-SLICES(g1_reduce_slices, Fp, sum_in_registers)
-SLICES(g2_reduce_slices, Fp2, sum_in_shared)
+SLICES(g1_reduce_slices, Fp, 128, 2, sum_in_registers)
+SLICES(g2_reduce_slices, Fp2, 64, 4, sum_in_shared)
 
-KERNEL(SLICE_THREADS, 2)
+KERNEL(128, 2)
 g1_reduce_slices_xyzz(Xyzz<Fp>* out, const Xyzz<Fp>* points, uint32_t arrays, uint32_t buckets,
                       uint32_t lg_columns, uint32_t row_parts, uint32_t column_parts) {
     sum_slices_xyzz(out, points, {arrays, buckets, lg_columns, row_parts, column_parts});

@@ -5,7 +5,7 @@
 //   msm_count_bins     digits of every scalar, counted by bin; its last block plans bins and tiles
 //   msm_partition      digits again (cheaper than keeping them), written bin by bin
 //   msm_count_buckets  bins of several tiles only: where their buckets start
-//   msm_sort_tiles     every tile sorted by bucket in shared memory, then written in order
+//   msm_sort_tiles_*   every tile sorted by bucket in shared memory, then written in order
 //
 // and for few digits a vector one launch, behind the first two where there are many vectors:
 //
@@ -14,12 +14,12 @@
 // Bucket q = (vector * taken + set - first_set) * 2^(bits - 1) + |digit| - 1, where windows slide
 // vector * 2^(bits - 2) + |digit| / 2, and where they are of a radix B vector * B / 2 + |digit| - 1
 // (src/msm/windows); bins are runs of 2^low_bits buckets of one vector (recode.cuh, bins.cuh).
-// Scalars are cut into tiles of `tile_scalars`, vector by vector; digits into tiles of TILE, bin by
-// bin. Nothing depends on how the scalars are distributed: a bin that holds everything is many
+// Scalars are cut into tiles of `tile_scalars`, vector by vector; digits into tiles of 2^lg_tile,
+// bin by bin. Nothing depends on how the scalars are distributed: a bin that holds everything is many
 // tiles. Order inside a bucket is arbitrary. D is the number of nonzero digits, Q that of buckets.
 //
 //   scalars     [vectors * n]                  canonical
-//   state       words of Bins for vectors * bins bins and D / TILE tiles
+//   state       words of Bins for vectors * bins bins and D / 2^lg_tile tiles
 //   histogram   [tiles of scalars * bins]      digits of a tile in each bin of its vector
 //   keys        [D]  bucket inside its bin, bin by bin
 //   payloads    [D]  references, likewise
@@ -50,7 +50,7 @@ EXPORT_KERNEL(msm_clear_bins);
 KERNEL(512, 3)
 msm_count_bins(const Scalar* scalars, uint32_t* state, uint16_t* histogram, uint32_t* starts,
                uint64_t shape, uint64_t narrow, uint32_t n, uint32_t vectors,
-               uint32_t tile_scalars, uint32_t vector_bins) {
+               uint32_t tile_scalars, uint32_t vector_bins, uint32_t lg_tile) {
     await_predecessor();
     SHARED(WindowTable, table, 1);
     SHARED(uint32_t, count, BINS_MAX);
@@ -83,7 +83,7 @@ msm_count_bins(const Scalar* scalars, uint32_t* state, uint16_t* histogram, uint
         // The same thread clears a counter that has read it.
     }
     if (!is_last(bins.ticket(), gridDim.x, ticket)) return;
-    plan_bins(bins, starts, vectors * recoding.buckets(), partials, count);
+    plan_bins(bins, starts, vectors * recoding.buckets(), lg_tile, partials, count);
 }
 EXPORT_KERNEL(msm_count_bins);
 
@@ -154,7 +154,7 @@ EXPORT_KERNEL(msm_partition);
 // Launch: at least as many blocks as tiles, up to 512 threads.
 KERNEL(512, 2)
 msm_count_buckets(const uint16_t* keys, uint32_t* state, uint32_t* places, uint32_t* starts,
-                  uint64_t shape, uint32_t vectors, uint32_t vector_bins) {
+                  uint64_t shape, uint32_t vectors, uint32_t vector_bins, uint32_t lg_tile) {
     await_predecessor();
     SHARED(uint32_t, count, LOW_MAX);
     SHARED(uint32_t, partials, 32);
@@ -162,7 +162,7 @@ msm_count_buckets(const uint16_t* keys, uint32_t* state, uint32_t* places, uint3
     const Recoding recoding = Recoding::of(shape, 0);
     const Bins bins = {state, vectors * vector_bins};
     Tile tile;
-    if (!find_tile(tile, bins, recoding, vector_bins) || tile.tiles == 1) return;
+    if (!find_tile(tile, bins, recoding, vector_bins, lg_tile) || tile.tiles == 1) return;
     for (uint32_t b = threadIdx.x; b < tile.buckets; b += blockDim.x) count[b] = 0;
     __syncthreads();
     constexpr int BATCH = 8; // loads under way at once
@@ -194,38 +194,38 @@ EXPORT_KERNEL(msm_count_buckets);
 
 // A block owns a tile: ranks of its digits by counters, their sum, then the references in order of
 // buckets through shared memory. A bin of one tile needs no other kernel to know where it starts.
-// Shared: references [TILE], place[2^low_bits + 1], shift[2^low_bits], 32 words, keys [TILE] of 2
+// Each thread has EACH digits of a tile, which is EACH * THREADS.
+// Shared: references [tile], place[2^low_bits + 1], shift[2^low_bits], 32 words, keys [tile] of 2
 // bytes. Barriers: between counting, scanning, staging and writing.
-// Launch: at least as many blocks as tiles, SORT_THREADS threads.
-constexpr uint32_t SORT_THREADS = 1024;
-KERNEL(SORT_THREADS, 2)
-msm_sort_tiles(const uint16_t* keys, const uint32_t* payloads, const uint32_t* state,
-               uint32_t* places, uint32_t* starts, uint32_t* references, uint64_t shape,
-               uint32_t vectors, uint32_t vector_bins) {
-    await_predecessor();
-    constexpr uint32_t EACH = TILE / SORT_THREADS;
-    DYNAMIC_SHARED(uint32_t, staged);
+// Launch: at least as many blocks as tiles, THREADS threads.
+template <uint32_t EACH, uint32_t LG_THREADS>
+FN void sort_tile(uint32_t* staged, const uint16_t* keys, const uint32_t* payloads,
+                  const uint32_t* state, uint32_t* places, uint32_t* starts, uint32_t* references,
+                  uint64_t shape, uint32_t vectors, uint32_t vector_bins) {
+    constexpr uint32_t THREADS = 1 << LG_THREADS, TILE = EACH * THREADS;
+    constexpr uint32_t LG_TILE = LG_THREADS + (EACH == 16 ? 4 : 3);
+    static_assert(TILE == 1 << LG_TILE, "tiles are counted by shifts");
     const Recoding recoding = Recoding::of(shape, 0);
     const Bins bins = {const_cast<uint32_t*>(state), vectors * vector_bins};
     Tile tile;
-    if (!find_tile(tile, bins, recoding, vector_bins)) return;
+    if (!find_tile(tile, bins, recoding, vector_bins, LG_TILE)) return;
     uint32_t *const place = staged + TILE, *const shift = place + tile.buckets + 1;
     uint32_t* const partials = shift + tile.buckets;
     uint16_t* const staged_key = reinterpret_cast<uint16_t*>(partials + 32);
     const uint32_t size = tile.end - tile.begin;
     const bool alone = tile.tiles == 1;
-    for (uint32_t b = threadIdx.x; b < tile.buckets; b += SORT_THREADS) place[b] = 0;
+    for (uint32_t b = threadIdx.x; b < tile.buckets; b += THREADS) place[b] = 0;
     uint32_t mine[EACH]; // key, and above it the rank among those of the same key
 #pragma unroll
     for (uint32_t u = 0; u < EACH; u++) {
-        const uint32_t s = u * SORT_THREADS + threadIdx.x;
+        const uint32_t s = u * THREADS + threadIdx.x;
         mine[u] = s < size ? keys[tile.begin + s] : 0;
     }
     __syncthreads();
 #pragma unroll
     for (uint32_t u = 0; u < EACH; u++) {
-        if (u * SORT_THREADS >= size) continue;
-        mine[u] |= take(place, mine[u], u * SORT_THREADS + threadIdx.x < size) << 16;
+        if (u * THREADS >= size) continue;
+        mine[u] |= take(place, mine[u], u * THREADS + threadIdx.x < size) << 16;
     }
     __syncthreads();
     scan_each(
@@ -244,19 +244,33 @@ msm_sort_tiles(const uint16_t* keys, const uint32_t* payloads, const uint32_t* s
     }
 #pragma unroll
     for (uint32_t u = 0; u < EACH; u++) {
-        const uint32_t s = u * SORT_THREADS + threadIdx.x, key = mine[u] & 0xffff;
+        const uint32_t s = u * THREADS + threadIdx.x, key = mine[u] & 0xffff;
         if (s >= size) continue;
         const uint32_t to = place[key] + (mine[u] >> 16);
         staged[to] = payloads[tile.begin + s];
         if (!alone) staged_key[to] = uint16_t(key);
     }
     __syncthreads();
-    for (uint32_t s = threadIdx.x; s < size; s += SORT_THREADS) {
+    for (uint32_t s = threadIdx.x; s < size; s += THREADS) {
         const uint32_t to = alone ? tile.begin : shift[staged_key[s]];
         references[to + s] = staged[s];
     }
 }
-EXPORT_KERNEL(msm_sort_tiles);
+
+#define SORT_TILES(name, each, lg_threads, blocks) \
+    KERNEL(1 << lg_threads, blocks) \
+    name(const uint16_t* keys, const uint32_t* payloads, const uint32_t* state, uint32_t* places, \
+         uint32_t* starts, uint32_t* references, uint64_t shape, uint32_t vectors, \
+         uint32_t vector_bins) { \
+        await_predecessor(); \
+        DYNAMIC_SHARED(uint32_t, staged); \
+        sort_tile<each, lg_threads>(staged, keys, payloads, state, places, starts, references, \
+                                    shape, vectors, vector_bins); \
+    } \
+    EXPORT_KERNEL(name);
+SORT_TILES(msm_sort_tiles_16k, 16, 10, MULTIPROCESSOR_THREADS / 1024)
+SORT_TILES(msm_sort_tiles_8k, 8, 10, MULTIPROCESSOR_THREADS / 1024)
+SORT_TILES(msm_sort_tiles_4k, 8, 9, 2)
 
 // `groups` blocks a vector, each with an equal run of its buckets. A block looks at all digits of
 // its vector: those below its buckets say where it starts, its own are counted and written. `state`

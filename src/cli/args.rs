@@ -5,6 +5,8 @@ use std::{path::PathBuf, str::FromStr, time::Duration};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+#[cfg(feature = "server")]
+use super::demo::DemoArgs;
 use super::{bases::BasesCommand, bench::BenchArgs, exit, msm::MsmArgs, ntt::NttArgs};
 use crate::{
     client::{Group, ScalarEncoding, Verify},
@@ -46,7 +48,7 @@ pub struct Global {
     /// How long each call may take, retries included: 500ms, 30s, 5m; without: for ever
     #[arg(long, global = true, value_name = "TIME", value_parser = duration)]
     pub deadline: Option<Duration>,
-    /// PEM file of the authority that signed the server's certificate; without: the system's
+    /// PEM file of the authority that signed an https server's certificate; without: the system's
     #[arg(long, global = true, value_name = "FILE")]
     pub ca_certificate: Option<PathBuf>,
     /// No progress, no timings
@@ -60,6 +62,9 @@ pub struct Global {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Show the main job end to end, on a server in this process
+    #[cfg(feature = "server")]
+    Demo(DemoArgs),
     /// What the server is: engine, devices, limits, load
     Info,
     /// Points on the server: import, list, show, rm, export

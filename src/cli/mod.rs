@@ -1,9 +1,12 @@
 //! The command line on top of the client. `args` says what it takes, `exit` how it ends; one module
-//! a command; `input`, `output` and `progress` are what they share.
+//! a command; `data`, `input`, `output` and `progress` are what they share.
 
 mod args;
 mod bases;
 mod bench;
+mod data;
+#[cfg(feature = "server")]
+mod demo;
 mod exit;
 mod info;
 mod input;
@@ -22,7 +25,7 @@ use self::{
     exit::{Exit, Failure, Result},
     output::{Output, Ui},
 };
-use crate::client::Client;
+use crate::client::{Builder, Client};
 
 /// Runs the command that the process was started with, to the end.
 pub fn main() -> ExitCode {
@@ -63,6 +66,8 @@ async fn until_interrupted(ui: Ui, cli: &Cli) -> Result<()> {
 async fn run(ui: Ui, cli: &Cli) -> Result<()> {
     let connect = || connect(&cli.global);
     match &cli.command {
+        #[cfg(feature = "server")]
+        Command::Demo(args) => demo::run(ui, &cli.global, args).await,
         Command::Info => info::run(ui, &connect().await?).await,
         Command::Bases(command) => bases::run(ui, &connect().await?, command).await,
         Command::Msm(args) => msm::run(ui, &connect().await?, args).await,
@@ -84,6 +89,10 @@ async fn run(ui: Ui, cli: &Cli) -> Result<()> {
 }
 
 async fn connect(global: &Global) -> Result<Client> {
+    Ok(builder(global)?.connect().await?)
+}
+
+fn builder(global: &Global) -> Result<Builder> {
     let mut builder = Client::builder(&global.server).connections(global.connections.into());
     if let Some(deadline) = global.deadline {
         builder = builder.deadline(deadline);
@@ -92,5 +101,5 @@ async fn connect(global: &Global) -> Result<Client> {
         let pem = fs::read(path).map_err(|error| Failure::input(path.display(), &error))?;
         builder = builder.ca_certificate(pem);
     }
-    Ok(builder.connect().await?)
+    Ok(builder)
 }

@@ -163,7 +163,8 @@ pub fn stages_json(stages: &[(String, Duration)]) -> Value {
     stages.iter().map(one).collect()
 }
 
-fn microseconds(time: Duration) -> Value {
+/// A time as whole microseconds.
+pub fn microseconds(time: Duration) -> Value {
     json!(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
 }
 

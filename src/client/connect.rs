@@ -81,13 +81,15 @@ impl Builder {
     }
 
     /// The PEM certificate of the authority that signed the server's. Without: the system's roots.
+    /// Only for `https://` targets.
     #[must_use]
     pub fn ca_certificate(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.ca_certificate = Some(pem.into());
         self
     }
 
-    /// The name in the server's certificate, where it is not the target's host.
+    /// The name in the server's certificate, if it is not the target's host. Only for `https://`
+    /// targets.
     #[must_use]
     pub fn domain_name(mut self, name: impl Into<String>) -> Self {
         self.domain_name = Some(name.into());
@@ -193,6 +195,10 @@ impl Builder {
                 what: "certificate".into(),
                 problem: innermost(&error),
             })?;
+        } else if self.ca_certificate.is_some() {
+            return Err(self.needs_tls("CA certificate"));
+        } else if self.domain_name.is_some() {
+            return Err(self.needs_tls("domain name"));
         }
         Ok(endpoint
             .tcp_nodelay(true)
@@ -207,6 +213,11 @@ impl Builder {
 
     fn unusable(&self, problem: impl Into<String>) -> Error {
         Error::Setting { what: format!("target {:?}", self.target), problem: problem.into() }
+    }
+
+    fn needs_tls(&self, what: &str) -> Error {
+        let problem = format!("target {:?} does not use TLS: use https://host:port", self.target);
+        Error::Setting { what: what.into(), problem }
     }
 
     fn unreachable(&self, problem: String) -> Error {

@@ -109,16 +109,26 @@ pub(crate) fn timing(timing: Option<v1::Timing>) -> Timing {
     }
 }
 
-pub(crate) fn execution(execution: Option<v1::Execution>) -> Execution {
+/// Errors: `Answer` if the server claims less verification than `asked`.
+pub(crate) fn execution(execution: Option<v1::Execution>, asked: Verify) -> Result<Execution> {
     let execution = execution.unwrap_or_default();
     let verified = match execution.verified() {
         v1::Verify::Full => Verify::Full,
         v1::Verify::Probabilistic => Verify::Probabilistic,
         v1::Verify::None | v1::Verify::Unspecified => Verify::None,
     };
+    let enough = match asked {
+        Verify::None => true,
+        Verify::Probabilistic => verified != Verify::None,
+        Verify::Full => verified == Verify::Full,
+    };
+    if !enough {
+        let problem = format!("asked for {asked:?} verification, the result claims {verified:?}");
+        return Err(Error::answer(problem));
+    }
     let v1::Execution { engine, device, stages, .. } = execution;
     let stage = |stage: v1::Stage| (stage.name, Duration::from_micros(stage.time_us));
-    Execution { engine, device, verified, stages: stages.into_iter().map(stage).collect() }
+    Ok(Execution { engine, device, verified, stages: stages.into_iter().map(stage).collect() })
 }
 
 pub(crate) fn bases(bases: v1::Bases) -> Result<BasesInfo> {

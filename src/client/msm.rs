@@ -51,7 +51,8 @@ impl Client {
     /// The same for a batch of scalar vectors, verified, reduced, watched, with timings.
     ///
     /// Shape: `batch` times as many scalars as bases, vector after vector.
-    /// Errors: as [`Self::msm`]; `Deadline`.
+    /// Errors: as [`Self::msm`]; `Deadline`; `Answer` if the result is verified less than was
+    /// requested.
     pub async fn msm_with<'a, A: CurvePoint>(
         &self,
         bases: &BasesHandle<A>,
@@ -162,7 +163,7 @@ impl Client {
             Ok(MsmBytes {
                 bytes: result.points,
                 timing,
-                execution: convert::execution(result.execution),
+                execution: convert::execution(result.execution, options.verify)?,
             })
         })
     }

@@ -69,8 +69,9 @@ impl Client {
     ///
     /// Shape: `options.batch` rows of equal length, a power of two, one after another.
     /// Unit: sent and read as Montgomery limbs, nothing is converted.
-    /// Errors: `Input` for another shape; `Refused`; `Deadline`. After an error while the result
-    /// was being read, the values are in no defined state.
+    /// Errors: `Input` for another shape; `Refused`; `Deadline`; `Answer` if the result is verified
+    /// less than requested. After an error while the result was being read, and after `Answer`, the
+    /// values are in no defined state.
     pub async fn ntt(&self, values: &mut [Fr], options: NttOptions) -> Result<NttReport> {
         let (spec, rows) = shape(values.len(), &options, ScalarEncoding::Montgomery)?;
         if rows.padded != values.len() {
@@ -133,6 +134,7 @@ impl Client {
     ) -> Answer<'a, NttReport> {
         Box::pin(async move {
             let mut call = self.start(options.deadline);
+            let asked = options.verify;
             let bytes = rows.input().len().max(rows.output().len()) as u64;
             let (result, upload, download) = if bytes <= self.inner.message_bytes {
                 self.ntt_unary(spec, rows, &mut call).await?
@@ -144,7 +146,8 @@ impl Client {
             let mut timing = convert::timing(result.timing);
             (timing.download, timing.total) = (download, call.elapsed());
             timing.upload = upload.unwrap_or_else(|| timing.rest());
-            Ok(NttReport { timing, execution: convert::execution(result.execution) })
+            let execution = convert::execution(result.execution, asked)?;
+            Ok(NttReport { timing, execution })
         })
     }
 

@@ -85,6 +85,7 @@ fn cuda(values: &Values) -> Cuda {
             Held::Devices(numbers) => numbers.clone(),
             _ => Vec::new(),
         },
+        devices_min: small(values, "cuda_devices_min"),
         memory_percent: given(values, "cuda_memory_percent"),
         pinned_bytes: number(values, "cuda_pinned_bytes")
             .unwrap_or_else(|| memory::available_bytes() / PINNED_PART),
@@ -97,6 +98,13 @@ fn cuda(values: &Values) -> Cuda {
 /// Pairs of settings that contradict each other.
 fn relations(values: &Values, server: &Settings, problems: &mut Vec<Problem>) {
     let mut refuse = |name: &str, why: &str| problems.push(problem(values.get(name), why));
+    let Cuda { devices, devices_min, .. } = cuda(values);
+    if text(values, "engine") == "cpu" && devices_min > 0 {
+        refuse("cuda_devices_min", "must be 0 if engine is cpu");
+    }
+    if !devices.is_empty() && devices_min as usize > devices.len() {
+        refuse("cuda_devices_min", "must be at most the number of cuda_devices");
+    }
     if server.listen.is_none() && server.unix_socket.is_none() {
         refuse("listen", "there is no unix_socket either: give one of them");
     }

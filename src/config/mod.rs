@@ -59,6 +59,8 @@ pub struct Cuda {
     pub driver: Option<PathBuf>,
     /// Numbers of the devices; none for all.
     pub devices: Vec<u32>,
+    /// GPUs without which the daemon does not start.
+    pub devices_min: u32,
     /// Share of the free device memory to take, 1 to 100.
     pub memory_percent: u64,
     /// Host memory to pin for payloads.

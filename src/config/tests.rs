@@ -66,6 +66,7 @@ fn every_kind_is_read_from_a_file() {
         engine = "cuda"
         cuda_driver = "/opt/libcuda.so"
         cuda_devices = "1,3"
+        cuda_devices_min = 2
         cuda_memory_percent = 50
         cuda_pinned_bytes = "0 MiB"
     "#;
@@ -80,7 +81,7 @@ fn every_kind_is_read_from_a_file() {
     let cuda = &config.cuda;
     assert_eq!(cuda.driver.as_deref(), Some(Path::new("/opt/libcuda.so")));
     assert_eq!((cuda.devices.as_slice(), cuda.memory_percent), (&[1, 3][..], 50));
-    assert_eq!(cuda.pinned_bytes, 0);
+    assert_eq!((cuda.devices_min, cuda.pinned_bytes), (2, 0));
 }
 
 #[test]

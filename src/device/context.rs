@@ -13,7 +13,7 @@ use std::{
 use cudarc::driver::{DriverError, result, sys};
 use sys::CUdevice_attribute as Attribute;
 
-use super::{Driver, Fault, fault::Class};
+use super::{DeviceLimits, Driver, Fault, OpenOptions, fault::Class};
 
 /// Told of every fault, from whichever thread met it, and once of the one that ended the use of a
 /// device.
@@ -28,12 +28,10 @@ pub struct Identity {
     pub name: String,
     /// Compute capability, major and minor.
     pub capability: (u32, u32),
-    /// Multiprocessors.
-    pub units: u32,
+    /// What kernels may use.
+    pub limits: DeviceLimits,
     /// Bytes of device memory, as built in.
     pub memory_bytes: u64,
-    /// Bytes of shared memory that one block may be given.
-    pub shared_bytes_max: u32,
     /// Such as "00000000:17:00.0"; empty where the driver does not say.
     pub bus: String,
 }
@@ -68,18 +66,19 @@ thread_local! {
 static LATEST: AtomicU64 = AtomicU64::new(0);
 
 impl Context {
-    /// Opens device number `index`. Waiting for it longer than `patience` is a fault.
+    /// Opens device number `index`.
     ///
     /// Errors: what the driver says.
-    pub fn open(
+    pub(super) fn open(
         driver: Arc<Driver>,
         index: u32,
-        patience: Duration,
-        on_fault: OnFault,
+        options: &OpenOptions,
     ) -> Result<Self, Fault> {
+        let shared_bytes_max = options.shared_bytes_max.unwrap_or(u32::MAX);
         let failed = |call| move |error| Fault::driver(call, error);
         let device = result::device::get(index as i32).map_err(failed("cuDeviceGet"))?;
-        let identity = identity(&driver, device, index).map_err(failed("cuDeviceGetAttribute"))?;
+        let identity = identity(&driver, device, index, shared_bytes_max)
+            .map_err(failed("cuDeviceGetAttribute"))?;
         // SAFETY: the device is one of the driver's.
         let context = unsafe { result::primary_ctx::retain(device) }
             .map_err(failed("cuDevicePrimaryCtxRetain"))?;
@@ -89,9 +88,9 @@ impl Context {
             context,
             serial: LATEST.fetch_add(1, Ordering::Relaxed) + 1,
             identity,
-            patience,
+            patience: options.patience,
             dead: AtomicBool::new(false),
-            on_fault,
+            on_fault: options.on_fault.clone(),
         })))
     }
 
@@ -180,7 +179,12 @@ impl Drop for Inner {
     }
 }
 
-fn identity(driver: &Driver, device: sys::CUdevice, index: u32) -> Result<Identity, DriverError> {
+fn identity(
+    driver: &Driver,
+    device: sys::CUdevice,
+    index: u32,
+    shared_bytes_max: u32,
+) -> Result<Identity, DriverError> {
     let attribute = |attribute| {
         // SAFETY: the device is one of the driver's.
         let value = unsafe { result::device::get_attribute(device, attribute) }?;
@@ -194,12 +198,24 @@ fn identity(driver: &Driver, device: sys::CUdevice, index: u32) -> Result<Identi
         index,
         name: result::device::get_name(device)?,
         capability,
-        units: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+        limits: DeviceLimits {
+            multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+            block_shared_bytes: attribute(
+                Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+            )?
+            .min(shared_bytes_max),
+            shared_bytes: attribute(
+                Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR,
+            )?,
+            reserved_shared_bytes: attribute(
+                Attribute::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK,
+            )?,
+            threads: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?,
+            blocks: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR)?,
+            l2_bytes: attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?,
+        },
         // SAFETY: the device is one of the driver's.
         memory_bytes: unsafe { result::device::total_mem(device) }? as u64,
-        shared_bytes_max: attribute(
-            Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
-        )?,
         bus: if driver.has(c"cuDeviceGetPCIBusId") { bus(device) } else { String::new() },
     })
 }

@@ -11,14 +11,13 @@ use std::{
     sync::Arc,
 };
 
-use bytemuck::Pod;
 use cudarc::driver::{DriverError, result, sys};
 use sys::CUfunction_attribute as Attribute;
 
-use super::{Context, Fault, Span, Stream, Unusable, images};
-
-/// A kernel takes at most this many parameters.
-const PARAMETERS_MAX: usize = 12;
+use super::{
+    Context, Fault, Stream, Unusable, images,
+    parameters::{PARAMETERS_MAX, Parameters},
+};
 
 /// The first compute capability whose kernels may start early.
 const CAPABILITY_EARLY: (u32, u32) = (9, 0);
@@ -231,6 +230,24 @@ impl<P: Parameters> Kernel<P> {
         Ok(self.module.0.context.call("cuFuncGetAttribute", get)?.unsigned_abs())
     }
 
+    /// Blocks that a multiprocessor holds at a time, by the driver's occupancy calculator; at
+    /// least 1.
+    ///
+    /// Errors: what the driver says.
+    pub fn resident_blocks(&self) -> Result<u32, Fault> {
+        let Block { threads, shared_bytes } = self.block;
+        // SAFETY: the function is alive.
+        let ask = || unsafe {
+            result::occupancy::max_active_block_per_multiprocessor(
+                self.raw,
+                threads as i32,
+                shared_bytes as usize,
+            )
+        };
+        let name = "cuOccupancyMaxActiveBlocksPerMultiprocessor";
+        Ok(self.module.0.context.call(name, ask)?.unsigned_abs().max(1))
+    }
+
     /// Registers of a thread, for reports.
     ///
     /// Errors: what the driver says.
@@ -269,7 +286,7 @@ impl<P: Parameters> Kernel<P> {
         }
         let fixed = self.attribute(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
         let whole = fixed.saturating_add(shared_bytes);
-        let most = context.identity().shared_bytes_max;
+        let most = context.identity().limits.block_shared_bytes;
         if whole > most {
             return Ok(Err(format!("{whole} bytes of shared memory, at most {most}")));
         }
@@ -292,105 +309,4 @@ impl Drop for Inner {
         let unload = || unsafe { result::module::unload(raw) };
         let _gone = self.context.call("cuModuleUnload", unload);
     }
-}
-
-/// A parameter of type `T*`; what is passed is a [`Span`].
-pub struct Ptr<T>(PhantomData<T>);
-
-/// A type of one parameter: [`Ptr`], `u32` or `u64`.
-pub trait Parameter: sealed::Parameter {
-    /// What a launch passes for it.
-    type Given<'a>;
-
-    #[doc(hidden)]
-    const BYTES: usize;
-
-    #[doc(hidden)]
-    fn word(given: Self::Given<'_>, stream: &Stream) -> Result<u64, Fault>;
-}
-
-/// The types of all parameters, a tuple of [`Parameter`]s.
-pub trait Parameters: sealed::Parameters {
-    /// What a launch passes for them, a tuple.
-    type Given<'a>;
-
-    #[doc(hidden)]
-    const BYTES: &'static [usize];
-
-    #[doc(hidden)]
-    fn pack(
-        given: Self::Given<'_>,
-        stream: &Stream,
-        words: &mut [u64; PARAMETERS_MAX],
-    ) -> Result<(), Fault>;
-}
-
-mod sealed {
-    pub trait Parameter {}
-    pub trait Parameters {}
-}
-
-impl<T: Pod> sealed::Parameter for Ptr<T> {}
-
-impl<T: Pod> Parameter for Ptr<T> {
-    type Given<'a> = Span<'a, T>;
-    const BYTES: usize = size_of::<u64>();
-
-    fn word(given: Span<'_, T>, stream: &Stream) -> Result<u64, Fault> {
-        given.address(stream)
-    }
-}
-
-macro_rules! integers {
-    ($($integer:ty),*) => {$(
-        impl sealed::Parameter for $integer {}
-
-        impl Parameter for $integer {
-            type Given<'a> = $integer;
-            const BYTES: usize = size_of::<$integer>();
-
-            // Little-endian, as the device: the low bytes come first.
-            fn word(given: $integer, _: &Stream) -> Result<u64, Fault> {
-                Ok(given.into())
-            }
-        }
-    )*};
-}
-
-integers!(u32, u64);
-
-macro_rules! tuples {
-    ($(($($name:ident $given:ident),+))*) => {$(
-        impl<$($name: Parameter),+> sealed::Parameters for ($($name,)+) {}
-
-        impl<$($name: Parameter),+> Parameters for ($($name,)+) {
-            type Given<'a> = ($($name::Given<'a>,)+);
-            const BYTES: &'static [usize] = &[$($name::BYTES),+];
-
-            fn pack(
-                ($($given,)+): Self::Given<'_>,
-                stream: &Stream,
-                words: &mut [u64; PARAMETERS_MAX],
-            ) -> Result<(), Fault> {
-                let packed = [$($name::word($given, stream)?),+];
-                words[..packed.len()].copy_from_slice(&packed);
-                Ok(())
-            }
-        }
-    )*};
-}
-
-tuples! {
-    (A a)
-    (A a, B b)
-    (A a, B b, C c)
-    (A a, B b, C c, D d)
-    (A a, B b, C c, D d, E e)
-    (A a, B b, C c, D d, E e, F f)
-    (A a, B b, C c, D d, E e, F f, G g)
-    (A a, B b, C c, D d, E e, F f, G g, H h)
-    (A a, B b, C c, D d, E e, F f, G g, H h, I i)
-    (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j)
-    (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k)
-    (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k, L l)
 }

@@ -25,13 +25,39 @@ pub struct Wanted {
 
 /// How devices are used.
 #[derive(Clone)]
-pub struct Options {
+pub struct OpenOptions {
     /// Share of the free memory that the arena takes, 1 to 100.
     pub memory_percent: u64,
-    /// How long a device may take for what it was given.
+    /// How long a device may take for what it was given: longer waits are faults.
     pub patience: Duration,
     /// Told of faults.
     pub on_fault: OnFault,
+    /// Bytes of shared memory that a block is given at most. Tests set it to run on one device the
+    /// plans of devices that have less; `None` for all that the device has.
+    pub shared_bytes_max: Option<u32>,
+}
+
+/// The devices that are used, and those that are not.
+pub struct Opened {
+    /// Open and tested.
+    pub gpus: Vec<Gpu>,
+    /// Devices that were wanted and cannot be used.
+    pub left_out: Vec<LeftOut>,
+}
+
+impl From<Gpu> for Opened {
+    fn from(gpu: Gpu) -> Self {
+        Self { gpus: vec![gpu], left_out: Vec::new() }
+    }
+}
+
+/// A device that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Its number, as the driver counts.
+    pub index: u32,
+    /// Why, in a sentence that names the device.
+    pub reason: Unusable,
 }
 
 /// An open device with its memory. Clones share it.
@@ -43,35 +69,45 @@ pub struct Gpu {
     self_test: String,
 }
 
-/// Opens the wanted devices and tests each.
+/// Opens the wanted devices and tests each. One that cannot be used does not keep others from use.
 ///
-/// Errors: the first reason why one of them cannot be used.
-pub fn open(wanted: &Wanted, options: &Options) -> Result<Vec<Gpu>, Unusable> {
+/// Errors: why there is no driver or no device; the first device's reason if none can be used.
+pub fn open(wanted: &Wanted, options: &OpenOptions) -> Result<Opened, Unusable> {
     let driver = Driver::load(wanted.driver.as_deref())?;
     let count = driver.device_count()?;
     let all: Vec<_> = (0..count).collect();
     let indices = if wanted.devices.is_empty() { &all } else { &wanted.devices };
-    if let Some(&index) = indices.iter().find(|index| **index >= count) {
-        return Err(Unusable::NoSuchDevice { index, count });
+    let mut opened = Opened { gpus: Vec::new(), left_out: Vec::new() };
+    for &index in indices {
+        let gpu = if index < count {
+            Gpu::open(driver.clone(), index, options)
+        } else {
+            Err(Unusable::NoSuchDevice { index, count })
+        };
+        match gpu {
+            Ok(gpu) => opened.gpus.push(gpu),
+            Err(reason) => opened.left_out.push(LeftOut { index, reason }),
+        }
     }
-    let open = |&index: &u32| Gpu::open(driver.clone(), index, options);
-    indices.iter().map(open).collect()
+    match opened.left_out.first() {
+        Some(first) if opened.gpus.is_empty() => Err(first.reason.clone()),
+        _ => Ok(opened),
+    }
 }
 
 impl Gpu {
     /// Opens device number `index`, takes its memory, and tests it.
     ///
     /// Errors: `Device`, `NoKernels`, `NoImage`.
-    pub fn open(driver: Arc<Driver>, index: u32, options: &Options) -> Result<Self, Unusable> {
+    pub fn open(driver: Arc<Driver>, index: u32, options: &OpenOptions) -> Result<Self, Unusable> {
         let failed = |fault| Unusable::Device { index, fault };
         let mut gpu = Self::untested(driver, index, options).map_err(failed)?;
         gpu.self_test = self_test::run(&gpu)?;
         Ok(gpu)
     }
 
-    fn untested(driver: Arc<Driver>, index: u32, options: &Options) -> Result<Self, Fault> {
-        let on_fault = options.on_fault.clone();
-        let context = Context::open(driver, index, options.patience, on_fault)?;
+    fn untested(driver: Arc<Driver>, index: u32, options: &OpenOptions) -> Result<Self, Fault> {
+        let context = Context::open(driver, index, options)?;
         let (free, _) = context.memory_info()?;
         // In this order, so that the product does not overflow.
         let bytes = free / 100 * options.memory_percent / GRAIN_BYTES * GRAIN_BYTES;

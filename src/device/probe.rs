@@ -75,6 +75,18 @@ pub enum Unusable {
     },
 }
 
+impl Unusable {
+    /// Whether this host has a GPU that could be used if something else were done. Operators want
+    /// to know; a host without a GPU is nothing to warn of.
+    pub fn is_on_a_gpu_host(&self) -> bool {
+        match self {
+            Self::NoDriver(_) => Path::new("/dev/nvidiactl").exists(),
+            Self::NoDevice => false,
+            _ => true,
+        }
+    }
+}
+
 /// The process's CUDA driver. There is one at most: cudarc keeps the first that it finds.
 pub struct Driver {
     library: Library,

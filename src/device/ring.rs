@@ -289,7 +289,7 @@ impl Taken<'_> {
         // SAFETY: the chunk is left alone until the event recorded behind the copy is reached, and
         // the span's lease outlives all work on it.
         unsafe { stream.copy_in(to, from, bytes) }?;
-        self.chunk().copy = Some(stream.record()?);
+        self.chunk().copy = Some(stream.record_or_drain()?);
         Ok(())
     }
 
@@ -303,7 +303,7 @@ impl Taken<'_> {
         self.chunk().used = bytes;
         // SAFETY: as in `send`.
         unsafe { stream.copy_out(to, from, bytes) }?;
-        self.chunk().copy = Some(stream.record()?);
+        self.chunk().copy = Some(stream.record_or_drain()?);
         Ok(())
     }
 

@@ -114,7 +114,30 @@ impl Stream {
     ///
     /// Errors: what that work ran into; `Hang`.
     pub fn synchronize(&self) -> Result<(), Fault> {
-        self.record()?.synchronize()
+        self.record_or_drain()?.synchronize()
+    }
+
+    /// Like [`Stream::record`], for a caller that has just asked for a copy: if there is no event
+    /// to tell when the copy has run, this waits until the stream is idle.
+    ///
+    /// Errors: why there is no event; after that error, no copy of this stream is under way unless
+    /// the device was given up.
+    pub(super) fn record_or_drain(&self) -> Result<Event, Fault> {
+        self.record().inspect_err(|_| {
+            // A fault of the wait is reported by `Context::met`.
+            let _waited = self.drain();
+        })
+    }
+
+    /// Blocks until nothing is under way on this stream. Needs no event.
+    fn drain(&self) -> Result<(), Fault> {
+        // SAFETY: the stream is alive.
+        let query = |stream| match unsafe { sys::cuStreamQuery(stream) }.result() {
+            Ok(()) => Ok(true),
+            Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_READY)) => Ok(false),
+            Err(error) => Err(error),
+        };
+        wait_until(&self.0.context, || self.call("cuStreamQuery", query))
     }
 
     pub(super) fn is(&self, other: &Self) -> bool {
@@ -194,17 +217,7 @@ impl Event {
     ///
     /// Errors: what that work ran into; `Hang`.
     pub fn synchronize(&self) -> Result<(), Fault> {
-        let (begun, patience) = (Instant::now(), self.0.context.patience());
-        while !self.is_reached()? {
-            match begun.elapsed() {
-                spent if spent > patience => {
-                    return Err(self.0.context.met(Fault::Hang(patience)));
-                }
-                spent if spent > SPIN => nap(),
-                _ => thread::yield_now(),
-            }
-        }
-        Ok(())
+        wait_until(&self.0.context, || self.is_reached())
     }
 
     /// How long the device took from `earlier` to here. Both are reached and were recorded with
@@ -218,6 +231,22 @@ impl Event {
         let elapsed_ms = self.0.context.call("cuEventElapsedTime", elapsed)?;
         Ok(Duration::from_secs_f64(f64::from(elapsed_ms.max(0.0)) / 1e3))
     }
+}
+
+/// Asks again and again, for as long as the device has patience.
+fn wait_until(
+    context: &Context,
+    mut is_done: impl FnMut() -> Result<bool, Fault>,
+) -> Result<(), Fault> {
+    let (begun, patience) = (Instant::now(), context.patience());
+    while !is_done()? {
+        match begun.elapsed() {
+            spent if spent > patience => return Err(context.met(Fault::Hang(patience))),
+            spent if spent > SPIN => nap(),
+            _ => thread::yield_now(),
+        }
+    }
+    Ok(())
 }
 
 /// A short sleep of this thread, which may be woken more exactly from now on.

@@ -2,10 +2,12 @@
 //!
 //! A job is asked for its next piece only when the data for it is there, so a slow sender holds no
 //! worker, and between two pieces a worker turns to whichever ready job is most urgent, so a small
-//! job does not wait for a large one to end. Cancelled jobs leave between pieces.
+//! job does not wait for a large one to end. A share of the workers' time goes to jobs that have
+//! waited for long, so none of them starves, whatever the deadlines of others. Cancelled jobs leave
+//! between pieces.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeSet, HashMap},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak},
@@ -23,9 +25,13 @@ use crate::{
     error::{Error, Result},
 };
 
-/// A job without a deadline is as urgent as one with this much time left, so that neither kind can
-/// starve the other.
+/// A job without a deadline is as urgent as one with this much time left. A job is senior once it
+/// has waited for a worker for this long, all its waits together.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// While a job is senior, one part in this many of the workers' time goes to the most senior job,
+/// the rest to the most urgent one.
+const SENIOR_SHARE: u32 = 4;
 
 /// What a job does, cut into pieces.
 pub trait Work: Send + 'static {
@@ -67,14 +73,33 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Ready jobs, most urgent first.
-    ready: BTreeMap<(Instant, u64), Job>,
+    /// Jobs that wait for a worker.
+    ready: HashMap<u64, ReadyJob>,
+    /// The numbers of the ready jobs, the most urgent first.
+    by_urgency: BTreeSet<(Instant, u64)>,
+    /// The numbers of the ready jobs, the one that has waited longest first.
+    by_seniority: BTreeSet<(Instant, u64)>,
     /// Jobs that wait for data.
     parked: HashMap<u64, Job>,
-    /// Where in `ready` a job is.
-    urgency: HashMap<u64, Instant>,
+    /// Time on workers of jobs that were picked by urgency, as far as seniority has a claim to it.
+    urgent_run: Duration,
+    /// Time on workers of jobs that were picked by seniority.
+    senior_run: Duration,
     next: u64,
     closed: bool,
+}
+
+struct ReadyJob {
+    job: Job,
+    urgency: Instant,
+    seniority: Instant,
+}
+
+/// Why a job was picked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PickedBy {
+    Urgency,
+    Seniority,
 }
 
 struct Job {
@@ -179,7 +204,7 @@ impl Scheduler {
         let run = Box::new(Answering { work: Some(work), span, answer: Some(sender) });
         let spent = Spent::default();
         let job = Job { number, run, control: control.clone(), since: now, spent };
-        if self.shared.state().place(job) {
+        if self.shared.state().place(job, Instant::now()) {
             self.shared.work.notify_one();
         }
         Ticket { receiver, control, wake }
@@ -199,35 +224,62 @@ impl Drop for Scheduler {
 }
 
 impl State {
-    /// Files a job that is on no worker under ready or parked; true where it is ready.
-    fn place(&mut self, mut job: Job) -> bool {
-        let ready = job.run.ready();
+    /// Files a job that is on no worker under ready or parked; true if it is ready.
+    fn place(&mut self, mut job: Job, now: Instant) -> bool {
+        let (ready, number) = (job.run.ready(), job.number);
         if ready {
             let deadline = job.control.deadline();
             let patience = job.since + PATIENCE;
             let urgency = deadline.map_or(patience, |deadline| deadline.min(patience));
-            job.since = Instant::now();
-            self.urgency.insert(job.number, urgency);
-            self.ready.insert((urgency, job.number), job);
+            job.since = now;
+            // Equal to `now` less all the time it has waited, which is never before its submission.
+            let seniority = now - job.spent.queue;
+            self.by_urgency.insert((urgency, number));
+            self.by_seniority.insert((seniority, number));
+            self.ready.insert(number, ReadyJob { job, urgency, seniority });
         } else {
-            self.parked.insert(job.number, job);
+            self.parked.insert(number, job);
         }
         ready
     }
 
+    /// Takes out the job that a worker runs next.
+    fn pick(&mut self, now: Instant) -> Option<(Job, PickedBy)> {
+        let (_, urgent) = *self.by_urgency.first()?;
+        let (waited_since, oldest) = *self.by_seniority.first()?;
+        let matched = self.senior_run * (SENIOR_SHARE - 1);
+        if now.saturating_duration_since(waited_since) < PATIENCE {
+            // Without a senior job, seniority saves up nothing.
+            self.urgent_run = self.urgent_run.min(matched);
+        }
+        let (number, picked_by) = match matched < self.urgent_run {
+            true => (oldest, PickedBy::Seniority),
+            false => (urgent, PickedBy::Urgency),
+        };
+        Some((self.take_ready(number)?, picked_by))
+    }
+
+    /// Counts the time on a worker of a job that was picked.
+    fn charge(&mut self, picked_by: PickedBy, run: Duration) {
+        match picked_by {
+            PickedBy::Urgency => self.urgent_run += run,
+            PickedBy::Seniority => self.senior_run += run,
+        }
+    }
+
+    fn take_ready(&mut self, number: u64) -> Option<Job> {
+        let ReadyJob { job, urgency, seniority } = self.ready.remove(&number)?;
+        self.by_urgency.remove(&(urgency, number));
+        self.by_seniority.remove(&(seniority, number));
+        Some(job)
+    }
+
     /// Takes a waiting job out, if it is to stop.
     fn remove_stopped(&mut self, number: u64) -> Option<Job> {
-        let urgency = self.urgency.get(&number).copied();
-        let job = match urgency {
-            Some(urgency) => self.ready.get(&(urgency, number)),
-            None => self.parked.get(&number),
-        };
+        let ready = self.ready.get(&number).map(|ready| &ready.job);
+        let job = ready.or_else(|| self.parked.get(&number));
         job.filter(|job| job.control.check().is_err())?;
-        self.urgency.remove(&number);
-        match urgency {
-            Some(urgency) => self.ready.remove(&(urgency, number)),
-            None => self.parked.remove(&number),
-        }
+        self.take_ready(number).or_else(|| self.parked.remove(&number))
     }
 }
 
@@ -239,18 +291,19 @@ impl Shared {
     fn serve(&self) {
         let mut state = self.state();
         while !state.closed {
-            let Some((_, mut job)) = state.ready.pop_first() else {
+            let Some((mut job, picked_by)) = state.pick(Instant::now()) else {
                 state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
-            state.urgency.remove(&job.number);
             drop(state);
             let begun = Instant::now();
             job.spent.queue += begun - job.since;
             let mut done = job.run.step(&job.control, job.spent);
             job.since = Instant::now();
-            job.spent.run += job.since - begun;
+            let run = job.since - begun;
+            job.spent.run += run;
             state = self.state();
+            state.charge(picked_by, run);
             // Under the lock: whoever cancels later finds the job where it was placed.
             if !done && let Err(error) = job.control.check() {
                 job.run.fail(error);
@@ -261,7 +314,7 @@ impl Shared {
                 drop(job);
                 state = self.state();
             } else {
-                state.place(job);
+                state.place(job, Instant::now());
             }
         }
     }
@@ -273,7 +326,7 @@ impl Shared {
             drop(state);
             job.run.fail(job.control.check().err().unwrap_or(Error::Cancelled));
         } else if let Some(job) = state.parked.remove(&number) {
-            let ready = state.place(job);
+            let ready = state.place(job, Instant::now());
             drop(state);
             // A piece takes many messages: only the last one is worth a thread's waking up.
             if ready {

@@ -6,6 +6,7 @@
 //! coordinates. All cost the same whatever bucket the references are in. The device finds out by
 //! itself how many there are, and which levels pay.
 
+mod blocks;
 mod kernels;
 mod layout;
 mod whole;
@@ -15,29 +16,34 @@ pub use layout::{Balance, Shape, WHOLE_DIGITS};
 use bytemuck::Pod;
 
 use self::{
+    blocks::Batch,
     kernels::{
         COLLECT_THREADS, COPY_THREADS, Kernels, LIST_THREADS, Modules, SPLIT, SPLIT_THREADS, Sums,
     },
-    layout::{Batch, Layout, TEAM_ELEMENTS},
+    layout::{Layout, TEAM_ELEMENTS},
     whole::Cutting,
 };
 use super::whole_points;
-use crate::device::{Context, Fault, Span, Stream, Unusable};
+use crate::{
+    curve::Group,
+    device::{Context, DeviceLimits, Fault, Span, Stream, Unusable},
+};
+
+/// Whether batches of affine additions fit into the shared memory of a device. Otherwise equal
+/// shares of XYZZ additions do everything.
+pub fn has_tree(group: Group, limits: &DeviceLimits) -> bool {
+    Batch::of(group, limits).is_some()
+}
 
 /// Buckets that a thread collects before another block a multiprocessor pays: it may have to
 /// invert, which takes as long as four, and blocks share the multiplier.
 const COLLECT_OWN: u32 = 4;
-/// Blocks a multiprocessor of the kernels that list and copy: as many as fit by their registers, 48
-/// a thread and 64 at most.
-const LIST_BLOCKS: u32 = 5;
-const COPY_BLOCKS: u32 = 4;
 /// Buckets hold no sums: see `kernels/msm/levels.cuh`.
 const NOTHING_HELD: u32 = u32::MAX;
 
 /// The stage's code on one device.
 pub struct Accumulator {
-    /// Multiprocessors.
-    processors: u32,
+    limits: DeviceLimits,
     /// Where there are no levels, and launches are short: these start before the one before them
     /// has ended. Beside levels, whose blocks want a multiprocessor each, sums took up to 4 % more
     /// so on an H200, and at times a level's whole time.
@@ -63,10 +69,10 @@ impl Accumulator {
     pub fn load(context: &Context) -> Result<Self, Unusable> {
         let failed = |fault| Unusable::Device { index: context.identity().index, fault };
         let modules = Modules::load(context)?;
-        let processors = context.identity().units;
-        let kernels = |early| Kernels::load(&modules, processors, early).map_err(failed);
+        let limits = context.identity().limits;
+        let kernels = |early| Kernels::load(&modules, &limits, early).map_err(failed);
         let whole = whole::Kernels::load(context)?;
-        Ok(Self { processors, early: kernels(true)?, late: kernels(false)?, whole })
+        Ok(Self { limits, early: kernels(true)?, late: kernels(false)?, whole })
     }
 
     fn kernels(&self, layout: &Layout) -> &Kernels {
@@ -75,7 +81,7 @@ impl Accumulator {
 
     /// Bytes of workspace that [`Accumulator::run`] wants.
     pub fn bytes(&self, shape: &Shape) -> u64 {
-        shape.bytes(self.processors)
+        shape.bytes(&self.limits)
     }
 
     /// `buckets[b]` becomes the sum of the bucket's points, or that added to what is there.
@@ -112,7 +118,7 @@ impl Accumulator {
         workspace: Span<'_, u8>,
     ) -> Result<(), Fault> {
         let (held, count) = (held(shape, buckets)?, shape.buckets);
-        if let Some(cutting) = Cutting::of(shape, self.processors) {
+        if let Some(cutting) = Cutting::of(shape, &self.limits) {
             return self.whole.run(stream, (shape, &cutting), sorted, buckets, workspace);
         }
         let layout = self.layout(shape);
@@ -131,19 +137,20 @@ impl Accumulator {
             let lanes = u64::from(count) * u64::from(team * SPLIT);
             sums.teams.launch(stream, lanes.div_ceil(SPLIT_THREADS.into()) as u32, given)?;
         }
-        let wave = self.processors * COLLECT_THREADS;
+        let multiprocessors = self.limits.multiprocessors;
+        let wave = multiprocessors * COLLECT_THREADS;
         let full = (count / (wave * COLLECT_OWN)).clamp(1, sums.collect_blocks);
-        let grid = count.div_ceil(COLLECT_THREADS).min(self.processors * full);
+        let grid = count.div_ceil(COLLECT_THREADS).min(multiprocessors * full);
         let given = (
             buckets, room.sums, header, rows, references, starts, count, held, width, tail_row,
             number,
         );
-        let most = self.processors * COPY_BLOCKS;
         if shape.xyzz {
+            let most = multiprocessors * sums.spread_blocks;
             let groups = (count * SPLIT).div_ceil(COPY_THREADS).min(most);
             return sums.spread.launch(stream, groups, given);
         }
-        let copies = count.div_ceil(COPY_THREADS).min(most);
+        let copies = count.div_ceil(COPY_THREADS).min(multiprocessors * sums.copy_blocks);
         sums.copy.launch(stream, copies, given)?;
         sums.collect.launch(stream, grid, given)
     }
@@ -165,7 +172,7 @@ impl Accumulator {
             return Err(refuse("references or starts are too few"));
         }
         let (held, count) = (held(shape, buckets)?, shape.buckets);
-        if Cutting::of(shape, self.processors).is_some() {
+        if Cutting::of(shape, &self.limits).is_some() {
             return Ok(());
         }
         let layout = self.layout(shape);
@@ -179,13 +186,14 @@ impl Accumulator {
         let given = (rows, header, totals, starts, count, held, width, levels);
         kernels.place.launch(stream, tiles, given)?;
         let blocks = shape.elements().div_ceil(LIST_THREADS.into());
-        let grid = blocks.clamp(1, u64::from(self.processors * LIST_BLOCKS)) as u32;
+        let grid =
+            blocks.clamp(1, u64::from(self.limits.multiprocessors * kernels.list_blocks)) as u32;
         let given = (list, header, rows, references, starts, count, held, width, levels, number);
         kernels.list.launch(stream, grid, given)
     }
 
     fn layout(&self, shape: &Shape) -> Layout {
-        Layout::of(shape, &Batch::of(shape.group, self.processors))
+        Layout::of(shape, &self.limits)
     }
 }
 
@@ -199,10 +207,13 @@ impl Sums {
         room: &Room<'_>,
     ) -> Result<(), Fault> {
         let &Room { header, list, scratch, heads, tails, states, sums, number, .. } = room;
-        for level in 1..=layout.level_count {
-            let kernel = if level == 1 { &self.first } else { &self.level };
-            let given = (sums, scratch, header, list, number, level, layout.chain);
-            kernel.launch(stream, self.batch.blocks, given)?;
+        // A layout has no levels if there is no tree.
+        if let Some(tree) = &self.tree {
+            for level in 1..=layout.level_count {
+                let kernel = if level == 1 { &tree.first } else { &tree.level };
+                let given = (sums, scratch, header, list, number, level, layout.chain);
+                kernel.launch(stream, tree.batch.blocks, given)?;
+            }
         }
         let (most, least) = (layout.units[0], shape.balance.share_min.max(1));
         let given = (sums, heads, tails, states, header, list, number, most, least);

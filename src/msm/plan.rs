@@ -15,7 +15,10 @@ use super::{
     reduce::{self, Weights},
     sort,
 };
-use crate::{curve::Group, device::ALIGN};
+use crate::{
+    curve::Group,
+    device::{ALIGN, DeviceLimits},
+};
 
 /// Buckets of a pass: one at a time would keep the device from working on them together, and more
 /// than this takes memory without being faster.
@@ -36,8 +39,8 @@ const XYZZ_BUCKETS_MAX_G2: u64 = 1 << 14;
 pub struct Room {
     /// Bytes of workspace.
     pub bytes: u64,
-    /// Multiprocessors of the device.
-    pub units: u32,
+    /// What kernels may use of the device.
+    pub limits: DeviceLimits,
 }
 
 /// A part of an MSM that is worked on at once.
@@ -55,12 +58,25 @@ pub struct Pass {
     pub last: bool,
 }
 
+impl Pass {
+    /// The number of its first scalar, counted through all vectors of `n` scalars each. Beyond
+    /// 2^32 on devices with more than 128 GiB for scalars.
+    pub fn first_scalar(&self, n: u32) -> u64 {
+        u64::from(self.vectors.0) * u64::from(n) + u64::from(self.points.0)
+    }
+
+    /// How many scalars it takes, of all its vectors.
+    pub fn scalars(&self) -> u64 {
+        u64::from(self.vectors.1) * u64::from(self.points.1)
+    }
+}
+
 /// How an MSM is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     job: Job,
     windows: Windows,
-    units: u32,
+    limits: DeviceLimits,
     cuts: Cuts,
     /// Of every pass, but for what is left over.
     vectors: u32,
@@ -83,7 +99,7 @@ impl Plan {
         let mut plan = Self {
             job,
             windows,
-            units: room.units,
+            limits: room.limits,
             cuts,
             vectors,
             sets,
@@ -143,6 +159,11 @@ impl Plan {
         &self.job
     }
 
+    /// What kernels may use of the device.
+    pub fn limits(&self) -> &DeviceLimits {
+        &self.limits
+    }
+
     /// How scalars are cut.
     pub fn windows(&self) -> &Windows {
         &self.windows
@@ -170,7 +191,8 @@ impl Plan {
     /// How a pass sorts. `None` where it is too large.
     pub(super) fn sort(&self, pass: &Pass) -> Option<sort::Layout> {
         let shape = sort::Shape::new(self.windows, pass.points.1, pass.vectors.1)?;
-        sort::Layout::of(shape.with_sets(pass.sets.0, pass.sets.1)?)
+        let capacity = sort::SortCapacity::of(&self.limits);
+        sort::Layout::of(shape.with_sets(pass.sets.0, pass.sets.1)?, capacity)
     }
 
     fn buckets(&self, pass: &Pass) -> u64 {
@@ -197,6 +219,7 @@ impl Plan {
     pub(super) fn accumulate(&self, pass: &Pass, digits: u64) -> accumulate::Shape {
         let group = self.job.group;
         let buckets = self.buckets(pass);
+        let usual = accumulate::Balance::of(group, digits as u32);
         accumulate::Shape {
             group,
             digits: digits as u32,
@@ -205,7 +228,8 @@ impl Plan {
             xyzz: self.xyzz(pass),
             balance: accumulate::Balance {
                 whole_digits: self.cuts.whole_digits,
-                ..accumulate::Balance::of(group, digits as u32)
+                level_min: self.cuts.level_min.unwrap_or(usual.level_min),
+                ..usual
             },
         }
     }
@@ -222,7 +246,7 @@ impl Plan {
             weights: if self.windows.slide() { Weights::Odd } else { Weights::All },
             xyzz: self.xyzz(pass),
         };
-        reduce::Plan::new(&shape, &reduce::Tuning::on(self.units, self.job.group))
+        reduce::Plan::new(&shape, &reduce::Tuning::on(&self.limits, self.job.group))
     }
 
     /// Where a pass has what in its workspace.
@@ -240,7 +264,7 @@ impl Plan {
         let references = region(4 * digits);
         let starts = region(4 * (u64::from(accumulate.buckets) + 1));
         // One stage's workspace after the other's.
-        let most = sort.bytes().max(accumulate.bytes(self.units)).max(reduce.workspace_bytes());
+        let most = sort.bytes().max(accumulate.bytes(&self.limits)).max(reduce.workspace_bytes());
         let scratch = region(most);
         Some(Layout { sort, accumulate, reduce, references, starts, scratch, bytes: end })
     }
@@ -291,10 +315,9 @@ pub(super) struct Layout {
 mod tests {
     use super::*;
 
-    const UNITS: u32 = 132;
-
     fn plan(job: Job, tables: u32, bytes: u64) -> Option<Plan> {
-        Plan::new(job, job.windows(tables), Room { bytes, units: UNITS })
+        let limits = DeviceLimits::H200;
+        Plan::new(job, job.windows(tables, &limits), Room { bytes, limits })
     }
 
     fn job(n: u32, vectors: u32) -> Job {
@@ -325,6 +348,14 @@ mod tests {
             assert_eq!(taken, all, "{plan}");
         }
         assert!(plan(job(1 << 24, 1), 1, 1 << 20).is_none());
+    }
+
+    #[test]
+    fn scalars_are_counted_beyond_32_bits() {
+        let (vectors, points) = ((300, 100), (1 << 25, 1 << 25));
+        let pass = Pass { vectors, sets: (0, 1), points, onto: true, last: true };
+        assert_eq!(pass.first_scalar(1 << 26), (300 << 26) + (1 << 25));
+        assert_eq!(pass.scalars(), 100 << 25);
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod step;
 
 pub use finish::{Coordinate, Curve, finish};
 pub use plan::Plan;
+use shape::SliceBlock;
 pub use shape::{Ending, Shape, Tuning, Weights};
 pub use step::{Halves, Ladder, Step, Terms};
 
@@ -19,8 +20,7 @@ use crate::{
     device::{Block, Context, Fault, Kernel, Module, Ptr, Span, Stream, Unusable},
 };
 
-/// Threads of a block: as in `kernels/msm/reduce/`.
-const SLICE_THREADS: u32 = 128;
+/// Threads of a block: as in `kernels/msm/reduce.cu`.
 const SUM_THREADS: u32 = 128;
 
 /// out, points, arrays, buckets, lg_columns, row_parts, column_parts.
@@ -40,6 +40,7 @@ pub struct Reducer {
 
 struct Kernels {
     slices: SlicesKernel,
+    slice_threads: u32,
     /// Of XYZZ: G1 alone.
     slices_xyzz: Option<SlicesKernel>,
     sums: SumsKernel,
@@ -50,18 +51,13 @@ struct Kernels {
 impl Kernels {
     fn of(module: &Module, group: Group) -> Result<Self, Fault> {
         let name = |stage: &str| format!("{}_reduce_{stage}", group.name());
-        // A point travels; in G2 the sum is there, too.
-        let elements = match group {
-            Group::G1 => 2,
-            Group::G2 => 6,
-        };
-        let shared_bytes = elements * group.coordinate_bytes() as u32 * SLICE_THREADS;
-        let slices = Block { threads: SLICE_THREADS, shared_bytes };
+        let SliceBlock { block: slices, .. } = SliceBlock::of(group);
         let split = Block::of(SUM_THREADS);
         Ok(Self {
             slices: module.kernel(&name("slices"), slices)?,
+            slice_threads: slices.threads,
             slices_xyzz: match group {
-                Group::G1 => Some(module.kernel(&name("slices_xyzz"), Block::of(SLICE_THREADS))?),
+                Group::G1 => Some(module.kernel(&name("slices_xyzz"), Block::of(slices.threads))?),
                 Group::G2 => None,
             },
             sums: module.kernel(&name("sums"), split)?,
@@ -83,7 +79,7 @@ impl Kernels {
         match *step {
             Step::Slices { halves: h, affine } => {
                 let Halves { arrays, buckets, lg_columns, row_parts, column_parts } = h;
-                let grid = h.slices().div_ceil(SLICE_THREADS.into()) as u32;
+                let grid = h.slices().div_ceil(self.slice_threads.into()) as u32;
                 let given = (out, points, arrays, buckets, lg_columns, row_parts, column_parts);
                 let xyzz = self.slices_xyzz.as_ref().filter(|_| !affine);
                 xyzz.unwrap_or(&self.slices).launch(stream, grid, given)

@@ -2,7 +2,7 @@
 
 use crate::{
     curve::Group,
-    device::{Block, Context, Fault, Kernel, Module, Ptr, Span, Stream, Unusable},
+    device::{Block, Context, DeviceLimits, Fault, Kernel, Module, Ptr, Span, Stream, Unusable},
 };
 
 /// Multiples of a point that share an inversion, at most; a bit of a word is each one's. The
@@ -19,7 +19,7 @@ type MakeTables = Kernel<(Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32, u32, u32)>;
 pub struct Tables {
     g1: MakeTables,
     g2: MakeTables,
-    units: u32,
+    limits: DeviceLimits,
 }
 
 /// Where tables lie: one after the other, the first of them the bases themselves.
@@ -47,23 +47,27 @@ impl Layout<'_> {
     }
 }
 
-/// Threads of a block and blocks of a multiprocessor.
-const fn shape(group: Group) -> (u32, u32) {
-    match group {
-        Group::G1 => (128, 4),
-        Group::G2 => (64, 4),
-    }
+/// A block of the kernels.
+fn block(group: Group) -> Block {
+    let threads = match group {
+        Group::G1 => 128,
+        Group::G2 => 64,
+    };
+    Block { threads, shared_bytes: SHARED_ELEMENTS * group.coordinate_bytes() as u32 * threads }
 }
 
-fn grid(group: Group, points: u32, units: u32) -> u32 {
-    let (threads, blocks) = shape(group);
-    points.div_ceil(threads).min(units * blocks)
+/// Blocks of all multiprocessors; registers leave room for four on each.
+fn blocks(group: Group, limits: &DeviceLimits) -> u32 {
+    limits.multiprocessors * limits.resident_blocks(block(group)).clamp(1, 4)
 }
 
-/// Bytes of scratch for tables of `points` points on a device of `units` multiprocessors: 101 MB on
-/// an H200 for many.
-pub fn scratch_bytes(group: Group, points: u32, units: u32) -> u64 {
-    let threads = u64::from(grid(group, points, units) * shape(group).0);
+fn grid(group: Group, points: u32, limits: &DeviceLimits) -> u32 {
+    points.div_ceil(block(group).threads).min(blocks(group, limits))
+}
+
+/// Bytes of scratch for tables of `points` points: 101 MB on an H200 for many.
+pub fn scratch_bytes(group: Group, points: u32, limits: &DeviceLimits) -> u64 {
+    let threads = u64::from(grid(group, points, limits) * block(group).threads);
     threads * CHAIN as u64 * group.coordinate_bytes() as u64
 }
 
@@ -73,19 +77,17 @@ impl Tables {
         let index = context.identity().index;
         let module = Module::load(context, "msm/tables")?;
         let kernel = |group: Group| {
-            let threads = shape(group).0;
-            let shared_bytes = SHARED_ELEMENTS * group.coordinate_bytes() as u32 * threads;
             module
-                .kernel(&format!("{}_tables", group.name()), Block { threads, shared_bytes })
+                .kernel(&format!("{}_tables", group.name()), block(group))
                 .map_err(|fault| Unusable::Device { index, fault })
         };
-        let units = context.identity().units;
-        Ok(Self { g1: kernel(Group::G1)?, g2: kernel(Group::G2)?, units })
+        let limits = context.identity().limits;
+        Ok(Self { g1: kernel(Group::G1)?, g2: kernel(Group::G2)?, limits })
     }
 
     /// [`scratch_bytes`] on this device.
     pub fn scratch_bytes(&self, group: Group, points: u32) -> u64 {
-        scratch_bytes(group, points, self.units)
+        scratch_bytes(group, points, &self.limits)
     }
 
     /// Fills table 1 and all after it: tables of at most two different distances are made
@@ -120,7 +122,7 @@ impl Tables {
         let scratch_bytes = self.scratch_bytes(group, points) as usize;
         let scratch = scratch.part(0, scratch_bytes).ok_or_else(short)?;
         let apart: Vec<u32> = offsets.windows(2).map(|pair| own + pair[1] - pair[0]).collect();
-        let most = self.units * shape(group).0 * shape(group).1;
+        let most = blocks(group, &self.limits) * block(group).threads;
         let mut done = 0;
         while done < apart.len() {
             let Chain { count, doublings, fewer, near } = chain(&apart[done..]);
@@ -131,7 +133,7 @@ impl Tables {
                 let tables = tables.part(begin, bytes).ok_or_else(short)?;
                 let stride = stride as u32;
                 let given = (tables, scratch, some, stride, count, doublings, fewer, near, adds);
-                kernel.launch(stream, grid(group, some, self.units), given)?;
+                kernel.launch(stream, grid(group, some, &self.limits), given)?;
             }
             done += count as usize;
         }

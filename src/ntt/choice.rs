@@ -1,7 +1,7 @@
-//! Which passes a transform is made of where its tables have so much room. Pure: it knows no
-//! device.
+//! Which passes a transform is made of if its tables have so much room. Pure: numbers in, numbers
+//! out.
 
-use super::{Pass, Transform, Way, coset::is_natural, merge, passes};
+use super::{Pass, Transform, TransformLimits, Way, coset::is_natural, merge, passes};
 
 /// Tables that are kept take one part of so many of a device's arena. Of an H200's 125 GiB that is
 /// 20.8: the first borders of 2^28 are whole, and those of both directions stay.
@@ -24,12 +24,18 @@ pub const fn table_bytes_max(arena_bytes: u64) -> u64 {
     arena_bytes / TABLES_PART
 }
 
-/// The passes of `rows` transforms, in the order they run, where tables may take so many bytes.
+/// The passes of `rows` transforms, in the order they run, if tables may take `table_bytes_max`
+/// bytes.
 ///
 /// Shape: `transform.lg_n` is at most [`LG_N_MAX`](super::LG_N_MAX).
-pub fn chosen(transform: &Transform, rows: usize, table_bytes_max: u64) -> Vec<Pass> {
+pub fn chosen(
+    transform: &Transform,
+    rows: usize,
+    table_bytes_max: u64,
+    limits: &TransformLimits,
+) -> Vec<Pass> {
     let (lg_n, way, room) = (transform.lg_n, transform.way(), Room { table_bytes_max });
-    let mut passes = passes(lg_n, rows, way, transform.is_turned());
+    let mut passes = passes(lg_n, rows, way, transform.is_turned(), limits);
     let fits = |kept| may_merge(transform) && room.is_whole(lg_n, kept);
     let wholly = is_natural(transform) && fits(WHOLLY_KEPT);
     let merged = if fits(1) { merge(&passes, way, wholly) } else { None };

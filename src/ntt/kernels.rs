@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{
-    Element, Pass, Way,
+    Element, Pass, TransformLimits, Way,
     planner::{MERGED, MERGED_ROWS, MERGED_SPREAD},
 };
 use crate::device::{Block, Context, Fault, Kernel, Module, Ptr, Unusable};
@@ -33,8 +33,6 @@ pub(super) mod flag {
     pub const DIVIDED: u32 = 128;
 }
 
-/// log2 of the most elements of a tile: 64 KiB of shared memory.
-const LG_TILE_MAX: u32 = 11;
 /// log2 of the elements that shared memory is laid out for at a time: `place` of tile.cuh.
 const LG_TILE_MIN: u32 = 3;
 /// Threads of a block at most, as the kernels are compiled.
@@ -83,6 +81,8 @@ impl Kernels {
     pub fn load(context: &Context) -> Result<Self, Unusable> {
         let index = context.identity().index;
         let failed = |fault| Unusable::Device { index, fault };
+        let TransformLimits { lg_tile_max, .. } = TransformLimits::of(&context.identity().limits);
+        let blocks = |lg_e| blocks(lg_e, lg_tile_max);
         let (mut columns, mut rows) = (HashMap::new(), HashMap::new());
         for (way, name) in [(Way::Descend, "descend"), (Way::Ascend, "ascend")] {
             let module = Module::load(context, &format!("ntt/{name}"))?;
@@ -196,8 +196,8 @@ fn block(lg_tile: u32, lg_e: u32) -> Block {
 
 /// Every tile of kernels with 2^lg_e elements a thread, and its block. Larger ones come later: the
 /// last one says how much shared memory a kernel may be given.
-fn blocks(lg_e: u32) -> impl Iterator<Item = (u32, Block)> {
-    let tiles = (lg_e..=LG_TILE_MAX).map(move |lg_tile| (lg_tile, block(lg_tile, lg_e)));
+fn blocks(lg_e: u32, lg_tile_max: u32) -> impl Iterator<Item = (u32, Block)> {
+    let tiles = (lg_e..=lg_tile_max).map(move |lg_tile| (lg_tile, block(lg_tile, lg_e)));
     tiles.filter(|(_, block)| block.threads <= THREADS_MAX)
 }
 

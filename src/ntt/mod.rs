@@ -21,7 +21,7 @@ use crate::curve::Fr;
 pub use choice::{chosen, table_bytes_max};
 pub use evaluate::{End, Evaluation};
 pub use plan::{Plan, Transforms};
-pub use planner::{LG_N_MAX, Pass, Way, merge, passes};
+pub use planner::{LG_N_MAX, Pass, TransformLimits, Way, merge, passes};
 pub use pointwise::{Pointwise, Vanishing, Vector};
 
 /// An element as the device has it: the limbs of its Montgomery form, as `curve::layout` shows

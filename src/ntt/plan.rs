@@ -8,7 +8,7 @@ use std::{
 use ark_ff::AdditiveGroup;
 
 use super::{
-    Element, LG_N_MAX, Pass, Transform, Way,
+    Element, LG_N_MAX, Pass, Transform, TransformLimits, Way,
     choice::chosen,
     coset::{Factors, factors},
     evaluate::{End, Evaluation, Evaluator},
@@ -24,6 +24,7 @@ use crate::{
 /// Kernels and tables of one device.
 pub struct Transforms {
     kernels: Kernels,
+    limits: TransformLimits,
     tables: Tables,
     evaluator: Evaluator,
 }
@@ -52,7 +53,8 @@ impl Transforms {
     pub fn load(gpu: &Gpu, table_bytes_max: u64) -> Result<Self, Unusable> {
         let kernels = Kernels::load(gpu.context())?;
         let evaluator = Evaluator::load(gpu.context(), gpu.arena())?;
-        Ok(Self { kernels, tables: Tables::load(gpu, table_bytes_max)?, evaluator })
+        let limits = TransformLimits::of(&gpu.identity().limits);
+        Ok(Self { kernels, limits, tables: Tables::load(gpu, table_bytes_max)?, evaluator })
     }
 
     /// A plan that is good for about `rows` transforms at a time.
@@ -61,7 +63,8 @@ impl Transforms {
     /// `Exhausted` where the tables find no room; `DeviceLost`.
     pub fn plan(&self, transform: &Transform, rows: usize) -> Result<Plan> {
         check(transform)?;
-        let passes = chosen(transform, rows, self.tables.room().table_bytes_max);
+        let table_bytes_max = self.tables.room().table_bytes_max;
+        let passes = chosen(transform, rows, table_bytes_max, &self.limits);
         self.plan_of(transform, passes)
     }
 

@@ -1,4 +1,9 @@
-//! Which passes a transform is made of. Pure: it knows no device.
+//! Which passes a transform is made of. Pure: numbers in, numbers out.
+
+use crate::device::{Block, DeviceLimits};
+
+/// Bytes of an element.
+const ELEMENT: u32 = size_of::<super::Element>() as u32;
 
 /// log2 of the longest transform: four passes, and 32 GiB of elements.
 pub const LG_N_MAX: u32 = 30;
@@ -14,10 +19,34 @@ const LG_SMALL: u32 = 17;
 /// row (H200), because one multiprocessor computes it all.
 const FEW_ROWS: usize = 4;
 
-/// From here on the first border's table keeps one multiple a factor. At 2^20 data and table are
-/// 64 MB then, about an H200's second cache; the larger table was 3 % slower there, and above it
-/// reads of twice the size gained nothing.
-const LG_ONE_KEPT: u32 = 20;
+/// What a device has for the tiles and tables of transforms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TransformLimits {
+    /// log2 of the elements of a tile at most.
+    pub lg_tile_max: u32,
+    /// From transforms of 2^lg_one_kept elements on, the first border's table keeps one multiple a
+    /// factor: data and table are larger than the second-level cache. On an H200 that is 2^20,
+    /// where a table of two multiples was 3 % slower, and of longer transforms no faster.
+    pub lg_one_kept: u32,
+}
+
+/// log2 of the elements of the largest tiles: 64 KiB of shared memory, or 32.
+const LG_TILES: [u32; 2] = [11, 10];
+
+impl TransformLimits {
+    /// The largest tile of which two fit a multiprocessor, so that one computes while the other
+    /// waits for memory.
+    pub fn of(limits: &DeviceLimits) -> Self {
+        let two_fit = |lg_tile: &u32| {
+            let shared_bytes = ELEMENT << lg_tile;
+            limits.resident_blocks(Block { threads: 1, shared_bytes }) >= 2
+        };
+        let lg_tile_max = LG_TILES.into_iter().find(two_fit).unwrap_or(LG_TILES[1]);
+        // An element of data and one of the table.
+        let lg_one_kept = (u64::from(limits.l2_bytes) / u64::from(2 * ELEMENT)).max(1).ilog2() + 1;
+        Self { lg_tile_max, lg_one_kept }
+    }
+}
 
 /// Which way a transform goes through the bits of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -104,20 +133,27 @@ const fn merged(lg_r: u32, lg_c: u32, kept: u32) -> Pass {
 ///
 /// `turned`: the last pass changes the order. Shape: lg_n at most [`LG_N_MAX`]; no pass for
 /// lg_n = 0.
-pub fn passes(lg_n: u32, rows: usize, way: Way, turned: bool) -> Vec<Pass> {
+pub fn passes(
+    lg_n: u32,
+    rows: usize,
+    way: Way,
+    turned: bool,
+    limits: &TransformLimits,
+) -> Vec<Pass> {
     let radices = radices(lg_n, rows);
     let last = radices.len().saturating_sub(1);
     let mut lg_block = lg_n;
     let mut passes = Vec::new();
     for (i, &(lg_r, lg_e)) in radices.iter().enumerate() {
         let pass = if i < last {
-            let kept = if i == 0 && lg_n >= LG_ONE_KEPT && lg_e > 1 { 1 } else { 2 };
-            let lg_c = columns(lg_r, lg_e).min(lg_block - lg_r);
+            let kept = if i == 0 && lg_n >= limits.lg_one_kept && lg_e > 1 { 1 } else { 2 };
+            let lg_c = columns(lg_r, lg_e).min(lg_block - lg_r).min(limits.lg_tile_max - lg_r);
             Pass { lg_r, lg_c, lg_e, kept, merged: false }
         } else {
             let spread = turned && way == Way::Descend && last > 0 && lg_e > 1;
             // A tile may have more rows than there are transforms.
             let most = if last > 0 { lg_n - lg_r } else { u32::MAX };
+            let most = most.min(limits.lg_tile_max - lg_r);
             let lg_c = rows_of_tile(lg_r, lg_e, spread).min(most);
             Pass { lg_r, lg_c, lg_e, kept: 0, merged: false }
         };

@@ -40,8 +40,6 @@ const THREADS: u32 = 128;
 const POWERS_EACH: u32 = 16;
 /// Threads of a block that shares an inversion.
 const INVERT_THREADS: u32 = 256;
-/// Such blocks that a multiprocessor has at a time, by their registers.
-const INVERT_BLOCKS: u32 = 3;
 /// Elements of a thread at most: three products each, and 9 of the block's tree and inversion
 /// divided by them. Fewer where blocks can then compute while others wait for their inversion.
 /// Chosen by that count: 2^24 on an H200 go at 983 GB/s, within a tenth of it. Others were not
@@ -93,6 +91,9 @@ impl Pointwise {
         let module = Module::load(gpu.context(), "ntt/pointwise")?;
         let block = Block::of(THREADS);
         let inverting = Module::load(gpu.context(), "ntt/invert")?;
+        let invert: Invert =
+            inverting.kernel("fr_invert", Block::of(INVERT_THREADS)).map_err(failed)?;
+        let invert_resident = invert.resident_blocks().map_err(failed)?;
         Ok(Self {
             multiply: module.kernel("fr_multiply", block).map_err(failed)?,
             add: module.kernel("fr_add", block).map_err(failed)?,
@@ -101,10 +102,10 @@ impl Pointwise {
             quotient: module.kernel("fr_quotient", block).map_err(failed)?,
             powers_begin: module.kernel("fr_powers_begin", block).map_err(failed)?,
             powers: module.kernel("fr_powers", block).map_err(failed)?,
-            invert: inverting.kernel("fr_invert", Block::of(INVERT_THREADS)).map_err(failed)?,
+            invert,
             evaluate: Evaluate::load(gpu, &module)?,
             arena: gpu.arena().clone(),
-            invert_blocks: u64::from(identity.units.max(1) * INVERT_BLOCKS),
+            invert_blocks: u64::from(identity.limits.multiprocessors * invert_resident),
         })
     }
 

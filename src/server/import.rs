@@ -39,6 +39,8 @@ pub fn open(call: &Call, header: &Header) -> Result<Arc<Upload>> {
         let (state, bases, upload) = (state.clone(), bases.clone(), upload.clone());
         // The import is the upload's, not this call's: other streams may carry on.
         tokio::spawn(async move {
+            // However long the import takes after the last byte, its upload is not idle.
+            let _used = upload.begin_use();
             let result = match bases.group {
                 Group::G1 => import::<G1Affine>(&state, &bases, &upload).await,
                 Group::G2 => import::<G2Affine>(&state, &bases, &upload).await,

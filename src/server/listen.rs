@@ -23,11 +23,12 @@ use crate::{buffer::Counter, jobs::Budget, telemetry};
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Where the server listens.
+#[derive(Clone)]
 pub struct Listeners {
     /// TCP, if wanted.
-    pub tcp: Option<TcpListener>,
+    pub tcp: Option<Arc<TcpListener>>,
     /// The Unix socket, if wanted.
-    pub unix: Option<UnixSocket>,
+    pub unix: Option<Arc<UnixSocket>>,
 }
 
 impl Listeners {
@@ -40,14 +41,15 @@ impl Listeners {
         };
         let tcp = match settings.listen {
             Some(address) => {
-                Some(TcpListener::bind(address).await.map_err(name(address.to_string()))?)
+                let bound = TcpListener::bind(address).await;
+                Some(Arc::new(bound.map_err(name(address.to_string()))?))
             }
             None => None,
         };
         let unix = match &settings.unix_socket {
             Some(path) => {
                 let bound = UnixSocket::bind(path, settings.unix_mode).await;
-                Some(bound.map_err(name(path.display().to_string()))?)
+                Some(Arc::new(bound.map_err(name(path.display().to_string()))?))
             }
             None => None,
         };
@@ -116,7 +118,7 @@ impl Door {
 
 /// Accepted TCP connections, for ever.
 pub fn tcp(
-    listener: TcpListener,
+    listener: Arc<TcpListener>,
     door: Door,
 ) -> impl Stream<Item = io::Result<Connection<tokio::net::TcpStream>>> {
     stream::unfold((listener, door), |(listener, door)| async {
@@ -134,7 +136,7 @@ pub fn tcp(
 
 /// Accepted connections of the Unix socket, for ever.
 pub fn unix(
-    socket: UnixSocket,
+    socket: Arc<UnixSocket>,
     door: Door,
 ) -> impl Stream<Item = io::Result<Connection<UnixStream>>> {
     stream::unfold((socket, door), |(listening, door)| async {

@@ -30,7 +30,8 @@ use std::{
 
 use futures_util::future::BoxFuture;
 pub use settings::{Settings, Tls};
-use tokio::{sync::oneshot, task::JoinSet, time::timeout};
+use tokio::{sync::watch, task::JoinSet, time::timeout};
+use tonic::{service::Routes, transport::Server as Transport};
 
 use self::{
     deadline::Deadlines,
@@ -58,6 +59,10 @@ const TICKS_A_LOOK: u32 = 20;
 /// After the transport has the last answer, for it to leave the socket; a silent connection may not
 /// hold the exit for longer (hyper issue 4170).
 const LINGER: Duration = Duration::from_secs(1);
+
+/// How long a connection that is opened during a drain takes calls. Less than `DRAINING_RETRY` of
+/// `status`, so that a refused call is repeated over another connection.
+const DRAINING_CONNECTION_AGE: Duration = Duration::from_millis(500);
 
 /// What all handlers share.
 pub struct State {
@@ -186,51 +191,82 @@ impl Server {
             let Self { state, listeners } = self;
             let (health, health_service) = tonic_health::server::health_reporter();
             routes::serving(&health).await;
-            let routes = routes::routes(&state, health_service)?;
             let door = Door {
                 connections: state.connections.clone(),
                 bytes_max: state.settings.connection_bytes_in_flight_max,
                 jobs_max: state.settings.connection_jobs_max.into(),
                 handshake_timeout: state.settings.handshake_timeout,
             };
-            let deadlines = Deadlines { state: state.clone() };
-            let mut servers = JoinSet::new();
-            let mut stops = Vec::new();
-            let mut stop = || {
-                let (sender, receiver) = oneshot::channel::<()>();
-                stops.push(sender);
-                async move {
-                    // The sender's end is as good as its word.
-                    let _stopped = receiver.await;
-                }
-            };
-            if let Some(listener) = listeners.tcp {
-                let router = routes::tls(routes::transport(&state.settings), &state.settings)?
-                    .layer(deadlines.clone())
-                    .add_routes(routes.clone());
-                let incoming = listen::tcp(listener, door.clone());
-                servers.spawn(router.serve_with_incoming_shutdown(incoming, stop()));
-            }
-            if let Some(socket) = listeners.unix {
-                let router = routes::transport(&state.settings).layer(deadlines).add_routes(routes);
-                let incoming = listen::unix(socket, door);
-                servers.spawn(router.serve_with_incoming_shutdown(incoming, stop()));
-            }
+            let routes = routes::routes(&state, health_service)?;
+            let transport = routes::transport(&state.settings);
+            let draining = transport.clone().max_connection_age(DRAINING_CONNECTION_AGE);
+            let mut servers =
+                Servers { state: state.clone(), door, routes, running: JoinSet::new() };
+            let serving = servers.start(transport, listeners.clone())?;
             let ticker = tokio::spawn(tick(state.clone()));
             let ended = tokio::select! {
                 grace = state.drain.begun() => {
                     routes::not_serving(&health).await;
+                    // Sends a GOAWAY on every connection. New ones are still accepted, for probes
+                    // and for the rest of accepted uploads.
+                    drop(serving);
+                    let draining = servers.start(draining, listeners)?;
                     finish(&state, grace).await;
+                    drop(draining);
                     Ok(())
                 }
-                Some(ended) = servers.join_next() => ended.unwrap_or(Ok(())),
+                Some(ended) = servers.running.join_next() => {
+                    drop(serving);
+                    ended.unwrap_or(Ok(()))
+                }
             };
-            drop(stops);
             let _silent_connections =
-                timeout(LINGER, async { while servers.join_next().await.is_some() {} }).await;
+                timeout(LINGER, async { while servers.running.join_next().await.is_some() {} })
+                    .await;
             ticker.abort();
             Ok(ended?)
         })
+    }
+}
+
+/// Serves connections, in tasks.
+struct Servers {
+    state: Arc<State>,
+    door: Door,
+    routes: Routes,
+    running: JoinSet<Result<(), tonic::transport::Error>>,
+}
+
+impl Servers {
+    /// Accepts connections until the returned sender is dropped; then sends a GOAWAY on each, and
+    /// serves the calls that run to their ends.
+    ///
+    /// Errors: `Transport` for a certificate or key that is not valid.
+    fn start(
+        &mut self,
+        transport: Transport,
+        listeners: Listeners,
+    ) -> Result<watch::Sender<()>, ServeError> {
+        let (stop, stopped) = watch::channel(());
+        let until_stopped = || {
+            let mut stopped = stopped.clone();
+            // An error says that the sender is gone, which is the signal.
+            async move { stopped.changed().await.unwrap_or(()) }
+        };
+        let deadlines = Deadlines { state: self.state.clone() };
+        if let Some(listener) = listeners.tcp {
+            let router = routes::tls(transport.clone(), &self.state.settings)?
+                .layer(deadlines.clone())
+                .add_routes(self.routes.clone());
+            let incoming = listen::tcp(listener, self.door.clone());
+            self.running.spawn(router.serve_with_incoming_shutdown(incoming, until_stopped()));
+        }
+        if let Some(socket) = listeners.unix {
+            let router = transport.layer(deadlines).add_routes(self.routes.clone());
+            let incoming = listen::unix(socket, self.door.clone());
+            self.running.spawn(router.serve_with_incoming_shutdown(incoming, until_stopped()));
+        }
+        Ok(stop)
     }
 }
 

@@ -45,6 +45,8 @@ fn https_needs_an_authority_that_is_named() {
     let trusting = ["--ca-certificate", &authority];
     assert_eq!(desk.json(&[&["info"], &trusting[..]].concat())["engine"], "cpu");
     desk.fails(&["info"], 69, &["certificate", "--ca-certificate"]);
+    let plain = [&["info", "--server", "http://127.0.0.1:1"], &trusting[..]].concat();
+    desk.fails(&plain, 2, &["CA certificate", "http://127.0.0.1:1", "https"]);
 }
 
 #[test]

@@ -4,6 +4,10 @@
 mod bases;
 #[path = "../../examples/common/mod.rs"]
 mod common;
+mod demo;
+#[cfg(feature = "cuda")]
+#[path = "../common/emulated.rs"]
+mod emulated;
 mod ends;
 mod jobs;
 

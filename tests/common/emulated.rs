@@ -12,6 +12,17 @@ use std::{
 /// The setting that names the driver's library.
 pub const SETTING: &str = "CAPSTAN_CUDA_DRIVER";
 
+/// The setting that limits the shared memory of a block in tests, in KiB: so the plans of smaller
+/// GPUs run on a larger one.
+pub const SHARED_SETTING: &str = "CAPSTAN_TEST_SHARED_KIB";
+
+/// What [`SHARED_SETTING`] says, in bytes; `None` for all that the device has.
+pub fn shared_bytes_max() -> Option<u32> {
+    let text = std::env::var(SHARED_SETTING).ok()?;
+    let kib: u32 = text.parse().unwrap_or_else(|_| panic!("{SHARED_SETTING}: {text:?}"));
+    Some(kib << 10)
+}
+
 /// Orders in which the emulated driver resumes threads; 0 is the natural one.
 pub const SEEDS: [u64; 3] = [0, 1, 0xfeed];
 

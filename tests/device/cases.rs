@@ -24,7 +24,7 @@ use capstan::{
 use crate::rig::Rig;
 
 /// Few scalars are cut here as many are elsewhere.
-const CUTS: Cuts = Cuts { arriving_min: 32, points_min: 8, whole_digits: 0 };
+const CUTS: Cuts = Cuts { arriving_min: 32, points_min: 8, whole_digits: 0, level_min: None };
 
 /// An engine that leaves nothing to the CPU, and cuts soon.
 pub fn engine(rig: &Rig) -> CudaEngine {
@@ -34,7 +34,7 @@ pub fn engine(rig: &Rig) -> CudaEngine {
 /// The same with other sizes from which on it cuts.
 pub fn engine_that_cuts(rig: &Rig, cuts: Cuts) -> CudaEngine {
     let cpu = CpuEngine::new(1).unwrap();
-    CudaEngine::with_cuts(cpu, vec![rig.gpu.clone()], Least::default(), cuts).unwrap()
+    CudaEngine::with_cuts(cpu, rig.gpu.clone().into(), Least::default(), cuts).unwrap()
 }
 
 /// Takes all memory but about `left` bytes, in one piece.

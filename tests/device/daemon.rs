@@ -23,10 +23,18 @@ fn binary() -> PathBuf {
     if beside.exists() { beside } else { env!("CARGO_BIN_EXE_capstand").into() }
 }
 
-fn capstand(flags: &[&str], env: &[(&str, &str)]) -> Command {
+pub fn capstand(flags: &[&str], env: &[(&str, &str)]) -> Command {
     let mut command = Command::new(binary());
-    let own = ["--config", "/dev/null", "--listen", "127.0.0.1:0", "--metrics-listen", "none"];
-    command.env_clear().envs(env.iter().copied()).args(own).args(["--threads", "1"]).args(flags);
+    let own = ["--config", "/dev/null", "--listen", "127.0.0.1:0"];
+    let metrics =
+        if flags.contains(&"--metrics-listen") { None } else { Some("--metrics-listen=none") };
+    command
+        .env_clear()
+        .envs(env.iter().copied())
+        .args(own)
+        .args(metrics)
+        .args(["--threads", "1"])
+        .args(flags);
     command
 }
 
@@ -38,7 +46,7 @@ fn refused(flags: &[&str], env: &[(&str, &str)]) -> (Option<i32>, String) {
 }
 
 /// Reads the log until it is ready.
-fn ready(command: &mut Command) -> (Child, String, String) {
+pub fn ready(command: &mut Command) -> (Child, String, String) {
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut log = BufReader::new(child.stderr.take().unwrap());
     let mut seen = String::new();
@@ -161,7 +169,8 @@ fn a_lost_gpu_ends_the_daemon() {
         println!("skipped: faults are not injected into a GPU");
         return;
     }
-    let (mut child, client) = served(&[("EMU_FAULT", "g1_check_points:1:700")]);
+    // The self-test has launched it twice.
+    let (mut child, client) = served(&[("EMU_FAULT", "g1_check_points:3:700")]);
     let bytes = points::encode(PointEncoding::Montgomery, &many());
     let options = PutOptions { deadline: Some(Duration::from_secs(10)), ..PutOptions::default() };
     let put = client.put_encoded(Group::G1, PointEncoding::Montgomery, &bytes, options);

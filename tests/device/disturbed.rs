@@ -75,7 +75,7 @@ impl Case {
 /// An engine with one GPU, without tables, that leaves nothing to the CPU.
 fn engine(rig: &Rig) -> CudaEngine {
     let least = Least { msm_scalars: 1, ntt_elements: 1 };
-    CudaEngine::new(CpuEngine::new(1).unwrap(), vec![rig.gpu.clone()], least).unwrap()
+    CudaEngine::new(CpuEngine::new(1).unwrap(), rig.gpu.clone().into(), least).unwrap()
 }
 
 /// What becomes of a job when the first, the second and so on of what it asks for is refused, until
@@ -267,8 +267,9 @@ fn a_wrong_result_is_not_given() {
                 checked.passes(&engine);
             }
             // Nobody would notice.
+            let engine = engine(rig);
             control::fault(faults[0]);
-            let (executor, is_right) = bare.run(&engine(rig), &Control::default()).unwrap();
+            let (executor, is_right) = bare.run(&engine, &Control::default()).unwrap();
             assert!(!is_right && !executor.checked, "{name}");
             control::fault("");
         }

@@ -13,6 +13,7 @@ mod disturbed;
 mod emulated;
 mod faults;
 mod kernels;
+mod left_out;
 mod msm;
 mod pinned;
 mod points;

@@ -1,6 +1,6 @@
 //! What lies in pinned memory is copied from there and to there, and nothing else is.
 
-use std::iter;
+use std::{iter, time::Duration};
 
 use capstan::{
     buffer::{Arrival, Part, Source},
@@ -10,10 +10,12 @@ use capstan::{
 };
 
 use crate::{
-    rig::{Rig, each_seed},
+    rig::{Rig, control, each_seed, with_faults},
     ring::noise,
     transforms,
 };
+
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
 fn pieces_are_copied_in_order() {
@@ -35,6 +37,23 @@ fn pieces_are_copied_in_order() {
         receive(&stream, lease.all(), &mut pieces).unwrap();
         let back: Vec<u8> = to.chunks(1024).step_by(2).flatten().copied().collect();
         assert!(back == sent);
+    });
+}
+
+/// If the driver has no event to tell when a copy has run, the borrow of the memory still ends
+/// after the copy.
+#[test]
+fn a_send_without_an_event_ends_after_its_copies() {
+    with_faults(PATIENCE, |rig| {
+        let memory = rig.gpu.context().pin(1 << 20).unwrap();
+        let (stream, sent) = (rig.stream(), noise(6, 1 << 20));
+        let lease = rig.gpu.arena().lease(&stream, 1 << 20).unwrap();
+        memory.copy_from_slice(&sent);
+        control::fault("cuEventCreate:1:2");
+        let error = send(&stream, lease.all(), &[memory]).unwrap_err();
+        assert_eq!(error.class(), Class::Exhausted, "{error}");
+        memory.fill(0);
+        assert!(rig.get(&stream, &lease) == sent, "the copy took what was written after it");
     });
 }
 

@@ -61,8 +61,8 @@ fn check_group<A: CurvePoint>(engine: &CudaEngine, rng: &mut StdRng) {
 fn verdicts_and_points_are_the_hosts() {
     let rig = Rig::new();
     let (options, _) = options(rig.gpu.context().patience());
-    let gpus = capstan::device::open(&wanted(), &options).unwrap();
-    let engine = CudaEngine::new(CpuEngine::new(1).unwrap(), gpus, Least::default()).unwrap();
+    let opened = capstan::device::open(&wanted(), &options).unwrap();
+    let engine = CudaEngine::new(CpuEngine::new(1).unwrap(), opened, Least::default()).unwrap();
     let mut rng = StdRng::seed_from_u64(11);
     check_group::<G1Affine>(&engine, &mut rng);
     check_group::<G2Affine>(&engine, &mut rng);

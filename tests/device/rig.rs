@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use capstan::device::{self, Fault, Gpu, Lease, Options, Stream, Wanted};
+use capstan::device::{self, Fault, Gpu, Lease, OpenOptions, Stream, Wanted};
 
 use crate::emulated;
 
@@ -27,13 +27,14 @@ pub struct Rig {
     _turn: MutexGuard<'static, ()>,
 }
 
-pub fn options(patience: Duration) -> (Options, Arc<Mutex<Vec<Fault>>>) {
+pub fn options(patience: Duration) -> (OpenOptions, Arc<Mutex<Vec<Fault>>>) {
     let faults = Arc::<Mutex<Vec<_>>>::default();
     let told = faults.clone();
     let on_fault = Arc::new(move |fault: &Fault| told.lock().unwrap().push(fault.clone()));
     // Sanitizers track each byte: some 50 MB are enough, and 1.4 GB on an H200.
     let memory_percent = if emulated::driver().is_some() { 5 } else { 1 };
-    (Options { memory_percent, patience, on_fault }, faults)
+    let shared_bytes_max = emulated::shared_bytes_max();
+    (OpenOptions { memory_percent, patience, on_fault, shared_bytes_max }, faults)
 }
 
 pub fn wanted() -> Wanted {
@@ -49,7 +50,7 @@ impl Rig {
         static TURN: Mutex<()> = Mutex::new(());
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let (options, faults) = options(patience);
-        let gpu = device::open(&wanted(), &options).unwrap().remove(0);
+        let gpu = device::open(&wanted(), &options).unwrap().gpus.remove(0);
         Self { gpu, faults, order: SEEDS.len().into(), _turn: turn }
     }
 

@@ -1,11 +1,13 @@
 //! What goes through the pinned ring arrives, in order and unmixed.
 
-use std::thread;
+use std::{thread, time::Duration};
 
 use capstan::device::{Class, Copies, Fault};
 use rand::{RngCore, SeedableRng, rngs::StdRng};
 
-use crate::rig::{Rig, each_seed};
+use crate::rig::{Rig, control, each_seed, with_faults};
+
+const PATIENCE: Duration = Duration::from_secs(60);
 
 pub fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     let mut noise = vec![0; bytes];
@@ -90,6 +92,24 @@ fn copies_of_a_job_are_wiped_at_its_end() {
     assert_eq!(found(&copies), [7; 8]);
     drop(copies);
     assert_eq!(found(&rig.gpu.ring().copies()), [0; 8]);
+}
+
+/// If the driver has no event to tell when a copy has run, the chunk stays untouched until the copy
+/// has run: its wiping must not overtake the copy.
+#[test]
+fn a_copy_without_an_event_is_not_overtaken() {
+    with_faults(PATIENCE, |rig| {
+        let (stream, sent) = (rig.stream(), noise(4, 1 << 20));
+        let lease = rig.gpu.arena().lease(&stream, sent.len() as u64).unwrap();
+        for call in ["cuEventCreate", "cuEventRecord"] {
+            let copies = rig.gpu.ring().copies();
+            control::fault(&format!("{call}:1:2"));
+            let error = copies.upload(&stream, lease.all()).write(&sent).unwrap_err();
+            assert_eq!(error.class(), Class::Exhausted, "{call}: {error}");
+            drop(copies);
+            assert!(rig.get(&stream, &lease) == sent, "{call}: the copy took wiped bytes");
+        }
+    });
 }
 
 #[test]

@@ -13,7 +13,7 @@ use ark_ff::{BigInteger, PrimeField};
 use capstan::{
     client::{NttOptions, Verify, blocking::Client},
     curve::{Fr, G1Affine},
-    device::{self, Options},
+    device::{self, OpenOptions},
     engine::{
         Control, Engine,
         cpu::{ArkworksEngine, CpuEngine},
@@ -256,9 +256,9 @@ fn spans_tell_of_jobs_and_not_of_scalars() {
 #[test]
 fn spans_follow_rows_to_another_thread() {
     let rig = Rig::new();
-    let roomy = Options { memory_percent: 40, ..options(Duration::from_secs(60)).0 };
-    let gpus = device::open(&wanted(), &roomy).unwrap();
-    let engine = CudaEngine::new(CpuEngine::new(2).unwrap(), gpus, Least::default()).unwrap();
+    let roomy = OpenOptions { memory_percent: 40, ..options(Duration::from_secs(60)).0 };
+    let opened = device::open(&wanted(), &roomy).unwrap();
+    let engine = CudaEngine::new(CpuEngine::new(2).unwrap(), opened, Least::default()).unwrap();
     // More than a group, of 8 MiB, has.
     let given = rows(1, 140_000);
     let mut found = given.clone();

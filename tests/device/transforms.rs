@@ -15,6 +15,7 @@ use capstan::{
         points::{CurvePoint, PointSlice, Sums},
         scalars::ScalarEncoding,
     },
+    device::Opened,
     device::{Class, Fault},
     engine::{
         Control, Encoded, Engine, NttPlan,
@@ -37,7 +38,8 @@ pub fn engine(rig: &Rig) -> CudaEngine {
     // Twice the same one: it takes turns with itself.
     let gpus = vec![rig.gpu.clone(), rig.gpu.clone()];
     let least = Least { msm_scalars: 256, ntt_elements: 4096 };
-    CudaEngine::new(CpuEngine::new(2).unwrap(), gpus, least).unwrap()
+    let opened = Opened { gpus, left_out: Vec::new() };
+    CudaEngine::new(CpuEngine::new(2).unwrap(), opened, least).unwrap()
 }
 
 /// Numbers of which some are next to 0 and to the modulus.

@@ -9,6 +9,7 @@ mod devices;
 mod faults;
 mod graphs;
 mod memory;
+mod presets;
 mod sanitizers;
 mod streams;
 mod threads;

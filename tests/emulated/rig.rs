@@ -25,23 +25,27 @@ pub fn library(flags: &[&str]) -> PathBuf {
     emulated::build(name, &kernels, flags)
 }
 
-struct Controls {
+pub struct Controls {
     reset: Symbol<unsafe extern "C" fn()>,
     seed: Symbol<unsafe extern "C" fn(u64)>,
     fault: Symbol<unsafe extern "C" fn(*const std::ffi::c_char)>,
+    device: Symbol<unsafe extern "C" fn(*const std::ffi::c_char) -> std::ffi::c_int>,
 }
 
-/// Loads the library so that cudarc finds it by its name.
-fn controls() -> &'static Controls {
+/// Loads the library so that cudarc finds it by its name. A process whose environment names the
+/// devices keeps its settings.
+pub fn controls() -> &'static Controls {
     static CONTROLS: OnceLock<Controls> = OnceLock::new();
     CONTROLS.get_or_init(|| {
         let path = std::env::var_os(emulated::SETTING).map(PathBuf::from);
         let path = path.unwrap_or_else(|| library(&[]));
         // SAFETY: nobody else reads or writes the environment: this runs once, under the lock.
         #[allow(clippy::disallowed_methods)]
-        unsafe {
-            std::env::set_var("EMU_DEVICES", DEVICES.to_string());
-            std::env::set_var("EMU_MEMORY_MIB", MEMORY_MIB.to_string());
+        if std::env::var_os("EMU_DEVICE").is_none() {
+            unsafe {
+                std::env::set_var("EMU_DEVICES", DEVICES.to_string());
+                std::env::set_var("EMU_MEMORY_MIB", MEMORY_MIB.to_string());
+            }
         }
         // SAFETY: the functions are as kernels/host/driver/faults.cpp declares them; the library
         // stays loaded.
@@ -51,6 +55,7 @@ fn controls() -> &'static Controls {
                 reset: library.get(b"capstan_emulated_reset\0").unwrap(),
                 seed: library.get(b"capstan_emulated_seed\0").unwrap(),
                 fault: library.get(b"capstan_emulated_fault\0").unwrap(),
+                device: library.get(b"capstan_emulated_device\0").unwrap(),
             };
             let _kept = std::mem::ManuallyDrop::new(library);
             controls
@@ -66,15 +71,28 @@ pub struct Gpu {
 
 impl Gpu {
     pub fn new(seed: u64) -> Self {
+        Self::of("", seed)
+    }
+
+    /// The devices are those that `names` lists, as EMU_DEVICE does.
+    pub fn of(names: &str, seed: u64) -> Self {
         static TURN: Mutex<()> = Mutex::new(());
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: no call is under way.
+        let names = CString::new(names).unwrap();
+        // SAFETY: no call is under way; the names are read during the call only.
         unsafe {
-            (controls().reset)();
+            assert_eq!((controls().device)(names.as_ptr()), 1, "{names:?}");
             (controls().seed)(seed);
         }
         let context = CudaContext::new(0).unwrap();
         Self { context, _turn: turn }
+    }
+
+    /// Whether the driver knows all devices that `names` lists.
+    pub fn knows(&self, names: &str) -> bool {
+        let names = CString::new(names).unwrap();
+        // SAFETY: no call is under way; the names are read during the call only.
+        unsafe { (controls().device)(names.as_ptr()) == 1 }
     }
 
     /// Plans faults, in the words of EMU_FAULT.
@@ -164,6 +182,35 @@ impl Kernel {
         let stream = stream.cu_stream();
         // SAFETY: the emulation checks pointers; the tests give arguments as kernels declare them.
         unsafe { result::launch_kernel(self.0, grid, block, shared, stream, arguments) }
+    }
+
+    /// Like [`Self::launch`], but the kernel may start before the one before it has ended.
+    pub fn launch_early(
+        &self,
+        stream: &CudaStream,
+        (grid, block, shared): (u32, u32, u32),
+        arguments: &mut [*mut c_void],
+    ) -> Answer<()> {
+        let mut attribute = sys::CUlaunchAttribute {
+            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            pad: [0; 4],
+            value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+        };
+        let config = sys::CUlaunchConfig {
+            gridDimX: grid,
+            gridDimY: 1,
+            gridDimZ: 1,
+            blockDimX: block,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: shared,
+            hStream: stream.cu_stream(),
+            attrs: &raw mut attribute,
+            numAttrs: 1,
+        };
+        let (arguments, none) = (arguments.as_mut_ptr(), std::ptr::null_mut());
+        // SAFETY: as in `launch`; the attribute outlives the call.
+        unsafe { sys::cuLaunchKernelEx(&raw const config, self.0, arguments, none) }.result()
     }
 }
 

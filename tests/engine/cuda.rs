@@ -10,7 +10,7 @@ use std::{
 
 use capstan::{
     curve::{Group, points::Bases},
-    device::{self, Fault, Options, Wanted},
+    device::{self, Fault, OpenOptions, Wanted},
     engine::{
         Control, Description, Engine, Executor, MsmRun, NttPlan, Rows,
         cpu::CpuEngine,
@@ -66,13 +66,14 @@ pub fn engine() -> &'static Seeded {
     static ENGINE: OnceLock<Seeded> = OnceLock::new();
     ENGINE.get_or_init(|| {
         let wanted = Wanted { driver: emulated::driver(), devices: vec![0] };
-        let options = Options {
+        let options = OpenOptions {
             memory_percent: if emulated::driver().is_some() { 60 } else { 10 },
             patience: Duration::from_secs(300),
             on_fault: Arc::new(|fault: &Fault| eprintln!("{fault}")),
+            shared_bytes_max: emulated::shared_bytes_max(),
         };
-        let gpus = device::open(&wanted, &options).unwrap();
-        Seeded(CudaEngine::new(CpuEngine::new(1).unwrap(), gpus, Least::default()).unwrap())
+        let opened = device::open(&wanted, &options).unwrap();
+        Seeded(CudaEngine::new(CpuEngine::new(1).unwrap(), opened, Least::default()).unwrap())
     })
 }
 

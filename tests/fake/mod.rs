@@ -30,6 +30,8 @@ pub enum Mode {
     Swallow,
     /// Streams and `Stat`: UNAVAILABLE once, then served, as by a server that starts again.
     Restarts,
+    /// Unary calls: a result that claims this check.
+    Claims(v1::Verify),
 }
 
 /// A status as the server writes them.
@@ -58,6 +60,10 @@ fn put_answer(header: Option<v1::put_request::Message>) -> v1::PutResponse {
     let v1::VectorUpload { upload_id, encoding, count, .. } = vector;
     let vector = v1::object::Kind::Vector(v1::Vector { upload_id, encoding, count });
     v1::PutResponse { object: Some(v1::Object { kind: Some(vector) }), existed: false }
+}
+
+fn claim(verified: v1::Verify) -> v1::Execution {
+    v1::Execution { verified: verified.into(), ..Default::default() }
 }
 
 #[derive(Clone)]
@@ -197,6 +203,11 @@ impl Compute for Fake {
         self.inner.saw_deadline.store(deadline, Ordering::SeqCst);
         match &self.inner.mode {
             Mode::Refuse(status) => Err(status.clone()),
+            Mode::Claims(verified) => {
+                let execution = Some(claim(*verified));
+                let result = Some(v1::MsmResult { execution, ..Default::default() });
+                Ok(Response::new(v1::MsmResponse { result }))
+            }
             _ => {
                 let _gone = Gone::new(&self.inner);
                 self.inner.entered.notify_one();
@@ -225,8 +236,20 @@ impl Compute for Fake {
         }
     }
 
-    async fn ntt(&self, _: Request<v1::NttRequest>) -> Result<Response<v1::NttResponse>, Status> {
-        Err(Status::unimplemented("not faked"))
+    async fn ntt(
+        &self,
+        request: Request<v1::NttRequest>,
+    ) -> Result<Response<v1::NttResponse>, Status> {
+        let Mode::Claims(verified) = &self.inner.mode else {
+            return Err(Status::unimplemented("not faked"));
+        };
+        let Some(v1::ntt_request::Input::Inline(rows)) = request.into_inner().input else {
+            panic!("only inline rows are faked");
+        };
+        let execution = Some(claim(*verified));
+        let result = Some(v1::NttResult { execution, ..Default::default() });
+        let output = Some(v1::ntt_response::Output::Rows(rows));
+        Ok(Response::new(v1::NttResponse { result, output }))
     }
 
     async fn ntt_stream(

@@ -8,7 +8,8 @@ use std::{
 
 use bytemuck::Pod;
 use capstan::device::{
-    self, Block, Context, Gpu, Kernel, Lease, Module, Options, Parameters, Span, Stream, Wanted,
+    self, Block, Context, DeviceLimits, Gpu, Kernel, Lease, Module, OpenOptions, Parameters, Span,
+    Stream, Wanted,
 };
 
 use crate::emulated::{self, SEEDS, seed};
@@ -53,8 +54,9 @@ pub fn open_with(memory_percent: u64) -> Gpu {
     let wanted = Wanted { driver: emulated::driver(), devices: vec![0] };
     let patience = Duration::from_secs(300);
     let on_fault = Arc::new(|fault: &device::Fault| eprintln!("{fault}"));
-    let options = Options { memory_percent, patience, on_fault };
-    device::open(&wanted, &options).unwrap().remove(0)
+    let shared_bytes_max = emulated::shared_bytes_max();
+    let options = OpenOptions { memory_percent, patience, on_fault, shared_bytes_max };
+    device::open(&wanted, &options).unwrap().gpus.remove(0)
 }
 
 impl Rig {
@@ -67,6 +69,11 @@ impl Rig {
     /// The device.
     pub fn gpu(&self) -> &Gpu {
         self.gpu
+    }
+
+    /// What kernels may use of it.
+    pub fn limits(&self) -> DeviceLimits {
+        self.gpu.identity().limits
     }
 
     /// Its context.

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Few scalars are many here.
-const CUTS: Cuts = Cuts { arriving_min: 1, points_min: 7, whole_digits: 0 };
+const CUTS: Cuts = Cuts { arriving_min: 1, points_min: 7, whole_digits: 0, level_min: None };
 
 fn fixed(bits: u32, sets: u32) -> Windows {
     Windows::fixed(bits, sets, 64).unwrap()

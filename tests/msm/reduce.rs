@@ -9,6 +9,7 @@ use ark_ff::AdditiveGroup;
 use ark_std::{rand::RngCore, test_rng};
 use capstan::{
     curve::Group,
+    device::DeviceLimits,
     msm::reduce::{self, Ending, Plan, Reducer, Shape, Tuning, Weights, finish},
 };
 
@@ -92,8 +93,9 @@ fn run<P: Curve + reduce::Curve>(
 
 /// Ways to the same sums: with and without slices, terms in parts or whole, small and large teams.
 fn tunings() -> Vec<Tuning> {
-    let tuning = |slice_points_min, lg_part, units, groups| Tuning {
-        units,
+    let tuning = |slice_points_min, lg_part, multiprocessors, groups| Tuning {
+        multiprocessors,
+        slice_threads: u64::from(multiprocessors) * 256,
         slice_points_min,
         lg_part,
         groups,
@@ -210,7 +212,7 @@ fn plans_are_short_and_end_where_it_pays() {
     let plan = |group, vectors, shifts: Vec<u32>, lg_buckets: u32| {
         let (buckets, weights) = (1 << lg_buckets, Weights::All);
         let shape = Shape { group, vectors, shifts, buckets, weights, xyzz: false };
-        Plan::new(&shape, &Tuning::on(132, group))
+        Plan::new(&shape, &Tuning::on(&DeviceLimits::H200, group))
     };
     let one = plan(Group::G1, 1, vec![0], 9);
     assert_eq!((one.steps.len(), one.ending), (2, Ending::Terms), "{one:?}");

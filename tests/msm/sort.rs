@@ -2,9 +2,12 @@
 
 use ark_bls12_381::Fr;
 use ark_ff::BigInt;
-use capstan::msm::{
-    BITS_MAX, BITS_MIN, Digit, Fixed, Radix, Sliding, Windows,
-    sort::{Layout, Path, Shape, Sorted, Sorter, Tables},
+use capstan::{
+    device::DeviceLimits,
+    msm::{
+        BITS_MAX, BITS_MIN, Digit, Fixed, Radix, Sliding, Windows,
+        sort::{Layout, Path, Shape, SortCapacity, Sorted, Sorter, Tables},
+    },
 };
 
 use crate::{
@@ -67,7 +70,7 @@ fn check(rig: &Rig, sorter: &Sorter, layout: &Layout, scalars: &[Fr], name: &str
 }
 
 /// The usual way, and such as meet every branch: a few bins and one, blocks that share a vector.
-fn layouts(shape: Shape) -> Vec<Layout> {
+fn layouts(shape: Shape, capacity: SortCapacity) -> Vec<Layout> {
     let lg_buckets = (shape.buckets() / u64::from(shape.vectors())).ilog2();
     let bins = |low_bits, tile_scalars| Path::Bins { low_bits, tile_scalars };
     let direct = |groups| Path::Direct { groups };
@@ -75,13 +78,13 @@ fn layouts(shape: Shape) -> Vec<Layout> {
     let (cuts, groups) = if shape.vectors() > 8 { (1, 2) } else { (4, 7) };
     let (few, one) = (lg_buckets.saturating_sub(cuts), (lg_buckets + 1).min(12));
     let paths = [bins(few, 160), bins(one, 33), direct(1), direct(groups)];
-    let mut found: Vec<_> = Layout::of(shape).into_iter().collect();
-    found.extend(paths.into_iter().filter_map(|path| Layout::along(shape, path)));
+    let mut found: Vec<_> = Layout::of(shape, capacity).into_iter().collect();
+    found.extend(paths.into_iter().filter_map(|path| Layout::along(shape, capacity, path)));
     found
 }
 
 fn check_shape(rig: &Rig, sorter: &Sorter, shape: Shape, scalars: &[Fr], name: &str) {
-    for layout in layouts(shape) {
+    for layout in layouts(shape, SortCapacity::of(&rig.limits())) {
         check(rig, sorter, &layout, scalars, name);
     }
 }
@@ -93,6 +96,10 @@ fn windows(bits: u32, sets: u32) -> Windows {
         _ => Windows::fixed(bits, sets, 64),
     };
     windows.unwrap()
+}
+
+fn h200() -> SortCapacity {
+    SortCapacity::of(&DeviceLimits::H200)
 }
 
 fn sorter(rig: &Rig) -> Sorter {
@@ -109,7 +116,7 @@ fn every_small_count_is_sorted() {
             let scalars: Vec<Fr> = (0..n).map(|_| uniform(&mut rng)).collect();
             let windows = windows([4, 8, 11, 13, 14, 10][i % 6], [1, 0, 2, 4, 3][i % 5]);
             let shape = Shape::new(windows, n, 1).unwrap();
-            let all = layouts(shape);
+            let all = layouts(shape, SortCapacity::of(&rig.limits()));
             for layout in [all[0], all[1 + i % (all.len() - 1)]] {
                 check(rig, &sorter, &layout, &scalars, "uniform");
             }
@@ -155,7 +162,8 @@ fn digits_of_every_radix_are_sorted() {
             let mut scalars = edges();
             scalars.extend(of_digits(&radix, &mut rng, 2000));
             let shape = Shape::new(Windows::Radix(radix), scalars.len() as u32, 1).unwrap();
-            check(rig, &sorter, &Layout::of(shape).unwrap(), &scalars, &format!("case {case}"));
+            let layout = Layout::of(shape, SortCapacity::of(&rig.limits())).unwrap();
+            check(rig, &sorter, &layout, &scalars, &format!("case {case}"));
         }
     });
 }
@@ -181,7 +189,8 @@ fn large_bins_are_several_tiles() {
             let mixed: Vec<Fr> = mixed.collect();
             let shape = Shape::new(windows, n as u32, 1).unwrap();
             let path = Path::Bins { low_bits, tile_scalars: 600 };
-            let layout = Layout::along(shape, path).unwrap();
+            let capacity = SortCapacity::of(&rig.limits());
+            let layout = Layout::along(shape, capacity, path).unwrap();
             check(rig, &sorter, &layout, &uniform, "uniform");
             check(rig, &sorter, &layout, &mixed, "mixed");
             check(rig, &sorter, &layout, &vec![one_bucket; n], "one bucket");
@@ -197,7 +206,9 @@ fn powers_of_two_are_sorted() {
             for n in [(1_u32 << lg_n) - 1, 1 << lg_n, (1 << lg_n) + 1] {
                 let scalars: Vec<Fr> = (0..n).map(|_| uniform(&mut rng)).collect();
                 let windows = windows(lg_n + 2, n & 1);
-                let layout = Layout::of(Shape::new(windows, n, 1).unwrap()).unwrap();
+                let layout =
+                    Layout::of(Shape::new(windows, n, 1).unwrap(), SortCapacity::of(&rig.limits()))
+                        .unwrap();
                 check(rig, &sorter, &layout, &scalars, "uniform");
             }
         }
@@ -241,21 +252,25 @@ fn shapes_that_do_not_fit_are_refused() {
     assert_eq!(shape.with_sets(u32::MAX, 2), None);
     assert_eq!(shape.with_sets(3, 0), None);
     // 2^31 digits.
-    assert_eq!(Layout::of(Shape::new(windows, 1 << 23, 16).unwrap()), None);
-    assert!(Layout::of(Shape::new(windows, 1 << 23, 15).unwrap()).is_some());
+    assert_eq!(Layout::of(Shape::new(windows, 1 << 23, 16).unwrap(), h200()), None);
+    assert!(Layout::of(Shape::new(windows, 1 << 23, 15).unwrap(), h200()).is_some());
     let tile = |tile_scalars| Path::Bins { low_bits: 11, tile_scalars };
-    assert_eq!(Layout::along(shape, tile(0)), None);
-    assert_eq!(Layout::along(shape, tile(2000)), None);
-    assert_eq!(Layout::along(shape, Path::Direct { groups: 0 }), None);
-    assert_eq!(Layout::along(shape, Path::Direct { groups: 127 }), None);
-    assert!(Layout::along(shape, Path::Direct { groups: 128 }).is_some());
+    assert_eq!(Layout::along(shape, h200(), tile(0)), None);
+    assert_eq!(Layout::along(shape, h200(), tile(2000)), None);
+    assert_eq!(Layout::along(shape, h200(), Path::Direct { groups: 0 }), None);
+    assert_eq!(Layout::along(shape, h200(), Path::Direct { groups: 127 }), None);
+    assert!(Layout::along(shape, h200(), Path::Direct { groups: 128 }).is_some());
 }
 
 #[test]
 fn every_planned_shape_fits() {
     let fits = |shape: Shape| {
         let small = shape.buckets() <= 1 << 24;
-        assert_eq!(Layout::of(shape).is_some(), small && shape.digits_max() < 1 << 31, "{shape:?}");
+        assert_eq!(
+            Layout::of(shape, h200()).is_some(),
+            small && shape.digits_max() < 1 << 31,
+            "{shape:?}"
+        );
     };
     for bits in BITS_MIN..=BITS_MAX {
         for tables in (1..=64).chain([Sliding::TABLES]) {
@@ -272,7 +287,7 @@ fn every_planned_shape_fits() {
                 }
                 let batch = Shape::new(windows, 1 << 10, 1000).unwrap();
                 let fits = batch.buckets() <= 1 << 24;
-                assert!(Layout::of(batch).is_some() || !fits, "{batch:?}");
+                assert!(Layout::of(batch, h200()).is_some() || !fits, "{batch:?}");
             }
         }
     }
@@ -283,7 +298,12 @@ fn short_spans_are_refused() {
     each_seed(|rig| {
         let sorter = sorter(rig);
         let shape = Shape::new(Windows::fixed(8, 1, 32).unwrap(), 4, 1).unwrap();
-        let layout = Layout::along(shape, Path::Bins { low_bits: 3, tile_scalars: 32 }).unwrap();
+        let layout = Layout::along(
+            shape,
+            SortCapacity::of(&rig.limits()),
+            Path::Bins { low_bits: 3, tile_scalars: 32 },
+        )
+        .unwrap();
         let sizes = [4 * 32, layout.bytes(), 4 * shape.digits_max(), 4 * (shape.buckets() + 1)];
         for short in 0..sizes.len() {
             let mut leases = sizes

@@ -7,7 +7,7 @@ use ark_ec::{
 };
 use ark_ff::AdditiveGroup;
 use capstan::{
-    device::Lease,
+    device::{DeviceLimits, Lease},
     msm::{
         Job, Msm, Pass, Placed, Plan, Room, Sliding, Windows,
         reduce::Curve,
@@ -66,7 +66,7 @@ impl<'a, P: points::Curve + Curve> Bench<'a, P> {
 
     /// That many bytes on the rig's device.
     pub fn room(&self, bytes: u64) -> Room {
-        Room { bytes, units: self.rig.gpu().identity().units }
+        Room { bytes, limits: self.rig.limits() }
     }
 
     /// What the device gives for `scalars`, vector after vector.
@@ -133,7 +133,7 @@ fn every_size<P: points::Curve + Curve>(sizes: &[usize]) {
             let scalars: Vec<_> = (0..n).map(|i| scalar(&mut rng, i)).collect();
             let tables = [1, 64, 5][i % 3];
             let tables = if n < 40 && tables == 64 { Sliding::TABLES } else { tables };
-            bench.compare(n, 1, job::<P>(n).windows(tables), &scalars);
+            bench.compare(n, 1, job::<P>(n).windows(tables, &rig.limits()), &scalars);
         }
     });
 }
@@ -174,7 +174,7 @@ fn batches<P: points::Curve + Curve>(shapes: &[(usize, usize)]) {
             }
             let scalars: Vec<_> = (0..n * vectors).map(|_| uniform(&mut rng)).collect();
             for tables in [1, 64, Sliding::TABLES] {
-                bench.compare(n, vectors, job::<P>(n).windows(tables), &scalars);
+                bench.compare(n, vectors, job::<P>(n).windows(tables, &rig.limits()), &scalars);
             }
             bench.compare(n, vectors, radix(), &scalars);
         }
@@ -190,8 +190,12 @@ fn every_size_is_arkworks() {
 
 #[test]
 fn every_distribution_is_arkworks() {
-    every_distribution::<g1::Config>(160, |_| job::<g1::Config>(160).windows(64));
-    every_distribution::<g2::Config>(24, |_| job::<g2::Config>(24).windows(64));
+    every_distribution::<g1::Config>(160, |_| {
+        job::<g1::Config>(160).windows(64, &DeviceLimits::H200)
+    });
+    every_distribution::<g2::Config>(24, |_| {
+        job::<g2::Config>(24).windows(64, &DeviceLimits::H200)
+    });
     every_distribution::<g1::Config>(33, sliding);
     every_distribution::<g2::Config>(7, sliding);
     every_distribution::<g1::Config>(65, |_| radix());

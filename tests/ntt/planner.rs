@@ -1,20 +1,30 @@
 //! Which passes are chosen, for sizes that no test can run.
 
 use ark_bls12_381::Fr;
-use capstan::ntt::{LG_N_MAX, Pass, Transform, Way, chosen, merge, passes, table_bytes_max};
+use capstan::{
+    device::DeviceLimits,
+    ntt::{
+        LG_N_MAX, Pass, Transform, TransformLimits, Way, chosen, merge, passes, table_bytes_max,
+    },
+};
 
 use crate::rig::every_transform;
 
 /// Pairs of lg_e and kept multiples that there are kernels of.
 const KERNELS: [(u32, u32); 7] = [(1, 0), (2, 0), (1, 2), (2, 1), (2, 2), (3, 1), (3, 2)];
 
+fn h200() -> TransformLimits {
+    TransformLimits::of(&DeviceLimits::H200)
+}
+
 fn every() -> impl Iterator<Item = (u32, usize, Way, bool, Vec<Pass>)> {
     let ways = [Way::Descend, Way::Ascend];
     (0..=LG_N_MAX).flat_map(move |lg_n| {
         [0, 1, 2, 5, 64, 1000, 1 << 20].into_iter().flat_map(move |rows| {
             ways.into_iter().flat_map(move |way| {
-                [false, true]
-                    .map(|turned| (lg_n, rows, way, turned, passes(lg_n, rows, way, turned)))
+                [false, true].map(|turned| {
+                    (lg_n, rows, way, turned, passes(lg_n, rows, way, turned, &h200()))
+                })
             })
         })
     })
@@ -112,7 +122,7 @@ fn wholly_merged_passes_are_the_same_without_a_border() {
 #[test]
 fn plans_that_won_are_chosen() {
     let radices = |lg_n, rows| -> Vec<(u32, u32)> {
-        let passes = passes(lg_n, rows, Way::Descend, false);
+        let passes = passes(lg_n, rows, Way::Descend, false, &h200());
         passes.iter().map(|pass| (pass.lg_r, pass.lg_e)).collect()
     };
     assert_eq!(radices(10, 1), [(5, 1), (5, 1)]);
@@ -135,7 +145,7 @@ fn borders_of_2_28_are_whole_on_an_h200() {
     let is_merged = |passes: &[Pass]| passes.iter().filter(|pass| pass.merged).count();
     for lg_n in [18, 20, 22, 24, 26, 28] {
         for transform in every_transform(lg_n) {
-            let passes = chosen(&transform, 1, room);
+            let passes = chosen(&transform, 1, room, &h200());
             let merges = transform.way() == Way::Descend || !transform.is_turned();
             let count = if merges { passes.len() - 1 } else { 0 };
             assert_eq!(is_merged(&passes), count, "{transform:?}: {passes:?}");
@@ -154,8 +164,36 @@ fn borders_of_2_28_are_whole_on_an_h200() {
         input_reversed: false,
         output_reversed: true,
     };
-    let passes = chosen(&forward, 1, table_bytes_max(62 << 30));
+    let passes = chosen(&forward, 1, table_bytes_max(62 << 30), &h200());
     assert!(passes.iter().all(|pass| !pass.merged && pass.kept != 1), "{passes:?}");
+}
+
+/// Two tiles fit a multiprocessor, whatever its shared memory.
+#[test]
+fn tiles_fit_devices_of_little_shared_memory() {
+    let (rtx4090, small) = (
+        DeviceLimits {
+            block_shared_bytes: 99 << 10,
+            shared_bytes: 100 << 10,
+            ..DeviceLimits::H200
+        },
+        DeviceLimits {
+            block_shared_bytes: 48 << 10,
+            shared_bytes: 100 << 10,
+            ..DeviceLimits::H200
+        },
+    );
+    assert_eq!(h200(), TransformLimits { lg_tile_max: 11, lg_one_kept: 20 });
+    for limits in [rtx4090, small].map(|limits| TransformLimits::of(&limits)) {
+        assert_eq!(limits.lg_tile_max, 10);
+        for (lg_n, rows, way, turned, _) in every() {
+            let passes = passes(lg_n, rows, way, turned, &limits);
+            assert!(passes.iter().all(|pass| pass.lg_tile() <= 10), "2^{lg_n}: {passes:?}");
+            assert_eq!(passes.iter().map(|pass| pass.lg_r).sum::<u32>(), lg_n, "{passes:?}");
+        }
+    }
+    let cached = TransformLimits::of(&DeviceLimits { l2_bytes: 96 << 20, ..DeviceLimits::H200 });
+    assert_eq!(cached.lg_one_kept, 21);
 }
 
 #[test]
@@ -163,8 +201,8 @@ fn chosen_passes_fit_the_room() {
     // A share of it holds 2^lg_n whole, once.
     for lg_n in 11..=LG_N_MAX {
         for transform in every_transform(lg_n) {
-            let whole = chosen(&transform, 1 << 20, 64 << lg_n);
-            let less = chosen(&transform, 1 << 20, (64 << lg_n) - 1);
+            let whole = chosen(&transform, 1 << 20, 64 << lg_n, &h200());
+            let less = chosen(&transform, 1 << 20, (64 << lg_n) - 1, &h200());
             let radices = |passes: &[Pass]| passes.iter().map(|p| p.lg_r).collect::<Vec<_>>();
             assert_eq!(radices(&whole), radices(&less));
             assert!(less.iter().all(|pass| !pass.merged), "{transform:?}: {less:?}");

@@ -1,20 +1,30 @@
-//! Going down: nothing accepted is lost, nothing new is taken, nobody can hold the exit.
+//! Going down: nothing accepted is lost, nothing new is taken, nobody can hold the exit, clients go
+//! to other servers.
 
-use std::time::{Duration, Instant};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
 
 use capstan::{
+    client::Client,
     curve::{Fr, G1Affine},
     server::Settings,
     wire::v1,
 };
-use tokio::net::TcpStream;
-use tonic::{Code, transport::Channel};
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+    time::timeout,
+};
+use tonic::{Code, Status, transport::Channel};
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
 
 use crate::daemon::{
-    Daemon, NEVER, admin, compute,
+    Daemon, HANGING, NEVER, admin, compute,
     engine::{Dial, Mode, moody},
     reason, retry_after, say, unix_channel, until, until_load,
 };
@@ -35,9 +45,20 @@ fn sum() -> bytes::Bytes {
     say::compressed::<G1Affine>(say::sum(&say::points::<G1Affine>(2), &scalars))
 }
 
+/// What the server answers: a call may be too late for its connection, which the server closes when
+/// it drains.
+async fn answer<T>(mut call: impl AsyncFnMut() -> Result<T, Status>) -> Result<T, Status> {
+    let sent = async || match call().await {
+        Err(status) if reason(&status).is_empty() => Err(status),
+        answer => Ok(answer),
+    };
+    until("an answer of the server", sent).await
+}
+
 async fn health(channel: &Channel) -> ServingStatus {
-    let answer = HealthClient::new(channel.clone()).check(HealthCheckRequest::default()).await;
-    answer.expect("answers").into_inner().status()
+    let request = HealthCheckRequest::default();
+    let check = async || HealthClient::new(channel.clone()).check(request.clone()).await;
+    answer(check).await.expect("answers").into_inner().status()
 }
 
 type Answer = tokio::task::JoinHandle<Result<tonic::Response<v1::MsmResponse>, tonic::Status>>;
@@ -57,11 +78,11 @@ async fn assert_refuses_and_finishes(daemon: Daemon, channel: &Channel, dial: &D
         other => Err(other),
     };
     until("not serving", down).await;
-    let refused = compute(channel).msm(request()).await.unwrap_err();
+    let refused = answer(async || compute(channel).msm(request()).await).await.unwrap_err();
     assert_eq!((refused.code(), &*reason(&refused)), (Code::Unavailable, "DRAINING"));
     assert!(retry_after(&refused).is_some());
-    let info = admin(channel).get_info(v1::GetInfoRequest {}).await.unwrap().into_inner();
-    assert!(info.draining);
+    let info = answer(async || admin(channel).get_info(v1::GetInfoRequest {}).await).await;
+    assert!(info.unwrap().into_inner().draining);
     assert!(!call.is_finished());
     dial.set(Mode::Honest);
     let answer = call.await.unwrap().expect("what was accepted is done").into_inner();
@@ -119,4 +140,71 @@ async fn a_job_that_outlives_the_grace_period_is_cut_off() {
     assert!(begun.elapsed() >= grace, "cut off before the grace period's end");
     call.await.unwrap().expect_err("was cut off");
     dial.set(Mode::Honest);
+}
+
+/// Several servers behind one address: new connections go to the chosen one.
+struct Balancer {
+    target: String,
+    chosen: Arc<Mutex<SocketAddr>>,
+}
+
+impl Balancer {
+    async fn start(first: &Daemon) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let target = format!("http://{}", listener.local_addr().unwrap());
+        let chosen = Arc::new(Mutex::new(first.address));
+        let server = chosen.clone();
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                let address = *server.lock().unwrap();
+                tokio::spawn(async move {
+                    let mut server = TcpStream::connect(address).await?;
+                    copy_bidirectional(&mut client, &mut server).await
+                });
+            }
+        });
+        Self { target, chosen }
+    }
+
+    fn choose(&self, daemon: &Daemon) {
+        *self.chosen.lock().unwrap() = daemon.address;
+    }
+
+    async fn client(&self) -> Client {
+        // More retries than the test has time for. A draining server may close the connection
+        // before the client has its first answer.
+        let builder = Client::builder(&self.target).connections(1).retries(1000);
+        until("a client", async || builder.clone().connect().await).await
+    }
+}
+
+/// A small job; fails if no server takes it.
+async fn assert_served(client: &Client) {
+    let (points, scalars) = (say::points::<G1Affine>(2), [Fr::from(2), Fr::from(3)]);
+    let served = timeout(HANGING, client.msm_inline(&points, &scalars)).await;
+    let sum = served.expect("a free server does it").expect("succeeds");
+    assert_eq!(sum, say::sum(&points, &scalars));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_of_a_draining_server_goes_to_another_one() {
+    let (engines, dial) = moody();
+    let (first, second) =
+        (Daemon::with_engines(settings(), engines), Daemon::start(Settings::default()));
+    let balancer = Balancer::start(&first).await;
+    let client = balancer.client().await;
+    dial.set(Mode::Hangs);
+    let running = client.clone();
+    let running = tokio::spawn(async move { assert_served(&running).await });
+    until_load(&first.channel().await, "a job is accepted", |load| load.jobs == 1).await;
+    first.drainer.drain(None);
+    // The balancer is slower than the server: a new client still comes to the draining one.
+    let late = balancer.client().await;
+    balancer.choose(&second);
+    assert_served(&client).await;
+    assert_served(&late).await;
+    assert!(!running.is_finished());
+    dial.set(Mode::Honest);
+    running.await.expect("the call ends on its old connection");
+    first.ended().await.expect("the server ends well");
 }

@@ -1,5 +1,7 @@
 //! Uploads that break off, come over several connections, or are used before they are there.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use capstan::{
     curve::{Fr, G1Affine},
@@ -11,7 +13,11 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
-use crate::daemon::{Daemon, NEVER, compute, load, say, settled, store, until, until_load};
+use crate::daemon::{
+    Daemon, NEVER, compute,
+    engine::{Mode, moody},
+    load, say, settled, store, until, until_load,
+};
 
 const N: usize = 1000;
 
@@ -200,4 +206,43 @@ async fn a_job_may_begin_before_its_data() {
     put.await.unwrap().unwrap();
     release(&channel, &id).await;
     settled(&channel, "a vector").await;
+}
+
+/// Waits until unused uploads have been dropped: puts one, and sees it go.
+async fn until_swept(channel: &Channel) {
+    let before = load(channel).await.bytes_in_flight;
+    let vector = say::vector(&say::id(), v1::ScalarEncoding::U8, 9);
+    let messages = say::put_vector(vector, vec![say::chunk(0, vec![0; 9])]);
+    store(channel).put(stream::iter(messages)).await.unwrap();
+    until_load(channel, "a vector is dropped", |load| load.bytes_in_flight <= before).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_import_may_take_longer_than_unused_uploads_are_kept() {
+    let (engines, dial) = moody();
+    let upload_ttl = Duration::from_millis(1);
+    let settings = Settings { workers: 1, upload_ttl, idle_timeout: NEVER, ..Settings::default() };
+    let daemon = Daemon::with_engines(settings, engines);
+    let (channel, points) = (daemon.channel().await, say::points::<G1Affine>(2));
+    dial.set(Mode::Hangs);
+    let spec = say::spec(v1::Group::G1 as i32, say::inline(&points));
+    let request = say::msm(spec, say::scalars(v1::ScalarEncoding::U8, vec![2, 3]));
+    let mut client = compute(&channel);
+    let job = tokio::spawn(async move { client.msm(request).await });
+    until_load(&channel, "the only worker is taken", |load| load.jobs == 1).await;
+    let messages = say::put_points(&points);
+    let Some(v1::put_request::Message::Bases(bases)) = &messages[0].message else {
+        panic!("a header comes first");
+    };
+    let (id, mut client) = (bases.upload_id.clone(), store(&channel));
+    let import = tokio::spawn(async move { client.put(stream::iter(messages)).await });
+    until_received(&channel, &id, 2 * 96).await;
+    // The first sweep may come before the import's stream has ended.
+    until_swept(&channel).await;
+    until_swept(&channel).await;
+    dial.set(Mode::Honest);
+    let answer = import.await.unwrap().expect("the import is not idle").into_inner();
+    assert!(matches!(answer.object.unwrap().kind, Some(v1::object::Kind::Bases(_))));
+    job.await.unwrap().unwrap();
+    settled(&channel, "an import").await;
 }

@@ -34,7 +34,9 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     ("config", &["error", "server", "telemetry"]),
     ("client", &["curve", "error", "wire"]),
-    ("cli", &["client", "curve", "error", "formats"]),
+    // Chooses an engine and starts a server on it.
+    ("embedded", &["device", "engine", "error", "server"]),
+    ("cli", &["client", "curve", "embedded", "error", "formats"]),
 ];
 
 /// Words that only some files may say, and why.

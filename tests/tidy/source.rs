@@ -8,8 +8,8 @@ use std::{
 
 const CODE: [&str; 6] = ["src", "tests", "benches", "examples", "build", "build.rs"];
 const TEXT: [&str; 3] = ["proto", "deploy", ".ci"];
-const TEXT_ENDINGS: [&str; 8] =
-    ["md", "toml", "proto", "yaml", "service", "rs", "Dockerfile", "run"];
+const TEXT_ENDINGS: [&str; 9] =
+    ["md", "toml", "proto", "yaml", "service", "rs", "Dockerfile", "run", "build"];
 
 /// A file of the repository.
 pub struct File {

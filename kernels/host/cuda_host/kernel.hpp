@@ -29,7 +29,7 @@ struct Kernel {
     uint32_t threads_max;          // of __launch_bounds__
     uint32_t blocks_min;           // likewise; 0 where not given
     size_t argument_bytes;         // of the packed arguments
-    uint64_t shared_bytes_max = 0; // static shared memory of a block, as far as seen
+    uint64_t shared_bytes_max = 0; // static shared memory of a block, as far as known
     void (*pack)(void** arguments, void* packed);
     void (*call)(const void* packed);
     std::vector<PointerArgument> (*pointers)(const void* packed);

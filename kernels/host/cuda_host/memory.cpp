@@ -24,11 +24,6 @@ std::unique_ptr<char, void (*)(void*)> allocate(size_t bytes, size_t align) {
 
 } // namespace
 
-uint32_t new_shared_site() {
-    static std::atomic<uint32_t> sites{0};
-    return sites++;
-}
-
 void* static_shared(uint32_t site, size_t bytes, size_t align) {
     return Block::here()->static_shared(site, bytes, align);
 }

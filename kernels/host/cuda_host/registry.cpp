@@ -1,6 +1,10 @@
 #include "registry.hpp"
 
+#include <cstdlib>
+#include <cxxabi.h>
 #include <deque>
+
+#include "shared.hpp"
 
 namespace cuda_host {
 
@@ -17,7 +21,44 @@ std::deque<Declared>& declared() {
     return *queue;
 }
 
+struct SharedArray {
+    std::string kernel;
+    size_t bytes, align;
+};
+
+std::vector<SharedArray>& shared_arrays() {
+    static auto* all = new std::vector<SharedArray>;
+    return *all;
+}
+
+/// The function that a local type belongs to; for kernels, which are extern "C", just its name.
+std::string function_of(const char* local_type) {
+    int status = 0;
+    char* readable = abi::__cxa_demangle(local_type, nullptr, nullptr, &status);
+    const std::string name = status == 0 ? readable : "";
+    std::free(readable);
+    return name.substr(0, name.rfind("::"));
+}
+
+/// Adds up the static shared memory that kernels declare themselves. What functions declare that
+/// they call is known once they have run.
+void add_up_shared() {
+    for (const auto& [function, bytes, align] : shared_arrays()) {
+        const auto kernel = kernels().find(function);
+        if (kernel == kernels().end()) continue;
+        auto& sum = kernel->second.shared_bytes_max;
+        sum = (sum + align - 1) / align * align + bytes;
+    }
+    shared_arrays().clear();
+}
+
 } // namespace
+
+uint32_t new_shared_site(const char* site, size_t bytes, size_t align) {
+    static uint32_t sites = 0; // the loader runs in one thread
+    shared_arrays().push_back({function_of(site), bytes, align});
+    return sites++;
+}
 
 std::map<std::string, Kernel>& kernels() {
     static auto* map = new std::map<std::string, Kernel>;
@@ -60,6 +101,7 @@ bool registry_is_sound() {
         registry_errors().push_back("module " + left.module + " hides a kernel");
     }
     declared().clear();
+    add_up_shared();
     return registry_errors().empty();
 }
 

@@ -14,7 +14,8 @@ std::map<std::string, Kernel>& kernels();
 /// What is wrong with the kernels' declarations, as sentences.
 std::vector<std::string>& registry_errors();
 
-/// Whether every KERNEL has its EXPORT_KERNEL and every name is unique. To be asked after loading.
+/// Whether every KERNEL has its EXPORT_KERNEL and every name is unique. The first call after loading
+/// also adds up the kernels' static shared memory.
 bool registry_is_sound();
 
 } // namespace cuda_host

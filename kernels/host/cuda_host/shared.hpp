@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <typeinfo>
 
 namespace cuda_host {
 
-/// Numbers one declaration of static shared memory.
-uint32_t new_shared_site();
+/// Numbers one declaration of static shared memory, when the library is loaded. `site` is the name
+/// of a type that is local to the function that declares it.
+uint32_t new_shared_site(const char* site, size_t bytes, size_t align);
 
 /// The running block's memory of that declaration: poisoned on its first use in a block.
 void* static_shared(uint32_t site, size_t bytes, size_t align);
@@ -15,8 +17,13 @@ void* static_shared(uint32_t site, size_t bytes, size_t align);
 /// The running block's dynamic shared memory, aligned to 16 bytes as CUDA promises.
 void* dynamic_shared();
 
+template <typename T, size_t count, typename Site> struct SharedSite {
+    static inline const uint32_t number =
+        new_shared_site(typeid(Site).name(), sizeof(T) * count, alignof(T));
+};
+
 template <typename T, size_t count, typename Site> T* shared_array() {
-    static const uint32_t site = new_shared_site();
+    const uint32_t site = SharedSite<T, count, Site>::number;
     return static_cast<T*>(static_shared(site, sizeof(T) * count, alignof(T)));
 }
 

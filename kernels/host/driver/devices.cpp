@@ -2,12 +2,14 @@
 #include "api.hpp"
 #include "memory.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "../cuda_host/registry.hpp"
 #include "modules.hpp"
+#include "presets.hpp"
 
 namespace emulated {
 
@@ -15,18 +17,13 @@ namespace {
 
 constinit thread_local Device* current = nullptr;
 
-uint64_t setting(const char* name, uint64_t otherwise) {
-    const char* text = std::getenv(name);
-    return text && *text ? std::strtoull(text, nullptr, 0) : otherwise;
-}
-
 State* make_state() {
     auto* made = new State;
-    made->devices.resize(setting("EMU_DEVICES", 1));
-    for (size_t i = 0; i < made->devices.size(); i++) {
-        made->devices[i].index = int(i);
-        made->devices[i].bytes_total = setting("EMU_MEMORY_MIB", 1024) << 20;
-    }
+    const char* named = std::getenv("EMU_DEVICE");
+    const std::string names = named ? named : "";
+    made->devices.resize(setting("EMU_DEVICES", std::max<uint64_t>(1, count_presets(names))));
+    for (size_t i = 0; i < made->devices.size(); i++) made->devices[i].index = int(i);
+    made->unusable = set_presets(*made, names);
     made->seed = setting("EMU_SEED", 0);
     made->random = {made->seed};
     std::string faults;
@@ -35,24 +32,6 @@ State* make_state() {
     set_faults(faults.c_str());
     return made;
 }
-
-struct Attribute {
-    int number, value;
-};
-
-/// CUdevice_attribute values, those of an H100 where the emulation has no reason for others.
-constexpr Attribute attributes[] = {
-    {1, 1024}, {2, 1024}, {3, 1024}, {4, 64},                       // block
-    {5, 2147483647}, {6, 65535}, {7, 65535},                        // grid
-    {8, 48 << 10}, {81, 228 << 10}, {97, 227 << 10}, {111, 1 << 10}, // shared memory
-    {9, 64 << 10}, {10, 32}, {12, 65536}, {82, 65536},              // constants, warp, registers
-    {13, 1000000}, {36, 1000000}, {37, 512}, {38, 1 << 20},         // clocks in kHz, bus, L2
-    {14, 512}, {15, 1}, {16, 4}, {17, 0}, {18, 0}, {19, 1}, {20, 0}, // 16: multiprocessors
-    {31, 1}, {32, 1}, {35, 0}, {39, 2048}, {40, 2}, {41, 1},        // concurrency, ECC, threads
-    {75, 9}, {76, 0}, {78, 1}, {79, 1}, {80, 1}, {106, 32},         // sm_90, blocks
-    {83, 0}, {88, 0}, {89, 0}, {90, 1}, {91, 0}, {95, 0}, {115, 1}, // managed: no; pools: yes
-    {33, 0}, {50, 0},                                               // PCI bus, domain
-};
 
 } // namespace
 
@@ -110,6 +89,7 @@ EMULATED_API cuInit(unsigned flags) {
         for (const auto& error : cuda_host::registry_errors()) say(error);
         return not_initialised;
     }
+    if (!state().unusable.empty()) return say(state().unusable), not_initialised;
     if (state().devices.empty()) return no_device;
     state().initialised = true;
     return success;
@@ -128,8 +108,11 @@ EMULATED_API cuDeviceGet(int* device, int index) {
 }
 
 EMULATED_API cuDeviceGetName(char* name, int length, int device) {
-    return device_call("cuDeviceGetName", device, [&](Lock&, Device&) {
-        std::snprintf(name, size_t(length), "emulated device %d", device);
+    return device_call("cuDeviceGetName", device, [&](Lock&, Device& d) {
+        // Devices of no class have no name but their number.
+        const bool classless = d.preset == &preset_default;
+        const auto full = "emulated " + (classless ? format("device %d", device) : d.preset->title);
+        std::snprintf(name, size_t(length), "%s", full.c_str());
         return success;
     });
 }
@@ -158,12 +141,9 @@ EMULATED_API cuDeviceTotalMem_v2(size_t* bytes, int device) {
 }
 
 EMULATED_API cuDeviceGetAttribute(int* value, int attribute, int device) {
-    return device_call("cuDeviceGetAttribute", device, [&](Lock&, Device&) -> int {
+    return device_call("cuDeviceGetAttribute", device, [&](Lock&, Device& d) -> int {
         if (attribute < 1) return invalid_value;
-        *value = attribute == 34 ? device : 0; // 34: PCI device; what is not listed is not there
-        for (const Attribute& known : attributes) {
-            if (known.number == attribute) *value = known.value;
-        }
+        *value = attribute_of(d, attribute);
         return success;
     });
 }

@@ -116,6 +116,17 @@ __attribute__((visibility("default"))) void capstan_emulated_reset(void) {
     set_faults(nullptr);
 }
 
+/// Makes the devices those that `names` lists, as EMU_DEVICE does, after all that
+/// `capstan_emulated_reset` does. Their number stays. 0 if a name is unknown: nothing changes.
+__attribute__((visibility("default"))) int capstan_emulated_device(const char* names) {
+    Lock lock(state().lock);
+    for (auto& device : state().devices) reset(lock, device);
+    set_faults(nullptr);
+    const std::string why = set_presets(state(), names);
+    if (!why.empty()) say(why);
+    return why.empty();
+}
+
 /// Begins a new schedule.
 __attribute__((visibility("default"))) void capstan_emulated_seed(uint64_t seed) {
     Lock lock(state().lock);

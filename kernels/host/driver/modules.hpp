@@ -1,11 +1,36 @@
-// Modules and functions.
+// Modules and functions, which belong to a device.
 #pragma once
 
-#include "state.hpp"
+#include <algorithm>
+
+#include "../cuda_host/registry.hpp"
+#include "api.hpp"
 
 namespace emulated {
 
-/// Unloads all modules of the device. With the lock held.
+struct Function {
+    int device;
+    Handle module;
+    const cuda_host::Kernel* kernel;
+    int opted_in = -1; // bytes of dynamic shared memory; negative: not asked for
+
+    /// Static shared memory, as far as known.
+    int shared_static() const {
+        return int(__atomic_load_n(&kernel->shared_bytes_max, __ATOMIC_RELAXED));
+    }
+    int dynamic_shared_max() const {
+        return opted_in < 0 ? std::max(0, shared_default - shared_static()) : opted_in;
+    }
+    const Preset& preset() const { return *state().devices[size_t(device)].preset; }
+};
+
+/// The function of a handle in the current context; null if there is none.
+Function* find_function(const Api& api, void* handle);
+
+/// The kernel's name, whatever device the function is of; null if there is no such function.
+const char* name_of_function(void* handle);
+
+/// Drops the modules and functions of a device.
 void forget_modules(int device);
 
 } // namespace emulated

@@ -16,6 +16,7 @@
 
 #include "../cuda_host/block.hpp"
 #include "../cuda_host/random.hpp"
+#include "presets.hpp"
 
 namespace emulated {
 
@@ -101,6 +102,8 @@ struct Event {
 
 struct Device {
     int index = 0;
+    const Preset* preset = &preset_default;
+    int multiprocessors = 0;
     size_t bytes_total = 0, bytes_used = 0;
     int retained = 0;
     unsigned context_flags = 0;
@@ -125,12 +128,16 @@ struct State {
     uint64_t next_sequence = 1, launches = 0;
     uint64_t seed = 0;
     cuda_host::Random random{0};
+    std::string unusable; // why the settings cannot be used; empty if they can
     bool initialised = false;
     bool running = false; // a piece of work, on some thread
 };
 
 /// The one state; made from the environment on first use, never destroyed.
 State& state();
+
+/// A number from the environment.
+uint64_t setting(const char* name, uint64_t otherwise);
 
 using Lock = std::unique_lock<std::mutex>;
 

@@ -3,8 +3,6 @@
 #include "../../accumulate.cuh"
 #include "halves.cuh"
 
-constexpr uint32_t SLICE_THREADS = 128;
-
 template <class F> FN Xyzz<F> load_xyzz(const Xyzz<F>* p) {
     return {load<F>(&p->x), load<F>(&p->y), load<F>(&p->zz), load<F>(&p->zzz)};
 }

@@ -12,6 +12,8 @@ use capstan::{
     server::Drainer,
 };
 
+use tracing::warn;
+
 use super::{SOFTWARE, UNAVAILABLE, logged};
 
 /// The engine, and why it is this one, in a sentence.
@@ -22,18 +24,27 @@ pub fn engine(config: &Config, lifeline: &Lifeline) -> Result<(Arc<dyn Engine>, 
     if config.engine == EngineChoice::Cpu {
         return Ok((Arc::new(cpu()?), "the configuration says so".into()));
     }
-    let opened = match cuda::open(config, lifeline) {
-        Ok(gpus) => cuda::engine(config, cpu()?, gpus),
-        Err(why) => Err(why),
-    };
-    match opened {
-        Ok(engine) => {
-            let reason = "GPUs passed their self-test: they do MSMs, NTTs and checks of points";
-            Ok((engine, reason.into()))
+    match cuda::engine(config, cpu()?, lifeline) {
+        Ok((engine, reason)) => Ok((engine, reason)),
+        Err(NoGpu { why, .. }) if config.engine == EngineChoice::Cuda => {
+            Err(logged(UNAVAILABLE)(why))
         }
-        Err(why) if config.engine == EngineChoice::Cuda => Err(logged(UNAVAILABLE)(why)),
-        Err(why) => Ok((Arc::new(cpu()?), why)),
+        Err(NoGpu { why, is_enforced: true, .. }) => Err(logged(UNAVAILABLE)(why)),
+        Err(NoGpu { why, is_on_a_gpu_host, .. }) => {
+            if is_on_a_gpu_host {
+                warn!(reason = why, "no GPU of this host is used: the CPU does everything");
+            }
+            Ok((Arc::new(cpu()?), why))
+        }
     }
+}
+
+/// Why no GPU is used.
+struct NoGpu {
+    why: String,
+    /// Whether the configuration says that the daemon must not start then.
+    is_enforced: bool,
+    is_on_a_gpu_host: bool,
 }
 
 /// What ends the process once it serves. A GPU that fails before that is the start's own business.
@@ -67,41 +78,60 @@ mod cuda {
 
     use capstan::{
         config::Cuda,
-        device::{self, Fault, Gpu, Options, Wanted},
+        device::{self, Fault, LeftOut, OpenOptions, Unusable, Wanted},
         engine::cuda::{CudaEngine, Least},
         telemetry,
     };
-    use tracing::error;
+    use tracing::{error, warn};
 
-    use super::{Arc, Config, CpuEngine, Engine, Lifeline, Ordering, SOFTWARE};
+    use super::{Arc, Config, CpuEngine, Engine, Lifeline, NoGpu, Ordering, SOFTWARE};
 
     /// Time for the answers to leave; whatever the GPU was to do is lost.
     const FAREWELL: Duration = Duration::from_millis(500);
 
-    /// The GPUs, tested, or why there are none.
-    pub fn open(config: &Config, lifeline: &Lifeline) -> Result<Vec<Gpu>, String> {
-        let cuda = &config.cuda;
-        let wanted = Wanted { driver: cuda.driver.clone(), devices: cuda.devices.clone() };
-        let lifeline = lifeline.clone();
-        let options = Options {
-            memory_percent: cuda.memory_percent,
-            patience: cuda.timeout,
-            on_fault: Arc::new(move |fault| met(fault, &lifeline)),
-        };
-        device::open(&wanted, &options).map_err(|why| why.to_string())
-    }
-
-    /// The engine on them.
+    /// The engine on all GPUs that can be used, and how many these are, in a sentence.
     pub fn engine(
         config: &Config,
         cpu: CpuEngine,
-        gpus: Vec<Gpu>,
-    ) -> Result<Arc<dyn Engine>, String> {
-        let Cuda { msm_min: msm_scalars, ntt_min: ntt_elements, pinned_bytes, .. } = config.cuda;
-        let least = Least { msm_scalars, ntt_elements };
-        let engine = CudaEngine::new(cpu, gpus, least).map_err(|why| why.to_string())?;
-        engine.pin(pinned_bytes);
-        Ok(Arc::new(engine))
+        lifeline: &Lifeline,
+    ) -> Result<(Arc<dyn Engine>, String), NoGpu> {
+        let cuda = &config.cuda;
+        let (wanted, least) = (cuda.devices_min, cuda.devices_min > 0);
+        let refuse = |reason: Unusable| {
+            telemetry::devices(0, 0);
+            let is_on_a_gpu_host = reason.is_on_a_gpu_host();
+            NoGpu { why: reason.to_string(), is_enforced: least, is_on_a_gpu_host }
+        };
+        let engine = open(cuda, cpu, lifeline).map_err(refuse)?;
+        for LeftOut { index, reason } in engine.left_out() {
+            warn!(device = index, %reason, "a GPU is left out");
+        }
+        let (used, left_out) = (engine.gpus(), engine.left_out().len());
+        telemetry::devices(used, left_out);
+        if (used as u32) < wanted {
+            let why = format!("{used} GPUs can be used; cuda_devices_min is {wanted}");
+            return Err(NoGpu { why, is_enforced: true, is_on_a_gpu_host: true });
+        }
+        engine.pin(cuda.pinned_bytes);
+        let tested = "passed their self-test: they do MSMs, NTTs and checks of points";
+        let reason = match left_out {
+            0 => format!("GPUs {tested}"),
+            _ => format!("{used} GPUs {tested}; {left_out} cannot be used and are left out"),
+        };
+        Ok((Arc::new(engine), reason))
+    }
+
+    fn open(cuda: &Cuda, cpu: CpuEngine, lifeline: &Lifeline) -> Result<CudaEngine, Unusable> {
+        let wanted = Wanted { driver: cuda.driver.clone(), devices: cuda.devices.clone() };
+        let lifeline = lifeline.clone();
+        let options = OpenOptions {
+            memory_percent: cuda.memory_percent,
+            patience: cuda.timeout,
+            on_fault: Arc::new(move |fault| met(fault, &lifeline)),
+            shared_bytes_max: None,
+        };
+        let least = Least { msm_scalars: cuda.msm_min, ntt_elements: cuda.ntt_min };
+        CudaEngine::new(cpu, device::open(&wanted, &options)?, least)
     }
 
     /// A lost GPU stays lost for this process, and takes the others with it: whoever supervises it
@@ -128,17 +158,16 @@ mod cuda {
 
 #[cfg(not(feature = "cuda"))]
 mod cuda {
-    use std::convert::Infallible;
-
-    use super::{Arc, Config, CpuEngine, Engine, Lifeline};
+    use super::{Arc, Config, CpuEngine, Engine, Lifeline, NoGpu};
 
     /// There are none in this build.
-    pub fn open(_: &Config, _: &Lifeline) -> Result<Infallible, String> {
-        Err("this build has no GPU support".into())
-    }
-
-    /// Never.
-    pub fn engine(_: &Config, _: CpuEngine, gpus: Infallible) -> Result<Arc<dyn Engine>, String> {
-        match gpus {}
+    pub fn engine(
+        config: &Config,
+        _: CpuEngine,
+        _: &Lifeline,
+    ) -> Result<(Arc<dyn Engine>, String), NoGpu> {
+        let is_enforced = config.cuda.devices_min > 0;
+        let why = "this build has no GPU support".into();
+        Err(NoGpu { why, is_enforced, is_on_a_gpu_host: false })
     }
 }

@@ -7,11 +7,11 @@ use std::{
 };
 
 use ark_ec::{CurveGroup, PrimeGroup};
-use ark_ff::PrimeField;
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 
 use crate::{
     cli::{
+        data::{blocking, random},
         exit::{Exit, Failure, Result},
         output::Ui,
         progress::Bar,
@@ -231,22 +231,6 @@ fn walk<A: CurvePoint>(n: usize) -> Vec<A> {
     points
 }
 
-/// The same numbers each time, so that the bases of a run that was stopped are found again.
-fn random(what: &str, n: usize) -> Vec<Fr> {
-    let mut stream =
-        blake3::Hasher::new_derive_key("capstan v1 bench").update(what.as_bytes()).finalize_xof();
-    let mut bytes = [0; 32];
-    let next = |_| {
-        stream.fill(&mut bytes);
-        Fr::from_le_bytes_mod_order(&bytes)
-    };
-    (0..n).map(next).collect()
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    tokio::task::spawn_blocking(work).await.expect("making data does not panic")
-}
-
 #[cfg(test)]
 mod tests {
     use ark_ec::AffineRepr;
@@ -261,12 +245,5 @@ mod tests {
             let logarithm = first + step * Fr::from(index as u64);
             assert_eq!(*point, (G1Affine::generator() * logarithm).into_affine());
         }
-    }
-
-    #[test]
-    fn random_numbers_differ() {
-        assert_eq!(random("a", 3), random("a", 3));
-        assert_ne!(random("a", 3), random("b", 3));
-        assert_ne!(random("a", 2)[0], random("a", 2)[1]);
     }
 }

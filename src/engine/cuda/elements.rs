@@ -11,9 +11,6 @@ use crate::{
 /// memory traffic an element, is a fortieth of what the element takes on the link.
 const THREADS: u32 = 128;
 
-/// Blocks for each multiprocessor: all that run there at a time, 2048 threads of 32 registers.
-const BLOCKS: u32 = 16;
-
 /// As the kernel numbers them.
 const REDUCE: u32 = 1;
 const INTO_MONTGOMERY: u32 = 2;
@@ -43,9 +40,10 @@ impl Elements {
     pub fn load(gpu: &Gpu) -> Result<Self, Unusable> {
         let failed = |fault| Unusable::Device { index: gpu.identity().index, fault };
         let module = Module::load(gpu.context(), "check/scalars")?;
-        let decode = module.kernel("scalars_decode", Block::of(THREADS)).map_err(failed)?;
+        let decode: Decode = module.kernel("scalars_decode", Block::of(THREADS)).map_err(failed)?;
         let encode = module.kernel("scalars_encode", Block::of(THREADS)).map_err(failed)?;
-        Ok(Self { decode, encode, blocks_max: gpu.identity().units * BLOCKS })
+        let resident = decode.resident_blocks().map_err(failed)?;
+        Ok(Self { decode, encode, blocks_max: gpu.identity().limits.multiprocessors * resident })
     }
 
     /// Decodes all of `from`; those of 32 bytes may become what they are in place. Which one is

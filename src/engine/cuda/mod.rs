@@ -8,18 +8,21 @@ mod ntt;
 mod plans;
 mod points;
 mod resident;
+mod self_test;
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
     time::Instant,
 };
 
 use tracing::{debug, info, warn};
 
-use self::{copy::Copier, msm::Computer, ntt::Transformer, points::Checker};
+use self::{
+    copy::Copier,
+    msm::Computer,
+    ntt::Transformer,
+    points::{Checker, DeviceChecker},
+};
 use super::{
     Control, Description, DeviceInfo, Engine, Executor, GpuInfo, MsmPlan, MsmRun, NttPlan,
     PointChecker, Rows, cpu::CpuEngine,
@@ -27,7 +30,7 @@ use super::{
 use crate::{
     buffer::lend,
     curve::{Group, points::Bases},
-    device::{Gpu, Monitor, Unusable, archs},
+    device::{Gpu, LeftOut, Monitor, Opened, Unusable, archs},
     error::Result,
     msm::Cuts,
     ntt::LG_N_MAX,
@@ -57,42 +60,104 @@ const PINNED_AT_ONCE: u64 = 256 << 20;
 /// GPUs beside the CPU.
 pub struct CudaEngine {
     cpu: CpuEngine,
-    gpus: Arc<[Gpu]>,
+    gpus: Vec<Gpu>,
     least: Least,
     computers: Vec<Computer>,
     transformers: Vec<Transformer>,
     turn: AtomicUsize,
     checker: Checker,
     monitor: Monitor,
+    /// What each GPU's self-tests found.
+    self_tests: Vec<String>,
     /// How each of the GPUs does MSMs.
     plans: Vec<Vec<MsmPlan>>,
+    left_out: Vec<LeftOut>,
+}
+
+/// What one GPU serves, loaded and tested.
+struct Served {
+    computer: Computer,
+    transformer: Transformer,
+    checker: DeviceChecker,
+    self_test: String,
+}
+
+impl Served {
+    fn load(gpu: &Gpu, copier: &Copier, cuts: Cuts) -> Result<Self, Unusable> {
+        let computer = Computer::load(gpu, copier.clone(), cuts)?;
+        let transformer = Transformer::load(gpu, &computer, copier.clone())?;
+        let checker = DeviceChecker::load(gpu)?;
+        let tested = self_test::run(gpu, &computer, &transformer, &checker)?;
+        let self_test = format!("{}, {tested}", gpu.self_test());
+        Ok(Self { computer, transformer, checker, self_test })
+    }
 }
 
 impl CudaEngine {
-    /// Loads the kernels on every one of `gpus`, which are tested and at least one.
+    /// Loads the kernels on every opened GPU, and tests what they serve. A GPU on which they cannot
+    /// be loaded or compute wrong results is left out.
     ///
-    /// Errors: kernels that are not for these devices.
-    pub fn new(cpu: CpuEngine, gpus: Vec<Gpu>, least: Least) -> Result<Self, Unusable> {
-        Self::with_cuts(cpu, gpus, least, Cuts::default())
+    /// Errors: the first GPU's reason if none is left.
+    pub fn new(cpu: CpuEngine, opened: Opened, least: Least) -> Result<Self, Unusable> {
+        Self::with_cuts(cpu, opened, least, Cuts::default())
     }
 
     /// The same with other sizes from which on MSMs are cut into passes.
     pub fn with_cuts(
         cpu: CpuEngine,
-        gpus: Vec<Gpu>,
+        opened: Opened,
         least: Least,
         cuts: Cuts,
     ) -> Result<Self, Unusable> {
-        let gpus: Arc<[Gpu]> = gpus.into();
-        let checker = Checker::new(gpus.clone())?;
+        let Opened { gpus: all, mut left_out } = opened;
         let copier = Copier::new(cpu.pool().clone());
-        let computer = |gpu| Computer::load(gpu, copier.clone(), cuts);
-        let computers = gpus.iter().map(computer).collect::<Result<Vec<_>, _>>()?;
-        let load = |(gpu, computer)| Transformer::load(gpu, computer, copier.clone());
-        let transformers = gpus.iter().zip(&computers).map(load).collect::<Result<_, _>>()?;
-        let (turn, monitor) = (AtomicUsize::new(0), Monitor::open());
+        let (mut gpus, mut served) = (Vec::new(), Vec::new());
+        for gpu in all {
+            match Served::load(&gpu, &copier, cuts) {
+                Ok(loaded) => {
+                    gpus.push(gpu);
+                    served.push(loaded);
+                }
+                Err(reason) => left_out.push(LeftOut { index: gpu.identity().index, reason }),
+            }
+        }
+        if let (true, Some(first)) = (gpus.is_empty(), left_out.first()) {
+            return Err(first.reason.clone());
+        }
         let plans = gpus.iter().map(plans::of).collect();
-        Ok(Self { cpu, gpus, least, computers, transformers, turn, checker, monitor, plans })
+        let (mut computers, mut transformers) = (Vec::new(), Vec::new());
+        let (mut checkers, mut self_tests) = (Vec::new(), Vec::new());
+        for Served { computer, transformer, checker, self_test } in served {
+            computers.push(computer);
+            transformers.push(transformer);
+            checkers.push(checker);
+            self_tests.push(self_test);
+        }
+        let (checker, turn) = (Checker::new(checkers), AtomicUsize::new(0));
+        let monitor = Monitor::open();
+        Ok(Self {
+            cpu,
+            gpus,
+            least,
+            computers,
+            transformers,
+            turn,
+            checker,
+            monitor,
+            self_tests,
+            plans,
+            left_out,
+        })
+    }
+
+    /// GPUs that are used.
+    pub fn gpus(&self) -> usize {
+        self.gpus.len()
+    }
+
+    /// GPUs that were wanted and cannot be used.
+    pub fn left_out(&self) -> &[LeftOut] {
+        &self.left_out
     }
 
     /// Pins `bytes` bytes of host memory, or as many as there are, for large payloads to lie in.
@@ -126,13 +191,14 @@ impl CudaEngine {
         self.turn.fetch_add(1, Ordering::Relaxed) % self.gpus.len()
     }
 
-    fn info(&self, (gpu, plans): (&Gpu, &Vec<MsmPlan>)) -> DeviceInfo {
+    fn info(&self, at: usize) -> DeviceInfo {
+        let (gpu, plans) = (&self.gpus[at], &self.plans[at]);
         let (identity, driver) = (gpu.identity(), gpu.context().driver());
         let facts = self.monitor.facts(identity);
         DeviceInfo {
             name: identity.name.clone(),
             kind: "cuda",
-            units: identity.units,
+            units: identity.limits.multiprocessors,
             memory_bytes: identity.memory_bytes,
             gpu: Some(GpuInfo {
                 index: identity.index,
@@ -141,7 +207,7 @@ impl CudaEngine {
                 cuda: driver.version(),
                 emulated: driver.is_emulated(),
                 kernel_archs: archs().iter().map(|arch| (*arch).to_owned()).collect(),
-                self_test: gpu.self_test().to_owned(),
+                self_test: self.self_tests[at].clone(),
                 arena_bytes: gpu.arena().bytes(),
                 arena_free_bytes: gpu.arena().free_bytes(),
                 clock_mhz: facts.clock_mhz,
@@ -163,7 +229,7 @@ impl Engine for CudaEngine {
         Description {
             name: ENGINE,
             device: names.join(", "),
-            units: self.gpus.iter().map(|gpu| gpu.identity().units).sum(),
+            units: self.gpus.iter().map(|gpu| gpu.identity().limits.multiprocessors).sum(),
             memory_bytes: self.gpus.iter().map(|gpu| gpu.identity().memory_bytes).sum(),
         }
     }
@@ -212,7 +278,7 @@ impl Engine for CudaEngine {
 
     fn devices(&self) -> Vec<DeviceInfo> {
         let mut devices = self.cpu.devices();
-        devices.extend(self.gpus.iter().zip(&self.plans).map(|of| self.info(of)));
+        devices.extend((0..self.gpus.len()).map(|at| self.info(at)));
         devices
     }
 

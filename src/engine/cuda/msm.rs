@@ -86,9 +86,14 @@ impl Computer {
 
     /// Begins an MSM. Nothing is done before scalars come.
     pub fn run(&self, bases: Bases, batch: usize) -> Box<dyn MsmRun> {
+        self.run_cut(bases, batch, self.0.cuts)
+    }
+
+    /// The same, cut into passes and levels from other sizes on.
+    pub fn run_cut(&self, bases: Bases, batch: usize, cuts: Cuts) -> Box<dyn MsmRun> {
         let there = Ranges::default();
         let (computer, ready, begun) = (self.0.clone(), None, Instant::now());
-        Box::new(Run { computer, bases, batch, ready, there, begun })
+        Box::new(Run { computer, bases, batch, cuts, ready, there, begun })
     }
 }
 
@@ -108,8 +113,7 @@ impl Inner {
             self.elements.decode(&self.compute, how, place, place, refused)?;
         }
         ready.decoded = Some(self.compute.record()?);
-        let begin = (pass.vectors.0 * n + pass.points.0) as usize;
-        let count = pass.vectors.1 as usize * pass.points.1 as usize;
+        let (begin, count) = (pass.first_scalar(n) as usize, pass.scalars() as usize);
         let scalars = ready.scalars.all().part(begin, count).ok_or_else(too_many)?;
         let (buckets, out) = (ready.buckets.all(), ready.out.all());
         let (plan, placed, stream) = (&ready.plan, ready.placed, &self.compute);
@@ -149,6 +153,7 @@ struct Run {
     computer: Arc<Inner>,
     bases: Bases,
     batch: usize,
+    cuts: Cuts,
     ready: Option<Ready>,
     /// Scalars that were sent to the device, counted through all vectors.
     there: Ranges,
@@ -178,14 +183,14 @@ impl Run {
         let n = u32::try_from(self.bases.len()).map_err(too_large)?;
         let vectors = u32::try_from(self.batch).map_err(too_large)?;
         let job = Job { group: self.bases.group(), n, vectors };
+        let limits = computer.gpu.identity().limits;
         // Tables are for the whole object: a small part of it may want other windows.
-        let windows = job.windows_over(resident.windows());
+        let windows = job.windows_over(resident.windows(), &limits);
         let scalars_bytes =
             (u64::from(n) * u64::from(vectors) * 32).next_multiple_of(ALIGN) + ALIGN;
         let scalars = computer.shelf.room(&stream, scalars_bytes)?;
-        let units = computer.gpu.identity().units;
-        let room = Room { bytes: computer.shelf.room_bytes(), units };
-        let plan = Plan::cut(job, windows, room, computer.cuts);
+        let room = Room { bytes: computer.shelf.room_bytes(), limits };
+        let plan = Plan::cut(job, windows, room, self.cuts);
         let mut plan = plan.ok_or_else(|| computer.full(room.bytes))?;
         let now = Instant::now();
         let passes = Passes::of(&mut plan, now.checked_sub(waited).unwrap_or(now));

@@ -132,6 +132,11 @@ impl Transformer {
         Ok(Some(Executor { engine: super::ENGINE, device, stages, checked }))
     }
 
+    /// Gives up the tables that no job uses now.
+    pub fn forget_tables(&self) {
+        self.transforms.forget_tables();
+    }
+
     /// A plan for groups of `rows` rows, with its tables; `None` where these find no room.
     fn plan(&self, plan: &NttPlan, rows: usize) -> Result<Option<Plan>> {
         let &NttPlan { lg_n, inverse, coset, input_reversed, output_reversed } = plan;

@@ -1,7 +1,7 @@
 //! Points that come in, checked on the GPUs: `kernels/check/points.cu`.
 
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Mutex, PoisonError,
     atomic::{AtomicUsize, Ordering},
 };
 
@@ -30,46 +30,44 @@ type CheckPoints = Kernel<(Ptr<u8>, Ptr<u64>, u64, u32, u32)>;
 
 /// Checks points on the GPUs in turn.
 pub struct Checker {
-    gpus: Arc<[Gpu]>,
-    kernels: Vec<Kernels>,
+    devices: Vec<DeviceChecker>,
     turn: AtomicUsize,
 }
 
 /// The code on one GPU, and streams that no call uses now.
-struct Kernels {
+pub struct DeviceChecker {
+    gpu: Gpu,
     g1: CheckPoints,
     g2: CheckPoints,
     streams: Mutex<Vec<Stream>>,
 }
 
-impl Checker {
-    /// Loads the kernels on every GPU.
-    pub fn new(gpus: Arc<[Gpu]>) -> Result<Self, Unusable> {
-        let load = |gpu: &Gpu| {
-            let failed = |fault| Unusable::Device { index: gpu.identity().index, fault };
-            let module = Module::load(gpu.context(), "check/points")?;
-            let kernel = |name, threads| module.kernel(name, Block::of(threads)).map_err(failed);
-            let g1 = kernel("g1_check_points", THREADS_G1)?;
-            let g2 = kernel("g2_check_points", THREADS_G2)?;
-            Ok(Kernels { g1, g2, streams: Mutex::default() })
-        };
-        let kernels = gpus.iter().map(load).collect::<Result<_, _>>()?;
-        Ok(Self { gpus, kernels, turn: AtomicUsize::new(0) })
+impl DeviceChecker {
+    /// Loads the kernels.
+    pub fn load(gpu: &Gpu) -> Result<Self, Unusable> {
+        let failed = |fault| Unusable::Device { index: gpu.identity().index, fault };
+        let module = Module::load(gpu.context(), "check/points")?;
+        let kernel = |name, threads| module.kernel(name, Block::of(threads)).map_err(failed);
+        let g1 = kernel("g1_check_points", THREADS_G1)?;
+        let g2 = kernel("g2_check_points", THREADS_G2)?;
+        Ok(Self { gpu: gpu.clone(), g1, g2, streams: Mutex::default() })
     }
 
-    fn check_on<A: CurvePoint>(
-        (gpu, kernels): (&Gpu, &Kernels),
+    /// As [`PointChecker::check`].
+    pub fn check<A: CurvePoint>(
+        &self,
         encoding: PointEncoding,
         bytes: &[u8],
         out: &mut [A],
     ) -> Result<Result<(), Bad>> {
+        let gpu = &self.gpu;
         let (kernel, form) = match (A::GROUP, encoding) {
-            (Group::G1, PointEncoding::Montgomery) => (&kernels.g1, 0),
-            (Group::G1, _) => (&kernels.g1, 1),
-            (Group::G2, PointEncoding::Montgomery) => (&kernels.g2, 0),
-            (Group::G2, _) => (&kernels.g2, 1),
+            (Group::G1, PointEncoding::Montgomery) => (&self.g1, 0),
+            (Group::G1, _) => (&self.g1, 1),
+            (Group::G2, PointEncoding::Montgomery) => (&self.g2, 0),
+            (Group::G2, _) => (&self.g2, 1),
         };
-        let stream = kernels.stream(gpu)?;
+        let stream = self.stream()?;
         let lease = gpu.arena().lease(&stream, ALIGN + bytes.len() as u64)?;
         let all = lease.all::<u8>();
         // The word for the first bad point, then the points, each where vector loads want it.
@@ -106,15 +104,22 @@ impl Checker {
                 })?;
             }
         }
-        kernels.give_back(stream.clone());
+        self.give_back(stream.clone());
         if found == u64::MAX { Ok(Ok(())) } else { Ok(Err(bad(found)?)) }
     }
 }
 
-impl Kernels {
-    fn stream(&self, gpu: &Gpu) -> Result<Stream, Fault> {
+impl Checker {
+    /// On at least one device.
+    pub fn new(devices: Vec<DeviceChecker>) -> Self {
+        Self { devices, turn: AtomicUsize::new(0) }
+    }
+}
+
+impl DeviceChecker {
+    fn stream(&self) -> Result<Stream, Fault> {
         let idle = self.streams.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        idle.map_or_else(|| Stream::new(gpu.context()), Ok)
+        idle.map_or_else(|| Stream::new(self.gpu.context()), Ok)
     }
 
     fn give_back(&self, stream: Stream) {
@@ -135,11 +140,10 @@ impl PointChecker for Checker {
         bytes: &[u8],
         out: PointsMut<'_>,
     ) -> Result<Result<(), Bad>> {
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.gpus.len();
-        let on = (&self.gpus[turn], &self.kernels[turn]);
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.devices.len();
         match out {
-            PointsMut::G1(out) => Self::check_on(on, encoding, bytes, out),
-            PointsMut::G2(out) => Self::check_on(on, encoding, bytes, out),
+            PointsMut::G1(out) => self.devices[turn].check(encoding, bytes, out),
+            PointsMut::G2(out) => self.devices[turn].check(encoding, bytes, out),
         }
     }
 }

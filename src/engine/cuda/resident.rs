@@ -192,7 +192,8 @@ impl Shelf {
         let (group, n) = (whole.group(), u32::try_from(whole.len()).ok()?);
         let (arena, scratch) = (self.gpu.arena(), self.tables.scratch_bytes(group, n));
         let memory = Memory { all: arena.bytes(), free: arena.largest_free_bytes(), scratch };
-        Kept { group, n, uses }.better(here.windows.as_ref(), memory)
+        let limits = self.gpu.identity().limits;
+        Kept { group, n, uses, limits }.better(here.windows.as_ref(), memory)
     }
 
     /// An object with tables; `None` where there is no room for them now.

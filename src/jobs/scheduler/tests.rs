@@ -145,13 +145,78 @@ fn an_early_deadline_goes_first_and_a_late_one_in_turn() {
     let mut state = State::default();
     let jobs = [('a', None), ('b', Some(later)), ('c', None), ('d', Some(later + hour))];
     for (number, (name, deadline)) in (0..).zip(jobs) {
-        let (work, span) = (Some(Scribe(name, 1, log.clone())), Span::none());
-        let run = Box::new(Answering { work, span, answer: None });
-        let (control, spent) = (Control::new(deadline), Spent::default());
-        assert!(state.place(Job { number, run, control, since: later, spent }));
+        let job = job(number, Scribe(name, 1, log.clone()), deadline, later);
+        assert!(state.place(job, later));
     }
-    while let Some((_, mut job)) = state.ready.pop_first() {
+    while let Some((mut job, _)) = state.pick(later) {
         assert!(job.run.step(&job.control, job.spent), "of one piece");
     }
     assert_eq!(*log.0.lock().unwrap(), "bacd");
+}
+
+fn job(number: u64, work: Scribe, deadline: Option<Instant>, since: Instant) -> Job {
+    let run = Box::new(Answering { work: Some(work), span: Span::none(), answer: None });
+    Job { number, run, control: Control::new(deadline), since, spent: Spent::default() }
+}
+
+/// What one worker does on a clock of its own: each piece takes `PIECE`, and `FLOOD` jobs of one
+/// piece with a short deadline are queued at any time.
+struct Simulation {
+    state: State,
+    log: Arc<(Mutex<String>, AtomicBool)>,
+    clock: Instant,
+    submitted: u64,
+}
+
+const PIECE: Duration = Duration::from_millis(100);
+const FLOOD: usize = 8;
+const SHORT: Duration = Duration::from_millis(900);
+
+impl Simulation {
+    /// Begins an hour from now, so that no deadline passes while the test is stalled.
+    fn new() -> Self {
+        let clock = Instant::now() + Duration::from_secs(3600);
+        let log = Arc::new((Mutex::default(), AtomicBool::new(true)));
+        Self { state: State::default(), log, clock, submitted: 0 }
+    }
+
+    fn submit(&mut self, name: char, pieces: usize, deadline: Option<Duration>) {
+        let deadline = deadline.map(|deadline| self.clock + deadline);
+        let work = Scribe(name, pieces, self.log.clone());
+        self.submitted += 1;
+        assert!(self.state.place(job(self.submitted, work, deadline, self.clock), self.clock));
+    }
+
+    /// Runs `pieces` pieces while the flood goes on; their names.
+    fn run_flooded(&mut self, pieces: usize) -> String {
+        for _ in 0..pieces {
+            let short = |ready: &&ReadyJob| ready.job.control.deadline().is_some();
+            for _ in self.state.ready.values().filter(short).count()..FLOOD {
+                self.submit('s', 1, Some(SHORT));
+            }
+            let (mut job, picked_by) = self.state.pick(self.clock).expect("a flood is queued");
+            job.spent.queue += self.clock - job.since;
+            let done = job.run.step(&job.control, job.spent);
+            self.clock += PIECE;
+            self.state.charge(picked_by, PIECE);
+            job.since = self.clock;
+            if !done {
+                self.state.place(job, self.clock);
+            }
+        }
+        std::mem::take(&mut *self.log.0.lock().unwrap())
+    }
+}
+
+#[test]
+fn short_deadlines_leave_long_jobs_their_share() {
+    let mut simulation = Simulation::new();
+    simulation.submit('a', 1000, None);
+    simulation.submit('b', 1000, None);
+    // Until both have waited longer than a short deadline.
+    simulation.run_flooded(100);
+    let pieces = simulation.run_flooded(400);
+    let count = |name| pieces.chars().filter(|piece| *piece == name).count();
+    assert!(count('a') >= 45 && count('b') >= 45, "less than a quarter for both: {pieces}");
+    assert!(count('s') >= 280, "more than a quarter for both: {pieces}");
 }

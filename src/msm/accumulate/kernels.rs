@@ -1,9 +1,9 @@
 //! The kernels of sums, as they are loaded on a device.
 
-use super::layout::Batch;
+use super::blocks::{Batch, ShareBlock};
 use crate::{
     curve::Group,
-    device::{Block, Context, Fault, Kernel, Module, Parameters, Ptr, Unusable},
+    device::{Block, Context, DeviceLimits, Fault, Kernel, Module, Parameters, Ptr, Unusable},
 };
 
 /// Threads of blocks, as the kernels are compiled: they plan and copy, which on an H200 is 3 % of
@@ -46,15 +46,16 @@ pub struct Kernels {
     pub scan: Scan,
     pub place: Place,
     pub list: List,
+    /// Blocks of `list` that a multiprocessor holds.
+    pub list_blocks: u32,
     pub g1: Sums,
     pub g2: Sums,
 }
 
 /// What depends on the group.
 pub struct Sums {
-    pub batch: Batch,
-    pub first: Level,
-    pub level: Level,
+    /// `None` on devices that have too little shared memory for it.
+    pub tree: Option<TreeKernels>,
     pub share: Share,
     pub share_threads: u32,
     pub teams: Teams,
@@ -63,8 +64,17 @@ pub struct Sums {
     pub copy: Collect,
     pub collect: Collect,
     pub spread: Collect,
-    /// Blocks a multiprocessor.
+    /// Blocks of `copy`, `collect` and `spread` that a multiprocessor holds.
+    pub copy_blocks: u32,
     pub collect_blocks: u32,
+    pub spread_blocks: u32,
+}
+
+/// The levels of the tree.
+pub struct TreeKernels {
+    pub batch: Batch,
+    pub first: Level,
+    pub level: Level,
 }
 
 /// The stage's code.
@@ -93,15 +103,17 @@ fn find<P: Parameters>(
 }
 
 impl Kernels {
-    pub fn load(modules: &Modules, processors: u32, early: bool) -> Result<Self, Fault> {
+    pub fn load(modules: &Modules, limits: &DeviceLimits, early: bool) -> Result<Self, Fault> {
         let (levels, block) = (&modules.levels, Block::of);
+        let list: List = find(levels, early, "msm_levels_list", block(LIST_THREADS))?;
         Ok(Self {
             count: find(levels, early, "msm_levels_count", block(PLACE_THREADS))?,
             scan: find(levels, early, "msm_levels_scan", block(SCAN_THREADS))?,
             place: find(levels, early, "msm_levels_place", block(PLACE_THREADS))?,
-            list: find(levels, early, "msm_levels_list", block(LIST_THREADS))?,
-            g1: Sums::load(modules, Group::G1, processors, early)?,
-            g2: Sums::load(modules, Group::G2, processors, early)?,
+            list_blocks: list.resident_blocks()?,
+            list,
+            g1: Sums::load(modules, Group::G1, limits, early)?,
+            g2: Sums::load(modules, Group::G2, limits, early)?,
         })
     }
 
@@ -114,39 +126,48 @@ impl Kernels {
 }
 
 impl Sums {
-    fn load(modules: &Modules, group: Group, processors: u32, early: bool) -> Result<Self, Fault> {
+    fn load(
+        modules: &Modules,
+        group: Group,
+        limits: &DeviceLimits,
+        early: bool,
+    ) -> Result<Self, Fault> {
         let Modules { tree, balanced, .. } = modules;
-        let coordinate = group.coordinate_bytes() as u32;
-        let block = |threads, coordinates: u32| Block {
-            threads,
-            shared_bytes: coordinates * coordinate * threads,
-        };
-        // Columns of the tree are two elements longer than threads are: kernels/batch/stage.cuh.
-        let staged = |threads| Block { threads, shared_bytes: 5 * coordinate * (threads + 2) };
-        let named = |what: &str| format!("{}_{what}", group.name());
-        let (share_threads, columns, collect_blocks) = match group {
-            Group::G1 => (128, 2, 3),
-            Group::G2 => (256, 6, 2),
-        };
-        let first = match group {
-            Group::G1 => "tree_first",
-            Group::G2 => "tree_level",
-        };
-        let batch = Batch::of(group, processors);
-        let threads = batch.threads;
+        let named = |what: &str| format!("{}_balanced_{what}", group.name());
+        let ShareBlock { block: share, .. } = ShareBlock::of(group);
+        let [copy, collect, spread] =
+            [("copy", COPY_THREADS), ("collect", COLLECT_THREADS), ("spread", COPY_THREADS)].map(
+                |(what, threads)| -> Result<Collect, Fault> {
+                    find(balanced, early, &named(what), Block::of(threads))
+                },
+            );
+        let (copy, collect, spread) = (copy?, collect?, spread?);
         Ok(Self {
-            batch,
-            first: tree.kernel(&named(first), staged(threads))?,
-            level: tree.kernel(&named("tree_level"), staged(threads))?,
-            share: find(balanced, early, &named("balanced_share"), block(share_threads, columns))?,
-            share_threads,
-            teams: find(balanced, early, &named("balanced_teams"), Block::of(SPLIT_THREADS))?,
-            join: find(balanced, early, &named("balanced_join"), Block::of(SPLIT_THREADS))?,
-            merge: find(balanced, early, &named("balanced_merge"), Block::of(SPLIT_THREADS))?,
-            copy: find(balanced, early, &named("balanced_copy"), Block::of(COPY_THREADS))?,
-            collect: find(balanced, early, &named("balanced_collect"), Block::of(COLLECT_THREADS))?,
-            spread: find(balanced, early, &named("balanced_spread"), Block::of(COPY_THREADS))?,
-            collect_blocks,
+            tree: TreeKernels::load(tree, group, limits)?,
+            share: find(balanced, early, &named("share"), share)?,
+            share_threads: share.threads,
+            teams: find(balanced, early, &named("teams"), Block::of(SPLIT_THREADS))?,
+            join: find(balanced, early, &named("join"), Block::of(SPLIT_THREADS))?,
+            merge: find(balanced, early, &named("merge"), Block::of(SPLIT_THREADS))?,
+            copy_blocks: copy.resident_blocks()?,
+            collect_blocks: collect.resident_blocks()?,
+            spread_blocks: spread.resident_blocks()?,
+            copy,
+            collect,
+            spread,
         })
+    }
+}
+
+impl TreeKernels {
+    fn load(module: &Module, group: Group, limits: &DeviceLimits) -> Result<Option<Self>, Fault> {
+        let Some(batch) = Batch::of(group, limits) else { return Ok(None) };
+        let first = match group {
+            Group::G1 => "g1_tree_first",
+            Group::G2 => "g2_tree_level",
+        };
+        let (level, block) = (format!("{}_tree_level", group.name()), Batch::block(group));
+        let first = module.kernel(first, block)?;
+        Ok(Some(Self { batch, first, level: module.kernel(&level, block)? }))
     }
 }

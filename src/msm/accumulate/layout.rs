@@ -1,15 +1,15 @@
 //! What an accumulation of some shape runs, and where its intermediate data lies.
 
-use super::whole::Cutting;
-use crate::curve::Group;
+use super::{
+    blocks::{Batch, ShareBlock},
+    whole::Cutting,
+};
+use crate::{curve::Group, device::DeviceLimits};
 
 /// As `kernels/msm/levels.cuh` has it.
 const LEVELS_MAX: u32 = 16;
 /// Buckets of a tile in `kernels/msm/levels.cu`.
 const TILE: u32 = 2048;
-/// Threads that share a tail: 32^3, so that three rounds of warps join their runs. 264 blocks of
-/// 128 fit an H200, 256 are used.
-const SHARES_MAX: u32 = 1 << 15;
 const LANES: u32 = 32;
 /// Additions that share an inversion: below 128 the inversions cost more than 4 %, from 256 on less
 /// than 2 % (H200).
@@ -18,7 +18,8 @@ const CHAIN: std::ops::RangeInclusive<u32> = 32..=256;
 const ALIGN: u64 = 256;
 /// Bytes of the kernels' `struct Levels`.
 const LEVELS_BYTES: u64 = 4 * (LEVELS_MAX as u64 + 6);
-/// Members of a team are four lanes each: as many in all as an H200 runs at a time.
+/// Members of all teams on an H200, of four lanes each; other devices have as many for each of
+/// their multiprocessors.
 const TEAM_MEMBERS: u32 = 1 << 14;
 const TEAM_MAX: u32 = 32;
 /// Buckets from which on most teams would have nothing to do after levels.
@@ -117,33 +118,12 @@ pub(super) struct Layout {
     pub bytes: u64,
 }
 
-/// How the tree's kernels are launched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Batch {
-    pub blocks: u32,
-    pub threads: u32,
-    /// Coordinates of a sum that a thread keeps in scratch.
-    pub kept: u32,
-}
-
-impl Batch {
-    /// As the kernels of `group` are compiled, a block on each of `blocks` multiprocessors. Over
-    /// Fp2 a gather of both x costs less than keeping them, by the arithmetic beside it.
-    pub fn of(group: Group, blocks: u32) -> Self {
-        let (threads, kept) = match group {
-            Group::G1 => (512, 3),
-            Group::G2 => (256, 1),
-        };
-        Self { blocks, threads, kept }
-    }
-}
-
 impl Shape {
-    /// Bytes of workspace on a device of `processors` multiprocessors.
-    pub fn bytes(&self, processors: u32) -> u64 {
-        match Cutting::of(self, processors) {
+    /// Bytes of workspace on a device of these limits.
+    pub fn bytes(&self, limits: &DeviceLimits) -> u64 {
+        match Cutting::of(self, limits) {
             Some(cutting) => cutting.bytes(self.group),
-            None => Layout::of(self, &Batch::of(self.group, processors)).bytes,
+            None => Layout::of(self, limits).bytes,
         }
     }
 
@@ -158,33 +138,38 @@ impl Shape {
         u64::from(self.digits) + u64::from(held)
     }
 
-    /// Levels with `level_min` additions, were all elements in one bucket.
-    fn level_count(&self) -> u32 {
+    /// Levels with `level_min` additions, were all elements in one bucket. None on devices that the
+    /// tree does not fit: shares add everything there.
+    fn level_count(&self, limits: &DeviceLimits) -> u32 {
+        if Batch::of(self.group, limits).is_none() {
+            return 0;
+        }
         let least = u64::from(self.balance.level_min.max(1));
         (1..=LEVELS_MAX).take_while(|level| self.elements() >> level >= least).count() as u32
     }
 
     /// Members of a team where so many elements are left, a power of two: about two elements each,
     /// if there are lanes for so many.
-    pub(super) fn team_of(&self, left: u64) -> u32 {
+    pub(super) fn team_of(&self, left: u64, limits: &DeviceLimits) -> u32 {
         let pairs = (left / (2 * u64::from(self.buckets))) as u32;
-        let most = pairs.min(TEAM_MEMBERS / self.buckets).clamp(1, TEAM_MAX);
+        let members = TEAM_MEMBERS * limits.multiprocessors / DeviceLimits::H200.multiprocessors;
+        let most = pairs.min(members / self.buckets).clamp(1, TEAM_MAX);
         1 << most.ilog2()
     }
 
     /// The teams that take what levels leave.
-    fn team(&self) -> Option<u32> {
-        let levels = self.level_count();
+    fn team(&self, limits: &DeviceLimits) -> Option<u32> {
+        let levels = self.level_count(limits);
         let left = self.elements() >> levels;
         let most_left = u64::from(self.balance.team_left) * u64::from(self.buckets);
         let after = levels > 0 && self.buckets <= TEAM_BUCKETS && left <= most_left;
-        after.then(|| self.team_of(left))
+        after.then(|| self.team_of(left, limits))
     }
 
     /// Units of every round, until one warp has all.
-    fn units(&self) -> Vec<u32> {
+    fn units(&self, shares_max: u32) -> Vec<u32> {
         let shares = self.elements().div_ceil(u64::from(self.balance.share_min.max(1)));
-        let mut units = vec![shares.clamp(1, u64::from(SHARES_MAX)) as u32];
+        let mut units = vec![shares.clamp(1, u64::from(shares_max)) as u32];
         while let Some(&last @ 2..) = units.last() {
             units.push(last.div_ceil(LANES));
         }
@@ -193,15 +178,17 @@ impl Shape {
 }
 
 impl Layout {
-    pub fn of(shape: &Shape, batch: &Batch) -> Self {
-        let (level_count, units) = (shape.level_count(), shape.units());
+    pub fn of(shape: &Shape, limits: &DeviceLimits) -> Self {
+        let level_count = shape.level_count(limits);
+        let units = shape.units(ShareBlock::of(shape.group).shares_max(limits));
+        let batch = Batch::of(shape.group, limits).filter(|_| level_count > 0);
+        let Batch { blocks, threads, kept } = batch.unwrap_or_default();
         let tiles = shape.buckets / TILE + 1;
         let width = (shape.buckets + 1).next_multiple_of(4);
         let rows = shape.elements().div_ceil(2).div_ceil(u64::from(LANES));
-        let warps = u64::from(batch.blocks * (batch.threads / LANES));
-        let even = rows.div_ceil(warps).min(u64::from(*CHAIN.end())) as u32;
+        let warps = u64::from(blocks * (threads / LANES));
+        let even = rows.div_ceil(warps.max(1)).min(u64::from(*CHAIN.end())) as u32;
         let chain = even.max(*CHAIN.start());
-        let kept = if level_count == 0 { 0 } else { batch.kept * chain };
         let coordinate = shape.group.coordinate_bytes() as u64;
         let unit_count: u64 = units.iter().map(|&count| u64::from(count)).sum();
         let mut end = 0_u64;
@@ -214,8 +201,8 @@ impl Layout {
         let totals = region(4 * u64::from(2 * level_count + 2) * u64::from(tiles));
         let rows = region(4 * u64::from(level_count + 1) * u64::from(width));
         let list = region(8 * shape.elements());
-        let threads = u64::from(batch.blocks) * u64::from(batch.threads);
-        let scratch = region(u64::from(kept) * coordinate * threads);
+        let threads = u64::from(blocks) * u64::from(threads);
+        let scratch = region(u64::from(kept * chain) * coordinate * threads);
         let (heads, tails) =
             (region(4 * coordinate * unit_count), region(4 * coordinate * unit_count));
         let unit_states = region(8 * unit_count);
@@ -225,7 +212,7 @@ impl Layout {
             level_count,
             tiles,
             width,
-            team: shape.team(),
+            team: shape.team(limits),
             chain,
             units,
             levels,
@@ -244,7 +231,12 @@ impl Layout {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::blocks::THREE_ROUNDS, *};
+
+    const H200: DeviceLimits = DeviceLimits::H200;
+    /// Such as an RTX 4090 or an L4 gives to a block.
+    const SMALL: DeviceLimits =
+        DeviceLimits { block_shared_bytes: 99 << 10, shared_bytes: 100 << 10, ..H200 };
 
     fn shape(digits: u32, level_min: u32) -> Shape {
         let balance = Balance { level_min, share_min: 4, whole_digits: 1000, team_left: 0 };
@@ -263,8 +255,36 @@ mod tests {
             (u32::MAX >> 1, u32::MAX, 0),
             (201 << 20, 1 << 18, 9),
         ] {
-            assert_eq!(shape(digits, level_min).level_count(), expected, "{digits} {level_min}");
+            assert_eq!(
+                shape(digits, level_min).level_count(&H200),
+                expected,
+                "{digits} {level_min}"
+            );
         }
+    }
+
+    #[test]
+    fn a_device_without_room_for_the_tree_adds_by_shares() {
+        for group in [Group::G1, Group::G2] {
+            let shape = Shape { group, ..shape(201 << 20, 1 << 18) };
+            assert_eq!((shape.level_count(&SMALL), shape.team(&SMALL)), (0, None));
+            let scratch = |limits| {
+                let layout = Layout::of(&shape, &limits);
+                layout.heads - layout.scratch
+            };
+            assert!(scratch(SMALL) == 0 && scratch(H200) > 0);
+        }
+    }
+
+    #[test]
+    fn shares_are_one_wave() {
+        let shares = |group, limits| ShareBlock::of(group).shares_max(&limits);
+        assert_eq!((shares(Group::G1, H200), shares(Group::G2, H200)), (1 << 15, 1 << 15));
+        assert_eq!(shares(Group::G1, SMALL), 1 << 15);
+        // Two blocks of 64 threads fit.
+        assert_eq!(shares(Group::G2, SMALL), 132 * 128);
+        assert_eq!(shares(Group::G1, DeviceLimits { multiprocessors: 108, ..H200 }), 108 * 256);
+        assert_eq!(shares(Group::G1, DeviceLimits { multiprocessors: 170, ..H200 }), 170 * 256);
     }
 
     #[test]
@@ -272,9 +292,9 @@ mod tests {
         for (digits, expected) in
             [(0, vec![1]), (4, vec![1]), (5, vec![2, 1]), (4 * 33, vec![33, 2, 1])]
         {
-            assert_eq!(shape(digits, 1).units(), expected);
+            assert_eq!(shape(digits, 1).units(THREE_ROUNDS), expected);
         }
-        assert_eq!(shape(1 << 30, 1).units(), [1 << 15, 1 << 10, 32, 1]);
+        assert_eq!(shape(1 << 30, 1).units(THREE_ROUNDS), [1 << 15, 1 << 10, 32, 1]);
     }
 
     #[test]
@@ -284,7 +304,7 @@ mod tests {
                 Balance { level_min: u32::MAX, share_min: 1, whole_digits: 1 << 17, team_left: 0 };
             let shape =
                 Shape { group: Group::G1, digits, buckets, onto: false, xyzz: true, balance };
-            shape.team_of(digits.into())
+            shape.team_of(digits.into(), &H200)
         };
         for (digits, buckets, expected) in [
             (1, 1, 1),
@@ -302,7 +322,7 @@ mod tests {
         let team = |digits, lg_buckets, level_min, team_left| {
             let balance = Balance { level_min, share_min: 1, whole_digits: 0, team_left };
             let (group, buckets) = (Group::G1, 1_u32 << lg_buckets);
-            Shape { group, digits, buckets, onto: false, xyzz: false, balance }.team()
+            Shape { group, digits, buckets, onto: false, xyzz: false, balance }.team(&H200)
         };
         for (digits, lg_buckets, level_min, team_left, expected) in [
             (15 << 18, 16, 1 << 17, 6, Some(1)), // four levels leave 3.75
@@ -319,8 +339,9 @@ mod tests {
 
     #[test]
     fn regions_follow_each_other() {
-        let batch = Batch { blocks: 132, threads: 512, kept: 3 };
-        for digits in [0, 1, 1000, 12 << 24] {
+        for (digits, limits) in
+            [(0, H200), (1, H200), (1000, H200), (12 << 24, H200), (12 << 24, SMALL)]
+        {
             let Layout {
                 levels,
                 totals,
@@ -333,7 +354,7 @@ mod tests {
                 sums,
                 bytes,
                 ..
-            } = Layout::of(&shape(digits, 1 << 18), &batch);
+            } = Layout::of(&shape(digits, 1 << 18), &limits);
             let starts =
                 [levels, totals, rows, list, scratch, heads, tails, unit_states, sums, bytes];
             assert!(starts.is_sorted() && starts.iter().all(|start| start % ALIGN == 0));

@@ -3,7 +3,7 @@
 use super::{Sorted, kernels::SPLIT_THREADS, layout::Shape, part, refuse};
 use crate::{
     curve::Group,
-    device::{Block, Context, Fault, Kernel, Module, Ptr, Span, Stream, Unusable},
+    device::{Block, Context, DeviceLimits, Fault, Kernel, Module, Ptr, Span, Stream, Unusable},
     msm::whole_points,
 };
 
@@ -55,7 +55,7 @@ pub struct Cutting {
 
 impl Cutting {
     /// For few references, whose sums stay in XYZZ; `None` where they are too many.
-    pub fn of(shape: &Shape, processors: u32) -> Option<Self> {
+    pub fn of(shape: &Shape, limits: &DeviceLimits) -> Option<Self> {
         let few = 1..=shape.balance.whole_digits.min(DIGITS_MAX);
         if !shape.xyzz || shape.onto || !few.contains(&shape.digits) {
             return None;
@@ -65,14 +65,14 @@ impl Cutting {
             Group::G1 => 3,
             Group::G2 => 2,
         };
-        let resident = processors * fit;
+        let resident = limits.multiprocessors * fit;
         let mean = shape.digits / shape.buckets;
         let large = (mean + SPREAD * mean.isqrt()).clamp(LARGE_MIN, LARGE_MAX);
         let each = shape.digits.div_ceil(resident * GROUPS).max(EACH_MIN);
         let cell = large.min(GROUPS / 2 * each);
         let cells = shape.digits / cell;
         let join_blocks = cells.min(resident).max(cells.div_ceil(GROUPS));
-        let team = shape.team_of(shape.digits.into());
+        let team = shape.team_of(shape.digits.into(), limits);
         Some(Self { team, large, cell, each, cells, join_blocks })
     }
 
@@ -136,10 +136,10 @@ mod tests {
     use super::*;
     use crate::msm::accumulate::Balance;
 
-    fn cutting(digits: u32, buckets: u32, processors: u32) -> Option<Cutting> {
+    fn cutting(digits: u32, buckets: u32, multiprocessors: u32) -> Option<Cutting> {
         let balance = Balance { whole_digits: 1 << 17, ..Balance::of(Group::G1, digits) };
         let shape = Shape { group: Group::G1, digits, buckets, onto: false, xyzz: true, balance };
-        Cutting::of(&shape, processors)
+        Cutting::of(&shape, &DeviceLimits { multiprocessors, ..DeviceLimits::H200 })
     }
 
     #[test]

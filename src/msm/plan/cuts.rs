@@ -19,6 +19,9 @@ pub struct Cuts {
     /// References of a pass at most, for its buckets to be summed whole: that takes less memory
     /// than passes over fewer points would.
     pub whole_digits: u32,
+    /// Additions of a level of the tree at least; `None` for what measured best. If this is low,
+    /// small MSMs have a tree, too: the self-test sets it.
+    pub level_min: Option<u32>,
 }
 
 impl Default for Cuts {
@@ -27,6 +30,7 @@ impl Default for Cuts {
             arriving_min: ARRIVING_MIN,
             points_min: POINTS_MIN,
             whole_digits: accumulate::WHOLE_DIGITS,
+            level_min: None,
         }
     }
 }

@@ -3,7 +3,11 @@
 use super::{BUCKETS_MAX, cuts::ARRIVING_MIN};
 use crate::{
     curve::Group,
-    msm::{BITS_MAX, BITS_MIN, Fixed, Radix, Sliding, Windows, accumulate::WHOLE_DIGITS},
+    device::DeviceLimits,
+    msm::{
+        BITS_MAX, BITS_MIN, Fixed, Radix, Sliding, Windows,
+        accumulate::{self, WHOLE_DIGITS},
+    },
 };
 
 /// An MSM, whatever its bases.
@@ -18,7 +22,8 @@ pub struct Job {
 }
 
 /// Nanoseconds on one H200, for comparing windows, fitted to MSMs of 2^10 to 2^26 with several
-/// widths (benches/RESULTS.md).
+/// widths (benches/RESULTS.md). What a device computes all the time costs less on one of more
+/// multiprocessors; a step costs the same.
 struct Costs {
     /// A digit that is sorted and added; zeros of fixed windows count.
     digit: f64,
@@ -26,33 +31,61 @@ struct Costs {
     /// are shifted, and some buckets are fuller than others.
     sliding: [f64; 2],
     bucket: f64,
-    /// One more addition to a bucket, where scalars are long enough to arrive in several passes.
+    /// One more addition to a bucket, if scalars are long enough to arrive in several passes.
     onto: f64,
-    /// A digit more, where buckets are fewer than two a share and so put together from several.
+    /// A digit more, if buckets are fewer than two a share and so put together from several.
     joined: f64,
     /// Twice as many buckets: one more step of what goes step by step. Fewer buckets than
     /// `BUCKETS_LEAST` take no less.
     step: f64,
 }
 
-const fn costs(group: Group) -> Costs {
-    match group {
-        Group::G1 => Costs {
-            digit: 0.26,
-            sliding: [0.285, 0.275],
-            bucket: 0.80,
-            onto: 0.30,
-            joined: 0.09,
-            step: 400.0,
-        },
-        Group::G2 => Costs {
-            digit: 0.67,
-            sliding: [0.74, 0.72],
-            bucket: 1.6,
-            onto: 0.0,
-            joined: 0.0,
-            step: 1_000.0,
-        },
+impl Costs {
+    fn of(group: Group, limits: &DeviceLimits) -> Self {
+        let on_h200 = match (group, accumulate::has_tree(group, limits)) {
+            (Group::G1, true) => Self {
+                digit: 0.26,
+                sliding: [0.285, 0.275],
+                bucket: 0.80,
+                onto: 0.30,
+                joined: 0.09,
+                step: 400.0,
+            },
+            (Group::G1, false) => Self {
+                digit: 0.44,
+                sliding: [0.47, 0.455],
+                bucket: 1.3,
+                onto: 0.30,
+                joined: 0.0,
+                step: 400.0,
+            },
+            (Group::G2, true) => Self {
+                digit: 0.67,
+                sliding: [0.74, 0.72],
+                bucket: 1.6,
+                onto: 0.0,
+                joined: 0.0,
+                step: 1_000.0,
+            },
+            (Group::G2, false) => Self {
+                digit: 1.42,
+                sliding: [1.52, 1.48],
+                bucket: 2.5,
+                onto: 0.0,
+                joined: 0.0,
+                step: 1_000.0,
+            },
+        };
+        let slower = f64::from(DeviceLimits::H200.multiprocessors)
+            / f64::from(limits.multiprocessors.max(1));
+        Self {
+            digit: on_h200.digit * slower,
+            sliding: on_h200.sliding.map(|cost| cost * slower),
+            bucket: on_h200.bucket * slower,
+            onto: on_h200.onto * slower,
+            joined: on_h200.joined * slower,
+            step: on_h200.step,
+        }
     }
 }
 
@@ -68,7 +101,7 @@ const BUCKETS_LEAST: f64 = (1 << 7) as f64;
 
 impl Job {
     /// The windows that take the least time by a model, with at most `tables` tables.
-    pub fn windows(&self, tables: u32) -> Windows {
+    pub fn windows(&self, tables: u32, limits: &DeviceLimits) -> Windows {
         let tables = tables.max(1);
         let fixed = |bits| {
             let count = Fixed::new(bits, 1, u32::MAX)?.count();
@@ -79,32 +112,37 @@ impl Job {
         let measured = |radix: &Radix| radix.count() <= RADIX_WINDOWS_MAX.min(tables);
         let radix = Radix::all().filter(measured).map(Windows::Radix);
         let all = (BITS_MIN..=BITS_MAX).flat_map(kinds).flatten().chain(radix);
-        let cheapest = self.cheapest(all);
+        let cheapest = self.cheapest(all, limits);
         cheapest.expect("windows of BITS_MIN bits, a set each, fit every MSM")
     }
 
     /// The same over bases that there are tables of, for `made`: the tables may be for more bases
     /// than the MSM has. Any windows may slide that way.
-    pub fn windows_over(&self, made: Option<&Windows>) -> Windows {
-        let alone = self.windows(1);
+    pub fn windows_over(&self, made: Option<&Windows>, limits: &DeviceLimits) -> Windows {
+        let alone = self.windows(1, limits);
         let with_tables = match made {
             Some(Windows::Sliding(_)) => {
-                self.cheapest((BITS_MIN..=BITS_MAX).filter_map(Windows::sliding))
+                self.cheapest((BITS_MIN..=BITS_MAX).filter_map(Windows::sliding), limits)
             }
             other => other.copied(),
         };
-        self.cheapest([alone].into_iter().chain(with_tables)).unwrap_or(alone)
+        self.cheapest([alone].into_iter().chain(with_tables), limits).unwrap_or(alone)
     }
 
-    fn cheapest(&self, all: impl Iterator<Item = Windows>) -> Option<Windows> {
+    fn cheapest(
+        &self,
+        all: impl Iterator<Item = Windows>,
+        limits: &DeviceLimits,
+    ) -> Option<Windows> {
         // One set of one vector can be sorted at all.
         let possible = all.filter(|windows| u64::from(windows.buckets()) <= BUCKETS_MAX);
-        possible.min_by(|a, b| self.model_ns(a).total_cmp(&self.model_ns(b)))
+        possible.min_by(|a, b| self.model_ns(a, limits).total_cmp(&self.model_ns(b, limits)))
     }
 
     /// What the model says of an MSM with these windows.
-    pub fn model_ns(&self, windows: &Windows) -> f64 {
-        let Costs { mut digit, sliding, mut bucket, onto, joined, step } = costs(self.group);
+    pub fn model_ns(&self, windows: &Windows, limits: &DeviceLimits) -> f64 {
+        let Costs { mut digit, sliding, mut bucket, onto, joined, step } =
+            Costs::of(self.group, limits);
         let (n, vectors) = (f64::from(self.n), f64::from(self.vectors));
         let (digits, own) = (n * windows.digits_mean(), f64::from(windows.buckets()));
         let all = vectors * digits;
@@ -127,6 +165,8 @@ impl Job {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const H200: DeviceLimits = DeviceLimits::H200;
 
     fn job(group: Group, lg_n: u32) -> Job {
         Job { group, n: 1 << lg_n, vectors: 1 }
@@ -166,13 +206,13 @@ mod tests {
             (Group::G2, 22, MANY, radix(12)),
             (Group::G2, 24, MANY, radix(11)),
         ] {
-            let found = job(group, lg_n).windows(tables);
+            let found = job(group, lg_n).windows(tables, &H200);
             assert_eq!(Some(found), best, "2^{lg_n}, {tables} tables");
         }
         let batch = Job { vectors: 1000, ..job(Group::G1, 10) };
-        assert_eq!(Some(batch.windows(ALL)), sliding(12));
+        assert_eq!(Some(batch.windows(ALL, &H200)), sliding(12));
         for (lg_n, bits) in [(16, 13), (18, 15), (20, 16), (22, 17), (24, 20)] {
-            assert_eq!(job(Group::G1, lg_n).windows(1).bits(), bits, "2^{lg_n}, no tables");
+            assert_eq!(job(Group::G1, lg_n).windows(1, &H200).bits(), bits, "2^{lg_n}, no tables");
         }
     }
 
@@ -180,7 +220,7 @@ mod tests {
     fn windows_want_no_more_tables_than_there_are() {
         for lg_n in 0..=26 {
             for tables in [1, 2, 5, 11, 12, 14, MANY, ALL - 1, ALL] {
-                let windows = job(Group::G1, lg_n).windows(tables);
+                let windows = job(Group::G1, lg_n).windows(tables, &H200);
                 assert!(windows.tables() <= tables, "2^{lg_n}: {windows:?}");
             }
         }
@@ -192,19 +232,20 @@ mod tests {
         for (lg_n, tables) in (6..=26).flat_map(|lg_n| [(lg_n, MANY), (lg_n, ALL)]) {
             for group in [Group::G1, Group::G2] {
                 let job = job(group, lg_n);
-                let windows = job.windows(tables);
-                assert_eq!(job.windows_over(Some(&windows)), windows, "2^{lg_n}");
+                let windows = job.windows(tables, &H200);
+                assert_eq!(job.windows_over(Some(&windows), &H200), windows, "2^{lg_n}");
             }
         }
     }
 
     #[test]
     fn parts_of_bases_have_windows_of_their_own() {
-        let over = |lg_n, made: Option<Windows>| job(Group::G1, lg_n).windows_over(made.as_ref());
+        let over =
+            |lg_n, made: Option<Windows>| job(Group::G1, lg_n).windows_over(made.as_ref(), &H200);
         assert_eq!(Some(over(10, Windows::sliding(22))), Windows::sliding(10));
         assert_eq!(Some(over(18, Windows::sliding(22))), Windows::sliding(18));
         assert_eq!(Some(over(20, Windows::fixed(20, 1, 13))), Windows::fixed(20, 1, 13));
-        let alone = job(Group::G1, 4).windows(1);
+        let alone = job(Group::G1, 4).windows(1, &H200);
         assert_eq!(over(4, Windows::fixed(24, 1, 11)), alone);
         assert_eq!(over(4, None), alone);
     }

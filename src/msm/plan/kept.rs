@@ -3,7 +3,7 @@
 use super::{Job, Plan, Room};
 use crate::{
     curve::Group,
-    device::ALIGN,
+    device::{ALIGN, DeviceLimits},
     msm::{Sliding, Windows},
 };
 
@@ -31,6 +31,8 @@ pub struct Kept {
     pub n: u32,
     /// Jobs that asked for them, the one of now among them.
     pub uses: u64,
+    /// What kernels may use of the device.
+    pub limits: DeviceLimits,
 }
 
 /// The memory of a device, in bytes.
@@ -78,16 +80,16 @@ impl Kept {
             return None;
         }
         let tables = if slides { Sliding::TABLES } else { fixed as u32 };
-        let windows = Job { group, n, vectors: 1 }.windows(tables);
+        let windows = Job { group, n, vectors: 1 }.windows(tables, &self.limits);
         (windows.tables() > 1 && here != Some(&windows)).then_some(windows)
     }
 
-    /// What becomes of the bases, use by use, on a device of `units` multiprocessors that holds
-    /// nothing else; nothing where it does not hold them.
-    pub fn stages(group: Group, n: u32, units: u32, memory: Memory) -> Vec<Stage> {
+    /// What becomes of the bases, use by use, on a device of these limits that holds nothing else;
+    /// nothing if it does not hold them.
+    pub fn stages(group: Group, n: u32, limits: DeviceLimits, memory: Memory) -> Vec<Stage> {
         let (job, mut here, mut stages) = (Job { group, n, vectors: 1 }, None, Vec::new());
         for uses in [1, TABLE_USES, SLIDING_USES] {
-            let kept = Self { group, n, uses };
+            let kept = Self { group, n, uses, limits };
             let held = |windows: Option<&Windows>| {
                 kept.table_bytes() * u64::from(windows.map_or(1, Windows::tables))
             };
@@ -99,8 +101,8 @@ impl Kept {
             }
             here = better;
             let bytes = held(here.as_ref());
-            let room = Room { bytes: memory.all.saturating_sub(bytes), units };
-            let plan = Plan::new(job, job.windows_over(here.as_ref()), room);
+            let room = Room { bytes: memory.all.saturating_sub(bytes), limits };
+            let plan = Plan::new(job, job.windows_over(here.as_ref(), &limits), room);
             stages.extend(plan.map(|plan| Stage { uses, plan, bytes }));
         }
         stages
@@ -118,7 +120,7 @@ mod tests {
     }
 
     fn kept(n: u32, uses: u64) -> Kept {
-        Kept { group: Group::G1, n, uses }
+        Kept { group: Group::G1, n, uses, limits: DeviceLimits::H200 }
     }
 
     #[test]
@@ -158,7 +160,8 @@ mod tests {
 
     #[test]
     fn stages_are_what_bases_go_through() {
-        let of = |group, lg_n: u32, all| Kept::stages(group, 1 << lg_n, 132, memory(all));
+        let of =
+            |group, lg_n: u32, all| Kept::stages(group, 1 << lg_n, DeviceLimits::H200, memory(all));
         let texts = |stages: &[Stage]| -> Vec<_> {
             stages.iter().map(|stage| format!("{}: {}", stage.uses, stage.plan)).collect()
         };

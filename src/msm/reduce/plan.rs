@@ -89,7 +89,7 @@ fn halves(shape: &Shape, tuning: &Tuning) -> (Vec<Step>, Terms) {
 /// Powers of two stay with the lengths that were measured, powers of two themselves. Of others, the
 /// cut whose longest slices take the least time, as often as threads fill the device with slices.
 fn slices(shape: &Shape, tuning: &Tuning, points: u64) -> Halves {
-    let (m, threads) = (shape.lg_buckets(), tuning.slice_threads());
+    let (m, threads) = (shape.lg_buckets(), tuning.slice_threads);
     if shape.buckets.is_power_of_two() {
         let lg_length = points.ilog2().saturating_sub(threads.ilog2()).max(LG_SLICE_MIN);
         return Halves::cut(shape, m / 2, 1 << lg_length);
@@ -141,6 +141,7 @@ fn terms(shape: &Shape, tuning: &Tuning, ending: Ending, mut terms: Terms, steps
 #[cfg(test)]
 mod tests {
     use super::{super::shape::Weights, *};
+    use crate::device::DeviceLimits;
 
     /// Each launch takes what the one before it left, and what a kernel counts fits its words.
     fn check(plan: &Plan) {
@@ -208,8 +209,9 @@ mod tests {
                     for ending in
                         [None, Some(Ending::Terms), Some(Ending::Sets), Some(Ending::Vectors)]
                     {
-                        for units in [1, 40, 132] {
-                            let tuning = Tuning { ending, ..Tuning::on(units, group) };
+                        for multiprocessors in [1, 40, 132] {
+                            let limits = DeviceLimits { multiprocessors, ..DeviceLimits::H200 };
+                            let tuning = Tuning { ending, ..Tuning::on(&limits, group) };
                             check(&Plan::new(&shape, &tuning));
                         }
                     }
@@ -218,11 +220,12 @@ mod tests {
         }
     }
 
-    fn cut(buckets: u32, sets: u32, units: u32) -> Option<Halves> {
+    fn cut(buckets: u32, sets: u32, multiprocessors: u32) -> Option<Halves> {
         let group = Group::G1;
         let (shifts, weights) = ((0..sets).collect(), Weights::All);
         let shape = Shape { group, vectors: 1, shifts, buckets, weights, xyzz: false };
-        match Plan::new(&shape, &Tuning::on(units, group)).steps[0] {
+        let limits = DeviceLimits { multiprocessors, ..DeviceLimits::H200 };
+        match Plan::new(&shape, &Tuning::on(&limits, group)).steps[0] {
             Step::Slices { halves, .. } => Some(halves),
             _ => None,
         }

@@ -1,7 +1,10 @@
 //! What is to be reduced, on what, and where the device stops.
 
 use super::step::{Ladder, SUM_GROUPS, lg_ceil};
-use crate::{curve::Group, device::Context};
+use crate::{
+    curve::Group,
+    device::{Block, Context, DeviceLimits},
+};
 
 /// What is to be reduced: for each vector, one set of buckets a shift. At least one vector and one
 /// shift; fewer than 2^31 buckets in all.
@@ -92,7 +95,9 @@ pub enum Ending {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tuning {
     /// Multiprocessors.
-    pub units: u32,
+    pub multiprocessors: u32,
+    /// Threads that fill the device with slices.
+    pub slice_threads: u64,
     /// Fewer points are summed by split lanes from the start.
     pub slice_points_min: u64,
     /// Terms of more than 2^lg_part points are cut into parts of so many.
@@ -107,38 +112,55 @@ pub struct Tuning {
 impl Tuning {
     /// For points of `group` on this device.
     pub fn of(context: &Context, group: Group) -> Self {
-        Self::on(context.identity().units, group)
+        Self::on(&context.identity().limits, group)
     }
 
-    /// The same for a number of multiprocessors.
+    /// The same for a device of these limits.
     ///
     /// On an H200, in G1: 2^15 buckets take 0.119 ms with slices and 0.162 without, 2^13 take 0.092
     /// and 0.081; parts of 2^6 and 2^8 points are within 5 % of parts of 2^7.
-    pub fn on(units: u32, group: Group) -> Self {
+    pub fn on(limits: &DeviceLimits, group: Group) -> Self {
         let blocks = match group {
             Group::G1 => 3,
             Group::G2 => 2,
         };
+        let SliceBlock { block, by_registers } = SliceBlock::of(group);
+        let slice_threads = u64::from(limits.wave(block, by_registers));
         Self {
-            units,
-            slice_points_min: u64::from(units) * 256,
+            multiprocessors: limits.multiprocessors,
+            slice_threads,
+            slice_points_min: slice_threads,
             lg_part: 7,
             groups: blocks * SUM_GROUPS,
             ending: None,
         }
     }
 
-    /// Threads that fill the device with slices.
-    pub(super) fn slice_threads(&self) -> u64 {
-        u64::from(self.units) * 256
-    }
-
     /// Groups of lanes for each of `sums` of `count` points: as many as the device is to have if
     /// there is work for them, and no group that has less than two points.
     pub(super) fn team(&self, sums: u64, count: u32) -> u32 {
-        let wanted =
-            (u64::from(self.units * self.groups) / sums.max(1)).clamp(1, SUM_GROUPS.into());
+        let wanted = (u64::from(self.multiprocessors * self.groups) / sums.max(1))
+            .clamp(1, SUM_GROUPS.into());
         let most = count.next_power_of_two() / 2;
         (1 << wanted.ilog2()).min(most.max(1))
+    }
+}
+
+/// The blocks that sum slices: `kernels/msm/reduce.cu`.
+pub(super) struct SliceBlock {
+    pub block: Block,
+    /// How many of them a multiprocessor has registers for.
+    pub by_registers: u32,
+}
+
+impl SliceBlock {
+    pub fn of(group: Group) -> Self {
+        // A point travels; in G2 the sum is in shared memory, too.
+        let (threads, elements, by_registers) = match group {
+            Group::G1 => (128, 2, 2),
+            Group::G2 => (64, 6, 4),
+        };
+        let shared_bytes = elements * group.coordinate_bytes() as u32 * threads;
+        Self { block: Block { threads, shared_bytes }, by_registers }
     }
 }

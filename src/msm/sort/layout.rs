@@ -1,13 +1,10 @@
 //! How a sort is cut into tiles and bins, and where its workspace has what.
 
-use super::Shape;
+use super::{Shape, SortCapacity};
 use crate::device::{ALIGN, Span};
 
-/// Digits that a block sorts in shared memory: `TILE` in kernels/msm/bins.cuh.
-const TILE: u64 = 1 << 14;
-/// Bins of a vector, and buckets of a bin: likewise.
+/// Bins of a vector: `BINS_MAX` in kernels/msm/bins.cuh.
 const BINS_MAX: u64 = 1 << 12;
-const LOW_BITS_MAX: u32 = 12;
 /// Bins of all vectors: one block plans them.
 const BINS_ALL_MAX: u64 = 1 << 17;
 /// Buckets of a vector: `BUCKET_BITS` in kernels/msm/sort.cu.
@@ -18,8 +15,6 @@ const DIGITS_MAX: u64 = 1 << 31;
 /// Buckets of a block of `msm_sort_direct`: `DIRECT_BUCKETS` there.
 const DIRECT_BUCKETS: u64 = 1 << 12;
 
-/// The largest block of shared memory that `msm_partition` gets; see [`super::PARTITION`].
-pub(super) const PARTITION_SHARED_MAX: u32 = 111 << 10;
 /// Digits of a tile of scalars at most, if that is the choice of [`Layout::of`].
 const STAGED_MAX: u32 = 12 << 10;
 
@@ -44,6 +39,7 @@ pub enum Path {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     pub(super) shape: Shape,
+    pub(super) capacity: SortCapacity,
     pub(super) path: Path,
     pub(super) low_bits: u32,
     pub(super) tile_scalars: u32,
@@ -66,14 +62,14 @@ pub(super) struct Workspace<'l> {
 }
 
 impl Layout {
-    /// The path that measured fastest for such a shape. `None` where the shape is too large: 2^24
-    /// buckets a vector, 2^28 in all, 2^31 digits.
-    pub fn of(shape: Shape) -> Option<Self> {
-        Self::along(shape, path(&shape))
+    /// The path that measured fastest for such a shape. `None` if the shape is too large: 2^24
+    /// buckets a vector (fewer on devices of little shared memory), 2^28 in all, 2^31 digits.
+    pub fn of(shape: Shape, capacity: SortCapacity) -> Option<Self> {
+        Self::along(shape, capacity, path(&shape, &capacity))
     }
 
-    /// Along a path of the caller's choice. `None` where the kernels have no room for it.
-    pub fn along(shape: Shape, path: Path) -> Option<Self> {
+    /// Along a path of the caller's choice. `None` if the kernels have no room for it.
+    pub fn along(shape: Shape, capacity: SortCapacity, path: Path) -> Option<Self> {
         let (buckets, vectors) = (shape.vector_buckets(), u64::from(shape.vectors));
         let digits = shape.digits_max();
         if buckets > BUCKETS_MAX || buckets * vectors > BUCKETS_ALL_MAX || digits >= DIGITS_MAX {
@@ -82,27 +78,28 @@ impl Layout {
         let (low_bits, tile_scalars) = match path {
             Path::Bins { low_bits, tile_scalars } => (low_bits, tile_scalars),
             // Counts vectors, each of which is a bin.
-            Path::Direct { .. } => (ceil_log2(buckets), tile_scalars(&shape, 1)),
+            Path::Direct { .. } => (ceil_log2(buckets), tile_scalars(&shape, &capacity, 1)),
         };
         let tiles = vectors * u64::from(shape.n.div_ceil(tile_scalars.max(1)));
         let vector_bins = buckets.div_ceil(1 << low_bits);
         let bins = vectors * vector_bins;
         let layout = Self {
             shape,
+            capacity,
             path,
             low_bits,
             tile_scalars,
             scalar_tiles: u32::try_from(tiles).ok()?,
             vector_bins: u32::try_from(vector_bins).ok()?,
             bins: u32::try_from(bins).ok()?,
-            digit_tiles: u32::try_from(digits / TILE + bins).ok()?,
+            digit_tiles: u32::try_from((digits >> capacity.lg_tile) + bins).ok()?,
         };
         let fits = match path {
             Path::Bins { .. } => {
                 tile_scalars > 0
-                    && low_bits <= LOW_BITS_MAX
+                    && low_bits <= capacity.low_bits_max
                     && vector_bins <= BINS_MAX
-                    && layout.partition_shared() <= PARTITION_SHARED_MAX.into()
+                    && layout.partition_shared() <= capacity.partition_shared_max.into()
             }
             Path::Direct { groups } => buckets <= u64::from(groups) * DIRECT_BUCKETS,
         };
@@ -173,7 +170,7 @@ fn ceil_log2(a: u64) -> u32 {
     a.next_power_of_two().ilog2()
 }
 
-fn path(shape: &Shape) -> Path {
+fn path(shape: &Shape, capacity: &SortCapacity) -> Path {
     // Blocks of a direct sort look at all digits of their vector, one after the other.
     const DIRECT_DIGITS: u64 = 3 << 14;
     // Enough vectors fill the device with one block each, and repeat nothing.
@@ -185,46 +182,47 @@ fn path(shape: &Shape) -> Path {
     if digits <= most && buckets <= u64::from(groups) * DIRECT_BUCKETS {
         return Path::Direct { groups };
     }
-    let low_bits = low_bits(shape);
-    Path::Bins { low_bits, tile_scalars: tile_scalars(shape, buckets.div_ceil(1 << low_bits)) }
+    let low_bits = low_bits(shape, capacity);
+    let bins = buckets.div_ceil(1 << low_bits);
+    Path::Bins { low_bits, tile_scalars: tile_scalars(shape, capacity, bins) }
 }
 
 /// Bins of one tile skip a kernel: that pays until there are too many bins, since every tile of
 /// scalars writes a run to each. Prototype on an H200, ms by number of bins: 2^16 scalars 2^6 .040,
 /// 2^7 .029; 2^18 2^7 .070, 2^8 .064; 2^20 2^8 .224, 2^9 .229, 2^10 .247; 2^24 2^10 3.47,
 /// 2^11 4.10.
-fn low_bits(shape: &Shape) -> u32 {
+fn low_bits(shape: &Shape, capacity: &SortCapacity) -> u32 {
     const SINGLE_BINS_MAX: u64 = 1 << 8;
-    const LOW_BITS: u32 = 11;
+    // A tile has eight digits of each of its buckets, which are written together.
+    let usual = capacity.lg_tile - 3;
     const BINS_USUAL_MAX: u64 = 1 << 11;
     let buckets = shape.vector_buckets();
     // A twentieth more than its share of digits fits a bin.
-    let single = (shape.vector_digits() * 21).div_ceil(20 * TILE).next_power_of_two();
-    let bins = match buckets >> LOW_BITS {
+    let single = (shape.vector_digits() * 21).div_ceil(20 << capacity.lg_tile).next_power_of_two();
+    let bins = match buckets >> usual {
         _ if single <= SINGLE_BINS_MAX => single,
         bins if bins <= BINS_USUAL_MAX => bins.max(SINGLE_BINS_MAX),
         bins => bins / 2,
     };
     let most = (BINS_ALL_MAX / u64::from(shape.vectors)).clamp(1, BINS_MAX);
     let low_bits = ceil_log2(buckets.div_ceil(bins.min(most).max(1)));
-    low_bits.min(LOW_BITS_MAX)
+    low_bits.min(capacity.low_bits_max)
 }
 
 /// Scalars of a tile: more make longer runs, fewer more blocks. Prototype on an H200: 2^24 in tiles
 /// of 512 3.57 ms, of 1024 2.65; 2^16 wants 256, 2^18 512, 2^20 768. Where there are tiles enough,
 /// as large ones as two blocks a multiprocessor leave room for: 2^22, 12 windows, 896 0.98 ms, 960
 /// 0.98, 1120 0.93, 1232 0.91; 2^24 3.80, 3.42 with 1120, 3.36 with 1232.
-fn tile_scalars(shape: &Shape, bins: u64) -> u32 {
-    let digits = shape.scalar_digits();
-    let (most, fit) = match shape.digits_max() {
-        0..=0x20_0000 => (256, STAGED_MAX / digits),
-        0x20_0001..=0x80_0000 => (512, STAGED_MAX / digits),
-        0x80_0001..=0x200_0000 => (1024, STAGED_MAX / digits),
-        _ => {
-            let room = u64::from(PARTITION_SHARED_MAX).saturating_sub(8 * bins);
-            (1536, (room / 6) as u32 / digits)
-        }
+fn tile_scalars(shape: &Shape, capacity: &SortCapacity, bins: u64) -> u32 {
+    let room = u64::from(capacity.partition_shared_max).saturating_sub(8 * bins);
+    let fit = (room / 6) as u32;
+    let (most, staged) = match shape.digits_max() {
+        0..=0x20_0000 => (256, fit.min(STAGED_MAX)),
+        0x20_0001..=0x80_0000 => (512, fit.min(STAGED_MAX)),
+        0x80_0001..=0x200_0000 => (1024, fit.min(STAGED_MAX)),
+        _ => (1536, fit),
     };
+    let fit = staged / shape.scalar_digits();
     // A warp takes 32 at a time, a block 512.
     let whole = if fit >= 512 { fit / 128 * 128 } else { fit / 32 * 32 };
     whole.min(most)

@@ -1,40 +1,24 @@
 //! Scalars become references to points, sorted by bucket: `kernels/msm/sort.cu`.
 
+mod capacity;
 mod layout;
 
+pub use capacity::SortCapacity;
 pub use layout::{Layout, Path};
 
-use self::layout::{PARTITION_SHARED_MAX, Workspace};
+use self::layout::Workspace;
 use super::Windows;
-use crate::device::{Block, Context, Fault, Kernel, Module, Ptr, Span, Stream, Unusable};
+use crate::device::{
+    Block, Context, DeviceLimits, Fault, Kernel, Module, Ptr, Span, Stream, Unusable,
+};
 
 const MODULE: &str = "msm/sort";
 
-/// Threads of the blocks that count, and the most blocks of them a multiprocessor: 2048 threads.
-/// Those that sort are as wide as a block can be, since the digits of a bin lie in one block's
-/// shared memory. Other widths were not measured; the whole sort is 5 % of an MSM of 2^20 or 2^22
-/// on an H200.
+/// Threads of the blocks that count. Other widths were not measured; the whole sort is 5 % of an
+/// MSM of 2^20 or 2^22 on an H200.
 const COUNT_THREADS: u32 = 512;
-const COUNT_BLOCKS: u32 = 4;
 const CLEAR_THREADS: u32 = 256;
-const SORT_THREADS: u32 = 1024;
 const DIRECT_THREADS: u32 = 1024;
-
-/// Blocks of `msm_partition`, by what they stage: 5, 3 or 2 fit a multiprocessor of 228 KiB. The
-/// largest comes last, since asking for shared memory sets what a function may have.
-const PARTITION: [Block; 3] = [
-    Block { threads: 256, shared_bytes: 40 << 10 },
-    Block { threads: 512, shared_bytes: 73 << 10 },
-    Block { threads: 512, shared_bytes: PARTITION_SHARED_MAX },
-];
-
-/// Blocks of `msm_sort_tiles`, by log2 of the buckets of a bin: 16384 digits of 6 bytes, 8 bytes a
-/// bucket, and some words; two of the smaller fit a multiprocessor.
-const SORT: [(u32, Block); 2] = [(11, sort_block(11)), (12, sort_block(12))];
-
-const fn sort_block(low_bits: u32) -> Block {
-    Block { threads: SORT_THREADS, shared_bytes: (6 << 14) + (8 << low_bits) + 4 + 128 }
-}
 
 /// What one pass sorts: digits of `vectors` times `n` scalars in some of the bucket sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,17 +141,18 @@ pub struct Sorted<'l> {
     pub starts: Span<'l, u32>,
 }
 
-/// scalars, state, histogram, starts, shape, narrow, n, vectors, tile_scalars, vector_bins.
+/// scalars, state, histogram, starts, shape, narrow, n, vectors, tile_scalars, vector_bins,
+/// lg_tile.
 type CountBins =
-    Kernel<(Ptr<[u32; 8]>, Ptr<u32>, Ptr<u16>, Ptr<u32>, u64, u64, u32, u32, u32, u32)>;
+    Kernel<(Ptr<[u32; 8]>, Ptr<u32>, Ptr<u16>, Ptr<u32>, u64, u64, u32, u32, u32, u32, u32)>;
 /// scalars, histogram, state, keys, payloads, places, shape, narrow, n, tile_scalars, vector_bins,
 /// tables.
 #[rustfmt::skip]
 type Partition = Kernel<(
     Ptr<[u32; 8]>, Ptr<u16>, Ptr<u32>, Ptr<u16>, Ptr<u32>, Ptr<u32>, u64, u64, u32, u32, u32, u64,
 )>;
-/// keys, state, places, starts, shape, vectors, vector_bins.
-type CountBuckets = Kernel<(Ptr<u16>, Ptr<u32>, Ptr<u32>, Ptr<u32>, u64, u32, u32)>;
+/// keys, state, places, starts, shape, vectors, vector_bins, lg_tile.
+type CountBuckets = Kernel<(Ptr<u16>, Ptr<u32>, Ptr<u32>, Ptr<u32>, u64, u32, u32, u32)>;
 /// keys, payloads, state, places, starts, references, shape, vectors, vector_bins.
 type SortTiles =
     Kernel<(Ptr<u16>, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>, u64, u32, u32)>;
@@ -179,45 +164,54 @@ type SortDirect = Kernel<(
 
 /// The kernels, loaded on a device.
 pub struct Sorter {
+    capacity: SortCapacity,
     /// Blocks that fill the device with counting.
     count_grid: u32,
     clear: Kernel<(Ptr<u32>, u32)>,
     count_bins: CountBins,
-    partition: [Partition; PARTITION.len()],
+    /// By the shared memory of a block.
+    partition: Vec<(u32, Partition)>,
     count_buckets: CountBuckets,
-    sort_tiles: [SortTiles; SORT.len()],
+    /// By log2 of the buckets of a bin.
+    sort_tiles: Vec<(u32, SortTiles)>,
     direct: SortDirect,
 }
 
 impl Sorter {
     /// Loads the kernels.
+    ///
+    /// Errors: `NoKernels`, `NoImage`, `Device`.
     pub fn load(context: &Context) -> Result<Self, Unusable> {
         let identity = context.identity();
         let module = Module::load(context, MODULE)?;
-        let load = || -> Result<Self, Fault> {
-            let [small, middle, large] = PARTITION;
-            let partition =
-                |block| module.kernel("msm_partition", block).map(Kernel::starting_early);
-            let [(_, narrow), (_, wide)] = SORT;
-            let sort_tiles =
-                |block| module.kernel("msm_sort_tiles", block).map(Kernel::starting_early);
-            Ok(Self {
-                count_grid: identity.units * COUNT_BLOCKS,
-                clear: module.kernel("msm_clear_bins", Block::of(CLEAR_THREADS))?.starting_early(),
-                count_bins: module
-                    .kernel("msm_count_bins", Block::of(COUNT_THREADS))?
-                    .starting_early(),
-                partition: [partition(small)?, partition(middle)?, partition(large)?],
-                count_buckets: module
-                    .kernel("msm_count_buckets", Block::of(COUNT_THREADS))?
-                    .starting_early(),
-                sort_tiles: [sort_tiles(narrow)?, sort_tiles(wide)?],
-                direct: module
-                    .kernel("msm_sort_direct", Block::of(DIRECT_THREADS))?
-                    .starting_early(),
-            })
+        let failed = |fault| Unusable::Device { index: identity.index, fault };
+        Self::of(&module, &identity.limits).map_err(failed)
+    }
+
+    fn of(module: &Module, limits: &DeviceLimits) -> Result<Self, Fault> {
+        let capacity = SortCapacity::of(limits);
+        let partition = |block: Block| {
+            let kernel = module.kernel("msm_partition", block)?;
+            Ok((block.shared_bytes, kernel.starting_early()))
         };
-        load().map_err(|fault| Unusable::Device { index: identity.index, fault })
+        let name = capacity.sort_kernel();
+        let sort_tiles = |(low_bits, block)| {
+            let kernel = module.kernel(&name, block)?;
+            Ok((low_bits, kernel.starting_early()))
+        };
+        let count_bins: CountBins = module.kernel("msm_count_bins", Block::of(COUNT_THREADS))?;
+        Ok(Self {
+            capacity,
+            count_grid: limits.multiprocessors * count_bins.resident_blocks()?,
+            clear: module.kernel("msm_clear_bins", Block::of(CLEAR_THREADS))?.starting_early(),
+            count_bins: count_bins.starting_early(),
+            partition: capacity.partition_blocks().map(partition).collect::<Result<_, _>>()?,
+            count_buckets: module
+                .kernel("msm_count_buckets", Block::of(COUNT_THREADS))?
+                .starting_early(),
+            sort_tiles: capacity.sort_blocks().map(sort_tiles).collect::<Result<_, _>>()?,
+            direct: module.kernel("msm_sort_direct", Block::of(DIRECT_THREADS))?.starting_early(),
+        })
     }
 
     /// Sorts the digits of `scalars`, vector after vector, all of them canonical. Order inside a
@@ -237,6 +231,10 @@ impl Sorter {
         sorted: Sorted<'_>,
     ) -> Result<(), Fault> {
         let shape = &layout.shape;
+        if layout.capacity != self.capacity {
+            let problem = "the layout is another device's".to_owned();
+            return Err(Fault::Kernel { kernel: MODULE.to_owned(), problem });
+        }
         let fits = scalars.len() as u64 >= u64::from(shape.n) * u64::from(shape.vectors)
             && sorted.references.len() as u64 >= shape.digits_max()
             && sorted.starts.len() as u64 > shape.buckets();
@@ -279,7 +277,9 @@ impl Sorter {
         let narrow = shape.narrow();
         let (n, vectors, tile) = (shape.n, shape.vectors, layout.tile_scalars);
         let (histogram, starts, bins) = (spaces.histogram, sorted.starts, layout.vector_bins);
-        let given = (scalars, state, histogram, starts, word, narrow, n, vectors, tile, bins);
+        let lg_tile = self.capacity.lg_tile;
+        let given =
+            (scalars, state, histogram, starts, word, narrow, n, vectors, tile, bins, lg_tile);
         // At least one block, which plans.
         let grid = layout.scalar_tiles.clamp(1, self.count_grid);
         self.count_bins.launch(stream, grid, given)
@@ -301,17 +301,24 @@ impl Sorter {
         let (bins, tables) = (layout.vector_bins, tables.word());
         let Sorted { references, starts } = sorted;
         let shared = layout.partition_shared();
-        let fits = |block: &Block| shared <= block.shared_bytes.into();
-        let which = PARTITION.iter().position(fits).unwrap_or(PARTITION.len() - 1);
+        // Layouts fit the largest blocks.
+        let unplanned = || Fault::Kernel {
+            kernel: MODULE.to_owned(),
+            problem: "no block is large enough for the layout".to_owned(),
+        };
+        let fits = |(bytes, _): &&(u32, Partition)| shared <= u64::from(*bytes);
+        let (_, partition) = self.partition.iter().find(fits).ok_or_else(unplanned)?;
         #[rustfmt::skip]
         let given = (
             scalars, histogram, state, keys, payloads, places, word, narrow, n, tile, bins, tables,
         );
-        self.partition[which].launch(stream, layout.scalar_tiles, given)?;
-        let given = (keys, state, places, starts, word, vectors, bins);
+        partition.launch(stream, layout.scalar_tiles, given)?;
+        let lg_tile = self.capacity.lg_tile;
+        let given = (keys, state, places, starts, word, vectors, bins, lg_tile);
         self.count_buckets.launch(stream, layout.digit_tiles, given)?;
-        let which = SORT.iter().position(|(bits, _)| layout.low_bits <= *bits);
+        let fits = |(low_bits, _): &&(u32, SortTiles)| layout.low_bits <= *low_bits;
+        let (_, sort_tiles) = self.sort_tiles.iter().find(fits).ok_or_else(unplanned)?;
         let given = (keys, payloads, state, places, starts, references, word, vectors, bins);
-        self.sort_tiles[which.unwrap_or(SORT.len() - 1)].launch(stream, layout.digit_tiles, given)
+        sort_tiles.launch(stream, layout.digit_tiles, given)
     }
 }

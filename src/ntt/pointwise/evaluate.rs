@@ -22,8 +22,6 @@ type Sums = Kernel<(P, P, P, u64, u32, u32)>;
 /// Coefficients of a thread: at most as many as there are weights for them, and not so few that the
 /// block's tree counts: 7 sums and barriers beside 16 products. Not measured.
 const EACH: [u64; 2] = [16, 128];
-/// Thread blocks that a multiprocessor has at a time at least, by their registers.
-const BLOCKS: u32 = 8;
 /// Weights of a level.
 const WEIGHTS: usize = 2 * THREADS as usize;
 
@@ -53,11 +51,13 @@ impl Evaluate {
         let failed = |fault| Unusable::Device { index: identity.index, fault };
         let evaluate = Module::load(gpu.context(), "ntt/evaluate")?;
         let block = Block::of(THREADS);
+        let sums: Sums = evaluate.kernel("fr_evaluate", block).map_err(failed)?;
+        let resident = sums.resident_blocks().map_err(failed)?;
         Ok(Self {
             powers_pair: module.kernel("fr_powers_pair", block).map_err(failed)?,
-            sums: evaluate.kernel("fr_evaluate", block).map_err(failed)?,
+            sums,
             arena: gpu.arena().clone(),
-            blocks: u64::from(identity.units.max(1) * BLOCKS),
+            blocks: u64::from(identity.limits.multiprocessors * resident),
         })
     }
 
@@ -138,7 +138,7 @@ mod tests {
     fn levels_end_in_one_sum_of_each_row() {
         let lengths = (0..=30).flat_map(|lg: u32| [(1_u64 << lg) - 1, 1 << lg, (1 << lg) + 1]);
         for (rows, length) in lengths.flat_map(|length| [(1, length), (7, length)]) {
-            for blocks in [BLOCKS, 132 * BLOCKS].map(u64::from) {
+            for blocks in [8, 132 * 8] {
                 let levels = levels(rows, length, blocks);
                 assert_eq!((levels[0].length, levels[levels.len() - 1].chunks), (length, 1));
                 assert!(levels.len() <= 3);

@@ -127,7 +127,7 @@ impl Arriving {
             elapsed: ns(now.saturating_duration_since(self.begun)),
             looks: self.looks,
             busy: ns(idle_at - now),
-            whole: job.model_ns(windows),
+            whole: job.model_ns(windows, plan.limits()),
             price: plan.price_part() * (PASS_NS + bucket_ns(job.group) * buckets),
         };
         // One waits behind the one that runs, not more: the device may be others'.
@@ -148,14 +148,18 @@ fn ns(time: Duration) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::msm::{Cuts, Job, Room};
+    use crate::{
+        device::DeviceLimits,
+        msm::{Cuts, Job, Room},
+    };
 
     const N: u32 = 1 << 21;
     const MS: Duration = Duration::from_millis(1);
 
     fn plan(n: u32, vectors: u32) -> Plan {
         let job = Job { group: Group::G1, n, vectors };
-        Plan::new(job, job.windows(64), Room { bytes: 64 << 30, units: 132 }).expect("room")
+        let limits = DeviceLimits::H200;
+        Plan::new(job, job.windows(64, &limits), Room { bytes: 64 << 30, limits }).expect("room")
     }
 
     /// An MSM whose scalars begin to come now.

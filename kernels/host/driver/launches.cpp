@@ -1,0 +1,206 @@
+// Launches of kernels: what is refused, and what is checked before and after a kernel runs.
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+
+#include "api.hpp"
+#include "memory.hpp"
+#include "modules.hpp"
+
+namespace emulated {
+
+namespace {
+
+/// The first compute capability with programmatic dependent launch.
+constexpr int capability_early = 9;
+
+struct Shape {
+    dim3 grid, block;
+    unsigned shared;
+    bool early = false; // asks to start before what comes before it in its stream has ended
+};
+
+/// Why the device would refuse the launch; empty if it would not.
+std::string refusal(const Function& f, const Shape& shape) {
+    const auto& [grid, block, shared, early] = shape;
+    const uint64_t threads = uint64_t(block.x) * block.y * block.z;
+    const bool empty = !grid.x || !grid.y || !grid.z;
+    if (empty || grid.x > 2147483647u || grid.y > 65535 || grid.z > 65535) {
+        return format("grid of %u x %u x %u", grid.x, grid.y, grid.z);
+    }
+    if (threads == 0 || block.x > 1024 || block.y > 1024 || block.z > 64 ||
+        threads > f.kernel->threads_max) {
+        return format("block of %u x %u x %u, %u threads at most", block.x, block.y, block.z,
+                      f.kernel->threads_max);
+    }
+    const uint64_t known = uint64_t(f.shared_static()), most = uint64_t(f.preset().shared_block);
+    if (shared > unsigned(f.dynamic_shared_max()) || shared + known > most) {
+        return format("%u dynamic and %llu static bytes of shared memory; allowed are %d dynamic, "
+                      "%llu together",
+                      shared, static_cast<unsigned long long>(known), f.dynamic_shared_max(),
+                      static_cast<unsigned long long>(most));
+    }
+    return {};
+}
+
+Failure check_pointers(const cuda_host::Kernel& kernel, const void* packed, int device) {
+    for (const auto& pointer : kernel.pointers(packed)) {
+        if (pointer.address == 0) continue;
+        const auto what = format("kernel %s, argument %u", kernel.name.c_str(), pointer.index);
+        if (pointer.address % pointer.align != 0) {
+            return {716, what + format(": not aligned to %zu bytes", pointer.align)};
+        }
+        if (is_pinned(reinterpret_cast<const void*>(pointer.address), 0)) continue;
+        Failure failure = check_range(device, pointer.address, 0, what.c_str());
+        if (failure.code) return failure;
+    }
+    return {};
+}
+
+/// Somebody wrote around what the kernel was given: most likely the kernel.
+Failure check_after(const cuda_host::Kernel& kernel, const void* packed) {
+    for (const auto& pointer : kernel.pointers(packed)) {
+        const Allocation* found = pointer.address ? find_allocation(pointer.address, 0) : nullptr;
+        if (!found) continue;
+        Failure failure = check_edges(*found);
+        if (failure.code) {
+            return {failure.code, format("kernel %s, argument %u: %s", kernel.name.c_str(),
+                                         pointer.index, failure.text.c_str())};
+        }
+    }
+    return {};
+}
+
+Run kernel_run(const Function& f, const Shape& shape, void** arguments, int device) {
+    using Packed = std::vector<std::max_align_t>;
+    const auto* kernel = f.kernel;
+    const size_t words = kernel->argument_bytes / sizeof(std::max_align_t) + 1;
+    auto packed = std::make_shared<Packed>(words);
+    kernel->pack(arguments, packed->data());
+    // Some static shared memory is not known before it runs; without opting in it shares 48 KiB.
+    const auto allowed = uint32_t(f.opted_in < 0 ? shared_default : f.preset().shared_block);
+    return [=]() -> Failure {
+        uint64_t seed;
+        {
+            Lock lock(state().lock);
+            Failure failure = check_pointers(*kernel, packed->data(), device);
+            if (failure.code) return failure;
+            const uint64_t number = ++state().launches;
+            seed = state().seed ? cuda_host::mix(state().seed, number) | 1 : 0;
+        }
+        const cuda_host::Grid grid{kernel,  shape.grid,     shape.block, shape.shared,
+                                   allowed, packed->data(), seed,        shape.early};
+        Failure failure = cuda_host::run_grid(grid);
+        if (failure.code) return failure;
+        Lock lock(state().lock);
+        return check_after(*kernel, packed->data());
+    };
+}
+
+/// Where an argument points to; null where it is no pointer.
+uint8_t* named_by(const cuda_host::Kernel& kernel, void** arguments, int argument) {
+    std::vector<std::max_align_t> packed(kernel.argument_bytes / sizeof(std::max_align_t) + 1);
+    kernel.pack(arguments, packed.data());
+    for (const auto& pointer : kernel.pointers(packed.data())) {
+        if (int(pointer.index) == argument) return reinterpret_cast<uint8_t*>(pointer.address);
+    }
+    return nullptr;
+}
+
+/// Appends the kernel to the file that EMU_TRACE_EARLY names, once a process.
+void trace_early(const std::string& kernel) {
+    static auto* seen = new std::set<std::string>;
+    const char* path = std::getenv("EMU_TRACE_EARLY");
+    if (!path || !*path || !seen->insert(kernel).second) return;
+    std::FILE* file = std::fopen(path, "a");
+    // Whoever reads the file must not take a missing line for a kernel that waits.
+    if (!file || std::fprintf(file, "%s\n", kernel.c_str()) < 0 || std::fclose(file) != 0) {
+        say(format("EMU_TRACE_EARLY: cannot write %s", path));
+        std::abort();
+    }
+}
+
+int launch(Api& api, void* function, const Shape& shape, void* stream_handle, void** arguments) {
+    const Function* f = find_function(api, function);
+    const auto stream = find_stream(api, stream_handle);
+    if (!f || !stream) return invalid_handle;
+    if (shape.early && f->preset().major < capability_early) {
+        say("cuLaunchKernelEx of " + f->kernel->name + ": the device starts no kernel early");
+        return not_supported;
+    }
+    if (const auto why = refusal(*f, shape); !why.empty()) {
+        say("cuLaunchKernel of " + f->kernel->name + ": " + why);
+        return invalid_value;
+    }
+    if (shape.early) trace_early(f->kernel->name);
+    Op op;
+    op.run = kernel_run(*f, shape, arguments, api.device->index);
+    apply(api.injected, op, [&](int argument) { return named_by(*f->kernel, arguments, argument); });
+    return submit(*stream, std::move(op));
+}
+
+} // namespace
+
+} // namespace emulated
+
+using namespace emulated;
+
+namespace {
+
+int launch_kernel(void* function, const Shape& shape, void* stream, void** arguments,
+                  void** extra) {
+    const char* name = nullptr;
+    {
+        Lock lock(state().lock);
+        name = name_of_function(function);
+    }
+    return queue_call(
+        "cuLaunchKernel", "launch",
+        [&](Api& api) -> int {
+            if (extra) return not_supported;
+            return launch(api, function, shape, stream, arguments);
+        },
+        name);
+}
+
+/// As `CUlaunchConfig` and `CUlaunchAttribute` of the driver API lie in memory.
+struct Attribute {
+    unsigned id;
+    char pad[4];
+    union {
+        char room[64];
+        int allowed;
+    } value;
+};
+struct Config {
+    unsigned grid[3], block[3], shared;
+    void* stream;
+    const Attribute* attributes;
+    unsigned attribute_count;
+};
+constexpr unsigned stream_serialization = 6; // programmatic
+
+} // namespace
+
+EMULATED_API cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                            unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
+                            void* stream, void** arguments, void** extra) {
+    const Shape shape{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared};
+    return launch_kernel(function, shape, stream, arguments, extra);
+}
+
+/// The same to injected faults. It never starts early, but its threads must wait as if it did.
+EMULATED_API cuLaunchKernelEx(const Config* config, void* function, void** arguments,
+                              void** extra) {
+    if (!config || (config->attribute_count && !config->attributes)) return invalid_value;
+    const auto& [x, y, z] = config->grid;
+    const auto& [block_x, block_y, block_z] = config->block;
+    Shape shape{{x, y, z}, {block_x, block_y, block_z}, config->shared};
+    for (unsigned i = 0; i < config->attribute_count; i++) {
+        const Attribute& attribute = config->attributes[i];
+        if (attribute.id != stream_serialization) return not_supported;
+        shape.early = attribute.value.allowed != 0;
+    }
+    return launch_kernel(function, shape, config->stream, arguments, extra);
+}

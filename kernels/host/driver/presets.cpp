@@ -1,0 +1,128 @@
+#include "presets.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+#include <vector>
+
+#include "state.hpp"
+
+namespace emulated {
+
+namespace {
+
+constexpr int ki = 1 << 10, mi = 1 << 20;
+
+/// As NVIDIA's tables of compute capabilities and data sheets have them; those of the H200 as its
+/// driver says them. `small` is no product: it has what the least of these devices has, or less.
+constexpr Preset presets[] = {
+    {"a100", "NVIDIA A100 80GB PCIe", 8, 0, 108, 2048, 32, 164 * ki, 163 * ki, 40 * mi, 1410000,
+     1512000, 5120, 80 * ki},
+    {"h100-pcie", "NVIDIA H100 PCIe", 9, 0, 114, 2048, 32, 228 * ki, 227 * ki, 50 * mi, 1755000,
+     1593000, 5120, 80 * ki},
+    {"h200", "NVIDIA H200", 9, 0, 132, 2048, 32, 228 * ki, 227 * ki, 60 * mi, 1980000, 3201000,
+     6016, 143155},
+    {"b200", "NVIDIA B200", 10, 0, 148, 2048, 32, 228 * ki, 227 * ki, 126 * mi, 1965000, 3996000,
+     8192, 180 * ki},
+    {"rtx4090", "NVIDIA GeForce RTX 4090", 8, 9, 128, 1536, 24, 100 * ki, 99 * ki, 72 * mi, 2520000,
+     10501000, 384, 24 * ki},
+    {"l4", "NVIDIA L4", 8, 9, 58, 1536, 24, 100 * ki, 99 * ki, 48 * mi, 2040000, 6251000, 192,
+     24 * ki},
+    {"rtx5090", "NVIDIA GeForce RTX 5090", 12, 0, 170, 1536, 24, 100 * ki, 99 * ki, 96 * mi,
+     2407000, 14001000, 512, 32 * ki},
+    {"small", "small", 8, 6, 4, 1536, 16, 64 * ki, 48 * ki, 2 * mi, 1500000, 6000000, 128, 4 * ki},
+};
+
+std::vector<std::string> split(const std::string& names) {
+    std::vector<std::string> found;
+    std::istringstream fields(names);
+    for (std::string name; std::getline(fields, name, ',');) found.push_back(name);
+    return found;
+}
+
+const Preset* find_preset(const std::string& name) {
+    const auto* found = std::find_if(std::begin(presets), std::end(presets),
+                                     [&](const Preset& preset) { return name == preset.name; });
+    return found == std::end(presets) ? nullptr : found;
+}
+
+void become(Device& device, const Preset& preset) {
+    device.preset = &preset;
+    device.bytes_total = std::min(setting("EMU_MEMORY_MIB", 1024), preset.memory_mib) << 20;
+    device.multiprocessors = int(setting("EMU_MULTIPROCESSORS", uint64_t(preset.multiprocessors)));
+}
+
+struct Attribute {
+    int number, value;
+};
+
+/// CUdevice_attribute values that all presets share.
+constexpr Attribute attributes[] = {
+    {1, threads_block}, {2, 1024}, {3, 1024}, {4, 64}, // block
+    {5, 2147483647}, {6, 65535}, {7, 65535},           // grid
+    {8, shared_default}, {111, shared_reserved},       // shared memory
+    {9, 64 << 10}, {10, warp_threads},                 // constants, warp
+    {12, 65536}, {82, registers_multiprocessor},       // registers of a block, of all
+    {14, 512}, {15, 1}, {17, 0}, {18, 0}, {19, 1}, {20, 0},
+    {31, 1}, {32, 1}, {35, 0}, {40, 2}, {41, 1},                    // concurrency, ECC
+    {78, 1}, {79, 1}, {80, 1},                                      // priorities, caches
+    {83, 0}, {88, 0}, {89, 0}, {90, 1}, {91, 0}, {95, 0}, {115, 1}, // managed: no; pools: yes
+    {33, 0}, {50, 0},                                               // PCI bus, domain
+};
+
+} // namespace
+
+// An H100 of few multiprocessors, whose memory is whatever EMU_MEMORY_MIB says.
+const Preset preset_default = {"", "device", 9, 0, 4, 2048, 32, 228 * ki, 227 * ki, 1 * mi, 1000000,
+                               1000000, 512, UINT64_MAX >> 20};
+
+uint64_t setting(const char* name, uint64_t otherwise) {
+    const char* text = std::getenv(name);
+    return text && *text ? std::strtoull(text, nullptr, 0) : otherwise;
+}
+
+size_t count_presets(const std::string& names) { return split(names).size(); }
+
+std::string set_presets(State& state, const std::string& names) {
+    if (setting("EMU_MULTIPROCESSORS", 1) < 1 || setting("EMU_MULTIPROCESSORS", 1) > 65535) {
+        return "EMU_MULTIPROCESSORS is not a number from 1 to 65535";
+    }
+    std::vector<const Preset*> wanted;
+    for (const auto& name : split(names)) {
+        wanted.push_back(find_preset(name));
+        if (wanted.back()) continue;
+        std::string known;
+        for (const Preset& preset : presets) known += std::string(" ") + preset.name;
+        return "no device \"" + name + "\" in EMU_DEVICE; there are:" + known;
+    }
+    if (wanted.empty()) wanted.push_back(&preset_default);
+    for (size_t i = 0; i < state.devices.size(); i++) {
+        become(state.devices[i], *wanted[std::min(i, wanted.size() - 1)]);
+    }
+    return {};
+}
+
+int attribute_of(const Device& device, int number) {
+    const Preset& preset = *device.preset;
+    switch (number) {
+    case 13: return preset.clock_khz;
+    case 16: return device.multiprocessors;
+    case 34: return device.index; // PCI device
+    case 36: return preset.memory_clock_khz;
+    case 37: return preset.bus_bits;
+    case 38: return preset.l2_bytes;
+    case 39: return preset.threads;
+    case 75: return preset.major;
+    case 76: return preset.minor;
+    case 81: return preset.shared_bytes;
+    case 97: return preset.shared_block;
+    case 106: return preset.blocks;
+    default: break;
+    }
+    for (const Attribute& known : attributes) {
+        if (known.number == number) return known.value;
+    }
+    return 0;
+}
+
+} // namespace emulated

@@ -1,0 +1,146 @@
+"""kernels/budgets.toml: what each kernel may take, read, compared and written."""
+
+import re
+import tomllib
+
+from . import ARCHS, REFERENCE, Problem
+
+NUMBERS = ("registers", "shared", "spill", "stack", "wide", "other")
+EARLY = "early"
+# Kernels whose instructions have a budget. An MSM's work is in loops; the steps of an NTT are mostly
+# unrolled, so their loops would say little.
+COUNTED_LOOPS = re.compile(r"g1_tree_first|g[12]_tree_level|g[12]_balanced_share")
+COUNTED_WHOLE = re.compile(r"ntt_(ascend|descend)_(columns|rows|merged)_\w+")
+HEADER = """\
+# What each kernel may take, written by `scripts/check-kernels --arch all --write`. `all` holds for
+# every architecture; other lines for those that they name. Numbers that are 0 are left out.
+#
+# registers  of a thread, rounded up to the 8 that a GPU allocates
+# shared     static shared memory of a block, in bytes
+# spill      stores and loads of spilled registers, in bytes
+# stack      of a thread, in bytes
+# wide       IMAD.WIDE instructions: in the loops of the MSM's kernels, in the whole of the NTT's.
+#            A function that is called counts at each call
+# other      all other instructions there
+# early      the kernel waits for its predecessor, and may start before that has ended
+"""
+
+
+def is_counted(kernel):
+    """Whether its instructions have a budget."""
+    return COUNTED_LOOPS.fullmatch(kernel) or COUNTED_WHOLE.fullmatch(kernel)
+
+
+def rounded(registers):
+    """As a GPU allocates them. A thread has 255 at most."""
+    return min(255, (registers + 7) // 8 * 8)
+
+
+def architectures(key):
+    """Those that a line of a row is for; none for the line `all` and for what is not a line."""
+    names = key.removeprefix("sm_").split("_")
+    return names if key.startswith("sm_") and set(names) <= set(ARCHS) else []
+
+
+def budget_of(row, arch):
+    """The numbers of one architecture in a row of the table."""
+    budget = dict.fromkeys(NUMBERS, 0) | row.get("all", {})
+    for key, line in row.items():
+        if arch in architectures(key):
+            budget |= line
+    return budget
+
+
+def read_table(text):
+    """The table. Fails on words that nothing reads: a mistyped budget would be none."""
+    table = tomllib.loads(text)
+    for kernel, row in table.items():
+        for key, line in row.items():
+            known = {*NUMBERS, EARLY} if key == "all" else set(NUMBERS)
+            if not isinstance(line, dict) or (key != "all" and not architectures(key)):
+                raise Problem(f"kernels/budgets.toml, {kernel}: cannot read {key}")
+            if unknown := set(line) - known:
+                raise Problem(f"kernels/budgets.toml, {kernel}: cannot read {min(unknown)}")
+    return table
+
+
+def is_early(row):
+    """Whether the table says that the kernel waits for its predecessor."""
+    return row.get("all", {}).get(EARLY, False)
+
+
+def problems(table, found):
+    """What is over its budget, in words. `found`: {kernel: {architecture: numbers}}."""
+    for kernel, by_arch in sorted(found.items()):
+        row = table.get(kernel)
+        if row is None:
+            registers = max(numbers["registers"] for numbers in by_arch.values())
+            yield f"{kernel}: not in kernels/budgets.toml; it takes {registers} registers"
+            continue
+        for arch, numbers in by_arch.items():
+            budget = budget_of(row, arch)
+            for name in NUMBERS:
+                if numbers.get(name, 0) > budget[name]:
+                    yield f"{kernel}, sm_{arch}: {name} {numbers[name]}, budget {budget[name]}"
+        # The set of rows that say so is the set of kernels that wait.
+        for arch, numbers in by_arch.items():
+            if numbers.get(EARLY, is_early(row)) != is_early(row):
+                what = "waits" if numbers[EARLY] else "does not wait"
+                yield f"{kernel}, sm_{arch}: {what}, and kernels/budgets.toml says otherwise"
+    for kernel in table:
+        if kernel not in found:
+            yield f"{kernel}: in kernels/budgets.toml, but no such kernel"
+
+
+def line_of(kernel, key, values):
+    inner = ", ".join(f"{name} = {value}" for name, value in values.items())
+    return f"{kernel}.{key} = {{ {inner} }}"
+
+
+def row_of(kernel, old, by_arch):
+    """The lines of one kernel; those of architectures that were not measured stay."""
+    measured = {
+        arch: {name: numbers.get(name, 0) for name in NUMBERS}
+        | {"registers": rounded(numbers["registers"])}
+        for arch, numbers in by_arch.items()
+    }
+    base = measured.get(REFERENCE) or budget_of(old, REFERENCE)
+    if not any(base.values()):
+        base = next(iter(measured.values()))
+    waits = {numbers[EARLY] for numbers in by_arch.values() if EARLY in numbers} or {is_early(old)}
+    line = {name: base[name] for name in NUMBERS if base[name]}
+    yield line_of(kernel, "all", line | ({EARLY: "true"} if True in waits else {}))
+    groups = {}
+    for arch in ARCHS:
+        kept = [value for key, value in old.items() if arch in architectures(key)]
+        numbers = measured.get(arch) or base | {n: v for value in kept for n, v in value.items()}
+        differ = tuple((name, numbers[name]) for name in NUMBERS if numbers[name] != base[name])
+        if differ:
+            groups.setdefault(differ, []).append(arch)
+    for differ, archs in groups.items():
+        yield line_of(kernel, f"sm_{'_'.join(archs)}", dict(differ))
+
+
+def comments(text):
+    """The comment above each row that has one, but the headings, which name modules."""
+    found, lines = {}, []
+    for line in text.splitlines():
+        if line.startswith("#"):
+            lines.append(line)
+            continue
+        if lines and "." in line:
+            found.setdefault(line.split(".")[0], lines)
+        lines = []
+    return {k: [l for l in ls if not re.fullmatch(r"# \w+(/\w+)*", l)] for k, ls in found.items()}
+
+
+def written(text, modules, found):
+    """The table for the kernels as they are. `modules`: {module: [kernel]}."""
+    old, kept = read_table(text), comments(text)
+    lines = [HEADER.rstrip("\n")]
+    for module, kernels in sorted(modules.items()):
+        lines += ["", f"# {module}"]
+        for kernel in sorted(kernels):
+            lines += kept.get(kernel, [])
+            lines += row_of(kernel, old.get(kernel, {}), found[kernel])
+    return "\n".join(lines) + "\n"

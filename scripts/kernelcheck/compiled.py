@@ -1,0 +1,84 @@
+"""Fatbins: those that a build left, or compiled here; and the machine code in them."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+
+from . import KERNELS, ROOT, Problem
+
+
+def find_tool(name):
+    """Looks where build/nvcc.rs looks; the tools are in the folder of the compiler."""
+    named = os.environ.get("CAPSTAN_NVCC", "").strip()
+    homes = [os.environ[home] for home in ("CUDA_HOME", "CUDA_PATH") if home in os.environ]
+    places = [pathlib.Path(named).with_name(name)] if named not in ("", "none") else []
+    places += [pathlib.Path(home) / "bin" / name for home in homes]
+    places += [pathlib.Path(found) for found in [shutil.which(name)] if found]
+    places.append(ROOT / ".cuda/nvidia/cu13/bin" / name)
+    for place in places:
+        if place.is_file():
+            return str(place)
+    hint = "" if name == "nvcc" else " --tools"
+    raise Problem(f"no {name}: run scripts/install-nvcc{hint}, or set CAPSTAN_NVCC or CUDA_HOME")
+
+
+def run(command, **options):
+    """What the command wrote, both streams; fails with it if the command fails."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
+    if done.returncode:
+        raise Problem(f"{pathlib.Path(command[0]).name} failed\n{done.stdout}{done.stderr}")
+    return done.stdout + done.stderr
+
+
+def sources():
+    """The module's name and the path of every kernel file."""
+    files = [file for file in sorted(KERNELS.rglob("*.cu")) if "host" not in file.parts]
+    return {str(file.relative_to(KERNELS).with_suffix("")): file for file in files}
+
+
+def built_module(built, module):
+    """A build's fatbin and ptxas report of a module; None if the build did not compile it."""
+    name = module.replace("/", "-")
+    fatbins = built.glob(f"{name}-*.fatbin") if built else []
+    # Another module's name may begin alike; a hash has no dash in it.
+    fatbins = [f for f in fatbins if "-" not in f.stem[len(name) + 1 :]]
+    if len(fatbins) != 1 or not fatbins[0].with_suffix(".ptxas").is_file():
+        return None
+    return fatbins[0], fatbins[0].with_suffix(".ptxas").read_text()
+
+
+def compile_module(nvcc, archs, module, source, folder):
+    """The fatbin of a module for all `archs`, and ptxas's report."""
+    fatbin = pathlib.Path(folder) / f"{module.replace('/', '-')}.fatbin"
+    command = [nvcc, "--fatbin", "--options-file", "kernels/nvcc.options", "-I", "kernels"]
+    command += [f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in archs]
+    command += ["-Xptxas", "-v", "-o", str(fatbin), str(source)]
+    try:
+        return fatbin, run(command, cwd=ROOT)
+    except Problem as problem:
+        raise Problem(f"{module}: {problem}") from None
+
+
+class Images:
+    """The machine code in a fatbin, architecture by architecture."""
+
+    def __init__(self, cuobjdump, nvdisasm, fatbin):
+        self.cuobjdump, self.nvdisasm, self.fatbin = cuobjdump, nvdisasm, fatbin
+
+    def __enter__(self):
+        self.folder = tempfile.TemporaryDirectory()
+        command = [self.cuobjdump, "--extract-elf", "all", str(self.fatbin.resolve())]
+        run(command, cwd=self.folder.name)
+        return self
+
+    def __exit__(self, *_):
+        self.folder.cleanup()
+
+    def disassemble(self, arch):
+        """As nvdisasm writes it."""
+        cubins = list(pathlib.Path(self.folder.name).glob(f"*.sm_{arch}.cubin"))
+        if len(cubins) != 1:
+            raise Problem(f"{self.fatbin.name}: {len(cubins)} images for sm_{arch}, not 1")
+        return run([self.nvdisasm, "--print-code", str(cubins[0])])

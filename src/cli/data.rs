@@ -1,0 +1,35 @@
+//! Reproducible random data, and a place to compute with it.
+
+use ark_ff::PrimeField;
+
+use crate::client::Fr;
+
+/// `n` random field elements. The same label gives the same elements in every run, so that a later
+/// run of `bench` finds the bases of one that was stopped.
+pub fn random(label: &str, n: usize) -> Vec<Fr> {
+    let mut stream =
+        blake3::Hasher::new_derive_key("capstan v1 bench").update(label.as_bytes()).finalize_xof();
+    let mut bytes = [0; 32];
+    let next = |_| {
+        stream.fill(&mut bytes);
+        Fr::from_le_bytes_mod_order(&bytes)
+    };
+    (0..n).map(next).collect()
+}
+
+/// Computes on a thread that may block.
+pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work).await.expect("the work does not panic")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_give_reproducible_and_distinct_elements() {
+        assert_eq!(random("a", 3), random("a", 3));
+        assert_ne!(random("a", 3), random("b", 3));
+        assert_ne!(random("a", 2)[0], random("a", 2)[1]);
+    }
+}

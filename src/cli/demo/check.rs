@@ -1,0 +1,250 @@
+//! Comparisons with arkworks, which computes everything again.
+
+use ark_bls12_381::Bls12_381;
+use ark_ec::{AffineRepr, VariableBaseMSM, pairing::Pairing};
+use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
+use rayon::prelude::*;
+
+use crate::{
+    cli::exit::{Exit, Failure, Result},
+    client::{CurvePoint, Fr, G1Affine, G1Projective, G2Affine, G2Projective},
+    formats::{PointSet, reverse_bits},
+};
+
+/// Inputs and results of all jobs. Rows of scalars stand one after another.
+pub struct Results {
+    /// G1 Lagrange points in bit-reversed order.
+    pub lagrange: PointSet,
+    /// G1 monomial points.
+    pub monomial: PointSet,
+    /// G2 monomial points, fewer than in G1.
+    pub g2: PointSet,
+    /// The input: evaluations in bit-reversed order.
+    pub blobs: Vec<Fr>,
+    /// Inverse NTTs of the blobs, in natural order.
+    pub coefficients: Vec<Fr>,
+    /// NTTs of the coefficients, in bit-reversed order.
+    pub evaluations: Vec<Fr>,
+    /// Sums of blobs and Lagrange points.
+    pub by_evaluations: Vec<G1Projective>,
+    /// Sums of coefficients and monomial points.
+    pub by_coefficients: Vec<G1Projective>,
+    /// The sum of the first coefficients and monomial points, as many as G2 has.
+    pub low_in_g1: Vec<G1Projective>,
+    /// The sum of the same coefficients and the G2 points.
+    pub low_in_g2: Vec<G2Projective>,
+}
+
+/// A comparison that found no difference.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Passed {
+    /// What the server computed.
+    pub results: &'static str,
+    /// What it was compared with.
+    pub expected: &'static str,
+    /// How many results were compared.
+    pub count: usize,
+}
+
+/// Compares all results.
+///
+/// Errors: `Failed` with the index of the first difference.
+pub fn all(results: &Results) -> Result<Vec<Passed>> {
+    let Results { blobs, coefficients, evaluations, low_in_g1, low_in_g2, .. } = results;
+    let lagrange = decode::<G1Affine>(&results.lagrange);
+    let monomial = decode::<G1Affine>(&results.monomial);
+    let g2 = decode::<G2Affine>(&results.g2);
+    let (n, low) = (lagrange.len(), g2.len());
+    let msms = "arkworks' MSMs";
+    let mut passed = vec![
+        same("commitments to evaluations", &results.by_evaluations, msms, &sums(&lagrange, blobs))?,
+        same(
+            "coefficients of blobs",
+            &rows(coefficients, n),
+            "arkworks' inverse NTTs",
+            &interpolate(blobs, n),
+        )?,
+        same(
+            "commitments to coefficients",
+            &results.by_coefficients,
+            msms,
+            &sums(&monomial, coefficients),
+        )?,
+        same(
+            "evaluations of coefficients",
+            &rows(evaluations, n),
+            "arkworks' NTTs",
+            &evaluate(coefficients, n),
+        )?,
+    ];
+    let coefficients = &coefficients[..low];
+    passed.push(same("commitments in G1", low_in_g1, msms, &sums(&monomial[..low], coefficients))?);
+    passed.push(same("commitments in G2", low_in_g2, msms, &sums(&g2, coefficients))?);
+    // Comparisons of one result with another, which no single result can pass by chance.
+    passed.push(same(
+        "evaluations of coefficients",
+        &rows(evaluations, n),
+        "the blobs",
+        &rows(blobs, n),
+    )?);
+    passed.push(same(
+        "commitments to evaluations",
+        &results.by_evaluations,
+        "commitments to coefficients",
+        &results.by_coefficients,
+    )?);
+    let (in_g1, in_g2) = (low_in_g1.iter(), low_in_g2.iter());
+    passed.push(same(
+        "pairings of commitments in G1",
+        &in_g1.map(|sum| Bls12_381::pairing(sum, G2Affine::generator())).collect::<Vec<_>>(),
+        "pairings of commitments in G2",
+        &in_g2.map(|sum| Bls12_381::pairing(G1Affine::generator(), sum)).collect::<Vec<_>>(),
+    )?);
+    Ok(passed)
+}
+
+/// Compares results one by one.
+fn same<A: PartialEq<B>, B>(
+    results: &'static str,
+    computed: &[A],
+    expected: &'static str,
+    wanted: &[B],
+) -> Result<Passed> {
+    let differs = computed.iter().zip(wanted).position(|(computed, wanted)| computed != wanted);
+    let short = computed.len().min(wanted.len());
+    let index = differs.or((computed.len() != wanted.len()).then_some(short));
+    let Some(index) = index else { return Ok(Passed { results, expected, count: wanted.len() }) };
+    let message = format!("{results} differ from {expected}, first at index {index}");
+    Err(Failure::new(Exit::Failed, message))
+}
+
+/// The points of a list. The server has checked them.
+fn decode<A: CurvePoint>(points: &PointSet) -> Vec<A> {
+    let width = points.encoding.point_bytes(points.group);
+    let decode = |point| A::deserialize_compressed_unchecked(point);
+    let decoded: Result<_, _> = points.data.par_chunks(width).map(decode).collect();
+    decoded.expect("the server accepted the points")
+}
+
+fn rows(elements: &[Fr], n: usize) -> Vec<&[Fr]> {
+    elements.chunks(n).collect()
+}
+
+/// arkworks' sum for each row.
+fn sums<A: CurvePoint>(bases: &[A], scalars: &[Fr]) -> Vec<A::Group> {
+    scalars.chunks(bases.len()).map(|row| A::Group::msm_unchecked(bases, row)).collect()
+}
+
+/// arkworks' coefficients of each row of evaluations in bit-reversed order.
+fn interpolate(evaluations: &[Fr], n: usize) -> Vec<Vec<Fr>> {
+    let domain = domain(n);
+    evaluations.chunks(n).map(|row| domain.ifft(&bit_reverse(row))).collect()
+}
+
+/// arkworks' evaluations, in bit-reversed order, of each row of coefficients.
+fn evaluate(coefficients: &[Fr], n: usize) -> Vec<Vec<Fr>> {
+    let domain = domain(n);
+    coefficients.chunks(n).map(|row| bit_reverse(&domain.fft(row))).collect()
+}
+
+fn domain(n: usize) -> Radix2EvaluationDomain<Fr> {
+    Radix2EvaluationDomain::new(n).expect("n is a power of two")
+}
+
+fn bit_reverse(row: &[Fr]) -> Vec<Fr> {
+    (0..row.len()).map(|index| row[reverse_bits(index, row.len().ilog2())]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use ark_ec::CurveGroup;
+    use ark_ff::Field;
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::{
+        cli::data::random,
+        client::PointEncoding,
+        curve::{Group, points::encode},
+    };
+
+    const N: usize = 4;
+    const LOW: usize = 2;
+
+    fn list<A: CurvePoint>(group: Group, scalars: &[Fr]) -> PointSet {
+        let points: Vec<A> =
+            scalars.iter().map(|scalar| (A::generator() * scalar).into_affine()).collect();
+        let encoding = PointEncoding::Compressed;
+        PointSet { set: None, group, encoding, data: Bytes::from(encode(encoding, &points)) }
+    }
+
+    /// A setup of 4 points with a known secret, two blobs, and the right results.
+    fn results() -> Results {
+        let tau = random("tau", 1)[0];
+        let powers: Vec<_> = (0..N as u64).map(|power| tau.pow([power])).collect();
+        let lagrange = bit_reverse(&domain(N).evaluate_all_lagrange_coefficients(tau));
+        let blobs = random("blobs", 2 * N);
+        let coefficients = interpolate(&blobs, N).concat();
+        let at_tau: Vec<Fr> = coefficients
+            .chunks(N)
+            .map(|row| row.iter().zip(&powers).map(|(a, power)| a * power).sum())
+            .collect();
+        let commitments: Vec<_> =
+            at_tau.iter().map(|value| G1Affine::generator() * value).collect();
+        let low: Fr = coefficients[..LOW].iter().zip(&powers).map(|(a, power)| a * power).sum();
+        Results {
+            lagrange: list::<G1Affine>(Group::G1, &lagrange),
+            monomial: list::<G1Affine>(Group::G1, &powers),
+            g2: list::<G2Affine>(Group::G2, &powers[..LOW]),
+            evaluations: blobs.clone(),
+            blobs,
+            coefficients,
+            by_evaluations: commitments.clone(),
+            by_coefficients: commitments,
+            low_in_g1: vec![G1Affine::generator() * low],
+            low_in_g2: vec![G2Affine::generator() * low],
+        }
+    }
+
+    #[test]
+    fn right_results_pass() {
+        let passed = all(&results()).unwrap();
+        assert_eq!(passed.len(), 9);
+        assert_eq!(passed.iter().map(|check| check.count).sum::<usize>(), 15);
+    }
+
+    #[test]
+    fn each_wrong_result_fails_with_its_index() {
+        type Change = fn(&mut Results);
+        let changes: [(Change, &str); 7] = [
+            (|all| all.by_evaluations[1] += G1Affine::generator(), "to evaluations differ, 1"),
+            (|all| all.by_coefficients[0] += G1Affine::generator(), "to coefficients differ, 0"),
+            (|all| all.coefficients[N] += Fr::ONE, "coefficients of blobs differ, 1"),
+            (|all| all.evaluations[0] += Fr::ONE, "evaluations of coefficients differ, 0"),
+            (|all| all.low_in_g1[0] += G1Affine::generator(), "in G1 differ, 0"),
+            (|all| all.low_in_g2[0] += G2Affine::generator(), "in G2 differ, 0"),
+            (|all| all.by_evaluations.truncate(1), "to evaluations differ, 1"),
+        ];
+        for (change, expected) in changes {
+            let mut results = results();
+            change(&mut results);
+            let failure = all(&results).unwrap_err();
+            assert_eq!(failure.exit, Exit::Failed);
+            let (words, index) = expected.split_once(", ").unwrap();
+            let message = failure.message;
+            assert!(message.contains(words), "{expected}: {message}");
+            assert!(message.ends_with(&format!("first at index {index}")), "{expected}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_setup_of_two_secrets_fails() {
+        let mut results = results();
+        let other = random("other", LOW);
+        results.g2 = list::<G2Affine>(Group::G2, &other);
+        let low: Fr = results.coefficients.iter().zip(&other).map(|(a, b)| a * b).sum();
+        results.low_in_g2 = vec![G2Affine::generator() * low];
+        let message = all(&results).unwrap_err().message;
+        assert!(message.starts_with("pairings of commitments in G1 differ"), "{message}");
+    }
+}

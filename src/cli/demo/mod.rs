@@ -1,0 +1,179 @@
+//! `capstan demo`: commits to blobs on a server in this process, and checks every result.
+
+mod check;
+mod report;
+
+use ark_ec::CurveGroup;
+use clap::Args;
+
+use self::{
+    check::Results,
+    report::{Phases, Report},
+};
+use super::{
+    args::Global,
+    builder,
+    data::{blocking, random},
+    exit::{Exit, Failure, Result},
+    output::Ui,
+};
+use crate::{
+    client::{
+        BasesHandle, Client, CurvePoint, Direction, Fr, G1Affine, G2Affine, MsmOptions, NttOptions,
+        Order, PutOptions,
+    },
+    embedded::{EmbeddedServer, ServeError},
+    formats::{
+        PointSet,
+        kzg::{self, Set},
+    },
+};
+
+/// Ethereum's own file: 4096 points of G1 in two bases, 65 of G2.
+const SETUP: &[u8] = include_bytes!("../../../tests/data/trusted_setup_4096.json");
+
+/// Field elements of a blob.
+const BLOB_LENGTH: usize = 4096;
+
+/// How much to compute.
+#[derive(Debug, Args)]
+#[command(after_help = ABOUT)]
+pub struct DemoArgs {
+    /// Blobs to commit to, each of 4096 random field elements
+    #[arg(long, default_value_t = 8, value_name = "N",
+          value_parser = clap::value_parser!(u16).range(1..=256))]
+    blobs: u16,
+}
+
+const ABOUT: &str = "\
+The demo starts a server in its own process, on a free port of the loopback: --server and
+--ca-certificate are ignored. GPUs compute if they pass their self-test, otherwise the CPU.
+The demo imports the points of the Ethereum KZG ceremony, commits to blobs by MSMs, converts them
+from evaluations to coefficients and back by NTTs, and compares every result with arkworks. A
+difference ends it with code 1.";
+
+/// Computes, checks, prints.
+pub async fn run(ui: Ui, global: &Global, args: &DemoArgs) -> Result<()> {
+    let mut phases = Phases::new(ui);
+    let phase = phases.begin("start the server", String::new());
+    let server = EmbeddedServer::start().await?;
+    let own = Global { server: server.target.clone(), ca_certificate: None, ..global.clone() };
+    // A failure is reported at once: it tells something about this host.
+    let client = builder(&own)?.retries(0).connect().await?;
+    let info = client.info().await?;
+    phases.end(phase, None);
+
+    let blobs = random("demo blobs", usize::from(args.blobs) * BLOB_LENGTH);
+    let results = compute(&client, &mut phases, blobs).await?;
+    let phase = phases.begin("check all results", "by arkworks".to_owned());
+    let commitments: Vec<_> = results.by_evaluations.iter().map(|sum| sum.into_affine()).collect();
+    let checks = blocking(move || check::all(&results)).await?;
+    phases.end(phase, None);
+
+    let phase = phases.begin("stop the server", String::new());
+    server.stop().await?;
+    phases.end(phase, None);
+    Report { info, phases, checks, commitments }.print(ui)
+}
+
+/// Sends the setup and the blobs, and collects what the server computes.
+async fn compute(client: &Client, phases: &mut Phases, blobs: Vec<Fr>) -> Result<Results> {
+    let [mut lagrange, monomial, g2] = setup()?;
+    // EIP-4844 keeps a blob's evaluations in bit-reversed order, the file has the natural one.
+    lagrange.bit_reverse()?;
+    let lagrange_bases = import::<G1Affine>(client, phases, &lagrange).await?;
+    let monomial_bases = import::<G1Affine>(client, phases, &monomial).await?;
+    let g2_bases = import::<G2Affine>(client, phases, &g2).await?;
+
+    let by_evaluations =
+        commit(client, phases, "commit to evaluations", &lagrange_bases, &blobs).await?;
+    let inverse = NttOptions { input_order: Order::BitReversed, ..NttOptions::inverse() };
+    let coefficients = transform(client, phases, &blobs, inverse).await?;
+    let by_coefficients =
+        commit(client, phases, "commit to coefficients", &monomial_bases, &coefficients).await?;
+    let forward = NttOptions { output_order: Order::BitReversed, ..NttOptions::forward() };
+    let evaluations = transform(client, phases, &coefficients, forward).await?;
+    // G2 has fewer points, so only a polynomial of lower degree has a commitment in both groups.
+    let low = &coefficients[..g2.count()];
+    let low_bases = monomial_bases.slice(0, low.len() as u64).expect("G1 has more points than G2");
+    let name = "commit to first coefficients";
+    let low_in_g1 = commit(client, phases, name, &low_bases, low).await?;
+    let low_in_g2 = commit(client, phases, name, &g2_bases, low).await?;
+    Ok(Results {
+        lagrange,
+        monomial,
+        g2,
+        blobs,
+        coefficients,
+        evaluations,
+        by_evaluations,
+        by_coefficients,
+        low_in_g1,
+        low_in_g2,
+    })
+}
+
+/// The ceremony's lists: G1 Lagrange, G1 monomial, G2 monomial.
+fn setup() -> Result<[PointSet; 3]> {
+    let sets = kzg::parse_json(SETUP)?;
+    let find = |wanted| sets.iter().find(|points| points.set == Some(wanted)).cloned();
+    let lists = [Set::G1Lagrange, Set::G1Monomial, Set::G2Monomial].map(find);
+    Ok(lists.map(|list| list.expect("the file has all lists")))
+}
+
+/// Puts points on the server, which checks each of them.
+async fn import<A: CurvePoint>(
+    client: &Client,
+    phases: &mut Phases,
+    points: &PointSet,
+) -> Result<BasesHandle<A>> {
+    let set = points.set.map_or(points.group.name(), Set::name);
+    let phase = phases.begin("import bases", format!("{set}, {} points", points.count()));
+    let options = PutOptions { label: set.to_owned(), ..PutOptions::default() };
+    let info = client.put_encoded(points.group, points.encoding, &points.data, options).await?;
+    phases.end(phase, None);
+    Ok(client.bases(info.id).await?)
+}
+
+/// One MSM for each row of scalars, in one call.
+async fn commit<A: CurvePoint>(
+    client: &Client,
+    phases: &mut Phases,
+    name: &'static str,
+    bases: &BasesHandle<A>,
+    rows: &[Fr],
+) -> Result<Vec<A::Group>> {
+    let n = bases.len() as usize;
+    let batch = (rows.len() / n) as u32;
+    let group = bases.info().group.name();
+    let phase = phases.begin(name, format!("{batch} x {n} MSM in {group}"));
+    let options = MsmOptions { batch, ..MsmOptions::default() };
+    let sums = client.msm_with(bases, rows, options).await?;
+    phases.end(phase, Some(sums.timing.compute));
+    Ok(sums.points)
+}
+
+/// One NTT for each row, in one call.
+async fn transform(
+    client: &Client,
+    phases: &mut Phases,
+    rows: &[Fr],
+    options: NttOptions,
+) -> Result<Vec<Fr>> {
+    let batch = (rows.len() / BLOB_LENGTH) as u32;
+    let (name, kind) = match options.direction {
+        Direction::Forward => ("coefficients to evaluations", "NTT"),
+        Direction::Inverse => ("evaluations to coefficients", "inverse NTT"),
+    };
+    let phase = phases.begin(name, format!("{batch} x {BLOB_LENGTH} {kind}"));
+    let mut rows = rows.to_vec();
+    let report = client.ntt(&mut rows, NttOptions { batch, ..options }).await?;
+    phases.end(phase, Some(report.timing.compute));
+    Ok(rows)
+}
+
+impl From<ServeError> for Failure {
+    fn from(error: ServeError) -> Self {
+        Self::new(Exit::Failed, format!("the demo's server: {error}"))
+    }
+}

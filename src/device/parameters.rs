@@ -1,0 +1,111 @@
+//! The types of a kernel's parameters, and how a launch passes them.
+
+use std::marker::PhantomData;
+
+use bytemuck::Pod;
+
+use super::{Fault, Span, Stream};
+
+/// A kernel takes at most this many parameters.
+pub(super) const PARAMETERS_MAX: usize = 12;
+
+/// A parameter of type `T*`; what is passed is a [`Span`].
+pub struct Ptr<T>(PhantomData<T>);
+
+/// A type of one parameter: [`Ptr`], `u32` or `u64`.
+pub trait Parameter: sealed::Parameter {
+    /// What a launch passes for it.
+    type Given<'a>;
+
+    #[doc(hidden)]
+    const BYTES: usize;
+
+    #[doc(hidden)]
+    fn word(given: Self::Given<'_>, stream: &Stream) -> Result<u64, Fault>;
+}
+
+/// The types of all parameters, a tuple of [`Parameter`]s.
+pub trait Parameters: sealed::Parameters {
+    /// What a launch passes for them, a tuple.
+    type Given<'a>;
+
+    #[doc(hidden)]
+    const BYTES: &'static [usize];
+
+    #[doc(hidden)]
+    fn pack(
+        given: Self::Given<'_>,
+        stream: &Stream,
+        words: &mut [u64; PARAMETERS_MAX],
+    ) -> Result<(), Fault>;
+}
+
+mod sealed {
+    pub trait Parameter {}
+    pub trait Parameters {}
+}
+
+impl<T: Pod> sealed::Parameter for Ptr<T> {}
+
+impl<T: Pod> Parameter for Ptr<T> {
+    type Given<'a> = Span<'a, T>;
+    const BYTES: usize = size_of::<u64>();
+
+    fn word(given: Span<'_, T>, stream: &Stream) -> Result<u64, Fault> {
+        given.address(stream)
+    }
+}
+
+macro_rules! integers {
+    ($($integer:ty),*) => {$(
+        impl sealed::Parameter for $integer {}
+
+        impl Parameter for $integer {
+            type Given<'a> = $integer;
+            const BYTES: usize = size_of::<$integer>();
+
+            // Little-endian, as the device: the low bytes come first.
+            fn word(given: $integer, _: &Stream) -> Result<u64, Fault> {
+                Ok(given.into())
+            }
+        }
+    )*};
+}
+
+integers!(u32, u64);
+
+macro_rules! tuples {
+    ($(($($name:ident $given:ident),+))*) => {$(
+        impl<$($name: Parameter),+> sealed::Parameters for ($($name,)+) {}
+
+        impl<$($name: Parameter),+> Parameters for ($($name,)+) {
+            type Given<'a> = ($($name::Given<'a>,)+);
+            const BYTES: &'static [usize] = &[$($name::BYTES),+];
+
+            fn pack(
+                ($($given,)+): Self::Given<'_>,
+                stream: &Stream,
+                words: &mut [u64; PARAMETERS_MAX],
+            ) -> Result<(), Fault> {
+                let packed = [$($name::word($given, stream)?),+];
+                words[..packed.len()].copy_from_slice(&packed);
+                Ok(())
+            }
+        }
+    )*};
+}
+
+tuples! {
+    (A a)
+    (A a, B b)
+    (A a, B b, C c)
+    (A a, B b, C c, D d)
+    (A a, B b, C c, D d, E e)
+    (A a, B b, C c, D d, E e, F f)
+    (A a, B b, C c, D d, E e, F f, G g)
+    (A a, B b, C c, D d, E e, F f, G g, H h)
+    (A a, B b, C c, D d, E e, F f, G g, H h, I i)
+    (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j)
+    (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k)
+    (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k, L l)
+}

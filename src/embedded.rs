@@ -1,0 +1,132 @@
+//! A server in the caller's process, on a free port of the loopback.
+
+use std::sync::Arc;
+
+use tokio::task::{JoinHandle, spawn_blocking};
+
+pub use crate::server::ServeError;
+use crate::{
+    engine::{
+        Engine,
+        cpu::{ArkworksEngine, CpuEngine},
+    },
+    error,
+    server::{Drainer, Engines, Server, Settings},
+};
+
+/// A server that is a task of the caller's runtime.
+pub struct EmbeddedServer {
+    /// The address for clients: `http://127.0.0.1:port`.
+    pub target: String,
+    drainer: Drainer,
+    task: JoinHandle<Result<(), ServeError>>,
+}
+
+impl EmbeddedServer {
+    /// Starts a server with default settings. GPUs compute if they pass their self-test, otherwise
+    /// the CPU; `GetInfo` reports the engine and the reason.
+    ///
+    /// Errors: see [`ServeError`].
+    pub async fn start() -> Result<Self, ServeError> {
+        let engines = spawn_blocking(engines).await.expect("opening an engine does not panic")?;
+        let settings = Settings { listen: Some(([127, 0, 0, 1], 0).into()), ..Settings::default() };
+        let server = Server::bind(settings, engines).await?;
+        let address = server.tcp_address().expect("the settings name a TCP address");
+        let drainer = server.drainer();
+        let task = tokio::spawn(server.serve());
+        Ok(Self { target: format!("http://{address}"), drainer, task })
+    }
+
+    /// Drains the server and waits until it has stopped.
+    ///
+    /// Errors: see [`ServeError`].
+    pub async fn stop(self) -> Result<(), ServeError> {
+        self.drainer.drain(None);
+        self.task.await.expect("serving does not panic")
+    }
+}
+
+fn engines() -> error::Result<Engines> {
+    let (engine, reason) = match gpu::engine() {
+        Ok(engine) => (engine, "the GPUs passed their self-test".to_owned()),
+        Err(reason) => (Arc::new(CpuEngine::new(0)?) as Arc<dyn Engine>, reason),
+    };
+    Ok(Engines { engine, oracle: Arc::new(ArkworksEngine::new(0)?), reason })
+}
+
+#[cfg(feature = "cuda")]
+mod gpu {
+    use std::{sync::Arc, thread, time::Duration};
+
+    use crate::{
+        device::{self, Class, Fault, OpenOptions, Wanted},
+        engine::{
+            Engine,
+            cpu::CpuEngine,
+            cuda::{CudaEngine, Least},
+        },
+    };
+
+    /// A share of the free device memory: other processes may need the rest.
+    const MEMORY_PERCENT: u64 = 25;
+    /// A GPU that takes longer for one piece of work is lost.
+    const TIMEOUT: Duration = Duration::from_secs(20);
+    /// Time for the failed call to be reported after a GPU is lost.
+    const REPORT: Duration = Duration::from_secs(5);
+
+    /// The engine on all GPUs of the host.
+    ///
+    /// Errors: why they cannot be used, in a sentence.
+    pub fn engine() -> Result<Arc<dyn Engine>, String> {
+        let options = OpenOptions {
+            memory_percent: MEMORY_PERCENT,
+            patience: TIMEOUT,
+            on_fault: Arc::new(on_fault),
+            shared_bytes_max: None,
+        };
+        let opened = device::open(&Wanted::default(), &options).map_err(|why| why.to_string())?;
+        let cpu = CpuEngine::new(0).map_err(|why| why.to_string())?;
+        let engine =
+            CudaEngine::new(cpu, opened, Least::default()).map_err(|why| why.to_string())?;
+        Ok(Arc::new(engine))
+    }
+
+    /// After a fatal fault the driver may hang at exit, so the process ends without it.
+    fn on_fault(fault: &Fault) {
+        if fault.class() == Class::Fatal {
+            thread::spawn(|| {
+                thread::sleep(REPORT);
+                device::quit(1);
+            });
+        }
+    }
+}
+
+#[cfg(not(feature = "cuda"))]
+mod gpu {
+    use std::sync::Arc;
+
+    use crate::engine::Engine;
+
+    /// Errors: always, in a sentence.
+    pub fn engine() -> Result<Arc<dyn Engine>, String> {
+        Err("this build has no GPU support".into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Client;
+
+    #[tokio::test]
+    async fn serves_until_it_is_stopped() {
+        let server = EmbeddedServer::start().await.unwrap();
+        let target = server.target.clone();
+        let info = Client::connect(&target).await.unwrap().info().await.unwrap();
+        assert!(["cpu", "cuda"].contains(&info.engine.as_str()), "{}", info.engine);
+        assert!(!info.engine_reason.is_empty());
+        server.stop().await.unwrap();
+        assert!(Client::connect(&target).await.is_err());
+    }
+}

@@ -1,0 +1,79 @@
+//! The demo, which needs no server and no files.
+
+use std::collections::BTreeSet;
+
+use ark_bls12_381::G1Affine;
+use ark_serialize::CanonicalDeserialize;
+use serde_json::Value;
+
+use crate::run;
+
+/// The demo ignores the server that the environment names.
+const NOBODY: &str = "http://127.0.0.1:1";
+
+#[test]
+fn demo_reports_phases_and_checks_as_json() {
+    let done = run(NOBODY, &["demo", "--blobs", "2", "--json"], &[]);
+    assert_eq!(done.code, 0, "{}", done.err);
+    let report: Value = serde_json::from_slice(&done.out).unwrap();
+    assert!(["cpu", "cuda"].contains(&report["engine"].as_str().unwrap()), "{report}");
+    assert!(!report["engine_reason"].as_str().unwrap().is_empty());
+    let phases = report["phases"].as_array().unwrap();
+    let times: u64 = phases.iter().map(|phase| phase["time_us"].as_u64().unwrap()).sum();
+    assert!(times > 0 && times <= report["total_us"].as_u64().unwrap(), "{report}");
+    let jobs = phases.iter().filter(|phase| phase["compute_us"].as_u64() > Some(0));
+    assert_eq!(jobs.count(), 6, "{report}");
+    let checks = report["checks"].as_array().unwrap();
+    let counts = checks.iter().map(|check| check["count"].as_u64().unwrap());
+    assert_eq!(counts.collect::<Vec<_>>(), [2, 2, 2, 2, 1, 1, 2, 2, 1]);
+    let commitments = report["commitments"].as_array().unwrap().iter().map(|commitment| {
+        let bytes = hex::decode(commitment.as_str().unwrap()).unwrap();
+        let _point = G1Affine::deserialize_compressed(bytes.as_slice()).unwrap();
+        bytes
+    });
+    assert_eq!(commitments.collect::<BTreeSet<_>>().len(), 2);
+}
+
+#[test]
+fn demo_prints_a_table_for_people() {
+    let done = run(NOBODY, &["demo", "--blobs", "1"], &[]);
+    assert_eq!(done.code, 0, "{}", done.err);
+    for words in
+        ["engine c", "import bases", "1 x 4096 inverse NTT", "arkworks' MSMs", "All checks passed"]
+    {
+        assert!(done.text().contains(words), "no '{words}' in: {}", done.text());
+    }
+}
+
+/// A GPU that computes wrong passes its self-test and fails the demo's checks.
+#[test]
+#[cfg(feature = "cuda")]
+fn demo_fails_if_a_result_is_wrong() {
+    use crate::{command, emulated};
+
+    let Some(library) = emulated::driver() else {
+        return println!("skipped: faults are not injected into a GPU");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["libcuda.so", "libcuda.so.1"] {
+        std::os::unix::fs::symlink(&library, folder.path().join(name)).unwrap();
+    }
+    let demo = |fault| {
+        let mut demo = command(NOBODY, &["demo", "--blobs", "1"]);
+        demo.env("LD_LIBRARY_PATH", folder.path()).env("EMU_FAULT", fault);
+        let output = demo.output().unwrap();
+        (output.status.code(), output.stdout, String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, out, err) = demo("ntt_descend_columns_e1_b2:1:flip1");
+    assert_eq!((code, out.as_slice()), (Some(1), &b""[..]), "{err}");
+    assert!(err.contains("differ from arkworks' NTTs, first at index 0"), "{err}");
+    let (code, out, err) = demo("ntt_descend_columns_e1_b2:1:700");
+    assert_eq!((code, out.as_slice()), (Some(75), &b""[..]), "{err}");
+    assert!(err.contains("capstan: "), "{err}");
+}
+
+#[test]
+fn demo_refuses_to_compute_nothing() {
+    let done = run(NOBODY, &["demo", "--blobs", "0"], &[]);
+    assert_eq!((done.code, done.out.as_slice()), (2, &b""[..]), "{}", done.err);
+}

@@ -1,0 +1,118 @@
+//! Devices that cannot be used are left out, and those that can are used.
+
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    time::Duration,
+};
+
+use capstan::{
+    device::{Fault, Unusable},
+    engine::{
+        cpu::CpuEngine,
+        cuda::{CudaEngine, Least},
+    },
+};
+
+use crate::{
+    daemon::{capstand, ready, stop},
+    emulated,
+    rig::{Rig, control, with_faults},
+};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The first device has no memory for its arena.
+const FIRST_FAILS: (&str, &str) = ("EMU_FAULT", "cuMemAlloc:1:2");
+
+fn engine(rig: &Rig) -> Result<CudaEngine, Unusable> {
+    let cpu = CpuEngine::new(1).unwrap();
+    CudaEngine::new(cpu, rig.gpu.clone().into(), Least::default())
+}
+
+#[test]
+fn a_kernel_that_computes_wrong_is_found_before_the_first_job() {
+    with_faults(PATIENCE, |rig| {
+        for (fault, found) in [
+            ("g1_whole_sums:1:flip", "an MSM in g1, without tables"),
+            ("g1_tables:1:flip", "an MSM in g1, with tables"),
+            ("g1_tree_first:1:flip", "an MSM in g1, by a tree"),
+            ("g2_tree_level:1:flip", "an MSM in g2, by a tree"),
+            ("g2_reduce_terms:1:flip", "an MSM in g2, without tables"),
+            ("ntt_descend_rows_e1:1:flip1", "an NTT of 2^5"),
+            ("g1_check_points:2:flip1", "a check of points in g1"),
+            ("g2_check_points:1:flip1", "a check of points in g2"),
+        ] {
+            control::fault(fault);
+            let Err(Unusable::Device { index: 0, fault: wrong }) = engine(rig) else {
+                panic!("{fault}: not found")
+            };
+            let Fault::Wrong(what) = &wrong else { panic!("{fault}: {wrong}") };
+            assert!(what.contains(found), "{fault}: {what}");
+            control::fault("");
+        }
+        // The device is well, and holds nothing of the tests.
+        let free = rig.gpu.arena().free_bytes();
+        let engine = engine(rig).unwrap();
+        assert!(engine.left_out().is_empty());
+        drop(engine);
+        assert_eq!(rig.gpu.arena().free_bytes(), free);
+    });
+}
+
+#[test]
+fn a_device_that_cannot_be_used_does_not_keep_others_from_use() {
+    if emulated::driver().is_none() {
+        return println!("skipped: faults are not injected into a GPU");
+    }
+    let gpus = |flags: &[&str]| {
+        let own = ["--engine", "cuda", "--cuda-driver"];
+        let library = emulated::driver().unwrap();
+        let library = library.to_str().unwrap();
+        let memory = ["--cuda-memory-percent", "10"];
+        let flags = [&own, &[library][..], &memory, flags].concat();
+        capstand(&flags, &[("EMU_DEVICES", "2"), FIRST_FAILS])
+    };
+    let metrics = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (child, log, _) = ready(&mut gpus(&["--metrics-listen", &metrics.to_string()]));
+    let left_out = |line: &str| line.contains("a GPU is left out") && line.contains("device=0");
+    assert!(log.lines().any(|line| line.contains("WARN") && left_out(line)), "{log}");
+    assert!(log.contains("1 GPUs passed their self-test"), "{log}");
+    let text = scrape(metrics);
+    for line in [r#"capstan_devices{state="used"} 1"#, r#"capstan_devices{state="left_out"} 1"#] {
+        assert!(text.contains(line), "{text}");
+    }
+    stop(child);
+    // Operators may prefer that the daemon does not start.
+    let output = gpus(&["--cuda-devices-min", "2"]).output().unwrap();
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(69), "{log}");
+    assert!(log.contains("1 GPUs can be used; cuda_devices_min is 2"), "{log}");
+}
+
+#[test]
+fn a_fall_back_to_the_cpu_on_a_host_with_a_gpu_is_a_warning() {
+    let Some(library) = emulated::driver() else { return println!("skipped: as above") };
+    let flags = ["--cuda-driver", library.to_str().unwrap()];
+    let (child, log, _) = ready(&mut capstand(&flags, &[FIRST_FAILS]));
+    let warns = |line: &str| line.contains("WARN") && line.contains("no GPU of this host is used");
+    assert!(log.lines().any(warns), "{log}");
+    stop(child);
+    // Unless it must not be.
+    let flags = [&flags[..], &["--cuda-devices-min", "1"]].concat();
+    let output = capstand(&flags, &[FIRST_FAILS]).output().unwrap();
+    assert_eq!(output.status.code(), Some(69));
+    // Nor is the lack of a GPU anything to warn of.
+    let flags = ["--cuda-driver", "/nonexistent/libcuda.so"];
+    let (child, log, _) = ready(&mut capstand(&flags, &[]));
+    assert!(!log.contains("WARN"), "{log}");
+    stop(child);
+}
+
+fn scrape(address: std::net::SocketAddr) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
