@@ -1,6 +1,8 @@
 //! Generates the messages and services of `proto/` without a protoc: protox compiles, tonic
 //! generates. Compiles the kernels of `kernels/` where there is an nvcc.
 
+#[path = "build/archs.rs"]
+mod archs;
 #[path = "build/kernels.rs"]
 mod kernels;
 #[path = "build/nvcc.rs"]

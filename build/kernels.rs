@@ -20,15 +20,16 @@ use std::{
     thread,
 };
 
-use crate::nvcc::{self, Nvcc};
+use crate::{
+    archs,
+    nvcc::{self, Nvcc},
+};
 
 const FOLDER: &str = "kernels";
 const ARCHS: &str = "CAPSTAN_CUDA_ARCHS";
 /// In the place of a list: machine code for every GPU that is served, or for this host's only.
 const ALL: &str = "all";
 const NATIVE: &str = "native";
-/// A100; A10, RTX 3090; L4, RTX 4090; H100, H200; B200; RTX 5090.
-const ARCHS_ALL: &str = "80,86,89,90,100,120";
 const REQUIRED: &str = "CAPSTAN_REQUIRE_KERNELS";
 /// A folder for fatbins that several builds share. Nothing is ever removed from it.
 const SHARED: &str = "CAPSTAN_FATBINS";
@@ -59,52 +60,53 @@ pub fn embed() -> Result<(), Box<dyn Error>> {
         println!("cargo:rerun-if-env-changed={name}");
     }
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    let archs = archs()?;
     let sources = sources()?;
-    let nvcc = Nvcc::find()?;
-    let (modules, toolkit) = match &nvcc {
-        Some(nvcc) => (compile(nvcc, &sources, &archs, &out)?, nvcc.toolkit()?),
+    let (modules, archs, toolkit) = match Nvcc::find()? {
+        Some(nvcc) => {
+            let archs = chosen_archs(&nvcc)?;
+            (compile(&nvcc, &sources, &archs, &out)?, archs, nvcc.toolkit)
+        }
         None if nvcc::variable(REQUIRED).is_some_and(|text| text != "0") => {
+            let (major, minor) = nvcc::TOOLKIT_MIN;
             return Err(format!(
-                "{REQUIRED} is set and there is no nvcc: run scripts/install-nvcc, or set \
-                 CAPSTAN_NVCC or CUDA_HOME"
+                "{REQUIRED} is set and there is no nvcc of CUDA {major}.{minor} or later: run \
+                 scripts/install-nvcc, or set CAPSTAN_NVCC or CUDA_HOME"
             )
             .into());
         }
         None => {
             println!("cargo:warning=no nvcc: built without GPU kernels (scripts/install-nvcc)");
-            (Vec::new(), (0, 0))
+            (Vec::new(), Vec::new(), (0, 0))
         }
     };
-    let archs = if nvcc.is_some() { archs } else { Vec::new() };
     fs::write(out.join("kernels.rs"), table(&sources, &modules, &archs, toolkit)?)?;
     Ok(())
 }
 
-/// Such as 80, 89, 90; ascending. Where nothing is specified, this host's GPUs, or all if it has
-/// none.
+/// The architectures to compile for, ascending. By default those of this host's GPUs if they can
+/// be used, otherwise all.
 ///
-/// Errors: a list that cannot be read; `native` on a host without a GPU.
-fn archs() -> Result<Vec<String>, Box<dyn Error>> {
-    let given = nvcc::variable(ARCHS);
-    let text = match given.as_deref() {
-        Some(ALL) => ARCHS_ALL.to_owned(),
-        Some(NATIVE) => {
-            nvcc::archs_of_host().ok_or_else(|| format!("{ARCHS} = {NATIVE}: no GPU is seen"))?
-        }
-        Some(list) => list.to_owned(),
-        None => nvcc::archs_of_host().unwrap_or_else(|| ARCHS_ALL.to_owned()),
+/// Errors: a list that cannot be read; `native` on a host without a GPU that can be used.
+fn chosen_archs(nvcc: &Nvcc) -> Result<Vec<u32>, Box<dyn Error>> {
+    let of_host = || {
+        let host = nvcc::archs_of_host()?;
+        archs::of_host(&host, &nvcc.archs())
     };
-    let mut archs: Vec<_> = text.split(',').map(|arch| arch.trim().to_owned()).collect();
-    let number =
-        |arch: &str| arch.trim_end_matches(|c: char| c.is_ascii_lowercase()).parse::<u32>();
-    if archs.iter().any(|arch| number(arch).is_err()) {
-        let wanted = format!("{ALL}, {NATIVE}, or numbers such as {ARCHS_ALL}");
-        return Err(format!("{ARCHS} = {text:?}: must be {wanted}").into());
+    match nvcc::variable(ARCHS).as_deref() {
+        None => Ok(of_host().unwrap_or_else(|| archs::ALL.to_vec())),
+        Some(ALL) => Ok(archs::ALL.to_vec()),
+        Some(NATIVE) => of_host().ok_or_else(|| {
+            format!(
+                "{ARCHS} = {NATIVE}: nvidia-smi reports no GPU of compute capability 8.0 or later \
+                 that this nvcc compiles for; set {ARCHS} to {ALL} or to a list"
+            )
+            .into()
+        }),
+        Some(list) => archs::parse(list).ok_or_else(|| {
+            let wanted = format!("{ALL}, {NATIVE}, or numbers such as 80,90");
+            format!("{ARCHS} = {list:?}: must be {wanted}").into()
+        }),
     }
-    archs.sort_by_key(|arch| number(arch).unwrap_or_default());
-    archs.dedup();
-    Ok(archs)
 }
 
 /// Name and path of every module. What is in `host/` is the emulated driver's.
@@ -134,7 +136,7 @@ fn sources() -> io::Result<Vec<(String, PathBuf)>> {
 fn compile(
     nvcc: &Nvcc,
     sources: &[(String, PathBuf)],
-    archs: &[String],
+    archs: &[u32],
     out: &Path,
 ) -> Result<Vec<Module>, Box<dyn Error>> {
     let shared = nvcc::variable(SHARED).map(PathBuf::from);
@@ -194,7 +196,7 @@ fn sweep(folder: &Path, modules: &[Module]) -> io::Result<()> {
 }
 
 /// A hash of the source, all that it includes, the options, the architectures and the compiler.
-fn key(source: &Path, archs: &[String], version: &str) -> io::Result<u64> {
+fn key(source: &Path, archs: &[u32], version: &str) -> io::Result<u64> {
     let mut hasher = DefaultHasher::new();
     (archs, version, include_str!("nvcc.rs")).hash(&mut hasher);
     fs::read_to_string(Path::new(FOLDER).join("nvcc.options"))?.hash(&mut hasher);
@@ -224,10 +226,11 @@ fn key(source: &Path, archs: &[String], version: &str) -> io::Result<u64> {
 fn table(
     sources: &[(String, PathBuf)],
     modules: &[Module],
-    archs: &[String],
+    archs: &[u32],
     toolkit: (u32, u32),
 ) -> Result<String, std::fmt::Error> {
     let mut text = String::new();
+    let archs: Vec<_> = archs.iter().map(u32::to_string).collect();
     writeln!(text, "pub const ARCHS: &[&str] = &{archs:?};")?;
     writeln!(text, "pub const TOOLKIT: (u32, u32) = {toolkit:?};")?;
     writeln!(text, "pub static IMAGES: &[(&str, Option<&[u8]>)] = &[")?;

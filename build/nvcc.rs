@@ -21,57 +21,93 @@ const NONE: &str = "none";
 /// Where nvcc is looked for beside PATH.
 pub const VARIABLES: [&str; 3] = ["CAPSTAN_NVCC", "CUDA_HOME", "CUDA_PATH"];
 
+/// The first toolkit that compiles for every architecture of [`crate::archs::ALL`] and that CI
+/// tries: its kernels run on every driver for CUDA 13.
+pub const TOOLKIT_MIN: (u32, u32) = (13, 0);
+
 /// A compiler for kernels.
 pub struct Nvcc {
     path: PathBuf,
     /// What it says of itself: part of the cache's key.
     pub version_text: String,
+    /// Major and minor version, at least [`TOOLKIT_MIN`].
+    pub toolkit: (u32, u32),
 }
 
 impl Nvcc {
-    /// The one that the environment names, else that of PATH, else the installed one. `None` where
-    /// there is none, or where the environment wants none.
+    /// The compiler that `CAPSTAN_NVCC` names, otherwise the first of the other variables, of PATH
+    /// and of `scripts/install-nvcc` that is not too old. `None` if there is none, or if the
+    /// environment wants none.
     ///
-    /// Errors: a compiler that is named and does not run.
+    /// Errors: a compiler that does not run; `CAPSTAN_NVCC` names one that is too old.
     pub fn find() -> Result<Option<Self>, Box<dyn Error>> {
         let named = variable("CAPSTAN_NVCC");
         if named.as_deref() == Some(NONE) {
             return Ok(None);
+        }
+        if let Some(path) = named {
+            let nvcc = Self::open(PathBuf::from(path))?;
+            return if nvcc.is_too_old() { Err(nvcc.refusal().into()) } else { Ok(Some(nvcc)) };
         }
         let in_home = |name: &str| env::var_os(name).map(|home| Path::new(&home).join("bin/nvcc"));
         let homes = ["CUDA_HOME", "CUDA_PATH"].map(in_home).into_iter().flatten();
         let path = env::var_os("PATH").unwrap_or_default();
         let on_path = env::split_paths(&path).map(|folder| folder.join("nvcc")).collect::<Vec<_>>();
         let installed = fs::canonicalize(INSTALLED).ok();
-        let mut others = homes.chain(on_path).chain(installed).filter(|path| path.is_file());
-        let Some(path) = named.map(PathBuf::from).or_else(|| others.next()) else {
-            return Ok(None);
-        };
+        for path in homes.chain(on_path).chain(installed).filter(|path| path.is_file()) {
+            let nvcc = Self::open(path)?;
+            if !nvcc.is_too_old() {
+                return Ok(Some(nvcc));
+            }
+            println!("cargo:warning={}", nvcc.refusal());
+        }
+        Ok(None)
+    }
+
+    /// Errors: the compiler does not run, or reports no version.
+    fn open(path: PathBuf) -> Result<Self, Box<dyn Error>> {
         let output = Command::new(&path).arg("--version").output();
         let output = output.map_err(|error| format!("{}: {error}", path.display()))?;
         if !output.status.success() {
             return Err(format!("{} --version failed", path.display()).into());
         }
         let version_text = String::from_utf8_lossy(&output.stdout).into_owned();
-        Ok(Some(Self { path, version_text }))
-    }
-
-    /// The toolkit's version, such as (13, 0).
-    ///
-    /// Errors: where the compiler does not say.
-    pub fn toolkit(&self) -> Result<(u32, u32), Box<dyn Error>> {
-        let said = self.version_text.split("release ").nth(1).and_then(|rest| {
+        let toolkit = version_text.split("release ").nth(1).and_then(|rest| {
             let (major, minor) = rest.split(',').next()?.split_once('.')?;
             Some((major.parse().ok()?, minor.trim().parse().ok()?))
         });
-        said.ok_or_else(|| format!("{}: no version in its answer", self.path.display()).into())
+        let toolkit = toolkit.ok_or_else(|| format!("{} reports no version", path.display()))?;
+        Ok(Self { path, version_text, toolkit })
+    }
+
+    fn is_too_old(&self) -> bool {
+        self.toolkit < TOOLKIT_MIN
+    }
+
+    fn refusal(&self) -> String {
+        format!(
+            "{} is of CUDA {}.{}; the kernels need {}.{} or later: run scripts/install-nvcc",
+            self.path.display(),
+            self.toolkit.0,
+            self.toolkit.1,
+            TOOLKIT_MIN.0,
+            TOOLKIT_MIN.1
+        )
+    }
+
+    /// The architectures that it compiles for, none if it does not tell.
+    pub fn archs(&self) -> Vec<u32> {
+        let output = Command::new(&self.path).arg("--list-gpu-code").output();
+        let text = output.map(|output| output.stdout).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        text.lines().filter_map(|line| line.trim().strip_prefix("sm_")?.parse().ok()).collect()
     }
 
     /// Compiles `source` to a fatbin: machine code for each of `archs`, and PTX of the newest.
     /// Gives ptxas's report of what each kernel takes.
     ///
     /// Errors: what the compiler says; warnings are errors.
-    pub fn compile(&self, source: &Path, archs: &[String], out: &Path) -> Result<Vec<u8>, String> {
+    pub fn compile(&self, source: &Path, archs: &[u32], out: &Path) -> Result<Vec<u8>, String> {
         let mut command = Command::new(&self.path);
         command.args(["--fatbin", "--options-file", OPTIONS, "-I", "kernels", "-Xptxas", "-v"]);
         command.arg("-o");
@@ -91,15 +127,14 @@ impl Nvcc {
     }
 }
 
-/// The architectures of this host's GPUs, such as "89" or "80,90", by NVIDIA's management tool;
-/// `None` if it sees no GPU or is not there.
-pub fn archs_of_host() -> Option<String> {
+/// The compute capabilities of this host's GPUs, such as 89, by NVIDIA's management tool; `None` if
+/// it sees no GPU or is not installed.
+pub fn archs_of_host() -> Option<Vec<u32>> {
     let query = ["--query-gpu=compute_cap", "--format=csv,noheader"];
     let output = Command::new("nvidia-smi").args(query).output().ok()?;
     let text = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
-    let archs: Vec<_> = text.lines().map(|line| line.trim().replace('.', "")).collect();
-    let is_arch = |arch: &String| !arch.is_empty() && arch.bytes().all(|b| b.is_ascii_digit());
-    (!archs.is_empty() && archs.iter().all(is_arch)).then(|| archs.join(","))
+    let archs: Vec<_> = text.lines().map(|line| line.trim().replace('.', "").parse()).collect();
+    archs.into_iter().collect::<Result<Vec<u32>, _>>().ok().filter(|archs| !archs.is_empty())
 }
 
 /// What the environment says, less blanks; `None` where it says nothing.

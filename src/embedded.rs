@@ -48,7 +48,7 @@ impl EmbeddedServer {
 
 fn engines() -> error::Result<Engines> {
     let (engine, reason) = match gpu::engine() {
-        Ok(engine) => (engine, "the GPUs passed their self-test".to_owned()),
+        Ok((engine, reason)) => (engine, reason),
         Err(reason) => (Arc::new(CpuEngine::new(0)?) as Arc<dyn Engine>, reason),
     };
     Ok(Engines { engine, oracle: Arc::new(ArkworksEngine::new(0)?), reason })
@@ -56,7 +56,14 @@ fn engines() -> error::Result<Engines> {
 
 #[cfg(feature = "cuda")]
 mod gpu {
-    use std::{sync::Arc, thread, time::Duration};
+    use std::{
+        sync::{
+            Arc,
+            atomic::{AtomicBool, Ordering},
+        },
+        thread,
+        time::Duration,
+    };
 
     use crate::{
         device::{self, Class, Fault, OpenOptions, Wanted},
@@ -74,31 +81,40 @@ mod gpu {
     /// Time for the failed call to be reported after a GPU is lost.
     const REPORT: Duration = Duration::from_secs(5);
 
-    /// The engine on all GPUs of the host.
+    /// The engine on all GPUs of the host that can be used, and which these are, in a sentence.
     ///
-    /// Errors: why they cannot be used, in a sentence.
-    pub fn engine() -> Result<Arc<dyn Engine>, String> {
+    /// Errors: why none can be used, in a sentence.
+    pub fn engine() -> Result<(Arc<dyn Engine>, String), String> {
+        // A GPU that fails before it serves is left out.
+        let serves = Arc::new(AtomicBool::new(false));
+        let armed = serves.clone();
         let options = OpenOptions {
             memory_percent: MEMORY_PERCENT,
             patience: TIMEOUT,
-            on_fault: Arc::new(on_fault),
+            on_fault: Arc::new(move |fault| on_fault(fault, &armed)),
             shared_bytes_max: None,
         };
         let opened = device::open(&Wanted::default(), &options).map_err(|why| why.to_string())?;
         let cpu = CpuEngine::new(0).map_err(|why| why.to_string())?;
         let engine =
             CudaEngine::new(cpu, opened, Least::default()).map_err(|why| why.to_string())?;
-        Ok(Arc::new(engine))
+        let reasons = engine.left_out().iter().map(|device| device.reason.to_string());
+        let reason = [engine.summary()].into_iter().chain(reasons).collect::<Vec<_>>().join("; ");
+        serves.store(true, Ordering::Release);
+        Ok((Arc::new(engine), reason))
     }
 
     /// After a fatal fault the driver may hang at exit, so the process ends without it.
-    fn on_fault(fault: &Fault) {
-        if fault.class() == Class::Fatal {
-            thread::spawn(|| {
-                thread::sleep(REPORT);
-                device::quit(1);
-            });
+    fn on_fault(fault: &Fault, serves: &AtomicBool) {
+        if fault.class() != Class::Fatal || !serves.load(Ordering::Acquire) {
+            return;
         }
+        let end = format!("error: a GPU was lost, the process ends: {fault}");
+        thread::spawn(move || {
+            thread::sleep(REPORT);
+            eprintln!("{end}");
+            device::quit(1);
+        });
     }
 }
 

@@ -71,7 +71,7 @@ pub struct Gpu {
 
 /// Opens the wanted devices and tests each. One that cannot be used does not keep others from use.
 ///
-/// Errors: why there is no driver or no device; the first device's reason if none can be used.
+/// Errors: why there is no driver or no device; `AllLeftOut` if no device can be used.
 pub fn open(wanted: &Wanted, options: &OpenOptions) -> Result<Opened, Unusable> {
     let driver = Driver::load(wanted.driver.as_deref())?;
     let count = driver.device_count()?;
@@ -89,10 +89,10 @@ pub fn open(wanted: &Wanted, options: &OpenOptions) -> Result<Opened, Unusable> 
             Err(reason) => opened.left_out.push(LeftOut { index, reason }),
         }
     }
-    match opened.left_out.first() {
-        Some(first) if opened.gpus.is_empty() => Err(first.reason.clone()),
-        _ => Ok(opened),
+    if opened.gpus.is_empty() {
+        return Err(Unusable::AllLeftOut(opened.left_out));
     }
+    Ok(opened)
 }
 
 impl Gpu {

@@ -3,6 +3,7 @@
 
 use std::{
     ffi::{CStr, c_int},
+    fs,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -10,7 +11,7 @@ use std::{
 use cudarc::driver::{result, sys};
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
-use super::{Fault, images};
+use super::{Fault, LeftOut, images};
 
 /// What the driver's installation and its development package call the library.
 const NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
@@ -73,6 +74,9 @@ pub enum Unusable {
         /// What happened.
         fault: Fault,
     },
+    /// Each wanted device was left out; there is at least one.
+    #[error("{}", .0[0].reason)]
+    AllLeftOut(Vec<LeftOut>),
 }
 
 impl Unusable {
@@ -80,11 +84,32 @@ impl Unusable {
     /// to know; a host without a GPU is nothing to warn of.
     pub fn is_on_a_gpu_host(&self) -> bool {
         match self {
-            Self::NoDriver(_) => Path::new("/dev/nvidiactl").exists(),
-            Self::NoDevice => false,
+            Self::NoDriver(_) | Self::NoDevice => host_has_gpu(),
             _ => true,
         }
     }
+
+    /// The devices that were wanted and cannot be used, if it came as far as looking at them.
+    pub fn left_out(&self) -> &[LeftOut] {
+        match self {
+            Self::AllLeftOut(devices) => devices,
+            _ => &[],
+        }
+    }
+}
+
+/// Whether the system shows an NVIDIA GPU: its driver's device files, or a display controller of
+/// NVIDIA's on the PCI bus.
+fn host_has_gpu() -> bool {
+    const NVIDIA: &str = "0x10de";
+    const DISPLAY_CLASS: &str = "0x03";
+    let devices = fs::read_dir("/sys/bus/pci/devices").into_iter().flatten().flatten();
+    let starts =
+        |path: PathBuf, start| fs::read_to_string(path).is_ok_and(|text| text.starts_with(start));
+    ["/dev/nvidiactl", "/dev/dxg"].iter().any(|path| Path::new(path).exists())
+        || devices.map(|device| device.path()).any(|device| {
+            starts(device.join("vendor"), NVIDIA) && starts(device.join("class"), DISPLAY_CLASS)
+        })
 }
 
 /// The process's CUDA driver. There is one at most: cudarc keeps the first that it finds.

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use capstan::device::{self, Block, Class, Fault, Kernel, Lease, Module, Ptr, Stream, Unusable};
+use capstan::device::{self, Block, Class, Fault, Kernel, Lease, Module, Ptr, Stream};
 
-use crate::rig::{Rig, control, options, wanted, with_faults};
+use crate::rig::{Rig, control, fault_of_device_0, options, wanted, with_faults};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -38,10 +38,10 @@ fn no_memory_at_the_kth_allocation_is_said_at_the_start() {
         for call in ["cuMemAlloc", "cuMemHostAlloc"] {
             control::fault(&format!("{call}:1:2"));
             let (options, _) = options(PATIENCE);
-            let Err(Unusable::Device { index: 0, fault }) = device::open(&wanted(), &options)
-            else {
+            let Err(unusable) = device::open(&wanted(), &options) else {
                 panic!("{call}: opened without memory")
             };
+            let fault = fault_of_device_0(&unusable);
             assert_eq!(fault.class(), Class::Exhausted, "{fault}");
             control::fault("");
         }

@@ -2,7 +2,7 @@
 
 use std::{
     io::{Read, Write},
-    net::TcpStream,
+    net::{SocketAddr, TcpListener, TcpStream},
     time::Duration,
 };
 
@@ -17,7 +17,7 @@ use capstan::{
 use crate::{
     daemon::{capstand, ready, stop},
     emulated,
-    rig::{Rig, control, with_faults},
+    rig::{Rig, control, fault_of_device_0, with_faults},
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -44,10 +44,9 @@ fn a_kernel_that_computes_wrong_is_found_before_the_first_job() {
             ("g2_check_points:1:flip1", "a check of points in g2"),
         ] {
             control::fault(fault);
-            let Err(Unusable::Device { index: 0, fault: wrong }) = engine(rig) else {
-                panic!("{fault}: not found")
-            };
-            let Fault::Wrong(what) = &wrong else { panic!("{fault}: {wrong}") };
+            let Err(unusable) = engine(rig) else { panic!("{fault}: not found") };
+            let wrong = fault_of_device_0(&unusable);
+            let Fault::Wrong(what) = wrong else { panic!("{fault}: {wrong}") };
             assert!(what.contains(found), "{fault}: {what}");
             control::fault("");
         }
@@ -73,30 +72,33 @@ fn a_device_that_cannot_be_used_does_not_keep_others_from_use() {
         let flags = [&own, &[library][..], &memory, flags].concat();
         capstand(&flags, &[("EMU_DEVICES", "2"), FIRST_FAILS])
     };
-    let metrics = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let metrics = free_address();
     let (child, log, _) = ready(&mut gpus(&["--metrics-listen", &metrics.to_string()]));
     let left_out = |line: &str| line.contains("a GPU is left out") && line.contains("device=0");
     assert!(log.lines().any(|line| line.contains("WARN") && left_out(line)), "{log}");
-    assert!(log.contains("1 GPUs passed their self-test"), "{log}");
-    let text = scrape(metrics);
-    for line in [r#"capstan_devices{state="used"} 1"#, r#"capstan_devices{state="left_out"} 1"#] {
-        assert!(text.contains(line), "{text}");
-    }
+    assert!(log.contains("1 GPU passed its self-test; 1 cannot be used"), "{log}");
+    assert_eq!(counted(metrics), (1, 1));
     stop(child);
     // Operators may prefer that the daemon does not start.
     let output = gpus(&["--cuda-devices-min", "2"]).output().unwrap();
     let log = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(69), "{log}");
-    assert!(log.contains("1 GPUs can be used; cuda_devices_min is 2"), "{log}");
+    assert!(log.contains("1 cannot be used; cuda_devices_min is 2"), "{log}");
 }
 
 #[test]
 fn a_fall_back_to_the_cpu_on_a_host_with_a_gpu_is_a_warning() {
     let Some(library) = emulated::driver() else { return println!("skipped: as above") };
     let flags = ["--cuda-driver", library.to_str().unwrap()];
-    let (child, log, _) = ready(&mut capstand(&flags, &[FIRST_FAILS]));
-    let warns = |line: &str| line.contains("WARN") && line.contains("no GPU of this host is used");
-    assert!(log.lines().any(warns), "{log}");
+    let metrics = free_address();
+    let listen = metrics.to_string();
+    let with_metrics = [&flags[..], &["--metrics-listen", &listen]].concat();
+    let (child, log, _) = ready(&mut capstand(&with_metrics, &[FIRST_FAILS]));
+    for words in ["no GPU of this host is used", "a GPU is left out"] {
+        let warns = |line: &str| line.contains("WARN") && line.contains(words);
+        assert!(log.lines().any(warns), "{words}: {log}");
+    }
+    assert_eq!(counted(metrics), (0, 1));
     stop(child);
     // Unless it must not be.
     let flags = [&flags[..], &["--cuda-devices-min", "1"]].concat();
@@ -109,10 +111,20 @@ fn a_fall_back_to_the_cpu_on_a_host_with_a_gpu_is_a_warning() {
     stop(child);
 }
 
-fn scrape(address: std::net::SocketAddr) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
+fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// Used and left out GPUs, by the metrics.
+fn counted(metrics: SocketAddr) -> (usize, usize) {
+    let mut stream = TcpStream::connect(metrics).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
-    text
+    let devices = |state: &str| {
+        let name = format!(r#"capstan_devices{{state="{state}"}} "#);
+        let line = text.lines().find_map(|line| line.strip_prefix(&name));
+        line.unwrap_or_else(|| panic!("{text}")).parse().unwrap()
+    };
+    (devices("used"), devices("left_out"))
 }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use capstan::device::{self, Fault, Gpu, Lease, OpenOptions, Stream, Wanted};
+use capstan::device::{self, Fault, Gpu, Lease, LeftOut, OpenOptions, Stream, Unusable, Wanted};
 
 use crate::emulated;
 
@@ -35,6 +35,14 @@ pub fn options(patience: Duration) -> (OpenOptions, Arc<Mutex<Vec<Fault>>>) {
     let memory_percent = if emulated::driver().is_some() { 5 } else { 1 };
     let shared_bytes_max = emulated::shared_bytes_max();
     (OpenOptions { memory_percent, patience, on_fault, shared_bytes_max }, faults)
+}
+
+/// Why device 0, the only wanted one, was left out.
+pub fn fault_of_device_0(unusable: &Unusable) -> &Fault {
+    match unusable.left_out() {
+        [LeftOut { index: 0, reason: Unusable::Device { index: 0, fault } }] => fault,
+        _ => panic!("{unusable:?}"),
+    }
 }
 
 pub fn wanted() -> Wanted {

@@ -98,27 +98,27 @@ mod cuda {
         let cuda = &config.cuda;
         let (wanted, least) = (cuda.devices_min, cuda.devices_min > 0);
         let refuse = |reason: Unusable| {
-            telemetry::devices(0, 0);
+            report(0, reason.left_out());
             let is_on_a_gpu_host = reason.is_on_a_gpu_host();
             NoGpu { why: reason.to_string(), is_enforced: least, is_on_a_gpu_host }
         };
         let engine = open(cuda, cpu, lifeline).map_err(refuse)?;
-        for LeftOut { index, reason } in engine.left_out() {
-            warn!(device = index, %reason, "a GPU is left out");
-        }
-        let (used, left_out) = (engine.gpus(), engine.left_out().len());
-        telemetry::devices(used, left_out);
-        if (used as u32) < wanted {
-            let why = format!("{used} GPUs can be used; cuda_devices_min is {wanted}");
+        report(engine.gpus(), engine.left_out());
+        if (engine.gpus() as u32) < wanted {
+            let why = format!("{}; cuda_devices_min is {wanted}", engine.summary());
             return Err(NoGpu { why, is_enforced: true, is_on_a_gpu_host: true });
         }
         engine.pin(cuda.pinned_bytes);
-        let tested = "passed their self-test: they do MSMs, NTTs and checks of points";
-        let reason = match left_out {
-            0 => format!("GPUs {tested}"),
-            _ => format!("{used} GPUs {tested}; {left_out} cannot be used and are left out"),
-        };
+        let reason = engine.summary();
         Ok((Arc::new(engine), reason))
+    }
+
+    /// Logs the GPUs that are left out, and counts them and the `used` ones.
+    fn report(used: usize, left_out: &[LeftOut]) {
+        for LeftOut { index, reason } in left_out {
+            warn!(device = index, %reason, "a GPU is left out");
+        }
+        telemetry::devices(used, left_out.len());
     }
 
     fn open(cuda: &Cuda, cpu: CpuEngine, lifeline: &Lifeline) -> Result<CudaEngine, Unusable> {

@@ -97,7 +97,7 @@ impl CudaEngine {
     /// Loads the kernels on every opened GPU, and tests what they serve. A GPU on which they cannot
     /// be loaded or compute wrong results is left out.
     ///
-    /// Errors: the first GPU's reason if none is left.
+    /// Errors: `AllLeftOut` if no GPU can be used.
     pub fn new(cpu: CpuEngine, opened: Opened, least: Least) -> Result<Self, Unusable> {
         Self::with_cuts(cpu, opened, least, Cuts::default())
     }
@@ -121,8 +121,8 @@ impl CudaEngine {
                 Err(reason) => left_out.push(LeftOut { index: gpu.identity().index, reason }),
             }
         }
-        if let (true, Some(first)) = (gpus.is_empty(), left_out.first()) {
-            return Err(first.reason.clone());
+        if gpus.is_empty() {
+            return Err(Unusable::AllLeftOut(left_out));
         }
         let plans = gpus.iter().map(plans::of).collect();
         let (mut computers, mut transformers) = (Vec::new(), Vec::new());
@@ -158,6 +158,18 @@ impl CudaEngine {
     /// GPUs that were wanted and cannot be used.
     pub fn left_out(&self) -> &[LeftOut] {
         &self.left_out
+    }
+
+    /// How many GPUs are used and left out, in a sentence for the operator.
+    pub fn summary(&self) -> String {
+        let used = match self.gpus() {
+            1 => "1 GPU passed its self-test".to_owned(),
+            n => format!("{n} GPUs passed their self-test"),
+        };
+        match self.left_out.len() {
+            0 => used,
+            n => format!("{used}; {n} cannot be used"),
+        }
     }
 
     /// Pins `bytes` bytes of host memory, or as many as there are, for large payloads to lie in.
