@@ -129,7 +129,7 @@ impl Arrival {
     /// Fails the upload: writers, waiters and readers get `error`. The first failure is kept.
     pub fn fail(&self, error: Error) {
         self.state().failure.get_or_insert(error);
-        self.tell();
+        self.notify();
     }
 
     /// The upload's failure, if it failed.
@@ -151,7 +151,7 @@ impl Arrival {
     /// Calls `listener` after each change until its owner drops it.
     pub fn listen(&self, listener: &Arc<Listener>) {
         let mut state = self.state();
-        // `tell` removes dead listeners too, but is not called on a complete payload.
+        // `notify` removes dead listeners too, but is not called on a complete payload.
         state.listeners.retain(|listener| listener.strong_count() > 0);
         state.listeners.push(Arc::downgrade(listener));
     }
@@ -191,10 +191,10 @@ impl Arrival {
                 state.landed.insert(range.clone());
             }
         }
-        self.tell();
+        self.notify();
     }
 
-    fn tell(&self) {
+    fn notify(&self) {
         self.progress.notify_waiters();
         let listeners: Vec<Arc<Listener>> = {
             let mut state = self.state();

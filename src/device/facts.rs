@@ -55,18 +55,18 @@ impl Monitor {
         };
         let errors = device.total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile);
         Facts {
-            clock_mhz: said(device.clock_info(Clock::SM)),
-            clock_max_mhz: said(device.max_clock_info(Clock::SM)),
-            memory_clock_mhz: said(device.clock_info(Clock::Memory)),
-            temperature_c: said(device.temperature(TemperatureSensor::Gpu)),
-            power_mw: said(device.power_usage()),
-            ecc: said(device.is_ecc_enabled()).map(|state| state.currently_enabled),
-            ecc_uncorrected: said(errors),
+            clock_mhz: reported(device.clock_info(Clock::SM)),
+            clock_max_mhz: reported(device.max_clock_info(Clock::SM)),
+            memory_clock_mhz: reported(device.clock_info(Clock::Memory)),
+            temperature_c: reported(device.temperature(TemperatureSensor::Gpu)),
+            power_mw: reported(device.power_usage()),
+            ecc: reported(device.is_ecc_enabled()).map(|state| state.currently_enabled),
+            ecc_uncorrected: reported(errors),
         }
     }
 }
 
 /// Devices and drivers differ in which readings they support.
-fn said<T>(answer: Result<T, NvmlError>) -> Option<T> {
+fn reported<T>(answer: Result<T, NvmlError>) -> Option<T> {
     answer.ok()
 }

@@ -93,7 +93,7 @@ impl Module {
         let load = || Ok(unsafe { result::module::load_data(image.as_ptr().cast()) });
         let raw = match context.call("cuModuleLoadData", load).map_err(failed)? {
             Ok(raw) => raw,
-            Err(error) if is_foreign(error) => return Err(foreign(context)),
+            Err(error) if is_unsupported(error) => return Err(no_image(context)),
             Err(error) => {
                 return Err(failed(context.met(Fault::driver("cuModuleLoadData", error))));
             }
@@ -126,7 +126,7 @@ impl Module {
 }
 
 /// True for machine code for other devices and for PTX that the driver cannot compile.
-fn is_foreign(error: DriverError) -> bool {
+fn is_unsupported(error: DriverError) -> bool {
     use sys::CUresult as Code;
     let codes = [
         Code::CUDA_ERROR_NO_BINARY_FOR_GPU,
@@ -138,7 +138,7 @@ fn is_foreign(error: DriverError) -> bool {
     codes.contains(&error.0)
 }
 
-fn foreign(context: &Context) -> Unusable {
+fn no_image(context: &Context) -> Unusable {
     let identity = context.identity();
     Unusable::NoImage {
         device: identity.name.clone(),

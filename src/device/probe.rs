@@ -126,7 +126,7 @@ impl Driver {
     }
 
     fn start(library: Library, path: PathBuf) -> Result<Self, Unusable> {
-        if !answers(&library) {
+        if !is_used_by_cudarc(&library) {
             return Err(Unusable::OtherDriver(path.display().to_string()));
         }
         let emulated = has(&library, c"capstan_emulated_driver");
@@ -141,12 +141,12 @@ impl Driver {
         let version = version.unsigned_abs();
         let version = (version / 1000, version % 1000 / 10);
         let driver = Self { library, path, version, emulated };
-        driver.suffices()?;
+        driver.check_version()?;
         Ok(driver)
     }
 
     /// Kernels compiled by a toolkit run on every driver of its major version.
-    fn suffices(&self) -> Result<(), Unusable> {
+    fn check_version(&self) -> Result<(), Unusable> {
         let needed = (images::toolkit().0, 0);
         if !self.emulated && self.version < needed {
             return Err(Unusable::TooOld { found: self.version, needed });
@@ -191,7 +191,7 @@ fn open(path: &Path) -> Result<Library, Unusable> {
 }
 
 /// Whether cudarc, which finds the library by name, resolves to this one.
-fn answers(library: &Library) -> bool {
+fn is_used_by_cudarc(library: &Library) -> bool {
     type Init = unsafe extern "C" fn(u32) -> sys::CUresult;
     // SAFETY: nothing is called; the symbols are compared as addresses.
     unsafe {

@@ -47,7 +47,7 @@ impl Drop for Wiped {
 }
 
 impl Rows<'_> {
-    /// Decodes the rows, pads them to 2^lg_n, transforms and writes them, on the current rayon pool.
+    /// Decodes rows, pads them to 2^lg_n, transforms and writes them, on the current rayon pool.
     ///
     /// Errors: `Invalid` for the first element that is not below r; those of `transform`.
     pub fn as_elements(
