@@ -18,7 +18,7 @@ use super::{DeviceLimits, Driver, Fault, OpenOptions, fault::Class};
 /// Called for every fault, on the thread that hit it; the fatal fault of a device is reported once.
 pub type OnFault = Arc<dyn Fn(&Fault) + Send + Sync>;
 
-/// What a device is; never changes.
+/// A device's name and properties, which never change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// Device number in the driver's order.

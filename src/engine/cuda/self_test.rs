@@ -72,7 +72,7 @@ pub fn run(
 
 enum Failure {
     Wrong(String),
-    /// What was computed, and why the job failed.
+    /// The computation, and the error of its job.
     Job(String, Error),
 }
 
