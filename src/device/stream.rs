@@ -156,8 +156,8 @@ impl Stream {
     /// Copies bytes to the device, asynchronously.
     ///
     /// # Safety
-    /// `from` is pinned memory and `to` device memory, each `bytes` long, alive and not written to
-    /// until the copy has completed.
+    /// `from` is pinned memory and `to` device memory, each `bytes` long, alive and not otherwise
+    /// accessed until the copy has completed.
     pub(super) unsafe fn copy_in(
         &self,
         to: u64,

@@ -84,8 +84,8 @@ impl Engine for CpuEngine {
     }
 }
 
-/// Scalars in one piece of a long MSM. In G1 a scalar costs 9 % more thread time in pieces of 2^18
-/// and 14 % more in pieces of 2^16 than in pieces of 2^20.
+/// Scalars in one piece of a long MSM. In G1 on a 2.6 GHz Xeon, pieces of 2^18 take 9 % and pieces
+/// of 2^16 take 14 % more thread time per scalar than pieces of 2^20.
 const fn piece(group: Group) -> usize {
     match group {
         Group::G1 => 1 << 20,
