@@ -1,4 +1,4 @@
-//! A payload that comes in out of order, over several connections, while a job reads it.
+//! A payload received out of order, over several connections, while a job reads it.
 
 use std::{
     fmt, mem,
@@ -13,27 +13,27 @@ use tokio::sync::Notify;
 use super::{Charge, Ranges, bury, group::Memory};
 use crate::error::{Error, Problem, Result};
 
-/// More separate pieces than any honest sender leaves between its stripes.
+/// More fragments than the stripes of an honest sender leave.
 const FRAGMENTS_MAX: usize = 4096;
 
-/// Called when bytes have come or the upload has failed; dropped with its owner.
+/// Called when bytes are received or the upload fails; dropped with its owner.
 pub type Listener = dyn Fn() + Send + Sync;
 
-/// A payload of known length. Each byte is written once; what came before is ignored. Zeroed on
+/// A payload of known length. Each byte is written once; later copies of it are ignored. Zeroed on
 /// drop; `Debug` prints no content.
 pub struct Arrival {
     memory: Memory,
     state: Mutex<State>,
     progress: Notify,
-    /// Given back when the memory is.
+    /// Returned with the memory.
     held: Vec<Charge>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Ranges that a writer has taken on, so that no byte has two writers.
+    /// Ranges that a writer has claimed, so that no byte has two writers.
     claimed: Ranges,
-    /// Ranges that can be read.
+    /// Received ranges, which can be read.
     landed: Ranges,
     failure: Option<Error>,
     last: Option<Instant>,
@@ -41,15 +41,15 @@ struct State {
 }
 
 impl Arrival {
-    /// A payload of `len` bytes, none of which is there. `held` is given back with its memory.
+    /// A payload of `len` bytes, none received yet. `held` is returned with its memory.
     pub fn new(len: u64, held: Vec<Charge>) -> Self {
         Self { memory: Memory::new(len), state: Mutex::default(), progress: Notify::new(), held }
     }
 
-    /// A payload that is there already.
+    /// A payload that is already complete.
     pub fn of(bytes: &[u8], held: Vec<Charge>) -> Self {
         let arrival = Self::new(bytes.len() as u64, held);
-        arrival.write(0, bytes).expect("a new payload has room for all of its bytes");
+        arrival.write(0, bytes).expect("a new payload accepts all of its bytes");
         arrival
     }
 
@@ -63,10 +63,10 @@ impl Arrival {
         self.len() == 0
     }
 
-    /// Takes in bytes at `offset` and returns how many of them were new.
+    /// Writes received bytes at `offset` and returns how many of them were new.
     ///
-    /// Errors: `Invalid` where they reach beyond the payload or leave too many separate pieces;
-    /// what the upload failed with, if it did.
+    /// Errors: `Invalid` if they exceed the payload or it has too many fragments; the upload's
+    /// failure.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<u64> {
         let end = offset.checked_add(bytes.len() as u64).filter(|end| *end <= self.len());
         let end = end.ok_or(Error::field("chunk", Problem::TooLarge { max: self.len() }))?;
@@ -88,9 +88,9 @@ impl Arrival {
         Ok(fresh.iter().map(|range| range.end - range.start).sum())
     }
 
-    /// Copies `out.len()` bytes from `start` on. They must have landed.
+    /// Copies `out.len()` bytes from `start` on. They must have been received.
     pub fn read(&self, start: u64, out: &mut [u8]) {
-        debug_assert!(self.has(start..start + out.len() as u64), "reads what has landed");
+        debug_assert!(self.has(start..start + out.len() as u64), "reads received bytes");
         let mut at = 0;
         self.memory.see(start, out.len(), |piece| {
             out[at..at + piece.len()].copy_from_slice(piece);
@@ -98,60 +98,60 @@ impl Arrival {
         });
     }
 
-    /// A copy of `len` bytes from `start` on. They must have landed.
+    /// A copy of `len` bytes from `start` on. They must have been received.
     pub fn copy(&self, start: u64, len: usize) -> Vec<u8> {
-        debug_assert!(self.has(start..start + len as u64), "copies what has landed");
+        debug_assert!(self.has(start..start + len as u64), "copies received bytes");
         let mut bytes = Vec::with_capacity(len);
         self.memory.see(start, len, |piece| bytes.extend_from_slice(piece));
         bytes
     }
 
-    /// True where all of `range` can be read.
+    /// True if all of `range` has been received.
     pub fn has(&self, range: Range<u64>) -> bool {
         self.state().landed.contains(&range)
     }
 
-    /// True where the whole payload can be read.
+    /// True if the whole payload has been received.
     pub fn is_complete(&self) -> bool {
         self.received() == self.len()
     }
 
-    /// How many bytes can be read.
+    /// Number of bytes received.
     pub fn received(&self) -> u64 {
         self.state().landed.covered()
     }
 
-    /// What has not come yet.
+    /// Ranges not received yet.
     pub fn missing(&self) -> Vec<Range<u64>> {
         self.state().landed.gaps(&(0..self.len()))
     }
 
-    /// Gives the upload up: writers, waiters and readers learn `error`. The first one stays.
+    /// Fails the upload: writers, waiters and readers get `error`. The first failure is kept.
     pub fn fail(&self, error: Error) {
         self.state().failure.get_or_insert(error);
-        self.tell();
+        self.notify();
     }
 
-    /// Why the upload was given up, if it was.
+    /// The upload's failure, if it failed.
     pub fn failure(&self) -> Option<Error> {
         self.state().failure.clone()
     }
 
-    /// From `begun` to the last byte so far; nothing where that was there already.
+    /// Time from `begun` to the last byte received so far; zero if it was received before.
     pub fn waited_since(&self, begun: Instant) -> Duration {
         let last = self.state().last;
         last.map_or(Duration::ZERO, |last| last.saturating_duration_since(begun))
     }
 
-    /// Resolves when bytes come or the upload fails, from the moment of the call on.
+    /// Resolves when bytes are received or the upload fails after this call.
     pub fn progress(&self) -> impl Future<Output = ()> + '_ {
         self.progress.notified()
     }
 
-    /// Calls `listener` after each change, for as long as its owner keeps it.
+    /// Calls `listener` after each change until its owner drops it.
     pub fn listen(&self, listener: &Arc<Listener>) {
         let mut state = self.state();
-        // A complete payload tells nobody any more, and jobs come and go on it.
+        // `notify` removes dead listeners too, but is not called on a complete payload.
         state.listeners.retain(|listener| listener.strong_count() > 0);
         state.listeners.push(Arc::downgrade(listener));
     }
@@ -160,9 +160,9 @@ impl Arrival {
         &self.memory
     }
 
-    /// Takes `range` on as its only writer. False where somebody has, or it is empty.
+    /// Claims `range` for a single writer. False if part of it is claimed already or it is empty.
     ///
-    /// Errors: what the upload failed with, if it did.
+    /// Errors: the upload's failure.
     pub(super) fn claim_all(&self, range: Range<u64>) -> Result<bool> {
         let mut state = self.state();
         if let Some(failure) = &state.failure {
@@ -175,7 +175,7 @@ impl Arrival {
         Ok(free)
     }
 
-    /// Of a range that was claimed: it can be read.
+    /// Marks a claimed range as received.
     pub(super) fn landed(&self, range: Range<u64>) {
         self.land(&[range]);
     }
@@ -191,10 +191,10 @@ impl Arrival {
                 state.landed.insert(range.clone());
             }
         }
-        self.tell();
+        self.notify();
     }
 
-    fn tell(&self) {
+    fn notify(&self) {
         self.progress.notify_waiters();
         let listeners: Vec<Arc<Listener>> = {
             let mut state = self.state();
@@ -216,24 +216,24 @@ impl Drop for Arrival {
     }
 }
 
-/// What is left of a payload, to be wiped.
+/// Memory of a dropped payload, still to be wiped.
 struct Remains {
     memory: Option<Memory>,
     _held: Vec<Charge>,
 }
 
-/// Threads that wipe one payload, 64 MiB each at least, some 7 ms.
+/// Threads that wipe one payload; each wipes at least 64 MiB, in about 7 ms.
 const WIPERS: usize = 4;
 
 impl Drop for Remains {
-    /// Several threads: the next payload wants the memory.
+    /// Wipes on several threads, since the next payload needs the memory.
     fn drop(&mut self) {
         let Some(memory) = self.memory.take() else { return };
         thread::scope(|scope| {
             let mut parts = memory.into_parts(WIPERS).into_iter();
             let first = parts.next();
             for part in parts {
-                // Where there is no thread for this one, it is wiped right here.
+                // If no thread can be spawned, this thread wipes the part.
                 let _wiped = thread::Builder::new().spawn_scoped(scope, || drop(part));
             }
             drop(first);
@@ -247,7 +247,7 @@ impl fmt::Debug for Arrival {
     }
 }
 
-/// A panic while copying leaves bytes that were never reported as landed: the data stays sound.
+/// A panic during a copy leaves bytes that are not marked as received, so the data stays sound.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -257,7 +257,7 @@ mod tests {
     use super::{super::group::SLOT, *};
 
     #[test]
-    fn pieces_in_any_order_from_several_writers_give_the_payload() {
+    fn overlapping_pieces_from_several_writers_give_the_payload() {
         // A group of segments and some slots.
         let len = (16 << 20) + 3 * SLOT + 7;
         let payload: Vec<u8> = (0..len).map(|i| (i * 31 % 251) as u8).collect();
@@ -266,7 +266,7 @@ mod tests {
             for writer in 0..4 {
                 let (arrival, payload) = (&arrival, &payload);
                 scope.spawn(move || {
-                    // Overlapping pieces of an odd size: every byte is offered more than once.
+                    // Pieces of an odd size overlap: every byte is offered more than once.
                     for (i, start) in (0..payload.len()).step_by(10_000).enumerate().rev() {
                         if i % 2 == writer % 2 {
                             let end = (start + 25_000).min(payload.len());
@@ -288,18 +288,18 @@ mod tests {
     }
 
     #[test]
-    fn refuses_bytes_beyond_the_end_and_confetti() {
+    fn refuses_bytes_beyond_the_end_and_too_many_fragments() {
         let arrival = Arrival::new(100_000, vec![]);
         for (offset, len) in [(100_000, 1), (99_999, 2), (u64::MAX, 2)] {
             let refused = arrival.write(offset, &vec![0; len]).unwrap_err();
             assert_eq!(refused, Error::field("chunk", Problem::TooLarge { max: 100_000 }));
         }
-        let confetti = (0..50_000).find_map(|i| arrival.write(2 * i, &[1]).err());
-        assert_eq!(confetti, Some(Error::field("chunk.offset", Problem::OutOfRange)));
+        let refused = (0..50_000).find_map(|i| arrival.write(2 * i, &[1]).err());
+        assert_eq!(refused, Some(Error::field("chunk.offset", Problem::OutOfRange)));
     }
 
     #[test]
-    fn listeners_that_are_gone_leave_nothing_on_a_payload_that_changes_no_more() {
+    fn dropped_listeners_of_a_complete_payload_are_removed() {
         let arrival = Arrival::of(&[1], vec![]);
         let stays: Arc<Listener> = Arc::new(|| ());
         arrival.listen(&stays);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_reaches_writers_and_the_first_one_stays() {
+    fn writers_get_the_first_failure() {
         let arrival = Arrival::new(10, vec![]);
         arrival.fail(Error::Cancelled);
         arrival.fail(Error::Deadline);

@@ -1,4 +1,4 @@
-//! Limits that are counted: bytes, jobs, uploads.
+//! Budgets for bytes, jobs and uploads.
 
 use std::{
     sync::{
@@ -10,10 +10,10 @@ use std::{
 
 use crate::error::{Error, Limit, Result};
 
-/// When a full server is worth another try: about the time of a middling job.
+/// When to retry on a full server: about the duration of a medium job.
 const RETRY_AFTER: Duration = Duration::from_millis(250);
 
-/// How much of something is taken, of how much there is.
+/// A budget: the amount in use and its limit.
 #[derive(Debug)]
 pub struct Counter {
     used: AtomicU64,
@@ -22,24 +22,24 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// Nothing taken of `max`.
+    /// A budget of `max`, all of it free.
     pub fn new(limit: Limit, max: u64) -> Arc<Self> {
         Arc::new(Self { used: AtomicU64::new(0), max, limit })
     }
 
-    /// How much is taken at this moment.
+    /// The amount in use now.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// How much there is.
+    /// The limit.
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// Takes `amount`, until the charge is dropped.
+    /// Takes `amount` until the charge is dropped.
     ///
-    /// Errors: `Exhausted`, without a time to retry where `amount` can never fit.
+    /// Errors: `Exhausted`, without a retry time if `amount` exceeds the limit.
     pub fn take(self: &Arc<Self>, amount: u64) -> Result<Charge> {
         let fits = |used: u64| used.checked_add(amount).filter(|sum| *sum <= self.max);
         match self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits) {
@@ -51,16 +51,16 @@ impl Counter {
         }
     }
 
-    /// Refuses what could not be taken even where nothing else is.
+    /// Refuses an amount that exceeds the limit, whatever is in use.
     ///
-    /// Errors: `Exhausted` without a time to retry.
+    /// Errors: `Exhausted` without a retry time.
     pub fn check_fits(&self, amount: u64) -> Result<()> {
         let never = Error::Exhausted { limit: self.limit, retry_after: None };
         if amount <= self.max { Ok(()) } else { Err(never) }
     }
 }
 
-/// Part of a [`Counter`]; dropping it gives it back.
+/// A permit for part of a [`Counter`]; returned on drop.
 #[derive(Debug)]
 pub struct Charge {
     counter: Arc<Counter>,

@@ -1,4 +1,4 @@
-//! Where the bytes of a payload lie: slots of memory behind locks, whole groups of them together.
+//! Payload memory: slots behind locks, organised in groups.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -12,76 +12,75 @@ use super::{
 /// Bytes of a slot, the clients' chunk size: a chunk is one copy under one lock.
 pub(super) const SLOT: usize = 256 << 10;
 
-/// Segments of a group. Slots are dealt to them in turn, so that writers on several connections,
-/// whose chunks are neighbours, seldom meet at the same lock.
+/// Segments of a group. Slots are assigned to them round-robin, so that writers of adjacent chunks
+/// on several connections seldom contend for a lock.
 const WIDTH: usize = 8;
 
 /// Bytes of a group.
 pub(super) const GROUP: usize = WIDTH * SEGMENT;
 
-/// Fewer bytes that fill no group do not take one of lent memory: they are copied once more in less
-/// than some 50 us.
+/// A smaller tail does not use a lent group: copying it once more takes less than 50 us.
 const TAIL_MIN: u64 = 512 << 10;
 
-/// A slot of memory that devices reach.
+/// A slot of memory that devices can access.
 pub(super) type Lent = &'static mut [u8];
 
-/// Groups of such slots, neighbours each, wiped, which nothing uses now.
+/// Unused groups of consecutive slots, wiped.
 static LENT: Mutex<Vec<Vec<Lent>>> = Mutex::new(Vec::new());
 
-/// Gives payloads `memory` to lie in, from where and to where devices copy directly: large ones are
-/// put there first, for as long as there is some, 16 MiB at a time; what fills no 16 MiB and is not
-/// little takes as many. A rest of `memory` that fills no 16 MiB is lost.
+/// Lends `memory` to payloads, for devices to copy from and to directly. Payloads use it first, in
+/// groups of 16 MiB, of which a tail of at least 512 KiB takes a whole one. A remainder of `memory`
+/// of less than 16 MiB is not used.
 pub fn lend(memory: &'static mut [u8]) {
     let groups = memory.chunks_exact_mut(GROUP);
     lock(&LENT).extend(groups.map(|group| group.chunks_exact_mut(SLOT).collect()));
 }
 
-/// Memory of 16 MiB of a payload, zeroed on drop.
+/// 16 MiB of a payload's memory, zeroed on drop.
 pub(super) enum Group {
-    /// Of the process's own.
+    /// Memory of the process.
     Own(Box<[Mutex<Segment>; WIDTH]>),
-    /// Goes back.
+    /// Lent memory, which drop returns.
     Lent(Slots),
 }
 
 /// A group of lent memory.
 pub(super) struct Slots {
-    /// A lock a slot.
+    /// One lock per slot.
     all: Vec<Mutex<Lent>>,
-    /// Of the first ones, which are wiped in the end.
+    /// The number of leading slots that the payload uses; drop wipes them.
     used: usize,
 }
 
-/// What fills no group.
+/// The end of a payload that does not fill a group.
 enum Tail {
-    /// A group that it does not fill, where memory was lent.
+    /// Part of a lent group.
     Lent(Slots),
-    /// Slots of the process's own, the last one as long as it has bytes.
+    /// Memory of the process; the last slot is as long as its bytes.
     Own(Box<[Mutex<Segment>]>),
 }
 
-/// Memory of a payload, in the order of its bytes; taken as they come, not when they are announced.
+/// A payload's memory, in byte order, allocated as bytes are received, not when they are announced.
 pub(super) struct Memory {
     len: u64,
     groups: Box<[OnceLock<Group>]>,
     tail: OnceLock<Tail>,
 }
 
-/// Where a byte is.
+/// The location of a byte.
 struct Place {
-    /// Of which group; `None` of what is behind them.
+    /// Index of the group; `None` for the tail.
     group: Option<usize>,
-    /// Which slot of the group, or of the rest.
+    /// Index of the slot in the group or tail.
     slot: usize,
-    /// Where in it.
+    /// Offset in the slot.
     offset: usize,
-    /// How many bytes follow there, this one included.
+    /// Bytes in the slot from this one to the end.
     run: usize,
 }
 
 impl Slots {
-    /// Of which `used` are written, if memory is lent.
+    /// Takes a lent group, if there is one, for a payload that uses its first `used` slots.
     fn take(used: usize) -> Option<Self> {
         let slots = lock(&LENT).pop()?;
         Some(Self { all: slots.into_iter().map(Mutex::new).collect(), used })
@@ -117,7 +116,7 @@ impl Drop for Slots {
 }
 
 impl Group {
-    /// Lent memory, as long as there is some.
+    /// Lent memory if there is some, else the process's own.
     pub fn new() -> Self {
         Slots::take(GROUP / SLOT).map_or_else(|| Self::Own(Default::default()), Self::Lent)
     }
@@ -155,19 +154,19 @@ impl Tail {
 }
 
 impl Memory {
-    /// For `len` bytes.
+    /// For a payload of `len` bytes.
     pub fn new(len: u64) -> Self {
         let groups = (0..len / GROUP as u64).map(|_| OnceLock::new()).collect();
         Self { len, groups, tail: OnceLock::new() }
     }
 
-    /// How many bytes.
+    /// Bytes of the payload.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// The group of lent memory that byte number `at` is in, if it is in one; with `make`, taken
-    /// where nothing has come yet.
+    /// The lent group that holds byte number `at`; `None` if the byte is not in lent memory. If
+    /// `make` is set, allocates memory that does not exist yet.
     pub fn lent(&self, at: u64, make: bool) -> Option<&Slots> {
         let group = match self.groups.get((at / GROUP as u64) as usize) {
             Some(group) if make => Some(group.get_or_init(Group::new)),
@@ -198,7 +197,7 @@ impl Memory {
         Place { group: (group < self.groups.len()).then_some(group), slot, offset, run }
     }
 
-    /// Puts `bytes` where number `at` is.
+    /// Writes `bytes`, starting at byte number `at`.
     pub fn write(&self, at: u64, mut bytes: &[u8]) {
         let mut at = at;
         while !bytes.is_empty() {
@@ -218,7 +217,7 @@ impl Memory {
         }
     }
 
-    /// Shows `len` bytes from number `at` on, piece by piece, but for what has not come.
+    /// Passes `len` bytes from number `at` on to `see` in pieces, skipping unallocated memory.
     pub fn see(&self, at: u64, len: usize, mut see: impl FnMut(&[u8])) {
         let end = at + len as u64;
         let mut at = at;
@@ -237,12 +236,12 @@ impl Memory {
         }
     }
 
-    /// Its parts, of some 64 MiB at least, to be dropped by several threads.
+    /// Splits the memory into parts of at least 64 MiB, for several threads to drop.
     pub fn into_parts(self, most: usize) -> Vec<Self> {
-        const LEAST: usize = 4;
+        const GROUPS_MIN: usize = 4;
         let Self { groups, tail, .. } = self;
         let mut groups = groups.into_vec();
-        let each = groups.len().div_ceil(most).max(LEAST);
+        let each = groups.len().div_ceil(most).max(GROUPS_MIN);
         let mut parts = vec![Self { len: 0, groups: Box::default(), tail }];
         while !groups.is_empty() {
             let part = groups.split_off(groups.len().saturating_sub(each));

@@ -1,4 +1,4 @@
-//! Bytes of a payload where they lie, for devices that copy from there and to there themselves.
+//! Direct access to payload bytes in lent memory, which devices copy from and to without staging.
 
 use std::{ops::Range, sync::MutexGuard};
 
@@ -9,38 +9,37 @@ use super::{
 };
 use crate::error::Result;
 
-/// Bytes that stay where they are, and as they are, until this is dropped.
+/// Payload bytes, locked in place until this is dropped.
 pub struct Held<'a>(Locked<'a>);
 
-/// Room for bytes of a payload that are to come; they count once they have landed.
+/// Claimed memory for payload bytes to come; they count as received after [`Room::land`].
 pub struct Room<'a> {
     arrival: &'a Arrival,
     start: u64,
     locked: Locked<'a>,
 }
 
-/// Slots of lent memory, one after the other, which nobody else reads or writes meanwhile.
+/// Consecutive slots of lent memory, locked against other readers and writers.
 struct Locked<'a> {
     slots: Vec<MutexGuard<'a, Lent>>,
-    /// Bytes of the first slot that come before.
+    /// Bytes of the first slot before the range.
     skip: usize,
     bytes: usize,
 }
 
 impl Arrival {
-    /// The bytes from number `range.start` on, as many of `range` as lie in memory that devices
-    /// reach, one after the other. All of `range` must have landed. `None` where not even the first
-    /// does.
+    /// Locks the longest prefix of `range` that lies in lent memory; `None` if that is empty. All
+    /// of `range` must have been received.
     pub fn hold(&self, range: Range<u64>) -> Option<Held<'_>> {
         debug_assert!(self.has(range.clone()), "holds what has landed");
         let locked = self.locked(range, false);
         (locked.bytes > 0).then_some(Held(locked))
     }
 
-    /// Room for the bytes from number `range.start` on, as many of `range` as can lie in memory
-    /// that devices reach. `None` where not even the first can, or where some have a writer.
+    /// Claims and locks the longest prefix of `range` that can lie in lent memory. `None` if that
+    /// is empty or if part of it already has a writer.
     ///
-    /// Errors: what the payload was given up for.
+    /// Errors: the payload's failure.
     pub fn room(&self, range: Range<u64>) -> Result<Option<Room<'_>>> {
         let start = range.start;
         let locked = self.locked(range, true);
@@ -48,12 +47,12 @@ impl Arrival {
         Ok(claimed.then_some(Room { arrival: self, start, locked }))
     }
 
-    /// With `make`, takes memory for what has not come.
+    /// If `make` is set, allocates memory that does not exist yet.
     fn locked(&self, range: Range<u64>, make: bool) -> Locked<'_> {
         let skip = range.start as usize % SLOT;
         let mut locked = Locked { slots: Vec::new(), skip, bytes: 0 };
         let mut at = range.start;
-        // In this order everywhere, so that nobody waits for whom waits for him.
+        // Always in ascending order, to avoid deadlock.
         while at < range.end {
             let Some(slots) = self.memory().lent(at, make) else { break };
             let offset = at as usize % SLOT;
@@ -67,7 +66,7 @@ impl Arrival {
 }
 
 impl Locked<'_> {
-    /// What of each slot.
+    /// The locked range of each slot.
     fn ranges(&self) -> Vec<Range<usize>> {
         let (mut skip, mut left) = (self.skip, self.bytes);
         let range = |_| {
@@ -81,7 +80,7 @@ impl Locked<'_> {
 }
 
 impl Held<'_> {
-    /// How many bytes.
+    /// Number of bytes.
     pub fn bytes(&self) -> u64 {
         self.0.bytes as u64
     }
@@ -94,19 +93,19 @@ impl Held<'_> {
 }
 
 impl Room<'_> {
-    /// How many bytes.
+    /// Number of bytes.
     pub fn bytes(&self) -> u64 {
         self.locked.bytes as u64
     }
 
-    /// Where they go, in order.
+    /// The memory to write to, in order.
     pub fn pieces(&mut self) -> Vec<&mut [u8]> {
         let ranges = self.locked.ranges();
         let pieces = self.locked.slots.iter_mut().zip(ranges);
         pieces.map(|(slot, range)| &mut slot[range]).collect()
     }
 
-    /// They are there.
+    /// Marks the bytes as received.
     pub fn land(self) {
         let Self { arrival, start, locked } = self;
         let end = start + locked.bytes as u64;
@@ -119,15 +118,15 @@ impl Room<'_> {
 mod tests {
     use super::{super::lend, *};
 
-    /// Two groups, and a rest that is so little that it is never lent.
+    /// Two groups, and a tail too small to use lent memory.
     const LEN: u64 = (32 << 20) + 1000;
 
     #[test]
-    fn what_lies_in_lent_memory_is_held_and_the_rest_is_not() {
+    fn holds_bytes_in_lent_memory_only() {
         lend(vec![0; 64 << 20].leak());
         let bytes: Vec<u8> = (0..LEN).map(|i| (i * 37 % 251) as u8).collect();
         let arrival = Arrival::new(LEN, vec![]);
-        assert!(arrival.room(LEN - 10..LEN).unwrap().is_none(), "the rest is on the heap");
+        assert!(arrival.room(LEN - 10..LEN).unwrap().is_none(), "the tail is on the heap");
         for (start, end) in [(0, 5_000_000), (5_000_000, 17_000_001), (17_000_001, LEN)] {
             let mut room = arrival.room(start..end).unwrap().expect("lent");
             let until = start + room.bytes();
@@ -138,10 +137,10 @@ mod tests {
                 piece.copy_from_slice(now);
                 from = later;
             }
-            assert!(!arrival.has(start..start + 1), "not yet");
+            assert!(!arrival.has(start..start + 1), "not received before `land`");
             room.land();
             assert!(arrival.has(start..until));
-            assert!(arrival.room(start..until).unwrap().is_none(), "each byte comes once");
+            assert!(arrival.room(start..until).unwrap().is_none(), "each byte is written once");
         }
         arrival.write(32 << 20, &bytes[32 << 20..]).unwrap();
         assert!(arrival.is_complete());
@@ -157,10 +156,10 @@ mod tests {
         assert!(arrival.hold(LEN - 1..LEN).is_none());
     }
 
-    /// What is behind its bytes in the group is nobody's, and what it held is wiped.
+    /// The bytes after its end in the group are unused, and its own bytes are wiped.
     #[test]
-    fn a_payload_that_fills_no_group_lies_in_lent_memory_too() {
-        // More than other tests take at the same time.
+    fn a_payload_smaller_than_a_group_uses_lent_memory() {
+        // More than concurrent tests use.
         lend(vec![0; 64 << 20].leak());
         const LEN: u64 = (3 << 20) + 77;
         let bytes: Vec<u8> = (0..LEN).map(|i| (i * 31 % 253 + 1) as u8).collect();
@@ -180,7 +179,7 @@ mod tests {
         let places: Vec<_> = held.pieces().iter().map(|piece| piece.as_ptr()).collect();
         drop(held);
         drop(arrival);
-        // Other tests may have taken that group meanwhile, and none has written these bytes there.
+        // A concurrent test may have used that group since, but no other test writes these bytes.
         let next = Arrival::new(LEN, vec![]);
         let mut room = next.room(0..LEN).unwrap().expect("lent");
         for piece in room.pieces() {
@@ -190,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_that_was_given_up_has_no_room() {
+    fn a_failed_payload_has_no_room() {
         let arrival = Arrival::new(LEN, vec![]);
         arrival.fail(crate::error::Error::Cancelled);
         assert!(arrival.room(0..LEN).is_err());

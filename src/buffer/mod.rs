@@ -1,4 +1,4 @@
-//! Memory for payloads: counted, filled out of order, bounded in fragments, zeroed when released.
+//! Payload memory: budgeted, filled out of order, limited in fragments, zeroed on release.
 
 mod arrival;
 mod counter;

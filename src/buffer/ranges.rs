@@ -1,4 +1,4 @@
-//! Which bytes are there: a set of disjoint ranges.
+//! A set of disjoint ranges: which bytes of a payload have been received.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -11,17 +11,17 @@ pub struct Ranges {
 }
 
 impl Ranges {
-    /// How many numbers the ranges cover.
+    /// Number of integers covered.
     pub fn covered(&self) -> u64 {
         self.covered
     }
 
-    /// How many separate ranges there are.
+    /// Number of separate ranges.
     pub fn fragments(&self) -> usize {
         self.spans.len()
     }
 
-    /// True where all of `range` is covered.
+    /// True if all of `range` is covered.
     pub fn contains(&self, range: &Range<u64>) -> bool {
         range.is_empty()
             || self
@@ -38,7 +38,7 @@ impl Ranges {
             return fresh;
         }
         let (mut start, mut end) = (range.start, range.end);
-        // Everything that touches the new range melts into it.
+        // Merge all spans that overlap or touch the new range.
         if let Some((&s, &e)) = self.spans.range(..=start).next_back()
             && e >= start
         {

@@ -1,4 +1,4 @@
-//! Zeroing a large buffer takes a while, and the threads that drop one have clients waiting.
+//! Drops buffers on a background thread: zeroing a large one would delay clients.
 
 use std::{
     sync::{
@@ -8,16 +8,16 @@ use std::{
     thread,
 };
 
-/// Drops `corpse` on a thread of its own, so that wiping gigabytes stalls no connection.
-pub fn bury(corpse: impl Send + 'static) {
-    static GRAVE: OnceLock<Option<Sender<Box<dyn Send>>>> = OnceLock::new();
-    let grave = GRAVE.get_or_init(|| {
+/// Drops `buffer` on a background thread, so that wiping gigabytes stalls no connection.
+pub fn bury(buffer: impl Send + 'static) {
+    static WIPER: OnceLock<Option<Sender<Box<dyn Send>>>> = OnceLock::new();
+    let wiper = WIPER.get_or_init(|| {
         let (sender, receiver) = channel::<Box<dyn Send>>();
-        let digger = thread::Builder::new().name("capstan-reaper".into());
-        digger.spawn(move || receiver.into_iter().for_each(drop)).is_ok().then_some(sender)
+        let thread = thread::Builder::new().name("capstan-reaper".into());
+        thread.spawn(move || receiver.into_iter().for_each(drop)).is_ok().then_some(sender)
     });
-    if let Some(grave) = grave {
-        // Where the thread is gone, the value comes back in the error and is dropped here.
-        let _dropped_here_on_failure = grave.send(Box::new(corpse));
+    if let Some(wiper) = wiper {
+        // If the thread is gone, the value comes back in the error and is dropped here.
+        let _dropped_here_on_failure = wiper.send(Box::new(buffer));
     }
 }

@@ -1,17 +1,16 @@
-//! Pieces of memory that the bytes of a payload lie in.
+//! Segments of memory that hold the bytes of a payload.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use memmap2::{Advice, MmapMut};
 use zeroize::{Zeroize, Zeroizing};
 
-/// Bytes of a segment of a large payload: one huge page. Fresh memory page by page took longer than
-/// the copy into it: 64 MiB in 42 ms, in huge pages 20 ms, and 14 ms where it was there before.
+/// Bytes of a segment of a large payload: one huge page. Filling 64 MiB takes 42 ms in fresh small
+/// pages, 20 ms in fresh huge pages, 14 ms in reused memory.
 pub(super) const SEGMENT: usize = 2 << 20;
 
-/// Wiped segments that are kept for the next payload. The system zeroes what it hands out and we
-/// wipe what we hand back; with a few kept, what streams through is wiped once. 64 MiB, or the part
-/// of the host's memory that a large MSM's scalars are: 1 GiB of 128.
+/// Wiped segments kept for later payloads, which saves the system's zeroing of fresh pages: 64 MiB
+/// or 1/128 of the host's memory, whichever is more (the scalars of a large MSM).
 const SPARE_MIN: usize = 32;
 const SPARE_PART: u64 = 128;
 
@@ -29,23 +28,23 @@ fn spare_max() -> usize {
 /// Memory of a segment, zeroed on drop.
 #[derive(Default)]
 pub(super) enum Segment {
-    /// Nothing has come yet. Memory is taken as bytes come, not when they are announced.
+    /// No bytes have been received. Memory is allocated on arrival, not on announcement.
     #[default]
     Absent,
-    /// A slot of what does not fill a group: from the allocator, which keeps it warm. 64-bit words,
-    /// because wiping goes word by word.
+    /// A slot of a tail that fills no group, from the allocator, which keeps the memory warm.
+    /// 64-bit words, since wiping works on words.
     Heap(Zeroizing<Box<[u64]>>),
-    /// Of a group: pages of its own, which go back to the system, but for a few; `None` as they do.
+    /// Part of a group: its own pages, kept as spare or unmapped on drop; `None` during drop.
     Pages(Option<MmapMut>),
 }
 
 impl Segment {
-    /// Puts `bytes` at `offset` of a segment of `size` bytes.
+    /// Writes `bytes` at `offset` of a segment of `size` bytes.
     pub fn write(&mut self, size: usize, offset: usize, bytes: &[u8]) {
         if matches!(self, Self::Absent) {
             *self = match size {
                 SEGMENT => pages(),
-                // The usual chunk: no need to zero it first.
+                // The usual case, a whole chunk: avoid zeroing it first.
                 _ if bytes.len() == size => return *self = Self::Heap(words(bytes)),
                 _ => zeros(size),
             };
@@ -55,7 +54,7 @@ impl Segment {
         }
     }
 
-    /// The bytes from `offset` on; none where nothing has come.
+    /// `len` bytes from `offset` on; empty if the segment has received none.
     pub fn bytes(&self, offset: usize, len: usize) -> &[u8] {
         let memory: &[u8] = match self {
             Self::Absent | Self::Pages(None) => &[],
@@ -95,14 +94,14 @@ fn pages() -> Segment {
     if spare.is_some() {
         return Segment::Pages(spare);
     }
-    // The allocator knows what to do where the system gives none.
+    // If mapping fails, leave it to the allocator to handle.
     let Ok(pages) = MmapMut::map_anon(SEGMENT) else { return zeros(SEGMENT) };
-    // Where there are no huge pages, small ones do.
+    // Without huge pages, small pages work too.
     let _small = pages.advise(Advice::HugePage);
     Segment::Pages(Some(pages))
 }
 
-/// A copy, the last word filled up with zeros.
+/// A copy, the last word padded with zeros.
 fn words(bytes: &[u8]) -> Zeroizing<Box<[u64]>> {
     let (whole, rest) = bytes.as_chunks();
     let mut words = Vec::with_capacity(bytes.len().div_ceil(8));

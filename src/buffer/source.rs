@@ -1,38 +1,39 @@
-//! Bytes that are read or written in any order, by several threads at a time.
+//! Byte sources and sinks with random access from several threads.
 
 use std::ops::Range;
 
 use super::{Arrival, Held, Room};
 use crate::error::Result;
 
-/// Where bytes come from.
+/// A source of bytes.
 pub trait Source: Sync {
-    /// Copies `out.len()` bytes from number `at` on. They must be there.
+    /// Copies `out.len()` bytes, starting with byte number `at`. They must have been received.
     fn read(&self, at: u64, out: &mut [u8]);
 
-    /// The bytes from number `at` on where they lie, as many of `bytes` as devices can copy from
-    /// there. They must be there.
+    /// Locks the longest prefix of the `bytes` bytes from number `at` on that devices can copy from
+    /// directly; `None` if that is empty. The bytes must have been received.
     fn hold(&self, _at: u64, _bytes: u64) -> Option<Held<'_>> {
         None
     }
 }
 
-/// Where bytes go.
+/// A destination for bytes.
 pub trait Sink: Sync {
-    /// Puts `bytes` where number `at` is. Each byte comes once.
+    /// Writes `bytes`, starting at byte number `at`. Each byte is written once.
     ///
-    /// Errors: what keeps it from taking more.
+    /// Errors: the destination's failure.
     fn write(&self, at: u64, bytes: &[u8]) -> Result<()>;
 
-    /// Room for the bytes from number `at` on, as many of `bytes` as devices can copy to there.
+    /// Claims the longest prefix of the `bytes` bytes from number `at` on that devices can copy to
+    /// directly; `None` if that is empty.
     ///
-    /// Errors: as [`Sink::write`].
+    /// Errors: those of [`Sink::write`].
     fn room(&self, _at: u64, _bytes: u64) -> Result<Option<Room<'_>>> {
         Ok(None)
     }
 }
 
-/// A part of a payload: of one that lands, to be read; of one that is made, to be written.
+/// A payload from some byte on: an upload to read, or a result to write.
 #[derive(Debug, Clone, Copy)]
 pub struct Part<'a> {
     arrival: &'a Arrival,
@@ -40,12 +41,12 @@ pub struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// What begins with byte number `start`.
+    /// The payload from byte number `start` on.
     pub fn at(arrival: &'a Arrival, start: u64) -> Self {
         Self { arrival, start }
     }
 
-    /// Bytes `range`; `None` where some have not landed.
+    /// The payload from `range.start` on; `None` if part of `range` has not been received.
     pub fn landed(arrival: &'a Arrival, range: Range<u64>) -> Option<Self> {
         let start = range.start;
         arrival.has(range).then_some(Self { arrival, start })

@@ -1,5 +1,5 @@
-//! Device memory: one allocation for the life of the process, leased in pieces that come zeroed and
-//! are zeroed again when they are given back, so that no job sees what another one left.
+//! Device memory: one allocation for the life of the process, leased in pieces. Memory is zero when
+//! it is leased and zeroed again when it is returned, so that no job sees another job's data.
 
 use std::{
     marker::PhantomData,
@@ -14,8 +14,8 @@ use cudarc::driver::result;
 
 use super::{Context, Event, Fault, Stream, free_list::FreeList};
 
-/// Leases begin at multiples of this: what the driver's own allocations do, and enough for every
-/// vector load.
+/// Leases begin at multiples of this many bytes: the alignment of the driver's own allocations, and
+/// sufficient for every vector load.
 pub const ALIGN: u64 = 256;
 
 /// The arena of one device. Clones share it.
@@ -26,15 +26,15 @@ struct Inner {
     context: Context,
     base: u64,
     bytes: u64,
-    /// The notes are the points from which on a free piece is zero.
+    /// The notes are events; a free piece is zero once all of its events are reached.
     free: Mutex<FreeList<Event>>,
-    /// Leases up to the one that is refused; 0 where none is.
+    /// Leases up to and including the one to refuse; 0 for none.
     refuse: AtomicU64,
 }
 
-/// Device memory until it is dropped. It belongs to a stream: it is zero from there on, and zeroed
-/// there again. Other streams may use it too: the first use waits for the owner, and the zeroing
-/// waits for all uses.
+/// Device memory, returned on drop. It belongs to one stream: it is zero for work on that stream,
+/// and is zeroed there on drop. Other streams may use it too: their first use waits for the owning
+/// stream, and the zeroing waits for all of them.
 pub struct Lease {
     arena: Arena,
     stream: Stream,
@@ -44,10 +44,10 @@ pub struct Lease {
     guests: Mutex<Vec<Stream>>,
 }
 
-/// A part of a lease, as elements of `T`.
+/// Part of a lease, as elements of `T`.
 pub struct Span<'a, T> {
     lease: &'a Lease,
-    /// Bytes from the start of the lease.
+    /// Byte offset from the start of the lease.
     offset: u64,
     count: usize,
     elements: PhantomData<T>,
@@ -62,27 +62,27 @@ impl<T> Clone for Span<'_, T> {
 impl<T> Copy for Span<'_, T> {}
 
 impl Arena {
-    /// Takes `bytes` of the device's memory, and zeroes them.
+    /// Allocates `bytes` of device memory and zeroes them.
     ///
-    /// Errors: what the driver says.
+    /// Errors: driver faults.
     pub fn take(context: &Context, bytes: u64) -> Result<Self, Fault> {
         let bytes = bytes / ALIGN * ALIGN;
-        // SAFETY: uninitialised memory is no danger on the device; it is zeroed below.
+        // SAFETY: uninitialised device memory is harmless; it is zeroed below.
         let allocate = || unsafe { result::malloc_sync(bytes as usize) };
         let base = context.call("cuMemAlloc", allocate)?;
         let free = Mutex::new(FreeList::new(bytes));
         let (context, refuse) = (context.clone(), AtomicU64::new(0));
         let arena = Self(Arc::new(Inner { context, base, bytes, free, refuse }));
         let stream = Stream::new(&arena.0.context)?;
-        // SAFETY: just allocated, and waited for.
+        // SAFETY: just allocated, and waited for below.
         unsafe { stream.zero(base, bytes as usize) }?;
         stream.synchronize()?;
         Ok(arena)
     }
 
-    /// `bytes` zeros, at a multiple of [`ALIGN`], for work on `stream`.
+    /// Leases `bytes` zeroed bytes, aligned to [`ALIGN`], for work on `stream`.
     ///
-    /// Errors: `Full`; what the driver says.
+    /// Errors: `Full`; driver faults.
     pub fn lease(&self, stream: &Stream, bytes: u64) -> Result<Lease, Fault> {
         let held = bytes.max(1).checked_next_multiple_of(ALIGN).filter(|_| !self.is_refused());
         let (at, clean, held) = {
@@ -100,9 +100,8 @@ impl Arena {
         Ok(lease)
     }
 
-    /// Has lease number `nth` from now on find no room, once; none where it is 0. What a job does
-    /// without any one of its leases can be seen that way, whatever room there is. Gives what is
-    /// left of the number before: 0 where that lease was refused.
+    /// Makes the `nth` lease from now fail with `Full`, once; 0 cancels that. Tests use it to fail
+    /// each lease of a job in turn. Returns the previous countdown: 0 if that lease was refused.
     pub fn refuse(&self, nth: u64) -> u64 {
         self.0.refuse.swap(nth, Ordering::AcqRel)
     }
@@ -112,7 +111,7 @@ impl Arena {
         self.0.refuse.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(1)
     }
 
-    /// Bytes in all.
+    /// Size of the arena in bytes.
     pub fn bytes(&self) -> u64 {
         self.0.bytes
     }
@@ -122,14 +121,13 @@ impl Arena {
         self.0.free.lock().unwrap_or_else(PoisonError::into_inner).whole()
     }
 
-    /// Bytes of the largest lease that there would be room for, were `others`, of this arena, given
-    /// back.
+    /// Bytes of the largest lease that would fit if `others`, leases of this arena, were returned.
     pub fn largest_free_bytes_with<'l>(&self, others: impl Iterator<Item = &'l Lease>) -> u64 {
         let others: Vec<_> = others.map(|lease| (lease.at, lease.held)).collect();
         self.0.free.lock().unwrap_or_else(PoisonError::into_inner).largest_with(others)
     }
 
-    /// Bytes of the largest lease that there is room for.
+    /// Bytes of the largest lease that fits now.
     pub fn largest_free_bytes(&self) -> u64 {
         self.0.free.lock().unwrap_or_else(PoisonError::into_inner).largest()
     }
@@ -137,32 +135,32 @@ impl Arena {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Leases that were given back may still be being zeroed.
+        // The zeroing of returned leases may still be under way.
         let free = self.free.get_mut().unwrap_or_else(PoisonError::into_inner);
         let (_, cleaning) = free.take(self.bytes).unwrap_or_default();
         for event in &cleaning {
-            // A fault has been reported where it came up.
+            // A fault here was already reported by `Context::met`.
             let _clean = event.synchronize();
         }
         let base = self.base;
-        // SAFETY: allocated by us; no lease is left, since each holds the arena.
+        // SAFETY: allocated in `take`; no lease is left, since each holds the arena.
         let _gone = self.context.call("cuMemFree", || unsafe { result::free_sync(base) });
     }
 }
 
 impl Lease {
-    /// How many bytes were asked for.
+    /// Bytes requested.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// All of it, as elements of `T`; a rest that is no whole element is left out.
+    /// The whole lease as elements of `T`, without a trailing partial element.
     pub fn all<T: Pod>(&self) -> Span<'_, T> {
         let count = self.bytes as usize / size_of::<T>();
         Span { lease: self, offset: 0, count, elements: PhantomData }
     }
 
-    /// Has `stream` come after the zeroing before the lease, and before the zeroing after it.
+    /// Orders `stream` after the zeroing before this lease and before the zeroing after it.
     fn admit(&self, stream: &Stream) -> Result<(), Fault> {
         let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
         if stream.is(&self.stream) || guests.iter().any(|guest| guest.is(stream)) {
@@ -179,7 +177,7 @@ impl Lease {
             self.stream.wait(&guest.record()?)?;
         }
         let base = self.arena.0.base + self.at;
-        // SAFETY: the lease's own bytes, of which the next lease's stream waits for this one.
+        // SAFETY: the bytes belong to this lease; the next lease's stream waits for the event.
         unsafe { self.stream.zero(base, self.held as usize) }?;
         self.stream.record()
     }
@@ -193,37 +191,37 @@ impl Drop for Lease {
                 let pending = |event: &Event| !event.is_reached().unwrap_or(false);
                 free.give(self.at, self.held, vec![clean], pending);
             }
-            // Nobody gets bytes that may not be zero.
-            Err(fault) => tracing::warn!(%fault, bytes = self.held, "device memory is given up"),
+            // Never lease bytes again that may not be zero.
+            Err(fault) => tracing::warn!(%fault, bytes = self.held, "device memory not reused"),
         }
     }
 }
 
 impl<'a, T: Pod> Span<'a, T> {
-    /// How many elements.
+    /// Number of elements.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// True where there is no element.
+    /// True if there are no elements.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Bytes from the start of the arena: kernels that name data by such numbers are told where the
-    /// arena begins by a span and its offset.
+    /// Byte offset from the start of the arena. Kernels that name points by arena offset derive the
+    /// arena's base address from a span and this offset.
     pub fn arena_offset(&self) -> u64 {
         self.lease.at + self.offset
     }
 
-    /// Elements `first..first + count`; `None` where there are fewer.
+    /// Elements `first..first + count`; `None` if that exceeds the span.
     pub fn part(&self, first: usize, count: usize) -> Option<Self> {
         let inside = first.checked_add(count)? <= self.count;
         let offset = self.offset + (first * size_of::<T>()) as u64;
         inside.then_some(Self { offset, count, ..*self })
     }
 
-    /// The same bytes as elements of `U`; `None` where they are no whole number of these.
+    /// The same bytes as elements of `U`; `None` if they are misaligned or no multiple of its size.
     pub fn cast<U: Pod>(&self) -> Option<Span<'a, U>> {
         let bytes = self.count * size_of::<T>();
         let aligned = self.offset.is_multiple_of(align_of::<U>() as u64);
@@ -235,7 +233,7 @@ impl<'a, T: Pod> Span<'a, T> {
         })
     }
 
-    /// The address on the device, for work on `stream`.
+    /// The device address, for work on `stream`.
     pub(super) fn address(&self, stream: &Stream) -> Result<u64, Fault> {
         self.lease.admit(stream)?;
         Ok(self.lease.arena.0.base + self.lease.at + self.offset)

@@ -1,4 +1,4 @@
-//! A device's context, and the one door through which all calls to the driver go.
+//! A device's context. All calls to the driver go through [`Context::call`].
 
 use std::{
     cell::Cell,
@@ -15,24 +15,23 @@ use sys::CUdevice_attribute as Attribute;
 
 use super::{DeviceLimits, Driver, Fault, OpenOptions, fault::Class};
 
-/// Told of every fault, from whichever thread met it, and once of the one that ended the use of a
-/// device.
+/// Called for every fault, on the thread that hit it; the fatal fault of a device is reported once.
 pub type OnFault = Arc<dyn Fn(&Fault) + Send + Sync>;
 
-/// What a device is; never changes.
+/// A device's name and properties, which never change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// As the driver numbers them.
+    /// Device number in the driver's order.
     pub index: u32,
     /// Such as "NVIDIA H200".
     pub name: String,
     /// Compute capability, major and minor.
     pub capability: (u32, u32),
-    /// What kernels may use.
+    /// Limits for kernels.
     pub limits: DeviceLimits,
-    /// Bytes of device memory, as built in.
+    /// Total device memory in bytes.
     pub memory_bytes: u64,
-    /// Such as "00000000:17:00.0"; empty where the driver does not say.
+    /// PCI bus id, such as "00000000:17:00.0"; empty if the driver does not report it.
     pub bus: String,
 }
 
@@ -53,12 +52,12 @@ struct Inner {
 
 // SAFETY: a context may be used from every thread that makes it current; `Context::call` does.
 unsafe impl Send for Inner {}
-// SAFETY: as above; the driver locks what it shares.
+// SAFETY: see `Send`; the driver locks what it shares.
 unsafe impl Sync for Inner {}
 
 thread_local! {
-    /// The `serial` of the context that this thread has made current; 0 for none. Nobody else in
-    /// this process sets one. Not the handle: the driver may give it to a later context, too.
+    /// The `serial` of the context that is current on this thread; 0 for none. Only this module
+    /// sets one. Not the handle, since the driver may reuse it for a later context.
     static CURRENT: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -68,7 +67,7 @@ static LATEST: AtomicU64 = AtomicU64::new(0);
 impl Context {
     /// Opens device number `index`.
     ///
-    /// Errors: what the driver says.
+    /// Errors: driver faults.
     pub(super) fn open(
         driver: Arc<Driver>,
         index: u32,
@@ -94,29 +93,29 @@ impl Context {
         })))
     }
 
-    /// What the device is.
+    /// The device's name and properties.
     pub fn identity(&self) -> &Identity {
         &self.0.identity
     }
 
-    /// The driver it is reached through.
+    /// The driver that the device was opened with.
     pub fn driver(&self) -> &Driver {
         &self.0.driver
     }
 
-    /// How long the device may take for what it was given.
+    /// Longest wait for work on the device.
     pub fn patience(&self) -> Duration {
         self.0.patience
     }
 
-    /// False once a fault has ended the use of this device.
+    /// False after a fatal fault.
     pub fn is_alive(&self) -> bool {
         !self.0.dead.load(Ordering::Acquire)
     }
 
-    /// Calls the driver with this context current, and sorts what it answers.
+    /// Calls the driver with this context current and classifies its errors.
     ///
-    /// Errors: `Dead` without a call once the device was given up.
+    /// Errors: `Dead`, without a call, after a fatal fault.
     pub(super) fn call<T>(
         &self,
         name: &'static str,
@@ -140,26 +139,26 @@ impl Context {
         Ok(())
     }
 
-    /// Notes the fault, gives the device up if it is fatal, and hands it back.
+    /// Reports the fault, disables the device if it is fatal, and returns the fault.
     pub(super) fn met(&self, fault: Fault) -> Fault {
         let index = self.0.identity.index;
         match fault.class() {
             Class::Fatal if fault == Fault::Dead || self.0.dead.swap(true, Ordering::AcqRel) => {}
             Class::Fatal => {
-                tracing::error!(device = index, %fault, "device given up");
+                tracing::error!(device = index, %fault, "device disabled by a fatal fault");
                 (self.0.on_fault)(&fault);
             }
             Class::Exhausted | Class::Misuse => {
-                tracing::warn!(device = index, %fault, "device refused");
+                tracing::warn!(device = index, %fault, "device fault");
                 (self.0.on_fault)(&fault);
             }
         }
         fault
     }
 
-    /// Bytes of device memory, free and in all.
+    /// Free and total device memory in bytes.
     ///
-    /// Errors: what the driver says.
+    /// Errors: driver faults.
     pub fn memory_info(&self) -> Result<(u64, u64), Fault> {
         let (free, whole) = self.call("cuMemGetInfo", result::mem_get_info)?;
         Ok((free as u64, whole as u64))
@@ -168,7 +167,7 @@ impl Context {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // After a fatal fault the driver may hang in any call: the process is about to end.
+        // After a fatal fault any driver call may hang, and the process is about to exit.
         if *self.dead.get_mut() {
             return;
         }
@@ -220,10 +219,10 @@ fn identity(
     })
 }
 
-/// Where the device is plugged in: NVML knows it by that.
+/// The PCI bus id, by which NVML identifies the device.
 fn bus(device: sys::CUdevice) -> String {
     let mut text = [0 as c_char; 32];
-    // SAFETY: the driver writes at most as many characters as it is told, the last one zero.
+    // SAFETY: the driver writes at most `text.len()` characters, the last one zero.
     let done = unsafe { sys::cuDeviceGetPCIBusId(text.as_mut_ptr(), text.len() as i32, device) };
     let letters = text.iter().map(|&letter| letter as u8).take_while(|&letter| letter != 0);
     if done.result().is_ok() { letters.map(char::from).collect() } else { String::new() }

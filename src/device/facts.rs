@@ -1,5 +1,5 @@
-//! What NVIDIA's management library says of a device, where it is installed. It is a separate
-//! library with a version of its own: everything here may be absent.
+//! Device facts from NVIDIA's management library (NVML). It is a separate library with its own
+//! version, and every value may be absent.
 
 use nvml_wrapper::{
     Nvml,
@@ -9,34 +9,34 @@ use nvml_wrapper::{
 
 use super::context::Identity;
 
-/// The management library, if it is there.
+/// The management library, if it is installed.
 pub struct Monitor(Option<Nvml>);
 
-/// What changes while a device works. `None`: not said.
+/// Readings that change while a device works; `None` if not reported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Clock of the multiprocessors, MHz.
     pub clock_mhz: Option<u32>,
-    /// The greatest that the device may use.
+    /// Maximum clock of the multiprocessors, MHz.
     pub clock_max_mhz: Option<u32>,
     /// Clock of the memory, MHz.
     pub memory_clock_mhz: Option<u32>,
-    /// Of the die, degrees Celsius.
+    /// Die temperature, degrees Celsius.
     pub temperature_c: Option<u32>,
     /// Power drawn, milliwatts.
     pub power_mw: Option<u32>,
-    /// Whether memory has error correction switched on.
+    /// Whether memory error correction is enabled.
     pub ecc: Option<bool>,
-    /// Errors that could not be corrected since the driver was loaded.
+    /// Uncorrected memory errors since the driver was loaded.
     pub ecc_uncorrected: Option<u64>,
 }
 
 impl Monitor {
-    /// Opens the library. Where it is absent, nothing is known and nothing fails.
+    /// Loads the library. Without it, every reading is `None`.
     pub fn open() -> Self {
         let nvml = Nvml::init();
         if let Err(error) = &nvml {
-            tracing::debug!(%error, "no management library");
+            tracing::debug!(%error, "NVML is not available");
         }
         Self(nvml.ok())
     }
@@ -46,7 +46,7 @@ impl Monitor {
         self.0.as_ref()?.sys_driver_version().ok()
     }
 
-    /// What is known of a device now.
+    /// Current readings of a device.
     pub fn facts(&self, identity: &Identity) -> Facts {
         let device = self.0.as_ref().filter(|_| !identity.bus.is_empty());
         let Some(Ok(device)) = device.map(|nvml| nvml.device_by_pci_bus_id(identity.bus.as_str()))
@@ -55,18 +55,18 @@ impl Monitor {
         };
         let errors = device.total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile);
         Facts {
-            clock_mhz: said(device.clock_info(Clock::SM)),
-            clock_max_mhz: said(device.max_clock_info(Clock::SM)),
-            memory_clock_mhz: said(device.clock_info(Clock::Memory)),
-            temperature_c: said(device.temperature(TemperatureSensor::Gpu)),
-            power_mw: said(device.power_usage()),
-            ecc: said(device.is_ecc_enabled()).map(|state| state.currently_enabled),
-            ecc_uncorrected: said(errors),
+            clock_mhz: reported(device.clock_info(Clock::SM)),
+            clock_max_mhz: reported(device.max_clock_info(Clock::SM)),
+            memory_clock_mhz: reported(device.clock_info(Clock::Memory)),
+            temperature_c: reported(device.temperature(TemperatureSensor::Gpu)),
+            power_mw: reported(device.power_usage()),
+            ecc: reported(device.is_ecc_enabled()).map(|state| state.currently_enabled),
+            ecc_uncorrected: reported(errors),
         }
     }
 }
 
-/// Devices and drivers differ in what they say.
-fn said<T>(answer: Result<T, NvmlError>) -> Option<T> {
+/// Devices and drivers differ in which readings they support.
+fn reported<T>(answer: Result<T, NvmlError>) -> Option<T> {
     answer.ok()
 }

@@ -1,8 +1,8 @@
-//! What goes wrong on a device, and what it means for the process.
+//! Device failures and their consequences for the process.
 //!
-//! Only what is on a short list leaves the device usable. NVIDIA's documentation says of most other
-//! errors that the process must be started again; taking an unknown one for harmless would have a
-//! daemon that looks well serve failures for hours.
+//! Only a short list of errors leaves the device usable. For most others NVIDIA's documentation
+//! requires a restart of the process. Treating an unknown error as harmless could leave a daemon
+//! that looks healthy but fails every job.
 
 use std::time::Duration;
 
@@ -10,62 +10,62 @@ use cudarc::driver::DriverError;
 
 use crate::error::{Error, Limit};
 
-/// When device memory is worth another try: other jobs have finished pieces by then.
+/// When to retry after device memory ran out: other jobs have probably finished pieces by then.
 const RETRY_FULL: Duration = Duration::from_millis(500);
 
-/// A call to the driver or its wait that failed.
+/// A failed call to the driver, or a failed wait for the device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// The arena has no room.
-    #[error("device memory is full: {wanted} bytes wanted, {free} free in one piece")]
+    /// No free piece of the arena is large enough.
+    #[error("device memory is full: {wanted} bytes requested, the largest free block has {free}")]
     Full {
-        /// Bytes asked for.
+        /// Bytes requested.
         wanted: u64,
         /// Bytes of the largest free piece.
         free: u64,
     },
-    /// The driver refused a call, or reports what an earlier one did.
+    /// The driver refused a call, or reports the error of an earlier one.
     #[error("{call}: {name} ({code})")]
     Driver {
-        /// The driver's function.
+        /// Name of the driver function.
         call: &'static str,
-        /// Its answer, as the CUDA headers name it.
+        /// The error's name in the CUDA headers.
         name: String,
-        /// The same as a number.
+        /// The error's number in the CUDA headers.
         code: u32,
     },
-    /// The device did not get done with what it was given.
-    #[error("the device did not answer for {} ms", .0.as_millis())]
+    /// The device did not finish its work in time.
+    #[error("the device did not respond within {} ms", .0.as_millis())]
     Hang(Duration),
-    /// An earlier fault ended the use of this device.
-    #[error("the device was given up after an earlier fault")]
+    /// An earlier fault disabled the device.
+    #[error("the device is disabled after an earlier fault")]
     Dead,
     /// The device computes wrong results.
     #[error("the device computes wrong results: {0}")]
     Wrong(String),
-    /// A module does not hold what this program expects of it.
+    /// A module or kernel does not match what this program expects.
     #[error("kernel {kernel}: {problem}")]
     Kernel {
         /// The kernel's name.
         kernel: String,
-        /// What does not fit.
+        /// The mismatch.
         problem: String,
     },
 }
 
-/// What a fault means.
+/// The consequence of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// Memory or launch resources ran out: one job fails, the device is well.
+    /// Memory or launch resources ran out: one job fails, the device stays usable.
     Exhausted,
-    /// This program called the driver wrongly: one job fails, the device is well.
+    /// This program called the driver wrongly: one job fails, the device stays usable.
     Misuse,
-    /// The context or the device is lost: the process has to be started again.
+    /// The context or the device is lost: the process must be restarted.
     Fatal,
 }
 
 impl Class {
-    /// For logs and metrics.
+    /// Name for logs and metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Exhausted => "exhausted",
@@ -77,11 +77,11 @@ impl Class {
 
 impl Fault {
     pub(super) fn driver(call: &'static str, error: DriverError) -> Self {
-        // `CUDA_ERROR_ILLEGAL_ADDRESS` and the like: the name of the variant.
+        // The variant's name, such as `CUDA_ERROR_ILLEGAL_ADDRESS`.
         Self::Driver { call, name: format!("{:?}", error.0), code: error.0 as u32 }
     }
 
-    /// What it means.
+    /// The consequence of this fault.
     pub const fn class(&self) -> Class {
         match self {
             Self::Full { .. } => Class::Exhausted,
@@ -106,10 +106,9 @@ impl From<Fault> for Error {
     }
 }
 
-/// Ends the process at once, without the driver's own cleaning up at exit: after a fatal fault that
-/// may hang.
+/// Exits at once, without exit handlers: the driver's own may hang after a fatal fault.
 pub fn quit(code: i32) -> ! {
-    // SAFETY: it does not return, and runs nothing of this process.
+    // SAFETY: it does not return and runs no other code of this process.
     unsafe { libc::_exit(code) }
 }
 
@@ -122,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_listed_is_survived() {
+    fn only_listed_errors_leave_the_device_usable() {
         for code in 1..1000 {
             let expected = match code {
                 2 | 701 => Class::Exhausted,

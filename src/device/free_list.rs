@@ -1,20 +1,20 @@
-//! Which parts of a range are free: best fit, neighbours joined. Plain bookkeeping, no device.
+//! Free pieces of a range: best fit, adjacent pieces merge. Pure bookkeeping.
 
 use std::collections::BTreeMap;
 
-/// Free pieces by offset. Each carries notes, which a piece that is cut out of it inherits.
+/// Free pieces by offset. A piece carries notes, which the parts cut out of it inherit.
 pub(super) struct FreeList<N> {
     pieces: BTreeMap<u64, (u64, Vec<N>)>,
 }
 
 impl<N: Clone> FreeList<N> {
-    /// `0..bytes`, all free.
+    /// A list in which all of `0..bytes` is free.
     pub fn new(bytes: u64) -> Self {
         Self { pieces: BTreeMap::from([(0, (bytes, Vec::new()))]) }
     }
 
-    /// The start of `bytes` bytes out of the smallest piece that has them, and its notes. `bytes`
-    /// is not 0.
+    /// Takes `bytes` bytes, not 0, from the smallest piece that is large enough. Returns their
+    /// offset and the piece's notes.
     pub fn take(&mut self, bytes: u64) -> Option<(u64, Vec<N>)> {
         let fits = self.pieces.iter().filter(|(_, (held, _))| *held >= bytes);
         let (&at, _) = fits.min_by_key(|(at, (held, _))| (*held, **at))?;
@@ -25,7 +25,7 @@ impl<N: Clone> FreeList<N> {
         Some((at, notes))
     }
 
-    /// Gives `bytes` bytes at `at` back. Notes of neighbours that `keep` does not want are dropped.
+    /// Returns `bytes` bytes at `at`. Notes of merged neighbours are dropped if `keep` is false.
     pub fn give(&mut self, at: u64, bytes: u64, notes: Vec<N>, keep: impl Fn(&N) -> bool) {
         let (mut start, mut held, mut notes) = (at, bytes, notes);
         if let Some(after) = self.pieces.remove(&(at + bytes)) {
@@ -46,7 +46,7 @@ impl<N: Clone> FreeList<N> {
         self.pieces.values().map(|(held, _)| *held).max().unwrap_or(0)
     }
 
-    /// Bytes of the largest piece that there would be with `more`, starts and bytes, given back.
+    /// Bytes of the largest piece if the pieces `more`, as (offset, bytes), were returned.
     pub fn largest_with(&self, more: impl IntoIterator<Item = (u64, u64)>) -> u64 {
         let own = self.pieces.iter().map(|(at, (held, _))| (*at, *held));
         let mut all: Vec<_> = own.chain(more).collect();
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against the obvious: a map of single cells.
+        /// Compares the list with a map of single cells.
         #[test]
         fn pieces_never_overlap_and_join_again(
             steps in prop::collection::vec(

@@ -1,6 +1,6 @@
-//! The kernels that the build embedded.
+//! Kernel images embedded by the build.
 
-/// The alignment that the driver reads images with.
+/// The alignment that the driver requires of images.
 #[allow(dead_code)] // a build without nvcc has no image
 #[repr(C)]
 struct Aligned<B: ?Sized> {
@@ -15,18 +15,18 @@ mod embedded {
     include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 }
 
-/// Name of every kernel module and its image; `None` in a build without nvcc.
+/// Each kernel module's name and image; the image is `None` in a build without nvcc.
 pub fn images() -> &'static [(&'static str, Option<&'static [u8]>)] {
     embedded::IMAGES
 }
 
-/// The architectures that images hold machine code for, such as "90"; none in a build without nvcc.
-/// PTX of the newest serves later ones.
+/// Architectures that the images hold machine code for, such as "90"; empty in a build without
+/// nvcc. PTX of the newest one serves later architectures.
 pub fn archs() -> &'static [&'static str] {
     embedded::ARCHS
 }
 
-/// The toolkit that made the images, major and minor; zeros in a build without nvcc.
+/// Version of the CUDA toolkit that compiled the images, major and minor; zeros without nvcc.
 pub(super) fn toolkit() -> (u32, u32) {
     embedded::TOOLKIT
 }

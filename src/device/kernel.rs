@@ -1,9 +1,9 @@
-//! Modules and typed kernels. A kernel's name, the sizes of its parameters and the launch that it
-//! is made for are checked once, when it is looked up; a launch then passes what the types say.
+//! Modules and typed kernels. A kernel's name, parameter sizes and block are checked once, on
+//! lookup; its type then determines the arguments of a launch.
 //!
-//! Launching is a safe function: kernels get device addresses and integers only, so whatever they
-//! do, memory that Rust knows of stays as it is. What they do to device memory is what the tests
-//! of `kernels/` and the self-test are for.
+//! Launching is safe: kernels receive only device addresses and integers, so they cannot reach
+//! memory that Rust manages. Their effect on device memory is covered by the tests of `kernels/`
+//! and by the self-test.
 
 use std::{
     ffi::{CString, c_void},
@@ -19,10 +19,10 @@ use super::{
     parameters::{PARAMETERS_MAX, Parameters},
 };
 
-/// The first compute capability whose kernels may start early.
+/// The first compute capability with programmatic dependent launch (PDL).
 const CAPABILITY_EARLY: (u32, u32) = (9, 0);
 
-/// Dynamic shared memory that needs no asking for.
+/// Dynamic shared memory that a block gets without opting in.
 const SHARED_BYTES_FREE: u32 = 48 << 10;
 
 /// A module on a device. Clones share it.
@@ -37,7 +37,7 @@ struct Inner {
 
 // SAFETY: modules may be used from every thread; the driver locks.
 unsafe impl Send for Inner {}
-// SAFETY: as above.
+// SAFETY: see `Send`.
 unsafe impl Sync for Inner {}
 
 /// A kernel with parameters `P`, such as `(Ptr<u32>, Ptr<u32>, u32)`.
@@ -51,27 +51,27 @@ pub struct Kernel<P> {
 
 // SAFETY: functions may be used from every thread; the driver locks.
 unsafe impl<P> Send for Kernel<P> {}
-// SAFETY: as above.
+// SAFETY: see `Send`.
 unsafe impl<P> Sync for Kernel<P> {}
 
-/// How a kernel is launched, whatever the grid.
+/// Launch configuration of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
-    /// Threads of a block.
+    /// Threads per block.
     pub threads: u32,
-    /// Bytes of dynamic shared memory of a block.
+    /// Bytes of dynamic shared memory per block.
     pub shared_bytes: u32,
 }
 
 impl Block {
-    /// That many threads, no dynamic shared memory.
+    /// A block of `threads` threads without dynamic shared memory.
     pub const fn of(threads: u32) -> Self {
         Self { threads, shared_bytes: 0 }
     }
 }
 
 impl Module {
-    /// Loads the module of that name, as the build embedded it.
+    /// Loads an embedded module by name.
     ///
     /// Errors: `NoKernels`, `NoImage`, `Device`.
     pub fn load(context: &Context, name: &str) -> Result<Self, Unusable> {
@@ -81,7 +81,7 @@ impl Module {
             images::images().iter().find(|(held, _)| *held == name).ok_or_else(|| {
                 failed(Fault::Kernel { kernel: name.into(), problem: "no such module".into() })
             })?;
-        // The emulated driver has the kernels in itself.
+        // The emulated driver contains the kernels.
         let emulated;
         let image = if context.driver().is_emulated() {
             emulated = format!("emulated:{name}\0");
@@ -89,11 +89,11 @@ impl Module {
         } else {
             image.ok_or(Unusable::NoKernels)?
         };
-        // SAFETY: an image that nvcc made, or a name that ends in zero.
+        // SAFETY: an image from nvcc, or a zero-terminated name.
         let load = || Ok(unsafe { result::module::load_data(image.as_ptr().cast()) });
         let raw = match context.call("cuModuleLoadData", load).map_err(failed)? {
             Ok(raw) => raw,
-            Err(error) if is_foreign(error) => return Err(foreign(context)),
+            Err(error) if is_unsupported(error) => return Err(no_image(context)),
             Err(error) => {
                 return Err(failed(context.met(Fault::driver("cuModuleLoadData", error))));
             }
@@ -101,13 +101,13 @@ impl Module {
         Ok(Self(Arc::new(Inner { context: context.clone(), raw, name })))
     }
 
-    /// The kernel of that name, which takes `P` and is launched in blocks like `block`.
+    /// Looks up a kernel with parameters `P`, to be launched in blocks like `block`.
     ///
-    /// Errors: `Kernel` where name, parameters or block do not fit; what the driver says.
+    /// Errors: `Kernel` if the name, parameters or block do not match; driver faults.
     pub fn kernel<P: Parameters>(&self, name: &str, block: Block) -> Result<Kernel<P>, Fault> {
         let context = &self.0.context;
         let refuse = |problem: String| Fault::Kernel { kernel: name.to_owned(), problem };
-        let text = CString::new(name).map_err(|_| refuse("not a name".into()))?;
+        let text = CString::new(name).map_err(|_| refuse("invalid name".into()))?;
         // SAFETY: the module is alive.
         let find = || Ok(unsafe { result::module::get_function(self.0.raw, text) });
         let raw = match context.call("cuModuleGetFunction", find)? {
@@ -125,8 +125,8 @@ impl Module {
     }
 }
 
-/// Machine code for other devices, or PTX that the driver cannot make code of.
-fn is_foreign(error: DriverError) -> bool {
+/// True for machine code for other devices and for PTX that the driver cannot compile.
+fn is_unsupported(error: DriverError) -> bool {
     use sys::CUresult as Code;
     let codes = [
         Code::CUDA_ERROR_NO_BINARY_FOR_GPU,
@@ -138,7 +138,7 @@ fn is_foreign(error: DriverError) -> bool {
     codes.contains(&error.0)
 }
 
-fn foreign(context: &Context) -> Unusable {
+fn no_image(context: &Context) -> Unusable {
     let identity = context.identity();
     Unusable::NoImage {
         device: identity.name.clone(),
@@ -152,10 +152,10 @@ fn foreign(context: &Context) -> Unusable {
 }
 
 impl<P: Parameters> Kernel<P> {
-    /// The same, whose launches need not wait for the end of the kernel before them in their
-    /// stream: blocks come as others leave, which saves the gap between two kernels. Every thread
-    /// has to call `await_predecessor` of `kernels/carry.cuh` before it touches memory. Devices and
-    /// drivers that cannot do this launch it as any other.
+    /// Enables programmatic dependent launch (PDL): blocks start as those of the preceding kernel
+    /// in the stream exit, which hides the gap between two kernels. Every thread must call
+    /// `await_predecessor` (`kernels/carry.cuh`) before it touches memory. Has no effect if the
+    /// device or driver lacks PDL.
     pub fn starting_early(self) -> Self {
         let context = &self.module.0.context;
         let can = context.identity().capability >= CAPABILITY_EARLY
@@ -163,9 +163,9 @@ impl<P: Parameters> Kernel<P> {
         Self { early: can, ..self }
     }
 
-    /// Runs `grid` blocks on `stream`; none for 0.
+    /// Launches `grid` blocks on `stream`; does nothing if `grid` is 0.
     ///
-    /// Errors: what the driver says of the launch, and of earlier work.
+    /// Errors: driver faults, including errors of earlier work.
     pub fn launch(&self, stream: &Stream, grid: u32, given: P::Given<'_>) -> Result<(), Fault> {
         if grid == 0 {
             return Ok(());
@@ -178,8 +178,8 @@ impl<P: Parameters> Kernel<P> {
         if self.early {
             return self.launch_early(stream, grid, &mut places);
         }
-        // SAFETY: the function is alive; the parameters are as many and as large as it takes
-        // (checked when it was looked up), and the driver copies them before it returns.
+        // SAFETY: the function is alive; number and sizes of the parameters match (checked on
+        // lookup), and the driver copies them before it returns.
         stream.call("cuLaunchKernel", |stream| unsafe {
             let places = &mut places[..P::BYTES.len()];
             result::launch_kernel(
@@ -219,7 +219,7 @@ impl<P: Parameters> Kernel<P> {
                 numAttrs: 1,
             };
             let (places, none) = (places.as_mut_ptr(), std::ptr::null_mut());
-            // SAFETY: as in `launch`; the attribute is one, and outlives the call.
+            // SAFETY: see `launch`; there is one attribute, and it outlives the call.
             unsafe { sys::cuLaunchKernelEx(&raw const config, self.raw, places, none) }.result()
         })
     }
@@ -230,10 +230,10 @@ impl<P: Parameters> Kernel<P> {
         Ok(self.module.0.context.call("cuFuncGetAttribute", get)?.unsigned_abs())
     }
 
-    /// Blocks that a multiprocessor holds at a time, by the driver's occupancy calculator; at
+    /// Blocks resident on a multiprocessor at a time, by the driver's occupancy calculator; at
     /// least 1.
     ///
-    /// Errors: what the driver says.
+    /// Errors: driver faults.
     pub fn resident_blocks(&self) -> Result<u32, Fault> {
         let Block { threads, shared_bytes } = self.block;
         // SAFETY: the function is alive.
@@ -248,15 +248,15 @@ impl<P: Parameters> Kernel<P> {
         Ok(self.module.0.context.call(name, ask)?.unsigned_abs().max(1))
     }
 
-    /// Registers of a thread, for reports.
+    /// Registers per thread, for reports.
     ///
-    /// Errors: what the driver says.
+    /// Errors: driver faults.
     pub fn registers(&self) -> Result<u32, Fault> {
         self.attribute(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)
     }
 
-    /// How many parameters of which size the compiled kernel has; drivers before CUDA 12.4 do not
-    /// say.
+    /// Compares the sizes of the compiled kernel's parameters with `expected`. Drivers before CUDA
+    /// 12.4 do not report them; then this succeeds.
     fn check_parameters(&self, expected: &[usize]) -> Result<(), String> {
         if !self.module.0.context.driver().has(c"cuFuncGetParamInfo") {
             return Ok(());
@@ -276,7 +276,7 @@ impl<P: Parameters> Kernel<P> {
         if found == expected { Ok(()) } else { Err(text()) }
     }
 
-    /// Threads and shared memory, which is asked for where it is much.
+    /// Checks threads and shared memory of the block, and opts in to large dynamic shared memory.
     fn check_block(&self) -> Result<Result<(), String>, Fault> {
         let context = &self.module.0.context;
         let Block { threads, shared_bytes } = self.block;
@@ -305,7 +305,7 @@ impl<P: Parameters> Kernel<P> {
 impl Drop for Inner {
     fn drop(&mut self) {
         let raw = self.raw;
-        // SAFETY: loaded by us, unloaded once; kernels hold the module.
+        // SAFETY: loaded in `load`, unloaded once; kernels hold the module.
         let unload = || unsafe { result::module::unload(raw) };
         let _gone = self.context.call("cuModuleUnload", unload);
     }

@@ -1,24 +1,24 @@
-//! What kernels may use of a device. Plans depend on this and on nothing else of a device, so they
-//! can be made and tested without one.
+//! Limits of a device for kernels. Plans depend on nothing else of a device, so they can be made
+//! and tested without one.
 
 use super::Block;
 
-/// What a device has for kernels, as the driver reports it.
+/// A device's resources for kernels, as the driver reports them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DeviceLimits {
     /// Multiprocessors.
     pub multiprocessors: u32,
-    /// Bytes of shared memory that one block may be given.
+    /// Bytes of shared memory that one block can use.
     pub block_shared_bytes: u32,
-    /// Bytes of shared memory of a multiprocessor.
+    /// Bytes of shared memory per multiprocessor.
     pub shared_bytes: u32,
-    /// Bytes of shared memory that each block takes in addition to what it is given.
+    /// Bytes of shared memory reserved per block, in addition to what it requests.
     pub reserved_shared_bytes: u32,
-    /// Threads that a multiprocessor holds at a time.
+    /// Threads resident on a multiprocessor at a time.
     pub threads: u32,
-    /// Blocks that a multiprocessor holds at a time.
+    /// Blocks resident on a multiprocessor at a time.
     pub blocks: u32,
-    /// Bytes of the second-level cache.
+    /// Bytes of the L2 cache.
     pub l2_bytes: u32,
 }
 
@@ -34,13 +34,13 @@ impl DeviceLimits {
         l2_bytes: 60 << 20,
     };
 
-    /// Whether a block may be given that much shared memory.
+    /// Whether a block may use that much shared memory.
     pub const fn fits(&self, block: Block) -> bool {
         block.shared_bytes <= self.block_shared_bytes
     }
 
-    /// Blocks that a multiprocessor holds at a time, by threads and shared memory; registers are
-    /// not looked at. 0 if the block does not fit.
+    /// Blocks resident on a multiprocessor at a time, limited by threads and shared memory but not
+    /// by registers. 0 if the block does not fit.
     pub fn resident_blocks(&self, block: Block) -> u32 {
         if !self.fits(block) {
             return 0;
@@ -49,8 +49,8 @@ impl DeviceLimits {
         by_shared.min(self.threads / block.threads.max(1)).min(self.blocks)
     }
 
-    /// Threads that the device holds at a time, of kernels whose registers allow `blocks` such
-    /// blocks on a multiprocessor; 0 if the block does not fit.
+    /// Threads resident on the device at a time if registers allow `blocks` blocks on a
+    /// multiprocessor; 0 if the block does not fit.
     pub fn wave(&self, block: Block, blocks: u32) -> u32 {
         self.multiprocessors * self.resident_blocks(block).min(blocks) * block.threads
     }

@@ -1,13 +1,12 @@
-//! NVIDIA GPUs: the only module that knows CUDA, and the only one with `unsafe` beside a few files
-//! that ARCHITECTURE.md lists.
+//! NVIDIA GPUs. This is the only module that knows CUDA.
 //!
-//! [`Driver`] finds the driver, [`open`] the devices. A [`Gpu`] is an open device with an [`Arena`]
-//! of its memory and a [`Ring`] of pinned host memory, beside what [`Context::pin`] gives for good.
-//! [`Module`] and [`Kernel`] are code on it, [`Stream`] and [`Event`] say what runs after what.
+//! [`Driver`] finds the driver, [`open`] opens devices. A [`Gpu`] is an open device with an
+//! [`Arena`] of device memory and a [`Ring`] of pinned host memory; [`Context::pin`] pins more,
+//! permanently. [`Module`] and [`Kernel`] are code on a device, [`Stream`] and [`Event`] order its
+//! work.
 //!
-//! What fails is a [`Fault`]: [`Class`] says whether the device is still good. Every failure that
-//! is not known to be harmless ends the use of the device, and the process is expected to end with
-//! it: see `fault.rs`.
+//! Failures are [`Fault`]s; their [`Class`] tells whether the device is still usable. Any fault not
+//! known to be harmless disables the device, and the process is expected to exit: see `fault.rs`.
 #![allow(unsafe_code)]
 
 mod arena;

@@ -1,47 +1,47 @@
-//! From a configuration to open, tested devices.
+//! Opens and tests the configured devices.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use super::{Arena, Context, Driver, Fault, Identity, OnFault, Ring, Unusable, self_test};
 
-/// A ring's chunk: long enough that a copy of it takes far longer (75 us on an H200) than to ask
-/// for one (5 us).
+/// Bytes of a chunk of the ring: copying one (75 us on an H200) takes far longer than launching the
+/// copy (5 us).
 const CHUNK_BYTES: usize = 4 << 20;
 
-/// A few are filled while others are copied.
+/// Enough to fill some chunks while others are copied.
 const CHUNKS: usize = 8;
 
-/// What is left over of device memory is given to no one: the driver wants some per context.
+/// The arena's size is a multiple of this; the rest is left to the driver's contexts.
 const GRAIN_BYTES: u64 = 2 << 20;
 
-/// Which driver and devices.
+/// Which driver and devices to use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// The driver's library; `None` for the system's.
+    /// Path of the driver library; `None` for the system's.
     pub driver: Option<PathBuf>,
-    /// Numbers of devices, as the driver counts them; none for all.
+    /// Device numbers in the driver's order; empty for all devices.
     pub devices: Vec<u32>,
 }
 
 /// How devices are used.
 #[derive(Clone)]
 pub struct OpenOptions {
-    /// Share of the free memory that the arena takes, 1 to 100.
+    /// Percentage of the free device memory that the arena takes, 1 to 100.
     pub memory_percent: u64,
-    /// How long a device may take for what it was given: longer waits are faults.
+    /// Longest wait for work on a device; a longer one is a `Hang` fault.
     pub patience: Duration,
-    /// Told of faults.
+    /// Called for every fault.
     pub on_fault: OnFault,
-    /// Bytes of shared memory that a block is given at most. Tests set it to run on one device the
-    /// plans of devices that have less; `None` for all that the device has.
+    /// Limits the shared memory of a block, in bytes, so that tests can run the plans of smaller
+    /// devices; `None` for the device's own limit.
     pub shared_bytes_max: Option<u32>,
 }
 
-/// The devices that are used, and those that are not.
+/// The devices that are used, and those that cannot be used.
 pub struct Opened {
-    /// Open and tested.
+    /// Devices that are open and have passed their test.
     pub gpus: Vec<Gpu>,
-    /// Devices that were wanted and cannot be used.
+    /// Devices that were requested and cannot be used.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -54,13 +54,13 @@ impl From<Gpu> for Opened {
 /// A device that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Its number, as the driver counts.
+    /// Device number in the driver's order.
     pub index: u32,
-    /// Why, in a sentence that names the device.
+    /// The reason, in a sentence that names the device.
     pub reason: Unusable,
 }
 
-/// An open device with its memory. Clones share it.
+/// An open device, its memory and its staging ring. Clones share them.
 #[derive(Clone)]
 pub struct Gpu {
     context: Context,
@@ -69,9 +69,9 @@ pub struct Gpu {
     self_test: String,
 }
 
-/// Opens the wanted devices and tests each. One that cannot be used does not keep others from use.
+/// Opens and tests the requested devices. A device that cannot be used is left out.
 ///
-/// Errors: why there is no driver or no device; `AllLeftOut` if no device can be used.
+/// Errors: there is no driver or no device; `AllLeftOut` if no device can be used.
 pub fn open(wanted: &Wanted, options: &OpenOptions) -> Result<Opened, Unusable> {
     let driver = Driver::load(wanted.driver.as_deref())?;
     let count = driver.device_count()?;
@@ -96,7 +96,7 @@ pub fn open(wanted: &Wanted, options: &OpenOptions) -> Result<Opened, Unusable> 
 }
 
 impl Gpu {
-    /// Opens device number `index`, takes its memory, and tests it.
+    /// Opens device number `index`, allocates its arena and ring, and tests it.
     ///
     /// Errors: `Device`, `NoKernels`, `NoImage`.
     pub fn open(driver: Arc<Driver>, index: u32, options: &OpenOptions) -> Result<Self, Unusable> {
@@ -109,34 +109,34 @@ impl Gpu {
     fn untested(driver: Arc<Driver>, index: u32, options: &OpenOptions) -> Result<Self, Fault> {
         let context = Context::open(driver, index, options)?;
         let (free, _) = context.memory_info()?;
-        // In this order, so that the product does not overflow.
+        // Division first, so that the product does not overflow.
         let bytes = free / 100 * options.memory_percent / GRAIN_BYTES * GRAIN_BYTES;
         let arena = Arena::take(&context, bytes.max(GRAIN_BYTES))?;
         let ring = Ring::take(&context, CHUNK_BYTES, CHUNKS)?;
         Ok(Self { context, arena, ring, self_test: String::new() })
     }
 
-    /// The device.
+    /// The device's context.
     pub fn context(&self) -> &Context {
         &self.context
     }
 
-    /// What the device is.
+    /// The device's name and properties.
     pub fn identity(&self) -> &Identity {
         self.context.identity()
     }
 
-    /// Its memory.
+    /// The device's memory.
     pub fn arena(&self) -> &Arena {
         &self.arena
     }
 
-    /// What its test found, in a sentence.
+    /// The outcome of the self-test, in a sentence.
     pub fn self_test(&self) -> &str {
         &self.self_test
     }
 
-    /// Pinned memory for what goes there and comes back.
+    /// Pinned host memory for uploads and downloads.
     pub fn ring(&self) -> &Ring {
         &self.ring
     }

@@ -1,4 +1,4 @@
-//! The types of a kernel's parameters, and how a launch passes them.
+//! The types of a kernel's parameters, and how a launch packs its arguments.
 
 use std::marker::PhantomData;
 
@@ -6,15 +6,15 @@ use bytemuck::Pod;
 
 use super::{Fault, Span, Stream};
 
-/// A kernel takes at most this many parameters.
+/// Maximum number of parameters of a kernel.
 pub(super) const PARAMETERS_MAX: usize = 12;
 
-/// A parameter of type `T*`; what is passed is a [`Span`].
+/// A parameter of type `T*`; its argument is a [`Span`].
 pub struct Ptr<T>(PhantomData<T>);
 
-/// A type of one parameter: [`Ptr`], `u32` or `u64`.
+/// The type of one parameter: [`Ptr`], `u32` or `u64`.
 pub trait Parameter: sealed::Parameter {
-    /// What a launch passes for it.
+    /// The argument's type.
     type Given<'a>;
 
     #[doc(hidden)]
@@ -26,7 +26,7 @@ pub trait Parameter: sealed::Parameter {
 
 /// The types of all parameters, a tuple of [`Parameter`]s.
 pub trait Parameters: sealed::Parameters {
-    /// What a launch passes for them, a tuple.
+    /// The arguments' types, a tuple.
     type Given<'a>;
 
     #[doc(hidden)]
@@ -64,7 +64,7 @@ macro_rules! integers {
             type Given<'a> = $integer;
             const BYTES: usize = size_of::<$integer>();
 
-            // Little-endian, as the device: the low bytes come first.
+            // Little-endian like the device: the low bytes come first.
             fn word(given: $integer, _: &Stream) -> Result<u64, Fault> {
                 Ok(given.into())
             }

@@ -1,5 +1,5 @@
-//! Pinned host memory that others fill and read, and from and to which the device copies without
-//! the ring between. It is never given back: nobody can free it under a copy.
+//! Pinned host memory that other modules fill and read, copied to and from a device without the
+//! ring. It is never freed, so it cannot be freed during a copy.
 
 use std::{
     ops::Range,
@@ -11,20 +11,20 @@ use cudarc::driver::{result, sys};
 
 use super::{Context, Fault, Span, Stream};
 
-/// Addresses of all that was ever pinned here, and the contexts that the memory would end with.
+/// Address ranges of all memory pinned here, with the contexts that keep it alive.
 static PINNED: RwLock<Vec<(Range<usize>, Context)>> = RwLock::new(Vec::new());
 
 impl Context {
-    /// `bytes` bytes of pinned host memory, at least 1, for this process's whole life; all devices
-    /// reach it. Zeroed.
+    /// Pins `bytes` bytes of zeroed host memory, at least 1, for the life of the process; all
+    /// devices can access it.
     ///
-    /// Errors: what the driver says.
+    /// Errors: driver faults.
     pub fn pin(&self, bytes: usize) -> Result<&'static mut [u8], Fault> {
         let flags = sys::CU_MEMHOSTALLOC_PORTABLE;
         // SAFETY: zeroed right below.
         let base = self.call("cuMemHostAlloc", || unsafe { result::malloc_host(bytes, flags) })?;
         let base = base.cast::<u8>();
-        // SAFETY: as long as allocated, and nobody else's.
+        // SAFETY: the allocation has this length and no other user.
         let memory = unsafe {
             base.write_bytes(0, bytes);
             slice::from_raw_parts_mut(base, bytes)
@@ -36,31 +36,31 @@ impl Context {
     }
 }
 
-/// Copies `from`, pieces of memory from [`Context::pin`] one after the other, to the device, after
-/// all that `stream` was given before. Returns when they are there.
+/// Copies the pieces `from`, which must be memory from [`Context::pin`], to the device one after
+/// the other, after all earlier work on `stream`. Blocks until done.
 ///
-/// Errors: `Kernel` where they are not pinned, or not as long as `to`; what the driver says.
+/// Errors: `Kernel` if a piece is not pinned or the lengths differ; driver faults.
 pub fn send(stream: &Stream, to: Span<'_, u8>, from: &[&[u8]]) -> Result<(), Fault> {
     let pieces = from.iter().map(|piece| piece.as_ptr_range());
-    // SAFETY: pinned memory that is never freed and, waited for in `copy`, borrowed until the
-    // stream is past the copy; the span has room for all pieces.
+    // SAFETY: pinned memory is never freed and stays borrowed until `copy` returns, after the
+    // copies have completed; `copy` checks that the span is as long as all pieces.
     copy(stream, to, pieces, |at, from, bytes| unsafe { stream.copy_in(at, from, bytes) })
 }
 
-/// Copies `from` to pieces of memory from [`Context::pin`], one after the other, after all that
-/// `stream` was given before. Returns when all is there.
+/// Copies the bytes of `from` to the pieces `to`, which must be memory from [`Context::pin`], one
+/// after the other, after all earlier work on `stream`. Blocks until done.
 ///
-/// Errors: as [`send`].
+/// Errors: those of [`send`].
 pub fn receive(stream: &Stream, from: Span<'_, u8>, to: &mut [&mut [u8]]) -> Result<(), Fault> {
     let pieces = to.iter_mut().map(|piece| {
         let Range { start, end } = piece.as_mut_ptr_range();
         start.cast_const()..end.cast_const()
     });
-    // SAFETY: as in `send`, and borrowed mutably.
+    // SAFETY: see `send`; here borrowed mutably.
     copy(stream, from, pieces, |at, to, bytes| unsafe { stream.copy_out(to.cast_mut(), at, bytes) })
 }
 
-/// Asks for copies between `span` and the pieces, one after the other, and waits for them.
+/// Starts copies between `span` and the pieces, one after the other, and waits for them.
 fn copy(
     stream: &Stream,
     span: Span<'_, u8>,
@@ -74,13 +74,13 @@ fn copy(
         at += bytes as u64;
         Ok(())
     });
-    // Waited for whatever happened: some may be under way.
+    // Even after an error: some copies may be under way.
     let done = stream.synchronize();
     asked.and(done)
 }
 
-/// Addresses and lengths of the pieces, neighbours together: a call for each slot of 256 KiB took
-/// twice the time of the link.
+/// Addresses and lengths of the pieces, with adjacent pieces merged: one call per slot of 256 KiB
+/// takes twice the time of the link.
 fn runs(
     span: Span<'_, u8>,
     pieces: impl Iterator<Item = Range<*const u8>>,
@@ -90,7 +90,7 @@ fn runs(
     let (mut runs, mut bytes, mut end_of_last) = (Vec::<(_, usize)>::new(), 0, None);
     for piece in pieces {
         let (start, end) = (piece.start as usize, piece.end as usize);
-        // One allocation holds a whole run, since it holds each piece and pieces do not overlap.
+        // One allocation contains the whole run: it contains each piece, and none overlap.
         let Some(home) = pinned.iter().position(|(all, _)| all.start <= start && end <= all.end)
         else {
             return refuse("memory that is not pinned".to_owned());

@@ -1,5 +1,4 @@
-//! Whether there is a driver that can be used, found out before cudarc is touched: it panics where
-//! there is none.
+//! Finds a usable driver before cudarc is used, which panics if there is none.
 
 use std::{
     ffi::{CStr, c_int},
@@ -13,49 +12,51 @@ use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
 use super::{Fault, LeftOut, images};
 
-/// What the driver's installation and its development package call the library.
+/// Names of the library in the driver's installation and in its development package.
 const NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
 
 /// Why no GPU is used, in a sentence for the operator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
-    /// The library is not there or cannot be loaded.
+    /// The library is missing or cannot be loaded.
     #[error("no CUDA driver: {0}")]
     NoDriver(String),
-    /// The library was loaded, and another one answers.
-    #[error("the CUDA driver {0} cannot be used: another one is in its place in this process")]
+    /// The library is not a CUDA driver, or cudarc resolves to another one.
+    #[error(
+        "{0} cannot be used as the CUDA driver: it is not one, or this process uses another one"
+    )]
     OtherDriver(String),
-    /// The driver is there and does not start.
-    #[error("the CUDA driver does not start: {0}")]
+    /// The driver failed to initialize.
+    #[error("the CUDA driver failed to initialize: {0}")]
     Start(String),
     /// The driver is older than the kernels.
     #[error(
-        "the CUDA driver is too old: it serves CUDA {}.{}, the kernels need {}.{}",
+        "the CUDA driver is too old: it supports CUDA {}.{}, the kernels need {}.{}",
         found.0, found.1, needed.0, needed.1
     )]
     TooOld {
-        /// Major and minor version that the driver serves.
+        /// CUDA version that the driver supports, major and minor.
         found: (u32, u32),
-        /// Major and minor version that the kernels need.
+        /// CUDA version that the kernels need, major and minor.
         needed: (u32, u32),
     },
-    /// The driver sees no device.
-    #[error("the CUDA driver sees no device")]
+    /// The driver reports no device.
+    #[error("the CUDA driver reports no device")]
     NoDevice,
-    /// The configuration names a device that is not there.
-    #[error("there is no CUDA device {index}: the driver sees {count}")]
+    /// The configuration names a device that does not exist.
+    #[error("CUDA device {index} does not exist: the driver reports {count}")]
     NoSuchDevice {
-        /// Which one was asked for.
+        /// The configured device number.
         index: u32,
-        /// How many there are.
+        /// Number of devices.
         count: u32,
     },
     /// This build has no kernels.
-    #[error("there is a CUDA device, but this build has no kernels: build it where nvcc is")]
+    #[error("a CUDA device is present, but this build has no kernels: build on a host with nvcc")]
     NoKernels,
     /// The kernels are for other devices.
     #[error(
-        "{device} has compute capability {}.{}, the kernels are for {archs}",
+        "{device} has compute capability {}.{}, but the kernels were compiled for {archs}",
         capability.0, capability.1
     )]
     NoImage {
@@ -63,15 +64,15 @@ pub enum Unusable {
         device: String,
         /// Its compute capability.
         capability: (u32, u32),
-        /// What the kernels are for.
+        /// Architectures that the kernels were compiled for.
         archs: String,
     },
     /// A device failed while it was opened or tested.
     #[error("device {index}: {fault}")]
     Device {
-        /// Which one.
+        /// Device number in the driver's order.
         index: u32,
-        /// What happened.
+        /// The failure.
         fault: Fault,
     },
     /// Each wanted device was left out; there is at least one.
@@ -80,8 +81,8 @@ pub enum Unusable {
 }
 
 impl Unusable {
-    /// Whether this host has a GPU that could be used if something else were done. Operators want
-    /// to know; a host without a GPU is nothing to warn of.
+    /// Whether this host has a GPU that could be made usable, which operators want to know. A host
+    /// without a GPU deserves no warning.
     pub fn is_on_a_gpu_host(&self) -> bool {
         match self {
             Self::NoDriver(_) | Self::NoDevice => host_has_gpu(),
@@ -112,7 +113,7 @@ fn host_has_gpu() -> bool {
         })
 }
 
-/// The process's CUDA driver. There is one at most: cudarc keeps the first that it finds.
+/// The process's CUDA driver. There is at most one: cudarc keeps the first one it finds.
 pub struct Driver {
     library: Library,
     path: PathBuf,
@@ -123,9 +124,9 @@ pub struct Driver {
 static LOADED: Mutex<Option<Arc<Driver>>> = Mutex::new(None);
 
 impl Driver {
-    /// Loads the driver: the library at `path`, or the system's.
+    /// Loads the driver from the library at `path`, or the system's.
     ///
-    /// Errors: the sentence for the operator.
+    /// Errors: the reason, in a sentence for the operator.
     pub fn load(path: Option<&Path>) -> Result<Arc<Self>, Unusable> {
         let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(driver) = loaded.as_ref() {
@@ -150,7 +151,7 @@ impl Driver {
     }
 
     fn start(library: Library, path: PathBuf) -> Result<Self, Unusable> {
-        if !answers(&library) {
+        if !is_used_by_cudarc(&library) {
             return Err(Unusable::OtherDriver(path.display().to_string()));
         }
         let emulated = has(&library, c"capstan_emulated_driver");
@@ -165,12 +166,12 @@ impl Driver {
         let version = version.unsigned_abs();
         let version = (version / 1000, version % 1000 / 10);
         let driver = Self { library, path, version, emulated };
-        driver.suffices()?;
+        driver.check_version()?;
         Ok(driver)
     }
 
-    /// Kernels of a toolkit run on every driver of its major version.
-    fn suffices(&self) -> Result<(), Unusable> {
+    /// Kernels compiled by a toolkit run on every driver of its major version.
+    fn check_version(&self) -> Result<(), Unusable> {
         let needed = (images::toolkit().0, 0);
         if !self.emulated && self.version < needed {
             return Err(Unusable::TooOld { found: self.version, needed });
@@ -178,19 +179,19 @@ impl Driver {
         Ok(())
     }
 
-    /// The CUDA version that the driver serves, major and minor.
+    /// The CUDA version that the driver supports, major and minor.
     pub fn version(&self) -> (u32, u32) {
         self.version
     }
 
-    /// Whether this is the project's emulation of a driver, on the CPU.
+    /// Whether this is the project's emulated driver, which runs kernels on the CPU.
     pub fn is_emulated(&self) -> bool {
         self.emulated
     }
 
-    /// How many devices there are.
+    /// Number of devices.
     ///
-    /// Errors: `NoDevice` where there is none.
+    /// Errors: `NoDevice` if there is none.
     pub fn device_count(&self) -> Result<u32, Unusable> {
         match result::device::get_count() {
             Ok(count) if count > 0 => Ok(count.unsigned_abs()),
@@ -199,14 +200,14 @@ impl Driver {
         }
     }
 
-    /// Whether the driver has a function: older ones lack some.
+    /// Whether the driver has a function; older drivers lack some.
     pub(super) fn has(&self, name: &CStr) -> bool {
         has(&self.library, name)
     }
 }
 
 fn open(path: &Path) -> Result<Library, Unusable> {
-    // SAFETY: what is loaded is the CUDA driver, or what the operator put in its place.
+    // SAFETY: the library is the CUDA driver or the operator's replacement for it.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL) };
     library.map_err(|error| {
         let cause = std::error::Error::source(&error).map(ToString::to_string);
@@ -214,8 +215,8 @@ fn open(path: &Path) -> Result<Library, Unusable> {
     })
 }
 
-/// Whether cudarc, which looks for the library by name, comes to this very one.
-fn answers(library: &Library) -> bool {
+/// Whether cudarc, which finds the library by name, resolves to this one.
+fn is_used_by_cudarc(library: &Library) -> bool {
     type Init = unsafe extern "C" fn(u32) -> sys::CUresult;
     // SAFETY: nothing is called; the symbols are compared as addresses.
     unsafe {
@@ -226,6 +227,6 @@ fn answers(library: &Library) -> bool {
 }
 
 fn has(library: &Library, name: &CStr) -> bool {
-    // SAFETY: the symbol is looked for, and not used.
+    // SAFETY: the symbol is looked up but not used.
     unsafe { library.get::<*const u8>(name.to_bytes_with_nul()) }.is_ok()
 }

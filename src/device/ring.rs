@@ -1,5 +1,5 @@
-//! Pinned host memory in chunks, through which all bytes go to a device and come back. A chunk is
-//! filled while those before it are copied, and reused when its copy has run.
+//! Pinned host memory in chunks, the staging area for copies to and from a device. A chunk is
+//! filled while earlier ones are copied, and reused once its copy has completed.
 
 mod upload;
 
@@ -23,49 +23,49 @@ struct Inner {
     context: Context,
     base: *mut u8,
     chunk_bytes: usize,
-    /// Chunks that one download or upload may hold at a time: half of them.
+    /// Chunks that one upload or download may hold at a time: half of them.
     share: usize,
-    /// The longest unused first.
+    /// Least recently used first.
     idle: Mutex<VecDeque<Chunk>>,
     returned: Condvar,
 }
 
-// SAFETY: each byte of the memory behind `base` belongs to one chunk, and a chunk to one thread at
-// a time: whoever took it from `idle`.
+// SAFETY: each byte behind `base` belongs to one chunk, and a chunk to the one thread that took it
+// from `idle`.
 unsafe impl Send for Inner {}
-// SAFETY: as above.
+// SAFETY: see `Send`.
 unsafe impl Sync for Inner {}
 
 struct Chunk {
     index: usize,
     /// The copy that still reads or writes the bytes.
     copy: Option<Event>,
-    /// How many of the first bytes may hold somebody's data.
+    /// Length of the prefix that may hold a job's data.
     used: usize,
 }
 
-/// A chunk taken out of the ring; goes back when dropped.
+/// A chunk taken out of the ring; returned on drop.
 struct Taken<'a> {
     ring: &'a Inner,
     chunk: Option<Chunk>,
 }
 
-/// Copies of one job. What they leave in chunks is wiped when this is dropped, and not after each
-/// copy: that would take longer than the link does. Chunks that a copy still uses then are left as
-/// they are: streams with uploads are waited for before.
+/// The copies of one job. Their data in chunks is wiped once, on drop: wiping after each copy would
+/// take longer than the link. Drop does not wipe chunks that a copy still uses, so wait for streams
+/// with uploads first.
 pub struct Copies(Ring);
 
 impl Ring {
-    /// Takes `chunks` chunks of `chunk_bytes` bytes of host memory, both at least 1.
+    /// Allocates `chunks` chunks of `chunk_bytes` bytes of pinned host memory, both at least 1.
     ///
-    /// Errors: what the driver says.
+    /// Errors: driver faults.
     pub fn take(context: &Context, chunk_bytes: usize, chunks: usize) -> Result<Self, Fault> {
         let chunk_bytes = chunk_bytes.next_multiple_of(size_of::<u64>());
         let flags = sys::CU_MEMHOSTALLOC_PORTABLE;
         // SAFETY: zeroed right below.
         let allocate = || unsafe { result::malloc_host(chunk_bytes * chunks, flags) };
         let base = context.call("cuMemHostAlloc", allocate)?.cast::<u8>();
-        // SAFETY: as long as allocated, and nobody else's yet.
+        // SAFETY: the allocation has this length and no other user yet.
         unsafe { base.write_bytes(0, chunk_bytes * chunks) };
         let idle = (0..chunks).map(|index| Chunk { index, copy: None, used: 0 }).collect();
         let context = context.clone();
@@ -79,20 +79,20 @@ impl Ring {
         self.0.chunk_bytes
     }
 
-    /// Begins to fill `to`, on `stream`. Compute on another stream waits for [`Upload::sent`].
+    /// Starts an upload to `to` on `stream`. Work on another stream must wait for [`Upload::sent`].
     pub fn upload<'a, 'l>(&'a self, stream: &'a Stream, to: Span<'l, u8>) -> Upload<'a, 'l> {
         Upload { ring: self, wipes: true, stream, to, sent: 0 }
     }
 
-    /// For a job of several copies.
+    /// Starts a job of several copies.
     pub fn copies(&self) -> Copies {
         Copies(self.clone())
     }
 
-    /// Hands the bytes of `from` to `take`, piece by piece and in order, after all that `stream`
-    /// was given before. Blocks until all are there; the next pieces are copied meanwhile.
+    /// Passes the bytes of `from` to `take`, piece by piece and in order, after all earlier work on
+    /// `stream`. Blocks until done; later pieces are copied while `take` runs.
     ///
-    /// Errors: what the copies ran into; what `take` says.
+    /// Errors: faults of the copies; those of `take`.
     pub fn download<E: From<Fault>>(
         &self,
         stream: &Stream,
@@ -111,7 +111,7 @@ impl Ring {
     ) -> Result<(), E> {
         let done = self.receive(wipes, stream, from, take);
         if done.is_err() {
-            // Chunks that nobody took are wiped once the copies have run.
+            // Wipe chunks that `take` has not received, once their copies have completed.
             let _waited = stream.synchronize();
             self.wipe();
         }
@@ -128,7 +128,7 @@ impl Ring {
         let mut under_way = VecDeque::new();
         let mut asked = 0;
         while asked < from.len() || !under_way.is_empty() {
-            // Whoever holds a chunk never waits for another one.
+            // To avoid deadlock, a thread that holds a chunk never waits for another one.
             let chunk = match under_way.is_empty() {
                 _ if asked == from.len() || under_way.len() == self.0.share => None,
                 true => Some(self.0.take()?),
@@ -144,7 +144,7 @@ impl Ring {
                 first.wait()?;
                 let mut there = vec![first];
                 while under_way.front().is_some_and(Taken::is_there) {
-                    let mut next = under_way.pop_front().expect("looked at");
+                    let mut next = under_way.pop_front().expect("checked above");
                     next.wait()?;
                     there.push(next);
                 }
@@ -158,7 +158,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Wipes idle chunks whose copy has run. Threads that do so at a time share the work.
+    /// Wipes idle chunks whose copy has completed. Concurrent callers share the work.
     pub fn wipe(&self) {
         while let Some(mut taken) = self.0.take_dirty() {
             taken.wipe();
@@ -167,14 +167,14 @@ impl Ring {
 }
 
 impl Copies {
-    /// As [`Ring::upload`].
+    /// Like [`Ring::upload`], but the chunks are wiped when `self` is dropped.
     pub fn upload<'a, 'l>(&'a self, stream: &'a Stream, to: Span<'l, u8>) -> Upload<'a, 'l> {
         Upload { ring: &self.0, wipes: false, stream, to, sent: 0 }
     }
 
-    /// As [`Ring::download`], but `take` is given as many pieces at a time as are there, in order.
+    /// Like [`Ring::download`], but passes `take` all pieces that have arrived, in order.
     ///
-    /// Errors: as there.
+    /// Errors: those of [`Ring::download`].
     pub fn download<E: From<Fault>>(
         &self,
         stream: &Stream,
@@ -196,7 +196,7 @@ impl Inner {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A chunk that no copy uses any more; waits for one.
+    /// Takes a chunk that no copy uses; waits for one.
     fn take(&self) -> Result<Taken<'_>, Fault> {
         let mut idle = self.idle();
         let chunk = loop {
@@ -211,9 +211,9 @@ impl Inner {
         Ok(taken)
     }
 
-    /// `most` of them, or as many as there are at once: one at least.
+    /// Takes between 1 and `most` chunks: waits for the first, adds those that are idle.
     fn take_some(&self, most: usize) -> Result<Vec<Taken<'_>>, Fault> {
-        // Whoever holds one does not wait for another.
+        // See `receive`: no waiting while holding a chunk.
         let mut chunks = vec![self.take()?];
         while chunks.len() < most
             && let Some(chunk) = self.try_take()
@@ -223,7 +223,7 @@ impl Inner {
         Ok(chunks)
     }
 
-    /// The same, where there is one at once.
+    /// Takes a chunk that no copy uses, if there is one now.
     fn try_take(&self) -> Option<Taken<'_>> {
         let mut idle = self.idle();
         let free = |chunk: &Chunk| chunk.copy.as_ref().is_none_or(reached);
@@ -247,7 +247,7 @@ fn reached(event: &Event) -> bool {
 
 impl Taken<'_> {
     fn chunk(&mut self) -> &mut Chunk {
-        self.chunk.as_mut().expect("there until dropped")
+        self.chunk.as_mut().expect("present until drop")
     }
 
     /// Whether no copy uses the bytes.
@@ -255,7 +255,7 @@ impl Taken<'_> {
         self.chunk.as_ref().is_some_and(|chunk| chunk.copy.as_ref().is_none_or(reached))
     }
 
-    /// Until no copy uses the bytes.
+    /// Waits until no copy uses the bytes.
     fn wait(&mut self) -> Result<(), Fault> {
         let chunk = self.chunk();
         if let Some(copy) = &chunk.copy {
@@ -265,52 +265,52 @@ impl Taken<'_> {
         Ok(())
     }
 
-    /// The first `at_least` bytes or what is used, whichever is more; and the chunk's number.
+    /// The first `at_least` bytes, or the used bytes if there are more; and the chunk's index.
     fn bytes(&mut self, at_least: usize) -> (&mut [u8], usize) {
         let (base, width) = (self.ring.base, self.ring.chunk_bytes);
         let chunk = self.chunk();
         assert!(chunk.copy.is_none() && at_least <= width, "a copy is still under way");
         let (at, bytes) = (chunk.index * width, at_least.max(chunk.used));
-        // SAFETY: the chunk's own bytes, initialised, which no copy uses (just checked) and nobody
-        // else reaches while it is taken.
+        // SAFETY: initialised bytes of this chunk, which no copy uses (just checked) and no other
+        // thread reaches while the chunk is taken.
         (unsafe { slice::from_raw_parts_mut(base.add(at), bytes) }, chunk.index)
     }
 
     fn address(&mut self) -> *mut u8 {
         let at = self.chunk().index * self.ring.chunk_bytes;
-        // SAFETY: inside of the allocation.
+        // SAFETY: inside the allocation.
         unsafe { self.ring.base.add(at) }
     }
 
-    /// Sends the first bytes, as many as `to` has.
+    /// Starts the copy of the chunk's first `to.len()` bytes to the device.
     fn send(&mut self, stream: &Stream, to: Span<'_, u8>) -> Result<(), Fault> {
         let (from, bytes, to) = (self.address(), to.len(), to.address(stream)?);
-        assert!(bytes <= self.ring.chunk_bytes, "a chunk at a time");
-        // SAFETY: the chunk is left alone until the event recorded behind the copy is reached, and
+        assert!(bytes <= self.ring.chunk_bytes, "a copy fits in one chunk");
+        // SAFETY: the chunk is not touched until the event recorded after the copy is reached, and
         // the span's lease outlives all work on it.
         unsafe { stream.copy_in(to, from, bytes) }?;
         self.chunk().copy = Some(stream.record_or_drain()?);
         Ok(())
     }
 
-    /// Asks for the bytes of `from`; there after [`Taken::wait`].
+    /// Starts the copy of `from` into the chunk; the bytes are valid after [`Taken::wait`].
     fn receive(&mut self, stream: &Stream, from: Span<'_, u8>) -> Result<(), Fault> {
         let (to, bytes, from) = (self.address(), from.len(), from.address(stream)?);
-        assert!(bytes <= self.ring.chunk_bytes, "a chunk at a time");
+        assert!(bytes <= self.ring.chunk_bytes, "a copy fits in one chunk");
         if self.chunk().used > bytes {
             self.wipe();
         }
         self.chunk().used = bytes;
-        // SAFETY: as in `send`.
+        // SAFETY: see `send`.
         unsafe { stream.copy_out(to, from, bytes) }?;
         self.chunk().copy = Some(stream.record_or_drain()?);
         Ok(())
     }
 
-    /// Overwrites what was used with zeros.
+    /// Zeroes the used bytes.
     fn wipe(&mut self) {
         let bytes = self.bytes(0).0;
-        // In words: bytes one by one would take eight times as long.
+        // Wiping by words is eight times as fast as by bytes.
         let (head, words, tail) = bytemuck::pod_align_to_mut::<u8, u64>(bytes);
         head.zeroize();
         words.zeroize();
@@ -331,7 +331,7 @@ impl Drop for Taken<'_> {
 impl Drop for Inner {
     fn drop(&mut self) {
         let base = self.base;
-        // SAFETY: allocated by us, freed once; the driver waits for copies that use it.
+        // SAFETY: allocated in `take`, freed once; the driver waits for copies that use it.
         let free = || unsafe { result::free_host(base.cast()) };
         let _gone = self.context.call("cuMemFreeHost", free);
     }

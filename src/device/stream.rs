@@ -1,4 +1,4 @@
-//! Streams and events: what runs after what.
+//! Streams and events: the order of work on a device.
 
 use std::{
     ffi::c_void,
@@ -15,12 +15,12 @@ use sys::{CUevent_flags as Flags, CUevent_wait_flags as WaitFlags};
 
 use super::{Context, Fault};
 
-/// A waiting thread looks again and again for a while, which MSMs of 2^18 take, then sleeps between
-/// looks: a long kernel must not cost a core. Naps of 50 us after 200 us took 105 and made every
-/// result wait for half of that.
+/// A waiting thread polls for `SPIN`, the time of an MSM of 2^18, then sleeps `NAP` between polls,
+/// so that a long kernel does not cost a core. Naps of 50 us took 105 us and delayed results by
+/// half of that.
 const SPIN: Duration = Duration::from_millis(2);
 const NAP: Duration = Duration::from_micros(20);
-/// How late the system may end a nap: 50 us, if it is not told.
+/// Timer slack, the delay with which a nap may end; the system's default is 50 us.
 const SLACK_NS: libc::c_ulong = 1000;
 
 /// Work that runs in order. Clones are the same stream.
@@ -35,10 +35,10 @@ struct StreamInner {
 
 // SAFETY: streams may be used from every thread; the driver locks.
 unsafe impl Send for StreamInner {}
-// SAFETY: as above.
+// SAFETY: see `Send`.
 unsafe impl Sync for StreamInner {}
 
-/// A point in a stream: reached when all work before it is done. Clones are the same point.
+/// A point in a stream, reached when all work before it is done. Clones are the same point.
 #[derive(Clone)]
 pub struct Event(Arc<EventInner>);
 
@@ -49,13 +49,13 @@ struct EventInner {
 
 // SAFETY: events may be used from every thread; the driver locks.
 unsafe impl Send for EventInner {}
-// SAFETY: as above.
+// SAFETY: see `Send`.
 unsafe impl Sync for EventInner {}
 
 impl Stream {
-    /// A stream that waits for no other.
+    /// A stream that is not ordered with any other.
     ///
-    /// Errors: what the driver says.
+    /// Errors: driver faults.
     pub fn new(context: &Context) -> Result<Self, Fault> {
         let kind = result::stream::StreamKind::NonBlocking;
         let raw = context.call("cuStreamCreate", || result::stream::create(kind))?;
@@ -63,12 +63,12 @@ impl Stream {
         Ok(Self(Arc::new(StreamInner { context: context.clone(), raw, launches })))
     }
 
-    /// The device it is of.
+    /// The context of the stream's device.
     pub fn context(&self) -> &Context {
         &self.0.context
     }
 
-    /// How many kernels were launched on it, ever.
+    /// Kernels launched on this stream so far.
     pub fn launches(&self) -> u64 {
         self.0.launches.load(Ordering::Relaxed)
     }
@@ -77,16 +77,16 @@ impl Stream {
         self.0.launches.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The point after all that was given to this stream so far.
+    /// Records an event after all work submitted to this stream so far.
     ///
-    /// Errors: what the driver says.
+    /// Errors: driver faults.
     pub fn record(&self) -> Result<Event, Fault> {
         self.record_as(Flags::CU_EVENT_DISABLE_TIMING)
     }
 
-    /// As [`Stream::record`], for [`Event::since`].
+    /// Like [`Stream::record`], with a time for [`Event::since`].
     ///
-    /// Errors: what the driver says.
+    /// Errors: driver faults.
     pub fn record_timed(&self) -> Result<Event, Fault> {
         self.record_as(Flags::CU_EVENT_DEFAULT)
     }
@@ -100,9 +100,9 @@ impl Stream {
         Ok(event)
     }
 
-    /// What is given to this stream from now on runs after `event`.
+    /// Makes all work submitted to this stream from now on wait for `event`.
     ///
-    /// Errors: what the driver says.
+    /// Errors: driver faults.
     pub fn wait(&self, event: &Event) -> Result<(), Fault> {
         let flags = WaitFlags::CU_EVENT_WAIT_DEFAULT;
         // SAFETY: both are alive; the driver keeps the event until it is reached.
@@ -110,18 +110,18 @@ impl Stream {
         self.call("cuStreamWaitEvent", wait)
     }
 
-    /// Blocks until all that was given to this stream so far is done.
+    /// Blocks until all work submitted to this stream so far is done.
     ///
-    /// Errors: what that work ran into; `Hang`.
+    /// Errors: faults of that work; `Hang`.
     pub fn synchronize(&self) -> Result<(), Fault> {
         self.record_or_drain()?.synchronize()
     }
 
-    /// Like [`Stream::record`], for a caller that has just asked for a copy: if there is no event
-    /// to tell when the copy has run, this waits until the stream is idle.
+    /// Like [`Stream::record`], for a caller that has just started a copy: if no event can be
+    /// recorded, waits until the stream is idle.
     ///
-    /// Errors: why there is no event; after that error, no copy of this stream is under way unless
-    /// the device was given up.
+    /// Errors: why there is no event; no copy of this stream is under way then, unless the device
+    /// is disabled.
     pub(super) fn record_or_drain(&self) -> Result<Event, Fault> {
         self.record().inspect_err(|_| {
             // A fault of the wait is reported by `Context::met`.
@@ -129,7 +129,7 @@ impl Stream {
         })
     }
 
-    /// Blocks until nothing is under way on this stream. Needs no event.
+    /// Blocks until the stream is idle. Needs no event.
     fn drain(&self) -> Result<(), Fault> {
         // SAFETY: the stream is alive.
         let query = |stream| match unsafe { sys::cuStreamQuery(stream) }.result() {
@@ -153,11 +153,11 @@ impl Stream {
         self.0.context.call(name, || call(self.0.raw))
     }
 
-    /// Bytes to the device. Asynchronous: `from` must stay as it is until the copy has run.
+    /// Copies bytes to the device, asynchronously.
     ///
     /// # Safety
-    /// `from` is pinned memory and `to` device memory, `bytes` long each,
-    /// alive and undisturbed until the stream is past the copy.
+    /// `from` is pinned memory and `to` device memory, each `bytes` long, alive and not otherwise
+    /// accessed until the copy has completed.
     pub(super) unsafe fn copy_in(
         &self,
         to: u64,
@@ -170,10 +170,10 @@ impl Stream {
         self.call("cuMemcpyHtoDAsync", copy)
     }
 
-    /// Bytes from the device. Asynchronous: `to` has them once the copy has run.
+    /// Copies bytes from the device, asynchronously; `to` is valid once the copy has completed.
     ///
     /// # Safety
-    /// As for [`Stream::copy_in`].
+    /// `to` is pinned memory and `from` device memory, as for [`Stream::copy_in`].
     pub(super) unsafe fn copy_out(
         &self,
         to: *mut u8,
@@ -186,11 +186,10 @@ impl Stream {
         self.call("cuMemcpyDtoHAsync", copy)
     }
 
-    /// Sets device memory to zeros.
+    /// Zeroes device memory, asynchronously.
     ///
     /// # Safety
-    /// `at` is device memory, `bytes` long, alive until the stream is past
-    /// this.
+    /// `at` is device memory, `bytes` long, alive until the memory has been zeroed.
     pub(super) unsafe fn zero(&self, at: u64, bytes: usize) -> Result<(), Fault> {
         // SAFETY: the caller's promise.
         let zero = |stream| unsafe { result::memset_d8_async(at, 0, bytes, stream) };
@@ -201,7 +200,7 @@ impl Stream {
 impl Event {
     /// Whether the work before it is done.
     ///
-    /// Errors: what that work ran into.
+    /// Errors: faults of that work.
     pub fn is_reached(&self) -> Result<bool, Fault> {
         let EventInner { context, raw } = &*self.0;
         // SAFETY: the event is alive.
@@ -212,18 +211,18 @@ impl Event {
         })
     }
 
-    /// Blocks until the work before it is done, for as long as the device has patience. It asks
-    /// instead of calling the driver's own wait, which has no end if the device hangs.
+    /// Blocks until the work before it is done, at most for the context's patience. Polls, since
+    /// the driver's own wait never returns if the device hangs.
     ///
-    /// Errors: what that work ran into; `Hang`.
+    /// Errors: faults of that work; `Hang`.
     pub fn synchronize(&self) -> Result<(), Fault> {
         wait_until(&self.0.context, || self.is_reached())
     }
 
-    /// How long the device took from `earlier` to here. Both are reached and were recorded with
+    /// Time on the device from `earlier` to this event. Both must be reached and recorded with
     /// [`Stream::record_timed`].
     ///
-    /// Errors: what the driver says, `Misuse` by class where an event is not timed.
+    /// Errors: driver faults; class `Misuse` if an event is not timed.
     pub fn since(&self, earlier: &Self) -> Result<Duration, Fault> {
         let (begun, ended) = (earlier.0.raw, self.0.raw);
         // SAFETY: both are alive.
@@ -233,7 +232,7 @@ impl Event {
     }
 }
 
-/// Asks again and again, for as long as the device has patience.
+/// Polls until done, at most for the context's patience.
 fn wait_until(
     context: &Context,
     mut is_done: impl FnMut() -> Result<bool, Fault>,
@@ -249,11 +248,11 @@ fn wait_until(
     Ok(())
 }
 
-/// A short sleep of this thread, which may be woken more exactly from now on.
+/// A short sleep; the first one reduces this thread's timer slack.
 fn nap() {
     thread_local! {
         static EXACT: () = {
-            // SAFETY: takes a number, and changes this thread's timers only.
+            // SAFETY: takes a number and changes only this thread's timers.
             let _refused = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, SLACK_NS) };
         };
     }
@@ -263,7 +262,7 @@ fn nap() {
 impl Drop for StreamInner {
     fn drop(&mut self) {
         let raw = self.raw;
-        // SAFETY: created by us, destroyed once; the driver finishes what is under way first.
+        // SAFETY: created in `new`, destroyed once; the driver finishes pending work first.
         let _gone =
             self.context.call("cuStreamDestroy", || unsafe { result::stream::destroy(raw) });
     }

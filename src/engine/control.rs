@@ -1,4 +1,4 @@
-//! How a job is told to stop.
+//! Cancellation and deadlines of jobs.
 
 use std::{
     sync::{
@@ -15,18 +15,18 @@ use crate::error::{Error, Result};
 pub struct Control {
     cancelled: Arc<AtomicBool>,
     deadline: Option<Instant>,
-    /// Checks that it has yet to pass, where it is to cancel itself.
+    /// Checks left before the control cancels itself; `None` if it never does.
     left: Option<Arc<AtomicU64>>,
 }
 
 impl Control {
-    /// A control that stops at `deadline`, if there is one.
+    /// A control with an optional deadline.
     pub fn new(deadline: Option<Instant>) -> Self {
         Self { deadline, ..Self::default() }
     }
 
-    /// A control that cancels itself at its check after `checks` others: so a job can be stopped at
-    /// each of its checks in turn.
+    /// A control that passes `checks` checks and then cancels itself, so that tests can stop a job
+    /// at each of its checks in turn.
     pub fn cancelled_after(checks: u64) -> Self {
         Self { left: Some(Arc::new(checks.into())), ..Self::default() }
     }
@@ -36,12 +36,12 @@ impl Control {
         self.cancelled.store(true, Ordering::Release);
     }
 
-    /// When the caller stops waiting.
+    /// The deadline, if there is one.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// `Ok` while the job should go on. Cheap: engines call it between pieces of work.
+    /// `Ok` if the job should go on. Cheap: engines call it between pieces of work.
     ///
     /// Errors: `Cancelled`, `Deadline`.
     pub fn check(&self) -> Result<()> {

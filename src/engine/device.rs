@@ -1,76 +1,76 @@
-//! What engines say of what they compute on.
+//! Descriptions of the devices that engines compute on.
 
 use crate::curve::Group;
 
-/// Something that computes.
+/// A device that an engine computes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceInfo {
     /// For people: "NVIDIA H200", "2 threads".
     pub name: String,
     /// `cpu` or `cuda`.
     pub kind: &'static str,
-    /// Threads, or multiprocessors.
+    /// Number of threads or multiprocessors.
     pub units: u32,
     /// Bytes of memory that it can use.
     pub memory_bytes: u64,
-    /// What only GPUs have.
+    /// Facts about a GPU.
     pub gpu: Option<GpuInfo>,
 }
 
-/// What is known of a GPU. `None` where NVIDIA's management library does not say.
+/// Facts about a GPU. `None` if NVIDIA's management library does not report a value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GpuInfo {
-    /// As the driver numbers them.
+    /// Device number in the driver's order.
     pub index: u32,
     /// Compute capability, major and minor.
     pub capability: (u32, u32),
     /// Version of the installed driver, such as "580.65.06".
     pub driver: Option<String>,
-    /// CUDA version that the driver serves, major and minor.
+    /// CUDA version that the driver supports, major and minor.
     pub cuda: (u32, u32),
-    /// Whether the driver is the project's emulation of one, on the CPU.
+    /// Whether the driver is the project's emulated one, which runs kernels on the CPU.
     pub emulated: bool,
     /// Architectures that the kernels were compiled for, such as "90".
     pub kernel_archs: Vec<String>,
-    /// What the self-test at the start found, in a sentence.
+    /// The outcome of the self-test at startup, in a sentence.
     pub self_test: String,
     /// Bytes of memory that jobs may lease.
     pub arena_bytes: u64,
-    /// Bytes of these that are not leased now.
+    /// Bytes of the arena that are free now.
     pub arena_free_bytes: u64,
     /// Clock of the multiprocessors, MHz.
     pub clock_mhz: Option<u32>,
-    /// The greatest that the device may use.
+    /// Maximum clock of the multiprocessors, MHz.
     pub clock_max_mhz: Option<u32>,
     /// Clock of the memory, MHz.
     pub memory_clock_mhz: Option<u32>,
-    /// Of the die, degrees Celsius.
+    /// Die temperature, degrees Celsius.
     pub temperature_c: Option<u32>,
     /// Power drawn, milliwatts.
     pub power_mw: Option<u32>,
-    /// Whether memory has error correction switched on.
+    /// Whether memory error correction is enabled.
     pub ecc: Option<bool>,
-    /// Errors that could not be corrected since the driver was loaded.
+    /// Uncorrected memory errors since the driver was loaded.
     pub ecc_uncorrected: Option<u64>,
-    /// How MSMs of some sizes are done over bases that stay, where nothing else does.
+    /// Plans of MSMs of some sizes over resident bases, assuming nothing else uses the GPU.
     pub msm_plans: Vec<MsmPlan>,
 }
 
-/// How an MSM of one vector is done over all of an object of bases.
+/// The plan of an MSM of one vector over all bases of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MsmPlan {
-    /// Of the bases.
+    /// The curve group.
     pub group: Group,
-    /// log2 of how many there are.
+    /// log2 of the number of bases.
     pub lg_n: u32,
-    /// From this use of the bases on.
+    /// The plan applies from this use of the bases on.
     pub uses: u64,
-    /// For people: windows and tables.
+    /// Windows and tables, for people.
     pub plan: String,
     /// Bits of the widest windows.
     pub window_bits: u32,
-    /// Tables of multiples, the bases themselves among them.
+    /// Tables of multiples, including the bases themselves.
     pub tables: u32,
-    /// Bytes that these take.
+    /// Bytes of all tables.
     pub table_bytes: u64,
 }

@@ -1,4 +1,4 @@
-//! Elements as they came from outside: who computes with them checks them, on the way.
+//! Encoded elements from outside. The engine that computes with them also checks them.
 
 use rayon::prelude::*;
 use zeroize::Zeroizing;
@@ -16,33 +16,33 @@ use crate::{
 /// Bytes that one thread reads at a time.
 const PIECE: usize = 256 << 10;
 
-/// Elements that nobody has checked yet.
+/// Elements that have not been checked yet.
 #[derive(Clone, Copy)]
 pub struct Encoded<'a> {
-    /// How each is written.
+    /// The encoding of each element.
     pub encoding: ScalarEncoding,
-    /// Integers of r and above are taken modulo r; else they are refused.
+    /// Whether integers of r and above are reduced modulo r; else they are refused.
     pub reduce: bool,
-    /// How many.
+    /// Number of elements.
     pub count: usize,
-    /// What they are called where one is refused, and the number of the first.
+    /// Name of the elements in errors, and the index of the first one.
     pub name: (&'static str, u64),
-    /// Their bytes.
+    /// The encoded bytes.
     pub source: &'a dyn Source,
 }
 
 impl<'a> Encoded<'a> {
-    /// All elements of `source`, not to be reduced, called `elements` where one is refused.
+    /// All elements of `source`, without reduction, named `elements` in errors.
     pub fn new(encoding: ScalarEncoding, count: usize, source: &'a dyn Source) -> Self {
         Self { encoding, reduce: false, count, name: ("elements", 0), source }
     }
 
-    /// Bytes of all.
+    /// Number of encoded bytes.
     pub fn bytes(&self) -> usize {
         self.count * self.encoding.width()
     }
 
-    /// Number `index` of them is refused.
+    /// The error for element number `index`.
     pub fn refused(&self, index: u64, problem: Problem) -> Error {
         Error::element(self.name.0, self.name.1 + index, problem)
     }
@@ -51,9 +51,9 @@ impl<'a> Encoded<'a> {
         |bad| self.refused(bad.index, bad.problem)
     }
 
-    /// As scalars, in `buffer`. Parallel in the current rayon pool.
+    /// Decodes the scalars in `buffer`. Parallel in the current rayon pool.
     ///
-    /// Errors: `Invalid`, the first one that is no scalar.
+    /// Errors: `Invalid` for the first scalar that is not canonical.
     pub fn scalars(&self, mut buffer: Zeroizing<Vec<u8>>) -> Result<Scalars> {
         buffer.resize(self.bytes(), 0);
         let pieces = buffer.par_chunks_mut(PIECE).enumerate();
@@ -61,9 +61,9 @@ impl<'a> Encoded<'a> {
         Scalars::decode(self.encoding, buffer, self.reduce).map_err(self.bad())
     }
 
-    /// Elements `first..first + out.len()` as such. Parallel in the current rayon pool.
+    /// Decodes elements `first..first + out.len()` of Fr. Parallel in the current rayon pool.
     ///
-    /// Errors: `Invalid`, the first one that is not below r, or an encoding that is narrow.
+    /// Errors: `Invalid` for the first element that is not below r, or for a narrow encoding.
     pub fn elements(&self, first: usize, out: &mut [Fr]) -> Result<()> {
         let step = out.len().clamp(1, PIECE / 32);
         let buffer = || Zeroizing::new(vec![0; step * 32]);

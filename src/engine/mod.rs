@@ -1,6 +1,5 @@
-//! The seam between jobs and what computes them. An engine sees no requests and no connections.
-//! Points are checked before it gets them; scalars and elements it checks itself, where they are
-//! read anyway.
+//! The seam between jobs and the engines that compute them. An engine sees no requests and no
+//! connections. It gets checked points; it checks scalars and elements itself, while it reads them.
 
 mod control;
 pub mod cpu;
@@ -28,42 +27,42 @@ use crate::{
     error::{Error, Problem, Result},
 };
 
-/// Elements of a group of rows, where rows are shorter: enough to keep all cores busy.
+/// Elements in a group of short rows: enough to keep all cores busy.
 const NTT_GROUP_ELEMENTS: usize = 1 << 17;
 
-/// What an engine is, for logs, `GetInfo` and responses.
+/// An engine's properties, for logs, `GetInfo` and responses.
 #[derive(Debug, Clone)]
 pub struct Description {
     /// Short name: `cpu`.
     pub name: &'static str,
-    /// What it runs on, for people: `2 threads`.
+    /// Its hardware, for people: `2 threads`.
     pub device: String,
-    /// Threads, or multiprocessors.
+    /// Number of threads or multiprocessors.
     pub units: u32,
-    /// Bytes of memory it can use.
+    /// Bytes of memory that it can use.
     pub memory_bytes: u64,
 }
 
-/// Who computed a result, for responses.
+/// The engine and device that computed a result, for responses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Executor {
     /// Short name: `cpu`, `cuda`.
     pub engine: &'static str,
     /// Device and method, such as `2 threads, blst`.
     pub device: String,
-    /// Where the device's time went, by its own clock; empty where nobody looked.
+    /// Times of the stages by the device's clock; empty if they were not measured.
     pub stages: Vec<Stage>,
-    /// Whether the result was checked on the device, as [`Rows::check`] asks for.
+    /// Whether the device checked the result, as [`Rows::check`] requests.
     pub checked: bool,
 }
 
 /// The stage in which a device checks its own result.
 pub const CHECK_STAGE: &str = "check";
 
-/// What a stage of a job is called, and how long it took.
+/// Name and duration of a stage of a job.
 pub type Stage = (&'static str, Duration);
 
-/// Adds what another piece of the same job took, stage by stage.
+/// Adds the durations of another piece of the same job, stage by stage.
 pub fn add_stages(all: &mut Vec<Stage>, more: &[Stage]) {
     for (name, time) in more {
         match all.iter_mut().find(|(known, _)| known == name) {
@@ -73,7 +72,7 @@ pub fn add_stages(all: &mut Vec<Stage>, more: &[Stage]) {
     }
 }
 
-/// Says in `span`, which has such fields, what stages took: in `sort_us` what `sort` did.
+/// Records durations in `span`: that of `sort` in its field `sort_us`.
 pub fn record_stages(span: &Span, stages: &[Stage]) {
     if !span.is_disabled() {
         for (name, time) in stages {
@@ -82,42 +81,42 @@ pub fn record_stages(span: &Span, stages: &[Stage]) {
     }
 }
 
-/// One transform's shape; every row of a batch shares it.
+/// The shape of a transform, common to all rows of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NttPlan {
     /// log2 of the row's length, at most [`crate::curve::TWO_ADICITY`].
     pub lg_n: u32,
-    /// Evaluations to coefficients, 1/n included.
+    /// From evaluations to coefficients, including the factor 1/n.
     pub inverse: bool,
     /// The coset's generator, not zero; `None` for the subgroup itself.
     pub coset: Option<Fr>,
     /// The input is in bit-reversed order.
     pub input_reversed: bool,
-    /// The output is wanted in bit-reversed order.
+    /// The output is to be in bit-reversed order.
     pub output_reversed: bool,
 }
 
-/// Computes MSMs and NTTs. Calls block; they come from worker threads, several at a time.
+/// Computes MSMs and NTTs. Calls block; several worker threads call concurrently.
 pub trait Engine: Send + Sync + 'static {
-    /// What this is.
+    /// The engine's properties.
     fn description(&self) -> Description;
 
-    /// Begins an MSM of `batch` scalar vectors, each as long as `bases`.
+    /// Starts an MSM of `batch` scalar vectors, each as long as `bases`.
     fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>>;
 
-    /// How many scalars [`MsmRun::absorb`] takes best at a time, for vectors of `n` scalars. A
-    /// larger piece is faster; a smaller one holds less memory and stops sooner.
+    /// The best number of scalars per call of [`MsmRun::absorb`], for vectors of `n` scalars.
+    /// Larger pieces are faster; smaller ones hold less memory and cancel sooner.
     fn msm_piece(&self, group: Group, n: usize) -> usize;
 
-    /// Transforms rows, and says who did.
+    /// Transforms rows.
     ///
-    /// Errors: `Invalid` where an element is none; `Corrupt` where a check fails; `Cancelled`,
-    /// `Deadline` from `control`. What was written by then is of no use.
+    /// Errors: `Invalid` if an element is not canonical; `Corrupt` if a check fails; `Cancelled`,
+    /// `Deadline` from `control`. The output is unspecified after an error.
     fn ntt(&self, plan: &NttPlan, rows: &Rows<'_>, control: &Control) -> Result<Executor>;
 
-    /// As [`Engine::ntt`], of elements in memory, in place. Every row is 2^lg_n long.
+    /// Like [`Engine::ntt`], for elements in memory, in place. Every row has 2^lg_n elements.
     ///
-    /// Errors: as there; `Internal` for rows of another length.
+    /// Errors: those of [`Engine::ntt`]; `Internal` for rows of another length.
     fn ntt_in_place(
         &self,
         plan: &NttPlan,
@@ -129,7 +128,7 @@ pub trait Engine: Send + Sync + 'static {
         }
         let (count, row_length) = (rows.len(), 1 << plan.lg_n);
         if rows.iter().any(|row| row.len() != row_length) {
-            return Err(Error::Internal("a row is not as long as the plan says".into()));
+            return Err(Error::Internal("a row's length differs from the plan's".into()));
         }
         let encoding = ScalarEncoding::Montgomery;
         let in_place = rows::InPlace::new(rows);
@@ -139,43 +138,43 @@ pub trait Engine: Send + Sync + 'static {
         self.ntt(plan, &rows, control)
     }
 
-    /// How many rows [`Engine::ntt`] takes best at a time. More keep all of an engine busy; fewer
-    /// hold less memory and stop sooner.
+    /// The best number of rows per call of [`Engine::ntt`]. More rows keep all of an engine busy;
+    /// fewer hold less memory and cancel sooner.
     fn ntt_group(&self, plan: &NttPlan) -> usize {
         NTT_GROUP_ELEMENTS.checked_shr(plan.lg_n).unwrap_or(0).max(1)
     }
 
-    /// Bytes of working memory per job beyond payload and result that an MSM piece takes.
+    /// Bytes of working memory for one piece of an MSM, in addition to payload and result.
     fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64;
 
-    /// Bytes of working memory beyond the rows that an NTT takes, however many rows.
+    /// Bytes of working memory for an NTT of any number of rows, in addition to the rows.
     fn ntt_scratch_bytes(&self, plan: &NttPlan) -> u64 {
-        // Roots and a copy of one row.
+        // Roots of unity and a copy of one row.
         (2 * size_of::<Fr>() as u64) << plan.lg_n
     }
 
-    /// What this computes on, as it is now. May take milliseconds.
+    /// The engine's devices with current readings. May take milliseconds.
     fn devices(&self) -> Vec<DeviceInfo> {
         let Description { name, device, units, memory_bytes } = self.description();
         vec![DeviceInfo { name: device, kind: name, units, memory_bytes, gpu: None }]
     }
 
-    /// Who checks points that come from outside, where that is not the host's own threads.
+    /// The checker for points from outside, if it is not the host's own threads.
     fn point_checker(&self) -> Option<&dyn PointChecker> {
         None
     }
 }
 
-/// Checks points that come from outside, on something faster than the host's threads.
+/// Checks points from outside faster than the host's threads.
 pub trait PointChecker: Send + Sync {
-    /// How many points [`PointChecker::check`] takes best at a time; `None` where `count` points
-    /// of that encoding are better checked by [`crate::curve::points::decode`].
+    /// The best number of points per call of [`PointChecker::check`]; `None` if `count` points of
+    /// that encoding are better checked by [`crate::curve::points::decode`].
     fn piece(&self, group: Group, encoding: PointEncoding, count: usize) -> Option<usize>;
 
-    /// Reads and checks points, as [`crate::curve::points::decode`] does: the same points, or the
-    /// same first bad one for the same reason.
+    /// Decodes and checks points like [`crate::curve::points::decode`]: returns the same points, or
+    /// the same first bad point and problem.
     ///
-    /// Shape: `bytes` holds as many points as `out`, which is in no defined state where one is bad.
+    /// Shape: `bytes` holds as many points as `out`, which is unspecified after a bad point.
     /// Errors: `Exhausted`, `DeviceLost`, `Internal`.
     fn check(
         &self,
@@ -185,14 +184,14 @@ pub trait PointChecker: Send + Sync {
     ) -> Result<Result<(), Bad>>;
 }
 
-/// An MSM that is under way: scalars come piece by piece, the sums at the end.
+/// An MSM in progress: scalars are passed piece by piece, then the sums are read.
 pub trait MsmRun: Send {
-    /// Adds `sum of scalars[i] * bases[first + i]` to result number `vector`. Each scalar comes
-    /// once, in any order; in order is best.
+    /// Adds `sum of scalars[i] * bases[first + i]` to result number `vector`. Each scalar is passed
+    /// once, in any order; ascending order is fastest.
     ///
     /// Shape: `first + scalars.count` is at most the number of bases.
-    /// Errors: `Invalid` where a scalar is none, here or in the end; `Cancelled`, `Deadline` from
-    /// `control`.
+    /// Errors: `Invalid` if a scalar is not canonical, reported here or by [`MsmRun::finish`];
+    /// `Cancelled`, `Deadline` from `control`.
     fn absorb(
         &mut self,
         vector: usize,
@@ -201,8 +200,8 @@ pub trait MsmRun: Send {
         control: &Control,
     ) -> Result<()>;
 
-    /// The sums, one a vector, and who computed them.
+    /// The sums, one per vector, and the executor.
     ///
-    /// Errors: `Invalid` as above.
+    /// Errors: `Invalid` if a scalar is not canonical.
     fn finish(self: Box<Self>) -> Result<(Sums, Executor)>;
 }

@@ -1,4 +1,4 @@
-//! Rows to be transformed, from how they came to how they go.
+//! Rows to transform: input, shape and output.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -19,25 +19,25 @@ use crate::{
 /// Bytes that one thread writes at a time.
 const PIECE: usize = 256 << 10;
 
-/// Rows of one shape, one after another, and where what becomes of them goes.
+/// Rows of one shape, one after another, and the destination of their transforms.
 #[derive(Clone, Copy)]
 pub struct Rows<'a> {
     /// `count * row_length` elements.
     pub input: Encoded<'a>,
-    /// Rows.
+    /// Number of rows.
     pub count: usize,
-    /// Elements of each as it comes; the rest are zeros.
+    /// Elements in each input row; zeros pad it to 2^lg_n.
     pub row_length: usize,
-    /// How each element of the result is written, in 32 bytes.
+    /// The encoding of the output, 32 bytes per element.
     pub encoding: ScalarEncoding,
-    /// Where the result goes, `count * 2^lg_n` elements.
+    /// Destination of the output, `count * 2^lg_n` elements.
     pub output: &'a dyn Sink,
-    /// Whether each is to be checked at a secret random point where it is transformed, if the
-    /// engine can: it then says so.
+    /// Whether to check each transform at a secret random point, if the engine can:
+    /// [`Executor::checked`](super::Executor::checked) reports it.
     pub check: bool,
 }
 
-/// Elements that are wiped when they go.
+/// Elements that are wiped on drop.
 struct Wiped(Vec<Vec<Fr>>);
 
 impl Drop for Wiped {
@@ -47,9 +47,9 @@ impl Drop for Wiped {
 }
 
 impl Rows<'_> {
-    /// Has `transform` work on them as elements, rows of 2^lg_n. Parallel in the current pool.
+    /// Decodes rows, pads them to 2^lg_n, transforms and writes them, on the current rayon pool.
     ///
-    /// Errors: `Invalid`, the first that is no element; what `transform` says.
+    /// Errors: `Invalid` for the first element that is not below r; those of `transform`.
     pub fn as_elements(
         &self,
         lg_n: u32,
@@ -82,21 +82,21 @@ impl Rows<'_> {
     }
 }
 
-/// Rows of elements in memory that are read and overwritten.
+/// Rows in memory that are read and then overwritten.
 pub(super) struct InPlace<'a> {
     rows: Vec<Mutex<&'a mut [u8]>>,
     row_bytes: usize,
 }
 
 impl<'a> InPlace<'a> {
-    /// Shape: all equally long.
+    /// Shape: all rows have the same length.
     pub fn new(rows: &'a mut [Vec<Fr>]) -> Self {
         let row_bytes = rows.first().map_or(0, |row| size_of_val(row.as_slice()));
         let rows = rows.iter_mut().map(|row| Mutex::new(layout::fr_as_bytes_mut(row))).collect();
         Self { rows, row_bytes }
     }
 
-    /// Calls `visit(bytes of a row, range of the caller's)` along the way.
+    /// Calls `visit(part of a row, the part's range in the caller's bytes)` for each row touched.
     fn visit(&self, at: u64, len: usize, mut visit: impl FnMut(&mut [u8], std::ops::Range<usize>)) {
         let mut done = 0;
         while done < len {

@@ -76,13 +76,13 @@ fn each_lack_is_one_sentence() {
     let mut cases = vec![
         (driver(&absent), vec![], vec![], "no CUDA driver: "),
         (driver(&junk), vec![], vec![], "no CUDA driver: "),
-        ("libc.so.6".to_owned(), vec![], vec![], "cannot be used: another one is in its place"),
+        ("libc.so.6".to_owned(), vec![], vec![], "cannot be used as the CUDA driver"),
     ];
     if let Some(library) = emulated::driver() {
         let library = driver(&library);
-        cases.push((library.clone(), vec![], vec![("EMU_DEVICES", "0")], "sees no device"));
+        cases.push((library.clone(), vec![], vec![("EMU_DEVICES", "0")], "reports no device"));
         let flags = vec!["--cuda-devices", "1"];
-        cases.push((library, flags, vec![("EMU_DEVICES", "1")], "there is no CUDA device 1"));
+        cases.push((library, flags, vec![("EMU_DEVICES", "1")], "CUDA device 1 does not exist"));
     }
     for (driver, flags, env, sentence) in cases {
         let flags = [&["--cuda-driver", &driver], &flags[..]].concat();

@@ -1,10 +1,10 @@
-//! Uploads: chunks are filled, and sent in order.
+//! Uploads through the ring: chunks are filled and sent in order.
 
 use super::Ring;
 use crate::device::{Event, Fault, Span, Stream};
 
-/// Bytes on their way to a device, in order. Dropped, it waits for the copies and wipes the chunks,
-/// but for one of [`Copies`].
+/// An upload to a device, in order. Drop waits for the copies and wipes the chunks, unless it
+/// belongs to a [`Copies`](super::Copies), which wipes them later.
 pub struct Upload<'a, 'l> {
     pub(super) ring: &'a Ring,
     pub(super) wipes: bool,
@@ -14,9 +14,9 @@ pub struct Upload<'a, 'l> {
 }
 
 impl Upload<'_, '_> {
-    /// Sends `bytes` after what was sent before.
+    /// Appends `bytes`.
     ///
-    /// Errors: what the driver says; `Misuse` by class where there is no room for them.
+    /// Errors: driver faults; class `Misuse` if they exceed the span.
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), Fault> {
         self.fill(bytes.len(), |chunk| {
             let (now, later) = bytes.split_at(chunk.len());
@@ -26,14 +26,15 @@ impl Upload<'_, '_> {
         })
     }
 
-    /// Leaves the next `bytes` bytes as they are; beyond the end, the next write is refused.
+    /// Skips the next `bytes` bytes of the span. After skipping past its end, writes are refused.
     pub fn skip(&mut self, bytes: usize) {
         self.sent = self.sent.saturating_add(bytes);
     }
 
-    /// Sends `bytes` bytes that `fill` writes right into the chunks, in order, a chunk at a time.
+    /// Appends `bytes` bytes, which `fill` writes directly into the chunks, in order, one chunk per
+    /// call.
     ///
-    /// Errors: what the driver says; what `fill` says; `Misuse` by class where there is no room.
+    /// Errors: driver faults; those of `fill`; class `Misuse` if the bytes exceed the span.
     pub fn fill<E: From<Fault>>(
         &mut self,
         bytes: usize,
@@ -42,10 +43,10 @@ impl Upload<'_, '_> {
         self.fill_some(bytes, 1, |chunks| chunks.iter_mut().try_for_each(|chunk| fill(chunk)))
     }
 
-    /// The same, as many chunks at a time as are idle, half of the ring at most: for who fills them
-    /// with many threads, which are sooner woken once for all of them.
+    /// Like [`Upload::fill`], but passes `fill` all idle chunks at once, at most half of the ring.
+    /// For filling by many threads, which are then woken once for all chunks.
     ///
-    /// Errors: as above.
+    /// Errors: those of [`Upload::fill`].
     pub fn fill_several<E: From<Fault>>(
         &mut self,
         bytes: usize,
@@ -62,7 +63,7 @@ impl Upload<'_, '_> {
     ) -> Result<(), E> {
         let Some(all) = self.to.part(self.sent, bytes) else {
             let room = self.to.len().saturating_sub(self.sent);
-            let problem = format!("{bytes} bytes, room for {room}");
+            let problem = format!("{bytes} bytes, but only {room} are left in the span");
             return Err(Fault::Kernel { kernel: "upload".into(), problem }.into());
         };
         let width = self.ring.0.chunk_bytes;
@@ -83,7 +84,7 @@ impl Upload<'_, '_> {
             fill(&mut parts)?;
             for mut chunk in chunks {
                 let now = (bytes - done).min(width);
-                chunk.send(self.stream, all.part(done, now).expect("inside of all"))?;
+                chunk.send(self.stream, all.part(done, now).expect("within the span"))?;
                 done += now;
                 self.sent += now;
             }
@@ -91,9 +92,9 @@ impl Upload<'_, '_> {
         Ok(())
     }
 
-    /// The point at which all that was written is on the device.
+    /// An event that is reached when everything written so far is on the device.
     ///
-    /// Errors: what the driver says.
+    /// Errors: driver faults.
     pub fn sent(&self) -> Result<Event, Fault> {
         self.stream.record()
     }
@@ -102,8 +103,8 @@ impl Upload<'_, '_> {
 impl Drop for Upload<'_, '_> {
     fn drop(&mut self) {
         if self.wipes {
-            // A fault has been reported where it came up, and the device is given up; its chunks
-            // are wiped where no copy reads them.
+            // A fault was already reported and the device disabled; `wipe` skips chunks that a copy
+            // may still read.
             let _waited = self.stream.synchronize();
             self.ring.wipe();
         }

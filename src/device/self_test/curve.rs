@@ -1,4 +1,4 @@
-//! Sums, doubles and negatives of points: `kernels/selftest_curve.cu`.
+//! Tests addition, doubling and negation of points: `kernels/selftest_curve.cu`.
 
 use ark_ec::{
     CurveGroup, PrimeGroup,
@@ -12,7 +12,7 @@ use crate::{
     device::{Block, Fault, Kernel, Module, Ptr},
 };
 
-/// Threads of a block, as the kernels are compiled.
+/// Threads per block, a launch bound of the kernels.
 const THREADS: u32 = 64;
 
 /// out, a, b, z, n, op.
@@ -25,13 +25,13 @@ enum Operation {
     Negate,
 }
 
-/// By `op`: XYZZ with affine, XYZZ with XYZZ, doubled and negated, the same in Jacobian, affine.
+/// By `op`: XYZZ + affine, XYZZ + XYZZ, 2 XYZZ, -XYZZ; these four in Jacobian form; -affine.
 const OPERATIONS: [Operation; 9] = {
     use Operation::{Add, Double, Negate};
     [Add, Add, Double, Negate, Add, Add, Double, Negate, Negate]
 };
 
-/// Every operation on points of one group. `scale` makes coordinates of numbers.
+/// Tests every operation on points of one group. `scale` maps integers to coordinates.
 pub(super) fn test<P>(
     bench: &Bench<'_>,
     module: &Module,
@@ -46,7 +46,7 @@ where
     let (a, b) = operands::<P>();
     let affine = |points: &[Projective<P>]| Projective::normalize_batch(points);
     let put = |points: &[Affine<P>]| bench.put(points_as_bytes(points));
-    // Two coordinates next to each other lie in memory as one point's do.
+    // Two adjacent coordinates have the same layout as a point.
     let scales = (0..COUNT as u64 / 2)
         .map(|i| Affine::<P>::new_unchecked(scale(4 * i + 3).square(), scale(4 * i + 5)))
         .collect::<Vec<_>>();
@@ -66,12 +66,12 @@ where
     Ok(())
 }
 
-/// Pairs of points with every exceptional case among them: infinity on either side and on both,
-/// equal, opposite.
+/// Pairs of points that include every exceptional case: infinity on either side and on both, equal
+/// points, opposite points.
 fn operands<P: SWCurveConfig>() -> (Vec<Projective<P>>, Vec<Projective<P>>) {
     let generator = Projective::<P>::generator();
     let mut power = generator;
-    // No small multiples: their coordinates may be special.
+    // Skip small multiples, whose coordinates may be special.
     for _ in 0..COUNT {
         power = power.double() + generator;
     }
@@ -86,7 +86,7 @@ fn operands<P: SWCurveConfig>() -> (Vec<Projective<P>>, Vec<Projective<P>>) {
             .into_iter()
             .enumerate()
     {
-        // Once in a warp of its own kind, once more among others.
+        // Once in a warp with other exceptional cases, once among generic pairs.
         for at in [at, COUNT / 2 + 3 * at] {
             (a[at], b[at]) = (left, right);
         }

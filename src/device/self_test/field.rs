@@ -1,20 +1,20 @@
-//! Arithmetic of Fr, Fp and Fp2: `kernels/selftest.cu`.
+//! Tests the arithmetic of Fr, Fp and Fp2: `kernels/selftest.cu`.
 
 use ark_ff::{Field, PrimeField};
 
 use super::{Bench, COUNT};
 use crate::device::{Block, Fault, Kernel, Module, Ptr};
 
-/// Threads of a block: the elements of one operation.
+/// Threads per block: one per element.
 const THREADS: u32 = COUNT as u32;
 
 /// operation, n, a, b, c, d, out.
 type Elements = Kernel<(u32, u32, Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<u8>)>;
 
-/// An operation by its code.
+/// The kernel's code of an operation, and the operation on the host.
 pub(super) type Operation<F> = (u32, fn(&[F; 4]) -> F);
 
-/// The operations that any field has.
+/// The operations of every field.
 fn operations<F: Field>() -> [Operation<F>; 10] {
     [
         (0, |[a, b, ..]| *a + b),
@@ -30,18 +30,18 @@ fn operations<F: Field>() -> [Operation<F>; 10] {
     ]
 }
 
-/// With one reduction, where the field has that.
+/// With a single reduction, in fields that support it.
 pub(super) fn sum_of_products<F: Field>() -> Operation<F> {
     (7, |[a, b, c, d]| *a * b + *c * d)
 }
 
-/// With one reduction, where the field has that.
+/// With a single reduction, in fields that support it.
 pub(super) fn difference_of_products<F: Field>() -> Operation<F> {
     (8, |[a, b, c, d]| *a * b - *c * d)
 }
 
-/// Every operation of `kernel`, `more` besides those of any field, on numbers of which `element`
-/// makes elements.
+/// Tests the operations of every field plus `more` with the kernel `name`. `element` maps integers
+/// to elements.
 pub(super) fn test<F: Field>(
     bench: &Bench<'_>,
     module: &Module,
@@ -66,7 +66,7 @@ pub(super) fn test<F: Field>(
     Ok(())
 }
 
-/// Zero, one, minus one and their neighbours first, then values with all limbs in use.
+/// Edge cases first (zero, one, minus one and their neighbours), then values that use all limbs.
 fn input<F: Field>(i: u64, element: impl Fn(u64) -> F) -> [F; 4] {
     let edges = [F::ZERO, F::ONE, -F::ONE, F::ONE.double(), -F::ONE.double()];
     let at = |place: u64| {
@@ -74,21 +74,20 @@ fn input<F: Field>(i: u64, element: impl Fn(u64) -> F) -> [F; 4] {
             let index = [i % 5, i / 5, i % 5, (i + 1) % 5][place as usize];
             edges[index as usize]
         } else {
-            // A power has all limbs in use.
+            // A power uses all limbs.
             element(4 * i + place + 2).pow([0xfff1])
         }
     };
     [0, 1, 2, 3].map(at)
 }
 
-/// Elements as they lie in memory: each prime-field part in Montgomery form, limbs from the least.
+/// Memory layout of elements: each prime-field coordinate in Montgomery form, low limb first.
 fn bytes<F: Field>(values: &[F]) -> Vec<u8> {
     let parts = values.iter().flat_map(|value| value.to_base_prime_field_elements());
     parts.flat_map(montgomery).collect()
 }
 
-/// Limbs of `R x`, computed by what a prime field is: `R x mod q` is the integer of the element
-/// `R x`.
+/// Montgomery form of `value`, computed as the integer of the element `R * value`.
 fn montgomery<F: PrimeField>(value: F) -> Vec<u8> {
     use ark_ff::BigInteger;
     let radix = F::from(2_u64).pow([64 * F::BigInt::NUM_LIMBS as u64]);

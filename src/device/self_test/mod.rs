@@ -1,5 +1,5 @@
-//! The power-on self-test: operations on this device against the same on the host, by arkworks and
-//! by plain integers. A device that fails it computes nothing for anybody.
+//! The power-on self-test: compares operations on the device with arkworks and plain integers on
+//! the host. A device that fails it is not used.
 
 mod curve;
 mod field;
@@ -13,12 +13,12 @@ use bytemuck::Pod;
 
 use super::{Fault, Gpu, Lease, Module, Stream, Unusable};
 
-/// Elements of each operation: two warps, so that divergence inside of one shows.
+/// Elements per operation: two warps, so that divergence within a warp is covered.
 const COUNT: usize = 64;
 
-/// Tests `gpu`, and says how it went.
+/// Tests `gpu` and returns a summary.
 ///
-/// Errors: `Device` with `Wrong` where a result is not the host's; `NoKernels`, `NoImage`.
+/// Errors: `Device` with `Wrong` if a result differs from the host's; `NoKernels`, `NoImage`.
 pub(super) fn run(gpu: &Gpu) -> Result<String, Unusable> {
     let begun = Instant::now();
     let index = gpu.identity().index;
@@ -39,7 +39,7 @@ pub(super) fn run(gpu: &Gpu) -> Result<String, Unusable> {
     Ok(format!("passed in {} ms", begun.elapsed().as_millis()))
 }
 
-/// Neither coordinate is special.
+/// An element with two generic coordinates.
 fn fq2(seed: u64) -> Fq2 {
     Fq2::new(Fq::from(seed), Fq::from(seed).square() + Fq::ONE)
 }
@@ -51,7 +51,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// A lease that holds `values`.
+    /// Uploads `values` to a new lease.
     fn put<T: Pod>(&self, values: &[T]) -> Result<Lease, Fault> {
         let bytes = bytemuck::cast_slice(values);
         let lease = self.gpu.arena().lease(&self.stream, bytes.len() as u64)?;
@@ -59,12 +59,12 @@ impl Bench<'_> {
         Ok(lease)
     }
 
-    /// A lease for results, of so many bytes.
+    /// A lease of `bytes` bytes for results.
     fn room(&self, bytes: usize) -> Result<Lease, Fault> {
         self.gpu.arena().lease(&self.stream, bytes as u64)
     }
 
-    /// Fails unless `found` holds `expected`.
+    /// Fails with `Wrong` unless `found` holds `expected`.
     fn compare(&self, found: &Lease, expected: &[u8], what: &str) -> Result<(), Fault> {
         let mut rest = expected;
         self.gpu.ring().download(&self.stream, found.all(), |bytes| {

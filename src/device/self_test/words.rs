@@ -1,23 +1,23 @@
-//! Words with carry, of which all arithmetic is made: `selftest_words` of `kernels/selftest.cu`.
+//! Tests the 32-bit carry primitives of all arithmetic: `selftest_words` of `kernels/selftest.cu`.
 
 use super::Bench;
 use crate::device::{Block, Fault, Kernel, Module, Ptr};
 
-/// Words that the kernel writes for each element.
+/// Words that the kernel writes per element.
 const WORDS: usize = 24;
 
-/// Threads of a block, as the kernel is compiled.
+/// Threads per block, the kernel's launch bound.
 const THREADS: u32 = 128;
 
 const LOW: u64 = 0xffff_ffff;
 
-/// Values with which carries come and do not come.
+/// Operands that do and do not produce carries.
 const EDGES: [u32; 6] = [0, 1, 0x7fff_ffff, 0x8000_0001, 0xffff_fffe, u32::MAX];
 
 /// n, a, b, c, shifts, out.
 type Words = Kernel<(u32, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>)>;
 
-/// Every primitive on every triple of edges.
+/// Tests every primitive on every triple of edge values.
 pub(super) fn test(bench: &Bench<'_>, module: &Module) -> Result<(), Fault> {
     let kernel: Words = module.kernel("selftest_words", Block::of(THREADS))?;
     let n = EDGES.len().pow(3);
@@ -37,7 +37,7 @@ pub(super) fn test(bench: &Bench<'_>, module: &Module) -> Result<(), Fault> {
     bench.compare(&out, bytemuck::cast_slice(&expected), "selftest_words")
 }
 
-/// What the kernel writes for one element.
+/// The words that the kernel must write for one element.
 fn words(a: u64, b: u64, c: u64, shift: u32) -> [u32; WORDS] {
     let carry = |wide: u64| wide >> 32 & 1;
     let sums = {

@@ -1,6 +1,5 @@
-//! The oracle: arkworks alone, on a pool of its own, sharing no arithmetic with
-//! [`super::CpuEngine`]
-//! where that takes blst.
+//! The oracle: arkworks on its own pool. Its MSM shares no arithmetic with [`super::CpuEngine`],
+//! which uses blst.
 
 use std::{mem, sync::Arc};
 
@@ -22,15 +21,15 @@ use crate::{
 
 const ENGINE: &str = "arkworks";
 
-/// MSM and NTT by arkworks, on a pool of its own: what other engines are checked against.
+/// MSM and NTT by arkworks on its own pool, to check other engines against.
 pub struct ArkworksEngine {
     pool: Arc<ThreadPool>,
 }
 
 impl ArkworksEngine {
-    /// An engine of `threads` threads; 0 takes as many as the host has.
+    /// An engine of `threads` threads; 0 means one per core.
     ///
-    /// Errors: `Internal` where the threads cannot be had.
+    /// Errors: `Internal` if the threads cannot be created.
     pub fn new(threads: usize) -> Result<Self> {
         Ok(Self { pool: pool("capstan-check", threads)? })
     }
@@ -83,7 +82,7 @@ struct Run<A: CurvePoint> {
     pool: Arc<ThreadPool>,
     bases: PointSlice<A>,
     sums: Vec<A::Group>,
-    /// For the next piece.
+    /// Reused from piece to piece.
     buffer: Zeroizing<Vec<u8>>,
 }
 
@@ -121,7 +120,7 @@ impl<A: CurvePoint> MsmRun for Run<A> {
     }
 }
 
-/// Scalars modulo r.
+/// Scalars as integers modulo r.
 fn integers(scalars: &Scalars) -> Zeroizing<Vec<BigInt<4>>> {
     let magnitudes = scalars.magnitudes().par_chunks(scalars.width());
     let integers = magnitudes.with_min_len(1024).enumerate().map(|(i, magnitude)| {

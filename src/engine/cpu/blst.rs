@@ -1,8 +1,8 @@
-//! blst's inner loop of Pippenger's algorithm over arkworks' points, without a copy. The one place
-//! of the engine that calls C; what its callers may pass is asserted, not assumed.
+//! blst's inner loop of Pippenger's algorithm on arkworks' points, without a copy. The only place
+//! in the engine that calls C; its preconditions are asserted.
 //!
 //! blst's own `MultiPoint` is not used: it runs on a hidden global pool, ignores cancellation, and
-//! for fewer than 32 points takes a path that does not know infinity.
+//! its path for fewer than 32 points does not handle infinity.
 #![allow(unsafe_code)]
 
 use std::mem::{align_of, offset_of, size_of};
@@ -14,17 +14,17 @@ use blst::{blst_fp, blst_fp2, blst_p1, blst_p1_affine, blst_p2, blst_p2_affine};
 
 use crate::curve::{G1Affine, G2Affine, points::CurvePoint};
 
-/// Widest window that blst's digit reader takes: 25 bits are read from any bit offset.
+/// Widest window of blst's digit reader, which reads 25 bits at any bit offset.
 pub(super) const WINDOW_BITS_MAX: usize = 18;
 
-/// Which digit a tile is about.
+/// The digit that a tile sums.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Window {
-    /// Bits of a scalar as it is stored: bytes follow by rounding up.
+    /// Bits of a stored scalar; it takes that many bits rounded up to bytes.
     pub(super) scalar_bits: usize,
     /// The digit's lowest bit.
     pub(super) bit: usize,
-    /// The digit's width; less where the scalar ends before.
+    /// The digit's width; smaller if the scalar ends before.
     pub(super) bits: usize,
 }
 
@@ -34,26 +34,26 @@ impl Window {
         self.scalar_bits.div_ceil(8)
     }
 
-    /// How many buckets the digits fall into.
+    /// Number of buckets that digits fall into.
     fn buckets(&self) -> usize {
         1 << (self.bits - 1)
     }
 }
 
-/// Buckets of one tile after the other: all zero in between.
+/// Buckets that are reused from tile to tile; all zero in between.
 #[derive(Debug, Default)]
 pub(super) struct Buckets(Vec<u64>);
 
 /// A group whose tiles blst can sum.
 pub(super) trait Tiles: CurvePoint {
-    /// A sum on its way.
+    /// A partial sum in blst's coordinates.
     type Sum: Copy + Send + Sync + Default;
 
     /// Bytes of one bucket.
     fn bucket_bytes() -> usize;
 
-    /// `sum of digit(scalars[i]) * points[i]`, not yet shifted by the window's position. Points
-    /// may be infinite, equal or opposite; digits may be zero.
+    /// `sum of digit(scalars[i]) * points[i]`, not yet shifted by the window's position. Points may
+    /// be infinity, equal or opposite; digits may be zero.
     ///
     /// Shape: at least 2 points, a scalar for each, the window inside the scalar or at its end.
     fn tile(points: &[Self], scalars: &[u8], window: Window, buckets: &mut Buckets) -> Self::Sum;
@@ -64,12 +64,12 @@ pub(super) trait Tiles: CurvePoint {
     /// `sum *= 2^times`.
     fn double_sum(sum: &mut Self::Sum, times: usize);
 
-    /// The sum as arkworks has it.
+    /// Converts the sum to arkworks' representation.
     fn group(sum: &Self::Sum) -> Self::Group;
 }
 
-// Points are handed to blst where they are: same limbs in the same order (Montgomery, radix
-// 2^384), and infinity is all zero on both sides. `curve::layout` asserts arkworks' side.
+// blst reads arkworks' points in place: same limbs in the same order (Montgomery, radix 2^384), and
+// infinity is all zeros in both. `curve::layout` asserts arkworks' side.
 const _: () = {
     assert!(size_of::<blst::limb_t>() == 8);
     assert!(size_of::<blst_p1_affine>() == size_of::<G1Affine>());
@@ -99,8 +99,8 @@ macro_rules! tiles {
             type Sum = $blst_sum;
 
             fn bucket_bytes() -> usize {
-                // SAFETY: a pure function. For no points it answers for a window of one bit, which
-                // has one bucket.
+                // SAFETY: a pure function. For no points it returns the size for a window of one
+                // bit, which is one bucket.
                 unsafe { blst::$scratch(0) }
             }
 
@@ -110,8 +110,8 @@ macro_rules! tiles {
                 window: Window,
                 buckets: &mut Buckets,
             ) -> Self::Sum {
-                // With one point blst's loop, which looks one ahead, would count it twice.
-                assert!(points.len() >= 2, "a tile has at least two points");
+                // blst's loop looks one point ahead and would count a single point twice.
+                assert!(points.len() >= 2, "a tile needs at least two points");
                 assert_eq!(scalars.len(), points.len() * window.scalar_bytes());
                 assert!((1..=WINDOW_BITS_MAX).contains(&window.bits));
                 assert!(window.scalar_bits > 0 && window.bit <= window.scalar_bits);
@@ -119,16 +119,16 @@ macro_rules! tiles {
                 if buckets.0.len() < limbs {
                     buckets.0.resize(limbs, 0);
                 }
-                // One run of points and one of scalars: blst steps on where a list ends in null.
+                // One run of points and one of scalars: a null pointer ends each list.
                 let point_runs: [*const $blst_affine; 2] =
                     [points.as_ptr().cast(), std::ptr::null()];
                 let scalar_runs: [*const u8; 2] = [scalars.as_ptr(), std::ptr::null()];
                 let mut sum = Self::Sum::default();
                 // SAFETY: the layouts are equal (asserted above), so `points` are `len` readable
-                // blst points; `scalars` has as many scalars of `scalar_bytes` (asserted); the
-                // digits end at `scalar_bits` at the latest, which the callee sees to; `buckets`
-                // has one bucket for every digit from 1 to 2^(bits - 1), all zero: at first by
-                // `resize`, later because the callee zeroes what it used.
+                // blst points; `scalars` has one scalar of `scalar_bytes` for each (asserted); the
+                // callee reads no digit beyond `scalar_bits`; `buckets` has one bucket for every
+                // digit from 1 to 2^(bits - 1), all zero: at first by `resize`, later because the
+                // callee zeroes what it used.
                 unsafe {
                     blst::$tile(
                         &mut sum,
@@ -146,14 +146,14 @@ macro_rules! tiles {
 
             fn add_sum(sum: &mut Self::Sum, other: &Self::Sum) {
                 let sum: *mut _ = sum;
-                // SAFETY: valid points; blst lets the output be an input.
+                // SAFETY: valid points; blst allows the output to be an input.
                 unsafe { blst::$add(sum, sum, other) }
             }
 
             fn double_sum(sum: &mut Self::Sum, times: usize) {
                 let sum: *mut _ = sum;
                 for _ in 0..times {
-                    // SAFETY: a valid point; blst lets the output be the input.
+                    // SAFETY: a valid point; blst allows the output to be the input.
                     unsafe { blst::$double(sum, sum) }
                 }
             }
@@ -165,7 +165,7 @@ macro_rules! tiles {
     };
 }
 
-// By the curve's config: rustc does not see that the aliases G1Affine and G2Affine differ.
+// By the curve's config: rustc cannot tell that the aliases G1Affine and G2Affine differ.
 tiles!(
     Affine<g1::Config>,
     Projective<g1::Config>,

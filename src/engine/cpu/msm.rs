@@ -1,4 +1,4 @@
-//! MSM on the CPU: Pippenger's algorithm by tiles.
+//! MSM on the CPU: Pippenger's algorithm in tiles.
 
 use std::{
     mem,
@@ -26,12 +26,12 @@ use crate::{
     error::{Error, Result},
 };
 
-/// An MSM under way on the pool.
+/// An MSM in progress on the pool.
 pub(super) struct Run<A: CurvePoint> {
     pool: Arc<ThreadPool>,
     bases: PointSlice<A>,
     sums: Vec<A::Group>,
-    /// For the next piece.
+    /// Reused from piece to piece.
     buffer: Zeroizing<Vec<u8>>,
 }
 
@@ -68,15 +68,15 @@ impl<A: Tiles> MsmRun for Run<A> {
     }
 }
 
-/// Bytes that copies for negative scalars take at most at a time.
+/// Most bytes copied at a time to handle negative scalars.
 const COPY_BYTES_MAX: usize = 32 << 20;
 
-/// Scalars whose points and magnitudes are copied at a time.
+/// Number of scalars whose points and magnitudes are copied at a time.
 const fn copied(group: Group) -> usize {
     COPY_BYTES_MAX / (group.affine_bytes() + 32)
 }
 
-/// Bytes that an MSM of `n` scalars takes: copies, and buckets for every thread.
+/// Bytes that an MSM of `n` scalars needs: copies, and buckets for every thread.
 pub(super) fn scratch_bytes(group: Group, n: usize, threads: usize) -> u64 {
     let copies = n.min(copied(group)) * (group.affine_bytes() + 32);
     // A bucket has four coordinates.
@@ -85,7 +85,7 @@ pub(super) fn scratch_bytes(group: Group, n: usize, threads: usize) -> u64 {
 }
 
 /// `sum of scalars[i] * bases[i]`, on the current pool, copying at most `step` points at a time.
-/// Shape: equally long.
+/// Shape: equal lengths.
 fn sum<A: Tiles>(
     bases: &[A],
     scalars: &Scalars,
@@ -113,7 +113,7 @@ fn sum<A: Tiles>(
     Ok(sum)
 }
 
-/// As [`unsigned`], of elements of Fr of which those close below r are taken as negative.
+/// Like [`unsigned`], for elements of Fr, of which those close below r count as negative.
 fn mixed<A: Tiles>(bases: &[A], magnitudes: &[u8], control: &Control) -> Result<A::Group> {
     let elements = magnitudes.as_chunks::<32>().0;
     let bases = negated(bases, |i| below_zero(&elements[i]).is_some());
@@ -127,7 +127,7 @@ fn mixed<A: Tiles>(bases: &[A], magnitudes: &[u8], control: &Control) -> Result<
     unsigned(&bases, &magnitudes, 32, control)
 }
 
-/// A copy in which points are negated; which ones tells the signs, so it is zeroed with the rest.
+/// A copy with some points negated. It reveals the signs, so it is zeroed like the scalars.
 fn negated<A: CurvePoint>(
     bases: &[A],
     negative: impl Fn(usize) -> bool + Sync,
@@ -141,14 +141,14 @@ fn negated<A: CurvePoint>(
     signed
 }
 
-/// True where so many elements are small negative numbers, such as the -1 of a witness, that taking
-/// them as such is worth a copy of all: an addition of a point costs some twenty times its copy.
+/// True if enough elements are small negative numbers, such as the -1 of a witness, to copy all
+/// points and negate some: adding a point costs about twenty times as much as copying it.
 fn is_mixed(elements: &[[u8; 32]]) -> bool {
     let negative = elements.par_iter().with_min_len(4096).filter(|e| below_zero(e).is_some());
     negative.count() * 16 > elements.len()
 }
 
-/// `r - element` where the element is that close below r: its upper half is r's.
+/// `r - element` if the element is close below r, that is, if it has the same upper half.
 fn below_zero(element: &[u8; 32]) -> Option<u128> {
     let half = |at: usize| {
         let limbs = Fr::MODULUS.0;
@@ -158,7 +158,7 @@ fn below_zero(element: &[u8; 32]) -> Option<u128> {
     (high == half(2)).then(|| half(0) - low)
 }
 
-/// As [`sum`], of magnitudes that are `width` bytes each.
+/// Like [`sum`], for magnitudes of `width` bytes each.
 fn unsigned<A: Tiles>(
     bases: &[A],
     magnitudes: &[u8],
@@ -192,7 +192,7 @@ fn unsigned<A: Tiles>(
     Ok(fold::<A>(&sums))
 }
 
-/// Adds up tiles, the highest window first: Horner's rule.
+/// Sums the tiles by Horner's rule, the highest window first.
 fn fold<A: Tiles>(tiles: &[(usize, A::Sum)]) -> A::Group {
     let mut sum = A::Sum::default();
     let mut at = tiles.first().map_or(0, |&(bit, _)| bit);
@@ -204,19 +204,19 @@ fn fold<A: Tiles>(tiles: &[(usize, A::Sum)]) -> A::Group {
     A::group(&sum)
 }
 
-/// One point, which is too few for a tile.
+/// A single point, too few for a tile.
 fn one<A: CurvePoint>(base: &A, magnitude: &[u8]) -> A::Group {
     let mut limbs = Zeroizing::new([0u64; 4]);
     for (i, &byte) in magnitude.iter().enumerate() {
         limbs[i / 8] |= u64::from(byte) << (8 * (i % 8));
     }
-    // Projective: that is where arkworks splits the scalar in two.
+    // In projective form arkworks splits the scalar in two (GLV).
     base.into_group().mul_bigint(*limbs)
 }
 
-/// Bits of the greatest magnitude: windows above it need no work.
+/// Bits of the greatest magnitude: higher windows are empty.
 fn bits(magnitudes: &[u8], width: usize) -> usize {
-    // All magnitudes in one, as far as the highest bit goes.
+    // The bitwise union of all magnitudes has the same highest bit as the greatest one.
     let union = magnitudes
         .par_chunks(width << 14)
         .map(|piece| {
@@ -241,13 +241,13 @@ mod tests {
     use crate::curve::{G1Affine, G1Projective, scalars::ScalarEncoding};
 
     #[test]
-    fn negative_scalars_keep_their_points_from_copy_to_copy() {
+    fn signs_stay_with_their_points_across_copies() {
         let generator = G1Projective::generator();
         let walk: Vec<_> = (1..=50u64).map(|i| generator * Fr::from(i * i)).collect();
         let bases = G1Projective::normalize_batch(&walk);
         let integers: Vec<i64> = (0..50).map(|i| (i * 7919 % 101 - 50) << (i % 40)).collect();
         let values: Vec<Fr> = integers.iter().map(|&i| Fr::from(i)).collect();
-        let right = G1Projective::msm(&bases, &values).expect("equally long");
+        let right = G1Projective::msm(&bases, &values).expect("equal lengths");
         let bytes = integers.iter().flat_map(|i| i.to_le_bytes()).collect();
         let narrow = Scalars::decode(ScalarEncoding::Signed(8), Zeroizing::new(bytes), false);
         for scalars in [narrow.expect("any bytes are integers"), Scalars::from_fr(&values)] {

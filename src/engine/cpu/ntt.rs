@@ -1,4 +1,4 @@
-//! NTT on the CPU: arkworks' radix-2 transform, rows in parallel, orders by permutation.
+//! NTT on the CPU: arkworks' radix-2 transform on parallel rows, and bit reversal.
 
 use std::sync::LazyLock;
 
@@ -12,15 +12,15 @@ use crate::{
     error::{Error, Problem, Result},
 };
 
-/// Rows up to this size are transformed one a thread; longer ones fill the threads by themselves
-/// and would only push each other out of the caches.
+/// Up to this size each thread transforms its own row. A longer row occupies all threads alone, and
+/// several would only evict each other from the caches.
 const ROW_PER_THREAD_LG_N: u32 = 13;
 
 /// Transforms each row in place, on the current pool.
 pub(super) fn transform(plan: &NttPlan, rows: &mut [Vec<Fr>], control: &Control) -> Result<()> {
     let domain = domain(plan)?;
     if rows.iter().any(|row| row.len() as u64 != domain.size) {
-        return Err(Error::Internal("a row is not as long as the plan says".into()));
+        return Err(Error::Internal("a row's length differs from the plan's".into()));
     }
     let one = |row: &mut Vec<Fr>| {
         control.check()?;
@@ -48,13 +48,13 @@ fn transform_row(plan: &NttPlan, domain: &Radix2EvaluationDomain<Fr>, row: &mut 
     }
 }
 
-/// The subgroups of every size that there is. Making one takes two inversions, which a transform
-/// of 2^10 would notice; its roots of unity arkworks computes anew for each transform.
+/// The subgroup of every size. Creating one takes two inversions, noticeable in a transform of
+/// 2^10; arkworks recomputes the roots of unity for each transform anyway.
 static DOMAINS: LazyLock<Vec<Radix2EvaluationDomain<Fr>>> = LazyLock::new(|| {
     (0..=TWO_ADICITY).map_while(|lg_n| Radix2EvaluationDomain::new(1 << lg_n)).collect()
 });
 
-/// The subgroup, or its coset.
+/// The subgroup or its coset.
 fn domain(plan: &NttPlan) -> Result<Radix2EvaluationDomain<Fr>> {
     let domain = DOMAINS
         .get(plan.lg_n as usize)
@@ -65,14 +65,14 @@ fn domain(plan: &NttPlan) -> Result<Radix2EvaluationDomain<Fr>> {
     }
 }
 
-/// Bytes that a transform takes beside its rows: roots of unity, and a copy where an order is
-/// reversed.
+/// Bytes that a transform needs in addition to its rows: roots of unity, and a copy for bit
+/// reversal.
 pub(super) fn scratch_bytes(plan: &NttPlan, threads: usize) -> u64 {
     let rows = if plan.lg_n <= ROW_PER_THREAD_LG_N { threads as u64 } else { 1 };
     (rows * 2 * size_of::<Fr>() as u64) << plan.lg_n
 }
 
-/// Element i goes to where i's bits in reverse say.
+/// Moves element i to the index with i's bits reversed.
 fn reverse_bits(row: &mut [Fr]) {
     let lg_n = row.len().trailing_zeros();
     if lg_n == 0 {

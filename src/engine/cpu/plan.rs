@@ -1,4 +1,4 @@
-//! How an MSM is cut into tiles: the window's width, and who sums what. Pure.
+//! Splits an MSM into tiles: window width, and the points that each thread sums. Pure.
 
 use crate::curve::Group;
 
@@ -9,7 +9,7 @@ use super::blst::WINDOW_BITS_MAX;
 pub(super) struct Tile {
     /// First point.
     pub(super) first: usize,
-    /// How many points.
+    /// Number of points.
     pub(super) len: usize,
     /// Lowest bit of the window.
     pub(super) bit: usize,
@@ -20,20 +20,17 @@ pub(super) struct Tile {
 pub(super) struct Plan {
     /// Bits of a window.
     pub(super) window_bits: usize,
-    /// Every point in every window once, the highest window first.
+    /// Cover every point once in every window, the highest window first.
     pub(super) tiles: Vec<Tile>,
 }
 
-/// Adding up a bucket costs this many additions of a point to a bucket. Two additions of 14
-/// products against 10 would be 2.8; 2.5 chooses the best windows measured from 2^14 on. By thread
-/// time in G1 on a 2.6 GHz Xeon (ms, best of 7 to 31; 3 at 2^20), the best windows are 8 bits at
-/// 2^10 (12.9; 7: 13.7, 9: 13.7), 10 at 2^12 (41.8; 9: 42.8, 11: 44.5), 11 at 2^14 (142; 10: 148,
-/// 12: 143), 13 at 2^16 (481; 12: 533, 14: 505), 15 at 2^18 (1738; 14: 1797, 16: 1864), 16 at 2^20
-/// (6706; 15: 6869, 17: 7713).
+/// Cost of summing a bucket, in additions of a point to a bucket. Counting products suggests 2.8
+/// (two additions of 14 against one of 10); 2.5 selects the windows measured best from 2^14 on, in
+/// G1 on a 2.6 GHz Xeon: 11 bits at 2^14, 13 at 2^16, 15 at 2^18, 16 at 2^20.
 const BUCKET_COST: f64 = 2.5;
 
-/// Points of a tile at most: what a tile takes bounds how long a cancelled job goes on. By the time
-/// of whole MSMs, 0.4 us a point in G1 and 1 us in G2 on a 2.6 GHz Xeon, a tile takes some 0.3 s.
+/// Most points in a tile. A tile delays cancellation by its duration, about 0.3 s on a 2.6 GHz
+/// Xeon: a point costs 0.4 us in G1 and 1 us in G2.
 pub(super) const fn tile_points_max(group: Group) -> usize {
     match group {
         Group::G1 => 1 << 19,
@@ -41,7 +38,7 @@ pub(super) const fn tile_points_max(group: Group) -> usize {
     }
 }
 
-/// Cuts an MSM of `n` scalars below 2^`bits` for `threads` threads.
+/// Splits an MSM of `n` scalars below 2^`bits` for `threads` threads.
 ///
 /// Shape: n at least 2, bits at least 1.
 pub(super) fn plan(group: Group, n: usize, bits: usize, threads: usize) -> Plan {
@@ -59,33 +56,33 @@ pub(super) fn plan(group: Group, n: usize, bits: usize, threads: usize) -> Plan 
     Plan { window_bits, tiles: tiles(n, rows(bits, window_bits), window_bits, split) }
 }
 
-/// Buckets that `threads` threads hold at a time for an MSM of `n` full scalars.
+/// Buckets that `threads` threads hold together in an MSM of `n` full scalars.
 pub(super) fn buckets(group: Group, n: usize, threads: usize) -> usize {
     threads << (plan(group, n.max(2), 255, threads).window_bits - 1)
 }
 
-/// How rows (windows) are cut along the points.
+/// Splits rows (windows) along the points.
 #[derive(Debug, Clone, Copy)]
 struct Split {
-    /// Rows that are cut only as far as `tile_points_max` wants it.
+    /// Rows that are split only as far as `tile_points_max` requires.
     whole: usize,
-    /// Parts of each of those.
+    /// Parts of each such row.
     parts_whole: usize,
     /// Parts of each other row.
     parts: usize,
 }
 
-/// Windows of a scalar: one more than would hold the bits where they fill the last one, because
-/// digits are signed and carry.
+/// Number of windows: one more than the bits need if they fill the last window, since signed digits
+/// carry.
 fn rows(bits: usize, window_bits: usize) -> usize {
     bits / window_bits + 1
 }
 
-/// Splits worth a look: rows in rounds of one row a thread, and the rows that are left over cut
-/// finer, so that no thread is idle while the last ones are summed.
+/// Candidate splits: rounds of one row per thread, and a finer split of the remaining rows, so that
+/// no thread is idle at the end.
 fn splits(group: Group, n: usize, rows: usize, threads: usize) -> impl Iterator<Item = Split> {
     let parts_min = n.div_ceil(tile_points_max(group));
-    // A part has two points at least.
+    // A part has at least two points.
     let parts_max = (2 * threads).max(parts_min).min(n / 2).max(1);
     let rounds = rows / threads * threads;
     [0, rounds].into_iter().flat_map(move |whole| {
@@ -97,12 +94,12 @@ fn splits(group: Group, n: usize, rows: usize, threads: usize) -> impl Iterator<
     })
 }
 
-/// How long the threads take, in additions of a point to a bucket.
+/// Duration on `threads` threads, in additions of a point to a bucket.
 fn makespan(n: usize, bits: usize, window_bits: usize, split: Split, threads: usize) -> f64 {
     let rows = rows(bits, window_bits);
     let buckets = BUCKET_COST * (1u64 << (window_bits - 1)) as f64;
     let rounds = |tiles: usize| tiles.div_ceil(threads) as f64;
-    // The top row's digits are short: many are zero, and they have few buckets.
+    // Digits of the top row are short: many are zero, and they have few buckets.
     let top_bits = bits % window_bits;
     let top = n as f64 * 0.5f64.powi(top_bits as i32 + 1) / threads as f64;
     let cost = |tiles: usize, parts: usize| rounds(tiles) * (n as f64 / parts as f64 + buckets);
@@ -114,7 +111,7 @@ fn makespan(n: usize, bits: usize, window_bits: usize, split: Split, threads: us
 fn tiles(n: usize, rows: usize, window_bits: usize, split: Split) -> Vec<Tile> {
     let mut tiles = Vec::with_capacity(rows * split.parts.max(split.parts_whole));
     for row in (0..rows).rev() {
-        // The finer rows are the lowest: they are summed last, when threads run out of work.
+        // The lowest rows are split finer: they are summed last, when threads run out of work.
         let parts = if row >= rows - split.whole { split.parts_whole } else { split.parts };
         let bound = |part: usize| (n as u128 * part as u128 / parts as u128) as usize;
         tiles.extend((0..parts).map(|part| Tile {
@@ -146,7 +143,7 @@ mod tests {
     fn check(group: Group, n: usize, bits: usize, threads: usize) {
         let plan = plan(group, n, bits, threads);
         let (mut bit, mut next) = (bits / plan.window_bits * plan.window_bits, 0);
-        assert!(bit + plan.window_bits > bits, "the carry has room");
+        assert!(bit + plan.window_bits > bits, "the top window has room for the carry");
         for tile in &plan.tiles {
             assert_eq!((tile.bit, tile.first), (bit, next));
             assert!(tile.len >= 2 && tile.len <= tile_points_max(group) + 1);
@@ -159,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_grow_with_the_points_and_threads_all_work() {
+    fn windows_grow_with_the_points_and_every_thread_has_a_tile() {
         let window = |lg_n: u32| plan(Group::G1, 1 << lg_n, 255, 2).window_bits;
         assert!(window(10) < window(16) && window(16) < window(20));
         assert!(plan(Group::G1, 1 << 20, 255, 64).tiles.len() >= 64);

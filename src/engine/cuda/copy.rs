@@ -1,5 +1,5 @@
-//! Bytes between a job's payload and a device: directly where the payload lies in pinned memory,
-//! else through the ring, which many threads fill: one copies some 10 GB/s, a fifth of a link.
+//! Copies between a job's payload and a device: directly if the payload is in pinned memory, else
+//! through the ring. Many threads fill it, since one copies only 10 GB/s, a fifth of a link.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
     error::{Error, Result},
 };
 
-/// Copies on the threads of a pool. Clones share them.
+/// Copies on a thread pool. Clones share it.
 #[derive(Clone)]
 pub struct Copier {
     pool: Arc<rayon::ThreadPool>,
@@ -21,14 +21,14 @@ pub struct Copier {
 /// Bytes that one thread copies at a time: a slot of a payload.
 const PIECE: usize = 256 << 10;
 
-/// Threads that wipe, one a chunk.
+/// Threads that wipe the ring, one per chunk.
 const WIPERS: usize = 8;
 
-/// Fewer bytes are copied sooner by the thread that has them.
+/// Fewer bytes are copied sooner by the calling thread.
 const SHARED_MIN: u64 = 4 * PIECE as u64;
 
-/// Bytes between two looks at whether the job is still wanted, while a device copies: a millisecond
-/// of a link, beside which waiting for the end of each such copy does not count.
+/// Most bytes of a direct copy, so that `control` is checked in between: a millisecond of a link,
+/// which outweighs the wait for each copy's end.
 const STEP: usize = 64 << 20;
 
 impl Copier {
@@ -37,10 +37,10 @@ impl Copier {
         Self { pool }
     }
 
-    /// Fills `to` with the bytes of `from` from number `at` on. Returns when they are under way:
-    /// `from` may change then.
+    /// Fills `to` with the bytes of `from` from number `at` on. Returns once `from` has been read;
+    /// copies may still be under way.
     ///
-    /// Errors: what `control` says; `DeviceLost`.
+    /// Errors: those of `control`; `DeviceLost`.
     pub fn upload(
         &self,
         (copies, stream): (&Copies, &Stream),
@@ -71,10 +71,10 @@ impl Copier {
         Ok(())
     }
 
-    /// Writes the bytes of `from` to `to`, from its number `at` on, after all that `stream` was
-    /// given before. Blocks until all are there.
+    /// Writes the bytes of `from` to `to`, from byte number `at` on, after all earlier work on
+    /// `stream`. Blocks until done.
     ///
-    /// Errors: as [`Copier::upload`]; what `to` says.
+    /// Errors: those of [`Copier::upload`] and of `to`.
     pub fn download(
         &self,
         (copies, stream): (&Copies, &Stream),
@@ -108,8 +108,8 @@ impl Copier {
         Ok(())
     }
 
-    /// Fills `to`, one part after the other, with the bytes of `from` from number `at` on; says how
-    /// many they are.
+    /// Fills the parts `to`, one after the other, with the bytes of `from` from number `at` on.
+    /// Returns the number of bytes.
     fn gather(&self, from: &dyn Source, at: u64, to: &mut [&mut [u8]]) -> u64 {
         let mut bytes = 0;
         let mut copies = Vec::new();
@@ -129,10 +129,10 @@ impl Copier {
         bytes
     }
 
-    /// Writes `from`, one part after the other, to `to`, from byte number `at` on; says how many
-    /// bytes they are.
+    /// Writes the parts `from`, one after the other, to `to` from byte number `at` on. Returns the
+    /// number of bytes.
     ///
-    /// Errors: what `to` says.
+    /// Errors: those of `to`.
     fn scatter(&self, from: &[&[u8]], to: &dyn Sink, at: u64) -> Result<u64> {
         let mut bytes = 0;
         let mut copies = Vec::new();
@@ -160,5 +160,5 @@ impl Copier {
 }
 
 fn outside() -> Error {
-    Error::Internal("a copy beyond its end".to_owned())
+    Error::Internal("a copy exceeds its span".to_owned())
 }

@@ -1,5 +1,4 @@
-//! Scalars and elements of Fr on the device, from how they came to what is computed with, and
-//! back: `kernels/check/scalars.cu`.
+//! Decodes and encodes scalars and elements of Fr on the device: `kernels/check/scalars.cu`.
 
 use crate::{
     curve::scalars::ScalarEncoding,
@@ -7,11 +6,11 @@ use crate::{
     ntt::Element,
 };
 
-/// Threads of a block, as the kernels are compiled. Not measured: what they take, 64 bytes of
-/// memory traffic an element, is a fortieth of what the element takes on the link.
+/// Threads per block, a launch bound of the kernels. Not tuned: the memory traffic of 64 bytes an
+/// element takes a fortieth of the element's time on the link.
 const THREADS: u32 = 128;
 
-/// As the kernel numbers them.
+/// Flags of the kernel.
 const REDUCE: u32 = 1;
 const INTO_MONTGOMERY: u32 = 2;
 
@@ -26,12 +25,12 @@ pub struct Elements {
     blocks_max: u32,
 }
 
-/// What decoded elements become.
+/// The form of decoded elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Into {
     /// Canonical integers.
     Integers,
-    /// Montgomery limbs. Of elements of Fr only.
+    /// Montgomery form; only for encodings of Fr elements.
     Montgomery,
 }
 
@@ -46,12 +45,12 @@ impl Elements {
         Ok(Self { decode, encode, blocks_max: gpu.identity().limits.multiprocessors * resident })
     }
 
-    /// Decodes all of `from`; those of 32 bytes may become what they are in place. Which one is
-    /// refused, `first_bad` says: a word that was zero, for [`first_bad`], over all calls; elements
-    /// are counted from `first` on.
+    /// Decodes all elements of `from` to `to`, which may be `from` if the encoding has 32 bytes.
+    /// `first_bad` is a word, initially zero, that receives the first refused element of all calls,
+    /// numbered from `first` on; read it with [`first_bad`].
     ///
     /// Shape: `to` has 32 bytes for each element.
-    /// Errors: `Kernel` where it has fewer; what the driver says.
+    /// Errors: `Kernel` if it has fewer; driver faults.
     pub fn decode(
         &self,
         stream: &Stream,
@@ -74,9 +73,9 @@ impl Elements {
         self.decode.launch(stream, self.grid(count), given)
     }
 
-    /// Makes canonical integers of Montgomery limbs, in place.
+    /// Converts elements from Montgomery form to canonical integers, in place.
     ///
-    /// Errors: what the driver says.
+    /// Errors: driver faults.
     pub fn encode(&self, stream: &Stream, elements: Span<'_, Element>) -> Result<(), Fault> {
         let count = count(elements.len(), 32 * elements.len())?;
         self.encode.launch(stream, self.grid(count), (elements, count))
@@ -89,11 +88,11 @@ impl Elements {
 
 fn count(elements: usize, bytes: usize) -> Result<u32, Fault> {
     let fits = u32::try_from(elements).ok().filter(|_| bytes >= 32 * elements);
-    let problem = || Fault::Kernel { kernel: "scalars".into(), problem: "no room".into() };
+    let problem = || Fault::Kernel { kernel: "scalars".into(), problem: "output too small".into() };
     fits.ok_or_else(problem)
 }
 
-/// The first element that was refused, as the word says.
+/// The first refused element, if the word reports one.
 pub fn first_bad(word: u64) -> Option<u64> {
     (word != 0).then_some(!word)
 }

@@ -1,5 +1,5 @@
-//! The engine of hosts with GPUs: they check points that come in, do MSMs and NTTs. What is small,
-//! and transforms that find no room on a GPU, are the CPU engine's, which this one holds.
+//! The engine of hosts with GPUs: GPUs check points and compute MSMs and NTTs. Small jobs, and NTTs
+//! for which no GPU has memory, go to the CPU engine that this one contains.
 
 mod copy;
 mod elements;
@@ -38,26 +38,26 @@ use crate::{
 
 const ENGINE: &str = "cuda";
 
-/// What the GPUs leave to the CPU: smaller jobs, which it is sooner done with.
+/// Minimum sizes of jobs for GPUs; the CPU finishes smaller ones sooner.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Least {
-    /// Scalars of an MSM, of all its vectors together.
+    /// Scalars of an MSM, all vectors together.
     pub msm_scalars: u64,
-    /// Elements of an NTT, of all its rows together.
+    /// Elements of an NTT, all rows together.
     pub ntt_elements: u64,
 }
 
-/// Scalars of one piece of an MSM at most: 16 MiB, a third of a millisecond on the link, and enough
-/// that waking the threads that copy them does not count.
+/// Most scalars in one piece of an MSM: 16 MiB, a third of a millisecond on the link, enough to
+/// outweigh waking the threads that copy them.
 const MSM_PIECE: usize = 1 << 19;
 
-/// Elements of one piece of a batch of NTTs: 32 MiB, several groups that go and come at a time.
+/// Elements in one piece of a batch of NTTs: 32 MiB, several groups, so that their copies overlap.
 const NTT_PIECE: usize = 1 << 20;
 
-/// Bytes that are pinned by one call: what is refused as one piece may be there in several.
+/// Bytes pinned per call: several smaller calls may succeed when a large one fails.
 const PINNED_AT_ONCE: u64 = 256 << 20;
 
-/// GPUs beside the CPU.
+/// GPUs and the CPU.
 pub struct CudaEngine {
     cpu: CpuEngine,
     gpus: Vec<Gpu>,
@@ -67,14 +67,14 @@ pub struct CudaEngine {
     turn: AtomicUsize,
     checker: Checker,
     monitor: Monitor,
-    /// What each GPU's self-tests found.
+    /// Self-test outcomes, one per GPU.
     self_tests: Vec<String>,
-    /// How each of the GPUs does MSMs.
+    /// MSM plans, one list per GPU.
     plans: Vec<Vec<MsmPlan>>,
     left_out: Vec<LeftOut>,
 }
 
-/// What one GPU serves, loaded and tested.
+/// The loaded and tested code of one GPU.
 struct Served {
     computer: Computer,
     transformer: Transformer,
@@ -88,21 +88,21 @@ impl Served {
         let transformer = Transformer::load(gpu, &computer, copier.clone())?;
         let checker = DeviceChecker::load(gpu)?;
         let tested = self_test::run(gpu, &computer, &transformer, &checker)?;
-        let self_test = format!("{}, {tested}", gpu.self_test());
+        let self_test = format!("{} (arithmetic), {tested}", gpu.self_test());
         Ok(Self { computer, transformer, checker, self_test })
     }
 }
 
 impl CudaEngine {
-    /// Loads the kernels on every opened GPU, and tests what they serve. A GPU on which they cannot
-    /// be loaded or compute wrong results is left out.
+    /// Loads the kernels on every opened GPU and tests them. A GPU that cannot load them or
+    /// computes wrong results is left out.
     ///
     /// Errors: `AllLeftOut` if no GPU can be used.
     pub fn new(cpu: CpuEngine, opened: Opened, least: Least) -> Result<Self, Unusable> {
         Self::with_cuts(cpu, opened, least, Cuts::default())
     }
 
-    /// The same with other sizes from which on MSMs are cut into passes.
+    /// Like [`CudaEngine::new`], with other thresholds for splitting MSMs into passes.
     pub fn with_cuts(
         cpu: CpuEngine,
         opened: Opened,
@@ -150,12 +150,12 @@ impl CudaEngine {
         })
     }
 
-    /// GPUs that are used.
+    /// Number of GPUs in use.
     pub fn gpus(&self) -> usize {
         self.gpus.len()
     }
 
-    /// GPUs that were wanted and cannot be used.
+    /// GPUs that were requested and cannot be used.
     pub fn left_out(&self) -> &[LeftOut] {
         &self.left_out
     }
@@ -172,8 +172,8 @@ impl CudaEngine {
         }
     }
 
-    /// Pins `bytes` bytes of host memory, or as many as there are, for large payloads to lie in.
-    /// From there, devices copy without a thread's help.
+    /// Pins up to `bytes` bytes of host memory for large payloads, as much as the driver grants.
+    /// Devices copy from it without a CPU thread's help.
     pub fn pin(&self, bytes: u64) {
         let begun = Instant::now();
         let mut pinned = 0;
@@ -184,7 +184,7 @@ impl CudaEngine {
                     lend(memory);
                 }
                 Err(fault) => {
-                    warn!(%fault, "no more memory can be pinned");
+                    warn!(%fault, "cannot pin more memory");
                     break;
                 }
             }
@@ -193,12 +193,12 @@ impl CudaEngine {
         info!(bytes = pinned, ms, "pinned memory for payloads");
     }
 
-    /// Whether a GPU holds the object that `bases` are a range of.
+    /// Whether a GPU holds the object that `bases` are part of.
     pub fn holds(&self, bases: &Bases) -> bool {
         self.computers.iter().any(|computer| computer.has(bases))
     }
 
-    /// Whose turn it is.
+    /// Index of the next GPU, round-robin.
     fn turn(&self) -> usize {
         self.turn.fetch_add(1, Ordering::Relaxed) % self.gpus.len()
     }
@@ -251,7 +251,7 @@ impl Engine for CudaEngine {
         if scalars == 0 || scalars < self.least.msm_scalars {
             return self.cpu.msm(bases, batch);
         }
-        // Where the bases are already, else the devices take turns.
+        // The GPU that holds the bases, else the next one.
         let computer = self.computers.iter().find(|computer| computer.has(&bases));
         Ok(computer.unwrap_or_else(|| &self.computers[self.turn()]).run(bases, batch))
     }
@@ -270,7 +270,7 @@ impl Engine for CudaEngine {
                     return Ok(executor);
                 }
             }
-            debug!(lg_n = plan.lg_n, rows = rows.count, "no GPU has room for the NTT");
+            debug!(lg_n = plan.lg_n, rows = rows.count, "no GPU has memory for the NTT");
         }
         self.cpu.ntt(plan, rows, control)
     }
@@ -284,7 +284,7 @@ impl Engine for CudaEngine {
     }
 
     fn ntt_scratch_bytes(&self, plan: &NttPlan) -> u64 {
-        // A GPU takes none, its pinned memory is there; but it may have no room.
+        // A GPU uses its pinned memory, but the CPU takes over if no GPU has memory.
         self.cpu.ntt_scratch_bytes(plan)
     }
 

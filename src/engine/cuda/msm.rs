@@ -1,5 +1,5 @@
-//! MSMs on one GPU. Scalars go there piece by piece, and passes are launched while others are still
-//! on their way.
+//! MSMs on one GPU. Scalars are uploaded piece by piece, and passes over them are launched while
+//! later pieces are still arriving.
 
 mod due;
 mod passes;
@@ -31,7 +31,7 @@ use crate::{
     msm::{Cuts, Job, Msm, Pass, Plan, Room},
 };
 
-/// Of so many scalars on, a pass's stages are timed: that costs a small MSM a tenth of its time.
+/// Time the stages of passes with at least this many scalars: timing costs a small MSM a tenth.
 const WATCHED_MIN: u64 = 1 << 17;
 
 /// MSMs on one GPU. Clones share it.
@@ -45,9 +45,9 @@ struct Inner {
     copier: Copier,
     shelf: Shelf,
     cuts: Cuts,
-    /// All passes of all jobs, one after the other: each fills the device.
+    /// Runs all passes of all jobs in order: each pass fills the device.
     compute: Stream,
-    /// Streams for copies that no job uses now.
+    /// Idle streams for copies.
     copies: Mutex<Vec<Stream>>,
 }
 
@@ -68,28 +68,28 @@ impl Computer {
         })))
     }
 
-    /// Whether the object of `bases` is here.
+    /// Whether the object that `bases` are part of is resident.
     pub fn has(&self, bases: &Bases) -> bool {
         self.0.shelf.has(bases)
     }
 
-    /// Has something leave the device that no job uses now: bases, or the workspace. False where
-    /// there is no such thing.
+    /// Evicts something that no job uses: bases, else the workspace. False if there is nothing to
+    /// evict.
     pub fn make_room(&self) -> bool {
         self.0.shelf.make_room()
     }
 
-    /// The same, where all that may go would leave room for `bytes`; else nothing goes.
+    /// Like [`Self::make_room`], but evicts only if eviction can free `bytes` in one piece.
     pub fn make_room_for(&self, bytes: u64) -> bool {
         self.0.shelf.make_room_for(bytes)
     }
 
-    /// Begins an MSM. Nothing is done before scalars come.
+    /// Starts an MSM. No work is done before scalars are passed.
     pub fn run(&self, bases: Bases, batch: usize) -> Box<dyn MsmRun> {
         self.run_cut(bases, batch, self.0.cuts)
     }
 
-    /// The same, cut into passes and levels from other sizes on.
+    /// Like [`Self::run`], with other thresholds for passes and tree levels.
     pub fn run_cut(&self, bases: Bases, batch: usize, cuts: Cuts) -> Box<dyn MsmRun> {
         let there = Ranges::default();
         let (computer, ready, begun) = (self.0.clone(), None, Instant::now());
@@ -103,7 +103,7 @@ impl Inner {
         idle.map_or_else(|| Stream::new(self.gpu.context()), Ok)
     }
 
-    /// Launches a pass, after the decoding of all that was sent.
+    /// Launches a pass, after the decoding of all scalars sent so far.
     fn launch(&self, ready: &mut Ready, pass: &Pass, n: u32) -> Result<()> {
         self.compute.wait(&ready.stream.record()?)?;
         for Sent { at, count, encoding, reduce } in std::mem::take(&mut ready.sent) {
@@ -127,13 +127,13 @@ impl Inner {
             launches = Empty,
         )
         .entered();
-        // Who looks at spans wants to know, too.
+        // Also time stages if the span is enabled.
         let large = u64::from(n) * u64::from(pass.vectors.1) >= WATCHED_MIN;
         let watch = large || !span.is_disabled();
-        // The largest pass's at once: it would be wanted for the next one.
+        // Lease for the largest pass at once, since the next pass would need it.
         let bytes = plan.workspace_bytes().max(plan.pass_bytes(pass));
         let marks = self.shelf.in_workspace(stream, bytes, |workspace| {
-            // No other pass is launched meanwhile.
+            // No other pass is launched concurrently.
             let before = stream.launches();
             let msm = &self.msm;
             let marks =
@@ -148,26 +148,26 @@ impl Inner {
     }
 }
 
-/// An MSM that is under way.
+/// An MSM in progress.
 struct Run {
     computer: Arc<Inner>,
     bases: Bases,
     batch: usize,
     cuts: Cuts,
     ready: Option<Ready>,
-    /// Scalars that were sent to the device, counted through all vectors.
+    /// Scalars sent to the device, numbered across all vectors.
     there: Ranges,
-    /// When scalars began to come, or a little before.
+    /// When scalars began to arrive, or slightly earlier.
     begun: Instant,
 }
 
 impl Run {
-    /// Brings the bases and makes a plan, once.
+    /// On the first call, makes the bases resident and plans the MSM.
     fn prepare(&mut self, control: &Control) -> Result<&mut Ready> {
         if self.ready.is_none() {
             self.ready = Some(self.start(control)?);
         }
-        self.ready.as_mut().ok_or_else(|| Error::Internal("not prepared".to_owned()))
+        self.ready.as_mut().ok_or_else(|| Error::Internal("the MSM is not prepared".to_owned()))
     }
 
     fn start(&self, control: &Control) -> Result<Ready> {
@@ -175,16 +175,16 @@ impl Run {
         let (group, n, vectors) = (self.bases.group().name(), self.bases.len(), self.batch);
         let span = debug_span!("msm_start", group, n, vectors, tables = Empty, plan = Empty);
         let span = span.entered();
-        // What bringing the bases takes is not the sender's doing.
+        // The time to upload bases must not count as the sender's.
         let waited = self.begun.elapsed();
         let stream = computer.stream()?;
         let resident = computer.shelf.get(&stream, &self.bases, control)?;
-        let too_large = |_| Error::Internal("more scalars than a device numbers".to_owned());
+        let too_large = |_| Error::Internal("the MSM has more than 2^32 scalars".to_owned());
         let n = u32::try_from(self.bases.len()).map_err(too_large)?;
         let vectors = u32::try_from(self.batch).map_err(too_large)?;
         let job = Job { group: self.bases.group(), n, vectors };
         let limits = computer.gpu.identity().limits;
-        // Tables are for the whole object: a small part of it may want other windows.
+        // Tables are for the whole object; other windows may suit a small part of it.
         let windows = job.windows_over(resident.windows(), &limits);
         let scalars_bytes =
             (u64::from(n) * u64::from(vectors) * 32).next_multiple_of(ALIGN) + ALIGN;
@@ -221,7 +221,7 @@ impl Run {
         })
     }
 
-    /// Launches the passes whose scalars are all on their way.
+    /// Launches every pass that is due.
     fn advance(&mut self) -> Result<()> {
         let n = self.bases.len();
         let Some(ready) = &mut self.ready else { return Ok(()) };
@@ -240,8 +240,8 @@ impl Run {
 }
 
 impl Inner {
-    /// Sends scalars to their place. Returns when they are under way.
-    fn bring(
+    /// Uploads scalars to their place. Returns when the copies are under way.
+    fn upload(
         &self,
         ready: &mut Ready,
         at: usize,
@@ -256,7 +256,7 @@ impl Inner {
             ready.note(Sent { at, count, encoding, reduce });
             return Ok(());
         }
-        // Narrow ones become longer on the way: they are soon sent, and where they are is wanted.
+        // Narrow scalars are expanded from a temporary lease, at once, to free it early.
         let narrow = self.shelf.room(stream, scalars.bytes() as u64)?;
         let from = narrow.all().part(0, scalars.bytes()).ok_or_else(too_many)?;
         self.copier.upload((copies, stream), from, (source, 0), control)?;
@@ -265,7 +265,7 @@ impl Inner {
         Ok(self.elements.decode(stream, how, from, place, refused)?)
     }
 
-    /// What `from` holds after all that `stream` was given before.
+    /// Downloads `from`, after all earlier work on `stream`.
     fn read(&self, stream: &Stream, from: Span<'_, u8>) -> Result<Zeroizing<Vec<u8>>, Fault> {
         let mut bytes = Zeroizing::new(Vec::with_capacity(from.len()));
         self.gpu.ring().download(stream, from, |piece| {
@@ -294,7 +294,7 @@ impl MsmRun for Run {
         let ready = self.prepare(control)?;
         let (name, number) = scalars.name;
         ready.name = (name, number.wrapping_sub(at as u64));
-        computer.bring(ready, at, scalars, control)?;
+        computer.upload(ready, at, scalars, control)?;
         self.there.insert(at as u64..(at + scalars.count) as u64);
         self.advance()
     }
@@ -313,12 +313,12 @@ impl MsmRun for Run {
         self.advance()?;
         let computer = self.computer.clone();
         let Some(ready) = &mut self.ready else {
-            return Err(Error::Internal("not prepared".to_owned()));
+            return Err(Error::Internal("the MSM is not prepared".to_owned()));
         };
         if !ready.passes.is_empty(&ready.plan) {
-            return Err(Error::Internal("scalars are missing".to_owned()));
+            return Err(Error::Internal("the MSM has not received all scalars".to_owned()));
         }
-        // Known long before the sums are.
+        // Decoding finishes long before the sums, so report a refused scalar first.
         if let Some(decoded) = &ready.decoded {
             ready.stream.wait(decoded)?;
         }
@@ -353,5 +353,5 @@ impl MsmRun for Run {
 }
 
 fn too_many() -> Error {
-    Error::Internal("more scalars than the MSM has".to_owned())
+    Error::Internal("the MSM received more scalars than it has bases".to_owned())
 }

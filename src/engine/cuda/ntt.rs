@@ -1,5 +1,5 @@
-//! Transforms of a job's rows on one GPU. Rows go there and come back in groups: while one is
-//! transformed, the next is on its way there, and the one before on its way back.
+//! NTTs of a job's rows on one GPU. Rows are processed in groups: one group is transformed while
+//! the next is uploaded and the previous one downloaded.
 
 mod job;
 mod padded;
@@ -17,30 +17,30 @@ use crate::{
     ntt::{Element, End, Evaluation, Plan, Transform, Transforms, table_bytes_max},
 };
 
-/// Short rows go together, as one launch: 160 us of a link of 50 GB/s, beside which launches and
-/// waits (some 10 us) do not count, and little enough that a batch has many.
+/// Short rows are grouped up to this many bytes: 160 us of a 50 GB/s link, which outweigh launches
+/// and waits (about 10 us), but few enough that a batch has many groups.
 const GROUP_BYTES: usize = 8 << 20;
 
-/// Groups under way: one goes, one is transformed, one comes back.
+/// Groups under way: one uploading, one being transformed, one downloading.
 const GROUPS: usize = 3;
 
-/// All groups of a job but its first take at most one part of so many of the arena: what they gain
-/// is not worth that other jobs find no room.
+/// A job's groups other than the first take at most this fraction of the arena, 1/8: overlap gains
+/// less than other jobs would lose without memory.
 const AHEAD_PART: u64 = 8;
 
-/// Transforms on one GPU, for any number of jobs at a time.
+/// NTTs on one GPU, for any number of concurrent jobs.
 pub struct Transformer {
     gpu: Gpu,
     transforms: Transforms,
-    /// Holds what may leave the device if a transform needs the room.
+    /// Evicts bases or the workspace if a transform needs memory.
     computer: Computer,
     elements: Elements,
     copier: Copier,
-    /// Streams that no job uses now.
+    /// Idle streams.
     idle: Mutex<Vec<Streams>>,
 }
 
-/// What one job's copies and kernels run on.
+/// The streams of one job.
 #[derive(Clone)]
 struct Streams {
     upload: Stream,
@@ -48,8 +48,8 @@ struct Streams {
     download: Stream,
 }
 
-/// Streams that go back when the job ends, in whichever way: tables remember who used them, so the
-/// fewer there ever are the better.
+/// A job's streams, returned to `idle` on drop. Tables keep track of the streams that used them, so
+/// fewer streams are better.
 struct Lane<'a> {
     idle: &'a Mutex<Vec<Streams>>,
     streams: Streams,
@@ -58,9 +58,9 @@ struct Lane<'a> {
 /// Device memory of one group.
 struct Slot {
     data: Lease,
-    /// A word that says which element is refused.
+    /// A word that identifies the first refused element.
     refused: Lease,
-    /// Where the result goes, if it cannot be in place.
+    /// Memory of the result, if the transform cannot be in place.
     out: Option<Lease>,
 }
 
@@ -77,11 +77,11 @@ impl Transformer {
         })
     }
 
-    /// Transforms rows, and says who did. `None` where the device has no room: nothing is written
-    /// then.
+    /// Transforms rows and returns the executor. `None` if the device has no memory for them; then
+    /// nothing has been written.
     ///
     /// Shape: `plan.lg_n` is at most [`crate::ntt::LG_N_MAX`]; elements of 32 bytes.
-    /// Errors: as [`crate::engine::Engine::ntt`]; `Exhausted` where the driver has no memory left;
+    /// Errors: those of [`crate::engine::Engine::ntt`]; `Exhausted` if the driver has no memory;
     /// `DeviceLost`.
     pub fn run(
         &self,
@@ -104,7 +104,7 @@ impl Transformer {
         .entered();
         let row_bytes = size_of::<Element>() << plan.lg_n;
         if !rows.input.encoding.is_full() || rows.row_length > 1 << plan.lg_n {
-            return Err(Error::Internal("rows are not as the plan says".into()));
+            return Err(Error::Internal("the rows do not match the plan".into()));
         }
         let group = (GROUP_BYTES / row_bytes).clamp(1, rows.count.max(1));
         let groups = rows.count.div_ceil(group);
@@ -123,7 +123,7 @@ impl Transformer {
         let job = Job::new(self, rows, plan, evaluations, lane, control);
         let done = job.run(group, slots);
         if done == Err(Error::Corrupt) {
-            // If it was a table, it would spoil every transform until it is made anew.
+            // A corrupt table would spoil every transform until it is recomputed.
             self.transforms.forget_tables();
         }
         done?;
@@ -132,12 +132,12 @@ impl Transformer {
         Ok(Some(Executor { engine: super::ENGINE, device, stages, checked }))
     }
 
-    /// Gives up the tables that no job uses now.
+    /// Frees the tables that no job uses.
     pub fn forget_tables(&self) {
         self.transforms.forget_tables();
     }
 
-    /// A plan for groups of `rows` rows, with its tables; `None` where these find no room.
+    /// A plan for groups of `rows` rows, with its tables; `None` if there is no memory for them.
     fn plan(&self, plan: &NttPlan, rows: usize) -> Result<Option<Plan>> {
         let &NttPlan { lg_n, inverse, coset, input_reversed, output_reversed } = plan;
         let transform = Transform { lg_n, inverse, coset, input_reversed, output_reversed };
@@ -150,7 +150,7 @@ impl Transformer {
         }
     }
 
-    /// What a check of the plan's results takes; `None` where its tables find no room.
+    /// The evaluations that check results; `None` if there is no memory for their tables.
     fn evaluations(&self, plan: &Plan) -> Result<Option<[Evaluation; 2]>> {
         let of = |end| self.transforms.evaluation(plan.transform(), end);
         match of(End::Input).and_then(|input| Ok([input, of(End::Output)?])) {
@@ -168,7 +168,7 @@ impl Transformer {
         Ok(Lane { idle: &self.idle, streams })
     }
 
-    /// Memory for some of `groups` groups of `bytes` each; none where there is no room for one.
+    /// Memory for at most `groups` groups of `bytes` each; empty if not even one fits.
     fn slots(
         &self,
         streams: &Streams,
@@ -199,10 +199,10 @@ impl Transformer {
         Ok(slots)
     }
 
-    /// Memory, if there is some; where it `must` be, others may have to leave.
+    /// Leases memory if it is free; if it `must` be had, evicts as needed.
     fn lease(&self, stream: &Stream, bytes: u64, must: bool) -> Result<Option<Lease>> {
         let arena = self.gpu.arena();
-        // Asked first: a refused lease counts as a fault of the device.
+        // Checked first, because a refused lease is reported as a fault of the device.
         while arena.largest_free_bytes() < bytes {
             if !must || !self.computer.make_room_for(bytes) {
                 return Ok(None);
@@ -241,5 +241,5 @@ impl Slot {
 }
 
 fn too_small() -> Error {
-    Error::Internal("a group is larger than its memory".into())
+    Error::Internal("a group exceeds its memory".into())
 }

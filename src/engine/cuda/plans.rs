@@ -1,4 +1,4 @@
-//! What operators see of the planner: how a GPU does MSMs of some sizes.
+//! MSM plans for operators: how a GPU computes MSMs of some sizes.
 
 use crate::{
     curve::Group,
@@ -7,10 +7,10 @@ use crate::{
     msm::{Kept, Memory, Stage, tables::scratch_bytes},
 };
 
-/// log2 of the sizes that are told.
+/// log2 of the sizes reported.
 const SIZES: [u32; 4] = [10, 16, 20, 24];
 
-/// Of both groups, over bases that stay on `gpu`, where nothing else does.
+/// Plans for both groups over bases resident on `gpu`, assuming nothing else uses it.
 pub fn of(gpu: &Gpu) -> Vec<MsmPlan> {
     let (all, limits) = (gpu.arena().bytes(), gpu.identity().limits);
     let of_size = |(group, lg_n): (Group, u32)| {

@@ -1,4 +1,4 @@
-//! Points that come in, checked on the GPUs: `kernels/check/points.cu`.
+//! Checks points from outside on the GPUs: `kernels/check/points.cu`.
 
 use std::sync::{
     Mutex, PoisonError,
@@ -15,26 +15,26 @@ use crate::{
     error::{Error, Problem, Result},
 };
 
-/// Fewer points are checked sooner by the host: a single point takes a GPU thread a millisecond.
+/// The host checks fewer points sooner: a single point takes a GPU thread a millisecond.
 const COUNT_MIN: usize = 4096;
 
-/// Points of one call: they fill a large GPU a few times over, and are some megabytes.
+/// Points per call: enough to fill a large GPU a few times over, some megabytes.
 const PIECE: usize = 1 << 16;
 
-/// Threads of a block, as the kernels are compiled.
+/// Threads per block, launch bounds of the kernels.
 const THREADS_G1: u32 = 128;
 const THREADS_G2: u32 = 64;
 
 /// points, first_bad, first_index, n, form.
 type CheckPoints = Kernel<(Ptr<u8>, Ptr<u64>, u64, u32, u32)>;
 
-/// Checks points on the GPUs in turn.
+/// Distributes checks over the GPUs, round-robin.
 pub struct Checker {
     devices: Vec<DeviceChecker>,
     turn: AtomicUsize,
 }
 
-/// The code on one GPU, and streams that no call uses now.
+/// The kernels on one GPU, and idle streams.
 pub struct DeviceChecker {
     gpu: Gpu,
     g1: CheckPoints,
@@ -53,7 +53,7 @@ impl DeviceChecker {
         Ok(Self { gpu: gpu.clone(), g1, g2, streams: Mutex::default() })
     }
 
-    /// As [`PointChecker::check`].
+    /// See [`PointChecker::check`].
     pub fn check<A: CurvePoint>(
         &self,
         encoding: PointEncoding,
@@ -70,9 +70,9 @@ impl DeviceChecker {
         let stream = self.stream()?;
         let lease = gpu.arena().lease(&stream, ALIGN + bytes.len() as u64)?;
         let all = lease.all::<u8>();
-        // The word for the first bad point, then the points, each where vector loads want it.
-        let word = all.part(0, size_of::<u64>()).expect("ALIGN bytes are there");
-        let points = all.part(ALIGN as usize, bytes.len()).expect("as leased");
+        // The word for the first bad point, then the points, each aligned for vector loads.
+        let word = all.part(0, size_of::<u64>()).expect("ALIGN bytes were leased");
+        let points = all.part(ALIGN as usize, bytes.len()).expect("the bytes were leased");
         let mut upload = gpu.ring().upload(&stream, all);
         upload.write(&u64::MAX.to_le_bytes())?;
         upload.skip(ALIGN as usize - word.len());
@@ -110,7 +110,7 @@ impl DeviceChecker {
 }
 
 impl Checker {
-    /// On at least one device.
+    /// `devices` is not empty.
     pub fn new(devices: Vec<DeviceChecker>) -> Self {
         Self { devices, turn: AtomicUsize::new(0) }
     }
@@ -129,7 +129,7 @@ impl DeviceChecker {
 
 impl PointChecker for Checker {
     fn piece(&self, _: Group, encoding: PointEncoding, count: usize) -> Option<usize> {
-        // Compressed points take a square root each, which no kernel does yet.
+        // Compressed points need a square root each, which no kernel computes yet.
         let here = encoding != PointEncoding::Compressed && count >= COUNT_MIN;
         here.then_some(PIECE)
     }
@@ -148,7 +148,7 @@ impl PointChecker for Checker {
     }
 }
 
-/// What the kernel's word says: index in the upper bits, problem in the lower eight.
+/// Decodes the kernel's word: index in the upper bits, problem in the lower eight.
 fn bad(found: u64) -> Result<Bad> {
     let problem = match found & 0xff {
         1 => Problem::NotCanonical,
@@ -156,7 +156,7 @@ fn bad(found: u64) -> Result<Bad> {
         3 => Problem::NotInSubgroup,
         4 => Problem::BadInfinity,
         5 => Problem::BadEncoding,
-        other => return Err(internal(&format!("the check of points says {other}"))),
+        other => return Err(internal(&format!("unknown result of the point check: {other}"))),
     };
     Ok(Bad { index: found >> 8, problem })
 }

@@ -1,5 +1,5 @@
-//! What stays on a device between jobs: bases, whole objects that are recognised by who owns them,
-//! with tables of their multiples once they are used again; and a workspace.
+//! Device memory kept between jobs: an LRU cache of bases, keyed by the object's owner, with tables
+//! of multiples once they are used again; and the workspace of passes.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -16,87 +16,87 @@ use crate::{
     msm::{Kept, Memory, Placed, Windows, tables, tables::Tables, whole_points},
 };
 
-/// Bytes between two looks at whether the job is still wanted: a few milliseconds of copying.
+/// Bytes uploaded between two checks of `control`: a few milliseconds.
 const CHECK_BYTES: usize = 64 << 20;
 
 /// Bases on a device.
 pub struct Resident {
     lease: Lease,
     placed: Placed,
-    /// The windows that there are tables for; `None` where there are the bases alone.
+    /// The windows of the tables; `None` if only the bases are resident.
     windows: Option<Windows>,
 }
 
 impl Resident {
-    /// Where the bases from number `start` of the object on lie.
+    /// The place of the object's bases from number `start` on.
     pub fn placed(&self, start: usize) -> Placed {
         Placed { first: self.placed.first + start as u32, ..self.placed }
     }
 
-    /// The windows that there are tables for.
+    /// The windows of the tables; `None` if only the bases are resident.
     pub fn windows(&self) -> Option<&Windows> {
         self.windows.as_ref()
     }
 }
 
-/// The resident bases of one device.
+/// The resident bases and the workspace of one device.
 pub struct Shelf {
     gpu: Gpu,
     tables: Tables,
-    /// The longest unused first.
+    /// Least recently used first.
     entries: Mutex<Vec<Entry>>,
-    /// One object is brought at a time: the link is one, and two jobs may want the same.
+    /// Single flight: one object is loaded at a time, as two jobs may want the same one.
     bringing: Mutex<()>,
-    /// What passes work in. It keeps what the last pass left: no job reads what it did not write.
+    /// The workspace of passes. Not zeroed in between: no pass reads what it did not write.
     workspace: Mutex<Option<Lease>>,
 }
 
 struct Entry {
     owner: Owner,
     resident: Arc<Resident>,
-    /// Jobs that asked for it.
+    /// Number of jobs that used it.
     uses: u64,
 }
 
 impl Shelf {
-    /// Loads the kernels that make tables.
+    /// Loads the kernels that compute tables.
     pub fn load(gpu: &Gpu) -> std::result::Result<Self, Unusable> {
         let tables = Tables::load(gpu.context())?;
         let (entries, bringing, workspace) = Default::default();
         Ok(Self { gpu: gpu.clone(), tables, entries, bringing, workspace })
     }
 
-    /// Whether the object of `bases` is here.
+    /// Whether the object that `bases` are part of is resident.
     pub fn has(&self, bases: &Bases) -> bool {
         self.entries().iter().any(|entry| entry.owner.owns(bases))
     }
 
-    /// The object that `bases` are a range of, brought here at its first use, and with tables from
-    /// its second use on, if there is room for them.
+    /// The object that `bases` are part of. It is uploaded on its first use and gets tables from
+    /// its second use on, if there is memory for them.
     ///
-    /// Errors: `Exhausted` where there is no room; what `control` says; `DeviceLost`.
+    /// Errors: `Exhausted` if there is no memory; those of `control`; `DeviceLost`.
     pub fn get(&self, stream: &Stream, bases: &Bases, control: &Control) -> Result<Arc<Resident>> {
         let whole = bases.whole();
         let complete = |(found, uses): &(Arc<Resident>, u64)| {
-            self.better(&whole, found, *uses).is_none().then(|| found.clone())
+            self.better_windows(&whole, found, *uses).is_none().then(|| found.clone())
         };
         let found = self.find(&whole, 1);
         if let Some(found) = found.as_ref().and_then(complete) {
             return Ok(found);
         }
         let _alone = self.bringing.lock().unwrap_or_else(PoisonError::into_inner);
-        // Another job may have brought it meanwhile.
+        // Another job may have loaded it while this one waited for the lock.
         let found = if found.is_some() { self.find(&whole, 0) } else { self.find(&whole, 1) };
         let uses = found.as_ref().map_or(1, |(_, uses)| *uses);
         let resident = match &found {
-            Some((found, uses)) => match self.better(&whole, found, *uses) {
+            Some((found, uses)) => match self.better_windows(&whole, found, *uses) {
                 None => return Ok(found.clone()),
                 Some(windows) => match self.with_tables(stream, &whole, windows, control)? {
                     Some(with_tables) => with_tables,
                     None => return Ok(found.clone()),
                 },
             },
-            None => self.bring(stream, &whole, None, control)?,
+            None => self.make_resident(stream, &whole, None, control)?,
         };
         let resident = Arc::new(resident);
         let mut entries = self.entries();
@@ -105,28 +105,28 @@ impl Shelf {
         Ok(resident)
     }
 
-    /// `bytes` of device memory, for which others may have to go.
+    /// Leases `bytes` of device memory, after evicting as needed.
     ///
-    /// Errors: `Exhausted` where what is in use leaves no room; `DeviceLost`.
+    /// Errors: `Exhausted` if memory in use leaves no room; `DeviceLost`.
     pub fn room(&self, stream: &Stream, bytes: u64) -> Result<Lease, Fault> {
         let arena = self.gpu.arena();
         while arena.largest_free_bytes() < bytes && self.make_room_for(bytes) {}
         arena.lease(stream, bytes)
     }
 
-    /// Gives up what no job uses now: the longest unused bases, else the workspace. False where
-    /// there is neither.
+    /// Evicts something that no job uses: the least recently used bases, else the workspace. False
+    /// if there is nothing to evict.
     pub fn make_room(&self) -> bool {
         self.evict() || self.drop_workspace()
     }
 
-    /// The same, where all that may go would leave room for `bytes`; else nothing goes.
+    /// Like [`Self::make_room`], but evicts only if eviction can free `bytes` in one piece.
     pub fn make_room_for(&self, bytes: u64) -> bool {
         bytes <= self.room_bytes() && self.make_room()
     }
 
-    /// Bytes that a job may count on, in one piece: what would be free if all that is idle went.
-    /// Most of what a job takes is its workspace, which is one lease.
+    /// Bytes of the largest free piece if everything idle were evicted. One piece, because most of
+    /// a job's memory is its workspace, a single lease.
     pub fn room_bytes(&self) -> u64 {
         let entries = self.entries();
         let idle = |entry: &&Entry| Arc::strong_count(&entry.resident) == 1;
@@ -136,9 +136,9 @@ impl Shelf {
         self.gpu.arena().largest_free_bytes_with(bases.chain(workspace))
     }
 
-    /// Has `work` launch something on `stream` in `bytes` of workspace.
+    /// Calls `work`, which launches on `stream`, with at least `bytes` of workspace.
     ///
-    /// Errors: what `room` and `work` say.
+    /// Errors: those of [`Self::room`] and `work`.
     pub fn in_workspace<T>(
         &self,
         stream: &Stream,
@@ -155,7 +155,7 @@ impl Shelf {
         done
     }
 
-    /// Gives up the workspace, if no pass is being launched. False where there is none.
+    /// Frees the workspace unless a pass is being launched. False if nothing is freed.
     fn drop_workspace(&self) -> bool {
         self.workspace.try_lock().is_ok_and(|mut held| held.take().is_some())
     }
@@ -164,7 +164,7 @@ impl Shelf {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is here of an object, which is then the one last used, and how often, with `more` uses.
+    /// Finds an object, makes it the most recently used and adds `more` uses; returns all its uses.
     fn find(&self, whole: &Bases, more: u64) -> Option<(Arc<Resident>, u64)> {
         let mut entries = self.entries();
         entries.retain(|entry| entry.owner.is_alive());
@@ -176,19 +176,19 @@ impl Shelf {
         Some(found)
     }
 
-    /// Gives up the longest unused bases that no job uses. False where there are none.
+    /// Evicts the least recently used bases that no job uses. False if there are none.
     fn evict(&self) -> bool {
         let mut entries = self.entries();
         let idle = |entry: &Entry| Arc::strong_count(&entry.resident) == 1;
         let Some(at) = entries.iter().position(idle) else { return false };
         let gone = entries.remove(at);
-        debug!(bytes = gone.resident.lease.bytes(), "bases leave the device");
+        debug!(bytes = gone.resident.lease.bytes(), "bases evicted from the device");
         true
     }
 
-    /// The windows that tables are to be made for, of an object that is here and was used so often:
-    /// `None` where what is here is the best that there is use and room for.
-    fn better(&self, whole: &Bases, here: &Resident, uses: u64) -> Option<Windows> {
+    /// The windows to make tables for, given a resident object and its uses. `None` if what is
+    /// resident is the best for these uses and the free memory.
+    fn better_windows(&self, whole: &Bases, here: &Resident, uses: u64) -> Option<Windows> {
         let (group, n) = (whole.group(), u32::try_from(whole.len()).ok()?);
         let (arena, scratch) = (self.gpu.arena(), self.tables.scratch_bytes(group, n));
         let memory = Memory { all: arena.bytes(), free: arena.largest_free_bytes(), scratch };
@@ -196,7 +196,7 @@ impl Shelf {
         Kept { group, n, uses, limits }.better(here.windows.as_ref(), memory)
     }
 
-    /// An object with tables; `None` where there is no room for them now.
+    /// Loads an object with tables; `None` if there is no memory for them now.
     fn with_tables(
         &self,
         stream: &Stream,
@@ -204,15 +204,15 @@ impl Shelf {
         windows: Windows,
         control: &Control,
     ) -> Result<Option<Resident>> {
-        match self.bring(stream, whole, Some(windows), control) {
+        match self.make_resident(stream, whole, Some(windows), control) {
             Ok(resident) => Ok(Some(resident)),
-            // Others are at work: the next job tries again.
+            // Other jobs use the memory; the next job tries again.
             Err(Error::Exhausted { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    fn bring(
+    fn make_resident(
         &self,
         stream: &Stream,
         whole: &Bases,
@@ -229,11 +229,11 @@ impl Shelf {
         let stride = points as usize;
         let factor = windows.as_ref().map_or(1, Windows::factor);
         let layout = tables::Layout { group, points, stride, offsets: &offsets, factor };
-        // One point more, so that the first can lie where a reference can name it.
+        // One point more, so that the first can be aligned as references require.
         let slides = windows.is_some_and(|windows| windows.slide());
         if windows.is_some() && !slides {
-            // Tables stay where they are. Behind a workspace of now, as large as themselves, they
-            // would leave none in one piece to a larger one: 2^26 on an H200 had 36 of 50 GB.
+            // Tables are never moved. If placed behind the current workspace, they would split the
+            // free memory: MSMs of 2^26 on an H200 had 36 of 50 GB left in one piece.
             self.drop_workspace();
         }
         let room = |bytes| {
@@ -247,7 +247,7 @@ impl Shelf {
             upload.write(bytes)?;
         }
         drop(upload);
-        let brought = begun.elapsed();
+        let uploaded = begun.elapsed();
         if offsets.len() > 1 {
             control.check()?;
             let scratch = room(self.tables.scratch_bytes(group, points))?;
@@ -259,14 +259,14 @@ impl Shelf {
             points,
             tables = offsets.len(),
             bytes = lease.bytes(),
-            upload_ms = brought.as_millis() as u64,
-            tables_ms = (begun.elapsed() - brought).as_millis() as u64,
-            "bases are on the device",
+            upload_ms = uploaded.as_millis() as u64,
+            tables_ms = (begun.elapsed() - uploaded).as_millis() as u64,
+            "bases loaded on the device",
         );
         Ok(Resident { lease, placed: Placed { first, stride: points }, windows })
     }
 }
 
 fn too_many() -> Error {
-    Error::Internal("bases have no numbers on the device".to_owned())
+    Error::Internal("the bases cannot be numbered on the device".to_owned())
 }

@@ -1,7 +1,6 @@
-//! What a GPU serves, once, before its first job: MSMs in both groups, NTTs and checks of points,
-//! against the host's arithmetic. The test of single operations (`device/self_test`) does not see
-//! how the compiler put them together in the kernels that are served, which a driver may have
-//! compiled just now.
+//! Tests the kernels of a GPU before its first job: MSMs in both groups, NTTs and point checks,
+//! compared with the host. The test of single operations (`device/self_test`) does not cover how
+//! the compiler, possibly the driver's at load time, combined them in these kernels.
 
 use std::{sync::Arc, time::Instant};
 
@@ -22,26 +21,26 @@ use crate::{
     msm::Cuts,
 };
 
-/// Sizes of a test: all kernels of a stage are met, and little else is done.
+/// Sizes of a test: just large enough to run all kernels of a stage.
 struct Sizes {
     /// Points of G1 and G2.
     points: [usize; 2],
-    /// log2 of the transforms' lengths.
+    /// log2 of the lengths of the transforms.
     transforms: &'static [u32],
 }
 
-/// Bins are sorted, levels added, and passes of rows and of columns transform.
+/// Large enough for bin sorting, tree levels, and NTT passes over rows and over columns.
 const ON_A_GPU: Sizes = Sizes { points: [1 << 13, 1 << 12], transforms: &[6, 10, 13, 16] };
-/// The emulated device takes a second for what a GPU does in a millisecond.
+/// The emulated device takes a second for a GPU's millisecond.
 const EMULATED: Sizes = Sizes { points: [40, 20], transforms: &[5, 7] };
 
-/// A tree is built of as few points as there are, and no bucket is summed whole.
+/// Forces the tree for few points, and never sums whole buckets.
 const TREE: Cuts =
     Cuts { arriving_min: u32::MAX, points_min: 1, whole_digits: 0, level_min: Some(8) };
 
-/// Tests what `gpu` serves, and says how it went.
+/// Tests `gpu` and returns a summary.
 ///
-/// Errors: `Device` with `Wrong` if a result is not the host's; what a job ran into.
+/// Errors: `Device` with `Wrong` if a result differs from the host's or a job fails.
 pub fn run(
     gpu: &Gpu,
     computer: &Computer,
@@ -58,7 +57,7 @@ pub fn run(
         points::<G2Affine>(checker)
     };
     let tested = test();
-    // What the test brought to the device leaves it.
+    // Evict what the test loaded.
     while computer.make_room() {}
     transformer.forget_tables();
     tested.map_err(|failure| {
@@ -68,30 +67,30 @@ pub fn run(
         });
         Unusable::Device { index: gpu.identity().index, fault }
     })?;
-    Ok(format!("MSM, NTT and checks of points in {} ms", begun.elapsed().as_millis()))
+    Ok(format!("in {} ms (MSM, NTT, point checks)", begun.elapsed().as_millis()))
 }
 
 enum Failure {
     Wrong(String),
-    /// The job did not end well.
+    /// The computation, and the error of its job.
     Job(String, Error),
 }
 
-/// Elements that look random and are the same every time.
+/// Pseudorandom elements, the same every time.
 fn numbers(count: usize) -> Vec<Fr> {
     let first = Fr::GENERATOR.pow([0xca95_7a11]);
     let next = |last: &Fr| Some(last.square() + Fr::GENERATOR);
     std::iter::successors(Some(first), next).take(count).collect()
 }
 
-/// Points 1, 2, 3 ... times the generator, so that the host needs one multiplication for the sum.
+/// Points 1, 2, 3 ... times the generator: the host gets the sum with a single multiplication.
 fn multiples<A: CurvePoint>(count: usize) -> Vec<A> {
     let one = A::generator().into_group();
     let sums = std::iter::successors(Some(one), |sum| Some(*sum + one)).take(count);
     A::Group::normalize_batch(&sums.collect::<Vec<_>>())
 }
 
-/// Twice as usual, so that there are tables at the second time; and by a tree.
+/// Runs an MSM twice with default thresholds, the second time with tables; then with the tree.
 fn msm<A: CurvePoint>(computer: &Computer, count: usize) -> Result<(), Failure> {
     let points = multiples::<A>(count);
     let scalars = numbers(count);
@@ -115,12 +114,12 @@ fn msm<A: CurvePoint>(computer: &Computer, count: usize) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Forward, and back on a coset, in natural order.
+/// Tests a forward transform and an inverse one on a coset, in natural order.
 fn ntt(transformer: &Transformer, lg_n: u32) -> Result<(), Failure> {
     let what = format!("an NTT of 2^{lg_n}");
     let failed = |error| Failure::Job(what.clone(), error);
     let values = numbers(1 << lg_n);
-    let too_large = || failed(Error::Internal("no domain of that size".to_owned()));
+    let too_large = || failed(Error::Internal("no domain has that size".to_owned()));
     let domain = Radix2EvaluationDomain::<Fr>::new(1 << lg_n).ok_or_else(too_large)?;
     let coset = domain.get_coset(Fr::GENERATOR).ok_or_else(too_large)?;
     let plan = |inverse, coset| {
@@ -149,7 +148,7 @@ fn ntt(transformer: &Transformer, lg_n: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Good points, and one among them that is not on the curve.
+/// Checks good points, then the same with one that is not on the curve.
 fn points<A: CurvePoint>(checker: &DeviceChecker) -> Result<(), Failure> {
     const COUNT: usize = 8;
     const BAD: usize = 5;
@@ -157,7 +156,7 @@ fn points<A: CurvePoint>(checker: &DeviceChecker) -> Result<(), Failure> {
     let mut points = multiples::<A>(COUNT);
     let bytes = layout::points_as_bytes(&points).to_vec();
     let mut damaged = bytes.clone();
-    // Another point's x.
+    // Replace its x by another point's.
     let (width, half) = (A::GROUP.affine_bytes(), A::GROUP.coordinate_bytes());
     damaged.copy_within(..half, BAD * width);
     let bad = Bad { index: BAD as u64, problem: Problem::NotOnCurve };

@@ -1,5 +1,5 @@
-//! Which pass of an MSM is launched when. One vector's scalars may be cut anywhere: passes take
-//! what has come, a slow sender's as it comes and a fast one's in two.
+//! Schedules the passes of an MSM. Passes over a single vector can be split anywhere: a slow
+//! sender's scalars are computed as they arrive, a fast sender's in two passes.
 
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,8 @@ use crate::{
     msm::{Pass, Plan},
 };
 
-/// What one more pass costs on an H200, and for each bucket that it adds to: 0.6, 0.85 and 1.5 ms
-/// more were measured with 2^18, 2^19 and 1.5 * 2^20 buckets of G1. In G2 as much more as sums do.
+/// Overhead of one more pass on an H200, plus the cost per bucket that it adds to. Fitted to 0.6,
+/// 0.85 and 1.5 ms for 2^18, 2^19 and 1.5 * 2^20 buckets in G1; scaled by the cost of sums for G2.
 const PASS_NS: f64 = 500e3;
 const fn bucket_ns(group: Group) -> f64 {
     match group {
@@ -22,38 +22,38 @@ const fn bucket_ns(group: Group) -> f64 {
 
 /// The passes that are not launched yet.
 pub enum Passes {
-    /// As planned, the last one first.
+    /// Passes as planned, the last one first.
     Planned(Vec<Pass>),
-    /// Of what has come, wherever it is cut.
+    /// Passes over the scalars received so far.
     Arriving(Arriving),
 }
 
-/// Of points from number `at` on.
+/// The passes over a vector that is still arriving; `at` is the first point in no pass.
 pub struct Arriving {
     at: u32,
-    /// Points before this one were there at the last look.
+    /// End of the points received without a gap, at the last call.
     until: u32,
-    /// When scalars began to come, and in how many pieces they came.
+    /// When scalars began to arrive, and in how many pieces they did.
     begun: Instant,
     looks: u32,
-    /// When the device will have done what it was given, by the planner's model.
+    /// When the device will have finished the passes launched, by the planner's model.
     busy_until: Instant,
 }
 
-/// An MSM's passes that the device has and has not done.
+/// Passes of one MSM that were launched and are not finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnderWay {
-    /// None.
+    /// No pass.
     Nothing,
-    /// The last one that was launched.
+    /// The last pass launched.
     One,
-    /// That one, behind another.
+    /// The last pass launched and one before it.
     More,
 }
 
 impl Passes {
-    /// All of them. `plan` may become one for scalars that arrive, of which the first began to come
-    /// at `begun`.
+    /// All passes of `plan`. It may become a plan for scalars that are still arriving, the first of
+    /// which arrived at `begun`.
     pub fn of(plan: &mut Plan, begun: Instant) -> Self {
         if plan.arrive() {
             let (at, until, looks) = (0, 0, 0);
@@ -64,8 +64,7 @@ impl Passes {
         Self::Planned(all)
     }
 
-    /// The next pass, if it is to be launched now. `there` are scalars, counted through all
-    /// vectors.
+    /// The next pass, if it is due. `there` are the received scalars, numbered across all vectors.
     pub fn next(
         &mut self,
         plan: &Plan,
@@ -75,7 +74,7 @@ impl Passes {
     ) -> Option<Pass> {
         match self {
             Self::Planned(passes) => {
-                // A pass of several vectors takes all of their points.
+                // A pass over several vectors includes all of their points.
                 let (last, n) = (*passes.last()?, plan.job().n);
                 let first = last.vectors.0 as u64 * u64::from(n) + u64::from(last.points.0);
                 let count = u64::from(last.vectors.1) * u64::from(last.points.1);
@@ -85,7 +84,7 @@ impl Passes {
         }
     }
 
-    /// Whether none is left.
+    /// Whether all passes have been launched.
     pub fn is_empty(&self, plan: &Plan) -> bool {
         match self {
             Self::Planned(passes) => passes.is_empty(),
@@ -114,7 +113,7 @@ impl Arriving {
             return None;
         }
         let under_way = under_way();
-        // What it has done is not what the model says that it has.
+        // A device that has finished is idle, whatever the model estimates.
         let idle_at = match under_way {
             UnderWay::Nothing => now,
             UnderWay::One | UnderWay::More => self.busy_until.max(now),
@@ -130,7 +129,7 @@ impl Arriving {
             whole: job.model_ns(windows, plan.limits()),
             price: plan.price_part() * (PASS_NS + bucket_ns(job.group) * buckets),
         };
-        // One waits behind the one that runs, not more: the device may be others'.
+        // At most one pass waits behind the running one, since other jobs may use the device.
         if !moment.is_due() || until < n && under_way == UnderWay::More {
             return None;
         }
@@ -162,7 +161,7 @@ mod tests {
         Plan::new(job, job.windows(64, &limits), Room { bytes: 64 << 30, limits }).expect("room")
     }
 
-    /// An MSM whose scalars begin to come now.
+    /// An MSM whose scalars begin to arrive now.
     struct Case {
         plan: Plan,
         passes: Passes,
@@ -177,7 +176,7 @@ mod tests {
             Self { plan, passes, there: Ranges::default(), begun }
         }
 
-        /// Eighths of the scalars come, and `ms` have passed.
+        /// Receives the given eighths of the scalars; `ms` is the time since the start.
         fn look(&mut self, eighths: &[u64], ms: u32, under_way: UnderWay) -> Option<Pass> {
             let eighth = u64::from(N / 8);
             for i in eighths {
@@ -195,26 +194,26 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_senders_scalars_are_taken_as_they_come() {
+    fn launches_passes_as_a_slow_senders_scalars_arrive() {
         use UnderWay::{More, Nothing, One};
         let mut case = Case::new(N, 1);
-        assert_eq!(taken(case.look(&[], 1, Nothing)), None, "nothing has come");
+        assert_eq!(taken(case.look(&[], 1, Nothing)), None, "nothing received");
         assert_eq!(taken(case.look(&[0], 4, Nothing)), None, "too little");
         assert_eq!(taken(case.look(&[1], 8, Nothing)), Some((0, 2)));
-        assert_eq!(taken(case.look(&[2], 8, One)), None, "the device has enough to do");
+        assert_eq!(taken(case.look(&[2], 8, One)), None, "the device is busy");
         assert_eq!(taken(case.look(&[3], 8, One)), None);
-        // Past a hole.
+        // After a gap.
         assert_eq!(taken(case.look(&[6, 7], 8, One)), None);
-        assert_eq!(taken(case.look(&[], 50, More)), None, "it has even more, of others'");
+        assert_eq!(taken(case.look(&[], 50, More)), None, "two passes are pending");
         assert_eq!(taken(case.look(&[], 50, Nothing)), Some((2, 2)));
         assert_eq!(taken(case.look(&[], 99, Nothing)), None, "nothing new");
         assert!(!case.passes.is_empty(&case.plan));
-        assert_eq!(taken(case.look(&[4, 5], 100, More)), Some((4, 4)), "the last one may wait");
+        assert_eq!(taken(case.look(&[4, 5], 100, More)), Some((4, 4)), "the last pass may wait");
         assert!(case.passes.is_empty(&case.plan));
         assert_eq!(taken(case.look(&[], 101, Nothing)), None);
     }
 
-    /// What is done sooner than the model says was done.
+    /// Also if the model expects the device to be busy.
     #[test]
     fn an_idle_device_gets_its_next_pass_at_once() {
         for (under_way, second) in [(UnderWay::One, None), (UnderWay::Nothing, Some((2, 2)))] {
@@ -226,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fast_senders_are_two_passes() {
+    fn a_fast_senders_scalars_take_two_passes() {
         let mut case = Case::new(N, 1);
         case.begun += Duration::from_micros(300);
         assert_eq!(taken(case.look(&[0], 0, UnderWay::Nothing)), Some((0, 1)));
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn few_scalars_and_several_vectors_go_as_planned() {
+    fn few_scalars_and_several_vectors_follow_the_plan() {
         let least = Cuts::default().arriving_min;
         for (n, vectors) in [(least - 1, 1), (least, 2)] {
             let Case { plan, mut passes, mut there, begun } = Case::new(n, vectors);

@@ -1,4 +1,4 @@
-//! What an MSM that is under way has on the device.
+//! Device state of an MSM in progress.
 
 use std::sync::Arc;
 
@@ -11,37 +11,37 @@ use crate::{
     msm::{Marks, Placed, Plan},
 };
 
-/// Its plan, its memory, and what is under way.
+/// The plan, memory and pending work of an MSM.
 pub struct Ready {
     pub plan: Plan,
     pub placed: Placed,
     pub passes: Passes,
-    /// What no pass needed yet.
+    /// Scalars uploaded and not yet decoded.
     pub sent: Vec<Sent>,
-    /// After the decoding of what passes needed.
+    /// The end of the last decoding.
     pub decoded: Option<Event>,
-    /// How many are launched.
+    /// Number of passes launched.
     pub launched: u32,
-    /// The ends of the last pass that was launched, and of the one before.
+    /// The ends of the last pass launched and of the one before.
     pub done: Option<Event>,
     pub last_but_one: Option<Event>,
     pub marks: Vec<Marks>,
-    /// What refused scalars are called, and how far their numbers are from those in the MSM.
+    /// The name of refused scalars, and the offset from indices in the MSM to theirs.
     pub name: (&'static str, u64),
-    // In the order in which they may go: the stream's zeroing comes after its work.
-    /// And, behind them, the word that says which one is refused.
+    // Leases come first, since fields drop in order: a stream zeroes them after its work.
+    /// The scalars, followed by the word that identifies the first refused one.
     pub scalars: Lease,
     pub buckets: Lease,
     pub out: Lease,
     pub stream: Stream,
     pub _resident: Arc<Resident>,
-    /// Taken when its chunks are wiped.
+    /// Taken to wipe its chunks early.
     pub copies: Option<Copies>,
 }
 
-/// Scalars of 32 bytes that lie in their place as they were sent. They become integers where they
-/// are computed with: a kernel between two copies would have the second one wait until a kernel of
-/// a pass leaves it a multiprocessor, and those keep all to themselves for milliseconds.
+/// Scalars of 32 bytes, uploaded but not yet decoded. The compute stream decodes them: a kernel
+/// between two copies would wait for a multiprocessor, which the passes' kernels occupy for
+/// milliseconds, and delay the second copy.
 pub struct Sent {
     pub at: usize,
     pub count: usize,
@@ -56,7 +56,7 @@ impl Ready {
         scalars.and_then(|scalars| scalars.part(32 * at, 32 * count)).ok_or_else(too_many)
     }
 
-    /// Notes that scalars lie in their place, neighbours of the last ones with them.
+    /// Records uploaded scalars, merged with the last ones if adjacent.
     pub fn note(&mut self, sent: Sent) {
         let follows = |last: &&mut Sent| {
             let alike = (last.encoding, last.reduce) == (sent.encoding, sent.reduce);
@@ -73,7 +73,7 @@ impl Ready {
         words.part(words.len() - ALIGN as usize / 8, 1).ok_or_else(too_many)
     }
 
-    /// What the stages of all passes took.
+    /// Durations of the stages, summed over all passes.
     pub fn stages(&self) -> Result<Vec<Stage>, Fault> {
         let mut all = Vec::new();
         for marks in &self.marks {
@@ -86,7 +86,7 @@ impl Ready {
 impl Drop for Ready {
     fn drop(&mut self) {
         if self.copies.is_some() {
-            // The job has failed or was given up: what it left in pinned memory goes first.
+            // The job failed or was cancelled: its copies must end before their chunks are wiped.
             let _waited = self.stream.synchronize();
         }
     }

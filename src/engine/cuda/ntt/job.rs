@@ -1,5 +1,4 @@
-//! One job's way through a GPU: its groups of rows are sent, transformed and received, each beside
-//! the others.
+//! An NTT job on a GPU: groups of rows are uploaded, transformed and downloaded concurrently.
 
 use std::{
     ops::Range,
@@ -28,7 +27,7 @@ use crate::{
     ntt::{Element, End, Evaluation, Plan},
 };
 
-/// A job that has all it needs on the device.
+/// A job with all of its device resources.
 pub struct Job<'a> {
     on: &'a Transformer,
     control: &'a Control,
@@ -36,29 +35,29 @@ pub struct Job<'a> {
     rows: &'a Rows<'a>,
     lane: Lane<'a>,
     copies: Copies,
-    /// Of both ends of the transform, where its rows are to be checked.
+    /// Evaluations of the input and the output, if the rows are to be checked.
     evaluations: Option<[Evaluation; 2]>,
-    /// Nanoseconds that the device took for all groups, without copies; of these, for checks.
+    /// Nanoseconds on the device for all groups, without copies; and the part of these for checks.
     spent_ns: AtomicU64,
     checks_ns: AtomicU64,
 }
 
-/// A group that is being transformed: its rows, by number.
+/// A group that is being transformed, with its range of rows.
 struct Sent {
     rows: Range<usize>,
     slot: Slot,
     under_way: UnderWay,
 }
 
-/// Where the device begins and ends with a group.
+/// When the device starts and finishes a group.
 struct UnderWay {
     begun: Event,
     done: Event,
     check: Option<Check>,
 }
 
-/// What a group's rows are at a secret point, before and after; and where the device begins and
-/// ends with finding that out.
+/// The evaluations of a group's rows at a secret point, before and after the transform, and when
+/// the device starts and finishes each.
 struct Check {
     values: [Lease; 2],
     marks: [Event; 4],
@@ -78,7 +77,7 @@ impl<'a> Job<'a> {
         Self { on, control, plan, rows, lane, copies, evaluations, spent_ns, checks_ns }
     }
 
-    /// Transforms all rows, a `group` at a time, in `slots`.
+    /// Transforms all rows, `group` of them at a time, in `slots`.
     pub fn run(&self, group: usize, mut slots: Vec<Slot>) -> Result<()> {
         let count = self.rows.count;
         let groups = (0..count).step_by(group).map(|first| first..(first + group).min(count));
@@ -92,7 +91,7 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// Sends groups from this thread and receives them on another one.
+    /// Uploads groups on this thread and downloads them on another one.
     fn overlap(
         &self,
         mut groups: impl Iterator<Item = Range<usize>>,
@@ -105,7 +104,7 @@ impl<'a> Job<'a> {
             move || {
                 let _here = place.enter();
                 under_way.into_iter().try_for_each(|sent| {
-                    // Nobody wants it where there are no more groups.
+                    // The receiver is gone if there are no more groups.
                     let _unwanted = give_back.send(self.receive(sent)?);
                     Ok(())
                 })
@@ -114,17 +113,17 @@ impl<'a> Job<'a> {
         for slot in slots {
             give_back.send(slot).map_err(|_| too_small())?;
         }
-        // From here on the other thread has the only one: without it there are no more slots.
+        // Now only the other thread holds a sender: if it ends, `free` is closed.
         drop(give_back);
         thread::scope(|scope| {
             let name = "capstan-download".to_owned();
             let receiver = thread::Builder::new().name(name).spawn_scoped(scope, receive);
-            let receiver =
-                receiver.map_err(|error| Error::Internal(format!("no thread: {error}")))?;
+            let receiver = receiver
+                .map_err(|error| Error::Internal(format!("no download thread: {error}")))?;
             let sent = groups.try_for_each(|rows| {
-                // Where the other thread has failed, its error is the job's.
+                // If the other thread has failed, its error is the job's.
                 let Ok(slot) = free.recv() else { return Ok(()) };
-                // As above.
+                // If the receiver is gone, the other thread has failed, too.
                 let _gone = pass_on.send(self.send(rows, slot)?);
                 Ok(())
             });
@@ -138,7 +137,7 @@ impl<'a> Job<'a> {
         (size_of::<Element>() as u64) << self.plan.transform().lg_n
     }
 
-    /// Brings a group to the device and has it transformed. Returns when it is on its way.
+    /// Uploads a group and launches its transform. Returns when the work is under way.
     fn send(&self, rows: Range<usize>, slot: Slot) -> Result<Sent> {
         self.control.check()?;
         let (first, count) = (rows.start, rows.len());
@@ -180,8 +179,8 @@ impl<'a> Job<'a> {
         Ok(UnderWay { begun, done: compute.record_timed()?, check })
     }
 
-    /// What rows are at a secret point, where that is wanted; and where the device begins and ends
-    /// with it.
+    /// Evaluates rows at a secret point, if they are to be checked. Returns the values, and when
+    /// the device starts and finishes.
     fn evaluate(&self, end: End, rows: Span<'_, Element>) -> Result<Option<(Lease, [Event; 2])>> {
         let Some([input, output]) = &self.evaluations else { return Ok(None) };
         let evaluation = if end == End::Input { input } else { output };
@@ -191,11 +190,11 @@ impl<'a> Job<'a> {
         Ok(Some((values, [begun, compute.record_timed()?])))
     }
 
-    /// Brings a group back. Blocks until it is there.
+    /// Downloads a group. Blocks until done.
     fn receive(&self, sent: Sent) -> Result<Slot> {
         let Sent { rows, slot, under_way } = sent;
         let _span = debug_span!("ntt_receive", first = rows.start, rows = rows.len()).entered();
-        // Waited for here, since a copy that is asked for holds its chunk of pinned memory.
+        // Wait before starting the copy, because a pending copy holds a chunk of pinned memory.
         under_way.done.synchronize()?;
         self.count(&self.spent_ns, &under_way.done, &under_way.begun)?;
         self.refuse(&slot)?;
@@ -219,7 +218,7 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// Where the device's time went.
+    /// Device time by stage.
     pub fn stages(&self) -> Vec<Stage> {
         let [all, checks] = [&self.spent_ns, &self.checks_ns]
             .map(|spent_ns| Duration::from_nanos(spent_ns.load(Ordering::Relaxed)));
@@ -228,7 +227,7 @@ impl<'a> Job<'a> {
         stages
     }
 
-    /// Whether a group's rows are what they were at a secret point.
+    /// Fails with `Corrupt` if a group's evaluations before and after the transform differ.
     fn check(&self, check: &Check) -> Result<()> {
         let [begin, found, begin_again, found_again] = &check.marks;
         self.count(&self.checks_ns, found, begin)?;
@@ -237,7 +236,7 @@ impl<'a> Job<'a> {
         if self.read(before)? == self.read(after)? { Ok(()) } else { Err(Error::Corrupt) }
     }
 
-    /// A few bytes that the device is done with.
+    /// Downloads a few bytes that the device has finished.
     fn read(&self, lease: &Lease) -> Result<Zeroizing<Vec<u8>>> {
         let mut all = Zeroizing::new(Vec::with_capacity(lease.bytes() as usize));
         self.copies.download(&self.lane.streams.download, lease.all(), |pieces| {
@@ -247,7 +246,7 @@ impl<'a> Job<'a> {
         Ok(all)
     }
 
-    /// Refuses a group with elements that are none.
+    /// Fails with `Invalid` if a group has an element that is not canonical.
     fn refuse(&self, slot: &Slot) -> Result<()> {
         let word = self.read(&slot.refused)?.as_slice().try_into().map(u64::from_le_bytes);
         let Some(index) = first_bad(word.unwrap_or_default()) else { return Ok(()) };
@@ -260,7 +259,7 @@ impl<'a> Job<'a> {
 
 impl Drop for Job<'_> {
     fn drop(&mut self) {
-        // Where the job has failed, copies may be under way; chunks are wiped after them.
+        // If the job has failed, copies may be under way; chunks are wiped after them.
         let _waited = self.lane.streams.upload.synchronize();
         let bytes = self.rows.count as u64 * self.row_bytes();
         self.on.copier.wipe(self.on.gpu.ring(), bytes);

@@ -1,11 +1,11 @@
-//! Rows that come shorter than they are transformed.
+//! Rows that are shorter than the transform.
 
 use crate::buffer::Source;
 
-/// Rows of which each is filled up with zeros.
+/// A source of rows, each padded with zeros.
 pub struct Padded<'a> {
     pub source: &'a dyn Source,
-    /// Bytes of a row as it comes, and in the end.
+    /// Bytes of a row before and after padding.
     pub given: u64,
     pub full: u64,
 }

@@ -1,31 +1,31 @@
-//! Senders and devices as numbers: what the rule makes of them.
+//! Simulates senders and devices to evaluate the schedule.
 
 use super::*;
 
 const MS: f64 = 1e6;
-/// Of a link, in bytes a nanosecond.
+/// Link speed in bytes per nanosecond.
 const LINK: f64 = 55.0;
-/// Of a piece, beside the link.
+/// Overhead of a piece, in addition to the link.
 const PIECE_NS: f64 = 40e3;
-/// Scalars of a piece.
+/// Scalars in a piece.
 const PIECE: u32 = 1 << 19;
 
-/// What an H200 takes for G1, and for one more pass: log2 of the scalars, ms, ms.
+/// Measured on an H200 in G1: log2 of the scalars, ms for all, ms of overhead for one more pass.
 const MEASURED: [(u32, f64, f64); 5] =
     [(20, 4.74, 0.67), (21, 8.4, 0.84), (22, 16.2, 0.84), (23, 30.0, 1.3), (24, 57.8, 1.5)];
 
-/// A sender, and a device.
+/// A sender and a device.
 #[derive(Clone, Copy)]
 struct Case {
     n: u32,
-    /// What the device takes for all, and for one more pass.
+    /// The device's time for all scalars, and the overhead of one more pass.
     whole: f64,
     price: f64,
-    /// What the model says of the first.
+    /// The model's estimate of `whole`.
     model: f64,
-    /// Bytes a nanosecond; infinitely many where all is there.
+    /// Bytes per nanosecond; infinity if all scalars are received at once.
     rate: f64,
-    /// Nothing comes for so long once a part has come.
+    /// After this part of the scalars, the sender stalls for this long.
     stall: (f64, f64),
 }
 
@@ -35,7 +35,7 @@ impl Case {
         Self { n: 1 << lg_n, whole, price, model: whole, rate, stall: (1.0, 0.0) }
     }
 
-    /// When so many scalars have come.
+    /// When the first `scalars` scalars have arrived.
     fn comes(&self, scalars: u32) -> f64 {
         let (part, stall) = self.stall;
         let late = f64::from(scalars) > part * f64::from(self.n);
@@ -46,7 +46,7 @@ impl Case {
         self.comes(self.n)
     }
 
-    /// The passes that `due` cuts, in scalars, and when the sum is there.
+    /// The passes that `due` makes, in scalars, and when the sum is ready.
     fn run(&self, mut due: impl FnMut(&Moment, &[f64], f64) -> bool) -> (Vec<u32>, f64) {
         let Self { n, whole, price, .. } = *self;
         let (mut at, mut until, mut looks, mut now, mut model) = (0, 0, 0, 0.0_f64, 0.0_f64);
@@ -71,13 +71,13 @@ impl Case {
 
     fn with_rule(&self) -> (Vec<u32>, f64) {
         self.run(|moment, ends, now| {
-            // One pass waits at most.
+            // At most one pass waits.
             let waits = ends.len() > 1 && ends[ends.len() - 2] > now;
             moment.is_due() && !(waits && moment.until < moment.n)
         })
     }
 
-    /// The soonest end of all schedules that cut between pieces.
+    /// The earliest end of all schedules that split between pieces.
     fn best(&self) -> f64 {
         let all = self.n / PIECE;
         let step = f64::from(PIECE) * 32.0 / LINK;
@@ -96,7 +96,7 @@ impl Case {
 }
 
 #[test]
-fn all_that_is_there_is_one_pass_or_two() {
+fn scalars_received_at_once_take_one_pass_or_two() {
     for measured in MEASURED {
         let case = Case::new(measured, f64::INFINITY);
         let (passes, end) = case.with_rule();
@@ -107,7 +107,7 @@ fn all_that_is_there_is_one_pass_or_two() {
 }
 
 #[test]
-fn what_comes_slowly_is_done_soon_after() {
+fn a_slow_senders_msm_ends_soon_after_the_last_scalar() {
     for measured in MEASURED {
         for rate in [1.0, 3.0, 5.0, 7.5, 10.0, 13.0] {
             let case = Case::new(measured, rate);
@@ -115,7 +115,7 @@ fn what_comes_slowly_is_done_soon_after() {
             let best = case.best();
             assert!(end < 1.09 * best + 0.7 * MS, "{measured:?} at {rate}: {end}, not {best}");
             assert!(passes.len() <= 16, "{passes:?}");
-            // Large enough to pay.
+            // Each pass is worth its overhead.
             let (_, early) = passes.split_last().unwrap();
             let own = |scalars: &u32| case.whole * f64::from(*scalars) / f64::from(case.n);
             assert!(early.iter().all(|scalars| own(scalars) > case.price), "{passes:?}");
@@ -123,9 +123,9 @@ fn what_comes_slowly_is_done_soon_after() {
     }
 }
 
-/// The rule counts on the rate so far, and on a model.
+/// The schedule extrapolates the rate so far and relies on a model.
 #[test]
-fn what_was_not_foreseen_costs_little() {
+fn stalls_and_wrong_estimates_cost_little() {
     for measured in MEASURED {
         for part in [0.1, 0.5, 0.95] {
             let case = Case { stall: (part, 20.0 * MS), ..Case::new(measured, 7.5) };
@@ -143,7 +143,7 @@ fn what_was_not_foreseen_costs_little() {
 }
 
 #[test]
-fn numbers_decide() {
+fn decides_by_work_rate_and_overhead() {
     let moment = Moment {
         n: 1 << 22,
         at: 0,
@@ -155,12 +155,12 @@ fn numbers_decide() {
         price: MS,
     };
     assert!(moment.is_due());
-    assert!(!Moment { at: 3 << 18, ..moment }.is_due(), "not worth its price");
-    assert!(!Moment { at: 1 << 19, price: 1.1 * MS, ..moment }.is_due(), "nor two");
-    assert!(!Moment { busy: 3.0 * MS, ..moment }.is_due(), "the next look is in time");
-    assert!(Moment { busy: 2.0 * MS, ..moment }.is_due(), "it is not");
-    assert!(!Moment { elapsed: 0.3 * MS, ..moment }.is_due(), "all is about to be there");
-    assert!(!Moment { at: 1 << 20, ..moment }.is_due(), "nothing to do");
+    assert!(!Moment { at: 3 << 18, ..moment }.is_due(), "not worth its overhead");
+    assert!(!Moment { at: 1 << 19, price: 1.1 * MS, ..moment }.is_due(), "below two overheads");
+    assert!(!Moment { busy: 3.0 * MS, ..moment }.is_due(), "busy until the next piece");
+    assert!(Moment { busy: 2.0 * MS, ..moment }.is_due(), "idle before the next piece");
+    assert!(!Moment { elapsed: 0.3 * MS, ..moment }.is_due(), "all will soon be received");
+    assert!(!Moment { at: 1 << 20, ..moment }.is_due(), "no scalars");
     let last = Moment { until: 1 << 22, busy: 9.0 * MS, ..moment };
     assert!(last.is_due() && !Moment { at: 1 << 22, ..last }.is_due());
 }
