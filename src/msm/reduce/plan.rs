@@ -252,7 +252,10 @@ mod tests {
                 let threads = u64::from(units) * 256;
                 assert!(halves.slices() <= threads, "{halves:?}");
                 let taken = threads * u64::from(halves.longest());
-                assert!(16 * u64::from(buckets) >= 7 * taken, "more than an eighth is idle: {halves:?}");
+                assert!(
+                    16 * u64::from(buckets) >= 7 * taken,
+                    "more than an eighth is idle: {halves:?}"
+                );
             }
         }
     }
