@@ -156,8 +156,8 @@ impl Accumulator {
         sums.collect.launch(stream, grid, given)
     }
 
-    /// The first part of [`Accumulator::run`]: lists the additions, unless whole buckets are
-    /// summed. It reads no points.
+    /// The first part of [`Accumulator::run`]: lists the additions by prefix sums over buckets,
+    /// unless teams sum whole buckets. It reads no points.
     ///
     /// Errors: like [`Accumulator::run`].
     pub fn plan(

@@ -29,8 +29,8 @@ const DIGITS_MAX: u64 = 1 << 30;
 /// costs more than its longer additions. 9 % faster at 2^16 scalars and 4 % at 2^18 on an H200;
 /// more buckets were not measured.
 const XYZZ_BUCKETS_MAX: u64 = 1 << 16;
-/// The same bound for G2, whose slices in XYZZ would need too many registers: small enough that no
-/// slices are used. The references must be few, too.
+/// The same bound for G2: slices in XYZZ would need too many registers, so buckets must be few
+/// enough to need no slices. References must be few, too.
 const XYZZ_BUCKETS_MAX_G2: u64 = 1 << 14;
 
 /// Memory and device limits for the passes of a plan.

@@ -111,8 +111,7 @@ impl Evaluator {
         let &Evaluation { lg_n, lg_low, .. } = evaluation;
         let lg_chunk = lg_n.saturating_sub(LG_CHUNKS).clamp(THREADS.ilog2(), LG_CHUNK_MAX);
         let lg_chunk = lg_chunk.min(lg_n);
-        let problem =
-            || Fault::Kernel { kernel: "ntt_dot".into(), problem: "data is not whole rows".into() };
+        let problem = || Fault::Kernel { kernel: "ntt_dot".into(), problem: "partial rows".into() };
         let rows = u32::try_from(data.len() >> lg_n).map_err(|_| problem())?;
         if rows as usize != data.len().div_ceil(1 << lg_n) {
             return Err(problem());

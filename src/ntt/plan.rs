@@ -79,9 +79,7 @@ impl Transforms {
         let merges = passes.iter().any(|pass| pass.merged);
         let fits = !merges || room.are_merged(transform, &passes);
         if !fits || !are_of(transform, &passes) {
-            return Err(Error::Internal(format!(
-                "passes {passes:?} do not make up a transform of 2^{lg_n} elements"
-            )));
+            return Err(Error::Internal(format!("{passes:?} do not fit 2^{lg_n} elements")));
         }
         let mut plan = Plan { transform: *transform, passes: Vec::new() };
         if passes.is_empty() {

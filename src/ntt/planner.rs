@@ -66,9 +66,9 @@ pub struct Pass {
     pub lg_c: u32,
     /// log2 of the elements per thread; divides `lg_r`.
     pub lg_e: u32,
-    /// Precomputed multiples of each inter-pass twiddle, 1 or 2. 0 for passes without inter-pass
-    /// twiddles: the rows' pass (last in DIF order, first in DIT order) and fused passes but the
-    /// last. For fused rows' passes: multiples of the last step's twiddles.
+    /// Precomputed (Shoup-style) multiples of each inter-pass twiddle, 1 or 2. 0 for passes without
+    /// inter-pass twiddles: the rows' pass (last in DIF order, first in DIT order) and fused passes
+    /// but the last. For fused rows' passes: multiples of the last step's twiddles.
     pub kept: u32,
     /// Whether twiddles are fused into butterflies: see `kernels/ntt/merged.cuh`.
     pub merged: bool,

@@ -104,8 +104,8 @@ struct Part {
     scale: Fr,
 }
 
-/// Precomputed multiples of the twiddles within a tile, by lg_e: with more elements per thread
-/// there are no registers for more. Four instead of two are 2 % faster at 2^20.
+/// Precomputed (Shoup-style) multiples of twiddles within a tile, by lg_e: more elements per thread
+/// leave no registers for more. Four instead of two are 2 % faster at 2^20.
 const fn kept_inside(lg_e: u32) -> u32 {
     if lg_e == 2 { 4 } else { 2 }
 }

@@ -11,8 +11,8 @@ const LEVELS_MAX: u32 = 16;
 /// Buckets of a tile in `kernels/msm/levels.cu`.
 const TILE: u32 = 2048;
 const LANES: u32 = 32;
-/// Additions that share an inversion. Inversions cost more than 4 % below 128 and less than 2 %
-/// from 256 on (H200).
+/// Additions per batch inversion: inversions cost more than 4 % below 128 and less than 2 % from
+/// 256 on (H200).
 const CHAIN: std::ops::RangeInclusive<u32> = 32..=256;
 /// Alignment of regions.
 const ALIGN: u64 = 256;
@@ -37,7 +37,7 @@ pub const WHOLE_DIGITS: u32 = 3 << 16;
 pub struct Shape {
     /// The curve group.
     pub group: Group,
-    /// Upper bound on references, below 2^31: only the device knows their number.
+    /// Launch bound on references, below 2^31: only the device knows their number.
     pub digits: u32,
     /// Buckets of all sets and vectors; at least 1.
     pub buckets: u32,
@@ -99,7 +99,7 @@ pub(super) struct Layout {
     pub width: u32,
     /// Members of a bucket's team, if teams follow the levels.
     pub team: Option<u32>,
-    /// The most additions that share an inversion.
+    /// The most additions per batch inversion.
     pub chain: u32,
     /// Units of each round of merging: first the shares, then one per 32 units, at last 1.
     pub units: Vec<u32>,
@@ -323,7 +323,7 @@ mod tests {
         };
         for (digits, lg_buckets, level_min, team_left, expected) in [
             (15 << 18, 16, 1 << 17, 6, Some(1)), // four levels leave 3.75
-            (15 << 18, 16, 1 << 18, 6, None),    // three leave 7.5
+            (15 << 18, 16, 1 << 18, 6, None),    // three levels leave 7.5
             (15 << 18, 16, 1 << 17, 0, None),
             (16 << 16, 15, 1 << 17, 6, Some(1)),
             (16 << 16, 15, u32::MAX, 6, None),

@@ -2,10 +2,10 @@
 
 use crate::msm::accumulate;
 
-/// MSMs of at least this many scalars are computed while scalars are received. 2^20 scalars take a
-/// link 0.6 ms, so one more pass pays only if the sender is slower (benches/RESULTS.md).
+/// MSMs of at least this many scalars are computed while scalars are received. A link carries 2^20
+/// scalars in 0.6 ms, so one more pass pays only if the sender is slower (benches/RESULTS.md).
 pub(super) const ARRIVING_MIN: u32 = 1 << 20;
-/// Smaller passes would be launch bound.
+/// Launch overhead would dominate smaller passes.
 const POINTS_MIN: u32 = 1 << 12;
 
 /// Thresholds for splitting MSMs. The default is for devices; with smaller values, tests run the

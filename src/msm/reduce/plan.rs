@@ -252,10 +252,7 @@ mod tests {
                 let threads = u64::from(units) * 256;
                 assert!(halves.slices() <= threads, "{halves:?}");
                 let taken = threads * u64::from(halves.longest());
-                assert!(
-                    16 * u64::from(buckets) >= 7 * taken,
-                    "more than an eighth is idle: {halves:?}"
-                );
+                assert!(16 * u64::from(buckets) >= 7 * taken, "over 1/8 is idle: {halves:?}");
             }
         }
     }

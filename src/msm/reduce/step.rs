@@ -118,8 +118,8 @@ impl Ladder {
     /// No point is doubled.
     pub(super) const FLAT: Self = Self { period: 1, width: 0, narrow: 0 };
 
-    /// The terms of a set: each one's factor is twice the previous one's, except that the second
-    /// has the first one's factor unless buckets are for odd digits.
+    /// The doublings of a set's terms: each weighs twice as much as the previous one, except that
+    /// the second weighs as much as the first unless buckets are for odd digits.
     pub(super) fn terms(shape: &Shape) -> Self {
         Self { period: shape.terms(), width: 1, narrow: (shape.weights == Weights::All).into() }
     }

@@ -75,7 +75,7 @@ impl Shape {
         u64::from(self.vectors) * self.vector_buckets()
     }
 
-    /// Upper bound on the digits, and the length of `references`.
+    /// Launch bound on the digits, and the length of `references`.
     pub fn digits_max(&self) -> u64 {
         u64::from(self.vectors) * self.vector_digits()
     }
@@ -261,7 +261,7 @@ impl Sorter {
         }
     }
 
-    /// Counts digits and plans the starts of bins and their tiles.
+    /// Counts digits and plans the starts of bins and their tiles by prefix sums.
     fn count(
         &self,
         stream: &Stream,
