@@ -1,10 +1,10 @@
 //! Bucket accumulation: from sorted references to one sum per bucket.
 //!
 //! Teams of lanes sum few references ([`whole`]). Of many, a tree sums most: each level adds
-//! neighbours within all buckets as affine points, in batches that share inversions. The rest, or
-//! everything if levels would be too small, is split into equal shares that threads sum in XYZZ
-//! coordinates: load-balanced accumulation. The distribution of references over buckets does not
-//! change the cost. The device finds the number of references and the levels that pay.
+//! neighbours within all buckets as affine points, with batch inversion. The rest, or everything if
+//! levels would be too small, is split into equal shares that threads sum in XYZZ coordinates:
+//! load-balanced accumulation. The distribution of references over buckets does not change the
+//! cost. The device finds the number of references and the levels that pay.
 //!
 //! Kernels: `kernels/msm/{whole,levels,tree,balanced}.cu`.
 

@@ -32,7 +32,7 @@ const EIGHT: u32 = 8;
 const LG_ROW_MAX: u32 = 10;
 /// Squares of a base that the kernel reads: exponents are below 2^32.
 const SQUARES: usize = 32;
-/// log2 of the weights that share an inversion.
+/// log2 of the weights per batch inversion.
 const LG_INVERTED: u32 = 5;
 /// The cache key: the contents of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -55,7 +55,7 @@ impl Powers {
     }
 }
 
-/// The lowest `bits` bits of `value` in reverse order.
+/// The bit reversal of the lowest `bits` bits of `value`.
 fn reverse(value: u64, bits: u32) -> u64 {
     if bits == 0 { 0 } else { value.reverse_bits() >> (64 - bits) }
 }

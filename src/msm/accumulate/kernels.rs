@@ -29,14 +29,16 @@ type List = Kernel<(Ptr<u64>, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>, u32, u32, 
 type Level = Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u32>, Ptr<u64>, u32, u32, u32)>;
 /// Parameters: sums, heads, tails, units, levels, list, sums_index, most, least.
 type Share = Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<u64>, Ptr<u32>, Ptr<u64>, u32, u32, u32)>;
-/// sums, levels, rows, references, starts, buckets, held, width, tail_row, sums_index, team.
+/// Parameters: sums, levels, rows, references, starts, buckets, held, width, tail_row, sums_index,
+/// team.
 type Teams =
     Kernel<(Ptr<u8>, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>, u32, u32, u32, u32, u32, u32)>;
 /// Parameters: sums, heads, tails, units, levels, list, most, least.
 type Join = Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<u64>, Ptr<u32>, Ptr<u64>, u32, u32)>;
 /// Parameters: sums, heads, tails, units, levels, from, to, round, most, least.
 type Merge = Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<u64>, Ptr<u32>, u32, u32, u32, u32, u32)>;
-/// out, sums, levels, rows, references, starts, buckets, held, width, tail_row, sums_index.
+/// Parameters: out, sums, levels, rows, references, starts, buckets, held, width, tail_row,
+/// sums_index.
 type Collect =
     Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>, u32, u32, u32, u32, u32)>;
 
