@@ -1,6 +1,6 @@
-//! The one place that relies on how arkworks lays its types out in memory: elements and points seen
-//! as bytes and back, without a copy. Any bytes of the right size are *memory-safe* to see as
-//! elements; that they are *valid* (below the modulus, on the curve) is the caller's business.
+//! The only module that relies on the memory layout of arkworks' types: it casts elements and
+//! points to bytes and back without a copy. Casting any bytes of the right size to elements is
+//! *memory-safe*; the caller must ensure that they are *valid* (below the modulus, on the curve).
 #![allow(unsafe_code)]
 
 use std::{
@@ -13,8 +13,8 @@ use ark_ff::BigInt;
 
 use super::{Fr, G1Affine, G2Affine, points::CurvePoint};
 
-// arkworks' types are not `repr(C)`. What the casts below need, checked where it is decided: no
-// padding, limbs alone in a field, x before y, c0 before c1, and no flag beside the coordinates.
+// arkworks' types are not `repr(C)`, so this checks what the casts rely on: no padding, a field
+// element is its limbs only, x before y, c0 before c1, and no infinity flag.
 const _: () = {
     assert!(cfg!(target_endian = "little"));
     assert!(size_of::<BigInt<4>>() == 32 && offset_of!(BigInt<4>, 0) == 0);
@@ -35,43 +35,42 @@ pub fn fr_as_bytes(values: &[Fr]) -> &[u8] {
     as_bytes(values)
 }
 
-/// The Montgomery limbs of `values`, 32 bytes each, to write. Whoever writes keeps every element
-/// below r, or has the bytes checked by [`super::scalars::decode_fr`] before they are used.
+/// The Montgomery limbs of `values`, 32 bytes each, as writable bytes. The writer keeps every
+/// element below r, or checks the bytes with [`super::scalars::decode_fr`] before they are used.
 pub fn fr_as_bytes_mut(values: &mut [Fr]) -> &mut [u8] {
     let bytes = size_of_val(values);
     // SAFETY: an Fr is four u64 without padding (asserted above): its bytes are initialised, and
-    // any bytes written are an Fr as far as memory goes. The borrow stays exclusive.
+    // any bytes are a memory-safe Fr. The borrow stays exclusive.
     unsafe { slice::from_raw_parts_mut(values.as_mut_ptr().cast(), bytes) }
 }
 
-/// `bytes` seen as Montgomery limbs; not checked to be below r. `None` where they are not aligned
-/// to 8 bytes or not a multiple of 32.
+/// Casts `bytes` to elements in Montgomery form, without a check that they are below r. `None` if
+/// `bytes` is not aligned to 8 bytes or its length is not a multiple of 32.
 pub fn fr_from_bytes(bytes: &[u8]) -> Option<&[Fr]> {
     from_bytes(bytes)
 }
 
-/// The points as [`super::points::PointEncoding::Montgomery`] writes them.
+/// The bytes of `points` in [`super::points::PointEncoding::Montgomery`].
 pub fn points_as_bytes<A: CurvePoint>(points: &[A]) -> &[u8] {
     as_bytes(points)
 }
 
-/// The limbs of `points`, as [`points_as_bytes`] shows them, to write. Whoever writes has the bytes
-/// checked before they are used as points.
+/// The limbs of `points`, as [`points_as_bytes`] returns them, as writable bytes. The writer checks
+/// the bytes before they are used as points.
 pub fn points_as_bytes_mut<A: CurvePoint>(points: &mut [A]) -> &mut [u8] {
     let bytes = size_of_val(points);
     // SAFETY: points are u64 limbs without padding (asserted above): their bytes are initialised,
-    // and any bytes written are points as far as memory goes. The borrow stays exclusive.
+    // and any bytes are memory-safe points. The borrow stays exclusive.
     unsafe { slice::from_raw_parts_mut(points.as_mut_ptr().cast(), bytes) }
 }
 
-/// `bytes` seen as points in [`super::points::PointEncoding::Montgomery`]; nothing is checked of
-/// the points themselves. `None` where the bytes are not aligned to 8 or not a whole number of
-/// points.
+/// Casts `bytes` to points in [`super::points::PointEncoding::Montgomery`], without a check of the
+/// points. `None` if `bytes` is not aligned to 8 bytes or is not a whole number of points.
 pub fn points_from_bytes<A: CurvePoint>(bytes: &[u8]) -> Option<&[A]> {
     from_bytes(bytes)
 }
 
-/// Made of u64 limbs alone: no padding, and every bit pattern is a value.
+/// Types that consist of u64 limbs only: no padding, and every bit pattern is a value.
 trait Limbs: Copy {}
 
 impl Limbs for Fr {}
@@ -88,6 +87,6 @@ fn from_bytes<T: Limbs>(bytes: &[u8]) -> Option<&[T]> {
     if !aligned || !bytes.len().is_multiple_of(size_of::<T>()) {
         return None;
     }
-    // SAFETY: aligned and whole (just checked), and every bit pattern is a `Limbs` value.
+    // SAFETY: alignment and length are checked above, and every bit pattern is a `Limbs` value.
     Some(unsafe { slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / size_of::<T>()) })
 }

@@ -1,4 +1,4 @@
-//! BLS12-381 as host and kernels share it: groups, sizes, layouts, encodings.
+//! BLS12-381 as host and kernels share it: groups, sizes, memory layouts, encodings.
 
 pub mod layout;
 mod pieces;
@@ -7,7 +7,7 @@ pub mod scalars;
 
 pub use ark_bls12_381::{Fr, G1Affine, G1Projective, G2Affine, G2Projective};
 
-/// log2 of the greatest power of two that divides r - 1: no NTT is larger.
+/// log2 of the largest power of two that divides r - 1, and so of the largest possible NTT.
 pub const TWO_ADICITY: u32 = 32;
 
 /// A group of order r on BLS12-381.

@@ -1,14 +1,14 @@
-//! Checking many elements at once: in parallel, with the first bad one.
+//! Decodes or checks many elements in parallel and reports the first bad one.
 
 use rayon::prelude::*;
 
 use super::points::Bad;
 use crate::error::Problem;
 
-/// Fills `out[i]` from bytes `i * width..` by `decode`, in tasks of `grain` elements, on the
-/// current rayon pool. Shape: `bytes.len() == out.len() * width`.
+/// Fills `out[i]` with the element that `decode` reads at byte `i * width`, in tasks of `grain`
+/// elements on the current rayon pool. Shape: `bytes.len() == out.len() * width`.
 ///
-/// Errors: the first element that `decode` refuses, whatever the order of work.
+/// Errors: the first element by index that `decode` rejects, whichever task finishes first.
 pub(super) fn decode_each<T: Send>(
     out: &mut [T],
     bytes: &[u8],
@@ -37,8 +37,8 @@ pub(super) fn decode_each<T: Send>(
     found.map_or(Ok(()), Err)
 }
 
-/// As [`decode_each`], in place: `check` may rewrite its `WIDTH` bytes. The second argument of
-/// `check` is the element's own slot in `notes`.
+/// Like [`decode_each`], but in place: `check` may rewrite its `WIDTH` bytes. The second argument
+/// of `check` is the element's slot in `notes`.
 pub(super) fn check_each<const WIDTH: usize, N: Send>(
     bytes: &mut [u8],
     notes: &mut [N],

@@ -1,10 +1,12 @@
-//! From sorted references to one sum a bucket: `kernels/msm/{whole,levels,tree,balanced}.cu`.
+//! Bucket accumulation: from sorted references to one sum per bucket.
 //!
-//! Few are summed at once, by teams of lanes ([`whole`]). Of many, the bulk is a tree: each level
-//! adds neighbours of all buckets, in batches that share inversions. What is left when levels
-//! become small, or all of it where there is little, is cut into equal shares and added in XYZZ
-//! coordinates. All cost the same whatever bucket the references are in. The device finds out by
-//! itself how many there are, and which levels pay.
+//! Teams of lanes sum few references ([`whole`]). Of many, a tree sums most: each level adds
+//! neighbours within all buckets as affine points, with batch inversion. The rest, or everything if
+//! levels would be too small, is split into equal shares that threads sum in XYZZ coordinates:
+//! load-balanced accumulation. The distribution of references over buckets does not change the
+//! cost. The device finds the number of references and the levels that pay.
+//!
+//! Kernels: `kernels/msm/{whole,levels,tree,balanced}.cu`.
 
 mod blocks;
 mod kernels;
@@ -29,36 +31,36 @@ use crate::{
     device::{Context, DeviceLimits, Fault, Span, Stream, Unusable},
 };
 
-/// Whether batches of affine additions fit into the shared memory of a device. Otherwise equal
-/// shares of XYZZ additions do everything.
+/// Whether the tree's batches of affine additions fit into a device's shared memory. Otherwise
+/// load-balanced accumulation sums everything.
 pub fn has_tree(group: Group, limits: &DeviceLimits) -> bool {
     Batch::of(group, limits).is_some()
 }
 
-/// Buckets that a thread collects before another block a multiprocessor pays: it may have to
-/// invert, which takes as long as four, and blocks share the multiplier.
+/// Buckets per thread from which on another block per multiprocessor pays: each thread may have to
+/// invert, which costs as much as four buckets, and blocks share the multiplier.
 const COLLECT_OWN: u32 = 4;
-/// Buckets hold no sums: see `kernels/msm/levels.cuh`.
+/// The value of `held` if buckets hold no sums yet: see `kernels/msm/levels.cuh`.
 const NOTHING_HELD: u32 = u32::MAX;
 
-/// The stage's code on one device.
+/// The kernels of the bucket accumulation on one device.
 pub struct Accumulator {
     limits: DeviceLimits,
-    /// Where there are no levels, and launches are short: these start before the one before them
-    /// has ended. Beside levels, whose blocks want a multiprocessor each, sums took up to 4 % more
-    /// so on an H200, and at times a level's whole time.
+    /// Kernels with programmatic dependent launch (PDL), used without a tree, when launches are
+    /// short. With a tree, whose blocks each need a whole multiprocessor, PDL cost up to 4 % on an
+    /// H200, and at times as much as a level.
     early: Kernels,
     late: Kernels,
     whole: whole::Kernels,
 }
 
-/// What the stage reads.
+/// References sorted by bucket.
 #[derive(Clone, Copy)]
 pub struct Sorted<'a> {
-    /// Shape: [`Shape::digits`] words. References by bucket, in any order within one.
+    /// Shape: [`Shape::digits`] words. References by bucket, in any order within a bucket.
     pub references: Span<'a, u32>,
-    /// Shape: [`Shape::buckets`] + 1 words, ascending from 0: where each bucket's references begin,
-    /// and where the last one's end.
+    /// Shape: [`Shape::buckets`] + 1 words, ascending from 0: the start of each bucket's
+    /// references, and the end of the last bucket's.
     pub starts: Span<'a, u32>,
 }
 
@@ -79,21 +81,20 @@ impl Accumulator {
         if layout.level_count == 0 { &self.early } else { &self.late }
     }
 
-    /// Bytes of workspace that [`Accumulator::run`] wants.
+    /// Bytes of workspace that [`Accumulator::run`] needs.
     pub fn bytes(&self, shape: &Shape) -> u64 {
         shape.bytes(&self.limits)
     }
 
-    /// `buckets[b]` becomes the sum of the bucket's points, or that added to what is there.
+    /// Sets `buckets[b]` to the sum of the bucket's points, or adds that sum to it.
     ///
-    /// Shape: `buckets` has [`Shape::buckets`] points, and begins at the number of one
-    /// ([`whole_points`]) where sums are added onto it; `workspace` has [`Accumulator::bytes`],
-    /// with anything in it, and is on the same arena as the points that references name. Points are
-    /// read and written in Montgomery form, x canonical, y below 2p, infinity as zeros (y = p or 2p
-    /// is read as zero, too); with [`Shape::xyzz`] sums are x, y, zz and zzz below 2p, infinity has
-    /// zz = 0.
+    /// Shape: `buckets` has [`Shape::buckets`] points; if sums are added onto it, it starts at the
+    /// index of a point ([`whole_points`]). `workspace` has [`Accumulator::bytes`], with any
+    /// contents, in the arena of the points that references name. Points are affine in Montgomery
+    /// form, x canonical, y below 2p, infinity as zeros (y = p or 2p also counts as zero); with
+    /// [`Shape::xyzz`] sums are x, y, zz and zzz below 2p, and infinity has zz = 0.
     ///
-    /// Errors: `Kernel` where a span is too short or lies wrong; what the driver says.
+    /// Errors: `Kernel` if a span is too short or misplaced; driver errors.
     pub fn run(
         &self,
         stream: &Stream,
@@ -106,9 +107,9 @@ impl Accumulator {
         self.add(stream, shape, sorted, buckets, workspace)
     }
 
-    /// The second part of [`Accumulator::run`]: adds all points.
+    /// The second part of [`Accumulator::run`]: performs all additions.
     ///
-    /// Errors: as there.
+    /// Errors: like [`Accumulator::run`].
     pub fn add(
         &self,
         stream: &Stream,
@@ -155,10 +156,10 @@ impl Accumulator {
         sums.collect.launch(stream, grid, given)
     }
 
-    /// The first part of [`Accumulator::run`]: lists all additions, where they are many. It reads
-    /// no point.
+    /// The first part of [`Accumulator::run`]: lists the additions by prefix sums over buckets,
+    /// unless teams sum whole buckets. It reads no points.
     ///
-    /// Errors: as there.
+    /// Errors: like [`Accumulator::run`].
     pub fn plan(
         &self,
         stream: &Stream,
@@ -169,7 +170,7 @@ impl Accumulator {
     ) -> Result<(), Fault> {
         let Sorted { references, starts } = sorted;
         if references.len() < shape.digits as usize || starts.len() <= shape.buckets as usize {
-            return Err(refuse("references or starts are too few"));
+            return Err(refuse("the spans of references or starts are too short"));
         }
         let (held, count) = (held(shape, buckets)?, shape.buckets);
         if Cutting::of(shape, &self.limits).is_some() {
@@ -198,7 +199,7 @@ impl Accumulator {
 }
 
 impl Sums {
-    /// All additions that `list` names.
+    /// Performs all additions that `list` names.
     fn add(
         &self,
         stream: &Stream,
@@ -207,7 +208,7 @@ impl Sums {
         room: &Room<'_>,
     ) -> Result<(), Fault> {
         let &Room { header, list, scratch, heads, tails, states, sums, number, .. } = room;
-        // A layout has no levels if there is no tree.
+        // Without a tree the layout has no levels.
         if let Some(tree) = &self.tree {
             for level in 1..=layout.level_count {
                 let kernel = if level == 1 { &tree.first } else { &tree.level };
@@ -231,7 +232,7 @@ impl Sums {
     }
 }
 
-/// The workspace, cut up.
+/// The regions of the workspace.
 #[derive(Clone, Copy)]
 struct Room<'a> {
     header: Span<'a, u32>,
@@ -243,13 +244,13 @@ struct Room<'a> {
     tails: Span<'a, u8>,
     states: Span<'a, u64>,
     sums: Span<'a, u8>,
-    /// The first sum's, as a reference.
+    /// The index of the first sum, as references name it.
     number: u32,
 }
 
 impl<'a> Room<'a> {
     fn new(shape: &Shape, layout: &Layout, workspace: Span<'a, u8>) -> Result<Self, Fault> {
-        let short = || refuse("the workspace is too small, or lies too far from the points");
+        let short = || refuse("the workspace is too short or too far for references");
         let (sums, number) = part(workspace, layout.sums, layout.bytes)
             .and_then(|sums| whole_points(sums, shape.group))
             .ok_or_else(short)?;
@@ -268,12 +269,12 @@ impl<'a> Room<'a> {
     }
 }
 
-/// Bytes `begin..end`, as elements.
+/// Casts bytes `begin..end` to elements.
 fn part<T: Pod>(whole: Span<'_, u8>, begin: u64, end: u64) -> Option<Span<'_, T>> {
     whole.part(begin as usize, (end - begin) as usize)?.cast()
 }
 
-/// The reference of the first bucket's sum.
+/// The index of the first bucket's sum, or `NOTHING_HELD`.
 fn held(shape: &Shape, buckets: Span<'_, u8>) -> Result<u32, Fault> {
     if buckets.len() / shape.sum_bytes() < shape.buckets as usize {
         return Err(refuse("the buckets' span is too short"));
@@ -282,11 +283,11 @@ fn held(shape: &Shape, buckets: Span<'_, u8>) -> Result<u32, Fault> {
         return Ok(NOTHING_HELD);
     }
     if shape.xyzz {
-        return Err(refuse("nothing is added onto XYZZ coordinates"));
+        return Err(refuse("sums cannot be added onto XYZZ buckets"));
     }
     match whole_points(buckets, shape.group) {
         Some((whole, number)) if whole.len() == buckets.len() => Ok(number),
-        _ => Err(refuse("the buckets do not lie where a reference can name them")),
+        _ => Err(refuse("references cannot name the buckets at this address")),
     }
 }
 

@@ -1,15 +1,15 @@
-//! Multi-scalar multiplication on a GPU by Pippenger's algorithm, stage by stage. Every stage is a
-//! module of kernels (`kernels/msm/`) and what launches them; it works in memory that it is handed,
-//! on one stream, and never waits for the device.
+//! Multi-scalar multiplication on a GPU with Pippenger's algorithm. Each stage is a module that
+//! launches its kernels (`kernels/msm/`) on one stream, in the caller's memory, and never waits for
+//! the device.
 //!
-//! [`Windows`] say how scalars are cut into digits, [`sort`] brings the digits into the order of
-//! buckets, [`accumulate`] sums each bucket, [`reduce`] the buckets; [`tables`] are multiples of
-//! the bases, so that windows share buckets. [`Plan`] chooses windows and cuts an MSM into passes
-//! that fit into memory, and [`Msm`] runs them.
+//! [`Windows`] define the signed-digit recoding of scalars, [`sort`] sorts the digits by bucket,
+//! [`accumulate`] does the bucket accumulation, [`reduce`] the bucket reduction; [`tables`] hold
+//! precomputed multiples of the bases, so that windows share buckets. [`Plan`] chooses windows and
+//! splits an MSM into passes that fit into memory, and [`Msm`] runs the passes.
 //!
-//! Points are named by *references*: their number, counted from the start of the arena in points of
-//! their group, and in the top bit whether they count negative. So the points of all tables, and
-//! the sums that are in the making, can be added to each other.
+//! Kernels name points by *references*: the point's index, counted from the start of the arena in
+//! points of its group, with the sign in the top bit. So points of all tables and intermediate sums
+//! can be added to each other.
 
 pub mod accumulate;
 mod plan;

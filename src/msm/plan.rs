@@ -1,4 +1,4 @@
-//! The passes that an MSM is cut into. Pure: numbers in, numbers out.
+//! Splits an MSM into passes. Pure: numbers in, numbers out.
 
 mod arriving;
 mod cuts;
@@ -20,79 +20,78 @@ use crate::{
     device::{ALIGN, DeviceLimits},
 };
 
-/// Buckets of a pass: one at a time would keep the device from working on them together, and more
-/// than this takes memory without being faster.
+/// The most buckets of a pass. Several sets at a time keep the device busy; more buckets than this
+/// take memory without being faster.
 const BUCKETS_MAX: u64 = 1 << 24;
-/// References name 2^31 points, and a pass makes a sum of every one of its digits.
+/// A reference can name 2^31 points, and a pass may create a sum for every digit.
 const DIGITS_MAX: u64 = 1 << 30;
-/// Up to so many buckets of G1 stay in XYZZ coordinates until they are reduced: an inversion costs
-/// more than the reduction's longer additions. Sums on an H200: at 2^16 0.57 to 0.52 ms, at 2^18,
-/// of 2^16 buckets too, 1.43 to 1.37 (0.40 and 1.25 were predicted); more buckets were not
-/// measured.
+/// At most this many G1 buckets stay in XYZZ coordinates until the bucket reduction: an inversion
+/// costs more than its longer additions. 9 % faster at 2^16 scalars and 4 % at 2^18 on an H200;
+/// more buckets were not measured.
 const XYZZ_BUCKETS_MAX: u64 = 1 << 16;
-/// In G2, slices of XYZZ would take too many registers: so many buckets as are reduced without, and
-/// of few references.
+/// The same bound for G2: slices in XYZZ would need too many registers, so buckets must be few
+/// enough to need no slices. References must be few, too.
 const XYZZ_BUCKETS_MAX_G2: u64 = 1 << 14;
 
-/// What a pass may use.
+/// Memory and device limits for the passes of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
     /// Bytes of workspace.
     pub bytes: u64,
-    /// What kernels may use of the device.
+    /// The limits of the device.
     pub limits: DeviceLimits,
 }
 
-/// A part of an MSM that is worked on at once.
+/// A part of an MSM that is computed with one sequence of launches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pass {
-    /// The first vector, and how many.
+    /// The first vector, and the number of vectors.
     pub vectors: (u32, u32),
-    /// The first bucket set, and how many.
+    /// The first bucket set, and the number of sets.
     pub sets: (u32, u32),
-    /// The first point, and how many.
+    /// The first point, and the number of points.
     pub points: (u32, u32),
-    /// Whether its sums are added to what the pass before it left in the buckets.
+    /// Whether its sums are added to the buckets of the previous pass.
     pub onto: bool,
-    /// Whether no pass adds to its buckets.
+    /// Whether it completes its buckets, which are then reduced.
     pub last: bool,
 }
 
 impl Pass {
-    /// The number of its first scalar, counted through all vectors of `n` scalars each. Beyond
-    /// 2^32 on devices with more than 128 GiB for scalars.
+    /// The index of its first scalar over all vectors of `n` scalars each. It can exceed 2^32 on
+    /// devices with more than 128 GiB for scalars.
     pub fn first_scalar(&self, n: u32) -> u64 {
         u64::from(self.vectors.0) * u64::from(n) + u64::from(self.points.0)
     }
 
-    /// How many scalars it takes, of all its vectors.
+    /// The number of scalars it covers, over all its vectors.
     pub fn scalars(&self) -> u64 {
         u64::from(self.vectors.1) * u64::from(self.points.1)
     }
 }
 
-/// How an MSM is done.
+/// A plan for an MSM: its windows and its passes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     job: Job,
     windows: Windows,
     limits: DeviceLimits,
     cuts: Cuts,
-    /// Of every pass, but for what is left over.
+    /// Vectors of each pass; the last passes may have fewer vectors, sets or points.
     vectors: u32,
     sets: u32,
     points: u32,
-    /// Passes are of the caller's choice.
+    /// Whether the caller chooses the passes, from received ranges of scalars.
     arriving: bool,
 }
 
 impl Plan {
-    /// The largest passes that fit. `None` where not even the smallest does.
+    /// Plans the largest passes that fit into `room`; `None` if not even the smallest fits.
     pub fn new(job: Job, windows: Windows, room: Room) -> Option<Self> {
         Self::cut(job, windows, room, Cuts::default())
     }
 
-    /// The same with other sizes from which on MSMs are cut.
+    /// Like [`Plan::new`], with other thresholds for splitting.
     pub fn cut(job: Job, windows: Windows, room: Room, cuts: Cuts) -> Option<Self> {
         let sets = windows.sets();
         let Job { n, vectors, .. } = job;
@@ -106,8 +105,8 @@ impl Plan {
             points: n.max(1),
             arriving: false,
         };
-        // Vectors share no bucket, and sets share no digit: cutting between them costs nothing but
-        // launches. Cutting points costs an addition a bucket.
+        // Vectors share no buckets and sets share no digits, so splitting between them costs only
+        // launches. Splitting points costs one addition per bucket.
         while !plan.is_possible(room) {
             if plan.vectors > 1 {
                 plan.vectors = plan.vectors.div_ceil(2);
@@ -134,7 +133,7 @@ impl Plan {
             && self.bytes() <= room.bytes
     }
 
-    /// Bytes of device memory beside scalars and bases.
+    /// Bytes of device memory needed in addition to scalars and bases.
     pub fn bytes(&self) -> u64 {
         let ends = self.workspace_bytes().saturating_add(self.bytes_out());
         ends.saturating_add(self.bucket_bytes()) + 2 * ALIGN
@@ -154,22 +153,22 @@ impl Plan {
         u64::from(self.sets) * u64::from(self.windows.buckets())
     }
 
-    /// What is planned.
+    /// The MSM that this is a plan for.
     pub fn job(&self) -> &Job {
         &self.job
     }
 
-    /// What kernels may use of the device.
+    /// The limits of the device that this is a plan for.
     pub fn limits(&self) -> &DeviceLimits {
         &self.limits
     }
 
-    /// How scalars are cut.
+    /// The recoding of the scalars.
     pub fn windows(&self) -> &Windows {
         &self.windows
     }
 
-    /// The passes, in the order in which they have to run.
+    /// The passes, in the order in which they must run.
     pub fn passes(&self) -> impl Iterator<Item = Pass> + use<> {
         let Self { job, windows, vectors, sets, points, .. } = self.clone();
         let steps = |all: u32, most: u32| {
@@ -178,7 +177,7 @@ impl Plan {
         steps(job.vectors, vectors).flat_map(move |vectors| {
             steps(windows.sets(), sets).flat_map(move |sets| {
                 let pieces = steps(job.n, points);
-                // No point is an MSM too.
+                // An MSM without points still has a pass.
                 let pieces = pieces.chain((job.n == 0).then_some((0, 0)));
                 pieces.map(move |points| {
                     let (onto, last) = (points.0 > 0, points.0 + points.1 == job.n);
@@ -188,7 +187,7 @@ impl Plan {
         })
     }
 
-    /// How a pass sorts. `None` where it is too large.
+    /// The layout of a pass's sort. `None` if the pass is too large.
     pub(super) fn sort(&self, pass: &Pass) -> Option<sort::Layout> {
         let shape = sort::Shape::new(self.windows, pass.points.1, pass.vectors.1)?;
         let capacity = sort::SortCapacity::of(&self.limits);
@@ -199,7 +198,7 @@ impl Plan {
         u64::from(pass.vectors.1 * pass.sets.1) * u64::from(self.windows.buckets())
     }
 
-    /// Whether a pass leaves its buckets in XYZZ coordinates: no pass before or after adds to them.
+    /// Whether a pass leaves its buckets in XYZZ coordinates: no other pass adds to them.
     fn xyzz(&self, pass: &Pass) -> bool {
         let alone = pass.last && !pass.onto && !self.arriving;
         alone
@@ -209,13 +208,13 @@ impl Plan {
             }
     }
 
-    /// Whether a pass has so few digits that its buckets are summed at once, if they may be XYZZ.
+    /// Whether a pass has few enough digits to sum whole buckets, if they may be in XYZZ.
     fn sums_whole(&self, pass: &Pass) -> bool {
         let digits = self.sort(pass).map_or(u64::MAX, |sort| sort.shape().digits_max());
         digits <= self.cuts.whole_digits.into()
     }
 
-    /// How a pass sums its buckets.
+    /// The bucket accumulation of a pass.
     pub(super) fn accumulate(&self, pass: &Pass, digits: u64) -> accumulate::Shape {
         let group = self.job.group;
         let buckets = self.buckets(pass);
@@ -234,7 +233,7 @@ impl Plan {
         }
     }
 
-    /// How a pass sums up its buckets.
+    /// The bucket reduction of a pass.
     pub(super) fn reduce(&self, pass: &Pass) -> reduce::Plan {
         let (first, count) = pass.sets;
         let base = self.windows.shift(first);
@@ -249,7 +248,7 @@ impl Plan {
         reduce::Plan::new(&shape, &reduce::Tuning::on(&self.limits, self.job.group))
     }
 
-    /// Where a pass has what in its workspace.
+    /// The stages of a pass and the regions of its workspace. `None` if the pass is too large.
     pub(super) fn layout(&self, pass: &Pass) -> Option<Layout> {
         let sort = self.sort(pass)?;
         let digits = sort.shape().digits_max();
@@ -263,37 +262,37 @@ impl Plan {
         };
         let references = region(4 * digits);
         let starts = region(4 * (u64::from(accumulate.buckets) + 1));
-        // One stage's workspace after the other's.
+        // The stages use the scratch region one after the other.
         let most = sort.bytes().max(accumulate.bytes(&self.limits)).max(reduce.workspace_bytes());
         let scratch = region(most);
         Some(Layout { sort, accumulate, reduce, references, starts, scratch, bytes: end })
     }
 
-    /// Bytes for the buckets of a pass.
+    /// Bytes that hold the buckets of any pass.
     pub fn bucket_bytes(&self) -> u64 {
-        // One point more, so that the first one can lie where a reference can name it; and as much
-        // again where buckets may be XYZZ.
+        // One point more, so that the first bucket can start at a reference's index, and twice the
+        // bytes if buckets may be in XYZZ.
         let buckets = u64::from(self.vectors) * self.set_buckets();
         (buckets + buckets.min(XYZZ_BUCKETS_MAX) + 1) * self.job.group.affine_bytes() as u64
     }
 
-    /// Bytes of workspace that [`super::Msm::pass`] wants, whichever pass.
+    /// Bytes of workspace that [`super::Msm::pass`] needs, for any pass.
     pub fn workspace_bytes(&self) -> u64 {
-        // Not the largest's: a smaller pass may be sorted or summed another way.
+        // The largest pass may not need the most: a smaller one may use another method.
         self.passes().map(|pass| self.pass_bytes(&pass)).max().unwrap_or(u64::MAX)
     }
 
-    /// Bytes of workspace that this pass wants.
+    /// Bytes of workspace that this pass needs.
     pub fn pass_bytes(&self, pass: &Pass) -> u64 {
         self.layout(pass).map_or(u64::MAX, |layout| layout.bytes)
     }
 
-    /// Bytes that all passes leave for [`super::Msm::finish`].
+    /// Bytes that all passes write for [`super::Msm::finish`].
     pub fn bytes_out(&self) -> u64 {
         self.ends().map(|(_, bytes)| bytes).sum()
     }
 
-    /// The passes that leave something, and how much.
+    /// The passes that write a result, and the bytes of each result.
     pub(super) fn ends(&self) -> impl Iterator<Item = (Pass, u64)> {
         let ends = self.passes().filter(|pass| pass.last);
         ends.map(|pass| (pass, self.reduce(&pass).bytes_out().next_multiple_of(ALIGN)))
@@ -325,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn passes_take_every_scalar_of_every_set_once() {
+    fn passes_cover_every_scalar_of_every_set_once() {
         for (job, tables, bytes) in [
             (job(0, 1), 1, 8 << 30),
             (job(1, 3), 64, 8 << 30),
@@ -351,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn scalars_are_counted_beyond_32_bits() {
+    fn counts_scalars_beyond_32_bits() {
         let (vectors, points) = ((300, 100), (1 << 25, 1 << 25));
         let pass = Pass { vectors, sets: (0, 1), points, onto: true, last: true };
         assert_eq!(pass.first_scalar(1 << 26), (300 << 26) + (1 << 25));
@@ -359,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_say_how_windows_lie() {
+    fn displays_windows_and_tables() {
         for (lg_n, tables, begins, ends) in [
             (20, 300, "sliding windows of 2", " bits, 255 tables"),
             (20, 13, "13 windows of 20 bits", ", 13 tables"),

@@ -1,13 +1,13 @@
-//! Points as references name them.
+//! Indices of points, as references use them.
 
 use crate::{curve::Group, device::Span};
 
-/// References have a sign in the top bit.
+/// Indices below this fit a reference, whose top bit is the sign.
 const NUMBERS: u64 = 1 << 31;
 
-/// The part of `span` from its first point on that has a number: those at a whole multiple of a
-/// point's size from the start of the arena. `span` must have a point's size more than it is to
-/// hold. `None` where no such point is inside, or its number is too large for a reference.
+/// The part of `span` from the first address whose offset in the arena is a multiple of a point's
+/// size, and the index of the point there. To hold n points, `span` must have room for n + 1.
+/// `None` if `span` has no such address or an index does not fit a reference.
 pub fn whole_points(span: Span<'_, u8>, group: Group) -> Option<(Span<'_, u8>, u32)> {
     let point = group.affine_bytes() as u64;
     let number = span.arena_offset().div_ceil(point);

@@ -1,7 +1,7 @@
-//! Buckets to one point a vector: `kernels/msm/reduce.cu`.
+//! Bucket reduction: from buckets to one point per vector, with `kernels/msm/reduce.cu`.
 //!
-//! A [`Plan`] says which launches a [`Shape`] takes, [`Reducer::run`] launches them, and [`finish`]
-//! does on the host what it is faster at: a few points' last doublings.
+//! A [`Plan`] lists the launches for a [`Shape`], [`Reducer::run`] executes them, and [`finish`]
+//! does the last doublings of a few points on the host, which is faster at them.
 
 mod ending;
 mod finish;
@@ -20,16 +20,16 @@ use crate::{
     device::{Block, Context, Fault, Kernel, Module, Ptr, Span, Stream, Unusable},
 };
 
-/// Threads of a block: as in `kernels/msm/reduce.cu`.
+/// Threads per block, as in `kernels/msm/reduce.cu`.
 const SUM_THREADS: u32 = 128;
 
-/// out, points, arrays, buckets, lg_columns, row_parts, column_parts.
+/// Parameters: out, points, arrays, buckets, lg_columns, row_parts, column_parts.
 type SlicesKernel = Kernel<(Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32)>;
-/// out, points, affine, arrays, buckets, lg_columns, row_parts, column_parts, team.
+/// Parameters: out, points, affine, arrays, buckets, lg_columns, row_parts, column_parts, team.
 type SumsKernel = Kernel<(Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32, u32, u32)>;
-/// out, points, affine, arrays, rows, columns, columns_at, lg_parts, team.
+/// Parameters: out, points, affine, arrays, rows, columns, columns_at, lg_parts, team.
 type TermsKernel = Kernel<(Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32, u32, u32)>;
-/// out, points, sums, count, team, period, width, narrow.
+/// Parameters: out, points, sums, count, team, period, width, narrow.
 type CollectKernel = Kernel<(Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32, u64)>;
 
 /// The kernels of both groups.
@@ -41,7 +41,7 @@ pub struct Reducer {
 struct Kernels {
     slices: SlicesKernel,
     slice_threads: u32,
-    /// Of XYZZ: G1 alone.
+    /// For buckets in XYZZ; G1 only.
     slices_xyzz: Option<SlicesKernel>,
     sums: SumsKernel,
     terms: TermsKernel,
@@ -117,13 +117,13 @@ impl Reducer {
         Ok(Self { g1: of(Group::G1)?, g2: of(Group::G2)? })
     }
 
-    /// Launches the plan: `buckets` to `out`, as XYZZ, which [`finish`] takes.
+    /// Launches the plan: reduces `buckets` to points in XYZZ in `out`, for [`finish`].
     ///
-    /// Shape: `buckets` has [`Shape::bucket_bytes`], vector after vector, set after set, affine, x
-    /// canonical, y below 2p, infinity zeros; or XYZZ, below 2p, infinity with zz = 0. `out` has
-    /// [`Plan::bytes_out`] bytes, `workspace` [`Plan::workspace_bytes`]; what they hold before does
-    /// not matter. All begin at multiples of 16 bytes.
-    /// Errors: `Kernel` where a span is too short; what the driver says.
+    /// Shape: `buckets` has [`Shape::bucket_bytes`], vector after vector, set after set;
+    /// affine, x canonical, y below 2p, infinity as zeros; or XYZZ, below 2p, infinity with zz = 0.
+    /// `out` has [`Plan::bytes_out`] bytes, `workspace` [`Plan::workspace_bytes`], with any
+    /// contents. All begin at multiples of 16 bytes.
+    /// Errors: `Kernel` if a span is too short; driver errors.
     pub fn run(
         &self,
         stream: &Stream,
@@ -153,7 +153,7 @@ impl Reducer {
 fn part(span: Span<'_, u8>, at: u64, bytes: u64) -> Result<Span<'_, u8>, Fault> {
     let short = || Fault::Kernel {
         kernel: "reduce".to_owned(),
-        problem: format!("{} bytes where {} are needed", span.len(), at + bytes),
+        problem: format!("a span has {} bytes, but {} are needed", span.len(), at + bytes),
     };
     span.part(at as usize, bytes as usize).ok_or_else(short)
 }

@@ -1,4 +1,4 @@
-//! An MSM on one device: its passes, from scalars to sums.
+//! Runs the passes of an MSM on one device, from scalars to sums.
 
 use std::time::Duration;
 
@@ -15,20 +15,20 @@ use super::{
 };
 use crate::device::{ALIGN, Context, Event, Fault, Span, Stream, Unusable};
 
-/// The kernels of all stages, loaded on a device.
+/// The kernels of all stages on one device.
 pub struct Msm {
     sorter: Sorter,
     accumulator: Accumulator,
     reducer: Reducer,
 }
 
-/// Where the stages of a pass begin and end on its stream.
+/// Timed events on a pass's stream, at the start and end of each stage.
 pub struct Marks([Event; 4]);
 
 impl Marks {
-    /// How long each stage took. The pass is over.
+    /// The duration of each stage of a completed pass.
     ///
-    /// Errors: what the driver says.
+    /// Errors: driver errors.
     pub fn stages(&self) -> Result<[(&'static str, Duration); 3], Fault> {
         let [begun, listed, summed, reduced] = &self.0;
         Ok([
@@ -39,12 +39,12 @@ impl Marks {
     }
 }
 
-/// Where bases lie, as references count: see [`super::whole_points`].
+/// The indices of bases, as references count them: see [`super::whole_points`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placed {
-    /// The number of the first base.
+    /// The index of the first base.
     pub first: u32,
-    /// Points from one table to the next one; any where there is one table.
+    /// Points from one table's start to the next one's; ignored if there is one table.
     pub stride: u32,
 }
 
@@ -60,17 +60,17 @@ impl Msm {
         })
     }
 
-    /// Launches one pass; passes follow each other on one stream in [`Plan::passes`]'s order.
+    /// Launches one pass; the passes of an MSM run on one stream in [`Plan::passes`]'s order.
     ///
-    /// Shape: `scalars` are the pass's alone, canonical, vector after vector; `buckets` has
+    /// Shape: `scalars` are those of the pass only, canonical, vector after vector; `buckets` has
     /// [`Plan::bucket_bytes`], `workspace` [`Plan::workspace_bytes`], `out` [`Plan::bytes_out`];
-    /// all begin at multiples of [`ALIGN`] and are in the arena of the points that `bases` place.
-    /// What they hold does not matter to the first pass. Other MSMs may use the workspace between
-    /// passes, and nothing else. With `watch`, gives the points on `stream` where stages begin and
-    /// end, which takes some 10 us of the host's time.
+    /// all begin at multiples of [`ALIGN`], in the arena of the points that `bases` locates. Before
+    /// the first pass their contents do not matter. Between passes other MSMs may use the
+    /// workspace, but not the other spans. With `watch`, returns events at the stages' borders,
+    /// which costs the host about 10 us.
     ///
-    /// Errors: `Kernel` where a span is too short; what the driver says.
-    #[allow(clippy::too_many_arguments)] // each is one thing
+    /// Errors: `Kernel` if a span is too short; driver errors.
+    #[allow(clippy::too_many_arguments)] // one per stage input and region
     pub fn pass(
         &self,
         stream: &Stream,
@@ -89,7 +89,7 @@ impl Msm {
         let bucket_bytes = accumulate.buckets as usize * accumulate.sum_bytes();
         let buckets = super::whole_points(buckets, plan.job().group)
             .and_then(|(buckets, _)| buckets.part(0, bucket_bytes))
-            .ok_or_else(|| refuse("no room for the buckets where references can name them"))?;
+            .ok_or_else(|| refuse("the buckets' span is too short or too far for references"))?;
         let sorted = self.sorted(&layout, workspace)?;
         let accumulate::Sorted { references, starts } = sorted;
         let scratch = span(workspace, layout.scratch, layout.bytes)?;
@@ -101,7 +101,7 @@ impl Msm {
         self.accumulator.run(stream, accumulate, sorted, buckets, scratch)?;
         let summed = mark()?;
         if pass.last {
-            // Whatever points its last pass takes, an end is of its vectors and sets.
+            // A result belongs to vectors and sets, whichever points the last pass covers.
             let own = |other: &Pass| (other.vectors, other.sets) == (pass.vectors, pass.sets);
             let before = plan.ends().take_while(|(other, _)| !own(other));
             let at: u64 = before.map(|(_, bytes)| bytes).sum();
@@ -112,10 +112,10 @@ impl Msm {
         Ok(marks.and_then(|marks| marks.try_into().ok()).map(Marks))
     }
 
-    /// What a pass has left in its workspace: the references that it summed, by bucket, and how
-    /// many buckets there are. For who compares other ways to sum them.
+    /// The sorted references and the number of buckets that a pass left in its workspace. Lets
+    /// benchmarks compare accumulation strategies.
     ///
-    /// Errors: `Kernel` where the workspace is not the pass's.
+    /// Errors: `Kernel` if the workspace is shorter than the pass's.
     pub fn summed<'w>(
         &self,
         plan: &Plan,
@@ -137,7 +137,7 @@ impl Msm {
         })
     }
 
-    /// The sum of each vector, from what the passes left: [`Plan::bytes_out`] bytes.
+    /// The sum of each vector, from the [`Plan::bytes_out`] bytes that the passes wrote.
     pub fn finish<P: Curve>(plan: &Plan, bytes: &[u8]) -> Vec<Projective<P>> {
         let mut sums = vec![Projective::ZERO; plan.job().vectors as usize];
         let mut at = 0;
@@ -158,7 +158,7 @@ impl Msm {
     }
 }
 
-/// Bytes `begin..end`, as elements.
+/// Casts bytes `begin..end` to elements.
 fn span<T: Pod>(whole: Span<'_, u8>, begin: u64, end: u64) -> Result<Span<'_, T>, Fault> {
     let part = whole.part(begin as usize, (end - begin) as usize).and_then(|part| part.cast());
     part.ok_or_else(|| refuse("workspace or results are shorter than their plan"))

@@ -1,41 +1,40 @@
-//! Tables of multiples of bases: `kernels/msm/tables.cu`.
+//! Tables of precomputed multiples of bases: `kernels/msm/tables.cu`.
 
 use crate::{
     curve::Group,
     device::{Block, Context, DeviceLimits, Fault, Kernel, Module, Ptr, Span, Stream, Unusable},
 };
 
-/// Multiples of a point that share an inversion, at most; a bit of a word is each one's. The
-/// inversion is worth 32 doublings, and a multiple costs nearly one beside those of its own: some
-/// twenty for fixed windows, one for sliding ones.
+/// The most multiples of a point that share an inversion; each has a bit of a word. The inversion
+/// costs as much as 32 doublings, and each multiple adds about one to its own doublings, of which
+/// fixed windows have about twenty and sliding windows one.
 const CHAIN: usize = 31;
-/// Elements of shared memory a thread.
+/// Elements of shared memory per thread.
 const SHARED_ELEMENTS: u32 = 6;
 
-/// tables, scratch, n, stride, count, doublings, fewer, near, adds.
+/// Parameters: tables, scratch, n, stride, count, doublings, fewer, near, adds.
 type MakeTables = Kernel<(Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32, u32, u32)>;
 
-/// Makes tables.
+/// The kernels that build tables.
 pub struct Tables {
     g1: MakeTables,
     g2: MakeTables,
     limits: DeviceLimits,
 }
 
-/// Where tables lie: one after the other, the first of them the bases themselves.
+/// The layout of tables in memory: one after the other, starting with the bases themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout<'a> {
     /// The group of the points.
     pub group: Group,
-    /// Points of a table.
+    /// Points per table.
     pub points: u32,
-    /// Points from one table's start to the next one's, `points` at least.
+    /// Points from one table's start to the next one's; at least `points`.
     pub stride: usize,
-    /// Table t holds `factor`^t 2^(offsets[t]) times the bases. Offsets do not fall, and the first
-    /// is 0.
+    /// Table t holds `factor`^t 2^(offsets[t]) times the bases. Offsets start at 0 and never fall.
     pub offsets: &'a [u32],
-    /// 1 for powers of two. Other factors are small: each bit after the first costs a doubling and,
-    /// where it is set, an addition, for each point of each table.
+    /// 1 for powers of two. Other factors should be small: after the leading bit, each bit costs a
+    /// doubling and each set bit an addition, for each point of each table.
     pub factor: u32,
 }
 
@@ -47,7 +46,7 @@ impl Layout<'_> {
     }
 }
 
-/// A block of the kernels.
+/// The thread blocks of the kernels.
 fn block(group: Group) -> Block {
     let threads = match group {
         Group::G1 => 128,
@@ -56,7 +55,7 @@ fn block(group: Group) -> Block {
     Block { threads, shared_bytes: SHARED_ELEMENTS * group.coordinate_bytes() as u32 * threads }
 }
 
-/// Blocks of all multiprocessors; registers leave room for four on each.
+/// Resident blocks of the device; registers allow four per multiprocessor.
 fn blocks(group: Group, limits: &DeviceLimits) -> u32 {
     limits.multiprocessors * limits.resident_blocks(block(group)).clamp(1, 4)
 }
@@ -65,7 +64,7 @@ fn grid(group: Group, points: u32, limits: &DeviceLimits) -> u32 {
     points.div_ceil(block(group).threads).min(blocks(group, limits))
 }
 
-/// Bytes of scratch for tables of `points` points: 101 MB on an H200 for many.
+/// Bytes of scratch for tables of `points` points: at most 101 MB on an H200.
 pub fn scratch_bytes(group: Group, points: u32, limits: &DeviceLimits) -> u64 {
     let threads = u64::from(grid(group, points, limits) * block(group).threads);
     threads * CHAIN as u64 * group.coordinate_bytes() as u64
@@ -90,17 +89,16 @@ impl Tables {
         scratch_bytes(group, points, &self.limits)
     }
 
-    /// Fills table 1 and all after it: tables of at most two different distances are made
-    /// together, and as many points at once as the device has threads.
+    /// Fills table 1 and all later ones. One launch builds consecutive tables with at most two
+    /// different distances, for as many points as the device holds threads.
     ///
-    /// Shape: `tables` has [`Layout::bytes`], with the bases at its start, affine, canonical,
-    /// infinity zeros; so are the tables. With a factor the points are of the subgroup of prime
-    /// order, or those whose order is small may spoil their multiples. `scratch` has
-    /// [`Tables::scratch_bytes`], which may hold anything. Both begin at multiples of 16 bytes.
-    /// Time: the doublings of all points at some 4 G/s on an H200 in G1; for each point of each
-    /// table one more, and as many as one and a half for an addition; and 32 for each point of
-    /// each launch.
-    /// Errors: `Kernel` where a span is too short or the factor is 0; what the driver says.
+    /// Shape: `tables` has [`Layout::bytes`] and starts with the bases, affine, canonical, infinity
+    /// as zeros; the other tables have the same form. With a factor above 1, the points must be in
+    /// the subgroup of prime order: the multiples of points of small order may be wrong. `scratch`
+    /// has [`Tables::scratch_bytes`], with any contents. Both begin at multiples of 16 bytes.
+    /// Time: about 4 G doublings/s in G1 on an H200; for each point of each table one doubling
+    /// more, and up to 1.5 for an addition; and 32 for each point of each launch.
+    /// Errors: `Kernel` if a span is too short or the factor is 0; driver errors.
     pub fn run(
         &self,
         stream: &Stream,
@@ -141,21 +139,21 @@ impl Tables {
     }
 }
 
-/// A factor as the kernel counts it: doublings, and after which of them the point itself is added.
+/// Doublings, and a bit mask of those after which the kernel adds the point itself.
 struct Multiplication {
     doublings: u32,
     adds: u32,
 }
 
-/// `None` for 0. The first doubling's bit is the lowest of `adds`, so the bits after the factor's
-/// first change their order.
+/// `None` for 0. The lowest bit of `adds` belongs to the first doubling, so `adds` is the bit
+/// reversal of the factor without its leading bit.
 fn multiplication(factor: u32) -> Option<Multiplication> {
     let doublings = factor.checked_ilog2()?;
     let adds = factor.reverse_bits() >> factor.leading_zeros() >> 1;
     Some(Multiplication { doublings, adds })
 }
 
-/// What one launch makes, as the kernel counts it.
+/// The tables that one launch builds, as the kernel takes them.
 struct Chain {
     count: u32,
     doublings: u32,
@@ -163,7 +161,7 @@ struct Chain {
     near: u32,
 }
 
-/// As many of the first tables as one launch can make, by how far each is from the one before.
+/// The most tables that one launch can build, by each one's distance from the previous.
 fn chain(apart: &[u32]) -> Chain {
     let ends = |count: usize| {
         let (least, most) = (apart[..count].iter().min(), apart[..count].iter().max());

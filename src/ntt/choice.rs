@@ -1,24 +1,24 @@
-//! Which passes a transform is made of if its tables have so much room. Pure: numbers in, numbers
-//! out.
+//! Chooses the passes of a transform, given the memory for twiddle tables. Pure: numbers in,
+//! numbers out.
 
 use super::{Pass, Transform, TransformLimits, Way, coset::is_natural, merge, passes};
 
-/// Tables that are kept take one part of so many of a device's arena. Of an H200's 125 GiB that is
-/// 20.8: the first borders of 2^28 are whole, and those of both directions stay.
+/// The table cache takes 1 / `TABLES_PART` of a device's arena: 20.8 of an H200's 125 GiB, which
+/// hold the first inter-pass twiddle tables of 2^28 whole, for both directions.
 const TABLES_PART: u64 = 6;
-/// A table may take this share of all tables' memory; a larger one is made in two levels. Of an
-/// H200, that leaves the first border of 2^28, 8 GiB, whole: in two levels it costs a product for
-/// each element, 7 % of the transform.
+/// A table takes at most 1 / `SHARE` of the cache; a larger one is built in two levels. On an H200
+/// the first inter-pass table of 2^28, 8 GiB, stays whole: in two levels it costs a product per
+/// element, 7 % of the transform.
 const SHARE: u64 = 2;
 
 /// Bytes of an element.
 const ELEMENT: u64 = size_of::<super::Element>() as u64;
-/// Tables of passes that are all merged take less than so many multiples for each element would.
+/// Upper bound on the multiples per element in the tables of a transform with all passes fused.
 const WHOLLY_KEPT: u32 = 4;
-/// log2 of the shortest transform whose passes may all be merged: `kernels/ntt/merged_kernels.cuh`.
+/// log2 of the shortest transform with all passes fused: `kernels/ntt/merged_kernels.cuh`.
 const LG_WHOLLY_MIN: u32 = 10;
 
-/// What tables of factors may take of a device whose arena has so many bytes, for
+/// The size in bytes of the twiddle table cache for an arena of this size, for
 /// [`Transforms::load`](super::Transforms::load).
 pub const fn table_bytes_max(arena_bytes: u64) -> u64 {
     arena_bytes / TABLES_PART
@@ -26,8 +26,6 @@ pub const fn table_bytes_max(arena_bytes: u64) -> u64 {
 
 /// The passes of `rows` transforms, in the order they run, if tables may take `table_bytes_max`
 /// bytes.
-///
-/// Shape: `transform.lg_n` is at most [`LG_N_MAX`](super::LG_N_MAX).
 pub fn chosen(
     transform: &Transform,
     rows: usize,
@@ -45,19 +43,19 @@ pub fn chosen(
     })
 }
 
-/// What tables of factors may take.
+/// The memory for twiddle tables.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
     pub table_bytes_max: u64,
 }
 
 impl Room {
-    /// Whether a table of that many multiples of each factor may be one of all entries.
+    /// Whether a table with `kept` multiples of each of 2^`lg_block` twiddles may be whole.
     pub fn is_whole(self, lg_block: u32, kept: u32) -> bool {
         (ELEMENT * u64::from(kept)) << lg_block <= self.table_bytes_max / SHARE
     }
 
-    /// Borders whose tables do not fit as a whole are made of two levels, with two multiples.
+    /// Uses two multiples unless a pass wants one and its table fits whole, in one level.
     pub fn fit_borders(self, way: Way, lg_n: u32, passes: &mut [Pass]) {
         let mut lg_block = if way == Way::Descend { lg_n } else { 0 };
         for pass in passes {
@@ -73,13 +71,13 @@ impl Room {
         }
     }
 
-    /// Whether passes of which some are merged may be a transform's: all are, or all but the rows'
-    /// are and only the one beside that has a border, whose table is whole.
+    /// Whether passes with fused twiddles suit a transform: all passes are fused, or all except the
+    /// rows' pass, and then only its neighbour has an inter-pass twiddle table, which is whole.
     ///
-    /// Shape: there is a pass.
+    /// Shape: there is at least one pass.
     pub fn are_merged(self, transform: &Transform, passes: &[Pass]) -> bool {
         let last = passes.len() - 1;
-        // Downward.
+        // Numbers in DIF order.
         let number = |i: usize| if transform.way() == Way::Descend { i } else { last - i };
         let wholly = passes[number(last)].merged;
         let with_kept = if wholly { last } else { last.wrapping_sub(1) };
@@ -94,7 +92,7 @@ impl Room {
     }
 }
 
-/// Whether passes may be merged: upward they do not change the order.
+/// Whether passes may be fused: in DIT order, fused passes do no bit reversal.
 fn may_merge(transform: &Transform) -> bool {
     transform.way() == Way::Descend || !transform.is_turned()
 }

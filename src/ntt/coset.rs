@@ -1,20 +1,20 @@
-//! Where the powers of a coset's generator, and 1/n, go: into tables that a transform has anyway,
-//! and one table of its first or last pass.
+//! Folds the powers of a coset's generator, and 1/n, into the twiddle tables that a transform needs
+//! anyway, plus one table for its first or last pass.
 //!
 //! On a coset, input i of a forward transform is multiplied by g^i, output j of an inverse one by
-//! g^-j. An index is the sum of its parts: those of row and column, pass by pass. Where the first
-//! pass sees rows p and columns k of the natural order, g^(p N/R + k) is one factor for the column,
-//! which goes into the border's table, and one for the row. Where rows are a bit-reversed part of
-//! the index, each pass has its own, which goes into its border's table, too, but for the pass that
-//! has no border. So one pass has a product more for each element.
+//! g^-j. An index is a sum of row and column parts, pass by pass. If the first pass sees rows p and
+//! columns k in natural order, g^(p N/R + k) splits into a column factor, which goes into the
+//! inter-pass twiddle table, and a row factor. If rows are a bit-reversed part of the index, each
+//! pass has its own row factor, which also goes into its inter-pass table, except in the pass that
+//! has none. So one pass does one more product per element.
 
 use ark_ff::{AdditiveGroup, FftField, Field};
 
 use super::{Pass, Transform, Way};
 use crate::curve::Fr;
 
-/// What a border's table holds: `scale root^(rev(p) k) column^k row^rev(p)`, with the root of order
-/// 2^lg_block.
+/// The contents of an inter-pass twiddle table: `scale root^(rev(p) k) column^k row^rev(p)` for row
+/// p and column k, with the root of order 2^lg_block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Border {
     pub lg_block: u32,
@@ -26,7 +26,7 @@ pub(super) struct Border {
     pub scale: Fr,
 }
 
-/// What a table of rows holds, and when it is used: `scale base^p`, of p or of its bits in reverse.
+/// The contents of a table of row factors: `scale base^p`, with p or its bit reversal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Rows {
     pub lg_r: u32,
@@ -36,8 +36,8 @@ pub(super) struct Rows {
     pub scale: Fr,
 }
 
-/// What a table of step factors holds. Where `scale` is not 1 the factors of radix 2^lg_r's top
-/// field are multiplied by it.
+/// The contents of a table of twiddles within a tile. With `scaled` = (lg_r, scale), the twiddles
+/// of the top field of radix 2^lg_r are multiplied by scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Steps {
     pub lg_e: u32,
@@ -45,9 +45,9 @@ pub(super) struct Steps {
     pub scaled: Option<(u32, Fr)>,
 }
 
-/// What a table of merged factors holds: those of a pass of radix 2^lg_r over 2^lg_above blocks.
-/// `base` is the generator to the power of half the elements of a last stage's block. `last` is how
-/// many multiples are kept of the last step's factors, where that leaves single elements; else 0.
+/// The contents of a table of fused twiddles, for a pass of radix 2^lg_r over 2^lg_above blocks.
+/// `base` is the generator to the power of half a last stage's block. `last` is the number of
+/// multiples of the last step's twiddles if that step leaves single elements, else 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Merged {
     pub lg_above: u32,
@@ -57,7 +57,7 @@ pub(super) struct Merged {
     pub last: u32,
 }
 
-/// The factors of one pass.
+/// The tables of one pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Factors {
     pub lg_block: u32,
@@ -69,25 +69,25 @@ pub(super) struct Factors {
 }
 
 impl Factors {
-    /// Whether two of the first factors of a merged pass are 1.
+    /// Whether two twiddles of the first step of a fused pass are 1.
     pub fn is_plain(&self) -> bool {
         self.merged.is_some_and(|merged| merged.lg_above == 0 && merged.base == Fr::ONE)
     }
 }
 
-/// The factors of all passes, in their order.
+/// The tables of all passes, in the order they run.
 ///
-/// Shape: `passes` multiply up to 2^lg_n, which is at least 2; the coset's generator is not zero.
+/// Shape: the radices multiply to 2^lg_n, at least 2; the coset's generator is not zero.
 pub(super) fn factors(transform: &Transform, passes: &[Pass]) -> Vec<Factors> {
     let &Transform { lg_n, inverse, coset, .. } = transform;
     let descends = transform.way() == Way::Descend;
     let base = match coset {
-        Some(generator) if inverse => generator.inverse().expect("not zero"),
+        Some(generator) if inverse => generator.inverse().expect("a coset's generator is not zero"),
         Some(generator) => generator,
         None => Fr::ONE,
     };
     let scale = if inverse { inverse_of_size(lg_n) } else { Fr::ONE };
-    // Whether rows and columns that the coset's powers go by are in natural order.
+    // Whether the coset's powers have rows and columns in natural order.
     let natural = descends != inverse;
     let power = |lg: u32| (0..lg).fold(base, |power, _| power.square());
     let last = passes.len() - 1;
@@ -132,15 +132,15 @@ pub(super) fn factors(transform: &Transform, passes: &[Pass]) -> Vec<Factors> {
     all
 }
 
-/// Whether a coset's powers go by rows and columns in natural order, so that merged passes have
-/// them in their butterflies; there are none without a coset.
+/// Whether fused twiddles can contain the coset's powers: these have rows and columns in natural
+/// order, or there is no coset.
 pub(super) fn is_natural(transform: &Transform) -> bool {
     let descends = transform.way() == Way::Descend;
     transform.coset.is_none() || descends != transform.inverse
 }
 
-/// The same where all are merged, or all but the rows' pass. Powers of columns go into butterflies,
-/// those of rows into the border and the rows' pass.
+/// The tables if all passes are fused, or all but the rows' pass. Column powers go into the
+/// butterflies' twiddles, row powers into the inter-pass table and the rows' pass.
 fn merged_factors(transform: &Transform, passes: &[Pass], base: Fr, scale: Fr) -> Vec<Factors> {
     let &Transform { lg_n, inverse, coset, .. } = transform;
     let descends = transform.way() == Way::Descend;
@@ -189,7 +189,7 @@ pub(super) fn inverse_of_size(lg_n: u32) -> Fr {
     half.pow([u64::from(lg_n)])
 }
 
-/// A root of order 2^lg_n, as arkworks chooses it, or its inverse.
+/// The root of unity of order 2^lg_n that arkworks uses, or its inverse.
 pub(super) fn root(lg_n: u32, inverse: bool) -> Fr {
     let root = Fr::get_root_of_unity(1 << lg_n).expect("2^32 divides r - 1");
     if inverse { root.inverse().expect("a root is not zero") } else { root }

@@ -1,12 +1,9 @@
-//! Whether a transform is right, on the device: its input and its output are the same polynomial,
-//! as coefficients and as values, so both are evaluated at a point that nobody knows.
+//! Verifies a transform on the device. Its input and output are the same polynomial, by
+//! coefficients and by values, so both are evaluated at a secret point.
 //!
-//! The point is drawn when the transforms are loaded and never told. A wrong output passes with
-//! probability below 2^lg_n / r, less than 2^-222, whatever is wrong with it. Evaluations are
-//! linear in the row's length: a product without its reduction for each element, its weight read.
-//!
-//! Source: barycentric formula, Berrut and Trefethen 2004,
-//! <https://people.maths.ox.ac.uk/trefethen/barycentric.pdf>.
+//! The point is drawn when the transforms are loaded and never leaves them. Any wrong output passes
+//! with probability below 2^lg_n / r, less than 2^-222. An evaluation is linear in the row's
+//! length: per element, a product without reduction and a weight read from a table.
 
 use std::sync::Arc;
 
@@ -23,39 +20,39 @@ use crate::{
     device::{Arena, Block, Context, Fault, Kernel, Lease, Module, Ptr, Span, Stream, Unusable},
 };
 
-/// Threads of a block, as the kernels are compiled: 9 blocks fit a multiprocessor by their
-/// registers. Other widths were not measured.
+/// Threads per block, as the kernels are compiled: registers allow 9 blocks per multiprocessor.
+/// Other sizes were not measured.
 const THREADS: u32 = 128;
-/// log2 of the most elements that a block sums: 64 a thread, so that reducing a thread's sum does
-/// not count. Powers of the point are kept for as many neighbours.
+/// log2 of the most elements that a block sums: 64 per thread, so that reducing the thread's sum is
+/// negligible. The table of powers of the point has the same length.
 const LG_CHUNK_MAX: u32 = 13;
-/// log2 of the chunks that a row is cut into at least, where it can be: 4 blocks for each
-/// multiprocessor of an H200. Others were not measured.
+/// log2 of the fewest chunks of a row, if it is long enough: 4 blocks per multiprocessor of an
+/// H200. Others were not measured.
 const LG_CHUNKS: u32 = 9;
 
 type P = Ptr<Element>;
 
-/// Kernels, and the point.
+/// The kernels and the secret point.
 pub(super) struct Evaluator {
-    /// values, low, high, partial, lg_n, lg_low, lg_chunk.
+    /// Parameters: values, low, high, partial, lg_n, lg_low, lg_chunk.
     dot: Kernel<(P, P, P, P, u32, u32, u32)>,
-    /// partial, sums, each.
+    /// Parameters: partial, sums, each.
     sum: Kernel<(P, P, u32)>,
     arena: Arena,
     point: Zeroizing<Fr>,
 }
 
-/// Which end of a transform is evaluated.
+/// The side of a transform that is evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// What is transformed.
+    /// The input.
     Input,
-    /// What comes of it.
+    /// The output.
     Output,
 }
 
-/// Tables to evaluate one end of a transform. Both ends' evaluations are equal, row by row, if it
-/// is right.
+/// The tables to evaluate one end of a transform. The transform is right if both ends' evaluations
+/// are equal, row by row.
 pub struct Evaluation {
     lg_n: u32,
     lg_low: u32,
@@ -84,11 +81,11 @@ impl Evaluator {
             End::Output => transform.output_reversed,
         };
         if (end == End::Input) != transform.inverse {
-            // On the coset g w^j, at g z.
+            // The values are on the coset g w^j, so evaluate the coefficients at g z.
             let base = transform.coset.unwrap_or(Fr::ONE) * *self.point;
             let lg_low = lg_n.min(LG_CHUNK_MAX);
             let powers = |base, lg: u32| tables.powers(Powers { base, lg_n: lg, reversed });
-            // Bit-reversed, neighbours differ in the top bits.
+            // In bit-reversed order, neighbours differ in the top bits.
             let (of_low, of_high) = if reversed { (lg_n - lg_low, 0) } else { (0, lg_low) };
             let raised = |lg: u32| (0..lg).fold(base, |power, _| power.square());
             let low = powers(raised(of_low), lg_low)?;
@@ -114,7 +111,7 @@ impl Evaluator {
         let &Evaluation { lg_n, lg_low, .. } = evaluation;
         let lg_chunk = lg_n.saturating_sub(LG_CHUNKS).clamp(THREADS.ilog2(), LG_CHUNK_MAX);
         let lg_chunk = lg_chunk.min(lg_n);
-        let problem = || Fault::Kernel { kernel: "ntt_dot".into(), problem: "no rows".into() };
+        let problem = || Fault::Kernel { kernel: "ntt_dot".into(), problem: "partial rows".into() };
         let rows = u32::try_from(data.len() >> lg_n).map_err(|_| problem())?;
         if rows as usize != data.len().div_ceil(1 << lg_n) {
             return Err(problem());
@@ -133,12 +130,12 @@ impl Evaluator {
     }
 }
 
-/// A random element of no subgroup that a transform works in.
+/// A random element outside the subgroups that transforms use.
 fn random_point() -> Zeroizing<Fr> {
     loop {
         let mut bytes = Zeroizing::new([0; 48]);
-        getrandom::fill(&mut *bytes).expect("the system has randomness since its start");
-        // 384 bits: what taking them modulo r favours is below 2^-128.
+        getrandom::fill(&mut *bytes).expect("the operating system provides random bytes");
+        // Reducing 384 bits modulo r gives a bias below 2^-128.
         let point = Zeroizing::new(Fr::from_le_bytes_mod_order(&*bytes));
         if *point != Fr::ZERO && point.pow([1 << TWO_ADICITY]) != Fr::ONE {
             return point;

@@ -1,33 +1,33 @@
-//! Values by key that take memory: made once, kept for the next one who wants them, bounded in
-//! bytes. The least recently used one goes first; whoever still uses it keeps it.
+//! An LRU cache with single flight: values are built once, kept for reuse and bounded in bytes. The
+//! least recently used value is evicted first; its users keep it alive.
 //!
-//! Whoever makes a value holds that value's own lock meanwhile: those who want the same one wait
-//! for it, and nobody else does.
+//! The builder of a value holds that value's own lock meanwhile: callers that want the same value
+//! wait for it, and no others do.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Values of one kind.
+/// An LRU cache of values.
 pub(super) struct Kept<K, V> {
     bytes_max: u64,
-    /// The most recently used one last. Held for looking up only.
+    /// The most recently used entry is last. Locked for lookups only.
     entries: Mutex<Vec<Entry<K, V>>>,
 }
 
-/// A value that is kept, or being made.
+/// A cached value, or one that is being built.
 struct Entry<K, V> {
     key: K,
     bytes: u64,
     slot: Arc<Slot<V>>,
 }
 
-/// Where a value will be.
+/// The place of a value.
 struct Slot<V> {
     value: OnceLock<Arc<V>>,
-    /// Held by whoever makes it; whether somebody has tried.
+    /// Held by the builder; true once a build has started.
     tried: Mutex<bool>,
 }
 
-/// A value that is being made: where that fails, or panics, its entry goes.
+/// A build in progress: removes the entry if the build fails or panics.
 struct Making<'a, K, V> {
     kept: &'a Kept<K, V>,
     slot: &'a Arc<Slot<V>>,
@@ -42,10 +42,10 @@ impl<K: Clone + PartialEq, V> Kept<K, V> {
         self.bytes_max
     }
 
-    /// The value of that key, made if it is not there. It takes `bytes`; where that is more than
-    /// `bytes_max`, it is not kept.
+    /// The value of `key`, built if it is not cached. It takes `bytes`; a value of more than
+    /// `bytes_max` is not cached.
     ///
-    /// Errors: those of `make`; then the next one who wants the value tries.
+    /// Errors: those of `make`; the next caller then tries again.
     pub fn get<E>(
         &self,
         key: &K,
@@ -66,7 +66,7 @@ impl<K: Clone + PartialEq, V> Kept<K, V> {
                 return Ok(value.clone());
             }
             if *tried {
-                // In vain, and the entry is gone.
+                // That build failed, and its entry is removed.
                 continue;
             }
             *tried = true;
@@ -76,7 +76,7 @@ impl<K: Clone + PartialEq, V> Kept<K, V> {
         }
     }
 
-    /// Lets the least recently used value go; false where there is none.
+    /// Evicts the least recently used value; false if there is none.
     pub fn drop_oldest(&self) -> bool {
         let oldest = {
             let mut entries = self.lock();
@@ -86,18 +86,18 @@ impl<K: Clone + PartialEq, V> Kept<K, V> {
         oldest.is_some()
     }
 
-    /// Lets all go; those that are being made, too.
+    /// Evicts all values, including those being built.
     pub fn clear(&self) {
         let all = std::mem::take(&mut *self.lock());
         drop(all);
     }
 
-    /// Bytes of the values that are there.
+    /// Bytes of the cached values.
     pub fn bytes(&self) -> u64 {
         self.lock().iter().filter(|entry| entry.is_made()).map(|entry| entry.bytes).sum()
     }
 
-    /// The slot of that key, which is the most recently used one from now on.
+    /// The slot of `key`, which becomes the most recently used.
     fn slot(&self, key: &K, bytes: u64) -> Arc<Slot<V>> {
         let mut gone = Vec::new();
         let mut entries = self.lock();
@@ -116,7 +116,7 @@ impl<K: Clone + PartialEq, V> Kept<K, V> {
         slot
     }
 
-    /// Takes out what has to go for so many bytes more.
+    /// Evicts entries until `bytes` more fit, and returns them.
     fn leave_room(&self, entries: &mut Vec<Entry<K, V>>, bytes: u64) -> Vec<Entry<K, V>> {
         let mut held: u64 = entries.iter().map(|entry| entry.bytes).sum();
         let mut gone = 0;
@@ -164,7 +164,7 @@ mod tests {
         kept.lock().iter().map(|entry| entry.key).collect()
     }
 
-    /// Makes `key` on a thread of its own, which stops in the middle until `meanwhile` is done.
+    /// Builds `key` on another thread, which pauses in the build until `meanwhile` is done.
     fn while_made<T: Send>(
         kept: &Numbers,
         key: u32,
@@ -189,15 +189,15 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_what_others_make() {
+    fn a_build_does_not_block_other_keys() {
         let kept = Numbers::new(10);
         made(&kept, 1);
         let (two, ()) = while_made(&kept, 2, Ok(2), || {
-            // What is there, and what has to be made.
+            // A cached key and a new key.
             let one = kept.get(&1, 1, || Err::<u32, _>("made again")).unwrap();
             assert_eq!((*one, *made(&kept, 3)), (1, 3));
             assert_eq!(kept.bytes(), 2);
-            // What takes too much to be kept.
+            // A value that is too large to be cached.
             assert_eq!(*kept.get(&4, 11, || Ok::<_, ()>(4)).unwrap(), 4);
             assert_eq!(kept.bytes(), 0);
         });
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_wants_the_same_waits_and_finds_it() {
+    fn callers_of_one_key_share_a_single_build() {
         let kept = Numbers::new(10);
         let again = || kept.get(&2, 1, || Err("made again"));
         thread::scope(|scope| {
@@ -216,22 +216,22 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_tried_again() {
+    fn a_failed_build_is_retried() {
         let kept = Numbers::new(10);
         thread::scope(|scope| {
             let (failed, waiter) =
                 while_made(&kept, 2, Err(()), || scope.spawn(|| *made(&kept, 2)));
             assert_eq!((failed.is_err(), waiter.join().unwrap()), (true, 2));
         });
-        let panics = || kept.get(&3, 9, || -> Result<u32, ()> { panic!("meant") });
+        let panics = || kept.get(&3, 9, || -> Result<u32, ()> { panic!("intended") });
         assert!(panic::catch_unwind(panic::AssertUnwindSafe(panics)).is_err());
-        // Neither counts: both fit, and so does what is there.
+        // Failed builds hold no bytes: both values fit, and the first is still cached.
         assert_eq!((*made(&kept, 3), kept.bytes()), (3, 2));
         assert!(kept.get(&2, 1, || Err("made again")).is_ok());
     }
 
     #[test]
-    fn the_least_recently_used_goes_first() {
+    fn evicts_the_least_recently_used_value() {
         let kept = Numbers::new(3);
         let held = made(&kept, 1);
         for key in [2, 3, 1, 4] {
@@ -244,9 +244,9 @@ mod tests {
         assert_eq!((*held, *two, kept.bytes()), (1, 5, 0));
     }
 
-    /// What is being made counts, is nothing that could be let go for room, and may leave.
+    /// A build counts toward the bound; `drop_oldest` skips it, but it may be evicted otherwise.
     #[test]
-    fn what_is_being_made_is_bounded_too() {
+    fn builds_count_toward_the_bound() {
         let kept = Numbers::new(3);
         let (two, ()) = while_made(&kept, 2, Ok(2), || {
             assert!(!kept.drop_oldest());

@@ -1,4 +1,4 @@
-//! The kernels of `kernels/ntt`, ready for every tile that a pass may have.
+//! Loads the kernels of `kernels/ntt` for every tile of a pass.
 
 use std::collections::HashMap;
 
@@ -8,20 +8,20 @@ use super::{
 };
 use crate::device::{Block, Context, Fault, Kernel, Module, Ptr, Unusable};
 
-/// in, out, tables, rows, border, lg_block, lg_r, lg_c, lg_low, flags.
+/// Parameters: in, out, tables, rows, border, lg_block, lg_r, lg_c, lg_low, flags.
 pub(super) type Columns = Kernel<(P, P, P, P, P, u32, u32, u32, u32, u32)>;
-/// in, out, tables, rows, lg_n, lg_r, lg_c, flags, count.
+/// Parameters: in, out, tables, rows, lg_n, lg_r, lg_c, flags, count.
 pub(super) type Rows = Kernel<(P, P, P, P, u32, u32, u32, u32, u64)>;
-/// in, out, tables, border, lg_n, lg_block, flags.
+/// Parameters: in, out, tables, border, lg_n, lg_block, flags.
 pub(super) type Merged = Kernel<(P, P, P, P, u32, u32, u32)>;
-/// in, out, tables, lg_n, flags.
+/// Parameters: in, out, tables, lg_n, flags.
 pub(super) type MergedRows = Kernel<(P, P, P, u32, u32)>;
-/// from, to, count.
+/// Parameters: from, to, count.
 pub(super) type Copy = Kernel<(P, P, u64)>;
 
 type P = Ptr<Element>;
 
-/// `flags` of the passes' kernels, as `kernels/ntt/steps.cuh` numbers them.
+/// The `flags` of the passes' kernels, as in `kernels/ntt/steps.cuh`.
 pub(super) mod flag {
     pub const INVERSE: u32 = 1;
     pub const ROWS_FIRST: u32 = 2;
@@ -33,19 +33,19 @@ pub(super) mod flag {
     pub const DIVIDED: u32 = 128;
 }
 
-/// log2 of the elements that shared memory is laid out for at a time: `place` of tile.cuh.
+/// log2 of the granularity of the shared memory layout: `place` of tile.cuh.
 const LG_TILE_MIN: u32 = 3;
-/// Threads of a block at most, as the kernels are compiled.
+/// The most threads per block, as the kernels are compiled.
 const THREADS_MAX: u32 = 512;
-/// Threads of a block of the kernel that copies.
+/// Threads per block of the copy kernel.
 pub(super) const THREADS: u32 = 128;
 
-/// Pairs of lg_e and kept multiples of borders that there are columns' kernels of.
+/// Pairs of lg_e and inter-pass twiddle multiples with columns' kernels.
 const COLUMNS: [(u32, u32); 5] = [(1, 2), (2, 1), (2, 2), (3, 1), (3, 2)];
-/// The same of rows' kernels: lg_e.
+/// Values of lg_e with rows' kernels.
 const ROWS: [u32; 2] = [1, 2];
 
-/// Tiles that there are columns' kernels of one shape for: `kernels/ntt/descend_shaped.cu`.
+/// Tiles with specialised columns' kernels: `kernels/ntt/descend_shaped.cu`.
 const SHAPED_COLUMNS: [Pass; 5] = [
     Pass { lg_r: 5, lg_c: 1, lg_e: 1, kept: 2, merged: false },
     Pass { lg_r: 6, lg_c: 2, lg_e: 2, kept: 1, merged: false },
@@ -53,7 +53,7 @@ const SHAPED_COLUMNS: [Pass; 5] = [
     Pass { lg_r: 8, lg_c: 1, lg_e: 1, kept: 2, merged: false },
     Pass { lg_r: 8, lg_c: 2, lg_e: 2, kept: 2, merged: false },
 ];
-/// The same of rows' kernels.
+/// Tiles with specialised rows' kernels.
 const SHAPED_ROWS: [Pass; 5] = [
     Pass { lg_r: 5, lg_c: 1, lg_e: 1, kept: 0, merged: false },
     Pass { lg_r: 6, lg_c: 2, lg_e: 2, kept: 0, merged: false },
@@ -61,12 +61,12 @@ const SHAPED_ROWS: [Pass; 5] = [
     Pass { lg_r: 8, lg_c: 0, lg_e: 2, kept: 0, merged: false },
     Pass { lg_r: 10, lg_c: 0, lg_e: 2, kept: 0, merged: false },
 ];
-/// log2 of the row that these take for a whole transform, too.
+/// log2 of the row that is also specialised as a whole transform.
 const LG_ALONE: u32 = 10;
-/// One more, downward.
+/// One more tile with a rows' kernel, DIF only.
 const SHAPED_SPREAD: Pass = Pass { lg_r: 8, lg_c: 1, lg_e: 2, kept: 0, merged: false };
 
-/// Kernels by way, lg_e, kept, lg_tile; those of one shape by way and shape.
+/// Kernels by way, lg_e, kept, lg_tile; specialised kernels by way and shape.
 pub(super) struct Kernels {
     columns: HashMap<(Way, u32, u32, u32), Columns>,
     rows: HashMap<(Way, u32, u32), Rows>,
@@ -121,14 +121,14 @@ impl Kernels {
         self.merged_rows.get(&(way, *pass)).ok_or_else(|| missing(pass))
     }
 
-    /// `alone`: the pass is a whole transform.
+    /// The kernel of a rows' pass; `alone` if it is a whole transform.
     pub fn rows(&self, way: Way, pass: &Pass, flags: u32, alone: bool) -> Result<&Rows, Fault> {
-        // What kernels of one shape heed: kernels.cuh.
-        let unheeded = match way {
+        // Specialised kernels ignore this flag: kernels.cuh.
+        let ignored = match way {
             Way::Descend => flag::ROWS_FIRST,
             Way::Ascend => flag::ROWS_LAST,
         };
-        let is_shaped = !alone || (pass.lg_r == LG_ALONE && flags & unheeded == 0);
+        let is_shaped = !alone || (pass.lg_r == LG_ALONE && flags & ignored == 0);
         let any = || self.rows.get(&(way, pass.lg_e, pass.lg_tile()));
         let shaped = self.shaped_rows.get(&(way, *pass)).filter(|_| is_shaped);
         shaped.or_else(any).ok_or_else(|| missing(pass))
@@ -194,13 +194,13 @@ fn block(lg_tile: u32, lg_e: u32) -> Block {
     Block { threads: 1 << (lg_tile - lg_e), shared_bytes }
 }
 
-/// Every tile of kernels with 2^lg_e elements a thread, and its block. Larger ones come later: the
-/// last one says how much shared memory a kernel may be given.
+/// Every tile for kernels with 2^lg_e elements per thread, and its block. Ascending: the last one
+/// loaded sets the shared memory limit of a kernel.
 fn blocks(lg_e: u32, lg_tile_max: u32) -> impl Iterator<Item = (u32, Block)> {
     let tiles = (lg_e..=lg_tile_max).map(move |lg_tile| (lg_tile, block(lg_tile, lg_e)));
     tiles.filter(|(_, block)| block.threads <= THREADS_MAX)
 }
 
 fn missing(pass: &Pass) -> Fault {
-    Fault::Kernel { kernel: "ntt".into(), problem: format!("none for {pass:?}") }
+    Fault::Kernel { kernel: "ntt".into(), problem: format!("no kernel for {pass:?}") }
 }

@@ -1,10 +1,10 @@
-//! Transforms over Fr on a GPU: data that lies in device memory, transformed there.
+//! Number-theoretic transforms (NTTs) over Fr on a GPU, of data in device memory.
 //!
-//! [`Transforms`] has the kernels of one device and its tables of factors. A [`Transform`] says
-//! what is wanted; [`Transforms::plan`] makes a [`Plan`] of it, with the tables it needs, which any
-//! number of jobs may run at a time, each on its own stream. `kernels/ntt` says how it computes.
-//! [`Pointwise`] is what provers do with vectors between transforms, and their value at a point as
-//! polynomials.
+//! [`Transforms`] holds the kernels of one device and its twiddle tables. A [`Transform`] specifies
+//! a computation; [`Transforms::plan`] turns it into a [`Plan`] with the tables it needs, which any
+//! number of jobs may run at a time, each on its own stream. `kernels/ntt` documents the algorithm.
+//! [`Pointwise`] has the vector operations that provers need between transforms, and the evaluation
+//! of polynomials at a point.
 
 mod choice;
 mod coset;
@@ -24,32 +24,31 @@ pub use plan::{Plan, Transforms};
 pub use planner::{LG_N_MAX, Pass, TransformLimits, Way, merge, passes};
 pub use pointwise::{Pointwise, Vanishing, Vector};
 
-/// An element as the device has it: the limbs of its Montgomery form, as `curve::layout` shows
-/// them.
+/// An element in device memory: the limbs of its Montgomery form, as in `curve::layout`.
 pub type Element = [u64; 4];
 
-/// What a transform computes; every row of a batch shares it.
+/// The parameters of a transform, shared by all rows of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transform {
     /// log2 of a row's length, at most [`LG_N_MAX`].
     pub lg_n: u32,
-    /// Evaluations to coefficients, 1/n included.
+    /// Whether evaluations become coefficients, including the factor 1/n.
     pub inverse: bool,
     /// The coset's generator, not zero; `None` for the subgroup itself.
     pub coset: Option<Fr>,
-    /// The input is in bit-reversed order.
+    /// Whether the input is in bit-reversed order.
     pub input_reversed: bool,
-    /// The output is wanted in bit-reversed order.
+    /// Whether the output is in bit-reversed order.
     pub output_reversed: bool,
 }
 
 impl Transform {
-    /// The direction that needs no pass for the input's order.
+    /// The decimation that reads the input's order without a bit reversal.
     pub const fn way(&self) -> Way {
         if self.input_reversed { Way::Ascend } else { Way::Descend }
     }
 
-    /// Whether the last pass has to change the order.
+    /// Whether the last pass does a bit reversal.
     pub const fn is_turned(&self) -> bool {
         self.input_reversed == self.output_reversed
     }

@@ -1,4 +1,4 @@
-//! From a transform to its launches.
+//! Plans of transforms and their launches.
 
 use std::{
     fmt::{self, Display, Formatter},
@@ -21,7 +21,7 @@ use crate::{
     error::{Error, Problem, Result},
 };
 
-/// Kernels and tables of one device.
+/// The NTT kernels and twiddle tables of one device.
 pub struct Transforms {
     kernels: Kernels,
     limits: TransformLimits,
@@ -29,7 +29,7 @@ pub struct Transforms {
     evaluator: Evaluator,
 }
 
-/// How a transform is done, with the tables for it. Any number of threads may run it at a time.
+/// The passes of a transform and their tables. Any number of threads may run it at a time.
 pub struct Plan {
     transform: Transform,
     passes: Vec<Planned>,
@@ -39,17 +39,17 @@ struct Planned {
     pass: Pass,
     lg_block: u32,
     flags: u32,
-    /// Of steps, or of a merged pass.
+    /// Twiddles of the steps, or of a fused pass.
     steps: Arc<Table>,
     rows: Option<Arc<Table>>,
     border: Option<Arc<Table>>,
 }
 
 impl Transforms {
-    /// Loads the kernels. Tables that are kept for later take up to `table_bytes_max` of the
-    /// device's memory, and those in use besides: [`super::table_bytes_max`] says what is good.
+    /// Loads the kernels. The table cache takes up to `table_bytes_max` of the device's memory, see
+    /// [`super::table_bytes_max`]; tables in use come on top.
     ///
-    /// Errors: kernels that are not for this device; what the driver says.
+    /// Errors: kernels that do not fit this device; driver errors.
     pub fn load(gpu: &Gpu, table_bytes_max: u64) -> Result<Self, Unusable> {
         let kernels = Kernels::load(gpu.context())?;
         let evaluator = Evaluator::load(gpu.context(), gpu.arena())?;
@@ -57,10 +57,10 @@ impl Transforms {
         Ok(Self { kernels, limits, tables: Tables::load(gpu, table_bytes_max)?, evaluator })
     }
 
-    /// A plan that is good for about `rows` transforms at a time.
+    /// A plan tuned for about `rows` transforms at a time.
     ///
-    /// Errors: `Invalid` where `lg_n` is above [`LG_N_MAX`] or the coset's generator is zero;
-    /// `Exhausted` where the tables find no room; `DeviceLost`.
+    /// Errors: `Invalid` if `lg_n` is above [`LG_N_MAX`] or the coset's generator is zero;
+    /// `Exhausted` if there is no memory for the tables; `DeviceLost`.
     pub fn plan(&self, transform: &Transform, rows: usize) -> Result<Plan> {
         check(transform)?;
         let table_bytes_max = self.tables.room().table_bytes_max;
@@ -68,18 +68,18 @@ impl Transforms {
         self.plan_of(transform, passes)
     }
 
-    /// A plan of given passes, in the order they run. For measurements: [`Transforms::plan`] knows
-    /// which are best.
+    /// A plan with the caller's passes, in the order they run, for benchmarks: [`Transforms::plan`]
+    /// chooses the best.
     ///
     /// Shape: the passes' `lg_r` add up to `lg_n`.
-    /// Errors: as [`Transforms::plan`]; `Internal` where there is no kernel for a pass.
+    /// Errors: like [`Transforms::plan`]; `Internal` if there is no kernel for a pass.
     pub fn plan_of(&self, transform: &Transform, mut passes: Vec<Pass>) -> Result<Plan> {
         check(transform)?;
         let (lg_n, room) = (transform.lg_n, self.tables.room());
         let merges = passes.iter().any(|pass| pass.merged);
         let fits = !merges || room.are_merged(transform, &passes);
         if !fits || !are_of(transform, &passes) {
-            return Err(Error::Internal(format!("{passes:?} are not of 2^{lg_n} elements")));
+            return Err(Error::Internal(format!("{passes:?} do not fit 2^{lg_n} elements")));
         }
         let mut plan = Plan { transform: *transform, passes: Vec::new() };
         if passes.is_empty() {
@@ -103,7 +103,7 @@ impl Transforms {
                 rows: rows.map(|rows| self.tables.rows(rows)).transpose()?,
                 border: factors.border.map(|border| self.tables.border(border)).transpose()?,
             };
-            // That there is a kernel shows now, not when it runs.
+            // Reports a missing kernel now, not when the plan runs.
             let way = transform.way();
             match planned.border {
                 _ if planned.is_merged_rows() => drop(self.kernels.merged_rows(way, pass)?),
@@ -116,12 +116,12 @@ impl Transforms {
         Ok(plan)
     }
 
-    /// Transforms `rows` vectors that follow each other in `data`, on `stream`: into `out`, else in
-    /// place. With `out`, `data` is in no defined state afterwards.
+    /// Transforms `rows` contiguous vectors in `data` on `stream`, into `out` or in place. With
+    /// `out`, the contents of `data` are unspecified afterwards.
     ///
-    /// Shape: `data` and `out` have `rows` times 2^lg_n canonical elements. `out` is there if
-    /// [`Plan::needs_out`], and is another part of memory.
-    /// Errors: `Kernel` where the shape is another; what the driver says.
+    /// Shape: `data` and `out` have `rows` times 2^lg_n canonical elements. `out` is required if
+    /// [`Plan::needs_out`], and does not overlap `data`.
+    /// Errors: `Kernel` if the shape is wrong; driver errors.
     pub fn run(
         &self,
         stream: &Stream,
@@ -134,7 +134,7 @@ impl Transforms {
         let count = rows << lg_n;
         let fits = data.len() == count && out.is_none_or(|out| out.len() == count);
         if !fits || (plan.needs_out() && out.is_none()) {
-            let problem = format!("{rows} rows of 2^{lg_n} want other memory");
+            let problem = format!("{rows} rows of 2^{lg_n} elements do not match the memory");
             return Err(Fault::Kernel { kernel: "ntt".into(), problem });
         }
         let Some(last) = plan.passes.len().checked_sub(1) else {
@@ -149,11 +149,11 @@ impl Transforms {
         Ok(())
     }
 
-    /// Runs one pass of a plan, as a step of [`Transforms::run`] or to measure it, from some memory
-    /// to the same or another.
+    /// Runs one pass of a plan, from one span to another or in place; public for benchmarks.
     ///
-    /// Shape: both have as many elements, a multiple of 2^lg_n; `number` is below that of passes.
-    /// Errors: as [`Transforms::run`].
+    /// Shape: both spans have the same length, a multiple of 2^lg_n; `number` is below the number
+    /// of passes.
+    /// Errors: like [`Transforms::run`].
     pub fn run_pass(
         &self,
         stream: &Stream,
@@ -193,21 +193,21 @@ impl Transforms {
         }
     }
 
-    /// What [`Transforms::evaluate`] takes for one end of a transform.
+    /// The tables with which [`Transforms::evaluate`] evaluates one end of a transform.
     ///
-    /// Errors: as [`Transforms::plan`].
+    /// Errors: like [`Transforms::plan`].
     pub fn evaluation(&self, transform: &Transform, end: End) -> Result<Evaluation> {
         check(transform)?;
         Ok(self.evaluator.plan(&self.tables, transform, end)?)
     }
 
-    /// Evaluates every row of `data`, which is not changed, at the secret point; gives an element a
-    /// row. Where input and output of a row have the same, the transform is right, and where it is
-    /// not they differ but for a chance below 2^-222. The elements stay with those who may know
-    /// the point: they are compared, not told.
+    /// Evaluates every row of `data`, which is not changed, at the secret point: one element per
+    /// row. A transform is right if input and output of each row have the same evaluation; a wrong
+    /// one passes with probability below 2^-222. Evaluations must be compared, not disclosed: they
+    /// reveal the point.
     ///
     /// Shape: `data` is whole rows.
-    /// Errors: `Kernel` where it is not; what the driver says.
+    /// Errors: `Kernel` if it is not; driver errors.
     pub fn evaluate(
         &self,
         stream: &Stream,
@@ -217,31 +217,31 @@ impl Transforms {
         self.evaluator.run(stream, evaluation, data)
     }
 
-    /// Makes all tables anew for later plans: where a result is wrong, one of them may be.
+    /// Evicts all tables, so that later plans rebuild them, in case one is corrupt.
     pub fn forget_tables(&self) {
         self.tables.forget();
     }
 
-    /// Bytes of the tables that are kept for later transforms.
+    /// Bytes of the cached tables.
     pub fn table_bytes(&self) -> u64 {
         self.tables.bytes()
     }
 }
 
 impl Planned {
-    /// Whether its blocks are its rows, and its factors merged.
+    /// Whether this is a rows' pass with fused twiddles.
     fn is_merged_rows(&self) -> bool {
         self.pass.merged && self.lg_block == self.pass.lg_r
     }
 }
 
 impl Plan {
-    /// What it computes.
+    /// The transform that this is a plan for.
     pub fn transform(&self) -> &Transform {
         &self.transform
     }
 
-    /// Whether it cannot be run in place: the last of several passes changes the order.
+    /// Whether it cannot run in place, because the last of several passes does a bit reversal.
     pub fn needs_out(&self) -> bool {
         self.transform.is_turned() && self.passes.len() > 1
     }
@@ -277,7 +277,7 @@ fn check(transform: &Transform) -> Result<()> {
     Ok(())
 }
 
-/// Whether radices, columns and borders are those of a transform of that size.
+/// Whether the passes' radices, columns and inter-pass twiddles suit the transform.
 fn are_of(transform: &Transform, passes: &[Pass]) -> bool {
     let mut downward: Vec<_> = passes.iter().collect();
     if transform.way() == Way::Ascend {
@@ -300,7 +300,7 @@ fn blocks(count: u64, tile: u64) -> Result<u32, Fault> {
     let grid = count.div_ceil(tile);
     u32::try_from(grid).map_err(|_| Fault::Kernel {
         kernel: "ntt".into(),
-        problem: format!("{grid} blocks are too many for one launch"),
+        problem: format!("{grid} blocks exceed the limit of one launch"),
     })
 }
 

@@ -1,4 +1,4 @@
-//! Which passes a transform is made of. Pure: numbers in, numbers out.
+//! Splits a transform into passes. Pure: numbers in, numbers out.
 
 use crate::device::{Block, DeviceLimits};
 
@@ -8,29 +8,29 @@ const ELEMENT: u32 = size_of::<super::Element>() as u32;
 /// log2 of the longest transform: four passes, and 32 GiB of elements.
 pub const LG_N_MAX: u32 = 30;
 
-/// Longest row that one pass transforms, and that a pass may have: its tile fits in shared memory.
+/// log2 of the longest row of a pass, whose tile fits in shared memory.
 const LG_ROW_MAX: u32 = 10;
 
-/// Up to so many elements the device is not full, and what counts is how long a thread takes: two
-/// elements a thread. 2^16 in two passes of radix 2^8 took 17.6 us on an H200.
+/// log2 of the most elements that leave the device partly idle. Latency counts then: two elements
+/// per thread. 2^16 in two passes of radix 2^8 take 17.6 us on an H200.
 const LG_SMALL: u32 = 17;
 
-/// So many rows of the longest kind are two passes, each: one thread block takes 13.7 us for such a
-/// row (H200), because one multiprocessor computes it all.
+/// At most this many rows of the longest length use two passes each: a single multiprocessor would
+/// compute each row, in 13.7 us (H200).
 const FEW_ROWS: usize = 4;
 
-/// What a device has for the tiles and tables of transforms.
+/// Limits of a device for tiles and tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransformLimits {
-    /// log2 of the elements of a tile at most.
+    /// log2 of the most elements per tile.
     pub lg_tile_max: u32,
-    /// From transforms of 2^lg_one_kept elements on, the first border's table keeps one multiple a
-    /// factor: data and table are larger than the second-level cache. On an H200 that is 2^20,
-    /// where a table of two multiples was 3 % slower, and of longer transforms no faster.
+    /// From 2^lg_one_kept elements on, the first inter-pass table keeps one multiple per twiddle,
+    /// because data and table exceed the L2 cache. On an H200 that is 2^20, where two multiples are
+    /// 3 % slower, and for longer transforms no faster.
     pub lg_one_kept: u32,
 }
 
-/// log2 of the elements of the largest tiles: 64 KiB of shared memory, or 32.
+/// log2 of the elements of the largest tiles, which need 64 or 32 KiB of shared memory.
 const LG_TILES: [u32; 2] = [11, 10];
 
 impl TransformLimits {
@@ -42,50 +42,50 @@ impl TransformLimits {
             limits.resident_blocks(Block { threads: 1, shared_bytes }) >= 2
         };
         let lg_tile_max = LG_TILES.into_iter().find(two_fit).unwrap_or(LG_TILES[1]);
-        // An element of data and one of the table.
+        // One element of data and one of the table.
         let lg_one_kept = (u64::from(limits.l2_bytes) / u64::from(2 * ELEMENT)).max(1).ilog2() + 1;
         Self { lg_tile_max, lg_one_kept }
     }
 }
 
-/// Which way a transform goes through the bits of an index.
+/// The decimation order of a transform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Way {
-    /// Natural order to bit-reversed.
+    /// Decimation in frequency (DIF, Gentleman-Sande): natural to bit-reversed order.
     Descend,
-    /// Bit-reversed order to natural.
+    /// Decimation in time (DIT, Cooley-Tukey): bit-reversed to natural order.
     Ascend,
 }
 
 /// A pass of radix 2^lg_r: see `kernels/ntt/passes.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pass {
-    /// log2 of the rows' length, or of how many rows.
+    /// log2 of the radix: the length of rows, or the number of rows that columns cross.
     pub lg_r: u32,
-    /// log2 of how many columns, or rows, a thread block takes.
+    /// log2 of the columns or rows per thread block.
     pub lg_c: u32,
-    /// log2 of the elements a thread has; divides `lg_r`.
+    /// log2 of the elements per thread; divides `lg_r`.
     pub lg_e: u32,
-    /// Multiples that are kept of the factors at this pass's border, 1 or 2; 0 for a pass that has
-    /// none, which is the last one downward and the first one upward, and merged ones but the last.
-    /// Of merged rows: of the last step's factors.
+    /// Precomputed (Shoup-style) multiples of each inter-pass twiddle, 1 or 2. 0 for passes without
+    /// inter-pass twiddles: the rows' pass (last in DIF order, first in DIT order) and fused passes
+    /// but the last. For fused rows' passes: multiples of the last step's twiddles.
     pub kept: u32,
-    /// Whether factors are merged into butterflies: see `kernels/ntt/merged.cuh`.
+    /// Whether twiddles are fused into butterflies: see `kernels/ntt/merged.cuh`.
     pub merged: bool,
 }
 
 impl Pass {
-    /// log2 of a thread block's elements.
+    /// log2 of the elements per thread block.
     pub const fn lg_tile(&self) -> u32 {
         self.lg_r + self.lg_c
     }
 }
 
-/// Radices and elements a thread of the passes downward, as logarithms, where the device is full.
+/// Radices and elements per thread of the passes in DIF order, as logarithms, for a full device.
 ///
-/// Four elements a thread and radices that have kernels of one shape (kernels.rs) where they can
-/// be: on an H200, before there were these, four passes of radix 2^6 did 2^24 in 3.06 ms and upward
-/// in 2.95, those of 2^9 with eight elements a thread in 3.14 and 3.09.
+/// Prefers four elements per thread and radices with specialised kernels (kernels.rs). Even without
+/// these, 2^24 took 3.06 ms in four passes of radix 2^6 and 3.14 with radix 2^9 and eight elements
+/// per thread (H200).
 const RADICES: [&[(u32, u32)]; 20] = [
     &[(3, 3), (8, 2)], // 2^11
     &[(6, 2), (6, 2)],
@@ -106,23 +106,23 @@ const RADICES: [&[(u32, u32)]; 20] = [
     &[(9, 3), (8, 2), (10, 2)],
     &[(6, 2), (6, 2), (8, 2), (8, 2)], // 2^28
     &[(9, 3), (6, 2), (6, 2), (8, 2)],
-    &[(6, 2), (8, 2), (8, 2), (8, 2)], // 2^30: its first border is in two levels
+    &[(6, 2), (8, 2), (8, 2), (8, 2)], // 2^30: its first inter-pass table has two levels
 ];
 
-/// Columns' passes with merged factors that there are kernels for, both ways.
+/// Columns' passes with fused twiddles that have kernels, in both orders.
 pub(super) const MERGED: [Pass; 4] =
     [merged(6, 2, 0), merged(6, 2, 1), merged(8, 2, 0), merged(8, 2, 1)];
-/// The same of rows' passes.
+/// Rows' passes with fused twiddles that have kernels.
 pub(super) const MERGED_ROWS: [Pass; 2] = [merged(8, 0, 2), merged(10, 0, 4)];
-/// One more, downward.
+/// One more rows' pass, DIF only.
 pub(super) const MERGED_SPREAD: Pass = merged(8, 1, 2);
 
-/// log2 of the row that may be merged where it is all of a transform.
+/// log2 of the row that may be fused if it is a whole transform.
 const LG_ALONE: u32 = 10;
 
-/// Up to here rows' passes are merged, too, where the device is full: 256 of 2^16 take 1.78 ms for
-/// 1.84 (H200). Their tables have 80 bytes for each element, which is more than products saved are
-/// worth where one transform is all: 2^18 took 43 us for 39, 2^20 156 for 150, 2^22 653 for 647.
+/// log2 of the longest transform whose rows' pass is fused, too, on a full device: 256 of 2^16 are
+/// 3 % faster (H200). The tables take 80 bytes per element, which outweighs the saved products for
+/// a single transform: 2^18 is 10 % slower, 2^20 4 %, 2^22 1 %.
 const LG_WHOLLY_MERGED: u32 = 16;
 
 const fn merged(lg_r: u32, lg_c: u32, kept: u32) -> Pass {
@@ -131,7 +131,7 @@ const fn merged(lg_r: u32, lg_c: u32, kept: u32) -> Pass {
 
 /// The passes of `rows` transforms of 2^lg_n elements, in the order they run.
 ///
-/// `turned`: the last pass changes the order. Shape: lg_n at most [`LG_N_MAX`]; no pass for
+/// `turned`: the last pass does a bit reversal. Shape: lg_n is at most [`LG_N_MAX`]; no passes for
 /// lg_n = 0.
 pub fn passes(
     lg_n: u32,
@@ -166,12 +166,12 @@ pub fn passes(
     passes
 }
 
-/// The same passes with merged factors; `None` where they are too few or there are no kernels for
-/// them. `wholly`: the rows' pass is merged, too, where it may be; else there is one border, with
-/// a table of the whole transform.
+/// The passes with fused twiddles; `None` if they are too few or have no kernels. `wholly`: also
+/// fuses the rows' pass if possible; otherwise one inter-pass table for the whole transform
+/// remains.
 ///
-/// By products of limbs, that is 968 for each element of 2^24 instead of 1020; 803 instead of
-/// 826 of 2^20; 602 instead of 615 of 2^16, wholly only.
+/// Limb products per element: 968 instead of 1020 for 2^24, 803 instead of 826 for 2^20; 602
+/// instead of 615 for 2^16, wholly only.
 pub fn merge(passes: &[Pass], way: Way, wholly: bool) -> Option<Vec<Pass>> {
     let mut downward = passes.to_vec();
     if way == Way::Ascend {
@@ -185,7 +185,7 @@ pub fn merge(passes: &[Pass], way: Way, wholly: bool) -> Option<Vec<Pass>> {
     Some(merged)
 }
 
-/// All of what is given downward.
+/// Fuses all passes, given in DIF order.
 fn merge_wholly(passes: &[Pass], way: Way) -> Option<Vec<Pass>> {
     let (last, columns) = passes.split_last()?;
     let lg_n: u32 = passes.iter().map(|pass| pass.lg_r).sum();
@@ -204,7 +204,7 @@ fn merge_wholly(passes: &[Pass], way: Way) -> Option<Vec<Pass>> {
     Some(columns?.into_iter().chain([last]).collect())
 }
 
-/// All of what is given downward but the rows' pass.
+/// Fuses all passes, given in DIF order, but the rows' pass.
 fn merge_columns(passes: &[Pass]) -> Option<Vec<Pass>> {
     let (last, columns) = passes.split_last().filter(|(last, _)| last.kept == 0)?;
     let border = columns.len().checked_sub(1).filter(|border| *border > 0)?;
@@ -233,28 +233,28 @@ fn radices(lg_n: u32, rows: usize) -> Vec<(u32, u32)> {
     RADICES[(lg_n - LG_ROW_MAX - 1) as usize].to_vec()
 }
 
-/// log2 of the least power of two that is not below `count`.
+/// log2 of `count`, rounded up.
 fn lg_above(count: usize) -> u32 {
     count.next_power_of_two().ilog2()
 }
 
-/// log2 of a tile's columns: rows of 128 bytes, of 64 where few blocks matter more; more columns
-/// where they would leave a block too small.
+/// log2 of a tile's columns: rows of 128 bytes, or of 64 to have more blocks; more columns if a
+/// block would be too small.
 fn columns(lg_r: u32, lg_e: u32) -> u32 {
     let least = if lg_e == 1 { 1 } else { 2 };
     least.max((lg_threads(lg_r, lg_e) + lg_e).saturating_sub(lg_r))
 }
 
-/// log2 of a block's threads at least: two warps; one for the passes of a single 2^10, whose blocks
-/// then each have a multiprocessor, and barriers are free.
+/// log2 of the fewest threads per block: two warps; one for the passes of a single 2^10, where each
+/// block has a multiprocessor to itself and barriers are free.
 const fn lg_threads(lg_r: u32, lg_e: u32) -> u32 {
     if lg_r == 5 && lg_e == 1 { 5 } else { 6 }
 }
 
-/// log2 of how many rows a tile has: as few as make a block. `spread`: where results of
-/// neighbours are stored together, at least two for 64 bytes; not of the longest rows, of which a
-/// multiprocessor could have one tile only. With few threads it gains nothing: 22.6 us against 23.1
-/// for 2^16.
+/// log2 of the rows per tile: the fewest that fill a block. `spread`: if a bit reversal stores
+/// neighbours' results together, at least two, for 64 bytes; not for the longest rows, of which a
+/// multiprocessor would hold one tile only. With few threads it gains nothing: 22.6 us instead of
+/// 23.1 for 2^16.
 fn rows_of_tile(lg_r: u32, lg_e: u32, spread: bool) -> u32 {
     let least = u32::from(spread && lg_r < LG_ROW_MAX);
     least.max((lg_threads(lg_r, lg_e) + lg_e).saturating_sub(lg_r))

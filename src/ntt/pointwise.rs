@@ -1,5 +1,5 @@
-//! Vectors of elements: what provers need between transforms. Element by element, in place or not,
-//! and polynomials at a point. All of it runs on a stream, and nothing waits for the device.
+//! Vector operations that provers need between transforms: element-wise arithmetic, in place or
+//! not, and polynomials at a point. All run on a stream and never wait for the device.
 
 mod evaluate;
 
@@ -17,36 +17,35 @@ use crate::{
 pub type Vector<'a> = Span<'a, Element>;
 
 type P = Ptr<Element>;
-/// Eight bytes of a factor.
+/// Eight bytes of a constant.
 type W = u64;
-/// a, b, out, count.
+/// Parameters: a, b, out, count.
 type Binary = Kernel<(P, P, P, u64)>;
-/// a, out, count, two kept multiples.
+/// Parameters: a, out, count, two precomputed multiples.
 type Scale = Kernel<(P, P, u64, W, W, W, W, W, W, W, W)>;
-/// a, b, c, out, count, factor.
+/// Parameters: a, b, c, out, count, factor.
 type Quotient = Kernel<(P, P, P, P, u64, W, W, W, W)>;
-/// out, count, first, base.
+/// Parameters: out, count, first, base.
 type PowersBegin = Kernel<(P, u32, W, W, W, W, W, W, W, W)>;
-/// out, have, count, each, two kept multiples.
+/// Parameters: out, have, count, each, two precomputed multiples.
 type Powers = Kernel<(P, u64, u64, u32, W, W, W, W, W, W, W, W)>;
-/// in, out, before, count, each.
+/// Parameters: in, out, before, count, each.
 type Invert = Kernel<(P, P, P, u64, u32)>;
 
-/// Threads of a block, as many elements at a time: 2^24 on an H200 go at 4.1 to 4.3 TB/s, of 4.8
-/// that its memory has. Other widths were not measured.
+/// Threads, and elements, per block: 2^24 elements reach 4.1 to 4.3 TB/s of an H200's 4.8. Other
+/// sizes were not measured.
 const THREADS: u32 = 128;
-/// How many times as many powers there are after a launch: a chain of as many products a thread.
-/// 2^24 on an H200 take 0.27 ms, 0.23 by their products alone; other lengths were not measured.
+/// The growth of the powers per launch: each thread computes a chain of this many products. 2^24
+/// take 0.27 ms on an H200, of which the products are 0.23; other lengths were not measured.
 const POWERS_EACH: u32 = 16;
 /// Threads of a block that shares an inversion.
 const INVERT_THREADS: u32 = 256;
-/// Elements of a thread at most: three products each, and 9 of the block's tree and inversion
-/// divided by them. Fewer where blocks can then compute while others wait for their inversion.
-/// Chosen by that count: 2^24 on an H200 go at 983 GB/s, within a tenth of it. Others were not
-/// measured.
+/// The most elements per thread, to amortise the block's tree and inversion: three products per
+/// element, plus 9 divided by their number. Fewer if that lets blocks compute while others wait for
+/// their inversion. 2^24 elements reach 983 GB/s on an H200; other values were not measured.
 const INVERT_EACH_MAX: u64 = 32;
 
-/// The kernels of one device that work on vectors.
+/// The vector kernels of one device.
 pub struct Pointwise {
     multiply: Binary,
     add: Binary,
@@ -58,12 +57,12 @@ pub struct Pointwise {
     invert: Invert,
     evaluate: Evaluate,
     arena: Arena,
-    /// Blocks that invert at a time.
+    /// Resident blocks of the inversion kernel.
     invert_blocks: u64,
 }
 
-/// The polynomial X^n - 1, which vanishes on a domain of n elements, on a coset of this domain:
-/// there it is the same everywhere, and not zero.
+/// The vanishing polynomial X^n - 1 of a domain of n elements, on a coset of that domain, where it
+/// has the same nonzero value everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Vanishing {
     inverse: Fr,
@@ -72,7 +71,7 @@ pub struct Vanishing {
 impl Vanishing {
     /// On the coset of `generator` times the powers of a root of order 2^lg_n.
     ///
-    /// Errors: `Invalid` where the polynomial is zero there, since the coset is the domain itself.
+    /// Errors: `Invalid` if the coset is the domain itself, where the polynomial is zero.
     pub fn on_coset(lg_n: u32, generator: Fr) -> Result<Self> {
         let power = (0..lg_n).fold(generator, |power, _| power.square());
         let inverse = (power - Fr::ONE).inverse();
@@ -84,7 +83,7 @@ impl Vanishing {
 impl Pointwise {
     /// Loads the kernels.
     ///
-    /// Errors: kernels that are not for this device; what the driver says.
+    /// Errors: kernels that do not fit this device; driver errors.
     pub fn load(gpu: &Gpu) -> Result<Self, Unusable> {
         let identity = gpu.identity();
         let failed = |fault| Unusable::Device { index: identity.index, fault };
@@ -111,8 +110,8 @@ impl Pointwise {
 
     /// out\[i\] = a\[i\] b\[i\].
     ///
-    /// Shape: all as long; `out` may be `a` or `b`, and overlaps them not in part.
-    /// Errors: `Kernel` where the shape is another; what the driver says.
+    /// Shape: all have the same length; `out` may be `a` or `b`, but must not overlap them in part.
+    /// Errors: `Kernel` if the shape is wrong; driver errors.
     pub fn multiply(
         &self,
         stream: &Stream,
@@ -123,7 +122,7 @@ impl Pointwise {
         binary(&self.multiply, stream, out, a, b)
     }
 
-    /// out\[i\] = a\[i\] + b\[i\]. Shape and errors: as [`Pointwise::multiply`].
+    /// out\[i\] = a\[i\] + b\[i\]. Shape and errors: like [`Pointwise::multiply`].
     pub fn add(
         &self,
         stream: &Stream,
@@ -134,7 +133,7 @@ impl Pointwise {
         binary(&self.add, stream, out, a, b)
     }
 
-    /// out\[i\] = a\[i\] - b\[i\]. Shape and errors: as [`Pointwise::multiply`].
+    /// out\[i\] = a\[i\] - b\[i\]. Shape and errors: like [`Pointwise::multiply`].
     pub fn subtract(
         &self,
         stream: &Stream,
@@ -145,7 +144,7 @@ impl Pointwise {
         binary(&self.subtract, stream, out, a, b)
     }
 
-    /// out\[i\] = a\[i\] factor. Shape and errors: as [`Pointwise::multiply`].
+    /// out\[i\] = a\[i\] factor. Shape and errors: like [`Pointwise::multiply`].
     pub fn scale(
         &self,
         stream: &Stream,
@@ -159,8 +158,8 @@ impl Pointwise {
         self.scale.launch(stream, grid(out.len() as u64)?, given)
     }
 
-    /// out\[i\] = a\[i\] over the vanishing polynomial, where `a` is values on its coset in any
-    /// order. Shape and errors: as [`Pointwise::multiply`].
+    /// out\[i\] = a\[i\] divided by the vanishing polynomial, for values `a` on its coset in any
+    /// order. Shape and errors: like [`Pointwise::multiply`].
     pub fn divide(
         &self,
         stream: &Stream,
@@ -171,8 +170,8 @@ impl Pointwise {
         self.scale(stream, out, a, vanishing.inverse)
     }
 
-    /// out\[i\] = (a\[i\] b\[i\] - c\[i\]) over the vanishing polynomial, where these are values on
-    /// its coset in the same order: the quotient of Groth16. Shape and errors: as
+    /// out\[i\] = (a\[i\] b\[i\] - c\[i\]) divided by the vanishing polynomial, for values on its
+    /// coset in the same order: the quotient of Groth16. Shape and errors: like
     /// [`Pointwise::multiply`].
     pub fn quotient(
         &self,
@@ -189,7 +188,7 @@ impl Pointwise {
 
     /// out\[i\] = first base^i.
     ///
-    /// Errors: what the driver says.
+    /// Errors: driver errors.
     pub fn powers(
         &self,
         stream: &Stream,
@@ -211,11 +210,11 @@ impl Pointwise {
         Ok(())
     }
 
-    /// out\[i\] = 1 / a\[i\], and 0 where that is 0. In place it takes memory for as many elements
-    /// beside, which is given back at once, and zeroed.
+    /// out\[i\] = 1 / a\[i\], and 0 if a\[i\] is 0. In place it leases memory for as many elements,
+    /// which is zeroed and returned at once.
     ///
-    /// Shape: as [`Pointwise::multiply`].
-    /// Errors: `Full` in place; as [`Pointwise::multiply`].
+    /// Shape: like [`Pointwise::multiply`].
+    /// Errors: `Full` in place; like [`Pointwise::multiply`].
     pub fn invert(&self, stream: &Stream, out: Vector<'_>, a: Vector<'_>) -> Result<(), Fault> {
         fits(out, &[a])?;
         let count = out.len() as u64;
@@ -231,12 +230,12 @@ impl Pointwise {
         self.invert.launch(stream, grid, (a, out, before, count, each as u32))
     }
 
-    /// out\[r\] = the sum of coefficients\[r n + i\] point^i over i < n: polynomials, one a row of
-    /// n coefficients in natural order, at a point. It takes memory for 256 elements and one for
-    /// some thousand coefficients beside, which is given back at once, and zeroed.
+    /// out\[r\] = the sum of coefficients\[r n + i\] point^i over i < n: evaluates polynomials, one
+    /// per row of n coefficients in natural order, at a point. It leases memory for 256 elements
+    /// plus one per about a thousand coefficients, which is zeroed and returned at once.
     ///
-    /// Shape: `coefficients` is n elements for each of `out`, any n, and apart from it.
-    /// Errors: `Full`; `Kernel` where the shape is another; what the driver says.
+    /// Shape: `coefficients` has n elements for each of `out`, for any n, and does not overlap it.
+    /// Errors: `Full`; `Kernel` if the shape is wrong; driver errors.
     pub fn evaluate(
         &self,
         stream: &Stream,
@@ -247,11 +246,11 @@ impl Pointwise {
         self.evaluate.run(stream, out, coefficients, point)
     }
 
-    /// Elements of a thread, so that all turns of blocks on the device are full ones.
+    /// Elements per thread, so that every wave of blocks fills the device.
     fn invert_each(&self, count: u64) -> u64 {
-        let turn = u64::from(INVERT_THREADS) * self.invert_blocks;
-        let turns = count.div_ceil(turn * INVERT_EACH_MAX).max(1);
-        count.div_ceil(turn * turns).max(1)
+        let wave = u64::from(INVERT_THREADS) * self.invert_blocks;
+        let waves = count.div_ceil(wave * INVERT_EACH_MAX).max(1);
+        count.div_ceil(wave * waves).max(1)
     }
 }
 
@@ -272,17 +271,17 @@ fn grid(count: u64) -> Result<u32, Fault> {
     u32::try_from(blocks).map_err(|_| misuse("too many elements"))
 }
 
-/// All as long, and each in the same place as `out` or apart from it.
+/// Checks that all vectors have the same length, and that each is `out` or does not overlap it.
 fn fits(out: Vector<'_>, given: &[Vector<'_>]) -> Result<(), Fault> {
     let at = |vector: &Vector<'_>| vector.arena_offset();
     let bytes = (out.len() * size_of::<Element>()) as u64;
     for vector in given {
         if vector.len() != out.len() {
-            return Err(misuse("vectors of different lengths"));
+            return Err(misuse("vectors have different lengths"));
         }
         let apart = at(vector).abs_diff(at(&out));
         if apart != 0 && apart < bytes {
-            return Err(misuse("vectors that overlap in part"));
+            return Err(misuse("vectors overlap in part"));
         }
     }
     Ok(())
@@ -296,7 +295,7 @@ fn montgomery(factor: Fr) -> [u64; 4] {
     factor.0.0
 }
 
-/// The integers factor 2^(32 (5 + 4 k)): see `kernels/field/fr.cuh`.
+/// The precomputed multiples factor 2^(32 (5 + 4 k)): see `kernels/field/fr.cuh`.
 fn two_multiples(factor: Fr) -> [u64; 8] {
     let multiple = |k: u64| (factor * Fr::ONE.double().pow([32 * (5 + 4 * k)])).into_bigint().0;
     let (low, high) = (multiple(0), multiple(1));

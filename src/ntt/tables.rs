@@ -1,4 +1,4 @@
-//! Tables of factors in device memory: made there, and kept for the next transform that wants them.
+//! Twiddle tables in device memory: built there, and cached for later transforms.
 
 use std::sync::Arc;
 
@@ -15,27 +15,26 @@ use crate::{
     device::{Arena, Block, Fault, Gpu, Kernel, Lease, Module, Ptr, Ring, Stream, Unusable},
 };
 
-/// table, powers, kept, lg_p, lg_k, lg_step, plane, apart.
+/// Parameters: table, powers, kept, lg_p, lg_k, lg_step, plane, apart.
 type MakeFactors = Kernel<(Ptr<Element>, Ptr<Element>, u32, u32, u32, u32, u32, u32)>;
-/// weights, scratch, given, lg_n, lg_each, reversed.
+/// Parameters: weights, scratch, given, lg_n, lg_each, reversed.
 type MakeWeights = Kernel<(Ptr<Element>, Ptr<Element>, Ptr<Element>, u32, u32, u32)>;
 
 /// Bytes of an element.
 const ELEMENT: u64 = size_of::<Element>() as u64;
-/// Threads of a block that makes tables, as the kernels are compiled. Not measured: tables are made
-/// once, and kept.
+/// Threads per block, as the kernels are compiled. Not measured: tables are built once and cached.
 const THREADS: u32 = 128;
-/// Entries of a plane of step factors, as `kernels/ntt/factors.cuh` has it.
+/// Entries per plane of step twiddles, as in `kernels/ntt/factors.cuh`.
 const PLANE: u32 = 2048 + 8;
-/// Entries whose pieces lie together in tables of merged factors: `kernels/ntt/merged.cuh`.
+/// Entries whose pieces are contiguous in tables of fused twiddles: `kernels/ntt/merged.cuh`.
 const EIGHT: u32 = 8;
 /// log2 of the longest row.
 const LG_ROW_MAX: u32 = 10;
-/// Squares of a base that the device is given: exponents are below 2^32.
+/// Squares of a base that the kernel reads: exponents are below 2^32.
 const SQUARES: usize = 32;
-/// log2 of the weights that share an inversion.
+/// log2 of the weights per batch inversion.
 const LG_INVERTED: u32 = 5;
-/// What a table holds.
+/// The cache key: the contents of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Key {
     Steps(Steps),
@@ -46,7 +45,7 @@ enum Key {
     Weights(Weights),
 }
 
-/// Powers of `base` below 2^lg_n, in Montgomery form; in bit-reversed order or not.
+/// Powers of `base` with exponents below 2^lg_n, in Montgomery form, bit-reversed or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Powers {
     pub lg_n: u32,
@@ -54,8 +53,8 @@ pub(super) struct Powers {
     pub reversed: bool,
 }
 
-/// `scale root^j / (point - root^j)` for j below 2^lg_n, in Montgomery form; in bit-reversed order
-/// of j or not.
+/// `scale root^j / (point - root^j)` for j below 2^lg_n, in Montgomery form, in natural or
+/// bit-reversed order of j.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Weights {
     pub lg_n: u32,
@@ -65,10 +64,10 @@ pub(super) struct Weights {
     pub reversed: bool,
 }
 
-/// A table. It lies in one lease.
+/// A table in its lease.
 pub(super) struct Table {
     lease: Lease,
-    /// Of a border's: log2 of the columns that its first level tells apart.
+    /// For inter-pass tables: log2 of the columns that the first level distinguishes.
     pub lg_low: u32,
 }
 
@@ -88,16 +87,16 @@ pub(super) struct Tables {
     kept: Kept<Key, Table>,
 }
 
-/// Entries of a table that one launch makes: see `kernels/ntt/tables.cu`.
+/// Entries of a table that one launch builds: see `kernels/ntt/tables.cu`.
 struct Part {
-    /// Where in the table it begins, in elements.
+    /// The offset in the table, in elements.
     at: u64,
     lg_p: u32,
     lg_k: u32,
     lg_step: u32,
     kept: u32,
     plane: u32,
-    /// Pieces from eight entries to the next eight, in planes.
+    /// Pieces from one group of eight entries to the next, in planes.
     apart: u32,
     root: Fr,
     column: Fr,
@@ -105,8 +104,8 @@ struct Part {
     scale: Fr,
 }
 
-/// Multiples of factors that are kept inside a tile, by lg_e: with more elements a thread there are
-/// no registers for more. 2^20 gained 2 % from four.
+/// Precomputed (Shoup-style) multiples of twiddles within a tile, by lg_e: more elements per thread
+/// leave no registers for more. Four instead of two are 2 % faster at 2^20.
 const fn kept_inside(lg_e: u32) -> u32 {
     if lg_e == 2 { 4 } else { 2 }
 }
@@ -131,7 +130,7 @@ impl Tables {
             let part = |lg_m: u32| {
                 let scale = steps.scaled.filter(|(lg_r, _)| *lg_r == lg_m);
                 Part {
-                    at: (1 << lg_m) / 2, // an entry of a plane is half an element
+                    at: (1 << lg_m) / 2, // a plane's entry is half an element
                     plane: PLANE,
                     root: root(lg_m, steps.inverse),
                     scale: scale.map_or(Fr::ONE, |(_, scale)| scale),
@@ -142,14 +141,14 @@ impl Tables {
         })
     }
 
-    /// As `kernels/ntt/merged.cuh` and `kernels/ntt/merged_rows.cuh` lay it out.
+    /// Laid out as in `kernels/ntt/merged.cuh` and `kernels/ntt/merged_rows.cuh`.
     pub fn merged(&self, merged: Merged) -> Result<Arc<Table>, Fault> {
         let Merged { lg_above, lg_r, inverse, base, last } = merged;
         let steps = lg_r / 2;
         let is_last = |step: u32| last > 0 && step + 1 == steps;
         let kept = |step: u32| if is_last(step) { last } else { kept_inside(2) };
         let room = 1_u64 << lg_above.max(EIGHT.ilog2());
-        // In elements, of a block's three factors.
+        // Elements of a step: three twiddles per block.
         let of_step = |step: u32| (u64::from(3 * kept(step)) * room) << (2 * step);
         let elements: u64 = (0..steps).map(of_step).sum();
         self.get(Key::Merged(merged), elements * ELEMENT, 0, |table| {
@@ -159,7 +158,7 @@ impl Tables {
                 let lg_p = lg_above + 2 * step;
                 let (first, second) = (power(2 * step), power(2 * step + 1));
                 let (half, fourth) = (root(lg_p + 1, inverse), root(lg_p + 2, inverse));
-                // Of a block's number in reverse: what its powers are multiplied by, and of what.
+                // Scale, and the base that is raised to the bit reversal of the block's number.
                 let factors = match is_last(step) {
                     false => [(first, half), (second, fourth), (second * quarter, fourth)],
                     true => [(second, fourth), (first, half), (first * second, half * fourth)],
@@ -189,7 +188,7 @@ impl Tables {
         })
     }
 
-    /// What they may take.
+    /// The memory that tables may take.
     pub fn room(&self) -> Room {
         Room { table_bytes_max: self.kept.bytes_max() }
     }
@@ -242,7 +241,7 @@ impl Tables {
         })
     }
 
-    /// The table of that content, made if it is not there.
+    /// The table with these contents, built if it is not cached.
     fn get(
         &self,
         key: Key,
@@ -265,7 +264,7 @@ impl Tables {
     fn fill(&self, table: &Lease, part: &Part) -> Result<(), Fault> {
         let lease = self.put(&part.powers())?;
         let (all, at) = (table.all::<Element>(), part.at as usize);
-        let to = all.part(at, all.len() - at).expect("parts begin inside their table");
+        let to = all.part(at, all.len() - at).expect("a part starts inside its table");
         let entries = 1_u64 << (part.lg_p + part.lg_k);
         let grid = u32::try_from(entries.div_ceil(THREADS.into())).expect("at most 2^30 entries");
         let &Part { kept, lg_p, lg_k, lg_step, plane, apart, .. } = part;
@@ -280,12 +279,12 @@ impl Tables {
         Ok(lease)
     }
 
-    /// Keeps none of them any longer.
+    /// Evicts all tables.
     pub fn forget(&self) {
         self.kept.clear();
     }
 
-    /// Bytes of the tables that are kept.
+    /// Bytes of the cached tables.
     pub fn bytes(&self) -> u64 {
         self.kept.bytes()
     }
@@ -314,11 +313,11 @@ impl Part {
         }
     }
 
-    /// Squares of the three bases, and the multiples of `scale` that are kept.
+    /// The squares of the three bases, and the precomputed multiples of `scale`.
     fn powers(&self) -> Vec<Fr> {
         let mut powers: Vec<Fr> =
             [self.root, self.column, self.row].into_iter().flat_map(squares).collect();
-        // See kernels/field/fr.cuh. Integers: elements of which they are the Montgomery form.
+        // See kernels/field/fr.cuh: the stored limbs are the integers themselves.
         let pieces = 8 / u64::from(self.kept);
         let steps = pieces + u64::from(self.kept > 1);
         powers.extend((0..u64::from(self.kept)).map(|j| {

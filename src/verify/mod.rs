@@ -1,4 +1,5 @@
-//! Checks of results that are cheaper than the work: an NTT at a secret random point.
+//! Checks results for less than the cost of recomputing them: an NTT is evaluated at a secret
+//! random point.
 
 mod powers;
 
@@ -10,14 +11,14 @@ use rayon::prelude::*;
 use self::powers::Powers;
 use crate::{curve::Fr, engine::NttPlan};
 
-/// True where `output` is the transform of `input` that `plan` asks for; a wrong one passes with
-/// probability below 2^-222, whatever is wrong with it.
+/// True if `output` is the transform of `input` that `plan` specifies. Any wrong output passes with
+/// probability below 2^-222.
 ///
-/// Both sides are one polynomial, as coefficients and as values on a coset: it is evaluated from
-/// both at a random point that is drawn after the rows are fixed. Linear in the row's length;
-/// parallel in the current rayon pool.
+/// Input and output represent the same polynomial, one by coefficients, the other by values on a
+/// coset. Both are evaluated at a random point that is drawn after the rows are fixed. Linear in
+/// the row's length; runs in parallel on the current rayon pool.
 ///
-/// Shape: both rows are 2^lg_n long, in the plan's orders; false where they are not.
+/// Shape: both rows have 2^lg_n elements, in the plan's orders; false otherwise.
 /// Source: barycentric formula, Berrut and Trefethen 2004,
 /// <https://people.maths.ox.ac.uk/trefethen/barycentric.pdf>.
 pub fn ntt_at_random_point(plan: &NttPlan, input: &[Fr], output: &[Fr]) -> bool {
@@ -26,7 +27,7 @@ pub fn ntt_at_random_point(plan: &NttPlan, input: &[Fr], output: &[Fr]) -> bool 
     if input.len() as u64 != size || output.len() as u64 != size {
         return false;
     }
-    // On the coset `shift * root^j`, at `shift * point`.
+    // The values are at `shift * root^j`, so coefficients are evaluated at `shift * point`.
     let point = random_point(size);
     let at = plan.coset.unwrap_or(Fr::ONE) * point;
     let input_side = Side { row: input, reversed: plan.input_reversed };
@@ -36,14 +37,14 @@ pub fn ntt_at_random_point(plan: &NttPlan, input: &[Fr], output: &[Fr]) -> bool 
     coefficients.evaluate(plan.lg_n, at) == values.interpolate(plan.lg_n, root, point)
 }
 
-/// A row in its order.
+/// A row and its order.
 struct Side<'a> {
     row: &'a [Fr],
     reversed: bool,
 }
 
 impl Side<'_> {
-    /// `sum of row[i] * at^i`.
+    /// The polynomial with coefficients `row` at `at`: `sum of row[i] * at^i`.
     fn evaluate(&self, lg_n: u32, at: Fr) -> Fr {
         let powers = Powers::new(at, lg_n, self.reversed);
         let pieces = self.row.par_chunks(powers.piece()).enumerate();
@@ -54,7 +55,7 @@ impl Side<'_> {
         pieces.map(piece).reduce(Fr::zero, |a, b| a + b)
     }
 
-    /// The value at `point` of the polynomial that has `row[j]` at `root^j`:
+    /// The value at `point` of the polynomial with value `row[j]` at `root^j`:
     /// `(point^n - 1) / n * sum of row[j] * root^j / (point - root^j)`.
     fn interpolate(&self, lg_n: u32, root: Fr, point: Fr) -> Fr {
         let powers = Powers::new(root, lg_n, self.reversed);
@@ -63,7 +64,7 @@ impl Side<'_> {
             let high = powers.high(piece);
             let mut inverses: Vec<Fr> = powers.low().iter().map(|low| point - high * low).collect();
             serial_batch_inversion_and_mul(&mut inverses, &Fr::ONE);
-            // root^j / (point - root^j) = point / (point - root^j) - 1: a product less for each.
+            // root^j / (point - root^j) = point / (point - root^j) - 1 saves a product per element.
             let weighted: Fr =
                 row.iter().zip(inverses).map(|(value, inverse)| inverse * value).sum();
             weighted * point - row.iter().sum::<Fr>()
@@ -75,12 +76,12 @@ impl Side<'_> {
     }
 }
 
-/// A random element outside the subgroup of order `size`, where the formula divides by zero.
+/// A random element outside the subgroup of order `size`, where the formula would divide by zero.
 fn random_point(size: u64) -> Fr {
     loop {
         let mut bytes = [0; 48];
-        getrandom::fill(&mut bytes).expect("the system has randomness since its start");
-        // 384 bits: what taking them modulo r favours is below 2^-128.
+        getrandom::fill(&mut bytes).expect("the operating system provides random bytes");
+        // Reducing 384 bits modulo r gives a bias below 2^-128.
         let point = Fr::from_le_bytes_mod_order(&bytes);
         if !point.pow([size]).is_one() && point != Fr::ZERO {
             return point;
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn right_transforms_pass_and_any_wrong_element_is_caught() {
+    fn accepts_correct_transforms_and_rejects_any_wrong_element() {
         let engine = ArkworksEngine::new(2).expect("threads");
         let mut rng = StdRng::seed_from_u64(1);
         for lg_n in [0, 1, 2, 3, 5, 9, 10, 11, 13] {
@@ -119,7 +120,7 @@ mod tests {
                 assert!(ntt_at_random_point(&plan, &input, &output), "{plan:?}");
                 for wrong in [0, output.len() - 1, rng.gen_range(0..output.len())] {
                     let right = output[wrong];
-                    // One bit of one limb.
+                    // Flips one bit of one limb.
                     output[wrong].0.0[2] ^= 1 << 17;
                     assert!(!ntt_at_random_point(&plan, &input, &output), "{plan:?} at {wrong}");
                     output[wrong] = right;
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn another_plan_or_another_length_does_not_pass() {
+    fn rejects_another_plan_or_length() {
         let engine = ArkworksEngine::new(1).expect("threads");
         let input: Vec<Fr> = (1..=16u64).map(Fr::from).collect();
         let plan = NttPlan {

@@ -1,10 +1,11 @@
-//! All powers of an element below 2^lg_n, in natural or bit-reversed order, without a table of all.
+//! The powers of an element with exponents below 2^lg_n, in natural or bit-reversed order, computed
+//! from a small table.
 
 use ark_ff::Field;
 
 use crate::curve::Fr;
 
-/// Powers that share a factor: element i is `low()[i % piece()] * high(i / piece())`.
+/// Powers in pieces that share a factor: element i is `low()[i % piece()] * high(i / piece())`.
 pub(super) struct Powers {
     base: Fr,
     low: Vec<Fr>,
@@ -13,12 +14,12 @@ pub(super) struct Powers {
 }
 
 impl Powers {
-    /// `base^i`, or `base^(the lg_n bits of i in reverse)`.
+    /// Element i is `base^i`; with `reversed`, `base^j` for the bit reversal j of i in lg_n bits.
     pub(super) fn new(base: Fr, lg_n: u32, reversed: bool) -> Self {
-        // 32 KiB: half of the first-level cache.
+        // 32 KiB: half of the L1 cache.
         let low_bits = lg_n.min(10);
         let high_bits = lg_n - low_bits;
-        // In reverse the low bits of the index are the high ones of the exponent.
+        // With bit reversal, the low bits of the index are the high bits of the exponent.
         let step = if reversed { base.pow([1u64 << high_bits]) } else { base };
         let mut powers = Vec::with_capacity(1 << low_bits);
         let mut power = Fr::ONE;
@@ -33,17 +34,17 @@ impl Powers {
         Self { base, low, high_bits, reversed }
     }
 
-    /// How many neighbours share a factor.
+    /// The number of consecutive elements that share a factor.
     pub(super) fn piece(&self) -> usize {
         self.low.len()
     }
 
-    /// What differs among neighbours.
+    /// The factors that vary within a piece.
     pub(super) fn low(&self) -> &[Fr] {
         &self.low
     }
 
-    /// What the neighbours of piece number `piece` share.
+    /// The factor that all elements of piece number `piece` share.
     pub(super) fn high(&self, piece: usize) -> Fr {
         let piece = piece as u64;
         if self.reversed {
@@ -54,7 +55,7 @@ impl Powers {
     }
 }
 
-/// The lowest `bits` bits of `value` in reverse order.
+/// The bit reversal of the lowest `bits` bits of `value`.
 fn reverse(value: u64, bits: u32) -> u64 {
     if bits == 0 { 0 } else { value.reverse_bits() >> (64 - bits) }
 }

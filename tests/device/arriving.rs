@@ -25,7 +25,7 @@ fn a_slow_sender<A: CurvePoint>(rig: &Rig, n: usize) {
         if [1, 2, 8, 9].contains(&turn) {
             let device =
                 case.slowly(&engine, &object, &orders[turn % 2], &Control::default()).unwrap();
-            assert!(device.contains(", as they arrive, "), "{device}");
+            assert!(device.contains(", passes as scalars arrive, "), "{device}");
             assert!(passes(&device) > 1, "{device}");
             seen.push(device);
         } else {

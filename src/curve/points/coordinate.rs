@@ -1,15 +1,15 @@
-//! Coordinates: elements of Fq (G1) and Fq2 (G2), big-endian and as Montgomery limbs.
+//! Coordinates, which are elements of Fq (G1) or Fq2 (G2): big-endian bytes and Montgomery limbs.
 
 use ark_bls12_381::{Fq, Fq2};
 use ark_ff::{BigInt, Field, PrimeField};
 
-/// A coordinate of a point. What is read is checked to be below p.
+/// A coordinate of a point. The readers check that it is below p.
 pub trait Coordinate: Field {
-    /// Big-endian, c1 before c0. `None` where a part is not below p.
+    /// Reads big-endian bytes, c1 before c0. `None` if a component is not below p.
     fn read_canonical(bytes: &[u8]) -> Option<Self>;
-    /// Montgomery limbs, c0 before c1. `None` where a part is not below p.
+    /// Reads Montgomery limbs, c0 before c1. `None` if a component is not below p.
     fn read_montgomery(bytes: &[u8]) -> Option<Self>;
-    /// As [`Self::read_montgomery`] reads it.
+    /// Writes the form that [`Self::read_montgomery`] reads.
     fn write_montgomery(&self, out: &mut [u8]);
 }
 

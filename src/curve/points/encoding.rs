@@ -1,5 +1,5 @@
-//! Points to bytes and back. Bytes come from outside: what decodes is canonical, on the curve and
-//! in the subgroup.
+//! Encodes and decodes points. Decoding treats bytes as untrusted: a decoded point is canonical, on
+//! the curve and in the subgroup.
 
 use ark_ec::{
     AffineRepr, CurveGroup,
@@ -20,15 +20,15 @@ const INFINITY: u8 = 0x40;
 const GREATER_Y: u8 = 0x20;
 const FLAGS: u8 = COMPRESSED | INFINITY | GREATER_Y;
 
-/// Points a task checks: some hundred microseconds of work.
+/// Points that one task checks: a few hundred microseconds of work.
 const GRAIN: usize = 4;
 
-/// Reads checked points. Parallel in the current rayon pool.
+/// Decodes and checks points. Runs in parallel on the current rayon pool.
 ///
 /// Shape: `bytes` holds a whole number of points in `encoding`.
-/// Errors: the first bad point, `NotCanonical` (a coordinate not below p), `NotOnCurve`,
-/// `NotInSubgroup`, `BadInfinity` (infinity that is not written as the format says) or
-/// `BadEncoding` (flags of another format); `Length` where a part of a point is left over.
+/// Errors: the first bad point, with `NotCanonical` (a coordinate is not below p), `NotOnCurve`,
+/// `NotInSubgroup`, `BadInfinity` (infinity in a form that the format forbids) or `BadEncoding`
+/// (flags of another format); `Length` if the last point is incomplete.
 pub fn decode<A: CurvePoint>(encoding: PointEncoding, bytes: &[u8]) -> Result<Vec<A>, Bad> {
     let width = encoding.point_bytes(A::GROUP);
     let mut points = vec![A::zero(); whole(bytes, width)?];
@@ -36,7 +36,7 @@ pub fn decode<A: CurvePoint>(encoding: PointEncoding, bytes: &[u8]) -> Result<Ve
     Ok(points)
 }
 
-/// Writes points, as [`decode`] reads them. Parallel in the current rayon pool.
+/// Encodes points for [`decode`]. Runs in parallel on the current rayon pool.
 pub fn encode<A: CurvePoint>(encoding: PointEncoding, points: &[A]) -> Vec<u8> {
     let compressed = match encoding {
         PointEncoding::Montgomery => return layout::points_as_bytes(points).to_vec(),
@@ -52,7 +52,7 @@ pub fn encode<A: CurvePoint>(encoding: PointEncoding, points: &[A]) -> Vec<u8> {
     out
 }
 
-/// Writes sums, as [`decode_sums`] reads them. Parallel in the current rayon pool.
+/// Encodes sums for [`decode_sums`]. Runs in parallel on the current rayon pool.
 pub fn encode_sums(encoding: ResultEncoding, sums: &Sums) -> Vec<u8> {
     match sums {
         Sums::G1(sums) => encode_group::<super::G1Affine>(encoding, sums),
@@ -76,10 +76,10 @@ fn encode_group<A: CurvePoint>(encoding: ResultEncoding, sums: &[A::Group]) -> V
     }
 }
 
-/// Reads checked sums. Parallel in the current rayon pool.
+/// Decodes and checks sums. Runs in parallel on the current rayon pool.
 ///
 /// Shape: `bytes` holds a whole number of points in `encoding`.
-/// Errors: as [`decode`].
+/// Errors: like [`decode`].
 pub fn decode_sums<A: CurvePoint>(
     encoding: ResultEncoding,
     bytes: &[u8],
@@ -98,7 +98,7 @@ pub fn decode_sums<A: CurvePoint>(
     Ok(sums)
 }
 
-/// How many elements of `width` bytes there are.
+/// The number of `width`-byte elements in `bytes`; `Length` if the last one is incomplete.
 pub(in crate::curve) fn whole(bytes: &[u8], width: usize) -> Result<usize, Bad> {
     let count = bytes.len() / width;
     if bytes.len().is_multiple_of(width) {
@@ -117,7 +117,7 @@ fn write<A: CurvePoint>(out: &mut [u8], point: &A, compressed: bool) {
     written.expect("the buffer is as long as the encoding");
 }
 
-/// One point of `bytes`, checked.
+/// Decodes and checks one point.
 pub(super) fn read<P: SWCurveConfig<BaseField: Coordinate>>(
     encoding: PointEncoding,
     bytes: &[u8],
@@ -136,7 +136,7 @@ pub(super) fn in_subgroup<P: SWCurveConfig>(point: Affine<P>) -> Result<Affine<P
     if inside { Ok(point) } else { Err(Problem::NotInSubgroup) }
 }
 
-/// Infinity is the one flag and zeros.
+/// Infinity is the flag byte `first`, then zeros.
 fn read_infinity<P: SWCurveConfig>(bytes: &[u8], first: u8) -> Result<Affine<P>, Problem> {
     let rest_zero = bytes[1..].iter().all(|&byte| byte == 0);
     if bytes[0] == first && rest_zero { Ok(Affine::zero()) } else { Err(Problem::BadInfinity) }
@@ -173,7 +173,7 @@ fn read_uncompressed<P: SWCurveConfig<BaseField: Coordinate>>(
     let y = Coordinate::read_canonical(y).ok_or(Problem::NotCanonical)?;
     let x = read_flagged(x)?;
     if P::BaseField::is_zero(&x) && P::BaseField::is_zero(&y) {
-        // arkworks would take it for infinity, which has a flag of its own in this format.
+        // arkworks treats (0, 0) as infinity, which this format marks with a flag.
         return Err(Problem::BadInfinity);
     }
     on_curve(x, y)
@@ -188,7 +188,7 @@ fn read_montgomery<P: SWCurveConfig<BaseField: Coordinate>>(
     if x.is_zero() && y.is_zero() { Ok(Affine::zero()) } else { on_curve(x, y) }
 }
 
-/// Jacobian coordinates as Montgomery limbs.
+/// Reads Jacobian coordinates in Montgomery limbs, checked.
 pub(super) fn read_projective<P: SWCurveConfig<BaseField: Coordinate>>(
     bytes: &[u8],
 ) -> Result<Projective<P>, Problem> {
@@ -206,7 +206,7 @@ pub(super) fn read_projective<P: SWCurveConfig<BaseField: Coordinate>>(
     in_subgroup::<P>(point).map(|_| Projective::new_unchecked(x, y, z))
 }
 
-/// As [`read_projective`] reads it.
+/// Writes the form that [`read_projective`] reads.
 pub(super) fn write_projective<P: SWCurveConfig<BaseField: Coordinate>>(
     point: &Projective<P>,
     out: &mut [u8],
@@ -217,7 +217,7 @@ pub(super) fn write_projective<P: SWCurveConfig<BaseField: Coordinate>>(
     }
 }
 
-/// A big-endian coordinate whose first byte holds flags.
+/// Reads a big-endian coordinate whose first byte holds flags.
 fn read_flagged<F: Coordinate>(bytes: &[u8]) -> Result<F, Problem> {
     let mut plain = [0; 96];
     let plain = &mut plain[..bytes.len()];
@@ -226,7 +226,7 @@ fn read_flagged<F: Coordinate>(bytes: &[u8]) -> Result<F, Problem> {
     F::read_canonical(plain).ok_or(Problem::NotCanonical)
 }
 
-/// y^2 = x^3 + b. (0, 0) does not satisfy it: arkworks' own check would take it for infinity.
+/// Checks y^2 = x^3 + b. It rejects (0, 0), which arkworks' own check accepts as infinity.
 pub(super) fn on_curve<P: SWCurveConfig>(
     x: P::BaseField,
     y: P::BaseField,

@@ -20,17 +20,17 @@ pub use owner::Owner;
 use super::{Fr, G1Affine, G1Projective, G2Affine, G2Projective, Group, layout};
 use crate::error::Problem;
 
-/// The first bad element of many, counted from the start of what was given.
+/// The first bad element of a batch, by its index in that batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("[{index}]: {problem}")]
 pub struct Bad {
-    /// Which element.
+    /// The element's index.
     pub index: u64,
     /// What is wrong with it.
     pub problem: Problem,
 }
 
-/// An affine point of G1 or G2. Only [`G1Affine`] and [`G2Affine`] are.
+/// An affine point of G1 or G2. Sealed: only [`G1Affine`] and [`G2Affine`] implement it.
 pub trait CurvePoint:
     AffineRepr<ScalarField = Fr, Group: CurveGroup<Affine = Self>>
     + sealed::Coding
@@ -39,29 +39,29 @@ pub trait CurvePoint:
     + Sync
     + 'static
 {
-    /// The group that the points are of.
+    /// The group of the points.
     const GROUP: Group;
 
-    /// The points with their group as a value.
+    /// Wraps the points in the variant of their group.
     fn bases(points: PointSlice<Self>) -> Bases;
 
-    /// The points, where they are of this group.
+    /// The points, if they belong to this group.
     fn of_bases(bases: &Bases) -> Option<&PointSlice<Self>>;
 
-    /// Points to write, with their group as a value.
+    /// Wraps writable points in the variant of their group.
     fn points_mut(points: &mut [Self]) -> PointsMut<'_>;
 
-    /// The sums with their group as a value.
+    /// Wraps the sums in the variant of their group.
     fn sums(sums: Vec<Self::Group>) -> Sums;
 
-    /// The sums, where they are of this group.
+    /// The sums, if they belong to this group.
     fn of_sums(sums: Sums) -> Option<Vec<Self::Group>>;
 }
 
 mod sealed {
     use super::{AffineRepr, PointEncoding, Problem};
 
-    /// The encodings of one point, on exact lengths.
+    /// Encodings of one point, for slices of exactly its length.
     pub trait Coding: AffineRepr {
         fn read(encoding: PointEncoding, bytes: &[u8]) -> Result<Self, Problem>;
         fn read_projective(bytes: &[u8]) -> Result<Self::Group, Problem>;
@@ -69,7 +69,7 @@ mod sealed {
     }
 }
 
-// By the curve's config: rustc does not see that the aliases G1Affine and G2Affine differ.
+// Keyed on the curve's config: rustc does not see that the aliases G1Affine and G2Affine differ.
 macro_rules! curve_point {
     ($group:ident, $affine:ty, $projective:ty) => {
         impl CurvePoint for $affine {
@@ -115,8 +115,8 @@ macro_rules! curve_point {
 curve_point!(G1, Affine<g1::Config>, Projective<g1::Config>);
 curve_point!(G2, Affine<g2::Config>, Projective<g2::Config>);
 
-/// The content address of points: BLAKE3 over their Montgomery bytes, under a key for each group.
-/// Parallel in the current rayon pool on the server.
+/// The content hash of points: BLAKE3 over their Montgomery bytes, with a derived key per group.
+/// With the `server` feature it runs in parallel on the current rayon pool.
 pub fn id_of<A: CurvePoint>(points: &[A]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new_derive_key(match A::GROUP {
         Group::G1 => "capstan v1 bases g1",
@@ -130,7 +130,7 @@ pub fn id_of<A: CurvePoint>(points: &[A]) -> [u8; 32] {
     hasher.finalize().into()
 }
 
-/// A range of checked points that several jobs may share: a vector, or a file mapped into memory.
+/// A range of checked points that jobs share: a vector, or a file mapped into memory.
 #[derive(Clone)]
 pub struct PointSlice<A> {
     owner: Arc<dyn AsRef<[A]> + Send + Sync>,
@@ -145,7 +145,7 @@ impl<A> PointSlice<A> {
         Self { owner, start: 0, len }
     }
 
-    /// Points `start..start + len` of this slice; `None` where it does not reach that far.
+    /// Points `start..start + len` of this slice; `None` if it is shorter.
     pub fn slice(&self, start: usize, len: usize) -> Option<Self> {
         (start.checked_add(len)? <= self.len).then(|| Self {
             owner: self.owner.clone(),
@@ -172,7 +172,7 @@ pub enum Bases {
     G2(PointSlice<G2Affine>),
 }
 
-/// Points of either group, to write.
+/// Writable points of either group.
 pub enum PointsMut<'a> {
     /// Points of G1.
     G1(&'a mut [G1Affine]),
@@ -181,7 +181,7 @@ pub enum PointsMut<'a> {
 }
 
 impl Bases {
-    /// Which group the points are of.
+    /// The group of the points.
     pub fn group(&self) -> Group {
         match self {
             Self::G1(_) => Group::G1,
@@ -189,7 +189,7 @@ impl Bases {
         }
     }
 
-    /// How many points there are.
+    /// The number of points.
     pub fn len(&self) -> usize {
         match self {
             Self::G1(points) => points.len(),
@@ -197,12 +197,12 @@ impl Bases {
         }
     }
 
-    /// True where there is no point.
+    /// True if there are no points.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Points `start..start + len`; `None` where there are fewer.
+    /// Points `start..start + len`; `None` if there are fewer.
     pub fn slice(&self, start: usize, len: usize) -> Option<Self> {
         Some(match self {
             Self::G1(points) => Self::G1(points.slice(start, len)?),
@@ -211,7 +211,7 @@ impl Bases {
     }
 }
 
-/// What MSMs gave, one point a scalar vector.
+/// Results of MSMs, one point per scalar vector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sums {
     /// Points of G1.
@@ -221,7 +221,7 @@ pub enum Sums {
 }
 
 impl Sums {
-    /// Which group the sums are of.
+    /// The group of the sums.
     pub fn group(&self) -> Group {
         match self {
             Self::G1(_) => Group::G1,
@@ -229,7 +229,7 @@ impl Sums {
         }
     }
 
-    /// How many sums there are.
+    /// The number of sums.
     pub fn len(&self) -> usize {
         match self {
             Self::G1(sums) => sums.len(),
@@ -237,13 +237,13 @@ impl Sums {
         }
     }
 
-    /// True where there is none.
+    /// True if there are no sums.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// How points are written. See `proto/capstan/v1/types.proto` for each layout.
+/// Encodings of points. See `proto/capstan/v1/types.proto` for each layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PointEncoding {
     /// x with flags, Zcash's format.
@@ -264,7 +264,7 @@ impl PointEncoding {
     }
 }
 
-/// How sums are written. See `proto/capstan/v1/types.proto`.
+/// Encodings of sums. See `proto/capstan/v1/types.proto`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ResultEncoding {
     /// x with flags, Zcash's format.

@@ -1,12 +1,12 @@
-//! Whose points bases are.
+//! Recognises which allocation some bases belong to.
 
 use std::sync::Weak;
 
 use super::{Bases, PointSlice};
 use crate::curve::{G1Affine, G2Affine};
 
-/// An owner of points that is not kept alive: to recognise its points by. As long as this is there,
-/// no other owner is taken for it.
+/// A weak reference to the owner of points, to recognise its points later. While it exists, no
+/// other owner can be mistaken for this one.
 pub struct Owner(Kind);
 
 enum Kind {
@@ -15,7 +15,7 @@ enum Kind {
 }
 
 impl Owner {
-    /// Whose `bases` are.
+    /// The owner of `bases`.
     pub fn of(bases: &Bases) -> Self {
         Self(match bases {
             Bases::G1(points) => Kind::G1(points.owner()),
@@ -23,7 +23,7 @@ impl Owner {
         })
     }
 
-    /// False once nobody has the points any more.
+    /// False once the points have been dropped.
     pub fn is_alive(&self) -> bool {
         match &self.0 {
             Kind::G1(owner) => owner.strong_count() > 0,
@@ -31,7 +31,7 @@ impl Owner {
         }
     }
 
-    /// Whether `bases` are a range of its points.
+    /// Whether `bases` are a range of this owner's points.
     pub fn owns(&self, bases: &Bases) -> bool {
         match (&self.0, bases) {
             (Kind::G1(owner), Bases::G1(points)) => owner.ptr_eq(&points.owner()),
@@ -50,7 +50,7 @@ impl Bases {
         }
     }
 
-    /// How many points of the owner come before these.
+    /// The index of the first of these points among the owner's points.
     pub fn start(&self) -> usize {
         match self {
             Self::G1(points) => points.start(),
@@ -58,7 +58,7 @@ impl Bases {
         }
     }
 
-    /// The points as they lie in memory: Montgomery limbs, x before y.
+    /// The points as they are in memory: Montgomery limbs, x before y.
     pub fn as_bytes(&self) -> &[u8] {
         use crate::curve::layout::points_as_bytes;
         match self {

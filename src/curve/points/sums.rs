@@ -1,4 +1,4 @@
-//! Arithmetic on results, by which they are checked.
+//! Arithmetic on results, used to verify them.
 
 use ark_ec::{
     AffineRepr, CurveGroup, PrimeGroup,
@@ -13,9 +13,9 @@ use super::{
 };
 
 impl Sums {
-    /// `sum of factors[i] * self[i]`, one point. Parallel in the current rayon pool.
+    /// `sum of factors[i] * self[i]`, one point. Runs in parallel on the current rayon pool.
     ///
-    /// Shape: equally many.
+    /// Shape: as many factors as sums.
     pub fn combined(&self, factors: &[u128]) -> Self {
         match self {
             Self::G1(sums) => Self::G1(vec![combined(sums, factors)]),
@@ -23,7 +23,7 @@ impl Sums {
         }
     }
 
-    /// Whether all are on the curve and in its subgroup of order r. Parallel as above.
+    /// Whether all sums are in the subgroup of order r. Runs in parallel on the current rayon pool.
     pub fn are_in_subgroup(&self) -> bool {
         match self {
             Self::G1(sums) => sums.par_iter().all(is_in_subgroup),
@@ -55,7 +55,7 @@ mod tests {
     use crate::curve::G1Projective;
 
     #[test]
-    fn combinations_are_sums_of_multiples() {
+    fn combined_is_the_sum_of_multiples() {
         let sums: Vec<_> = (1..5_u64).map(|i| G1Projective::generator() * Fr::from(i)).collect();
         let factors = [1, u128::MAX, 0, 3 << 100];
         let logarithm: Fr = (1..5_u64).zip(factors).map(|(i, f)| Fr::from(i) * Fr::from(f)).sum();
@@ -64,14 +64,14 @@ mod tests {
     }
 
     #[test]
-    fn points_outside_the_subgroup_are_told() {
+    fn detects_points_outside_the_subgroup() {
         let generator = G1Projective::generator();
         assert!(Sums::G1(vec![generator, G1Projective::ZERO]).are_in_subgroup());
-        // A point of the curve at random: one of 2^126 is in the subgroup.
+        // An arbitrary curve point: one in 2^126 is in the subgroup.
         let outside = (1..).find_map(|x| {
             Affine::<g1::Config>::get_point_from_x_unchecked(ark_bls12_381::Fq::from(x), false)
         });
-        let outside: G1Projective = outside.expect("half of all x have one").into();
+        let outside: G1Projective = outside.expect("half of all x are on the curve").into();
         assert!(!Sums::G1(vec![generator, outside]).are_in_subgroup());
         let mut off = generator;
         off.y.double_in_place();

@@ -1,4 +1,4 @@
-//! Scalars to bytes and back. Bytes come from outside: what decodes is below r.
+//! Encodes and decodes scalars. Decoding treats bytes as untrusted: a decoded element is below r.
 
 use ark_ff::{BigInt, PrimeField};
 use rayon::prelude::*;
@@ -14,16 +14,17 @@ use crate::{
     error::Problem,
 };
 
-/// Scalars a task reads: some ten to a hundred microseconds of work.
+/// Scalars that one task decodes: about ten to a hundred microseconds of work.
 const GRAIN: usize = 4096;
 
 impl Scalars {
-    /// Takes over `bytes` and brings them to magnitudes and signs in place. Parallel in the current
-    /// rayon pool. With `reduce`, integers of r and above are taken modulo r.
+    /// Converts `bytes` in place to magnitudes and signs. Runs in parallel on the current rayon
+    /// pool. With `reduce`, integers of r and above are reduced modulo r.
     ///
     /// Shape: `bytes` holds a whole number of elements in `encoding`.
-    /// Errors: the first bad element, `NotCanonical` (r or above; never with `reduce`); `Length`
-    /// where a part of an element is left over; `OutOfRange` where the encoding has no such width.
+    /// Errors: the first bad element, with `NotCanonical` (r or above; never with `reduce`);
+    /// `Length` if the last element is incomplete; `OutOfRange` if the encoding's width is
+    /// unsupported.
     pub fn decode(
         encoding: ScalarEncoding,
         mut bytes: Zeroizing<Vec<u8>>,
@@ -53,25 +54,25 @@ impl Scalars {
         Ok(Self { width, magnitudes: bytes, negative })
     }
 
-    /// Elements of Fr as scalars. Parallel in the current rayon pool.
+    /// Converts elements of Fr to scalars. Runs in parallel on the current rayon pool.
     pub fn from_fr(values: &[Fr]) -> Self {
         let mut magnitudes = Zeroizing::new(vec![0; values.len() * 32]);
         encode_fr(ScalarEncoding::Canonical, values, &mut magnitudes);
         Self { width: 32, magnitudes, negative: None }
     }
 
-    /// The buffer that [`Scalars::decode`] took over, to use again. It still holds magnitudes.
+    /// Returns the buffer given to [`Scalars::decode`] for reuse. It still holds the magnitudes.
     pub fn into_bytes(self) -> Zeroizing<Vec<u8>> {
         self.magnitudes
     }
 }
 
-/// Reads elements of Fr. Parallel in the current rayon pool. With `reduce`, integers of r and above
-/// are taken modulo r.
+/// Decodes elements of Fr. Runs in parallel on the current rayon pool. With `reduce`, integers of r
+/// and above are reduced modulo r.
 ///
-/// Shape: `bytes` is 32 bytes for each element of `out`.
-/// Errors: the first bad element, `NotCanonical`; `OutOfRange` where `encoding` is narrow. `out` is
-/// then in no defined state.
+/// Shape: `bytes` has 32 bytes for each element of `out`.
+/// Errors: the first bad element, with `NotCanonical`; `OutOfRange` if `encoding` is narrow. The
+/// contents of `out` are then unspecified.
 pub fn decode_fr(
     encoding: ScalarEncoding,
     bytes: &[u8],
@@ -91,9 +92,9 @@ pub fn decode_fr(
     })
 }
 
-/// Writes elements of Fr. Parallel in the current rayon pool.
+/// Encodes elements of Fr. Runs in parallel on the current rayon pool.
 ///
-/// Shape: `out` is 32 bytes for each element; `encoding` is not narrow.
+/// Shape: `out` has 32 bytes for each element; `encoding` is not narrow.
 pub fn encode_fr(encoding: ScalarEncoding, values: &[Fr], out: &mut [u8]) {
     assert!(encoding.is_full(), "narrow encodings do not hold every element");
     assert_eq!(out.len(), 32 * values.len(), "32 bytes per element");
@@ -108,7 +109,7 @@ pub fn encode_fr(encoding: ScalarEncoding, values: &[Fr], out: &mut [u8]) {
     });
 }
 
-/// The width of one element, where the encoding is one of those on the wire.
+/// The width of one element; an error unless the protocol defines that encoding.
 fn checked_width(encoding: ScalarEncoding) -> Result<usize, Bad> {
     match encoding.width() {
         width @ (1 | 2 | 4 | 8 | 16 | 32) if encoding.is_full() || width < 32 => Ok(width),
@@ -116,7 +117,7 @@ fn checked_width(encoding: ScalarEncoding) -> Result<usize, Bad> {
     }
 }
 
-/// Checks 32-byte elements and rewrites them by `convert`, in place.
+/// Checks 32-byte elements and replaces each by `convert` of it, in place.
 fn full(
     bytes: &mut [u8],
     count: usize,
@@ -129,15 +130,15 @@ fn full(
     })
 }
 
-/// Rewrites two's complement as magnitudes, in place; `signs` says which were negative.
+/// Converts two's complement to magnitudes in place; sets `signs[i]` if element i is negative.
 fn magnitudes<const WIDTH: usize>(bytes: &mut [u8], signs: &mut [bool]) -> Result<(), Bad> {
     check_each(bytes, signs, GRAIN, |element: &mut [u8; WIDTH], sign| {
         *sign = element[WIDTH - 1] >= 0x80;
         if *sign {
             let mut wide = [0xff; 16];
             wide[..WIDTH].copy_from_slice(element);
-            // The magnitude of the least value is one more than the greatest: it needs the top bit,
-            // which magnitudes have to themselves.
+            // The smallest value's magnitude needs the top bit, which magnitudes do not use as a
+            // sign.
             let magnitude = i128::from_le_bytes(wide).unsigned_abs().to_le_bytes();
             element.copy_from_slice(&magnitude[..WIDTH]);
         }
@@ -159,12 +160,12 @@ fn write(value: BigInt<4>, out: &mut [u8; 32]) {
     }
 }
 
-/// `value` where it is below r; modulo r with `reduce`.
+/// Returns `value` if it is below r; with `reduce`, `value` modulo r.
 fn below_r(mut value: BigInt<4>, reduce: bool) -> Result<BigInt<4>, Problem> {
     if !reduce && value >= Fr::MODULUS {
         return Err(Problem::NotCanonical);
     }
-    // At most twice: 2^256 < 3r.
+    // At most two subtractions: 2^256 < 3r.
     while value >= Fr::MODULUS {
         let mut borrow = 0;
         for (limb, modulus) in value.0.iter_mut().zip(Fr::MODULUS.0) {

@@ -4,16 +4,16 @@ mod decode;
 
 pub use decode::{decode_fr, encode_fr};
 
-/// How elements of Fr are written. See `proto/capstan/v1/types.proto` for each layout.
+/// Encodings of scalars. See `proto/capstan/v1/types.proto` for each layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ScalarEncoding {
     /// 32 bytes little-endian, less than r.
     Canonical,
     /// Four 64-bit Montgomery limbs, little-endian.
     Montgomery,
-    /// Unsigned integers of that many bytes (1, 2, 4, 8 or 16), little-endian.
+    /// Unsigned integers of this many bytes (1, 2, 4, 8 or 16), little-endian.
     Unsigned(u8),
-    /// Two's complement integers of that many bytes (1, 2, 4, 8 or 16), little-endian.
+    /// Two's complement integers of this many bytes (1, 2, 4, 8 or 16), little-endian.
     Signed(u8),
 }
 
@@ -32,8 +32,8 @@ impl ScalarEncoding {
     }
 }
 
-/// Scalars as engines want them: magnitudes of equal width, and signs where there are any. Zeroed
-/// on drop; `Debug` prints nothing of the values.
+/// Scalars as engines take them: magnitudes of equal width, and signs if any scalar is negative.
+/// Zeroed on drop; `Debug` prints none of the values.
 pub struct Scalars {
     width: usize,
     magnitudes: zeroize::Zeroizing<Vec<u8>>,
@@ -41,12 +41,12 @@ pub struct Scalars {
 }
 
 impl Scalars {
-    /// How many there are.
+    /// The number of scalars.
     pub fn len(&self) -> usize {
         self.magnitudes.len() / self.width
     }
 
-    /// True where there are none.
+    /// True if there are no scalars.
     pub fn is_empty(&self) -> bool {
         self.magnitudes.is_empty()
     }
@@ -61,7 +61,7 @@ impl Scalars {
         &self.magnitudes
     }
 
-    /// Which ones count negative; `None` where none does.
+    /// Which scalars are negative; `None` if none is.
     pub fn negative(&self) -> Option<&[bool]> {
         self.negative.as_deref().map(Vec::as_slice)
     }

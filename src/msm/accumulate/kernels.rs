@@ -1,4 +1,4 @@
-//! The kernels of sums, as they are loaded on a device.
+//! Loads the kernels of the bucket accumulation.
 
 use super::blocks::{Batch, ShareBlock};
 use crate::{
@@ -6,55 +6,57 @@ use crate::{
     device::{Block, Context, DeviceLimits, Fault, Kernel, Module, Parameters, Ptr, Unusable},
 };
 
-/// Threads of blocks, as the kernels are compiled: they plan and copy, which on an H200 is 3 % of
-/// the sums at 2^20 and 2 at 2^24. Other widths were not measured.
+/// Threads per block, as the kernels are compiled. Planning and copying take 3 % of the bucket
+/// accumulation at 2^20 and 2 % at 2^24 on an H200. Other sizes were not measured.
 pub(super) const LIST_THREADS: u32 = 256;
 pub(super) const PLACE_THREADS: u32 = 256;
 pub(super) const SCAN_THREADS: u32 = 1024;
 pub(super) const COPY_THREADS: u32 = 256;
 pub(super) const COLLECT_THREADS: u32 = 128;
-/// Lanes of a sum in `joined.cuh` and `rounds.cuh`, and threads of their blocks.
+/// Lanes per sum in `joined.cuh` and `rounds.cuh`, and threads of their blocks.
 pub(super) const SPLIT: u32 = 4;
 pub(super) const SPLIT_THREADS: u32 = 128;
 
-/// totals, starts, buckets, held, levels.
+/// Parameters: totals, starts, buckets, held, levels.
 type Count = Kernel<(Ptr<u32>, Ptr<u32>, u32, u32, u32)>;
-/// result, totals, tiles, levels, least, team_most.
+/// Parameters: result, totals, tiles, levels, least, team_most.
 type Scan = Kernel<(Ptr<u32>, Ptr<u32>, u32, u32, u32, u32)>;
-/// rows, result, totals, starts, buckets, held, width, levels.
+/// Parameters: rows, result, totals, starts, buckets, held, width, levels.
 type Place = Kernel<(Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>, u32, u32, u32, u32)>;
-/// list, result, rows, references, starts, buckets, held, width, levels, sums.
+/// Parameters: list, result, rows, references, starts, buckets, held, width, levels, sums.
 type List = Kernel<(Ptr<u64>, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>, u32, u32, u32, u32, u32)>;
-/// sums, scratch, levels, list, sums_index, level, chain.
+/// Parameters: sums, scratch, levels, list, sums_index, level, chain.
 type Level = Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u32>, Ptr<u64>, u32, u32, u32)>;
-/// sums, heads, tails, units, levels, list, sums_index, most, least.
+/// Parameters: sums, heads, tails, units, levels, list, sums_index, most, least.
 type Share = Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<u64>, Ptr<u32>, Ptr<u64>, u32, u32, u32)>;
-/// sums, levels, rows, references, starts, buckets, held, width, tail_row, sums_index, team.
+/// Parameters: sums, levels, rows, references, starts, buckets, held, width, tail_row, sums_index,
+/// team.
 type Teams =
     Kernel<(Ptr<u8>, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>, u32, u32, u32, u32, u32, u32)>;
-/// sums, heads, tails, units, levels, list, most, least.
+/// Parameters: sums, heads, tails, units, levels, list, most, least.
 type Join = Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<u64>, Ptr<u32>, Ptr<u64>, u32, u32)>;
-/// sums, heads, tails, units, levels, from, to, round, most, least.
+/// Parameters: sums, heads, tails, units, levels, from, to, round, most, least.
 type Merge = Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<u64>, Ptr<u32>, u32, u32, u32, u32, u32)>;
-/// out, sums, levels, rows, references, starts, buckets, held, width, tail_row, sums_index.
+/// Parameters: out, sums, levels, rows, references, starts, buckets, held, width, tail_row,
+/// sums_index.
 type Collect =
     Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>, u32, u32, u32, u32, u32)>;
 
-/// All of them; those that are loaded early may start before the kernel before them has ended.
+/// All kernels. With `early` they use programmatic dependent launch (PDL).
 pub struct Kernels {
     pub count: Count,
     pub scan: Scan,
     pub place: Place,
     pub list: List,
-    /// Blocks of `list` that a multiprocessor holds.
+    /// Resident blocks of `list` per multiprocessor.
     pub list_blocks: u32,
     pub g1: Sums,
     pub g2: Sums,
 }
 
-/// What depends on the group.
+/// The kernels of one group.
 pub struct Sums {
-    /// `None` on devices that have too little shared memory for it.
+    /// `None` on devices with too little shared memory.
     pub tree: Option<TreeKernels>,
     pub share: Share,
     pub share_threads: u32,
@@ -64,20 +66,19 @@ pub struct Sums {
     pub copy: Collect,
     pub collect: Collect,
     pub spread: Collect,
-    /// Blocks of `copy`, `collect` and `spread` that a multiprocessor holds.
+    /// Resident blocks of `copy`, `collect` and `spread` per multiprocessor.
     pub copy_blocks: u32,
     pub collect_blocks: u32,
     pub spread_blocks: u32,
 }
 
-/// The levels of the tree.
+/// The kernels of the tree's levels.
 pub struct TreeKernels {
     pub batch: Batch,
     pub first: Level,
     pub level: Level,
 }
 
-/// The stage's code.
 pub struct Modules {
     levels: Module,
     tree: Module,

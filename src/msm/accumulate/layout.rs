@@ -1,4 +1,4 @@
-//! What an accumulation of some shape runs, and where its intermediate data lies.
+//! Plans the bucket accumulation of a shape: its launches and the layout of its workspace.
 
 use super::{
     blocks::{Batch, ShareBlock},
@@ -6,74 +6,71 @@ use super::{
 };
 use crate::{curve::Group, device::DeviceLimits};
 
-/// As `kernels/msm/levels.cuh` has it.
+/// As in `kernels/msm/levels.cuh`.
 const LEVELS_MAX: u32 = 16;
 /// Buckets of a tile in `kernels/msm/levels.cu`.
 const TILE: u32 = 2048;
 const LANES: u32 = 32;
-/// Additions that share an inversion: below 128 the inversions cost more than 4 %, from 256 on less
-/// than 2 % (H200).
+/// Additions per batch inversion: inversions cost more than 4 % below 128 and less than 2 % from
+/// 256 on (H200).
 const CHAIN: std::ops::RangeInclusive<u32> = 32..=256;
-/// Regions begin at multiples of this.
+/// Alignment of regions.
 const ALIGN: u64 = 256;
 /// Bytes of the kernels' `struct Levels`.
 const LEVELS_BYTES: u64 = 4 * (LEVELS_MAX as u64 + 6);
-/// Members of all teams on an H200, of four lanes each; other devices have as many for each of
-/// their multiprocessors.
+/// Members of all teams on an H200, four lanes each; in proportion on devices with other numbers of
+/// multiprocessors.
 const TEAM_MEMBERS: u32 = 1 << 14;
 const TEAM_MAX: u32 = 32;
-/// Buckets from which on most teams would have nothing to do after levels.
+/// From this many buckets on most teams would be idle after the levels.
 const TEAM_BUCKETS: u32 = 1 << 17;
-/// Elements of the largest bucket, a member of its team: a few large ones are soon done beside the
-/// others, while one that has all is not.
+/// The most elements of the largest bucket per member of its team: a few large buckets finish with
+/// the others, but one that holds everything does not.
 pub(super) const TEAM_ELEMENTS: u32 = 20;
 
-/// References at most that are summed in whole buckets: MSMs of 2^13, 2^14 and 2^16 took 0.324,
-/// 0.465 and 1.34 ms so, and by equal shares 0.343, 0.383 and 0.70 (H200).
+/// The most references for which teams sum whole buckets. At 2^13 scalars this is 6 % faster than
+/// load-balanced accumulation, at 2^14 21 % slower (H200).
 pub const WHOLE_DIGITS: u32 = 3 << 16;
 
-/// What is to be summed.
+/// The input of a bucket accumulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// Of which the points are.
+    /// The curve group.
     pub group: Group,
-    /// References at most, below 2^31: how many there are is known on the device only.
+    /// Launch bound on references, below 2^31: only the device knows their number.
     pub digits: u32,
-    /// Buckets, of all sets and vectors; 1 at least.
+    /// Buckets of all sets and vectors; at least 1.
     pub buckets: u32,
-    /// Whether sums are added to what the buckets hold already.
+    /// Whether sums are added to the contents of the buckets.
     pub onto: bool,
-    /// Whether sums stay in XYZZ coordinates, which spares an inversion: for few buckets, and where
-    /// nothing is added onto them.
+    /// Whether sums stay in XYZZ coordinates, which saves an inversion: for few buckets, if nothing
+    /// is added onto them later.
     pub xyzz: bool,
-    /// Which method does what.
+    /// Thresholds between methods.
     pub balance: Balance,
 }
 
-/// Where the tree of batched affine additions ends and equal shares of XYZZ additions begin.
+/// Thresholds between tree, load-balanced accumulation and teams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Balance {
-    /// Levels of the tree with fewer additions are not run. 1 for the tree alone, `u32::MAX` for
-    /// shares alone.
+    /// Levels of the tree with fewer additions are not run. 1 uses the tree alone, `u32::MAX`
+    /// load-balanced accumulation alone.
     pub level_min: u32,
-    /// A thread's share has so many references at least.
+    /// The fewest references of a thread's share.
     pub share_min: u32,
-    /// Up to so many references, teams of lanes sum whole buckets instead, if sums stay in XYZZ.
+    /// The most references for which teams of lanes sum whole buckets, if sums stay in XYZZ.
     pub whole_digits: u32,
-    /// Where levels leave so many elements a bucket or fewer, and buckets are few, too.
+    /// Teams replace shares if levels leave no more elements per bucket and buckets are few.
     pub team_left: u32,
 }
 
 impl Balance {
-    /// For so many references at most. Measured on an H200: a level costs its inversion, 35 us, and
-    /// gains more over XYZZ where the points are many. G1, of 1 M references: shares alone .60 ms,
-    /// levels from 2^18 .63; of 4 M: 1.80, 1.57, from 2^17 1.62; of 13.6 M: from 2^18 4.37, from
-    /// 2^17 4.22. G2, of 1 M: shares 1.55, from 2^18 1.36, from 2^16 1.35; of 4 M: from 2^18 3.40,
-    /// from 2^16 3.51; of 13.6 M: from 2^18 10.24, from 2^16 9.97. With buckets in XYZZ, G1 of 1 M:
-    /// shares alone .52, from 2^17 .64; of 4 M: from 2^18 1.37, from 2^17 1.40. Levels that leave
-    /// nothing spare shares and their inversions: G1 of 13.2 M, sliding: from 2^17 3.77, from 2^15
-    /// 3.77, from 2^14 3.66; of 13.6 M 4.02, from 2^14 4.03; of 50 M 13.20, from 2^14 13.23. Whole
-    /// MSMs of 2^20 took as long either way.
+    /// Tuned on an H200 for at most `digits` references. A level costs an inversion, 35 us, so it
+    /// pays only with many additions. G1: 1 M references take 0.60 ms with shares alone and 0.63
+    /// with levels from 2^18 on, 4 M take 1.80 and 1.57; a low threshold that leaves nothing to
+    /// shares saves 3 % at 13.2 M references of sliding windows. G2: 1 M take 1.55 with shares
+    /// alone and 1.35 with levels from 2^16 on, 4 M are 3 % faster from 2^18 on, 13.6 M 3 % from
+    /// 2^16 on.
     pub const fn of(group: Group, digits: u32) -> Self {
         let level_min = match (group, digits) {
             (Group::G1, 0..0x20_0000) => u32::MAX,
@@ -82,7 +79,7 @@ impl Balance {
             (Group::G2, 0x20_0000..0x80_0000) => 1 << 18,
             (Group::G2, _) => 1 << 16,
         };
-        // G2 of 1 M: 1.61 for the whole MSM without teams after levels, 1.80 with them.
+        // With teams after levels, an MSM of 1 M references in G2 takes 1.80 instead of 1.61 ms.
         let team_left = match group {
             Group::G1 => 4,
             Group::G2 => 0,
@@ -94,17 +91,17 @@ impl Balance {
 /// Offsets in bytes from the start of the workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// Levels that are launched: the device skips those that do not pay.
+    /// Levels that are launched; the device skips those that do not pay.
     pub level_count: u32,
     /// Tiles of buckets.
     pub tiles: u32,
-    /// Words of a row of the tree: one a bucket and one more.
+    /// Words per row of the tree: one per bucket, and one more.
     pub width: u32,
-    /// Members of a bucket's team, where there are any.
+    /// Members of a bucket's team, if teams follow the levels.
     pub team: Option<u32>,
-    /// Additions that share an inversion, at most.
+    /// The most additions per batch inversion.
     pub chain: u32,
-    /// Units at the start of each round that merges shares, and after the last one.
+    /// Units of each round of merging: first the shares, then one per 32 units, at last 1.
     pub units: Vec<u32>,
     pub levels: u64,
     pub totals: u64,
@@ -119,7 +116,7 @@ pub(super) struct Layout {
 }
 
 impl Shape {
-    /// Bytes of workspace on a device of these limits.
+    /// Bytes of workspace on a device with these limits.
     pub fn bytes(&self, limits: &DeviceLimits) -> u64 {
         match Cutting::of(self, limits) {
             Some(cutting) => cutting.bytes(self.group),
@@ -132,14 +129,14 @@ impl Shape {
         self.group.affine_bytes() * if self.xyzz { 2 } else { 1 }
     }
 
-    /// Elements of all buckets at most.
+    /// Upper bound on the elements of all buckets.
     pub(super) fn elements(&self) -> u64 {
         let held = if self.onto { self.digits.min(self.buckets) } else { 0 };
         u64::from(self.digits) + u64::from(held)
     }
 
-    /// Levels with `level_min` additions, were all elements in one bucket. None on devices that the
-    /// tree does not fit: shares add everything there.
+    /// Levels with at least `level_min` additions if all elements were in one bucket. 0 on devices
+    /// without the tree, where shares sum everything.
     fn level_count(&self, limits: &DeviceLimits) -> u32 {
         if Batch::of(self.group, limits).is_none() {
             return 0;
@@ -148,8 +145,8 @@ impl Shape {
         (1..=LEVELS_MAX).take_while(|level| self.elements() >> level >= least).count() as u32
     }
 
-    /// Members of a team where so many elements are left, a power of two: about two elements each,
-    /// if there are lanes for so many.
+    /// Members of a team if `left` elements are left, a power of two: one member per two elements
+    /// of a bucket, if the device has enough lanes.
     pub(super) fn team_of(&self, left: u64, limits: &DeviceLimits) -> u32 {
         let pairs = (left / (2 * u64::from(self.buckets))) as u32;
         let members = TEAM_MEMBERS * limits.multiprocessors / DeviceLimits::H200.multiprocessors;
@@ -157,7 +154,7 @@ impl Shape {
         1 << most.ilog2()
     }
 
-    /// The teams that take what levels leave.
+    /// Members of the teams that sum the rest after the levels.
     fn team(&self, limits: &DeviceLimits) -> Option<u32> {
         let levels = self.level_count(limits);
         let left = self.elements() >> levels;
@@ -166,7 +163,7 @@ impl Shape {
         after.then(|| self.team_of(left, limits))
     }
 
-    /// Units of every round, until one warp has all.
+    /// Units of every round, until one warp holds all.
     fn units(&self, shares_max: u32) -> Vec<u32> {
         let shares = self.elements().div_ceil(u64::from(self.balance.share_min.max(1)));
         let mut units = vec![shares.clamp(1, u64::from(shares_max)) as u32];
@@ -206,7 +203,7 @@ impl Layout {
         let (heads, tails) =
             (region(4 * coordinate * unit_count), region(4 * coordinate * unit_count));
         let unit_states = region(8 * unit_count);
-        // One more, so that the first one can be made to lie where a number is.
+        // One point more, so that the first sum can start at a reference's index.
         let sums = region(2 * coordinate * (shape.elements().max(1) + 1));
         Self {
             level_count,
@@ -234,7 +231,7 @@ mod tests {
     use super::{super::blocks::THREE_ROUNDS, *};
 
     const H200: DeviceLimits = DeviceLimits::H200;
-    /// Such as an RTX 4090 or an L4 gives to a block.
+    /// The shared memory of an RTX 4090 or an L4.
     const SMALL: DeviceLimits =
         DeviceLimits { block_shared_bytes: 99 << 10, shared_bytes: 100 << 10, ..H200 };
 
@@ -244,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_are_those_that_can_pay() {
+    fn levels_stop_at_the_fewest_additions() {
         for (digits, level_min, expected) in [
             (0, 1, 0),
             (1, 1, 0),
@@ -264,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_without_room_for_the_tree_adds_by_shares() {
+    fn devices_with_little_shared_memory_use_shares_only() {
         for group in [Group::G1, Group::G2] {
             let shape = Shape { group, ..shape(201 << 20, 1 << 18) };
             assert_eq!((shape.level_count(&SMALL), shape.team(&SMALL)), (0, None));
@@ -277,11 +274,11 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_one_wave() {
+    fn shares_fill_one_wave() {
         let shares = |group, limits| ShareBlock::of(group).shares_max(&limits);
         assert_eq!((shares(Group::G1, H200), shares(Group::G2, H200)), (1 << 15, 1 << 15));
         assert_eq!(shares(Group::G1, SMALL), 1 << 15);
-        // Two blocks of 64 threads fit.
+        // Shared memory holds two blocks of 64 threads.
         assert_eq!(shares(Group::G2, SMALL), 132 * 128);
         assert_eq!(shares(Group::G1, DeviceLimits { multiprocessors: 108, ..H200 }), 108 * 256);
         assert_eq!(shares(Group::G1, DeviceLimits { multiprocessors: 170, ..H200 }), 170 * 256);
@@ -298,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn teams_are_as_large_as_there_are_lanes_for() {
+    fn team_size_follows_elements_and_lanes() {
         let team = |digits, buckets| {
             let balance =
                 Balance { level_min: u32::MAX, share_min: 1, whole_digits: 1 << 17, team_left: 0 };
@@ -318,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn teams_take_what_levels_leave_of_few_buckets() {
+    fn teams_sum_what_levels_leave_of_few_buckets() {
         let team = |digits, lg_buckets, level_min, team_left| {
             let balance = Balance { level_min, share_min: 1, whole_digits: 0, team_left };
             let (group, buckets) = (Group::G1, 1_u32 << lg_buckets);
@@ -326,7 +323,7 @@ mod tests {
         };
         for (digits, lg_buckets, level_min, team_left, expected) in [
             (15 << 18, 16, 1 << 17, 6, Some(1)), // four levels leave 3.75
-            (15 << 18, 16, 1 << 18, 6, None),    // three leave 7.5
+            (15 << 18, 16, 1 << 18, 6, None),    // three levels leave 7.5
             (15 << 18, 16, 1 << 17, 0, None),
             (16 << 16, 15, 1 << 17, 6, Some(1)),
             (16 << 16, 15, u32::MAX, 6, None),

@@ -1,4 +1,4 @@
-//! Few references: teams of lanes sum whole buckets, in two launches (`kernels/msm/whole.cu`).
+//! For few references: teams of lanes sum whole buckets (`kernels/msm/whole.cu`).
 
 use super::{Sorted, kernels::SPLIT_THREADS, layout::Shape, part, refuse};
 use crate::{
@@ -7,27 +7,28 @@ use crate::{
     msm::whole_points,
 };
 
-/// Cells times a piece's references are counted in 32 bits.
+/// The product of cells and a piece's references must fit 32 bits.
 const DIGITS_MAX: u32 = 1 << 22;
-/// Groups of four lanes of a block, and cells that one looks at for joining.
+/// Groups of four lanes per block, and cells that a block joins.
 const GROUPS: u32 = 32;
 /// Bytes of the kernels' `struct Mark`.
 const MARK_BYTES: u64 = 8;
-/// A large bucket has so many more references than the mean, in square roots of it, and so many
-/// at least. Top digits are not uniform: with 4 for 8, uniform scalars have large buckets too, and
-/// sums of 2^10 took 0.078 ms for 0.062 (H200).
+/// A bucket is large from mean + `SPREAD` sqrt(mean) references on, and from `LARGE_MIN`. Top
+/// digits are not uniform: with a spread of 4, uniform scalars have large buckets, too, and 2^10
+/// scalars took 0.078 ms instead of 0.062 (H200).
 const SPREAD: u32 = 8;
 const LARGE_MIN: u32 = 32;
-/// A team of 32 groups adds 16 each of a bucket that is not large, and no more: the mean may be
-/// anything.
+/// The largest bucket that is not large, whatever the mean: 16 references for each of a team's 32
+/// groups.
 const LARGE_MAX: u32 = 512;
-/// References of a piece, for each group of lanes, at least: sums of 2^10 equal scalars took 0.086
-/// ms with 4, 0.082 with 3 and 0.105 with 6 (H200).
+/// The fewest references of a piece per group of lanes: 2^10 equal scalars took 0.086 ms with 4,
+/// 0.082 with 3 and 0.105 with 6 (H200).
 const EACH_MIN: u32 = 4;
 
-/// out, parts, references, starts, buckets, parts_index, team, large, cell, each, cells.
+/// Parameters: out, parts, references, starts, buckets, parts_index, team, large, cell, each,
+/// cells.
 type Sums = Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u32>, Ptr<u32>, u32, u32, u32, u32, u32, u32, u32)>;
-/// out, parts, cells, blocks.
+/// Parameters: out, parts, cells, blocks.
 type Join = Kernel<(Ptr<u8>, Ptr<u8>, u32, u32)>;
 
 /// The kernels.
@@ -36,31 +37,31 @@ pub struct Kernels {
     g2: (Sums, Join),
 }
 
-/// How buckets are cut: see `kernels/msm/whole.cuh`.
+/// How large buckets are split: see `kernels/msm/whole.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cutting {
-    /// Groups of four lanes, for each bucket that is not large.
+    /// Groups of four lanes for each bucket that is not large.
     team: u32,
-    /// References from which on a bucket is large.
+    /// The fewest references of a large bucket.
     large: u32,
-    /// References of a cell.
+    /// References per cell.
     cell: u32,
-    /// References of a piece, for each of a block's groups.
+    /// References of a piece per group of a block.
     each: u32,
-    /// Cells of all references.
+    /// The number of cells.
     cells: u32,
-    /// Blocks that look for buckets in several pieces.
+    /// Blocks that join buckets of several pieces.
     join_blocks: u32,
 }
 
 impl Cutting {
-    /// For few references, whose sums stay in XYZZ; `None` where they are too many.
+    /// For few references whose sums stay in XYZZ; `None` if there are too many.
     pub fn of(shape: &Shape, limits: &DeviceLimits) -> Option<Self> {
         let few = 1..=shape.balance.whole_digits.min(DIGITS_MAX);
         if !shape.xyzz || shape.onto || !few.contains(&shape.digits) {
             return None;
         }
-        // Blocks of a multiprocessor, as the kernels are compiled.
+        // Resident blocks per multiprocessor, as the kernels are compiled.
         let fit = match shape.group {
             Group::G1 => 3,
             Group::G2 => 2,
@@ -76,8 +77,8 @@ impl Cutting {
         Some(Self { team, large, cell, each, cells, join_blocks })
     }
 
-    /// Bytes of workspace: a sum and a mark for each cell, and a point more, so that the first sum
-    /// can be made to lie where a number is.
+    /// Bytes of workspace: a sum and a mark per cell, and one point more, so that the first sum can
+    /// start at a reference's index.
     pub fn bytes(&self, group: Group) -> u64 {
         let point = group.affine_bytes() as u64;
         u64::from(self.cells) * (2 * point + MARK_BYTES) + 2 * point
@@ -89,9 +90,7 @@ impl Cutting {
 }
 
 impl Kernels {
-    /// They may start before the kernel before them has ended.
-    ///
-    /// Errors: `NoKernels`, `NoImage`, `Device`.
+    /// Loads the kernels, with programmatic dependent launch (PDL).
     pub fn load(context: &Context) -> Result<Self, Unusable> {
         let module = Module::load(context, "msm/whole")?;
         let of = |group: Group| {
@@ -104,7 +103,7 @@ impl Kernels {
         Ok(Self { g1: of(Group::G1).map_err(failed)?, g2: of(Group::G2).map_err(failed)? })
     }
 
-    /// `buckets[b]` becomes the sum of the bucket's points, as [`super::Accumulator::run`] has it.
+    /// Sets `buckets[b]` to the sum of the bucket's points: see [`super::Accumulator::run`].
     pub fn run(
         &self,
         stream: &Stream,
@@ -117,7 +116,7 @@ impl Kernels {
             Group::G1 => &self.g1,
             Group::G2 => &self.g2,
         };
-        let short = || refuse("the workspace is too small, or lies too far from the points");
+        let short = || refuse("the workspace is too short or too far for references");
         let (parts, number) = part(workspace, 0, cutting.bytes(shape.group))
             .and_then(|parts| whole_points(parts, shape.group))
             .ok_or_else(short)?;
@@ -126,7 +125,7 @@ impl Kernels {
         let given =
             (buckets, parts, references, starts, count, number, team, large, cell, each, cells);
         sums.launch(stream, cutting.blocks_of_teams(count) + cells, given)?;
-        // Nothing is in pieces where there is no cell.
+        // Without cells no bucket has pieces, and this launches no blocks.
         join.launch(stream, join_blocks, (buckets, parts, cells, join_blocks))
     }
 }
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn few_references_are_summed_whole() {
+    fn sums_whole_buckets_for_few_references_only() {
         assert_eq!(cutting(0, 5, 132), None);
         assert_eq!(cutting((1 << 17) + 1, 5, 132), None);
         let cut = cutting(26 << 10, 256, 132).unwrap();

@@ -1,34 +1,34 @@
-//! Plans for scalars that are still on their way.
+//! Plans for scalars that are still being received.
 
 use std::ops::Range;
 
 use super::{Pass, Plan, cuts::ARRIVING_MIN};
 
 impl Plan {
-    /// Makes this a plan whose passes the caller chooses ([`Plan::over`]), if there are scalars
-    /// enough and nothing needs to be cut: there is one vector, and room for all of it.
+    /// Lets the caller choose the passes with [`Plan::over`], if there are enough scalars and the
+    /// plan is one pass over one vector. Returns whether it does.
     pub fn arrive(&mut self) -> bool {
         let many = self.job.n >= self.cuts.arriving_min.max(1);
         let (one, whole) = (self.job.vectors == 1, self.points == self.job.n);
-        // Passes of few digits want other memory than the plan was made for.
+        // Passes with few digits use another memory layout than the plan's.
         let few = self.sums_whole(&self.largest());
         self.arriving = many && one && whole && self.sets == self.windows.sets() && !few;
         self.arriving
     }
 
-    /// Whether passes are of the caller's choice.
+    /// Whether the caller chooses the passes.
     pub fn is_arriving(&self) -> bool {
         self.arriving
     }
 
-    /// What one more pass may cost, as a part of what it costs: 1, but where fewer scalars than
-    /// usual are cut, as many times less.
+    /// Scales the cost of one more pass: 1 by default, less in proportion if [`Cuts`](super::Cuts)
+    /// lower the smallest MSM that is split.
     pub fn price_part(&self) -> f64 {
         f64::from(self.cuts.arriving_min.max(1)) / f64::from(ARRIVING_MIN)
     }
 
-    /// The pass over these points, of a plan that [`Plan::arrive`] has made. Passes follow each
-    /// other from the first point to the last one.
+    /// The pass over these points, for a plan with [`Plan::is_arriving`]. Passes must follow each
+    /// other from the first point to the last.
     pub fn over(&self, points: Range<u32>) -> Pass {
         let Range { start, end } = points;
         Pass {

@@ -1,26 +1,26 @@
-//! From which sizes on MSMs are cut.
+//! Thresholds for splitting MSMs.
 
 use crate::msm::accumulate;
 
-/// Longer vectors are worked on while they come. 2^20 scalars are 0.6 ms of a link, for which one
-/// more pass pays only where the sender is slower (benches/RESULTS.md).
+/// MSMs of at least this many scalars are computed while scalars are received. A link carries 2^20
+/// scalars in 0.6 ms, so one more pass pays only if the sender is slower (benches/RESULTS.md).
 pub(super) const ARRIVING_MIN: u32 = 1 << 20;
-/// Smaller passes would be launches and little else.
+/// Launch overhead would dominate smaller passes.
 const POINTS_MIN: u32 = 1 << 12;
 
-/// From which sizes on MSMs are cut. The default is for devices; smaller ones show the same passes
-/// with less work in them.
+/// Thresholds for splitting MSMs. The default is for devices; with smaller values, tests run the
+/// same passes with less work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cuts {
-    /// Scalars of a vector at least, for passes to take them as they arrive.
+    /// The fewest scalars of a vector for which passes start before all scalars are received.
     pub arriving_min: u32,
-    /// Points of a pass at least, where memory is short; 1 at least.
+    /// The fewest points of a pass if memory is short; at least 1.
     pub points_min: u32,
-    /// References of a pass at most, for its buckets to be summed whole: that takes less memory
-    /// than passes over fewer points would.
+    /// The most references of a pass for which it sums whole buckets: that takes less memory than
+    /// passes over fewer points would.
     pub whole_digits: u32,
-    /// Additions of a level of the tree at least; `None` for what measured best. If this is low,
-    /// small MSMs have a tree, too: the self-test sets it.
+    /// The fewest additions of a level of the tree; `None` for the tuned value. A low value makes
+    /// small MSMs use the tree, too, as the self-test does.
     pub level_min: Option<u32>,
 }
 

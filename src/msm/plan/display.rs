@@ -1,10 +1,10 @@
-//! What a plan says of itself.
+//! The text of a plan, for people.
 
 use std::fmt::{self, Display, Formatter};
 
 use super::{Plan, Windows};
 
-/// For people: how many windows, and what more there is to say.
+/// Prints the windows and tables, and bucket sets and passes if there are several.
 impl Display for Plan {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let windows = &self.windows;
@@ -24,7 +24,7 @@ impl Display for Plan {
             (tables, sets) => write!(f, ", {tables} tables, {sets} bucket sets")?,
         }
         match self.passes().count() {
-            _ if self.arriving => write!(f, ", as they arrive"),
+            _ if self.arriving => write!(f, ", passes as scalars arrive"),
             1 => Ok(()),
             passes => write!(f, ", {passes} passes"),
         }

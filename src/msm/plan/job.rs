@@ -1,4 +1,4 @@
-//! Which windows an MSM uses.
+//! Chooses the windows of an MSM by a cost model.
 
 use super::{BUCKETS_MAX, cuts::ARRIVING_MIN};
 use crate::{
@@ -10,33 +10,33 @@ use crate::{
     },
 };
 
-/// An MSM, whatever its bases.
+/// The group and size of an MSM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Job {
-    /// Of the bases.
+    /// The group of the bases.
     pub group: Group,
-    /// Scalars of a vector, and bases; 2^26 at most.
+    /// The number of bases, and of scalars per vector; at most 2^26.
     pub n: u32,
-    /// Vectors of scalars over the same bases; 1 at least.
+    /// The number of scalar vectors over the same bases; at least 1.
     pub vectors: u32,
 }
 
-/// Nanoseconds on one H200, for comparing windows, fitted to MSMs of 2^10 to 2^26 with several
-/// widths (benches/RESULTS.md). What a device computes all the time costs less on one of more
-/// multiprocessors; a step costs the same.
+/// Costs in nanoseconds on an H200, to compare windows, fitted to MSMs of 2^10 to 2^26 scalars with
+/// several window sizes (benches/RESULTS.md). Throughput costs scale with the number of
+/// multiprocessors; the latency of a step does not.
 struct Costs {
-    /// A digit that is sorted and added; zeros of fixed windows count.
+    /// Sorting and adding a digit; zero digits of fixed windows count.
     digit: f64,
-    /// The same of windows that slide, in an MSM of fewer digits than `FEW` and of more: scalars
-    /// are shifted, and some buckets are fuller than others.
+    /// A digit of sliding windows, in an MSM of fewer digits than `FEW` and of more: each scalar is
+    /// shifted, and some buckets are fuller than others.
     sliding: [f64; 2],
     bucket: f64,
-    /// One more addition to a bucket, if scalars are long enough to arrive in several passes.
+    /// One more addition per bucket if scalars are enough to arrive in several passes.
     onto: f64,
-    /// A digit more, if buckets are fewer than two a share and so put together from several.
+    /// Added to `digit` if there are fewer than two buckets per share: shares are then merged.
     joined: f64,
-    /// Twice as many buckets: one more step of what goes step by step. Fewer buckets than
-    /// `BUCKETS_LEAST` take no less.
+    /// One more sequential step for each doubling of the buckets. Below `BUCKETS_LEAST` buckets the
+    /// steps do not get fewer.
     step: f64,
 }
 
@@ -89,18 +89,18 @@ impl Costs {
     }
 }
 
-/// Digits of an MSM that is not summed level by level but by equal shares of 2^15 threads, and of
-/// one whose buckets have teams instead.
+/// Below `FEW` digits an MSM is summed by load-balanced accumulation with 2^15 shares, not by the
+/// tree; below `FEWEST` teams sum whole buckets.
 const FEW: f64 = (1 << 21) as f64;
 const FEWEST: f64 = WHOLE_DIGITS as f64;
-/// More windows of a radix are for tests.
+/// Radices with more windows are for tests.
 const RADIX_WINDOWS_MAX: u32 = 12;
-/// Buckets are two a share.
+/// Two buckets per share.
 const SHARED_BUCKETS: f64 = (1 << 16) as f64;
 const BUCKETS_LEAST: f64 = (1 << 7) as f64;
 
 impl Job {
-    /// The windows that take the least time by a model, with at most `tables` tables.
+    /// The windows that are fastest by the cost model, with at most `tables` tables.
     pub fn windows(&self, tables: u32, limits: &DeviceLimits) -> Windows {
         let tables = tables.max(1);
         let fixed = |bits| {
@@ -116,8 +116,8 @@ impl Job {
         cheapest.expect("windows of BITS_MIN bits, a set each, fit every MSM")
     }
 
-    /// The same over bases that there are tables of, for `made`: the tables may be for more bases
-    /// than the MSM has. Any windows may slide that way.
+    /// The fastest windows for bases that have tables for the windows `made`, possibly for more
+    /// bases than the MSM uses. Tables for sliding windows serve every sliding width.
     pub fn windows_over(&self, made: Option<&Windows>, limits: &DeviceLimits) -> Windows {
         let alone = self.windows(1, limits);
         let with_tables = match made {
@@ -134,12 +134,12 @@ impl Job {
         all: impl Iterator<Item = Windows>,
         limits: &DeviceLimits,
     ) -> Option<Windows> {
-        // One set of one vector can be sorted at all.
+        // A single set of a single vector must be sortable.
         let possible = all.filter(|windows| u64::from(windows.buckets()) <= BUCKETS_MAX);
         possible.min_by(|a, b| self.model_ns(a, limits).total_cmp(&self.model_ns(b, limits)))
     }
 
-    /// What the model says of an MSM with these windows.
+    /// The modelled time of an MSM with these windows, in nanoseconds.
     pub fn model_ns(&self, windows: &Windows, limits: &DeviceLimits) -> f64 {
         let Costs { mut digit, sliding, mut bucket, onto, joined, step } =
             Costs::of(self.group, limits);
@@ -149,9 +149,9 @@ impl Job {
         if windows.slide() {
             digit = sliding[usize::from(all >= FEW)];
         }
-        // Without tables what was fitted is scalars that are there.
+        // Without tables, the costs were fitted with all scalars resident.
         if windows.sets() == 1 {
-            // As many as that and no more come in one pass from all but slow senders.
+            // Up to this many scalars arrive in one pass from all but slow senders.
             bucket += if self.n > ARRIVING_MIN { onto } else { 0.0 };
             let shared = (FEWEST..FEW).contains(&all) && vectors * own < SHARED_BUCKETS;
             digit += if shared { joined } else { 0.0 };
@@ -172,14 +172,13 @@ mod tests {
         Job { group, n: 1 << lg_n, vectors: 1 }
     }
 
-    /// As many as there is memory for, or as every kind of windows wants.
+    /// `MANY` is what memory usually allows; `ALL` suffices for every kind of windows.
     const MANY: u32 = 64;
     const ALL: u32 = Sliding::TABLES;
 
-    /// What was measured best, or within 2 % of it, also where scalars arrive in two passes: fixed
-    /// windows and sliding ones.
+    /// Best or within 2 % of the best by measurement, also if scalars arrive in two passes.
     #[test]
-    fn windows_are_those_that_measured_best() {
+    fn chooses_the_windows_that_measured_fastest() {
         let fixed = |bits, tables| Windows::fixed(bits, 1, tables);
         let (sliding, radix) = (Windows::sliding, Windows::radix);
         for (group, lg_n, tables, best) in [
@@ -217,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_want_no_more_tables_than_there_are() {
+    fn never_chooses_more_tables_than_allowed() {
         for lg_n in 0..=26 {
             for tables in [1, 2, 5, 11, 12, 14, MANY, ALL - 1, ALL] {
                 let windows = job(Group::G1, lg_n).windows(tables, &H200);
@@ -226,9 +225,9 @@ mod tests {
         }
     }
 
-    /// However few scalars there are, and whatever tables.
+    /// Holds for any number of scalars and tables.
     #[test]
-    fn windows_use_tables() {
+    fn uses_existing_tables() {
         for (lg_n, tables) in (6..=26).flat_map(|lg_n| [(lg_n, MANY), (lg_n, ALL)]) {
             for group in [Group::G1, Group::G2] {
                 let job = job(group, lg_n);
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_bases_have_windows_of_their_own() {
+    fn ranges_of_bases_get_their_own_windows() {
         let over =
             |lg_n, made: Option<Windows>| job(Group::G1, lg_n).windows_over(made.as_ref(), &H200);
         assert_eq!(Some(over(10, Windows::sliding(22))), Windows::sliding(10));

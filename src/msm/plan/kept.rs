@@ -1,4 +1,4 @@
-//! Which tables bases get that stay on a device. Pure: numbers in, numbers out.
+//! Chooses the tables for bases that are resident on a device. Pure: numbers in, numbers out.
 
 use super::{Job, Plan, Room};
 use crate::{
@@ -7,53 +7,53 @@ use crate::{
     msm::{Sliding, Windows},
 };
 
-/// Tables leave one part of so many of the memory to the jobs that use them.
+/// Tables leave 1 / `WORK_PART` of the memory to the jobs that use them.
 const WORK_PART: u64 = 5;
-/// At this use bases get a table of every power of two, if windows are to slide. To make these
-/// takes as long as some 1500 MSMs save by them, 0.15 s for 2^20 points on an H200: what was used
-/// so often will be used on.
+/// The use on which bases get one table per power of two, for sliding windows. Building them costs
+/// as much as about 1500 MSMs save, 0.15 s for 2^20 points on an H200: bases used this often are
+/// assumed to be used much more.
 const SLIDING_USES: u64 = 8;
-/// One object's have at most one part of so many of the memory, and nothing else goes for them:
-/// they save 2 to 10 % of an MSM, fixed windows' tables a fifth, and to bring bases again costs
-/// several.
+/// The tables of one object for sliding windows take at most 1 / `SLIDING_PART` of the memory, and
+/// nothing is evicted for them: they save 2 to 10 % of an MSM and tables for fixed windows a fifth,
+/// while uploading evicted bases again costs several MSMs.
 const SLIDING_PART: u64 = 4;
-/// Tables at most for windows that do not slide.
+/// The most tables for windows that do not slide.
 const FIXED_TABLES: u64 = 64;
-/// From this use on there are tables.
+/// The use from which on bases get tables.
 const TABLE_USES: u64 = 2;
 
-/// Bases that stay on a device, whole objects.
+/// Bases that are resident on a device, as whole objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kept {
-    /// Of the bases.
+    /// The group of the bases.
     pub group: Group,
-    /// How many.
+    /// The number of bases.
     pub n: u32,
-    /// Jobs that asked for them, the one of now among them.
+    /// The number of jobs that used them, including the current one.
     pub uses: u64,
-    /// What kernels may use of the device.
+    /// The limits of the device.
     pub limits: DeviceLimits,
 }
 
 /// The memory of a device, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
-    /// What there is for bases and jobs.
+    /// All memory for bases and jobs.
     pub all: u64,
-    /// The longest piece of it that nobody has.
+    /// The longest contiguous range that is not leased.
     pub free: u64,
-    /// What tables of these bases are made in.
+    /// Scratch memory for building the tables of these bases.
     pub scratch: u64,
 }
 
-/// How MSMs are done from a use of their bases on.
+/// The plan of MSMs from a given use of their bases on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stage {
-    /// The first use.
+    /// The use from which on the plan applies.
     pub uses: u64,
     /// The plan of an MSM of one vector over all of the bases.
     pub plan: Plan,
-    /// Bytes that bases and tables take.
+    /// Bytes of the bases and their tables.
     pub bytes: u64,
 }
 
@@ -62,20 +62,20 @@ impl Kept {
         u64::from(self.n.max(1)) * self.group.affine_bytes() as u64
     }
 
-    /// The windows that tables are to be made for, where there are tables for `here` or none:
-    /// `None` where what is there is the best that there is use and memory for.
+    /// The windows to build tables for, given the windows `here` of the present tables, if any.
+    /// `None` if the present tables are the best that uses and memory allow.
     pub fn better(&self, here: Option<&Windows>, memory: Memory) -> Option<Windows> {
         if self.uses < TABLE_USES || here.is_some_and(Windows::slide) {
             return None;
         }
         let (group, n, table) = (self.group, self.n, self.table_bytes());
         let fixed = ((memory.all - memory.all / WORK_PART) / table).min(FIXED_TABLES);
-        // And what tables are made in, and what two leases are longer.
+        // Plus the scratch memory for building, and the alignment of two leases.
         let sliding = u64::from(Sliding::TABLES) * table + memory.scratch + 4 * ALIGN;
         let slides = self.uses >= SLIDING_USES
             && sliding <= memory.all / SLIDING_PART
             && sliding <= memory.free;
-        // What is fixed was chosen so before: every job asks.
+        // Fixed windows were chosen with the same inputs, so skip the search: every job gets here.
         if here.is_some() && !slides {
             return None;
         }
@@ -84,8 +84,8 @@ impl Kept {
         (windows.tables() > 1 && here != Some(&windows)).then_some(windows)
     }
 
-    /// What becomes of the bases, use by use, on a device of these limits that holds nothing else;
-    /// nothing if it does not hold them.
+    /// The stages of these bases, use by use, on a device with these limits that holds nothing
+    /// else; empty if the bases do not fit.
     pub fn stages(group: Group, n: u32, limits: DeviceLimits, memory: Memory) -> Vec<Stage> {
         let (job, mut here, mut stages) = (Job { group, n, vectors: 1 }, None, Vec::new());
         for uses in [1, TABLE_USES, SLIDING_USES] {
@@ -124,12 +124,12 @@ mod tests {
     }
 
     #[test]
-    fn bases_get_tables_as_they_are_used() {
+    fn bases_get_tables_on_the_second_and_eighth_use() {
         let (ample, n) = (memory(126 << 30), 1 << 20);
         assert_eq!(kept(n, 1).better(None, ample), None);
         let fixed = kept(n, 2).better(None, ample).unwrap();
         assert!(!fixed.slide() && fixed.tables() > 1, "{fixed:?}");
-        assert_eq!(kept(n, 7).better(Some(&fixed), ample), None, "nothing changes between");
+        assert_eq!(kept(n, 7).better(Some(&fixed), ample), None, "no change between");
         let sliding = kept(n, 8).better(Some(&fixed), ample).unwrap();
         assert!(sliding.slide(), "{sliding:?}");
         assert_eq!(kept(n, 9).better(Some(&sliding), ample), None);
@@ -139,7 +139,7 @@ mod tests {
     fn tables_fit_the_memory() {
         let n = 1 << 20;
         let table = u64::from(n) * G1;
-        // A fifth is for jobs, and so there is nothing for a second table.
+        // A fifth is for jobs, so a second table does not fit.
         assert_eq!(kept(n, 2).better(None, memory(2 * table)), None);
         for tables in 2..20 {
             let windows = kept(n, 2).better(None, memory((tables * table * 5).div_ceil(4)));
@@ -154,12 +154,12 @@ mod tests {
         };
         assert!(better(4 * every, every, 0));
         assert!(!better(4 * every - 4, every, 0), "more than a quarter of the device");
-        assert!(!better(4 * every, every - 1, 0), "others would have to go");
-        assert!(!better(4 * every, every, 1), "nothing to make them in");
+        assert!(!better(4 * every, every - 1, 0), "others would be evicted");
+        assert!(!better(4 * every, every, 1), "no scratch to build them in");
     }
 
     #[test]
-    fn stages_are_what_bases_go_through() {
+    fn stages_follow_the_uses_of_bases() {
         let of =
             |group, lg_n: u32, all| Kept::stages(group, 1 << lg_n, DeviceLimits::H200, memory(all));
         let texts = |stages: &[Stage]| -> Vec<_> {
@@ -171,7 +171,7 @@ mod tests {
         assert!(texts.iter().map(String::as_str).zip(begins).all(|(t, b)| t.starts_with(b)));
         assert!(texts.len() == 3 && texts[0].ends_with("no tables"), "{texts:?}");
         assert_eq!(stages[2].bytes, 255 * (G1 << 20));
-        // 2^24 in all powers of two are 411 GB; 2^26 of G2 are 13 GB, and there is room for few.
+        // 2^24 bases with 255 tables are 411 GB; 2^26 of G2 are 13 GB, so few tables fit.
         assert_eq!(of(Group::G1, 24, 126 << 30).len(), 2);
         assert_eq!(of(Group::G1, 24, 1 << 30), []);
         for (group, lg_n) in [(Group::G1, 10), (Group::G2, 16), (Group::G2, 24), (Group::G2, 26)] {

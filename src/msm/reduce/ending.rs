@@ -1,21 +1,21 @@
-//! Where the device stops: a chain of doublings is slow on one of its lanes and fast on a host, and
-//! many chains are the other way round.
+//! Chooses the step at which the host takes over: a chain of doublings is slow on the device and
+//! fast on the host, many independent chains are the opposite.
 
 use super::shape::{Ending, Shape, Tuning};
 use crate::curve::Group;
 
-/// Nanoseconds of one operation, whichever side does it, on an H200 and its host: by the bench's
-/// part `reduce`, differences between rows of many and of few doublings, sets and launches.
+/// Nanoseconds per operation on an H200 and its host, by benchmark `reduce`: differences between
+/// runs with many and few doublings, sets and launches.
 struct Costs {
-    /// arkworks on one core, and reading the point.
+    /// arkworks on one core, including reading the point.
     host_double: u64,
     host_add: u64,
-    /// Four lanes of the device, in a row.
+    /// A dependent chain of operations on a team of four lanes.
     device_double: u64,
     device_add: u64,
 }
 
-/// Of a launch that waits for the one before it.
+/// Nanoseconds of a dependent launch.
 const LAUNCH: u64 = 2_200;
 
 const G1: Costs =
@@ -23,7 +23,7 @@ const G1: Costs =
 const G2: Costs =
     Costs { host_double: 1_120, host_add: 3_160, device_double: 13_950, device_add: 11_900 };
 
-/// What takes the least time by these costs. `countable`: whether the kernels can double sets.
+/// The fastest ending by these costs. `countable`: whether the kernels can double the sums of sets.
 pub(super) fn choose(shape: &Shape, tuning: &Tuning, countable: bool) -> Ending {
     if let Some(ending) = tuning.ending.filter(|ending| *ending != Ending::Vectors || countable) {
         return ending;

@@ -1,4 +1,4 @@
-//! What the host does with the points that the device leaves.
+//! Computes the result of each vector from the points that the device returns.
 
 use ark_bls12_381::{Fq, Fq2, g1, g2};
 use ark_ec::short_weierstrass::{Projective, SWCurveConfig};
@@ -7,7 +7,7 @@ use ark_ff::{AdditiveGroup, BigInt, BigInteger, Field, PrimeField, Zero};
 use super::{plan::Plan, shape::Ending};
 use crate::curve::Group;
 
-/// A curve whose points the kernels leave in memory.
+/// A curve whose points the kernels return.
 pub trait Curve: SWCurveConfig<BaseField: Coordinate> {
     /// The group of its points.
     const GROUP: Group;
@@ -21,9 +21,9 @@ impl Curve for g2::Config {
     const GROUP: Group = Group::G2;
 }
 
-/// A coordinate as the kernels leave it: Montgomery limbs, below twice the modulus.
+/// A coordinate as the kernels write it: Montgomery limbs, below twice the modulus.
 pub trait Coordinate: Field {
-    /// Reads one.
+    /// Reads a coordinate and reduces it.
     fn of_loose(bytes: &[u8]) -> Self;
 }
 
@@ -48,7 +48,7 @@ impl Coordinate for Fq2 {
     }
 }
 
-/// The point x = X / ZZ, y = Y / ZZZ with Z = ZZZ, so without a division: X ZZ^2 / ZZZ^2 = X / ZZ.
+/// x = X / ZZ, y = Y / ZZZ in Jacobian form without a division: Z = ZZZ, X ZZ^2 / ZZZ^2 = X / ZZ.
 fn of_xyzz<P: Curve>(bytes: &[u8]) -> Projective<P> {
     let width = P::GROUP.coordinate_bytes();
     let coordinate = |k: usize| P::BaseField::of_loose(&bytes[k * width..][..width]);
@@ -60,11 +60,11 @@ fn of_xyzz<P: Curve>(bytes: &[u8]) -> Projective<P> {
     Projective::new_unchecked(x, y, zzz)
 }
 
-/// The sum of each vector, from what [`super::Reducer::run`] left: [`Plan::bytes_out`] bytes of the
-/// plan's group.
+/// The sum of each vector, from the [`Plan::bytes_out`] bytes that [`super::Reducer::run`] wrote
+/// for the plan's group.
 ///
-/// Time: 0.4 us a doubling, 1.1 us a point in G1, three times as much in G2; the plan sees to it
-/// that these are few.
+/// Time: 0.4 us per doubling and 1.1 us per point in G1, three times as much in G2; the plan keeps
+/// both few.
 pub fn finish<P: Curve>(plan: &Plan, bytes: &[u8]) -> Vec<Projective<P>> {
     let exponents = exponents(plan);
     let width = 4 * P::GROUP.coordinate_bytes();
@@ -73,7 +73,7 @@ pub fn finish<P: Curve>(plan: &Plan, bytes: &[u8]) -> Vec<Projective<P>> {
     vectors.map(|vector| horner(&exponents, vector, width)).collect()
 }
 
-/// How often which points of a vector are to be doubled, before all are added up.
+/// For each point of a vector, its index and how often it is doubled before all are added.
 fn exponents(plan: &Plan) -> Vec<(usize, u32)> {
     let shape = &plan.shape;
     let shifts = shape.shifts.iter().copied().enumerate();
@@ -92,7 +92,7 @@ fn exponents(plan: &Plan) -> Vec<(usize, u32)> {
     }
 }
 
-/// The sum of 2^exponent times each point.
+/// The sum of 2^exponent times each point, by Horner's rule.
 fn horner<P: Curve>(exponents: &[(usize, u32)], bytes: &[u8], width: usize) -> Projective<P> {
     let mut points = exponents.to_vec();
     points.sort_by_key(|(_, exponent)| std::cmp::Reverse(*exponent));

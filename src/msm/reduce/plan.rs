@@ -1,4 +1,4 @@
-//! Which launches take how many buckets to how few points. Pure: numbers in, numbers out.
+//! Plans the launches that reduce buckets to few points. Pure: numbers in, numbers out.
 
 use super::{
     ending,
@@ -7,23 +7,23 @@ use super::{
 };
 use crate::{curve::Group, device::ALIGN};
 
-/// Terms from which on a GPU is full without cutting them into parts.
+/// From this many terms on a GPU is full without splitting them into parts.
 const TERMS_FULL: u32 = 256;
-/// Sets this small have terms at once, without rows.
+/// Sets of at most this many buckets (log2) have terms directly, without rows and columns.
 const LG_BUCKETS_SMALL: u32 = 5;
-/// A thread's slice has 2^LG_SLICE_MIN points at least.
+/// A thread's slice has at least 2^LG_SLICE_MIN points.
 const LG_SLICE_MIN: u32 = 2;
 
 /// The launches for a shape, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// What it is for.
+    /// The input that this is a plan for.
     pub shape: Shape,
-    /// Where the device stops.
+    /// The step at which the host takes over.
     pub ending: Ending,
-    /// What it launches.
+    /// The launches.
     pub steps: Vec<Step>,
-    /// The steps' results lie in two areas in turn, the last one in the caller's.
+    /// Bytes of two scratch areas, written in turn; the last step writes to the caller's memory.
     pub(super) areas: [u64; 2],
 }
 
@@ -46,18 +46,18 @@ impl Plan {
         self.areas[0] + self.areas[1]
     }
 
-    /// Points that the device leaves, in XYZZ.
+    /// Points that the device returns, in XYZZ.
     pub fn points_out(&self) -> u64 {
         self.steps.last().map_or(0, Step::points_out)
     }
 
-    /// Bytes of these: what [`super::Reducer::run`] writes and [`super::finish`] takes.
+    /// Bytes of these points, which [`super::Reducer::run`] writes and [`super::finish`] reads.
     pub fn bytes_out(&self) -> u64 {
         self.steps.last().map_or(0, |step| step.bytes_out(self.shape.group))
     }
 }
 
-/// The steps from buckets to the sums of rows and columns, and what these are.
+/// The steps from buckets to the sums of rows and columns, and the dimensions of these sums.
 fn halves(shape: &Shape, tuning: &Tuning) -> (Vec<Step>, Terms) {
     let m = shape.lg_buckets();
     if m <= LG_BUCKETS_SMALL {
@@ -84,10 +84,10 @@ fn halves(shape: &Shape, tuning: &Tuning) -> (Vec<Step>, Terms) {
     (steps, Terms::after(&halves))
 }
 
-/// How rows and columns are cut, a slice a thread.
+/// Splits rows and columns into slices, one per thread.
 ///
-/// Powers of two stay with the lengths that were measured, powers of two themselves. Of others, the
-/// cut whose longest slices take the least time, as often as threads fill the device with slices.
+/// A power of two of buckets uses the tuned lengths, powers of two themselves. Other counts use the
+/// split with the least time: the longest slice times the number of waves of threads.
 fn slices(shape: &Shape, tuning: &Tuning, points: u64) -> Halves {
     let (m, threads) = (shape.lg_buckets(), tuning.slice_threads);
     if shape.buckets.is_power_of_two() {
@@ -109,12 +109,12 @@ fn slices(shape: &Shape, tuning: &Tuning, points: u64) -> Halves {
     all.min_by_key(time).unwrap_or_else(|| Halves::cut(shape, m / 2, least))
 }
 
-/// The steps from there to where the device stops.
+/// The steps from the sums of rows and columns to the ending.
 fn terms(shape: &Shape, tuning: &Tuning, ending: Ending, mut terms: Terms, steps: &mut Vec<Step>) {
     let affine = steps.is_empty() && !shape.xyzz;
     let sums = shape.arrays() * shape.terms();
     let (lg_rows, lg_columns) = terms.lg();
-    let lg_most = (lg_rows.max(1) - 1).max(lg_columns); // term 0 has all columns
+    let lg_most = (lg_rows.max(1) - 1).max(lg_columns); // term 0 sums all columns
     terms.lg_parts = if sums < TERMS_FULL { lg_most.saturating_sub(tuning.lg_part) } else { 0 };
     let lg_parts = terms.lg_parts;
     let team = tuning.team(u64::from(sums) << lg_parts, 1 << (lg_most - lg_parts));
@@ -143,7 +143,7 @@ mod tests {
     use super::{super::shape::Weights, *};
     use crate::device::DeviceLimits;
 
-    /// Each launch takes what the one before it left, and what a kernel counts fits its words.
+    /// Each launch reads what the previous one wrote, and counts fit the kernels' words.
     fn check(plan: &Plan) {
         let (shape, mut left) = (&plan.shape, 0);
         let all = u64::from(shape.arrays()) * u64::from(shape.buckets);
@@ -190,13 +190,13 @@ mod tests {
         assert_eq!(left, expected, "{plan:?}");
     }
 
-    /// Around powers of two, and between them.
+    /// Counts around powers of two, and between them.
     fn counts() -> impl Iterator<Item = u32> {
         (0..=22).flat_map(|lg| [1_u32 << lg, (1 << lg) + 1, (2 << lg) - 1, 9 << lg, 5 << lg])
     }
 
     #[test]
-    fn launches_fit_together() {
+    fn each_launch_reads_what_the_previous_wrote() {
         for group in [Group::G1, Group::G2] {
             for (vectors, sets) in [(1, 1), (1, 4), (1, 16), (1, 254), (40, 3), (1000, 1)] {
                 for (turn, buckets) in counts().enumerate() {
@@ -232,8 +232,8 @@ mod tests {
     }
 
     #[test]
-    fn slices_fill_the_device_once() {
-        // Slices of so many, on 132 multiprocessors, where 33792 threads are to have one each.
+    fn slices_fill_the_device_in_one_wave() {
+        // 132 multiprocessors hold 33792 threads, one per slice.
         for (buckets, parts, longest, slices) in [
             (9 << 19, (15, 4), 288, 33664),
             (5 << 18, (13, 16), 80, 33024),
@@ -252,7 +252,7 @@ mod tests {
                 let threads = u64::from(units) * 256;
                 assert!(halves.slices() <= threads, "{halves:?}");
                 let taken = threads * u64::from(halves.longest());
-                assert!(16 * u64::from(buckets) >= 7 * taken, "an eighth is lost: {halves:?}");
+                assert!(16 * u64::from(buckets) >= 7 * taken, "over 1/8 is idle: {halves:?}");
             }
         }
     }

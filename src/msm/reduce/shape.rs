@@ -1,4 +1,4 @@
-//! What is to be reduced, on what, and where the device stops.
+//! The input of a bucket reduction, and its tuning for a device.
 
 use super::step::{Ladder, SUM_GROUPS, lg_ceil};
 use crate::{
@@ -6,35 +6,35 @@ use crate::{
     device::{Block, Context, DeviceLimits},
 };
 
-/// What is to be reduced: for each vector, one set of buckets a shift. At least one vector and one
-/// shift; fewer than 2^31 buckets in all.
+/// The input of a bucket reduction: for each vector, one set of buckets per shift. At least one
+/// vector and one shift; fewer than 2^31 buckets in all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
     /// The group of the points.
     pub group: Group,
-    /// How many vectors of scalars.
+    /// The number of scalar vectors.
     pub vectors: u32,
-    /// Each set's sum counts 2^shift times; shifts grow.
+    /// The sum of each set is multiplied by 2^shift. Ascending.
     pub shifts: Vec<u32>,
-    /// Buckets of a set, 1 at least; sets follow each other.
+    /// Buckets per set, at least 1; sets are contiguous.
     pub buckets: u32,
-    /// How often a bucket counts.
+    /// The weights of the buckets.
     pub weights: Weights,
-    /// Whether buckets come in XYZZ coordinates, and not affine.
+    /// Whether buckets are in XYZZ coordinates instead of affine.
     pub xyzz: bool,
 }
 
-/// How often bucket b of a set counts.
+/// The weight of bucket b in its set's sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weights {
-    /// b + 1 times.
+    /// b + 1.
     All,
-    /// 2b + 1 times.
+    /// 2b + 1.
     Odd,
 }
 
 impl Shape {
-    /// Sets of a vector.
+    /// Sets per vector.
     pub fn sets(&self) -> u32 {
         self.shifts.len() as u32
     }
@@ -45,12 +45,12 @@ impl Shape {
         u64::from(self.arrays()) * u64::from(self.buckets) * point
     }
 
-    /// log2 of the buckets of a set, rounded up.
+    /// log2 of the buckets per set, rounded up.
     pub fn lg_buckets(&self) -> u32 {
         lg_ceil(self.buckets)
     }
 
-    /// Term `term` of a set counts 2 to this power: see `kernels/msm/reduce/terms.cuh`.
+    /// Term `term` of a set is multiplied by 2 to this power: see `kernels/msm/reduce/terms.cuh`.
     pub(super) fn term_exponent(&self, term: u32) -> u32 {
         match self.weights {
             Weights::All => term.max(1) - 1,
@@ -66,7 +66,7 @@ impl Shape {
         self.lg_buckets() + 1
     }
 
-    /// How set follows set, where the kernels can count it: widths that differ by one at most.
+    /// The doublings between sets, if kernels can count them: widths differ by at most one.
     pub(super) fn ladder(&self) -> Option<Ladder> {
         let widths: Vec<u32> = self.shifts.windows(2).map(|pair| pair[1] - pair[0]).collect();
         let width = widths.iter().copied().max().unwrap_or(0);
@@ -80,32 +80,32 @@ impl Shape {
     }
 }
 
-/// Where the device stops; the host does the rest.
+/// The step at which the device stops; the host does the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// lg_buckets + 1 terms a set: the least latency for one vector and one set.
+    /// lg_buckets + 1 terms per set: the lowest latency for one vector and one set.
     Terms,
-    /// A point a set. The doublings between sets are in a row, and a host is faster at these.
+    /// A point per set. The doublings between sets are a dependent chain, which a host does faster.
     Sets,
-    /// A point a vector.
+    /// A point per vector.
     Vectors,
 }
 
-/// What the plan depends on beside the shape.
+/// What a plan depends on in addition to the shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tuning {
-    /// Multiprocessors.
+    /// The number of multiprocessors.
     pub multiprocessors: u32,
     /// Threads that fill the device with slices.
     pub slice_threads: u64,
-    /// Fewer points are summed by split lanes from the start.
+    /// The fewest points that threads sum in slices; teams of four lanes sum fewer.
     pub slice_points_min: u64,
-    /// Terms of more than 2^lg_part points are cut into parts of so many.
+    /// Terms of more than 2^lg_part points are split into parts of that many.
     pub lg_part: u32,
-    /// Groups of four lanes that a multiprocessor gets in teams: at most as many as fit at once.
-    /// Three warps of a scheduler add 2.2 times as many points as one that is alone, by counts.
+    /// Groups of four lanes per multiprocessor in teams; at most as many as are resident. By count,
+    /// three warps per scheduler add 2.2 times as many points as one.
     pub groups: u32,
-    /// Where the device stops; by a model of the time where nothing is said.
+    /// The step at which the device stops; `None` leaves it to the cost model.
     pub ending: Option<Ending>,
 }
 
@@ -115,9 +115,9 @@ impl Tuning {
         Self::on(&context.identity().limits, group)
     }
 
-    /// The same for a device of these limits.
+    /// For a device with these limits.
     ///
-    /// On an H200, in G1: 2^15 buckets take 0.119 ms with slices and 0.162 without, 2^13 take 0.092
+    /// On an H200, G1: 2^15 buckets take 0.119 ms with slices and 0.162 without, 2^13 take 0.092
     /// and 0.081; parts of 2^6 and 2^8 points are within 5 % of parts of 2^7.
     pub fn on(limits: &DeviceLimits, group: Group) -> Self {
         let blocks = match group {
@@ -136,8 +136,8 @@ impl Tuning {
         }
     }
 
-    /// Groups of lanes for each of `sums` of `count` points: as many as the device is to have if
-    /// there is work for them, and no group that has less than two points.
+    /// Groups of lanes for each of `sums` sums of `count` points, a power of two: enough to fill
+    /// the device, but at least two points per group.
     pub(super) fn team(&self, sums: u64, count: u32) -> u32 {
         let wanted = (u64::from(self.multiprocessors * self.groups) / sums.max(1))
             .clamp(1, SUM_GROUPS.into());
@@ -146,16 +146,16 @@ impl Tuning {
     }
 }
 
-/// The blocks that sum slices: `kernels/msm/reduce.cu`.
+/// The thread blocks that sum slices: `kernels/msm/reduce.cu`.
 pub(super) struct SliceBlock {
     pub block: Block,
-    /// How many of them a multiprocessor has registers for.
+    /// Blocks per multiprocessor that registers allow.
     pub by_registers: u32,
 }
 
 impl SliceBlock {
     pub fn of(group: Group) -> Self {
-        // A point travels; in G2 the sum is in shared memory, too.
+        // Shared memory holds the next point; in G2 also the sum.
         let (threads, elements, by_registers) = match group {
             Group::G1 => (128, 2, 2),
             Group::G2 => (64, 6, 4),

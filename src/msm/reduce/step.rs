@@ -1,12 +1,12 @@
-//! The launches, as numbers.
+//! The launches of a bucket reduction and their parameters.
 
 use super::shape::{Shape, Weights};
 use crate::curve::Group;
 
-/// Groups of four lanes in a block: as in `kernels/msm/reduce/split_sum.cuh`.
+/// Groups of four lanes per block, as in `kernels/msm/reduce/split_sum.cuh`.
 pub(super) const SUM_GROUPS: u32 = 32;
 
-/// Rows and columns before a launch of sets of buckets, and in how many slices each is cut: see
+/// The rows and columns of sets of buckets, and the slices that each is split into: see
 /// `kernels/msm/reduce/halves.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Halves {
@@ -18,20 +18,20 @@ pub struct Halves {
 }
 
 impl Halves {
-    /// One slice each.
+    /// One slice per row and column.
     pub(super) fn whole(shape: &Shape, lg_columns: u32) -> Self {
         let (arrays, buckets) = (shape.arrays(), shape.buckets);
         Self { arrays, buckets, lg_columns, row_parts: 1, column_parts: 1 }
     }
 
-    /// In slices of at most `length` buckets, as few as that takes.
+    /// The fewest slices of at most `length` buckets.
     pub(super) fn cut(shape: &Shape, lg_columns: u32, length: u32) -> Self {
         let whole = Self::whole(shape, lg_columns);
         let row_parts = whole.columns().div_ceil(length);
         Self { row_parts, column_parts: whole.rows().div_ceil(length), ..whole }
     }
 
-    /// Of a set.
+    /// Rows per set.
     pub(super) fn rows(&self) -> u32 {
         self.buckets.div_ceil(self.columns())
     }
@@ -45,7 +45,7 @@ impl Halves {
         u64::from(self.arrays) * (u64::from(self.rows()) + u64::from(self.columns()))
     }
 
-    /// Their slices.
+    /// Slices of all rows and columns.
     pub(super) fn slices(&self) -> u64 {
         let of_rows = u64::from(self.rows()) * u64::from(self.row_parts);
         let of_columns = u64::from(self.columns()) * u64::from(self.column_parts);
@@ -64,7 +64,7 @@ impl Halves {
     }
 }
 
-/// What terms are made of: see `kernels/msm/reduce/terms.cuh`.
+/// The sums that terms are made of: see `kernels/msm/reduce/terms.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
     pub(super) arrays: u32,
@@ -76,14 +76,14 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Of the sums of rows and columns.
+    /// Terms of the sums of rows and columns.
     pub(super) fn after(halves: &Halves) -> Self {
         let (arrays, rows) = (halves.arrays, halves.rows());
         let columns_at = arrays * rows;
         Self { arrays, rows, columns: halves.columns(), columns_at, lg_parts: 0 }
     }
 
-    /// Of the buckets themselves: a set is one row.
+    /// Terms of the buckets themselves: a set is one row.
     pub(super) fn of(shape: &Shape) -> Self {
         let (arrays, columns) = (shape.arrays(), shape.buckets);
         Self { arrays, rows: 1, columns, columns_at: 0, lg_parts: 0 }
@@ -94,7 +94,7 @@ impl Terms {
         (lg_ceil(self.rows), lg_ceil(self.columns))
     }
 
-    /// Of all sets, and not in parts.
+    /// Terms of all sets, before they are split into parts.
     pub(super) fn terms(&self) -> u64 {
         let (lg_rows, lg_columns) = self.lg();
         u64::from(self.arrays) * u64::from(lg_rows + lg_columns + 1)
@@ -106,7 +106,7 @@ pub(super) fn lg_ceil(count: u32) -> u32 {
     count.next_power_of_two().ilog2()
 }
 
-/// How often each point of a period is doubled: see `kernels/msm/reduce/terms.cuh`.
+/// The doublings of each point of a period: see `kernels/msm/reduce/terms.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ladder {
     pub(super) period: u32,
@@ -118,8 +118,8 @@ impl Ladder {
     /// No point is doubled.
     pub(super) const FLAT: Self = Self { period: 1, width: 0, narrow: 0 };
 
-    /// The terms of a set: each counts twice as much as the one before, but the second as much as
-    /// the first, unless buckets are odd digits'.
+    /// The doublings of a set's terms: each weighs twice as much as the previous one, except that
+    /// the second weighs as much as the first unless buckets are for odd digits.
     pub(super) fn terms(shape: &Shape) -> Self {
         Self { period: shape.terms(), width: 1, narrow: (shape.weights == Weights::All).into() }
     }
@@ -127,13 +127,13 @@ impl Ladder {
 
 /// One launch: see `kernels/msm/reduce.cu`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)] // named as the kernels' parameters are
+#[allow(missing_docs)] // fields are the kernels' parameters
 pub enum Step {
     Slices {
         halves: Halves,
         affine: bool,
     },
-    /// Of the buckets, where `sliced` is false.
+    /// Sums of the buckets themselves if `sliced` is false.
     Sums {
         halves: Halves,
         sliced: bool,

@@ -1,42 +1,42 @@
-//! How much a block sorts and partitions, by the shared memory that a device has.
+//! Sizes of the sort's tiles and blocks, by the shared memory of a device.
 
 use crate::device::{Block, DeviceLimits};
 
-/// log2 of the digits of a tile, and threads of the block that sorts it: `msm_sort_tiles_*` in
+/// log2 of the digits per tile, and threads of the block that sorts it: `msm_sort_tiles_*` in
 /// kernels/msm/sort.cu.
 const TILES: [(u32, u32); 3] = [(14, 1024), (13, 1024), (12, 512)];
 
-/// Blocks of `msm_partition`, by what they stage.
+/// Blocks of `msm_partition`, by the shared memory they stage digits in.
 const PARTITIONS: [Block; 3] = [
     Block { threads: 256, shared_bytes: 40 << 10 },
     Block { threads: 512, shared_bytes: 73 << 10 },
     Block { threads: 512, shared_bytes: 111 << 10 },
 ];
 
-/// log2 of the buckets of a bin: there is a block for bins up to the first, and one for larger
-/// ones.
+/// log2 of the buckets per bin: one block configuration for bins up to the first size, one for
+/// larger bins.
 const LOW_BITS: [u32; 2] = [11, 12];
 
-/// What a block of the sort has room for on a device.
+/// Limits of the sort's blocks on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SortCapacity {
     /// log2 of the digits that a block sorts in shared memory.
     pub lg_tile: u32,
     /// Threads of that block.
     pub(super) tile_threads: u32,
-    /// log2 of the buckets of a bin at most.
+    /// log2 of the most buckets per bin.
     pub(super) low_bits_max: u32,
-    /// Bytes of dynamic shared memory that `msm_partition` gets at most.
+    /// The most bytes of dynamic shared memory for `msm_partition`.
     pub(super) partition_shared_max: u32,
 }
 
 impl SortCapacity {
-    /// The tiles and blocks of which most threads are resident, the larger if several have as many:
-    /// larger tiles write longer runs. 1024 threads of partitions are enough: on an H200 they
-    /// were faster with 111 KiB a block from 2^22 on than 1536 with 73 KiB.
+    /// The tiles and blocks with the most resident threads; of equals the largest, since larger
+    /// tiles write longer runs. 1024 partitioning threads are enough: on an H200 they were faster
+    /// with 111 KiB per block from 2^22 on than 1536 threads with 73 KiB.
     pub fn of(limits: &DeviceLimits) -> Self {
         let resident = |block: Block| limits.resident_blocks(block) * block.threads;
-        // Of several best, the last one.
+        // Of several maxima, `max_by_key` takes the last.
         let tiles = TILES.into_iter().rev();
         let best = tiles
             .max_by_key(|(lg_tile, threads)| resident(sort_block(*lg_tile, *threads, LOW_BITS[0])));
@@ -48,13 +48,13 @@ impl SortCapacity {
         Self { lg_tile, tile_threads, low_bits_max, partition_shared_max }
     }
 
-    /// The kernel that sorts such tiles.
+    /// The kernel that sorts tiles of this size.
     pub(super) fn sort_kernel(&self) -> String {
         format!("msm_sort_tiles_{}k", (1 << self.lg_tile) >> 10)
     }
 
-    /// Its blocks, by log2 of the buckets of a bin. The largest comes last: asking for shared
-    /// memory sets what a function may have.
+    /// Its blocks, by log2 of the buckets per bin. The largest comes last: loading a kernel sets
+    /// the shared memory limit of its function.
     pub(super) fn sort_blocks(&self) -> impl Iterator<Item = (u32, Block)> {
         let Self { lg_tile, tile_threads, low_bits_max, .. } = *self;
         let fitting = LOW_BITS.into_iter().filter(move |low_bits| *low_bits <= low_bits_max);
@@ -68,7 +68,7 @@ impl SortCapacity {
     }
 }
 
-/// Six bytes a digit, eight a bucket, and some words.
+/// Six bytes per digit, eight per bucket, and a few words.
 const fn sort_block(lg_tile: u32, threads: u32, low_bits: u32) -> Block {
     Block { threads, shared_bytes: (6 << lg_tile) + (8 << low_bits) + 4 + 128 }
 }
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tiles_are_as_large_as_shared_memory_allows() {
+    fn shared_memory_limits_tiles_and_blocks() {
         let h200 = DeviceLimits::H200;
         let a100 = DeviceLimits { block_shared_bytes: 163 << 10, shared_bytes: 164 << 10, ..h200 };
         let rtx4090 = DeviceLimits {

@@ -1,41 +1,41 @@
-//! How a sort is cut into tiles and bins, and where its workspace has what.
+//! Plans a sort: its tiles and bins, and the layout of its workspace.
 
 use super::{Shape, SortCapacity};
 use crate::device::{ALIGN, Span};
 
-/// Bins of a vector: `BINS_MAX` in kernels/msm/bins.cuh.
+/// The most bins of a vector: `BINS_MAX` in kernels/msm/bins.cuh.
 const BINS_MAX: u64 = 1 << 12;
-/// Bins of all vectors: one block plans them.
+/// The most bins of all vectors: one block plans them.
 const BINS_ALL_MAX: u64 = 1 << 17;
-/// Buckets of a vector: `BUCKET_BITS` in kernels/msm/sort.cu.
+/// The most buckets of a vector: `BUCKET_BITS` in kernels/msm/recode.cuh.
 const BUCKETS_MAX: u64 = 1 << 24;
-/// Buckets and digits of all vectors: references are 31 bits.
+/// The most buckets and digits of all vectors: references have 31 bits for the index.
 const BUCKETS_ALL_MAX: u64 = 1 << 28;
 const DIGITS_MAX: u64 = 1 << 31;
-/// Buckets of a block of `msm_sort_direct`: `DIRECT_BUCKETS` there.
+/// Buckets of a block of `msm_sort_direct`: `DIRECT_BUCKETS` in kernels/msm/sort.cu.
 const DIRECT_BUCKETS: u64 = 1 << 12;
 
-/// Digits of a tile of scalars at most, if that is the choice of [`Layout::of`].
+/// The most digits of a tile of scalars in small and medium sorts.
 const STAGED_MAX: u32 = 12 << 10;
 
-/// How the digits of a [`Shape`] are sorted.
+/// The algorithm that sorts the digits of a [`Shape`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Path {
-    /// By bins of 2^`low_bits` neighbouring buckets, from tiles of `tile_scalars` scalars.
+    /// Partitions digits into bins of 2^`low_bits` neighbouring buckets, then sorts the bins.
     Bins {
-        /// log2 of the buckets of a bin, 12 at most.
+        /// log2 of the buckets per bin; at most 12.
         low_bits: u32,
-        /// Scalars that a block takes at a time.
+        /// Scalars per tile of a block.
         tile_scalars: u32,
     },
-    /// Straight to their places, by `groups` blocks a vector that each look at all its digits.
+    /// Writes digits directly to their places. Each of `groups` blocks per vector reads all digits.
     Direct {
-        /// Each has an equal run of buckets, 4096 at most.
+        /// Blocks per vector; each has an equal range of at most 4096 buckets.
         groups: u32,
     },
 }
 
-/// Sizes that follow from a shape and a path. Pure.
+/// The sizes of a sort, given its shape and path. Pure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     pub(super) shape: Shape,
@@ -48,11 +48,11 @@ pub struct Layout {
     /// Coarse bins of a vector, and of all vectors.
     pub(super) vector_bins: u32,
     pub(super) bins: u32,
-    /// Tiles of digits at most.
+    /// Upper bound on the tiles of digits.
     pub(super) digit_tiles: u32,
 }
 
-/// The workspace, cut up.
+/// The regions of the workspace.
 pub(super) struct Workspace<'l> {
     pub state: Span<'l, u32>,
     pub histogram: Span<'l, u16>,
@@ -62,13 +62,13 @@ pub(super) struct Workspace<'l> {
 }
 
 impl Layout {
-    /// The path that measured fastest for such a shape. `None` if the shape is too large: 2^24
-    /// buckets a vector (fewer on devices of little shared memory), 2^28 in all, 2^31 digits.
+    /// Uses the path that measured fastest for the shape. `None` if the shape is too large: 2^24
+    /// buckets per vector (fewer on devices with little shared memory), 2^28 in all, 2^31 digits.
     pub fn of(shape: Shape, capacity: SortCapacity) -> Option<Self> {
         Self::along(shape, capacity, path(&shape, &capacity))
     }
 
-    /// Along a path of the caller's choice. `None` if the kernels have no room for it.
+    /// Uses the caller's path. `None` if it exceeds the kernels' limits.
     pub fn along(shape: Shape, capacity: SortCapacity, path: Path) -> Option<Self> {
         let (buckets, vectors) = (shape.vector_buckets(), u64::from(shape.vectors));
         let digits = shape.digits_max();
@@ -77,7 +77,7 @@ impl Layout {
         }
         let (low_bits, tile_scalars) = match path {
             Path::Bins { low_bits, tile_scalars } => (low_bits, tile_scalars),
-            // Counts vectors, each of which is a bin.
+            // The counting kernel treats each vector as one bin.
             Path::Direct { .. } => (ceil_log2(buckets), tile_scalars(&shape, &capacity, 1)),
         };
         let tiles = vectors * u64::from(shape.n.div_ceil(tile_scalars.max(1)));
@@ -106,12 +106,12 @@ impl Layout {
         (fits && bins <= BINS_ALL_MAX).then_some(layout)
     }
 
-    /// What is sorted.
+    /// The input that this is a plan for.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// How.
+    /// The algorithm.
     pub fn path(&self) -> Path {
         self.path
     }
@@ -135,7 +135,7 @@ impl Layout {
         }
     }
 
-    /// Words of the state that must be 0 at first: ticket, digits, finished.
+    /// Words of the state that are cleared first: ticket, digits, finished.
     pub(super) fn cleared_words(&self) -> u64 {
         4 + 2 * u64::from(self.bins)
     }
@@ -147,7 +147,7 @@ impl Layout {
         8 * vector_bins + 6 * digits
     }
 
-    /// `None` where the workspace is smaller than [`Layout::bytes`].
+    /// Splits the workspace; `None` if it is smaller than [`Layout::bytes`].
     pub(super) fn cut<'l>(&self, work: Span<'l, u8>) -> Option<Workspace<'l>> {
         let mut at = 0;
         let mut parts = [work; 5];
@@ -171,9 +171,9 @@ fn ceil_log2(a: u64) -> u32 {
 }
 
 fn path(shape: &Shape, capacity: &SortCapacity) -> Path {
-    // Blocks of a direct sort look at all digits of their vector, one after the other.
+    // Each block of a direct sort reads all digits of its vector, one after the other.
     const DIRECT_DIGITS: u64 = 3 << 14;
-    // Enough vectors fill the device with one block each, and repeat nothing.
+    // Many vectors fill the device with one block each, which reads no digit twice.
     const MANY: u32 = 64;
     const MANY_DIGITS: u64 = 1 << 17;
     let (buckets, digits) = (shape.vector_buckets(), shape.vector_digits());
@@ -187,17 +187,17 @@ fn path(shape: &Shape, capacity: &SortCapacity) -> Path {
     Path::Bins { low_bits, tile_scalars: tile_scalars(shape, capacity, bins) }
 }
 
-/// Bins of one tile skip a kernel: that pays until there are too many bins, since every tile of
-/// scalars writes a run to each. Prototype on an H200, ms by number of bins: 2^16 scalars 2^6 .040,
-/// 2^7 .029; 2^18 2^7 .070, 2^8 .064; 2^20 2^8 .224, 2^9 .229, 2^10 .247; 2^24 2^10 3.47,
-/// 2^11 4.10.
+/// Bins of a single tile skip a kernel. That pays until there are too many bins, since every tile
+/// of scalars writes a run to each bin. Tuned on an H200: 2^16 scalars take 0.029 ms with 2^7 bins
+/// and 0.040 with 2^6, 2^20 take 0.224 with 2^8 and 0.247 with 2^10, 2^24 take 3.47 with 2^10 and
+/// 4.10 with 2^11.
 fn low_bits(shape: &Shape, capacity: &SortCapacity) -> u32 {
     const SINGLE_BINS_MAX: u64 = 1 << 8;
-    // A tile has eight digits of each of its buckets, which are written together.
+    // A tile then has eight digits per bucket, which are written together.
     let usual = capacity.lg_tile - 3;
     const BINS_USUAL_MAX: u64 = 1 << 11;
     let buckets = shape.vector_buckets();
-    // A twentieth more than its share of digits fits a bin.
+    // A bin has room for a twentieth more digits than its share.
     let single = (shape.vector_digits() * 21).div_ceil(20 << capacity.lg_tile).next_power_of_two();
     let bins = match buckets >> usual {
         _ if single <= SINGLE_BINS_MAX => single,
@@ -209,10 +209,10 @@ fn low_bits(shape: &Shape, capacity: &SortCapacity) -> u32 {
     low_bits.min(capacity.low_bits_max)
 }
 
-/// Scalars of a tile: more make longer runs, fewer more blocks. Prototype on an H200: 2^24 in tiles
-/// of 512 3.57 ms, of 1024 2.65; 2^16 wants 256, 2^18 512, 2^20 768. Where there are tiles enough,
-/// as large ones as two blocks a multiprocessor leave room for: 2^22, 12 windows, 896 0.98 ms, 960
-/// 0.98, 1120 0.93, 1232 0.91; 2^24 3.80, 3.42 with 1120, 3.36 with 1232.
+/// Scalars per tile: more give longer runs, fewer give more blocks. Tuned on an H200: 2^24 scalars
+/// take 2.65 ms in tiles of 1024 and 3.57 in tiles of 512; 2^16 want tiles of 256, 2^18 of 512,
+/// 2^20 of 768. Large sorts use the largest tiles of which two blocks fit a multiprocessor: with 12
+/// windows, 2^22 scalars are 7 % faster in tiles of 1232 than of 960, 2^24 2 % faster than of 1120.
 fn tile_scalars(shape: &Shape, capacity: &SortCapacity, bins: u64) -> u32 {
     let room = u64::from(capacity.partition_shared_max).saturating_sub(8 * bins);
     let fit = (room / 6) as u32;
@@ -223,7 +223,7 @@ fn tile_scalars(shape: &Shape, capacity: &SortCapacity, bins: u64) -> u32 {
         _ => (1536, fit),
     };
     let fit = staged / shape.scalar_digits();
-    // A warp takes 32 at a time, a block 512.
+    // A warp reads 32 scalars at a time, a block 512.
     let whole = if fit >= 512 { fit / 128 * 128 } else { fit / 32 * 32 };
     whole.min(most)
 }

@@ -1,4 +1,4 @@
-//! Scalars become references to points, sorted by bucket: `kernels/msm/sort.cu`.
+//! Sorts references to points by the buckets of the scalars' signed digits: `kernels/msm/sort.cu`.
 
 mod capacity;
 mod layout;
@@ -14,13 +14,13 @@ use crate::device::{
 
 const MODULE: &str = "msm/sort";
 
-/// Threads of the blocks that count. Other widths were not measured; the whole sort is 5 % of an
-/// MSM of 2^20 or 2^22 on an H200.
+/// Threads of the counting blocks. Other sizes were not measured; the whole sort is 5 % of an MSM
+/// of 2^20 or 2^22 scalars on an H200.
 const COUNT_THREADS: u32 = 512;
 const CLEAR_THREADS: u32 = 256;
 const DIRECT_THREADS: u32 = 1024;
 
-/// What one pass sorts: digits of `vectors` times `n` scalars in some of the bucket sets.
+/// The input of a sort: the digits of `vectors` times `n` scalars in some of the bucket sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     windows: Windows,
@@ -39,43 +39,43 @@ impl Shape {
         (n <= 1 << 26 && vectors > 0).then_some(Self { windows, n, vectors, first_set: 0, sets })
     }
 
-    /// The sets `first..first + count` only. `None` where there are none or fewer.
+    /// Only the sets `first..first + count`. `None` if that range is empty or too long.
     pub fn with_sets(self, first: u32, count: u32) -> Option<Self> {
         let inside = first.checked_add(count)? <= self.windows.sets();
         (count > 0 && inside).then_some(Self { first_set: first, sets: count, ..self })
     }
 
-    /// How scalars are cut.
+    /// The recoding of the scalars.
     pub fn windows(&self) -> &Windows {
         &self.windows
     }
 
-    /// Scalars of a vector.
+    /// Scalars per vector.
     pub fn n(&self) -> u32 {
         self.n
     }
 
-    /// How many vectors.
+    /// The number of vectors.
     pub fn vectors(&self) -> u32 {
         self.vectors
     }
 
-    /// The first bucket set that is taken.
+    /// The first bucket set that is sorted.
     pub fn first_set(&self) -> u32 {
         self.first_set
     }
 
-    /// How many bucket sets are taken.
+    /// The number of bucket sets that are sorted.
     pub fn sets(&self) -> u32 {
         self.sets
     }
 
-    /// Buckets of all vectors; `starts` is one longer.
+    /// Buckets of all vectors; `starts` is one word longer.
     pub fn buckets(&self) -> u64 {
         u64::from(self.vectors) * self.vector_buckets()
     }
 
-    /// As many digits as there can be; `references` is that long.
+    /// Launch bound on the digits, and the length of `references`.
     pub fn digits_max(&self) -> u64 {
         u64::from(self.vectors) * self.vector_digits()
     }
@@ -92,7 +92,7 @@ impl Shape {
         self.windows.digits_max(self.first_set, self.sets)
     }
 
-    /// Which windows are narrower: bit j for window j.
+    /// A bit mask of the narrower windows: bit j for window j.
     fn narrow(&self) -> u64 {
         match &self.windows {
             Windows::Fixed(fixed) => fixed.narrow(),
@@ -114,65 +114,65 @@ impl Shape {
     }
 }
 
-/// How points are named: the index of the first base's first multiple, and how many points apart
-/// tables are. Digit of scalar i and table t: `first + t * stride + i`, below 2^31.
+/// The indices of the bases and their tables: the digit of scalar i in table t uses point
+/// `first + t * stride + i`, below 2^31.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tables {
-    /// Index of the first point of table 0.
+    /// The index of the first point of table 0.
     pub first: u32,
     /// Points from one table's start to the next one's.
     pub stride: u32,
 }
 
 impl Tables {
-    /// As kernels get it.
+    /// The word that kernels read.
     fn word(self) -> u64 {
         u64::from(self.stride) << 32 | u64::from(self.first)
     }
 }
 
-/// Where the result goes.
+/// The output of a sort.
 #[derive(Clone, Copy)]
 pub struct Sorted<'l> {
-    /// Room for [`Shape::digits_max`]. Bit 31 says that the point is subtracted.
+    /// At least [`Shape::digits_max`] words. Bit 31 marks a point that is subtracted.
     pub references: Span<'l, u32>,
-    /// One for each of [`Shape::buckets`], and one more: bucket q's references are
-    /// `starts[q]..starts[q + 1]`. Written whole.
+    /// [`Shape::buckets`] + 1 words: bucket q's references are `starts[q]..starts[q + 1]`. Every
+    /// word is written.
     pub starts: Span<'l, u32>,
 }
 
-/// scalars, state, histogram, starts, shape, narrow, n, vectors, tile_scalars, vector_bins,
-/// lg_tile.
+/// Parameters: scalars, state, histogram, starts, shape, narrow, n, vectors, tile_scalars,
+/// vector_bins, lg_tile.
 type CountBins =
     Kernel<(Ptr<[u32; 8]>, Ptr<u32>, Ptr<u16>, Ptr<u32>, u64, u64, u32, u32, u32, u32, u32)>;
-/// scalars, histogram, state, keys, payloads, places, shape, narrow, n, tile_scalars, vector_bins,
-/// tables.
+/// Parameters: scalars, histogram, state, keys, payloads, places, shape, narrow, n, tile_scalars,
+/// vector_bins, tables.
 #[rustfmt::skip]
 type Partition = Kernel<(
     Ptr<[u32; 8]>, Ptr<u16>, Ptr<u32>, Ptr<u16>, Ptr<u32>, Ptr<u32>, u64, u64, u32, u32, u32, u64,
 )>;
-/// keys, state, places, starts, shape, vectors, vector_bins, lg_tile.
+/// Parameters: keys, state, places, starts, shape, vectors, vector_bins, lg_tile.
 type CountBuckets = Kernel<(Ptr<u16>, Ptr<u32>, Ptr<u32>, Ptr<u32>, u64, u32, u32, u32)>;
-/// keys, payloads, state, places, starts, references, shape, vectors, vector_bins.
+/// Parameters: keys, payloads, state, places, starts, references, shape, vectors, vector_bins.
 type SortTiles =
     Kernel<(Ptr<u16>, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>, u64, u32, u32)>;
-/// scalars, state, starts, references, shape, narrow, n, groups, tables.
+/// Parameters: scalars, state, starts, references, shape, narrow, n, groups, tables.
 #[rustfmt::skip]
 type SortDirect = Kernel<(
     Ptr<[u32; 8]>, Ptr<u32>, Ptr<u32>, Ptr<u32>, u64, u64, u32, u32, u64,
 )>;
 
-/// The kernels, loaded on a device.
+/// The kernels of the sort on one device.
 pub struct Sorter {
     capacity: SortCapacity,
-    /// Blocks that fill the device with counting.
+    /// The counting blocks that fill the device.
     count_grid: u32,
     clear: Kernel<(Ptr<u32>, u32)>,
     count_bins: CountBins,
     /// By the shared memory of a block.
     partition: Vec<(u32, Partition)>,
     count_buckets: CountBuckets,
-    /// By log2 of the buckets of a bin.
+    /// By log2 of the buckets per bin.
     sort_tiles: Vec<(u32, SortTiles)>,
     direct: SortDirect,
 }
@@ -214,13 +214,13 @@ impl Sorter {
         })
     }
 
-    /// Sorts the digits of `scalars`, vector after vector, all of them canonical. Order inside a
-    /// bucket is arbitrary. No launch waits for the host.
+    /// Sorts the digits of `scalars`, canonical, vector after vector. The order within a bucket is
+    /// arbitrary. No launch waits for the host.
     ///
-    /// Shape: `scalars` of `n * vectors`, `work` of [`Layout::bytes`] and aligned to `ALIGN`,
-    /// `sorted` as it says; longer spans are fine. What `work` and `sorted` hold does not matter.
+    /// Shape: `scalars` has `n * vectors` elements, `work` [`Layout::bytes`] bytes aligned to
+    /// `ALIGN`; longer spans are fine. The contents of `work` and `sorted` do not matter.
     ///
-    /// Errors: `Kernel` where a span is too short; what the driver says.
+    /// Errors: `Kernel` if a span is too short; driver errors.
     pub fn run(
         &self,
         stream: &Stream,
@@ -232,7 +232,7 @@ impl Sorter {
     ) -> Result<(), Fault> {
         let shape = &layout.shape;
         if layout.capacity != self.capacity {
-            let problem = "the layout is another device's".to_owned();
+            let problem = "the layout was planned for another device".to_owned();
             return Err(Fault::Kernel { kernel: MODULE.to_owned(), problem });
         }
         let fits = scalars.len() as u64 >= u64::from(shape.n) * u64::from(shape.vectors)
@@ -261,7 +261,7 @@ impl Sorter {
         }
     }
 
-    /// Where bins begin, and their tiles.
+    /// Counts digits and plans the starts of bins and their tiles by prefix sums.
     fn count(
         &self,
         stream: &Stream,
@@ -280,7 +280,7 @@ impl Sorter {
         let lg_tile = self.capacity.lg_tile;
         let given =
             (scalars, state, histogram, starts, word, narrow, n, vectors, tile, bins, lg_tile);
-        // At least one block, which plans.
+        // At least one block, because the last block plans.
         let grid = layout.scalar_tiles.clamp(1, self.count_grid);
         self.count_bins.launch(stream, grid, given)
     }
@@ -301,7 +301,7 @@ impl Sorter {
         let (bins, tables) = (layout.vector_bins, tables.word());
         let Sorted { references, starts } = sorted;
         let shared = layout.partition_shared();
-        // Layouts fit the largest blocks.
+        // Unreachable: layouts fit the largest blocks.
         let unplanned = || Fault::Kernel {
             kernel: MODULE.to_owned(),
             problem: "no block is large enough for the layout".to_owned(),

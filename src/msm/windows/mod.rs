@@ -1,4 +1,4 @@
-//! How scalars are cut into signed digits, and whose buckets and tables the digits use.
+//! Signed-digit recoding of scalars, and the buckets and tables that digits use.
 
 mod fixed;
 mod radix;
@@ -9,54 +9,54 @@ use ark_ff::{BigInt, PrimeField};
 pub use self::{fixed::Fixed, radix::Radix, sliding::Sliding};
 use crate::curve::Fr;
 
-/// The narrowest windows: 64 fixed ones, as many as kernels take.
+/// The narrowest windows: 64 fixed ones, the most that kernels support.
 pub const BITS_MIN: u32 = 4;
-/// The widest.
+/// The widest windows.
 pub const BITS_MAX: u32 = 24;
 
-/// Where a scalar's digits lie. A digit belongs to a bucket set and to a table t: its point comes
+/// The windows of a scalar's digits. A digit belongs to a bucket set and a table t: its point comes
 /// from the table, which holds `factor`^t 2^`table_offset(t)` P for every base P, and the sum of
-/// the set's buckets counts times 2^`shift(set)`.
+/// the set's buckets is multiplied by 2^`shift(set)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Windows {
-    /// At the same bits of every scalar.
+    /// Windows at the same bits of every scalar.
     Fixed(Fixed),
-    /// Of a radix that is no power of two.
+    /// Digits in a radix that is not a power of two.
     Radix(Radix),
-    /// Anywhere: wants a table of every power of two.
+    /// Sliding windows (wNAF): need one table per power of two.
     Sliding(Sliding),
 }
 
 /// A digit that is not 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Digit {
-    /// Of the windows' tables.
+    /// The index of its table.
     pub table: u32,
-    /// Of the windows' bucket sets.
+    /// The index of its bucket set.
     pub set: u32,
-    /// What the point is multiplied by.
+    /// The factor of the point.
     pub value: i32,
 }
 
-/// A scalar k as k' = min(k, r - k) and whether that is r - k, a sign for all digits. r is odd and
-/// below 2^255, so k' <= (r - 1) / 2 < 2^254.
+/// A scalar k as k' = min(k, r - k), and whether that is r - k, which negates all digits. r is odd
+/// and below 2^255, so k' <= (r - 1) / 2 < 2^254.
 struct Folded {
     value: BigInt<4>,
     negated: bool,
 }
 
 impl Windows {
-    /// [`Fixed::new`].
+    /// Fixed windows: see [`Fixed::new`].
     pub fn fixed(bits_max: u32, sets: u32, tables: u32) -> Option<Self> {
         Fixed::new(bits_max, sets, tables).map(Self::Fixed)
     }
 
-    /// [`Radix::new`].
+    /// Windows of a radix: see [`Radix::new`].
     pub fn radix(count: u32) -> Option<Self> {
         Radix::new(count).map(Self::Radix)
     }
 
-    /// [`Sliding::new`].
+    /// Sliding windows: see [`Sliding::new`].
     pub fn sliding(bits: u32) -> Option<Self> {
         Sliding::new(bits).map(Self::Sliding)
     }
@@ -70,7 +70,7 @@ impl Windows {
         }
     }
 
-    /// How many bucket sets.
+    /// The number of bucket sets.
     pub fn sets(&self) -> u32 {
         match self {
             Self::Fixed(fixed) => fixed.sets(),
@@ -78,7 +78,7 @@ impl Windows {
         }
     }
 
-    /// How many tables.
+    /// The number of tables.
     pub fn tables(&self) -> u32 {
         match self {
             Self::Fixed(fixed) => fixed.tables(),
@@ -87,7 +87,7 @@ impl Windows {
         }
     }
 
-    /// Buckets of a set: a power of two but for [`Radix`].
+    /// Buckets per set: a power of two except for [`Radix`].
     pub fn buckets(&self) -> u32 {
         match self {
             Self::Fixed(fixed) => fixed.buckets(),
@@ -96,12 +96,12 @@ impl Windows {
         }
     }
 
-    /// Whether windows slide. Bucket b is for digits 2b + 1, in size, then, and not b + 1.
+    /// Whether windows slide. Bucket b is then for digits of magnitude 2b + 1, otherwise b + 1.
     pub fn slide(&self) -> bool {
         matches!(self, Self::Sliding(_))
     }
 
-    /// The bucket of its set that a digit of this value belongs to.
+    /// The bucket of a digit of this value, within its set.
     pub fn bucket(&self, value: i32) -> u32 {
         match self {
             Self::Fixed(_) | Self::Radix(_) => value.unsigned_abs() - 1,
@@ -109,8 +109,8 @@ impl Windows {
         }
     }
 
-    /// Each table holds so many times what it would with powers of two alone, for each one before
-    /// it: 1 but for [`Radix`].
+    /// The factor by which each table differs from the previous one, apart from powers of two: 1
+    /// except for [`Radix`].
     pub fn factor(&self) -> u32 {
         match self {
             Self::Fixed(_) | Self::Sliding(_) => 1,
@@ -118,7 +118,7 @@ impl Windows {
         }
     }
 
-    /// Table `t` holds bases times 2 to this power, and times `factor` to the power `t`.
+    /// Table `t` holds the bases times 2 to this power and `factor` to the power `t`.
     pub fn table_offset(&self, t: u32) -> u32 {
         match self {
             Self::Fixed(fixed) => fixed.table_offset(t),
@@ -127,7 +127,7 @@ impl Windows {
         }
     }
 
-    /// The sum of set `set`'s buckets counts times 2 to this power.
+    /// The sum of set `set` is multiplied by 2 to this power.
     pub fn shift(&self, set: u32) -> u32 {
         match self {
             Self::Fixed(fixed) => fixed.shift(set),
@@ -135,7 +135,7 @@ impl Windows {
         }
     }
 
-    /// Digits of a scalar in the sets `first..first + count`, at most.
+    /// The most digits of a scalar in the sets `first..first + count`.
     pub fn digits_max(&self, first: u32, count: u32) -> u32 {
         match self {
             Self::Fixed(fixed) => fixed.in_sets(first, count),
@@ -144,7 +144,7 @@ impl Windows {
         }
     }
 
-    /// Digits of a uniform scalar, on average; zeros count where windows do not slide.
+    /// The average digits of a uniform scalar; zeros count unless windows slide.
     pub fn digits_mean(&self) -> f64 {
         match self {
             Self::Fixed(fixed) => f64::from(fixed.count()),
@@ -153,7 +153,7 @@ impl Windows {
         }
     }
 
-    /// The digits of `scalar` that are not 0, the lowest first. The kernels' oracle.
+    /// The nonzero digits of `scalar`, lowest first. Tests compare the kernels with it.
     pub fn digits(&self, scalar: Fr) -> Vec<Digit> {
         let (plain, other) = (scalar.into_bigint(), (-scalar).into_bigint());
         let folded = Folded { value: other.min(plain), negated: other < plain };

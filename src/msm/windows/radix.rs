@@ -1,18 +1,18 @@
-//! Windows of a radix that is no power of two.
+//! Signed digits in a radix that is not a power of two.
 
 use super::{Digit, Folded};
 
-/// Windows, and the factor and the doublings of their radix, which the kernels have numbers for
-/// (`kernels/params/radices.cuh`, by `scripts/kernel-params`). The first is for tests: its buckets
-/// are few.
+/// The number of windows, and the factor and doublings of their radix, whose constants the kernels
+/// have (`kernels/params/radices.cuh`, by `scripts/kernel-params`). The first is for tests: it has
+/// few buckets.
 const KNOWN: [(u32, u32, u32); 3] = [(26, 7, 7), (12, 5, 19), (11, 9, 20)];
 
-/// Signed digits in radix B = `factor` 2^`doublings`, as small a B as so many windows need to cover
-/// every folded scalar k' <= (r - 1) / 2: eleven windows of powers of two want 2^24 and so 2^23
-/// buckets, where B = 9 * 2^20 has 4.7 M. There is one bucket set, and table j holds B^j P.
+/// Signed digits in radix B = `factor` 2^`doublings`, with B just large enough that `count` windows
+/// cover every folded scalar k' <= (r - 1) / 2. Eleven windows of powers of two need 2^24 and so
+/// 2^23 buckets; B = 9 * 2^20 has 4.7 M. There is one bucket set, and table j holds B^j P.
 ///
-/// Digits are from -B / 2 to B / 2 - 1: with h = B / 2 (1 + B + ... + B^(c - 1)), those of k' + h
-/// in plain radix B, less B / 2 each. (r - 1) / 2 + h < B^c, so that c are enough.
+/// Digits are from -B / 2 to B / 2 - 1: with h = B / 2 (1 + B + ... + B^(c - 1)), they are the
+/// digits of k' + h in radix B, each minus B / 2. (r - 1) / 2 + h < B^c, so c digits suffice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Radix {
     count: u32,
@@ -21,17 +21,17 @@ pub struct Radix {
 }
 
 impl Radix {
-    /// So many windows: `None` but for 11, 12 and 26.
+    /// The radix with `count` windows; `None` except for 11, 12 and 26.
     pub fn new(count: u32) -> Option<Self> {
         Self::all().find(|own| own.count == count)
     }
 
-    /// All that there are.
+    /// All radices.
     pub fn all() -> impl Iterator<Item = Self> {
         KNOWN.into_iter().map(|(count, factor, doublings)| Self { count, factor, doublings })
     }
 
-    /// How many windows, and tables.
+    /// The number of windows, and of tables.
     pub fn count(&self) -> u32 {
         self.count
     }
@@ -41,7 +41,7 @@ impl Radix {
         self.factor
     }
 
-    /// How often that is doubled.
+    /// The doublings of the odd part.
     pub fn doublings(&self) -> u32 {
         self.doublings
     }
@@ -51,12 +51,12 @@ impl Radix {
         self.factor << self.doublings
     }
 
-    /// One for each size of a digit, 1 to half of the radix.
+    /// One bucket per digit magnitude, from 1 to half of the radix.
     pub fn buckets(&self) -> u32 {
         self.radix() / 2
     }
 
-    /// The digits that are not 0, the lowest first: by long division.
+    /// The nonzero digits, lowest first, by long division.
     pub(super) fn digits(&self, Folded { mut value, negated }: Folded) -> Vec<Digit> {
         let (radix, mut carry) = (i64::from(self.radix()), 0);
         let digit = |table| {

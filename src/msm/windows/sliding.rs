@@ -1,29 +1,30 @@
-//! Windows that begin where a scalar has a bit.
+//! Sliding windows (wNAF), which start at a set bit of the scalar.
 
 use ark_ff::BigInteger;
 
 use super::{BITS_MAX, BITS_MIN, Digit, Folded};
 
-/// Odd digits of at most so many bits that begin anywhere: a non-adjacent form. It wants a table of
-/// every power of two, and has fewer digits than [`super::Fixed`] for half as many buckets.
+/// Odd digits of at most `bits` bits that start at any bit: a non-adjacent form (wNAF). It needs
+/// one table per power of two, and has fewer digits than [`super::Fixed`] with half as many
+/// buckets.
 ///
-/// With N < 2^254 what is left of a folded scalar, l its bits at first and p the lowest bit of N
-/// that is set, the next digit takes w bits from p on, a value v: d = v, or v - 2^w where
-/// v >= 2^(w - 1), is odd, |d| < 2^(w - 1), and N - d 2^p is a multiple of 2^(p + w). On average
-/// w + 1 bits are done with.
+/// Let N < 2^254 be what remains of a folded scalar of bit length l, and p the lowest set bit of N.
+/// The next digit reads w bits from p on, a value v: d = v, or v - 2^w if v >= 2^(w - 1), is odd,
+/// |d| < 2^(w - 1), and N - d 2^p is a multiple of 2^(p + w). On average a digit consumes w + 1
+/// bits.
 ///
-/// N stays at most 2^l: rounding to a multiple of 2^(p + w) cannot pass 2^l where p + w <= l, and
-/// where p + w > l, v is odd and at most 2^(l - p) <= 2^(w - 1), so less, and nothing is carried.
-/// So digits begin at bit l <= 254 at most: 255 tables.
+/// N never exceeds 2^l: rounding to a multiple of 2^(p + w) cannot exceed 2^l if p + w <= l; if
+/// p + w > l, v is odd and at most 2^(l - p) <= 2^(w - 1), so less, and nothing is carried. So
+/// digits start at bit l <= 254 at most, which needs 255 tables.
 ///
-/// The last digit would often be 1 or another small one, and one bucket would get the last digits
-/// of a fifth of all scalars. So where l - p is too much for one digit, but less than 2w - 1, the
-/// next one takes (l - p) / 2 + 1 bits only, and what is left for the last one is less than w. Then
-/// the fullest bucket gets some 0.3 % of scalars at w = 18.
+/// The last digit would often be 1 or another small value, and one bucket would receive the last
+/// digits of a fifth of all scalars. So if l - p is too long for one digit but below 2w - 1, the
+/// next digit reads only (l - p) / 2 + 1 bits, and fewer than w remain for the last. Then the
+/// fullest bucket receives about 0.3 % of scalars at w = 18.
 ///
-/// Where l - p bits are left there are (l - p + 1) / w digits, rounded up, at most: one of fewer
-/// than w, two of fewer than 2w, and of more the next one takes w. So a scalar has 255 / w at most,
-/// rounded up.
+/// With l - p bits left, at most (l - p + 1) / w digits follow, rounded up: one for fewer than w
+/// bits, two for fewer than 2w; for more, the next digit consumes w. So a scalar has at most 255 /
+/// w digits, rounded up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sliding {
     bits: u32,
@@ -38,7 +39,7 @@ impl Sliding {
         (BITS_MIN..=BITS_MAX).contains(&bits).then_some(Self { bits })
     }
 
-    /// Bits of a digit and its sign.
+    /// Bits of a digit, including its sign.
     pub fn bits(&self) -> u32 {
         self.bits
     }
@@ -48,17 +49,17 @@ impl Sliding {
         1 << (self.bits - 2)
     }
 
-    /// Digits of a scalar at most.
+    /// The most digits of a scalar.
     pub fn digits_max(&self) -> u32 {
         Self::TABLES.div_ceil(self.bits)
     }
 
-    /// Digits of a uniform scalar: within 1 % of the mean of 20000.
+    /// The average digits of a uniform scalar: within 1 % of the mean of 20000 samples.
     pub fn digits_mean(&self) -> f64 {
         254.0 / f64::from(self.bits + 1) + 0.5
     }
 
-    /// The digits, the lowest first: bits one by one.
+    /// The digits, lowest first, computed bit by bit.
     pub(super) fn digits(&self, Folded { value, negated }: Folded) -> Vec<Digit> {
         let (length, mut at, mut carry) = (value.num_bits(), 0, false);
         let bit = |at: u32| value.get_bit(at as usize);
@@ -70,7 +71,7 @@ impl Sliding {
             }
             let left = length - at;
             let width = if left < self.bits { self.bits } else { self.bits.min(left / 2 + 1) };
-            // The bit at `at` becomes 1 by what is carried, if it is not.
+            // The carry sets the bit at `at` if it is 0.
             let taken = (0..width).map(|i| i32::from(bit(at + i)) << i).sum::<i32>() | 1;
             carry = bit(at + width - 1);
             let digit = taken - (i32::from(carry) << width);

@@ -1,9 +1,9 @@
-//! Polynomials at a point, from their coefficients: in levels, each of which makes coefficients of
-//! another polynomial, some thousand times shorter, at a power of the point.
+//! Evaluates polynomials at a point, from their coefficients. Each level reduces them to the
+//! coefficients of a polynomial that is about a thousand times shorter, at a power of the point.
 //!
-//! A product without its reduction for each coefficient, and 32 bytes to read. Weights are 256 a
-//! level, which every thread block finds in its cache: a table of powers as long as the polynomial
-//! would double what is read, and Horner's rule costs whole products.
+//! Per coefficient, that is a product without reduction, and 32 bytes read. A level has 256
+//! weights, which every block finds in cache: a table of powers as long as the polynomial would
+//! double the bytes read, and Horner's rule needs whole products.
 
 use ark_ff::Field;
 
@@ -14,38 +14,38 @@ use crate::{
     ntt::Element,
 };
 
-/// out, two bases.
+/// Parameters: out, two bases.
 type PowersPair = Kernel<(P, W, W, W, W, W, W, W, W)>;
-/// coefficients, weights, sums, length, chunks, each.
+/// Parameters: coefficients, weights, sums, length, chunks, each.
 type Sums = Kernel<(P, P, P, u64, u32, u32)>;
 
-/// Coefficients of a thread: at most as many as there are weights for them, and not so few that the
-/// block's tree counts: 7 sums and barriers beside 16 products. Not measured.
+/// Bounds on the coefficients per thread: no more than there are weights, and enough to amortise
+/// the block's tree, 7 sums and barriers for 16 products. Not measured.
 const EACH: [u64; 2] = [16, 128];
-/// Weights of a level.
+/// Weights per level.
 const WEIGHTS: usize = 2 * THREADS as usize;
 
-/// The kernels.
+/// The kernels of one device.
 pub(super) struct Evaluate {
     powers_pair: PowersPair,
     sums: Sums,
     arena: Arena,
-    /// Thread blocks that the device has at a time.
+    /// Resident blocks of the device.
     blocks: u64,
 }
 
-/// Rows of one length become rows of another one.
+/// A step from rows of one length to shorter rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Level {
     length: u64,
-    /// Coefficients of a thread.
+    /// Coefficients per thread.
     each: u64,
-    /// Sums of a row.
+    /// Sums per row.
     chunks: u64,
 }
 
 impl Evaluate {
-    /// Loads the kernels, of which `module` has the one for weights.
+    /// Loads the kernels; `module` has the one for weights.
     pub fn load(gpu: &Gpu, module: &Module) -> Result<Self, Unusable> {
         let identity = gpu.identity();
         let failed = |fault| Unusable::Device { index: identity.index, fault };
@@ -61,7 +61,7 @@ impl Evaluate {
         })
     }
 
-    /// As [`super::Pointwise::evaluate`].
+    /// Implements [`super::Pointwise::evaluate`].
     pub fn run(
         &self,
         stream: &Stream,
@@ -72,10 +72,10 @@ impl Evaluate {
         let rows = out.len();
         let length = coefficients.len().checked_div(rows).unwrap_or(0);
         if rows * length != coefficients.len() {
-            return Err(misuse("rows that are not whole"));
+            return Err(misuse("coefficients are not whole rows"));
         }
         if overlap(&out, &coefficients) {
-            return Err(misuse("values among their coefficients"));
+            return Err(misuse("values overlap their coefficients"));
         }
         if rows == 0 {
             return Ok(());
@@ -88,7 +88,7 @@ impl Evaluate {
         let mut at = 0;
         let mut take = |count: usize| {
             at += count;
-            beside.all().part(at - count, count).expect("as many as were counted")
+            beside.all().part(at - count, count).expect("the lease holds all counted elements")
         };
         let (mut from, mut point) = (coefficients, point);
         for (i, level) in levels.iter().enumerate() {
@@ -108,14 +108,14 @@ impl Evaluate {
     }
 }
 
-/// Whether two vectors have a place in common.
+/// Whether two vectors overlap.
 fn overlap(a: &Vector<'_>, b: &Vector<'_>) -> bool {
     let end = |v: &Vector<'_>| v.arena_offset() + (v.len() * size_of::<Element>()) as u64;
     a.arena_offset() < end(b) && b.arena_offset() < end(a)
 }
 
-/// What rows go through until one sum of each is left, where `blocks` thread blocks run at a time:
-/// all in one turn, if a thread can have as many coefficients.
+/// The levels that reduce each row to one sum, if `blocks` blocks are resident: the first is a
+/// single wave, if threads can take enough coefficients.
 fn levels(rows: u64, mut length: u64, blocks: u64) -> Vec<Level> {
     let threads = u64::from(THREADS);
     let mut levels = Vec::new();
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_end_in_one_sum_of_each_row() {
+    fn levels_end_with_one_sum_per_row() {
         let lengths = (0..=30).flat_map(|lg: u32| [(1_u64 << lg) - 1, 1 << lg, (1 << lg) + 1]);
         for (rows, length) in lengths.flat_map(|length| [(1, length), (7, length)]) {
             for blocks in [8, 132 * 8] {
@@ -153,9 +153,9 @@ mod tests {
         }
     }
 
-    /// An H200: what is 2^24 and less is one turn of all thread blocks.
+    /// On an H200, up to 2^24 coefficients are one wave of blocks.
     #[test]
-    fn a_device_is_full_once() {
+    fn the_first_level_is_one_wave() {
         for lg_n in 0..=24 {
             let levels = levels(1, 1 << lg_n, 132 * 8);
             assert!(levels[0].chunks <= 132 * 8 && levels.len() <= 2, "2^{lg_n}: {levels:?}");
