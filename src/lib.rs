@@ -1,4 +1,4 @@
-//! Capstan: MSM and NTT over BLS12-381 as a service. See ARCHITECTURE.md for its structure and rules.
+//! Capstan: MSM and NTT over BLS12-381 as a service. See ARCHITECTURE.md for the structure.
 #![deny(unsafe_code, missing_docs, clippy::unwrap_used)]
 
 #[cfg(feature = "cli")]

@@ -53,8 +53,8 @@ pub fn admit(budgets: [&Budget; 2], bytes: u64, jobs: u64) -> Result<Permit> {
     Ok(permit)
 }
 
-/// A job with its permit, which is returned after the job's memory is freed, even if the caller has
-/// gone before.
+/// A job with its permit, which is returned after the job's memory is freed, even if the caller
+/// disconnects earlier.
 pub struct Admitted<W> {
     /// The job.
     pub work: W,

@@ -48,7 +48,7 @@ pub trait Work: Send + 'static {
     fn span(&self, id: u64) -> Span;
 }
 
-/// Where a job's time went.
+/// Timing of a job.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Spent {
     /// Time ready and waiting for a worker.

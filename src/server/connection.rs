@@ -44,7 +44,7 @@ pub struct Connection<S> {
     socket: S,
     peer: Peer,
     /// Until the preface is received: the bytes still missing, and the timeout. hyper waits for a
-    /// preface for ever, so silent peers could take all connections.
+    /// preface forever, so silent peers could take all connections.
     greeting: Option<(usize, Pin<Box<Sleep>>)>,
     _slot: Charge,
 }

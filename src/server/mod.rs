@@ -56,8 +56,8 @@ const TICK: Duration = Duration::from_millis(500);
 /// Ticks between updates of the GPU gauges: NVML takes milliseconds.
 const TICKS_A_LOOK: u32 = 20;
 
-/// Time for the last responses to leave their sockets. hyper can wait for a silent connection for
-/// ever (hyper issue 4170).
+/// Time for the last responses to leave their sockets: hyper can wait forever for a silent
+/// connection (hyper issue 4170).
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Lifetime of a connection that is opened during a drain. Less than `DRAINING_RETRY` of `status`,

@@ -68,7 +68,7 @@ impl Header {
     }
 }
 
-/// What an upload became.
+/// The outcome of an upload.
 #[derive(Clone)]
 pub enum Outcome {
     /// The vector is complete. The upload itself holds it.
@@ -176,7 +176,7 @@ impl Upload {
 
     fn idle_for(&self, now: Instant) -> Option<Duration> {
         let streams = self.streams();
-        // A job must not wait for ever on an incomplete upload without streams.
+        // A job must not wait forever on an incomplete upload without streams.
         let used = streams.open > 0 || streams.uses > 0 && self.arrival.is_complete();
         (!used).then(|| now.saturating_duration_since(streams.touched))
     }
