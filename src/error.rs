@@ -1,77 +1,73 @@
-//! Why a request failed, in terms of what the caller can do. Knows neither gRPC nor devices.
+//! Why a request failed, in terms of what the caller can do. Independent of gRPC and of devices.
 
 use std::{fmt, time::Duration};
 
 /// `Result` with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a request failed, in terms of what the caller can do.
-///
-/// Messages name the field and the index, never values, pointers or paths.
+/// Why a request failed. Messages name the field and the index, never values, pointers or paths.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The request itself is wrong: do not retry.
+    /// The request is wrong: a retry fails too.
     #[error("{field}{at}: {problem}", at = At(*.index))]
     Invalid {
-        /// The request's field, as the proto names it.
+        /// The request's field, named as in the proto.
         field: &'static str,
-        /// The first bad element, where the field has many.
+        /// Index of the first bad element, if the field has many.
         index: Option<u64>,
         /// What is wrong with it.
         problem: Problem,
     },
-    /// Unknown, released or somebody else's: not told apart.
-    #[error("no such object")]
+    /// The id is malformed, unknown or released: callers cannot tell which.
+    #[error("no object or upload has this id: check the id, or put the object again")]
     NotFound,
-    /// The object is not of the kind that the request needs.
-    #[error("the object is {held}, the request needs {needed}")]
+    /// The object does not have the kind, group or encoding that the request needs.
+    #[error("the object is {held}, but the request needs {needed}")]
     Mismatch {
         /// What the object is.
         held: String,
         /// What the request needs.
         needed: String,
     },
-    /// The server was not configured for it.
-    #[error(
-        "the server has no data directory: start it with one, or put the bases without persist"
-    )]
+    /// The server has no data directory.
+    #[error("the server has no data directory: set data_dir, or put the bases without persist")]
     NoDataDir,
     /// A limit is reached.
-    #[error("{limit}{}", fullness(*.retry_after))]
+    #[error("{limit} {}", advice(*.retry_after))]
     Exhausted {
         /// Which limit.
         limit: Limit,
-        /// When to try again; `None` where the request can never fit.
+        /// When to retry; `None` if the request exceeds the limit itself.
         retry_after: Option<Duration>,
     },
-    /// The same upload id with another header.
-    #[error("the upload id is in use with another header")]
+    /// The upload id is in use with another header.
+    #[error("the upload id is in use with another header: choose a new random id")]
     UploadConflict,
-    /// The payload is not what its hash promised.
-    #[error("the payload does not have the promised hash")]
+    /// The payload's hash is not the one in the header.
+    #[error("the payload does not match payload_hash: check the hash, or send the payload again")]
     HashMismatch,
     /// The caller's deadline passed.
-    #[error("deadline passed")]
+    #[error("the deadline passed: allow more time, or send less")]
     Deadline,
-    /// The sender was silent for too long.
-    #[error("no data for {} ms", .0.as_millis())]
+    /// The sender sent too little for this long.
+    #[error("too little data within {} ms: send faster, or raise idle_timeout_ms", .0.as_millis())]
     Idle(Duration),
-    /// The caller went away, or asked for it.
-    #[error("cancelled")]
+    /// The client disconnected or cancelled, or the upload ended elsewhere.
+    #[error("cancelled: the client disconnected, or the upload ended on another stream")]
     Cancelled,
-    /// The server is going down.
-    #[error("draining")]
+    /// The server is shutting down.
+    #[error("the server is draining and refuses new work: retry on another connection")]
     Draining,
-    /// Only operators may do this.
-    #[error("only over the server's Unix socket")]
+    /// The call is reserved for operators.
+    #[error("not allowed over TCP: use the server's Unix socket, or configure admin_over_tcp")]
     AdminOnly,
-    /// A device of the server failed; the server starts again.
-    #[error("a device of the server failed: it starts again")]
+    /// A device failed; the server restarts.
+    #[error("a device of the server failed and the server restarts: retry later")]
     DeviceLost,
-    /// The result was wrong and was thrown away.
-    #[error("the result failed its check")]
+    /// The result was wrong and was discarded.
+    #[error("the result failed its check and was discarded: retry, and check the hardware")]
     Corrupt,
-    /// A bug or a fault of ours; the text is for the log.
+    /// A bug or a fault of the server; the text is for the log only.
     #[error("internal error: {0}")]
     Internal(String),
 }
@@ -80,54 +76,54 @@ pub enum Error {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// An enum was left at its zero value.
-    #[error("must be said")]
+    #[error("must be specified: the zero value is not allowed")]
     Unspecified,
-    /// A message or a choice is absent.
-    #[error("missing")]
+    /// A required message, or every member of a oneof, is absent.
+    #[error("is required")]
     Missing,
-    /// Not this many bytes or elements.
-    #[error("expected {expected}, got {got}")]
+    /// The length or count is wrong.
+    #[error("wrong length: expected {expected}, got {got}")]
     Length {
-        /// Bytes or elements that would be right.
+        /// The right number of bytes or elements.
         expected: u64,
-        /// Bytes or elements that came.
+        /// The number of bytes or elements received.
         got: u64,
     },
     /// A coordinate or scalar is not less than its modulus.
-    #[error("not canonical")]
+    #[error("not canonical: must be less than the modulus")]
     NotCanonical,
-    /// The point does not satisfy the curve's equation.
+    /// The point does not satisfy the curve equation.
     #[error("not on the curve")]
     NotOnCurve,
     /// The point is not in the subgroup of order r.
-    #[error("not in the subgroup")]
+    #[error("not in the subgroup of order r")]
     NotInSubgroup,
-    /// Infinity with other bits set.
-    #[error("malformed infinity")]
+    /// The infinity flag is set together with other bits.
+    #[error("malformed infinity: all other bits must be zero")]
     BadInfinity,
-    /// Flag bits that this encoding does not have, or bytes that are not the format.
-    #[error("malformed")]
+    /// Flag bits that the encoding does not have, or a label with control characters.
+    #[error("malformed: has flag bits or characters that are not allowed here")]
     BadEncoding,
-    /// Zero, where at least one is needed.
+    /// The value is zero.
     #[error("must not be zero")]
     Zero,
-    /// More than there can be.
+    /// The value is too large.
     #[error("must be at most {max}")]
     TooLarge {
         /// The greatest allowed value.
         max: u64,
     },
-    /// Not a value of this field.
-    #[error("not allowed here")]
+    /// The field does not allow this value.
+    #[error("value not allowed here: see the field in the API reference")]
     OutOfRange,
 }
 
 /// A limit of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Limit {
-    /// Bytes of payload and working memory, whole.
+    /// Bytes of payload and working memory, in total.
     BytesInFlight,
-    /// Jobs accepted and not answered, whole.
+    /// Jobs accepted and not yet answered, in total.
     Jobs,
     /// Bytes of payload and working memory of one connection.
     ConnectionBytes,
@@ -141,12 +137,12 @@ pub enum Limit {
     Objects,
     /// Connections open at once.
     Connections,
-    /// Memory of the devices, whole.
+    /// Memory of the devices.
     DeviceMemory,
 }
 
 impl Limit {
-    /// The reason in `ErrorInfo`, and the metrics' label.
+    /// The reason in `ErrorInfo` and the `limit` label of metrics.
     pub const fn reason(self) -> &'static str {
         match self {
             Self::BytesInFlight => "BYTES_IN_FLIGHT",
@@ -165,36 +161,39 @@ impl Limit {
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::BytesInFlight => "the server's budget of bytes in flight",
-            Self::Jobs => "the server's job queue",
-            Self::ConnectionBytes => "this connection's budget of bytes in flight",
-            Self::ConnectionJobs => "this connection's budget of jobs",
-            Self::Uploads => "the server's budget of uploads",
-            Self::Store => "the server's store",
-            Self::Objects => "the server's budget of stored objects",
-            Self::Connections => "the server's budget of connections",
+            Self::BytesInFlight => "the server's byte budget (bytes_in_flight_max)",
+            Self::Jobs => "the server's job queue (jobs_max)",
+            Self::ConnectionBytes => "the connection's budget (connection_bytes_in_flight_max)",
+            Self::ConnectionJobs => "the connection's job quota (connection_jobs_max)",
+            Self::Uploads => "the server's quota of uploads and vectors (uploads_max)",
+            Self::Store => "the server's store (store_bytes_max)",
+            Self::Objects => "the server's quota of stored bases (objects_max)",
+            Self::Connections => "the server's connection quota (connections_max)",
             Self::DeviceMemory => "the memory of the server's devices",
         })
     }
 }
 
 impl Error {
-    /// A bad field as a whole.
+    /// An error about a whole field.
     pub const fn field(field: &'static str, problem: Problem) -> Self {
         Self::Invalid { field, index: None, problem }
     }
 
-    /// A bad element of a field.
+    /// An error about element `index` of a field.
     pub const fn element(field: &'static str, index: u64, problem: Problem) -> Self {
         Self::Invalid { field, index: Some(index), problem }
     }
 }
 
-fn fullness(retry_after: Option<Duration>) -> &'static str {
-    if retry_after.is_some() { " is full" } else { ": the request can never fit" }
+fn advice(retry_after: Option<Duration>) -> &'static str {
+    match retry_after {
+        Some(_) => "is full: retry later",
+        None => "is too small for this request: send less, or raise the limit",
+    }
 }
 
-/// `[7]`, or nothing.
+/// Displays as `[7]`, or as nothing.
 struct At(Option<u64>);
 
 impl fmt::Display for At {

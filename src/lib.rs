@@ -1,4 +1,4 @@
-//! Capstan: MSM and NTT over BLS12-381 as a service. See ARCHITECTURE.md for the house rules.
+//! Capstan: MSM and NTT over BLS12-381 as a service. See ARCHITECTURE.md for the structure.
 #![deny(unsafe_code, missing_docs, clippy::unwrap_used)]
 
 #[cfg(feature = "cli")]
@@ -37,7 +37,7 @@ pub mod verify;
 #[cfg(feature = "wire")]
 pub mod wire;
 
-/// Compiles the README's code.
+/// Compiles the README's code examples.
 #[cfg(all(doctest, feature = "client"))]
 #[doc = include_str!("../README.md")]
 pub struct Readme;

@@ -1,5 +1,5 @@
-//! Logs and metrics: how they are set up, and the name and meaning of every metric.
-//! Labels are words of ours only: nothing of a caller's makes a time series.
+//! Sets up logs and metrics, and defines the name and meaning of every metric. Label values come
+//! from the server's code and configuration only: callers cannot create time series.
 
 use std::{io::IsTerminal, net::SocketAddr, time::Duration};
 
@@ -15,11 +15,11 @@ use tracing_subscriber::{
 
 use crate::error::Error as Cause;
 
-/// Counter by `op` and `outcome`: calls answered, jobs and all others.
+/// Counter by `op` and `outcome`: calls answered, of jobs and of all other operations.
 pub const JOBS_TOTAL: &str = "capstan_jobs_total";
 /// Counter by `limit`: requests refused because a limit was reached.
 pub const REJECTED_TOTAL: &str = "capstan_rejected_total";
-/// Histogram by `op` and `phase`, seconds.
+/// Histogram by `op` and `phase`: seconds that a job spent in the phase.
 pub const PHASE_SECONDS: &str = "capstan_phase_seconds";
 /// Counter: payload bytes received.
 pub const RECEIVED_BYTES_TOTAL: &str = "capstan_received_bytes_total";
@@ -27,7 +27,7 @@ pub const RECEIVED_BYTES_TOTAL: &str = "capstan_received_bytes_total";
 pub const SENT_BYTES_TOTAL: &str = "capstan_sent_bytes_total";
 /// Gauge: jobs that wait for a worker.
 pub const QUEUED_JOBS: &str = "capstan_queued_jobs";
-/// Gauge: bytes of payload and working memory promised to jobs and uploads.
+/// Gauge: bytes of payload and working memory reserved for jobs and uploads.
 pub const IN_FLIGHT_BYTES: &str = "capstan_in_flight_bytes";
 /// Gauge: bytes of stored bases.
 pub const STORE_BYTES: &str = "capstan_store_bytes";
@@ -35,19 +35,19 @@ pub const STORE_BYTES: &str = "capstan_store_bytes";
 pub const STORE_OBJECTS: &str = "capstan_store_objects";
 /// Gauge: open connections.
 pub const CONNECTIONS: &str = "capstan_connections";
-/// Gauge by `state`: GPUs that are `used`, and GPUs that were wanted and are `left_out`.
+/// Gauge by `state`: GPUs that are `used`, and requested GPUs that are `left_out`.
 pub const DEVICES: &str = "capstan_devices";
-/// Counter by `class`: faults of GPUs; fatal ones end the process.
+/// Counter by `class`: GPU faults. A fatal fault ends the process.
 pub const DEVICE_FAULTS_TOTAL: &str = "capstan_device_faults_total";
-/// Gauge by `device` and `state`: bytes of device memory that jobs lease, and that they may.
+/// Gauge by `device` and `state`: bytes of device memory that are leased to jobs, or free for them.
 pub const DEVICE_MEMORY_BYTES: &str = "capstan_device_memory_bytes";
-/// Gauge by `device`: degrees Celsius of the die.
+/// Gauge by `device`: temperature of the die in degrees Celsius.
 pub const DEVICE_TEMPERATURE_CELSIUS: &str = "capstan_device_temperature_celsius";
 /// Gauge by `device`: clock of the multiprocessors.
 pub const DEVICE_CLOCK_HERTZ: &str = "capstan_device_clock_hertz";
-/// Gauge by `device`: power drawn.
+/// Gauge by `device`: power draw.
 pub const DEVICE_POWER_WATTS: &str = "capstan_device_power_watts";
-/// Gauge by `device`: memory errors not corrected since the driver was loaded.
+/// Gauge by `device`: uncorrected memory errors since the driver was loaded.
 pub const DEVICE_ECC_UNCORRECTED: &str = "capstan_device_ecc_uncorrected";
 /// Gauge, always 1, by `version`, `engine` and `device`.
 pub const BUILD_INFO: &str = "capstan_build_info";
@@ -60,68 +60,68 @@ pub const METRICS: [(&str, Kind, &str); 18] = [
     (RECEIVED_BYTES_TOTAL, Kind::Counter, "payload bytes received"),
     (SENT_BYTES_TOTAL, Kind::Counter, "payload bytes sent"),
     (QUEUED_JOBS, Kind::Gauge, "jobs that wait for a worker"),
-    (IN_FLIGHT_BYTES, Kind::Gauge, "bytes promised to jobs and uploads in progress"),
+    (IN_FLIGHT_BYTES, Kind::Gauge, "bytes reserved for jobs and uploads"),
     (STORE_BYTES, Kind::Gauge, "bytes of stored bases"),
     (STORE_OBJECTS, Kind::Gauge, "stored bases"),
     (CONNECTIONS, Kind::Gauge, "open connections"),
-    (DEVICES, Kind::Gauge, "GPUs, by whether they are used or left out"),
-    (DEVICE_FAULTS_TOTAL, Kind::Counter, "faults of GPUs, by class"),
+    (DEVICES, Kind::Gauge, "GPUs, by state: used or left out"),
+    (DEVICE_FAULTS_TOTAL, Kind::Counter, "GPU faults, by class"),
     (DEVICE_MEMORY_BYTES, Kind::Gauge, "device memory for jobs, by device and state"),
     (DEVICE_TEMPERATURE_CELSIUS, Kind::Gauge, "temperature of a GPU"),
     (DEVICE_CLOCK_HERTZ, Kind::Gauge, "clock of a GPU's multiprocessors"),
-    (DEVICE_POWER_WATTS, Kind::Gauge, "power that a GPU draws"),
-    (DEVICE_ECC_UNCORRECTED, Kind::Gauge, "memory errors of a GPU that were not corrected"),
-    (BUILD_INFO, Kind::Gauge, "always 1; what is running is in the labels"),
+    (DEVICE_POWER_WATTS, Kind::Gauge, "power draw of a GPU"),
+    (DEVICE_ECC_UNCORRECTED, Kind::Gauge, "uncorrected memory errors of a GPU"),
+    (BUILD_INFO, Kind::Gauge, "always 1; the labels describe what is running"),
 ];
 
-/// From 100 us, a small transform, to 5 minutes, a large MSM on few cores.
+/// From 100 us (a small NTT) to 5 minutes (a large MSM on few cores).
 const PHASE_BUCKETS_S: [f64; 14] =
     [1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0];
 
-/// Form of the log.
+/// Format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
-    /// Lines for people.
+    /// Lines for people to read.
     Human,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// What a metric is to Prometheus.
+/// The Prometheus type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Only grows.
     Counter,
-    /// Goes up and down.
+    /// Rises and falls.
     Gauge,
-    /// Counts by size.
+    /// Counts observations by size.
     Histogram,
 }
 
 /// Why logs or metrics could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// `log_level` is not a filter.
+    /// `log_level` is not a valid filter.
     #[error("log_level: {0}")]
     Filter(#[from] filter::ParseError),
-    /// A subscriber is there already.
+    /// The process has a log subscriber already.
     #[error("logs are set up already: {0}")]
     Installed(#[from] TryInitError),
-    /// The address is taken, or metrics are set up already.
-    #[error("metrics at {0}: {1}")]
+    /// The address cannot be bound, or metrics are set up already.
+    #[error("cannot serve metrics at {0}: {1}")]
     Metrics(SocketAddr, #[source] BuildError),
 }
 
-/// Logs to standard error from now on.
+/// Installs logging to standard error.
 ///
-/// Errors: `Filter`; `Installed` where this process has a subscriber.
+/// Errors: `Filter`; `Installed` if the process has a subscriber already.
 pub fn install_logs(format: LogFormat, level: &str) -> Result<(), Error> {
     let filter = EnvFilter::builder().parse(level)?;
     Ok(logs(format, filter, std::io::stderr, std::io::stderr().is_terminal()).try_init()?)
 }
 
-/// Logs to `writer`. Spans are said when they end, with all their fields and how long they were at
-/// work and waited; those of a level that the filter leaves out cost nothing.
+/// Logs to `writer`. A span is logged when it closes, with its fields, busy time and idle time.
+/// Spans that the filter disables cost nothing.
 fn logs<W>(format: LogFormat, filter: EnvFilter, writer: W, ansi: bool) -> Dispatch
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
@@ -135,9 +135,9 @@ where
     }
 }
 
-/// Serves metrics at `address` from a thread of its own. Call it outside of any runtime.
+/// Serves metrics at `address` from its own thread. Must be called outside of async runtimes.
 ///
-/// Errors: `Metrics` where the address cannot be bound, or on a second call.
+/// Errors: `Metrics` if the address cannot be bound, or on a second call.
 pub fn install_metrics(address: SocketAddr) -> Result<(), Error> {
     let phases = Matcher::Full(PHASE_SECONDS.to_owned());
     PrometheusBuilder::new()
@@ -155,88 +155,88 @@ pub fn install_metrics(address: SocketAddr) -> Result<(), Error> {
     Ok(())
 }
 
-/// Says what runs. `engine` and `device` are the engine's own description.
+/// Sets the build information. `engine` and `device` are the engine's description.
 pub fn running(engine: &'static str, device: &str) {
     let version = env!("CARGO_PKG_VERSION");
     let labels = [("version", version.to_owned()), ("engine", engine.to_owned())];
     gauge!(BUILD_INFO, &[&labels[..], &[("device", device.to_owned())]].concat()).set(1.0);
 }
 
-/// A call was answered. `outcome` is `ok` or the error's reason.
+/// Counts an answered call. `outcome` is `ok` or the reason of the error.
 pub fn job_done(op: &'static str, outcome: &'static str) {
     counter!(JOBS_TOTAL, "op" => op, "outcome" => outcome).increment(1);
 }
 
-/// A request was refused at the door, if a limit is why.
+/// Counts a refused request, if `error` is `Exhausted`.
 pub fn refused(error: &Cause) {
     if let Cause::Exhausted { limit, .. } = error {
         counter!(REJECTED_TOTAL, "limit" => limit.reason()).increment(1);
     }
 }
 
-/// A job spent that long in `phase`: receive, queue, compute, verify or send.
+/// Records the time of a job in `phase`: receive, queue, compute, verify or send.
 pub fn phase(op: &'static str, phase: &'static str, spent: Duration) {
     histogram!(PHASE_SECONDS, "op" => op, "phase" => phase).record(spent.as_secs_f64());
 }
 
-/// Payload bytes came in.
+/// Counts received payload bytes.
 pub fn received(bytes: u64) {
     counter!(RECEIVED_BYTES_TOTAL).increment(bytes);
 }
 
-/// Payload bytes went out.
+/// Counts sent payload bytes.
 pub fn sent(bytes: u64) {
     counter!(SENT_BYTES_TOTAL).increment(bytes);
 }
 
-/// That many jobs wait.
+/// Sets the number of jobs that wait for a worker.
 pub fn queued_jobs(jobs: u64) {
     gauge!(QUEUED_JOBS).set(jobs as f64);
 }
 
-/// That many bytes are promised.
+/// Sets the bytes reserved for jobs and uploads.
 pub fn in_flight(bytes: u64) {
     gauge!(IN_FLIGHT_BYTES).set(bytes as f64);
 }
 
-/// That many bytes are stored, in that many objects.
+/// Sets the size of the store.
 pub fn stored(bytes: u64, objects: u64) {
     gauge!(STORE_BYTES).set(bytes as f64);
     gauge!(STORE_OBJECTS).set(objects as f64);
 }
 
-/// That many connections are open.
+/// Sets the number of open connections.
 pub fn connections(open: u64) {
     gauge!(CONNECTIONS).set(open as f64);
 }
 
-/// How many GPUs are used, and how many were wanted and cannot be.
+/// Sets the numbers of GPUs that are used, and that were requested but are left out.
 pub fn devices(used: usize, left_out: usize) {
     gauge!(DEVICES, "state" => "used").set(used as f64);
     gauge!(DEVICES, "state" => "left_out").set(left_out as f64);
 }
 
-/// A GPU had a fault.
+/// Counts a GPU fault.
 pub fn device_fault(class: &'static str) {
     counter!(DEVICE_FAULTS_TOTAL, "class" => class).increment(1);
 }
 
-/// What a GPU is at. `None` where it is not known.
+/// Memory use and health of a GPU; `None` if unknown.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DeviceState {
-    /// As the driver numbers them.
+    /// Device index in the driver's numbering.
     pub index: u32,
     /// Bytes of device memory that jobs lease now.
     pub leased_bytes: u64,
-    /// Bytes of device memory that they may lease beside these.
+    /// Bytes of device memory that jobs may lease in addition.
     pub free_bytes: u64,
-    /// Degrees Celsius.
+    /// Temperature of the die in degrees Celsius.
     pub temperature_c: Option<u32>,
-    /// MHz.
+    /// Clock of the multiprocessors in MHz.
     pub clock_mhz: Option<u32>,
-    /// Milliwatts.
+    /// Power draw in milliwatts.
     pub power_mw: Option<u32>,
-    /// Memory errors that could not be corrected.
+    /// Uncorrected memory errors since the driver was loaded.
     pub ecc_uncorrected: Option<u64>,
 }
 
@@ -260,7 +260,7 @@ pub fn device(state: DeviceState) {
     }
 }
 
-/// What `work`, on this thread, counts, as it would be scraped.
+/// The metrics that `work` records on this thread, in scrape format.
 #[cfg(test)]
 pub fn counted(work: impl FnOnce()) -> String {
     let recorder = PrometheusBuilder::new().build_recorder();
@@ -283,7 +283,7 @@ mod tests {
     use super::*;
     use crate::error::Limit;
 
-    /// What was logged.
+    /// Captures the log.
     #[derive(Clone, Default)]
     struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_in_the_log_where_its_level_says_so() {
+    fn logs_spans_if_the_level_enables_them() {
         let logged = |format, level: &str| {
             let log = Log::default();
             let subscriber = logs(format, level.parse().unwrap(), log.clone(), false);
@@ -339,10 +339,10 @@ mod tests {
         text
     }
 
-    /// One test, since a process has one recorder.
+    /// One test, because a process has one recorder.
     #[test]
-    fn what_is_counted_is_scraped() {
-        // An address of the loopback's that no other process has: its ports stay free.
+    fn serves_every_recorded_metric() {
+        // A loopback address derived from the process id, so that no other process takes its ports.
         let [_, high, middle, low] = std::process::id().to_be_bytes();
         let own = Ipv4Addr::new(127, 64 + high, middle, low);
         let free = TcpListener::bind((own, 0)).unwrap();

@@ -1,4 +1,4 @@
-//! Admission: bytes and jobs in flight, whole and for each connection, decided before any payload.
+//! Admission: limits bytes and jobs in flight, in total and per connection, before any payload.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use crate::{
     error::{Limit, Result},
 };
 
-/// Bytes and jobs that may be in flight.
+/// Limits on bytes and jobs in flight.
 #[derive(Debug, Clone)]
 pub struct Budget {
-    /// Payload and working memory.
+    /// Bytes of payload and working memory.
     pub bytes: Arc<Counter>,
     /// Jobs accepted and not yet ended.
     pub jobs: Arc<Counter>,
 }
 
-/// What was taken from budgets; dropping it gives it back.
+/// Charges taken from budgets; dropping the permit returns them.
 pub type Permit = Vec<Charge>;
 
 impl Budget {
@@ -41,9 +41,9 @@ impl Budget {
     }
 }
 
-/// Takes `bytes` and `jobs` from every one of `budgets`, or nothing from any.
+/// Takes `bytes` and `jobs` from each of `budgets`, or nothing from any.
 ///
-/// Errors: `Exhausted`, without a time to retry where the limit itself is too small.
+/// Errors: `Exhausted`, without `retry_after` if the limit itself is too small.
 pub fn admit(budgets: [&Budget; 2], bytes: u64, jobs: u64) -> Result<Permit> {
     let mut permit = Permit::with_capacity(4);
     for budget in budgets {
@@ -53,12 +53,12 @@ pub fn admit(budgets: [&Budget; 2], bytes: u64, jobs: u64) -> Result<Permit> {
     Ok(permit)
 }
 
-/// A job with its permit, which goes back when the job's memory has, whatever has become of the
-/// caller meanwhile.
+/// A job with its permit, which is returned after the job's memory is freed, even if the caller
+/// disconnects earlier.
 pub struct Admitted<W> {
     /// The job.
     pub work: W,
-    /// What was taken for it.
+    /// The job's permit. Declared after `work`, so that it is dropped after it.
     pub permit: Permit,
 }
 
@@ -84,7 +84,7 @@ mod tests {
     use crate::error::Error;
 
     #[test]
-    fn a_refusal_takes_nothing_and_a_drop_gives_all_back() {
+    fn a_refusal_takes_nothing_and_a_drop_returns_everything() {
         let whole = Budget::whole(100, 3);
         let (one, two) = (Budget::connection(60, 2), Budget::connection(60, 2));
         let used = |budget: &Budget| (budget.bytes.used(), budget.jobs.used());

@@ -1,6 +1,6 @@
-//! A check of many sums over the same bases by one more: with secret random factors,
-//! `sum of f_j A_j` must be the MSM of `sum of f_j x_j`. A wrong result passes with probability
-//! below 2^-127, as all sums are in the subgroup of order r, which has no smaller one.
+//! Checks the sums `A_j` of many scalar vectors `x_j` over the same bases by one more MSM: with
+//! secret random factors `f_j`, `sum of f_j A_j` must be the MSM of `sum of f_j x_j`. Wrong sums
+//! pass with probability below 2^-127: all sums are in the subgroup, whose order r is prime.
 //!
 //! Source: small exponents test, Bellare, Garay and Rabin, EUROCRYPT 1998, section 3,
 //! <https://cseweb.ucsd.edu/~mihir/papers/batch.pdf>.
@@ -15,21 +15,21 @@ use crate::{
     error::{Error, Result},
 };
 
-/// Scalars of a task.
+/// Scalars per parallel task.
 const GRAIN: usize = 1024;
 
-/// The factors, one a vector.
+/// The secret random factors, one per vector.
 pub struct Combination(Zeroizing<Vec<u128>>);
 
 impl Combination {
-    /// Draws factors that nobody knows.
+    /// Draws secret random factors.
     ///
-    /// Errors: `Internal` where the system has no randomness.
+    /// Errors: `Internal` if the system's random generator fails.
     pub fn draw(vectors: usize) -> Result<Self> {
         let mut factors = Zeroizing::new(vec![0; vectors]);
         for factor in factors.iter_mut() {
             let mut bytes = [0; 16];
-            getrandom::fill(&mut bytes).map_err(|_| Error::Internal("no randomness".into()))?;
+            getrandom::fill(&mut bytes).map_err(|_| Error::Internal("no random bytes".into()))?;
             *factor = u128::from_le_bytes(bytes);
         }
         Ok(Self(factors))
@@ -37,8 +37,8 @@ impl Combination {
 
     /// The combined scalars of a piece. Parallel in the current rayon pool.
     ///
-    /// Shape: `pieces` has that of each vector, equally long.
-    /// Errors: as [`Encoded::scalars`].
+    /// Shape: `pieces` has one piece per vector, all of the same length.
+    /// Errors: like [`Encoded::scalars`].
     pub fn scalars(&self, pieces: &[Encoded<'_>]) -> Result<Zeroizing<Vec<Fr>>> {
         let count = pieces.first().map_or(0, |piece| piece.count);
         let mut sums = Zeroizing::new(vec![Fr::ZERO; count]);
@@ -54,14 +54,14 @@ impl Combination {
         Ok(sums)
     }
 
-    /// Whether `sums` are right, if `combined` is the MSM of the combined scalars. Parallel as
-    /// above.
+    /// Whether `sums` are correct, given the MSM of the combined scalars. Parallel in the current
+    /// rayon pool.
     pub fn holds(&self, sums: &Sums, combined: &Sums) -> bool {
         sums.are_in_subgroup() && sums.combined(&self.0) == *combined
     }
 }
 
-/// Scalar number `i`.
+/// Scalar `i` as an element of Fr.
 fn element(scalars: &Scalars, i: usize) -> Fr {
     let width = scalars.width();
     let mut bytes = [0; 32];
@@ -73,7 +73,7 @@ fn element(scalars: &Scalars, i: usize) -> Fr {
     if integer.is_zero() {
         return Fr::ZERO;
     }
-    let value = Fr::from_bigint(integer).expect("decoding has checked that it is below r");
+    let value = Fr::from_bigint(integer).expect("decoding checked that the scalar is less than r");
     let negative = scalars.negative().is_some_and(|negative| negative[i]);
     if negative { -value } else { value }
 }

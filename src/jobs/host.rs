@@ -1,4 +1,4 @@
-//! What jobs compute with.
+//! The engines and threads that jobs use.
 
 use std::{sync::Arc, thread::available_parallelism};
 
@@ -9,22 +9,22 @@ use crate::{
     error::{Error, Result},
 };
 
-/// Below this many bytes, handing work to the pool costs more than it gains.
+/// Up to this many bytes, handing work to the pool costs more than it gains.
 const INLINE_BYTES: usize = 64 << 10;
 
-/// The engine, its oracle, and threads for the work around them: decoding and encoding.
+/// The engine, its oracle, and a thread pool for decoding and encoding.
 pub struct Host {
-    /// Does the jobs.
+    /// Computes the jobs.
     pub engine: Arc<dyn Engine>,
-    /// Checks them.
+    /// Checks results.
     pub oracle: Arc<dyn Engine>,
     pool: ThreadPool,
 }
 
 impl Host {
-    /// Takes an engine and an oracle, and starts a pool of one thread a core.
+    /// Starts a pool of one thread per core.
     ///
-    /// Errors: `Internal` where the system gives no threads.
+    /// Errors: `Internal` if threads cannot be started.
     pub fn new(engine: Arc<dyn Engine>, oracle: Arc<dyn Engine>) -> Result<Self> {
         let threads = available_parallelism().map_or(1, usize::from);
         let pool = rayon::ThreadPoolBuilder::new()
@@ -35,7 +35,7 @@ impl Host {
         Ok(Self { engine, oracle, pool })
     }
 
-    /// Runs `work` on `bytes` bytes, with the pool's help where they are many.
+    /// Runs `work`, which handles `bytes` bytes: on the pool if they are many, else on this thread.
     pub fn on_pool<R: Send>(&self, bytes: usize, work: impl FnOnce() -> R + Send) -> R {
         if bytes <= INLINE_BYTES { work() } else { self.pool.install(work) }
     }

@@ -1,4 +1,4 @@
-//! Taking in bases: decoded and checked as they arrive, named at the end.
+//! Imports bases: decodes and checks points as they arrive, computes their id at the end.
 
 use std::{ops::Range, sync::Arc};
 
@@ -12,22 +12,22 @@ use crate::{
     error::{Error, Result},
 };
 
-/// Points that one step checks on the host: about a fifth of a second on two cores.
+/// Points that the host checks in one step: about 0.2 s on two cores.
 const PIECE: usize = 4096;
 
-/// What was taken in.
+/// The result of an import.
 pub struct Imported {
-    /// The points, checked.
+    /// The checked points.
     pub bases: Bases,
-    /// Their content's hash.
+    /// The content hash that names them.
     pub id: [u8; 32],
-    /// How many of them are infinity.
+    /// Number of points that are infinity.
     pub infinities: u64,
     /// BLAKE3 of the payload.
     pub payload_hash: [u8; 32],
 }
 
-/// The work as the scheduler runs it.
+/// The import as the scheduler runs it.
 pub struct ImportWork<A> {
     host: Arc<Host>,
     payload: Payload,
@@ -39,8 +39,7 @@ pub struct ImportWork<A> {
 }
 
 impl<A: CurvePoint> ImportWork<A> {
-    /// Follows `arrival`, which holds `count` points; where a hash was promised, the payload must
-    /// have it.
+    /// Imports `count` points from `arrival`. If `promised` is set, it must be the payload's hash.
     pub fn new(
         host: Arc<Host>,
         (encoding, count): (PointEncoding, usize),
@@ -59,7 +58,7 @@ impl<A: CurvePoint> ImportWork<A> {
         }
     }
 
-    /// Who checks, if not the host, and how many points at a time.
+    /// The engine's checker and the points per step; `None` if the host checks the points.
     fn checker(&self) -> Option<(&dyn PointChecker, usize)> {
         let checker = self.host.engine.point_checker()?;
         Some((checker, checker.piece(A::GROUP, self.encoding, self.count)?))
@@ -72,22 +71,22 @@ impl<A: CurvePoint> ImportWork<A> {
         self.points.len() as u64 * width..end as u64 * width
     }
 
-    /// Makes room for `more` points, not for all at once: a count is a promise until they come.
+    /// Allocates for `more` points, but not for points that are announced and have not arrived.
     fn grow(&mut self, more: usize) {
         let (len, capacity) = (self.points.len(), self.points.capacity());
         if capacity - len < more {
-            // Twice as many, so that few are moved often; never more than are to come.
+            // Doubles the capacity to bound moves, but not beyond the announced count.
             let wanted = (2 * capacity).clamp(len + more, self.count.max(len + more));
             self.points.reserve_exact(wanted - len);
         }
     }
 
-    /// Adds the points of `bytes`, checked.
+    /// Decodes and checks the points in `bytes`, and appends them.
     fn read(&mut self, bytes: &[u8]) -> Result<Result<(), points::Bad>> {
         let count = bytes.len() / self.encoding.point_bytes(A::GROUP);
         self.grow(count);
         if self.checker().is_none() {
-            // A point takes far longer than its bytes suggest.
+            // Decoding a point takes far longer than its bytes suggest.
             let decode = || points::decode::<A>(self.encoding, bytes);
             let decoded = self.host.on_pool(bytes.len() << 8, decode);
             return Ok(decoded.map(|points| self.points.extend(points)));
@@ -95,7 +94,7 @@ impl<A: CurvePoint> ImportWork<A> {
         let first = self.points.len();
         self.points.resize(first + count, A::zero());
         let out = A::points_mut(&mut self.points[first..]);
-        let checker = self.host.engine.point_checker().expect("there, as asked above");
+        let checker = self.host.engine.point_checker().expect("`checker` returned it above");
         checker.check(self.encoding, bytes, out)
     }
 
@@ -148,7 +147,7 @@ mod tests {
     };
 
     #[test]
-    fn room_is_made_for_points_that_came_and_not_for_points_that_were_announced() {
+    fn allocates_for_points_that_arrived_not_for_points_that_were_announced() {
         let engine = Arc::new(CpuEngine::new(1).unwrap());
         let oracle = Arc::new(ArkworksEngine::new(1).unwrap());
         let host = Arc::new(Host::new(engine, oracle).unwrap());

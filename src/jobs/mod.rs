@@ -1,4 +1,4 @@
-//! Jobs: who may start one, in what order they run, how they stop, and what they do.
+//! Jobs: admission, scheduling, cancellation, and the work of MSMs, NTTs and imports of bases.
 
 mod admission;
 mod combination;

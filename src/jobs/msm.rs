@@ -1,4 +1,4 @@
-//! An MSM job: pieces of the scalars to the engine, sums out, checked if asked for.
+//! The MSM job: passes the scalars to the engine in pieces, checks the sums on request.
 
 use std::{
     ops::Range,
@@ -20,11 +20,11 @@ use crate::{
 use bytes::Bytes;
 use tracing::{Span, debug_span, field::Empty};
 
-/// Where the job's bases come from.
+/// The bases of a job.
 pub enum JobBases {
-    /// Checked already.
+    /// Bases that are checked already.
     Checked(Bases),
-    /// To be checked by the job: group, encoding, bytes, points.
+    /// Bases that the job must check: group, encoding, bytes, number of points.
     Inline(Group, PointEncoding, Bytes, usize),
 }
 
@@ -36,7 +36,7 @@ impl JobBases {
         }
     }
 
-    /// How many points there are.
+    /// Number of points.
     pub fn len(&self) -> usize {
         match self {
             Self::Checked(bases) => bases.len(),
@@ -44,41 +44,41 @@ impl JobBases {
         }
     }
 
-    /// True where there is no point.
+    /// True if there are no points.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// How to check the sums.
+/// How an MSM job checks its sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MsmCheck {
-    /// Not at all.
+    /// No check.
     None,
-    /// Recomputed by the oracle.
+    /// Recomputation by the oracle.
     Full,
-    /// By one more MSM of the engine's, of a random linear combination of all vectors.
+    /// One more MSM by the engine, of a random linear combination of all vectors.
     Combination,
 }
 
-/// An MSM as the caller wants it.
+/// An MSM to compute.
 pub struct MsmJob {
     /// The bases.
     pub bases: JobBases,
-    /// Scalar vectors, each as long as the bases, one after another in the payload.
+    /// Number of scalar vectors, each as long as the bases, concatenated in the payload.
     pub batch: usize,
-    /// How each scalar is written.
+    /// Encoding of each scalar.
     pub encoding: ScalarEncoding,
-    /// Scalars are taken modulo r.
+    /// Reduce scalars modulo r.
     pub reduce: bool,
-    /// How to write the sums.
+    /// Encoding of the sums.
     pub result_encoding: ResultEncoding,
     /// How to check the sums.
     pub check: MsmCheck,
 }
 
 impl MsmJob {
-    /// Bytes of working memory beyond the payload.
+    /// Bytes of working memory in addition to the payload.
     pub fn scratch_bytes(&self, host: &Host) -> u64 {
         let (group, n) = (self.bases.group(), self.bases.len());
         let inline = match &self.bases {
@@ -89,15 +89,15 @@ impl MsmJob {
         let (engine, oracle) = (host.engine.as_ref(), host.oracle.as_ref());
         let run = match self.check {
             MsmCheck::None => self.run_bytes(engine, 33),
-            // One after the other.
+            // The oracle runs after the engine.
             MsmCheck::Full => self.run_bytes(engine, 33).max(self.run_bytes(oracle, 33)),
-            // The combination is summed up and written.
+            // 64 more bytes per scalar, for the combination.
             MsmCheck::Combination => self.run_bytes(engine, 33 + 64),
         };
         run + inline + result
     }
 
-    /// What a run of `engine` takes, with `each` bytes a scalar of a piece.
+    /// Bytes that a run of `engine` uses, with `each` bytes per scalar of a piece.
     fn run_bytes(&self, engine: &dyn Engine, each: u64) -> u64 {
         let (group, n) = (self.bases.group(), self.bases.len());
         let piece = engine.msm_piece(group, n).clamp(1, n.max(1)) as u64;
@@ -105,17 +105,17 @@ impl MsmJob {
     }
 }
 
-/// What an MSM job gave.
+/// The output of an MSM job.
 pub struct MsmOutput {
-    /// The sums, encoded, one after another.
+    /// The encoded sums, concatenated.
     pub points: Vec<u8>,
-    /// Of the run, how long checking took.
+    /// Time spent checking; part of the run time.
     pub verify: Duration,
-    /// Who did it.
+    /// What computed the sums.
     pub executor: Executor,
 }
 
-/// The job as the scheduler runs it.
+/// An MSM job as the scheduler runs it.
 pub struct MsmWork {
     host: Arc<Host>,
     job: MsmJob,
@@ -126,26 +126,26 @@ pub struct MsmWork {
 }
 
 enum Phase {
-    /// Inline bases are not checked yet.
+    /// Inline bases are still to be checked.
     Prepare,
-    /// The engine is at work; the next scalar is number `next`.
+    /// The engine computes; the next scalar has index `next`.
     Absorb { run: Box<dyn MsmRun>, next: usize },
-    /// The sums are being checked; likewise.
+    /// The sums are being checked; the next scalar has index `next`.
     Check { run: Box<dyn MsmRun>, next: usize, sums: Sums, by: By },
     /// An earlier step failed.
     Over,
 }
 
-/// How sums are checked.
+/// What checks the sums.
 enum By {
-    /// Recomputed by the oracle.
+    /// The oracle recomputes them.
     Oracle,
-    /// By the engine, with these factors.
+    /// The engine, by an MSM of the combined scalars.
     Combination(Combination),
 }
 
 impl MsmWork {
-    /// Follows `arrival`.
+    /// Computes `job` on the scalars of `arrival`, as they arrive.
     pub fn new(host: Arc<Host>, job: MsmJob, arrival: Arc<Arrival>, wake: Wake) -> Self {
         Self {
             host,
@@ -163,7 +163,7 @@ impl MsmWork {
                 Group::G1 => decode_bases::<G1Affine>(*encoding, data),
                 Group::G2 => decode_bases::<G2Affine>(*encoding, data),
             };
-            // A point takes far longer than its bytes suggest.
+            // Decoding a point takes far longer than its bytes suggest.
             let bases = self.host.on_pool(data.len() << 8, decode);
             let refused =
                 |bad: Bad| Error::element("spec.bases.inline.data", bad.index, bad.problem);
@@ -171,7 +171,7 @@ impl MsmWork {
         }
         match &self.job.bases {
             JobBases::Checked(bases) => Ok(bases.clone()),
-            JobBases::Inline(..) => Err(Error::Internal("bases were not decoded".into())),
+            JobBases::Inline(..) => Err(Error::Internal("bases are not decoded".into())),
         }
     }
 
@@ -179,7 +179,7 @@ impl MsmWork {
         self.job.batch * self.job.bases.len()
     }
 
-    /// The scalars of the piece that begins with number `next`, within one vector.
+    /// The piece of one vector that begins with scalar `next`.
     fn piece(&self, next: usize, engine: &dyn Engine) -> Range<usize> {
         let n = self.job.bases.len();
         if n == 0 {
@@ -187,7 +187,7 @@ impl MsmWork {
         }
         let left = n - next % n;
         let best = engine.msm_piece(self.job.bases.group(), n).max(1);
-        // Two pieces of a half each rather than a full one and a scrap.
+        // Equal pieces: two halves rather than a full piece and a small rest.
         let pieces = left.div_ceil(best);
         next..(next + left.div_ceil(pieces)).min(self.total())
     }
@@ -197,14 +197,14 @@ impl MsmWork {
         piece.start as u64 * width..piece.end as u64 * width
     }
 
-    /// Scalars `piece`, counted through all vectors; `source` holds them alone.
+    /// Scalars `piece`, indexed across all vectors; `source` holds exactly these.
     fn scalars<'a>(&self, source: &'a Part<'a>, piece: &Range<usize>) -> Encoded<'a> {
         let MsmJob { encoding, reduce, .. } = self.job;
         let (count, name) = (piece.len(), ("scalars", piece.start as u64));
         Encoded { encoding, reduce, count, name, source }
     }
 
-    /// Hands a piece to `run`; gives the number after it, `None` where it has not come yet.
+    /// Passes a piece to `run` and returns the index after it; `None` if it has not arrived yet.
     fn absorb(
         &self,
         run: &mut dyn MsmRun,
@@ -222,7 +222,7 @@ impl MsmWork {
         Ok(Some(piece.end))
     }
 
-    /// A piece for the engine, and what follows on the last one.
+    /// Passes a piece to the engine. After the last piece, returns the sums or begins the check.
     fn compute(
         &mut self,
         mut run: Box<dyn MsmRun>,
@@ -249,7 +249,7 @@ impl MsmWork {
         Ok(None)
     }
 
-    /// A piece for whoever checks, and the verdict on the last one.
+    /// Passes a piece to the checking run. After the last piece, returns the sums if they match.
     fn check(
         &mut self,
         mut run: Box<dyn MsmRun>,
@@ -283,7 +283,7 @@ impl MsmWork {
         if right { Ok(Some(sums)) } else { Err(Error::Corrupt) }
     }
 
-    /// Combines a piece of all vectors and hands it to `run`; gives the number after it.
+    /// Combines a piece of all vectors, passes it to `run` and returns the index after it.
     fn combine(
         &self,
         run: &mut dyn MsmRun,
@@ -297,7 +297,7 @@ impl MsmWork {
         let sources = (0..self.job.batch).map(|vector| {
             let piece = piece.start + vector * n..piece.end + vector * n;
             let source = self.payload.part(self.bytes(&piece))?;
-            let source = source.ok_or_else(|| Error::Internal("scalars went away".into()))?;
+            let source = source.ok_or_else(|| Error::Internal("scalars are missing".into()))?;
             Ok((source, piece))
         });
         let sources = sources.collect::<Result<Vec<_>>>()?;
@@ -339,14 +339,14 @@ impl Work for MsmWork {
                 let piece = self.piece(*next, self.host.engine.as_ref());
                 self.payload.ready(self.bytes(&piece))
             }
-            // All of the payload is there by the time of checks.
+            // The whole payload has arrived before the check begins.
             Phase::Prepare | Phase::Check { .. } | Phase::Over => true,
         }
     }
 
     fn step(&mut self, control: &Control) -> Result<Option<MsmOutput>> {
         let sums = match std::mem::replace(&mut self.phase, Phase::Over) {
-            Phase::Over => return Err(Error::Internal("stepped after its end".into())),
+            Phase::Over => return Err(Error::Internal("the job was stepped after its end".into())),
             Phase::Prepare => {
                 let bases = self.bases()?;
                 let run = self.host.engine.msm(bases, self.job.batch)?;
@@ -364,9 +364,9 @@ impl Work for MsmWork {
     }
 }
 
-/// Scalars that the payload must hold: `batch` vectors of `n`.
+/// Checks that a payload of `count` elements holds `batch` vectors of `n`.
 ///
-/// Errors: `Invalid` where `count` is another number, or the product cannot be counted.
+/// Errors: `Invalid` if it does not, or if the product overflows.
 pub fn check_count(field: &'static str, count: u64, batch: usize, n: u64) -> Result<()> {
     let expected = (batch as u64)
         .checked_mul(n)

@@ -1,4 +1,4 @@
-//! An NTT job: groups of rows to the engine and out again, checked if asked for.
+//! The NTT job: passes groups of rows through the engine, checks them on request.
 
 use std::{
     ops::Range,
@@ -18,38 +18,38 @@ use crate::{
     verify,
 };
 
-/// How to check the rows.
+/// How an NTT job checks its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NttCheck {
-    /// Not at all.
+    /// No check.
     None,
-    /// Recomputed by the oracle.
+    /// Recomputation by the oracle.
     Full,
-    /// Evaluated at a random point.
+    /// Evaluation of input and output at a secret random point.
     RandomPoint,
 }
 
-/// A transform as the caller wants it.
+/// An NTT to compute.
 #[derive(Debug, Clone)]
 pub struct NttJob {
     /// The transform.
     pub plan: NttPlan,
-    /// Rows.
+    /// Number of rows.
     pub batch: usize,
-    /// Elements of a row as it comes; the rest of it is zeros.
+    /// Elements of a row in the input; zeros fill the row up to n.
     pub row_length: u64,
-    /// How each element comes.
+    /// Encoding of the input.
     pub input_encoding: ScalarEncoding,
-    /// Elements are taken modulo r.
+    /// Reduce elements modulo r.
     pub reduce: bool,
-    /// How each element goes.
+    /// Encoding of the output.
     pub output_encoding: ScalarEncoding,
     /// How to check the rows.
     pub check: NttCheck,
 }
 
 impl NttJob {
-    /// One forward row of 2^lg_n, Montgomery in and out, not checked.
+    /// One forward row of 2^lg_n elements, Montgomery in and out, without a check.
     pub fn plain(lg_n: u32) -> Self {
         let (input_reversed, output_reversed) = (false, false);
         let plan = NttPlan { lg_n, inverse: false, coset: None, input_reversed, output_reversed };
@@ -64,60 +64,60 @@ impl NttJob {
         }
     }
 
-    /// Elements of a row.
+    /// Transform size: elements of a row.
     pub fn n(&self) -> u64 {
         1 << self.plan.lg_n
     }
 
-    /// Where the result is to land; `held` is given back with its memory.
+    /// A buffer for the result. `held` is returned when the buffer's memory is freed.
     ///
-    /// Errors: `Internal` where it has more bytes than can be counted.
+    /// Errors: `Internal` if the size overflows.
     pub fn result(&self, held: Vec<Charge>) -> Result<Arc<Arrival>> {
         let bytes = self.result_bytes();
-        let bytes = bytes.ok_or_else(|| Error::Internal("a result without end".into()))?;
+        let bytes = bytes.ok_or_else(|| Error::Internal("the result's size overflows".into()))?;
         Ok(Arc::new(Arrival::new(bytes, held)))
     }
 
-    /// Bytes of the result; `None` where that many cannot be counted.
+    /// Bytes of the result; `None` if the size overflows.
     pub fn result_bytes(&self) -> Option<u64> {
         self.n().checked_mul(32)?.checked_mul(self.batch as u64)
     }
 
-    /// Bytes of working memory beyond payload and result; `None` as above.
+    /// Bytes of working memory in addition to payload and result; `None` if the size overflows.
     pub fn scratch_bytes(&self, engine: &dyn Engine) -> Option<u64> {
         let copies = if self.check == NttCheck::None { 2 } else { 3 };
         let group = (self.group(engine) as u64).checked_mul(self.n())?.checked_mul(32 * copies)?;
         group.checked_add(engine.ntt_scratch_bytes(&self.plan))
     }
 
-    /// Rows that one step takes.
+    /// Rows per step.
     fn group(&self, engine: &dyn Engine) -> usize {
         engine.ntt_group(&self.plan).clamp(1, self.batch)
     }
 }
 
-/// What an NTT job gave.
+/// The output of an NTT job, without the rows.
 pub struct NttOutput {
-    /// Of the run, how long checking took.
+    /// Time spent checking; part of the run time.
     pub verify: Duration,
-    /// Who did it.
+    /// What computed the rows.
     pub executor: Executor,
 }
 
-/// The job as the scheduler runs it.
+/// An NTT job as the scheduler runs it.
 pub struct NttWork {
     host: Arc<Host>,
     job: NttJob,
     payload: Payload,
     result: Arc<Arrival>,
-    /// Rows that are done.
+    /// Number of rows computed.
     done: usize,
-    /// What the device took for them.
+    /// Device time by stage for these rows.
     stages: Vec<Stage>,
     verify: Duration,
 }
 
-/// Rows that are wiped when they go.
+/// Rows that are zeroed on drop.
 struct Elements(Vec<Vec<Fr>>);
 
 impl Drop for Elements {
@@ -127,8 +127,8 @@ impl Drop for Elements {
 }
 
 impl NttWork {
-    /// Follows `arrival`; the rows land in `result`, which has [`NttJob::result_bytes`], one group
-    /// after the other. A group that is not right lands before that is found out.
+    /// Transforms the rows of `arrival` as they arrive and writes them to `result`, which has
+    /// [`NttJob::result_bytes`], group by group. A group is written before it is checked.
     pub fn new(
         host: Arc<Host>,
         job: NttJob,
@@ -152,7 +152,7 @@ impl NttWork {
         rows.start as u64 * width..rows.end as u64 * width
     }
 
-    /// Whether the rows that begin with number `first` became what they should.
+    /// Whether the group of rows that begins with row `first` was transformed correctly.
     fn check(&self, rows: &Rows<'_>, first: usize, control: &Control) -> Result<bool> {
         let n = self.job.n() as usize;
         let mut input = elements(&rows.input, rows.count, rows.row_length, n)?;
@@ -170,7 +170,7 @@ impl NttWork {
     }
 }
 
-/// `count` rows of `length` elements, filled up to `n`.
+/// Decodes `count` rows of `length` elements and pads each with zeros to `n`.
 fn elements(given: &Encoded<'_>, count: usize, length: usize, n: usize) -> Result<Elements> {
     let mut rows = Elements(Vec::with_capacity(count));
     for row in 0..count {

@@ -1,4 +1,4 @@
-//! How a job follows its payload: pieces in order, as they land.
+//! A job's view of its payload: ranges that it can read once they have arrived.
 
 use std::{ops::Range, sync::Arc};
 
@@ -10,28 +10,28 @@ use crate::{
     error::Result,
 };
 
-/// A payload and the job's ear on it.
+/// A payload whose changes wake the job.
 pub struct Payload {
     arrival: Arc<Arrival>,
     _listener: Arc<Listener>,
 }
 
 impl Payload {
-    /// Follows `arrival`, waking the job when something happens to it.
+    /// Wakes the job when bytes arrive or the upload fails.
     pub fn new(arrival: Arc<Arrival>, wake: Wake) -> Self {
         let listener: Arc<Listener> = Arc::new(move || wake.wake());
         arrival.listen(&listener);
         Self { arrival, _listener: listener }
     }
 
-    /// True where [`Payload::take`] has an answer.
+    /// True if [`Payload::part`] returns the range or an error.
     pub fn ready(&self, range: Range<u64>) -> bool {
         self.arrival.has(range) || self.arrival.failure().is_some()
     }
 
-    /// The bytes of `range`, where they are; `None` where they have not come yet.
+    /// The bytes of `range`, without a copy; `None` if some have not arrived yet.
     ///
-    /// Errors: what the upload failed with.
+    /// Errors: the upload's failure.
     pub fn part(&self, range: Range<u64>) -> Result<Option<Part<'_>>> {
         match Part::landed(&self.arrival, range) {
             None => self.arrival.failure().map_or(Ok(None), Err),
@@ -39,9 +39,9 @@ impl Payload {
         }
     }
 
-    /// The same, copied.
+    /// A copy of the bytes of `range`; `None` if some have not arrived yet.
     ///
-    /// Errors: as above.
+    /// Errors: the upload's failure.
     pub fn bytes(&self, range: Range<u64>) -> Result<Option<Zeroizing<Vec<u8>>>> {
         let len = (range.end - range.start) as usize;
         let Some(part) = self.part(range)? else { return Ok(None) };

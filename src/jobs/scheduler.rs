@@ -1,10 +1,9 @@
 //! Worker threads that run jobs piece by piece.
 //!
-//! A job is asked for its next piece only when the data for it is there, so a slow sender holds no
-//! worker, and between two pieces a worker turns to whichever ready job is most urgent, so a small
-//! job does not wait for a large one to end. A share of the workers' time goes to jobs that have
-//! waited for long, so none of them starves, whatever the deadlines of others. Cancelled jobs leave
-//! between pieces.
+//! A job runs its next piece only when the data for it has arrived, so a slow sender blocks no
+//! worker. Between pieces, a worker picks the most urgent ready job, so a small job does not wait
+//! for a large one to end. A share of the workers' time is reserved for jobs that have waited long,
+//! so no job starves behind others with short deadlines. Cancelled jobs stop between pieces.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -26,42 +25,42 @@ use crate::{
 };
 
 /// A job without a deadline is as urgent as one with this much time left. A job is senior once it
-/// has waited for a worker for this long, all its waits together.
+/// has waited for workers for this long in total.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// While a job is senior, one part in this many of the workers' time goes to the most senior job,
-/// the rest to the most urgent one.
+/// While a job is senior, 1/`SENIOR_SHARE` of the workers' time goes to the most senior job, the
+/// rest to the most urgent one.
 const SENIOR_SHARE: u32 = 4;
 
-/// What a job does, cut into pieces.
+/// The work of a job, divided into pieces.
 pub trait Work: Send + 'static {
-    /// What it gives in the end.
+    /// The job's output.
     type Output: Send + 'static;
 
-    /// True where [`Work::step`] has something to do, an error to report included.
+    /// True if [`Work::step`] can make progress or report an error.
     fn ready(&self) -> bool;
 
-    /// Does one piece; `Some` with the last. Called on a worker thread.
+    /// Does one piece; `Some` after the last one. Called on a worker thread.
     fn step(&mut self, control: &Control) -> Result<Option<Self::Output>>;
 
-    /// What its steps are in, for logs: made once, where it is submitted as number `id`. `queue_us`
-    /// and `run_us` are filled in at its end, where it has them.
+    /// The log span of the job's steps, created when the job is submitted as number `id`. Its
+    /// fields `queue_us` and `run_us`, if it has them, are recorded when the job succeeds.
     fn span(&self, id: u64) -> Span;
 }
 
-/// Where a job's time went.
+/// Timing of a job.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Spent {
-    /// Ready and waiting for a worker.
+    /// Time ready and waiting for a worker.
     pub queue: Duration,
-    /// On a worker.
+    /// Time on a worker.
     pub run: Duration,
 }
 
-/// What a job gave and where its time went, or why it failed.
+/// A job's output and timing, or its error.
 type Answer<T> = Result<(T, Spent)>;
 
-/// The queue and its workers. Dropping it ends the threads after their current pieces.
+/// The job queue and its workers. Dropping it stops the workers after their current pieces.
 pub struct Scheduler {
     shared: Arc<Shared>,
 }
@@ -77,13 +76,13 @@ struct State {
     ready: HashMap<u64, ReadyJob>,
     /// The numbers of the ready jobs, the most urgent first.
     by_urgency: BTreeSet<(Instant, u64)>,
-    /// The numbers of the ready jobs, the one that has waited longest first.
+    /// The numbers of the ready jobs, the longest waiting first.
     by_seniority: BTreeSet<(Instant, u64)>,
     /// Jobs that wait for data.
     parked: HashMap<u64, Job>,
-    /// Time on workers of jobs that were picked by urgency, as far as seniority has a claim to it.
+    /// Worker time of jobs picked by urgency while a job is senior.
     urgent_run: Duration,
-    /// Time on workers of jobs that were picked by seniority.
+    /// Worker time of jobs picked by seniority.
     senior_run: Duration,
     next: u64,
     closed: bool,
@@ -106,7 +105,7 @@ struct Job {
     number: u64,
     run: Box<dyn Run>,
     control: Control,
-    /// When it was submitted, left a worker, or became ready: whichever was last.
+    /// The latest of: submitted, left a worker, became ready.
     since: Instant,
     spent: Spent,
 }
@@ -120,7 +119,7 @@ trait Run: Send {
 }
 
 struct Answering<W: Work> {
-    /// Until it has ended.
+    /// `None` once the job has ended.
     work: Option<W>,
     span: Span,
     answer: Option<oneshot::Sender<Answer<W::Output>>>,
@@ -146,13 +145,13 @@ impl<W: Work> Run for Answering<W> {
             Ok(Err(error)) => Err(error),
             Err(_) => Err(Error::Internal("a job panicked".into())),
         };
-        // What it held goes back before its caller learns of the end, and asks for as much again.
+        // Frees the job's memory before the caller learns of the end and sends the next request.
         self.work = None;
         self.send(result);
         true
     }
 
-    /// Called on any thread, which must not be held up by the wiping of buffers.
+    /// Called on any thread: buffers are zeroed on another thread, so that this one does not block.
     fn fail(&mut self, error: Error) {
         bury(self.work.take());
         self.send(Err(error));
@@ -162,7 +161,7 @@ impl<W: Work> Run for Answering<W> {
 impl<W: Work> Answering<W> {
     fn send(&mut self, result: Answer<W::Output>) {
         if let Some(answer) = self.answer.take() {
-            // The caller may have gone: then nobody wants the answer.
+            // Fails if the caller has gone.
             let _gone = answer.send(result);
         }
     }
@@ -171,7 +170,7 @@ impl<W: Work> Answering<W> {
 impl Scheduler {
     /// Starts `workers` threads.
     ///
-    /// Errors: `Internal` where the system gives no threads.
+    /// Errors: `Internal` if threads cannot be started.
     pub fn new(workers: usize) -> Result<Self> {
         let shared = Arc::new(Shared { state: Mutex::default(), work: Condvar::new() });
         for index in 0..workers.max(1) {
@@ -184,7 +183,7 @@ impl Scheduler {
         Ok(Self { shared })
     }
 
-    /// Queues a job. `work` is made with a [`Wake`], to be called when data for it has come.
+    /// Queues a job. `work` receives a [`Wake`], to be called when data for the job has arrived.
     /// Dropping the ticket cancels the job.
     pub fn submit<W: Work>(
         &self,
@@ -210,7 +209,7 @@ impl Scheduler {
         Ticket { receiver, control, wake }
     }
 
-    /// Jobs that are ready and wait for a worker.
+    /// Number of ready jobs that wait for a worker.
     pub fn queued(&self) -> usize {
         self.shared.state().ready.len()
     }
@@ -224,7 +223,7 @@ impl Drop for Scheduler {
 }
 
 impl State {
-    /// Files a job that is on no worker under ready or parked; true if it is ready.
+    /// Puts a job into `ready` or `parked`; true if it is ready.
     fn place(&mut self, mut job: Job, now: Instant) -> bool {
         let (ready, number) = (job.run.ready(), job.number);
         if ready {
@@ -232,7 +231,7 @@ impl State {
             let patience = job.since + PATIENCE;
             let urgency = deadline.map_or(patience, |deadline| deadline.min(patience));
             job.since = now;
-            // Equal to `now` less all the time it has waited, which is never before its submission.
+            // `now` minus the total time in the queue: never before the submission.
             let seniority = now - job.spent.queue;
             self.by_urgency.insert((urgency, number));
             self.by_seniority.insert((seniority, number));
@@ -243,13 +242,13 @@ impl State {
         ready
     }
 
-    /// Takes out the job that a worker runs next.
+    /// Removes the job that a worker runs next.
     fn pick(&mut self, now: Instant) -> Option<(Job, PickedBy)> {
         let (_, urgent) = *self.by_urgency.first()?;
         let (waited_since, oldest) = *self.by_seniority.first()?;
         let matched = self.senior_run * (SENIOR_SHARE - 1);
         if now.saturating_duration_since(waited_since) < PATIENCE {
-            // Without a senior job, seniority saves up nothing.
+            // Without a senior job, no claim accumulates.
             self.urgent_run = self.urgent_run.min(matched);
         }
         let (number, picked_by) = match matched < self.urgent_run {
@@ -259,7 +258,7 @@ impl State {
         Some((self.take_ready(number)?, picked_by))
     }
 
-    /// Counts the time on a worker of a job that was picked.
+    /// Adds the worker time of a picked job.
     fn charge(&mut self, picked_by: PickedBy, run: Duration) {
         match picked_by {
             PickedBy::Urgency => self.urgent_run += run,
@@ -274,7 +273,7 @@ impl State {
         Some(job)
     }
 
-    /// Takes a waiting job out, if it is to stop.
+    /// Removes a waiting job if it is cancelled or past its deadline.
     fn remove_stopped(&mut self, number: u64) -> Option<Job> {
         let ready = self.ready.get(&number).map(|ready| &ready.job);
         let job = ready.or_else(|| self.parked.get(&number));
@@ -304,7 +303,7 @@ impl Shared {
             job.spent.run += run;
             state = self.state();
             state.charge(picked_by, run);
-            // Under the lock: whoever cancels later finds the job where it was placed.
+            // Checked under the lock: a later cancellation finds the job where it was placed.
             if !done && let Err(error) = job.control.check() {
                 job.run.fail(error);
                 done = true;
@@ -319,7 +318,7 @@ impl Shared {
         }
     }
 
-    /// Looks at a job anew: its data may have come, or it may have been cancelled.
+    /// Reschedules a waiting job: its data may have arrived, or it may be cancelled.
     fn wake(&self, number: u64) {
         let mut state = self.state();
         if let Some(mut job) = state.remove_stopped(number) {
@@ -328,7 +327,7 @@ impl Shared {
         } else if let Some(job) = state.parked.remove(&number) {
             let ready = state.place(job, Instant::now());
             drop(state);
-            // A piece takes many messages: only the last one is worth a thread's waking up.
+            // A piece takes many messages: only the last one wakes a thread.
             if ready {
                 self.work.notify_one();
             }
@@ -336,7 +335,7 @@ impl Shared {
     }
 }
 
-/// Tells the scheduler that something happened to a job.
+/// Tells the scheduler that a job may be ready or cancelled.
 #[derive(Clone)]
 pub struct Wake {
     shared: Weak<Shared>,
@@ -344,7 +343,7 @@ pub struct Wake {
 }
 
 impl Wake {
-    /// Has the scheduler look at the job anew. Does nothing for a job that has ended.
+    /// Makes the scheduler check the job again. Does nothing if the job has ended.
     pub fn wake(&self) {
         if let Some(shared) = self.shared.upgrade() {
             shared.wake(self.number);
@@ -352,7 +351,7 @@ impl Wake {
     }
 }
 
-/// The answer to come. Dropping it cancels the job.
+/// A future of the job's result. Dropping it cancels the job.
 pub struct Ticket<T> {
     receiver: oneshot::Receiver<Answer<T>>,
     control: Control,

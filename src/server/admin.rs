@@ -14,9 +14,9 @@ use crate::{
     wire::v1::{self, admin_server::Admin},
 };
 
-/// Answers for the server as a whole.
+/// Implements the Admin service.
 pub struct AdminService {
-    /// The server.
+    /// The server's shared state.
     pub state: Arc<State>,
 }
 
@@ -42,7 +42,7 @@ impl Admin for AdminService {
             }
             let grace = match grace_ms {
                 0 => self.state.settings.drain_grace,
-                said => Duration::from_millis(said),
+                grace_ms => Duration::from_millis(grace_ms),
             };
             self.state.drain.begin(grace);
             Ok(v1::DrainResponse { jobs: self.state.budget.jobs.used() as u32 })
@@ -54,9 +54,9 @@ impl Admin for AdminService {
 async fn info(state: &State) -> Result<v1::GetInfoResponse, Status> {
     let (settings, engine) = (&state.settings, state.host.engine.clone());
     let about = engine.description();
-    // Asking a GPU for its temperature takes a while.
+    // NVML takes milliseconds per GPU.
     let devices = spawn_blocking(move || engine.devices()).await;
-    let devices = devices.map_err(|_| Error::Internal("asking the devices panicked".into()))?;
+    let devices = devices.map_err(|_| Error::Internal("querying the devices panicked".into()))?;
     Ok(v1::GetInfoResponse {
         version: env!("CARGO_PKG_VERSION").into(),
         engine: about.name.into(),
@@ -130,7 +130,7 @@ fn version((major, minor): (u32, u32)) -> String {
     format!("{major}.{minor}")
 }
 
-/// The largest transform that could be admitted, as one row without a check.
+/// The largest lg_n that can be admitted, for one row without a check.
 fn ntt_lg_n(state: &State) -> u32 {
     let settings = &state.settings;
     let most = settings.bytes_in_flight_max.min(settings.connection_bytes_in_flight_max);

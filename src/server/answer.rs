@@ -1,4 +1,4 @@
-//! Pieces of answers that several calls share.
+//! Parts of responses that several calls share.
 
 use std::time::Duration;
 
@@ -15,15 +15,15 @@ use crate::{
     },
 };
 
-/// Bytes of a piece on the wire: what measured best, see `benches/RESULTS.md`.
+/// Bytes of a response chunk: the fastest size measured, see `benches/RESULTS.md`.
 pub const CHUNK_BYTES: usize = 256 << 10;
 
-/// Microseconds, as the wire counts.
+/// Whole microseconds, the wire's unit of time.
 pub fn micros(time: Duration) -> u64 {
     time.as_micros() as u64
 }
 
-/// Bytes that are wiped when the transport has let go of them.
+/// Bytes that are zeroed when the transport drops them.
 pub fn secret(bytes: impl Into<Zeroizing<Vec<u8>>>) -> Bytes {
     Bytes::from_owner(Owned(bytes.into()))
 }
@@ -36,7 +36,7 @@ impl AsRef<[u8]> for Owned {
     }
 }
 
-/// Adds the time that the answer took to write.
+/// Sets the time that sending the rows took.
 pub fn with_send(mut result: v1::NttResult, spent: Duration) -> v1::NttResult {
     if let Some(timing) = &mut result.timing {
         timing.send_us = micros(spent);
@@ -44,7 +44,7 @@ pub fn with_send(mut result: v1::NttResult, spent: Duration) -> v1::NttResult {
     result
 }
 
-/// Who did the work, as the wire has it.
+/// The wire's description of what computed a result.
 pub fn execution(executor: Executor, verified: v1::Verify) -> v1::Execution {
     let Executor { engine, device, stages, .. } = executor;
     let stage = |(name, time): (&str, _)| v1::Stage { name: name.into(), time_us: micros(time) };
@@ -56,7 +56,7 @@ pub fn execution(executor: Executor, verified: v1::Verify) -> v1::Execution {
     }
 }
 
-/// The wire's name of a group.
+/// The wire's value for a group.
 pub fn group(group: Group) -> v1::Group {
     match group {
         Group::G1 => v1::Group::G1,
@@ -64,7 +64,7 @@ pub fn group(group: Group) -> v1::Group {
     }
 }
 
-/// The wire's name of an encoding.
+/// The wire's value for a scalar encoding.
 pub fn scalar_encoding(encoding: ScalarEncoding) -> v1::ScalarEncoding {
     use v1::ScalarEncoding as Wire;
     match encoding {
@@ -83,7 +83,7 @@ pub fn scalar_encoding(encoding: ScalarEncoding) -> v1::ScalarEncoding {
     }
 }
 
-/// Bases, described.
+/// The wire's description of stored bases.
 pub fn bases(bases: &StoredBases) -> v1::Bases {
     v1::Bases {
         object_id: Bytes::copy_from_slice(&bases.id.0),

@@ -1,4 +1,4 @@
-//! One call: its deadline, its place in logs and metrics, its permits.
+//! The context of one call: deadline, logs and metrics, permits.
 
 use std::{
     sync::Arc,
@@ -18,11 +18,11 @@ use crate::{
     wire::decode::VectorUpload,
 };
 
-/// A call under way.
+/// A call in progress.
 pub struct Call {
-    /// The server.
+    /// The server's shared state.
     pub state: Arc<State>,
-    /// When it began.
+    /// When the call began.
     pub begun: Instant,
     /// When the caller stops waiting.
     pub deadline: Option<Instant>,
@@ -30,12 +30,12 @@ pub struct Call {
 }
 
 impl Call {
-    /// Reads deadline and peer off a request.
+    /// Takes the deadline and the peer from a request's extensions.
     ///
-    /// Errors: `Internal` where the listener gave no peer.
+    /// Errors: `Internal` if the listener set no peer.
     pub fn new<T>(state: &Arc<State>, request: &Request<T>) -> Result<Self> {
         let peer = Peer::of(request.extensions()).cloned();
-        let peer = peer.ok_or_else(|| Error::Internal("a connection without a peer".into()))?;
+        let peer = peer.ok_or_else(|| Error::Internal("the connection has no peer".into()))?;
         let deadline = request.extensions().get::<Deadline>().map(|deadline| deadline.0);
         Ok(Self { state: state.clone(), begun: Instant::now(), deadline, peer })
     }
@@ -45,19 +45,19 @@ impl Call {
         Control::new(self.deadline)
     }
 
-    /// How long the call had to wait for a payload to be there.
+    /// How long the call waited for the payload to arrive.
     pub fn waited_for(&self, arrival: &Arrival) -> Duration {
         arrival.waited_since(self.begun)
     }
 
-    /// True for a caller on the Unix socket.
+    /// True if the caller is connected over the Unix socket.
     pub fn is_local(&self) -> bool {
         self.peer.local
     }
 
-    /// Takes bytes and jobs from the connection's and the server's budgets.
+    /// Takes bytes and jobs from the budgets of the connection and of the server.
     ///
-    /// Errors: `Draining`; `Exhausted`; `Deadline` where it has passed already.
+    /// Errors: `Draining`; `Exhausted`; `Deadline` if it has passed already.
     pub fn admit(&self, bytes: u64, jobs: u64) -> Result<Permit> {
         self.control().check()?;
         self.state.drain.check()?;
@@ -65,10 +65,10 @@ impl Call {
         admit(budgets, bytes, jobs).inspect_err(telemetry::refused)
     }
 
-    /// Refuses for good what no waiting makes fit: a request is admitted in parts, each of which
-    /// may fit alone. `bytes` are the connection's own, payload included.
+    /// Checks that `bytes`, all that the request needs, fit in the empty budgets. Each part is
+    /// admitted separately and may fit alone.
     ///
-    /// Errors: `Exhausted` without a time to retry.
+    /// Errors: `Exhausted` without `retry_after`.
     pub fn check_fits(&self, bytes: u64) -> Result<()> {
         let budgets = [&self.peer.budget, &self.state.budget];
         budgets
@@ -77,16 +77,16 @@ impl Call {
             .inspect_err(telemetry::refused)
     }
 
-    /// Bytes that a stream of this header would be admitted for: none where its upload is there.
+    /// Payload bytes that a stream with this header must be admitted for: 0 if its upload exists.
     ///
-    /// Errors: `Invalid` where they cannot be counted.
+    /// Errors: `Invalid` if the number of bytes overflows.
     pub fn payload_bytes(&self, vector: &VectorUpload) -> Result<u64> {
         if self.state.uploads.get(vector.id).is_ok() { Ok(0) } else { vector.bytes() }
     }
 
-    /// Runs a handler's work against the deadline and records how it ended.
+    /// Runs a handler's work until the deadline and records the outcome.
     ///
-    /// Errors: the work's; `Deadline`.
+    /// Errors: those of `work`; `Deadline`.
     pub async fn run<T>(
         &self,
         op: &'static str,

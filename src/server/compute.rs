@@ -1,4 +1,4 @@
-//! The Compute service: calls to jobs, jobs' output to answers.
+//! The Compute service: turns calls into jobs and their output into responses.
 
 use std::{sync::Arc, time::Instant};
 
@@ -23,21 +23,21 @@ use crate::{
     },
 };
 
-/// Serves MSMs and NTTs.
+/// Implements the Compute service.
 pub struct ComputeService {
-    /// The server.
+    /// The server's shared state.
     pub state: Arc<State>,
 }
 
-/// Scalars of a unary call.
+/// The scalars of a unary call.
 enum Scalars {
     /// In the request.
     Inline(v1::InlineVector),
-    /// Put before, or still arriving.
+    /// A vector, or an upload in progress.
     Upload(decode::UploadId),
 }
 
-/// A unary call's payload: what was put before, or a copy of what the request holds.
+/// The payload of a unary call: an upload, or a copy of the scalars in the request.
 fn payload(
     call: &Call,
     scalars: Scalars,
@@ -46,7 +46,7 @@ fn payload(
         Scalars::Upload(id) => {
             let upload = call.state.uploads.get(id)?;
             let Header::Vector(vector) = upload.header.clone() else {
-                let (held, needed) = ("bases in transit".into(), "a vector".into());
+                let (held, needed) = ("an unfinished upload of bases".into(), "a vector".into());
                 return Err(Error::Mismatch { held, needed }.into());
             };
             Ok((vector, upload.arrival.clone(), Some(upload.begin_use())))

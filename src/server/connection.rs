@@ -1,4 +1,4 @@
-//! Connections: counted, limited, each with its own budget.
+//! Connections, each with its own budget and a timeout for the handshake.
 
 use std::{
     io,
@@ -18,17 +18,17 @@ use tonic::{
 
 use crate::{buffer::Charge, jobs::Budget};
 
-/// What a handler knows of its caller.
+/// What a handler knows about its caller.
 #[derive(Debug, Clone)]
 pub struct Peer {
-    /// The connection's own limits.
+    /// The connection's budget.
     pub budget: Budget,
-    /// Came over the Unix socket.
+    /// True if connected over the Unix socket.
     pub local: bool,
 }
 
 impl Peer {
-    /// The caller of a request.
+    /// The peer in a request's extensions.
     pub fn of(extensions: &Extensions) -> Option<&Self> {
         extensions
             .get::<Self>()
@@ -36,21 +36,21 @@ impl Peer {
     }
 }
 
-/// Bytes of HTTP/2's preface. Under TLS a first message is longer, and tonic times the rest.
+/// Bytes of the HTTP/2 preface. A TLS hello is longer, and tonic times the rest of the handshake.
 const GREETING_BYTES: usize = 24;
 
-/// A socket with its peer.
+/// An accepted socket with its peer.
 pub struct Connection<S> {
     socket: S,
     peer: Peer,
-    /// Until the peer has said enough to be one: how much it has yet to say, and by when. hyper
-    /// waits for a preface without end, and the silent would fill all places.
+    /// Until the preface is received: the bytes still missing, and the timeout. hyper waits for a
+    /// preface forever, so silent peers could take all connections.
     greeting: Option<(usize, Pin<Box<Sleep>>)>,
     _slot: Charge,
 }
 
 impl<S> Connection<S> {
-    /// A socket that was accepted, whose peer must begin to speak within `handshake_timeout`.
+    /// Wraps an accepted socket, whose peer must send the preface within `handshake_timeout`.
     pub fn new(socket: S, peer: Peer, slot: Charge, handshake_timeout: Duration) -> Self {
         let greeting = Some((GREETING_BYTES, Box::pin(sleep(handshake_timeout))));
         Self { socket, peer, greeting, _slot: slot }

@@ -1,6 +1,6 @@
-//! Calls from their headers to the last byte of their answers: their deadlines, and that they are
-//! under way. tonic keeps deadlines too, but answers CANCELLED: ours come a little earlier, with
-//! the right status, also while a message is still arriving.
+//! A layer that enforces deadlines and tracks calls until the last byte of their responses. tonic
+//! enforces deadlines too, but answers CANCELLED: this layer's deadlines are a little earlier and
+//! answer DEADLINE_EXCEEDED, also while a message is still arriving.
 
 use std::{
     pin::Pin,
@@ -20,22 +20,21 @@ use tower::{Layer, Service};
 use super::{State, drain::Underway, message};
 use crate::error::Error;
 
-/// How much earlier than tonic's a handler's deadline is, at most.
+/// The most by which a handler's deadline precedes tonic's.
 const MARGIN: Duration = Duration::from_millis(5);
 
-/// When a request's caller stops waiting; among the request's extensions.
+/// A request extension: when the caller stops waiting.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline(pub Instant);
 
-/// Whose calls a drain waits for: others may go on for ever, as watching the health does.
+/// Path prefix of the calls that a drain waits for: others, such as watching health, may never end.
 const OURS: &str = "/capstan.";
 
-/// Puts a [`Deadline`] beside each request that has one, answers in the place of a handler that
-/// does not, times the message of unary calls, and has a drain wait for answers until they are
-/// sent.
+/// The layer: adds a [`Deadline`] to each request that has one, answers if the handler does not in
+/// time, times the message of unary calls, and makes a drain wait until responses are sent.
 #[derive(Clone)]
 pub struct Deadlines {
-    /// The server.
+    /// The server's shared state.
     pub state: Arc<State>,
 }
 
@@ -90,7 +89,7 @@ where
     }
 }
 
-/// `grpc-timeout`: up to 8 digits and a unit.
+/// Parses `grpc-timeout`: up to 8 digits and a unit.
 fn timeout_of(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get("grpc-timeout")?.to_str().ok()?;
     let (digits, unit) = value.split_at_checked(value.len().checked_sub(1)?)?;

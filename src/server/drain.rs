@@ -1,4 +1,4 @@
-//! Going down gently: refuse what is new, finish what was accepted, within a grace period.
+//! Graceful shutdown: refuse new work, finish accepted calls within a grace period.
 
 use std::{
     pin::Pin,
@@ -17,7 +17,7 @@ use tonic::{Status, body::Body};
 
 use crate::error::{Error, Result};
 
-/// Whether the server drains, and which calls are still under way.
+/// Whether the server is draining, and how many calls are in progress.
 #[derive(Default)]
 pub struct Drain {
     /// The grace period, once draining has begun.
@@ -31,14 +31,14 @@ struct Calls {
     ended: tokio::sync::Notify,
 }
 
-/// A call under way.
+/// Counts a call as in progress until it is dropped.
 pub struct Busy(Arc<Calls>);
 
-/// An answer on its way, which is a call under way until the transport has all of it.
+/// A response body. Its call is in progress until the transport has all of it.
 pub struct Underway {
-    /// The answer.
+    /// The inner body.
     pub body: Body,
-    /// Where it is one that a drain waits for.
+    /// `Some` if a drain waits for this call.
     pub _busy: Option<Busy>,
 }
 
@@ -70,7 +70,7 @@ impl Drop for Busy {
 }
 
 impl Drain {
-    /// Begins to drain. The first grace period stays.
+    /// Begins to drain. If draining has begun already, the first grace period holds.
     pub fn begin(&self, grace: Duration) {
         self.grace.send_if_modified(|held| {
             let first = held.is_none();
@@ -97,14 +97,14 @@ impl Drain {
         Busy(self.calls.clone())
     }
 
-    /// Waits until draining begins; gives the grace period.
+    /// Waits until draining begins and returns the grace period.
     pub async fn begun(&self) -> Duration {
         let mut grace = self.grace.subscribe();
         let begun = grace.wait_for(Option::is_some).await;
         begun.ok().and_then(|grace| *grace).unwrap_or_default()
     }
 
-    /// Waits until no call is under way.
+    /// Waits until no call is in progress.
     pub async fn calls_ended(&self) {
         loop {
             let ended = self.calls.ended.notified();

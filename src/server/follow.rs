@@ -1,4 +1,4 @@
-//! Rows of a transform on their way to the client while later ones are still computed.
+//! Sends the rows of an NTT to the client while later rows are still computed.
 
 use std::{
     sync::Arc,
@@ -26,10 +26,10 @@ use crate::{
     wire::v1::{self, ntt_stream_response::Message},
 };
 
-/// Pieces that wait for a slow reader; more would hold memory for it.
+/// Chunks that wait for a slow reader: more would use more memory for it.
 const SEND_AHEAD: usize = 8;
 
-/// A job, what it reads, and the rows that it makes.
+/// An NTT job with its input and its result rows.
 pub struct Following {
     job: Job,
     state: Arc<State>,
@@ -37,7 +37,7 @@ pub struct Following {
     /// When the call began.
     begun: Instant,
     rows: Arc<Arrival>,
-    /// Rows go when they are there: those that are to be checked go when all of them were.
+    /// Send rows as they are computed; false if they are checked, which needs all of them first.
     early: bool,
 }
 
@@ -46,25 +46,25 @@ enum Job {
     Done(NttDone),
 }
 
-/// What reads the answer.
+/// The sending half of the response stream.
 type Sender = mpsc::Sender<std::result::Result<v1::NttStreamResponse, Status>>;
 
 impl Following {
-    /// Queues `job` at once; dropping this cancels it.
+    /// Queues `job` at once. Dropping `Following` cancels it.
     pub fn new(call: &Call, job: NttCall, input: JobInput) -> Self {
         let (rows, early) = (job.rows().clone(), job.check() == NttCheck::None);
         let job = Job::Runs(Box::pin(job.submit(call, input.upload().arrival.clone())));
         Self { job, state: call.state.clone(), input, begun: call.begun, rows, early }
     }
 
-    /// The call has failed.
+    /// Ends the input because the call has failed.
     pub fn fail(&mut self, status: &Status) {
         self.input.end(Some(status));
     }
 
-    /// Resolves when all of the input is there, and rows to begin with; or the job is done.
+    /// Waits until all input has arrived and the first rows are computed, or until the job is done.
     ///
-    /// Errors: the job's.
+    /// Errors: those of the job.
     pub async fn begin(&mut self) -> Result<()> {
         let first = self.rows.len().min(CHUNK_BYTES as u64);
         let input = self.input.upload().clone();
@@ -84,14 +84,14 @@ impl Following {
         }
     }
 
-    /// The job has ended; it needs its input no more.
+    /// Records the end of the job and ends its input.
     fn done(&mut self, done: Result<NttDone>) -> Result<()> {
         self.job = Job::Done(done?);
         self.input.end(None);
         Ok(())
     }
 
-    /// Resolves when all bytes before number `end` are there.
+    /// Waits until the first `end` bytes of the result are computed.
     async fn until(&mut self, end: u64) -> Result<()> {
         loop {
             let rows = self.rows.progress();
@@ -104,14 +104,14 @@ impl Following {
                     done = job => done,
                     () = rows => continue,
                 },
-                Job::Done(_) => return Err(Error::Internal("rows are missing".into())),
+                Job::Done(_) => return Err(Error::Internal("the job left out rows".into())),
             };
             self.done(done)?;
         }
     }
 
-    /// Sends the rows piece by piece, and the summary at last. A reader that takes nothing for the
-    /// idle limit is given up.
+    /// Sends the rows in chunks, then the summary. Gives up on a reader that accepts nothing for
+    /// the idle timeout.
     pub fn send(mut self) -> ReceiverStream<std::result::Result<v1::NttStreamResponse, Status>> {
         let (sender, receiver) = mpsc::channel(SEND_AHEAD);
         tokio::spawn(async move {
@@ -125,7 +125,7 @@ impl Following {
             let status = Status::from(error);
             if let Job::Runs(_) = self.job {
                 self.fail(&status);
-                // The call was counted as a good one when it began to answer.
+                // The call was counted as successful when the response began.
                 observe::Record::new("ntt_stream").finish(Some(&status));
             }
             let _gone = timeout(idle, sender.send(Err(status))).await;
@@ -133,7 +133,7 @@ impl Following {
         ReceiverStream::new(receiver)
     }
 
-    /// Errors: the job's; `Cancelled` where nobody reads.
+    /// Errors: those of the job; `Cancelled` if the reader has gone.
     async fn all(&mut self, sender: &Sender, idle: Duration) -> Result<()> {
         let (begun, len) = (Instant::now(), self.rows.len());
         let give = async |message| {
@@ -155,7 +155,7 @@ impl Following {
         if let Job::Done(done) = &self.job {
             let waited = self.input.upload().arrival.waited_since(self.begun);
             let result = ntt::result(done, waited);
-            // A reader that has gone by now has lost nothing but the summary.
+            // If the reader has gone, only the summary is lost.
             let _gone = give(Message::Result(answer::with_send(result, begun.elapsed()))).await;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Reading objects: ranges, piece by piece.
+//! Sends ranges of objects in chunks.
 
 use std::{ops::Range, sync::Arc};
 
@@ -23,18 +23,18 @@ use crate::{
     },
 };
 
-/// Pieces that wait for a slow reader.
+/// Chunks that wait for a slow reader.
 const SEND_AHEAD: usize = 4;
 
-/// A range of an object, to be sent.
+/// A range of an object to send.
 pub enum Source {
-    /// Points, to be written in that encoding.
+    /// Points, and the encoding to send them in.
     Bases(Bases, PointEncoding),
-    /// Bytes of a vector.
+    /// A byte range of a vector.
     Vector(UseGuard, Range<u64>),
 }
 
-/// Finds what a request names.
+/// Finds the range that a request asks for.
 ///
 /// Errors: `NotFound`; `Mismatch` for an upload that is not a vector yet; `Invalid`.
 pub fn find(call: &Call, mut request: v1::GetRequest) -> Result<Source> {
@@ -56,7 +56,7 @@ pub fn find(call: &Call, mut request: v1::GetRequest) -> Result<Source> {
             let upload = call.state.uploads.get(decode::upload_id(&id)?)?;
             let Header::Vector(vector) = &upload.header else { return Err(Error::NotFound) };
             if !upload.arrival.is_complete() {
-                let held = "a vector that is still arriving".into();
+                let held = "an unfinished upload of a vector".into();
                 return Err(Error::Mismatch { held, needed: "a complete vector".into() });
             }
             let width = vector.encoding.width() as u64;
@@ -86,7 +86,7 @@ impl Source {
         }
     }
 
-    /// The piece at `offset`.
+    /// The chunk at byte `offset`.
     fn piece(&self, host: &Host, offset: u64) -> Bytes {
         match self {
             Self::Vector(used, range) => {
@@ -110,7 +110,7 @@ impl Source {
     }
 }
 
-/// Sends the pieces. A reader that takes nothing for the idle limit is given up.
+/// Sends the range. Gives up on a reader that accepts nothing for the idle timeout.
 pub fn send(
     call: &Call,
     source: Source,
@@ -124,7 +124,7 @@ pub fn send(
             let (held, host) = (source.clone(), host.clone());
             let read = spawn_blocking(move || held.piece(&host, offset)).await;
             let Ok(data) = read else {
-                // An end without an error would look like the whole of it.
+                // Without an error, the end would look like the end of the object.
                 let failed = Error::Internal("reading an object panicked".into());
                 let _gone = timeout(idle, sender.send(Err(failed.into()))).await;
                 return;

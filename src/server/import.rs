@@ -1,4 +1,4 @@
-//! Uploads of bases: checked by a job of the upload's own, which outlives any one stream.
+//! Uploads of bases. Each upload has an import job, which outlives the upload's streams.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{
     wire::decode::{BasesUpload, ObjectId, PayloadId},
 };
 
-/// The upload of that header, with its import under way if it is one of bases.
+/// Finds or opens the upload of `header`. For new bases, starts the import job.
 ///
 /// Errors: `NoDataDir`, `UploadConflict`, `Exhausted`, `Draining`.
 pub fn open(call: &Call, header: &Header) -> Result<Arc<Upload>> {
@@ -34,12 +34,12 @@ pub fn open(call: &Call, header: &Header) -> Result<Arc<Upload>> {
         taken = Some((call.admit(0, 1)?, room));
         Ok(held)
     })?;
-    // Only a new upload was asked for admission.
+    // Set only if the upload is new.
     if let Some((permit, room)) = taken {
         let (state, bases, upload) = (state.clone(), bases.clone(), upload.clone());
-        // The import is the upload's, not this call's: other streams may carry on.
+        // The import belongs to the upload, not to this call: other streams may carry on.
         tokio::spawn(async move {
-            // However long the import takes after the last byte, its upload is not idle.
+            // Keeps the upload from being idle if the import takes long after the last byte.
             let _used = upload.begin_use();
             let result = match bases.group {
                 Group::G1 => import::<G1Affine>(&state, &bases, &upload).await,
@@ -49,7 +49,7 @@ pub fn open(call: &Call, header: &Header) -> Result<Arc<Upload>> {
                 Ok(imported) => store(&state, bases, imported, room).await,
                 Err(error) => Err(error),
             };
-            // Before the answer: its caller may ask for as much again.
+            // Before the response, because the caller may send the next request at once.
             drop(permit);
             upload.conclude(stored.map(Outcome::Bases));
             state.uploads.remove(&upload);

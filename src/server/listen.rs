@@ -1,4 +1,4 @@
-//! Listeners: TCP and the Unix socket.
+//! Listens on TCP and on the Unix socket.
 
 use std::{
     fs::{self, Permissions},
@@ -19,22 +19,22 @@ use super::{
 };
 use crate::{buffer::Counter, jobs::Budget, telemetry};
 
-/// After a failed accept (no file descriptors, say), so that the loop does not spin.
+/// Pause after a failed accept (no file descriptors, for example): the loop must not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Where the server listens.
+/// The server's listeners.
 #[derive(Clone)]
 pub struct Listeners {
-    /// TCP, if wanted.
+    /// TCP, if configured.
     pub tcp: Option<Arc<TcpListener>>,
-    /// The Unix socket, if wanted.
+    /// The Unix socket, if configured.
     pub unix: Option<Arc<UnixSocket>>,
 }
 
 impl Listeners {
-    /// Binds what the settings name.
+    /// Binds the addresses in the settings.
     ///
-    /// Errors: the system's, with the address in front.
+    /// Errors: the system's, prefixed with the address.
     pub async fn bind(settings: &Settings) -> io::Result<Self> {
         let name = |address: String| {
             move |error: io::Error| io::Error::new(error.kind(), format!("{address}: {error}"))
@@ -56,7 +56,7 @@ impl Listeners {
         Ok(Self { tcp, unix })
     }
 
-    /// The TCP address, with the port that was picked.
+    /// The TCP address, with the actual port.
     pub fn tcp_address(&self) -> Option<SocketAddr> {
         self.tcp.as_ref().and_then(|listener| listener.local_addr().ok())
     }
@@ -72,9 +72,9 @@ impl UnixSocket {
     async fn bind(path: &Path, mode: u32) -> io::Result<Self> {
         if fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket()) {
             if UnixStream::connect(path).await.is_ok() {
-                return Err(io::Error::new(io::ErrorKind::AddrInUse, "a server listens there"));
+                return Err(io::Error::new(io::ErrorKind::AddrInUse, "another server uses it"));
             }
-            // Left behind by a server that was killed.
+            // A server that was killed left it behind.
             fs::remove_file(path)?;
         }
         let listener = UnixListener::bind(path)?;
@@ -85,7 +85,7 @@ impl UnixSocket {
 
 impl Drop for UnixSocket {
     fn drop(&mut self) {
-        // Nothing is lost if it is gone already.
+        // Ignored: the file may be gone already.
         let _gone = fs::remove_file(&self.path);
     }
 }
@@ -93,22 +93,22 @@ impl Drop for UnixSocket {
 /// Admits connections.
 #[derive(Clone)]
 pub struct Door {
-    /// Connections open.
+    /// Counts open connections.
     pub connections: Arc<Counter>,
-    /// Each connection's limits.
+    /// Byte budget of each connection.
     pub bytes_max: u64,
-    /// Each connection's limits.
+    /// Job quota of each connection.
     pub jobs_max: u64,
-    /// How long a peer may take to begin to speak.
+    /// Time in which a peer must send the preface.
     pub handshake_timeout: Duration,
 }
 
 impl Door {
-    /// Gives an accepted socket its peer; `None` where there are too many.
+    /// Wraps an accepted socket; `None` if too many connections are open.
     fn admit<S>(&self, socket: S, local: bool) -> Option<Connection<S>> {
         let slot = self.connections.take(1).inspect_err(telemetry::refused).ok();
         if slot.is_none() {
-            tracing::warn!(max = self.connections.max(), "connection refused: too many");
+            tracing::warn!(max = self.connections.max(), "connection refused: too many are open");
         }
         let budget = Budget::connection(self.bytes_max, self.jobs_max);
         let peer = Peer { budget, local };
@@ -116,7 +116,7 @@ impl Door {
     }
 }
 
-/// Accepted TCP connections, for ever.
+/// An endless stream of accepted TCP connections.
 pub fn tcp(
     listener: Arc<TcpListener>,
     door: Door,
@@ -125,7 +125,7 @@ pub fn tcp(
         loop {
             let accepted = listener.accept().await;
             let Some((socket, _)) = ready(accepted).await else { continue };
-            // Without it, small frames wait for the peer's delayed acknowledgements.
+            // With Nagle's algorithm, small frames wait for the peer's delayed acknowledgements.
             let nodelay = socket.set_nodelay(true);
             if let (Ok(()), Some(connection)) = (nodelay, door.admit(socket, false)) {
                 return Some((Ok(connection), (listener, door)));
@@ -134,7 +134,7 @@ pub fn tcp(
     })
 }
 
-/// Accepted connections of the Unix socket, for ever.
+/// An endless stream of accepted connections of the Unix socket.
 pub fn unix(
     socket: Arc<UnixSocket>,
     door: Door,
@@ -154,7 +154,7 @@ async fn ready<T>(accepted: io::Result<T>) -> Option<T> {
     match accepted {
         Ok(accepted) => Some(accepted),
         Err(error) => {
-            tracing::warn!(%error, "cannot accept");
+            tracing::warn!(%error, "cannot accept a connection");
             tokio::time::sleep(ACCEPT_PAUSE).await;
             None
         }
@@ -167,14 +167,14 @@ mod tests {
     use crate::error::Limit;
 
     #[tokio::test]
-    async fn connections_that_are_refused_are_counted() {
+    async fn counts_refused_connections() {
         let door = Door {
             connections: Counter::new(Limit::Connections, 1),
             bytes_max: 1,
             jobs_max: 1,
             handshake_timeout: Duration::from_secs(1),
         };
-        let first = door.admit((), false).expect("room for one");
+        let first = door.admit((), false).expect("the limit is one connection");
         let text = telemetry::counted(|| {
             assert!(door.admit((), false).is_none() && door.admit((), true).is_none());
         });

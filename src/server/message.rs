@@ -1,5 +1,5 @@
-//! The one message of a unary call, which tonic waits for before any handler of ours: an eye on
-//! senders that are silent or drip meanwhile, and room for what is large.
+//! The body of a unary request. tonic receives all of it before it calls a handler, so the body
+//! itself enforces the idle timeout and takes budget for large messages.
 
 use std::{
     pin::Pin,
@@ -20,28 +20,26 @@ use crate::{
     telemetry,
 };
 
-/// Methods whose messages are timed where they are taken in, or that may be silent.
+/// Streaming methods: their handlers time messages themselves, or senders may be silent.
 const STREAMS: [&str; 4] = ["/MsmStream", "/NttStream", "/Put", "/ServerReflectionInfo"];
 
-/// Bytes of a message that are let in whatever is in flight: a server that is full can still be
-/// asked how it is.
+/// Bytes of a message that need no budget, so that `GetInfo` works on a full server.
 const FREE_BYTES: u64 = 16 << 10;
 
-/// A body that fails with `Idle` where its sender is silent for too long, and with `Exhausted`
-/// where there is no room for it. What it takes goes back when the handler begins, which asks for
-/// its own.
+/// A body that fails with `Idle` if its sender is too slow, and with `Exhausted` if the budgets are
+/// full. Its permits are released when the handler begins, which takes its own.
 struct Timed {
     body: Body,
     state: Arc<State>,
     peer: Option<Peer>,
     held: Vec<Permit>,
-    /// All of them, and since the timer was set.
+    /// Bytes received in total; `bytes` counts those since the timer was set.
     all: u64,
     bytes: u64,
     timer: Pin<Box<Sleep>>,
 }
 
-/// The request with its message timed, if it is to have one.
+/// Wraps the body of a unary request in [`Timed`].
 pub fn timed(request: Request<Body>, state: &Arc<State>) -> Request<Body> {
     if STREAMS.iter().any(|method| request.uri().path().ends_with(method)) {
         return request;

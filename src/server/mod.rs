@@ -1,4 +1,4 @@
-//! The service: listeners, limits, handlers. The only module that knows tonic's server side.
+//! The gRPC service: listeners, limits, handlers. The only module that uses tonic's server side.
 
 mod admin;
 mod answer;
@@ -50,21 +50,21 @@ use crate::{
     telemetry,
 };
 
-/// How often idle uploads are looked for, and gauges set.
+/// Interval at which idle uploads are dropped and gauges are set.
 const TICK: Duration = Duration::from_millis(500);
 
-/// How often GPUs are asked how they are: their management library takes milliseconds.
+/// Ticks between updates of the GPU gauges: NVML takes milliseconds.
 const TICKS_A_LOOK: u32 = 20;
 
-/// After the transport has the last answer, for it to leave the socket; a silent connection may not
-/// hold the exit for longer (hyper issue 4170).
+/// Time for the last responses to leave their sockets: hyper can wait forever for a silent
+/// connection (hyper issue 4170).
 const LINGER: Duration = Duration::from_secs(1);
 
-/// How long a connection that is opened during a drain takes calls. Less than `DRAINING_RETRY` of
-/// `status`, so that a refused call is repeated over another connection.
+/// Lifetime of a connection that is opened during a drain. Less than `DRAINING_RETRY` of `status`,
+/// so that a client repeats a refused call over another connection.
 const DRAINING_CONNECTION_AGE: Duration = Duration::from_millis(500);
 
-/// What all handlers share.
+/// State shared by all handlers.
 pub struct State {
     settings: Settings,
     host: Arc<Host>,
@@ -78,30 +78,30 @@ pub struct State {
     engine_reason: String,
 }
 
-/// A future that is boxed where it is made: the body of an async function is compiled by every
-/// crate that awaits it, and behind these is all of the server.
+/// A boxed future. Every crate that awaits an async function compiles its body: boxing keeps the
+/// server out of its callers' builds.
 type Outcome<T> = BoxFuture<'static, Result<T, ServeError>>;
 
-/// A server that listens and does not serve yet.
+/// A server that is bound to its addresses but does not serve yet.
 pub struct Server {
     state: Arc<State>,
     listeners: Listeners,
 }
 
-/// What a server computes with.
+/// The engines that a server computes with.
 pub struct Engines {
-    /// Does the jobs.
+    /// Computes the jobs.
     pub engine: Arc<dyn Engine>,
-    /// Checks results where a request asks for it, on threads of its own.
+    /// Checks results on request, on its own threads.
     pub oracle: Arc<dyn Engine>,
-    /// Why this engine, in a sentence.
+    /// Why this engine was chosen, in a sentence.
     pub reason: String,
 }
 
 impl Engines {
-    /// The CPU engine and its oracle, of `threads` threads each; 0 takes all cores.
+    /// The CPU engine and its oracle, with `threads` threads each; 0 means one per core.
     ///
-    /// Errors: `Internal` where the system gives no threads.
+    /// Errors: `Internal` if threads cannot be started.
     pub fn cpu(threads: usize, reason: impl Into<String>) -> crate::error::Result<Self> {
         Ok(Self {
             engine: Arc::new(CpuEngine::new(threads)?),
@@ -111,13 +111,13 @@ impl Engines {
     }
 }
 
-/// Why a server could not start or ended badly.
+/// Why a server failed to start or to serve.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// An address cannot be listened on.
+    /// The server cannot listen on an address.
     #[error("cannot listen on {0}")]
     Listen(io::Error),
-    /// The data directory or the threads are not to be had.
+    /// The data directory cannot be used, or threads cannot be started.
     #[error(transparent)]
     Start(#[from] crate::error::Error),
     /// TLS or the transport failed.
@@ -128,13 +128,13 @@ pub enum ServeError {
     Reflection(#[from] tonic_reflection::server::Error),
 }
 
-/// Begins to drain a server from outside.
+/// A handle that drains a server.
 #[derive(Clone)]
 pub struct Drainer(Arc<State>);
 
 impl Drainer {
-    /// Refuses new work and has [`Server::serve`] end when what was accepted is done, at the latest
-    /// after `grace` (`None`: the configured one).
+    /// Makes the server refuse new work. [`Server::serve`] returns when the accepted work is done,
+    /// at the latest after `grace`; `None` means the configured grace period.
     pub fn drain(&self, grace: Option<Duration>) {
         self.0.drain.begin(grace.unwrap_or(self.0.settings.drain_grace));
     }
@@ -169,12 +169,12 @@ impl Server {
         })
     }
 
-    /// The TCP address, with the port that was picked.
+    /// The TCP address, with the actual port.
     pub fn tcp_address(&self) -> Option<SocketAddr> {
         self.listeners.tcp_address()
     }
 
-    /// A handle to end the server with.
+    /// A handle that drains this server.
     pub fn drainer(&self) -> Drainer {
         Drainer(self.state.clone())
     }
@@ -207,8 +207,8 @@ impl Server {
             let ended = tokio::select! {
                 grace = state.drain.begun() => {
                     routes::not_serving(&health).await;
-                    // Sends a GOAWAY on every connection. New ones are still accepted, for probes
-                    // and for the rest of accepted uploads.
+                    // Sends a GOAWAY on every connection. New connections are still accepted, for
+                    // probes and for the rest of accepted uploads.
                     drop(serving);
                     let draining = servers.start(draining, listeners)?;
                     finish(&state, grace).await;
@@ -229,7 +229,7 @@ impl Server {
     }
 }
 
-/// Serves connections, in tasks.
+/// The tasks that serve connections.
 struct Servers {
     state: Arc<State>,
     door: Door,
@@ -238,10 +238,10 @@ struct Servers {
 }
 
 impl Servers {
-    /// Accepts connections until the returned sender is dropped; then sends a GOAWAY on each, and
-    /// serves the calls that run to their ends.
+    /// Accepts connections until the returned sender is dropped; then sends a GOAWAY on each and
+    /// finishes the calls that run.
     ///
-    /// Errors: `Transport` for a certificate or key that is not valid.
+    /// Errors: `Transport` if the certificate or key is not valid.
     fn start(
         &mut self,
         transport: Transport,
@@ -250,7 +250,7 @@ impl Servers {
         let (stop, stopped) = watch::channel(());
         let until_stopped = || {
             let mut stopped = stopped.clone();
-            // An error says that the sender is gone, which is the signal.
+            // `changed` fails when the sender is dropped, which is the signal.
             async move { stopped.changed().await.unwrap_or(()) }
         };
         let deadlines = Deadlines { state: self.state.clone() };
@@ -270,13 +270,13 @@ impl Servers {
     }
 }
 
-/// Waits for what was accepted.
+/// Waits until all accepted calls have ended, for at most `grace`.
 async fn finish(state: &State, grace: Duration) {
     let jobs = state.budget.jobs.used();
     tracing::info!(jobs, grace_ms = grace.as_millis() as u64, "draining");
     if timeout(grace, state.drain.calls_ended()).await.is_err() {
         let jobs = state.budget.jobs.used();
-        tracing::warn!(jobs, "the grace period ended before the jobs did");
+        tracing::warn!(jobs, "the grace period ended before all jobs did");
     }
 }
 
@@ -295,7 +295,7 @@ fn look_at_devices(state: &State) {
     }
 }
 
-/// Looks after what nobody else does.
+/// Drops idle uploads and updates gauges periodically.
 async fn tick(state: Arc<State>) {
     let mut interval = tokio::time::interval(TICK);
     for ticks in 0_u32.. {
@@ -307,7 +307,7 @@ async fn tick(state: Arc<State>) {
         let settings = &state.settings;
         let swept = state.uploads.sweep(settings.idle_timeout, settings.upload_ttl);
         if swept > 0 {
-            tracing::info!(swept, "uploads dropped: nobody used them");
+            tracing::info!(swept, "dropped idle uploads");
         }
         telemetry::queued_jobs(state.scheduler.queued() as u64);
         telemetry::in_flight(state.budget.bytes.used());

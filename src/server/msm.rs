@@ -1,4 +1,4 @@
-//! MSM calls: spec to job, output to result.
+//! MSM calls: turns a spec into a job and its output into a result.
 
 use std::{
     sync::Arc,
@@ -20,13 +20,13 @@ use crate::{
     },
 };
 
-/// An MSM that was admitted.
+/// An admitted MSM.
 pub struct MsmCall {
     job: MsmJob,
     permit: Permit,
 }
 
-/// What a job gave, and where its time went.
+/// The output of a job, and its timing.
 pub struct MsmDone {
     output: MsmOutput,
     spent: Spent,
@@ -35,11 +35,10 @@ pub struct MsmDone {
 }
 
 impl MsmCall {
-    /// Finds the bases, checks the lengths and asks for admission.
+    /// Finds the bases, checks the lengths and admits the job. `payload_bytes` are those admitted
+    /// separately for the scalars.
     ///
     /// Errors: `NotFound`, `Mismatch`, `Invalid`, `Exhausted`, `Draining`.
-    ///
-    /// `payload_bytes` were or will be taken from the connection's budget for the scalars.
     pub fn admit(
         call: &Call,
         spec: MsmSpec,
@@ -79,7 +78,7 @@ impl MsmCall {
         Ok(Self { job, permit })
     }
 
-    /// Queues the job at once; the future waits for it, and dropping that cancels it.
+    /// Queues the job at once. The future waits for the job; dropping it cancels the job.
     pub fn submit(
         self,
         call: &Call,
@@ -99,7 +98,7 @@ impl MsmCall {
     }
 }
 
-/// The result as the wire has it; `waited` for the scalars.
+/// The wire's result. `waited` is the time that the scalars took to arrive.
 pub fn result(done: MsmDone, waited: Duration) -> v1::MsmResult {
     let begun = Instant::now();
     let MsmDone { output, spent, lg_n, check } = done;

@@ -1,4 +1,4 @@
-//! NTT calls: spec to job, rows to answers.
+//! NTT calls: turns a spec into a job and its rows into responses.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,20 +21,20 @@ use crate::{
     },
 };
 
-/// An NTT that was admitted.
+/// An admitted NTT.
 pub struct NttCall {
     job: NttJob,
     permit: Permit,
-    /// How the result is written.
+    /// Encoding of the result.
     pub output_encoding: ScalarEncoding,
     /// Bytes of the result.
     pub result_bytes: u64,
     result: Arc<Arrival>,
 }
 
-/// What a job gave, and where its time went.
+/// The output of a job, and its timing.
 pub struct NttDone {
-    /// The rows, encoded, one after another. Holds the permit for their bytes.
+    /// The encoded rows, concatenated. Holds the permit for their bytes.
     pub rows: Arc<Arrival>,
     verify: Duration,
     executor: Executor,
@@ -44,11 +44,10 @@ pub struct NttDone {
 }
 
 impl NttCall {
-    /// Checks the lengths and asks for admission.
+    /// Checks the lengths and admits the job. `payload_bytes` are those admitted separately for the
+    /// input.
     ///
-    /// Errors: `Mismatch`, `Invalid`, `Exhausted`, `Draining`.
-    ///
-    /// `payload_bytes` were or will be taken from the connection's budget for the input.
+    /// Errors: `Invalid`, `Exhausted`, `Draining`.
     pub fn admit(
         call: &Call,
         spec: NttSpec,
@@ -72,7 +71,7 @@ impl NttCall {
                 Verify::Probabilistic => NttCheck::RandomPoint,
             },
         };
-        // More bytes than can be counted are more than any budget.
+        // A size that overflows exceeds any budget.
         let never = Error::Exhausted { limit: Limit::BytesInFlight, retry_after: None };
         let result_bytes = job.result_bytes().ok_or(never.clone())?;
         let scratch_bytes = job.scratch_bytes(call.state.host.engine.as_ref()).ok_or(never)?;
@@ -85,7 +84,7 @@ impl NttCall {
         Ok(Self { job, permit, output_encoding, result_bytes, result })
     }
 
-    /// Where the rows land.
+    /// The buffer that receives the rows.
     pub fn rows(&self) -> &Arc<Arrival> {
         &self.result
     }
@@ -95,7 +94,7 @@ impl NttCall {
         self.job.check
     }
 
-    /// Queues the job at once; the future waits for it, and dropping that cancels it.
+    /// Queues the job at once. The future waits for the job; dropping it cancels the job.
     pub fn submit(
         self,
         call: &Call,
@@ -114,7 +113,7 @@ impl NttCall {
     }
 }
 
-/// The result's summary as the wire has it; `waited` for the input.
+/// The wire's summary of a result. `waited` is the time that the input took to arrive.
 pub fn result(done: &NttDone, waited: Duration) -> v1::NttResult {
     let verified = match done.check {
         NttCheck::None => v1::Verify::None,
@@ -133,19 +132,19 @@ pub fn result(done: &NttDone, waited: Duration) -> v1::NttResult {
     v1::NttResult { timing: Some(timing), execution: Some(execution) }
 }
 
-/// Keeps the rows as a vector under a new random id.
+/// Stores the rows as a vector under a new random id.
 ///
-/// Errors: `Exhausted`; `Internal` where the system gives no randomness.
+/// Errors: `Exhausted`; `Internal` if the system's random generator fails.
 pub fn keep(call: &Call, rows: Arc<Arrival>, encoding: ScalarEncoding) -> Result<v1::Object> {
     let mut id = [0; 16];
-    getrandom::fill(&mut id).map_err(|_| Error::Internal("no randomness".into()))?;
+    getrandom::fill(&mut id).map_err(|_| Error::Internal("no random bytes".into()))?;
     let count = rows.len() / encoding.width() as u64;
     let vector = VectorUpload { id: UploadId(id), encoding, count, streams: 1 };
     call.state.uploads.insert(vector.clone(), rows)?;
     Ok(answer::vector_object(&vector))
 }
 
-/// Bytes `start..start + len` of a result, to be sent.
+/// Bytes `start..start + len` of a result, for sending.
 pub fn piece(rows: &Arrival, start: u64, len: usize) -> Bytes {
     answer::secret(rows.copy(start, len))
 }

@@ -1,4 +1,4 @@
-//! How calls end, for logs and metrics. Nothing of a payload, no ids, no addresses.
+//! Records how calls end in logs and metrics, without payloads, ids or addresses.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::{
     wire::v1::{Execution, Timing},
 };
 
-/// Every reason that an answer may carry, so that none of them makes a time series by itself.
+/// Every reason that a response can carry: the only values that become metric labels.
 const REASONS: [&str; 31] = [
     "UNSPECIFIED",
     "MISSING",
@@ -45,7 +45,7 @@ const REASONS: [&str; 31] = [
     "VERIFY_FAILED",
 ];
 
-/// Counts a call's end, whichever it is: dropped without one, the client had gone.
+/// Counts the outcome of a call. If it is dropped before `finish`, the client has gone.
 pub struct Record {
     op: &'static str,
     begun: Instant,
@@ -53,12 +53,12 @@ pub struct Record {
 }
 
 impl Record {
-    /// A call that begins.
+    /// Begins the record of a call.
     pub fn new(op: &'static str) -> Self {
         Self { op, begun: Instant::now(), done: false }
     }
 
-    /// The call ended, with this status where it failed.
+    /// Records the end of the call, with its status if it failed.
     pub fn finish(&mut self, failure: Option<&Status>) {
         self.done = true;
         let outcome = failure.map_or("ok", outcome_of);
@@ -88,12 +88,12 @@ fn outcome_of(status: &Status) -> &'static str {
     known.unwrap_or(match status.code() {
         Code::Internal => "INTERNAL",
         Code::Cancelled => "CANCELLED",
-        // Refused by the transport: a message above the limit, say.
+        // Refused by the transport, such as a message above the limit.
         _ => "TRANSPORT",
     })
 }
 
-/// Records a job's phases and says them in the log.
+/// Records the phases of a job in metrics and in the log.
 pub fn job(op: &'static str, lg_n: u32, timing: &Timing, execution: &Execution) {
     let phases = [
         ("receive", timing.receive_us),

@@ -1,4 +1,4 @@
-//! Pieces of uploads off the wire, with an eye on senders that are silent or drip.
+//! Receives chunks of uploads, and gives up on senders that are silent or too slow.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,12 +13,12 @@ use crate::{
     wire::{decode::VectorUpload, v1::Chunk},
 };
 
-/// A sender must bring this much in each idle period, or be done: less is a drip.
+/// A sender must send this much within each idle timeout, or complete the payload.
 pub const DRIP_BYTES: u64 = 16 << 10;
 
-/// The next message, within the idle limit; `None` at the stream's end.
+/// Waits for the next message for at most `idle`; `None` at the end of the stream.
 ///
-/// Errors: `Idle`; the transport's.
+/// Errors: `Idle`; those of the transport.
 pub async fn next<M>(stream: &mut Streaming<M>, idle: Duration) -> Result<Option<M>, Status> {
     match timeout(idle, stream.message()).await {
         Ok(message) => message,
@@ -26,10 +26,10 @@ pub async fn next<M>(stream: &mut Streaming<M>, idle: Duration) -> Result<Option
     }
 }
 
-/// Takes in pieces until the sender ends or the payload is complete.
+/// Receives chunks until the stream ends or the payload is complete.
 ///
-/// Errors: `Idle` for a sender that is silent or drips; `Invalid` for a piece that does not fit or
-/// a message that is not a piece; what the upload failed with; the transport's.
+/// Errors: `Idle` for a sender that is silent or too slow; `Invalid` for a chunk outside of the
+/// payload or a message that is not a chunk; the upload's failure; those of the transport.
 pub async fn receive<M>(
     mut stream: Streaming<M>,
     guard: StreamGuard,
@@ -38,24 +38,24 @@ pub async fn receive<M>(
 ) -> Result<(), Status> {
     let upload = guard.upload().clone();
     let (mut since, mut bytes) = (Instant::now(), 0);
-    // One timer a stream, not one a message: setting it wakes the thread that waits for sockets.
-    let alarm = sleep_until(since + idle);
-    tokio::pin!(alarm);
+    // One timer per stream, not per message: setting it wakes the thread that waits for sockets.
+    let timer = sleep_until(since + idle);
+    tokio::pin!(timer);
     while !upload.arrival.is_complete() {
         let message = tokio::select! {
             biased;
             message = stream.message() => message?,
-            () = &mut alarm => {
+            () = &mut timer => {
                 if since.elapsed() >= idle {
                     return Err(Error::Idle(idle).into());
                 }
-                alarm.as_mut().reset(since + idle);
+                timer.as_mut().reset(since + idle);
                 continue;
             }
         };
         let Some(message) = message else {
-            // A reset with CANCEL comes as an end too: hyper looks for one, and drops this call,
-            // when it has nothing else to do. What is left of the upload is then to be resumed.
+            // A reset with CANCEL looks like the end of the stream. Yielding lets hyper notice the
+            // reset and drop this call, so that the upload can be resumed.
             tokio::task::yield_now().await;
             break;
         };
@@ -70,9 +70,10 @@ pub async fn receive<M>(
     Ok(())
 }
 
-/// Receives while a job runs, and waits for the job. What the job says comes first: it knows why.
+/// Receives while a job runs, and waits for the job. An error of the job takes precedence over one
+/// of the sender, because it states the cause.
 ///
-/// Errors: the job's; the sender's.
+/// Errors: those of the job; those of the sender.
 pub async fn meanwhile<T>(
     chunks: impl Future<Output = Result<(), Status>>,
     job: impl Future<Output = crate::error::Result<T>>,
@@ -88,8 +89,8 @@ pub async fn meanwhile<T>(
     }
 }
 
-/// The upload that a streamed job reads. It ends with the job, and does so too where the call is
-/// dropped before: because its deadline has passed, or because its caller has gone.
+/// The upload that a streamed job reads. If it is dropped before [`JobInput::end`], the upload ends
+/// if the deadline has passed, and can be resumed if the caller has gone.
 pub struct JobInput {
     upload: Arc<Upload>,
     state: Arc<State>,
@@ -98,9 +99,9 @@ pub struct JobInput {
 }
 
 impl JobInput {
-    /// Opens the upload, or finds it where it is under way.
+    /// Opens the upload, or finds it if it is in progress.
     ///
-    /// Errors: as [`Uploads::open`]; `Exhausted` where it is not admitted.
+    /// Errors: like [`Uploads::open`]; `Exhausted` if it is not admitted.
     pub fn open(call: &Call, vector: VectorUpload) -> crate::error::Result<Self> {
         let state = call.state.clone();
         let admit = |bytes| call.admit(bytes, 0);
@@ -108,13 +109,13 @@ impl JobInput {
         Ok(Self { upload, state, deadline: call.deadline, ended: false })
     }
 
-    /// What is read.
+    /// The upload.
     pub fn upload(&self) -> &Arc<Upload> {
         &self.upload
     }
 
-    /// The job has used it up, or failed. One whose connection broke stays for a while, to be
-    /// resumed.
+    /// Ends the upload because the job has ended. If the connection broke, the upload is kept for
+    /// the idle timeout, so that it can be resumed.
     pub fn end(&mut self, failure: Option<&Status>) {
         self.ended = true;
         let broke = failure.is_some_and(|status| {
@@ -125,8 +126,7 @@ impl JobInput {
         }
         self.state.uploads.remove(&self.upload);
         if failure.is_some() {
-            // Other streams that carry it learn that it is over; the reason is told where the job
-            // is.
+            // Ends the other streams that carry it. The call of the job reports the reason.
             self.upload.conclude(Err(Error::Cancelled));
         }
     }
@@ -145,8 +145,8 @@ impl Drop for JobInput {
     }
 }
 
-/// Ends an upload that failed or whose sender sent what is no part of it, so that its memory comes
-/// back at once. One whose sender was silent or broke off stays for a while, to be resumed.
+/// Ends an upload that failed or whose sender sent an invalid message, so that its memory is freed
+/// at once. If the sender was silent or disconnected, the upload is kept, to be resumed.
 pub fn given_up(uploads: &Uploads, upload: &Arc<Upload>, failure: &Status) {
     use tonic::Code::{Cancelled, DeadlineExceeded, Unknown};
     let resumable = matches!(failure.code(), Cancelled | DeadlineExceeded | Unknown);

@@ -1,4 +1,4 @@
-//! Services and transport limits.
+//! Routes of all services, and transport limits.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,16 +24,16 @@ use crate::wire::{
     },
 };
 
-/// A message is its payload and this much of framing and header.
+/// Bytes allowed for framing and header in addition to a message's payload.
 const MESSAGE_OVERHEAD_BYTES: u64 = 64 << 10;
 
-/// Metadata of one request; h2's own limit is 16 MiB.
+/// Greatest metadata of one request; h2's default is 16 MiB.
 const HEADER_LIST_BYTES: u32 = 16 << 10;
 
-/// A connection that answers no ping for this long is dead.
+/// Interval of pings, and time to answer one before the connection is closed.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 
-/// All services, with their message limits.
+/// The routes of all services, with their message limits.
 ///
 /// Errors: `Reflection`.
 pub fn routes(state: &Arc<State>, health: HealthServer<impl Health>) -> Result<Routes, ServeError> {
@@ -56,7 +56,7 @@ pub fn routes(state: &Arc<State>, health: HealthServer<impl Health>) -> Result<R
     Ok(routes.add_service(reflection))
 }
 
-/// The transport's limits: tonic's and h2's defaults are for callers that can be trusted.
+/// The transport with its limits: the defaults of tonic and h2 are for trusted callers.
 pub fn transport(settings: &Settings) -> Server {
     Server::builder()
         .initial_stream_window_size(settings.http2_stream_window_bytes)
@@ -71,9 +71,9 @@ pub fn transport(settings: &Settings) -> Server {
         .http2_keepalive_timeout(Some(KEEPALIVE))
 }
 
-/// Adds the certificate, where there is one.
+/// Configures TLS, if the settings have a certificate.
 ///
-/// Errors: `Transport` for a certificate or key that is none.
+/// Errors: `Transport` if the certificate or key is not valid.
 pub fn tls(server: Server, settings: &Settings) -> Result<Server, ServeError> {
     let Some(tls) = &settings.tls else { return Ok(server) };
     let identity = Identity::from_pem(&tls.certificate_pem, tls.key_pem.as_slice());
@@ -83,14 +83,14 @@ pub fn tls(server: Server, settings: &Settings) -> Result<Server, ServeError> {
 
 const SERVICES: [&str; 4] = ["", COMPUTE, STORE, ADMIN];
 
-/// Reports health.
+/// Reports all services as serving.
 pub async fn serving(health: &HealthReporter) {
     for service in SERVICES {
         health.set_service_status(service, ServingStatus::Serving).await;
     }
 }
 
-/// Reports that new work is refused.
+/// Reports all services as not serving.
 pub async fn not_serving(health: &HealthReporter) {
     for service in SERVICES {
         health.set_service_status(service, ServingStatus::NotServing).await;

@@ -1,4 +1,4 @@
-//! What the server may use and how long it waits: plain values, checked by whoever read them.
+//! The server's settings: plain values. `config` reads and checks them.
 
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -9,26 +9,26 @@ use super::{ServeError, routes};
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// Everything that a server can be told. [`Settings::default`] serves on the loopback, in memory.
+/// All settings of a server. [`Settings::default`] serves on the loopback, in memory only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// TCP address to listen on; port 0 picks a free one; `None` for no TCP.
+    /// TCP address to listen on; port 0 means any free port; `None` disables TCP.
     pub listen: Option<SocketAddr>,
-    /// Unix socket to listen on; `None` for none.
+    /// Path of the Unix socket to listen on; `None` disables it.
     pub unix_socket: Option<PathBuf>,
-    /// Permission bits of the Unix socket: who may write may drain.
+    /// Permission bits of the Unix socket: whoever can write to it can drain the server.
     pub unix_mode: u32,
-    /// Certificate and key of the TCP listener; `None` for plain text.
+    /// Certificate and key of the TCP listener; `None` means plain text.
     pub tls: Option<Tls>,
     /// Greatest payload of one message, bytes.
     pub message_payload_bytes_max: u64,
-    /// Payload and working memory of all jobs and uploads at once, bytes.
+    /// Payload and working memory of all jobs and uploads in flight, bytes.
     pub bytes_in_flight_max: u64,
-    /// The same for one connection, bytes.
+    /// Payload and working memory in flight for one connection, bytes.
     pub connection_bytes_in_flight_max: u64,
-    /// Jobs accepted and not yet answered.
+    /// Jobs accepted and not yet answered, in total.
     pub jobs_max: u32,
-    /// The same for one connection.
+    /// Jobs of one connection accepted and not yet answered.
     pub connection_jobs_max: u32,
     /// Uploads in progress and vectors held.
     pub uploads_max: u32,
@@ -40,19 +40,19 @@ pub struct Settings {
     pub connections_max: u32,
     /// HTTP/2 streams open at once on one connection.
     pub streams_per_connection_max: u32,
-    /// A sender that is silent for longer is cut off.
+    /// Time without enough data after which the server gives up on a sender.
     pub idle_timeout: Duration,
-    /// TLS and HTTP/2 preface must be done by then.
+    /// Time for the TLS handshake and the HTTP/2 preface.
     pub handshake_timeout: Duration,
-    /// An upload or vector unused for longer is dropped.
+    /// Time after which an unused vector is dropped.
     pub upload_ttl: Duration,
-    /// On drain, accepted jobs have this long.
+    /// Time that accepted jobs have when the server drains.
     pub drain_grace: Duration,
-    /// Jobs computed at once; each may use all of the engine's threads.
+    /// Jobs computed at the same time; each can use all threads of the engine.
     pub workers: u32,
-    /// Where persistent bases live; `None` keeps nothing.
+    /// Directory of persistent bases; `None` disables persistence.
     pub data_dir: Option<PathBuf>,
-    /// Whether TCP peers may call Admin.Drain; else only the Unix socket's.
+    /// Whether TCP peers may call Admin.Drain; otherwise only peers on the Unix socket may.
     pub admin_over_tcp: bool,
     /// Whether gRPC reflection is served.
     pub reflection: bool,
@@ -60,7 +60,7 @@ pub struct Settings {
     pub http2_stream_window_bytes: u32,
     /// HTTP/2 flow-control window of a connection, bytes.
     pub http2_connection_window_bytes: u32,
-    /// Greatest HTTP/2 frame taken, bytes.
+    /// Greatest HTTP/2 frame accepted, bytes.
     pub http2_frame_bytes_max: u32,
 }
 
@@ -106,9 +106,9 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Holds them against what the listener will make of them.
+    /// Checks that the listener can use the certificate and the key.
     ///
-    /// Errors: `Transport` where one of them cannot be read, or the key is not the leaf's.
+    /// Errors: `Transport` if one of them cannot be parsed or the key does not match the leaf.
     pub fn check(&self) -> Result<(), ServeError> {
         let settings = Settings { tls: Some(self.clone()), ..Settings::default() };
         routes::tls(routes::transport(&settings), &settings).map(drop)

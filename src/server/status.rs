@@ -1,4 +1,4 @@
-//! Causes to gRPC statuses: the one table, and the only place that words an answer to a failure.
+//! Maps errors to gRPC statuses. All failed calls are answered through this table.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use crate::error::{Error, Problem};
 
 const DOMAIN: &str = "capstan";
 
-/// When a draining server is worth another try: by then another one has taken its place.
+/// Retry delay for a draining server: enough for the client to reach another one.
 const DRAINING_RETRY: Duration = Duration::from_secs(1);
 
-/// A server that lost a device has started again by then.
+/// Retry delay for a server that restarts because it lost a device.
 const RESTART_RETRY: Duration = Duration::from_secs(15);
 
-/// The status and the reason for `ErrorInfo`.
+/// The gRPC code and the reason in `ErrorInfo`.
 pub fn classify(error: &Error) -> (Code, &'static str) {
     match error {
         Error::Invalid { problem, .. } => (Code::InvalidArgument, problem_reason(*problem)),
@@ -78,10 +78,10 @@ impl From<Error> for Status {
             _ => {}
         }
         details.set_error_info(reason, DOMAIN, metadata);
-        // What went wrong inside is for the log, not for the caller.
+        // Internal details are for the log, not for the caller.
         let message = match error {
-            Error::Internal(_) => "internal error".to_owned(),
-            told => told.to_string(),
+            Error::Internal(_) => "internal error: see the server's log".to_owned(),
+            public => public.to_string(),
         };
         Status::with_error_details(code, message, details)
     }

@@ -16,17 +16,17 @@ use crate::{
     },
 };
 
-/// Most ranges that `Stat` tells of an upload.
+/// Most missing ranges in the answer of `Stat`.
 const MISSING_MAX: usize = 1024;
 
-/// Serves objects and uploads.
+/// Implements the Store service.
 pub struct StoreService {
-    /// The server.
+    /// The server's shared state.
     pub state: Arc<State>,
 }
 
 impl StoreService {
-    /// Bases that need no upload: the same payload came before.
+    /// The stored bases of the same payload, if they make the upload unnecessary.
     fn known(&self, header: &Header) -> Option<Arc<StoredBases>> {
         let Header::Bases(wanted) = header else { return None };
         let held = self.state.bases.by_payload(&wanted.payload()?).ok()?;
@@ -152,7 +152,7 @@ impl Store for StoreService {
                 Id::ObjectId(id) => {
                     let (id, state) = (decode::object_id(&id)?, self.state.clone());
                     let released = tokio::task::spawn_blocking(move || state.bases.release(id));
-                    released.await.map_err(|_| Error::Internal("release failed".into()))??;
+                    released.await.map_err(|_| Error::Internal("release panicked".into()))??;
                 }
             }
             Ok(v1::ReleaseResponse {})

@@ -1,4 +1,4 @@
-//! Bases: public points, checked once, named by their content, shared by every job.
+//! The store of bases: public points that are checked once, named by content, shared by all jobs.
 
 use std::{
     collections::HashMap,
@@ -18,33 +18,33 @@ use crate::{
     wire::decode::{ObjectId, PayloadId},
 };
 
-/// Bases as the store holds them.
+/// Bases in the store.
 pub struct StoredBases {
-    /// Their content's hash.
+    /// The content hash that names them.
     pub id: ObjectId,
-    /// The points, checked.
+    /// The checked points.
     pub points: Bases,
-    /// How many of them are infinity.
+    /// Number of points that are infinity.
     pub infinities: u64,
-    /// The payload they came as, where it is known.
+    /// The payload that they were uploaded as, if known.
     pub payload: Option<PayloadId>,
-    /// What people call them.
+    /// Name for display.
     pub label: String,
-    /// When the store took them in, in seconds of Unix time.
+    /// When they were stored, in seconds of Unix time.
     pub created_s: i64,
-    /// Kept in the data directory.
+    /// True if kept in the data directory.
     pub persisted: bool,
 }
 
-/// What an object takes of the store.
+/// An object's share of the store's byte and object limits, returned on drop.
 #[derive(Debug)]
 pub struct Room {
     _bytes: Charge,
     _object: Charge,
 }
 
-/// Points and the room they take: given back when nobody uses the points any more, which may be
-/// long after their release.
+/// Points with their room, which is returned when the last job drops the points: possibly long
+/// after their release.
 struct Housed<A> {
     points: PointSlice<A>,
     _room: Room,
@@ -63,18 +63,18 @@ fn housed(points: Bases, room: Room) -> Bases {
     }
 }
 
-/// Least charge for an object: what an entry, its label and its mapping take beside the points, so
-/// that many small objects are counted too.
+/// Least charge for an object: the cost of its entry, label and mapping, which dominates for small
+/// objects.
 const OBJECT_BYTES_MIN: u64 = 4096;
 
 impl StoredBases {
-    /// Bytes in memory, or mapped.
+    /// Bytes in memory, or mapped from disk.
     pub fn bytes(&self) -> u64 {
         self.points.len() as u64 * self.points.group().affine_bytes() as u64
     }
 }
 
-/// All bases.
+/// All stored bases.
 pub struct BasesStore {
     state: Mutex<State>,
     budget: Arc<Counter>,
@@ -85,16 +85,15 @@ pub struct BasesStore {
 #[derive(Default)]
 struct State {
     objects: HashMap<ObjectId, Arc<StoredBases>>,
-    /// Payloads seen, so that a second `Put` of the same one needs no upload.
+    /// Payloads received, so that a second `Put` of the same one needs no upload.
     by_payload: HashMap<PayloadId, ObjectId>,
 }
 
 impl BasesStore {
-    /// A store of at most `bytes_max` in `objects_max` objects, with what `data_dir` keeps from
-    /// earlier.
+    /// Opens a store of at most `bytes_max` in `objects_max` objects and loads the files in
+    /// `data_dir`. A file that is damaged or exceeds a limit is logged and skipped.
     ///
-    /// Errors: `Internal` where the directory cannot be used. A damaged file in it, and one that
-    /// finds no room, is logged and left alone.
+    /// Errors: `Internal` if the directory cannot be used.
     pub fn open(bytes_max: u64, objects_max: u64, data_dir: Option<&Path>) -> Result<Self> {
         let budget = Counter::new(Limit::Store, bytes_max);
         let slots = Counter::new(Limit::Objects, objects_max);
@@ -104,30 +103,30 @@ impl BasesStore {
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
             match Disk::load(&path, |group, count| store.room(group, count)) {
                 Ok((bases, room)) => drop(store.hold(bases, room)),
-                Err(error) => tracing::warn!(file = name, %error, "stored bases left out"),
+                Err(error) => tracing::warn!(file = name, %error, "skipped a file of stored bases"),
             }
         }
         Ok(store)
     }
 
-    /// True where bases can be kept on disk.
+    /// True if bases can be kept on disk.
     pub fn has_disk(&self) -> bool {
         self.disk.is_some()
     }
 
-    /// The bytes that bases take.
+    /// The byte limit and its current use.
     pub fn budget(&self) -> &Arc<Counter> {
         &self.budget
     }
 
-    /// How many objects are held, released ones that are in use included.
+    /// The object limit and its current use, including released objects that jobs still use.
     pub fn slots(&self) -> &Arc<Counter> {
         &self.slots
     }
 
-    /// Takes what `count` points need, until they are dropped.
+    /// Reserves room for an object of `count` points.
     ///
-    /// Errors: `Exhausted`; `Invalid` where their bytes cannot be counted.
+    /// Errors: `Exhausted`; `Invalid` if the number of bytes overflows.
     pub fn room(&self, group: Group, count: u64) -> Result<Room> {
         let bytes = count.checked_mul(group.affine_bytes() as u64);
         let bytes = bytes.ok_or(Error::field("count", Problem::TooLarge { max: u64::MAX }))?;
@@ -135,11 +134,11 @@ impl BasesStore {
         Ok(Room { _bytes: bytes, _object: self.slots.take(1)? })
     }
 
-    /// Takes in new bases, on disk first where they are to be kept. Blocks on the disk. Where they
-    /// are there already, those stay; they are put on disk now if they were not. `room` is held for
-    /// as long as anybody uses the points.
+    /// Stores bases; if `persist`, writes them to disk first, which blocks. If the store has them
+    /// already, returns the stored ones, unless they must still be written to disk. `room` is held
+    /// as long as the points are in use.
     ///
-    /// Errors: `NoDataDir`; `Internal` where the disk refuses.
+    /// Errors: `NoDataDir`; `Internal` if writing fails.
     pub fn insert(
         &self,
         bases: StoredBases,
@@ -171,14 +170,14 @@ impl BasesStore {
         }
     }
 
-    /// Bases by id.
+    /// The bases named `id`.
     ///
     /// Errors: `NotFound`.
     pub fn get(&self, id: ObjectId) -> Result<Arc<StoredBases>> {
         self.state().objects.get(&id).cloned().ok_or(Error::NotFound)
     }
 
-    /// Bases by a payload that was put before.
+    /// The bases that were uploaded as `payload`.
     ///
     /// Errors: `NotFound`.
     pub fn by_payload(&self, payload: &PayloadId) -> Result<Arc<StoredBases>> {
@@ -187,9 +186,9 @@ impl BasesStore {
         state.objects.get(id).cloned().ok_or(Error::NotFound)
     }
 
-    /// Part of some bases, of a group that must be theirs.
+    /// `length` points of the bases named `id` from `offset` on; `None` means all of them.
     ///
-    /// Errors: `NotFound`; `Mismatch`; `Invalid` where the bases are fewer.
+    /// Errors: `NotFound`; `Mismatch` if they are not of `group`; `Invalid` if out of range.
     pub fn points(
         &self,
         id: ObjectId,
@@ -221,9 +220,9 @@ impl BasesStore {
         all
     }
 
-    /// Forgets bases, on disk too. Blocks on the disk. Running jobs keep what they use.
+    /// Removes bases, on disk too, which blocks. Running jobs keep the points that they use.
     ///
-    /// Errors: `NotFound`; `Internal` where the disk refuses.
+    /// Errors: `NotFound`; `Internal` if removing the file fails.
     pub fn release(&self, id: ObjectId) -> Result<()> {
         let bases = {
             let mut state = self.state();
@@ -238,12 +237,12 @@ impl BasesStore {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Every change is one insertion or removal: a panic leaves nothing half done.
+        // Each change is one insertion or removal, so a panic leaves a consistent state.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Now, in seconds of Unix time.
+/// The current time, in seconds of Unix time.
 pub fn now_s() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs() as i64)

@@ -1,9 +1,9 @@
-//! The data directory: one file for each object, named by its content, mapped into memory.
+//! The data directory: one file per object, named by its content hash, mapped into memory.
 //!
 //! A file is a header of 256 bytes (see [`Meta`]) and the points as Montgomery limbs. It is written
-//! under another name, synced and renamed, so a file with a proper name is whole; its content is
-//! checked against its name when it is opened, so a damaged disk is noticed. One daemon at a time
-//! has the directory: it holds a lock that the system takes back when the process ends.
+//! under a temporary name, synced and renamed, so a file with its final name is complete. When it
+//! is opened, its content is checked against its name, which detects damage. A file lock ensures
+//! that one daemon uses the directory; the system releases it when the process ends.
 #![allow(unsafe_code)]
 
 use std::{
@@ -27,16 +27,16 @@ use crate::{
 };
 
 const EXTENSION: &str = "bases";
-/// Locked by the daemon that has the directory.
+/// Name of the lock file.
 const LOCK: &str = "lock";
 const HEADER_BYTES: usize = 256;
 const MAGIC: &[u8; 8] = b"CAPSTAN\x01";
-/// Where the header says how the payload wrote its points: 0 where it does not.
+/// Offset of the payload encoding in the header; 0 there means unknown.
 const ENCODING_AT: usize = 72;
-/// By their number in the header, less one.
+/// Payload encodings: the header stores the index plus one.
 const ENCODINGS: [PointEncoding; 3] =
     [PointEncoding::Compressed, PointEncoding::Uncompressed, PointEncoding::Montgomery];
-/// Where the label begins in the header; its length is one byte before.
+/// Offset of the label in the header; the byte before it is the label's length.
 const LABEL_AT: usize = 80;
 
 /// The data directory.
@@ -45,9 +45,9 @@ pub struct Disk {
     _lock: File,
 }
 
-/// A file's header: magic (8), group 1 or 2 (8), count (8), infinities (8), created (8), payload
-/// hash (32), payload encoding (1, zero where the payload is unknown: files of earlier versions say
-/// its hash alone), reserved (6), label length (1), label. Integers little-endian.
+/// A file's header: magic (8 bytes), group 1 or 2 (8), count (8), infinities (8), created (8),
+/// payload hash (32), payload encoding (1), reserved (6), label length (1), label. Integers are
+/// little-endian. Encoding 0: payload unknown; earlier versions stored its hash only.
 struct Meta {
     group: Group,
     count: u64,
@@ -90,8 +90,8 @@ impl Meta {
         let hash: [u8; 32] = header[40..ENCODING_AT].try_into().ok()?;
         let payload = match header[ENCODING_AT] {
             0 => None,
-            said => {
-                let encoding = *ENCODINGS.get(usize::from(said) - 1)?;
+            number => {
+                let encoding = *ENCODINGS.get(usize::from(number) - 1)?;
                 Some(PayloadId { hash, encoding })
             }
         };
@@ -107,35 +107,34 @@ impl Meta {
     }
 }
 
-/// Points in a mapped file, after its header.
+/// A mapped file: the header, then points.
 struct Mapped(Mmap);
 
 impl<A: CurvePoint> AsRef<[A]> for Mapped {
     fn as_ref(&self) -> &[A] {
-        points_from_bytes(&self.0[HEADER_BYTES..]).expect("length and alignment were checked")
+        points_from_bytes(&self.0[HEADER_BYTES..]).expect("`map` checked the length")
     }
 }
 
-fn trouble(what: &str, error: &io::Error) -> Error {
-    // The path stays out of what a client may see; the kind of trouble does not hurt.
+fn io_error(what: &str, error: &io::Error) -> Error {
+    // Without the path, which errors must not show.
     Error::Internal(format!("data directory: {what}: {}", error.kind()))
 }
 
 fn damaged(what: &str) -> Error {
-    Error::Internal(format!("damaged file: {what}"))
+    Error::Internal(format!("damaged file: {what}: remove it and put the bases again"))
 }
 
 impl Disk {
-    /// Makes sure that the directory is there, can be written to and is nobody else's; removes
-    /// unfinished files.
+    /// Creates the directory if needed, locks it, and removes unfinished files.
     ///
-    /// Errors: `Internal` where the disk refuses, or another daemon has the directory.
+    /// Errors: `Internal` if the directory cannot be written or another daemon uses it.
     pub fn open(data_dir: &Path) -> Result<Self> {
         let folder = data_dir.join("bases");
-        fs::create_dir_all(&folder).map_err(|error| trouble("cannot be created", &error))?;
+        fs::create_dir_all(&folder).map_err(|error| io_error("cannot be created", &error))?;
         let disk = Self { folder, _lock: lock(data_dir)? };
         for unfinished in disk.with_extension("part") {
-            fs::remove_file(unfinished).map_err(|error| trouble("cannot be written", &error))?;
+            fs::remove_file(unfinished).map_err(|error| io_error("cannot be written", &error))?;
         }
         Ok(disk)
     }
@@ -155,9 +154,9 @@ impl Disk {
         self.folder.join(hex::encode(id.0)).with_extension(EXTENSION)
     }
 
-    /// Writes bases to disk and gives them back mapped.
+    /// Writes bases to disk and returns them with their points mapped.
     ///
-    /// Errors: `Internal` where the disk refuses.
+    /// Errors: `Internal` if writing or mapping fails.
     pub fn keep(&self, bases: StoredBases) -> Result<StoredBases> {
         let meta = Meta {
             group: bases.points.group(),
@@ -182,37 +181,38 @@ impl Disk {
             File::open(&self.folder)?.sync_all()
         };
         write().map_err(|error| {
-            // A full disk stays full of it otherwise.
+            // Frees the space: the disk may be full.
             let _gone = fs::remove_file(&unfinished);
-            trouble("cannot be written", &error)
+            io_error("cannot be written", &error)
         })?;
         let points = map(&path, &meta)?;
         Ok(StoredBases { points, persisted: true, ..bases })
     }
 
-    /// Removes a file.
+    /// Removes the file of an object.
     ///
-    /// Errors: `Internal` where the disk refuses.
+    /// Errors: `Internal` if removing fails.
     pub fn forget(&self, id: ObjectId) -> Result<()> {
         match fs::remove_file(self.path(id)) {
-            // Whoever removed it by hand did what was asked for.
+            // Removed by hand: nothing is left to do.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => removed.map_err(|error| trouble("cannot be written", &error)),
+            removed => removed.map_err(|error| io_error("cannot be written", &error)),
         }
     }
 
-    /// Maps a file and checks it: header, length, and content against name. The points in it were
-    /// checked before they were written. `room` is asked for what they take.
+    /// Maps a file and checks its header, its length, and its content against its name. The points
+    /// were checked before they were written. `room` reserves room for the group and count.
     ///
-    /// Errors: `Internal` for a damaged file; what `room` says.
+    /// Errors: `Internal` if the file is damaged; those of `room`.
     pub fn load(
         path: &Path,
         room: impl FnOnce(Group, u64) -> Result<Room>,
     ) -> Result<(StoredBases, Room)> {
         let mut header = [0; HEADER_BYTES];
-        let mut file = File::open(path).map_err(|error| trouble("cannot be read", &error))?;
-        io::Read::read_exact(&mut file, &mut header).map_err(|_| damaged("too short"))?;
-        let meta = Meta::decode(&header).ok_or_else(|| damaged("not a header"))?;
+        let mut file = File::open(path).map_err(|error| io_error("cannot be read", &error))?;
+        io::Read::read_exact(&mut file, &mut header)
+            .map_err(|_| damaged("shorter than a header"))?;
+        let meta = Meta::decode(&header).ok_or_else(|| damaged("invalid header"))?;
         let room = room(meta.group, meta.count)?;
         let points = map(path, &meta)?;
         let id = match &points {
@@ -220,7 +220,7 @@ impl Disk {
             Bases::G2(points) => id_of::<G2Affine>(points),
         };
         if path.file_stem().is_none_or(|stem| *stem != *hex::encode(id)) {
-            return Err(damaged("its content is not what its name says"));
+            return Err(damaged("the content does not match the name"));
         }
         let bases = StoredBases {
             id: ObjectId(id),
@@ -237,13 +237,13 @@ impl Disk {
 
 fn lock(data_dir: &Path) -> Result<File> {
     let file = File::options().create(true).truncate(false).write(true).open(data_dir.join(LOCK));
-    let file = file.map_err(|error| trouble("cannot be written", &error))?;
+    let file = file.map_err(|error| io_error("cannot be written", &error))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => {
-            Err(Error::Internal("data directory: another daemon uses it".into()))
-        }
-        Err(TryLockError::Error(error)) => Err(trouble("cannot be locked", &error)),
+        Err(TryLockError::WouldBlock) => Err(Error::Internal(
+            "data directory: another daemon uses it: set another data_dir".into(),
+        )),
+        Err(TryLockError::Error(error)) => Err(io_error("cannot be locked", &error)),
     }
 }
 
@@ -257,16 +257,15 @@ fn tempfile_beside(path: &Path) -> PathBuf {
 fn map(path: &Path, meta: &Meta) -> Result<Bases> {
     let open = || -> io::Result<Mmap> {
         let file = File::open(path)?;
-        // SAFETY: the file is private to this server and is never changed once it has its name: it
-        // is written under another one, renamed when whole, and only ever unlinked, which leaves
-        // the mapping intact. Whoever else writes into the data directory breaks this, as they
-        // would break the bases themselves; deploy/README.md says so.
+        // SAFETY: the file belongs to this server and never changes once it has its name: it is
+        // written under a temporary name, renamed when complete, and only ever unlinked, which
+        // keeps the mapping valid. No other program may write into the data directory.
         unsafe { Mmap::map(&file) }
     };
-    let mapped = open().map_err(|error| trouble("cannot be mapped", &error))?;
+    let mapped = open().map_err(|error| io_error("cannot be mapped", &error))?;
     let bytes = (mapped.len() as u64).checked_sub(HEADER_BYTES as u64);
     if bytes != meta.count.checked_mul(meta.group.affine_bytes() as u64) {
-        return Err(damaged("its length"));
+        return Err(damaged("wrong length"));
     }
     Ok(match meta.group {
         Group::G1 => Bases::G1(PointSlice::new(Arc::new(Mapped(mapped)))),

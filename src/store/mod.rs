@@ -1,4 +1,4 @@
-//! What stays on the server between calls: bases by content, vectors and uploads by random id.
+//! Data kept between calls: bases, named by content hash; vectors and uploads, by random id.
 
 mod bases;
 mod disk;

@@ -1,7 +1,7 @@
-//! Uploads in progress, and vectors, which are uploads that are complete.
+//! Uploads in progress, and vectors, which are complete uploads.
 //!
-//! An upload exists from its first header on. Any number of streams may carry pieces of it, one
-//! after another or at once; it ends when it is used up, released, given up, or left alone.
+//! An upload exists from its first header on. Any number of streams can carry chunks of it, one
+//! after another or concurrently. It ends when it is used, released, failed or idle for too long.
 
 use std::{
     collections::HashMap,
@@ -19,15 +19,15 @@ use crate::{
     wire::decode::{BasesUpload, UploadId, VectorUpload},
 };
 
-/// How long an upload without a byte or a stream is kept.
+/// How long an upload without a byte and without a stream is kept.
 const EMPTY_TTL: Duration = Duration::from_millis(500);
 
-/// What an upload is to become.
+/// The header of an upload, which determines what it becomes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Header {
-    /// A vector, kept as it came.
+    /// A vector, kept in its own encoding.
     Vector(VectorUpload),
-    /// Bases, checked and named by their content.
+    /// Bases, which are checked and named by their content.
     Bases(BasesUpload),
 }
 
@@ -42,7 +42,7 @@ impl Header {
 
     /// Bytes of the payload.
     ///
-    /// Errors: `Invalid` where that many cannot be counted.
+    /// Errors: `Invalid` if the number of bytes overflows.
     pub fn bytes(&self) -> Result<u64> {
         match self {
             Self::Vector(vector) => vector.bytes(),
@@ -57,7 +57,7 @@ impl Header {
         }
     }
 
-    /// True where both describe the same payload; a resumed upload may use other streams.
+    /// True if both describe the same payload: a resumed upload may use other streams.
     fn same_payload(&self, other: &Self) -> bool {
         let mut other = other.clone();
         match &mut other {
@@ -68,10 +68,10 @@ impl Header {
     }
 }
 
-/// What an upload became.
+/// The outcome of an upload.
 #[derive(Clone)]
 pub enum Outcome {
-    /// The vector is complete; it is the upload itself.
+    /// The vector is complete. The upload itself holds it.
     Vector,
     /// The bases are in the store.
     Bases(Arc<StoredBases>),
@@ -79,9 +79,9 @@ pub enum Outcome {
 
 /// An upload in progress, or a vector.
 pub struct Upload {
-    /// What it was announced as.
+    /// The header that opened the upload.
     pub header: Header,
-    /// Its bytes.
+    /// The payload.
     pub arrival: Arc<Arrival>,
     streams: Mutex<Streams>,
     outcome: watch::Sender<Option<Result<Outcome>>>,
@@ -90,11 +90,11 @@ pub struct Upload {
 
 struct Streams {
     open: u32,
-    /// Ended by their sender, all pieces said.
+    /// Streams that their senders ended properly.
     ended: u32,
-    /// Jobs that read it.
+    /// Jobs that read the upload.
     uses: u32,
-    /// The call that it was to end with is gone.
+    /// The call that would have ended the upload is gone.
     abandoned: bool,
     touched: Instant,
 }
@@ -112,7 +112,7 @@ impl Upload {
         }
     }
 
-    /// Registers a stream that carries pieces.
+    /// Registers a stream that carries chunks.
     pub fn attach(self: &Arc<Self>) -> StreamGuard {
         let mut streams = self.streams();
         streams.open += 1;
@@ -120,15 +120,15 @@ impl Upload {
         StreamGuard { upload: self.clone(), broken: true }
     }
 
-    /// The call that it was to end with is gone. Its caller may come back to it for as long as to
-    /// one that broke off, be it complete or not.
+    /// Records that the call that would have ended the upload is gone. Complete or not, the upload
+    /// is then kept as long as a broken one, so that the caller can resume.
     pub fn abandon(&self) {
         let mut streams = self.streams();
         streams.abandoned = true;
         streams.touched = Instant::now();
     }
 
-    /// Says what became of it. The first word stays.
+    /// Sets the outcome. Later calls have no effect.
     pub fn conclude(&self, outcome: Result<Outcome>) {
         let failure = outcome.as_ref().err().cloned();
         let first = self.outcome.send_if_modified(|held| {
@@ -143,31 +143,31 @@ impl Upload {
         }
     }
 
-    /// Waits for what becomes of it.
+    /// Waits for the outcome.
     ///
-    /// Errors: what it failed with.
+    /// Errors: the upload's failure.
     pub async fn concluded(&self) -> Result<Outcome> {
         let mut outcome = self.outcome.subscribe();
         let concluded = outcome.wait_for(Option::is_some).await;
         concluded.ok().and_then(|outcome| outcome.clone()).unwrap_or(Err(Error::Cancelled))
     }
 
-    /// Registers a job that reads it: a vector is not idle meanwhile.
+    /// Registers a job that reads the upload, so that a complete vector is not idle.
     pub fn begin_use(self: &Arc<Self>) -> UseGuard {
         self.streams().uses += 1;
         UseGuard { upload: self.clone() }
     }
 
-    /// Takes in a piece.
+    /// Writes a chunk and returns how many of its bytes are new.
     ///
-    /// Errors: as [`Arrival::write`].
+    /// Errors: like [`Arrival::write`].
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<u64> {
         let fresh = self.arrival.write(offset, bytes)?;
         self.check_complete();
         Ok(fresh)
     }
 
-    /// A vector is concluded by its last byte; bases by whoever checks them.
+    /// Concludes a complete vector. Bases are concluded by their import job.
     fn check_complete(&self) {
         if matches!(self.header, Header::Vector(_)) && self.arrival.is_complete() {
             self.conclude(Ok(Outcome::Vector));
@@ -176,12 +176,12 @@ impl Upload {
 
     fn idle_for(&self, now: Instant) -> Option<Duration> {
         let streams = self.streams();
-        // A job that follows an arrival which nobody carries on must not wait for ever.
+        // A job must not wait forever on an incomplete upload without streams.
         let used = streams.open > 0 || streams.uses > 0 && self.arrival.is_complete();
         (!used).then(|| now.saturating_duration_since(streams.touched))
     }
 
-    /// How long it is kept while nobody uses it.
+    /// How long the upload is kept without use.
     fn ttl(&self, broken: Duration, vector: Duration) -> Duration {
         match self.arrival.received() {
             _ if self.arrival.is_complete() && !self.streams().abandoned => vector,
@@ -195,30 +195,29 @@ impl Upload {
     }
 }
 
-/// A stream that carries pieces of an upload. Dropping it without [`StreamGuard::ended`] means that
-/// it broke, and its sender may come back.
+/// A stream that carries chunks of an upload. If it is dropped without [`StreamGuard::ended`], the
+/// stream broke, and its sender may resume the upload.
 pub struct StreamGuard {
     upload: Arc<Upload>,
     broken: bool,
 }
 
 impl StreamGuard {
-    /// What the stream carries.
+    /// The upload that the stream carries.
     pub fn upload(&self) -> &Arc<Upload> {
         &self.upload
     }
 
-    /// The sender has said all its pieces. If all streams have and bytes are missing, the upload is
-    /// truncated.
+    /// Ends the stream properly. If all streams have ended and bytes are missing, the upload fails.
     pub fn ended(mut self) {
         self.broken = false;
         let upload = self.upload.clone();
-        let all_said = {
+        let all_ended = {
             let mut streams = upload.streams();
             streams.ended += 1;
             streams.open == 1 && streams.ended >= upload.header.streams()
         };
-        if all_said && !upload.arrival.is_complete() {
+        if all_ended && !upload.arrival.is_complete() {
             let (expected, got) = (upload.arrival.len(), upload.arrival.received());
             let problem = Problem::Length { expected, got };
             upload.conclude(Err(Error::field("chunk", problem)));
@@ -232,7 +231,7 @@ impl Drop for StreamGuard {
         streams.open -= 1;
         streams.touched = Instant::now();
         if self.broken {
-            // The sender will come back with as many streams as it announces, counted anew.
+            // If the sender resumes, its streams are counted anew.
             streams.ended = 0;
         }
     }
@@ -244,7 +243,7 @@ pub struct UseGuard {
 }
 
 impl UseGuard {
-    /// What is read.
+    /// The upload that the job reads.
     pub fn upload(&self) -> &Arc<Upload> {
         &self.upload
     }
@@ -265,17 +264,17 @@ pub struct Uploads {
 }
 
 impl Uploads {
-    /// Room for `uploads_max`.
+    /// Allows at most `uploads_max` uploads and vectors.
     pub fn new(uploads_max: u64) -> Self {
         let slots = Counter::new(Limit::Uploads, uploads_max);
         Self { all: Mutex::default(), slots }
     }
 
-    /// The upload of that header: the one that is under way, or a new one, for which `admit` is
-    /// asked. True where it is new.
+    /// Finds the upload of `header`, or opens one once `admit` has admitted its bytes. The flag is
+    /// true if it is new.
     ///
-    /// Errors: `UploadConflict` where the id is in use with another header; `Exhausted`; what
-    /// `admit` says.
+    /// Errors: `UploadConflict` if the id is in use with another header; `Exhausted`; those of
+    /// `admit`.
     pub fn open(
         &self,
         header: &Header,
@@ -297,9 +296,9 @@ impl Uploads {
         Ok((upload, true))
     }
 
-    /// Takes in a vector that the server made.
+    /// Adds a vector that the server computed.
     ///
-    /// Errors: `Exhausted`; `UploadConflict` where the id is in use.
+    /// Errors: `Exhausted`; `UploadConflict` if the id is in use.
     pub fn insert(&self, vector: VectorUpload, arrival: Arc<Arrival>) -> Result<()> {
         let (id, slot) = (vector.id, self.slot()?);
         let upload = Arc::new(Upload::new(Header::Vector(vector), arrival, slot));
@@ -316,7 +315,7 @@ impl Uploads {
         self.slots.take(1).inspect_err(telemetry::refused)
     }
 
-    /// An upload or vector by id.
+    /// The upload or vector of `id`. Resets its idle time.
     ///
     /// Errors: `NotFound`.
     pub fn get(&self, id: UploadId) -> Result<Arc<Upload>> {
@@ -325,8 +324,7 @@ impl Uploads {
         Ok(upload)
     }
 
-    /// Forgets an upload; one that is not complete is given up with `Cancelled`. Jobs that run on
-    /// it keep it.
+    /// Removes an upload. If it is incomplete, it fails with `Cancelled`. Running jobs keep it.
     ///
     /// Errors: `NotFound`.
     pub fn release(&self, id: UploadId) -> Result<()> {
@@ -335,7 +333,7 @@ impl Uploads {
         Ok(())
     }
 
-    /// Forgets an upload if it still is that one.
+    /// Removes `upload`, unless its id belongs to another upload by now.
     pub fn remove(&self, upload: &Arc<Upload>) {
         let mut all = self.all();
         if all.get(&upload.header.id()).is_some_and(|held| Arc::ptr_eq(held, upload)) {
@@ -343,10 +341,9 @@ impl Uploads {
         }
     }
 
-    /// Gives up what nobody has used for a while: uploads that are incomplete or abandoned after
-    /// `broken`, vectors after `vector`, and very soon what has no byte, for there is nothing to
-    /// resume: a header can come after its client gave up and released it over another connection.
-    /// Returns how many.
+    /// Drops idle uploads and returns their number: incomplete or abandoned ones after `broken`,
+    /// vectors after `vector`, uploads without a byte after `EMPTY_TTL` at the latest. An empty one
+    /// has nothing to resume, and its header may have arrived after the client released it.
     pub fn sweep(&self, broken: Duration, vector: Duration) -> usize {
         let now = Instant::now();
         let mut stale = Vec::new();
@@ -364,7 +361,7 @@ impl Uploads {
         stale.len()
     }
 
-    /// How many there are.
+    /// Number of uploads and vectors.
     pub fn count(&self) -> u64 {
         self.slots.used()
     }

@@ -1,5 +1,5 @@
-//! The only door for what comes from outside: messages in, checked values out. A value of one of
-//! these types has passed its checks; payload bytes are checked later, where they are decoded.
+//! Decodes messages from clients into checked values. A value of one of these types has passed its
+//! checks; payload bytes are checked later, when they are decoded.
 
 mod ntt;
 
@@ -28,11 +28,11 @@ const LABEL_BYTES_MAX: u64 = 128;
 /// How a result is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verify {
-    /// Not at all.
+    /// No check.
     None,
-    /// Recomputed by arkworks.
+    /// Recomputation by arkworks.
     Full,
-    /// By a random point of an NTT, a random combination of an MSM's vectors.
+    /// NTT: evaluation at a random point. MSM: a random combination of the vectors.
     Probabilistic,
 }
 
@@ -44,18 +44,17 @@ pub struct UploadId(pub [u8; 16]);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectId(pub [u8; 32]);
 
-/// A payload of bases, as its bytes and their meaning name it: the same bytes are other points, or
-/// none, in another encoding.
+/// Identifies a payload of bases. In another encoding, the same bytes are other points or invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PayloadId {
-    /// BLAKE3 of the bytes.
+    /// BLAKE3 hash of the bytes.
     pub hash: [u8; 32],
-    /// How they write points.
+    /// Encoding of the points.
     pub encoding: PointEncoding,
 }
 
 impl std::fmt::Debug for UploadId {
-    /// The id is a capability: only its beginning is shown, to follow an upload in the log.
+    /// Shows the first 4 bytes only, because the id is a capability.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}..", hex::encode(&self.0[..4]))
     }
@@ -67,84 +66,84 @@ impl std::fmt::Debug for ObjectId {
     }
 }
 
-/// Where an MSM's bases are.
+/// The bases of an MSM.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BasesSource {
-    /// In the store: id, first point, points (`None`: all that follow).
+    /// In the store: id, first point, number of points (`None`: all from the first on).
     Stored(ObjectId, usize, Option<usize>),
-    /// In the request, not yet checked; the number of points is.
+    /// In the request: encoding, bytes, number of points. The points are not checked yet.
     Inline(PointEncoding, Bytes, usize),
 }
 
-/// What to multiply, without the scalars.
+/// A decoded MSM spec.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MsmSpec {
     /// The bases' group.
     pub group: Group,
-    /// Where the bases are.
+    /// The bases.
     pub bases: BasesSource,
-    /// Scalar vectors over the same bases.
+    /// Number of scalar vectors over the same bases.
     pub batch: usize,
-    /// Scalars are taken modulo r.
+    /// Reduce scalars modulo r.
     pub reduce: bool,
-    /// How to write the sums.
+    /// Encoding of the sums.
     pub result_encoding: ResultEncoding,
-    /// How to check them.
+    /// How the sums are checked.
     pub verify: Verify,
 }
 
-/// A vector that is to come.
+/// The header of an upload of a vector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VectorUpload {
     /// The upload's id.
     pub id: UploadId,
-    /// How each element is written.
+    /// Encoding of each element.
     pub encoding: ScalarEncoding,
-    /// Elements.
+    /// Number of elements.
     pub count: u64,
-    /// Streams that carry it.
+    /// Number of streams that carry it.
     pub streams: u32,
 }
 
 impl VectorUpload {
     /// Bytes of the whole payload.
     ///
-    /// Errors: `Invalid` where that many cannot be counted.
+    /// Errors: `Invalid` if the number of bytes overflows.
     pub fn bytes(&self) -> Result<u64> {
         payload_bytes("count", self.count, self.encoding.width())
     }
 }
 
-/// Bases that are to come.
+/// The header of an upload of bases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BasesUpload {
     /// The upload's id.
     pub id: UploadId,
     /// The points' group.
     pub group: Group,
-    /// How each point is written.
+    /// Encoding of each point.
     pub encoding: PointEncoding,
-    /// Points.
+    /// Number of points.
     pub count: u64,
-    /// Streams that carry them.
+    /// Number of streams that carry them.
     pub streams: u32,
-    /// BLAKE3 of the payload, where the client said it.
+    /// BLAKE3 hash of the payload, if the client set it.
     pub payload_hash: Option<[u8; 32]>,
-    /// To be kept on disk.
+    /// Keep the bases on disk.
     pub persist: bool,
-    /// What people call them.
+    /// Name for display.
     pub label: String,
 }
 
 impl BasesUpload {
-    /// The payload, where the client said its hash.
+    /// The payload's identity, if the client set its hash.
     pub fn payload(&self) -> Option<PayloadId> {
         self.payload_hash.map(|hash| PayloadId { hash, encoding: self.encoding })
     }
 
     /// Bytes of the whole payload.
     ///
-    /// Errors: `Invalid` where that many cannot be counted.
+    /// Errors: `Invalid` if the number of bytes overflows.
     pub fn bytes(&self) -> Result<u64> {
         payload_bytes("count", self.count, self.encoding.point_bytes(self.group))
     }
@@ -158,14 +157,14 @@ fn payload_bytes(field: &'static str, count: u64, width: usize) -> Result<u64> {
     Ok(count * width as u64)
 }
 
-/// A message or choice that must be there.
+/// Unwraps a required message or oneof.
 ///
-/// Errors: `Invalid`, `Missing`.
+/// Errors: `Invalid` with `Missing`.
 pub fn required<T>(field: &'static str, value: Option<T>) -> Result<T> {
     value.ok_or(Error::field(field, Problem::Missing))
 }
 
-/// An enum's known, said value.
+/// Decodes an enum; its zero value is `Unspecified`, an unknown one is `OutOfRange`.
 fn known<E: TryFrom<i32> + Default + PartialEq>(field: &'static str, value: i32) -> Result<E> {
     let value = E::try_from(value).map_err(|_| Error::field(field, Problem::OutOfRange))?;
     if value == E::default() {
@@ -174,41 +173,41 @@ fn known<E: TryFrom<i32> + Default + PartialEq>(field: &'static str, value: i32)
     Ok(value)
 }
 
-/// An id of exactly `N` bytes; one of another length names nothing that exists.
+/// Decodes an id of `N` bytes. An id of another length is `NotFound`, like an unknown one.
 fn id<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
     bytes.try_into().map_err(|_| Error::NotFound)
 }
 
-/// The id of stored bases.
+/// Decodes the id of stored bases.
 ///
-/// Errors: `NotFound` for a malformed one, as for an unknown one.
+/// Errors: `NotFound` if it is malformed, as for an unknown id.
 pub fn object_id(bytes: &[u8]) -> Result<ObjectId> {
     id(bytes).map(ObjectId)
 }
 
-/// What names a payload that was put before.
+/// Decodes the identity of a payload that was uploaded before.
 ///
-/// Errors: `Invalid` for its encoding; `NotFound` for a malformed hash, as for an unknown one.
+/// Errors: `Invalid` for its encoding; `NotFound` if the hash is malformed.
 pub fn payload_id(payload: &v1::Payload) -> Result<PayloadId> {
     let encoding = point_encoding("payload.encoding", payload.encoding)?;
     id(&payload.hash).map(|hash| PayloadId { hash, encoding })
 }
 
-/// The id of an upload that should exist.
+/// Decodes the id of an existing upload.
 ///
-/// Errors: `NotFound` for a malformed one, as for an unknown one.
+/// Errors: `NotFound` if it is malformed, as for an unknown id.
 pub fn upload_id(bytes: &[u8]) -> Result<UploadId> {
     id(bytes).map(UploadId)
 }
 
-/// The id of an upload that the client begins.
+/// Decodes the id of a new upload.
 fn new_upload_id(field: &'static str, bytes: &[u8]) -> Result<UploadId> {
     let got = bytes.len() as u64;
     let wrong = |_| Error::field(field, Problem::Length { expected: 16, got });
     bytes.try_into().map(UploadId).map_err(wrong)
 }
 
-/// A group.
+/// Decodes a group.
 ///
 /// Errors: `Invalid`.
 pub fn group(field: &'static str, value: i32) -> Result<Group> {
@@ -218,7 +217,7 @@ pub fn group(field: &'static str, value: i32) -> Result<Group> {
     })
 }
 
-/// A point encoding.
+/// Decodes a point encoding.
 ///
 /// Errors: `Invalid`.
 pub fn point_encoding(field: &'static str, value: i32) -> Result<PointEncoding> {
@@ -237,7 +236,7 @@ fn result_encoding(field: &'static str, value: i32) -> Result<ResultEncoding> {
     })
 }
 
-/// A scalar encoding.
+/// Decodes a scalar encoding.
 ///
 /// Errors: `Invalid`.
 pub fn scalar_encoding(field: &'static str, value: i32) -> Result<ScalarEncoding> {
@@ -258,7 +257,7 @@ pub fn scalar_encoding(field: &'static str, value: i32) -> Result<ScalarEncoding
     })
 }
 
-/// A scalar encoding that holds every element of Fr.
+/// Decodes a scalar encoding, which must hold every element of Fr.
 ///
 /// Errors: `Invalid`.
 pub fn full_encoding(field: &'static str, value: i32) -> Result<ScalarEncoding> {
@@ -288,7 +287,7 @@ fn streams(field: &'static str, value: u32) -> Result<u32> {
     Ok(value.max(1))
 }
 
-/// What to multiply.
+/// Decodes an MSM spec.
 ///
 /// Errors: `Invalid`; `NotFound` for a malformed object id.
 pub fn msm_spec(spec: Option<v1::MsmSpec>) -> Result<MsmSpec> {
@@ -326,9 +325,9 @@ fn index(field: &'static str, value: u64) -> Result<usize> {
     Ok(value as usize)
 }
 
-/// How many elements of `width` bytes `len` bytes are.
+/// The number of elements of `width` bytes in `len` bytes.
 ///
-/// Errors: `Invalid` with the number of bytes that would be whole, where a part of one is left.
+/// Errors: `Invalid` if the last element is incomplete.
 pub fn whole(field: &'static str, len: usize, width: usize) -> Result<usize> {
     if !len.is_multiple_of(width) {
         let expected = (len.next_multiple_of(width)) as u64;
@@ -337,7 +336,7 @@ pub fn whole(field: &'static str, len: usize, width: usize) -> Result<usize> {
     Ok(len / width)
 }
 
-/// A vector that is to come.
+/// Decodes the header of an upload of a vector.
 ///
 /// Errors: `Invalid`.
 pub fn vector_upload(upload: v1::VectorUpload) -> Result<VectorUpload> {
@@ -351,7 +350,7 @@ pub fn vector_upload(upload: v1::VectorUpload) -> Result<VectorUpload> {
     Ok(upload)
 }
 
-/// Bases that are to come.
+/// Decodes the header of an upload of bases.
 ///
 /// Errors: `Invalid`.
 pub fn bases_upload(upload: v1::BasesUpload) -> Result<BasesUpload> {

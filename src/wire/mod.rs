@@ -1,4 +1,4 @@
-//! The messages of `proto/`, generated at build time. Only this module knows prost.
+//! Messages of `proto/`, generated at build time. The only module that uses prost.
 
 #[cfg(feature = "server")]
 pub mod decode;
@@ -9,12 +9,12 @@ pub mod v1 {
     tonic::include_proto!("capstan.v1");
 }
 
-/// The compiled `proto/`, for reflection.
+/// Descriptors of `proto/`, for gRPC reflection.
 pub const DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/capstan.bin"));
 
 use std::fmt;
 
-// Payloads may be witness: nothing of them is printed.
+// Payloads may be secret witness data: `Debug` prints their sizes only.
 impl fmt::Debug for v1::Chunk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Chunk {{ offset: {}, data: {} bytes }}", self.offset, self.data.len())

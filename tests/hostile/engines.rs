@@ -70,7 +70,7 @@ async fn a_panic_fails_one_job_and_the_next_one_works() {
         world.dial.set(Mode::Honest);
         let name = format!("panic {i}");
         assert_status(&name, &status, Code::Internal, "INTERNAL", "", None);
-        assert_eq!(status.message(), "internal error", "says nothing of the inside");
+        assert_eq!(status.message(), "internal error: see the server's log");
         world.assert_well(&name).await;
     }
 }

@@ -2,7 +2,7 @@ use super::*;
 use crate::engine::cpu::{ArkworksEngine, CpuEngine};
 
 #[test]
-fn a_job_that_the_oracle_checks_is_admitted_with_the_oracles_memory() {
+fn scratch_bytes_of_a_full_check_include_those_of_the_oracle() {
     let engine = Arc::new(CpuEngine::new(1).unwrap());
     let oracle = Arc::new(ArkworksEngine::new(1).unwrap());
     let host = Host::new(engine, oracle).unwrap();
@@ -17,6 +17,6 @@ fn a_job_that_the_oracle_checks_is_admitted_with_the_oracles_memory() {
     };
     let bytes = |check| job(check).scratch_bytes(&host);
     let oracle = host.oracle.msm_scratch_bytes(Group::G1, n);
-    assert!(bytes(MsmCheck::None) < oracle, "the engine alone takes as much: no test");
+    assert!(bytes(MsmCheck::None) < oracle, "the engine alone needs as much as the oracle");
     assert!(bytes(MsmCheck::Full) > oracle);
 }

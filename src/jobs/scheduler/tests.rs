@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::*;
 
-/// Counts its pieces down, when it is allowed to.
+/// Counts its pieces down; ready while `open`.
 struct Countdown {
     pieces: usize,
     open: Arc<AtomicBool>,
@@ -47,8 +47,7 @@ impl Fixture {
         Countdown { pieces, open: self.open.clone(), dropped: self.dropped.clone() }
     }
 
-    /// Waits until `jobs` of them are dropped: those that stop on the way are freed by a thread
-    /// that has the time.
+    /// Waits until `jobs` of them are dropped: cancelled jobs are freed on another thread.
     async fn freed(&self, jobs: usize) {
         for _ in 0..3000 {
             if self.dropped.load(Ordering::SeqCst) == jobs {
@@ -71,7 +70,7 @@ async fn a_parked_job_runs_when_woken() {
     fixture.open.store(true, Ordering::SeqCst);
     wake.unwrap().wake();
     assert_eq!(ticket.await.unwrap().0, "done");
-    // Before the answer, so that its place and its memory can be had again.
+    // The job is dropped before the answer is sent, so that its memory can be reused.
     assert_eq!(fixture.dropped.load(Ordering::SeqCst), 1);
 }
 
@@ -99,7 +98,7 @@ async fn dropping_the_ticket_or_passing_the_deadline_frees_a_parked_job() {
     fixture.freed(2).await;
 }
 
-/// Writes its name at each piece; waits in the first one until both jobs are queued.
+/// Logs its name at each piece; spins in the first one until the flag is set.
 struct Scribe(char, usize, Arc<(Mutex<String>, AtomicBool)>);
 
 impl Work for Scribe {
@@ -136,9 +135,9 @@ async fn jobs_take_turns() {
     assert_eq!(*log.0.lock().unwrap(), "ababab");
 }
 
-/// By the hour, so that no deadline passes while the test is stalled.
+/// Deadlines are hours away, so that none passes if the test stalls.
 #[test]
-fn an_early_deadline_goes_first_and_a_late_one_in_turn() {
+fn runs_an_early_deadline_first_and_a_late_one_in_turn() {
     let hour = Duration::from_secs(3600);
     let later = Instant::now() + hour;
     let log = Arc::new((Mutex::new(String::new()), AtomicBool::new(true)));
@@ -149,7 +148,7 @@ fn an_early_deadline_goes_first_and_a_late_one_in_turn() {
         assert!(state.place(job, later));
     }
     while let Some((mut job, _)) = state.pick(later) {
-        assert!(job.run.step(&job.control, job.spent), "of one piece");
+        assert!(job.run.step(&job.control, job.spent), "the job has one piece");
     }
     assert_eq!(*log.0.lock().unwrap(), "bacd");
 }
@@ -159,8 +158,8 @@ fn job(number: u64, work: Scribe, deadline: Option<Instant>, since: Instant) -> 
     Job { number, run, control: Control::new(deadline), since, spent: Spent::default() }
 }
 
-/// What one worker does on a clock of its own: each piece takes `PIECE`, and `FLOOD` jobs of one
-/// piece with a short deadline are queued at any time.
+/// Simulates one worker on a virtual clock: each piece takes `PIECE`, and `FLOOD` jobs of one piece
+/// with a short deadline are queued at all times.
 struct Simulation {
     state: State,
     log: Arc<(Mutex<String>, AtomicBool)>,
@@ -173,7 +172,7 @@ const FLOOD: usize = 8;
 const SHORT: Duration = Duration::from_millis(900);
 
 impl Simulation {
-    /// Begins an hour from now, so that no deadline passes while the test is stalled.
+    /// Begins an hour from now, so that no deadline passes if the test stalls.
     fn new() -> Self {
         let clock = Instant::now() + Duration::from_secs(3600);
         let log = Arc::new((Mutex::default(), AtomicBool::new(true)));
@@ -187,7 +186,7 @@ impl Simulation {
         assert!(self.state.place(job(self.submitted, work, deadline, self.clock), self.clock));
     }
 
-    /// Runs `pieces` pieces while the flood goes on; their names.
+    /// Runs `pieces` pieces during the flood and returns their names.
     fn run_flooded(&mut self, pieces: usize) -> String {
         for _ in 0..pieces {
             let short = |ready: &&ReadyJob| ready.job.control.deadline().is_some();
@@ -213,10 +212,10 @@ fn short_deadlines_leave_long_jobs_their_share() {
     let mut simulation = Simulation::new();
     simulation.submit('a', 1000, None);
     simulation.submit('b', 1000, None);
-    // Until both have waited longer than a short deadline.
+    // Makes both wait longer than a short deadline.
     simulation.run_flooded(100);
     let pieces = simulation.run_flooded(400);
     let count = |name| pieces.chars().filter(|piece| *piece == name).count();
-    assert!(count('a') >= 45 && count('b') >= 45, "less than a quarter for both: {pieces}");
-    assert!(count('s') >= 280, "more than a quarter for both: {pieces}");
+    assert!(count('a') >= 45 && count('b') >= 45, "a and b got less than a quarter: {pieces}");
+    assert!(count('s') >= 280, "a and b got more than a quarter: {pieces}");
 }

@@ -6,7 +6,7 @@ use crate::curve::{
     points::{CurvePoint, id_of},
 };
 
-/// Bases of `n` points, all the generator.
+/// Bases of `n` points, all equal to the generator.
 fn some(n: usize) -> StoredBases {
     let points = vec![G1Affine::generator(); n];
     StoredBases {
@@ -26,7 +26,7 @@ fn put(store: &BasesStore, n: usize, persist: bool) -> Result<ObjectId> {
 }
 
 #[test]
-fn released_bases_are_counted_until_the_last_job_has_let_go_of_them() {
+fn released_bases_keep_their_room_until_the_last_job_drops_them() {
     let folder = tempfile::tempdir().unwrap();
     let store = BasesStore::open(1 << 20, 2, Some(folder.path())).unwrap();
     for persist in [false, true] {
@@ -50,14 +50,14 @@ fn released_bases_are_counted_until_the_last_job_has_let_go_of_them() {
 }
 
 #[test]
-fn bases_that_are_there_already_are_counted_once() {
+fn bases_stored_twice_are_counted_once() {
     let store = BasesStore::open(1 << 20, 2, None).unwrap();
     assert_eq!(put(&store, 3, false), put(&store, 3, false));
     assert_eq!(store.budget().used(), OBJECT_BYTES_MIN);
 }
 
 #[test]
-fn objects_are_limited_however_small_on_disk_too() {
+fn limits_the_number_of_objects_in_memory_and_on_disk() {
     let folder = tempfile::tempdir().unwrap();
     let store = BasesStore::open(1 << 20, 2, Some(folder.path())).unwrap();
     let first = put(&store, 1, true).unwrap();
@@ -67,36 +67,37 @@ fn objects_are_limited_however_small_on_disk_too() {
     assert!(
         matches!(full, Err(Error::Exhausted { limit, retry_after: Some(_) }) if limit == expected)
     );
-    assert_eq!(store.budget().used(), 2 * OBJECT_BYTES_MIN, "what was refused takes nothing");
+    assert_eq!(store.budget().used(), 2 * OBJECT_BYTES_MIN, "a refused object takes no room");
     store.release(first).unwrap();
-    put(&store, 3, true).expect("room again");
+    put(&store, 3, true).expect("releasing an object made room");
     drop(store);
     let store = BasesStore::open(1 << 20, 1, Some(folder.path())).unwrap();
-    assert_eq!((store.list().len(), store.slots().used()), (1, 1), "the other is left out");
+    assert_eq!((store.list().len(), store.slots().used()), (1, 1), "one is skipped");
 }
 
 #[test]
-fn bases_that_cannot_be_kept_leave_no_file() {
+fn a_failed_write_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let store = BasesStore::open(1 << 20, 2, Some(folder.path())).unwrap();
     let kept = folder.path().join("bases");
-    // Where the file should go there is a folder: it is written, but cannot be renamed.
+    // A folder has the file's name: the file can be written but not renamed.
     std::fs::create_dir(kept.join(hex::encode(some(3).id.0) + ".bases")).unwrap();
     assert!(matches!(put(&store, 3, true), Err(Error::Internal(_))));
-    assert_eq!(std::fs::read_dir(kept).unwrap().count(), 1, "only the folder is there");
+    assert_eq!(std::fs::read_dir(kept).unwrap().count(), 1, "only the folder is left");
     assert_eq!(store.budget().used(), 0);
 }
 
 #[test]
-fn a_data_directory_is_one_daemons() {
+fn only_one_daemon_can_open_a_data_directory() {
     let folder = tempfile::tempdir().unwrap();
     let store = BasesStore::open(1 << 20, 2, Some(folder.path())).unwrap();
     let unfinished = folder.path().join("bases/1-0.part");
     std::fs::write(&unfinished, "half").unwrap();
     let refused = BasesStore::open(1 << 20, 2, Some(folder.path())).err();
-    assert_eq!(refused, Some(Error::Internal("data directory: another daemon uses it".into())));
-    assert!(unfinished.exists(), "it is the other daemon's");
+    let used = "data directory: another daemon uses it: set another data_dir";
+    assert_eq!(refused, Some(Error::Internal(used.into())));
+    assert!(unfinished.exists(), "the unfinished file belongs to the other daemon");
     drop(store);
-    BasesStore::open(1 << 20, 2, Some(folder.path())).expect("free again");
+    BasesStore::open(1 << 20, 2, Some(folder.path())).expect("the lock is released");
     assert!(!unfinished.exists());
 }

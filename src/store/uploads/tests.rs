@@ -11,7 +11,7 @@ fn open(uploads: &Uploads, header: &Header) -> Result<(Arc<Upload>, bool)> {
 }
 
 #[tokio::test]
-async fn streams_share_an_upload_and_the_last_one_to_end_tells_truncation() {
+async fn streams_share_an_upload_and_the_last_one_to_end_reports_truncation() {
     let uploads = Uploads::new(4);
     let (upload, new) = open(&uploads, &header(1, 8, 2)).unwrap();
     let (same, again) = open(&uploads, &header(1, 8, 3)).unwrap();
@@ -27,7 +27,7 @@ async fn streams_share_an_upload_and_the_last_one_to_end_tells_truncation() {
 }
 
 #[tokio::test]
-async fn an_early_stream_may_end_before_the_other_begins_and_a_broken_one_may_come_back() {
+async fn a_stream_may_end_before_the_next_begins_and_a_broken_one_may_resume() {
     let uploads = Uploads::new(4);
     let (upload, _) = open(&uploads, &header(1, 8, 2)).unwrap();
     let early = upload.attach();
@@ -41,7 +41,7 @@ async fn an_early_stream_may_end_before_the_other_begins_and_a_broken_one_may_co
 }
 
 #[tokio::test]
-async fn sweeping_gives_up_what_is_left_alone_and_nothing_else() {
+async fn sweep_drops_idle_uploads_only() {
     let uploads = Uploads::new(4);
     let (left, _) = open(&uploads, &header(1, 8, 1)).unwrap();
     let (used, _) = open(&uploads, &header(2, 8, 1)).unwrap();
@@ -56,7 +56,7 @@ async fn sweeping_gives_up_what_is_left_alone_and_nothing_else() {
 }
 
 #[test]
-fn slots_are_counted_and_given_back() {
+fn slots_are_counted_and_returned() {
     let uploads = Uploads::new(1);
     let (upload, _) = open(&uploads, &header(1, 8, 1)).unwrap();
     let text = crate::telemetry::counted(|| {

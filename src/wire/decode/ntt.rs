@@ -1,4 +1,4 @@
-//! What to transform.
+//! Decodes NTT specs.
 
 use ark_ff::{BigInt, PrimeField, Zero};
 
@@ -10,24 +10,24 @@ use crate::{
     wire::v1,
 };
 
-/// What to transform, without the elements.
+/// A decoded NTT spec.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NttSpec {
-    /// The transform.
+    /// Size, direction, coset and orders of the transform.
     pub plan: NttPlan,
-    /// Rows.
+    /// Number of rows.
     pub batch: usize,
     /// Elements of a row as sent, at most 2^lg_n.
     pub row_length: u64,
-    /// How to write the result.
+    /// Encoding of the result.
     pub output_encoding: ScalarEncoding,
-    /// Elements are taken modulo r.
+    /// Reduce elements modulo r.
     pub reduce: bool,
-    /// How to check the result.
+    /// How the result is checked.
     pub verify: Verify,
 }
 
-/// What to transform.
+/// Decodes an NTT spec.
 ///
 /// Errors: `Invalid`.
 pub fn ntt_spec(spec: Option<v1::NttSpec>) -> Result<NttSpec> {
