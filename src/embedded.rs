@@ -76,7 +76,7 @@ mod gpu {
 
     /// The engine on all GPUs of the host.
     ///
-    /// Errors: why they cannot be used, in a sentence.
+    /// Errors: why no GPU can be used.
     pub fn engine() -> Result<Arc<dyn Engine>, String> {
         let options = OpenOptions {
             memory_percent: MEMORY_PERCENT,
@@ -108,7 +108,7 @@ mod gpu {
 
     use crate::engine::Engine;
 
-    /// Errors: always, in a sentence.
+    /// Errors: always, with the reason.
     pub fn engine() -> Result<Arc<dyn Engine>, String> {
         Err("this build has no GPU support".into())
     }

@@ -63,8 +63,8 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// Pool of chunk buffers, wiped when the payload and its chunks are dropped: wiping each chunk takes
-/// as long as copying it. In words, because wiping single bytes takes half as long again.
+/// Pool of chunk buffers, wiped when the payload and its chunks are dropped: wiping each chunk
+/// takes as long as copying it. In words, because wiping single bytes takes half as long again.
 #[derive(Clone, Default)]
 pub(crate) struct Copies(Arc<Idle>);
 
