@@ -123,7 +123,8 @@ pub(crate) fn execution(execution: Option<v1::Execution>, asked: Verify) -> Resu
         Verify::Full => verified == Verify::Full,
     };
     if !enough {
-        let problem = format!("asked for {asked:?} verification, the result claims {verified:?}");
+        let problem =
+            format!("requested {asked:?} verification, but the result claims {verified:?}");
         return Err(Error::answer(problem));
     }
     let v1::Execution { engine, device, stages, .. } = execution;

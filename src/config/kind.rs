@@ -127,7 +127,7 @@ impl fmt::Display for Kind {
                 auto.map_or(Ok(()), |meaning| write!(f, ", or auto: {meaning}"))
             }
             Self::Flag => f.write_str("true or false"),
-            Self::Choice(words) => f.write_str(&words.join(" or ")),
+            Self::Choice(words) => write!(f, "one of {}", words.join(", ")),
             Self::Address => f.write_str("IP:PORT or [IPv6]:PORT, or none"),
             Self::Path => f.write_str("a path, or none"),
             Self::Devices => f.write_str("numbers such as 0 or 0,2, or all"),
