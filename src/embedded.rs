@@ -69,7 +69,7 @@ mod gpu {
 
     /// A share of the free device memory: other processes may need the rest.
     const MEMORY_PERCENT: u64 = 25;
-    /// A GPU that takes longer for one piece of work is lost.
+    /// Time limit for one piece of work on a GPU, which counts as lost if it is exceeded.
     const TIMEOUT: Duration = Duration::from_secs(20);
     /// Time for the failed call to be reported after a GPU is lost.
     const REPORT: Duration = Duration::from_secs(5);

@@ -157,7 +157,7 @@ impl FromStr for ScalarFormat {
             _ => {
                 let narrow = NARROW.iter().find(|(known, _)| *known == name);
                 let (_, encoding) = narrow.ok_or(
-                    "expected canonical, montgomery, big-endian, hex, decimal, u8..u128 or i8..i128",
+                    "expected canonical, montgomery, big-endian, hex, decimal, u8-u128 or i8-i128",
                 )?;
                 Self::Binary(*encoding)
             }

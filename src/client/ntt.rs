@@ -106,7 +106,7 @@ impl Client {
 
     /// Transforms encoded rows, such as those of a file. The result has the same encoding.
     ///
-    /// Shape: `options.batch` rows of equal length. They are padded if `options.lg_n` exceeds it.
+    /// Shape: `options.batch` rows of equal length, padded to 2^`options.lg_n` if that is set.
     /// Errors: those of [`Self::ntt`]; `Input` for an encoding that is not 32 bytes wide.
     pub async fn ntt_bytes(
         &self,

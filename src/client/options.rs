@@ -14,7 +14,7 @@ use crate::curve::{Fr, layout::fr_as_bytes, points::ResultEncoding, scalars::Sca
 /// runs between chunks, so it must return quickly.
 pub type Progress = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
-/// Options of a put of bases.
+/// How the server stores bases.
 #[derive(Clone, Default)]
 pub struct PutOptions {
     /// Label for people: at most 128 bytes of printable text.
@@ -61,8 +61,8 @@ impl Default for MsmOptions {
 /// Options of an NTT. The default transforms one row forward, in natural order, without a coset.
 #[derive(Clone)]
 pub struct NttOptions {
-    /// log2 of the transform's size; defaults to the row length, which must be a power of two. If
-    /// it exceeds the row length, rows are padded with zeros (if the call supports padding).
+    /// log2 of the transform's size; by default that of the row length, which must be a power of
+    /// two. Shorter rows are padded with zeros (if the call supports padding).
     pub lg_n: Option<u32>,
     /// Forward or inverse.
     pub direction: Direction,

@@ -147,7 +147,7 @@ mod cuda {
         drainer.drain(Some(FAREWELL));
         let end = move || {
             thread::sleep(FAREWELL);
-            error!("a GPU is lost: exiting, restart the process");
+            error!("a GPU is lost: exiting, restart the daemon");
             device::quit(SOFTWARE.into());
         };
         if thread::Builder::new().name("capstan-end".into()).spawn(end).is_err() {

@@ -114,8 +114,8 @@ fn is_id_prefix(name: &str) -> bool {
 
 fn unknown(name: &str) -> Failure {
     let message = format!(
-        "the server has no bases '{name}': list them with `capstan bases list`, or import some with \
-         `capstan bases import`"
+        "the server has no bases '{name}': list them with `capstan bases list`, or import some \
+         with `capstan bases import`"
     );
     Failure::new(Exit::Failed, message)
 }

@@ -193,7 +193,7 @@ impl<A: CurvePoint> Sum<A> {
 }
 
 fn wrong(what: &str, length: usize) -> Failure {
-    let message = format!("wrong result: {what} of {length} elements: do not use this server");
+    let message = format!("the server returned a wrong {what} of {length} elements: do not use it");
     Failure::new(Exit::Failed, message)
 }
 

@@ -178,7 +178,7 @@ mod tests {
         PointSet { set: None, group, encoding, data: Bytes::from(encode(encoding, &points)) }
     }
 
-    /// A setup of 4 points with a known secret, two blobs, and the right results.
+    /// A setup of 4 points with a known secret, two blobs, and the correct results.
     fn results() -> Results {
         let tau = random("tau", 1)[0];
         let powers: Vec<_> = (0..N as u64).map(|power| tau.pow([power])).collect();
@@ -207,14 +207,14 @@ mod tests {
     }
 
     #[test]
-    fn right_results_pass() {
+    fn accepts_correct_results() {
         let passed = all(&results()).unwrap();
         assert_eq!(passed.len(), 9);
         assert_eq!(passed.iter().map(|check| check.count).sum::<usize>(), 15);
     }
 
     #[test]
-    fn each_wrong_result_fails_with_its_index() {
+    fn reports_the_index_of_each_wrong_result() {
         type Change = fn(&mut Results);
         let changes: [(Change, &str); 7] = [
             (|all| all.by_evaluations[1] += G1Affine::generator(), "to evaluations differ, 1"),
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setup_of_two_secrets_fails() {
+    fn refuses_a_setup_with_two_secrets() {
         let mut results = results();
         let other = random("other", LOW);
         results.g2 = list::<G2Affine>(Group::G2, &other);
