@@ -50,7 +50,7 @@ pub struct MsmArgs {
     /// Write the result to a file in binary [default: hex on standard output, one point per line]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Write binary to standard output, too
+    /// Write binary instead of hex to standard output
     #[arg(long, conflicts_with = "json")]
     raw: bool,
 }

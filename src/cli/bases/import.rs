@@ -40,7 +40,7 @@ pub struct ImportArgs {
     /// Move point i to the index that reverses i's bits, the order of EIP-4844's blobs
     #[arg(long)]
     bit_reversed: bool,
-    /// Label, at most 128 bytes of text; the name of a trusted setup's list is appended
+    /// Label, at most 128 bytes of text; list names are appended unless one --set is given
     #[arg(long)]
     label: Option<String>,
     /// Store the points in the server's data directory, so that they survive a restart
@@ -127,7 +127,7 @@ pub async fn run(ui: Ui, client: &Client, args: &ImportArgs) -> Result<()> {
     ui.print(&overview(&imported))
 }
 
-/// The requested lists of the file, in the requested order of points.
+/// The requested lists of the file, with the points in the requested order.
 fn chosen(mut sets: Vec<PointSet>, args: &ImportArgs) -> Result<Vec<PointSet>> {
     for &set in &args.set {
         let set = Set::from(set);
@@ -143,7 +143,7 @@ fn chosen(mut sets: Vec<PointSet>, args: &ImportArgs) -> Result<Vec<PointSet>> {
     if sets.is_empty() {
         return Err(Failure::new(Exit::Usage, "the file has no points of that group"));
     }
-    // Of several lists, only the Lagrange points are in the order of evaluations.
+    // Of several lists, only the Lagrange points are reordered.
     let single = sets.len() == 1;
     for points in &mut sets {
         if args.bit_reversed && (single || points.set == Some(Set::G1Lagrange)) {

@@ -106,8 +106,8 @@ fn sizes(samples: &[Sample]) -> Range<f64> {
     low - 0.5..high + 0.5
 }
 
-/// Range of latencies in milliseconds, extended by half at both ends: whole decades would waste
-/// half of the plot.
+/// Range of latencies in milliseconds, extended by a factor of 1.5 at both ends: whole decades
+/// would waste half of the plot.
 fn latencies(samples: &[Sample]) -> Range<f64> {
     let low = samples.iter().map(|sample| ms(sample.latency(0.5))).fold(f64::MAX, f64::min);
     let high = samples.iter().map(|sample| ms(sample.latency(0.99))).fold(0.0, f64::max);
