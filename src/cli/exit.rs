@@ -38,16 +38,16 @@ pub enum Exit {
 /// For `--help`.
 pub const HELP: &str = "\
 Exit codes:
-    0    success
-    1    the job failed, or a result is wrong
-    2    the command line is invalid
-    65   the input is invalid (the message names the field and the index)
-    66   the input cannot be read
-    69   the server cannot be reached
-    73   the output cannot be written
-    75   try again later: the server is full or draining, or the deadline passed
-    77   refused: not permitted, or too large for the server's limits
-    130  interrupted; the job is also cancelled on the server";
+  0    success
+  1    the job failed, or a result is wrong
+  2    the command line is invalid
+  65   the input is invalid (the message names the field and the index)
+  66   the input cannot be read
+  69   the server cannot be reached
+  73   the output cannot be written
+  75   try again later: the server is full or draining, or the deadline passed
+  77   refused: not permitted, or too large for the server's limits
+  130  interrupted; the job is also cancelled on the server";
 
 /// Why a command failed.
 #[derive(Debug)]

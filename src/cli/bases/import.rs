@@ -50,13 +50,13 @@ pub struct ImportArgs {
 
 const FORMATS: &str = "\
 Formats:
-    auto      detect the format; an ambiguous file is refused
-    kzg-json  trusted setup in the JSON of Ethereum's consensus specifications
-    kzg-text  trusted setup in c-kzg's text: two counts, then points in hex
-    ark       Vec<G1Affine> or Vec<G2Affine> by arkworks' CanonicalSerialize, compressed or not
-    zcash     concatenated points, big-endian with flags, as in zcash and blst: 48 or 96 bytes (g1),
-              96 or 192 bytes (g2)
-    raw       concatenated points in Montgomery limbs: 96 bytes (g1), 192 bytes (g2)";
+  auto      detect the format; an ambiguous file is refused
+  kzg-json  trusted setup in the JSON of Ethereum's consensus specifications
+  kzg-text  trusted setup in c-kzg's text: two counts, then points in hex
+  ark       Vec<G1Affine> or Vec<G2Affine> by arkworks' CanonicalSerialize, compressed or not
+  zcash     concatenated points, big-endian with flags, as in zcash and blst: 48 or 96 bytes (g1),
+            96 or 192 bytes (g2)
+  raw       concatenated points in Montgomery limbs: 96 bytes (g1), 192 bytes (g2)";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 enum FormatArg {
