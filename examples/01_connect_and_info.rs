@@ -1,4 +1,4 @@
-//! Lesson 1: connect, and ask the server what it is.
+//! Lesson 1: connect to a server and read its version, engine, devices and limits.
 //!
 //! `cargo run --release --example 01_connect_and_info`
 
@@ -10,11 +10,11 @@ use capstan::client::{Client, Result};
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // In earnest, `capstand` runs somewhere. Here it runs in this process, on a free port.
+    // Usually `capstand` is already running. Here a server runs in this process, on a free port.
     let server = common::server();
 
-    // http://host:port, https://host:port or unix:/path. The builder knows more: certificates,
-    // the number of connections that large payloads are spread over, a deadline for each call.
+    // http://host:port, https://host:port or unix:/path. The builder also sets certificates, the
+    // number of connections for large payloads, and a deadline for each call.
     let client = Client::builder(&server.target)
         .connections(2)
         .deadline(Duration::from_secs(60))
@@ -27,7 +27,7 @@ async fn main() -> Result<()> {
         println!("  {}: {} units", device.name, device.units);
     }
     let limits = info.limits.unwrap_or_default();
-    println!("  {} jobs at a time, NTTs up to 2^{}", limits.jobs, limits.ntt_lg_n);
-    assert!(!info.draining, "a fresh server takes work");
+    println!("  up to {} jobs, NTTs up to 2^{}", limits.jobs, limits.ntt_lg_n);
+    assert!(!info.draining, "a new server accepts work");
     Ok(())
 }

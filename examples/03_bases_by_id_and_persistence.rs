@@ -1,4 +1,4 @@
-//! Lesson 3: bases have a name that follows from their content, and may outlive the server.
+//! Lesson 3: bases are named by their content and can survive a restart of the server.
 //!
 //! `cargo run --release --example 03_bases_by_id_and_persistence`
 
@@ -25,20 +25,20 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let id = bases.id();
     println!("put {id}: {} points, {} bytes", bases.info().count, bases.info().bytes);
 
-    // The same points have the same id, however they are written: nothing is stored twice.
+    // The same points have the same id in every encoding: nothing is stored twice.
     let bytes = client.get_encoded(id, PointEncoding::Compressed, ..).await?;
     let again = client
         .put_encoded(Group::G1, PointEncoding::Compressed, &bytes, PutOptions::default())
         .await?;
     assert_eq!(again.id, id);
 
-    // The server goes, and another one comes up over the same directory.
+    // Stop the server and start another one with the same directory.
     drop(client);
     server.stop();
     let server = common::serve(settings());
     let client = Client::connect(&server.target).await?;
 
-    // An id is text on its way: 64 hex digits.
+    // An id can be written as text: 64 hex digits.
     let bases = client.bases::<G1Affine>(id.to_string().parse()?).await?;
     println!("found {:?} again", bases.info().label);
     assert_eq!(client.get_bases::<G1Affine>(id, 10..20).await?, points[10..20]);

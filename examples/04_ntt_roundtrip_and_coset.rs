@@ -25,14 +25,14 @@ async fn main() -> Result<()> {
     client.ntt(&mut values, NttOptions::inverse()).await?;
     assert_eq!(values, coefficients);
 
-    // Over a coset g * <w>: the usual way to divide by a polynomial that vanishes on <w>.
+    // Over a coset g * <w>, the usual way to divide by a polynomial that vanishes on <w>.
     let g = Fr::GENERATOR;
     let options = NttOptions { coset: Some(g), ..NttOptions::forward() };
     client.ntt(&mut values, options).await?;
     assert_eq!(values[3], evaluate(&coefficients, g * w.pow([3])));
 
-    // Where only the product of evaluations matters, their order does not: leaving them in
-    // bit-reversed order spares a pass on each side.
+    // If the order of evaluations does not matter, such as for pointwise products, bit-reversed
+    // order saves a pass on each side.
     let mut values = coefficients.clone();
     let there = NttOptions { output_order: Order::BitReversed, ..NttOptions::forward() };
     let back = NttOptions { input_order: Order::BitReversed, ..NttOptions::inverse() };
@@ -40,7 +40,7 @@ async fn main() -> Result<()> {
     client.ntt(&mut values, back).await?;
     assert_eq!(values, coefficients);
 
-    // Zeros are filled in only when asked for: here 5 coefficients, evaluated at 8 points.
+    // Rows are padded with zeros only on request: here 5 coefficients, evaluated at 8 points.
     let (values, _) = client.ntt_padded(&coefficients[..5], 3, NttOptions::forward()).await?;
     assert_eq!(values[0], coefficients[..5].iter().sum());
     println!("roundtrips hold");

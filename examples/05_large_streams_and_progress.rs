@@ -1,5 +1,5 @@
-//! Lesson 5: large inputs. They are cut into chunks, spread over the client's connections and
-//! worked on while they arrive; you see how far they are.
+//! Lesson 5: large inputs are sent in chunks over all of the client's connections and processed
+//! while they arrive; a callback reports progress.
 //!
 //! `cargo run --release --example 05_large_streams_and_progress`
 
@@ -23,25 +23,25 @@ async fn main() -> Result<()> {
     let points = common::points::<G1Affine>(N);
     let bases = client.put_bases(&points).await?;
 
-    // 8 MiB of scalars. `&scalars` is copied chunk by chunk as it goes; a `Vec<Fr>` that is given
-    // away is not copied at all, and wiped when the last chunk has gone.
+    // 8 MiB of scalars. `&scalars` is copied chunk by chunk as it is sent; a `Vec<Fr>` passed by
+    // value is not copied, and wiped after the last chunk.
     let scalars = common::scalars(N * BATCH as usize);
     let options = MsmOptions { batch: BATCH, progress: Some(bar("msm")), ..MsmOptions::default() };
     let msm = client.msm_with(&bases, &scalars, options).await?;
     println!("upload {:?} of {:?}", msm.timing.upload, msm.timing.total);
 
-    // A vector that several jobs want goes up once, and is named by its id afterwards.
+    // A vector for several jobs is uploaded once and then referred to by its id.
     let vector =
         client.put_vector_as(UploadId::random()?, &scalars[..N], Some(bar("vector"))).await?;
     assert_eq!(client.msm(&bases, vector.id).await?, msm.points[0]);
     client.release_vector(vector.id).await?;
 
-    // Narrow scalars travel, and compute, as what they are.
+    // Narrow scalars are sent and processed without widening.
     let bytes = common::bytes(N);
     let narrow = ScalarInput::Bytes { encoding: ScalarEncoding::Unsigned(1), bytes: &bytes };
     assert_eq!(client.msm(&bases, narrow).await?, G1Projective::msm_u8(&points, &bytes));
 
-    // A large transform goes up, stays on the server, and comes back over all connections.
+    // A large transform is uploaded and downloaded over all connections.
     let mut values = scalars.clone();
     let options = NttOptions { progress: Some(bar("ntt")), ..NttOptions::forward() };
     let report = client.ntt(&mut values, options).await?;
@@ -49,7 +49,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Prints each quarter.
+/// Prints progress after each quarter.
 fn bar(what: &'static str) -> Progress {
     Arc::new(move |done, total| {
         let (quarter, chunk) = (total / 4, 256 << 10);

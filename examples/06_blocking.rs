@@ -1,4 +1,4 @@
-//! Lesson 6: the same without async.
+//! Lesson 6: a client without async.
 //!
 //! `cargo run --release --example 06_blocking`
 
@@ -10,8 +10,8 @@ use capstan::client::{G1Affine, G1Projective, NttOptions, Result, blocking::Clie
 fn main() -> Result<()> {
     let server = common::server();
 
-    // The same calls; each returns when it is done. The client brings two threads of its own for
-    // its connections, and may be shared by any number of yours.
+    // The same calls as before; each blocks until it is done. The client runs its connections on
+    // two threads of its own and can be shared by any number of threads.
     let client = Client::connect(&server.target)?;
     let points = common::points::<G1Affine>(1 << 10);
     let scalars = common::scalars(1 << 10);
@@ -22,8 +22,8 @@ fn main() -> Result<()> {
             let (client, bases, points) = (&client, &bases, &points[256 * part..][..256]);
             let scalars = &scalars[256 * part..][..256];
             scope.spawn(move || {
-                let range = bases.slice(256 * part as u64, 256).expect("lies within");
-                let sum = client.msm(&range, scalars).expect("the server is there");
+                let range = bases.slice(256 * part as u64, 256).expect("the range is in bounds");
+                let sum = client.msm(&range, scalars).expect("the server computes the MSM");
                 assert_eq!(sum, G1Projective::msm_unchecked(points, scalars));
                 println!("part {part} agrees with arkworks");
             });

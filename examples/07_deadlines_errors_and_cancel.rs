@@ -1,4 +1,4 @@
-//! Lesson 7: calls that fail say why and what to do; calls that are dropped stop.
+//! Lesson 7: errors report the cause and what to do; dropping a call cancels it.
 //!
 //! `cargo run --release --example 07_deadlines_errors_and_cancel`
 
@@ -20,12 +20,12 @@ async fn main() -> Result<()> {
     let scalars = common::scalars(N);
     let bases = client.put_bases(&points).await?;
 
-    // What is wrong here is seen here: nothing is sent.
+    // The client detects a wrong length itself and sends nothing.
     let error = client.msm(&bases, &scalars[1..]).await.unwrap_err();
     assert!(matches!(error, Error::Input { field: "scalars", .. }));
     println!("{error}");
 
-    // A value that is not below r, where that is asked for: field and index say which.
+    // A value that is not below r: the error has its field and index.
     let mut bytes = vec![0; 32 * N];
     bytes[32 * 7..][..32].fill(0xff);
     let input = ScalarInput::Bytes { encoding: ScalarEncoding::Canonical, bytes: &bytes };
@@ -34,26 +34,26 @@ async fn main() -> Result<()> {
     assert_eq!(error.reason(), "NOT_CANONICAL");
     println!("{error}");
 
-    // Something that is not there.
+    // Bases that the server does not have.
     let error = client.bases::<G1Affine>(BasesId([0; 32])).await.unwrap_err();
     assert!(error.is_not_found());
     println!("{error}");
 
-    // A deadline travels with the call: the server stops too. It holds for retries as well, which
-    // are made only where a later call can succeed (`is_retryable`).
+    // The server enforces the call's deadline, too. The deadline includes retries, which are made
+    // only if a later call can succeed (`is_retryable`).
     let options = MsmOptions { deadline: Some(Duration::from_millis(1)), ..MsmOptions::default() };
     let error = client.msm_with(&bases, &scalars, options).await.unwrap_err();
     assert_eq!(error.code(), Code::DeadlineExceeded);
     assert!(!error.is_retryable());
     println!("{error}");
 
-    // A future that is dropped is a call that is cancelled, here and there.
+    // Dropping the future cancels the call on both sides.
     let call = client.msm(&bases, &scalars);
     let cut = tokio::time::timeout(Duration::from_millis(1), call).await;
     assert!(cut.is_err());
 
-    // The server is as good as before.
+    // The server is unaffected.
     let sum = client.msm(&bases, &scalars).await?;
-    println!("and a call that is left alone: {sum}");
+    println!("a call that completes: {sum}");
     Ok(())
 }

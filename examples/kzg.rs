@@ -1,9 +1,9 @@
-//! Compares Capstan with c-kzg: commits to Ethereum blobs on a server, and again by c-kzg.
+//! Compares Capstan with c-kzg: commits to Ethereum blobs on a server, and again with c-kzg.
 //!
 //! `cargo run --release --example kzg`
 //!
-//! It starts a server in this process and imports the points of the KZG ceremony. It ends with an
-//! error on the first difference. `capstan demo` shows the rest of the work on blobs.
+//! The example starts a server in this process and imports the points of the KZG ceremony. It fails
+//! on the first difference. `capstan demo` shows the rest of the work on blobs.
 
 mod common;
 
@@ -23,7 +23,7 @@ use capstan::{
     },
 };
 
-/// Ethereum's own file: 4096 points of G1 in two bases, 65 of G2.
+/// Ethereum's file: 4096 points of G1 in two bases, 65 of G2.
 const SETUP: &str = include_str!("../tests/data/trusted_setup_4096.json");
 const BLOBS: usize = 16;
 const BLOB_LENGTH: usize = 4096;
@@ -36,7 +36,7 @@ async fn main() -> Outcome<()> {
         kzg::parse_json(SETUP.as_bytes())?.try_into().map_err(|_| "a list is missing")?;
     same_as_ekzg(&monomial, &g2)?;
     println!("setup:       equal to ekzg-trusted-setup");
-    // EIP-4844 keeps a blob's evaluations in bit-reversed order, the file has the natural one.
+    // EIP-4844 stores a blob's evaluations in bit-reversed order; the file is in natural order.
     lagrange.bit_reverse()?;
 
     let server = common::server();
@@ -60,7 +60,7 @@ async fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// The crate `ekzg-trusted-setup` carries the same points, read by another library.
+/// The crate `ekzg-trusted-setup` has the same points, read by another library.
 fn same_as_ekzg(monomial: &PointSet, g2: &PointSet) -> Outcome<()> {
     let theirs = ekzg_trusted_setup::TrustedSetup::default();
     let g1_bytes: Vec<u8> =
@@ -68,7 +68,7 @@ fn same_as_ekzg(monomial: &PointSet, g2: &PointSet) -> Outcome<()> {
     let g2_bytes: Vec<u8> =
         theirs.g2_monomial.iter().flat_map(|point| point.to_compressed()).collect();
     if monomial.set != Some(Set::G1Monomial) || monomial.data != g1_bytes || g2.data != g2_bytes {
-        return Err("the setup is not ekzg-trusted-setup's".into());
+        return Err("the setup differs from ekzg-trusted-setup's".into());
     }
     Ok(())
 }
@@ -91,7 +91,7 @@ fn same_as_c_kzg(blobs: &[Fr], commitments: &[G1Affine]) -> Outcome<()> {
         return Err(format!("the commitment to blob {index} differs from c-kzg's").into());
     }
     if theirs.len() != commitments.len() {
-        return Err("c-kzg gave another number of commitments".into());
+        return Err("c-kzg returned another number of commitments".into());
     }
     Ok(())
 }

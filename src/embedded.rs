@@ -76,14 +76,14 @@ mod gpu {
 
     /// A share of the free device memory: other processes may need the rest.
     const MEMORY_PERCENT: u64 = 25;
-    /// A GPU that takes longer for one piece of work is lost.
+    /// Time limit for one piece of work on a GPU, which counts as lost if it is exceeded.
     const TIMEOUT: Duration = Duration::from_secs(20);
     /// Time for the failed call to be reported after a GPU is lost.
     const REPORT: Duration = Duration::from_secs(5);
 
     /// The engine on all GPUs of the host that can be used, and which these are, in a sentence.
     ///
-    /// Errors: why none can be used, in a sentence.
+    /// Errors: why no GPU can be used.
     pub fn engine() -> Result<(Arc<dyn Engine>, String), String> {
         // A GPU that fails before it serves is left out.
         let serves = Arc::new(AtomicBool::new(false));
@@ -124,7 +124,7 @@ mod gpu {
 
     use crate::engine::Engine;
 
-    /// Errors: always, in a sentence.
+    /// Errors: always, with the reason.
     pub fn engine() -> Result<Arc<dyn Engine>, String> {
         Err("this build has no GPU support".into())
     }

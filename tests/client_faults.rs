@@ -198,7 +198,7 @@ async fn refuses_a_result_that_is_verified_less_than_requested() {
                 let Some(error) = error else { continue };
                 assert!(matches!(error, Error::Answer(_)), "{error}");
                 let words =
-                    format!("asked for {verify:?} verification, the result claims {given:?}");
+                    format!("requested {verify:?} verification, but the result claims {given:?}");
                 assert!(error.to_string().contains(&words), "{error}");
             }
         }

@@ -1,5 +1,5 @@
-//! What the lessons (and the client's tests) share: a server in this process, and some input.
-#![allow(dead_code)] // no lesson needs everything
+//! Shared by the lessons and the client's tests: a server in this process, and random input.
+#![allow(dead_code)] // no lesson uses everything
 
 use std::{iter, sync::mpsc, thread};
 
@@ -10,16 +10,16 @@ use capstan::{
     server::{Drainer, Engines, Server, Settings},
 };
 
-/// A server on threads of its own.
+/// A server on its own threads.
 pub struct Running {
-    /// Where its TCP listener is: `http://127.0.0.1:port`.
+    /// Address of the TCP listener: `http://127.0.0.1:port`.
     pub target: String,
     drainer: Drainer,
     thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Running {
-    /// Drains it and waits until it has gone.
+    /// Drains the server and waits until it has stopped.
     pub fn stop(mut self) {
         self.end();
     }
@@ -27,7 +27,7 @@ impl Running {
     fn end(&mut self) {
         self.drainer.drain(None);
         if let Some(thread) = self.thread.take() {
-            thread.join().expect("the server ends well");
+            thread.join().expect("the server does not panic");
         }
     }
 }
@@ -38,29 +38,29 @@ impl Drop for Running {
     }
 }
 
-/// A server on a free port of the loopback, with defaults otherwise.
+/// A server with default settings, on a free loopback port.
 pub fn server() -> Running {
     serve(Settings::default())
 }
 
-/// A server with these settings, but on a free port.
+/// A server with the given settings, on a free loopback port.
 pub fn serve(settings: Settings) -> Running {
-    serve_with(settings, Engines::cpu(0, "asked for").expect("threads for an engine"))
+    serve_with(settings, Engines::cpu(0, "requested").expect("threads start"))
 }
 
-/// The same with these engines.
+/// A server with the given settings and engines, on a free loopback port.
 pub fn serve_with(settings: Settings, engines: Engines) -> Running {
     let settings = Settings { listen: Some(([127, 0, 0, 1], 0).into()), ..settings };
-    let (told, listening) = mpsc::channel();
+    let (sender, listening) = mpsc::channel();
     let scheme = if settings.tls.is_some() { "https" } else { "http" };
     let thread = thread::spawn(move || {
-        let runtime = tokio::runtime::Runtime::new().expect("threads for a server");
+        let runtime = tokio::runtime::Runtime::new().expect("threads start");
         runtime.block_on(async {
-            let server = Server::bind(settings, engines).await.expect("a free port");
+            let server = Server::bind(settings, engines).await.expect("a port is free");
             let drainer = server.drainer();
-            let listening = (server.tcp_address().expect("listens on TCP"), drainer);
-            told.send(listening).expect("somebody waits");
-            server.serve().await.expect("serves until it is drained");
+            let listening = (server.tcp_address().expect("the server listens on TCP"), drainer);
+            sender.send(listening).expect("the caller waits");
+            server.serve().await.expect("the server runs until it is drained");
         });
     });
     let (address, drainer) = listening.recv().expect("the server starts");
@@ -68,7 +68,7 @@ pub fn serve_with(settings: Settings, engines: Engines) -> Running {
     Running { target, drainer, thread: Some(thread) }
 }
 
-/// Different points, quickly: an arithmetic progression.
+/// Distinct points in arithmetic progression, which is fast to generate.
 pub fn points<A: CurvePoint>(n: usize) -> Vec<A> {
     let mut rng = test_rng();
     let (first, step) = (A::Group::rand(&mut rng), A::Group::rand(&mut rng));

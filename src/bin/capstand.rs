@@ -1,4 +1,4 @@
-//! The daemon: configuration, then logs and metrics, then the engine, then the server.
+//! The daemon: reads the configuration, then starts logs and metrics, the engine and the server.
 #![deny(unsafe_code, clippy::unwrap_used)]
 
 #[path = "capstand/gpu.rs"]
@@ -24,24 +24,24 @@ use tokio::{
 };
 use tracing::{error, field, info, warn};
 
-/// Wrong flags (EX_USAGE).
+/// Invalid flags (EX_USAGE).
 const USAGE: u8 = 64;
 /// An address cannot be bound (EX_UNAVAILABLE).
 const UNAVAILABLE: u8 = 69;
-/// A fault of ours (EX_SOFTWARE).
+/// An internal error or a lost GPU (EX_SOFTWARE).
 const SOFTWARE: u8 = 70;
-/// Wrong configuration (EX_CONFIG).
+/// Invalid configuration (EX_CONFIG).
 const CONFIG: u8 = 78;
-/// Stopped at once by a second signal.
+/// Stopped by a second signal.
 const INTERRUPTED: i32 = 130;
-/// Open files beside connections: listeners, the runtime's, mapped bases while they load.
+/// Open files other than connections: listeners, the runtime's, bases while they are mapped.
 const FILES_BESIDES: u64 = 64;
 
 fn main() -> ExitCode {
     let flags = match config::command().try_get_matches() {
         Ok(flags) => flags,
         Err(error) => {
-            // Help and version are errors to clap, too. Nothing is left to do if printing fails.
+            // clap reports --help and --version as errors, too. A failure to print is ignored.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { USAGE } else { 0 });
         }
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints every problem: logs are not set up yet.
+/// Prints every problem to standard error: logs are not set up yet.
 fn refuse(problems: &[Problem]) -> ExitCode {
     for problem in problems {
         eprintln!("capstand: {problem}");
@@ -74,7 +74,7 @@ fn refuse(problems: &[Problem]) -> ExitCode {
 
 /// Serves until drained.
 ///
-/// Errors: the exit code; the cause is in the log.
+/// Errors: the exit code; the cause is logged.
 fn run(config: Config) -> Result<(), u8> {
     telemetry::install_logs(config.log_format, &config.log_level).map_err(|error| {
         eprintln!("capstand: {error}");
@@ -83,20 +83,20 @@ fn run(config: Config) -> Result<(), u8> {
     panic::set_hook(Box::new(log_panic));
     harden(config.server.connections_max);
     if let Some(address) = config.metrics_listen {
-        // Its own thread, so that metrics answer while the runtime does not.
+        // On a separate thread, so that metrics are served even if the runtime hangs.
         telemetry::install_metrics(address).map_err(logged(UNAVAILABLE))?;
-        info!(%address, "metrics are served");
+        info!(%address, "serving metrics");
     }
     let lifeline = Lifeline::default();
     let engines = engines(&config, &lifeline)?;
     let runtime = Runtime::new().map_err(logged(SOFTWARE))?;
     let served = runtime.block_on(serve(config.server, engines, &lifeline));
-    // Blocking tasks that are left must not hold the exit.
+    // Remaining blocking tasks must not delay the exit.
     runtime.shutdown_background();
     served.and_then(|()| lifeline.ended())
 }
 
-/// Makes the engines, and says which and why.
+/// Creates the engines and logs which ones and why.
 fn engines(config: &Config, lifeline: &Lifeline) -> Result<Engines, u8> {
     let (engine, reason) = gpu::engine(config, lifeline)?;
     let oracle = ArkworksEngine::new(config.verify_threads).map_err(logged(SOFTWARE))?;
@@ -118,7 +118,7 @@ async fn serve(settings: Settings, engines: Engines, lifeline: &Lifeline) -> Res
     let server = Server::bind(settings, engines).await.map_err(|error| {
         logged(if matches!(error, ServeError::Listen(_)) { UNAVAILABLE } else { SOFTWARE })(error)
     })?;
-    tokio::spawn(heed(signals, server.drainer()));
+    tokio::spawn(handle_signals(signals, server.drainer()));
     lifeline.arm(server.drainer());
     info!(tcp = server.tcp_address().map(field::display), unix, "ready");
     server.serve().await.map_err(logged(SOFTWARE))?;
@@ -141,15 +141,15 @@ fn log_limits(settings: &Settings) {
         "limits"
     );
     if listen.is_some_and(|address| !address.ip().is_loopback()) && tls.is_none() {
-        warn!("scalars cross the network in plain text: set tls_certificate and tls_key");
+        warn!("scalars are sent over the network in plain text: set tls_certificate and tls_key");
     }
     if listen.is_some() && settings.admin_over_tcp {
-        warn!("whoever reaches the TCP address may drain this server: admin_over_tcp is on");
+        warn!("admin_over_tcp is on: anyone who can connect over TCP can drain this server");
     }
 }
 
 /// Drains on the first SIGTERM or SIGINT, ends the process on the second.
-async fn heed((mut term, mut int): (Signal, Signal), drainer: Drainer) {
+async fn handle_signals((mut term, mut int): (Signal, Signal), drainer: Drainer) {
     let name = next(&mut term, &mut int).await;
     info!(signal = name, "draining: a second signal exits at once");
     drainer.drain(None);
@@ -165,35 +165,35 @@ async fn next(term: &mut Signal, int: &mut Signal) -> &'static str {
     }
 }
 
-/// No core dumps, since memory holds witness; and as many files as the system allows.
+/// Disables core dumps, because memory holds witness data, and raises the limit on open files.
 fn harden(connections_max: u32) {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     let dumps = rustix::process::setrlimit(Resource::Core, none)
         .and_then(|()| rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable));
     if let Err(error) = dumps {
-        warn!(%error, "core dumps stay on");
+        warn!(%error, "cannot disable core dumps");
     }
     let files = rustix::process::getrlimit(Resource::Nofile);
     let raised = Rlimit { current: files.maximum, maximum: files.maximum };
     if let Err(error) = rustix::process::setrlimit(Resource::Nofile, raised) {
-        warn!(%error, "the limit of open files stays as it is");
+        warn!(%error, "cannot raise the limit on open files");
     }
     let wanted = u64::from(connections_max) + FILES_BESIDES;
     if files.maximum.is_some_and(|most| most < wanted) {
-        warn!(files_max = files.maximum, wanted, "connections_max is more than files may be open");
+        warn!(files_max = files.maximum, wanted, "connections_max exceeds the limit on open files");
     }
 }
 
-/// Where a panic was, in the log's own form. Not its text, which may quote data.
+/// Logs where a panic occurred, but not its message, which may quote data.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let place = panic.location().map(ToString::to_string);
     error!(place, thread = std::thread::current().name(), "panic");
 }
 
-/// For `map_err`: logs the error and gives the exit code.
+/// For `map_err`: logs the error and returns the exit code.
 fn logged<E: std::fmt::Display>(code: u8) -> impl Fn(E) -> u8 {
     move |error| {
-        error!(%error, "cannot go on");
+        error!(%error, "exiting");
         code
     }
 }

@@ -1,4 +1,4 @@
-//! What the command line can say.
+//! Arguments of the command line.
 
 use std::{path::PathBuf, str::FromStr, time::Duration};
 
@@ -13,23 +13,21 @@ use crate::{
     formats::scalars::Radix,
 };
 
-/// MSM and NTT over BLS12-381 on a capstand server.
+/// Compute MSMs and NTTs over BLS12-381 on a capstand server.
 #[derive(Debug, Parser)]
 #[command(name = "capstan", version, after_help = exit::HELP, max_term_width = 100)]
 pub struct Cli {
-    /// What every command takes.
     #[command(flatten)]
     pub global: Global,
-    /// Which one.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What every command takes.
+/// Options of every command.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "For every command")]
+#[command(next_help_heading = "Global options")]
 pub struct Global {
-    /// The server: http://host:port, https://host:port or unix:/path
+    /// Server to connect to: http://host:port, https://host:port or unix:/path
     #[arg(
         long,
         global = true,
@@ -38,63 +36,61 @@ pub struct Global {
         value_name = "URL"
     )]
     pub server: String,
-    /// JSON on standard output, for errors on standard error
+    /// Print results on standard output and errors on standard error as JSON
     #[arg(long, global = true)]
     pub json: bool,
-    /// Connections to spread large payloads and concurrent jobs over, 1 to 64
+    /// Number of connections for large payloads and concurrent jobs, 1 to 64
     #[arg(long, global = true, default_value_t = 4, value_name = "N",
           value_parser = clap::value_parser!(u8).range(1..=64))]
     pub connections: u8,
-    /// How long each call may take, retries included: 500ms, 30s, 5m; without: for ever
+    /// Time limit of each call, retries included, such as 500ms, 30s or 5m [default: none]
     #[arg(long, global = true, value_name = "TIME", value_parser = duration)]
     pub deadline: Option<Duration>,
-    /// PEM file of the authority that signed an https server's certificate; without: the system's
+    /// PEM file of the authority that signed the server's certificate [default: the system's roots]
     #[arg(long, global = true, value_name = "FILE")]
     pub ca_certificate: Option<PathBuf>,
-    /// No progress, no timings
+    /// Do not print progress or timings
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
-    /// Every phase's time, and who did the work
+    /// Print the time of every phase, the engine and the device
     #[arg(short, long, global = true)]
     pub verbose: bool,
 }
 
-/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Show the main job end to end, on a server in this process
+    /// Run an end-to-end example on a server in this process
     #[cfg(feature = "server")]
     Demo(DemoArgs),
-    /// What the server is: engine, devices, limits, load
+    /// Show the server's engine, devices, limits and load
     Info,
-    /// Points on the server: import, list, show, rm, export
+    /// Manage points on the server
     #[command(subcommand)]
     Bases(BasesCommand),
-    /// Multi-scalar multiplication: sums of scalars times bases
+    /// Compute multi-scalar multiplications: sums of scalars times bases
     Msm(MsmArgs),
-    /// Number-theoretic transform of rows of field elements
+    /// Compute number-theoretic transforms of rows of field elements
     Ntt(NttArgs),
-    /// Measure latency and throughput of a running server
+    /// Measure the latency and throughput of a running server
     Bench(BenchArgs),
-    /// Take the server down gently: it refuses new work and finishes what it accepted
+    /// Shut the server down: it refuses new work and finishes accepted jobs
     Drain {
-        /// How long accepted jobs may take; without: what the server was configured with
+        /// Time limit for accepted jobs; 0s uses the server's configuration
         #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0s")]
         grace: Duration,
     },
-    /// Print a shell's completion script
+    /// Print a completion script for a shell
     Completions {
-        /// Which shell
+        /// Shell to complete for
         shell: Shell,
     },
 }
 
-/// How the server checks a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum VerifyArg {
-    /// NTT: at a secret random point. MSM: by one more, of a random combination
+    /// NTT: evaluate at a secret random point; MSM: compute one more of a random combination
     Probabilistic,
-    /// Recomputed by arkworks
+    /// Recompute with arkworks
     Full,
 }
 
@@ -107,7 +103,6 @@ impl From<VerifyArg> for Verify {
     }
 }
 
-/// A group, as arguments write it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum GroupArg {
     /// The subgroup of E(Fp)
@@ -125,14 +120,14 @@ impl From<GroupArg> for Group {
     }
 }
 
-/// How a file writes scalars.
+/// Encoding of scalars in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScalarFormat {
-    /// As the wire does.
+    /// An encoding of the protocol.
     Binary(ScalarEncoding),
-    /// 32 bytes big-endian, as EIP-4844 does.
+    /// 32 bytes big-endian, as in EIP-4844.
     BigEndian,
-    /// One integer a line.
+    /// One integer per line.
     Text(Radix),
 }
 
@@ -162,7 +157,7 @@ impl FromStr for ScalarFormat {
             _ => {
                 let narrow = NARROW.iter().find(|(known, _)| *known == name);
                 let (_, encoding) = narrow.ok_or(
-                    "canonical, montgomery, big-endian, hex, decimal, u8 to u128, or i8 to i128",
+                    "expected canonical, montgomery, big-endian, hex, decimal, u8-u128 or i8-i128",
                 )?;
                 Self::Binary(*encoding)
             }
@@ -170,21 +165,22 @@ impl FromStr for ScalarFormat {
     }
 }
 
-/// For arguments that take a [`ScalarFormat`].
+/// Help for arguments that take a [`ScalarFormat`].
 pub const SCALAR_FORMATS: &str = "\
-How the scalars are written:
+Encodings of scalars:
   canonical   32 bytes little-endian, less than r
-  montgomery  four 64-bit limbs in Montgomery form, little-endian, as arkworks and blst hold them
-  big-endian  32 bytes big-endian, as EIP-4844's blobs
-  hex         one integer a line, at most 64 digits, 0x or not
-  decimal     one integer a line, -1 being r - 1
+  montgomery  four 64-bit limbs in Montgomery form, little-endian, as in arkworks and blst
+  big-endian  32 bytes big-endian, as in EIP-4844's blobs
+  hex         one integer per line, at most 64 digits, with or without 0x
+  decimal     one integer per line; -1 means r - 1
   u8 .. u128, i8 .. i128  narrow integers, little-endian (msm only)";
 
-/// Reads `500ms`, `30s`, `5m`, `2h`.
+/// Parses durations such as `500ms`, `30s`, `5m` and `2h`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
-    let number: u64 = number.parse().map_err(|_| "a number and a unit, such as 30s".to_owned())?;
+    let number: u64 =
+        number.parse().map_err(|_| "expected a number and a unit, such as 30s".to_owned())?;
     let milliseconds = match unit {
         "ms" => Some(number),
         "s" => number.checked_mul(1_000),
@@ -202,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_arguments_are_consistent() {
+    fn arguments_are_consistent() {
         Cli::command().debug_assert();
     }
 

@@ -1,11 +1,11 @@
-//! Reproducible random data, and a place to compute with it.
+//! Reproducible random data, and threads to compute with it.
 
 use ark_ff::PrimeField;
 
 use crate::client::Fr;
 
-/// `n` random field elements. The same label gives the same elements in every run, so that a later
-/// run of `bench` finds the bases of one that was stopped.
+/// `n` random field elements. The same label gives the same elements in every run, so that `bench`
+/// finds the bases of an earlier interrupted run.
 pub fn random(label: &str, n: usize) -> Vec<Fr> {
     let mut stream =
         blake3::Hasher::new_derive_key("capstan v1 bench").update(label.as_bytes()).finalize_xof();
@@ -17,7 +17,7 @@ pub fn random(label: &str, n: usize) -> Vec<Fr> {
     (0..n).map(next).collect()
 }
 
-/// Computes on a thread that may block.
+/// Runs `work` on a thread that may block.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(work).await.expect("the work does not panic")
 }

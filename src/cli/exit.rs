@@ -1,4 +1,4 @@
-//! Exit codes, and failures that say what to do.
+//! Exit codes, and failures with advice.
 
 use std::{fmt, io};
 
@@ -9,17 +9,17 @@ use crate::{
     formats,
 };
 
-/// What scripts can tell apart; the numbers are those of sysexits.h where it has one.
+/// Exit codes; those from 64 to 78 follow sysexits.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// Done.
+    /// Success.
     Done = 0,
     /// The job failed, or gave a wrong result.
     Failed = 1,
-    /// The command line makes no sense.
+    /// The command line is invalid.
     Usage = 2,
-    /// The input is wrong; the message has field and index.
+    /// The input is invalid; the message names field and index.
     Data = 65,
     /// The input cannot be read.
     NoInput = 66,
@@ -27,9 +27,9 @@ pub enum Exit {
     Unavailable = 69,
     /// The output cannot be written.
     NoOutput = 73,
-    /// Full for the moment, going down, or out of time.
+    /// The server is full or draining, or the deadline passed.
     Later = 75,
-    /// The server refuses this to this caller, or altogether.
+    /// The server refuses the request permanently.
     Refused = 77,
     /// Ctrl-C.
     Interrupted = 130,
@@ -38,29 +38,29 @@ pub enum Exit {
 /// For `--help`.
 pub const HELP: &str = "\
 Exit codes:
-  0    done
-  1    the job failed, or a result was wrong
-  2    the command line is wrong
-  65   the input is wrong (the message names the field and the index)
+  0    success
+  1    the job failed, or a result is wrong
+  2    the command line is invalid
+  65   the input is invalid (the message names the field and the index)
   66   the input cannot be read
   69   the server cannot be reached
   73   the output cannot be written
-  75   try again later: the server is full or going down, or the deadline passed
-  77   refused: not for this caller, or it can never fit the server's limits
-  130  interrupted; the job is cancelled on the server, too";
+  75   try again later: the server is full or draining, or the deadline passed
+  77   refused: not permitted, or too large for the server's limits
+  130  interrupted; the job is also cancelled on the server";
 
-/// Why the command ends without success.
+/// Why a command failed.
 #[derive(Debug)]
 pub struct Failure {
-    /// With which code.
+    /// The exit code.
     pub exit: Exit,
-    /// What happened and what to do, in a line. Empty: nothing to say.
+    /// What happened and what to do, in one line. Empty if there is nothing to print.
     pub message: String,
     /// The server's reason, such as `NOT_CANONICAL`.
     pub reason: String,
-    /// The field that is wrong.
+    /// The invalid field.
     pub field: Option<String>,
-    /// Its first bad element.
+    /// Index of the field's first invalid element.
     pub index: Option<u64>,
 }
 
@@ -68,7 +68,7 @@ pub struct Failure {
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl Failure {
-    /// One without details.
+    /// A failure without details.
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, message: message.into(), reason: String::new(), field: None, index: None }
     }
@@ -78,7 +78,7 @@ impl Failure {
         Self::new(Exit::NoInput, format!("cannot read {file}: {error}"))
     }
 
-    /// `file` cannot be written. A reader of a pipe that has gone is no failure of ours.
+    /// `file` cannot be written. A closed pipe is not a failure.
     pub fn output(file: impl fmt::Display, error: &io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self::new(Exit::Done, "");
@@ -86,13 +86,13 @@ impl Failure {
         Self::new(Exit::NoOutput, format!("cannot write {file}: {error}"))
     }
 
-    /// Says in which file the bad data is.
+    /// Prefixes the message with the file of the invalid data.
     pub fn within(mut self, place: impl fmt::Display) -> Self {
         self.message = format!("{place}: {}", self.message);
         self
     }
 
-    /// On standard error, as text or as JSON.
+    /// Prints the failure on standard error, as text or as JSON.
     pub fn print(&self, as_json: bool) {
         if self.message.is_empty() {
             return;
@@ -114,17 +114,17 @@ impl From<client::Error> for Failure {
         let message = match &error {
             client::Error::Connect { target, problem } if problem.contains("certificate") => {
                 format!(
-                    "cannot trust {target}: {problem}: name the authority that signed its \
+                    "cannot trust {target}: {problem}: specify the authority that signed its \
                      certificate with --ca-certificate"
                 )
             }
             client::Error::Connect { target, problem } => format!(
                 "cannot reach {target}: {problem}: is capstand running? start it with `capstand`, \
-                 or name another with --server"
+                 or specify another server with --server"
             ),
-            // On whichever side it was noticed first.
+            // The client's deadline or the server's.
             _ if error.reason() == "DEADLINE" => {
-                "deadline passed: allow more time with --deadline, or send less".to_owned()
+                "deadline passed: allow more time with --deadline or send less".to_owned()
             }
             other => other.to_string(),
         };
@@ -162,7 +162,7 @@ impl From<formats::Error> for Failure {
                 failure.field = Some(field.to_owned());
                 failure.index = Some(index as u64);
             }
-            // The file may be fine: the command line does not say enough.
+            // The file may be valid: the command line does not match it.
             formats::Error::Ambiguous { .. } | formats::Error::NoSuchSet(_) => {
                 failure.exit = Exit::Usage;
             }

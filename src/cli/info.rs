@@ -10,7 +10,6 @@ use super::{
 };
 use crate::client::{Client, GetInfoResponse, Gpu, MsmPlan};
 
-/// Asks the server what it is.
 pub async fn run(ui: Ui, client: &Client) -> Result<()> {
     let info = client.info().await?;
     if ui.json { ui.print_json(&as_json(&info)) } else { ui.print(&as_text(&info)) }
@@ -79,25 +78,25 @@ fn plan_json(plan: &MsmPlan) -> serde_json::Value {
     })
 }
 
-/// `g1` of `GROUP_G1`.
+/// `g1` for `GROUP_G1`.
 fn group_name(plan: &MsmPlan) -> String {
     plan.group().as_str_name().trim_start_matches("GROUP_").to_lowercase()
 }
 
-/// How the planner has MSMs done, by size and by how often their bases were used.
+/// The MSM plans by size and by how often the bases were used.
 fn plans_text(gpu: &Gpu) -> String {
     if gpu.msm_plans.is_empty() {
         return String::new();
     }
-    let mut plans = table(["bases", "from use", "msm by", "on the device"]);
+    let mut plans = table(["bases", "from use", "msm plan", "device memory"]);
     for plan in &gpu.msm_plans {
         let bases = format!("{} 2^{}", group_name(plan), plan.lg_n);
         plans.add_row([&bases, &plan.uses.to_string(), &plan.plan, &bytes_text(plan.table_bytes)]);
     }
-    format!("\nbases that stay on gpu {}, if they have it alone\n{plans}\n", gpu.index)
+    format!("\nplans for bases resident on gpu {}, if nothing else uses it\n{plans}\n", gpu.index)
 }
 
-/// What the table has no room for, in a line.
+/// One line of details that are not in the table of devices.
 fn gpu_text(gpu: &Gpu) -> String {
     let emulated = if gpu.emulated { ", emulated" } else { "" };
     let driver = gpu.driver_version.as_ref().map_or(String::new(), |v| format!(", driver {v}"));
@@ -127,7 +126,7 @@ fn gpu_text(gpu: &Gpu) -> String {
 fn as_text(info: &GetInfoResponse) -> String {
     let limits = info.limits.unwrap_or_default();
     let load = info.load.unwrap_or_default();
-    let state = if info.draining { ", draining: it refuses new work" } else { "" };
+    let state = if info.draining { ", draining: new work is refused" } else { "" };
     let mut text = format!(
         "capstand {}, up {}{state}\nengine {}: {}\n",
         info.version,
@@ -140,7 +139,7 @@ fn as_text(info: &GetInfoResponse) -> String {
         let memory = bytes_text(device.memory_bytes);
         devices.add_row([&device.name, &device.kind, &device.units.to_string(), &memory]);
     }
-    let mut use_ = table(["", "in use", "limit", "of one connection"]);
+    let mut use_ = table(["", "in use", "limit", "limit per connection"]);
     let connection_bytes = bytes_text(limits.connection_bytes_in_flight);
     use_.add_row([
         "bytes in flight",
@@ -164,7 +163,7 @@ fn as_text(info: &GetInfoResponse) -> String {
     }
     text += &format!("\n{use_}\n\n");
     text += &format!(
-        "largest ntt 2^{}, messages of up to {}, idle senders cut off after {}\n",
+        "largest ntt 2^{}, message payloads up to {}, idle senders cut off after {}\n",
         limits.ntt_lg_n,
         bytes_text(limits.message_payload_bytes),
         time_text(Duration::from_millis(limits.idle_timeout_ms)),
@@ -188,7 +187,7 @@ mod tests {
     use super::uptime_text;
 
     #[test]
-    fn uptime_for_people() {
+    fn formats_uptimes() {
         let texts = [7, 307, 11_100, 183_600].map(uptime_text);
         assert_eq!(texts, ["7s", "5m 7s", "3h 5m", "2d 3h"]);
     }

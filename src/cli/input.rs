@@ -1,4 +1,4 @@
-//! Files and standard input, read into memory that is wiped.
+//! Reads files and standard input into memory that is wiped.
 
 use std::{
     fs::File,
@@ -21,10 +21,10 @@ use crate::{
     formats::scalars::{self, Radix},
 };
 
-/// Pieces in which files are read: progress moves by so much.
+/// Bytes read between two updates of the progress bar.
 const PIECE_BYTES: usize = 4 << 20;
 
-/// All of `path`; `-` is standard input. Nothing of it is left in memory once dropped.
+/// Reads all of `path`; `-` is standard input. The data is wiped when dropped.
 pub fn read(ui: Ui, path: &Path) -> Result<Zeroizing<Vec<u8>>> {
     let fail = |error: io::Error| Failure::input(path.display(), &error);
     if path.as_os_str() == "-" {
@@ -42,13 +42,13 @@ fn read_all(
     expected: u64,
 ) -> io::Result<Zeroizing<Vec<u8>>> {
     let bar = Bar::bytes(ui, format!("reading {name}"), expected);
-    // One more than expected, so that the end of a file shows without growing.
+    // One byte more than expected, so that the end of the file is found without growing.
     let expected = usize::try_from(expected).map_err(|_| io::ErrorKind::FileTooLarge)?;
     let mut bytes = Zeroizing::new(vec![0; (expected + 1).max(64 << 10)]);
     let mut length = 0;
     loop {
         if length == bytes.len() {
-            // Not `reserve`: that would leave the old copy behind.
+            // Not `reserve`, which would leave the old copy behind.
             let mut larger = Zeroizing::new(vec![0; 2 * length]);
             larger[..length].copy_from_slice(&bytes);
             bytes = larger;
@@ -68,22 +68,22 @@ fn read_all(
     Ok(bytes)
 }
 
-/// Scalars as the wire writes them.
+/// Scalars in an encoding of the protocol.
 pub struct ScalarBytes {
-    /// How each is written.
+    /// Encoding of each scalar.
     pub encoding: ScalarEncoding,
-    /// One after another.
+    /// The scalars, one after another.
     pub bytes: Zeroizing<Vec<u8>>,
 }
 
 impl ScalarBytes {
-    /// How many there are.
+    /// Number of scalars.
     pub fn count(&self) -> u64 {
         (self.bytes.len() / self.encoding.width()) as u64
     }
 }
 
-/// Reads scalars from `path`, whole ones.
+/// Reads a whole number of scalars from `path`.
 pub fn read_scalars(
     ui: Ui,
     path: &Path,
@@ -98,8 +98,8 @@ pub fn read_scalars(
             let (bytes_len, width) = (bytes.len(), encoding.width());
             if bytes_len % width != 0 {
                 let message = format!(
-                    "{place}: {bytes_len} bytes are no whole number of {width}-byte scalars: is \
-                     --encoding right?"
+                    "{place}: {bytes_len} bytes are not a whole number of {width}-byte scalars: is \
+                     --encoding correct?"
                 );
                 return Err(Failure::new(Exit::Data, message));
             }
@@ -122,11 +122,11 @@ pub fn read_scalars(
     }
 }
 
-/// One element of Fr in hex, for arguments.
+/// Parses an argument that is one element of Fr in hex.
 pub fn fr_from_hex(text: &str) -> Result<Fr, String> {
     let bytes = scalars::parse(Radix::Hex, text, false).map_err(|error| error.to_string())?;
     if bytes.len() != scalars::WIDTH {
-        return Err("one number in hex is needed".to_owned());
+        return Err("expected one number in hex".to_owned());
     }
     Ok(Fr::from_le_bytes_mod_order(&bytes))
 }
@@ -138,7 +138,7 @@ mod tests {
     const QUIET: Ui = Ui { json: false, quiet: true, verbose: false };
 
     #[test]
-    fn reads_whatever_length() {
+    fn reads_inputs_of_any_length() {
         for length in [0, 1, (64 << 10) - 1, 64 << 10, (64 << 10) + 1, 300_000] {
             let content: Vec<u8> = (0..length).map(|index| index as u8).collect();
             for expected in [0, length as u64] {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn hex_arguments_are_one_number() {
+    fn refuses_hex_arguments_that_are_not_one_number() {
         assert_eq!(fr_from_hex("0x7"), Ok(Fr::from(7)));
         assert!(fr_from_hex("7 7").is_err());
         assert!(fr_from_hex("").is_err());

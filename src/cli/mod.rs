@@ -1,5 +1,5 @@
-//! The command line on top of the client. `args` says what it takes, `exit` how it ends; one module
-//! a command; `data`, `input`, `output` and `progress` are what they share.
+//! The command line on top of the client. `args` defines the arguments, `exit` the exit codes; each
+//! command has a module; they share `data`, `input`, `output` and `progress`.
 
 mod args;
 mod bases;
@@ -27,7 +27,7 @@ use self::{
 };
 use crate::client::{Builder, Client};
 
-/// Runs the command that the process was started with, to the end.
+/// Runs the command given by the process's arguments.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let ui = Ui::new(&cli.global);
@@ -35,7 +35,7 @@ pub fn main() -> ExitCode {
         .map_err(|error| Failure::new(Exit::Failed, format!("cannot start: {error}")))
         .and_then(|runtime| {
             let outcome = runtime.block_on(until_interrupted(ui, &cli));
-            // What still runs was cancelled: nobody waits for its threads.
+            // Remaining work was cancelled and must not delay the exit.
             runtime.shutdown_background();
             outcome
         });
@@ -56,7 +56,7 @@ async fn until_interrupted(ui: Ui, cli: &Cli) -> Result<()> {
         interrupt = tokio::signal::ctrl_c() => {
             let message = match interrupt {
                 Ok(()) => "interrupted".to_owned(),
-                Err(error) => format!("cannot listen for ctrl-c: {error}"),
+                Err(error) => format!("cannot handle Ctrl-C: {error}"),
             };
             Err(Failure::new(Exit::Interrupted, message))
         }
@@ -78,7 +78,7 @@ async fn run(ui: Ui, cli: &Cli) -> Result<()> {
             if ui.json {
                 return ui.print_json(&json!({ "jobs": jobs }));
             }
-            ui.print(&format!("draining: {jobs} jobs to finish\n"))
+            ui.print(&format!("draining: {jobs} jobs left\n"))
         }
         Command::Completions { shell } => {
             let mut script = Vec::new();

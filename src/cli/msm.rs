@@ -15,43 +15,42 @@ use super::{
 };
 use crate::client::{BasesInfo, Client, MsmBytes, MsmOptions, ResultEncoding, ScalarInput, Verify};
 
-/// Which scalars and which bases.
 #[derive(Debug, Args)]
 #[command(after_help = SCALAR_FORMATS)]
 pub struct MsmArgs {
-    /// The bases: their id, the beginning of it, or their label
+    /// Id of the bases, a prefix of it, or their label
     #[arg(long)]
     bases: String,
-    /// The scalars' file; - for standard input
+    /// File with the scalars; - for standard input
     #[arg(long, value_name = "FILE")]
     scalars: PathBuf,
-    /// How the scalars are written, see below
+    /// Encoding of the scalars, see below
     #[arg(long, default_value = "canonical", value_name = "FORMAT")]
     encoding: ScalarFormat,
-    /// Scalar vectors in the file, one after another, each as long as the bases: so many results
+    /// Number of scalar vectors in the file, one after another, each as long as the bases
     #[arg(long, default_value_t = 1, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=65536))]
     batch: u32,
-    /// The first base to use
+    /// Index of the first base to use
     #[arg(long, default_value_t = 0, value_name = "N")]
     offset: u64,
-    /// How many bases to use; without: all from the offset on
+    /// Number of bases to use [default: all from the offset on]
     #[arg(long, value_name = "N")]
     length: Option<u64>,
-    /// Take scalars of r or more modulo r, where otherwise they are refused
+    /// Reduce scalars modulo r instead of refusing those of r or more
     #[arg(long)]
     reduce: bool,
-    /// Have the server check the result before it answers
+    /// Make the server check the result before returning it
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true,
           default_missing_value = "full")]
     verify: Option<VerifyArg>,
-    /// How to write the result
+    /// Encoding of the result
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     result: ResultArg,
-    /// Where to write it: binary into a file, hex, a point a line, on standard output
+    /// Write the result to a file in binary [default: hex on standard output, one point per line]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Binary on standard output, too
+    /// Write binary instead of hex to standard output
     #[arg(long, conflicts_with = "json")]
     raw: bool,
 }
@@ -77,7 +76,6 @@ impl From<ResultArg> for ResultEncoding {
     }
 }
 
-/// Reads, sends, writes.
 pub async fn run(ui: Ui, client: &Client, args: &MsmArgs) -> Result<()> {
     let scalars = input::read_scalars(ui, &args.scalars, args.encoding, args.reduce)?;
     let info = bases::find(client, &args.bases).await?;
@@ -99,7 +97,7 @@ pub async fn run(ui: Ui, client: &Client, args: &MsmArgs) -> Result<()> {
     write(ui, args, &info, &sums)
 }
 
-/// How many bases take part; the scalars must be so many for each vector.
+/// Number of bases to use, checked against the number of scalars.
 fn length(args: &MsmArgs, info: &BasesInfo, scalars: &ScalarBytes) -> Result<u64> {
     let left = info.count.checked_sub(args.offset);
     let length = left.and_then(|left| {
@@ -107,7 +105,7 @@ fn length(args: &MsmArgs, info: &BasesInfo, scalars: &ScalarBytes) -> Result<u64
         (length <= left).then_some(length)
     });
     let Some(length) = length else {
-        let message = format!("--offset and --length reach beyond the {} bases", info.count);
+        let message = format!("--offset and --length exceed the {} bases", info.count);
         return Err(Failure::new(Exit::Usage, message));
     };
     let (count, batch) = (scalars.count(), u64::from(args.batch));
@@ -115,13 +113,13 @@ fn length(args: &MsmArgs, info: &BasesInfo, scalars: &ScalarBytes) -> Result<u64
         return Ok(length);
     }
     let hint = if count > 0 && count.is_multiple_of(batch) && count / batch <= length {
-        format!(": --length {} uses only the first bases", count / batch)
+        format!(": use --length {} for the first bases only", count / batch)
     } else {
         String::new()
     };
     let file = args.scalars.display();
     let message = format!(
-        "{file}: {count} scalars, but {batch} x {length} are needed, one for each base{hint}"
+        "{file}: {count} scalars, but {batch} x {length} are needed, one per base and vector{hint}"
     );
     Err(Failure::new(Exit::Data, message))
 }

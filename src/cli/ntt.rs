@@ -18,43 +18,42 @@ use crate::{
     formats::scalars::{self, Radix},
 };
 
-/// Which rows, which way.
 #[derive(Debug, Args)]
 #[command(after_help = SCALAR_FORMATS)]
 pub struct NttArgs {
-    /// The rows' file; - for standard input
+    /// File with the rows; - for standard input
     file: PathBuf,
-    /// Evaluations to coefficients, 1/n included
+    /// Transform evaluations to coefficients, scaled by 1/n
     #[arg(long)]
     inverse: bool,
-    /// The coset's generator, in hex
+    /// Generator of the coset, in hex
     #[arg(long, value_name = "HEX", value_parser = input::fr_from_hex)]
     coset: Option<Fr>,
-    /// How the elements of each row stand
+    /// Element order of each input row
     #[arg(long, value_enum, default_value_t, value_name = "ORDER")]
     input_order: OrderArg,
-    /// How they should stand in the result
+    /// Element order of each output row
     #[arg(long, value_enum, default_value_t, value_name = "ORDER")]
     output_order: OrderArg,
-    /// Rows in the file, one after another, of equal length
+    /// Number of rows in the file, one after another, of equal length
     #[arg(long, default_value_t = 1, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=65536))]
     batch: u32,
-    /// Fill each row up with zeros to the next power of two, or to 2^LG_N
+    /// Pad each row with zeros to the next power of two, or to 2^LG_N
     #[arg(long, value_name = "LG_N", num_args = 0..=1, default_missing_value = "next",
           require_equals = true)]
     pad: Option<Pad>,
-    /// How the elements are written, see below; the result likewise
+    /// Encoding of the input and of the result, see below
     #[arg(long, default_value = "canonical", value_name = "FORMAT")]
     encoding: ScalarFormat,
-    /// Take elements of r or more modulo r, where otherwise they are refused
+    /// Reduce elements modulo r instead of refusing those of r or more
     #[arg(long)]
     reduce: bool,
-    /// Have the server check the result before it answers
+    /// Make the server check the result before returning it
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true,
           default_missing_value = "probabilistic")]
     verify: Option<VerifyArg>,
-    /// Where to write the result; without: standard output, where a terminal gets hex
+    /// Write the result to a file [default: standard output, in hex if it is a terminal]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -89,19 +88,18 @@ impl std::str::FromStr for Pad {
             return Ok(Self::Next);
         }
         let lg_n = text.parse().ok().filter(|&lg_n| lg_n <= crate::curve::TWO_ADICITY);
-        lg_n.map(Self::To).ok_or_else(|| "a number from 0 to 32".to_owned())
+        lg_n.map(Self::To).ok_or_else(|| "expected a number from 0 to 32".to_owned())
     }
 }
 
-/// Reads, sends, writes.
 pub async fn run(ui: Ui, client: &Client, args: &NttArgs) -> Result<()> {
     if matches!(args.encoding, ScalarFormat::Binary(encoding) if !encoding.is_full()) {
-        let message = "ntt needs whole field elements: narrow encodings are for msm";
+        let message = "ntt requires 32-byte field elements: narrow encodings are for msm only";
         return Err(Failure::new(Exit::Usage, message));
     }
     if ui.json && matches!(Output::new(args.out.as_deref()), Output::Stdout) {
         let message =
-            "--json and the result do not both fit standard output: name a file with --out";
+            "--json and the result cannot share standard output: specify a file with --out";
         return Err(Failure::new(Exit::Usage, message));
     }
     let rows = input::read_scalars(ui, &args.file, args.encoding, args.reduce)?;
@@ -131,7 +129,7 @@ fn lg_n(args: &NttArgs, rows: &ScalarBytes) -> Result<u32> {
     let (count, batch) = (rows.count(), u64::from(args.batch));
     let data = |message| Err(Failure::new(Exit::Data, message));
     if count % batch != 0 {
-        return data(format!("{count} elements are no {batch} rows of equal length"));
+        return data(format!("{count} elements are not {batch} rows of equal length"));
     }
     let row = count / batch;
     match args.pad {
@@ -140,7 +138,7 @@ fn lg_n(args: &NttArgs, rows: &ScalarBytes) -> Result<u32> {
         Some(Pad::To(lg_n)) => data(format!("a row has {row} elements, more than 2^{lg_n}")),
         None if row.is_power_of_two() => Ok(row.ilog2()),
         None => data(format!(
-            "a row has {row} elements, which is no power of two: --pad fills it up with zeros"
+            "a row has {row} elements, which is not a power of two: use --pad to append zeros"
         )),
     }
 }
@@ -177,12 +175,12 @@ fn text(radix: Radix, canonical: &[u8]) -> Zeroizing<String> {
     scalars::to_text(radix, canonical)
 }
 
-/// For a terminal: numbers, whatever the encoding.
+/// Numbers for a terminal, in any encoding.
 fn terminal_text(encoding: ScalarEncoding, bytes: &[u8]) -> Zeroizing<String> {
     if encoding == ScalarEncoding::Canonical {
         return text(Radix::Hex, bytes);
     }
-    // Limbs in Montgomery form: shown as they are, since the user asked for them.
+    // Montgomery limbs are shown unconverted, because the user chose this encoding.
     let mut lines = Zeroizing::new(String::with_capacity(bytes.len() / 32 * 65));
     for element in bytes.chunks_exact(32) {
         lines.push_str(&Zeroizing::new(hex::encode(element)));

@@ -1,4 +1,4 @@
-//! Standard output, timings, and numbers for people.
+//! Output of results, timings and numbers.
 
 use std::{
     fs::File,
@@ -16,46 +16,45 @@ use super::{
 };
 use crate::client::{Execution, Timing, Verify};
 
-/// Where words and numbers go, as the global options say.
+/// How to print, by the global options.
 #[derive(Debug, Clone, Copy)]
 pub struct Ui {
     /// JSON instead of tables.
     pub json: bool,
-    /// No progress, no timings.
+    /// Do not print progress or timings.
     pub quiet: bool,
-    /// Every phase.
+    /// Print the time of every phase.
     pub verbose: bool,
 }
 
 impl Ui {
-    /// As the options say.
     pub fn new(global: &Global) -> Self {
         Self { json: global.json, quiet: global.quiet, verbose: global.verbose }
     }
 
-    /// True where progress may be drawn.
+    /// Whether progress may be drawn.
     pub fn draws(self) -> bool {
         !self.json && !self.quiet && io::stderr().is_terminal()
     }
 
-    /// One JSON value and a line feed.
+    /// Prints a JSON value and a line feed.
     pub fn print_json(self, value: &Value) -> Result<()> {
         self.print(&format!("{value:#}\n"))
     }
 
-    /// Text, as it is.
+    /// Prints text on standard output.
     pub fn print(self, text: &str) -> Result<()> {
         Output::Stdout.write(text.as_bytes())
     }
 
-    /// A word to people, on standard error.
+    /// Prints a note for people on standard error.
     pub fn note(self, text: &str) {
         if !self.quiet && !self.json {
             eprintln!("{text}");
         }
     }
 
-    /// What a job took, on standard error.
+    /// Prints the timings of a job on standard error.
     pub fn timings(self, what: &str, timing: &Timing, execution: &Execution) {
         if self.verbose {
             let phases = phases(timing).map(|(name, time)| format!("{name} {}", time_text(time)));
@@ -64,7 +63,7 @@ impl Ui {
             let Execution { engine, device, stages, .. } = execution;
             self.note(&format!("engine {engine}, device {device}, verified: {verified}"));
             if !stages.is_empty() {
-                self.note(&format!("of compute, on the device: {}", stages_text(stages)));
+                self.note(&format!("stages on the device: {}", stages_text(stages)));
             }
         } else {
             let (total, compute) = (time_text(timing.total), time_text(timing.compute));
@@ -76,17 +75,17 @@ impl Ui {
     }
 }
 
-/// Where a result goes.
+/// Destination of a result.
 #[derive(Debug, Clone)]
 pub enum Output {
     /// Standard output.
     Stdout,
-    /// A file, replaced.
+    /// A file, which is replaced.
     File(PathBuf),
 }
 
 impl Output {
-    /// `-` and nothing mean standard output.
+    /// `-` and `None` mean standard output.
     pub fn new(path: Option<&Path>) -> Self {
         match path {
             Some(path) if path.as_os_str() != "-" => Self::File(path.to_owned()),
@@ -94,12 +93,11 @@ impl Output {
         }
     }
 
-    /// True where binary would garble somebody's screen.
+    /// Whether binary output would go to a terminal.
     pub fn is_terminal(&self) -> bool {
         matches!(self, Self::Stdout) && io::stdout().is_terminal()
     }
 
-    /// Writes all of it.
     pub fn write(&self, bytes: &[u8]) -> Result<()> {
         match self {
             Self::Stdout => {
@@ -115,18 +113,18 @@ impl Output {
     }
 }
 
-/// Nothing between rows: many fit a screen.
+/// No lines between rows, so that many fit the screen.
 const STYLE: TableStyle =
     TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
-/// A table with a line under its head.
+/// A table with a line below its header.
 pub fn table<const N: usize>(head: [&str; N]) -> Table {
     let mut table = Table::new();
     table.load_style(STYLE).set_header(head);
     table
 }
 
-/// The phases in the order of their happening, with their names.
+/// Names and times of the phases, in order.
 pub fn phases(timing: &Timing) -> [(&'static str, Duration); 8] {
     [
         ("upload", timing.upload),
@@ -146,7 +144,7 @@ pub fn stages_text(stages: &[(String, Duration)]) -> String {
     stages.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
-/// Timing and execution, microseconds.
+/// Timing and execution as JSON, in microseconds.
 pub fn timing_json(timing: &Timing, execution: &Execution) -> (Value, Value) {
     let fields = phases(timing).map(|(name, time)| (format!("{name}_us"), microseconds(time)));
     let execution = json!({
@@ -157,7 +155,7 @@ pub fn timing_json(timing: &Timing, execution: &Execution) -> (Value, Value) {
     (Value::Object(fields.into_iter().collect()), execution)
 }
 
-/// Microseconds a stage, in order.
+/// Stages as JSON, in order, in microseconds.
 pub fn stages_json(stages: &[(String, Duration)]) -> Value {
     let one = |(name, time): &(String, _)| json!({ "name": name, "time_us": microseconds(*time) });
     stages.iter().map(one).collect()
@@ -176,7 +174,7 @@ fn verify_name(verify: Verify) -> &'static str {
     }
 }
 
-/// Three digits or so: `950 us`, `12.3 ms`, `1.50 s`.
+/// About three digits: `950 us`, `12.3 ms`, `1.50 s`.
 pub fn time_text(time: Duration) -> String {
     let us = time.as_secs_f64() * 1e6;
     match us {
@@ -215,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_for_people() {
+    fn formats_numbers() {
         assert_eq!(bytes_text(0), "0 B");
         assert_eq!(bytes_text(1536), "1.5 KiB");
         assert_eq!(bytes_text(256 << 20), "256 MiB");

@@ -1,4 +1,4 @@
-//! Progress bars on standard error, where somebody looks at them.
+//! Progress bars on standard error, if it is a terminal.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,21 +12,21 @@ const BYTES: &str = "{msg:<24} {bar:30} {bytes:>10}/{total_bytes} {bytes_per_sec
 const STEPS: &str = "{msg:<36} {bar:30} {pos}/{len} {elapsed}";
 const SPINNER: &str = "{msg:<36} {spinner} {elapsed}";
 
-/// A bar, or nothing where nobody looks. Gone when dropped.
+/// A progress bar, or nothing if bars are not drawn. Removed when dropped.
 pub struct Bar(Option<ProgressBar>);
 
 impl Bar {
-    /// Bytes read, sent or received.
+    /// A bar for bytes read, sent or received.
     pub fn bytes(ui: Ui, what: impl Into<String>, total: u64) -> Self {
         Self::new(ui, BYTES, what, Some(total))
     }
 
-    /// A known number of steps.
+    /// A bar for a known number of steps.
     pub fn steps(ui: Ui, what: impl Into<String>, total: u64) -> Self {
         Self::new(ui, STEPS, what, Some(total))
     }
 
-    /// Nobody knows how long.
+    /// A spinner for work of unknown length.
     pub fn spinner(ui: Ui, what: impl Into<String>) -> Self {
         Self::new(ui, SPINNER, what, None)
     }
@@ -36,35 +36,33 @@ impl Bar {
             return Self(None);
         }
         let bar = total.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
-        let style = ProgressStyle::with_template(style).expect("a constant that the tests read");
+        let style = ProgressStyle::with_template(style).expect("the tests parse the template");
         bar.set_style(style.progress_chars("=> "));
         bar.set_message(what.into());
         bar.enable_steady_tick(TICK);
         Self(Some(bar))
     }
 
-    /// So much more is done.
     pub fn add(&self, done: u64) {
         if let Some(bar) = &self.0 {
             bar.inc(done);
         }
     }
 
-    /// Something else is done now.
     pub fn say(&self, what: impl Into<String>) {
         if let Some(bar) = &self.0 {
             bar.set_message(what.into());
         }
     }
 
-    /// For the client to call. When all is sent, the rest is the server's.
+    /// The client's progress callback.
     pub fn callback(&self) -> Option<Progress> {
         let bar = self.0.clone()?;
         Some(Arc::new(move |done, total| {
             bar.set_length(total);
             bar.set_position(done);
             if done >= total {
-                bar.set_message("the server works");
+                bar.set_message("waiting for the server");
             }
         }))
     }
@@ -83,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_templates_are_templates() {
+    fn templates_are_valid() {
         for style in [BYTES, STEPS, SPINNER] {
             assert!(ProgressStyle::with_template(style).is_ok(), "{style}");
         }

@@ -23,20 +23,20 @@ use crate::{
     wire::v1::{self, get_request, release_request, stat_request},
 };
 
-/// Hashed at a time between two looks at other tasks.
+/// Bytes hashed between two yields to other tasks.
 const HASH_BYTES: usize = 4 << 20;
 
 impl Client {
-    /// Puts bases, or finds that the server has them already: then nothing is sent but their id.
+    /// Puts bases. If the server already has them, only their id is sent.
     ///
-    /// Unit: sent as Montgomery limbs from the caller's memory, nothing is converted.
-    /// Errors: `Refused` with `NOT_ON_CURVE`, `NOT_IN_SUBGROUP` and the first bad point's index;
-    /// `RESOURCE_EXHAUSTED` where the store is full.
+    /// Encoding: Montgomery limbs from the caller's memory, without conversion.
+    /// Errors: `Refused` with reason `NOT_ON_CURVE` or `NOT_IN_SUBGROUP` and the first invalid
+    /// point's index, or with code `RESOURCE_EXHAUSTED` if the store is full.
     pub async fn put_bases<A: CurvePoint>(&self, points: &[A]) -> Result<BasesHandle<A>> {
         self.put_bases_with(PutOptions::default(), points).await
     }
 
-    /// The same, with a label, kept on the server's disk, or watched.
+    /// Like [`Self::put_bases`], with a label, persistence, progress or a deadline.
     pub async fn put_bases_with<A: CurvePoint>(
         &self,
         options: PutOptions,
@@ -46,21 +46,21 @@ impl Client {
         let id = BasesId(id_of(points));
         let hash = match self.stat(id).await {
             Ok(info) if info.persisted || !options.persist => return BasesHandle::new(info),
-            // Known but not kept on disk: the hash may spare the payload.
+            // Known but not on disk: with the hash, the server may not need the payload.
             Ok(_) => hash(bytes).await,
             Err(error) if error.is_not_found() => Vec::new(),
             Err(error) => return Err(error),
         };
         let info = self.put(A::GROUP, PointEncoding::Montgomery, bytes, hash, options).await?;
         if info.id != id {
-            return Err(Error::answer("the server names these points differently"));
+            return Err(Error::answer("the server computed another id for the points"));
         }
         BasesHandle::new(info)
     }
 
-    /// Puts points that are encoded already, such as a file's.
+    /// Puts points that are already encoded, such as those of a file.
     ///
-    /// Errors: `Input` where the bytes are not a whole number of points; as [`Self::put_bases`].
+    /// Errors: `Input` if `bytes` is not a whole number of points; those of [`Self::put_bases`].
     pub async fn put_encoded(
         &self,
         group: Group,
@@ -116,16 +116,16 @@ impl Client {
         })
     }
 
-    /// Bases that the server has.
+    /// Returns a handle to bases on the server.
     ///
-    /// Errors: `Refused` with NOT_FOUND; `Setting` where they are of the other group.
+    /// Errors: `Refused` with code `NOT_FOUND`; `Setting` if the bases are of the other group.
     pub async fn bases<A: CurvePoint>(&self, id: BasesId) -> Result<BasesHandle<A>> {
         BasesHandle::new(self.stat(id).await?)
     }
 
-    /// What the server says of bases.
+    /// Returns the metadata of bases.
     ///
-    /// Errors: `Refused` with NOT_FOUND.
+    /// Errors: `Refused` with code `NOT_FOUND`.
     pub async fn stat(&self, id: BasesId) -> Result<BasesInfo> {
         self.stat_by(stat_request::Id::ObjectId(id.0.to_vec().into())).await
     }
@@ -140,7 +140,7 @@ impl Client {
                         Some(v1::stat_response::Status::Object(object)) => {
                             return convert::object_bases(Some(object));
                         }
-                        _ => return Err(Error::answer("a status that is not of bases")),
+                        _ => return Err(Error::answer("the object is not bases")),
                     },
                     Err(error) => call.pause(error).await?,
                 }
@@ -148,7 +148,7 @@ impl Client {
         })
     }
 
-    /// All bases, or those of one group, the oldest first.
+    /// Lists all bases, or those of one group, oldest first.
     pub async fn list(&self, group: Option<Group>) -> Result<Vec<BasesInfo>> {
         self.list_all(group).await
     }
@@ -167,9 +167,9 @@ impl Client {
         })
     }
 
-    /// Removes bases, from the server's disk too. Running jobs keep what they use.
+    /// Removes bases from the server and its disk. Running jobs keep the bases that they use.
     ///
-    /// Errors: `Refused` with NOT_FOUND.
+    /// Errors: `Refused` with code `NOT_FOUND`.
     pub async fn release(&self, id: BasesId) -> Result<()> {
         self.release_by(release_request::Id::ObjectId(id.0.to_vec().into())).await
     }
@@ -187,10 +187,10 @@ impl Client {
         })
     }
 
-    /// Reads bases back, or a range of them; every point is checked again.
+    /// Downloads bases, or a range of them, and checks every point again.
     ///
-    /// Errors: `Refused` with NOT_FOUND; `Setting` for the other group; `Input` for a range that
-    /// reaches too far.
+    /// Errors: `Refused` with code `NOT_FOUND`; `Setting` if the bases are of the other group;
+    /// `Input` if the range is out of bounds.
     pub async fn get_bases<A: CurvePoint>(
         &self,
         id: BasesId,
@@ -203,9 +203,9 @@ impl Client {
             .map_err(|bad| Error::answer(format!("point {} is {}", bad.index, bad.problem)))
     }
 
-    /// Reads bases back, or a range of them, in the encoding asked for.
+    /// Downloads bases, or a range of them, in the given encoding.
     ///
-    /// Errors: as [`Self::get_bases`].
+    /// Errors: `Refused` with code `NOT_FOUND`; `Input` if the range is out of bounds.
     pub async fn get_encoded(
         &self,
         id: BasesId,
@@ -239,7 +239,7 @@ impl Client {
     }
 }
 
-/// First element and number of elements of `range`, where there are `count`.
+/// First element and length of `range` within `count` elements.
 fn within(range: impl RangeBounds<u64>, count: u64) -> Result<(u64, u64)> {
     let start = match range.start_bound() {
         Bound::Included(start) => *start,
@@ -257,7 +257,7 @@ fn within(range: impl RangeBounds<u64>, count: u64) -> Result<(u64, u64)> {
     Ok((start, end - start))
 }
 
-/// BLAKE3 of `bytes`; lets other tasks run in between.
+/// BLAKE3 of `bytes`; yields to other tasks in between.
 async fn hash(bytes: &[u8]) -> Vec<u8> {
     let mut hasher = blake3::Hasher::new();
     for piece in bytes.chunks(HASH_BYTES) {
@@ -272,7 +272,7 @@ mod tests {
     use super::within;
 
     #[test]
-    fn ranges_are_held_against_the_count() {
+    fn refuses_ranges_that_exceed_the_count() {
         assert_eq!(within(.., 5).ok(), Some((0, 5)));
         assert_eq!(within(2..4, 5).ok(), Some((2, 2)));
         assert_eq!(within(1..=4, 5).ok(), Some((1, 4)));

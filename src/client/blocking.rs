@@ -1,5 +1,4 @@
-//! The client without async: the same calls, each blocks until it is done. Not to be used on an
-//! async runtime's threads.
+//! A client whose calls block. Do not use it on the threads of an async runtime.
 
 use std::{ops::RangeBounds, sync::Arc, time::Duration};
 
@@ -12,7 +11,7 @@ use super::{
     ScalarEncoding, ScalarInput, UploadId, VectorInfo,
 };
 
-/// Threads for the connections; the caller's own thread feeds them.
+/// Threads that serve the connections; the caller's thread prepares the chunks.
 const THREADS: usize = 2;
 
 /// A connected client whose calls block. Cheap to clone; clones share connections and threads.
@@ -23,12 +22,12 @@ pub struct Client {
 }
 
 impl Client {
-    /// As [`super::Client::connect`].
+    /// Blocking version of [`super::Client::connect`].
     pub fn connect(target: impl Into<String>) -> Result<Self> {
         Self::from_builder(super::Client::builder(target))
     }
 
-    /// Connects as `builder` says.
+    /// Connects with the settings of `builder`.
     pub fn from_builder(builder: Builder) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
@@ -36,34 +35,34 @@ impl Client {
             .enable_all()
             .build()
             .map_err(|error| Error::Setting {
-                what: "threads for connections".into(),
+                what: "connection threads".into(),
                 problem: error.to_string(),
             })?;
         let client = runtime.block_on(builder.connect())?;
         Ok(Self { client, runtime: Arc::new(runtime) })
     }
 
-    /// The async client behind this one.
+    /// The underlying async client.
     pub fn inner(&self) -> &super::Client {
         &self.client
     }
 
-    /// As [`super::Client::info`].
+    /// Blocking version of [`super::Client::info`].
     pub fn info(&self) -> Result<GetInfoResponse> {
         self.runtime.block_on(self.client.info())
     }
 
-    /// As [`super::Client::drain`].
+    /// Blocking version of [`super::Client::drain`].
     pub fn drain(&self, grace: Duration) -> Result<u32> {
         self.runtime.block_on(self.client.drain(grace))
     }
 
-    /// As [`super::Client::put_bases`].
+    /// Blocking version of [`super::Client::put_bases`].
     pub fn put_bases<A: CurvePoint>(&self, points: &[A]) -> Result<BasesHandle<A>> {
         self.runtime.block_on(self.client.put_bases(points))
     }
 
-    /// As [`super::Client::put_bases_with`].
+    /// Blocking version of [`super::Client::put_bases_with`].
     pub fn put_bases_with<A: CurvePoint>(
         &self,
         options: PutOptions,
@@ -72,7 +71,7 @@ impl Client {
         self.runtime.block_on(self.client.put_bases_with(options, points))
     }
 
-    /// As [`super::Client::put_encoded`].
+    /// Blocking version of [`super::Client::put_encoded`].
     pub fn put_encoded(
         &self,
         group: Group,
@@ -83,27 +82,27 @@ impl Client {
         self.runtime.block_on(self.client.put_encoded(group, encoding, bytes, options))
     }
 
-    /// As [`super::Client::bases`].
+    /// Blocking version of [`super::Client::bases`].
     pub fn bases<A: CurvePoint>(&self, id: BasesId) -> Result<BasesHandle<A>> {
         self.runtime.block_on(self.client.bases(id))
     }
 
-    /// As [`super::Client::stat`].
+    /// Blocking version of [`super::Client::stat`].
     pub fn stat(&self, id: BasesId) -> Result<BasesInfo> {
         self.runtime.block_on(self.client.stat(id))
     }
 
-    /// As [`super::Client::list`].
+    /// Blocking version of [`super::Client::list`].
     pub fn list(&self, group: Option<Group>) -> Result<Vec<BasesInfo>> {
         self.runtime.block_on(self.client.list(group))
     }
 
-    /// As [`super::Client::release`].
+    /// Blocking version of [`super::Client::release`].
     pub fn release(&self, id: BasesId) -> Result<()> {
         self.runtime.block_on(self.client.release(id))
     }
 
-    /// As [`super::Client::get_bases`].
+    /// Blocking version of [`super::Client::get_bases`].
     pub fn get_bases<A: CurvePoint>(
         &self,
         id: BasesId,
@@ -112,7 +111,7 @@ impl Client {
         self.runtime.block_on(self.client.get_bases(id, range))
     }
 
-    /// As [`super::Client::get_encoded`].
+    /// Blocking version of [`super::Client::get_encoded`].
     pub fn get_encoded(
         &self,
         id: BasesId,
@@ -122,22 +121,22 @@ impl Client {
         self.runtime.block_on(self.client.get_encoded(id, encoding, range))
     }
 
-    /// As [`super::Client::put_vector`].
+    /// Blocking version of [`super::Client::put_vector`].
     pub fn put_vector<'a>(&self, input: impl Into<ScalarInput<'a>>) -> Result<VectorInfo> {
         self.runtime.block_on(self.client.put_vector(input))
     }
 
-    /// As [`super::Client::get_vector`].
+    /// Blocking version of [`super::Client::get_vector`].
     pub fn get_vector(&self, vector: &VectorInfo) -> Result<Zeroizing<Vec<u8>>> {
         self.runtime.block_on(self.client.get_vector(vector))
     }
 
-    /// As [`super::Client::release_vector`].
+    /// Blocking version of [`super::Client::release_vector`].
     pub fn release_vector(&self, id: UploadId) -> Result<()> {
         self.runtime.block_on(self.client.release_vector(id))
     }
 
-    /// As [`super::Client::msm`].
+    /// Blocking version of [`super::Client::msm`].
     pub fn msm<'a, A: CurvePoint>(
         &self,
         bases: &BasesHandle<A>,
@@ -146,7 +145,7 @@ impl Client {
         self.runtime.block_on(self.client.msm(bases, scalars))
     }
 
-    /// As [`super::Client::msm_with`].
+    /// Blocking version of [`super::Client::msm_with`].
     pub fn msm_with<'a, A: CurvePoint>(
         &self,
         bases: &BasesHandle<A>,
@@ -156,7 +155,7 @@ impl Client {
         self.runtime.block_on(self.client.msm_with(bases, scalars, options))
     }
 
-    /// As [`super::Client::msm_inline`].
+    /// Blocking version of [`super::Client::msm_inline`].
     pub fn msm_inline<'a, A: CurvePoint>(
         &self,
         bases: &[A],
@@ -165,7 +164,7 @@ impl Client {
         self.runtime.block_on(self.client.msm_inline(bases, scalars))
     }
 
-    /// As [`super::Client::msm_inline_with`].
+    /// Blocking version of [`super::Client::msm_inline_with`].
     pub fn msm_inline_with<'a, A: CurvePoint>(
         &self,
         bases: &[A],
@@ -175,7 +174,7 @@ impl Client {
         self.runtime.block_on(self.client.msm_inline_with(bases, scalars, options))
     }
 
-    /// As [`super::Client::msm_id`].
+    /// Blocking version of [`super::Client::msm_id`].
     pub fn msm_id<'a>(
         &self,
         group: Group,
@@ -188,12 +187,12 @@ impl Client {
         self.runtime.block_on(self.client.msm_id(group, id, offset, len, scalars, options))
     }
 
-    /// As [`super::Client::ntt`].
+    /// Blocking version of [`super::Client::ntt`].
     pub fn ntt(&self, values: &mut [Fr], options: NttOptions) -> Result<NttReport> {
         self.runtime.block_on(self.client.ntt(values, options))
     }
 
-    /// As [`super::Client::ntt_padded`].
+    /// Blocking version of [`super::Client::ntt_padded`].
     pub fn ntt_padded(
         &self,
         values: &[Fr],
@@ -203,7 +202,7 @@ impl Client {
         self.runtime.block_on(self.client.ntt_padded(values, lg_n, options))
     }
 
-    /// As [`super::Client::ntt_bytes`].
+    /// Blocking version of [`super::Client::ntt_bytes`].
     pub fn ntt_bytes(
         &self,
         encoding: ScalarEncoding,

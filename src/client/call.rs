@@ -1,4 +1,4 @@
-//! Deadline and retry of one call.
+//! Deadline and retries of one call.
 
 use std::{future::Future, time::Duration};
 
@@ -11,11 +11,11 @@ use super::error::{Error, Result};
 const BACKOFF_FIRST: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
 
-/// What a call comes to. Boxed where it is made: the body of an async function is compiled by every
-/// crate that awaits it, and behind these are the requests and all that carries them.
+/// A call's future. Boxed, because otherwise every crate that awaits it would compile the bodies of
+/// all async functions below it, tonic's included.
 pub(crate) type Answer<'a, T> = BoxFuture<'a, Result<T>>;
 
-/// The clock and the patience of one call, whatever requests it takes.
+/// Deadline and remaining retries of one call, across all its requests.
 pub(crate) struct Call {
     started: Instant,
     deadline: Option<Instant>,
@@ -26,17 +26,17 @@ pub(crate) struct Call {
 impl Call {
     pub fn new(deadline: Option<Duration>, retries: u32) -> Self {
         let started = Instant::now();
-        // A deadline too far to be written down is none.
+        // An unrepresentable deadline means no deadline.
         let deadline = deadline.and_then(|deadline| started.checked_add(deadline));
         Self { started, deadline, retries_left: retries, backoff: BACKOFF_FIRST }
     }
 
-    /// Since the call began.
+    /// Time since the call began.
     pub fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// A request that carries what is left of the deadline.
+    /// Wraps `message` in a request that carries the time left until the deadline.
     pub fn request<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
         if let Some(deadline) = self.deadline {
@@ -45,7 +45,7 @@ impl Call {
         request
     }
 
-    /// The answer, before the deadline.
+    /// Awaits the response to a request until the deadline.
     pub async fn within<T>(
         &self,
         answer: impl Future<Output = Result<Response<T>, Status>>,
@@ -53,24 +53,24 @@ impl Call {
         self.bounded(async { Ok(answer.await?.into_inner()) }).await
     }
 
-    /// `work`, cut off at the deadline.
+    /// Awaits `work` until the deadline.
     pub async fn bounded<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         match self.deadline {
-            // The server keeps the same deadline: whichever is seen first, it is that one.
+            // The server enforces the same deadline; the code is the same on either side.
             Some(deadline) => timeout_at(deadline, work).await.map_err(|_| Error::Deadline)?,
             None => work.await,
         }
     }
 
-    /// Waits until it makes sense to try again after `error`; gives it back where it makes none, or
-    /// where the deadline would pass meanwhile.
+    /// Waits before a retry. Returns `error` if it is permanent, no retries are left, or the
+    /// deadline would pass during the wait.
     pub async fn pause(&mut self, error: Error) -> Result<()> {
         if !error.is_retryable() || self.retries_left == 0 {
             return Err(error);
         }
         self.retries_left -= 1;
         let wait = match error.retry_after() {
-            // Not all at once.
+            // Jitter, so that clients do not retry all at once.
             Some(after) => after + after.mul_f64(0.25 * random()),
             None => self.backoff.mul_f64(0.5 + random()),
         };
@@ -83,10 +83,10 @@ impl Call {
     }
 }
 
-/// 0 to 1, for jitter.
+/// Uniform in [0, 1), for jitter.
 fn random() -> f64 {
     let mut byte = [128];
-    // Without randomness everybody waits as long: no harm.
+    // If the system has no randomness, all waits are equal, which does no harm.
     let _ = getrandom::fill(&mut byte);
     f64::from(byte[0]) / 256.0
 }
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn patience_is_bounded() {
+    async fn limits_the_number_of_retries() {
         let mut call = Call::new(None, 2);
         assert!(call.pause(unavailable()).await.is_ok());
         assert!(call.pause(unavailable()).await.is_ok());
@@ -112,14 +112,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_succeed_is_not_repeated() {
+    async fn does_not_retry_permanent_errors() {
         let mut call = Call::new(None, 2);
         assert!(call.pause(Status::invalid_argument("no").into()).await.is_err());
         assert!(call.pause(Status::resource_exhausted("never").into()).await.is_err());
     }
 
     #[tokio::test]
-    async fn no_pause_beyond_the_deadline() {
+    async fn does_not_wait_past_the_deadline() {
         let mut call = Call::new(Some(Duration::from_millis(10)), 9);
         assert!(matches!(call.pause(unavailable()).await, Err(Error::Refused(_))));
         let late = call.bounded(std::future::pending::<Result<(), Error>>()).await;

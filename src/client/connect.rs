@@ -23,31 +23,31 @@ use crate::wire::v1::{
 };
 
 const MIB: u32 = 1 << 20;
-/// A chunk of 256 KiB and its envelope fit one frame; larger ones gave nothing.
+/// A frame holds a chunk of 256 KiB and its envelope; larger frames are no faster.
 const FRAME_BYTES: u32 = MIB / 2;
 const STREAM_WINDOW_BYTES: u32 = 4 * MIB;
 const CONNECTION_WINDOW_BYTES: u32 = 16 * MIB;
 const KEEPALIVE: Duration = Duration::from_secs(20);
-/// The largest answer in one message: 65536 sums of G2 take 18 MiB.
+/// Limit on one response message: 65536 G2 sums take 18 MiB.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
-/// Payload bytes of a message, where the server does not say.
+/// Payload bytes of one message if the server denies `GetInfo`.
 const MESSAGE_BYTES: u64 = 1 << 20;
-/// Payload bytes of a chunk: larger ones cost memory and gave nothing.
+/// Payload bytes of one chunk; larger chunks cost memory and are no faster.
 const CHUNK_BYTES: u64 = 256 << 10;
 
-/// What the clones of a client share.
+/// State shared by the clones of a client.
 pub(crate) struct Inner {
     pub target: String,
     pub channels: Vec<Channel>,
     next: AtomicUsize,
     deadline: Option<Duration>,
     retries: u32,
-    /// Payload bytes that one message may hold, as the server says.
+    /// The server's limit on the payload bytes of one message.
     pub message_bytes: u64,
     pub chunk_bytes: u64,
 }
 
-/// Chooses how to connect. See [`Client::builder`].
+/// Configures a connection. See [`Client::builder`].
 #[derive(Clone)]
 pub struct Builder {
     target: String,
@@ -72,23 +72,23 @@ impl Builder {
         }
     }
 
-    /// Connections to spread large payloads and concurrent calls over: 1 to 64, 4 by default. The
-    /// first is made at once, the others when they are first used.
+    /// Number of connections for large payloads and concurrent calls: 1 to 64, 4 by default. The
+    /// first is opened by `connect`, the others on first use.
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections.clamp(1, 64);
         self
     }
 
-    /// The PEM certificate of the authority that signed the server's. Without: the system's roots.
-    /// Only for `https://` targets.
+    /// PEM certificate of the authority that signed the server's certificate; defaults to the
+    /// system's roots. Only for `https://` targets.
     #[must_use]
     pub fn ca_certificate(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.ca_certificate = Some(pem.into());
         self
     }
 
-    /// The name in the server's certificate, if it is not the target's host. Only for `https://`
+    /// Name in the server's certificate, if it differs from the target's host. Only for `https://`
     /// targets.
     #[must_use]
     pub fn domain_name(mut self, name: impl Into<String>) -> Self {
@@ -96,33 +96,32 @@ impl Builder {
         self
     }
 
-    /// How long each call may take, retries included, where its options do not say. Without:
-    /// forever.
+    /// Time limit of each call, retries included, unless the call's options set one. Unlimited by
+    /// default.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
         self
     }
 
-    /// How long connecting may take: 5 s by default.
+    /// Time limit for connecting: 5 s by default.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// How often a call is repeated when the server is not available, or full for the moment: 3 by
-    /// default.
+    /// How often a call is retried if the server is unavailable or temporarily full: 3 by default.
     #[must_use]
     pub fn retries(mut self, retries: u32) -> Self {
         self.retries = retries;
         self
     }
 
-    /// Connects, and asks the server for its limits.
+    /// Connects and reads the server's limits.
     ///
-    /// Errors: `Setting` for a target or certificate that cannot be used, `Connect`, `Answer` where
-    /// it is no capstan server.
+    /// Errors: `Setting` if the target or a certificate is unusable; `Connect`; `Answer` if the
+    /// target is not a Capstan server.
     pub async fn connect(self) -> Result<Client> {
         self.open().await
     }
@@ -160,7 +159,7 @@ impl Builder {
         match info {
             Ok(info) => match info.limits.map(|limits| limits.message_payload_bytes) {
                 Some(bytes) if bytes > 0 => Ok(bytes),
-                _ => Err(Error::answer("no limits")),
+                _ => Err(Error::answer("the response has no limits")),
             },
             Err(Error::Deadline) => Err(self.unreachable(self.no_answer())),
             Err(Error::Lost(problem)) => Err(self.unreachable(problem)),
@@ -177,7 +176,7 @@ impl Builder {
     fn endpoint(&self) -> Result<Endpoint> {
         let target = self.target.as_str();
         if !["http://", "https://", "unix:"].iter().any(|scheme| target.starts_with(scheme)) {
-            let problem = "not http://host:port, https://host:port or unix:/path";
+            let problem = "expected http://host:port, https://host:port or unix:/path";
             return Err(self.unusable(problem));
         }
         let mut endpoint = Endpoint::from_shared(self.target.clone())
@@ -225,11 +224,11 @@ impl Builder {
     }
 
     fn no_answer(&self) -> String {
-        format!("no answer in {} ms", self.connect_timeout.as_millis())
+        format!("no response within {} ms", self.connect_timeout.as_millis())
     }
 }
 
-/// The innermost error says most: the outer ones are "transport error".
+/// The innermost source of an error: the outer ones only say "transport error".
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut inner = error;
     while let Some(source) = inner.source() {
@@ -239,12 +238,12 @@ fn innermost(error: &dyn std::error::Error) -> String {
 }
 
 impl Client {
-    /// Begins a call: its clock runs from here.
+    /// Begins a call; its deadline counts from now.
     pub(crate) fn start(&self, deadline: Option<Duration>) -> Call {
         Call::new(deadline.or(self.inner.deadline), self.inner.retries)
     }
 
-    /// A connection for a call that needs one, in turn.
+    /// Returns the next connection, round robin.
     fn any_channel(&self) -> Channel {
         let turn = self.inner.next.fetch_add(1, Ordering::Relaxed);
         self.channel(turn)
@@ -266,7 +265,7 @@ impl Client {
         StoreClient::new(self.any_channel()).max_decoding_message_size(ANSWER_BYTES_MAX)
     }
 
-    /// Connection number `lane`: for payloads that are spread over several.
+    /// A client on connection `lane`, for payloads that are spread over several connections.
     pub(crate) fn store_on(&self, lane: usize) -> StoreClient<Channel> {
         StoreClient::new(self.channel(lane)).max_decoding_message_size(ANSWER_BYTES_MAX)
     }
@@ -275,8 +274,8 @@ impl Client {
         ComputeClient::new(self.channel(lane)).max_decoding_message_size(ANSWER_BYTES_MAX)
     }
 
-    /// Over how many connections a payload of `bytes` is best spread: another connection costs
-    /// more than it gives below some 2 MiB each.
+    /// Number of connections for a payload of `bytes`: one per 2 MiB, because below that another
+    /// connection costs more than it gains.
     pub(crate) fn lanes(&self, bytes: u64) -> usize {
         let worth = usize::try_from(bytes >> 21).unwrap_or(usize::MAX);
         worth.clamp(1, self.inner.channels.len())

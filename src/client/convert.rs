@@ -1,4 +1,4 @@
-//! From and to messages.
+//! Conversion from and to messages.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub(crate) fn result_encoding(encoding: ResultEncoding) -> v1::ResultEncoding {
     }
 }
 
-/// Each encoding and its name on the wire.
+/// Each encoding and its value on the wire.
 const SCALARS: [(ScalarEncoding, v1::ScalarEncoding); 12] = [
     (ScalarEncoding::Canonical, v1::ScalarEncoding::Canonical),
     (ScalarEncoding::Montgomery, v1::ScalarEncoding::Montgomery),
@@ -57,7 +57,7 @@ const SCALARS: [(ScalarEncoding, v1::ScalarEncoding); 12] = [
     (ScalarEncoding::Signed(16), v1::ScalarEncoding::I128),
 ];
 
-/// Errors: `Input` for a width that does not exist.
+/// Errors: `Input` if no encoding has that width.
 pub(crate) fn scalar_encoding(encoding: ScalarEncoding) -> Result<v1::ScalarEncoding> {
     let known = SCALARS.iter().find(|(ours, _)| *ours == encoding);
     known.map(|(_, wire)| *wire).ok_or(Error::input("encoding", Problem::OutOfRange))
@@ -85,9 +85,9 @@ pub(crate) fn order(order: Order) -> v1::Order {
     }
 }
 
-/// The elements in `bytes` bytes.
+/// Number of elements in `bytes` bytes.
 ///
-/// Errors: `Input` where they are not a whole number.
+/// Errors: `Input` if it is not a whole number.
 pub(crate) fn elements(field: &'static str, bytes: u64, width: usize) -> Result<u64> {
     let width = width as u64;
     if width == 0 || !bytes.is_multiple_of(width) {
@@ -109,7 +109,7 @@ pub(crate) fn timing(timing: Option<v1::Timing>) -> Timing {
     }
 }
 
-/// Errors: `Answer` if the server claims less verification than `asked`.
+/// Errors: `Answer` if the server reports less verification than `asked`.
 pub(crate) fn execution(execution: Option<v1::Execution>, asked: Verify) -> Result<Execution> {
     let execution = execution.unwrap_or_default();
     let verified = match execution.verified() {
@@ -123,7 +123,8 @@ pub(crate) fn execution(execution: Option<v1::Execution>, asked: Verify) -> Resu
         Verify::Full => verified == Verify::Full,
     };
     if !enough {
-        let problem = format!("asked for {asked:?} verification, the result claims {verified:?}");
+        let problem =
+            format!("requested {asked:?} verification, but the result claims {verified:?}");
         return Err(Error::answer(problem));
     }
     let v1::Execution { engine, device, stages, .. } = execution;
@@ -135,11 +136,11 @@ pub(crate) fn bases(bases: v1::Bases) -> Result<BasesInfo> {
     let group = match bases.group() {
         v1::Group::G1 => Group::G1,
         v1::Group::G2 => Group::G2,
-        v1::Group::Unspecified => return Err(Error::answer("bases of no group")),
+        v1::Group::Unspecified => return Err(Error::answer("the bases have no group")),
     };
     let id = bases.object_id.as_ref().try_into();
     Ok(BasesInfo {
-        id: BasesId(id.map_err(|_| Error::answer("an id that is not 32 bytes"))?),
+        id: BasesId(id.map_err(|_| Error::answer("the id is not 32 bytes long"))?),
         group,
         count: bases.count,
         bytes: bases.bytes,
@@ -150,24 +151,22 @@ pub(crate) fn bases(bases: v1::Bases) -> Result<BasesInfo> {
     })
 }
 
-/// The bases in an object.
 pub(crate) fn object_bases(object: Option<v1::Object>) -> Result<BasesInfo> {
     match object.and_then(|object| object.kind) {
         Some(v1::object::Kind::Bases(found)) => bases(found),
-        _ => Err(Error::answer("an object that is not bases")),
+        _ => Err(Error::answer("the object is not bases")),
     }
 }
 
-/// The vector in an object.
 pub(crate) fn object_vector(object: Option<v1::Object>) -> Result<VectorInfo> {
     let Some(v1::object::Kind::Vector(vector)) = object.and_then(|object| object.kind) else {
-        return Err(Error::answer("an object that is not a vector"));
+        return Err(Error::answer("the object is not a vector"));
     };
     let known = SCALARS.iter().find(|(_, wire)| *wire == vector.encoding());
     let id = vector.upload_id.as_ref().try_into();
     Ok(VectorInfo {
-        id: UploadId(id.map_err(|_| Error::answer("an id that is not 16 bytes"))?),
-        encoding: known.ok_or(Error::answer("a vector without an encoding"))?.0,
+        id: UploadId(id.map_err(|_| Error::answer("the id is not 16 bytes long"))?),
+        encoding: known.ok_or(Error::answer("the vector has no encoding"))?.0,
         count: vector.count,
     })
 }

@@ -1,15 +1,15 @@
-//! Copies by several threads: one moves some 7 GB/s, half of what several connections carry.
+//! Multi-threaded copies: one thread copies some 7 GB/s, half the rate of several connections.
 
 use std::{sync::OnceLock, thread};
 
 use rayon::{ThreadPool, ThreadPoolBuilder, prelude::*};
 
-/// Threads that copy. More of them gain nothing: then the connections are slower.
+/// Threads that copy. More gain nothing: the connections become the bottleneck.
 const THREADS: usize = 4;
-/// Fewer bytes are copied sooner by the thread that has them.
+/// The calling thread copies fewer bytes than this faster by itself.
 const SHARED_MIN: usize = 512 << 10;
 
-/// `work` on every item, in order; all of them together copy `bytes` bytes.
+/// Maps `items` with `work`, in order; together they copy `bytes` bytes.
 pub(crate) fn each<T: Send, R: Send>(
     bytes: usize,
     items: Vec<T>,
@@ -22,7 +22,7 @@ pub(crate) fn each<T: Send, R: Send>(
     }
 }
 
-/// `work`, by one of these threads; at once where there are none.
+/// Runs `work` on the pool, or on the calling thread if there is no pool.
 pub(crate) fn aside(work: impl FnOnce() + Send + 'static) {
     match pool() {
         Some(pool) => pool.spawn(work),
@@ -30,8 +30,8 @@ pub(crate) fn aside(work: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Threads of our own: a prover keeps the global ones busy for seconds, and an upload would wait.
-/// `None` on small machines, whose few threads have the connections to serve.
+/// Separate from rayon's global pool, which a prover keeps busy for seconds while uploads wait.
+/// `None` on small machines, whose few threads are needed for the connections.
 fn pool() -> Option<&'static ThreadPool> {
     static POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
     let make = || {

@@ -1,4 +1,4 @@
-//! Objects read back over several connections.
+//! Downloads of objects over several connections.
 
 use std::{
     mem,
@@ -17,13 +17,13 @@ use super::{
 };
 use crate::wire::v1::{self, get_request::Id};
 
-/// What one `Get` asks for: small enough to spread the load, and to lose little when it breaks.
+/// Bytes requested by one `Get`: small enough to spread the load and to lose little if it breaks.
 const PIECE_BYTES: usize = 8 << 20;
 
-/// Messages that wait to be copied to their place, for each lane.
+/// Messages per lane that wait to be copied to the output.
 const MESSAGES_WAITING: usize = 8;
 
-/// Told of bytes received, on top of those that were sent before.
+/// Reports progress of received bytes, in addition to bytes that were sent before.
 pub(crate) struct Received {
     progress: Option<Progress>,
     done: Mutex<u64>,
@@ -31,7 +31,7 @@ pub(crate) struct Received {
 }
 
 impl Received {
-    /// `before` bytes of `total` are done already.
+    /// `before` bytes of `total` were transferred before the download.
     pub fn new(progress: Option<Progress>, before: u64, total: u64) -> Self {
         Self { progress, done: Mutex::new(before), total }
     }
@@ -45,7 +45,7 @@ impl Received {
     }
 }
 
-/// Which elements of which object, written how.
+/// A range of an object's elements and their encoding.
 pub(crate) struct Span {
     pub id: Id,
     pub encoding: Option<v1::PointEncoding>,
@@ -56,7 +56,7 @@ pub(crate) struct Span {
 }
 
 impl Client {
-    /// Fills `out` with the elements from `span.offset` on.
+    /// Fills `out` with the elements that start at `span.offset`.
     pub(crate) async fn download(
         &self,
         span: &Span,
@@ -84,7 +84,7 @@ impl Client {
         deadline.bounded(lanes.try_collect()).await
     }
 
-    /// One piece, asked for again where it breaks.
+    /// Downloads one piece; resumes it if its stream breaks.
     async fn get_piece(
         &self,
         lane: usize,
@@ -121,7 +121,7 @@ impl Client {
     }
 }
 
-/// Reads chunks until `out` is full and the stream has ended well; `filled` counts on.
+/// Reads chunks until `out` is full and the stream has ended; adds their bytes to `filled`.
 async fn read(
     stream: Streaming<v1::GetResponse>,
     out: &mut [u8],
@@ -153,10 +153,10 @@ async fn read(
         received.add((at - begun) as u64);
         end?;
     }
-    if rest.is_empty() { Ok(()) } else { Err(Error::Lost("the result ended early".into())) }
+    if rest.is_empty() { Ok(()) } else { Err(Error::Lost("the download ended early".into())) }
 }
 
-/// The messages of `stream`, decoded beside those of other lanes. It ends with its reader.
+/// Decodes `stream` in a task, in parallel with other lanes. The task ends with its receiver.
 fn decoded<T: Send + 'static>(mut stream: Streaming<T>) -> mpsc::Receiver<Result<T, Status>> {
     let (sender, messages) = mpsc::channel(MESSAGES_WAITING);
     tokio::spawn(async move {
@@ -176,10 +176,10 @@ fn decoded<T: Send + 'static>(mut stream: Streaming<T>) -> mpsc::Receiver<Result
 }
 
 fn misplaced() -> Error {
-    Error::answer("a chunk that does not belong there")
+    Error::answer("a chunk has the wrong offset or length")
 }
 
-/// Writes `chunk` into `out`, where it must begin at `at`; says where the next one begins.
+/// Writes `chunk`, which must begin at `at`, to `out`. Returns the offset of the next chunk.
 pub(crate) fn place(chunk: &v1::Chunk, out: &mut [u8], at: usize) -> Result<usize> {
     let end = at + chunk.data.len();
     if chunk.offset != at as u64 || end > out.len() {

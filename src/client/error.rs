@@ -1,4 +1,4 @@
-//! Why a call failed, and what its caller can do.
+//! Errors of calls, and what the caller can do about them.
 
 use std::time::Duration;
 
@@ -10,62 +10,62 @@ use crate::error::Problem;
 /// `Result` with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a call failed, and what its caller can do. Never holds scalars.
+/// Why a call failed and what the caller can do. Never contains scalars.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The target, a certificate or an option cannot be used.
+    /// The target, a certificate or an option is unusable.
     #[error("{what}: {problem}")]
     Setting {
-        /// Which one.
+        /// The unusable setting.
         what: String,
         /// What is wrong with it.
         problem: String,
     },
-    /// No connection.
+    /// No connection could be established.
     #[error("cannot connect to {target}: {problem}: is capstand running there?")]
     Connect {
-        /// Where to.
+        /// The target.
         target: String,
-        /// What went wrong.
+        /// The cause.
         problem: String,
     },
-    /// The input is wrong, which was seen before anything was sent.
+    /// The input is invalid; nothing was sent.
     #[error("{field}: {problem}")]
     Input {
-        /// Which argument.
+        /// The invalid argument.
         field: &'static str,
         /// What is wrong with it.
         problem: Problem,
     },
-    /// The server refused or failed.
+    /// The server refused the call or failed.
     #[error("{0}")]
     Refused(Box<Refusal>),
-    /// The connection broke, or the server went away. What was sent may have been done.
-    #[error("connection lost: {0}: the call is safe to repeat")]
+    /// The connection broke or the server stopped. The server may have executed the call.
+    #[error("connection lost: {0}: the call is safe to retry")]
     Lost(String),
     /// The deadline passed.
-    #[error("deadline passed: allow more time, or send less")]
+    #[error("deadline passed: allow more time or send less")]
     Deadline,
-    /// The server's answer makes no sense: another version, or another service.
-    #[error("unusable answer: {0}: is this a capstan server of the same version?")]
+    /// The server's response is invalid: it has another version or is another service.
+    #[error("invalid response: {0}: is this a capstan server of the same version?")]
     Answer(String),
 }
 
-/// What the server said.
+/// An error status from the server.
 #[derive(Debug, Clone)]
 pub struct Refusal {
     /// The status code.
     pub code: Code,
-    /// The server's words.
+    /// The server's message.
     pub message: String,
-    /// `ErrorInfo.reason`, such as `NOT_CANONICAL`. Empty where it was not given.
+    /// `ErrorInfo.reason`, such as `NOT_CANONICAL`; empty if absent.
     pub reason: String,
-    /// The request's field that is wrong.
+    /// The request's invalid field.
     pub field: Option<String>,
-    /// The first bad element of that field.
+    /// Index of the field's first invalid element.
     pub index: Option<u64>,
-    /// When it makes sense to try again.
+    /// How long to wait before a retry, if the server sent a delay.
     pub retry_after: Option<Duration>,
 }
 
@@ -83,26 +83,26 @@ impl std::fmt::Display for Refusal {
 }
 
 impl Refusal {
-    /// What to do about it, where that is known.
+    /// What the caller can do, if known.
     pub fn advice(&self) -> Option<String> {
         let fixed = match self.reason.as_str() {
             "OBJECT_UNKNOWN" => "put it again: it was released, or the server restarted",
-            "OBJECT_KIND" => "name an object of the group and kind that the call needs",
-            "NOT_CANONICAL" => "reduce the values modulo r first, or allow `reduce`",
+            "OBJECT_KIND" => "use an object of the group and kind that the call requires",
+            "NOT_CANONICAL" => "reduce the values modulo r, or set `reduce`",
             "UPLOAD_CONFLICT" => "choose a new upload id",
-            "HASH_MISMATCH" => "the payload changed on its way: send it again",
-            "IDLE" => "the sender was too slow: raise the server's idle timeout",
-            "DEADLINE" => "allow more time, or send less",
-            "DEVICE_LOST" => "the server starts again: put bases that were not persistent again",
+            "HASH_MISMATCH" => "the payload changed in transit: send it again",
+            "IDLE" => "the sender was too slow: raise the server's idle_timeout_ms",
+            "DEADLINE" => "allow more time or send less",
+            "DEVICE_LOST" => "the server restarts: put bases again unless they were persisted",
             "ADMIN_ONLY" => "connect over the server's unix socket",
-            "VERIFY_FAILED" => "the result was thrown away: repeat the call, check the hardware",
+            "VERIFY_FAILED" => "the result was discarded: retry the call and check the hardware",
             "INTERNAL" => "see the server's log",
             _ => "",
         };
         match (fixed, self.retry_after) {
             ("", Some(after)) => Some(format!("try again in {} ms", after.as_millis())),
             ("", None) if self.code == Code::ResourceExhausted => {
-                Some("it can never fit: send less, or raise the server's limits".into())
+                Some("it can never fit: send less or raise the server's limits".into())
             }
             ("", None) => None,
             (fixed, _) => Some(fixed.into()),
@@ -111,7 +111,7 @@ impl Refusal {
 }
 
 impl Error {
-    /// The gRPC code that describes this best.
+    /// The gRPC code that describes the error best.
     pub fn code(&self) -> Code {
         match self {
             Self::Setting { .. } | Self::Input { .. } => Code::InvalidArgument,
@@ -122,7 +122,7 @@ impl Error {
         }
     }
 
-    /// The server's reason, such as `NOT_CANONICAL`; empty where there is none.
+    /// The server's reason, such as `NOT_CANONICAL`; empty if there is none.
     pub fn reason(&self) -> &str {
         match self {
             Self::Refused(refusal) => &refusal.reason,
@@ -131,7 +131,7 @@ impl Error {
         }
     }
 
-    /// The field that is wrong.
+    /// The invalid field or argument.
     pub fn field(&self) -> Option<&str> {
         match self {
             Self::Refused(refusal) => refusal.field.as_deref(),
@@ -140,7 +140,7 @@ impl Error {
         }
     }
 
-    /// The first bad element of the field.
+    /// Index of the field's first invalid element.
     pub fn index(&self) -> Option<u64> {
         match self {
             Self::Refused(refusal) => refusal.index,
@@ -148,7 +148,7 @@ impl Error {
         }
     }
 
-    /// When it makes sense to try again, as the server said.
+    /// How long to wait before a retry, if the server sent a delay.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Refused(refusal) => refusal.retry_after,
@@ -156,8 +156,8 @@ impl Error {
         }
     }
 
-    /// True where the same call may succeed later: the server or the way to it is not available,
-    /// or is full for now.
+    /// Whether the same call may succeed later: the server is unreachable, unavailable or
+    /// temporarily full.
     pub fn is_retryable(&self) -> bool {
         match self.code() {
             Code::Unavailable => true,
@@ -166,7 +166,7 @@ impl Error {
         }
     }
 
-    /// True where the server does not have what was named.
+    /// Whether the server does not have the named object.
     pub fn is_not_found(&self) -> bool {
         self.code() == Code::NotFound
     }
@@ -207,20 +207,20 @@ impl From<Status> for Error {
     }
 }
 
-/// tonic's own timers say CANCELLED.
+/// tonic reports its expired timers as CANCELLED.
 fn is_timeout(status: &Status) -> bool {
     status.code() == Code::Cancelled && status.message() == "Timeout expired"
 }
 
-/// True where the status was made on this side, from an error of the transport. The server's own
-/// ones have no source.
+/// Whether the status was created on this side from a transport error: the server's statuses have
+/// no source.
 fn is_transport(status: &Status) -> bool {
-    // What tonic's generated code says of a connection that is gone.
+    // The message of tonic's generated code for a closed connection.
     let unready = status.message().starts_with("Service was not ready");
     std::error::Error::source(status).is_some() || status.code() == Code::Unknown && unready
 }
 
-/// The innermost error says most: the outer ones are "transport error".
+/// The innermost source of the status: the outer ones only say "transport error".
 fn root_cause(status: &Status) -> String {
     let mut inner: &dyn std::error::Error = status;
     while let Some(source) = inner.source() {
@@ -229,7 +229,7 @@ fn root_cause(status: &Status) -> String {
     inner.to_string()
 }
 
-/// `scalars[7]` is the field `scalars` and the index 7.
+/// Splits `scalars[7]` into the field `scalars` and the index 7.
 fn split_index(field: &str) -> (Option<String>, Option<u64>) {
     let split = field.strip_suffix(']').and_then(|rest| rest.rsplit_once('['));
     match split.and_then(|(name, index)| Some((name, index.parse().ok()?))) {
@@ -248,7 +248,7 @@ mod tests {
     use super::Error;
 
     #[test]
-    fn details_become_fields() {
+    fn reads_reason_field_and_index_from_a_status() {
         let mut details = ErrorDetails::new();
         details
             .set_error_info("NOT_CANONICAL", "capstan", std::collections::HashMap::new())

@@ -1,4 +1,4 @@
-//! The Rust client: arkworks types in and out, over any number of connections.
+//! The Rust client: takes and returns arkworks types, over one or more connections.
 //!
 //! ```no_run
 //! # async fn lesson(points: Vec<capstan::curve::G1Affine>, scalars: Vec<capstan::curve::Fr>)
@@ -6,19 +6,18 @@
 //! use capstan::client::Client;
 //!
 //! let client = Client::connect("http://127.0.0.1:7654").await?;
-//! let bases = client.put_bases(&points).await?; // sent once, known by id afterwards
+//! let bases = client.put_bases(&points).await?; // sent once, then referred to by id
 //! let sum = client.msm(&bases, &scalars).await?;
 //! # Ok(()) }
 //! ```
 //!
-//! Dropping the future of a call cancels it, here and on the server. Deadlines travel with the
-//! call. Calls are repeated by themselves only where the server was not available or full for the
-//! moment.
+//! Dropping the future of a call cancels it on both sides. The server enforces the call's deadline,
+//! too. Calls are retried only if the server is unavailable or temporarily full.
 //!
-//! - `connect`: targets, TLS, connections. `options`, `types`: what callers choose and get.
-//! - `bases`, `vectors`: the store. `msm`, `ntt`: jobs. `blocking`: all of it without async.
-//! - `payload`, `upload`, `stripes`, `download`: bytes in chunks over several connections, resumed.
-//! - `call`: deadline and retry. `error`: why a call failed. `convert`: from and to messages.
+//! - `connect`: targets, TLS, connections. `options`, `types`: parameters and results of calls.
+//! - `bases`, `vectors`: the store. `msm`, `ntt`: jobs. `blocking`: a client without async.
+//! - `payload`, `upload`, `stripes`, `download`: resumable transfers over several connections.
+//! - `call`: deadlines and retries. `error`: errors. `convert`: conversion from and to messages.
 
 mod bases;
 pub mod blocking;
@@ -76,19 +75,19 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// Connects to `http://host:port`, `https://host:port` or `unix:/path`, with defaults.
+    /// Connects to `http://host:port`, `https://host:port` or `unix:/path` with default settings.
     ///
     /// Errors: `Setting`, `Connect`.
     pub async fn connect(target: impl Into<String>) -> Result<Self> {
         Self::builder(target).connect().await
     }
 
-    /// Chooses more before connecting.
+    /// Returns a builder that configures the connection.
     pub fn builder(target: impl Into<String>) -> Builder {
         Builder::new(target.into())
     }
 
-    /// What the server is: version, engine, devices, limits, load.
+    /// Returns the server's version, engine, devices, limits and load.
     pub async fn info(&self) -> Result<GetInfoResponse> {
         self.ask().await
     }
@@ -107,11 +106,10 @@ impl Client {
         })
     }
 
-    /// Takes the server down gently: it refuses new work and exits when accepted jobs are done, at
-    /// the latest after `grace` (zero: what the server was configured with). Returns how many jobs
-    /// it still has.
+    /// Drains the server: it refuses new work and exits when accepted jobs are done, at the latest
+    /// after `grace` (zero: the server's `drain_grace_s`). Returns the number of unfinished jobs.
     ///
-    /// Errors: `Refused`, reason `ADMIN_ONLY`, but for the server's Unix socket.
+    /// Errors: `Refused` with reason `ADMIN_ONLY` over TCP unless the server sets `admin_over_tcp`.
     pub async fn drain(&self, grace: Duration) -> Result<u32> {
         self.begin_drain(grace).await
     }

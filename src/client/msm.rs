@@ -26,20 +26,20 @@ use crate::{
     wire::v1::{self, msm_request::Scalars, msm_spec::Bases, msm_stream_request::Message},
 };
 
-/// One job without its scalars.
+/// An MSM without its scalars.
 struct Job {
     spec: v1::MsmSpec,
-    /// Bases, so scalars of one vector.
+    /// Number of bases, and so of scalars per vector.
     len: u64,
     batch: u64,
-    /// Payload bytes that the spec takes itself.
+    /// Payload bytes of bases in the spec.
     inline_bytes: u64,
 }
 
 impl Client {
-    /// Sum of `scalars[i] * bases[i]`.
+    /// Computes the sum of `scalars[i] * bases[i]`.
     ///
-    /// Shape: as many scalars as bases. Errors: `Input` where they are not; `Refused`.
+    /// Shape: one scalar per base. Errors: `Input` for any other number of scalars; `Refused`.
     pub async fn msm<'a, A: CurvePoint>(
         &self,
         bases: &BasesHandle<A>,
@@ -48,10 +48,10 @@ impl Client {
         single(self.msm_with(bases, scalars, MsmOptions::default()).await?)
     }
 
-    /// The same for a batch of scalar vectors, verified, reduced, watched, with timings.
+    /// Like [`Self::msm`], with options such as a batch of scalar vectors; reports timings.
     ///
-    /// Shape: `batch` times as many scalars as bases, vector after vector.
-    /// Errors: as [`Self::msm`]; `Deadline`; `Answer` if the result is verified less than was
+    /// Shape: `batch` vectors of one scalar per base, one after another.
+    /// Errors: those of [`Self::msm`]; `Deadline`; `Answer` if the result was verified less than
     /// requested.
     pub async fn msm_with<'a, A: CurvePoint>(
         &self,
@@ -65,9 +65,9 @@ impl Client {
         decode(sums, encoding)
     }
 
-    /// Over bases that are sent with the call: for few of them, used once.
+    /// Like [`Self::msm`], over a few bases that are sent with the call and used once.
     ///
-    /// Errors: `Input` where they do not fit one message beside the scalars: put them first.
+    /// Errors: those of [`Self::msm`]; `Input` if the bases exceed one message: put them first.
     pub async fn msm_inline<'a, A: CurvePoint>(
         &self,
         bases: &[A],
@@ -76,7 +76,7 @@ impl Client {
         single(self.msm_inline_with(bases, scalars, MsmOptions::default()).await?)
     }
 
-    /// The same with options.
+    /// Like [`Self::msm_inline`], with options.
     pub async fn msm_inline_with<'a, A: CurvePoint>(
         &self,
         bases: &[A],
@@ -97,8 +97,8 @@ impl Client {
         decode(sums.await?, encoding)
     }
 
-    /// Over points `offset..offset + len` of bases by id and group; the sums come as the server
-    /// wrote them, in `options.result_encoding`.
+    /// Computes an MSM over points `offset..offset + len` of the bases `id`. Returns the sums in
+    /// `options.result_encoding`.
     pub async fn msm_id<'a>(
         &self,
         group: Group,
@@ -109,7 +109,7 @@ impl Client {
         options: MsmOptions,
     ) -> Result<MsmBytes> {
         let bases = if len == 0 {
-            // On the wire, a length of 0 means all.
+            // On the wire, a length of 0 means all bases.
             let encoding = convert::point_encoding(PointEncoding::Montgomery).into();
             Bases::Inline(v1::InlineBases { encoding, data: Default::default() })
         } else {
@@ -184,7 +184,7 @@ impl Client {
         }
     }
 
-    /// The job's own stream and further ones carry the scalars.
+    /// Sends the scalars over the job's stream and further ones.
     async fn msm_streamed(
         &self,
         job: &Job,
@@ -194,8 +194,8 @@ impl Client {
     ) -> Result<v1::MsmResult> {
         let mut id = UploadId::random()?;
         let mut lanes = self.lanes(upload.len());
-        // A stripe may come before the job and be taken where the job is then refused.
-        let mut scrap = Borrowed::new(self, id);
+        // If the job is refused, a stripe may already have opened the upload.
+        let mut guard = Borrowed::new(self, id);
         loop {
             let vector = v1::VectorUpload {
                 upload_id: id.0.to_vec().into(),
@@ -207,14 +207,14 @@ impl Client {
             let error = match call.bounded(work).await {
                 Ok(result) => {
                     // The upload ended with its job.
-                    scrap.keep();
+                    guard.keep();
                     return Ok(result);
                 }
                 Err(error) => error,
             };
             call.pause(error).await?;
             lanes = self.resume(&mut id, upload, call).await?;
-            scrap.rename(id);
+            guard.rename(id);
         }
     }
 
@@ -245,7 +245,7 @@ impl Client {
             let header = &header;
             async move {
                 self.put_lane(lane, header, id, upload, call).await?;
-                // A stripe has no result: only its failure counts.
+                // A stripe has no result: only its failure matters.
                 std::future::pending().await
             }
             .boxed()
@@ -255,7 +255,7 @@ impl Client {
 }
 
 impl Job {
-    /// Holds the scalars against the bases before anything is sent.
+    /// Checks the number of scalars before anything is sent.
     fn check(&self, encoding: ScalarEncoding, bytes: u64) -> Result<()> {
         let got = convert::elements("scalars", bytes, encoding.width())?;
         let expected = self.len.saturating_mul(self.batch);
@@ -275,6 +275,6 @@ fn decode<A: CurvePoint>(
 fn single<A: CurvePoint>(msm: Msm<A>) -> Result<A::Group> {
     match msm.points.as_slice() {
         [sum] => Ok(*sum),
-        _ => Err(Error::answer("not one sum")),
+        _ => Err(Error::answer("expected exactly one sum")),
     }
 }

@@ -27,19 +27,19 @@ use crate::{
     wire::v1::{self, ntt_request::Input, ntt_response::Output, ntt_stream_request::Message},
 };
 
-/// From here on a result is worth several connections, and the server's keeping it meanwhile.
+/// Results of at least this size are kept on the server and downloaded over several connections.
 const STRIPED_BYTES: u64 = 8 << 20;
 
-/// Transformed rows, encoded.
+/// Encoded result of an NTT.
 #[derive(Debug)]
 pub struct NttBytes {
     /// The rows, one after another, in the input's encoding. Wiped when dropped.
     pub bytes: Zeroizing<Vec<u8>>,
-    /// How long it took, and who did it.
+    /// Timing and execution.
     pub report: NttReport,
 }
 
-/// Where rows are and where they go.
+/// Input and output buffers.
 enum Rows<'a> {
     InPlace(&'a mut [u8]),
     Apart(&'a [u8], &'a mut [u8]),
@@ -65,13 +65,13 @@ impl Rows<'_> {
 }
 
 impl Client {
-    /// Transforms in place.
+    /// Transforms `values` in place.
     ///
     /// Shape: `options.batch` rows of equal length, a power of two, one after another.
-    /// Unit: sent and read as Montgomery limbs, nothing is converted.
-    /// Errors: `Input` for another shape; `Refused`; `Deadline`; `Answer` if the result is verified
-    /// less than requested. After an error while the result was being read, and after `Answer`, the
-    /// values are in no defined state.
+    /// Encoding: sent and received as Montgomery limbs, without conversion.
+    /// Errors: `Input` for any other shape; `Refused`; `Deadline`; `Answer` if the result was
+    /// verified less than requested. The values are unspecified after `Answer`, and after any error
+    /// while the result was being received.
     pub async fn ntt(&self, values: &mut [Fr], options: NttOptions) -> Result<NttReport> {
         let (spec, rows) = shape(values.len(), &options, ScalarEncoding::Montgomery)?;
         if rows.padded != values.len() {
@@ -83,10 +83,10 @@ impl Client {
         Ok(report)
     }
 
-    /// Fills each row up with zeros to 2^lg_n elements and transforms the result.
+    /// Pads each row with zeros to 2^lg_n elements and transforms it.
     ///
-    /// Shape: `options.batch` rows of equal length, at most 2^lg_n; `options.lg_n` is not used.
-    /// Errors: as [`Self::ntt`].
+    /// Shape: `options.batch` rows of equal length, at most 2^lg_n; `options.lg_n` is ignored.
+    /// Errors: those of [`Self::ntt`].
     pub async fn ntt_padded(
         &self,
         values: &[Fr],
@@ -95,7 +95,7 @@ impl Client {
     ) -> Result<(Vec<Fr>, NttReport)> {
         options.lg_n = Some(lg_n);
         let (spec, rows) = shape(values.len(), &options, ScalarEncoding::Montgomery)?;
-        // However this ends without them, the values that have come are wiped.
+        // Wipes received values if the call fails or is cancelled.
         let mut out = Zeroizing::new(vec![Fr::zero(); rows.padded]);
         let input = crate::curve::layout::fr_as_bytes(values);
         let mut io = Rows::Apart(input, fr_as_bytes_mut(&mut out));
@@ -104,10 +104,10 @@ impl Client {
         Ok((mem::take(&mut *out), report))
     }
 
-    /// Transforms encoded rows, such as a file's; the result has the same encoding.
+    /// Transforms encoded rows, such as those of a file. The result has the same encoding.
     ///
-    /// Shape: as [`Self::ntt`], or as [`Self::ntt_padded`] where `options.lg_n` is more than a row.
-    /// Errors: `Input` for an encoding that is not of 32 bytes, or another shape.
+    /// Shape: `options.batch` rows of equal length, padded to 2^`options.lg_n` if that is set.
+    /// Errors: those of [`Self::ntt`]; `Input` for an encoding that is not 32 bytes wide.
     pub async fn ntt_bytes(
         &self,
         encoding: ScalarEncoding,
@@ -161,11 +161,11 @@ impl Client {
             v1::InlineVector { encoding: spec.output_encoding, data: rows.payload().whole() };
         let answer = self.ntt_call(spec, Input::Inline(inline), false, call).await?;
         let Some(Output::Rows(result)) = answer.output else {
-            return Err(Error::answer("no rows"));
+            return Err(Error::answer("the response has no rows"));
         };
         let out = rows.output();
         if result.data.len() != out.len() {
-            return Err(Error::answer("rows of another length"));
+            return Err(Error::answer("the rows have the wrong length"));
         }
         out.copy_from_slice(&result.data);
         let report = answer.result.ok_or(Error::answer("no result"))?;
@@ -189,8 +189,8 @@ impl Client {
         }
     }
 
-    /// There and back on one stream. Not repeated once the result has begun to come: it may have
-    /// taken the input's place.
+    /// Sends and receives on one stream. Not retried once the result has begun to arrive: it may
+    /// overwrite the input.
     async fn ntt_streamed(
         &self,
         spec: v1::NttSpec,
@@ -214,7 +214,7 @@ impl Client {
             let header = v1::NttStreamRequest { message: Some(Message::Header(header)) };
             let wrap = |chunk| v1::NttStreamRequest { message: Some(Message::Chunk(chunk)) };
             let mut compute = self.compute();
-            // The first message of the answer comes when all of the input has gone.
+            // The response begins after all of the input was sent.
             let job = async |stream| {
                 let request = call.request(stream);
                 let mut answer = compute.ntt_stream(request).await?.into_inner();
@@ -240,7 +240,8 @@ impl Client {
         }
     }
 
-    /// Put over several connections, transformed, kept on the server, read back over several.
+    /// Uploads the input over several connections, keeps the result on the server, and downloads it
+    /// over several connections.
     async fn ntt_striped(
         &self,
         spec: v1::NttSpec,
@@ -260,32 +261,32 @@ impl Client {
         let put = self.put_payload(header, UploadId::random()?, &upload, call).await?;
         let upload = upload.elapsed();
         let input = convert::object_vector(put.object)?;
-        let scrap = Borrowed::new(self, input.id);
+        let input_guard = Borrowed::new(self, input.id);
         let id = Input::UploadId(input.id.0.to_vec().into());
         let answer = self.ntt_call(spec, id, true, call).await?;
         let Some(Output::Kept(kept)) = answer.output else {
-            return Err(Error::answer("no kept result"));
+            return Err(Error::answer("the response has no vector"));
         };
         let kept: VectorInfo = convert::object_vector(Some(kept))?;
-        let kept_scrap = Borrowed::new(self, kept.id);
+        let kept_guard = Borrowed::new(self, kept.id);
         let out = rows.output();
         if kept.count.checked_mul(kept.encoding.width() as u64) != Some(out_bytes) {
-            return Err(Error::answer("rows of another length"));
+            return Err(Error::answer("the rows have the wrong length"));
         }
         let started = Instant::now();
         let received = Received::new(options.progress, sent, sent + out_bytes);
-        // The input is not needed while the result travels.
+        // The input is released during the download.
         let reading = self.read_vector(&kept, out, &received, call);
-        let (read, ()) = tokio::join!(reading, scrap.release());
+        let (read, ()) = tokio::join!(reading, input_guard.release());
         read?;
         let download = started.elapsed();
-        kept_scrap.release().await;
+        kept_guard.release().await;
         let result = answer.result.ok_or(Error::answer("no result"))?;
         Ok((result, Some(upload), download))
     }
 }
 
-/// Reads chunks up to the summary that ends them.
+/// Reads chunks up to the final summary.
 async fn read(
     first: Option<v1::NttStreamResponse>,
     mut answer: Streaming<v1::NttStreamResponse>,
@@ -302,22 +303,22 @@ async fn read(
                 received.add(chunk.data.len() as u64);
             }
             Some(Message::Result(result)) if at == out.len() => return Ok(result),
-            _ => return Err(Error::answer("rows of another length")),
+            _ => return Err(Error::answer("the rows have the wrong length")),
         }
         next = answer.message().await?;
     }
-    Err(Error::answer("a stream without its summary"))
+    Err(Error::answer("the stream ended without a summary"))
 }
 
 /// Lengths in elements.
 struct Shape {
-    /// What is sent.
+    /// Elements sent.
     len: usize,
-    /// What comes back: all rows at their full size.
+    /// Elements received: all rows at full size.
     padded: usize,
 }
 
-/// The message for `len` elements.
+/// Builds the message for `len` elements.
 fn shape(
     len: usize,
     options: &NttOptions,
@@ -364,13 +365,13 @@ fn shape(
     Ok((spec, Shape { len, padded }))
 }
 
-/// Holds what came against r: arithmetic on other limbs would be wrong without a sign of it.
+/// Checks that all values are below r: arithmetic on other limbs would be silently wrong.
 fn check(values: &mut [Fr]) -> Result<()> {
     if values.par_iter().all(|value| value.0 < Fr::MODULUS) {
         return Ok(());
     }
     values.fill(Fr::zero());
-    Err(Error::answer("an element that is not canonical"))
+    Err(Error::answer("an element is not canonical"))
 }
 
 #[cfg(test)]
@@ -378,7 +379,7 @@ mod tests {
     use super::{NttOptions, ScalarEncoding, shape};
 
     #[test]
-    fn shapes_are_powers_of_two_unless_padding_is_asked_for() {
+    fn refuses_rows_that_are_not_powers_of_two_unless_padded() {
         let montgomery = ScalarEncoding::Montgomery;
         let batch = NttOptions { batch: 3, ..NttOptions::default() };
         let (spec, rows) = shape(24, &batch, montgomery).unwrap();

@@ -1,4 +1,4 @@
-//! What callers may choose, and the inputs they hand over.
+//! Options and inputs of calls.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,38 +10,38 @@ use super::{
 };
 use crate::curve::{Fr, layout::fr_as_bytes, points::ResultEncoding, scalars::ScalarEncoding};
 
-/// Called from time to time with the payload bytes handed to the transport (or received) and the
-/// bytes there are in all. Must be quick: it runs between chunks.
+/// Called with the payload bytes handed to the transport (or received) so far and the total. It
+/// runs between chunks, so it must return quickly.
 pub type Progress = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
-/// How to put bases.
+/// How the server stores bases.
 #[derive(Clone, Default)]
 pub struct PutOptions {
-    /// What people call these bases: at most 128 bytes of printable text.
+    /// Label for people: at most 128 bytes of printable text.
     pub label: String,
-    /// Keep the bases in the server's data directory, so that they survive a restart.
+    /// Store the bases in the server's data directory, so that they survive a restart.
     pub persist: bool,
-    /// Told of bytes sent.
+    /// Called as bytes are sent.
     pub progress: Option<Progress>,
-    /// For the whole call, retries included; absent: the client's.
+    /// Time limit of the whole call, retries included; defaults to the client's.
     pub deadline: Option<Duration>,
 }
 
-/// How to compute an MSM.
+/// Options of an MSM.
 #[derive(Clone)]
 pub struct MsmOptions {
-    /// Scalar vectors, one after another, each as long as the bases: 1 to 65536.
+    /// Number of scalar vectors, one after another, each as long as the bases: 1 to 65536.
     pub batch: u32,
-    /// `None`, `Full` or `Probabilistic`.
+    /// How the server checks the result.
     pub verify: Verify,
-    /// How sums travel; matters to [`super::Client::msm_id`], which hands on the bytes. Projective
-    /// costs the server least.
+    /// Encoding of the sums in the response, which [`super::Client::msm_id`] returns unchanged.
+    /// `Projective` is cheapest for the server.
     pub result_encoding: ResultEncoding,
-    /// Take 32-byte scalars of r or more modulo r, where otherwise they are refused.
+    /// Reduce 32-byte scalars modulo r; otherwise the server refuses scalars that are not below r.
     pub reduce: bool,
-    /// For the whole call, retries included; absent: the client's.
+    /// Time limit of the whole call, retries included; defaults to the client's.
     pub deadline: Option<Duration>,
-    /// Told of bytes sent.
+    /// Called as bytes are sent.
     pub progress: Option<Progress>,
 }
 
@@ -58,29 +58,29 @@ impl Default for MsmOptions {
     }
 }
 
-/// How to transform. The default is a forward transform of one row in natural order, no coset.
+/// Options of an NTT. The default transforms one row forward, in natural order, without a coset.
 #[derive(Clone)]
 pub struct NttOptions {
-    /// log2 of the transform's size. Absent: the length of a row, which must be a power of two.
-    /// More than a row holds: each row is filled up with zeros (where the call allows it).
+    /// log2 of the transform's size; by default that of the row length, which must be a power of
+    /// two. Shorter rows are padded with zeros (if the call supports padding).
     pub lg_n: Option<u32>,
-    /// Which way.
+    /// Forward or inverse.
     pub direction: Direction,
-    /// The coset's generator, not zero; absent: no coset.
+    /// The coset's generator, not zero; `None` for no coset.
     pub coset: Option<Fr>,
-    /// How the input stands.
+    /// Element order of the input.
     pub input_order: Order,
-    /// How the output is wanted.
+    /// Element order of the output.
     pub output_order: Order,
-    /// Rows, one after another: 1 to 65536.
+    /// Number of rows, one after another: 1 to 65536.
     pub batch: u32,
-    /// `None`, `Full` or `Probabilistic`.
+    /// How the server checks the result.
     pub verify: Verify,
-    /// Take elements of r or more modulo r, where otherwise they are refused.
+    /// Reduce elements modulo r; otherwise the server refuses elements that are not below r.
     pub reduce: bool,
-    /// For the whole call, retries included; absent: the client's.
+    /// Time limit of the whole call, retries included; defaults to the client's.
     pub deadline: Option<Duration>,
-    /// Told of bytes sent, then of bytes received, in one count.
+    /// Called as bytes are sent, then received; both count toward one total.
     pub progress: Option<Progress>,
 }
 
@@ -113,32 +113,32 @@ impl NttOptions {
     }
 }
 
-/// Scalars for an MSM, or elements for an upload.
+/// Scalars of an MSM, or elements of an upload.
 #[derive(Clone)]
 pub enum ScalarInput<'a> {
-    /// Sent as Montgomery limbs from the caller's memory: each chunk is copied once as it is sent,
-    /// and the copy wiped. Nothing is converted.
+    /// Borrowed elements, sent as Montgomery limbs without conversion. Each chunk is copied once as
+    /// it is sent; the copies are wiped.
     Fr(&'a [Fr]),
-    /// Encoded elements, borrowed: copied and wiped chunk by chunk likewise.
+    /// Borrowed encoded elements. Each chunk is copied once as it is sent; the copies are wiped.
     Bytes {
-        /// How each element is written.
+        /// Encoding of each element.
         encoding: ScalarEncoding,
         /// The elements, one after another.
         bytes: &'a [u8],
     },
-    /// Encoded elements, shared: sent without a copy of ours.
+    /// Shared encoded elements, sent without a copy.
     Shared {
-        /// How each element is written.
+        /// Encoding of each element.
         encoding: ScalarEncoding,
         /// The elements, one after another.
         bytes: Bytes,
     },
-    /// A vector that was put before, or that is still arriving.
+    /// A vector on the server, complete or still being uploaded.
     Upload(UploadId),
 }
 
 impl<'a> ScalarInput<'a> {
-    /// The encoding and the bytes; `Err` with the id where the elements are on the server.
+    /// The encoding and the bytes; `Err` with the id if the elements are on the server.
     pub(crate) fn into_payload(self) -> Result<(ScalarEncoding, Payload<'a>), UploadId> {
         match self {
             Self::Fr(scalars) => {
@@ -170,14 +170,14 @@ impl<'a, const N: usize> From<&'a [Fr; N]> for ScalarInput<'a> {
 }
 
 impl From<Vec<Fr>> for ScalarInput<'_> {
-    /// Without a copy; the memory is wiped when the last chunk has gone.
+    /// Does not copy; the memory is wiped after the last chunk is sent.
     fn from(scalars: Vec<Fr>) -> Self {
         Self::Shared { encoding: ScalarEncoding::Montgomery, bytes: payload::owned_fr(scalars) }
     }
 }
 
 impl From<Arc<[Fr]>> for ScalarInput<'_> {
-    /// Without a copy.
+    /// Does not copy.
     fn from(scalars: Arc<[Fr]>) -> Self {
         Self::Shared { encoding: ScalarEncoding::Montgomery, bytes: payload::shared_fr(scalars) }
     }
@@ -189,7 +189,7 @@ impl From<UploadId> for ScalarInput<'_> {
     }
 }
 
-// Elements may be witness: nothing of them is printed.
+// Elements may be secret witness data: only their number is printed.
 impl std::fmt::Debug for ScalarInput<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

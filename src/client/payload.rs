@@ -1,5 +1,5 @@
-//! Bytes on their way out. Messages want memory of their own ('static): borrowed bytes are copied
-//! chunk by chunk as they go, so that never more than a few chunks exist twice.
+//! Outgoing bytes. Messages own their memory ('static), so borrowed bytes are copied chunk by chunk
+//! as they are sent: only a few chunks exist twice at any time.
 
 use std::{
     mem,
@@ -13,24 +13,23 @@ use zeroize::{Zeroize, Zeroizing};
 use super::copying;
 use crate::curve::{Fr, layout::fr_as_bytes};
 
-/// What is sent.
+/// Bytes to send.
 #[derive(Clone)]
 pub(crate) enum Payload<'a> {
-    /// Borrowed, may be witness: copies are wiped.
+    /// Borrowed, may be witness data: copies are wiped.
     Secret(&'a [u8], Copies),
     /// Borrowed, public.
     Public(&'a [u8]),
-    /// Shared: sent as it is.
+    /// Shared: sent without a copy.
     Shared(Bytes),
 }
 
 impl<'a> Payload<'a> {
-    /// Borrowed bytes that may be witness.
+    /// Borrowed bytes that may be witness data.
     pub fn secret(bytes: &'a [u8]) -> Self {
         Self::Secret(bytes, Copies::default())
     }
 
-    /// Bytes.
     pub fn len(&self) -> u64 {
         let len = match self {
             Self::Secret(bytes, _) | Self::Public(bytes) => bytes.len(),
@@ -39,7 +38,7 @@ impl<'a> Payload<'a> {
         len as u64
     }
 
-    /// A piece to send. The range must lie within.
+    /// The bytes of `range`, which must be in bounds.
     pub fn chunk(&self, range: &Range<u64>) -> Bytes {
         let range = range.start as usize..range.end as usize;
         match self {
@@ -49,7 +48,7 @@ impl<'a> Payload<'a> {
         }
     }
 
-    /// Several of them, copied by several threads where there is much to copy.
+    /// The bytes of several ranges, copied by several threads if they are large.
     pub fn chunks(&self, ranges: Vec<Range<u64>>) -> Vec<Bytes> {
         let bytes = match self {
             Self::Secret(..) | Self::Public(_) => ranges.iter().map(|r| r.end - r.start).sum(),
@@ -58,15 +57,14 @@ impl<'a> Payload<'a> {
         copying::each(bytes as usize, ranges, |range| self.chunk(&range))
     }
 
-    /// All of it in one piece.
+    /// All bytes as one chunk.
     pub fn whole(&self) -> Bytes {
         self.chunk(&(0..self.len()))
     }
 }
 
-/// Memory of chunks, filled again and again, and wiped after the last one of them: wiping each
-/// chunk takes as long as copying it. In words, because wiping byte by byte takes half as long
-/// again.
+/// Pool of chunk buffers, wiped when the payload and its chunks are dropped: wiping each chunk
+/// takes as long as copying it. In words, because wiping single bytes takes half as long again.
 #[derive(Clone, Default)]
 pub(crate) struct Copies(Arc<Idle>);
 
@@ -76,12 +74,12 @@ struct Idle(Mutex<Vec<Zeroizing<Vec<u64>>>>);
 impl Drop for Idle {
     fn drop(&mut self) {
         let copies = mem::take(self.0.get_mut().unwrap_or_else(PoisonError::into_inner));
-        // The answer is there, and need not wait for that.
+        // The response has arrived and must not wait for the wiping.
         copying::aside(move || drop(copies));
     }
 }
 
-/// A copy that goes back when the transport has encoded it.
+/// A copied chunk. Its buffer returns to the pool after the transport has encoded it.
 struct Copied {
     words: Zeroizing<Vec<u64>>,
     len: usize,
@@ -97,7 +95,7 @@ impl Copies {
         let mut words = self.idle().pop().unwrap_or_default();
         let count = bytes.len().div_ceil(8);
         if words.len() != count {
-            // Growing would leave what was in there behind.
+            // Growing would leave the old contents behind unwiped.
             words = Zeroizing::new(vec![0; count]);
         }
         bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
@@ -118,7 +116,7 @@ impl Drop for Copied {
     }
 }
 
-/// Elements that the caller gave away: wiped after the last chunk.
+/// Elements owned by the payload, wiped after the last chunk.
 struct Owned(Vec<Fr>);
 
 impl AsRef<[u8]> for Owned {
@@ -157,7 +155,7 @@ mod tests {
     use crate::curve::{Fr, layout::fr_as_bytes};
 
     #[test]
-    fn chunks_are_the_bytes_they_name() {
+    fn chunks_equal_the_bytes_of_their_ranges() {
         let values: Vec<Fr> = (1..=8).map(Fr::from).collect();
         let bytes = fr_as_bytes(&values).to_vec();
         let shared: Arc<[Fr]> = values.clone().into();

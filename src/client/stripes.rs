@@ -1,4 +1,4 @@
-//! A payload over several connections at once: a stream on each (a lane), resumed where it breaks.
+//! Uploads over several connections: one stream on each (a lane), resumed if it breaks.
 
 use std::{future::Future, ops::Range, pin::pin, time::Duration};
 
@@ -15,15 +15,15 @@ use super::{
 };
 use crate::wire::v1;
 
-/// How long a lane's failure waits for a better reason from the others: when a job fails, its
-/// stripes fail with it, and theirs may come first.
+/// How long a failed lane waits for a more specific error of another lane: if a job fails, its
+/// stripes fail too, possibly first.
 const REASON_WAIT: Duration = Duration::from_millis(200);
-/// How often one lane is opened again while the others go on.
+/// How often one lane is reopened while the others continue.
 const LANE_RETRIES: u32 = 3;
-/// How long a broken lane waits before it is opened again.
+/// Delay before a broken lane is reopened.
 const LANE_PAUSE: Duration = Duration::from_millis(20);
 
-/// The header of an upload, as each of its `Store.Put` streams repeats it.
+/// The header of an upload, which each of its `Store.Put` streams repeats.
 #[derive(Clone)]
 pub(crate) enum Header {
     Bases(v1::BasesUpload),
@@ -50,7 +50,7 @@ impl Header {
     }
 }
 
-/// What the server has of an upload.
+/// How much of an upload the server has received.
 enum Arrived {
     Nothing,
     AllBut(Vec<Range<u64>>),
@@ -58,7 +58,7 @@ enum Arrived {
 }
 
 impl Client {
-    /// Puts a whole payload. A broken upload goes on where it broke.
+    /// Uploads a whole payload; resumes the upload if it breaks.
     pub(crate) fn put_payload<'a>(
         &'a self,
         mut header: Header,
@@ -68,30 +68,30 @@ impl Client {
     ) -> Answer<'a, v1::PutResponse> {
         Box::pin(async move {
             let mut lanes = self.lanes(upload.len());
-            let mut scrap = Borrowed::new(self, id);
+            let mut guard = Borrowed::new(self, id);
             loop {
                 header.set(id, lanes);
                 let header = &header;
                 let streams = (0..lanes).map(|lane| self.put_lane(lane, header, id, upload, call));
                 let error = match call.bounded(first_answer(streams.collect())).await {
                     Ok(answer) => {
-                        scrap.keep();
+                        guard.keep();
                         return Ok(answer);
                     }
                     Err(error) => error,
                 };
                 call.pause(error).await?;
                 lanes = self.resume(&mut id, upload, call).await?;
-                scrap.rename(id);
+                guard.rename(id);
             }
         })
     }
 
-    /// Readies a broken upload to go on with what is missing, or to begin again under another id
-    /// where the server has nothing of it. Returns how many lanes it may take.
+    /// Prepares a broken upload to continue with its missing ranges, or to restart under another id
+    /// if the server has none of it. Returns how many lanes to use.
     ///
-    /// What goes on takes a single one: the server has counted streams that ended before, so that
-    /// several new ones, of which one ends before another begins, would look like all there are.
+    /// A resumed upload uses one lane: the server has counted the streams that ended, so a new
+    /// stream that ends before another one begins would look like the last.
     pub(crate) async fn resume(
         &self,
         id: &mut UploadId,
@@ -101,13 +101,13 @@ impl Client {
         let arrived = loop {
             match self.arrived(*id, call).await {
                 Ok(arrived) => break arrived,
-                // What broke the upload may last.
+                // The cause of the break may persist.
                 Err(error) => call.pause(error).await?,
             }
         };
         match arrived {
             Arrived::AllBut(missing) => upload.restart(missing),
-            // Complete: the header alone is answered.
+            // Complete: the server responds to the header alone.
             Arrived::All => upload.restart(Vec::new()),
             Arrived::Nothing => {
                 upload.restart(std::iter::once(0..upload.len()).collect());
@@ -118,12 +118,12 @@ impl Client {
         Ok(1)
     }
 
-    /// One `Store.Put` stream that carries some of the payload. Broken, it is opened again while
-    /// the other lanes go on.
+    /// Runs one `Store.Put` stream that carries a part of the payload. If the stream breaks, it is
+    /// reopened while the other lanes continue.
     ///
-    /// But for the first one, a lane opens its stream only with a chunk in hand: the upload cannot
-    /// be complete without it, so no stream comes after the upload has ended and begins it anew.
-    /// One that finds nothing to carry never answers.
+    /// Except for the first, a lane opens its stream only with a chunk in hand: the upload cannot
+    /// complete without that chunk, so no late stream can begin the upload anew. A lane without a
+    /// chunk stays pending.
     pub(crate) async fn put_lane(
         &self,
         lane: usize,
@@ -156,13 +156,13 @@ impl Client {
             match self.arrived(id, call).await {
                 Ok(Arrived::AllBut(missing)) => upload.give_back(&mut taken, &missing),
                 Ok(Arrived::All) => taken.clear(),
-                // Not resumable lane by lane: the whole upload is.
+                // The lane cannot resume by itself; the caller resumes the whole upload.
                 Ok(Arrived::Nothing) | Err(_) => return Err(error),
             }
         }
     }
 
-    /// What the server has of upload `id`.
+    /// Asks the server what it has received of upload `id`.
     async fn arrived(&self, id: UploadId, call: &Call) -> Result<Arrived> {
         let id = v1::stat_request::Id::UploadId(id.0.to_vec().into());
         let request = call.request(v1::StatRequest { id: Some(id) });
@@ -177,38 +177,38 @@ impl Client {
                 let missing = progress.missing.into_iter();
                 Arrived::AllBut(missing.map(|range| range.start..range.end).collect())
             }
-            None => return Err(Error::answer("a status without content")),
+            None => return Err(Error::answer("the status is empty")),
         })
     }
 }
 
-/// The first answer of any of `lanes`; else the error that says most.
+/// The first response of any lane, or the most specific error.
 pub(crate) async fn first_answer<T, F>(mut lanes: FuturesUnordered<F>) -> Result<T>
 where
     F: Future<Output = Result<T>>,
 {
     let mut failed: Option<Error> = None;
-    let mut patience = pin!(sleep(REASON_WAIT));
+    let mut reason_wait = pin!(sleep(REASON_WAIT));
     loop {
         let next = tokio::select! {
             biased;
             next = lanes.next() => next,
-            () = &mut patience, if failed.is_some() => None,
+            () = &mut reason_wait, if failed.is_some() => None,
         };
         match (next, failed.take()) {
             (Some(Ok(answer)), _) => return Ok(answer),
-            (Some(Err(error)), _) if tells(&error) => return Err(error),
+            (Some(Err(error)), _) if is_cause(&error) => return Err(error),
             (Some(Err(error)), None) => {
-                patience.as_mut().reset(Instant::now() + REASON_WAIT);
+                reason_wait.as_mut().reset(Instant::now() + REASON_WAIT);
                 failed = Some(error);
             }
             (Some(Err(_)), first) => failed = first,
-            (None, first) => return Err(first.unwrap_or(Error::answer("no answer"))),
+            (None, first) => return Err(first.unwrap_or(Error::answer("no response"))),
         }
     }
 }
 
-/// True for an error that is itself the reason, rather than what follows from another one.
-fn tells(error: &Error) -> bool {
+/// Whether the error is a cause, rather than a consequence of another lane's error.
+fn is_cause(error: &Error) -> bool {
     !matches!(error, Error::Lost(_)) && !matches!(error.reason(), "" | "CANCELLED")
 }

@@ -1,4 +1,4 @@
-//! What calls take and give, in terms of the field.
+//! Parameters and results of calls.
 
 use std::{fmt, marker::PhantomData, str::FromStr, sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::curve::{Group, scalars::ScalarEncoding};
 
-/// Names bases by their content. Written as 64 hex digits.
+/// Content hash that names bases. Displayed as 64 hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BasesId(pub [u8; 32]);
 
@@ -31,25 +31,25 @@ impl FromStr for BasesId {
         let mut id = [0; 32];
         hex::decode_to_slice(text, &mut id).map_err(|error| Error::Setting {
             what: "bases id".into(),
-            problem: format!("64 hex digits are needed: {error}"),
+            problem: format!("expected 64 hex digits: {error}"),
         })?;
         Ok(Self(id))
     }
 }
 
-/// Names an upload, and the vector that it becomes. Whoever knows it may use the vector: keep it to
-/// yourself. `Debug` prints nothing of it.
+/// Random id of an upload and of the vector that it becomes. Anyone who knows the id can use the
+/// vector, so keep it secret; `Debug` does not print it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct UploadId(pub [u8; 16]);
 
 impl UploadId {
-    /// A new one.
+    /// Generates an id.
     ///
-    /// Errors: `Setting` where the system gives no randomness.
+    /// Errors: `Setting` if the system provides no randomness.
     pub fn random() -> Result<Self> {
         let mut id = [0; 16];
         getrandom::fill(&mut id).map_err(|error| Error::Setting {
-            what: "randomness of the system".into(),
+            what: "system randomness".into(),
             problem: error.to_string(),
         })?;
         Ok(Self(id))
@@ -62,28 +62,28 @@ impl fmt::Debug for UploadId {
     }
 }
 
-/// What the server says of bases.
+/// Metadata of bases on the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BasesInfo {
-    /// Their name.
+    /// Content hash.
     pub id: BasesId,
     /// The points' group.
     pub group: Group,
-    /// Points.
+    /// Number of points.
     pub count: u64,
-    /// Bytes that they take on the server.
+    /// Bytes used on the server.
     pub bytes: u64,
-    /// How many of the points are infinity.
+    /// Number of points at infinity.
     pub infinities: u64,
-    /// Kept in the data directory.
+    /// Whether the bases are stored in the data directory.
     pub persisted: bool,
-    /// What people call them.
+    /// Label for people.
     pub label: String,
-    /// Since when the server holds them, in seconds of Unix time.
+    /// When the server received them, in seconds of Unix time.
     pub created_s: i64,
 }
 
-/// Bases on the server, or a range of them, of a group known when compiled. Cheap to clone.
+/// Bases on the server, or a range of them, of a statically known group. Cheap to clone.
 pub struct BasesHandle<A> {
     pub(crate) info: Arc<BasesInfo>,
     pub(crate) offset: u64,
@@ -104,37 +104,37 @@ impl<A> fmt::Debug for BasesHandle<A> {
 }
 
 impl<A: CurvePoint> BasesHandle<A> {
-    /// All of `info`'s points; the group must be `A`'s.
+    /// A handle to all points of `info`, whose group must be `A`'s.
     pub(crate) fn new(info: BasesInfo) -> Result<Self> {
         if info.group != A::GROUP {
-            let problem = format!("is of {}, the call needs {}", info.group, A::GROUP);
+            let problem = format!("the group is {}, the call requires {}", info.group, A::GROUP);
             return Err(Error::Setting { what: format!("bases {}", info.id), problem });
         }
         let len = info.count;
         Ok(Self { info: Arc::new(info), offset: 0, len, group: PhantomData })
     }
 
-    /// What the server said of the whole object.
+    /// Metadata of the whole object, of which this may be a range.
     pub fn info(&self) -> &BasesInfo {
         &self.info
     }
 
-    /// The object's name.
+    /// Id of the whole object.
     pub fn id(&self) -> BasesId {
         self.info.id
     }
 
-    /// Points in this range.
+    /// Number of points in this range.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// True where the range is empty: sums over it are infinity.
+    /// Whether the range is empty; sums over it are the point at infinity.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Points `offset..offset + len` of this range; `None` where it does not reach that far.
+    /// Points `offset..offset + len` of this range; `None` if the range is shorter.
     pub fn slice(&self, offset: u64, len: u64) -> Option<Self> {
         let fits = offset.checked_add(len)? <= self.len;
         fits.then(|| Self { offset: self.offset + offset, len, ..self.clone() })
@@ -144,62 +144,62 @@ impl<A: CurvePoint> BasesHandle<A> {
 /// A vector on the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VectorInfo {
-    /// Its name.
+    /// Id of the vector and its upload.
     pub id: UploadId,
-    /// How each element is written.
+    /// Encoding of each element.
     pub encoding: ScalarEncoding,
-    /// Elements.
+    /// Number of elements.
     pub count: u64,
 }
 
-/// Which way to transform.
+/// Direction of a transform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Direction {
     /// Coefficients to evaluations.
     #[default]
     Forward,
-    /// Evaluations to coefficients, 1/n included.
+    /// Evaluations to coefficients, scaled by 1/n.
     Inverse,
 }
 
-/// In which order the elements of a row stand.
+/// Order of the elements in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// Element i is at i.
+    /// Element i is at index i.
     #[default]
     Natural,
-    /// Element i is at the reverse of i's lg_n bits.
+    /// Element i is at the index that reverses i's lg_n bits.
     BitReversed,
 }
 
-/// How a result is checked before the server returns it.
+/// How the server checks a result before it returns it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Verify {
-    /// Not at all.
+    /// No check.
     #[default]
     None,
-    /// Recomputed by arkworks on other threads.
+    /// Recompute the result with arkworks on other threads.
     Full,
-    /// An NTT: evaluated at a secret random point. MSMs: by one more, of a secret random
-    /// combination of all scalar vectors.
+    /// NTTs: evaluate input and output at a secret random point. MSMs: compute one more over a
+    /// secret random combination of all scalar vectors.
     Probabilistic,
 }
 
-/// How long each phase took. Phases of one job may overlap.
+/// Duration of each phase. Phases of one job may overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Timing {
     /// Server: from the header to the last payload byte.
     pub receive: Duration,
-    /// Server: waiting for a worker with data at hand.
+    /// Server: waiting for a worker while data was available.
     pub queue: Duration,
-    /// Server: decoding, computing.
+    /// Server: decoding and computing.
     pub compute: Duration,
     /// Server: checking the result.
     pub verify: Duration,
     /// Server: encoding the result and handing it to the transport.
     pub send: Duration,
-    /// Client: from the first payload byte until the last was handed to the transport. Of a payload
-    /// in one message: what the server's phases leave of the whole call.
+    /// Client: from the first payload byte until the last is handed to the transport. For a payload
+    /// in a single message: the whole call minus the server's phases.
     pub upload: Duration,
     /// Client: reading the result.
     pub download: Duration,
@@ -208,53 +208,53 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// What the server's phases leave of the whole call.
+    /// The whole call minus the server's phases.
     pub(crate) fn rest(&self) -> Duration {
         let server = self.receive + self.queue + self.compute + self.verify + self.send;
         self.total.saturating_sub(server)
     }
 }
 
-/// Who did the work.
+/// What computed the result, and how.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Execution {
-    /// Engine, such as `cpu`.
+    /// Name of the engine, such as `cpu`.
     pub engine: String,
     /// Device and method, such as `2 threads, blst`.
     pub device: String,
     /// The check that the result passed.
     pub verified: Verify,
-    /// Where the device's time went, in order; empty where the engine does not tell.
+    /// Time of each stage on the device, in order; empty if the engine reports none.
     pub stages: Vec<(String, Duration)>,
 }
 
-/// What an MSM gave.
+/// Result of an MSM.
 #[derive(Debug, Clone)]
 pub struct Msm<A: CurvePoint> {
-    /// One sum a scalar vector.
+    /// One sum per scalar vector.
     pub points: Vec<A::Group>,
-    /// How long it took.
+    /// Duration of each phase.
     pub timing: Timing,
-    /// Who did it.
+    /// Engine, device and stages.
     pub execution: Execution,
 }
 
-/// What an MSM gave, as the server wrote it.
+/// Encoded result of an MSM.
 #[derive(Debug, Clone)]
 pub struct MsmBytes {
-    /// One point a scalar vector, one after another, in the encoding asked for.
+    /// One point per scalar vector, one after another, in the requested encoding.
     pub bytes: bytes::Bytes,
-    /// How long it took.
+    /// Duration of each phase.
     pub timing: Timing,
-    /// Who did it.
+    /// Engine, device and stages.
     pub execution: Execution,
 }
 
-/// What an NTT gave, but for the elements.
+/// Timing and execution of an NTT.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NttReport {
-    /// How long it took.
+    /// Duration of each phase.
     pub timing: Timing,
-    /// Who did it.
+    /// Engine, device and stages.
     pub execution: Execution,
 }

@@ -1,7 +1,7 @@
-//! A payload in chunks, dealt to any number of streams.
+//! An upload in chunks over any number of streams.
 //!
-//! Every stream takes the next chunk whenever the transport has room for it, so a slow connection
-//! carries less. What a broken one had taken, and the server does not have, goes back.
+//! Each stream takes the next chunk when its transport has capacity, so a slow connection carries
+//! less. Chunks that a broken stream took and the server did not receive are requeued.
 
 use std::{
     collections::VecDeque,
@@ -22,28 +22,27 @@ use tokio::{
 use super::{Progress, error::Result, payload::Payload};
 use crate::wire::v1;
 
-/// Chunks that wait for the transport, for each lane: it must not have to wait for the caller's
-/// thread to wake up.
+/// Chunks per lane that wait for the transport, so that it never waits for the caller's thread.
 const CHUNKS_WAITING: usize = 8;
-/// Chunks that the caller's thread readies whenever it wakes up for it: to wake up for each one
-/// took a fifth of the time of an upload.
+/// Chunks prepared per wakeup of the caller's thread: one wakeup per chunk took a fifth of an
+/// upload's time.
 const BURST: usize = CHUNKS_WAITING / 2;
-/// How long a stream that was given up waits to be reset: only where its call was answered early
-/// and the server still listens does it take that long.
+/// How long an abandoned stream waits for its reset. The wait ends earlier unless the server
+/// responded early and still reads the stream.
 const RESET_WAIT: Duration = Duration::from_secs(1);
 
-/// A payload under way.
+/// A payload that is being uploaded.
 pub(crate) struct Upload<'a> {
     payload: Payload<'a>,
     chunk_bytes: u64,
     progress: Option<Progress>,
-    /// Bytes of other payloads that `progress` counts too.
+    /// Bytes of other payloads that count toward the total of `progress`.
     more_bytes: u64,
     state: Mutex<State>,
 }
 
 struct State {
-    /// What no lane has taken, in order.
+    /// Ranges that no lane has taken, in order.
     todo: VecDeque<Range<u64>>,
     sent: u64,
     first: Option<Instant>,
@@ -57,18 +56,17 @@ impl<'a> Upload<'a> {
         Self { payload, chunk_bytes, progress, more_bytes: 0, state: Mutex::new(state) }
     }
 
-    /// Counts `bytes` that will follow this payload into the total of its progress.
+    /// Adds `bytes` that will follow this payload to the total of its progress.
     pub fn followed_by(mut self, bytes: u64) -> Self {
         self.more_bytes = bytes;
         self
     }
 
-    /// Bytes of the payload.
     pub fn len(&self) -> u64 {
         self.payload.len()
     }
 
-    /// From the first chunk to the last one.
+    /// Time from the first chunk to the last one.
     pub fn elapsed(&self) -> Duration {
         let state = self.lock();
         match (state.first, state.last) {
@@ -77,7 +75,7 @@ impl<'a> Upload<'a> {
         }
     }
 
-    /// Starts again with what is missing.
+    /// Restarts the upload with the `missing` ranges.
     pub fn restart(&self, missing: Vec<Range<u64>>) {
         let mut state = self.lock();
         let left: u64 = missing.iter().map(|range| range.end - range.start).sum();
@@ -85,12 +83,12 @@ impl<'a> Upload<'a> {
         state.todo = missing.into();
     }
 
-    /// The next chunk, noted in `taken`.
+    /// The next chunk, whose range is added to `taken`.
     pub fn next(&self, taken: &mut Vec<Range<u64>>) -> Option<v1::Chunk> {
         self.next_several(1, taken).pop()
     }
 
-    /// The next `count` chunks, or as many as there are.
+    /// Up to `count` next chunks.
     fn next_several(&self, count: usize, taken: &mut Vec<Range<u64>>) -> Vec<v1::Chunk> {
         let ranges: Vec<_> = (0..count).map_while(|_| self.take()).collect();
         taken.extend_from_slice(&ranges);
@@ -99,7 +97,7 @@ impl<'a> Upload<'a> {
         ranges.into_iter().zip(chunks).map(chunk).collect()
     }
 
-    /// What the next chunk carries.
+    /// Takes the range of the next chunk.
     fn take(&self) -> Option<Range<u64>> {
         let (range, sent) = {
             let mut state = self.lock();
@@ -124,7 +122,7 @@ impl<'a> Upload<'a> {
         Some(range)
     }
 
-    /// Gives back what a broken lane had `taken` and the server is `missing`.
+    /// Requeues what a broken lane had `taken` and the server is `missing`.
     pub fn give_back(&self, taken: &mut Vec<Range<u64>>, missing: &[Range<u64>]) {
         let mut state = self.lock();
         for range in taken.drain(..) {
@@ -139,12 +137,12 @@ impl<'a> Upload<'a> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while it is held; and a payload's ranges are consistent at any moment.
+        // Nothing panics while the lock is held, and the ranges are consistent at any moment.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends the header, the `first` chunk and then others until there are none, while `call` waits
-    /// for the answer to the stream that it is given. An answer that comes early ends it.
+    /// Sends the header, the `first` chunk and the remaining ones, while `call` awaits the response
+    /// to the stream. An early response ends the stream.
     pub async fn stream<M, T, F>(
         &self,
         header: M,
@@ -160,18 +158,18 @@ impl<'a> Upload<'a> {
         let mut answer = pin!(call(Outgoing { messages, abandoned: None }));
         let feed = async {
             let sender = sender;
-            // A send fails when the stream is over: the answer says why.
+            // A send fails if the stream has ended; the response says why.
             if sender.send(Some(header)).await.is_err() {
                 return;
             }
             let mut held = first;
-            while let Ok(rooms) = sender.reserve_many(BURST).await {
-                let more = self.next_several(rooms.len() - usize::from(held.is_some()), taken);
+            while let Ok(permits) = sender.reserve_many(BURST).await {
+                let more = self.next_several(permits.len() - usize::from(held.is_some()), taken);
                 let mut chunks = held.take().into_iter().chain(more);
-                for room in rooms {
+                for permit in permits {
                     let chunk = chunks.next();
                     let last = chunk.is_none();
-                    room.send(chunk.map(wrap));
+                    permit.send(chunk.map(wrap));
                     if last {
                         return;
                     }
@@ -187,8 +185,8 @@ impl<'a> Upload<'a> {
     }
 }
 
-/// The messages of a stream. It ends when its sender says so; one that is dropped half-way must not
-/// look complete to the server, so it stays silent until its call, dropped as well, resets it.
+/// The messages of a stream, which only its sender ends. A stream abandoned half-way must not look
+/// complete to the server, so it stays pending until the drop of its call resets it.
 pub(crate) struct Outgoing<M> {
     messages: mpsc::Receiver<Option<M>>,
     abandoned: Option<Pin<Box<Sleep>>>,
@@ -213,7 +211,7 @@ mod tests {
     use super::{Payload, Upload};
 
     #[test]
-    fn chunks_cover_the_payload_once_whoever_takes_them() {
+    fn chunks_cover_the_payload_exactly_once() {
         let bytes = [7; 1000];
         let upload = Upload::new(Payload::Public(&bytes), 300, None);
         let (mut even, mut odd) = (Vec::new(), Vec::new());
@@ -227,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_lane_gives_back_only_what_is_missing() {
+    fn requeues_only_the_missing_ranges_of_a_broken_lane() {
         let bytes = [7; 1000];
         let upload = Upload::new(Payload::Public(&bytes), 500, None);
         let mut taken = Vec::new();

@@ -1,4 +1,4 @@
-//! Vectors on the server: secret, in memory only, named by who put them.
+//! Vectors on the server: secret, in memory only, named by an id that the client chooses.
 
 use std::time::Duration;
 
@@ -19,22 +19,22 @@ use crate::{
     wire::v1::{self, get_request, release_request},
 };
 
-/// How long clearing up may take.
+/// Time limit of a release.
 const RELEASE_WAIT: Duration = Duration::from_secs(5);
-/// When what was on the way as a call was given up has come.
+/// Time after which the messages of a dropped call have arrived at the server.
 const STRAGGLERS: Duration = Duration::from_millis(500);
 
 impl Client {
-    /// Puts a vector, to be used by several jobs. It stays until it is released, or until nobody
-    /// has used it for a while.
+    /// Puts a vector for use by several jobs. The server keeps it until it is released or unused
+    /// for longer than `upload_ttl_s`.
     ///
-    /// Errors: `Refused` with `RESOURCE_EXHAUSTED` where the server holds too much.
+    /// Errors: `Refused` with code `RESOURCE_EXHAUSTED` if a limit of the server is reached.
     pub async fn put_vector(&self, input: impl Into<ScalarInput<'_>>) -> Result<VectorInfo> {
         self.put_vector_as(UploadId::random()?, input, None).await
     }
 
-    /// The same under an id that the caller has chosen, so that a job can be started on the vector
-    /// while it is still arriving.
+    /// Like [`Self::put_vector`], under an id that the caller chose, so that jobs on the vector can
+    /// start during the upload.
     pub async fn put_vector_as(
         &self,
         id: UploadId,
@@ -54,9 +54,9 @@ impl Client {
         convert::object_vector(put.object)
     }
 
-    /// Reads a vector back, as it is encoded.
+    /// Downloads a vector in its own encoding.
     ///
-    /// Errors: `Refused` with NOT_FOUND where there is none, or it is not complete.
+    /// Errors: `Refused` with code `NOT_FOUND` if the vector does not exist or is incomplete.
     pub async fn get_vector(&self, vector: &VectorInfo) -> Result<Zeroizing<Vec<u8>>> {
         let mut out = Zeroizing::new(vec![0; vector.count as usize * vector.encoding.width()]);
         let received = Received::new(None, 0, out.len() as u64);
@@ -78,16 +78,16 @@ impl Client {
         })
     }
 
-    /// Removes a vector, or drops an upload in progress. Its memory is wiped when the last job that
-    /// uses it has ended.
+    /// Removes a vector, or aborts its upload. The memory is wiped when the last job that uses it
+    /// has ended.
     ///
-    /// Errors: `Refused` with NOT_FOUND.
+    /// Errors: `Refused` with code `NOT_FOUND`.
     pub async fn release_vector(&self, id: UploadId) -> Result<()> {
         self.release_by(release_request::Id::UploadId(id.0.to_vec().into())).await
     }
 }
 
-/// An upload or vector of a call: released when this goes, however the call ends.
+/// Releases an upload or vector when dropped, however the call ends.
 pub(crate) struct Borrowed {
     client: Client,
     id: Option<UploadId>,
@@ -98,17 +98,17 @@ impl Borrowed {
         Self { client: client.clone(), id: Some(id) }
     }
 
-    /// Leaves it on the server.
+    /// Leaves the object on the server.
     pub fn keep(&mut self) {
         self.id = None;
     }
 
-    /// Looks after another one, where the first is gone.
+    /// Releases `id` instead, because the server does not have the first object.
     pub fn rename(&mut self, id: UploadId) {
         self.id = Some(id);
     }
 
-    /// Releases it now, as well as it goes: the server drops what nobody uses.
+    /// Releases the object now. Failures are ignored: the server drops unused objects itself.
     pub async fn release(mut self) {
         if let Some(id) = self.id.take() {
             release(&self.client, id).await;
@@ -120,11 +120,11 @@ impl Drop for Borrowed {
     fn drop(&mut self) {
         let Some(id) = self.id else { return };
         let client = self.client.clone();
-        // Outside a runtime there is no connection either.
+        // Outside a runtime there is no connection, either.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {
                 release(&client, id).await;
-                // A stripe that was under way on another connection may begin it anew.
+                // A stripe in flight on another connection may have reopened the upload.
                 sleep(STRAGGLERS).await;
                 release(&client, id).await;
             });
@@ -132,7 +132,7 @@ impl Drop for Borrowed {
     }
 }
 
-/// One try, whatever comes of it.
+/// Tries once; a failure is only logged.
 async fn release(client: &Client, id: UploadId) {
     let call = client.start(Some(RELEASE_WAIT));
     let id = release_request::Id::UploadId(id.0.to_vec().into());

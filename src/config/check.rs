@@ -1,4 +1,4 @@
-//! From single values to a configuration: what must go together, and the files behind paths.
+//! Builds the configuration from parsed values: checks them together and reads certificate files.
 
 use std::{error::Error, fs, net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -11,10 +11,10 @@ use crate::{
 };
 
 const BYTES_IN_FLIGHT_MIN: u64 = 256 << 20;
-/// Stored bases have one part of so many of the memory, beside the half that is in flight.
+/// Divisor of the memory for stored bases, in addition to the half for payloads in flight.
 const STORE_PART: u64 = 4;
-/// Pinned memory is one part of so many of the host's: where there are 128 GiB, twice what the
-/// largest MSM's scalars are. Nothing else can have it.
+/// Divisor of the host's memory for pinned memory, which nothing else can use. At 128 GiB, this is
+/// twice the scalars of the largest MSM.
 const PINNED_PART: u64 = 32;
 
 pub(super) fn config(values: &Values) -> Result<Config, Vec<Problem>> {
@@ -95,7 +95,7 @@ fn cuda(values: &Values) -> Cuda {
     }
 }
 
-/// Pairs of settings that contradict each other.
+/// Reports settings that contradict each other.
 fn relations(values: &Values, server: &Settings, problems: &mut Vec<Problem>) {
     let mut refuse = |name: &str, why: &str| problems.push(problem(values.get(name), why));
     let Cuda { devices, devices_min, .. } = cuda(values);
@@ -106,14 +106,14 @@ fn relations(values: &Values, server: &Settings, problems: &mut Vec<Problem>) {
         refuse("cuda_devices_min", "must be at most the number of cuda_devices");
     }
     if server.listen.is_none() && server.unix_socket.is_none() {
-        refuse("listen", "there is no unix_socket either: give one of them");
+        refuse("listen", "unix_socket is none, too: set at least one of them");
     }
     if server.listen.is_none() && path(values, "tls_certificate").is_some() {
-        refuse("tls_certificate", "needs listen: Unix sockets are not encrypted");
+        refuse("tls_certificate", "requires listen: Unix sockets are not encrypted");
     }
     let metrics = address(values, "metrics_listen").filter(|metrics| metrics.port() != 0);
     if metrics.is_some() && metrics == server.listen {
-        refuse("metrics_listen", "is the address of listen: give another port");
+        refuse("metrics_listen", "is also the address of listen: set another port");
     }
     let mut at_most = |name: &str, held: u64, other: &str, max: u64| {
         if held > max {
@@ -144,12 +144,12 @@ fn relations(values: &Values, server: &Settings, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Reads certificate and key, and tries them as the listener will.
+/// Reads the certificate and the key and checks them as the listener will.
 fn tls(values: &Values, problems: &mut Vec<Problem>) -> Option<Tls> {
     let mut read = |name: &str, other: &str| {
         let file = path(values, name)?;
         if path(values, other).is_none() {
-            problems.push(problem(values.get(name), &format!("needs {other} too")));
+            problems.push(problem(values.get(name), &format!("requires {other}")));
             return None;
         }
         let read = fs::read(file);
@@ -165,7 +165,7 @@ fn tls(values: &Values, problems: &mut Vec<Problem>) -> Option<Tls> {
     Some(tls)
 }
 
-/// The error that says most: the outer ones are "transport error".
+/// The innermost source of an error: the outer ones only say "transport error".
 fn innermost(error: &dyn Error) -> String {
     error.source().map_or_else(|| error.to_string(), innermost)
 }
@@ -186,15 +186,15 @@ fn number(values: &Values, name: &str) -> Option<u64> {
 }
 
 fn given(values: &Values, name: &str) -> u64 {
-    number(values, name).expect("the table says it is a number, never auto")
+    number(values, name).expect("the table declares a number without auto")
 }
 
 fn small(values: &Values, name: &str) -> u32 {
-    given(values, name).try_into().expect("the table's range ends before 2^32")
+    given(values, name).try_into().expect("the table's range is below 2^32")
 }
 
 fn size(values: &Values, name: &str) -> usize {
-    given(values, name).try_into().expect("the table's range ends before 2^32")
+    given(values, name).try_into().expect("the table's range is below 2^32")
 }
 
 fn flag(values: &Values, name: &str) -> bool {

@@ -1,4 +1,4 @@
-//! The daemon's command line, made from the table.
+//! The daemon's command line, generated from the table.
 
 use std::path::PathBuf;
 
@@ -11,12 +11,12 @@ use super::{
 };
 
 const AFTER: &str = "\
-Every setting can stand in the file (jobs_max = 256), in the environment (CAPSTAN_JOBS_MAX=256) \
-or on the command line (--jobs-max 256); the latter wins over the former. Variables that \
-Kubernetes sets beside a service called capstan are let be.
+Every setting can be given in the file (jobs_max = 256), in the environment (CAPSTAN_JOBS_MAX=256) \
+or on the command line (--jobs-max 256). Later sources override earlier ones: file, environment, \
+flags. Variables that Kubernetes sets for a service named capstan are ignored.
 
-Exit codes: 0 drained, 64 wrong usage, 69 an address cannot be bound or no GPU can be used, \
-70 internal error or a lost GPU, 78 wrong configuration, 130 stopped at once by a second signal.";
+Exit codes: 0 drained, 64 invalid usage, 69 an address cannot be bound or no GPU can be used, \
+70 internal error or lost GPU, 78 invalid configuration, 130 stopped by a second signal.";
 
 /// The daemon's command line.
 pub fn command() -> Command {
@@ -25,18 +25,18 @@ pub fn command() -> Command {
         .value_name("PATH")
         .env("CAPSTAN_CONFIG")
         .value_parser(value_parser!(PathBuf))
-        .help(format!("TOML file to read; default: {FILE_DEFAULT}, where it exists"));
+        .help(format!("TOML file to read [default: {FILE_DEFAULT}, if it exists]"));
     let check = Arg::new("check-config")
         .long("check-config")
         .action(ArgAction::SetTrue)
-        .help("Check the configuration, print every problem, and exit: 0 or 78");
+        .help("Check the configuration, print every problem and exit with 0 or 78");
     let print = Arg::new("print-config")
         .long("print-config")
         .action(ArgAction::SetTrue)
-        .help("Print the configuration as a commented TOML file, and exit");
+        .help("Print the configuration as a commented TOML file and exit");
     Command::new("capstand")
         .version(env!("CARGO_PKG_VERSION"))
-        .about("Serves MSM and NTT over BLS12-381 by gRPC")
+        .about("Serve MSM and NTT over BLS12-381 via gRPC")
         .after_help(AFTER)
         .args([config, check, print])
         .next_help_heading("Settings")

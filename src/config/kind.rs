@@ -1,12 +1,12 @@
-//! What a setting may hold: reads its text, and says what would have been right.
+//! Types of settings: parse text, and describe what is valid.
 
 use std::{fmt, net::SocketAddr, path::PathBuf};
 
-/// The word for "nothing" in settings that may be absent.
+/// Disables an optional setting.
 pub const NONE: &str = "none";
-/// The word for "whatever there is".
+/// Selects all devices.
 pub const ALL: &str = "all";
-/// The word for "work it out from the machine".
+/// Derives a size from the machine.
 pub const AUTO: &str = "auto";
 
 const UNITS: [(&str, u64); 5] =
@@ -15,22 +15,22 @@ const UNITS: [(&str, u64); 5] =
 /// The type and range of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A whole number of `unit`, both ends included.
+    /// An integer from `min` to `max`, inclusive.
     Integer {
-        /// What is counted.
+        /// What the integer counts.
         unit: &'static str,
-        /// Least allowed.
+        /// Minimum.
         min: u64,
-        /// Greatest allowed.
+        /// Maximum.
         max: u64,
     },
-    /// Bytes, as a number or with B, KiB, MiB, GiB or TiB; both ends included.
+    /// Bytes from `min` to `max`, inclusive: a number, optionally with B, KiB, MiB, GiB or TiB.
     Bytes {
-        /// Least allowed.
+        /// Minimum.
         min: u64,
-        /// Greatest allowed.
+        /// Maximum.
         max: u64,
-        /// What the word `auto` stands for, where it is allowed.
+        /// What `auto` means, if it is allowed.
         auto: Option<&'static str>,
     },
     /// `true` or `false`.
@@ -41,37 +41,37 @@ pub enum Kind {
     Address,
     /// A path, or `none`.
     Path,
-    /// Numbers of devices, such as `0,2`, or `all`.
+    /// Device numbers, such as `0,2`, or `all`.
     Devices,
-    /// Permission bits, octal.
+    /// Permission bits in octal.
     Mode,
     /// A log filter: a level, or directives such as `warn,capstan=debug`.
     Filter,
 }
 
-/// What a setting holds.
+/// A parsed value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Held {
-    /// Of `Integer`, `Bytes` and `Mode`.
+    /// Value of an `Integer`, `Bytes` or `Mode`.
     Number(u64),
-    /// Of `Flag`.
+    /// Value of a `Flag`.
     Flag(bool),
-    /// Of `Choice` and `Filter`.
+    /// Value of a `Choice` or `Filter`.
     Text(String),
-    /// Of `Address`.
+    /// Value of an `Address`.
     Address(SocketAddr),
-    /// Of `Path`.
+    /// Value of a `Path`.
     Path(PathBuf),
-    /// Of `Devices`, ascending; none for all.
+    /// Value of `Devices`: ascending numbers, empty for all.
     Devices(Vec<u32>),
-    /// The word `auto`.
+    /// `auto`.
     Auto,
-    /// The word `none`.
+    /// `none`.
     Nothing,
 }
 
 impl Kind {
-    /// What `text` says, or `None` where it is not of this kind or not in range.
+    /// Parses `text`; `None` if it is not of this kind or out of range.
     pub fn parse(self, text: &str) -> Option<Held> {
         let text = text.trim();
         match self {
@@ -92,7 +92,7 @@ impl Kind {
         }
     }
 
-    /// Whether TOML writes it without quotes. `text` has been parsed.
+    /// Whether TOML writes the value without quotes. `text` must have been parsed.
     pub fn is_bare(self, text: &str) -> bool {
         match self {
             Self::Integer { .. } | Self::Flag => true,
@@ -101,7 +101,7 @@ impl Kind {
         }
     }
 
-    /// The placeholder in `--help`.
+    /// The value's placeholder in `--help`.
     pub const fn placeholder(self) -> &'static str {
         match self {
             Self::Integer { .. } => "N",
@@ -121,13 +121,13 @@ impl Kind {
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Integer { unit, min, max } => write!(f, "{unit}, {min} to {max}"),
+            Self::Integer { unit, min, max } => write!(f, "{min} to {max} {unit}"),
             Self::Bytes { min, max, auto } => {
-                write!(f, "bytes, {} to {}", Size(*min), Size(*max))?;
+                write!(f, "{} to {}", Size(*min), Size(*max))?;
                 auto.map_or(Ok(()), |meaning| write!(f, ", or auto: {meaning}"))
             }
             Self::Flag => f.write_str("true or false"),
-            Self::Choice(words) => f.write_str(&words.join(" or ")),
+            Self::Choice(words) => write!(f, "one of {}", words.join(", ")),
             Self::Address => f.write_str("IP:PORT or [IPv6]:PORT, or none"),
             Self::Path => f.write_str("a path, or none"),
             Self::Devices => f.write_str("numbers such as 0 or 0,2, or all"),
@@ -139,7 +139,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Bytes in the greatest unit that divides them.
+/// Displays bytes in the largest unit that divides them.
 pub struct Size(pub u64);
 
 impl fmt::Display for Size {
@@ -158,7 +158,7 @@ fn within(n: u64, min: u64, max: u64) -> Option<Held> {
 
 fn number(text: &str, radix: u32) -> Option<u64> {
     let digits = text.replace('_', "");
-    // `from_str_radix` takes a sign, and neither 0o nor an empty text is a number of ours.
+    // `from_str_radix` would also accept a sign.
     digits.bytes().all(|b| b.is_ascii_digit()).then(|| u64::from_str_radix(&digits, radix).ok())?
 }
 
@@ -190,7 +190,7 @@ mod tests {
     const COUNT: Kind = Kind::Integer { unit: "jobs", min: 1, max: 10 };
 
     #[test]
-    fn devices_are_a_set_of_numbers() {
+    fn parses_devices_as_a_set_of_numbers() {
         let read = |text| Kind::Devices.parse(text);
         assert_eq!(read("all"), Some(Held::Devices(vec![])));
         assert_eq!(read("2, 0"), Some(Held::Devices(vec![0, 2])));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_keep_to_their_range() {
+    fn refuses_numbers_out_of_range() {
         for (text, want) in [("1", Some(1)), ("10", Some(10)), (" 1_0 ", Some(10)), ("0", None)] {
             assert_eq!(COUNT.parse(text), want.map(Held::Number), "{text}");
         }
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_have_units() {
+    fn parses_bytes_with_units() {
         for (text, want) in [("1024", 1024), ("1 KiB", 1024), ("3MiB", 3 << 20), ("1 GiB", 1 << 30)]
         {
             assert_eq!(SIZE.parse(text), Some(Held::Number(want)), "{text}");
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn other_kinds() {
+    fn parses_the_other_kinds() {
         assert_eq!(Kind::Mode.parse("0660"), Some(Held::Number(0o660)));
         assert_eq!(Kind::Mode.parse("1000"), None);
         assert_eq!(Kind::Mode.parse("0o660"), None);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_read_back() {
+    fn displayed_sizes_parse_back() {
         for n in [0, 1, 1023, 1024, 1536, 1 << 20, (1 << 30) + 1, 5 << 40] {
             let shown = Size(n).to_string();
             assert_eq!(bytes(&shown), Some(n), "{shown}");

@@ -1,12 +1,12 @@
-//! Variables that Kubernetes sets in every container for the services of its namespace. A service
-//! called `capstan`, or `capstan-something`, makes some that look like settings.
+//! Variables that Kubernetes sets in every container for the services of its namespace. Those of a
+//! service named `capstan` or `capstan-<suffix>` look like settings.
 
-/// Protocols that a service's port can have.
+/// Protocols of a service's port.
 const PROTOCOLS: [&str; 3] = ["TCP", "UDP", "SCTP"];
 
-/// Whether `CAPSTAN_<name>` is one of those variables: `SERVICE_HOST`, `SERVICE_PORT`,
-/// `SERVICE_PORT_<port's name>`, `PORT` with an address, and `PORT_7654_TCP` alone or with
-/// `_PROTO`, `_PORT`, `_ADDR`; before each, the rest of the service's name.
+/// Whether `CAPSTAN_<name>` is such a variable: `SERVICE_HOST`, `SERVICE_PORT`,
+/// `SERVICE_PORT_<port name>`, `PORT` with an address as value, or `PORT_7654_TCP`, optionally with
+/// `_PROTO`, `_PORT` or `_ADDR`. The rest of the service's name may precede each.
 pub fn is_service_link(name: &str, value: &str) -> bool {
     let words: Vec<&str> = name.split('_').collect();
     (0..words.len()).any(|at| match &words[at..] {
@@ -20,7 +20,7 @@ pub fn is_service_link(name: &str, value: &str) -> bool {
     })
 }
 
-/// Such as `tcp://10.0.0.1:7654`.
+/// Whether `value` is an address such as `tcp://10.0.0.1:7654`.
 fn is_address(value: &str) -> bool {
     let scheme = value.split_once("://").map(|(scheme, _)| scheme.to_ascii_uppercase());
     scheme.is_some_and(|scheme| PROTOCOLS.contains(&scheme.as_str()))
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_known_and_nothing_else_is_taken_for_one() {
+    fn recognizes_service_links_and_nothing_else() {
         for (name, value) in [
             ("SERVICE_HOST", "10.0.0.1"),
             ("SERVICE_PORT", "7654"),

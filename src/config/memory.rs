@@ -1,8 +1,8 @@
-//! How much memory this process may use: the machine's, or its control group's where that is less.
+//! Memory available to this process: the machine's, or its control group's limit if that is lower.
 
 use std::{fs, path::Path};
 
-/// Bytes of memory that this process may use.
+/// Bytes of memory available to this process.
 pub fn available_bytes() -> u64 {
     let info = rustix::system::sysinfo();
     // The field's type differs between targets.
@@ -12,7 +12,7 @@ pub fn available_bytes() -> u64 {
     group_limit_bytes(Path::new("/sys/fs/cgroup"), &group).map_or(machine, |n| n.min(machine))
 }
 
-/// The least `memory.max` from the process's group up to the root (cgroup v2).
+/// The smallest `memory.max` from the process's group up to the root (cgroup v2).
 fn group_limit_bytes(root: &Path, membership: &str) -> Option<u64> {
     let own = membership.lines().find_map(|line| line.strip_prefix("0::"))?;
     let own = root.join(own.trim_start_matches('/'));
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tightest_group_wins() {
+    fn uses_the_lowest_limit_of_all_groups() {
         let root = tempfile::tempdir().unwrap();
         let leaf = root.path().join("slice/unit");
         fs::create_dir_all(&leaf).unwrap();
@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_has_memory() {
+    fn reports_the_memory_of_this_machine() {
         assert!(available_bytes() > 1 << 20);
     }
 }

@@ -1,5 +1,5 @@
-//! The daemon's configuration: file, then `CAPSTAN_*` environment, then flags, checked once.
-//! [`table`] has every setting; the binary hands the values down, nobody else reads them here.
+//! The daemon's configuration, from a file, `CAPSTAN_*` variables and flags. [`table`] lists every
+//! setting. Only the binary reads the configuration; other modules receive values.
 
 mod check;
 mod command;
@@ -20,76 +20,76 @@ pub use source::{Given, Problem};
 use crate::{server::Settings, telemetry::LogFormat};
 use table::{Setting, TABLE};
 
-/// The daemon's configuration, valid as a whole.
+/// The daemon's configuration, checked as a whole.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// What the server needs.
+    /// The server's settings.
     pub server: Settings,
-    /// What computes.
+    /// The engine to use.
     pub engine: EngineChoice,
-    /// Which GPUs may be used, and how.
+    /// GPU settings.
     pub cuda: Cuda,
-    /// Threads of the CPU engine; 0 for one a core.
+    /// Threads of the CPU engine; 0 for one per core.
     pub threads: usize,
-    /// Threads that recheck results; 0 for one a core.
+    /// Threads that recheck results; 0 for one per core.
     pub verify_threads: usize,
-    /// Where Prometheus may scrape; `None` for nowhere.
+    /// Address of the Prometheus endpoint; `None` for no endpoint.
     pub metrics_listen: Option<SocketAddr>,
-    /// Form of the log.
+    /// Log format.
     pub log_format: LogFormat,
-    /// What is logged, as `tracing_subscriber::EnvFilter` reads it.
+    /// Log filter, in the syntax of `tracing_subscriber::EnvFilter`.
     pub log_level: String,
 }
 
-/// Which engine the operator asked for.
+/// The engine that the operator chose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineChoice {
-    /// The fastest that works here.
+    /// GPUs if any can be used, otherwise the CPU.
     Auto,
     /// The CPU engine.
     Cpu,
-    /// GPUs, or nothing.
+    /// GPUs; without one the daemon does not start.
     Cuda,
 }
 
-/// What was said about GPUs.
+/// GPU settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cuda {
-    /// The driver's library; `None` for the system's.
+    /// Path of the driver library; `None` for the system's.
     pub driver: Option<PathBuf>,
-    /// Numbers of the devices; none for all.
+    /// Device numbers; empty for all.
     pub devices: Vec<u32>,
-    /// GPUs without which the daemon does not start.
+    /// Number of usable GPUs required to start.
     pub devices_min: u32,
-    /// Share of the free device memory to take, 1 to 100.
+    /// Percentage of the free device memory to take, 1 to 100.
     pub memory_percent: u64,
     /// Host memory to pin for payloads.
     pub pinned_bytes: u64,
-    /// How long a device may take for one piece of work.
+    /// Time limit for one piece of work on a device.
     pub timeout: Duration,
-    /// MSMs of fewer scalars are the CPU's.
+    /// MSMs with fewer scalars run on the CPU.
     pub msm_min: u64,
-    /// NTTs of fewer elements are the CPU's.
+    /// NTTs with fewer elements run on the CPU.
     pub ntt_min: u64,
 }
 
-/// The value of one row and where it came from.
+/// The value of one setting and its source.
 #[derive(Debug, Clone)]
 pub struct Value {
     setting: &'static Setting,
     held: Held,
-    /// `None` where the default holds.
+    /// `None` for the default.
     given: Option<Given>,
 }
 
-/// Every row's value: each is of its kind and in its range.
+/// The value of every setting, each of its kind and in its range.
 #[derive(Debug, Clone)]
 pub struct Values(Vec<Value>);
 
 impl Values {
-    /// Reads and checks each value by itself.
+    /// Reads every value and checks it by itself.
     ///
-    /// Errors: every problem found, not only the first.
+    /// Errors: every problem, not only the first.
     pub fn read(
         flags: &ArgMatches,
         env: impl IntoIterator<Item = (OsString, OsString)>,
@@ -113,18 +113,17 @@ impl Values {
         if problems.is_empty() { Ok(Self(values)) } else { Err(problems) }
     }
 
-    /// The configuration that these values make together.
+    /// Checks the values together and builds the configuration.
     ///
-    /// Errors: every pair of values that do not go together, every file that cannot be read.
+    /// Errors: every contradiction between values, and every file that cannot be read.
     pub fn check(&self) -> Result<Config, Vec<Problem>> {
         check::config(self)
     }
 
-    /// The values as a file: what is not set is a comment with its default.
+    /// The values as a TOML file, in which defaults are comments.
     pub fn to_toml(&self) -> String {
-        let mut text =
-            String::from("# The daemon's settings. Flags win over CAPSTAN_* variables, ");
-        text += "those over this file.\n";
+        let mut text = String::from("# Settings of capstand. Flags override CAPSTAN_* variables, ");
+        text += "which override this file.\n";
         for Value { setting, given, .. } in &self.0 {
             let held = given.as_ref().map_or(setting.default, |given| given.text.trim());
             let quote = if setting.kind.is_bare(held) { "" } else { "\"" };
@@ -138,7 +137,7 @@ impl Values {
 
     fn get(&self, name: &str) -> &Value {
         let found = self.0.iter().find(|value| value.setting.name == name);
-        found.expect("only names of the table are asked for")
+        found.expect("the name is in the table")
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where values come from: file, environment, flags, each over the one before it.
+//! Sources of values: file, environment and flags, each of which overrides the previous one.
 
 use std::{
     ffi::OsString,
@@ -19,11 +19,11 @@ use super::{
     table::{self, Setting, TABLE},
 };
 
-/// Read where it exists and `--config` names no other file.
+/// Read if it exists and `--config` names no other file.
 pub const FILE_DEFAULT: &str = "/etc/capstan/capstand.toml";
 
 const PREFIX: &str = "CAPSTAN_";
-/// Variables that are not settings: the client's, the build's, and `--config`'s own.
+/// Variables that are not settings: the client's, the build's, and that of `--config`.
 const ENV_OTHERS: [&str; 7] = [
     "CAPSTAN_CONFIG",
     "CAPSTAN_SERVER",
@@ -34,7 +34,7 @@ const ENV_OTHERS: [&str; 7] = [
     "CAPSTAN_REQUIRE_KERNELS",
 ];
 
-/// A setting that cannot be used, and how to put it right.
+/// An invalid setting, and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem(String);
 
@@ -50,16 +50,16 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A value that somebody gave, not checked yet.
+/// A value from a source, not yet parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Given {
-    /// Its text, whatever type the file gave it.
+    /// The text, whatever type it has in the file.
     pub text: String,
-    /// Who gave it: `--jobs-max`, `environment CAPSTAN_JOBS_MAX`, or the file's path.
+    /// The source: `--jobs-max`, `environment CAPSTAN_JOBS_MAX`, or the file's path.
     pub source: String,
 }
 
-/// What is given for each row of the table, in its order; `None` where the default holds.
+/// The given value of each setting, in the table's order; `None` for the default.
 pub fn gather(
     file: Option<&Path>,
     env: impl IntoIterator<Item = (OsString, OsString)>,
@@ -69,7 +69,7 @@ pub fn gather(
     let figment = Figment::new();
     let figment = match file {
         Some(path) => {
-            // Figment takes a file that is absent for an empty one.
+            // Figment treats a missing file as empty.
             if let Err(error) = fs::File::open(path) {
                 problems.push(Problem(format!("--config {}: {error}", path.display())));
             }
@@ -96,13 +96,13 @@ pub fn gather(
     if problems.is_empty() { Ok(given.collect()) } else { Err(problems) }
 }
 
-/// The file to read: `--config`'s, else the usual one where it exists.
+/// The file to read: that of `--config`, or the default if it exists.
 pub fn file(flags: &ArgMatches) -> Option<PathBuf> {
     let usual = || Path::new(FILE_DEFAULT).exists().then(|| PathBuf::from(FILE_DEFAULT));
     flags.get_one::<PathBuf>("config").cloned().or_else(usual)
 }
 
-/// Texts by setting name, from one place.
+/// Values as text by setting name, from one source.
 struct Texts {
     place: &'static str,
     entries: Vec<(String, String)>,
@@ -154,12 +154,12 @@ fn source_of(metadata: Option<&Metadata>, name: &str) -> String {
     }
 }
 
-/// The text that the value would have on the command line; a table or list never parses.
+/// The value as text, as on the command line. Tables and lists become text that never parses.
 fn text_of(value: &Value, kind: Kind) -> String {
     match (value, kind) {
         (Value::String(_, text), _) => text.clone(),
         (Value::Bool(_, flag), _) => flag.to_string(),
-        // 0o660 in the file is 432 here.
+        // TOML's 0o660 is read as 432.
         (Value::Num(_, number), Kind::Mode) => {
             let mode = number_text(*number).parse::<u64>();
             mode.map_or_else(|_| number_text(*number), |mode| format!("{mode:o}"))
@@ -178,7 +178,7 @@ fn number_text(number: Num) -> String {
     whole.or_else(|| number.to_f64().map(|n| n.to_string())).unwrap_or_default()
 }
 
-/// `; did you mean jobs_max?` where a name is near.
+/// `; did you mean jobs_max?` if a setting has a similar name.
 fn near(name: &str) -> String {
     let scored = TABLE.iter().map(|Setting { name: other, .. }| (distance(name, other), *other));
     match scored.min() {
@@ -187,7 +187,7 @@ fn near(name: &str) -> String {
     }
 }
 
-/// Letters to insert, drop or replace to get from `a` to `b` (Levenshtein).
+/// Levenshtein distance in bytes.
 fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.bytes().enumerate() {

@@ -5,7 +5,7 @@ use super::*;
 const NOTHING: [(&str, &str); 0] = [];
 
 fn read(flags: &[&str], env: &[(&str, &str)]) -> Result<Values, Vec<Problem>> {
-    // A file of its own, so that one in /etc does not count.
+    // An empty file, so that one in /etc is not read.
     let empty = tempfile::NamedTempFile::new().unwrap();
     let path = empty.path().to_str().unwrap();
     let own = if flags.contains(&"--config") { vec![] } else { vec!["--config", path] };
@@ -30,7 +30,7 @@ fn with_file(text: &str, flags: &[&str], env: &[(&str, &str)]) -> Result<Config,
 }
 
 #[test]
-fn defaults_are_the_servers_own() {
+fn defaults_equal_the_servers_defaults() {
     let config = config(&[], &NOTHING).unwrap();
     let memory = Settings {
         bytes_in_flight_max: config.server.bytes_in_flight_max,
@@ -44,7 +44,7 @@ fn defaults_are_the_servers_own() {
 }
 
 #[test]
-fn later_places_win() {
+fn later_sources_override_earlier_ones() {
     let file = "jobs_max = 100\nconnection_jobs_max = 1\nidle_timeout_ms = 20\n";
     let env = [("CAPSTAN_JOBS_MAX", "101"), ("CAPSTAN_IDLE_TIMEOUT_MS", "21"), ("HOME", "/")];
     let server = with_file(file, &["--jobs-max", "102"], &env).unwrap().server;
@@ -53,7 +53,7 @@ fn later_places_win() {
 }
 
 #[test]
-fn every_kind_is_read_from_a_file() {
+fn reads_every_kind_from_a_file() {
     let file = r#"
         listen = "none"
         unix_socket = "/run/x"
@@ -98,10 +98,10 @@ fn problems_name_setting_source_and_range() {
     let file = "jobs_max = -1\nworkers = 1.5\nstore_bytes_max = [1]\n";
     let error = with_file(file, &["--threads", "many"], &[("CAPSTAN_LISTEN", "x")]).unwrap_err();
     for want in [
-        r#"jobs_max = "-1" (FILE): must be jobs, 1 to 1000000"#,
-        r#"workers = "1.5" (FILE): must be jobs, 1 to 64"#,
-        r#"store_bytes_max = "[list]" (FILE): must be bytes, 1 MiB to 64 TiB, or auto"#,
-        r#"threads = "many" (--threads): must be threads"#,
+        r#"jobs_max = "-1" (FILE): must be 1 to 1000000 jobs"#,
+        r#"workers = "1.5" (FILE): must be 1 to 64 jobs"#,
+        r#"store_bytes_max = "[list]" (FILE): must be 1 MiB to 64 TiB, or auto"#,
+        r#"threads = "many" (--threads): must be 0 to 4096 threads"#,
         r#"listen = "x" (environment CAPSTAN_LISTEN): must be IP:PORT"#,
     ] {
         assert!(error.contains(want), "{want} is not in:\n{error}");
@@ -110,8 +110,8 @@ fn problems_name_setting_source_and_range() {
 }
 
 #[test]
-fn files_that_are_not_toml_or_not_there() {
-    // The path may come relative to where the test runs.
+fn refuses_files_that_are_not_toml_or_do_not_exist() {
+    // The path may be relative to the test's working directory.
     let error = with_file("jobs_max = \n", &[], &NOTHING).unwrap_err();
     assert!(error.contains("FILE") || error.contains("capstand.toml"), "{error}");
     let error = config(&["--config", "/nonexistent/x.toml"], &NOTHING).unwrap_err();
@@ -119,13 +119,13 @@ fn files_that_are_not_toml_or_not_there() {
 }
 
 #[test]
-fn other_variables_are_let_be() {
+fn ignores_variables_that_are_not_settings() {
     let env = [
         ("CAPSTAN_SERVER", "x"),
         ("CAPSTAN_NVCC", "x"),
         ("CAPSTAN_LOG", "debug"),
         ("CAPSTAN_FATBINS", "x"),
-        // Of Kubernetes, beside a service called capstan.
+        // Set by Kubernetes for a service named capstan.
         ("CAPSTAN_SERVICE_HOST", "10.0.0.1"),
         ("CAPSTAN_PORT", "tcp://10.0.0.1:7654"),
         ("CAPSTAN_PORT_7654_TCP_ADDR", "10.0.0.1"),
@@ -135,7 +135,7 @@ fn other_variables_are_let_be() {
 }
 
 #[test]
-fn contradictions_are_refused() {
+fn refuses_settings_that_contradict_each_other() {
     let table: [(&[&str], &str); 8] = [
         (&["--listen", "none"], "unix_socket"),
         (&["--metrics-listen", "127.0.0.1:7654"], "listen"),
@@ -143,7 +143,7 @@ fn contradictions_are_refused() {
         (&["--bytes-in-flight-max", "1 GiB", "--connection-bytes-in-flight-max", "2 GiB"], "1 GiB"),
         (&["--http2-connection-window-bytes", "1 MiB"], "http2_stream_window_bytes = \"4 MiB\""),
         (&["--message-payload-bytes-max", "8 MiB", "--bytes-in-flight-max", "8 MiB"], "4 MiB"),
-        (&["--tls-key", "/nonexistent"], "needs tls_certificate too"),
+        (&["--tls-key", "/nonexistent"], "requires tls_certificate"),
         (&["--tls-key", "/nonexistent", "--tls-certificate", "/nonexistent"], "No such file"),
     ];
     for (flags, want) in table {
@@ -152,7 +152,7 @@ fn contradictions_are_refused() {
     }
 }
 
-/// A certificate and its key, PEM.
+/// A certificate and its key as PEM.
 fn certified() -> (String, String) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     (made.cert.pem(), made.signing_key.serialize_pem())
@@ -170,7 +170,7 @@ fn with_tls<T>(certificate: &str, key: &str, work: impl FnOnce(&[&str]) -> T) ->
 }
 
 #[test]
-fn the_key_is_read_and_not_shown() {
+fn reads_the_key_and_never_prints_it() {
     let (certificate, key) = certified();
     let secret = key.lines().nth(1).unwrap();
     with_tls(&certificate, &key, |flags| {
@@ -182,7 +182,7 @@ fn the_key_is_read_and_not_shown() {
 }
 
 #[test]
-fn certificates_and_keys_that_the_listener_would_refuse_are_refused() {
+fn refuses_certificates_and_keys_that_the_listener_would_refuse() {
     let ((certificate, key), (_, another)) = (certified(), certified());
     let cut = &certificate[..certificate.len() / 2];
     for (name, certificate, key) in [
@@ -199,7 +199,7 @@ fn certificates_and_keys_that_the_listener_would_refuse_are_refused() {
 }
 
 #[test]
-fn what_is_printed_reads_back() {
+fn printed_configuration_reads_back() {
     let printed = read(&[], &NOTHING).unwrap().to_toml();
     assert!(printed.lines().all(|line| line.is_empty() || line.starts_with("# ")), "{printed}");
     let set: String = printed
@@ -218,7 +218,7 @@ fn what_is_printed_reads_back() {
 }
 
 #[test]
-fn every_setting_has_its_flag_and_its_help() {
+fn every_setting_has_a_flag_and_help() {
     let mut command = command();
     command.clone().debug_assert();
     let help = command.render_help().to_string();

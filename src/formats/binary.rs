@@ -1,5 +1,5 @@
 //! Binary files of points: arkworks' serialization, Zcash's encodings, Montgomery limbs; and
-//! telling what a file is.
+//! detection of a file's format.
 
 use std::{fmt, str};
 
@@ -11,15 +11,15 @@ use crate::curve::{
     points::{self, PointEncoding},
 };
 
-/// What a file of points can be.
+/// The format of a file of points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
     /// The consensus specifications' trusted setup.
     KzgJson,
     /// c-kzg's trusted setup.
     KzgText,
-    /// arkworks' `Vec<G1Affine>` or `Vec<G2Affine>`: a 64-bit count, little-endian, then points as
-    /// Zcash writes them, compressed or not.
+    /// arkworks' `Vec<G1Affine>` or `Vec<G2Affine>`: a little-endian 64-bit count, then points in
+    /// Zcash's encoding, compressed or not.
     Ark,
     /// Compressed or uncompressed points back to back: 48, 96 or 192 bytes each.
     Zcash,
@@ -30,7 +30,7 @@ pub enum Format {
 impl Format {
     const BINARY: [Self; 3] = [Self::Ark, Self::Zcash, Self::Raw];
 
-    /// As the command line calls it.
+    /// The format's name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::KzgJson => "kzg-json",
@@ -41,7 +41,7 @@ impl Format {
         }
     }
 
-    /// How the format may write a point; nothing for the formats that are text.
+    /// Point encodings that a binary format may use; empty for text formats.
     const fn encodings(self) -> &'static [PointEncoding] {
         match self {
             Self::KzgJson | Self::KzgText => &[],
@@ -57,9 +57,9 @@ impl fmt::Display for Format {
     }
 }
 
-/// Reads a file of points. `format` and `group` are found out where they are `None`.
+/// Reads a file of points. Detects `format` and `group` if they are `None`.
 ///
-/// Errors: no reading, or more than one, fits; a wrong length; the text formats' own.
+/// Errors: `Unknown` or `Ambiguous` if detection fails; otherwise those of the format.
 pub fn parse(
     file: Bytes,
     format: Option<Format>,
@@ -80,7 +80,7 @@ pub fn parse(
     }
 }
 
-/// Text shows by its first characters: points in binary begin with anything else, or go on so.
+/// Detects text formats: their first character is `{` or a digit, and the first 256 bytes are text.
 fn text_format(file: &[u8]) -> Option<Format> {
     let head = &file[..file.len().min(256)];
     if !head.is_ascii() {
@@ -95,7 +95,7 @@ fn text_format(file: &[u8]) -> Option<Format> {
     }
 }
 
-/// The only reading whose points are points.
+/// The only interpretation with valid points.
 fn choose(file: &Bytes, formats: &[Format], group: Option<Group>) -> Result<PointSet, Error> {
     let groups: &[_] = match group {
         Some(Group::G1) => &[Group::G1],
@@ -115,7 +115,7 @@ fn choose(file: &Bytes, formats: &[Format], group: Option<Group>) -> Result<Poin
             }
         }
     }
-    // Where the user left no choice, what is wrong with a point is the server's to say.
+    // If the arguments leave one interpretation, the server reports invalid points.
     if let [(_, points)] = shaped.as_slice()
         && formats.len() == 1
     {
@@ -133,8 +133,9 @@ fn choose(file: &Bytes, formats: &[Format], group: Option<Group>) -> Result<Poin
     }
 }
 
-/// The file as points of that encoding, if its length allows; `None` where the first point's flags
-/// say another encoding.
+/// The file as points of the given encoding; `None` if the first point's flags show another one.
+///
+/// Errors: a length that does not match the encoding.
 fn shape(
     file: &Bytes,
     format: Format,
@@ -164,7 +165,7 @@ fn shape(
     Ok(Some(PointSet { set: None, group, encoding, data }))
 }
 
-/// Whether some points of the file, checked in full, are points.
+/// Whether a sample of the file's points is valid.
 fn looks_right(set: &PointSet) -> bool {
     let width = set.encoding.point_bytes(set.group);
     let last = set.count() - 1;
@@ -205,7 +206,7 @@ mod tests {
         parse(file.into(), None, None).map(|mut sets| sets.remove(0))
     }
 
-    /// Every binary format in both groups is told apart without help, and read back as written.
+    /// Every binary format is detected and read back.
     fn every_format<A: CurvePoint + CanonicalSerialize>() {
         let points = some::<A>(5);
         let whole = |set: &PointSet| points::decode::<A>(set.encoding, &set.data).unwrap();
@@ -229,17 +230,17 @@ mod tests {
     }
 
     #[test]
-    fn every_format_of_g1() {
+    fn detects_every_format_of_g1() {
         every_format::<G1Affine>();
     }
 
     #[test]
-    fn every_format_of_g2() {
+    fn detects_every_format_of_g2() {
         every_format::<G2Affine>();
     }
 
     #[test]
-    fn text_is_told_from_points() {
+    fn detects_text_formats() {
         let ceremony = include_bytes!("../../tests/data/trusted_setup_4096.json");
         let json = parse(Bytes::from_static(ceremony), None, None).unwrap();
         assert_eq!(json.len(), 3);
@@ -250,8 +251,8 @@ mod tests {
     }
 
     #[test]
-    fn asks_where_it_cannot_tell() {
-        // Infinity as limbs is all zero, in either group.
+    fn refuses_ambiguous_files() {
+        // Infinity in Montgomery limbs is all zero, in either group.
         let error = auto(vec![0; 192]).unwrap_err();
         assert!(matches!(error, Error::Ambiguous { .. }), "{error}");
         let both = "raw with 2 montgomery points of g1, or raw with 1 montgomery points of g2";
@@ -260,17 +261,17 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong() {
+    fn errors_describe_the_problem() {
         let message = |file: Vec<u8>, format, group| {
             parse(file.into(), format, group).unwrap_err().to_string()
         };
         let zcash = points::encode(PointEncoding::Compressed, &some::<G1Affine>(3));
-        assert_eq!(message(vec![], None, None), "no points in it");
+        assert_eq!(message(vec![], None, None), "the file has no points");
         assert!(message(vec![7; 96], None, None).starts_with("not points in any known format"));
         let cut = zcash[..100].to_vec();
         assert_eq!(
             message(cut, Some(Format::Zcash), Some(Group::G1)),
-            "100 bytes are no whole number of 48-byte points"
+            "100 bytes are not a whole number of 48-byte points"
         );
         let mut ark = 4_u64.to_le_bytes().to_vec();
         ark.extend_from_slice(&zcash);
@@ -279,9 +280,8 @@ mod tests {
         assert!(message(zcash, Some(Format::KzgText), None).contains("it is not text"));
     }
 
-    /// The server says which point is bad: a file that can be only one thing is passed on as it is.
     #[test]
-    fn bad_points_of_a_known_format_are_left_to_the_server() {
+    fn leaves_invalid_points_of_a_known_format_to_the_server() {
         let mut zcash = points::encode(PointEncoding::Compressed, &some::<G1Affine>(2));
         zcash[47] ^= 1;
         let sets = parse(zcash.into(), Some(Format::Zcash), Some(Group::G1)).unwrap();

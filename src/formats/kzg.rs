@@ -1,4 +1,4 @@
-//! Ethereum's KZG trusted setups: the consensus specifications' JSON, and c-kzg's text.
+//! Ethereum's KZG trusted setups: the JSON of the consensus specifications and c-kzg's text.
 
 use std::fmt;
 
@@ -19,10 +19,10 @@ pub enum Set {
 }
 
 impl Set {
-    /// All of them, in the order of the JSON.
+    /// All lists, in the order of the JSON.
     pub const ALL: [Self; 3] = [Self::G1Monomial, Self::G1Lagrange, Self::G2Monomial];
 
-    /// As the JSON calls it.
+    /// The list's name in the JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::G1Lagrange => "g1_lagrange",
@@ -53,11 +53,11 @@ struct Json {
     g2_monomial: Option<Vec<String>>,
 }
 
-/// Reads `{"g1_monomial": ["0x..", ..], "g1_lagrange": [..], "g2_monomial": [..]}`; each list may
-/// be absent, not all of them.
+/// Reads `{"g1_monomial": ["0x..", ..], "g1_lagrange": [..], "g2_monomial": [..]}`. Lists may be
+/// absent, but at least one must have points.
 ///
-/// Encoding: compressed points in hex, `0x` or not.
-/// Errors: not that JSON; an element that is not that much hex, with its list and index.
+/// Encoding: compressed points in hex, with or without `0x`.
+/// Errors: `Json`; `Element` with list and index for hex of another length; `Empty`.
 pub fn parse_json(bytes: &[u8]) -> Result<Vec<PointSet>, Error> {
     let json: Json = serde_json::from_slice(bytes)?;
     let lists = [
@@ -75,9 +75,10 @@ pub fn parse_json(bytes: &[u8]) -> Result<Vec<PointSet>, Error> {
 }
 
 /// Reads c-kzg's text: the number of G1 points, the number of G2 points, then one compressed point
-/// in hex a line: G1 Lagrange, G2 monomial, G1 monomial (the last absent in older files).
+/// in hex per line: G1 Lagrange, G2 monomial, G1 monomial (the last absent in older files).
 ///
-/// Errors: too few or too many lines; a line that is not that much hex, with its list and index.
+/// Errors: `Text` for another number of lines; `Element` with list and index for hex of another
+/// length; `Empty`.
 pub fn parse_text(text: &str) -> Result<Vec<PointSet>, Error> {
     let mut words = text.split_ascii_whitespace();
     let mut count = |what| {
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_the_ceremony() {
+    fn reads_the_setup_of_the_ceremony() {
         let sets = parse_json(CEREMONY).unwrap();
         let shape: Vec<_> = sets.iter().map(|set| (set.set, set.count())).collect();
         assert_eq!(
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn text_and_json_hold_the_same() {
+    fn text_and_json_have_the_same_points() {
         let json = parse_json(CEREMONY).unwrap();
         let order = [Set::G1Lagrange, Set::G2Monomial, Set::G1Monomial];
         let text = parse_text(&as_text(&json, &order)).unwrap();
@@ -173,9 +174,8 @@ mod tests {
         assert_eq!(old, text[..2]);
     }
 
-    /// c-kzg reads what this test calls the text format, and reads it as the ceremony's points.
     #[test]
-    fn c_kzg_reads_the_same_text() {
+    fn c_kzg_reads_the_same_points_from_the_text() {
         let json = parse_json(CEREMONY).unwrap();
         let order = [Set::G1Lagrange, Set::G2Monomial, Set::G1Monomial];
         let settings =
@@ -187,19 +187,19 @@ mod tests {
     }
 
     #[test]
-    fn names_the_list_and_the_index() {
+    fn errors_name_the_list_and_the_index() {
         let message = |text: &str| parse_json(text.as_bytes()).unwrap_err().to_string();
         let good = "97".repeat(48);
         let json = |second: &str| format!(r#"{{"g1_lagrange": ["0x{good}", "{second}"]}}"#);
         let expected = "g1_lagrange[1]: expected 96 hex digits";
         assert_eq!(message(&json("0x97")), expected);
         assert_eq!(message(&json(&"zz".repeat(48))), expected);
-        assert_eq!(message("{}"), "no points in it");
+        assert_eq!(message("{}"), "the file has no points");
         assert!(message("{").starts_with("not a KZG trusted setup: EOF"));
     }
 
     #[test]
-    fn counts_the_lines() {
+    fn refuses_a_wrong_number_of_lines() {
         let message = |text: &str| parse_text(text).unwrap_err().to_string();
         assert!(message("").contains("expected the number of G1 points"));
         assert!(message("1\n1\n97").contains("3 lines must follow, not 1"));

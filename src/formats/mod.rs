@@ -1,8 +1,8 @@
-//! Files of points and scalars as people have them: KZG trusted setups, arkworks' serialization,
-//! Zcash's points back to back, Montgomery limbs; scalars as text.
+//! Common file formats of points and scalars: KZG trusted setups, arkworks' serialization, Zcash's
+//! encodings, Montgomery limbs; scalars as text.
 //!
-//! Nothing here checks points: the server does that at put. What this module promises is that the
-//! bytes have the shape that the encoding says.
+//! The server checks points when they are put. This module only ensures that the data has the
+//! length of its encoding.
 
 pub mod binary;
 pub mod kzg;
@@ -12,28 +12,28 @@ use bytes::Bytes;
 
 use crate::curve::{Group, points::PointEncoding};
 
-/// A file's list of points: not checked, but of a whole number of points.
+/// A file's list of points: a whole number of them, not checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PointSet {
-    /// Which list of the file, where it has several.
+    /// Name of the list, if the file has several.
     pub set: Option<kzg::Set>,
     /// The points' group.
     pub group: Group,
-    /// How each point is written.
+    /// Encoding of each point.
     pub encoding: PointEncoding,
     /// The points, one after another.
     pub data: Bytes,
 }
 
 impl PointSet {
-    /// How many points there are.
+    /// Number of points.
     pub fn count(&self) -> usize {
         self.data.len() / self.encoding.point_bytes(self.group)
     }
 
-    /// Puts point i to the reverse of i's lg n bits, as EIP-4844 orders a blob's evaluations.
+    /// Moves point i to the index that reverses i's lg n bits, as in EIP-4844's blobs.
     ///
-    /// Errors: the count must be a power of two.
+    /// Errors: `NotPowerOfTwo`.
     pub fn bit_reverse(&mut self) -> Result<(), Error> {
         let count = self.count();
         if !count.is_power_of_two() {
@@ -55,65 +55,65 @@ pub const fn reverse_bits(index: usize, lg_n: u32) -> usize {
     if lg_n == 0 { 0 } else { index.reverse_bits() >> (usize::BITS - lg_n) }
 }
 
-/// What is wrong with a file.
+/// Why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Not JSON, or not the JSON of a trusted setup.
+    /// The file is not the JSON of a trusted setup.
     #[error("not a KZG trusted setup: {0}")]
     Json(#[from] serde_json::Error),
-    /// The text ends early, or goes on where it should end.
+    /// The file is not the text of a trusted setup.
     #[error("not a KZG trusted setup: {0}")]
     Text(String),
-    /// A point or scalar that is not written as it should be. Never quotes the value.
+    /// A point or scalar is malformed. The message never quotes its value.
     #[error("{field}[{index}]: {problem}")]
     Element {
-        /// Which list.
+        /// Name of the list.
         field: &'static str,
-        /// The first bad element, from 0.
+        /// Index of the first invalid element, from 0.
         index: usize,
         /// What is wrong with it.
         problem: String,
     },
-    /// The file does not have the set that was asked for.
+    /// The file does not have the requested list.
     #[error("the file has no {0}")]
     NoSuchSet(kzg::Set),
-    /// A length that no whole number of elements has.
-    #[error("{bytes} bytes are no whole number of {width}-byte {what}")]
+    /// The length is not a multiple of an element's.
+    #[error("{bytes} bytes are not a whole number of {width}-byte {what}")]
     Length {
-        /// What came.
+        /// Length of the file in bytes.
         bytes: usize,
         /// Bytes of one element.
         width: usize,
         /// `points` or `scalars`.
         what: &'static str,
     },
-    /// The length that arkworks writes first is not what follows.
+    /// The count at the beginning of arkworks' serialization does not match the data.
     #[error("not arkworks' serialization: it announces {announced} points, {bytes} bytes follow")]
     Prefix {
-        /// What the first 8 bytes say.
+        /// Points announced by the first 8 bytes.
         announced: u64,
-        /// Bytes after them.
+        /// Length of the rest in bytes.
         bytes: usize,
     },
-    /// Several readings are possible: the user must say which.
-    #[error("cannot tell what the file holds: it may be {candidates}; say --format and --group")]
+    /// The file has several interpretations, of which the user must choose one.
+    #[error("the file is ambiguous: it may be {candidates}; specify --format and --group")]
     Ambiguous {
-        /// The readings, for people.
+        /// The interpretations, for people.
         candidates: String,
     },
-    /// No reading is possible.
+    /// The file matches no known format.
     #[error(
         "not points in any known format (kzg-json, kzg-text, ark, zcash, raw); \
-         --format says what it should be, and then what is wrong with it"
+         specify --format to see what is wrong"
     )]
     Unknown,
-    /// Bit reversal needs a power of two.
-    #[error("{count} points are not a power of two: they have no bit-reversed order")]
+    /// The number of points is not a power of two, which bit reversal requires.
+    #[error("bit-reversed order requires a power of two, not {count} points")]
     NotPowerOfTwo {
-        /// How many there are.
+        /// Number of points.
         count: usize,
     },
-    /// Nothing in it.
-    #[error("no points in it")]
+    /// The file has no points.
+    #[error("the file has no points")]
     Empty,
 }

@@ -1,4 +1,4 @@
-//! Scalars as text, one a line, and as 32 bytes big-endian, into 32 bytes little-endian.
+//! Conversion of scalars between text or 32 bytes big-endian and 32 bytes little-endian.
 
 use ark_ff::PrimeField;
 use zeroize::Zeroizing;
@@ -9,20 +9,20 @@ use crate::curve::Fr;
 /// Bytes of a scalar.
 pub const WIDTH: usize = 32;
 
-/// How a text writes integers.
+/// Notation of integers in text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Radix {
-    /// At most 64 hex digits, most significant first, `0x` or not.
+    /// At most 64 hex digits, most significant first, with or without `0x`.
     Hex,
-    /// Decimal digits, perhaps with a minus: -1 is r - 1.
+    /// Decimal digits with an optional minus: -1 is r - 1.
     Decimal,
 }
 
 /// Reads integers separated by white space.
 ///
-/// Encoding: the result is canonical, 32 bytes little-endian each; with `reduce`, values of r or
-/// more (below 2^256) are passed on for the server to reduce.
-/// Errors: the index of the first word that is no such integer, and why; never the word.
+/// Encoding: the result is canonical, 32 bytes little-endian each. With `reduce`, values from r
+/// to 2^256 - 1 are passed on for the server to reduce.
+/// Errors: `Element` with the index of the first invalid word; the message never quotes the word.
 pub fn parse(radix: Radix, text: &str, reduce: bool) -> Result<Zeroizing<Vec<u8>>, Error> {
     // Counted first: a vector that grows leaves copies of secrets behind.
     let count = text.split_ascii_whitespace().count();
@@ -36,7 +36,7 @@ pub fn parse(radix: Radix, text: &str, reduce: bool) -> Result<Zeroizing<Vec<u8>
             if reduce || below_r(&limbs) {
                 Ok(limbs)
             } else {
-                Err("not less than r (--reduce takes it modulo r)")
+                Err("not less than r (--reduce reduces it modulo r)")
             }
         });
         let limbs = limbs.map_err(|problem| Error::Element {
@@ -49,9 +49,9 @@ pub fn parse(radix: Radix, text: &str, reduce: bool) -> Result<Zeroizing<Vec<u8>
     Ok(out)
 }
 
-/// Turns each 32 bytes around, in place: EIP-4844 writes field elements big-endian.
+/// Reverses the bytes of each scalar in place: EIP-4844 writes field elements big-endian.
 ///
-/// Errors: not a whole number of scalars.
+/// Errors: `Length`.
 pub fn swap_bytes(bytes: &mut [u8]) -> Result<(), Error> {
     if !bytes.len().is_multiple_of(WIDTH) {
         return Err(Error::Length { bytes: bytes.len(), width: WIDTH, what: "scalars" });
@@ -60,7 +60,7 @@ pub fn swap_bytes(bytes: &mut [u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes canonical scalars as text, one a line.
+/// Writes canonical scalars as text, one per line.
 ///
 /// Shape: `bytes` is a whole number of scalars.
 pub fn to_text(radix: Radix, bytes: &[u8]) -> Zeroizing<String> {
@@ -82,18 +82,18 @@ pub fn to_text(radix: Radix, bytes: &[u8]) -> Zeroizing<String> {
     text
 }
 
-/// Decimal digits, without a copy of them anywhere else.
+/// Appends decimal digits without leaving copies of them elsewhere.
 ///
 /// Shape: `scalar` is 32 bytes little-endian.
 fn push_decimal(text: &mut String, scalar: &[u8]) {
-    /// Digits that a group has, as many as fit 64 bits.
+    /// Digits of a group: the most that fit 64 bits.
     const DIGITS: usize = 19;
     const GROUP: u128 = 10_u128.pow(DIGITS as u32);
     let mut limbs = Zeroizing::new([0_u64; 4]);
     for (limb, bytes) in limbs.iter_mut().zip(scalar.as_chunks().0) {
         *limb = u64::from_le_bytes(*bytes);
     }
-    // 2^256 has 78 digits: 5 groups hold them, the least significant first.
+    // 2^256 has 78 digits: 5 groups, least significant first.
     let mut groups = Zeroizing::new([0_u64; 5]);
     for group in groups.iter_mut() {
         let mut rest = 0_u128;
@@ -155,7 +155,7 @@ fn decimal_limbs(word: &str) -> Result<Limbs, &'static str> {
     if negative { negate(limbs) } else { Ok(limbs) }
 }
 
-/// r - limbs, or 0.
+/// r - limbs; 0 for 0.
 fn negate(limbs: Limbs) -> Result<Limbs, &'static str> {
     if limbs == [0; 4] {
         return Ok(limbs);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn text_goes_there_and_back() {
+    fn text_roundtrips() {
         let mut rng = test_rng();
         let values: Vec<_> = [0_u64, 1, 2]
             .map(Fr::from)
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(*parse(Radix::Decimal, "-1 -0\n-7", false).unwrap(), {
             [bytes(-Fr::from(1)), bytes(Fr::from(0)), bytes(-Fr::from(7))].concat()
         });
-        // Digits in groups: where one is full, empty, or ends in zeros.
+        // Digit groups that are full, empty, or end in zeros.
         let ten = Fr::from(10);
         for power in [1, 18, 19, 20, 38, 57, 76].map(|exponent| ten.pow([exponent])) {
             for value in [power - Fr::from(1), power, power + Fr::from(1)] {
@@ -217,9 +217,9 @@ mod tests {
     }
 
     #[test]
-    fn names_the_index_and_not_the_value() {
+    fn errors_name_the_index_and_not_the_value() {
         let r = Fr::MODULUS.to_string();
-        let over = "scalars[1]: not less than r (--reduce takes it modulo r)";
+        let over = "scalars[1]: not less than r (--reduce reduces it modulo r)";
         assert_eq!(message(Radix::Decimal, &format!("1\n{r}")), over);
         assert_eq!(message(Radix::Hex, &format!("1\n{}", "f".repeat(64))), over);
         assert_eq!(message(Radix::Hex, "12 0x3g"), "scalars[1]: expected 1 to 64 hex digits");
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_scalars_around() {
+    fn swaps_the_bytes_of_each_scalar() {
         let mut two = [[1_u8; 32], [2; 32]].concat();
         two[0] = 9;
         swap_bytes(&mut two).unwrap();

@@ -46,7 +46,7 @@ fn the_ceremony_goes_in_and_comes_out() {
     for name in [id, &id[..12], "ethereum g2_monomial"] {
         assert_eq!(desk.json(&["bases", "show", name])["id"], id, "{name}");
     }
-    assert!(desk.ok(&["bases", "show", id]).text().contains("of them infinity"));
+    assert!(desk.ok(&["bases", "show", id]).text().contains("points at infinity"));
     assert!(desk.ok(&["bases", "list"]).text().contains("ethereum g1_lagrange"));
 
     let out = desk.path("out.bin").display().to_string();

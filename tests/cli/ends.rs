@@ -70,7 +70,7 @@ fn bad_data_is_named_by_field_and_index() {
     let line = ["msm", "--bases", &id, "--scalars", &text, "--encoding", "decimal"];
     desk.fails(&line, 65, &["text: scalars[2]: expected decimal digits"]);
     let line = ["msm", "--bases", &id, "--scalars", &text];
-    desk.fails(&line, 65, &["7 bytes are no whole number of 32-byte scalars", "--encoding"]);
+    desk.fails(&line, 65, &["7 bytes are not a whole number of 32-byte scalars", "--encoding"]);
     let few = desk.file("few", canonical(&scalars(3)));
     let line = ["msm", "--bases", &id, "--scalars", &few];
     desk.fails(&line, 65, &["3 scalars, but 1 x 4 are needed", "--length 3"]);
@@ -85,7 +85,7 @@ fn bad_data_is_named_by_field_and_index() {
     );
     desk.fails(&["bases", "import", &text], 65, &["text: not a KZG trusted setup"]);
     let zeros = desk.file("zeros", [0; 192]);
-    desk.fails(&["bases", "import", &zeros], 2, &["raw with 2", "say --format and --group"]);
+    desk.fails(&["bases", "import", &zeros], 2, &["raw with 2", "specify --format and --group"]);
 }
 
 #[test]

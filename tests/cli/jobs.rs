@@ -143,10 +143,10 @@ fn bench_measures_checks_and_draws() {
         assert_eq!(shapes[3], (&4.into(), &3.into()));
         assert!(samples.iter().all(|s| s["jobs"] == s["concurrency"].as_u64().unwrap() * 2));
         assert!(samples.iter().all(|s| s["p50_us"].as_f64() > Some(0.0)));
-        assert!(fs::read_to_string(&plot).unwrap().contains("3 at a time"));
+        assert!(fs::read_to_string(&plot).unwrap().contains("concurrency 3"));
     }
     let text = desk.ok(&["bench", "--op", "ntt", "--sizes", "8", "--seconds", "100ms"]).text();
-    for word in ["NTT over Fr", "2^8", "p99", "elements/s", "every answer was checked"] {
+    for word in ["NTT over Fr", "2^8", "p99", "elements/s", "every result was checked"] {
         assert!(text.contains(word), "no '{word}' in: {text}");
     }
     // It leaves nothing behind.

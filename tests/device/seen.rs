@@ -327,7 +327,7 @@ fn bench_explains_what_was_done() {
     {
         let text = bench(op, sizes);
         let line = |size: &str| {
-            let begins = format!("{size}, 1 at a time: ");
+            let begins = format!("{size}, concurrency 1: ");
             let mut lines = text.lines().filter_map(|line| line.strip_prefix(&begins));
             lines.next().unwrap_or_else(|| panic!("nothing of {size}: {text}")).to_owned()
         };

@@ -1,5 +1,4 @@
-//! Which engine, by what the configuration wants and what the machine has; and the end of the
-//! process when a GPU is lost.
+//! Chooses the engine by the configuration and the hardware, and ends the process if a GPU is lost.
 
 use std::sync::{
     Arc, OnceLock,
@@ -16,13 +15,13 @@ use tracing::warn;
 
 use super::{SOFTWARE, UNAVAILABLE, logged};
 
-/// The engine, and why it is this one, in a sentence.
+/// Returns the engine and the reason for the choice.
 ///
-/// Errors: the exit code; the cause is in the log.
+/// Errors: the exit code; the cause is logged.
 pub fn engine(config: &Config, lifeline: &Lifeline) -> Result<(Arc<dyn Engine>, String), u8> {
     let cpu = || CpuEngine::new(config.threads).map_err(logged(SOFTWARE));
     if config.engine == EngineChoice::Cpu {
-        return Ok((Arc::new(cpu()?), "the configuration says so".into()));
+        return Ok((Arc::new(cpu()?), "set by the configuration".into()));
     }
     match cuda::engine(config, cpu()?, lifeline) {
         Ok((engine, reason)) => Ok((engine, reason)),
@@ -32,7 +31,7 @@ pub fn engine(config: &Config, lifeline: &Lifeline) -> Result<(Arc<dyn Engine>, 
         Err(NoGpu { why, is_enforced: true, .. }) => Err(logged(UNAVAILABLE)(why)),
         Err(NoGpu { why, is_on_a_gpu_host, .. }) => {
             if is_on_a_gpu_host {
-                warn!(reason = why, "no GPU of this host is used: the CPU does everything");
+                warn!(reason = why, "no GPU of this host is used: all work runs on the CPU");
             }
             Ok((Arc::new(cpu()?), why))
         }
@@ -42,12 +41,13 @@ pub fn engine(config: &Config, lifeline: &Lifeline) -> Result<(Arc<dyn Engine>, 
 /// Why no GPU is used.
 struct NoGpu {
     why: String,
-    /// Whether the configuration says that the daemon must not start then.
+    /// Whether the configuration requires a GPU.
     is_enforced: bool,
     is_on_a_gpu_host: bool,
 }
 
-/// What ends the process once it serves. A GPU that fails before that is the start's own business.
+/// Ends the process if a GPU is lost while the daemon serves. The startup code handles earlier
+/// faults itself.
 #[derive(Clone, Default)]
 pub struct Lifeline(Arc<Ends>);
 
@@ -60,13 +60,13 @@ struct Ends {
 impl Lifeline {
     /// From now on, the loss of a GPU ends the process.
     pub fn arm(&self, drainer: Drainer) {
-        // Armed once, by the one server.
+        // The daemon has one server, so this is the first call.
         let _first = self.0.drainer.set(drainer);
     }
 
-    /// What the process ends with, once it has drained.
+    /// The outcome of the process after the drain.
     ///
-    /// Errors: the exit code, where a GPU was lost.
+    /// Errors: the exit code if a GPU was lost.
     pub fn ended(&self) -> Result<(), u8> {
         if self.0.lost.load(Ordering::Acquire) { Err(SOFTWARE) } else { Ok(()) }
     }
@@ -86,10 +86,10 @@ mod cuda {
 
     use super::{Arc, Config, CpuEngine, Engine, Lifeline, NoGpu, Ordering, SOFTWARE};
 
-    /// Time for the answers to leave; whatever the GPU was to do is lost.
+    /// Time to send responses; the GPU's work is lost.
     const FAREWELL: Duration = Duration::from_millis(500);
 
-    /// The engine on all GPUs that can be used, and how many these are, in a sentence.
+    /// The engine on all usable GPUs, and a sentence that says how many there are.
     pub fn engine(
         config: &Config,
         cpu: CpuEngine,
@@ -134,8 +134,8 @@ mod cuda {
         CudaEngine::new(cpu, device::open(&wanted, &options)?, least)
     }
 
-    /// A lost GPU stays lost for this process, and takes the others with it: whoever supervises it
-    /// starts it again. Jobs are answered UNAVAILABLE first.
+    /// A process cannot recover a lost GPU: it answers its jobs with UNAVAILABLE and exits, so that
+    /// its supervisor restarts it.
     fn met(fault: &Fault, lifeline: &Lifeline) {
         let class = fault.class();
         telemetry::device_fault(class.name());
@@ -147,7 +147,7 @@ mod cuda {
         drainer.drain(Some(FAREWELL));
         let end = move || {
             thread::sleep(FAREWELL);
-            error!("a GPU is lost: the process ends and should be started again");
+            error!("a GPU is lost: exiting, restart the daemon");
             device::quit(SOFTWARE.into());
         };
         if thread::Builder::new().name("capstan-end".into()).spawn(end).is_err() {
@@ -160,7 +160,7 @@ mod cuda {
 mod cuda {
     use super::{Arc, Config, CpuEngine, Engine, Lifeline, NoGpu};
 
-    /// There are none in this build.
+    /// Errors: always; this build has no GPU support.
     pub fn engine(
         config: &Config,
         _: CpuEngine,

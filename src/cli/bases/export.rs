@@ -14,23 +14,22 @@ use crate::{
     client::{Client, PointEncoding},
 };
 
-/// Which points, and how to write them.
 #[derive(Debug, Args)]
 pub struct ExportArgs {
-    /// Their id, the beginning of it, or their label
+    /// Id of the bases, a prefix of it, or their label
     bases: String,
-    /// The file; - for standard output
+    /// File to write; - for standard output
     file: PathBuf,
-    /// How to write them: see `capstan bases import --help`; hex is zcash's, a point a line
+    /// Format of the file, see `capstan bases import --help`; hex is zcash in hex, a point per line
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
-    /// x and y instead of x and a flag (ark, zcash, hex)
+    /// Write x and y instead of x and a flag (ark, zcash and hex only)
     #[arg(long)]
     uncompressed: bool,
-    /// The first point
+    /// Index of the first point
     #[arg(long, default_value_t = 0, value_name = "N")]
     offset: u64,
-    /// How many points; without: all from the offset on
+    /// Number of points [default: all from the offset on]
     #[arg(long, value_name = "N")]
     length: Option<u64>,
 }
@@ -44,11 +43,10 @@ enum FormatArg {
     Hex,
 }
 
-/// Reads from the server, writes the file.
 pub async fn run(ui: Ui, client: &Client, args: &ExportArgs) -> Result<()> {
     let output = Output::new(Some(&args.file));
     if output.is_terminal() && args.format != FormatArg::Hex {
-        let message = "binary would garble the terminal: name a file, or take --format hex";
+        let message = "refusing to write binary data to a terminal: use a file or --format hex";
         return Err(Failure::new(Exit::Usage, message));
     }
     let info = find(client, &args.bases).await?;

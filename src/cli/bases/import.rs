@@ -23,41 +23,40 @@ use crate::{
     },
 };
 
-/// Which points, and how the server should keep them.
 #[derive(Debug, Args)]
 #[command(after_help = FORMATS)]
 pub struct ImportArgs {
-    /// The file; - for standard input
+    /// File to read; - for standard input
     file: PathBuf,
-    /// The points' group; found out where the file tells
+    /// Group of the points [default: detected from the file]
     #[arg(long)]
     group: Option<GroupArg>,
-    /// What the file is
+    /// Format of the file
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
-    /// Only these lists of a trusted setup; without: all of them
+    /// List of a trusted setup to import; can be repeated [default: all lists]
     #[arg(long, value_enum)]
     set: Vec<SetArg>,
-    /// Put point i to the reverse of i's bits: the order of EIP-4844's blobs
+    /// Move point i to the index that reverses i's bits, the order of EIP-4844's blobs
     #[arg(long)]
     bit_reversed: bool,
-    /// What to call them, 128 bytes of text at most; a trusted setup's lists add their own name
+    /// Label, at most 128 bytes of text; list names are appended unless one --set is given
     #[arg(long)]
     label: Option<String>,
-    /// Keep them in the server's data directory, to survive a restart
+    /// Store the points in the server's data directory, so that they survive a restart
     #[arg(long)]
     persist: bool,
 }
 
 const FORMATS: &str = "\
 Formats:
-  auto      found out from the file; where it may be several things, you are asked to say
-  kzg-json  trusted setup as Ethereum's consensus specifications publish it
-  kzg-text  trusted setup as c-kzg reads it: two counts, then points in hex
+  auto      detect the format; an ambiguous file is refused
+  kzg-json  trusted setup in the JSON of Ethereum's consensus specifications
+  kzg-text  trusted setup in c-kzg's text: two counts, then points in hex
   ark       Vec<G1Affine> or Vec<G2Affine> by arkworks' CanonicalSerialize, compressed or not
-  zcash     points back to back, big-endian with flags, as blst and zcash: 48 or 96 bytes (g1),
+  zcash     concatenated points, big-endian with flags, as in zcash and blst: 48 or 96 bytes (g1),
             96 or 192 bytes (g2)
-  raw       points back to back as Montgomery limbs: 96 bytes (g1), 192 bytes (g2)";
+  raw       concatenated points in Montgomery limbs: 96 bytes (g1), 192 bytes (g2)";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 enum FormatArg {
@@ -83,16 +82,15 @@ impl From<FormatArg> for Option<Format> {
     }
 }
 
-/// A trusted setup's lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum SetArg {
-    /// G1, Lagrange: commits to evaluations
+    /// G1 Lagrange points, for commitments to evaluations
     #[value(name = "lagrange", alias = "g1-lagrange", alias = "g1_lagrange")]
     G1Lagrange,
-    /// G1, monomial: commits to coefficients
+    /// G1 monomial points, for commitments to coefficients
     #[value(name = "monomial", alias = "g1-monomial", alias = "g1_monomial")]
     G1Monomial,
-    /// G2, monomial: for checking proofs
+    /// G2 monomial points, for checks of proofs
     #[value(name = "g2-monomial", alias = "g2", alias = "g2_monomial")]
     G2Monomial,
 }
@@ -107,7 +105,6 @@ impl From<SetArg> for Set {
     }
 }
 
-/// Reads, chooses, sends.
 pub async fn run(ui: Ui, client: &Client, args: &ImportArgs) -> Result<()> {
     let place = args.file.display();
     let file = Bytes::from(std::mem::take(&mut *input::read(ui, &args.file)?));
@@ -130,7 +127,7 @@ pub async fn run(ui: Ui, client: &Client, args: &ImportArgs) -> Result<()> {
     ui.print(&overview(&imported))
 }
 
-/// Only what the user wants of the file, in the order wanted.
+/// The requested lists of the file, with the points in the requested order.
 fn chosen(mut sets: Vec<PointSet>, args: &ImportArgs) -> Result<Vec<PointSet>> {
     for &set in &args.set {
         let set = Set::from(set);
@@ -146,10 +143,10 @@ fn chosen(mut sets: Vec<PointSet>, args: &ImportArgs) -> Result<Vec<PointSet>> {
     if sets.is_empty() {
         return Err(Failure::new(Exit::Usage, "the file has no points of that group"));
     }
-    // Of a whole setup only the evaluations have an order to reverse.
-    let all = sets.len() == 1;
+    // Of several lists, only the Lagrange points are reordered.
+    let single = sets.len() == 1;
     for points in &mut sets {
-        if args.bit_reversed && (all || points.set == Some(Set::G1Lagrange)) {
+        if args.bit_reversed && (single || points.set == Some(Set::G1Lagrange)) {
             points.bit_reverse()?;
         }
     }
@@ -177,7 +174,7 @@ fn label(args: &ImportArgs, points: &PointSet) -> String {
     }
 }
 
-/// The server knows the payload's fields, the user the file's.
+/// Replaces the payload's field in the server's error by the list's name in the file.
 fn blame(mut failure: Failure, points: &PointSet) -> Failure {
     if let (Some(set), Some(_)) = (points.set, failure.index) {
         let rest = failure.message.strip_prefix("points").map(str::to_owned);

@@ -1,4 +1,4 @@
-//! `capstan bases`: points on the server.
+//! `capstan bases`: manages points on the server.
 
 mod export;
 mod import;
@@ -14,33 +14,31 @@ use super::{
 };
 use crate::client::{BasesId, BasesInfo, Client};
 
-/// What to do with bases.
 #[derive(Debug, Subcommand)]
 pub enum BasesCommand {
-    /// Send a file's points to the server, which checks them; prints their ids
+    /// Send the points of a file to the server, which checks them, and print their ids
     Import(ImportArgs),
-    /// All bases on the server
+    /// List the bases on the server
     List {
-        /// Only this group
+        /// List only bases of this group
         #[arg(long)]
         group: Option<GroupArg>,
     },
-    /// One of them
+    /// Show the metadata of bases
     Show {
-        /// Its id, the beginning of it, or its label
+        /// Id of the bases, a prefix of it, or their label
         bases: String,
     },
-    /// Forget them; running jobs keep what they use
+    /// Remove bases; running jobs keep the bases that they use
     Rm {
-        /// Their ids, beginnings of them, or labels
+        /// Ids of the bases, prefixes of them, or labels
         #[arg(required = true)]
         bases: Vec<String>,
     },
-    /// Write points to a file
+    /// Write the points of bases to a file
     Export(ExportArgs),
 }
 
-/// Runs one of the commands.
 pub async fn run(ui: Ui, client: &Client, command: &BasesCommand) -> Result<()> {
     match command {
         BasesCommand::Import(args) => import::run(ui, client, args).await,
@@ -60,14 +58,14 @@ async fn list(ui: Ui, client: &Client, group: Option<GroupArg>) -> Result<()> {
         return ui.print_json(&Value::Array(all.iter().map(as_json).collect()));
     }
     if all.is_empty() {
-        ui.note("no bases: send some with `capstan bases import`");
+        ui.note("no bases: import some with `capstan bases import`");
         return Ok(());
     }
     ui.print(&overview(&all))
 }
 
 async fn remove(ui: Ui, client: &Client, names: &[String]) -> Result<()> {
-    // All are looked up first: a slip in the second name must not cost the first.
+    // Look up all names first: a typo in one name must not remove the others.
     let mut ids = Vec::with_capacity(names.len());
     for name in names {
         ids.push(find(client, name).await?.id);
@@ -85,7 +83,7 @@ async fn remove(ui: Ui, client: &Client, names: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The bases that `name` means: an id, the beginning of one, or a label, as long as it is only one.
+/// The bases with an id, an id prefix or a label of `name`, which must be unique.
 pub async fn find(client: &Client, name: &str) -> Result<BasesInfo> {
     if let Ok(id) = name.parse::<BasesId>() {
         return client
@@ -103,34 +101,34 @@ pub async fn find(client: &Client, name: &str) -> Result<BasesInfo> {
         [info] => Ok((*info).clone()),
         several => {
             let ids: Vec<_> = several.iter().map(|info| info.id.to_string()).collect();
-            let message = format!("'{name}' may mean {}: name one by its id", ids.join(" or "));
+            let message = format!("'{name}' is ambiguous: use an id, {}", ids.join(" or "));
             Err(Failure::new(Exit::Usage, message))
         }
     }
 }
 
-/// Fewer digits would hit by chance.
+/// Whether `name` can be a prefix of an id. Fewer digits would match by chance.
 fn is_id_prefix(name: &str) -> bool {
     name.len() >= 4 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 fn unknown(name: &str) -> Failure {
     let message = format!(
-        "the server has no bases '{name}': `capstan bases list` shows what it has, `capstan bases \
-         import` sends more"
+        "the server has no bases '{name}': list them with `capstan bases list`, or import some \
+         with `capstan bases import`"
     );
     Failure::new(Exit::Failed, message)
 }
 
-/// A table with a line for each, ids in full: they are there to be copied.
+/// A table with one line per object and full ids, so that they can be copied.
 fn overview(all: &[BasesInfo]) -> String {
-    let mut rows = table(["id", "group", "points", "size", "kept", "label"]);
+    let mut rows = table(["id", "group", "points", "size", "stored", "label"]);
     for info in all {
-        let kept = if info.persisted { "on disk" } else { "in memory" };
+        let stored = if info.persisted { "on disk" } else { "in memory" };
         let group = info.group.name().to_owned();
         let size = bytes_text(info.bytes);
         let count = info.count.to_string();
-        rows.add_row([info.id.to_string(), group, count, size, kept.into(), info.label.clone()]);
+        rows.add_row([info.id.to_string(), group, count, size, stored.into(), info.label.clone()]);
     }
     format!("{rows}\n")
 }
@@ -147,18 +145,18 @@ fn as_text(info: &BasesInfo) -> String {
     let mut rows = table(["bases", &info.id.to_string()]);
     rows.add_row(["group", info.group.name()]);
     rows.add_row(["points", &info.count.to_string()]);
-    rows.add_row(["of them infinity", &info.infinities.to_string()]);
+    rows.add_row(["points at infinity", &info.infinities.to_string()]);
     rows.add_row(["size", &bytes_text(info.bytes)]);
-    rows.add_row(["kept", if info.persisted { "on disk" } else { "in memory" }]);
+    rows.add_row(["stored", if info.persisted { "on disk" } else { "in memory" }]);
     rows.add_row(["label", &info.label]);
-    rows.add_row(["since", &utc(info.created_s)]);
+    rows.add_row(["created", &utc(info.created_s)]);
     format!("{rows}\n")
 }
 
 /// `2026-11-21 12:33:15 UTC`.
 fn utc(unix_s: i64) -> String {
     let (days, second) = (unix_s.div_euclid(86400), unix_s.rem_euclid(86400));
-    // Days since 0000-03-01, by eras of 400 years: leap days come last in such years.
+    // Days since 0000-03-01, in eras of 400 years: years from March on end with their leap day.
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
     let year_of_era =
@@ -177,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates() {
+    fn formats_dates() {
         assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
         assert_eq!(utc(951_827_696), "2000-02-29 12:34:56 UTC");
         assert_eq!(utc(1_767_225_599), "2025-12-31 23:59:59 UTC");
@@ -185,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn short_words_are_labels_only() {
+    fn treats_short_or_non_hex_names_as_labels_only() {
         assert!(is_id_prefix("0af3"));
         assert!(!is_id_prefix("0af"));
         assert!(!is_id_prefix("lagrange"));

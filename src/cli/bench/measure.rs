@@ -1,4 +1,4 @@
-//! Many jobs at a time, and what they took.
+//! Runs concurrent jobs and records their latencies.
 
 use std::{
     sync::Arc,
@@ -14,37 +14,37 @@ use crate::{
     client::{Client, Execution, Timing},
 };
 
-/// Longer latencies are written as this.
+/// Longer latencies are recorded as this value.
 const LATENCY_MAX: Duration = Duration::from_secs(3600);
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
-/// When a worker has done enough.
+/// When a worker stops.
 #[derive(Debug, Clone, Copy)]
 pub enum Amount {
-    /// After so much time, and one job at least.
+    /// After this time, and at least one job.
     Time(Duration),
-    /// After so many jobs.
+    /// After this number of jobs.
     Repeats(u32),
 }
 
-/// What jobs of one size took, so many at a time.
+/// Measurements of jobs of one size at one concurrency.
 #[derive(Debug, Clone)]
 pub struct Sample {
     /// log2 of the size.
     pub lg_n: u32,
-    /// Jobs at a time.
+    /// Number of concurrent jobs.
     pub concurrency: u16,
-    /// Jobs that the server had no room for, retries included.
+    /// Calls refused because the server was full, retries included.
     pub refused: u64,
-    /// From the first job's start to the last one's end.
+    /// Time from the start of the first job to the end of the last.
     pub wall: Duration,
     latency_ns: Histogram<u64>,
     phases: Phases,
-    /// By whom, and how: the last one's words. Its stages are sums over all jobs.
+    /// Engine and device of the last job; stage times are sums over all jobs.
     execution: Execution,
 }
 
-/// Sums of the server's and the client's phases.
+/// Sums of the client's and the server's phases.
 #[derive(Debug, Clone, Copy, Default)]
 struct Phases {
     upload: Duration,
@@ -69,11 +69,11 @@ impl Sample {
         self.phases.queue += timing.queue;
         self.phases.compute += timing.compute;
         self.phases.download += timing.download;
-        self.take_in(execution);
+        self.add_stages(execution);
     }
 
-    /// Adds stages by name: jobs may differ in theirs.
-    fn take_in(&mut self, execution: Execution) {
+    /// Adds stages by name, because jobs may have different stages.
+    fn add_stages(&mut self, execution: Execution) {
         let mut stages = std::mem::take(&mut self.execution.stages);
         for (name, time) in &execution.stages {
             match stages.iter_mut().find(|(known, _)| known == name) {
@@ -92,10 +92,10 @@ impl Sample {
         self.phases.queue += other.phases.queue;
         self.phases.compute += other.phases.compute;
         self.phases.download += other.phases.download;
-        self.take_in(other.execution.clone());
+        self.add_stages(other.execution.clone());
     }
 
-    /// Who did the jobs, and what each stage on the device took in the mean.
+    /// Engine, device, and the mean time of each stage on the device.
     pub fn execution(&self) -> Execution {
         let jobs = u32::try_from(self.jobs()).unwrap_or(u32::MAX).max(1);
         let mut execution = self.execution.clone();
@@ -103,32 +103,30 @@ impl Sample {
         execution
     }
 
-    /// Jobs done.
+    /// Number of completed jobs.
     pub fn jobs(&self) -> u64 {
         self.latency_ns.len()
     }
 
-    /// The latency that the fraction `quantile` of the jobs did not exceed.
+    /// The latency at `quantile`, from 0 to 1.
     pub fn latency(&self, quantile: f64) -> Duration {
         Duration::from_nanos(self.latency_ns.value_at_quantile(quantile))
     }
 
-    /// The shortest latency.
     pub fn shortest(&self) -> Duration {
         Duration::from_nanos(self.latency_ns.min())
     }
 
-    /// Elements a second, all jobs together.
+    /// Elements per second of all jobs together.
     pub fn elements_per_s(&self) -> f64 {
         self.jobs_per_s() * (1_u64 << self.lg_n) as f64
     }
 
-    /// Jobs a second.
     pub fn jobs_per_s(&self) -> f64 {
         self.jobs() as f64 / self.wall.as_secs_f64().max(1e-9)
     }
 
-    /// Means of what the client and the server say of their phases, which may overlap.
+    /// Mean times of the client's and the server's phases, which may overlap.
     pub fn phases(&self) -> [(&'static str, Duration); 5] {
         let jobs = u32::try_from(self.jobs()).unwrap_or(u32::MAX).max(1);
         let Phases { upload, receive, queue, compute, download } = self.phases;
@@ -138,7 +136,7 @@ impl Sample {
     }
 }
 
-/// Measures `job`, `concurrency` at a time. The first failure ends it; others are cancelled.
+/// Measures `job` at the given concurrency. The first failure cancels all jobs.
 pub async fn run(
     client: &Client,
     job: &Job,
@@ -148,7 +146,7 @@ pub async fn run(
     amount: Amount,
 ) -> Result<Sample> {
     let start = Arc::new(Barrier::new(concurrency.into()));
-    // Dropping the set cancels what is under way, here and on the server.
+    // Dropping the set cancels running jobs on both sides.
     let mut workers = JoinSet::new();
     for _ in 0..concurrency {
         let (client, job, start) = (client.clone(), job.clone(), start.clone());
@@ -195,7 +193,7 @@ async fn worker(
     }
 }
 
-/// Does the job until the server has room for it.
+/// Runs the job once; retries it while the server is full.
 async fn once(
     client: &Client,
     job: &Job,
@@ -209,7 +207,7 @@ async fn once(
                 sample.record(latency, &timing, execution);
                 return Ok(());
             }
-            // A full server is a result, not a failure; a draining one is not.
+            // A full server is counted as a result; a draining one is a failure.
             Err(failure) if failure.exit == Exit::Later && is_full(&failure) => {
                 sample.refused += 1;
                 tokio::time::sleep(RETRY_PAUSE).await;
@@ -227,7 +225,7 @@ fn is_full(failure: &Failure) -> bool {
 pub mod tests {
     use super::*;
 
-    /// A sample as if jobs had taken these many microseconds each.
+    /// A sample of jobs with the given latencies.
     pub fn sample(lg_n: u32, concurrency: u16, latencies_us: &[u64]) -> Sample {
         let mut sample = Sample::new(lg_n, concurrency);
         for &us in latencies_us {
@@ -241,7 +239,7 @@ pub mod tests {
     }
 
     #[test]
-    fn percentiles_and_rates() {
+    fn computes_percentiles_and_rates() {
         let latencies: Vec<_> = (1..=100).map(|index| index * 1000).collect();
         let sample = sample(10, 1, &latencies);
         let about = |latency: Duration, ms: f64| {
@@ -260,7 +258,7 @@ pub mod tests {
     }
 
     #[test]
-    fn samples_of_workers_add_up() {
+    fn merges_samples_of_workers() {
         let mut all = sample(10, 2, &[1000]);
         all.add(&sample(10, 2, &[3000, 5000]));
         assert_eq!(all.jobs(), 3);

@@ -1,4 +1,4 @@
-//! `capstan bench`: what a running server does with random data, every answer checked.
+//! `capstan bench`: measures a running server with random data and checks every result.
 
 mod measure;
 mod plot;
@@ -21,51 +21,49 @@ use super::{
 };
 use crate::client::{Client, G1Affine, G2Affine};
 
-/// What to measure.
 #[derive(Debug, Args)]
 #[command(after_help = ABOUT)]
 pub struct BenchArgs {
-    /// Which operation
+    /// Operation to measure
     #[arg(long, value_enum, default_value_t)]
     op: Op,
-    /// The bases' group (msm)
+    /// Group of the bases (msm only)
     #[arg(long, value_enum, default_value = "g1")]
     group: GroupArg,
-    /// log2 of the sizes: a list such as 10,14,18 or a range such as 10..18, both ends included
+    /// log2 of the sizes: a list such as 10,14,18 or an inclusive range such as 10..18
     #[arg(long, default_value = "10,12,14,16", value_name = "LG_N")]
     sizes: Sizes,
-    /// Jobs at a time
+    /// Number of concurrent jobs
     #[arg(long, default_value = "1,4", value_delimiter = ',', value_name = "N",
           value_parser = clap::value_parser!(u16).range(1..=1024))]
     concurrency: Vec<u16>,
-    /// How long to measure each size and concurrency
+    /// Time to measure each size and concurrency
     #[arg(long, default_value = "2s", value_name = "TIME", value_parser = duration)]
     seconds: Duration,
-    /// Jobs to measure instead, each of those at a time
+    /// Number of jobs per concurrent worker, instead of a time
     #[arg(long, value_name = "N", conflicts_with = "seconds",
           value_parser = clap::value_parser!(u32).range(1..))]
     repeats: Option<u32>,
-    /// Jobs before measuring, each of those at a time
+    /// Number of jobs per concurrent worker before the measurement
     #[arg(long, default_value_t = 1, value_name = "N")]
     warm_up: u32,
-    /// Say who did the jobs of each size, by which plan, and where the device's time went
+    /// Print engine, plan and stage times on the device for each size
     #[arg(long)]
     explain: bool,
-    /// Draw latency against size into an SVG file
+    /// Plot latency against size into an SVG file
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
 }
 
 const ABOUT: &str = "\
-Latency is the client's: from call to result, encoding and transport included. Phases are means;
---json always has what --explain says.
-Bases are a walk with known discrete logarithms, so that every sum is checked exactly by one
-multiplication; transforms are compared with arkworks. A wrong answer ends the run with code 1.";
+Latency is measured by the client from call to result, encoding and transport included. Phases are
+means. --json always includes what --explain prints.
+The bases have known discrete logarithms, so every sum is checked exactly by one multiplication.
+Transforms are compared with arkworks. A wrong result ends the run with code 1.";
 
-/// An operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 enum Op {
-    /// Multi-scalar multiplication over bases put before
+    /// Multi-scalar multiplication over stored bases
     #[default]
     Msm,
     /// Forward transform
@@ -76,7 +74,7 @@ enum Op {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Sizes(Vec<u32>);
 
-/// Larger ones would take the client hours to prepare.
+/// Larger sizes would take the client hours to prepare.
 const LG_N_MAX: u32 = 26;
 
 impl FromStr for Sizes {
@@ -85,7 +83,7 @@ impl FromStr for Sizes {
     fn from_str(text: &str) -> Result<Self, String> {
         let one = |part: &str| {
             let lg_n = part.trim().parse().ok().filter(|&lg_n| lg_n <= LG_N_MAX);
-            lg_n.ok_or_else(|| format!("numbers from 0 to {LG_N_MAX}"))
+            lg_n.ok_or_else(|| format!("expected numbers from 0 to {LG_N_MAX}"))
         };
         let mut sizes = Vec::new();
         for part in text.split(',') {
@@ -102,12 +100,11 @@ impl FromStr for Sizes {
     }
 }
 
-/// Measures everything asked for, prints, draws.
 pub async fn run(ui: Ui, client: &Client, args: &BenchArgs) -> Result<()> {
     let engine = client.info().await?.engine;
     let work = prepare(ui, client, args).await?;
     let measured = measure_all(ui, client, args, &work).await;
-    // The bases go in any case, and a failure before says more than one here.
+    // Release the bases in any case; an earlier failure has precedence.
     let released = work.release(client).await;
     let samples = measured?;
     released?;
@@ -117,7 +114,7 @@ pub async fn run(ui: Ui, client: &Client, args: &BenchArgs) -> Result<()> {
     };
     if let Some(path) = &args.plot {
         Output::File(path.clone()).write(plot::latency(&title, &samples).as_bytes())?;
-        ui.note(&format!("plot in {}", path.display()));
+        ui.note(&format!("wrote plot to {}", path.display()));
     }
     if ui.json {
         return ui.print_json(&report::as_json(&title, &engine, &samples));
@@ -149,10 +146,10 @@ async fn measure_all(
     let steps = args.sizes.0.len() * args.concurrency.len();
     let bar = Bar::steps(ui, "", steps as u64);
     for &lg_n in &args.sizes.0 {
-        bar.say(format!("2^{lg_n}: making data"));
+        bar.say(format!("2^{lg_n}: generating data"));
         let job = work.job(lg_n).await;
         for &concurrency in &args.concurrency {
-            bar.say(format!("2^{lg_n}, {concurrency} at a time"));
+            bar.say(format!("2^{lg_n}, concurrency {concurrency}"));
             let sample = measure::run(client, &job, lg_n, concurrency, args.warm_up, amount);
             samples.push(sample.await?);
             bar.add(1);
@@ -166,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_lists_and_ranges() {
+    fn parses_lists_and_ranges_of_sizes() {
         let sizes = |text: &str| text.parse::<Sizes>().map(|sizes| sizes.0);
         assert_eq!(sizes("12, 10,10"), Ok(vec![10, 12]));
         assert_eq!(sizes("10..12,14"), Ok(vec![10, 11, 12, 14]));

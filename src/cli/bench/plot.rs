@@ -7,7 +7,7 @@ use plotters::{coord::Shift, prelude::*};
 use super::measure::Sample;
 
 const SIZE: (u32, u32) = (1200, 760);
-/// Apart for the colour-blind, too (Okabe and Ito).
+/// Distinct for colour-blind readers, too (Okabe and Ito).
 const COLOURS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -19,7 +19,7 @@ const COLOURS: [RGBColor; 6] = [
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// A line of medians for each concurrency, a band up to p99.
+/// Draws a line of medians and a band up to p99 for each concurrency.
 ///
 /// Shape: at least one sample.
 pub fn latency(title: &str, samples: &[Sample]) -> String {
@@ -61,14 +61,14 @@ fn draw(
         .draw()?;
     for (index, concurrency) in concurrencies(samples).into_iter().enumerate() {
         let colour = COLOURS[index % COLOURS.len()];
-        let of_it = || samples.iter().filter(|sample| sample.concurrency == concurrency);
-        let at = |quantile| of_it().map(move |s| (s.lg_n as f64, ms(s.latency(quantile))));
+        let series = || samples.iter().filter(|sample| sample.concurrency == concurrency);
+        let at = |quantile| series().map(move |s| (s.lg_n as f64, ms(s.latency(quantile))));
         let band =
             at(0.5).chain(at(0.99).collect::<Vec<_>>().into_iter().rev()).collect::<Vec<_>>();
         chart.draw_series(std::iter::once(Polygon::new(band, colour.mix(0.15))))?;
         chart
             .draw_series(LineSeries::new(at(0.5), colour.stroke_width(4)))?
-            .label(format!("{concurrency} at a time"))
+            .label(format!("concurrency {concurrency}"))
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 36, y)], colour.stroke_width(4)));
         chart.draw_series(at(0.5).map(|point| Circle::new(point, 7, colour.filled())))?;
     }
@@ -99,21 +99,22 @@ fn concurrencies(samples: &[Sample]) -> Vec<u16> {
     all
 }
 
-/// log2 of the sizes, with some room at both ends.
+/// Range of log2 of the sizes, with a margin at both ends.
 fn sizes(samples: &[Sample]) -> Range<f64> {
     let all = || samples.iter().map(|sample| f64::from(sample.lg_n));
     let (low, high) = (all().fold(f64::MAX, f64::min), all().fold(0.0, f64::max));
     low - 0.5..high + 0.5
 }
 
-/// Whole decades would waste half the picture: a third beyond each end.
+/// Range of latencies in milliseconds, extended by a factor of 1.5 at both ends: whole decades
+/// would waste half of the plot.
 fn latencies(samples: &[Sample]) -> Range<f64> {
     let low = samples.iter().map(|sample| ms(sample.latency(0.5))).fold(f64::MAX, f64::min);
     let high = samples.iter().map(|sample| ms(sample.latency(0.99))).fold(0.0, f64::max);
     low / 1.5..high * 1.5
 }
 
-/// `2¹⁰`; nothing between whole powers.
+/// `2¹⁰`; empty between integer exponents.
 fn power(lg_n: f64) -> String {
     const DIGITS: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
     if (lg_n - lg_n.round()).abs() > 1e-6 {
@@ -147,14 +148,14 @@ mod tests {
         samples
     }
 
-    /// With `CAPSTAN_PLOT=FILE.svg` it leaves the picture for somebody to look at.
+    /// With `CAPSTAN_PLOT=FILE.svg`, the test writes the plot to that file.
     #[test]
-    fn draws_what_it_says() {
+    fn draws_lines_bands_and_labels() {
         let svg = latency("MSM over G1, engine cpu", &samples());
         if let Some(path) = std::env::var_os("CAPSTAN_PLOT") {
             std::fs::write(path, &svg).unwrap();
         }
-        for text in ["MSM over G1", "2¹⁰", "2¹⁸", "16 at a time", "10 ms", "latency"] {
+        for text in ["MSM over G1", "2¹⁰", "2¹⁸", "concurrency 16", "10 ms", "latency"] {
             assert!(svg.contains(text), "{text}");
         }
         assert!(svg.matches("<polyline").count() >= 3);
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn one_sample_is_enough() {
+    fn plots_a_single_sample() {
         assert!(latency("", &[sample(12, 1, &[900])]).contains("2¹²"));
     }
 }

@@ -9,11 +9,11 @@ use crate::{
     client::Execution,
 };
 
-/// One row a sample.
+/// A table with one row per sample.
 pub fn as_text(title: &str, samples: &[Sample]) -> String {
     let mut rows = table([
         "size",
-        "at a time",
+        "concurrency",
         "jobs",
         "min",
         "p50",
@@ -45,18 +45,18 @@ pub fn as_text(title: &str, samples: &[Sample]) -> String {
     let note = if refused == 0 {
         String::new()
     } else {
-        format!("the server had no room {refused} times: those jobs waited and came again\n")
+        format!("the server was full {refused} times: those jobs were retried\n")
     };
-    format!("{title}\n{rows}\n{note}every answer was checked\n")
+    format!("{title}\n{rows}\n{note}every result was checked\n")
 }
 
-/// Who did the jobs of each size and how, and where the device's time went.
+/// Engine, plan and stage times on the device for each size.
 pub fn explanation(samples: &[Sample]) -> String {
     let mut text = String::new();
     for sample in samples {
         let Execution { engine, device, stages, .. } = sample.execution();
-        let (lg_n, at_a_time) = (sample.lg_n, sample.concurrency);
-        text += &format!("2^{lg_n}, {at_a_time} at a time: {engine}, {device}");
+        let (lg_n, concurrency) = (sample.lg_n, sample.concurrency);
+        text += &format!("2^{lg_n}, concurrency {concurrency}: {engine}, {device}");
         if !stages.is_empty() {
             text += &format!("; on the device {}", stages_text(&stages));
         }

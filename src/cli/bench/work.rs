@@ -1,4 +1,4 @@
-//! Random jobs whose right answers are known.
+//! Random jobs with known results.
 
 use std::{
     ops::AddAssign,
@@ -23,13 +23,13 @@ use crate::{
     curve::points::id_of,
 };
 
-/// What jobs of every size share.
+/// State shared by jobs of all sizes.
 pub enum Work {
     /// Bases on the server.
     MsmG1(Walk<G1Affine>),
     /// Bases on the server.
     MsmG2(Walk<G2Affine>),
-    /// Nothing.
+    /// NTTs share nothing.
     Ntt,
 }
 
@@ -38,51 +38,48 @@ pub struct Walk<A> {
     handle: BasesHandle<A>,
     first: Fr,
     step: Fr,
-    /// To be released when done: it was not there before.
+    /// Whether this run put the bases and must release them.
     ours: bool,
 }
 
-/// What a job took: the call as a whole, its phases, and by whom.
+/// Latency of the whole call, its phases, engine and device.
 pub struct Done {
     pub latency: Duration,
     pub timing: Timing,
     pub execution: Execution,
 }
 
-/// One job, to be done again and again.
+/// A job that can be repeated.
 #[derive(Clone)]
 pub enum Job {
-    /// A sum in G1.
     MsmG1(Arc<Sum<G1Affine>>),
-    /// A sum in G2.
     MsmG2(Arc<Sum<G2Affine>>),
-    /// A transform.
     Ntt(Arc<Transform>),
 }
 
-/// Scalars and the right sum.
+/// Scalars and the expected sum.
 pub struct Sum<A: CurvePoint> {
     bases: BasesHandle<A>,
     scalars: Vec<Fr>,
     expected: A::Group,
 }
 
-/// A row and its transform.
+/// A row and its expected transform.
 pub struct Transform {
     row: Vec<Fr>,
     expected: Vec<Fr>,
 }
 
 impl Work {
-    /// Makes 2^lg_n bases and puts them on the server: smaller sizes use the first of them.
-    /// `wrap` says in which group.
+    /// Generates 2^lg_n bases and puts them on the server; smaller sizes use the first of them.
+    /// `wrap` selects the variant of the group.
     pub async fn msm<A: CurvePoint>(
         ui: Ui,
         client: &Client,
         lg_n: u32,
         wrap: fn(Walk<A>) -> Self,
     ) -> Result<Self> {
-        let bar = Bar::spinner(ui, format!("making 2^{lg_n} bases"));
+        let bar = Bar::spinner(ui, format!("generating 2^{lg_n} bases"));
         let walk = blocking(move || walk::<A>(1 << lg_n)).await;
         let ours = client.stat(BasesId(id_of(&walk))).await.is_err();
         drop(bar);
@@ -97,7 +94,7 @@ impl Work {
         Ok(wrap(Walk { handle, first, step, ours }))
     }
 
-    /// For people.
+    /// Name of the group or field, for people.
     pub fn what(&self) -> &'static str {
         match self {
             Self::MsmG1(_) => "G1",
@@ -106,7 +103,7 @@ impl Work {
         }
     }
 
-    /// Random data of that size.
+    /// A random job of 2^lg_n elements.
     pub async fn job(&self, lg_n: u32) -> Job {
         match self {
             Self::MsmG1(walk) => Job::MsmG1(Arc::new(walk.sum(lg_n).await)),
@@ -115,7 +112,7 @@ impl Work {
         }
     }
 
-    /// Leaves the server as it was.
+    /// Releases the bases unless they were on the server before.
     pub async fn release(&self, client: &Client) -> Result<()> {
         let (ours, id) = match self {
             Self::MsmG1(walk) => (walk.ours, walk.handle.id()),
@@ -131,7 +128,7 @@ impl Work {
 
 impl<A: CurvePoint> Walk<A> {
     async fn sum(&self, lg_n: u32) -> Sum<A> {
-        let bases = self.handle.slice(0, 1 << lg_n).expect("the walk is as long as the largest");
+        let bases = self.handle.slice(0, 1 << lg_n).expect("the walk has the largest size");
         let (first, step) = (self.first, self.step);
         blocking(move || {
             let scalars = random(&format!("scalars {lg_n}"), 1 << lg_n);
@@ -148,7 +145,7 @@ impl<A: CurvePoint> Walk<A> {
 }
 
 impl Job {
-    /// Room for a job's result, to be made once and used again.
+    /// A reusable buffer for a job's result.
     pub fn buffer(&self) -> Vec<Fr> {
         match self {
             Self::Ntt(transform) => transform.row.clone(),
@@ -156,9 +153,9 @@ impl Job {
         }
     }
 
-    /// Does it once. What comparing the answer takes is no part of its latency.
+    /// Runs the job once. The latency excludes the comparison of the result.
     ///
-    /// Errors: the call's own; `Failed` where the answer is wrong.
+    /// Errors: those of the call; `Failed` if the result is wrong.
     pub async fn run(&self, client: &Client, buffer: &mut Vec<Fr>) -> Result<Done> {
         match self {
             Self::MsmG1(sum) => sum.run(client).await,
@@ -175,7 +172,7 @@ impl Job {
         }
     }
 
-    /// Puts the input back where the last result is. Not to be measured.
+    /// Overwrites the last result with the input. Not measured.
     pub fn refill(&self, buffer: &mut [Fr]) {
         if let Self::Ntt(transform) = self {
             buffer.copy_from_slice(&transform.row);
@@ -207,13 +204,13 @@ fn transform(lg_n: u32) -> Transform {
     Transform { row, expected }
 }
 
-/// Where the walk begins, and how far each step goes.
+/// Discrete logarithms of the walk's first point and of its step.
 fn ends() -> [Fr; 2] {
-    random("walk", 2).try_into().expect("two were asked for")
+    random("walk", 2).try_into().expect("two elements were requested")
 }
 
 fn walk<A: CurvePoint>(n: usize) -> Vec<A> {
-    /// Bounds the memory that projective points take.
+    /// Bounds the memory of projective points.
     const PIECE: usize = 1 << 16;
     let [first, step] = ends().map(|logarithm| A::generator() * logarithm);
     let step = step.into_affine();
@@ -238,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_walk_has_the_logarithms_that_it_claims() {
+    fn walk_has_the_expected_logarithms() {
         let [first, step] = ends();
         let points = walk::<G1Affine>(5);
         for (index, point) in points.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Comparisons with arkworks, which computes everything again.
+//! Comparisons of results with arkworks, which recomputes them.
 
 use ark_bls12_381::Bls12_381;
 use ark_ec::{AffineRepr, VariableBaseMSM, pairing::Pairing};
@@ -11,7 +11,7 @@ use crate::{
     formats::{PointSet, reverse_bits},
 };
 
-/// Inputs and results of all jobs. Rows of scalars stand one after another.
+/// Inputs and results of all jobs. Rows of scalars are stored one after another.
 pub struct Results {
     /// G1 Lagrange points in bit-reversed order.
     pub lagrange: PointSet,
@@ -29,7 +29,7 @@ pub struct Results {
     pub by_evaluations: Vec<G1Projective>,
     /// Sums of coefficients and monomial points.
     pub by_coefficients: Vec<G1Projective>,
-    /// The sum of the first coefficients and monomial points, as many as G2 has.
+    /// The sum of the first coefficients and G1 monomial points, one per G2 point.
     pub low_in_g1: Vec<G1Projective>,
     /// The sum of the same coefficients and the G2 points.
     pub low_in_g2: Vec<G2Projective>,
@@ -80,7 +80,7 @@ pub fn all(results: &Results) -> Result<Vec<Passed>> {
     let coefficients = &coefficients[..low];
     passed.push(same("commitments in G1", low_in_g1, msms, &sums(&monomial[..low], coefficients))?);
     passed.push(same("commitments in G2", low_in_g2, msms, &sums(&g2, coefficients))?);
-    // Comparisons of one result with another, which no single result can pass by chance.
+    // Comparisons of independent results.
     passed.push(same(
         "evaluations of coefficients",
         &rows(evaluations, n),
@@ -178,7 +178,7 @@ mod tests {
         PointSet { set: None, group, encoding, data: Bytes::from(encode(encoding, &points)) }
     }
 
-    /// A setup of 4 points with a known secret, two blobs, and the right results.
+    /// A setup of 4 points with a known secret, two blobs, and the correct results.
     fn results() -> Results {
         let tau = random("tau", 1)[0];
         let powers: Vec<_> = (0..N as u64).map(|power| tau.pow([power])).collect();
@@ -207,14 +207,14 @@ mod tests {
     }
 
     #[test]
-    fn right_results_pass() {
+    fn accepts_correct_results() {
         let passed = all(&results()).unwrap();
         assert_eq!(passed.len(), 9);
         assert_eq!(passed.iter().map(|check| check.count).sum::<usize>(), 15);
     }
 
     #[test]
-    fn each_wrong_result_fails_with_its_index() {
+    fn reports_the_index_of_each_wrong_result() {
         type Change = fn(&mut Results);
         let changes: [(Change, &str); 7] = [
             (|all| all.by_evaluations[1] += G1Affine::generator(), "to evaluations differ, 1"),
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setup_of_two_secrets_fails() {
+    fn refuses_a_setup_with_two_secrets() {
         let mut results = results();
         let other = random("other", LOW);
         results.g2 = list::<G2Affine>(Group::G2, &other);

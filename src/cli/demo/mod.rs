@@ -29,17 +29,16 @@ use crate::{
     },
 };
 
-/// Ethereum's own file: 4096 points of G1 in two bases, 65 of G2.
+/// Ethereum's file: 4096 points of G1 in two bases, 65 of G2.
 const SETUP: &[u8] = include_bytes!("../../../tests/data/trusted_setup_4096.json");
 
 /// Field elements of a blob.
 const BLOB_LENGTH: usize = 4096;
 
-/// How much to compute.
 #[derive(Debug, Args)]
 #[command(after_help = ABOUT)]
 pub struct DemoArgs {
-    /// Blobs to commit to, each of 4096 random field elements
+    /// Number of blobs, each of 4096 random field elements
     #[arg(long, default_value_t = 8, value_name = "N",
           value_parser = clap::value_parser!(u16).range(1..=256))]
     blobs: u16,
@@ -52,13 +51,12 @@ The demo imports the points of the Ethereum KZG ceremony, commits to blobs by MS
 from evaluations to coefficients and back by NTTs, and compares every result with arkworks. A
 difference ends it with code 1.";
 
-/// Computes, checks, prints.
 pub async fn run(ui: Ui, global: &Global, args: &DemoArgs) -> Result<()> {
     let mut phases = Phases::new(ui);
     let phase = phases.begin("start the server", String::new());
     let server = EmbeddedServer::start().await?;
     let own = Global { server: server.target.clone(), ca_certificate: None, ..global.clone() };
-    // A failure is reported at once: it tells something about this host.
+    // No retries: a failure shows a problem of this host and is reported at once.
     let client = builder(&own)?.retries(0).connect().await?;
     let info = client.info().await?;
     phases.end(phase, None);
@@ -79,7 +77,7 @@ pub async fn run(ui: Ui, global: &Global, args: &DemoArgs) -> Result<()> {
 /// Sends the setup and the blobs, and collects what the server computes.
 async fn compute(client: &Client, phases: &mut Phases, blobs: Vec<Fr>) -> Result<Results> {
     let [mut lagrange, monomial, g2] = setup()?;
-    // EIP-4844 keeps a blob's evaluations in bit-reversed order, the file has the natural one.
+    // EIP-4844 stores a blob's evaluations in bit-reversed order; the file is in natural order.
     lagrange.bit_reverse()?;
     let lagrange_bases = import::<G1Affine>(client, phases, &lagrange).await?;
     let monomial_bases = import::<G1Affine>(client, phases, &monomial).await?;
@@ -93,7 +91,7 @@ async fn compute(client: &Client, phases: &mut Phases, blobs: Vec<Fr>) -> Result
         commit(client, phases, "commit to coefficients", &monomial_bases, &coefficients).await?;
     let forward = NttOptions { output_order: Order::BitReversed, ..NttOptions::forward() };
     let evaluations = transform(client, phases, &coefficients, forward).await?;
-    // G2 has fewer points, so only a polynomial of lower degree has a commitment in both groups.
+    // G2 has fewer points, so only polynomials of low degree have commitments in both groups.
     let low = &coefficients[..g2.count()];
     let low_bases = monomial_bases.slice(0, low.len() as u64).expect("G1 has more points than G2");
     let name = "commit to first coefficients";

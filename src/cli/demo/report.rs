@@ -39,7 +39,6 @@ struct Phase {
 }
 
 impl Phases {
-    /// Nothing has begun.
     pub fn new(ui: Ui) -> Self {
         Self { bar: Bar::spinner(ui, ""), begun: Instant::now(), done: Vec::new() }
     }
@@ -50,7 +49,6 @@ impl Phases {
         Current { name, work, begun: Instant::now() }
     }
 
-    /// Ends it.
     pub fn end(&mut self, phase: Current, compute: Option<Duration>) {
         let Current { name, work, begun } = phase;
         self.done.push(Phase { name, work, time: begun.elapsed(), compute });
@@ -59,9 +57,9 @@ impl Phases {
 
 /// The outcome of a demo in which every check passed.
 pub struct Report {
-    /// The server's own words about itself.
+    /// The server's version, engine and devices.
     pub info: GetInfoResponse,
-    /// All of them are finished.
+    /// Finished phases.
     pub phases: Phases,
     /// The comparisons.
     pub checks: Vec<Passed>,
