@@ -1,4 +1,4 @@
-//! Devices that cannot be used are left out, and those that can are used.
+//! Unusable devices are left out, and the others are used.
 
 use std::{
     io::{Read, Write},
@@ -31,7 +31,7 @@ fn engine(rig: &Rig) -> Result<CudaEngine, Unusable> {
 }
 
 #[test]
-fn a_kernel_that_computes_wrong_is_found_before_the_first_job() {
+fn the_self_test_finds_kernels_that_compute_wrong() {
     with_faults(PATIENCE, |rig| {
         for (fault, found) in [
             ("g1_whole_sums:1:flip", "an MSM in g1, without tables"),
@@ -45,13 +45,13 @@ fn a_kernel_that_computes_wrong_is_found_before_the_first_job() {
         ] {
             control::fault(fault);
             let Err(Unusable::Device { index: 0, fault: wrong }) = engine(rig) else {
-                panic!("{fault}: not found")
+                panic!("{fault}: the self-test passed")
             };
             let Fault::Wrong(what) = &wrong else { panic!("{fault}: {wrong}") };
             assert!(what.contains(found), "{fault}: {what}");
             control::fault("");
         }
-        // The device is well, and holds nothing of the tests.
+        // The device still works, and the self-tests have freed their memory.
         let free = rig.gpu.arena().free_bytes();
         let engine = engine(rig).unwrap();
         assert!(engine.left_out().is_empty());
@@ -61,7 +61,7 @@ fn a_kernel_that_computes_wrong_is_found_before_the_first_job() {
 }
 
 #[test]
-fn a_device_that_cannot_be_used_does_not_keep_others_from_use() {
+fn an_unusable_device_is_left_out_and_the_others_serve() {
     if emulated::driver().is_none() {
         return println!("skipped: faults are not injected into a GPU");
     }
@@ -83,7 +83,7 @@ fn a_device_that_cannot_be_used_does_not_keep_others_from_use() {
         assert!(text.contains(line), "{text}");
     }
     stop(child);
-    // Operators may prefer that the daemon does not start.
+    // With `cuda_devices_min`, the daemon does not start instead.
     let output = gpus(&["--cuda-devices-min", "2"]).output().unwrap();
     let log = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(69), "{log}");
@@ -91,18 +91,18 @@ fn a_device_that_cannot_be_used_does_not_keep_others_from_use() {
 }
 
 #[test]
-fn a_fall_back_to_the_cpu_on_a_host_with_a_gpu_is_a_warning() {
-    let Some(library) = emulated::driver() else { return println!("skipped: as above") };
+fn falling_back_to_the_cpu_on_a_gpu_host_is_a_warning() {
+    let Some(library) = emulated::driver() else { return println!("skipped: not on a GPU") };
     let flags = ["--cuda-driver", library.to_str().unwrap()];
     let (child, log, _) = ready(&mut capstand(&flags, &[FIRST_FAILS]));
     let warns = |line: &str| line.contains("WARN") && line.contains("no GPU of this host is used");
     assert!(log.lines().any(warns), "{log}");
     stop(child);
-    // Unless it must not be.
+    // With `cuda_devices_min`, it is an error.
     let flags = [&flags[..], &["--cuda-devices-min", "1"]].concat();
     let output = capstand(&flags, &[FIRST_FAILS]).output().unwrap();
     assert_eq!(output.status.code(), Some(69));
-    // Nor is the lack of a GPU anything to warn of.
+    // A host without a GPU gets no warning.
     let flags = ["--cuda-driver", "/nonexistent/libcuda.so"];
     let (child, log, _) = ready(&mut capstand(&flags, &[]));
     assert!(!log.contains("WARN"), "{log}");
