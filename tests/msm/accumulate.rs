@@ -23,7 +23,7 @@ const SIGN: u32 = 1 << 31;
 /// The whole tree; load-balanced shares of at least one and four elements; tree levels, then
 /// shares; teams of lanes; tree levels, then teams. Teams fall back to shares if a bucket is too
 /// large.
-const STRATEGIES: [(&str, Balance); 6] = [
+const BALANCES: [(&str, Balance); 6] = [
     ("tree", strategy(1, 1, 0, 0)),
     ("single shares", strategy(u32::MAX, 1, 0, 0)),
     ("shares", strategy(u32::MAX, 4, 0, 0)),
@@ -144,7 +144,7 @@ fn all_sizes<A: CurvePoint>() {
         let mut rng = rng();
         let tables = [random_table::<A>(&mut rng), small_table()];
         for (i, sizes) in sizes(&mut rng).iter().enumerate() {
-            for (table, strategy) in tables.iter().zip([STRATEGIES[i % 6], STRATEGIES[(i + 1) % 6]]) {
+            for (table, strategy) in tables.iter().zip([BALANCES[i % 6], BALANCES[(i + 1) % 6]]) {
                 let mut pick = || reference(&mut rng, table.len());
                 let first = buckets(sizes, &mut pick);
                 let mut rotated = sizes.clone();
@@ -174,7 +174,7 @@ fn large_buckets_are_split<A: CurvePoint>() {
             for table in [random_table::<A>(&mut rng), small_table()] {
                 let own = buckets(&sizes, || reference(&mut rng, table.len()));
                 let more = buckets(&vec![0; sizes.len()], || 0);
-                check((rig, &accumulator), STRATEGIES[4], &table, [&own, &more], 100);
+                check((rig, &accumulator), BALANCES[4], &table, [&own, &more], 100);
             }
         }
     });
@@ -241,7 +241,7 @@ fn all_strategies<A: CurvePoint>() {
         let mut pick = || reference(&mut rng, table.len());
         let first = buckets(&[0, 40, 1, 0, 2, 97, 3, 33, 1, 0, 64, 5], &mut pick);
         let more = buckets(&[2, 0, 1, 0, 9, 0, 0, 31, 40, 1, 0, 5], &mut pick);
-        for strategy in STRATEGIES {
+        for strategy in BALANCES {
             check((rig, &accumulator), strategy, &table, [&first, &more], 0);
         }
     });
@@ -265,7 +265,7 @@ fn opposites_at_every_level<A: CurvePoint>() {
             vec![SIGN; 3],
             [vec![3; 11], vec![3 | SIGN; 11], vec![1]].concat(),
         ];
-        for strategy in STRATEGIES {
+        for strategy in BALANCES {
             check((rig, &accumulator), strategy, &table, [&quads.to_vec(), &quads.to_vec()], 0);
         }
     });
@@ -282,9 +282,9 @@ fn runs_are_combined_across_many_warps() {
         let mut pick = || reference(&mut rng, table.len());
         let none = buckets(&[0; 4], &mut pick);
         let hot = buckets(&[3, 1500, 0, 40], &mut pick);
-        check((rig, &accumulator), STRATEGIES[1], &table, [&hot, &none], 0);
+        check((rig, &accumulator), BALANCES[1], &table, [&hot, &none], 0);
         let even = buckets(&[33; 40], &mut pick);
-        check((rig, &accumulator), STRATEGIES[1], &table, [&even, &buckets(&[0; 40], &mut pick)], 0);
+        check((rig, &accumulator), BALANCES[1], &table, [&even, &buckets(&[0; 40], &mut pick)], 0);
     });
 }
 
@@ -305,7 +305,7 @@ fn nonempty_buckets_far_apart_are_found() {
             let first = buckets(&sizes, &mut pick);
             sizes.rotate_right(1);
             let more = buckets(&sizes, &mut pick);
-            check((rig, &accumulator), STRATEGIES[3 - i], &table, [&first, &more], 1000);
+            check((rig, &accumulator), BALANCES[3 - i], &table, [&first, &more], 1000);
         }
     });
 }
@@ -326,7 +326,7 @@ fn items_of_dense_and_sparse_buckets_are_listed() {
         let first = buckets(&sizes, &mut pick);
         sizes.rotate_right(9);
         let more = buckets(&sizes, &mut pick);
-        for strategy in [STRATEGIES[0], STRATEGIES[2], STRATEGIES[3]] {
+        for strategy in [BALANCES[0], BALANCES[2], BALANCES[3]] {
             check((rig, &accumulator), strategy, &table, [&first, &more], 3);
         }
     });
@@ -348,7 +348,7 @@ fn groups_with_many_items_are_split() {
         let first = buckets(&sizes, &mut pick);
         sizes.rotate_right(50);
         let more = buckets(&sizes, &mut pick);
-        for strategy in [STRATEGIES[0], STRATEGIES[2], STRATEGIES[3]] {
+        for strategy in [BALANCES[0], BALANCES[2], BALANCES[3]] {
             check((rig, &accumulator), strategy, &table, [&first, &more], 7);
         }
     });

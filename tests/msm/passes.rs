@@ -61,7 +61,7 @@ fn check_short_memory<P: points::Curve + Curve>(cases: &[(usize, u32, Windows, [
             let job = Job { vectors, ..job::<P>(n) };
             let plans = plans_for_less_memory(job, windows, &bench);
             assert_eq!(plans[0].passes().count(), 1);
-            let first = plans.iter().find(|plan| splits(plan) == cut).expect("a plan split like that");
+            let first = plans.iter().find(|plan| splits(plan) == cut).expect("such a split");
             assert_eq!(splits(plans.last().unwrap()), [vectors > 1, windows.sets() > 1, true]);
             let scalars: Vec<_> = (0..n * vectors as usize).map(|_| uniform(&mut rng)).collect();
             if rig.takes(i) {
