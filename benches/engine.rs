@@ -1,7 +1,6 @@
-//! The CPU engine against arkworks and blst called directly, all with all cores and the same
-//! inputs. `cargo bench --bench engine [FILTER]`; the filter `msm_g1/16` selects one size. On a
-//! machine that is not idle, use `cargo bench --bench engine -- interleaved [FILTER]`, which prints
-//! ratios.
+//! The CPU engine against arkworks and blst, all with all cores and the same inputs. `cargo bench
+//! --bench engine [FILTER]`; the filter `msm_g1/16` selects one size. On a machine that is not
+//! idle, use `cargo bench --bench engine -- interleaved [FILTER]`, which prints ratios.
 
 use std::{
     cell::LazyCell,

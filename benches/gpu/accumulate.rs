@@ -132,8 +132,7 @@ fn sizes<G: Group>(
 /// Parameters: out, table, references, starts, buckets, reference number of the first point.
 pub type Unbalanced = Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u32>, Ptr<u32>, u32, u32)>;
 
-/// A kernel that sums each bucket of G1 in XYZZ coordinates by one thread, two blocks per
-/// multiprocessor.
+/// A kernel that sums each bucket of G1 in XYZZ by one thread, two blocks per multiprocessor.
 pub fn unbalanced(rig: &Rig) -> Unbalanced {
     let block = Block { threads: 128, shared_bytes: 128 * 96 };
     rig.kernel("bench/curve", "g1_xyzz_unbalanced", block)

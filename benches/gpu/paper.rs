@@ -29,8 +29,7 @@ const SAMPLES: usize = 16;
 
 type Words = <G1Projective as Group>::Words;
 
-/// Milliseconds for one size: the whole MSM, its bucket sums, and the sums with one thread per
-/// bucket.
+/// Milliseconds for one size: the MSM, its bucket sums, and these with one thread per bucket.
 struct Row {
     whole: f64,
     sums: f64,
@@ -111,8 +110,7 @@ struct Summed<'a> {
 }
 
 impl Summed<'_> {
-    /// Milliseconds of the pass's bucket sums, and of these with one thread per bucket, by the
-    /// device's clock.
+    /// Device milliseconds of the bucket sums, and of these with one thread per bucket.
     fn both(&self, kernel: &Unbalanced, table: &Lease, windows: &Windows) -> (f64, f64) {
         let Self { rig, bench, plan, pass, placed, on_device } = *self;
         let workspace = rig.memory::<u8>(plan.pass_bytes(pass) as usize);

@@ -123,8 +123,7 @@ fn rates(rig: &Rig, record: &mut Record, pointwise: &Pointwise, lg_n: u32) {
     check_at("evaluate", n - 1, at(&b, factor));
 }
 
-/// Three polynomials by their values on a domain; the third one's values are products of the
-/// others'.
+/// Three polynomials by their values on a domain; the third one is the product of the others there.
 struct Quotient<'a> {
     rig: &'a Rig,
     transforms: &'a Transforms,

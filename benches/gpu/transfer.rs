@@ -1,5 +1,4 @@
-//! Uploads through the ring of pinned memory: the link alone, and with copies into the ring by many
-//! threads.
+//! Uploads through the pinned ring: the link alone, and with copies into the ring by many threads.
 
 use std::time::Instant;
 

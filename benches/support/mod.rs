@@ -1,5 +1,4 @@
-//! Shared by the end-to-end benches: a server in this process, an engine that does nothing, and
-//! statistics.
+//! Shared by the end-to-end benches: a server in this process, an idle engine, and statistics.
 #![allow(dead_code)] // no bench uses all of it
 
 use std::{

@@ -55,8 +55,7 @@ pub fn passes(device: &str) -> usize {
     count.map_or(1, |count| count.parse().unwrap())
 }
 
-/// A sender's delay: longer than one more pass over few scalars takes. A longer delay changes
-/// nothing.
+/// A sender's delay, longer than one pass over few scalars takes. A longer one changes nothing.
 const SLOW: Duration = Duration::from_millis(5);
 
 /// Whether a job failed for lack of device memory.

@@ -45,8 +45,7 @@ fn refused(flags: &[&str], env: &[(&str, &str)]) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
-/// Starts the daemon and waits until it is ready. Returns the process, its log so far and its TCP
-/// address.
+/// Waits until the daemon is ready. Returns the process, its log so far and its TCP address.
 pub fn ready(command: &mut Command) -> (Child, String, String) {
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut log = BufReader::new(child.stderr.take().unwrap());

@@ -40,8 +40,7 @@ fn pieces_are_copied_in_order() {
     });
 }
 
-/// If no event can be created to mark the end of a copy, the borrow of the memory still ends after
-/// the copy.
+/// If no event can mark the end of a copy, the borrow of the memory still ends after the copy.
 #[test]
 fn a_send_waits_for_its_copies_if_it_gets_no_event() {
     with_faults(PATIENCE, |rig| {
@@ -77,8 +76,7 @@ fn unpinned_memory_and_wrong_lengths_are_refused() {
     send(&stream, lease.all(), &[memory]).unwrap();
 }
 
-/// The payload's full segments are in pinned memory, its end is not. Rows do not start at segment
-/// boundaries.
+/// The payload's end is not in pinned memory. Rows do not start at segment boundaries.
 #[test]
 fn transforms_read_and_write_partly_pinned_payloads() {
     const LG_N: u32 = 12;

@@ -277,8 +277,7 @@ fn spans_of_another_thread_are_in_their_job() {
     drop(rig);
 }
 
-/// Runs the command line: the one next to this binary in a bundle of scripts/gpu-bundle, else
-/// cargo's.
+/// Runs the `capstan` next to this binary in a bundle of scripts/gpu-bundle, else cargo's.
 fn capstan(server: &Running, line: &[&str]) -> String {
     let beside = std::env::current_exe().unwrap().with_file_name("capstan");
     let built = || PathBuf::from(env!("CARGO_BIN_EXE_capstan"));

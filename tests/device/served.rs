@@ -100,8 +100,7 @@ impl<A: CurvePoint> Msms<A> {
         assert_eq!(done.execution.engine, "cuda", "{}", done.execution.device);
     }
 
-    /// An MSM whose scalars are streamed out of order, without the client: it streams only longer
-    /// ones.
+    /// Streams an MSM's scalars out of order, by hand: the client streams only longer vectors.
     fn streamed(&self, client: &Client, address: &str) {
         let id = client.put_bases(&self.points).unwrap().id();
         let mut bytes = vec![0; 32 * N];

@@ -1,5 +1,4 @@
-//! Transforms of the engine with GPUs match arkworks: alone, concurrently, stopped, or short of
-//! memory.
+//! Transforms of the engine with GPUs: alone, concurrent, stopped, or short of memory.
 
 use std::{
     thread,

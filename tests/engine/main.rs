@@ -19,8 +19,7 @@ struct Reach {
     g2: Vec<usize>,
     /// log2 of the largest NTT.
     lg_ntt: u32,
-    /// Runs one of `every` pairs of size and distribution. Each size and each distribution still
-    /// occurs.
+    /// Runs one of `every` pairs of size and distribution. Each size and distribution still occurs.
     every: usize,
 }
 

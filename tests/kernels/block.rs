@@ -1,5 +1,4 @@
-//! `kernels/selftest.cu`: sums and prefix sums over blocks, and broadcasts in a warp
-//! (`kernels/warp.cuh`).
+//! `kernels/selftest.cu`: sums and prefix sums of blocks, broadcasts in warps (`kernels/warp.cuh`).
 
 use ark_bls12_381::Fr;
 use ark_ff::AdditiveGroup;

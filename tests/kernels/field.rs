@@ -13,8 +13,7 @@ use crate::{
 /// operation, n, a, b, c, d, out.
 type Elementwise = (u32, u32, Ptr<u64>, Ptr<u64>, Ptr<u64>, Ptr<u64>, Ptr<u64>);
 
-/// Most multiples of the modulus that each input may exceed its canonical form by: see
-/// `kernels/field.cuh`.
+/// How many times the modulus may be added to each input: the ranges of `kernels/field.cuh`.
 type Multiples = [u64; 4];
 
 /// An operation's code, input ranges, and right result.
@@ -27,8 +26,7 @@ struct Case<E> {
 const CANONICAL: u32 = 11;
 const IS_CANONICAL: u32 = 12;
 
-/// Operations of every field. `mul`, `sqr` and `any` are the input ranges of products, of squares,
-/// and of operations that take any range.
+/// Operations of every field, with the input ranges of products, squares, and other operations.
 fn cases<E: Element>(mul: Multiples, sqr: u64, any: u64) -> Vec<Case<E>> {
     let case = |code, multiples, answer| Case { code, multiples, answer };
     vec![
@@ -180,8 +178,7 @@ fn inversions_by_groups_of_lanes_are_right() {
     });
 }
 
-/// Precomputed multiples W_k = w 2^(32 (N + L k)) of `kernels/field/fr.cuh`, not in Montgomery
-/// form.
+/// Precomputed multiples W_k = w 2^(32 (N + L k)), as integers: see `kernels/field/fr.cuh`.
 fn kept_multiples(factor: Fr, kept: u64) -> Vec<u64> {
     let limbs = 8 / kept;
     let steps = limbs + u64::from(kept > 1);

@@ -120,8 +120,7 @@ fn random_table<A: CurvePoint>(rng: &mut impl Rng) -> Vec<A> {
     table
 }
 
-/// Infinity and 1, 2 and 3 times a point: at every level, many sums are equal, opposite or
-/// infinity.
+/// Infinity and 1, 2 and 3 times a point: many sums are equal, opposite or infinity at every level.
 fn small_table<A: CurvePoint>() -> Vec<A> {
     let mut table = vec![A::zero(), A::generator()];
     table.push((table[1] + table[1]).into_affine());
@@ -271,8 +270,7 @@ fn opposites_at_every_level<A: CurvePoint>() {
     });
 }
 
-/// A bucket with more shares than two rounds of warps combine, and buckets of about a warp's
-/// shares.
+/// A bucket with more shares than two rounds of warps combine, and buckets of about a warp.
 #[test]
 fn runs_are_combined_across_many_warps() {
     each_seed(|rig| {
@@ -288,8 +286,7 @@ fn runs_are_combined_across_many_warps() {
     });
 }
 
-/// Few nonempty buckets among many: more tiles than one step of the scan covers, and bucket counts
-/// around a tile's size.
+/// Few nonempty buckets among many, in more tiles than one step of the scan covers.
 #[test]
 fn nonempty_buckets_far_apart_are_found() {
     each_seed(|rig| {
@@ -332,8 +329,7 @@ fn items_of_dense_and_sparse_buckets_are_listed() {
     });
 }
 
-/// A group of 32 buckets with many more items than others is split into parts, also if the items
-/// are of one bucket.
+/// Groups of 32 buckets with far more items than others, also in one bucket, are split into parts.
 #[test]
 fn groups_with_many_items_are_split() {
     each_seed(|rig| {

@@ -1,5 +1,4 @@
-//! MSMs in several passes against arkworks: because memory is short, or over scalars that are still
-//! arriving.
+//! MSMs in several passes against arkworks: if memory is short, and over scalars still arriving.
 
 use std::ops::Range;
 
@@ -40,8 +39,7 @@ fn splits(plan: &Plan) -> [bool; 3] {
     ]
 }
 
-/// Plans for less and less memory: each has one byte less than its predecessor needs, until there
-/// is no plan.
+/// Plans for less and less memory, each with one byte less than its predecessor needs.
 fn plans_for_less_memory(
     job: Job,
     windows: Windows,

@@ -53,8 +53,7 @@ pub fn room<A: CurvePoint>(rig: &Rig, count: usize) -> Lease {
     rig.room::<u8>((count + 1) * A::GROUP.affine_bytes())
 }
 
-/// The aligned part of a lease of [`room`]: `count` points, and the reference number of the first
-/// one.
+/// The aligned part of a lease of [`room`], and the reference number of its first point.
 pub fn numbered<A: CurvePoint>(lease: &Lease, count: usize) -> (Span<'_, u8>, u32) {
     let (whole, number) = whole_points(lease.all(), A::GROUP).unwrap();
     (whole.part(0, count * A::GROUP.affine_bytes()).unwrap(), number)

@@ -69,8 +69,7 @@ fn check(rig: &Rig, sorter: &Sorter, layout: &Layout, scalars: &[Fr], name: &str
     assert!(same, "{what}: {found:x?} is not {expected:x?}");
 }
 
-/// The layout that is chosen, and layouts for every branch: few bins, one bin, one block for each
-/// vector and several.
+/// The chosen layout, and layouts for every branch: few bins, one bin, one or more blocks a vector.
 fn layouts(shape: Shape, capacity: SortCapacity) -> Vec<Layout> {
     let lg_buckets = (shape.buckets() / u64::from(shape.vectors())).ilog2();
     let bins = |low_bits, tile_scalars| Path::Bins { low_bits, tile_scalars };

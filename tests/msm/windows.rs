@@ -17,8 +17,7 @@ fn all() -> Vec<Fixed> {
     found
 }
 
-/// Scalars around carries: digits at the greatest value without a carry and at the least value with
-/// one.
+/// Scalars whose digits are at the greatest value without a carry or at the least one with a carry.
 fn carries(windows: &Fixed) -> Vec<Fr> {
     let at = |j| Fr::from(2).pow([u64::from(windows.offset(j))]);
     let half = |j| at(j) * Fr::from(1_u64 << (windows.width(j) - 1));

@@ -97,8 +97,7 @@ fn plans_of_long_transforms_match_arkworks() {
     });
 }
 
-/// Passes that have specialized kernels, as first, middle and last passes, in the shortest possible
-/// transforms.
+/// Passes with specialized kernels as first, middle and last ones, in the shortest transforms.
 #[test]
 fn plans_of_specialized_kernels_match_arkworks() {
     let pass = |lg_r, lg_e, lg_c, kept| Pass { lg_r, lg_c, lg_e, kept, merged: false };
@@ -224,8 +223,7 @@ fn longest_transforms_match_arkworks() {
     on_a_whole_gpu(|rig| {
         for lg_n in 0..=24 {
             for (i, transform) in every_transform(lg_n).enumerate() {
-                // Only some transforms of the largest sizes: arkworks and the random numbers are
-                // slow.
+                // Only some of the largest transforms: arkworks and the random numbers are slow.
                 if lg_n <= 18 || i % 5 == lg_n as usize % 5 {
                     let plan = rig.transforms.plan(&transform, 1).unwrap();
                     rig.check(&plan, 1, i % 2 == 0);
@@ -235,8 +233,7 @@ fn longest_transforms_match_arkworks() {
     });
 }
 
-/// The largest size with published results: fused twiddles, with the tables of both directions if
-/// they fit.
+/// The largest size with published results, with fused twiddles and tables of both directions.
 #[test]
 fn inverse_of_forward_is_identity_for_2_28() {
     on_a_whole_gpu(|rig| {

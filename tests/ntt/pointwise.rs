@@ -1,5 +1,4 @@
-//! Elementwise operations on vectors, polynomial evaluation and Groth16's quotient against
-//! arkworks.
+//! Elementwise operations, polynomial evaluation and Groth16's quotient against arkworks.
 
 use ark_bls12_381::Fr;
 use ark_ff::{AdditiveGroup, FftField, Field, batch_inversion};
@@ -64,10 +63,7 @@ impl<'a> Bench<'a> {
             run(&self.stream, out.all().part(0, n).unwrap(), &vectors).unwrap();
             assert!(self.get(out) == expected, "{n} elements, in place of {place}");
             for (lease, values) in leases.iter().zip(given) {
-                assert!(
-                    std::ptr::eq(lease, out) || self.get(lease) == *values,
-                    "an input was overwritten"
-                );
+                assert!(std::ptr::eq(lease, out) || self.get(lease) == *values, "an input changed");
             }
         }
     }
@@ -231,8 +227,7 @@ fn divide_slowly(
     pointwise.multiply(stream, out, out, divisors).unwrap();
 }
 
-/// Lengths around the sizes of a block and of a level of the sum; edge values as coefficients and
-/// points.
+/// Lengths around the sizes of blocks and levels; edge values as coefficients and points.
 #[test]
 fn polynomial_evaluations_match_arkworks() {
     each_seed(ROOM, |rig, seed| {

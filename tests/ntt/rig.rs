@@ -112,8 +112,7 @@ pub fn every_transform(lg_n: u32) -> impl Iterator<Item = Transform> {
     })
 }
 
-/// Elements that are random, equal, or partly next to 0 and to the modulus: `seed` selects the
-/// kind.
+/// Elements that are equal, zero but for one, or random with some next to 0 and to the modulus.
 pub fn numbers(count: usize, seed: u64) -> Vec<Fr> {
     let mut rng = StdRng::seed_from_u64(seed);
     let edges = [Fr::ZERO, Fr::ONE, -Fr::ONE, -Fr::ONE.double()];

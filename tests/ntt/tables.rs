@@ -6,8 +6,7 @@ use capstan::ntt::{Pass, Transform};
 
 use crate::rig::{each_seed, every_transform};
 
-/// Tables of inner twiddles take 0.4 MB per direction, those of inter-pass twiddles of 2^12 0.25
-/// MB.
+/// Tables of inner twiddles take 0.4 MB per direction, those between passes of 2^12 0.25 MB.
 const TIGHT: u64 = 900 << 10;
 
 fn on_coset(lg_n: u32, number: u64) -> Transform {

@@ -15,8 +15,7 @@ const BUCKET: usize = 64;
 /// Number of sums that are compared with arkworks.
 const SAMPLES: usize = 16;
 
-/// Name, threads per block, blocks per multiprocessor, and coordinates that a thread keeps in
-/// shared memory.
+/// Name, threads per block, blocks per multiprocessor, and coordinates per thread in shared memory.
 pub type Kernel = (&'static str, u32, u32, usize);
 
 pub const G1: Kernel = ("g1_xyzz", 128, 2, 2);

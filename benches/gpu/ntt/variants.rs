@@ -4,8 +4,7 @@ use capstan::ntt::Pass;
 
 use crate::rig::Rig;
 
-/// log2 of sizes, and plans in DIF order: each pass as lg_r.lg_e.lg_c.kept, followed by m if its
-/// twiddles are fused.
+/// log2 of sizes, and plans in DIF order: passes as lg_r.lg_e.lg_c.kept, with m for fused twiddles.
 const VARIANTS: [(u32, &str); 50] = [
     (10, "10.2.0.0"),
     (10, "5.1.2.2/5.1.2.0"),
