@@ -137,8 +137,7 @@ impl Summed<'_> {
         let out = rig.memory::<[Words; 2]>(buckets as usize);
         let given = (out.all(), table, sorted.references, sorted.starts, buckets, first);
         let times = rig.times(|| kernel.launch(&rig.stream, rig.blocks(2), given));
-        let starts = rig
-            .get(sorted.starts.part(0, buckets as usize + 1).expect("the starts of all buckets"));
+        let starts = rig.get(sorted.starts.part(0, buckets as usize + 1).expect("all starts"));
         let mut random = Random(7);
         for _ in 0..SAMPLES {
             let bucket = random.below(buckets as usize);

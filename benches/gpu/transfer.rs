@@ -44,7 +44,7 @@ pub fn measure(rig: &Rig, record: &mut Record) {
         let count = bytes as u64;
         Figure { op: "upload", mode: "device", count, times, unit: "GB/s", how: how.into() }
     };
-    record.keep(&figure(false, "the ring's content, not written"));
+    record.keep(&figure(false, "the ring's old content"));
     record.show(&figure(true, "copied into the ring by all threads"));
     let all = lease.all::<u8>();
     for at in [0, bytes / 2, bytes - (1 << 20)] {
