@@ -1,6 +1,6 @@
-//! The CPU engine against arkworks and blst called directly, all with all cores, on the same
-//! numbers. `cargo bench --bench engine`; a filter such as `msm_g1/16` takes one size. On a machine
-//! that is not idle `cargo bench --bench engine -- interleaved [FILTER]`, which gives ratios.
+//! The CPU engine against arkworks and blst, all with all cores and the same inputs. `cargo bench
+//! --bench engine [FILTER]`; the filter `msm_g1/16` selects one size. On a machine that is not
+//! idle, use `cargo bench --bench engine -- interleaved [FILTER]`, which prints ratios.
 
 use std::{
     cell::LazyCell,
@@ -27,7 +27,7 @@ use criterion::Criterion;
 
 const LG_N: [u32; 6] = [10, 12, 14, 16, 18, 20];
 
-/// Distinct points with nothing in common but the walk that made them.
+/// `n` distinct points.
 fn points(n: usize) -> Vec<G1Affine> {
     let (mut a, mut b) = (G1Projective::generator(), G1Projective::generator());
     let walk: Vec<_> = (0..n)
@@ -49,10 +49,10 @@ fn elements(n: usize) -> Vec<Fr> {
     (0..n).map(|_| Fr::rand(&mut rng)).collect()
 }
 
-/// A name, and one run of the job.
+/// A name, and a closure that runs the job once.
 type Contender = (&'static str, Box<dyn FnMut()>);
 
-/// One job and those who do it.
+/// A job and the implementations that are compared.
 struct Contest {
     name: String,
     contenders: Vec<Contender>,
@@ -71,8 +71,8 @@ fn msm(engine: &Arc<CpuEngine>, all: &[G1Affine], lg_n: u32) -> Contest {
         let mut run = engine.msm(bases.clone(), 1).expect("a valid job");
         let given = scalars.as_slice();
         let given = Encoded::new(ScalarEncoding::Canonical, scalars.len() / 32, &given);
-        run.absorb(0, 0, &given, &Control::default()).expect("nobody cancels");
-        black_box(run.finish().expect("all is there"));
+        run.absorb(0, 0, &given, &Control::default()).expect("not cancelled");
+        black_box(run.finish().expect("all scalars are absorbed"));
     };
     let blst = move || {
         black_box(for_blst.mult(&same_scalars, 255));
@@ -112,7 +112,7 @@ fn ntt(engine: &Arc<CpuEngine>, lg_n: u32) -> Contest {
     }
 }
 
-/// The jobs whose names contain `filter`, made one after the other.
+/// The jobs whose names contain `filter`, made lazily.
 fn contests(filter: &str) -> impl Iterator<Item = Contest> {
     let engine = Arc::new(CpuEngine::new(0).expect("threads"));
     let all = LazyCell::new(|| points(1 << LG_N[LG_N.len() - 1]));
@@ -124,17 +124,17 @@ fn contests(filter: &str) -> impl Iterator<Item = Contest> {
     })
 }
 
-/// Milliseconds that this process's threads ran so far, all together, in steps of 10.
+/// CPU time of all threads of this process so far, in milliseconds with a resolution of 10.
 fn thread_ms() -> f64 {
     let stat = fs::read_to_string("/proc/self/stat").expect("Linux");
-    // User and system time are fields 14 and 15; the name, field 2, ends with the last bracket.
+    // User and system time are fields 14 and 15. The name, field 2, ends with the last parenthesis.
     let fields = stat.rsplit(')').next().expect("a name").split_whitespace();
     let ticks: u64 = fields.skip(11).take(2).map(|ticks| ticks.parse().unwrap_or(0)).sum();
     ticks as f64 * 10.0
 }
 
-/// For a machine that others use as well: everybody in turn, so that a busy moment meets all.
-/// Thread time is what a job costs; wall time is what it took among the others.
+/// Measures on a shared machine: the contenders take turns, so that load of other programs affects
+/// all of them. Prints wall time and CPU time of each.
 fn interleaved(filter: &str) {
     println!("| job | contender | median ms | min ms | thread ms | capstan / it: median, thread |");
     println!("|---|---|---|---|---|---|");
@@ -144,7 +144,7 @@ fn interleaved(filter: &str) {
         let start = Instant::now();
         while wall[0].len() < 5 || start.elapsed() < Duration::from_secs(3) {
             for (i, (_, run)) in contenders.iter_mut().enumerate() {
-                // Several at a time where one is shorter than the clock of thread time.
+                // Repeat jobs that are shorter than the resolution of CPU time.
                 let (start, start_threads) = (Instant::now(), thread_ms());
                 let mut last = start;
                 while start.elapsed() < Duration::from_millis(100) {
@@ -175,7 +175,7 @@ fn main() {
         let filter = arguments.find(|argument| !argument.starts_with('-'));
         return interleaved(&filter.unwrap_or_default());
     }
-    // Short: the largest sizes take seconds a run, and ten samples are the least there can be.
+    // The largest sizes take seconds per run, and ten samples are criterion's minimum.
     let mut criterion = Criterion::default()
         .sample_size(10)
         .warm_up_time(Duration::from_millis(100))

@@ -1,4 +1,4 @@
-//! Sums of buckets, `src/msm/accumulate.rs`: references to tables of an MSM's size, sorted.
+//! Bucket accumulation (`src/msm/accumulate.rs`) of sorted references to tables of an MSM's size.
 
 use std::time::Duration;
 
@@ -19,17 +19,17 @@ use crate::{
     rig::{Random, Rig},
 };
 
-/// The top bit of a reference: the point counts negative.
+/// The top bit of a reference: the point is subtracted.
 const SIGN: u32 = 1 << 31;
-/// Bits that the windows of a scalar hold in all, one for the carry among them.
+/// Bits that the windows of a scalar cover, including one for the carry.
 const SCALAR_BITS: u32 = 255;
-/// Buckets that are compared with arkworks.
+/// Number of buckets that are compared with arkworks.
 const SAMPLES: usize = 64;
-/// Where all digits are of one bucket: this one.
+/// The only bucket with digits in the mode `one_bucket`.
 const HOT: usize = 5;
 
-/// n, windows of a scalar, bits of the widest. Where these do not make 255 bits, digits and buckets
-/// are as many as those of windows that slide.
+/// n, windows of a scalar, bits of the widest window. If these do not make 255 bits, the numbers of
+/// digits and buckets are those of sliding windows.
 type Case = (usize, u32, u32);
 
 const G1_CASES: [Case; 12] = [
@@ -50,16 +50,16 @@ const G2_CASES: [Case; 5] =
     [(1 << 10, 26, 10), (1 << 16, 16, 16), (1 << 18, 15, 17), (1 << 20, 13, 20), (1 << 22, 12, 22)];
 const QUICK: [Case; 2] = [(1 << 5, 26, 10), (1 << 8, 32, 8)];
 
-/// Where the tree ends: what is compared, least additions of a level.
+/// Values of `Balance::level_min` to compare: the least additions of a level of the tree.
 const WAYS: [u32; 9] = [u32::MAX, 1 << 20, 1 << 19, 1 << 18, 1 << 17, 1 << 16, 1 << 15, 1 << 14, 1];
-/// The same for small sizes.
+/// More values of `Balance::level_min`, for quick runs.
 const QUICK_WAYS: [u32; 2] = [100, 1];
-/// Buckets whose sums are also left in XYZZ.
+/// Sums are also measured in XYZZ coordinates up to this number of buckets.
 const XYZZ_BUCKETS_MAX: usize = 1 << 17;
-/// Least references of a share.
+/// Values of `Balance::share_min` to compare: the least references of a share.
 const SHARES: [u32; 4] = [1, 2, 8, 16];
 
-/// All rows; `lg=16,18` picks sizes, `groups=g1` groups.
+/// `lg=16,18` selects sizes, `groups=g1` groups.
 pub fn measure(rig: &Rig, record: &mut Record) {
     let accumulator = Accumulator::load(rig.gpu.context()).expect("kernels");
     let groups = rig.text("groups").unwrap_or_else(|| "g1,g2".to_owned());
@@ -80,7 +80,7 @@ pub fn measure(rig: &Rig, record: &mut Record) {
     }
 }
 
-/// One size, whatever the buckets and the method.
+/// Measures one size with all strategies, and with all digits in one bucket.
 fn sizes<G: Group>(
     rig: &Rig,
     record: &mut Record,
@@ -90,7 +90,7 @@ fn sizes<G: Group>(
     case @ (n, windows, bits): Case,
 ) {
     let length = n * windows as usize;
-    // One more, so that the first one can be made to lie where a number is.
+    // One point more, to align the first point.
     let table = rig.memory::<G::Words>(length + 1);
     let (table, first) = whole_points(table.all(), group).expect("inside");
     points.fill(rig, table.part(0, length * size_of::<G::Words>()).expect("inside"));
@@ -100,7 +100,7 @@ fn sizes<G: Group>(
         let digits = Digits::new(&bench);
         let mut ways = vec![best];
         if !hot {
-            // Levels that are longer than all there is are the same as none.
+            // A level with more additions than there are references never runs.
             let few = |least: &u32| *least == u32::MAX || *least as usize <= length / 2;
             let ways_here = WAYS.iter().chain(rig.size(&[][..], &QUICK_WAYS)).copied();
             let levels = |level_min| Balance { level_min, whole_digits: 0, team_left: 0, ..best };
@@ -129,10 +129,10 @@ fn sizes<G: Group>(
     println!("  ({windows} windows of {bits} bits at most)");
 }
 
-/// out, table, references, starts, buckets, the number of the table's first point.
+/// Parameters: out, table, references, starts, buckets, reference number of the first point.
 pub type Unbalanced = Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u32>, Ptr<u32>, u32, u32)>;
 
-/// Sums G1's buckets in XYZZ by one thread each, in two blocks a multiprocessor.
+/// A kernel that sums each bucket of G1 in XYZZ by one thread, two blocks per multiprocessor.
 pub fn unbalanced(rig: &Rig) -> Unbalanced {
     let block = Block { threads: 128, shared_bytes: 128 * 96 };
     rig.kernel("bench/curve", "g1_xyzz_unbalanced", block)
@@ -151,13 +151,13 @@ struct Bench<'a, G: Group> {
     points: &'a Points<G>,
     group: Name,
     case: Case,
-    /// Number of the table's first point.
+    /// Reference number of the table's first point.
     first: u32,
-    /// All digits are of one bucket.
+    /// Whether all digits are in one bucket.
     hot: bool,
 }
 
-/// Sorted references.
+/// References sorted by bucket, and where each bucket starts.
 struct Digits {
     references: Vec<u32>,
     starts: Vec<u32>,
@@ -169,7 +169,7 @@ impl Digits {
         let (length, buckets) = (n * windows as usize, 1_usize << (bits - 1));
         let mut random = Random(17);
         let mut sizes = vec![0_u32; buckets];
-        // Some windows are a bit narrower, and fill the lower half of the buckets.
+        // Windows that are one bit narrower use the lower half of the buckets.
         let narrow = (windows * bits).saturating_sub(SCALAR_BITS).min(windows) as usize;
         for i in 0..length {
             let range = if i < n * narrow { buckets / 2 } else { buckets };
@@ -187,7 +187,7 @@ impl Digits {
 }
 
 impl<G: Group> Bench<'_, G> {
-    /// The whole stage, the plan alone, and the whole stage with sums in XYZZ.
+    /// Times of the whole stage, of its plan alone, and of the whole stage with sums in XYZZ.
     fn figures(&self, digits: &Digits, balance: Balance) -> Vec<Figure<'static>> {
         let rig = self.rig;
         let buckets = digits.starts.len() - 1;
@@ -223,7 +223,7 @@ impl<G: Group> Bench<'_, G> {
         figures
     }
 
-    /// One thread a bucket, for comparison: its sums are XYZZ.
+    /// The time with one thread per bucket, for comparison. Its sums are in XYZZ coordinates.
     fn unbalanced(&self, digits: &Digits, table: Span<'_, u8>) -> Figure<'static> {
         let (rig, (n, windows, _)) = (self.rig, self.case);
         let kernel = unbalanced(rig);
@@ -235,7 +235,7 @@ impl<G: Group> Bench<'_, G> {
         let given = (out.all(), table, references, starts, buckets as u32, self.first);
         let times = rig.times(|| kernel.launch(&rig.stream, rig.blocks(2), given));
         self.check::<[G::Words; 2]>(digits, out.all(), G::of_xyzz);
-        let how = format!("2^{} one thread a bucket, {} ms", n.ilog2(), milliseconds(&times));
+        let how = format!("2^{} one thread per bucket, {} ms", n.ilog2(), milliseconds(&times));
         let count = n as u64 * u64::from(windows);
         Figure { op: "g1_accumulate", mode: "uniform", count, times, unit: "G/s", how }
     }
@@ -265,7 +265,7 @@ impl<G: Group> Bench<'_, G> {
         }
     }
 
-    /// Compares some buckets, the first, the last and the hot one among them.
+    /// Compares some buckets with arkworks, including the first, the last and the hot one.
     fn check<T: Pod>(
         &self,
         digits: &Digits,
@@ -289,7 +289,7 @@ impl<G: Group> Bench<'_, G> {
         }
     }
 
-    /// By what the points are multiples of: there may be too many to add.
+    /// The sum by discrete logarithms: there may be too many points to add.
     fn sum(&self, references: &[u32]) -> G {
         let (mut ones, mut steps) = (0_i64, 0_i64);
         for reference in references {

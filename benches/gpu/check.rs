@@ -1,4 +1,4 @@
-//! Checks of points: canonical, on the curve, in the subgroup. See `kernels/check/points.cu`.
+//! Checks of points (canonical, on the curve, in the subgroup): `kernels/check/points.cu`.
 
 use ark_bls12_381::G1Projective;
 use capstan::device::{Block, Ptr};
@@ -9,15 +9,15 @@ use crate::{
     rig::Rig,
 };
 
-/// Montgomery limbs, as they lie in device memory.
+/// The kernel's code for points in Montgomery form.
 const MONTGOMERY: u32 = 0;
-/// Of a point that is not on the curve.
+/// The kernel's code of a point that is not on the curve.
 const NOT_ON_CURVE: u64 = 2;
 const THREADS: u32 = 128;
 
 type Parameters = (Ptr<u8>, Ptr<u64>, u64, u32, u32);
 
-/// Points of G1, all good; then one of them is spoilt and must be found.
+/// Measures valid points of G1, then spoils one, which the kernel must find.
 pub fn measure(rig: &Rig, record: &mut Record) {
     let block = Block::of(THREADS);
     let kernel = rig.kernel::<Parameters>("check/points", "g1_check_points", block);
@@ -25,7 +25,7 @@ pub fn measure(rig: &Rig, record: &mut Record) {
     let mut figures = Vec::new();
     for times in rig.size(&[3, 6][..], &[1]) {
         let blocks = rig.size(rig.blocks(*times), 2);
-        // Whole turns of the grid.
+        // A multiple of the grid's threads.
         let n = (blocks * THREADS) as usize * rig.size(16, 1);
         let table = points.table(rig, n, 0);
         let first_bad = rig.memory_of(&[u64::MAX]);

@@ -1,4 +1,4 @@
-//! Additions of points: batched affine ones with a shared inversion, and XYZZ += affine.
+//! Additions of points: batched affine additions with a shared inversion, and XYZZ += affine.
 
 mod batched;
 mod xyzz;
@@ -7,16 +7,15 @@ use ark_bls12_381::{G1Projective, G2Projective};
 
 use crate::{points::Points, record::Record, rig::Rig};
 
-/// Bytes of a piece of shared memory and of scratch: see `kernels/memory.cuh`.
+/// Bytes of a piece (`Quad`) of scratch memory.
 const PIECE: usize = 16;
 
-/// The top bit of a reference: the point counts negative.
+/// The top bit of a reference: the point is subtracted.
 const SIGN: u32 = 1 << 31;
 
-/// Points of the large table: 12 multiples of 2^24 points, 19 GB of G1.
+/// Points of the large table: 12 tables of 2^24 points, 19 GB in G1.
 const LARGE: usize = 12 << 24;
 
-/// All rows.
 pub fn measure(rig: &Rig, record: &mut Record) {
     let points = Points::<G1Projective>::new(rig.size(1 << 20, 1 << 8));
     record.keep_best(batched::neighbours(rig, &points, &batched::G1));

@@ -1,4 +1,4 @@
-//! Products of field elements: chains of dependent products, a few blocks of 128 threads a
+//! Field arithmetic: chains of dependent operations, with a few blocks of 128 threads per
 //! multiprocessor, so that only arithmetic counts. See `kernels/bench/field.cu`.
 
 use ark_bls12_381::{Fq, Fr};
@@ -13,19 +13,19 @@ use crate::{
 
 const MODULE: &str = "bench/field";
 const BLOCK: Block = Block::of(128);
-/// Blocks a multiprocessor that are tried.
+/// Blocks per multiprocessor that are tried.
 const OCCUPANCIES: [u32; 4] = [2, 4, 6, 8];
 
-/// A kernel and the step of its chains, on elements whose Montgomery form the device has.
+/// A kernel and the step of its chains. The device holds elements in Montgomery form.
 struct Chain<F> {
     op: &'static str,
     mode: &'static str,
     kernel: &'static str,
-    /// The form that the other kernels use; others are shown beside it.
+    /// Whether other kernels use this variant: only then is it recorded.
     counts: bool,
-    /// Steps in one turn of the kernel's loop.
+    /// Steps per iteration of the kernel's loop.
     steps: u32,
-    /// Elements that lie behind those of the threads.
+    /// Elements that follow those of the threads.
     more: fn() -> Vec<F>,
     step: fn(F, F) -> F,
 }
@@ -34,30 +34,30 @@ const fn chain<F>(op: &'static str, kernel: &'static str, step: fn(F, F) -> F) -
     Chain { op, mode: "device", kernel, counts: true, steps: 4, more: Vec::new, step }
 }
 
-const fn beside<F>(kernel: &'static str, step: fn(F, F) -> F) -> Chain<F> {
-    Chain { counts: false, ..chain("beside", kernel, step) }
+const fn variant<F>(kernel: &'static str, step: fn(F, F) -> F) -> Chain<F> {
+    Chain { counts: false, ..chain("variant", kernel, step) }
 }
 
 const FP: [Chain<Fq>; 5] = [
-    // The form that points are added with.
+    // The variant that additions of points use.
     chain("fp_mul", "bench_fp_mul_karatsuba", |x, y| x * y),
-    beside("bench_fp_mul", |x, y| x * y),
+    variant("bench_fp_mul", |x, y| x * y),
     chain("fp_sqr", "bench_fp_sqr", |x, _| x * x),
-    beside("bench_fp_mul_add_mul", |x, y| (x * y).double()),
+    variant("bench_fp_mul_add_mul", |x, y| (x * y).double()),
     Chain {
         op: "fp_inverse",
         counts: true,
         steps: 1,
-        ..beside("bench_fp_inverse", |x: Fq, y| x.inverse().unwrap_or_default() + y)
+        ..variant("bench_fp_inverse", |x: Fq, y| x.inverse().unwrap_or_default() + y)
     },
 ];
 
 const FR: [Chain<Fr>; 5] = [
     chain("fr_mul", "bench_fr_mul", |x, y| x * y),
-    beside("bench_fr_sqr", |x, _| x * x),
+    variant("bench_fr_sqr", |x, _| x * x),
     Chain { more: || multiples(2), ..constant("k2", "bench_fr_mul_constant_k2") },
     Chain { more: || multiples(4), ..constant("k4", "bench_fr_mul_constant_k4") },
-    // Its factor is in the kernel: 16-th roots are what a transform's butterflies multiply by.
+    // The factor is a constant of the kernel: a 16th root of unity, a twiddle of small butterflies.
     constant("k8", "bench_fr_mul_constant_k8"),
 ];
 
@@ -70,15 +70,15 @@ fn root() -> Fr {
     Fr::get_root_of_unity(16).expect("16 divides r - 1")
 }
 
-/// 2^(32 (N + L k)) w for k < K, L = 8 / K, N = L + 1: see `kernels/field/fr.cuh`. As elements of
-/// which these integers are the Montgomery form.
+/// The precomputed multiples 2^(32 (N + L k)) w for k < K, L = 8 / K, N = L + 1: see
+/// `kernels/field/fr.cuh`. Returned as the elements whose Montgomery form these integers are.
 fn multiples(kept: u64) -> Vec<Fr> {
     let (pieces, steps) = (8 / kept, 8 / kept + 1);
     let shifted = |k: u64| root() * Fr::from(2).pow([32 * (steps + pieces * k)]);
     (0..kept).map(|k| Fr::new_unchecked(shifted(k).into_bigint())).collect()
 }
 
-/// Every kernel at several occupancies; the best counts.
+/// Measures every kernel at several occupancies and keeps the best.
 pub fn measure(rig: &Rig, record: &mut Record) {
     FP.iter().for_each(|chain| run::<Fq, 12>(rig, record, chain));
     FR.iter().for_each(|chain| run::<Fr, 8>(rig, record, chain));
@@ -128,15 +128,15 @@ where
     }
 }
 
-/// A field of arkworks as the device holds it: limbs of the Montgomery form.
+/// Conversion between arkworks' elements and limbs of the Montgomery form.
 trait Limbs<const LIMBS: usize>: Copy + PartialEq + std::fmt::Debug {
-    /// Limbs of a canonical Montgomery form.
+    /// The limbs of the canonical Montgomery form.
     fn limbs(&self) -> [u32; LIMBS];
-    /// From limbs that may be a few times the modulus too large.
+    /// Reads limbs that may exceed the canonical form by a few times the modulus.
     fn of(limbs: &[u32; LIMBS]) -> Self;
-    /// From random limbs.
+    /// An element made from random limbs.
     fn below(mut limbs: [u32; LIMBS]) -> Self {
-        // Below 2^380 and 2^254: of() makes it canonical.
+        // Below 2^380 and 2^254; `of` makes it canonical.
         limbs[LIMBS - 1] >>= if LIMBS == 12 { 4 } else { 2 };
         Self::of(&limbs)
     }

@@ -1,6 +1,6 @@
-//! Transforms by the engine, of rows that lie in payload memory, as they do in a server, and go to
-//! such memory again; beside them what the copies alone take, both ways at a time.
-//! `host=22x8,20x64` picks sizes and batches; with `pinned=no`, payloads go through the ring.
+//! Transforms by the engine from payload memory to payload memory, as in a server; for comparison
+//! the copies alone, in both directions at once. `host=22x8,20x64` selects sizes and batches. With
+//! `pinned=no`, payloads go through the ring.
 
 use std::{
     thread,
@@ -26,27 +26,27 @@ use crate::{
     rig::{Random, Rig},
 };
 
-/// log2 of a row, and how many.
+/// log2 of a row, and number of rows.
 const BATCHES: [(u32, usize); 8] =
     [(10, 4), (12, 1), (10, 1024), (16, 1), (16, 256), (20, 8), (22, 8), (24, 4)];
 
-/// Name, inverse, input and output in bit-reversed order.
+/// Name, whether inverse, whether input and output are in bit-reversed order.
 const MODES: [(&str, bool, bool, bool); 3] = [
     ("host_to_host", false, false, true),
     ("host_to_host_nn", false, false, false),
     ("host_to_host_inv", true, true, false),
 ];
 
-/// Bytes of a group, as the engine has it.
+/// Bytes of a group of rows, as in the engine.
 const GROUP_BYTES: usize = 8 << 20;
 
-/// By the host's clock. The first result of every figure is checked at a random point.
+/// Measures by the host's clock. The first result of each figure is checked at a random point.
 pub fn measure(rig: &Rig, record: &mut Record) {
     let cpu = CpuEngine::new(0).unwrap_or_else(|error| panic!("{error}"));
     let engine = CudaEngine::new(cpu, rig.gpu.clone().into(), Least::default())
         .unwrap_or_else(|e| panic!("{e}"));
     if rig.text("pinned").as_deref() != Some("no") {
-        // Of the largest batch what comes and what goes, twice, and results that are being wiped.
+        // Input and output of the largest batch, twice, and results that are being wiped.
         let largest = batches(rig).into_iter().map(|(lg_n, batch)| batch << (lg_n + 5)).max();
         engine.pin(5 * largest.unwrap_or_default() as u64);
     }
@@ -76,7 +76,7 @@ fn rows(lg_n: u32, batch: usize) -> Vec<Vec<Fr>> {
     let mut random = Random(u64::from(lg_n));
     let mut row = || {
         let mut row = vec![Fr::ZERO; 1 << lg_n];
-        // The top bits clear: below r.
+        // Clear the top bits, so that elements are below r.
         for bytes in layout::fr_as_bytes_mut(&mut row).chunks_exact_mut(8) {
             bytes.copy_from_slice(&(random.next() >> 2).to_le_bytes());
         }
@@ -129,8 +129,8 @@ fn transforms<'m>(
     Time { op: "ntt", mode, lg_n: plan.lg_n, batch: given.len(), times, how }
 }
 
-/// As many bytes there and back through the ring, a group at a time, both ways at once; nobody
-/// reads or writes them on the host.
+/// Copies the same bytes to the device and back through the ring, one group at a time, in both
+/// directions at once. The host does not touch the bytes.
 fn copies(rig: &Rig, lg_n: u32, batch: usize) -> Time<'static> {
     let bytes = (batch << lg_n) * size_of::<Fr>();
     let (to, from) = (rig.memory::<u8>(bytes), rig.memory::<u8>(bytes));

@@ -1,16 +1,16 @@
-//! What the kernels reach on the first CUDA device: field and point arithmetic, checks, uploads,
-//! MSMs with their stages, and transforms, on the device and from host to host. Every figure's
-//! results are compared with arkworks, on samples, before it is printed.
+//! Performance of the kernels on the first CUDA device: field and point arithmetic, checks,
+//! uploads, MSMs and their stages, and transforms, on the device and from host to host. Samples of
+//! the results are compared with arkworks before a figure is printed.
 //!
-//! `only=paper` is what load balance and tables are worth, `only=skew` what distributions of
-//! scalars cost, `only=payload` MSMs of scalars that come from the host.
+//! `only=paper` measures the gain of load balancing and tables, `only=skew` the cost of skewed
+//! distributions of scalars, `only=payload` MSMs over scalars from the host.
 //!
-//! `cargo bench --features gpu-bench --bench gpu`; it needs no Rust where it runs, see
-//! scripts/gpu-bundle. Arguments: `only=` and some of the parts below, `repeats=9`, `record=FILE`
-//! to append JSON lines to, `quick` for small sizes (nothing is recorded: such figures mean
-//! nothing), `memory=90` for the percentage of the device's memory (profilers want less),
-//! `shared_kib=99` to give blocks no more shared memory than that, as a smaller GPU would: modes
-//! are then recorded with the suffix `_99k`.
+//! Run it by `cargo bench --features gpu-bench --bench gpu`, or on a host without Rust by
+//! scripts/gpu-bundle. Arguments: `only=` and some of the parts below; `repeats=9`; `record=FILE`,
+//! to append JSON lines to a file; `quick`, to try the bench at small sizes without recording;
+//! `memory=90`, the percentage of the device's memory to use (profilers need less);
+//! `shared_kib=99`, to limit the shared memory of a block as on a smaller GPU, which adds the
+//! suffix `_99k` to recorded modes.
 
 mod accumulate;
 mod check;
@@ -34,7 +34,7 @@ mod transfer;
 use record::Record;
 use rig::Rig;
 
-/// A part of the bench and its name.
+/// Name and function of a part of the bench.
 type Part = (&'static str, fn(&Rig, &mut Record));
 
 const PARTS: &[Part] = &[
@@ -62,7 +62,7 @@ fn main() {
     let known = |name: &str| PARTS.iter().any(|(part, _)| *part == name);
     if !only.as_deref().is_none_or(|only| only.split(',').all(known)) {
         let all: Vec<_> = PARTS.iter().map(|(part, _)| *part).collect();
-        eprintln!("only= takes some of {}", all.join(","));
+        eprintln!("only= must list some of {}", all.join(","));
         std::process::exit(64);
     }
     let wanted = |name: &str| only.as_deref().is_none_or(|only| only.split(',').any(|o| o == name));

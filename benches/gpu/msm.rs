@@ -1,10 +1,10 @@
-//! Whole MSMs, `src/msm`: bases and scalars on the device, the sum on the host, by the host's
-//! clock. Bases are known multiples of the generator, so that every result is compared with one
-//! multiplication.
+//! Whole MSMs (`src/msm`), from bases and scalars on the device to the sum on the host, by the
+//! host's clock. Bases are known multiples of the generator, so one multiplication checks a result.
 //!
-//! `lg=10,20` picks sizes, `groups=g1` groups, `windows=fixed` or `sliding` the kind of windows;
-//! `bits=16,17` compares windows of these widths, of both kinds, that there is room for, and with
-//! `windows=radix` so many windows of a radix that is no power of two (shown only).
+//! `lg=10,20` selects sizes, `groups=g1` groups, `windows=fixed` or `sliding` the kind of windows.
+//! `bits=16,17` compares windows of these widths, of both kinds if memory allows; with
+//! `windows=radix`, it compares digits of radices that are not powers of two, and the numbers are
+//! digits per scalar. Comparisons are not recorded.
 
 use std::time::{Duration, Instant};
 
@@ -29,18 +29,18 @@ use crate::{
     rig::{Random, Rig},
 };
 
-/// Sizes of G1 and G2, and the largest whose bases are also used without tables.
+/// log2 of the sizes in G1 and G2, and of those that are also measured without tables.
 const G1_SIZES: [u32; 12] = [10, 12, 14, 16, 18, 19, 20, 21, 22, 23, 24, 26];
 const G2_SIZES: [u32; 7] = [10, 12, 16, 18, 20, 22, 24];
 const VARIABLE: std::ops::RangeInclusive<u32> = 16..=26;
-/// Different points; the rest repeats them.
+/// Number of distinct points; larger tables repeat them.
 const DIFFERENT: usize = 1 << 20;
-/// The part of the arena that tables may take, and as in the engine one of every power of two,
-/// unless these are asked for.
+/// The part of the arena that tables may take, and the part for tables of every power of two, which
+/// is the engine's unless sliding windows are asked for.
 const TABLES: (u64, u64) = (7, 10);
 const SLIDING: (u64, u64) = (1, 4);
 
-/// So many scalars of a kind.
+/// `count` scalars of a distribution.
 pub fn scalars(scalar: Scalar, count: usize) -> Vec<Fr> {
     const GRAIN: usize = 1 << 12;
     let mut scalars = vec![Fr::ZERO; count];
@@ -52,20 +52,19 @@ pub fn scalars(scalar: Scalar, count: usize) -> Vec<Fr> {
     scalars
 }
 
-/// Scalar i of a distribution.
+/// A distribution: returns scalar i.
 pub type Scalar = fn(&mut Random, usize) -> Fr;
 
-/// The mode of what is compared with others.
+/// The mode that is compared with other projects.
 const UNIFORM: &str = "tables_resident";
 
-/// Any scalar.
+/// A uniformly distributed scalar.
 pub fn uniform(random: &mut Random) -> Fr {
     let mut bytes = [0; 32];
     bytes.as_chunks_mut::<8>().0.iter_mut().for_each(|word| *word = random.next().to_le_bytes());
     Fr::from_le_bytes_mod_order(&bytes)
 }
 
-/// Both groups.
 pub fn measure(rig: &Rig, record: &mut Record) {
     let groups = rig.text("groups").unwrap_or_else(|| "g1,g2".to_owned());
     let sizes = |own: &[u32]| rig.sizes(own, &[5, 9]);
@@ -77,10 +76,9 @@ pub fn measure(rig: &Rig, record: &mut Record) {
     }
 }
 
-/// What the stages of all passes took in one run, by the device's clock, which is finer than a
-/// host's that waits.
+/// Times of the stages over all passes of one run, by the device's clock.
 fn stages(marks: &[Marks]) -> String {
-    let of_passes = marks.iter().map(|marks| marks.stages().expect("the device is done"));
+    let of_passes = marks.iter().map(|marks| marks.stages().expect("the device has finished"));
     let add = |mut sums: [f64; 3], own: [(&str, Duration); 3]| {
         sums.iter_mut().zip(own).for_each(|(sum, (_, time))| *sum += time.as_secs_f64() * 1e3);
         sums
@@ -89,19 +87,18 @@ fn stages(marks: &[Marks]) -> String {
     format!("{sort:.3} + {accumulate:.3} + {reduce:.3} ms")
 }
 
-/// The scalars of a pass.
+/// A pass's part of all scalars.
 pub fn own<'a>(plan: &Plan, pass: &Pass, all: Span<'a, [u32; 8]>) -> Span<'a, [u32; 8]> {
     let begin = pass.first_scalar(plan.job().n) as usize;
     all.part(begin, pass.scalars() as usize).expect("as planned")
 }
 
-/// The kernels, and known points.
+/// The kernels, and points that are known multiples of the generator.
 pub struct Bench<'a, G: Group> {
     rig: &'a Rig,
-    /// All stages.
     pub msm: Msm,
     tables: Tables,
-    /// What bases repeat.
+    /// Bases are these points, repeated.
     pub points: Points<G>,
 }
 
@@ -133,7 +130,7 @@ impl<'a, G: Group> Bench<'a, G> {
         }
     }
 
-    /// How many tables there is room for, of those that are wanted.
+    /// The largest number of useful tables that fits in memory.
     pub fn most(&self, job: Job) -> u32 {
         let table = u64::from(job.n) * job.group.affine_bytes() as u64;
         let within = |(part, of)| self.rig.gpu.arena().bytes() / of * part / table;
@@ -144,7 +141,7 @@ impl<'a, G: Group> Bench<'a, G> {
         within(TABLES).clamp(1, 64) as u32
     }
 
-    /// Whether windows of this kind alone are asked for.
+    /// Whether the command line asks for this kind of windows only.
     fn wants(&self, kind: &str) -> bool {
         self.rig.text("windows").is_some_and(|wanted| wanted == kind)
     }
@@ -159,7 +156,7 @@ impl<'a, G: Group> Bench<'a, G> {
             let count = Fixed::new(bits, 1, u32::MAX)?.count();
             Windows::fixed(bits, count.div_ceil(tables), tables)
         };
-        // Widths, or numbers of windows.
+        // `number` is a width, or a number of digits of a radix.
         let windows = |number: &str| {
             let number = number.parse().expect("a number");
             let fixed = fixed(number).filter(|_| !self.wants("sliding") && !self.wants("radix"));
@@ -199,7 +196,7 @@ impl<'a, G: Group> Bench<'a, G> {
         }
     }
 
-    /// Bases, and tables of them where the windows want any.
+    /// Makes bases and the tables that the windows need.
     pub fn bases(&self, job: Job, windows: &Windows) -> (Lease, Placed) {
         let rig = self.rig;
         let offsets: Vec<_> = (0..windows.tables()).map(|t| windows.table_offset(t)).collect();
@@ -207,7 +204,7 @@ impl<'a, G: Group> Bench<'a, G> {
         let factor = windows.factor();
         let layout = Layout { group, points: job.n, stride, offsets: &offsets, factor };
         let lease = rig.memory::<u8>(layout.bytes() + group.affine_bytes());
-        let (all, first) = whole_points(lease.all(), group).expect("inside of the arena");
+        let (all, first) = whole_points(lease.all(), group).expect("inside the arena");
         let bases = all.part(0, stride * group.affine_bytes()).expect("as leased");
         self.points.fill(rig, bases);
         let scratch = rig.memory::<u8>(self.tables.scratch_bytes(group, job.n) as usize);
@@ -216,7 +213,7 @@ impl<'a, G: Group> Bench<'a, G> {
         (lease, Placed { first, stride: job.n })
     }
 
-    /// Times of a whole MSM, by the host's clock, whose sums are right; and how it was done.
+    /// Checks and measures a whole MSM. Returns times by the host's clock and a description.
     pub fn run<P>(
         &self,
         job: Job,
@@ -260,14 +257,14 @@ impl<'a, G: Group> Bench<'a, G> {
         (times, format!("{plan}, {}", stages(&marks)))
     }
 
-    /// The plan, in what the arena has left.
+    /// The plan for the free memory of the arena.
     pub fn plan(&self, job: Job, windows: &Windows) -> Plan {
         let bytes = self.rig.gpu.arena().largest_free_bytes();
         let room = Room { bytes, limits: self.rig.gpu.identity().limits };
-        Plan::new(job, *windows, room).expect("room for a pass")
+        Plan::new(job, *windows, room).expect("memory for a pass")
     }
 
-    /// Keeps a row, if windows are the planner's.
+    /// Records a time if the planner chose the windows, else only shows it.
     fn record(&self, record: &mut Record, job: Job, mode: &str, times: Vec<Duration>, how: String) {
         let op = format!("msm_{}", job.group.name());
         let (lg_n, batch) = (job.n.ilog2(), job.vectors as usize);
@@ -276,7 +273,7 @@ impl<'a, G: Group> Bench<'a, G> {
         if shown { record.show_time(&time) } else { record.keep_time(&time) }
     }
 
-    /// Sums against multiples of the generator.
+    /// Checks sums by discrete logarithms.
     pub fn check(&self, job: Job, scalars: &[Fr], sums: impl Iterator<Item = G>) {
         let different = self.points.affine.len();
         for (vector, (scalars, sum)) in scalars.chunks(job.n as usize).zip(sums).enumerate() {

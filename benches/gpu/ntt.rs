@@ -1,9 +1,8 @@
-//! Transforms of what lies in device memory. The first result of every plan is checked at a random
-//! point, which no wrong one passes.
+//! Transforms in device memory. The first result of every plan is checked at a random point.
 //!
-//! `sizes=10,20` picks sizes, `modes=nr,rn` modes. `plans=20:6.2.2.1/6.2.2.2/8.2.0.0` runs plans
-//! downward that are given pass by pass as lg_r.lg_e.lg_c.kept, several separated by commas, and
-//! `variants` those of a list here; both only show, with the time of every pass.
+//! `sizes=10,20` selects sizes, `modes=nr,rn` modes. `plans=20:6.2.2.1/6.2.2.2/8.2.0.0` runs plans
+//! for one size, separated by commas, whose passes are given in DIF order as lg_r.lg_e.lg_c.kept;
+//! `variants` runs the plans of a list. Both print the time of every pass and record nothing.
 
 mod variants;
 
@@ -23,10 +22,10 @@ use crate::{
 };
 
 const SIZES: [u32; 13] = [10, 11, 12, 14, 16, 18, 20, 22, 23, 24, 25, 26, 28];
-/// Sizes and how many transforms at a time.
+/// log2 of a row, and number of rows.
 const BATCHES: [(u32, usize); 3] = [(10, 1024), (12, 256), (16, 256)];
 
-/// Name, inverse, on a coset, input and output in bit-reversed order.
+/// Name, whether inverse, whether on a coset, whether input and output are in bit-reversed order.
 type Mode = (&'static str, bool, bool, bool, bool);
 
 const MODES: [Mode; 7] = [
@@ -39,7 +38,6 @@ const MODES: [Mode; 7] = [
     ("inverse_coset_rn", true, true, true, false),
 ];
 
-/// All sizes, modes and batches.
 pub fn measure(rig: &Rig, record: &mut Record) {
     let transforms = Transforms::load(&rig.gpu, table_bytes_max(rig.gpu.arena().bytes()))
         .unwrap_or_else(|reason| panic!("{reason}"));
@@ -70,7 +68,7 @@ pub fn measure(rig: &Rig, record: &mut Record) {
     }
 }
 
-/// Rows of one size, on the host and on the device.
+/// Rows of one size on the host, and their memory on the device.
 struct Bench<'a> {
     rig: &'a Rig,
     transforms: &'a Transforms,
@@ -86,7 +84,7 @@ impl<'a> Bench<'a> {
         let count = rows << lg_n;
         let mut given = vec![Fr::ZERO; count];
         let mut random = Random(u64::from(lg_n));
-        // The top bits clear: below r.
+        // Clear the top bits, so that elements are below r.
         for bytes in layout::fr_as_bytes_mut(&mut given).chunks_exact_mut(8) {
             bytes.copy_from_slice(&(random.next() >> 2).to_le_bytes());
         }
@@ -100,13 +98,13 @@ impl<'a> Bench<'a> {
         Transform { lg_n: self.lg_n, inverse, coset, input_reversed, output_reversed }
     }
 
-    /// What the planner chooses.
+    /// Measures the planner's choice.
     fn chosen<'m>(&self, mode: &'m Mode) -> Time<'m> {
         let plan = self.transforms.plan(&self.transform(mode), self.rows).expect("a plan");
         self.time(mode, &plan)
     }
 
-    /// A plan of passes that are given downward.
+    /// Measures a plan, given as passes in DIF order, and each of its passes.
     fn given<'m>(&self, mode: &'m Mode, mut passes: Vec<Pass>) -> Time<'m> {
         let transform = self.transform(mode);
         if transform.way() == Way::Ascend {
@@ -116,8 +114,8 @@ impl<'a> Bench<'a> {
         let mut time = self.time(mode, &plan);
         self.rig.put(self.data.all(), layout::fr_as_bytes(&self.given));
         for (i, pass) in plan.passes().enumerate() {
-            // A pass that is repeated in place sees numbers that are not reduced as it wants them,
-            // which the emulated driver objects to and a device's clock does not notice.
+            // A pass repeated in place gets inputs that are not reduced as it expects. The emulated
+            // driver rejects them; on a GPU they do not affect the time.
             let (from, to) = self.spans(&plan);
             let spans = (from, if self.rig.quick { self.out.all() } else { to });
             let run = || self.transforms.run_pass(&self.rig.stream, &plan, i, spans);
@@ -129,13 +127,13 @@ impl<'a> Bench<'a> {
         time
     }
 
-    /// In place where that can be.
+    /// Input and output of a plan: the same memory if it can run in place.
     fn spans(&self, plan: &Plan) -> (Span<'_, Element>, Span<'_, Element>) {
         let data = self.data.all();
         (data, if plan.needs_out() { self.out.all() } else { data })
     }
 
-    /// How often a transform is run in what one look at the clock sees.
+    /// Number of runs of a transform per measurement.
     fn inner(&self) -> usize {
         let full = match (self.rows << self.lg_n).ilog2() {
             0..=20 => 20,
@@ -157,8 +155,8 @@ impl<'a> Bench<'a> {
         put();
         run().expect("a launch");
         self.check(plan.transform(), to);
-        // What a transform out of place leaves behind is not canonical, which the emulated driver
-        // objects to and a device's clock does not notice.
+        // A transform out of place leaves its input not canonical. The emulated driver rejects it;
+        // on a GPU it does not affect the time.
         let again = || {
             if self.rig.quick {
                 put();
@@ -172,7 +170,7 @@ impl<'a> Bench<'a> {
         Time { op: "ntt", mode: mode.0, lg_n, batch, times, how: names.join("/") }
     }
 
-    /// What a check on the device takes: both ends of a transform, evaluated at a point.
+    /// Measures the check on the device: evaluation of a transform's input and output at a point.
     fn evaluations(&self) -> Time<'static> {
         let mode = &MODES[0];
         let transform = self.transform(mode);
@@ -185,7 +183,7 @@ impl<'a> Bench<'a> {
         let before = self.rig.get(evaluate(&input).expect("a launch").all::<Element>());
         self.transforms.run(stream, &plan, self.data.all(), self.rows, None).expect("a launch");
         let after = self.rig.get(evaluate(&output).expect("a launch").all::<Element>());
-        assert_eq!(before, after, "2^{} is wrong, or its check", self.lg_n);
+        assert_eq!(before, after, "2^{}: the transform or its check is wrong", self.lg_n);
         let once = || {
             evaluate(&input)?;
             evaluate(&output).map(drop)
@@ -196,7 +194,7 @@ impl<'a> Bench<'a> {
         Time { op: "ntt_check", mode: mode.0, lg_n, batch, times, how }
     }
 
-    /// The first rows and the last one.
+    /// Checks the first three rows and the last one at a random point.
     fn check(&self, transform: &Transform, found: Span<'_, Element>) {
         let &Transform { lg_n, inverse, coset, input_reversed, output_reversed } = transform;
         let plan = NttPlan { lg_n, inverse, coset, input_reversed, output_reversed };

@@ -1,7 +1,7 @@
-//! What load balance and tables are worth, for the sizes of the method's paper: whole MSMs in G1
-//! with tables and without, and what they would take if each bucket were summed by one thread. The
-//! buckets are the MSM's own: what its sort has left is summed again. A table in the end is as
-//! benches/RESULTS.md has it. `lg=19,20` picks sizes.
+//! The gain of load balancing and of tables, for the sizes of the method's paper: times of whole
+//! MSMs in G1 with and without tables, and their times if one thread summed each bucket. Those sums
+//! use the MSM's own sorted references. Prints a table for benches/RESULTS.md. `lg=19,20` selects
+//! sizes.
 
 use ark_bls12_381::{Fr, G1Projective, g1};
 use ark_ec::{CurveGroup, PrimeGroup};
@@ -22,15 +22,14 @@ use crate::{
 };
 
 const SIZES: [u32; 6] = [19, 20, 21, 22, 23, 24];
-/// The top bit of a reference: the point counts negative.
+/// The top bit of a reference: the point is subtracted.
 const SIGN: u32 = 1 << 31;
-/// Buckets of a pass that are compared with arkworks.
+/// Number of buckets of a pass that are compared with arkworks.
 const SAMPLES: usize = 16;
 
 type Words = <G1Projective as Group>::Words;
 
-/// Milliseconds of one size, with tables or without: the whole MSM, its sums, and these with one
-/// thread a bucket.
+/// Milliseconds for one size: the MSM, its bucket sums, and these with one thread per bucket.
 struct Row {
     whole: f64,
     sums: f64,
@@ -38,13 +37,12 @@ struct Row {
 }
 
 impl Row {
-    /// The whole MSM with the other sums.
+    /// The time of the whole MSM if one thread summed each bucket.
     fn without_balance(&self) -> f64 {
         self.whole - self.sums + self.unbalanced
     }
 }
 
-/// All sizes, then the table.
 pub fn measure(rig: &Rig, record: &mut Record) {
     let (bench, kernel) = (Bench::<G1Projective>::new(rig), unbalanced(rig));
     let sizes = rig.sizes(&SIZES, &[5, 9]);
@@ -62,11 +60,11 @@ pub fn measure(rig: &Rig, record: &mut Record) {
         let of =
             |value: fn(&Row) -> f64| rows.iter().map(|row| format!("{:.4}", value(row))).collect();
         line(&format!("**{what}**"), of(|row| row.whole));
-        line(&format!("{what}, of it sums"), of(|row| row.sums));
-        line(&format!("{what}, sums by one thread a bucket"), of(|row| row.unbalanced));
+        line(&format!("{what}, bucket sums"), of(|row| row.sums));
+        line(&format!("{what}, bucket sums by one thread per bucket"), of(|row| row.unbalanced));
         line(&format!("{what}, the whole with these"), of(Row::without_balance));
         line(
-            &format!("{what}, times faster by load balance"),
+            &format!("{what}, speedup by load balancing"),
             of(|row| row.without_balance() / row.whole),
         );
     }
@@ -101,7 +99,7 @@ fn row(
     row
 }
 
-/// A pass and what it works on.
+/// A pass and its data.
 struct Summed<'a> {
     rig: &'a Rig,
     bench: &'a Bench<'a, G1Projective>,
@@ -112,8 +110,7 @@ struct Summed<'a> {
 }
 
 impl Summed<'_> {
-    /// Milliseconds of the pass's sums by the device's clock, and of the same with one thread a
-    /// bucket.
+    /// Device milliseconds of the bucket sums, and of these with one thread per bucket.
     fn both(&self, kernel: &Unbalanced, table: &Lease, windows: &Windows) -> (f64, f64) {
         let Self { rig, bench, plan, pass, placed, on_device } = *self;
         let workspace = rig.memory::<u8>(plan.pass_bytes(pass) as usize);
@@ -129,9 +126,9 @@ impl Summed<'_> {
                     .msm
                     .pass(stream, true, plan, pass, scalars, placed, buckets, work, out)
                     .expect("the device works")
-                    .expect("a pass that is watched");
+                    .expect("a watched pass");
                 stream.synchronize().expect("the device works");
-                sums.push(marks.stages().expect("the device is done")[1].1);
+                sums.push(marks.stages().expect("the device has finished")[1].1);
             }
         }
         let (sorted, buckets) =
@@ -140,7 +137,7 @@ impl Summed<'_> {
         let out = rig.memory::<[Words; 2]>(buckets as usize);
         let given = (out.all(), table, sorted.references, sorted.starts, buckets, first);
         let times = rig.times(|| kernel.launch(&rig.stream, rig.blocks(2), given));
-        let starts = rig.get(sorted.starts.part(0, buckets as usize + 1).expect("as many"));
+        let starts = rig.get(sorted.starts.part(0, buckets as usize + 1).expect("all starts"));
         let mut random = Random(7);
         for _ in 0..SAMPLES {
             let bucket = random.below(buckets as usize);
@@ -151,11 +148,11 @@ impl Summed<'_> {
             let found = G1Projective::of_xyzz(bytemuck::cast_slice(&found));
             assert_eq!(found, expected.into_affine(), "bucket {bucket} of {} points", end - begin);
         }
-        // The first one warms up.
+        // The first run warms up.
         (median_ms(&sums[1..]), median_ms(&times))
     }
 
-    /// The sum of the points that references name, by what they are multiples of.
+    /// The sum of the points that references name, by discrete logarithms.
     fn expected(&self, references: &[u32], windows: &Windows) -> G1Projective {
         let (different, stride) = (self.bench.points.affine.len() as u32, self.placed.stride);
         let (mut ones, mut steps) = (Fr::ZERO, Fr::ZERO);

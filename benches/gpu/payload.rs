@@ -1,7 +1,6 @@
-//! MSMs by the engine, of scalars that lie in payload memory, which is pinned, as in a server: from
-//! the first copy to the sums on the host, over bases that are on the device with all the tables
-//! that they get. `lg=10,20` picks sizes, `groups=g1` groups; with `pinned=no`, scalars go through
-//! the ring.
+//! MSMs by the engine over scalars in pinned payload memory, as in a server, from the first copy to
+//! the sums on the host. The bases are on the device with all their tables. `lg=10,20` selects
+//! sizes, `groups=g1` groups. With `pinned=no`, scalars go through the ring.
 
 use std::{
     sync::Arc,
@@ -33,10 +32,10 @@ use crate::{
 
 const G1_SIZES: [u32; 10] = [10, 12, 16, 18, 20, 21, 22, 23, 24, 26];
 const G2_SIZES: [u32; 7] = [10, 12, 16, 18, 20, 22, 24];
-/// At the eighth use bases get the last of their tables.
+/// Bases get their last tables at the eighth use.
 const USES: usize = 8;
 
-/// Both groups, by the host's clock. The sums of every run are compared with one multiplication.
+/// Measures by the host's clock. The sums of every run are checked.
 pub fn measure(rig: &Rig, record: &mut Record) {
     let groups = rig.text("groups").unwrap_or_else(|| "g1,g2".to_owned());
     let cpu = CpuEngine::new(0).unwrap_or_else(|error| panic!("{error}"));
@@ -44,7 +43,7 @@ pub fn measure(rig: &Rig, record: &mut Record) {
         .unwrap_or_else(|why| panic!("{why}"));
     if rig.text("pinned").as_deref() != Some("no") {
         let largest = rig.sizes(&G1_SIZES, &[9]).into_iter().max().unwrap_or_default();
-        // And what the one before it is being wiped from.
+        // The largest payload, while its predecessor is being wiped.
         engine.pin((2 * size_of::<Fr>() as u64) << largest);
     }
     if groups.contains("g1") {
@@ -68,16 +67,16 @@ where
         let bases = A::bases(PointSlice::new(Arc::new(points)));
         let payload = Arrival::new((n * size_of::<Fr>()) as u64, Vec::new());
         payload.write(0, layout::fr_as_bytes(&scalars)).unwrap_or_else(|error| panic!("{error}"));
-        let all = || {
+        let whole = || {
             let Run { time, absorbed, sums, how } = once(engine, &bases, &payload);
             let sums = A::of_sums(sums).expect("sums of the bases' group");
             (sums, time, absorbed, how)
         };
-        let (expected, ..) = all();
+        let (expected, ..) = whole();
         let job = Job { group: A::GROUP, n: n as u32, vectors: 1 };
         bench.check(job, &scalars, expected.iter().copied());
         let run = || {
-            let (sums, time, absorbed, how) = all();
+            let (sums, time, absorbed, how) = whole();
             assert!(sums == expected, "2^{lg_n}");
             (time, absorbed, how)
         };
@@ -98,14 +97,14 @@ where
 }
 
 struct Run {
-    /// Of all, and until the last scalar was handed over.
+    /// The whole time, and the time until the last scalar was absorbed.
     time: Duration,
     absorbed: Duration,
     sums: Sums,
     how: String,
 }
 
-/// One MSM, a piece at a time, as jobs do it.
+/// Runs one MSM piece by piece, as jobs do.
 fn once(engine: &CudaEngine, bases: &Bases, payload: &Arrival) -> Run {
     let (n, control) = (bases.len(), Control::default());
     let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! Points for the bench: a block of different ones, repeated as often as a table needs.
+//! Points for the bench: a block of distinct ones, which tables repeat.
 
 use ark_bls12_381::{Fq, Fq2, G1Affine, G2Affine, g1, g2};
 use ark_ec::{AffineRepr, CurveGroup, PrimeGroup, short_weierstrass::Projective};
@@ -9,20 +9,19 @@ use rayon::prelude::*;
 
 use crate::rig::Rig;
 
-/// A group whose points the device knows, as words of 64 bits: x, y, Montgomery form.
+/// A group whose points the device holds as x and y, in 64-bit words of the Montgomery form.
 pub trait Group: CurveGroup + PrimeGroup<ScalarField = ark_bls12_381::Fr> {
-    /// A point on the device.
+    /// The words of a point.
     type Words: Pod + Send + Sync;
     /// `g1` or `g2`.
     const NAME: &'static str;
-    /// Bytes of a coordinate.
     const COORDINATE_BYTES: usize;
 
-    /// As the device holds it; both coordinates 0 for infinity.
+    /// The words of a point; both coordinates are 0 for infinity.
     fn words(point: &Self::Affine) -> Self::Words;
-    /// From coordinates that may be a few times the modulus too large.
+    /// Reads affine coordinates, which may exceed their canonical form by a few times the modulus.
     fn of(words: &[u64]) -> Self::Affine;
-    /// x = X / ZZ and y = Y / ZZZ.
+    /// Reads XYZZ coordinates: x = X / ZZ and y = Y / ZZZ.
     fn of_xyzz(words: &[u64]) -> Self::Affine;
 }
 
@@ -76,15 +75,14 @@ macro_rules! group {
 group!(Projective<g1::Config>, G1Affine, "g1", 6, fq, |a: &Fq| [a.0.0]);
 group!(Projective<g2::Config>, G2Affine, "g2", 12, fq2, |a: &Fq2| [a.c0.0.0, a.c1.0.0]);
 
-/// Different points, and the same on the host as the device wants them.
+/// Distinct points, and the same in the device's representation.
 pub struct Points<G: Group> {
-    /// For the oracle.
     pub affine: Vec<G::Affine>,
     words: Vec<G::Words>,
 }
 
 impl<G: Group> Points<G> {
-    /// The multiples 1, 1 + k, 1 + 2k, ... of the generator, for a large k: `count` of them.
+    /// The first `count` of the multiples 1, 1 + k, 1 + 2k, ... of the generator, for a large k.
     pub fn new(count: usize) -> Self {
         let step = Self::step();
         let grain = count.div_ceil(256);
@@ -99,13 +97,13 @@ impl<G: Group> Points<G> {
         Self { affine, words }
     }
 
-    /// The discrete logarithm of [`Points::at`], where that is not infinity.
+    /// The discrete logarithm of [`Points::at`], unless that is infinity.
     pub fn logarithm(&self, index: usize) -> G::ScalarField {
         let steps = (index % self.affine.len()) as u64;
         G::ScalarField::from(1) + G::ScalarField::from(u64::MAX) * G::ScalarField::from(steps)
     }
 
-    /// The same points, but for every one with a number that is no multiple of `step`: infinity.
+    /// Replaces all points by infinity whose index is not a multiple of `step`.
     pub fn sparse(mut self, step: usize) -> Self {
         for (i, affine) in self.affine.iter_mut().enumerate().filter(|(i, _)| i % step != 0) {
             *affine = G::Affine::zero();
@@ -119,23 +117,23 @@ impl<G: Group> Points<G> {
         G::generator() * G::ScalarField::from(u64::MAX)
     }
 
-    /// The point that a table of repetitions holds at `index`.
+    /// The point at `index` of a table that repeats the block.
     pub fn at(&self, index: usize) -> G::Affine {
         self.affine[index % self.affine.len()]
     }
 
-    /// A table of `count` points: the block over and over, from number `first` on.
+    /// A table of `count` points that repeats the block, starting with its point `first`.
     pub fn table(&self, rig: &Rig, count: usize, first: usize) -> Lease {
         repeat(rig, &self.words, count, first)
     }
 
-    /// Fills `table` with the block over and over.
+    /// Fills `table` with repetitions of the block.
     pub fn fill(&self, rig: &Rig, table: Span<'_, u8>) {
         fill(rig, &self.words, table.cast().expect("points"), 0);
     }
 }
 
-/// `count` elements on the device: `block` over and over, from number `first` on.
+/// `count` elements on the device that repeat `block`, starting with its element `first`.
 fn repeat<T: Pod>(rig: &Rig, block: &[T], count: usize, first: usize) -> Lease {
     let table = rig.memory::<T>(count);
     fill(rig, block, table.all(), first);

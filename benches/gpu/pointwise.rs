@@ -1,8 +1,7 @@
-//! Vectors element by element and polynomials at a point, by the bytes that they must read and
-//! write, and what provers do with them: Groth16's quotient of three polynomials, in one number and
-//! in its parts.
+//! Elementwise operations on vectors and evaluation of polynomials, as rates of the bytes that they
+//! must read and write; and times of Groth16's quotient of three polynomials, in all and by parts.
 //!
-//! `sizes=20,24` picks sizes.
+//! `sizes=20,24` selects sizes.
 
 use ark_bls12_381::Fr;
 use ark_ff::{AdditiveGroup, FftField, Field, batch_inversion};
@@ -20,15 +19,14 @@ use crate::{
 
 const VECTORS: [u32; 3] = [16, 20, 24];
 const QUOTIENTS: [u32; 3] = [20, 22, 24];
-/// Elements that are compared with arkworks.
+/// Number of elements that are compared with arkworks.
 const SAMPLES: usize = 64;
-/// Elements that a thread of the host works on at a time.
+/// Elements per task of the host's threads.
 const CHUNK: usize = 1 << 12;
 
-/// A part of a quotient and its name.
+/// Name of a part of the quotient, and the function that runs it.
 type Part<'a> = (&'static str, &'a dyn Fn() -> Result<(), Fault>);
 
-/// All rows.
 pub fn measure(rig: &Rig, record: &mut Record) {
     let pointwise = Pointwise::load(&rig.gpu).unwrap_or_else(|reason| panic!("{reason}"));
     let numbers = |text: String| text.split(',').map(|n| n.parse().expect("a number")).collect();
@@ -47,7 +45,7 @@ pub fn measure(rig: &Rig, record: &mut Record) {
 fn numbers(count: usize, seed: u64) -> Vec<Fr> {
     let mut values = vec![Fr::ZERO; count];
     let mut random = Random(seed);
-    // The top bits clear: below r.
+    // Clear the top bits, so that elements are below r.
     for bytes in layout::fr_as_bytes_mut(&mut values).chunks_exact_mut(8) {
         bytes.copy_from_slice(&(random.next() >> 2).to_le_bytes());
     }
@@ -65,7 +63,7 @@ fn get(rig: &Rig, from: Vector<'_>) -> Vec<Fr> {
     values
 }
 
-/// What a polynomial of these coefficients is at a point.
+/// Evaluates the polynomial with these coefficients at a point.
 fn at(coefficients: &[Fr], point: Fr) -> Fr {
     let start = |number: usize| point.pow([(number * CHUNK) as u64]);
     let sum = |(number, chunk): (usize, &[Fr])| {
@@ -74,7 +72,7 @@ fn at(coefficients: &[Fr], point: Fr) -> Fr {
     coefficients.par_chunks(CHUNK).enumerate().map(sum).sum()
 }
 
-/// How often something is done in what one look at the clock sees.
+/// Number of runs of an operation per measurement.
 fn inner(rig: &Rig, lg_n: u32) -> usize {
     rig.size(1 << 24_u32.saturating_sub(lg_n).clamp(1, 5), 1)
 }
@@ -125,7 +123,7 @@ fn rates(rig: &Rig, record: &mut Record, pointwise: &Pointwise, lg_n: u32) {
     check_at("evaluate", n - 1, at(&b, factor));
 }
 
-/// Three polynomials by their values on a domain, of which the third is the product of the others.
+/// Three polynomials by their values on a domain; the third one is the product of the others there.
 struct Quotient<'a> {
     rig: &'a Rig,
     transforms: &'a Transforms,
@@ -181,7 +179,7 @@ impl<'a> Quotient<'a> {
             ("fused", &|| self.pointwise.quotient(stream, vectors[0], vectors, &vanishing)),
             ("inverse_coset", &|| self.transforms.run(stream, &from, vectors[0], 1, apart)),
         ];
-        // The last part leaves numbers that are not canonical; the emulated driver objects to them.
+        // The last part leaves elements that are not canonical, which the emulated driver rejects.
         let fresh = || {
             if rig.quick {
                 put(rig, self.data.all(), &self.given);
@@ -210,7 +208,7 @@ impl<'a> Quotient<'a> {
         record.keep_time(&time("groth16", &all));
     }
 
-    /// Whether the coefficients are those of (a b - c) / (X^n - 1): at a point.
+    /// Checks the coefficients of (a b - c) / (X^n - 1) at a point.
     fn check(&self, coefficients: &[Fr]) {
         let (n, point) = (1_u64 << self.lg_n, Fr::from(3_u64).pow([1 << 41]) + Fr::ONE);
         let quotient = at(coefficients, point);

@@ -1,19 +1,19 @@
-//! What was measured, for people and as JSON lines for `benches/results/h200.jsonl`.
+//! Prints measurements and records them as JSON lines for `benches/results/h200.jsonl`.
 
 use std::{fs::OpenOptions, io::Write, process::Command, time::Duration};
 
 use crate::rig::Rig;
 
-/// Where figures go.
+/// Prints and records measurements.
 pub struct Record {
     device: String,
-    /// `None` where they mean nothing.
+    /// The file to append to; `None` to record nothing.
     file: Option<String>,
-    /// Of the modes of a device whose shared memory was limited.
+    /// Suffix of modes if the shared memory of a block is limited.
     suffix: String,
 }
 
-/// One measurement: `count` operations in each of `times`.
+/// A rate: `count` operations in each of `times`.
 pub struct Figure<'a> {
     /// The `op` field, such as `fp_mul`.
     pub op: &'a str,
@@ -21,32 +21,29 @@ pub struct Figure<'a> {
     pub mode: &'a str,
     /// Operations in one run; bytes for an upload.
     pub count: u64,
-    /// How long the runs took.
     pub times: Vec<Duration>,
     /// `G/s` or `GB/s`.
     pub unit: &'a str,
-    /// For people only: how it was launched.
+    /// Details that are printed, not recorded.
     pub how: String,
 }
 
-/// How long one thing takes, with `batch` of its kind at a time.
+/// The time of `batch` jobs at once.
 pub struct Time<'a> {
     /// The `op` field, such as `ntt`.
     pub op: &'a str,
     /// The `mode` field.
     pub mode: &'a str,
-    /// log2 of its size.
+    /// log2 of a job's size.
     pub lg_n: u32,
-    /// How many at a time.
     pub batch: usize,
-    /// How long the runs took.
     pub times: Vec<Duration>,
-    /// For people only: how it was done.
+    /// Details that are printed, not recorded.
     pub how: String,
 }
 
 impl Time<'_> {
-    /// Median and least, in milliseconds.
+    /// Median and minimum in milliseconds.
     fn ms(&self) -> (f64, f64) {
         let mut times: Vec<f64> = self.times.iter().map(|time| time.as_secs_f64() * 1e3).collect();
         times.sort_by(f64::total_cmp);
@@ -55,7 +52,7 @@ impl Time<'_> {
 }
 
 impl Figure<'_> {
-    /// Median and least of the rates, in 10^9 a second.
+    /// Median and minimum of the rates, in 10^9 per second.
     pub fn rates(&self) -> (f64, f64) {
         let rate = |time: &Duration| self.count as f64 / time.as_secs_f64() / 1e9;
         let mut rates: Vec<f64> = self.times.iter().map(rate).collect();
@@ -65,21 +62,21 @@ impl Figure<'_> {
 }
 
 impl Record {
-    /// Records what `rig` measures in the file that the command line names.
+    /// Records to the file that the command line names, unless the run is quick.
     pub fn new(rig: &Rig) -> Self {
         let file = rig.text("record").filter(|_| !rig.quick);
         let suffix = rig.text("shared_kib").map_or_else(String::new, |kib| format!("_{kib}k"));
         Self { device: rig.gpu.identity().name.clone(), file, suffix }
     }
 
-    /// Shows a figure that is of interest beside the one that counts.
+    /// Prints a figure without recording it.
     pub fn show(&self, figure: &Figure<'_>) {
         let (median, least) = figure.rates();
         let Figure { op, mode, unit, how, .. } = figure;
         println!("  {op:24} {mode:10} {median:8.4} {least:8.4} {unit}  {how}");
     }
 
-    /// Shows a figure and appends it to the file.
+    /// Prints and records a figure.
     pub fn keep(&mut self, figure: &Figure<'_>) {
         self.show(figure);
         let (median, least) = figure.rates();
@@ -94,14 +91,14 @@ impl Record {
         }));
     }
 
-    /// Shows a time that is of interest beside the one that counts.
+    /// Prints a time without recording it.
     pub fn show_time(&self, time: &Time<'_>) {
         let (median, least) = time.ms();
         let Time { op, mode, lg_n, batch, how, .. } = time;
         println!("  {op} {batch:4} x 2^{lg_n:<2} {mode:16} {median:9.4} {least:9.4} ms  {how}");
     }
 
-    /// Shows a time and appends it to the file.
+    /// Prints and records a time.
     pub fn keep_time(&mut self, time: &Time<'_>) {
         self.show_time(time);
         let (median, least) = time.ms();
@@ -122,18 +119,18 @@ impl Record {
         line["commit"] = option_env!("CAPSTAN_COMMIT").unwrap_or("unknown").into();
         line["date"] = today().into();
         let mut file =
-            OpenOptions::new().create(true).append(true).open(file).expect("a file to record in");
-        writeln!(file, "{line}").expect("room for a line");
+            OpenOptions::new().create(true).append(true).open(file).expect("a writable file");
+        writeln!(file, "{line}").expect("space for a line");
     }
 
-    /// Keeps the fastest of several ways to do the same, and shows all.
+    /// Prints all variants of an operation and records the fastest one.
     pub fn keep_best(&mut self, figures: Vec<Figure<'_>>) {
         let best = best(&figures);
         figures.iter().filter(|figure| !std::ptr::eq(*figure, best)).for_each(|f| self.show(f));
         self.keep(best);
     }
 
-    /// Shows the fastest of several ways to do the same.
+    /// Prints the fastest variant of an operation.
     pub fn show_best(&self, figures: &[Figure<'_>]) {
         self.show(best(figures));
     }
@@ -141,17 +138,17 @@ impl Record {
 
 fn best<'a, 'b>(figures: &'a [Figure<'b>]) -> &'a Figure<'b> {
     let best = figures.iter().max_by(|a, b| a.rates().0.total_cmp(&b.rates().0));
-    best.expect("at least one way")
+    best.expect("at least one variant")
 }
 
-/// To four significant digits: more is noise.
+/// Rounds to four significant digits.
 fn rounded(rate: f64) -> f64 {
     let digits = (3 - rate.abs().log10().floor() as i32).clamp(0, 9);
     let scale = 10_f64.powi(digits);
     (rate * scale).round() / scale
 }
 
-/// Year-month-day in UTC, as the system says it.
+/// The date in UTC as year-month-day.
 fn today() -> String {
     let output = Command::new("date").args(["-u", "+%F"]).output().expect("the program date");
     String::from_utf8(output.stdout).expect("text").trim().to_owned()

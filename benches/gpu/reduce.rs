@@ -1,4 +1,5 @@
-//! Buckets to one point a vector, with and without the host's part: see `kernels/msm/reduce.cu`.
+//! Bucket reduction to one point per vector, on the device and on the host:
+//! `kernels/msm/reduce.cu`.
 
 use std::time::{Duration, Instant};
 
@@ -18,12 +19,12 @@ use crate::{
     rig::Rig,
 };
 
-/// Different points among the buckets.
+/// Number of distinct points among the buckets.
 const DIFFERENT: usize = 1 << 16;
-/// In the sparse rows one bucket of so many is not empty.
+/// In the mode `sparse`, one of this many buckets is not empty.
 const SPARSE: usize = 16;
 
-/// Vectors, sets of a vector, and the buckets of a set.
+/// Vectors, sets per vector, and buckets per set.
 type Case = (u32, u32, u32);
 
 const FULL_G1: &[Case] = &[
@@ -51,7 +52,6 @@ const FULL_G2: &[Case] = &[
 ];
 const QUICK: &[Case] = &[(1, 1, 1 << 6), (1, 1, 9 << 3), (3, 2, 1 << 3)];
 
-/// All rows.
 pub fn measure(rig: &Rig, record: &mut Record) {
     group::<g1::Config>(rig, record, rig.size(FULL_G1, QUICK));
     group::<g2::Config>(rig, record, rig.size(FULL_G2, QUICK));
@@ -90,7 +90,7 @@ where
     }
 }
 
-/// What else could be planned.
+/// Alternative tunings.
 fn variants(tuning: &Tuning) -> Vec<(&'static str, Tuning)> {
     let ending = |ending| Tuning { ending: Some(ending), ..*tuning };
     let slices = |slice_points_min| Tuning { slice_points_min, ..*tuning };
@@ -109,7 +109,7 @@ fn variants(tuning: &Tuning) -> Vec<(&'static str, Tuning)> {
     ]
 }
 
-/// One shape and the points that its buckets hold.
+/// One shape, the points in its buckets, and the expected sums.
 struct Work<'a, P: Curve>
 where
     Projective<P>: points::Group,
@@ -174,7 +174,7 @@ where
         Figure { op, mode, count: self.count() as u64, times, unit: "G/s", how }
     }
 
-    /// Prints how long each launch takes: the difference that leaving it out makes.
+    /// Prints the time of each launch: the difference between runs with and without it.
     fn steps(&self, plan: &Plan, buckets: &Lease) {
         let rig = self.rig;
         let workspace = rig.memory::<u8>(plan.workspace_bytes() as usize);
@@ -193,7 +193,7 @@ where
     }
 }
 
-/// The sums by discrete logarithms.
+/// The right sums, by discrete logarithms.
 fn expected<P: Curve<ScalarField = Fr>>(
     points: &Points<Projective<P>>,
     shape: &Shape,
@@ -219,8 +219,8 @@ where
     (0..shape.vectors as usize).map(vector).collect()
 }
 
-/// How long one lane's four neighbours take for sums that wait for each other: the unit that the
-/// plans' costs are counted in.
+/// Prints the latency of dependent additions and doublings by a group of 4 lanes, in which the
+/// plans' costs are counted.
 fn latency<P: Curve<ScalarField = Fr>>(rig: &Rig, points: &Points<Projective<P>>)
 where
     Projective<P>: points::Group,
@@ -229,19 +229,19 @@ where
     let name = format!("{}_reduce_collect", P::GROUP.name());
     let kernel = rig.kernel::<Collect>("msm/reduce", &name, Block::of(128));
     let steps = rig.size(256, 8);
-    // Any elements will do as XYZZ: the formulas take the same steps for points of no curve.
+    // Arbitrary elements as XYZZ coordinates: the formulas take the same steps for invalid points.
     let given = points.table(rig, 2 * (steps as usize + 1), 0);
     let out = rig.memory::<u8>(2 * 4 * P::GROUP.coordinate_bytes());
     let (to, from) = (out.all(), given.all());
-    // One sum of many points; two sums of one point, of which the second is doubled as often.
+    // One sum of many points; two sums of one point each, with many doublings of the second one.
     let launches = [
-        ("sum", (to, from, 1, steps + 1, 1, 1, 0, 0)),
+        ("addition", (to, from, 1, steps + 1, 1, 1, 0, 0)),
         ("doubling", (to, from, 2, 1, 1, 2, steps, 0)),
     ];
     for (what, spans) in launches {
         let times = rig.times(|| kernel.launch(&rig.stream, 1, spans));
         let each = median(&times).as_secs_f64() * 1e6 / f64::from(steps);
-        println!("  {name}: {each:.2} us a {what} that waits for the one before it");
+        println!("  {name}: {each:.2} us per dependent {what}");
     }
 }
 

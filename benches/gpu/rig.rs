@@ -1,4 +1,4 @@
-//! The device, its memory, and the clock: events on a stream.
+//! The device, its memory, its clock (events on a stream), and the command line.
 
 use std::{
     env,
@@ -13,25 +13,24 @@ use capstan::device::{
     Block, Driver, Fault, Gpu, Kernel, Lease, Module, OpenOptions, Parameters, Span, Stream,
 };
 
-/// Whatever the device does takes less.
+/// A timeout longer than any wait in the bench.
 const PATIENCE: Duration = Duration::from_secs(60);
 const WARM: Duration = Duration::from_millis(100);
 
-/// An open device and what the command line says.
+/// An open device and the command line's arguments.
 pub struct Rig {
-    /// The device.
     pub gpu: Gpu,
-    /// All kernels run here.
+    /// The stream of all kernels.
     pub stream: Stream,
-    /// Small sizes, for trying the bench out.
+    /// Whether to try the bench at small sizes.
     pub quick: bool,
-    /// How often each thing is timed.
+    /// Number of measurements of each figure.
     pub repeats: usize,
     arguments: Vec<String>,
 }
 
 impl Rig {
-    /// Opens device 0, or says why that cannot be and ends.
+    /// Opens device 0, or prints why it cannot be opened and exits.
     pub fn open() -> Self {
         let arguments: Vec<String> = env::args().skip(1).collect();
         let memory = value(&arguments, "memory").map(|text| text.parse().expect("a percentage"));
@@ -74,12 +73,12 @@ impl Rig {
         self.arguments.iter().find_map(value)
     }
 
-    /// `full`, or `quick` where the bench is only tried out.
+    /// `full`, or `quick` in a quick run.
     pub fn size<T>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
     }
 
-    /// log2 of the sizes that `lg=10,20` picks; else `full`, or `quick` as above.
+    /// The sizes that `lg=10,20` selects as log2; by default `full`, or `quick` in a quick run.
     pub fn sizes(&self, full: &[u32], quick: &[u32]) -> Vec<u32> {
         match self.text("lg") {
             Some(text) => text.split(',').map(|lg| lg.parse().expect("a number")).collect(),
@@ -87,25 +86,25 @@ impl Rig {
         }
     }
 
-    /// Blocks that fill the device `times` over, one a multiprocessor.
+    /// Number of blocks: `times` for each multiprocessor.
     pub fn blocks(&self, times: u32) -> u32 {
         self.gpu.identity().limits.multiprocessors * times
     }
 
-    /// A kernel of a module of `kernels/`.
+    /// Loads a kernel of a module of `kernels/`.
     pub fn kernel<P: Parameters>(&self, module: &str, name: &str, block: Block) -> Kernel<P> {
         let module = Module::load(self.gpu.context(), module)
             .unwrap_or_else(|reason| panic!("{module}: {reason}"));
         module.kernel(name, block).unwrap_or_else(|fault| panic!("{name}: {fault}"))
     }
 
-    /// Memory for `count` elements of `T`.
+    /// Leases memory for `count` elements of `T`.
     pub fn memory<T>(&self, count: usize) -> Lease {
         let bytes = (count * size_of::<T>()) as u64;
         self.gpu.arena().lease(&self.stream, bytes).expect("memory for the bench")
     }
 
-    /// Memory that holds `values`.
+    /// Copies `values` to a new lease.
     pub fn memory_of<T: Pod>(&self, values: &[T]) -> Lease {
         let lease = self.memory::<T>(values.len());
         self.put(lease.all(), values);
@@ -126,7 +125,7 @@ impl Rig {
         values
     }
 
-    /// Copies bytes from the device, as many as there are on both sides.
+    /// Copies bytes from the device; `from` and `bytes` have the same length.
     pub fn read(&self, from: Span<'_, u8>, bytes: &mut [u8]) {
         let mut done = 0;
         let take = |piece: &[u8]| {
@@ -137,7 +136,7 @@ impl Rig {
         self.gpu.ring().download(&self.stream, from, take).expect("a download");
     }
 
-    /// Does `work` for a tenth of a second, once at least: what was idle is slow at first.
+    /// Repeats `work` for a tenth of a second, since an idle device is slow at first.
     pub fn warm(&self, mut work: impl FnMut()) {
         let begun = Instant::now();
         work();
@@ -146,7 +145,7 @@ impl Rig {
         }
     }
 
-    /// How long the device takes for what `work` launches: each repeat, after one to warm up.
+    /// Times on the device of what `work` launches, one for each repeat, after a warm-up.
     pub fn times(&self, mut work: impl FnMut() -> Result<(), Fault>) -> Vec<Duration> {
         let mut once = || {
             let begun = self.stream.record_timed()?;
@@ -165,11 +164,10 @@ fn value(arguments: &[String], name: &str) -> Option<String> {
     values.next().map(str::to_owned)
 }
 
-/// Numbers that look random, the same in every run.
+/// A pseudorandom generator: SplitMix64 (Steele, Lea, Flood: OOPSLA 2014).
 pub struct Random(pub u64);
 
 impl Random {
-    /// The next one (Steele, Lea, Flood: SplitMix64, OOPSLA 2014).
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -178,7 +176,7 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
-    /// Below `end`.
+    /// A number below `end`.
     pub fn below(&mut self, end: usize) -> usize {
         ((u128::from(self.next()) * end as u128) >> 64) as usize
     }

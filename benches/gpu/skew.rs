@@ -1,6 +1,6 @@
-//! Whole MSMs of scalars of every distribution, in the windows that the planner takes for uniform
-//! ones, and how much longer they take than these. As `only=msm` otherwise; `lg=10,20` picks sizes,
-//! `groups=g1` groups.
+//! Whole MSMs over scalars of several distributions, in the windows that the planner chooses for
+//! uniform scalars, and their times relative to these. `lg=10,20` selects sizes, `groups=g1`
+//! groups.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::{
 const G1_SIZES: [u32; 7] = [10, 12, 16, 18, 20, 22, 24];
 const G2_SIZES: [u32; 2] = [16, 20];
 
-/// A distribution: its name, and scalar i. The first is what others are compared with.
+/// Names of distributions, and their scalar i. The others are compared with the first one.
 const KINDS: [(&str, Scalar); 10] = [
     ("uniform", |random, _| uniform(random)),
     ("sparse90_resident", |random, _| match random.below(10) {
@@ -39,7 +39,6 @@ const KINDS: [(&str, Scalar); 10] = [
     ("one_hot", |random, i| if i == 17 { uniform(random) } else { Fr::ZERO }),
 ];
 
-/// Both groups.
 pub fn measure(rig: &Rig, record: &mut Record) {
     let groups = rig.text("groups").unwrap_or_else(|| "g1,g2".to_owned());
     if groups.contains("g1") {
@@ -78,7 +77,6 @@ where
     }
 }
 
-/// The median, in milliseconds.
 pub fn median_ms(times: &[Duration]) -> f64 {
     let mut times = times.to_vec();
     times.sort();

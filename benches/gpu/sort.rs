@@ -1,5 +1,5 @@
-//! Scalars to references sorted by bucket: `kernels/msm/sort.cu`. Whole results are compared with
-//! the host's digits, by a hash that does not depend on the order.
+//! Recoding of scalars and sorting of references by bucket: `kernels/msm/sort.cu`. All references
+//! are compared with the host's digits, by a hash that does not depend on their order.
 
 use ark_bls12_381::Fr;
 use ark_ff::{BigInt, Field, PrimeField};
@@ -17,20 +17,20 @@ use crate::{
     rig::{Random, Rig},
 };
 
-/// Runs between two events, so that launches of small sorts overlap with what they launch.
+/// Runs per measurement of small sorts, so that their launches overlap with their execution.
 const RUNS_SMALL: usize = 20;
-/// As many points apart as 255 tables can be.
+/// The largest distance for which 255 tables have 31-bit references.
 const TABLES: Tables = Tables { first: 0, stride: 1 << 23 };
 const SIGN: u32 = 1 << 31;
 
-/// How scalars are cut.
+/// How scalars are recoded.
 #[derive(Debug, Clone, Copy)]
 enum Cut {
-    /// Bits of a window, and bucket sets.
+    /// Bits per window, and number of bucket sets.
     Fixed(u32, u32),
-    /// Bits of a window.
+    /// Bits per window.
     Sliding(u32),
-    /// Windows.
+    /// Number of digits.
     Radix(u32),
 }
 use Cut::{Fixed, Radix, Sliding};
@@ -46,9 +46,9 @@ impl Cut {
     }
 }
 
-/// log2 of n, how scalars are cut, vectors.
+/// log2 of n, recoding, number of vectors.
 type Size = (u32, Cut, u32);
-/// With full tables, then without, then many small vectors.
+/// With tables for one bucket set, with fewer tables, batches; then sliding windows and radices.
 const SIZES: [Size; 24] = [
     (10, Fixed(8, 1), 1),
     (10, Fixed(10, 1), 1),
@@ -83,7 +83,7 @@ const SIZES_QUICK: [Size; 5] = [
     (8, Radix(26), 1),
 ];
 
-/// A distribution of scalars: its name, and a scalar.
+/// A distribution of scalars: its name, and a function that returns a scalar.
 type Distribution = (&'static str, fn(&mut Random, &Windows) -> Fr);
 const UNIFORM: Distribution = ("uniform", |random, _| uniform(random));
 const SKEWED: [Distribution; 6] = [
@@ -112,7 +112,7 @@ fn uniform(random: &mut Random) -> Fr {
     }
 }
 
-/// All digits are 1.
+/// A scalar whose digits are all 1.
 fn one_bucket(windows: &Windows) -> Fr {
     let power = |bit: u32| Fr::from(2).pow([u64::from(bit)]);
     match windows {
@@ -156,7 +156,7 @@ impl Job {
         }
     }
 
-    /// Times the sort along `layout`, which is of the same shape.
+    /// Times the sort by `layout`, which has the job's shape.
     fn time(
         &self,
         rig: &Rig,
@@ -213,10 +213,10 @@ fn hash(bucket: u32, reference: u32) -> u64 {
     Random(u64::from(bucket) << 32 | u64::from(reference)).next()
 }
 
-/// Every size; the usual path, others beside it, and skewed scalars.
+/// Measures every size by the chosen layout and by similar ones, and with skewed scalars.
 pub fn measure(rig: &Rig, record: &mut Record) {
     let sorter = Sorter::load(rig.gpu.context()).unwrap_or_else(|reason| panic!("{reason}"));
-    // All that there are of these sizes.
+    // By default all of `SIZES`.
     let all: Vec<u32> = (0..=26).collect();
     let picked = rig.sizes(&all, &all);
     let sizes = rig.size(&SIZES[..], &SIZES_QUICK).iter();
@@ -262,7 +262,7 @@ fn figure<'a>(
     Figure { op: "msm_sort", mode, count, times, unit: "G/s", how }
 }
 
-/// Paths near the usual one.
+/// Alternatives to the chosen path.
 fn others(usual: &Layout) -> Vec<Path> {
     match usual.path() {
         Path::Direct { groups } => {

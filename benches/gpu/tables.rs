@@ -1,4 +1,4 @@
-//! Tables of multiples of bases: see `kernels/msm/tables.cu`.
+//! Tables of multiples of bases: `kernels/msm/tables.cu`.
 
 use ark_bls12_381::{Fr, G1Projective, G2Projective};
 use ark_ff::Field;
@@ -16,7 +16,7 @@ use crate::{
     rig::{Random, Rig},
 };
 
-/// How many tables, and how each is made of the one before: as `doublings` and `factor` say.
+/// Number of tables. Each holds 2^`doublings` times `factor` times its predecessor's points.
 #[derive(Clone, Copy)]
 struct Steps {
     mode: &'static str,
@@ -28,14 +28,13 @@ struct Steps {
 const FIXED: Steps = Steps { mode: "device", tables: 12, doublings: 22, factor: 1 };
 const SLIDING: Steps =
     Steps { mode: "every_power", tables: Sliding::TABLES, doublings: 1, factor: 1 };
-/// Of eleven windows and of twelve, whose radix is no power of two.
+/// Tables for the radices of eleven and of twelve digits.
 const RADIX_9: Steps = Steps { mode: "factor_9", tables: 11, doublings: 20, factor: 9 };
 const RADIX_5: Steps = Steps { mode: "factor_5", tables: 12, doublings: 19, factor: 5 };
 const ALL: [Steps; 4] = [FIXED, SLIDING, RADIX_9, RADIX_5];
-/// Points that are compared with arkworks, of each table.
+/// Number of points of each table that are compared with arkworks.
 const SAMPLES: usize = 16;
 
-/// All rows.
 pub fn measure(rig: &Rig, record: &mut Record) {
     for &lg_points in rig.size(&[10, 16, 20][..], &[5]) {
         for steps in ALL {

@@ -1,5 +1,4 @@
-//! Uploads through the ring of pinned memory, from bytes that many threads copy into it, and from
-//! bytes that were there.
+//! Uploads through the pinned ring: the link alone, and with copies into the ring by many threads.
 
 use std::time::Instant;
 
@@ -11,10 +10,10 @@ use crate::{
     rig::{Random, Rig},
 };
 
-/// Bytes that one thread copies at a time.
+/// Bytes per task of the copying threads.
 const GRAIN: usize = 256 << 10;
 
-/// By the host's clock, from the first byte to the last one's arrival.
+/// Measures by the host's clock, from the first byte until the last one has arrived.
 pub fn measure(rig: &Rig, record: &mut Record) {
     let bytes: usize = rig.size(4 << 30, 32 << 20);
     let lease = rig.memory::<u8>(bytes);
@@ -45,12 +44,12 @@ pub fn measure(rig: &Rig, record: &mut Record) {
         let count = bytes as u64;
         Figure { op: "upload", mode: "device", count, times, unit: "GB/s", how: how.into() }
     };
-    record.keep(&figure(false, "chunks of the ring as they are"));
+    record.keep(&figure(false, "the ring's old content"));
     record.show(&figure(true, "copied into the ring by all threads"));
     let all = lease.all::<u8>();
     for at in [0, bytes / 2, bytes - (1 << 20)] {
         let found = rig.get(all.part(at, 1 << 20).expect("inside"));
         let from = at % source.len();
-        assert!(found == source[from..from + found.len()], "what arrived at {at} is another thing");
+        assert!(found == source[from..from + found.len()], "wrong bytes at {at}");
     }
 }

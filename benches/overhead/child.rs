@@ -1,4 +1,4 @@
-//! A server in a process of its own, so that its memory can be told from the client's.
+//! A server in its own process, so that its memory is measured apart from the client's.
 
 use std::{
     io::{self, BufRead, BufReader, Read},
@@ -20,11 +20,11 @@ use capstan::{
     wire::decode::ObjectId,
 };
 
-/// The argument that makes this binary the server.
+/// The argument that makes this binary a server.
 const SERVE: &str = "serve";
 
-/// Serves and never returns, where the arguments say so.
-pub fn serve_if_told() {
+/// If the arguments contain [`SERVE`], serves and never returns.
+pub fn serve_if_asked() {
     let arguments: Vec<String> = std::env::args().collect();
     let Some(at) = arguments.iter().position(|argument| argument == SERVE) else { return };
     let folder = Path::new(&arguments[at + 1]);
@@ -39,7 +39,7 @@ pub fn serve_if_told() {
         let engines = Engines::cpu(0, "a bench").expect("threads for an engine");
         let server = Server::bind(settings, engines).await.expect("a free port");
         println!("{}", server.tcp_address().expect("listens on TCP"));
-        // The parent's end, however it comes, is ours.
+        // Exit when the parent ends: its end of the pipe is closed then.
         std::thread::spawn(|| {
             let _closed = io::stdin().read(&mut [0]);
             std::process::exit(0);
@@ -78,7 +78,6 @@ impl ChildServer {
         }
     }
 
-    /// Its process.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -86,14 +85,14 @@ impl ChildServer {
 
 impl Drop for ChildServer {
     fn drop(&mut self) {
-        // It may have gone by itself.
+        // The process may have exited already.
         let _gone = self.child.kill();
         let _reaped = self.child.wait();
     }
 }
 
-/// Writes bases `(i + 1) G` for i below `n` into the data directory, as the store keeps them after
-/// its check. The check itself takes minutes for 2^22 points and is not what is measured here.
+/// Writes bases `(i + 1) G` for i below `n` into the data directory in the store's format. An
+/// upload would check the points, which takes minutes for 2^22 points.
 pub fn keep_multiples(folder: &Path, n: usize) -> BasesId {
     let generator = G1Projective::generator();
     let mut next = generator;
@@ -120,7 +119,7 @@ pub fn keep_multiples(folder: &Path, n: usize) -> BasesId {
         created_s: now_s(),
         persisted: false,
     };
-    let room = store.room(Group::G1, n as u64).expect("the only one");
-    store.insert(bases, room, true).expect("room on the disk");
+    let room = store.room(Group::G1, n as u64).expect("room for the bases");
+    store.insert(bases, room, true).expect("space on the disk");
     BasesId(id.0)
 }

@@ -1,8 +1,8 @@
-//! What the service costs beyond computing: time of small jobs, memory of a large one. The server
-//! runs in a process of its own.
+//! The service's overhead beyond computing: latency of small jobs and memory of a large one. The
+//! server runs in its own process.
 //!
-//! `cargo bench --bench overhead`; `-- calls=500 lg_n=20` changes the calls of a small job and the
-//! size of the large one (0 leaves it out). Prints tables, then a JSON object a line.
+//! `cargo bench --bench overhead`; `-- calls=500 lg_n=20` sets the number of small calls and log2
+//! of the large job's size (0 skips it). Prints tables, then one JSON object per line.
 
 mod child;
 #[path = "../support/mod.rs"]
@@ -20,11 +20,11 @@ use support::{Samples, argument, proc_status};
 use tokio::runtime::Runtime;
 
 const SMALL: usize = 1 << 10;
-/// What the server may take beyond the payload.
+/// Memory that the server may use in addition to the payload.
 const BEYOND_PAYLOAD_KIB: u64 = 64 << 10;
 
 fn main() {
-    child::serve_if_told();
+    child::serve_if_asked();
     let calls = argument("calls", 300) as usize;
     let lg_n = argument("lg_n", 22) as u32;
     let folder = tempfile::tempdir().expect("a folder");
@@ -54,7 +54,7 @@ fn elements(n: usize) -> Vec<Fr> {
     (0..n).map(|_| Fr::rand(&mut rng)).collect()
 }
 
-/// Times of one kind of call: the whole, what the engine took of it, and the rest.
+/// Times of one kind of call: total, the engine's part, and the rest.
 #[derive(Default)]
 struct Times {
     total: Samples,
@@ -84,10 +84,10 @@ async fn small_jobs(
     let (mut info, mut msm, mut ntt) = (Times::default(), Times::default(), Times::default());
     for call in 0..calls + 20 {
         if call == 20 {
-            // The first ones connected, and touched memory.
+            // Discard the warm-up calls, which connect and touch memory.
             (info, msm, ntt) = Default::default();
         }
-        // A call that does nothing: what the machine and the transport take by themselves.
+        // A call without work, for the time of the machine and the transport.
         let begun = Instant::now();
         client.info().await.expect("an answer");
         info.add(begun, Timing::default());
@@ -128,14 +128,14 @@ async fn large_job(
     server: u32,
     records: &mut Vec<String>,
 ) {
-    // The bases are mapped from disk, and were all read when the server hashed them at its start:
-    // they are part of what it had before.
+    // The bases are mapped from disk. The server hashed them at its start, so they are part of the
+    // memory that it used before.
     let bases: BasesHandle<G1Affine> = client.bases(bases).await.expect("in the data directory");
     let n = bases.len() as usize;
     let scalars = elements(n);
     let expected: Fr = scalars.iter().zip(1u64..).map(|(scalar, i)| scalar * &Fr::from(i)).sum();
     let payload_kib = (n as u64 * 32) >> 10;
-    // Peak memory is counted from here on.
+    // Reset the peak of memory.
     fs::write(format!("/proc/{server}/clear_refs"), "5").expect("our own child");
     let before = proc_status(server, "VmRSS");
     let begun = Instant::now();

@@ -1,6 +1,5 @@
-//! What the end-to-end benches share: a server in this process, an engine that does nothing, and
-//! how numbers are summed up and shown.
-#![allow(dead_code)] // no bench needs everything
+//! Shared by the end-to-end benches: a server in this process, an idle engine, and statistics.
+#![allow(dead_code)] // no bench uses all of it
 
 use std::{
     fs,
@@ -22,7 +21,7 @@ use capstan::{
 };
 use tempfile::TempDir;
 
-/// A server on threads of its own, on TCP and on a Unix socket.
+/// A server that runs on its own threads and listens on TCP and on a Unix socket.
 pub struct Running {
     /// `http://127.0.0.1:port`
     pub tcp: String,
@@ -37,12 +36,12 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.drainer.drain(None);
         if let Some(thread) = self.thread.take() {
-            thread.join().expect("the server ends well");
+            thread.join().expect("the server ends cleanly");
         }
     }
 }
 
-/// Starts a server on a free port and a socket in a folder of its own.
+/// Starts a server on a free port and on a socket in a temporary folder.
 pub fn serve(engines: Engines, settings: Settings) -> Running {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("capstan.sock");
@@ -57,7 +56,7 @@ pub fn serve(engines: Engines, settings: Settings) -> Running {
         runtime.block_on(async {
             let server = Server::bind(settings, engines).await.expect("a free port");
             let address = server.tcp_address().expect("listens on TCP");
-            told.send((address, server.drainer())).expect("somebody waits");
+            told.send((address, server.drainer())).expect("the receiver waits");
             server.serve().await.expect("serves until it is drained");
         });
     });
@@ -71,10 +70,9 @@ pub fn serve(engines: Engines, settings: Settings) -> Running {
     }
 }
 
-/// Computes nothing, at once: what is left is transport.
+/// An engine that computes nothing, so that only transport is measured.
 pub struct NoEngine;
 
-/// Engines that compute nothing.
 pub fn no_engines() -> Engines {
     Engines { engine: Arc::new(NoEngine), oracle: Arc::new(NoEngine), reason: "a bench".into() }
 }
@@ -108,7 +106,7 @@ struct NoRun {
 }
 
 impl MsmRun for NoRun {
-    /// Takes the scalars out of the upload, as whoever computes with them has to.
+    /// Copies the scalars out of the upload, as every engine must.
     fn absorb(&mut self, _: usize, _: usize, given: &Encoded<'_>, _: &Control) -> Result<()> {
         self.taken.resize(given.bytes(), 0);
         given.source.read(0, &mut self.taken);
@@ -129,7 +127,7 @@ pub fn infinities(n: usize) -> Vec<G1Affine> {
     vec![G1Affine::zero(); n]
 }
 
-/// The value of `name=` among the arguments, or `default`.
+/// The value of the argument `name=value`, or `default`.
 pub fn argument(name: &str, default: u64) -> u64 {
     let prefix = format!("{name}=");
     let given = std::env::args().find_map(|argument| {
@@ -138,30 +136,28 @@ pub fn argument(name: &str, default: u64) -> u64 {
     given.unwrap_or(default)
 }
 
-/// Durations of one thing, done again and again.
+/// Durations of repeated runs.
 #[derive(Default, Clone)]
 pub struct Samples(pub Vec<Duration>);
 
 impl Samples {
-    /// The value that a `share` of the samples does not exceed.
+    /// The quantile `share` of the samples.
     pub fn at(&self, share: f64) -> Duration {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
         sorted[((sorted.len() - 1) as f64 * share).round() as usize]
     }
 
-    /// The middle one.
     pub fn median(&self) -> Duration {
         self.at(0.5)
     }
 
-    /// The least.
     pub fn min(&self) -> Duration {
         self.at(0.0)
     }
 }
 
-/// Median of `this / that`, sample by sample: both were taken in the same moments.
+/// Median of the ratios of paired samples, which were taken one right after the other.
 pub fn ratio(this: &Samples, that: &Samples) -> f64 {
     let pairs = this.0.iter().zip(&that.0);
     let mut ratios: Vec<f64> =
@@ -175,16 +171,15 @@ pub fn rate(bytes: u64, time: Duration) -> f64 {
     bytes as f64 / 1e9 / time.as_secs_f64()
 }
 
-/// A line of `/proc/PID/status`, in its own unit (KiB for memory).
+/// A field of `/proc/PID/status`, in its unit (KiB for memory).
 pub fn proc_status(pid: u32, field: &str) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process lives");
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process runs");
     let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
     let number = line.and_then(|line| line.split_whitespace().next());
     number.and_then(|number| number.parse().ok()).expect("a number")
 }
 
-/// What all threads of this process have used so far. Unlike wall time, it is hardly moved by what
-/// else the machine does.
+/// CPU time of all threads of this process. Other load affects it far less than wall time.
 pub fn cpu_time() -> Duration {
     let tasks = fs::read_dir("/proc/self/task").expect("Linux").flatten();
     let used = tasks.filter_map(|task| {

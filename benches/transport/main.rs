@@ -1,9 +1,9 @@
-//! Receiving scalars through Capstan against raw tonic: the same bytes, messages and transport
+//! Uploads of scalars to Capstan against raw tonic: the same bytes, messages and transport
 //! settings, over TCP and a Unix socket, on 1 to 8 connections.
 //!
-//! `cargo bench --bench transport`; `-- mib=256 rounds=15` changes the payload and the repeats.
-//! The variants take turns, so that what else the machine does hits all of them; ratios are medians
-//! over pairs of one round. Prints a table, then a JSON object a line.
+//! `cargo bench --bench transport`; `-- mib=256 rounds=15` sets the payload and the repeats. The
+//! variants take turns, so that other load affects all of them; ratios are medians over pairs of
+//! the same round. Prints a table, then one JSON object per line.
 
 mod raw;
 #[path = "../support/mod.rs"]
@@ -21,22 +21,22 @@ use support::{Samples, argument, cpu_time, rate, ratio};
 use tokio::runtime::Runtime;
 
 const CONNECTIONS: [usize; 4] = [1, 2, 4, 8];
-/// Bases of the streamed MSM; the payload is a batch over them.
+/// Number of bases of the streamed MSM; the payload is a batch over them.
 const BASES: u64 = 1 << 16;
-/// Freed payloads are wiped in the background: that must not fall into the next measurement.
+/// A pause after each measurement, in which freed payloads are wiped in the background.
 const PAUSE: Duration = Duration::from_millis(60);
 
-/// Narrow scalars: the server has nothing to do to them.
+/// Narrow scalars, which the server does not check.
 const ENCODING: ScalarEncoding = ScalarEncoding::Unsigned(16);
 
 #[derive(Clone, Copy, PartialEq)]
 enum Variant {
     Raw,
-    /// Put of a vector that the caller gave away or shares.
+    /// Put of a vector that the caller shares with the client.
     Put,
-    /// Put of a vector that the caller lends: copied as it goes, and the copies wiped.
+    /// Put of a borrowed vector, whose chunks the client copies and wipes.
     PutBorrowed,
-    /// A streamed MSM, its engine doing nothing.
+    /// A streamed MSM with an engine that does nothing.
     Msm,
 }
 
@@ -55,7 +55,7 @@ struct Lane {
 }
 
 impl Lane {
-    /// Wall time until all was taken in, and processor time until all was cleared up.
+    /// Wall time until the call ends, and CPU time until the payload is wiped.
     async fn run(&self, variant: Variant) -> (Duration, Duration) {
         let shared = || ScalarInput::Shared { encoding: ENCODING, bytes: self.payload.clone() };
         let borrowed = ScalarInput::Bytes { encoding: ENCODING, bytes: &self.payload };
@@ -76,7 +76,7 @@ impl Lane {
         };
         let taken = begun.elapsed();
         if let Some(vector) = put {
-            self.client.release_vector(vector.id).await.expect("it is there");
+            self.client.release_vector(vector.id).await.expect("the vector exists");
         }
         tokio::time::sleep(PAUSE).await;
         (taken, cpu_time() - used)
@@ -114,7 +114,7 @@ fn main() {
     records.iter().for_each(|record| println!("{record}"));
 }
 
-/// Wall and processor time of one variant.
+/// Wall and CPU times of one variant.
 #[derive(Default)]
 struct Taken {
     wall: Samples,

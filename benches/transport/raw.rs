@@ -1,5 +1,5 @@
-//! What tonic itself needs: a client-streaming call whose handler copies each chunk into a buffer
-//! and does nothing else, with the transport settings of the server and of the client.
+//! Raw tonic as the baseline: a client-streaming call whose handler only copies each chunk into a
+//! buffer, with the transport settings of Capstan's server and client.
 
 use std::{
     path::PathBuf,
@@ -32,7 +32,7 @@ use tonic::{
 
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// Buffers that were filled before: their memory is there, which suits tonic best.
+/// Reused buffers, whose memory is mapped already: the best case for tonic.
 #[derive(Clone, Default)]
 struct Sink(Arc<Mutex<Vec<Vec<u8>>>>);
 
@@ -43,7 +43,7 @@ impl Store for Sink {
         request: Request<Streaming<PutRequest>>,
     ) -> Result<Response<PutResponse>, Status> {
         let mut stream = request.into_inner();
-        let spare = self.0.lock().expect("nobody panics").pop();
+        let spare = self.0.lock().expect("not poisoned").pop();
         let mut buffer = spare.unwrap_or_default();
         buffer.clear();
         while let Some(message) = stream.message().await? {
@@ -51,7 +51,7 @@ impl Store for Sink {
                 buffer.extend_from_slice(&chunk.data);
             }
         }
-        self.0.lock().expect("nobody panics").push(buffer);
+        self.0.lock().expect("not poisoned").push(buffer);
         Ok(Response::new(PutResponse::default()))
     }
 
@@ -95,12 +95,12 @@ pub fn serve(settings: Settings, socket: PathBuf) -> String {
             let tcp = TcpIncoming::bind(([127, 0, 0, 1], 0).into()).expect("a free port");
             let tcp = tcp.with_nodelay(Some(true));
             let unix = UnixListenerStream::new(UnixListener::bind(socket).expect("a socket"));
-            told.send(tcp.local_addr().expect("an address")).expect("somebody waits");
+            told.send(tcp.local_addr().expect("an address")).expect("the receiver waits");
             let (one, two) = tokio::join!(
                 router(&settings, sink.clone()).serve_with_incoming(tcp),
                 router(&settings, sink).serve_with_incoming(unix),
             );
-            one.and(two).expect("serves for ever");
+            one.and(two).expect("serves until the process ends");
         });
     });
     format!("http://{}", listening.recv().expect("the server starts"))
@@ -110,7 +110,7 @@ pub fn serve(settings: Settings, socket: PathBuf) -> String {
 pub struct RawClient(Vec<StoreClient<Channel>>);
 
 impl RawClient {
-    /// Connects, with the settings of [`capstan::client`].
+    /// Opens connections with the settings of [`capstan::client`].
     pub async fn connect(target: &str, connections: usize) -> Self {
         let endpoint = Endpoint::from_shared(target.to_owned())
             .expect("a target")
@@ -123,7 +123,7 @@ impl RawClient {
         Self(channels.into_iter().map(StoreClient::new).collect())
     }
 
-    /// Sends `payload`, chunks dealt to the connections in turn.
+    /// Sends `payload` in chunks, distributed round-robin over the connections.
     pub async fn put(&self, payload: &Bytes) {
         let lanes = self.0.len();
         let puts = self.0.iter().enumerate().map(|(lane, store)| {
@@ -136,6 +136,6 @@ impl RawClient {
             });
             async move { store.put(stream::iter(chunks)).await }
         });
-        try_join_all(puts).await.expect("everything is taken");
+        try_join_all(puts).await.expect("the server accepts everything");
     }
 }

@@ -1,4 +1,4 @@
-//! Device memory: zeroed, aligned, bounded, given back.
+//! Leases of device memory are zeroed, bounded and reusable.
 
 use capstan::device::{ALIGN, Class, Fault};
 use rand::{Rng as _, SeedableRng, rngs::StdRng, seq::SliceRandom};
@@ -6,12 +6,12 @@ use rand::{Rng as _, SeedableRng, rngs::StdRng, seq::SliceRandom};
 use crate::rig::{Rig, each_seed};
 
 #[test]
-fn a_lease_is_zero_whatever_was_there() {
+fn new_leases_are_zeroed() {
     let rig = Rig::new();
     each_seed(&rig, |rig| {
         let (first, second) = (rig.stream(), rig.stream());
         for round in 0..4 {
-            // The same bytes come back, on the other stream.
+            // The arena hands out the same memory again, on the other stream.
             let (stream, other) =
                 if round % 2 == 0 { (&first, &second) } else { (&second, &first) };
             let lease = rig.put(stream, &vec![0xa5; 100_000]);
@@ -23,12 +23,12 @@ fn a_lease_is_zero_whatever_was_there() {
 }
 
 #[test]
-fn a_guest_stream_is_waited_for() {
+fn reuse_waits_for_other_streams_that_used_the_lease() {
     let rig = Rig::new();
     each_seed(&rig, |rig| {
         let (owner, guest, reader) = (rig.stream(), rig.stream(), rig.stream());
         let lease = rig.gpu.arena().lease(&owner, 50_000).unwrap();
-        // Written on another stream, which nobody waits for, and given back at once.
+        // Write on another stream, do not wait for it, and drop the lease at once.
         let mut upload = rig.gpu.ring().upload(&guest, lease.all());
         upload.write(&vec![0x5a; 50_000]).unwrap();
         drop(upload);
@@ -39,7 +39,7 @@ fn a_guest_stream_is_waited_for() {
 }
 
 #[test]
-fn a_full_arena_refuses_one_lease_and_stays_well() {
+fn a_full_arena_refuses_a_lease_and_stays_usable() {
     let rig = Rig::new();
     let (arena, stream) = (rig.gpu.arena(), rig.stream());
     let whole = arena.bytes();
@@ -57,7 +57,7 @@ fn a_full_arena_refuses_one_lease_and_stays_well() {
 }
 
 #[test]
-fn pieces_join_again() {
+fn freed_leases_coalesce() {
     let rig = Rig::new();
     let (arena, stream) = (rig.gpu.arena(), rig.stream());
     let mut rng = StdRng::seed_from_u64(5);

@@ -1,4 +1,4 @@
-//! MSMs whose sums are known, for engines with GPUs.
+//! MSMs with known sums, for engines with GPUs.
 
 use std::{ops::Range, sync::Arc, thread::sleep, time::Duration};
 
@@ -23,51 +23,50 @@ use capstan::{
 
 use crate::rig::Rig;
 
-/// Few scalars are cut here as many are elsewhere.
+/// Thresholds so low that a test's few scalars are split as those of large MSMs are.
 const CUTS: Cuts = Cuts { arriving_min: 32, points_min: 8, whole_digits: 0, level_min: None };
 
-/// An engine that leaves nothing to the CPU, and cuts soon.
+/// An engine that leaves nothing to the CPU and splits small MSMs into passes.
 pub fn engine(rig: &Rig) -> CudaEngine {
     engine_that_cuts(rig, CUTS)
 }
 
-/// The same with other sizes from which on it cuts.
+/// An engine that leaves nothing to the CPU and splits MSMs into passes as `cuts` says.
 pub fn engine_that_cuts(rig: &Rig, cuts: Cuts) -> CudaEngine {
     let cpu = CpuEngine::new(1).unwrap();
     CudaEngine::with_cuts(cpu, rig.gpu.clone().into(), Least::default(), cuts).unwrap()
 }
 
-/// Takes all memory but about `left` bytes, in one piece.
+/// Leases all device memory but one free piece of about `left` bytes.
 pub fn take_all_but(rig: &Rig, left: u64) -> Vec<Lease> {
     let (arena, stream) = (rig.gpu.arena(), rig.stream());
-    let kept = arena.lease(&stream, left).unwrap();
+    let spared = arena.lease(&stream, left).unwrap();
     let mut held = Vec::new();
     while arena.free_bytes() > 0 {
         held.push(arena.lease(&stream, arena.largest_free_bytes()).unwrap());
     }
-    drop(kept);
+    drop(spared);
     held
 }
 
-/// How many passes an executor says that there were.
+/// The number of passes that an executor's description reports.
 pub fn passes(device: &str) -> usize {
     let count = device.strip_suffix(" passes").and_then(|rest| rest.rsplit(' ').next());
     count.map_or(1, |count| count.parse().unwrap())
 }
 
-/// Longer than one more pass over few scalars takes. A sender that takes longer still changes
-/// nothing.
+/// A sender's delay, longer than one pass over few scalars takes. A longer one changes nothing.
 const SLOW: Duration = Duration::from_millis(5);
 
-/// Whether a job's only problem is memory.
+/// Whether a job failed for lack of device memory.
 pub fn is_exhausted(error: &Error) -> bool {
     matches!(error, Error::Exhausted { limit: Limit::DeviceMemory, .. })
 }
 
-/// Points, vectors of scalars for all of them, and the right sums.
+/// Points, vectors of scalars for all of them, and what the sums are computed from.
 pub struct Case<A: CurvePoint> {
     points: Vec<A>,
-    /// What each point is a multiple of, in order from 1 on.
+    /// Point i is i + 1 times this.
     step: A::Group,
     encoding: ScalarEncoding,
     batch: usize,
@@ -88,7 +87,7 @@ impl<A: CurvePoint> Case<A> {
             encode_fr(encoding, &values, &mut bytes);
             values
         } else {
-            assert_eq!(encoding, ScalarEncoding::Signed(2), "the only narrow one here");
+            assert_eq!(encoding, ScalarEncoding::Signed(2), "not supported here");
             let values: Vec<i16> = (0..n * batch).map(|_| rng.r#gen()).collect();
             bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
             values.into_iter().map(Fr::from).collect()
@@ -96,7 +95,7 @@ impl<A: CurvePoint> Case<A> {
         Self { points, step, encoding, batch, bytes, values }
     }
 
-    /// The points, as an object that no engine knows.
+    /// The points as a new object, which no engine has cached.
     pub fn object(&self) -> PointSlice<A> {
         PointSlice::new(Arc::new(self.points.clone()))
     }
@@ -114,8 +113,8 @@ impl<A: CurvePoint> Case<A> {
         run.absorb(vector, piece.start, &scalars, control)
     }
 
-    /// The MSM over `bases`, which are the first of the object's points: all vectors' scalars in
-    /// these pieces. Says what was done where.
+    /// Runs and checks the MSM over `bases`, a prefix of the points, with each vector's scalars in
+    /// these pieces. Returns the executor's description.
     pub fn run(
         &self,
         engine: &CudaEngine,
@@ -128,8 +127,8 @@ impl<A: CurvePoint> Case<A> {
         self.check(run, bases.len())
     }
 
-    /// The same from a slow sender: its first piece is there `SLOW` after the beginning, so that as
-    /// much time again is to come.
+    /// Like [`Self::run`] over all points, from a slow sender: the first piece comes after `SLOW`,
+    /// so that the engine expects the rest to be as slow.
     pub fn slowly(
         &self,
         engine: &CudaEngine,
@@ -157,7 +156,7 @@ impl<A: CurvePoint> Case<A> {
         Ok(())
     }
 
-    /// The sums are right; says what was done where.
+    /// Finishes the run and checks its sums. Returns the executor's description.
     fn check(&self, run: Box<dyn MsmRun>, n: usize) -> Result<String> {
         let (sums, executor) = run.finish()?;
         assert_eq!(executor.engine, "cuda");
@@ -171,7 +170,7 @@ impl<A: CurvePoint> Case<A> {
         Ok(executor.device)
     }
 
-    /// All of the MSM in two pieces.
+    /// Runs and checks the whole MSM in two pieces.
     pub fn whole(
         &self,
         engine: &CudaEngine,
@@ -182,13 +181,13 @@ impl<A: CurvePoint> Case<A> {
         self.run(engine, object, &[0..n / 2, n / 2..n], control)
     }
 
-    /// The MSM over the object's first `n` points, in one piece.
+    /// Runs and checks the MSM over the object's first `n` points, in one piece.
     pub fn first(&self, engine: &CudaEngine, object: &PointSlice<A>, n: usize) -> String {
-        let bases = object.slice(0, n).expect("so many points");
+        let bases = object.slice(0, n).expect("at least n points");
         self.run(engine, &bases, std::slice::from_ref(&(0..n)), &Control::default()).unwrap()
     }
 
-    /// The object, of whichever group.
+    /// The object as bases of either group.
     pub fn bases(object: &PointSlice<A>) -> Bases {
         A::bases(object.clone())
     }

@@ -1,4 +1,4 @@
-//! The daemon with a GPU: what it says where there is none, and Put's checks where there is one.
+//! The daemon with GPUs, and what it reports if there is none.
 
 use std::{
     io::{BufRead, BufReader},
@@ -17,7 +17,7 @@ use capstan::{
 
 use crate::emulated;
 
-/// The daemon: beside the tests where scripts/gpu-bundle put both, else where cargo did.
+/// Path of the daemon: next to this binary in a bundle of scripts/gpu-bundle, else cargo's.
 fn binary() -> PathBuf {
     let beside = std::env::current_exe().unwrap().with_file_name("capstand");
     if beside.exists() { beside } else { env!("CARGO_BIN_EXE_capstand").into() }
@@ -38,28 +38,28 @@ pub fn capstand(flags: &[&str], env: &[(&str, &str)]) -> Command {
     command
 }
 
-/// What it said, and the exit code.
+/// Runs a daemon that must not start. Returns its exit code and log.
 fn refused(flags: &[&str], env: &[(&str, &str)]) -> (Option<i32>, String) {
     let flags = [&["--engine", "cuda"], flags].concat();
     let output = capstand(&flags, env).output().unwrap();
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
-/// Reads the log until it is ready.
+/// Waits until the daemon is ready. Returns the process, its log so far and its TCP address.
 pub fn ready(command: &mut Command) -> (Child, String, String) {
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut log = BufReader::new(child.stderr.take().unwrap());
-    let mut seen = String::new();
-    while !seen.lines().next_back().is_some_and(|line| line.contains("ready")) {
-        assert!(log.read_line(&mut seen).unwrap() > 0, "never ready:\n{seen}");
+    let mut text = String::new();
+    while !text.lines().next_back().is_some_and(|line| line.contains("ready")) {
+        assert!(log.read_line(&mut text).unwrap() > 0, "never ready:\n{text}");
     }
-    let address = seen.split("tcp=").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
-    // What else it says must not fill the pipe.
+    let address = text.split("tcp=").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
+    // Drain the log, so that the pipe does not fill up.
     std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
-    (child, seen, address)
+    (child, text, address)
 }
 
-/// Ends it, and sees that it ends well.
+/// Ends the daemon with SIGTERM and checks that it exits with 0.
 pub fn stop(mut child: Child) {
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
@@ -67,7 +67,7 @@ pub fn stop(mut child: Child) {
 }
 
 #[test]
-fn each_lack_is_one_sentence() {
+fn each_reason_for_no_gpu_is_logged_once() {
     let folder = tempfile::tempdir().unwrap();
     let junk = folder.path().join("libcuda.so");
     std::fs::write(&junk, b"junk").unwrap();
@@ -89,7 +89,7 @@ fn each_lack_is_one_sentence() {
         let (code, log) = refused(&flags, &env);
         assert_eq!(code, Some(69), "{sentence}: {log}");
         assert_eq!(log.matches(sentence).count(), 1, "{sentence}: {log}");
-        // The same is a reason where the choice is left open.
+        // Without `--engine`, the sentence is the reason for falling back to the CPU.
         let mut command = capstand(&flags, &env);
         let (child, log, _) = ready(&mut command);
         assert!(log.contains(sentence), "{sentence}: {log}");
@@ -97,7 +97,7 @@ fn each_lack_is_one_sentence() {
     }
 }
 
-/// A daemon with GPUs by these flags, and where it is.
+/// Starts a daemon that uses GPUs, with these flags. Returns its process and address.
 pub fn start(flags: &[&str], env: &[(&str, &str)]) -> (Child, String) {
     let driver = emulated::driver().map(|path| path.to_str().unwrap().to_owned());
     let driver = driver.as_deref().unwrap_or("none");
@@ -107,13 +107,13 @@ pub fn start(flags: &[&str], env: &[(&str, &str)]) -> (Child, String) {
     (child, format!("http://{address}"))
 }
 
-/// A daemon that is to use GPUs, and a client of it.
+/// Starts a daemon with `--engine cuda` and connects a client to it.
 pub fn served(env: &[(&str, &str)]) -> (Child, Client) {
     let (child, address) = start(&["--engine", "cuda"], env);
     (child, Client::connect(address).unwrap())
 }
 
-/// Enough of them for the GPU.
+/// Enough points for the GPU to check them.
 fn many() -> Vec<G1Affine> {
     let one = G1Projective::rand(&mut ark_std::test_rng());
     let sums = std::iter::successors(Some(one), |sum| Some(sum + one)).take(5000);
@@ -121,7 +121,7 @@ fn many() -> Vec<G1Affine> {
 }
 
 #[test]
-fn put_is_checked_on_the_gpu() {
+fn put_checks_points_on_the_gpu() {
     let (child, client) = served(&[("EMU_DEVICES", "2")]);
     let info = client.info().unwrap();
     let gpus: Vec<_> = info.devices.iter().filter_map(|device| device.gpu.as_ref()).collect();
@@ -135,17 +135,17 @@ fn put_is_checked_on_the_gpu() {
         assert_eq!(put(&bytes).unwrap().count, points.len() as u64);
         bytes[4321 * 96 + 50] ^= 1;
         bytes[4444 * 96 + 50] ^= 1;
-        let Err(Error::Refused(refusal)) = put(&bytes) else { panic!("taken in") };
+        let Err(Error::Refused(refusal)) = put(&bytes) else { panic!("accepted a bad point") };
         assert_eq!((refusal.reason.as_str(), refusal.index), ("NOT_ON_CURVE", Some(4321)));
     }
     stop(child);
 }
 
 #[test]
-fn transforms_are_done_on_the_gpu() {
+fn transforms_run_on_the_gpu() {
     let (child, client) = served(&[("EMU_DEVICES", "2")]);
     let mut rng = ark_std::test_rng();
-    // Inline, and as streams; on one of the GPUs, and on the CPU.
+    // Inline and streamed; on a GPU and on the CPU.
     for (lg_n, batch, engine) in [(12, 1, "cuda"), (10, 40, "cuda"), (14, 3, "cuda"), (3, 1, "cpu")]
     {
         let input: Vec<Fr> = (0..batch << lg_n).map(|_| Fr::rand(&mut rng)).collect();
@@ -169,19 +169,19 @@ fn a_lost_gpu_ends_the_daemon() {
         println!("skipped: faults are not injected into a GPU");
         return;
     }
-    // The self-test has launched it twice.
+    // The self-test launches it twice.
     let (mut child, client) = served(&[("EMU_FAULT", "g1_check_points:3:700")]);
     let bytes = points::encode(PointEncoding::Montgomery, &many());
     let options = PutOptions { deadline: Some(Duration::from_secs(10)), ..PutOptions::default() };
     let put = client.put_encoded(Group::G1, PointEncoding::Montgomery, &bytes, options);
-    assert!(put.is_err(), "a result of a lost device");
+    assert!(put.is_err(), "a lost device returned a result");
     assert_eq!(child.wait().unwrap().code(), Some(70));
 }
 
 #[test]
 fn a_device_that_computes_wrong_is_not_used() {
     if emulated::driver().is_none() {
-        return println!("skipped: this GPU computes right");
+        return println!("skipped: wrong results cannot be injected into a GPU");
     }
     let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/device/wrong");
     let library = emulated::build("wrong", &kernels, &[]);

@@ -1,5 +1,5 @@
-//! Transforms of the engine with GPUs that are refused something, are stopped, or are computed
-//! wrong, wherever that can be: one job fails, and the next one is right.
+//! Transforms of the engine with GPUs that lack memory, hit driver errors, are stopped or compute
+//! wrong results, at every possible point: one job fails, and the next one is right.
 
 use std::sync::Mutex;
 
@@ -24,7 +24,7 @@ use crate::{
     transforms::{self, PATIENCE, pinned_memory_is_wiped, plan, rows},
 };
 
-/// Rows, one after the other, and what is to become of them.
+/// Rows in one vector, their transform, and the right result.
 struct Case {
     plan: NttPlan,
     count: usize,
@@ -33,7 +33,7 @@ struct Case {
     expected: Vec<Fr>,
 }
 
-/// A result in memory.
+/// Keeps a result in memory.
 struct Written(Mutex<Vec<u8>>);
 
 impl Sink for Written {
@@ -52,7 +52,7 @@ impl Case {
         Self { plan, count, check, given, expected: rows.concat() }
     }
 
-    /// Who did it, and whether the result is right.
+    /// Runs the transform. Returns its executor and whether the result is right.
     fn run(&self, engine: &CudaEngine, control: &Control) -> Result<(Executor, bool)> {
         let (encoding, row_length) = (ScalarEncoding::Montgomery, 1 << self.plan.lg_n);
         let given = fr_as_bytes(&self.given);
@@ -64,7 +64,7 @@ impl Case {
         Ok((executor, output.0.into_inner().unwrap() == fr_as_bytes(&self.expected)))
     }
 
-    /// All is well.
+    /// Runs the transform on the GPU, which must give the right result and check it if asked to.
     fn passes(&self, engine: &CudaEngine) {
         let (executor, is_right) = self.run(engine, &Control::default()).unwrap();
         assert!(is_right, "{executor:?}");
@@ -72,33 +72,34 @@ impl Case {
     }
 }
 
-/// An engine with one GPU, without tables, that leaves nothing to the CPU.
+/// A new engine with one GPU and no tables, which leaves nothing to the CPU.
 fn engine(rig: &Rig) -> CudaEngine {
     let least = Least { msm_scalars: 1, ntt_elements: 1 };
     CudaEngine::new(CpuEngine::new(1).unwrap(), rig.gpu.clone().into(), least).unwrap()
 }
 
-/// What becomes of a job when the first, the second and so on of what it asks for is refused, until
-/// it asks for no more.
+/// How jobs end if the first, the second, ... of their requests is refused.
 #[derive(Debug, Default)]
-struct Seen {
+struct Outcomes {
     refused: u64,
-    /// Jobs that failed, for want of memory.
+    /// Jobs that failed for lack of memory.
     failed: usize,
-    /// Jobs that the CPU did.
+    /// Jobs that ran on the CPU.
     to_cpu: usize,
-    /// Jobs that were done and not checked, though that was wanted.
+    /// Jobs that succeeded without the check that was asked for.
     unchecked: usize,
 }
 
-/// `arm` is told which, `fired` says whether it was. `ready`: tables are there before.
+/// Runs `case` with its request number 1, 2, ... refused, until it makes no more requests. `arm`
+/// sets the number of the request to refuse, `fired` returns whether it was refused. If `ready`,
+/// the tables exist before.
 fn every_refusal(
     rig: &Rig,
     (case, ready): (&Case, bool),
     arm: &dyn Fn(u64),
     fired: &dyn Fn() -> bool,
-) -> Seen {
-    let mut seen = Seen::default();
+) -> Outcomes {
+    let mut outcomes = Outcomes::default();
     for nth in 1.. {
         let engine = engine(rig);
         if ready {
@@ -112,49 +113,51 @@ fn every_refusal(
                 assert!(is_right, "number {nth}: {executor:?}");
                 let by_gpu = executor.engine == "cuda";
                 assert!(fired || (by_gpu && executor.checked == case.check), "{executor:?}");
-                seen.to_cpu += usize::from(!by_gpu);
-                seen.unchecked += usize::from(by_gpu && executor.checked != case.check);
+                outcomes.to_cpu += usize::from(!by_gpu);
+                outcomes.unchecked += usize::from(by_gpu && executor.checked != case.check);
             }
             Err(error) => {
                 let limit = Limit::DeviceMemory;
                 assert!(matches!(&error, Error::Exhausted { limit: l, .. } if *l == limit));
                 assert!(fired, "number {nth}: {error:?}");
-                seen.failed += 1;
+                outcomes.failed += 1;
             }
         }
         case.passes(&engine);
         if !fired {
-            return seen;
+            return outcomes;
         }
-        seen.refused = nth;
+        outcomes.refused = nth;
     }
-    unreachable!("a job asks for no end of it")
+    unreachable!("a job makes endless requests")
 }
 
-/// Two passes out of place, on a coset: every kind of table but merged ones.
+/// Two passes, out of place, on a coset: uses every kind of table but those of fused twiddles.
 fn case(check: bool) -> Case {
     Case::new(plan(11, 0b1000), 1, check)
 }
 
 #[test]
-fn every_lease_may_be_refused() {
+fn a_refused_lease_fails_at_most_one_job() {
     let rig = Rig::new();
     let arena = rig.gpu.arena();
     for (ready, check) in [(false, false), (false, true), (true, false), (true, true)] {
         let case = case(check);
         let arm = |nth| assert_eq!(arena.refuse(nth), 0);
-        let seen = every_refusal(&rig, (&case, ready), &arm, &|| arena.refuse(0) == 0);
-        println!("check {check}, tables {ready}: {seen:?}");
-        // Slots of one group: data, result, refused word. Tables: two of steps, border, rows, each
-        // with what it is made from.
-        assert!(seen.to_cpu >= if ready { 3 } else { 11 }, "{seen:?}");
-        // Partial sums and sums of both ends; their tables go without a check.
-        assert_eq!(seen.failed, if check { 4 } else { 0 }, "{seen:?}");
-        assert_eq!(seen.unchecked > 0, check && !ready, "{seen:?}");
+        let outcomes = every_refusal(&rig, (&case, ready), &arm, &|| arena.refuse(0) == 0);
+        println!("check {check}, tables {ready}: {outcomes:?}");
+        // Leases of a group's slot: data, result and the word for a refused element. Leases for
+        // tables: two of inner twiddles, one of inter-pass twiddles and one of the coset's powers,
+        // each with its source.
+        assert!(outcomes.to_cpu >= if ready { 3 } else { 11 }, "{outcomes:?}");
+        // The check of input and output leases partial sums and sums. If its tables are refused,
+        // the job succeeds unchecked.
+        assert_eq!(outcomes.failed, if check { 4 } else { 0 }, "{outcomes:?}");
+        assert_eq!(outcomes.unchecked > 0, check && !ready, "{outcomes:?}");
         pinned_memory_is_wiped(&rig);
         assert_eq!(arena.free_bytes(), arena.bytes());
     }
-    // Of several devices, the next one does it.
+    // If there are several devices, the next one runs the job.
     let (engine, case) = (transforms::engine(&rig), Case::new(plan(12, 0), 1, false));
     for nth in 1..=2 {
         arena.refuse(nth);
@@ -165,11 +168,11 @@ fn every_lease_may_be_refused() {
 }
 
 #[test]
-fn every_call_of_the_driver_may_be_refused() {
+fn a_refused_driver_call_fails_at_most_one_job() {
     with_faults(PATIENCE, |rig| {
-        let told = || std::mem::take(&mut *rig.faults.lock().unwrap());
-        // Fewest calls of a job that has its tables: decoding and two passes; there and back; an
-        // event a stream and two to time it; three leases.
+        let take_faults = || std::mem::take(&mut *rig.faults.lock().unwrap());
+        // The least calls of a job whose tables exist: launches of decoding and two passes; copies
+        // to the device and back; an event for each stream and two for timing; three leases.
         let calls = [
             ("cuLaunchKernel:K:701", 3),
             ("copy:K:2", 2),
@@ -182,14 +185,14 @@ fn every_call_of_the_driver_may_be_refused() {
                 let arm = |nth: u64| control::fault(&call.replace(":K:", &format!(":{nth}:")));
                 let fired = || {
                     control::fault("");
-                    !told().is_empty()
+                    !take_faults().is_empty()
                 };
-                told();
-                let seen = every_refusal(rig, (&case, ready), &arm, &fired);
-                println!("{call}, check {check}, tables {ready}: {seen:?}");
-                assert!(seen.refused >= least, "{call}: {seen:?}");
-                // What fails when memory is wiped is nobody's failure.
-                assert!(seen.failed > 0 || call.starts_with("memset"), "{call}: {seen:?}");
+                take_faults();
+                let outcomes = every_refusal(rig, (&case, ready), &arm, &fired);
+                println!("{call}, check {check}, tables {ready}: {outcomes:?}");
+                assert!(outcomes.refused >= least, "{call}: {outcomes:?}");
+                // A failed wipe fails no job.
+                assert!(outcomes.failed > 0 || call.starts_with("memset"), "{call}: {outcomes:?}");
             }
         }
         assert!(rig.gpu.context().is_alive());
@@ -198,9 +201,9 @@ fn every_call_of_the_driver_may_be_refused() {
 }
 
 #[test]
-fn every_check_of_the_control_may_stop_it() {
+fn a_transform_stops_at_every_check() {
     let rig = Rig::new();
-    // In one group, checked; in two that overlap.
+    // One group, checked; two groups that overlap.
     let cases = [Case::new(plan(11, 0), 1, true), Case::new(plan(1, 0), (1 << 17) + 1, false)];
     for (case, least) in cases.iter().zip([2, 6]) {
         let engine = engine(&rig);
@@ -221,22 +224,23 @@ fn every_check_of_the_control_may_stop_it() {
     assert_eq!(rig.gpu.arena().free_bytes(), rig.gpu.arena().bytes());
 }
 
-/// Kernels of transforms and of their checks, and the argument that says where they write.
+/// Name, rows, log2 of a row, and faults that flip a bit of what a kernel wrote: `<kernel>:<nth
+/// launch>:flip<argument that points to the output>`.
 const WRONG: [(&str, usize, u32, &[&str]); 3] = [
     (
-        // Few elements: two passes.
-        "a columns' pass and a rows' pass",
+        // Few elements take two passes.
+        "two passes",
         1,
         11,
         &["ntt_descend_columns_e1_b2:1:flip1", "ntt_descend_rows_r5_c1_e1:1:flip1"],
     ),
-    ("merged rows", 5, 10, &["ntt_descend_merged_r10_c0_l4:1:flip1"]),
+    ("one pass with fused twiddles", 5, 10, &["ntt_descend_merged_r10_c0_l4:1:flip1"]),
     (
-        "tables, and what checks",
+        "tables and checks",
         1,
         11,
         &[
-            // After nine parts of the steps': the border.
+            // After nine launches for the inner twiddles, the inter-pass twiddles.
             "ntt_factors:10:flip",
             "ntt_weights:1:flip",
             "ntt_dot:1:flip3",
@@ -248,7 +252,7 @@ const WRONG: [(&str, usize, u32, &[&str]); 3] = [
 ];
 
 #[test]
-fn a_wrong_result_is_not_given() {
+fn checked_transforms_refuse_wrong_results() {
     with_faults(PATIENCE, |rig| {
         for (name, count, lg_n, faults) in WRONG {
             let checked = Case::new(plan(lg_n, 2), count, true);
@@ -262,11 +266,11 @@ fn a_wrong_result_is_not_given() {
                     Err(Error::Corrupt),
                     "{name}: {fault}"
                 );
-                // A wrong table is not kept for others.
+                // A wrong table is not cached.
                 control::fault("");
                 checked.passes(&engine);
             }
-            // Nobody would notice.
+            // Without a check, the wrong result is returned.
             let engine = engine(rig);
             control::fault(faults[0]);
             let (executor, is_right) = bare.run(&engine, &Control::default()).unwrap();
@@ -278,9 +282,9 @@ fn a_wrong_result_is_not_given() {
 }
 
 #[test]
-fn a_wrong_result_is_not_served() {
+fn the_daemon_refuses_wrong_results() {
     if emulated::driver().is_none() {
-        return println!("skipped: this GPU computes right");
+        return println!("skipped: wrong results cannot be injected into a GPU");
     }
     let (child, client) = served(&[("EMU_FAULT", "ntt_descend_columns_e1_b2:1:flip1")]);
     let case = Case::new(plan(12, 0), 1, true);
@@ -289,7 +293,7 @@ fn a_wrong_result_is_not_served() {
         let options = NttOptions { verify: Verify::Probabilistic, ..NttOptions::default() };
         client.ntt(&mut values, options).map(|report| (report, values))
     };
-    let Err(client::Error::Refused(refusal)) = transform() else { panic!("a wrong result") };
+    let Err(client::Error::Refused(refusal)) = transform() else { panic!("not refused") };
     assert_eq!((refusal.code, refusal.reason.as_str()), (Code::DataLoss, "VERIFY_FAILED"));
     let (report, values) = transform().unwrap();
     assert!(values == case.expected && report.execution.engine == "cuda");

@@ -1,4 +1,4 @@
-//! Injected faults: which ones a device survives, and who is told.
+//! Injected faults: which ones a device survives, and how they are reported.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 type Parameters = (u32, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>);
 
-/// A kernel and what it works on.
+/// A kernel, its stream and its memory.
 struct Words {
     stream: Stream,
     kernel: Kernel<Parameters>,
@@ -33,7 +33,7 @@ impl Words {
 }
 
 #[test]
-fn no_memory_at_the_kth_allocation_is_said_at_the_start() {
+fn opening_reports_a_lack_of_memory() {
     with_faults(PATIENCE, |_| {
         for call in ["cuMemAlloc", "cuMemHostAlloc"] {
             control::fault(&format!("{call}:1:2"));
@@ -49,7 +49,7 @@ fn no_memory_at_the_kth_allocation_is_said_at_the_start() {
 }
 
 #[test]
-fn too_many_resources_fail_one_launch_only() {
+fn a_lack_of_launch_resources_fails_one_launch_only() {
     with_faults(PATIENCE, |rig| {
         let words = Words::new(rig);
         control::fault("cuLaunchKernel:1:701");
@@ -62,11 +62,11 @@ fn too_many_resources_fail_one_launch_only() {
 }
 
 #[test]
-fn a_sticky_fault_ends_the_device_and_is_told_once() {
+fn a_sticky_fault_ends_the_device_and_is_reported_once() {
     with_faults(PATIENCE, |rig| {
         let words = Words::new(rig);
         control::fault("cuLaunchKernel:1:700");
-        // It comes up wherever the work runs: in the launch or in the wait.
+        // The emulated driver reports it where the work runs: in the launch or in the wait.
         let met = words.launch().and_then(|()| words.stream.synchronize()).unwrap_err();
         assert!(matches!(met, Fault::Driver { code: 700, .. }), "{met}");
         assert!(!rig.gpu.context().is_alive());
@@ -76,9 +76,9 @@ fn a_sticky_fault_ends_the_device_and_is_told_once() {
     });
 }
 
-/// On a device it would read what is not there yet, now and then.
+/// On a GPU, a kernel that does not wait would sometimes read data before it is written.
 #[test]
-fn a_kernel_that_starts_early_has_to_wait() {
+fn a_kernel_launched_early_must_wait_for_its_predecessor() {
     with_faults(PATIENCE, |rig| {
         let mut words = Words::new(rig);
         words.kernel = words.kernel.starting_early();
@@ -88,7 +88,7 @@ fn a_kernel_that_starts_early_has_to_wait() {
 }
 
 #[test]
-fn a_hanging_kernel_meets_the_deadline() {
+fn a_hanging_kernel_fails_at_the_deadline() {
     with_faults(Duration::from_secs(5), |rig| {
         let words = Words::new(rig);
         control::fault("cuLaunchKernel:1:hang");

@@ -1,4 +1,4 @@
-//! Modules and typed kernels.
+//! Loading of modules and typed kernels, and timed events.
 
 use capstan::device::{Block, Fault, Module, Parameters, Ptr, Unusable};
 
@@ -13,16 +13,16 @@ fn refused<P: Parameters>(module: &Module, name: &str, block: Block) -> String {
             problem
         }
         Err(other) => panic!("{other}"),
-        Ok(_) => panic!("{name} was found"),
+        Ok(_) => panic!("{name} was loaded"),
     }
 }
 
 #[test]
-fn what_does_not_fit_is_refused_at_load() {
+fn mismatched_kernels_are_refused_at_load() {
     let rig = Rig::new();
     let context = rig.gpu.context();
     let Err(Unusable::Device { fault, .. }) = Module::load(context, "no/such") else {
-        panic!("there is no such module")
+        panic!("a module that does not exist was loaded")
     };
     assert!(matches!(fault, Fault::Kernel { .. }), "{fault}");
     let module = Module::load(context, "selftest").unwrap();
@@ -44,7 +44,7 @@ fn what_does_not_fit_is_refused_at_load() {
 }
 
 #[test]
-fn events_measure_and_order() {
+fn timed_events_measure_the_work_between_them() {
     let rig = Rig::new();
     let stream = rig.stream();
     let begun = stream.record_timed().unwrap();
@@ -52,7 +52,7 @@ fn events_measure_and_order() {
     let ended = stream.record_timed().unwrap();
     ended.synchronize().unwrap();
     assert!(begun.is_reached().unwrap() && ended.is_reached().unwrap());
-    // Some time, and not the zero that a missing measurement would give.
+    // A missing measurement would give zero.
     assert!(ended.since(&begun).unwrap().as_nanos() > 0);
     drop(lease);
 }

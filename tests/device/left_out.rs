@@ -1,4 +1,4 @@
-//! Devices that cannot be used are left out, and those that can are used.
+//! Unusable devices are left out, and the others are used.
 
 use std::{
     io::{Read, Write},
@@ -31,7 +31,7 @@ fn engine(rig: &Rig) -> Result<CudaEngine, Unusable> {
 }
 
 #[test]
-fn a_kernel_that_computes_wrong_is_found_before_the_first_job() {
+fn the_self_test_finds_kernels_that_compute_wrong() {
     with_faults(PATIENCE, |rig| {
         for (fault, found) in [
             ("g1_whole_sums:1:flip", "an MSM in g1, without tables"),
@@ -44,13 +44,13 @@ fn a_kernel_that_computes_wrong_is_found_before_the_first_job() {
             ("g2_check_points:1:flip1", "a check of points in g2"),
         ] {
             control::fault(fault);
-            let Err(unusable) = engine(rig) else { panic!("{fault}: not found") };
+            let Err(unusable) = engine(rig) else { panic!("{fault}: the self-test passed") };
             let wrong = fault_of_device_0(&unusable);
             let Fault::Wrong(what) = wrong else { panic!("{fault}: {wrong}") };
             assert!(what.contains(found), "{fault}: {what}");
             control::fault("");
         }
-        // The device is well, and holds nothing of the tests.
+        // The device still works, and the self-tests have freed their memory.
         let free = rig.gpu.arena().free_bytes();
         let engine = engine(rig).unwrap();
         assert!(engine.left_out().is_empty());
@@ -60,7 +60,7 @@ fn a_kernel_that_computes_wrong_is_found_before_the_first_job() {
 }
 
 #[test]
-fn a_device_that_cannot_be_used_does_not_keep_others_from_use() {
+fn an_unusable_device_is_left_out_and_the_others_serve() {
     if emulated::driver().is_none() {
         return println!("skipped: faults are not injected into a GPU");
     }
@@ -79,7 +79,7 @@ fn a_device_that_cannot_be_used_does_not_keep_others_from_use() {
     assert!(log.contains("1 GPU passed its self-test; 1 cannot be used"), "{log}");
     assert_eq!(counted(metrics), (1, 1));
     stop(child);
-    // Operators may prefer that the daemon does not start.
+    // With `cuda_devices_min`, the daemon does not start instead.
     let output = gpus(&["--cuda-devices-min", "2"]).output().unwrap();
     let log = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(69), "{log}");
@@ -87,8 +87,8 @@ fn a_device_that_cannot_be_used_does_not_keep_others_from_use() {
 }
 
 #[test]
-fn a_fall_back_to_the_cpu_on_a_host_with_a_gpu_is_a_warning() {
-    let Some(library) = emulated::driver() else { return println!("skipped: as above") };
+fn falling_back_to_the_cpu_on_a_gpu_host_is_a_warning() {
+    let Some(library) = emulated::driver() else { return println!("skipped: not on a GPU") };
     let flags = ["--cuda-driver", library.to_str().unwrap()];
     let metrics = free_address();
     let listen = metrics.to_string();
@@ -100,11 +100,11 @@ fn a_fall_back_to_the_cpu_on_a_host_with_a_gpu_is_a_warning() {
     }
     assert_eq!(counted(metrics), (0, 1));
     stop(child);
-    // Unless it must not be.
+    // With `cuda_devices_min`, it is an error.
     let flags = [&flags[..], &["--cuda-devices-min", "1"]].concat();
     let output = capstand(&flags, &[FIRST_FAILS]).output().unwrap();
     assert_eq!(output.status.code(), Some(69));
-    // Nor is the lack of a GPU anything to warn of.
+    // A host without a GPU gets no warning.
     let flags = ["--cuda-driver", "/nonexistent/libcuda.so"];
     let (child, log, _) = ready(&mut capstand(&flags, &[]));
     assert!(!log.contains("WARN"), "{log}");

@@ -1,4 +1,5 @@
-//! The device layer on a GPU where there is one, else on the emulated driver; and the daemon on it.
+//! The device layer, the engine with GPUs and the daemon: on a GPU if the machine has one, else on
+//! the emulated driver.
 #![cfg(all(feature = "cuda", feature = "server"))]
 
 mod arena;

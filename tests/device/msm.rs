@@ -1,5 +1,4 @@
-//! What the engine with GPUs keeps of an MSM's bases: tables by use, and as many objects as there
-//! is room for.
+//! Bases that the engine with GPUs keeps on the device: LRU eviction, more tables with more uses.
 
 use capstan::{
     curve::{G1Affine, scalars::ScalarEncoding},
@@ -14,10 +13,10 @@ use crate::{
 };
 
 #[test]
-fn the_longest_unused_bases_leave_for_others() {
+fn least_recently_used_bases_are_evicted() {
     const PART: usize = 9;
     let points = if emulated::driver().is_some() { 12_000 } else { 200_000 };
-    // For three objects and what an MSM over a part of one takes.
+    // Memory for three objects and for an MSM over a part of one.
     let left = 7 * points * size_of::<G1Affine>() / 2;
     let rig = Rig::new();
     let (engine, case) =
@@ -29,7 +28,7 @@ fn the_longest_unused_bases_leave_for_others() {
         (0, [has, none, none, none, none]),
         (1, [has, has, none, none, none]),
         (2, [has, has, has, none, none]),
-        // There is no room for its tables: none leaves for them.
+        // Its tables do not fit; no object is evicted for them.
         (0, [has, has, has, none, none]),
         (3, [has, none, has, has, none]),
         (4, [has, none, none, has, has]),
@@ -52,7 +51,7 @@ fn bases_get_more_tables_the_more_they_are_used() {
     let n = if emulated::driver().is_some() { 31 } else { 300 };
     let rig = Rig::new();
     let case = Case::<G1Affine>::new(n, 1, ScalarEncoding::Montgomery);
-    // Before memory is short: its self-test wants some.
+    // Made before memory is short: the self-test needs some.
     let engines = [(); 2].map(|()| engine_that_cuts(&rig, Cuts::default()));
     let plans = |engine| {
         let object = case.object();
@@ -62,9 +61,9 @@ fn bases_get_more_tables_the_more_they_are_used() {
     let ample = plans(&engines[0]);
     assert!(ample[0].ends_with("no tables"), "{ample:?}");
     assert!(ample[1].ends_with("tables") && !ample[6].contains("sliding"), "{ample:?}");
-    assert_eq!((&ample[1], &ample[7]), (&ample[6], &ample[8]), "nothing changes between");
+    assert_eq!((&ample[1], &ample[7]), (&ample[6], &ample[8]), "same plan in between");
     assert!(ample[7].contains("sliding") && ample[7].ends_with("255 tables"), "{ample:?}");
-    // 255 tables are more than that.
+    // Bases and 255 tables do not fit.
     let held = take_all_but(&rig, 255 * (n * size_of::<G1Affine>()) as u64);
     let short = plans(&engines[1]);
     assert_eq!(short[..7], ample[..7]);

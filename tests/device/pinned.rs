@@ -1,4 +1,4 @@
-//! What lies in pinned memory is copied from there and to there, and nothing else is.
+//! Direct copies from and to pinned memory; other memory is refused.
 
 use std::{iter, time::Duration};
 
@@ -32,7 +32,7 @@ fn pieces_are_copied_in_order() {
         let lease = rig.gpu.arena().lease(&stream, 1 << 20).unwrap();
         send(&stream, lease.all(), &pieces).unwrap();
         assert!(rig.get(&stream, &lease) == sent);
-        // Every other kilobyte.
+        // Receive into every other KiB.
         let mut pieces: Vec<_> = to.chunks_mut(1024).step_by(2).collect();
         receive(&stream, lease.all(), &mut pieces).unwrap();
         let back: Vec<u8> = to.chunks(1024).step_by(2).flatten().copied().collect();
@@ -40,10 +40,9 @@ fn pieces_are_copied_in_order() {
     });
 }
 
-/// If the driver has no event to tell when a copy has run, the borrow of the memory still ends
-/// after the copy.
+/// If no event can mark the end of a copy, the borrow of the memory still ends after the copy.
 #[test]
-fn a_send_without_an_event_ends_after_its_copies() {
+fn a_send_waits_for_its_copies_if_it_gets_no_event() {
     with_faults(PATIENCE, |rig| {
         let memory = rig.gpu.context().pin(1 << 20).unwrap();
         let (stream, sent) = (rig.stream(), noise(6, 1 << 20));
@@ -53,12 +52,12 @@ fn a_send_without_an_event_ends_after_its_copies() {
         let error = send(&stream, lease.all(), &[memory]).unwrap_err();
         assert_eq!(error.class(), Class::Exhausted, "{error}");
         memory.fill(0);
-        assert!(rig.get(&stream, &lease) == sent, "the copy took what was written after it");
+        assert!(rig.get(&stream, &lease) == sent, "the copy read bytes written after the send");
     });
 }
 
 #[test]
-fn other_memory_is_refused() {
+fn unpinned_memory_and_wrong_lengths_are_refused() {
     let rig = Rig::new();
     let stream = rig.stream();
     let memory = rig.gpu.context().pin(4096).unwrap();
@@ -77,10 +76,9 @@ fn other_memory_is_refused() {
     send(&stream, lease.all(), &[memory]).unwrap();
 }
 
-/// Some of the payload fills segments that are lent, and its end does not; rows do not begin where
-/// segments do.
+/// The payload's end is not in pinned memory. Rows do not start at segment boundaries.
 #[test]
-fn payloads_go_as_they_lie() {
+fn transforms_read_and_write_partly_pinned_payloads() {
     const LG_N: u32 = 12;
     const COUNT: usize = 130;
     let rig = Rig::new();
@@ -95,7 +93,7 @@ fn payloads_go_as_they_lie() {
     }
     input.write(0, &[0; 96]).unwrap();
     let held = from.hold(0, bytes).map(|held| held.bytes());
-    assert_eq!(held, Some((16 << 20) - 96), "lent");
+    assert_eq!(held, Some((16 << 20) - 96), "one segment is in pinned memory");
     let plan = transforms::plan(LG_N, 0b0110);
     let encoding = ScalarEncoding::Montgomery;
     let given = Rows {

@@ -1,4 +1,4 @@
-//! The check of points on a GPU says what the host says, point by point.
+//! The check of points on a GPU gives the same verdicts and points as the host's.
 
 use ark_ec::{AffineRepr, CurveGroup};
 use ark_ff::UniformRand;
@@ -17,7 +17,7 @@ use capstan::{
 
 use crate::rig::{Rig, options, wanted};
 
-/// Blocks of 128 threads, the last one with threads to spare.
+/// Not a multiple of a block's 128 threads.
 const COUNT: usize = 700;
 
 const ENCODINGS: [PointEncoding; 2] = [PointEncoding::Montgomery, PointEncoding::Uncompressed];
@@ -26,11 +26,11 @@ fn check<A: CurvePoint>(engine: &CudaEngine, encoding: PointEncoding, bytes: &[u
     let expected = points::decode::<A>(encoding, bytes);
     let mut found = vec![A::zero(); bytes.len() / encoding.point_bytes(A::GROUP)];
     let checker = engine.point_checker().unwrap();
-    let said = checker.check(encoding, bytes, A::points_mut(&mut found)).unwrap();
-    assert_eq!(said.map(|()| found), expected);
+    let verdict = checker.check(encoding, bytes, A::points_mut(&mut found)).unwrap();
+    assert_eq!(verdict.map(|()| found), expected);
 }
 
-/// Good points, then the same with one byte or more wrong, anywhere.
+/// Checks valid points, then the same points with random errors.
 fn check_group<A: CurvePoint>(engine: &CudaEngine, rng: &mut StdRng) {
     let sums: Vec<_> = (0..COUNT).map(|_| A::Group::rand(rng)).collect();
     let mut good = A::Group::normalize_batch(&sums);
@@ -42,7 +42,7 @@ fn check_group<A: CurvePoint>(engine: &CudaEngine, rng: &mut StdRng) {
         check::<A>(engine, encoding, &bytes);
         for round in 0..12 {
             let mut bad = bytes.clone();
-            // Several, so that it matters which one is first.
+            // Up to three errors: the first one must be reported.
             for _ in 0..1 + round % 3 {
                 let point = rng.gen_range(0..COUNT) * width;
                 match round % 4 {
@@ -58,7 +58,7 @@ fn check_group<A: CurvePoint>(engine: &CudaEngine, rng: &mut StdRng) {
 }
 
 #[test]
-fn verdicts_and_points_are_the_hosts() {
+fn verdicts_and_points_match_the_host() {
     let rig = Rig::new();
     let (options, _) = options(rig.gpu.context().patience());
     let opened = capstan::device::open(&wanted(), &options).unwrap();
@@ -66,7 +66,7 @@ fn verdicts_and_points_are_the_hosts() {
     let mut rng = StdRng::seed_from_u64(11);
     check_group::<G1Affine>(&engine, &mut rng);
     check_group::<G2Affine>(&engine, &mut rng);
-    // On the curve, outside of the subgroup: found by taking any x.
+    // A random x almost always gives a curve point outside the subgroup.
     let outside = loop {
         let x = ark_bls12_381::Fq::rand(&mut rng);
         if let Some(point) = G1Affine::get_point_from_x_unchecked(x, true) {
@@ -79,6 +79,6 @@ fn verdicts_and_points_are_the_hosts() {
         check::<G1Affine>(&engine, encoding, &points::encode(encoding, &list));
     }
     let gpu = engine.devices().pop().unwrap().gpu.unwrap();
-    assert_eq!(gpu.arena_free_bytes, gpu.arena_bytes, "memory is not given back");
+    assert_eq!(gpu.arena_free_bytes, gpu.arena_bytes, "memory is not freed");
     assert!(gpu.self_test.starts_with("passed"), "{}", gpu.self_test);
 }

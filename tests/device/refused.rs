@@ -1,5 +1,5 @@
-//! MSMs of the engine with GPUs that are refused something, or are stopped, wherever that can be:
-//! one job fails, and the next one is right.
+//! MSMs of the engine with GPUs that lack memory, hit driver errors or are stopped, at every
+//! possible point: one job fails, and the next one is right.
 
 use std::{
     rc::Rc,
@@ -22,9 +22,9 @@ use crate::{
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// An MSM over bases of its own.
+/// An MSM over its own bases.
 type Job = Box<dyn Fn(&CudaEngine, &Control) -> Result<String>>;
-/// The same one over new bases, every time.
+/// Returns the same MSM over new bases at every call.
 type Jobs = Box<dyn Fn() -> Job>;
 
 fn jobs<A: CurvePoint>(n: usize, batch: usize, encoding: ScalarEncoding) -> Jobs {
@@ -44,10 +44,10 @@ fn all_jobs() -> [(&'static str, Jobs); 4] {
     ]
 }
 
-/// Refuses the first, the second and so on of what jobs ask for, or every `step`th, until they ask
-/// for no more: `arm` is told which, and 0 for none, `fired` says whether it was. A job is done
-/// twice, the second time with tables that are made for it, and once more with nothing refused.
-/// Gives how many were refused, and how often that failed a job: without new tables it goes on.
+/// Runs jobs with request number 1, 1 + `step`, ... refused, until they make no more requests.
+/// `arm` sets the number of the request to refuse, 0 for none; `fired` returns whether it was
+/// refused. Each job runs twice, the second time with new tables, then once with nothing refused.
+/// Returns the numbers of refusals and of jobs that failed: a job without new tables succeeds.
 fn every_refusal(
     engine: impl Fn() -> Rc<CudaEngine>,
     jobs: &Jobs,
@@ -81,7 +81,7 @@ fn every_refusal(
 }
 
 #[test]
-fn every_lease_may_be_refused() {
+fn a_refused_lease_fails_at_most_one_job() {
     let rig = Rig::new();
     let arena = rig.gpu.arena();
     let arm = |nth| {
@@ -92,15 +92,16 @@ fn every_lease_may_be_refused() {
         arena.refuse(left);
         left == 0
     };
-    let kept = Rc::new(engine(&rig));
+    let shared = Rc::new(engine(&rig));
     for (name, jobs) in all_jobs() {
-        let (refused, failed) = every_refusal(|| kept.clone(), &jobs, 1, arm, fired);
+        let (refused, failed) = every_refusal(|| shared.clone(), &jobs, 1, arm, fired);
         println!("{name}: {refused} refused, {failed} failed");
-        // Each use's scalars, buckets and sums, and the bases at the first one, but no tables.
+        // Both uses need scalars, buckets and sums, the first one also bases. Only the leases for
+        // tables may be refused without failing a job.
         assert!(failed >= 7 && refused == failed + 2, "{name}: {failed} of {refused} failed");
     }
-    drop(kept);
-    // A new engine has no workspace either.
+    drop(shared);
+    // With a new engine, the lease of the workspace may fail, too.
     let jobs = jobs::<G2Affine>(2, 1, ScalarEncoding::Signed(2));
     let new = || Rc::new(engine(&rig));
     let (refused, failed) = every_refusal(new, &jobs, 1, arm, fired);
@@ -112,14 +113,14 @@ fn every_lease_may_be_refused() {
 }
 
 #[test]
-fn every_call_of_the_driver_may_be_refused() {
+fn a_refused_driver_call_fails_at_most_one_job() {
     with_faults(PATIENCE, |rig| {
         let engine = Rc::new(engine(rig));
         for (i, (name, jobs)) in all_jobs().into_iter().enumerate() {
             for (call, step) in
                 [("cuLaunchKernel:K:701", 9), ("copy:K:2", 3), ("cuEventCreate:K:2", 9)]
             {
-                // Others do not ask for much else.
+                // The other jobs make mostly the same calls.
                 let step = if i == 0 { 1 } else { step };
                 rig.faults.lock().unwrap().clear();
                 let arm = |nth: u64| {
@@ -138,7 +139,7 @@ fn every_call_of_the_driver_may_be_refused() {
     });
 }
 
-/// Bases are brought, tables made, passes launched: a job stops at every check between.
+/// A job checks its control while it uploads bases, makes tables and launches passes.
 #[test]
 fn an_msm_stops_at_every_check() {
     let rig = Rig::new();
@@ -162,18 +163,18 @@ fn an_msm_stops_at_every_check() {
         }
     }
     println!("{stops:?} stops");
-    // Each piece's, and bringing bases; those and making tables.
+    // The first use checks for every piece and for the bases, the second for tables as well.
     assert!(stops[0] > pieces.len() && stops[1] > pieces.len() + 1, "{stops:?} stops");
     drop(engine);
     assert_eq!(rig.gpu.arena().free_bytes(), rig.gpu.arena().bytes());
 }
 
 #[test]
-fn a_deadline_that_is_over_stops_an_msm() {
+fn an_expired_deadline_stops_an_msm() {
     let rig = Rig::new();
     let (engine, case) = (engine(&rig), Case::<G2Affine>::new(9, 1, ScalarEncoding::Canonical));
     let (object, late) = (case.object(), Control::new(Some(Instant::now())));
-    // Before its bases are here, and then.
+    // Before its bases are on the device, and after.
     for _ in 0..2 {
         assert_eq!(case.whole(&engine, &object, &late), Err(Error::Deadline));
         case.whole(&engine, &object, &Control::default()).unwrap();

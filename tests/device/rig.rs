@@ -1,4 +1,4 @@
-//! An open device for one test at a time.
+//! An open device, for one test at a time.
 
 use std::{
     sync::{
@@ -12,17 +12,17 @@ use capstan::device::{self, Fault, Gpu, Lease, LeftOut, OpenOptions, Stream, Unu
 
 use crate::emulated;
 
-/// Schedules of the emulated driver; 0 is the natural order.
+/// Seeds of the emulated driver's schedules; 0 is the natural order.
 const SEEDS: [u64; 4] = [0, 1, 2, 0xfeed];
 
-/// Short enough to wait for, long enough for the self-test on a busy machine.
+/// Long enough for the self-test on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A device, and what it said of faults.
+/// A device, and the faults that it reported.
 pub struct Rig {
     pub gpu: Gpu,
     pub faults: Arc<Mutex<Vec<Fault>>>,
-    /// Of the schedule that is in force; past the last one where there is but the natural one.
+    /// Index of the current schedule's seed; `SEEDS.len()` outside of [`each_seed`].
     order: AtomicUsize,
     _turn: MutexGuard<'static, ()>,
 }
@@ -31,7 +31,7 @@ pub fn options(patience: Duration) -> (OpenOptions, Arc<Mutex<Vec<Fault>>>) {
     let faults = Arc::<Mutex<Vec<_>>>::default();
     let told = faults.clone();
     let on_fault = Arc::new(move |fault: &Fault| told.lock().unwrap().push(fault.clone()));
-    // Sanitizers track each byte: some 50 MB are enough, and 1.4 GB on an H200.
+    // Sanitizers track each byte, so use little memory: some 50 MB, and 1.4 GB on an H200.
     let memory_percent = if emulated::driver().is_some() { 5 } else { 1 };
     let shared_bytes_max = emulated::shared_bytes_max();
     (OpenOptions { memory_percent, patience, on_fault, shared_bytes_max }, faults)
@@ -62,8 +62,8 @@ impl Rig {
         Self { gpu, faults, order: SEEDS.len().into(), _turn: turn }
     }
 
-    /// Whether the schedule of now is the one for `case`, of cases that take long on the emulated
-    /// driver. A GPU does all.
+    /// Whether to run `case` now: cases that are slow on the emulated driver run under one schedule
+    /// each. A GPU runs all of them.
     pub fn takes(&self, case: usize) -> bool {
         let order = self.order.load(Ordering::Relaxed);
         order == SEEDS.len() || case % SEEDS.len() == order
@@ -90,7 +90,7 @@ impl Rig {
     }
 }
 
-/// Runs `test` under several schedules; once on a GPU, which has its own.
+/// Runs `test` under each schedule of the emulated driver; once on a GPU.
 pub fn each_seed(rig: &Rig, mut test: impl FnMut(&Rig)) {
     if emulated::driver().is_none() {
         return test(rig);
@@ -105,7 +105,7 @@ pub fn each_seed(rig: &Rig, mut test: impl FnMut(&Rig)) {
     control::seed(0);
 }
 
-/// Runs `test` on the emulated driver only, and makes it whole again.
+/// Runs `test` on the emulated driver only, and resets the driver afterwards.
 pub fn with_faults(patience: Duration, test: impl Fn(&Rig)) {
     if emulated::driver().is_none() {
         println!("skipped: faults are not injected into a GPU");
@@ -119,7 +119,7 @@ pub fn with_faults(patience: Duration, test: impl Fn(&Rig)) {
     drop(turn);
 }
 
-/// The emulated driver's own functions.
+/// Functions that the emulated driver adds to CUDA's.
 #[allow(unsafe_code)]
 pub mod control {
     use std::ffi::{CString, c_char};
@@ -145,13 +145,13 @@ pub mod control {
     /// `<call>:<nth>:<code>`.
     pub fn fault(text: &str) {
         let text = CString::new(text).unwrap();
-        // SAFETY: takes a text, and keeps nothing of it.
+        // SAFETY: takes a string, and keeps no pointer to it.
         let call = |f: Symbol<'_, unsafe extern "C" fn(*const c_char)>| unsafe { f(text.as_ptr()) };
         with(b"capstan_emulated_fault\0", call);
     }
 
     pub fn reset() {
-        // SAFETY: nothing uses the device any more.
+        // SAFETY: nothing uses the device any longer.
         let call = |f: Symbol<'_, unsafe extern "C" fn()>| unsafe { f() };
         with(b"capstan_emulated_reset\0", call);
     }

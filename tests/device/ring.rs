@@ -1,4 +1,4 @@
-//! What goes through the pinned ring arrives, in order and unmixed.
+//! Uploads and downloads through the ring of pinned memory.
 
 use std::{thread, time::Duration};
 
@@ -16,7 +16,7 @@ pub fn noise(seed: u64, bytes: usize) -> Vec<u8> {
 }
 
 #[test]
-fn more_than_the_ring_holds_comes_back() {
+fn data_larger_than_the_ring_round_trips() {
     let rig = Rig::new();
     each_seed(&rig, |rig| {
         let stream = rig.stream();
@@ -30,7 +30,7 @@ fn more_than_the_ring_holds_comes_back() {
 }
 
 #[test]
-fn uploads_of_several_threads_do_not_mix() {
+fn concurrent_uploads_do_not_mix() {
     let rig = Rig::new();
     each_seed(&rig, |rig| {
         thread::scope(|scope| {
@@ -51,7 +51,7 @@ fn uploads_of_several_threads_do_not_mix() {
 }
 
 #[test]
-fn another_stream_waits_for_what_was_sent() {
+fn another_stream_can_wait_for_an_upload() {
     let rig = Rig::new();
     each_seed(&rig, |rig| {
         let (copies, compute) = (rig.stream(), rig.stream());
@@ -64,10 +64,10 @@ fn another_stream_waits_for_what_was_sent() {
     });
 }
 
-/// Wiping takes longer than the link does, so it comes once, at the end: the next upload of the
-/// same job finds its chunks as the one before left them.
+/// Wiping is slower than the link, so it happens once, at the end of a job: the job's next upload
+/// gets its chunks unwiped.
 #[test]
-fn copies_of_a_job_are_wiped_at_its_end() {
+fn chunks_are_wiped_at_the_end_of_a_job() {
     let rig = Rig::new();
     let stream = rig.stream();
     let bytes = 8 * rig.gpu.ring().chunk_bytes();
@@ -84,7 +84,7 @@ fn copies_of_a_job_are_wiped_at_its_end() {
         };
         copies.upload(&stream, lease.all()).fill_several(bytes, fill).unwrap();
         stream.synchronize().unwrap();
-        assert!(largest > 1, "chunks come one by one");
+        assert!(largest > 1, "chunks were filled one by one");
         first
     };
     let copies = rig.gpu.ring().copies();
@@ -94,10 +94,9 @@ fn copies_of_a_job_are_wiped_at_its_end() {
     assert_eq!(found(&rig.gpu.ring().copies()), [0; 8]);
 }
 
-/// If the driver has no event to tell when a copy has run, the chunk stays untouched until the copy
-/// has run: its wiping must not overtake the copy.
+/// If no event can mark the end of a copy, its chunk is still not wiped before the copy ends.
 #[test]
-fn a_copy_without_an_event_is_not_overtaken() {
+fn wiping_does_not_overtake_a_copy_without_an_event() {
     with_faults(PATIENCE, |rig| {
         let (stream, sent) = (rig.stream(), noise(4, 1 << 20));
         let lease = rig.gpu.arena().lease(&stream, sent.len() as u64).unwrap();
@@ -107,7 +106,7 @@ fn a_copy_without_an_event_is_not_overtaken() {
             let error = copies.upload(&stream, lease.all()).write(&sent).unwrap_err();
             assert_eq!(error.class(), Class::Exhausted, "{call}: {error}");
             drop(copies);
-            assert!(rig.get(&stream, &lease) == sent, "{call}: the copy took wiped bytes");
+            assert!(rig.get(&stream, &lease) == sent, "{call}: the copy read wiped bytes");
         }
     });
 }
@@ -127,7 +126,7 @@ fn writing_beyond_the_end_is_refused() {
 }
 
 #[test]
-fn who_stops_taking_stops_the_download() {
+fn an_error_of_the_consumer_stops_the_download() {
     let rig = Rig::new();
     let stream = rig.stream();
     let sent = noise(3, 10 * rig.gpu.ring().chunk_bytes());
@@ -139,5 +138,5 @@ fn who_stops_taking_stops_the_download() {
     };
     let error = rig.gpu.ring().download(&stream, lease.all(), stop).unwrap_err();
     assert_eq!((error, taken), (Fault::Wrong("enough".into()), rig.gpu.ring().chunk_bytes()));
-    assert!(rig.get(&stream, &lease) == sent, "the ring is not whole any more");
+    assert!(rig.get(&stream, &lease) == sent, "the ring lost a chunk");
 }

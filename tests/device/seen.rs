@@ -1,5 +1,5 @@
-//! What operators see of a server with a GPU: spans in its log, plans in `capstan info`, and how
-//! jobs were done in `capstan bench --explain`.
+//! What operators see of a server with a GPU: spans in its log, plans in `capstan info`, and plans
+//! and times of jobs in `capstan bench --explain`.
 
 use std::{
     collections::BTreeMap,
@@ -38,7 +38,7 @@ use crate::{
     transforms::{engine, plan, rows},
 };
 
-/// Enough to be a GPU's.
+/// Enough scalars for an MSM to run on the GPU.
 const N: usize = 300;
 
 fn served(rig: &Rig) -> Running {
@@ -49,19 +49,19 @@ fn served(rig: &Rig) -> Running {
 
 type Fields = BTreeMap<String, String>;
 
-/// A span or an event: the names of the spans that it is in and its own, and what it says.
+/// A span or an event: its name after those of the spans around it, and its fields.
 #[derive(Debug, Clone)]
-struct Said {
+struct Recorded {
     path: String,
     fields: Fields,
 }
 
-/// Everything that this process says, while somebody listens.
+/// Records the spans and events of this process while it is switched on.
 #[derive(Clone, Default)]
-struct Listener(Arc<Mutex<Option<Vec<Said>>>>);
+struct Listener(Arc<Mutex<Option<Vec<Recorded>>>>);
 
 impl Listener {
-    /// The process's one.
+    /// The process's listener, installed on first use.
     fn installed() -> Self {
         static LISTENER: OnceLock<Listener> = OnceLock::new();
         let install = || {
@@ -73,14 +73,14 @@ impl Listener {
         LISTENER.get_or_init(install).clone()
     }
 
-    fn hear(&self, said: Said) {
+    fn push(&self, recorded: Recorded) {
         if let Some(all) = self.0.lock().unwrap().as_mut() {
-            all.push(said);
+            all.push(recorded);
         }
     }
 }
 
-/// Fields as text.
+/// Collects fields as text.
 #[derive(Default)]
 struct Texts(Fields);
 
@@ -110,13 +110,13 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Listener {
         let mut texts = Texts::default();
         event.record(&mut texts);
         let path = context.event_span(event).map_or(String::new(), |span| path(&span));
-        self.hear(Said { path: path + "/event", fields: texts.0 });
+        self.push(Recorded { path: path + "/event", fields: texts.0 });
     }
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
         let span = context.span(&id).unwrap();
         let texts = span.extensions_mut().remove::<Texts>().unwrap();
-        self.hear(Said { path: path(&span), fields: texts.0 });
+        self.push(Recorded { path: path(&span), fields: texts.0 });
     }
 }
 
@@ -125,14 +125,14 @@ fn path<'a, S: LookupSpan<'a>>(span: &tracing_subscriber::registry::SpanRef<'a, 
     names.join("/")
 }
 
-/// What is said while `work` is done, and until a span of each of `ends` has ended: workers end
-/// theirs when the answer is on its way already.
-fn said(ends: &[(&str, usize)], work: impl FnOnce()) -> Vec<Said> {
+/// Records spans and events during `work` and until, for each (path, count) of `ends`, that many
+/// spans have ended: workers end theirs after the answer was sent.
+fn record(ends: &[(&str, usize)], work: impl FnOnce()) -> Vec<Recorded> {
     let listener = Listener::installed();
     *listener.0.lock().unwrap() = Some(Vec::new());
     work();
-    let complete = |all: &Vec<Said>| {
-        let count = |name: &str| all.iter().filter(|said| said.path == name).count();
+    let complete = |all: &Vec<Recorded>| {
+        let count = |name: &str| all.iter().filter(|one| one.path == name).count();
         ends.iter().all(|(name, least)| count(name) >= *least)
     };
     let begun = std::time::Instant::now();
@@ -145,7 +145,7 @@ fn said(ends: &[(&str, usize)], work: impl FnOnce()) -> Vec<Said> {
     listener.0.lock().unwrap().take().unwrap()
 }
 
-/// Every way to write a number that would give it away: whole or a limb, decimal or hexadecimal.
+/// Every spelling of a number that would reveal it: the whole or a limb, decimal or hexadecimal.
 fn spellings(number: &Fr) -> Vec<String> {
     let mut all = vec![number.into_bigint().to_string(), number.0.to_string()];
     for integer in [number.into_bigint(), number.0] {
@@ -159,19 +159,19 @@ fn spellings(number: &Fr) -> Vec<String> {
     all
 }
 
-/// The first thing that tells one of `numbers`.
-fn tells_of<'a>(all: &'a [Said], numbers: &[Fr]) -> Option<&'a Said> {
+/// The first record that reveals one of `numbers`.
+fn reveals<'a>(all: &'a [Recorded], numbers: &[Fr]) -> Option<&'a Recorded> {
     let spellings: Vec<_> = numbers.iter().flat_map(spellings).collect();
-    all.iter().find(|said| {
-        let tells = |text: &String| spellings.iter().any(|number| text.contains(number));
-        said.fields.values().any(tells)
+    all.iter().find(|recorded| {
+        let revealing = |text: &String| spellings.iter().any(|number| text.contains(number));
+        recorded.fields.values().any(revealing)
     })
 }
 
-/// The fields of all spans of this path, which say at least `names`.
-fn spans<'a>(all: &'a [Said], path: &str, names: &[&str]) -> Vec<&'a Fields> {
+/// The fields of all spans of this path, each of which must have the fields `names`.
+fn spans<'a>(all: &'a [Recorded], path: &str, names: &[&str]) -> Vec<&'a Fields> {
     let of_path: Vec<_> =
-        all.iter().filter(|said| said.path == path).map(|said| &said.fields).collect();
+        all.iter().filter(|one| one.path == path).map(|recorded| &recorded.fields).collect();
     assert!(!of_path.is_empty(), "no {path} in {all:#?}");
     for fields in &of_path {
         for name in names {
@@ -182,17 +182,17 @@ fn spans<'a>(all: &'a [Said], path: &str, names: &[&str]) -> Vec<&'a Fields> {
 }
 
 fn number(fields: &Fields, name: &str) -> u64 {
-    fields[name].parse().unwrap_or_else(|_| panic!("{name} is no number: {fields:?}"))
+    fields[name].parse().unwrap_or_else(|_| panic!("{name} is not a number: {fields:?}"))
 }
 
 #[test]
-fn spans_tell_of_jobs_and_not_of_scalars() {
+fn spans_describe_jobs_and_never_scalars() {
     let rig = Rig::new();
     let server = served(&rig);
     let client = Client::connect(&server.target).unwrap();
     let (bases, factors) = (points::<G1Affine>(N), scalars(N));
-    // Points are taken in by a job that outlives its call.
-    let msm = said(&[("job", 1), ("call/job", 2), ("call", 3)], || {
+    // The job that imports the points outlives its call.
+    let msm = record(&[("job", 1), ("call/job", 2), ("call", 3)], || {
         let bases = client.put_bases(&bases).unwrap();
         for _ in 0..2 {
             let _sum = client.msm(&bases, &factors).unwrap();
@@ -207,24 +207,24 @@ fn spans_tell_of_jobs_and_not_of_scalars() {
     let starts = spans(&msm, "call/job/msm_start", &["group", "n", "vectors", "tables", "plan"]);
     assert_eq!(starts.len(), 2);
     assert!(starts[0]["plan"].ends_with("no tables") && number(starts[0], "tables") == 1);
-    // The second use has tables.
+    // The second use of bases has tables.
     assert!(starts[1]["plan"].ends_with(" tables") && number(starts[1], "tables") > 1);
     for end in ["call/job/msm_pass", "call/job/msm_finish/msm_pass"] {
-        let passes = msm.iter().filter(|said| said.path == end);
-        for Said { fields, .. } in passes {
+        let passes = msm.iter().filter(|one| one.path == end);
+        for Recorded { fields, .. } in passes {
             // Sorting alone has several kernels.
             assert!(number(fields, "launches") > 3, "{fields:?}");
             assert_eq!((number(fields, "first"), number(fields, "points")), (0, N as u64));
         }
     }
-    let all = msm.iter().filter(|said| said.path.ends_with("/msm_pass")).count();
+    let all = msm.iter().filter(|one| one.path.ends_with("/msm_pass")).count();
     let times = ["sort_us", "accumulate_us", "reduce_us"];
     let finishes = spans(&msm, "call/job/msm_finish", &[&["passes"][..], &times].concat());
     let passes: u64 = finishes.iter().map(|fields| number(fields, "passes")).sum();
     assert_eq!(passes, all as u64);
 
     let values = scalars(5 << 10);
-    let ntt = said(&[("call/job", 1), ("call", 1)], || {
+    let ntt = record(&[("call/job", 1), ("call", 1)], || {
         let options = NttOptions { batch: 5, verify: Verify::Probabilistic, ..Default::default() };
         client.ntt(&mut values.clone(), options).unwrap();
     });
@@ -240,29 +240,29 @@ fn spans_tell_of_jobs_and_not_of_scalars() {
     }
     assert!(sent.iter().all(|fields| number(fields, "launches") > 1), "{sent:?}");
 
-    assert!(msm.iter().any(|said| said.path.ends_with("/event")), "events are heard, too");
+    assert!(msm.iter().any(|one| one.path.ends_with("/event")), "no events were recorded");
     let some: Vec<_> = values.iter().step_by(16).copied().collect();
     for (all, numbers) in [(&msm, &factors), (&ntt, &some)] {
-        assert!(tells_of(all, numbers).is_none(), "{:?}", tells_of(all, numbers));
+        assert!(reveals(all, numbers).is_none(), "{:?}", reveals(all, numbers));
     }
-    // The search finds what it looks for.
+    // The search finds a scalar if there is one.
     for text in spellings(&factors[7]) {
-        let told = said(&[], || tracing::info!(target: "device", text));
-        assert!(tells_of(&told, &factors).is_some(), "{text}");
+        let revealed = record(&[], || tracing::info!(target: "device", text));
+        assert!(reveals(&revealed, &factors).is_some(), "{text}");
     }
 }
 
-/// Groups of rows come back on a thread of their own, where there is memory for several.
+/// If there is memory for several groups of rows, a second thread receives their results.
 #[test]
-fn spans_follow_rows_to_another_thread() {
+fn spans_of_another_thread_are_in_their_job() {
     let rig = Rig::new();
-    let roomy = OpenOptions { memory_percent: 40, ..options(Duration::from_secs(60)).0 };
-    let opened = device::open(&wanted(), &roomy).unwrap();
+    let ample = OpenOptions { memory_percent: 40, ..options(Duration::from_secs(60)).0 };
+    let opened = device::open(&wanted(), &ample).unwrap();
     let engine = CudaEngine::new(CpuEngine::new(2).unwrap(), opened, Least::default()).unwrap();
-    // More than a group, of 8 MiB, has.
+    // More rows than a group of 8 MiB has.
     let given = rows(1, 140_000);
     let mut found = given.clone();
-    let all = said(&[("ntt", 1)], || {
+    let all = record(&[("ntt", 1)], || {
         let executor = engine.ntt_in_place(&plan(1, 0), &mut found, &Control::default()).unwrap();
         assert_eq!(executor.engine, "cuda");
     });
@@ -277,7 +277,7 @@ fn spans_follow_rows_to_another_thread() {
     drop(rig);
 }
 
-/// The command line: beside the tests where scripts/gpu-bundle put both, else where cargo did.
+/// Runs the `capstan` next to this binary in a bundle of scripts/gpu-bundle, else cargo's.
 fn capstan(server: &Running, line: &[&str]) -> String {
     let beside = std::env::current_exe().unwrap().with_file_name("capstan");
     let built = || PathBuf::from(env!("CARGO_BIN_EXE_capstan"));
@@ -289,7 +289,7 @@ fn capstan(server: &Running, line: &[&str]) -> String {
 }
 
 #[test]
-fn info_tells_how_msms_are_done() {
+fn info_shows_msm_plans() {
     let rig = Rig::new();
     let server = served(&rig);
     let text = capstan(&server, &["info"]);
@@ -303,20 +303,20 @@ fn info_tells_how_msms_are_done() {
     let info: serde_json::Value =
         serde_json::from_str(&capstan(&server, &["info", "--json"])).unwrap();
     let gpus = info["devices"].as_array().unwrap().iter().filter(|device| !device["gpu"].is_null());
-    let (arena, mut seen) = (rig.gpu.arena().bytes(), 0);
+    let (arena, mut plans) = (rig.gpu.arena().bytes(), 0);
     for plan in gpus.flat_map(|device| device["gpu"]["msm_plans"].as_array().unwrap()) {
         let [lg_n, uses, tables, bytes] =
             ["lg_n", "uses", "tables", "table_bytes"].map(|name| plan[name].as_u64().unwrap());
         let width = if plan["group"] == "g1" { 96 } else { 192 };
         assert_eq!(bytes, (tables * width) << lg_n, "{plan}");
         assert!(bytes <= arena && [1, 2, 8].contains(&uses) && (uses == 1) == (tables == 1));
-        seen += 1;
+        plans += 1;
     }
-    assert!(seen >= lines.len(), "{info}");
+    assert!(plans >= lines.len(), "{info}");
 }
 
 #[test]
-fn bench_explains_what_was_done() {
+fn bench_explain_shows_how_jobs_ran() {
     let rig = Rig::new();
     let server = served(&rig);
     let bench = |op, sizes| {
@@ -329,7 +329,7 @@ fn bench_explains_what_was_done() {
         let line = |size: &str| {
             let begins = format!("{size}, concurrency 1: ");
             let mut lines = text.lines().filter_map(|line| line.strip_prefix(&begins));
-            lines.next().unwrap_or_else(|| panic!("nothing of {size}: {text}")).to_owned()
+            lines.next().unwrap_or_else(|| panic!("no line for {size}: {text}")).to_owned()
         };
         assert!(line("2^4").starts_with("cpu, "), "{text}");
         let large = line(large);

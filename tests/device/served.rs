@@ -1,4 +1,4 @@
-//! Jobs of a daemon with GPUs: what they give, and who says to have done them.
+//! Jobs of a daemon with GPUs: their results, and the engine that they report.
 
 use ark_ec::CurveGroup as _;
 use ark_ff::{AdditiveGroup as _, FftField as _, UniformRand as _};
@@ -19,7 +19,7 @@ use capstan::{
 
 use crate::daemon::{start, stop};
 
-/// Bases and vectors of scalars; enough for the GPU, which takes 64 and more.
+/// Bases, and vectors of scalars with at least the 64 scalars from which on MSMs run on the GPU.
 struct Msms<A: CurvePoint> {
     points: Vec<A>,
     scalars: Vec<Fr>,
@@ -51,11 +51,11 @@ impl<A: CurvePoint> Msms<A> {
         scalars.chunks(n).map(sum).collect()
     }
 
-    /// Over bases on the server, and over bases in the message, with these checks.
+    /// MSMs over bases on the server and over bases in the message, with these checks.
     fn unary(&self, client: &Client, checks: &[Verify]) {
         let resident = client.put_bases(&self.points).unwrap();
         let single = self.sums(self.one(), N);
-        // The second time they have tables.
+        // The second use of bases has tables.
         for &verify in checks {
             let options = MsmOptions { verify, ..MsmOptions::default() };
             let done = client.msm_with(&resident, self.one(), options.clone()).unwrap();
@@ -67,7 +67,7 @@ impl<A: CurvePoint> Msms<A> {
         }
         self.batches(client, &resident, checks);
         self.narrow(client, &resident);
-        // Too few for the GPU.
+        // Too few scalars for the GPU.
         let few = resident.slice(0, 63).unwrap();
         let done = client.msm_with(&few, &self.scalars[..63], MsmOptions::default()).unwrap();
         assert_eq!(done.points, self.sums(&self.scalars[..63], 63));
@@ -77,7 +77,7 @@ impl<A: CurvePoint> Msms<A> {
     fn batches(&self, client: &Client, resident: &BasesHandle<A>, checks: &[Verify]) {
         let vector = client.put_vector(&self.scalars).unwrap();
         for &verify in checks {
-            // On the server already, and in the message.
+            // Scalars on the server, and scalars in the message.
             let scalars = match verify {
                 Verify::Full => ScalarInput::from(&self.scalars),
                 _ => ScalarInput::from(vector.id),
@@ -100,7 +100,7 @@ impl<A: CurvePoint> Msms<A> {
         assert_eq!(done.execution.engine, "cuda", "{}", done.execution.device);
     }
 
-    /// As a stream of pieces that come out of order: the client streams only what is longer.
+    /// Streams an MSM's scalars out of order, by hand: the client streams only longer vectors.
     fn streamed(&self, client: &Client, address: &str) {
         let id = client.put_bases(&self.points).unwrap().id();
         let mut bytes = vec![0; 32 * N];
@@ -144,7 +144,7 @@ impl<A: CurvePoint> Msms<A> {
 }
 
 #[test]
-fn msms_are_done_on_the_gpu() {
+fn msms_run_on_the_gpu() {
     let (child, address) = start(&["--engine", "cuda"], &[("EMU_DEVICES", "2")]);
     let client = Client::connect(address.clone()).unwrap();
     let msms = Msms::<G1Affine>::new();
@@ -153,9 +153,9 @@ fn msms_are_done_on_the_gpu() {
     stop(child);
 }
 
-/// Nobody says that the GPU is to be used.
+/// The daemon gets no `--engine` flag.
 #[test]
-fn a_gpu_that_is_there_is_used() {
+fn a_gpu_is_used_by_default() {
     let (child, address) = start(&[], &[]);
     let client = Client::connect(address.clone()).unwrap();
     let msms = Msms::<G2Affine>::new();
@@ -175,7 +175,7 @@ fn every_kind_of_transform(client: &Client) {
     let orders = [Order::Natural, Order::BitReversed];
     for kind in 0..16 {
         let bit = |i: u32| kind >> i & 1;
-        // In a message, and, longer than that, in a stream.
+        // Short rows go in one message, longer ones in a stream.
         let (lg_n, batch) = if kind == 13 { (12, 5) } else { (9, 2) };
         let coset = (bit(0) == 1).then_some(Fr::GENERATOR);
         let direction = [Direction::Forward, Direction::Inverse][bit(1)];

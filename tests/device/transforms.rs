@@ -1,4 +1,4 @@
-//! Transforms of the engine with GPUs say what arkworks says, whatever else goes on.
+//! Transforms of the engine with GPUs: alone, concurrent, stopped, or short of memory.
 
 use std::{
     thread,
@@ -29,20 +29,19 @@ use crate::rig::{Rig, control, each_seed, with_faults};
 
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// log2 of a row and how many: enough elements for a GPU, in one pass, in two, in three, and rows
-/// that go in several groups.
+/// log2 of a row and number of rows: at least as many elements as a GPU needs.
 const SHAPES: [(u32, usize); 8] =
     [(0, 4096), (1, 2051), (6, 70), (10, 5), (11, 2), (12, 1), (13, 2), (14, 1)];
 
 pub fn engine(rig: &Rig) -> CudaEngine {
-    // Twice the same one: it takes turns with itself.
+    // The same GPU twice, so that jobs are dealt out as among two.
     let gpus = vec![rig.gpu.clone(), rig.gpu.clone()];
     let least = Least { msm_scalars: 256, ntt_elements: 4096 };
     let opened = Opened { gpus, left_out: Vec::new() };
     CudaEngine::new(CpuEngine::new(2).unwrap(), opened, least).unwrap()
 }
 
-/// Numbers of which some are next to 0 and to the modulus.
+/// Rows of random elements, half of them close to 0 or to the modulus.
 pub fn rows(lg_n: u32, count: usize) -> Vec<Vec<Fr>> {
     let mut rng = StdRng::seed_from_u64(u64::from(lg_n) << 32 | count as u64);
     let edges = [Fr::ZERO, Fr::ONE, -Fr::ONE, Fr::new_unchecked((-Fr::ONE).into_bigint())];
@@ -59,7 +58,7 @@ pub fn plan(lg_n: u32, bits: u32) -> NttPlan {
     NttPlan { lg_n, inverse: bit(2), coset, input_reversed: bit(0), output_reversed: bit(1) }
 }
 
-/// Transforms, compares with arkworks, and says on what it ran.
+/// Transforms, compares with arkworks, and returns the name of the engine that ran.
 fn check(engine: &dyn Engine, plan: &NttPlan, rows: &[Vec<Fr>]) -> &'static str {
     let (mut found, mut expected) = (rows.to_vec(), rows.to_vec());
     let executor = engine.ntt_in_place(plan, &mut found, &Control::default()).unwrap();
@@ -72,7 +71,7 @@ fn check(engine: &dyn Engine, plan: &NttPlan, rows: &[Vec<Fr>]) -> &'static str 
 }
 
 #[test]
-fn every_order_direction_and_coset() {
+fn every_order_direction_and_coset_matches_arkworks() {
     let rig = Rig::new();
     each_seed(&rig, |rig| {
         let engine = engine(rig);
@@ -86,7 +85,7 @@ fn every_order_direction_and_coset() {
 }
 
 #[test]
-fn small_ones_are_the_cpus() {
+fn small_transforms_run_on_the_cpu() {
     let rig = Rig::new();
     let engine = engine(&rig);
     for (lg_n, count) in [(0, 0), (0, 1), (11, 1), (5, 127), (14, 0)] {
@@ -95,14 +94,14 @@ fn small_ones_are_the_cpus() {
 }
 
 #[test]
-fn rows_go_in_groups_that_overlap() {
+fn rows_in_overlapping_groups_are_right() {
     let rig = Rig::new();
     each_seed(&rig, |rig| {
         let engine = engine(rig);
-        // Four groups, the last one of few rows; in place, and not.
+        // Four groups, the last one with few rows; in place and out of place.
         let jobs = [(12, 195, 0b0010), (9, 1560, 0b1101)];
         for (i, (lg_n, count, bits)) in jobs.into_iter().enumerate() {
-            // Each under two of the schedules.
+            // Each job under two of the schedules.
             if !rig.takes(i) && !rig.takes(i + 2) {
                 continue;
             }
@@ -112,7 +111,7 @@ fn rows_go_in_groups_that_overlap() {
 }
 
 #[test]
-fn jobs_of_all_sizes_at_a_time() {
+fn concurrent_jobs_of_all_sizes_are_right() {
     let rig = Rig::new();
     each_seed(&rig, |rig| {
         let engine = &engine(rig);
@@ -131,13 +130,13 @@ fn jobs_of_all_sizes_at_a_time() {
 }
 
 #[test]
-fn without_room_it_is_the_cpus() {
+fn transforms_run_on_the_cpu_if_memory_is_short() {
     let rig = Rig::new();
     let (engine, stream) = (engine(&rig), rig.stream());
     let arena = rig.gpu.arena();
     let rows = rows(12, 70);
     let mut engines = Vec::new();
-    // Natural to natural order takes a second piece of memory a group.
+    // Natural to natural order needs a second buffer for each group.
     for bits in [0b0010, 0b0000] {
         for room in [0, 1 << 10, 1 << 17, 1 << 20, 9 << 20, 18 << 20, 30 << 20] {
             let held = arena.lease(&stream, arena.largest_free_bytes() - room).unwrap();
@@ -147,12 +146,12 @@ fn without_room_it_is_the_cpus() {
         assert_eq!(check(&engine, &plan(12, bits), &rows), "cuda");
     }
     assert!(engines.contains(&"cpu") && engines.contains(&"cuda"), "{engines:?}");
-    // Refused tables are told of, as what they are.
+    // Tables that did not fit are reported as lack of memory.
     assert!(rig.faults.lock().unwrap().iter().all(|fault| fault.class() == Class::Exhausted));
 }
 
 #[test]
-fn idle_bases_leave_for_a_transform() {
+fn idle_bases_are_evicted_for_a_transform() {
     let rig = Rig::new();
     let (engine, stream) = (engine(&rig), rig.stream());
     let one = G1Projective::generator();
@@ -165,12 +164,12 @@ fn idle_bases_leave_for_a_transform() {
     let sum = || {
         let mut run = engine.msm(G1Affine::bases(PointSlice::new(points.clone())), 1).unwrap();
         run.absorb(0, 0, &given, &Control::default()).unwrap();
-        let (Sums::G1(sums), _) = run.finish().unwrap() else { panic!("of the other group") };
+        let (Sums::G1(sums), _) = run.finish().unwrap() else { panic!("sums in G2") };
         sums[0]
     };
     let expected: G1Projective = points.iter().zip(&scalars).map(|(point, s)| *point * s).sum();
     assert_eq!(sum(), expected);
-    // What remains is taken, but for the bases and the workspace, which are idle now.
+    // Take all memory but that of the bases and the workspace, which are idle now.
     let arena = rig.gpu.arena();
     let mut held = Vec::new();
     while arena.free_bytes() > 0 {
@@ -182,7 +181,7 @@ fn idle_bases_leave_for_a_transform() {
 }
 
 #[test]
-fn it_stops_when_told() {
+fn cancelled_and_late_transforms_stop() {
     let rig = Rig::new();
     let engine = engine(&rig);
     let rows = rows(12, 400);
@@ -201,21 +200,21 @@ fn it_stops_when_told() {
     assert_eq!(rig.gpu.arena().free_bytes(), rig.gpu.arena().bytes());
 }
 
-/// Every chunk that an upload is about to fill is zero.
+/// Checks that the ring hands out zeroed chunks only.
 pub fn pinned_memory_is_wiped(rig: &Rig) {
     let (ring, stream) = (rig.gpu.ring(), rig.stream());
     let bytes = 9 * ring.chunk_bytes();
     let lease = rig.gpu.arena().lease(&stream, bytes as u64).unwrap();
     let mut upload = ring.upload(&stream, lease.all());
     let fill = |chunk: &mut [u8]| {
-        assert!(chunk.iter().all(|byte| *byte == 0), "a chunk holds what a job left");
+        assert!(chunk.iter().all(|byte| *byte == 0), "a chunk holds data of an earlier job");
         Ok::<_, Fault>(())
     };
     upload.fill(bytes, fill).unwrap();
 }
 
 #[test]
-fn nothing_is_left_in_pinned_memory() {
+fn jobs_leave_nothing_in_pinned_memory() {
     let rig = Rig::new();
     let engine = engine(&rig);
     for (lg_n, count) in [(12, 2), (10, 300)] {
@@ -232,7 +231,7 @@ fn nothing_is_left_in_pinned_memory() {
 }
 
 #[test]
-fn a_lost_device_is_an_error() {
+fn a_lost_device_is_reported() {
     with_faults(PATIENCE, |rig| {
         let engine = engine(rig);
         control::fault("cuLaunchKernel:2:700");

@@ -1,4 +1,4 @@
-//! Several devices, each with its own memory, and what they know of each other.
+//! Several devices, each with its own memory, peer access and events across devices.
 
 use cudarc::driver::{CudaContext, result, sys};
 
@@ -8,7 +8,7 @@ use crate::{
 };
 
 #[test]
-fn devices_are_as_many_and_as_large_as_set() {
+fn number_and_memory_of_devices_follow_the_settings() {
     let gpu = Gpu::new(0);
     assert_eq!(CudaContext::device_count().unwrap(), DEVICES as i32);
     assert_eq!(gpu.context.compute_capability().unwrap(), (9, 0));
@@ -35,13 +35,13 @@ fn memory_of_another_device_needs_peer_access() {
         let scale = crate::rig::Kernel(kernel("memory", "scale").unwrap());
         scale.launch(&stream, (1, 4, 0), arguments![words.at, 4u32, 1u32]).unwrap();
         assert_eq!(code(&stream.synchronize()), want);
-        // A lost device leaves the others alone.
+        // The other devices still work.
         gpu.context.synchronize().unwrap();
     }
 }
 
 #[test]
-fn events_order_devices_and_copies_cross_them() {
+fn events_order_peer_copies() {
     for seed in SEEDS {
         let gpu = Gpu::new(seed);
         let first = gpu.stream();
@@ -67,7 +67,7 @@ fn events_order_devices_and_copies_cross_them() {
 }
 
 #[test]
-fn the_last_owner_of_a_context_takes_all_with_it() {
+fn dropping_the_last_owner_of_a_context_frees_its_memory() {
     let gpu = Gpu::new(0);
     let second = CudaContext::new(1).unwrap();
     Words::new(1 << 20).unwrap();

@@ -1,4 +1,4 @@
-//! Faults on demand: where they arise, and how long they last.
+//! Injected faults: which call reports them, and how long they last.
 
 use std::{thread, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::{
 };
 
 #[test]
-fn the_kth_allocation_fails_and_the_next_does_not() {
+fn only_the_chosen_allocation_fails() {
     let gpu = Gpu::new(0);
     gpu.fault("allocation:3:2");
     let codes: Vec<_> = (0..5).map(|_| code(&Words::new(1))).collect();
@@ -22,9 +22,9 @@ fn the_kth_allocation_fails_and_the_next_does_not() {
     assert_eq!(code(&unsafe { result::malloc_async(stream.cu_stream(), 4) }), 2);
 }
 
-/// As on a device: the launch succeeds, whoever waits hears of it, and it stays.
+/// As on a GPU, the launch succeeds, and every later call reports the fault.
 #[test]
-fn a_kernel_fault_comes_late_and_sticks_until_the_reset() {
+fn a_kernel_fault_is_reported_late_and_sticks_until_the_reset() {
     let gpu = Gpu::new(0);
     let (stream, words) = (gpu.stream(), gpu.words(4));
     let scale = gpu.kernel("memory", "scale");
@@ -43,7 +43,7 @@ fn a_kernel_fault_comes_late_and_sticks_until_the_reset() {
 }
 
 #[test]
-fn a_launch_that_is_refused_spoils_nothing() {
+fn a_refused_launch_does_not_stick() {
     let gpu = Gpu::new(0);
     let (stream, words) = (gpu.stream(), gpu.words(4));
     words.zero(&stream).unwrap();
@@ -56,7 +56,7 @@ fn a_launch_that_is_refused_spoils_nothing() {
 }
 
 #[test]
-fn copies_and_module_loads_fail_too() {
+fn copies_and_module_loads_can_fail() {
     let gpu = Gpu::new(0);
     let (stream, words) = (gpu.stream(), gpu.words(4));
     gpu.fault("cuModuleLoadData:1:209,copy:2:214");
@@ -68,7 +68,7 @@ fn copies_and_module_loads_fail_too() {
 }
 
 #[test]
-fn one_bit_of_what_was_written_is_wrong_and_nobody_is_told() {
+fn a_flipped_bit_is_not_reported() {
     let gpu = Gpu::new(0);
     let (stream, words, other) = (gpu.stream(), gpu.words(4), gpu.words(1));
     words.zero(&stream).unwrap();
@@ -78,10 +78,10 @@ fn one_bit_of_what_was_written_is_wrong_and_nobody_is_told() {
     for _ in 0..3 {
         scale.launch(&stream, (1, 4, 0), arguments![words.at, 4u32, 2u32]).unwrap();
     }
-    // 0 1 2 3; 1 3 6 9, by the bit; twice that and its number.
+    // 0 1 2 3; then 0 3 6 9 with the first bit flipped: 1 3 6 9; then twice each plus its index.
     assert_eq!(words.read(&stream).unwrap(), [2, 7, 14, 21]);
     next.launch(&stream, (1, 1, 0), arguments![other.at, words.at]).unwrap();
-    // A copy of what is right: then of what the kernel has read, which is not.
+    // `copy:2:flip` changes the copy's destination only, `next:1:flip1` the kernel's input.
     assert_eq!(other.read(&stream).unwrap(), [3 ^ 1]);
     assert_eq!((other.read(&stream).unwrap(), words.read(&stream).unwrap()[0]), (vec![3], 3));
 }
@@ -95,7 +95,7 @@ fn unknown_modules_and_kernels_are_refused() {
 }
 
 #[test]
-fn a_launch_hangs_until_its_device_is_reset() {
+fn a_launch_hangs_until_the_device_is_reset() {
     for seed in [0, 1] {
         let gpu = Gpu::new(seed);
         let (stream, other) = (gpu.stream(), gpu.stream());
@@ -104,7 +104,7 @@ fn a_launch_hangs_until_its_device_is_reset() {
         gpu.fault("scale:1:hang");
         scale.launch(&stream, (1, 4, 0), arguments![words.at, 4u32, 1u32]).unwrap();
         let event = stream.record_event(None).unwrap();
-        // Other streams go on, and whoever asks is told.
+        // Other streams still run, and the event is not complete.
         let others = gpu.words(1);
         others.zero(&other).unwrap();
         assert_eq!(others.read(&other).unwrap(), [0]);

@@ -1,4 +1,4 @@
-//! Work captured from streams into graphs.
+//! Capture of work from streams into graphs.
 
 use cudarc::driver::{result, sys};
 
@@ -12,9 +12,9 @@ const THREAD: sys::CUstreamCaptureMode =
 const GLOBAL: sys::CUstreamCaptureMode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
 const FLAGS: sys::CUgraphInstantiate_flags = sys::CUgraphInstantiate_flags(0);
 
-/// Two branches, each of its own stream, and a join: out = (2 a + 1) + ... in words of four.
+/// A graph of two streams that fork and join, launched three times.
 #[test]
-fn graphs_keep_what_forks_and_joins() {
+fn graphs_keep_forks_and_joins() {
     for seed in SEEDS {
         let gpu = Gpu::new(seed);
         let (stream, side) = (gpu.stream(), gpu.stream());
@@ -30,11 +30,11 @@ fn graphs_keep_what_forks_and_joins() {
         next.launch(&side, (1, 1, 0), arguments![b.at, a.at]).unwrap();
         c.zero(&stream).unwrap();
         stream.join(&side).unwrap();
-        // SAFETY: both are live for as long as the graph.
+        // SAFETY: both allocations outlive the graph.
         unsafe { result::memcpy_dtod_async(c.at + 4, b.at, 4, stream.cu_stream()) }.unwrap();
         let graph = stream.end_capture(FLAGS).unwrap().unwrap();
 
-        // Captured work has not run.
+        // Captured work does not run before the graph is launched.
         assert_eq!(a.read(&stream).unwrap(), [5; 4]);
         graph.launch().unwrap();
         assert_eq!(c.read(&stream).unwrap(), [0, 11, 0, 0], "seed {seed}");
@@ -44,9 +44,9 @@ fn graphs_keep_what_forks_and_joins() {
     }
 }
 
-/// Without the join's event, the nodes have no order.
+/// Without an event between them, the two kernels have no order.
 #[test]
-fn a_missing_edge_shows() {
+fn a_missing_edge_changes_results_under_some_seed() {
     let run = |seed| {
         let gpu = Gpu::new(seed);
         let (stream, side) = (gpu.stream(), gpu.stream());
@@ -67,7 +67,7 @@ fn a_missing_edge_shows() {
 }
 
 #[test]
-fn what_cannot_be_captured_ends_the_capture() {
+fn calls_that_cannot_be_captured_invalidate_the_capture() {
     let gpu = Gpu::new(0);
     let (stream, side, words) = (gpu.stream(), gpu.stream(), gpu.words(1));
 
@@ -80,13 +80,13 @@ fn what_cannot_be_captured_ends_the_capture() {
     assert_eq!(code(&stream.synchronize()), 900);
     assert_eq!(code(&stream.end_capture(FLAGS).map(|_| ())), 901);
 
-    // A stream that took part and was not joined.
+    // A stream that joined the capture and was not merged back.
     stream.begin_capture(THREAD).unwrap();
     side.wait(&stream.record_event(None).unwrap()).unwrap();
     words.zero(&side).unwrap();
     assert_eq!(code(&stream.end_capture(FLAGS).map(|_| ())), 904);
 
-    // An event from outside.
+    // An event recorded outside of the capture.
     let outside = side.record_event(None).unwrap();
     stream.begin_capture(THREAD).unwrap();
     assert_eq!(code(&stream.wait(&outside)), 905);

@@ -1,4 +1,4 @@
-//! The emulated driver: what it runs must be right, and what is wrong must show.
+//! Tests of the emulated driver: it runs correct programs right and detects wrong ones.
 #![allow(unsafe_code)]
 
 #[path = "../common/emulated.rs"]

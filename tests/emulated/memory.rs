@@ -1,4 +1,4 @@
-//! Device and pinned memory: what lies where, who may use it, and for how long.
+//! Device and pinned memory: sizes, bounds, alignment and lifetimes are enforced.
 
 use cudarc::driver::result;
 
@@ -10,10 +10,10 @@ use crate::{
 const FRESH: u32 = 0xeeee_eeee;
 
 #[test]
-fn new_memory_is_poison_at_any_size() {
+fn new_memory_is_poisoned_at_any_size() {
     let gpu = Gpu::new(0);
     let stream = gpu.stream();
-    // The last is large enough to be mapped instead of filled.
+    // The last size is large enough to be mapped instead of filled.
     for count in [1, 1000, 10 << 20] {
         let words = gpu.words(count);
         assert!(words.read(&stream).unwrap().iter().all(|word| *word == FRESH));
@@ -27,7 +27,7 @@ fn new_memory_is_poison_at_any_size() {
 }
 
 #[test]
-fn a_device_has_so_much_memory() {
+fn allocations_are_limited_to_the_memory_of_the_device() {
     let gpu = Gpu::new(0);
     let whole = MEMORY_MIB << 20;
     assert_eq!(gpu.context.mem_get_info().unwrap(), (whole, whole));
@@ -43,17 +43,17 @@ fn a_device_has_so_much_memory() {
 }
 
 #[test]
-fn queued_frees_make_room() {
+fn queued_frees_make_memory_available() {
     for seed in SEEDS {
         let gpu = Gpu::new(seed);
         let stream = gpu.stream();
         for _ in 0..8 {
             // SAFETY: freed once, in the order of the stream.
             unsafe {
-                let most =
+                let large =
                     result::malloc_async(stream.cu_stream(), (MEMORY_MIB - 1) << 20).unwrap();
-                result::memset_d8_async(most, 1, 100, stream.cu_stream()).unwrap();
-                result::free_async(most, stream.cu_stream()).unwrap();
+                result::memset_d8_async(large, 1, 100, stream.cu_stream()).unwrap();
+                result::free_async(large, stream.cu_stream()).unwrap();
             }
         }
         stream.synchronize().unwrap();
@@ -61,7 +61,7 @@ fn queued_frees_make_room() {
 }
 
 #[test]
-fn copies_outside_of_allocations_are_refused() {
+fn copies_outside_allocations_are_refused() {
     let gpu = Gpu::new(0);
     let (stream, words) = (gpu.stream(), gpu.words(16));
     for (offset, count) in [(0, 17), (4, 16), (64, 1), (u64::MAX - 3, 1)] {
@@ -76,7 +76,7 @@ fn copies_outside_of_allocations_are_refused() {
 }
 
 #[test]
-fn memory_is_freed_once() {
+fn a_second_free_is_refused() {
     let gpu = Gpu::new(0);
     let stream = gpu.stream();
     let words = gpu.words(16);
@@ -86,9 +86,9 @@ fn memory_is_freed_once() {
     assert_eq!(code(&words.zero(&stream)), 1);
 }
 
-/// Work that is queued and uses memory that is freed meanwhile.
+/// Queued work uses memory that is freed before the work runs.
 #[test]
-fn memory_freed_while_in_use_is_noticed() {
+fn use_after_free_by_queued_work_is_detected() {
     for kernel in [false, true] {
         let gpu = Gpu::new(0);
         let (stream, words) = (gpu.stream(), gpu.words(16));
@@ -104,7 +104,7 @@ fn memory_freed_while_in_use_is_noticed() {
 }
 
 #[test]
-fn stores_around_an_allocation_are_noticed() {
+fn stores_next_to_an_allocation_are_detected() {
     if std::env::var_os("LD_PRELOAD").is_some() {
         return; // the sanitizer ends the process at the store itself
     }
@@ -117,9 +117,9 @@ fn stores_around_an_allocation_are_noticed() {
     }
 }
 
-/// Pointers that kernels must not be given, and what the launch gives then.
+/// Invalid pointers as kernel arguments, and the error that each causes.
 #[test]
-fn arguments_that_point_nowhere_are_noticed() {
+fn invalid_pointer_arguments_are_detected() {
     for (offset, want) in [(4, 0), (2, 716), (1 << 30, 700)] {
         let gpu = Gpu::new(0);
         let (stream, words) = (gpu.stream(), gpu.words(16));
@@ -131,10 +131,10 @@ fn arguments_that_point_nowhere_are_noticed() {
 }
 
 #[test]
-fn pinned_memory_freed_before_its_copy_is_noticed() {
+fn pinned_memory_freed_before_its_copy_is_detected() {
     let gpu = Gpu::new(0);
     let (stream, words) = (gpu.stream(), gpu.words(16));
-    // SAFETY: never written after it is freed; the driver notices the copy.
+    // SAFETY: never written after it is freed; the driver detects the copy.
     unsafe {
         let host = result::malloc_host(64, 0).unwrap();
         let slice = std::slice::from_raw_parts(host.cast::<u32>(), 16);

@@ -1,4 +1,4 @@
-//! Classes of devices: what the driver says of each, and what each refuses.
+//! Presets of devices: their attributes and limits.
 
 use std::process::{Command, Output};
 
@@ -15,10 +15,10 @@ const MIB: i32 = 1 << 20;
 const SHARED_MAX: FunctionAttribute =
     FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
 
-/// An attribute of device 0, by its number in `CUdevice_attribute`.
+/// An attribute of device 0. `number` is its value in `CUdevice_attribute`.
 fn device_attribute(number: i32) -> i32 {
     let mut value = -1;
-    // SAFETY: every attribute is an integer; numbers are those of the driver's header.
+    // SAFETY: every attribute is an integer; the numbers are those of the driver's header.
     unsafe {
         let attribute = std::mem::transmute::<i32, sys::CUdevice_attribute>(number);
         sys::cuDeviceGetAttribute(&mut value, attribute, 0).result().unwrap();
@@ -32,7 +32,7 @@ fn function_attribute(kernel: Kernel, attribute: FunctionAttribute) -> i32 {
         .unwrap()
 }
 
-/// The driver's answer to opting in for `bytes` of dynamic shared memory.
+/// Opts in to `bytes` of dynamic shared memory. Returns the driver's error code.
 fn opt_in(kernel: Kernel, bytes: i32) -> u32 {
     // SAFETY: the function is loaded.
     code(&unsafe {
@@ -40,7 +40,7 @@ fn opt_in(kernel: Kernel, bytes: i32) -> u32 {
     })
 }
 
-/// Blocks of `threads` on a multiprocessor, or the driver's error.
+/// Blocks of `threads` that fit on a multiprocessor, or the driver's error code.
 fn occupancy(kernel: Kernel, threads: i32, shared: usize) -> Result<i32, u32> {
     let mut blocks = -1;
     // SAFETY: the function is loaded.
@@ -51,9 +51,9 @@ fn occupancy(kernel: Kernel, threads: i32, shared: usize) -> Result<i32, u32> {
 }
 
 #[test]
-fn each_preset_says_what_its_device_has() {
-    // Capability; shared memory of a block and of a multiprocessor in KiB; multiprocessors; threads
-    // and blocks of each; L2 in MiB.
+fn presets_have_the_attributes_of_their_devices() {
+    // Compute capability; KiB of shared memory per block and per multiprocessor; multiprocessors;
+    // threads and blocks per multiprocessor; MiB of L2.
     for (name, (major, minor), block, whole, multiprocessors, threads, blocks, l2) in [
         ("a100", (8, 0), 163, 164, 108, 2048, 32, 40),
         ("h100-pcie", (9, 0), 227, 228, 114, 2048, 32, 50),
@@ -84,13 +84,13 @@ fn each_preset_says_what_its_device_has() {
         ] {
             assert_eq!(device_attribute(number), want, "{name}: attribute {number}");
         }
-        // A preset has no more memory than the setting allows.
+        // `EMU_MEMORY_MIB` limits the memory of a preset.
         assert_eq!(gpu.context.total_mem().unwrap(), MEMORY_MIB << 20);
     }
 }
 
 #[test]
-fn devices_differ_and_the_last_preset_repeats() {
+fn the_last_preset_repeats() {
     let gpu = Gpu::of("h200,l4", 0);
     let capability = |i| CudaContext::new(i).unwrap().compute_capability().unwrap();
     assert_eq!([0, 1, 2].map(capability), [(9, 0), (8, 9), (8, 9)]);
@@ -100,9 +100,9 @@ fn devices_differ_and_the_last_preset_repeats() {
     assert_eq!(device_attribute(16), 4);
 }
 
-/// The numbers that an H200 gave for kernels of these bounds and of this static shared memory.
+/// Compares with the numbers that a real H200 reported for these kernels.
 #[test]
-fn limits_and_occupancy_are_those_of_a_real_h200() {
+fn limits_and_occupancy_match_a_real_h200() {
     let gpu = Gpu::of("h200", 0);
     let (stream, out) = (gpu.stream(), gpu.words(1024));
     let bounded = gpu.kernel("devices", "bounded");
@@ -122,7 +122,7 @@ fn limits_and_occupancy_are_those_of_a_real_h200() {
 
     assert_eq!([most, most - 999, most - 1000].map(|bytes| opt_in(bounded, bytes)), [1, 1, 0]);
     assert_eq!([most, most - 1000].map(|shared| launch(bounded, 1, shared)), [1, 0]);
-    // Whoever opts in for less gets less.
+    // Opting in to less lowers the limit.
     assert_eq!([-1, most + 1, 1000].map(|bytes| opt_in(unbounded, bytes)), [1, 1, 0]);
     assert_eq!([1001, 1000].map(|shared| launch(unbounded, 250, shared)), [1, 0]);
     stream.synchronize().unwrap();
@@ -151,7 +151,7 @@ fn limits_and_occupancy_are_those_of_a_real_h200() {
 }
 
 #[test]
-fn smaller_devices_hold_fewer_blocks_and_refuse_larger_ones() {
+fn smaller_devices_hold_fewer_and_smaller_blocks() {
     for (name, most, bounded_blocks, large_blocks) in
         [("rtx4090", 99, 12, 3), ("small", 48, 12, 3), ("a100", 163, 16, 3)]
     {
@@ -171,10 +171,10 @@ fn smaller_devices_hold_fewer_blocks_and_refuse_larger_ones() {
 }
 
 #[test]
-fn registers_are_what_launch_bounds_leave() {
+fn register_counts_follow_from_launch_bounds() {
     let registers = FunctionAttribute::CU_FUNC_ATTRIBUTE_NUM_REGS;
     let version = FunctionAttribute::CU_FUNC_ATTRIBUTE_BINARY_VERSION;
-    // 1536 threads are one block of 1024, not two.
+    // A multiprocessor with 1536 threads holds one block of 1024, not two.
     for (name, want, sm) in [("h200", [32, 32, 168], 90), ("rtx5090", [40, 64, 168], 120)] {
         let gpu = Gpu::of(name, 0);
         let kernels = ["bounded", "unbounded", "large"].map(|kernel| gpu.kernel("devices", kernel));
@@ -194,9 +194,9 @@ fn shared_memory_of_called_functions_is_known_after_a_run() {
     assert_eq!(function_attribute(helping, static_bytes), 128);
 }
 
-/// A launch that may start before the kernel before it has ended.
+/// Launches with programmatic stream serialization need capability 9.0, and all threads must wait.
 #[test]
-fn early_launches_need_capability_9_and_threads_that_wait() {
+fn programmatic_launches_need_capability_9_and_must_wait() {
     for (name, wait, want) in [
         ("h200", 1_u32, (0, 0)),
         ("h200", 0, (0, 710)),
@@ -213,7 +213,7 @@ fn early_launches_need_capability_9_and_threads_that_wait() {
     }
 }
 
-/// Runs [`settings`] in a process with these variables, besides what the tests set.
+/// Runs the test [`settings`] in a new process with these environment variables.
 fn with_settings(variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "presets::settings", "--nocapture", "--test-threads=1"]);
@@ -221,8 +221,8 @@ fn with_settings(variables: &[(&str, &str)]) -> Output {
     command.envs(variables.iter().copied()).output().unwrap()
 }
 
-/// Prints the devices of a process whose environment names them, and launches a kernel early if
-/// such launches are traced; does nothing in other processes.
+/// If the environment names devices, prints them, and launches kernels early if `EMU_TRACE_EARLY`
+/// is set. Does nothing in other processes.
 #[test]
 fn settings() {
     if std::env::var_os("EMU_DEVICE").is_none() {
@@ -248,12 +248,12 @@ fn settings() {
 }
 
 #[test]
-fn the_environment_names_the_devices() {
+fn devices_follow_the_environment() {
     let listed = |variables: &[(&str, &str)]| {
         let output = with_settings(variables);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let said = String::from_utf8(output.stdout).unwrap();
-        said.lines().filter(|line| line.contains('<')).map(str::to_owned).collect::<Vec<_>>()
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().filter(|line| line.contains('<')).map(str::to_owned).collect::<Vec<_>>()
     };
     let two = listed(&[("EMU_DEVICE", "small,h200"), ("EMU_MULTIPROCESSORS", "3")]);
     assert_eq!(two.len(), 2, "{two:?}");
@@ -266,7 +266,7 @@ fn the_environment_names_the_devices() {
 }
 
 #[test]
-fn early_launches_are_traced_once_a_process() {
+fn early_launches_are_traced_once_per_process() {
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("traced-early");
     let _absent = std::fs::remove_file(&path);
     for lines in ["follow\n", "follow\nfollow\n"] {
@@ -278,7 +278,7 @@ fn early_launches_are_traced_once_a_process() {
 }
 
 #[test]
-fn settings_that_cannot_be_used_end_the_start_with_a_reason() {
+fn invalid_settings_fail_initialization_with_a_reason() {
     for (variables, why) in [
         (
             [("EMU_DEVICE", "h300"), ("EMU_MULTIPROCESSORS", "4")],
@@ -288,8 +288,8 @@ fn settings_that_cannot_be_used_end_the_start_with_a_reason() {
         ([("EMU_DEVICE", "h200"), ("EMU_MULTIPROCESSORS", "0")], "not a number from 1"),
     ] {
         let output = with_settings(&variables);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && said.contains(why), "{said}");
-        assert!(said.contains("CUDA_ERROR_NOT_INITIALIZED"), "{said}");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && text.contains(why), "{text}");
+        assert!(text.contains("CUDA_ERROR_NOT_INITIALIZED"), "{text}");
     }
 }

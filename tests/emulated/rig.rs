@@ -1,4 +1,4 @@
-//! The emulated driver behind cudarc, one test at a time.
+//! The emulated driver behind cudarc, for one test at a time.
 
 use std::{
     ffi::{CString, c_void},
@@ -13,12 +13,12 @@ use crate::emulated;
 
 pub const DEVICES: usize = 3;
 pub const MEMORY_MIB: usize = 64;
-/// The schedules that every test of results runs under.
+/// Seeds of schedules under which results must be right.
 pub const SEEDS: [u64; 4] = [0, 1, 2, 3];
 
 type Answer<T> = Result<T, DriverError>;
 
-/// The library with the probe kernels of this folder.
+/// Path of the emulated driver with the kernels of `tests/emulated/kernels`.
 pub fn library(flags: &[&str]) -> PathBuf {
     let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/emulated/kernels");
     let name = if flags.is_empty() { "probes" } else { "probes-checked" };
@@ -32,14 +32,14 @@ pub struct Controls {
     device: Symbol<unsafe extern "C" fn(*const std::ffi::c_char) -> std::ffi::c_int>,
 }
 
-/// Loads the library so that cudarc finds it by its name. A process whose environment names the
-/// devices keeps its settings.
+/// Loads the library so that cudarc finds it by name. Sets `EMU_DEVICES` and `EMU_MEMORY_MIB`
+/// unless the environment sets `EMU_DEVICE`.
 pub fn controls() -> &'static Controls {
     static CONTROLS: OnceLock<Controls> = OnceLock::new();
     CONTROLS.get_or_init(|| {
         let path = std::env::var_os(emulated::SETTING).map(PathBuf::from);
         let path = path.unwrap_or_else(|| library(&[]));
-        // SAFETY: nobody else reads or writes the environment: this runs once, under the lock.
+        // SAFETY: runs once, under the lock; nothing else reads or writes the environment.
         #[allow(clippy::disallowed_methods)]
         if std::env::var_os("EMU_DEVICE").is_none() {
             unsafe {
@@ -47,8 +47,7 @@ pub fn controls() -> &'static Controls {
                 std::env::set_var("EMU_MEMORY_MIB", MEMORY_MIB.to_string());
             }
         }
-        // SAFETY: the functions are as kernels/host/driver/faults.cpp declares them; the library
-        // stays loaded.
+        // SAFETY: the types match kernels/host/driver/faults.cpp; the library stays loaded.
         unsafe {
             let library = Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL).unwrap();
             let controls = Controls {
@@ -63,7 +62,7 @@ pub fn controls() -> &'static Controls {
     })
 }
 
-/// Device 0 with its context current in this thread, under a seed; nothing else uses the driver.
+/// Device 0, with its context current in this thread. Nothing else uses the driver meanwhile.
 pub struct Gpu {
     pub context: Arc<CudaContext>,
     _turn: MutexGuard<'static, ()>,
@@ -74,7 +73,7 @@ impl Gpu {
         Self::of("", seed)
     }
 
-    /// The devices are those that `names` lists, as EMU_DEVICE does.
+    /// Like [`Self::new`], with the presets that `names` lists in the syntax of `EMU_DEVICE`.
     pub fn of(names: &str, seed: u64) -> Self {
         static TURN: Mutex<()> = Mutex::new(());
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,14 +87,14 @@ impl Gpu {
         Self { context, _turn: turn }
     }
 
-    /// Whether the driver knows all devices that `names` lists.
+    /// Whether the driver knows all presets that `names` lists.
     pub fn knows(&self, names: &str) -> bool {
         let names = CString::new(names).unwrap();
         // SAFETY: no call is under way; the names are read during the call only.
         unsafe { (controls().device)(names.as_ptr()) == 1 }
     }
 
-    /// Plans faults, in the words of EMU_FAULT.
+    /// Injects faults, in the syntax of `EMU_FAULT`.
     pub fn fault(&self, specification: &str) {
         let text = CString::new(specification).unwrap();
         // SAFETY: the text is read during the call only.
@@ -103,7 +102,7 @@ impl Gpu {
     }
 
     pub fn reset(&self) {
-        // SAFETY: no call is under way but those that hang.
+        // SAFETY: no calls but hanging ones are under way.
         unsafe { (controls().reset)() }
     }
 
@@ -122,14 +121,14 @@ impl Gpu {
 
 pub fn kernel(module: &str, name: &str) -> Answer<sys::CUfunction> {
     let image = CString::new(format!("emulated:{module}")).unwrap();
-    // SAFETY: the image ends with a zero, which is how far it is read.
+    // SAFETY: the image is a zero-terminated string, as this driver expects.
     unsafe {
         let module = result::module::load_data(image.as_ptr().cast::<c_void>())?;
         result::module::get_function(module, CString::new(name).unwrap())
     }
 }
 
-/// Device memory of 32-bit words, not freed before the next reset.
+/// An array of 32-bit words in device memory, freed by [`Self::free`] or the next reset.
 #[derive(Clone, Copy)]
 pub struct Words {
     pub at: sys::CUdeviceptr,
@@ -138,14 +137,14 @@ pub struct Words {
 
 impl Words {
     pub fn new(count: usize) -> Answer<Self> {
-        // SAFETY: whoever reads it sees poison, no undefined value.
+        // SAFETY: reads of uninitialised memory see poison, not undefined values.
         let at = unsafe { result::malloc_sync(4 * count) }?;
         Ok(Self { at, count })
     }
 
     pub fn write(&self, stream: &CudaStream, words: &[u32]) -> Answer<()> {
-        // SAFETY: the driver checks the range and stages what is pageable; pinned memory outlives
-        // the stream's work in these tests.
+        // SAFETY: the driver checks the range and copies pageable memory at the call; pinned memory
+        // outlives the stream's work in these tests.
         unsafe { result::memcpy_htod_async(self.at, words, stream.cu_stream()) }
     }
 
@@ -162,7 +161,7 @@ impl Words {
     }
 
     pub fn free(self) -> Answer<()> {
-        // SAFETY: the driver notices work that still uses it.
+        // SAFETY: the driver detects work that still uses it.
         unsafe { result::free_sync(self.at) }
     }
 }
@@ -171,7 +170,7 @@ impl Words {
 pub struct Kernel(pub sys::CUfunction);
 
 impl Kernel {
-    /// Launches with arguments of the sizes that the kernel declares.
+    /// Launches the kernel. Each argument must have the size that the kernel declares.
     pub fn launch(
         &self,
         stream: &CudaStream,
@@ -180,11 +179,11 @@ impl Kernel {
     ) -> Answer<()> {
         let (grid, block) = ((grid, 1, 1), (block, 1, 1));
         let stream = stream.cu_stream();
-        // SAFETY: the emulation checks pointers; the tests give arguments as kernels declare them.
+        // SAFETY: the emulation checks pointers; the arguments match the kernel's parameters.
         unsafe { result::launch_kernel(self.0, grid, block, shared, stream, arguments) }
     }
 
-    /// Like [`Self::launch`], but the kernel may start before the one before it has ended.
+    /// Like [`Self::launch`], but the kernel may start before its predecessor ends.
     pub fn launch_early(
         &self,
         stream: &CudaStream,
@@ -214,7 +213,7 @@ impl Kernel {
     }
 }
 
-/// Addresses of arguments, for a launch.
+/// The addresses of a launch's arguments.
 #[macro_export]
 macro_rules! arguments {
     ($($argument:expr),*) => {
@@ -222,7 +221,7 @@ macro_rules! arguments {
     };
 }
 
-/// The driver's number of an error; 0 where there is none.
+/// The driver's error code; 0 if the call succeeded.
 pub fn code<T>(answer: &Answer<T>) -> u32 {
     answer.as_ref().err().map_or(0, |error| error.0 as u32)
 }

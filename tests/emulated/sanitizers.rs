@@ -1,4 +1,4 @@
-//! The same tests on a driver built with ASan and UBSan, and what only these see.
+//! Some of the tests on a driver built with ASan and UBSan, and errors that only these find.
 
 use std::{path::PathBuf, process::Command};
 
@@ -7,19 +7,20 @@ use crate::{
     rig::{Gpu, library},
 };
 
-/// The last one because instrumented code takes long to optimise further.
+/// `-O1` because optimising instrumented code further takes long.
 const FLAGS: [&str; 3] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1"];
-/// Set for the process that makes the mistake.
+/// Names the mistake that the test [`mistake`] makes.
 const MISTAKE: &str = "EMULATED_TEST_MISTAKE";
 
-/// Where the compiler has its sanitizers' libraries; `None` where it has none.
+/// Path of a sanitizer's library; `None` if the compiler has none.
 fn runtime(name: &str) -> Option<PathBuf> {
-    let asked = Command::new("g++").arg(format!("-print-file-name={name}")).output().ok()?;
-    let path = PathBuf::from(String::from_utf8(asked.stdout).ok()?.trim());
+    let answer = Command::new("g++").arg(format!("-print-file-name={name}")).output().ok()?;
+    let path = PathBuf::from(String::from_utf8(answer.stdout).ok()?.trim());
     path.is_absolute().then_some(path)
 }
 
-/// Runs one test of this binary on the checked library; `None` where the compiler has no ASan.
+/// Runs one test of this binary on the sanitized driver. Returns whether it passed and its output;
+/// `None` if the compiler has no sanitizers.
 fn checked(test: &str, mistake: Option<&str>) -> Option<(bool, String)> {
     let (Some(asan), Some(ubsan)) = (runtime("libasan.so"), runtime("libubsan.so")) else {
         eprintln!("skipped: g++ has no libasan and libubsan");
@@ -28,18 +29,18 @@ fn checked(test: &str, mistake: Option<&str>) -> Option<(bool, String)> {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
     command.env("LD_PRELOAD", format!("{} {}", asan.display(), ubsan.display()));
-    // The test binary itself is not built for leaks to be counted.
+    // The test binary is not instrumented, so leaks cannot be counted.
     command.env("ASAN_OPTIONS", "detect_leaks=0").env("UBSAN_OPTIONS", "print_stacktrace=1");
     command.env(emulated::SETTING, library(&FLAGS));
     if let Some(mistake) = mistake {
         command.env(MISTAKE, mistake);
     }
     let output = command.output().unwrap();
-    let said = [output.stdout, output.stderr].concat();
-    Some((output.status.success(), String::from_utf8_lossy(&said).into_owned()))
+    let text = [output.stdout, output.stderr].concat();
+    Some((output.status.success(), String::from_utf8_lossy(&text).into_owned()))
 }
 
-/// Not a mistake unless the environment asks for one.
+/// Makes the mistake that the environment asks for, if any.
 #[test]
 fn mistake() {
     let Ok(mistake) = std::env::var(MISTAKE) else { return };
@@ -65,28 +66,28 @@ fn mistake() {
 #[test]
 fn stores_out_of_bounds_are_found_with_file_and_line() {
     for (mistake, file) in [("global", "memory.cu:"), ("shared", "threads.cu:")] {
-        let Some((passed, said)) = checked("sanitizers::mistake", Some(mistake)) else { return };
-        assert!(!passed && said.contains("heap-buffer-overflow"), "{said}");
-        assert!(said.contains(file), "{said}");
+        let Some((passed, text)) = checked("sanitizers::mistake", Some(mistake)) else { return };
+        assert!(!passed && text.contains("heap-buffer-overflow"), "{text}");
+        assert!(text.contains(file), "{text}");
     }
 }
 
 #[test]
 fn misaligned_vectors_are_found_with_file_and_line() {
-    let Some((passed, said)) = checked("sanitizers::mistake", Some("wide")) else { return };
-    assert!(!passed && said.contains("misaligned address"), "{said}");
-    assert!(said.contains("memory.cu:"), "{said}");
+    let Some((passed, text)) = checked("sanitizers::mistake", Some("wide")) else { return };
+    assert!(!passed && text.contains("misaligned address"), "{text}");
+    assert!(text.contains("memory.cu:"), "{text}");
 }
 
 #[test]
-fn fibers_are_known_to_the_sanitizer() {
+fn correct_programs_pass_under_the_sanitizers() {
     for test in [
         "threads::warps_shuffle_and_vote",
         "threads::barriers_order_threads_under_every_seed",
-        "threads::divergence_is_a_failed_launch_that_sticks",
+        "threads::divergence_fails_the_launch_and_sticks",
         "streams::many_host_threads_share_a_device",
     ] {
-        let Some((passed, said)) = checked(test, None) else { return };
-        assert!(passed, "{test}: {said}");
+        let Some((passed, text)) = checked(test, None) else { return };
+        assert!(passed, "{test}: {text}");
     }
 }

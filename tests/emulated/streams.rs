@@ -1,4 +1,4 @@
-//! Streams run when somebody waits, in an order that only events and streams themselves bind.
+//! Streams run when the host waits, in an order that only streams and events constrain.
 
 use std::{
     slice::from_raw_parts_mut,
@@ -12,14 +12,14 @@ use crate::{
     rig::{Gpu, SEEDS, Words, code},
 };
 
-/// Pinned memory of 32-bit words, freed with the process.
+/// Pinned memory of `count` 32-bit words, freed with the process.
 fn pinned(count: usize) -> &'static mut [u32] {
-    // SAFETY: fresh memory of that size, poison inside.
+    // SAFETY: fresh memory of that size, filled with poison.
     unsafe { from_raw_parts_mut(result::malloc_host(4 * count, 0).unwrap().cast(), count) }
 }
 
 #[test]
-fn a_staging_buffer_reused_too_early_shows() {
+fn a_staging_buffer_reused_too_early_changes_results() {
     let run = |seed, waits: bool| {
         let gpu = Gpu::new(seed);
         let (stream, staging) = (gpu.stream(), pinned(64));
@@ -40,7 +40,7 @@ fn a_staging_buffer_reused_too_early_shows() {
 }
 
 #[test]
-fn pinned_memory_filled_too_late_shows() {
+fn pinned_memory_overwritten_before_the_copy_changes_results() {
     let late = |seed| {
         let gpu = Gpu::new(seed);
         let (stream, staging) = (gpu.stream(), pinned(64));
@@ -67,18 +67,18 @@ fn pageable_memory_is_read_at_the_call() {
 }
 
 #[test]
-fn results_are_not_there_before_somebody_waits() {
+fn results_are_not_visible_before_a_wait() {
     let gpu = Gpu::new(0);
     let (stream, words, host) = (gpu.stream(), gpu.words(4), pinned(4));
     words.zero(&stream).unwrap();
-    // SAFETY: the memory stays pinned, and is read after the wait.
+    // SAFETY: the memory stays pinned and is read after the wait.
     unsafe { result::memcpy_dtoh_async(host, words.at, stream.cu_stream()) }.unwrap();
     assert_eq!(host, [0xeeee_eeee; 4]);
     stream.synchronize().unwrap();
     assert_eq!(host, [0; 4]);
 }
 
-/// A chain of `next` over two streams, with events or without them.
+/// A chain of `next` kernels that alternates between two streams, with or without events.
 fn chain(seed: u64, events: bool) -> u32 {
     let gpu = Gpu::new(seed);
     let streams = [gpu.stream(), gpu.stream()];
@@ -104,13 +104,13 @@ fn events_order_streams() {
 }
 
 #[test]
-fn a_missing_event_shows() {
+fn a_missing_event_changes_results_under_some_seed() {
     assert!([1, 2, 3].into_iter().any(|seed| chain(seed, false) != 8));
 }
 
 #[test]
-fn waiting_for_one_stream_waits_for_no_other() {
-    let left_behind = |seed| {
+fn waiting_for_one_stream_does_not_wait_for_others() {
+    let lags_behind = |seed| {
         let gpu = Gpu::new(seed);
         let (first, second) = (gpu.stream(), gpu.stream());
         let (words, host) = (gpu.words(1), pinned(1));
@@ -124,11 +124,11 @@ fn waiting_for_one_stream_waits_for_no_other() {
         assert_eq!(host[0], 0);
         before != 0
     };
-    assert!((1..9).any(left_behind) && !(1..9).all(left_behind));
+    assert!((1..9).any(lags_behind) && !(1..9).all(lags_behind));
 }
 
 #[test]
-fn the_default_stream_waits_for_blocking_streams_and_they_for_it() {
+fn the_default_stream_and_blocking_streams_wait_for_each_other() {
     for seed in SEEDS {
         let gpu = Gpu::new(seed);
         let default = gpu.context.default_stream();
@@ -140,7 +140,7 @@ fn the_default_stream_waits_for_blocking_streams_and_they_for_it() {
         cells[0].zero(&default).unwrap();
         let order = [blocking[0], default.cu_stream(), blocking[1], default.cu_stream()];
         for (pair, stream) in cells.windows(2).zip(order) {
-            // SAFETY: the kernel takes two pointers; the stream lives.
+            // SAFETY: the kernel takes two pointers; the stream is live.
             let given = arguments![pair[1].at, pair[0].at];
             unsafe { result::launch_kernel(next.0, (1, 1, 1), (1, 1, 1), 0, stream, given) }
                 .unwrap();
@@ -150,7 +150,7 @@ fn the_default_stream_waits_for_blocking_streams_and_they_for_it() {
 }
 
 #[test]
-fn events_tell_what_is_done_and_how_long_it_took() {
+fn events_report_completion_and_elapsed_time() {
     for seed in SEEDS {
         let gpu = Gpu::new(seed);
         let (stream, words) = (gpu.stream(), gpu.words(1 << 16));
@@ -161,9 +161,9 @@ fn events_tell_what_is_done_and_how_long_it_took() {
         scale.launch(&stream, (64, 256, 0), arguments![words.at, 1u32 << 16, 3u32]).unwrap();
         let end = stream.record_event(timed).unwrap();
         if seed == 0 {
-            assert_eq!(code(&result_of_elapsed(&start, &end)), 600);
+            assert_eq!(code(&elapsed_at_once(&start, &end)), 600);
         }
-        // Whoever only asks sees it done at last.
+        // Polling alone makes progress.
         while !end.is_complete() {}
         assert!(start.elapsed_ms(&end).unwrap() > 0.0);
         let untimed = stream.record_event(None).unwrap();
@@ -172,19 +172,19 @@ fn events_tell_what_is_done_and_how_long_it_took() {
     }
 }
 
-/// `elapsed_ms` waits first; this asks at once.
-fn result_of_elapsed(
+/// Like `elapsed_ms`, but does not wait first.
+fn elapsed_at_once(
     start: &cudarc::driver::CudaEvent,
     end: &cudarc::driver::CudaEvent,
 ) -> Result<f32, cudarc::driver::DriverError> {
-    // SAFETY: both events live.
+    // SAFETY: both events are live.
     unsafe { result::event::elapsed(start.cu_event(), end.cu_event()) }
 }
 
 #[test]
-fn host_functions_run_though_nobody_waits() {
+fn host_functions_run_without_a_wait() {
     unsafe extern "C" fn send(sender: *mut std::ffi::c_void) {
-        // SAFETY: the test boxed it, and gives it away once.
+        // SAFETY: the test boxed it and passes it once.
         let sender = unsafe { Box::from_raw(sender.cast::<mpsc::Sender<u32>>()) };
         sender.send(5).unwrap();
     }

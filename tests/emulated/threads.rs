@@ -1,4 +1,4 @@
-//! Threads, barriers, warps and shared memory of one launch.
+//! Threads, barriers, warps and shared memory within a launch.
 
 use cudarc::driver::sys::CUfunction_attribute_enum as Attribute;
 
@@ -7,7 +7,7 @@ use crate::{
     rig::{Gpu, SEEDS, code},
 };
 
-/// What `reverse` should give.
+/// The right result of `reverse`.
 fn doubled(blocks: u32) -> Vec<u32> {
     (0..blocks).flat_map(|_| (0..256).map(|t| 2 * t)).collect()
 }
@@ -28,7 +28,7 @@ fn barriers_order_threads_under_every_seed() {
 }
 
 #[test]
-fn missing_barrier_shows_under_seeds() {
+fn a_missing_barrier_changes_results_under_some_seed() {
     let wrong: Vec<_> =
         [1, 2, 3].into_iter().filter(|seed| reversed(*seed, 0) != doubled(4)).collect();
     assert!(!wrong.is_empty());
@@ -40,7 +40,7 @@ fn a_seed_repeats_its_schedule() {
 }
 
 #[test]
-fn divergence_is_a_failed_launch_that_sticks() {
+fn divergence_fails_the_launch_and_sticks() {
     for how in 0..4u32 {
         for seed in SEEDS {
             let gpu = Gpu::new(seed);
@@ -55,7 +55,7 @@ fn divergence_is_a_failed_launch_that_sticks() {
 }
 
 #[test]
-fn threads_that_returned_hold_up_nobody() {
+fn threads_that_returned_do_not_block_barriers() {
     let gpu = Gpu::new(1);
     let (stream, out) = (gpu.stream(), gpu.words(32));
     let how = 4u32;
@@ -65,7 +65,7 @@ fn threads_that_returned_hold_up_nobody() {
 }
 
 #[test]
-fn shared_memory_is_poison_in_every_block() {
+fn shared_memory_is_poisoned_in_every_block() {
     let gpu = Gpu::new(0);
     let (stream, out) = (gpu.stream(), gpu.words(8 * 64));
     let kernel = gpu.kernel("threads", "read_poison");
@@ -121,7 +121,7 @@ fn atomics_count_every_thread_of_every_block() {
 }
 
 #[test]
-fn copies_beside_the_arithmetic_land_when_waited_for() {
+fn asynchronous_copies_complete_when_waited_for() {
     let words: Vec<u32> = (0..128).collect();
     let mirrored: Vec<u32> = words.chunks(4).rev().flatten().copied().collect();
     let run = |seed, wait: u32| {
@@ -140,7 +140,7 @@ fn copies_beside_the_arithmetic_land_when_waited_for() {
 }
 
 #[test]
-fn broken_invariants_end_the_launch() {
+fn failed_assertions_end_the_launch() {
     let gpu = Gpu::new(0);
     let stream = gpu.stream();
     let kernel = gpu.kernel("threads", "assert_below");
@@ -150,7 +150,7 @@ fn broken_invariants_end_the_launch() {
     assert_eq!(code(&stream.synchronize()), 710);
 }
 
-/// Launches that a device refuses, each with what it refuses and the code it gives.
+/// Launches that exceed a limit, and their error codes.
 #[test]
 fn launches_beyond_the_limits_are_refused() {
     let gpu = Gpu::new(0);
@@ -160,7 +160,7 @@ fn launches_beyond_the_limits_are_refused() {
     for (shape, want) in [
         ((0, 64, 256), 1),
         ((1, 0, 256), 1),
-        ((1, 65, 260), 1), // its launch bounds say 64
+        ((1, 65, 260), 1), // the launch bounds allow 64
         ((1, 1025, 0), 1),
         ((1 << 31, 64, 256), 1),
         ((1, 64, shared + 4), 1),
@@ -173,7 +173,7 @@ fn launches_beyond_the_limits_are_refused() {
 }
 
 #[test]
-fn more_shared_memory_is_there_for_whoever_opts_in() {
+fn opting_in_gives_more_shared_memory() {
     use cudarc::driver::result::function::{get_function_attribute, set_function_attribute};
     let gpu = Gpu::new(0);
     let (stream, out) = (gpu.stream(), gpu.words(64));

@@ -1,4 +1,4 @@
-//! The engine with GPUs: the machine's own, else an emulated one.
+//! The engine with GPUs: on the machine's GPU, else on the emulated driver.
 
 use std::{
     sync::{
@@ -25,7 +25,7 @@ use crate::{
     far, msm,
 };
 
-/// An engine whose jobs find the emulated driver under one seed after the other.
+/// An engine that sets the next seed of the emulated driver before each job.
 pub struct Seeded(CudaEngine);
 
 impl Seeded {
@@ -61,7 +61,7 @@ impl Engine for Seeded {
     }
 }
 
-/// One for all tests, which it serves at once. It leaves nothing to the CPU.
+/// One engine for all tests, which use it concurrently. It leaves nothing to the CPU.
 pub fn engine() -> &'static Seeded {
     static ENGINE: OnceLock<Seeded> = OnceLock::new();
     ENGINE.get_or_init(|| {
@@ -77,11 +77,11 @@ pub fn engine() -> &'static Seeded {
     })
 }
 
-/// The emulated device takes a second for what a GPU does in a millisecond.
+/// Fewer and smaller sizes on the emulated driver: it is about 1000 times slower than a GPU.
 pub fn reach() -> Reach {
     if emulated::driver().is_none() {
         let mut reach = far();
-        // Long enough to be worked on as they arrive, sorted in several passes, and so on.
+        // Large enough to start before all scalars have arrived, to sort in several passes, etc.
         reach.g1.extend([1 << 14, (1 << 16) + 1, (1 << 18) - 1, 1 << 20, (1 << 20) + 1]);
         reach.g2.extend([1 << 13, (1 << 16) - 1]);
         return reach;

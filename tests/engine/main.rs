@@ -1,6 +1,6 @@
-//! Every engine against the definition, on every shape that has been somebody's bug. A new engine
+//! Every engine against the definition, on inputs that have been bugs in some library. A new engine
 //! gets the whole suite by one line at the end of this file; a new case is a function here or a row
-//! of a table in `msm.rs` and `ntt.rs`.
+//! of a table in `msm.rs` or `ntt.rs`.
 #![cfg(feature = "server")]
 
 #[cfg(feature = "cuda")]
@@ -11,16 +11,15 @@ mod emulated;
 mod msm;
 mod ntt;
 
-/// How far the suite goes.
+/// Sizes that the suite covers.
 #[derive(Clone)]
 struct Reach {
-    /// Around powers of two, MSMs in G1 and G2.
+    /// Sizes of MSMs in G1 and G2, around powers of two.
     g1: Vec<usize>,
     g2: Vec<usize>,
-    /// log2 of the largest NTTs.
+    /// log2 of the largest NTT.
     lg_ntt: u32,
-    /// Of the pairs of sizes and distributions, every how manieth. Every size and every
-    /// distribution is among them.
+    /// Runs one of `every` pairs of size and distribution. Each size and distribution still occurs.
     every: usize,
 }
 
@@ -35,7 +34,7 @@ macro_rules! test_engine {
     ($name:ident, $engine:expr, $reach:expr) => {
         mod $name {
             use capstan::curve::{G1Affine, G2Affine};
-            #[allow(unused_imports)] // not every engine is of the CPU
+            #[allow(unused_imports)] // the engine with GPUs uses none of it
             use capstan::engine::cpu::*;
 
             use crate::{msm, ntt};
@@ -73,24 +72,24 @@ macro_rules! test_engine {
             }
 
             #[test]
-            fn msm_by_pieces_and_batches() {
+            fn msm_of_pieces_and_batches() {
                 msm::pieces_and_batches::<G1Affine>(&$engine);
                 msm::pieces_and_batches::<G2Affine>(&$engine);
             }
 
             #[test]
-            fn msm_checks_encodings() {
+            fn msm_decodes_and_checks_scalars() {
                 msm::encodings_are_checked(&$engine);
             }
 
             #[test]
-            fn ntt_checks_encodings() {
+            fn ntt_decodes_and_checks_elements() {
                 ntt::encodings_are_checked(&$engine);
             }
 
             #[test]
-            fn msm_stops_when_told() {
-                msm::stops_when_told(&$engine);
+            fn msm_stops_on_cancellation_and_deadline() {
+                msm::stops_on_cancellation_and_deadline(&$engine);
             }
 
             #[test]
@@ -99,8 +98,8 @@ macro_rules! test_engine {
             }
 
             #[test]
-            fn ntt_by_the_definition() {
-                ntt::by_the_definition(&$engine);
+            fn ntt_matches_the_definition() {
+                ntt::matches_the_definition(&$engine);
             }
 
             #[test]
@@ -109,8 +108,8 @@ macro_rules! test_engine {
             }
 
             #[test]
-            fn ntt_refuses_what_is_none() {
-                ntt::refuses_what_is_none(&$engine);
+            fn ntt_refuses_invalid_plans() {
+                ntt::refuses_invalid_plans(&$engine);
             }
         }
     };

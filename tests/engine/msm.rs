@@ -1,4 +1,4 @@
-//! MSMs over bases whose logarithms are known: the right sum is one multiple of the generator.
+//! MSMs over bases with known discrete logarithms: the right sum is one multiple of the generator.
 
 use std::{
     any::Any,
@@ -18,10 +18,10 @@ use capstan::{
     error::{Error, Problem, Result},
 };
 
-/// More than most tests take.
+/// More points than most tests use.
 const POOL: usize = 4100;
 
-/// Points with their logarithms.
+/// Points with their discrete logarithms.
 #[derive(Clone)]
 struct Bases<A> {
     logs: Vec<Fr>,
@@ -30,7 +30,7 @@ struct Bases<A> {
 
 fn generate<A: CurvePoint>(count: usize) -> Bases<A> {
     let mut rng = StdRng::seed_from_u64(7);
-    // Walking by random steps is cheaper than a multiplication a point.
+    // A walk by random steps is cheaper than one multiplication for each point.
     let steps: Vec<Fr> = (0..16).map(|_| Fr::rand(&mut rng)).collect();
     let jumps: Vec<A::Group> = steps.iter().map(|step| A::Group::generator() * step).collect();
     let (mut log, mut point) = (Fr::ONE, A::Group::generator());
@@ -54,7 +54,7 @@ impl<A: CurvePoint> Bases<A> {
         pools.into_iter().find_map(<dyn Any>::downcast_ref).expect("a pool of each group")
     }
 
-    /// `n` bases by one of the shapes that libraries got wrong.
+    /// `n` bases of one of the `SHAPES`, each of which some library got wrong.
     fn shaped(shape: &str, n: usize) -> Self {
         let more = (n > POOL).then(|| generate(n));
         let pool = more.as_ref().unwrap_or_else(|| Self::pool());
@@ -85,7 +85,7 @@ impl<A: CurvePoint> Bases<A> {
 const SHAPES: [&str; 5] =
     ["distinct", "equal", "opposite pairs", "infinities between", "all infinite"];
 
-/// Scalars as they are sent, and as elements.
+/// Encoded scalars and their values.
 struct Values {
     encoding: ScalarEncoding,
     bytes: Vec<u8>,
@@ -99,7 +99,7 @@ impl Values {
         Self { encoding: ScalarEncoding::Canonical, bytes, values }
     }
 
-    /// Scalars `first..first + len`, as `run` wants them.
+    /// Passes scalars `first..first + len` to `run`.
     fn absorb(&self, run: &mut dyn MsmRun, vector: usize, first: usize, len: usize) -> Result<()> {
         self.absorb_under(&Control::default(), run, vector, first, len)
     }
@@ -160,11 +160,11 @@ fn values(distribution: &str, n: usize) -> Values {
             "r - 2^i" => -Fr::from(2).pow([i as u64 % 255]),
             "one hot" if i == n / 2 => Fr::rand(&mut rng),
             "one hot" => Fr::ZERO,
-            // The same digit for all points in one window, in whatever window it falls.
+            // All points have the same nonzero digit in one window.
             "one hot digit" => Fr::from(2).pow([[3, 70, 200, 254][n % 4]]),
             "0, 1, -1" => [Fr::ZERO, Fr::ONE, -Fr::ONE][rng.gen_range(0..3)],
             "u8" => Fr::from(rng.r#gen::<u8>()),
-            // Every digit at an end of its range.
+            // 2^254 and 2^254 - 1: every digit is at an end of its range.
             "high" => Fr::from(2).pow([254]) - Fr::from(u64::from(rng.gen_bool(0.5))),
             _ => unreachable!("{distribution}"),
         })
@@ -179,7 +179,7 @@ fn narrow(rng: &mut StdRng, encoding: ScalarEncoding, n: usize) -> Values {
     let width = encoding.width();
     let mut bytes = vec![0; n * width];
     rng.fill(&mut bytes[..]);
-    // The least value, which has no opposite of the same width.
+    // The minimum of a signed type, whose negative does not fit its width.
     if let Some(last) = bytes.rchunks_mut(width).next() {
         last.fill(0);
         last[width - 1] = 0x80;
@@ -193,7 +193,7 @@ fn narrow(rng: &mut StdRng, encoding: ScalarEncoding, n: usize) -> Values {
     Values { encoding, bytes, values }
 }
 
-/// Runs one MSM in one piece.
+/// Runs an MSM of one vector in one piece.
 fn run<A: CurvePoint>(engine: &dyn Engine, points: &[A], values: &Values) -> A::Group {
     let points = PointSlice::new(Arc::new(points.to_vec()));
     let mut run = engine.msm(A::bases(points), 1).unwrap();
@@ -208,13 +208,14 @@ fn check<A: CurvePoint>(engine: &dyn Engine, shape: &str, distribution: &str, n:
     assert_eq!(sum, bases.sum(&values.values), "{n} bases {shape}, scalars {distribution}");
 }
 
-/// Every size; twice, unless `every` is above 1.
+/// Every size up to 130: with uniform scalars and with another distribution, or one of the two if
+/// `every` is above 1.
 pub fn every_small_size<A: CurvePoint>(engine: &dyn Engine, every: usize) {
     for n in 0..=130 {
         if n % every == 0 {
             check::<A>(engine, "distinct", "uniform", n);
         }
-        // Over all sizes, every shape meets every distribution.
+        // Over all sizes, every shape is combined with every distribution.
         if every == 1 || n % every != 0 {
             let shape = SHAPES[n % SHAPES.len()];
             check::<A>(engine, shape, DISTRIBUTIONS[n % DISTRIBUTIONS.len()], n);
@@ -222,7 +223,7 @@ pub fn every_small_size<A: CurvePoint>(engine: &dyn Engine, every: usize) {
     }
 }
 
-/// Every engine's: a power of two, one less, one more.
+/// Each power of two, one less and one more.
 pub fn around(lg_n: std::ops::RangeInclusive<u32>) -> Vec<usize> {
     lg_n.flat_map(|lg_n| [(1 << lg_n) - 1, 1 << lg_n, (1 << lg_n) + 1]).collect()
 }
@@ -234,15 +235,15 @@ pub fn around_powers_of_two<A: CurvePoint>(engine: &dyn Engine, sizes: &[usize])
     }
 }
 
-/// With `every` above 1, each distribution and each shape at some sizes.
+/// Every distribution and every shape at every size; if `every` is above 1, at some sizes.
 pub fn every_distribution<A: CurvePoint>(engine: &dyn Engine, sizes: &[usize], every: usize) {
     for &n in sizes {
-        let due = |&(i, _): &(usize, _)| (i + n) % every == 0;
-        for (i, distribution) in DISTRIBUTIONS.iter().enumerate().filter(due) {
+        let chosen = |&(i, _): &(usize, _)| (i + n) % every == 0;
+        for (i, distribution) in DISTRIBUTIONS.iter().enumerate().filter(chosen) {
             check::<A>(engine, "distinct", distribution, n);
             check::<A>(engine, SHAPES[1 + (i + n) % (SHAPES.len() - 1)], distribution, n);
         }
-        for (_, shape) in SHAPES.iter().enumerate().filter(due) {
+        for (_, shape) in SHAPES.iter().enumerate().filter(chosen) {
             check::<A>(engine, shape, "uniform", n);
         }
     }
@@ -255,7 +256,7 @@ pub fn pieces_and_batches<A: CurvePoint>(engine: &dyn Engine) {
     let vectors = ["uniform", "0, 1, -1", "signed 8", "zero"];
     let all: Vec<Values> = vectors.iter().map(|vector| values(vector, N)).collect();
     let mut run = engine.msm(A::bases(slice), all.len()).unwrap();
-    // (first, length): out of order, with the empty piece and pieces of one.
+    // (first, length): out of order, with an empty piece and pieces of one scalar.
     for (first, len) in [(100, 50), (0, 1), (1, 0), (2, 98), (1, 1)] {
         for (vector, values) in all.iter().enumerate() {
             values.absorb(run.as_mut(), vector, first, len).unwrap();
@@ -270,7 +271,7 @@ pub fn pieces_and_batches<A: CurvePoint>(engine: &dyn Engine) {
     assert_eq!(A::of_sums(none.finish().unwrap().0).unwrap(), vec![A::Group::ZERO; 2]);
 }
 
-pub fn stops_when_told(engine: &dyn Engine) {
+pub fn stops_on_cancellation_and_deadline(engine: &dyn Engine) {
     let bases = Bases::<G1Affine>::shaped("distinct", 200);
     let points = PointSlice::new(Arc::new(bases.points));
     let values = values("uniform", 200);
@@ -283,14 +284,14 @@ pub fn stops_when_told(engine: &dyn Engine) {
     assert_eq!(absorb(&late), Err(Error::Deadline));
 }
 
-/// Every encoding gives what the elements that it writes give, and what is no scalar is refused by
-/// its number, whether that is found at once or in the end.
+/// Each encoding gives the sum of the values that it encodes. A scalar that is not canonical is
+/// reduced if that was asked for, else refused with its index, by `absorb` or `finish`.
 pub fn encodings_are_checked(engine: &dyn Engine) {
     const N: usize = 70;
     let bases = Bases::<G1Affine>::shaped("distinct", N);
     let points = PointSlice::new(Arc::new(bases.points.clone()));
     let mut integers = values("uniform", N).bytes;
-    // r, 2r and 2^256 - 1 are 0, 0 and something modulo r.
+    // Replace three scalars with r, 2r and 2^256 - 1.
     let r = Fr::MODULUS;
     let mut twice = r;
     twice.mul2();
@@ -299,7 +300,7 @@ pub fn encodings_are_checked(engine: &dyn Engine) {
     integers[32 * 69..][..32].fill(0xff);
     let reduced = |bytes: &[u8]| Fr::from_le_bytes_mod_order(bytes);
     let canonical: Vec<Fr> = integers.chunks(32).map(reduced).collect();
-    // As Montgomery limbs the same integers stand for themselves over 2^256.
+    // Read as Montgomery limbs, an integer x means x / 2^256.
     let radix = Fr::from(2).pow([256]).inverse().unwrap();
     let montgomery: Vec<Fr> = canonical.iter().map(|value| *value * radix).collect();
     for (encoding, expected) in
@@ -316,7 +317,7 @@ pub fn encodings_are_checked(engine: &dyn Engine) {
         assert_eq!(G1Affine::of_sums(sum(true).unwrap()).unwrap()[0], bases.sum(&expected));
         match sum(false) {
             Err(error) => assert_eq!(error, Error::element("here", 1041, Problem::NotCanonical)),
-            Ok(_) => panic!("not refused"),
+            Ok(_) => panic!("accepted a scalar that is not canonical"),
         }
     }
 }

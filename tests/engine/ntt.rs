@@ -1,4 +1,4 @@
-//! NTTs against their definition, and against arkworks' domain where that would be slow.
+//! NTTs against their definition, and at larger sizes against arkworks.
 
 use std::sync::Mutex;
 
@@ -40,7 +40,7 @@ fn reversed(row: &[Fr]) -> Vec<Fr> {
     (0..row.len()).map(|i| row[at(i)]).collect()
 }
 
-/// The transform in natural order between the plan's orders.
+/// Applies `natural`, a transform from natural to natural order, with the plan's orders.
 fn ordered(plan: &NttPlan, row: &[Fr], natural: impl Fn(&[Fr]) -> Vec<Fr>) -> Vec<Fr> {
     let input = if plan.input_reversed { reversed(row) } else { row.to_vec() };
     let output = natural(&input);
@@ -68,8 +68,8 @@ pub fn every_size_order_and_coset(engine: &dyn Engine, lg_n_max: u32) {
     }
 }
 
-/// output[j] = sum of input[i] * (shift * root^j)^i, and the inverse undoes it.
-pub fn by_the_definition(engine: &dyn Engine) {
+/// output[j] = sum of input[i] * (shift * root^j)^i, and the inverse transform inverts this.
+pub fn matches_the_definition(engine: &dyn Engine) {
     for lg_n in 0..=5 {
         let input = row(lg_n, 99);
         let root = Fr::get_root_of_unity(1 << lg_n).unwrap();
@@ -109,7 +109,7 @@ pub fn batches(engine: &dyn Engine) {
     }
 }
 
-pub fn refuses_what_is_none(engine: &dyn Engine) {
+pub fn refuses_invalid_plans(engine: &dyn Engine) {
     let plan = plans(3).next().unwrap();
     let run = |plan: &NttPlan, len: usize, control: &Control| {
         engine.ntt_in_place(plan, &mut [vec![Fr::ONE; len]], control)
@@ -125,7 +125,7 @@ pub fn refuses_what_is_none(engine: &dyn Engine) {
     assert_eq!(run(&plan, 8, &go), Err(Error::Cancelled));
 }
 
-/// A result in memory.
+/// Keeps a result in memory.
 struct Written(Mutex<Vec<u8>>);
 
 impl Sink for Written {
@@ -135,7 +135,7 @@ impl Sink for Written {
     }
 }
 
-/// Rows as they come from outside: short, in any encoding, with elements that are none.
+/// Rows shorter than the transform, in each encoding, with elements that are not canonical.
 pub fn encodings_are_checked(engine: &dyn Engine) {
     const LG_N: u32 = 5;
     const ROWS: usize = 3;
@@ -163,7 +163,7 @@ pub fn encodings_are_checked(engine: &dyn Engine) {
             encode_fr(to, &by_arkworks(&plan, &padded), out);
         }
         assert!(run(&bytes, false).unwrap() == expected, "{plan:?}");
-        // r more is the same, where it is allowed; number 40 is the third row's third.
+        // Add r: the same elements if they are to be reduced. Element 40 is the first one refused.
         for number in [40, 50] {
             let element = &mut bytes[32 * number..][..32];
             let mut value = BigInt::<4>::default();

@@ -1,4 +1,4 @@
-//! A capstan server that does as it is told, badly.
+//! A fake Capstan server whose calls fail, hang or stall as configured.
 
 use std::{
     pin::Pin,
@@ -18,23 +18,24 @@ use tokio_stream::{Stream, wrappers::TcpListenerStream};
 use tonic::{Code, Request, Response, Status, Streaming, transport::Server};
 use tonic_types::{ErrorDetails, StatusExt};
 
-/// What every call gets.
+/// How the server answers every call.
 pub enum Mode {
-    /// Unary calls: this status.
+    /// Unary calls fail with this status.
     Refuse(Status),
-    /// Unary calls: nothing, ever.
+    /// Unary calls never end.
     Hang,
-    /// Job streams: this status after the header; other streams: CANCELLED at once.
+    /// Job streams fail with this status after the header; other streams with CANCELLED at once.
     RefuseStream(Status),
-    /// Streams: read without an answer; after a few messages only when told to go on.
+    /// Streams are read, never answered; reading pauses after 4 messages until [`Fake::go_on`].
     Swallow,
-    /// Streams and `Stat`: UNAVAILABLE once, then served, as by a server that starts again.
+    /// The first stream and the first `Stat` fail with UNAVAILABLE and later ones are served, as if
+    /// the server had restarted.
     Restarts,
-    /// Unary calls: a result that claims this check.
+    /// Unary calls return a result that claims this verification.
     Claims(v1::Verify),
 }
 
-/// A status as the server writes them.
+/// A status in the form that the server sends.
 pub fn refusal(code: Code, reason: &str, retry_after: Option<Duration>) -> Status {
     let mut details = ErrorDetails::new();
     details.set_error_info(reason, "capstan", std::collections::HashMap::new());
@@ -44,7 +45,7 @@ pub fn refusal(code: Code, reason: &str, retry_after: Option<Duration>) -> Statu
     Status::with_error_details(code, "no", details)
 }
 
-/// The first one counted finds nobody to serve it.
+/// Counts a call, and fails the first one with UNAVAILABLE.
 fn first_fails(counted: &AtomicU32) -> Result<(), Status> {
     match counted.fetch_add(1, Ordering::SeqCst) {
         0 => Err(refusal(Code::Unavailable, "DRAINING", Some(Duration::from_millis(1)))),
@@ -52,10 +53,10 @@ fn first_fails(counted: &AtomicU32) -> Result<(), Status> {
     }
 }
 
-/// The vector that was announced.
+/// The answer to a `Put` whose header announced a vector.
 fn put_answer(header: Option<v1::put_request::Message>) -> v1::PutResponse {
     let Some(v1::put_request::Message::Vector(vector)) = header else {
-        panic!("only vectors are faked");
+        panic!("the fake takes vectors only");
     };
     let v1::VectorUpload { upload_id, encoding, count, .. } = vector;
     let vector = v1::object::Kind::Vector(v1::Vector { upload_id, encoding, count });
@@ -82,7 +83,7 @@ struct Inner {
     saw_deadline: AtomicBool,
     entered: Notify,
     dropped: Notify,
-    /// Closed to go on.
+    /// Closed to resume reading.
     pause: Semaphore,
 }
 
@@ -116,12 +117,12 @@ impl Fake {
         self.inner.calls.load(Ordering::SeqCst)
     }
 
-    /// How many streams came, and how many calls of `Stat`.
+    /// Numbers of streams and of `Stat` calls so far.
     pub fn resumed(&self) -> (u32, u32) {
         (self.inner.streams.load(Ordering::SeqCst), self.inner.stats.load(Ordering::SeqCst))
     }
 
-    /// Streams that came to the end which their sender gave them.
+    /// Number of streams that their sender ended.
     pub fn ended(&self) -> u32 {
         self.inner.ended.load(Ordering::SeqCst)
     }
@@ -138,12 +139,12 @@ impl Fake {
         self.inner.dropped.notified().await;
     }
 
-    /// Reads on.
+    /// Resumes reading.
     pub fn go_on(&self) {
         self.inner.pause.close();
     }
 
-    /// Waits until all handlers are gone.
+    /// Waits until all handlers have been dropped.
     pub async fn left_alone(&self) {
         while self.inner.open.load(Ordering::SeqCst) > 0 {
             self.dropped().await;
@@ -156,7 +157,7 @@ impl Fake {
             match stream.message().await {
                 Ok(Some(_)) => messages += 1,
                 Ok(None) => {
-                    // A reset looks like an end, too, but drops this handler when it waits.
+                    // A reset also looks like an end, but drops this handler at its next await.
                     tokio::task::yield_now().await;
                     self.inner.ended.fetch_add(1, Ordering::SeqCst);
                     return;
@@ -165,14 +166,14 @@ impl Fake {
             }
             if messages == 4 {
                 self.inner.entered.notify_one();
-                // Room for what is on its way, not for all: the client is half-way now.
+                // Flow control lets the messages in flight pass, not all: the client is half-way.
                 let _closed = self.inner.pause.acquire().await;
             }
         }
     }
 }
 
-/// Tells when a handler is gone.
+/// Counts open handlers and signals when one is dropped.
 struct Gone(Arc<Inner>);
 
 impl Gone {
@@ -244,7 +245,7 @@ impl Compute for Fake {
             return Err(Status::unimplemented("not faked"));
         };
         let Some(v1::ntt_request::Input::Inline(rows)) = request.into_inner().input else {
-            panic!("only inline rows are faked");
+            panic!("the fake takes inline rows only");
         };
         let execution = Some(claim(*verified));
         let result = Some(v1::NttResult { execution, ..Default::default() });

@@ -1,4 +1,4 @@
-//! `kernels/selftest.cu`: sums over blocks and values passed in a warp (`kernels/warp.cuh`).
+//! `kernels/selftest.cu`: sums and prefix sums of blocks, broadcasts in warps (`kernels/warp.cuh`).
 
 use ark_bls12_381::Fr;
 use ark_ff::AdditiveGroup;
@@ -13,7 +13,7 @@ use crate::{
 const BLOCKS: usize = 3;
 
 #[test]
-fn words_are_summed_over_blocks() {
+fn word_sums_and_prefix_sums_of_blocks_are_right() {
     each_seed(|rig| {
         for threads in [32_usize, 96, 256] {
             type Arguments = (Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>);
@@ -41,7 +41,7 @@ fn words_are_summed_over_blocks() {
 }
 
 #[test]
-fn elements_are_summed_over_blocks() {
+fn element_sums_and_prefix_sums_of_blocks_are_right() {
     each_seed(|rig| {
         for threads in [32_usize, 256] {
             type Arguments = (Ptr<u64>, Ptr<u64>, Ptr<u64>, Ptr<u64>);
@@ -70,7 +70,7 @@ fn elements_are_summed_over_blocks() {
 }
 
 #[test]
-fn values_are_broadcast() {
+fn broadcasts_are_right() {
     each_seed(|rig| {
         type Arguments = (u32, Ptr<u64>, Ptr<u64>);
         let kernel = rig.kernel::<Arguments>("selftest", "selftest_broadcast", 64);

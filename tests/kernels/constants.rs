@@ -1,5 +1,4 @@
-//! `kernels/params/bls12_381.cuh` against arkworks: the header's own text is read, so a wrong digit
-//! in it shows here.
+//! The text of `kernels/params/bls12_381.cuh` against arkworks.
 
 use ark_bls12_381::{Fq, Fr};
 use ark_ff::{BigInt, BigInteger, Field, PrimeField};
@@ -9,7 +8,7 @@ use crate::values::Element;
 
 const TEXT: &str = include_str!("../../kernels/params/bls12_381.cuh");
 
-/// Every definition of the header: its name, and its numbers in order.
+/// The definitions of the header: numbers by name.
 fn definitions() -> BTreeMap<String, Vec<u32>> {
     let code: String =
         TEXT.lines().filter(|line| !line.starts_with("//")).collect::<Vec<_>>().join(" ");
@@ -37,7 +36,7 @@ fn expected<F: Element + PrimeField<BigInt = BigInt<N>>, const N: usize>(
 ) -> BTreeMap<String, Vec<u32>> {
     let two = F::from(2_u64);
     let radix = two.pow([F::RADIX_BITS]);
-    // Montgomery form of x / R: the integer x.
+    // The integer of a value: the Montgomery form of value / R.
     let plain = |value: F| words(&value.into_bigint().0);
     let mut multiple = F::MODULUS;
     let mut multiples = words(&multiple.0);
@@ -62,7 +61,7 @@ fn expected<F: Element + PrimeField<BigInt = BigInt<N>>, const N: usize>(
 }
 
 #[test]
-fn constants_are_arkworks() {
+fn constants_match_arkworks() {
     let mut all = expected::<Fq, 6>("FP");
     all.append(&mut expected::<Fr, 4>("FR"));
     let word = Fq::from(2_u64).pow([32]).inverse().unwrap();

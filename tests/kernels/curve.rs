@@ -1,4 +1,4 @@
-//! `kernels/selftest_curve.cu` and `kernels/check/points.cu`: points of G1 and G2.
+//! `kernels/selftest_curve.cu` and `kernels/check/points.cu`: arithmetic and checks of points.
 
 use ark_bls12_381::{Fq, g1, g2};
 use ark_ec::{
@@ -17,10 +17,10 @@ use crate::{
 const THREADS: u32 = 64;
 const SIGN: u32 = 1 << 31;
 
-/// A curve whose kernels are named by `NAME`.
+/// A curve, with the prefix of its kernels' names.
 trait Curve: SWCurveConfig<BaseField: Element> {
     const NAME: &'static str;
-    /// Prime factors of the cofactor.
+    /// Two prime factors of the cofactor.
     const FACTORS: [u64; 2];
 }
 impl Curve for g1::Config {
@@ -37,7 +37,7 @@ fn limbs<P: Curve>(points: &[Affine<P>]) -> Vec<u64> {
     coordinates.flat_map(|coordinate| coordinate.limbs(0)).collect()
 }
 
-/// A point of the curve, hardly ever of the subgroup.
+/// A random point of the curve, almost certainly outside the subgroup.
 fn on_curve<P: Curve>(rng: &mut impl RngCore) -> Affine<P> {
     loop {
         let x = P::BaseField::rand(rng);
@@ -49,7 +49,7 @@ fn on_curve<P: Curve>(rng: &mut impl RngCore) -> Affine<P> {
 
 /// A point of order `factor`.
 fn of_order<P: Curve>(rng: &mut impl RngCore, factor: u64) -> Affine<P> {
-    // The cofactor without that factor, by long division.
+    // Divide the cofactor by `factor` as often as possible.
     let mut rest = P::COFACTOR.to_vec();
     loop {
         let (mut quotient, mut remainder) = (rest.clone(), 0);
@@ -76,7 +76,7 @@ fn of_order<P: Curve>(rng: &mut impl RngCore, factor: u64) -> Affine<P> {
     }
 }
 
-/// Of the subgroup, of the curve alone, of small order, infinity.
+/// Points outside the subgroup, points of the subgroup, points of small order, and infinity.
 fn samples<P: Curve>(rng: &mut impl RngCore) -> Vec<Affine<P>> {
     let mut found: Vec<_> = (0..3).map(|_| on_curve(rng)).collect();
     found.extend((0..3).map(|_| Affine::rand(rng)));
@@ -179,7 +179,7 @@ fn batches<P: Curve>() {
     });
 }
 
-/// Whether `words` are the point with an x that is canonical and a y that is below 2p.
+/// Whether `words` encode the point, with a canonical x and a y below 2p.
 fn same<P: Curve>(words: &[u64], point: &Affine<P>) -> bool {
     let coordinates: Vec<_> = words.chunks(Fq::LIMBS).collect();
     let (x, y) = coordinates.split_at(coordinates.len() / 2);
@@ -188,7 +188,7 @@ fn same<P: Curve>(words: &[u64], point: &Affine<P>) -> bool {
         if integer >= Fq::MODULUS {
             integer.sub_with_borrow(&Fq::MODULUS);
         }
-        // Twice p is zero too: infinity's y.
+        // 2p means zero, too: the y of infinity.
         if integer == Fq::MODULUS { vec![0; 6] } else { integer.0.to_vec() }
     };
     let found: Vec<u64> =
@@ -196,7 +196,7 @@ fn same<P: Curve>(words: &[u64], point: &Affine<P>) -> bool {
     found == limbs(&[*point])
 }
 
-/// A word for the first bad point, as `kernels/check/points.cu` writes it.
+/// Runs `kernels/check/points.cu`. Returns its word for the first bad point, and the points.
 fn first_bad<P: Curve>(rig: &Rig, words: &[u64], form: u32) -> (u64, Vec<u64>) {
     let threads = if P::NAME == "g1" { 128 } else { 64 };
     let name = format!("{}_check_points", P::NAME);
@@ -245,12 +245,12 @@ macro_rules! test_curve {
     )*};
 }
 test_curve! {
-    g1_operations_are_arkworks, operations, g1::Config;
-    g2_operations_are_arkworks, operations, g2::Config;
-    g1_predicates_are_arkworks, predicates, g1::Config;
-    g2_predicates_are_arkworks, predicates, g2::Config;
-    g1_batches_are_arkworks, batches, g1::Config;
-    g2_batches_are_arkworks, batches, g2::Config;
+    g1_operations_match_arkworks, operations, g1::Config;
+    g2_operations_match_arkworks, operations, g2::Config;
+    g1_predicates_match_arkworks, predicates, g1::Config;
+    g2_predicates_match_arkworks, predicates, g2::Config;
+    g1_batched_additions_match_arkworks, batches, g1::Config;
+    g2_batched_additions_match_arkworks, batches, g2::Config;
     g1_checks_find_the_first_bad_point, checks, g1::Config;
     g2_checks_find_the_first_bad_point, checks, g2::Config;
 }

@@ -1,4 +1,4 @@
-//! `kernels/selftest.cu`: the fields.
+//! `kernels/selftest.cu`: field arithmetic.
 
 use ark_bls12_381::{Fq, Fq2, Fr};
 use ark_ff::{AdditiveGroup, Field, PrimeField};
@@ -13,10 +13,10 @@ use crate::{
 /// operation, n, a, b, c, d, out.
 type Elementwise = (u32, u32, Ptr<u64>, Ptr<u64>, Ptr<u64>, Ptr<u64>, Ptr<u64>);
 
-/// How often the modulus may be added to each input: the ranges that `kernels/field.cuh` gives.
+/// How many times the modulus may be added to each input: the ranges of `kernels/field.cuh`.
 type Multiples = [u64; 4];
 
-/// An operation: its code, the multiples of the modulus that inputs may have more, and the answer.
+/// An operation's code, input ranges, and right result.
 struct Case<E> {
     code: u32,
     multiples: Multiples,
@@ -26,7 +26,7 @@ struct Case<E> {
 const CANONICAL: u32 = 11;
 const IS_CANONICAL: u32 = 12;
 
-/// What every field has, with the ranges that differ.
+/// Operations of every field, with the input ranges of products, squares, and other operations.
 fn cases<E: Element>(mul: Multiples, sqr: u64, any: u64) -> Vec<Case<E>> {
     let case = |code, multiples, answer| Case { code, multiples, answer };
     vec![
@@ -94,7 +94,7 @@ fn run_all<E: Element>(cases: Vec<Case<E>>, most: u64) {
         for case in &cases {
             run(rig, case, if case.code == 6 { 300 } else { 1500 });
         }
-        // The answer is the flag, not this.
+        // `run` compares with the flag instead of `answer`.
         let is_canonical =
             Case::<E> { code: IS_CANONICAL, multiples: [most; 4], answer: |[a, ..]| *a };
         run(rig, &is_canonical, 1500);
@@ -102,8 +102,8 @@ fn run_all<E: Element>(cases: Vec<Case<E>>, most: u64) {
 }
 
 #[test]
-fn fp_is_arkworks() {
-    // a < 3 p and b < 3 p: 9 p^2 of the 9.8 allowed; likewise below.
+fn fp_arithmetic_matches_arkworks() {
+    // a < 3 p and b < 3 p: the product is below 9 p^2 of the 9.8 p^2 allowed.
     let mut all = cases::<Fq>([2, 2, 0, 0], 2, 3);
     all.push(sum_of_products([1; 4]));
     all.push(difference_of_products([1, 0, 1, 1]));
@@ -114,12 +114,12 @@ fn fp_is_arkworks() {
 }
 
 #[test]
-fn fr_is_arkworks() {
+fn fr_arithmetic_matches_arkworks() {
     run_all(cases::<Fr>([1, 0, 0, 0], 0, 1), 1);
 }
 
 #[test]
-fn fp2_is_arkworks() {
+fn fp2_arithmetic_matches_arkworks() {
     let mut all = cases::<Fq2>([1, 1, 0, 0], 1, 1);
     all.push(difference_of_products([1; 4]));
     all.push(Case { code: CANONICAL, multiples: [3, 0, 0, 0], answer: |[a, ..]| *a });
@@ -127,14 +127,14 @@ fn fp2_is_arkworks() {
 }
 
 #[test]
-fn batches_are_inverted() {
+fn batch_inversions_are_right() {
     fn check<E: Element>(rig: &Rig) {
         let kernel = rig.kernel::<(u32, Ptr<u64>, Ptr<u64>)>(
             "selftest",
             &format!("selftest_inverse_batch_{}", E::NAME),
             32,
         );
-        // One element, fewer than threads, batches of unequal length; a zero among them.
+        // One element, fewer elements than threads, batches of unequal lengths; each with a zero.
         for count in [1_usize, 50, 64, 65, 1000] {
             let mut values = shuffled::<E>(&mut rng(), count);
             values[count / 2] = E::ZERO;
@@ -154,9 +154,9 @@ fn batches_are_inverted() {
     });
 }
 
-/// Lanes that are done early wait for those that are not: some elements are small.
+/// Lanes that finish early wait for the others.
 #[test]
-fn lanes_invert_together() {
+fn inversions_by_groups_of_lanes_are_right() {
     fn check<E: Element>(rig: &Rig) {
         let name = format!("selftest_inverse_split_{}", E::NAME);
         let kernel = rig.kernel::<(u32, Ptr<u64>)>("selftest", &name, 32);
@@ -178,7 +178,7 @@ fn lanes_invert_together() {
     });
 }
 
-/// W_k = w 2^(32 (N + L k)), as `kernels/field/fr.cuh` has it: integers, not in Montgomery form.
+/// Precomputed multiples W_k = w 2^(32 (N + L k)), as integers: see `kernels/field/fr.cuh`.
 fn kept_multiples(factor: Fr, kept: u64) -> Vec<u64> {
     let limbs = 8 / kept;
     let steps = limbs + u64::from(kept > 1);
@@ -187,7 +187,7 @@ fn kept_multiples(factor: Fr, kept: u64) -> Vec<u64> {
 }
 
 #[test]
-fn constants_multiply() {
+fn products_by_constants_are_right() {
     each_seed(|rig| {
         let kernel = rig.kernel::<(u32, u32, Ptr<u64>, Ptr<u64>, Ptr<u64>)>(
             "selftest",
@@ -197,7 +197,7 @@ fn constants_multiply() {
         let mut rng = rng();
         let count = 800;
         for factor in [Fr::ZERO, Fr::ONE, -Fr::ONE].into_iter().chain(shuffled(&mut rng, 12)) {
-            // Any 256 bits are a factor.
+            // Any 256 bits are a valid factor.
             let mut limbs: Vec<u64> = (0..4 * count).map(|_| rng.random()).collect();
             limbs[..8].fill(u64::MAX);
             let values: Vec<_> = shuffled::<Fr>(&mut rng, count / 2);
@@ -213,7 +213,7 @@ fn constants_multiply() {
                 for (found, given) in rig.get::<u64>(&out).chunks(4).zip(limbs.chunks(4)) {
                     let bytes: &[u8] = bytemuck::cast_slice(given);
                     let expected = Fr::from_le_bytes_mod_order(bytes) * factor;
-                    // Integers in, integers out.
+                    // Inputs and outputs are integers, not in Montgomery form.
                     assert_eq!(found, expected.into_bigint().0, "{given:x?} {factor} {kept}");
                 }
             }

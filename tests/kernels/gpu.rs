@@ -1,4 +1,4 @@
-//! A device to run kernels on. Every test crate may have this as a module.
+//! A device to run kernels on, shared by several test crates.
 #![allow(dead_code)] // no crate uses all of it
 
 use std::{
@@ -14,16 +14,16 @@ use capstan::device::{
 
 use crate::emulated::{self, SEEDS, seed};
 
-/// A device and a stream on it, for one test at a time.
+/// A device and a stream, for one test at a time.
 pub struct Rig {
     gpu: &'static Gpu,
     stream: Stream,
-    /// Which of the seeds.
+    /// Index of the current seed; `None` on a GPU.
     order: Option<usize>,
     _turn: MutexGuard<'static, ()>,
 }
 
-/// Runs `test` under every seed; once, where a GPU is.
+/// Runs `test` under every seed of the emulated driver; once on a GPU.
 pub fn each_seed(test: impl Fn(&Rig)) {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,11 +45,11 @@ pub fn each_seed(test: impl Fn(&Rig)) {
 /// The device, opened once.
 pub fn open() -> &'static Gpu {
     static GPU: OnceLock<Gpu> = OnceLock::new();
-    // Sanitizers track each byte: some 200 MB are enough, and 1.4 GB on an H200.
+    // Sanitizers track each byte, so use little memory: some 200 MB, and 1.4 GB on an H200.
     GPU.get_or_init(|| open_with(if emulated::driver().is_some() { 20 } else { 1 }))
 }
 
-/// The device with that part of the memory that is free.
+/// Opens the device with an arena of that part of its free memory.
 pub fn open_with(memory_percent: u64) -> Gpu {
     let wanted = Wanted { driver: emulated::driver(), devices: vec![0] };
     let patience = Duration::from_secs(300);
@@ -60,48 +60,46 @@ pub fn open_with(memory_percent: u64) -> Gpu {
 }
 
 impl Rig {
-    /// Whether this seed is the one for `case`, of cases that take long on the emulated driver and
-    /// whose parts are tested under every seed. A GPU does all.
+    /// Whether to run `case` now: cases that are slow on the emulated driver run under one seed
+    /// each. A GPU runs all of them.
     pub fn takes(&self, case: usize) -> bool {
         self.order.is_none_or(|order| case % SEEDS.len() == order)
     }
 
-    /// The device.
     pub fn gpu(&self) -> &Gpu {
         self.gpu
     }
 
-    /// What kernels may use of it.
+    /// What kernels may use of the device.
     pub fn limits(&self) -> DeviceLimits {
         self.gpu.identity().limits
     }
 
-    /// Its context.
     pub fn context(&self) -> &Context {
         self.gpu.context()
     }
 
-    /// Where everything runs.
+    /// The stream of all copies and launches.
     pub fn stream(&self) -> &Stream {
         &self.stream
     }
 
-    /// Kernel `name` of `module` in blocks of `threads`.
+    /// Loads kernel `name` of `module`, for blocks of `threads`.
     pub fn kernel<P: Parameters>(&self, module: &str, name: &str, threads: u32) -> Kernel<P> {
         self.kernel_in(module, name, Block::of(threads))
     }
 
-    /// The same in blocks with shared memory.
+    /// Loads kernel `name` of `module`, for blocks that may have dynamic shared memory.
     pub fn kernel_in<P: Parameters>(&self, module: &str, name: &str, block: Block) -> Kernel<P> {
         Module::load(self.gpu.context(), module).unwrap().kernel(name, block).unwrap()
     }
 
-    /// Runs `grid` blocks.
+    /// Launches `grid` blocks.
     pub fn launch<P: Parameters>(&self, kernel: &Kernel<P>, grid: u32, given: P::Given<'_>) {
         kernel.launch(&self.stream, grid, given).unwrap();
     }
 
-    /// A lease that holds `values`.
+    /// Copies `values` to a new lease.
     pub fn put<T: Pod>(&self, values: &[T]) -> Lease {
         let lease = self.room::<T>(values.len());
         self.write(lease.all(), values);
@@ -113,17 +111,17 @@ impl Rig {
         self.gpu.ring().upload(&self.stream, to).write(bytemuck::cast_slice(values)).unwrap();
     }
 
-    /// A lease of `count` elements.
+    /// Leases memory for `count` elements.
     pub fn room<T>(&self, count: usize) -> Lease {
         self.gpu.arena().lease(&self.stream, (count * size_of::<T>()) as u64).unwrap()
     }
 
-    /// What a lease holds, once all that was launched is done.
+    /// Waits for the stream and reads a whole lease.
     pub fn get<T: Pod>(&self, lease: &Lease) -> Vec<T> {
         self.read(lease.all())
     }
 
-    /// What is there, once all that was launched is done.
+    /// Waits for the stream and reads `from`.
     pub fn read<T: Pod>(&self, from: Span<'_, u8>) -> Vec<T> {
         let mut found = Vec::new();
         let take = |bytes: &[u8]| {

@@ -1,5 +1,5 @@
-//! The kernels against arkworks, operation by operation: on the GPU where there is one, else on the
-//! emulated driver under three orders of its threads.
+//! The kernels against arkworks, operation by operation: on a GPU if the machine has one, else on
+//! the emulated driver under three thread schedules.
 
 #[path = "../common/emulated.rs"]
 mod emulated;

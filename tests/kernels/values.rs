@@ -1,23 +1,23 @@
-//! Field elements as kernels see them, and values that are likely to break arithmetic.
+//! Field elements in the kernels' representation, and values that are likely to break arithmetic.
 
 use ark_bls12_381::{Fq, Fq2, Fr};
 use ark_ff::{AdditiveGroup, BigInt, BigInteger, Field, PrimeField};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
-/// An element of a field that kernels compute in, one or two coordinates of 64-bit limbs.
+/// An element of a field of the kernels: one or two coordinates of 64-bit limbs.
 pub trait Element: Field {
-    /// The end of the kernels' names.
+    /// Suffix of the kernels' names.
     const NAME: &'static str;
-    /// Limbs of an element.
+    /// Number of 64-bit limbs.
     const LIMBS: usize;
-    /// Bits of the radix of its Montgomery form.
+    /// log2 of the radix of the Montgomery form.
     const RADIX_BITS: u64;
 
-    /// The Montgomery limbs of the element, `multiple` times the modulus more in each coordinate.
+    /// The limbs of the Montgomery form, plus `multiple` times the modulus in each coordinate.
     fn limbs(&self, multiple: u64) -> Vec<u64>;
-    /// The element of these limbs; `None` where they are not canonical.
+    /// The element with these Montgomery limbs; `None` if they are not canonical.
     fn from_limbs(limbs: &[u64]) -> Option<Self>;
-    /// Edge values, whatever comes out of `rng`, and numbers of unusual bits.
+    /// Edge values, random values, and values with unusual bit patterns.
     fn samples(rng: &mut StdRng) -> Vec<Self>;
 }
 
@@ -79,8 +79,8 @@ impl Element for Fq2 {
     }
 }
 
-/// Integers below `modulus`: what is next to 0, to the modulus, to its half and to powers of two;
-/// mostly ones, mostly zeros, long runs of both; random ones.
+/// Integers below `modulus`: next to 0, to the modulus, to its half and to powers of two; mostly
+/// ones, mostly zeros, long runs of both; random ones.
 fn integers<const N: usize>(rng: &mut StdRng, modulus: BigInt<N>) -> Vec<BigInt<N>> {
     let less = |mut integer: BigInt<N>, by: u64| {
         integer.sub_with_borrow(&BigInt::from(by));
@@ -117,12 +117,12 @@ fn integers<const N: usize>(rng: &mut StdRng, modulus: BigInt<N>) -> Vec<BigInt<
     found
 }
 
-/// The same numbers every time.
+/// A generator with a fixed seed.
 pub fn rng() -> StdRng {
     StdRng::seed_from_u64(0x5eed)
 }
 
-/// `count` samples in random order, repeated as often as needed.
+/// `count` random picks from the samples.
 pub fn shuffled<E: Element>(rng: &mut StdRng, count: usize) -> Vec<E> {
     let samples = E::samples(rng);
     (0..count).map(|_| samples[rng.random_range(0..samples.len())]).collect()

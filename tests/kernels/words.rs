@@ -1,4 +1,4 @@
-//! `kernels/selftest.cu`: the primitives of `kernels/carry.cuh`.
+//! `kernels/selftest.cu`: the carry chains of `kernels/carry.cuh`.
 
 use capstan::device::Ptr;
 use rand::Rng;
@@ -8,7 +8,7 @@ use crate::{gpu::each_seed, values::rng};
 const WORDS: usize = 24;
 const LOW: u64 = 0xffff_ffff;
 
-/// What the kernel writes for one element.
+/// What the kernel must write for one input.
 fn expected(a: u64, b: u64, c: u64, shift: u32) -> [u32; WORDS] {
     let carry = |wide: u64| wide >> 32 & 1;
     let borrow = |wide: u64| wide >> 63;

@@ -1,4 +1,4 @@
-//! `src/msm/accumulate.rs`: buckets of any sizes, by the tree, by equal shares, and by both.
+//! `src/msm/accumulate.rs`: sums of buckets of any sizes, by each accumulation strategy.
 
 use ark_bls12_381::{G1Affine, G2Affine};
 use ark_ec::CurveGroup;
@@ -20,49 +20,50 @@ use crate::{
 
 const SIGN: u32 = 1 << 31;
 
-/// The tree to its end; shares of one and of four elements; first one, then the other; teams, or
-/// shares where one bucket is too large for them; levels, then teams likewise.
-const WAYS: [(&str, Balance); 6] = [
-    ("tree", way(1, 1, 0, 0)),
-    ("single shares", way(u32::MAX, 1, 0, 0)),
-    ("shares", way(u32::MAX, 4, 0, 0)),
-    ("both", way(60, 3, 0, 0)),
-    ("teams", way(u32::MAX, 2, u32::MAX, 0)),
-    ("teams after levels", way(100, 2, 0, u32::MAX)),
+/// The whole tree; load-balanced shares of at least one and four elements; tree levels, then
+/// shares; teams of lanes; tree levels, then teams. Teams fall back to shares if a bucket is too
+/// large.
+const BALANCES: [(&str, Balance); 6] = [
+    ("tree", strategy(1, 1, 0, 0)),
+    ("single shares", strategy(u32::MAX, 1, 0, 0)),
+    ("shares", strategy(u32::MAX, 4, 0, 0)),
+    ("both", strategy(60, 3, 0, 0)),
+    ("teams", strategy(u32::MAX, 2, u32::MAX, 0)),
+    ("teams after levels", strategy(100, 2, 0, u32::MAX)),
 ];
 
-const fn way(level_min: u32, share_min: u32, whole_digits: u32, team_left: u32) -> Balance {
+const fn strategy(level_min: u32, share_min: u32, whole_digits: u32, team_left: u32) -> Balance {
     Balance { level_min, share_min, whole_digits, team_left }
 }
 
-/// Sorted references to a table: for each bucket, numbers in the table and signs.
+/// References by bucket: a table index and a sign bit each.
 type Buckets = Vec<Vec<u32>>;
 
-/// To any of `length` points, with any sign.
+/// A random reference to one of `length` points.
 fn reference(rng: &mut impl RngCore, length: usize) -> u32 {
     rng.gen_range(0..length as u32) | (rng.next_u32() & SIGN)
 }
 
-/// Buckets of these sizes; `pick` gives a number and a sign.
+/// Buckets of these sizes, filled with references from `pick`.
 fn buckets(sizes: &[usize], mut pick: impl FnMut() -> u32) -> Buckets {
     sizes.iter().map(|&size| (0..size).map(|_| pick()).collect()).collect()
 }
 
-fn named<A: CurvePoint>(table: &[A], reference: u32) -> A::Group {
+fn referenced<A: CurvePoint>(table: &[A], reference: u32) -> A::Group {
     let point = table[(reference & !SIGN) as usize].into_group();
     if reference & SIGN == 0 { point } else { -point }
 }
 
 fn expected<A: CurvePoint>(table: &[A], buckets: &Buckets) -> Vec<A::Group> {
-    let sum = |own: &Vec<u32>| own.iter().map(|&reference| named(table, reference)).sum();
+    let sum = |own: &Vec<u32>| own.iter().map(|&reference| referenced(table, reference)).sum();
     buckets.iter().map(sum).collect()
 }
 
-/// The sums of `buckets`, then those with `more` added, by `balance`; a bound on how many there are
-/// that is too large by `spare`.
+/// Checks the sums of `buckets`, then the sums after `more` is added onto them. The bound on the
+/// number of digits is too large by `spare`.
 fn check<A: CurvePoint>(
     (rig, accumulator): (&Rig, &Accumulator),
-    (way, balance): (&str, Balance),
+    (strategy, balance): (&str, Balance),
     table: &[A],
     [buckets, more]: [&Buckets; 2],
     spare: u32,
@@ -81,14 +82,14 @@ fn check<A: CurvePoint>(
             *end += own.len() as u32;
             Some(*end)
         }));
-        // What follows the last reference must not matter either.
+        // References after the last one must not matter.
         let digits = all.len() as u32 + spare;
         all.resize(digits as usize, u32::MAX);
         let shape =
             Shape { group: A::GROUP, digits, buckets: count as u32, onto, xyzz: false, balance };
         let (references, starts) = (rig.put(&all), rig.put(&starts));
         let sorted = Sorted { references: references.all(), starts: starts.all() };
-        // What the workspace holds must not matter.
+        // The workspace's content must not matter.
         let bytes = accumulator.bytes(&shape) as usize;
         let workspace = rig.put(&vec![0xee_u8; bytes]);
         accumulator.run(rig.stream(), &shape, sorted, out, workspace.all()).unwrap();
@@ -96,7 +97,7 @@ fn check<A: CurvePoint>(
         let compare = |found: &[A], what| {
             for (b, (found, sum)) in found.iter().zip(&sums).enumerate() {
                 let size = part[b].len();
-                assert_eq!(*found, sum.into_affine(), "{way}, {what}: bucket {b} of {size}");
+                assert_eq!(*found, sum.into_affine(), "{strategy}, {what}: bucket {b} of {size}");
             }
         };
         compare(&points::read(rig, out), if onto { "onto" } else { "alone" });
@@ -110,7 +111,7 @@ fn check<A: CurvePoint>(
     }
 }
 
-/// Different points, infinity, and a few that repeat.
+/// Distinct points, infinity, and some equal and opposite points.
 fn random_table<A: CurvePoint>(rng: &mut impl Rng) -> Vec<A> {
     let mut table: Vec<A> = (0..40).map(|_| A::Group::rand(rng).into_affine()).collect();
     table.push(A::zero());
@@ -119,8 +120,7 @@ fn random_table<A: CurvePoint>(rng: &mut impl Rng) -> Vec<A> {
     table
 }
 
-/// Infinity and 1, 2 and 3 times a point: sums of any of them are equal, opposite and infinity all
-/// the time, at every level.
+/// Infinity and 1, 2 and 3 times a point: many sums are equal, opposite or infinity at every level.
 fn small_table<A: CurvePoint>() -> Vec<A> {
     let mut table = vec![A::zero(), A::generator()];
     table.push((table[1] + table[1]).into_affine());
@@ -128,7 +128,7 @@ fn small_table<A: CurvePoint>() -> Vec<A> {
     table
 }
 
-/// What the sizes of buckets may be.
+/// Cases of bucket sizes.
 fn sizes(rng: &mut impl Rng) -> Vec<Vec<usize>> {
     let edges = vec![0, 1, 2, 3, 0, 0, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 65, 127, 128, 1];
     let one = vec![0, 0, 0, 300, 0];
@@ -143,21 +143,21 @@ fn all_sizes<A: CurvePoint>() {
         let mut rng = rng();
         let tables = [random_table::<A>(&mut rng), small_table()];
         for (i, sizes) in sizes(&mut rng).iter().enumerate() {
-            for (table, way) in tables.iter().zip([WAYS[i % 6], WAYS[(i + 1) % 6]]) {
+            for (table, strategy) in tables.iter().zip([BALANCES[i % 6], BALANCES[(i + 1) % 6]]) {
                 let mut pick = || reference(&mut rng, table.len());
                 let first = buckets(sizes, &mut pick);
-                let mut turned = sizes.clone();
-                turned.rotate_left(sizes.len() / 3);
-                let more = buckets(&turned, &mut pick);
-                check((rig, &accumulator), way, table, [&first, &more], i as u32 * 10);
+                let mut rotated = sizes.clone();
+                rotated.rotate_left(sizes.len() / 3);
+                let more = buckets(&rotated, &mut pick);
+                check((rig, &accumulator), strategy, table, [&first, &more], i as u32 * 10);
             }
         }
     });
 }
 
-/// Buckets just below, at and above what a cell and a piece have, alone and beside each other,
-/// among many small ones; one that has nearly all.
-fn large_buckets_are_cut<A: CurvePoint>() {
+/// Buckets just below, at and above the sizes of cells and pieces, among small ones and next to
+/// each other; one bucket with nearly all references.
+fn large_buckets_are_split<A: CurvePoint>() {
     each_seed(|rig| {
         let accumulator = Accumulator::load(rig.context()).unwrap();
         let mut rng = rng();
@@ -173,15 +173,15 @@ fn large_buckets_are_cut<A: CurvePoint>() {
             for table in [random_table::<A>(&mut rng), small_table()] {
                 let own = buckets(&sizes, || reference(&mut rng, table.len()));
                 let more = buckets(&vec![0; sizes.len()], || 0);
-                check((rig, &accumulator), WAYS[4], &table, [&own, &more], 100);
+                check((rig, &accumulator), BALANCES[4], &table, [&own, &more], 100);
             }
         }
     });
 }
 
-/// What would have kernels write where they must not is refused.
+/// Spans that are too short or misaligned for the kernels are refused.
 #[test]
-fn spans_that_do_not_fit_are_refused() {
+fn short_and_misaligned_spans_are_refused() {
     each_seed(|rig| {
         let accumulator = Accumulator::load(rig.context()).unwrap();
         let shape = Shape {
@@ -219,7 +219,7 @@ fn spans_that_do_not_fit_are_refused() {
             let refused = run(digits, bounds, out, room);
             assert!(matches!(refused, Err(Fault::Kernel { .. })), "{refused:?}");
         }
-        // What cannot be: XYZZ sums that are added onto, and half the room for others.
+        // XYZZ sums cannot be added onto, and need twice the memory of affine ones.
         let sorted = Sorted { references: references.all(), starts: starts.all() };
         for onto in [false, true] {
             let shape = Shape { onto, xyzz: true, ..shape };
@@ -231,8 +231,8 @@ fn spans_that_do_not_fit_are_refused() {
     });
 }
 
-/// Both methods and both together give the same sums, of the same buckets.
-fn all_ways<A: CurvePoint>() {
+/// All strategies give the right sums of the same buckets.
+fn all_strategies<A: CurvePoint>() {
     each_seed(|rig| {
         let accumulator = Accumulator::load(rig.context()).unwrap();
         let mut rng = rng();
@@ -240,13 +240,13 @@ fn all_ways<A: CurvePoint>() {
         let mut pick = || reference(&mut rng, table.len());
         let first = buckets(&[0, 40, 1, 0, 2, 97, 3, 33, 1, 0, 64, 5], &mut pick);
         let more = buckets(&[2, 0, 1, 0, 9, 0, 0, 31, 40, 1, 0, 5], &mut pick);
-        for way in WAYS {
-            check((rig, &accumulator), way, &table, [&first, &more], 0);
+        for strategy in BALANCES {
+            check((rig, &accumulator), strategy, &table, [&first, &more], 0);
         }
     });
 }
 
-/// Every pair, then every pair of pairs, is equal, opposite, or meets infinity.
+/// At every level of the tree, pairs of points are equal, opposite, or contain infinity.
 fn opposites_at_every_level<A: CurvePoint>() {
     each_seed(|rig| {
         let accumulator = Accumulator::load(rig.context()).unwrap();
@@ -264,15 +264,15 @@ fn opposites_at_every_level<A: CurvePoint>() {
             vec![SIGN; 3],
             [vec![3; 11], vec![3 | SIGN; 11], vec![1]].concat(),
         ];
-        for way in WAYS {
-            check((rig, &accumulator), way, &table, [&quads.to_vec(), &quads.to_vec()], 0);
+        for strategy in BALANCES {
+            check((rig, &accumulator), strategy, &table, [&quads.to_vec(), &quads.to_vec()], 0);
         }
     });
 }
 
-/// More shares than two rounds of warps join, all of one bucket; and of buckets of about a warp.
+/// A bucket with more shares than two rounds of warps combine, and buckets of about a warp.
 #[test]
-fn runs_are_joined_over_many_warps() {
+fn runs_are_combined_across_many_warps() {
     each_seed(|rig| {
         let accumulator = Accumulator::load(rig.context()).unwrap();
         let mut rng = rng();
@@ -280,15 +280,15 @@ fn runs_are_joined_over_many_warps() {
         let mut pick = || reference(&mut rng, table.len());
         let none = buckets(&[0; 4], &mut pick);
         let hot = buckets(&[3, 1500, 0, 40], &mut pick);
-        check((rig, &accumulator), WAYS[1], &table, [&hot, &none], 0);
+        check((rig, &accumulator), BALANCES[1], &table, [&hot, &none], 0);
         let even = buckets(&[33; 40], &mut pick);
-        check((rig, &accumulator), WAYS[1], &table, [&even, &buckets(&[0; 40], &mut pick)], 0);
+        check((rig, &accumulator), BALANCES[1], &table, [&even, &buckets(&[0; 40], &mut pick)], 0);
     });
 }
 
-/// Few buckets among many: more tiles than one look of the scan, and tiles that end where they do.
+/// Few nonempty buckets among many, in more tiles than one step of the scan covers.
 #[test]
-fn buckets_far_apart_are_found() {
+fn nonempty_buckets_far_apart_are_found() {
     each_seed(|rig| {
         let accumulator = Accumulator::load(rig.context()).unwrap();
         let mut rng = rng();
@@ -302,14 +302,14 @@ fn buckets_far_apart_are_found() {
             let first = buckets(&sizes, &mut pick);
             sizes.rotate_right(1);
             let more = buckets(&sizes, &mut pick);
-            check((rig, &accumulator), WAYS[3 - i], &table, [&first, &more], 1000);
+            check((rig, &accumulator), BALANCES[3 - i], &table, [&first, &more], 1000);
         }
     });
 }
 
-/// Windows of buckets with many items, with few, and with none.
+/// Groups of 32 buckets with many items, with few, and with none.
 #[test]
-fn items_are_listed_however_far_apart_their_buckets_are() {
+fn items_of_dense_and_sparse_buckets_are_listed() {
     each_seed(|rig| {
         let accumulator = Accumulator::load(rig.context()).unwrap();
         let mut rng = rng();
@@ -323,16 +323,15 @@ fn items_are_listed_however_far_apart_their_buckets_are() {
         let first = buckets(&sizes, &mut pick);
         sizes.rotate_right(9);
         let more = buckets(&sizes, &mut pick);
-        for way in [WAYS[0], WAYS[2], WAYS[3]] {
-            check((rig, &accumulator), way, &table, [&first, &more], 3);
+        for strategy in [BALANCES[0], BALANCES[2], BALANCES[3]] {
+            check((rig, &accumulator), strategy, &table, [&first, &more], 3);
         }
     });
 }
 
-/// A window with much more items than others, and one whose items are of one bucket, are cut into
-/// parts; what is beside them is not.
+/// Groups of 32 buckets with far more items than others, also in one bucket, are split into parts.
 #[test]
-fn large_windows_are_cut() {
+fn groups_with_many_items_are_split() {
     each_seed(|rig| {
         let accumulator = Accumulator::load(rig.context()).unwrap();
         let mut rng = rng();
@@ -345,15 +344,15 @@ fn large_windows_are_cut() {
         let first = buckets(&sizes, &mut pick);
         sizes.rotate_right(50);
         let more = buckets(&sizes, &mut pick);
-        for way in [WAYS[0], WAYS[2], WAYS[3]] {
-            check((rig, &accumulator), way, &table, [&first, &more], 7);
+        for strategy in [BALANCES[0], BALANCES[2], BALANCES[3]] {
+            check((rig, &accumulator), strategy, &table, [&first, &more], 7);
         }
     });
 }
 
-/// Enough for all warps of a block to take part.
+/// Enough additions for all warps of a block.
 #[test]
-fn many_additions_are_shared_out() {
+fn many_additions_occupy_all_warps() {
     each_seed(|rig| {
         let accumulator = Accumulator::load(rig.context()).unwrap();
         let mut rng = rng();
@@ -361,8 +360,8 @@ fn many_additions_are_shared_out() {
         let mut pick = || reference(&mut rng, table.len());
         let sizes: Vec<_> = (0..300).map(|_| pick() as usize % 220).collect();
         let first = buckets(&sizes, &mut pick);
-        let way = ("both", way(1000, 4, 0, 0));
-        check((rig, &accumulator), way, &table, [&first, &buckets(&sizes, &mut pick)], 5);
+        let strategy = ("both", strategy(1000, 4, 0, 0));
+        check((rig, &accumulator), strategy, &table, [&first, &buckets(&sizes, &mut pick)], 5);
     });
 }
 
@@ -375,12 +374,12 @@ macro_rules! test_group {
     )*};
 }
 test_group! {
-    g1_buckets_of_all_sizes_are_arkworks, all_sizes, G1Affine;
-    g2_buckets_of_all_sizes_are_arkworks, all_sizes, G2Affine;
-    g1_large_buckets_are_cut, large_buckets_are_cut, G1Affine;
-    g2_large_buckets_are_cut, large_buckets_are_cut, G2Affine;
-    g1_all_ways_agree, all_ways, G1Affine;
-    g2_all_ways_agree, all_ways, G2Affine;
-    g1_opposites_meet_at_every_level, opposites_at_every_level, G1Affine;
-    g2_opposites_meet_at_every_level, opposites_at_every_level, G2Affine;
+    g1_buckets_of_all_sizes_match_arkworks, all_sizes, G1Affine;
+    g2_buckets_of_all_sizes_match_arkworks, all_sizes, G2Affine;
+    g1_large_buckets_are_split, large_buckets_are_split, G1Affine;
+    g2_large_buckets_are_split, large_buckets_are_split, G2Affine;
+    g1_all_strategies_match_arkworks, all_strategies, G1Affine;
+    g2_all_strategies_match_arkworks, all_strategies, G2Affine;
+    g1_equal_and_opposite_points_add_at_every_level, opposites_at_every_level, G1Affine;
+    g2_equal_and_opposite_points_add_at_every_level, opposites_at_every_level, G2Affine;
 }

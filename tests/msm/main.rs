@@ -1,5 +1,5 @@
-//! MSMs on the GPU and their stages against the host and arkworks: on the GPU where there is one,
-//! else on the emulated driver under three orders of its threads.
+//! MSMs on a GPU and their stages against the host and arkworks: on a GPU if the machine has one,
+//! else on the emulated driver under three thread schedules.
 
 #[path = "../common/emulated.rs"]
 mod emulated;

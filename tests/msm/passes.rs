@@ -1,5 +1,4 @@
-//! Whole MSMs in several passes against arkworks: cut where memory is short, and over scalars as
-//! they arrive.
+//! MSMs in several passes against arkworks: if memory is short, and over scalars still arriving.
 
 use std::ops::Range;
 
@@ -14,7 +13,7 @@ use crate::{
     whole::{AMPLE, Bench, job},
 };
 
-/// Few scalars are many here.
+/// Thresholds so low that a test's few scalars are split as those of large MSMs are.
 const CUTS: Cuts = Cuts { arriving_min: 1, points_min: 7, whole_digits: 0, level_min: None };
 
 fn fixed(bits: u32, sets: u32) -> Windows {
@@ -29,8 +28,8 @@ fn radix() -> Windows {
     Windows::radix(26).unwrap()
 }
 
-/// Whether passes are cut by vectors, by bucket sets, and by points.
-fn cuts_of(plan: &Plan) -> [bool; 3] {
+/// Whether passes are split by vectors, by bucket sets, and by points.
+fn splits(plan: &Plan) -> [bool; 3] {
     let (job, sets) = (*plan.job(), plan.windows().sets());
     let any = |cut: &dyn Fn(&Pass) -> bool| plan.passes().any(|pass| cut(&pass));
     [
@@ -40,9 +39,8 @@ fn cuts_of(plan: &Plan) -> [bool; 3] {
     ]
 }
 
-/// Plans for ever less memory, each with a byte less than the one before takes, down to what is too
-/// little.
-fn ever_tighter(
+/// Plans for less and less memory, each with one byte less than its predecessor needs.
+fn plans_for_less_memory(
     job: Job,
     windows: Windows,
     bench: &Bench<'_, impl points::Curve + Curve>,
@@ -51,17 +49,18 @@ fn ever_tighter(
     std::iter::successors(plan(AMPLE), |wider| plan(wider.bytes() - 1)).collect()
 }
 
-/// The first plan that is cut as wanted, and the tightest one, of each case.
-fn short_of_memory<P: points::Curve + Curve>(cases: &[(usize, u32, Windows, [bool; 3])]) {
+/// Finds the first plan of each case that is split as wanted, and compares it with arkworks. The
+/// tightest plan must be split in every way possible.
+fn check_short_memory<P: points::Curve + Curve>(cases: &[(usize, u32, Windows, [bool; 3])]) {
     each_seed(|rig| {
         let bench = Bench::<P>::new(rig, 45);
         let mut rng = rng();
         for (i, &(n, vectors, windows, cut)) in cases.iter().enumerate() {
             let job = Job { vectors, ..job::<P>(n) };
-            let plans = ever_tighter(job, windows, &bench);
+            let plans = plans_for_less_memory(job, windows, &bench);
             assert_eq!(plans[0].passes().count(), 1);
-            let first = plans.iter().find(|plan| cuts_of(plan) == cut).expect("such a cut");
-            assert_eq!(cuts_of(plans.last().unwrap()), [vectors > 1, windows.sets() > 1, true]);
+            let first = plans.iter().find(|plan| splits(plan) == cut).expect("such a split");
+            assert_eq!(splits(plans.last().unwrap()), [vectors > 1, windows.sets() > 1, true]);
             let scalars: Vec<_> = (0..n * vectors as usize).map(|_| uniform(&mut rng)).collect();
             if rig.takes(i) {
                 let passes: Vec<_> = first.passes().collect();
@@ -72,8 +71,8 @@ fn short_of_memory<P: points::Curve + Curve>(cases: &[(usize, u32, Windows, [boo
     });
 }
 
-/// The same MSM in passes over these points.
-fn in_pieces<P: points::Curve + Curve>(
+/// Compares an MSM in passes over these ranges of points with arkworks.
+fn check_pieces<P: points::Curve + Curve>(
     bench: &Bench<'_, P>,
     windows: Windows,
     pieces: &[Range<u32>],
@@ -87,7 +86,7 @@ fn in_pieces<P: points::Curve + Curve>(
     bench.compare_in(&plan, &passes, scalars);
 }
 
-fn as_they_arrive<P: points::Curve + Curve>(all: &[Windows]) {
+fn check_arriving<P: points::Curve + Curve>(all: &[Windows]) {
     let pieces = [vec![0..1, 1..2, 2..45], vec![0..20, 20..41, 41..45], vec![0..33, 33..45]];
     each_seed(|rig| {
         let bench = Bench::<P>::new(rig, 45);
@@ -97,15 +96,15 @@ fn as_they_arrive<P: points::Curve + Curve>(all: &[Windows]) {
                 let (name, scalar) = DISTRIBUTIONS[(3 * i + 5 * j) % DISTRIBUTIONS.len()];
                 println!("{windows:?}, {name}");
                 let scalars: Vec<_> = (0..45).map(|i| scalar(&mut rng, i)).collect();
-                in_pieces(&bench, *windows, pieces, &scalars);
+                check_pieces(&bench, *windows, pieces, &scalars);
             }
         }
     });
 }
 
-/// Base 9 is base 8, and base 11 the opposite of base 10: a pass doubles what another one left in
-/// the buckets, or leaves nothing there, or finds nothing there.
-fn over_the_same<P: points::Curve + Curve>(all: &[Windows]) {
+/// Base 9 equals base 8, and base 11 is the opposite of base 10: a pass doubles buckets of an
+/// earlier pass, cancels them, or adds onto empty ones.
+fn check_equal_and_opposite<P: points::Curve + Curve>(all: &[Windows]) {
     each_seed(|rig| {
         let bench = Bench::<P>::new(rig, 14);
         let mut rng = rng();
@@ -119,24 +118,24 @@ fn over_the_same<P: points::Curve + Curve>(all: &[Windows]) {
                     _ => Fr::ZERO,
                 })
                 .collect();
-            in_pieces(&bench, *windows, &[0..3, 3..9, 9..11, 11..13, 13..14], &scalars);
+            check_pieces(&bench, *windows, &[0..3, 3..9, 9..11, 11..13, 13..14], &scalars);
         }
     });
 }
 
 #[test]
-fn short_of_memory_is_arkworks() {
+fn msms_short_of_memory_match_arkworks() {
     const VECTORS: [bool; 3] = [true, false, false];
     const SETS: [bool; 3] = [false, true, false];
     const POINTS: [bool; 3] = [false, false, true];
-    short_of_memory::<g1::Config>(&[
+    check_short_memory::<g1::Config>(&[
         (33, 3, fixed(6, 1), VECTORS),
         (33, 1, fixed(8, 5), SETS),
         (45, 1, fixed(6, 1), POINTS),
         (29, 1, sliding(5), POINTS),
         (17, 2, fixed(7, 2), [true, true, true]),
     ]);
-    short_of_memory::<g2::Config>(&[
+    check_short_memory::<g2::Config>(&[
         (9, 3, fixed(6, 1), VECTORS),
         (9, 1, fixed(8, 5), SETS),
         (20, 1, fixed(6, 1), POINTS),
@@ -144,13 +143,13 @@ fn short_of_memory_is_arkworks() {
 }
 
 #[test]
-fn scalars_that_arrive_are_arkworks() {
-    as_they_arrive::<g1::Config>(&[fixed(6, 1), sliding(5), fixed(8, 32), radix()]);
-    as_they_arrive::<g2::Config>(&[fixed(5, 1), sliding(6)]);
+fn msms_over_arriving_scalars_match_arkworks() {
+    check_arriving::<g1::Config>(&[fixed(6, 1), sliding(5), fixed(8, 32), radix()]);
+    check_arriving::<g2::Config>(&[fixed(5, 1), sliding(6)]);
 }
 
 #[test]
-fn passes_that_meet_the_same_points_are_arkworks() {
-    over_the_same::<g1::Config>(&[fixed(6, 1), sliding(5), radix()]);
-    over_the_same::<g2::Config>(&[fixed(6, 1), sliding(6)]);
+fn passes_over_equal_and_opposite_points_match_arkworks() {
+    check_equal_and_opposite::<g1::Config>(&[fixed(6, 1), sliding(5), radix()]);
+    check_equal_and_opposite::<g2::Config>(&[fixed(6, 1), sliding(6)]);
 }

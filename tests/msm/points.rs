@@ -1,4 +1,4 @@
-//! Points as kernels see them, and as the device holds them.
+//! Points in the kernels' representation, in device memory.
 
 use ark_bls12_381::{Fq, Fq2, Fr, g1, g2};
 use ark_ec::{
@@ -16,7 +16,7 @@ use capstan::{
 
 use crate::{gpu::Rig, values::Element};
 
-/// A curve of the device's.
+/// A curve, with its group's name on the device.
 pub trait Curve: SWCurveConfig<BaseField: Element, ScalarField = Fr> {
     const GROUP: Group;
 }
@@ -29,31 +29,31 @@ impl Curve for g2::Config {
     const GROUP: Group = Group::G2;
 }
 
-/// Montgomery limbs, x before y; infinity is zeros.
+/// Montgomery limbs, x before y; zeros for infinity.
 pub fn limbs<P: Curve>(points: &[Affine<P>]) -> Vec<u64> {
     points.iter().flat_map(|point| [point.x.limbs(0), point.y.limbs(0)].concat()).collect()
 }
 
-/// The same with every other y as large as the kernels' own may be: the modulus more.
+/// Like [`limbs`], with the modulus added to every other y, as kernels may leave it.
 pub fn loose_limbs<P: Curve>(points: &[Affine<P>]) -> Vec<u64> {
     let point =
         |(i, point): (usize, &Affine<P>)| [point.x.limbs(0), point.y.limbs(i as u64 % 2)].concat();
     points.iter().enumerate().flat_map(point).collect()
 }
 
-/// Different points of the subgroup, `count` of them.
+/// `count` distinct points of the subgroup.
 pub fn different<P: Curve>(rng: &mut impl RngCore, count: usize) -> Vec<Affine<P>> {
     let [first, step] = [0; 2].map(|_| Projective::<P>::generator() * Fr::rand(rng));
     let points = std::iter::successors(Some(first), |point| Some(*point + step));
     Projective::normalize_batch(&points.take(count).collect::<Vec<_>>())
 }
 
-/// Memory for `count` points, where references can name them.
+/// Leases memory for `count` points plus one, for the alignment that [`numbered`] needs.
 pub fn room<A: CurvePoint>(rig: &Rig, count: usize) -> Lease {
     rig.room::<u8>((count + 1) * A::GROUP.affine_bytes())
 }
 
-/// `count` points of what [`room`] gave, and the number of the first.
+/// The aligned part of a lease of [`room`], and the reference number of its first point.
 pub fn numbered<A: CurvePoint>(lease: &Lease, count: usize) -> (Span<'_, u8>, u32) {
     let (whole, number) = whole_points(lease.all(), A::GROUP).unwrap();
     (whole.part(0, count * A::GROUP.affine_bytes()).unwrap(), number)
@@ -64,7 +64,7 @@ pub fn write<A: CurvePoint>(rig: &Rig, to: Span<'_, u8>, points: &[A]) {
     rig.write(to, layout::points_as_bytes(points));
 }
 
-/// Points in XYZZ coordinates below 2p that are not 1; infinity has anything in x and y.
+/// Points in XYZZ coordinates below 2p with random ZZ; infinity has arbitrary x and y.
 pub fn xyzz_limbs<P: Curve>(rng: &mut impl RngCore, points: &[Affine<P>]) -> Vec<u64> {
     let coordinates = |(i, point): (usize, &Affine<P>)| {
         let (z, more) = (P::BaseField::rand(rng), i as u64 % 2);
@@ -79,7 +79,7 @@ pub fn xyzz_limbs<P: Curve>(rng: &mut impl RngCore, points: &[Affine<P>]) -> Vec
     points.iter().enumerate().flat_map(coordinates).collect()
 }
 
-/// Reads points in XYZZ coordinates below 2p; panics at others.
+/// Reads points in XYZZ coordinates; panics if one is not below 2p.
 pub fn read_xyzz<A: CurvePoint>(rig: &Rig, from: Span<'_, u8>) -> Vec<A> {
     let words: Vec<u64> = rig.read(from);
     let words: Vec<u64> = words.chunks(6).flat_map(reduced).collect();
@@ -90,7 +90,7 @@ pub fn read_xyzz<A: CurvePoint>(rig: &Rig, from: Span<'_, u8>) -> Vec<A> {
     layout::points_from_bytes(cast_slice(&words)).unwrap().to_vec()
 }
 
-/// x / zz and y / zzz of each point; zeros where zz is 0.
+/// x / zz and y / zzz of each point; zeros if zz is 0.
 fn affine_words<E: Element>(words: &[u64]) -> Vec<u64> {
     let point = |words: &[u64]| {
         let coordinate = |i| E::from_limbs(&words[i * E::LIMBS..][..E::LIMBS]).expect("below 2p");
@@ -102,7 +102,7 @@ fn affine_words<E: Element>(words: &[u64]) -> Vec<u64> {
     words.chunks(4 * E::LIMBS).flat_map(point).collect()
 }
 
-/// A coordinate of Fp below 2p as a canonical one.
+/// The canonical form of an Fp element below 2p.
 fn reduced(limbs: &[u64]) -> [u64; 6] {
     let mut integer = BigInt::<6>(limbs.try_into().expect("six limbs"));
     if integer >= Fq::MODULUS {
@@ -111,7 +111,7 @@ fn reduced(limbs: &[u64]) -> [u64; 6] {
     integer.0
 }
 
-/// Reads points whose x is canonical and whose y is below 2p; panics at others.
+/// Reads affine points; panics if an x is not canonical or a y is not below 2p.
 pub fn read<A: CurvePoint>(rig: &Rig, from: Span<'_, u8>) -> Vec<A> {
     let mut words: Vec<u64> = rig.read(from);
     let coordinate = A::GROUP.coordinate_bytes() / 8;

@@ -1,4 +1,4 @@
-//! `kernels/msm/reduce.cu` and its plans.
+//! Bucket reduction: `kernels/msm/reduce.cu` and its plans.
 
 use ark_bls12_381::{g1, g2};
 use ark_ec::{
@@ -18,13 +18,14 @@ use crate::{
     points::{Curve, different, loose_limbs, xyzz_limbs},
 };
 
-/// Vectors, and shifts of a vector's sets: mixed widths, and widths that no ladder counts.
+/// Numbers of vectors, and shifts of a vector's sets: equal and mixed distances, and shifts for
+/// which the device has no doubling ladder.
 fn layouts() -> Vec<(u32, Vec<u32>)> {
     let sixteen = (0..16).map(|set| set * 4 - set.min(9)).collect();
     vec![(1, vec![0]), (1, sixteen), (33, vec![0]), (5, vec![0, 7, 13]), (2, vec![1, 3, 9])]
 }
 
-/// Buckets that make sums of every kind meet, one kind after the other.
+/// Buckets of one of seven kinds: distinct, equal, opposite, empty, mixed.
 fn filled<P: Curve>(rng: &mut impl RngCore, kind: usize, count: usize) -> Vec<Affine<P>> {
     let point = different::<P>(rng, 1)[0];
     let few = [point, -point, (point + point).into(), Affine::zero()];
@@ -40,12 +41,12 @@ fn filled<P: Curve>(rng: &mut impl RngCore, kind: usize, count: usize) -> Vec<Af
         }
         4 => (0..count).map(|b| if b % 2 == 0 { point } else { -point }).collect(),
         5 => (0..count).map(|_| pick(&few)).collect(),
-        // Mostly empty, as short or skewed scalars leave them.
+        // Mostly empty, as with short or skewed scalars.
         _ => (0..count).map(|b| if b % 5 == 0 { pick(&few) } else { Affine::zero() }).collect(),
     }
 }
 
-/// The definition, by running sums.
+/// The sums by the definition, with running sums.
 fn expected<P: Curve>(shape: &Shape, buckets: &[Affine<P>]) -> Vec<Projective<P>> {
     let sets: Vec<Projective<P>> = buckets
         .chunks(shape.buckets as usize)
@@ -77,21 +78,21 @@ fn run<P: Curve + reduce::Curve>(
     buckets: &[Affine<P>],
 ) -> Vec<Projective<P>> {
     let reducer = Reducer::load(rig.gpu().context()).unwrap();
-    // Behind the last set come points that would spoil the sums.
+    // The points after the last set must not be read.
     let behind = plan.shape.buckets.next_power_of_two() as usize;
     let given = [buckets, &vec![Affine::generator(); behind]].concat();
     let given = rig.put(&match plan.shape.xyzz {
         true => xyzz_limbs(&mut test_rng(), &given),
         false => loose_limbs(&given),
     });
-    // Whatever other jobs left.
+    // The workspace's content must not matter.
     let workspace = rig.put(&vec![0xa5_u8; plan.workspace_bytes() as usize]);
     let out = rig.put(&vec![0xa5_u8; plan.bytes_out() as usize]);
     reducer.run(rig.stream(), plan, given.all(), workspace.all(), out.all()).unwrap();
     finish::<P>(plan, &rig.get::<u8>(&out))
 }
 
-/// Ways to the same sums: with and without slices, terms in parts or whole, small and large teams.
+/// Tunings for all code paths: with and without slices, terms split or not, small and large teams.
 fn tunings() -> Vec<Tuning> {
     let tuning = |slice_points_min, lg_part, multiprocessors, groups| Tuning {
         multiprocessors,
@@ -110,8 +111,8 @@ fn tunings() -> Vec<Tuning> {
     ]
 }
 
-/// Sets of so many buckets in one of the layouts; everything else goes by turns.
-fn one_shape<P: Curve + reduce::Curve>(
+/// Checks sets of `buckets` in one layout. `turn` selects kind, weights, tuning, and ending.
+fn check_shape<P: Curve + reduce::Curve>(
     rig: &Rig,
     rng: &mut impl RngCore,
     turn: usize,
@@ -130,33 +131,33 @@ fn one_shape<P: Curve + reduce::Curve>(
     assert!(found == expected(&shape, &given), "turn {turn}: {plan:?}");
 }
 
-fn every_shape<P: Curve + reduce::Curve>(lg_most: u32) {
+fn check_shapes<P: Curve + reduce::Curve>(lg_most: u32) {
     each_seed(|rig| {
         let (mut rng, mut turn) = (test_rng(), 0);
         for lg_buckets in 0..=lg_most {
             for layout in layouts() {
-                one_shape::<P>(rig, &mut rng, turn, 1 << lg_buckets, layout);
+                check_shape::<P>(rig, &mut rng, turn, 1 << lg_buckets, layout);
                 turn += 1;
             }
         }
     });
 }
 
-/// Numbers of buckets that are no powers of two, and rows that are shorter than others.
-fn every_count<P: Curve + reduce::Curve>(counts: &[u32]) {
+/// Numbers of buckets that are not powers of two, so that the last row is shorter than the others.
+fn check_counts<P: Curve + reduce::Curve>(counts: &[u32]) {
     each_seed(|rig| {
         let mut rng = test_rng();
         for (i, &buckets) in counts.iter().enumerate() {
             let layouts = [(1, vec![0]), (1, vec![0, 4]), (3, vec![0]), (2, vec![0, 7, 13])];
             for (k, layout) in layouts.into_iter().enumerate().filter(|(k, _)| rig.takes(i + k)) {
-                one_shape::<P>(rig, &mut rng, 4 * i + 7 * k, buckets, layout);
+                check_shape::<P>(rig, &mut rng, 4 * i + 7 * k, buckets, layout);
             }
         }
     });
 }
 
-/// Every kind of buckets, way and ending at one size.
-fn every_way<P: Curve + reduce::Curve>(buckets: u32) {
+/// Every kind of buckets with every tuning, at one size.
+fn check_tunings<P: Curve + reduce::Curve>(buckets: u32) {
     each_seed(|rig| {
         let mut rng = test_rng();
         for kind in 0..7 {
@@ -165,8 +166,8 @@ fn every_way<P: Curve + reduce::Curve>(buckets: u32) {
             let shape = Shape { group, vectors: 1, shifts, buckets, weights, xyzz };
             let given = filled::<P>(&mut rng, kind, 2 * buckets as usize);
             let expected = expected(&shape, &given);
-            for (way, tuning) in tunings().into_iter().enumerate() {
-                let ending = [Ending::Terms, Ending::Sets, Ending::Vectors][(kind + way) % 3];
+            for (number, tuning) in tunings().into_iter().enumerate() {
+                let ending = [Ending::Terms, Ending::Sets, Ending::Vectors][(kind + number) % 3];
                 let plan = Plan::new(&shape, &Tuning { ending: Some(ending), ..tuning });
                 assert!(run(rig, &plan, &given) == expected, "kind {kind}: {plan:?}");
             }
@@ -175,40 +176,40 @@ fn every_way<P: Curve + reduce::Curve>(buckets: u32) {
 }
 
 #[test]
-fn g1_sums_of_every_shape_are_arkworks() {
-    every_shape::<g1::Config>(9);
+fn g1_sums_of_every_shape_match_arkworks() {
+    check_shapes::<g1::Config>(9);
 }
 
 #[test]
-fn g2_sums_of_every_shape_are_arkworks() {
-    every_shape::<g2::Config>(7);
+fn g2_sums_of_every_shape_match_arkworks() {
+    check_shapes::<g2::Config>(7);
 }
 
 #[test]
-fn g1_sums_of_any_number_are_arkworks() {
+fn g1_sums_of_any_number_of_buckets_match_arkworks() {
     let few = [1, 2, 3, 5, 7, 9, 15, 17, 31, 33, 63, 64, 65, 100, 127, 129];
-    every_count::<g1::Config>(&[&few[..], &[9 << 4, 5 << 5, 255, 257, 9 << 6, 1025]].concat());
+    check_counts::<g1::Config>(&[&few[..], &[9 << 4, 5 << 5, 255, 257, 9 << 6, 1025]].concat());
 }
 
 #[test]
-fn g2_sums_of_any_number_are_arkworks() {
-    every_count::<g2::Config>(&[1, 3, 6, 31, 33, 63, 65, 9 << 3, 5 << 4]);
+fn g2_sums_of_any_number_of_buckets_match_arkworks() {
+    check_counts::<g2::Config>(&[1, 3, 6, 31, 33, 63, 65, 9 << 3, 5 << 4]);
 }
 
 #[test]
-fn g1_sums_of_every_way_are_arkworks() {
-    every_way::<g1::Config>(256);
-    every_way::<g1::Config>(9 << 4);
+fn g1_sums_with_every_tuning_match_arkworks() {
+    check_tunings::<g1::Config>(256);
+    check_tunings::<g1::Config>(9 << 4);
 }
 
 #[test]
-fn g2_sums_of_every_way_are_arkworks() {
-    every_way::<g2::Config>(5 << 3);
+fn g2_sums_with_every_tuning_match_arkworks() {
+    check_tunings::<g2::Config>(5 << 3);
 }
 
-/// The host's part alone, at sizes that the emulated driver would take hours for.
+/// Plans only, at sizes that would take hours on the emulated driver.
 #[test]
-fn plans_are_short_and_end_where_it_pays() {
+fn plans_are_short_and_choose_the_cheapest_ending() {
     let plan = |group, vectors, shifts: Vec<u32>, lg_buckets: u32| {
         let (buckets, weights) = (1 << lg_buckets, Weights::All);
         let shape = Shape { group, vectors, shifts, buckets, weights, xyzz: false };
@@ -225,6 +226,6 @@ fn plans_are_short_and_end_where_it_pays() {
     assert_eq!((batch.ending, batch.points_out()), (Ending::Sets, 1000), "{batch:?}");
     let several = plan(Group::G1, 1000, vec![0, 10, 19], 9);
     assert_eq!((several.ending, several.points_out()), (Ending::Vectors, 1000), "{several:?}");
-    let uncountable = plan(Group::G2, 1000, vec![0, 9, 11], 9);
-    assert_eq!(uncountable.ending, Ending::Sets, "{uncountable:?}");
+    let no_ladder = plan(Group::G2, 1000, vec![0, 9, 11], 9);
+    assert_eq!(no_ladder.ending, Ending::Sets, "{no_ladder:?}");
 }

@@ -1,4 +1,4 @@
-//! Scalars as proofs have them, and as they must not be slow or wrong.
+//! Distributions of scalars: those of proofs, and edge cases.
 
 use ark_bls12_381::Fr;
 use ark_ff::{AdditiveGroup, Field, PrimeField};
@@ -37,7 +37,7 @@ pub fn uniform(rng: &mut StdRng) -> Fr {
     Fr::from_le_bytes_mod_order(&std::array::from_fn::<u8, 48, _>(|_| rng.random()))
 }
 
-/// Around 0, r / 2 and r, and around powers of two.
+/// Values next to 0, to r / 2, to r, and to powers of two.
 pub fn edges() -> Vec<Fr> {
     let half = Fr::from(2).inverse().unwrap();
     let mut all = vec![Fr::ZERO, Fr::ONE, -Fr::ONE, half, half - Fr::ONE, half + Fr::ONE];
@@ -48,7 +48,7 @@ pub fn edges() -> Vec<Fr> {
     all
 }
 
-/// Sums of digits of a radix where these change: at both ends of their range, and around 0.
+/// Scalars whose digits in a radix are at the ends of their range or next to 0.
 pub fn of_digits(radix: &Radix, rng: &mut StdRng, count: usize) -> Vec<Fr> {
     let (base, half) = (Fr::from(radix.radix()), i64::from(radix.buckets()));
     let kinds = [-half, 1 - half, half - 1, half, -1, 0, 1];
@@ -63,7 +63,7 @@ pub fn of_digits(radix: &Radix, rng: &mut StdRng, count: usize) -> Vec<Fr> {
     (0..count).map(|i| scalar(i % 2 == 0)).collect()
 }
 
-/// As the kernels read them.
+/// The scalars as 32-bit words, least significant first, as kernels read them.
 pub fn words(scalars: &[Fr]) -> Vec<[u32; 8]> {
     let split = |limb: u64| [limb as u32, (limb >> 32) as u32];
     let words = |scalar: &Fr| {

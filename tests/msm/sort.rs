@@ -1,4 +1,4 @@
-//! `kernels/msm/sort.cu` against a sort on the host.
+//! Sorting of digits by bucket: `kernels/msm/sort.cu` against a sort on the host.
 
 use ark_bls12_381::Fr;
 use ark_ff::BigInt;
@@ -16,11 +16,11 @@ use crate::{
 };
 
 const SIGN: u32 = 1 << 31;
-/// Spaces hold this before they are used.
+/// Initial content of buffers, which must not matter.
 const DIRT: u32 = 0xeeee_eeee;
 const TABLES: Tables = Tables { first: 12345, stride: 1 << 20 };
 
-/// Bucket and reference of every digit, in order.
+/// Bucket and reference of every digit, sorted.
 fn expected(shape: &Shape, scalars: &[Fr]) -> Vec<(u32, u32)> {
     let (windows, first_set, sets) = (shape.windows(), shape.first_set(), shape.sets());
     let mut found = Vec::new();
@@ -40,7 +40,7 @@ fn expected(shape: &Shape, scalars: &[Fr]) -> Vec<(u32, u32)> {
     found
 }
 
-/// Sorts on the device and compares: where every bucket starts, and what it holds.
+/// Sorts on the device and compares the start and the content of every bucket.
 fn check(rig: &Rig, sorter: &Sorter, layout: &Layout, scalars: &[Fr], name: &str) {
     let shape = layout.shape();
     let dirty = |bytes: u64| rig.put(&vec![DIRT; bytes.div_ceil(4) as usize]);
@@ -48,7 +48,7 @@ fn check(rig: &Rig, sorter: &Sorter, layout: &Layout, scalars: &[Fr], name: &str
     let starts = dirty(4 * (shape.buckets() + 1));
     let given = rig.put(&words(scalars));
     let sorted = Sorted { references: references.all(), starts: starts.all() };
-    // Sometimes twice: what a run leaves does not matter to the next one.
+    // Odd sizes run twice: what the first run leaves must not matter to the second.
     for _ in 0..1 + shape.n() % 2 {
         sorter.run(rig.stream(), layout, given.all(), TABLES, work.all(), sorted).unwrap();
     }
@@ -69,12 +69,12 @@ fn check(rig: &Rig, sorter: &Sorter, layout: &Layout, scalars: &[Fr], name: &str
     assert!(same, "{what}: {found:x?} is not {expected:x?}");
 }
 
-/// The usual way, and such as meet every branch: a few bins and one, blocks that share a vector.
+/// The chosen layout, and layouts for every branch: few bins, one bin, one or more blocks a vector.
 fn layouts(shape: Shape, capacity: SortCapacity) -> Vec<Layout> {
     let lg_buckets = (shape.buckets() / u64::from(shape.vectors())).ilog2();
     let bins = |low_bits, tile_scalars| Path::Bins { low_bits, tile_scalars };
     let direct = |groups| Path::Direct { groups };
-    // Every bin and group is a block, which an emulator feels.
+    // Every bin and group is a block, which is slow in emulation.
     let (cuts, groups) = if shape.vectors() > 8 { (1, 2) } else { (4, 7) };
     let (few, one) = (lg_buckets.saturating_sub(cuts), (lg_buckets + 1).min(12));
     let paths = [bins(few, 160), bins(one, 33), direct(1), direct(groups)];
@@ -89,7 +89,7 @@ fn check_shape(rig: &Rig, sorter: &Sorter, shape: Shape, scalars: &[Fr], name: &
     }
 }
 
-/// Sliding ones where there is no set.
+/// Fixed windows in `sets` bucket sets; sliding windows if `sets` is 0.
 fn windows(bits: u32, sets: u32) -> Windows {
     let windows = match sets {
         0 => Windows::sliding(bits),
@@ -107,7 +107,7 @@ fn sorter(rig: &Rig) -> Sorter {
 }
 
 #[test]
-fn every_small_count_is_sorted() {
+fn small_counts_are_sorted() {
     let counts = (0..=34).chain([63, 64, 65, 95, 96, 97, 127, 128, 129, 130]);
     let counts: Vec<u32> = counts.collect();
     each_seed(|rig| {
@@ -125,7 +125,7 @@ fn every_small_count_is_sorted() {
 }
 
 #[test]
-fn every_distribution_is_sorted() {
+fn all_distributions_are_sorted() {
     each_seed(|rig| {
         let (mut rng, sorter) = (rng(), sorter(rig));
         for (name, scalar) in DISTRIBUTIONS {
@@ -138,7 +138,7 @@ fn every_distribution_is_sorted() {
 }
 
 #[test]
-fn digits_of_a_radix_are_sorted() {
+fn digits_of_a_small_radix_are_sorted() {
     each_seed(|rig| {
         let (mut rng, sorter) = (rng(), sorter(rig));
         let radix = Radix::all().next().unwrap();
@@ -153,7 +153,7 @@ fn digits_of_a_radix_are_sorted() {
     });
 }
 
-/// Millions of buckets, for the few digits that there are time for.
+/// Radices with up to millions of buckets, with few digits.
 #[test]
 fn digits_of_every_radix_are_sorted() {
     each_seed(|rig| {
@@ -168,9 +168,9 @@ fn digits_of_every_radix_are_sorted() {
     });
 }
 
-/// Bins of several tiles: 65536 digits and more, in one bin and in one bucket.
+/// Bins of several tiles: at least 65536 digits in one bin and in one bucket.
 #[test]
-fn large_bins_are_several_tiles() {
+fn bins_of_several_tiles_are_sorted() {
     each_seed(|rig| {
         let (mut rng, sorter) = (rng(), sorter(rig));
         let fixed = Fixed::new(13, 1, 20).unwrap();
@@ -199,7 +199,7 @@ fn large_bins_are_several_tiles() {
 }
 
 #[test]
-fn powers_of_two_are_sorted() {
+fn sizes_around_powers_of_two_are_sorted() {
     each_seed(|rig| {
         let (mut rng, sorter) = (rng(), sorter(rig));
         for lg_n in 8..=12 {
@@ -216,7 +216,7 @@ fn powers_of_two_are_sorted() {
 }
 
 #[test]
-fn vectors_and_sets_keep_apart() {
+fn vectors_and_sets_do_not_mix() {
     each_seed(|rig| {
         let (mut rng, sorter) = (rng(), sorter(rig));
         for (vectors, n, bits, sets) in
@@ -230,7 +230,7 @@ fn vectors_and_sets_keep_apart() {
 }
 
 #[test]
-fn a_pass_takes_the_sets_it_is_told() {
+fn a_pass_sorts_its_sets_only() {
     each_seed(|rig| {
         let (mut rng, sorter) = (rng(), sorter(rig));
         let scalars: Vec<Fr> = (0..2 * 90).map(|_| uniform(&mut rng)).collect();
@@ -243,7 +243,7 @@ fn a_pass_takes_the_sets_it_is_told() {
 }
 
 #[test]
-fn shapes_that_do_not_fit_are_refused() {
+fn invalid_and_too_large_shapes_are_refused() {
     let windows = Windows::fixed(16, 16, 1).unwrap();
     assert_eq!(Shape::new(windows, 5, 0), None);
     assert_eq!(Shape::new(windows, (1 << 26) + 1, 1), None);
@@ -263,7 +263,7 @@ fn shapes_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn every_planned_shape_fits() {
+fn shapes_within_the_limits_have_a_layout() {
     let fits = |shape: Shape| {
         let small = shape.buckets() <= 1 << 24;
         assert_eq!(

@@ -1,4 +1,4 @@
-//! `kernels/msm/tables.cu`.
+//! Tables of multiples of bases: `kernels/msm/tables.cu`.
 
 use ark_bls12_381::{Fr, g1, g2};
 use ark_ec::{
@@ -18,7 +18,7 @@ use crate::{
     points::{Curve, different, limbs},
 };
 
-/// Points with some at infinity.
+/// Distinct points, some replaced by infinity.
 fn bases<P: Curve>(count: usize) -> Vec<Affine<P>> {
     let mut points = different(&mut test_rng(), count);
     points.iter_mut().skip(2).step_by(5).for_each(|point| *point = Affine::zero());
@@ -81,7 +81,8 @@ fn all_tables<P: Curve>() {
     });
 }
 
-/// More threads than points and as many, and multiples that are nearer than others.
+/// Launches the kernel directly: with as many threads as points and with more, with steps of fewer
+/// doublings (`near`) and with additions.
 fn chains<P: Curve>() {
     each_seed(|rig| {
         type Parameters = (Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32, u32, u32);
@@ -91,7 +92,7 @@ fn chains<P: Curve>() {
         let name = format!("{}_tables", P::GROUP.name());
         let kernel = rig.kernel_in::<Parameters>("msm/tables", &name, block);
         let given = bases::<P>(128);
-        // With additions, the second is after the last doubling of a near multiple: 7 and 14 times.
+        // With additions, the second one follows the last doubling of a near step: 7 and 14 times.
         for (points, count, near, adds) in
             [(128, 2, 2, 0), (1, 1, 0, 0), (65, 3, 0b1100, 0), (5, 3, 0b0100, 0b11)]
         {
@@ -116,7 +117,7 @@ fn chains<P: Curve>() {
 }
 
 #[test]
-fn a_factor_of_0_makes_no_tables() {
+fn a_factor_of_0_is_refused() {
     each_seed(|rig| {
         let tables = Tables::load(rig.gpu().context()).unwrap();
         let layout = Layout { group: Group::G1, points: 1, stride: 1, offsets: &[0, 1], factor: 0 };
@@ -128,13 +129,13 @@ fn a_factor_of_0_makes_no_tables() {
 }
 
 #[test]
-fn g1_tables_are_arkworks() {
+fn g1_tables_match_arkworks() {
     all_tables::<g1::Config>();
     chains::<g1::Config>();
 }
 
 #[test]
-fn g2_tables_are_arkworks() {
+fn g2_tables_match_arkworks() {
     all_tables::<g2::Config>();
     chains::<g2::Config>();
 }

@@ -1,4 +1,4 @@
-//! Whole MSMs against arkworks, with windows of every kind, in one pass each.
+//! Whole MSMs against arkworks, with every kind of windows, each in one pass.
 
 use ark_bls12_381::{Fr, g1, g2};
 use ark_ec::{
@@ -22,10 +22,10 @@ use crate::{
     scalars::{DISTRIBUTIONS, rng, uniform, words},
 };
 
-/// More than any of these take.
+/// More device memory than any of these MSMs needs, in bytes.
 pub const AMPLE: u64 = 64 << 20;
 
-/// An MSM's kernels on a device, and bases.
+/// The kernels of MSMs, and bases.
 pub struct Bench<'a, P: points::Curve> {
     rig: &'a Rig,
     msm: Msm,
@@ -34,7 +34,7 @@ pub struct Bench<'a, P: points::Curve> {
 }
 
 impl<'a, P: points::Curve + Curve> Bench<'a, P> {
-    /// Different points, infinity, repeated and opposite ones.
+    /// Loads the kernels and makes `n` bases: distinct points, infinity, equal and opposite points.
     pub fn new(rig: &'a Rig, n: usize) -> Self {
         let mut bases = different::<P>(&mut ark_std::test_rng(), n);
         for i in 0..n {
@@ -64,12 +64,12 @@ impl<'a, P: points::Curve + Curve> Bench<'a, P> {
         (lease, Placed { first, stride: n as u32 })
     }
 
-    /// That many bytes on the rig's device.
+    /// That many bytes, with the device's limits.
     pub fn room(&self, bytes: u64) -> Room {
         Room { bytes, limits: self.rig.limits() }
     }
 
-    /// What the device gives for `scalars`, vector after vector.
+    /// Runs `passes` on the device. `scalars` holds all vectors, one after the other.
     fn sums(&self, plan: &Plan, passes: &[Pass], scalars: &[Fr]) -> Vec<Projective<P>> {
         let job = plan.job();
         let (_bases, placed) = self.place(job.n as usize, plan.windows());
@@ -97,7 +97,7 @@ impl<'a, P: points::Curve + Curve> Bench<'a, P> {
         sums
     }
 
-    /// All of an MSM at once.
+    /// Runs an MSM in one pass and compares it with arkworks.
     fn compare(&self, n: usize, vectors: usize, windows: Windows, scalars: &[Fr]) {
         let job = Job { vectors: vectors as u32, ..job::<P>(n) };
         let plan = Plan::new(job, windows, self.room(AMPLE)).unwrap();
@@ -106,7 +106,7 @@ impl<'a, P: points::Curve + Curve> Bench<'a, P> {
         self.compare_in(&plan, &passes, scalars);
     }
 
-    /// `passes` of `plan` with arkworks.
+    /// Runs `passes` of `plan` and compares the sums with arkworks.
     pub fn compare_in(&self, plan: &Plan, passes: &[Pass], scalars: &[Fr]) {
         let n = plan.job().n as usize;
         let found = Projective::normalize_batch(&self.sums(plan, passes, scalars));
@@ -123,11 +123,11 @@ pub fn job<P: points::Curve>(n: usize) -> Job {
     Job { group: <P as points::Curve>::GROUP, n: n as u32, vectors: 1 }
 }
 
-fn every_size<P: points::Curve + Curve>(sizes: &[usize]) {
+fn check_sizes<P: points::Curve + Curve>(sizes: &[usize]) {
     each_seed(|rig| {
         let bench = Bench::<P>::new(rig, 160);
         let mut rng = rng();
-        // Neighbours have different tables and the same seed.
+        // Groups of three sizes, with different tables, share a seed.
         for (i, &n) in sizes.iter().enumerate().filter(|(i, _)| rig.takes(i / 3)) {
             let (_, scalar) = DISTRIBUTIONS[i % DISTRIBUTIONS.len()];
             let scalars: Vec<_> = (0..n).map(|i| scalar(&mut rng, i)).collect();
@@ -138,8 +138,8 @@ fn every_size<P: points::Curve + Curve>(sizes: &[usize]) {
     });
 }
 
-/// `windows` are told the number of the distribution.
-fn every_distribution<P: points::Curve + Curve>(n: usize, windows: impl Fn(usize) -> Windows) {
+/// Checks every distribution. `windows` maps its index to the windows to use.
+fn check_distributions<P: points::Curve + Curve>(n: usize, windows: impl Fn(usize) -> Windows) {
     each_seed(|rig| {
         let bench = Bench::<P>::new(rig, n);
         let mut rng = rng();
@@ -154,17 +154,17 @@ fn every_distribution<P: points::Curve + Curve>(n: usize, windows: impl Fn(usize
     });
 }
 
-/// Windows that slide, narrow and wide.
+/// Sliding windows, narrow and wide.
 fn sliding(i: usize) -> Windows {
     Windows::sliding([4, 7, 12][i % 3]).unwrap()
 }
 
-/// Of a radix that is no power of two: the one whose buckets are few.
+/// Digits of a radix that is not a power of two: the one with the fewest buckets.
 fn radix() -> Windows {
     Windows::radix(26).unwrap()
 }
 
-fn batches<P: points::Curve + Curve>(shapes: &[(usize, usize)]) {
+fn check_batches<P: points::Curve + Curve>(shapes: &[(usize, usize)]) {
     each_seed(|rig| {
         let bench = Bench::<P>::new(rig, 40);
         let mut rng = rng();
@@ -182,28 +182,28 @@ fn batches<P: points::Curve + Curve>(shapes: &[(usize, usize)]) {
 }
 
 #[test]
-fn every_size_is_arkworks() {
+fn msms_of_all_sizes_match_arkworks() {
     let sizes: Vec<_> = (0..=130).step_by(7).chain([1, 2, 3, 31, 32, 33, 64, 65, 128]).collect();
-    every_size::<g1::Config>(&sizes);
-    every_size::<g2::Config>(&[0, 1, 2, 33]);
+    check_sizes::<g1::Config>(&sizes);
+    check_sizes::<g2::Config>(&[0, 1, 2, 33]);
 }
 
 #[test]
-fn every_distribution_is_arkworks() {
-    every_distribution::<g1::Config>(160, |_| {
+fn msms_of_all_distributions_match_arkworks() {
+    check_distributions::<g1::Config>(160, |_| {
         job::<g1::Config>(160).windows(64, &DeviceLimits::H200)
     });
-    every_distribution::<g2::Config>(24, |_| {
+    check_distributions::<g2::Config>(24, |_| {
         job::<g2::Config>(24).windows(64, &DeviceLimits::H200)
     });
-    every_distribution::<g1::Config>(33, sliding);
-    every_distribution::<g2::Config>(7, sliding);
-    every_distribution::<g1::Config>(65, |_| radix());
-    every_distribution::<g2::Config>(8, |_| radix());
+    check_distributions::<g1::Config>(33, sliding);
+    check_distributions::<g2::Config>(7, sliding);
+    check_distributions::<g1::Config>(65, |_| radix());
+    check_distributions::<g2::Config>(8, |_| radix());
 }
 
 #[test]
-fn batches_are_arkworks() {
-    batches::<g1::Config>(&[(1, 40), (33, 7), (40, 3)]);
-    batches::<g2::Config>(&[(1, 9), (7, 4), (20, 2)]);
+fn batches_match_arkworks() {
+    check_batches::<g1::Config>(&[(1, 40), (33, 7), (40, 3)]);
+    check_batches::<g2::Config>(&[(1, 9), (7, 4), (20, 2)]);
 }

@@ -1,4 +1,4 @@
-//! `capstan::msm::Windows`, all that can be made.
+//! `capstan::msm::Windows`: digits add up to their scalars for all windows that can be made.
 
 use ark_bls12_381::Fr;
 use ark_ff::{AdditiveGroup, Field};
@@ -6,7 +6,7 @@ use capstan::msm::{BITS_MAX, BITS_MIN, Digit, Fixed, Radix, Sliding, Windows};
 
 use crate::scalars::{edges, of_digits, rng, uniform};
 
-/// All fixed ones.
+/// All fixed windows.
 fn all() -> Vec<Fixed> {
     let mut found = Vec::new();
     for bits in BITS_MIN..=BITS_MAX {
@@ -17,8 +17,7 @@ fn all() -> Vec<Fixed> {
     found
 }
 
-/// Where digits change: all of a scalar's digits at the greatest value that carries nothing, and at
-/// the least that carries.
+/// Scalars whose digits are at the greatest value without a carry or at the least one with a carry.
 fn carries(windows: &Fixed) -> Vec<Fr> {
     let at = |j| Fr::from(2).pow([u64::from(windows.offset(j))]);
     let half = |j| at(j) * Fr::from(1_u64 << (windows.width(j) - 1));
@@ -31,7 +30,7 @@ fn carries(windows: &Fixed) -> Vec<Fr> {
     all
 }
 
-/// The digits, which add up to the scalar.
+/// Returns the digits, after checking that they add up to the scalar.
 fn check(windows: &Windows, scalar: Fr, powers: &[Fr]) -> Vec<Digit> {
     let digits = windows.digits(scalar);
     let mut sum = Fr::ZERO;
@@ -81,7 +80,7 @@ fn digits_of_a_radix_add_up_to_their_scalar() {
         for scalar in scalars {
             check(&windows, scalar, &powers);
         }
-        // One window less would not do.
+        // One digit less would not cover 255 bits.
         let bits = f64::from(radix.radix()).log2() * f64::from(radix.count() - 1);
         assert!(bits < 254.8, "{windows:?}");
         assert_eq!(Radix::new(radix.count()), Some(radix));
@@ -89,13 +88,13 @@ fn digits_of_a_radix_add_up_to_their_scalar() {
     assert_eq!(Radix::new(13), None);
 }
 
-/// Odd digits that begin where the ones before end or later, and as few as a scalar can have.
+/// Sliding digits are odd, do not overlap, and are as few as a scalar can have.
 #[test]
 fn sliding_digits_add_up_to_their_scalar() {
     let mut rng = rng();
     let (mut scalars, powers) = (edges(), powers());
     scalars.extend((0..2000).map(|_| uniform(&mut rng)));
-    // Ones that carry to the end, from every bit and up to every bit.
+    // Runs of ones, which carry to their end, from and to many bits.
     let runs = (0..254).step_by(7).flat_map(|low| (low + 1..254).map(move |end| (low, end)));
     scalars.extend(runs.map(|(low, end)| powers[end] - powers[low]));
     for bits in BITS_MIN..=BITS_MAX {
@@ -109,7 +108,7 @@ fn sliding_digits_add_up_to_their_scalar() {
             }
             let apart = digits.windows(2).map(|pair| pair[1].table - pair[0].table);
             let short = apart.clone().rev().skip(1).filter(|&apart| apart < bits).count();
-            assert_eq!(short, 0, "{windows:?}: only the last but one digit is shorter");
+            assert_eq!(short, 0, "{windows:?}: only the last gap may be shorter");
         }
         assert!(used[0] && used[253], "{windows:?}");
     }
@@ -133,7 +132,7 @@ fn windows_cover_scalars_evenly() {
         let count = windows.count();
         assert_eq!((windows.offset(0), windows.offset(count)), (0, 255));
         assert_eq!(windows.tables(), count.div_ceil(windows.sets()));
-        assert!(count * (windows.bits() - 1) < 255, "{windows:?}: so many need not be so wide");
+        assert!(count * (windows.bits() - 1) < 255, "{windows:?}: windows are wider than needed");
         for j in 0..count {
             assert_eq!(windows.offset(j + 1), windows.offset(j) + windows.width(j));
             assert!([windows.bits(), windows.bits() - 1].contains(&windows.width(j)));
@@ -146,7 +145,7 @@ fn windows_cover_scalars_evenly() {
 }
 
 #[test]
-fn windows_that_do_not_cover_are_refused() {
+fn windows_that_do_not_cover_scalars_are_refused() {
     assert_eq!(Fixed::new(BITS_MIN - 1, 1, 128), None);
     assert_eq!(Fixed::new(BITS_MAX + 1, 1, 64), None);
     assert_eq!(Fixed::new(16, 0, 16), None);
@@ -154,6 +153,6 @@ fn windows_that_do_not_cover_are_refused() {
     assert_eq!(Fixed::new(16, 17, 1), None);
     assert_eq!((Sliding::new(BITS_MIN - 1), Sliding::new(BITS_MAX + 1)), (None, None));
     let windows = Fixed::new(23, 5, 9).unwrap();
-    // 12 windows of 22 bits would be 264: nine of them are narrower.
+    // 12 windows of 22 bits would cover 264 bits, so nine of them are narrower.
     assert_eq!((windows.bits(), windows.count(), windows.tables()), (22, 12, 3));
 }

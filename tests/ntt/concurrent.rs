@@ -1,11 +1,11 @@
-//! Jobs of different sizes and cosets on one device at a time, with tables that do not all fit.
+//! Concurrent jobs of different sizes and cosets on one device, with tables that do not all fit.
 
 use std::thread;
 
 use crate::rig::{each_seed, every_transform};
 
 #[test]
-fn jobs_do_not_disturb_each_other() {
+fn concurrent_jobs_are_right() {
     each_seed(700 << 10, |rig, _| {
         thread::scope(|scope| {
             for worker in 0..4 {

@@ -1,4 +1,4 @@
-//! `kernels/params/roots.cuh` against arkworks: the header's own text is read.
+//! The text of `kernels/params/roots.cuh` against arkworks.
 
 use ark_bls12_381::Fr;
 use ark_ff::{FftField, Field, PrimeField};
@@ -6,7 +6,7 @@ use ark_ff::{FftField, Field, PrimeField};
 const TEXT: &str = include_str!("../../kernels/params/roots.cuh");
 
 #[test]
-fn roots_are_arkworks() {
+fn roots_match_arkworks() {
     let words = TEXT.split(|c: char| !c.is_ascii_alphanumeric());
     let found: Vec<u32> =
         words.filter_map(|w| u32::from_str_radix(w.strip_prefix("0x")?, 16).ok()).collect();

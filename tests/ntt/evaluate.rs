@@ -1,4 +1,4 @@
-//! Whether a transform is right: input and output at a point.
+//! The check of a transform: its input and output as a polynomial, evaluated at a random point.
 
 use ark_bls12_381::Fr;
 use ark_ff::Field;
@@ -6,7 +6,7 @@ use capstan::ntt::End;
 
 use crate::rig::{Rig, each_seed, every_transform, expected, numbers};
 
-/// Input and output of every row at the point.
+/// Evaluations of every row's input and output. `spoil` is the index of a wrong output element.
 fn ends(rig: &Rig, lg_n: u32, kind: usize, rows: usize, spoil: Option<usize>) -> [Vec<Fr>; 2] {
     let transform = every_transform(lg_n).nth(kind).unwrap();
     let stream = rig.stream();
@@ -24,7 +24,7 @@ fn ends(rig: &Rig, lg_n: u32, kind: usize, rows: usize, spoil: Option<usize>) ->
 }
 
 #[test]
-fn right_transforms_pass() {
+fn right_transforms_pass_the_check() {
     each_seed(64 << 20, |rig, seed| {
         for lg_n in [0, 1, 3, 7, 8, 10, 13, 14] {
             for kind in 0..16 {
@@ -41,7 +41,7 @@ fn right_transforms_pass() {
 }
 
 #[test]
-fn wrong_transforms_do_not() {
+fn wrong_transforms_fail_the_check() {
     each_seed(64 << 20, |rig, _| {
         for (lg_n, at) in [(0, 1), (5, 40), (8, 511), (8, 256), (10, 1024 + 77)] {
             for kind in [0, 3, 5, 9, 14] {

@@ -1,5 +1,5 @@
-//! Transforms on a GPU against arkworks: on the GPU where there is one, else on the emulated driver
-//! under three orders of its threads.
+//! Transforms on a GPU against arkworks: on a GPU if the machine has one, else on the emulated
+//! driver under three thread schedules.
 
 #[path = "../common/emulated.rs"]
 mod emulated;

@@ -1,4 +1,4 @@
-//! Every order, direction and coset.
+//! Transforms of every order and direction, plain and on cosets.
 
 use ark_bls12_381::Fr;
 use ark_ff::AdditiveGroup;
@@ -15,14 +15,15 @@ use crate::{
 
 const ROOM: u64 = 64 << 20;
 
-/// Forward and to bit-reversed order; back, and onto a coset: each way, each with its tables.
+/// Indices of transforms that run under every seed: forward to bit-reversed order, and inverse on a
+/// coset to natural order.
 const UNDER_ALL: [usize; 2] = [0b0010, 0b1101];
 
-/// More rows than there are, so that the plan is one for many.
+/// A number of rows for which the planner chooses a plan for batches.
 const MANY: usize = 1 << 12;
 
 #[test]
-fn rows_of_one_pass_are_arkworks() {
+fn transforms_of_one_pass_match_arkworks() {
     each_seed(ROOM, |rig, _| {
         for lg_n in 0..=10 {
             for (i, transform) in every_transform(lg_n).enumerate() {
@@ -41,11 +42,11 @@ fn rows_of_one_pass_are_arkworks() {
 }
 
 #[test]
-fn more_passes_are_arkworks() {
+fn transforms_of_several_passes_match_arkworks() {
     each_seed(ROOM, |rig, seed| {
         for lg_n in 11..=14 {
             for (i, transform) in every_transform(lg_n).enumerate() {
-                // Of the large ones, each under some seed, and these under all.
+                // Large transforms run under one seed each, except `UNDER_ALL`.
                 let under_all = UNDER_ALL.contains(&i);
                 if lg_n > 12 && !under_all && (i + seed) % 3 != 0 {
                     continue;
@@ -60,10 +61,10 @@ fn more_passes_are_arkworks() {
     });
 }
 
-/// Shapes that only longer transforms have: three and four passes, one multiple at a border,
-/// borders between passes, every number of elements a thread.
+/// Plans of the shapes of longer transforms: three and four passes, one or two multiples of
+/// inter-pass twiddles, every number of elements per thread.
 #[test]
-fn plans_of_long_transforms_are_arkworks() {
+fn plans_of_long_transforms_match_arkworks() {
     let pass = |lg_r, lg_e, lg_c, kept| Pass { lg_r, lg_c, lg_e, kept, merged: false };
     let plans = [
         vec![pass(3, 3, 5, 1), pass(3, 3, 2, 2), pass(2, 2, 4, 0)],
@@ -96,10 +97,9 @@ fn plans_of_long_transforms_are_arkworks() {
     });
 }
 
-/// Tiles that have kernels of their own, with every border, as first, middle and last passes; in
-/// transforms that are as short as can be.
+/// Passes with specialized kernels as first, middle and last ones, in the shortest transforms.
 #[test]
-fn plans_of_shaped_tiles_are_arkworks() {
+fn plans_of_specialized_kernels_match_arkworks() {
     let pass = |lg_r, lg_e, lg_c, kept| Pass { lg_r, lg_c, lg_e, kept, merged: false };
     let plans = [
         vec![pass(10, 2, 0, 0)],
@@ -132,9 +132,9 @@ fn plans_of_shaped_tiles_are_arkworks() {
     });
 }
 
-/// Merged factors: as first, middle and last columns' passes, plain and on cosets, in rows.
+/// Fused twiddles in the first, middle and last column passes, plain and on cosets, in batches.
 #[test]
-fn plans_of_merged_passes_are_arkworks() {
+fn plans_of_fused_column_passes_match_arkworks() {
     let rows = |lg_r, lg_e, lg_c| Pass { lg_r, lg_c, lg_e, kept: 0, merged: false };
     let merged = |lg_r, kept| Pass { lg_r, lg_c: 2, lg_e: 2, kept, merged: true };
     let plans = [
@@ -164,10 +164,10 @@ fn plans_of_merged_passes_are_arkworks() {
     });
 }
 
-/// Rows that are merged, too: alone, after every kind of columns, spread where they may be, with
-/// cosets whose powers go into butterflies and no others.
+/// Fused twiddles in the row pass, too: alone and after each kind of column pass, with one and two
+/// rows per block. Only cosets whose powers can be part of twiddles are allowed.
 #[test]
-fn plans_of_merged_rows_are_arkworks() {
+fn plans_of_fused_row_passes_match_arkworks() {
     let merged = |lg_r, lg_c, kept| Pass { lg_r, lg_c, lg_e: 2, kept, merged: true };
     let plans = [
         vec![merged(10, 0, 4)],
@@ -195,7 +195,7 @@ fn plans_of_merged_rows_are_arkworks() {
                 match lg_n {
                     10 => rig.check(&plan, 1 + (number + i) % 3, i % 2 == 0),
                     14 if i % 3 != seed => rig.check(&plan, 1 + (number + i) % 2, i % 2 == 0),
-                    // Each under some seed.
+                    // Under one seed each.
                     16 if (i / 2 + number) % 3 == seed => rig.check(&plan, 1, i % 2 == 0),
                     _ => {}
                 }
@@ -204,9 +204,9 @@ fn plans_of_merged_rows_are_arkworks() {
     });
 }
 
-/// As the planner has them, wholly merged.
+/// Plans of the planner with fused twiddles in all passes.
 #[test]
-fn long_transforms_are_arkworks() {
+fn long_transforms_match_arkworks() {
     each_seed(512 << 20, |rig, seed| {
         for (i, transform) in every_transform(16).enumerate() {
             if emulated::driver().is_none() || i % 8 == seed {
@@ -217,14 +217,13 @@ fn long_transforms_are_arkworks() {
     });
 }
 
-/// Every size that arkworks does in seconds, as the engine has them.
+/// Every size that arkworks transforms in seconds, with the engine's plans.
 #[test]
-fn longest_transforms_are_arkworks() {
+fn longest_transforms_match_arkworks() {
     on_a_whole_gpu(|rig| {
         for lg_n in 0..=24 {
             for (i, transform) in every_transform(lg_n).enumerate() {
-                // Of the largest ones, some of each order, direction and with cosets: arkworks and
-                // the random numbers take the time.
+                // Only some of the largest transforms: arkworks and the random numbers are slow.
                 if lg_n <= 18 || i % 5 == lg_n as usize % 5 {
                     let plan = rig.transforms.plan(&transform, 1).unwrap();
                     rig.check(&plan, 1, i % 2 == 0);
@@ -234,9 +233,9 @@ fn longest_transforms_are_arkworks() {
     });
 }
 
-/// The longest that is published: merged, with tables of both directions, where there is memory.
+/// The largest size with published results, with fused twiddles and tables of both directions.
 #[test]
-fn inverse_undoes_forward_of_2_28() {
+fn inverse_of_forward_is_identity_for_2_28() {
     on_a_whole_gpu(|rig| {
         let lg_n = 28;
         let values = random(1 << lg_n);
@@ -255,7 +254,7 @@ fn inverse_undoes_forward_of_2_28() {
     });
 }
 
-/// What undoes it.
+/// The inverse of `forward`.
 fn back(forward: &Transform) -> Transform {
     Transform {
         inverse: true,
@@ -265,7 +264,7 @@ fn back(forward: &Transform) -> Transform {
     }
 }
 
-/// Many numbers in little time: their limbs are of 62 bits, so they are below r.
+/// Random elements, made fast: limbs of 62 bits, so that they are below r.
 fn random(count: usize) -> Vec<Fr> {
     let mut rng = StdRng::seed_from_u64(count as u64);
     let mut values = vec![Fr::ZERO; count];
@@ -275,7 +274,7 @@ fn random(count: usize) -> Vec<Fr> {
 }
 
 #[test]
-fn inverse_undoes_forward() {
+fn inverse_of_forward_is_identity() {
     each_seed(ROOM, |rig, _| {
         for lg_n in [4, 12] {
             for forward in every_transform(lg_n).filter(|transform| !transform.inverse) {

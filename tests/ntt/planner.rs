@@ -1,4 +1,4 @@
-//! Which passes are chosen, for sizes that no test can run.
+//! Plans of passes, up to sizes that are too large to run in tests.
 
 use ark_bls12_381::Fr;
 use capstan::{
@@ -10,7 +10,7 @@ use capstan::{
 
 use crate::rig::every_transform;
 
-/// Pairs of lg_e and kept multiples that there are kernels of.
+/// The pairs (lg_e, kept) for which kernels exist.
 const KERNELS: [(u32, u32); 7] = [(1, 0), (2, 0), (1, 2), (2, 1), (2, 2), (3, 1), (3, 2)];
 
 fn h200() -> TransformLimits {
@@ -46,13 +46,13 @@ fn passes_fit_their_transform_and_their_kernels() {
             assert!(KERNELS.contains(&(lg_e, kept)), "{case}");
             assert_eq!(kept == 0, i == last, "{case}");
             assert!(lg_r >= lg_e && lg_r % lg_e == 0 && lg_r <= 10, "{case}");
-            // Threads of a block, and 64 KiB of shared memory.
+            // At most 512 threads and 64 KiB of shared memory per block.
             assert!(lg_r + lg_c <= 11 && lg_r + lg_c - lg_e <= 9, "{case}");
             if last > 0 {
                 assert!(lg_c <= if i == last { lg_n } else { lg_block } - lg_r, "{case}");
             }
             assert!(lg_r + lg_c >= 6, "{case}");
-            // The most blocks of a launch along x.
+            // The grid's x dimension is below 2^31.
             assert!(lg_n.saturating_sub(lg_r + lg_c) < 31, "{case}");
             lg_block -= lg_r;
         }
@@ -60,7 +60,7 @@ fn passes_fit_their_transform_and_their_kernels() {
 }
 
 #[test]
-fn results_that_change_order_are_stored_together() {
+fn reordered_results_are_stored_in_runs() {
     for (lg_n, _, way, turned, passes) in every() {
         if way == Way::Descend && turned && passes.len() > 1 {
             let last = passes.last().unwrap();
@@ -70,7 +70,7 @@ fn results_that_change_order_are_stored_together() {
 }
 
 #[test]
-fn merged_passes_are_the_same_with_one_border() {
+fn fused_column_passes_have_one_inter_pass_table() {
     let mut found = Vec::new();
     for (lg_n, rows, way, turned, passes) in every() {
         let Some(mut merged) = merge(&passes, way, false) else { continue };
@@ -96,7 +96,7 @@ fn merged_passes_are_the_same_with_one_border() {
 }
 
 #[test]
-fn wholly_merged_passes_are_the_same_without_a_border() {
+fn fully_fused_passes_have_no_inter_pass_table() {
     let mut found = Vec::new();
     for (lg_n, rows, way, turned, passes) in every() {
         let Some(merged) = merge(&passes, way, true) else { continue };
@@ -118,9 +118,9 @@ fn wholly_merged_passes_are_the_same_without_a_border() {
     assert_eq!(found, [10, 14, 16]);
 }
 
-/// What was measured is what is chosen.
+/// The planner chooses the plans that measured fastest on an H200.
 #[test]
-fn plans_that_won_are_chosen() {
+fn fastest_measured_plans_are_chosen() {
     let radices = |lg_n, rows| -> Vec<(u32, u32)> {
         let passes = passes(lg_n, rows, Way::Descend, false, &h200());
         passes.iter().map(|pass| (pass.lg_r, pass.lg_e)).collect()
@@ -138,9 +138,9 @@ fn plans_that_won_are_chosen() {
     assert_eq!(radices(30, 1), [(6, 2), (8, 2), (8, 2), (8, 2)]);
 }
 
-/// Tables as the engine and the bench have them, on an H200: 90 % of what is free of 140 GiB.
+/// With the engine's limit on tables on an H200, whose arena has 125 GiB (90 % of the free memory).
 #[test]
-fn borders_of_2_28_are_whole_on_an_h200() {
+fn inter_pass_tables_of_2_28_are_whole_on_an_h200() {
     let room = table_bytes_max(125 << 30);
     let is_merged = |passes: &[Pass]| passes.iter().filter(|pass| pass.merged).count();
     for lg_n in [18, 20, 22, 24, 26, 28] {
@@ -149,14 +149,14 @@ fn borders_of_2_28_are_whole_on_an_h200() {
             let merges = transform.way() == Way::Descend || !transform.is_turned();
             let count = if merges { passes.len() - 1 } else { 0 };
             assert_eq!(is_merged(&passes), count, "{transform:?}: {passes:?}");
-            // In two levels a border has two multiples, and one where it is whole.
+            // A whole table of inter-pass twiddles has one multiple, one in two levels has two.
             let ones = passes.iter().filter(|pass| pass.kept == 1).count();
             assert_eq!(ones, usize::from(merges || lg_n >= 20), "{transform:?}: {passes:?}");
         }
     }
-    // Tables of both directions stay, with some for other sizes: see what a border takes.
+    // The tables of both directions fit in the cache, with 2 GiB to spare.
     assert!(2 * (32 << 28) < room - (2 << 30));
-    // A device with half the memory has two levels there, and says so.
+    // On a device with half the memory, the tables have two levels.
     let forward = Transform {
         lg_n: 28,
         inverse: false,
@@ -168,9 +168,9 @@ fn borders_of_2_28_are_whole_on_an_h200() {
     assert!(passes.iter().all(|pass| !pass.merged && pass.kept != 1), "{passes:?}");
 }
 
-/// Two tiles fit a multiprocessor, whatever its shared memory.
+/// The shared memory of a multiprocessor holds two tiles.
 #[test]
-fn tiles_fit_devices_of_little_shared_memory() {
+fn tiles_fit_devices_with_little_shared_memory() {
     let (rtx4090, small) = (
         DeviceLimits {
             block_shared_bytes: 99 << 10,
@@ -197,8 +197,8 @@ fn tiles_fit_devices_of_little_shared_memory() {
 }
 
 #[test]
-fn chosen_passes_fit_the_room() {
-    // A share of it holds 2^lg_n whole, once.
+fn tables_of_chosen_passes_fit_their_limit() {
+    // Half of 64 << lg_n bytes, the share of one table, holds 2^lg_n elements.
     for lg_n in 11..=LG_N_MAX {
         for transform in every_transform(lg_n) {
             let whole = chosen(&transform, 1 << 20, 64 << lg_n, &h200());

@@ -1,4 +1,4 @@
-//! Vectors element by element against arkworks, and what provers make of them.
+//! Elementwise operations, polynomial evaluation and Groth16's quotient against arkworks.
 
 use ark_bls12_381::Fr;
 use ark_ff::{AdditiveGroup, FftField, Field, batch_inversion};
@@ -19,11 +19,11 @@ use crate::{
 
 const ROOM: u64 = 64 << 20;
 
-/// Around blocks, and around chains of powers and of inversions: the emulated device has 4
-/// multiprocessors, of which each inverts in 3 blocks of 256 threads.
+/// Lengths around the sizes of blocks and of the chains of powers and inversions. The emulated
+/// device inverts with 3 blocks of 256 threads on each of 4 multiprocessors.
 const COUNTS: [usize; 12] = [0, 1, 2, 127, 128, 129, 257, 2048, 2049, 3 * 1024 + 1, 6144, 20_011];
 
-/// Vectors on the device.
+/// The operations on a device, with their stream.
 struct Bench<'a> {
     rig: &'a Rig,
     stream: Stream,
@@ -35,7 +35,7 @@ impl<'a> Bench<'a> {
         Self { rig, stream: rig.stream(), pointwise: Pointwise::load(&rig.gpu).unwrap() }
     }
 
-    /// A vector with something behind it that nobody may write to.
+    /// A vector followed by a guard element, which must not be overwritten.
     fn put(&self, values: &[Fr]) -> Lease {
         let guarded: Vec<_> = values.iter().copied().chain([-Fr::ONE]).collect();
         self.rig.put(&self.stream, &guarded)
@@ -43,11 +43,11 @@ impl<'a> Bench<'a> {
 
     fn get(&self, lease: &Lease) -> Vec<Fr> {
         let mut values = self.rig.get(&self.stream, lease);
-        assert_eq!(values.pop(), Some(-Fr::ONE), "written behind the end");
+        assert_eq!(values.pop(), Some(-Fr::ONE), "the guard element was overwritten");
         values
     }
 
-    /// What `run` makes of vectors, beside them and in place of each of them.
+    /// Checks the result of `run` out of place and in place of each input.
     fn check(
         &self,
         given: &[&[Fr]],
@@ -57,20 +57,20 @@ impl<'a> Bench<'a> {
         let n = expected.len();
         for place in 0..=given.len() {
             let leases: Vec<_> = given.iter().map(|values| self.put(values)).collect();
-            let beside = self.put(&vec![Fr::ONE; n]);
-            let out = leases.get(place).unwrap_or(&beside);
+            let separate = self.put(&vec![Fr::ONE; n]);
+            let out = leases.get(place).unwrap_or(&separate);
             let vectors: Vec<_> = leases.iter().map(|l| l.all().part(0, n).unwrap()).collect();
             run(&self.stream, out.all().part(0, n).unwrap(), &vectors).unwrap();
             assert!(self.get(out) == expected, "{n} elements, in place of {place}");
             for (lease, values) in leases.iter().zip(given) {
-                assert!(std::ptr::eq(lease, out) || self.get(lease) == *values, "an input");
+                assert!(std::ptr::eq(lease, out) || self.get(lease) == *values, "an input changed");
             }
         }
     }
 }
 
 #[test]
-fn sums_and_products_are_arkworks() {
+fn sums_and_products_match_arkworks() {
     each_seed(ROOM, |rig, seed| {
         let bench = Bench::new(rig);
         let pointwise = &bench.pointwise;
@@ -108,7 +108,7 @@ fn sums_and_products_are_arkworks() {
 }
 
 #[test]
-fn powers_are_arkworks() {
+fn powers_match_arkworks() {
     each_seed(ROOM, |rig, _| {
         let bench = Bench::new(rig);
         let base = Fr::get_root_of_unity(1 << 20).unwrap() * Fr::GENERATOR;
@@ -124,7 +124,7 @@ fn powers_are_arkworks() {
 }
 
 #[test]
-fn inverses_are_arkworks() {
+fn inverses_match_arkworks() {
     each_seed(ROOM, |rig, seed| {
         let bench = Bench::new(rig);
         let check = |values: &[Fr]| {
@@ -133,21 +133,21 @@ fn inverses_are_arkworks() {
             bench.check(&[values], &expected, |s, out, v| bench.pointwise.invert(s, out, v[0]));
         };
         for (i, n) in COUNTS.into_iter().enumerate() {
-            // Among them zeros, all zeros but for one, and none.
+            // With some zeros, with one nonzero element, and without zeros.
             for salt in 0..3 {
                 check(&numbers(n, (31 * i + seed + 100 * salt) as u64));
             }
             check(&vec![Fr::ZERO; n]);
         }
-        // More than every chain's longest: in several turns of all blocks.
+        // More than all blocks invert at once.
         check(&numbers(4 * 3 * 256 * 33, 5 + seed as u64));
     });
 }
 
-/// The quotient of Groth16, (a b - c) / (X^n - 1), of polynomials given by their values on a domain
-/// where a b = c: against arkworks' division, and element by element without the fused kernel.
+/// Groth16's quotient (a b - c) / (X^n - 1) of polynomials given by their values on a domain with a
+/// b = c: against arkworks' division, and against single operations.
 #[test]
-fn quotient_is_arkworks() {
+fn groth16_quotient_matches_arkworks() {
     each_seed(ROOM, |rig, seed| {
         for lg_n in [0, 1, 5, 10, 12] {
             quotient(&Bench::new(rig), lg_n, 1000 + seed as u64);
@@ -204,7 +204,7 @@ fn quotient(bench: &Bench<'_>, lg_n: u32, salt: u64) {
     assert_eq!(DensePolynomial::from_coefficients_vec(found), expected, "2^{lg_n}");
 }
 
-/// The same by powers, products and inverses of vectors: X^n - 1 at every point of the coset.
+/// The quotient's values by powers, products and inverses of vectors.
 fn divide_slowly(
     bench: &Bench<'_>,
     domain: Radix2EvaluationDomain<Fr>,
@@ -227,14 +227,14 @@ fn divide_slowly(
     pointwise.multiply(stream, out, out, divisors).unwrap();
 }
 
-/// Around a block's coefficients and a level's, with edge values as coefficients and as points.
+/// Lengths around the sizes of blocks and levels; edge values as coefficients and points.
 #[test]
-fn polynomials_at_a_point_are_arkworks() {
+fn polynomial_evaluations_match_arkworks() {
     each_seed(ROOM, |rig, seed| {
         let bench = Bench::new(rig);
         let root = Fr::get_root_of_unity(1 << 12).unwrap();
         let points = [Fr::ZERO, Fr::ONE, -Fr::ONE, root, Fr::from(3_u64).pow([1 << 33])];
-        // The emulated device has 4 multiprocessors: of the last one, a thread has more than 16.
+        // So long that the emulated device's threads each sum more than 16 coefficients.
         let most = if emulated::driver().is_some() { 70_001 } else { (1 << 24) + 1 };
         let sizes =
             [(1, COUNTS.to_vec()), (3, COUNTS.to_vec()), (70, vec![1, 33]), (1, vec![most])];
@@ -264,9 +264,9 @@ fn polynomials_at_a_point_are_arkworks() {
     });
 }
 
-/// A transform on a coset is one of the numbers times powers of the generator.
+/// A transform on a coset equals the transform of the elements times powers of the generator.
 #[test]
-fn cosets_are_products_with_powers() {
+fn coset_transforms_equal_transforms_of_scaled_inputs() {
     each_seed(ROOM, |rig, _| {
         let (bench, lg_n, generator) = (Bench::new(rig), 11, Fr::from(5_u64));
         let values = numbers(1 << lg_n, 3);
@@ -292,7 +292,7 @@ fn cosets_are_products_with_powers() {
 }
 
 #[test]
-fn wrong_vectors_are_refused() {
+fn mismatched_and_overlapping_vectors_are_refused() {
     each_seed(ROOM, |rig, _| {
         let bench = Bench::new(rig);
         let lease = rig.put(&bench.stream, &numbers(64, 1));

@@ -1,4 +1,4 @@
-//! What is not transformed.
+//! Invalid transforms, plans and memory are refused.
 
 use ark_bls12_381::Fr;
 use ark_ff::AdditiveGroup;
@@ -19,7 +19,7 @@ const PLAIN: Transform = Transform {
 };
 
 #[test]
-fn wrong_transforms_are_refused() {
+fn invalid_transforms_and_plans_are_refused() {
     each_seed(1 << 20, |rig, _| {
         let long = Transform { lg_n: LG_N_MAX + 1, ..PLAIN };
         let max = LG_N_MAX.into();
@@ -38,7 +38,7 @@ fn wrong_transforms_are_refused() {
 }
 
 #[test]
-fn wrong_memory_is_refused() {
+fn memory_of_a_wrong_length_is_refused() {
     each_seed(8 << 20, |rig, _| {
         let stream = rig.stream();
         let data = rig.put(&stream, &numbers(2 << PLAIN.lg_n, 1));
@@ -46,9 +46,9 @@ fn wrong_memory_is_refused() {
         let plan = rig.transforms.plan(&PLAIN, 2).unwrap();
         let run = |rows, to| rig.transforms.run(&stream, &plan, data.all(), rows, to);
         let is_misuse = |done: Result<(), Fault>| done.unwrap_err().class() == Class::Misuse;
-        assert!(is_misuse(run(2, None)), "it cannot be done in place");
-        assert!(is_misuse(run(2, Some(out.all()))), "another length");
-        assert!(is_misuse(run(3, Some(out.all()))), "more rows than there are");
+        assert!(is_misuse(run(2, None)), "this plan cannot run in place");
+        assert!(is_misuse(run(2, Some(out.all()))), "the output has another length");
+        assert!(is_misuse(run(3, Some(out.all()))), "the input has fewer rows");
         let out = rig.put(&stream, &numbers(2 << PLAIN.lg_n, 2));
         run(2, Some(out.all())).unwrap();
         stream.synchronize().unwrap();

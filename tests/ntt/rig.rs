@@ -1,4 +1,4 @@
-//! A device with transforms on it, and what arkworks says of them.
+//! A device with the transforms' kernels, and arkworks' results to compare with.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -17,7 +17,7 @@ use crate::{
     gpu::{open, open_with},
 };
 
-/// A device, for one test at a time.
+/// A device and its transforms, for one test at a time.
 pub struct Rig {
     pub gpu: Gpu,
     pub transforms: Transforms,
@@ -26,8 +26,8 @@ pub struct Rig {
 
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Runs `test` under every seed, and tells it which; once, where a GPU is. Tables of factors may
-/// take `table_bytes_max`.
+/// Runs `test` under every seed of the emulated driver, with the seed's index; once on a GPU.
+/// Twiddle tables may take `table_bytes_max` bytes.
 pub fn each_seed(table_bytes_max: u64, test: impl Fn(&Rig, usize)) {
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let gpu = open().clone();
@@ -43,14 +43,14 @@ pub fn each_seed(table_bytes_max: u64, test: impl Fn(&Rig, usize)) {
     }
 }
 
-/// Runs `test` once with most of a GPU's memory, and with tables as the engine has them; not on the
-/// emulated driver, which would take hours for what needs that.
+/// Runs `test` once, with most of a GPU's memory and the engine's limit on tables. Skipped on the
+/// emulated driver, which would take hours.
 pub fn on_a_whole_gpu(test: impl Fn(&Rig)) {
     if emulated::driver().is_some() {
-        return println!("skipped: not for the emulated driver");
+        return println!("skipped: too slow on the emulated driver");
     }
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    // Other tests' part, while it is free.
+    // Open the other tests' device first, while its memory is free.
     open();
     let gpu = open_with(90);
     let transforms = Transforms::load(&gpu, table_bytes_max(gpu.arena().bytes())).unwrap();
@@ -81,8 +81,8 @@ impl Rig {
         values
     }
 
-    /// Transforms rows of numbers on the device, in place where that can be and `apart` does not
-    /// say otherwise, and compares with arkworks.
+    /// Transforms rows on the device and compares with arkworks. Runs out of place if `apart` is
+    /// set or the plan needs it.
     pub fn check(&self, plan: &Plan, rows: usize, apart: bool) {
         let transform = plan.transform();
         let values = numbers(rows << transform.lg_n, u64::from(transform.lg_n) + rows as u64);
@@ -101,7 +101,7 @@ impl Rig {
     }
 }
 
-/// Every order, direction, and with or without a coset.
+/// Every combination of orders and direction, with and without a coset.
 pub fn every_transform(lg_n: u32) -> impl Iterator<Item = Transform> {
     (0..16_u32).map(move |bits| {
         let bit = |i: u32| bits >> i & 1 == 1;
@@ -112,7 +112,7 @@ pub fn every_transform(lg_n: u32) -> impl Iterator<Item = Transform> {
     })
 }
 
-/// Numbers of which some are next to 0 and to the modulus, and long runs are equal.
+/// Elements that are equal, zero but for one, or random with some next to 0 and to the modulus.
 pub fn numbers(count: usize, seed: u64) -> Vec<Fr> {
     let mut rng = StdRng::seed_from_u64(seed);
     let edges = [Fr::ZERO, Fr::ONE, -Fr::ONE, -Fr::ONE.double()];
@@ -126,7 +126,7 @@ pub fn numbers(count: usize, seed: u64) -> Vec<Fr> {
                 Fr::ZERO
             }
         }
-        // The greatest Montgomery form that there is.
+        // The largest canonical Montgomery form.
         2 => Fr::new_unchecked((-Fr::ONE).into_bigint()),
         _ if rng.random_range(0..4) == 0 => edges[rng.random_range(0..4)],
         _ => Fr::from_le_bytes_mod_order(&rng.random::<[u8; 32]>()),
@@ -134,7 +134,7 @@ pub fn numbers(count: usize, seed: u64) -> Vec<Fr> {
     (0..count).map(number).collect()
 }
 
-/// What arkworks makes of every row.
+/// arkworks' transform of every row.
 pub fn expected(transform: &Transform, mut values: Vec<Fr>) -> Vec<Fr> {
     let domain = Radix2EvaluationDomain::<Fr>::new(1 << transform.lg_n).unwrap();
     let domain = match transform.coset {

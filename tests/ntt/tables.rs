@@ -1,4 +1,4 @@
-//! Tables of factors: in two levels where memory is short, bounded, and shared.
+//! Twiddle tables: in two levels if memory is short, bounded, and shared.
 
 use ark_bls12_381::Fr;
 use ark_ff::Field;
@@ -6,7 +6,7 @@ use capstan::ntt::{Pass, Transform};
 
 use crate::rig::{each_seed, every_transform};
 
-/// Tables of steps take 0.4 MB each way, those of a border of 2^12 0.25 MB.
+/// Tables of inner twiddles take 0.4 MB per direction, those between passes of 2^12 0.25 MB.
 const TIGHT: u64 = 900 << 10;
 
 fn on_coset(lg_n: u32, number: u64) -> Transform {
@@ -15,8 +15,8 @@ fn on_coset(lg_n: u32, number: u64) -> Transform {
 }
 
 #[test]
-fn borders_of_two_levels_are_arkworks() {
-    // A share of this is less than any border's table takes.
+fn two_level_tables_match_arkworks() {
+    // One table's share of this is too small for any whole table of inter-pass twiddles.
     each_seed(64 << 10, |rig, seed| {
         for (i, transform) in every_transform(11).enumerate() {
             for rows in [1, 1 << 12] {
@@ -34,7 +34,7 @@ fn borders_of_two_levels_are_arkworks() {
 }
 
 #[test]
-fn merged_passes_want_a_whole_border() {
+fn fused_passes_need_a_whole_table() {
     each_seed(64 << 10, |rig, _| {
         let merged = Pass { lg_r: 6, lg_c: 2, lg_e: 2, kept: 1, merged: true };
         let rows = Pass { lg_r: 6, lg_c: 2, lg_e: 2, kept: 0, merged: false };
@@ -43,13 +43,13 @@ fn merged_passes_want_a_whole_border() {
 }
 
 #[test]
-fn tables_are_bounded() {
+fn tables_stay_within_their_limit() {
     each_seed(TIGHT, |rig, _| {
         let first = on_coset(12, 0);
         let plan = rig.transforms.plan(&first, 1).unwrap();
         rig.check(&plan, 1, false);
         let free = rig.gpu.arena().free_bytes();
-        // A plan that is run again makes nothing anew.
+        // The same plan again makes no new tables.
         let again = rig.transforms.plan(&first, 1).unwrap();
         assert_eq!(rig.gpu.arena().free_bytes(), free);
         rig.check(&again, 1, false);
@@ -59,7 +59,7 @@ fn tables_are_bounded() {
             assert!(rig.transforms.table_bytes() <= TIGHT, "{}", rig.transforms.table_bytes());
             drop(other);
         }
-        // Tables of a plan in use stay, though they are no longer kept.
+        // A plan keeps its tables alive after their eviction from the cache.
         rig.check(&plan, 1, false);
         let most = rig.gpu.arena().free_bytes() + TIGHT;
         drop(plan);
@@ -68,13 +68,13 @@ fn tables_are_bounded() {
 }
 
 #[test]
-fn tables_serve_both_ways() {
+fn dif_and_dit_share_tables() {
     each_seed(64 << 20, |rig, _| {
-        let down = Transform { coset: None, ..on_coset(12, 0) };
-        let up = Transform { input_reversed: true, output_reversed: false, ..down };
-        drop(rig.transforms.plan(&down, 1).unwrap());
+        let dif = Transform { coset: None, ..on_coset(12, 0) };
+        let dit = Transform { input_reversed: true, output_reversed: false, ..dif };
+        drop(rig.transforms.plan(&dif, 1).unwrap());
         let bytes = rig.transforms.table_bytes();
-        drop(rig.transforms.plan(&up, 1).unwrap());
+        drop(rig.transforms.plan(&dit, 1).unwrap());
         assert_eq!(rig.transforms.table_bytes(), bytes);
     });
 }

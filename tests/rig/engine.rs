@@ -1,4 +1,4 @@
-//! An engine that can be told to misbehave.
+//! An engine that misbehaves on demand.
 
 use std::{
     sync::{
@@ -24,21 +24,21 @@ use capstan::{
     server::Engines,
 };
 
-/// How the engine behaves, from the next piece of work on.
+/// How the engine behaves from its next piece of work on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     Honest,
-    /// Every result is off by a little.
+    /// Every result is slightly wrong.
     Lies,
     /// Every piece panics.
     Panics,
-    /// Every piece takes for ever, until its control says stop or the mode changes.
+    /// Every piece blocks until its control stops it or the mode changes.
     Hangs,
-    /// One more piece is done, then it hangs.
+    /// The next piece succeeds; every piece after it hangs.
     HangsNext,
 }
 
-/// Changes the mode.
+/// Sets the mode of an engine.
 #[derive(Clone, Default)]
 pub struct Dial(Arc<AtomicU8>);
 
@@ -65,13 +65,13 @@ impl Dial {
     }
 }
 
-/// The CPU engine behind a dial.
+/// The CPU engine, misbehaving as a dial says.
 pub struct Moody {
     honest: CpuEngine,
     dial: Dial,
 }
 
-/// Engines for a server, and their dial.
+/// Engines for a server, and the dial that controls them.
 pub fn moody() -> (Engines, Dial) {
     let dial = Dial::default();
     let engine = Moody { honest: CpuEngine::new(2).expect("threads"), dial: dial.clone() };
@@ -100,7 +100,7 @@ impl Engine for Moody {
         self.honest.ntt(plan, &if lies { Rows { output, ..*rows } } else { *rows }, control)
     }
 
-    /// Row by row, so that there is a piece to stop at behind every row.
+    /// One row per group, so that a transform can stop after every row.
     fn ntt_group(&self, _: &NttPlan) -> usize {
         1
     }
@@ -110,7 +110,7 @@ impl Engine for Moody {
     }
 }
 
-/// Passes on all but the first bit as it is.
+/// Forwards everything, with the first bit flipped.
 struct Lying<'a>(&'a dyn Sink);
 
 impl Sink for Lying<'_> {

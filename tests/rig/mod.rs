@@ -1,6 +1,6 @@
-//! A server in this process for tests that speak the wire by hand: how to start it, how to reach
-//! it, and how to write its messages.
-#![allow(dead_code)] // no test binary needs everything
+//! A server in this process, for tests that build wire messages by hand: starts it, connects to it
+//! and writes its messages.
+#![allow(dead_code)] // no test binary uses all of it
 
 pub mod engine;
 pub mod say;
@@ -27,13 +27,13 @@ use tonic::{
 };
 use tonic_types::StatusExt;
 
-/// Longer than anything here takes; only against hanging.
+/// A timeout longer than any wait in these tests, so that a hang fails the test.
 pub const HANGING: Duration = Duration::from_secs(30);
 
-/// A limit that no test reaches, however long its threads are kept from running.
+/// A limit that no test reaches, even on an overloaded machine.
 pub const NEVER: Duration = Duration::from_secs(3600);
 
-/// A server on threads of its own.
+/// A server that runs on its own threads.
 pub struct Daemon {
     pub address: SocketAddr,
     pub drainer: Drainer,
@@ -41,17 +41,17 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// A server on a free port, with an honest engine of two threads.
+    /// Starts a server on a free port, with the CPU engine on two threads.
     pub fn start(settings: Settings) -> Self {
         Self::with_engines(settings, Engines::cpu(2, "asked for").expect("threads"))
     }
 
-    /// A server on a free port.
+    /// Starts a server on a free port.
     pub fn with_engines(settings: Settings, engines: Engines) -> Self {
         Self::try_start(settings, engines).expect("a server")
     }
 
-    /// A server on a free port, if it can be had.
+    /// Starts a server on a free port, or returns why it could not start.
     pub fn try_start(settings: Settings, engines: Engines) -> Result<Self, ServeError> {
         let settings = Settings { listen: Some(([127, 0, 0, 1], 0).into()), ..settings };
         let (told, listening) = mpsc::channel();
@@ -65,25 +65,25 @@ impl Daemon {
                 let server = match Server::bind(settings, engines).await {
                     Ok(server) => server,
                     Err(error) => {
-                        told.send(Err(error)).expect("somebody waits");
+                        told.send(Err(error)).expect("the receiver waits");
                         return Ok(());
                     }
                 };
                 let address = server.tcp_address().expect("listens on TCP");
-                told.send(Ok((address, server.drainer()))).expect("somebody waits");
+                told.send(Ok((address, server.drainer()))).expect("the receiver waits");
                 server.serve().await
             })
         });
-        let (address, drainer) = listening.recv().expect("the thread says something")?;
+        let (address, drainer) = listening.recv().expect("the thread reports its start")?;
         Ok(Self { address, drainer, thread: Some(thread) })
     }
 
-    /// A new connection, which the server has taken and heard: to be connected says neither. One
-    /// that spoke too late for the server's limits is made again.
+    /// Opens a new connection and makes a call on it, so that the server is known to have accepted
+    /// it. Reconnects if the server closed the connection because the call came too late.
     pub async fn channel(&self) -> Channel {
         let endpoint = Endpoint::from_shared(format!("http://{}", self.address));
         let endpoint = endpoint.expect("an address");
-        until("a connection", async || {
+        until("connect", async || {
             let channel = endpoint.connect().await.map_err(|error| error.to_string())?;
             let heard = admin(&channel).get_info(v1::GetInfoRequest {}).await;
             heard.map(|_| channel).map_err(|status| status.to_string())
@@ -91,11 +91,11 @@ impl Daemon {
         .await
     }
 
-    /// Waits until the server has ended by itself.
+    /// Waits until the server has ended on its own.
     pub async fn ended(mut self) -> Result<(), ServeError> {
-        let thread = self.thread.take().expect("asked once");
-        let look = async || if thread.is_finished() { Ok(()) } else { Err("it serves") };
-        until("the server ends", look).await;
+        let thread = self.thread.take().expect("called once");
+        let look = async || if thread.is_finished() { Ok(()) } else { Err("still serving") };
+        until("end the server", look).await;
         thread.join().expect("the server does not panic")
     }
 }
@@ -103,14 +103,14 @@ impl Daemon {
 impl Drop for Daemon {
     fn drop(&mut self) {
         self.drainer.drain(Some(Duration::ZERO));
-        // A test that has failed waits for nothing: what it left undone may hold the server.
+        // Do not wait if the test has failed: work that it left behind may keep the server alive.
         if let Some(thread) = self.thread.take().filter(|_| !thread::panicking()) {
-            thread.join().expect("the server does not panic").expect("the server ends well");
+            thread.join().expect("the server does not panic").expect("the server ends cleanly");
         }
     }
 }
 
-/// A new connection to a Unix socket.
+/// Opens a connection to a Unix socket.
 pub async fn unix_channel(path: &Path) -> Channel {
     let path = path.to_owned();
     let connector = tower::service_fn(move |_| {
@@ -121,8 +121,8 @@ pub async fn unix_channel(path: &Path) -> Channel {
     endpoint.connect_with_connector(connector).await.expect("the server accepts")
 }
 
-/// A client that keeps no time itself, and its origin: tonic's own would answer in the server's
-/// place when a deadline passes.
+/// An HTTP client without deadlines of its own, and the server's origin. tonic's client would
+/// answer in the server's place when a deadline passes.
 pub fn timeless(
     address: SocketAddr,
 ) -> (legacy::Client<HttpConnector, tonic::body::Body>, http::Uri) {
@@ -142,39 +142,39 @@ pub fn admin(channel: &Channel) -> AdminClient<Channel> {
     AdminClient::new(channel.clone())
 }
 
-/// Asks until there is an `Ok`. Fails where there never is one, with the last thing that there was.
+/// Calls `ask` until it returns `Ok`. Panics with the last error after [`HANGING`].
 pub async fn until<T, E: Debug>(what: &str, mut ask: impl AsyncFnMut() -> Result<T, E>) -> T {
     let mut last = None;
     let asking = async {
         loop {
             match ask().await {
-                Ok(there) => return there,
-                Err(instead) => last = Some(instead),
+                Ok(value) => return value,
+                Err(error) => last = Some(error),
             }
             sleep(Duration::from_millis(2)).await;
         }
     };
     let asked = timeout(HANGING, asking).await;
-    asked.unwrap_or_else(|_| panic!("{what}: not after {HANGING:?}, but {last:?}"))
+    asked.unwrap_or_else(|_| panic!("{what}: not done after {HANGING:?}; last error: {last:?}"))
 }
 
-/// What comes of a call that should work whoever makes it. A client that is stalled between the
-/// headers of a call and its message is cut off where the idle limit is short: it calls again.
+/// Makes a call, and repeats it while the server answers `IDLE`: with a short idle limit, the
+/// server cuts off a client that stalls between the headers of a call and its message.
 pub async fn patiently<T>(mut call: impl AsyncFnMut() -> Result<T, Status>) -> Result<T, Status> {
     let heard = async || match call().await {
         Err(status) if reason(&status) == "IDLE" => Err(status),
         answer => Ok(answer),
     };
-    until("a call that is heard", heard).await
+    until("make a call before the idle limit", heard).await
 }
 
-/// What is in use on the server.
+/// The server's load.
 pub async fn load(channel: &Channel) -> v1::Load {
     let info = patiently(async || admin(channel).get_info(v1::GetInfoRequest {}).await).await;
-    info.expect("answers").into_inner().load.expect("always said")
+    info.expect("answers").into_inner().load.expect("always reported")
 }
 
-/// Waits until what is in use on the server is so.
+/// Waits until the server's load satisfies `so`.
 pub async fn until_load(channel: &Channel, name: &str, so: impl Fn(&v1::Load) -> bool) {
     let look = async || {
         let load = load(channel).await;
@@ -183,17 +183,17 @@ pub async fn until_load(channel: &Channel, name: &str, so: impl Fn(&v1::Load) ->
     until(name, look).await;
 }
 
-/// Waits until nothing is in flight.
+/// Waits until the server has no jobs and no bytes in flight.
 pub async fn settled(channel: &Channel, name: &str) {
     until_load(channel, name, |load| load.bytes_in_flight == 0 && load.jobs == 0).await;
 }
 
-/// `ErrorInfo.reason`.
+/// The status's `ErrorInfo.reason`, or an empty string.
 pub fn reason(status: &Status) -> String {
     status.get_details_error_info().map(|info| info.reason).unwrap_or_default()
 }
 
-/// When the server wants to be asked again.
+/// The retry delay that the server asks for.
 pub fn retry_after(status: &Status) -> Option<Duration> {
     status.get_details_retry_info().and_then(|info| info.retry_delay)
 }

@@ -1,4 +1,4 @@
-//! Messages, written short: a good one each, to be spoiled by `..` or a closure.
+//! Short constructors of valid messages. Tests make invalid ones with `..` or a closure.
 
 use ark_std::{UniformRand, test_rng};
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use capstan::{
     wire::v1,
 };
 
-/// A new upload id.
+/// A fresh upload id.
 pub fn id() -> Bytes {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -34,7 +34,7 @@ pub fn point_encoding(encoding: PointEncoding) -> i32 {
     }) as i32
 }
 
-/// `n` points: multiples of a random one, from 1 on.
+/// The first `n` multiples of a random point.
 pub fn points<A: CurvePoint>(n: usize) -> Vec<A> {
     use ark_ec::CurveGroup;
     let first = A::Group::rand(&mut test_rng());
@@ -47,21 +47,21 @@ pub fn random(n: usize) -> Vec<Fr> {
     (0..n).map(|_| Fr::rand(&mut rng)).collect()
 }
 
-/// Elements as canonical bytes.
+/// Encodes elements canonically.
 pub fn canonical(values: &[Fr]) -> Bytes {
     let mut bytes = vec![0; values.len() * 32];
     encode_fr(ScalarEncoding::Canonical, values, &mut bytes);
     bytes.into()
 }
 
-/// `sum of scalars[i] * points[i]`, one at a time.
+/// `sum of scalars[i] * points[i]`, by one multiplication for each term.
 pub fn sum<A: CurvePoint>(points: &[A], scalars: &[Fr]) -> A::Group {
     use ark_ff::PrimeField;
     let terms = points.iter().zip(scalars);
     terms.map(|(point, scalar)| point.mul_bigint(scalar.into_bigint())).sum()
 }
 
-/// A sum as compressed bytes.
+/// Encodes a sum as a compressed point.
 pub fn compressed<A: CurvePoint>(sum: A::Group) -> Bytes {
     encode_sums(ResultEncoding::Compressed, &A::sums(vec![sum])).into()
 }
@@ -163,7 +163,7 @@ pub fn bases<A: CurvePoint>(encoding: PointEncoding, count: u64) -> v1::BasesUpl
     }
 }
 
-/// Good bases in one chunk.
+/// A valid upload of bases, in one chunk.
 pub fn put_points<A: CurvePoint>(points: &[A]) -> Vec<v1::PutRequest> {
     let upload = bases::<A>(PointEncoding::Montgomery, points.len() as u64);
     put_bases(upload, vec![chunk(0, encode(PointEncoding::Montgomery, points))])

@@ -1,4 +1,4 @@
-//! Sums of pairs of points: see `kernels/batch_affine.cuh`.
+//! Batched affine additions of pairs of points: see `kernels/batch_affine.cuh`.
 
 use capstan::device::{Block, Lease, Ptr};
 
@@ -10,29 +10,29 @@ use crate::{
 };
 
 const MODULE: &str = "bench/curve";
-/// Sums that share an inversion.
+/// Numbers of sums that share an inversion.
 const CHAINS: [u32; 2] = [128, 256];
-/// Results that are compared with arkworks.
+/// Number of results that are compared with arkworks.
 const SAMPLES: usize = 64;
 
-/// How a kernel is launched.
+/// A kernel and its launch parameters.
 pub struct Kernel {
     name: &'static str,
     threads: u32,
-    /// Coordinates that a thread keeps in scratch, a sum.
+    /// Coordinates that a thread stores in scratch memory for each sum.
     kept: usize,
 }
 
-/// Any two points.
+/// Adds pairs of points of a table.
 pub const G1: Kernel = Kernel { name: "g1_add", threads: 512, kept: 1 };
-/// The same, each coordinate fetched once.
+/// Like [`G1`], but fetches each coordinate once.
 pub const G1_ONCE: Kernel = Kernel { name: "g1_add_once", threads: 512, kept: 3 };
-/// Over Fp2.
+/// Like [`G1`], for G2.
 pub const G2: Kernel = Kernel { name: "g2_add", threads: 256, kept: 1 };
 
 impl Kernel {
     fn block<G: Group>(&self) -> Block {
-        // Two points and a prefix product travel at a time.
+        // Two points and a prefix product are in flight at a time.
         let shared_bytes = 5 * G::COORDINATE_BYTES as u32 * (self.threads + 2);
         Block { threads: self.threads, shared_bytes }
     }
@@ -50,12 +50,12 @@ impl Kernel {
     }
 }
 
-/// How many sums: enough for several chains a thread.
+/// Number of sums: enough for several chains per thread.
 fn count(rig: &Rig, threads: u32) -> usize {
     rig.size((rig.blocks(threads) * 512) as usize, 3000)
 }
 
-/// Neighbours, as later levels of a tree have them: every input and output streams.
+/// Adds neighbouring points, as in later levels of a tree: all memory accesses are sequential.
 pub fn neighbours<'k, G: Group>(
     rig: &Rig,
     points: &Points<G>,
@@ -67,7 +67,7 @@ pub fn neighbours<'k, G: Group>(
     sums(rig, points, kernel, "device", &table, &pairs)
 }
 
-/// Random pairs of a table of `size` points.
+/// Adds random pairs of a table of `size` points.
 pub fn gathered<'k, G: Group>(
     rig: &Rig,
     points: &Points<G>,
@@ -111,13 +111,13 @@ fn sums<'k, G: Group>(
     CHAINS.iter().map(figure).collect()
 }
 
-/// The point that a reference names, as a sum.
+/// The point that a reference names, with its sign.
 pub fn signed<G: Group>(points: &Points<G>, reference: u32) -> G {
     let point: G = points.at((reference & !SIGN) as usize).into();
     if reference & SIGN == 0 { point } else { -point }
 }
 
-/// Compares samples, the first and the last among them.
+/// Compares some results with arkworks, including the first and the last.
 fn check<G: Group>(rig: &Rig, out: &Lease, n: usize, expected: impl Fn(usize) -> G, name: &str) {
     let mut random = Random(3);
     let all = out.all::<G::Words>();

@@ -1,4 +1,4 @@
-//! Buckets of points of a table, summed one by one: see `kernels/accumulate.cuh`.
+//! Buckets summed by one thread each, in XYZZ coordinates: see `kernels/accumulate.cuh`.
 
 use capstan::device::{Block, Lease, Ptr};
 
@@ -10,21 +10,18 @@ use crate::{
 };
 
 const MODULE: &str = "bench/curve";
-/// Points of a bucket. The first one is only copied, and counted.
+/// Points of a bucket. The first one is copied, but counts as an addition.
 const BUCKET: usize = 64;
-/// Sums that are compared with arkworks.
+/// Number of sums that are compared with arkworks.
 const SAMPLES: usize = 16;
 
-/// How a kernel is launched: name, threads of a block, blocks a multiprocessor, and coordinates a
-/// thread keeps in shared memory.
+/// Name, threads per block, blocks per multiprocessor, and coordinates per thread in shared memory.
 pub type Kernel = (&'static str, u32, u32, usize);
 
-/// Over Fp.
 pub const G1: Kernel = ("g1_xyzz", 128, 2, 2);
-/// Over Fp2.
 pub const G2: Kernel = ("g2_xyzz", 256, 1, 6);
 
-/// Random points of the table.
+/// Measures buckets of random points of `table`.
 pub fn measure<G: Group>(
     rig: &Rig,
     points: &Points<G>,
@@ -36,7 +33,7 @@ pub fn measure<G: Group>(
     let shared_bytes = (columns * G::COORDINATE_BYTES) as u32 * threads;
     let compiled = rig.kernel::<Parameters>(MODULE, name, Block { threads, shared_bytes });
     let blocks = rig.size(rig.blocks(times), 2);
-    // Eight buckets a thread.
+    // Eight buckets per thread.
     let buckets = (blocks * threads * rig.size(8, 1)) as usize;
     let mut random = Random(11);
     let reference = |_| random.below(size) as u32 | (random.next() as u32 & SIGN);

@@ -1,10 +1,10 @@
-//! Plans that may be better than those that are chosen.
+//! Alternatives to the planner's plans.
 
 use capstan::ntt::Pass;
 
 use crate::rig::Rig;
 
-/// Sizes and plans downward, pass by pass as lg_r.lg_e.lg_c.kept, and m where it is merged.
+/// log2 of sizes, and plans in DIF order: passes as lg_r.lg_e.lg_c.kept, with m for fused twiddles.
 const VARIANTS: [(u32, &str); 50] = [
     (10, "10.2.0.0"),
     (10, "5.1.2.2/5.1.2.0"),
@@ -58,7 +58,7 @@ const VARIANTS: [(u32, &str); 50] = [
     (28, "8.2.2.2/6.2.2.2/6.2.2.2/8.2.0.0"),
 ];
 
-/// The same where results are wanted in natural order.
+/// Like [`VARIANTS`], for results in natural order.
 const TURNED: [(u32, &str); 8] = [
     (16, "8.1.1.2/8.1.1.0"),
     (16, "8.2.2.2/8.2.1.0"),
@@ -70,7 +70,7 @@ const TURNED: [(u32, &str); 8] = [
     (28, "6.2.2.1/6.2.2.2/6.2.2.2/10.2.0.0"),
 ];
 
-/// What the command line asks for: passes, and whether results are in natural order.
+/// The plans that the command line asks for, and whether their results are in natural order.
 pub fn of(rig: &Rig, lg_n: u32) -> Vec<(Vec<Pass>, bool)> {
     let mut found = Vec::new();
     if rig.flag("variants") {
@@ -87,7 +87,7 @@ pub fn of(rig: &Rig, lg_n: u32) -> Vec<(Vec<Pass>, bool)> {
     found
 }
 
-/// A pass as the command line has it.
+/// A pass in the command line's syntax.
 pub fn name(pass: &Pass) -> String {
     let Pass { lg_r, lg_c, lg_e, kept, merged } = pass;
     let merged = if *merged { "m" } else { "" };

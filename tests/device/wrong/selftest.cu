@@ -1,4 +1,4 @@
-// A device that computes nothing: its results are what was in memory before.
+// A kernel that computes nothing: its results are the memory's old content.
 #include "cuda_host.hpp"
 KERNEL(128)
 selftest_words(uint32_t, const uint32_t*, const uint32_t*, const uint32_t*, const uint32_t*,

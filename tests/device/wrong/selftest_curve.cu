@@ -1,4 +1,4 @@
-// The module has to be there; the test ends before it.
+// The module must exist, but the self-test fails before it uses it.
 #include "cuda_host.hpp"
 KERNEL(64) never_launched(uint32_t*) {}
 EXPORT_KERNEL(never_launched);

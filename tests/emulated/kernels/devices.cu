@@ -1,7 +1,7 @@
-// Kernels whose launches fit some devices and not others.
+// Kernels whose launches exceed the limits of some devices.
 #include "cuda_host.hpp"
 
-// At most 32 registers: 16 blocks of 4 warps.
+// At most 32 registers, for 16 blocks of 4 warps.
 KERNEL(128, 16) bounded(uint32_t* out) {
     SHARED(uint8_t, tile, 1000);
     tile[threadIdx.x] = uint8_t(threadIdx.x);
@@ -19,20 +19,20 @@ KERNEL(1024, 2) unbounded(uint32_t* out) {
 }
 EXPORT_KERNEL(unbounded);
 
-// 168 registers.
+// 168 registers, for 3 blocks of 4 warps.
 KERNEL(128, 3) large(uint32_t* out) { out[threadIdx.x] = 0; }
 EXPORT_KERNEL(large);
 
-// Shared memory of a function that it calls is known once it has run.
-FN uint32_t helped(uint32_t word) {
+// The emulation knows the shared memory of a called function only after the kernel has run.
+FN uint32_t helper(uint32_t word) {
     SHARED(uint32_t, kept, 32);
     kept[threadIdx.x] = word;
     return kept[threadIdx.x];
 }
-KERNEL(32) helping(uint32_t* out) { out[threadIdx.x] = helped(threadIdx.x); }
+KERNEL(32) helping(uint32_t* out) { out[threadIdx.x] = helper(threadIdx.x); }
 EXPORT_KERNEL(helping);
 
-// Waits for the kernel before it if `wait`.
+// Waits for its predecessor if `wait` is set.
 KERNEL(32) follow(uint32_t* out, uint32_t wait) {
     if (wait) await_predecessor();
     out[threadIdx.x] = 7;

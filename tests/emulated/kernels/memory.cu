@@ -1,4 +1,4 @@
-// Kernels that read and write device memory, some of them where they must not.
+// Kernels that read and write device memory, some of them out of bounds.
 #include "cuda_host.hpp"
 
 // at[i] = at[i] * factor + i
@@ -16,7 +16,7 @@ EXPORT_KERNEL(store);
 KERNEL(1) next(uint32_t* to, const uint32_t* from) { to[0] = from[0] + 1; }
 EXPORT_KERNEL(next);
 
-// at[0] = a word read as part of a wider one, which begins `words` words behind.
+// at[0] = the upper half of the 64-bit word at at + words, which is misaligned if `words` is odd.
 KERNEL(1) load_wide(uint32_t* at, uint32_t words) {
     at[0] = uint32_t(*reinterpret_cast<const uint64_t*>(at + words) >> 32);
 }

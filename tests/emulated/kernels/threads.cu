@@ -1,11 +1,11 @@
-// Kernels that show what the emulation sees of threads, right ones and wrong ones.
+// Kernels, right and wrong ones, that test the emulation of threads.
 #include "cuda_host.hpp"
 
 struct alignas(16) uint4_words {
     uint32_t word[4];
 };
 
-// out[i] = 2 i, reversed twice through shared memory; without `barrier`, a race.
+// out[i] = 2 i, reversed twice through shared memory. Without `barrier`, there is a race.
 KERNEL(256, 1) reverse(uint32_t* out, uint32_t barrier) {
     SHARED(uint32_t, tile, 256);
     const uint32_t t = threadIdx.x, n = blockDim.x;
@@ -32,7 +32,7 @@ KERNEL(64) diverge(uint32_t* out, uint32_t how) {
     if (how == 2 && t % 2) __syncwarp(0x55555555);
     if (how == 3 && t == 5) return;
     if (how == 3) __syncwarp();
-    // Threads that returned do not hold up a block.
+    // Threads that returned do not block a barrier.
     if (how == 4 && t >= 32) return;
     __syncthreads();
     out[t] = 1;
@@ -57,7 +57,7 @@ KERNEL(64) much_shared(uint32_t* out) {
 }
 EXPORT_KERNEL(much_shared);
 
-// Each warp's sum by shuffles down, up and across, and its odd lanes by a vote.
+// Warp sums by shuffles down and across, prefix sums by shuffles up, and odd lanes by a vote.
 KERNEL(256) warps(const uint32_t* in, uint32_t* sums, uint32_t* prefixes, uint32_t* votes) {
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x, lane = threadIdx.x % 32;
     uint32_t down = in[i], across = in[i], up = in[i];
@@ -73,7 +73,7 @@ KERNEL(256) warps(const uint32_t* in, uint32_t* sums, uint32_t* prefixes, uint32
     sums[i] = down == across ? down : ~0u;
     prefixes[i] = up;
     votes[i] = __ballot_sync(~0u, in[i] & 1);
-    // Half warps on their own, in either order.
+    // Shuffles and votes of half warps.
     uint64_t half = in[i];
     const uint32_t mask = lane < 16 ? 0xffffu : 0xffff0000u;
     half = __shfl_sync(mask, half, 0, 16);
@@ -81,7 +81,7 @@ KERNEL(256) warps(const uint32_t* in, uint32_t* sums, uint32_t* prefixes, uint32
 }
 EXPORT_KERNEL(warps);
 
-// Sums by atomics over all blocks, in every way.
+// Sums, maximum and bits over all blocks, by each kind of atomic.
 KERNEL(128) atomics(uint32_t* sum, unsigned long long* sum64, uint32_t* most, uint32_t* bits) {
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     atomicAdd(sum, i);
@@ -94,7 +94,7 @@ KERNEL(128) atomics(uint32_t* sum, unsigned long long* sum64, uint32_t* most, ui
 }
 EXPORT_KERNEL(atomics);
 
-// Copies a tile through shared memory beside the arithmetic; without `wait`, too early.
+// Copies a tile through shared memory asynchronously. Without `wait`, it is read too early.
 KERNEL(32) tiles(const uint32_t* in, uint32_t* out, uint32_t wait) {
     SHARED(uint4_words, tile, 32);
     const uint32_t t = threadIdx.x;
