@@ -1,4 +1,4 @@
-//! Finds nvcc and runs it.
+//! Finds and runs nvcc.
 
 use std::{
     env,
@@ -9,30 +9,30 @@ use std::{
     process::Command,
 };
 
-/// Where `scripts/install-nvcc` puts it.
+/// The path at which `scripts/install-nvcc` installs it.
 const INSTALLED: &str = ".cuda/nvidia/cu13/bin/nvcc";
 
-/// Options that do not depend on the architecture; `scripts/check-kernels` reads them too.
+/// Options for all architectures; `scripts/check-kernels` reads them too.
 const OPTIONS: &str = "kernels/nvcc.options";
 
-/// Says that there is to be no compiler, in the place of its path.
+/// Value of `CAPSTAN_NVCC` that disables the compiler.
 const NONE: &str = "none";
 
-/// Where nvcc is looked for beside PATH.
+/// Variables that locate nvcc, in addition to PATH.
 pub const VARIABLES: [&str; 3] = ["CAPSTAN_NVCC", "CUDA_HOME", "CUDA_PATH"];
 
 /// A compiler for kernels.
 pub struct Nvcc {
     path: PathBuf,
-    /// What it says of itself: part of the cache's key.
+    /// The output of `--version`, part of the cache key.
     pub version_text: String,
 }
 
 impl Nvcc {
-    /// The one that the environment names, else that of PATH, else the installed one. `None` where
-    /// there is none, or where the environment wants none.
+    /// Finds nvcc by the environment, PATH, or the installed path. `None` if there is none, or if
+    /// the environment disables it.
     ///
-    /// Errors: a compiler that is named and does not run.
+    /// Errors: the compiler does not run.
     pub fn find() -> Result<Option<Self>, Box<dyn Error>> {
         let named = variable("CAPSTAN_NVCC");
         if named.as_deref() == Some(NONE) {
@@ -58,19 +58,19 @@ impl Nvcc {
 
     /// The toolkit's version, such as (13, 0).
     ///
-    /// Errors: where the compiler does not say.
+    /// Errors: `--version` printed no version.
     pub fn toolkit(&self) -> Result<(u32, u32), Box<dyn Error>> {
-        let said = self.version_text.split("release ").nth(1).and_then(|rest| {
+        let version = self.version_text.split("release ").nth(1).and_then(|rest| {
             let (major, minor) = rest.split(',').next()?.split_once('.')?;
             Some((major.parse().ok()?, minor.trim().parse().ok()?))
         });
-        said.ok_or_else(|| format!("{}: no version in its answer", self.path.display()).into())
+        version.ok_or_else(|| format!("{} --version: no version found", self.path.display()).into())
     }
 
-    /// Compiles `source` to a fatbin: machine code for each of `archs`, and PTX of the newest.
-    /// Gives ptxas's report of what each kernel takes.
+    /// Compiles `source` to a fatbin: machine code for each of `archs`, and PTX for the newest.
+    /// Returns the report of ptxas on each kernel's resources.
     ///
-    /// Errors: what the compiler says; warnings are errors.
+    /// Errors: the compiler's output; warnings are errors.
     pub fn compile(&self, source: &Path, archs: &[String], out: &Path) -> Result<Vec<u8>, String> {
         let mut command = Command::new(&self.path);
         command.args(["--fatbin", "--options-file", OPTIONS, "-I", "kernels", "-Xptxas", "-v"]);
@@ -83,16 +83,16 @@ impl Nvcc {
             command.arg(format!("-gencode=arch=compute_{newest},code=compute_{newest}"));
         }
         let output = command.output().map_err(|error: io::Error| error.to_string())?;
-        let said = [output.stdout, output.stderr].concat();
+        let report = [output.stdout, output.stderr].concat();
         if output.status.success() {
-            return Ok(said);
+            return Ok(report);
         }
-        Err(format!("{}: {}", source.display(), String::from_utf8_lossy(&said)))
+        Err(format!("{}: {}", source.display(), String::from_utf8_lossy(&report)))
     }
 }
 
-/// The architectures of this host's GPUs, such as "89" or "80,90", by NVIDIA's management tool;
-/// `None` if it sees no GPU or is not there.
+/// The architectures of this host's GPUs, such as "89" or "80,90", by nvidia-smi; `None` if it
+/// finds no GPU or does not run.
 pub fn archs_of_host() -> Option<String> {
     let query = ["--query-gpu=compute_cap", "--format=csv,noheader"];
     let output = Command::new("nvidia-smi").args(query).output().ok()?;
@@ -102,7 +102,7 @@ pub fn archs_of_host() -> Option<String> {
     (!archs.is_empty() && archs.iter().all(is_arch)).then(|| archs.join(","))
 }
 
-/// What the environment says, less blanks; `None` where it says nothing.
+/// The value of a variable, trimmed; `None` if unset or blank.
 pub fn variable(name: impl AsRef<OsStr>) -> Option<String> {
     env::var(name).ok().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
 }

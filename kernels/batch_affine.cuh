@@ -7,8 +7,8 @@
 // sum (P. Montgomery 1987, and the affine chord and tangent).
 //
 // Launch: a block of the kernel's size; dynamic shared memory for five columns (batch/stage.cuh).
-// Scratch: SCRATCH_QUADS * chain * (threads of the grid) pieces of 16 bytes, uninitialised. Chains of
-// 128 to 256 are best: one inversion costs as much as five sums.
+// Scratch: SCRATCH_QUADS * chain * (threads of the grid) pieces of 16 bytes, uninitialised. Chains
+// of 128 to 256 are best: one inversion costs as much as five sums.
 // Barriers: those of the tree that shares one inversion among warps, and __syncwarp, since lanes
 // fetch for each other into columns that otherwise belong to one thread.
 // Output: x canonical, y < 2p; infinity is x = y = 0 mod p.
