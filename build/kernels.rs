@@ -1,5 +1,5 @@
 //! Compiles every `kernels/**/*.cu` to a fatbin, and writes a table of them that
-//! `src/device/images.rs` includes. Fatbins are named by a hash of their inputs, so none is compiled
+//! `src/device/images.rs` includes. A fatbin's name is a hash of its inputs, so none is compiled
 //! twice. Builds such as `cargo clippy` and `cargo test` share them if `CAPSTAN_FATBINS` is set.
 
 use std::{

@@ -1,8 +1,7 @@
 // XYZZ bucket accumulation: sums the points of each bucket one by one.
 //
 // A thread sums one bucket after the other. While it adds a point, the next one is copied to the
-// thread's columns of shared memory. Products read each coordinate from there, so that no register
-// holds a point.
+// thread's columns of shared memory. Products read coordinates there, so no register holds a point.
 //
 // Launch: blocks of T, any grid; dynamic shared memory of 2 QUADS<F> pieces per thread, or 6
 // QUADS<F> if the sum is also in shared memory. Barriers: none.

@@ -1,5 +1,4 @@
-// Batched affine addition: out[i] = the sum of the points of pair i, with one inversion per chain
-// of sums.
+// Batched affine addition: out[i] = the sum of the points of pair i, one inversion per chain.
 //
 // Each thread walks its own chain twice. Forward it multiplies the denominators of the slopes and
 // stores each prefix product. Then it inverts once. Backward it recovers one inverse after the

@@ -105,8 +105,7 @@ FN uint32_t reverse_bits(uint32_t a) { return __brev(a); }
 
 // Prefetches a line of global memory into the L2 cache.
 FN void prefetch(const void* global) { asm volatile("prefetch.global.L2 [%0];" ::"l"(global)); }
-// Loads 16 bytes of read-only global memory with an evict-first policy, for data that is rarely
-// reused.
+// Loads 16 bytes of read-only global memory with an evict-first policy: data that is rarely reused.
 FN void load16_once(uint32_t* to, const void* global) {
     asm volatile("{ .reg .b64 policy; createpolicy.fractional.L2::evict_first.b64 policy, 1.0; "
                  "ld.global.nc.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], policy; }"

@@ -5,8 +5,9 @@
 // Three Fp products as in Karatsuba's method, but only m is computed as a whole: the other two are
 // accumulated onto it while they are reduced. The ranges leave no room for an offset that makes
 // differences positive. So row i multiplies by limb i of the difference mod R, and if the
-// difference is negative, the other factor is subtracted from the upper half, since f (d + R) = f d
-// + f R. A limb of a row is arbitrary, so the bound on accumulators (see field/fp.cuh) holds.
+// difference is negative, the other factor is subtracted from the upper half:
+// f (d + R) = f d + f R. A limb of a row is arbitrary, so the bound on accumulators (see
+// field/fp.cuh) holds.
 #pragma once
 #include "field/fp.cuh"
 

@@ -114,8 +114,7 @@ selftest_fr_constant(uint32_t count, uint32_t n, const Fr* a, const Fr* multiple
 }
 EXPORT_KERNEL(selftest_fr_constant);
 
-// Inverts n elements in place; thread t of T inverts elements t, t + T, ... as one batch. scratch
-// has n elements.
+// Inverts n elements in place, with n of scratch; thread t of T inverts t, t + T, ... as a batch.
 template <class F> FN void invert_batches(uint32_t n, F* values, F* scratch) {
     const uint32_t threads = gridDim.x * blockDim.x, t = blockIdx.x * blockDim.x + threadIdx.x;
     if (t < n) inverse_batch(values + t, scratch + t, (n - t - 1) / threads + 1, threads);

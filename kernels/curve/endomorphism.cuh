@@ -7,8 +7,7 @@
 #include "../params/curve.cuh"
 #include "jacobian.cuh"
 
-// s = [|x|] P for P = (s.x, s.y), which is not infinity; P is saved in base. 63 doublings, 5
-// additions.
+// s = [|x|] P for P = (s.x, s.y), not infinity; P is saved in base. 63 doublings, 5 additions.
 //
 // The formulas use no constant of the curve, so (s.x, s.y) may be those of a Jacobian (X, Y, Z): an
 // affine point of y^2 = x^3 + b Z^6. The caller then multiplies the product's z by Z.

@@ -84,8 +84,7 @@ FN void add_in_place(Multiple<F, Cell>& p, const Point& x, const Point& y) {
     p.r = sub_loose(times(F(y), times(F(p.z), zz)), F(p.y));
     join(p, sub_loose(times(F(x), zz), F(p.x)));
 }
-// p += (x, y), which must have a different x; p must not be infinity. x and y are loose and read
-// when needed.
+// p += (x, y), which has a different x; p is not infinity. x and y are loose, read when needed.
 template <class F, class Cell, class Place>
 FN void add_different(Multiple<F, Cell>& p, const Place& x, const Place& y) {
     const F zz = squared(F(p.z));

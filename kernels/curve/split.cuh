@@ -1,10 +1,9 @@
 // XYZZ points split over four adjacent lanes: lane k has coordinate k of (x, y, zz, zzz).
 //
 // For few sums that depend on each other: four rounds of products, one per lane, instead of
-// fourteen products in sequence. 6300 cycles for a warp that is alone, counted from the SASS, and
-// 150 registers. It needs 16 lane-products instead of 14, so if lanes are scarce one lane per sum
-// is better. (Schoolbook products: 6000 cycles, but 14 % more of the multiplier if two warps share
-// it.)
+// fourteen products in sequence. A warp that is alone takes 6300 cycles, counted from the SASS, and
+// 150 registers. 16 lane-products instead of 14: if lanes are scarce, one lane per sum is better.
+// Schoolbook products: 6000 cycles, but 14 % more of the multiplier if two warps share it.
 #pragma once
 #include "../memory.cuh"
 #include "../warp.cuh"

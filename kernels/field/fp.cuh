@@ -21,8 +21,7 @@ struct Modulus {
     FN uint32_t operator()(int i) const { return Fp::modulus(i); }
 };
 
-// Adds the two parts of limb i at the bottom of row i's full chain. Leaves a carry for the open
-// chain.
+// Adds the two parts of limb i at the bottom of row i's full chain; a carry goes to the open chain.
 FN void join_limb(uint32_t* e, uint32_t* o, int i) {
     full_chain(e, o, i)[0] = add_cc(full_chain(e, o, i)[0], i % 2 ? e[i] : o[i - 1]);
 }

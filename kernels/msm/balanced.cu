@@ -139,8 +139,8 @@ FN uint32_t of_tail(const Buckets& buckets, uint32_t run, uint32_t b, uint32_t t
     return bits;
 }
 // A thread's buckets are thread, thread + threads, ..., checked AHEAD at a time. One inversion
-// serves all the tail's sums among them: until then, x of such a bucket holds the product of the
-// ZZZ before it.
+// serves all the tail's sums among them: until then, x of such a bucket holds a prefix product of
+// ZZZ.
 template <class F>
 FN void collect(Affine<F>* out, Affine<F>* sums, const Tree& tree) {
     const uint32_t threads = gridDim.x * blockDim.x, run = tree.levels->count;

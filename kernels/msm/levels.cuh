@@ -1,7 +1,7 @@
 // The shape of a tree of additions over buckets, in closed form.
 //
-// Level l = 1, 2, ... adds adjacent elements within each bucket. A bucket of m elements has ceil(m
-// / 2^l) after level l: the sums of level l, in order, and an unpaired last element unchanged. So
+// Level l = 1, 2, ... adds adjacent elements within each bucket. Of m elements, ceil(m / 2^l)
+// remain after level l: the sums of level l, in order, and an unpaired last element unchanged. So
 // for each bucket only the number of earlier additions per level is stored; the rest follows from
 // its size. The additions of a level are independent and of equal cost for any bucket sizes, which
 // balances the load.

@@ -1,12 +1,12 @@
 // Recodes scalars into digits of a radix B that is not a power of two, most significant first.
 //
-// Let h be the sum of B^j B / 2 over all c windows. The digits of k are those of N = k + h minus B
-// / 2 each, and N < B^c < 2^256 (scripts/kernel-params). x = N 2^256 / B^c is a fraction of 2^256.
-// x B carries the highest digit out of its eight words, the remainder gives the next one, and so
-// on: one division for all digits. x is too large, by e between 1/16 and 17/16. After t digits the
-// error is e B^t, in units of 2^-256, and the exact remainder is a multiple of B^(t - c) below 1:
-// digits are correct if 0 < e < 2^256 / B^c. So x can drop low words as digits are extracted: each
-// of two drops loses at most 1/256 of B^(t - c), both together less than that 1/16.
+// Let h be the sum of B^j B / 2 over all c windows. The digits of k are those of N = k + h, minus
+// B / 2 each, and N < B^c < 2^256 (scripts/kernel-params). x = N 2^256 / B^c is a fraction of
+// 2^256. x B carries the highest digit out of its eight words, the remainder gives the next one,
+// and so on: one division for all digits. x is too large, by e between 1/16 and 17/16. After t
+// digits the error is e B^t, in units of 2^-256, and the exact remainder is a multiple of B^(t - c)
+// below 1: digits are correct if 0 < e < 2^256 / B^c. So x can drop low words as digits are
+// extracted: each of two drops loses at most 1/256 of B^(t - c), both together less than that 1/16.
 #pragma once
 #include "../carry.cuh"
 #include "../params/radices.cuh"
@@ -72,7 +72,7 @@ FN void each_by_words(uint32_t (&x)[9], uint32_t radix, uint32_t windows, const 
     if constexpr (WORDS > 2) each_by_words<WORDS - 3>(x, radix, windows, table, each);
 }
 
-// Calls each(window, digit) for all windows of k < 2^254, eight words, unless all k of the warp are
+// Calls each(window, digit) for all windows of k < 2^254, eight words, unless the warp's k are all
 // 0.
 template <class Each>
 FN void each_of_radix(uint32_t (&k)[9], uint32_t radix, uint32_t windows, const RadixTable* table,

@@ -1,5 +1,4 @@
-// Bucket reduction: one point per set, then per vector: sum of 2^(shift of the set) sum of (b + 1)
-// P_b.
+// Bucket reduction to one point per set, then vector: sum of 2^(shift of set) sum of (b + 1) P_b.
 //
 // Launches; a plan (src/msm/reduce) uses those that pay off for its number of buckets:
 //   gN_reduce_slices   slices of rows and columns, one thread each, into XYZZ;

@@ -1,5 +1,4 @@
-// The front of an MSM: from scalars to references sorted by bucket, for one or many vectors of n
-// scalars.
+// The front of an MSM: sorts the digits of one or many vectors of n scalars by bucket.
 //
 //   msm_clear_bins     clears the counters of the coarse bins
 //   msm_count_bins     counts the digits of all scalars by bin; the last block plans bins and tiles

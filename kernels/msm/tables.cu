@@ -1,7 +1,7 @@
 // Tables of multiples: table t, 1 <= t <= count, is table t - 1 doubled `doublings` times, or
-// `fewer` times if bit t of `near` is set. After doubling k, counted from 0, each point of table t
-// - 1 is added to its multiple if bit k of `adds` is set: no bits for powers of two, bit 2 for 9
-// times a power of two. Results are canonical affine; infinity remains infinity.
+// `fewer` times if bit t of `near` is set. After doubling k, counted from 0, the original point is
+// added to its multiple if bit k of `adds` is set: no bits for powers of two, bit 2 for 9 times a
+// power of two. Results are canonical affine; infinity remains infinity.
 //
 // A thread owns a point and the chain of its multiples. The formulas use no constant of the curve,
 // so X and Y of a Jacobian multiple are an affine point of another curve. The next multiple is

@@ -38,8 +38,7 @@ FN uint32_t bucket_of(const Whole& all, uint32_t at) {
     return low;
 }
 
-// A team's work: references begin to begin + count - 1 of bucket b, or none if b is the number of
-// buckets.
+// References begin to begin + count - 1 of bucket b, for a team; none if b is the bucket count.
 struct Run {
     uint32_t b, begin, count;
 };
@@ -60,8 +59,7 @@ FN Run piece_of(const Whole& all, uint32_t c, Mark& mark) {
     if (number == 0 && pieces > 1) mark = {b, pieces};
     return {b, start + before, left < all.length() ? left : all.length()};
 }
-// In the first blocks, each team sums one bucket that is not large; each other block sums the piece
-// of one cell.
+// In the first blocks each team sums a bucket that is not large; other blocks sum a cell's piece.
 template <class F>
 FN void sum_whole(Xyzz<F>* out, Xyzz<F>* parts, Mark* marks, const Affine<F>* base,
                   const Whole& all, uint32_t team_size, F* shared) {

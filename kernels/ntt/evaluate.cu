@@ -4,9 +4,9 @@
 // ntt_dot: a block sums a chunk of a row, values[i] low[i mod 2^lg_low] high[i / 2^lg_low], i in
 // the row; i / 2^lg_low is constant within a chunk. ntt_sum: a block sums the chunks of a row.
 // ntt_weights computes the weights of values. fr_evaluate: like ntt_dot, for rows of any length and
-// few weights. Elements are canonical, in Montgomery form. 128 threads; grid: chunks; rows; entries
-// / 2^lg_each / 128, rounded up; rows times chunks. Shared memory: one element per thread; one
-// barrier per level of the tree.
+// few weights. Elements are canonical, in Montgomery form.
+// Launch: 128 threads; grid: chunks; rows; entries / 2^lg_each / 128, rounded up; rows times
+// chunks. Shared memory: one element per thread; one barrier per level of the tree.
 #include "../inverse.cuh"
 #include "passes.cuh"
 

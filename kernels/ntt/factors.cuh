@@ -1,10 +1,8 @@
-// Twiddle factors in tables, each as several precomputed multiples (../field/fr.cuh), and products
-// with them.
+// Tables of twiddle factors, each as several precomputed multiples (../field/fr.cuh); products.
 //
 // A step's table with K multiples is stored in planes of 16-byte halves, so that lanes read
-// neighbours: half h of multiple k of entry m is at [(2 k + h) PLANE + m]. Tables of border
-// factors, the twiddles between passes, are read once per transform, so an entry's 2 K halves are
-// contiguous.
+// neighbours: half h of multiple k of entry m is at [(2 k + h) PLANE + m]. Border factors, the
+// twiddles between passes, are read once per transform, so an entry's 2 K halves are contiguous.
 #pragma once
 #include "registers.cuh"
 #include "tile.cuh"

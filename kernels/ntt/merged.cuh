@@ -4,8 +4,8 @@
 // Downward (DIF), a block of M elements is a polynomial modulo X^M - s. A butterfly splits it by a
 // square root c of s into u + c v and u - c v, modulo X^(M/2) - c and X^(M/2) + c: one product, by
 // a factor that the whole block shares. Block B of 2^t in its transform has c = (g w^rev(B))^(M/2),
-// with rev of t bits, the coset's generator g and w of order 2^lg_n. So a merged pass takes half a
-// product per element and stage, 3 for radix 2^6, where steps.cuh takes 3/8 and one for the border:
+// with rev of t bits, the coset's generator g and w of order 2^lg_n. So a fused pass takes half a
+// product per element and stage, 3 for radix 2^6; steps.cuh takes 3/8, plus one for the border:
 // 3.25.
 //
 // The rows' pass at the end may continue in this way: merged_rows.cuh. Or, if the tables of so many

@@ -7,8 +7,8 @@
 // blocks of N / R. The pass whose blocks are its rows, N = R, has no such factor; it is the last
 // one in DIF, the first in DIT. The blocks of all transforms of a batch are consecutive.
 //
-// A thread block has a tile of R 2^lg_c elements: 2^lg_c adjacent columns, tile index q = p 2^lg_c
-// + c; or, if N = R, 2^lg_c blocks, q = c R + p. A thread has 2^E elements.
+// A thread block has a tile of R 2^lg_c elements: 2^lg_c adjacent columns, tile index
+// q = p 2^lg_c + c; or, if N = R, 2^lg_c blocks, q = c R + p. A thread has 2^E elements.
 //
 // STEPS: the number of steps, if radix and columns are known at compile time; 0: any.
 //
@@ -147,8 +147,7 @@ struct Stored {
     }
 };
 
-// Stores a tile from address `to` on, only below `end` unless WHOLE_TILE. Adjacent lanes store
-// adjacent halves.
+// Stores a tile at `to`, only below `end` unless WHOLE_TILE. Adjacent lanes store adjacent halves.
 template <int E, bool WHOLE_TILE>
 FN void store_tile(Quad* out, const Quad* tile, const Stored& stored, uint64_t to, uint64_t end) {
     to += stored.address(threadIdx.x / 2);

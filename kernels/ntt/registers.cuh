@@ -25,9 +25,8 @@ FN void prepare(Fr& x, int& bound, int exponent) {
     }
 }
 // DIF: natural order to bit-reversed. Stage t pairs elements 2^(E-1-t) apart; its block b
-// multiplies by the root of order 2^(t+1) to the power of b's t bits reversed, which is the root of
-// order 8 to the power of b's two bits reversed. `first` and `others` bound the input; x_0 may be
-// any.
+// multiplies by the root of order 2^(t+1) to b's t bits reversed, which is the root of order 8 to
+// b's two bits reversed. `first` and `others` bound the input; x_0 may be any.
 template <int E>
 FN void descend_in_registers(Fr* x, int first = BELOW_2R, int others = BELOW_2R) {
     int bounds[1 << E];

@@ -4,8 +4,7 @@
 // A row has R = 2^lg_r elements, lg_r a multiple of E. A step transforms the field of E bits at bit
 // o of the row index: in DIF from the top down, natural order to bit-reversed; in DIT from the
 // bottom up, bit-reversed to natural. After a DIF step (before a DIT step) element (field f, lower
-// bits l) is multiplied by root_M^(rev(f) l), M = 2^(o + E): entry M + f 2^o + l of `tables`, for
-// every R.
+// bits l) is multiplied by root_M^(rev(f) l), M = 2^(o + E): entry M + f 2^o + l of `tables`.
 //
 // One loop body serves all steps and all radices here. For the tiles of large transforms
 // straight.cuh unrolls the steps.

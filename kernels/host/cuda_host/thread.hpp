@@ -42,7 +42,7 @@ struct Request {
 /// Waits for the lanes of the mask, then gives each its result.
 void wait_for_warp(const Request& request, Where where);
 
-/// Programmatic dependent launch: declares that the thread waits for the preceding work.
+/// Programmatic dependent launch: records that the thread waits for the preceding work.
 void await_predecessor();
 
 /// Fails the launch with `CUDA_ERROR_ASSERT`; outside a kernel, aborts the process.

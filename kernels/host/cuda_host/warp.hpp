@@ -1,5 +1,5 @@
 // Shuffles and votes. `mask` must include the calling lane, and all its lanes must call the same
-// function; anything else is reported as a deadlock.
+// function; anything else fails the launch.
 #pragma once
 
 #include <type_traits>

@@ -4,8 +4,7 @@
 
 constexpr uint32_t SUM_THREADS = 128, SUM_GROUPS = SUM_THREADS / SPLIT;
 
-// The sum that a thread works on. A team is `team` groups of four lanes, a power of two up to
-// SUM_GROUPS.
+// A thread's place in a team of `size` groups of four lanes, a power of two up to SUM_GROUPS.
 struct Team {
     uint32_t size, member;
     uint32_t output; // index of the sum in the launch
