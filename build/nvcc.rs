@@ -21,7 +21,6 @@ const NONE: &str = "none";
 /// Variables that locate nvcc, in addition to PATH.
 pub const VARIABLES: [&str; 3] = ["CAPSTAN_NVCC", "CUDA_HOME", "CUDA_PATH"];
 
-/// A compiler for kernels.
 pub struct Nvcc {
     path: PathBuf,
     /// The output of `--version`, part of the cache key.
