@@ -62,8 +62,8 @@ void forget_modules(int device) {
 
 namespace {
 
-/// Registers per thread: the most that the launch bounds allow, which the compiler may use. Bounds
-/// that ask for more blocks than fit on a multiprocessor are ignored.
+/// Registers per thread: the most that the launch bounds allow, since the compiler may use all.
+/// The blocks in the bounds are limited to those that a multiprocessor holds.
 int registers(const Function& f) {
     const auto threads = int(f.kernel->threads_max);
     const int holds = f.preset().threads / threads;
