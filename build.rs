@@ -1,5 +1,5 @@
-//! Generates the messages and services of `proto/` without a protoc: protox compiles, tonic
-//! generates. Compiles the kernels of `kernels/` where there is an nvcc.
+//! Generates the messages and services of `proto/` without protoc: protox compiles, tonic
+//! generates. Compiles the kernels of `kernels/` if nvcc is found.
 
 #[path = "build/archs.rs"]
 mod archs;
@@ -33,10 +33,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         .build_client(env::var_os("CARGO_FEATURE_CLIENT").is_some())
         // Payloads are slices of the receive buffer: no copy on decode.
         .bytes(".")
-        // Payloads may be witness: `wire` prints them redacted.
+        // Payloads may be secret witnesses: `wire` prints them redacted.
         .skip_debug(["capstan.v1.Chunk", "capstan.v1.InlineVector"])
         .compile_fds(compiler.file_descriptor_set())?;
-    // What reflection serves.
+    // The descriptors for server reflection.
     let set = PathBuf::from(env::var("OUT_DIR")?).join("capstan.bin");
     fs::write(set, compiler.encode_file_descriptor_set())?;
     Ok(())

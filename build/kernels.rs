@@ -1,7 +1,6 @@
-//! Every `kernels/**/*.cu` becomes a fatbin in `OUT_DIR`, and all of them a table that
-//! `src/device/images.rs` includes. A fatbin is named by a hash of what went into it, so nothing is
-//! compiled twice, whatever else changed; nor by two builds that are told to share a folder, as
-//! those of `cargo clippy` and `cargo test` are not by themselves.
+//! Compiles every `kernels/**/*.cu` to a fatbin, and writes a table of them that
+//! `src/device/images.rs` includes. A fatbin's name is a hash of its inputs, so none is compiled
+//! twice. Builds such as `cargo clippy` and `cargo test` share them if `CAPSTAN_FATBINS` is set.
 
 use std::{
     collections::BTreeSet,
@@ -27,14 +26,14 @@ use crate::{
 
 const FOLDER: &str = "kernels";
 const ARCHS: &str = "CAPSTAN_CUDA_ARCHS";
-/// In the place of a list: machine code for every GPU that is served, or for this host's only.
+/// Instead of a list: machine code for all supported GPUs, or only for those of this host.
 const ALL: &str = "all";
 const NATIVE: &str = "native";
 const REQUIRED: &str = "CAPSTAN_REQUIRE_KERNELS";
-/// A folder for fatbins that several builds share. Nothing is ever removed from it.
+/// A folder for fatbins, shared by several builds. Nothing is ever removed from it.
 const SHARED: &str = "CAPSTAN_FATBINS";
 
-/// One module: `name` is its path below `kernels/`, less the ending.
+/// One module: `name` is its path below `kernels/`, without the extension.
 struct Module {
     name: String,
     source: PathBuf,
@@ -42,20 +41,20 @@ struct Module {
 }
 
 impl Module {
-    /// Where what ptxas said is kept, for scripts/check-kernels.
+    /// The output of ptxas, for scripts/check-kernels.
     fn report(&self) -> PathBuf {
         self.fatbin.with_extension("ptxas")
     }
 }
 
-/// Compiles what is not there yet, and writes `OUT_DIR/kernels.rs`.
+/// Compiles outdated modules and writes `OUT_DIR/kernels.rs`.
 ///
-/// Errors: what nvcc says; no nvcc, where kernels are required.
+/// Errors: nvcc fails; nvcc is missing but kernels are required.
 pub fn embed() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=build");
     println!("cargo:rerun-if-changed={FOLDER}");
-    // Neither PATH, which every shell has its own of, nor `.cuda`, which may not be there and would
-    // then always count as changed: scripts/install-nvcc touches a file of `build`.
+    // Neither PATH, which differs between shells, nor `.cuda`, which counts as changed while it is
+    // missing: scripts/install-nvcc touches a file of `build` instead.
     for name in nvcc::VARIABLES.iter().chain(&[ARCHS, REQUIRED, SHARED]) {
         println!("cargo:rerun-if-env-changed={name}");
     }
@@ -75,7 +74,7 @@ pub fn embed() -> Result<(), Box<dyn Error>> {
             .into());
         }
         None => {
-            println!("cargo:warning=no nvcc: built without GPU kernels (scripts/install-nvcc)");
+            println!("cargo:warning=nvcc not found: no GPU kernels (run scripts/install-nvcc)");
             (Vec::new(), Vec::new(), (0, 0))
         }
     };
@@ -109,7 +108,7 @@ fn chosen_archs(nvcc: &Nvcc) -> Result<Vec<u32>, Box<dyn Error>> {
     }
 }
 
-/// Name and path of every module. What is in `host/` is the emulated driver's.
+/// Name and path of every module. `host/` is excluded: it is the emulated driver.
 fn sources() -> io::Result<Vec<(String, PathBuf)>> {
     let mut found = BTreeSet::new();
     let mut folders = vec![PathBuf::from(FOLDER)];
@@ -132,7 +131,7 @@ fn sources() -> io::Result<Vec<(String, PathBuf)>> {
     Ok(found.into_iter().filter_map(name).collect())
 }
 
-/// As many at a time as cargo allows.
+/// Compiles outdated modules, with as many jobs as cargo allows.
 fn compile(
     nvcc: &Nvcc,
     sources: &[(String, PathBuf)],
@@ -144,7 +143,7 @@ fn compile(
     fs::create_dir_all(&folder)?;
     let folder = fs::canonicalize(folder)?;
     let mut modules = Vec::new();
-    // Those that only measure are for the emulated driver, unless they are asked for.
+    // Benchmark kernels only run on the emulated driver, unless GPU benchmarks are enabled.
     let benches = env::var_os("CARGO_FEATURE_GPU_BENCH").is_some();
     let wanted = |name: &str| benches || !name.starts_with("bench/");
     for (name, source) in sources.iter().filter(|(name, _)| wanted(name)) {
@@ -152,17 +151,17 @@ fn compile(
         let fatbin = folder.join(format!("{}-{key:016x}.fatbin", name.replace('/', "-")));
         modules.push(Module { name: name.clone(), source: source.clone(), fatbin });
     }
-    // From the end of the alphabet: the self-tests, the dearest, shall not be what is waited for.
+    // In reverse order, so that the self-tests, which take longest, start first.
     let missing: Vec<_> = modules.iter().rev().filter(|module| !module.fatbin.exists()).collect();
     let jobs = nvcc::variable("NUM_JOBS").and_then(|jobs| jobs.parse().ok()).unwrap_or(1);
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
         while let Some(module) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
-            // Under another name first: what is there is whole.
+            // Renamed when complete, so that an existing fatbin is always whole.
             let part = module.fatbin.with_extension(format!("{}.part", process::id()));
             let done = nvcc.compile(&module.source, archs, &part).and_then(|report| {
-                let kept = fs::write(module.report(), report);
-                kept.and_then(|()| fs::rename(&part, &module.fatbin)).map_err(|e| e.to_string())
+                let written = fs::write(module.report(), report);
+                written.and_then(|()| fs::rename(&part, &module.fatbin)).map_err(|e| e.to_string())
             });
             if let (Err(error), Ok(mut failed)) = (done, failed.lock()) {
                 failed.push(error);
@@ -179,13 +178,13 @@ fn compile(
         return Err(failed.join("\n").into());
     }
     if shared.is_none() {
-        sweep(&folder, &modules)?;
+        remove_stale(&folder, &modules)?;
     }
     Ok(modules)
 }
 
-/// Removes what no module is built to any more.
-fn sweep(folder: &Path, modules: &[Module]) -> io::Result<()> {
+/// Removes the outputs of earlier builds.
+fn remove_stale(folder: &Path, modules: &[Module]) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if modules.iter().all(|module| module.fatbin != path && module.report() != path) {
@@ -195,14 +194,14 @@ fn sweep(folder: &Path, modules: &[Module]) -> io::Result<()> {
     Ok(())
 }
 
-/// A hash of the source, all that it includes, the options, the architectures and the compiler.
+/// A hash of the source, all its includes, the options, the architectures and the compiler.
 fn key(source: &Path, archs: &[u32], version: &str) -> io::Result<u64> {
     let mut hasher = DefaultHasher::new();
     (archs, version, include_str!("nvcc.rs")).hash(&mut hasher);
     fs::read_to_string(Path::new(FOLDER).join("nvcc.options"))?.hash(&mut hasher);
-    let (mut open, mut seen) = (vec![source.to_owned()], BTreeSet::new());
-    while let Some(path) = open.pop() {
-        if !seen.insert(path.clone()) {
+    let (mut pending, mut visited) = (vec![source.to_owned()], BTreeSet::new());
+    while let Some(path) = pending.pop() {
+        if !visited.insert(path.clone()) {
             continue;
         }
         let text = fs::read_to_string(&path)?;
@@ -212,17 +211,17 @@ fn key(source: &Path, archs: &[u32], version: &str) -> io::Result<u64> {
             rest.trim_start().strip_prefix('"')?.split('"').next()
         });
         for name in quoted {
-            let beside = path.parent().map(|folder| folder.join(name));
-            let places = [beside, Some(Path::new(FOLDER).join(name))];
-            // What is in neither place is the compiler's own.
+            let sibling = path.parent().map(|folder| folder.join(name));
+            let places = [sibling, Some(Path::new(FOLDER).join(name))];
+            // A header in neither place is the compiler's.
             let found = places.into_iter().flatten().find_map(|place| fs::canonicalize(place).ok());
-            open.extend(found);
+            pending.extend(found);
         }
     }
     Ok(hasher.finish())
 }
 
-/// The table in Rust. Images are aligned as the driver's loader reads them.
+/// The table as Rust source. Images are aligned for the driver's loader.
 fn table(
     sources: &[(String, PathBuf)],
     modules: &[Module],

@@ -1,4 +1,4 @@
-//! Finds nvcc and runs it.
+//! Finds and runs nvcc.
 
 use std::{
     env,
@@ -9,16 +9,16 @@ use std::{
     process::Command,
 };
 
-/// Where `scripts/install-nvcc` puts it.
+/// The path at which `scripts/install-nvcc` installs it.
 const INSTALLED: &str = ".cuda/nvidia/cu13/bin/nvcc";
 
-/// Options that do not depend on the architecture; `scripts/check-kernels` reads them too.
+/// Options for all architectures; `scripts/check-kernels` reads them too.
 const OPTIONS: &str = "kernels/nvcc.options";
 
-/// Says that there is to be no compiler, in the place of its path.
+/// Value of `CAPSTAN_NVCC` that disables the compiler.
 const NONE: &str = "none";
 
-/// Where nvcc is looked for beside PATH.
+/// Variables that locate nvcc, in addition to PATH.
 pub const VARIABLES: [&str; 3] = ["CAPSTAN_NVCC", "CUDA_HOME", "CUDA_PATH"];
 
 /// The first toolkit that compiles for every architecture of [`crate::archs::ALL`] and that CI
@@ -28,7 +28,7 @@ pub const TOOLKIT_MIN: (u32, u32) = (13, 0);
 /// A compiler for kernels.
 pub struct Nvcc {
     path: PathBuf,
-    /// What it says of itself: part of the cache's key.
+    /// The output of `--version`, part of the cache key.
     pub version_text: String,
     /// Major and minor version, at least [`TOOLKIT_MIN`].
     pub toolkit: (u32, u32),
@@ -95,7 +95,7 @@ impl Nvcc {
         )
     }
 
-    /// The architectures that it compiles for, none if it does not tell.
+    /// The architectures that it compiles for; empty if it does not list them.
     pub fn archs(&self) -> Vec<u32> {
         let output = Command::new(&self.path).arg("--list-gpu-code").output();
         let text = output.map(|output| output.stdout).unwrap_or_default();
@@ -103,8 +103,8 @@ impl Nvcc {
         text.lines().filter_map(|line| line.trim().strip_prefix("sm_")?.parse().ok()).collect()
     }
 
-    /// Compiles `source` to a fatbin: machine code for each of `archs`, and PTX of the newest.
-    /// Gives ptxas's report of what each kernel takes.
+    /// Compiles `source` to a fatbin: machine code for each of `archs`, and PTX for the newest.
+    /// Returns the report of ptxas on each kernel's resources.
     ///
     /// Errors: what the compiler says; warnings are errors.
     pub fn compile(&self, source: &Path, archs: &[u32], out: &Path) -> Result<Vec<u8>, String> {
@@ -119,16 +119,16 @@ impl Nvcc {
             command.arg(format!("-gencode=arch=compute_{newest},code=compute_{newest}"));
         }
         let output = command.output().map_err(|error: io::Error| error.to_string())?;
-        let said = [output.stdout, output.stderr].concat();
+        let report = [output.stdout, output.stderr].concat();
         if output.status.success() {
-            return Ok(said);
+            return Ok(report);
         }
-        Err(format!("{}: {}", source.display(), String::from_utf8_lossy(&said)))
+        Err(format!("{}: {}", source.display(), String::from_utf8_lossy(&report)))
     }
 }
 
-/// The compute capabilities of this host's GPUs, such as 89, by NVIDIA's management tool; `None` if
-/// it sees no GPU or is not installed.
+/// The compute capabilities of this host's GPUs, such as 89, by nvidia-smi; `None` if
+/// it finds no GPU or does not run.
 pub fn archs_of_host() -> Option<Vec<u32>> {
     let query = ["--query-gpu=compute_cap", "--format=csv,noheader"];
     let output = Command::new("nvidia-smi").args(query).output().ok()?;
@@ -137,7 +137,7 @@ pub fn archs_of_host() -> Option<Vec<u32>> {
     archs.into_iter().collect::<Result<Vec<u32>, _>>().ok().filter(|archs| !archs.is_empty())
 }
 
-/// What the environment says, less blanks; `None` where it says nothing.
+/// The value of a variable, trimmed; `None` if unset or blank.
 pub fn variable(name: impl AsRef<OsStr>) -> Option<String> {
     env::var(name).ok().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
 }

@@ -1,15 +1,14 @@
-// XYZZ accumulation: buckets of points of a table, summed one by one.
+// XYZZ bucket accumulation: sums the points of each bucket one by one.
 //
-// A thread sums one bucket after the other. The next point travels to the thread's columns of
-// shared memory while this one is added, and each coordinate is read from there where a product
-// needs it, so that no register holds a point.
+// A thread sums one bucket after the other. While it adds a point, the next one is copied to the
+// thread's columns of shared memory. Products read coordinates there, so no register holds a point.
 //
-// Launch: blocks of T, any grid; dynamic shared memory of 2 QUADS<F> pieces a thread, or 6 QUADS<F>
-// where the sum is kept there too. Barriers: none.
+// Launch: blocks of T, any grid; dynamic shared memory of 2 QUADS<F> pieces per thread, or 6
+// QUADS<F> if the sum is also in shared memory. Barriers: none.
 #pragma once
 #include "batch/source.cuh"
 
-// A sum in the making, and where the coordinates of its next summand wait.
+// A partial sum, and the columns that receive the coordinates of its next summand.
 template <class F, uint32_t T, class Cell> struct Bucket {
     Making<F, Cell> sum;
     Column<F, T> x, y;
@@ -17,18 +16,18 @@ template <class F, uint32_t T, class Cell> struct Bucket {
 template <class F, uint32_t T> FN Bucket<F, T, F> sum_in_registers(Quad* shared) {
     return {{}, column<F, T>(shared, 0), column<F, T>(shared, 1)};
 }
-// For Fp2, whose sums and products do not fit in registers together. The summand waits in the
-// columns of q and r.
+// For Fp2, whose sums and products do not fit in registers together. The next summand is stored in
+// the columns of q and r.
 template <class F, uint32_t T> FN Bucket<F, T, Column<F, T>> sum_in_shared(Quad* shared) {
     const auto at = [&](uint32_t k) { return column<F, T>(shared, k); };
     return {{at(0), at(1), at(2), at(3), at(4), at(5)}, at(5), at(4)};
 }
-// Whether the summand has columns of its own.
+// Whether the summand has its own columns.
 template <class F, class Cell> constexpr bool APART = false;
 template <class F> constexpr bool APART<F, F> = true;
 
-// The bucket's sum becomes that of `size` points, size > 0, of the table, which `references` name,
-// with signs as in batch/source.cuh. y of the table loose.
+// Sets bucket.sum to the sum of `size` > 0 points of the table, selected by `references` (encoded
+// as in batch/source.cuh). y of the table is loose.
 template <class F, uint32_t T, class Cell>
 FN void accumulate_bucket(Bucket<F, T, Cell>& bucket, const Affine<F>* table,
                           const uint32_t* references, uint32_t size) {

@@ -1,31 +1,30 @@
-// Batched affine addition: out[i] = the sum of the points of pair i, with one inversion for a chain
-// of sums.
+// Batched affine addition: out[i] = the sum of the points of pair i, one inversion per chain.
 //
-// Each thread walks its own chain twice. Forward it multiplies the denominators of the slopes
-// together, keeping every prefix product. Then it inverts once. Backward it peels off one
-// denominator after the other: the inverse of d_k is u prefix_k, then u <- u d_k, and the sum is
-// finished. 5M + 1S a sum (P. Montgomery 1987, and the affine chord and tangent).
+// Each thread walks its own chain twice. Forward it multiplies the denominators of the slopes and
+// stores each prefix product. Then it inverts once. Backward it recovers one inverse after the
+// other: the inverse of d_k is u prefix_k, then u <- u d_k, and the sum is completed. 5M + 1S per
+// sum (P. Montgomery 1987, and the affine chord and tangent).
 //
 // Launch: a block of the kernel's size; dynamic shared memory for five columns (batch/stage.cuh).
-// Scratch, 16-byte pieces: SCRATCH_QUADS * chain * threads of the grid, uninitialised. A chain of 128
-// to 256 is best: one inversion is worth five sums.
-// Barriers: those of the tree that shares one inversion among warps; and a warp's, since lanes fetch
-// for each other into columns that are a thread's own otherwise.
+// Scratch: SCRATCH_QUADS * chain * (threads of the grid) pieces of 16 bytes, uninitialised. Chains
+// of 128 to 256 are best: one inversion costs as much as five sums.
+// Barriers: those of the tree that shares one inversion among warps, and __syncwarp, since lanes
+// fetch for each other into columns that otherwise belong to one thread.
 // Output: x canonical, y < 2p; infinity is x = y = 0 mod p.
 #pragma once
 #include "batch/rare.cuh"
 #include "batch/stage.cuh"
 #include "inverse_split.cuh"
 
-// Forward walks want memory and backward walks want multipliers, so blocks take turns: the first
-// chain of a block is cut short by its number. 6 % faster on an H200; warps of one block stay in
+// Forward walks are bound by memory and backward walks by multipliers, so blocks are staggered: the
+// block index shortens a block's first chain. 6 % faster on an H200. Warps of one block remain in
 // step, for the instruction cache (staggering warps instead was 2 to 15 % slower).
 constexpr uint32_t STAGGER = 12;
-// Below this many rows a warp, the extra inversion costs more than the turns bring.
+// With fewer rows per warp, the extra inversion costs more than staggering gains.
 constexpr uint32_t STAGGER_ROWS_MIN = 96;
 
-// KEEP_X: the forward walk writes both x to scratch, in order, for the backward walk to read: 96
-// bytes more each way instead of two more gathers. For G1 gathered from a large table.
+// KEEP_X: the forward walk writes both x to scratch, in order, and the backward walk reads them: 96
+// more bytes each way instead of two more gathers. For G1 points gathered from a large table.
 template <class F, bool KEEP_X, uint32_t T> struct Chain {
     // Columns in shared memory.
     static constexpr uint32_t AX = 0, BX = 1, AY = 2, BY = 3, PREFIX = 4;
@@ -34,9 +33,9 @@ template <class F, bool KEEP_X, uint32_t T> struct Chain {
     Source<F> source;
     Affine<F>* out;
     Stage<F, T> stage;
-    Quad* slot; // this thread's piece of the block's rows of scratch
+    Quad* slot; // this thread's column in the block's rows of scratch
     uint32_t first, steps; // sums first, first + 32, ...
-    uint32_t last;         // instead of what is beyond it
+    uint32_t last;         // replaces indices beyond it
 
     FN Column<F, Stage<F, T>::STRIDE> staged(uint32_t k) const { return stage.column(k); }
     FN Quad* kept(uint32_t k) const { return opaque(slot + uint64_t(k) * (SCRATCH_QUADS * T)); }
@@ -66,7 +65,7 @@ template <class F, bool KEEP_X, uint32_t T> struct Chain {
         if (maybe_rare(ax, bx)) d = rare_denominator<F>(source, pair);
         return d;
     }
-    // The product of all denominators, below 2p. The next pair's x travel while this one computes.
+    // The product of all denominators, below 2p. Fetches the next pair's x while it computes.
     FN F forward() const {
         Pair coming = pair(0), later = pair(steps > 1 ? 1 : 0);
         fetch_x(coming);
@@ -92,11 +91,10 @@ template <class F, bool KEEP_X, uint32_t T> struct Chain {
         }
         return u;
     }
-    // A column is fetched anew as soon as its last reader is done. x and prefixes are one group of
-    // copies, y the next.
-    // u: the inverse of forward()'s product.
+    // Writes the sums, given u, the inverse of forward()'s product. Fetches into a column as soon
+    // as its last reader is done. x and prefixes are one group of copies, y the next.
     FN void backward(F u) const {
-        __threadfence(); // what was kept comes back by asynchronous copies
+        __threadfence(); // asynchronous copies read what forward() stored
         Pair now = pair(steps - 1);
         fetch_kept(now, steps - 1);
         fetch_y(now);
@@ -130,9 +128,9 @@ template <class F, bool KEEP_X, uint32_t T> struct Chain {
     FN F first_y(const Pair& pair) const { return with_sign(F(staged(AY)), pair.first); }
 };
 
-// One inversion for all warps of a block, each lane's with the same lane's of the others: products
-// of two go up a tree, inverses come down. Node 1 is the root, node k's children are 2k and 2k + 1,
-// the leaves are the warps. Nodes lie in the columns of the chain, which are free in between. Each
+// Shares one inversion among all warps of a block, for each lane index separately: products of two
+// go up a tree, inverses come down. Node 1 is the root, node k's children are 2k and 2k + 1, and
+// the leaves are the warps. Nodes use the columns of the chain, which are free in between. Each
 // level begins with a barrier, and the last one ends with one.
 template <class F, uint32_t T> struct InverseTree {
     static constexpr uint32_t WARPS = T / LANES;
@@ -140,7 +138,7 @@ template <class F, uint32_t T> struct InverseTree {
     static constexpr uint32_t STRIDE = Stage<F, T>::STRIDE;
     Quad* shared;
 
-    // Of the two columns from `pair` on, a lane's node k.
+    // A lane's node k, in the two columns from `pair` on.
     FN Column<F, STRIDE> node(uint32_t pair, uint32_t k, uint32_t lane = lane_index()) const {
         return {shared + (pair + k / WARPS) * QUADS<F> * STRIDE + k % WARPS * LANES + lane};
     }
@@ -156,7 +154,7 @@ template <class F, uint32_t T> struct InverseTree {
             node(0, k) = u;
         }
     }
-    // By the first four warps, so that each scheduler has one.
+    // By the first four warps, one per scheduler.
     FN void invert_root() const {
         __syncthreads();
 #pragma unroll 1
@@ -165,7 +163,7 @@ template <class F, uint32_t T> struct InverseTree {
             if (lane_index() % GCD_LANES == 3) node(2, 1, lane) = inverted;
         }
     }
-    // Each warp gets its own.
+    // Returns each warp's inverse.
     FN F down() const {
         const uint32_t warp = warp_index();
         F u;
@@ -177,17 +175,17 @@ template <class F, uint32_t T> struct InverseTree {
             u = times(F(node(2, k / 2)), F(node(0, k ^ 1)));
             node(2, k) = u;
         }
-        __syncthreads(); // the columns are the chain's again
+        __syncthreads(); // the chain uses the columns again
         return u;
     }
 };
 
-// n sums, n > 0, in chains of at most `chain` steps. Each warp owns a range of rows of 32 sums. All
-// threads of the block take part.
+// Computes n > 0 sums, in chains of at most `chain` steps. Each warp owns a range of rows of 32
+// sums. All threads of the block take part.
 template <class F, bool KEEP_X, uint32_t T>
 FN void add_batched(Affine<F>* out, Quad* scratch, Quad* shared, const Source<F>& source,
                     uint32_t n, uint32_t chain) {
-    // From one lane, so that the compiler sees that a warp's lanes agree.
+    // Broadcast, so that the compiler knows that a warp's lanes agree.
     const uint32_t warp = blockIdx.x * (T / LANES) + broadcast(warp_index(), 0);
     const uint32_t all = gridDim.x * (T / LANES);
     using Work = Chain<F, KEEP_X, T>;
@@ -201,7 +199,7 @@ FN void add_batched(Affine<F>* out, Quad* scratch, Quad* shared, const Source<F>
         const uint32_t longest = chain < share ? chain : share;
         length = (longest * (blockIdx.x % STAGGER + 1) + STAGGER - 1) / STAGGER;
     }
-    // All warps of the block have as many chains, some of them empty.
+    // All warps of the block run the same number of chains, some of them empty.
     for (uint32_t done = 0; done < share; done += length, length = chain) {
         const uint32_t row = begin + done, left = row < end ? end - row : 0;
         work.first = row * LANES + lane_index();

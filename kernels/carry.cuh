@@ -1,11 +1,12 @@
-// Words with a carry flag, and what else differs between nvcc and a host compiler. The only PTX of
-// the project is here; each line of it has a host twin below, so that everything above is one
-// source for both. The power-on self-test compares them on the device (selftest.cu).
+// Arithmetic on 32-bit words with a carry flag, and everything else that differs between nvcc and a
+// host compiler. All PTX of the project is in this file. Each instruction has a host twin below, so
+// the code above this layer is one source for both compilers. The power-on self-test compares the
+// two on the device (selftest.cu).
 //
-// PTX keeps one flag, CC.CF: the carry of an addition or the borrow of a subtraction, and the next
+// PTX has one flag, CC.CF: the carry of an addition or the borrow of a subtraction. The next
 // instruction of a chain reads it, whichever it is. ptxas fuses mad.lo.cc / madc.hi.cc on two
-// neighbouring accumulator words into one IMAD.WIDE.U32.X, if the low word has an even index and
-// the pair is written together. A mad.wide.u32 with a 64-bit accumulator would be split in three.
+// adjacent accumulator words into one IMAD.WIDE.U32.X if the low word has an even register index
+// and both are written together. It splits a mad.wide.u32 with a 64-bit accumulator in three.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +19,7 @@
 #define CONSTANT __device__ constexpr
 #define UNROLL _Pragma("unroll")
 #define KERNEL(...) extern "C" __global__ void __launch_bounds__(__VA_ARGS__)
-// Threads that a multiprocessor holds: launch bounds that ask for more do not compile.
+// Threads per multiprocessor. A launch bound that exceeds it does not compile.
 #if defined(__CUDA_ARCH__) && ((__CUDA_ARCH__ > 800 && __CUDA_ARCH__ < 900) || __CUDA_ARCH__ >= 1200)
 constexpr uint32_t MULTIPROCESSOR_THREADS = 1536;
 #else
@@ -55,9 +56,9 @@ WORDS3(madc_hi_cc, "madc.hi.cc.u32")
 WORDS3(madc_hi, "madc.hi.u32")
 #undef WORDS2
 #undef WORDS3
-// x += m and x -= m, eight words, where the condition holds; what is carried out is dropped. By
-// predicates: a mask would cost an operation a word. The last addition gives a carry that nobody
-// wants: without it, ptxas adds always and then selects.
+// x += m and x -= m on eight words if the condition holds; the carry out is dropped. Predicated,
+// since a mask would cost one operation per word. The last addition sets an unused carry: without
+// it, ptxas adds unconditionally and then selects.
 #define EIGHT_WORDS(fn, first, next, last)                                                       \
     FN void fn(uint32_t* x, const uint32_t* m, bool condition) {                                 \
         asm volatile("{ .reg .pred p; setp.ne.u32 p, %16, 0; @p " first " %0, %0, %8; "          \
@@ -73,15 +74,15 @@ WORDS3(madc_hi, "madc.hi.u32")
 EIGHT_WORDS(add_words_if, "add.cc.u32", "addc.cc.u32", "addc.cc.u32")
 EIGHT_WORDS(sub_words_if, "sub.cc.u32", "subc.cc.u32", "subc.u32")
 #undef EIGHT_WORDS
-// In PTX, too: of uint64_t(a) * b nvcc makes a 64-bit product and adds zeros to its upper word.
+// PTX, because nvcc turns uint64_t(a) * b into a 64-bit product and adds zeros to its upper word.
 FN uint64_t wide_product(uint32_t a, uint32_t b) {
     uint64_t r;
     asm("mul.wide.u32 %0, %1, %2;" : "=l"(r) : "r"(a), "r"(b));
     return r;
 }
 
-// The same pointer to global memory, whose making nvcc does not see: it takes sums apart, to make
-// each of several addresses from what is known longest, with more instructions and registers.
+// Returns `pointer`, a global address, but hides its origin from nvcc, which would otherwise split
+// address sums and rebuild each address from its oldest term, with more instructions and registers.
 template <class T> FN T* opaque(T* pointer) {
     T* same;
     asm("mov.b64 %0, %1;" : "=l"(same) : "l"(pointer));
@@ -89,8 +90,8 @@ template <class T> FN T* opaque(T* pointer) {
     return same;
 }
 
-// Zero, but ptxas does not know. With a visible zero it makes `a + carry` an IMAD.X, on the pipe
-// that the products need, and folds `0 - x` into later products, which it then splits.
+// A zero that ptxas cannot see. With a visible zero it turns `a + carry` into an IMAD.X, on the
+// pipe that products need, and folds `0 - x` into later products, which it then splits.
 __constant__ uint32_t OPAQUE_ZERO = 0;
 FN uint32_t opaque_zero() { return OPAQUE_ZERO; }
 
@@ -102,10 +103,9 @@ FN uint32_t funnel_right(uint32_t lo, uint32_t hi, uint32_t s) {
 
 FN uint32_t reverse_bits(uint32_t a) { return __brev(a); }
 
-// Has a line of global memory come to the second cache.
+// Prefetches a line of global memory into the L2 cache.
 FN void prefetch(const void* global) { asm volatile("prefetch.global.L2 [%0];" ::"l"(global)); }
-// 16 bytes of global memory that nobody writes, and whose place in the caches goes first: read once
-// in a long while.
+// Loads 16 bytes of read-only global memory with an evict-first policy: data that is rarely reused.
 FN void load16_once(uint32_t* to, const void* global) {
     asm volatile("{ .reg .b64 policy; createpolicy.fractional.L2::evict_first.b64 policy, 1.0; "
                  "ld.global.nc.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], policy; }"
@@ -113,9 +113,9 @@ FN void load16_once(uint32_t* to, const void* global) {
                  : "l"(global));
 }
 
-// Kernels that may start before the one before them in their stream has ended (`starting_early` of
-// src/device/kernel.rs): every thread calls this before it touches memory. It waits for that end,
-// with all that was written, and lets the kernel that comes next start early in turn.
+// Programmatic dependent launch (`starting_early` in src/device/kernel.rs): each thread calls this
+// before it accesses memory. It waits until the previous kernel in the stream has ended and its
+// writes are visible, then lets the next kernel start early.
 FN void await_predecessor() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -123,8 +123,8 @@ FN void await_predecessor() {
 #endif
 }
 
-// 16 bytes from global to shared memory, beside the arithmetic. A thread sees its own copies after
-// copies_wait<N>, which leaves the N youngest groups in flight; others see them after a barrier.
+// Copies 16 bytes from global to shared memory asynchronously. A thread sees its own copies after
+// copies_wait<N>, which leaves the N newest groups in flight; others see them after a barrier.
 FN void copy16_async(void* shared, const void* global) {
     const uint32_t to = uint32_t(__cvta_generic_to_shared(shared));
     asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
@@ -136,12 +136,12 @@ template <int N> FN void copies_wait() {
 
 #else
 
-// FN, KERNEL and the other macros, threads, barriers, shuffles, atomics.
+// FN, KERNEL and the other macros; threads, barriers, shuffles and atomics.
 #include "host/cuda_host.hpp"
 
 constexpr uint32_t MULTIPROCESSOR_THREADS = 2048;
 
-// Where the emulation spends most of its time; elsewhere g++ sees unknown pragmas.
+// For the loops in which the emulation spends most of its time; g++ ignores `#pragma unroll`.
 #define UNROLL _Pragma("GCC unroll 16")
 
 inline thread_local uint32_t CARRY_FLAG;
@@ -197,7 +197,7 @@ FN void load16_once(uint32_t* to, const void* global) { std::memcpy(to, global, 
 
 #endif
 
-// a plus the carry flag.
+// Returns a plus the carry flag.
 FN uint32_t add_carry(uint32_t a) { return addc(a, opaque_zero()); }
 // hi:lo = a b.
 FN void mul_wide(uint32_t& lo, uint32_t& hi, uint32_t a, uint32_t b) {
@@ -211,20 +211,20 @@ FN void mad_first(uint32_t& lo, uint32_t& hi, uint32_t a, uint32_t b) {
     lo = mad_lo_cc(a, b, lo);
     hi = madc_hi_cc(a, b, hi);
 }
-// hi:lo += a b + carry; goes on with a chain.
+// hi:lo += a b + carry; continues a chain.
 FN void mad_next(uint32_t& lo, uint32_t& hi, uint32_t a, uint32_t b) {
     lo = madc_lo_cc(a, b, lo);
     hi = madc_hi_cc(a, b, hi);
 }
 #else
-// The two instructions of a pair at once: the emulation spends most of its time here.
+// Both instructions of a pair at once: the emulation spends most of its time here.
 FN void mad_pair(uint32_t& lo, uint32_t& hi, uint32_t a, uint32_t b, uint32_t carry) {
     uint64_t sum = uint64_t(hi) << 32 | lo;
     bool over = __builtin_add_overflow(sum, wide_product(a, b), &sum);
     over |= __builtin_add_overflow(sum, uint64_t(carry), &sum);
     lo = uint32_t(sum);
     hi = uint32_t(sum >> 32);
-    // Last, so that the compiler need not fear that the words are the flag's own.
+    // Written last, so that the compiler need not assume that lo and hi alias the flag.
     CARRY_FLAG = over;
 }
 FN void mad_first(uint32_t& lo, uint32_t& hi, uint32_t a, uint32_t b) {
@@ -234,7 +234,7 @@ FN void mad_next(uint32_t& lo, uint32_t& hi, uint32_t a, uint32_t b) {
     mad_pair(lo, hi, a, b, CARRY_FLAG);
 }
 #endif
-// The same where no carry can leave hi.
+// hi:lo += a b + carry; ends a chain, if no carry can leave hi.
 FN void mad_last(uint32_t& lo, uint32_t& hi, uint32_t a, uint32_t b) {
     lo = madc_lo_cc(a, b, lo);
     hi = madc_hi(a, b, hi);

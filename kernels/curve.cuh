@@ -1,4 +1,4 @@
-// Points of BLS12-381's G1 and G2, templates over the field of their coordinates.
+// Points of BLS12-381's G1 and G2, as templates over the coordinate field.
 #pragma once
 #include "curve/affine.cuh"
 #include "curve/endomorphism.cuh"

@@ -1,12 +1,13 @@
 // The two prime fields of BLS12-381 on 32-bit limbs: Fp (12 limbs) and Fr (8), in Montgomery form
-// with radix R = 2^384 and 2^256. In memory an element is what arkworks has: R x mod the modulus,
+// with radix R = 2^384 and 2^256. The memory layout is that of arkworks: R x mod the modulus,
 // canonical, least significant limb first.
 //
-// Ranges. An element is an integer that stands for its residue. Every function says what range it
-// takes and gives; ASSERT_RANGE checks that on the emulated driver and costs nothing on a GPU.
-// "Canonical" is below the modulus q. Lazy values may be larger: 2^384 = 9.84 p, 2^256 = 2.208 r.
+// Ranges. An element is an integer that represents its residue class. The table gives the range of
+// each function's arguments and result; ASSERT_RANGE checks it on the emulated driver and costs
+// nothing on a GPU. "Canonical" is below the modulus q. Lazy values may be larger: 2^384 = 9.84 p,
+// 2^256 = 2.208 r.
 //
-//   function                        takes                        gives
+//   function                        arguments                    result
 //   add, sub, neg, dbl              canonical                    canonical
 //   add_lazy(a, b)                  a + b below R                a + b
 //   sub_lazy<K>(a, b)               b <= K q, a + K q below R    a - b + K q
@@ -23,8 +24,8 @@
 //   to_montgomery, from_montgomery  Fp: < 7.8 p; Fr: any         canonical
 //   inverse(a) (inverse.cuh)        as canonical                 canonical
 //
-// For Fp the factors a (and c) together stay below 7.8 p, too. For Fr it means that the first
-// factor may be any if the second one is canonical.
+// For Fp the left factors, a (or a + c), are also below 7.8 p. For Fr the range means that the
+// first factor is arbitrary if the second is canonical.
 #pragma once
 #include "field/limbs.cuh"
 #include "field/product.cuh"

@@ -1,8 +1,8 @@
-// Fp2 = Fp[u] / (u^2 + 1): c0 + c1 u. In memory as in arkworks: c0, c1.
+// Fp2 = Fp[u] / (u^2 + 1): c0 + c1 u. Memory layout as in arkworks: c0, c1.
 //
-// Ranges are those of field.cuh for each coordinate, but for products: mul(a, b), sqr(a) and
-// mul_sub_mul(a, b, c, d) take coordinates below 2 p and give such. A product is three of Fp's and
-// two reductions.
+// Each coordinate has the ranges of field.cuh, except in products: mul(a, b), sqr(a) and
+// mul_sub_mul(a, b, c, d) require coordinates below 2 p and return coordinates below 2 p. A product
+// costs three Fp products and two reductions.
 #pragma once
 #include "field2_dot.cuh"
 #include "inverse.cuh"

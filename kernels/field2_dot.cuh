@@ -2,15 +2,16 @@
 //
 //   m = b1 (a0 - a1)    c0 = m + a0 (b0 - b1)    c1 = m + a1 (b0 + b1)
 //
-// Three products of Fp's as in Karatsuba's form, but only m's limbs are ever summed up: the other
-// two are accumulated onto it, together with their reduction. Differences are factors without an
-// offset, which the ranges have no room for: row i takes limb i of the difference mod R, and where
-// it is negative the other factor is subtracted from the upper half, since f (d + R) = f d + f R.
-// A limb of a row may be any, so the bound on accumulators (see field/fp.cuh) is kept.
+// Three Fp products as in Karatsuba's method, but only m is computed as a whole: the other two are
+// accumulated onto it while they are reduced. The ranges leave no room for an offset that makes
+// differences positive. So row i multiplies by limb i of the difference mod R, and if the
+// difference is negative, the other factor is subtracted from the upper half:
+// f (d + R) = f d + f R. A limb of a row is arbitrary, so the bound on accumulators (see
+// field/fp.cuh) holds.
 #pragma once
 #include "field/fp.cuh"
 
-// A difference as an integer mod R, and all ones where it is negative.
+// A difference mod R, and a mask that is all ones if it is negative.
 struct Signed {
     Fp limbs;
     uint32_t negative;
@@ -21,14 +22,14 @@ FN Signed difference(const Fp& a, const Fp& b) {
     d.negative = borrow_mask();
     return d;
 }
-// upper -= a where negative, mod R.
+// If `negative` is all ones, upper -= a mod R.
 FN void subtract_where(uint32_t negative, uint32_t* upper, const Fp& a) {
     uint32_t masked[12];
 #pragma unroll
     for (int i = 0; i < 12; i++) masked[i] = a.w[i] & negative;
     sub_words<12>(upper, upper, masked);
 }
-// The sum of a[t] b[t], as integers below R; the sum of a below 7.8 p.
+// The sum of a[t] b[t], unreduced; requires the sum of a[t] to be below 7.8 p.
 template <int TERMS> FN Wide whole(const Fp* const (&a)[TERMS], const Fp* const (&b)[TERMS]) {
     uint32_t e[24], o[24];
     first_row<12>(e, o, LimbsOf{a[0]->w}, b[0]->w[0]);
@@ -44,10 +45,10 @@ template <int TERMS> FN Wide whole(const Fp* const (&a)[TERMS], const Fp* const 
     join<12>(r.w, e, o);
     return r;
 }
-// (m + the sum of a[t] b[t]) / R mod R, for sums T of signed integers mod p: between T / R and
-// T / R + p (1 + 2^-31). The sum of a below 7.8 p, b any. m's lower half is in the accumulators
-// from the start: it adds less than R to them, 2^-32 of what they hold. The upper half joins at the
-// end, so that no carry ripples through it.
+// (m + the sum of a[t] b[t]) / R mod R. For a sum T of signed integers mod p, the result is between
+// T / R and T / R + p (1 + 2^-31). The sum of a[t] is below 7.8 p, b is arbitrary. The accumulators
+// start with m's lower half, which adds less than R, 2^-32 of their bound. The upper half is added
+// at the end, so that no carry ripples through it.
 template <int TERMS>
 FN Fp dot_onto(const Wide& m, const Fp* const (&a)[TERMS], const Fp* const (&b)[TERMS]) {
     uint32_t e[24], o[24], x = b[0]->w[0];
@@ -80,7 +81,7 @@ FN Fp dot_onto(const Wide& m, const Fp* const (&a)[TERMS], const Fp* const (&b)[
     add_words<12>(r.w, r.w, m.w + 12);
     return r;
 }
-// p 2^383, from limb 11 up, that is 4.92 p^2: makes values above -4 p^2 positive.
+// Adds p 2^383 = 4.92 p^2, from limb 11 up: makes values above -4 p^2 positive.
 FN void add_half(Wide& t) {
     uint32_t half[13];
     half[0] = FP_MULTIPLES[0][0] << 31;
@@ -90,7 +91,7 @@ FN void add_half(Wide& t) {
     half[12] = FP_MULTIPLES[0][11] >> 1;
     add_words<13>(t.w + 11, t.w + 11, half);
 }
-// a + p where a, of magnitude below 2 p, mod R, is negative.
+// a + p if a is negative, for |a| < 2 p represented mod R.
 FN Fp lift(const Fp& a) {
     const uint32_t negative = uint32_t(int32_t(a.w[11]) >> 31);
     Fp r;
@@ -99,8 +100,8 @@ FN Fp lift(const Fp& a) {
     add_words<12>(r.w, r.w, a.w);
     return r;
 }
-// a b, a and b below 2 p. c0: |T| < 4 p^2 = 0.407 p R, plus p R / 2 it is between 0 and 0.907 p R,
-// and the result below 1.91 p. c1: 0 <= T < 8 p^2, the result below 1.82 p.
+// a b, for a and b below 2 p. c0: |T| < 4 p^2 = 0.407 p R. With p R / 2 added it is between 0 and
+// 0.907 p R, so the result is below 1.91 p. c1: 0 <= T < 8 p^2, so the result is below 1.82 p.
 template <class F2> FN F2 mul_dot(const F2& a, const F2& b) {
     const Signed da = difference(a.c0, a.c1), db = difference(b.c0, b.c1);
     Wide m = whole<1>({&b.c1}, {&da.limbs});
@@ -114,7 +115,7 @@ template <class F2> FN F2 mul_dot(const F2& a, const F2& b) {
     ASSERT_RANGE(is_below<2>(r.c0) && is_below<2>(r.c1));
     return r;
 }
-// a b - c d, all below 2 p. Both |T| < 8 p^2 = 0.814 p R: before lift() between -0.82 p and 1.82 p.
+// a b - c d, all below 2 p. Both |T| < 8 p^2 = 0.814 p R: between -0.82 p and 1.82 p before lift().
 template <class F2> FN F2 mul_sub_mul_dot(const F2& a, const F2& b, const F2& c, const F2& d) {
     Wide m;
     {

@@ -1,17 +1,17 @@
 // Inversion by the binary GCD with approximations (T. Pornin, eprint 2020/972) on 32-bit limbs, and
-// batches of inversions by Montgomery's trick.
+// batch inversion by Montgomery's trick.
 //
 // GCD_STEPS halvings are decided on the top 33 and low 31 bits of a and b, then applied to all
-// limbs as one 2 x 2 matrix. No lane branches on data except to stop: for random elements of Fp
+// limbs as one 2 x 2 matrix. The only data-dependent branch is the stop, for random elements of Fp
 // after about 18 rounds.
 //
-// Signs. Within a round the matrix is (f0, -g0; -f1, g1) up to one sign, with f, g >= 0: the steps
-// only ever add, so two 16-bit entries share a word for half a round. The cofactors behave alike:
-// a = x s U and b = -x s V mod q for one sign s, and U, V only add up, unless an approximation
-// misjudged which number is larger; then V changes its sign.
+// Signs. Within a round the matrix is (f0, -g0; -f1, g1) up to one sign, with f, g >= 0: steps only
+// add, so two 16-bit entries share a word for half a round. The same holds for the cofactors: a = x
+// s U and b = -x s V mod q for one sign s, and U, V only grow, unless an approximation misjudges
+// which number is larger; then V changes its sign.
 //
-// Ranges. A round takes (U, V) to (f U + g V + m q) / 2^32 with f + g <= 2^30 and m < 2^32, below
-// q + max(U, V) / 4: always below 1.34 q, and below 2 q when negated.
+// Ranges. A round maps (U, V) to (f U + g V + m q) / 2^32 with f + g <= 2^30 and m < 2^32, which is
+// below q + max(U, V) / 4: always below 1.34 q, and below 2 q when negated.
 #pragma once
 #include "field.cuh"
 
@@ -34,7 +34,7 @@ FN void gcd_half_round(uint64_t& a, uint64_t& b, uint32_t& r, uint32_t& t) {
         a >>= 1, t <<= 1;
     }
 }
-// The matrix of a round, from the leading bits of the longer of a and b, and from their low bits.
+// The matrix of a round, from the leading and low bits of a and b, aligned to the longer one.
 template <class P> FN GcdMatrix gcd_round(const Prime<P>& a, const Prime<P>& b) {
     uint32_t a_hi = a.w[1], a_mid = a.w[0], b_hi = b.w[1], b_mid = b.w[0];
     bool exact = true; // both fit in 64 bits
@@ -72,7 +72,7 @@ FN void gcd_pairs(uint32_t* e, uint32_t* o, uint32_t f, const uint32_t* x, uint3
         o[j + 1] = madc_hi(y[j + 1], g, o[j + 1]);
     }
 }
-// r = |f a - g b| / 2^GCD_STEPS, given R - b; returns all ones where the difference is below 0.
+// r = |f a - g b| / 2^GCD_STEPS, given R - b. Returns all ones if f a - g b is negative, else 0.
 template <class P>
 FN uint32_t gcd_shrink(Prime<P>& r, uint32_t f, const Prime<P>& a, uint32_t g,
                        const Prime<P>& minus_b) {
@@ -113,8 +113,8 @@ FN Prime<P> gcd_follow(uint32_t f, const Prime<P>& u, uint32_t g, const Prime<P>
     r.w[N - 1] = addc(o[N - 1], 0);
     return r;
 }
-// a^-1 R^2 mod q, so R x -> R x^-1; 0 -> 0. Takes what canonical(a) takes, gives canonical. Its
-// time depends on a.
+// a^-1 R^2 mod q, which maps R x to R x^-1 and 0 to 0. Requires what canonical(a) requires; the
+// result is canonical. The running time depends on a.
 template <class P> FN Prime<P> inverse(const Prime<P>& x) {
     using F = Prime<P>;
     F a = canonical(x), b = multiple<1, F>(), u = F::zero(), v = F::zero();
@@ -144,8 +144,8 @@ template <class P> FN Prime<P> inverse(const Prime<P>& x) {
 }
 
 // Inverts the canonical elements at values[i stride], 0 <= i < n, in place by one inversion and
-// three products each (P. Montgomery's trick); zeros stay zero. scratch is as long, and no part of
-// values. Elements of one thread; stride lets a warp's lie together.
+// three products each (P. Montgomery's trick); zeros remain zero. scratch has the same length and
+// must not overlap values. One thread owns the elements; `stride` lets those of a warp interleave.
 template <class F> FN void inverse_batch(F* values, F* scratch, uint32_t n, uint32_t stride) {
     F product = one<F>();
     for (uint32_t i = 0; i < n; i++) {

@@ -1,16 +1,16 @@
-// One inversion by four neighbouring lanes, in less time: for few of them that others wait for.
+// One inversion by four adjacent lanes, for lower latency if few inversions block other work.
 //
-// The four lanes hold a, b, u and v of inverse.cuh. Each applies a row of a round's matrix to a
-// pair of these: lanes 0 and 2 the first row, lanes 1 and 3 the second. What differs is that a and
-// b are divided by 2^GCD_STEPS and made positive, u and v by 2^32 mod q.
+// The four lanes hold a, b, u and v of inverse.cuh. Each applies one row of a round's matrix to a
+// pair of them: lanes 0 and 2 the first row, lanes 1 and 3 the second. a and b are divided by
+// 2^GCD_STEPS and made positive, u and v are divided by 2^32 mod q.
 #pragma once
 #include "field2.cuh"
 #include "warp.cuh"
 
 constexpr uint32_t GCD_LANES = 4;
 
-// The shared part of gcd_shrink and gcd_follow. `number` is all ones for a and b, whose second one
-// is subtracted; `negative` becomes all ones where their difference was below 0.
+// The common part of gcd_shrink and gcd_follow. `number` is all ones for a and b, of which the
+// second is subtracted; `negative` becomes all ones if their difference is below 0.
 template <class P>
 FN Prime<P> gcd_row(uint32_t f, const Prime<P>& x, uint32_t g, const Prime<P>& y, uint32_t number,
                     uint32_t& negative) {
@@ -42,9 +42,9 @@ FN Prime<P> gcd_row(uint32_t f, const Prime<P>& x, uint32_t g, const Prime<P>& y
     for (int k = 1; k < N; k++) r.w[k] = subc_cc(r.w[k], negative);
     return r;
 }
-// What inverse(x) is, in lane 3 of each four; the four give the same x. All lanes of the warp take
-// part, and go on until the last is done: a round changes nothing where a is 0 but the scale. Out
-// of line, since it is long and its callers' registers are scarce.
+// Returns inverse(x) in lane 3 of each group of four; all four pass the same x. All lanes of the
+// warp take part until the last group is done: once a is 0, a round changes only the scale. Not
+// inlined, since it is long and its callers are short of registers.
 RARE Fp inverse_split(Fp x) {
     using F = Fp;
     const uint32_t lane = lane_index() % GCD_LANES;

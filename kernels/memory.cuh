@@ -1,12 +1,12 @@
-// Field elements to and from memory in pieces of 16 bytes.
+// Loads and stores of field elements in pieces of 16 bytes.
 //
-// A column is one element of each thread of a block or grid, piece by piece, so that neighbouring
-// threads touch neighbouring pieces: piece j of thread t is at [j * threads + t].
+// A column holds one element per thread of a block or grid, piece by piece, so that adjacent
+// threads access adjacent pieces: piece j of thread t is at [j * threads + t].
 #pragma once
 #include "curve.cuh"
 #include "quad.cuh"
 
-template <class F> struct Width; // of a field element, in limbs
+template <class F> struct Width; // in limbs
 template <> struct Width<Fp> {
     static constexpr int LIMBS = 12;
 };
@@ -20,7 +20,7 @@ FN uint32_t& limb(Fp2& a, int i) { return i < 12 ? a.c0.w[i] : a.c1.w[i - 12]; }
 FN uint32_t limb(const Fp& a, int i) { return a.w[i]; }
 FN uint32_t limb(const Fp2& a, int i) { return i < 12 ? a.c0.w[i] : a.c1.w[i - 12]; }
 
-// `from` and `to` are aligned to 16 bytes; `stride` is in pieces.
+// `from` and `to` are 16-byte aligned; `stride` is in pieces.
 template <class F> FN F load(const void* from, uint64_t stride = 1) {
     const Quad* const pieces = static_cast<const Quad*>(from);
     F a;
@@ -49,7 +49,7 @@ template <class F> FN void store_affine(Affine<F>* to, const Affine<F>& p) {
     store(&to->x, p.x);
     store(&to->y, p.y);
 }
-// Fetches an element from global into a column of shared memory, beside the arithmetic.
+// Copies an element from global memory into a column of shared memory, asynchronously.
 template <class F>
 FN void fetch(Quad* to, uint64_t to_stride, const void* from, uint64_t from_stride = 1) {
     const Quad* const pieces = static_cast<const Quad*>(from);
@@ -58,8 +58,8 @@ FN void fetch(Quad* to, uint64_t to_stride, const void* from, uint64_t from_stri
         copy16_async(to + j * to_stride, pieces + j * from_stride);
     }
 }
-// A thread's column of shared memory in a block of T threads, used like an element. T is known so
-// that columns are offsets from one address: registers are scarce.
+// A thread's column of shared memory in a block of T threads, used like an element. T is a constant
+// so that columns are offsets from one address, which saves registers.
 template <class F, uint32_t T> struct Column {
     Quad* at;
 
@@ -69,7 +69,7 @@ template <class F, uint32_t T> struct Column {
         fetch<F>(at, T, from, stride);
     }
 };
-// Column number k of those that begin at `shared`.
+// Column k of those that begin at `shared`.
 template <class F, uint32_t T> FN Column<F, T> column(Quad* shared, uint32_t k) {
     return {shared + threadIdx.x + k * QUADS<F> * T};
 }

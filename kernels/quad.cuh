@@ -1,4 +1,4 @@
-// The widest piece of memory that one instruction moves: elements are stored as several of them.
+// The widest unit that one instruction loads or stores: elements consist of several.
 #pragma once
 #include "carry.cuh"
 

@@ -1,15 +1,15 @@
-// One operation of the arithmetic at a time, elementwise on arrays: what the daemon runs at every
-// start against answers that it knows, and what tests/kernels compares with arkworks.
+// Single operations of the arithmetic, elementwise on arrays. The daemon runs them at every start
+// against known answers, and tests/kernels compares them with arkworks.
 //
-// Launch: grid and block of one dimension, blocks of at most 128 threads (256, and whole warps, for
-// the last three). Elements are in Montgomery form, inputs in the range that field.cuh gives for
-// the operation, outputs canonical. Arrays are n long; all inputs are read, whatever the operation.
+// Launch: one-dimensional grid and block, blocks of at most 128 threads (256, and whole warps, for
+// the last three). Elements are in Montgomery form, inputs in the range that field.cuh states for
+// the operation, outputs canonical. Arrays have n elements; every operation reads all inputs.
 #include "field/karatsuba.cuh"
 #include "field2.cuh"
 #include "inverse_split.cuh"
 #include "warp.cuh"
 
-// Operations of selftest_fp, _fr and _fp2, by code. a, b, c, d are the inputs in order.
+// Operation codes of selftest_fp, _fr and _fp2. a, b, c, d are the inputs in order.
 enum Operation : uint32_t {
     ADD,             //  0  a + b
     SUB,             //  1  a - b
@@ -35,7 +35,7 @@ template <class F> FN F from_flag(bool flag) {
     reinterpret_cast<uint32_t&>(r) = flag;
     return r;
 }
-// What not every field has.
+// For operations that not every field has.
 template <class F> constexpr bool IS_FP = false;
 template <> constexpr bool IS_FP<Fp> = true;
 template <class F> constexpr bool IS_FR = false;
@@ -98,7 +98,7 @@ selftest_fp2(uint32_t operation, uint32_t n, const Fp2* a, const Fp2* b, const F
 }
 EXPORT_KERNEL(selftest_fp2);
 
-// out[i] = a[i] w, given `count` = 1, 2, 4 or 8 kept multiples W_k of w (field/fr.cuh).
+// out[i] = a[i] w, given `count` = 1, 2, 4 or 8 precomputed multiples W_k of w (field/fr.cuh).
 KERNEL(128)
 selftest_fr_constant(uint32_t count, uint32_t n, const Fr* a, const Fr* multiples, Fr* out) {
     const uint32_t threads = gridDim.x * blockDim.x;
@@ -114,8 +114,7 @@ selftest_fr_constant(uint32_t count, uint32_t n, const Fr* a, const Fr* multiple
 }
 EXPORT_KERNEL(selftest_fr_constant);
 
-// Inverts n elements in place; thread t of T takes elements t, t + T, ... as one batch. scratch is
-// n long.
+// Inverts n elements in place, with n of scratch; thread t of T inverts t, t + T, ... as a batch.
 template <class F> FN void invert_batches(uint32_t n, F* values, F* scratch) {
     const uint32_t threads = gridDim.x * blockDim.x, t = blockIdx.x * blockDim.x + threadIdx.x;
     if (t < n) inverse_batch(values + t, scratch + t, (n - t - 1) / threads + 1, threads);
@@ -133,7 +132,7 @@ KERNEL(128) selftest_inverse_batch_fr(uint32_t n, Fr* values, Fr* scratch) {
 }
 EXPORT_KERNEL(selftest_inverse_batch_fr);
 
-// Inverts n elements in place, by four lanes each.
+// Inverts n elements in place, four lanes per element.
 template <class F> FN void invert_split(uint32_t n, F* values) {
     const uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) / GCD_LANES;
     const F inverted = inverse_split(i < n ? values[i] : one<F>());
@@ -144,7 +143,7 @@ EXPORT_KERNEL(selftest_inverse_split_fp);
 KERNEL(128) selftest_inverse_split_fp2(uint32_t n, Fp2* values) { invert_split(n, values); }
 EXPORT_KERNEL(selftest_inverse_split_fp2);
 
-// The primitives of carry.cuh on words a, b, c, s of element i; 24 words each go to out[24 i].
+// The primitives of carry.cuh on words a, b, c, s of element i; stores 24 words to out[24 i].
 KERNEL(128)
 selftest_words(uint32_t n, const uint32_t* as, const uint32_t* bs, const uint32_t* cs,
                const uint32_t* shifts, uint32_t* out) {
@@ -155,7 +154,7 @@ selftest_words(uint32_t n, const uint32_t* as, const uint32_t* bs, const uint32_
         r[0] = add_cc(a, b); // a + b, then b + c + carry, then c + a + carry
         r[1] = addc_cc(b, c);
         r[2] = addc(c, a);
-        r[3] = sub_cc(a, b); // likewise a - b, b - c, c - a
+        r[3] = sub_cc(a, b); // a - b, then b - c - borrow, then c - a - borrow
         r[4] = subc_cc(b, c);
         r[5] = subc(c, a);
         r[6] = mad_lo_cc(a, b, c); // 96 bits: (a b + c) + 2^32 (a c + b) + 2^64 (high half of b c)
@@ -187,8 +186,8 @@ struct AddWords {
 struct AddElements {
     FN Fr operator()(const Fr& a, const Fr& b) const { return add(a, b); }
 };
-// scans[i]: sum of the values below i in i's block; sums[b]: of the whole block b; totals[i]: the
-// same as each thread got it. Grid: one thread an element, exactly.
+// scans[i]: sum of the values below i in i's block; sums[b]: sum over block b; totals[i]: the total
+// that thread i received. The grid has exactly one thread per element.
 template <class T, class Op>
 FN void sum_blocks(const T* values, T* sums, T* scans, T* totals, const T& identity, Op op) {
     SHARED(T, partials, 32);
@@ -210,7 +209,7 @@ KERNEL(256) selftest_block_fr(const Fr* values, Fr* sums, Fr* scans, Fr* totals)
 }
 EXPORT_KERNEL(selftest_block_fr);
 
-// out[i]: the value of lane i % 32 of the element's warp that `from` names. Whole warps.
+// out[i] = the value of lane `from` of element i's warp. Whole warps only.
 KERNEL(256) selftest_broadcast(uint32_t from, const Fr* values, Fr* out) {
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     out[i] = broadcast(values[i], from);

@@ -1,18 +1,20 @@
-// Point operations one by one, for the self-test at every start and for the tests against arkworks.
+// Single point operations, for the self-test at every start and for the tests against arkworks.
 //
-// Kernels *_points: out[i] = op(a[i], b[i]), canonical affine. Projective operands are a scaled by
-// z[i] and, for the sums of two of them, b scaled by z[i]^2, so that equal points differ in their
-// coordinates. z[i] is canonical and not 0.
+// Kernels *_points: out[i] = op(a[i], b[i]), canonical affine. The projective operand a is scaled
+// by z[i], and a projective b by z[i]^2, so that equal points differ in their coordinates. z[i] is
+// canonical and not 0.
 //   op 0  XYZZ a + affine b        4  Jacobian a + affine b
 //   op 1  XYZZ a + XYZZ b          5  Jacobian a + Jacobian b
 //   op 2  2 a in XYZZ              6  2 a in Jacobian
 //   op 3  -a in XYZZ               7  -a in Jacobian
 //   op 8  -a in affine
-// Kernels *_predicates: flags[i] = bit 0: a[i] is on the curve; bit 1: passes the subgroup's test,
-// which means something only for points on the curve; bit 2: is infinity.
-// Kernels *_batched: out[i] = the sum of the two points of the table that pairs[i] refers to, by
-// chains of `chain` sums with one inversion (batch_affine.cuh); y loose. Blocks of 64, dynamic
-// shared memory 64 x 240 bytes (G2 480), scratch 48 x chain bytes a thread (G2 96).
+// Kernels *_predicates: flags[i] = bit 0: a[i] is on the curve; bit 1: a[i] passes the subgroup
+// test, meaningful only for points on the curve; bit 2: a[i] is infinity.
+//
+// Kernels *_batched: out[i] = the sum of the two table points that pairs[i] refers to, in chains of
+// `chain` sums per inversion (batch_affine.cuh); y is loose. Blocks of 64, dynamic shared memory 64
+// x 240 bytes (G2 480), scratch 48 x chain bytes per thread (G2 96).
+//
 // Points are x, y in Montgomery form; infinity is zeros. Blocks of 64, any grid; no barriers.
 #define CURVE_CALLS_FP
 #include "batch_affine.cuh"

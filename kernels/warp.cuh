@@ -1,5 +1,6 @@
-// Values passed between the lanes of a warp and the warps of a block: structs of 32-bit words, and
-// an operation `op` that is associative. All lanes of a warp, or threads of a block, take part.
+// Communication between the lanes of a warp and the warps of a block: shuffles, reductions and
+// scans of structs of 32-bit words, with an associative `op`. All lanes of the warp (all threads of
+// the block for block_*) take part.
 #pragma once
 #include "carry.cuh"
 
@@ -10,7 +11,7 @@ FN uint32_t lane_index() { return threadIdx.x % LANES; }
 FN uint32_t warp_index() { return threadIdx.x / LANES; }
 
 #ifdef __CUDACC__
-// A struct's words, to be shuffled one by one.
+// A struct's words, which are shuffled one by one.
 template <class T> struct Words {
     static_assert(sizeof(T) % 4 == 0, "shuffles move words");
     static constexpr int COUNT = sizeof(T) / 4;
@@ -28,7 +29,7 @@ template <class T> struct Words {
     }
 };
 #else
-// Where a shuffle takes any size, and waits for all lanes each time, the struct is the word.
+// The emulated shuffle passes any size and waits for all lanes each time: the struct is one word.
 template <class T> struct Words {
     static constexpr int COUNT = 1;
     T w[COUNT];
@@ -44,11 +45,11 @@ template <class T, class Shuffle> FN T each_word(const T& value, Shuffle shuffle
     for (int i = 0; i < Words<T>::COUNT; i++) words.w[i] = shuffle(words.w[i]);
     return words.value();
 }
-// The value of the lane `delta` above, or one's own where there is none.
+// The value of the lane `delta` above, or the lane's own value if there is none.
 template <class T> FN T shuffle_down(const T& value, uint32_t delta) {
     return each_word(value, [=](auto w) { return __shfl_down_sync(ALL_LANES, w, delta); });
 }
-// The value of the lane `delta` below, or one's own where there is none.
+// The value of the lane `delta` below, or the lane's own value if there is none.
 template <class T> FN T shuffle_up(const T& value, uint32_t delta) {
     return each_word(value, [=](auto w) { return __shfl_up_sync(ALL_LANES, w, delta); });
 }
@@ -57,7 +58,7 @@ template <class T> FN T broadcast(const T& value, uint32_t from) {
     return each_word(value, [=](auto w) { return __shfl_sync(ALL_LANES, w, int(from)); });
 }
 
-// The value of lane `from` of one's group of WIDTH neighbouring lanes.
+// The value of lane `from` of the lane's group of WIDTH adjacent lanes.
 template <int WIDTH, class T> FN T broadcast_in(const T& value, uint32_t from) {
     Words<T> words = Words<T>::of(value);
 #pragma unroll
@@ -65,7 +66,7 @@ template <int WIDTH, class T> FN T broadcast_in(const T& value, uint32_t from) {
         words.w[i] = __shfl_sync(ALL_LANES, words.w[i], int(from), WIDTH);
     return words.value();
 }
-// The value of the lane whose number differs in `bits`.
+// The value of the lane whose index is this lane's XOR `bits`.
 template <class T> FN T shuffle_xor(const T& value, uint32_t bits) {
     Words<T> words = Words<T>::of(value);
 #pragma unroll
@@ -74,7 +75,7 @@ template <class T> FN T shuffle_xor(const T& value, uint32_t bits) {
     return words.value();
 }
 
-// Lane 0 gets op over all lanes, in the lanes' order; other lanes get nothing of use.
+// Returns op over all lanes, in lane order, to lane 0; the result of other lanes is meaningless.
 template <class T, class Op> FN T warp_reduce(T value, Op op) {
 #pragma unroll 1
     for (uint32_t delta = 1; delta < LANES; delta *= 2) {
@@ -83,7 +84,7 @@ template <class T, class Op> FN T warp_reduce(T value, Op op) {
     }
     return value;
 }
-// Each lane gets op over the lanes up to and with itself.
+// Inclusive scan over the lanes.
 template <class T, class Op> FN T warp_scan(T value, Op op) {
 #pragma unroll 1
     for (uint32_t delta = 1; delta < LANES; delta *= 2) {
@@ -93,8 +94,8 @@ template <class T, class Op> FN T warp_scan(T value, Op op) {
     return value;
 }
 
-// Thread 0 gets op over the block's threads, whose number is a multiple of 32. `partials` is shared
-// memory for as many T as the block has warps; its next use needs a barrier before it.
+// Returns op over the block's threads to thread 0; the block size is a multiple of 32. `partials`
+// is shared memory for one T per warp; a barrier must precede its next use.
 template <class T, class Op>
 FN T block_reduce(const T& value, const T& identity, T* partials, Op op) {
     const T sum = warp_reduce(value, op);
@@ -103,8 +104,8 @@ FN T block_reduce(const T& value, const T& identity, T* partials, Op op) {
     if (warp_index() > 0) return identity;
     return warp_reduce(lane_index() < blockDim.x / LANES ? partials[lane_index()] : identity, op);
 }
-// Each thread gets op over the threads below it, thread 0 the identity; `total` gets op over all.
-// `partials` as above, for 32 T.
+// Exclusive scan over the block's threads; thread 0 gets the identity, and `total` op over all.
+// `partials` is shared memory for 32 T; a barrier must precede its next use.
 template <class T, class Op>
 FN T block_scan(const T& value, const T& identity, T* partials, T& total, Op op) {
     const T upto = warp_scan(value, op);

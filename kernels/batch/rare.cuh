@@ -1,8 +1,8 @@
-// The sums of a batch that have no chord.
+// Sums of a batch that have no chord.
 //
-// Doubling, opposite points and infinity are told from one limb of x: a false alarm, 2^-31 of all,
-// costs time only. Their code is out of line, and takes no points: points that live in registers
-// would be written to the stack for the call, in every step of the hot loop.
+// Doubling, opposite points and infinity are detected by one limb of x: a false positive, 2^-31 of
+// all, only costs time. The code is not inlined and takes no points: points in registers would be
+// written to the stack for the call, in every step of the hot loop.
 #pragma once
 #include "source.cuh"
 
@@ -13,8 +13,8 @@ template <class F> FN bool maybe_rare(const F& ax, const F& bx) {
 template <class F> FN bool same_y(const Affine<F>& a, const Affine<F>& b) {
     return same_limbs(canonical(a.y), canonical(b.y));
 }
-// The denominator of the slope of a + b, never 0 mod p, below 2p: b.x - a.x in the common case,
-// 2y for a doubling, 1 where no slope is needed.
+// The denominator of the slope of a + b, never 0 mod p, below 2p: b.x - a.x in the common case, 2y
+// for a doubling, 1 if no slope is needed.
 template <class F> RARE F rare_denominator(Source<F> source, Pair pair) {
     const Affine<F> a = source.load(pair.first), b = source.load(pair.second);
     if (is_infinity(a) || is_infinity(b)) return one<F>();
@@ -23,16 +23,16 @@ template <class F> RARE F rare_denominator(Source<F> source, Pair pair) {
     const F y = canonical(a.y);
     return add_lazy(y, y);
 }
-// Below 4p.
+// The numerator of the slope of a + b, below 4p.
 template <class F> RARE F rare_numerator(Source<F> source, Pair pair) {
     const Affine<F> a = source.load(pair.first), b = source.load(pair.second);
     return same_limbs(a.x, b.x) ? triple(squared(a.x)) : sub_lazy<2>(b.y, a.y);
 }
-// Overwrites a sum that the formula does not give.
+// Overwrites sums for which the chord formula is wrong.
 template <class F> RARE void store_rare_sum(Affine<F>* to, Source<F> source, Pair pair) {
     const Affine<F> a = source.load(pair.first), b = source.load(pair.second);
     if (is_infinity(a)) {
-        store_affine(to, is_infinity(b) ? infinity<F>() : b); // its y may be 2p
+        store_affine(to, is_infinity(b) ? infinity<F>() : b); // since its y may be 2p
     } else if (is_infinity(b)) {
         store_affine(to, a);
     } else if (same_limbs(a.x, b.x) && !same_y(a, b)) {

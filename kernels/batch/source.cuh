@@ -1,5 +1,5 @@
-// Where the summands of a batch of additions come from: a table of points, and for each sum two
-// references into it. A reference is an index with the sign of the point in its top bit.
+// The summands of a batch of additions: a table of points, and for each sum two references into it.
+// A reference is an index with the sign of the point in its top bit.
 #pragma once
 #include "../memory.cuh"
 
@@ -9,7 +9,7 @@ struct alignas(8) Pair {
     uint32_t first, second;
 };
 
-// -y where the reference is negative: y loose, result <= 2p.
+// -y if the reference is negative, else y. y is loose, the result <= 2p.
 template <class F> FN F with_sign(const F& y, uint32_t reference) {
     return blend(uint32_t(int32_t(reference) >> 31), neg_lazy<2>(y), y);
 }

@@ -1,18 +1,16 @@
-// Where the summands of a warp's sums lie while they are added: columns in shared memory, of one
-// element a lane.
+// Shared memory for the summands of a warp's sums: columns of one element per lane.
 //
-// Lanes fetch for each other, a few neighbours the pieces of one element. Where each fetched its
-// own, an instruction asked for 16 bytes at 32 places, and each went to the cache by itself.
+// Lanes fetch for each other: a few adjacent lanes fetch the pieces of one element. If each lane
+// fetched its own, an instruction would access 16 bytes at 32 places, each a separate cache access.
 #pragma once
 #include "../warp.cuh"
 #include "source.cuh"
 
 template <class F, uint32_t T> struct Stage {
-    // Pieces from one of an element to its next one: two more than threads, so that those of two
-    // neighbours that six lanes fetch are in different banks.
+    // Pieces between consecutive pieces of an element. T + 2, so that the pieces of two adjacent
+    // elements that six lanes fetch are in different banks.
     static constexpr uint32_t STRIDE = T + 2;
-    // Lanes that fetch an element, of which the last two fetch the same: a power of two finds its
-    // element without division.
+    // Lanes per element. The last two fetch the same piece: a power of two avoids a division.
     static constexpr uint32_t FETCHERS = 4, PIECES = 3;
     static_assert(QUADS<F> % PIECES == 0, "each fetches as many");
     Quad* shared;
@@ -20,8 +18,8 @@ template <class F, uint32_t T> struct Stage {
     FN Column<F, STRIDE> column(uint32_t k) const {
         return {shared + threadIdx.x + k * QUADS<F> * STRIDE};
     }
-    // Both points' coordinate, 0 for x and 1 for y, into columns `to` and `to` + 1 of each lane. All
-    // lanes take part; who waits for the copies has to wait for the warp as well.
+    // Fetches one coordinate of both points, 0 for x and 1 for y, into columns `to` and `to` + 1 of
+    // each lane. All lanes take part; after waiting for the copies, also synchronise the warp.
     FN void fetch(uint32_t to, const Affine<F>* table, const Pair& pair,
                   uint32_t coordinate) const {
         const uint32_t lane = lane_index(), lane_piece = lane % FETCHERS;
@@ -29,7 +27,7 @@ template <class F, uint32_t T> struct Stage {
         const Quad* const from = opaque(reinterpret_cast<const Quad*>(table) +
                                         (coordinate * QUADS<F> + piece));
         Quad* const column = shared + (threadIdx.x - lane + lane / FETCHERS + piece * STRIDE);
-        __syncwarp(); // the columns have been read
+        __syncwarp(); // all lanes have read the columns
 #pragma unroll
         for (uint32_t k = 0; k < LANES; k += LANES / FETCHERS) {
             const Pair its = broadcast(pair, k + lane / FETCHERS);

@@ -1,18 +1,17 @@
-// Throughput of additions of points.
+// Throughput of point additions.
 //
-// gN_add: the sums of pairs of a table.
-// g1_add_once: the same, each coordinate fetched once: both x are kept in scratch.
-// Blocks of 512 threads, G2 256, of which one fits a multiprocessor: 384 were 2 % slower. Shared
-// memory: 5 elements for each thread and 2 more. Scratch bytes: grid x block x chain x 48, G2 x 96,
+// gN_add: sums of pairs of table points. g1_add_once: fetches each coordinate once, by keeping both
+// x in scratch. One block of 512 threads per multiprocessor, G2 256: 384 were 2 % slower. Shared
+// memory: 5 elements for each thread plus 2. Scratch bytes: grid x block x chain x 48, G2 x 96,
 // once x 144. Operations: n. See ../batch_affine.cuh.
 //
-// gN_xyzz: buckets x size points of the table, in XYZZ sums of `size` points each. Two blocks of 128
-// threads a multiprocessor, G2 one of 256. Shared memory, bytes a thread: 96, G2 576. See
+// gN_xyzz: buckets x size points of the table, in XYZZ sums of `size` points each. Two blocks of
+// 128 threads per multiprocessor, G2 one of 256. Shared memory per thread: 96 bytes, G2 576. See
 // ../accumulate.cuh.
 //
-// g1_xyzz_unbalanced: the same of buckets of any sizes, one thread a bucket: what a balanced method
-// is compared with. out[b] = the sum of references[starts[b]] to references[starts[b + 1] - 1], which
-// count from the start of the arena: `table` is point number `first`.
+// g1_xyzz_unbalanced: buckets of any size, one thread per bucket: the baseline for load balancing.
+// out[b] = the sum of references[starts[b]] to references[starts[b + 1] - 1], which count from the
+// start of the arena: `table` is point number `first`.
 #include "../accumulate.cuh"
 #include "../batch_affine.cuh"
 

@@ -1,12 +1,12 @@
-// Throughput of the field arithmetic alone.
+// Throughput of the field arithmetic.
 //
-// Each thread works on a chain of its own in registers: element t of `in` is where thread t starts
-// and element t + threads its second factor; the end of the chain goes to out[t], so nothing can be
-// left out. `in` holds 2 elements a thread, canonical (fr_mul_constant: 1, and 8 more at its end).
+// Each thread computes its own chain in registers, from element t of `in`, with element t + threads
+// as second factor. It stores the end of the chain in out[t], so that nothing is optimised away.
+// `in` holds 2 canonical elements per thread (fr_mul_constant: 1, followed by 8 multiples).
 //
-// Launch: blocks of 128 threads, as many on each multiprocessor as fit (try 2, 4, 6 and 8), so that
-// they all run at once. A thread does PER_ITERATION operations an iteration: rate = grid x 128 x
-// PER_ITERATION x iterations / time. bench_fp_inverse: one operation an iteration.
+// Launch: blocks of 128 threads, all resident at once (try 2, 4, 6 and 8 per multiprocessor). A
+// thread does PER_ITERATION operations per iteration: rate = grid x 128 x PER_ITERATION x
+// iterations / time. bench_fp_inverse: one operation per iteration.
 #include "../field/karatsuba.cuh"
 #include "../inverse.cuh"
 
@@ -67,13 +67,13 @@ KERNEL(128, 4) bench_fr_mul(const Fr* in, Fr* out, uint32_t iterations) {
 }
 EXPORT_KERNEL(bench_fr_mul);
 
-// With the step that keeps a square below 2^255.
+// Includes the reduction that keeps a square below 2^255.
 KERNEL(128, 4) bench_fr_sqr(const Fr* in, Fr* out, uint32_t iterations) {
     run_chain(in, out, iterations, [](const Fr& x) { return sqr(reduce_once<1>(x)); });
 }
 EXPORT_KERNEL(bench_fr_sqr);
 
-// A factor in registers, K kept multiples, which are the last elements of `in`.
+// A factor in registers, given by K precomputed multiples, the last elements of `in`.
 template <int K> FN void run_constant(const Fr* in, Fr* out, uint32_t iterations) {
     Fr multiples[K];
 #pragma unroll
@@ -90,8 +90,8 @@ KERNEL(128, 4) bench_fr_mul_constant_k4(const Fr* in, Fr* out, uint32_t iteratio
 }
 EXPORT_KERNEL(bench_fr_mul_constant_k4);
 
-// A factor that the kernel knows, as a transform's fixed roots: 8 kept multiples of the root of
-// unity w = 7^((r - 1) / 16), 2^(32 (2 + k)) w mod r.
+// A factor known at compile time, like a transform's fixed roots: 8 precomputed multiples of the
+// root of unity w = 7^((r - 1) / 16), 2^(32 (2 + k)) w mod r.
 CONSTANT uint32_t ROOT_16[8][8] = {
     {0xaf7204c7, 0x085b43bc, 0x002cf383, 0xf67597d3,
      0x786b9a76, 0x6d35b395, 0x5868005b, 0x60fa8b1c},

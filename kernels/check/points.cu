@@ -1,19 +1,19 @@
-// Bulk checks of points that come from outside: canonical, on the curve, in the subgroup.
+// Bulk validation of points from outside: canonical, on the curve, in the subgroup.
 //
-// A thread owns one point at a time (grid-stride), reads it in the encoding that `form` says and
-// writes it back in Montgomery form, in place: infinity as x = y = 0.
-//   form 0  Montgomery limbs, little-endian: what device memory holds anyway
+// A thread processes one point at a time (grid-stride). It reads the point in the encoding `form`
+// and writes it back in Montgomery form, in place: infinity as x = y = 0.
+//   form 0  Montgomery limbs, little-endian: the layout of device memory
 //   form 1  Zcash's uncompressed encoding: big-endian, flags in the first three bits, x before y,
 //           and over Fp2 c1 before c0
-// first_bad: one word that starts as all ones and becomes the least (index << 8 | problem) of all
-// bad points, index = first_index + position. Problems, the first that applies to a point:
+// first_bad: one word, initially all ones, becomes the least (index << 8 | problem) of all bad
+// points, index = first_index + position. A point's problem is the first that applies:
 //   1 not canonical   2 not on the curve   3 not in the subgroup
 //   4 malformed infinity   5 flags of another encoding
-// What is left of a bad point in memory is not to be used.
-// Shared memory: static, 8 columns of elements that the subgroup's test works on: registers are for
-// products. Barriers: none.
+// The contents of a bad point in memory are undefined afterwards.
+// Shared memory: static, 8 columns of elements for the subgroup test, since products need the
+// registers. Barriers: none.
 // Launch: blocks of 128 (G1) and 64 (G2), any grid; three and four blocks fit a multiprocessor.
-#define CURVE_FEW_REGISTERS // 30.4 M points/s on an H200, against 26.8
+#define CURVE_FEW_REGISTERS // 30.4 M points/s on an H200, 26.8 without
 #include "../memory.cuh"
 
 enum Problem : uint32_t {
@@ -41,7 +41,7 @@ FN Fp2 big_endian(const Fp2& a) { return {big_endian(a.c1), big_endian(a.c0)}; }
 FN uint32_t& flags_of(Fp& x) { return x.w[Fp::N - 1]; }
 FN uint32_t& flags_of(Fp2& x) { return x.c1.w[Fp::N - 1]; }
 
-// Reads p as it came, and leaves it in Montgomery form. x and y are not both 0 but for infinity.
+// Decodes p into Montgomery form. Of valid points only infinity has x = y = 0.
 template <class F> FN Problem decode(Affine<F>& p, uint32_t form) {
     if (form == MONTGOMERY) {
         return is_canonical(p.x) && is_canonical(p.y) ? NONE : NOT_CANONICAL;
@@ -61,12 +61,12 @@ template <class F> FN Problem decode(Affine<F>& p, uint32_t form) {
     return NONE;
 }
 constexpr uint32_t COLUMNS = 8;
-// What the subgroup's test works on, in shared memory.
+// Columns in shared memory for the subgroup test.
 template <class F, uint32_t T> FN Membership<F, Column<F, T>> membership(Quad* shared) {
     const auto at = [&](uint32_t k) { return column<F, T>(shared, k); };
     return {{at(0), at(1), at(2), at(3), at(4)}, at(5), at(6), at(7)};
 }
-// What is wrong with *point, which becomes its Montgomery form.
+// Returns the problem of *point, or converts it to Montgomery form.
 template <uint32_t T, class F>
 FN Problem check_point(Affine<F>* point, uint32_t form, Quad* shared) {
     Affine<F> p = load_affine(point);

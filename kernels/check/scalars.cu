@@ -1,14 +1,14 @@
-// Elements of Fr and integers, from how they came to what kernels work on, and back.
+// Elements of Fr and integers: from their wire encodings to the form that kernels use, and back.
 //
-// scalars_decode: a thread owns one at a time (grid-stride). `form` says how they are written:
+// scalars_decode: a thread decodes one at a time (grid-stride). `form` is the encoding:
 //   0  Fr, an integer        1  Fr, Montgomery limbs     32 bytes each, little-endian
 //   2  unsigned integers     3  two's complement         `width` bytes each: 1, 2, 4, 8 or 16
-// `flags`: REDUCE takes 32-byte integers modulo r, where others of r and above are refused;
-// INTO_MONTGOMERY says what is written (narrow ones become integers only).
-// A refused one becomes 0, and *first_bad, which starts as 0, the greatest ~index of all, index =
-// first_index + position: its complement is the first. 32-byte ones may be decoded in place.
-// scalars_encode: Montgomery limbs below 2^256 to canonical integers, in place.
-// Shared memory and barriers: none. Blocks of 128, any grid. Reads and writes 64 bytes each.
+// `flags`: REDUCE reduces 32-byte integers modulo r; otherwise r and above are rejected.
+// INTO_MONTGOMERY selects the output form (forms 2 and 3 always become integers). A rejected value
+// becomes 0. *first_bad, initially 0, becomes the greatest ~index of all rejected, index =
+// first_index + position; its complement is the first. 32-byte values may be decoded in place.
+// scalars_encode: Montgomery limbs below 2^256 to canonical integers, in place. Shared memory and
+// barriers: none. Blocks of 128, any grid. Reads and writes 64 bytes each.
 #include "../memory.cuh"
 
 constexpr uint32_t THREADS = 128;
@@ -21,7 +21,7 @@ template <> struct Width<Fr> {
 FN uint32_t& limb(Fr& a, int i) { return a.w[i]; }
 FN uint32_t limb(const Fr& a, int i) { return a.w[i]; }
 
-// The integer at `from`, whose sign fills the rest of 128 bits.
+// The integer at `from`, sign-extended to 128 bits.
 FN Fr load_narrow(const uint8_t* from, uint32_t width, bool negative) {
     Fr a = Fr::zero();
     const uint32_t fill = negative ? ~0u : 0;
@@ -39,7 +39,7 @@ FN Fr load_narrow(const uint8_t* from, uint32_t width, bool negative) {
     a.w[2] = a.w[3] = fill;
     return a;
 }
-// Modulo r, as an integer.
+// The integer at `from` modulo r, as an integer.
 FN Fr narrow(const uint8_t* from, uint32_t width, bool is_signed) {
     const bool negative = is_signed && from[width - 1] >> 7;
     Fr a = load_narrow(from, width, negative);
@@ -48,7 +48,7 @@ FN Fr narrow(const uint8_t* from, uint32_t width, bool is_signed) {
     sub_words<4>(a.w, zeros, a.w);
     return neg(a);
 }
-// False where it is refused.
+// Returns false if the value is rejected.
 FN bool full(Fr& a, const uint8_t* from, uint32_t form, uint32_t flags) {
     a = load<Fr>(from);
     if (!is_canonical(a)) {

@@ -1,5 +1,5 @@
-// Membership of the subgroups of order r by endomorphisms (M. Scott, eprint 2021/1130): for a point
-// P of the curve,
+// Subgroup membership tests by endomorphisms (M. Scott, eprint 2021/1130). For a point P of the
+// curve:
 //   G1: P is in the subgroup iff phi(P) = -[x^2] P, phi(X, Y) = (beta X, Y), beta^3 = 1;
 //   G2: P is in the subgroup iff psi(P) = [x] P, psi being untwist, Frobenius, twist.
 // x = -0xd201000000010000 is the curve's parameter, with six bits set.
@@ -7,10 +7,10 @@
 #include "../params/curve.cuh"
 #include "jacobian.cuh"
 
-// s = [|x|] P for P = (s.x, s.y), which is not infinity; base keeps P. 63 doublings, 5 additions.
+// s = [|x|] P for P = (s.x, s.y), not infinity; P is saved in base. 63 doublings, 5 additions.
 //
-// The formulas use no constant of the curve, so (s.x, s.y) may be of a Jacobian (X, Y, Z): an
-// affine point of y^2 = x^3 + b Z^6. The product's z is then to be multiplied by Z.
+// The formulas use no constant of the curve, so (s.x, s.y) may be those of a Jacobian (X, Y, Z): an
+// affine point of y^2 = x^3 + b Z^6. The caller then multiplies the product's z by Z.
 template <class F, class Cell>
 FN void multiply_by_parameter(Multiple<F, Cell>& s, Cell& base_x, Cell& base_y) {
     base_x = F(s.x);
@@ -22,7 +22,7 @@ FN void multiply_by_parameter(Multiple<F, Cell>& s, Cell& base_x, Cell& base_y) 
         if (CURVE_PARAMETER >> bit & 1) add_in_place(s, base_x, base_y);
     }
 }
-// Whether (x, y) = the affine point of p. x and y loose.
+// Whether p equals the affine point (x, y). x and y are loose.
 template <class F, class Cell>
 FN bool same_point(const Multiple<F, Cell>& p, const Cell& x, const Cell& y) {
     if (is_zero_loose(F(p.z))) return false;
@@ -42,13 +42,13 @@ FN Fp2 fp2_constant(const uint32_t* limbs) {
 }
 FN Fp2 conjugate(const Fp2& a) { return {a.c0, neg_lazy<2>(a.c1)}; }
 
-// Where a test keeps what it works on; Cell as in Multiple.
+// Working state of a membership test; Cell as in Multiple.
 template <class F, class Cell = F> struct Membership {
     Multiple<F, Cell> multiple;
     Cell base_x, base_y, z;
 };
-// point() gives the point that is asked about: on the curve, canonical. It is called twice, so that
-// the point need not wait.
+// point() returns the point to test: on the curve, canonical. It is called twice, so that the point
+// need not be stored.
 template <class Cell, class Point>
 FN bool in_subgroup(Membership<Fp, Cell>& m, Point point) {
     auto& s = m.multiple;

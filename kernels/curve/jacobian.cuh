@@ -1,7 +1,7 @@
-// Jacobian coordinates: x = X / Z^2, y = Y / Z^3. Doubling is cheapest here, so multiplications by
-// a fixed integer run in them.
+// Jacobian coordinates: x = X / Z^2, y = Y / Z^3. Used for multiplications by a fixed integer,
+// since doubling is cheapest in them.
 //
-// All three coordinates are loose. Infinity is Z = 0 mod p, X and Y anything loose.
+// All three coordinates are loose. Infinity is Z = 0 mod p, with any loose X and Y.
 #pragma once
 #include "affine.cuh"
 
@@ -31,14 +31,13 @@ FN Fp halve(const Fp& a) {
 }
 FN Fp2 halve(const Fp2& a) { return {halve(a.c0), halve(a.c1)}; }
 
-// A point in the making, and two values that wait across products. Cell is F, or a place that
-// converts to F and can be assigned.
+// A point under computation, and two values that must survive across products. Cell is F, or a
+// location that converts to F and can be assigned.
 template <class F, class Cell = F> struct Multiple {
     Cell x, y, z, r, q;
 };
-// p becomes 2p but for z, which becomes Y Z of before. M + 3S and a difference of products. With
-// E = 3 X^2 / 2 and V = X Y^2: X' = E^2 - 2V, Y' = E (V - X') - Y^4, Z' = Y Z, which is
-// dbl-2009-l with Z halved.
+// Sets x and y to those of 2p; the caller sets z to Y Z. M + 3S and a difference of products. With
+// E = 3 X^2 / 2, V = X Y^2: X' = E^2 - 2V, Y' = E (V - X') - Y^4, Z' = Y Z (dbl-2009-l, Z halved).
 template <class F, class Cell> FN void double_xy(Multiple<F, Cell>& p) {
     p.y = squared(F(p.y));
     const F v = reduce_once<1>(times(F(p.x), F(p.y))), xx = reduce_once<1>(squared(F(p.x)));
@@ -47,13 +46,12 @@ template <class F, class Cell> FN void double_xy(Multiple<F, Cell>& p) {
     p.x = x;
     p.y = times_minus_times(e, sub_loose(v, x), F(p.y), F(p.y));
 }
-// p becomes 2p. 2M + 3S and a difference of products.
+// p = 2p. 2M + 3S and a difference of products.
 template <class F, class Cell> FN void double_in_place(Multiple<F, Cell>& p) {
     p.z = times(F(p.y), F(p.z));
     double_xy(p);
 }
-// p becomes the sum whose chord has denominator u and numerator p.r. A tangent's x lacks the term
-// u^3.
+// p = the sum whose chord has denominator u and numerator p.r. A tangent's x lacks the term u^3.
 template <class F, class Cell> FN void chord(Multiple<F, Cell>& p, const F& u, bool is_tangent) {
     p.z = times(F(p.z), u);
     const F uu = squared(u);
@@ -65,7 +63,7 @@ template <class F, class Cell> FN void chord(Multiple<F, Cell>& p, const F& u, b
     p.x = x;
     p.y = times_minus_times(F(p.r), sub_loose(q, x), F(p.y), uuu);
 }
-// The last steps of p + q: u is the chord's denominator, p.r its numerator.
+// The last steps of p + q, for the chord's denominator u and its numerator p.r.
 template <class F, class Cell> FN void join(Multiple<F, Cell>& p, F u) {
     bool is_tangent = false;
     if (is_zero_loose(u)) { // opposite points: z becomes 0
@@ -75,7 +73,7 @@ template <class F, class Cell> FN void join(Multiple<F, Cell>& p, F u) {
     }
     chord(p, u, is_tangent);
 }
-// p += (x, y), 8M + 3S, which is not infinity. x and y as p's cells, loose.
+// p += (x, y), which is not infinity. 8M + 3S. x and y are of p's cell type, loose.
 template <class F, class Cell, class Point>
 FN void add_in_place(Multiple<F, Cell>& p, const Point& x, const Point& y) {
     if (is_zero_loose(F(p.z))) {
@@ -86,8 +84,7 @@ FN void add_in_place(Multiple<F, Cell>& p, const Point& x, const Point& y) {
     p.r = sub_loose(times(F(y), times(F(p.z), zz)), F(p.y));
     join(p, sub_loose(times(F(x), zz), F(p.x)));
 }
-// p += (x, y), where the two are known to have different x and p not to be infinity. x and y loose,
-// read where they are needed.
+// p += (x, y), which has a different x; p is not infinity. x and y are loose, read when needed.
 template <class F, class Cell, class Place>
 FN void add_different(Multiple<F, Cell>& p, const Place& x, const Place& y) {
     const F zz = squared(F(p.z));
@@ -101,7 +98,7 @@ template <class F> FN Jacobian<F> dbl(const Jacobian<F>& p) {
     double_in_place(s);
     return {s.x, s.y, s.z};
 }
-// p + q. y of q loose.
+// p + q. y of q is loose.
 template <class F> FN Jacobian<F> add(const Jacobian<F>& p, const Affine<F>& q) {
     if (is_infinity(q)) return p;
     Multiple<F> s = {p.x, p.y, p.z, zero<F>(), zero<F>()};
@@ -113,13 +110,13 @@ template <class F> FN Jacobian<F> add(const Jacobian<F>& p, const Jacobian<F>& q
     if (is_infinity(p)) return q;
     if (is_infinity(q)) return p;
     const F pzz = squared(p.z), qzz = squared(q.z);
-    // p over the common denominator.
+    // p over the common denominator
     Multiple<F> s = {times(p.x, qzz), times(p.y, times(q.z, qzz)), times(p.z, q.z)};
     s.r = sub_loose(times(q.y, times(p.z, pzz)), s.y);
     join(s, sub_loose(times(q.x, pzz), s.x));
     return {s.x, s.y, s.z};
 }
-// Canonical coordinates.
+// Returns canonical coordinates.
 template <class F> FN Affine<F> to_affine(const Jacobian<F>& p) {
     if (is_infinity(p)) return infinity<F>();
     const F i = inverse(p.z), ii = squared(i);

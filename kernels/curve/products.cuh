@@ -1,7 +1,7 @@
-// Products as the curve's formulas use them: over Fp in line, over Fp2 by calls.
+// Products for the curve's formulas: inlined over Fp, called over Fp2.
 //
-// A product of Fp2 is 1100 instructions, and an addition of ten of them would outgrow the
-// instruction cache. Arguments and results of these calls stay in registers.
+// A product of Fp2 has 1100 instructions, and an addition of ten of them would exceed the
+// instruction cache. Arguments and results of these calls are passed in registers.
 #pragma once
 #include "../field/karatsuba.cuh"
 #include "../field2.cuh"
@@ -10,13 +10,13 @@ RARE Fp2 fp2_mul(Fp2 a, Fp2 b) { return mul(a, b); }
 RARE Fp2 fp2_sqr(Fp2 a) { return sqr(a); }
 RARE Fp2 fp2_mul_sub_mul(Fp2 a, Fp2 b, Fp2 c, Fp2 d) { return mul_sub_mul(a, b, c, d); }
 
-// A module of cold kernels defines CURVE_CALLS_FP before its includes, and compiles in seconds.
+// Modules of cold kernels define CURVE_CALLS_FP before their includes, to compile in seconds.
 #ifdef CURVE_CALLS_FP
 RARE Fp times(Fp a, Fp b) { return mul_karatsuba(a, b); }
 RARE Fp squared(Fp a) { return sqr(a); }
 RARE Fp times_minus_times(Fp a, Fp b, Fp c, Fp d) { return mul_sub_mul(a, b, c, d); }
 #else
-#ifdef CURVE_FEW_REGISTERS // where the product's 28 registers more cost more than they bring
+#ifdef CURVE_FEW_REGISTERS // if Karatsuba's 28 extra registers cost more than it gains
 FN Fp times(const Fp& a, const Fp& b) { return mul(a, b); }
 #else
 FN Fp times(const Fp& a, const Fp& b) { return mul_karatsuba(a, b); }

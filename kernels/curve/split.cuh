@@ -1,10 +1,9 @@
-// XYZZ points split over four neighbouring lanes: lane k has coordinate k of (x, y, zz, zzz).
+// XYZZ points split over four adjacent lanes: lane k has coordinate k of (x, y, zz, zzz).
 //
-// For sums that are few and wait for each other: four rounds of products, one a lane, instead of
-// fourteen products in a row: some 6300 cycles of a warp that is alone, counted from the SASS, and
-// 150 registers. It takes 16 lane-products instead of 14, so where lanes are scarce one lane a sum
-// is better.
-// (Schoolbook products: 6000 cycles, but 14 % more of the multiplier where two warps share it.)
+// For few sums that depend on each other: four rounds of products, one per lane, instead of
+// fourteen products in sequence. A warp that is alone takes 6300 cycles, counted from the SASS, and
+// 150 registers. 16 lane-products instead of 14: if lanes are scarce, one lane per sum is better.
+// Schoolbook products: 6000 cycles, but 14 % more of the multiplier if two warps share it.
 #pragma once
 #include "../memory.cuh"
 #include "../warp.cuh"
@@ -13,7 +12,7 @@ constexpr uint32_t SPLIT = 4;
 
 FN uint32_t coordinate_index() { return threadIdx.x % SPLIT; }
 
-// One's coordinate of a point in memory.
+// The lane's coordinate of a point in memory.
 template <class F> FN F load_split(const Xyzz<F>* from) {
     return load<F>(reinterpret_cast<const F*>(from) + coordinate_index());
 }
@@ -27,13 +26,13 @@ template <class F> FN void store_split(Xyzz<F>* to, const F& a) {
     store(reinterpret_cast<F*>(to) + coordinate_index(), a);
 }
 
-// The rounds' product, by a call over Fp, too. With four copies of it an addition is 39 KB of code,
-// and took 9400 cycles on an H200 where its instructions were counted to take 6200: a warp that is
-// alone has nobody to hide what fetching them costs. With one copy it is 19 KB and counts the same.
+// The product of a round, not inlined over Fp either. With four inlined copies an addition is 39 KB
+// of code and takes 9400 cycles on an H200 instead of the 6200 counted: a lone warp cannot hide
+// instruction fetches. With one copy it is 19 KB and matches the count.
 RARE Fp split_times(Fp a, Fp b) { return times(a, b); }
 FN Fp2 split_times(const Fp2& a, const Fp2& b) { return times(a, b); }
 
-// One's coordinate of the difference between doubling and adding: for equal points (u1, s1) over a
+// The lane's coordinate of what replaces the chord when doubling: for equal points (u1, s1) over a
 // common denominator, u = 2 s1 in even lanes and r = 3 u1^2 in odd ones. `crossed` is s1 in even
 // lanes, u1 in odd ones.
 template <class F> RARE F split_tangent(F crossed, uint32_t even) {
@@ -41,15 +40,15 @@ template <class F> RARE F split_tangent(F crossed, uint32_t even) {
     return blend(even, u, triple(squared(crossed)));
 }
 
-// a + b; all lanes of the warp take part. Coordinates loose, as everywhere. The formulas are those
-// of add() in xyzz.cuh, in the lanes' order:
+// a + b; all lanes of the warp take part. Coordinates are loose. The formulas are those of add() in
+// xyzz.cuh, distributed over the lanes:
 //             lane 0      lane 1          lane 2      lane 3
 //   round 1   u1          s1              u2          s2          (u1 = x1 zz2, s1 = y1 zzz2, ...)
 //   d         u2 - u1     s2 - s1         u2 - u1     s2 - s1     (u and r of the chord)
 //   round 2   u^2         r^2             zz1 zz2     zzz1 zzz2
 //   round 3   u^3         q = u1 u^2      zz                      (times u^2)
 //   round 4   s1 u^3      r (q - x)                   zzz         (x = r^2 - u^3 - 2 q)
-// Out of line: it is long, and its callers have several uses for it.
+// Not inlined: it is long, and callers use it several times.
 template <class F> RARE F split_add(F a, F b) {
     const uint32_t k = coordinate_index();
     const uint32_t even = 0 - uint32_t(k % 2 == 0), low = 0 - uint32_t(k < 2);
@@ -71,7 +70,7 @@ template <class F> RARE F split_add(F a, F b) {
     // A tangent's x lacks the term u^3. Products are below 1.9p.
     const F term = blend(both ? 0 : ~0u, uuu, zero<F>());
     const F wide = sub_lazy<6>(second, add_lazy(add_lazy(third, third), term));
-    const F x = reduce_once<2>(reduce_once<4>(wide)); // lane 1's
+    const F x = reduce_once<2>(reduce_once<4>(wide)); // in lane 1
     const uint32_t one_only = even ? 0 : low;
     const F left = blend(low, blend(even, crossed, d), second);
     const F fourth = split_times(left, blend(one_only, sub_loose(third, x), uuu));

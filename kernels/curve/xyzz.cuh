@@ -1,6 +1,6 @@
 // XYZZ coordinates: x = X / ZZ, y = Y / ZZZ, ZZ^3 = ZZZ^2 (EFD, short Weierstrass, a = 0).
 //
-// All four coordinates are loose. Infinity is ZZ = ZZZ = 0 mod p, X and Y anything loose.
+// All four coordinates are loose. Infinity is ZZ = ZZZ = 0 mod p, with any loose X and Y.
 #pragma once
 #include "affine.cuh"
 
@@ -20,14 +20,14 @@ template <class F> FN Xyzz<F> negate(const Xyzz<F>& s) {
     return {s.x, reduce_once<2>(neg_lazy<2>(s.y)), s.zz, s.zzz};
 }
 
-// A sum in the making: the point, and two values that wait across products. Cell is F, or a place
-// that converts to F and can be assigned.
+// A sum under computation: the point, and two values that must survive across products. Cell is F,
+// or a location that converts to F and can be assigned.
 template <class F, class Cell = F> struct Making {
     Cell x, y, zz, zzz, r, q;
 };
-// s becomes the sum whose chord has denominator u and numerator s.r: where madd-2008-s, add-2008-s
-// and dbl-2008-s-1 end. A tangent's x lacks the term u^3. waited() comes when s.r and s.q have been
-// read for the last time.
+// s = the sum whose chord has denominator u and numerator s.r: the common end of madd-2008-s,
+// add-2008-s and dbl-2008-s-1. A tangent's x lacks the term u^3. waited() is called after the last
+// read of s.r and s.q.
 template <class F, class Cell, class Waited>
 FN void chord(Making<F, Cell>& s, const F& u, bool is_tangent, Waited waited) {
     const F uu = squared(u);
@@ -48,9 +48,9 @@ template <class F> FN Xyzz<F> dbl(const Xyzz<F>& p) {
     chord(s, reduce_once<2>(add_lazy(p.y, p.y)), true, [] {});
     return {s.x, s.y, s.zz, s.zzz};
 }
-// s += p, 8M + 2S, p's y loose. x() and y() give its coordinates, once each and before s.q and s.r
-// are written, so that they may wait in these cells; read() comes after both, and waited() when s.q
-// and s.r are free again.
+// s += p, 8M + 2S, p's y loose. x() and y() return p's coordinates. Each is called once, before s.q
+// and s.r are written, so these cells may hold them. read() is called after both, and waited() once
+// s.q and s.r are free again.
 template <class F, class Cell, class X, class Y, class Read, class Waited>
 FN void accumulate_from(Making<F, Cell>& s, X x, Y y, Read read, Waited waited) {
     const F px = x();
@@ -85,7 +85,7 @@ template <class F> FN void accumulate(Xyzz<F>& sum, const Affine<F>& p) {
 template <class F> FN Xyzz<F> add(const Xyzz<F>& a, const Xyzz<F>& b) {
     if (is_infinity(a)) return b;
     if (is_infinity(b)) return a;
-    // a over the common denominator.
+    // a over the common denominator
     Making<F> s = {times(a.x, b.zz), times(a.y, b.zzz), times(a.zz, b.zz), times(a.zzz, b.zzz)};
     s.r = sub_loose(times(b.y, a.zzz), s.y);
     F u = sub_loose(times(b.x, a.zz), s.x);
@@ -93,7 +93,7 @@ template <class F> FN Xyzz<F> add(const Xyzz<F>& a, const Xyzz<F>& b) {
     chord(s, u, is_tangent, [] {});
     return {s.x, s.y, s.zz, s.zzz};
 }
-// Canonical coordinates. One inversion: with i = 1 / ZZZ, 1 / ZZ = (i ZZ)^2.
+// Returns canonical coordinates. One inversion: with i = 1 / ZZZ, 1 / ZZ = (i ZZ)^2.
 template <class F> FN Affine<F> to_affine(const Xyzz<F>& s) {
     if (is_infinity(s)) return infinity<F>();
     const F i = inverse(s.zzz);

@@ -1,19 +1,18 @@
 // Montgomery products in Fp. Ranges: see ../field.cuh.
 //
-// Dropping a limb. Montgomery's step adds m p, m = -x / p mod 2^32, to make the lowest limb x zero.
-// What that does to the residue is known without m: x is worth x 2^-32 one limb up, and
-// V = 2^-32 mod p has twelve limbs. So t -> (t - x) / 2^32 + x V: as many products, but no m, on
-// which everything after waits, and no carry out of the dropped limb. Such a step adds up to
-// 2^32 p, though; of step i of 12, 2^(-32 (11 - i)) of that is left in the end. So the first ten
-// steps are of this kind, the last two are Montgomery's, and the result is below
-// t / R + p (1 + 2^-31).
+// Dropping a limb. A Montgomery step adds m p, m = -x / p mod 2^32, to make the lowest limb x zero.
+// Its effect on the residue is known without m: x equals x 2^-32 one limb up, and V = 2^-32 mod p
+// has twelve limbs. So t -> (t - x) / 2^32 + x V. That takes as many products, but has no m on the
+// critical path and no carry out of the dropped limb. Such a step, however, adds up to 2^32 p; of
+// step i of 12, a fraction 2^(-32 (11 - i)) remains in the result. So the first ten steps are of
+// this kind, the last two are Montgomery steps, and the result is below t / R + p (1 + 2^-31).
 //
-// Accumulators hold less than 2^32 (2 p + the sum of the rows' factors) (1 + 2^-31) before a limb
-// is dropped; 13 limbs are enough while that sum is below 7.8 p.
+// Before a limb is dropped, accumulators hold less than 2^32 (2 p + the sum of the rows' factors)
+// (1 + 2^-31). 13 limbs are enough while that sum is below 7.8 p.
 #pragma once
 #include "product.cuh"
 
-constexpr int FP_WORD_STEPS = 10; // then 2 steps of Montgomery's
+constexpr int FP_WORD_STEPS = 10; // followed by 2 Montgomery steps
 
 struct WordInverse {
     FN uint32_t operator()(int i) const { return FP_WORD_INVERSE[i]; }
@@ -22,13 +21,12 @@ struct Modulus {
     FN uint32_t operator()(int i) const { return Fp::modulus(i); }
 };
 
-// Brings the two halves of limb i together, at the bottom of row i's full chain. Leaves a carry for
-// the open chain.
+// Adds the two parts of limb i at the bottom of row i's full chain; a carry goes to the open chain.
 FN void join_limb(uint32_t* e, uint32_t* o, int i) {
     full_chain(e, o, i)[0] = add_cc(full_chain(e, o, i)[0], i % 2 ? e[i] : o[i - 1]);
 }
-// Adds what limb i - 1, x, is worth, if it went without a multiple of p; then limb i goes by one if
-// it is of the last. Gives limb i. FRESH and CARRIED are as in add_row.
+// Adds the residue of limb i - 1, x, if that limb was dropped without a multiple of p. Then, for
+// the last limbs, clears limb i by a Montgomery step. Returns limb i. FRESH, CARRIED: see add_row.
 template <bool CARRIED, bool FRESH>
 FN uint32_t reduce_row(uint32_t* e, uint32_t* o, int i, uint32_t x) {
     uint32_t *full = full_chain(e, o, i), *open = open_chain(e, o, i);
@@ -41,7 +39,7 @@ FN uint32_t reduce_row(uint32_t* e, uint32_t* o, int i, uint32_t x) {
     }
     return full[0];
 }
-// What is left of the accumulators from limb 12 up.
+// Limbs 12 and up of the accumulators.
 FN Fp upper_half(const uint32_t* e, const uint32_t* o) {
     Fp r;
     r.w[0] = add_cc(e[12], o[11]);
@@ -51,8 +49,8 @@ FN Fp upper_half(const uint32_t* e, const uint32_t* o) {
     return r;
 }
 
-// The sum of a[t] b[t], product and reduction row by row in one pair of accumulators: few registers
-// live, and no sums of whole products.
+// The Montgomery-reduced sum of a[t] b[t]. Products and reduction alternate row by row in one pair
+// of accumulators: few live registers, and no sums of whole products.
 template <int TERMS> FN Fp dot(const Fp* const (&a)[TERMS], const Fp* const (&b)[TERMS]) {
     uint32_t e[24], o[24];
     first_row<12>(e, o, LimbsOf{a[0]->w}, b[0]->w[0]);
@@ -87,8 +85,8 @@ FN Fp mul_add_mul(const Fp& a, const Fp& b, const Fp& c, const Fp& d) {
 FN Fp mul_sub_mul(const Fp& a, const Fp& b, const Fp& c, const Fp& d) {
     return mul_add_mul(a, b, neg_lazy<2>(c), d);
 }
-// The products a_i a_j with i < j once and doubled: 78 + 144 products of limbs. Row i of the square
-// begins at limb 2 i, so limb i is whole when its turn comes.
+// Each product a_i a_j with i < j is computed once and doubled: 78 + 144 limb products. Row i of
+// the square begins at limb 2 i, so limb i is complete when it is dropped.
 FN Fp sqr(const Fp& a) {
     ASSERT_RANGE(ratio(a) * ratio(a) < 9.8);
     uint32_t e[24], o[24];
@@ -105,8 +103,8 @@ FN Fp sqr(const Fp& a) {
     ASSERT_RANGE(is_below<2>(r));
     return r;
 }
-// t / R, below t / R + p (1 + 2^-31), so below 2 p for t < 0.99 p R. The upper half of t joins at
-// the end, so that no carry ripples through it.
+// t / R, below t / R + p (1 + 2^-31), so below 2 p for t < 0.99 p R. The upper half of t is added
+// at the end, so that no carry ripples through it.
 FN Fp reduce(const Wide& t) {
     uint32_t e[24], o[24], x = t.w[0];
 #pragma unroll

@@ -1,33 +1,33 @@
 // Montgomery products in Fr. Ranges: see ../field.cuh.
 //
-// r is 1 and 2^32 - 1 in its two lowest limbs. To drop the lowest limb x therefore takes the factor
-// m = -x mod 2^32, and
+// r has 1 and 2^32 - 1 in its two lowest limbs. The factor that drops the lowest limb x is
+// therefore m = -x mod 2^32, and
 //   x + m r = 2^32 (x + [x != 0]) + 2^64 (m - [x != 0]) + m (r_2 2^64 + ... + r_7 2^224):
-// six products of limbs instead of eight, and none for m. 112 products in all.
+// six limb products instead of eight, and none for m. 112 products in all.
 //
-// Constants with kept multiples. A factor w that is known long before may be kept as K multiples
-// W_k = w 2^(32 (N + L k)) mod r, L = 8 / K, canonical. Cut a into K pieces of L limbs,
-// a = sum of a_k 2^(32 L k): then T = sum of a_k W_k is a w 2^(32 N) mod r and has about 8 + L
-// limbs, and N steps of reduction finish it: 64 + 6 N products. N = L for K = 1, which is
-// Montgomery's product with W_0 = w R, and N = L + 1 for K > 1: 112, 94, 82, 76 for K = 1, 2, 4, 8.
+// Constants with precomputed multiples. A factor w known in advance may be stored as K multiples
+// W_k = w 2^(32 (N + L k)) mod r, L = 8 / K, canonical. Split a into K pieces of L limbs, a = sum
+// of a_k 2^(32 L k). Then T = sum of a_k W_k is a w 2^(32 N) mod r and has about 8 + L limbs, and N
+// reduction steps finish it: 64 + 6 N products. N = L for K = 1, which is Montgomery's product with
+// W_0 = w R, and N = L + 1 for K > 1: 112, 94, 82, 76 products for K = 1, 2, 4, 8.
 //
-// Bounds. T < K 2^(32 L) r as a_k < 2^(32 L), and N steps add less than 2^(32 N) r. So the result
-// is below r (1 + K 2^(32 (L - N))): 2 r for K = 1 (or r + a b / R), r (1 + 2^-29) for K > 1.
-// Accumulators: after a step they hold less than (K + 1) r (1 + 2^-31), before it at most 2^32
-// times that, 4.1 2^288: a tenth limb, `top`, is needed for K > 1. For K = 2 it is 1.36 2^288, and
-// the carries that are not looked at cannot arise: after the products of a row it is 0.91 2^288,
-// and the even half of m r adds 2^256. For K > 2 the same holds for the first two products of a
-// row and the even half of the third.
+// Bounds. T < K 2^(32 L) r since a_k < 2^(32 L), and N steps add less than 2^(32 N) r. So the
+// result is below r (1 + K 2^(32 (L - N))): 2 r for K = 1 (or r + a b / R), r (1 + 2^-29) for K >
+// 1. After a step, accumulators hold less than (K + 1) r (1 + 2^-31); before it at most 2^32 times
+// that, 4.1 2^288, so K > 1 needs a tenth limb. For K = 2 the bound is 1.36 2^288, and the
+// unchecked carries cannot occur: after the products of a row it is 0.91 2^288, and the even half
+// of m r adds 2^256. For K > 2 the same holds for the first two products of a row and the even half
+// of the third.
 #pragma once
 #include "product.cuh"
 
-// Nine limbs and, while a row is added, a tenth.
+// Nine limbs, plus a tenth while a row is added.
 struct FrAccumulator {
     uint32_t e[8], o[8]; // limbs 0 to 7 and 1 to 8
-    uint32_t pending;    // joins o[7] with the next carry: no move makes a pair of it
-    uint32_t ninth;      // of limb 9, before a limb is dropped
+    uint32_t pending;    // added to o[7] with the next carry: saves a move into a register pair
+    uint32_t ninth;      // carry into limb 9, before a limb is dropped
 };
-// The chain of w's even or odd limbs, `from` and up, times x.
+// Adds x times the even or odd limbs of w from limb `from` up, as one chain.
 template <int ODD, class W>
 FN void fr_chain(uint32_t* pairs, const W& w, uint32_t x, int from = 0) {
     const int first = from + ((from ^ ODD) & 1);
@@ -40,11 +40,11 @@ FN void fr_chain(uint32_t* pairs, const W& w, uint32_t x, int from = 0) {
             mad_next(pairs[j - ODD], pairs[j - ODD + 1], w(j), x);
     }
 }
-// t += w x, the `kept`th product of its row, which says where carries can arise (above). The first
-// one's odd chain ends in a fresh pair.
+// t += w x for multiple number `kept` of its row, which decides where carries can occur (see
+// above). The odd chain of the first one ends in a fresh pair.
 //
-// Where K > 2, ptxas would do some of these carries on the multiplier; where it is 2 and a thread
-// has eight elements, hiding the zero spills registers.
+// For K > 2 the zero is hidden, since ptxas would do some of these carries on the multiplier. For
+// K = 2 and eight elements per thread, hiding it spills registers.
 template <int K, class W>
 FN void fr_add_row(FrAccumulator& t, const W& w, uint32_t x, int kept) {
     if (kept == 0) {
@@ -64,8 +64,8 @@ FN void fr_add_row(FrAccumulator& t, const W& w, uint32_t x, int kept) {
     fr_chain<1>(t.o, w, x);
     if (kept > 1) t.ninth = addc(t.ninth, 0);
 }
-// t -> (t + m r) / 2^32; the odd accumulator becomes the even one. TENTH: what passes 2^288 counts;
-// EVEN_TENTH: also what the even half of m r carries there.
+// t -> (t + m r) / 2^32; the odd accumulator becomes the even one. TENTH: carries past 2^288 are
+// kept; EVEN_TENTH: also those of the even half of m r.
 template <bool TENTH, bool EVEN_TENTH> FN void fr_drop_limb(FrAccumulator& t) {
     const uint32_t x = t.e[0];
     const uint32_t m = sub_cc(opaque_zero(), x), h = subc(m, 0);
@@ -102,7 +102,7 @@ FN Fr fr_result(const FrAccumulator& t) {
     return r;
 }
 
-// a w, lazily reduced, from w's kept multiples: w(k, j) is limb j of W_k.
+// a w, lazily reduced, from w's precomputed multiples: w(k, j) is limb j of W_k.
 template <int K, class Multiples> FN Fr mul_constant(const Fr& a, const Multiples& w) {
     static_assert(K == 1 || K == 2 || K == 4 || K == 8);
     constexpr int L = 8 / K, N = L + (K > 1);
@@ -124,7 +124,7 @@ template <int K, class Multiples> FN Fr mul_constant(const Fr& a, const Multiple
     }
     return fr_result(t);
 }
-// K multiples in memory or registers, one after the other.
+// K consecutive multiples in memory or registers.
 struct KeptMultiples {
     const Fr* multiples;
     FN uint32_t operator()(int k, int j) const { return multiples[k].w[j]; }
@@ -132,14 +132,14 @@ struct KeptMultiples {
 
 FN Fr mul(const Fr& a, const Fr& b) {
     ASSERT_RANGE(ratio(a) * ratio(b) < slack<Fr>() * (1 + 1e-9));
-    // A row of b and one of r are added to what is below b + r: 2^32 (b + r) has nine limbs.
+    // A row of b and one of r are added to a value below b + r: 2^32 (b + r) has nine limbs.
     ASSERT_RANGE(ratio(b) < 1.2);
     const Fr r = mul_constant<1>(a, KeptMultiples{&b});
     ASSERT_RANGE(is_below<2>(r));
     return r;
 }
-// As Fp's: 36 + 48 products of limbs. a < 2^255, so that 2 a has eight limbs; rows of 2 a reach
-// 2^32 (2 a + r), 1.5 2^288, in either half, and the tenth limb is needed.
+// 36 + 48 limb products, by the method of Fp's sqr. a < 2^255, so 2 a has eight limbs. Rows of 2 a
+// reach 2^32 (2 a + r) = 1.5 2^288 in either half, so the tenth limb is needed.
 FN Fr sqr(const Fr& a) {
     ASSERT_RANGE(a.w[7] >> 31 == 0);
     FrAccumulator t;
@@ -160,7 +160,7 @@ FN Fr sqr(const Fr& a) {
     }
     return fr_result(t);
 }
-// a / 2^bits for 1 <= bits <= 32, of any a: a limb is dropped of a 2^(32 - bits), so that it is
+// a / 2^bits for 1 <= bits <= 32 and any a: drops one limb of a 2^(32 - bits), so the result is
 // below r (1 + 2.21 / 2^bits).
 FN Fr divide_by_power_of_two(const Fr& a, uint32_t bits) {
     FrAccumulator t;

@@ -1,11 +1,11 @@
-// Karatsuba's product in Fp: 108 products of limbs instead of 144 before the reduction, for a hundred
-// additions more. On an H200 it is 8 % faster than mul alone and 1 % inside G1's additions, and needs
-// 28 registers more; inside Fp2's product it is 2 to 4 % slower.
+// Karatsuba's product in Fp: 108 limb products instead of 144 before the reduction, for about a
+// hundred more additions. On an H200 it is 8 % faster than mul alone and 1 % inside G1 additions,
+// and needs 28 more registers; inside Fp2's product it is 2 to 4 % slower.
 #pragma once
 #include "fp.cuh"
 
-// With a = a0 + a1 B and b likewise, the middle term is a0 b0 + a1 b1 - (a0 - a1)(b0 - b1). A
-// difference below zero is kept mod B, with a mask that says so.
+// For a = a0 + a1 B and b = b0 + b1 B, the middle term is a0 b0 + a1 b1 - (a0 - a1)(b0 - b1). A
+// negative difference is stored mod B, with a mask for its sign.
 FN Wide product_karatsuba(const Fp& fa, const Fp& fb) {
     constexpr int N = 12, H = 6;
     const uint32_t *a = fa.w, *b = fb.w;
@@ -41,7 +41,7 @@ FN Wide product_karatsuba(const Fp& fa, const Fp& fb) {
     for (int i = H + 1; i < N; i++) t[N + i] = addc_cc(z2[i], 0);
     return wide;
 }
-// a b, as mul.
+// a b, with the ranges of mul.
 FN Fp mul_karatsuba(const Fp& a, const Fp& b) {
     ASSERT_RANGE(ratio(a) * ratio(b) < 9.8);
     return reduce(product_karatsuba(a, b));

@@ -1,4 +1,4 @@
-// Elements of prime fields, their constants, and what needs no product. Ranges: see ../field.cuh.
+// Elements of prime fields, constants, operations without a product. Ranges: see ../field.cuh.
 #pragma once
 #include "../params/bls12_381.cuh"
 
@@ -48,7 +48,7 @@ using Fr = Prime<FrParams>;
 template <class F> FN F zero() { return F::zero(); }
 template <class F> FN F one() { return F::one(); }
 
-// True where all limbs are 0: zero itself, not its multiples.
+// True if all limbs are 0, so false for nonzero multiples of the modulus.
 template <class P> FN bool is_zero(const Prime<P>& a) {
     uint32_t any = 0;
 #pragma unroll
@@ -61,8 +61,8 @@ template <class P> FN bool same_limbs(const Prime<P>& a, const Prime<P>& b) {
     for (int i = 0; i < P::LIMBS; i++) any |= a.w[i] ^ b.w[i];
     return any == 0;
 }
-// a where mask is all ones, b where it is 0. Bits, not a select: ptxas makes some selects into
-// predicated IMAD.MOVs, on the pipe that the products need.
+// a if mask is all ones, b if it is 0. Bitwise, because ptxas turns some selects into predicated
+// IMAD.MOVs, on the pipe that products need.
 template <class P> FN Prime<P> blend(uint32_t mask, const Prime<P>& a, const Prime<P>& b) {
     Prime<P> r;
 #pragma unroll
@@ -71,7 +71,7 @@ template <class P> FN Prime<P> blend(uint32_t mask, const Prime<P>& a, const Pri
 }
 
 // ---- integers ---------------------------------------------------------------------------------
-// r = a + b and r = a - b mod 2^(32 N). What is carried or borrowed stays in the flag.
+// r = a + b and r = a - b mod 2^(32 N). The carry or borrow stays in the flag.
 template <int N> FN void add_words(uint32_t* r, const uint32_t* a, const uint32_t* b) {
     r[0] = add_cc(a[0], b[0]);
     UNROLL for (int i = 1; i < N; i++) r[i] = addc_cc(a[i], b[i]);
@@ -83,7 +83,7 @@ template <int N> FN void sub_words(uint32_t* r, const uint32_t* a, const uint32_
 // All ones if the last subtraction borrowed, else 0.
 FN uint32_t borrow_mask() { return subc(0, 0); }
 
-// K q as an element's limbs.
+// K q.
 template <int K, class F> FN F multiple() {
     F r;
 #pragma unroll
@@ -99,13 +99,13 @@ template <int K, class P> FN bool is_below(const Prime<P>& a) {
 template <class P> FN bool is_canonical(const Prime<P>& a) { return is_below<1>(a); }
 
 #ifndef __CUDACC__
-// a / q, for assertions: right to 2^-50.
+// a / q for assertions, accurate to 2^-50.
 template <class P> inline double ratio(const Prime<P>& a) {
     constexpr int T = P::LIMBS - 1;
     const auto top = [](uint32_t hi, uint32_t mid) { return hi * 4294967296.0 + mid; };
     return top(a.w[T], a.w[T - 1]) / top(P::multiple(1, T), P::multiple(1, T - 1));
 }
-// The radix over q.
+// R / q.
 template <class F> inline double slack() {
     return 18446744073709551616.0 / (F::modulus(F::N - 1) * 4294967296.0 + F::modulus(F::N - 2));
 }
@@ -125,7 +125,7 @@ template <int K, class P> FN Prime<P> sub_lazy(const Prime<P>& a, const Prime<P>
     add_words<P::LIMBS>(r.w, r.w, multiple<K, Prime<P>>().w);
     return r;
 }
-// 0 becomes K q.
+// Maps 0 to K q.
 template <int K, class P> FN Prime<P> neg_lazy(const Prime<P>& a) {
     ASSERT_RANGE(ratio(a) < K + 1e-9);
     Prime<P> r;
@@ -137,7 +137,7 @@ template <int K, class P> FN Prime<P> reduce_once(const Prime<P>& a) {
     sub_words<P::LIMBS>(t.w, a.w, multiple<K, Prime<P>>().w);
     return blend(borrow_mask(), a, t);
 }
-// Fp: a < 4 p. Fr: any a, which is below 2.3 r.
+// Fp: a < 4 p. Fr: any a (< 2.3 r).
 template <class P> FN Prime<P> canonical(const Prime<P>& a) {
     const Prime<P> r = reduce_once<1>(reduce_once<2>(a));
     ASSERT_RANGE(is_canonical(r));
@@ -160,5 +160,5 @@ template <class P> FN Prime<P> sub(const Prime<P>& a, const Prime<P>& b) {
     add_words<P::LIMBS>(r.w, r.w, q.w);
     return r;
 }
-// 0 stays 0.
+// Maps 0 to 0.
 template <class P> FN Prime<P> neg(const Prime<P>& a) { return sub(zero<Prime<P>>(), a); }

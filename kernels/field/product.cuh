@@ -1,22 +1,21 @@
-// The row that products and reductions are made of, and plain products.
+// Rows, which products and reductions consist of, and plain products.
 //
-// A product a_j x of two limbs lands on limbs j and j + 1. Neighbouring j overlap, so there are two
-// accumulators, e for pairs that begin at an even limb and o for the others (o[k] is limb k + 1);
-// in each, a row x a is one carry chain of aligned pairs and each product one IMAD.WIDE. Of a row's
-// two chains the *full* one begins at the row's own limb and the *open* one a limb higher. The
-// full chain's carry goes into the open chain's top limb, which has room: both accumulators are
-// non-negative and their sum is below that limb's end. (A new limb for the carry would cost a move
-// a row: IMAD.WIDE wants its addend in an aligned pair of registers.)
+// A product a_j x of two limbs occupies limbs j and j + 1. Adjacent j overlap, so there are two
+// accumulators: e for pairs that begin at an even limb and o for the others (o[k] is limb k + 1).
+// In each, a row x a is one carry chain of aligned pairs, and each product is one IMAD.WIDE. Of a
+// row's two chains the *full* one begins at the row's own limb and the *open* one a limb higher.
+// The full chain's carry is added to the open chain's top limb, which cannot overflow: both
+// accumulators are non-negative and their sum has no higher limb. (A new limb for the carry would
+// cost a move per row: IMAD.WIDE needs its addend in an aligned pair of registers.)
 #pragma once
 #include "limbs.cuh"
 
-// Factors of rows are functions of the index, so that a field's constants stay immediates.
+// Rows take their factor as a function of the index, so that a field's constants remain immediates.
 struct LimbsOf {
     const uint32_t* w;
     FN uint32_t operator()(int i) const { return w[i]; }
 };
-// Limbs from..N-1 of the double of an element whose limbs below `from` are done with, but limb
-// `from` itself not doubled: row `from` of a square.
+// Row `from` of a square: limb `from`, then twice the integer that the limbs above it form.
 template <int N> struct SquareRow {
     const uint32_t* w;
     int from;
@@ -27,8 +26,8 @@ template <int N> struct SquareRow {
     }
 };
 
-// Row: (full, open) += a x, with limbs `from` and up of a. CARRIED: the flag holds a carry into the
-// open chain. FRESH: nothing is in the last pair of open yet.
+// Row: (full, open) += a x, for limbs `from` and up of a. CARRIED: the flag holds a carry into the
+// open chain. FRESH: the last pair of open is not initialised yet.
 template <int N, bool CARRIED, bool FRESH, class A>
 FN void add_row(uint32_t* full, uint32_t* open, const A& a, uint32_t x, int from = 0) {
     const int first_open = from | 1, first_full = from + (from & 1);
@@ -52,7 +51,7 @@ FN void add_row(uint32_t* full, uint32_t* open, const A& a, uint32_t x, int from
     }
     if (first_full < N) open[N - 1] = add_carry(open[N - 1]);
 }
-// The first row: e and o are empty.
+// The first row: initialises e and o.
 template <int N, class A> FN void first_row(uint32_t* e, uint32_t* o, const A& a, uint32_t x) {
 #pragma unroll
     for (int j = 0; j < N; j += 2) {
@@ -60,15 +59,15 @@ template <int N, class A> FN void first_row(uint32_t* e, uint32_t* o, const A& a
         mul_wide(o[j], o[j + 1], a(j + 1), x);
     }
 }
-// Where the chains of row i are in the accumulators, for i > 0.
+// The chains of row i in the accumulators, for i > 0.
 FN uint32_t* full_chain(uint32_t* e, uint32_t* o, int i) { return i % 2 ? o + i - 1 : e + i; }
 FN uint32_t* open_chain(uint32_t* e, uint32_t* o, int i) { return i % 2 ? e + i + 1 : o + i; }
 
-// A product before its reduction.
+// An unreduced product.
 struct Wide {
     uint32_t w[24];
 };
-// t[0..2N) = the accumulators of N rows together.
+// t[0..2N) = the sum of both accumulators after N rows.
 template <int N> FN void join(uint32_t* t, const uint32_t* e, const uint32_t* o) {
     t[0] = e[0];
     t[1] = add_cc(e[1], o[0]);
@@ -76,7 +75,7 @@ template <int N> FN void join(uint32_t* t, const uint32_t* e, const uint32_t* o)
     for (int k = 2; k < 2 * N - 1; k++) t[k] = addc_cc(e[k], o[k - 1]);
     t[2 * N - 1] = addc(e[2 * N - 1], 0);
 }
-// t[0..2N) = a b of N limbs each.
+// t[0..2N) = a b, N limbs each.
 template <int N> FN void product_words(uint32_t* t, const uint32_t* a, const uint32_t* b) {
     uint32_t e[2 * N], o[2 * N];
     first_row<N>(e, o, LimbsOf{a}, b[0]);

@@ -3,25 +3,25 @@
 #
 #   build.sh OUT [compiler flags]
 #
-# KERNELS   folders of .cu files, separated by blanks; default: the folder above this one. A file's
-#           module is named by its path below its folder, without the ending.
-# INCLUDES  more folders to find headers in.
-# OBJECTS   where objects stay, OUT/objects without; other builds may share it.
-# CXX, JOBS the compiler (g++) and how many run at a time (one a processor).
+# KERNELS   folders of .cu files, separated by blanks; default: the parent folder. A module's name is
+#           the path of its file below the folder, without the extension.
+# INCLUDES  additional include folders.
+# OBJECTS   folder for object files, default OUT/objects; several builds may share it.
+# CXX, JOBS the compiler (g++) and the number of parallel jobs (one per processor).
 #
-# An object is named by a hash of compiler, flags and preprocessed source, so another build compiles
-# only what changed. Folders must not have blanks in their names.
+# Objects are named by a hash of compiler, flags and preprocessed source, so a rebuild compiles only
+# what changed. Folder names must not contain blanks.
 set -eu
 : "${1:?usage: build.sh OUT [compiler flags]}"
 
-# How the script calls itself, once a file; prints the object's path.
+# The script calls itself like this for each file; prints the object's path.
 if [ "$1" = --compile ]; then
     source=$2 module=$3
-    # The driver is the same whatever kernels are linked with it.
+    # The driver does not depend on the kernels linked with it.
     case $module in host/*) FLAGS=$HOST_FLAGS ;; esac
     # shellcheck disable=SC2086 # flags are words
     set -- $FLAGS "-DCUDA_HOST_MODULE=\"$module\"" -x c++ "$source"
-    # The driver itself is not hot: compiling it is.
+    # The driver is not hot, so favour compile time.
     case $module in host/driver/*) set -- "$@" -O1 ;; esac
     hash=$({ echo "$VERSION" "$@"; $CXX "$@" -E; } | sha256sum | cut -c 1-24)
     object=$OBJECTS/$(echo "$module" | tr / .)-$hash.o
@@ -43,7 +43,7 @@ mkdir -p "$OBJECTS"
 OBJECTS=$(cd "$OBJECTS" && pwd)
 CXX=${CXX:-g++}
 VERSION=$($CXX --version | head -n 1)
-# Thread-local data is found without a call. Kernels see memory as words of several widths.
+# Thread-local data without calls; no strict aliasing, since kernels mix word widths.
 FLAGS="-std=c++20 -O2 -g1 -fPIC -fvisibility=hidden -ftls-model=initial-exec -pthread
     -fno-strict-aliasing -Wall -Wextra -Wno-unknown-pragmas -I$host"
 HOST_FLAGS="$FLAGS $*"

@@ -1,5 +1,5 @@
-// CUDA's thread model on the CPU: a kernel file that includes this instead of the CUDA toolkit
-// compiles with g++ and runs behind the emulated driver (driver/). See README.md.
+// CUDA's thread model on the CPU. A kernel file that includes this header instead of the CUDA
+// toolkit compiles with g++ and runs behind the emulated driver (driver/). See README.md.
 #pragma once
 
 #include "cuda_host/thread.hpp"

@@ -1,28 +1,29 @@
-// What the levels of the tree leave, by equal shares, and the buckets.
+// Load-balanced sums of what the levels of the tree leave, and the final buckets.
 //
-//   gN_balanced_share   `most` threads at most. Sums of each thread's share of the entries.
-//   gN_balanced_teams   `team` groups of four lanes a bucket: sums of all that is left of buckets,
-//                       instead of shares, where levels->teams says so.
-//   gN_balanced_join    four lanes a share: joins the shares of each bucket, where none has many.
-//   gN_balanced_merge   where one has: a block a 32 units of round `round`, run with round 0, 1, 2
-//                       until one has all. `from` and `to` say where the units of this round and
-//                       of the next begin in heads, tails and units.
-//   gN_balanced_copy    any grid. out[b] = the sum of bucket b, where the tree has it, or infinity
-//                       for an empty bucket (which stays as it is where sums are added onto what
-//                       is held).
-//   gN_balanced_collect any grid. out[b] = the sum of bucket b where the tail has it, affine.
-//   gN_balanced_spread  any grid. Instead of both: out[b] = the sum of bucket b in XYZZ form.
+//   gN_balanced_share   at most `most` threads. Sums each thread's share of the entries.
+//   gN_balanced_teams   `team` groups of four lanes per bucket: sums what is left of each bucket,
+//                       instead of shares, if levels->teams is set.
+//   gN_balanced_join    four lanes per share: joins the shares of each bucket, if none has many.
+//   gN_balanced_merge   if one has many: one block per 32 units of round `round`, run for rounds 0,
+//                       1, 2 until a single unit is left. `from` and `to`: where the units of this
+//                       and the next round begin in heads, tails and units.
+//   gN_balanced_copy    any grid. out[b] = the sum of bucket b if the tree has it, or infinity if
+//                       it is empty (left unchanged if sums are added to held buckets).
+//   gN_balanced_collect any grid. out[b] = the sum of bucket b if the tail has it, affine.
+//   gN_balanced_spread  any grid. Replaces both: out[b] = the sum of bucket b in XYZZ form.
 //
 // heads, tails, units: one for each unit of all rounds. Sums of the tail follow those of the tree:
-// a bucket's is number (its first entry) / 2, which no two share, since each has two entries or
-// more. Shared memory: share 96 bytes a thread, G2 576; merge and teams static; the others none.
-// Launch: share in blocks of 128, two a multiprocessor, G2 64, four or as many as shared memory
-// allows; copy and spread 256; the others 128. Barriers: merge before and after groups read each other's sums; teams those of a team's tree.
+// a bucket's sum has number (its first entry) / 2, which is unique, since each has at least two
+// entries.
+// Shared memory: share 96 bytes per thread, G2 576; merge and teams static; the others none.
+// Launch: share in blocks of 128, two per multiprocessor, G2 64, up to four as shared memory
+// allows; copy and spread 256; the others 128.
+// Barriers: merge before and after groups read each other's sums; teams those of a team's tree.
 #include "copied.cuh"
 #include "rounds.cuh"
 #include "spread.cuh"
 
-// Where the tail's sums begin.
+// The tail's sums.
 template <class F> FN Xyzz<F>* finals_of(Affine<F>* sums, const Levels* levels) {
     return reinterpret_cast<Xyzz<F>*>(sums + levels->first[levels->count + 1]);
 }
@@ -126,7 +127,7 @@ COPY(g2_balanced_copy, Fp2)
 SPREAD(g1_balanced_spread, Fp, 4)
 SPREAD(g2_balanced_spread, Fp2, 2)
 
-// Which of AHEAD buckets b, b + threads, ... the tail has: a bit each.
+// Which of the AHEAD buckets b, b + threads, ... are in the tail, one bit each.
 constexpr uint32_t AHEAD = 8;
 FN uint32_t of_tail(const Buckets& buckets, uint32_t run, uint32_t b, uint32_t threads) {
     uint32_t bits = 0;
@@ -137,8 +138,9 @@ FN uint32_t of_tail(const Buckets& buckets, uint32_t run, uint32_t b, uint32_t t
     }
     return bits;
 }
-// Buckets thread, thread + threads, ..., AHEAD of them at a look. One inversion serves all of the
-// tail's sums among them: x of such a bucket holds the product of the ZZZ before it until then.
+// A thread's buckets are thread, thread + threads, ..., checked AHEAD at a time. One inversion
+// serves all the tail's sums among them: until then, x of such a bucket holds a prefix product of
+// ZZZ.
 template <class F>
 FN void collect(Affine<F>* out, Affine<F>* sums, const Tree& tree) {
     const uint32_t threads = gridDim.x * blockDim.x, run = tree.levels->count;

@@ -1,29 +1,29 @@
-// Sums of buckets by equal shares (Chen, Peng, Dai, Luo, He: TCHES 2024/2): every thread adds up as
-// many elements, whatever buckets they are of.
+// Load-balanced bucket sums (Chen, Peng, Dai, Luo, He: TCHES 2024/2): every thread adds the same
+// number of elements, regardless of bucket boundaries.
 //
-// A run is what a share has of one bucket. A run that is a whole bucket is final. The others are
-// left in the unit's own places, so nothing collides: the run that a unit, here a thread, takes over
-// from the unit before and ends is its head, the one that it leaves open is its tail, which may be
-// all of the unit. joined.cuh and rounds.cuh put the runs of a bucket together.
+// A run is the part of one bucket within a share. A run that is a whole bucket is final. A unit,
+// here a thread, stores other runs in its own places, without collisions: its head is the run that
+// continues from the previous unit and ends here, its tail the run that continues in the next unit,
+// which may be all of the unit. joined.cuh and rounds.cuh combine the runs of a bucket.
 #pragma once
 #include "levels.cuh"
 #include "../accumulate.cuh"
 #include "../warp.cuh"
 
-// What a unit leaves open.
-constexpr uint32_t HEAD = 1; // the first run began before
-constexpr uint32_t TAIL = 2; // the last run goes on
-constexpr uint32_t CAME = 4; // and began before
+// The state of a unit's runs.
+constexpr uint32_t HEAD = 1; // the first run began earlier
+constexpr uint32_t TAIL = 2; // the last run continues
+constexpr uint32_t CAME = 4; // the tail began earlier
 struct alignas(8) Unit {
     uint32_t state;
-    uint32_t start; // of the tail's bucket among all entries, where it did not come from before
+    uint32_t start; // first entry of the tail's bucket, if it began in this unit
 };
 template <class F> struct Runs {
     Xyzz<F>*heads, *tails; // of each unit
     Unit* units;
 };
 
-// The shares of threads, at most `most` and of `least` entries or more.
+// Splits entries among at most `most` threads, at least `least` entries each.
 struct Shares {
     uint32_t each, count;
 };
@@ -32,7 +32,7 @@ FN Shares shares_of(uint32_t entries, uint32_t most, uint32_t least) {
     return {each, (entries + each - 1) / each};
 }
 
-// Adds up one thread's share of the entries: a reference and the bucket's first entry each.
+// Sums one thread's share of the entries; an entry is a reference and its bucket's first entry.
 template <class F, uint32_t T, class Cell>
 FN void add_share(Bucket<F, T, Cell> bucket, const Runs<F>& runs, Xyzz<F>* finals,
                   const Affine<F>* base, const Pair* list, uint32_t entries, const Shares& shares) {

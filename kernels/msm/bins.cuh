@@ -1,19 +1,19 @@
-// The state of a sort: coarse bins, and the tiles that they are cut into.
+// The state of a sort: coarse bins, and the tiles that they are split into.
 #pragma once
 #include "counters.cuh"
 #include "recode.cuh"
 
-constexpr uint32_t BINS_MAX = 4096; // of one vector
-constexpr uint32_t LOW_MAX = 4096;  // buckets of a bin
+constexpr uint32_t BINS_MAX = 4096; // per vector
+constexpr uint32_t LOW_MAX = 4096;  // buckets per bin
 
-// One block sorts 2^lg_tile digits, as many as the device has shared memory for. A bin that holds
-// more is several tiles, whatever the scalars are. An empty bin has a tile too, which writes where
-// its buckets start.
+// Tiles of a bin. One block sorts a tile of 2^lg_tile digits, limited by the device's shared
+// memory. A larger bin has several tiles, for any distribution of scalars. An empty bin has one
+// tile, which writes where its buckets start.
 FN uint32_t tiles_of(uint32_t digits, uint32_t lg_tile) {
     return digits == 0 ? 1 : ((digits - 1) >> lg_tile) + 1;
 }
 
-// Words of the state for `count` bins, in this order. The first three are zeros at first.
+// The words of the state for `count` bins, in this order. The first three arrays must be zeroed.
 struct Bins {
     uint32_t* base;
     uint32_t count;
@@ -22,7 +22,7 @@ struct Bins {
     FN uint32_t* digits() const { return base + 4; }            // [count]
     FN uint32_t* finished() const { return digits() + count; }  // [count]: tiles counted
     FN uint32_t* start() const { return finished() + count; }   // [count + 1]: first digit
-    FN uint32_t* cursor() const { return start() + count + 1; } // [count]: first free place
+    FN uint32_t* cursor() const { return start() + count + 1; } // [count]: next free place
     FN uint32_t* tile_start() const { return cursor() + count; } // [count + 1]: first tile
     FN uint32_t* tile_bin() const { return tile_start() + count + 1; } // [tiles]
 };
@@ -34,8 +34,8 @@ struct TilesDigits {
     }
 };
 
-// Where bins and their tiles start, by one block. `partials` is shared memory for 32, `copy` for
-// BINS_MAX words. The last of `starts`, [buckets + 1], gets the number of digits.
+// Computes where bins and their tiles start, in one block. `partials` is shared memory for 32,
+// `copy` for BINS_MAX words. Sets starts[buckets] to the number of digits.
 FN void plan_bins(const Bins& bins, uint32_t* starts, uint32_t buckets, uint32_t lg_tile,
                   TilesDigits* partials, uint32_t* copy) {
     const bool copied = bins.count <= BINS_MAX;
@@ -57,7 +57,7 @@ FN void plan_bins(const Bins& bins, uint32_t* starts, uint32_t buckets, uint32_t
     __syncthreads();
     const uint32_t* const tile_start = copied ? copy : bins.tile_start();
     for (uint32_t t = threadIdx.x; t < all.tiles; t += blockDim.x) {
-        // The last bin whose first tile is at most t.
+        // The last bin with first tile <= t.
         uint32_t bin = 0, end = bins.count;
         while (end - bin > 1) {
             const uint32_t middle = (bin + end) / 2;
@@ -71,13 +71,13 @@ FN void plan_bins(const Bins& bins, uint32_t* starts, uint32_t buckets, uint32_t
     }
 }
 
-// What block number blockIdx.x sorts.
+// The tile of block blockIdx.x.
 struct Tile {
-    uint32_t bin, first_bucket, buckets; // of the bin; the first among all vectors'
+    uint32_t bin, first_bucket, buckets; // of the bin; the first is counted over all vectors
     uint32_t begin, end;                 // digits
     uint32_t tiles;                      // of the bin
 };
-// False where there are fewer tiles than blocks. A vector has `vector_bins`.
+// Returns false if there are fewer tiles than blocks. A vector has `vector_bins` bins.
 FN bool find_tile(Tile& tile, const Bins& bins, const Recoding& recoding, uint32_t vector_bins,
                   uint32_t lg_tile) {
     if (blockIdx.x >= bins.tile_start()[bins.count]) return false;

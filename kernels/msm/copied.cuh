@@ -1,20 +1,20 @@
-// The buckets whose sum is a point already, from wherever it is.
+// Copies the buckets whose sum already is a point.
 #pragma once
 #include "levels.cuh"
 #include "../warp.cuh"
 
 constexpr uint32_t COPY_THREADS = 256;
 
-// Copies what a reference names, and its negative.
+// Copies the negative of a point.
 template <class F> FN void copy_negative(Affine<F>* to, const Affine<F>* from) {
     store(&to->x, load<F>(&from->x));
     store(&to->y, canonical(neg_lazy<2>(load<F>(&from->y))));
 }
-// A warp a 32 neighbouring buckets: each lane finds the point of one, then the lanes move the
-// pieces of all of them, neighbours to neighbours.
+// A warp copies 32 consecutive buckets: each lane finds the point of one, then the lanes copy the
+// pieces of all, adjacent lanes adjacent pieces.
 template <class F>
 FN void copy_buckets(Affine<F>* out, const Affine<F>* base, const Tree& tree) {
-    constexpr uint32_t PIECES = 2 * QUADS<F>; // of a point
+    constexpr uint32_t PIECES = 2 * QUADS<F>; // per point
     const uint32_t lane = lane_index(), count = tree.buckets.count, run = tree.levels->count;
     const Quad* const from = reinterpret_cast<const Quad*>(base);
     uint32_t first = blockIdx.x * COPY_THREADS + threadIdx.x - lane;

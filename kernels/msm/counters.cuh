@@ -1,22 +1,22 @@
-// Counters in shared memory, and places that are given out by them.
+// Counters in shared memory, and places allocated from them.
 #pragma once
 #include "../warp.cuh"
 
-// One more for counters[key] where `live`. No value comes back, which the hardware does at full
-// rate even where all lanes mean the same counter.
+// Adds one to counters[key] if `live`. No value is returned: such atomics run at full rate in
+// hardware even if all lanes use the same counter.
 FN void tally(uint32_t* counters, uint32_t key, bool live) {
     if (live) atomicAdd(counters + key, 1);
 }
 
-// A place in counters[key] for each live lane; all lanes of a warp take part. Those that agree with
-// the first live one ask together: atomics that return a value are served one after the other on
-// one address, so a hot key would cost 32 turns.
+// Allocates a place from counters[key] for each live lane; all lanes of a warp take part. Lanes
+// with the key of the first live lane share one atomic: atomics that return a value are serialised
+// per address, so a hot key would otherwise cost 32 of them.
 FN uint32_t take(uint32_t* counters, uint32_t key, bool live) {
     const int leader = __ffs(int(__ballot_sync(ALL_LANES, live))) - 1;
     const uint32_t leaders_key = __shfl_sync(ALL_LANES, key, leader);
     const bool follows = live && key == leaders_key;
     const uint32_t same = __ballot_sync(ALL_LANES, follows);
-    // Nobody agrees: the usual case where keys are many.
+    // No other lane agrees: the usual case for many keys.
     if ((same & (same - 1)) == 0) return live ? atomicAdd(counters + key, 1) : 0;
     const bool leads = int(lane_index()) == leader;
     uint32_t place = 0;
@@ -28,9 +28,9 @@ FN uint32_t take(uint32_t* counters, uint32_t key, bool live) {
     return follows ? first + before : place;
 }
 
-// shift[i] becomes what to add to places of run i, count(i) long, so that they are in room that
-// cursor[i] gives; place(i) is the run's first. Neighbouring lanes ask for neighbouring cursors,
-// and a thread for BATCH at a time.
+// Sets shift[i] to the offset that moves the places of run i, of length count(i) from place(i) on,
+// into space allocated from cursor[i]. Adjacent lanes use adjacent cursors, and each thread has
+// BATCH atomics in flight.
 template <int BATCH, class Count, class Place>
 FN void reserve(uint32_t* shift, uint32_t* cursor, uint32_t size, Count count, Place place) {
 #pragma unroll 1
@@ -53,9 +53,9 @@ FN void reserve(uint32_t* shift, uint32_t* cursor, uint32_t size, Count count, P
     }
 }
 
-// Calls each(i, sum of value(0) .. value(i - 1)) for all i < size, and gives the sum of all. Each
-// thread has its own i, a run of neighbours, and `value` is called twice. `partials` is shared
-// memory for 32 T; its next use needs a barrier before it.
+// Calls each(i, sum of value(0) .. value(i - 1)) for all i < size, and returns the total. Each
+// thread handles a contiguous run of i, and calls `value` twice. `partials` is shared memory for 32
+// T; a barrier must precede its next use.
 template <class T, class Value, class Each>
 FN T scan_each(uint32_t size, const T& zero, T* partials, Value value, Each each) {
     const auto sum = [](const T& a, const T& b) { return a + b; };
@@ -75,8 +75,8 @@ FN T scan_each(uint32_t size, const T& zero, T* partials, Value value, Each each
     return total;
 }
 
-// True in all threads of the last of `blocks` blocks to come here; what the others wrote before is
-// visible to it, past its own L1 too where it reads with `fresh`. `word` is shared memory.
+// Returns true in all threads of the last of `blocks` blocks to arrive. Writes of the other blocks
+// are then visible to it, with `fresh` also past its own L1 cache. `word` is shared memory.
 FN bool is_last(uint32_t* ticket, uint32_t blocks, uint32_t* word) {
     __threadfence();
     __syncthreads();

@@ -1,23 +1,23 @@
-// Where no bucket is much larger than the others, as nearly always: sums by split lanes, which take
-// less than half as long for one addition after the other as a lane of its own does.
+// Sums by teams of split lanes, which have under half the latency of one lane on a serial chain of
+// additions. For the usual case that no bucket is much larger than the others.
 #pragma once
 #include "balanced.cuh"
 #include "reduce/split_sum.cuh"
 
 constexpr uint32_t JOIN_THREADS = 128;
-// Shares of one bucket that are joined one after the other: rounds of merges take as long as 15.
+// Shares of one bucket that are joined serially: the rounds of merges take as long as 15.
 constexpr uint32_t JOIN_SHARES = 8;
 
 FN bool joins_at_once(const Levels& levels, const Shares& shares) {
     return left_of(levels.largest, levels.count) <= JOIN_SHARES * shares.each;
 }
-// Four lanes a share: those whose share ends a run that began before have the others' added.
+// Four lanes per share: if the share ends a run that began earlier, they add the run's other parts.
 template <class F>
 FN void join_runs(const Runs<F>& runs, Xyzz<F>* finals, const Pair* list, const Shares& shares) {
     const uint32_t unit = (blockIdx.x * JOIN_THREADS + threadIdx.x) / SPLIT;
     const bool ends = unit < shares.count && runs.units[unit].state & HEAD;
     if (!__any_sync(ALL_LANES, ends)) return;
-    // Two words are all that the loop keeps beside the sum: Fp2 has no more registers.
+    // The loop keeps only two words plus the sum: Fp2 leaves no more registers.
     const uint32_t start = ends ? list[unit * shares.each].second : 0;
     uint32_t left = ends ? unit - start / shares.each : 0;
     F sum = ends ? load_split(&runs.heads[unit]) : zero<F>();
@@ -28,13 +28,13 @@ FN void join_runs(const Runs<F>& runs, Xyzz<F>* finals, const Pair* list, const 
     if (ends) store_split(&finals[start / 2], sum);
 }
 
-// One's coordinate of the point that a reference names, which may be negative.
+// The lane's coordinate of a reference's point, negated if the reference is negative.
 template <class F> FN F load_split_signed(const Affine<F>* base, uint32_t reference) {
     const F a = load_split(base + (reference & ~SIGN));
     if (coordinate_index() != 1 || !(reference & SIGN)) return a;
     return reduce_once<2>(neg_lazy<2>(a));
 }
-// A team a bucket: those of which the levels have left two elements or more.
+// One team per bucket that has two or more elements after the levels.
 template <class F>
 FN void sum_whole_buckets(Xyzz<F>* finals, const Affine<F>* base, const Tree& tree,
                           uint32_t team_size, F* shared) {

@@ -1,30 +1,30 @@
-// From sorted references to the list of all additions: which elements each level adds, without a
-// look from the host. Four launches, each once a pass; D is the number of elements.
+// From sorted references to the list of all additions of each level, without host synchronisation.
+// Four launches per pass; D is the number of elements.
 //
 //   msm_levels_count   grid: tiles. totals[column tiles + tile] = the tile's sum of a column.
-//   msm_levels_scan    grid: 1. Makes exclusive sums of each column of `totals`, and *levels.
-//   msm_levels_place   grid: tiles. Fills the rows of the levels that are run, and the tail's.
+//   msm_levels_scan    grid: 1. Exclusive scan of each column of `totals`; sets *levels.
+//   msm_levels_place   grid: tiles. Fills the rows of the levels that are run, and the tail's row.
 //   msm_levels_list    any grid. Fills `list`: the pairs of all levels, then the tail's entries.
 //
-// A tile is TILE buckets; there are buckets / TILE + 1, so that the end of the last bucket is in
-// one. With L = `levels`, columns 0 to L - 1 are the additions of levels 1 to L, columns L to 2L
-// the entries of a tail after 0 to L levels, and column 2L + 1 has the tile's largest bucket. A
-// level is run if it and all before it have `least` additions; if they leave no more than
-// `team_most` elements of any bucket, teams sum these, and the list has no entries of a tail.
-// starts: buckets + 1. rows: (L + 1) x width, width >= buckets + 1, a multiple of 4, aligned to 16
-// bytes. list: at most D.
+// A tile is TILE buckets; there are buckets / TILE + 1, so that one contains the end of the last
+// bucket. With L = `levels`, columns 0 to L - 1 are the additions of levels 1 to L, columns L to 2L
+// the entries of a tail after 0 to L levels, and column 2L + 1 the tile's largest bucket. A level
+// is run if it and all before it have at least `least` additions. If they leave at most `team_most`
+// elements of each bucket, teams sum these, and the list has no tail entries.
+// starts: buckets + 1. rows: (L + 1) x width, width >= buckets + 1, a multiple of 4, 16-byte
+// aligned. list: at most D.
 // Shared memory: static. Barriers: those of block sums; in the scan one before its result is read.
 #include "listing.cuh"
 
 constexpr uint32_t THREADS = 256, SCAN_THREADS = 1024;
-constexpr uint32_t OWN = 8; // buckets of a thread
+constexpr uint32_t OWN = 8; // buckets per thread
 constexpr uint32_t TILE = THREADS * OWN;
 constexpr uint32_t COLUMNS_MAX = 2 * LEVELS_MAX + 2;
 constexpr uint32_t SCAN_OWN = 4;
-// Items of the first level that a warp of msm_levels_list takes of a window at once. It looks for
-// them first, which costs as much as writing some 100.
+// Level-1 items per part of a window in msm_levels_list. Finding a part costs a warp as much as
+// writing some 100 items.
 constexpr uint32_t PART_MIN = 256, PART_MAX = 2048;
-constexpr uint32_t LIST_BLOCKS = 5; // a multiprocessor: 48 registers hold a window
+constexpr uint32_t LIST_BLOCKS = 5; // per multiprocessor: a window fits in 48 registers
 
 static_assert(OWN % 4 == 0, "rows are written in pieces of four words");
 
@@ -71,7 +71,7 @@ msm_levels_count(uint32_t* totals, const uint32_t* starts, uint32_t buckets, uin
 }
 EXPORT_KERNEL(msm_levels_count);
 
-// values[i] becomes the sum of those before; gives the sum of all. One warp.
+// Exclusive scan in place; returns the total. One warp.
 FN uint32_t scan_column(uint32_t* values, uint32_t count) {
     uint32_t before = 0;
     for (uint32_t first = 0; first < count; first += LANES * SCAN_OWN) {
@@ -94,7 +94,7 @@ FN uint32_t scan_column(uint32_t* values, uint32_t count) {
     }
     return before;
 }
-// The greatest value. One warp.
+// The maximum. One warp.
 FN uint32_t largest_of(const uint32_t* values, uint32_t count) {
     uint32_t most = 0;
     for (uint32_t i = lane_index(); i < count; i += LANES) most = Most{}(most, values[i]);
@@ -162,10 +162,10 @@ msm_levels_place(uint32_t* rows, const Levels* result, const uint32_t* totals,
                 four.w[k] = next;
                 next += column_of(sizes[j + k], column, levels);
             }
-            // What follows the end of the last bucket is nobody's.
+            // Words after the end of the last bucket are unused.
             if (own + j < width) *reinterpret_cast<Quad*>(row + own + j) = four;
         }
-        __syncthreads(); // partials are free again
+        __syncthreads(); // partials may be reused
     }
 }
 EXPORT_KERNEL(msm_levels_place);
@@ -192,7 +192,7 @@ msm_levels_list(Pair* list, const Levels* result, const uint32_t* rows, const ui
     for (uint32_t turn = warp; turn < turns; turn += warps) {
         uint32_t window = turn;
         Part part = {0, 1};
-        // Then windows with more: as many parts as multiples of a part's size are in it.
+        // Then the large windows: one part per multiple of `size` inside.
         const bool again = turn >= windows;
         const uint32_t first = (turn - windows) * size;
         if (again) window = warp_bucket_of(row, first, buckets) / LANES;

@@ -1,23 +1,23 @@
-// Lists what the levels add, and what is left to the tail, from the buckets' sizes.
+// Lists the additions of each level and the entries of the tail, computed from the buckets' sizes.
 //
-// A warp takes a window of 32 buckets, one a lane, through all levels: what a level leaves of a
-// bucket follows from what the one before it left, so a level costs one look at its row. Then the
-// lanes write the items of all 32 together, so many lanes a bucket that none has many to write and
-// that neighbours write to neighbours. Windows that have much more than others are cut into parts.
+// A warp processes a window of 32 buckets, one per lane, through all levels. What a level leaves of
+// a bucket follows from the level before, so a level reads its row once. The lanes then write the
+// items of all 32 buckets together, with so many lanes per bucket that none has many to write and
+// that adjacent lanes write adjacent items. Windows much larger than others are split into parts.
 #pragma once
 #include "levels.cuh"
 #include "../warp.cuh"
 
-// Items of a bucket that a lane writes before more lanes share the bucket.
+// Items of a bucket that one lane writes; with more, several lanes share the bucket.
 constexpr uint32_t OWN_ITEMS = 3;
 
-// Some of a window's items: as many as each other of `count` parts has.
+// Part `number` of `count` equal parts of a window's items.
 struct Part {
     uint32_t number, count;
 };
 
-// The greatest b with row[b] <= item, given row[0] <= item < row[end]. A warp together: 33 parts a
-// step.
+// The greatest b with row[b] <= item, given row[0] <= item < row[end]. All lanes of the warp take
+// part: each step probes 32 places.
 FN uint32_t warp_bucket_of(const uint32_t* row, uint32_t item, uint32_t end) {
     uint32_t lo = 0, hi = end;
     while (hi - lo > 1) {
@@ -30,13 +30,13 @@ FN uint32_t warp_bucket_of(const uint32_t* row, uint32_t item, uint32_t end) {
     return lo;
 }
 
-// What is left of a bucket: element k is number from + k of what the level reads, but the last one
-// is `last`, since it may be of any level.
+// The remaining elements of a bucket: element k is number from + k of the level's input, except the
+// last, which is `last`, since it may come from any level.
 struct Elements {
     uint32_t left, from, last;
 };
-// A level's items of one bucket, begin <= i < end. Item i begins with number step i + shift of what
-// the level reads; where i is `odd`, its last element is `last` instead.
+// A level's items of one bucket, begin <= i < end. Item i begins with number step i + shift of the
+// level's input; the last element of item `odd` is `last` instead.
 struct Items {
     uint32_t begin, end, shift, odd, last;
 };
@@ -48,11 +48,11 @@ struct Listing {
     FN uint32_t clipped(uint32_t b) const {
         return b < tree.buckets.count ? b : tree.buckets.count;
     }
-    // The row of a level, or the tail's.
+    // The row of a level, or the tail's row.
     FN const uint32_t* row(uint32_t level) const {
         return level <= tree.levels->count ? tree.row(level) : tree.tail();
     }
-    // Items of a window in `row`.
+    // The number of items of a window in `row`.
     FN uint32_t items_of(const uint32_t* row, uint32_t window) const {
         return row[clipped((window + 1) * LANES)] - row[window * LANES];
     }
@@ -63,13 +63,13 @@ struct Listing {
         if (all.adds_onto()) return {end - start + 1, start, all.held + b};
         return {end - start, start, all.references[end - 1]};
     }
-    // What `level` leaves, whose first sum of the bucket is number `sum` as a point.
+    // What remains after `level`, where the bucket's first sum has point index `sum`.
     FN static Elements after(const Elements& now, uint32_t sum) {
         const uint32_t pairs = now.left / 2;
         const bool paired = pairs > 0 && now.left % 2 == 0;
         return {now.left - pairs, sum, paired ? sum + pairs - 1 : now.last};
     }
-    // Those of the bucket's items, from `at` on, that are in the part.
+    // The bucket's items in the part; `at` is its first item.
     FN static Items items_in(const Elements& now, uint32_t at, bool tail, const Part& part) {
         const uint32_t count = !tail ? now.left / 2 : now.left > 1 ? now.left : 0;
         Items items = {at, at + count, now.from - (tail ? at : 2 * at), ~0u, now.last};
@@ -84,10 +84,10 @@ struct Listing {
         }
         return items;
     }
-    // `stored`: what the level reads are references, and not points one after the other.
+    // `stored`: the level's input is stored references; otherwise consecutive points.
     FN void write_items(Pair* to, const Items& mine, uint32_t at, bool tail, bool stored) const {
         const uint32_t own = mine.end > mine.begin ? mine.end - mine.begin : 0;
-        uint32_t lg_width = 0; // of the lanes a bucket
+        uint32_t lg_width = 0; // lanes per bucket
         while (1u << lg_width < LANES && __any_sync(ALL_LANES, own > OWN_ITEMS << lg_width))
             lg_width++;
         const uint32_t width = 1u << lg_width, apart = LANES >> lg_width;

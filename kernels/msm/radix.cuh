@@ -1,23 +1,23 @@
-// Scalars to digits of a radix B that is no power of two, the highest first.
+// Recodes scalars into digits of a radix B that is not a power of two, most significant first.
 //
-// With h the sum of B^j B / 2 over all c windows, the digits of k are those of N = k + h less B / 2
-// each, and N < B^c < 2^256 (scripts/kernel-params). x = N 2^256 / B^c is a fraction of 2^256, and
-// x B carries the highest digit out of its eight words, what is left the next one, and so on: one
-// division for all digits. x is too great, by e of 1/16 to 17/16. After t digits that is e B^t, in
-// 2^-256, and what is left is a multiple of B^(t - c) below 1: digits are right where 0 < e <
-// 2^256 / B^c. So x may lose words as digits go: at most 1/256 of B^(t - c), which twice is less
-// than those 1/16.
+// Let h be the sum of B^j B / 2 over all c windows. The digits of k are those of N = k + h, minus
+// B / 2 each, and N < B^c < 2^256 (scripts/kernel-params). x = N 2^256 / B^c is a fraction of
+// 2^256. x B carries the highest digit out of its eight words, the remainder gives the next one,
+// and so on: one division for all digits. x is too large, by e between 1/16 and 17/16. After t
+// digits the error is e B^t, in units of 2^-256, and the exact remainder is a multiple of B^(t - c)
+// below 1: digits are correct if 0 < e < 2^256 / B^c. So x can drop low words as digits are
+// extracted: each of two drops loses at most 1/256 of B^(t - c), both together less than that 1/16.
 #pragma once
 #include "../carry.cuh"
 #include "../params/radices.cuh"
 
-// What windows of a radix need, a block's, in shared memory.
+// A block's constants for windows of a radix, in shared memory.
 struct RadixTable {
     uint32_t halves[8];   // h
     uint32_t inverse[10]; // 2^544 / B^c, rounded up
-    uint32_t enough[2];   // digits that 2 and 5 words of x are enough for
+    uint32_t enough[2];   // last digits for which 2 and 5 words of x suffice
 };
-// A part of all threads' work: a barrier follows.
+// All threads of the block take part; a barrier must follow.
 FN void fill_radix(RadixTable* table, uint32_t windows) {
     const uint32_t i = threadIdx.x;
 #pragma unroll
@@ -29,8 +29,8 @@ FN void fill_radix(RadixTable* table, uint32_t windows) {
     }
 }
 
-// x = N 2^256 / B^c + e. Products of words i and j with i + j < 7 are left out: less than 8 in word 8
-// of the product, so 8 more than 1/16 are there from the start. Word 9 is the result's lowest.
+// x = N 2^256 / B^c + e. Products of words i and j with i + j < 7 are left out: less than 8 in word
+// 8 of the product, so the sum starts with 1/16 plus 8. Word 9 is the result's lowest.
 FN void to_fraction(uint32_t (&x)[9], const RadixTable* table) {
     uint32_t sum[10]; // words 7 to 16
 #pragma unroll
@@ -50,7 +50,7 @@ FN void to_fraction(uint32_t (&x)[9], const RadixTable* table) {
 #pragma unroll
     for (int i = 0; i < 8; i++) x[i] = sum[i + 2];
 }
-// x, the upper WORDS words of it, becomes x B mod 2^256; gives what is carried out.
+// x = x B mod 2^256 on the upper WORDS words; returns the carry out.
 template <int WORDS> FN uint32_t times_radix(uint32_t (&x)[9], uint32_t radix) {
     uint32_t carry = 0;
 #pragma unroll
@@ -61,7 +61,7 @@ template <int WORDS> FN uint32_t times_radix(uint32_t (&x)[9], uint32_t radix) {
     }
     return carry;
 }
-// Digits for which WORDS words are needed, 8, 5 or 2, then those for fewer.
+// Extracts the digits that need WORDS words, 8, 5 or 2, then those that need fewer.
 template <int WORDS, class Each>
 FN void each_by_words(uint32_t (&x)[9], uint32_t radix, uint32_t windows, const RadixTable* table,
                       Each each) {
@@ -72,8 +72,8 @@ FN void each_by_words(uint32_t (&x)[9], uint32_t radix, uint32_t windows, const 
     if constexpr (WORDS > 2) each_by_words<WORDS - 3>(x, radix, windows, table, each);
 }
 
-// Calls each(window, digit) for all windows of k < 2^254, eight words, unless all of the warp's k
-// are 0.
+// Calls each(window, digit) for all windows of k < 2^254, eight words, unless the warp's k are all
+// 0.
 template <class Each>
 FN void each_of_radix(uint32_t (&k)[9], uint32_t radix, uint32_t windows, const RadixTable* table,
                       Each each) {

@@ -1,27 +1,27 @@
-// Buckets to one point a set, then a vector: sum of 2^(shift of the set) sum of (b + 1) P_b.
+// Bucket reduction to one point per set, then vector: sum of 2^(shift of set) sum of (b + 1) P_b.
 //
-// The launches, of which a plan (src/msm/reduce) uses what the number of buckets is worth:
-//   gN_reduce_slices   slices of rows and columns, a thread each, into XYZZ; g1_reduce_slices_xyzz
-//                      of points that are XYZZ
-//   gN_reduce_sums     rows and columns to their end, by teams of split lanes
-//   gN_reduce_terms    lg_buckets + 1 sums a set, each of the elements with one bit set
-//   gN_reduce_collect  sums of `count` neighbours, each doubled as its place in its period says
+// Launches; a plan (src/msm/reduce) uses those that pay off for its number of buckets:
+//   gN_reduce_slices   slices of rows and columns, one thread each, into XYZZ;
+//                      g1_reduce_slices_xyzz for XYZZ points
+//   gN_reduce_sums     sums of rows and columns, by teams of split lanes
+//   gN_reduce_terms    lg_buckets + 1 sums per set, each over the elements with one bit set
+//   gN_reduce_collect  sums of `count` consecutive points, each doubled by its place in its period
 // See reduce/halves.cuh for rows and columns, reduce/terms.cuh for terms.
 //
-// Sets are of any number of buckets; what a set's end cuts off is not read.
+// Sets have any number of buckets; nothing beyond a set's end is read.
 //
-// Points come in as they are (`affine` not 0) or as XYZZ, and leave as XYZZ. y of affine points is
-// loose; infinity is x = y = 0 mod p, anywhere, and costs no more than others.
+// Input points are affine (`affine` not 0) or XYZZ, results XYZZ. y of affine points is loose;
+// infinity is x = y = 0 mod p, may occur anywhere, and costs no more than other points.
 //
-// Two additions in XYZZ a bucket, of ten products each, are what slices take of long arrays, at the
-// multiplier's full rate. Halving rows and columns by batched affine additions first takes fewer
-// products, and took longer on an H200 or as long: 1.67 instead of 1.55 ms for 2^21 buckets of G1.
+// Slices of long arrays cost two XYZZ additions per bucket, of ten products each, at the
+// multiplier's full rate. Halving rows and columns by batched affine additions first needs fewer
+// products but is no faster on an H200: 1.67 instead of 1.55 ms for 2^21 buckets of G1.
 //
-// Launch. slices: blocks of 128 (G1) and 64 (G2), a thread a slice, dynamic shared memory of 2 and 6
-// elements a thread: 12 and 36 KiB, of the 48 that a block can have on any device. The others:
-// blocks of SUM_THREADS, static shared memory of an element a thread, `team` groups of four lanes a
-// sum: team * sums / SUM_GROUPS blocks. Barriers: after each level of a team's tree, in all threads
-// of a block.
+// Launch. slices: blocks of 128 (G1) and 64 (G2), one thread per slice, dynamic shared memory of 2
+// and 6 elements per thread: 12 and 36 KiB, within the 48 KiB per block of any device. The others:
+// blocks of SUM_THREADS, static shared memory of one element per thread, `team` groups of four
+// lanes per sum: team * sums / SUM_GROUPS blocks. Barriers: after each level of a team's tree, in
+// all threads of a block.
 #include "reduce/slices.cuh"
 #include "reduce/terms.cuh"
 
@@ -44,7 +44,7 @@ g1_reduce_slices_xyzz(Xyzz<Fp>* out, const Xyzz<Fp>* points, uint32_t arrays, ui
 }
 EXPORT_KERNEL(g1_reduce_slices_xyzz);
 
-// Points that are affine in one launch and XYZZ in the next.
+// Points that may be affine or XYZZ, depending on the launch.
 template <class F> struct Either {
     const void* points;
     uint32_t affine;
@@ -54,7 +54,7 @@ template <class F> struct Either {
         return load_split(static_cast<const Xyzz<F>*>(points) + i);
     }
 };
-// Of the buckets themselves, where row_parts is 0, else of the slices.
+// Sums the buckets if row_parts is 0, else the slices.
 template <class F>
 FN void sum_halves(Xyzz<F>* out, const Either<F>& points, const Halves& work, uint32_t team_size,
                    F* shared) {

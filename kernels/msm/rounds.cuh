@@ -1,31 +1,31 @@
-// Where a bucket has many shares: the runs of 32 units are joined by a block, which is a unit of the
-// next round itself; three rounds join 2^15 threads. Four lanes add two runs, so that one addition
-// after the other takes less than half as long as by a lane of its own. Whatever is the same for all
-// units is skipped: buckets smaller than a share take one addition in the first round, none later.
+// Joins buckets of many shares: a block joins the runs of 32 units and is itself a unit of the next
+// round; three rounds join 2^15 threads. Four lanes add two runs, with under half the latency of
+// one lane. Steps that no unit needs are skipped: buckets smaller than a share cost one addition in
+// the first round, none later.
 #pragma once
 #include "balanced.cuh"
 #include "../curve/split.cuh"
 
 constexpr uint32_t MERGE_THREADS = LANES * SPLIT;
 
-// What becomes of the runs that 32 units leave open, a bit a unit.
+// The open runs of 32 units, one bit per unit.
 struct Merging {
-    uint32_t open, ends; // there is one; the next unit has its end
-    uint32_t links;      // it goes on in the next unit
-    uint32_t leads;      // it does not come from the unit before
-    uint32_t out, head;  // of those that lead: it goes on behind the 32; it came from before them
+    uint32_t open, ends; // the unit has one; it ends in the next unit's head
+    uint32_t links;      // it continues through the next unit
+    uint32_t leads;      // it does not come from the previous unit
+    uint32_t out, head;  // for leading runs: continues after the 32 units; began before them
 };
-// Units that the run of unit `own` goes on for; 32 where that is to the end and further.
+// The number of consecutive units after unit `own` through which its run continues.
 FN uint32_t reach_of(uint32_t links, uint32_t own) {
     const uint32_t cut = ~(links >> own);
     return cut ? LANES - 1 - leading_zeros(cut & (0u - cut)) : LANES;
 }
-// Of the 32.
+// The same number, limited to the 32 units.
 FN uint32_t above_of(uint32_t links, uint32_t own) {
     const uint32_t reach = reach_of(links, own), most = LANES - 1 - own;
     return reach < most ? reach : most;
 }
-// Every warp finds out for all units, a lane a unit, and the first one writes what they leave open.
+// Computed by every warp, one lane per unit; the first warp writes the resulting unit to `to`.
 FN Merging merging_of(const Unit* units, uint32_t count, uint32_t first, Unit* to) {
     const uint32_t lane = lane_index(), i = first + lane;
     const Unit none = {0, 0};
@@ -45,8 +45,8 @@ FN Merging merging_of(const Unit* units, uint32_t count, uint32_t first, Unit* t
     return all;
 }
 
-// Joins the runs of 32 units: `from` has `count`. Block `block` is a unit of `to`. All threads take
-// part; `shared` has an element a thread.
+// Joins the runs of 32 units of `from`, which has `count`, into unit `block` of `to`. All threads
+// take part; `shared` has one element per thread.
 template <class F>
 FN void merge_units(F* shared, const Runs<F>& from, const Runs<F>& to, Xyzz<F>* finals,
                     uint32_t count, uint32_t block) {
@@ -59,7 +59,7 @@ FN void merge_units(F* shared, const Runs<F>& from, const Runs<F>& to, Xyzz<F>* 
     if (__any_sync(ALL_LANES, ends)) {
         sum = split_add(sum, ends ? load_split(&from.heads[i + 1]) : zero<F>());
     }
-    const uint32_t lanes = above_of(all.links, lane_index()); // so that all warps go on equally long
+    const uint32_t lanes = above_of(all.links, lane_index()); // same bound in all warps
 #pragma unroll 1
     for (uint32_t delta = 1; __any_sync(ALL_LANES, delta <= lanes); delta *= 2) {
         shared[threadIdx.x] = sum;

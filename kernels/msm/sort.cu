@@ -1,40 +1,39 @@
-// From scalars to references sorted by bucket: the front of an MSM, for one or many vectors of n
-// scalars at a time.
+// The front of an MSM: sorts the digits of one or many vectors of n scalars by bucket.
 //
-//   msm_clear_bins     the counters of the coarse bins
-//   msm_count_bins     digits of every scalar, counted by bin; its last block plans bins and tiles
-//   msm_partition      digits again (cheaper than keeping them), written bin by bin
-//   msm_count_buckets  bins of several tiles only: where their buckets start
-//   msm_sort_tiles_*   every tile sorted by bucket in shared memory, then written in order
+//   msm_clear_bins     clears the counters of the coarse bins
+//   msm_count_bins     counts the digits of all scalars by bin; the last block plans bins and tiles
+//   msm_partition      recodes again (cheaper than storing digits) and writes digits bin by bin
+//   msm_count_buckets  for bins of several tiles: where their buckets start
+//   msm_sort_tiles_*   sorts every tile by bucket in shared memory and writes it in order
 //
-// and for few digits a vector one launch, behind the first two where there are many vectors:
+// For few digits per vector a single launch, after the first two if there are many vectors:
 //
-//   msm_sort_direct    digits counted and written where they belong, by blocks that share nothing
+//   msm_sort_direct    counts digits and writes references in place, by independent blocks
 //
-// Bucket q = (vector * taken + set - first_set) * 2^(bits - 1) + |digit| - 1, where windows slide
-// vector * 2^(bits - 2) + |digit| / 2, and where they are of a radix B vector * B / 2 + |digit| - 1
-// (src/msm/windows); bins are runs of 2^low_bits buckets of one vector (recode.cuh, bins.cuh).
-// Scalars are cut into tiles of `tile_scalars`, vector by vector; digits into tiles of 2^lg_tile,
-// bin by bin. Nothing depends on how the scalars are distributed: a bin that holds everything is many
-// tiles. Order inside a bucket is arbitrary. D is the number of nonzero digits, Q that of buckets.
+// Bucket q = (vector * taken + set - first_set) * 2^(bits - 1) + |digit| - 1; for sliding windows
+// vector * 2^(bits - 2) + |digit| / 2, for windows of a radix B vector * B / 2 + |digit| - 1
+// (src/msm/windows). Bins are runs of 2^low_bits buckets of one vector (recode.cuh, bins.cuh).
+// Scalars are split into tiles of `tile_scalars`, vector by vector; digits into tiles of 2^lg_tile,
+// bin by bin. The distribution of the scalars does not matter: a bin that holds everything has many
+// tiles. The order inside a bucket is arbitrary. D is the number of nonzero digits, Q the number of
+// buckets.
 //
 //   scalars     [vectors * n]                  canonical
 //   state       words of Bins for vectors * bins bins and D / 2^lg_tile tiles
 //   histogram   [tiles of scalars * bins]      digits of a tile in each bin of its vector
-//   keys        [D]  bucket inside its bin, bin by bin
-//   payloads    [D]  references, likewise
-//   places      [Q]  counts, then places left, of buckets in bins of several tiles
+//   keys        [D]  bucket within its bin, bin by bin
+//   payloads    [D]  references, bin by bin
+//   places      [Q]  counts, then next places, of buckets in bins of several tiles
 //   starts      [Q + 1], references [D]        the result
 //
-// Everything is written before it is read, whatever the memory held. All may start before the kernel
-// before them has ended.
+// All memory is written before it is read. All these kernels support programmatic dependent launch.
 #include "bins.cuh"
 
-constexpr uint32_t DIRECT_BUCKETS = 4096; // of a block
+constexpr uint32_t DIRECT_BUCKETS = 4096; // per block
 
 FN uint32_t ceil_div(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 
-// Launch: any blocks and threads; ticket, digits and finished become 0.
+// Launch: any grid and block; zeroes ticket, digits and finished.
 KERNEL(1024) msm_clear_bins(uint32_t* state, uint32_t words) {
     await_predecessor();
     for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < words;
@@ -44,8 +43,9 @@ KERNEL(1024) msm_clear_bins(uint32_t* state, uint32_t words) {
 }
 EXPORT_KERNEL(msm_clear_bins);
 
-// A block owns a tile of scalars at a time, a thread a scalar. Shared: a counter for each bin of
-// the vector. Barriers: between clearing, counting and reading the counters.
+// A block processes one tile of scalars at a time, one scalar per thread. Shared: a counter for
+// each bin of the vector.
+// Barriers: between clearing, counting and reading the counters.
 // Launch: blocks of up to 512 threads, any grid of at least 1.
 KERNEL(512, 3)
 msm_count_bins(const Scalar* scalars, uint32_t* state, uint16_t* histogram, uint32_t* starts,
@@ -80,19 +80,19 @@ msm_count_bins(const Scalar* scalars, uint32_t* state, uint16_t* histogram, uint
             histogram[uint64_t(tile) * vector_bins + b] = uint16_t(digits);
             if (digits) atomicAdd(bins.digits() + vector * vector_bins + b, digits);
         }
-        // The same thread clears a counter that has read it.
+        // No barrier: the thread that has read a counter also clears it.
     }
     if (!is_last(bins.ticket(), gridDim.x, ticket)) return;
     plan_bins(bins, starts, vectors * recoding.buckets(), lg_tile, partials, count);
 }
 EXPORT_KERNEL(msm_count_bins);
 
-// A block owns one tile of scalars, a thread a scalar at a time. Its digits are put in order of
-// bins in shared memory, so that neighbours go to neighbouring places: 4 bytes with bucket, table
-// and sign, 2 with the scalar's number inside the tile. Also zeroes `places`.
-// Shared: place[bins], shift[bins], 6 bytes a digit, and the windows. Barriers: before the places
-// are given out, and before the digits are read in order.
-// Launch: a block a tile of scalars, up to 512 threads.
+// A block processes one tile of scalars, one scalar per thread at a time. It orders the digits by
+// bin in shared memory, so that adjacent threads write adjacent places: 4 bytes with bucket, table
+// and sign, 2 with the scalar's number within the tile. Also zeroes `places`.
+// Shared: place[bins], shift[bins], 6 bytes per digit, and the windows. Barriers: before places are
+// allocated, and before the digits are read in order.
+// Launch: one block per tile of scalars, up to 512 threads.
 KERNEL(512, 3)
 msm_partition(const Scalar* scalars, const uint16_t* histogram, uint32_t* state, uint16_t* keys,
               uint32_t* payloads, uint32_t* places, uint64_t shape, uint64_t narrow, uint32_t n,
@@ -122,7 +122,7 @@ msm_partition(const Scalar* scalars, const uint16_t* histogram, uint32_t* state,
         [&](uint32_t b, uint32_t sum) { place[b] = shift[b] = sum; });
     uint16_t* const staged_scalar = reinterpret_cast<uint16_t*>(staged + total);
     __syncthreads();
-    // Room for the tile in every bin that it meets.
+    // Allocates space for the tile in every bin that it meets.
     reserve<4>(
         shift, cursor, vector_bins, [&](uint32_t b) { return uint32_t(mine[b]); },
         [&](uint32_t b) { return shift[b]; });
@@ -149,9 +149,9 @@ msm_partition(const Scalar* scalars, const uint16_t* histogram, uint32_t* state,
 }
 EXPORT_KERNEL(msm_partition);
 
-// A block owns a tile of a bin that has several; the last one of a bin to come adds the counts up.
-// Shared: a counter for each bucket of the bin.
-// Launch: at least as many blocks as tiles, up to 512 threads.
+// A block counts one tile of a bin that has several; the last block of a bin adds the counts up.
+// Shared: a counter for each bucket of the bin. Launch: at least as many blocks as tiles, up to 512
+// threads.
 KERNEL(512, 2)
 msm_count_buckets(const uint16_t* keys, uint32_t* state, uint32_t* places, uint32_t* starts,
                   uint64_t shape, uint32_t vectors, uint32_t vector_bins, uint32_t lg_tile) {
@@ -165,7 +165,7 @@ msm_count_buckets(const uint16_t* keys, uint32_t* state, uint32_t* places, uint3
     if (!find_tile(tile, bins, recoding, vector_bins, lg_tile) || tile.tiles == 1) return;
     for (uint32_t b = threadIdx.x; b < tile.buckets; b += blockDim.x) count[b] = 0;
     __syncthreads();
-    constexpr int BATCH = 8; // loads under way at once
+    constexpr int BATCH = 8; // loads in flight
 #pragma unroll 1
     for (uint32_t s = tile.begin + threadIdx.x; s < tile.end; s += BATCH * blockDim.x) {
         uint32_t key[BATCH];
@@ -192,9 +192,9 @@ msm_count_buckets(const uint16_t* keys, uint32_t* state, uint32_t* places, uint3
 }
 EXPORT_KERNEL(msm_count_buckets);
 
-// A block owns a tile: ranks of its digits by counters, their sum, then the references in order of
-// buckets through shared memory. A bin of one tile needs no other kernel to know where it starts.
-// Each thread has EACH digits of a tile, which is EACH * THREADS.
+// A block sorts one tile: ranks its digits by counters, scans the counters, then orders the
+// references by bucket in shared memory. For a bin of one tile this also computes where its buckets
+// start. Each thread has EACH of the EACH * THREADS digits of a tile.
 // Shared: references [tile], place[2^low_bits + 1], shift[2^low_bits], 32 words, keys [tile] of 2
 // bytes. Barriers: between counting, scanning, staging and writing.
 // Launch: at least as many blocks as tiles, THREADS threads.
@@ -215,7 +215,7 @@ FN void sort_tile(uint32_t* staged, const uint16_t* keys, const uint32_t* payloa
     const uint32_t size = tile.end - tile.begin;
     const bool alone = tile.tiles == 1;
     for (uint32_t b = threadIdx.x; b < tile.buckets; b += THREADS) place[b] = 0;
-    uint32_t mine[EACH]; // key, and above it the rank among those of the same key
+    uint32_t mine[EACH]; // key, and above it the rank among equal keys
 #pragma unroll
     for (uint32_t u = 0; u < EACH; u++) {
         const uint32_t s = u * THREADS + threadIdx.x;
@@ -272,11 +272,11 @@ SORT_TILES(msm_sort_tiles_16k, 16, 10, MULTIPROCESSOR_THREADS / 1024)
 SORT_TILES(msm_sort_tiles_8k, 8, 10, MULTIPROCESSOR_THREADS / 1024)
 SORT_TILES(msm_sort_tiles_4k, 8, 9, 2)
 
-// `groups` blocks a vector, each with an equal run of its buckets. A block looks at all digits of
-// its vector: those below its buckets say where it starts, its own are counted and written. `state`
-// has one bin a vector, as msm_count_bins left it; where there is one vector, it is not read.
-// Shared: a counter for each bucket. Barriers: between counting, scanning and giving out places.
-// Launch: vectors * groups blocks of up to 1024 threads; at most DIRECT_BUCKETS buckets a group.
+// `groups` blocks per vector, each with an equal run of its buckets. A block reads all digits of
+// its vector: those below its buckets determine where it starts, its own are counted and written.
+// `state` has one bin per vector, as set by msm_count_bins; it is not read for a single vector.
+// Shared: a counter for each bucket. Barriers: between counting, scanning and allocating places.
+// Launch: vectors * groups blocks of up to 1024 threads; at most DIRECT_BUCKETS buckets per group.
 KERNEL(1024)
 msm_sort_direct(const Scalar* scalars, const uint32_t* state, uint32_t* starts,
                 uint32_t* references, uint64_t shape, uint64_t narrow, uint32_t n,

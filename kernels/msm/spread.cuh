@@ -1,8 +1,8 @@
-// Buckets in XYZZ coordinates, as the tail leaves them: no inversion is waited for.
+// Writes all buckets in XYZZ form, as the tail computes them, which avoids an inversion.
 #pragma once
 #include "joined.cuh"
 
-// Four lanes a bucket, a coordinate each.
+// Four lanes per bucket, one coordinate each.
 template <class F>
 FN void spread_buckets(Xyzz<F>* out, const Affine<F>* base, const Xyzz<F>* finals,
                        const Tree& tree) {

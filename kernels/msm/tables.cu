@@ -1,42 +1,42 @@
-// Tables of multiples: table t, 1 <= t <= count, becomes table t - 1 doubled `doublings` times, or
-// `fewer` times where bit t of `near` is set. After doubling k, the first being 0, each point of
-// table t - 1 is added to what has become of it if bit k of `adds` is set: none for powers of two,
-// bit 2 for 9 times a power of two. Canonical affine, and infinity stays what it is.
+// Tables of multiples: table t, 1 <= t <= count, is table t - 1 doubled `doublings` times, or
+// `fewer` times if bit t of `near` is set. After doubling k, counted from 0, the original point is
+// added to its multiple if bit k of `adds` is set: no bits for powers of two, bit 2 for 9 times a
+// power of two. Results are canonical affine; infinity remains infinity.
 //
 // A thread owns a point and the chain of its multiples. The formulas use no constant of the curve,
-// so X and Y of a multiple in Jacobian coordinates are an affine point of another curve, from which
-// the next multiple is made with a Z of its own: the ratio of both multiples' Z on the first curve.
-// Forward a thread leaves X and Y of each multiple in its table, where additions take them from,
-// and the ratio in scratch; then it inverts the product of all ratios, the last multiple's Z; and
-// backward each ratio leads from 1 / Z of a multiple to that of the one before, and the affine
-// point is written over X and Y. A doubling is 2M + 3S and a difference of products, a multiple's
-// first M less; an addition 6M + 3S and a difference; and a multiple 5M + S more.
+// so X and Y of a Jacobian multiple are an affine point of another curve. The next multiple is
+// computed from that, with its own Z: the ratio of both multiples' Z on the first curve. Forward,
+// the thread stores X and Y of each multiple in its table, where additions read them, and the ratio
+// in scratch. Then it inverts the product of all ratios, which is the last multiple's Z. Backward,
+// each ratio gives 1 / Z of the previous multiple, and the affine point overwrites X and Y. A
+// doubling is 2M + 3S and a difference of products, one M less for a multiple's first; an addition
+// 6M + 3S and a difference; each multiple 5M + S more.
 //
-// tables: count + 1 of n points, `stride` points apart; count < 32. The first is read. Where
-// `adds` is not 0, points but infinity have orders above the factor, as r is, or what is made of
-// them is spoilt.
-// Launch: blocks of the kernel's size, a thread a point at least. Scratch, 16-byte pieces: QUADS<F>
-// * count * threads of the grid, uninitialised. Dynamic shared memory: 6 elements a thread. An
-// inversion is worth some 32 doublings of G1. Barriers: none.
+// tables: count + 1 of n points, `stride` points apart; count < 32. The first is the input. If
+// `adds` is not 0, points other than infinity must have an order above the factor (r is), or their
+// multiples are wrong.
+// Launch: blocks of the kernel's size, at least one thread per point. Scratch, 16-byte pieces:
+// QUADS<F> * count * threads of the grid, uninitialised. Dynamic shared memory: 6 elements per
+// thread. An inversion costs as much as some 32 doublings of G1. Barriers: none.
 #define CURVE_FEW_REGISTERS
 #include "../memory.cuh"
 
-// What a thread works on, in its columns of shared memory: registers are for products.
+// A thread's working state, in its columns of shared memory, since products need the registers.
 template <class F, uint32_t T> FN Multiple<F, Column<F, T>> multiple_in_shared(Quad* shared) {
     const auto at = [&](uint32_t k) { return column<F, T>(shared, k); };
     return {at(0), at(1), at(2), at(3), at(4)};
 }
-// An element in a table, read when it is used.
+// An element in a table, loaded at each use.
 template <class F> struct Stored {
     const F* at;
     FN operator F() const { return load<F>(at); }
 };
-// How a table is made of the one before.
+// How a table is computed from the previous one.
 struct Steps {
     uint32_t doublings, fewer, near, adds;
     FN uint32_t of(uint32_t t) const { return near >> t & 1 ? fewer : doublings; }
 };
-// s = (X, Y), the point at `base`, becomes its multiple.
+// Replaces s = (X, Y), the point at `base`, by its multiple.
 template <class F, class Cell>
 FN void multiply(Multiple<F, Cell>& s, const Affine<F>* base, uint32_t doublings, uint32_t adds) {
     s.z = one<F>();
@@ -53,7 +53,7 @@ FN void multiply(Multiple<F, Cell>& s, const Affine<F>* base, uint32_t doublings
 }
 template <class F, uint32_t T> struct TableChain {
     static constexpr uint32_t SHARED_ELEMENTS = 6;
-    Affine<F>* tables; // from the chain's point on
+    Affine<F>* tables; // at the chain's point
     uint32_t stride, count;
     Quad* scratch;
     FN uint32_t threads() const { return gridDim.x * T; }
@@ -62,7 +62,7 @@ template <class F, uint32_t T> struct TableChain {
         return scratch + uint64_t(t - 1) * QUADS<F> * threads();
     }
     FN Affine<F>* at(uint32_t t) const { return tables + uint64_t(t) * stride; }
-    // The last multiple's Z.
+    // Returns the last multiple's Z.
     FN F forward(const Affine<F>& p, const Steps& steps, Quad* shared) const {
         auto s = multiple_in_shared<F, T>(shared);
         const auto z = column<F, T>(shared, 5);

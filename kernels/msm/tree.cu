@@ -1,12 +1,12 @@
-// Levels of the tree: batches of affine additions, one level a launch.
+// Levels of the tree: batches of affine additions, one launch per level.
 //
-//   g1_tree_first   level 1, whose summands are gathered from tables: both x are kept in scratch.
-//   gN_tree_level   any level, best a later one: most summands are neighbours.
+//   g1_tree_first   level 1, whose summands are gathered from tables: keeps both x in scratch.
+//   gN_tree_level   any level, best a later one, whose summands are mostly adjacent.
 //
-// sums + first[l] + i = the sum of list[first[l] + i], for the level's additions; nothing where the
-// level is not run. `sums` is point number `sums_index`, counted from wherever the references do.
-// Launch: blocks of 512 threads, G2 256, one a multiprocessor; shared memory of 5 elements for each
-// thread and 2 more. Scratch, bytes: threads of the grid x chain x 48, G2 x 96, g1_tree_first x 144.
+// sums + first[l] + i = the sum of list[first[l] + i], for the level's additions; does nothing if
+// the level is not run. `sums` is point number `sums_index` in the numbering of the references.
+// Launch: blocks of 512 threads, G2 256, one per multiprocessor; shared memory of 5 elements per
+// thread plus 2. Scratch, bytes: threads of the grid x chain x 48, G2 x 96, g1_tree_first x 144.
 // See ../batch_affine.cuh.
 #include "levels.cuh"
 #include "../batch_affine.cuh"

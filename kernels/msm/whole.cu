@@ -1,12 +1,12 @@
-// Sums of whole buckets, in XYZZ form, where references are few: two launches.
+// Sums of whole buckets, in XYZZ form, for few references. Two launches:
 //
-//   gN_whole_sums   SUM_GROUPS / `team` small buckets a block, and after these a cell a block.
-//   gN_whole_join   `blocks`, cells / 32 or more. What is in more than one piece.
+//   gN_whole_sums   SUM_GROUPS / `team` small buckets per block, followed by one cell per block.
+//   gN_whole_join   `blocks`, at least cells / 32. Joins buckets of several pieces.
 //
-// out[b] = the sum of bucket b, for all of `buckets`. parts: room for a point of each cell, and
-// after them marks, one each; uninitialised. `parts` is point number `parts_index`, counted from
-// wherever the references do. There are digits / `cell` cells, rounded down; `cell` is `large` or
-// less, and 16 `each` or less (whole.cuh).
+// out[b] = the sum of bucket b, for all `buckets`. parts: one point per cell, followed by one mark
+// per cell; uninitialised. `parts` is point number `parts_index` in the numbering of the
+// references. There are digits / `cell` cells, rounded down; `cell` is at most `large` and at most
+// 16 `each` (whole.cuh).
 // Launch: blocks of 128. Barriers: those of a team's tree.
 #include "whole.cuh"
 

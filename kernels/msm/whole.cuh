@@ -1,32 +1,32 @@
-// Where references are few: teams of lanes sum whole buckets, and nothing is planned. How many
-// lanes a bucket gets is read off its size.
+// Bucket sums for few references: teams of lanes sum whole buckets, without a plan. The number of
+// lanes per bucket follows from its size.
 //
-// A bucket of `large` references or more is cut into pieces, a block each, of 32 `each`. Where they
-// are summed needs no list: cell c is references c cell to c cell + cell - 1, `cell` no more than
-// `large` and than half a piece. So a large bucket of s references has the last ones of
-// floor(s / cell) cells or more, and no more pieces than that. The first of those cells is its
-// first piece's, the next one its second's. Which bucket has a cell's last reference is found by
-// bisection.
+// A bucket of `large` or more references is split into pieces of 32 `each`, one block per piece.
+// The assignment needs no list: cell c covers references c cell to c cell + cell - 1, with `cell`
+// at most `large` and at most half a piece. So a large bucket of s references contains the last
+// reference of at least floor(s / cell) cells, and has no more pieces than that. The block of the
+// first such cell sums the first piece, the next block the second, and so on. Bisection finds the
+// bucket that contains a cell's last reference.
 #pragma once
 #include "joined.cuh"
 
 struct Whole {
-    const uint32_t *references, *starts; // as in Buckets
+    const uint32_t *references, *starts; // see Buckets
     uint32_t buckets;
     uint32_t large, cell, each;
 
     FN uint32_t size(uint32_t b) const { return starts[b + 1] - starts[b]; }
     FN bool is_large(uint32_t b) const { return size(b) >= large; }
-    // References of a piece, and pieces of a large bucket.
+    // References per piece, and pieces of a large bucket.
     FN uint32_t length() const { return SUM_GROUPS * each; }
     FN uint32_t pieces(uint32_t b) const { return (size(b) + length() - 1) / length(); }
 };
-// Of a cell: a large bucket whose first piece is here, and which has more; or no pieces.
+// Marks a cell with the first piece of a large bucket of several pieces; otherwise `pieces` is 0.
 struct alignas(8) Mark {
     uint32_t bucket, pieces;
 };
 
-// The bucket of reference `at`, which is one's.
+// The bucket that contains reference `at`.
 FN uint32_t bucket_of(const Whole& all, uint32_t at) {
     uint32_t low = 0, high = all.buckets; // starts[low] <= at < starts[high]
 #pragma unroll 1
@@ -38,17 +38,16 @@ FN uint32_t bucket_of(const Whole& all, uint32_t at) {
     return low;
 }
 
-// What a team sums: references begin to begin + count - 1 of bucket b. Nothing of none, where b is
-// the number of buckets.
+// References begin to begin + count - 1 of bucket b, for a team; none if b is the bucket count.
 struct Run {
     uint32_t b, begin, count;
 };
-// A bucket that is not large.
+// Bucket b, unless it is large.
 FN Run small_bucket(const Whole& all, uint32_t b) {
     if (b < all.buckets && !all.is_large(b)) return {b, all.starts[b], all.size(b)};
     return {all.buckets, 0, 0};
 }
-// The piece of cell c, whose mark is set.
+// The piece of cell c; sets its mark.
 FN Run piece_of(const Whole& all, uint32_t c, Mark& mark) {
     const uint32_t last = c * all.cell + all.cell - 1;
     mark = {0, 0};
@@ -60,8 +59,7 @@ FN Run piece_of(const Whole& all, uint32_t c, Mark& mark) {
     if (number == 0 && pieces > 1) mark = {b, pieces};
     return {b, start + before, left < all.length() ? left : all.length()};
 }
-// The first blocks have a team for each of some buckets that are not large, each of the others the
-// piece of one cell.
+// In the first blocks each team sums a bucket that is not large; other blocks sum a cell's piece.
 template <class F>
 FN void sum_whole(Xyzz<F>* out, Xyzz<F>* parts, Mark* marks, const Affine<F>* base,
                   const Whole& all, uint32_t team_size, F* shared) {
@@ -79,7 +77,7 @@ FN void sum_whole(Xyzz<F>* out, Xyzz<F>* parts, Mark* marks, const Affine<F>* ba
     if (team.member > 0 || run.b == all.buckets) return;
     store_split(cut && all.pieces(run.b) > 1 ? parts + c : out + run.b, sum);
 }
-// What is in more than one piece, by a block that looks at every `blocks`-th cell, 32 at most.
+// Joins buckets of several pieces. A block checks every `blocks`-th cell, 32 at most.
 template <class F>
 FN void join_pieces(Xyzz<F>* out, const Xyzz<F>* parts, const Mark* marks, uint32_t cells,
                     uint32_t blocks, F* shared) {

@@ -1,4 +1,4 @@
-// Transforms from bit-reversed order to natural: rows' pass, then columns'. With TURNED the last
+// DIT transforms, bit-reversed order to natural: the rows' pass, then columns'. TURNED: the last
 // pass writes in bit-reversed order, out of place. See kernels.cuh for parameters and launch.
 #include "kernels.cuh"
 

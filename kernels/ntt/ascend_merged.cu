@@ -1,4 +1,4 @@
-// Passes upward with merged factors. See merged_kernels.cuh for parameters and launch.
+// DIT passes with fused twiddles. See merged_kernels.cuh for parameters and launch.
 #include "merged_kernels.cuh"
 
 MERGED_COLUMNS(ascend, 6, 2, 0, 64, 8);

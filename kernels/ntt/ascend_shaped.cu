@@ -1,8 +1,8 @@
-// Upward, as ascend.cu, for tiles of one shape. See kernels.cuh for parameters and launch.
+// DIT passes, like ascend.cu, for one tile shape each. See kernels.cuh for parameters and launch.
 #include "kernels.cuh"
 
-// The tiles of large transforms, where a loop's addresses cost most, and those of 2^10 and 2^16,
-// where waits do. nvcc takes one and a half seconds for each.
+// Tile shapes of large transforms, where a loop's address arithmetic costs most, and of 2^10 and
+// 2^16, where latency does. nvcc takes 1.5 s to compile each.
 SHAPED_COLUMNS(ascend, ASCEND_COLUMNS, 5, 1, 1, 2, 2, 32, 16);
 SHAPED_COLUMNS(ascend, ASCEND_COLUMNS, 6, 2, 2, 4, 1, 64, 8);
 SHAPED_COLUMNS(ascend, ASCEND_COLUMNS, 6, 2, 2, 4, 2, 64, 8);

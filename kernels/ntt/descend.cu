@@ -1,5 +1,5 @@
-// Transforms from natural order to bit-reversed: columns' passes, then rows'. With TURNED the last
-// pass writes in natural order, out of place. See kernels.cuh for parameters and launch.
+// DIF transforms, from natural order to bit-reversed: columns' passes, then the rows' pass. TURNED:
+// the last pass writes in natural order, out of place. See kernels.cuh for parameters and launch.
 #include "kernels.cuh"
 
 COLUMNS_PASS(ntt_descend_columns_e1_b2, descend_columns, 1, 2, 2, 512, 1);

@@ -1,4 +1,4 @@
-// Passes downward with merged factors. See merged_kernels.cuh for parameters and launch.
+// DIF passes with fused twiddles. See merged_kernels.cuh for parameters and launch.
 #include "merged_kernels.cuh"
 
 MERGED_COLUMNS(descend, 6, 2, 0, 64, 8);
@@ -7,5 +7,5 @@ MERGED_COLUMNS(descend, 8, 2, 0, 256, 2);
 MERGED_COLUMNS(descend, 8, 2, 1, 256, 2);
 MERGED_ROWS(descend, 8, 0, 2, 64, 8);
 MERGED_ROWS(descend, 10, 0, 4, 256, 2);
-// To natural order, where tiles have two rows so that 64 bytes are stored together.
+// To natural order: tiles have two rows so that 64 bytes are stored together.
 MERGED_ROWS(descend, 8, 1, 2, 128, 4);

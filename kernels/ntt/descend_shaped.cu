@@ -1,8 +1,8 @@
-// Downward, as descend.cu, for tiles of one shape. See kernels.cuh for parameters and launch.
+// DIF passes, like descend.cu, for one tile shape each. See kernels.cuh for parameters and launch.
 #include "kernels.cuh"
 
-// The tiles of large transforms, where a loop's addresses cost most, and those of 2^10 and 2^16,
-// where waits do. nvcc takes one and a half seconds for each.
+// Tile shapes of large transforms, where a loop's address arithmetic costs most, and of 2^10 and
+// 2^16, where latency does. nvcc takes 1.5 s to compile each.
 SHAPED_COLUMNS(descend, DESCEND_COLUMNS, 5, 1, 1, 2, 2, 32, 16);
 SHAPED_COLUMNS(descend, DESCEND_COLUMNS, 6, 2, 2, 4, 1, 64, 8);
 SHAPED_COLUMNS(descend, DESCEND_COLUMNS, 6, 2, 2, 4, 2, 64, 8);
@@ -13,5 +13,5 @@ SHAPED_ROWS(descend, DESCEND_ROWS, 6, 2, 2, 4, 64, 8);
 SHAPED_ROWS(descend, DESCEND_ROWS, 8, 0, 1, 2, 128, 4);
 SHAPED_ROWS(descend, DESCEND_ROWS, 8, 0, 2, 4, 64, 8);
 SHAPED_ROWS(descend, DESCEND_ALONE, 10, 0, 2, 4, 256, 2);
-// To natural order, where tiles have two rows so that 64 bytes are stored together.
+// To natural order: tiles have two rows so that 64 bytes are stored together.
 SHAPED_ROWS(descend, DESCEND_ROWS, 8, 1, 2, 4, 128, 4);

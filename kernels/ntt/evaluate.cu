@@ -1,18 +1,18 @@
-// What a polynomial is at a point, from its coefficients or its values: sums of products with
-// weights that lie in tables. Two of them check a transform without another one.
+// Evaluates polynomials at a point, from coefficients or from values, as dot products with weights
+// from tables. Two evaluations check a transform without a second transform.
 //
 // ntt_dot: a block sums a chunk of a row, values[i] low[i mod 2^lg_low] high[i / 2^lg_low], i in
-// the row; no chunk has two i / 2^lg_low. ntt_sum: a block sums the chunks of a row. ntt_weights
-// makes the weights of values. fr_evaluate: as ntt_dot, of rows of any length and with few weights.
-// Elements are canonical, in Montgomery form. 128 threads; grid: chunks; rows; entries / 2^lg_each
-// / 128, rounded up; rows times chunks. Shared memory: an element a thread; a barrier a level of
-// the tree.
+// the row; i / 2^lg_low is constant within a chunk. ntt_sum: a block sums the chunks of a row.
+// ntt_weights computes the weights of values. fr_evaluate: like ntt_dot, for rows of any length and
+// few weights. Elements are canonical, in Montgomery form.
+// Launch: 128 threads; grid: chunks; rows; entries / 2^lg_each / 128, rounded up; rows times
+// chunks. Shared memory: one element per thread; one barrier per level of the tree.
 #include "../inverse.cuh"
 #include "passes.cuh"
 
 constexpr uint32_t THREADS = 128;
 
-// A sum of products of canonical elements; 17 limbs hold 2^34 of them.
+// A sum of products of canonical elements; 17 limbs hold 2^34 products.
 struct WideSum {
     uint32_t w[17];
 };
@@ -22,7 +22,7 @@ FN WideSum no_sum() {
     for (int i = 0; i < 17; i++) sum.w[i] = 0;
     return sum;
 }
-// 64 products of limbs; a reduction for each would be 48 more.
+// 64 limb products; reducing each product would add 48.
 FN void add_product(WideSum& t, const Fr& a, const Fr& b) {
     uint32_t e[16], o[16];
     first_row<8>(e, o, LimbsOf{a.w}, b.w[0]);
@@ -39,7 +39,7 @@ FN void add_product(WideSum& t, const Fr& a, const Fr& b) {
     add_words<16>(t.w, t.w, p);
     t.w[16] = addc(t.w[16], 0);
 }
-// The sum over R, canonical: each third of the limbs by itself.
+// The sum over R, canonical: reduces each third of the limbs separately.
 FN Fr reduce(const WideSum& t) {
     Fr low, middle, high = Fr::zero();
 #pragma unroll
@@ -47,7 +47,7 @@ FN Fr reduce(const WideSum& t) {
     high.w[0] = t.w[16];
     return add(add(from_montgomery(low), canonical(middle)), to_montgomery(high));
 }
-// The sum over the block, for its first thread.
+// Returns the sum over the block to its first thread.
 FN Fr block_sum(Fr mine, Quad* shared) {
     const uint32_t t = threadIdx.x;
 #pragma unroll 1
@@ -90,9 +90,9 @@ KERNEL(128) ntt_sum(const Quad* partial, Quad* sums, uint32_t each) {
 }
 EXPORT_KERNEL(ntt_sum);
 
-// weights[e] = scale w^j / (z - w^j), j = e or its bits in reverse; z is no power of w. `given` is
-// w^(2^i) for 32 i, then z, then scale. A thread makes 2^lg_each, by one inversion; scratch has
-// an element for each weight.
+// weights[e] = scale w^j / (z - w^j), j = e or e bit-reversed; z is not a power of w. `given` holds
+// w^(2^i) for 32 i, then z, then scale. A thread computes 2^lg_each weights by one inversion;
+// scratch has one element per weight.
 KERNEL(128)
 ntt_weights(Fr* weights, Fr* scratch, const Quad* given, uint32_t lg_n, uint32_t lg_each,
             uint32_t reversed) {
@@ -118,9 +118,9 @@ ntt_weights(Fr* weights, Fr* scratch, const Quad* given, uint32_t lg_n, uint32_t
 }
 EXPORT_KERNEL(ntt_weights);
 
-// The sum of coefficients[i] z^i over a chunk of a row, i in the chunk. `weights`: z^j for j < 128,
-// then z^(128 k) for k < 128. A thread has up to `each` <= 128 coefficients, 128 apart. The sums of
-// a row's chunks are coefficients in their turn, at z^(128 each).
+// The sum of coefficients[i] z^i over a chunk of a row, i relative to the chunk. `weights`: z^j for
+// j < 128, then z^(128 k) for k < 128. A thread sums up to `each` <= 128 coefficients, 128 apart. A
+// row's chunk sums are in turn coefficients, at z^(128 each).
 KERNEL(128)
 fr_evaluate(const Quad* coefficients, const Quad* weights, Quad* sums, uint64_t length,
             uint32_t chunks, uint32_t each) {

@@ -1,14 +1,14 @@
-// Factors from tables, each as several kept multiples (../field/fr.cuh), and products with them.
+// Tables of twiddle factors, each as several precomputed multiples (../field/fr.cuh); products.
 //
-// Tables of a step, K multiples, lie in planes of 16 bytes, so that lanes read neighbours: half h
-// of multiple k of entry m is at [(2 k + h) PLANE + m]. A table of border factors is read once a
-// transform, so an entry's 2 K halves lie together.
+// A step's table with K multiples is stored in planes of 16-byte halves, so that lanes read
+// neighbours: half h of multiple k of entry m is at [(2 k + h) PLANE + m]. Border factors, the
+// twiddles between passes, are read once per transform, so an entry's 2 K halves are contiguous.
 #pragma once
 #include "registers.cuh"
 #include "tile.cuh"
 
-// Entries of a plane: below 2^11 are used (passes.cuh), and eight more keep planes from falling on
-// the same lines of a cache.
+// Entries per plane: indices below 2^11 are used (passes.cuh); eight more keep planes from mapping
+// to the same cache lines.
 constexpr uint32_t PLANE = 2048 + 8;
 
 template <int K> struct Factor {
@@ -33,8 +33,8 @@ template <int K> FN Fr times_border_factor(const Fr& x, const Quad* entry) {
     return mul_constant<K>(x, factor);
 }
 
-// x[e] *= entry[slot of e << field]; below 2 r afterwards. Without `whole` the factor of slot 0 is
-// 1, and without TRIM x[0] is then left as it is.
+// x[e] *= entry[slot of e << field]; the result is below 2 r. Unless `whole`, the factor of slot 0
+// is 1, and without TRIM x[0] then remains unreduced.
 template <int E, int K, bool TRIM = true>
 FN void times_step_factors(Fr* x, const Quad* entry, uint32_t field, uint32_t turn, bool whole) {
     if (whole)
@@ -47,9 +47,9 @@ FN void times_step_factors(Fr* x, const Quad* entry, uint32_t field, uint32_t tu
     for (int e = 1; e < 1 << E; e++) x[e] = times_step_factor<K>(x[e], entry + offsets[e]);
 }
 
-// Where the factors between passes come from: T[p][k] for row p and column k < 2^lg_columns of a
-// block. Either one table of all, or, where that takes too much memory, T[p][k] = V[p][k mod 2^low]
-// U[p][k / 2^low]: V's entries, then U's. `lg_low` = lg_columns means the former.
+// Twiddle factors between passes: T[p][k] for row p and column k < 2^lg_columns of a block. Either
+// one full table, or, if that needs too much memory, T[p][k] = V[p][k mod 2^low] U[p][k / 2^low]:
+// V's entries, then U's. `lg_low` = lg_columns means a full table.
 struct Border {
     const Quad* table;
     uint32_t lg_rows, lg_columns, lg_low;
@@ -68,7 +68,7 @@ FN void times_border_factors(Fr* x, const Border& border, uint32_t p, uint32_t k
         for (int e = 0; e < 1 << E; e++) {
             x[e] = times_border_factor<K>(x[e], entry + 2 * K * (uint64_t(rows[e]) << width));
         }
-        // One multiple is kept of the largest tables only, which are then whole.
+        // Only the largest tables have one multiple, and these are full tables.
         if (K == 1 || table != border.table || width == border.lg_columns) return;
         table += uint64_t(2 * K) << (border.lg_rows + width);
         column = k >> width, width = border.lg_columns - width;

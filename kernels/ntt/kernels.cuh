@@ -1,24 +1,24 @@
-// The kernels of passes, for descend.cu and ascend.cu. Names end in eE, 2^E elements a thread, and
-// bB, kept multiples of border factors; those for tiles of one shape have rR, cC, lg_r and lg_c,
-// before that and do not look at what they are given for these.
+// The kernels of passes, for descend.cu and ascend.cu. Names end in eE, 2^E elements per thread,
+// and bB, multiples per border factor. Those for one tile shape have rR, cC, lg_r and lg_c, before
+// that and ignore the arguments for these.
 //
-// Launch: grid = elements / tile, block = tile / 2^E threads, 32 bytes of dynamic shared memory for
-// each element of the tile, which is 2^(lg_r + lg_c), for eight at least. lg_r is a multiple of E,
-// at most 10; rows' kernels take two threads at least.
+// Launch: grid = elements / tile, block = tile / 2^E threads, 32 bytes of dynamic shared memory per
+// tile element. A tile has 2^(lg_r + lg_c) elements, but shared memory is for at least eight. lg_r
+// is a multiple of E, at most 10; rows' kernels need at least two threads.
 //
-//   in, out     elements, 32 bytes each, canonical where the first pass reads them; the same, but
-//               for TURNED passes of transforms of more than one
-//   tables      of step factors: steps.cuh, factors.cuh
+//   in, out     elements, 32 bytes each, canonical if the first pass reads them; may be the same,
+//               except in TURNED passes of transforms of more than one pass
+//   tables      twiddles of the steps: steps.cuh, factors.cuh
 //   rows        2^lg_r entries in planes, for ROWS_FIRST and ROWS_LAST
-//   border      of columns' kernels: factors.cuh; lg_low at most lg_block - lg_r
-//   lg_c        of columns' kernels: at most lg_block - lg_r; of rows' in transforms of more than
+//   border      twiddles between passes (columns' kernels): factors.cuh; lg_low <= lg_block - lg_r
+//   lg_c        columns' kernels: at most lg_block - lg_r; rows' kernels in transforms of more than
 //               one pass: at most lg_n - lg_r
-//   count       elements in all, of rows' kernels; whole tiles for those of one shape
-//   flags       steps.cuh. Kernels of one shape heed some only, see below
+//   count       total elements (rows' kernels); whole tiles for kernels of one shape
+//   flags       steps.cuh. Kernels of one shape support only some, see below
 //
-// Threads. Four or eight elements a thread take 128 registers, so 16 warps are resident whatever
-// the block; that was as fast as 24 with fewer (2^24 on an H200). Kernels of two elements are for
-// transforms that leave a device idle.
+// Threads. Four or eight elements per thread take 128 registers, so 16 warps are resident for any
+// block size; that was as fast as 24 with fewer elements (2^24 on an H200). Kernels of two elements
+// are for transforms that leave a device idle.
 #pragma once
 #include "passes.cuh"
 
@@ -45,8 +45,9 @@
     }                                                                                             \
     EXPORT_KERNEL(name)
 
-// What a pass of several can be asked for: rows' factors of what is given at the first pass, of
-// results at the last one. ALONE: a pass that is all of a transform, but for a coset the other way.
+// Flags that kernels of one shape support. In transforms of several passes, ROWS_FIRST scales the
+// input of the first pass, ROWS_LAST the output of the last. ALONE: a pass that is a whole
+// transform, unless it has a coset in the opposite direction.
 constexpr uint32_t DESCEND_COLUMNS = INVERSE | ROWS_FIRST;
 constexpr uint32_t DESCEND_ROWS = INVERSE | ROWS_LAST | TURNED;
 constexpr uint32_t DESCEND_ALONE = DESCEND_ROWS | WHOLE;

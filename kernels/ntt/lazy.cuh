@@ -1,25 +1,25 @@
-// Sums of elements of Fr inside a transform, reduced as little as correctness allows.
+// Sums of elements of Fr inside a transform, reduced as little as possible.
 //
-// "Any" is any 256-bit number, below 2.2087 r. Products by constants take any and give less than
-// 2 r, less than 1.001 r where more than one multiple is kept (../field/fr.cuh). Sums and
-// differences take u any and v below 2 r:
-//   u + v < 2^256 + 2 r: where it carries, 2 r less is below 2^256 again; else it is any;
-//   u - v > -2 r: where it borrows, 2 r more is below 2 r; else it is at most u.
-// So whatever is added needs no reduction but where it was itself such a sum: `trim`, by a look at
-// the top limb. Only what the last pass stores is made canonical.
+// "Any" is any 256-bit number, below 2.2087 r. Products by constants accept any and are below 2 r,
+// or below 1.001 r with more than one precomputed multiple (../field/fr.cuh). Sums and differences
+// accept any u and v below 2 r:
+//   u + v < 2^256 + 2 r: if it carries, subtracting 2 r brings it below 2^256; else it is any;
+//   u - v > -2 r: if it borrows, adding 2 r brings it below 2 r; else it is at most u.
+// So v needs a reduction only if it is itself such a sum: `trim`, which tests the top limb. Only
+// the last pass makes its results canonical.
 #pragma once
 #include "../field.cuh"
 
-// Upper bounds in thousandths of r, known when a kernel is compiled.
+// Upper bounds in thousandths of r, known at compile time.
 constexpr int ANY = 2209, BELOW_2R = 2000, PRODUCT = 1001, TRIMMED = 1209, RADIX = 2208;
 constexpr int ABOUT_R = 1100; // merged.cuh
 
-// any -> below 1.209 r: a top limb above r's means x > r; without one x < r (1 + 2^-30).
+// any -> below 1.209 r: if the top limb exceeds r's then x > r; otherwise x < r (1 + 2^-30).
 FN void trim(Fr& x) {
     sub_words_if(x.w, multiple<1, Fr>().w, x.w[7] > Fr::modulus(7));
     ASSERT_RANGE(ratio(x) < TRIMMED * 1e-3);
 }
-// any -> canonical, with fewer operations than field.cuh's.
+// any -> canonical, with fewer operations than canonical() of field.cuh.
 FN void finish(Fr& x) {
     trim(x);
     const Fr r = multiple<1, Fr>();
@@ -27,7 +27,7 @@ FN void finish(Fr& x) {
     add_words_if(x.w, r.w, borrow_mask());
     ASSERT_RANGE(is_canonical(x));
 }
-// u, v = u + v, u - v and their bounds; v is below 2 r.
+// u, v = u + v, u - v, and updates their bounds; v is below 2 r.
 FN void butterfly(Fr& u, Fr& v, int& u_bound, int& v_bound) {
     ASSERT_RANGE(is_below<2>(v));
     const Fr twice = multiple<2, Fr>();

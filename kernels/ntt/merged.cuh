@@ -1,31 +1,31 @@
-// Columns' passes whose factors are merged into their butterflies: none between steps, none between
-// passes, and a coset's cost nothing but in the step over the top field.
+// Columns' passes with fused twiddles: no factors between steps or between passes, and a coset
+// costs products only in the step over the top field.
 //
-// Downward, a block of M elements is a polynomial modulo X^M - s. A butterfly splits it by a square
-// root c of s into u + c v and u - c v, modulo X^(M/2) - c and X^(M/2) + c: one product, by a
-// factor that the whole block shares. Block B of 2^t in its transform has c = (g w^rev(B))^(M/2),
-// with rev of t bits, the coset's generator g and w of order 2^lg_n. So a merged pass takes half a
-// product an element and stage, 3 for radix 2^6, where steps.cuh takes 3/8 and one for the border:
+// Downward (DIF), a block of M elements is a polynomial modulo X^M - s. A butterfly splits it by a
+// square root c of s into u + c v and u - c v, modulo X^(M/2) - c and X^(M/2) + c: one product, by
+// a factor that the whole block shares. Block B of 2^t in its transform has c = (g w^rev(B))^(M/2),
+// with rev of t bits, the coset's generator g and w of order 2^lg_n. So a fused pass takes half a
+// product per element and stage, 3 for radix 2^6; steps.cuh takes 3/8, plus one for the border:
 // 3.25.
 //
-// A rows' pass that comes last may go on like that: merged_rows.cuh. Or, where tables of so many
-// blocks' factors take too much of a memory's rate, it has none: the last merged pass multiplies
-// element k of block B by (g w^rev(B))^k, from a table for the whole transform.
+// The rows' pass at the end may continue in this way: merged_rows.cuh. Or, if the tables of so many
+// blocks' factors take too much memory bandwidth, it has no fused twiddles: the last merged pass
+// multiplies element k of block B by (g w^rev(B))^k, from a table for the whole transform.
 //
-// Upward it is the transpose, with the same tables: of u and v come u + v and c (u - v), and the
-// border is first. There, powers of g multiply the output.
+// Upward (DIT) is the transpose, with the same tables: u and v become u + v and c (u - v), and the
+// border comes first. Powers of g then multiply the output.
 //
-// Tables. A step over 2^t blocks takes three factors for each B: c of B, and the next stage's of
-// 2 B and 2 B + 1. Pieces of eight blocks lie together, so that one address serves all: half h of
-// multiple j of factor f of block B is at [48 K (B / 8) + 8 (2 (f K + j) + h) + B % 8]. Step
-// follows step; a pass over one block has room for eight.
+// Tables. A step over 2^t blocks needs three factors for each B: c of B, and the next stage's c of
+// 2 B and 2 B + 1. Entries are grouped by eight blocks, so that one address serves all: half h of
+// multiple j of factor f of block B is at [48 K (B / 8) + 8 (2 (f K + j) + h) + B % 8]. Steps
+// follow each other; each has room for at least eight blocks.
 //
-// Ranges (lazy.cuh). Downward: any in, any out; what is added and subtracted is a product. Upward,
-// differences are multiplied and sums trimmed, so all is about r: canonical numbers and products
-// are below r (1 + 2^-29), and a sum exceeds r by no more than both its terms do, or 2^-30. That
-// doubles with each stage that has sums of sums, of which there are 22 at most after a product or
-// canonical numbers, to r (1 + 2^-7).
-// Only the last pass upward gives canonical results.
+// Ranges (lazy.cuh). Downward: any in, any out; the second operand of each butterfly is a product.
+// Upward, differences are multiplied and sums trimmed, so all values are about r: canonical numbers
+// and products are below r (1 + 2^-29), and a trimmed sum exceeds r by no more than both its terms
+// together, or 2^-30. That excess doubles with each stage of sums of sums. At most 22 of these
+// follow a product or canonical numbers, which gives r (1 + 2^-7). Only the last pass upward stores
+// canonical results.
 //
 // Barriers: those of straight.cuh.
 #pragma once
@@ -37,8 +37,8 @@ template <int K> FN Factor<K> load_merged_factor(const Quad* entry, uint32_t f) 
     for (uint32_t j = 0; j < 2 * K; j++) factor.halves[j] = entry[8 * (2 * K * f + j)];
     return factor;
 }
-// Two stages on four elements. PLAIN: of the step over the top field of a whole transform, without
-// a coset, two factors are 1; downward it is given canonical numbers.
+// Two stages on four elements. PLAIN: in the step over the top field of a whole transform without a
+// coset, two factors are 1; downward its input is canonical.
 template <int K>
 FN void split_by_four(Fr* x, const Factor<K>& factor, const Quad* entry, bool plain) {
     int u = ANY, v = PRODUCT;
@@ -51,14 +51,14 @@ FN void split_by_four(Fr* x, const Factor<K>& factor, const Quad* entry, bool pl
     u = ANY, v = PRODUCT, butterfly(x[2], x[3], u, v);
 }
 
-// u, v = u + v, u - v of numbers that are about r: about r again, and below 2 r.
+// u, v = u + v, u - v for values of about r; u is then about r and v below 2 r.
 FN void add_subtract(Fr& u, Fr& v) {
     ASSERT_RANGE(ratio(u) < ABOUT_R * 1e-3 && ratio(v) < ABOUT_R * 1e-3);
     int u_bound = ABOUT_R, v_bound = ABOUT_R;
     butterfly(u, v, u_bound, v_bound);
     trim(u);
 }
-// The transpose. MAYBE_PLAIN: whether `plain` may be true.
+// The transpose of split_by_four. MAYBE_PLAIN: whether `plain` may be true.
 template <int K, bool MAYBE_PLAIN> FN void join_by_four(Fr* x, const Quad* entry, bool plain) {
     plain = plain && MAYBE_PLAIN;
     add_subtract(x[0], x[1]), add_subtract(x[2], x[3]);
@@ -73,10 +73,10 @@ template <int K, bool MAYBE_PLAIN> FN void join_by_four(Fr* x, const Quad* entry
     x[2] = mul_constant<K>(x[2], factor), x[3] = mul_constant<K>(x[3], factor);
 }
 
-// The last two stages of all, which leave single elements: of a block of four, element e is
-// multiplied by the power e of a fourth root of s, and then only by fourth roots of unity. That is
-// one product of eight multiples and three, where split_by_four takes four. `entry` has the powers.
-// Fetched all at once where there are registers for it: each thread has its own.
+// The last two stages of a transform, which end in single elements. In a block of four, element e
+// is multiplied by the e-th power of a fourth root of s, then only by fourth roots of unity: one
+// product with eight multiples and three others, where split_by_four has four. `entry` holds the
+// powers, separate for each thread. They are fetched all at once if registers allow.
 template <int K> struct Powers {
     static constexpr int FETCHED = K > 2 ? 1 : 3;
     Factor<K> factors[FETCHED];
@@ -98,7 +98,7 @@ template <int K> FN void split_to_elements(Fr* x, const Powers<K>& powers, const
     powers.apply(x, entry);
     descend_in_registers<2>(x, ANY, PRODUCT);
 }
-// The transpose.
+// The transpose of split_to_elements.
 template <int K> FN void join_elements(Fr* x, const Quad* entry) {
     add_subtract(x[0], x[1]), add_subtract(x[2], x[3]);
     x[3] = mul_constant<8>(x[3], EighthRoot{2});
@@ -109,21 +109,21 @@ template <int K> FN void join_elements(Fr* x, const Quad* entry) {
     powers.fetch(entry), powers.apply(x, entry);
 }
 
-constexpr int KEPT = 4; // multiples of all steps' factors, but for the last one's
+constexpr int KEPT = 4; // multiples of each factor, except the last step's
 
-// The blocks of a pass before their steps downward: which one a thread has, of how many.
+// The blocks before a DIF pass: this thread's block `number` of 2^lg_count, and the factors' table.
 struct Blocks {
     const Quad* table;
     uint32_t number, lg_count;
 
-    // The factors of a step, K multiples each, for the block that has tile index q.
+    // The factors of a step, K multiples each, for the block that contains tile index q.
     template <int K> FN const Quad* entry(uint32_t step, uint32_t q, uint32_t lg_block) const {
         const uint32_t room = 1u << (lg_count < 3 ? 3 : lg_count);
         const uint32_t block = number << 2 * step | q >> lg_block;
         return table + (2 * KEPT * ((room << 2 * step) - room) + 48 * K * (block / 8) + block % 8);
     }
 };
-// LAST: multiples of the factors of a step that leaves single elements; 0: there is no such step.
+// LAST: multiples of the factors of a final step that ends in single elements; 0: no such step.
 template <int STEPS, int SHIFT, int LAST>
 FN void descend_merged(Fr* x, Quad* tile, const Blocks& blocks, bool plain) {
     constexpr uint32_t TOP = 2 * (STEPS - 1), ROW = (1u << (2 * STEPS + SHIFT)) - 1;
@@ -140,10 +140,10 @@ FN void descend_merged(Fr* x, Quad* tile, const Blocks& blocks, bool plain) {
         else
             split_by_four(x, factor, entry, plain && step == 0);
         if (o == 0) return;
-        if (step > 0) __syncthreads(); // all have read what was put before
+        if (step > 0) __syncthreads(); // all have read what put() stored before
         put<2>(tile, at, o + SHIFT, 0, x);
         first = first_index<2>(threadIdx.x, o - 2 + SHIFT), at = place(first);
-        // On its way while the others come.
+        // The fetch overlaps the exchange.
         if (LAST && o == 2) {
             entry = blocks.entry<LAST>(step + 1, first & ROW, 2);
             last.fetch(entry);
@@ -156,7 +156,7 @@ FN void descend_merged(Fr* x, Quad* tile, const Blocks& blocks, bool plain) {
     }
 }
 
-// MAYBE_PLAIN: of the last step. With LAST, somebody may still read the tile.
+// MAYBE_PLAIN: for the last step. With LAST, other threads may still be reading the tile.
 template <int STEPS, int SHIFT, int LAST, bool MAYBE_PLAIN>
 FN void ascend_merged(Fr* x, Quad* tile, const Blocks& blocks, bool plain) {
     constexpr uint32_t TOP = 2 * (STEPS - 1), ROW = (1u << (2 * STEPS + SHIFT)) - 1;
@@ -168,7 +168,7 @@ FN void ascend_merged(Fr* x, Quad* tile, const Blocks& blocks, bool plain) {
         join_by_four<KEPT, false>(x, entry, false);
 #pragma unroll
     for (uint32_t o = 2; o <= TOP; o += 2) {
-        if (o > 2 || LAST) __syncthreads(); // all have read what was put before
+        if (o > 2 || LAST) __syncthreads(); // all have read what put() stored before
         put<2>(tile, at, o - 2 + SHIFT, 0, x);
         first = first_index<2>(threadIdx.x, o + SHIFT), at = place(first);
         __syncthreads();
@@ -181,7 +181,7 @@ FN void ascend_merged(Fr* x, Quad* tile, const Blocks& blocks, bool plain) {
     }
 }
 
-// Radix 2^R, 2^C columns. B: multiples that are kept of the factors after the pass; 0: none.
+// Radix 2^R, 2^C columns. B: multiples of the border factors after the pass; 0: no border.
 template <int R, int C, int B>
 FN void descend_merged_columns(const Quad* in, Quad* out, Quad* tile, const Quad* table,
                                const Quad* border, uint32_t lg_n, uint32_t lg_block, bool plain) {
@@ -210,7 +210,7 @@ FN void descend_merged_columns(const Quad* in, Quad* out, Quad* tile, const Quad
     }
 }
 
-// The same upward. B: of the factors before the pass.
+// The DIT pass. B: multiples of the border factors before the pass; 0: no border.
 template <int R, int C, int B>
 FN void ascend_merged_columns(const Quad* in, Quad* out, Quad* tile, const Quad* table,
                               const Quad* border, uint32_t lg_n, uint32_t lg_block, bool plain) {

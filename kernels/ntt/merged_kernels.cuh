@@ -1,17 +1,17 @@
 // The kernels of merged passes, for descend_merged.cu and ascend_merged.cu. Names end in rR and cC,
-// the radix 2^R and 2^C columns or rows of a tile, and bB, the kept multiples of the border's
-// factors, 0 where there is no border, or of rows lL, those of the last step's factors.
+// the radix 2^R and 2^C columns or rows of a tile, followed by bB, the multiples of the border
+// factors (0: no border), or for rows by lL, the multiples of the last step's factors.
 //
 // Launch: grid = elements / 2^(R + C), block = 2^(R + C - 2) threads of four elements, 32 bytes of
-// dynamic shared memory for each element.
+// dynamic shared memory per element.
 //
-//   in, out   elements, 32 bytes each; may be the same, but for TURNED rows of transforms of more
-//             than one; canonical where a first pass downward is PLAIN, or upward
+//   in, out   elements, 32 bytes each; may be the same, except for TURNED rows of transforms of
+//             more than one row; canonical if the first pass is DIT, or DIF and PLAIN
 //   tables    of the pass: merged.cuh, merged_rows.cuh
 //   border    2^lg_n entries of B multiples, each entry's 2 B halves together
-//   lg_n      rows: at least 10, for which one of 2^10 may be all of a transform
-//   lg_block  elements of a block, at least R + C
-//   flags     steps.cuh: PLAIN; of rows also INVERSE, TURNED downward, and DIVIDED
+//   lg_n      rows: at least 10; for 10 a row of 2^10 may be a whole transform
+//   lg_block  log2 of the elements of a block, at least R + C
+//   flags     steps.cuh: PLAIN; for rows also INVERSE, TURNED (DIF only) and DIVIDED
 #pragma once
 #include "merged_rows.cuh"
 

@@ -1,27 +1,26 @@
-// The rows' pass of transforms whose factors are all merged into butterflies: blocks are split, as
-// in merged.cuh, until they are single elements. There is no border, and a coset costs nothing.
+// The rows' pass of transforms with all twiddles fused: splits blocks, as in merged.cuh, until they
+// are single elements. There is no border, and a coset costs nothing.
 //
-// Tables: as a columns' pass has them, but for the last step of a row, whose blocks have four
-// elements: there, factor f of block B is the power f + 1 of a fourth root of its s. It has most of
-// the table, three quarters of an entry for each element, and keeps fewer multiples for that.
+// Tables: as for a columns' pass, except for the last step of a row, whose blocks have four
+// elements: there, factor f of block B is the power f + 1 of a fourth root of its s. That step
+// takes most of the table, three quarters of an entry per element, and so has fewer multiples.
 //
-// Without a border, 1/n has no table to go into: it is one step of Montgomery's reduction, a
-// fourteenth of a product. Powers of a coset's generator by bit-reversed numbers would take two
-// products more for each element, so passes are not merged like this for these.
+// Without a border no table can absorb 1/n, so one step of Montgomery's reduction divides, a
+// fourteenth of a product. Powers of a coset's generator by bit-reversed exponents would cost two
+// more products per element, so such transforms do not fuse this pass.
 //
 // Barriers: those of straight.cuh and passes.cuh.
 #pragma once
 #include "merged.cuh"
 
-// The row of a thread in its transform. Downward to natural order, tiles have others than upward.
+// A thread's row in its transform. DIF tiles to natural order hold other rows than DIT tiles.
 FN uint32_t number_of_row(const Rows& rows, uint32_t flags) {
     const uint32_t c = threadIdx.x >> (rows.lg_r - 2);
     if (rows.spread(flags)) return c << rows.lg_tiles() | rows.tile();
     return (blockIdx.x << rows.lg_c | c) & ((1u << (rows.lg_n - rows.lg_r)) - 1);
 }
 
-// Radix 2^R, 2^C rows. LAST: multiples that are kept of the last step's factors. Downward; TURNED:
-// to natural order.
+// DIF. Radix 2^R, 2^C rows. LAST: multiples of the last step's factors. TURNED: to natural order.
 template <int R, int C, int LAST>
 FN void descend_merged_rows(const Quad* in, Quad* out, Quad* tile, const Quad* table, uint32_t lg_n,
                             uint32_t flags) {
@@ -39,7 +38,7 @@ FN void descend_merged_rows(const Quad* in, Quad* out, Quad* tile, const Quad* t
     store_rows<2, true>(out, tile, rows, flags, x);
 }
 
-// Upward.
+// DIT, with the same parameters.
 template <int R, int C, int LAST>
 FN void ascend_merged_rows(const Quad* in, Quad* out, Quad* tile, const Quad* table, uint32_t lg_n,
                            uint32_t flags) {

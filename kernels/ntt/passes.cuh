@@ -1,19 +1,18 @@
 // Passes of a transform: what a thread block reads and writes.
 //
-// A transform of n = 2^lg_n elements is cut into passes with radices R_1 R_2 ... = n. A pass sees
-// blocks of N consecutive elements, and each as R rows of N / R columns, element p N / R + k in row
-// p and column k. It transforms every column; element (p, k) is then (downward) or before that
-// (upward) multiplied by T[p][k] = root_N^(rev(p) k): the next pass has blocks of N / R. The pass
-// whose blocks are its rows, N = R, has no such factor; downward it is the last one, upward the
-// first. Blocks of all transforms of a batch follow each other.
+// A transform of n = 2^lg_n elements is split into passes with radices R_1 R_2 ... = n. A pass sees
+// blocks of N consecutive elements, and each as R rows of N / R columns: element p N / R + k is in
+// row p and column k. It transforms every column. Element (p, k) is multiplied by T[p][k] =
+// root_N^(rev(p) k), after that in DIF (downward), before it in DIT (upward): the next pass has
+// blocks of N / R. The pass whose blocks are its rows, N = R, has no such factor; it is the last
+// one in DIF, the first in DIT. The blocks of all transforms of a batch are consecutive.
 //
-// A thread block has a tile of R 2^lg_c elements: 2^lg_c neighbouring columns, tile index
-// q = p 2^lg_c + c; or, where N = R, 2^lg_c blocks, q = c R + p. A thread has 2^E elements.
+// A thread block has a tile of R 2^lg_c elements: 2^lg_c adjacent columns, tile index
+// q = p 2^lg_c + c; or, if N = R, 2^lg_c blocks, q = c R + p. A thread has 2^E elements.
 //
-// STEPS: as many steps, known when the kernel is compiled, as are its radix and columns; 0: any.
+// STEPS: the number of steps, if radix and columns are known at compile time; 0: any.
 //
-// Barriers: those of steps.cuh, and one on each side of a tile that is put or got in order of
-// memory.
+// Barriers: those of steps.cuh, and one on each side of a tile transfer in memory order.
 #pragma once
 #include "straight.cuh"
 
@@ -21,7 +20,7 @@ FN Fr load_element(const Quad* at, uint64_t i) { return from_halves(at[2 * i], a
 FN void store_element(Quad* at, uint64_t i, const Fr& x) {
     store_halves(at + 2 * i, at + 2 * i + 1, x);
 }
-// The low `bits` bits in reverse.
+// The low `bits` bits of x, reversed.
 FN uint32_t reverse(uint32_t x, uint32_t bits) {
     return uint32_t(uint64_t(reverse_bits(x)) >> (32 - bits));
 }
@@ -43,7 +42,7 @@ struct Columns {
     }
 };
 
-// Downward, N > R.
+// DIF, N > R.
 template <int E, int K, int B, int STEPS>
 FN void descend_columns(const Quad* in, Quad* out, const Steps& s, const Border& border,
                         const Columns& columns) {
@@ -56,7 +55,7 @@ FN void descend_columns(const Quad* in, Quad* out, const Steps& s, const Border&
     }
     const uint32_t first = first_index<E>(threadIdx.x, s.shift);
     const uint32_t p = row_of(s, first), k = columns.column(first);
-    prefetch_border<E, B>(border, p, k); // on its way meanwhile
+    prefetch_border<E, B>(border, p, k); // overlaps the steps
     descend<E, K, STEPS>(x, s);
     times_border_factors<E, B>(x, border, p, k, turn);
     const uint64_t to = columns.place(first);
@@ -67,7 +66,7 @@ FN void descend_columns(const Quad* in, Quad* out, const Steps& s, const Border&
         store_element(out, to + (uint64_t(further[e]) << columns.lg_s), x[e]);
     }
 }
-// Upward, N > R. TURNED: to bit-reversed order, where a column's results are neighbours.
+// DIT, N > R. TURNED: to bit-reversed order, in which a column's results are adjacent.
 template <int E, int K, int B, int STEPS>
 FN void ascend_columns(const Quad* in, Quad* out, const Steps& s, const Border& border,
                        const Columns& columns) {
@@ -99,23 +98,23 @@ FN void ascend_columns(const Quad* in, Quad* out, const Steps& s, const Border& 
     }
 }
 
-// log2 of the row that has kernels of its own where it is a whole transform.
+// log2 of the row length that has its own kernels if one row is a whole transform.
 constexpr int LG_ALONE = 10;
 
-// Which blocks of N = R elements a thread block has. `count` elements in all; beyond them nothing
-// is read or written, which happens where a whole transform is a row, and not with STEPS.
+// The blocks of N = R elements of a thread block. `count`: total elements; nothing is read or
+// written beyond them, which can only occur if a row is a whole transform and STEPS is 0.
 struct Rows {
     uint64_t count;
     uint32_t lg_n, lg_r, lg_c;
 
     FN uint64_t first() const { return uint64_t(blockIdx.x) << (lg_r + lg_c); }
-    // Downward to natural order: column c is the block with c in its top bits, so that results of
-    // the tile's columns are neighbours.
+    // DIF to natural order: column c is the block with c in its top bits, so that results of the
+    // tile's columns are adjacent.
     FN bool spread(uint32_t flags) const { return flags & TURNED && lg_n > lg_r; }
     FN uint32_t lg_tiles() const { return lg_n - lg_r - lg_c; } // of a transform, if spread
     FN uint64_t transform() const { return uint64_t(blockIdx.x >> lg_tiles()) << lg_n; }
     FN uint32_t tile() const { return blockIdx.x & ((1u << lg_tiles()) - 1); }
-    // Downward: where the element with tile index q is read.
+    // DIF: the address from which the element with tile index q is read.
     FN uint64_t source(uint32_t q, uint32_t flags) const {
         if (!spread(flags)) return first() + q;
         return transform() + (uint64_t(q >> lg_r) << (lg_n - lg_c)) + (tile() << lg_r) +
@@ -123,15 +122,15 @@ struct Rows {
     }
 };
 
-// Where the elements of a tile are stored, in order of the addresses: element number v of the tile
-// has which place there, and which address from the tile's first on. Each bit of v goes its way.
+// The store order of a tile: maps the v-th element in address order to its place in the tile and to
+// its offset from the tile's first address, bit by bit of v.
 struct Stored {
     uint32_t lg_r, lg_c;
     bool turned;
-    uint32_t lg_spread; // how far rows' results are apart, for a tile that is spread; else 0
+    uint32_t lg_spread; // distance between rows' results of a spread tile; else 0
 
     FN uint32_t tile_bit(uint32_t v) const {
-        if (lg_spread) return lg_r + lg_c - 1 - v; // row and column are reversed and change places
+        if (lg_spread) return lg_r + lg_c - 1 - v; // row and column are reversed and swapped
         return turned && v < lg_r ? lg_r - 1 - v : v;
     }
     FN uint64_t address_of_bit(uint32_t v) const {
@@ -148,13 +147,12 @@ struct Stored {
     }
 };
 
-// Stores a tile from address `to` on; WHOLE_TILE or not, nothing from `end` on. Neighbouring lanes
-// store neighbouring halves.
+// Stores a tile at `to`, only below `end` unless WHOLE_TILE. Adjacent lanes store adjacent halves.
 template <int E, bool WHOLE_TILE>
 FN void store_tile(Quad* out, const Quad* tile, const Stored& stored, uint64_t to, uint64_t end) {
     to += stored.address(threadIdx.x / 2);
     const uint32_t at = stored.place_of(threadIdx.x / 2) ^ (threadIdx.x & 1 ? HIGH_HALF : 0);
-    const uint32_t bit = stored.lg_r + stored.lg_c - E - 1; // of the block's second half of threads
+    const uint32_t bit = stored.lg_r + stored.lg_c - E - 1; // set in upper threads
 #pragma unroll
     for (uint32_t i = 0; i < 2 << E; i++) {
         uint32_t here = at;
@@ -169,8 +167,7 @@ FN void store_tile(Quad* out, const Quad* tile, const Stored& stored, uint64_t t
     }
 }
 
-// Stores what a rows' pass downward has in its threads, by way of the tile for the order of the
-// addresses.
+// Stores the results of a DIF rows' pass, through the tile so that stores are in address order.
 template <int E, bool WHOLE_TILE>
 FN void store_rows(Quad* out, Quad* tile, const Rows& rows, uint32_t flags, Fr* x) {
 #pragma unroll
@@ -187,7 +184,7 @@ FN void store_rows(Quad* out, Quad* tile, const Rows& rows, uint32_t flags, Fr* 
     else
         store_tile<E, WHOLE_TILE>(out, tile, {lg_r, rows.lg_c, false, 0}, to, rows.count);
 }
-// Downward, N = R. TURNED: to natural order.
+// DIF, N = R. TURNED: to natural order.
 template <int E, int K, int STEPS>
 FN void descend_rows(const Quad* in, Quad* out, const Steps& s, const Rows& rows) {
     Fr x[1 << E];
@@ -201,13 +198,12 @@ FN void descend_rows(const Quad* in, Quad* out, const Steps& s, const Rows& rows
     descend<E, K, STEPS>(x, s);
     store_rows<E, (STEPS > 0)>(out, s.tile, rows, s.flags, x);
 }
-// Has what a rows' pass upward reads in its threads, by way of the tile: neighbouring lanes load
-// neighbouring halves.
+// Loads the input of a DIT rows' pass, through the tile: adjacent lanes load adjacent halves.
 template <int E, bool WHOLE_TILE>
 FN void load_rows(Fr* x, Quad* tile, const Quad* in, const Rows& rows, uint32_t flags) {
     const uint64_t from = 2 * rows.first() + threadIdx.x;
     const uint32_t at = place(threadIdx.x / 2) ^ (threadIdx.x & 1 ? HIGH_HALF : 0);
-    const uint32_t bit = rows.lg_r + rows.lg_c - E - 1; // of the block's second half of threads
+    const uint32_t bit = rows.lg_r + rows.lg_c - E - 1; // set in upper threads
 #pragma unroll
     for (uint32_t i = 0; i < 2 << E; i++) {
         uint32_t here = at;
@@ -220,13 +216,13 @@ FN void load_rows(Fr* x, Quad* tile, const Quad* in, const Rows& rows, uint32_t 
     __syncthreads();
     get<E>(tile, place(first_index<E>(threadIdx.x, 0)), 0, turn_of(flags), x);
 }
-// Upward, N = R. TURNED: to bit-reversed order, where a whole transform is a row.
+// DIT, N = R. TURNED: to bit-reversed order, if a row is a whole transform.
 template <int E, int K, int STEPS>
 FN void ascend_rows(const Quad* in, Quad* out, const Steps& s, const Rows& rows) {
     const uint32_t top = s.lg_r - E, row_mask = (1u << s.lg_r) - 1;
     Fr x[1 << E];
     load_rows<E, (STEPS > 0)>(x, s.tile, in, rows, s.flags);
-    ascend<E, K, STEPS>(x, s, false, PRODUCT); // the first pass: canonical, or multiplied by rows
+    ascend<E, K, STEPS>(x, s, false, PRODUCT); // input: canonical, or products with `rows`
     const uint32_t first = first_index<E>(threadIdx.x, top);
 #pragma unroll
     for (uint32_t e = 0; e < 1 << E; e++) {

@@ -1,12 +1,12 @@
-// Vectors of elements of Fr, element by element: what provers need between transforms.
+// Elementwise operations on vectors of Fr, which provers need between transforms.
 //
-// A thread makes one element of `out`; of fr_powers, every `have`-th one. Elements are canonical
-// and in Montgomery form. `out` may be any of the inputs: a thread has read what it needs before it
-// writes, and only its own places. No shared memory, no barriers. Launch: 128 threads a block, as
-// many in all as elements (fr_powers: as `have`; fr_powers_begin: one block).
+// A thread computes one element of `out`; for fr_powers, every `have`-th one. Elements are
+// canonical, in Montgomery form. `out` may be any of the inputs: a thread accesses only its own
+// positions and reads before it writes. No shared memory, no barriers. Launch: blocks of 128, one
+// thread per element (fr_powers: `have` threads; fr_powers_begin: one block).
 //
-// Factors that are the same for all elements are parameters, eight bytes each: four of one are its
-// Montgomery form, eight of one its two kept multiples (../field/fr.cuh).
+// Factors common to all elements are passed as 64-bit parameters: four for the Montgomery form,
+// eight for two precomputed multiples (../field/fr.cuh).
 #include "passes.cuh"
 
 FN uint64_t thread_number() { return uint64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
@@ -14,7 +14,7 @@ FN Fr element_of(uint64_t w0, uint64_t w1, uint64_t w2, uint64_t w3) {
     return {{uint32_t(w0), uint32_t(w0 >> 32), uint32_t(w1), uint32_t(w1 >> 32), uint32_t(w2),
              uint32_t(w2 >> 32), uint32_t(w3), uint32_t(w3 >> 32)}};
 }
-// A product of which one factor is canonical and the other one any, or a lazy sum of such.
+// Makes canonical a product with at least one canonical factor, or a lazy sum of such products.
 FN Fr reduced(const Fr& product) { return reduce_once<1>(product); }
 
 #define POINTWISE(name, result)                                                     \
@@ -78,7 +78,7 @@ fr_powers_begin(Quad* out, uint32_t count, uint64_t f0, uint64_t f1, uint64_t f2
 }
 EXPORT_KERNEL(fr_powers_begin);
 
-// out[i] = b^i, out[128 + i] = c^i, i < 128: what fr_evaluate takes.
+// out[i] = b^i, out[128 + i] = c^i, i < 128: the weights of fr_evaluate.
 KERNEL(128)
 fr_powers_pair(Quad* out, uint64_t b0, uint64_t b1, uint64_t b2, uint64_t b3, uint64_t c0,
                uint64_t c1, uint64_t c2, uint64_t c3) {

@@ -1,7 +1,7 @@
-// Transforms of 2, 4 or 8 elements in a thread's registers. Their factors are 8-th roots of unity,
-// eight multiples of each in the instructions themselves.
+// Transforms of 2, 4 or 8 elements in a thread's registers. Twiddles are 8th roots of unity, with
+// eight multiples each as immediates.
 //
-// Elements come in below 2 r and go out as any. A factor 1 costs no product.
+// Inputs are below 2 r, outputs are any. A factor 1 costs no product.
 #pragma once
 #include "../params/roots.cuh"
 #include "lazy.cuh"
@@ -10,11 +10,11 @@ struct EighthRoot {
     int exponent; // 1, 2, 3
     FN uint32_t operator()(int kept, int j) const { return FR_ROOTS_8[8 * exponent - 8 + kept][j]; }
 };
-// The low 1, 2 or 3 bits in reverse. No loop: nvcc would leave it for the device to run.
+// The low 1, 2 or 3 bits, reversed. Not a loop: nvcc would evaluate it on the device.
 constexpr FN uint32_t reverse_small(uint32_t x, int bits) {
     return bits == 1 ? x : bits == 2 ? (x & 1) << 1 | x >> 1 : (x & 1) << 2 | (x & 2) | x >> 2;
 }
-// x_v is about to be added and subtracted: times root_8^exponent, or at least below 2 r.
+// Prepares x_v for a butterfly: multiplies by root_8^exponent, or reduces below 2 r.
 FN void prepare(Fr& x, int& bound, int exponent) {
     if (exponent) {
         x = mul_constant<8>(x, EighthRoot{exponent});
@@ -24,9 +24,9 @@ FN void prepare(Fr& x, int& bound, int exponent) {
         bound = TRIMMED;
     }
 }
-// Natural order to bit-reversed. Stage t pairs elements 2^(E-1-t) apart; its block b multiplies by
-// the root of order 2^(t+1) to the power of b's t bits in reverse, which is the root of order 8 to
-// the power of b's two bits in reverse. `first` and `others` bound what comes in; x_0 may be any.
+// DIF: natural order to bit-reversed. Stage t pairs elements 2^(E-1-t) apart; its block b
+// multiplies by the root of order 2^(t+1) to b's t bits reversed, which is the root of order 8 to
+// b's two bits reversed. `first` and `others` bound the input; x_0 may be any.
 template <int E>
 FN void descend_in_registers(Fr* x, int first = BELOW_2R, int others = BELOW_2R) {
     int bounds[1 << E];
@@ -46,10 +46,9 @@ FN void descend_in_registers(Fr* x, int first = BELOW_2R, int others = BELOW_2R)
         }
     }
 }
-// Bit-reversed order to natural, the transpose. Stage t pairs elements 2^t apart; element i of a
-// half block is multiplied by the i-th power of the root of order 2^(t+1).
-// x_0 is never the one that is multiplied or must be below 2 r; `first` and `others` bound what
-// comes in.
+// DIT: bit-reversed order to natural, the transpose. Stage t pairs elements 2^t apart; element i of
+// a half block is multiplied by the i-th power of the root of order 2^(t+1). x_0 is never
+// multiplied and never needs to be below 2 r; `first` and `others` bound the input.
 template <int E>
 FN void ascend_in_registers(Fr* x, int first = BELOW_2R, int others = BELOW_2R) {
     int bounds[1 << E];

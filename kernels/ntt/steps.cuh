@@ -1,25 +1,25 @@
 // The transform of a tile's rows: register steps, exchanges through shared memory between them, and
-// the factors inside.
+// the twiddles inside.
 //
-// A row has R = 2^lg_r elements, lg_r a multiple of E. A step works on the field of E bits at bit o
-// of the row's index: down from the top for natural order in and bit-reversed out, up from the
-// bottom the other way. After a step downward (before one upward) element (field f, lower bits l)
-// is multiplied by root_M^(rev(f) l), M = 2^(o + E): entry M + f 2^o + l of `tables`, whichever R.
+// A row has R = 2^lg_r elements, lg_r a multiple of E. A step transforms the field of E bits at bit
+// o of the row index: in DIF from the top down, natural order to bit-reversed; in DIT from the
+// bottom up, bit-reversed to natural. After a DIF step (before a DIT step) element (field f, lower
+// bits l) is multiplied by root_M^(rev(f) l), M = 2^(o + E): entry M + f 2^o + l of `tables`.
 //
-// One loop body serves all steps and all radices here. For the tiles of large transforms there are
-// kernels with the steps one after the other, in straight.cuh.
+// One loop body serves all steps and all radices here. For the tiles of large transforms
+// straight.cuh unrolls the steps.
 #pragma once
 #include "factors.cuh"
 
-// What a pass does beside its steps.
+// Options of a pass.
 enum : uint32_t {
     INVERSE = 1,
-    ROWS_FIRST = 2, // multiplies what it reads by `rows`, by index
-    ROWS_LAST = 4,  // multiplies what it writes by `rows`, by index
-    WHOLE = 8,      // of the step over the top field, slot 0's factors are not 1
+    ROWS_FIRST = 2, // multiplies the input by `rows`, by index
+    ROWS_LAST = 4,  // multiplies the output by `rows`, by index
+    WHOLE = 8,      // in the step over the top field, slot 0's factors are not 1
     CANONICAL = 16, // writes canonical elements
-    TURNED = 32,    // writes in the other order than it would
-    PLAIN = 64,     // merged.cuh: two factors of the step over a transform's top field are 1
+    TURNED = 32,    // writes natural instead of bit-reversed order, or the reverse
+    PLAIN = 64,     // merged.cuh: in the step over a transform's top field, two factors are 1
     DIVIDED = 128,  // merged_rows.cuh: divides by the transform's length
 };
 FN uint32_t turn_of(uint32_t flags) { return flags & INVERSE ? ~0u : 0u; }
@@ -32,13 +32,13 @@ struct Steps {
 };
 FN uint32_t row_of(const Steps& s, uint32_t q) { return q >> s.shift & ((1u << s.lg_r) - 1); }
 
-// A step's factors for a thread's elements.
+// The entry of a step's twiddles for a thread's elements.
 template <int E> FN const Quad* step_entry(const Steps& s, uint32_t first, uint32_t o) {
     return s.tables + (1u << (o + E)) + (row_of(s, first) & ((1u << o) - 1));
 }
 
-// Natural order to bit-reversed. x holds the elements at the top field, slots in order, below 2 r;
-// then those at the lowest field, by `slot`; any.
+// DIF. In: x holds the elements at the top field, slots in order, below 2 r. Out: those at the
+// lowest field, by `slot`; any.
 template <int E, int K> FN void descend_any(Fr* x, const Steps& s) {
     const uint32_t turn = turn_of(s.flags), top = s.lg_r - E;
     uint32_t o = top, first = first_index<E>(threadIdx.x, o + s.shift), at = place(first);
@@ -50,7 +50,7 @@ template <int E, int K> FN void descend_any(Fr* x, const Steps& s) {
         if (scaled) times_step_factors<E, K>(x, entry, o, entry_turn, whole);
         if (begun) {
             if (o == 0) return;
-            __syncthreads(); // all have read what was put before
+            __syncthreads(); // all have read what put() stored before
             put<E>(s.tile, at, o + s.shift, turn, x);
             o -= E;
             first = first_index<E>(threadIdx.x, o + s.shift), at = place(first);
@@ -64,8 +64,8 @@ template <int E, int K> FN void descend_any(Fr* x, const Steps& s) {
         scaled = begun = true, entry_turn = turn;
     }
 }
-// Bit-reversed order to natural. x holds the elements at the lowest field, by `slot`, below 2 r;
-// then those at the top field, slots in order; any.
+// DIT. In: x holds the elements at the lowest field, by `slot`, below 2 r. Out: those at the top
+// field, slots in order; any.
 template <int E, int K> FN void ascend_any(Fr* x, const Steps& s) {
     const uint32_t turn = turn_of(s.flags), top = s.lg_r - E;
     uint32_t o = 0, first = first_index<E>(threadIdx.x, s.shift), at = place(first);
@@ -84,7 +84,7 @@ template <int E, int K> FN void ascend_any(Fr* x, const Steps& s) {
             entry_turn = 0, whole = done = true;
             continue;
         }
-        __syncthreads(); // all have read what was put before
+        __syncthreads(); // all have read what put() stored before
         put<E>(s.tile, at, o + s.shift, 0, x);
         o += E;
         first = first_index<E>(threadIdx.x, o + s.shift), at = place(first);

@@ -1,15 +1,15 @@
-// The steps of steps.cuh one after the other, for tiles whose shape is known when the kernel is
-// compiled: addresses fold into immediates, and the next step's factors can be fetched early.
+// The steps of steps.cuh, unrolled for tile shapes known at compile time: addresses fold into
+// immediates, and the next step's twiddles can be fetched early.
 //
-// A loop over steps costs 6 to 10 % of a pass (H200, 2^20). So does too much code: steps of radix 8
-// in a row of 2^8 take 117 KB, and an H200 waited for instructions in one of fifteen cycles. Steps
-// of radix 4 take 11 KB each.
+// A loop over steps costs 6 to 10 % of a pass (H200, 2^20). Too much code costs as well: steps of
+// radix 8 in a row of 2^8 take 117 KB, and an H200 stalls on instruction fetch in one of fifteen
+// cycles. Steps of radix 4 take 11 KB each.
 #pragma once
 #include "steps.cuh"
 
-// The factors of one step for a thread with two elements, fetched while the step before computes:
-// such kernels are for transforms that leave a device idle, where nothing else hides the wait.
-// TRIM: as in times_step_factors.
+// A step's twiddles for a thread with two elements, fetched while the previous step computes: these
+// kernels are for transforms that leave a device idle, where nothing else hides the latency. TRIM:
+// see times_step_factors.
 template <int E, int K, bool TRIM> struct Ahead {
     FN void fetch(const Steps&, uint32_t) {}
     FN void apply(Fr* x, const Steps& s, uint32_t first, uint32_t o, bool whole) const {
@@ -32,7 +32,7 @@ template <int K, bool TRIM> struct Ahead<1, K, TRIM> {
     }
 };
 
-// As descend_any; STEPS E = lg_r.
+// DIF, like descend_any, for STEPS E = lg_r.
 template <int E, int K, int STEPS> FN void descend_straight(Fr* x, const Steps& s) {
     const uint32_t turn = turn_of(s.flags), top = (STEPS - 1) * E;
     uint32_t first = first_index<E>(threadIdx.x, top + s.shift), at = place(first);
@@ -48,7 +48,7 @@ template <int E, int K, int STEPS> FN void descend_straight(Fr* x, const Steps& 
         if (step > 1) next.fetch(s, o - E);
         descend_in_registers<E>(x);
         ahead.apply(x, s, first, o, o == top && s.flags & WHOLE);
-        if (o < top) __syncthreads(); // all have read what was put before
+        if (o < top) __syncthreads(); // all have read what put() stored before
         put<E>(s.tile, at, o + s.shift, turn, x);
         first = first_index<E>(threadIdx.x, o - E + s.shift), at = place(first);
         __syncthreads();
@@ -60,10 +60,10 @@ template <int E, int K, int STEPS> FN void descend_straight(Fr* x, const Steps& 
         times_step_factors<E, K>(x, s.rows + row_of(s, first), 0, turn, true);
     }
 }
-// As ascend_any. `fresh`: nobody reads the tile yet. What comes in is within `bound`.
+// DIT, like ascend_any. `fresh`: no thread reads the tile yet. `bound` bounds the input.
 //
-// Factors come just before they are added here, so that it is known which elements are products:
-// some sums need no reduction, and slot 0 none at all.
+// Twiddles are applied just before the sums here, so it is known which elements are products: some
+// sums need no reduction, and slot 0 none at all.
 template <int E, int K, int STEPS>
 FN void ascend_straight(Fr* x, const Steps& s, bool fresh, int bound) {
     static_assert(K > 1); // else products are below 2 r only
@@ -80,7 +80,7 @@ FN void ascend_straight(Fr* x, const Steps& s, bool fresh, int bound) {
         const uint32_t o = uint32_t(step) * E;
         Ahead<E, K, false> next;
         if (step < STEPS - 1) next.fetch(s, o + E);
-        if (!fresh || step > 1) __syncthreads(); // all have read what was put before
+        if (!fresh || step > 1) __syncthreads(); // all have read what put() stored before
         put<E>(s.tile, at, o - E + s.shift, 0, x);
         first = first_index<E>(threadIdx.x, o + s.shift), at = place(first);
         __syncthreads();
@@ -94,7 +94,7 @@ FN void ascend_straight(Fr* x, const Steps& s, bool fresh, int bound) {
     }
 }
 
-// STEPS = 0: as many as s.lg_r says.
+// STEPS = 0: the number follows from s.lg_r.
 template <int E, int K, int STEPS> FN void descend(Fr* x, const Steps& s) {
     if constexpr (STEPS > 0)
         descend_straight<E, K, STEPS>(x, s);

@@ -1,20 +1,20 @@
-// Tables of factors, made on the device from a few powers.
+// Twiddle tables, computed on the device from a few powers.
 //
-// A thread makes one entry. No shared memory, no barriers. Launch: 128 threads a block, at least as
-// many in all as entries.
+// A thread computes one entry. No shared memory, no barriers. Launch: blocks of 128, at least one
+// thread per entry.
 //
 //   entry (p, k), p < 2^lg_p, k < 2^lg_k:
-//       c root^(rev(p) k 2^lg_step) a^(k 2^lg_step) b^rev(p)     rev: lg_p bits in reverse
+//       c root^(rev(p) k 2^lg_step) a^(k 2^lg_step) b^rev(p)     rev: lg_p bits reversed
 //
-//   powers  3 x 32 elements in Montgomery form, then `kept`: root, a, b to the powers 2^0, 2^1, ...
-//           and the integers c 2^(32 (N + L j)) of fr.cuh, j < kept
-//   table   entry number p 2^lg_k + k: 2 kept halves in a row where `plane` is 0, else half h of
+//   powers  3 x 32 elements in Montgomery form, root, a, b to the powers 2^0, 2^1, ..., and then
+//           the `kept` integers c 2^(32 (N + L j)) of fr.cuh, j < kept
+//   table   entry number p 2^lg_k + k: 2 kept contiguous halves if `plane` is 0, else half h of
 //           multiple j at [(2 j + h) plane + apart (number / 8) + number % 8]
 #include "passes.cuh"
 
 constexpr uint32_t ROOT = 0, A = 32, B = 64, KEPT = 96;
 
-// x times the base whose squares begin at `squares`, to the power of `exponent`.
+// x base^exponent, where the base's squares begin at `squares`.
 FN Fr times_power(Fr x, const Quad* squares, uint64_t exponent) {
 #pragma unroll 1
     for (uint32_t i = 0; exponent; i++, exponent >>= 1) {
@@ -42,7 +42,7 @@ ntt_factors(Quad* table, const Quad* powers, uint32_t kept, uint32_t lg_p, uint3
 }
 EXPORT_KERNEL(ntt_factors);
 
-// to[i] = from[i] for i < count elements: what a transform of one element is.
+// to[i] = from[i] for i < count elements: a transform of one element.
 KERNEL(128) ntt_copy(const Quad* from, Quad* to, uint64_t count) {
     const uint64_t i = uint64_t(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >> 1 < count) to[i] = from[i];

@@ -1,18 +1,19 @@
-// A tile of elements in shared memory, and which of them a thread has.
+// A tile of elements in shared memory, and the elements of each thread.
 //
-// A tile's index q has the row's bits and the column's, see passes.cuh. In a register step a thread
-// has the 2^E elements whose indices differ in a field of E bits, q = base | slot << field.
+// A tile's index q consists of the row's bits and the column's, see passes.cuh. In a register step
+// a thread has the 2^E elements whose indices differ in a field of E bits, q = base | slot <<
+// field.
 //
-// Banks. A half element is 16 bytes; eight lanes are served at a time if their halves lie in
-// different sixteenths of 128 bytes. fold(q) adds (xor) bits 3 and up to the low three so that the
-// three lowest bits outside any field of 1 to 3 bits choose eight different ones (checked below).
-// Low halves of eight elements lie together, then their high ones with the groups of four swapped,
-// so that lanes that read both halves of four elements are served at once as well.
+// Banks. Half an element is 16 bytes; eight lanes are served at a time if their halves are in
+// different sixteenths of 128 bytes. fold(q) xors bits 3 and up into the low three so that the
+// three lowest bits outside any field of 1 to 3 bits select eight different ones (checked below).
+// The low halves of eight elements are stored together, then their high halves with the groups of
+// four swapped, so that lanes that read both halves of four elements are also served at once.
 #pragma once
 #include "../field.cuh"
 #include "../quad.cuh"
 
-// Bits 3, 4, 5 add 7, 5, 6; from 6 on, even ones add 1 and odd ones 2. Linear over xor; q < 2^12.
+// Bits 3, 4, 5 add 7, 5, 6; higher even bits add 1 and odd ones 2. Linear over xor; q < 2^12.
 constexpr FN uint32_t fold(uint32_t q) {
     const uint32_t y = q >> 3, quarters = y ^ y >> 4 ^ y >> 8, halves = quarters ^ quarters >> 2;
     const uint32_t low = (halves >> 1 ^ y) & 1, middle = halves & 1, high = y ^ y >> 1 ^ y >> 2;
@@ -33,8 +34,8 @@ constexpr bool fold_has_no_conflicts() {
 }
 static_assert(fold_has_no_conflicts());
 
-// Where the low half of the element with index q lies; the high half is at place ^ HIGH_HALF.
-// Linear over xor, so places of sums of bits are made of the places of bits, which are cheap.
+// The position of element q's low half; the high half is at place ^ HIGH_HALF. Linear over xor, so
+// the place of a sum of bits is the xor of the places of bits, which are cheap.
 constexpr uint32_t HIGH_HALF = 12;
 constexpr FN uint32_t place(uint32_t q) {
     const uint32_t folded = fold(q);
@@ -51,16 +52,15 @@ FN uint32_t place_of_bit(uint32_t bit) {
     return (bit < 3 ? 1u : 2u) << bit | uint32_t(CODES >> 4 * bit & 7);
 }
 
-// The tile index of the first of thread t's elements.
+// The tile index of thread t's first element.
 template <int E> FN uint32_t first_index(uint32_t t, uint32_t field) {
     const uint32_t low = t & ((1u << field) - 1);
     return low | (t ^ low) << E;
 }
-// Which slot of its field element e has. Kernels know the roots of forward transforms: of an
-// inverse one, frequency f is what a forward one calls -f, which in bit-reversed order flips the
-// bits below the highest. `turn` is all ones for an inverse transform, else 0.
-//
-// offsets[e] = what the slot's bits stand for, given that of each bit; xor is their sum.
+// offsets[e] = the xor of `bits` over the set bits of element e's slot in its field. Kernels only
+// have the roots of forward transforms: frequency f of an inverse transform is frequency -f of a
+// forward one, which in bit-reversed order flips the bits below the highest set bit. `turn` is all
+// ones for an inverse transform, else 0.
 template <int E> FN void slot_offsets(uint32_t* offsets, const uint32_t* bits, uint32_t turn) {
     uint32_t lower = 0; // all bits below
     offsets[0] = 0;
@@ -77,14 +77,14 @@ template <int E> FN void slot_offsets(uint32_t* offsets, const uint32_t* bits, u
         }
     }
 }
-// The slots themselves, times 2^field.
+// The slots, times 2^field.
 template <int E> FN void slots(uint32_t* offsets, uint32_t field, uint32_t turn) {
     uint32_t bits[E];
 #pragma unroll
     for (uint32_t j = 0; j < E; j++) bits[j] = 1u << (field + j);
     slot_offsets<E>(offsets, bits, turn);
 }
-// Their places in a tile.
+// The places of the slots in a tile.
 template <int E> FN void slot_places(uint32_t* offsets, uint32_t field, uint32_t turn) {
     uint32_t bits[E];
 #pragma unroll
@@ -99,7 +99,7 @@ FN void store_halves(Quad* low, Quad* high, const Fr& x) {
     *low = {{x.w[0], x.w[1], x.w[2], x.w[3]}};
     *high = {{x.w[4], x.w[5], x.w[6], x.w[7]}};
 }
-// A thread's elements to and from shared memory; `at` is the place of its first one.
+// Copy a thread's elements to and from shared memory; `at` is the place of the first one.
 template <int E> FN void put(Quad* tile, uint32_t at, uint32_t field, uint32_t turn, const Fr* x) {
     uint32_t offsets[1 << E];
     slot_places<E>(offsets, field, turn);

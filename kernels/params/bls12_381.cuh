@@ -3,11 +3,11 @@
 #pragma once
 #include "../carry.cuh"
 
-// Halvings decided at once in the binary GCD (inverse.cuh).
+// Halvings per round of the binary GCD (inverse.cuh).
 constexpr int GCD_STEPS = 30;
 
 // FP: modulus p of 381 bits, Montgomery radix 2^384.
-// p, 2 p, ..., as many as fit.
+// p, 2 p, ..., all multiples below the radix.
 CONSTANT uint32_t FP_MULTIPLES[9][12] = {
     {0xffffaaab, 0xb9feffff, 0xb153ffff, 0x1eabfffe, 0xf6b0f624, 0x6730d2a0,
      0xf38512bf, 0x64774b84, 0x434bacd7, 0x4b1ba7b6, 0x397fe69a, 0x1a0111ea},
@@ -32,14 +32,14 @@ CONSTANT uint32_t FP_MULTIPLES[9][12] = {
 CONSTANT uint32_t FP_ONE[12] =
     {0x0002fffd, 0x76090000, 0xc40c0002, 0xebf4000b, 0x53c758ba, 0x5f489857,
      0x70525745, 0x77ce5853, 0xa256ec6d, 0x5c071a97, 0xfa80e493, 0x15f65ec3};
-// 2^768 mod p: into Montgomery form.
+// 2^768 mod p: to Montgomery form.
 CONSTANT uint32_t FP_RADIX_SQUARED[12] =
     {0x1c341746, 0xf4df1f34, 0x09d104f1, 0x0a76e6a6, 0x4c95b6d5, 0x8de5476c,
      0x939d83c0, 0x67eb88a9, 0xb519952d, 0x9a793e85, 0x92cae3aa, 0x11988fe5};
 // -1 / p mod 2^32.
 constexpr uint32_t FP_INVERSE_NEG = 0xfffcfffdu;
 constexpr int FP_GCD_ROUNDS_MAX = 26;
-// 2^(2 n + 1152) mod p, n = 0, 1, ...: what n rounds of the GCD left out.
+// 2^(2 n + 1152) mod p, n = 0, 1, ...: scales the result of n GCD rounds.
 CONSTANT uint32_t FP_GCD_SCALE[27][12] = {
     {0xd94ca1e0, 0xed48ac6b, 0x03a7adf8, 0x315f831e, 0x615e29dd, 0x9a53352a,
      0x921e1761, 0x34c04e5e, 0x65724728, 0x2512d435, 0x91755d4d, 0x0aa63460},
@@ -96,13 +96,13 @@ CONSTANT uint32_t FP_GCD_SCALE[27][12] = {
     {0x8c5d1a2e, 0x42957fa8, 0x24cc85b1, 0xa6507a62, 0x39990a58, 0xd8ca1b85,
      0xac2f63fc, 0xe65a054f, 0xe1f35417, 0x4ca0897a, 0xa0365c54, 0x032748cb},
 };
-// 2^-32 mod p: what one dropped limb is worth (field/fp.cuh).
+// 2^-32 mod p: the residue of a dropped unit limb (field/fp.cuh).
 CONSTANT uint32_t FP_WORD_INVERSE[12] =
     {0xd202aaac, 0xa603d203, 0x5553ec07, 0x582cc18e, 0x493b9a2e, 0x546364d0,
      0xe39055a1, 0x940e1798, 0x6ad5ebd1, 0xeacd1294, 0xb5be045b, 0x1a00c3e6};
 
 // FR: modulus r of 255 bits, Montgomery radix 2^256.
-// r, 2 r, ..., as many as fit.
+// r, 2 r, ..., all multiples below the radix.
 CONSTANT uint32_t FR_MULTIPLES[2][8] = {
     {0x00000001, 0xffffffff, 0xfffe5bfe, 0x53bda402,
      0x09a1d805, 0x3339d808, 0x299d7d48, 0x73eda753},
@@ -113,14 +113,14 @@ CONSTANT uint32_t FR_MULTIPLES[2][8] = {
 CONSTANT uint32_t FR_ONE[8] =
     {0xfffffffe, 0x00000001, 0x00034802, 0x5884b7fa,
      0xecbc4ff5, 0x998c4fef, 0xacc5056f, 0x1824b159};
-// 2^512 mod r: into Montgomery form.
+// 2^512 mod r: to Montgomery form.
 CONSTANT uint32_t FR_RADIX_SQUARED[8] =
     {0xf3f29c6d, 0xc999e990, 0x87925c23, 0x2b6cedcb,
      0x7254398f, 0x05d31496, 0x9f59ff11, 0x0748d9d9};
 // -1 / r mod 2^32.
 constexpr uint32_t FR_INVERSE_NEG = 0xffffffffu;
 constexpr int FR_GCD_ROUNDS_MAX = 17;
-// 2^(2 n + 768) mod r, n = 0, 1, ...: what n rounds of the GCD left out.
+// 2^(2 n + 768) mod r, n = 0, 1, ...: scales the result of n GCD rounds.
 CONSTANT uint32_t FR_GCD_SCALE[18][8] = {
     {0x439b73af, 0xc62c1807, 0x8cf06990, 0x1b3e0d18,
      0xc7b5f418, 0x73d13c71, 0xc8db33e9, 0x6e2a5bb9},

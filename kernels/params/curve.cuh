@@ -1,5 +1,5 @@
-// What the endomorphisms of BLS12-381's curves need. Montgomery form, R = 2^384. The tests of
-// subgroups in tests/kernels/curve.rs hold only with the right ones.
+// Constants of the endomorphisms of BLS12-381's curves, in Montgomery form, R = 2^384. The subgroup
+// tests in tests/kernels/curve.rs check them.
 #pragma once
 #include "../carry.cuh"
 

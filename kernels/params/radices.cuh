@@ -1,12 +1,12 @@
-// What scalars are cut by into digits of a radix that is no power of two (msm/radix.cuh).
+// Constants for scalar digits of a radix that is not a power of two (msm/radix.cuh).
 // Written by scripts/kernel-params; compared by tests/msm.
 #pragma once
 #include "../carry.cuh"
 
-// Windows.
+// The number of windows of each radix.
 constexpr uint32_t RADICES = 3;
 CONSTANT uint32_t RADIX_WINDOWS[RADICES] = {26, 12, 11};
-// Digits that 2 and 5 words are enough for.
+// The number of last digits for which 2 and 5 words suffice.
 CONSTANT uint32_t RADIX_ENOUGH[RADICES][2] = {{5, 15}, {2, 7}, {2, 6}};
 // 2^544 / B^windows, rounded up.
 CONSTANT uint32_t RADIX_INVERSES[3][10] = {

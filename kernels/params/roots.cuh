@@ -1,9 +1,9 @@
-// Roots of unity in Fr that butterflies multiply by, in 32-bit limbs.
+// Roots of unity in Fr, the twiddles of butterflies in registers, in 32-bit limbs.
 // Written by scripts/kernel-params; compared with arkworks by tests/ntt.
 #pragma once
 #include "../carry.cuh"
 
-// Of order 8: w^j 2^(32 (2 + k)) mod r in row 8 (j - 1) + k, w = 7^((r - 1) / 8), k < 8.
+// Order 8: row 8 (j - 1) + k is w^j 2^(32 (2 + k)) mod r, w = 7^((r - 1) / 8), k < 8.
 CONSTANT uint32_t FR_ROOTS_8[24][8] = {
     {0xabca6949, 0xe0a036b6, 0x4a837230, 0x0bf5e737,
      0x6afb39ae, 0x030ff786, 0xbf14b78c, 0x1635a455},

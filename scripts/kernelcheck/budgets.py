@@ -12,17 +12,17 @@ EARLY = "early"
 COUNTED_LOOPS = re.compile(r"g1_tree_first|g[12]_tree_level|g[12]_balanced_share")
 COUNTED_WHOLE = re.compile(r"ntt_(ascend|descend)_(columns|rows|merged)_\w+")
 HEADER = """\
-# What each kernel may take, written by `scripts/check-kernels --arch all --write`. `all` holds for
-# every architecture; other lines for those that they name. Numbers that are 0 are left out.
+# The resource budget of each kernel, written by `scripts/check-kernels --arch all --write`. `all`
+# applies to every architecture; other lines to those they name. Zeros are omitted.
 #
-# registers  of a thread, rounded up to the 8 that a GPU allocates
-# shared     static shared memory of a block, in bytes
+# registers  per thread, rounded up to the GPU's granularity of 8
+# shared     static shared memory per block, in bytes
 # spill      stores and loads of spilled registers, in bytes
-# stack      of a thread, in bytes
-# wide       IMAD.WIDE instructions: in the loops of the MSM's kernels, in the whole of the NTT's.
-#            A function that is called counts at each call
-# other      all other instructions there
-# early      the kernel waits for its predecessor, and may start before that has ended
+# stack      per thread, in bytes
+# wide       IMAD.WIDE instructions: in the loops of MSM kernels, in the whole of NTT kernels.
+#            A called function counts at each call
+# other      all other instructions counted like `wide`
+# early      the kernel supports programmatic dependent launch
 """
 
 

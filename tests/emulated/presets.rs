@@ -282,8 +282,8 @@ fn invalid_settings_fail_initialization_with_a_reason() {
     for (variables, why) in [
         (
             [("EMU_DEVICE", "h300"), ("EMU_MULTIPROCESSORS", "4")],
-            "no device \"h300\" in EMU_DEVICE; there are: a100 h100-pcie h200 b200 rtx4090 l4 \
-             rtx5090 small",
+            "unknown device \"h300\" in EMU_DEVICE; known devices: a100 h100-pcie h200 b200 \
+             rtx4090 l4 rtx5090 small",
         ),
         ([("EMU_DEVICE", "h200"), ("EMU_MULTIPROCESSORS", "0")], "not a number from 1"),
     ] {

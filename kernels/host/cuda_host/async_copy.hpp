@@ -1,5 +1,5 @@
-// The host's side of cp.async: a copy lands at any time between its issue and the wait for its
-// group, so a missing wait and a buffer that is still in use both show under some seed.
+// Emulates cp.async: a copy completes at any time between its issue and the wait for its group. So
+// some seed exposes a missing wait, or a buffer that is overwritten while in use.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +7,9 @@
 
 namespace cuda_host {
 
-/// Issues a copy of 4, 8 or 16 bytes, aligned to as many, into shared memory.
+/// Issues a copy of 4, 8 or 16 bytes into shared memory; both addresses are aligned to the size.
 void copy_async(void* to, const void* from, uint32_t bytes);
-/// Closes the group of the copies issued since the last call.
+/// Closes the group of copies issued since the last call.
 void commit_copies();
 /// Waits until at most `groups` closed groups of the calling thread are unfinished.
 void wait_copies(uint32_t groups);

@@ -1,4 +1,4 @@
-// Atomics on 32 and 64-bit words. Blocks run on different OS threads, so they are real ones.
+// Atomics on 32 and 64-bit words. Real atomics, since blocks run on different OS threads.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace cuda_host {
 
-/// Replaces `*at` by `change(*at)`; gives what was there.
+/// Replaces `*at` by `change(*at)`; returns the old value.
 template <typename T, typename F> T atomic_update(T* at, F change) {
     static_assert(std::is_integral_v<T> && (sizeof(T) == 4 || sizeof(T) == 8));
     T old = __atomic_load_n(at, __ATOMIC_RELAXED);
@@ -19,7 +19,7 @@ template <typename T, typename F> T atomic_update(T* at, F change) {
 
 } // namespace cuda_host
 
-// The second argument takes no part in deduction: atomicAdd(&u64, 1) is as good here as in CUDA.
+// type_identity_t excludes the second argument from deduction, so that atomicAdd(&u64, 1) compiles.
 template <typename T> T atomicAdd(T* at, std::type_identity_t<T> value) {
     return cuda_host::atomic_update(at, [=](T old) { return old + value; });
 }

@@ -1,4 +1,4 @@
-// Barriers of blocks and warps, and what happens when they cannot be passed.
+// Barriers of blocks and warps, and detection of deadlocks.
 #include <cstdio>
 #include <cstring>
 
@@ -8,7 +8,7 @@ namespace cuda_host {
 
 namespace {
 
-/// What a lane reads from one that takes no part.
+/// Fills the result of a shuffle from a lane outside the mask.
 constexpr int poison = 0xbd;
 
 bool same_place(const Where& a, const Where& b) {
@@ -44,7 +44,7 @@ void Block::release_block() {
     for (uint32_t i = 0; i < count_; i++) {
         if (threads_[i].state != State::waits_for_block) continue;
         if (!first) first = &threads_[i].where;
-        // The device would let this pass, or not: CUDA asks for one barrier for all.
+        // The device may let this pass, but CUDA requires all threads to use the same barrier.
         if (!same_place(*first, threads_[i].where)) {
             failure_ = {719, deadlock()};
             return;
@@ -58,14 +58,14 @@ void Block::release_block() {
 void Block::wait_for_warp(const Request& request, Where where) {
     const uint32_t lane = current_ % 32, first = current_ - lane, mask = request.mask;
     if ((mask >> lane & 1) == 0) {
-        fail(719, format("mask %08x at %s:%u does not name lane %u, which calls", mask,
+        fail(719, format("mask %08x at %s:%u does not include the calling lane %u", mask,
                          where.file_name(), where.line(), lane));
     }
     Thread& thread = threads_[current_];
     thread.state = State::waits_for_warp;
     thread.request = request;
     thread.where = where;
-    // Lanes beyond the block's end do not exist; the device ignores them too.
+    // The device ignores lanes beyond the block's end, too.
     const uint32_t lanes = count_ - first;
     const uint32_t existing = lanes < 32 ? mask & ((1u << lanes) - 1) : mask;
     uint32_t& waiting = waiting_[first / 32];
@@ -82,7 +82,7 @@ void Block::wait_for_warp(const Request& request, Where where) {
     pause();
 }
 
-/// All lanes of `mask` have come: gives each what it asked for, and lets them go.
+/// Completes the exchange, once all lanes of `mask` have arrived, and makes them ready.
 void Block::release_warp(uint32_t first, uint32_t mask) {
     uint32_t ballot = 0;
     for (uint32_t left = mask; left != 0; left &= left - 1) {
@@ -107,10 +107,10 @@ void Block::release_warp(uint32_t first, uint32_t mask) {
     }
 }
 
-/// Who waits where: runs of threads with the same state, place and mask.
+/// Describes a deadlock: runs of threads with the same state, location and mask.
 std::string Block::deadlock() const {
     const uint3 b = index_;
-    std::string text = format("kernel %s, block (%u, %u, %u): threads wait for each other:",
+    std::string text = format("kernel %s, block (%u, %u, %u): deadlock:",
                               grid_->kernel->name.c_str(), b.x, b.y, b.z);
     auto same = [&](const Thread& x, const Thread& y) {
         if (x.state != y.state) return false;
@@ -121,7 +121,7 @@ std::string Block::deadlock() const {
     for (uint32_t from = 0, runs = 0; from < count_; runs++) {
         uint32_t to = from + 1;
         while (to < count_ && same(threads_[from], threads_[to])) to++;
-        if (runs == 16) return text + " and so on";
+        if (runs == 16) return text + "; ...";
         const Thread& t = threads_[from];
         text += format("%s threads %u to %u ", runs ? ";" : "", from, to - 1);
         if (t.state == State::returned) text += "returned";

@@ -55,7 +55,7 @@ void Block::schedule() {
     if (failure_.code != 0) abandon();
 }
 
-/// Takes a thread that may run. Newest first lets one warp run far ahead of the others.
+/// Picks a ready thread. newest_first lets one warp run far ahead of the others.
 uint32_t Block::pick() {
     const auto waiting = uint32_t(ready_.size() - ready_from_);
     uint32_t at = 0;
@@ -83,7 +83,7 @@ void Block::resume(uint32_t index) {
     current_ = index;
     threadIdx = thread.index;
     switch_context(scheduler_, thread.context);
-    // Others may have run since. One that returned gives its warm stack to the next one.
+    // Other threads may have run since. A returned one passes its warm stack on.
     Thread& last = threads_[current_];
     if (last.state != State::returned) return;
     last.stack->forget(4096);
@@ -96,12 +96,12 @@ void Block::enter() {
     block.grid_->kernel->call(block.grid_->arguments);
     Thread& thread = block.threads_[block.current_];
     if (block.grid_->early && !thread.awaited) {
-        block.fail(710, "starts early, and does not call await_predecessor");
+            block.fail(710, "was launched to start early but did not call await_predecessor");
     }
     block.land(thread, 0);
     thread.state = State::returned;
     block.returned_++;
-    // Threads that returned do not take part in barriers.
+    // Returned threads no longer count for barriers.
     if (block.at_barrier_ != 0 && block.at_barrier_ + block.returned_ == block.count_) {
         block.release_block();
     }
@@ -114,7 +114,7 @@ void Block::make_ready(uint32_t thread) {
     ready_.push_back(thread);
 }
 
-/// Goes on with another thread: straight to one that has begun, else by way of the scheduler.
+/// Switches to another thread: directly if it has started, else through the scheduler.
 void Block::pause() {
     Context& own = threads_[current_].context;
     if (failure_.code == 0 && has_ready()) {
@@ -130,7 +130,7 @@ void Block::pause() {
     switch_context(own, scheduler_);
 }
 
-/// After a failure, what is left on the fibers' stacks is forgotten: kernels own nothing.
+/// After a failure, discards the fibers' stacks without unwinding: kernels own no resources.
 void Block::abandon() {
     for (uint32_t i = 0; i < count_; i++) {
         if (!threads_[i].stack) continue;

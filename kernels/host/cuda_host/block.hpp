@@ -1,4 +1,4 @@
-// Runs one block: its threads as fibers, in an order that a seed permutes.
+// Runs one block: its threads are fibers, in an order that depends on a seed.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace cuda_host {
 
-/// Why a launch failed: a CUDA error code and a sentence for people.
+/// Why a launch failed: a CUDA error code and a readable reason.
 struct Failure {
     int code = 0;
     std::string text;
@@ -27,21 +27,21 @@ struct Grid {
     uint32_t dynamic_shared_bytes;
     uint32_t shared_bytes_max; // static and dynamic, after opting in
     const void* arguments;     // packed
-    uint64_t seed;             // 0: threads and blocks in their natural order
-    bool early;                // may start before what comes before it in its stream has ended
+    uint64_t seed;             // 0: threads and blocks run in natural order
+    bool early;                // may start before the previous work in its stream has ended
 };
 
-/// Runs all blocks, several at a time; gives the first failure.
+/// Runs all blocks, several at a time; returns the first failure.
 Failure run_grid(const Grid& grid);
 
-/// Formats as printf does.
+/// Formats like printf.
 [[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...);
 
 class Block {
 public:
     static constexpr uint32_t threads_max = 1024;
 
-    /// The block that runs on this OS thread, if any.
+    /// The block that runs on this OS thread, or null.
     static Block* here();
 
     /// Runs block `index` of the grid to its end or its first failure.
@@ -70,12 +70,12 @@ private:
         Context context;
         uint3 index;
         State state;
-        Request request; // while it waits for its warp
+        Request request; // while waiting for its warp
         Where where;
         std::unique_ptr<Stack> stack;
         std::vector<Copy> copies;
         uint32_t groups;
-        bool awaited; // what came before the launch
+        bool awaited; // await_predecessor was called
     };
     struct Site {
         std::unique_ptr<char, void (*)(void*)> memory{nullptr, nullptr};
@@ -103,18 +103,18 @@ private:
     const Grid* grid_ = nullptr;
     uint3 index_{};
     uint32_t count_ = 0, current_ = 0, returned_ = 0, at_barrier_ = 0;
-    uint64_t epoch_ = 0; // counts blocks, so that static shared memory knows a new one
+    uint64_t epoch_ = 0; // counts blocks, so that static shared memory detects a new one
     uint32_t static_bytes_ = 0;
     Random random_{0};
     Order order_ = Order::natural;
     Failure failure_;
     Context scheduler_;
     std::vector<Thread> threads_ = std::vector<Thread>(threads_max);
-    std::vector<std::unique_ptr<Stack>> stacks_; // free ones
+    std::vector<std::unique_ptr<Stack>> stacks_; // unused
     std::vector<uint32_t> ready_;
     size_t ready_from_ = 0;
-    uint32_t next_ = threads_max; // picked already, if less
-    std::array<uint32_t, threads_max / 32> waiting_{}; // lanes that wait for their warp
+    uint32_t next_ = threads_max; // already picked, if below threads_max
+    std::array<uint32_t, threads_max / 32> waiting_{}; // lanes waiting for their warp
     std::vector<Site> sites_;
     std::unique_ptr<char, void (*)(void*)> dynamic_{nullptr, nullptr};
     size_t dynamic_bytes_ = 0;

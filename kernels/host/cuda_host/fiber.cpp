@@ -9,8 +9,8 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
-// Saves what a call must preserve on the old stack and restores it from the new one. Without a
-// signal mask to save, a switch is some ten instructions; swapcontext would make a system call.
+// Saves the callee-saved registers on the old stack and restores those of the new one: some ten
+// instructions, without the system call for the signal mask that swapcontext makes.
 #if defined(__x86_64__)
 asm(R"(
 .text
@@ -83,7 +83,7 @@ Stack::Stack() {
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     void* at = mmap(nullptr, page + bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
     if (at == MAP_FAILED || mprotect(at, page, PROT_NONE) != 0) {
-        std::perror("emulated driver: stack of a thread");
+        std::perror("emulated driver: cannot map the stack of a thread");
         std::abort();
     }
     mapped_ = static_cast<char*>(at);
@@ -111,7 +111,7 @@ void prepare(Context& context, const Stack& stack, void (*entry)()) {
 #else
     auto* top = reinterpret_cast<void**>(stack.bottom() + Stack::bytes);
 #if defined(__x86_64__)
-    // Above the return address one word, as if called: the ABI wants rsp = 8 mod 16 on entry.
+    // One word above the return address, as after a call: the ABI requires rsp = 8 mod 16 on entry.
     *--top = nullptr;
     *--top = reinterpret_cast<void*>(entry);
     for (int saved = 0; saved < 6; saved++) *--top = nullptr;
@@ -140,7 +140,7 @@ void switch_context(Context& from, Context& to, [[maybe_unused]] bool last) {
 
 void arrived([[maybe_unused]] Context& from) {
 #if CUDA_HOST_ASAN
-    // The first fiber to run on an OS thread learns that thread's own stack.
+    // The first fiber to run on an OS thread records that thread's own stack.
     __sanitizer_finish_switch_fiber(nullptr, &from.bottom, &from.size);
 #endif
 }

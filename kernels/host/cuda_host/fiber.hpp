@@ -1,4 +1,4 @@
-// A CUDA thread is a fiber: a stack and a place to resume at.
+// Fibers, which emulate CUDA threads: a stack and a point to resume at.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ namespace cuda_host {
 /// A stack with a guard page below it.
 class Stack {
 public:
-    // The sanitizer's red zones make frames several times as large.
+    // The sanitizer's red zones make frames several times larger.
     static constexpr size_t bytes = CUDA_HOST_ASAN ? 1 << 20 : 128 << 10;
 
     Stack();
@@ -33,8 +33,8 @@ public:
 
     char* bottom() const { return base_; }
 
-    /// Tells the sanitizer that the uppermost `bytes` hold no variable any more: who left the stack
-    /// for good never returned from its functions.
+    /// Tells the sanitizer that the uppermost `bytes` hold no live variables: a fiber that was
+    /// abandoned never returned from its functions.
     void forget(size_t bytes) const;
 
 private:
@@ -42,7 +42,7 @@ private:
     char* base_;
 };
 
-/// Where execution stands: a fiber's, or the scheduler's on its OS thread's own stack.
+/// A saved execution state: a fiber's, or the scheduler's on its OS thread's own stack.
 struct Context {
 #if CUDA_HOST_UCONTEXT
     ucontext_t state;
@@ -56,13 +56,13 @@ struct Context {
 #endif
 };
 
-/// Makes `context` begin `entry` on the stack. `entry` calls `arrived` first and never returns.
+/// Prepares `context` to run `entry` on the stack. `entry` calls `arrived` first and never returns.
 void prepare(Context& context, const Stack& stack, void (*entry)());
 
-/// Leaves `from` for `to`; returns when somebody switches back. `last`: `from` never resumes.
+/// Switches from `from` to `to`; returns when `from` is resumed. `last`: `from` never resumes.
 void switch_context(Context& from, Context& to, bool last = false);
 
-/// To be called first on a new fiber; `from` is who switched to it.
+/// Must be called first on a new fiber; `from` is the context that switched to it.
 void arrived(Context& from);
 
 } // namespace cuda_host

@@ -1,4 +1,4 @@
-// Runs the blocks of a grid on a few OS threads, in an order that the seed permutes.
+// Runs the blocks of a grid on several OS threads, in an order that depends on the seed.
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
@@ -10,7 +10,7 @@ namespace cuda_host {
 
 namespace {
 
-/// A permutation of 0 .. count - 1 that needs no table: odd multiples modulo a power of two.
+/// A permutation of 0 .. count - 1 without a table: odd multiples modulo a power of two.
 class Permutation {
 public:
     Permutation(uint64_t count, uint64_t seed) : count_(count), seed_(seed) {
@@ -18,7 +18,7 @@ public:
         Random random{seed};
         factor_ = random.next() | 1, offset_ = random.next();
     }
-    /// Steps to walk; those that fall outside give no block.
+    /// The number of steps; a step outside the range yields no block.
     uint64_t steps() const { return seed_ == 0 ? count_ : mask_ + 1; }
     bool at(uint64_t step, uint64_t& block) const {
         block = seed_ == 0 ? step : (step * factor_ + offset_) & mask_;
@@ -54,7 +54,7 @@ void work(Job& job, Block& block) {
     }
 }
 
-/// OS threads that help with grids. They live as long as the process.
+/// OS threads that help run grids. They live as long as the process.
 class Helpers {
 public:
     explicit Helpers(unsigned count) : count_(count) {
@@ -105,7 +105,7 @@ unsigned threads() {
 } // namespace
 
 Failure run_grid(const Grid& grid) {
-    // Never destroyed: helpers may still wait while the process exits.
+    // Never destroyed: helper threads may still wait while the process exits.
     static auto* helpers = new Helpers(threads() - 1);
     static auto* own = new Block;
     static std::mutex one_at_a_time;

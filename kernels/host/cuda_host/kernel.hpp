@@ -1,4 +1,4 @@
-// How a kernel is declared, and what the driver knows of it.
+// Declaration of kernels, and what the driver knows about each.
 #pragma once
 
 #include <cstddef>
@@ -23,20 +23,20 @@ struct PointerArgument {
     uint32_t index;
 };
 
-/// A kernel and what it takes. Arguments are copied at the launch, as the driver does.
+/// A kernel and its parameters. Launches copy the arguments, as the driver does.
 struct Kernel {
     std::string module, name;
-    uint32_t threads_max;          // of __launch_bounds__
-    uint32_t blocks_min;           // likewise; 0 where not given
+    uint32_t threads_max;          // from the launch bounds
+    uint32_t blocks_min;           // from the launch bounds; 0 if not specified
     size_t argument_bytes;         // of the packed arguments
-    uint64_t shared_bytes_max = 0; // static shared memory of a block, as far as known
+    uint64_t shared_bytes_max = 0; // static shared memory per block, as far as known
     void (*pack)(void** arguments, void* packed);
     void (*call)(const void* packed);
     std::vector<PointerArgument> (*pointers)(const void* packed);
     std::vector<size_t> sizes; // of the arguments, in order
 };
 
-/// Notes the launch bounds of the kernel that is exported next.
+/// Records the launch bounds of the kernel that is exported next.
 bool declare_kernel(const char* module, std::initializer_list<uint32_t> bounds);
 bool export_kernel(Kernel kernel);
 
@@ -50,7 +50,7 @@ template <typename... A, void (*F)(A...)> struct Bind<F> {
     }
     template <size_t... I> static void fill(void** from, void* to, std::index_sequence<I...>) {
         auto* packed = new (to) Packed;
-        // Arguments may lie at any address.
+        // Arguments may be unaligned.
         (std::memcpy(&std::get<I>(*packed), from[I], sizeof(A)), ...);
     }
     static std::vector<size_t> sizes() { return {sizeof(A)...}; }
@@ -100,7 +100,7 @@ template <auto F> bool export_function(const char* module, const char* name) {
 #define CUDA_HOST_JOIN_(a, b) a##b
 #define CUDA_HOST_JOIN(a, b) CUDA_HOST_JOIN_(a, b)
 
-/// KERNEL(threads of a block at most, blocks of a multiprocessor at least) name(arguments) {...}
+/// KERNEL(maximum threads per block, minimum blocks per multiprocessor) name(arguments) {...}
 #define KERNEL(...)                                                                                \
     [[maybe_unused]] static const bool CUDA_HOST_JOIN(cuda_host_bounds_, __COUNTER__) =            \
         ::cuda_host::declare_kernel(CUDA_HOST_MODULE, {__VA_ARGS__});                              \
@@ -110,7 +110,7 @@ template <auto F> bool export_function(const char* module, const char* name) {
     [[maybe_unused]] static const bool cuda_host_export_##name =                                   \
         ::cuda_host::export_function<&name>(CUDA_HOST_MODULE, #name)
 
-/// An invariant that costs nothing on the device.
+/// States an invariant; compiles to nothing on the device.
 #define ASSERT_RANGE(condition)                                                                    \
     ((condition) ? void() : ::cuda_host::assertion_failed(#condition,                              \
                                                           ::cuda_host::Where::current()))

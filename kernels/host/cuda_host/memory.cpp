@@ -1,4 +1,4 @@
-// Shared memory of a block, and copies into it that land late.
+// Shared memory of a block, and delayed asynchronous copies into it.
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -12,11 +12,11 @@ namespace cuda_host {
 namespace {
 
 constexpr int poison = 0xa5;
-/// What ptxas accepts as static shared memory.
+/// The limit of ptxas on static shared memory.
 constexpr uint32_t static_bytes_max = 48 << 10;
 
 std::unique_ptr<char, void (*)(void*)> allocate(size_t bytes, size_t align) {
-    // Of its own size each, so that the sanitizer sees where it ends.
+    // A separate allocation for each array, so that the sanitizer detects accesses past its end.
     void* memory = nullptr;
     if (posix_memalign(&memory, align < 16 ? 16 : align, bytes ? bytes : 1) != 0) std::abort();
     return {static_cast<char*>(memory), std::free};
@@ -42,10 +42,10 @@ void* Block::static_shared(uint32_t number, size_t bytes, size_t align) {
         fail(719, format("%u static and %u dynamic bytes of shared memory, %u allowed",
                          static_bytes_, dynamic, grid_->shared_bytes_max));
     }
-    auto* seen = const_cast<uint64_t*>(&grid_->kernel->shared_bytes_max);
-    uint64_t before = __atomic_load_n(seen, __ATOMIC_RELAXED);
+    auto* most = const_cast<uint64_t*>(&grid_->kernel->shared_bytes_max);
+    uint64_t before = __atomic_load_n(most, __ATOMIC_RELAXED);
     while (before < static_bytes_ &&
-           !__atomic_compare_exchange_n(seen, &before, static_bytes_, true, __ATOMIC_RELAXED,
+           !__atomic_compare_exchange_n(most, &before, static_bytes_, true, __ATOMIC_RELAXED,
                                         __ATOMIC_RELAXED)) {
     }
     return site.memory.get();
@@ -73,7 +73,7 @@ void Block::copy_async(void* to, const void* from, uint32_t bytes) {
                          to));
     }
     Thread& thread = threads_[current_];
-    // At once shows a buffer that others still read; late shows a missing wait.
+    // An early copy exposes a buffer still in use, a late copy a missing wait.
     if (grid_->seed != 0 && random_.below(2) == 0) std::memcpy(to, from, bytes);
     else thread.copies.push_back({to, from, bytes, thread.groups});
 }
@@ -82,7 +82,7 @@ void Block::commit_copies() { threads_[current_].groups++; }
 
 void Block::wait_copies(uint32_t groups) { land(threads_[current_], groups); }
 
-/// Finishes the copies of all closed groups but the newest `groups_left`.
+/// Completes the copies of all closed groups except the newest `groups_left`.
 void Block::land(Thread& thread, uint32_t groups_left) {
     auto& copies = thread.copies;
     size_t done = 0;

@@ -15,11 +15,11 @@ struct Random {
         x = (x ^ x >> 27) * 0x94d049bb133111eb;
         return x ^ x >> 31;
     }
-    /// Uniform below `bound`, which is not 0.
+    /// Uniform below `bound`, which must not be 0.
     uint32_t below(uint32_t bound) { return uint32_t((next() >> 32) * bound >> 32); }
 };
 
-/// A seed that depends on both.
+/// Combines two values into a seed.
 inline uint64_t mix(uint64_t a, uint64_t b) { return Random{a ^ Random{b}.next()}.next(); }
 
 } // namespace cuda_host

@@ -15,7 +15,7 @@ struct Declared {
     std::vector<uint32_t> bounds;
 };
 
-// Made on first use: kernels register themselves before main, in no particular order of files.
+// Created on first use: kernels register before main, in no particular order of files.
 std::deque<Declared>& declared() {
     static auto* queue = new std::deque<Declared>;
     return *queue;
@@ -31,7 +31,7 @@ std::vector<SharedArray>& shared_arrays() {
     return *all;
 }
 
-/// The function that a local type belongs to; for kernels, which are extern "C", just its name.
+/// The function that contains a local type; for kernels, which are extern "C", the plain name.
 std::string function_of(const char* local_type) {
     int status = 0;
     char* readable = abi::__cxa_demangle(local_type, nullptr, nullptr, &status);
@@ -40,8 +40,8 @@ std::string function_of(const char* local_type) {
     return name.substr(0, name.rfind("::"));
 }
 
-/// Adds up the static shared memory that kernels declare themselves. What functions declare that
-/// they call is known once they have run.
+/// Adds up the static shared memory that kernels declare directly. Arrays declared by functions
+/// they call become known when these run.
 void add_up_shared() {
     for (const auto& [function, bytes, align] : shared_arrays()) {
         const auto kernel = kernels().find(function);
@@ -55,7 +55,7 @@ void add_up_shared() {
 } // namespace
 
 uint32_t new_shared_site(const char* site, size_t bytes, size_t align) {
-    static uint32_t sites = 0; // the loader runs in one thread
+    static uint32_t sites = 0; // the loader is single-threaded
     shared_arrays().push_back({function_of(site), bytes, align});
     return sites++;
 }
@@ -77,9 +77,10 @@ bool declare_kernel(const char* module, std::initializer_list<uint32_t> bounds) 
 
 bool export_kernel(Kernel kernel) {
     auto& queue = declared();
-    // Left over by another file: a KERNEL there has no EXPORT_KERNEL.
+    // Entries of another file: it has a KERNEL without EXPORT_KERNEL.
     while (!queue.empty() && queue.front().module != kernel.module) {
-        registry_errors().push_back("module " + queue.front().module + " hides a kernel");
+        registry_errors().push_back("a KERNEL in module " + queue.front().module +
+                                    " has no EXPORT_KERNEL");
         queue.pop_front();
     }
     if (!queue.empty()) {
@@ -91,14 +92,14 @@ bool export_kernel(Kernel kernel) {
     const auto name = kernel.name;
     const auto module = kernel.module;
     if (!kernels().emplace(name, std::move(kernel)).second) {
-        registry_errors().push_back("kernel " + name + ", module " + module + ", is not the first");
+        registry_errors().push_back("kernel " + name + " of module " + module + " is a duplicate");
     }
     return true;
 }
 
 bool registry_is_sound() {
     for (const auto& left : declared()) {
-        registry_errors().push_back("module " + left.module + " hides a kernel");
+        registry_errors().push_back("a KERNEL in module " + left.module + " has no EXPORT_KERNEL");
     }
     declared().clear();
     add_up_shared();

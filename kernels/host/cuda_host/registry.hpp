@@ -11,11 +11,11 @@ namespace cuda_host {
 
 std::map<std::string, Kernel>& kernels();
 
-/// What is wrong with the kernels' declarations, as sentences.
+/// Errors in the kernels' declarations, as sentences.
 std::vector<std::string>& registry_errors();
 
-/// Whether every KERNEL has its EXPORT_KERNEL and every name is unique. The first call after loading
-/// also adds up the kernels' static shared memory.
+/// Whether every KERNEL has its EXPORT_KERNEL and every name is unique. The first call also adds up
+/// the kernels' static shared memory.
 bool registry_is_sound();
 
 } // namespace cuda_host

@@ -1,4 +1,4 @@
-// Shared memory. It holds poison whenever a block starts, so what nobody wrote shows.
+// Shared memory. It is poisoned whenever a block starts, to expose reads of unwritten memory.
 #pragma once
 
 #include <cstddef>
@@ -7,14 +7,14 @@
 
 namespace cuda_host {
 
-/// Numbers one declaration of static shared memory, when the library is loaded. `site` is the name
-/// of a type that is local to the function that declares it.
+/// Numbers a declaration of static shared memory when the library is loaded. `site` names a type
+/// that is local to the declaring function.
 uint32_t new_shared_site(const char* site, size_t bytes, size_t align);
 
-/// The running block's memory of that declaration: poisoned on its first use in a block.
+/// The running block's memory for a declaration, poisoned on its first use in a block.
 void* static_shared(uint32_t site, size_t bytes, size_t align);
 
-/// The running block's dynamic shared memory, aligned to 16 bytes as CUDA promises.
+/// The running block's dynamic shared memory, 16-byte aligned as CUDA promises.
 void* dynamic_shared();
 
 template <typename T, size_t count, typename Site> struct SharedSite {
@@ -29,7 +29,7 @@ template <typename T, size_t count, typename Site> T* shared_array() {
 
 } // namespace cuda_host
 
-/// `count` elements of T in static shared memory; the local type makes each declaration its own.
+/// `count` elements of T in static shared memory. The local type makes each declaration distinct.
 #define SHARED(T, name, count)                                                                     \
     struct name##_site {};                                                                         \
     T* const name = ::cuda_host::shared_array<T, (count), name##_site>()

@@ -1,4 +1,4 @@
-// What a thread knows of itself, and how it waits for others.
+// A thread's built-in variables, and how it waits for other threads.
 #pragma once
 
 #include <cstddef>
@@ -25,13 +25,13 @@ inline uint32_t thread_index() {
     return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
 }
 
-/// Waits for every thread of the block that has not returned.
+/// Waits for all threads of the block that have not returned.
 void wait_for_block(Where where);
 
 enum class Exchange : uint8_t { none, value, ballot };
 
-/// What a lane brings to the other lanes of `mask`, and what it asks for: nothing, the value of lane
-/// `source`, or the lanes whose value, a word, is not 0. Both lie on its own stack.
+/// A lane's part in an exchange with the lanes of `mask`: it asks for nothing, for the value of
+/// lane `source`, or for the lanes with a nonzero word. Both pointers are to the lane's own stack.
 struct Request {
     Exchange what = Exchange::none;
     uint32_t mask, source = 0, bytes = 0;
@@ -39,13 +39,13 @@ struct Request {
     void* result = nullptr;
 };
 
-/// Waits for the lanes of the mask, then gives each what it asked for.
+/// Waits for the lanes of the mask, then gives each its result.
 void wait_for_warp(const Request& request, Where where);
 
-/// In launches that may start early: says that what came before has ended.
+/// Programmatic dependent launch: records that the thread waits for the preceding work.
 void await_predecessor();
 
-/// Ends the launch as a failed assertion (`CUDA_ERROR_ASSERT`); outside a kernel, the process.
+/// Fails the launch with `CUDA_ERROR_ASSERT`; outside a kernel, aborts the process.
 [[noreturn]] void assertion_failed(const char* condition, Where where);
 
 } // namespace cuda_host
@@ -60,6 +60,6 @@ inline void __syncwarp(uint32_t mask = ~0u, cuda_host::Where where = cuda_host::
 
 inline void await_predecessor() { cuda_host::await_predecessor(); }
 
-/// Blocks run on different OS threads, so fences are real ones.
+/// Real fences, since blocks run on different OS threads.
 inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }

@@ -1,5 +1,5 @@
-// Shuffles and votes. `mask` must name the calling lane, and all named lanes must call the same
-// function; anything else is reported as divergence.
+// Shuffles and votes. `mask` must include the calling lane, and all its lanes must call the same
+// function; anything else fails the launch.
 #pragma once
 
 #include <type_traits>
@@ -10,10 +10,10 @@ namespace cuda_host {
 
 inline uint32_t lane() { return thread_index() % 32; }
 
-/// The value of the lane `source` (0 to 31) of this warp; of a lane outside `mask`, poison.
+/// The value of lane `source` (0 to 31) of this warp, or poison if it is not in `mask`.
 ///
-/// CUDA shuffles words of 4 and 8 bytes. What is larger goes word by word there and in one exchange
-/// here, which is as many times faster.
+/// CUDA shuffles words of 4 and 8 bytes. Larger values take one shuffle per word there but a single
+/// exchange here, which is that much faster.
 template <typename T> T shuffle(uint32_t mask, const T& value, uint32_t source, Where where) {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % 4 == 0, "shuffles move words");
     T result;
@@ -54,7 +54,7 @@ template <typename T>
 T __shfl_xor_sync(uint32_t mask, const T& value, int bits, int width = 32,
                   cuda_host::Where where = cuda_host::Where::current()) {
     const uint32_t lane = cuda_host::lane(), to = lane ^ uint32_t(bits);
-    // As on the device: groups below may be read, groups above may not.
+    // As on the device: lanes of lower groups may be read, lanes of higher groups may not.
     const bool inside = to < cuda_host::group(width) + uint32_t(width);
     return cuda_host::shuffle(mask, value, inside ? to : lane, where);
 }

@@ -1,4 +1,4 @@
-// Allocation of device memory, at once or in stream order.
+// Allocation of device memory, immediate or stream-ordered.
 #include "api.hpp"
 #include "memory.hpp"
 
@@ -13,7 +13,7 @@ bool idle(const Device& device) {
     return true;
 }
 
-/// Frees that are still queued may make room: as the device would, let them happen first.
+/// Allocates; if memory is short, runs queued work first, as the device would: it may free some.
 int allocate_with_room(Api& api, size_t bytes, bool live, Address& out) {
     const int first = allocate(*api.device, bytes, live, out);
     if (first != out_of_memory) return first;
@@ -40,7 +40,7 @@ EMULATED_API cuMemFree_v2(Address start) {
         if (int refused = refuse_while_capturing()) return refused;
         Allocation* found = find_allocation(start, 0);
         if (!found || found->start != start || found->free_queued) return invalid_value;
-        // Work that is queued and still uses it fails when it runs.
+        // Queued work that still uses the memory fails when it runs.
         release(*found);
         return success;
     });
@@ -94,7 +94,7 @@ EMULATED_API cuMemGetInfo_v2(size_t* free, size_t* total) {
     });
 }
 
-// Every device has one pool, its default one, which keeps nothing back.
+// Every device has only its default pool, which caches no memory.
 
 EMULATED_API cuDeviceGetDefaultMemPool(void** pool, int device) {
     return call("cuDeviceGetDefaultMemPool", [&](Api&) -> int {
@@ -119,8 +119,8 @@ EMULATED_API cuMemPoolSetAttribute(void*, int, void*) {
 EMULATED_API cuMemPoolGetAttribute(void* pool, int attribute, void* out) {
     return call("cuMemPoolGetAttribute", [&](Api&) -> int {
         const auto* device = static_cast<const Device*>(pool);
-        // 5 to 8: bytes reserved now and at most, used now and at most; below 5: flags, 32 bits;
-        // 4 is the release threshold.
+        // 5 to 8: bytes reserved and used, current and maximum; 1 to 3: 32-bit flags; 4: the
+        // release threshold.
         if (attribute >= 1 && attribute <= 3) *static_cast<int*>(out) = 1;
         else if (attribute == 4) *static_cast<uint64_t*>(out) = 0;
         else if (attribute <= 8) *static_cast<uint64_t*>(out) = device->bytes_used;

@@ -1,4 +1,4 @@
-// The frame of every driver call: lock, current context, sticky errors, injected faults.
+// Common to all driver calls: lock, current context, sticky errors, injected faults.
 #pragma once
 
 #include "state.hpp"
@@ -37,35 +37,35 @@ enum : int {
     capture_wrong_thread = 908,
 };
 
-/// Errors after which a context is unusable.
+/// Whether the error makes its context unusable.
 bool is_sticky(int code);
 
-/// What an injected fault does to this call.
+/// The effect of an injected fault on this call.
 struct Injection {
     int code = 0;
     bool hangs = false;
-    int flips = -1; // the argument that names what is spoiled
+    int flips = -1; // argument that points to the output to corrupt; negative: none
 };
 
-/// Counts the call, and gives the fault that is due. `group` and `kernel` may be null.
+/// Counts the call and returns its fault, if one is planned. `group` and `kernel` may be null.
 Injection inject(const char* name, const char* group, const char* kernel = nullptr);
 void set_faults(const char* specification);
-/// Ends the process: what is called writes nothing that could be spoiled.
+/// Aborts the process: the call has no output to corrupt.
 [[noreturn]] void refuse_flip();
 
 struct Api {
     Lock lock;
     Device* device;
-    Injection injected; // for calls that queue work: it happens when the work runs
+    Injection injected; // for calls that queue work: takes effect when the work runs
 };
 
-/// The context that is current in this thread, or null.
+/// This thread's current context, or null.
 Device* current_device();
 
-/// Waits until the device is reset: what a call that hangs does.
+/// Waits until the device is reset, like a call that hangs.
 int hang(Api& api);
 
-/// Frames a call. `later`: injected sticky faults and hangs are left to the body.
+/// Wraps a call. `later`: `body` handles injected sticky faults and hangs.
 template <typename Body>
 int call(const char* name, const char* group, bool later, const char* kernel, Body body) {
     Api api{Lock(state().lock), nullptr, {}};
@@ -84,12 +84,12 @@ int call(const char* name, const char* group, bool later, const char* kernel, Bo
     return body(api);
 }
 
-/// A call that only asks or changes the driver's own state.
+/// Wraps a call that queues no work.
 template <typename Body> int call(const char* name, Body body) {
     return call(name, nullptr, false, nullptr, body);
 }
 
-/// A call that queues work; under a seed, some of what is queued runs before it returns.
+/// Wraps a call that queues work; under a seed, runs some queued work before it returns.
 template <typename Body>
 int queue_call(const char* name, const char* group, Body body, const char* kernel = nullptr) {
     return call(name, group, true, kernel, [&](Api& api) -> int {
@@ -99,12 +99,11 @@ int queue_call(const char* name, const char* group, Body body, const char* kerne
     });
 }
 
-/// Makes `op` do what was injected instead of its own work, or after it: `written` says where that
-/// argument, by its number, points to.
+/// Applies an injected fault to `op`. `written` returns the address that an argument points to.
 void apply(const Injection& injected, Op& op,
            const std::function<uint8_t*(int)>& written = nullptr);
 
-/// The stream of a handle in this context; null where there is none.
+/// The stream of a handle in this context, or null.
 std::shared_ptr<Stream> find_stream(Api& api, void* handle);
 
 } // namespace emulated

@@ -1,5 +1,5 @@
-// Copies and fills. Pinned memory is read and written when the copy runs; pageable memory is read
-// before the call returns, and a copy to it has run when the call returns, as with the real driver.
+// Copies and fills. As with the real driver, pinned memory is accessed when the copy runs; pageable
+// memory is read before the call returns, and a copy to it has completed when the call returns.
 #include "api.hpp"
 #include "memory.hpp"
 
@@ -11,10 +11,10 @@ namespace {
 
 /// One side of a copy.
 struct Side {
-    Address device = 0; // device memory where not 0
+    Address device = 0; // 0 for host memory
     void* host = nullptr;
     bool pinned = false;
-    std::shared_ptr<std::string> staged; // what pageable memory held at the call
+    std::shared_ptr<std::string> staged; // contents of pageable memory at the call
 };
 
 Failure check(int device, const Side& side, size_t bytes, const char* what) {
@@ -135,7 +135,7 @@ EMULATED_API cuMemcpyDtoD_v2(Address to, Address from, size_t bytes) {
 EMULATED_API cuMemcpyPeerAsync(Address to, void* to_context, Address from, void* from_context,
                                size_t bytes, void* stream) {
     return queue_call("cuMemcpyPeerAsync", "copy", [&](Api& api) -> int {
-        // Needs no peer access: the driver goes through the host where it must.
+        // Needs no peer access: the driver copies through the host if necessary.
         const auto* target = static_cast<const Device*>(to_context);
         const auto* source = static_cast<const Device*>(from_context);
         const Allocation* a = find_allocation(to, bytes);

@@ -1,4 +1,4 @@
-// Devices, their facts, and primary contexts.
+// Devices, their attributes, and primary contexts.
 #include "api.hpp"
 #include "memory.hpp"
 
@@ -44,7 +44,7 @@ Device* current_device() { return current; }
 
 void reset(Lock& lock, Device& device) {
     device.generation++;
-    // Ops that run on another thread finish first: they use what goes away below.
+    // Ops that run on another thread must finish first: they use what is freed below.
     state().changed.notify_all();
     state().changed.wait(lock, [] { return !state().running; });
     drop_work(device);
@@ -70,7 +70,7 @@ using namespace emulated;
 
 namespace {
 
-/// Frames a call that needs no context.
+/// Wraps a call that needs no context.
 template <typename Body> int device_call(const char* name, int device, Body body) {
     Lock lock(state().lock);
     if (!state().initialised) return not_initialised;
@@ -109,7 +109,7 @@ EMULATED_API cuDeviceGet(int* device, int index) {
 
 EMULATED_API cuDeviceGetName(char* name, int length, int device) {
     return device_call("cuDeviceGetName", device, [&](Lock&, Device& d) {
-        // Devices of no class have no name but their number.
+        // Default devices are only named by their number.
         const bool classless = d.preset == &preset_default;
         const auto full = "emulated " + (classless ? format("device %d", device) : d.preset->title);
         std::snprintf(name, size_t(length), "%s", full.c_str());
@@ -201,7 +201,7 @@ EMULATED_API cuCtxSetFlags(unsigned flags) {
 
 EMULATED_API cuCtxGetLimit(size_t* value, int limit) {
     return call("cuCtxGetLimit", [&](Api&) -> int {
-        // Stack of a thread, printf buffer, heap: what a fresh context has.
+        // Stack per thread, printf buffer, heap: the values of a new context.
         constexpr size_t limits[] = {1024, 1 << 20, 8 << 20};
         if (limit < 0 || limit > 2) return invalid_value;
         *value = limits[limit];

@@ -1,4 +1,4 @@
-// Names of errors.
+// Names and descriptions of error codes.
 #include "api.hpp"
 
 namespace {
@@ -67,6 +67,6 @@ EMULATED_API cuGetErrorName(int code, const char** out) {
 
 EMULATED_API cuGetErrorString(int code, const char** out) {
     const Name* found = find(code);
-    *out = found ? found->text : "error that the emulated driver only knows by number";
+    *out = found ? found->text : "error without a description in the emulated driver";
     return success;
 }

@@ -1,4 +1,4 @@
-// Faults on demand, and the control functions for tests in the same process.
+// Injected faults, and control functions for tests in the same process.
 #include "api.hpp"
 
 #include <cstdio>
@@ -11,14 +11,14 @@ namespace emulated {
 
 namespace {
 
-/// The `nth` call of `target` fails with `code`, hangs, or has a bit flipped that it wrote.
+/// The `nth` call of `target` fails with `code`, hangs, or has a bit of its output flipped.
 struct Planned {
     std::string target;
     long nth;
     int code;
     bool hangs;
-    int flips; // the argument that says where; negative: none
-    long seen = 0;
+    int flips; // index of the argument that points to the output; negative: none
+    long calls = 0;
 };
 
 std::vector<Planned>& planned() {
@@ -41,8 +41,8 @@ void plan(const std::string& entry) {
                         flips ? int(std::strtol(code.c_str(), &code_end, 10)) : -1};
     const bool ends = fault.hangs || ((flips || fault.code > 0) && *code_end == 0);
     if (target.empty() || fault.nth < 1 || *nth_end || !ends) {
-        say("fault \"" + entry + "\" is not <call>:<nth>:<code, hang or flip>");
-        std::abort(); // a test that injects nothing would pass for the wrong reason
+        say("fault \"" + entry + "\" is not of the form <call>:<nth>:<code, hang or flip>");
+        std::abort(); // otherwise a test that injects nothing would pass
     }
     planned().push_back(fault);
 }
@@ -54,7 +54,7 @@ void say(const std::string& text) { std::fprintf(stderr, "emulated driver: %s\n"
 uint64_t this_thread() { return std::hash<std::thread::id>{}(std::this_thread::get_id()); }
 
 bool is_sticky(int code) {
-    // ECC, NVLink and contained hardware errors, then those that a kernel causes.
+    // ECC, NVLink and contained hardware errors, then errors caused by kernels.
     return code == 214 || code == 220 || code == 226 || code == 700 || code == 702 || code == 710 ||
            (code >= 714 && code <= 721);
 }
@@ -68,18 +68,19 @@ void set_faults(const char* specification) {
 }
 
 Injection inject(const char* name, const char* group, const char* kernel) {
-    Injection due;
+    Injection injected;
     for (Planned& fault : planned()) {
-        const bool meant = fault.target == name || (group && fault.target == group) ||
-                           (kernel && fault.target == kernel);
-        if (meant && ++fault.seen == fault.nth) due = {fault.code, fault.hangs, fault.flips};
+        const bool matches = fault.target == name || (group && fault.target == group) ||
+                             (kernel && fault.target == kernel);
+        if (!matches || ++fault.calls != fault.nth) continue;
+        injected = {fault.code, fault.hangs, fault.flips};
     }
-    return due;
+    return injected;
 }
 
 void refuse_flip() {
-    say("a bit is to be flipped of what a call wrote that writes nothing");
-    std::abort(); // as for one that cannot be read
+    say("cannot inject \"flip\" into a call that writes nothing");
+    std::abort(); // as for a fault that cannot be parsed
 }
 
 void apply(const Injection& injected, Op& op, const std::function<uint8_t*(int)>& written) {
@@ -106,18 +107,18 @@ using namespace emulated;
 
 extern "C" {
 
-/// Tells an emulated driver from a real one.
+/// Distinguishes the emulated driver from a real one.
 __attribute__((visibility("default"))) int capstan_emulated_driver(void) { return 1; }
 
-/// Drops all contexts, memory, queued work and planned faults; whoever waits gets an error.
+/// Drops all contexts, memory, queued work and planned faults. Waiting calls return an error.
 __attribute__((visibility("default"))) void capstan_emulated_reset(void) {
     Lock lock(state().lock);
     for (auto& device : state().devices) reset(lock, device);
     set_faults(nullptr);
 }
 
-/// Makes the devices those that `names` lists, as EMU_DEVICE does, after all that
-/// `capstan_emulated_reset` does. Their number stays. 0 if a name is unknown: nothing changes.
+/// Like `capstan_emulated_reset`, then applies presets as EMU_DEVICE does. The number of devices
+/// does not change. Returns 0 and changes no preset if a name is unknown.
 __attribute__((visibility("default"))) int capstan_emulated_device(const char* names) {
     Lock lock(state().lock);
     for (auto& device : state().devices) reset(lock, device);
@@ -127,13 +128,13 @@ __attribute__((visibility("default"))) int capstan_emulated_device(const char* n
     return why.empty();
 }
 
-/// Begins a new schedule.
+/// Starts a new schedule with the given seed.
 __attribute__((visibility("default"))) void capstan_emulated_seed(uint64_t seed) {
     Lock lock(state().lock);
     state().seed = seed, state().random = {seed}, state().launches = 0;
 }
 
-/// Replaces the planned faults; counting begins now. Same words as EMU_FAULT.
+/// Replaces the planned faults, in the format of EMU_FAULT. Calls are counted from now on.
 __attribute__((visibility("default"))) void capstan_emulated_fault(const char* specification) {
     Lock lock(state().lock);
     set_faults(specification);

@@ -1,5 +1,5 @@
-// Graphs: recorded from streams, launched as one piece of queued work whose nodes run in any order
-// that their edges allow.
+// Graphs: captured from streams, launched as one queued op whose nodes run in any order that
+// respects their edges.
 #include "api.hpp"
 
 #include <algorithm>
@@ -8,7 +8,7 @@ namespace emulated {
 
 namespace {
 
-/// Marks `node` and everything that it comes after.
+/// Marks `node` and all its predecessors.
 void mark_before(const Graph& graph, size_t node, std::vector<bool>& marked) {
     std::vector<size_t> open{node};
     while (!open.empty()) {
@@ -20,7 +20,7 @@ void mark_before(const Graph& graph, size_t node, std::vector<bool>& marked) {
     }
 }
 
-/// Whether every node of the capture is one that the origin waited for.
+/// Whether the capture's origin depends on every node.
 bool is_joined(const Capture& capture) {
     std::vector<bool> joined(capture.graph->nodes.size());
     for (size_t node : capture.origin->tails) mark_before(*capture.graph, node, joined);
@@ -47,7 +47,7 @@ int capture_node(Stream& stream, Node node) {
 int refuse_while_capturing() {
     for (const auto& capture : state().captures) {
         const bool own = capture->thread == this_thread();
-        // 0: no thread may; 1: this thread may not; 2: everybody may.
+        // 0 (global): forbidden to all threads; 1: to this thread; 2 (relaxed): allowed.
         if (capture->mode == 0 || (capture->mode == 1 && own)) {
             return capture->broken = true, capture_unsupported;
         }
@@ -116,7 +116,7 @@ EMULATED_API cuStreamIsCapturing(void* handle, int* status) {
 EMULATED_API cuGraphInstantiateWithFlags(void** out, void* handle, unsigned long long flags) {
     return call("cuGraphInstantiate", "graph", false, nullptr, [&](Api&) -> int {
         const auto graph = state().graphs.find(reinterpret_cast<Handle>(handle));
-        // 1: free on launch, 8: node priorities; launches from the device are not emulated.
+        // 1: free on launch, 8: node priorities. Launches from the device are not emulated.
         if (graph == state().graphs.end() || (flags & ~9ull)) return invalid_value;
         const Handle exec = state().next_handle++;
         state().execs[exec] = std::make_shared<GraphExec>();

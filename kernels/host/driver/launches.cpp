@@ -1,4 +1,4 @@
-// Launches of kernels: what is refused, and what is checked before and after a kernel runs.
+// Kernel launches: validation, and checks before and after a kernel runs.
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -18,26 +18,26 @@ constexpr int capability_early = 9;
 struct Shape {
     dim3 grid, block;
     unsigned shared;
-    bool early = false; // asks to start before what comes before it in its stream has ended
+    bool early = false; // may start before the previous work in its stream has ended
 };
 
-/// Why the device would refuse the launch; empty if it would not.
+/// Why the device would refuse the launch, or an empty string.
 std::string refusal(const Function& f, const Shape& shape) {
     const auto& [grid, block, shared, early] = shape;
     const uint64_t threads = uint64_t(block.x) * block.y * block.z;
     const bool empty = !grid.x || !grid.y || !grid.z;
     if (empty || grid.x > 2147483647u || grid.y > 65535 || grid.z > 65535) {
-        return format("grid of %u x %u x %u", grid.x, grid.y, grid.z);
+        return format("invalid grid of %u x %u x %u", grid.x, grid.y, grid.z);
     }
     if (threads == 0 || block.x > 1024 || block.y > 1024 || block.z > 64 ||
         threads > f.kernel->threads_max) {
-        return format("block of %u x %u x %u, %u threads at most", block.x, block.y, block.z,
-                      f.kernel->threads_max);
+        return format("invalid block of %u x %u x %u, at most %u threads", block.x, block.y,
+                      block.z, f.kernel->threads_max);
     }
     const uint64_t known = uint64_t(f.shared_static()), most = uint64_t(f.preset().shared_block);
     if (shared > unsigned(f.dynamic_shared_max()) || shared + known > most) {
-        return format("%u dynamic and %llu static bytes of shared memory; allowed are %d dynamic, "
-                      "%llu together",
+        return format("%u dynamic and %llu static bytes of shared memory; the limits are %d "
+                      "dynamic, %llu in total",
                       shared, static_cast<unsigned long long>(known), f.dynamic_shared_max(),
                       static_cast<unsigned long long>(most));
     }
@@ -58,7 +58,7 @@ Failure check_pointers(const cuda_host::Kernel& kernel, const void* packed, int 
     return {};
 }
 
-/// Somebody wrote around what the kernel was given: most likely the kernel.
+/// Fails if memory adjacent to the kernel's arguments was overwritten, most likely by the kernel.
 Failure check_after(const cuda_host::Kernel& kernel, const void* packed) {
     for (const auto& pointer : kernel.pointers(packed)) {
         const Allocation* found = pointer.address ? find_allocation(pointer.address, 0) : nullptr;
@@ -78,7 +78,7 @@ Run kernel_run(const Function& f, const Shape& shape, void** arguments, int devi
     const size_t words = kernel->argument_bytes / sizeof(std::max_align_t) + 1;
     auto packed = std::make_shared<Packed>(words);
     kernel->pack(arguments, packed->data());
-    // Some static shared memory is not known before it runs; without opting in it shares 48 KiB.
+    // Static shared memory of called functions is known only at run time; default limit 48 KiB.
     const auto allowed = uint32_t(f.opted_in < 0 ? shared_default : f.preset().shared_block);
     return [=]() -> Failure {
         uint64_t seed;
@@ -98,8 +98,8 @@ Run kernel_run(const Function& f, const Shape& shape, void** arguments, int devi
     };
 }
 
-/// Where an argument points to; null where it is no pointer.
-uint8_t* named_by(const cuda_host::Kernel& kernel, void** arguments, int argument) {
+/// The address in a pointer argument; null for other arguments.
+uint8_t* pointer_argument(const cuda_host::Kernel& kernel, void** arguments, int argument) {
     std::vector<std::max_align_t> packed(kernel.argument_bytes / sizeof(std::max_align_t) + 1);
     kernel.pack(arguments, packed.data());
     for (const auto& pointer : kernel.pointers(packed.data())) {
@@ -108,13 +108,13 @@ uint8_t* named_by(const cuda_host::Kernel& kernel, void** arguments, int argumen
     return nullptr;
 }
 
-/// Appends the kernel to the file that EMU_TRACE_EARLY names, once a process.
+/// Appends the kernel to the file that EMU_TRACE_EARLY names, once per process.
 void trace_early(const std::string& kernel) {
-    static auto* seen = new std::set<std::string>;
+    static auto* traced = new std::set<std::string>;
     const char* path = std::getenv("EMU_TRACE_EARLY");
-    if (!path || !*path || !seen->insert(kernel).second) return;
+    if (!path || !*path || !traced->insert(kernel).second) return;
     std::FILE* file = std::fopen(path, "a");
-    // Whoever reads the file must not take a missing line for a kernel that waits.
+    // A missing line would pass for a kernel that is not launched early.
     if (!file || std::fprintf(file, "%s\n", kernel.c_str()) < 0 || std::fclose(file) != 0) {
         say(format("EMU_TRACE_EARLY: cannot write %s", path));
         std::abort();
@@ -126,7 +126,8 @@ int launch(Api& api, void* function, const Shape& shape, void* stream_handle, vo
     const auto stream = find_stream(api, stream_handle);
     if (!f || !stream) return invalid_handle;
     if (shape.early && f->preset().major < capability_early) {
-        say("cuLaunchKernelEx of " + f->kernel->name + ": the device starts no kernel early");
+        say("cuLaunchKernelEx of " + f->kernel->name +
+            ": the device has no programmatic dependent launch");
         return not_supported;
     }
     if (const auto why = refusal(*f, shape); !why.empty()) {
@@ -136,7 +137,8 @@ int launch(Api& api, void* function, const Shape& shape, void* stream_handle, vo
     if (shape.early) trace_early(f->kernel->name);
     Op op;
     op.run = kernel_run(*f, shape, arguments, api.device->index);
-    apply(api.injected, op, [&](int argument) { return named_by(*f->kernel, arguments, argument); });
+    apply(api.injected, op,
+          [&](int argument) { return pointer_argument(*f->kernel, arguments, argument); });
     return submit(*stream, std::move(op));
 }
 
@@ -164,7 +166,7 @@ int launch_kernel(void* function, const Shape& shape, void* stream, void** argum
         name);
 }
 
-/// As `CUlaunchConfig` and `CUlaunchAttribute` of the driver API lie in memory.
+/// Memory layout of `CUlaunchConfig` and `CUlaunchAttribute` of the driver API.
 struct Attribute {
     unsigned id;
     char pad[4];
@@ -190,7 +192,7 @@ EMULATED_API cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, un
     return launch_kernel(function, shape, stream, arguments, extra);
 }
 
-/// The same to injected faults. It never starts early, but its threads must wait as if it did.
+/// Injected faults treat it as cuLaunchKernel. It never starts early, but checks that threads wait.
 EMULATED_API cuLaunchKernelEx(const Config* config, void* function, void** arguments,
                               void** extra) {
     if (!config || (config->attribute_count && !config->attributes)) return invalid_value;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int fresh = 0xee, freed = 0xdd; // poison
 constexpr size_t align = 256;             // as cuMemAlloc promises
-// Bytes on either side that nobody may write. The sanitizer has its own.
+// Guard bytes on either side. The sanitizer has its own.
 constexpr size_t edge = CUDA_HOST_ASAN ? 0 : 256;
 constexpr size_t mapped_from = 32 << 20, window = 4 << 20;
 constexpr size_t quarantine_max = 64 << 20;
@@ -31,7 +31,7 @@ std::map<uintptr_t, size_t>& pinned() {
     return *map;
 }
 
-/// Freed memory that is not given back yet, oldest first.
+/// Freed memory that is not released yet, oldest first.
 struct Quarantine {
     std::deque<std::pair<void*, size_t>> held;
     size_t bytes = 0;
@@ -55,8 +55,7 @@ struct Quarantine {
     }
 };
 
-/// Poisoned pages that cost memory only where they are written: one window's worth of poison,
-/// mapped again and again.
+/// Poisoned pages that use memory only once written: maps one window of poison repeatedly.
 void* map_poison(size_t bytes) {
     static const int file = [] {
         const int fd = memfd_create("emulated-device-poison", MFD_CLOEXEC);
@@ -82,7 +81,7 @@ void* map_poison(size_t bytes) {
 } // namespace
 
 int allocate(Device& device, size_t bytes, bool live, Address& out) {
-    // The device counts pages of 512 bytes, the smallest that its allocator hands out.
+    // The device's allocator has a granularity of 512 bytes.
     const size_t charged = (bytes + 511) / 512 * 512;
     if (charged > device.bytes_total - device.bytes_used) return out_of_memory;
     const size_t base_bytes = edge + bytes + edge;
@@ -139,7 +138,7 @@ bool is_pinned(const void* start, size_t bytes) {
 Failure check_range(int device, Address start, size_t bytes, const char* what) {
     const Allocation* found = find_allocation(start, bytes);
     if (!found || !found->live) {
-        const char* why = found ? "is not allocated yet" : "is not allocated, or no longer";
+        const char* why = found ? "is not allocated yet" : "is not allocated";
         return {illegal_address, format("%s: device memory %#llx, %zu bytes, %s", what, start,
                                         bytes, why)};
     }

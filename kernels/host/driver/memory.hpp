@@ -1,4 +1,4 @@
-// Device memory and pinned host memory: ranges of the host's own, of known state.
+// Device memory and pinned host memory: ranges of host memory with known contents.
 #pragma once
 
 #include "state.hpp"
@@ -7,29 +7,29 @@ namespace emulated {
 
 struct Allocation {
     Address start;
-    size_t bytes, charged; // charged: as counted against the device
+    size_t bytes, charged; // charged: bytes counted against the device
     int device;
-    bool live;        // false: its allocation is still queued
+    bool live;        // false while its allocation is queued
     bool free_queued; // cuMemFreeAsync was called
-    void* base;       // what the host's allocator gave
+    void* base;       // address from the host's allocator
     size_t base_bytes;
     bool mapped; // by mmap
 };
 
-/// All with the lock held.
+/// All of these require the lock.
 int allocate(Device& device, size_t bytes, bool live, Address& out);
-/// Poisons the memory and keeps it from reuse for a while.
+/// Poisons the memory and delays its reuse.
 void release(Allocation& allocation);
-/// The allocation that holds [start, start + bytes), or null.
+/// The allocation that contains [start, start + bytes), or null.
 Allocation* find_allocation(Address start, size_t bytes);
 void free_all(int device);
 
 /// Whether [start, start + bytes) is pinned host memory.
 bool is_pinned(const void* start, size_t bytes);
 
-/// Failure where the range is not live memory that the device may use.
+/// Fails if the range is not live memory that the device may access.
 Failure check_range(int device, Address start, size_t bytes, const char* what);
-/// Failure where somebody wrote around the allocation.
+/// Fails if memory adjacent to the allocation was overwritten.
 Failure check_edges(const Allocation& allocation);
 
 } // namespace emulated

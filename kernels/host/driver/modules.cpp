@@ -1,4 +1,4 @@
-// Modules, and what the driver says of their functions.
+// Modules, and attributes of their functions.
 #include "modules.hpp"
 
 #include <cstring>
@@ -9,7 +9,7 @@ namespace {
 
 struct Module {
     int device;
-    std::string name; // empty: all kernels, as for a real image
+    std::string name; // empty: all kernels, for a fatbin
 };
 
 std::map<Handle, Module>& modules() {
@@ -62,8 +62,8 @@ void forget_modules(int device) {
 
 namespace {
 
-/// Registers a thread may have: what the launch bounds leave, for the compiler uses more if it may.
-/// It ignores bounds of more blocks than a multiprocessor holds.
+/// Registers per thread: the most that the launch bounds allow, since the compiler may use all.
+/// The blocks in the bounds are limited to those that a multiprocessor holds.
 int registers(const Function& f) {
     const auto threads = int(f.kernel->threads_max);
     const int holds = f.preset().threads / threads;
@@ -135,7 +135,7 @@ EMULATED_API cuFuncGetAttribute(int* value, int attribute, void* function) {
         case 4: *value = registers(*f); return success;
         case 5: case 6: *value = capability; return success; // PTX and binary version
         case 8: *value = f->dynamic_shared_max(); return success;
-        case 9: *value = -1; return success; // carve-out: the driver's choice
+        case 9: *value = -1; return success; // carve-out: default
         default: return invalid_value;
         }
     });

@@ -12,7 +12,7 @@ struct Function {
     int device;
     Handle module;
     const cuda_host::Kernel* kernel;
-    int opted_in = -1; // bytes of dynamic shared memory; negative: not asked for
+    int opted_in = -1; // bytes of dynamic shared memory; negative: not set
 
     /// Static shared memory, as far as known.
     int shared_static() const {
@@ -24,10 +24,10 @@ struct Function {
     const Preset& preset() const { return *state().devices[size_t(device)].preset; }
 };
 
-/// The function of a handle in the current context; null if there is none.
+/// The function of a handle in the current context, or null.
 Function* find_function(const Api& api, void* handle);
 
-/// The kernel's name, whatever device the function is of; null if there is no such function.
+/// The kernel's name, for functions of any device, or null.
 const char* name_of_function(void* handle);
 
 /// Drops the modules and functions of a device.

@@ -13,8 +13,8 @@ namespace {
 
 constexpr int ki = 1 << 10, mi = 1 << 20;
 
-/// As NVIDIA's tables of compute capabilities and data sheets have them; those of the H200 as its
-/// driver says them. `small` is no product: it has what the least of these devices has, or less.
+/// From NVIDIA's tables of compute capabilities and data sheets; the H200's from its driver.
+/// `small` is not a product: its limits are at most those of any of these devices.
 constexpr Preset presets[] = {
     {"a100", "NVIDIA A100 80GB PCIe", 8, 0, 108, 2048, 32, 164 * ki, 163 * ki, 40 * mi, 1410000,
      1512000, 5120, 80 * ki},
@@ -46,7 +46,7 @@ const Preset* find_preset(const std::string& name) {
     return found == std::end(presets) ? nullptr : found;
 }
 
-void become(Device& device, const Preset& preset) {
+void apply_preset(Device& device, const Preset& preset) {
     device.preset = &preset;
     device.bytes_total = std::min(setting("EMU_MEMORY_MIB", 1024), preset.memory_mib) << 20;
     device.multiprocessors = int(setting("EMU_MULTIPROCESSORS", uint64_t(preset.multiprocessors)));
@@ -56,7 +56,7 @@ struct Attribute {
     int number, value;
 };
 
-/// CUdevice_attribute values that all presets share.
+/// CUdevice_attribute values common to all presets.
 constexpr Attribute attributes[] = {
     {1, threads_block}, {2, 1024}, {3, 1024}, {4, 64}, // block
     {5, 2147483647}, {6, 65535}, {7, 65535},           // grid
@@ -72,7 +72,7 @@ constexpr Attribute attributes[] = {
 
 } // namespace
 
-// An H100 of few multiprocessors, whose memory is whatever EMU_MEMORY_MIB says.
+// An H100 with few multiprocessors, whose memory is EMU_MEMORY_MIB.
 const Preset preset_default = {"", "device", 9, 0, 4, 2048, 32, 228 * ki, 227 * ki, 1 * mi, 1000000,
                                1000000, 512, UINT64_MAX >> 20};
 
@@ -93,11 +93,11 @@ std::string set_presets(State& state, const std::string& names) {
         if (wanted.back()) continue;
         std::string known;
         for (const Preset& preset : presets) known += std::string(" ") + preset.name;
-        return "no device \"" + name + "\" in EMU_DEVICE; there are:" + known;
+        return "unknown device \"" + name + "\" in EMU_DEVICE; known devices:" + known;
     }
     if (wanted.empty()) wanted.push_back(&preset_default);
     for (size_t i = 0; i < state.devices.size(); i++) {
-        become(state.devices[i], *wanted[std::min(i, wanted.size() - 1)]);
+        apply_preset(state.devices[i], *wanted[std::min(i, wanted.size() - 1)]);
     }
     return {};
 }

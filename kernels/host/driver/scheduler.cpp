@@ -1,5 +1,5 @@
-// Queued work runs when somebody waits: one piece at a time, from whichever stream the seed favours
-// among those whose head is ready. Streams therefore overtake each other as far as events allow.
+// Queued work runs when a call waits: one op at a time, from a stream whose head is ready, chosen
+// by the seed. Streams therefore overtake each other as far as events allow.
 #include "api.hpp"
 
 #include <algorithm>
@@ -43,8 +43,8 @@ bool is_ready(const Device& device, const Stream& stream) {
     return false;
 }
 
-/// The stream whose head runs next: that of the oldest head, or under a seed the most urgent one.
-/// Urgency changes now and then, so a stream may starve for long, as it may on a device.
+/// The stream whose head runs next: the one with the oldest head, or under a seed the most urgent.
+/// Urgency changes only occasionally, so a stream may starve for long, as on a device.
 std::shared_ptr<Stream> pick() {
     State& s = state();
     std::vector<std::shared_ptr<Stream>> ready;
@@ -82,7 +82,7 @@ void finish_head(Stream& stream) {
     stream.finished++;
 }
 
-/// Host functions must run though nobody waits: programs wait for their effects by other means.
+/// Runs host functions even if no call waits: programs wait for their effects by other means.
 void watch_host_functions() {
     for (;;) {
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -117,11 +117,11 @@ bool step(Lock& lock) {
         state().running = true;
         lock.unlock();
         failure = run();
-        run = nullptr; // what it holds may go now
+        run = nullptr; // releases what it holds
         lock.lock();
         state().running = false;
     }
-    // The device may have been reset meanwhile.
+    // The device may have been reset in the meantime.
     if (!stream->queue.empty() && stream->queue.front().sequence == sequence) {
         if (graph && graph->left > 0) graph->done[node] = true, graph->left--;
         if (!graph || graph->left == 0) finish_head(*stream);
@@ -170,7 +170,7 @@ int submit(Stream& stream, Op op) {
 int drive(Lock& lock, Device& device, const std::function<bool()>& done) {
     const uint64_t generation = device.generation;
     for (;;) {
-        // Asked first: losing or resetting a device also drops the work that is waited for.
+        // Checked first: losing or resetting a device also drops the awaited work.
         if (device.generation != generation) return context_destroyed;
         if (device.sticky) return device.sticky;
         if (done()) return success;

@@ -1,5 +1,5 @@
-// What the driver knows: devices, streams, events, queued work. One lock guards all of it; work
-// itself runs without the lock, one piece at a time.
+// The driver's state: devices, streams, events, queued work. One lock guards all of it; work itself
+// runs without the lock, one op at a time.
 #pragma once
 
 #include <chrono>
@@ -25,17 +25,17 @@ using cuda_host::format;
 using Address = unsigned long long; // CUdeviceptr
 using Handle = uintptr_t;           // of streams, events, modules, functions, graphs
 
-/// A point in a stream that others wait for.
+/// A point in a stream that other streams and calls wait for.
 struct Marker {
     bool done = false;
     std::chrono::steady_clock::time_point at;
 };
 
-/// Work that needs the device; runs without the lock.
+/// Device work; runs without the lock.
 using Run = std::function<Failure()>;
 
 struct Node {
-    Run run; // empty: only orders others
+    Run run; // empty: only a dependency
     std::vector<size_t> after;
     bool hangs = false;
 };
@@ -45,7 +45,7 @@ struct Graph {
     std::vector<Node> nodes;
 };
 
-/// An instantiated graph. Launches of one run one after the other.
+/// An instantiated graph. Its launches run one after the other.
 struct GraphExec {
     std::shared_ptr<const Graph> graph;
     std::deque<uint64_t> launches;
@@ -65,7 +65,7 @@ struct Op {
     Run run;
     std::shared_ptr<Marker> marker;
     std::shared_ptr<GraphRun> graph;
-    bool hangs = false; // never becomes ready
+    bool hangs = false; // never completes
     bool calls_host = false;
 };
 
@@ -74,15 +74,15 @@ struct Capture;
 struct Stream {
     Handle handle;
     int device;
-    bool blocking; // waits for the legacy stream, and it for this one
+    bool blocking; // synchronises with the legacy stream
     std::deque<Op> queue;
     uint64_t submitted = 0, finished = 0;
-    uint64_t urgency = 0; // under a seed, the most urgent ready stream goes first
+    uint64_t urgency = 0; // under a seed, the most urgent ready stream runs first
     std::shared_ptr<Capture> capture;
-    std::vector<size_t> tails; // nodes that the stream's next one comes after
+    std::vector<size_t> tails; // predecessors of the stream's next node
 };
 
-/// A graph while it is recorded.
+/// A graph during capture.
 struct Capture {
     std::shared_ptr<Graph> graph = std::make_shared<Graph>();
     Stream* origin;
@@ -96,7 +96,7 @@ struct Event {
     int device;
     unsigned flags;
     std::shared_ptr<Marker> latest;
-    std::shared_ptr<Capture> capture; // recorded into a graph: waits become edges
+    std::shared_ptr<Capture> capture; // recorded in a capture: waits become edges
     std::vector<size_t> tails;
 };
 
@@ -107,11 +107,11 @@ struct Device {
     size_t bytes_total = 0, bytes_used = 0;
     int retained = 0;
     unsigned context_flags = 0;
-    int sticky = 0;          // the error that ended the context, 0 if none
+    int sticky = 0;          // the error that ended the context, or 0
     uint64_t generation = 0; // counts resets
-    uint32_t peers = 0;      // bit i: memory of device i may be used here
+    uint32_t peers = 0;      // bit i: this device may access memory of device i
     std::shared_ptr<Stream> legacy;
-    std::vector<std::shared_ptr<Stream>> streams; // all, destroyed ones until they are drained
+    std::vector<std::shared_ptr<Stream>> streams; // destroyed ones until they are drained
     std::map<uint64_t, std::shared_ptr<Stream>> per_thread;
 };
 
@@ -128,48 +128,48 @@ struct State {
     uint64_t next_sequence = 1, launches = 0;
     uint64_t seed = 0;
     cuda_host::Random random{0};
-    std::string unusable; // why the settings cannot be used; empty if they can
+    std::string unusable; // why the settings are invalid; empty if they are valid
     bool initialised = false;
-    bool running = false; // a piece of work, on some thread
+    bool running = false; // an op is running on some thread
 };
 
-/// The one state; made from the environment on first use, never destroyed.
+/// The global state, created from the environment on first use and never destroyed.
 State& state();
 
-/// A number from the environment.
+/// A number from the environment, or `otherwise`.
 uint64_t setting(const char* name, uint64_t otherwise);
 
 using Lock = std::unique_lock<std::mutex>;
 
-/// Prints one line for people.
+/// Prints one line to stderr.
 void say(const std::string& text);
 
 uint64_t this_thread();
 
-// scheduler.cpp; all with the lock held.
+// scheduler.cpp; all require the lock.
 
-/// Queues an op, or adds it to the graph that the stream captures. 0 or a CUDA error.
+/// Queues an op, or adds it to the graph that the stream captures. Returns 0 or a CUDA error.
 int submit(Stream& stream, Op op);
-/// Runs queued work until `done`, or until the device is lost; gives its sticky error or 0.
+/// Runs queued work until `done`, or until the device is lost; returns its sticky error or 0.
 int drive(Lock& lock, Device& device, const std::function<bool()>& done);
-/// Runs one piece of ready work; false where there is none.
+/// Runs one ready op; returns false if there is none.
 bool step(Lock& lock);
-/// Under a seed, runs a few pieces of ready work now and then: a device does not wait to be asked.
+/// Under a seed, runs a few ready ops at random, as a device makes progress without being asked.
 void go_on(Lock& lock);
-/// Ends the device's context: every later call on it gives `code`.
+/// Ends the device's context: every later call on it returns `code`.
 void lose(Device& device, int code, const std::string& why);
-/// Forgets queued work; who waits for it goes on.
+/// Drops queued work; waiting calls continue.
 void drop_work(Device& device);
-/// Drops everything that belongs to the device.
+/// Frees everything that belongs to the device.
 void reset(Lock& lock, Device& device);
 
 // graphs.cpp
 
-/// Adds a node to the graph that `stream` captures. 0 or a CUDA error.
+/// Adds a node to the graph that `stream` captures. Returns 0 or a CUDA error.
 int capture_node(Stream& stream, Node node);
-/// Error of a call that must not happen while a graph is captured, or 0.
+/// Returns the error for a call that is forbidden during a capture, or 0.
 int refuse_while_capturing();
-/// The stream no longer takes part in its capture.
+/// Removes the stream from its capture.
 void leave_capture(Stream& stream);
 
 } // namespace emulated

@@ -39,7 +39,7 @@ std::shared_ptr<Event> find_event(void* handle) {
     return found == state().events.end() ? nullptr : found->second;
 }
 
-/// Whoever polls sees work go on, sooner or later.
+/// Under a seed, a poll makes progress only sometimes.
 void poll(Api& api) {
     State& s = state();
     if (!s.running && (s.seed == 0 || s.random.below(2) == 0)) step(api.lock);
@@ -104,7 +104,7 @@ EMULATED_API cuStreamDestroy_v2(void* handle) {
         if (!stream || stream->handle == 0) return invalid_handle;
         leave_capture(*stream);
         state().streams.erase(stream->handle);
-        // What is queued still runs.
+        // Queued work still runs.
         if (stream->queue.empty()) std::erase(api.device->streams, stream);
         return success;
     });

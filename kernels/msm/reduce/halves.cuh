@@ -1,31 +1,31 @@
-// The first part of the reduction: sums of rows and of columns.
+// The first part of the bucket reduction: sums of rows and of columns.
 //
 // Bucket b of a set is at row i and column j, b = i 2^lg_columns + j; the last row may be short.
-// The rows' sums R_i come from summing over j, the columns' C_j over i. Where buckets are many a
-// launch sums slices, of which a row has row_parts and a column column_parts, and the next one adds
-// those up. In memory rows come first, one set's after the other's, then columns.
+// Row sums R_i sum over j, column sums C_j over i. For many buckets a launch sums slices, row_parts
+// per row and column_parts per column, and the next launch sums the slices. Memory holds the rows
+// first, set after set, then the columns.
 #pragma once
 #include <cstdint>
 #include "../../carry.cuh"
 
-// Sets of so many buckets, 1 at least, and how they are cut.
+// Sets of `buckets` >= 1 buckets, and how they are split.
 struct Halves {
     uint32_t arrays, buckets, lg_columns, row_parts, column_parts;
 
-    // Of a set.
+    // Per set.
     FN uint32_t rows() const { return ((buckets - 1) >> lg_columns) + 1; }
     FN uint32_t columns() const { return 1u << lg_columns; }
     FN uint32_t row_slices() const { return arrays * rows() * row_parts; }
     FN uint32_t slices() const { return row_slices() + arrays * column_parts * columns(); }
-    // Where every row and column is one slice, the sums are done.
+    // Every row and column as one slice: the final sums.
     FN Halves whole() const { return {arrays, buckets, lg_columns, 1, 1}; }
 };
 
-// The points first + k stride, 0 <= k < count. None that lies behind its set's end.
+// The points first + k stride, 0 <= k < count, without those beyond the end of the set.
 struct Slice {
     uint32_t first, stride, count;
 };
-// Slice number `s` of the buckets: neighbours of a row, or each column_parts-th of a column.
+// Slice `s` of the buckets: adjacent elements of a row, or every column_parts-th of a column.
 FN Slice slice_of(const Halves& work, uint32_t s) {
     const uint32_t columns = work.columns(), buckets = work.buckets;
     if (s < work.row_slices()) {
@@ -42,7 +42,7 @@ FN Slice slice_of(const Halves& work, uint32_t s) {
     const uint32_t count = inside < buckets ? (buckets - 1 - inside) / stride + 1 : 0;
     return {array * buckets + inside, stride, count};
 }
-// The slices of row or column number `s`.
+// The slices of row or column `s`.
 FN Slice slices_of(const Halves& work, uint32_t s) {
     const uint32_t rows = work.arrays * work.rows();
     if (s < rows) return {s * work.row_parts, 1, work.row_parts};

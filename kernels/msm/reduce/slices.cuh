@@ -1,4 +1,4 @@
-// Slices of rows and columns summed in XYZZ, one a thread: where points are many for the lanes.
+// Sums slices of rows and columns in XYZZ, one per thread: for more points than lanes.
 #pragma once
 #include "../../accumulate.cuh"
 #include "halves.cuh"
@@ -7,8 +7,8 @@ template <class F> FN Xyzz<F> load_xyzz(const Xyzz<F>* p) {
     return {load<F>(&p->x), load<F>(&p->y), load<F>(&p->zz), load<F>(&p->zzz)};
 }
 
-// out[s] = the sum of slice number s of the buckets. The next point travels beside the addition, as
-// in accumulate_buckets.
+// out[s] = the sum of slice s of the buckets. The next point is fetched during the addition, as in
+// accumulate_buckets.
 template <class F, uint32_t T, class Cell>
 FN void sum_slices(Xyzz<F>* out, Bucket<F, T, Cell> bucket, const Affine<F>* points,
                    const Halves& work) {
@@ -46,7 +46,7 @@ FN void sum_slices(Xyzz<F>* out, Bucket<F, T, Cell> bucket, const Affine<F>* poi
     store(&out[s].zz, F(sum.zz));
     store(&out[s].zzz, F(sum.zzz));
 }
-// The same of points in XYZZ coordinates, which are few.
+// Like sum_slices, for few points in XYZZ coordinates.
 template <class F>
 FN void sum_slices_xyzz(Xyzz<F>* out, const Xyzz<F>* points, const Halves& work) {
     const uint32_t s = blockIdx.x * blockDim.x + threadIdx.x;

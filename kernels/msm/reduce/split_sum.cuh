@@ -1,14 +1,13 @@
-// Sums of points by teams of split lanes (../../curve/split.cuh): few sums, soon done.
+// Sums of points by teams of split lanes (../../curve/split.cuh), for few sums with low latency.
 #pragma once
 #include "../../curve/split.cuh"
 
 constexpr uint32_t SUM_THREADS = 128, SUM_GROUPS = SUM_THREADS / SPLIT;
 
-// Which of the launch's sums a thread works on. A team is `team` groups of four lanes, a power of
-// two up to SUM_GROUPS.
+// A thread's place in a team of `size` groups of four lanes, a power of two up to SUM_GROUPS.
 struct Team {
     uint32_t size, member;
-    uint32_t output; // of the launch
+    uint32_t output; // index of the sum in the launch
 
     static FN Team of(uint32_t size) {
         const uint32_t group = blockIdx.x * SUM_GROUPS + threadIdx.x / SPLIT;
@@ -16,9 +15,9 @@ struct Team {
     }
 };
 
-// The team's member 0 gets the sum of at(k), 0 <= k < count: a split point's coordinate, and any
-// count, 0 too. First each member on its own, then halves of the team. All threads of the block
-// take part; `shared` is SUM_THREADS elements, for this call alone.
+// Returns to the team's member 0 the sum of at(k), 0 <= k < count: a coordinate of a split point;
+// count may be 0. First each member sums on its own, then halves of the team are added. All threads
+// of the block take part; `shared` has SUM_THREADS elements, used by this call only.
 template <class F, class At>
 FN F team_sum(const Team& team, uint32_t count, F* shared, At at) {
     const auto point = [&](uint32_t k) { return k < count ? at(k) : zero<F>(); };

@@ -1,34 +1,34 @@
-// The second part of the reduction: from rows' and columns' sums to one point.
+// The second part of the bucket reduction: from the sums of rows and columns to one point.
 //
-// With T the sum of all buckets, R_t and C_t the sums of those rows and columns whose number has
-// bit t, a set's sum of (b + 1) P_b is T + sum of 2^t C_t + sum of 2^(t + lg_columns) R_t. That is
-// lg_buckets + 1 terms, lg_buckets rounded up: T first, then the C_t, then the R_t. Term 0 and
-// term 1 count once, each next one twice as much as the one before. Where buckets are odd digits',
-// the sum of (2b + 1) P_b, all terms but T count twice as much.
+// Let T be the sum of all buckets, R_t and C_t the sums of the rows and columns whose index has bit
+// t. A set's sum of (b + 1) P_b is T + sum of 2^t C_t + sum of 2^(t + lg_columns) R_t. That is
+// lg_buckets + 1 terms, lg_buckets rounded up: T first, then the C_t, then the R_t. Terms 0 and 1
+// have factor 1, each later one twice the factor of the one before. For buckets of odd digits, the
+// sum of (2b + 1) P_b, all factors except T's are doubled.
 #pragma once
 #include "split_sum.cuh"
 
-// Which elements a part of a term is the sum of.
+// The elements that a part of a term sums.
 struct Marginal {
     uint32_t array_at, elements; // rows or columns of the array
-    uint32_t first, count;       // of those that count; 0: the part is empty
-    uint32_t bit;                // NO_BIT: every element counts
+    uint32_t first, count;       // among the elements with the bit; count 0: the part is empty
+    uint32_t bit;                // NO_BIT: all elements
 };
 constexpr uint32_t NO_BIT = 31;
 
-// Number k of the elements whose index has that bit.
+// The k-th element whose index has that bit.
 FN uint32_t with_bit(uint32_t k, uint32_t bit) {
     if (bit == NO_BIT) return k;
     const uint32_t below = k & ((1u << bit) - 1);
     return (k - below) << 1 | 1u << bit | below;
 }
 
-// Rounded up, of 1 at least.
+// log2 rounded up; count is at least 1.
 FN uint32_t lg_ceil(uint32_t count) { return count > 1 ? 32 - leading_zeros(count - 1) : 0; }
 
-// The sums before their terms, array after array: the rows of each, then from columns_at on the
-// columns of each. A term is 2^lg_parts sums, to be added up later. Elements are as many as bits
-// can number; those that are not there count as infinity.
+// The input sums, array after array: the rows of each, then from columns_at on the columns of each.
+// A term is 2^lg_parts partial sums. The number of elements is rounded up to a power of two;
+// missing ones are infinity.
 struct Terms {
     uint32_t arrays, rows, columns, columns_at, lg_parts;
 
@@ -48,8 +48,8 @@ struct Terms {
     }
 };
 
-// How often a point is doubled before it is added: points come in periods, and one counts 2^width
-// times the one before it, or 2^(width - 1) times where that one is narrow.
+// How often a point is doubled before it is added: points come in periods, and each has 2^width
+// times the factor of the one before, or 2^(width - 1) times if the one before is narrow.
 struct Ladder {
     uint32_t period, width;
     uint64_t narrow;
@@ -59,8 +59,8 @@ struct Ladder {
         return step * width - uint32_t(__popcll(narrow & ((uint64_t(1) << step) - 1)));
     }
 };
-// 2^doublings a; the warp goes on until its last lane is done. Doubling is adding a point to
-// itself: one round of products more than needed, and no code more.
+// 2^doublings a; the warp continues until its last lane is done. Doubles by adding a point to
+// itself: one more round of products than necessary, but no more code.
 template <class F> FN F doubled(F a, uint32_t doublings) {
 #pragma unroll 1
     for (; __any_sync(ALL_LANES, doublings > 0); doublings -= doublings > 0)
