@@ -316,7 +316,7 @@ async fn a_dropped_job_releases_its_memory_and_its_permit() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(HANGING, free).await.expect("the server releases everything a dropped job held");
+    tokio::time::timeout(HANGING, free).await.expect("the dropped job holds nothing");
 }
 
 async fn retrying_client(target: &str, connections: usize) -> Client {

@@ -152,7 +152,8 @@ async fn keep_busy(target: String) {
 #[test]
 fn a_second_signal_exits_at_once() {
     // Without the second signal, the drain would take an hour.
-    let mut daemon = Daemon::without_metrics(&["--idle-timeout-ms", "3600000", "--drain-grace-s", "3600"]);
+    let mut daemon =
+        Daemon::without_metrics(&["--idle-timeout-ms", "3600000", "--drain-grace-s", "3600"]);
     let runtime = Runtime::new().unwrap();
     runtime.block_on(keep_busy(daemon.target()));
     daemon.signal(Signal::TERM);

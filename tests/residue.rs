@@ -249,7 +249,7 @@ fn finds_an_unwiped_block(canonical: &[u8]) {
     // Large enough to be unmapped: a smaller block would be found again in its next allocation.
     drop(std::hint::black_box(canonical.repeat(1 << 16)));
     ARMED.store(false, Ordering::SeqCst);
-    assert!(FOUND.lock().expect("no panic").take().is_some(), "the allocator does not find the marker");
+    assert!(FOUND.lock().expect("no panic").take().is_some(), "the allocator finds nothing");
 }
 
 fn msms(bench: &Bench) {

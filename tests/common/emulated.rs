@@ -1,5 +1,5 @@
-//! The driver that tests run on: the system's if the machine has a GPU, else the emulated one, which
-//! is built from `kernels/` on first use. Any test crate may include this module.
+//! The driver for tests: the system's if the machine has a GPU, else the emulated one, built from
+//! `kernels/` on first use. Any test crate may include this module.
 #![allow(dead_code)] // no test crate uses everything
 
 use std::{
