@@ -45,7 +45,7 @@ struct Proxy {
 }
 
 impl Proxy {
-    /// Forwards to `target`. Connection i is cut after `cuts[i]` bytes towards the server, and never
+    /// Forwards to `target`. Connection i is cut after `cuts[i]` bytes towards the server, or never
     /// if that is `None` or past the end of `cuts`.
     async fn start(target: &str, cuts: &[Option<u64>]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
