@@ -32,7 +32,7 @@ CONSTANT uint32_t FP_MULTIPLES[9][12] = {
 CONSTANT uint32_t FP_ONE[12] =
     {0x0002fffd, 0x76090000, 0xc40c0002, 0xebf4000b, 0x53c758ba, 0x5f489857,
      0x70525745, 0x77ce5853, 0xa256ec6d, 0x5c071a97, 0xfa80e493, 0x15f65ec3};
-// 2^768 mod p: converts into Montgomery form.
+// 2^768 mod p: converts to Montgomery form.
 CONSTANT uint32_t FP_RADIX_SQUARED[12] =
     {0x1c341746, 0xf4df1f34, 0x09d104f1, 0x0a76e6a6, 0x4c95b6d5, 0x8de5476c,
      0x939d83c0, 0x67eb88a9, 0xb519952d, 0x9a793e85, 0x92cae3aa, 0x11988fe5};
@@ -113,7 +113,7 @@ CONSTANT uint32_t FR_MULTIPLES[2][8] = {
 CONSTANT uint32_t FR_ONE[8] =
     {0xfffffffe, 0x00000001, 0x00034802, 0x5884b7fa,
      0xecbc4ff5, 0x998c4fef, 0xacc5056f, 0x1824b159};
-// 2^512 mod r: converts into Montgomery form.
+// 2^512 mod r: converts to Montgomery form.
 CONSTANT uint32_t FR_RADIX_SQUARED[8] =
     {0xf3f29c6d, 0xc999e990, 0x87925c23, 0x2b6cedcb,
      0x7254398f, 0x05d31496, 0x9f59ff11, 0x0748d9d9};

@@ -1,4 +1,4 @@
-//! Reads the tree as text: rustfmt has made it regular enough for that.
+//! Reads the repository as text: rustfmt makes it regular enough for simple parsing.
 
 use std::{
     collections::BTreeSet,
@@ -13,7 +13,7 @@ const TEXT_ENDINGS: [&str; 9] =
 
 /// A file of the repository.
 pub struct File {
-    /// From the root, with `/`.
+    /// Relative to the root, with `/`.
     pub path: String,
     pub text: String,
 }
@@ -26,13 +26,13 @@ pub fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Every Rust file of ours.
+/// Every Rust file of the repository.
 pub fn code_files() -> Vec<File> {
     let files = CODE.iter().flat_map(|start| walk(Path::new(start)));
     files.filter(|path| path.ends_with(".rs")).map(load).collect()
 }
 
-/// Every file of ours that people write: code, contract, documents, deployment.
+/// Every file that people write: code, contract, documents, deployment.
 pub fn text_files() -> Vec<File> {
     let top = fs::read_dir(root()).expect("the repository is readable");
     let top = top.map(|entry| entry.expect("the repository is readable"));
@@ -55,31 +55,31 @@ fn load(path: String) -> File {
 fn walk(start: &Path) -> Vec<String> {
     let full = root().join(start);
     if full.is_file() {
-        return vec![start.to_str().expect("our names are ASCII").to_owned()];
+        return vec![start.to_str().expect("file names are ASCII").to_owned()];
     }
     let Ok(entries) = fs::read_dir(full) else { return Vec::new() };
     let names = entries.map(|entry| entry.expect("the folder is readable").file_name());
     names.flat_map(|name| walk(&start.join(name))).collect()
 }
 
-/// The modules of `src`, by their first name.
+/// The top-level modules of `src`.
 pub fn modules() -> BTreeSet<String> {
     code_files().iter().filter_map(|file| module(&file.path).map(str::to_owned)).collect()
 }
 
-/// Whose file it is; `None` for the root, binaries and what is not under `src`.
+/// The top-level module of a file; `None` for the root, binaries and files outside `src`.
 pub fn module(path: &str) -> Option<&str> {
     let name = path.strip_prefix("src/")?.split('/').next()?.trim_end_matches(".rs");
     (!["lib", "bin"].contains(&name)).then_some(name)
 }
 
-/// Up to `#[cfg(test)]` on its module: tests may look anywhere.
+/// The text up to its `#[cfg(test)]` module: tests may use anything.
 pub fn without_tests(text: &str) -> String {
     let end = text.find("#[cfg(test)]\nmod ").unwrap_or(text.len());
     text[..end].to_owned()
 }
 
-/// What the file imports from this crate, by first name.
+/// The top-level modules of this crate that the file imports.
 pub fn imports(text: &str) -> BTreeSet<String> {
     let code: String = text.lines().map(|line| code_of(line) + "\n").collect();
     let mut found = BTreeSet::new();
@@ -93,7 +93,7 @@ pub fn imports(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// The names at the top of a group: `a::{b, c}, d}` has a and d.
+/// The first names in a group of imports: `a::{b, c}, d}` has a and d.
 fn first_names(group: &str) -> Vec<String> {
     let (mut depth, mut names, mut fresh) = (0, Vec::new(), true);
     for (at, letter) in group.char_indices() {
@@ -112,7 +112,7 @@ fn first_names(group: &str) -> Vec<String> {
     names
 }
 
-/// The lower-case name that `text` begins with: modules, not items of the root.
+/// The lower-case name that `text` begins with: a module, not an item of the root.
 fn name(text: &str) -> Option<String> {
     let end = text.find(|c: char| !is_name(c)).unwrap_or(text.len());
     let name = &text[..end];
@@ -140,7 +140,7 @@ pub fn functions(text: &str) -> Vec<(String, usize, usize)> {
     found
 }
 
-/// Whether the line's code, not its comments or texts, has the word.
+/// Whether the line has the word outside comments and string literals.
 pub fn has_word(line: &str, word: &str) -> bool {
     let code = code_of(line);
     code.match_indices(word).any(|(at, _)| {
@@ -150,7 +150,7 @@ pub fn has_word(line: &str, word: &str) -> bool {
     })
 }
 
-/// The line less its comment and what is between quotes.
+/// The line without its comment and its string literals.
 fn code_of(line: &str) -> String {
     let (mut code, mut quoted, mut escaped) = (String::new(), false, false);
     for (at, letter) in line.char_indices() {
