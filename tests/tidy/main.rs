@@ -64,11 +64,7 @@ const CONFINED: &[(&str, &[&str], &str)] = &[
     ("tonic::transport::Server", &["src/server/"], "only the server uses tonic's server side"),
     ("tonic_health", &["src/server/"], "only the server uses tonic's server side"),
     ("tonic_reflection", &["src/server/"], "only the server uses tonic's server side"),
-    (
-        "metrics",
-        &["src/telemetry.rs", "src/config/", "src/bin/capstand.rs"],
-        "metric names are constants",
-    ),
+    ("metrics", &["src/telemetry.rs", "src/config/", "src/bin/capstand.rs"], "names are constants"),
     ("figment", &["src/config/"], "settings are read once and passed on as values"),
     ("clap", &["src/config/", "src/cli/", "src/bin/"], "the library has no command line"),
     (
