@@ -1,5 +1,6 @@
-//! The rules of this repository as tests: sizes, imports, confined words, and the code map.
+//! The rules of this repository as tests: sizes, imports, confined words, phrases, and the code map.
 
+mod phrases;
 mod source;
 
 use std::collections::BTreeSet;

@@ -8,8 +8,10 @@ use std::{
 
 const CODE: [&str; 6] = ["src", "tests", "benches", "examples", "build", "build.rs"];
 const TEXT: [&str; 3] = ["proto", "deploy", ".ci"];
+const PROSE: [&str; 5] = ["proto", "deploy", ".ci", "scripts", "kernels"];
 const TEXT_ENDINGS: [&str; 9] =
     ["md", "toml", "proto", "yaml", "service", "rs", "Dockerfile", "run", "build"];
+const PROSE_ENDINGS: [&str; 9] = ["md", "rs", "cu", "cuh", "cpp", "hpp", "proto", "py", "sh"];
 
 /// A file of the repository.
 pub struct File {
@@ -34,16 +36,27 @@ pub fn code_files() -> Vec<File> {
 
 /// Every file that people write: code, contract, documents, deployment.
 pub fn text_files() -> Vec<File> {
+    files(&TEXT, |name| TEXT_ENDINGS.contains(&name.rsplit('.').next().unwrap_or(name)))
+}
+
+/// Every file with sentences: code, kernels, contract, documents, and scripts, which may have names
+/// without an ending.
+pub fn prose_files() -> Vec<File> {
+    files(&PROSE, |name| match name.rsplit_once('.') {
+        Some((_, ending)) => PROSE_ENDINGS.contains(&ending),
+        None => !name.starts_with("LICENSE"),
+    })
+}
+
+/// The files of the code, of the folders `more` and of the root whose name is one of `ours`.
+fn files(more: &[&'static str], ours: impl Fn(&str) -> bool) -> Vec<File> {
     let top = fs::read_dir(root()).expect("the repository is readable");
     let top = top.map(|entry| entry.expect("the repository is readable"));
     let top = top.filter(|entry| entry.path().is_file()).map(|entry| entry.file_name());
     let top: Vec<_> = top.filter_map(|name| name.into_string().ok()).collect();
-    let starts = CODE.iter().chain(&TEXT).map(|start| (*start).to_owned());
+    let starts = CODE.iter().chain(more).map(|start| (*start).to_owned());
     let paths: BTreeSet<_> = starts.chain(top).flat_map(|start| walk(Path::new(&start))).collect();
-    let ours = |path: &String| {
-        let name = path.rsplit('/').next().unwrap_or(path);
-        TEXT_ENDINGS.contains(&name.rsplit('.').next().unwrap_or(name))
-    };
+    let ours = |path: &String| ours(path.rsplit('/').next().unwrap_or(path));
     paths.into_iter().filter(ours).map(load).collect()
 }
 
