@@ -54,7 +54,7 @@ impl Held {
         Self { heap_bytes: live::bytes(), threads, descriptors }
     }
 
-    /// Whether nothing has grown since `before`, but the heap by at most [`GROWTH_BYTES`].
+    /// Whether nothing has grown since `before`; the heap may grow by [`GROWTH_BYTES`].
     fn is_within(&self, before: &Self) -> bool {
         self.threads <= before.threads
             && self.descriptors <= before.descriptors
