@@ -1,4 +1,4 @@
-//! The client against a server in this process: every way in and out equals arkworks.
+//! The client against a server in this process: every kind of call agrees with arkworks.
 #![cfg(all(feature = "client", feature = "server"))]
 
 #[path = "../examples/common/mod.rs"]
@@ -27,7 +27,7 @@ use std::{
     time::Duration,
 };
 
-/// Longer than anything here takes; only against hanging.
+/// A timeout that only a hang reaches.
 const HANGING: Duration = Duration::from_secs(60);
 
 fn oracle<A: CurvePoint>(points: &[A], scalars: &[Fr]) -> A::Group {
@@ -61,7 +61,7 @@ async fn small_msms_equal_arkworks() {
     msm_equals_arkworks::<G2Affine>(10).await;
 }
 
-/// 4 MiB of scalars: two lanes.
+/// 4 MiB of scalars are uploaded over two lanes.
 #[tokio::test(flavor = "multi_thread")]
 async fn striped_msms_equal_arkworks() {
     let server = server();
@@ -84,17 +84,17 @@ async fn striped_msms_equal_arkworks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_sums_to_infinity() {
+async fn an_empty_msm_is_the_point_at_infinity() {
     let server = server();
     let client = Client::connect(&server.target).await.unwrap();
     let bases = client.put_bases(&points::<G1Affine>(3)).await.unwrap();
-    let none = bases.slice(3, 0).unwrap();
-    assert!(client.msm(&none, &[]).await.unwrap().is_zero());
+    let empty = bases.slice(3, 0).unwrap();
+    assert!(client.msm(&empty, &[]).await.unwrap().is_zero());
     assert!(client.msm_inline::<G2Affine>(&[], &[]).await.unwrap().is_zero());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_result_encoding_and_batch_and_check_gives_the_same_points() {
+async fn batched_and_verified_results_agree_in_every_encoding() {
     let server = server();
     let client = Client::connect(&server.target).await.unwrap();
     let (points, scalars) = (points::<G2Affine>(20), scalars(60));
@@ -115,7 +115,7 @@ async fn every_result_encoding_and_batch_and_check_gives_the_same_points() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_scalar_encoding_means_what_it_says() {
+async fn every_scalar_encoding_is_decoded_correctly() {
     let server = server();
     let client = Client::connect(&server.target).await.unwrap();
     let points = points::<G1Affine>(4);
@@ -176,7 +176,7 @@ async fn ntt_equals_arkworks(client: &Client, lg_n: u32, batch: u32) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ntts_equal_arkworks_by_every_way_there_is() {
+async fn ntts_equal_arkworks_unary_streamed_and_striped() {
     let server = server();
     let client = Client::builder(&server.target).connections(2).connect().await.unwrap();
     ntt_equals_arkworks(&client, 0, 1).await;
@@ -188,7 +188,7 @@ async fn ntts_equal_arkworks_by_every_way_there_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn orders_and_padding_are_what_was_asked_for() {
+async fn ntts_honor_the_requested_order_and_padding() {
     let server = server();
     let client = Client::connect(&server.target).await.unwrap();
     let values = scalars(8);
@@ -210,7 +210,7 @@ async fn orders_and_padding_are_what_was_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bases_are_named_by_content_and_read_back() {
+async fn bases_are_named_by_content_and_can_be_read_back() {
     let server = server();
     let client = Client::connect(&server.target).await.unwrap();
     let points = points::<G1Affine>(1 << 15); // 3 MiB
@@ -225,7 +225,7 @@ async fn bases_are_named_by_content_and_read_back() {
         let put = client.put_encoded(Group::G1, encoding, &bytes, PutOptions::default()).await;
         assert_eq!(put.unwrap().id, bases.id(), "{encoding:?}");
     }
-    // Known bytes, said to be something else.
+    // Known bytes, declared as another encoding.
     let bytes = capstan::curve::layout::points_as_bytes(&points);
     let as_flagged = PointEncoding::Uncompressed;
     let put = client.put_encoded(Group::G1, as_flagged, bytes, PutOptions::default()).await;
@@ -250,7 +250,7 @@ async fn a_bad_point_is_refused_with_its_index() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unix_sockets_and_tls_carry_the_same() {
+async fn unix_sockets_and_tls_give_the_same_results() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("capstan.sock");
     let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
@@ -281,7 +281,7 @@ async fn unix_sockets_and_tls_carry_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deadline_ends_a_large_job_and_the_server_goes_on() {
+async fn a_deadline_ends_a_large_job_and_the_server_keeps_serving() {
     let server = server();
     let client = Client::connect(&server.target).await.unwrap();
     let (points, scalars) = (points::<G1Affine>(1 << 13), scalars(1 << 18));
@@ -299,7 +299,7 @@ async fn a_deadline_ends_a_large_job_and_the_server_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dropped_job_gives_everything_back() {
+async fn a_dropped_job_releases_its_memory_and_its_permit() {
     let server = server();
     let client = Client::connect(&server.target).await.unwrap();
     let (points, scalars) = (points::<G1Affine>(1 << 13), scalars(1 << 18));
@@ -316,22 +316,22 @@ async fn a_dropped_job_gives_everything_back() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(HANGING, free).await.expect("nothing is held for a client that left");
+    tokio::time::timeout(HANGING, free).await.expect("the dropped job holds nothing");
 }
 
-async fn stubborn(target: &str, connections: usize) -> Client {
+async fn retrying_client(target: &str, connections: usize) -> Client {
     Client::builder(target).connections(connections).retries(5).connect().await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn broken_connections_are_resumed_and_nothing_is_lost() {
+async fn uploads_resume_after_broken_connections() {
     let server = server();
     let direct = Client::connect(&server.target).await.unwrap();
-    // Three lanes, of which two break within their first chunk.
+    // Three lanes; two of them break within their first chunk.
     let cuts = [None, Some(200 << 10), Some(200 << 10)];
     let points = points::<G1Affine>(1 << 16); // 6 MiB
     through_cuts(&server.target, &cuts, 2, async |target| {
-        let client = stubborn(target, 4).await;
+        let client = retrying_client(target, 4).await;
         let sent = Arc::new(AtomicU64::new(0));
         let counted = sent.clone();
         let options = PutOptions {
@@ -339,7 +339,7 @@ async fn broken_connections_are_resumed_and_nothing_is_lost() {
             ..PutOptions::default()
         };
         let bases = client.put_bases_with(options, &points).await.unwrap();
-        assert_eq!(sent.load(Ordering::SeqCst), 96 << 16, "progress ends at the whole");
+        assert_eq!(sent.load(Ordering::SeqCst), 96 << 16, "progress ends at the whole upload");
         assert_eq!(client.get_bases::<G1Affine>(bases.id(), ..).await.unwrap(), points);
         direct.release(bases.id()).await.unwrap();
     })
@@ -347,7 +347,7 @@ async fn broken_connections_are_resumed_and_nothing_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn broken_jobs_are_repeated_and_right() {
+async fn jobs_are_retried_after_broken_connections() {
     let server = server();
     let direct = Client::connect(&server.target).await.unwrap();
     let points = points::<G1Affine>(1 << 13);
@@ -360,7 +360,7 @@ async fn broken_jobs_are_repeated_and_right() {
         [Some(2 << 20), Some(1 << 20), Some(1 << 19), None],
     ] {
         through_cuts(&server.target, &cuts, 1, async |target| {
-            let client = stubborn(target, 4).await;
+            let client = retrying_client(target, 4).await;
             let options = MsmOptions { batch: 32, ..MsmOptions::default() };
             let msm = client.msm_with(&bases, &scalars, options).await.unwrap();
             assert_eq!(msm.points, expected);
@@ -369,7 +369,7 @@ async fn broken_jobs_are_repeated_and_right() {
     }
     through_cuts(&server.target, &[None, Some(1 << 20), Some(3 << 20)], 1, async |target| {
         let mut values = scalars.clone();
-        let client = stubborn(target, 2).await;
+        let client = retrying_client(target, 2).await;
         client.ntt(&mut values, NttOptions::forward()).await.unwrap();
         client.ntt(&mut values, NttOptions::inverse()).await.unwrap();
         assert!(values == scalars);
@@ -378,7 +378,7 @@ async fn broken_jobs_are_repeated_and_right() {
 }
 
 #[test]
-fn the_blocking_client_is_the_same() {
+fn the_blocking_client_gives_the_same_results() {
     let server = server();
     let client = blocking::Client::connect(&server.target).unwrap();
     let (points, scalars) = (points::<G1Affine>(1000), scalars(1024));

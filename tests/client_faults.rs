@@ -1,5 +1,4 @@
-//! The client against a server that misbehaves on purpose: what it repeats, when it stops, which
-//! error it tells.
+//! The client against a misbehaving server: what it retries, when it stops, which error it reports.
 #![cfg(all(feature = "client", feature = "server"))]
 
 mod fake;
@@ -16,7 +15,7 @@ use capstan::{
 };
 use fake::{Fake, Mode, refusal};
 
-/// Longer than anything here takes; only against hanging.
+/// A timeout that only a hang reaches.
 const HANGING: Duration = Duration::from_secs(20);
 
 fn one_term() -> ([G1Affine; 1], [Fr; 1]) {
@@ -28,7 +27,7 @@ async fn client(fake: &Fake) -> Client {
 }
 
 #[tokio::test]
-async fn draining_is_retried_but_not_for_ever() {
+async fn draining_is_retried_a_limited_number_of_times() {
     let after = Some(Duration::from_millis(1));
     let fake = Fake::start(Mode::Refuse(refusal(Code::Unavailable, "DRAINING", after))).await;
     let (bases, scalars) = one_term();
@@ -38,7 +37,7 @@ async fn draining_is_retried_but_not_for_ever() {
 }
 
 #[tokio::test]
-async fn what_can_never_fit_is_not_repeated() {
+async fn a_request_that_can_never_fit_is_not_retried() {
     let never = refusal(Code::ResourceExhausted, "BYTES_IN_FLIGHT", None);
     let fake = Fake::start(Mode::Refuse(never)).await;
     let (bases, scalars) = one_term();
@@ -48,7 +47,7 @@ async fn what_can_never_fit_is_not_repeated() {
 }
 
 #[tokio::test]
-async fn a_retry_that_the_deadline_forbids_is_not_waited_for() {
+async fn does_not_wait_for_a_retry_after_the_deadline() {
     let later = refusal(Code::ResourceExhausted, "JOBS", Some(Duration::from_secs(3600)));
     let fake = Fake::start(Mode::Refuse(later)).await;
     let (bases, scalars) = one_term();
@@ -61,11 +60,11 @@ async fn a_retry_that_the_deadline_forbids_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_deadline_is_sent_and_kept_against_a_server_that_does_not() {
+async fn sends_its_deadline_and_keeps_it_if_the_server_does_not() {
     let fake = Fake::start(Mode::Hang).await;
     let (bases, scalars) = one_term();
     let client = client(&fake).await;
-    // A deadline may pass before the call arrives: then there is a longer one.
+    // If the deadline passes before the call arrives, try a longer one.
     let mut deadline = Duration::from_millis(100);
     while fake.calls() == 0 {
         let options = MsmOptions { deadline: Some(deadline), ..MsmOptions::default() };
@@ -75,7 +74,7 @@ async fn a_deadline_is_sent_and_kept_against_a_server_that_does_not() {
         deadline *= 2;
     }
     assert!(fake.saw_deadline());
-    tokio::time::timeout(HANGING, fake.left_alone()).await.expect("the server is told");
+    tokio::time::timeout(HANGING, fake.left_alone()).await.expect("the call is cancelled");
 }
 
 #[tokio::test]
@@ -88,20 +87,20 @@ async fn dropping_a_call_cancels_it_on_the_server() {
     });
     tokio::time::timeout(HANGING, fake.entered()).await.expect("the call arrives");
     call.abort();
-    tokio::time::timeout(HANGING, fake.dropped()).await.expect("the server is told");
+    tokio::time::timeout(HANGING, fake.dropped()).await.expect("the call is cancelled");
 }
 
 #[tokio::test]
-async fn an_early_refusal_stops_all_stripes_and_is_what_is_told() {
+async fn an_early_refusal_stops_all_stripes_and_is_reported() {
     let refused = refusal(Code::InvalidArgument, "NOT_CANONICAL", None);
     let fake = Fake::start(Mode::RefuseStream(refused)).await;
     let scalars = vec![0; 32 << 20];
     let input = ScalarInput::Bytes { encoding: ScalarEncoding::Unsigned(1), bytes: &scalars };
     let id = BasesId([1; 32]);
     let client = client(&fake).await;
-    // A stripe fails at once. The client waits a moment for a better reason, and a stalled one may
-    // have waited before that came.
-    let told = async {
+    // A stripe fails at once, and the client waits briefly for the job's own error. If it arrives
+    // too late, the client reports the stripe's CANCELLED: try again.
+    let refusal = async {
         loop {
             let options = MsmOptions::default();
             let call = client.msm_id(Group::G1, id, 0, 32 << 20, input.clone(), options);
@@ -111,12 +110,12 @@ async fn an_early_refusal_stops_all_stripes_and_is_what_is_told() {
             }
         }
     };
-    let error = tokio::time::timeout(HANGING, told).await.expect("does not hang");
+    let error = tokio::time::timeout(HANGING, refusal).await.expect("does not hang");
     assert_eq!((error.code(), error.reason()), (Code::InvalidArgument, "NOT_CANONICAL"));
 }
 
 #[tokio::test]
-async fn an_upload_that_is_dropped_half_way_is_broken_and_not_ended() {
+async fn a_dropped_upload_resets_its_streams_instead_of_ending_them() {
     let fake = Fake::start(Mode::Swallow).await;
     let client = client(&fake).await;
     let reading = fake.clone();
@@ -133,7 +132,7 @@ async fn an_upload_that_is_dropped_half_way_is_broken_and_not_ended() {
 }
 
 #[tokio::test]
-async fn a_broken_upload_outlasts_a_server_that_is_still_gone_when_it_is_asked_what_came() {
+async fn an_upload_resumes_even_if_the_first_progress_query_fails() {
     let fake = Fake::start(Mode::Restarts).await;
     let vector = client(&fake).await.put_vector(&[Fr::from(7); 3]).await.expect("served again");
     assert_eq!(vector.count, 3);
@@ -150,7 +149,7 @@ async fn a_broken_upload_outlasts_a_server_that_is_still_gone_when_it_is_asked_w
 }
 
 #[tokio::test]
-async fn nobody_there_says_so_and_says_where() {
+async fn an_unreachable_server_is_reported_with_its_address() {
     let error = Client::connect("http://127.0.0.1:1").await.unwrap_err();
     assert!(matches!(error, Error::Connect { .. }), "{error}");
     assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
@@ -194,7 +193,7 @@ async fn refuses_a_result_that_is_verified_less_than_requested() {
             let ntt = client.ntt(&mut scalars, options).await;
             let enough = verify == Verify::None || given == Verify::Full || verify == given;
             for error in [msm.err(), ntt.err()] {
-                assert_eq!(error.is_none(), enough, "asked {verify:?}, given {given:?}");
+                assert_eq!(error.is_none(), enough, "requested {verify:?}, reported {given:?}");
                 let Some(error) = error else { continue };
                 assert!(matches!(error, Error::Answer(_)), "{error}");
                 let words =
@@ -205,7 +204,7 @@ async fn refuses_a_result_that_is_verified_less_than_requested() {
     }
 }
 
-/// Calls are made from spawned tasks.
+/// Callers spawn calls as tasks.
 #[test]
 fn futures_can_be_sent_to_other_threads() {
     fn sent<T: Send>(_: T) {}

@@ -1,4 +1,4 @@
-//! The daemon as its supervisor sees it: exit codes, signals, what it prints.
+//! The daemon as its supervisor sees it: exit codes, signals, output.
 
 #![cfg(all(feature = "client", feature = "server"))]
 
@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::runtime::Runtime;
 use tonic::transport::Endpoint;
 
-/// Longer than anything here takes; only against hanging.
+/// A timeout that only a hang reaches.
 const HANGING: Duration = Duration::from_secs(60);
 
 fn capstand(flags: &[&str]) -> Command {
@@ -34,16 +34,16 @@ fn run(flags: &[&str]) -> (Option<i32>, String, String) {
     (status.code(), text(stdout), text(stderr))
 }
 
-/// A daemon that serves; it goes with its test.
+/// A running daemon, killed on drop.
 struct Daemon {
     child: Child,
     log: BufReader<ChildStderr>,
-    /// What it said when it was ready.
+    /// The log line that reports readiness.
     ready: String,
 }
 
 impl Daemon {
-    /// One on a free port that has said it is ready.
+    /// Starts a daemon on a free port and waits until it is ready.
     fn start(flags: &[&str]) -> Self {
         let own = ["--listen", "127.0.0.1:0", "--threads", "1"];
         let mut child =
@@ -53,8 +53,8 @@ impl Daemon {
         Self { child, log, ready }
     }
 
-    /// The same without metrics.
-    fn quiet(flags: &[&str]) -> Self {
+    /// Like [`Self::start`], without metrics.
+    fn without_metrics(flags: &[&str]) -> Self {
         Self::start(&[&["--metrics-listen", "none"][..], flags].concat())
     }
 
@@ -67,14 +67,14 @@ impl Daemon {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Waits for its end; the exit code.
+    /// Waits for the daemon to exit; returns the exit code.
     fn ended(&mut self) -> Option<i32> {
         let begun = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.code();
             }
-            assert!(begun.elapsed() < HANGING, "it does not end");
+            assert!(begun.elapsed() < HANGING, "the daemon does not exit");
             sleep(Duration::from_millis(2));
         }
     }
@@ -87,7 +87,7 @@ impl Drop for Daemon {
     }
 }
 
-/// Reads the log up to a line that has `word`.
+/// Reads the log up to a line that contains `word`; returns that line.
 fn until(log: &mut impl BufRead, word: &str) -> String {
     let mut seen = String::new();
     loop {
@@ -100,7 +100,7 @@ fn until(log: &mut impl BufRead, word: &str) -> String {
 }
 
 #[test]
-fn exit_codes_say_what_was_wrong() {
+fn exit_codes_tell_failures_apart() {
     let (code, stdout, _) = run(&["--check-config"]);
     assert_eq!((code, stdout.as_str()), (Some(0), "the configuration is valid\n"));
     let (code, _, stderr) = run(&["--check-config", "--workers", "0", "--jobs-max", "x"]);
@@ -119,7 +119,7 @@ fn exit_codes_say_what_was_wrong() {
 #[test]
 fn drains_on_a_signal_and_exits_0() {
     for first in [Signal::TERM, Signal::INT] {
-        let mut daemon = Daemon::quiet(&["--log-format", "json"]);
+        let mut daemon = Daemon::without_metrics(&["--log-format", "json"]);
         daemon.signal(first);
         let line = until(&mut daemon.log, "drained");
         assert!(line.starts_with('{'), "not JSON: {line}");
@@ -127,7 +127,7 @@ fn drains_on_a_signal_and_exits_0() {
     }
 }
 
-/// Has `target` wait for an upload that never ends.
+/// Starts an upload to `target` that never ends.
 async fn keep_busy(target: String) {
     let channel = Endpoint::from_shared(target).unwrap().connect().await.unwrap();
     let encoding = ScalarEncoding::U8 as i32;
@@ -151,21 +151,22 @@ async fn keep_busy(target: String) {
 
 #[test]
 fn a_second_signal_exits_at_once() {
-    // It would go on for an hour.
-    let mut daemon = Daemon::quiet(&["--idle-timeout-ms", "3600000", "--drain-grace-s", "3600"]);
+    // Without the second signal, the drain would take an hour.
+    let mut daemon =
+        Daemon::without_metrics(&["--idle-timeout-ms", "3600000", "--drain-grace-s", "3600"]);
     let runtime = Runtime::new().unwrap();
     runtime.block_on(keep_busy(daemon.target()));
     daemon.signal(Signal::TERM);
     until(&mut daemon.log, "draining");
-    assert_eq!(daemon.child.try_wait().unwrap(), None, "one signal was enough");
+    assert_eq!(daemon.child.try_wait().unwrap(), None, "one signal ended the daemon");
     daemon.signal(Signal::INT);
     assert_eq!(daemon.ended(), Some(130));
     until(&mut daemon.log, "exiting at once");
 }
 
 #[test]
-fn metrics_are_served_where_the_settings_say() {
-    // An address of the loopback's that no other process has, so that the port is free.
+fn metrics_are_served_on_the_configured_address() {
+    // A loopback address made from the process id, so that the port is free.
     let [_, high, middle, low] = std::process::id().to_be_bytes();
     let address = SocketAddr::from((Ipv4Addr::new(127, 64 + high, middle, low), 9464));
     let daemon = Daemon::start(&["--metrics-listen", &address.to_string()]);
@@ -180,8 +181,8 @@ fn metrics_are_served_where_the_settings_say() {
 }
 
 #[test]
-fn dumps_no_core() {
-    let daemon = Daemon::quiet(&[]);
+fn core_dumps_are_disabled() {
+    let daemon = Daemon::without_metrics(&[]);
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", daemon.child.id())).unwrap();
     let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
     let words: Vec<_> = core.split_whitespace().collect();

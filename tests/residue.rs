@@ -1,10 +1,10 @@
-//! What is left of secrets in freed memory: an allocator that looks for a marker scalar in every
-//! block that is freed, while jobs end in every way they can. Buffers of tonic, h2 and TLS are not
-//! ours to wipe (SECURITY.md), so this drives what lies beneath them.
+//! No secret remains in freed memory: an allocator searches every freed block for a marker scalar
+//! while jobs end in every possible way. The buffers of tonic, h2 and TLS are not wiped
+//! (SECURITY.md), so this test drives the layers below them.
 #![cfg(feature = "server")]
 
 #[path = "rig/engine.rs"]
-#[allow(dead_code)] // not all moods are needed here
+#[allow(dead_code)] // not every mode is used here
 mod engine;
 
 use std::{
@@ -42,31 +42,31 @@ static MARKERS: OnceLock<[[u64; 4]; 3]> = OnceLock::new();
 static FOUND: Mutex<Option<String>> = Mutex::new(None);
 
 thread_local! {
-    static LOOKING: Cell<bool> = const { Cell::new(false) };
+    static REPORTING: Cell<bool> = const { Cell::new(false) };
 }
 
 struct Sniffer;
 
-// SAFETY: allocation is the system's; a block is read before it is freed, within its layout.
+// SAFETY: `System` allocates; a block is read before it is freed, within its layout.
 unsafe impl GlobalAlloc for Sniffer {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         if layout.size() >= 32 && block.cast::<u64>().is_aligned() && ARMED.load(Ordering::Relaxed)
         {
-            // SAFETY: the block is live until `System.dealloc`, aligned to words, and so long.
-            // Words that were never written are read too, volatile, for whatever they hold.
-            sniff(layout.size(), |word| unsafe { block.cast::<u64>().add(word).read_volatile() });
+            // SAFETY: the block is live until `System.dealloc`, aligned to words, and of this size.
+            // Reads are volatile, because they include words that were never written.
+            search(layout.size(), |word| unsafe { block.cast::<u64>().add(word).read_volatile() });
         }
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
         unsafe { System.dealloc(block, layout) }
     }
 }
@@ -74,25 +74,25 @@ unsafe impl GlobalAlloc for Sniffer {
 #[global_allocator]
 static SNIFFER: Sniffer = Sniffer;
 
-fn sniff(bytes: usize, word: impl Fn(usize) -> u64) {
+fn search(bytes: usize, word: impl Fn(usize) -> u64) {
     let Some(markers) = MARKERS.get() else { return };
     let found = (0..=bytes / 8 - 4).find(|at| {
         let first = word(*at);
         markers.iter().any(|m| m[0] == first && (1..4).all(|i| word(at + i) == m[i]))
     });
     let Some(at) = found else { return };
-    let looking = LOOKING.try_with(|looking| looking.replace(true)).unwrap_or(true);
-    if !looking {
+    let reporting = REPORTING.try_with(|reporting| reporting.replace(true)).unwrap_or(true);
+    if !reporting {
         let mut first = FOUND.lock().unwrap_or_else(|poison| poison.into_inner());
         first.get_or_insert_with(|| {
             format!("word {at} of {bytes} bytes\n{}", Backtrace::force_capture())
         });
         drop(first);
-        LOOKING.with(|looking| looking.set(false));
+        REPORTING.with(|reporting| reporting.set(false));
     }
 }
 
-/// Nobody else's number: all words differ from each other and from what memory often holds.
+/// A value that nothing else holds: its words differ from each other and from common patterns.
 fn marker() -> Fr {
     Fr::from(0x9e37_79b9_7f4a_7c15u64).pow([11])
 }
@@ -110,7 +110,7 @@ struct Bench {
 
 const N: usize = 700;
 
-/// Elements with the marker here and there, as bytes.
+/// `N` elements as bytes; every ninth is the marker.
 fn payload(encoding: ScalarEncoding) -> Zeroizing<Vec<u8>> {
     let value = |i| if i % 9 == 0 { marker() } else { Fr::from(i) };
     let values: Zeroizing<Vec<Fr>> = Zeroizing::new((0..N as u64).map(value).collect());
@@ -120,7 +120,7 @@ fn payload(encoding: ScalarEncoding) -> Zeroizing<Vec<u8>> {
 }
 
 fn arrival(bytes: &[u8], counter: &Arc<Counter>) -> Arc<Arrival> {
-    Arc::new(Arrival::of(bytes, vec![counter.take(1).expect("room")]))
+    Arc::new(Arrival::of(bytes, vec![counter.take(1).expect("within the limit")]))
 }
 
 /// A job of one piece that does nothing.
@@ -142,12 +142,12 @@ impl Work for Nothing {
     }
 }
 
-/// Says when it is dropped.
+/// Sends a message when it is dropped.
 struct Corpse(mpsc::Sender<()>);
 
 impl Drop for Corpse {
     fn drop(&mut self) {
-        self.0.send(()).expect("somebody waits");
+        self.0.send(()).expect("the receiver is alive");
     }
 }
 
@@ -159,25 +159,25 @@ impl Bench {
         Self { scheduler: Scheduler::new(1).expect("threads"), host, dial, bases }
     }
 
-    /// Runs `work`; what it was freed of must not hold the marker.
-    fn sniffed(&self, name: &str, work: impl FnOnce(&Arc<Counter>)) {
+    /// Runs `work`; no block that is freed meanwhile may hold the marker.
+    fn assert_wiped(&self, name: &str, work: impl FnOnce(&Arc<Counter>)) {
         let counter = Counter::new(Limit::BytesInFlight, 1000);
         ARMED.store(true, Ordering::SeqCst);
         work(&counter);
-        self.all_is_freed();
-        assert_eq!(counter.used(), 0, "{name}: a payload is kept");
+        self.wait_until_freed();
+        assert_eq!(counter.used(), 0, "{name}: a payload is still counted");
         ARMED.store(false, Ordering::SeqCst);
         let found = FOUND.lock().expect("no panic").take();
         assert!(found.is_none(), "{name}: a secret was left in {}", found.unwrap_or_default());
     }
 
-    /// Waits until the threads behind it have dropped what they had: the only worker is done with a
-    /// job when it does the next one, and the dead are buried in turn.
-    fn all_is_freed(&self) {
+    /// Waits until background threads have dropped their values: the only worker has finished a job
+    /// when it runs the next one, and the wiping thread drops values in order.
+    fn wait_until_freed(&self) {
         block_on(self.scheduler.submit(Control::default(), |_| Nothing)).expect("a worker");
-        let (buried, rest) = mpsc::channel();
-        bury(Corpse(buried));
-        rest.recv().expect("the dead are buried");
+        let (dropped, receiver) = mpsc::channel();
+        bury(Corpse(dropped));
+        receiver.recv().expect("the value is dropped");
     }
 
     fn msm(&self, encoding: ScalarEncoding, arrival: Arc<Arrival>, control: Control) -> Result<()> {
@@ -233,7 +233,7 @@ fn no_freed_block_holds_a_secret() {
     let decimal = words(&marker().to_string().as_bytes()[..32]);
     let markers = [words(&canonical), words(fr_as_bytes(&[marker()])), decimal];
     MARKERS.set(markers).expect("set once");
-    the_nose_works(&canonical);
+    finds_an_unwiped_block(&canonical);
     let bench = Bench::new();
     msms(&bench);
     ntts(&bench);
@@ -243,14 +243,13 @@ fn no_freed_block_holds_a_secret() {
     text(&bench, &canonical);
 }
 
-/// A block that is freed unwiped is found.
-fn the_nose_works(canonical: &[u8]) {
+/// The allocator finds a block that was freed without wiping.
+fn finds_an_unwiped_block(canonical: &[u8]) {
     ARMED.store(true, Ordering::SeqCst);
-    // So large that it goes back to the system: what is smaller would be found again in whatever is
-    // put there next.
+    // Large enough to be unmapped: a smaller block would be found again in its next allocation.
     drop(std::hint::black_box(canonical.repeat(1 << 16)));
     ARMED.store(false, Ordering::SeqCst);
-    assert!(FOUND.lock().expect("no panic").take().is_some(), "the test would notice nothing");
+    assert!(FOUND.lock().expect("no panic").take().is_some(), "the allocator finds nothing");
 }
 
 fn msms(bench: &Bench) {
@@ -258,22 +257,22 @@ fn msms(bench: &Bench) {
     for encoding in [Canonical, Montgomery, Unsigned(8), Signed(8), Signed(1)] {
         let full = if encoding == Montgomery { Montgomery } else { Canonical };
         let bytes = payload(full);
-        bench.sniffed(&format!("msm of {encoding:?}"), |counter| {
-            bench.msm(encoding, arrival(&bytes, counter), Control::default()).expect("good");
+        bench.assert_wiped(&format!("msm of {encoding:?}"), |counter| {
+            bench.msm(encoding, arrival(&bytes, counter), Control::default()).expect("succeeds");
         });
     }
 }
 
 fn ntts(bench: &Bench) {
     let bytes = payload(ScalarEncoding::Canonical);
-    // The marker first and zeros after: every element of the result is the marker.
+    // The marker followed by zeros: every element of the transform is the marker.
     let mut constant = Zeroizing::new(vec![0; 32 * N]);
     constant[..32].copy_from_slice(&bytes[..32]);
     for bits in 0..16 {
         for check in [NttCheck::None, NttCheck::Full, NttCheck::RandomPoint] {
-            bench.sniffed(&format!("ntt {bits:04b}, {check:?}"), |counter| {
-                bench.ntt(arrival(&bytes, counter), bits, check).expect("good");
-                bench.ntt(arrival(&constant, counter), bits, check).expect("good");
+            bench.assert_wiped(&format!("ntt {bits:04b}, {check:?}"), |counter| {
+                bench.ntt(arrival(&bytes, counter), bits, check).expect("succeeds");
+                bench.ntt(arrival(&constant, counter), bits, check).expect("succeeds");
             });
         }
     }
@@ -284,13 +283,13 @@ fn failures(bench: &Bench) {
     let bytes = payload(encoding);
     let mut bad = bytes.clone();
     bad[32 * N - 32..].fill(0xff);
-    bench.sniffed("a bad scalar", |counter| {
+    bench.assert_wiped("a bad scalar", |counter| {
         let failed = bench.msm(encoding, arrival(&bad, counter), Control::default());
         assert_eq!(failed, Err(Error::element("scalars", N as u64 - 1, Problem::NotCanonical)));
         let failed = bench.ntt(arrival(&bad, counter), 0, NttCheck::Full);
         assert_eq!(failed, Err(Error::element("input", N as u64 - 1, Problem::NotCanonical)));
     });
-    bench.sniffed("a panic", |counter| {
+    bench.assert_wiped("a panic", |counter| {
         bench.dial.set(Mode::Panics);
         let panicked = Err(Error::Internal("a job panicked".into()));
         let failed = bench.msm(encoding, arrival(&bytes, counter), Control::default());
@@ -298,21 +297,21 @@ fn failures(bench: &Bench) {
         assert_eq!(bench.ntt(arrival(&bytes, counter), 0, NttCheck::Full), panicked);
         bench.dial.set(Mode::Honest);
     });
-    bench.sniffed("a deadline", |counter| {
+    bench.assert_wiped("a deadline", |counter| {
         bench.dial.set(Mode::Hangs);
         let soon = Control::new(Some(Instant::now() + Duration::from_millis(50)));
         let failed = bench.msm(encoding, arrival(&bytes, counter), soon);
         assert_eq!(failed, Err(Error::Deadline));
         bench.dial.set(Mode::Honest);
     });
-    bench.sniffed("a lie", |counter| {
+    bench.assert_wiped("a wrong result", |counter| {
         bench.dial.set(Mode::Lies);
         let failed = bench.ntt(arrival(&bytes, counter), 0, NttCheck::Full);
         assert_eq!(failed, Err(Error::Corrupt));
         bench.dial.set(Mode::Honest);
     });
-    bench.sniffed("cancelled while it arrives", |counter| {
-        let held = vec![counter.take(1).expect("room")];
+    bench.assert_wiped("cancelled during the upload", |counter| {
+        let held = vec![counter.take(1).expect("within the limit")];
         let half = Arc::new(Arrival::new(bytes.len() as u64, held));
         half.write(0, &bytes[..bytes.len() / 2]).expect("fits");
         half.fail(Error::Cancelled);
@@ -328,14 +327,14 @@ fn uploads(bench: &Bench) {
         count: N as u64,
         streams: 1,
     };
-    bench.sniffed("vectors released and left alone", |counter| {
+    bench.assert_wiped("vectors released and expired", |counter| {
         let uploads = Uploads::new(8);
         for id in 1..=3 {
-            let held = vec![counter.take(1).expect("room")];
-            let kept = Arrival::of(&bytes, held);
-            uploads.insert(vector(id), Arc::new(kept)).expect("room");
+            let held = vec![counter.take(1).expect("within the limit")];
+            let vector_payload = Arrival::of(&bytes, held);
+            uploads.insert(vector(id), Arc::new(vector_payload)).expect("within the limit");
         }
-        uploads.release(UploadId([1; 16])).expect("is there");
+        uploads.release(UploadId([1; 16])).expect("is stored");
         assert_eq!(uploads.sweep(Duration::ZERO, Duration::ZERO), 2);
     });
 }
@@ -343,7 +342,7 @@ fn uploads(bench: &Bench) {
 #[cfg(feature = "formats")]
 fn text(bench: &Bench, canonical: &[u8]) {
     use capstan::formats::scalars::{Radix, to_text};
-    bench.sniffed("text", |_| {
+    bench.assert_wiped("text", |_| {
         for radix in [Radix::Hex, Radix::Decimal] {
             drop(to_text(radix, canonical));
         }

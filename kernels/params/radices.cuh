@@ -17,7 +17,7 @@ CONSTANT uint32_t RADIX_INVERSES[3][10] = {
     {0x73821afb, 0xc59065c3, 0x38bcede9, 0x68919676, 0xfac48425, 0x63f54844,
      0xbaa32134, 0xba2936e8, 0x30994e79, 0x00000002},
 };
-// The sum of B^j B / 2.
+// The sum of B^j B / 2 over all windows j.
 CONSTANT uint32_t RADIX_HALVES[3][8] = {
     {0x1d7621c0, 0xb50f28e7, 0xb232e9f9, 0x64f846ef,
      0x3fc914e1, 0xe3cecd5f, 0xd0c4cf6b, 0x3faee0b0},

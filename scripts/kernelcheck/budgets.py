@@ -1,4 +1,4 @@
-"""kernels/budgets.toml: what each kernel may take, read, compared and written."""
+"""Reads, compares and writes the resource budgets in kernels/budgets.toml."""
 
 import re
 import tomllib
@@ -7,8 +7,8 @@ from . import ARCHS, REFERENCE, Problem
 
 NUMBERS = ("registers", "shared", "spill", "stack", "wide", "other")
 EARLY = "early"
-# Kernels whose instructions have a budget. An MSM's work is in loops; the steps of an NTT are mostly
-# unrolled, so their loops would say little.
+# Kernels whose instructions have a budget: MSM kernels work in loops, NTT kernels are mostly
+# unrolled, so all of their code is counted.
 COUNTED_LOOPS = re.compile(r"g1_tree_first|g[12]_tree_level|g[12]_balanced_share")
 COUNTED_WHOLE = re.compile(r"ntt_(ascend|descend)_(columns|rows|merged)_\w+")
 HEADER = """\
@@ -27,17 +27,17 @@ HEADER = """\
 
 
 def is_counted(kernel):
-    """Whether its instructions have a budget."""
+    """Whether a kernel's instructions have a budget."""
     return COUNTED_LOOPS.fullmatch(kernel) or COUNTED_WHOLE.fullmatch(kernel)
 
 
 def rounded(registers):
-    """As a GPU allocates them. A thread has 255 at most."""
+    """Registers as a GPU allocates them; a thread has at most 255."""
     return min(255, (registers + 7) // 8 * 8)
 
 
 def architectures(key):
-    """Those that a line of a row is for; none for the line `all` and for what is not a line."""
+    """The architectures that a line's key names; none for `all` and for unknown keys."""
     names = key.removeprefix("sm_").split("_")
     return names if key.startswith("sm_") and set(names) <= set(ARCHS) else []
 
@@ -52,15 +52,15 @@ def budget_of(row, arch):
 
 
 def read_table(text):
-    """The table. Fails on words that nothing reads: a mistyped budget would be none."""
+    """Parses the table. Fails on unknown words, so that no mistyped budget is ignored."""
     table = tomllib.loads(text)
     for kernel, row in table.items():
         for key, line in row.items():
             known = {*NUMBERS, EARLY} if key == "all" else set(NUMBERS)
             if not isinstance(line, dict) or (key != "all" and not architectures(key)):
-                raise Problem(f"kernels/budgets.toml, {kernel}: cannot read {key}")
+                raise Problem(f"kernels/budgets.toml, {kernel}: unknown key {key}")
             if unknown := set(line) - known:
-                raise Problem(f"kernels/budgets.toml, {kernel}: cannot read {min(unknown)}")
+                raise Problem(f"kernels/budgets.toml, {kernel}: unknown key {min(unknown)}")
     return table
 
 
@@ -70,23 +70,23 @@ def is_early(row):
 
 
 def problems(table, found):
-    """What is over its budget, in words. `found`: {kernel: {architecture: numbers}}."""
+    """Yields differences from the table. `found`: {kernel: {architecture: numbers}}."""
     for kernel, by_arch in sorted(found.items()):
         row = table.get(kernel)
         if row is None:
             registers = max(numbers["registers"] for numbers in by_arch.values())
-            yield f"{kernel}: not in kernels/budgets.toml; it takes {registers} registers"
+            yield f"{kernel}: not in kernels/budgets.toml; it uses {registers} registers"
             continue
         for arch, numbers in by_arch.items():
             budget = budget_of(row, arch)
             for name in NUMBERS:
                 if numbers.get(name, 0) > budget[name]:
                     yield f"{kernel}, sm_{arch}: {name} {numbers[name]}, budget {budget[name]}"
-        # The set of rows that say so is the set of kernels that wait.
+        # Exactly the kernels that wait are `early` in the table.
         for arch, numbers in by_arch.items():
             if numbers.get(EARLY, is_early(row)) != is_early(row):
                 what = "waits" if numbers[EARLY] else "does not wait"
-                yield f"{kernel}, sm_{arch}: {what}, and kernels/budgets.toml says otherwise"
+                yield f"{kernel}, sm_{arch}: {what}, contrary to kernels/budgets.toml"
     for kernel in table:
         if kernel not in found:
             yield f"{kernel}: in kernels/budgets.toml, but no such kernel"
@@ -98,7 +98,7 @@ def line_of(kernel, key, values):
 
 
 def row_of(kernel, old, by_arch):
-    """The lines of one kernel; those of architectures that were not measured stay."""
+    """The lines of one kernel; those of architectures that were not measured are kept."""
     measured = {
         arch: {name: numbers.get(name, 0) for name in NUMBERS}
         | {"registers": rounded(numbers["registers"])}
@@ -122,7 +122,7 @@ def row_of(kernel, old, by_arch):
 
 
 def comments(text):
-    """The comment above each row that has one, but the headings, which name modules."""
+    """The comment above each row that has one, without the headings, which name modules."""
     found, lines = {}, []
     for line in text.splitlines():
         if line.startswith("#"):
@@ -135,7 +135,7 @@ def comments(text):
 
 
 def written(text, modules, found):
-    """The table for the kernels as they are. `modules`: {module: [kernel]}."""
+    """The text of the table for the measured kernels. `modules`: {module: [kernel]}."""
     old, kept = read_table(text), comments(text)
     lines = [HEADER.rstrip("\n")]
     for module, kernels in sorted(modules.items()):

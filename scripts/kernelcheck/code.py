@@ -1,4 +1,4 @@
-"""Machine code as nvdisasm writes it: its control flow, its loops, its wait for a predecessor."""
+"""Parses nvdisasm's output: control flow, loops, and the wait for the previous kernel."""
 
 import functools
 import re
@@ -9,7 +9,7 @@ SECTION = re.compile(r"^\.text\.(\w+):")
 LABEL = re.compile(r"^(\S+):")
 INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]+\*/\s+(?:@(!?U?P\w+)\s+)?([\w.]+)\s*([^;]*);")
 TARGET = re.compile(r"`\(([^)]+)\)")
-# Reads and writes of device memory; "LD" and "ST" may be any memory.
+# Accesses to device memory; LD and ST may access any memory.
 GLOBAL = {"LD", "LDG", "LDGSTS", "ST", "STG", "ATOM", "ATOMG", "RED", "REDG", "REDAS", "CCTL"}
 GLOBAL_BEGINS = ("UBLK", "UTMA")
 FLOW = {"BRA", "BRX", "JMP", "JMX", "CALL", "RET", "EXIT", "BREAK", "BSYNC", "WARPSYNC", "KILL"}
@@ -17,7 +17,7 @@ WAIT = "ACQBULK"
 
 
 class Instruction:
-    """One instruction, and where it may go on."""
+    """One instruction."""
 
     __slots__ = ("guarded", "name", "base", "operands")
 
@@ -26,19 +26,19 @@ class Instruction:
         self.name, self.base, self.operands = name, name.split(".")[0], operands.strip()
 
     def target(self):
-        """The label that it names."""
+        """The label in its operands, or None."""
         found = TARGET.search(self.operands)
         return found[1] if found else None
 
 
 class Kernel:
-    """The code of a kernel, with the functions that it calls behind it."""
+    """The code of a kernel, followed by the functions that it calls."""
 
     def __init__(self, name):
         self.name, self.code, self.labels = name, [], {}
 
     def callee(self, instruction):
-        """Where a call goes that comes back. Calls of local labels are jumps."""
+        """The index of the called function, or None. Calls of local labels are jumps."""
         if instruction.base != "CALL":
             return None
         target = instruction.target()
@@ -47,7 +47,7 @@ class Kernel:
         return None if target.startswith(".L") else self.labels[target]
 
     def next_of(self, at):
-        """Indices of the instructions that may come after the one at `at` in its function."""
+        """Indices of the successors of the instruction at `at` in its function."""
         instruction = self.code[at]
         base, behind = instruction.base, [at + 1]
         if base in ("EXIT", "RET", "KILL"):
@@ -59,13 +59,13 @@ class Kernel:
         target = instruction.target()
         if target is None:
             return behind
-        # Some conditions are operands.
+        # Some branches have their condition in an operand.
         always = not instruction.guarded and instruction.operands == f"`({target})"
         always &= instruction.name in ("BRA", "JMP") or base == "CALL"
         return [self.labels[target]] + ([] if always else behind)
 
     def reachable(self, entry):
-        """Indices of a function's instructions."""
+        """Indices of the instructions of the function at `entry`."""
         seen, open_ = {entry}, [entry]
         while open_:
             for after in self.next_of(open_.pop()):
@@ -76,11 +76,11 @@ class Kernel:
 
     @functools.cache
     def cost_of(self, entry):
-        """IMAD.WIDE and other instructions of the function at `entry`, with what it calls."""
+        """Counts IMAD.WIDE and other instructions of the function at `entry` and its callees."""
         return self.cost(self.reachable(entry))
 
     def cost(self, indices):
-        """IMAD.WIDE and other instructions among `indices`; each call adds the function's own."""
+        """Counts IMAD.WIDE and other instructions at `indices`; each call adds the callee's."""
         wide = other = 0
         for at in indices:
             instruction = self.code[at]
@@ -95,8 +95,8 @@ class Kernel:
         return wide, other
 
     def loops(self):
-        """Indices of the instructions in loops of the kernel's own code, not of what it calls: the
-        strongly connected parts of its control flow."""
+        """Indices of the instructions in loops of the kernel itself, without its callees: the
+        strongly connected components of its control flow."""
         order, low, on_stack, stack, found = {}, {}, set(), [], []
         for root in self.reachable(0):
             if root in order:
@@ -130,22 +130,22 @@ class Kernel:
         return found
 
     def loop_cost(self):
-        """IMAD.WIDE and other instructions of all loops."""
+        """Counts IMAD.WIDE and other instructions of all loops."""
         wide, other = self.cost(self.loops())
         if not wide:
-            raise Problem(f"{self.name}: no loop has IMAD.WIDE; its instructions cannot be counted")
+            raise Problem(f"{self.name}: no loop has IMAD.WIDE, so there is nothing to count")
         return wide, other
 
     def whole_cost(self):
-        """IMAD.WIDE and other instructions of the kernel."""
+        """Counts IMAD.WIDE and other instructions of the kernel."""
         return self.cost_of(0)
 
     def waits(self):
-        """Whether the code waits for the kernel before it in its stream."""
+        """Whether the code waits for the previous kernel in its stream."""
         return any(instruction.base == WAIT for instruction in self.code)
 
     def wait_problem(self):
-        """What comes before the wait and must not; None if every thread waits first."""
+        """Why the wait is wrong; None if every thread waits before it touches memory."""
         for instruction in self.code:
             base = instruction.base
             text = f"{instruction.name} {instruction.operands}".strip()
@@ -154,12 +154,12 @@ class Kernel:
             if base in GLOBAL or base.startswith(GLOBAL_BEGINS):
                 return f"{self.name}: touches memory before it waits: {text}"
             if base in FLOW:
-                return f"{self.name}: may pass by its wait: {text}"
+                return f"{self.name}: may skip its wait: {text}"
         return f"{self.name}: does not wait"
 
 
 def kernels(text):
-    """The kernels of one image."""
+    """Parses the kernels of one image."""
     found, kernel = [], None
     for line in text.splitlines():
         if match := INSTRUCTION.match(line):

@@ -1,4 +1,4 @@
-"""Fatbins: those that a build left, or compiled here; and the machine code in them."""
+"""Fatbins, reused from a build or compiled here, and the machine code in them."""
 
 import os
 import pathlib
@@ -10,7 +10,7 @@ from . import KERNELS, ROOT, Problem
 
 
 def find_tool(name):
-    """Looks where build/nvcc.rs looks; the tools are in the folder of the compiler."""
+    """Searches where build/nvcc.rs does; the tools are in the folder of the compiler."""
     named = os.environ.get("CAPSTAN_NVCC", "").strip()
     homes = [os.environ[home] for home in ("CUDA_HOME", "CUDA_PATH") if home in os.environ]
     places = [pathlib.Path(named).with_name(name)] if named not in ("", "none") else []
@@ -25,7 +25,7 @@ def find_tool(name):
 
 
 def run(command, **options):
-    """What the command wrote, both streams; fails with it if the command fails."""
+    """Returns the command's stdout and stderr; if it fails, raises a Problem with them."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
     if done.returncode:
         raise Problem(f"{pathlib.Path(command[0]).name} failed\n{done.stdout}{done.stderr}")
@@ -33,7 +33,7 @@ def run(command, **options):
 
 
 def sources():
-    """The module's name and the path of every kernel file."""
+    """Maps the module name of every kernel file to its path."""
     files = [file for file in sorted(KERNELS.rglob("*.cu")) if "host" not in file.parts]
     return {str(file.relative_to(KERNELS).with_suffix("")): file for file in files}
 
@@ -42,7 +42,7 @@ def built_module(built, module):
     """A build's fatbin and ptxas report of a module; None if the build did not compile it."""
     name = module.replace("/", "-")
     fatbins = built.glob(f"{name}-*.fatbin") if built else []
-    # Another module's name may begin alike; a hash has no dash in it.
+    # Another module's name may start with this one; a hash contains no dash.
     fatbins = [f for f in fatbins if "-" not in f.stem[len(name) + 1 :]]
     if len(fatbins) != 1 or not fatbins[0].with_suffix(".ptxas").is_file():
         return None
@@ -50,7 +50,7 @@ def built_module(built, module):
 
 
 def compile_module(nvcc, archs, module, source, folder):
-    """The fatbin of a module for all `archs`, and ptxas's report."""
+    """Compiles a module for all `archs`; returns the fatbin and the report of ptxas."""
     fatbin = pathlib.Path(folder) / f"{module.replace('/', '-')}.fatbin"
     command = [nvcc, "--fatbin", "--options-file", "kernels/nvcc.options", "-I", "kernels"]
     command += [f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in archs]
@@ -62,7 +62,7 @@ def compile_module(nvcc, archs, module, source, folder):
 
 
 class Images:
-    """The machine code in a fatbin, architecture by architecture."""
+    """The machine code in a fatbin, by architecture."""
 
     def __init__(self, cuobjdump, nvdisasm, fatbin):
         self.cuobjdump, self.nvdisasm, self.fatbin = cuobjdump, nvdisasm, fatbin
@@ -77,7 +77,7 @@ class Images:
         self.folder.cleanup()
 
     def disassemble(self, arch):
-        """As nvdisasm writes it."""
+        """The output of nvdisasm for one architecture."""
         cubins = list(pathlib.Path(self.folder.name).glob(f"*.sm_{arch}.cubin"))
         if len(cubins) != 1:
             raise Problem(f"{self.fatbin.name}: {len(cubins)} images for sm_{arch}, not 1")

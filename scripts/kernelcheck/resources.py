@@ -1,4 +1,4 @@
-"""What ptxas -v says of each kernel, in reports of one or several architectures."""
+"""Parses the resources of each kernel from reports of ptxas -v."""
 
 import re
 
@@ -6,13 +6,13 @@ ENTRY = re.compile(r"Compiling entry function '(\w+)' for 'sm_(\w+)'")
 FUNCTION = re.compile(r"Function properties for (\w+)")
 FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 USED = re.compile(r"Used (\d+) registers")
-# What a kernel calls is in its cumulative stack size.
+# Includes the stacks of called functions.
 CUMULATIVE = re.compile(r"(\d+) bytes cumulative stack size")
 SHARED = re.compile(r"(\d+) bytes smem")
 
 
 def resources(report):
-    """{(architecture, kernel): {number: value}}"""
+    """Returns {(architecture, kernel): {number: value}}."""
     found, key, function = {}, None, None
     stack = spills = 0
     for line in report.splitlines():

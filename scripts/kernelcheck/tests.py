@@ -1,4 +1,4 @@
-"""Tests of what check-kernels reads and compares.
+"""Tests of scripts/check-kernels.
 
     PYTHONPATH=scripts python3 -B -m unittest kernelcheck.tests
 """
@@ -30,19 +30,19 @@ def kernel(*lines):
 
 
 class Resources(unittest.TestCase):
-    def test_a_report_of_two_architectures(self):
+    def test_reads_a_report_of_two_architectures(self):
         first = {"registers": 40, "shared": 1280, "spill": 32, "stack": 24}
         want = {("80", "first"): first, ("120", "first"): NUMBERS}
         self.assertEqual(resources.resources(REPORT), want)
 
 
 class Waits(unittest.TestCase):
-    def test_a_wait_before_memory_is_right(self):
+    def test_accepts_a_wait_before_memory(self):
         right = kernel("LDC R1, c[0x0][0x28]", "STS [R0], R1", "ACQBULK", "LDG.E R0, [R2]", "EXIT")
         self.assertTrue(right.waits())
         self.assertIsNone(right.wait_problem())
 
-    def test_memory_branches_and_conditions_before_a_wait_are_wrong(self):
+    def test_refuses_memory_branches_and_conditions_before_a_wait(self):
         for line, why in [
             ("LDG.E.64 R0, desc[UR4][R2.64]", "touches memory"),
             ("@P0 STG.E [R2.64], R0", "touches memory"),
@@ -50,9 +50,9 @@ class Waits(unittest.TestCase):
             ("ATOMG.E.ADD PT, R0, [R2], R4", "touches memory"),
             ("LD.E R0, [R2.64]", "touches memory"),
             ("UBLKCP [UR4], [UR6], UR8", "touches memory"),
-            ("@!P0 EXIT", "may pass by"),
-            ("@P1 BRA `(.L_x_0)", "may pass by"),
-            ("CALL.REL.NOINC `($k$helper)", "may pass by"),
+            ("@!P0 EXIT", "may skip"),
+            ("@P1 BRA `(.L_x_0)", "may skip"),
+            ("CALL.REL.NOINC `($k$helper)", "may skip"),
         ]:
             wrong = kernel("MOV R1, R2", line, ".L_x_0:", "ACQBULK", "EXIT")
             self.assertIn(why, wrong.wait_problem(), line)
@@ -71,7 +71,7 @@ class Counts(unittest.TestCase):
             ".L_x_1:",
             "@P0 BRA `(.L_x_0)",
             "EXIT",
-            # Out of the way, but part of the loop.
+            # Moved out of line, but part of the loop.
             ".L_x_2:",
             "IADD3 R0, R0, R1, RZ",
             "BRA `(.L_x_1)",
@@ -115,7 +115,7 @@ k.sm_80_86 = { registers = 48, spill = 8 }
         self.assertIn("shared 4, budget 0", self.problems(sm_90={"shared": 4})[0])
         self.assertIn("wide 1, budget 0", self.problems(sm_90={"wide": 1})[0])
 
-    def test_the_table_says_which_kernels_wait(self):
+    def test_the_table_must_name_the_kernels_that_wait(self):
         self.assertEqual(self.problems(sm_90={"early": True}), [])
         self.assertIn("does not wait", self.problems(sm_90={"early": False})[0])
 
@@ -124,7 +124,7 @@ k.sm_80_86 = { registers = 48, spill = 8 }
         self.assertIn("not in", next(budgets.problems(table, {"k": {}, "new": {"90": NUMBERS}})))
         self.assertIn("no such kernel", next(budgets.problems(table, {})))
 
-    def test_words_that_nothing_reads_are_a_problem(self):
+    def test_refuses_unknown_words(self):
         for row in ["k.all = { register = 4 }", "k.sm_81 = { spill = 4 }", "[k]\nregisters = 4"]:
             with self.assertRaises(Problem):
                 budgets.read_table(row)
@@ -140,7 +140,7 @@ k.sm_80_86 = { registers = 48, spill = 8 }
                 "# m/n",
                 "# Why.",
                 "k.all = { registers = 40, early = true }",
-                # Not measured, so it stays.
+                # Not measured, so it is kept.
                 "k.sm_80_86 = { registers = 48, spill = 8 }",
                 "k.sm_120 = { registers = 48, spill = 4 }",
             ],

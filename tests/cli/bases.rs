@@ -1,4 +1,4 @@
-//! Points in and out.
+//! Import, export and listing of bases.
 
 use std::fs;
 
@@ -22,7 +22,7 @@ fn hex_lines(set: &PointSet) -> String {
 }
 
 #[test]
-fn the_ceremony_goes_in_and_comes_out() {
+fn the_ceremony_is_imported_and_exported() {
     let desk = Desk::new();
     let imported = desk.json(&["bases", "import", CEREMONY, "--label", "ethereum"]);
     let labels: Vec<_> = imported.as_array().unwrap().iter().map(|set| &set["label"]).collect();
@@ -30,7 +30,7 @@ fn the_ceremony_goes_in_and_comes_out() {
     let counts: Vec<_> = imported.as_array().unwrap().iter().map(|set| &set["count"]).collect();
     assert_eq!(counts, [4096, 4096, 65]);
 
-    // c-kzg's text of the same points has the same ids; the order is that file's.
+    // c-kzg's text format of the same points gives the same ids, in that format's order.
     let [monomial, lagrange, g2] = ceremony().try_into().unwrap();
     let lines = [&lagrange, &g2, &monomial].map(hex_lines).join("\n");
     let text = desk.file("setup.txt", format!("4096\n65\n{lines}\n"));
@@ -41,7 +41,7 @@ fn the_ceremony_goes_in_and_comes_out() {
     assert_eq!(desk.json(&["bases", "list"]).as_array().unwrap().len(), 3);
     assert_eq!(desk.json(&["bases", "list", "--group", "g2"]).as_array().unwrap().len(), 1);
 
-    // Found by id, by the beginning of it, by label.
+    // Bases are found by id, by a prefix of it, and by label.
     let id = imported[2]["id"].as_str().unwrap();
     for name in [id, &id[..12], "ethereum g2_monomial"] {
         assert_eq!(desk.json(&["bases", "show", name])["id"], id, "{name}");
@@ -62,7 +62,7 @@ fn the_ceremony_goes_in_and_comes_out() {
 }
 
 #[test]
-fn one_set_in_the_order_of_blobs() {
+fn one_set_is_imported_in_the_order_of_blobs() {
     let desk = Desk::new();
     let import =
         ["bases", "import", CEREMONY, "--set", "lagrange", "--bit-reversed", "--label", "blobs"];
@@ -76,7 +76,7 @@ fn one_set_in_the_order_of_blobs() {
 }
 
 #[test]
-fn every_binary_format_is_the_same_bases() {
+fn every_binary_format_gives_the_same_bases() {
     let desk = Desk::new();
     let id = desk.put(&points(9));
     for format in ["zcash", "ark", "raw"] {
@@ -92,7 +92,7 @@ fn every_binary_format_is_the_same_bases() {
 }
 
 #[test]
-fn bases_on_disk_say_so() {
+fn persisted_bases_are_listed_as_persisted() {
     let data = tempfile::tempdir().unwrap();
     let settings = Settings { data_dir: Some(data.path().into()), ..Settings::default() };
     let desk = Desk::with(serve(settings));

@@ -1,4 +1,4 @@
-//! The demo, which needs no server and no files.
+//! `capstan demo`, which needs no server and no files.
 
 use std::collections::BTreeSet;
 
@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use crate::run;
 
-/// The demo ignores the server that the environment names.
-const NOBODY: &str = "http://127.0.0.1:1";
+/// Set in the environment; the demo must ignore it.
+const UNREACHABLE: &str = "http://127.0.0.1:1";
 
 #[test]
 fn demo_reports_phases_and_checks_as_json() {
-    let done = run(NOBODY, &["demo", "--blobs", "2", "--json"], &[]);
+    let done = run(UNREACHABLE, &["demo", "--blobs", "2", "--json"], &[]);
     assert_eq!(done.code, 0, "{}", done.err);
     let report: Value = serde_json::from_slice(&done.out).unwrap();
     assert!(["cpu", "cuda"].contains(&report["engine"].as_str().unwrap()), "{report}");
@@ -35,8 +35,8 @@ fn demo_reports_phases_and_checks_as_json() {
 }
 
 #[test]
-fn demo_prints_a_table_for_people() {
-    let done = run(NOBODY, &["demo", "--blobs", "1"], &[]);
+fn demo_prints_a_table() {
+    let done = run(UNREACHABLE, &["demo", "--blobs", "1"], &[]);
     assert_eq!(done.code, 0, "{}", done.err);
     for words in
         ["engine c", "import bases", "1 x 4096 inverse NTT", "arkworks' MSMs", "All checks passed"]
@@ -45,21 +45,21 @@ fn demo_prints_a_table_for_people() {
     }
 }
 
-/// A GPU that computes wrong passes its self-test and fails the demo's checks.
+/// The faulty GPU passes its self-test but fails the demo's checks.
 #[test]
 #[cfg(feature = "cuda")]
 fn demo_fails_if_a_result_is_wrong() {
     use crate::{command, emulated};
 
     let Some(library) = emulated::driver() else {
-        return println!("skipped: faults are not injected into a GPU");
+        return println!("skipped: faults cannot be injected into a real GPU");
     };
     let folder = tempfile::tempdir().unwrap();
     for name in ["libcuda.so", "libcuda.so.1"] {
         std::os::unix::fs::symlink(&library, folder.path().join(name)).unwrap();
     }
     let demo = |fault| {
-        let mut demo = command(NOBODY, &["demo", "--blobs", "1"]);
+        let mut demo = command(UNREACHABLE, &["demo", "--blobs", "1"]);
         demo.env("LD_LIBRARY_PATH", folder.path()).env("EMU_FAULT", fault);
         let output = demo.output().unwrap();
         (output.status.code(), output.stdout, String::from_utf8(output.stderr).unwrap())
@@ -73,7 +73,7 @@ fn demo_fails_if_a_result_is_wrong() {
 }
 
 #[test]
-fn demo_refuses_to_compute_nothing() {
-    let done = run(NOBODY, &["demo", "--blobs", "0"], &[]);
+fn demo_refuses_zero_blobs() {
+    let done = run(UNREACHABLE, &["demo", "--blobs", "0"], &[]);
     assert_eq!((done.code, done.out.as_slice()), (2, &b""[..]), "{}", done.err);
 }

@@ -1,4 +1,4 @@
-//! How commands end, well or not.
+//! Exit codes, error messages and cancellation.
 
 use std::{
     fs,
@@ -17,11 +17,11 @@ use crate::{
     run,
 };
 
-/// Against hanging only.
+/// A timeout that only a hang reaches.
 const HANGING: Duration = Duration::from_secs(60);
 
 #[test]
-fn info_for_people_and_for_scripts() {
+fn info_prints_text_and_json() {
     let desk = Desk::new();
     let text = desk.ok(&["info"]).text();
     for word in ["capstand 0.", "engine cpu", "bytes in flight", "largest ntt 2^"] {
@@ -34,7 +34,7 @@ fn info_for_people_and_for_scripts() {
 }
 
 #[test]
-fn https_needs_an_authority_that_is_named() {
+fn https_requires_the_ca_certificate() {
     let certified = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let tls = Tls {
         certificate_pem: certified.cert.pem().into_bytes(),
@@ -50,10 +50,10 @@ fn https_needs_an_authority_that_is_named() {
 }
 
 #[test]
-fn bad_data_is_named_by_field_and_index() {
+fn bad_data_is_reported_with_field_and_index() {
     let desk = Desk::new();
     let id = desk.put(&points(4));
-    // At the server: the third scalar is r.
+    // Refused by the server: the third scalar is r.
     let mut values = canonical(&scalars(4));
     values[64..96].copy_from_slice(&Fr::MODULUS.to_bytes_le());
     let over = desk.file("over", &values);
@@ -65,7 +65,7 @@ fn bad_data_is_named_by_field_and_index() {
     assert_eq!(error["error"]["exit"], 65);
     assert_eq!(error["error"]["index"], 2);
     assert_eq!(error["error"]["reason"], "NOT_CANONICAL");
-    // Before: text, lengths, shapes.
+    // Refused before anything is sent: text, lengths, shapes.
     let text = desk.file("text", "1 2 x 4");
     let line = ["msm", "--bases", &id, "--scalars", &text, "--encoding", "decimal"];
     desk.fails(&line, 65, &["text: scalars[2]: expected decimal digits"]);
@@ -75,7 +75,7 @@ fn bad_data_is_named_by_field_and_index() {
     let line = ["msm", "--bases", &id, "--scalars", &few];
     desk.fails(&line, 65, &["3 scalars, but 1 x 4 are needed", "--length 3"]);
     desk.fails(&["ntt", &few], 65, &["3 elements", "--pad"]);
-    // Points: one of the ceremony's, with a bit turned.
+    // A point of the ceremony with one bit flipped.
     let broken = fs::read_to_string(CEREMONY).unwrap().replacen("0xad3eb50", "0xad3eb51", 1);
     let broken = desk.file("broken.json", broken);
     desk.fails(
@@ -89,7 +89,7 @@ fn bad_data_is_named_by_field_and_index() {
 }
 
 #[test]
-fn exit_codes_tell_what_to_do() {
+fn exit_codes_tell_failures_apart() {
     let desk = Desk::new();
     let id = desk.put(&points(4));
     desk.fails(&["msm"], 2, &["--bases"]);
@@ -105,15 +105,15 @@ fn exit_codes_tell_what_to_do() {
         &["deadline passed", "--deadline"],
     );
     desk.fails(&["drain"], 77, &["ADMIN_ONLY", "unix socket"]);
-    // Nobody listens at an address of the loopback's that only this process would take.
+    // A loopback address made from the process id: nothing listens there.
     let [_, high, middle, low] = std::process::id().to_be_bytes();
-    let nobody = format!("http://127.{}.{middle}.{low}:9", 64 + high);
-    let words = ["cannot reach", &nobody, "is capstand running", "--server"];
-    desk.fails(&["info", "--server", &nobody], 69, &words);
+    let unreachable = format!("http://127.{}.{middle}.{low}:9", 64 + high);
+    let words = ["cannot reach", &unreachable, "is capstand running", "--server"];
+    desk.fails(&["info", "--server", &unreachable], 69, &words);
 }
 
 #[test]
-fn too_large_is_refused_and_a_unix_socket_may_drain() {
+fn refuses_bases_above_the_limit_and_drains_over_a_unix_socket() {
     let files = tempfile::tempdir().unwrap();
     let socket = files.path().join("capstan.sock");
     let settings = Settings {
@@ -131,7 +131,7 @@ fn too_large_is_refused_and_a_unix_socket_may_drain() {
 }
 
 #[test]
-fn nobody_reading_is_no_panic() {
+fn a_closed_stdout_causes_no_panic() {
     for line in [["completions", "bash"], ["completions", "zsh"]] {
         let mut child = command("http://127.0.0.1:1", &line).spawn().unwrap();
         drop(child.stdout.take());
@@ -142,7 +142,7 @@ fn nobody_reading_is_no_panic() {
     }
 }
 
-/// Ends the child when the test does.
+/// Kills the child on drop.
 struct Guard(Child);
 
 impl Drop for Guard {
@@ -154,7 +154,7 @@ impl Drop for Guard {
 
 #[test]
 #[cfg(unix)]
-fn ctrl_c_cancels_at_the_server() {
+fn ctrl_c_cancels_jobs_on_the_server() {
     let desk = Desk::new();
     let line = ["bench", "--sizes", "14", "--concurrency", "8", "--seconds", "60s"];
     let mut child = Guard(command(&desk.server.target, &line).spawn().unwrap());
@@ -169,6 +169,6 @@ fn ctrl_c_cancels_at_the_server() {
 fn until(what: &str, mut happens: impl FnMut() -> bool) {
     let start = Instant::now();
     while !happens() {
-        assert!(start.elapsed() < HANGING, "{what}: not after {HANGING:?}");
+        assert!(start.elapsed() < HANGING, "{what}: not within {HANGING:?}");
     }
 }

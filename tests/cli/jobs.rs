@@ -1,4 +1,4 @@
-//! Sums, transforms and measurements.
+//! `capstan msm`, `capstan ntt` and `capstan bench`.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ use crate::{
 };
 
 #[test]
-fn sums_equal_arkworks() {
+fn msms_equal_arkworks() {
     let desk = Desk::new();
     let (points, scalars) = (points::<G1Affine>(50), scalars(100));
     let id = desk.put(&points);
@@ -38,7 +38,7 @@ fn sums_equal_arkworks() {
 }
 
 #[test]
-fn results_come_in_every_encoding() {
+fn results_are_written_in_every_encoding() {
     let desk = Desk::new();
     let (points, scalars) = (points::<G1Affine>(7), scalars(7));
     let id = desk.put(&points);
@@ -62,7 +62,7 @@ fn results_come_in_every_encoding() {
 }
 
 #[test]
-fn scalars_come_in_every_format() {
+fn scalars_are_read_in_every_format() {
     let desk = Desk::new();
     let points = points::<G1Affine>(3);
     let id = desk.put(&points);
@@ -77,9 +77,9 @@ fn scalars_come_in_every_format() {
     expect("decimal", b"1\n2\n-3\n", negative);
     expect("hex", b"0x1 2\n0003", [one, two, -minus]);
     expect("canonical", &canonical(&negative), negative);
-    let mut turned = canonical(&negative);
-    turned.chunks_exact_mut(32).for_each(<[u8]>::reverse);
-    expect("big-endian", &turned, negative);
+    let mut big_endian = canonical(&negative);
+    big_endian.chunks_exact_mut(32).for_each(<[u8]>::reverse);
+    expect("big-endian", &big_endian, negative);
     let limbs = negative.map(|value| value.0.0.map(u64::to_le_bytes).concat()).concat();
     expect("montgomery", &limbs, negative);
     expect("u8", &[1, 2, 3], [one, two, -minus]);
@@ -89,7 +89,7 @@ fn scalars_come_in_every_format() {
 }
 
 #[test]
-fn transforms_equal_arkworks() {
+fn ntts_equal_arkworks() {
     let desk = Desk::new();
     let row = scalars(64);
     let domain = Radix2EvaluationDomain::<Fr>::new(64).unwrap();
@@ -97,14 +97,14 @@ fn transforms_equal_arkworks() {
     let out = desk.path("out").display().to_string();
     desk.ok(&["ntt", &file, "--out", &out, "--verify"]);
     assert_eq!(fs::read(&out).unwrap(), canonical(&domain.fft(&row)));
-    // There and back, over a coset, by way of bit-reversed order, through standard streams.
-    let there = ["ntt", "-", "--coset", "7", "--output-order", "bit-reversed"];
-    let there = desk.run_with(&there, &canonical(&row));
+    // A round trip over a coset, in bit-reversed order, through standard streams.
+    let forward = ["ntt", "-", "--coset", "7", "--output-order", "bit-reversed"];
+    let forward = desk.run_with(&forward, &canonical(&row));
     let coset = domain.get_coset(Fr::from(7)).unwrap().fft(&row);
-    assert_eq!(there.out[32..64], canonical(&coset[32..33]));
+    assert_eq!(forward.out[32..64], canonical(&coset[32..33]));
     let back = ["ntt", "-", "--coset", "0x7", "--input-order", "bit-reversed", "--inverse"];
-    assert_eq!(desk.run_with(&back, &there.out).out, canonical(&row));
-    // Text stays text; short rows are filled up when asked for.
+    assert_eq!(desk.run_with(&back, &forward.out).out, canonical(&row));
+    // Text input gives text output; `--pad` extends short rows with zeros.
     let padded = desk.run_with(&["ntt", "-", "--encoding", "decimal", "--pad"], b"1 2 3");
     let four = Radix2EvaluationDomain::<Fr>::new(4).unwrap();
     let expected = four.fft(&[1, 2, 3].map(Fr::from));
@@ -113,14 +113,14 @@ fn transforms_equal_arkworks() {
     let wider =
         desk.run_with(&["ntt", "-", "--encoding", "hex", "--pad=5", "--batch", "2"], b"1 2");
     assert_eq!(wider.text().lines().count(), 64);
-    // Nothing is read or sent that has nowhere to go.
+    // Without an output, the input is not even read.
     desk.fails(&["ntt", "/nonexistent", "--json"], 2, &["--out"]);
     let report = desk.json(&["ntt", &file, "--out", &out, "--verify=full"]);
     assert_eq!((&report["lg_n"], &report["execution"]["verified"]), (&6.into(), &"full".into()));
 }
 
 #[test]
-fn bench_measures_checks_and_draws() {
+fn bench_measures_verifies_and_plots() {
     let desk = Desk::new();
     let plot = desk.path("plot.svg");
     for group in ["g1", "g2"] {
@@ -149,6 +149,6 @@ fn bench_measures_checks_and_draws() {
     for word in ["NTT over Fr", "2^8", "p99", "elements/s", "every result was checked"] {
         assert!(text.contains(word), "no '{word}' in: {text}");
     }
-    // It leaves nothing behind.
+    // The bench leaves no bases behind.
     assert_eq!(desk.json(&["bases", "list"]), Value::Array(vec![]));
 }

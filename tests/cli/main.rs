@@ -1,4 +1,4 @@
-//! The command line as people run it: the real binary against a server in this process.
+//! The command line: the real binary against a server in this process.
 #![cfg(all(feature = "cli", feature = "server"))]
 
 mod bases;
@@ -53,7 +53,7 @@ impl Desk {
         self.files.path().join(name)
     }
 
-    /// Writes a file, says where.
+    /// Writes a file; returns its path.
     fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
         let path = self.path(name);
         fs::write(&path, content).unwrap();
@@ -68,7 +68,7 @@ impl Desk {
         run(&self.server.target, line, stdin)
     }
 
-    /// Must end well.
+    /// Runs a command that must succeed.
     fn ok(&self, line: &[&str]) -> Done {
         let done = self.run(line);
         assert_eq!(done.code, 0, "{line:?}: {}", done.err);
@@ -80,7 +80,7 @@ impl Desk {
         serde_json::from_slice(&done.out).unwrap()
     }
 
-    /// Must end with `code` and say `words`.
+    /// Runs a command that must exit with `code` and print `words` to stderr.
     fn fails(&self, line: &[&str], code: i32, words: &[&str]) {
         let done = self.run(line);
         assert_eq!(done.code, code, "{line:?}: {}", done.err);
@@ -89,7 +89,7 @@ impl Desk {
         }
     }
 
-    /// Puts some points; their id.
+    /// Imports points; returns their id.
     fn put(&self, points: &[G1Affine]) -> String {
         let mut file = Vec::new();
         points.serialize_uncompressed(&mut file).unwrap();
@@ -122,7 +122,7 @@ fn command(server: &str, line: &[&str]) -> Command {
 
 fn run(server: &str, line: &[&str], stdin: &[u8]) -> Done {
     let mut child = command(server, line).spawn().unwrap();
-    // One that does not read its input closes it: no failure.
+    // A command that does not read its input closes the pipe: that is not a failure.
     let _closed = child.stdin.take().unwrap().write_all(stdin);
     let output = child.wait_with_output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();

@@ -1,6 +1,6 @@
-//! The driver that tests run on: the machine's own where it has a GPU, else the emulated one, built
-//! from `kernels/` on first use. Every test crate may have this as a module.
-#![allow(dead_code)] // no crate uses all of it
+//! The driver for tests: the system's if the machine has a GPU, else the emulated one, built from
+//! `kernels/` on first use. Any test crate may include this module.
+#![allow(dead_code)] // no test crate uses everything
 
 use std::{
     fs::{self, File},
@@ -12,18 +12,18 @@ use std::{
 /// The setting that names the driver's library.
 pub const SETTING: &str = "CAPSTAN_CUDA_DRIVER";
 
-/// The setting that limits the shared memory of a block in tests, in KiB: so the plans of smaller
-/// GPUs run on a larger one.
+/// The setting that limits the shared memory of a block, in KiB, so that the plans of smaller GPUs
+/// run on a larger one.
 pub const SHARED_SETTING: &str = "CAPSTAN_TEST_SHARED_KIB";
 
-/// What [`SHARED_SETTING`] says, in bytes; `None` for all that the device has.
+/// The value of [`SHARED_SETTING`] in bytes; `None` if it is not set.
 pub fn shared_bytes_max() -> Option<u32> {
     let text = std::env::var(SHARED_SETTING).ok()?;
     let kib: u32 = text.parse().unwrap_or_else(|_| panic!("{SHARED_SETTING}: {text:?}"));
     Some(kib << 10)
 }
 
-/// Orders in which the emulated driver resumes threads; 0 is the natural one.
+/// Seeds for the order in which the emulated driver resumes threads; 0 is the natural order.
 pub const SEEDS: [u64; 3] = [0, 1, 0xfeed];
 
 /// Whether the machine has an NVIDIA GPU whose kernel driver is loaded.
@@ -31,8 +31,8 @@ pub fn has_gpu() -> bool {
     ["/dev/nvidiactl", "/dev/dxg"].iter().any(|device| Path::new(device).exists())
 }
 
-/// What `CAPSTAN_CUDA_DRIVER` should be: `None` where there is a GPU, and the system's driver with
-/// it; else the emulated driver with the project's kernels. A value that is set already wins.
+/// The driver library to use: `CAPSTAN_CUDA_DRIVER` if set, else `None` (the system's driver) if
+/// there is a GPU, else the emulated driver with the project's kernels.
 pub fn driver() -> Option<PathBuf> {
     static DRIVER: OnceLock<Option<PathBuf>> = OnceLock::new();
     let find = || match std::env::var_os(SETTING) {
@@ -43,12 +43,12 @@ pub fn driver() -> Option<PathBuf> {
     DRIVER.get_or_init(find).clone()
 }
 
-/// Sets `CAPSTAN_CUDA_DRIVER` for this process and those it starts, unless there is a GPU.
+/// Sets `CAPSTAN_CUDA_DRIVER` for this process and its children, unless there is a GPU.
 pub fn provide() {
     static SET: OnceLock<()> = OnceLock::new();
     SET.get_or_init(|| {
         let Some(library) = driver() else { return };
-        // SAFETY: once, and before the code under test reads its settings; tests write no other
+        // SAFETY: runs once, before the code under test reads its settings; tests set no other
         // variable.
         #[allow(unsafe_code, clippy::disallowed_methods)]
         unsafe {
@@ -63,16 +63,15 @@ pub fn library() -> PathBuf {
     LIBRARY.get_or_init(|| build("emulated", &root().join("kernels"), &[])).clone()
 }
 
-/// An emulated driver with the kernels below `kernels`, compiled with more `flags`. Test processes
-/// share it: whoever comes first builds, and again only if a source or a flag changed.
-///
-/// Shape: `name` is the folder's, one for each pair of kernels and flags.
+/// Builds an emulated driver with the kernels below `kernels` and extra compiler `flags` in folder
+/// `name`, which is unique to the pair. Test processes share it: the first one builds it, and it is
+/// rebuilt only if a source or a flag changed.
 pub fn build(name: &str, kernels: &Path, flags: &[&str]) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let out = folder.join(name);
     fs::create_dir_all(&out).expect("the target folder is writable");
     let lock = File::create(out.join("lock")).expect("the target folder is writable");
-    lock.lock().expect("the file system has locks");
+    lock.lock().expect("the file system supports locks");
     let (library, stamp) = (out.join("libcuda.so"), out.join("stamp"));
     let content = content(kernels, flags);
     if library.exists() && fs::read_to_string(&stamp).is_ok_and(|built| built == content) {
@@ -82,22 +81,21 @@ pub fn build(name: &str, kernels: &Path, flags: &[&str]) -> PathBuf {
     let mut build = Command::new(script);
     build.arg(&out).args(flags).env("KERNELS", kernels).env("OBJECTS", folder.join("objects"));
     let built = build.output().expect("the build script can be run");
-    let said = String::from_utf8_lossy(&built.stderr);
-    assert!(built.status.success(), "the emulated driver does not build:\n{said}");
+    let stderr = String::from_utf8_lossy(&built.stderr);
+    assert!(built.status.success(), "the emulated driver does not build:\n{stderr}");
     fs::write(stamp, content).expect("the target folder is writable");
     library
 }
 
-/// Has the emulated driver, which is loaded already, resume threads in another order: one of
-/// [`SEEDS`].
+/// Makes the loaded emulated driver resume threads in another order, one of [`SEEDS`].
 #[allow(unsafe_code)]
 pub fn seed(number: u64) {
     let path = driver().expect("there is no GPU");
     // SAFETY: the library is loaded already; the function takes an integer.
     unsafe {
-        let library = libloading::Library::new(path).expect("loaded once");
+        let library = libloading::Library::new(path).expect("it is loaded already");
         let seed = library.get::<unsafe extern "C" fn(u64)>(b"capstan_emulated_seed\0");
-        seed.expect("the emulated driver's own")(number);
+        seed.expect("the emulated driver exports it")(number);
     }
 }
 
@@ -105,7 +103,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A hash of all that the library is made of, but the compiler.
+/// Hashes everything that the library is built from, except the compiler.
 fn content(kernels: &Path, flags: &[&str]) -> String {
     let mut hash = blake3::Hasher::new();
     for flag in flags {

@@ -1,4 +1,4 @@
-//! Encodings of points and scalars against arkworks' own serialization, and every refusal.
+//! Encodings of points and scalars against arkworks' serialization, and every refusal.
 
 mod points;
 mod scalars;

@@ -23,7 +23,7 @@ use proptest::prelude::*;
 
 const ENCODINGS: [PointEncoding; 3] = [Compressed, Uncompressed, Montgomery];
 
-/// Random points with infinity and the generator among them.
+/// Random points, with infinity and the generator among them.
 fn points<A: CurvePoint>(n: usize) -> Vec<A> {
     let mut rng = StdRng::seed_from_u64(n as u64);
     let group: Vec<_> = (0..n)
@@ -36,7 +36,7 @@ fn points<A: CurvePoint>(n: usize) -> Vec<A> {
     A::Group::normalize_batch(&group)
 }
 
-/// A point that is on the curve and outside the subgroup, with both of its ys.
+/// Two points on the curve and outside the subgroup: both values of y for one x.
 fn outside<P: SWCurveConfig>() -> [Affine<P>; 2] {
     let mut rng = StdRng::seed_from_u64(1);
     loop {
@@ -113,7 +113,7 @@ fn projective_sums_are_checked() {
 }
 
 #[test]
-fn arkworks_reads_the_layouts_that_it_has_in_memory() {
+fn points_and_elements_are_viewed_as_bytes_in_the_layout_of_arkworks() {
     let points = points::<G2Affine>(9);
     let bytes = layout::points_as_bytes(&points);
     assert_eq!(layout::points_from_bytes::<G2Affine>(bytes).unwrap(), points);
@@ -132,7 +132,7 @@ fn arkworks_reads_the_layouts_that_it_has_in_memory() {
 }
 
 #[test]
-fn ids_tell_groups_and_contents_apart() {
+fn ids_differ_by_group_and_content() {
     let g1 = points::<G1Affine>(8);
     assert_eq!(id_of(&g1), id_of(&points::<G1Affine>(8)));
     assert_ne!(id_of(&g1), id_of(&g1[..7]));
@@ -146,7 +146,7 @@ fn modulus(parts: usize) -> Vec<u8> {
     Fq::MODULUS.to_bytes_be().repeat(parts)
 }
 
-/// Compressed, with an x that no point has.
+/// A compressed encoding with an x that no point of the curve has.
 fn off_curve<P: SWCurveConfig>() -> Vec<u8> {
     let no_point = |x: &P::BaseField| Affine::<P>::get_ys_from_x_unchecked(*x).is_none();
     let x = (1u64..).map(P::BaseField::from).find(no_point).unwrap();
@@ -155,7 +155,7 @@ fn off_curve<P: SWCurveConfig>() -> Vec<u8> {
     bytes
 }
 
-/// What each encoding refuses, as (encoding, one point's bytes, why).
+/// Refused points: the encoding, the bytes of one point, the problem.
 fn refusals<P>(parts: usize) -> Vec<(PointEncoding, Vec<u8>, Problem)>
 where
     P: SWCurveConfig,
@@ -238,7 +238,7 @@ where
         for index in [0, 1, 3, 4, 17, 36] {
             let mut bytes = encode(encoding, &many);
             bytes[index * width..][..width].copy_from_slice(&bad);
-            // Another bad one behind it does not win.
+            // The first bad point is reported, not this one.
             bytes[36 * width..].copy_from_slice(&bad);
             let found = decode::<Affine<P>>(encoding, &bytes).unwrap_err();
             assert_eq!(found, Bad { index: index as u64, problem }, "row {row}");
@@ -274,7 +274,7 @@ fn each_part_of_a_g2_coordinate_is_checked() {
     assert_eq!(decode::<G2Affine>(Montgomery, &bytes).unwrap_err().problem, Problem::NotOnCurve);
 }
 
-/// Whatever decodes says so again when written, and arkworks reads the same.
+/// Bytes that decode are what the points encode to, and arkworks decodes them alike.
 fn any_bytes<A: CurvePoint>(bytes: &[u8]) {
     for encoding in ENCODINGS {
         let width = encoding.point_bytes(A::GROUP);
@@ -301,7 +301,7 @@ proptest! {
     fn random_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..500)) {
         any_bytes::<G1Affine>(&bytes);
         any_bytes::<G2Affine>(&bytes);
-        // Within reach of the modulus, so that more than the first check is met.
+        // Close to the modulus, so that checks after the first are reached.
         for part in bytes.chunks_mut(48) {
             part[0] = part[0] & 0xe0 | part[0] & 0x19;
         }
@@ -310,7 +310,7 @@ proptest! {
     }
 
     #[test]
-    fn one_flipped_bit_is_another_point_or_none(seed in 0u64..1000, bit in 0usize..8 * 96) {
+    fn one_flipped_bit_never_decodes_to_the_same_point(seed in 0u64..1000, bit in 0usize..8 * 96) {
         let mut rng = StdRng::seed_from_u64(seed);
         let point = [<G1Affine as AffineRepr>::Group::rand(&mut rng).into_affine()];
         for encoding in ENCODINGS {

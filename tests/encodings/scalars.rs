@@ -1,4 +1,4 @@
-//! Scalars: round trips, refusals, reduction, narrow ones.
+//! Scalars: round trips, refusals, reduction, narrow encodings.
 
 use ark_ff::{AdditiveGroup, BigInt, BigInteger, Field, PrimeField, UniformRand};
 use ark_serialize::CanonicalSerialize;
@@ -119,7 +119,7 @@ fn narrow_scalars_keep_their_values() {
 }
 
 #[test]
-fn scalars_of_no_known_shape_are_refused() {
+fn scalars_of_unknown_width_or_partial_length_are_refused() {
     for width in [0, 3, 32, 255] {
         for encoding in [ScalarEncoding::Unsigned(width), ScalarEncoding::Signed(width)] {
             let found = scalars(encoding, vec![0; 96], false).unwrap_err();

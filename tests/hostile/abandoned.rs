@@ -1,4 +1,4 @@
-//! Streamed jobs whose call is gone when their payload is complete.
+//! Streamed jobs whose call ends after their payload is complete.
 
 use std::time::Duration;
 
@@ -22,14 +22,14 @@ fn vector(id: &Bytes) -> v1::VectorUpload {
     say::vector(id, v1::ScalarEncoding::Canonical, COUNT)
 }
 
-/// All of the payload, and a sender that stays.
+/// All of the payload, without the end of the stream.
 fn whole<M: Send + 'static>(messages: Vec<M>) -> impl futures_util::Stream<Item = M> + Send {
     stream::iter(messages).chain(stream::pending())
 }
 
 type Calls = [JoinHandle<Result<(), Code>>; 2];
 
-/// Both kinds of calls, begun: `time` is their `grpc-timeout`, which only the server keeps.
+/// Starts one MSM and one NTT. `time` is their `grpc-timeout`, which only the server enforces.
 fn begin(world: &World, ids: &[Bytes; 2], time: Option<&'static str>) -> Calls {
     let chunks = || vec![say::chunk(0, say::canonical(&say::random(COUNT as usize)))];
     let sums = whole(say::msm_stream(world.spec(), vector(&ids[0]), chunks()));
@@ -42,15 +42,15 @@ fn begin(world: &World, ids: &[Bytes; 2], time: Option<&'static str>) -> Calls {
     let (client, origin) = timeless(world.daemon.address);
     let mut first = ComputeClient::with_origin(client, origin);
     let mut second = first.clone();
-    let said = |status: Status| status.code();
+    let code = |status: Status| status.code();
     [
-        tokio::spawn(async move { first.msm_stream(sums).await.map(drop).map_err(said) }),
-        tokio::spawn(async move { second.ntt_stream(rows).await.map(drop).map_err(said) }),
+        tokio::spawn(async move { first.msm_stream(sums).await.map(drop).map_err(code) }),
+        tokio::spawn(async move { second.ntt_stream(rows).await.map(drop).map_err(code) }),
     ]
 }
 
-/// Calls of whose payload the server has all. Where one was cut off before, since its sender was
-/// late, they are begun again.
+/// Starts calls and waits until the server has all of their payloads. Starts again if a call is cut
+/// off because this thread was too slow.
 async fn begun(world: &World) -> ([Bytes; 2], Calls) {
     let arrived = async |id: &Bytes| {
         let id = Some(v1::stat_request::Id::UploadId(id.clone()));
@@ -80,7 +80,7 @@ async fn begun(world: &World) -> ([Bytes; 2], Calls) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_complete_payload_goes_soon_after_its_caller() {
+async fn a_complete_payload_is_dropped_soon_after_its_caller_leaves() {
     let idle_timeout = Duration::from_millis(300);
     let upload_ttl = Duration::from_secs(24 * 3600);
     let world = World::new(Settings { idle_timeout, upload_ttl, workers: 1, ..settings() }).await;
@@ -93,7 +93,7 @@ async fn a_complete_payload_goes_soon_after_its_caller() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_complete_payload_ends_with_its_deadline() {
+async fn a_complete_payload_is_dropped_at_its_deadline() {
     let day = Duration::from_secs(24 * 3600);
     let limits = Settings { idle_timeout: day, upload_ttl: day, workers: 1, ..settings() };
     let world = World::new(limits).await;
@@ -108,7 +108,7 @@ async fn a_complete_payload_ends_with_its_deadline() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_caller_that_comes_back_need_not_send_again() {
+async fn a_returning_caller_need_not_send_its_payload_again() {
     let idle_timeout = Duration::from_secs(24 * 3600);
     let world = World::new(Settings { idle_timeout, workers: 1, ..settings() }).await;
     world.dial.set(Mode::Hangs);

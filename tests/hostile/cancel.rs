@@ -1,5 +1,5 @@
-//! Callers that go away, and deadlines that pass: while they send, while they queue, while the
-//! engine computes. Memory and permits come back each time.
+//! Callers that disconnect and deadlines that pass: during the upload, in the queue, during the
+//! computation. The server frees memory and permits each time.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ use crate::{
 
 type Calls = Vec<JoinHandle<Result<(), Status>>>;
 
-/// Makes calls and goes away when the server is seen to hold them. Where one has ended before, cut
-/// off by the idle limit since this thread was late, they are made again.
-async fn go_away_from(
+/// Makes calls and aborts them once the server holds them. Repeats them if the idle timeout ended
+/// one first because this thread was too slow.
+async fn abort_once_held(
     world: &World,
     name: &str,
     held: impl Fn(&v1::Load) -> bool,
@@ -35,13 +35,13 @@ async fn go_away_from(
         });
         let seen = seen.await;
         calls.iter().for_each(JoinHandle::abort);
-        if seen { Ok(()) } else { Err("a call ended before") }
+        if seen { Ok(()) } else { Err("a call ended first") }
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_caller_that_goes_gets_its_memory_freed() {
+async fn a_disconnected_caller_leaves_no_memory_behind() {
     let idle_timeout = Duration::from_millis(300);
     let world = World::new(Settings { idle_timeout, workers: 1, ..settings() }).await;
     let vector = || say::vector(&say::id(), v1::ScalarEncoding::U64, 8);
@@ -52,7 +52,7 @@ async fn a_caller_that_goes_gets_its_memory_freed() {
         let messages = stream::iter(messages).chain(stream::pending());
         vec![tokio::spawn(async move { client.msm_stream(messages).await.map(drop) })]
     };
-    go_away_from(&world, "mid-upload", |load| load.jobs == 1, stream_a_job).await;
+    abort_once_held(&world, "mid-upload", |load| load.jobs == 1, stream_a_job).await;
     world.assert_well("gone mid-upload").await;
 
     let put = || {
@@ -60,7 +60,7 @@ async fn a_caller_that_goes_gets_its_memory_freed() {
         let messages = stream::iter(say::put_vector(vector(), half())).chain(stream::pending());
         vec![tokio::spawn(async move { client.put(messages).await.map(drop) })]
     };
-    go_away_from(&world, "mid-put", |load| load.bytes_in_flight > 0, put).await;
+    abort_once_held(&world, "mid-put", |load| load.bytes_in_flight > 0, put).await;
     world.assert_well("gone mid-put").await;
 
     world.dial.set(Mode::Hangs);
@@ -69,15 +69,15 @@ async fn a_caller_that_goes_gets_its_memory_freed() {
         tokio::spawn(async move { client.msm(request).await.map(drop) })
     };
     let three = || (0..3).map(call).collect();
-    go_away_from(&world, "running and queued", |load| load.jobs == 3, three).await;
-    // The engine stops at its next look at the control, so the dial need not change.
+    abort_once_held(&world, "running and queued", |load| load.jobs == 3, three).await;
+    // The engine stops at its next check for cancellation, so the dial need not change.
     settled(&world.channel, "gone while queued and running").await;
     world.dial.set(Mode::Honest);
     world.assert_well("gone while queued and running").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_that_breaks_frees_its_jobs() {
+async fn a_broken_connection_frees_its_jobs() {
     let world = World::new(Settings { workers: 1, ..settings() }).await;
     world.dial.set(Mode::Hangs);
     let channel = world.daemon.channel().await;
@@ -108,7 +108,7 @@ fn assert_deadline(name: &str, sent: Result<(), Status>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn deadlines_hold_while_sending_queued_and_running() {
+async fn deadlines_hold_while_uploading_queued_and_running() {
     let world = World::new(Settings { workers: 1, ..settings() }).await;
     world.dial.set(Mode::Hangs);
     let timeless = || {
@@ -133,7 +133,7 @@ async fn deadlines_hold_while_sending_queued_and_running() {
     assert_deadline("queued", second.map(drop));
     assert_deadline("sending", third.map(drop));
     assert_deadline("a transform", fourth.map(drop));
-    // Half an upload is kept, to go on with; but one whose header came after its deadline is none.
+    // The partial upload is kept for resuming, unless its header came after the deadline.
     let id = Some(v1::release_request::Id::UploadId(id));
     if let Err(status) = How::Release(v1::ReleaseRequest { id }).send(&world.channel).await {
         assert_status("a late header", &status, Code::NotFound, "OBJECT_UNKNOWN", "", None);
@@ -154,7 +154,7 @@ async fn deadlines_hold_while_sending_queued_and_running() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn releasing_what_a_job_uses_lets_the_job_end() {
+async fn a_job_completes_after_its_inputs_are_released() {
     let world = World::new(Settings { workers: 1, ..settings() }).await;
     let id = say::id();
     let vector = say::vector(&id, v1::ScalarEncoding::U8, 8);

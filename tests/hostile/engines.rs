@@ -1,4 +1,4 @@
-//! Engines that lie or panic.
+//! Engines that return wrong results or panic.
 
 use capstan::wire::v1;
 use tonic::Code;
@@ -51,16 +51,16 @@ async fn a_wrong_result_is_never_returned() {
     }
     for (i, how) in checked().into_iter().enumerate() {
         world.dial.set(Mode::Lies);
-        let status = how.send(&world.channel).await.expect_err("a lie");
+        let status = how.send(&world.channel).await.expect_err("a wrong result");
         world.dial.set(Mode::Honest);
-        let name = format!("lie {i}");
+        let name = format!("wrong result {i}");
         assert_status(&name, &status, Code::DataLoss, "VERIFY_FAILED", "", None);
         world.assert_well(&name).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_panic_fails_one_job_and_the_next_one_works() {
+async fn a_panic_fails_one_job_and_no_later_one() {
     let world = World::new(settings()).await;
     let mut all = vec![msm(&world, v1::Group::G1, v1::Verify::None), ntt(v1::Verify::None)];
     all.extend(streamed(&world));
@@ -70,7 +70,8 @@ async fn a_panic_fails_one_job_and_the_next_one_works() {
         world.dial.set(Mode::Honest);
         let name = format!("panic {i}");
         assert_status(&name, &status, Code::Internal, "INTERNAL", "", None);
-        assert_eq!(status.message(), "internal error: see the server's log");
+        let message = "internal error: see the server's log";
+        assert_eq!(status.message(), message, "reveals no internals");
         world.assert_well(&name).await;
     }
 }

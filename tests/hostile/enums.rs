@@ -1,4 +1,4 @@
-//! Fields that were not said, or say what nobody knows.
+//! Missing fields and unknown enum values.
 
 use capstan::{
     curve::{G1Affine, points::PointEncoding},

@@ -1,4 +1,4 @@
-//! Ids of nothing, of something else, of something gone.
+//! Ids that are unknown, released, or of another kind of object.
 
 use bytes::Bytes;
 use capstan::{
@@ -15,12 +15,12 @@ use crate::{
 
 pub fn rows(world: &World) -> Vec<Row> {
     let mut rows = Vec::new();
-    for (name, id) in nothings(32) {
+    for (name, id) in unknown_ids(32) {
         for (call, how) in bases_calls(world, &id) {
             rows.push(refused(format!("{call} {name}"), how, Code::NotFound, "OBJECT_UNKNOWN"));
         }
     }
-    for (name, id) in nothings(16) {
+    for (name, id) in unknown_ids(16) {
         for (call, how) in upload_calls(world, &id) {
             rows.push(refused(format!("{call} {name}"), how, Code::NotFound, "OBJECT_UNKNOWN"));
         }
@@ -68,7 +68,7 @@ pub fn rows(world: &World) -> Vec<Row> {
 }
 
 /// Ids that name nothing: random, all zero, too short, too long, empty.
-fn nothings(len: usize) -> Vec<(String, Bytes)> {
+fn unknown_ids(len: usize) -> Vec<(String, Bytes)> {
     let random: Vec<u8> = (0..len).map(|i| (i * 37 + 11) as u8).collect();
     let all = [random.clone(), vec![0; len], random[1..].to_vec(), vec![5; len + 1], vec![]];
     all.into_iter().map(|id| (format!("an id {}", hex::encode(&id)), id.into())).collect()
@@ -113,13 +113,13 @@ fn release(id: v1::release_request::Id) -> How {
     How::Release(v1::ReleaseRequest { id: Some(id) })
 }
 
-/// All of a status that a caller can see.
-fn seen(status: &Status) -> (Code, String, Vec<u8>) {
+/// Everything in a status that a caller can see.
+fn visible(status: &Status) -> (Code, String, Vec<u8>) {
     (status.code(), status.message().into(), status.details().into())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn unknown_released_and_malformed_are_not_told_apart() {
+async fn unknown_released_and_malformed_ids_get_the_same_answer() {
     let world = World::new(settings()).await;
     let gone = say::id();
     let vector = say::vector(&gone, v1::ScalarEncoding::U8, 8);
@@ -130,23 +130,23 @@ async fn unknown_released_and_malformed_are_not_told_apart() {
     let id = v1::release_request::Id::ObjectId(released.clone());
     release(id).send(&world.channel).await.unwrap();
     let mut statuses = Vec::new();
-    let ids = nothings(32).into_iter().map(|(_, id)| id).chain([released]);
+    let ids = unknown_ids(32).into_iter().map(|(_, id)| id).chain([released]);
     for (_, how) in ids.flat_map(|id| bases_calls(&world, &id)) {
         statuses.push(how.send(&world.channel).await.unwrap_err());
     }
-    let ids = nothings(16).into_iter().map(|(_, id)| id).chain([gone]);
+    let ids = unknown_ids(16).into_iter().map(|(_, id)| id).chain([gone]);
     for (_, how) in ids.flat_map(|id| upload_calls(&world, &id)) {
         statuses.push(how.send(&world.channel).await.unwrap_err());
     }
     assert_eq!(statuses[0].code(), Code::NotFound);
     for status in &statuses {
-        assert_eq!(seen(status), seen(&statuses[0]));
+        assert_eq!(visible(status), visible(&statuses[0]));
     }
     world.assert_well("released ids").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn uploads_conflict_and_bases_in_transit_are_no_vector() {
+async fn refuses_conflicting_uploads_and_bases_in_transit_as_scalars() {
     let world = World::new(settings()).await;
     let upload = say::bases::<G1Affine>(PointEncoding::Compressed, 2);
     let id = upload.upload_id.clone();
@@ -159,8 +159,8 @@ async fn uploads_conflict_and_bases_in_transit_are_no_vector() {
     for message in messages {
         sender.send(message).await.unwrap();
     }
-    let there = || stat(v1::stat_request::Id::UploadId(id.clone())).send(&world.channel);
-    until("bases in transit", async || there().await).await;
+    let upload_stat = || stat(v1::stat_request::Id::UploadId(id.clone())).send(&world.channel);
+    until("bases in transit", async || upload_stat().await).await;
     let conflict = |status: Status| (status.code(), reason(&status));
     let aborted = (Code::Aborted, "UPLOAD_CONFLICT".to_owned());
     let other = v1::BasesUpload { count: 3, ..upload.clone() };

@@ -1,4 +1,4 @@
-//! Numbers that do not fit each other, or anything.
+//! Counts, offsets and lengths that contradict each other or are out of range.
 
 use bytes::Bytes;
 use capstan::{
@@ -19,7 +19,7 @@ pub fn rows(world: &World) -> Vec<Row> {
     let mut rows = Vec::new();
     unary(&mut rows, world);
     streamed(&mut rows, world);
-    nothing(&mut rows, world);
+    empty_inputs(&mut rows, world);
     odd_sizes(&mut rows, world);
     ntt_sizes(&mut rows);
     plans(&mut rows);
@@ -64,7 +64,7 @@ fn unary(rows: &mut Vec<Row>, world: &World) {
     ] {
         let bases = say::stored(&world.g1_id, offset, length);
         let how = How::Msm(say::msm(say::spec(v1::Group::G1 as i32, bases), u8s(8)));
-        rows.push(invalid(format!("bases {offset} and {length} on"), how, LARGE, field, None));
+        rows.push(invalid(format!("{length} bases from {offset} on"), how, LARGE, field, None));
     }
     let spec = v1::MsmSpec { batch: 65_537, ..world.spec() };
     rows.push(invalid(
@@ -84,10 +84,10 @@ fn streamed(rows: &mut Vec<Row>, world: &World) {
     let piece = |offset, len| say::chunk(offset, vec![0; len]);
     for count in [0, 7, 9, u32::MAX.into()] {
         let how = stream(count, vec![piece(0, 32)]);
-        rows.push(invalid(format!("header says {count}"), how, LENGTH, "scalars", None));
+        rows.push(invalid(format!("a header with count {count}"), how, LENGTH, "scalars", None));
     }
     let how = stream(u64::MAX, vec![]);
-    rows.push(invalid("more than can be counted", how, LARGE, "count", None));
+    rows.push(invalid("a size that overflows", how, LARGE, "count", None));
     rows.push(invalid("truncated at once", stream(8, vec![]), LENGTH, "chunk", None));
     rows.push(invalid("truncated", stream(8, vec![piece(0, 31)]), LENGTH, "chunk", None));
     rows.push(invalid("a hole", stream(8, vec![piece(0, 8), piece(9, 23)]), LENGTH, "chunk", None));
@@ -98,8 +98,8 @@ fn streamed(rows: &mut Vec<Row>, world: &World) {
     let twice = vec![piece(0, 20), piece(0, 20), piece(10, 22)];
     let zero = say::compressed::<G1Affine>(say::sum(&world.g1[..1], &[Fr::from(0)]));
     rows.push(good("pieces that overlap", stream(8, twice), zero.clone()));
-    let dust = (0..32).rev().map(|at| piece(at, 1)).collect();
-    rows.push(good("bytes one by one, the last first", stream(8, dust), zero.clone()));
+    let single_bytes = (0..32).rev().map(|at| piece(at, 1)).collect();
+    rows.push(good("single bytes, the last one first", stream(8, single_bytes), zero.clone()));
     let empty = vec![piece(0, 0), piece(32, 0), piece(0, 32)];
     rows.push(good("empty chunks", stream(8, empty), zero));
     let large = vec![piece(0, (1 << 20) + (128 << 10))];
@@ -116,24 +116,24 @@ fn streamed(rows: &mut Vec<Row>, world: &World) {
     rows.push(invalid("two headers", How::MsmStream(twice), "OUT_OF_RANGE", "message", None));
     let then_empty = vec![header, v1::MsmStreamRequest::default()];
     rows.push(invalid(
-        "nothing in a message",
+        "an empty message after the header",
         How::MsmStream(then_empty),
         "OUT_OF_RANGE",
         "message",
         None,
     ));
-    confetti(rows);
+    scattered_bytes(rows);
 }
 
-/// Pieces that leave a hole each: memory of ours for a byte of theirs.
-fn confetti(rows: &mut Vec<Row>) {
-    let dust = (0..6000).map(|i| say::chunk(2 * i, vec![0])).collect();
+/// Chunks that each leave a hole, so that the server would need memory for every byte received.
+fn scattered_bytes(rows: &mut Vec<Row>) {
+    let single_bytes = (0..6000).map(|i| say::chunk(2 * i, vec![0])).collect();
     let vector = say::vector(&say::id(), v1::ScalarEncoding::U8, 1 << 20);
-    let how = How::Put(say::put_vector(vector, dust));
-    rows.push(invalid("confetti", how, "OUT_OF_RANGE", "chunk.offset", None));
+    let how = How::Put(say::put_vector(vector, single_bytes));
+    rows.push(invalid("scattered bytes", how, "OUT_OF_RANGE", "chunk.offset", None));
 }
 
-fn nothing(rows: &mut Vec<Row>, world: &World) {
+fn empty_inputs(rows: &mut Vec<Row>, world: &World) {
     let zero = say::sum::<G1Affine>(&[], &[]);
     let infinity = say::compressed::<G1Affine>(zero);
     for (name, bases) in [
@@ -212,14 +212,14 @@ fn ntt_sizes(rows: &mut Vec<Row>) {
     rows.push(invalid("a narrow result", how, "OUT_OF_RANGE", "spec.output_encoding", None));
 }
 
-/// What can never fit is refused before the payload, and without a time to retry.
+/// Requests that can never fit are refused before the payload, without a retry delay.
 fn plans(rows: &mut Vec<Row>) {
     let bytes = |name: &str, how| refused(name, how, Code::ResourceExhausted, "CONNECTION_BYTES");
     for lg_n in [20, 26, 32] {
         let spec = v1::NttSpec { row_length: Some(0), batch: 1 << 16, ..say::ntt_spec(lg_n) };
         let vector = say::vector(&say::id(), v1::ScalarEncoding::Canonical, 0);
         let how = How::NttStream(say::ntt_stream(spec, vector, vec![]));
-        rows.push(bytes(&format!("zeros of lg_n {lg_n} for a byte"), how));
+        rows.push(bytes(&format!("an NTT of 2^{lg_n} zeros without payload"), how));
     }
     let vector = say::vector(&say::id(), v1::ScalarEncoding::U8, 33 << 20);
     rows.push(bytes("a vector", How::Put(say::put_vector(vector, vec![]))));
@@ -234,13 +234,13 @@ fn puts(rows: &mut Vec<Row>) {
     let piece = |offset, len| say::chunk(offset, vec![0; len]);
     rows.push(invalid("no points", put(0, vec![]), "SIZE_ZERO", "count", None));
     rows.push(invalid("truncated bases", put(2, vec![piece(48, 48)]), LENGTH, "chunk", None));
-    rows.push(invalid("bases and more", put(2, vec![piece(0, 97)]), LARGE, "chunk", None));
-    rows.push(invalid("uncountable bases", put(u64::MAX, vec![]), LARGE, "count", None));
+    rows.push(invalid("too many bytes of bases", put(2, vec![piece(0, 97)]), LARGE, "chunk", None));
+    rows.push(invalid("bases whose size overflows", put(u64::MAX, vec![]), LARGE, "count", None));
     let vector = || say::vector(&say::id(), v1::ScalarEncoding::U16, 4);
     let how = How::Put(say::put_vector(vector(), vec![piece(0, 7)]));
     rows.push(invalid("a truncated vector", how, LENGTH, "chunk", None));
     let how = How::Put(say::put_vector(vector(), vec![piece(7, 2)]));
-    rows.push(invalid("a vector and more", how, LARGE, "chunk", None));
+    rows.push(invalid("too many bytes of a vector", how, LARGE, "chunk", None));
     for (field, len) in [("upload_id", 0), ("upload_id", 15), ("upload_id", 17)] {
         let vector = v1::VectorUpload { upload_id: vec![1; len].into(), ..vector() };
         let how = How::Put(say::put_vector(vector, vec![]));

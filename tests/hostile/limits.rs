@@ -1,4 +1,5 @@
-//! Limits, whole and of one connection: refused at once, with a time to retry where that can help.
+//! Limits of the server and of a connection: requests above them are refused at once, with a retry
+//! delay if a retry can succeed.
 
 use capstan::{
     curve::{G1Affine, points::PointEncoding},
@@ -15,7 +16,7 @@ use crate::{
 
 const MIB: u64 = 1 << 20;
 
-/// A vector of `bytes` zeros that is never sent but for its first byte, held by the server.
+/// Starts the upload of a vector of `bytes` bytes and sends only the first; the server holds it.
 async fn hold(channel: &Channel, bytes: u64) -> Result<v1::VectorUpload, Status> {
     use futures_util::StreamExt;
     let vector = say::vector(&say::id(), v1::ScalarEncoding::U8, bytes);
@@ -36,21 +37,21 @@ async fn hold(channel: &Channel, bytes: u64) -> Result<v1::VectorUpload, Status>
     if until("an upload is held or refused", stat).await {
         return Ok(vector);
     }
-    // One of a single byte is complete, and held all the same.
+    // An upload of a single byte is complete, and the server holds it too.
     call.await.expect("no panic").map(|_| vector)
 }
 
-/// What is said of an upload for which there is a place: who had the last one gives it back a
-/// moment after it was answered.
-async fn placed<T>(mut upload: impl AsyncFnMut() -> Result<T, Status>) -> Result<T, Status> {
+/// Repeats an upload while it is refused with UPLOADS: an earlier upload returns its permit shortly
+/// after its answer.
+async fn with_permit<T>(mut upload: impl AsyncFnMut() -> Result<T, Status>) -> Result<T, Status> {
     let upload = async || match upload().await {
         Err(status) if reason(&status) == "UPLOADS" => Err(status),
-        said => Ok(said),
+        answer => Ok(answer),
     };
-    until("a place for an upload", upload).await
+    until("a permit for an upload", upload).await
 }
 
-async fn let_go(channel: &Channel, vector: &v1::VectorUpload) {
+async fn release(channel: &Channel, vector: &v1::VectorUpload) {
     let id = Some(v1::release_request::Id::UploadId(vector.upload_id.clone()));
     store(channel).release(v1::ReleaseRequest { id }).await.expect("was held");
 }
@@ -61,7 +62,7 @@ fn assert_full(status: &Status, expected: &str, again: bool) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bytes_are_limited_whole_and_by_connection() {
+async fn bytes_are_limited_per_server_and_per_connection() {
     let world = World::new(settings()).await;
     let (one, two) = (world.daemon.channel().await, world.daemon.channel().await);
     let three = world.daemon.channel().await;
@@ -73,19 +74,19 @@ async fn bytes_are_limited_whole_and_by_connection() {
     let second = hold(&two, 30 * MIB).await.unwrap();
     let full = hold(&three, 5 * MIB).await.unwrap_err();
     assert_full(&full, "BYTES_IN_FLIGHT", true);
-    // One connection's appetite is not the others' hunger.
+    // A connection at its limit does not block the others.
     let (request, sum) = world.good_msm();
     assert_eq!(How::Msm(request).send(&three).await.unwrap(), sum);
-    let_go(&one, &first).await;
+    release(&one, &first).await;
     until_load(&two, "bytes come back", |load| load.bytes_in_flight <= 30 * MIB).await;
     let third = hold(&three, 5 * MIB).await.unwrap();
-    let_go(&three, &third).await;
-    let_go(&two, &second).await;
+    release(&three, &third).await;
+    release(&two, &second).await;
     world.assert_well("bytes").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_whose_parts_fit_but_not_their_sum_is_never_told_to_retry() {
+async fn a_request_whose_total_can_never_fit_gets_no_retry_delay() {
     let world = World::new(settings()).await;
     // 16 MiB of payload, 16 of result, and working memory on top.
     let spec = || v1::NttSpec { batch: 1 << 10, ..say::ntt_spec(9) };
@@ -96,7 +97,7 @@ async fn a_request_whose_parts_fit_but_not_their_sum_is_never_told_to_retry() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn jobs_are_limited_whole_and_by_connection() {
+async fn jobs_are_limited_per_server_and_per_connection() {
     let limits = Settings { jobs_max: 5, connection_jobs_max: 3, workers: 1, ..settings() };
     let world = World::new(limits).await;
     world.dial.set(Mode::Hangs);
@@ -115,30 +116,30 @@ async fn jobs_are_limited_whole_and_by_connection() {
     assert_full(&full, "JOBS", true);
     world.dial.set(Mode::Honest);
     for call in calls {
-        call.await.unwrap().expect("what was accepted is done");
+        call.await.unwrap().expect("an accepted job completes");
     }
     world.assert_well("jobs").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn uploads_and_the_store_are_limited() {
-    // The world has two objects.
+    // The world stores two objects already.
     let limits =
         Settings { uploads_max: 2, store_bytes_max: 2 * MIB, objects_max: 2, ..settings() };
     let world = World::new(limits).await;
     let channel = &world.channel;
-    let first = placed(async || hold(channel, 1).await).await.unwrap();
-    let second = placed(async || hold(channel, 1).await).await.unwrap();
+    let first = with_permit(async || hold(channel, 1).await).await.unwrap();
+    let second = with_permit(async || hold(channel, 1).await).await.unwrap();
     assert_full(&hold(channel, 1).await.unwrap_err(), "UPLOADS", true);
-    let_go(channel, &first).await;
-    let_go(channel, &second).await;
+    release(channel, &first).await;
+    release(channel, &second).await;
     let put = async |count| {
         let bases = say::bases::<G1Affine>(PointEncoding::Compressed, count);
         How::Put(say::put_bases(bases, vec![])).send(channel).await
     };
-    let never = placed(async || put(22_000).await).await.unwrap_err();
+    let never = with_permit(async || put(22_000).await).await.unwrap_err();
     assert_full(&never, "STORE", false);
-    let full = placed(async || put(21_845).await).await.unwrap_err();
+    let full = with_permit(async || put(21_845).await).await.unwrap_err();
     assert_full(&full, "STORE", true);
     assert_full(&put(1).await.unwrap_err(), "OBJECTS", true);
     world.assert_well("uploads and store").await;

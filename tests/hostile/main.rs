@@ -1,8 +1,8 @@
-//! Bad input, bad peers, bad luck: what the server promises to say, and that it is well after.
+//! Invalid input and misbehaving clients: the server answers as promised and stays healthy.
 //!
-//! To add a case, add a row to a `rows` function of the module that it belongs to: a name, how it
-//! is sent, and the status, reason, field and index that must come back. After each row the table
-//! asserts that the server still computes and that nothing is left in flight.
+//! To add a case, add a row to the `rows` function of the module that it belongs to: a name, the
+//! request, and the expected status, reason, field and index. After each row the table asserts that
+//! the server still computes and that nothing is left in flight.
 #![cfg(all(feature = "client", feature = "server"))]
 
 mod abandoned;
@@ -25,7 +25,7 @@ mod transport;
 use table::World;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_row_of_the_table() {
+async fn every_row_of_the_table_gets_the_expected_answer() {
     let world = World::new(table::settings()).await;
     let rows =
         [points::rows, scalars::rows, lengths::rows, handles::rows, enums::rows, streams::rows]

@@ -1,4 +1,4 @@
-//! Unary messages that take their time.
+//! Unary messages that stall.
 
 use std::{
     pin::Pin,
@@ -16,7 +16,7 @@ use crate::{
     table::{World, settings},
 };
 
-/// Some bytes, and no more.
+/// A body that yields some bytes and then stalls.
 struct Stalls(Option<Bytes>);
 
 impl Body for Stalls {
@@ -35,21 +35,21 @@ impl Body for Stalls {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_has_come_of_a_message_is_in_flight() {
+async fn the_received_part_of_a_message_counts_as_in_flight() {
     let idle_timeout = Duration::from_secs(24 * 3600);
     let world = World::new(Settings { idle_timeout, ..settings() }).await;
     let (client, origin) = timeless(world.daemon.address);
-    let (came, announced) = (300_000, 500_000_u32);
+    let (received, announced) = (300_000, 500_000_u32);
     let mut bytes = vec![0];
     bytes.extend(announced.to_be_bytes());
-    bytes.resize(came, 0);
+    bytes.resize(received, 0);
     let request = http::Request::post(format!("{origin}capstan.v1.Compute/Msm"))
         .header("content-type", "application/grpc")
         .body(tonic::body::Body::new(Stalls(Some(bytes.into()))))
         .expect("a request");
     let call = tokio::spawn(async move { client.request(request).await });
-    // What came before the free bytes were used up is not counted.
-    let counted = came as u64 - (64 << 10);
+    // The first bytes of a message are not counted.
+    let counted = received as u64 - (64 << 10);
     let name = "the message is counted";
     until_load(&world.channel, name, |load| load.bytes_in_flight >= counted).await;
     call.abort();

@@ -1,4 +1,4 @@
-//! Messages spoiled at random: any status may come back but that of a bug.
+//! Randomly mutated messages: the server may return any status except that of a bug.
 
 use std::sync::OnceLock;
 
@@ -20,7 +20,7 @@ use crate::{
     table::{How, World, settings},
 };
 
-/// Messages as they are.
+/// A codec that passes messages through as bytes.
 #[derive(Clone, Copy, Default)]
 pub struct Raw;
 
@@ -58,7 +58,7 @@ impl Decoder for Raw {
     }
 }
 
-/// Every method, and a stream of good messages for it.
+/// Every method, with a stream of valid messages for it.
 fn corpus(world: &World) -> Vec<(&'static str, Vec<Bytes>)> {
     fn all<M: Message>(messages: Vec<M>) -> Vec<Bytes> {
         messages.iter().map(|message| message.encode_to_vec().into()).collect()
@@ -136,7 +136,7 @@ fn apply(messages: &mut Vec<Bytes>, change: &Change) {
             let i = which(*at);
             let mut bytes = messages[i].to_vec();
             if !bytes.is_empty() {
-                // The first bytes are tags and lengths: worth most of the attempts.
+                // Tags and lengths are in the first bytes: most changes go there.
                 let at = at / 7 % bytes.len().min(48);
                 bytes[at] = *value;
             }
@@ -164,7 +164,7 @@ fn apply(messages: &mut Vec<Bytes>, change: &Change) {
 }
 
 #[test]
-fn spoiled_messages_never_find_a_bug() {
+fn mutated_messages_never_cause_an_internal_error() {
     static WORLD: OnceLock<(tokio::runtime::Runtime, World)> = OnceLock::new();
     let (runtime, world) = WORLD.get_or_init(|| {
         let runtime = tokio::runtime::Runtime::new().expect("threads");
@@ -190,7 +190,7 @@ fn spoiled_messages_never_find_a_bug() {
         }
     });
     runtime.block_on(async {
-        // A mutation may have put a vector; what is left of it has no effect on a job.
+        // A mutation may have left a vector on the server, which must not affect a job.
         let (request, sum) = world.good_msm();
         let send = async || How::Msm(request.clone()).send(&world.channel).await;
         assert_eq!(patiently(send).await.expect("still serves"), sum);

@@ -1,4 +1,4 @@
-//! Points that are none, and points that look odd and are good.
+//! Invalid points, and unusual points that are valid.
 
 use ark_bls12_381::{Fq, g1, g2};
 use ark_ec::short_weierstrass::Affine;
@@ -30,11 +30,11 @@ pub fn rows(_: &World) -> Vec<Row> {
     }
     infinities::<G1Affine>(&mut rows);
     infinities::<G2Affine>(&mut rows);
-    rows.push(worst_is_not_first());
+    rows.push(two_bad_points());
     rows
 }
 
-/// A bad point third of four, inline and put.
+/// A bad point as the third of four, inline and in a `Put`.
 fn refused<A: CurvePoint>(
     rows: &mut Vec<Row>,
     name: &str,
@@ -56,7 +56,7 @@ fn refused<A: CurvePoint>(
 
 type Bad = (&'static str, PointEncoding, Vec<u8>, &'static str);
 
-/// One of everything that is not a point.
+/// One of each kind of invalid point.
 fn bad<A: CurvePoint>(wrong_subgroup: A) -> Vec<Bad> {
     let mut all = bad_coordinates::<A>();
     all.extend(bad_flags::<A>());
@@ -67,14 +67,14 @@ fn bad<A: CurvePoint>(wrong_subgroup: A) -> Vec<Bad> {
     all
 }
 
-/// A point, spoiled.
+/// A valid point's bytes, changed by `spoil`.
 fn spoiled<A: CurvePoint>(encoding: PointEncoding, spoil: impl Fn(&mut [u8])) -> Vec<u8> {
     let mut bytes = encode(encoding, &say::points::<A>(1));
     spoil(&mut bytes);
     bytes
 }
 
-/// Infinity with more bits.
+/// Infinity with extra bits set.
 fn infinity<A: CurvePoint>(encoding: PointEncoding, at: usize, value: u8) -> Vec<u8> {
     let mut bytes = encode(encoding, &[A::zero()]);
     bytes[at] |= value;
@@ -127,7 +127,7 @@ fn bad_flags<A: CurvePoint>() -> Vec<Bad> {
     ]
 }
 
-/// An abscissa of no point.
+/// An x that no point of the curve has.
 fn x_without_y<A: CurvePoint>() -> Vec<u8> {
     use capstan::curve::points::decode;
     let mut bytes = encode(PointEncoding::Compressed, &[A::generator()]);
@@ -156,7 +156,7 @@ fn wrong_subgroup_g2() -> G2Affine {
     points.flatten().find(|point| !point.is_in_correct_subgroup_assuming_on_curve()).unwrap()
 }
 
-/// Infinity at every set of positions, in every encoding.
+/// Infinity at every subset of positions, in every encoding.
 fn infinities<A: CurvePoint>(rows: &mut Vec<Row>) {
     let scalars: Vec<Fr> = (3..6u64).map(Fr::from).collect();
     for encoding in ENCODINGS {
@@ -177,16 +177,16 @@ fn infinities<A: CurvePoint>(rows: &mut Vec<Row>) {
     let zeros = vec![0; 2 * A::GROUP.affine_bytes()];
     let upload = say::bases::<A>(PointEncoding::Montgomery, 2);
     let how = How::Put(say::put_bases(upload, vec![say::chunk(0, zeros)]));
-    rows.push(good(format!("{} put of infinities alone", A::GROUP), how, None));
+    rows.push(good(format!("{} put of nothing but infinities", A::GROUP), how, None));
 }
 
-/// Of two bad points the first is told, whichever thread finds it.
-fn worst_is_not_first() -> Row {
+/// The first of two bad points is reported, whichever thread finds it.
+fn two_bad_points() -> Row {
     assert_eq!(<G1Affine as CurvePoint>::GROUP, Group::G1);
     let mut data = encode(PointEncoding::Montgomery, &say::points::<G1Affine>(200));
     data[150 * 96..150 * 96 + 48].fill(0xff);
     data[77 * 96 + 48] ^= 1;
     let upload = say::bases::<G1Affine>(PointEncoding::Montgomery, 200);
     let how = How::Put(say::put_bases(upload, vec![say::chunk(0, Bytes::from(data))]));
-    invalid("two bad points: the first is told", how, "NOT_ON_CURVE", "points", 77)
+    invalid("two bad points: the first is reported", how, "NOT_ON_CURVE", "points", 77)
 }

@@ -1,4 +1,4 @@
-//! Scalars and elements that are not below r.
+//! Scalars and elements that are not canonical, and coset generators.
 
 use ark_ff::{BigInt, BigInteger, PrimeField};
 use capstan::{
@@ -14,14 +14,14 @@ use crate::{
 const FULL: [v1::ScalarEncoding; 2] =
     [v1::ScalarEncoding::Canonical, v1::ScalarEncoding::Montgomery];
 
-/// Integers of r and above: name, integer.
+/// Integers that are not below r, with their names.
 fn above() -> [(&'static str, BigInt<4>); 3] {
     let mut next = Fr::MODULUS;
     next.add_with_carry(&BigInt::from(1u64));
     [("r", Fr::MODULUS), ("r + 1", next), ("2^256 - 1", BigInt([u64::MAX; 4]))]
 }
 
-/// What an integer is modulo r, in that encoding.
+/// The element that `integer` means in `encoding` after reduction modulo r.
 fn reduced(encoding: v1::ScalarEncoding, integer: BigInt<4>) -> Fr {
     let element = Fr::from_le_bytes_mod_order(&integer.to_bytes_le());
     match encoding {

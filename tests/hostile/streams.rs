@@ -1,4 +1,4 @@
-//! Streams of rows that break off, and senders that are silent or drip.
+//! NTT streams with wrong lengths, and senders that are silent or too slow.
 
 use std::time::{Duration, Instant};
 
@@ -27,10 +27,10 @@ pub fn rows(_: &World) -> Vec<Row> {
     row("truncated at once", stream(4, vec![]), "LENGTH_MISMATCH", "chunk");
     row("truncated", stream(4, vec![piece(0, 127)]), "LENGTH_MISMATCH", "chunk");
     row("a chunk too long", stream(4, vec![piece(64, 65)]), "SIZE_TOO_LARGE", "chunk");
-    row("a chunk beyond", stream(4, vec![piece(u64::MAX, 1)]), "SIZE_TOO_LARGE", "chunk");
+    row("a chunk past the end", stream(4, vec![piece(u64::MAX, 1)]), "SIZE_TOO_LARGE", "chunk");
     row("too few", stream(3, vec![piece(0, 96)]), "LENGTH_MISMATCH", "input");
     row("too many", stream(5, vec![piece(0, 160)]), "LENGTH_MISMATCH", "input");
-    row("uncountable", stream(u64::MAX, vec![]), "SIZE_TOO_LARGE", "count");
+    row("a size that overflows", stream(u64::MAX, vec![]), "SIZE_TOO_LARGE", "count");
     let narrow = say::vector(&say::id(), v1::ScalarEncoding::U8, 4);
     let narrow = How::NttStream(say::ntt_stream(say::ntt_spec(2), narrow, vec![]));
     row("narrow elements", narrow, "OUT_OF_RANGE", "encoding");
@@ -43,12 +43,12 @@ async fn impatient() -> World {
     World::new(Settings { idle_timeout: IDLE, ..settings() }).await
 }
 
-/// Messages, then nothing, without an end.
+/// Messages, then silence without an end of the stream.
 fn then_silence<M: Send + 'static>(messages: Vec<M>) -> impl Stream<Item = M> + Send + 'static {
     stream::iter(messages).chain(stream::pending())
 }
 
-/// A header, then a byte now and then.
+/// A header, then single bytes at intervals.
 fn dripping<M: Send + 'static>(
     header: Vec<M>,
     chunk: fn(v1::Chunk) -> M,
@@ -60,7 +60,7 @@ fn dripping<M: Send + 'static>(
     stream::iter(header).chain(drops)
 }
 
-/// A sender that is late is cut off no sooner, so that no stall makes this untrue.
+/// A stall of the sender only delays the cutoff, so the lower bound holds on any machine.
 fn assert_idle(name: &str, begun: Instant, sent: Result<(), Status>) {
     let status = sent.expect_err(name);
     assert_status(name, &status, Code::DeadlineExceeded, "IDLE", "", None);
@@ -68,7 +68,7 @@ fn assert_idle(name: &str, begun: Instant, sent: Result<(), Status>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn silent_and_dripping_senders_are_cut_off() {
+async fn silent_and_slow_senders_are_cut_off() {
     let world = impatient().await;
     let channel = &world.channel;
     let vector = || say::vector(&say::id(), v1::ScalarEncoding::U8, 8);
@@ -83,7 +83,7 @@ async fn silent_and_dripping_senders_are_cut_off() {
     let drip = |chunk| v1::PutRequest { message: Some(v1::put_request::Message::Chunk(chunk)) };
     let large = say::vector(&say::id(), v1::ScalarEncoding::U8, 1 << 20);
     let large = dripping(say::put_vector(large, vec![]), drip);
-    // Too much to be there before the server looks, however late it does.
+    // Too much to arrive before the server checks, however late it does.
     let spec = v1::MsmSpec { batch: 1 << 12, ..world.spec() };
     let slow = say::vector(&say::id(), v1::ScalarEncoding::U64, 8 << 12);
     let slow = dripping(say::msm_stream(spec, slow, vec![]), |chunk| v1::MsmStreamRequest {
@@ -130,14 +130,14 @@ async fn silent_and_dripping_senders_are_cut_off() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn jobs_on_uploads_that_nobody_carries_on_end() {
+async fn jobs_on_abandoned_uploads_end() {
     let world = impatient().await;
-    // An upload that was dropped before the job came is put again.
+    // If the upload is dropped before the job arrives, upload it again.
     let ended = until("a job that follows", async || {
         let (id, begun) = (say::id(), Instant::now());
         let vector = v1::VectorUpload { streams: 2, ..say::vector(&id, v1::ScalarEncoding::U8, 8) };
         let half = say::put_vector(vector, vec![say::chunk(0, vec![1; 4])]);
-        // One of two streams has said all, the other one never comes.
+        // One of two streams is complete, the other one never comes.
         let mut client = store(&world.channel);
         let put = tokio::spawn(async move { client.put(stream::iter(half)).await.map(drop) });
         let follow = until("a job", async || {
@@ -159,7 +159,7 @@ async fn jobs_on_uploads_that_nobody_carries_on_end() {
     world.assert_well("half an upload").await;
 }
 
-/// A unary call whose message never comes: tonic waits for it before any handler does.
+/// A unary call whose message never comes: tonic waits for it before it calls the handler.
 async fn without_message(
     world: &World,
     path: &'static str,
@@ -176,8 +176,8 @@ async fn without_message(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_message_of_a_unary_call_must_come_too() {
-    // Each limit in a world where the other one is out of reach.
+async fn unary_calls_without_a_message_are_cut_off() {
+    // Each limit is tested on a server that never reaches the other one.
     let (impatient, patient) = (impatient().await, World::new(settings()).await);
     for path in ["/capstan.v1.Compute/Msm", "/capstan.v1.Store/Stat", "/capstan.v1.Admin/GetInfo"] {
         let begun = Instant::now();

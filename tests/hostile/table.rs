@@ -1,4 +1,4 @@
-//! A row of the table, and the server that rows are sent to.
+//! Rows of the table, and the server that they are sent to.
 
 use bytes::Bytes;
 use capstan::{
@@ -16,7 +16,7 @@ use crate::daemon::{
     patiently, reason, say, settled, store,
 };
 
-/// How something is sent.
+/// A request to any method.
 pub enum How {
     Msm(v1::MsmRequest),
     MsmStream(Vec<v1::MsmStreamRequest>),
@@ -30,7 +30,7 @@ pub enum How {
 }
 
 impl How {
-    /// Sends it; gives the points, the elements, or nothing.
+    /// Sends the request; returns the points, the elements, or nothing.
     pub async fn send(self, channel: &Channel) -> Result<Bytes, Status> {
         let (mut compute, mut store) = (compute(channel), store(channel));
         let points = |result: Option<v1::MsmResult>| result.expect("a result").points;
@@ -49,7 +49,7 @@ impl How {
                 let answers = compute.ntt_stream(stream::iter(messages)).await?;
                 let (mut answers, mut all) = (answers.into_inner(), Vec::new());
                 loop {
-                    match answers.message().await?.expect("a result at last").message {
+                    match answers.message().await?.expect("a result at the end").message {
                         Some(Message::Chunk(chunk)) => all.extend_from_slice(&chunk.data),
                         _ => break all.into(),
                     }
@@ -82,22 +82,22 @@ impl How {
     }
 }
 
-/// What must come back.
+/// The expected answer.
 pub enum Expect {
-    /// This, where it is said.
+    /// Success, with this result if it is given.
     Good(Option<Bytes>),
-    /// Code, reason, field, index.
+    /// Refusal: code, reason, field, index.
     Bad(Code, &'static str, &'static str, Option<u64>),
 }
 
-/// One case.
+/// A case of the table.
 pub struct Row {
     name: String,
     how: How,
     expect: Expect,
 }
 
-/// A row that is refused as invalid: reason and field.
+/// A row that is refused with INVALID_ARGUMENT.
 pub fn invalid(
     name: impl Into<String>,
     how: How,
@@ -109,18 +109,18 @@ pub fn invalid(
     Row { name: name.into(), how, expect }
 }
 
-/// A row that is refused for another cause.
+/// A row that is refused with another code.
 pub fn refused(name: impl Into<String>, how: How, code: Code, reason: &'static str) -> Row {
     Row { name: name.into(), how, expect: Expect::Bad(code, reason, "", None) }
 }
 
-/// A row that looks odd and is right.
+/// An unusual row that must succeed.
 pub fn good(name: impl Into<String>, how: How, gives: impl Into<Option<Bytes>>) -> Row {
     Row { name: name.into(), how, expect: Expect::Good(gives.into()) }
 }
 
-/// Limits small enough to be reached by the tables, but those of time: a machine that is busy with
-/// something else would reach them too.
+/// Limits small enough for the tables to reach, except timeouts: a busy machine would reach those
+/// too.
 pub fn settings() -> Settings {
     Settings {
         idle_timeout: NEVER,
@@ -147,7 +147,7 @@ impl World {
         let channel = daemon.channel().await;
         let (g1, g2) = (say::points::<G1Affine>(8), say::points::<G2Affine>(8));
         let (g1_id, g2_id) = (put(&channel, &g1).await, put(&channel, &g2).await);
-        // Answers come a moment before what was taken for them goes back.
+        // A permit is returned a moment after the answer.
         settled(&channel, "bases").await;
         Self { daemon, dial, channel, g1, g1_id, g2_id }
     }
@@ -157,7 +157,7 @@ impl World {
         say::spec(v1::Group::G1 as i32, say::stored(&self.g1_id, 0, 0))
     }
 
-    /// A good request, and its answer.
+    /// A valid request and its result.
     pub fn good_msm(&self) -> (v1::MsmRequest, Bytes) {
         let scalars = say::random(8);
         let inline = say::scalars(v1::ScalarEncoding::Canonical, say::canonical(&scalars));
@@ -165,7 +165,7 @@ impl World {
         (say::msm(self.spec(), inline), sum)
     }
 
-    /// The server computes, and nothing is left in flight.
+    /// Asserts that the server computes and that nothing is left in flight.
     pub async fn assert_well(&self, name: &str) {
         let (request, expected) = self.good_msm();
         let send = async || How::Msm(request.clone()).send(&self.channel).await;
@@ -195,7 +195,7 @@ impl World {
     }
 }
 
-/// Asserts what a refusal says, and that field and index are said twice in the same way.
+/// Asserts a refusal's content; `ErrorInfo` and `BadRequest` must name the same field and index.
 pub fn assert_status(
     name: &str,
     status: &Status,
@@ -210,9 +210,9 @@ pub fn assert_status(
     }
     let info = status.get_details_error_info().expect("has a reason");
     assert_eq!(info.domain, "capstan", "{name}");
-    let said = |key: &str| info.metadata.get(key).cloned().unwrap_or_default();
+    let value = |key: &str| info.metadata.get(key).cloned().unwrap_or_default();
     let index = index.map_or(String::new(), |index| index.to_string());
-    assert_eq!((&*said("field"), said("index")), (field, index.clone()), "{name}: {status}");
+    assert_eq!((&*value("field"), value("index")), (field, index.clone()), "{name}: {status}");
     if field.is_empty() {
         return;
     }

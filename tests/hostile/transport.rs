@@ -1,4 +1,4 @@
-//! Peers that do not speak gRPC, or too much of it.
+//! Peers that send no valid HTTP/2, too much metadata, or open too many connections.
 
 use std::time::{Duration, Instant};
 
@@ -16,14 +16,14 @@ use crate::{
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
-const SETTINGS_HEARD: [u8; 9] = [0, 0, 0, 4, 1, 0, 0, 0, 0];
+const SETTINGS_ACK: [u8; 9] = [0, 0, 0, 4, 1, 0, 0, 0, 0];
 
-/// Reads until the server hangs up.
-async fn hung_up(socket: &mut TcpStream) {
+/// Reads until the server closes the connection.
+async fn closed(socket: &mut TcpStream) {
     let mut sink = Vec::new();
     let read = tokio::time::timeout(HANGING, socket.read_to_end(&mut sink)).await;
-    // A reset is as good as an end.
-    let _end = read.expect("the server hangs up");
+    // A reset counts as well.
+    let _end = read.expect("the server closes the connection");
 }
 
 /// Waits until only the world's own connection is left.
@@ -31,14 +31,14 @@ async fn alone(world: &World) {
     until_load(&world.channel, "alone", |load| load.connections == 1).await;
 }
 
-/// A peer that says who it is and no more, and was heard. One that spoke too late begins again.
-async fn greeted(world: &World) -> TcpStream {
-    until("a greeting", async || {
+/// A peer that completes the handshake and sends nothing more. Connects again if it was too slow.
+async fn handshaken_peer(world: &World) -> TcpStream {
+    until("a handshake", async || {
         let mut socket = TcpStream::connect(world.daemon.address).await?;
         socket.write_all(&[PREFACE, &SETTINGS].concat()).await?;
-        let mut said = Vec::new();
-        while !said.windows(9).any(|frame| frame == SETTINGS_HEARD) {
-            if socket.read_buf(&mut said).await? == 0 {
+        let mut received = Vec::new();
+        while !received.windows(9).any(|frame| frame == SETTINGS_ACK) {
+            if socket.read_buf(&mut received).await? == 0 {
                 return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof));
             }
         }
@@ -48,7 +48,7 @@ async fn greeted(world: &World) -> TcpStream {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bytes_that_are_no_http2_end_their_connection_and_nothing_else() {
+async fn invalid_http2_ends_only_its_own_connection() {
     let world = World::new(settings()).await;
     let mut state = 7u64;
     let mut noise = |n: usize| -> Vec<u8> {
@@ -64,7 +64,7 @@ async fn bytes_that_are_no_http2_end_their_connection_and_nothing_else() {
         vec![0; 1 << 16],
         vec![0xff; 1 << 16],
         [PREFACE, &[0xff; 64]].concat(),
-        // A frame of 16 MiB, announced.
+        // The header of a frame of 16 MiB.
         [PREFACE, &SETTINGS, &[0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1]].concat(),
         // DATA on a stream that was never opened; a window of no bytes; a ping of a wrong size.
         [PREFACE, &SETTINGS, &[0, 0, 1, 0, 0, 0, 0, 0, 9, 1]].concat(),
@@ -78,44 +78,44 @@ async fn bytes_that_are_no_http2_end_their_connection_and_nothing_else() {
     }
     for bytes in all {
         let mut socket = TcpStream::connect(world.daemon.address).await.unwrap();
-        // The server may hang up while we write.
+        // The server may close the connection during the write.
         let _refused = socket.write_all(&bytes).await;
         let _gone = socket.shutdown().await;
-        hung_up(&mut socket).await;
+        closed(&mut socket).await;
     }
     alone(&world).await;
     world.assert_well("noise").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_peer_that_says_nothing_gives_its_place_back() {
+async fn a_silent_peer_is_disconnected() {
     let handshake_timeout = Duration::from_millis(300);
     let world = World::new(Settings { handshake_timeout, ..settings() }).await;
     let begun = Instant::now();
     let mut silent = TcpStream::connect(world.daemon.address).await.unwrap();
     let mut half = TcpStream::connect(world.daemon.address).await.unwrap();
-    // Cut off already where this thread was late.
+    // Fails if this thread was slow and the server has closed the connection already.
     let _gone = half.write_all(&PREFACE[..10]).await;
-    hung_up(&mut silent).await;
-    hung_up(&mut half).await;
-    // Who is late is cut off no sooner.
-    assert!(begun.elapsed() >= handshake_timeout, "before its time");
+    closed(&mut silent).await;
+    closed(&mut half).await;
+    // A slow machine only delays the cutoff.
+    assert!(begun.elapsed() >= handshake_timeout, "cut off before the timeout");
     alone(&world).await;
-    // One that has said who it is may be idle.
-    let mut idle = greeted(&world).await;
-    let left = tokio::time::timeout(2 * handshake_timeout, hung_up(&mut idle)).await;
-    assert!(left.is_err(), "cut off after its greeting");
+    // A peer that has completed the handshake may be idle.
+    let mut idle = handshaken_peer(&world).await;
+    let left = tokio::time::timeout(2 * handshake_timeout, closed(&mut idle)).await;
+    assert!(left.is_err(), "cut off after its handshake");
     drop(idle);
     world.assert_well("silent peers").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn connections_over_the_limit_are_refused_and_the_others_served() {
+async fn connections_above_the_limit_are_refused_and_the_others_served() {
     let world = World::new(Settings { connections_max: 3, ..settings() }).await;
     let (one, two) = (world.daemon.channel().await, world.daemon.channel().await);
     until_load(&one, "all three", |load| load.connections == 3).await;
     let mut refused = TcpStream::connect(world.daemon.address).await.unwrap();
-    hung_up(&mut refused).await;
+    closed(&mut refused).await;
     world.assert_well("one too many").await;
     assert_eq!(load(&two).await.connections, 3);
     drop((one, two));
@@ -147,8 +147,8 @@ async fn only_the_unix_socket_may_drain() {
     let world = World::new(settings()).await;
     let request = v1::DrainRequest { grace_ms: 1 };
     let status = admin(&world.channel).drain(request).await.unwrap_err();
-    let said = (status.code(), reason(&status));
-    assert_eq!(said, (Code::PermissionDenied, "ADMIN_ONLY".to_owned()));
+    let refusal = (status.code(), reason(&status));
+    assert_eq!(refusal, (Code::PermissionDenied, "ADMIN_ONLY".to_owned()));
     let info = admin(&world.channel).get_info(v1::GetInfoRequest {}).await.unwrap();
     assert!(!info.into_inner().draining);
     world.assert_well("drain").await;

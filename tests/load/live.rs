@@ -1,5 +1,4 @@
-//! How much of the heap is in use, exactly: what a process has resident follows the peaks of its
-//! past as much as what it holds.
+//! The exact size of the heap in use: the resident set also depends on past peaks.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -10,29 +9,29 @@ static BYTES: AtomicIsize = AtomicIsize::new(0);
 
 struct Counting;
 
-// SAFETY: allocation is the system's; only sizes are counted.
+// SAFETY: `System` allocates; only sizes are counted.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         add(layout.size() as isize);
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         add(layout.size() as isize);
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         add(size as isize - layout.size() as isize);
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
         unsafe { System.realloc(block, layout, size) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         add(-(layout.size() as isize));
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
         unsafe { System.dealloc(block, layout) }
     }
 }
@@ -44,7 +43,7 @@ fn add(bytes: isize) {
     BYTES.fetch_add(bytes, Ordering::Relaxed);
 }
 
-/// Bytes that are allocated and not freed.
+/// Bytes that are allocated and not yet freed.
 pub fn bytes() -> isize {
     BYTES.load(Ordering::Relaxed)
 }

@@ -1,7 +1,7 @@
-//! Many clients at once, of mixed sizes and operations, some of which give up or ask for what is
-//! refused: no error but the promised ones, no wrong result, and nothing left behind.
+//! Many concurrent clients with mixed sizes and operations; some cancel calls or send invalid ones.
+//! Every error is a promised one, every result is correct, and nothing is left behind.
 //!
-//! `CAPSTAN_LOAD_SECONDS` is how long it goes on, 10 without.
+//! `CAPSTAN_LOAD_SECONDS` sets the duration; the default is 10.
 #![cfg(all(feature = "client", feature = "server"))]
 
 #[path = "../../examples/common/mod.rs"]
@@ -28,18 +28,18 @@ use work::{Done, Known, Worker};
 static KNOWN: LazyLock<Known> = LazyLock::new(Known::new);
 
 const CLIENTS: u64 = 64;
-/// Longer than any call takes on two busy cores; only against hanging.
+/// A timeout per call that only a hang reaches, even on two busy cores.
 const HANGING: Duration = Duration::from_secs(60);
-/// A result that was kept for a client which gave up at that very moment stays as long.
+/// How long the server keeps a result whose client cancelled just as it was stored.
 const UPLOAD_TTL: Duration = Duration::from_secs(10);
-/// How long the server has to clear up, idle threads included (tokio keeps them for 10 s).
+/// How long the server may take to free everything, idle threads included (tokio: 10 s).
 const SETTLING: Duration = Duration::from_secs(25);
-/// How long clients go on where they have not yet done all that there is to do.
+/// How much longer clients run if some kind of call has not been made yet.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// What the heap may grow by between the middle and the end: queues and tables keep their room.
+/// Allowed heap growth between middle and end: queues and tables keep their capacity.
 const GROWTH_BYTES: isize = 8 << 20;
 
-/// What this process, server and clients, holds.
+/// Resources of this process, which runs the server and the clients.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     heap_bytes: isize,
@@ -54,8 +54,8 @@ impl Held {
         Self { heap_bytes: live::bytes(), threads, descriptors }
     }
 
-    /// No more than `before`.
-    fn is_as(&self, before: &Self) -> bool {
+    /// Whether nothing has grown since `before`; the heap may grow by [`GROWTH_BYTES`].
+    fn is_within(&self, before: &Self) -> bool {
         self.threads <= before.threads
             && self.descriptors <= before.descriptors
             && self.heap_bytes <= before.heap_bytes + GROWTH_BYTES
@@ -67,13 +67,13 @@ fn is_idle(info: &GetInfoResponse) -> bool {
     load.jobs == 0 && load.bytes_in_flight == 0
 }
 
-/// Waits until the server holds nothing for anybody: uploads count as bytes in flight.
+/// Waits until the server has no jobs and no bytes in flight, which include uploads.
 async fn settle(client: &Client) {
     let begun = Instant::now();
     loop {
         let info = client.info().await.unwrap();
         if is_idle(&info) {
-            println!("nothing left after {} ms", begun.elapsed().as_millis());
+            println!("idle after {} ms", begun.elapsed().as_millis());
             return;
         }
         assert!(begun.elapsed() < SETTLING, "left behind: {:?}", info.load);
@@ -81,7 +81,7 @@ async fn settle(client: &Client) {
     }
 }
 
-/// How often clients did what.
+/// Counts calls by outcome.
 #[derive(Default)]
 struct Tally(Mutex<BTreeMap<Done, u64>>);
 
@@ -90,12 +90,12 @@ impl Tally {
         *self.0.lock().unwrap().entry(done).or_default() += 1;
     }
 
-    fn is_whole(&self) -> bool {
+    fn is_complete(&self) -> bool {
         self.0.lock().unwrap().len() == Done::KINDS
     }
 }
 
-/// All workers, for `duration`, and on until each kind of call was made.
+/// Runs all workers for `duration`, and longer until each outcome has occurred.
 async fn run(
     workers: Vec<Worker<'static>>,
     duration: Duration,
@@ -108,7 +108,7 @@ async fn run(
             let tally = tally.clone();
             tokio::spawn(async move {
                 while begun.elapsed() < duration
-                    || !tally.is_whole() && begun.elapsed() < duration + PATIENCE
+                    || !tally.is_complete() && begun.elapsed() < duration + PATIENCE
                 {
                     let step = tokio::time::timeout(HANGING, worker.step()).await;
                     let step = step.unwrap_or_else(|_| panic!("client {} hangs", worker.number));
@@ -126,22 +126,22 @@ async fn run(
     workers
 }
 
-/// Waits until no more is held than was `before`: threads that are idle end, sockets are closed.
-async fn until_as(before: Held) {
+/// Waits until no more is held than `before`: idle threads end and sockets close.
+async fn until_within(before: Held) {
     let begun = Instant::now();
     loop {
         let after = Held::now();
-        if after.is_as(&before) {
+        if after.is_within(&before) {
             println!("in the middle: {before:?}\nat the end:    {after:?}");
             return;
         }
-        assert!(begun.elapsed() < SETTLING, "more is held: {before:?}, then {after:?}");
+        assert!(begun.elapsed() < SETTLING, "held {before:?}, now {after:?}");
         sleep(Duration::from_millis(100)).await;
     }
 }
 
 #[test]
-fn many_clients_get_right_answers_and_leave_nothing_behind() {
+fn many_clients_get_correct_results_and_leave_nothing_behind() {
     let seconds = std::env::var("CAPSTAN_LOAD_SECONDS").ok();
     let seconds = seconds.map_or(10.0, |seconds| seconds.parse::<f64>().expect("seconds"));
     let half = Duration::from_secs_f64(seconds / 2.0);
@@ -168,8 +168,8 @@ fn many_clients_get_right_answers_and_leave_nothing_behind() {
         let workers = run(workers, half, &tally).await;
         settle(&observer).await;
         println!("{seconds} s of {CLIENTS} clients: {:?}", tally.0.lock().unwrap());
-        assert!(tally.is_whole(), "every kind of call was made: {:?}", tally.0.lock().unwrap());
-        until_as(middle).await;
+        assert!(tally.is_complete(), "some outcomes never occurred: {:?}", tally.0.lock().unwrap());
+        until_within(middle).await;
         drop(workers);
     });
 }

@@ -1,4 +1,4 @@
-//! What a client of the load test does: calls whose answers are known beforehand.
+//! A client of the load test: calls whose results are known in advance.
 
 use std::time::Duration;
 
@@ -13,22 +13,22 @@ use rand::{Rng, rngs::StdRng};
 
 use crate::common::{points, scalars};
 
-/// One MSM and its sum.
+/// A batch of MSMs and its sums.
 struct MsmCase<A: CurvePoint> {
     n: usize,
-    /// Scalar vectors.
+    /// Number of scalar vectors.
     batch: usize,
     scalars: Vec<Fr>,
     sums: Vec<A::Group>,
 }
 
-/// One forward transform.
+/// A forward transform.
 struct NttCase {
     values: Vec<Fr>,
     transformed: Vec<Fr>,
 }
 
-/// Everything that clients send, with the answers.
+/// Everything that clients send, with the expected results.
 pub struct Known {
     g1: Vec<G1Affine>,
     g2: Vec<G2Affine>,
@@ -48,10 +48,10 @@ fn msm_case<A: CurvePoint>(
 }
 
 impl Known {
-    /// Computes the answers by arkworks.
+    /// Computes the results with arkworks.
     pub fn new() -> Self {
         let (g1, g2) = (points::<G1Affine>(4096), points::<G2Affine>(256));
-        // The last one is more than a message holds: it goes as a stream.
+        // The last one exceeds a message, so it is streamed.
         let g1_sizes = [(1, 1), (7, 1), (100, 1), (64, 5), (1024, 1), (4096, 1), (4096, 9)];
         let g2_sizes = [(1, 1), (33, 1), (256, 1)];
         let ntt_case = |lg_n: u32| {
@@ -62,7 +62,7 @@ impl Known {
         Self {
             g1_cases: g1_sizes.map(|size| msm_case(&g1, size, G1Projective::msm_unchecked)).into(),
             g2_cases: g2_sizes.map(|size| msm_case(&g2, size, G2Projective::msm_unchecked)).into(),
-            // The last two are streams, the last one over two connections.
+            // The last two are streamed, the last one over two connections.
             ntt_cases: [0, 1, 5, 10, 13, 16, 17].map(ntt_case).into(),
             g1,
             g2,
@@ -70,20 +70,20 @@ impl Known {
     }
 }
 
-/// One client of the many.
+/// One of the clients.
 pub struct Worker<'a> {
     pub known: &'a Known,
     pub client: Client,
     pub g1: BasesHandle<G1Affine>,
     pub g2: BasesHandle<G2Affine>,
     pub rng: StdRng,
-    /// Tells its own bases from others'.
+    /// Makes its bases differ from those of other clients.
     pub number: u64,
-    /// Put and not yet released.
+    /// A vector that is uploaded and not yet released.
     vector: Option<UploadId>,
 }
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Done {
     Msm,
@@ -94,12 +94,12 @@ pub enum Done {
 }
 
 impl Done {
-    /// How many there are.
+    /// The number of variants.
     pub const KINDS: usize = Self::Cancelled as usize + 1;
 }
 
 impl<'a> Worker<'a> {
-    /// Puts the common bases and uses every connection once.
+    /// Uploads the common bases and uses every connection once.
     pub async fn new(known: &'a Known, client: Client, rng: StdRng, number: u64) -> Self {
         let g1 = client.put_bases(&known.g1).await.unwrap();
         let g2 = client.put_bases(&known.g2).await.unwrap();
@@ -116,7 +116,7 @@ impl<'a> Worker<'a> {
                 match tokio::time::timeout(patience, self.good()).await {
                     Ok(done) => done,
                     Err(_) => {
-                        self.clear_up().await;
+                        self.release_vector_left_behind().await;
                         Ok(Done::Cancelled)
                     }
                 }
@@ -143,7 +143,7 @@ impl<'a> Worker<'a> {
     }
 
     async fn msm_g1(&mut self) -> Result<Done, Error> {
-        // Small ones more often than large ones, as it is in life, and for the test's sake.
+        // Small MSMs are more frequent than large ones.
         let cases = &self.known.g1_cases;
         let which =
             self.rng.random_range(0..cases.len()).min(self.rng.random_range(0..cases.len()));
@@ -185,7 +185,7 @@ impl<'a> Worker<'a> {
         Ok(Done::Ntt)
     }
 
-    /// A vector there, back, and gone.
+    /// Uploads, downloads and releases a vector.
     async fn put(&mut self, case: usize) -> Result<Done, Error> {
         let values = &self.known.ntt_cases[case].values;
         self.vector = Some(UploadId::random()?);
@@ -201,8 +201,8 @@ impl<'a> Worker<'a> {
         Ok(Done::Put)
     }
 
-    /// Who gives up after a Put was answered has a vector on the server.
-    async fn clear_up(&mut self) {
+    /// Releases the vector that a call left on the server if it was cancelled after its `Put`.
+    async fn release_vector_left_behind(&mut self) {
         if let Some(id) = self.vector.take() {
             match self.client.release_vector(id).await {
                 Ok(()) => {}
@@ -211,7 +211,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Bases that no other client has, used once.
+    /// Uploads bases that no other client has, and uses them once.
     async fn bases(&mut self) -> Result<Done, Error> {
         let own = G1Projective::generator() * Fr::from(self.number + 2);
         let points = G1Projective::normalize_batch(&[own, own.double(), own.double().double()]);
@@ -223,7 +223,7 @@ impl<'a> Worker<'a> {
         Ok(Done::Put)
     }
 
-    /// What must be refused, for the promised reason.
+    /// Sends an invalid request, which must be refused with the promised code.
     async fn bad(&mut self) {
         let (code, refused) = match self.rng.random_range(0..3) {
             0 => (Code::NotFound, self.client.stat(BasesId([self.number as u8; 32])).await.err()),

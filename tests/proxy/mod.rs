@@ -15,14 +15,14 @@ use tokio::{
     time::timeout,
 };
 
-/// Longer than any work here takes; only against hanging.
+/// A timeout that only a hang reaches.
 const HANGING: Duration = Duration::from_secs(60);
-/// More than it ever takes.
+/// More attempts than any test needs.
 const ATTEMPTS: usize = 20;
 
-/// Does `work` through a proxy that breaks connections as `cuts` say, see [`Proxy::start`], until
-/// one has broken at least `least`: where a lane is late, the others may carry all that there is
-/// before it comes to its cut.
+/// Runs `work` through a proxy that cuts connections after `cuts` (see [`Proxy::start`]), and again
+/// until a proxy has cut at least `least` of them: if a lane is slow, the others may finish the
+/// upload before it reaches its cut.
 pub async fn through_cuts<T>(
     target: &str,
     cuts: &[Option<u64>],
@@ -36,7 +36,7 @@ pub async fn through_cuts<T>(
             return done;
         }
     }
-    panic!("none of {ATTEMPTS} proxies has cut {least} connections");
+    panic!("none of {ATTEMPTS} proxies cut {least} connections");
 }
 
 struct Proxy {
@@ -45,8 +45,8 @@ struct Proxy {
 }
 
 impl Proxy {
-    /// Forwards to `target`. Connection number i breaks after `cuts[i]` bytes towards the server;
-    /// `None`, and connections beyond, never do.
+    /// Forwards to `target`. Connection i is cut after `cuts[i]` bytes towards the server, or never
+    /// if that is `None` or past the end of `cuts`.
     async fn start(target: &str, cuts: &[Option<u64>]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -67,13 +67,13 @@ impl Proxy {
         Self { target: format!("http://{address}"), cut }
     }
 
-    /// How many connections were cut.
+    /// Number of connections that were cut.
     fn cut(&self) -> u32 {
         self.cut.load(Ordering::SeqCst)
     }
 }
 
-/// Until either side ends, or the limit is reached: that is counted before anybody can notice.
+/// Forwards until a side ends or the limit is reached. A cut is counted before a peer can see it.
 async fn forward(client: TcpStream, server: TcpStream, limit: Option<u64>, cut: &AtomicU32) {
     client.set_nodelay(true).unwrap();
     server.set_nodelay(true).unwrap();

@@ -1,4 +1,4 @@
-//! What the server says of its services, and what messages say of themselves.
+//! Reflection, and the `Debug` output of messages.
 
 use bytes::Bytes;
 use capstan::{
@@ -52,13 +52,13 @@ async fn reflection_lists_every_service_and_describes_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reflection_is_off_where_it_is_not_wanted() {
+async fn reflection_can_be_disabled() {
     let daemon = Daemon::start(Settings { reflection: false, ..Settings::default() });
     let refused = ask(&daemon.channel().await, Ask::ListServices(String::new())).await;
     assert_eq!(refused.unwrap_err().code(), Code::Unimplemented);
 }
 
-/// Everything that holds elements, printed.
+/// The `Debug` output of everything that holds elements.
 fn printed(elements: &[Fr]) -> Vec<String> {
     let bytes = say::canonical(elements);
     let vector = || say::scalars(v1::ScalarEncoding::Canonical, bytes.clone());
@@ -85,11 +85,11 @@ fn printed(elements: &[Fr]) -> Vec<String> {
     ]
 }
 
-/// Of other contents the same is printed: nothing of them is.
+/// The output is the same for other elements, so it shows nothing of them.
 #[test]
-fn no_element_is_printed() {
+fn debug_output_shows_no_element() {
     let elements = say::random(4);
     let (one, other) = (printed(&elements[..2]), printed(&elements[2..]));
     assert_eq!(one, other);
-    assert_ne!(one, printed(&elements[..1]), "not even how many");
+    assert_ne!(one, printed(&elements[..1]), "the number of elements is not shown");
 }

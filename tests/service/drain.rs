@@ -1,5 +1,5 @@
-//! Going down: nothing accepted is lost, nothing new is taken, nobody can hold the exit, clients go
-//! to other servers.
+//! Draining: accepted work completes, new work is refused, no client delays the exit, and clients
+//! move to other servers.
 
 use std::{
     net::SocketAddr,
@@ -29,8 +29,8 @@ use crate::daemon::{
     reason, retry_after, say, unix_channel, until, until_load,
 };
 
-/// A server that has time for what it accepted, and for slow peers, for longer than a test takes:
-/// one that ends has not waited for them.
+/// A grace period and a handshake timeout longer than any test: a server that ends has not waited
+/// for either to expire.
 fn settings() -> Settings {
     Settings { drain_grace: NEVER, handshake_timeout: NEVER, ..Settings::default() }
 }
@@ -45,14 +45,14 @@ fn sum() -> bytes::Bytes {
     say::compressed::<G1Affine>(say::sum(&say::points::<G1Affine>(2), &scalars))
 }
 
-/// What the server answers: a call may be too late for its connection, which the server closes when
-/// it drains.
+/// The server's answer to a call. Calls again if the call was too late for its connection, which a
+/// draining server closes.
 async fn answer<T>(mut call: impl AsyncFnMut() -> Result<T, Status>) -> Result<T, Status> {
     let sent = async || match call().await {
         Err(status) if reason(&status).is_empty() => Err(status),
         answer => Ok(answer),
     };
-    until("an answer of the server", sent).await
+    until("an answer from the server", sent).await
 }
 
 async fn health(channel: &Channel) -> ServingStatus {
@@ -63,7 +63,7 @@ async fn health(channel: &Channel) -> ServingStatus {
 
 type Answer = tokio::task::JoinHandle<Result<tonic::Response<v1::MsmResponse>, tonic::Status>>;
 
-/// A job that was accepted, and whose engine does not end it.
+/// Starts a job and waits until the server has accepted it; the engine hangs.
 async fn accepted(channel: &Channel, dial: &Dial) -> Answer {
     dial.set(Mode::Hangs);
     let mut client = compute(channel);
@@ -85,13 +85,13 @@ async fn assert_refuses_and_finishes(daemon: Daemon, channel: &Channel, dial: &D
     assert!(info.unwrap().into_inner().draining);
     assert!(!call.is_finished());
     dial.set(Mode::Honest);
-    let answer = call.await.unwrap().expect("what was accepted is done").into_inner();
+    let answer = call.await.unwrap().expect("an accepted job completes").into_inner();
     assert_eq!(answer.result.unwrap().points, sum());
-    daemon.ended().await.expect("the server ends well");
+    daemon.ended().await.expect("the server ends without an error");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_drained_server_finishes_what_it_accepted_and_takes_nothing_new() {
+async fn a_draining_server_finishes_accepted_jobs_and_refuses_new_ones() {
     let (engines, dial) = moody();
     let daemon = Daemon::with_engines(settings(), engines);
     let channel = daemon.channel().await;
@@ -118,25 +118,25 @@ async fn an_operator_drains_over_the_unix_socket() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_silent_connection_cannot_hold_the_exit() {
+async fn a_silent_connection_cannot_delay_the_exit() {
     let daemon = Daemon::start(settings());
     let silent = TcpStream::connect(daemon.address).await.unwrap();
     let idle = daemon.channel().await;
     until_load(&idle, "two connections", |load| load.connections == 2).await;
     daemon.drainer.drain(None);
-    daemon.ended().await.expect("the server ends well");
+    daemon.ended().await.expect("the server ends without an error");
     drop((silent, idle));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_job_that_outlives_the_grace_period_is_cut_off() {
+async fn a_job_that_exceeds_the_grace_period_is_cut_off() {
     let (engines, dial) = moody();
     let daemon = Daemon::with_engines(settings(), engines);
     let call = accepted(&daemon.channel().await, &dial).await;
     let (grace, begun) = (Duration::from_millis(300), Instant::now());
     daemon.drainer.drain(Some(grace));
-    daemon.ended().await.expect("the server ends well");
-    // A machine that is late ends it no sooner.
+    daemon.ended().await.expect("the server ends without an error");
+    // A slow machine only delays the cutoff.
     assert!(begun.elapsed() >= grace, "cut off before the grace period's end");
     call.await.unwrap().expect_err("was cut off");
     dial.set(Mode::Honest);
@@ -171,23 +171,23 @@ impl Balancer {
     }
 
     async fn client(&self) -> Client {
-        // More retries than the test has time for. A draining server may close the connection
-        // before the client has its first answer.
+        // More retries than the test can use. A draining server may close the connection before
+        // the client has its first answer.
         let builder = Client::builder(&self.target).connections(1).retries(1000);
         until("a client", async || builder.clone().connect().await).await
     }
 }
 
-/// A small job; fails if no server takes it.
+/// Runs a small job; fails if no server accepts it.
 async fn assert_served(client: &Client) {
     let (points, scalars) = (say::points::<G1Affine>(2), [Fr::from(2), Fr::from(3)]);
     let served = timeout(HANGING, client.msm_inline(&points, &scalars)).await;
-    let sum = served.expect("a free server does it").expect("succeeds");
+    let sum = served.expect("a server accepts it").expect("succeeds");
     assert_eq!(sum, say::sum(&points, &scalars));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_of_a_draining_server_goes_to_another_one() {
+async fn a_client_of_a_draining_server_moves_to_another_one() {
     let (engines, dial) = moody();
     let (first, second) =
         (Daemon::with_engines(settings(), engines), Daemon::start(Settings::default()));
@@ -198,7 +198,7 @@ async fn a_client_of_a_draining_server_goes_to_another_one() {
     let running = tokio::spawn(async move { assert_served(&running).await });
     until_load(&first.channel().await, "a job is accepted", |load| load.jobs == 1).await;
     first.drainer.drain(None);
-    // The balancer is slower than the server: a new client still comes to the draining one.
+    // The balancer notices the drain late: a new client still reaches the draining server.
     let late = balancer.client().await;
     balancer.choose(&second);
     assert_served(&client).await;
@@ -206,5 +206,5 @@ async fn a_client_of_a_draining_server_goes_to_another_one() {
     assert!(!running.is_finished());
     dial.set(Mode::Honest);
     running.await.expect("the call ends on its old connection");
-    first.ended().await.expect("the server ends well");
+    first.ended().await.expect("the server ends without an error");
 }

@@ -19,7 +19,7 @@ use crate::daemon::{Daemon, compute, say, settled, store};
 const N: usize = 5;
 const BATCH: usize = 3;
 
-/// Elements in some encoding, and what they are.
+/// Scalars in every encoding: the encoding, the bytes, the values.
 fn vectors() -> Vec<(v1::ScalarEncoding, Bytes, Vec<Fr>)> {
     use v1::ScalarEncoding as Wire;
     let values = say::random(N * BATCH);
@@ -37,7 +37,7 @@ fn vectors() -> Vec<(v1::ScalarEncoding, Bytes, Vec<Fr>)> {
     for (unsigned, signed, width) in narrow {
         let mut bytes: Vec<u8> =
             values.iter().flat_map(|v| v.into_bigint().to_bytes_le()[..width].to_vec()).collect();
-        // The extremes: all ones is the greatest, or minus one; the sign alone is the least.
+        // The extremes: all ones is the maximum, or -1; the sign bit alone is the minimum.
         bytes[..width].fill(0xff);
         bytes[width..2 * width].fill(0);
         bytes[2 * width - 1] = 0x80;
@@ -71,7 +71,7 @@ const RESULTS: [(v1::ResultEncoding, ResultEncoding); 3] = [
     (v1::ResultEncoding::Projective, ResultEncoding::Projective),
 ];
 
-/// The same points inline in every encoding, and as a slice of stored ones.
+/// The points inline in every encoding, and as a slice of stored bases.
 async fn sources<A: CurvePoint>(channel: &Channel, points: &[A]) -> Vec<v1::msm_spec::Bases> {
     let answer = store(channel).put(stream::iter(say::put_points(points))).await.unwrap();
     let Some(v1::object::Kind::Bases(stored)) = answer.into_inner().object.unwrap().kind else {
@@ -85,7 +85,7 @@ async fn sources<A: CurvePoint>(channel: &Channel, points: &[A]) -> Vec<v1::msm_
         .collect()
 }
 
-async fn every_way_equals_arkworks<A: CurvePoint>() {
+async fn every_encoding_equals_arkworks<A: CurvePoint>() {
     let daemon = Daemon::start(Settings::default());
     let channel = daemon.channel().await;
     let mut points = say::points::<A>(N + 4);
@@ -95,7 +95,7 @@ async fn every_way_equals_arkworks<A: CurvePoint>() {
         let expected: Vec<A::Group> =
             values.chunks(N).map(|values| say::sum(&points[2..2 + N], values)).collect();
         for (j, source) in sources.iter().enumerate() {
-            // Every pair of scalars and points, with the results in turn.
+            // Every pair of scalars and points; the result encodings alternate.
             let (wire, result_encoding) = RESULTS[(i + j) % RESULTS.len()];
             let verify = if j == 0 { v1::Verify::Full } else { v1::Verify::None };
             let spec = v1::MsmSpec {
@@ -131,17 +131,17 @@ fn assert_result<A: CurvePoint>(
 ) {
     let sums = decode_sums::<A>(encoding, &result.points).expect("points");
     assert_eq!(sums, expected, "{name}");
-    let execution = result.execution.expect("always said");
+    let execution = result.execution.expect("always set");
     assert_eq!((&*execution.engine, execution.verified), ("cpu", verify as i32), "{name}");
-    assert!(result.timing.expect("always said").compute_us > 0, "{name}");
+    assert!(result.timing.expect("always set").compute_us > 0, "{name}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_way_to_write_an_msm_in_g1_equals_arkworks() {
-    every_way_equals_arkworks::<G1Affine>().await;
+async fn every_encoding_of_a_g1_msm_equals_arkworks() {
+    every_encoding_equals_arkworks::<G1Affine>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_way_to_write_an_msm_in_g2_equals_arkworks() {
-    every_way_equals_arkworks::<G2Affine>().await;
+async fn every_encoding_of_a_g2_msm_equals_arkworks() {
+    every_encoding_equals_arkworks::<G2Affine>().await;
 }

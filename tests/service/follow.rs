@@ -1,4 +1,4 @@
-//! Rows that are sent while later ones are computed.
+//! NTT rows that are sent while later rows are computed.
 
 use bytes::Bytes;
 use capstan::{
@@ -26,7 +26,7 @@ fn server() -> (Daemon, Dial) {
     (Daemon::with_engines(settings, engines), dial)
 }
 
-/// A transform of two rows, and what becomes of them.
+/// Two rows, and the bytes of their transforms.
 fn transform() -> (Vec<Fr>, Bytes) {
     let rows = say::random(2 << LG_N);
     let (coset, inverse, input_reversed, output_reversed) = Default::default();
@@ -49,36 +49,36 @@ fn request(elements: Bytes, verify: v1::Verify) -> Vec<v1::NttStreamRequest> {
     say::ntt_stream(spec, vector, vec![half(0), half(ROW)])
 }
 
-/// The answer, which must not wait for the second row.
+/// Starts the call and returns its answer stream, which must not wait for the second row.
 async fn begin(channel: &Channel, request: Vec<v1::NttStreamRequest>) -> Streaming<Answer> {
     let mut compute = compute(channel);
     let answer = compute.ntt_stream(tokio_stream::iter(request));
-    let answer = timeout(HANGING, answer).await.expect("the first row is there");
+    let answer = timeout(HANGING, answer).await.expect("the answer begins with the first row");
     answer.expect("no error").into_inner()
 }
 
 async fn next(answer: &mut Streaming<Answer>) -> Result<Option<Message>, Status> {
-    let message = timeout(HANGING, answer.message()).await.expect("something or the end");
-    Ok(message?.map(|message| message.message.expect("something")))
+    let message = timeout(HANGING, answer.message()).await.expect("a message or the end");
+    Ok(message?.map(|message| message.message.expect("a message")))
 }
 
 /// The next row.
 async fn row(answer: &mut Streaming<Answer>) -> v1::Chunk {
     match next(answer).await.expect("no error") {
         Some(Message::Chunk(chunk)) => chunk,
-        other => panic!("no row, but {other:?}"),
+        other => panic!("expected a row, got {other:?}"),
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rows_come_while_later_ones_are_computed() {
+async fn rows_are_sent_while_later_ones_are_computed() {
     let (daemon, dial) = server();
     let channel = daemon.channel().await;
     let (rows, expected) = transform();
     dial.set(Mode::HangsNext);
     let request = request(say::canonical(&rows), v1::Verify::None);
     let mut answer = begin(&channel, request).await;
-    // The second row is not computed before the first one has come.
+    // The second row is not computed before the first one has arrived.
     for (number, mode) in [(0, Mode::Hangs), (1, Mode::Honest)] {
         dial.set(mode);
         let chunk = row(&mut answer).await;
@@ -91,7 +91,7 @@ async fn rows_come_while_later_ones_are_computed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_stops_reading_stops_the_job() {
+async fn a_reader_that_disconnects_stops_the_job() {
     let (daemon, dial) = server();
     let channel = daemon.channel().await;
     let (rows, _) = transform();
@@ -102,27 +102,27 @@ async fn who_stops_reading_stops_the_job() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_error_may_follow_rows_but_no_summary() {
+async fn an_error_may_follow_rows_and_replaces_the_summary() {
     let (daemon, dial) = server();
     let channel = daemon.channel().await;
     let (rows, expected) = transform();
     let mut elements = say::canonical(&rows).to_vec();
     elements[ROW + 64..ROW + 96].fill(0xff);
     let request = |verify| request(elements.clone().into(), verify);
-    // The second row is not looked at before the first one has come.
+    // The second row is not decoded before the first one has arrived.
     dial.set(Mode::HangsNext);
     let mut answer = begin(&channel, request(v1::Verify::None)).await;
     assert!(row(&mut answer).await.data == expected[..ROW], "the first row");
     dial.set(Mode::Honest);
-    let followed = next(&mut answer).await.expect_err("the second row is none");
-    settled(&channel, "a row that is none").await;
-    // Rows that are to be checked come when all are right.
+    let followed = next(&mut answer).await.expect_err("the second row is not canonical");
+    settled(&channel, "a row that is not canonical").await;
+    // Rows of a verified transform are sent after all of them have passed.
     let mut compute = compute(&channel);
     let call = compute.ntt_stream(tokio_stream::iter(request(v1::Verify::Probabilistic)));
     let checked = timeout(HANGING, call).await.expect("an answer").expect_err("no row comes");
-    settled(&channel, "a checked row that is none").await;
+    settled(&channel, "a verified row that is not canonical").await;
     for status in [followed, checked] {
-        let said = (status.code(), reason(&status));
-        assert_eq!(said, (Code::InvalidArgument, "NOT_CANONICAL".to_owned()), "{status}");
+        let refusal = (status.code(), reason(&status));
+        assert_eq!(refusal, (Code::InvalidArgument, "NOT_CANONICAL".to_owned()), "{status}");
     }
 }

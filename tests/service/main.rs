@@ -1,6 +1,5 @@
-//! The service as a whole, by hand-written messages: draining, the Unix socket, restarts, uploads
-//! that break off or come over several connections, every way to write an MSM, and what is said of
-//! it all.
+//! The whole service, driven by hand-written messages: draining, the Unix socket, restarts,
+//! interrupted and striped uploads, every encoding of an MSM, reflection and `Debug` output.
 #![cfg(all(feature = "client", feature = "server"))]
 
 #[path = "../rig/mod.rs"]

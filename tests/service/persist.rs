@@ -1,4 +1,4 @@
-//! Bases that survive a restart, and files that should not.
+//! Bases that survive a restart, and files that must not.
 
 use std::{fs, path::Path};
 
@@ -21,7 +21,7 @@ fn start(folder: &Path) -> Daemon {
     Daemon::start(Settings { data_dir, ..Settings::default() })
 }
 
-/// Puts points to be kept; gives what the server says of them, and whether it had them.
+/// Puts points; returns the server's description, and whether it had them already.
 async fn put<A: CurvePoint>(
     channel: &Channel,
     points: &[A],
@@ -52,7 +52,7 @@ async fn assert_computes<A: CurvePoint>(channel: &Channel, bases: &v1::Bases, po
     let scalars: Vec<Fr> = (1..=points.len() as u64).map(Fr::from).collect();
     let spec = say::spec(say::group::<A>(), say::stored(&bases.object_id, 0, 0));
     let inline = say::scalars(v1::ScalarEncoding::Canonical, say::canonical(&scalars));
-    let answer = compute(channel).msm(say::msm(spec, inline)).await.expect("bases are there");
+    let answer = compute(channel).msm(say::msm(spec, inline)).await.expect("the bases are stored");
     let expected = say::compressed::<A>(say::sum(points, &scalars));
     assert_eq!(answer.into_inner().result.unwrap().points, expected);
 }
@@ -76,14 +76,14 @@ fn files(folder: &Path) -> Vec<std::path::PathBuf> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kept_bases_survive_a_restart_until_they_are_released() {
+async fn persisted_bases_survive_a_restart_until_they_are_released() {
     let folder = tempfile::tempdir().unwrap();
     let (mut g1, g2) = (say::points::<G1Affine>(5), say::points::<G2Affine>(3));
     g1[2] = G1Affine::identity();
     let hash: [u8; 32] = blake3::hash(&encode(PointEncoding::Compressed, &g1)).into();
     let daemon = start(folder.path());
     let channel = daemon.channel().await;
-    // In memory first: a second put that wants them kept has them written.
+    // In memory first: a second `Put` with `persist` writes them to disk.
     let (first, _) = put(&channel, &g1, Some(hash), false).await;
     assert!(!first.persisted && files(folder.path()).is_empty());
     let (of_g1, _) = put(&channel, &g1, Some(hash), true).await;
@@ -100,12 +100,12 @@ async fn kept_bases_survive_a_restart_until_they_are_released() {
     assert_eq!(listed, [of_g1.clone(), of_g2.clone()]);
     assert_eq!((of_g1.infinities, &*of_g1.label, of_g1.count), (1, "a setup", 5));
     assert!(listed.iter().all(|bases| bases.object_id != fleeting.object_id));
-    assert_eq!(files(folder.path()).len(), 2, "what was unfinished is gone");
+    assert_eq!(files(folder.path()).len(), 2, "the unfinished file is removed");
     assert_computes(&channel, &of_g1, &g1).await;
     assert_computes(&channel, &of_g2, &g2).await;
     let known = stat(&channel, &hash, v1::PointEncoding::Compressed).await;
-    known.expect("known by its payload");
-    assert!(put(&channel, &g1, Some(hash), true).await.1, "needs no upload");
+    known.expect("found by its payload");
+    assert!(put(&channel, &g1, Some(hash), true).await.1, "the payload is known");
     let id = Some(v1::release_request::Id::ObjectId(of_g1.object_id.clone()));
     store(&channel).release(v1::ReleaseRequest { id }).await.unwrap();
     assert_eq!(files(folder.path()).len(), 1);
@@ -116,7 +116,7 @@ async fn kept_bases_survive_a_restart_until_they_are_released() {
     stop(daemon).await;
 }
 
-/// Puts `data` with its hash, to be kept; whether the server had it.
+/// Puts `data` with its hash and `persist`; returns whether the server had it already.
 async fn put_hashed(channel: &Channel, encoding: PointEncoding, data: &[u8]) -> Result<bool, Code> {
     let upload = v1::BasesUpload {
         persist: true,
@@ -138,13 +138,13 @@ async fn the_same_bytes_in_another_encoding_are_another_payload() {
         let daemon = start(folder.path());
         let channel = daemon.channel().await;
         assert_eq!(put_hashed(&channel, PointEncoding::Montgomery, &limbs).await, Ok(had));
-        stat(&channel, &hash, Limbs).await.expect("known by its payload");
+        stat(&channel, &hash, Limbs).await.expect("found by its payload");
         assert_eq!(stat(&channel, &hash, Flagged).await.unwrap_err().code(), Code::NotFound);
         let other = put_hashed(&channel, PointEncoding::Uncompressed, &limbs).await;
         assert_eq!(other, Err(Code::InvalidArgument), "known before: {had}");
         stop(daemon).await;
     }
-    // Files of the first version said the payload's hash alone.
+    // Files of the first version hold the payload's hash without its encoding.
     let path = files(folder.path()).remove(0);
     let mut content = fs::read(&path).unwrap();
     assert_eq!(content[40..73], [&hash[..], &[3]].concat());
@@ -159,7 +159,7 @@ async fn the_same_bytes_in_another_encoding_are_another_payload() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn damaged_files_are_left_out_and_left_alone() {
+async fn damaged_files_are_ignored_and_not_changed() {
     type Damage = fn(&mut Vec<u8>);
     let damages: [Damage; 7] = [
         |file| *file.last_mut().unwrap() ^= 1,
@@ -183,18 +183,18 @@ async fn damaged_files_are_left_out_and_left_alone() {
         let daemon = start(folder.path());
         let channel = daemon.channel().await;
         assert!(list(&channel).await.is_empty(), "damage {i} went unnoticed");
-        assert_eq!(load(&channel).await.store_bytes, 0, "damage {i} is charged");
+        assert_eq!(load(&channel).await.store_bytes, 0, "damage {i} counts as stored bytes");
         assert_eq!(fs::read(&path).unwrap(), content, "damage {i}");
         let id = Some(v1::stat_request::Id::ObjectId(bases.object_id.clone()));
         let status = store(&channel).stat(v1::StatRequest { id }).await.unwrap_err();
         assert_eq!(status.code(), Code::NotFound);
-        // A new put heals it.
+        // A new `Put` repairs the file.
         let (again, _) = put(&channel, &points, None, true).await;
         assert_eq!(again.object_id, bases.object_id);
         assert_computes(&channel, &again, &points).await;
         stop(daemon).await;
         let daemon = start(folder.path());
-        assert_eq!(list(&daemon.channel().await).await.len(), 1, "damage {i} was not healed");
+        assert_eq!(list(&daemon.channel().await).await.len(), 1, "damage {i} was not repaired");
         stop(daemon).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Answers that are still on their way when the server is drained.
+//! Answers that are still being sent when the server drains.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn a_drain_waits_for_slow_readers() {
     let limits = Settings { idle_timeout: minute, drain_grace: minute, ..Settings::default() };
     let daemon = Daemon::start(limits);
     let endpoint = Endpoint::from_shared(format!("http://{}", daemon.address)).unwrap();
-    // The transport takes no more than its reader.
+    // Small windows, so that the transport buffers little ahead of the reader.
     let endpoint = endpoint.initial_stream_window_size(1 << 16);
     let channel = endpoint.initial_connection_window_size(1 << 16).connect().await.unwrap();
     let vector = say::vector(&say::id(), v1::ScalarEncoding::Canonical, 1 << LG_N);
@@ -24,15 +24,15 @@ async fn a_drain_waits_for_slow_readers() {
     let messages = say::ntt_stream(say::ntt_spec(LG_N), vector, chunks.collect());
     let rows = compute(&channel).ntt_stream(stream::iter(messages)).await.unwrap();
     daemon.drainer.drain(None);
-    // As long as a server stays for connections that have nothing to say, and longer.
+    // Longer than a draining server waits for idle connections.
     tokio::time::sleep(Duration::from_millis(1500)).await;
     let (mut rows, mut bytes, mut summary) = (rows.into_inner(), 0, false);
-    while let Some(message) = rows.message().await.expect("all of the answer") {
+    while let Some(message) = rows.message().await.expect("the whole answer arrives") {
         match message.message {
             Some(v1::ntt_stream_response::Message::Chunk(chunk)) => bytes += chunk.data.len(),
             other => summary |= other.is_some(),
         }
     }
     assert_eq!((bytes, summary), (32 << LG_N, true));
-    daemon.ended().await.expect("the server ends well");
+    daemon.ended().await.expect("the server ends without an error");
 }

@@ -1,4 +1,4 @@
-//! The Unix socket's file.
+//! The file of the Unix socket.
 
 use std::{
     fs,
@@ -14,10 +14,10 @@ fn engines() -> Engines {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_socket_has_its_mode_replaces_a_dead_one_and_belongs_to_one_server() {
+async fn the_socket_has_its_mode_replaces_a_stale_one_and_belongs_to_one_server() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("capstan.sock");
-    // As left behind by a server that was killed.
+    // Left behind by a server that was killed.
     drop(UnixListener::bind(&path).unwrap());
     assert!(path.exists());
     let settings =
@@ -27,7 +27,7 @@ async fn the_socket_has_its_mode_replaces_a_dead_one_and_belongs_to_one_server()
     assert_eq!(load(&unix_channel(&path).await).await.connections, 1);
     let second = Daemon::try_start(settings(0o600), engines());
     assert!(matches!(second, Err(ServeError::Listen(_))));
-    assert!(path.exists(), "the second one took the first one's socket away");
+    assert!(path.exists(), "the second server removed the first one's socket");
     load(&unix_channel(&path).await).await;
     tokio::task::spawn_blocking(move || drop(daemon)).await.unwrap();
     assert!(!path.exists());
@@ -37,7 +37,7 @@ async fn the_socket_has_its_mode_replaces_a_dead_one_and_belongs_to_one_server()
 }
 
 #[test]
-fn a_file_that_is_no_socket_is_left_alone() {
+fn a_file_that_is_not_a_socket_is_not_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("precious");
     fs::write(&path, b"data").unwrap();

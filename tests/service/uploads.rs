@@ -1,4 +1,4 @@
-//! Uploads that break off, come over several connections, or are used before they are there.
+//! Uploads that are interrupted, striped over connections, or used before they are complete.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ impl Fixture {
     }
 }
 
-/// What the server says of an upload.
+/// The server's status of an upload.
 async fn progress(channel: &Channel, id: &Bytes) -> Option<v1::stat_response::Status> {
     let id = Some(v1::stat_request::Id::UploadId(id.clone()));
     let answer = store(channel).stat(v1::StatRequest { id }).await.ok()?;
@@ -70,8 +70,8 @@ async fn received(channel: &Channel, id: &Bytes) -> u64 {
 
 async fn until_received(channel: &Channel, id: &Bytes, bytes: u64) {
     let look = async || match received(channel, id).await {
-        there if there >= bytes => Ok(()),
-        there => Err(there),
+        received if received >= bytes => Ok(()),
+        received => Err(received),
     };
     until("bytes of an upload", look).await;
 }
@@ -82,7 +82,7 @@ async fn release(channel: &Channel, id: &Bytes) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_broken_upload_goes_on_over_another_connection() {
+async fn an_interrupted_upload_resumes_over_another_connection() {
     let fixture = Fixture::new();
     let (id, channel) = (say::id(), fixture.daemon.channel().await);
     let chunks = vec![fixture.piece(0, 10_000), fixture.piece(20_000, 25_000)];
@@ -122,7 +122,7 @@ async fn a_broken_upload_goes_on_over_another_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_streamed_job_whose_connection_broke_leaves_its_upload_to_go_on() {
+async fn an_interrupted_streamed_job_leaves_its_upload_resumable() {
     let fixture = Fixture::new();
     let (id, channel) = (say::id(), fixture.daemon.channel().await);
     let vector = fixture.vector(&id, 1);
@@ -142,7 +142,7 @@ async fn a_streamed_job_whose_connection_broke_leaves_its_upload_to_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stripes_over_several_connections_are_one_admission() {
+async fn stripes_over_several_connections_are_admitted_once() {
     let fixture = Fixture::new();
     let (id, vector) = (say::id(), fixture.vector(&say::id(), 3));
     let vector = v1::VectorUpload { upload_id: id.clone(), ..vector };
@@ -168,7 +168,7 @@ async fn stripes_over_several_connections_are_one_admission() {
     assert_eq!(
         (together.bytes_in_flight, together.jobs),
         (alone.bytes_in_flight, 1),
-        "a stripe was admitted for itself"
+        "a stripe was admitted separately"
     );
     let last = v1::msm_stream_request::Message::Chunk(fixture.piece(24_000, 32_000));
     sender.send(v1::MsmStreamRequest { message: Some(last) }).await.unwrap();
@@ -182,7 +182,7 @@ async fn stripes_over_several_connections_are_one_admission() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_job_may_begin_before_its_data() {
+async fn a_job_may_start_before_its_data_arrives() {
     let fixture = Fixture::new();
     let (id, channel) = (say::id(), fixture.daemon.channel().await);
     let (sender, receiver) = mpsc::channel(1);
@@ -194,9 +194,9 @@ async fn a_job_may_begin_before_its_data() {
     let mut client = compute(&channel);
     let request = say::msm_on(fixture.spec(), &id);
     let job = tokio::spawn(async move { client.msm(request).await });
-    until_load(&channel, "the job is there", |load| load.jobs == 1).await;
+    until_load(&channel, "the job is accepted", |load| load.jobs == 1).await;
     assert!(!job.is_finished());
-    // The end comes first.
+    // The last chunk comes first.
     for (start, end) in [(30_000, 32_000), (100, 30_000), (0, 100)] {
         let chunk = v1::put_request::Message::Chunk(fixture.piece(start, end));
         sender.send(v1::PutRequest { message: Some(chunk) }).await.unwrap();
@@ -208,7 +208,7 @@ async fn a_job_may_begin_before_its_data() {
     settled(&channel, "a vector").await;
 }
 
-/// Waits until unused uploads have been dropped: puts one, and sees it go.
+/// Waits for a sweep of unused uploads: puts a vector and waits until it is dropped.
 async fn until_swept(channel: &Channel) {
     let before = load(channel).await.bytes_in_flight;
     let vector = say::vector(&say::id(), v1::ScalarEncoding::U8, 9);
@@ -218,7 +218,7 @@ async fn until_swept(channel: &Channel) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_import_may_take_longer_than_unused_uploads_are_kept() {
+async fn an_import_may_take_longer_than_the_upload_ttl() {
     let (engines, dial) = moody();
     let upload_ttl = Duration::from_millis(1);
     let settings = Settings { workers: 1, upload_ttl, idle_timeout: NEVER, ..Settings::default() };
@@ -229,7 +229,7 @@ async fn an_import_may_take_longer_than_unused_uploads_are_kept() {
     let request = say::msm(spec, say::scalars(v1::ScalarEncoding::U8, vec![2, 3]));
     let mut client = compute(&channel);
     let job = tokio::spawn(async move { client.msm(request).await });
-    until_load(&channel, "the only worker is taken", |load| load.jobs == 1).await;
+    until_load(&channel, "the only worker is busy", |load| load.jobs == 1).await;
     let messages = say::put_points(&points);
     let Some(v1::put_request::Message::Bases(bases)) = &messages[0].message else {
         panic!("a header comes first");
@@ -237,11 +237,11 @@ async fn an_import_may_take_longer_than_unused_uploads_are_kept() {
     let (id, mut client) = (bases.upload_id.clone(), store(&channel));
     let import = tokio::spawn(async move { client.put(stream::iter(messages)).await });
     until_received(&channel, &id, 2 * 96).await;
-    // The first sweep may come before the import's stream has ended.
+    // The first sweep may run before the import's stream has ended.
     until_swept(&channel).await;
     until_swept(&channel).await;
     dial.set(Mode::Honest);
-    let answer = import.await.unwrap().expect("the import is not idle").into_inner();
+    let answer = import.await.unwrap().expect("the import does not expire").into_inner();
     assert!(matches!(answer.object.unwrap().kind, Some(v1::object::Kind::Bases(_))));
     job.await.unwrap().unwrap();
     settled(&channel, "an import").await;

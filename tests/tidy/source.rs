@@ -1,4 +1,4 @@
-//! Reads the tree as text: rustfmt has made it regular enough for that.
+//! Reads the repository as text: rustfmt makes it regular enough for simple parsing.
 
 use std::{
     collections::BTreeSet,
@@ -8,12 +8,14 @@ use std::{
 
 const CODE: [&str; 6] = ["src", "tests", "benches", "examples", "build", "build.rs"];
 const TEXT: [&str; 3] = ["proto", "deploy", ".ci"];
+const PROSE: [&str; 5] = ["proto", "deploy", ".ci", "scripts", "kernels"];
 const TEXT_ENDINGS: [&str; 9] =
     ["md", "toml", "proto", "yaml", "service", "rs", "Dockerfile", "run", "build"];
+const PROSE_ENDINGS: [&str; 9] = ["md", "rs", "cu", "cuh", "cpp", "hpp", "proto", "py", "sh"];
 
 /// A file of the repository.
 pub struct File {
-    /// From the root, with `/`.
+    /// Relative to the root, with `/`.
     pub path: String,
     pub text: String,
 }
@@ -26,24 +28,35 @@ pub fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Every Rust file of ours.
+/// Every Rust file of the repository.
 pub fn code_files() -> Vec<File> {
     let files = CODE.iter().flat_map(|start| walk(Path::new(start)));
     files.filter(|path| path.ends_with(".rs")).map(load).collect()
 }
 
-/// Every file of ours that people write: code, contract, documents, deployment.
+/// Every file that people write: code, contract, documents, deployment.
 pub fn text_files() -> Vec<File> {
+    files(&TEXT, |name| TEXT_ENDINGS.contains(&name.rsplit('.').next().unwrap_or(name)))
+}
+
+/// Every file with sentences: code, kernels, contract, documents, and scripts, which may have names
+/// without an ending.
+pub fn prose_files() -> Vec<File> {
+    files(&PROSE, |name| match name.rsplit_once('.') {
+        Some((_, ending)) => PROSE_ENDINGS.contains(&ending),
+        None => !name.starts_with("LICENSE"),
+    })
+}
+
+/// The files of the code, of the folders `more` and of the root whose name is one of `ours`.
+fn files(more: &[&'static str], ours: impl Fn(&str) -> bool) -> Vec<File> {
     let top = fs::read_dir(root()).expect("the repository is readable");
     let top = top.map(|entry| entry.expect("the repository is readable"));
     let top = top.filter(|entry| entry.path().is_file()).map(|entry| entry.file_name());
     let top: Vec<_> = top.filter_map(|name| name.into_string().ok()).collect();
-    let starts = CODE.iter().chain(&TEXT).map(|start| (*start).to_owned());
+    let starts = CODE.iter().chain(more).map(|start| (*start).to_owned());
     let paths: BTreeSet<_> = starts.chain(top).flat_map(|start| walk(Path::new(&start))).collect();
-    let ours = |path: &String| {
-        let name = path.rsplit('/').next().unwrap_or(path);
-        TEXT_ENDINGS.contains(&name.rsplit('.').next().unwrap_or(name))
-    };
+    let ours = |path: &String| ours(path.rsplit('/').next().unwrap_or(path));
     paths.into_iter().filter(ours).map(load).collect()
 }
 
@@ -55,31 +68,31 @@ fn load(path: String) -> File {
 fn walk(start: &Path) -> Vec<String> {
     let full = root().join(start);
     if full.is_file() {
-        return vec![start.to_str().expect("our names are ASCII").to_owned()];
+        return vec![start.to_str().expect("file names are ASCII").to_owned()];
     }
     let Ok(entries) = fs::read_dir(full) else { return Vec::new() };
     let names = entries.map(|entry| entry.expect("the folder is readable").file_name());
     names.flat_map(|name| walk(&start.join(name))).collect()
 }
 
-/// The modules of `src`, by their first name.
+/// The top-level modules of `src`.
 pub fn modules() -> BTreeSet<String> {
     code_files().iter().filter_map(|file| module(&file.path).map(str::to_owned)).collect()
 }
 
-/// Whose file it is; `None` for the root, binaries and what is not under `src`.
+/// The top-level module of a file; `None` for the root, binaries and files outside `src`.
 pub fn module(path: &str) -> Option<&str> {
     let name = path.strip_prefix("src/")?.split('/').next()?.trim_end_matches(".rs");
     (!["lib", "bin"].contains(&name)).then_some(name)
 }
 
-/// Up to `#[cfg(test)]` on its module: tests may look anywhere.
+/// The text up to its `#[cfg(test)]` module: tests may use anything.
 pub fn without_tests(text: &str) -> String {
     let end = text.find("#[cfg(test)]\nmod ").unwrap_or(text.len());
     text[..end].to_owned()
 }
 
-/// What the file imports from this crate, by first name.
+/// The top-level modules of this crate that the file imports.
 pub fn imports(text: &str) -> BTreeSet<String> {
     let code: String = text.lines().map(|line| code_of(line) + "\n").collect();
     let mut found = BTreeSet::new();
@@ -93,7 +106,7 @@ pub fn imports(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// The names at the top of a group: `a::{b, c}, d}` has a and d.
+/// The first names in a group of imports: `a::{b, c}, d}` has a and d.
 fn first_names(group: &str) -> Vec<String> {
     let (mut depth, mut names, mut fresh) = (0, Vec::new(), true);
     for (at, letter) in group.char_indices() {
@@ -112,7 +125,7 @@ fn first_names(group: &str) -> Vec<String> {
     names
 }
 
-/// The lower-case name that `text` begins with: modules, not items of the root.
+/// The lower-case name that `text` begins with: a module, not an item of the root.
 fn name(text: &str) -> Option<String> {
     let end = text.find(|c: char| !is_name(c)).unwrap_or(text.len());
     let name = &text[..end];
@@ -140,7 +153,7 @@ pub fn functions(text: &str) -> Vec<(String, usize, usize)> {
     found
 }
 
-/// Whether the line's code, not its comments or texts, has the word.
+/// Whether the line has the word outside comments and string literals.
 pub fn has_word(line: &str, word: &str) -> bool {
     let code = code_of(line);
     code.match_indices(word).any(|(at, _)| {
@@ -150,7 +163,7 @@ pub fn has_word(line: &str, word: &str) -> bool {
     })
 }
 
-/// The line less its comment and what is between quotes.
+/// The line without its comment and its string literals.
 fn code_of(line: &str) -> String {
     let (mut code, mut quoted, mut escaped) = (String::new(), false, false);
     for (at, letter) in line.char_indices() {
