@@ -65,7 +65,7 @@ fn msm(engine: &Arc<CpuEngine>, all: &[G1Affine], lg_n: u32) -> Contest {
     let for_blst: Vec<_> = all.iter().map(to_blst).collect();
     let scalars = Scalars::from_fr(&values).into_bytes();
     let scalars: Arc<Vec<u8>> = Arc::new(scalars.to_vec());
-    let bases = G1Affine::bases(PointSlice::new(all.clone()));
+    let bases = G1Affine::into_bases(PointSlice::new(all.clone()));
     let (engine, same_scalars) = (engine.clone(), scalars.clone());
     let capstan = move || {
         let mut run = engine.msm(bases.clone(), 1).expect("a valid job");

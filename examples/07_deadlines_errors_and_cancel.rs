@@ -22,7 +22,7 @@ async fn main() -> Result<()> {
 
     // The client detects a wrong length itself and sends nothing.
     let error = client.msm(&bases, &scalars[1..]).await.unwrap_err();
-    assert!(matches!(error, Error::Input { field: "scalars", .. }));
+    assert!(matches!(error, Error::InvalidInput { field: "scalars", .. }));
     println!("{error}");
 
     // A value that is not below r: the error has its field and index.

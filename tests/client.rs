@@ -277,7 +277,7 @@ async fn unix_sockets_and_tls_give_the_same_results() {
     let msm = local.msm_with(&bases, &scalars, options).await.unwrap();
     assert_eq!(msm.points, expected);
     let untrusting = Client::connect(&server.target).await.unwrap_err();
-    assert!(matches!(untrusting, Error::Connect { .. }), "{untrusting}");
+    assert!(matches!(untrusting, Error::CannotConnect { .. }), "{untrusting}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -70,7 +70,7 @@ async fn sends_its_deadline_and_keeps_it_if_the_server_does_not() {
         let options = MsmOptions { deadline: Some(deadline), ..MsmOptions::default() };
         let call = client.msm_inline_with(&bases, &scalars, options);
         let error = tokio::time::timeout(HANGING, call).await.expect("does not hang").unwrap_err();
-        assert!(matches!(error, Error::Deadline), "{error}");
+        assert!(matches!(error, Error::DeadlineExceeded), "{error}");
         deadline *= 2;
     }
     assert!(fake.saw_deadline());
@@ -116,7 +116,7 @@ async fn an_early_refusal_stops_all_stripes_and_is_reported() {
 
 #[tokio::test]
 async fn a_dropped_upload_resets_its_streams_instead_of_ending_them() {
-    let fake = Fake::start(Mode::Swallow).await;
+    let fake = Fake::start(Mode::NeverAnswer).await;
     let client = client(&fake).await;
     let reading = fake.clone();
     let upload = tokio::spawn(async move {
@@ -133,12 +133,12 @@ async fn a_dropped_upload_resets_its_streams_instead_of_ending_them() {
 
 #[tokio::test]
 async fn an_upload_resumes_even_if_the_first_progress_query_fails() {
-    let fake = Fake::start(Mode::Restarts).await;
+    let fake = Fake::start(Mode::FailFirst).await;
     let vector = client(&fake).await.put_vector(&[Fr::from(7); 3]).await.expect("served again");
     assert_eq!(vector.count, 3);
     assert_eq!(fake.resumed(), (2, 2));
 
-    let fake = Fake::start(Mode::Restarts).await;
+    let fake = Fake::start(Mode::FailFirst).await;
     let scalars = vec![0; 2 << 20];
     let input = ScalarInput::Bytes { encoding: ScalarEncoding::Unsigned(1), bytes: &scalars };
     let client = client(&fake).await;
@@ -151,12 +151,12 @@ async fn an_upload_resumes_even_if_the_first_progress_query_fails() {
 #[tokio::test]
 async fn an_unreachable_server_is_reported_with_its_address() {
     let error = Client::connect("http://127.0.0.1:1").await.unwrap_err();
-    assert!(matches!(error, Error::Connect { .. }), "{error}");
+    assert!(matches!(error, Error::CannotConnect { .. }), "{error}");
     assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
     assert!(error.is_retryable());
     for target in ["127.0.0.1:7654", "ftp://x", ""] {
         let error = Client::connect(target).await.unwrap_err();
-        assert!(matches!(error, Error::Setting { .. }), "{error}");
+        assert!(matches!(error, Error::InvalidSetting { .. }), "{error}");
     }
 }
 
@@ -167,7 +167,7 @@ async fn refuses_tls_settings_for_a_target_without_tls() {
         let name = Client::builder(target).domain_name("example.org");
         for (builder, word) in [(authority, "CA certificate"), (name, "domain name")] {
             let error = builder.connect().await.unwrap_err();
-            assert!(matches!(error, Error::Setting { .. }), "{error}");
+            assert!(matches!(error, Error::InvalidSetting { .. }), "{error}");
             let text = error.to_string();
             assert!(text.contains(word) && text.contains(target), "{text}");
         }
@@ -183,7 +183,7 @@ async fn refuses_a_result_that_is_verified_less_than_requested() {
         (v1::Verify::Full, Verify::Full),
     ];
     for (claimed, given) in claims {
-        let fake = Fake::start(Mode::Claims(claimed)).await;
+        let fake = Fake::start(Mode::ClaimVerified(claimed)).await;
         let client = client(&fake).await;
         for verify in [Verify::None, Verify::Probabilistic, Verify::Full] {
             let (_, mut scalars) = one_term();
@@ -195,7 +195,7 @@ async fn refuses_a_result_that_is_verified_less_than_requested() {
             for error in [msm.err(), ntt.err()] {
                 assert_eq!(error.is_none(), enough, "requested {verify:?}, reported {given:?}");
                 let Some(error) = error else { continue };
-                assert!(matches!(error, Error::Answer(_)), "{error}");
+                assert!(matches!(error, Error::InvalidResponse(_)), "{error}");
                 let words =
                     format!("requested {verify:?} verification, but the result claims {given:?}");
                 assert!(error.to_string().contains(&words), "{error}");

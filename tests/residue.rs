@@ -184,7 +184,7 @@ impl Bench {
         let points = PointSlice::new(Arc::new(self.bases.clone()));
         let batch = N * 32 / encoding.width() / N;
         let job = MsmJob {
-            bases: JobBases::Checked(G1Affine::bases(points)),
+            bases: JobBases::Checked(G1Affine::into_bases(points)),
             batch,
             encoding,
             reduce: false,

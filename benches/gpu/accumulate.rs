@@ -9,7 +9,7 @@ use capstan::{
     device::{Block, Kernel, Ptr, Span},
     msm::{
         accumulate::{Accumulator, Balance, Shape, Sorted},
-        whole_points,
+        align_to_points,
     },
 };
 
@@ -92,7 +92,7 @@ fn sizes<G: Group>(
     let length = n * windows as usize;
     // One point more, to align the first point.
     let table = rig.memory::<G::Words>(length + 1);
-    let (table, first) = whole_points(table.all(), group).expect("inside");
+    let (table, first) = align_to_points(table.all(), group).expect("inside");
     points.fill(rig, table.part(0, length * size_of::<G::Words>()).expect("inside"));
     let best = Balance::of(group, length as u32);
     for hot in [false, true] {
@@ -103,18 +103,18 @@ fn sizes<G: Group>(
             // A level with more additions than there are references never runs.
             let few = |least: &u32| *least == u32::MAX || *least as usize <= length / 2;
             let ways_here = WAYS.iter().chain(rig.size(&[][..], &QUICK_WAYS)).copied();
-            let levels = |level_min| Balance { level_min, whole_digits: 0, team_left: 0, ..best };
+            let levels = |level_min| Balance { level_additions_min: level_min, whole_bucket_references_max: 0, team_elements_max: 0, ..best };
             for balance in ways_here.filter(few).map(levels) {
                 ways.push(balance);
-                if bits <= 18 && balance.level_min < u32::MAX {
-                    ways.extend([4, 8].map(|team_left| Balance { team_left, ..balance }));
+                if bits <= 18 && balance.level_additions_min < u32::MAX {
+                    ways.extend([4, 8].map(|team_left| Balance { team_elements_max: team_left, ..balance }));
                 }
             }
             if n <= 1 << 16 {
                 let alone =
-                    Balance { level_min: u32::MAX, share_min: 4, whole_digits: 0, team_left: 0 };
-                ways.extend(SHARES.map(|share_min| Balance { share_min, ..alone }));
-                ways.push(Balance { whole_digits: u32::MAX, ..alone });
+                    Balance { level_additions_min: u32::MAX, share_references_min: 4, whole_bucket_references_max: 0, team_elements_max: 0 };
+                ways.extend(SHARES.map(|share_min| Balance { share_references_min: share_min, ..alone }));
+                ways.push(Balance { whole_bucket_references_max: u32::MAX, ..alone });
             }
         }
         for balance in ways {
@@ -193,9 +193,9 @@ impl<G: Group> Bench<'_, G> {
         let buckets = digits.starts.len() - 1;
         let shape = Shape {
             group: self.group,
-            digits: digits.references.len() as u32,
+            references_max: digits.references.len() as u32,
             buckets: buckets as u32,
-            onto: false,
+            accumulate: false,
             xyzz: false,
             balance,
         };
@@ -206,7 +206,7 @@ impl<G: Group> Bench<'_, G> {
         let workspace = rig.memory::<u8>(self.accumulator.bytes(&shape) as usize);
         let (out, room) = (out.all::<u8>(), workspace.all());
         let whole = rig.times(|| self.accumulator.run(&rig.stream, &shape, sorted, out, room));
-        let plan = rig.times(|| self.accumulator.plan(&rig.stream, &shape, sorted, out, room));
+        let plan = rig.times(|| self.accumulator.launch_listing(&rig.stream, &shape, sorted, out, room));
         self.check::<G::Words>(digits, out, G::of);
         let mut figures = vec![
             self.figure("whole", whole, balance, workspace.bytes()),
@@ -237,7 +237,7 @@ impl<G: Group> Bench<'_, G> {
         self.check::<[G::Words; 2]>(digits, out.all(), G::of_xyzz);
         let how = format!("2^{} one thread per bucket, {} ms", n.ilog2(), milliseconds(&times));
         let count = n as u64 * u64::from(windows);
-        Figure { op: "g1_accumulate", mode: "uniform", count, times, unit: "G/s", how }
+        Figure { op: "g1_accumulate", mode: "uniform", count, times, unit: "G/s", details: how }
     }
 
     fn figure(
@@ -249,7 +249,7 @@ impl<G: Group> Bench<'_, G> {
     ) -> Figure<'static> {
         let (n, windows, _) = self.case;
         let median_ms = milliseconds(&times);
-        let Balance { level_min, share_min, whole_digits, team_left } = balance;
+        let Balance { level_additions_min: level_min, share_references_min: share_min, whole_bucket_references_max: whole_digits, team_elements_max: team_left } = balance;
         let level = if level_min == u32::MAX { "none".to_owned() } else { level_min.to_string() };
         let (lg_n, room_gb) = (n.ilog2(), bytes as f64 / 1e9);
         Figure {
@@ -258,7 +258,7 @@ impl<G: Group> Bench<'_, G> {
             count: n as u64 * u64::from(windows),
             times,
             unit: "G/s",
-            how: format!(
+            details: format!(
                 "2^{lg_n} {part} {median_ms} ms, levels of {level} or more, shares of \
                  {share_min}, whole up to {whole_digits}, teams of {team_left}, {room_gb:.2} GB"
             ),

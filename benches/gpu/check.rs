@@ -43,7 +43,7 @@ pub fn measure(rig: &Rig, record: &mut Record) {
             count: n as u64,
             times: runs,
             unit: "G/s",
-            how: format!("g1_check_points {times} x {THREADS} threads, {registers} registers"),
+            details: format!("g1_check_points {times} x {THREADS} threads, {registers} registers"),
         });
     }
     record.keep_best(figures);

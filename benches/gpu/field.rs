@@ -22,7 +22,7 @@ struct Chain<F> {
     mode: &'static str,
     kernel: &'static str,
     /// Whether other kernels use this variant: only then is it recorded.
-    counts: bool,
+    is_recorded: bool,
     /// Steps per iteration of the kernel's loop.
     steps: u32,
     /// Elements that follow those of the threads.
@@ -31,11 +31,11 @@ struct Chain<F> {
 }
 
 const fn chain<F>(op: &'static str, kernel: &'static str, step: fn(F, F) -> F) -> Chain<F> {
-    Chain { op, mode: "device", kernel, counts: true, steps: 4, more: Vec::new, step }
+    Chain { op, mode: "device", kernel, is_recorded: true, steps: 4, more: Vec::new, step }
 }
 
 const fn variant<F>(kernel: &'static str, step: fn(F, F) -> F) -> Chain<F> {
-    Chain { counts: false, ..chain("variant", kernel, step) }
+    Chain { is_recorded: false, ..chain("variant", kernel, step) }
 }
 
 const FP: [Chain<Fq>; 5] = [
@@ -46,7 +46,7 @@ const FP: [Chain<Fq>; 5] = [
     variant("bench_fp_mul_add_mul", |x, y| (x * y).double()),
     Chain {
         op: "fp_inverse",
-        counts: true,
+        is_recorded: true,
         steps: 1,
         ..variant("bench_fp_inverse", |x: Fq, y| x.inverse().unwrap_or_default() + y)
     },
@@ -119,10 +119,10 @@ where
             count: threads as u64 * u64::from(turns * chain.steps),
             times: runs,
             unit: "G/s",
-            how: format!("{} {times} x 128 threads, {registers} registers", chain.kernel),
+            details: format!("{} {times} x 128 threads, {registers} registers", chain.kernel),
         });
     }
-    match chain.counts {
+    match chain.is_recorded {
         true => record.keep_best(figures),
         false => record.show_best(&figures),
     }

@@ -18,7 +18,7 @@ use capstan::{
         Fixed, Job, Marks, Msm, Pass, Placed, Plan, Room, Sliding, Windows,
         reduce::Curve,
         tables::{Layout, Tables},
-        whole_points,
+        align_to_points,
     },
 };
 use rayon::prelude::*;
@@ -149,7 +149,7 @@ impl<'a, G: Group> Bench<'a, G> {
     fn choices(&self, job: Job, tables: u32) -> Vec<Windows> {
         let slide = tables >= Sliding::TABLES;
         let Some(text) = self.rig.text("bits") else {
-            let windows = job.windows(tables, &self.rig.gpu.identity().limits);
+            let windows = job.choose_windows(tables, &self.rig.gpu.identity().limits);
             return if self.wants("sliding") && !slide { vec![] } else { vec![windows] };
         };
         let fixed = |bits| {
@@ -204,7 +204,7 @@ impl<'a, G: Group> Bench<'a, G> {
         let factor = windows.factor();
         let layout = Layout { group, points: job.n, stride, offsets: &offsets, factor };
         let lease = rig.memory::<u8>(layout.bytes() + group.affine_bytes());
-        let (all, first) = whole_points(lease.all(), group).expect("inside the arena");
+        let (all, first) = align_to_points(lease.all(), group).expect("inside the arena");
         let bases = all.part(0, stride * group.affine_bytes()).expect("as leased");
         self.points.fill(rig, bases);
         let scratch = rig.memory::<u8>(self.tables.scratch_bytes(group, job.n) as usize);
@@ -231,7 +231,7 @@ impl<'a, G: Group> Bench<'a, G> {
         let plan = self.plan(job, windows);
         let buckets = rig.memory::<u8>(plan.bucket_bytes() as usize);
         let workspace = rig.memory::<u8>(plan.workspace_bytes() as usize);
-        let out = rig.memory::<u8>(plan.bytes_out() as usize);
+        let out = rig.memory::<u8>(plan.output_bytes() as usize);
         let once = |mut marks: Option<&mut Vec<Marks>>| {
             let begun = Instant::now();
             for pass in plan.passes() {
@@ -239,12 +239,12 @@ impl<'a, G: Group> Bench<'a, G> {
                 let (stream, buckets, out) = (&rig.stream, buckets.all(), out.all());
                 let (msm, watch) = (&self.msm, marks.is_some());
                 let marked =
-                    msm.pass(stream, watch, &plan, &pass, own, placed, buckets, work, out)?;
+                    msm.launch_pass(stream, watch, &plan, &pass, own, placed, buckets, work, out)?;
                 if let Some(marks) = &mut marks {
                     marks.extend(marked);
                 }
             }
-            let sums = Msm::finish::<P>(&plan, &rig.get(out.all()));
+            let sums = Msm::combine_sums::<P>(&plan, &rig.get(out.all()));
             Ok::<_, Fault>((begun.elapsed(), sums))
         };
         let (_, sums) = once(None).expect("the device works");

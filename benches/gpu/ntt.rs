@@ -107,7 +107,7 @@ impl<'a> Bench<'a> {
     /// Measures a plan, given as passes in DIF order, and each of its passes.
     fn given<'m>(&self, mode: &'m Mode, mut passes: Vec<Pass>) -> Time<'m> {
         let transform = self.transform(mode);
-        if transform.way() == Way::Ascend {
+        if transform.way() == Way::Dit {
             passes.reverse();
         }
         let plan = self.transforms.plan_of(&transform, passes).expect("a plan");
@@ -206,7 +206,7 @@ impl<'a> Bench<'a> {
             let canonical =
                 values.iter().all(|value| value.0 < <Fr as ark_ff::PrimeField>::MODULUS);
             let given = &self.given[row * n..][..n];
-            let right = canonical && verify::ntt_at_random_point(&plan, given, &values);
+            let right = canonical && verify::verify_ntt(&plan, given, &values);
             assert!(right, "row {row} of {transform:?} is wrong");
         }
     }

@@ -78,7 +78,7 @@ fn row(
     job: Job,
     tables: u32,
 ) -> Row {
-    let windows = job.windows(tables, &rig.gpu.identity().limits);
+    let windows = job.choose_windows(tables, &rig.gpu.identity().limits);
     let (lease, placed) = bench.bases(job, &windows);
     let scalars = scalars(|random, _| uniform(random), job.n as usize);
     let (times, how) = bench.run::<g1::Config>(job, &windows, placed, &scalars);
@@ -118,13 +118,13 @@ impl Summed<'_> {
         let mut sums = Vec::new();
         {
             let buckets = rig.memory::<u8>(plan.bucket_bytes() as usize);
-            let out = rig.memory::<u8>(plan.bytes_out() as usize);
+            let out = rig.memory::<u8>(plan.output_bytes() as usize);
             for _ in 0..=rig.repeats {
                 let (stream, work) = (&rig.stream, workspace.all());
                 let (buckets, out) = (buckets.all(), out.all());
                 let marks = bench
                     .msm
-                    .pass(stream, true, plan, pass, scalars, placed, buckets, work, out)
+                    .launch_pass(stream, true, plan, pass, scalars, placed, buckets, work, out)
                     .expect("the device works")
                     .expect("a watched pass");
                 stream.synchronize().expect("the device works");
@@ -132,8 +132,8 @@ impl Summed<'_> {
             }
         }
         let (sorted, buckets) =
-            bench.msm.summed(plan, pass, workspace.all()).expect("the workspace of the pass");
-        let (table, first) = capstan::msm::whole_points(table.all(), Name::G1).expect("a table");
+            bench.msm.sorted_references(plan, pass, workspace.all()).expect("the workspace of the pass");
+        let (table, first) = capstan::msm::align_to_points(table.all(), Name::G1).expect("a table");
         let out = rig.memory::<[Words; 2]>(buckets as usize);
         let given = (out.all(), table, sorted.references, sorted.starts, buckets, first);
         let times = rig.times(|| kernel.launch(&rig.stream, rig.blocks(2), given));

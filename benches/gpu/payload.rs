@@ -64,12 +64,12 @@ where
         let n = 1 << lg_n;
         let scalars = scalars(|random, _| uniform(random), n);
         let points: Vec<_> = bench.points.affine.iter().copied().cycle().take(n).collect();
-        let bases = A::bases(PointSlice::new(Arc::new(points)));
+        let bases = A::into_bases(PointSlice::new(Arc::new(points)));
         let payload = Arrival::new((n * size_of::<Fr>()) as u64, Vec::new());
         payload.write(0, layout::fr_as_bytes(&scalars)).unwrap_or_else(|error| panic!("{error}"));
         let whole = || {
             let Run { time, absorbed, sums, how } = once(engine, &bases, &payload);
-            let sums = A::of_sums(sums).expect("sums of the bases' group");
+            let sums = A::from_sums(sums).expect("sums of the bases' group");
             (sums, time, absorbed, how)
         };
         let (expected, ..) = whole();

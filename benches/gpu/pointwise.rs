@@ -90,7 +90,7 @@ fn rates(rig: &Rig, record: &mut Record, pointwise: &Pointwise, lg_n: u32) {
         let times = rig.times(|| (0..inner(rig, lg_n)).try_for_each(|_| run()));
         let count = (bytes * inner(rig, lg_n)) as u64 * n as u64;
         let how = format!("2^{lg_n}, {bytes} bytes an element");
-        record.keep(&Figure { op, mode, count, times, unit: "GB/s", how });
+        record.keep(&Figure { op, mode, count, times, unit: "GB/s", details: how });
     };
     let check_at = |op: &str, i: usize, expected: Fr| {
         let found = get(rig, to.part(i, 1).expect("inside"))[0];

@@ -25,7 +25,7 @@ pub struct Figure<'a> {
     /// `G/s` or `GB/s`.
     pub unit: &'a str,
     /// Details that are printed, not recorded.
-    pub how: String,
+    pub details: String,
 }
 
 /// The time of `batch` jobs at once.
@@ -72,7 +72,7 @@ impl Record {
     /// Prints a figure without recording it.
     pub fn show(&self, figure: &Figure<'_>) {
         let (median, least) = figure.rates();
-        let Figure { op, mode, unit, how, .. } = figure;
+        let Figure { op, mode, unit, details: how, .. } = figure;
         println!("  {op:24} {mode:10} {median:8.4} {least:8.4} {unit}  {how}");
     }
 

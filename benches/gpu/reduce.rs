@@ -9,7 +9,7 @@ use ark_ff::{Field, Zero};
 use capstan::{
     curve::Group,
     device::{Block, Lease, Ptr},
-    msm::reduce::{Curve, Ending, Plan, Reducer, Shape, Tuning, Weights, finish},
+    msm::reduce::{Curve, Ending, Plan, Reducer, Shape, Tuning, Weights, combine_on_host},
 };
 
 use crate::{
@@ -69,11 +69,11 @@ where
     for &case in cases {
         let (vectors, sets, buckets) = case;
         let shifts = (0..sets).map(|set| set * (buckets.ilog2() + 1)).collect();
-        let (group, weights) = (P::GROUP, Weights::All);
+        let (group, weights) = (P::GROUP, Weights::Consecutive);
         let shape = Shape { group, vectors, shifts, buckets, weights, xyzz: false };
         let work = Work::of(rig, &reducer, &points, &shape);
         let buckets = work.buckets();
-        let tuning = Tuning::of(rig.gpu.context(), P::GROUP);
+        let tuning = Tuning::for_device(rig.gpu.context(), P::GROUP);
         let planned = Plan::new(&shape, &tuning);
         record.keep(&work.figure(&planned, &buckets, "device", "planned"));
         work.steps(&planned, &buckets);
@@ -95,12 +95,12 @@ fn variants(tuning: &Tuning) -> Vec<(&'static str, Tuning)> {
     let ending = |ending| Tuning { ending: Some(ending), ..*tuning };
     let slices = |slice_points_min| Tuning { slice_points_min, ..*tuning };
     let part = |lg_part| Tuning { lg_part, ..*tuning };
-    let groups = |groups| Tuning { groups, ..*tuning };
+    let groups = |groups| Tuning { teams_per_multiprocessor: groups, ..*tuning };
     vec![
         ("no slices", slices(u64::MAX)),
         ("slices from 2^14 points", slices(1 << 14)),
-        ("two thirds of the teams' lanes", groups(tuning.groups * 2 / 3)),
-        ("four thirds of the teams' lanes", groups(tuning.groups * 4 / 3)),
+        ("two thirds of the teams' lanes", groups(tuning.teams_per_multiprocessor * 2 / 3)),
+        ("four thirds of the teams' lanes", groups(tuning.teams_per_multiprocessor * 4 / 3)),
         ("parts of 2^6", part(6)),
         ("parts of 2^8", part(8)),
         ("host from terms", ending(Ending::Terms)),
@@ -145,12 +145,12 @@ where
     fn figure(&self, plan: &Plan, buckets: &Lease, mode: &'static str, what: &str) -> Figure<'_> {
         let Self { rig, shape, .. } = *self;
         let workspace = rig.memory::<u8>(plan.workspace_bytes() as usize);
-        let out = rig.memory::<u8>(plan.bytes_out() as usize);
+        let out = rig.memory::<u8>(plan.output_bytes() as usize);
         let spans = (buckets.all(), workspace.all(), out.all());
         let times = rig.times(|| self.reducer.run(&rig.stream, plan, spans.0, spans.1, spans.2));
         let left = rig.get::<u8>(out.all());
         let begun = Instant::now();
-        let found = finish::<P>(plan, &left);
+        let found = combine_on_host::<P>(plan, &left);
         let host = begun.elapsed();
         assert!(found == self.expected, "{what}: {plan:?}");
         let Shape { vectors, shifts, buckets, .. } = shape;
@@ -164,14 +164,14 @@ where
             shifts.len(),
             median(&times).as_secs_f64() * 1e3,
             plan.steps.len(),
-            plan.ending,
+            plan.host_step,
             host.as_secs_f64() * 1e3,
         );
         let op = match shape.group {
             Group::G1 => "g1_reduce_buckets",
             Group::G2 => "g2_reduce_buckets",
         };
-        Figure { op, mode, count: self.count() as u64, times, unit: "G/s", how }
+        Figure { op, mode, count: self.count() as u64, times, unit: "G/s", details: how }
     }
 
     /// Prints the time of each launch: the difference between runs with and without it.
@@ -182,7 +182,7 @@ where
         for launches in 1..=plan.steps.len() {
             let mut first = plan.clone();
             first.steps.truncate(launches);
-            let out = rig.memory::<u8>(first.bytes_out() as usize);
+            let out = rig.memory::<u8>(first.output_bytes() as usize);
             let (out, workspace) = (out.all(), workspace.all());
             let work = || self.reducer.run(&rig.stream, &first, buckets.all(), workspace, out);
             let until = median(&rig.times(work));

@@ -57,7 +57,7 @@ where
     let bench = Bench::<G>::new(rig);
     for lg_n in rig.sizes(sizes, &[5, 9]) {
         let job = Job { group, n: 1 << lg_n, vectors: 1 };
-        let windows = job.windows(bench.most(job), &rig.gpu.identity().limits);
+        let windows = job.choose_windows(bench.most(job), &rig.gpu.identity().limits);
         let (_lease, placed) = bench.bases(job, &windows);
         let mut uniform_ms = None;
         for (mode, scalar) in KINDS {

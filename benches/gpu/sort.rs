@@ -234,7 +234,7 @@ pub fn measure(rig: &Rig, record: &mut Record) {
         };
         record.keep(&measured(&job, &usual, expected, UNIFORM.0));
         for layout in
-            others(&usual).into_iter().filter_map(|path| Layout::along(shape, capacity, path))
+            others(&usual).into_iter().filter_map(|path| Layout::with_path(shape, capacity, path))
         {
             record.show(&measured(&job, &layout, expected, UNIFORM.0));
         }
@@ -259,7 +259,7 @@ fn figure<'a>(
     let median_ms = times[times.len() / 2].as_secs_f64() * 1e3 / runs as f64;
     let how = format!("{median_ms:.4} ms: {vectors} x 2^{lg_n}, {cut:?}, {:?}", layout.path());
     let count = (job.scalars.len() * runs) as u64;
-    Figure { op: "msm_sort", mode, count, times, unit: "G/s", how }
+    Figure { op: "msm_sort", mode, count, times, unit: "G/s", details: how }
 }
 
 /// Alternatives to the chosen path.

@@ -73,7 +73,7 @@ fn figure<G: Group>(
     let adds = factor.count_ones() - 1;
     let each = format!("{own} doublings and {adds} additions each");
     let how = format!("{} tables of 2^{lg_points} points, {each}", count - 1);
-    Figure { op, mode, count: doublings, times, unit: "G/s", how }
+    Figure { op, mode, count: doublings, times, unit: "G/s", details: how }
 }
 
 fn check<G: Group>(

@@ -42,7 +42,7 @@ pub fn measure(rig: &Rig, record: &mut Record) {
     let figure = |copies: bool, how: &str| {
         let times = (0..=rig.repeats).map(|_| run(copies)).skip(1).collect();
         let count = bytes as u64;
-        Figure { op: "upload", mode: "device", count, times, unit: "GB/s", how: how.into() }
+        Figure { op: "upload", mode: "device", count, times, unit: "GB/s", details: how.into() }
     };
     record.keep(&figure(false, "the ring's old content"));
     record.show(&figure(true, "copied into the ring by all threads"));

@@ -13,7 +13,7 @@ use capstan::{
     client::{BasesId, G1Affine},
     curve::{
         Group,
-        points::{CurvePoint, PointSlice, id_of},
+        points::{CurvePoint, PointSlice, content_hash},
     },
     server::{Engines, Server, Settings},
     store::{BasesStore, StoredBases, now_s},
@@ -108,11 +108,11 @@ pub fn keep_multiples(folder: &Path, n: usize) -> BasesId {
             .collect();
         points.extend(G1Projective::normalize_batch(&sums));
     }
-    let id = ObjectId(id_of(&points));
+    let id = ObjectId(content_hash(&points));
     let store = BasesStore::open(u64::MAX, 1, Some(folder)).expect("a data directory");
     let bases = StoredBases {
         id,
-        points: G1Affine::bases(PointSlice::new(Arc::new(points))),
+        points: G1Affine::into_bases(PointSlice::new(Arc::new(points))),
         infinities: 0,
         payload: None,
         label: "multiples of the generator".into(),

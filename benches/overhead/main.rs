@@ -59,7 +59,7 @@ fn elements(n: usize) -> Vec<Fr> {
 struct Times {
     total: Samples,
     compute: Samples,
-    beyond: Samples,
+    overhead: Samples,
 }
 
 impl Times {
@@ -67,7 +67,7 @@ impl Times {
         let total = begun.elapsed();
         self.total.0.push(total);
         self.compute.0.push(timing.compute);
-        self.beyond.0.push(total.saturating_sub(timing.compute));
+        self.overhead.0.push(total.saturating_sub(timing.compute));
     }
 }
 
@@ -106,9 +106,9 @@ async fn small_jobs(
         let numbers = [
             times.total.median(),
             times.compute.median(),
-            times.beyond.median(),
-            times.beyond.at(0.99),
-            times.beyond.min(),
+            times.overhead.median(),
+            times.overhead.at(0.99),
+            times.overhead.min(),
         ]
         .map(|time| time.as_micros());
         let [total, compute, beyond, beyond_p99, least] = numbers;

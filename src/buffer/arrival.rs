@@ -26,7 +26,7 @@ pub struct Arrival {
     state: Mutex<State>,
     progress: Notify,
     /// Returned with the memory.
-    held: Vec<Charge>,
+    permits: Vec<Charge>,
 }
 
 #[derive(Default)]
@@ -34,16 +34,16 @@ struct State {
     /// Ranges that a writer has claimed, so that no byte has two writers.
     claimed: Ranges,
     /// Received ranges, which can be read.
-    landed: Ranges,
+    received: Ranges,
     failure: Option<Error>,
-    last: Option<Instant>,
+    last_received: Option<Instant>,
     listeners: Vec<Weak<Listener>>,
 }
 
 impl Arrival {
     /// A payload of `len` bytes, none received yet. `held` is returned with its memory.
     pub fn new(len: u64, held: Vec<Charge>) -> Self {
-        Self { memory: Memory::new(len), state: Mutex::default(), progress: Notify::new(), held }
+        Self { memory: Memory::new(len), state: Mutex::default(), progress: Notify::new(), permits: held }
     }
 
     /// A payload that is already complete.
@@ -108,7 +108,7 @@ impl Arrival {
 
     /// True if all of `range` has been received.
     pub fn has(&self, range: Range<u64>) -> bool {
-        self.state().landed.contains(&range)
+        self.state().received.contains(&range)
     }
 
     /// True if the whole payload has been received.
@@ -118,12 +118,12 @@ impl Arrival {
 
     /// Number of bytes received.
     pub fn received(&self) -> u64 {
-        self.state().landed.covered()
+        self.state().received.covered()
     }
 
     /// Ranges not received yet.
     pub fn missing(&self) -> Vec<Range<u64>> {
-        self.state().landed.gaps(&(0..self.len()))
+        self.state().received.gaps(&(0..self.len()))
     }
 
     /// Fails the upload: writers, waiters and readers get `error`. The first failure is kept.
@@ -139,7 +139,7 @@ impl Arrival {
 
     /// Time from `begun` to the last byte received so far; zero if it was received before.
     pub fn waited_since(&self, begun: Instant) -> Duration {
-        let last = self.state().last;
+        let last = self.state().last_received;
         last.map_or(Duration::ZERO, |last| last.saturating_duration_since(begun))
     }
 
@@ -186,9 +186,9 @@ impl Arrival {
         }
         {
             let mut state = self.state();
-            state.last = Some(Instant::now());
+            state.last_received = Some(Instant::now());
             for range in fresh {
-                state.landed.insert(range.clone());
+                state.received.insert(range.clone());
             }
         }
         self.notify();
@@ -212,7 +212,7 @@ impl Arrival {
 impl Drop for Arrival {
     fn drop(&mut self) {
         let memory = mem::replace(&mut self.memory, Memory::new(0));
-        bury(Remains { memory: Some(memory), _held: mem::take(&mut self.held) });
+        bury(Remains { memory: Some(memory), _held: mem::take(&mut self.permits) });
     }
 }
 

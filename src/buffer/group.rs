@@ -39,15 +39,15 @@ pub fn lend(memory: &'static mut [u8]) {
 /// 16 MiB of a payload's memory, zeroed on drop.
 pub(super) enum Group {
     /// Memory of the process.
-    Own(Box<[Mutex<Segment>; WIDTH]>),
+    Heap(Box<[Mutex<Segment>; WIDTH]>),
     /// Lent memory, which drop returns.
-    Lent(Slots),
+    Pinned(Slots),
 }
 
 /// A group of lent memory.
 pub(super) struct Slots {
     /// One lock per slot.
-    all: Vec<Mutex<Lent>>,
+    slots: Vec<Mutex<Lent>>,
     /// The number of leading slots that the payload uses; drop wipes them.
     used: usize,
 }
@@ -76,34 +76,34 @@ struct Place {
     /// Offset in the slot.
     offset: usize,
     /// Bytes in the slot from this one to the end.
-    run: usize,
+    len: usize,
 }
 
 impl Slots {
     /// Takes a lent group, if there is one, for a payload that uses its first `used` slots.
     fn take(used: usize) -> Option<Self> {
         let slots = lock(&LENT).pop()?;
-        Some(Self { all: slots.into_iter().map(Mutex::new).collect(), used })
+        Some(Self { slots: slots.into_iter().map(Mutex::new).collect(), used })
     }
 
     /// Slot number `at` of the group.
     pub fn get(&self, at: usize) -> &Mutex<Lent> {
-        &self.all[at]
+        &self.slots[at]
     }
 
     fn write(&self, place: &Place, bytes: &[u8]) {
-        let mut slot = lock(&self.all[place.slot]);
+        let mut slot = lock(&self.slots[place.slot]);
         slot[place.offset..place.offset + bytes.len()].copy_from_slice(bytes);
     }
 
     fn see(&self, place: &Place, len: usize, see: &mut impl FnMut(&[u8])) {
-        see(&lock(&self.all[place.slot])[place.offset..place.offset + len]);
+        see(&lock(&self.slots[place.slot])[place.offset..place.offset + len]);
     }
 }
 
 impl Drop for Slots {
     fn drop(&mut self) {
-        let slots = self.all.drain(..).enumerate().map(|(at, slot)| {
+        let slots = self.slots.drain(..).enumerate().map(|(at, slot)| {
             let memory = slot.into_inner().unwrap_or_else(PoisonError::into_inner);
             if at < self.used {
                 bytemuck::cast_slice_mut::<u8, u64>(memory).zeroize();
@@ -118,26 +118,26 @@ impl Drop for Slots {
 impl Group {
     /// Lent memory if there is some, else the process's own.
     pub fn new() -> Self {
-        Slots::take(GROUP / SLOT).map_or_else(|| Self::Own(Default::default()), Self::Lent)
+        Slots::take(GROUP / SLOT).map_or_else(|| Self::Heap(Default::default()), Self::Pinned)
     }
 
     fn write(&self, place: &Place, bytes: &[u8]) {
         match self {
-            Self::Own(segments) => {
+            Self::Heap(segments) => {
                 let offset = place.slot / WIDTH * SLOT + place.offset;
                 lock(&segments[place.slot % WIDTH]).write(SEGMENT, offset, bytes);
             }
-            Self::Lent(slots) => slots.write(place, bytes),
+            Self::Pinned(slots) => slots.write(place, bytes),
         }
     }
 
     fn see(&self, place: &Place, len: usize, see: &mut impl FnMut(&[u8])) {
         match self {
-            Self::Own(segments) => {
+            Self::Heap(segments) => {
                 let offset = place.slot / WIDTH * SLOT + place.offset;
                 see(lock(&segments[place.slot % WIDTH]).bytes(offset, len));
             }
-            Self::Lent(slots) => slots.see(place, len, see),
+            Self::Pinned(slots) => slots.see(place, len, see),
         }
     }
 }
@@ -180,8 +180,8 @@ impl Memory {
             }
         };
         group.and_then(|group| match group {
-            Group::Lent(slots) => Some(slots),
-            Group::Own(_) => None,
+            Group::Pinned(slots) => Some(slots),
+            Group::Heap(_) => None,
         })
     }
 
@@ -194,7 +194,7 @@ impl Memory {
         let (group, within) = ((at / GROUP as u64) as usize, (at % GROUP as u64) as usize);
         let (slot, offset) = (within / SLOT, within % SLOT);
         let run = (SLOT - offset).min((self.len - at).try_into().unwrap_or(SLOT));
-        Place { group: (group < self.groups.len()).then_some(group), slot, offset, run }
+        Place { group: (group < self.groups.len()).then_some(group), slot, offset, len: run }
     }
 
     /// Writes `bytes`, starting at byte number `at`.
@@ -202,13 +202,13 @@ impl Memory {
         let mut at = at;
         while !bytes.is_empty() {
             let place = self.place(at);
-            let (now, later) = bytes.split_at(place.run.min(bytes.len()));
+            let (now, later) = bytes.split_at(place.len.min(bytes.len()));
             match place.group {
                 Some(group) => self.groups[group].get_or_init(Group::new).write(&place, now),
                 None => match self.made_tail() {
                     Tail::Lent(slots) => slots.write(&place, now),
                     Tail::Own(slots) => {
-                        let size = place.offset + place.run;
+                        let size = place.offset + place.len;
                         lock(&slots[place.slot]).write(size, place.offset, now);
                     }
                 },
@@ -223,7 +223,7 @@ impl Memory {
         let mut at = at;
         while at < end {
             let place = self.place(at);
-            let len = place.run.min((end - at) as usize);
+            let len = place.len.min((end - at) as usize);
             match (place.group.map(|group| self.groups[group].get()), self.tail.get()) {
                 (Some(Some(group)), _) => group.see(&place, len, &mut see),
                 (None, Some(Tail::Lent(slots))) => slots.see(&place, len, &mut see),

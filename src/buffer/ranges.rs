@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, ops::Range};
 #[derive(Debug, Default, Clone)]
 pub struct Ranges {
     /// start -> end
-    spans: BTreeMap<u64, u64>,
+    ranges: BTreeMap<u64, u64>,
     covered: u64,
 }
 
@@ -18,14 +18,14 @@ impl Ranges {
 
     /// Number of separate ranges.
     pub fn fragments(&self) -> usize {
-        self.spans.len()
+        self.ranges.len()
     }
 
     /// True if all of `range` is covered.
     pub fn contains(&self, range: &Range<u64>) -> bool {
         range.is_empty()
             || self
-                .spans
+                .ranges
                 .range(..=range.start)
                 .next_back()
                 .is_some_and(|(_, end)| *end >= range.end)
@@ -39,19 +39,19 @@ impl Ranges {
         }
         let (mut start, mut end) = (range.start, range.end);
         // Merge all spans that overlap or touch the new range.
-        if let Some((&s, &e)) = self.spans.range(..=start).next_back()
+        if let Some((&s, &e)) = self.ranges.range(..=start).next_back()
             && e >= start
         {
             start = s;
             end = end.max(e);
         }
-        let touching: Vec<u64> = self.spans.range(start..=end).map(|(s, _)| *s).collect();
+        let touching: Vec<u64> = self.ranges.range(start..=end).map(|(s, _)| *s).collect();
         for s in touching {
-            if let Some(e) = self.spans.remove(&s) {
+            if let Some(e) = self.ranges.remove(&s) {
                 end = end.max(e);
             }
         }
-        self.spans.insert(start, end);
+        self.ranges.insert(start, end);
         self.covered += fresh.iter().map(|gap| gap.end - gap.start).sum::<u64>();
         fresh
     }
@@ -60,8 +60,8 @@ impl Ranges {
     pub fn gaps(&self, within: &Range<u64>) -> Vec<Range<u64>> {
         let mut gaps = Vec::new();
         let mut at = within.start;
-        let before = self.spans.range(..=at).next_back().map(|(s, _)| *s).unwrap_or(at);
-        for (&start, &end) in self.spans.range(before..) {
+        let before = self.ranges.range(..=at).next_back().map(|(s, _)| *s).unwrap_or(at);
+        for (&start, &end) in self.ranges.range(before..) {
             if start >= within.end {
                 break;
             }

@@ -28,7 +28,7 @@ pub enum Exit {
     /// The output cannot be written.
     NoOutput = 73,
     /// The server is full or draining, or the deadline passed.
-    Later = 75,
+    TryLater = 75,
     /// The server refuses the request permanently.
     Refused = 77,
     /// Ctrl-C.
@@ -112,13 +112,13 @@ impl Failure {
 impl From<client::Error> for Failure {
     fn from(error: client::Error) -> Self {
         let message = match &error {
-            client::Error::Connect { target, problem } if problem.contains("certificate") => {
+            client::Error::CannotConnect { target, problem } if problem.contains("certificate") => {
                 format!(
                     "cannot trust {target}: {problem}: specify the authority that signed its \
                      certificate with --ca-certificate"
                 )
             }
-            client::Error::Connect { target, problem } => format!(
+            client::Error::CannotConnect { target, problem } => format!(
                 "cannot reach {target}: {problem}: is capstand running? start it with `capstand`, \
                  or specify another server with --server"
             ),
@@ -140,16 +140,16 @@ impl From<client::Error> for Failure {
 
 fn exit_of(error: &client::Error) -> Exit {
     match error {
-        client::Error::Setting { .. } => return Exit::Usage,
-        client::Error::Connect { .. } | client::Error::Lost(_) => return Exit::Unavailable,
+        client::Error::InvalidSetting { .. } => return Exit::Usage,
+        client::Error::CannotConnect { .. } | client::Error::ConnectionLost(_) => return Exit::Unavailable,
         _ => {}
     }
     match error.code() {
         Code::InvalidArgument => Exit::Data,
         Code::PermissionDenied | Code::Unauthenticated => Exit::Refused,
-        Code::ResourceExhausted | Code::Unavailable if error.is_retryable() => Exit::Later,
+        Code::ResourceExhausted | Code::Unavailable if error.is_retryable() => Exit::TryLater,
         Code::ResourceExhausted => Exit::Refused,
-        Code::DeadlineExceeded => Exit::Later,
+        Code::DeadlineExceeded => Exit::TryLater,
         _ => Exit::Failed,
     }
 }

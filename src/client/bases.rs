@@ -17,7 +17,7 @@ use crate::{
     curve::{
         Group,
         layout::points_as_bytes,
-        points::{PointEncoding, decode, id_of},
+        points::{PointEncoding, decode, content_hash},
     },
     error::Problem,
     wire::v1::{self, get_request, release_request, stat_request},
@@ -43,7 +43,7 @@ impl Client {
         points: &[A],
     ) -> Result<BasesHandle<A>> {
         let bytes = points_as_bytes(points);
-        let id = BasesId(id_of(points));
+        let id = BasesId(content_hash(points));
         let hash = match self.stat(id).await {
             Ok(info) if info.persisted || !options.persist => return BasesHandle::new(info),
             // Known but not on disk: with the hash, the server may not need the payload.

@@ -34,7 +34,7 @@ impl Client {
             .thread_name("capstan-client")
             .enable_all()
             .build()
-            .map_err(|error| Error::Setting {
+            .map_err(|error| Error::InvalidSetting {
                 what: "connection threads".into(),
                 problem: error.to_string(),
             })?;

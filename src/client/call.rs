@@ -57,7 +57,7 @@ impl Call {
     pub async fn bounded<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         match self.deadline {
             // The server enforces the same deadline; the code is the same on either side.
-            Some(deadline) => timeout_at(deadline, work).await.map_err(|_| Error::Deadline)?,
+            Some(deadline) => timeout_at(deadline, work).await.map_err(|_| Error::DeadlineExceeded)?,
             None => work.await,
         }
     }
@@ -123,6 +123,6 @@ mod tests {
         let mut call = Call::new(Some(Duration::from_millis(10)), 9);
         assert!(matches!(call.pause(unavailable()).await, Err(Error::Refused(_))));
         let late = call.bounded(std::future::pending::<Result<(), Error>>()).await;
-        assert!(matches!(late, Err(Error::Deadline)));
+        assert!(matches!(late, Err(Error::DeadlineExceeded)));
     }
 }

@@ -39,7 +39,7 @@ const CHUNK_BYTES: u64 = 256 << 10;
 pub(crate) struct Inner {
     pub target: String,
     pub channels: Vec<Channel>,
-    next: AtomicUsize,
+    next_channel: AtomicUsize,
     deadline: Option<Duration>,
     retries: u32,
     /// The server's limit on the payload bytes of one message.
@@ -140,7 +140,7 @@ impl Builder {
             let mut inner = Inner {
                 target: self.target.clone(),
                 channels,
-                next: AtomicUsize::new(0),
+                next_channel: AtomicUsize::new(0),
                 deadline: self.deadline,
                 retries: self.retries,
                 message_bytes: 0,
@@ -161,8 +161,8 @@ impl Builder {
                 Some(bytes) if bytes > 0 => Ok(bytes),
                 _ => Err(Error::answer("the response has no limits")),
             },
-            Err(Error::Deadline) => Err(self.unreachable(self.no_answer())),
-            Err(Error::Lost(problem)) => Err(self.unreachable(problem)),
+            Err(Error::DeadlineExceeded) => Err(self.unreachable(self.no_answer())),
+            Err(Error::ConnectionLost(problem)) => Err(self.unreachable(problem)),
             Err(Error::Refused(refusal)) if refusal.code == Code::PermissionDenied => {
                 Ok(MESSAGE_BYTES)
             }
@@ -190,7 +190,7 @@ impl Builder {
             if let Some(name) = &self.domain_name {
                 tls = tls.domain_name(name);
             }
-            endpoint = endpoint.tls_config(tls).map_err(|error| Error::Setting {
+            endpoint = endpoint.tls_config(tls).map_err(|error| Error::InvalidSetting {
                 what: "certificate".into(),
                 problem: innermost(&error),
             })?;
@@ -211,16 +211,16 @@ impl Builder {
     }
 
     fn unusable(&self, problem: impl Into<String>) -> Error {
-        Error::Setting { what: format!("target {:?}", self.target), problem: problem.into() }
+        Error::InvalidSetting { what: format!("target {:?}", self.target), problem: problem.into() }
     }
 
     fn needs_tls(&self, what: &str) -> Error {
         let problem = format!("target {:?} does not use TLS: use https://host:port", self.target);
-        Error::Setting { what: what.into(), problem }
+        Error::InvalidSetting { what: what.into(), problem }
     }
 
     fn unreachable(&self, problem: String) -> Error {
-        Error::Connect { target: self.target.clone(), problem }
+        Error::CannotConnect { target: self.target.clone(), problem }
     }
 
     fn no_answer(&self) -> String {
@@ -245,7 +245,7 @@ impl Client {
 
     /// Returns the next connection, round robin.
     fn any_channel(&self) -> Channel {
-        let turn = self.inner.next.fetch_add(1, Ordering::Relaxed);
+        let turn = self.inner.next_channel.fetch_add(1, Ordering::Relaxed);
         self.channel(turn)
     }
 

@@ -153,7 +153,7 @@ async fn read(
         received.add((at - begun) as u64);
         end?;
     }
-    if rest.is_empty() { Ok(()) } else { Err(Error::Lost("the download ended early".into())) }
+    if rest.is_empty() { Ok(()) } else { Err(Error::ConnectionLost("the download ended early".into())) }
 }
 
 /// Decodes `stream` in a task, in parallel with other lanes. The task ends with its receiver.

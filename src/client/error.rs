@@ -16,7 +16,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     /// The target, a certificate or an option is unusable.
     #[error("{what}: {problem}")]
-    Setting {
+    InvalidSetting {
         /// The unusable setting.
         what: String,
         /// What is wrong with it.
@@ -24,7 +24,7 @@ pub enum Error {
     },
     /// No connection could be established.
     #[error("cannot connect to {target}: {problem}: is capstand running there?")]
-    Connect {
+    CannotConnect {
         /// The target.
         target: String,
         /// The cause.
@@ -32,7 +32,7 @@ pub enum Error {
     },
     /// The input is invalid; nothing was sent.
     #[error("{field}: {problem}")]
-    Input {
+    InvalidInput {
         /// The invalid argument.
         field: &'static str,
         /// What is wrong with it.
@@ -43,13 +43,13 @@ pub enum Error {
     Refused(Box<Refusal>),
     /// The connection broke or the server stopped. The server may have executed the call.
     #[error("connection lost: {0}: the call is safe to retry")]
-    Lost(String),
+    ConnectionLost(String),
     /// The deadline passed.
     #[error("deadline passed: allow more time or send less")]
-    Deadline,
+    DeadlineExceeded,
     /// The server's response is invalid: it has another version or is another service.
     #[error("invalid response: {0}: is this a capstan server of the same version?")]
-    Answer(String),
+    InvalidResponse(String),
 }
 
 /// An error status from the server.
@@ -114,11 +114,11 @@ impl Error {
     /// The gRPC code that describes the error best.
     pub fn code(&self) -> Code {
         match self {
-            Self::Setting { .. } | Self::Input { .. } => Code::InvalidArgument,
-            Self::Connect { .. } | Self::Lost(_) => Code::Unavailable,
+            Self::InvalidSetting { .. } | Self::InvalidInput { .. } => Code::InvalidArgument,
+            Self::CannotConnect { .. } | Self::ConnectionLost(_) => Code::Unavailable,
             Self::Refused(refusal) => refusal.code,
-            Self::Deadline => Code::DeadlineExceeded,
-            Self::Answer(_) => Code::Internal,
+            Self::DeadlineExceeded => Code::DeadlineExceeded,
+            Self::InvalidResponse(_) => Code::Internal,
         }
     }
 
@@ -126,7 +126,7 @@ impl Error {
     pub fn reason(&self) -> &str {
         match self {
             Self::Refused(refusal) => &refusal.reason,
-            Self::Deadline => "DEADLINE",
+            Self::DeadlineExceeded => "DEADLINE",
             _ => "",
         }
     }
@@ -135,7 +135,7 @@ impl Error {
     pub fn field(&self) -> Option<&str> {
         match self {
             Self::Refused(refusal) => refusal.field.as_deref(),
-            Self::Input { field, .. } => Some(field),
+            Self::InvalidInput { field, .. } => Some(field),
             _ => None,
         }
     }
@@ -172,15 +172,15 @@ impl Error {
     }
 
     pub(crate) fn input(field: &'static str, problem: Problem) -> Self {
-        Self::Input { field, problem }
+        Self::InvalidInput { field, problem }
     }
 
     pub(crate) fn length(field: &'static str, expected: u64, got: u64) -> Self {
-        Self::Input { field, problem: Problem::Length { expected, got } }
+        Self::InvalidInput { field, problem: Problem::Length { expected, got } }
     }
 
     pub(crate) fn answer(what: impl Into<String>) -> Self {
-        Self::Answer(what.into())
+        Self::InvalidResponse(what.into())
     }
 }
 
@@ -189,10 +189,10 @@ impl From<Status> for Error {
         let details = status.get_error_details();
         let reason = details.error_info().map(|info| info.reason.clone()).unwrap_or_default();
         if reason.is_empty() && is_timeout(&status) {
-            return Self::Deadline;
+            return Self::DeadlineExceeded;
         }
         if reason.is_empty() && is_transport(&status) {
-            return Self::Lost(root_cause(&status));
+            return Self::ConnectionLost(root_cause(&status));
         }
         let violation = details.bad_request().and_then(|bad| bad.field_violations.first());
         let (field, index) = violation.map_or((None, None), |v| split_index(&v.field));

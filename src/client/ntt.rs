@@ -42,20 +42,20 @@ pub struct NttBytes {
 /// Input and output buffers.
 enum Rows<'a> {
     InPlace(&'a mut [u8]),
-    Apart(&'a [u8], &'a mut [u8]),
+    Separate(&'a [u8], &'a mut [u8]),
 }
 
 impl Rows<'_> {
     fn input(&self) -> &[u8] {
         match self {
             Self::InPlace(rows) => rows,
-            Self::Apart(input, _) => input,
+            Self::Separate(input, _) => input,
         }
     }
 
     fn output(&mut self) -> &mut [u8] {
         match self {
-            Self::InPlace(rows) | Self::Apart(_, rows) => rows,
+            Self::InPlace(rows) | Self::Separate(_, rows) => rows,
         }
     }
 
@@ -74,11 +74,11 @@ impl Client {
     /// while the result was being received.
     pub async fn ntt(&self, values: &mut [Fr], options: NttOptions) -> Result<NttReport> {
         let (spec, rows) = shape(values.len(), &options, ScalarEncoding::Montgomery)?;
-        if rows.padded != values.len() {
-            return Err(Error::length("values", rows.padded as u64, values.len() as u64));
+        if rows.received != values.len() {
+            return Err(Error::length("values", rows.received as u64, values.len() as u64));
         }
         let mut io = Rows::InPlace(fr_as_bytes_mut(values));
-        let report = self.run_ntt(spec, rows.len, &mut io, options).await?;
+        let report = self.run_ntt(spec, rows.sent, &mut io, options).await?;
         check(values)?;
         Ok(report)
     }
@@ -96,10 +96,10 @@ impl Client {
         options.lg_n = Some(lg_n);
         let (spec, rows) = shape(values.len(), &options, ScalarEncoding::Montgomery)?;
         // Wipes received values if the call fails or is cancelled.
-        let mut out = Zeroizing::new(vec![Fr::zero(); rows.padded]);
+        let mut out = Zeroizing::new(vec![Fr::zero(); rows.received]);
         let input = crate::curve::layout::fr_as_bytes(values);
-        let mut io = Rows::Apart(input, fr_as_bytes_mut(&mut out));
-        let report = self.run_ntt(spec, rows.len, &mut io, options).await?;
+        let mut io = Rows::Separate(input, fr_as_bytes_mut(&mut out));
+        let report = self.run_ntt(spec, rows.sent, &mut io, options).await?;
         check(&mut out)?;
         Ok((mem::take(&mut *out), report))
     }
@@ -119,9 +119,9 @@ impl Client {
         }
         let count = convert::elements("values", bytes.len() as u64, encoding.width())?;
         let (spec, rows) = shape(count as usize, &options, encoding)?;
-        let mut out = Zeroizing::new(vec![0; rows.padded * encoding.width()]);
-        let mut io = Rows::Apart(bytes, &mut out);
-        let report = self.run_ntt(spec, rows.len, &mut io, options).await?;
+        let mut out = Zeroizing::new(vec![0; rows.received * encoding.width()]);
+        let mut io = Rows::Separate(bytes, &mut out);
+        let report = self.run_ntt(spec, rows.sent, &mut io, options).await?;
         Ok(NttBytes { bytes: out, report })
     }
 
@@ -313,9 +313,9 @@ async fn read(
 /// Lengths in elements.
 struct Shape {
     /// Elements sent.
-    len: usize,
+    sent: usize,
     /// Elements received: all rows at full size.
-    padded: usize,
+    received: usize,
 }
 
 /// Builds the message for `len` elements.
@@ -362,7 +362,7 @@ fn shape(
         row_length: (row < n).then_some(row as u64),
         verify: convert::verify(options.verify).into(),
     };
-    Ok((spec, Shape { len, padded }))
+    Ok((spec, Shape { sent: len, received: padded }))
 }
 
 /// Checks that all values are below r: arithmetic on other limbs would be silently wrong.
@@ -383,13 +383,13 @@ mod tests {
         let montgomery = ScalarEncoding::Montgomery;
         let batch = NttOptions { batch: 3, ..NttOptions::default() };
         let (spec, rows) = shape(24, &batch, montgomery).unwrap();
-        assert_eq!((spec.lg_n, spec.row_length, rows.padded), (3, None, 24));
+        assert_eq!((spec.lg_n, spec.row_length, rows.received), (3, None, 24));
         assert!(shape(25, &batch, montgomery).is_err());
         assert!(shape(15, &batch, montgomery).is_err());
         assert!(shape(0, &NttOptions::default(), montgomery).is_err());
         let padded = NttOptions { lg_n: Some(3), ..batch };
         let (spec, rows) = shape(15, &padded, montgomery).unwrap();
-        assert_eq!((spec.lg_n, spec.row_length, rows.padded), (3, Some(5), 24));
+        assert_eq!((spec.lg_n, spec.row_length, rows.received), (3, Some(5), 24));
         assert!(shape(27, &padded, montgomery).is_err());
     }
 }

@@ -83,7 +83,7 @@ impl Drop for Idle {
 struct Copied {
     words: Zeroizing<Vec<u64>>,
     len: usize,
-    home: Copies,
+    pool: Copies,
 }
 
 impl Copies {
@@ -99,7 +99,7 @@ impl Copies {
             words = Zeroizing::new(vec![0; count]);
         }
         bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
-        Copied { words, len: bytes.len(), home: self.clone() }
+        Copied { words, len: bytes.len(), pool: self.clone() }
     }
 }
 
@@ -112,7 +112,7 @@ impl AsRef<[u8]> for Copied {
 impl Drop for Copied {
     fn drop(&mut self) {
         let words = mem::take(&mut self.words);
-        self.home.idle().push(words);
+        self.pool.idle().push(words);
     }
 }
 

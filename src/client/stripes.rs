@@ -52,9 +52,9 @@ impl Header {
 
 /// How much of an upload the server has received.
 enum Arrived {
-    Nothing,
-    AllBut(Vec<Range<u64>>),
-    All,
+    Unknown,
+    Missing(Vec<Range<u64>>),
+    Complete,
 }
 
 impl Client {
@@ -106,10 +106,10 @@ impl Client {
             }
         };
         match arrived {
-            Arrived::AllBut(missing) => upload.restart(missing),
+            Arrived::Missing(missing) => upload.restart(missing),
             // Complete: the server responds to the header alone.
-            Arrived::All => upload.restart(Vec::new()),
-            Arrived::Nothing => {
+            Arrived::Complete => upload.restart(Vec::new()),
+            Arrived::Unknown => {
                 upload.restart(std::iter::once(0..upload.len()).collect());
                 *id = UploadId::random()?;
                 return Ok(self.lanes(upload.len()));
@@ -148,16 +148,16 @@ impl Client {
             };
             let error = match upload.stream(header.message(), first, wrap, &mut taken, put).await {
                 Ok(answer) => return Ok(answer),
-                Err(error @ Error::Lost(_)) if retries_left > 0 => error,
+                Err(error @ Error::ConnectionLost(_)) if retries_left > 0 => error,
                 Err(error) => return Err(error),
             };
             retries_left -= 1;
             sleep(LANE_PAUSE).await;
             match self.arrived(id, call).await {
-                Ok(Arrived::AllBut(missing)) => upload.give_back(&mut taken, &missing),
-                Ok(Arrived::All) => taken.clear(),
+                Ok(Arrived::Missing(missing)) => upload.give_back(&mut taken, &missing),
+                Ok(Arrived::Complete) => taken.clear(),
                 // The lane cannot resume by itself; the caller resumes the whole upload.
-                Ok(Arrived::Nothing) | Err(_) => return Err(error),
+                Ok(Arrived::Unknown) | Err(_) => return Err(error),
             }
         }
     }
@@ -168,14 +168,14 @@ impl Client {
         let request = call.request(v1::StatRequest { id: Some(id) });
         let stat = match call.within(self.store().stat(request)).await {
             Ok(stat) => stat,
-            Err(error) if error.is_not_found() => return Ok(Arrived::Nothing),
+            Err(error) if error.is_not_found() => return Ok(Arrived::Unknown),
             Err(error) => return Err(error),
         };
         Ok(match stat.status {
-            Some(v1::stat_response::Status::Object(_)) => Arrived::All,
+            Some(v1::stat_response::Status::Object(_)) => Arrived::Complete,
             Some(v1::stat_response::Status::Upload(progress)) => {
                 let missing = progress.missing.into_iter();
-                Arrived::AllBut(missing.map(|range| range.start..range.end).collect())
+                Arrived::Missing(missing.map(|range| range.start..range.end).collect())
             }
             None => return Err(Error::answer("the status is empty")),
         })
@@ -210,5 +210,5 @@ where
 
 /// Whether the error is a cause, rather than a consequence of another lane's error.
 fn is_cause(error: &Error) -> bool {
-    !matches!(error, Error::Lost(_)) && !matches!(error.reason(), "" | "CANCELLED")
+    !matches!(error, Error::ConnectionLost(_)) && !matches!(error.reason(), "" | "CANCELLED")
 }

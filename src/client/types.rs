@@ -29,7 +29,7 @@ impl FromStr for BasesId {
 
     fn from_str(text: &str) -> Result<Self> {
         let mut id = [0; 32];
-        hex::decode_to_slice(text, &mut id).map_err(|error| Error::Setting {
+        hex::decode_to_slice(text, &mut id).map_err(|error| Error::InvalidSetting {
             what: "bases id".into(),
             problem: format!("expected 64 hex digits: {error}"),
         })?;
@@ -48,7 +48,7 @@ impl UploadId {
     /// Errors: `Setting` if the system provides no randomness.
     pub fn random() -> Result<Self> {
         let mut id = [0; 16];
-        getrandom::fill(&mut id).map_err(|error| Error::Setting {
+        getrandom::fill(&mut id).map_err(|error| Error::InvalidSetting {
             what: "system randomness".into(),
             problem: error.to_string(),
         })?;
@@ -108,7 +108,7 @@ impl<A: CurvePoint> BasesHandle<A> {
     pub(crate) fn new(info: BasesInfo) -> Result<Self> {
         if info.group != A::GROUP {
             let problem = format!("the group is {}, the call requires {}", info.group, A::GROUP);
-            return Err(Error::Setting { what: format!("bases {}", info.id), problem });
+            return Err(Error::InvalidSetting { what: format!("bases {}", info.id), problem });
         }
         let len = info.count;
         Ok(Self { info: Arc::new(info), offset: 0, len, group: PhantomData })

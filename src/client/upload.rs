@@ -37,28 +37,28 @@ pub(crate) struct Upload<'a> {
     chunk_bytes: u64,
     progress: Option<Progress>,
     /// Bytes of other payloads that count toward the total of `progress`.
-    more_bytes: u64,
+    following_bytes: u64,
     state: Mutex<State>,
 }
 
 struct State {
     /// Ranges that no lane has taken, in order.
-    todo: VecDeque<Range<u64>>,
+    pending: VecDeque<Range<u64>>,
     sent: u64,
-    first: Option<Instant>,
-    last: Option<Instant>,
+    first_taken_at: Option<Instant>,
+    last_taken_at: Option<Instant>,
 }
 
 impl<'a> Upload<'a> {
     pub fn new(payload: Payload<'a>, chunk_bytes: u64, progress: Option<Progress>) -> Self {
         let all = 0..payload.len();
-        let state = State { todo: VecDeque::from([all]), sent: 0, first: None, last: None };
-        Self { payload, chunk_bytes, progress, more_bytes: 0, state: Mutex::new(state) }
+        let state = State { pending: VecDeque::from([all]), sent: 0, first_taken_at: None, last_taken_at: None };
+        Self { payload, chunk_bytes, progress, following_bytes: 0, state: Mutex::new(state) }
     }
 
     /// Adds `bytes` that will follow this payload to the total of its progress.
     pub fn followed_by(mut self, bytes: u64) -> Self {
-        self.more_bytes = bytes;
+        self.following_bytes = bytes;
         self
     }
 
@@ -69,7 +69,7 @@ impl<'a> Upload<'a> {
     /// Time from the first chunk to the last one.
     pub fn elapsed(&self) -> Duration {
         let state = self.lock();
-        match (state.first, state.last) {
+        match (state.first_taken_at, state.last_taken_at) {
             (Some(first), Some(last)) => last - first,
             _ => Duration::ZERO,
         }
@@ -80,7 +80,7 @@ impl<'a> Upload<'a> {
         let mut state = self.lock();
         let left: u64 = missing.iter().map(|range| range.end - range.start).sum();
         state.sent = self.payload.len().saturating_sub(left);
-        state.todo = missing.into();
+        state.pending = missing.into();
     }
 
     /// The next chunk, whose range is added to `taken`.
@@ -101,23 +101,23 @@ impl<'a> Upload<'a> {
     fn take(&self) -> Option<Range<u64>> {
         let (range, sent) = {
             let mut state = self.lock();
-            let mut range = state.todo.pop_front()?;
+            let mut range = state.pending.pop_front()?;
             if range.end - range.start > self.chunk_bytes {
                 let cut = range.start + self.chunk_bytes;
-                state.todo.push_front(cut..range.end);
+                state.pending.push_front(cut..range.end);
                 range.end = cut;
             }
             state.sent += range.end - range.start;
             let now = Instant::now();
-            state.first.get_or_insert(now);
-            state.last = Some(now);
+            state.first_taken_at.get_or_insert(now);
+            state.last_taken_at = Some(now);
             (range, state.sent)
         };
         if range.is_empty() {
             return None;
         }
         if let Some(progress) = &self.progress {
-            progress(sent, self.payload.len() + self.more_bytes);
+            progress(sent, self.payload.len() + self.following_bytes);
         }
         Some(range)
     }
@@ -130,7 +130,7 @@ impl<'a> Upload<'a> {
                 let lost = range.start.max(gap.start)..range.end.min(gap.end);
                 if !lost.is_empty() {
                     state.sent -= lost.end - lost.start;
-                    state.todo.push_back(lost);
+                    state.pending.push_back(lost);
                 }
             }
         }

@@ -81,7 +81,7 @@ fn settings(values: &Values, tls: Option<Tls>) -> Settings {
 fn cuda(values: &Values) -> Cuda {
     Cuda {
         driver: path(values, "cuda_driver"),
-        devices: match &values.get("cuda_devices").held {
+        devices: match &values.get("cuda_devices").parsed {
             Held::Devices(numbers) => numbers.clone(),
             _ => Vec::new(),
         },
@@ -172,14 +172,14 @@ fn innermost(error: &dyn Error) -> String {
 
 fn problem(value: &Value, why: &str) -> Problem {
     let name = value.setting.name;
-    Problem::new(match &value.given {
+    Problem::new(match &value.raw {
         Some(given) => format!("{name} = {:?} ({}): {why}", given.text, given.source),
         None => format!("{name} = {:?} (default): {why}", value.setting.default),
     })
 }
 
 fn number(values: &Values, name: &str) -> Option<u64> {
-    match values.get(name).held {
+    match values.get(name).parsed {
         Held::Number(n) => Some(n),
         _ => None,
     }
@@ -198,25 +198,25 @@ fn size(values: &Values, name: &str) -> usize {
 }
 
 fn flag(values: &Values, name: &str) -> bool {
-    values.get(name).held == Held::Flag(true)
+    values.get(name).parsed == Held::Flag(true)
 }
 
 fn text<'a>(values: &'a Values, name: &str) -> &'a str {
-    match &values.get(name).held {
+    match &values.get(name).parsed {
         Held::Text(text) => text,
         _ => "",
     }
 }
 
 fn address(values: &Values, name: &str) -> Option<SocketAddr> {
-    match values.get(name).held {
+    match values.get(name).parsed {
         Held::Address(address) => Some(address),
         _ => None,
     }
 }
 
 fn path(values: &Values, name: &str) -> Option<PathBuf> {
-    match &values.get(name).held {
+    match &values.get(name).parsed {
         Held::Path(path) => Some(path.clone()),
         _ => None,
     }

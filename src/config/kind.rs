@@ -67,7 +67,7 @@ pub enum Held {
     /// `auto`.
     Auto,
     /// `none`.
-    Nothing,
+    Disabled,
 }
 
 impl Kind {
@@ -81,7 +81,7 @@ impl Kind {
             Self::Mode => number(text, 8).and_then(|n| within(n, 0, 0o777)),
             Self::Flag => text.parse().ok().map(Held::Flag),
             Self::Choice(words) => words.contains(&text).then(|| Held::Text(text.to_owned())),
-            Self::Address | Self::Path if text == NONE => Some(Held::Nothing),
+            Self::Address | Self::Path if text == NONE => Some(Held::Disabled),
             Self::Address => text.parse().ok().map(Held::Address),
             Self::Path => (!text.is_empty()).then(|| Held::Path(PathBuf::from(text))),
             Self::Devices => devices(text).map(Held::Devices),
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(Kind::Mode.parse("0660"), Some(Held::Number(0o660)));
         assert_eq!(Kind::Mode.parse("1000"), None);
         assert_eq!(Kind::Mode.parse("0o660"), None);
-        assert_eq!(Kind::Address.parse("none"), Some(Held::Nothing));
+        assert_eq!(Kind::Address.parse("none"), Some(Held::Disabled));
         assert_eq!(Kind::Address.parse("localhost:1"), None);
         assert_eq!(Kind::Path.parse(""), None);
         assert_eq!(Kind::Flag.parse("yes"), None);

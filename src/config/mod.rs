@@ -77,9 +77,9 @@ pub struct Cuda {
 #[derive(Debug, Clone)]
 pub struct Value {
     setting: &'static Setting,
-    held: Held,
+    parsed: Held,
     /// `None` for the default.
-    given: Option<Given>,
+    raw: Option<Given>,
 }
 
 /// The value of every setting, each of its kind and in its range.
@@ -100,7 +100,7 @@ impl Values {
         for (setting, given) in TABLE.iter().zip(given) {
             let text = given.as_ref().map_or(setting.default, |given| given.text.as_str());
             match (setting.kind.parse(text), &given) {
-                (Some(held), _) => values.push(Value { setting, held, given }),
+                (Some(held), _) => values.push(Value { setting, parsed: held, raw: given }),
                 (None, given) => {
                     let source = given.as_ref().map_or("default", |given| given.source.as_str());
                     problems.push(Problem::new(format!(
@@ -124,7 +124,7 @@ impl Values {
     pub fn to_toml(&self) -> String {
         let mut text = String::from("# Settings of capstand. Flags override CAPSTAN_* variables, ");
         text += "which override this file.\n";
-        for Value { setting, given, .. } in &self.0 {
+        for Value { setting, raw: given, .. } in &self.0 {
             let held = given.as_ref().map_or(setting.default, |given| given.text.trim());
             let quote = if setting.kind.is_bare(held) { "" } else { "\"" };
             let comment = if given.is_none() { "# " } else { "" };

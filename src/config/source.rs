@@ -104,13 +104,13 @@ pub fn file(flags: &ArgMatches) -> Option<PathBuf> {
 
 /// Values as text by setting name, from one source.
 struct Texts {
-    place: &'static str,
+    source: &'static str,
     entries: Vec<(String, String)>,
 }
 
 impl Provider for Texts {
     fn metadata(&self) -> Metadata {
-        Metadata::named(self.place)
+        Metadata::named(self.source)
     }
 
     fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
@@ -134,7 +134,7 @@ fn from_env(
             Err(_) => problems.push(Problem(format!("environment {PREFIX}{name}: not UTF-8"))),
         }
     }
-    Texts { place: "environment", entries }
+    Texts { source: "environment", entries }
 }
 
 fn from_flags(flags: &ArgMatches) -> Texts {
@@ -142,7 +142,7 @@ fn from_flags(flags: &ArgMatches) -> Texts {
         let text = flags.get_one::<String>(setting.name)?;
         Some((setting.name.to_owned(), text.clone()))
     });
-    Texts { place: "flag", entries: entries.collect() }
+    Texts { source: "flag", entries: entries.collect() }
 }
 
 fn source_of(metadata: Option<&Metadata>, name: &str) -> String {

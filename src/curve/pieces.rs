@@ -9,7 +9,7 @@ use crate::error::Problem;
 /// elements on the current rayon pool. Shape: `bytes.len() == out.len() * width`.
 ///
 /// Errors: the first element by index that `decode` rejects, whichever task finishes first.
-pub(super) fn decode_each<T: Send>(
+pub(super) fn decode_batch<T: Send>(
     out: &mut [T],
     bytes: &[u8],
     width: usize,
@@ -39,7 +39,7 @@ pub(super) fn decode_each<T: Send>(
 
 /// Like [`decode_each`], but in place: `check` may rewrite its `WIDTH` bytes. The second argument
 /// of `check` is the element's slot in `notes`.
-pub(super) fn check_each<const WIDTH: usize, N: Send>(
+pub(super) fn check_batch<const WIDTH: usize, N: Send>(
     bytes: &mut [u8],
     notes: &mut [N],
     grain: usize,

@@ -29,7 +29,7 @@ struct Inner {
     /// The notes are events; a free piece is zero once all of its events are reached.
     free: Mutex<FreeList<Event>>,
     /// Leases up to and including the one to refuse; 0 for none.
-    refuse: AtomicU64,
+    lease_failure_countdown: AtomicU64,
 }
 
 /// Device memory, returned on drop. It belongs to one stream: it is zero for work on that stream,
@@ -38,10 +38,10 @@ struct Inner {
 pub struct Lease {
     arena: Arena,
     stream: Stream,
-    at: u64,
-    held: u64,
+    offset: u64,
+    leased_bytes: u64,
     bytes: u64,
-    guests: Mutex<Vec<Stream>>,
+    other_streams: Mutex<Vec<Stream>>,
 }
 
 /// Part of a lease, as elements of `T`.
@@ -72,7 +72,7 @@ impl Arena {
         let base = context.call("cuMemAlloc", allocate)?;
         let free = Mutex::new(FreeList::new(bytes));
         let (context, refuse) = (context.clone(), AtomicU64::new(0));
-        let arena = Self(Arc::new(Inner { context, base, bytes, free, refuse }));
+        let arena = Self(Arc::new(Inner { context, base, bytes, free, lease_failure_countdown: refuse }));
         let stream = Stream::new(&arena.0.context)?;
         // SAFETY: just allocated, and waited for below.
         unsafe { stream.zero(base, bytes as usize) }?;
@@ -89,11 +89,11 @@ impl Arena {
             let mut free = self.0.free.lock().unwrap_or_else(PoisonError::into_inner);
             let found = held.and_then(|held| free.take(held).map(|(at, clean)| (at, clean, held)));
             found.ok_or_else(|| {
-                self.0.context.met(Fault::Full { wanted: bytes, free: free.largest() })
+                self.0.context.met(Fault::OutOfMemory { wanted: bytes, free: free.largest() })
             })?
         };
         let (arena, stream, guests) = (self.clone(), stream.clone(), Mutex::default());
-        let lease = Lease { arena, stream, at, held, bytes, guests };
+        let lease = Lease { arena, stream, offset: at, leased_bytes: held, bytes, other_streams: guests };
         for event in &clean {
             lease.stream.wait(event)?;
         }
@@ -103,12 +103,12 @@ impl Arena {
     /// Makes the `nth` lease from now fail with `Full`, once; 0 cancels that. Tests use it to fail
     /// each lease of a job in turn. Returns the previous countdown: 0 if that lease was refused.
     pub fn refuse(&self, nth: u64) -> u64 {
-        self.0.refuse.swap(nth, Ordering::AcqRel)
+        self.0.lease_failure_countdown.swap(nth, Ordering::AcqRel)
     }
 
     fn is_refused(&self) -> bool {
         let next = |left: u64| left.checked_sub(1);
-        self.0.refuse.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(1)
+        self.0.lease_failure_countdown.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(1)
     }
 
     /// Size of the arena in bytes.
@@ -123,7 +123,7 @@ impl Arena {
 
     /// Bytes of the largest lease that would fit if `others`, leases of this arena, were returned.
     pub fn largest_free_bytes_with<'l>(&self, others: impl Iterator<Item = &'l Lease>) -> u64 {
-        let others: Vec<_> = others.map(|lease| (lease.at, lease.held)).collect();
+        let others: Vec<_> = others.map(|lease| (lease.offset, lease.leased_bytes)).collect();
         self.0.free.lock().unwrap_or_else(PoisonError::into_inner).largest_with(others)
     }
 
@@ -162,7 +162,7 @@ impl Lease {
 
     /// Orders `stream` after the zeroing before this lease and before the zeroing after it.
     fn admit(&self, stream: &Stream) -> Result<(), Fault> {
-        let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guests = self.other_streams.lock().unwrap_or_else(PoisonError::into_inner);
         if stream.is(&self.stream) || guests.iter().any(|guest| guest.is(stream)) {
             return Ok(());
         }
@@ -173,12 +173,12 @@ impl Lease {
 
     /// Zeroes the bytes after their last use.
     fn clean(&mut self) -> Result<Event, Fault> {
-        for guest in self.guests.get_mut().unwrap_or_else(PoisonError::into_inner) {
+        for guest in self.other_streams.get_mut().unwrap_or_else(PoisonError::into_inner) {
             self.stream.wait(&guest.record()?)?;
         }
-        let base = self.arena.0.base + self.at;
+        let base = self.arena.0.base + self.offset;
         // SAFETY: the bytes belong to this lease; the next lease's stream waits for the event.
-        unsafe { self.stream.zero(base, self.held as usize) }?;
+        unsafe { self.stream.zero(base, self.leased_bytes as usize) }?;
         self.stream.record()
     }
 }
@@ -189,10 +189,10 @@ impl Drop for Lease {
             Ok(clean) => {
                 let mut free = self.arena.0.free.lock().unwrap_or_else(PoisonError::into_inner);
                 let pending = |event: &Event| !event.is_reached().unwrap_or(false);
-                free.give(self.at, self.held, vec![clean], pending);
+                free.give(self.offset, self.leased_bytes, vec![clean], pending);
             }
             // Never lease bytes again that may not be zero.
-            Err(fault) => tracing::warn!(%fault, bytes = self.held, "device memory not reused"),
+            Err(fault) => tracing::warn!(%fault, bytes = self.leased_bytes, "device memory not reused"),
         }
     }
 }
@@ -211,7 +211,7 @@ impl<'a, T: Pod> Span<'a, T> {
     /// Byte offset from the start of the arena. Kernels that name points by arena offset derive the
     /// arena's base address from a span and this offset.
     pub fn arena_offset(&self) -> u64 {
-        self.lease.at + self.offset
+        self.lease.offset + self.offset
     }
 
     /// Elements `first..first + count`; `None` if that exceeds the span.
@@ -236,6 +236,6 @@ impl<'a, T: Pod> Span<'a, T> {
     /// The device address, for work on `stream`.
     pub(super) fn address(&self, stream: &Stream) -> Result<u64, Fault> {
         self.lease.admit(stream)?;
-        Ok(self.lease.arena.0.base + self.lease.at + self.offset)
+        Ok(self.lease.arena.0.base + self.lease.offset + self.offset)
     }
 }

@@ -32,7 +32,7 @@ pub struct Identity {
     /// Total device memory in bytes.
     pub memory_bytes: u64,
     /// PCI bus id, such as "00000000:17:00.0"; empty if the driver does not report it.
-    pub bus: String,
+    pub pci_bus_id: String,
 }
 
 /// An open device. Clones share it; it may be used from any thread.
@@ -45,8 +45,8 @@ struct Inner {
     context: sys::CUcontext,
     serial: u64,
     identity: Identity,
-    patience: Duration,
-    dead: AtomicBool,
+    timeout: Duration,
+    disabled: AtomicBool,
     on_fault: OnFault,
 }
 
@@ -87,8 +87,8 @@ impl Context {
             context,
             serial: LATEST.fetch_add(1, Ordering::Relaxed) + 1,
             identity,
-            patience: options.patience,
-            dead: AtomicBool::new(false),
+            timeout: options.patience,
+            disabled: AtomicBool::new(false),
             on_fault: options.on_fault.clone(),
         })))
     }
@@ -105,12 +105,12 @@ impl Context {
 
     /// Longest wait for work on the device.
     pub fn patience(&self) -> Duration {
-        self.0.patience
+        self.0.timeout
     }
 
     /// False after a fatal fault.
     pub fn is_alive(&self) -> bool {
-        !self.0.dead.load(Ordering::Acquire)
+        !self.0.disabled.load(Ordering::Acquire)
     }
 
     /// Calls the driver with this context current and classifies its errors.
@@ -127,7 +127,7 @@ impl Context {
 
     fn make_current(&self) -> Result<(), Fault> {
         if !self.is_alive() {
-            return Err(Fault::Dead);
+            return Err(Fault::Disabled);
         }
         if CURRENT.get() == self.0.serial {
             return Ok(());
@@ -143,7 +143,7 @@ impl Context {
     pub(super) fn met(&self, fault: Fault) -> Fault {
         let index = self.0.identity.index;
         match fault.class() {
-            Class::Fatal if fault == Fault::Dead || self.0.dead.swap(true, Ordering::AcqRel) => {}
+            Class::Fatal if fault == Fault::Disabled || self.0.disabled.swap(true, Ordering::AcqRel) => {}
             Class::Fatal => {
                 tracing::error!(device = index, %fault, "device disabled by a fatal fault");
                 (self.0.on_fault)(&fault);
@@ -168,7 +168,7 @@ impl Context {
 impl Drop for Inner {
     fn drop(&mut self) {
         // After a fatal fault any driver call may hang, and the process is about to exit.
-        if *self.dead.get_mut() {
+        if *self.disabled.get_mut() {
             return;
         }
         // SAFETY: retained once in `open`; everything made in the context holds a clone of it.
@@ -209,13 +209,13 @@ fn identity(
             reserved_shared_bytes: attribute(
                 Attribute::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK,
             )?,
-            threads: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?,
-            blocks: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR)?,
+            resident_threads_max: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?,
+            resident_blocks_max: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR)?,
             l2_bytes: attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?,
         },
         // SAFETY: the device is one of the driver's.
         memory_bytes: unsafe { result::device::total_mem(device) }? as u64,
-        bus: if driver.has(c"cuDeviceGetPCIBusId") { bus(device) } else { String::new() },
+        pci_bus_id: if driver.has(c"cuDeviceGetPCIBusId") { bus(device) } else { String::new() },
     })
 }
 

@@ -48,8 +48,8 @@ impl Monitor {
 
     /// Current readings of a device.
     pub fn facts(&self, identity: &Identity) -> Facts {
-        let device = self.0.as_ref().filter(|_| !identity.bus.is_empty());
-        let Some(Ok(device)) = device.map(|nvml| nvml.device_by_pci_bus_id(identity.bus.as_str()))
+        let device = self.0.as_ref().filter(|_| !identity.pci_bus_id.is_empty());
+        let Some(Ok(device)) = device.map(|nvml| nvml.device_by_pci_bus_id(identity.pci_bus_id.as_str()))
         else {
             return Facts::default();
         };

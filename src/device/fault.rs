@@ -18,7 +18,7 @@ const RETRY_FULL: Duration = Duration::from_millis(500);
 pub enum Fault {
     /// No free piece of the arena is large enough.
     #[error("device memory is full: {wanted} bytes requested, the largest free block has {free}")]
-    Full {
+    OutOfMemory {
         /// Bytes requested.
         wanted: u64,
         /// Bytes of the largest free piece.
@@ -39,13 +39,13 @@ pub enum Fault {
     Hang(Duration),
     /// An earlier fault disabled the device.
     #[error("the device is disabled after an earlier fault")]
-    Dead,
+    Disabled,
     /// The device computes wrong results.
     #[error("the device computes wrong results: {0}")]
-    Wrong(String),
+    WrongResult(String),
     /// A module or kernel does not match what this program expects.
     #[error("kernel {kernel}: {problem}")]
-    Kernel {
+    KernelMismatch {
         /// The kernel's name.
         kernel: String,
         /// The mismatch.
@@ -84,12 +84,12 @@ impl Fault {
     /// The consequence of this fault.
     pub const fn class(&self) -> Class {
         match self {
-            Self::Full { .. } => Class::Exhausted,
+            Self::OutOfMemory { .. } => Class::Exhausted,
             // Out of memory; too many resources requested for launch.
             Self::Driver { code: 2 | 701, .. } => Class::Exhausted,
             // Invalid value; named symbol not found.
-            Self::Driver { code: 1 | 500, .. } | Self::Kernel { .. } => Class::Misuse,
-            Self::Driver { .. } | Self::Hang(_) | Self::Dead | Self::Wrong(_) => Class::Fatal,
+            Self::Driver { code: 1 | 500, .. } | Self::KernelMismatch { .. } => Class::Misuse,
+            Self::Driver { .. } | Self::Hang(_) | Self::Disabled | Self::WrongResult(_) => Class::Fatal,
         }
     }
 }
@@ -132,7 +132,7 @@ mod tests {
         }
         assert_eq!(Fault::Hang(Duration::ZERO).class(), Class::Fatal);
         assert_eq!(Error::from(driver(700)), Error::DeviceLost);
-        let full = Fault::Full { wanted: 1, free: 0 };
+        let full = Fault::OutOfMemory { wanted: 1, free: 0 };
         let Error::Exhausted { limit, retry_after } = full.into() else { panic!("not exhausted") };
         assert_eq!((limit, retry_after), (Limit::DeviceMemory, Some(RETRY_FULL)));
     }

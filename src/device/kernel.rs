@@ -45,7 +45,7 @@ pub struct Kernel<P> {
     module: Module,
     raw: sys::CUfunction,
     block: Block,
-    early: bool,
+    pdl: bool,
     parameters: PhantomData<fn(P)>,
 }
 
@@ -79,7 +79,7 @@ impl Module {
         let failed = |fault| Unusable::Device { index, fault };
         let (name, image) =
             images::images().iter().find(|(held, _)| *held == name).ok_or_else(|| {
-                failed(Fault::Kernel { kernel: name.into(), problem: "no such module".into() })
+                failed(Fault::KernelMismatch { kernel: name.into(), problem: "no such module".into() })
             })?;
         // The emulated driver contains the kernels.
         let emulated;
@@ -106,7 +106,7 @@ impl Module {
     /// Errors: `Kernel` if the name, parameters or block do not match; driver faults.
     pub fn kernel<P: Parameters>(&self, name: &str, block: Block) -> Result<Kernel<P>, Fault> {
         let context = &self.0.context;
-        let refuse = |problem: String| Fault::Kernel { kernel: name.to_owned(), problem };
+        let refuse = |problem: String| Fault::KernelMismatch { kernel: name.to_owned(), problem };
         let text = CString::new(name).map_err(|_| refuse("invalid name".into()))?;
         // SAFETY: the module is alive.
         let find = || Ok(unsafe { result::module::get_function(self.0.raw, text) });
@@ -118,7 +118,7 @@ impl Module {
             Err(error) => return Err(context.met(Fault::driver("cuModuleGetFunction", error))),
         };
         let module = self.clone();
-        let kernel = Kernel { module, raw, block, early: false, parameters: PhantomData };
+        let kernel = Kernel { module, raw, block, pdl: false, parameters: PhantomData };
         kernel.check_parameters(P::BYTES).map_err(refuse)?;
         kernel.check_block()?.map_err(refuse)?;
         Ok(kernel)
@@ -140,7 +140,7 @@ fn is_unsupported(error: DriverError) -> bool {
 
 fn no_image(context: &Context) -> Unusable {
     let identity = context.identity();
-    Unusable::NoImage {
+    Unusable::NoImageForDevice {
         device: identity.name.clone(),
         capability: identity.capability,
         archs: images::archs()
@@ -160,7 +160,7 @@ impl<P: Parameters> Kernel<P> {
         let context = &self.module.0.context;
         let can = context.identity().capability >= CAPABILITY_EARLY
             && context.driver().has(c"cuLaunchKernelEx");
-        Self { early: can, ..self }
+        Self { pdl: can, ..self }
     }
 
     /// Launches `grid` blocks on `stream`; does nothing if `grid` is 0.
@@ -175,7 +175,7 @@ impl<P: Parameters> Kernel<P> {
         stream.count_launch();
         let mut places = words.each_mut().map(|word| std::ptr::from_mut(word).cast());
         let Block { threads, shared_bytes } = self.block;
-        if self.early {
+        if self.pdl {
             return self.launch_early(stream, grid, &mut places);
         }
         // SAFETY: the function is alive; number and sizes of the parameters match (checked on

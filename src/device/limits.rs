@@ -15,9 +15,9 @@ pub struct DeviceLimits {
     /// Bytes of shared memory reserved per block, in addition to what it requests.
     pub reserved_shared_bytes: u32,
     /// Threads resident on a multiprocessor at a time.
-    pub threads: u32,
+    pub resident_threads_max: u32,
     /// Blocks resident on a multiprocessor at a time.
-    pub blocks: u32,
+    pub resident_blocks_max: u32,
     /// Bytes of the L2 cache.
     pub l2_bytes: u32,
 }
@@ -29,8 +29,8 @@ impl DeviceLimits {
         block_shared_bytes: 227 << 10,
         shared_bytes: 228 << 10,
         reserved_shared_bytes: 1 << 10,
-        threads: 2048,
-        blocks: 32,
+        resident_threads_max: 2048,
+        resident_blocks_max: 32,
         l2_bytes: 60 << 20,
     };
 
@@ -46,7 +46,7 @@ impl DeviceLimits {
             return 0;
         }
         let by_shared = self.shared_bytes / (block.shared_bytes + self.reserved_shared_bytes);
-        by_shared.min(self.threads / block.threads.max(1)).min(self.blocks)
+        by_shared.min(self.resident_threads_max / block.threads.max(1)).min(self.resident_blocks_max)
     }
 
     /// Threads resident on the device at a time if registers allow `blocks` blocks on a

@@ -42,12 +42,12 @@ pub struct Opened {
     /// Devices that are open and have passed their test.
     pub gpus: Vec<Gpu>,
     /// Devices that were requested and cannot be used.
-    pub left_out: Vec<LeftOut>,
+    pub unusable: Vec<LeftOut>,
 }
 
 impl From<Gpu> for Opened {
     fn from(gpu: Gpu) -> Self {
-        Self { gpus: vec![gpu], left_out: Vec::new() }
+        Self { gpus: vec![gpu], unusable: Vec::new() }
     }
 }
 
@@ -77,7 +77,7 @@ pub fn open(wanted: &Wanted, options: &OpenOptions) -> Result<Opened, Unusable> 
     let count = driver.device_count()?;
     let all: Vec<_> = (0..count).collect();
     let indices = if wanted.devices.is_empty() { &all } else { &wanted.devices };
-    let mut opened = Opened { gpus: Vec::new(), left_out: Vec::new() };
+    let mut opened = Opened { gpus: Vec::new(), unusable: Vec::new() };
     for &index in indices {
         let gpu = if index < count {
             Gpu::open(driver.clone(), index, options)
@@ -86,11 +86,11 @@ pub fn open(wanted: &Wanted, options: &OpenOptions) -> Result<Opened, Unusable> 
         };
         match gpu {
             Ok(gpu) => opened.gpus.push(gpu),
-            Err(reason) => opened.left_out.push(LeftOut { index, reason }),
+            Err(reason) => opened.unusable.push(LeftOut { index, reason }),
         }
     }
     if opened.gpus.is_empty() {
-        return Err(Unusable::AllLeftOut(opened.left_out));
+        return Err(Unusable::AllLeftOut(opened.unusable));
     }
     Ok(opened)
 }

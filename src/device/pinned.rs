@@ -85,7 +85,7 @@ fn runs(
     span: Span<'_, u8>,
     pieces: impl Iterator<Item = Range<*const u8>>,
 ) -> Result<Vec<(*const u8, usize)>, Fault> {
-    let refuse = |problem: String| Err(Fault::Kernel { kernel: "copy".into(), problem });
+    let refuse = |problem: String| Err(Fault::KernelMismatch { kernel: "copy".into(), problem });
     let pinned = PINNED.read().unwrap_or_else(PoisonError::into_inner);
     let (mut runs, mut bytes, mut end_of_last) = (Vec::<(_, usize)>::new(), 0, None);
     for piece in pieces {

@@ -28,7 +28,7 @@ pub enum Unusable {
     OtherDriver(String),
     /// The driver failed to initialize.
     #[error("the CUDA driver failed to initialize: {0}")]
-    Start(String),
+    DriverInit(String),
     /// The driver is older than the kernels.
     #[error(
         "the CUDA driver is too old: it supports CUDA {}.{}, the kernels need {}.{}",
@@ -59,7 +59,7 @@ pub enum Unusable {
         "{device} has compute capability {}.{}, but the kernels were compiled for {archs}",
         capability.0, capability.1
     )]
-    NoImage {
+    NoImageForDevice {
         /// The device's name.
         device: String,
         /// Its compute capability.
@@ -157,12 +157,12 @@ impl Driver {
         let emulated = has(&library, c"capstan_emulated_driver");
         result::init().map_err(|error| match error.0 {
             sys::CUresult::CUDA_ERROR_NO_DEVICE => Unusable::NoDevice,
-            code => Unusable::Start(format!("{code:?} ({})", code as u32)),
+            code => Unusable::DriverInit(format!("{code:?} ({})", code as u32)),
         })?;
         let mut version: c_int = 0;
         // SAFETY: the driver is loaded; it writes one integer.
         let answer = unsafe { sys::cuDriverGetVersion(&mut version) }.result();
-        answer.map_err(|error| Unusable::Start(format!("{:?}", error.0)))?;
+        answer.map_err(|error| Unusable::DriverInit(format!("{:?}", error.0)))?;
         let version = version.unsigned_abs();
         let version = (version / 1000, version % 1000 / 10);
         let driver = Self { library, path, version, emulated };
@@ -196,7 +196,7 @@ impl Driver {
         match result::device::get_count() {
             Ok(count) if count > 0 => Ok(count.unsigned_abs()),
             Ok(_) => Err(Unusable::NoDevice),
-            Err(error) => Err(Unusable::Start(format!("{:?}", error.0))),
+            Err(error) => Err(Unusable::DriverInit(format!("{:?}", error.0))),
         }
     }
 

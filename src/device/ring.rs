@@ -24,7 +24,7 @@ struct Inner {
     base: *mut u8,
     chunk_bytes: usize,
     /// Chunks that one upload or download may hold at a time: half of them.
-    share: usize,
+    chunks_per_copy_max: usize,
     /// Least recently used first.
     idle: Mutex<VecDeque<Chunk>>,
     returned: Condvar,
@@ -71,7 +71,7 @@ impl Ring {
         let context = context.clone();
         let (idle, returned) = (Mutex::new(idle), Condvar::new());
         let share = (chunks / 2).max(1);
-        Ok(Self(Arc::new(Inner { context, base, chunk_bytes, share, idle, returned })))
+        Ok(Self(Arc::new(Inner { context, base, chunk_bytes, chunks_per_copy_max: share, idle, returned })))
     }
 
     /// Bytes of one chunk.
@@ -130,7 +130,7 @@ impl Ring {
         while asked < from.len() || !under_way.is_empty() {
             // To avoid deadlock, a thread that holds a chunk never waits for another one.
             let chunk = match under_way.is_empty() {
-                _ if asked == from.len() || under_way.len() == self.0.share => None,
+                _ if asked == from.len() || under_way.len() == self.0.chunks_per_copy_max => None,
                 true => Some(self.0.take()?),
                 false => self.0.try_take(),
             };

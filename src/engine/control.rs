@@ -16,7 +16,7 @@ pub struct Control {
     cancelled: Arc<AtomicBool>,
     deadline: Option<Instant>,
     /// Checks left before the control cancels itself; `None` if it never does.
-    left: Option<Arc<AtomicU64>>,
+    checks_left: Option<Arc<AtomicU64>>,
 }
 
 impl Control {
@@ -28,7 +28,7 @@ impl Control {
     /// A control that passes `checks` checks and then cancels itself, so that tests can stop a job
     /// at each of its checks in turn.
     pub fn cancelled_after(checks: u64) -> Self {
-        Self { left: Some(Arc::new(checks.into())), ..Self::default() }
+        Self { checks_left: Some(Arc::new(checks.into())), ..Self::default() }
     }
 
     /// Asks the job to stop at its next check.
@@ -45,7 +45,7 @@ impl Control {
     ///
     /// Errors: `Cancelled`, `Deadline`.
     pub fn check(&self) -> Result<()> {
-        if let Some(left) = &self.left
+        if let Some(left) = &self.checks_left
             && left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1)).is_err()
         {
             self.cancel();

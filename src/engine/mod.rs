@@ -53,7 +53,7 @@ pub struct Executor {
     /// Times of the stages by the device's clock; empty if they were not measured.
     pub stages: Vec<Stage>,
     /// Whether the device checked the result, as [`Rows::check`] requests.
-    pub checked: bool,
+    pub checked_on_device: bool,
 }
 
 /// The stage in which a device checks its own result.
@@ -134,7 +134,7 @@ pub trait Engine: Send + Sync + 'static {
         let in_place = rows::InPlace::new(rows);
         let input = Encoded::new(encoding, count * row_length, &in_place);
         let output = &in_place;
-        let rows = Rows { input, count, row_length, encoding, output, check: false };
+        let rows = Rows { input, count, row_length, encoding, output, check_on_device: false };
         self.ntt(plan, &rows, control)
     }
 

@@ -34,7 +34,7 @@ pub struct Rows<'a> {
     pub output: &'a dyn Sink,
     /// Whether to check each transform at a secret random point, if the engine can:
     /// [`Executor::checked`](super::Executor::checked) reports it.
-    pub check: bool,
+    pub check_on_device: bool,
 }
 
 /// Elements that are wiped on drop.

@@ -122,12 +122,12 @@ fn choose(file: &Bytes, formats: &[Format], group: Option<Group>) -> Result<Poin
         return Ok(points.clone());
     }
     if shaped.is_empty() && formats.len() == 1 {
-        return Err(problem.unwrap_or(Error::Unknown));
+        return Err(problem.unwrap_or(Error::UnknownFormat));
     }
     let mut likely: Vec<_> =
         shaped.iter().filter(|(_, points)| looks_right(points)).cloned().collect();
     match likely.len() {
-        0 => Err(Error::Unknown),
+        0 => Err(Error::UnknownFormat),
         1 => Ok(likely.remove(0).1),
         _ => Err(Error::Ambiguous { candidates: describe(&likely) }),
     }
@@ -147,7 +147,7 @@ fn shape(
     if format == Format::Ark {
         let announced = if data.len() < 8 { u64::MAX } else { data.get_u64_le() };
         if announced.checked_mul(width as u64) != Some(data.len() as u64) {
-            return Err(Error::Prefix { announced, bytes: data.len() });
+            return Err(Error::CountMismatch { announced, bytes: data.len() });
         }
     }
     if data.is_empty() {
@@ -162,7 +162,7 @@ fn shape(
     if !data.len().is_multiple_of(width) {
         return Err(Error::Length { bytes: data.len(), width, what: "points" });
     }
-    Ok(Some(PointSet { set: None, group, encoding, data }))
+    Ok(Some(PointSet { list: None, group, encoding, data }))
 }
 
 /// Whether a sample of the file's points is valid.
@@ -247,7 +247,7 @@ mod tests {
         let point = hex::encode(points::encode(PointEncoding::Compressed, &some::<G1Affine>(1)));
         let text = parse(format!("1 0 {point} {point}").into(), None, None).unwrap();
         assert_eq!(text.len(), 2);
-        assert_eq!(text[0].set, Some(kzg::Set::G1Lagrange));
+        assert_eq!(text[0].list, Some(kzg::Set::G1Lagrange));
     }
 
     #[test]

@@ -123,7 +123,7 @@ fn compressed_hex<'a>(
             Error::Element { field: set.name(), index, problem }
         })?;
     }
-    Ok(PointSet { set: Some(set), group: set.group(), encoding, data: data.into() })
+    Ok(PointSet { list: Some(set), group: set.group(), encoding, data: data.into() })
 }
 
 #[cfg(test)]
@@ -135,7 +135,7 @@ mod tests {
     fn as_text(sets: &[PointSet], order: &[Set]) -> String {
         let mut text = String::from("4096\n65\n");
         for set in order {
-            let points = sets.iter().find(|points| points.set == Some(*set)).unwrap();
+            let points = sets.iter().find(|points| points.list == Some(*set)).unwrap();
             for point in points.data.chunks(points.encoding.point_bytes(points.group)) {
                 text += &hex::encode(point);
                 text.push('\n');
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn reads_the_setup_of_the_ceremony() {
         let sets = parse_json(CEREMONY).unwrap();
-        let shape: Vec<_> = sets.iter().map(|set| (set.set, set.count())).collect();
+        let shape: Vec<_> = sets.iter().map(|set| (set.list, set.count())).collect();
         assert_eq!(
             shape,
             [

@@ -16,7 +16,7 @@ use crate::curve::{Group, points::PointEncoding};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PointSet {
     /// Name of the list, if the file has several.
-    pub set: Option<kzg::Set>,
+    pub list: Option<kzg::Set>,
     /// The points' group.
     pub group: Group,
     /// Encoding of each point.
@@ -89,7 +89,7 @@ pub enum Error {
     },
     /// The count at the beginning of arkworks' serialization does not match the data.
     #[error("not arkworks' serialization: it announces {announced} points, {bytes} bytes follow")]
-    Prefix {
+    CountMismatch {
         /// Points announced by the first 8 bytes.
         announced: u64,
         /// Length of the rest in bytes.
@@ -106,7 +106,7 @@ pub enum Error {
         "not points in any known format (kzg-json, kzg-text, ark, zcash, raw); \
          specify --format to see what is wrong"
     )]
-    Unknown,
+    UnknownFormat,
     /// The number of points is not a power of two, which bit reversal requires.
     #[error("bit-reversed order requires a power of two, not {count} points")]
     NotPowerOfTwo {

@@ -57,7 +57,7 @@ impl Combination {
     /// Whether `sums` are correct, given the MSM of the combined scalars. Parallel in the current
     /// rayon pool.
     pub fn holds(&self, sums: &Sums, combined: &Sums) -> bool {
-        sums.are_in_subgroup() && sums.combined(&self.0) == *combined
+        sums.are_in_subgroup() && sums.linear_combination(&self.0) == *combined
     }
 }
 
@@ -74,6 +74,6 @@ fn element(scalars: &Scalars, i: usize) -> Fr {
         return Fr::ZERO;
     }
     let value = Fr::from_bigint(integer).expect("decoding checked that the scalar is less than r");
-    let negative = scalars.negative().is_some_and(|negative| negative[i]);
+    let negative = scalars.signs().is_some_and(|negative| negative[i]);
     if negative { -value } else { value }
 }

@@ -32,8 +32,8 @@ pub struct ImportWork<A> {
     host: Arc<Host>,
     payload: Payload,
     encoding: PointEncoding,
-    count: usize,
-    promised: Option<[u8; 32]>,
+    point_count: usize,
+    expected_hash: Option<[u8; 32]>,
     hasher: blake3::Hasher,
     points: Vec<A>,
 }
@@ -51,8 +51,8 @@ impl<A: CurvePoint> ImportWork<A> {
             host,
             payload: Payload::new(arrival, wake),
             encoding,
-            count,
-            promised,
+            point_count: count,
+            expected_hash: promised,
             hasher: blake3::Hasher::new(),
             points: Vec::new(),
         }
@@ -61,13 +61,13 @@ impl<A: CurvePoint> ImportWork<A> {
     /// The engine's checker and the points per step; `None` if the host checks the points.
     fn checker(&self) -> Option<(&dyn PointChecker, usize)> {
         let checker = self.host.engine.point_checker()?;
-        Some((checker, checker.piece(A::GROUP, self.encoding, self.count)?))
+        Some((checker, checker.piece(A::GROUP, self.encoding, self.point_count)?))
     }
 
     fn piece(&self) -> Range<u64> {
         let width = self.encoding.point_bytes(A::GROUP) as u64;
         let piece = self.checker().map_or(PIECE, |(_, piece)| piece);
-        let end = (self.points.len() + piece).min(self.count);
+        let end = (self.points.len() + piece).min(self.point_count);
         self.points.len() as u64 * width..end as u64 * width
     }
 
@@ -76,7 +76,7 @@ impl<A: CurvePoint> ImportWork<A> {
         let (len, capacity) = (self.points.len(), self.points.capacity());
         if capacity - len < more {
             // Doubles the capacity to bound moves, but not beyond the announced count.
-            let wanted = (2 * capacity).clamp(len + more, self.count.max(len + more));
+            let wanted = (2 * capacity).clamp(len + more, self.point_count.max(len + more));
             self.points.reserve_exact(wanted - len);
         }
     }
@@ -100,14 +100,14 @@ impl<A: CurvePoint> ImportWork<A> {
 
     fn finish(&mut self) -> Result<Imported> {
         let payload_hash = self.hasher.finalize().into();
-        if self.promised.is_some_and(|promised| promised != payload_hash) {
+        if self.expected_hash.is_some_and(|promised| promised != payload_hash) {
             return Err(Error::HashMismatch);
         }
         let points = std::mem::take(&mut self.points);
         let bytes = points.len() * A::GROUP.affine_bytes();
-        let id = self.host.on_pool(bytes, || points::id_of(&points));
+        let id = self.host.on_pool(bytes, || points::content_hash(&points));
         let infinities = points.iter().filter(|point| point.is_zero()).count() as u64;
-        let bases = A::bases(PointSlice::new(Arc::new(points)));
+        let bases = A::into_bases(PointSlice::new(Arc::new(points)));
         Ok(Imported { bases, id, infinities, payload_hash })
     }
 }
@@ -116,7 +116,7 @@ impl<A: CurvePoint> Work for ImportWork<A> {
     type Output = Imported;
 
     fn span(&self, id: u64) -> Span {
-        let (op, group, n) = ("import", A::GROUP.name(), self.count);
+        let (op, group, n) = ("import", A::GROUP.name(), self.point_count);
         debug_span!("job", id, op, group, n, queue_us = Empty, run_us = Empty)
     }
 
@@ -133,7 +133,7 @@ impl<A: CurvePoint> Work for ImportWork<A> {
         let checked = self.read(&bytes)?;
         let at = |bad: points::Bad| Error::element("points", first as u64 + bad.index, bad.problem);
         checked.map_err(at)?;
-        (self.points.len() == self.count).then(|| self.finish()).transpose()
+        (self.points.len() == self.point_count).then(|| self.finish()).transpose()
     }
 }
 

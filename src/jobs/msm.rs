@@ -110,7 +110,7 @@ pub struct MsmOutput {
     /// The encoded sums, concatenated.
     pub points: Vec<u8>,
     /// Time spent checking; part of the run time.
-    pub verify: Duration,
+    pub verify_time: Duration,
     /// What computed the sums.
     pub executor: Executor,
 }
@@ -129,7 +129,7 @@ enum Phase {
     /// Inline bases are still to be checked.
     Prepare,
     /// The engine computes; the next scalar has index `next`.
-    Absorb { run: Box<dyn MsmRun>, next: usize },
+    Absorb { run: Box<dyn MsmRun>, next_scalar: usize },
     /// The sums are being checked; the next scalar has index `next`.
     Check { run: Box<dyn MsmRun>, next: usize, sums: Sums, by: By },
     /// An earlier step failed.
@@ -232,7 +232,7 @@ impl MsmWork {
         let host = self.host.clone();
         let end = self.absorb(run.as_mut(), next, host.engine.as_ref(), control)?;
         if end != Some(self.total()) {
-            self.phase = Phase::Absorb { run, next: end.unwrap_or(next) };
+            self.phase = Phase::Absorb { run, next_scalar: end.unwrap_or(next) };
             return Ok(None);
         }
         let (sums, executor) = run.finish()?;
@@ -316,12 +316,12 @@ impl MsmWork {
     fn output(&self, sums: &Sums) -> MsmOutput {
         let encoding = self.job.result_encoding;
         let points = self.host.on_pool(sums.len() << 10, || points::encode_sums(encoding, sums));
-        MsmOutput { points, verify: self.verify, executor: self.executor.clone() }
+        MsmOutput { points, verify_time: self.verify, executor: self.executor.clone() }
     }
 }
 
 fn decode_bases<A: CurvePoint>(encoding: PointEncoding, data: &[u8]) -> Result<Bases, Bad> {
-    points::decode::<A>(encoding, data).map(|points| A::bases(PointSlice::new(Arc::new(points))))
+    points::decode::<A>(encoding, data).map(|points| A::into_bases(PointSlice::new(Arc::new(points))))
 }
 
 impl Work for MsmWork {
@@ -335,7 +335,7 @@ impl Work for MsmWork {
 
     fn ready(&self) -> bool {
         match &self.phase {
-            Phase::Absorb { next, .. } => {
+            Phase::Absorb { next_scalar: next, .. } => {
                 let piece = self.piece(*next, self.host.engine.as_ref());
                 self.payload.ready(self.bytes(&piece))
             }
@@ -352,7 +352,7 @@ impl Work for MsmWork {
                 let run = self.host.engine.msm(bases, self.job.batch)?;
                 self.compute(run, 0, control)?
             }
-            Phase::Absorb { run, next } => self.compute(run, next, control)?,
+            Phase::Absorb { run, next_scalar: next } => self.compute(run, next, control)?,
             Phase::Check { run, next, sums, by } => {
                 let begun = Instant::now();
                 let sums = self.check(run, next, sums, by, control)?;

@@ -111,7 +111,7 @@ pub struct NttWork {
     payload: Payload,
     result: Arc<Arrival>,
     /// Number of rows computed.
-    done: usize,
+    rows_done: usize,
     /// Device time by stage for these rows.
     stages: Vec<Stage>,
     verify: Duration,
@@ -138,13 +138,13 @@ impl NttWork {
     ) -> Self {
         let payload = Payload::new(arrival, wake);
         let (stages, verify) = Default::default();
-        Self { host, job, payload, result, done: 0, stages, verify }
+        Self { host, job, payload, result, rows_done: 0, stages, verify }
     }
 
     /// The rows of the next step.
     fn rows(&self) -> Range<usize> {
         let group = self.job.group(self.host.engine.as_ref());
-        self.done..(self.done + group).min(self.job.batch)
+        self.rows_done..(self.rows_done + group).min(self.job.batch)
     }
 
     fn bytes(&self, rows: &Range<usize>) -> Range<u64> {
@@ -166,7 +166,7 @@ impl NttWork {
             return Ok(input.0 == output.0);
         }
         let mut pairs = input.0.iter().zip(&output.0);
-        Ok(pairs.all(|(input, output)| verify::ntt_at_random_point(&self.job.plan, input, output)))
+        Ok(pairs.all(|(input, output)| verify::verify_ntt(&self.job.plan, input, output)))
     }
 }
 
@@ -204,10 +204,10 @@ impl Work for NttWork {
         let output = &Part::at(&self.result, first as u64 * self.job.n() * 32);
         let encoding = self.job.output_encoding;
         let check = self.job.check == NttCheck::RandomPoint;
-        let rows = Rows { input, count, row_length, encoding, output, check };
+        let rows = Rows { input, count, row_length, encoding, output, check_on_device: check };
         let mut executor = self.host.engine.ntt(&plan, &rows, control)?;
         add_stages(&mut self.stages, &executor.stages);
-        if executor.checked {
+        if executor.checked_on_device {
             let of_check = executor.stages.iter().filter(|(name, _)| *name == CHECK_STAGE);
             self.verify += of_check.map(|(_, time)| *time).sum::<Duration>();
         } else if self.job.check != NttCheck::None {
@@ -219,7 +219,7 @@ impl Work for NttWork {
                 return Err(Error::Corrupt);
             }
         }
-        self.done = end;
+        self.rows_done = end;
         if end < self.job.batch {
             return Ok(None);
         }

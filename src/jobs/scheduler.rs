@@ -67,7 +67,7 @@ pub struct Scheduler {
 
 struct Shared {
     state: Mutex<State>,
-    work: Condvar,
+    ready_signal: Condvar,
 }
 
 #[derive(Default)]
@@ -81,10 +81,10 @@ struct State {
     /// Jobs that wait for data.
     parked: HashMap<u64, Job>,
     /// Worker time of jobs picked by urgency while a job is senior.
-    urgent_run: Duration,
+    urgent_time: Duration,
     /// Worker time of jobs picked by seniority.
     senior_run: Duration,
-    next: u64,
+    next_number: u64,
     closed: bool,
 }
 
@@ -103,10 +103,10 @@ enum PickedBy {
 
 struct Job {
     number: u64,
-    run: Box<dyn Run>,
+    job: Box<dyn Run>,
     control: Control,
     /// The latest of: submitted, left a worker, became ready.
-    since: Instant,
+    state_entered: Instant,
     spent: Spent,
 }
 
@@ -172,7 +172,7 @@ impl Scheduler {
     ///
     /// Errors: `Internal` if threads cannot be started.
     pub fn new(workers: usize) -> Result<Self> {
-        let shared = Arc::new(Shared { state: Mutex::default(), work: Condvar::new() });
+        let shared = Arc::new(Shared { state: Mutex::default(), ready_signal: Condvar::new() });
         for index in 0..workers.max(1) {
             let shared = shared.clone();
             thread::Builder::new()
@@ -194,17 +194,17 @@ impl Scheduler {
         let now = Instant::now();
         let number = {
             let mut state = self.shared.state();
-            state.next += 1;
-            state.next
+            state.next_number += 1;
+            state.next_number
         };
         let wake = Wake { shared: Arc::downgrade(&self.shared), number };
         let work = work(wake.clone());
         let span = work.span(number);
         let run = Box::new(Answering { work: Some(work), span, answer: Some(sender) });
         let spent = Spent::default();
-        let job = Job { number, run, control: control.clone(), since: now, spent };
+        let job = Job { number, job: run, control: control.clone(), state_entered: now, spent };
         if self.shared.state().place(job, Instant::now()) {
-            self.shared.work.notify_one();
+            self.shared.ready_signal.notify_one();
         }
         Ticket { receiver, control, wake }
     }
@@ -218,19 +218,19 @@ impl Scheduler {
 impl Drop for Scheduler {
     fn drop(&mut self) {
         self.shared.state().closed = true;
-        self.shared.work.notify_all();
+        self.shared.ready_signal.notify_all();
     }
 }
 
 impl State {
     /// Puts a job into `ready` or `parked`; true if it is ready.
     fn place(&mut self, mut job: Job, now: Instant) -> bool {
-        let (ready, number) = (job.run.ready(), job.number);
+        let (ready, number) = (job.job.ready(), job.number);
         if ready {
             let deadline = job.control.deadline();
-            let patience = job.since + PATIENCE;
+            let patience = job.state_entered + PATIENCE;
             let urgency = deadline.map_or(patience, |deadline| deadline.min(patience));
-            job.since = now;
+            job.state_entered = now;
             // `now` minus the total time in the queue: never before the submission.
             let seniority = now - job.spent.queue;
             self.by_urgency.insert((urgency, number));
@@ -249,9 +249,9 @@ impl State {
         let matched = self.senior_run * (SENIOR_SHARE - 1);
         if now.saturating_duration_since(waited_since) < PATIENCE {
             // Without a senior job, no claim accumulates.
-            self.urgent_run = self.urgent_run.min(matched);
+            self.urgent_time = self.urgent_time.min(matched);
         }
-        let (number, picked_by) = match matched < self.urgent_run {
+        let (number, picked_by) = match matched < self.urgent_time {
             true => (oldest, PickedBy::Seniority),
             false => (urgent, PickedBy::Urgency),
         };
@@ -261,7 +261,7 @@ impl State {
     /// Adds the worker time of a picked job.
     fn charge(&mut self, picked_by: PickedBy, run: Duration) {
         match picked_by {
-            PickedBy::Urgency => self.urgent_run += run,
+            PickedBy::Urgency => self.urgent_time += run,
             PickedBy::Seniority => self.senior_run += run,
         }
     }
@@ -291,21 +291,21 @@ impl Shared {
         let mut state = self.state();
         while !state.closed {
             let Some((mut job, picked_by)) = state.pick(Instant::now()) else {
-                state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self.ready_signal.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             drop(state);
             let begun = Instant::now();
-            job.spent.queue += begun - job.since;
-            let mut done = job.run.step(&job.control, job.spent);
-            job.since = Instant::now();
-            let run = job.since - begun;
+            job.spent.queue += begun - job.state_entered;
+            let mut done = job.job.step(&job.control, job.spent);
+            job.state_entered = Instant::now();
+            let run = job.state_entered - begun;
             job.spent.run += run;
             state = self.state();
             state.charge(picked_by, run);
             // Checked under the lock: a later cancellation finds the job where it was placed.
             if !done && let Err(error) = job.control.check() {
-                job.run.fail(error);
+                job.job.fail(error);
                 done = true;
             }
             if done {
@@ -323,13 +323,13 @@ impl Shared {
         let mut state = self.state();
         if let Some(mut job) = state.remove_stopped(number) {
             drop(state);
-            job.run.fail(job.control.check().err().unwrap_or(Error::Cancelled));
+            job.job.fail(job.control.check().err().unwrap_or(Error::Cancelled));
         } else if let Some(job) = state.parked.remove(&number) {
             let ready = state.place(job, Instant::now());
             drop(state);
             // A piece takes many messages: only the last one wakes a thread.
             if ready {
-                self.work.notify_one();
+                self.ready_signal.notify_one();
             }
         }
     }

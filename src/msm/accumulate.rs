@@ -25,7 +25,7 @@ use self::{
     layout::{Layout, TEAM_ELEMENTS},
     whole::Cutting,
 };
-use super::whole_points;
+use super::align_to_points;
 use crate::{
     curve::Group,
     device::{Context, DeviceLimits, Fault, Span, Stream, Unusable},
@@ -49,8 +49,8 @@ pub struct Accumulator {
     /// Kernels with programmatic dependent launch (PDL), used without a tree, when launches are
     /// short. With a tree, whose blocks each need a whole multiprocessor, PDL cost up to 4 % on an
     /// H200, and at times as much as a level.
-    early: Kernels,
-    late: Kernels,
+    pdl_kernels: Kernels,
+    plain_kernels: Kernels,
     whole: whole::Kernels,
 }
 
@@ -74,11 +74,11 @@ impl Accumulator {
         let limits = context.identity().limits;
         let kernels = |early| Kernels::load(&modules, &limits, early).map_err(failed);
         let whole = whole::Kernels::load(context)?;
-        Ok(Self { limits, early: kernels(true)?, late: kernels(false)?, whole })
+        Ok(Self { limits, pdl_kernels: kernels(true)?, plain_kernels: kernels(false)?, whole })
     }
 
     fn kernels(&self, layout: &Layout) -> &Kernels {
-        if layout.level_count == 0 { &self.early } else { &self.late }
+        if layout.level_count == 0 { &self.pdl_kernels } else { &self.plain_kernels }
     }
 
     /// Bytes of workspace that [`Accumulator::run`] needs.
@@ -103,14 +103,14 @@ impl Accumulator {
         buckets: Span<'_, u8>,
         workspace: Span<'_, u8>,
     ) -> Result<(), Fault> {
-        self.plan(stream, shape, sorted, buckets, workspace)?;
-        self.add(stream, shape, sorted, buckets, workspace)
+        self.launch_listing(stream, shape, sorted, buckets, workspace)?;
+        self.launch_additions(stream, shape, sorted, buckets, workspace)
     }
 
     /// The second part of [`Accumulator::run`]: performs all additions.
     ///
     /// Errors: like [`Accumulator::run`].
-    pub fn add(
+    pub fn launch_additions(
         &self,
         stream: &Stream,
         shape: &Shape,
@@ -118,7 +118,7 @@ impl Accumulator {
         buckets: Span<'_, u8>,
         workspace: Span<'_, u8>,
     ) -> Result<(), Fault> {
-        let (held, count) = (held(shape, buckets)?, shape.buckets);
+        let (held, count) = (held_index(shape, buckets)?, shape.buckets);
         if let Some(cutting) = Cutting::of(shape, &self.limits) {
             return self.whole.run(stream, (shape, &cutting), sorted, buckets, workspace);
         }
@@ -128,8 +128,8 @@ impl Accumulator {
         let Room { header, rows, .. } = room;
         let Sorted { references, starts } = sorted;
         let width = layout.width;
-        let (tail_row, number) = (layout.level_count, room.number);
-        sums.add(stream, shape, &layout, &room)?;
+        let (tail_row, number) = (layout.level_count, room.first_sum);
+        sums.launch_tree_and_shares(stream, shape, &layout, &room)?;
         if let Some(team) = layout.team {
             let given = (
                 room.sums, header, rows, references, starts, count, held, width, tail_row, number,
@@ -160,7 +160,7 @@ impl Accumulator {
     /// unless teams sum whole buckets. It reads no points.
     ///
     /// Errors: like [`Accumulator::run`].
-    pub fn plan(
+    pub fn launch_listing(
         &self,
         stream: &Stream,
         shape: &Shape,
@@ -169,19 +169,19 @@ impl Accumulator {
         workspace: Span<'_, u8>,
     ) -> Result<(), Fault> {
         let Sorted { references, starts } = sorted;
-        if references.len() < shape.digits as usize || starts.len() <= shape.buckets as usize {
-            return Err(refuse("the spans of references or starts are too short"));
+        if references.len() < shape.references_max as usize || starts.len() <= shape.buckets as usize {
+            return Err(kernel_fault("the spans of references or starts are too short"));
         }
-        let (held, count) = (held(shape, buckets)?, shape.buckets);
+        let (held, count) = (held_index(shape, buckets)?, shape.buckets);
         if Cutting::of(shape, &self.limits).is_some() {
             return Ok(());
         }
         let layout = self.layout(shape);
         let kernels = self.kernels(&layout);
-        let Room { header, totals, rows, list, number, .. } = Room::new(shape, &layout, workspace)?;
+        let Room { header, totals, rows, list, first_sum: number, .. } = Room::new(shape, &layout, workspace)?;
         let Layout { level_count: levels, tiles, width, .. } = layout;
         kernels.count.launch(stream, tiles, (totals, starts, count, held, levels))?;
-        let least = shape.balance.level_min.max(1);
+        let least = shape.balance.level_additions_min.max(1);
         let team_most = layout.team.map_or(0, |team| team * TEAM_ELEMENTS);
         kernels.scan.launch(stream, 1, (header, totals, tiles, levels, least, team_most))?;
         let given = (rows, header, totals, starts, count, held, width, levels);
@@ -200,23 +200,23 @@ impl Accumulator {
 
 impl Sums {
     /// Performs all additions that `list` names.
-    fn add(
+    fn launch_tree_and_shares(
         &self,
         stream: &Stream,
         shape: &Shape,
         layout: &Layout,
         room: &Room<'_>,
     ) -> Result<(), Fault> {
-        let &Room { header, list, scratch, heads, tails, states, sums, number, .. } = room;
+        let &Room { header, list, scratch, heads, tails, states, sums, first_sum: number, .. } = room;
         // Without a tree the layout has no levels.
         if let Some(tree) = &self.tree {
             for level in 1..=layout.level_count {
                 let kernel = if level == 1 { &tree.first } else { &tree.level };
-                let given = (sums, scratch, header, list, number, level, layout.chain);
+                let given = (sums, scratch, header, list, number, level, layout.batch_additions);
                 kernel.launch(stream, tree.batch.blocks, given)?;
             }
         }
-        let (most, least) = (layout.units[0], shape.balance.share_min.max(1));
+        let (most, least) = (layout.units[0], shape.balance.share_references_min.max(1));
         let given = (sums, heads, tails, states, header, list, number, most, least);
         self.share.launch(stream, most.div_ceil(self.share_threads), given)?;
         let given = (sums, heads, tails, states, header, list, most, least);
@@ -245,52 +245,52 @@ struct Room<'a> {
     states: Span<'a, u64>,
     sums: Span<'a, u8>,
     /// The index of the first sum, as references name it.
-    number: u32,
+    first_sum: u32,
 }
 
 impl<'a> Room<'a> {
     fn new(shape: &Shape, layout: &Layout, workspace: Span<'a, u8>) -> Result<Self, Fault> {
-        let short = || refuse("the workspace is too short or too far for references");
-        let (sums, number) = part(workspace, layout.sums, layout.bytes)
-            .and_then(|sums| whole_points(sums, shape.group))
+        let short = || kernel_fault("the workspace is too short or too far for references");
+        let (sums, number) = region(workspace, layout.sums, layout.bytes)
+            .and_then(|sums| align_to_points(sums, shape.group))
             .ok_or_else(short)?;
         Ok(Self {
-            header: part(workspace, layout.levels, layout.totals).ok_or_else(short)?,
-            totals: part(workspace, layout.totals, layout.rows).ok_or_else(short)?,
-            rows: part(workspace, layout.rows, layout.list).ok_or_else(short)?,
-            list: part(workspace, layout.list, layout.scratch).ok_or_else(short)?,
-            scratch: part(workspace, layout.scratch, layout.heads).ok_or_else(short)?,
-            heads: part(workspace, layout.heads, layout.tails).ok_or_else(short)?,
-            tails: part(workspace, layout.tails, layout.unit_states).ok_or_else(short)?,
-            states: part(workspace, layout.unit_states, layout.sums).ok_or_else(short)?,
+            header: region(workspace, layout.levels, layout.totals).ok_or_else(short)?,
+            totals: region(workspace, layout.totals, layout.rows).ok_or_else(short)?,
+            rows: region(workspace, layout.rows, layout.list).ok_or_else(short)?,
+            list: region(workspace, layout.list, layout.scratch).ok_or_else(short)?,
+            scratch: region(workspace, layout.scratch, layout.heads).ok_or_else(short)?,
+            heads: region(workspace, layout.heads, layout.tails).ok_or_else(short)?,
+            tails: region(workspace, layout.tails, layout.unit_states).ok_or_else(short)?,
+            states: region(workspace, layout.unit_states, layout.sums).ok_or_else(short)?,
             sums,
-            number,
+            first_sum: number,
         })
     }
 }
 
 /// Casts bytes `begin..end` to elements.
-fn part<T: Pod>(whole: Span<'_, u8>, begin: u64, end: u64) -> Option<Span<'_, T>> {
+fn region<T: Pod>(whole: Span<'_, u8>, begin: u64, end: u64) -> Option<Span<'_, T>> {
     whole.part(begin as usize, (end - begin) as usize)?.cast()
 }
 
 /// The index of the first bucket's sum, or `NOTHING_HELD`.
-fn held(shape: &Shape, buckets: Span<'_, u8>) -> Result<u32, Fault> {
+fn held_index(shape: &Shape, buckets: Span<'_, u8>) -> Result<u32, Fault> {
     if buckets.len() / shape.sum_bytes() < shape.buckets as usize {
-        return Err(refuse("the buckets' span is too short"));
+        return Err(kernel_fault("the buckets' span is too short"));
     }
-    if !shape.onto {
+    if !shape.accumulate {
         return Ok(NOTHING_HELD);
     }
     if shape.xyzz {
-        return Err(refuse("sums cannot be added onto XYZZ buckets"));
+        return Err(kernel_fault("sums cannot be added onto XYZZ buckets"));
     }
-    match whole_points(buckets, shape.group) {
+    match align_to_points(buckets, shape.group) {
         Some((whole, number)) if whole.len() == buckets.len() => Ok(number),
-        _ => Err(refuse("references cannot name the buckets at this address")),
+        _ => Err(kernel_fault("references cannot name the buckets at this address")),
     }
 }
 
-fn refuse(problem: &str) -> Fault {
-    Fault::Kernel { kernel: "accumulation".into(), problem: problem.into() }
+fn kernel_fault(problem: &str) -> Fault {
+    Fault::KernelMismatch { kernel: "accumulation".into(), problem: problem.into() }
 }

@@ -21,6 +21,6 @@ pub mod tables;
 mod windows;
 
 pub use plan::{Cuts, Job, Kept, Memory, Pass, Plan, Room, Stage};
-pub use points::whole_points;
+pub use points::align_to_points;
 pub use run::{Marks, Msm, Placed};
 pub use windows::{BITS_MAX, BITS_MIN, Digit, Fixed, Radix, Sliding, Windows};

@@ -52,9 +52,9 @@ pub struct Pass {
     /// The first point, and the number of points.
     pub points: (u32, u32),
     /// Whether its sums are added to the buckets of the previous pass.
-    pub onto: bool,
+    pub accumulate: bool,
     /// Whether it completes its buckets, which are then reduced.
-    pub last: bool,
+    pub reduces: bool,
 }
 
 impl Pass {
@@ -76,38 +76,38 @@ pub struct Plan {
     job: Job,
     windows: Windows,
     limits: DeviceLimits,
-    cuts: Cuts,
+    thresholds: Cuts,
     /// Vectors of each pass; the last passes may have fewer vectors, sets or points.
     vectors: u32,
     sets: u32,
     points: u32,
     /// Whether the caller chooses the passes, from received ranges of scalars.
-    arriving: bool,
+    streamed: bool,
 }
 
 impl Plan {
     /// Plans the largest passes that fit into `room`; `None` if not even the smallest fits.
     pub fn new(job: Job, windows: Windows, room: Room) -> Option<Self> {
-        Self::cut(job, windows, room, Cuts::default())
+        Self::with_thresholds(job, windows, room, Cuts::default())
     }
 
     /// Like [`Plan::new`], with other thresholds for splitting.
-    pub fn cut(job: Job, windows: Windows, room: Room, cuts: Cuts) -> Option<Self> {
+    pub fn with_thresholds(job: Job, windows: Windows, room: Room, cuts: Cuts) -> Option<Self> {
         let sets = windows.sets();
         let Job { n, vectors, .. } = job;
         let mut plan = Self {
             job,
             windows,
             limits: room.limits,
-            cuts,
+            thresholds: cuts,
             vectors,
             sets,
             points: n.max(1),
-            arriving: false,
+            streamed: false,
         };
         // Vectors share no buckets and sets share no digits, so splitting between them costs only
         // launches. Splitting points costs one addition per bucket.
-        while !plan.is_possible(room) {
+        while !plan.fits(room) {
             if plan.vectors > 1 {
                 plan.vectors = plan.vectors.div_ceil(2);
             } else if plan.sets > 1 {
@@ -121,7 +121,7 @@ impl Plan {
         Some(plan)
     }
 
-    fn is_possible(&self, room: Room) -> bool {
+    fn fits(&self, room: Room) -> bool {
         let largest = self.largest();
         let digits = u64::from(largest.points.1)
             * u64::from(self.windows.digits_max(0, self.sets))
@@ -135,7 +135,7 @@ impl Plan {
 
     /// Bytes of device memory needed in addition to scalars and bases.
     pub fn bytes(&self) -> u64 {
-        let ends = self.workspace_bytes().saturating_add(self.bytes_out());
+        let ends = self.workspace_bytes().saturating_add(self.output_bytes());
         ends.saturating_add(self.bucket_bytes()) + 2 * ALIGN
     }
 
@@ -144,8 +144,8 @@ impl Plan {
             vectors: (0, self.vectors),
             sets: (0, self.sets),
             points: (0, self.points),
-            onto: self.points < self.job.n,
-            last: true,
+            accumulate: self.points < self.job.n,
+            reduces: true,
         }
     }
 
@@ -181,7 +181,7 @@ impl Plan {
                 let pieces = pieces.chain((job.n == 0).then_some((0, 0)));
                 pieces.map(move |points| {
                     let (onto, last) = (points.0 > 0, points.0 + points.1 == job.n);
-                    Pass { vectors, sets, points, onto, last }
+                    Pass { vectors, sets, points, accumulate: onto, reduces: last }
                 })
             })
         })
@@ -199,19 +199,19 @@ impl Plan {
     }
 
     /// Whether a pass leaves its buckets in XYZZ coordinates: no other pass adds to them.
-    fn xyzz(&self, pass: &Pass) -> bool {
-        let alone = pass.last && !pass.onto && !self.arriving;
+    fn keeps_xyzz(&self, pass: &Pass) -> bool {
+        let alone = pass.reduces && !pass.accumulate && !self.streamed;
         alone
             && match self.job.group {
                 Group::G1 => self.buckets(pass) <= XYZZ_BUCKETS_MAX,
-                Group::G2 => self.buckets(pass) <= XYZZ_BUCKETS_MAX_G2 && self.sums_whole(pass),
+                Group::G2 => self.buckets(pass) <= XYZZ_BUCKETS_MAX_G2 && self.sums_whole_buckets(pass),
             }
     }
 
     /// Whether a pass has few enough digits to sum whole buckets, if they may be in XYZZ.
-    fn sums_whole(&self, pass: &Pass) -> bool {
+    fn sums_whole_buckets(&self, pass: &Pass) -> bool {
         let digits = self.sort(pass).map_or(u64::MAX, |sort| sort.shape().digits_max());
-        digits <= self.cuts.whole_digits.into()
+        digits <= self.thresholds.whole_bucket_digits_max.into()
     }
 
     /// The bucket accumulation of a pass.
@@ -221,13 +221,13 @@ impl Plan {
         let usual = accumulate::Balance::of(group, digits as u32);
         accumulate::Shape {
             group,
-            digits: digits as u32,
+            references_max: digits as u32,
             buckets: buckets as u32,
-            onto: pass.onto,
-            xyzz: self.xyzz(pass),
+            accumulate: pass.accumulate,
+            xyzz: self.keeps_xyzz(pass),
             balance: accumulate::Balance {
-                whole_digits: self.cuts.whole_digits,
-                level_min: self.cuts.level_min.unwrap_or(usual.level_min),
+                whole_bucket_references_max: self.thresholds.whole_bucket_digits_max,
+                level_additions_min: self.thresholds.level_additions_min.unwrap_or(usual.level_additions_min),
                 ..usual
             },
         }
@@ -242,10 +242,10 @@ impl Plan {
             vectors: pass.vectors.1,
             shifts: (first..first + count).map(|set| self.windows.shift(set) - base).collect(),
             buckets: self.windows.buckets(),
-            weights: if self.windows.slide() { Weights::Odd } else { Weights::All },
-            xyzz: self.xyzz(pass),
+            weights: if self.windows.slide() { Weights::Odd } else { Weights::Consecutive },
+            xyzz: self.keeps_xyzz(pass),
         };
-        reduce::Plan::new(&shape, &reduce::Tuning::on(&self.limits, self.job.group))
+        reduce::Plan::new(&shape, &reduce::Tuning::for_limits(&self.limits, self.job.group))
     }
 
     /// The stages of a pass and the regions of its workspace. `None` if the pass is too large.
@@ -288,14 +288,14 @@ impl Plan {
     }
 
     /// Bytes that all passes write for [`super::Msm::finish`].
-    pub fn bytes_out(&self) -> u64 {
-        self.ends().map(|(_, bytes)| bytes).sum()
+    pub fn output_bytes(&self) -> u64 {
+        self.outputs().map(|(_, bytes)| bytes).sum()
     }
 
     /// The passes that write a result, and the bytes of each result.
-    pub(super) fn ends(&self) -> impl Iterator<Item = (Pass, u64)> {
-        let ends = self.passes().filter(|pass| pass.last);
-        ends.map(|pass| (pass, self.reduce(&pass).bytes_out().next_multiple_of(ALIGN)))
+    pub(super) fn outputs(&self) -> impl Iterator<Item = (Pass, u64)> {
+        let ends = self.passes().filter(|pass| pass.reduces);
+        ends.map(|pass| (pass, self.reduce(&pass).output_bytes().next_multiple_of(ALIGN)))
     }
 }
 
@@ -316,7 +316,7 @@ mod tests {
 
     fn plan(job: Job, tables: u32, bytes: u64) -> Option<Plan> {
         let limits = DeviceLimits::H200;
-        Plan::new(job, job.windows(tables, &limits), Room { bytes, limits })
+        Plan::new(job, job.choose_windows(tables, &limits), Room { bytes, limits })
     }
 
     fn job(n: u32, vectors: u32) -> Job {
@@ -338,7 +338,7 @@ mod tests {
             assert!(plan.bytes() <= bytes, "{plan}");
             let mut taken = 0;
             for pass in plan.passes() {
-                let Pass { vectors, sets, points, onto, last } = pass;
+                let Pass { vectors, sets, points, accumulate: onto, reduces: last } = pass;
                 assert_eq!((onto, last), (points.0 > 0, points.0 + points.1 == job.n));
                 taken += u64::from(vectors.1) * u64::from(sets.1) * u64::from(points.1);
                 assert!(plan.layout(&pass).is_some_and(|l| l.bytes <= plan.workspace_bytes()));
@@ -352,7 +352,7 @@ mod tests {
     #[test]
     fn counts_scalars_beyond_32_bits() {
         let (vectors, points) = ((300, 100), (1 << 25, 1 << 25));
-        let pass = Pass { vectors, sets: (0, 1), points, onto: true, last: true };
+        let pass = Pass { vectors, sets: (0, 1), points, accumulate: true, reduces: true };
         assert_eq!(pass.first_scalar(1 << 26), (300 << 26) + (1 << 25));
         assert_eq!(pass.scalars(), 100 << 25);
     }

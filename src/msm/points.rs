@@ -8,7 +8,7 @@ const NUMBERS: u64 = 1 << 31;
 /// The part of `span` from the first address whose offset in the arena is a multiple of a point's
 /// size, and the index of the point there. To hold n points, `span` must have room for n + 1.
 /// `None` if `span` has no such address or an index does not fit a reference.
-pub fn whole_points(span: Span<'_, u8>, group: Group) -> Option<(Span<'_, u8>, u32)> {
+pub fn align_to_points(span: Span<'_, u8>, group: Group) -> Option<(Span<'_, u8>, u32)> {
     let point = group.affine_bytes() as u64;
     let number = span.arena_offset().div_ceil(point);
     let skipped = (number * point - span.arena_offset()) as usize;

@@ -9,7 +9,7 @@ mod plan;
 mod shape;
 mod step;
 
-pub use finish::{Coordinate, Curve, finish};
+pub use finish::{Coordinate, Curve, combine_on_host};
 pub use plan::Plan;
 use shape::SliceBlock;
 pub use shape::{Ending, Shape, Tuning, Weights};
@@ -92,14 +92,14 @@ impl Kernels {
                 self.sums.launch(stream, blocks(h.sums(), team), given)
             }
             Step::Terms { terms, affine, team } => {
-                let Terms { arrays, rows, columns, columns_at, lg_parts } = terms;
+                let Terms { arrays, rows, columns, columns_offset: columns_at, lg_parts } = terms;
                 let affine = affine.into();
                 let given =
                     (out, points, affine, arrays, rows, columns, columns_at, lg_parts, team);
                 self.terms.launch(stream, blocks(step.points_out(), team), given)
             }
-            Step::Collect { sums, count, team, ladder } => {
-                let Ladder { period, width, narrow } = ladder;
+            Step::Combine { sums, count, team, ladder } => {
+                let Ladder { period, width, narrow_mask: narrow } = ladder;
                 let given = (out, points, sums, count, team, period, width, narrow);
                 self.collect.launch(stream, blocks(sums.into(), team), given)
             }
@@ -136,10 +136,10 @@ impl Reducer {
             Group::G1 => &self.g1,
             Group::G2 => &self.g2,
         };
-        let mut points = part(buckets, 0, plan.shape.bucket_bytes())?;
-        let out = part(out, 0, plan.bytes_out())?;
+        let mut points = region(buckets, 0, plan.shape.bucket_bytes())?;
+        let out = region(out, 0, plan.output_bytes())?;
         let areas =
-            [part(workspace, 0, plan.areas[0])?, part(workspace, plan.areas[0], plan.areas[1])?];
+            [region(workspace, 0, plan.areas[0])?, region(workspace, plan.areas[0], plan.areas[1])?];
         for (at, step) in plan.steps.iter().enumerate() {
             let last = at + 1 == plan.steps.len();
             let to = if last { out } else { areas[at % 2] };
@@ -150,8 +150,8 @@ impl Reducer {
     }
 }
 
-fn part(span: Span<'_, u8>, at: u64, bytes: u64) -> Result<Span<'_, u8>, Fault> {
-    let short = || Fault::Kernel {
+fn region(span: Span<'_, u8>, at: u64, bytes: u64) -> Result<Span<'_, u8>, Fault> {
+    let short = || Fault::KernelMismatch {
         kernel: "reduce".to_owned(),
         problem: format!("a span has {} bytes, but {} are needed", span.len(), at + bytes),
     };

@@ -71,7 +71,7 @@ impl Msm {
     ///
     /// Errors: `Kernel` if a span is too short; driver errors.
     #[allow(clippy::too_many_arguments)] // one per stage input and region
-    pub fn pass(
+    pub fn launch_pass(
         &self,
         stream: &Stream,
         watch: bool,
@@ -84,12 +84,12 @@ impl Msm {
         out: Span<'_, u8>,
     ) -> Result<Option<Marks>, Fault> {
         let mark = || watch.then(|| stream.record_timed()).transpose();
-        let layout = plan.layout(pass).ok_or_else(|| refuse("a pass is larger than its plan"))?;
+        let layout = plan.layout(pass).ok_or_else(|| kernel_fault("a pass is larger than its plan"))?;
         let Layout { sort, accumulate, reduce, .. } = &layout;
         let bucket_bytes = accumulate.buckets as usize * accumulate.sum_bytes();
-        let buckets = super::whole_points(buckets, plan.job().group)
+        let buckets = super::align_to_points(buckets, plan.job().group)
             .and_then(|(buckets, _)| buckets.part(0, bucket_bytes))
-            .ok_or_else(|| refuse("the buckets' span is too short or too far for references"))?;
+            .ok_or_else(|| kernel_fault("the buckets' span is too short or too far for references"))?;
         let sorted = self.sorted(&layout, workspace)?;
         let accumulate::Sorted { references, starts } = sorted;
         let scratch = span(workspace, layout.scratch, layout.bytes)?;
@@ -100,12 +100,12 @@ impl Msm {
         let listed = mark()?;
         self.accumulator.run(stream, accumulate, sorted, buckets, scratch)?;
         let summed = mark()?;
-        if pass.last {
+        if pass.reduces {
             // A result belongs to vectors and sets, whichever points the last pass covers.
             let own = |other: &Pass| (other.vectors, other.sets) == (pass.vectors, pass.sets);
-            let before = plan.ends().take_while(|(other, _)| !own(other));
+            let before = plan.outputs().take_while(|(other, _)| !own(other));
             let at: u64 = before.map(|(_, bytes)| bytes).sum();
-            let out = span(out, at, at + reduce.bytes_out())?;
+            let out = span(out, at, at + reduce.output_bytes())?;
             self.reducer.run(stream, reduce, buckets, scratch, out)?;
         }
         let marks = [begun, listed, summed, mark()?].into_iter().collect::<Option<Vec<_>>>();
@@ -116,13 +116,13 @@ impl Msm {
     /// benchmarks compare accumulation strategies.
     ///
     /// Errors: `Kernel` if the workspace is shorter than the pass's.
-    pub fn summed<'w>(
+    pub fn sorted_references<'w>(
         &self,
         plan: &Plan,
         pass: &Pass,
         workspace: Span<'w, u8>,
     ) -> Result<(accumulate::Sorted<'w>, u32), Fault> {
-        let layout = plan.layout(pass).ok_or_else(|| refuse("a pass is larger than its plan"))?;
+        let layout = plan.layout(pass).ok_or_else(|| kernel_fault("a pass is larger than its plan"))?;
         Ok((self.sorted(&layout, workspace)?, layout.accumulate.buckets))
     }
 
@@ -138,15 +138,15 @@ impl Msm {
     }
 
     /// The sum of each vector, from the [`Plan::bytes_out`] bytes that the passes wrote.
-    pub fn finish<P: Curve>(plan: &Plan, bytes: &[u8]) -> Vec<Projective<P>> {
+    pub fn combine_sums<P: Curve>(plan: &Plan, bytes: &[u8]) -> Vec<Projective<P>> {
         let mut sums = vec![Projective::ZERO; plan.job().vectors as usize];
         let mut at = 0;
-        for (pass, padded) in plan.ends() {
+        for (pass, padded) in plan.outputs() {
             let reduce = plan.reduce(&pass);
-            let own = &bytes[at..at + reduce.bytes_out() as usize];
+            let own = &bytes[at..at + reduce.output_bytes() as usize];
             let shift = plan.windows().shift(pass.sets.0);
             let vectors = &mut sums[pass.vectors.0 as usize..];
-            for (sum, mut part) in vectors.iter_mut().zip(reduce::finish::<P>(&reduce, own)) {
+            for (sum, mut part) in vectors.iter_mut().zip(reduce::combine_on_host::<P>(&reduce, own)) {
                 for _ in 0..shift {
                     part.double_in_place();
                 }
@@ -161,11 +161,11 @@ impl Msm {
 /// Casts bytes `begin..end` to elements.
 fn span<T: Pod>(whole: Span<'_, u8>, begin: u64, end: u64) -> Result<Span<'_, T>, Fault> {
     let part = whole.part(begin as usize, (end - begin) as usize).and_then(|part| part.cast());
-    part.ok_or_else(|| refuse("workspace or results are shorter than their plan"))
+    part.ok_or_else(|| kernel_fault("workspace or results are shorter than their plan"))
 }
 
-fn refuse(problem: &str) -> Fault {
-    Fault::Kernel { kernel: "msm".to_owned(), problem: problem.to_owned() }
+fn kernel_fault(problem: &str) -> Fault {
+    Fault::KernelMismatch { kernel: "msm".to_owned(), problem: problem.to_owned() }
 }
 
 const _: () = assert!(ALIGN.is_multiple_of(32), "scalars are read in two pieces of 16 bytes");

@@ -112,10 +112,10 @@ impl Tables {
             Group::G2 => (&self.g2, "g2_tables"),
         };
         let bad =
-            |problem: &str| Fault::Kernel { kernel: name.to_owned(), problem: problem.to_owned() };
+            |problem: &str| Fault::KernelMismatch { kernel: name.to_owned(), problem: problem.to_owned() };
         let short = || bad("tables or scratch are shorter than their layout");
         let Multiplication { doublings: own, adds } =
-            multiplication(factor).ok_or_else(|| bad("the factor is 0"))?;
+            factor_steps(factor).ok_or_else(|| bad("the factor is 0"))?;
         let width = group.affine_bytes();
         let scratch_bytes = self.scratch_bytes(group, points) as usize;
         let scratch = scratch.part(0, scratch_bytes).ok_or_else(short)?;
@@ -123,7 +123,7 @@ impl Tables {
         let most = blocks(group, &self.limits) * block(group).threads;
         let mut done = 0;
         while done < apart.len() {
-            let Chain { count, doublings, fewer, near } = chain(&apart[done..]);
+            let Chain { count, doublings, short_doublings: fewer, short_mask: near } = next_chain(&apart[done..]);
             for first in (0..points).step_by(most as usize) {
                 let some = most.min(points - first);
                 let begin = (done * stride + first as usize) * width;
@@ -147,7 +147,7 @@ struct Multiplication {
 
 /// `None` for 0. The lowest bit of `adds` belongs to the first doubling, so `adds` is the bit
 /// reversal of the factor without its leading bit.
-fn multiplication(factor: u32) -> Option<Multiplication> {
+fn factor_steps(factor: u32) -> Option<Multiplication> {
     let doublings = factor.checked_ilog2()?;
     let adds = factor.reverse_bits() >> factor.leading_zeros() >> 1;
     Some(Multiplication { doublings, adds })
@@ -157,12 +157,12 @@ fn multiplication(factor: u32) -> Option<Multiplication> {
 struct Chain {
     count: u32,
     doublings: u32,
-    fewer: u32,
-    near: u32,
+    short_doublings: u32,
+    short_mask: u32,
 }
 
 /// The most tables that one launch can build, by each one's distance from the previous.
-fn chain(apart: &[u32]) -> Chain {
+fn next_chain(apart: &[u32]) -> Chain {
     let ends = |count: usize| {
         let (least, most) = (apart[..count].iter().min(), apart[..count].iter().max());
         (least.copied().unwrap_or(0), most.copied().unwrap_or(0))
@@ -175,5 +175,5 @@ fn chain(apart: &[u32]) -> Chain {
     let (fewer, doublings) = ends(count);
     let near = (1..).zip(&apart[..count]).filter(|(_, own)| **own < doublings);
     let near = near.fold(0, |mask, (t, _)| mask | 1 << t);
-    Chain { count: count as u32, doublings, fewer, near }
+    Chain { count: count as u32, doublings, short_doublings: fewer, short_mask: near }
 }

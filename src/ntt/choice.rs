@@ -57,15 +57,15 @@ impl Room {
 
     /// Uses two multiples unless a pass wants one and its table fits whole, in one level.
     pub fn fit_borders(self, way: Way, lg_n: u32, passes: &mut [Pass]) {
-        let mut lg_block = if way == Way::Descend { lg_n } else { 0 };
+        let mut lg_block = if way == Way::Dif { lg_n } else { 0 };
         for pass in passes {
-            if way == Way::Ascend {
+            if way == Way::Dit {
                 lg_block += pass.lg_r;
             }
-            if pass.kept > 0 && (pass.kept != 1 || !self.is_whole(lg_block, 1)) {
-                pass.kept = 2;
+            if pass.multiples > 0 && (pass.multiples != 1 || !self.is_whole(lg_block, 1)) {
+                pass.multiples = 2;
             }
-            if way == Way::Descend {
+            if way == Way::Dif {
                 lg_block -= pass.lg_r;
             }
         }
@@ -78,15 +78,15 @@ impl Room {
     pub fn are_merged(self, transform: &Transform, passes: &[Pass]) -> bool {
         let last = passes.len() - 1;
         // Numbers in DIF order.
-        let number = |i: usize| if transform.way() == Way::Descend { i } else { last - i };
-        let wholly = passes[number(last)].merged;
+        let number = |i: usize| if transform.way() == Way::Dif { i } else { last - i };
+        let wholly = passes[number(last)].fused;
         let with_kept = if wholly { last } else { last.wrapping_sub(1) };
         let is_right = |(i, pass): (usize, &Pass)| {
             let i = number(i);
-            pass.merged == (wholly || i < last) && (pass.kept > 0) == (i == with_kept)
+            pass.fused == (wholly || i < last) && (pass.multiples > 0) == (i == with_kept)
         };
         let may = !wholly || (is_natural(transform) && transform.lg_n >= LG_WHOLLY_MIN);
-        let kept = if wholly { WHOLLY_KEPT } else { passes[number(with_kept)].kept };
+        let kept = if wholly { WHOLLY_KEPT } else { passes[number(with_kept)].multiples };
         let fits = may_merge(transform) && may && self.is_whole(transform.lg_n, kept);
         fits && passes.iter().enumerate().all(is_right)
     }
@@ -94,5 +94,5 @@ impl Room {
 
 /// Whether passes may be fused: in DIT order, fused passes do no bit reversal.
 fn may_merge(transform: &Transform) -> bool {
-    transform.way() == Way::Descend || !transform.is_turned()
+    transform.way() == Way::Dif || !transform.is_turned()
 }

@@ -19,7 +19,7 @@ use crate::curve::Fr;
 pub(super) struct Border {
     pub lg_block: u32,
     pub lg_r: u32,
-    pub kept: u32,
+    pub multiples: u32,
     pub inverse: bool,
     pub column: Fr,
     pub row: Fr,
@@ -54,7 +54,7 @@ pub(super) struct Merged {
     pub lg_r: u32,
     pub inverse: bool,
     pub base: Fr,
-    pub last: u32,
+    pub last_step_multiples: u32,
 }
 
 /// The tables of one pass.
@@ -80,7 +80,7 @@ impl Factors {
 /// Shape: the radices multiply to 2^lg_n, at least 2; the coset's generator is not zero.
 pub(super) fn factors(transform: &Transform, passes: &[Pass]) -> Vec<Factors> {
     let &Transform { lg_n, inverse, coset, .. } = transform;
-    let descends = transform.way() == Way::Descend;
+    let descends = transform.way() == Way::Dif;
     let base = match coset {
         Some(generator) if inverse => generator.inverse().expect("a coset's generator is not zero"),
         Some(generator) => generator,
@@ -93,11 +93,11 @@ pub(super) fn factors(transform: &Transform, passes: &[Pass]) -> Vec<Factors> {
     let last = passes.len() - 1;
     let mut lg_block = if descends { lg_n } else { 0 };
     let mut all = Vec::new();
-    if passes.iter().any(|pass| pass.merged) {
+    if passes.iter().any(|pass| pass.fused) {
         return merged_factors(transform, passes, base, scale);
     }
     for (i, pass) in passes.iter().enumerate() {
-        let &Pass { lg_r, lg_e, kept, .. } = pass;
+        let &Pass { lg_r, lg_e, multiples: kept, .. } = pass;
         if !descends {
             lg_block += lg_r;
         }
@@ -105,7 +105,7 @@ pub(super) fn factors(transform: &Transform, passes: &[Pass]) -> Vec<Factors> {
         let border = (kept > 0).then(|| Border {
             lg_block,
             lg_r,
-            kept,
+            multiples: kept,
             inverse,
             column: if natural && whole { base } else { Fr::ONE },
             row: if natural { Fr::ONE } else { power(lg_n - lg_block) },
@@ -135,7 +135,7 @@ pub(super) fn factors(transform: &Transform, passes: &[Pass]) -> Vec<Factors> {
 /// Whether fused twiddles can contain the coset's powers: these have rows and columns in natural
 /// order, or there is no coset.
 pub(super) fn is_natural(transform: &Transform) -> bool {
-    let descends = transform.way() == Way::Descend;
+    let descends = transform.way() == Way::Dif;
     transform.coset.is_none() || descends != transform.inverse
 }
 
@@ -143,13 +143,13 @@ pub(super) fn is_natural(transform: &Transform) -> bool {
 /// butterflies' twiddles, row powers into the inter-pass table and the rows' pass.
 fn merged_factors(transform: &Transform, passes: &[Pass], base: Fr, scale: Fr) -> Vec<Factors> {
     let &Transform { lg_n, inverse, coset, .. } = transform;
-    let descends = transform.way() == Way::Descend;
+    let descends = transform.way() == Way::Dif;
     let natural = descends != inverse;
     let (column, row) = if natural { (base, Fr::ONE) } else { (Fr::ONE, base) };
     let power = |base, lg: u32| (0..lg).fold(base, |power: Fr, _| power.square());
     let mut lg_block = if descends { lg_n } else { 0 };
     let factors = |pass: &Pass| {
-        let &Pass { lg_r, lg_e, kept, merged, .. } = pass;
+        let &Pass { lg_r, lg_e, multiples: kept, fused: merged, .. } = pass;
         let (rest, whole) = match descends {
             true => (lg_block - lg_r, lg_block),
             false => (lg_block, lg_block + lg_r),
@@ -170,11 +170,11 @@ fn merged_factors(transform: &Transform, passes: &[Pass], base: Fr, scale: Fr) -
                 lg_r,
                 inverse,
                 base: power(column, rest),
-                last: if rest == 0 { kept } else { 0 },
+                last_step_multiples: if rest == 0 { kept } else { 0 },
             }),
             border: (kept > 0 && rest > 0).then(|| {
                 let lg_r = lg_n - rest;
-                Border { lg_block: lg_n, lg_r, kept, inverse, column, row, scale }
+                Border { lg_block: lg_n, lg_r, multiples: kept, inverse, column, row, scale }
             }),
             rows_first: edge.filter(|_| !inverse),
             rows_last: edge.filter(|_| inverse),

@@ -35,7 +35,7 @@ type P = Ptr<Element>;
 /// The kernels and the secret point.
 pub(super) struct Evaluator {
     /// Parameters: values, low, high, partial, lg_n, lg_low, lg_chunk.
-    dot: Kernel<(P, P, P, P, u32, u32, u32)>,
+    dot_kernel: Kernel<(P, P, P, P, u32, u32, u32)>,
     /// Parameters: partial, sums, each.
     sum: Kernel<(P, P, u32)>,
     arena: Arena,
@@ -66,7 +66,7 @@ impl Evaluator {
         let module = Module::load(context, "ntt/evaluate")?;
         let dot = module.kernel("ntt_dot", Block::of(THREADS)).map_err(failed)?;
         let sum = module.kernel("ntt_sum", Block::of(THREADS)).map_err(failed)?;
-        Ok(Self { dot, sum, arena: arena.clone(), point: random_point() })
+        Ok(Self { dot_kernel: dot, sum, arena: arena.clone(), point: random_point() })
     }
 
     pub fn plan(
@@ -111,7 +111,7 @@ impl Evaluator {
         let &Evaluation { lg_n, lg_low, .. } = evaluation;
         let lg_chunk = lg_n.saturating_sub(LG_CHUNKS).clamp(THREADS.ilog2(), LG_CHUNK_MAX);
         let lg_chunk = lg_chunk.min(lg_n);
-        let problem = || Fault::Kernel { kernel: "ntt_dot".into(), problem: "partial rows".into() };
+        let problem = || Fault::KernelMismatch { kernel: "ntt_dot".into(), problem: "partial rows".into() };
         let rows = u32::try_from(data.len() >> lg_n).map_err(|_| problem())?;
         if rows as usize != data.len().div_ceil(1 << lg_n) {
             return Err(problem());
@@ -123,7 +123,7 @@ impl Evaluator {
         let low = evaluation.low.lease().all();
         let high = evaluation.high.as_ref().map_or(low, |high| high.lease().all());
         let given = (data, low, high, partial.all(), lg_n, lg_low, lg_chunk);
-        self.dot.launch(stream, chunks, given)?;
+        self.dot_kernel.launch(stream, chunks, given)?;
         let each = 1 << (lg_n - lg_chunk);
         self.sum.launch(stream, rows, (partial.all(), sums.all(), each))?;
         Ok(sums)

@@ -24,7 +24,7 @@ struct Entry<K, V> {
 struct Slot<V> {
     value: OnceLock<Arc<V>>,
     /// Held by the builder; true once a build has started.
-    tried: Mutex<bool>,
+    build_started: Mutex<bool>,
 }
 
 /// A build in progress: removes the entry if the build fails or panics.
@@ -61,7 +61,7 @@ impl<K: Clone + PartialEq, V> Kept<K, V> {
             if let Some(value) = slot.value.get() {
                 return Ok(value.clone());
             }
-            let mut tried = slot.tried.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut tried = slot.build_started.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(value) = slot.value.get() {
                 return Ok(value.clone());
             }
@@ -105,7 +105,7 @@ impl<K: Clone + PartialEq, V> Kept<K, V> {
             Some(found) => entries.remove(found),
             None => {
                 gone = self.leave_room(&mut entries, bytes);
-                let slot = Slot { value: OnceLock::new(), tried: Mutex::new(false) };
+                let slot = Slot { value: OnceLock::new(), build_started: Mutex::new(false) };
                 Entry { key: key.clone(), bytes, slot: Arc::new(slot) }
             }
         };

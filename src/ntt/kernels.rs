@@ -47,24 +47,24 @@ const ROWS: [u32; 2] = [1, 2];
 
 /// Tiles with specialised columns' kernels: `kernels/ntt/descend_shaped.cu`.
 const SHAPED_COLUMNS: [Pass; 5] = [
-    Pass { lg_r: 5, lg_c: 1, lg_e: 1, kept: 2, merged: false },
-    Pass { lg_r: 6, lg_c: 2, lg_e: 2, kept: 1, merged: false },
-    Pass { lg_r: 6, lg_c: 2, lg_e: 2, kept: 2, merged: false },
-    Pass { lg_r: 8, lg_c: 1, lg_e: 1, kept: 2, merged: false },
-    Pass { lg_r: 8, lg_c: 2, lg_e: 2, kept: 2, merged: false },
+    Pass { lg_r: 5, lg_c: 1, lg_e: 1, multiples: 2, fused: false },
+    Pass { lg_r: 6, lg_c: 2, lg_e: 2, multiples: 1, fused: false },
+    Pass { lg_r: 6, lg_c: 2, lg_e: 2, multiples: 2, fused: false },
+    Pass { lg_r: 8, lg_c: 1, lg_e: 1, multiples: 2, fused: false },
+    Pass { lg_r: 8, lg_c: 2, lg_e: 2, multiples: 2, fused: false },
 ];
 /// Tiles with specialised rows' kernels.
 const SHAPED_ROWS: [Pass; 5] = [
-    Pass { lg_r: 5, lg_c: 1, lg_e: 1, kept: 0, merged: false },
-    Pass { lg_r: 6, lg_c: 2, lg_e: 2, kept: 0, merged: false },
-    Pass { lg_r: 8, lg_c: 0, lg_e: 1, kept: 0, merged: false },
-    Pass { lg_r: 8, lg_c: 0, lg_e: 2, kept: 0, merged: false },
-    Pass { lg_r: 10, lg_c: 0, lg_e: 2, kept: 0, merged: false },
+    Pass { lg_r: 5, lg_c: 1, lg_e: 1, multiples: 0, fused: false },
+    Pass { lg_r: 6, lg_c: 2, lg_e: 2, multiples: 0, fused: false },
+    Pass { lg_r: 8, lg_c: 0, lg_e: 1, multiples: 0, fused: false },
+    Pass { lg_r: 8, lg_c: 0, lg_e: 2, multiples: 0, fused: false },
+    Pass { lg_r: 10, lg_c: 0, lg_e: 2, multiples: 0, fused: false },
 ];
 /// log2 of the row that is also specialised as a whole transform.
 const LG_ALONE: u32 = 10;
 /// One more tile with a rows' kernel, DIF only.
-const SHAPED_SPREAD: Pass = Pass { lg_r: 8, lg_c: 1, lg_e: 2, kept: 0, merged: false };
+const SHAPED_SPREAD: Pass = Pass { lg_r: 8, lg_c: 1, lg_e: 2, multiples: 0, fused: false };
 
 /// Kernels by way, lg_e, kept, lg_tile; specialised kernels by way and shape.
 pub(super) struct Kernels {
@@ -84,7 +84,7 @@ impl Kernels {
         let TransformLimits { lg_tile_max, .. } = TransformLimits::of(&context.identity().limits);
         let blocks = |lg_e| blocks(lg_e, lg_tile_max);
         let (mut columns, mut rows) = (HashMap::new(), HashMap::new());
-        for (way, name) in [(Way::Descend, "descend"), (Way::Ascend, "ascend")] {
+        for (way, name) in [(Way::Dif, "descend"), (Way::Dit, "ascend")] {
             let module = Module::load(context, &format!("ntt/{name}"))?;
             for (lg_e, kept) in COLUMNS {
                 let name = format!("ntt_{name}_columns_e{lg_e}_b{kept}");
@@ -109,7 +109,7 @@ impl Kernels {
     }
 
     pub fn columns(&self, way: Way, pass: &Pass) -> Result<&Columns, Fault> {
-        let any = || self.columns.get(&(way, pass.lg_e, pass.kept, pass.lg_tile()));
+        let any = || self.columns.get(&(way, pass.lg_e, pass.multiples, pass.lg_tile()));
         self.shaped_columns.get(&(way, *pass)).or_else(any).ok_or_else(|| missing(pass))
     }
 
@@ -125,8 +125,8 @@ impl Kernels {
     pub fn rows(&self, way: Way, pass: &Pass, flags: u32, alone: bool) -> Result<&Rows, Fault> {
         // Specialised kernels ignore this flag: kernels.cuh.
         let ignored = match way {
-            Way::Descend => flag::ROWS_FIRST,
-            Way::Ascend => flag::ROWS_LAST,
+            Way::Dif => flag::ROWS_FIRST,
+            Way::Dit => flag::ROWS_LAST,
         };
         let is_shaped = !alone || (pass.lg_r == LG_ALONE && flags & ignored == 0);
         let any = || self.rows.get(&(way, pass.lg_e, pass.lg_tile()));
@@ -141,15 +141,15 @@ fn load_shaped(context: &Context) -> Result<Shaped, Unusable> {
     let index = context.identity().index;
     let failed = |fault| Unusable::Device { index, fault };
     let (mut columns, mut rows) = (HashMap::new(), HashMap::new());
-    for (way, name) in [(Way::Descend, "descend"), (Way::Ascend, "ascend")] {
+    for (way, name) in [(Way::Dif, "descend"), (Way::Dit, "ascend")] {
         let module = Module::load(context, &format!("ntt/{name}_shaped"))?;
         for pass in SHAPED_COLUMNS {
-            let Pass { lg_r, lg_c, lg_e, kept, .. } = pass;
+            let Pass { lg_r, lg_c, lg_e, multiples: kept, .. } = pass;
             let name = format!("ntt_{name}_columns_r{lg_r}_c{lg_c}_e{lg_e}_b{kept}");
             let kernel = module.kernel(&name, block_of(&pass)).map_err(failed)?;
             columns.insert((way, pass), kernel.starting_early());
         }
-        let spread = (way == Way::Descend).then_some(SHAPED_SPREAD);
+        let spread = (way == Way::Dif).then_some(SHAPED_SPREAD);
         for pass in SHAPED_ROWS.into_iter().chain(spread) {
             let Pass { lg_r, lg_c, lg_e, .. } = pass;
             let name = format!("ntt_{name}_rows_r{lg_r}_c{lg_c}_e{lg_e}");
@@ -166,17 +166,17 @@ fn load_merged(context: &Context) -> Result<AllMerged, Unusable> {
     let index = context.identity().index;
     let failed = |fault| Unusable::Device { index, fault };
     let (mut merged, mut merged_rows) = (HashMap::new(), HashMap::new());
-    for (way, name) in [(Way::Descend, "descend"), (Way::Ascend, "ascend")] {
+    for (way, name) in [(Way::Dif, "descend"), (Way::Dit, "ascend")] {
         let module = Module::load(context, &format!("ntt/{name}_merged"))?;
         for pass in MERGED {
-            let Pass { lg_r, lg_c, kept, .. } = pass;
+            let Pass { lg_r, lg_c, multiples: kept, .. } = pass;
             let name = format!("ntt_{name}_merged_r{lg_r}_c{lg_c}_b{kept}");
             let kernel = module.kernel(&name, block_of(&pass)).map_err(failed)?;
             merged.insert((way, pass), kernel.starting_early());
         }
-        let spread = (way == Way::Descend).then_some(MERGED_SPREAD);
+        let spread = (way == Way::Dif).then_some(MERGED_SPREAD);
         for pass in MERGED_ROWS.into_iter().chain(spread) {
-            let Pass { lg_r, lg_c, kept, .. } = pass;
+            let Pass { lg_r, lg_c, multiples: kept, .. } = pass;
             let name = format!("ntt_{name}_merged_r{lg_r}_c{lg_c}_l{kept}");
             let kernel = module.kernel(&name, block_of(&pass)).map_err(failed)?;
             merged_rows.insert((way, pass), kernel.starting_early());
@@ -202,5 +202,5 @@ fn blocks(lg_e: u32, lg_tile_max: u32) -> impl Iterator<Item = (u32, Block)> {
 }
 
 fn missing(pass: &Pass) -> Fault {
-    Fault::Kernel { kernel: "ntt".into(), problem: format!("no kernel for {pass:?}") }
+    Fault::KernelMismatch { kernel: "ntt".into(), problem: format!("no kernel for {pass:?}") }
 }

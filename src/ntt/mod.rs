@@ -45,7 +45,7 @@ pub struct Transform {
 impl Transform {
     /// The decimation that reads the input's order without a bit reversal.
     pub const fn way(&self) -> Way {
-        if self.input_reversed { Way::Ascend } else { Way::Descend }
+        if self.input_reversed { Way::Dit } else { Way::Dif }
     }
 
     /// Whether the last pass does a bit reversal.

@@ -40,9 +40,9 @@ struct Planned {
     lg_block: u32,
     flags: u32,
     /// Twiddles of the steps, or of a fused pass.
-    steps: Arc<Table>,
+    twiddles: Arc<Table>,
     rows: Option<Arc<Table>>,
-    border: Option<Arc<Table>>,
+    inter_pass: Option<Arc<Table>>,
 }
 
 impl Transforms {
@@ -76,7 +76,7 @@ impl Transforms {
     pub fn plan_of(&self, transform: &Transform, mut passes: Vec<Pass>) -> Result<Plan> {
         check(transform)?;
         let (lg_n, room) = (transform.lg_n, self.tables.room());
-        let merges = passes.iter().any(|pass| pass.merged);
+        let merges = passes.iter().any(|pass| pass.fused);
         let fits = !merges || room.are_merged(transform, &passes);
         if !fits || !are_of(transform, &passes) {
             return Err(Error::Internal(format!("{passes:?} do not fit 2^{lg_n} elements")));
@@ -96,18 +96,18 @@ impl Transforms {
                 pass: *pass,
                 lg_block: factors.lg_block,
                 flags,
-                steps: match factors.merged {
+                twiddles: match factors.merged {
                     Some(merged) => self.tables.merged(merged)?,
                     None => self.tables.steps(factors.steps)?,
                 },
                 rows: rows.map(|rows| self.tables.rows(rows)).transpose()?,
-                border: factors.border.map(|border| self.tables.border(border)).transpose()?,
+                inter_pass: factors.border.map(|border| self.tables.border(border)).transpose()?,
             };
             // Reports a missing kernel now, not when the plan runs.
             let way = transform.way();
-            match planned.border {
+            match planned.inter_pass {
                 _ if planned.is_merged_rows() => drop(self.kernels.merged_rows(way, pass)?),
-                _ if pass.merged => drop(self.kernels.merged(way, pass)?),
+                _ if pass.fused => drop(self.kernels.merged(way, pass)?),
                 Some(_) => drop(self.kernels.columns(way, pass)?),
                 None => drop(self.kernels.rows(way, pass, flags, last == 0)?),
             }
@@ -135,7 +135,7 @@ impl Transforms {
         let fits = data.len() == count && out.is_none_or(|out| out.len() == count);
         if !fits || (plan.needs_out() && out.is_none()) {
             let problem = format!("{rows} rows of 2^{lg_n} elements do not match the memory");
-            return Err(Fault::Kernel { kernel: "ntt".into(), problem });
+            return Err(Fault::KernelMismatch { kernel: "ntt".into(), problem });
         }
         let Some(last) = plan.passes.len().checked_sub(1) else {
             let Some(out) = out else { return Ok(()) };
@@ -166,22 +166,22 @@ impl Transforms {
         let &Planned { pass, lg_block, flags, .. } = planned;
         let Pass { lg_r, lg_c, .. } = pass;
         let grid = blocks(count, 1 << pass.lg_tile())?;
-        let steps = planned.steps.lease().all();
+        let steps = planned.twiddles.lease().all();
         let rows = planned.rows.as_ref().map_or(steps, |rows| rows.lease().all());
         if planned.is_merged_rows() {
             let given = (from, to, steps, plan.transform.lg_n, flags);
             return self.kernels.merged_rows(way, &pass)?.launch(stream, grid, given);
         }
-        if pass.merged {
-            let border = planned.border.as_ref().map_or(steps, |border| border.lease().all());
+        if pass.fused {
+            let border = planned.inter_pass.as_ref().map_or(steps, |border| border.lease().all());
             let given = (from, to, steps, border, plan.transform.lg_n, lg_block, flags);
             return self.kernels.merged(way, &pass)?.launch(stream, grid, given);
         }
-        match &planned.border {
+        match &planned.inter_pass {
             Some(table) => {
                 let border = table.lease().all();
                 let given =
-                    (from, to, steps, rows, border, lg_block, lg_r, lg_c, table.lg_low, flags);
+                    (from, to, steps, rows, border, lg_block, lg_r, lg_c, table.lg_first_level, flags);
                 self.kernels.columns(way, &pass)?.launch(stream, grid, given)
             }
             None => {
@@ -231,7 +231,7 @@ impl Transforms {
 impl Planned {
     /// Whether this is a rows' pass with fused twiddles.
     fn is_merged_rows(&self) -> bool {
-        self.pass.merged && self.lg_block == self.pass.lg_r
+        self.pass.fused && self.lg_block == self.pass.lg_r
     }
 }
 
@@ -280,12 +280,12 @@ fn check(transform: &Transform) -> Result<()> {
 /// Whether the passes' radices, columns and inter-pass twiddles suit the transform.
 fn are_of(transform: &Transform, passes: &[Pass]) -> bool {
     let mut downward: Vec<_> = passes.iter().collect();
-    if transform.way() == Way::Ascend {
+    if transform.way() == Way::Dit {
         downward.reverse();
     }
     let mut lg_block = transform.lg_n;
     let last = downward.len().saturating_sub(1);
-    for (i, &&Pass { lg_r, lg_c, lg_e, kept, merged }) in downward.iter().enumerate() {
+    for (i, &&Pass { lg_r, lg_c, lg_e, multiples: kept, fused: merged }) in downward.iter().enumerate() {
         let whole = if i == last { transform.lg_n } else { lg_block };
         let fits = lg_r <= lg_block && (last == 0 || lg_c <= whole - lg_r);
         if !fits || (!merged && (kept == 0) != (i == last)) || lg_r + lg_c <= lg_e {
@@ -298,7 +298,7 @@ fn are_of(transform: &Transform, passes: &[Pass]) -> bool {
 
 fn blocks(count: u64, tile: u64) -> Result<u32, Fault> {
     let grid = count.div_ceil(tile);
-    u32::try_from(grid).map_err(|_| Fault::Kernel {
+    u32::try_from(grid).map_err(|_| Fault::KernelMismatch {
         kernel: "ntt".into(),
         problem: format!("{grid} blocks exceed the limit of one launch"),
     })
@@ -314,7 +314,7 @@ fn flags(transform: &Transform, factors: &Factors, pass: &Pass, last: bool) -> u
         (last, flag::CANONICAL),
         (last && transform.is_turned(), flag::TURNED),
         (factors.is_plain(), flag::PLAIN),
-        (transform.inverse && pass.merged && is_rows, flag::DIVIDED),
+        (transform.inverse && pass.fused && is_rows, flag::DIVIDED),
     ];
     flags.iter().filter(|(wanted, _)| *wanted).map(|(_, flag)| flag).sum()
 }

@@ -27,7 +27,7 @@ pub struct TransformLimits {
     /// From 2^lg_one_kept elements on, the first inter-pass table keeps one multiple per twiddle,
     /// because data and table exceed the L2 cache. On an H200 that is 2^20, where two multiples are
     /// 3 % slower, and for longer transforms no faster.
-    pub lg_one_kept: u32,
+    pub lg_single_multiple: u32,
 }
 
 /// log2 of the elements of the largest tiles, which need 64 or 32 KiB of shared memory.
@@ -44,7 +44,7 @@ impl TransformLimits {
         let lg_tile_max = LG_TILES.into_iter().find(two_fit).unwrap_or(LG_TILES[1]);
         // One element of data and one of the table.
         let lg_one_kept = (u64::from(limits.l2_bytes) / u64::from(2 * ELEMENT)).max(1).ilog2() + 1;
-        Self { lg_tile_max, lg_one_kept }
+        Self { lg_tile_max, lg_single_multiple: lg_one_kept }
     }
 }
 
@@ -52,9 +52,9 @@ impl TransformLimits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Way {
     /// Decimation in frequency (DIF, Gentleman-Sande): natural to bit-reversed order.
-    Descend,
+    Dif,
     /// Decimation in time (DIT, Cooley-Tukey): bit-reversed to natural order.
-    Ascend,
+    Dit,
 }
 
 /// A pass of radix 2^lg_r: see `kernels/ntt/passes.cuh`.
@@ -69,9 +69,9 @@ pub struct Pass {
     /// Precomputed (Shoup-style) multiples of each inter-pass twiddle, 1 or 2. 0 for passes without
     /// inter-pass twiddles: the rows' pass (last in DIF order, first in DIT order) and fused passes
     /// but the last. For fused rows' passes: multiples of the last step's twiddles.
-    pub kept: u32,
+    pub multiples: u32,
     /// Whether twiddles are fused into butterflies: see `kernels/ntt/merged.cuh`.
-    pub merged: bool,
+    pub fused: bool,
 }
 
 impl Pass {
@@ -126,7 +126,7 @@ const LG_ALONE: u32 = 10;
 const LG_WHOLLY_MERGED: u32 = 16;
 
 const fn merged(lg_r: u32, lg_c: u32, kept: u32) -> Pass {
-    Pass { lg_r, lg_c, lg_e: 2, kept, merged: true }
+    Pass { lg_r, lg_c, lg_e: 2, multiples: kept, fused: true }
 }
 
 /// The passes of `rows` transforms of 2^lg_n elements, in the order they run.
@@ -146,21 +146,21 @@ pub fn passes(
     let mut passes = Vec::new();
     for (i, &(lg_r, lg_e)) in radices.iter().enumerate() {
         let pass = if i < last {
-            let kept = if i == 0 && lg_n >= limits.lg_one_kept && lg_e > 1 { 1 } else { 2 };
+            let kept = if i == 0 && lg_n >= limits.lg_single_multiple && lg_e > 1 { 1 } else { 2 };
             let lg_c = columns(lg_r, lg_e).min(lg_block - lg_r).min(limits.lg_tile_max - lg_r);
-            Pass { lg_r, lg_c, lg_e, kept, merged: false }
+            Pass { lg_r, lg_c, lg_e, multiples: kept, fused: false }
         } else {
-            let spread = turned && way == Way::Descend && last > 0 && lg_e > 1;
+            let spread = turned && way == Way::Dif && last > 0 && lg_e > 1;
             // A tile may have more rows than there are transforms.
             let most = if last > 0 { lg_n - lg_r } else { u32::MAX };
             let most = most.min(limits.lg_tile_max - lg_r);
             let lg_c = rows_of_tile(lg_r, lg_e, spread).min(most);
-            Pass { lg_r, lg_c, lg_e, kept: 0, merged: false }
+            Pass { lg_r, lg_c, lg_e, multiples: 0, fused: false }
         };
         passes.push(pass);
         lg_block -= lg_r;
     }
-    if way == Way::Ascend {
+    if way == Way::Dit {
         passes.reverse();
     }
     passes
@@ -174,12 +174,12 @@ pub fn passes(
 /// instead of 615 for 2^16, wholly only.
 pub fn merge(passes: &[Pass], way: Way, wholly: bool) -> Option<Vec<Pass>> {
     let mut downward = passes.to_vec();
-    if way == Way::Ascend {
+    if way == Way::Dit {
         downward.reverse();
     }
     let all = if wholly { merge_wholly(&downward, way) } else { None };
     let mut merged = all.or_else(|| merge_columns(&downward))?;
-    if way == Way::Ascend {
+    if way == Way::Dit {
         merged.reverse();
     }
     Some(merged)
@@ -192,12 +192,12 @@ fn merge_wholly(passes: &[Pass], way: Way) -> Option<Vec<Pass>> {
     if lg_n > LG_WHOLLY_MERGED || (columns.is_empty() && lg_n != LG_ALONE) {
         return None;
     }
-    let spread = (way == Way::Descend).then_some(MERGED_SPREAD);
+    let spread = (way == Way::Dif).then_some(MERGED_SPREAD);
     let mut rows = MERGED_ROWS.into_iter().chain(spread);
     let is_like = |pass: &Pass| (pass.lg_r, pass.lg_c, pass.lg_e) == (last.lg_r, last.lg_c, 2);
     let last = rows.find(|pass| last.lg_e == 2 && is_like(pass))?;
     let merged = |pass: &Pass| {
-        let pass = Pass { kept: 0, merged: true, ..*pass };
+        let pass = Pass { multiples: 0, fused: true, ..*pass };
         MERGED.contains(&pass).then_some(pass)
     };
     let columns: Option<Vec<_>> = columns.iter().map(merged).collect();
@@ -206,10 +206,10 @@ fn merge_wholly(passes: &[Pass], way: Way) -> Option<Vec<Pass>> {
 
 /// Fuses all passes, given in DIF order, but the rows' pass.
 fn merge_columns(passes: &[Pass]) -> Option<Vec<Pass>> {
-    let (last, columns) = passes.split_last().filter(|(last, _)| last.kept == 0)?;
+    let (last, columns) = passes.split_last().filter(|(last, _)| last.multiples == 0)?;
     let border = columns.len().checked_sub(1).filter(|border| *border > 0)?;
     let merged = |(i, pass): (usize, &Pass)| {
-        let pass = Pass { kept: u32::from(i == border), merged: true, ..*pass };
+        let pass = Pass { multiples: u32::from(i == border), fused: true, ..*pass };
         MERGED.contains(&pass).then_some(pass)
     };
     let columns: Option<Vec<_>> = columns.iter().enumerate().map(merged).collect();

@@ -288,7 +288,7 @@ fn fits(out: Vector<'_>, given: &[Vector<'_>]) -> Result<(), Fault> {
 }
 
 fn misuse(problem: &str) -> Fault {
-    Fault::Kernel { kernel: "fr_pointwise".into(), problem: problem.into() }
+    Fault::KernelMismatch { kernel: "fr_pointwise".into(), problem: problem.into() }
 }
 
 fn montgomery(factor: Fr) -> [u64; 4] {

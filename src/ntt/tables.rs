@@ -68,7 +68,7 @@ pub(super) struct Weights {
 pub(super) struct Table {
     lease: Lease,
     /// For inter-pass tables: log2 of the columns that the first level distinguishes.
-    pub lg_low: u32,
+    pub lg_first_level: u32,
 }
 
 impl Table {
@@ -84,20 +84,20 @@ pub(super) struct Tables {
     stream: Stream,
     make: MakeFactors,
     make_weights: MakeWeights,
-    kept: Kept<Key, Table>,
+    cache: Kept<Key, Table>,
 }
 
 /// Entries of a table that one launch builds: see `kernels/ntt/tables.cu`.
 struct Part {
     /// The offset in the table, in elements.
-    at: u64,
+    offset: u64,
     lg_p: u32,
     lg_k: u32,
     lg_step: u32,
-    kept: u32,
+    multiples: u32,
     plane: u32,
     /// Pieces from one group of eight entries to the next, in planes.
-    apart: u32,
+    group_stride: u32,
     root: Fr,
     column: Fr,
     row: Fr,
@@ -119,7 +119,7 @@ impl Tables {
         let make_weights = module.kernel("ntt_weights", Block::of(THREADS)).map_err(failed)?;
         let stream = Stream::new(gpu.context()).map_err(failed)?;
         let (arena, ring) = (gpu.arena().clone(), gpu.ring().clone());
-        Ok(Self { arena, ring, stream, make, make_weights, kept: Kept::new(bytes_max) })
+        Ok(Self { arena, ring, stream, make, make_weights, cache: Kept::new(bytes_max) })
     }
 
     pub fn steps(&self, steps: Steps) -> Result<Arc<Table>, Fault> {
@@ -130,7 +130,7 @@ impl Tables {
             let part = |lg_m: u32| {
                 let scale = steps.scaled.filter(|(lg_r, _)| *lg_r == lg_m);
                 Part {
-                    at: (1 << lg_m) / 2, // a plane's entry is half an element
+                    offset: (1 << lg_m) / 2, // a plane's entry is half an element
                     plane: PLANE,
                     root: root(lg_m, steps.inverse),
                     scale: scale.map_or(Fr::ONE, |(_, scale)| scale),
@@ -143,7 +143,7 @@ impl Tables {
 
     /// Laid out as in `kernels/ntt/merged.cuh` and `kernels/ntt/merged_rows.cuh`.
     pub fn merged(&self, merged: Merged) -> Result<Arc<Table>, Fault> {
-        let Merged { lg_above, lg_r, inverse, base, last } = merged;
+        let Merged { lg_above, lg_r, inverse, base, last_step_multiples: last } = merged;
         let steps = lg_r / 2;
         let is_last = |step: u32| last > 0 && step + 1 == steps;
         let kept = |step: u32| if is_last(step) { last } else { kept_inside(2) };
@@ -168,7 +168,7 @@ impl Tables {
                     let at = (0..step).map(of_step).sum::<u64>() + f * u64::from(kept * EIGHT);
                     let (plane, apart) = (EIGHT, 6 * kept * EIGHT);
                     let plain = Part::plain(lg_p, 0, kept);
-                    self.fill(table, &Part { at, plane, apart, row, scale, ..plain })
+                    self.fill(table, &Part { offset: at, plane, group_stride: apart, row, scale, ..plain })
                 })
             })
         })
@@ -190,11 +190,11 @@ impl Tables {
 
     /// The memory that tables may take.
     pub fn room(&self) -> Room {
-        Room { table_bytes_max: self.kept.bytes_max() }
+        Room { table_bytes_max: self.cache.bytes_max() }
     }
 
     pub fn border(&self, border: Border) -> Result<Arc<Table>, Fault> {
-        let Border { lg_block, lg_r, kept, inverse, column, row, scale } = border;
+        let Border { lg_block, lg_r, multiples: kept, inverse, column, row, scale } = border;
         let lg_columns = lg_block - lg_r;
         let whole = self.room().is_whole(lg_block, kept);
         let lg_low = if whole { lg_columns } else { lg_columns.div_ceil(2) };
@@ -210,7 +210,7 @@ impl Tables {
                 return Ok(());
             }
             let one = Fr::ONE;
-            self.fill(table, &Part { at: first, row: one, scale: one, lg_k, lg_step, ..part })
+            self.fill(table, &Part { offset: first, row: one, scale: one, lg_k, lg_step, ..part })
         })
     }
 
@@ -249,25 +249,25 @@ impl Tables {
         lg_low: u32,
         make: impl FnOnce(&Lease) -> Result<(), Fault>,
     ) -> Result<Arc<Table>, Fault> {
-        self.kept.get(&key, bytes, || {
+        self.cache.get(&key, bytes, || {
             let lease = loop {
                 match self.arena.lease(&self.stream, bytes) {
-                    Err(Fault::Full { .. }) if self.kept.drop_oldest() => {}
+                    Err(Fault::OutOfMemory { .. }) if self.cache.drop_oldest() => {}
                     done => break done?,
                 }
             };
             make(&lease)?;
-            Ok(Table { lease, lg_low })
+            Ok(Table { lease, lg_first_level: lg_low })
         })
     }
 
     fn fill(&self, table: &Lease, part: &Part) -> Result<(), Fault> {
         let lease = self.put(&part.powers())?;
-        let (all, at) = (table.all::<Element>(), part.at as usize);
+        let (all, at) = (table.all::<Element>(), part.offset as usize);
         let to = all.part(at, all.len() - at).expect("a part starts inside its table");
         let entries = 1_u64 << (part.lg_p + part.lg_k);
         let grid = u32::try_from(entries.div_ceil(THREADS.into())).expect("at most 2^30 entries");
-        let &Part { kept, lg_p, lg_k, lg_step, plane, apart, .. } = part;
+        let &Part { multiples: kept, lg_p, lg_k, lg_step, plane, group_stride: apart, .. } = part;
         let given = (to, lease.all(), kept, lg_p, lg_k, lg_step, plane, apart);
         self.make.launch(&self.stream, grid, given)
     }
@@ -281,12 +281,12 @@ impl Tables {
 
     /// Evicts all tables.
     pub fn forget(&self) {
-        self.kept.clear();
+        self.cache.clear();
     }
 
     /// Bytes of the cached tables.
     pub fn bytes(&self) -> u64 {
-        self.kept.bytes()
+        self.cache.bytes()
     }
 }
 
@@ -299,13 +299,13 @@ impl Part {
     fn plain(lg_p: u32, lg_k: u32, kept: u32) -> Self {
         let (root, column, row, scale) = (Fr::ONE, Fr::ONE, Fr::ONE, Fr::ONE);
         Self {
-            at: 0,
+            offset: 0,
             lg_p,
             lg_k,
             lg_step: 0,
-            kept,
+            multiples: kept,
             plane: 0,
-            apart: EIGHT,
+            group_stride: EIGHT,
             root,
             column,
             row,
@@ -318,9 +318,9 @@ impl Part {
         let mut powers: Vec<Fr> =
             [self.root, self.column, self.row].into_iter().flat_map(squares).collect();
         // See kernels/field/fr.cuh: the stored limbs are the integers themselves.
-        let pieces = 8 / u64::from(self.kept);
-        let steps = pieces + u64::from(self.kept > 1);
-        powers.extend((0..u64::from(self.kept)).map(|j| {
+        let pieces = 8 / u64::from(self.multiples);
+        let steps = pieces + u64::from(self.multiples > 1);
+        powers.extend((0..u64::from(self.multiples)).map(|j| {
             let multiple = self.scale * Fr::ONE.double().pow([32 * (steps + pieces * j)]);
             Fr::new_unchecked(multiple.into_bigint())
         }));

@@ -52,7 +52,7 @@ impl Admin for AdminService {
 }
 
 async fn info(state: &State) -> Result<v1::GetInfoResponse, Status> {
-    let (settings, engine) = (&state.settings, state.host.engine.clone());
+    let (settings, engine) = (&state.settings, state.compute.engine.clone());
     let about = engine.description();
     // NVML takes milliseconds per GPU.
     let devices = spawn_blocking(move || engine.devices()).await;
@@ -137,7 +137,7 @@ fn ntt_lg_n(state: &State) -> u32 {
     let fits = |lg_n: &u32| {
         let job = NttJob::plain(*lg_n);
         let result = job.result_bytes()?;
-        let scratch = job.scratch_bytes(state.host.engine.as_ref())?;
+        let scratch = job.scratch_bytes(state.compute.engine.as_ref())?;
         (result.checked_mul(2)?.checked_add(scratch)? <= most).then_some(())
     };
     (0..=TWO_ADICITY).rev().find(|lg_n| fits(lg_n).is_some()).unwrap_or(0)

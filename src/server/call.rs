@@ -23,7 +23,7 @@ pub struct Call {
     /// The server's shared state.
     pub state: Arc<State>,
     /// When the call began.
-    pub begun: Instant,
+    pub started: Instant,
     /// When the caller stops waiting.
     pub deadline: Option<Instant>,
     peer: Peer,
@@ -37,7 +37,7 @@ impl Call {
         let peer = Peer::of(request.extensions()).cloned();
         let peer = peer.ok_or_else(|| Error::Internal("the connection has no peer".into()))?;
         let deadline = request.extensions().get::<Deadline>().map(|deadline| deadline.0);
-        Ok(Self { state: state.clone(), begun: Instant::now(), deadline, peer })
+        Ok(Self { state: state.clone(), started: Instant::now(), deadline, peer })
     }
 
     /// A control with the call's deadline.
@@ -47,7 +47,7 @@ impl Call {
 
     /// How long the call waited for the payload to arrive.
     pub fn waited_for(&self, arrival: &Arrival) -> Duration {
-        arrival.waited_since(self.begun)
+        arrival.waited_since(self.started)
     }
 
     /// True if the caller is connected over the Unix socket.

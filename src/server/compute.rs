@@ -49,7 +49,7 @@ fn payload(
                 let (held, needed) = ("an unfinished upload of bases".into(), "a vector".into());
                 return Err(Error::Mismatch { held, needed }.into());
             };
-            Ok((vector, upload.arrival.clone(), Some(upload.begin_use())))
+            Ok((vector, upload.payload.clone(), Some(upload.begin_use())))
         }
         Scalars::Inline(inline) => {
             let encoding = decode::scalar_encoding("inline.encoding", inline.encoding)?;
@@ -103,7 +103,7 @@ impl Compute for ComputeService {
             let job = MsmCall::admit(&call, spec, &vector, call.payload_bytes(&vector)?)?;
             let mut input = JobInput::open(&call, vector)?;
             let upload = input.upload().clone();
-            let ticket = job.submit(&call, upload.arrival.clone());
+            let ticket = job.submit(&call, upload.payload.clone());
             let chunks =
                 receive::receive(stream, upload.attach(), idle, |message| match message.message {
                     Some(Message::Chunk(chunk)) => Some(chunk),
@@ -111,7 +111,7 @@ impl Compute for ComputeService {
                 });
             let result = receive::meanwhile(chunks, ticket).await;
             input.end(result.as_ref().err());
-            let result = msm::result(result?, call.waited_for(&upload.arrival));
+            let result = msm::result(result?, call.waited_for(&upload.payload));
             Ok(v1::MsmStreamResponse { result: Some(result) })
         })
         .await

@@ -45,15 +45,15 @@ pub struct Connection<S> {
     peer: Peer,
     /// Until the preface is received: the bytes still missing, and the timeout. hyper waits for a
     /// preface forever, so silent peers could take all connections.
-    greeting: Option<(usize, Pin<Box<Sleep>>)>,
-    _slot: Charge,
+    preface: Option<(usize, Pin<Box<Sleep>>)>,
+    _connection_charge: Charge,
 }
 
 impl<S> Connection<S> {
     /// Wraps an accepted socket, whose peer must send the preface within `handshake_timeout`.
     pub fn new(socket: S, peer: Peer, slot: Charge, handshake_timeout: Duration) -> Self {
         let greeting = Some((GREETING_BYTES, Box::pin(sleep(handshake_timeout))));
-        Self { socket, peer, greeting, _slot: slot }
+        Self { socket, peer, preface: greeting, _connection_charge: slot }
     }
 }
 
@@ -73,14 +73,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.socket).poll_read(context, buffer);
-        let Some((left, deadline)) = &mut self.greeting else { return read };
+        let Some((left, deadline)) = &mut self.preface else { return read };
         if read.is_pending() {
             ready!(deadline.as_mut().poll(context));
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         *left = left.saturating_sub(buffer.filled().len() - before);
         if *left == 0 {
-            self.greeting = None;
+            self.preface = None;
         }
         read
     }

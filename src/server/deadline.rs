@@ -70,7 +70,7 @@ where
         let begun = Instant::now();
         let busy = request.uri().path().starts_with(OURS).then(|| self.state.drain.begin_call());
         let until_sent = |response: Response<Body>| {
-            response.map(|body| Body::new(Underway { body, _busy: busy }))
+            response.map(|body| Body::new(Underway { body, _call: busy }))
         };
         let mut request = message::timed(request, &self.state);
         let Some(timeout) = timeout_of(request.headers()) else {

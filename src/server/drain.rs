@@ -39,7 +39,7 @@ pub struct Underway {
     /// The inner body.
     pub body: Body,
     /// `Some` if a drain waits for this call.
-    pub _busy: Option<Busy>,
+    pub _call: Option<Busy>,
 }
 
 impl http_body::Body for Underway {

@@ -38,11 +38,11 @@ pub struct Following {
     begun: Instant,
     rows: Arc<Arrival>,
     /// Send rows as they are computed; false if they are checked, which needs all of them first.
-    early: bool,
+    sends_early: bool,
 }
 
 enum Job {
-    Runs(BoxFuture<'static, Result<NttDone>>),
+    Running(BoxFuture<'static, Result<NttDone>>),
     Done(NttDone),
 }
 
@@ -53,8 +53,8 @@ impl Following {
     /// Queues `job` at once. Dropping `Following` cancels it.
     pub fn new(call: &Call, job: NttCall, input: JobInput) -> Self {
         let (rows, early) = (job.rows().clone(), job.check() == NttCheck::None);
-        let job = Job::Runs(Box::pin(job.submit(call, input.upload().arrival.clone())));
-        Self { job, state: call.state.clone(), input, begun: call.begun, rows, early }
+        let job = Job::Running(Box::pin(job.submit(call, input.upload().payload.clone())));
+        Self { job, state: call.state.clone(), input, begun: call.started, rows, sends_early: early }
     }
 
     /// Ends the input because the call has failed.
@@ -69,10 +69,10 @@ impl Following {
         let first = self.rows.len().min(CHUNK_BYTES as u64);
         let input = self.input.upload().clone();
         loop {
-            let (rows, more) = (self.rows.progress(), input.arrival.progress());
-            let there = self.early && input.arrival.is_complete() && self.rows.has(0..first);
+            let (rows, more) = (self.rows.progress(), input.payload.progress());
+            let there = self.sends_early && input.payload.is_complete() && self.rows.has(0..first);
             let done = match &mut self.job {
-                Job::Runs(job) if !there => tokio::select! {
+                Job::Running(job) if !there => tokio::select! {
                     biased;
                     done = job => done,
                     () = rows => continue,
@@ -99,7 +99,7 @@ impl Following {
                 return Ok(());
             }
             let done = match &mut self.job {
-                Job::Runs(job) => tokio::select! {
+                Job::Running(job) => tokio::select! {
                     biased;
                     done = job => done,
                     () = rows => continue,
@@ -123,7 +123,7 @@ impl Following {
             };
             let Err(error) = sent else { return };
             let status = Status::from(error);
-            if let Job::Runs(_) = self.job {
+            if let Job::Running(_) = self.job {
                 self.fail(&status);
                 // The call was counted as successful when the response began.
                 observe::Record::new("ntt_stream").finish(Some(&status));
@@ -148,12 +148,12 @@ impl Following {
             give(Message::Chunk(v1::Chunk { offset, data })).await?;
             telemetry::sent(bytes);
         }
-        if let Job::Runs(job) = &mut self.job {
+        if let Job::Running(job) = &mut self.job {
             let done = job.await;
             self.done(done)?;
         }
         if let Job::Done(done) = &self.job {
-            let waited = self.input.upload().arrival.waited_since(self.begun);
+            let waited = self.input.upload().payload.waited_since(self.begun);
             let result = ntt::result(done, waited);
             // If the reader has gone, only the summary is lost.
             let _gone = give(Message::Result(answer::with_send(result, begun.elapsed()))).await;

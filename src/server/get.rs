@@ -55,7 +55,7 @@ pub fn find(call: &Call, mut request: v1::GetRequest) -> Result<Source> {
             }
             let upload = call.state.uploads.get(decode::upload_id(&id)?)?;
             let Header::Vector(vector) = &upload.header else { return Err(Error::NotFound) };
-            if !upload.arrival.is_complete() {
+            if !upload.payload.is_complete() {
                 let held = "an unfinished upload of a vector".into();
                 return Err(Error::Mismatch { held, needed: "a complete vector".into() });
             }
@@ -92,7 +92,7 @@ impl Source {
             Self::Vector(used, range) => {
                 let start = range.start + offset;
                 let len = CHUNK_BYTES.min((range.end - start) as usize);
-                answer::secret(used.upload().arrival.copy(start, len))
+                answer::secret(used.upload().payload.copy(start, len))
             }
             Self::Bases(bases, encoding) => {
                 let width = encoding.point_bytes(bases.group());
@@ -116,7 +116,7 @@ pub fn send(
     source: Source,
 ) -> ReceiverStream<std::result::Result<v1::GetResponse, Status>> {
     let (sender, receiver) = mpsc::channel(SEND_AHEAD);
-    let (idle, host) = (call.state.settings.idle_timeout, call.state.host.clone());
+    let (idle, host) = (call.state.settings.idle_timeout, call.state.compute.clone());
     tokio::spawn(async move {
         let (total, mut offset) = (source.bytes(), 0);
         let source = Arc::new(source);

@@ -63,7 +63,7 @@ async fn import<A: CurvePoint>(
     bases: &BasesUpload,
     upload: &Arc<Upload>,
 ) -> Result<Imported> {
-    let (host, arrival) = (state.host.clone(), upload.arrival.clone());
+    let (host, arrival) = (state.compute.clone(), upload.payload.clone());
     let (what, promised) = ((bases.encoding, bases.count as usize), bases.payload_hash);
     let ticket = state.scheduler.submit(Control::default(), |wake| {
         ImportWork::<A>::new(host, what, promised, arrival, wake)

@@ -32,10 +32,10 @@ struct Timed {
     body: Body,
     state: Arc<State>,
     peer: Option<Peer>,
-    held: Vec<Permit>,
+    permits: Vec<Permit>,
     /// Bytes received in total; `bytes` counts those since the timer was set.
-    all: u64,
-    bytes: u64,
+    bytes_total: u64,
+    bytes_since_reset: u64,
     timer: Pin<Box<Sleep>>,
 }
 
@@ -47,17 +47,17 @@ pub fn timed(request: Request<Body>, state: &Arc<State>) -> Request<Body> {
     let (peer, state) = (Peer::of(request.extensions()).cloned(), state.clone());
     let timer = Box::pin(sleep(state.settings.idle_timeout));
     let (held, all, bytes) = Default::default();
-    request.map(|body| Body::new(Timed { body, state, peer, held, all, bytes, timer }))
+    request.map(|body| Body::new(Timed { body, state, peer, permits: held, bytes_total: all, bytes_since_reset: bytes, timer }))
 }
 
 impl Timed {
     fn take(&mut self, bytes: u64) -> Result<(), Error> {
-        (self.bytes, self.all) = (self.bytes + bytes, self.all + bytes);
+        (self.bytes_since_reset, self.bytes_total) = (self.bytes_since_reset + bytes, self.bytes_total + bytes);
         if let Some(peer) = &self.peer
-            && self.all > FREE_BYTES
+            && self.bytes_total > FREE_BYTES
         {
             let permit = admit([&peer.budget, &self.state.budget], bytes, 0);
-            self.held.push(permit.inspect_err(telemetry::refused)?);
+            self.permits.push(permit.inspect_err(telemetry::refused)?);
         }
         Ok(())
     }
@@ -82,8 +82,8 @@ impl http_body::Body for Timed {
         {
             return Poll::Ready(Some(Err(full.into())));
         }
-        if self.bytes >= DRIP_BYTES {
-            self.bytes = 0;
+        if self.bytes_since_reset >= DRIP_BYTES {
+            self.bytes_since_reset = 0;
             let next = Instant::now() + self.state.settings.idle_timeout;
             self.timer.as_mut().reset(next.into());
         }

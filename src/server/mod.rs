@@ -67,7 +67,7 @@ const DRAINING_CONNECTION_AGE: Duration = Duration::from_millis(500);
 /// State shared by all handlers.
 pub struct State {
     settings: Settings,
-    host: Arc<Host>,
+    compute: Arc<Host>,
     scheduler: Scheduler,
     budget: Budget,
     bases: BasesStore,
@@ -154,7 +154,7 @@ impl Server {
             let bases = BasesStore::open(bytes_max, objects_max, settings.data_dir.as_deref())?;
             let listeners = Listeners::bind(&settings).await.map_err(ServeError::Listen)?;
             let state = State {
-                host: Arc::new(Host::new(engines.engine, engines.oracle)?),
+                compute: Arc::new(Host::new(engines.engine, engines.oracle)?),
                 scheduler: Scheduler::new(settings.workers as usize)?,
                 budget: Budget::whole(settings.bytes_in_flight_max, settings.jobs_max.into()),
                 bases,
@@ -282,7 +282,7 @@ async fn finish(state: &State, grace: Duration) {
 
 /// Sets the gauges of all GPUs.
 fn look_at_devices(state: &State) {
-    for gpu in state.host.engine.devices().into_iter().filter_map(|device| device.gpu) {
+    for gpu in state.compute.engine.devices().into_iter().filter_map(|device| device.gpu) {
         telemetry::device(telemetry::DeviceState {
             index: gpu.index,
             leased_bytes: gpu.arena_bytes - gpu.arena_free_bytes,

@@ -72,7 +72,7 @@ impl MsmCall {
             let max = max / sum_bytes;
             return Err(Error::field("spec.batch", Problem::TooLarge { max }));
         }
-        let scratch_bytes = job.scratch_bytes(&call.state.host);
+        let scratch_bytes = job.scratch_bytes(&call.state.compute);
         call.check_fits(scratch_bytes.saturating_add(payload_bytes))?;
         let permit = call.admit(scratch_bytes, 1)?;
         Ok(Self { job, permit })
@@ -86,7 +86,7 @@ impl MsmCall {
     ) -> impl Future<Output = Result<MsmDone>> + use<> {
         let Self { job, permit } = self;
         let lg_n = job.bases.len().checked_ilog2().unwrap_or(0);
-        let (check, host) = (job.check, call.state.host.clone());
+        let (check, host) = (job.check, call.state.compute.clone());
         let ticket = call.state.scheduler.submit(call.control(), |wake| Admitted {
             work: MsmWork::new(host, job, arrival, wake),
             permit,
@@ -112,8 +112,8 @@ pub fn result(done: MsmDone, waited: Duration) -> v1::MsmResult {
     let timing = v1::Timing {
         receive_us: micros(waited),
         queue_us: micros(spent.queue),
-        compute_us: micros(spent.run.saturating_sub(output.verify)),
-        verify_us: micros(output.verify),
+        compute_us: micros(spent.run.saturating_sub(output.verify_time)),
+        verify_us: micros(output.verify_time),
         send_us: micros(begun.elapsed()),
     };
     observe::job("msm", lg_n, &timing, &execution);

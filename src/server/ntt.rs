@@ -29,7 +29,7 @@ pub struct NttCall {
     pub output_encoding: ScalarEncoding,
     /// Bytes of the result.
     pub result_bytes: u64,
-    result: Arc<Arrival>,
+    rows: Arc<Arrival>,
 }
 
 /// The output of a job, and its timing.
@@ -57,10 +57,10 @@ impl NttCall {
         if !vector.encoding.is_full() {
             return Err(Error::field("encoding", Problem::OutOfRange));
         }
-        check_count("input", vector.count, spec.batch, spec.row_length)?;
+        check_count("input", vector.count, spec.rows, spec.row_length)?;
         let job = NttJob {
             plan: spec.plan,
-            batch: spec.batch,
+            batch: spec.rows,
             row_length: spec.row_length,
             input_encoding: vector.encoding,
             reduce: spec.reduce,
@@ -74,19 +74,19 @@ impl NttCall {
         // A size that overflows exceeds any budget.
         let never = Error::Exhausted { limit: Limit::BytesInFlight, retry_after: None };
         let result_bytes = job.result_bytes().ok_or(never.clone())?;
-        let scratch_bytes = job.scratch_bytes(call.state.host.engine.as_ref()).ok_or(never)?;
+        let scratch_bytes = job.scratch_bytes(call.state.compute.engine.as_ref()).ok_or(never)?;
         let all =
             [result_bytes, payload_bytes].iter().fold(scratch_bytes, |a, b| a.saturating_add(*b));
         call.check_fits(all)?;
         let result_permit = call.admit(result_bytes, 0)?;
         let permit = call.admit(scratch_bytes, 1)?;
         let (output_encoding, result) = (job.output_encoding, job.result(result_permit)?);
-        Ok(Self { job, permit, output_encoding, result_bytes, result })
+        Ok(Self { job, permit, output_encoding, result_bytes, rows: result })
     }
 
     /// The buffer that receives the rows.
     pub fn rows(&self) -> &Arc<Arrival> {
-        &self.result
+        &self.rows
     }
 
     /// How the rows are checked.
@@ -100,8 +100,8 @@ impl NttCall {
         call: &Call,
         arrival: Arc<Arrival>,
     ) -> impl Future<Output = Result<NttDone>> + use<> {
-        let Self { job, permit, result: rows, .. } = self;
-        let (lg_n, check, host) = (job.plan.lg_n, job.check, call.state.host.clone());
+        let Self { job, permit, rows, .. } = self;
+        let (lg_n, check, host) = (job.plan.lg_n, job.check, call.state.compute.clone());
         let ticket = call.state.scheduler.submit(call.control(), |wake| Admitted {
             work: NttWork::new(host, job, arrival, rows.clone(), wake),
             permit,

@@ -41,7 +41,7 @@ pub async fn receive<M>(
     // One timer per stream, not per message: setting it wakes the thread that waits for sockets.
     let timer = sleep_until(since + idle);
     tokio::pin!(timer);
-    while !upload.arrival.is_complete() {
+    while !upload.payload.is_complete() {
         let message = tokio::select! {
             biased;
             message = stream.message() => message?,
@@ -121,7 +121,7 @@ impl JobInput {
         let broke = failure.is_some_and(|status| {
             matches!(status.code(), tonic::Code::Cancelled | tonic::Code::Unknown)
         });
-        if broke && !self.upload.arrival.is_complete() {
+        if broke && !self.upload.payload.is_complete() {
             return;
         }
         self.state.uploads.remove(&self.upload);
@@ -150,8 +150,8 @@ impl Drop for JobInput {
 pub fn given_up(uploads: &Uploads, upload: &Arc<Upload>, failure: &Status) {
     use tonic::Code::{Cancelled, DeadlineExceeded, Unknown};
     let resumable = matches!(failure.code(), Cancelled | DeadlineExceeded | Unknown);
-    let complete = upload.arrival.is_complete() && upload.arrival.failure().is_none();
-    if upload.arrival.failure().is_some() || !resumable && !complete {
+    let complete = upload.payload.is_complete() && upload.payload.failure().is_none();
+    if upload.payload.failure().is_some() || !resumable && !complete {
         uploads.remove(upload);
         upload.conclude(Err(Error::Cancelled));
     }

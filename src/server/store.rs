@@ -67,7 +67,7 @@ impl Store for StoreService {
                 return Ok(put_response(&header, &Outcome::Bases(held), true));
             }
             let upload = import::open(&call, &header)?;
-            let existed = upload.arrival.is_complete() && !upload.arrival.is_empty();
+            let existed = upload.payload.is_complete() && !upload.payload.is_empty();
             let chunks =
                 receive::receive(stream, upload.attach(), idle, |message| match message.message {
                     Some(Message::Chunk(chunk)) => Some(chunk),
@@ -109,10 +109,10 @@ impl Store for StoreService {
                 Id::UploadId(id) => {
                     let upload = self.state.uploads.get(decode::upload_id(&id)?)?;
                     let status = match &upload.header {
-                        Header::Vector(vector) if upload.arrival.is_complete() => {
+                        Header::Vector(vector) if upload.payload.is_complete() => {
                             Found::Object(answer::vector_object(vector))
                         }
-                        _ => Found::Upload(progress(&upload.arrival)),
+                        _ => Found::Upload(progress(&upload.payload)),
                     };
                     return Ok(v1::StatResponse { status: Some(status) });
                 }

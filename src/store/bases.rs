@@ -77,8 +77,8 @@ impl StoredBases {
 /// All stored bases.
 pub struct BasesStore {
     state: Mutex<State>,
-    budget: Arc<Counter>,
-    slots: Arc<Counter>,
+    byte_limit: Arc<Counter>,
+    object_limit: Arc<Counter>,
     disk: Option<Disk>,
 }
 
@@ -98,7 +98,7 @@ impl BasesStore {
         let budget = Counter::new(Limit::Store, bytes_max);
         let slots = Counter::new(Limit::Objects, objects_max);
         let disk = data_dir.map(Disk::open).transpose()?;
-        let store = Self { state: Mutex::default(), budget, slots, disk };
+        let store = Self { state: Mutex::default(), byte_limit: budget, object_limit: slots, disk };
         for path in store.disk.iter().flat_map(Disk::files) {
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
             match Disk::load(&path, |group, count| store.room(group, count)) {
@@ -116,12 +116,12 @@ impl BasesStore {
 
     /// The byte limit and its current use.
     pub fn budget(&self) -> &Arc<Counter> {
-        &self.budget
+        &self.byte_limit
     }
 
     /// The object limit and its current use, including released objects that jobs still use.
     pub fn slots(&self) -> &Arc<Counter> {
-        &self.slots
+        &self.object_limit
     }
 
     /// Reserves room for an object of `count` points.
@@ -130,8 +130,8 @@ impl BasesStore {
     pub fn room(&self, group: Group, count: u64) -> Result<Room> {
         let bytes = count.checked_mul(group.affine_bytes() as u64);
         let bytes = bytes.ok_or(Error::field("count", Problem::TooLarge { max: u64::MAX }))?;
-        let bytes = self.budget.take(bytes.max(OBJECT_BYTES_MIN))?;
-        Ok(Room { _bytes: bytes, _object: self.slots.take(1)? })
+        let bytes = self.byte_limit.take(bytes.max(OBJECT_BYTES_MIN))?;
+        Ok(Room { _bytes: bytes, _object: self.object_limit.take(1)? })
     }
 
     /// Stores bases; if `persist`, writes them to disk first, which blocks. If the store has them

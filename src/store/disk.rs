@@ -20,7 +20,7 @@ use crate::{
     curve::{
         G1Affine, G2Affine, Group,
         layout::{points_as_bytes, points_from_bytes},
-        points::{Bases, CurvePoint, PointEncoding, PointSlice, id_of},
+        points::{Bases, CurvePoint, PointEncoding, PointSlice, content_hash},
     },
     error::{Error, Result},
     wire::decode::{ObjectId, PayloadId},
@@ -216,8 +216,8 @@ impl Disk {
         let room = room(meta.group, meta.count)?;
         let points = map(path, &meta)?;
         let id = match &points {
-            Bases::G1(points) => id_of::<G1Affine>(points),
-            Bases::G2(points) => id_of::<G2Affine>(points),
+            Bases::G1(points) => content_hash::<G1Affine>(points),
+            Bases::G2(points) => content_hash::<G2Affine>(points),
         };
         if path.file_stem().is_none_or(|stem| *stem != *hex::encode(id)) {
             return Err(damaged("the content does not match the name"));

@@ -82,7 +82,7 @@ pub struct Upload {
     /// The header that opened the upload.
     pub header: Header,
     /// The payload.
-    pub arrival: Arc<Arrival>,
+    pub payload: Arc<Arrival>,
     streams: Mutex<Streams>,
     outcome: watch::Sender<Option<Result<Outcome>>>,
     _slot: Charge,
@@ -96,16 +96,16 @@ struct Streams {
     uses: u32,
     /// The call that would have ended the upload is gone.
     abandoned: bool,
-    touched: Instant,
+    last_use: Instant,
 }
 
 impl Upload {
     fn new(header: Header, arrival: Arc<Arrival>, slot: Charge) -> Self {
         let touched = Instant::now();
-        let streams = Streams { open: 0, ended: 0, uses: 0, abandoned: false, touched };
+        let streams = Streams { open: 0, ended: 0, uses: 0, abandoned: false, last_use: touched };
         Self {
             header,
-            arrival,
+            payload: arrival,
             streams: Mutex::new(streams),
             outcome: watch::Sender::new(None),
             _slot: slot,
@@ -125,7 +125,7 @@ impl Upload {
     pub fn abandon(&self) {
         let mut streams = self.streams();
         streams.abandoned = true;
-        streams.touched = Instant::now();
+        streams.last_use = Instant::now();
     }
 
     /// Sets the outcome. Later calls have no effect.
@@ -139,7 +139,7 @@ impl Upload {
             first
         });
         if let Some(failure) = failure.filter(|_| first) {
-            self.arrival.fail(failure);
+            self.payload.fail(failure);
         }
     }
 
@@ -162,14 +162,14 @@ impl Upload {
     ///
     /// Errors: like [`Arrival::write`].
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<u64> {
-        let fresh = self.arrival.write(offset, bytes)?;
+        let fresh = self.payload.write(offset, bytes)?;
         self.check_complete();
         Ok(fresh)
     }
 
     /// Concludes a complete vector. Bases are concluded by their import job.
     fn check_complete(&self) {
-        if matches!(self.header, Header::Vector(_)) && self.arrival.is_complete() {
+        if matches!(self.header, Header::Vector(_)) && self.payload.is_complete() {
             self.conclude(Ok(Outcome::Vector));
         }
     }
@@ -177,14 +177,14 @@ impl Upload {
     fn idle_for(&self, now: Instant) -> Option<Duration> {
         let streams = self.streams();
         // A job must not wait forever on an incomplete upload without streams.
-        let used = streams.open > 0 || streams.uses > 0 && self.arrival.is_complete();
-        (!used).then(|| now.saturating_duration_since(streams.touched))
+        let used = streams.open > 0 || streams.uses > 0 && self.payload.is_complete();
+        (!used).then(|| now.saturating_duration_since(streams.last_use))
     }
 
     /// How long the upload is kept without use.
     fn ttl(&self, broken: Duration, vector: Duration) -> Duration {
-        match self.arrival.received() {
-            _ if self.arrival.is_complete() && !self.streams().abandoned => vector,
+        match self.payload.received() {
+            _ if self.payload.is_complete() && !self.streams().abandoned => vector,
             0 => broken.min(EMPTY_TTL),
             _ => broken,
         }
@@ -217,8 +217,8 @@ impl StreamGuard {
             streams.ended += 1;
             streams.open == 1 && streams.ended >= upload.header.streams()
         };
-        if all_ended && !upload.arrival.is_complete() {
-            let (expected, got) = (upload.arrival.len(), upload.arrival.received());
+        if all_ended && !upload.payload.is_complete() {
+            let (expected, got) = (upload.payload.len(), upload.payload.received());
             let problem = Problem::Length { expected, got };
             upload.conclude(Err(Error::field("chunk", problem)));
         }
@@ -229,7 +229,7 @@ impl Drop for StreamGuard {
     fn drop(&mut self) {
         let mut streams = self.upload.streams();
         streams.open -= 1;
-        streams.touched = Instant::now();
+        streams.last_use = Instant::now();
         if self.broken {
             // If the sender resumes, its streams are counted anew.
             streams.ended = 0;
@@ -253,13 +253,13 @@ impl Drop for UseGuard {
     fn drop(&mut self) {
         let mut streams = self.upload.streams();
         streams.uses -= 1;
-        streams.touched = Instant::now();
+        streams.last_use = Instant::now();
     }
 }
 
 /// All uploads and vectors.
 pub struct Uploads {
-    all: Mutex<HashMap<UploadId, Arc<Upload>>>,
+    by_id: Mutex<HashMap<UploadId, Arc<Upload>>>,
     slots: Arc<Counter>,
 }
 
@@ -267,7 +267,7 @@ impl Uploads {
     /// Allows at most `uploads_max` uploads and vectors.
     pub fn new(uploads_max: u64) -> Self {
         let slots = Counter::new(Limit::Uploads, uploads_max);
-        Self { all: Mutex::default(), slots }
+        Self { by_id: Mutex::default(), slots }
     }
 
     /// Finds the upload of `header`, or opens one once `admit` has admitted its bytes. The flag is
@@ -320,7 +320,7 @@ impl Uploads {
     /// Errors: `NotFound`.
     pub fn get(&self, id: UploadId) -> Result<Arc<Upload>> {
         let upload = self.all().get(&id).cloned().ok_or(Error::NotFound)?;
-        upload.streams().touched = Instant::now();
+        upload.streams().last_use = Instant::now();
         Ok(upload)
     }
 
@@ -367,7 +367,7 @@ impl Uploads {
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<UploadId, Arc<Upload>>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{curve::Fr, engine::NttPlan};
 /// Shape: both rows have 2^lg_n elements, in the plan's orders; false otherwise.
 /// Source: barycentric formula, Berrut and Trefethen 2004,
 /// <https://people.maths.ox.ac.uk/trefethen/barycentric.pdf>.
-pub fn ntt_at_random_point(plan: &NttPlan, input: &[Fr], output: &[Fr]) -> bool {
+pub fn verify_ntt(plan: &NttPlan, input: &[Fr], output: &[Fr]) -> bool {
     let size = 1u64.checked_shl(plan.lg_n).unwrap_or(0);
     let Some(root) = Fr::get_root_of_unity(size) else { return false };
     if input.len() as u64 != size || output.len() as u64 != size {
@@ -47,7 +47,7 @@ impl Side<'_> {
     /// The polynomial with coefficients `row` at `at`: `sum of row[i] * at^i`.
     fn evaluate(&self, lg_n: u32, at: Fr) -> Fr {
         let powers = Powers::new(at, lg_n, self.reversed);
-        let pieces = self.row.par_chunks(powers.piece()).enumerate();
+        let pieces = self.row.par_chunks(powers.piece_len()).enumerate();
         let piece = |(piece, row): (usize, &[Fr])| -> Fr {
             let sum: Fr = row.iter().zip(powers.low()).map(|(value, power)| *value * power).sum();
             sum * powers.high(piece)
@@ -59,7 +59,7 @@ impl Side<'_> {
     /// `(point^n - 1) / n * sum of row[j] * root^j / (point - root^j)`.
     fn interpolate(&self, lg_n: u32, root: Fr, point: Fr) -> Fr {
         let powers = Powers::new(root, lg_n, self.reversed);
-        let pieces = self.row.par_chunks(powers.piece()).enumerate();
+        let pieces = self.row.par_chunks(powers.piece_len()).enumerate();
         let piece = |(piece, row): (usize, &[Fr])| -> Fr {
             let high = powers.high(piece);
             let mut inverses: Vec<Fr> = powers.low().iter().map(|low| point - high * low).collect();
@@ -117,17 +117,17 @@ mod tests {
                 let mut rows = [input.clone()];
                 engine.ntt_in_place(&plan, &mut rows, &Control::default()).expect("a valid plan");
                 let [mut output] = rows;
-                assert!(ntt_at_random_point(&plan, &input, &output), "{plan:?}");
+                assert!(verify_ntt(&plan, &input, &output), "{plan:?}");
                 for wrong in [0, output.len() - 1, rng.gen_range(0..output.len())] {
                     let right = output[wrong];
                     // Flips one bit of one limb.
                     output[wrong].0.0[2] ^= 1 << 17;
-                    assert!(!ntt_at_random_point(&plan, &input, &output), "{plan:?} at {wrong}");
+                    assert!(!verify_ntt(&plan, &input, &output), "{plan:?} at {wrong}");
                     output[wrong] = right;
                 }
                 if lg_n > 1 {
                     output.swap(0, 1);
-                    assert!(!ntt_at_random_point(&plan, &input, &output), "{plan:?} swapped");
+                    assert!(!verify_ntt(&plan, &input, &output), "{plan:?} swapped");
                 }
             }
         }
@@ -147,11 +147,11 @@ mod tests {
         let mut rows = [input.clone()];
         engine.ntt_in_place(&plan, &mut rows, &Control::default()).expect("a valid plan");
         for other in plans(4).filter(|other| *other != plan) {
-            assert!(!ntt_at_random_point(&other, &input, &rows[0]), "{other:?}");
+            assert!(!verify_ntt(&other, &input, &rows[0]), "{other:?}");
         }
-        assert!(!ntt_at_random_point(&plan, &input[..8], &rows[0]));
-        assert!(!ntt_at_random_point(&plan, &input, &rows[0][..8]));
-        assert!(!ntt_at_random_point(&NttPlan { lg_n: 3, ..plan }, &input, &rows[0]));
-        assert!(!ntt_at_random_point(&NttPlan { lg_n: 64, ..plan }, &input, &rows[0]));
+        assert!(!verify_ntt(&plan, &input[..8], &rows[0]));
+        assert!(!verify_ntt(&plan, &input, &rows[0][..8]));
+        assert!(!verify_ntt(&NttPlan { lg_n: 3, ..plan }, &input, &rows[0]));
+        assert!(!verify_ntt(&NttPlan { lg_n: 64, ..plan }, &input, &rows[0]));
     }
 }

@@ -29,13 +29,13 @@ impl Powers {
         }
         let low = match reversed {
             false => powers,
-            true => (0..1u64 << low_bits).map(|i| powers[reverse(i, low_bits) as usize]).collect(),
+            true => (0..1u64 << low_bits).map(|i| powers[reverse_bits(i, low_bits) as usize]).collect(),
         };
         Self { base, low, high_bits, reversed }
     }
 
     /// The number of consecutive elements that share a factor.
-    pub(super) fn piece(&self) -> usize {
+    pub(super) fn piece_len(&self) -> usize {
         self.low.len()
     }
 
@@ -48,7 +48,7 @@ impl Powers {
     pub(super) fn high(&self, piece: usize) -> Fr {
         let piece = piece as u64;
         if self.reversed {
-            self.base.pow([reverse(piece, self.high_bits)])
+            self.base.pow([reverse_bits(piece, self.high_bits)])
         } else {
             self.base.pow([piece * self.low.len() as u64])
         }
@@ -56,6 +56,6 @@ impl Powers {
 }
 
 /// The bit reversal of the lowest `bits` bits of `value`.
-fn reverse(value: u64, bits: u32) -> u64 {
+fn reverse_bits(value: u64, bits: u32) -> u64 {
     if bits == 0 { 0 } else { value.reverse_bits() >> (64 - bits) }
 }

@@ -24,7 +24,7 @@ use capstan::{
 use crate::rig::Rig;
 
 /// Thresholds so low that a test's few scalars are split as those of large MSMs are.
-const CUTS: Cuts = Cuts { arriving_min: 32, points_min: 8, whole_digits: 0, level_min: None };
+const CUTS: Cuts = Cuts { streamed_scalars_min: 32, points_min: 8, whole_bucket_digits_max: 0, level_additions_min: None };
 
 /// An engine that leaves nothing to the CPU and splits small MSMs into passes.
 pub fn engine(rig: &Rig) -> CudaEngine {
@@ -122,7 +122,7 @@ impl<A: CurvePoint> Case<A> {
         pieces: &[Range<usize>],
         control: &Control,
     ) -> Result<String> {
-        let mut run = engine.msm(A::bases(bases.clone()), self.batch)?;
+        let mut run = engine.msm(A::into_bases(bases.clone()), self.batch)?;
         self.hand_over(run.as_mut(), pieces, control)?;
         self.check(run, bases.len())
     }
@@ -160,7 +160,7 @@ impl<A: CurvePoint> Case<A> {
     fn check(&self, run: Box<dyn MsmRun>, n: usize) -> Result<String> {
         let (sums, executor) = run.finish()?;
         assert_eq!(executor.engine, "cuda");
-        let sums = A::of_sums(sums).expect("of this group");
+        let sums = A::from_sums(sums).expect("of this group");
         for (vector, values) in self.values.chunks(self.points.len()).enumerate() {
             let weights = values[..n].iter().zip(1_u64..).map(|(value, i)| *value * Fr::from(i));
             let expected = self.step * weights.sum::<Fr>();
@@ -189,6 +189,6 @@ impl<A: CurvePoint> Case<A> {
 
     /// The object as bases of either group.
     pub fn bases(object: &PointSlice<A>) -> Bases {
-        A::bases(object.clone())
+        A::into_bases(object.clone())
     }
 }

@@ -59,7 +59,7 @@ impl Case {
         let input = Encoded::new(encoding, self.count * row_length, &given);
         let output = Written(Mutex::new(vec![0; given.len()]));
         let (count, check) = (self.count, self.check);
-        let rows = Rows { input, count, row_length, encoding, output: &output, check };
+        let rows = Rows { input, count, row_length, encoding, output: &output, check_on_device: check };
         let executor = engine.ntt(&self.plan, &rows, control)?;
         Ok((executor, output.0.into_inner().unwrap() == fr_as_bytes(&self.expected)))
     }
@@ -68,7 +68,7 @@ impl Case {
     fn passes(&self, engine: &CudaEngine) {
         let (executor, is_right) = self.run(engine, &Control::default()).unwrap();
         assert!(is_right, "{executor:?}");
-        assert_eq!((executor.engine, executor.checked), ("cuda", self.check));
+        assert_eq!((executor.engine, executor.checked_on_device), ("cuda", self.check));
     }
 }
 
@@ -112,9 +112,9 @@ fn every_refusal(
             Ok((executor, is_right)) => {
                 assert!(is_right, "number {nth}: {executor:?}");
                 let by_gpu = executor.engine == "cuda";
-                assert!(fired || (by_gpu && executor.checked == case.check), "{executor:?}");
+                assert!(fired || (by_gpu && executor.checked_on_device == case.check), "{executor:?}");
                 outcomes.to_cpu += usize::from(!by_gpu);
-                outcomes.unchecked += usize::from(by_gpu && executor.checked != case.check);
+                outcomes.unchecked += usize::from(by_gpu && executor.checked_on_device != case.check);
             }
             Err(error) => {
                 let limit = Limit::DeviceMemory;
@@ -164,7 +164,7 @@ fn a_refused_lease_fails_at_most_one_job() {
         let (executor, is_right) = case.run(&engine, &Control::default()).unwrap();
         assert!(is_right && executor.engine == "cuda" && arena.refuse(0) == 0, "{executor:?}");
     }
-    assert!(rig.faults.lock().unwrap().iter().all(|fault| matches!(fault, Fault::Full { .. })));
+    assert!(rig.faults.lock().unwrap().iter().all(|fault| matches!(fault, Fault::OutOfMemory { .. })));
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn checked_transforms_refuse_wrong_results() {
             let engine = engine(rig);
             control::fault(faults[0]);
             let (executor, is_right) = bare.run(&engine, &Control::default()).unwrap();
-            assert!(!is_right && !executor.checked, "{name}");
+            assert!(!is_right && !executor.checked_on_device, "{name}");
             control::fault("");
         }
         assert!(rig.gpu.context().is_alive() && rig.faults.lock().unwrap().is_empty());

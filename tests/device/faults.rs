@@ -70,8 +70,8 @@ fn a_sticky_fault_ends_the_device_and_is_reported_once() {
         let met = words.launch().and_then(|()| words.stream.synchronize()).unwrap_err();
         assert!(matches!(met, Fault::Driver { code: 700, .. }), "{met}");
         assert!(!rig.gpu.context().is_alive());
-        assert_eq!(words.stream.synchronize(), Err(Fault::Dead));
-        assert_eq!(rig.gpu.arena().lease(&words.stream, 1).err(), Some(Fault::Dead));
+        assert_eq!(words.stream.synchronize(), Err(Fault::Disabled));
+        assert_eq!(rig.gpu.arena().lease(&words.stream, 1).err(), Some(Fault::Disabled));
         assert_eq!(*rig.faults.lock().unwrap(), [met]);
     });
 }

@@ -8,7 +8,7 @@ type Words = (u32, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>);
 
 fn refused<P: Parameters>(module: &Module, name: &str, block: Block) -> String {
     match module.kernel::<P>(name, block) {
-        Err(Fault::Kernel { kernel, problem }) => {
+        Err(Fault::KernelMismatch { kernel, problem }) => {
             assert_eq!(kernel, name);
             problem
         }
@@ -24,7 +24,7 @@ fn mismatched_kernels_are_refused_at_load() {
     let Err(Unusable::Device { fault, .. }) = Module::load(context, "no/such") else {
         panic!("a module that does not exist was loaded")
     };
-    assert!(matches!(fault, Fault::Kernel { .. }), "{fault}");
+    assert!(matches!(fault, Fault::KernelMismatch { .. }), "{fault}");
     let module = Module::load(context, "selftest").unwrap();
     module.kernel::<Words>("selftest_words", Block::of(128)).unwrap();
     refused::<Words>(&module, "no_such", Block::of(128));

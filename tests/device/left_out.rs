@@ -46,7 +46,7 @@ fn the_self_test_finds_kernels_that_compute_wrong() {
             control::fault(fault);
             let Err(unusable) = engine(rig) else { panic!("{fault}: the self-test passed") };
             let wrong = fault_of_device_0(&unusable);
-            let Fault::Wrong(what) = wrong else { panic!("{fault}: {wrong}") };
+            let Fault::WrongResult(what) = wrong else { panic!("{fault}: {wrong}") };
             assert!(what.contains(found), "{fault}: {what}");
             control::fault("");
         }

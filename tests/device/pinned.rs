@@ -102,10 +102,10 @@ fn transforms_read_and_write_partly_pinned_payloads() {
         row_length: 1 << LG_N,
         encoding,
         output: &Part::at(&output, 32),
-        check: true,
+        check_on_device: true,
     };
     let executor = engine.ntt(&plan, &given, &Control::default()).unwrap();
-    assert_eq!((executor.engine, executor.checked), ("cuda", true));
+    assert_eq!((executor.engine, executor.checked_on_device), ("cuda", true));
     assert!(output.has(32..bytes + 32));
     let oracle = ArkworksEngine::new(2).unwrap();
     oracle.ntt_in_place(&plan, &mut rows, &Control::default()).unwrap();

@@ -108,7 +108,7 @@ fn a_refused_lease_fails_at_most_one_job() {
     assert!(failed >= 10 && refused == failed + 2, "{failed} of {refused} failed");
     pinned_memory_is_wiped(&rig);
     assert_eq!(arena.free_bytes(), arena.bytes());
-    let full = |fault: &Fault| matches!(fault, Fault::Full { .. });
+    let full = |fault: &Fault| matches!(fault, Fault::OutOfMemory { .. });
     assert!(rig.faults.lock().unwrap().iter().all(full));
 }
 

@@ -23,8 +23,8 @@ pub struct Rig {
     pub gpu: Gpu,
     pub faults: Arc<Mutex<Vec<Fault>>>,
     /// Index of the current schedule's seed; `SEEDS.len()` outside of [`each_seed`].
-    order: AtomicUsize,
-    _turn: MutexGuard<'static, ()>,
+    seed_index: AtomicUsize,
+    _exclusive: MutexGuard<'static, ()>,
 }
 
 pub fn options(patience: Duration) -> (OpenOptions, Arc<Mutex<Vec<Fault>>>) {
@@ -59,13 +59,13 @@ impl Rig {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let (options, faults) = options(patience);
         let gpu = device::open(&wanted(), &options).unwrap().gpus.remove(0);
-        Self { gpu, faults, order: SEEDS.len().into(), _turn: turn }
+        Self { gpu, faults, seed_index: SEEDS.len().into(), _exclusive: turn }
     }
 
     /// Whether to run `case` now: cases that are slow on the emulated driver run under one schedule
     /// each. A GPU runs all of them.
     pub fn takes(&self, case: usize) -> bool {
-        let order = self.order.load(Ordering::Relaxed);
+        let order = self.seed_index.load(Ordering::Relaxed);
         order == SEEDS.len() || case % SEEDS.len() == order
     }
 
@@ -98,10 +98,10 @@ pub fn each_seed(rig: &Rig, mut test: impl FnMut(&Rig)) {
     for (order, seed) in SEEDS.into_iter().enumerate() {
         println!("seed {seed}");
         control::seed(seed);
-        rig.order.store(order, Ordering::Relaxed);
+        rig.seed_index.store(order, Ordering::Relaxed);
         test(rig);
     }
-    rig.order.store(SEEDS.len(), Ordering::Relaxed);
+    rig.seed_index.store(SEEDS.len(), Ordering::Relaxed);
     control::seed(0);
 }
 
@@ -113,7 +113,7 @@ pub fn with_faults(patience: Duration, test: impl Fn(&Rig)) {
     }
     let rig = Rig::patient(patience);
     test(&rig);
-    let Rig { gpu, _turn: turn, .. } = rig;
+    let Rig { gpu, _exclusive: turn, .. } = rig;
     drop(gpu);
     control::reset();
     drop(turn);

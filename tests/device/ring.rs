@@ -134,9 +134,9 @@ fn an_error_of_the_consumer_stops_the_download() {
     let mut taken = 0;
     let stop = |bytes: &[u8]| {
         taken += bytes.len();
-        Err(Fault::Wrong("enough".into()))
+        Err(Fault::WrongResult("enough".into()))
     };
     let error = rig.gpu.ring().download(&stream, lease.all(), stop).unwrap_err();
-    assert_eq!((error, taken), (Fault::Wrong("enough".into()), rig.gpu.ring().chunk_bytes()));
+    assert_eq!((error, taken), (Fault::WrongResult("enough".into()), rig.gpu.ring().chunk_bytes()));
     assert!(rig.get(&stream, &lease) == sent, "the ring lost a chunk");
 }

@@ -37,7 +37,7 @@ pub fn engine(rig: &Rig) -> CudaEngine {
     // The same GPU twice, so that jobs are dealt out as among two.
     let gpus = vec![rig.gpu.clone(), rig.gpu.clone()];
     let least = Least { msm_scalars: 256, ntt_elements: 4096 };
-    let opened = Opened { gpus, left_out: Vec::new() };
+    let opened = Opened { gpus, unusable: Vec::new() };
     CudaEngine::new(CpuEngine::new(2).unwrap(), opened, least).unwrap()
 }
 
@@ -162,7 +162,7 @@ fn idle_bases_are_evicted_for_a_transform() {
     let bytes = fr_as_bytes(&scalars);
     let given = Encoded::new(ScalarEncoding::Montgomery, scalars.len(), &bytes);
     let sum = || {
-        let mut run = engine.msm(G1Affine::bases(PointSlice::new(points.clone())), 1).unwrap();
+        let mut run = engine.msm(G1Affine::into_bases(PointSlice::new(points.clone())), 1).unwrap();
         run.absorb(0, 0, &given, &Control::default()).unwrap();
         let (Sums::G1(sums), _) = run.finish().unwrap() else { panic!("sums in G2") };
         sums[0]

@@ -33,7 +33,7 @@ fn memory_of_another_device_needs_peer_access() {
         }
         let stream = second.new_stream().unwrap();
         let scale = crate::rig::Kernel(kernel("memory", "scale").unwrap());
-        scale.launch(&stream, (1, 4, 0), arguments![words.at, 4u32, 1u32]).unwrap();
+        scale.launch(&stream, (1, 4, 0), arguments![words.address, 4u32, 1u32]).unwrap();
         assert_eq!(code(&stream.synchronize()), want);
         // The other devices still work.
         gpu.context.synchronize().unwrap();
@@ -48,7 +48,7 @@ fn events_order_peer_copies() {
         let from = gpu.words(1000);
         from.zero(&first).unwrap();
         let scale = gpu.kernel("memory", "scale");
-        scale.launch(&first, (4, 256, 0), arguments![from.at, 1000u32, 1u32]).unwrap();
+        scale.launch(&first, (4, 256, 0), arguments![from.address, 1000u32, 1u32]).unwrap();
         let done = first.record_event(None).unwrap();
 
         let context = CudaContext::new(1).unwrap();
@@ -58,7 +58,7 @@ fn events_order_peer_copies() {
         let contexts = (context.cu_ctx(), gpu.context.cu_ctx());
         // SAFETY: both ranges are live until the copy is done.
         unsafe {
-            sys::cuMemcpyPeerAsync(to.at, contexts.0, from.at, contexts.1, 4000, second.cu_stream())
+            sys::cuMemcpyPeerAsync(to.address, contexts.0, from.address, contexts.1, 4000, second.cu_stream())
         }
         .result()
         .unwrap();

@@ -30,7 +30,7 @@ fn a_kernel_fault_is_reported_late_and_sticks_until_the_reset() {
     let scale = gpu.kernel("memory", "scale");
     gpu.fault("launch:2:700");
     for _ in 0..2 {
-        scale.launch(&stream, (1, 4, 0), arguments![words.at, 4u32, 1u32]).unwrap();
+        scale.launch(&stream, (1, 4, 0), arguments![words.address, 4u32, 1u32]).unwrap();
     }
     assert_eq!(code(&stream.synchronize()), 700);
     assert_eq!(code(&words.read(&stream)), 700);
@@ -49,7 +49,7 @@ fn a_refused_launch_does_not_stick() {
     words.zero(&stream).unwrap();
     let scale = gpu.kernel("memory", "scale");
     gpu.fault("scale:1:701");
-    let given = arguments![words.at, 4u32, 1u32];
+    let given = arguments![words.address, 4u32, 1u32];
     assert_eq!(code(&scale.launch(&stream, (1, 4, 0), given)), 701);
     scale.launch(&stream, (1, 4, 0), given).unwrap();
     assert_eq!(words.read(&stream).unwrap(), [0, 1, 2, 3]);
@@ -76,11 +76,11 @@ fn a_flipped_bit_is_not_reported() {
     let next = gpu.kernel("memory", "next");
     gpu.fault("scale:2:flip,next:1:flip1,copy:2:flip");
     for _ in 0..3 {
-        scale.launch(&stream, (1, 4, 0), arguments![words.at, 4u32, 2u32]).unwrap();
+        scale.launch(&stream, (1, 4, 0), arguments![words.address, 4u32, 2u32]).unwrap();
     }
     // 0 1 2 3; then 0 3 6 9 with the first bit flipped: 1 3 6 9; then twice each plus its index.
     assert_eq!(words.read(&stream).unwrap(), [2, 7, 14, 21]);
-    next.launch(&stream, (1, 1, 0), arguments![other.at, words.at]).unwrap();
+    next.launch(&stream, (1, 1, 0), arguments![other.address, words.address]).unwrap();
     // `copy:2:flip` changes the copy's destination only, `next:1:flip1` the kernel's input.
     assert_eq!(other.read(&stream).unwrap(), [3 ^ 1]);
     assert_eq!((other.read(&stream).unwrap(), words.read(&stream).unwrap()[0]), (vec![3], 3));
@@ -102,7 +102,7 @@ fn a_launch_hangs_until_the_device_is_reset() {
         let words = gpu.words(4);
         let scale = gpu.kernel("memory", "scale");
         gpu.fault("scale:1:hang");
-        scale.launch(&stream, (1, 4, 0), arguments![words.at, 4u32, 1u32]).unwrap();
+        scale.launch(&stream, (1, 4, 0), arguments![words.address, 4u32, 1u32]).unwrap();
         let event = stream.record_event(None).unwrap();
         // Other streams still run, and the event is not complete.
         let others = gpu.words(1);

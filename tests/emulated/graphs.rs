@@ -25,13 +25,13 @@ fn graphs_keep_forks_and_joins() {
         stream.synchronize().unwrap();
 
         stream.begin_capture(THREAD).unwrap();
-        scale.launch(&stream, (1, 4, 0), arguments![a.at, 4u32, 2u32]).unwrap();
+        scale.launch(&stream, (1, 4, 0), arguments![a.address, 4u32, 2u32]).unwrap();
         side.wait(&stream.record_event(None).unwrap()).unwrap();
-        next.launch(&side, (1, 1, 0), arguments![b.at, a.at]).unwrap();
+        next.launch(&side, (1, 1, 0), arguments![b.address, a.address]).unwrap();
         c.zero(&stream).unwrap();
         stream.join(&side).unwrap();
         // SAFETY: both allocations outlive the graph.
-        unsafe { result::memcpy_dtod_async(c.at + 4, b.at, 4, stream.cu_stream()) }.unwrap();
+        unsafe { result::memcpy_dtod_async(c.address + 4, b.address, 4, stream.cu_stream()) }.unwrap();
         let graph = stream.end_capture(FLAGS).unwrap().unwrap();
 
         // Captured work does not run before the graph is launched.
@@ -56,8 +56,8 @@ fn a_missing_edge_changes_results_under_some_seed() {
         stream.synchronize().unwrap();
         stream.begin_capture(THREAD).unwrap();
         side.wait(&stream.record_event(None).unwrap()).unwrap();
-        next.launch(&stream, (1, 1, 0), arguments![cells[1].at, cells[0].at]).unwrap();
-        next.launch(&side, (1, 1, 0), arguments![cells[2].at, cells[1].at]).unwrap();
+        next.launch(&stream, (1, 1, 0), arguments![cells[1].address, cells[0].address]).unwrap();
+        next.launch(&side, (1, 1, 0), arguments![cells[2].address, cells[1].address]).unwrap();
         stream.join(&side).unwrap();
         let graph = stream.end_capture(FLAGS).unwrap().unwrap();
         graph.launch().unwrap();

@@ -65,12 +65,12 @@ fn copies_outside_allocations_are_refused() {
     let gpu = Gpu::new(0);
     let (stream, words) = (gpu.stream(), gpu.words(16));
     for (offset, count) in [(0, 17), (4, 16), (64, 1), (u64::MAX - 3, 1)] {
-        let outside = Words { at: words.at.wrapping_add(offset), count };
+        let outside = Words { address: words.address.wrapping_add(offset), count };
         assert_eq!(code(&outside.write(&stream, &vec![0; count])), 1, "{offset} {count}");
         assert_eq!(code(&outside.read(&stream)), 1, "{offset} {count}");
         assert_eq!(code(&outside.zero(&stream)), 1, "{offset} {count}");
     }
-    let inside = Words { at: words.at + 60, count: 1 };
+    let inside = Words { address: words.address + 60, count: 1 };
     inside.write(&stream, &[7]).unwrap();
     assert_eq!(inside.read(&stream).unwrap(), [7]);
 }
@@ -82,7 +82,7 @@ fn a_second_free_is_refused() {
     let words = gpu.words(16);
     words.free().unwrap();
     assert_eq!(code(&words.free()), 1);
-    assert_eq!(code(&Words { at: gpu.words(16).at + 4, count: 1 }.free()), 1);
+    assert_eq!(code(&Words { address: gpu.words(16).address + 4, count: 1 }.free()), 1);
     assert_eq!(code(&words.zero(&stream)), 1);
 }
 
@@ -94,7 +94,7 @@ fn use_after_free_by_queued_work_is_detected() {
         let (stream, words) = (gpu.stream(), gpu.words(16));
         if kernel {
             let scale = gpu.kernel("memory", "scale");
-            scale.launch(&stream, (1, 16, 0), arguments![words.at, 16u32, 2u32]).unwrap();
+            scale.launch(&stream, (1, 16, 0), arguments![words.address, 16u32, 2u32]).unwrap();
         } else {
             words.zero(&stream).unwrap();
         }
@@ -112,7 +112,7 @@ fn stores_next_to_an_allocation_are_detected() {
         let gpu = Gpu::new(0);
         let (stream, words) = (gpu.stream(), gpu.words(16));
         let store = gpu.kernel("memory", "store");
-        store.launch(&stream, (1, 1, 0), arguments![words.at, index, 5u32]).unwrap();
+        store.launch(&stream, (1, 1, 0), arguments![words.address, index, 5u32]).unwrap();
         assert_eq!(code(&stream.synchronize()), 700, "{index}");
     }
 }
@@ -123,7 +123,7 @@ fn invalid_pointer_arguments_are_detected() {
     for (offset, want) in [(4, 0), (2, 716), (1 << 30, 700)] {
         let gpu = Gpu::new(0);
         let (stream, words) = (gpu.stream(), gpu.words(16));
-        let at = words.at + offset;
+        let at = words.address + offset;
         let scale = gpu.kernel("memory", "scale");
         scale.launch(&stream, (1, 16, 0), arguments![at, 2u32, 1u32]).unwrap();
         assert_eq!(code(&stream.synchronize()), want, "{offset}");

@@ -109,7 +109,7 @@ fn limits_and_occupancy_match_a_real_h200() {
     let unbounded = gpu.kernel("devices", "unbounded");
     let most = 227 * KIB;
     let launch = |kernel: Kernel, block, shared: i32| {
-        code(&kernel.launch(&stream, (1, block, shared as u32), arguments![out.at]))
+        code(&kernel.launch(&stream, (1, block, shared as u32), arguments![out.address]))
     };
     let static_bytes = FunctionAttribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
     let threads = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
@@ -165,7 +165,7 @@ fn smaller_devices_hold_fewer_and_smaller_blocks() {
         assert_eq!(opt_in(unbounded, most * KIB), 0, "{name}");
         assert_eq!(occupancy(unbounded, 128, (most * KIB) as usize), Ok(1), "{name}");
         let shape = (1, 1024, (most * KIB) as u32);
-        unbounded.launch(&stream, shape, arguments![out.at]).unwrap();
+        unbounded.launch(&stream, shape, arguments![out.address]).unwrap();
         assert_eq!(out.read(&stream).unwrap(), (0..1024).collect::<Vec<u32>>(), "{name}");
     }
 }
@@ -188,7 +188,7 @@ fn shared_memory_of_called_functions_is_known_after_a_run() {
     let gpu = Gpu::new(0);
     let (stream, out) = (gpu.stream(), gpu.words(32));
     let helping = gpu.kernel("devices", "helping");
-    helping.launch(&stream, (1, 32, 0), arguments![out.at]).unwrap();
+    helping.launch(&stream, (1, 32, 0), arguments![out.address]).unwrap();
     stream.synchronize().unwrap();
     let static_bytes = FunctionAttribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
     assert_eq!(function_attribute(helping, static_bytes), 128);
@@ -208,7 +208,7 @@ fn programmatic_launches_need_capability_9_and_must_wait() {
         let gpu = Gpu::of(name, 0);
         let (stream, out) = (gpu.stream(), gpu.words(32));
         let follow = gpu.kernel("devices", "follow");
-        let launched = follow.launch_early(&stream, (1, 32, 0), arguments![out.at, wait]);
+        let launched = follow.launch_early(&stream, (1, 32, 0), arguments![out.address, wait]);
         assert_eq!((code(&launched), code(&stream.synchronize())), want, "{name}, wait {wait}");
     }
 }
@@ -239,9 +239,9 @@ fn settings() {
         let (stream, out) = (context.new_stream().unwrap(), Words::new(128).unwrap());
         let kernel = |name| Kernel(crate::rig::kernel("devices", name).unwrap());
         for _ in 0..2 {
-            let given = arguments![out.at, 1_u32];
+            let given = arguments![out.address, 1_u32];
             kernel("follow").launch_early(&stream, (1, 32, 0), given).unwrap();
-            kernel("bounded").launch(&stream, (1, 32, 0), arguments![out.at]).unwrap();
+            kernel("bounded").launch(&stream, (1, 32, 0), arguments![out.address]).unwrap();
         }
         stream.synchronize().unwrap();
     }

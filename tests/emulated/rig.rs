@@ -65,7 +65,7 @@ pub fn controls() -> &'static Controls {
 /// Device 0, with its context current in this thread. Nothing else uses the driver meanwhile.
 pub struct Gpu {
     pub context: Arc<CudaContext>,
-    _turn: MutexGuard<'static, ()>,
+    _exclusive: MutexGuard<'static, ()>,
 }
 
 impl Gpu {
@@ -84,7 +84,7 @@ impl Gpu {
             (controls().seed)(seed);
         }
         let context = CudaContext::new(0).unwrap();
-        Self { context, _turn: turn }
+        Self { context, _exclusive: turn }
     }
 
     /// Whether the driver knows all presets that `names` lists.
@@ -131,7 +131,7 @@ pub fn kernel(module: &str, name: &str) -> Answer<sys::CUfunction> {
 /// An array of 32-bit words in device memory, freed by [`Self::free`] or the next reset.
 #[derive(Clone, Copy)]
 pub struct Words {
-    pub at: sys::CUdeviceptr,
+    pub address: sys::CUdeviceptr,
     pub count: usize,
 }
 
@@ -139,30 +139,30 @@ impl Words {
     pub fn new(count: usize) -> Answer<Self> {
         // SAFETY: reads of uninitialised memory see poison, not undefined values.
         let at = unsafe { result::malloc_sync(4 * count) }?;
-        Ok(Self { at, count })
+        Ok(Self { address: at, count })
     }
 
     pub fn write(&self, stream: &CudaStream, words: &[u32]) -> Answer<()> {
         // SAFETY: the driver checks the range and copies pageable memory at the call; pinned memory
         // outlives the stream's work in these tests.
-        unsafe { result::memcpy_htod_async(self.at, words, stream.cu_stream()) }
+        unsafe { result::memcpy_htod_async(self.address, words, stream.cu_stream()) }
     }
 
     pub fn read(&self, stream: &CudaStream) -> Answer<Vec<u32>> {
         let mut words = vec![0; self.count];
         // SAFETY: pageable memory is written before the call returns.
-        unsafe { result::memcpy_dtoh_async(&mut words, self.at, stream.cu_stream()) }?;
+        unsafe { result::memcpy_dtoh_async(&mut words, self.address, stream.cu_stream()) }?;
         Ok(words)
     }
 
     pub fn zero(&self, stream: &CudaStream) -> Answer<()> {
         // SAFETY: the driver checks the range.
-        unsafe { result::memset_d8_async(self.at, 0, 4 * self.count, stream.cu_stream()) }
+        unsafe { result::memset_d8_async(self.address, 0, 4 * self.count, stream.cu_stream()) }
     }
 
     pub fn free(self) -> Answer<()> {
         // SAFETY: the driver detects work that still uses it.
-        unsafe { result::free_sync(self.at) }
+        unsafe { result::free_sync(self.address) }
     }
 }
 

@@ -49,15 +49,15 @@ fn mistake() {
     match mistake.as_str() {
         "global" => {
             let store = gpu.kernel("memory", "store");
-            store.launch(&stream, (1, 1, 0), arguments![words.at, 16i64, 5u32]).unwrap();
+            store.launch(&stream, (1, 1, 0), arguments![words.address, 16i64, 5u32]).unwrap();
         }
         "shared" => {
             let overrun = gpu.kernel("threads", "overrun");
-            overrun.launch(&stream, (1, 32, 128), arguments![words.at, 32u32]).unwrap();
+            overrun.launch(&stream, (1, 32, 128), arguments![words.address, 32u32]).unwrap();
         }
         _ => {
             let wide = gpu.kernel("memory", "load_wide");
-            wide.launch(&stream, (1, 1, 0), arguments![words.at, 1u32]).unwrap();
+            wide.launch(&stream, (1, 1, 0), arguments![words.address, 1u32]).unwrap();
         }
     }
     stream.synchronize().unwrap();

@@ -72,7 +72,7 @@ fn results_are_not_visible_before_a_wait() {
     let (stream, words, host) = (gpu.stream(), gpu.words(4), pinned(4));
     words.zero(&stream).unwrap();
     // SAFETY: the memory stays pinned and is read after the wait.
-    unsafe { result::memcpy_dtoh_async(host, words.at, stream.cu_stream()) }.unwrap();
+    unsafe { result::memcpy_dtoh_async(host, words.address, stream.cu_stream()) }.unwrap();
     assert_eq!(host, [0xeeee_eeee; 4]);
     stream.synchronize().unwrap();
     assert_eq!(host, [0; 4]);
@@ -87,7 +87,7 @@ fn chain(seed: u64, events: bool) -> u32 {
     cells[0].zero(&streams[0]).unwrap();
     for (i, pair) in cells.windows(2).enumerate() {
         let [this, other] = [&streams[i % 2], &streams[(i + 1) % 2]];
-        next.launch(this, (1, 1, 0), arguments![pair[1].at, pair[0].at]).unwrap();
+        next.launch(this, (1, 1, 0), arguments![pair[1].address, pair[0].address]).unwrap();
         if events {
             other.wait(&this.record_event(None).unwrap()).unwrap();
         }
@@ -116,7 +116,7 @@ fn waiting_for_one_stream_does_not_wait_for_others() {
         let (words, host) = (gpu.words(1), pinned(1));
         words.zero(&first).unwrap();
         // SAFETY: the memory stays pinned.
-        unsafe { result::memcpy_dtoh_async(host, words.at, first.cu_stream()) }.unwrap();
+        unsafe { result::memcpy_dtoh_async(host, words.address, first.cu_stream()) }.unwrap();
         gpu.words(1).zero(&second).unwrap();
         second.synchronize().unwrap();
         let before = host[0];
@@ -141,7 +141,7 @@ fn the_default_stream_and_blocking_streams_wait_for_each_other() {
         let order = [blocking[0], default.cu_stream(), blocking[1], default.cu_stream()];
         for (pair, stream) in cells.windows(2).zip(order) {
             // SAFETY: the kernel takes two pointers; the stream is live.
-            let given = arguments![pair[1].at, pair[0].at];
+            let given = arguments![pair[1].address, pair[0].address];
             unsafe { result::launch_kernel(next.0, (1, 1, 1), (1, 1, 1), 0, stream, given) }
                 .unwrap();
         }
@@ -158,7 +158,7 @@ fn events_report_completion_and_elapsed_time() {
         let start = stream.record_event(timed).unwrap();
         words.zero(&stream).unwrap();
         let scale = gpu.kernel("memory", "scale");
-        scale.launch(&stream, (64, 256, 0), arguments![words.at, 1u32 << 16, 3u32]).unwrap();
+        scale.launch(&stream, (64, 256, 0), arguments![words.address, 1u32 << 16, 3u32]).unwrap();
         let end = stream.record_event(timed).unwrap();
         if seed == 0 {
             assert_eq!(code(&elapsed_at_once(&start, &end)), 600);
@@ -211,7 +211,7 @@ fn many_host_threads_share_a_device() {
                 words.zero(&stream).unwrap();
                 let scale = crate::rig::Kernel(scale as sys::CUfunction);
                 for _ in 0..20 {
-                    let given = arguments![words.at, 1000u32, factor];
+                    let given = arguments![words.address, 1000u32, factor];
                     scale.launch(&stream, (2, 128, 0), given).unwrap();
                 }
                 words.read(&stream).unwrap()[999]

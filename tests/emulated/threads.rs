@@ -16,7 +16,7 @@ fn reversed(seed: u64, barrier: u32) -> Vec<u32> {
     let gpu = Gpu::new(seed);
     let (stream, out) = (gpu.stream(), gpu.words(4 * 256));
     let kernel = gpu.kernel("threads", "reverse");
-    kernel.launch(&stream, (4, 256, 0), arguments![out.at, barrier]).unwrap();
+    kernel.launch(&stream, (4, 256, 0), arguments![out.address, barrier]).unwrap();
     out.read(&stream).unwrap()
 }
 
@@ -46,7 +46,7 @@ fn divergence_fails_the_launch_and_sticks() {
             let gpu = Gpu::new(seed);
             let (stream, out) = (gpu.stream(), gpu.words(64));
             let kernel = gpu.kernel("threads", "diverge");
-            kernel.launch(&stream, (1, 64, 0), arguments![out.at, how]).unwrap();
+            kernel.launch(&stream, (1, 64, 0), arguments![out.address, how]).unwrap();
             assert_eq!(code(&stream.synchronize()), 719, "way {how}, seed {seed}");
             assert_eq!(code(&gpu.context.synchronize()), 719, "way {how}, seed {seed}");
             assert_eq!(code(&out.read(&stream)), 719, "way {how}, seed {seed}");
@@ -60,7 +60,7 @@ fn threads_that_returned_do_not_block_barriers() {
     let (stream, out) = (gpu.stream(), gpu.words(32));
     let how = 4u32;
     let kernel = gpu.kernel("threads", "diverge");
-    kernel.launch(&stream, (1, 64, 0), arguments![out.at, how]).unwrap();
+    kernel.launch(&stream, (1, 64, 0), arguments![out.address, how]).unwrap();
     assert_eq!(out.read(&stream).unwrap(), [1; 32]);
 }
 
@@ -69,7 +69,7 @@ fn shared_memory_is_poisoned_in_every_block() {
     let gpu = Gpu::new(0);
     let (stream, out) = (gpu.stream(), gpu.words(8 * 64));
     let kernel = gpu.kernel("threads", "read_poison");
-    kernel.launch(&stream, (8, 64, 256), arguments![out.at]).unwrap();
+    kernel.launch(&stream, (8, 64, 256), arguments![out.address]).unwrap();
     assert_eq!(out.read(&stream).unwrap(), [0xa5a5_a5a5; 8 * 64]);
 }
 
@@ -82,7 +82,7 @@ fn warps_shuffle_and_vote() {
         let [input, sums, prefixes, votes] = [(); 4].map(|()| gpu.words(512));
         input.write(&stream, &words).unwrap();
         let kernel = gpu.kernel("threads", "warps");
-        let given = arguments![input.at, sums.at, prefixes.at, votes.at];
+        let given = arguments![input.address, sums.address, prefixes.address, votes.address];
         kernel.launch(&stream, (2, 256, 0), given).unwrap();
         let (sums, votes) = (sums.read(&stream).unwrap(), votes.read(&stream).unwrap());
         let prefixes = prefixes.read(&stream).unwrap();
@@ -110,7 +110,7 @@ fn atomics_count_every_thread_of_every_block() {
             words.zero(&stream).unwrap();
         }
         let kernel = gpu.kernel("threads", "atomics");
-        let given = arguments![sum.at, sum64.at, most.at, bits.at];
+        let given = arguments![sum.address, sum64.address, most.address, bits.address];
         kernel.launch(&stream, (100, 128, 0), given).unwrap();
         let n = 12_800u32;
         assert_eq!(sum.read(&stream).unwrap(), [n * (n - 1) / 2, 2 * n]);
@@ -130,7 +130,7 @@ fn asynchronous_copies_complete_when_waited_for() {
         let (input, out) = (gpu.words(128), gpu.words(128));
         input.write(&stream, &words).unwrap();
         let kernel = gpu.kernel("threads", "tiles");
-        kernel.launch(&stream, (1, 32, 0), arguments![input.at, out.at, wait]).unwrap();
+        kernel.launch(&stream, (1, 32, 0), arguments![input.address, out.address, wait]).unwrap();
         out.read(&stream).unwrap()
     };
     for seed in SEEDS {
@@ -166,7 +166,7 @@ fn launches_beyond_the_limits_are_refused() {
         ((1, 64, shared + 4), 1),
         ((1, 64, 256), 0),
     ] {
-        let got = kernel.launch(&stream, shape, arguments![out.at]);
+        let got = kernel.launch(&stream, shape, arguments![out.address]);
         assert_eq!(code(&got), want, "{shape:?}");
     }
     stream.synchronize().unwrap();
@@ -187,7 +187,7 @@ fn opting_in_gives_more_shared_memory() {
         let threads = Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
         assert_eq!(get_function_attribute(kernel.0, threads).unwrap(), 64);
     }
-    kernel.launch(&stream, (1, 64, 200 << 10), arguments![out.at]).unwrap();
+    kernel.launch(&stream, (1, 64, 200 << 10), arguments![out.address]).unwrap();
     assert_eq!(out.read(&stream).unwrap(), [0xa5a5_a5a5; 64]);
 }
 
@@ -196,8 +196,8 @@ fn static_and_dynamic_shared_memory_count_together() {
     let gpu = Gpu::new(0);
     let (stream, out) = (gpu.stream(), gpu.words(64));
     let kernel = gpu.kernel("threads", "much_shared");
-    kernel.launch(&stream, (1, 64, 8 << 10), arguments![out.at]).unwrap();
+    kernel.launch(&stream, (1, 64, 8 << 10), arguments![out.address]).unwrap();
     stream.synchronize().unwrap();
-    assert_eq!(code(&kernel.launch(&stream, (1, 64, 10 << 10), arguments![out.at])), 1);
+    assert_eq!(code(&kernel.launch(&stream, (1, 64, 10 << 10), arguments![out.address])), 1);
     stream.synchronize().unwrap();
 }

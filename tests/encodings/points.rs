@@ -14,7 +14,7 @@ use capstan::{
         points::{
             Bad, CurvePoint,
             PointEncoding::{self, Compressed, Montgomery, Uncompressed},
-            ResultEncoding, decode, decode_sums, encode, encode_sums, id_of,
+            ResultEncoding, decode, decode_sums, encode, encode_sums, content_hash,
         },
     },
     error::Problem,
@@ -82,7 +82,7 @@ fn sums_round_trip<A: CurvePoint>() {
     for encoding in
         [ResultEncoding::Compressed, ResultEncoding::Uncompressed, ResultEncoding::Projective]
     {
-        let bytes = encode_sums(encoding, &A::sums(sums.clone()));
+        let bytes = encode_sums(encoding, &A::into_sums(sums.clone()));
         assert_eq!(bytes.len(), sums.len() * encoding.point_bytes(A::GROUP));
         assert_eq!(decode_sums::<A>(encoding, &bytes).unwrap(), sums);
     }
@@ -98,7 +98,7 @@ fn sums_of_both_groups_round_trip() {
 fn projective_sums_are_checked() {
     let sums = encode_sums(
         ResultEncoding::Projective,
-        &G1Affine::sums(vec![G1Affine::generator().into_group(); 3]),
+        &G1Affine::into_sums(vec![G1Affine::generator().into_group(); 3]),
     );
     let problem = |at: usize, value: &[u8]| {
         let mut bytes = sums.clone();
@@ -108,7 +108,7 @@ fn projective_sums_are_checked() {
     assert_eq!(problem(144, &[0xff; 48]), Bad { index: 1, problem: Problem::NotCanonical });
     assert_eq!(problem(2 * 144, &[1; 8]), Bad { index: 2, problem: Problem::NotOnCurve });
     let [stray, _] = outside::<g1::Config>();
-    let stray = encode_sums(ResultEncoding::Projective, &G1Affine::sums(vec![stray.into()]));
+    let stray = encode_sums(ResultEncoding::Projective, &G1Affine::into_sums(vec![stray.into()]));
     assert_eq!(problem(144, &stray), Bad { index: 1, problem: Problem::NotInSubgroup });
 }
 
@@ -134,11 +134,11 @@ fn points_and_elements_are_viewed_as_bytes_in_the_layout_of_arkworks() {
 #[test]
 fn ids_differ_by_group_and_content() {
     let g1 = points::<G1Affine>(8);
-    assert_eq!(id_of(&g1), id_of(&points::<G1Affine>(8)));
-    assert_ne!(id_of(&g1), id_of(&g1[..7]));
-    assert_ne!(id_of::<G1Affine>(&[]), id_of::<G2Affine>(&[]));
+    assert_eq!(content_hash(&g1), content_hash(&points::<G1Affine>(8)));
+    assert_ne!(content_hash(&g1), content_hash(&g1[..7]));
+    assert_ne!(content_hash::<G1Affine>(&[]), content_hash::<G2Affine>(&[]));
     let expected = blake3::derive_key("capstan v1 bases g1", layout::points_as_bytes(&g1));
-    assert_eq!(id_of(&g1), expected);
+    assert_eq!(content_hash(&g1), expected);
 }
 
 /// p, big-endian, `parts` times.

@@ -52,7 +52,7 @@ fn elements_round_trip() {
         let decoded = scalars(encoding, bytes, false).unwrap();
         assert_eq!((decoded.len(), decoded.width()), (values.len(), 32));
         assert_eq!(decoded.magnitudes(), oracle);
-        assert!(decoded.negative().is_none());
+        assert!(decoded.signs().is_none());
         assert_eq!(decoded.into_bytes().len(), oracle.len());
     }
     assert_eq!(Scalars::from_fr(&values).magnitudes(), oracle);
@@ -102,7 +102,7 @@ fn narrow_scalars_keep_their_values() {
             bytes.extend(&value.to_le_bytes()[..width.into()]);
         }
         let signed = scalars(ScalarEncoding::Signed(width), bytes.clone(), false).unwrap();
-        let signs = signed.negative().unwrap();
+        let signs = signed.signs().unwrap();
         for (i, value) in values.iter().enumerate() {
             assert_eq!(signs[i], *value < 0);
             let magnitude = &signed.magnitudes()[i * usize::from(width)..][..width.into()];
@@ -110,9 +110,9 @@ fn narrow_scalars_keep_their_values() {
         }
         let unsigned = scalars(ScalarEncoding::Unsigned(width), bytes.clone(), false).unwrap();
         assert_eq!(unsigned.magnitudes(), bytes);
-        assert!(unsigned.negative().is_none());
+        assert!(unsigned.signs().is_none());
         let positive = scalars(ScalarEncoding::Signed(width), vec![1; width.into()], false);
-        assert!(positive.unwrap().negative().is_none());
+        assert!(positive.unwrap().signs().is_none());
         let narrow = decode_fr(ScalarEncoding::Unsigned(width), &[], false, &mut []);
         assert_eq!(narrow.unwrap_err().problem, Problem::OutOfRange);
     }

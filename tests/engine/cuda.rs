@@ -88,5 +88,5 @@ pub fn reach() -> Reach {
     }
     let mut g1 = msm::around(7..=7);
     g1.extend([(1 << 8) - 1, (1 << 9) + 1, 1 << 10, (1 << 12) - 1]);
-    Reach { g1, g2: vec![127, 128, 129, 257], lg_ntt: 12, every: 3 }
+    Reach { g1, g2: vec![127, 128, 129, 257], lg_ntt: 12, sampling: 3 }
 }

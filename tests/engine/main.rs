@@ -20,11 +20,11 @@ struct Reach {
     /// log2 of the largest NTT.
     lg_ntt: u32,
     /// Runs one of `every` pairs of size and distribution. Each size and distribution still occurs.
-    every: usize,
+    sampling: usize,
 }
 
 fn far() -> Reach {
-    Reach { g1: msm::around(7..=12), g2: msm::around(7..=10), lg_ntt: 14, every: 1 }
+    Reach { g1: msm::around(7..=12), g2: msm::around(7..=10), lg_ntt: 14, sampling: 1 }
 }
 
 macro_rules! test_engine {

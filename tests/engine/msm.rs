@@ -196,9 +196,9 @@ fn narrow(rng: &mut StdRng, encoding: ScalarEncoding, n: usize) -> Values {
 /// Runs an MSM of one vector in one piece.
 fn run<A: CurvePoint>(engine: &dyn Engine, points: &[A], values: &Values) -> A::Group {
     let points = PointSlice::new(Arc::new(points.to_vec()));
-    let mut run = engine.msm(A::bases(points), 1).unwrap();
+    let mut run = engine.msm(A::into_bases(points), 1).unwrap();
     values.absorb(run.as_mut(), 0, 0, values.values.len()).unwrap();
-    A::of_sums(run.finish().unwrap().0).unwrap()[0]
+    A::from_sums(run.finish().unwrap().0).unwrap()[0]
 }
 
 fn check<A: CurvePoint>(engine: &dyn Engine, shape: &str, distribution: &str, n: usize) {
@@ -255,27 +255,27 @@ pub fn pieces_and_batches<A: CurvePoint>(engine: &dyn Engine) {
     let slice = PointSlice::new(Arc::new(bases.points.clone())).slice(9, N).unwrap();
     let vectors = ["uniform", "0, 1, -1", "signed 8", "zero"];
     let all: Vec<Values> = vectors.iter().map(|vector| values(vector, N)).collect();
-    let mut run = engine.msm(A::bases(slice), all.len()).unwrap();
+    let mut run = engine.msm(A::into_bases(slice), all.len()).unwrap();
     // (first, length): out of order, with an empty piece and pieces of one scalar.
     for (first, len) in [(100, 50), (0, 1), (1, 0), (2, 98), (1, 1)] {
         for (vector, values) in all.iter().enumerate() {
             values.absorb(run.as_mut(), vector, first, len).unwrap();
         }
     }
-    let sums = A::of_sums(run.finish().unwrap().0).unwrap();
+    let sums = A::from_sums(run.finish().unwrap().0).unwrap();
     let right = Bases { logs: bases.logs[9..].to_vec(), points: Vec::<A>::new() };
     for ((sum, values), name) in sums.iter().zip(&all).zip(vectors) {
         assert_eq!(*sum, right.sum(&values.values), "{name}");
     }
-    let none = engine.msm(A::bases(PointSlice::new(Arc::new(vec![]))), 2).unwrap();
-    assert_eq!(A::of_sums(none.finish().unwrap().0).unwrap(), vec![A::Group::ZERO; 2]);
+    let none = engine.msm(A::into_bases(PointSlice::new(Arc::new(vec![]))), 2).unwrap();
+    assert_eq!(A::from_sums(none.finish().unwrap().0).unwrap(), vec![A::Group::ZERO; 2]);
 }
 
 pub fn stops_on_cancellation_and_deadline(engine: &dyn Engine) {
     let bases = Bases::<G1Affine>::shaped("distinct", 200);
     let points = PointSlice::new(Arc::new(bases.points));
     let values = values("uniform", 200);
-    let mut run = engine.msm(G1Affine::bases(points), 1).unwrap();
+    let mut run = engine.msm(G1Affine::into_bases(points), 1).unwrap();
     let mut absorb = |control: &Control| values.absorb_under(control, run.as_mut(), 0, 0, 200);
     let cancelled = Control::default();
     cancelled.cancel();
@@ -309,12 +309,12 @@ pub fn encodings_are_checked(engine: &dyn Engine) {
         let bytes = &integers[..];
         let scalars = Encoded { name: ("here", 1000), ..Encoded::new(encoding, N, &bytes) };
         let sum = |reduce| {
-            let mut run = engine.msm(G1Affine::bases(points.clone()), 1)?;
+            let mut run = engine.msm(G1Affine::into_bases(points.clone()), 1)?;
             let scalars = Encoded { reduce, ..scalars };
             run.absorb(0, 0, &scalars, &Control::default())?;
             run.finish().map(|(sums, _)| sums)
         };
-        assert_eq!(G1Affine::of_sums(sum(true).unwrap()).unwrap()[0], bases.sum(&expected));
+        assert_eq!(G1Affine::from_sums(sum(true).unwrap()).unwrap()[0], bases.sum(&expected));
         match sum(false) {
             Err(error) => assert_eq!(error, Error::element("here", 1041, Problem::NotCanonical)),
             Ok(_) => panic!("accepted a scalar that is not canonical"),

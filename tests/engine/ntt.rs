@@ -151,9 +151,9 @@ pub fn encodings_are_checked(engine: &dyn Engine) {
             let input = Encoded { reduce, name, ..Encoded::new(from, ROWS * LENGTH, &bytes) };
             let output = Written(Mutex::new(vec![0; (ROWS * 32) << LG_N]));
             let (count, row_length, check) = (ROWS, LENGTH, i % 2 == 0);
-            let rows = Rows { input, count, row_length, encoding: to, output: &output, check };
+            let rows = Rows { input, count, row_length, encoding: to, output: &output, check_on_device: check };
             let executor = engine.ntt(&plan, &rows, &Control::default())?;
-            assert_eq!(executor.checked, check && executor.engine == "cuda");
+            assert_eq!(executor.checked_on_device, check && executor.engine == "cuda");
             Ok(output.0.into_inner().unwrap())
         };
         let mut expected = vec![0; (ROWS * 32) << LG_N];

@@ -27,12 +27,12 @@ pub enum Mode {
     /// Job streams fail with this status after the header; other streams with CANCELLED at once.
     RefuseStream(Status),
     /// Streams are read, never answered; reading pauses after 4 messages until [`Fake::go_on`].
-    Swallow,
+    NeverAnswer,
     /// The first stream and the first `Stat` fail with UNAVAILABLE and later ones are served, as if
     /// the server had restarted.
-    Restarts,
+    FailFirst,
     /// Unary calls return a result that claims this verification.
-    Claims(v1::Verify),
+    ClaimVerified(v1::Verify),
 }
 
 /// A status in the form that the server sends.
@@ -204,7 +204,7 @@ impl Compute for Fake {
         self.inner.saw_deadline.store(deadline, Ordering::SeqCst);
         match &self.inner.mode {
             Mode::Refuse(status) => Err(status.clone()),
-            Mode::Claims(verified) => {
+            Mode::ClaimVerified(verified) => {
                 let execution = Some(claim(*verified));
                 let result = Some(v1::MsmResult { execution, ..Default::default() });
                 Ok(Response::new(v1::MsmResponse { result }))
@@ -225,7 +225,7 @@ impl Compute for Fake {
         let _ = stream.message().await;
         match &self.inner.mode {
             Mode::RefuseStream(status) => Err(status.clone()),
-            Mode::Restarts => {
+            Mode::FailFirst => {
                 first_fails(&self.inner.streams)?;
                 while stream.message().await?.is_some() {}
                 Ok(Response::new(v1::MsmStreamResponse { result: Some(Default::default()) }))
@@ -241,7 +241,7 @@ impl Compute for Fake {
         &self,
         request: Request<v1::NttRequest>,
     ) -> Result<Response<v1::NttResponse>, Status> {
-        let Mode::Claims(verified) = &self.inner.mode else {
+        let Mode::ClaimVerified(verified) = &self.inner.mode else {
             return Err(Status::unimplemented("not faked"));
         };
         let Some(v1::ntt_request::Input::Inline(rows)) = request.into_inner().input else {
@@ -273,7 +273,7 @@ impl Store for Fake {
             return Err(refusal(Code::Cancelled, "CANCELLED", None));
         }
         let mut stream = request.into_inner();
-        if let Mode::Restarts = self.inner.mode {
+        if let Mode::FailFirst = self.inner.mode {
             let header = stream.message().await?.and_then(|first| first.message);
             first_fails(&self.inner.streams)?;
             while stream.message().await?.is_some() {}
@@ -292,7 +292,7 @@ impl Store for Fake {
         &self,
         _: Request<v1::StatRequest>,
     ) -> Result<Response<v1::StatResponse>, Status> {
-        if let Mode::Restarts = self.inner.mode {
+        if let Mode::FailFirst = self.inner.mode {
             first_fails(&self.inner.stats)?;
         }
         Err(refusal(Code::NotFound, "OBJECT_UNKNOWN", None))

@@ -50,7 +50,7 @@ async fn a_wrong_result_is_never_returned() {
         how.send(&world.channel).await.unwrap_or_else(|status| panic!("honest {i}: {status}"));
     }
     for (i, how) in checked().into_iter().enumerate() {
-        world.dial.set(Mode::Lies);
+        world.dial.set(Mode::WrongResults);
         let status = how.send(&world.channel).await.expect_err("a wrong result");
         world.dial.set(Mode::Honest);
         let name = format!("wrong result {i}");

@@ -113,7 +113,7 @@ enum Change {
     Cut(usize),
     Swap(usize),
     Drop(usize),
-    Twice(usize),
+    Duplicate(usize),
 }
 
 fn change() -> impl Strategy<Value = Change> {
@@ -124,7 +124,7 @@ fn change() -> impl Strategy<Value = Change> {
         1 => any::<usize>().prop_map(Change::Cut),
         1 => any::<usize>().prop_map(Change::Swap),
         1 => any::<usize>().prop_map(Change::Drop),
-        1 => any::<usize>().prop_map(Change::Twice),
+        1 => any::<usize>().prop_map(Change::Duplicate),
     ]
 }
 
@@ -159,7 +159,7 @@ fn apply(messages: &mut Vec<Bytes>, change: &Change) {
             messages.swap(0, i);
         }
         Change::Drop(at) => drop(messages.remove(which(*at))),
-        Change::Twice(at) => messages.push(messages[which(*at)].clone()),
+        Change::Duplicate(at) => messages.push(messages[which(*at)].clone()),
     }
 }
 

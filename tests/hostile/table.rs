@@ -85,7 +85,7 @@ impl How {
 /// The expected answer.
 pub enum Expect {
     /// Success, with this result if it is given.
-    Good(Option<Bytes>),
+    Success(Option<Bytes>),
     /// Refusal: code, reason, field, index.
     Bad(Code, &'static str, &'static str, Option<u64>),
 }
@@ -116,7 +116,7 @@ pub fn refused(name: impl Into<String>, how: How, code: Code, reason: &'static s
 
 /// An unusual row that must succeed.
 pub fn good(name: impl Into<String>, how: How, gives: impl Into<Option<Bytes>>) -> Row {
-    Row { name: name.into(), how, expect: Expect::Good(gives.into()) }
+    Row { name: name.into(), how, expect: Expect::Success(gives.into()) }
 }
 
 /// Limits small enough for the tables to reach, except timeouts: a busy machine would reach those
@@ -182,10 +182,10 @@ impl World {
         let sent = tokio::time::timeout(HANGING, how.send(&self.channel)).await;
         let sent = sent.unwrap_or_else(|_| panic!("{name}: hangs"));
         match (expect, sent) {
-            (Expect::Good(expected), Ok(got)) => {
+            (Expect::Success(expected), Ok(got)) => {
                 assert!(expected.is_none_or(|expected| expected == got), "{name}: wrong result");
             }
-            (Expect::Good(_), Err(status)) => panic!("{name}: {status}"),
+            (Expect::Success(_), Err(status)) => panic!("{name}: {status}"),
             (Expect::Bad(..), Ok(_)) => panic!("{name}: accepted"),
             (Expect::Bad(code, reason, field, index), Err(status)) => {
                 assert_status(&name, &status, code, reason, field, index);

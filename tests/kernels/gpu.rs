@@ -19,8 +19,8 @@ pub struct Rig {
     gpu: &'static Gpu,
     stream: Stream,
     /// Index of the current seed; `None` on a GPU.
-    order: Option<usize>,
-    _turn: MutexGuard<'static, ()>,
+    seed_index: Option<usize>,
+    _exclusive: MutexGuard<'static, ()>,
 }
 
 /// Runs `test` under every seed of the emulated driver; once on a GPU.
@@ -29,14 +29,14 @@ pub fn each_seed(test: impl Fn(&Rig)) {
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let gpu = open();
     let mut rig =
-        Rig { gpu, stream: Stream::new(gpu.context()).unwrap(), order: None, _turn: turn };
+        Rig { gpu, stream: Stream::new(gpu.context()).unwrap(), seed_index: None, _exclusive: turn };
     if emulated::driver().is_none() {
         return test(&rig);
     }
     for (order, number) in SEEDS.into_iter().enumerate() {
         seed(number);
         println!("seed {number}");
-        rig.order = Some(order);
+        rig.seed_index = Some(order);
         rig.stream = Stream::new(gpu.context()).unwrap();
         test(&rig);
     }
@@ -63,7 +63,7 @@ impl Rig {
     /// Whether to run `case` now: cases that are slow on the emulated driver run under one seed
     /// each. A GPU runs all of them.
     pub fn takes(&self, case: usize) -> bool {
-        self.order.is_none_or(|order| case % SEEDS.len() == order)
+        self.seed_index.is_none_or(|order| case % SEEDS.len() == order)
     }
 
     pub fn gpu(&self) -> &Gpu {

@@ -33,7 +33,7 @@ const BALANCES: [(&str, Balance); 6] = [
 ];
 
 const fn strategy(level_min: u32, share_min: u32, whole_digits: u32, team_left: u32) -> Balance {
-    Balance { level_min, share_min, whole_digits, team_left }
+    Balance { level_additions_min: level_min, share_references_min: share_min, whole_bucket_references_max: whole_digits, team_elements_max: team_left }
 }
 
 /// References by bucket: a table index and a sign bit each.
@@ -86,7 +86,7 @@ fn check<A: CurvePoint>(
         let digits = all.len() as u32 + spare;
         all.resize(digits as usize, u32::MAX);
         let shape =
-            Shape { group: A::GROUP, digits, buckets: count as u32, onto, xyzz: false, balance };
+            Shape { group: A::GROUP, references_max: digits, buckets: count as u32, accumulate: onto, xyzz: false, balance };
         let (references, starts) = (rig.put(&all), rig.put(&starts));
         let sorted = Sorted { references: references.all(), starts: starts.all() };
         // The workspace's content must not matter.
@@ -186,9 +186,9 @@ fn short_and_misaligned_spans_are_refused() {
         let accumulator = Accumulator::load(rig.context()).unwrap();
         let shape = Shape {
             group: Group::G1,
-            digits: 10,
+            references_max: 10,
             buckets: 4,
-            onto: true,
+            accumulate: true,
             xyzz: false,
             balance: Balance::of(Group::G1, 10),
         };
@@ -217,15 +217,15 @@ fn short_and_misaligned_spans_are_refused() {
             (10, 5, part(0..4), room.part(0, room.len() / 2).unwrap()),
         ] {
             let refused = run(digits, bounds, out, room);
-            assert!(matches!(refused, Err(Fault::Kernel { .. })), "{refused:?}");
+            assert!(matches!(refused, Err(Fault::KernelMismatch { .. })), "{refused:?}");
         }
         // XYZZ sums cannot be added onto, and need twice the memory of affine ones.
         let sorted = Sorted { references: references.all(), starts: starts.all() };
         for onto in [false, true] {
-            let shape = Shape { onto, xyzz: true, ..shape };
+            let shape = Shape { accumulate: onto, xyzz: true, ..shape };
             let span = if onto { out } else { part(0..4) };
             let refused = accumulator.run(rig.stream(), &shape, sorted, span, room);
-            assert!(matches!(refused, Err(Fault::Kernel { .. })), "{refused:?}");
+            assert!(matches!(refused, Err(Fault::KernelMismatch { .. })), "{refused:?}");
         }
         rig.stream().synchronize().unwrap();
     });

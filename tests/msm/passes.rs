@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Thresholds so low that a test's few scalars are split as those of large MSMs are.
-const CUTS: Cuts = Cuts { arriving_min: 1, points_min: 7, whole_digits: 0, level_min: None };
+const CUTS: Cuts = Cuts { streamed_scalars_min: 1, points_min: 7, whole_bucket_digits_max: 0, level_additions_min: None };
 
 fn fixed(bits: u32, sets: u32) -> Windows {
     Windows::fixed(bits, sets, 64).unwrap()
@@ -45,7 +45,7 @@ fn plans_for_less_memory(
     windows: Windows,
     bench: &Bench<'_, impl points::Curve + Curve>,
 ) -> Vec<Plan> {
-    let plan = |bytes| Plan::cut(job, windows, bench.room(bytes), CUTS);
+    let plan = |bytes| Plan::with_thresholds(job, windows, bench.room(bytes), CUTS);
     std::iter::successors(plan(AMPLE), |wider| plan(wider.bytes() - 1)).collect()
 }
 
@@ -79,10 +79,10 @@ fn check_pieces<P: points::Curve + Curve>(
     scalars: &[Fr],
 ) {
     let job = job::<P>(scalars.len());
-    let mut plan = Plan::cut(job, windows, bench.room(AMPLE), CUTS).unwrap();
-    assert!(plan.arrive());
-    let passes: Vec<_> = pieces.iter().map(|piece| plan.over(piece.clone())).collect();
-    assert_eq!(passes.iter().filter(|pass| pass.onto).count(), pieces.len() - 1);
+    let mut plan = Plan::with_thresholds(job, windows, bench.room(AMPLE), CUTS).unwrap();
+    assert!(plan.enable_streaming());
+    let passes: Vec<_> = pieces.iter().map(|piece| plan.pass_over(piece.clone())).collect();
+    assert_eq!(passes.iter().filter(|pass| pass.accumulate).count(), pieces.len() - 1);
     bench.compare_in(&plan, &passes, scalars);
 }
 

@@ -11,7 +11,7 @@ use bytemuck::cast_slice;
 use capstan::{
     curve::{Group, layout, points::CurvePoint},
     device::{Lease, Span},
-    msm::whole_points,
+    msm::align_to_points,
 };
 
 use crate::{gpu::Rig, values::Element};
@@ -55,7 +55,7 @@ pub fn room<A: CurvePoint>(rig: &Rig, count: usize) -> Lease {
 
 /// The aligned part of a lease of [`room`], and the reference number of its first point.
 pub fn numbered<A: CurvePoint>(lease: &Lease, count: usize) -> (Span<'_, u8>, u32) {
-    let (whole, number) = whole_points(lease.all(), A::GROUP).unwrap();
+    let (whole, number) = align_to_points(lease.all(), A::GROUP).unwrap();
     (whole.part(0, count * A::GROUP.affine_bytes()).unwrap(), number)
 }
 

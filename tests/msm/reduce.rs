@@ -10,7 +10,7 @@ use ark_std::{rand::RngCore, test_rng};
 use capstan::{
     curve::Group,
     device::DeviceLimits,
-    msm::reduce::{self, Ending, Plan, Reducer, Shape, Tuning, Weights, finish},
+    msm::reduce::{self, Ending, Plan, Reducer, Shape, Tuning, Weights, combine_on_host},
 };
 
 use crate::{
@@ -57,7 +57,7 @@ fn expected<P: Curve>(shape: &Shape, buckets: &[Affine<P>]) -> Vec<Projective<P>
                 weighted += sum;
             }
             match shape.weights {
-                Weights::All => weighted,
+                Weights::Consecutive => weighted,
                 Weights::Odd => weighted + weighted - sum,
             }
         })
@@ -87,9 +87,9 @@ fn run<P: Curve + reduce::Curve>(
     });
     // The workspace's content must not matter.
     let workspace = rig.put(&vec![0xa5_u8; plan.workspace_bytes() as usize]);
-    let out = rig.put(&vec![0xa5_u8; plan.bytes_out() as usize]);
+    let out = rig.put(&vec![0xa5_u8; plan.output_bytes() as usize]);
     reducer.run(rig.stream(), plan, given.all(), workspace.all(), out.all()).unwrap();
-    finish::<P>(plan, &rig.get::<u8>(&out))
+    combine_on_host::<P>(plan, &rig.get::<u8>(&out))
 }
 
 /// Tunings for all code paths: with and without slices, terms split or not, small and large teams.
@@ -99,7 +99,7 @@ fn tunings() -> Vec<Tuning> {
         slice_threads: u64::from(multiprocessors) * 256,
         slice_points_min,
         lg_part,
-        groups,
+        teams_per_multiprocessor: groups,
         ending: None,
     };
     vec![
@@ -120,7 +120,7 @@ fn check_shape<P: Curve + reduce::Curve>(
     (vectors, shifts): (u32, Vec<u32>),
 ) {
     let (group, xyzz) = (<P as Curve>::GROUP, turn % 3 == 1);
-    let weights = [Weights::All, Weights::Odd][turn / 2 % 2];
+    let weights = [Weights::Consecutive, Weights::Odd][turn / 2 % 2];
     let shape = Shape { group, vectors, shifts, buckets, weights, xyzz };
     let count = vectors as usize * shape.shifts.len() * buckets as usize;
     let given = filled::<P>(rng, turn, count);
@@ -162,7 +162,7 @@ fn check_tunings<P: Curve + reduce::Curve>(buckets: u32) {
         let mut rng = test_rng();
         for kind in 0..7 {
             let (group, xyzz) = (<P as Curve>::GROUP, kind % 2 == 1);
-            let (shifts, weights) = (vec![0, 5], [Weights::All, Weights::Odd][kind / 2 % 2]);
+            let (shifts, weights) = (vec![0, 5], [Weights::Consecutive, Weights::Odd][kind / 2 % 2]);
             let shape = Shape { group, vectors: 1, shifts, buckets, weights, xyzz };
             let given = filled::<P>(&mut rng, kind, 2 * buckets as usize);
             let expected = expected(&shape, &given);
@@ -211,21 +211,21 @@ fn g2_sums_with_every_tuning_match_arkworks() {
 #[test]
 fn plans_are_short_and_choose_the_cheapest_ending() {
     let plan = |group, vectors, shifts: Vec<u32>, lg_buckets: u32| {
-        let (buckets, weights) = (1 << lg_buckets, Weights::All);
+        let (buckets, weights) = (1 << lg_buckets, Weights::Consecutive);
         let shape = Shape { group, vectors, shifts, buckets, weights, xyzz: false };
-        Plan::new(&shape, &Tuning::on(&DeviceLimits::H200, group))
+        Plan::new(&shape, &Tuning::for_limits(&DeviceLimits::H200, group))
     };
     let one = plan(Group::G1, 1, vec![0], 9);
-    assert_eq!((one.steps.len(), one.ending), (2, Ending::Terms), "{one:?}");
+    assert_eq!((one.steps.len(), one.host_step), (2, Ending::Terms), "{one:?}");
     let tables = plan(Group::G1, 1, vec![0], 21);
-    assert_eq!((tables.steps.len(), tables.ending), (4, Ending::Terms), "{tables:?}");
+    assert_eq!((tables.steps.len(), tables.host_step), (4, Ending::Terms), "{tables:?}");
     assert!(tables.workspace_bytes() < 8 << 20, "{tables:?}");
     let variable = plan(Group::G1, 1, (0..16).map(|set| 16 * set).collect(), 15);
-    assert_eq!((variable.ending, variable.points_out()), (Ending::Sets, 16), "{variable:?}");
+    assert_eq!((variable.host_step, variable.output_points()), (Ending::Sets, 16), "{variable:?}");
     let batch = plan(Group::G1, 1000, vec![0], 9);
-    assert_eq!((batch.ending, batch.points_out()), (Ending::Sets, 1000), "{batch:?}");
+    assert_eq!((batch.host_step, batch.output_points()), (Ending::Sets, 1000), "{batch:?}");
     let several = plan(Group::G1, 1000, vec![0, 10, 19], 9);
-    assert_eq!((several.ending, several.points_out()), (Ending::Vectors, 1000), "{several:?}");
+    assert_eq!((several.host_step, several.output_points()), (Ending::Vectors, 1000), "{several:?}");
     let no_ladder = plan(Group::G2, 1000, vec![0, 9, 11], 9);
-    assert_eq!(no_ladder.ending, Ending::Sets, "{no_ladder:?}");
+    assert_eq!(no_ladder.host_step, Ending::Sets, "{no_ladder:?}");
 }

@@ -79,7 +79,7 @@ fn layouts(shape: Shape, capacity: SortCapacity) -> Vec<Layout> {
     let (few, one) = (lg_buckets.saturating_sub(cuts), (lg_buckets + 1).min(12));
     let paths = [bins(few, 160), bins(one, 33), direct(1), direct(groups)];
     let mut found: Vec<_> = Layout::of(shape, capacity).into_iter().collect();
-    found.extend(paths.into_iter().filter_map(|path| Layout::along(shape, capacity, path)));
+    found.extend(paths.into_iter().filter_map(|path| Layout::with_path(shape, capacity, path)));
     found
 }
 
@@ -190,7 +190,7 @@ fn bins_of_several_tiles_are_sorted() {
             let shape = Shape::new(windows, n as u32, 1).unwrap();
             let path = Path::Bins { low_bits, tile_scalars: 600 };
             let capacity = SortCapacity::of(&rig.limits());
-            let layout = Layout::along(shape, capacity, path).unwrap();
+            let layout = Layout::with_path(shape, capacity, path).unwrap();
             check(rig, &sorter, &layout, &uniform, "uniform");
             check(rig, &sorter, &layout, &mixed, "mixed");
             check(rig, &sorter, &layout, &vec![one_bucket; n], "one bucket");
@@ -255,11 +255,11 @@ fn invalid_and_too_large_shapes_are_refused() {
     assert_eq!(Layout::of(Shape::new(windows, 1 << 23, 16).unwrap(), h200()), None);
     assert!(Layout::of(Shape::new(windows, 1 << 23, 15).unwrap(), h200()).is_some());
     let tile = |tile_scalars| Path::Bins { low_bits: 11, tile_scalars };
-    assert_eq!(Layout::along(shape, h200(), tile(0)), None);
-    assert_eq!(Layout::along(shape, h200(), tile(2000)), None);
-    assert_eq!(Layout::along(shape, h200(), Path::Direct { groups: 0 }), None);
-    assert_eq!(Layout::along(shape, h200(), Path::Direct { groups: 127 }), None);
-    assert!(Layout::along(shape, h200(), Path::Direct { groups: 128 }).is_some());
+    assert_eq!(Layout::with_path(shape, h200(), tile(0)), None);
+    assert_eq!(Layout::with_path(shape, h200(), tile(2000)), None);
+    assert_eq!(Layout::with_path(shape, h200(), Path::Direct { groups: 0 }), None);
+    assert_eq!(Layout::with_path(shape, h200(), Path::Direct { groups: 127 }), None);
+    assert!(Layout::with_path(shape, h200(), Path::Direct { groups: 128 }).is_some());
 }
 
 #[test]
@@ -298,7 +298,7 @@ fn short_spans_are_refused() {
     each_seed(|rig| {
         let sorter = sorter(rig);
         let shape = Shape::new(Windows::fixed(8, 1, 32).unwrap(), 4, 1).unwrap();
-        let layout = Layout::along(
+        let layout = Layout::with_path(
             shape,
             SortCapacity::of(&rig.limits()),
             Path::Bins { low_bits: 3, tile_scalars: 32 },

@@ -124,7 +124,7 @@ fn a_factor_of_0_is_refused() {
         let room = |bytes| rig.room::<u8>(bytes as usize);
         let (on, scratch) = (room(192), room(tables.scratch_bytes(layout.group, 1)));
         let made = tables.run(rig.stream(), &layout, on.all(), scratch.all());
-        assert!(matches!(made, Err(Fault::Kernel { .. })), "{made:?}");
+        assert!(matches!(made, Err(Fault::KernelMismatch { .. })), "{made:?}");
     });
 }
 

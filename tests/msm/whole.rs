@@ -12,7 +12,7 @@ use capstan::{
         Job, Msm, Pass, Placed, Plan, Room, Sliding, Windows,
         reduce::Curve,
         tables::{Layout, Tables},
-        whole_points,
+        align_to_points,
     },
 };
 
@@ -56,7 +56,7 @@ impl<'a, P: points::Curve + Curve> Bench<'a, P> {
         let factor = windows.factor();
         let layout = Layout { group, points: n as u32, stride: n, offsets: &offsets, factor };
         let lease = self.rig.room::<u8>(layout.bytes() + group.affine_bytes());
-        let (all, first) = whole_points(lease.all(), group).unwrap();
+        let (all, first) = align_to_points(lease.all(), group).unwrap();
         let limbs = points::limbs(&self.bases[..n]);
         self.rig.write(all, &limbs);
         let scratch = self.rig.room::<u8>(self.tables.scratch_bytes(group, n as u32) as usize);
@@ -77,7 +77,7 @@ impl<'a, P: points::Curve + Curve> Bench<'a, P> {
         let room = |bytes: u64| self.rig.room::<u8>(bytes as usize);
         let most = passes.iter().map(|pass| plan.pass_bytes(pass)).max().unwrap();
         let (buckets, workspace) = (room(plan.bucket_bytes()), room(most));
-        let out = room(plan.bytes_out());
+        let out = room(plan.output_bytes());
         let mut marks = Vec::new();
         for (i, pass) in passes.iter().enumerate() {
             let begin = (pass.vectors.0 * job.n + pass.points.0) as usize;
@@ -85,11 +85,11 @@ impl<'a, P: points::Curve + Curve> Bench<'a, P> {
             let (stream, work) = (self.rig.stream(), workspace.all());
             let (watch, buckets) = (i % 2 == 0, buckets.all());
             let marked =
-                self.msm.pass(stream, watch, plan, pass, own, placed, buckets, work, out.all());
+                self.msm.launch_pass(stream, watch, plan, pass, own, placed, buckets, work, out.all());
             marks.push(marked.unwrap());
             assert_eq!(marks[i].is_some(), watch);
         }
-        let sums = Msm::finish(plan, &self.rig.get::<u8>(&out));
+        let sums = Msm::combine_sums(plan, &self.rig.get::<u8>(&out));
         for marks in marks.iter().flatten() {
             let names = marks.stages().unwrap().map(|(name, _)| name);
             assert_eq!(names, ["sort", "accumulate", "reduce"]);
@@ -133,7 +133,7 @@ fn check_sizes<P: points::Curve + Curve>(sizes: &[usize]) {
             let scalars: Vec<_> = (0..n).map(|i| scalar(&mut rng, i)).collect();
             let tables = [1, 64, 5][i % 3];
             let tables = if n < 40 && tables == 64 { Sliding::TABLES } else { tables };
-            bench.compare(n, 1, job::<P>(n).windows(tables, &rig.limits()), &scalars);
+            bench.compare(n, 1, job::<P>(n).choose_windows(tables, &rig.limits()), &scalars);
         }
     });
 }
@@ -174,7 +174,7 @@ fn check_batches<P: points::Curve + Curve>(shapes: &[(usize, usize)]) {
             }
             let scalars: Vec<_> = (0..n * vectors).map(|_| uniform(&mut rng)).collect();
             for tables in [1, 64, Sliding::TABLES] {
-                bench.compare(n, vectors, job::<P>(n).windows(tables, &rig.limits()), &scalars);
+                bench.compare(n, vectors, job::<P>(n).choose_windows(tables, &rig.limits()), &scalars);
             }
             bench.compare(n, vectors, radix(), &scalars);
         }
@@ -191,10 +191,10 @@ fn msms_of_all_sizes_match_arkworks() {
 #[test]
 fn msms_of_all_distributions_match_arkworks() {
     check_distributions::<g1::Config>(160, |_| {
-        job::<g1::Config>(160).windows(64, &DeviceLimits::H200)
+        job::<g1::Config>(160).choose_windows(64, &DeviceLimits::H200)
     });
     check_distributions::<g2::Config>(24, |_| {
-        job::<g2::Config>(24).windows(64, &DeviceLimits::H200)
+        job::<g2::Config>(24).choose_windows(64, &DeviceLimits::H200)
     });
     check_distributions::<g1::Config>(33, sliding);
     check_distributions::<g2::Config>(7, sliding);

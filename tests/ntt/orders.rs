@@ -65,7 +65,7 @@ fn transforms_of_several_passes_match_arkworks() {
 /// inter-pass twiddles, every number of elements per thread.
 #[test]
 fn plans_of_long_transforms_match_arkworks() {
-    let pass = |lg_r, lg_e, lg_c, kept| Pass { lg_r, lg_c, lg_e, kept, merged: false };
+    let pass = |lg_r, lg_e, lg_c, kept| Pass { lg_r, lg_c, lg_e, multiples: kept, fused: false };
     let plans = [
         vec![pass(3, 3, 5, 1), pass(3, 3, 2, 2), pass(2, 2, 4, 0)],
         vec![pass(2, 2, 5, 1), pass(4, 2, 3, 2), pass(4, 2, 2, 0)],
@@ -87,7 +87,7 @@ fn plans_of_long_transforms_match_arkworks() {
                     continue;
                 }
                 let mut passes = passes.clone();
-                if transform.way() == Way::Ascend {
+                if transform.way() == Way::Dit {
                     passes.reverse();
                 }
                 let plan = rig.transforms.plan_of(&transform, passes).unwrap();
@@ -100,7 +100,7 @@ fn plans_of_long_transforms_match_arkworks() {
 /// Passes with specialized kernels as first, middle and last ones, in the shortest transforms.
 #[test]
 fn plans_of_specialized_kernels_match_arkworks() {
-    let pass = |lg_r, lg_e, lg_c, kept| Pass { lg_r, lg_c, lg_e, kept, merged: false };
+    let pass = |lg_r, lg_e, lg_c, kept| Pass { lg_r, lg_c, lg_e, multiples: kept, fused: false };
     let plans = [
         vec![pass(10, 2, 0, 0)],
         vec![pass(6, 2, 2, 0)],
@@ -122,7 +122,7 @@ fn plans_of_specialized_kernels_match_arkworks() {
                     continue;
                 }
                 let mut passes = passes.clone();
-                if transform.way() == Way::Ascend {
+                if transform.way() == Way::Dit {
                     passes.reverse();
                 }
                 let plan = rig.transforms.plan_of(&transform, passes).unwrap();
@@ -135,8 +135,8 @@ fn plans_of_specialized_kernels_match_arkworks() {
 /// Fused twiddles in the first, middle and last column passes, plain and on cosets, in batches.
 #[test]
 fn plans_of_fused_column_passes_match_arkworks() {
-    let rows = |lg_r, lg_e, lg_c| Pass { lg_r, lg_c, lg_e, kept: 0, merged: false };
-    let merged = |lg_r, kept| Pass { lg_r, lg_c: 2, lg_e: 2, kept, merged: true };
+    let rows = |lg_r, lg_e, lg_c| Pass { lg_r, lg_c, lg_e, multiples: 0, fused: false };
+    let merged = |lg_r, kept| Pass { lg_r, lg_c: 2, lg_e: 2, multiples: kept, fused: true };
     let plans = [
         vec![merged(6, 1), rows(6, 2, 2)],
         vec![merged(8, 1), rows(4, 2, 3)],
@@ -148,11 +148,11 @@ fn plans_of_fused_column_passes_match_arkworks() {
             let lg_n = passes.iter().map(|pass| pass.lg_r).sum();
             for (i, transform) in every_transform(lg_n).enumerate() {
                 let mut passes = passes.clone();
-                if transform.way() == Way::Ascend {
+                if transform.way() == Way::Dit {
                     passes.reverse();
                 }
                 let plan = rig.transforms.plan_of(&transform, passes);
-                let is_right = transform.way() == Way::Descend || !transform.is_turned();
+                let is_right = transform.way() == Way::Dif || !transform.is_turned();
                 assert_eq!(plan.is_ok(), is_right, "{transform:?}");
                 if let Ok(plan) = plan
                     && (lg_n <= 12 || (i + number + seed).is_multiple_of(3))
@@ -168,7 +168,7 @@ fn plans_of_fused_column_passes_match_arkworks() {
 /// rows per block. Only cosets whose powers can be part of twiddles are allowed.
 #[test]
 fn plans_of_fused_row_passes_match_arkworks() {
-    let merged = |lg_r, lg_c, kept| Pass { lg_r, lg_c, lg_e: 2, kept, merged: true };
+    let merged = |lg_r, lg_c, kept| Pass { lg_r, lg_c, lg_e: 2, multiples: kept, fused: true };
     let plans = [
         vec![merged(10, 0, 4)],
         vec![merged(6, 2, 0), merged(8, 0, 2)],
@@ -181,7 +181,7 @@ fn plans_of_fused_row_passes_match_arkworks() {
         for (number, passes) in plans.iter().enumerate() {
             let lg_n = passes.iter().map(|pass| pass.lg_r).sum();
             for (i, transform) in every_transform(lg_n).enumerate() {
-                let descends = transform.way() == Way::Descend;
+                let descends = transform.way() == Way::Dif;
                 let mut passes = passes.clone();
                 let has_kernel = descends || passes.iter().all(|pass| *pass != merged(8, 1, 2));
                 if !descends {

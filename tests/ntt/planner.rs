@@ -18,7 +18,7 @@ fn h200() -> TransformLimits {
 }
 
 fn every() -> impl Iterator<Item = (u32, usize, Way, bool, Vec<Pass>)> {
-    let ways = [Way::Descend, Way::Ascend];
+    let ways = [Way::Dif, Way::Dit];
     (0..=LG_N_MAX).flat_map(move |lg_n| {
         [0, 1, 2, 5, 64, 1000, 1 << 20].into_iter().flat_map(move |rows| {
             ways.into_iter().flat_map(move |way| {
@@ -37,12 +37,12 @@ fn passes_fit_their_transform_and_their_kernels() {
         assert_eq!(passes.iter().map(|pass| pass.lg_r).sum::<u32>(), lg_n, "{case}");
         let last = passes.len().saturating_sub(1);
         let mut downward = passes.clone();
-        if way == Way::Ascend {
+        if way == Way::Dit {
             downward.reverse();
         }
         let mut lg_block = lg_n;
         for (i, pass) in downward.iter().enumerate() {
-            let Pass { lg_r, lg_c, lg_e, kept, .. } = *pass;
+            let Pass { lg_r, lg_c, lg_e, multiples: kept, .. } = *pass;
             assert!(KERNELS.contains(&(lg_e, kept)), "{case}");
             assert_eq!(kept == 0, i == last, "{case}");
             assert!(lg_r >= lg_e && lg_r % lg_e == 0 && lg_r <= 10, "{case}");
@@ -62,7 +62,7 @@ fn passes_fit_their_transform_and_their_kernels() {
 #[test]
 fn reordered_results_are_stored_in_runs() {
     for (lg_n, _, way, turned, passes) in every() {
-        if way == Way::Descend && turned && passes.len() > 1 {
+        if way == Way::Dif && turned && passes.len() > 1 {
             let last = passes.last().unwrap();
             assert!(last.lg_c > 0 || last.lg_e == 1 || last.lg_r == 10, "2^{lg_n}: {passes:?}");
         }
@@ -75,7 +75,7 @@ fn fused_column_passes_have_one_inter_pass_table() {
     for (lg_n, rows, way, turned, passes) in every() {
         let Some(mut merged) = merge(&passes, way, false) else { continue };
         let mut passes = passes;
-        if way == Way::Ascend {
+        if way == Way::Dit {
             passes.reverse();
             merged.reverse();
         }
@@ -85,8 +85,8 @@ fn fused_column_passes_have_one_inter_pass_table() {
         assert!(passes.iter().map(shape).eq(merged.iter().map(shape)), "{case}");
         let (last, columns) = merged.split_last().unwrap();
         assert_eq!(Some(last), passes.last(), "{case}");
-        assert!(columns.iter().all(|pass| pass.merged), "{case}");
-        let borders: Vec<_> = columns.iter().map(|pass| pass.kept).collect();
+        assert!(columns.iter().all(|pass| pass.fused), "{case}");
+        let borders: Vec<_> = columns.iter().map(|pass| pass.multiples).collect();
         assert_eq!(borders.iter().sum::<u32>(), 1, "{case}");
         assert_eq!(borders.last(), Some(&1), "{case}");
         found.push(lg_n);
@@ -107,9 +107,9 @@ fn fully_fused_passes_have_no_inter_pass_table() {
             assert_eq!(Some(merged), merge(&passes, way, false), "{case}");
             continue;
         }
-        let last = if way == Way::Descend { merged.len() - 1 } else { 0 };
+        let last = if way == Way::Dif { merged.len() - 1 } else { 0 };
         for (i, pass) in merged.iter().enumerate() {
-            assert!(pass.merged && (pass.kept > 0) == (i == last), "{case}");
+            assert!(pass.fused && (pass.multiples > 0) == (i == last), "{case}");
         }
         assert!(merged.len() > 1 || lg_n == 10, "{case}");
         found.push(lg_n);
@@ -122,7 +122,7 @@ fn fully_fused_passes_have_no_inter_pass_table() {
 #[test]
 fn fastest_measured_plans_are_chosen() {
     let radices = |lg_n, rows| -> Vec<(u32, u32)> {
-        let passes = passes(lg_n, rows, Way::Descend, false, &h200());
+        let passes = passes(lg_n, rows, Way::Dif, false, &h200());
         passes.iter().map(|pass| (pass.lg_r, pass.lg_e)).collect()
     };
     assert_eq!(radices(10, 1), [(5, 1), (5, 1)]);
@@ -142,15 +142,15 @@ fn fastest_measured_plans_are_chosen() {
 #[test]
 fn inter_pass_tables_of_2_28_are_whole_on_an_h200() {
     let room = table_bytes_max(125 << 30);
-    let is_merged = |passes: &[Pass]| passes.iter().filter(|pass| pass.merged).count();
+    let is_merged = |passes: &[Pass]| passes.iter().filter(|pass| pass.fused).count();
     for lg_n in [18, 20, 22, 24, 26, 28] {
         for transform in every_transform(lg_n) {
             let passes = chosen(&transform, 1, room, &h200());
-            let merges = transform.way() == Way::Descend || !transform.is_turned();
+            let merges = transform.way() == Way::Dif || !transform.is_turned();
             let count = if merges { passes.len() - 1 } else { 0 };
             assert_eq!(is_merged(&passes), count, "{transform:?}: {passes:?}");
             // A whole table of inter-pass twiddles has one multiple, one in two levels has two.
-            let ones = passes.iter().filter(|pass| pass.kept == 1).count();
+            let ones = passes.iter().filter(|pass| pass.multiples == 1).count();
             assert_eq!(ones, usize::from(merges || lg_n >= 20), "{transform:?}: {passes:?}");
         }
     }
@@ -165,7 +165,7 @@ fn inter_pass_tables_of_2_28_are_whole_on_an_h200() {
         output_reversed: true,
     };
     let passes = chosen(&forward, 1, table_bytes_max(62 << 30), &h200());
-    assert!(passes.iter().all(|pass| !pass.merged && pass.kept != 1), "{passes:?}");
+    assert!(passes.iter().all(|pass| !pass.fused && pass.multiples != 1), "{passes:?}");
 }
 
 /// The shared memory of a multiprocessor holds two tiles.
@@ -183,7 +183,7 @@ fn tiles_fit_devices_with_little_shared_memory() {
             ..DeviceLimits::H200
         },
     );
-    assert_eq!(h200(), TransformLimits { lg_tile_max: 11, lg_one_kept: 20 });
+    assert_eq!(h200(), TransformLimits { lg_tile_max: 11, lg_single_multiple: 20 });
     for limits in [rtx4090, small].map(|limits| TransformLimits::of(&limits)) {
         assert_eq!(limits.lg_tile_max, 10);
         for (lg_n, rows, way, turned, _) in every() {
@@ -193,7 +193,7 @@ fn tiles_fit_devices_with_little_shared_memory() {
         }
     }
     let cached = TransformLimits::of(&DeviceLimits { l2_bytes: 96 << 20, ..DeviceLimits::H200 });
-    assert_eq!(cached.lg_one_kept, 21);
+    assert_eq!(cached.lg_single_multiple, 21);
 }
 
 #[test]
@@ -205,14 +205,14 @@ fn tables_of_chosen_passes_fit_their_limit() {
             let less = chosen(&transform, 1 << 20, (64 << lg_n) - 1, &h200());
             let radices = |passes: &[Pass]| passes.iter().map(|p| p.lg_r).collect::<Vec<_>>();
             assert_eq!(radices(&whole), radices(&less));
-            assert!(less.iter().all(|pass| !pass.merged), "{transform:?}: {less:?}");
+            assert!(less.iter().all(|pass| !pass.fused), "{transform:?}: {less:?}");
             let mut lg_block = 0;
-            let descends = transform.way() == Way::Descend;
+            let descends = transform.way() == Way::Dif;
             let upward: Vec<_> =
                 if descends { less.iter().rev().collect() } else { less.iter().collect() };
             for pass in upward {
                 lg_block += pass.lg_r;
-                assert!(pass.kept != 1 || lg_block < lg_n, "{transform:?}: {less:?}");
+                assert!(pass.multiples != 1 || lg_block < lg_n, "{transform:?}: {less:?}");
             }
         }
     }

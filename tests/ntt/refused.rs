@@ -30,9 +30,9 @@ fn invalid_transforms_and_plans_are_refused() {
             let refused = rig.transforms.plan(&zero, 1).err();
             assert_eq!(refused, Some(Error::field("coset", Problem::Zero)));
         }
-        let short = vec![Pass { lg_r: 10, lg_c: 0, lg_e: 2, kept: 0, merged: false }];
+        let short = vec![Pass { lg_r: 10, lg_c: 0, lg_e: 2, multiples: 0, fused: false }];
         assert!(matches!(rig.transforms.plan_of(&PLAIN, short), Err(Error::Internal(_))));
-        let odd = vec![Pass { lg_r: 11, lg_c: 0, lg_e: 1, kept: 0, merged: false }];
+        let odd = vec![Pass { lg_r: 11, lg_c: 0, lg_e: 1, multiples: 0, fused: false }];
         assert!(matches!(rig.transforms.plan_of(&PLAIN, odd), Err(Error::Internal(_))));
     });
 }

@@ -21,7 +21,7 @@ use crate::{
 pub struct Rig {
     pub gpu: Gpu,
     pub transforms: Transforms,
-    _turn: MutexGuard<'static, ()>,
+    _exclusive: MutexGuard<'static, ()>,
 }
 
 static TURN: Mutex<()> = Mutex::new(());
@@ -32,7 +32,7 @@ pub fn each_seed(table_bytes_max: u64, test: impl Fn(&Rig, usize)) {
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let gpu = open().clone();
     let transforms = Transforms::load(&gpu, table_bytes_max).unwrap();
-    let rig = Rig { gpu, transforms, _turn: turn };
+    let rig = Rig { gpu, transforms, _exclusive: turn };
     if emulated::driver().is_none() {
         return test(&rig, 0);
     }
@@ -54,7 +54,7 @@ pub fn on_a_whole_gpu(test: impl Fn(&Rig)) {
     open();
     let gpu = open_with(90);
     let transforms = Transforms::load(&gpu, table_bytes_max(gpu.arena().bytes())).unwrap();
-    test(&Rig { gpu, transforms, _turn: turn });
+    test(&Rig { gpu, transforms, _exclusive: turn });
 }
 
 impl Rig {

@@ -36,8 +36,8 @@ fn two_level_tables_match_arkworks() {
 #[test]
 fn fused_passes_need_a_whole_table() {
     each_seed(64 << 10, |rig, _| {
-        let merged = Pass { lg_r: 6, lg_c: 2, lg_e: 2, kept: 1, merged: true };
-        let rows = Pass { lg_r: 6, lg_c: 2, lg_e: 2, kept: 0, merged: false };
+        let merged = Pass { lg_r: 6, lg_c: 2, lg_e: 2, multiples: 1, fused: true };
+        let rows = Pass { lg_r: 6, lg_c: 2, lg_e: 2, multiples: 0, fused: false };
         assert!(rig.transforms.plan_of(&on_coset(12, 0), vec![merged, rows]).is_err());
     });
 }

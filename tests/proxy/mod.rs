@@ -41,7 +41,7 @@ pub async fn through_cuts<T>(
 
 struct Proxy {
     target: String,
-    cut: Arc<AtomicU32>,
+    cuts: Arc<AtomicU32>,
 }
 
 impl Proxy {
@@ -64,12 +64,12 @@ impl Proxy {
                 });
             }
         });
-        Self { target: format!("http://{address}"), cut }
+        Self { target: format!("http://{address}"), cuts: cut }
     }
 
     /// Number of connections that were cut.
     fn cut(&self) -> u32 {
-        self.cut.load(Ordering::SeqCst)
+        self.cuts.load(Ordering::SeqCst)
     }
 }
 

@@ -29,7 +29,7 @@ use capstan::{
 pub enum Mode {
     Honest,
     /// Every result is slightly wrong.
-    Lies,
+    WrongResults,
     /// Every piece panics.
     Panics,
     /// Every piece blocks until its control stops it or the mode changes.
@@ -96,7 +96,7 @@ impl Engine for Moody {
     fn ntt(&self, plan: &NttPlan, rows: &Rows<'_>, control: &Control) -> Result<Executor> {
         self.dial.work(control)?;
         let output = &Lying(rows.output);
-        let lies = self.dial.is(Mode::Lies);
+        let lies = self.dial.is(Mode::WrongResults);
         self.honest.ntt(plan, &if lies { Rows { output, ..*rows } } else { *rows }, control)
     }
 
@@ -142,7 +142,7 @@ impl MsmRun for MoodyRun {
 
     fn finish(self: Box<Self>) -> Result<(Sums, Executor)> {
         let (mut sums, executor) = self.run.finish()?;
-        if self.dial.is(Mode::Lies) {
+        if self.dial.is(Mode::WrongResults) {
             match &mut sums {
                 Sums::G1(sums) => sums[0] += G1Projective::generator(),
                 Sums::G2(sums) => sums[0] += G2Projective::generator(),

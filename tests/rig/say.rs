@@ -63,7 +63,7 @@ pub fn sum<A: CurvePoint>(points: &[A], scalars: &[Fr]) -> A::Group {
 
 /// Encodes a sum as a compressed point.
 pub fn compressed<A: CurvePoint>(sum: A::Group) -> Bytes {
-    encode_sums(ResultEncoding::Compressed, &A::sums(vec![sum])).into()
+    encode_sums(ResultEncoding::Compressed, &A::into_sums(vec![sum])).into()
 }
 
 pub fn spec(group: i32, bases: v1::msm_spec::Bases) -> v1::MsmSpec {

@@ -20,15 +20,15 @@ pub struct Kernel {
     name: &'static str,
     threads: u32,
     /// Coordinates that a thread stores in scratch memory for each sum.
-    kept: usize,
+    scratch_coordinates: usize,
 }
 
 /// Adds pairs of points of a table.
-pub const G1: Kernel = Kernel { name: "g1_add", threads: 512, kept: 1 };
+pub const G1: Kernel = Kernel { name: "g1_add", threads: 512, scratch_coordinates: 1 };
 /// Like [`G1`], but fetches each coordinate once.
-pub const G1_ONCE: Kernel = Kernel { name: "g1_add_once", threads: 512, kept: 3 };
+pub const G1_ONCE: Kernel = Kernel { name: "g1_add_once", threads: 512, scratch_coordinates: 3 };
 /// Like [`G1`], for G2.
-pub const G2: Kernel = Kernel { name: "g2_add", threads: 256, kept: 1 };
+pub const G2: Kernel = Kernel { name: "g2_add", threads: 256, scratch_coordinates: 1 };
 
 impl Kernel {
     fn block<G: Group>(&self) -> Block {
@@ -38,7 +38,7 @@ impl Kernel {
     }
 
     fn scratch<G: Group>(&self, rig: &Rig, blocks: u32, chain: u32) -> Lease {
-        let pieces = self.kept * G::COORDINATE_BYTES / PIECE;
+        let pieces = self.scratch_coordinates * G::COORDINATE_BYTES / PIECE;
         let threads = (blocks * self.threads) as usize;
         rig.memory::<[u8; PIECE]>(pieces * chain as usize * threads)
     }
@@ -46,7 +46,7 @@ impl Kernel {
     fn figure<G: Group>(&self, mode: &'static str, n: usize, what: String) -> Figure<'_> {
         let op = if G::NAME == "g1" { "g1_add_batched_affine" } else { "g2_add_batched_affine" };
         let how = format!("{} {what}, {} threads", self.name, self.threads);
-        Figure { op, mode, count: n as u64, times: Vec::new(), unit: "G/s", how }
+        Figure { op, mode, count: n as u64, times: Vec::new(), unit: "G/s", details: how }
     }
 }
 

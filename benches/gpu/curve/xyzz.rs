@@ -58,6 +58,6 @@ pub fn measure<G: Group>(
         count: references.len() as u64,
         times: runs,
         unit: "G/s",
-        how: format!("{name}, {registers} registers, table of {table_gb:.1} GB"),
+        details: format!("{name}, {registers} registers, table of {table_gb:.1} GB"),
     }
 }

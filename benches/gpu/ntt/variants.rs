@@ -89,7 +89,7 @@ pub fn of(rig: &Rig, lg_n: u32) -> Vec<(Vec<Pass>, bool)> {
 
 /// A pass in the command line's syntax.
 pub fn name(pass: &Pass) -> String {
-    let Pass { lg_r, lg_c, lg_e, kept, merged } = pass;
+    let Pass { lg_r, lg_c, lg_e, multiples: kept, fused: merged } = pass;
     let merged = if *merged { "m" } else { "" };
     format!("{lg_r}.{lg_e}.{lg_c}.{kept}{merged}")
 }
@@ -103,7 +103,7 @@ fn passes(text: &str) -> Vec<Pass> {
         let numbers: Vec<u32> =
             text.split('.').map(|number| number.parse().expect("a number")).collect();
         let [lg_r, lg_e, lg_c, kept] = numbers[..] else { panic!("{text}: four numbers a pass") };
-        Pass { lg_r, lg_c, lg_e, kept, merged }
+        Pass { lg_r, lg_c, lg_e, multiples: kept, fused: merged }
     };
     text.split('/').map(pass).collect()
 }

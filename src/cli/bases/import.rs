@@ -131,11 +131,11 @@ pub async fn run(ui: Ui, client: &Client, args: &ImportArgs) -> Result<()> {
 fn chosen(mut sets: Vec<PointSet>, args: &ImportArgs) -> Result<Vec<PointSet>> {
     for &set in &args.set {
         let set = Set::from(set);
-        if !sets.iter().any(|points| points.set == Some(set)) {
+        if !sets.iter().any(|points| points.list == Some(set)) {
             return Err(formats::Error::NoSuchSet(set).into());
         }
     }
-    let wanted = |points: &PointSet| match points.set {
+    let wanted = |points: &PointSet| match points.list {
         Some(set) if !args.set.is_empty() => args.set.iter().any(|&arg| Set::from(arg) == set),
         _ => args.group.is_none_or(|group| points.group == group.into()),
     };
@@ -146,7 +146,7 @@ fn chosen(mut sets: Vec<PointSet>, args: &ImportArgs) -> Result<Vec<PointSet>> {
     // Of several lists, only the Lagrange points are reordered.
     let single = sets.len() == 1;
     for points in &mut sets {
-        if args.bit_reversed && (single || points.set == Some(Set::G1Lagrange)) {
+        if args.bit_reversed && (single || points.list == Some(Set::G1Lagrange)) {
             points.bit_reverse()?;
         }
     }
@@ -154,7 +154,7 @@ fn chosen(mut sets: Vec<PointSet>, args: &ImportArgs) -> Result<Vec<PointSet>> {
 }
 
 async fn send(ui: Ui, client: &Client, args: &ImportArgs, points: &PointSet) -> Result<BasesInfo> {
-    let name = points.set.map_or(points.group.name(), Set::name);
+    let name = points.list.map_or(points.group.name(), Set::name);
     let bar = Bar::bytes(ui, format!("sending {name}"), points.data.len() as u64);
     let options = PutOptions {
         label: label(args, points),
@@ -166,7 +166,7 @@ async fn send(ui: Ui, client: &Client, args: &ImportArgs, points: &PointSet) -> 
 }
 
 fn label(args: &ImportArgs, points: &PointSet) -> String {
-    match (&args.label, points.set) {
+    match (&args.label, points.list) {
         (Some(label), Some(set)) if args.set.len() != 1 => format!("{label} {set}"),
         (Some(label), _) => label.clone(),
         (None, Some(set)) => set.to_string(),
@@ -176,7 +176,7 @@ fn label(args: &ImportArgs, points: &PointSet) -> String {
 
 /// Replaces the payload's field in the server's error by the list's name in the file.
 fn blame(mut failure: Failure, points: &PointSet) -> Failure {
-    if let (Some(set), Some(_)) = (points.set, failure.index) {
+    if let (Some(set), Some(_)) = (points.list, failure.index) {
         let rest = failure.message.strip_prefix("points").map(str::to_owned);
         failure.message = match rest {
             Some(rest) => format!("{set}{rest}"),

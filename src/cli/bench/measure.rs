@@ -208,7 +208,7 @@ async fn once(
                 return Ok(());
             }
             // A full server is counted as a result; a draining one is a failure.
-            Err(failure) if failure.exit == Exit::Later && is_full(&failure) => {
+            Err(failure) if failure.exit == Exit::TryLater && is_full(&failure) => {
                 sample.refused += 1;
                 tokio::time::sleep(RETRY_PAUSE).await;
             }

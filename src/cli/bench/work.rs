@@ -20,7 +20,7 @@ use crate::{
         BasesHandle, BasesId, Client, CurvePoint, Execution, Fr, G1Affine, G2Affine, MsmOptions,
         NttOptions, PutOptions, Timing,
     },
-    curve::points::id_of,
+    curve::points::content_hash,
 };
 
 /// State shared by jobs of all sizes.
@@ -39,7 +39,7 @@ pub struct Walk<A> {
     first: Fr,
     step: Fr,
     /// Whether this run put the bases and must release them.
-    ours: bool,
+    is_new: bool,
 }
 
 /// Latency of the whole call, its phases, engine and device.
@@ -81,7 +81,7 @@ impl Work {
     ) -> Result<Self> {
         let bar = Bar::spinner(ui, format!("generating 2^{lg_n} bases"));
         let walk = blocking(move || walk::<A>(1 << lg_n)).await;
-        let ours = client.stat(BasesId(id_of(&walk))).await.is_err();
+        let ours = client.stat(BasesId(content_hash(&walk))).await.is_err();
         drop(bar);
         let bar = Bar::bytes(ui, "sending bases", 0);
         let options = PutOptions {
@@ -91,7 +91,7 @@ impl Work {
         };
         let handle = client.put_bases_with(options, &walk).await?;
         let [first, step] = ends();
-        Ok(wrap(Walk { handle, first, step, ours }))
+        Ok(wrap(Walk { handle, first, step, is_new: ours }))
     }
 
     /// Name of the group or field, for people.
@@ -115,8 +115,8 @@ impl Work {
     /// Releases the bases unless they were on the server before.
     pub async fn release(&self, client: &Client) -> Result<()> {
         let (ours, id) = match self {
-            Self::MsmG1(walk) => (walk.ours, walk.handle.id()),
-            Self::MsmG2(walk) => (walk.ours, walk.handle.id()),
+            Self::MsmG1(walk) => (walk.is_new, walk.handle.id()),
+            Self::MsmG2(walk) => (walk.is_new, walk.handle.id()),
             Self::Ntt => return Ok(()),
         };
         if ours {

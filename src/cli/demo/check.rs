@@ -30,9 +30,9 @@ pub struct Results {
     /// Sums of coefficients and monomial points.
     pub by_coefficients: Vec<G1Projective>,
     /// The sum of the first coefficients and G1 monomial points, one per G2 point.
-    pub low_in_g1: Vec<G1Projective>,
+    pub short_in_g1: Vec<G1Projective>,
     /// The sum of the same coefficients and the G2 points.
-    pub low_in_g2: Vec<G2Projective>,
+    pub short_in_g2: Vec<G2Projective>,
 }
 
 /// A comparison that found no difference.
@@ -50,7 +50,7 @@ pub struct Passed {
 ///
 /// Errors: `Failed` with the index of the first difference.
 pub fn all(results: &Results) -> Result<Vec<Passed>> {
-    let Results { blobs, coefficients, evaluations, low_in_g1, low_in_g2, .. } = results;
+    let Results { blobs, coefficients, evaluations, short_in_g1: low_in_g1, short_in_g2: low_in_g2, .. } = results;
     let lagrange = decode::<G1Affine>(&results.lagrange);
     let monomial = decode::<G1Affine>(&results.monomial);
     let g2 = decode::<G2Affine>(&results.g2);
@@ -175,7 +175,7 @@ mod tests {
         let points: Vec<A> =
             scalars.iter().map(|scalar| (A::generator() * scalar).into_affine()).collect();
         let encoding = PointEncoding::Compressed;
-        PointSet { set: None, group, encoding, data: Bytes::from(encode(encoding, &points)) }
+        PointSet { list: None, group, encoding, data: Bytes::from(encode(encoding, &points)) }
     }
 
     /// A setup of 4 points with a known secret, two blobs, and the correct results.
@@ -201,8 +201,8 @@ mod tests {
             coefficients,
             by_evaluations: commitments.clone(),
             by_coefficients: commitments,
-            low_in_g1: vec![G1Affine::generator() * low],
-            low_in_g2: vec![G2Affine::generator() * low],
+            short_in_g1: vec![G1Affine::generator() * low],
+            short_in_g2: vec![G2Affine::generator() * low],
         }
     }
 
@@ -221,8 +221,8 @@ mod tests {
             (|all| all.by_coefficients[0] += G1Affine::generator(), "to coefficients differ, 0"),
             (|all| all.coefficients[N] += Fr::ONE, "coefficients of blobs differ, 1"),
             (|all| all.evaluations[0] += Fr::ONE, "evaluations of coefficients differ, 0"),
-            (|all| all.low_in_g1[0] += G1Affine::generator(), "in G1 differ, 0"),
-            (|all| all.low_in_g2[0] += G2Affine::generator(), "in G2 differ, 0"),
+            (|all| all.short_in_g1[0] += G1Affine::generator(), "in G1 differ, 0"),
+            (|all| all.short_in_g2[0] += G2Affine::generator(), "in G2 differ, 0"),
             (|all| all.by_evaluations.truncate(1), "to evaluations differ, 1"),
         ];
         for (change, expected) in changes {
@@ -243,7 +243,7 @@ mod tests {
         let other = random("other", LOW);
         results.g2 = list::<G2Affine>(Group::G2, &other);
         let low: Fr = results.coefficients.iter().zip(&other).map(|(a, b)| a * b).sum();
-        results.low_in_g2 = vec![G2Affine::generator() * low];
+        results.short_in_g2 = vec![G2Affine::generator() * low];
         let message = all(&results).unwrap_err().message;
         assert!(message.starts_with("pairings of commitments in G1 differ"), "{message}");
     }

@@ -106,15 +106,15 @@ async fn compute(client: &Client, phases: &mut Phases, blobs: Vec<Fr>) -> Result
         evaluations,
         by_evaluations,
         by_coefficients,
-        low_in_g1,
-        low_in_g2,
+        short_in_g1: low_in_g1,
+        short_in_g2: low_in_g2,
     })
 }
 
 /// The ceremony's lists: G1 Lagrange, G1 monomial, G2 monomial.
 fn setup() -> Result<[PointSet; 3]> {
     let sets = kzg::parse_json(SETUP)?;
-    let find = |wanted| sets.iter().find(|points| points.set == Some(wanted)).cloned();
+    let find = |wanted| sets.iter().find(|points| points.list == Some(wanted)).cloned();
     let lists = [Set::G1Lagrange, Set::G1Monomial, Set::G2Monomial].map(find);
     Ok(lists.map(|list| list.expect("the file has all lists")))
 }
@@ -125,7 +125,7 @@ async fn import<A: CurvePoint>(
     phases: &mut Phases,
     points: &PointSet,
 ) -> Result<BasesHandle<A>> {
-    let set = points.set.map_or(points.group.name(), Set::name);
+    let set = points.list.map_or(points.group.name(), Set::name);
     let phase = phases.begin("import bases", format!("{set}, {} points", points.count()));
     let options = PutOptions { label: set.to_owned(), ..PutOptions::default() };
     let info = client.put_encoded(points.group, points.encoding, &points.data, options).await?;

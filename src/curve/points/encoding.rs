@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use super::{Bad, CurvePoint, PointEncoding, ResultEncoding, Sums, coordinate::Coordinate};
 use crate::{
-    curve::{layout, pieces::decode_each},
+    curve::{layout, pieces::decode_batch},
     error::Problem,
 };
 
@@ -31,8 +31,8 @@ const GRAIN: usize = 4;
 /// (flags of another format); `Length` if the last point is incomplete.
 pub fn decode<A: CurvePoint>(encoding: PointEncoding, bytes: &[u8]) -> Result<Vec<A>, Bad> {
     let width = encoding.point_bytes(A::GROUP);
-    let mut points = vec![A::zero(); whole(bytes, width)?];
-    decode_each(&mut points, bytes, width, GRAIN, |bytes| A::read(encoding, bytes))?;
+    let mut points = vec![A::zero(); element_count(bytes, width)?];
+    decode_batch(&mut points, bytes, width, GRAIN, |bytes| A::read(encoding, bytes))?;
     Ok(points)
 }
 
@@ -55,12 +55,12 @@ pub fn encode<A: CurvePoint>(encoding: PointEncoding, points: &[A]) -> Vec<u8> {
 /// Encodes sums for [`decode_sums`]. Runs in parallel on the current rayon pool.
 pub fn encode_sums(encoding: ResultEncoding, sums: &Sums) -> Vec<u8> {
     match sums {
-        Sums::G1(sums) => encode_group::<super::G1Affine>(encoding, sums),
-        Sums::G2(sums) => encode_group::<super::G2Affine>(encoding, sums),
+        Sums::G1(sums) => encode_group_sums::<super::G1Affine>(encoding, sums),
+        Sums::G2(sums) => encode_group_sums::<super::G2Affine>(encoding, sums),
     }
 }
 
-fn encode_group<A: CurvePoint>(encoding: ResultEncoding, sums: &[A::Group]) -> Vec<u8> {
+fn encode_group_sums<A: CurvePoint>(encoding: ResultEncoding, sums: &[A::Group]) -> Vec<u8> {
     let affine = |encoding| encode(encoding, &A::Group::normalize_batch(sums));
     match encoding {
         ResultEncoding::Compressed => affine(PointEncoding::Compressed),
@@ -85,8 +85,8 @@ pub fn decode_sums<A: CurvePoint>(
     bytes: &[u8],
 ) -> Result<Vec<A::Group>, Bad> {
     let width = encoding.point_bytes(A::GROUP);
-    let mut sums = vec![A::Group::zero(); whole(bytes, width)?];
-    decode_each(&mut sums, bytes, width, GRAIN, |bytes| match encoding {
+    let mut sums = vec![A::Group::zero(); element_count(bytes, width)?];
+    decode_batch(&mut sums, bytes, width, GRAIN, |bytes| match encoding {
         ResultEncoding::Compressed => {
             A::read(PointEncoding::Compressed, bytes).map(AffineRepr::into_group)
         }
@@ -99,7 +99,7 @@ pub fn decode_sums<A: CurvePoint>(
 }
 
 /// The number of `width`-byte elements in `bytes`; `Length` if the last one is incomplete.
-pub(in crate::curve) fn whole(bytes: &[u8], width: usize) -> Result<usize, Bad> {
+pub(in crate::curve) fn element_count(bytes: &[u8], width: usize) -> Result<usize, Bad> {
     let count = bytes.len() / width;
     if bytes.len().is_multiple_of(width) {
         return Ok(count);
@@ -127,11 +127,11 @@ pub(super) fn read<P: SWCurveConfig<BaseField: Coordinate>>(
         PointEncoding::Uncompressed => read_uncompressed(bytes),
         PointEncoding::Montgomery => read_montgomery(bytes),
     }?;
-    in_subgroup(point)
+    check_subgroup(point)
 }
 
 /// Shape: `point` is on the curve.
-pub(super) fn in_subgroup<P: SWCurveConfig>(point: Affine<P>) -> Result<Affine<P>, Problem> {
+pub(super) fn check_subgroup<P: SWCurveConfig>(point: Affine<P>) -> Result<Affine<P>, Problem> {
     let inside = point.is_zero() || P::is_in_correct_subgroup_assuming_on_curve(&point);
     if inside { Ok(point) } else { Err(Problem::NotInSubgroup) }
 }
@@ -176,7 +176,7 @@ fn read_uncompressed<P: SWCurveConfig<BaseField: Coordinate>>(
         // arkworks treats (0, 0) as infinity, which this format marks with a flag.
         return Err(Problem::BadInfinity);
     }
-    on_curve(x, y)
+    check_on_curve(x, y)
 }
 
 fn read_montgomery<P: SWCurveConfig<BaseField: Coordinate>>(
@@ -185,7 +185,7 @@ fn read_montgomery<P: SWCurveConfig<BaseField: Coordinate>>(
     let (x, y) = bytes.split_at(bytes.len() / 2);
     let x: P::BaseField = Coordinate::read_montgomery(x).ok_or(Problem::NotCanonical)?;
     let y: P::BaseField = Coordinate::read_montgomery(y).ok_or(Problem::NotCanonical)?;
-    if x.is_zero() && y.is_zero() { Ok(Affine::zero()) } else { on_curve(x, y) }
+    if x.is_zero() && y.is_zero() { Ok(Affine::zero()) } else { check_on_curve(x, y) }
 }
 
 /// Reads Jacobian coordinates in Montgomery limbs, checked.
@@ -202,8 +202,8 @@ pub(super) fn read_projective<P: SWCurveConfig<BaseField: Coordinate>>(
         return Ok(Projective::zero());
     };
     let inverse_square = inverse.square();
-    let point = on_curve(x * inverse_square, y * inverse_square * inverse)?;
-    in_subgroup::<P>(point).map(|_| Projective::new_unchecked(x, y, z))
+    let point = check_on_curve(x * inverse_square, y * inverse_square * inverse)?;
+    check_subgroup::<P>(point).map(|_| Projective::new_unchecked(x, y, z))
 }
 
 /// Writes the form that [`read_projective`] reads.
@@ -227,7 +227,7 @@ fn read_flagged<F: Coordinate>(bytes: &[u8]) -> Result<F, Problem> {
 }
 
 /// Checks y^2 = x^3 + b. It rejects (0, 0), which arkworks' own check accepts as infinity.
-pub(super) fn on_curve<P: SWCurveConfig>(
+pub(super) fn check_on_curve<P: SWCurveConfig>(
     x: P::BaseField,
     y: P::BaseField,
 ) -> Result<Affine<P>, Problem> {

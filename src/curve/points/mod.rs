@@ -13,7 +13,7 @@ use ark_ec::{
     short_weierstrass::{Affine, Projective},
 };
 
-pub(in crate::curve) use encoding::whole;
+pub(in crate::curve) use encoding::element_count;
 pub use encoding::{decode, decode_sums, encode, encode_sums};
 pub use owner::Owner;
 
@@ -43,19 +43,19 @@ pub trait CurvePoint:
     const GROUP: Group;
 
     /// Wraps the points in the variant of their group.
-    fn bases(points: PointSlice<Self>) -> Bases;
+    fn into_bases(points: PointSlice<Self>) -> Bases;
 
     /// The points, if they belong to this group.
-    fn of_bases(bases: &Bases) -> Option<&PointSlice<Self>>;
+    fn from_bases(bases: &Bases) -> Option<&PointSlice<Self>>;
 
     /// Wraps writable points in the variant of their group.
     fn points_mut(points: &mut [Self]) -> PointsMut<'_>;
 
     /// Wraps the sums in the variant of their group.
-    fn sums(sums: Vec<Self::Group>) -> Sums;
+    fn into_sums(sums: Vec<Self::Group>) -> Sums;
 
     /// The sums, if they belong to this group.
-    fn of_sums(sums: Sums) -> Option<Vec<Self::Group>>;
+    fn from_sums(sums: Sums) -> Option<Vec<Self::Group>>;
 }
 
 mod sealed {
@@ -117,7 +117,7 @@ curve_point!(G2, Affine<g2::Config>, Projective<g2::Config>);
 
 /// The content hash of points: BLAKE3 over their Montgomery bytes, with a derived key per group.
 /// With the `server` feature it runs in parallel on the current rayon pool.
-pub fn id_of<A: CurvePoint>(points: &[A]) -> [u8; 32] {
+pub fn content_hash<A: CurvePoint>(points: &[A]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new_derive_key(match A::GROUP {
         Group::G1 => "capstan v1 bases g1",
         Group::G2 => "capstan v1 bases g2",

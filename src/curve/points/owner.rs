@@ -43,7 +43,7 @@ impl Owner {
 
 impl Bases {
     /// All points of the owner.
-    pub fn whole(&self) -> Self {
+    pub fn all_of_owner(&self) -> Self {
         match self {
             Self::G1(points) => Self::G1(points.whole()),
             Self::G2(points) => Self::G2(points.whole()),
@@ -51,7 +51,7 @@ impl Bases {
     }
 
     /// The index of the first of these points among the owner's points.
-    pub fn start(&self) -> usize {
+    pub fn offset_in_owner(&self) -> usize {
         match self {
             Self::G1(points) => points.start(),
             Self::G2(points) => points.start(),

@@ -9,14 +9,14 @@ use rayon::prelude::*;
 
 use super::{
     Sums,
-    encoding::{in_subgroup, on_curve},
+    encoding::{check_subgroup, check_on_curve},
 };
 
 impl Sums {
     /// `sum of factors[i] * self[i]`, one point. Runs in parallel on the current rayon pool.
     ///
     /// Shape: as many factors as sums.
-    pub fn combined(&self, factors: &[u128]) -> Self {
+    pub fn linear_combination(&self, factors: &[u128]) -> Self {
         match self {
             Self::G1(sums) => Self::G1(vec![combined(sums, factors)]),
             Self::G2(sums) => Self::G2(vec![combined(sums, factors)]),
@@ -43,7 +43,7 @@ fn combined<P: SWCurveConfig>(sums: &[Projective<P>], factors: &[u128]) -> Proje
 fn is_in_subgroup<P: SWCurveConfig>(sum: &Projective<P>) -> bool {
     let point = sum.into_affine();
     let Affine { x, y, .. } = point;
-    point.is_zero() || on_curve::<P>(x, y).and_then(in_subgroup).is_ok_and(|point| !point.is_zero())
+    point.is_zero() || check_on_curve::<P>(x, y).and_then(check_subgroup).is_ok_and(|point| !point.is_zero())
 }
 
 #[cfg(test)]
@@ -60,7 +60,7 @@ mod tests {
         let factors = [1, u128::MAX, 0, 3 << 100];
         let logarithm: Fr = (1..5_u64).zip(factors).map(|(i, f)| Fr::from(i) * Fr::from(f)).sum();
         let expected = G1Projective::generator() * logarithm;
-        assert_eq!(Sums::G1(sums).combined(&factors), Sums::G1(vec![expected]));
+        assert_eq!(Sums::G1(sums).linear_combination(&factors), Sums::G1(vec![expected]));
     }
 
     #[test]

@@ -8,8 +8,8 @@ use super::{ScalarEncoding, Scalars};
 use crate::{
     curve::{
         Fr, layout,
-        pieces::{check_each, decode_each},
-        points::{Bad, whole},
+        pieces::{check_batch, decode_batch},
+        points::{Bad, element_count},
     },
     error::Problem,
 };
@@ -31,34 +31,34 @@ impl Scalars {
         reduce: bool,
     ) -> Result<Self, Bad> {
         let width = checked_width(encoding)?;
-        let count = whole(&bytes, width)?;
+        let count = element_count(&bytes, width)?;
         let mut negative = None;
         match encoding {
             ScalarEncoding::Unsigned(_) => {}
-            ScalarEncoding::Canonical => full(&mut bytes, count, reduce, |value| value)?,
+            ScalarEncoding::Canonical => decode_full(&mut bytes, count, reduce, |value| value)?,
             ScalarEncoding::Montgomery => {
-                full(&mut bytes, count, reduce, |value| Fr::new_unchecked(value).into_bigint())?
+                decode_full(&mut bytes, count, reduce, |value| Fr::new_unchecked(value).into_bigint())?
             }
             ScalarEncoding::Signed(_) => {
                 let mut signs = Zeroizing::new(vec![false; count]);
                 match width {
-                    1 => magnitudes::<1>(&mut bytes, &mut signs)?,
-                    2 => magnitudes::<2>(&mut bytes, &mut signs)?,
-                    4 => magnitudes::<4>(&mut bytes, &mut signs)?,
-                    8 => magnitudes::<8>(&mut bytes, &mut signs)?,
-                    _ => magnitudes::<16>(&mut bytes, &mut signs)?,
+                    1 => decode_signed::<1>(&mut bytes, &mut signs)?,
+                    2 => decode_signed::<2>(&mut bytes, &mut signs)?,
+                    4 => decode_signed::<4>(&mut bytes, &mut signs)?,
+                    8 => decode_signed::<8>(&mut bytes, &mut signs)?,
+                    _ => decode_signed::<16>(&mut bytes, &mut signs)?,
                 }
                 negative = signs.contains(&true).then_some(signs);
             }
         }
-        Ok(Self { width, magnitudes: bytes, negative })
+        Ok(Self { width, magnitudes: bytes, signs: negative })
     }
 
     /// Converts elements of Fr to scalars. Runs in parallel on the current rayon pool.
     pub fn from_fr(values: &[Fr]) -> Self {
         let mut magnitudes = Zeroizing::new(vec![0; values.len() * 32]);
         encode_fr(ScalarEncoding::Canonical, values, &mut magnitudes);
-        Self { width: 32, magnitudes, negative: None }
+        Self { width: 32, magnitudes, signs: None }
     }
 
     /// Returns the buffer given to [`Scalars::decode`] for reuse. It still holds the magnitudes.
@@ -86,9 +86,9 @@ pub fn decode_fr(
             return Err(Bad { index: 0, problem: Problem::OutOfRange });
         }
     };
-    decode_each(out, bytes, 32, GRAIN, |bytes| {
+    decode_batch(out, bytes, 32, GRAIN, |bytes| {
         let bytes = bytes.try_into().expect("an element is 32 bytes");
-        Ok(convert(below_r(read(bytes), reduce)?))
+        Ok(convert(check_or_reduce(read_limbs(bytes), reduce)?))
     })
 }
 
@@ -104,7 +104,7 @@ pub fn encode_fr(encoding: ScalarEncoding, values: &[Fr], out: &mut [u8]) {
     }
     out.par_chunks_mut(32 * GRAIN).zip(values.par_chunks(GRAIN)).for_each(|(out, values)| {
         for (out, value) in out.as_chunks_mut().0.iter_mut().zip(values) {
-            write(value.into_bigint(), out);
+            write_limbs(value.into_bigint(), out);
         }
     });
 }
@@ -118,21 +118,21 @@ fn checked_width(encoding: ScalarEncoding) -> Result<usize, Bad> {
 }
 
 /// Checks 32-byte elements and replaces each by `convert` of it, in place.
-fn full(
+fn decode_full(
     bytes: &mut [u8],
     count: usize,
     reduce: bool,
     convert: impl Fn(BigInt<4>) -> BigInt<4> + Sync,
 ) -> Result<(), Bad> {
-    check_each(bytes, &mut vec![(); count], GRAIN, |element: &mut [u8; 32], _| {
-        write(convert(below_r(read(element), reduce)?), element);
+    check_batch(bytes, &mut vec![(); count], GRAIN, |element: &mut [u8; 32], _| {
+        write_limbs(convert(check_or_reduce(read_limbs(element), reduce)?), element);
         Ok(())
     })
 }
 
 /// Converts two's complement to magnitudes in place; sets `signs[i]` if element i is negative.
-fn magnitudes<const WIDTH: usize>(bytes: &mut [u8], signs: &mut [bool]) -> Result<(), Bad> {
-    check_each(bytes, signs, GRAIN, |element: &mut [u8; WIDTH], sign| {
+fn decode_signed<const WIDTH: usize>(bytes: &mut [u8], signs: &mut [bool]) -> Result<(), Bad> {
+    check_batch(bytes, signs, GRAIN, |element: &mut [u8; WIDTH], sign| {
         *sign = element[WIDTH - 1] >= 0x80;
         if *sign {
             let mut wide = [0xff; 16];
@@ -146,7 +146,7 @@ fn magnitudes<const WIDTH: usize>(bytes: &mut [u8], signs: &mut [bool]) -> Resul
     })
 }
 
-fn read(bytes: &[u8; 32]) -> BigInt<4> {
+fn read_limbs(bytes: &[u8; 32]) -> BigInt<4> {
     let mut limbs = [0; 4];
     for (limb, bytes) in limbs.iter_mut().zip(bytes.as_chunks().0) {
         *limb = u64::from_le_bytes(*bytes);
@@ -154,14 +154,14 @@ fn read(bytes: &[u8; 32]) -> BigInt<4> {
     BigInt(limbs)
 }
 
-fn write(value: BigInt<4>, out: &mut [u8; 32]) {
+fn write_limbs(value: BigInt<4>, out: &mut [u8; 32]) {
     for (limb, out) in value.0.iter().zip(out.as_chunks_mut().0) {
         *out = limb.to_le_bytes();
     }
 }
 
 /// Returns `value` if it is below r; with `reduce`, `value` modulo r.
-fn below_r(mut value: BigInt<4>, reduce: bool) -> Result<BigInt<4>, Problem> {
+fn check_or_reduce(mut value: BigInt<4>, reduce: bool) -> Result<BigInt<4>, Problem> {
     if !reduce && value >= Fr::MODULUS {
         return Err(Problem::NotCanonical);
     }

@@ -37,7 +37,7 @@ impl ScalarEncoding {
 pub struct Scalars {
     width: usize,
     magnitudes: zeroize::Zeroizing<Vec<u8>>,
-    negative: Option<zeroize::Zeroizing<Vec<bool>>>,
+    signs: Option<zeroize::Zeroizing<Vec<bool>>>,
 }
 
 impl Scalars {
@@ -62,8 +62,8 @@ impl Scalars {
     }
 
     /// Which scalars are negative; `None` if none is.
-    pub fn negative(&self) -> Option<&[bool]> {
-        self.negative.as_deref().map(Vec::as_slice)
+    pub fn signs(&self) -> Option<&[bool]> {
+        self.signs.as_deref().map(Vec::as_slice)
     }
 }
 

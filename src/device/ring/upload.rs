@@ -52,7 +52,7 @@ impl Upload<'_, '_> {
         bytes: usize,
         fill: impl FnMut(&mut [&mut [u8]]) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.fill_some(bytes, self.ring.0.share, fill)
+        self.fill_some(bytes, self.ring.0.chunks_per_copy_max, fill)
     }
 
     fn fill_some<E: From<Fault>>(
@@ -64,7 +64,7 @@ impl Upload<'_, '_> {
         let Some(all) = self.to.part(self.sent, bytes) else {
             let room = self.to.len().saturating_sub(self.sent);
             let problem = format!("{bytes} bytes, but only {room} are left in the span");
-            return Err(Fault::Kernel { kernel: "upload".into(), problem }.into());
+            return Err(Fault::KernelMismatch { kernel: "upload".into(), problem }.into());
         };
         let width = self.ring.0.chunk_bytes;
         let mut done = 0;

@@ -70,7 +70,7 @@ impl Bench<'_> {
         self.gpu.ring().download(&self.stream, found.all(), |bytes| {
             let (now, later) = rest.split_at(bytes.len());
             rest = later;
-            if bytes == now { Ok(()) } else { Err(Fault::Wrong(what.to_owned())) }
+            if bytes == now { Ok(()) } else { Err(Fault::WrongResult(what.to_owned())) }
         })
     }
 }

@@ -116,7 +116,7 @@ impl<A: CurvePoint> MsmRun for Run<A> {
 
     fn finish(self: Box<Self>) -> Result<(Sums, Executor)> {
         let executor = executor(ENGINE, &self.pool, "arkworks");
-        Ok((A::sums(self.sums), executor))
+        Ok((A::into_sums(self.sums), executor))
     }
 }
 
@@ -130,7 +130,7 @@ fn integers(scalars: &Scalars) -> Zeroizing<Vec<BigInt<4>>> {
         for (limb, bytes) in integer.0.iter_mut().zip(bytes.as_chunks().0) {
             *limb = u64::from_le_bytes(*bytes);
         }
-        let negative = scalars.negative().is_some_and(|negative| negative[i]);
+        let negative = scalars.signs().is_some_and(|negative| negative[i]);
         if negative && !integer.is_zero() {
             let mut opposite = Fr::MODULUS;
             opposite.sub_with_borrow(&integer);

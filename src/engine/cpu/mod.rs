@@ -105,7 +105,7 @@ fn pool(name: &'static str, threads: usize) -> Result<Arc<ThreadPool>> {
 /// The executor of a result computed with `library`.
 fn executor(engine: &'static str, pool: &ThreadPool, library: &str) -> Executor {
     let device = format!("{} threads, {library}", pool.current_num_threads());
-    Executor { engine, device, stages: Vec::new(), checked: false }
+    Executor { engine, device, stages: Vec::new(), checked_on_device: false }
 }
 
 fn describe(name: &'static str, pool: &ThreadPool) -> Description {

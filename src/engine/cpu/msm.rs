@@ -64,7 +64,7 @@ impl<A: Tiles> MsmRun for Run<A> {
 
     fn finish(self: Box<Self>) -> Result<(Sums, Executor)> {
         let executor = executor(ENGINE, &self.pool, "blst");
-        Ok((A::sums(self.sums), executor))
+        Ok((A::into_sums(self.sums), executor))
     }
 }
 
@@ -94,7 +94,7 @@ fn sum<A: Tiles>(
 ) -> Result<A::Group> {
     control.check()?;
     let (magnitudes, width) = (scalars.magnitudes(), scalars.width());
-    let negative = scalars.negative();
+    let negative = scalars.signs();
     if negative.is_none() && (width != 32 || !is_mixed(magnitudes.as_chunks().0)) {
         return unsigned(bases, magnitudes, width, control);
     }

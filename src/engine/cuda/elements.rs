@@ -29,7 +29,7 @@ pub struct Elements {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Into {
     /// Canonical integers.
-    Integers,
+    Canonical,
     /// Montgomery form; only for encodings of Fr elements.
     Montgomery,
 }
@@ -88,7 +88,7 @@ impl Elements {
 
 fn count(elements: usize, bytes: usize) -> Result<u32, Fault> {
     let fits = u32::try_from(elements).ok().filter(|_| bytes >= 32 * elements);
-    let problem = || Fault::Kernel { kernel: "scalars".into(), problem: "output too small".into() };
+    let problem = || Fault::KernelMismatch { kernel: "scalars".into(), problem: "output too small".into() };
     fits.ok_or_else(problem)
 }
 

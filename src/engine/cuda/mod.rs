@@ -61,10 +61,10 @@ const PINNED_AT_ONCE: u64 = 256 << 20;
 pub struct CudaEngine {
     cpu: CpuEngine,
     gpus: Vec<Gpu>,
-    least: Least,
-    computers: Vec<Computer>,
+    thresholds: Least,
+    msms: Vec<Computer>,
     transformers: Vec<Transformer>,
-    turn: AtomicUsize,
+    next: AtomicUsize,
     checker: Checker,
     monitor: Monitor,
     /// Self-test outcomes, one per GPU.
@@ -109,7 +109,7 @@ impl CudaEngine {
         least: Least,
         cuts: Cuts,
     ) -> Result<Self, Unusable> {
-        let Opened { gpus: all, mut left_out } = opened;
+        let Opened { gpus: all, unusable: mut left_out } = opened;
         let copier = Copier::new(cpu.pool().clone());
         let (mut gpus, mut served) = (Vec::new(), Vec::new());
         for gpu in all {
@@ -138,10 +138,10 @@ impl CudaEngine {
         Ok(Self {
             cpu,
             gpus,
-            least,
-            computers,
+            thresholds: least,
+            msms: computers,
             transformers,
-            turn,
+            next: turn,
             checker,
             monitor,
             self_tests,
@@ -195,12 +195,12 @@ impl CudaEngine {
 
     /// Whether a GPU holds the object that `bases` are part of.
     pub fn holds(&self, bases: &Bases) -> bool {
-        self.computers.iter().any(|computer| computer.has(bases))
+        self.msms.iter().any(|computer| computer.has(bases))
     }
 
     /// Index of the next GPU, round-robin.
     fn turn(&self) -> usize {
-        self.turn.fetch_add(1, Ordering::Relaxed) % self.gpus.len()
+        self.next.fetch_add(1, Ordering::Relaxed) % self.gpus.len()
     }
 
     fn info(&self, at: usize) -> DeviceInfo {
@@ -248,12 +248,12 @@ impl Engine for CudaEngine {
 
     fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>> {
         let scalars = (bases.len() as u64).saturating_mul(batch as u64);
-        if scalars == 0 || scalars < self.least.msm_scalars {
+        if scalars == 0 || scalars < self.thresholds.msm_scalars {
             return self.cpu.msm(bases, batch);
         }
         // The GPU that holds the bases, else the next one.
-        let computer = self.computers.iter().find(|computer| computer.has(&bases));
-        Ok(computer.unwrap_or_else(|| &self.computers[self.turn()]).run(bases, batch))
+        let computer = self.msms.iter().find(|computer| computer.has(&bases));
+        Ok(computer.unwrap_or_else(|| &self.msms[self.turn()]).run(bases, batch))
     }
 
     fn msm_piece(&self, _: Group, n: usize) -> usize {
@@ -262,7 +262,7 @@ impl Engine for CudaEngine {
 
     fn ntt(&self, plan: &NttPlan, rows: &Rows<'_>, control: &Control) -> Result<Executor> {
         let large =
-            plan.lg_n <= LG_N_MAX && (rows.count as u64) << plan.lg_n >= self.least.ntt_elements;
+            plan.lg_n <= LG_N_MAX && (rows.count as u64) << plan.lg_n >= self.thresholds.ntt_elements;
         if large {
             let (before, from) = self.transformers.split_at(self.turn());
             for transformer in from.iter().chain(before) {

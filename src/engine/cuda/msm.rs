@@ -43,12 +43,12 @@ struct Inner {
     msm: Msm,
     elements: Elements,
     copier: Copier,
-    shelf: Shelf,
+    cache: Shelf,
     cuts: Cuts,
     /// Runs all passes of all jobs in order: each pass fills the device.
     compute: Stream,
     /// Idle streams for copies.
-    copies: Mutex<Vec<Stream>>,
+    idle_streams: Mutex<Vec<Stream>>,
 }
 
 impl Computer {
@@ -61,27 +61,27 @@ impl Computer {
             msm: Msm::load(context)?,
             elements: Elements::load(gpu)?,
             copier,
-            shelf: Shelf::load(gpu)?,
+            cache: Shelf::load(gpu)?,
             cuts,
             compute: Stream::new(context).map_err(failed)?,
-            copies: Mutex::default(),
+            idle_streams: Mutex::default(),
         })))
     }
 
     /// Whether the object that `bases` are part of is resident.
     pub fn has(&self, bases: &Bases) -> bool {
-        self.0.shelf.has(bases)
+        self.0.cache.has(bases)
     }
 
     /// Evicts something that no job uses: bases, else the workspace. False if there is nothing to
     /// evict.
     pub fn make_room(&self) -> bool {
-        self.0.shelf.make_room()
+        self.0.cache.make_room()
     }
 
     /// Like [`Self::make_room`], but evicts only if eviction can free `bytes` in one piece.
     pub fn make_room_for(&self, bytes: u64) -> bool {
-        self.0.shelf.make_room_for(bytes)
+        self.0.cache.make_room_for(bytes)
     }
 
     /// Starts an MSM. No work is done before scalars are passed.
@@ -93,22 +93,22 @@ impl Computer {
     pub fn run_cut(&self, bases: Bases, batch: usize, cuts: Cuts) -> Box<dyn MsmRun> {
         let there = Ranges::default();
         let (computer, ready, begun) = (self.0.clone(), None, Instant::now());
-        Box::new(Run { computer, bases, batch, cuts, ready, there, begun })
+        Box::new(Run { computer, bases, batch, cuts, device_state: ready, received: there, begun })
     }
 }
 
 impl Inner {
     fn stream(&self) -> Result<Stream, Fault> {
-        let idle = self.copies.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = self.idle_streams.lock().unwrap_or_else(PoisonError::into_inner).pop();
         idle.map_or_else(|| Stream::new(self.gpu.context()), Ok)
     }
 
     /// Launches a pass, after the decoding of all scalars sent so far.
     fn launch(&self, ready: &mut Ready, pass: &Pass, n: u32) -> Result<()> {
         self.compute.wait(&ready.stream.record()?)?;
-        for Sent { at, count, encoding, reduce } in std::mem::take(&mut ready.sent) {
+        for Sent { first: at, count, encoding, reduce } in std::mem::take(&mut ready.undecoded) {
             let place = ready.place(at, count)?;
-            let how = (encoding, reduce, Into::Integers);
+            let how = (encoding, reduce, Into::Canonical);
             let refused = (ready.first_bad()?, at as u64);
             self.elements.decode(&self.compute, how, place, place, refused)?;
         }
@@ -116,14 +116,14 @@ impl Inner {
         let (begin, count) = (pass.first_scalar(n) as usize, pass.scalars() as usize);
         let scalars = ready.scalars.all().part(begin, count).ok_or_else(too_many)?;
         let (buckets, out) = (ready.buckets.all(), ready.out.all());
-        let (plan, placed, stream) = (&ready.plan, ready.placed, &self.compute);
+        let (plan, placed, stream) = (&ready.plan, ready.points, &self.compute);
         let span = debug_span!(
             "msm_pass",
             first = pass.points.0,
             points = pass.points.1,
             vectors = pass.vectors.1,
             sets = pass.sets.1,
-            onto = pass.onto,
+            onto = pass.accumulate,
             launches = Empty,
         )
         .entered();
@@ -132,17 +132,17 @@ impl Inner {
         let watch = large || !span.is_disabled();
         // Lease for the largest pass at once, since the next pass would need it.
         let bytes = plan.workspace_bytes().max(plan.pass_bytes(pass));
-        let marks = self.shelf.in_workspace(stream, bytes, |workspace| {
+        let marks = self.cache.in_workspace(stream, bytes, |workspace| {
             // No other pass is launched concurrently.
             let before = stream.launches();
             let msm = &self.msm;
             let marks =
-                msm.pass(stream, watch, plan, pass, scalars, placed, buckets, workspace, out)?;
+                msm.launch_pass(stream, watch, plan, pass, scalars, placed, buckets, workspace, out)?;
             span.record("launches", stream.launches() - before);
             Ok(marks)
         })?;
         ready.launched += 1;
-        ready.last_but_one = ready.done.replace(stream.record()?);
+        ready.previous_pass = ready.last_pass.replace(stream.record()?);
         ready.marks.extend(marks);
         Ok(())
     }
@@ -154,9 +154,9 @@ struct Run {
     bases: Bases,
     batch: usize,
     cuts: Cuts,
-    ready: Option<Ready>,
+    device_state: Option<Ready>,
     /// Scalars sent to the device, numbered across all vectors.
-    there: Ranges,
+    received: Ranges,
     /// When scalars began to arrive, or slightly earlier.
     begun: Instant,
 }
@@ -164,10 +164,10 @@ struct Run {
 impl Run {
     /// On the first call, makes the bases resident and plans the MSM.
     fn prepare(&mut self, control: &Control) -> Result<&mut Ready> {
-        if self.ready.is_none() {
-            self.ready = Some(self.start(control)?);
+        if self.device_state.is_none() {
+            self.device_state = Some(self.start(control)?);
         }
-        self.ready.as_mut().ok_or_else(|| Error::Internal("the MSM is not prepared".to_owned()))
+        self.device_state.as_mut().ok_or_else(|| Error::Internal("the MSM is not prepared".to_owned()))
     }
 
     fn start(&self, control: &Control) -> Result<Ready> {
@@ -178,38 +178,38 @@ impl Run {
         // The time to upload bases must not count as the sender's.
         let waited = self.begun.elapsed();
         let stream = computer.stream()?;
-        let resident = computer.shelf.get(&stream, &self.bases, control)?;
+        let resident = computer.cache.get(&stream, &self.bases, control)?;
         let too_large = |_| Error::Internal("the MSM has more than 2^32 scalars".to_owned());
         let n = u32::try_from(self.bases.len()).map_err(too_large)?;
         let vectors = u32::try_from(self.batch).map_err(too_large)?;
         let job = Job { group: self.bases.group(), n, vectors };
         let limits = computer.gpu.identity().limits;
         // Tables are for the whole object; other windows may suit a small part of it.
-        let windows = job.windows_over(resident.windows(), &limits);
+        let windows = job.choose_windows_for_tables(resident.windows(), &limits);
         let scalars_bytes =
             (u64::from(n) * u64::from(vectors) * 32).next_multiple_of(ALIGN) + ALIGN;
-        let scalars = computer.shelf.room(&stream, scalars_bytes)?;
-        let room = Room { bytes: computer.shelf.room_bytes(), limits };
-        let plan = Plan::cut(job, windows, room, self.cuts);
+        let scalars = computer.cache.room(&stream, scalars_bytes)?;
+        let room = Room { bytes: computer.cache.room_bytes(), limits };
+        let plan = Plan::with_thresholds(job, windows, room, self.cuts);
         let mut plan = plan.ok_or_else(|| computer.full(room.bytes))?;
         let now = Instant::now();
         let passes = Passes::of(&mut plan, now.checked_sub(waited).unwrap_or(now));
-        let buckets = computer.shelf.room(&computer.compute, plan.bucket_bytes())?;
-        let out = computer.shelf.room(&computer.compute, plan.bytes_out())?;
-        let placed = resident.placed(self.bases.start());
+        let buckets = computer.cache.room(&computer.compute, plan.bucket_bytes())?;
+        let out = computer.cache.room(&computer.compute, plan.output_bytes())?;
+        let placed = resident.placed(self.bases.offset_in_owner());
         let copies = Some(computer.gpu.ring().copies());
         span.record("tables", plan.windows().tables());
         span.record("plan", field::display(&plan));
         debug!(n, vectors, plan = %plan, "MSM on the device");
         Ok(Ready {
             plan,
-            placed,
+            points: placed,
             passes,
-            sent: Vec::new(),
+            undecoded: Vec::new(),
             decoded: None,
             launched: 0,
-            done: None,
-            last_but_one: None,
+            last_pass: None,
+            previous_pass: None,
             marks: Vec::new(),
             name: Default::default(),
             scalars,
@@ -224,15 +224,15 @@ impl Run {
     /// Launches every pass that is due.
     fn advance(&mut self) -> Result<()> {
         let n = self.bases.len();
-        let Some(ready) = &mut self.ready else { return Ok(()) };
+        let Some(ready) = &mut self.device_state else { return Ok(()) };
         let reached = |done: &Event| done.is_reached().unwrap_or(false);
         loop {
-            let under_way = || match (&ready.done, &ready.last_but_one) {
-                (done, _) if done.as_ref().is_none_or(reached) => UnderWay::Nothing,
+            let under_way = || match (&ready.last_pass, &ready.previous_pass) {
+                (done, _) if done.as_ref().is_none_or(reached) => UnderWay::None,
                 (_, before) if before.as_ref().is_none_or(reached) => UnderWay::One,
-                _ => UnderWay::More,
+                _ => UnderWay::Several,
             };
-            let next = ready.passes.next(&ready.plan, &self.there, Instant::now(), under_way);
+            let next = ready.passes.next(&ready.plan, &self.received, Instant::now(), under_way);
             let Some(pass) = next else { return Ok(()) };
             self.computer.launch(ready, &pass, n as u32)?;
         }
@@ -253,15 +253,15 @@ impl Inner {
         let copies = ready.copies.as_ref().ok_or_else(too_many)?;
         if encoding.is_full() {
             self.copier.upload((copies, stream), place, (source, 0), control)?;
-            ready.note(Sent { at, count, encoding, reduce });
+            ready.note(Sent { first: at, count, encoding, reduce });
             return Ok(());
         }
         // Narrow scalars are expanded from a temporary lease, at once, to free it early.
-        let narrow = self.shelf.room(stream, scalars.bytes() as u64)?;
+        let narrow = self.cache.room(stream, scalars.bytes() as u64)?;
         let from = narrow.all().part(0, scalars.bytes()).ok_or_else(too_many)?;
         self.copier.upload((copies, stream), from, (source, 0), control)?;
         let refused = (ready.first_bad()?, at as u64);
-        let how = (encoding, reduce, Into::Integers);
+        let how = (encoding, reduce, Into::Canonical);
         Ok(self.elements.decode(stream, how, from, place, refused)?)
     }
 
@@ -277,7 +277,7 @@ impl Inner {
 
     fn full(&self, free: u64) -> Error {
         let wanted = self.gpu.arena().bytes();
-        Fault::Full { wanted, free }.into()
+        Fault::OutOfMemory { wanted, free }.into()
     }
 }
 
@@ -295,7 +295,7 @@ impl MsmRun for Run {
         let (name, number) = scalars.name;
         ready.name = (name, number.wrapping_sub(at as u64));
         computer.upload(ready, at, scalars, control)?;
-        self.there.insert(at as u64..(at + scalars.count) as u64);
+        self.received.insert(at as u64..(at + scalars.count) as u64);
         self.advance()
     }
 
@@ -312,7 +312,7 @@ impl MsmRun for Run {
         self.prepare(&Control::default())?;
         self.advance()?;
         let computer = self.computer.clone();
-        let Some(ready) = &mut self.ready else {
+        let Some(ready) = &mut self.device_state else {
             return Err(Error::Internal("the MSM is not prepared".to_owned()));
         };
         if !ready.passes.is_empty(&ready.plan) {
@@ -330,25 +330,25 @@ impl MsmRun for Run {
             return Err(Error::element(name, index, Problem::NotCanonical));
         }
         bury(ready.copies.take());
-        if let Some(done) = &ready.done {
+        if let Some(done) = &ready.last_pass {
             ready.stream.wait(done)?;
         }
         let bytes = computer.read(&ready.stream, ready.out.all())?;
         let sums = match bases {
-            Bases::G1(_) => Sums::G1(Msm::finish(&ready.plan, &bytes)),
-            Bases::G2(_) => Sums::G2(Msm::finish(&ready.plan, &bytes)),
+            Bases::G1(_) => Sums::G1(Msm::combine_sums(&ready.plan, &bytes)),
+            Bases::G2(_) => Sums::G2(Msm::combine_sums(&ready.plan, &bytes)),
         };
-        let mut idle = computer.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = computer.idle_streams.lock().unwrap_or_else(PoisonError::into_inner);
         idle.push(ready.stream.clone());
         drop(idle);
         let mut device = format!("{}, {}", computer.gpu.identity().name, ready.plan);
-        if ready.plan.is_arriving() && ready.launched > 1 {
+        if ready.plan.is_streaming() && ready.launched > 1 {
             device.push_str(&format!(", {} passes", ready.launched));
         }
         let stages = ready.stages()?;
         span.record("passes", ready.launched);
         record_stages(&span, &stages);
-        Ok((sums, Executor { engine: super::ENGINE, device, stages, checked: false }))
+        Ok((sums, Executor { engine: super::ENGINE, device, stages, checked_on_device: false }))
     }
 }
 

@@ -59,7 +59,7 @@ struct Lane<'a> {
 struct Slot {
     data: Lease,
     /// A word that identifies the first refused element.
-    refused: Lease,
+    refused_word: Lease,
     /// Memory of the result, if the transform cannot be in place.
     out: Option<Lease>,
 }
@@ -118,7 +118,7 @@ impl Transformer {
         span.record("plan", field::display(&plan));
         debug!(rows = rows.count, group, slots = slots.len(), %plan, "NTT on the device");
         let device = format!("{}, {plan}", self.gpu.identity().name);
-        let evaluations = if rows.check { self.evaluations(&plan)? } else { None };
+        let evaluations = if rows.check_on_device { self.evaluations(&plan)? } else { None };
         let checked = evaluations.is_some();
         let job = Job::new(self, rows, plan, evaluations, lane, control);
         let done = job.run(group, slots);
@@ -129,7 +129,7 @@ impl Transformer {
         done?;
         let stages = job.stages();
         record_stages(&span, &stages);
-        Ok(Some(Executor { engine: super::ENGINE, device, stages, checked }))
+        Ok(Some(Executor { engine: super::ENGINE, device, stages, checked_on_device: checked }))
     }
 
     /// Frees the tables that no job uses.
@@ -194,7 +194,7 @@ impl Transformer {
                 }
             }
             let Some(refused) = self.lease(&streams.compute, 8, first)? else { break };
-            slots.push(Slot { data, refused, out });
+            slots.push(Slot { data, refused_word: refused, out });
         }
         Ok(slots)
     }
@@ -209,7 +209,7 @@ impl Transformer {
             }
         }
         match arena.lease(stream, bytes) {
-            Err(Fault::Full { .. }) => Ok(None),
+            Err(Fault::OutOfMemory { .. }) => Ok(None),
             done => Ok(Some(done?)),
         }
     }

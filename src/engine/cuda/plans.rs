@@ -14,9 +14,9 @@ const SIZES: [u32; 4] = [10, 16, 20, 24];
 pub fn of(gpu: &Gpu) -> Vec<MsmPlan> {
     let (all, limits) = (gpu.arena().bytes(), gpu.identity().limits);
     let of_size = |(group, lg_n): (Group, u32)| {
-        let memory = Memory { all, free: all, scratch: scratch_bytes(group, 1 << lg_n, &limits) };
+        let memory = Memory { total: all, free: all, table_scratch: scratch_bytes(group, 1 << lg_n, &limits) };
         let stages = Kept::stages(group, 1 << lg_n, limits, memory);
-        stages.into_iter().map(move |Stage { uses, plan, bytes: table_bytes }| {
+        stages.into_iter().map(move |Stage { from_use: uses, plan, bytes: table_bytes }| {
             let windows = plan.windows();
             let (window_bits, tables) = (windows.bits(), windows.tables());
             let plan = plan.to_string();

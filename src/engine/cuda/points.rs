@@ -31,7 +31,7 @@ type CheckPoints = Kernel<(Ptr<u8>, Ptr<u64>, u64, u32, u32)>;
 /// Distributes checks over the GPUs, round-robin.
 pub struct Checker {
     devices: Vec<DeviceChecker>,
-    turn: AtomicUsize,
+    next: AtomicUsize,
 }
 
 /// The kernels on one GPU, and idle streams.
@@ -112,7 +112,7 @@ impl DeviceChecker {
 impl Checker {
     /// `devices` is not empty.
     pub fn new(devices: Vec<DeviceChecker>) -> Self {
-        Self { devices, turn: AtomicUsize::new(0) }
+        Self { devices, next: AtomicUsize::new(0) }
     }
 }
 
@@ -140,7 +140,7 @@ impl PointChecker for Checker {
         bytes: &[u8],
         out: PointsMut<'_>,
     ) -> Result<Result<(), Bad>> {
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.devices.len();
+        let turn = self.next.fetch_add(1, Ordering::Relaxed) % self.devices.len();
         match out {
             PointsMut::G1(out) => self.devices[turn].check(encoding, bytes, out),
             PointsMut::G2(out) => self.devices[turn].check(encoding, bytes, out),

@@ -13,7 +13,7 @@ use crate::{
     device::{Fault, Gpu, Lease, Span, Stream, Unusable},
     engine::Control,
     error::{Error, Result},
-    msm::{Kept, Memory, Placed, Windows, tables, tables::Tables, whole_points},
+    msm::{Kept, Memory, Placed, Windows, tables, tables::Tables, align_to_points},
 };
 
 /// Bytes uploaded between two checks of `control`: a few milliseconds.
@@ -46,7 +46,7 @@ pub struct Shelf {
     /// Least recently used first.
     entries: Mutex<Vec<Entry>>,
     /// Single flight: one object is loaded at a time, as two jobs may want the same one.
-    bringing: Mutex<()>,
+    load_lock: Mutex<()>,
     /// The workspace of passes. Not zeroed in between: no pass reads what it did not write.
     workspace: Mutex<Option<Lease>>,
 }
@@ -63,7 +63,7 @@ impl Shelf {
     pub fn load(gpu: &Gpu) -> std::result::Result<Self, Unusable> {
         let tables = Tables::load(gpu.context())?;
         let (entries, bringing, workspace) = Default::default();
-        Ok(Self { gpu: gpu.clone(), tables, entries, bringing, workspace })
+        Ok(Self { gpu: gpu.clone(), tables, entries, load_lock: bringing, workspace })
     }
 
     /// Whether the object that `bases` are part of is resident.
@@ -76,7 +76,7 @@ impl Shelf {
     ///
     /// Errors: `Exhausted` if there is no memory; those of `control`; `DeviceLost`.
     pub fn get(&self, stream: &Stream, bases: &Bases, control: &Control) -> Result<Arc<Resident>> {
-        let whole = bases.whole();
+        let whole = bases.all_of_owner();
         let complete = |(found, uses): &(Arc<Resident>, u64)| {
             self.better_windows(&whole, found, *uses).is_none().then(|| found.clone())
         };
@@ -84,7 +84,7 @@ impl Shelf {
         if let Some(found) = found.as_ref().and_then(complete) {
             return Ok(found);
         }
-        let _alone = self.bringing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.load_lock.lock().unwrap_or_else(PoisonError::into_inner);
         // Another job may have loaded it while this one waited for the lock.
         let found = if found.is_some() { self.find(&whole, 0) } else { self.find(&whole, 1) };
         let uses = found.as_ref().map_or(1, |(_, uses)| *uses);
@@ -191,7 +191,7 @@ impl Shelf {
     fn better_windows(&self, whole: &Bases, here: &Resident, uses: u64) -> Option<Windows> {
         let (group, n) = (whole.group(), u32::try_from(whole.len()).ok()?);
         let (arena, scratch) = (self.gpu.arena(), self.tables.scratch_bytes(group, n));
-        let memory = Memory { all: arena.bytes(), free: arena.largest_free_bytes(), scratch };
+        let memory = Memory { total: arena.bytes(), free: arena.largest_free_bytes(), table_scratch: scratch };
         let limits = self.gpu.identity().limits;
         Kept { group, n, uses, limits }.better(here.windows.as_ref(), memory)
     }
@@ -240,7 +240,7 @@ impl Shelf {
             if slides { self.gpu.arena().lease(stream, bytes) } else { self.room(stream, bytes) }
         };
         let lease = room((layout.bytes() + group.affine_bytes()) as u64)?;
-        let (span, first) = whole_points(lease.all(), group).ok_or_else(too_many)?;
+        let (span, first) = align_to_points(lease.all(), group).ok_or_else(too_many)?;
         let mut upload = self.gpu.ring().upload(stream, span);
         for bytes in bytes.chunks(CHECK_BYTES) {
             control.check()?;

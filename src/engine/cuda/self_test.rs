@@ -36,7 +36,7 @@ const EMULATED: Sizes = Sizes { points: [40, 20], transforms: &[5, 7] };
 
 /// Forces the tree for few points, and never sums whole buckets.
 const TREE: Cuts =
-    Cuts { arriving_min: u32::MAX, points_min: 1, whole_digits: 0, level_min: Some(8) };
+    Cuts { streamed_scalars_min: u32::MAX, points_min: 1, whole_bucket_digits_max: 0, level_additions_min: Some(8) };
 
 /// Tests `gpu` and returns a summary.
 ///
@@ -61,7 +61,7 @@ pub fn run(
     while computer.make_room() {}
     transformer.forget_tables();
     tested.map_err(|failure| {
-        let fault = Fault::Wrong(match failure {
+        let fault = Fault::WrongResult(match failure {
             Failure::Wrong(what) => what,
             Failure::Job(what, error) => format!("{what}: {error}"),
         });
@@ -96,7 +96,7 @@ fn msm<A: CurvePoint>(computer: &Computer, count: usize) -> Result<(), Failure> 
     let scalars = numbers(count);
     let total: Fr = (1_u64..).zip(&scalars).map(|(times, scalar)| *scalar * Fr::from(times)).sum();
     let expected = A::generator() * total;
-    let bases = A::bases(PointSlice::new(Arc::new(points)));
+    let bases = A::into_bases(PointSlice::new(Arc::new(points)));
     let what = |how| format!("an MSM in {}, {how}", A::GROUP);
     let source = layout::fr_as_bytes(&scalars);
     let control = Control::default();
@@ -107,7 +107,7 @@ fn msm<A: CurvePoint>(computer: &Computer, count: usize) -> Result<(), Failure> 
         let encoded = Encoded::new(ScalarEncoding::Montgomery, count, &source);
         run.absorb(0, 0, &encoded, &control).map_err(failed)?;
         let (sums, _) = run.finish().map_err(failed)?;
-        if A::of_sums(sums) != Some(vec![expected]) {
+        if A::from_sums(sums) != Some(vec![expected]) {
             return Err(Failure::Wrong(what(how)));
         }
     }
@@ -135,7 +135,7 @@ fn ntt(transformer: &Transformer, lg_n: u32) -> Result<(), Failure> {
         let encoding = ScalarEncoding::Montgomery;
         let input = Encoded::new(encoding, 1 << lg_n, &in_place);
         let (count, row_length, output, check) = (1, 1 << lg_n, &in_place, false);
-        let given = Rows { input, count, row_length, encoding, output, check };
+        let given = Rows { input, count, row_length, encoding, output, check_on_device: check };
         let done = transformer.run(&plan, &given, &Control::default()).map_err(failed)?;
         if done.is_none() {
             let limit = Limit::DeviceMemory;

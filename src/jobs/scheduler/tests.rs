@@ -148,14 +148,14 @@ fn runs_an_early_deadline_first_and_a_late_one_in_turn() {
         assert!(state.place(job, later));
     }
     while let Some((mut job, _)) = state.pick(later) {
-        assert!(job.run.step(&job.control, job.spent), "the job has one piece");
+        assert!(job.job.step(&job.control, job.spent), "the job has one piece");
     }
     assert_eq!(*log.0.lock().unwrap(), "bacd");
 }
 
 fn job(number: u64, work: Scribe, deadline: Option<Instant>, since: Instant) -> Job {
     let run = Box::new(Answering { work: Some(work), span: Span::none(), answer: None });
-    Job { number, run, control: Control::new(deadline), since, spent: Spent::default() }
+    Job { number, job: run, control: Control::new(deadline), state_entered: since, spent: Spent::default() }
 }
 
 /// Simulates one worker on a virtual clock: each piece takes `PIECE`, and `FLOOD` jobs of one piece
@@ -194,11 +194,11 @@ impl Simulation {
                 self.submit('s', 1, Some(SHORT));
             }
             let (mut job, picked_by) = self.state.pick(self.clock).expect("a flood is queued");
-            job.spent.queue += self.clock - job.since;
-            let done = job.run.step(&job.control, job.spent);
+            job.spent.queue += self.clock - job.state_entered;
+            let done = job.job.step(&job.control, job.spent);
             self.clock += PIECE;
             self.state.charge(picked_by, PIECE);
-            job.since = self.clock;
+            job.state_entered = self.clock;
             if !done {
                 self.state.place(job, self.clock);
             }

@@ -15,7 +15,7 @@ pub struct Batch {
     pub blocks: u32,
     pub threads: u32,
     /// Coordinates of each sum that a thread keeps in scratch.
-    pub kept: u32,
+    pub scratch_coordinates: u32,
 }
 
 impl Batch {
@@ -28,7 +28,7 @@ impl Batch {
             Group::G2 => 1,
         };
         let block = Self::block(group);
-        let batch = Self { blocks: limits.multiprocessors, threads: block.threads, kept };
+        let batch = Self { blocks: limits.multiprocessors, threads: block.threads, scratch_coordinates: kept };
         limits.fits(block).then_some(batch)
     }
 
@@ -48,7 +48,7 @@ impl Batch {
 pub struct ShareBlock {
     pub block: Block,
     /// Blocks per multiprocessor that registers allow.
-    by_registers: u32,
+    blocks_by_registers: u32,
 }
 
 impl ShareBlock {
@@ -59,12 +59,12 @@ impl ShareBlock {
             Group::G2 => (64, 6, 4),
         };
         let shared_bytes = elements * group.coordinate_bytes() as u32 * threads;
-        Self { block: Block { threads, shared_bytes }, by_registers }
+        Self { block: Block { threads, shared_bytes }, blocks_by_registers: by_registers }
     }
 
     /// The most shares: one per resident thread, so that there is no second wave.
     pub fn shares_max(&self, limits: &DeviceLimits) -> u32 {
-        let wave = limits.wave(self.block, self.by_registers).max(1);
+        let wave = limits.wave(self.block, self.blocks_by_registers).max(1);
         if (THREE_ROUNDS..THREE_ROUNDS / 4 * 5).contains(&wave) { THREE_ROUNDS } else { wave }
     }
 }

@@ -93,7 +93,7 @@ impl Modules {
     }
 }
 
-fn find<P: Parameters>(
+fn load_kernel<P: Parameters>(
     module: &Module,
     early: bool,
     name: &str,
@@ -106,11 +106,11 @@ fn find<P: Parameters>(
 impl Kernels {
     pub fn load(modules: &Modules, limits: &DeviceLimits, early: bool) -> Result<Self, Fault> {
         let (levels, block) = (&modules.levels, Block::of);
-        let list: List = find(levels, early, "msm_levels_list", block(LIST_THREADS))?;
+        let list: List = load_kernel(levels, early, "msm_levels_list", block(LIST_THREADS))?;
         Ok(Self {
-            count: find(levels, early, "msm_levels_count", block(PLACE_THREADS))?,
-            scan: find(levels, early, "msm_levels_scan", block(SCAN_THREADS))?,
-            place: find(levels, early, "msm_levels_place", block(PLACE_THREADS))?,
+            count: load_kernel(levels, early, "msm_levels_count", block(PLACE_THREADS))?,
+            scan: load_kernel(levels, early, "msm_levels_scan", block(SCAN_THREADS))?,
+            place: load_kernel(levels, early, "msm_levels_place", block(PLACE_THREADS))?,
             list_blocks: list.resident_blocks()?,
             list,
             g1: Sums::load(modules, Group::G1, limits, early)?,
@@ -139,17 +139,17 @@ impl Sums {
         let [copy, collect, spread] =
             [("copy", COPY_THREADS), ("collect", COLLECT_THREADS), ("spread", COPY_THREADS)].map(
                 |(what, threads)| -> Result<Collect, Fault> {
-                    find(balanced, early, &named(what), Block::of(threads))
+                    load_kernel(balanced, early, &named(what), Block::of(threads))
                 },
             );
         let (copy, collect, spread) = (copy?, collect?, spread?);
         Ok(Self {
             tree: TreeKernels::load(tree, group, limits)?,
-            share: find(balanced, early, &named("share"), share)?,
+            share: load_kernel(balanced, early, &named("share"), share)?,
             share_threads: share.threads,
-            teams: find(balanced, early, &named("teams"), Block::of(SPLIT_THREADS))?,
-            join: find(balanced, early, &named("join"), Block::of(SPLIT_THREADS))?,
-            merge: find(balanced, early, &named("merge"), Block::of(SPLIT_THREADS))?,
+            teams: load_kernel(balanced, early, &named("teams"), Block::of(SPLIT_THREADS))?,
+            join: load_kernel(balanced, early, &named("join"), Block::of(SPLIT_THREADS))?,
+            merge: load_kernel(balanced, early, &named("merge"), Block::of(SPLIT_THREADS))?,
             copy_blocks: copy.resident_blocks()?,
             collect_blocks: collect.resident_blocks()?,
             spread_blocks: spread.resident_blocks()?,

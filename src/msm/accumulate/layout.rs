@@ -38,11 +38,11 @@ pub struct Shape {
     /// The curve group.
     pub group: Group,
     /// Launch bound on references, below 2^31: only the device knows their number.
-    pub digits: u32,
+    pub references_max: u32,
     /// Buckets of all sets and vectors; at least 1.
     pub buckets: u32,
     /// Whether sums are added to the contents of the buckets.
-    pub onto: bool,
+    pub accumulate: bool,
     /// Whether sums stay in XYZZ coordinates, which saves an inversion: for few buckets, if nothing
     /// is added onto them later.
     pub xyzz: bool,
@@ -55,13 +55,13 @@ pub struct Shape {
 pub struct Balance {
     /// Levels of the tree with fewer additions are not run. 1 uses the tree alone, `u32::MAX`
     /// load-balanced accumulation alone.
-    pub level_min: u32,
+    pub level_additions_min: u32,
     /// The fewest references of a thread's share.
-    pub share_min: u32,
+    pub share_references_min: u32,
     /// The most references for which teams of lanes sum whole buckets, if sums stay in XYZZ.
-    pub whole_digits: u32,
+    pub whole_bucket_references_max: u32,
     /// Teams replace shares if levels leave no more elements per bucket and buckets are few.
-    pub team_left: u32,
+    pub team_elements_max: u32,
 }
 
 impl Balance {
@@ -84,7 +84,7 @@ impl Balance {
             Group::G1 => 4,
             Group::G2 => 0,
         };
-        Self { level_min, share_min: 4, whole_digits: WHOLE_DIGITS, team_left }
+        Self { level_additions_min: level_min, share_references_min: 4, whole_bucket_references_max: WHOLE_DIGITS, team_elements_max: team_left }
     }
 }
 
@@ -100,7 +100,7 @@ pub(super) struct Layout {
     /// Members of a bucket's team, if teams follow the levels.
     pub team: Option<u32>,
     /// The most additions per batch inversion.
-    pub chain: u32,
+    pub batch_additions: u32,
     /// Units of each round of merging: first the shares, then one per 32 units, at last 1.
     pub units: Vec<u32>,
     pub levels: u64,
@@ -131,8 +131,8 @@ impl Shape {
 
     /// Upper bound on the elements of all buckets.
     pub(super) fn elements(&self) -> u64 {
-        let held = if self.onto { self.digits.min(self.buckets) } else { 0 };
-        u64::from(self.digits) + u64::from(held)
+        let held = if self.accumulate { self.references_max.min(self.buckets) } else { 0 };
+        u64::from(self.references_max) + u64::from(held)
     }
 
     /// Levels with at least `level_min` additions if all elements were in one bucket. 0 on devices
@@ -141,13 +141,13 @@ impl Shape {
         if Batch::of(self.group, limits).is_none() {
             return 0;
         }
-        let least = u64::from(self.balance.level_min.max(1));
+        let least = u64::from(self.balance.level_additions_min.max(1));
         (1..=LEVELS_MAX).take_while(|level| self.elements() >> level >= least).count() as u32
     }
 
     /// Members of a team if `left` elements are left, a power of two: one member per two elements
     /// of a bucket, if the device has enough lanes.
-    pub(super) fn team_of(&self, left: u64, limits: &DeviceLimits) -> u32 {
+    pub(super) fn team_size(&self, left: u64, limits: &DeviceLimits) -> u32 {
         let pairs = (left / (2 * u64::from(self.buckets))) as u32;
         let members = TEAM_MEMBERS * limits.multiprocessors / DeviceLimits::H200.multiprocessors;
         let most = pairs.min(members / self.buckets).clamp(1, TEAM_MAX);
@@ -155,17 +155,17 @@ impl Shape {
     }
 
     /// Members of the teams that sum the rest after the levels.
-    fn team(&self, limits: &DeviceLimits) -> Option<u32> {
+    fn team_after_levels(&self, limits: &DeviceLimits) -> Option<u32> {
         let levels = self.level_count(limits);
         let left = self.elements() >> levels;
-        let most_left = u64::from(self.balance.team_left) * u64::from(self.buckets);
+        let most_left = u64::from(self.balance.team_elements_max) * u64::from(self.buckets);
         let after = levels > 0 && self.buckets <= TEAM_BUCKETS && left <= most_left;
-        after.then(|| self.team_of(left, limits))
+        after.then(|| self.team_size(left, limits))
     }
 
     /// Units of every round, until one warp holds all.
-    fn units(&self, shares_max: u32) -> Vec<u32> {
-        let shares = self.elements().div_ceil(u64::from(self.balance.share_min.max(1)));
+    fn units_per_round(&self, shares_max: u32) -> Vec<u32> {
+        let shares = self.elements().div_ceil(u64::from(self.balance.share_references_min.max(1)));
         let mut units = vec![shares.clamp(1, u64::from(shares_max)) as u32];
         while let Some(&last @ 2..) = units.last() {
             units.push(last.div_ceil(LANES));
@@ -177,9 +177,9 @@ impl Shape {
 impl Layout {
     pub fn of(shape: &Shape, limits: &DeviceLimits) -> Self {
         let level_count = shape.level_count(limits);
-        let units = shape.units(ShareBlock::of(shape.group).shares_max(limits));
+        let units = shape.units_per_round(ShareBlock::of(shape.group).shares_max(limits));
         let batch = Batch::of(shape.group, limits).filter(|_| level_count > 0);
-        let Batch { blocks, threads, kept } = batch.unwrap_or_default();
+        let Batch { blocks, threads, scratch_coordinates: kept } = batch.unwrap_or_default();
         let tiles = shape.buckets / TILE + 1;
         let width = (shape.buckets + 1).next_multiple_of(4);
         let rows = shape.elements().div_ceil(2).div_ceil(u64::from(LANES));
@@ -209,8 +209,8 @@ impl Layout {
             level_count,
             tiles,
             width,
-            team: shape.team(limits),
-            chain,
+            team: shape.team_after_levels(limits),
+            batch_additions: chain,
             units,
             levels,
             totals,
@@ -236,8 +236,8 @@ mod tests {
         DeviceLimits { block_shared_bytes: 99 << 10, shared_bytes: 100 << 10, ..H200 };
 
     fn shape(digits: u32, level_min: u32) -> Shape {
-        let balance = Balance { level_min, share_min: 4, whole_digits: 1000, team_left: 0 };
-        Shape { group: Group::G1, digits, buckets: 1 << 10, onto: false, xyzz: false, balance }
+        let balance = Balance { level_additions_min: level_min, share_references_min: 4, whole_bucket_references_max: 1000, team_elements_max: 0 };
+        Shape { group: Group::G1, references_max: digits, buckets: 1 << 10, accumulate: false, xyzz: false, balance }
     }
 
     #[test]
@@ -264,7 +264,7 @@ mod tests {
     fn devices_with_little_shared_memory_use_shares_only() {
         for group in [Group::G1, Group::G2] {
             let shape = Shape { group, ..shape(201 << 20, 1 << 18) };
-            assert_eq!((shape.level_count(&SMALL), shape.team(&SMALL)), (0, None));
+            assert_eq!((shape.level_count(&SMALL), shape.team_after_levels(&SMALL)), (0, None));
             let scratch = |limits| {
                 let layout = Layout::of(&shape, &limits);
                 layout.heads - layout.scratch
@@ -289,19 +289,19 @@ mod tests {
         for (digits, expected) in
             [(0, vec![1]), (4, vec![1]), (5, vec![2, 1]), (4 * 33, vec![33, 2, 1])]
         {
-            assert_eq!(shape(digits, 1).units(THREE_ROUNDS), expected);
+            assert_eq!(shape(digits, 1).units_per_round(THREE_ROUNDS), expected);
         }
-        assert_eq!(shape(1 << 30, 1).units(THREE_ROUNDS), [1 << 15, 1 << 10, 32, 1]);
+        assert_eq!(shape(1 << 30, 1).units_per_round(THREE_ROUNDS), [1 << 15, 1 << 10, 32, 1]);
     }
 
     #[test]
     fn team_size_follows_elements_and_lanes() {
         let team = |digits, buckets| {
             let balance =
-                Balance { level_min: u32::MAX, share_min: 1, whole_digits: 1 << 17, team_left: 0 };
+                Balance { level_additions_min: u32::MAX, share_references_min: 1, whole_bucket_references_max: 1 << 17, team_elements_max: 0 };
             let shape =
-                Shape { group: Group::G1, digits, buckets, onto: false, xyzz: true, balance };
-            shape.team_of(digits.into(), &H200)
+                Shape { group: Group::G1, references_max: digits, buckets, accumulate: false, xyzz: true, balance };
+            shape.team_size(digits.into(), &H200)
         };
         for (digits, buckets, expected) in [
             (1, 1, 1),
@@ -317,9 +317,9 @@ mod tests {
     #[test]
     fn teams_sum_what_levels_leave_of_few_buckets() {
         let team = |digits, lg_buckets, level_min, team_left| {
-            let balance = Balance { level_min, share_min: 1, whole_digits: 0, team_left };
+            let balance = Balance { level_additions_min: level_min, share_references_min: 1, whole_bucket_references_max: 0, team_elements_max: team_left };
             let (group, buckets) = (Group::G1, 1_u32 << lg_buckets);
-            Shape { group, digits, buckets, onto: false, xyzz: false, balance }.team(&H200)
+            Shape { group, references_max: digits, buckets, accumulate: false, xyzz: false, balance }.team_after_levels(&H200)
         };
         for (digits, lg_buckets, level_min, team_left, expected) in [
             (15 << 18, 16, 1 << 17, 6, Some(1)), // four levels leave 3.75

@@ -1,10 +1,10 @@
 //! For few references: teams of lanes sum whole buckets (`kernels/msm/whole.cu`).
 
-use super::{Sorted, kernels::SPLIT_THREADS, layout::Shape, part, refuse};
+use super::{Sorted, kernels::SPLIT_THREADS, layout::Shape, region, kernel_fault};
 use crate::{
     curve::Group,
     device::{Block, Context, DeviceLimits, Fault, Kernel, Module, Ptr, Span, Stream, Unusable},
-    msm::whole_points,
+    msm::align_to_points,
 };
 
 /// The product of cells and a piece's references must fit 32 bits.
@@ -43,11 +43,11 @@ pub struct Cutting {
     /// Groups of four lanes for each bucket that is not large.
     team: u32,
     /// The fewest references of a large bucket.
-    large: u32,
+    large_min: u32,
     /// References per cell.
-    cell: u32,
+    cell_references: u32,
     /// References of a piece per group of a block.
-    each: u32,
+    references_per_group: u32,
     /// The number of cells.
     cells: u32,
     /// Blocks that join buckets of several pieces.
@@ -57,8 +57,8 @@ pub struct Cutting {
 impl Cutting {
     /// For few references whose sums stay in XYZZ; `None` if there are too many.
     pub fn of(shape: &Shape, limits: &DeviceLimits) -> Option<Self> {
-        let few = 1..=shape.balance.whole_digits.min(DIGITS_MAX);
-        if !shape.xyzz || shape.onto || !few.contains(&shape.digits) {
+        let few = 1..=shape.balance.whole_bucket_references_max.min(DIGITS_MAX);
+        if !shape.xyzz || shape.accumulate || !few.contains(&shape.references_max) {
             return None;
         }
         // Resident blocks per multiprocessor, as the kernels are compiled.
@@ -67,14 +67,14 @@ impl Cutting {
             Group::G2 => 2,
         };
         let resident = limits.multiprocessors * fit;
-        let mean = shape.digits / shape.buckets;
+        let mean = shape.references_max / shape.buckets;
         let large = (mean + SPREAD * mean.isqrt()).clamp(LARGE_MIN, LARGE_MAX);
-        let each = shape.digits.div_ceil(resident * GROUPS).max(EACH_MIN);
+        let each = shape.references_max.div_ceil(resident * GROUPS).max(EACH_MIN);
         let cell = large.min(GROUPS / 2 * each);
-        let cells = shape.digits / cell;
+        let cells = shape.references_max / cell;
         let join_blocks = cells.min(resident).max(cells.div_ceil(GROUPS));
-        let team = shape.team_of(shape.digits.into(), limits);
-        Some(Self { team, large, cell, each, cells, join_blocks })
+        let team = shape.team_size(shape.references_max.into(), limits);
+        Some(Self { team, large_min: large, cell_references: cell, references_per_group: each, cells, join_blocks })
     }
 
     /// Bytes of workspace: a sum and a mark per cell, and one point more, so that the first sum can
@@ -116,11 +116,11 @@ impl Kernels {
             Group::G1 => &self.g1,
             Group::G2 => &self.g2,
         };
-        let short = || refuse("the workspace is too short or too far for references");
-        let (parts, number) = part(workspace, 0, cutting.bytes(shape.group))
-            .and_then(|parts| whole_points(parts, shape.group))
+        let short = || kernel_fault("the workspace is too short or too far for references");
+        let (parts, number) = region(workspace, 0, cutting.bytes(shape.group))
+            .and_then(|parts| align_to_points(parts, shape.group))
             .ok_or_else(short)?;
-        let &Cutting { team, large, cell, each, cells, join_blocks } = cutting;
+        let &Cutting { team, large_min: large, cell_references: cell, references_per_group: each, cells, join_blocks } = cutting;
         let count = shape.buckets;
         let given =
             (buckets, parts, references, starts, count, number, team, large, cell, each, cells);
@@ -136,8 +136,8 @@ mod tests {
     use crate::msm::accumulate::Balance;
 
     fn cutting(digits: u32, buckets: u32, multiprocessors: u32) -> Option<Cutting> {
-        let balance = Balance { whole_digits: 1 << 17, ..Balance::of(Group::G1, digits) };
-        let shape = Shape { group: Group::G1, digits, buckets, onto: false, xyzz: true, balance };
+        let balance = Balance { whole_bucket_references_max: 1 << 17, ..Balance::of(Group::G1, digits) };
+        let shape = Shape { group: Group::G1, references_max: digits, buckets, accumulate: false, xyzz: true, balance };
         Cutting::of(&shape, &DeviceLimits { multiprocessors, ..DeviceLimits::H200 })
     }
 
@@ -146,13 +146,13 @@ mod tests {
         for digits in [1, 31, 32, 1000, 26 << 10, 78 << 10, 1 << 17] {
             for (buckets, processors) in [(1, 132), (256, 132), (1 << 11, 132), (1 << 17, 4)] {
                 let cut = cutting(digits, buckets, processors).unwrap();
-                let piece = GROUPS * cut.each;
-                assert!(cut.cell <= cut.large && 2 * cut.cell <= piece, "{cut:?}");
-                assert!(cut.cells * cut.cell <= digits && (cut.cells + 1) * cut.cell > digits);
+                let piece = GROUPS * cut.references_per_group;
+                assert!(cut.cell_references <= cut.large_min && 2 * cut.cell_references <= piece, "{cut:?}");
+                assert!(cut.cells * cut.cell_references <= digits && (cut.cells + 1) * cut.cell_references > digits);
                 assert!(cut.join_blocks * GROUPS >= cut.cells && cut.join_blocks <= cut.cells);
-                for size in (cut.large..digits.min(cut.large + 3 * piece)).chain([digits]) {
-                    let large = size >= cut.large;
-                    assert!(!large || size.div_ceil(piece) <= size / cut.cell, "{size} {cut:?}");
+                for size in (cut.large_min..digits.min(cut.large_min + 3 * piece)).chain([digits]) {
+                    let large = size >= cut.large_min;
+                    assert!(!large || size.div_ceil(piece) <= size / cut.cell_references, "{size} {cut:?}");
                 }
             }
         }
@@ -163,6 +163,6 @@ mod tests {
         assert_eq!(cutting(0, 5, 132), None);
         assert_eq!(cutting((1 << 17) + 1, 5, 132), None);
         let cut = cutting(26 << 10, 256, 132).unwrap();
-        assert_eq!((cut.team, cut.large, cut.each, cut.cell), (32, 184, 4, 64));
+        assert_eq!((cut.team, cut.large_min, cut.references_per_group, cut.cell_references), (32, 184, 4, 64));
     }
 }

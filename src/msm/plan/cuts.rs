@@ -13,24 +13,24 @@ const POINTS_MIN: u32 = 1 << 12;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cuts {
     /// The fewest scalars of a vector for which passes start before all scalars are received.
-    pub arriving_min: u32,
+    pub streamed_scalars_min: u32,
     /// The fewest points of a pass if memory is short; at least 1.
     pub points_min: u32,
     /// The most references of a pass for which it sums whole buckets: that takes less memory than
     /// passes over fewer points would.
-    pub whole_digits: u32,
+    pub whole_bucket_digits_max: u32,
     /// The fewest additions of a level of the tree; `None` for the tuned value. A low value makes
     /// small MSMs use the tree, too, as the self-test does.
-    pub level_min: Option<u32>,
+    pub level_additions_min: Option<u32>,
 }
 
 impl Default for Cuts {
     fn default() -> Self {
         Self {
-            arriving_min: ARRIVING_MIN,
+            streamed_scalars_min: ARRIVING_MIN,
             points_min: POINTS_MIN,
-            whole_digits: accumulate::WHOLE_DIGITS,
-            level_min: None,
+            whole_bucket_digits_max: accumulate::WHOLE_DIGITS,
+            level_additions_min: None,
         }
     }
 }

@@ -24,7 +24,7 @@ impl Display for Plan {
             (tables, sets) => write!(f, ", {tables} tables, {sets} bucket sets")?,
         }
         match self.passes().count() {
-            _ if self.arriving => write!(f, ", passes as scalars arrive"),
+            _ if self.streamed => write!(f, ", passes as scalars arrive"),
             1 => Ok(()),
             passes => write!(f, ", {passes} passes"),
         }

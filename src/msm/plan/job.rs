@@ -32,12 +32,12 @@ struct Costs {
     sliding: [f64; 2],
     bucket: f64,
     /// One more addition per bucket if scalars are enough to arrive in several passes.
-    onto: f64,
+    extra_pass: f64,
     /// Added to `digit` if there are fewer than two buckets per share: shares are then merged.
-    joined: f64,
+    share_merge: f64,
     /// One more sequential step for each doubling of the buckets. Below `BUCKETS_LEAST` buckets the
     /// steps do not get fewer.
-    step: f64,
+    sequential_step: f64,
 }
 
 impl Costs {
@@ -47,33 +47,33 @@ impl Costs {
                 digit: 0.26,
                 sliding: [0.285, 0.275],
                 bucket: 0.80,
-                onto: 0.30,
-                joined: 0.09,
-                step: 400.0,
+                extra_pass: 0.30,
+                share_merge: 0.09,
+                sequential_step: 400.0,
             },
             (Group::G1, false) => Self {
                 digit: 0.44,
                 sliding: [0.47, 0.455],
                 bucket: 1.3,
-                onto: 0.30,
-                joined: 0.0,
-                step: 400.0,
+                extra_pass: 0.30,
+                share_merge: 0.0,
+                sequential_step: 400.0,
             },
             (Group::G2, true) => Self {
                 digit: 0.67,
                 sliding: [0.74, 0.72],
                 bucket: 1.6,
-                onto: 0.0,
-                joined: 0.0,
-                step: 1_000.0,
+                extra_pass: 0.0,
+                share_merge: 0.0,
+                sequential_step: 1_000.0,
             },
             (Group::G2, false) => Self {
                 digit: 1.42,
                 sliding: [1.52, 1.48],
                 bucket: 2.5,
-                onto: 0.0,
-                joined: 0.0,
-                step: 1_000.0,
+                extra_pass: 0.0,
+                share_merge: 0.0,
+                sequential_step: 1_000.0,
             },
         };
         let slower = f64::from(DeviceLimits::H200.multiprocessors)
@@ -82,9 +82,9 @@ impl Costs {
             digit: on_h200.digit * slower,
             sliding: on_h200.sliding.map(|cost| cost * slower),
             bucket: on_h200.bucket * slower,
-            onto: on_h200.onto * slower,
-            joined: on_h200.joined * slower,
-            step: on_h200.step,
+            extra_pass: on_h200.extra_pass * slower,
+            share_merge: on_h200.share_merge * slower,
+            sequential_step: on_h200.sequential_step,
         }
     }
 }
@@ -101,7 +101,7 @@ const BUCKETS_LEAST: f64 = (1 << 7) as f64;
 
 impl Job {
     /// The windows that are fastest by the cost model, with at most `tables` tables.
-    pub fn windows(&self, tables: u32, limits: &DeviceLimits) -> Windows {
+    pub fn choose_windows(&self, tables: u32, limits: &DeviceLimits) -> Windows {
         let tables = tables.max(1);
         let fixed = |bits| {
             let count = Fixed::new(bits, 1, u32::MAX)?.count();
@@ -118,8 +118,8 @@ impl Job {
 
     /// The fastest windows for bases that have tables for the windows `made`, possibly for more
     /// bases than the MSM uses. Tables for sliding windows serve every sliding width.
-    pub fn windows_over(&self, made: Option<&Windows>, limits: &DeviceLimits) -> Windows {
-        let alone = self.windows(1, limits);
+    pub fn choose_windows_for_tables(&self, made: Option<&Windows>, limits: &DeviceLimits) -> Windows {
+        let alone = self.choose_windows(1, limits);
         let with_tables = match made {
             Some(Windows::Sliding(_)) => {
                 self.cheapest((BITS_MIN..=BITS_MAX).filter_map(Windows::sliding), limits)
@@ -141,7 +141,7 @@ impl Job {
 
     /// The modelled time of an MSM with these windows, in nanoseconds.
     pub fn model_ns(&self, windows: &Windows, limits: &DeviceLimits) -> f64 {
-        let Costs { mut digit, sliding, mut bucket, onto, joined, step } =
+        let Costs { mut digit, sliding, mut bucket, extra_pass: onto, share_merge: joined, sequential_step: step } =
             Costs::of(self.group, limits);
         let (n, vectors) = (f64::from(self.n), f64::from(self.vectors));
         let (digits, own) = (n * windows.digits_mean(), f64::from(windows.buckets()));
@@ -205,13 +205,13 @@ mod tests {
             (Group::G2, 22, MANY, radix(12)),
             (Group::G2, 24, MANY, radix(11)),
         ] {
-            let found = job(group, lg_n).windows(tables, &H200);
+            let found = job(group, lg_n).choose_windows(tables, &H200);
             assert_eq!(Some(found), best, "2^{lg_n}, {tables} tables");
         }
         let batch = Job { vectors: 1000, ..job(Group::G1, 10) };
-        assert_eq!(Some(batch.windows(ALL, &H200)), sliding(12));
+        assert_eq!(Some(batch.choose_windows(ALL, &H200)), sliding(12));
         for (lg_n, bits) in [(16, 13), (18, 15), (20, 16), (22, 17), (24, 20)] {
-            assert_eq!(job(Group::G1, lg_n).windows(1, &H200).bits(), bits, "2^{lg_n}, no tables");
+            assert_eq!(job(Group::G1, lg_n).choose_windows(1, &H200).bits(), bits, "2^{lg_n}, no tables");
         }
     }
 
@@ -219,7 +219,7 @@ mod tests {
     fn never_chooses_more_tables_than_allowed() {
         for lg_n in 0..=26 {
             for tables in [1, 2, 5, 11, 12, 14, MANY, ALL - 1, ALL] {
-                let windows = job(Group::G1, lg_n).windows(tables, &H200);
+                let windows = job(Group::G1, lg_n).choose_windows(tables, &H200);
                 assert!(windows.tables() <= tables, "2^{lg_n}: {windows:?}");
             }
         }
@@ -231,8 +231,8 @@ mod tests {
         for (lg_n, tables) in (6..=26).flat_map(|lg_n| [(lg_n, MANY), (lg_n, ALL)]) {
             for group in [Group::G1, Group::G2] {
                 let job = job(group, lg_n);
-                let windows = job.windows(tables, &H200);
-                assert_eq!(job.windows_over(Some(&windows), &H200), windows, "2^{lg_n}");
+                let windows = job.choose_windows(tables, &H200);
+                assert_eq!(job.choose_windows_for_tables(Some(&windows), &H200), windows, "2^{lg_n}");
             }
         }
     }
@@ -240,11 +240,11 @@ mod tests {
     #[test]
     fn ranges_of_bases_get_their_own_windows() {
         let over =
-            |lg_n, made: Option<Windows>| job(Group::G1, lg_n).windows_over(made.as_ref(), &H200);
+            |lg_n, made: Option<Windows>| job(Group::G1, lg_n).choose_windows_for_tables(made.as_ref(), &H200);
         assert_eq!(Some(over(10, Windows::sliding(22))), Windows::sliding(10));
         assert_eq!(Some(over(18, Windows::sliding(22))), Windows::sliding(18));
         assert_eq!(Some(over(20, Windows::fixed(20, 1, 13))), Windows::fixed(20, 1, 13));
-        let alone = job(Group::G1, 4).windows(1, &H200);
+        let alone = job(Group::G1, 4).choose_windows(1, &H200);
         assert_eq!(over(4, Windows::fixed(24, 1, 11)), alone);
         assert_eq!(over(4, None), alone);
     }

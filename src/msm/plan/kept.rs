@@ -39,18 +39,18 @@ pub struct Kept {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
     /// All memory for bases and jobs.
-    pub all: u64,
+    pub total: u64,
     /// The longest contiguous range that is not leased.
     pub free: u64,
     /// Scratch memory for building the tables of these bases.
-    pub scratch: u64,
+    pub table_scratch: u64,
 }
 
 /// The plan of MSMs from a given use of their bases on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stage {
     /// The use from which on the plan applies.
-    pub uses: u64,
+    pub from_use: u64,
     /// The plan of an MSM of one vector over all of the bases.
     pub plan: Plan,
     /// Bytes of the bases and their tables.
@@ -69,18 +69,18 @@ impl Kept {
             return None;
         }
         let (group, n, table) = (self.group, self.n, self.table_bytes());
-        let fixed = ((memory.all - memory.all / WORK_PART) / table).min(FIXED_TABLES);
+        let fixed = ((memory.total - memory.total / WORK_PART) / table).min(FIXED_TABLES);
         // Plus the scratch memory for building, and the alignment of two leases.
-        let sliding = u64::from(Sliding::TABLES) * table + memory.scratch + 4 * ALIGN;
+        let sliding = u64::from(Sliding::TABLES) * table + memory.table_scratch + 4 * ALIGN;
         let slides = self.uses >= SLIDING_USES
-            && sliding <= memory.all / SLIDING_PART
+            && sliding <= memory.total / SLIDING_PART
             && sliding <= memory.free;
         // Fixed windows were chosen with the same inputs, so skip the search: every job gets here.
         if here.is_some() && !slides {
             return None;
         }
         let tables = if slides { Sliding::TABLES } else { fixed as u32 };
-        let windows = Job { group, n, vectors: 1 }.windows(tables, &self.limits);
+        let windows = Job { group, n, vectors: 1 }.choose_windows(tables, &self.limits);
         (windows.tables() > 1 && here != Some(&windows)).then_some(windows)
     }
 
@@ -94,16 +94,16 @@ impl Kept {
                 kept.table_bytes() * u64::from(windows.map_or(1, Windows::tables))
             };
             let before = if uses == 1 { 0 } else { held(here.as_ref()) };
-            let free = memory.all.saturating_sub(before);
+            let free = memory.total.saturating_sub(before);
             let better = kept.better(here.as_ref(), Memory { free, ..memory });
             if uses > 1 && better.is_none() {
                 continue;
             }
             here = better;
             let bytes = held(here.as_ref());
-            let room = Room { bytes: memory.all.saturating_sub(bytes), limits };
-            let plan = Plan::new(job, job.windows_over(here.as_ref(), &limits), room);
-            stages.extend(plan.map(|plan| Stage { uses, plan, bytes }));
+            let room = Room { bytes: memory.total.saturating_sub(bytes), limits };
+            let plan = Plan::new(job, job.choose_windows_for_tables(here.as_ref(), &limits), room);
+            stages.extend(plan.map(|plan| Stage { from_use: uses, plan, bytes }));
         }
         stages
     }
@@ -116,7 +116,7 @@ mod tests {
     const G1: u64 = 96;
 
     fn memory(all: u64) -> Memory {
-        Memory { all, free: all, scratch: 0 }
+        Memory { total: all, free: all, table_scratch: 0 }
     }
 
     fn kept(n: u32, uses: u64) -> Kept {
@@ -150,7 +150,7 @@ mod tests {
         }
         let (fixed, every) = (Windows::fixed(20, 1, 13), 255 * table + 4 * ALIGN);
         let better = |all, free, scratch| {
-            kept(n, 8).better(fixed.as_ref(), Memory { all, free, scratch }).is_some()
+            kept(n, 8).better(fixed.as_ref(), Memory { total: all, free, table_scratch: scratch }).is_some()
         };
         assert!(better(4 * every, every, 0));
         assert!(!better(4 * every - 4, every, 0), "more than a quarter of the device");
@@ -163,7 +163,7 @@ mod tests {
         let of =
             |group, lg_n: u32, all| Kept::stages(group, 1 << lg_n, DeviceLimits::H200, memory(all));
         let texts = |stages: &[Stage]| -> Vec<_> {
-            stages.iter().map(|stage| format!("{}: {}", stage.uses, stage.plan)).collect()
+            stages.iter().map(|stage| format!("{}: {}", stage.from_use, stage.plan)).collect()
         };
         let stages = of(Group::G1, 20, 126 << 30);
         let begins = ["1: ", "2: 13 windows of 20 bits, ", "8: sliding windows of 20 bits, "];

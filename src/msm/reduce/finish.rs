@@ -24,11 +24,11 @@ impl Curve for g2::Config {
 /// A coordinate as the kernels write it: Montgomery limbs, below twice the modulus.
 pub trait Coordinate: Field {
     /// Reads a coordinate and reduces it.
-    fn of_loose(bytes: &[u8]) -> Self;
+    fn from_loose(bytes: &[u8]) -> Self;
 }
 
 impl Coordinate for Fq {
-    fn of_loose(bytes: &[u8]) -> Self {
+    fn from_loose(bytes: &[u8]) -> Self {
         let mut limbs = [0; 6];
         for (limb, bytes) in limbs.iter_mut().zip(bytes.as_chunks().0) {
             *limb = u64::from_le_bytes(*bytes);
@@ -42,16 +42,16 @@ impl Coordinate for Fq {
 }
 
 impl Coordinate for Fq2 {
-    fn of_loose(bytes: &[u8]) -> Self {
+    fn from_loose(bytes: &[u8]) -> Self {
         let (c0, c1) = bytes.split_at(bytes.len() / 2);
-        Self::new(Fq::of_loose(c0), Fq::of_loose(c1))
+        Self::new(Fq::from_loose(c0), Fq::from_loose(c1))
     }
 }
 
 /// x = X / ZZ, y = Y / ZZZ in Jacobian form without a division: Z = ZZZ, X ZZ^2 / ZZZ^2 = X / ZZ.
-fn of_xyzz<P: Curve>(bytes: &[u8]) -> Projective<P> {
+fn from_xyzz<P: Curve>(bytes: &[u8]) -> Projective<P> {
     let width = P::GROUP.coordinate_bytes();
-    let coordinate = |k: usize| P::BaseField::of_loose(&bytes[k * width..][..width]);
+    let coordinate = |k: usize| P::BaseField::from_loose(&bytes[k * width..][..width]);
     let (zz, zzz) = (coordinate(2), coordinate(3));
     if zz.is_zero() {
         return Projective::ZERO;
@@ -65,10 +65,10 @@ fn of_xyzz<P: Curve>(bytes: &[u8]) -> Projective<P> {
 ///
 /// Time: 0.4 us per doubling and 1.1 us per point in G1, three times as much in G2; the plan keeps
 /// both few.
-pub fn finish<P: Curve>(plan: &Plan, bytes: &[u8]) -> Vec<Projective<P>> {
+pub fn combine_on_host<P: Curve>(plan: &Plan, bytes: &[u8]) -> Vec<Projective<P>> {
     let exponents = exponents(plan);
     let width = 4 * P::GROUP.coordinate_bytes();
-    let points = plan.points_out() as usize / plan.shape.vectors.max(1) as usize;
+    let points = plan.output_points() as usize / plan.shape.vectors.max(1) as usize;
     let vectors = bytes.chunks_exact(points * width);
     vectors.map(|vector| horner(&exponents, vector, width)).collect()
 }
@@ -77,7 +77,7 @@ pub fn finish<P: Curve>(plan: &Plan, bytes: &[u8]) -> Vec<Projective<P>> {
 fn exponents(plan: &Plan) -> Vec<(usize, u32)> {
     let shape = &plan.shape;
     let shifts = shape.shifts.iter().copied().enumerate();
-    match plan.ending {
+    match plan.host_step {
         Ending::Terms => {
             let terms = shape.terms();
             let of_set = |(set, shift): (usize, u32)| {
@@ -103,7 +103,7 @@ fn horner<P: Curve>(exponents: &[(usize, u32)], bytes: &[u8], width: usize) -> P
             sum.double_in_place();
         }
         at = exponent;
-        sum += of_xyzz::<P>(&bytes[point * width..][..width]);
+        sum += from_xyzz::<P>(&bytes[point * width..][..width]);
     }
     for _ in 0..at {
         sum.double_in_place();

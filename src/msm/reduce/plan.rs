@@ -20,7 +20,7 @@ pub struct Plan {
     /// The input that this is a plan for.
     pub shape: Shape,
     /// The step at which the host takes over.
-    pub ending: Ending,
+    pub host_step: Ending,
     /// The launches.
     pub steps: Vec<Step>,
     /// Bytes of two scratch areas, written in turn; the last step writes to the caller's memory.
@@ -30,15 +30,15 @@ pub struct Plan {
 impl Plan {
     /// The plan for `shape`.
     pub fn new(shape: &Shape, tuning: &Tuning) -> Self {
-        let ending = ending::choose(shape, tuning, shape.ladder().is_some());
-        let (mut steps, left) = halves(shape, tuning);
+        let ending = ending::choose(shape, tuning, shape.doublings_between_sets().is_some());
+        let (mut steps, left) = rows_and_columns(shape, tuning);
         terms(shape, tuning, ending, left, &mut steps);
         let mut areas = [0; 2];
         for (at, step) in steps.iter().enumerate().take(steps.len() - 1) {
             let bytes = step.bytes_out(shape.group).next_multiple_of(ALIGN);
             areas[at % 2] = bytes.max(areas[at % 2]);
         }
-        Self { shape: shape.clone(), ending, steps, areas }
+        Self { shape: shape.clone(), host_step: ending, steps, areas }
     }
 
     /// Bytes of workspace.
@@ -47,26 +47,26 @@ impl Plan {
     }
 
     /// Points that the device returns, in XYZZ.
-    pub fn points_out(&self) -> u64 {
+    pub fn output_points(&self) -> u64 {
         self.steps.last().map_or(0, Step::points_out)
     }
 
     /// Bytes of these points, which [`super::Reducer::run`] writes and [`super::finish`] reads.
-    pub fn bytes_out(&self) -> u64 {
+    pub fn output_bytes(&self) -> u64 {
         self.steps.last().map_or(0, |step| step.bytes_out(self.shape.group))
     }
 }
 
 /// The steps from buckets to the sums of rows and columns, and the dimensions of these sums.
-fn halves(shape: &Shape, tuning: &Tuning) -> (Vec<Step>, Terms) {
+fn rows_and_columns(shape: &Shape, tuning: &Tuning) -> (Vec<Step>, Terms) {
     let m = shape.lg_buckets();
     if m <= LG_BUCKETS_SMALL {
         return (vec![], Terms::of(shape));
     }
     let mut steps = Vec::new();
-    let mut halves = Halves::whole(shape, m / 2);
+    let mut halves = Halves::unsliced(shape, m / 2);
     let mut affine = !shape.xyzz;
-    let points = 2 * u64::from(shape.arrays()) * u64::from(shape.buckets);
+    let points = 2 * u64::from(shape.set_count()) * u64::from(shape.buckets);
     let sliced = (affine || shape.group == Group::G1) && points >= tuning.slice_points_min;
     if sliced {
         halves = slices(shape, tuning, points);
@@ -78,7 +78,7 @@ fn halves(shape: &Shape, tuning: &Tuning) -> (Vec<Step>, Terms) {
             true => halves.row_parts.max(halves.column_parts),
             false => halves.longest(),
         };
-        let team = tuning.team(halves.sums(), count);
+        let team = tuning.team_size(halves.sums(), count);
         steps.push(Step::Sums { halves, sliced, affine, team });
     }
     (steps, Terms::after(&halves))
@@ -92,36 +92,36 @@ fn slices(shape: &Shape, tuning: &Tuning, points: u64) -> Halves {
     let (m, threads) = (shape.lg_buckets(), tuning.slice_threads);
     if shape.buckets.is_power_of_two() {
         let lg_length = points.ilog2().saturating_sub(threads.ilog2()).max(LG_SLICE_MIN);
-        return Halves::cut(shape, m / 2, 1 << lg_length);
+        return Halves::in_slices(shape, m / 2, 1 << lg_length);
     }
     let least = ((points / threads) as u32).max(1 << LG_SLICE_MIN);
     let cuts = |lg_columns| {
-        let whole = Halves::whole(shape, lg_columns);
+        let whole = Halves::unsliced(shape, lg_columns);
         let lengths = |all: u32| (1..=(all / least).max(1)).map(move |parts| all.div_ceil(parts));
         let lengths = lengths(whole.columns()).chain(lengths(whole.rows()));
-        lengths.map(move |length| Halves::cut(shape, lg_columns, length))
+        lengths.map(move |length| Halves::in_slices(shape, lg_columns, length))
     };
     let time = |halves: &Halves| {
         let rounds = halves.slices().div_ceil(threads);
         (rounds * u64::from(halves.longest()), halves.slices())
     };
     let all = cuts(m / 2).chain(cuts(m.div_ceil(2)));
-    all.min_by_key(time).unwrap_or_else(|| Halves::cut(shape, m / 2, least))
+    all.min_by_key(time).unwrap_or_else(|| Halves::in_slices(shape, m / 2, least))
 }
 
 /// The steps from the sums of rows and columns to the ending.
 fn terms(shape: &Shape, tuning: &Tuning, ending: Ending, mut terms: Terms, steps: &mut Vec<Step>) {
     let affine = steps.is_empty() && !shape.xyzz;
-    let sums = shape.arrays() * shape.terms();
-    let (lg_rows, lg_columns) = terms.lg();
+    let sums = shape.set_count() * shape.terms();
+    let (lg_rows, lg_columns) = terms.lg_dimensions();
     let lg_most = (lg_rows.max(1) - 1).max(lg_columns); // term 0 sums all columns
     terms.lg_parts = if sums < TERMS_FULL { lg_most.saturating_sub(tuning.lg_part) } else { 0 };
     let lg_parts = terms.lg_parts;
-    let team = tuning.team(u64::from(sums) << lg_parts, 1 << (lg_most - lg_parts));
+    let team = tuning.team_size(u64::from(sums) << lg_parts, 1 << (lg_most - lg_parts));
     steps.push(Step::Terms { terms, affine, team });
     let collect = |sums: u32, count: u32, ladder| {
-        let team = tuning.team(sums.into(), count);
-        Step::Collect { sums, count, team, ladder }
+        let team = tuning.team_size(sums.into(), count);
+        Step::Combine { sums, count, team, ladder }
     };
     let doubled = ending != Ending::Terms;
     let ladder = if doubled { Ladder::terms(shape) } else { Ladder::FLAT };
@@ -129,9 +129,9 @@ fn terms(shape: &Shape, tuning: &Tuning, ending: Ending, mut terms: Terms, steps
         steps.push(collect(sums, 1 << lg_parts, ladder));
     }
     if doubled {
-        let over_sets = shape.ladder().filter(|_| ending == Ending::Vectors);
+        let over_sets = shape.doublings_between_sets().filter(|_| ending == Ending::Vectors);
         let ladder = over_sets.unwrap_or(Ladder::FLAT);
-        steps.push(collect(shape.arrays(), shape.terms(), ladder));
+        steps.push(collect(shape.set_count(), shape.terms(), ladder));
     }
     if ending == Ending::Vectors && shape.sets() > 1 {
         steps.push(collect(shape.vectors, shape.sets(), Ladder::FLAT));
@@ -146,7 +146,7 @@ mod tests {
     /// Each launch reads what the previous one wrote, and counts fit the kernels' words.
     fn check(plan: &Plan) {
         let (shape, mut left) = (&plan.shape, 0);
-        let all = u64::from(shape.arrays()) * u64::from(shape.buckets);
+        let all = u64::from(shape.set_count()) * u64::from(shape.buckets);
         for (at, step) in plan.steps.iter().enumerate() {
             match *step {
                 Step::Slices { halves, .. } => {
@@ -164,14 +164,14 @@ mod tests {
                     let columns = u64::from(terms.arrays) * u64::from(terms.columns);
                     let given = if at == 0 { columns } else { rows + columns };
                     assert_eq!(given, if at == 0 { all } else { left }, "{plan:?}");
-                    let (lg_rows, lg_columns) = terms.lg();
+                    let (lg_rows, lg_columns) = terms.lg_dimensions();
                     assert_eq!(lg_rows + lg_columns, shape.lg_buckets(), "{plan:?}");
                 }
-                Step::Collect { sums, count, .. } => {
+                Step::Combine { sums, count, .. } => {
                     assert_eq!(u64::from(sums) * u64::from(count), left, "{plan:?}");
                 }
             }
-            if let Step::Sums { team, .. } | Step::Terms { team, .. } | Step::Collect { team, .. } =
+            if let Step::Sums { team, .. } | Step::Terms { team, .. } | Step::Combine { team, .. } =
                 *step
             {
                 assert!(team.is_power_of_two() && team <= 32, "{plan:?}");
@@ -182,7 +182,7 @@ mod tests {
             }
         }
         let arrays = u64::from(shape.vectors) * u64::from(shape.sets());
-        let expected = match plan.ending {
+        let expected = match plan.host_step {
             Ending::Terms => arrays * u64::from(shape.lg_buckets() + 1),
             Ending::Sets => arrays,
             Ending::Vectors => shape.vectors.into(),
@@ -204,14 +204,14 @@ mod tests {
                         continue;
                     }
                     let shifts = (0..sets).collect();
-                    let (xyzz, weights) = (turn % 3 == 0, [Weights::All, Weights::Odd][turn % 2]);
+                    let (xyzz, weights) = (turn % 3 == 0, [Weights::Consecutive, Weights::Odd][turn % 2]);
                     let shape = Shape { group, vectors, shifts, buckets, weights, xyzz };
                     for ending in
                         [None, Some(Ending::Terms), Some(Ending::Sets), Some(Ending::Vectors)]
                     {
                         for multiprocessors in [1, 40, 132] {
                             let limits = DeviceLimits { multiprocessors, ..DeviceLimits::H200 };
-                            let tuning = Tuning { ending, ..Tuning::on(&limits, group) };
+                            let tuning = Tuning { ending, ..Tuning::for_limits(&limits, group) };
                             check(&Plan::new(&shape, &tuning));
                         }
                     }
@@ -222,10 +222,10 @@ mod tests {
 
     fn cut(buckets: u32, sets: u32, multiprocessors: u32) -> Option<Halves> {
         let group = Group::G1;
-        let (shifts, weights) = ((0..sets).collect(), Weights::All);
+        let (shifts, weights) = ((0..sets).collect(), Weights::Consecutive);
         let shape = Shape { group, vectors: 1, shifts, buckets, weights, xyzz: false };
         let limits = DeviceLimits { multiprocessors, ..DeviceLimits::H200 };
-        match Plan::new(&shape, &Tuning::on(&limits, group)).steps[0] {
+        match Plan::new(&shape, &Tuning::for_limits(&limits, group)).steps[0] {
             Step::Slices { halves, .. } => Some(halves),
             _ => None,
         }

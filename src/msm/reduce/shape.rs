@@ -28,7 +28,7 @@ pub struct Shape {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weights {
     /// b + 1.
-    All,
+    Consecutive,
     /// 2b + 1.
     Odd,
 }
@@ -42,7 +42,7 @@ impl Shape {
     /// Bytes of the buckets of all vectors.
     pub fn bucket_bytes(&self) -> u64 {
         let point = self.group.affine_bytes() as u64 * if self.xyzz { 2 } else { 1 };
-        u64::from(self.arrays()) * u64::from(self.buckets) * point
+        u64::from(self.set_count()) * u64::from(self.buckets) * point
     }
 
     /// log2 of the buckets per set, rounded up.
@@ -53,12 +53,12 @@ impl Shape {
     /// Term `term` of a set is multiplied by 2 to this power: see `kernels/msm/reduce/terms.cuh`.
     pub(super) fn term_exponent(&self, term: u32) -> u32 {
         match self.weights {
-            Weights::All => term.max(1) - 1,
+            Weights::Consecutive => term.max(1) - 1,
             Weights::Odd => term,
         }
     }
 
-    pub(super) fn arrays(&self) -> u32 {
+    pub(super) fn set_count(&self) -> u32 {
         self.vectors * self.sets()
     }
 
@@ -67,7 +67,7 @@ impl Shape {
     }
 
     /// The doublings between sets, if kernels can count them: widths differ by at most one.
-    pub(super) fn ladder(&self) -> Option<Ladder> {
+    pub(super) fn doublings_between_sets(&self) -> Option<Ladder> {
         let widths: Vec<u32> = self.shifts.windows(2).map(|pair| pair[1] - pair[0]).collect();
         let width = widths.iter().copied().max().unwrap_or(0);
         let fits = widths.iter().all(|&own| own == width || own + 1 == width);
@@ -75,7 +75,7 @@ impl Shape {
         (fits && self.shifts.first() == Some(&0) && self.sets() <= u64::BITS).then(|| Ladder {
             period: self.sets(),
             width,
-            narrow: narrow.fold(0, |mask, (set, _)| mask | 1 << set),
+            narrow_mask: narrow.fold(0, |mask, (set, _)| mask | 1 << set),
         })
     }
 }
@@ -104,22 +104,22 @@ pub struct Tuning {
     pub lg_part: u32,
     /// Groups of four lanes per multiprocessor in teams; at most as many as are resident. By count,
     /// three warps per scheduler add 2.2 times as many points as one.
-    pub groups: u32,
+    pub teams_per_multiprocessor: u32,
     /// The step at which the device stops; `None` leaves it to the cost model.
     pub ending: Option<Ending>,
 }
 
 impl Tuning {
     /// For points of `group` on this device.
-    pub fn of(context: &Context, group: Group) -> Self {
-        Self::on(&context.identity().limits, group)
+    pub fn for_device(context: &Context, group: Group) -> Self {
+        Self::for_limits(&context.identity().limits, group)
     }
 
     /// For a device with these limits.
     ///
     /// On an H200, G1: 2^15 buckets take 0.119 ms with slices and 0.162 without, 2^13 take 0.092
     /// and 0.081; parts of 2^6 and 2^8 points are within 5 % of parts of 2^7.
-    pub fn on(limits: &DeviceLimits, group: Group) -> Self {
+    pub fn for_limits(limits: &DeviceLimits, group: Group) -> Self {
         let blocks = match group {
             Group::G1 => 3,
             Group::G2 => 2,
@@ -131,15 +131,15 @@ impl Tuning {
             slice_threads,
             slice_points_min: slice_threads,
             lg_part: 7,
-            groups: blocks * SUM_GROUPS,
+            teams_per_multiprocessor: blocks * SUM_GROUPS,
             ending: None,
         }
     }
 
     /// Groups of lanes for each of `sums` sums of `count` points, a power of two: enough to fill
     /// the device, but at least two points per group.
-    pub(super) fn team(&self, sums: u64, count: u32) -> u32 {
-        let wanted = (u64::from(self.multiprocessors * self.groups) / sums.max(1))
+    pub(super) fn team_size(&self, sums: u64, count: u32) -> u32 {
+        let wanted = (u64::from(self.multiprocessors * self.teams_per_multiprocessor) / sums.max(1))
             .clamp(1, SUM_GROUPS.into());
         let most = count.next_power_of_two() / 2;
         (1 << wanted.ilog2()).min(most.max(1))

@@ -19,14 +19,14 @@ pub struct Halves {
 
 impl Halves {
     /// One slice per row and column.
-    pub(super) fn whole(shape: &Shape, lg_columns: u32) -> Self {
-        let (arrays, buckets) = (shape.arrays(), shape.buckets);
+    pub(super) fn unsliced(shape: &Shape, lg_columns: u32) -> Self {
+        let (arrays, buckets) = (shape.set_count(), shape.buckets);
         Self { arrays, buckets, lg_columns, row_parts: 1, column_parts: 1 }
     }
 
     /// The fewest slices of at most `length` buckets.
-    pub(super) fn cut(shape: &Shape, lg_columns: u32, length: u32) -> Self {
-        let whole = Self::whole(shape, lg_columns);
+    pub(super) fn in_slices(shape: &Shape, lg_columns: u32, length: u32) -> Self {
+        let whole = Self::unsliced(shape, lg_columns);
         let row_parts = whole.columns().div_ceil(length);
         Self { row_parts, column_parts: whole.rows().div_ceil(length), ..whole }
     }
@@ -71,7 +71,7 @@ pub struct Terms {
     pub(super) rows: u32,
     pub(super) columns: u32,
     /// Points before the first column.
-    pub(super) columns_at: u32,
+    pub(super) columns_offset: u32,
     pub(super) lg_parts: u32,
 }
 
@@ -80,23 +80,23 @@ impl Terms {
     pub(super) fn after(halves: &Halves) -> Self {
         let (arrays, rows) = (halves.arrays, halves.rows());
         let columns_at = arrays * rows;
-        Self { arrays, rows, columns: halves.columns(), columns_at, lg_parts: 0 }
+        Self { arrays, rows, columns: halves.columns(), columns_offset: columns_at, lg_parts: 0 }
     }
 
     /// Terms of the buckets themselves: a set is one row.
     pub(super) fn of(shape: &Shape) -> Self {
-        let (arrays, columns) = (shape.arrays(), shape.buckets);
-        Self { arrays, rows: 1, columns, columns_at: 0, lg_parts: 0 }
+        let (arrays, columns) = (shape.set_count(), shape.buckets);
+        Self { arrays, rows: 1, columns, columns_offset: 0, lg_parts: 0 }
     }
 
     /// log2 of a set's rows and columns, rounded up.
-    pub(super) fn lg(&self) -> (u32, u32) {
+    pub(super) fn lg_dimensions(&self) -> (u32, u32) {
         (lg_ceil(self.rows), lg_ceil(self.columns))
     }
 
     /// Terms of all sets, before they are split into parts.
     pub(super) fn terms(&self) -> u64 {
-        let (lg_rows, lg_columns) = self.lg();
+        let (lg_rows, lg_columns) = self.lg_dimensions();
         u64::from(self.arrays) * u64::from(lg_rows + lg_columns + 1)
     }
 }
@@ -111,17 +111,17 @@ pub(super) fn lg_ceil(count: u32) -> u32 {
 pub struct Ladder {
     pub(super) period: u32,
     pub(super) width: u32,
-    pub(super) narrow: u64,
+    pub(super) narrow_mask: u64,
 }
 
 impl Ladder {
     /// No point is doubled.
-    pub(super) const FLAT: Self = Self { period: 1, width: 0, narrow: 0 };
+    pub(super) const FLAT: Self = Self { period: 1, width: 0, narrow_mask: 0 };
 
     /// The doublings of a set's terms: each weighs twice as much as the previous one, except that
     /// the second weighs as much as the first unless buckets are for odd digits.
     pub(super) fn terms(shape: &Shape) -> Self {
-        Self { period: shape.terms(), width: 1, narrow: (shape.weights == Weights::All).into() }
+        Self { period: shape.terms(), width: 1, narrow_mask: (shape.weights == Weights::Consecutive).into() }
     }
 }
 
@@ -145,7 +145,7 @@ pub enum Step {
         affine: bool,
         team: u32,
     },
-    Collect {
+    Combine {
         sums: u32,
         count: u32,
         team: u32,
@@ -160,7 +160,7 @@ impl Step {
             Self::Slices { halves, .. } => halves.slices(),
             Self::Sums { halves, .. } => halves.sums(),
             Self::Terms { terms, .. } => terms.terms() << terms.lg_parts,
-            Self::Collect { sums, .. } => u64::from(*sums),
+            Self::Combine { sums, .. } => u64::from(*sums),
         }
     }
 

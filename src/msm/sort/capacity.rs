@@ -84,8 +84,8 @@ mod tests {
         let rtx4090 = DeviceLimits {
             block_shared_bytes: 99 << 10,
             shared_bytes: 100 << 10,
-            threads: 1536,
-            blocks: 24,
+            resident_threads_max: 1536,
+            resident_blocks_max: 24,
             ..h200
         };
         let small = DeviceLimits { block_shared_bytes: 48 << 10, shared_bytes: 64 << 10, ..h200 };

@@ -56,20 +56,20 @@ pub struct Layout {
 pub(super) struct Workspace<'l> {
     pub state: Span<'l, u32>,
     pub histogram: Span<'l, u16>,
-    pub places: Span<'l, u32>,
+    pub bucket_cursors: Span<'l, u32>,
     pub keys: Span<'l, u16>,
-    pub payloads: Span<'l, u32>,
+    pub unsorted_references: Span<'l, u32>,
 }
 
 impl Layout {
     /// Uses the path that measured fastest for the shape. `None` if the shape is too large: 2^24
     /// buckets per vector (fewer on devices with little shared memory), 2^28 in all, 2^31 digits.
     pub fn of(shape: Shape, capacity: SortCapacity) -> Option<Self> {
-        Self::along(shape, capacity, path(&shape, &capacity))
+        Self::with_path(shape, capacity, path(&shape, &capacity))
     }
 
     /// Uses the caller's path. `None` if it exceeds the kernels' limits.
-    pub fn along(shape: Shape, capacity: SortCapacity, path: Path) -> Option<Self> {
+    pub fn with_path(shape: Shape, capacity: SortCapacity, path: Path) -> Option<Self> {
         let (buckets, vectors) = (shape.vector_buckets(), u64::from(shape.vectors));
         let digits = shape.digits_max();
         if buckets > BUCKETS_MAX || buckets * vectors > BUCKETS_ALL_MAX || digits >= DIGITS_MAX {
@@ -148,7 +148,7 @@ impl Layout {
     }
 
     /// Splits the workspace; `None` if it is smaller than [`Layout::bytes`].
-    pub(super) fn cut<'l>(&self, work: Span<'l, u8>) -> Option<Workspace<'l>> {
+    pub(super) fn split_workspace<'l>(&self, work: Span<'l, u8>) -> Option<Workspace<'l>> {
         let mut at = 0;
         let mut parts = [work; 5];
         for (part, bytes) in parts.iter_mut().zip(self.parts()) {
@@ -159,9 +159,9 @@ impl Layout {
         Some(Workspace {
             state: state.cast()?,
             histogram: histogram.cast()?,
-            places: places.cast()?,
+            bucket_cursors: places.cast()?,
             keys: keys.cast()?,
-            payloads: payloads.cast()?,
+            unsorted_references: payloads.cast()?,
         })
     }
 }

@@ -93,7 +93,7 @@ impl Shape {
     }
 
     /// A bit mask of the narrower windows: bit j for window j.
-    fn narrow(&self) -> u64 {
+    fn narrow_windows(&self) -> u64 {
         match &self.windows {
             Windows::Fixed(fixed) => fixed.narrow(),
             Windows::Radix(_) | Windows::Sliding(_) => 0,
@@ -101,7 +101,7 @@ impl Shape {
     }
 
     /// The word that `Recoding` in kernels/msm/recode.cuh reads.
-    fn word(&self, low_bits: u32) -> u64 {
+    fn recoding_word(&self, low_bits: u32) -> u64 {
         let Self { windows, first_set, sets, .. } = self;
         let (bits, count, kind) = match windows {
             Windows::Fixed(fixed) => (fixed.bits(), fixed.count(), 0),
@@ -166,7 +166,7 @@ type SortDirect = Kernel<(
 pub struct Sorter {
     capacity: SortCapacity,
     /// The counting blocks that fill the device.
-    count_grid: u32,
+    count_blocks: u32,
     clear: Kernel<(Ptr<u32>, u32)>,
     count_bins: CountBins,
     /// By the shared memory of a block.
@@ -202,7 +202,7 @@ impl Sorter {
         let count_bins: CountBins = module.kernel("msm_count_bins", Block::of(COUNT_THREADS))?;
         Ok(Self {
             capacity,
-            count_grid: limits.multiprocessors * count_bins.resident_blocks()?,
+            count_blocks: limits.multiprocessors * count_bins.resident_blocks()?,
             clear: module.kernel("msm_clear_bins", Block::of(CLEAR_THREADS))?.starting_early(),
             count_bins: count_bins.starting_early(),
             partition: capacity.partition_blocks().map(partition).collect::<Result<_, _>>()?,
@@ -233,26 +233,26 @@ impl Sorter {
         let shape = &layout.shape;
         if layout.capacity != self.capacity {
             let problem = "the layout was planned for another device".to_owned();
-            return Err(Fault::Kernel { kernel: MODULE.to_owned(), problem });
+            return Err(Fault::KernelMismatch { kernel: MODULE.to_owned(), problem });
         }
         let fits = scalars.len() as u64 >= u64::from(shape.n) * u64::from(shape.vectors)
             && sorted.references.len() as u64 >= shape.digits_max()
             && sorted.starts.len() as u64 > shape.buckets();
-        let spaces = layout.cut(work).filter(|_| fits).ok_or_else(|| Fault::Kernel {
+        let spaces = layout.split_workspace(work).filter(|_| fits).ok_or_else(|| Fault::KernelMismatch {
             kernel: MODULE.to_owned(),
             problem: "spans are too short for the shape".to_owned(),
         })?;
         match layout.path {
             Path::Bins { .. } => {
-                self.count(stream, layout, scalars, &spaces, sorted)?;
-                self.by_bins(stream, layout, scalars, tables, &spaces, sorted)
+                self.count_bins(stream, layout, scalars, &spaces, sorted)?;
+                self.sort_by_bins(stream, layout, scalars, tables, &spaces, sorted)
             }
             Path::Direct { groups } => {
                 if shape.vectors > 1 {
-                    self.count(stream, layout, scalars, &spaces, sorted)?;
+                    self.count_bins(stream, layout, scalars, &spaces, sorted)?;
                 }
-                let word = shape.word(layout.low_bits);
-                let narrow = shape.narrow();
+                let word = shape.recoding_word(layout.low_bits);
+                let narrow = shape.narrow_windows();
                 let Sorted { references, starts } = sorted;
                 let (state, n, tables) = (spaces.state, shape.n, tables.word());
                 let given = (scalars, state, starts, references, word, narrow, n, groups, tables);
@@ -262,7 +262,7 @@ impl Sorter {
     }
 
     /// Counts digits and plans the starts of bins and their tiles by prefix sums.
-    fn count(
+    fn count_bins(
         &self,
         stream: &Stream,
         layout: &Layout,
@@ -273,19 +273,19 @@ impl Sorter {
         let (shape, state) = (&layout.shape, spaces.state);
         let words = layout.cleared_words() as u32;
         self.clear.launch(stream, words.div_ceil(CLEAR_THREADS), (state, words))?;
-        let word = shape.word(layout.low_bits);
-        let narrow = shape.narrow();
+        let word = shape.recoding_word(layout.low_bits);
+        let narrow = shape.narrow_windows();
         let (n, vectors, tile) = (shape.n, shape.vectors, layout.tile_scalars);
         let (histogram, starts, bins) = (spaces.histogram, sorted.starts, layout.vector_bins);
         let lg_tile = self.capacity.lg_tile;
         let given =
             (scalars, state, histogram, starts, word, narrow, n, vectors, tile, bins, lg_tile);
         // At least one block, because the last block plans.
-        let grid = layout.scalar_tiles.clamp(1, self.count_grid);
+        let grid = layout.scalar_tiles.clamp(1, self.count_blocks);
         self.count_bins.launch(stream, grid, given)
     }
 
-    fn by_bins(
+    fn sort_by_bins(
         &self,
         stream: &Stream,
         layout: &Layout,
@@ -294,15 +294,15 @@ impl Sorter {
         spaces: &Workspace<'_>,
         sorted: Sorted<'_>,
     ) -> Result<(), Fault> {
-        let &Workspace { state, histogram, places, keys, payloads } = spaces;
+        let &Workspace { state, histogram, bucket_cursors: places, keys, unsorted_references: payloads } = spaces;
         let (shape, tile) = (&layout.shape, layout.tile_scalars);
-        let (word, narrow) = (shape.word(layout.low_bits), shape.narrow());
+        let (word, narrow) = (shape.recoding_word(layout.low_bits), shape.narrow_windows());
         let (n, vectors) = (shape.n, shape.vectors);
         let (bins, tables) = (layout.vector_bins, tables.word());
         let Sorted { references, starts } = sorted;
         let shared = layout.partition_shared();
         // Unreachable: layouts fit the largest blocks.
-        let unplanned = || Fault::Kernel {
+        let unplanned = || Fault::KernelMismatch {
             kernel: MODULE.to_owned(),
             problem: "no block is large enough for the layout".to_owned(),
         };

@@ -3,15 +3,15 @@ use ark_ec::AffineRepr;
 use super::*;
 use crate::curve::{
     G1Affine,
-    points::{CurvePoint, id_of},
+    points::{CurvePoint, content_hash},
 };
 
 /// Bases of `n` points, all equal to the generator.
 fn some(n: usize) -> StoredBases {
     let points = vec![G1Affine::generator(); n];
     StoredBases {
-        id: ObjectId(id_of(&points)),
-        points: G1Affine::bases(PointSlice::new(Arc::new(points))),
+        id: ObjectId(content_hash(&points)),
+        points: G1Affine::into_bases(PointSlice::new(Arc::new(points))),
         infinities: 0,
         payload: None,
         label: String::new(),

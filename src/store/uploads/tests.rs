@@ -20,7 +20,7 @@ async fn streams_share_an_upload_and_the_last_one_to_end_reports_truncation() {
     let (first, second) = (upload.attach(), upload.attach());
     upload.write(0, &[1; 4]).unwrap();
     first.ended();
-    assert!(upload.arrival.failure().is_none());
+    assert!(upload.payload.failure().is_none());
     second.ended();
     let truncated = Error::field("chunk", Problem::Length { expected: 8, got: 4 });
     assert_eq!(upload.concluded().await.err(), Some(truncated));

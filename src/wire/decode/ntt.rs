@@ -16,7 +16,7 @@ pub struct NttSpec {
     /// Size, direction, coset and orders of the transform.
     pub plan: NttPlan,
     /// Number of rows.
-    pub batch: usize,
+    pub rows: usize,
     /// Elements of a row as sent, at most 2^lg_n.
     pub row_length: u64,
     /// Encoding of the result.
@@ -48,7 +48,7 @@ pub fn ntt_spec(spec: Option<v1::NttSpec>) -> Result<NttSpec> {
             input_reversed: reversed("spec.input_order", spec.input_order)?,
             output_reversed: reversed("spec.output_order", spec.output_order)?,
         },
-        batch: batch(spec.batch)?,
+        rows: batch(spec.batch)?,
         row_length,
         output_encoding: full_encoding("spec.output_encoding", spec.output_encoding)?,
         reduce: spec.reduce,

@@ -32,20 +32,20 @@ pub struct Moment {
     /// Time until the device finishes the passes launched.
     pub busy: f64,
     /// Duration of the whole MSM as one pass.
-    pub whole: f64,
+    pub whole_ns: f64,
     /// Overhead of one more pass.
-    pub price: f64,
+    pub overhead_ns: f64,
 }
 
 impl Moment {
     /// Duration of a pass over the scalars that are received and in no pass.
     pub fn own(&self) -> f64 {
-        self.whole * f64::from(self.until - self.at) / f64::from(self.n)
+        self.whole_ns * f64::from(self.until - self.at) / f64::from(self.n)
     }
 
     /// Whether to launch that pass now.
     pub fn is_due(&self) -> bool {
-        let Self { n, at, until, elapsed, looks, busy, whole, price } = *self;
+        let Self { n, at, until, elapsed, looks, busy, whole_ns: whole, overhead_ns: price } = *self;
         if until == n || until == at {
             return at < until;
         }

@@ -30,12 +30,12 @@ pub enum Passes {
 
 /// The passes over a vector that is still arriving; `at` is the first point in no pass.
 pub struct Arriving {
-    at: u32,
+    launched: u32,
     /// End of the points received without a gap, at the last call.
-    until: u32,
+    received: u32,
     /// When scalars began to arrive, and in how many pieces they did.
     begun: Instant,
-    looks: u32,
+    pieces: u32,
     /// When the device will have finished the passes launched, by the planner's model.
     busy_until: Instant,
 }
@@ -44,20 +44,20 @@ pub struct Arriving {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnderWay {
     /// No pass.
-    Nothing,
+    None,
     /// The last pass launched.
     One,
     /// The last pass launched and one before it.
-    More,
+    Several,
 }
 
 impl Passes {
     /// All passes of `plan`. It may become a plan for scalars that are still arriving, the first of
     /// which arrived at `begun`.
     pub fn of(plan: &mut Plan, begun: Instant) -> Self {
-        if plan.arrive() {
+        if plan.enable_streaming() {
             let (at, until, looks) = (0, 0, 0);
-            return Self::Arriving(Arriving { at, until, begun, looks, busy_until: begun });
+            return Self::Arriving(Arriving { launched: at, received: until, begun, pieces: looks, busy_until: begun });
         }
         let mut all: Vec<_> = plan.passes().collect();
         all.reverse();
@@ -88,7 +88,7 @@ impl Passes {
     pub fn is_empty(&self, plan: &Plan) -> bool {
         match self {
             Self::Planned(passes) => passes.is_empty(),
-            Self::Arriving(arriving) => arriving.at == plan.job().n,
+            Self::Arriving(arriving) => arriving.launched == plan.job().n,
         }
     }
 }
@@ -103,39 +103,39 @@ impl Arriving {
     ) -> Option<Pass> {
         let (job, windows) = (plan.job(), plan.windows());
         let n = job.n;
-        let gaps = there.gaps(&(u64::from(self.at)..u64::from(n)));
+        let gaps = there.gaps(&(u64::from(self.launched)..u64::from(n)));
         let until = gaps.first().map_or(n, |gap| gap.start as u32);
-        if until > self.until {
-            self.until = until;
-            self.looks += 1;
+        if until > self.received {
+            self.received = until;
+            self.pieces += 1;
         }
-        if until == self.at {
+        if until == self.launched {
             return None;
         }
         let under_way = under_way();
         // A device that has finished is idle, whatever the model estimates.
         let idle_at = match under_way {
-            UnderWay::Nothing => now,
-            UnderWay::One | UnderWay::More => self.busy_until.max(now),
+            UnderWay::None => now,
+            UnderWay::One | UnderWay::Several => self.busy_until.max(now),
         };
         let buckets = f64::from(windows.sets()) * f64::from(windows.buckets());
         let moment = Moment {
             n,
-            at: self.at,
+            at: self.launched,
             until,
             elapsed: ns(now.saturating_duration_since(self.begun)),
-            looks: self.looks,
+            looks: self.pieces,
             busy: ns(idle_at - now),
-            whole: job.model_ns(windows, plan.limits()),
-            price: plan.price_part() * (PASS_NS + bucket_ns(job.group) * buckets),
+            whole_ns: job.model_ns(windows, plan.limits()),
+            overhead_ns: plan.pass_cost_scale() * (PASS_NS + bucket_ns(job.group) * buckets),
         };
         // At most one pass waits behind the running one, since other jobs may use the device.
-        if !moment.is_due() || until < n && under_way == UnderWay::More {
+        if !moment.is_due() || until < n && under_way == UnderWay::Several {
             return None;
         }
-        self.busy_until = idle_at + Duration::from_nanos((moment.own() + moment.price) as u64);
-        let pass = plan.over(self.at..until);
-        self.at = until;
+        self.busy_until = idle_at + Duration::from_nanos((moment.own() + moment.overhead_ns) as u64);
+        let pass = plan.pass_over(self.launched..until);
+        self.launched = until;
         Some(pass)
     }
 }
@@ -158,7 +158,7 @@ mod tests {
     fn plan(n: u32, vectors: u32) -> Plan {
         let job = Job { group: Group::G1, n, vectors };
         let limits = DeviceLimits::H200;
-        Plan::new(job, job.windows(64, &limits), Room { bytes: 64 << 30, limits }).expect("room")
+        Plan::new(job, job.choose_windows(64, &limits), Room { bytes: 64 << 30, limits }).expect("room")
     }
 
     /// An MSM whose scalars begin to arrive now.
@@ -187,7 +187,7 @@ mod tests {
     }
 
     fn taken(pass: Option<Pass>) -> Option<(u32, u32)> {
-        pass.map(|Pass { points: (first, count), onto, last, .. }| {
+        pass.map(|Pass { points: (first, count), accumulate: onto, reduces: last, .. }| {
             assert_eq!((onto, last), (first > 0, first + count == N));
             (8 * first / N, 8 * count / N)
         })
@@ -195,31 +195,31 @@ mod tests {
 
     #[test]
     fn launches_passes_as_a_slow_senders_scalars_arrive() {
-        use UnderWay::{More, Nothing, One};
+        use UnderWay::{Several, None, One};
         let mut case = Case::new(N, 1);
-        assert_eq!(taken(case.look(&[], 1, Nothing)), None, "nothing received");
-        assert_eq!(taken(case.look(&[0], 4, Nothing)), None, "too little");
-        assert_eq!(taken(case.look(&[1], 8, Nothing)), Some((0, 2)));
+        assert_eq!(taken(case.look(&[], 1, None)), None, "nothing received");
+        assert_eq!(taken(case.look(&[0], 4, None)), None, "too little");
+        assert_eq!(taken(case.look(&[1], 8, None)), Some((0, 2)));
         assert_eq!(taken(case.look(&[2], 8, One)), None, "the device is busy");
         assert_eq!(taken(case.look(&[3], 8, One)), None);
         // After a gap.
         assert_eq!(taken(case.look(&[6, 7], 8, One)), None);
-        assert_eq!(taken(case.look(&[], 50, More)), None, "two passes are pending");
-        assert_eq!(taken(case.look(&[], 50, Nothing)), Some((2, 2)));
-        assert_eq!(taken(case.look(&[], 99, Nothing)), None, "nothing new");
+        assert_eq!(taken(case.look(&[], 50, Several)), None, "two passes are pending");
+        assert_eq!(taken(case.look(&[], 50, None)), Some((2, 2)));
+        assert_eq!(taken(case.look(&[], 99, None)), None, "nothing new");
         assert!(!case.passes.is_empty(&case.plan));
-        assert_eq!(taken(case.look(&[4, 5], 100, More)), Some((4, 4)), "the last pass may wait");
+        assert_eq!(taken(case.look(&[4, 5], 100, Several)), Some((4, 4)), "the last pass may wait");
         assert!(case.passes.is_empty(&case.plan));
-        assert_eq!(taken(case.look(&[], 101, Nothing)), None);
+        assert_eq!(taken(case.look(&[], 101, None)), None);
     }
 
     /// Also if the model expects the device to be busy.
     #[test]
     fn an_idle_device_gets_its_next_pass_at_once() {
-        for (under_way, second) in [(UnderWay::One, None), (UnderWay::Nothing, Some((2, 2)))] {
+        for (under_way, second) in [(UnderWay::One, None), (UnderWay::None, Some((2, 2)))] {
             let mut case = Case::new(N, 1);
-            assert_eq!(taken(case.look(&[0], 4, UnderWay::Nothing)), None);
-            assert_eq!(taken(case.look(&[1], 8, UnderWay::Nothing)), Some((0, 2)));
+            assert_eq!(taken(case.look(&[0], 4, UnderWay::None)), None);
+            assert_eq!(taken(case.look(&[1], 8, UnderWay::None)), Some((0, 2)));
             assert_eq!(taken(case.look(&[2, 3], 8, under_way)), second);
         }
     }
@@ -228,7 +228,7 @@ mod tests {
     fn a_fast_senders_scalars_take_two_passes() {
         let mut case = Case::new(N, 1);
         case.begun += Duration::from_micros(300);
-        assert_eq!(taken(case.look(&[0], 0, UnderWay::Nothing)), Some((0, 1)));
+        assert_eq!(taken(case.look(&[0], 0, UnderWay::None)), Some((0, 1)));
         for eighth in 1..7 {
             assert_eq!(taken(case.look(&[eighth], 1, UnderWay::One)), None);
         }
@@ -237,13 +237,13 @@ mod tests {
 
     #[test]
     fn few_scalars_and_several_vectors_follow_the_plan() {
-        let least = Cuts::default().arriving_min;
+        let least = Cuts::default().streamed_scalars_min;
         for (n, vectors) in [(least - 1, 1), (least, 2)] {
             let Case { plan, mut passes, mut there, begun } = Case::new(n, vectors);
             there.insert(0..u64::from(n) * u64::from(vectors) - 1);
             let mut taken = Vec::new();
             let mut next = |there: &Ranges| {
-                while let Some(pass) = passes.next(&plan, there, begun + MS, || UnderWay::Nothing) {
+                while let Some(pass) = passes.next(&plan, there, begun + MS, || UnderWay::None) {
                     taken.push(pass);
                 }
                 passes.is_empty(&plan)

@@ -14,17 +14,17 @@ use crate::{
 /// The plan, memory and pending work of an MSM.
 pub struct Ready {
     pub plan: Plan,
-    pub placed: Placed,
+    pub points: Placed,
     pub passes: Passes,
     /// Scalars uploaded and not yet decoded.
-    pub sent: Vec<Sent>,
+    pub undecoded: Vec<Sent>,
     /// The end of the last decoding.
     pub decoded: Option<Event>,
     /// Number of passes launched.
     pub launched: u32,
     /// The ends of the last pass launched and of the one before.
-    pub done: Option<Event>,
-    pub last_but_one: Option<Event>,
+    pub last_pass: Option<Event>,
+    pub previous_pass: Option<Event>,
     pub marks: Vec<Marks>,
     /// The name of refused scalars, and the offset from indices in the MSM to theirs.
     pub name: (&'static str, u64),
@@ -43,7 +43,7 @@ pub struct Ready {
 /// between two copies would wait for a multiprocessor, which the passes' kernels occupy for
 /// milliseconds, and delay the second copy.
 pub struct Sent {
-    pub at: usize,
+    pub first: usize,
     pub count: usize,
     pub encoding: ScalarEncoding,
     pub reduce: bool,
@@ -60,11 +60,11 @@ impl Ready {
     pub fn note(&mut self, sent: Sent) {
         let follows = |last: &&mut Sent| {
             let alike = (last.encoding, last.reduce) == (sent.encoding, sent.reduce);
-            alike && last.at + last.count == sent.at
+            alike && last.first + last.count == sent.first
         };
-        match self.sent.last_mut().filter(follows) {
+        match self.undecoded.last_mut().filter(follows) {
             Some(last) => last.count += sent.count,
-            None => self.sent.push(sent),
+            None => self.undecoded.push(sent),
         }
     }
 

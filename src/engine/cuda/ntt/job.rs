@@ -29,11 +29,11 @@ use crate::{
 
 /// A job with all of its device resources.
 pub struct Job<'a> {
-    on: &'a Transformer,
+    gpu_ntt: &'a Transformer,
     control: &'a Control,
     plan: Plan,
     rows: &'a Rows<'a>,
-    lane: Lane<'a>,
+    streams: Lane<'a>,
     copies: Copies,
     /// Evaluations of the input and the output, if the rows are to be checked.
     evaluations: Option<[Evaluation; 2]>,
@@ -74,7 +74,7 @@ impl<'a> Job<'a> {
     ) -> Self {
         let copies = on.gpu.ring().copies();
         let (spent_ns, checks_ns) = Default::default();
-        Self { on, control, plan, rows, lane, copies, evaluations, spent_ns, checks_ns }
+        Self { gpu_ntt: on, control, plan, rows, streams: lane, copies, evaluations, spent_ns, checks_ns }
     }
 
     /// Transforms all rows, `group` of them at a time, in `slots`.
@@ -142,7 +142,7 @@ impl<'a> Job<'a> {
         self.control.check()?;
         let (first, count) = (rows.start, rows.len());
         let span = debug_span!("ntt_send", first, rows = count, launches = Empty).entered();
-        let compute = &self.lane.streams.compute;
+        let compute = &self.streams.streams.compute;
         let before = compute.launches();
         let under_way = self.launch(&rows, &slot)?;
         span.record("launches", compute.launches() - before);
@@ -150,27 +150,27 @@ impl<'a> Job<'a> {
     }
 
     fn launch(&self, rows: &Range<usize>, slot: &Slot) -> Result<UnderWay> {
-        let Streams { upload: stream, compute, .. } = &self.lane.streams;
+        let Streams { upload: stream, compute, .. } = &self.streams.streams;
         let (input, full) = (&self.rows.input, self.row_bytes());
         let elements = rows.len() << self.plan.transform().lg_n;
         let data = slot.data(elements)?;
         let bytes = data.cast::<u8>().ok_or_else(too_small)?;
         let given = self.rows.row_length as u64 * 32;
-        let padded = Padded { source: input.source, given, full };
+        let padded = Padded { source: input.source, row_bytes: given, padded_bytes: full };
         let source: &dyn Source = if given < full { &padded } else { input.source };
         let at = rows.start as u64 * full;
-        self.on.copier.upload((&self.copies, stream), bytes, (source, at), self.control)?;
+        self.gpu_ntt.copier.upload((&self.copies, stream), bytes, (source, at), self.control)?;
         compute.wait(&stream.record()?)?;
         let begun = compute.record_timed()?;
         let how = (input.encoding, input.reduce, Into::Montgomery);
-        let refused = (slot.refused.all(), (rows.start as u64) << self.plan.transform().lg_n);
-        self.on.elements.decode(compute, how, bytes, bytes, refused)?;
+        let refused = (slot.refused_word.all(), (rows.start as u64) << self.plan.transform().lg_n);
+        self.gpu_ntt.elements.decode(compute, how, bytes, bytes, refused)?;
         let out = slot.out(elements)?;
         let before = self.evaluate(End::Input, data)?;
-        self.on.transforms.run(compute, &self.plan, data, rows.len(), out)?;
+        self.gpu_ntt.transforms.run(compute, &self.plan, data, rows.len(), out)?;
         let after = self.evaluate(End::Output, out.unwrap_or(data))?;
         if self.rows.encoding != ScalarEncoding::Montgomery {
-            self.on.elements.encode(compute, out.unwrap_or(data))?;
+            self.gpu_ntt.elements.encode(compute, out.unwrap_or(data))?;
         }
         let check = before.zip(after).map(|((before, begin), (after, end))| {
             let ([a, b], [c, d]) = (begin, end);
@@ -184,9 +184,9 @@ impl<'a> Job<'a> {
     fn evaluate(&self, end: End, rows: Span<'_, Element>) -> Result<Option<(Lease, [Event; 2])>> {
         let Some([input, output]) = &self.evaluations else { return Ok(None) };
         let evaluation = if end == End::Input { input } else { output };
-        let compute = &self.lane.streams.compute;
+        let compute = &self.streams.streams.compute;
         let begun = compute.record_timed()?;
-        let values = self.on.transforms.evaluate(compute, evaluation, rows)?;
+        let values = self.gpu_ntt.transforms.evaluate(compute, evaluation, rows)?;
         Ok(Some((values, [begun, compute.record_timed()?])))
     }
 
@@ -208,8 +208,8 @@ impl<'a> Job<'a> {
         };
         let bytes = result.cast::<u8>().ok_or_else(too_small)?;
         let at = rows.start as u64 * self.row_bytes();
-        let by = (&self.copies, &self.lane.streams.download);
-        self.on.copier.download(by, bytes, (self.rows.output, at), self.control)?;
+        let by = (&self.copies, &self.streams.streams.download);
+        self.gpu_ntt.copier.download(by, bytes, (self.rows.output, at), self.control)?;
         Ok(slot)
     }
 
@@ -239,7 +239,7 @@ impl<'a> Job<'a> {
     /// Downloads a few bytes that the device has finished.
     fn read(&self, lease: &Lease) -> Result<Zeroizing<Vec<u8>>> {
         let mut all = Zeroizing::new(Vec::with_capacity(lease.bytes() as usize));
-        self.copies.download(&self.lane.streams.download, lease.all(), |pieces| {
+        self.copies.download(&self.streams.streams.download, lease.all(), |pieces| {
             pieces.iter().for_each(|bytes| all.extend_from_slice(bytes));
             Ok::<_, Error>(())
         })?;
@@ -248,7 +248,7 @@ impl<'a> Job<'a> {
 
     /// Fails with `Invalid` if a group has an element that is not canonical.
     fn refuse(&self, slot: &Slot) -> Result<()> {
-        let word = self.read(&slot.refused)?.as_slice().try_into().map(u64::from_le_bytes);
+        let word = self.read(&slot.refused_word)?.as_slice().try_into().map(u64::from_le_bytes);
         let Some(index) = first_bad(word.unwrap_or_default()) else { return Ok(()) };
         let lg_n = self.plan.transform().lg_n;
         let (row, within) = (index >> lg_n, index & ((1 << lg_n) - 1));
@@ -260,8 +260,8 @@ impl<'a> Job<'a> {
 impl Drop for Job<'_> {
     fn drop(&mut self) {
         // If the job has failed, copies may be under way; chunks are wiped after them.
-        let _waited = self.lane.streams.upload.synchronize();
+        let _waited = self.streams.streams.upload.synchronize();
         let bytes = self.rows.count as u64 * self.row_bytes();
-        self.on.copier.wipe(self.on.gpu.ring(), bytes);
+        self.gpu_ntt.copier.wipe(self.gpu_ntt.gpu.ring(), bytes);
     }
 }

@@ -6,8 +6,8 @@ use crate::buffer::Source;
 pub struct Padded<'a> {
     pub source: &'a dyn Source,
     /// Bytes of a row before and after padding.
-    pub given: u64,
-    pub full: u64,
+    pub row_bytes: u64,
+    pub padded_bytes: u64,
 }
 
 impl Source for Padded<'_> {
@@ -15,15 +15,15 @@ impl Source for Padded<'_> {
         let mut done = 0;
         while done < out.len() {
             let at = at + done as u64;
-            let (row, within) = (at / self.full, at % self.full);
-            let (end, given) = match within < self.given {
-                true => (self.given, true),
-                false => (self.full, false),
+            let (row, within) = (at / self.padded_bytes, at % self.padded_bytes);
+            let (end, given) = match within < self.row_bytes {
+                true => (self.row_bytes, true),
+                false => (self.padded_bytes, false),
             };
             let take = ((end - within) as usize).min(out.len() - done);
             let part = &mut out[done..done + take];
             if given {
-                self.source.read(row * self.given + within, part);
+                self.source.read(row * self.row_bytes + within, part);
             } else {
                 part.fill(0);
             }

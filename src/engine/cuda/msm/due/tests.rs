@@ -56,7 +56,7 @@ impl Case {
             now = now.max(self.comes(until)) + f64::from(PIECE) * 32.0 / LINK + PIECE_NS;
             let idle_at = if ends[ends.len() - 1] <= now { now } else { model.max(now) };
             let (elapsed, busy) = (now, idle_at - now);
-            let moment = Moment { n, at, until, elapsed, looks, busy, whole: self.model, price };
+            let moment = Moment { n, at, until, elapsed, looks, busy, whole_ns: self.model, overhead_ns: price };
             if due(&moment, &ends, now) {
                 let more = if until < n { price } else { 0.0 };
                 let own = whole * f64::from(until - at) / f64::from(n) + more;
@@ -151,12 +151,12 @@ fn decides_by_work_rate_and_overhead() {
         elapsed: 5.0 * MS,
         looks: 2,
         busy: 0.0,
-        whole: 16.0 * MS,
-        price: MS,
+        whole_ns: 16.0 * MS,
+        overhead_ns: MS,
     };
     assert!(moment.is_due());
     assert!(!Moment { at: 3 << 18, ..moment }.is_due(), "not worth its overhead");
-    assert!(!Moment { at: 1 << 19, price: 1.1 * MS, ..moment }.is_due(), "below two overheads");
+    assert!(!Moment { at: 1 << 19, overhead_ns: 1.1 * MS, ..moment }.is_due(), "below two overheads");
     assert!(!Moment { busy: 3.0 * MS, ..moment }.is_due(), "busy until the next piece");
     assert!(Moment { busy: 2.0 * MS, ..moment }.is_due(), "idle before the next piece");
     assert!(!Moment { elapsed: 0.3 * MS, ..moment }.is_due(), "all will soon be received");
