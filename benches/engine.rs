@@ -21,7 +21,7 @@ use capstan::{
         points::{CurvePoint, PointSlice},
         scalars::{ScalarEncoding, Scalars},
     },
-    engine::{Control, Encoded, Engine, NttPlan, cpu::CpuEngine},
+    engine::{EncodedScalars, Engine, JobControl, NttPlan, cpu::CpuEngine},
 };
 use criterion::Criterion;
 
@@ -53,12 +53,12 @@ fn elements(n: usize) -> Vec<Fr> {
 type Contender = (&'static str, Box<dyn FnMut()>);
 
 /// A job and the implementations that are compared.
-struct Contest {
+struct Comparison {
     name: String,
     contenders: Vec<Contender>,
 }
 
-fn msm(engine: &Arc<CpuEngine>, all: &[G1Affine], lg_n: u32) -> Contest {
+fn msm(engine: &Arc<CpuEngine>, all: &[G1Affine], lg_n: u32) -> Comparison {
     let all: Arc<Vec<_>> = Arc::new(all[..1 << lg_n].to_vec());
     let values = elements(all.len());
     let integers: Vec<_> = values.iter().map(|value| value.into_bigint()).collect();
@@ -70,8 +70,8 @@ fn msm(engine: &Arc<CpuEngine>, all: &[G1Affine], lg_n: u32) -> Contest {
     let capstan = move || {
         let mut run = engine.msm(bases.clone(), 1).expect("a valid job");
         let given = scalars.as_slice();
-        let given = Encoded::new(ScalarEncoding::Canonical, scalars.len() / 32, &given);
-        run.absorb(0, 0, &given, &Control::default()).expect("not cancelled");
+        let given = EncodedScalars::new(ScalarEncoding::Canonical, scalars.len() / 32, &given);
+        run.absorb(0, 0, &given, &JobControl::default()).expect("not cancelled");
         black_box(run.finish().expect("all scalars are absorbed"));
     };
     let blst = move || {
@@ -80,7 +80,7 @@ fn msm(engine: &Arc<CpuEngine>, all: &[G1Affine], lg_n: u32) -> Contest {
     let arkworks = move || {
         let _sum = black_box(G1Projective::msm_bigint(&all, &integers));
     };
-    Contest {
+    Comparison {
         name: format!("msm_g1/{lg_n}"),
         contenders: vec![
             ("capstan", Box::new(capstan)),
@@ -90,7 +90,7 @@ fn msm(engine: &Arc<CpuEngine>, all: &[G1Affine], lg_n: u32) -> Contest {
     }
 }
 
-fn ntt(engine: &Arc<CpuEngine>, lg_n: u32) -> Contest {
+fn ntt(engine: &Arc<CpuEngine>, lg_n: u32) -> Comparison {
     let plan = NttPlan {
         lg_n,
         inverse: false,
@@ -103,17 +103,17 @@ fn ntt(engine: &Arc<CpuEngine>, lg_n: u32) -> Contest {
     let mut rows = [row.clone()];
     let engine = engine.clone();
     let capstan = move || {
-        engine.ntt_in_place(&plan, &mut rows, &Control::default()).expect("a valid job");
+        engine.ntt_in_place(&plan, &mut rows, &JobControl::default()).expect("a valid job");
     };
     let arkworks = move || domain.fft_in_place(&mut row);
-    Contest {
+    Comparison {
         name: format!("ntt/{lg_n}"),
         contenders: vec![("capstan", Box::new(capstan)), ("arkworks", Box::new(arkworks))],
     }
 }
 
 /// The jobs whose names contain `filter`, made lazily.
-fn contests(filter: &str) -> impl Iterator<Item = Contest> {
+fn contests(filter: &str) -> impl Iterator<Item = Comparison> {
     let engine = Arc::new(CpuEngine::new(0).expect("threads"));
     let all = LazyCell::new(|| points(1 << LG_N[LG_N.len() - 1]));
     let jobs = ["msm_g1", "ntt"].into_iter().flat_map(|job| LG_N.map(|lg_n| (job, lg_n)));
@@ -138,7 +138,7 @@ fn thread_ms() -> f64 {
 fn interleaved(filter: &str) {
     println!("| job | contender | median ms | min ms | thread ms | capstan / it: median, thread |");
     println!("|---|---|---|---|---|---|");
-    for Contest { name, mut contenders } in contests(filter) {
+    for Comparison { name, mut contenders } in contests(filter) {
         let mut wall = vec![Vec::new(); contenders.len()];
         let mut threads = vec![0.0; contenders.len()];
         let start = Instant::now();

@@ -8,14 +8,16 @@ use std::error::Error;
 
 use capstan::{
     client::{Client, G1Affine, Group, PointEncoding, PutOptions},
-    server::Settings,
+    server::ServerSettings,
 };
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let directory = tempfile::tempdir()?;
-    let settings =
-        || Settings { data_dir: Some(directory.path().to_owned()), ..Settings::default() };
+    let settings = || ServerSettings {
+        data_dir: Some(directory.path().to_owned()),
+        ..ServerSettings::default()
+    };
     let points = common::points::<G1Affine>(1000);
 
     let server = common::serve(settings());

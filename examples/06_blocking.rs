@@ -5,14 +5,14 @@
 mod common;
 
 use ark_ec::VariableBaseMSM;
-use capstan::client::{G1Affine, G1Projective, NttOptions, Result, blocking::Client};
+use capstan::client::{G1Affine, G1Projective, NttOptions, Result, blocking::BlockingClient};
 
 fn main() -> Result<()> {
     let server = common::server();
 
     // The same calls as before; each blocks until it is done. The client runs its connections on
     // two threads of its own and can be shared by any number of threads.
-    let client = Client::connect(&server.target)?;
+    let client = BlockingClient::connect(&server.target)?;
     let points = common::points::<G1Affine>(1 << 10);
     let scalars = common::scalars(1 << 10);
     let bases = client.put_bases(&points)?;

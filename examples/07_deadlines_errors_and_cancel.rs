@@ -7,7 +7,7 @@ mod common;
 use std::time::Duration;
 
 use capstan::client::{
-    BasesId, Client, Code, Error, G1Affine, MsmOptions, Result, ScalarEncoding, ScalarInput,
+    BasesId, Client, ClientError, Code, G1Affine, MsmOptions, Result, ScalarEncoding, ScalarInput,
 };
 
 const N: usize = 1 << 16;
@@ -22,7 +22,7 @@ async fn main() -> Result<()> {
 
     // The client detects a wrong length itself and sends nothing.
     let error = client.msm(&bases, &scalars[1..]).await.unwrap_err();
-    assert!(matches!(error, Error::InvalidInput { field: "scalars", .. }));
+    assert!(matches!(error, ClientError::InvalidInput { field: "scalars", .. }));
     println!("{error}");
 
     // A value that is not below r: the error has its field and index.

@@ -19,7 +19,7 @@ use capstan::{
     curve::points,
     formats::{
         PointSet,
-        kzg::{self, Set},
+        kzg::{self, SetupList},
     },
 };
 
@@ -67,7 +67,10 @@ fn same_as_ekzg(monomial: &PointSet, g2: &PointSet) -> Outcome<()> {
         theirs.g1_monomial.iter().flat_map(|point| point.to_compressed()).collect();
     let g2_bytes: Vec<u8> =
         theirs.g2_monomial.iter().flat_map(|point| point.to_compressed()).collect();
-    if monomial.list != Some(Set::G1Monomial) || monomial.data != g1_bytes || g2.data != g2_bytes {
+    if monomial.list != Some(SetupList::G1Monomial)
+        || monomial.data != g1_bytes
+        || g2.data != g2_bytes
+    {
         return Err("the setup differs from ekzg-trusted-setup's".into());
     }
     Ok(())

@@ -11,7 +11,7 @@ use crate::{
         cpu::{ArkworksEngine, CpuEngine},
     },
     error,
-    server::{Drainer, Engines, Server, Settings},
+    server::{Drainer, Engines, Server, ServerSettings},
 };
 
 /// A server that is a task of the caller's runtime.
@@ -29,7 +29,10 @@ impl EmbeddedServer {
     /// Errors: see [`ServeError`].
     pub async fn start() -> Result<Self, ServeError> {
         let engines = spawn_blocking(engines).await.expect("opening an engine does not panic")?;
-        let settings = Settings { listen: Some(([127, 0, 0, 1], 0).into()), ..Settings::default() };
+        let settings = ServerSettings {
+            listen: Some(([127, 0, 0, 1], 0).into()),
+            ..ServerSettings::default()
+        };
         let server = Server::bind(settings, engines).await?;
         let address = server.tcp_address().expect("the settings name a TCP address");
         let drainer = server.drainer();
@@ -66,11 +69,11 @@ mod gpu {
     };
 
     use crate::{
-        device::{self, Class, Fault, OpenOptions, Wanted},
+        device::{self, DeviceFault, DeviceSelection, FaultClass, OpenOptions},
         engine::{
             Engine,
             cpu::CpuEngine,
-            cuda::{CudaEngine, Least},
+            cuda::{CudaEngine, GpuThresholds},
         },
     };
 
@@ -79,7 +82,7 @@ mod gpu {
     /// Time limit for one piece of work on a GPU, which counts as lost if it is exceeded.
     const TIMEOUT: Duration = Duration::from_secs(20);
     /// Time for the failed call to be reported after a GPU is lost.
-    const REPORT: Duration = Duration::from_secs(5);
+    const REPORT_WAIT: Duration = Duration::from_secs(5);
 
     /// The engine on all GPUs of the host that can be used, and which these are, in a sentence.
     ///
@@ -94,10 +97,11 @@ mod gpu {
             on_fault: Arc::new(move |fault| on_fault(fault, &armed)),
             shared_bytes_max: None,
         };
-        let opened = device::open(&Wanted::default(), &options).map_err(|why| why.to_string())?;
+        let opened =
+            device::open(&DeviceSelection::default(), &options).map_err(|why| why.to_string())?;
         let cpu = CpuEngine::new(0).map_err(|why| why.to_string())?;
-        let engine =
-            CudaEngine::new(cpu, opened, Least::default()).map_err(|why| why.to_string())?;
+        let engine = CudaEngine::new(cpu, opened, GpuThresholds::default())
+            .map_err(|why| why.to_string())?;
         let reasons = engine.left_out().iter().map(|device| device.reason.to_string());
         let reason = [engine.summary()].into_iter().chain(reasons).collect::<Vec<_>>().join("; ");
         serves.store(true, Ordering::Release);
@@ -105,15 +109,15 @@ mod gpu {
     }
 
     /// After a fatal fault the driver may hang at exit, so the process ends without it.
-    fn on_fault(fault: &Fault, serves: &AtomicBool) {
-        if fault.class() != Class::Fatal || !serves.load(Ordering::Acquire) {
+    fn on_fault(fault: &DeviceFault, serves: &AtomicBool) {
+        if fault.class() != FaultClass::Fatal || !serves.load(Ordering::Acquire) {
             return;
         }
         let end = format!("error: a GPU was lost, the process ends: {fault}");
         thread::spawn(move || {
-            thread::sleep(REPORT);
+            thread::sleep(REPORT_WAIT);
             eprintln!("{end}");
-            device::quit(1);
+            device::exit_without_handlers(1);
         });
     }
 }

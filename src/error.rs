@@ -9,14 +9,14 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The request is wrong: a retry fails too.
-    #[error("{field}{at}: {problem}", at = At(*.index))]
+    #[error("{field}{at}: {problem}", at = IndexSuffix(*.index))]
     Invalid {
         /// The request's field, named as in the proto.
         field: &'static str,
         /// Index of the first bad element, if the field has many.
         index: Option<u64>,
         /// What is wrong with it.
-        problem: Problem,
+        problem: FieldProblem,
     },
     /// The id is malformed, unknown or released: callers cannot tell which.
     #[error("no object or upload has this id: check the id, or put the object again")]
@@ -74,7 +74,7 @@ pub enum Error {
 
 /// What is wrong with a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
+pub enum FieldProblem {
     /// An enum was left at its zero value.
     #[error("must be specified: the zero value is not allowed")]
     Unspecified,
@@ -176,12 +176,12 @@ impl fmt::Display for Limit {
 
 impl Error {
     /// An error about a whole field.
-    pub const fn field(field: &'static str, problem: Problem) -> Self {
+    pub const fn field(field: &'static str, problem: FieldProblem) -> Self {
         Self::Invalid { field, index: None, problem }
     }
 
     /// An error about element `index` of a field.
-    pub const fn element(field: &'static str, index: u64, problem: Problem) -> Self {
+    pub const fn element(field: &'static str, index: u64, problem: FieldProblem) -> Self {
         Self::Invalid { field, index: Some(index), problem }
     }
 }
@@ -194,9 +194,9 @@ fn advice(retry_after: Option<Duration>) -> &'static str {
 }
 
 /// Displays as `[7]`, or as nothing.
-struct At(Option<u64>);
+struct IndexSuffix(Option<u64>);
 
-impl fmt::Display for At {
+impl fmt::Display for IndexSuffix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.map_or(Ok(()), |index| write!(f, "[{index}]"))
     }

@@ -53,25 +53,25 @@ pub const DEVICE_ECC_UNCORRECTED: &str = "capstan_device_ecc_uncorrected";
 pub const BUILD_INFO: &str = "capstan_build_info";
 
 /// Name, kind and help of every metric.
-pub const METRICS: [(&str, Kind, &str); 18] = [
-    (JOBS_TOTAL, Kind::Counter, "calls answered, by operation and outcome"),
-    (REJECTED_TOTAL, Kind::Counter, "requests refused because a limit was reached, by limit"),
-    (PHASE_SECONDS, Kind::Histogram, "time in each phase of a job, by operation and phase"),
-    (RECEIVED_BYTES_TOTAL, Kind::Counter, "payload bytes received"),
-    (SENT_BYTES_TOTAL, Kind::Counter, "payload bytes sent"),
-    (QUEUED_JOBS, Kind::Gauge, "jobs that wait for a worker"),
-    (IN_FLIGHT_BYTES, Kind::Gauge, "bytes reserved for jobs and uploads"),
-    (STORE_BYTES, Kind::Gauge, "bytes of stored bases"),
-    (STORE_OBJECTS, Kind::Gauge, "stored bases"),
-    (CONNECTIONS, Kind::Gauge, "open connections"),
-    (DEVICES, Kind::Gauge, "GPUs, by state: used or left out"),
-    (DEVICE_FAULTS_TOTAL, Kind::Counter, "GPU faults, by class"),
-    (DEVICE_MEMORY_BYTES, Kind::Gauge, "device memory for jobs, by device and state"),
-    (DEVICE_TEMPERATURE_CELSIUS, Kind::Gauge, "temperature of a GPU"),
-    (DEVICE_CLOCK_HERTZ, Kind::Gauge, "clock of a GPU's multiprocessors"),
-    (DEVICE_POWER_WATTS, Kind::Gauge, "power draw of a GPU"),
-    (DEVICE_ECC_UNCORRECTED, Kind::Gauge, "uncorrected memory errors of a GPU"),
-    (BUILD_INFO, Kind::Gauge, "always 1; the labels describe what is running"),
+pub const METRICS: [(&str, MetricKind, &str); 18] = [
+    (JOBS_TOTAL, MetricKind::Counter, "calls answered, by operation and outcome"),
+    (REJECTED_TOTAL, MetricKind::Counter, "requests refused because a limit was reached, by limit"),
+    (PHASE_SECONDS, MetricKind::Histogram, "time in each phase of a job, by operation and phase"),
+    (RECEIVED_BYTES_TOTAL, MetricKind::Counter, "payload bytes received"),
+    (SENT_BYTES_TOTAL, MetricKind::Counter, "payload bytes sent"),
+    (QUEUED_JOBS, MetricKind::Gauge, "jobs that wait for a worker"),
+    (IN_FLIGHT_BYTES, MetricKind::Gauge, "bytes reserved for jobs and uploads"),
+    (STORE_BYTES, MetricKind::Gauge, "bytes of stored bases"),
+    (STORE_OBJECTS, MetricKind::Gauge, "stored bases"),
+    (CONNECTIONS, MetricKind::Gauge, "open connections"),
+    (DEVICES, MetricKind::Gauge, "GPUs, by state: used or left out"),
+    (DEVICE_FAULTS_TOTAL, MetricKind::Counter, "GPU faults, by class"),
+    (DEVICE_MEMORY_BYTES, MetricKind::Gauge, "device memory for jobs, by device and state"),
+    (DEVICE_TEMPERATURE_CELSIUS, MetricKind::Gauge, "temperature of a GPU"),
+    (DEVICE_CLOCK_HERTZ, MetricKind::Gauge, "clock of a GPU's multiprocessors"),
+    (DEVICE_POWER_WATTS, MetricKind::Gauge, "power draw of a GPU"),
+    (DEVICE_ECC_UNCORRECTED, MetricKind::Gauge, "uncorrected memory errors of a GPU"),
+    (BUILD_INFO, MetricKind::Gauge, "always 1; the labels describe what is running"),
 ];
 
 /// From 100 us (a small NTT) to 5 minutes (a large MSM on few cores).
@@ -89,7 +89,7 @@ pub enum LogFormat {
 
 /// The Prometheus type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// Only grows.
     Counter,
     /// Rises and falls.
@@ -100,7 +100,7 @@ pub enum Kind {
 
 /// Why logs or metrics could not be set up.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum TelemetryError {
     /// `log_level` is not a valid filter.
     #[error("log_level: {0}")]
     Filter(#[from] filter::ParseError),
@@ -115,7 +115,7 @@ pub enum Error {
 /// Installs logging to standard error.
 ///
 /// Errors: `Filter`; `Installed` if the process has a subscriber already.
-pub fn install_logs(format: LogFormat, level: &str) -> Result<(), Error> {
+pub fn install_logs(format: LogFormat, level: &str) -> Result<(), TelemetryError> {
     let filter = EnvFilter::builder().parse(level)?;
     Ok(logs(format, filter, std::io::stderr, std::io::stderr().is_terminal()).try_init()?)
 }
@@ -138,44 +138,44 @@ where
 /// Serves metrics at `address` from its own thread. Must be called outside of async runtimes.
 ///
 /// Errors: `Metrics` if the address cannot be bound, or on a second call.
-pub fn install_metrics(address: SocketAddr) -> Result<(), Error> {
+pub fn install_metrics(address: SocketAddr) -> Result<(), TelemetryError> {
     let phases = Matcher::Full(PHASE_SECONDS.to_owned());
     PrometheusBuilder::new()
         .with_http_listener(address)
         .set_buckets_for_metric(phases, &PHASE_BUCKETS_S)
         .and_then(PrometheusBuilder::install)
-        .map_err(|error| Error::Metrics(address, error))?;
+        .map_err(|error| TelemetryError::Metrics(address, error))?;
     for (name, kind, help) in METRICS {
         match kind {
-            Kind::Counter => describe_counter!(name, help),
-            Kind::Gauge => describe_gauge!(name, help),
-            Kind::Histogram => describe_histogram!(name, metrics::Unit::Seconds, help),
+            MetricKind::Counter => describe_counter!(name, help),
+            MetricKind::Gauge => describe_gauge!(name, help),
+            MetricKind::Histogram => describe_histogram!(name, metrics::Unit::Seconds, help),
         }
     }
     Ok(())
 }
 
 /// Sets the build information. `engine` and `device` are the engine's description.
-pub fn running(engine: &'static str, device: &str) {
+pub fn set_build_info(engine: &'static str, device: &str) {
     let version = env!("CARGO_PKG_VERSION");
     let labels = [("version", version.to_owned()), ("engine", engine.to_owned())];
     gauge!(BUILD_INFO, &[&labels[..], &[("device", device.to_owned())]].concat()).set(1.0);
 }
 
 /// Counts an answered call. `outcome` is `ok` or the reason of the error.
-pub fn job_done(op: &'static str, outcome: &'static str) {
+pub fn count_call(op: &'static str, outcome: &'static str) {
     counter!(JOBS_TOTAL, "op" => op, "outcome" => outcome).increment(1);
 }
 
 /// Counts a refused request, if `error` is `Exhausted`.
-pub fn refused(error: &Cause) {
+pub fn count_refusal(error: &Cause) {
     if let Cause::Exhausted { limit, .. } = error {
         counter!(REJECTED_TOTAL, "limit" => limit.reason()).increment(1);
     }
 }
 
 /// Records the time of a job in `phase`: receive, queue, compute, verify or send.
-pub fn phase(op: &'static str, phase: &'static str, spent: Duration) {
+pub fn record_phase(op: &'static str, phase: &'static str, spent: Duration) {
     histogram!(PHASE_SECONDS, "op" => op, "phase" => phase).record(spent.as_secs_f64());
 }
 
@@ -190,7 +190,7 @@ pub fn sent(bytes: u64) {
 }
 
 /// Sets the number of jobs that wait for a worker.
-pub fn queued_jobs(jobs: u64) {
+pub fn set_queued_jobs(jobs: u64) {
     gauge!(QUEUED_JOBS).set(jobs as f64);
 }
 
@@ -217,7 +217,7 @@ pub fn devices(used: usize, left_out: usize) {
 }
 
 /// Counts a GPU fault.
-pub fn device_fault(class: &'static str) {
+pub fn count_device_fault(class: &'static str) {
     counter!(DEVICE_FAULTS_TOTAL, "class" => class).increment(1);
 }
 
@@ -262,7 +262,7 @@ pub fn device(state: DeviceState) {
 
 /// The metrics that `work` records on this thread, in scrape format.
 #[cfg(test)]
-pub fn counted(work: impl FnOnce()) -> String {
+pub fn metrics_of(work: impl FnOnce()) -> String {
     let recorder = PrometheusBuilder::new().build_recorder();
     metrics::with_local_recorder(&recorder, work);
     recorder.handle().render()
@@ -347,21 +347,24 @@ mod tests {
         let own = Ipv4Addr::new(127, 64 + high, middle, low);
         let free = TcpListener::bind((own, 0)).unwrap();
         let address = free.local_addr().unwrap();
-        assert!(matches!(install_metrics(address), Err(Error::Metrics(..))), "bound a taken port");
+        assert!(
+            matches!(install_metrics(address), Err(TelemetryError::Metrics(..))),
+            "bound a taken port"
+        );
         drop(free);
         install_metrics(address).unwrap();
-        running("cpu", "2 threads");
-        job_done("test", "ok");
-        refused(&Cause::Exhausted { limit: Limit::Jobs, retry_after: None });
-        phase("test", "compute", Duration::from_millis(20));
+        set_build_info("cpu", "2 threads");
+        count_call("test", "ok");
+        count_refusal(&Cause::Exhausted { limit: Limit::Jobs, retry_after: None });
+        record_phase("test", "compute", Duration::from_millis(20));
         received(5);
         sent(6);
-        queued_jobs(1);
+        set_queued_jobs(1);
         in_flight(2);
         stored(3, 1);
         connections(4);
         devices(2, 1);
-        device_fault("fatal");
+        count_device_fault("fatal");
         device(DeviceState {
             leased_bytes: 5,
             free_bytes: 6,

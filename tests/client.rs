@@ -11,14 +11,14 @@ use ark_ff::{Field, One, PrimeField, Zero};
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use capstan::{
     client::{
-        BasesHandle, Client, Code, CurvePoint, Direction, Error, Fr, G1Affine, G2Affine, Group,
-        MsmOptions, NttOptions, Order, PointEncoding, PutOptions, ResultEncoding, ScalarEncoding,
-        ScalarInput, Verify, blocking,
+        BasesHandle, Client, ClientError, Code, CurvePoint, Direction, Fr, G1Affine, G2Affine,
+        Group, MsmOptions, NttOptions, Order, PointEncoding, PutOptions, ScalarEncoding,
+        ScalarInput, SumEncoding, Verification, blocking,
     },
-    server::Settings,
+    server::ServerSettings,
 };
 use common::{points, scalars, serve, server};
-use proxy::through_cuts;
+use proxy::with_broken_connections;
 use std::{
     sync::{
         Arc,
@@ -101,13 +101,17 @@ async fn batched_and_verified_results_agree_in_every_encoding() {
     let expected: Vec<_> = scalars.chunks(20).map(|row| oracle(&points, row)).collect();
     let bases = client.put_bases(&points).await.unwrap();
     for result_encoding in
-        [ResultEncoding::Compressed, ResultEncoding::Uncompressed, ResultEncoding::Projective]
+        [SumEncoding::Compressed, SumEncoding::Uncompressed, SumEncoding::Projective]
     {
-        let options =
-            MsmOptions { batch: 3, verify: Verify::Full, result_encoding, ..MsmOptions::default() };
+        let options = MsmOptions {
+            batch: 3,
+            verify: Verification::Full,
+            result_encoding,
+            ..MsmOptions::default()
+        };
         let msm = client.msm_with(&bases, &scalars, options.clone()).await.unwrap();
         assert_eq!(msm.points, expected, "{result_encoding:?}");
-        assert_eq!(msm.execution.verified, Verify::Full);
+        assert_eq!(msm.execution.verified, Verification::Full);
         assert!(!msm.execution.engine.is_empty());
         let inline = client.msm_inline_with(&points, &scalars, options).await.unwrap();
         assert_eq!(inline.points, expected, "{result_encoding:?} inline");
@@ -130,7 +134,7 @@ async fn every_scalar_encoding_is_decoded_correctly() {
         {
             let input = ScalarInput::Bytes { encoding, bytes: &bytes };
             let expected = oracle(&points[..2], &[Fr::from(3), second]);
-            let verify = Verify::Probabilistic;
+            let verify = Verification::Probabilistic;
             let options = MsmOptions { batch: 2, verify, ..MsmOptions::default() };
             let two = bases.slice(0, 2).unwrap();
             let msm = client.msm_with(&two, input, options).await.unwrap();
@@ -202,11 +206,12 @@ async fn ntts_honor_the_requested_order_and_padding() {
     let mut padded = values[..6].to_vec();
     padded.splice(3..3, [Fr::zero()]);
     padded.push(Fr::zero());
-    let options = NttOptions { batch: 2, verify: Verify::Probabilistic, ..NttOptions::forward() };
+    let options =
+        NttOptions { batch: 2, verify: Verification::Probabilistic, ..NttOptions::forward() };
     client.ntt(&mut padded, options.clone()).await.unwrap();
     let (filled, report) = client.ntt_padded(&values[..6], 2, options).await.unwrap();
     assert_eq!(filled, padded);
-    assert_eq!(report.execution.verified, Verify::Probabilistic);
+    assert_eq!(report.execution.verified, Verification::Probabilistic);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -254,12 +259,15 @@ async fn unix_sockets_and_tls_give_the_same_results() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("capstan.sock");
     let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let tls = capstan::server::Tls {
+    let tls = capstan::server::TlsIdentity {
         certificate_pem: certified.cert.pem().into_bytes(),
         key_pem: certified.signing_key.serialize_pem().into_bytes().into(),
     };
-    let settings =
-        Settings { unix_socket: Some(socket.clone()), tls: Some(tls), ..Settings::default() };
+    let settings = ServerSettings {
+        unix_socket: Some(socket.clone()),
+        tls: Some(tls),
+        ..ServerSettings::default()
+    };
     let server = serve(settings);
     let (points, scalars) = (points::<G1Affine>(1 << 13), scalars(1 << 17));
     let expected: Vec<_> = scalars.chunks(1 << 13).map(|row| oracle(&points, row)).collect();
@@ -277,7 +285,7 @@ async fn unix_sockets_and_tls_give_the_same_results() {
     let msm = local.msm_with(&bases, &scalars, options).await.unwrap();
     assert_eq!(msm.points, expected);
     let untrusting = Client::connect(&server.target).await.unwrap_err();
-    assert!(matches!(untrusting, Error::CannotConnect { .. }), "{untrusting}");
+    assert!(matches!(untrusting, ClientError::CannotConnect { .. }), "{untrusting}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -330,7 +338,7 @@ async fn uploads_resume_after_broken_connections() {
     // Three lanes; two of them break within their first chunk.
     let cuts = [None, Some(200 << 10), Some(200 << 10)];
     let points = points::<G1Affine>(1 << 16); // 6 MiB
-    through_cuts(&server.target, &cuts, 2, async |target| {
+    with_broken_connections(&server.target, &cuts, 2, async |target| {
         let client = retrying_client(target, 4).await;
         let sent = Arc::new(AtomicU64::new(0));
         let counted = sent.clone();
@@ -359,7 +367,7 @@ async fn jobs_are_retried_after_broken_connections() {
         [None, Some(1 << 20), None, None], // a stripe
         [Some(2 << 20), Some(1 << 20), Some(1 << 19), None],
     ] {
-        through_cuts(&server.target, &cuts, 1, async |target| {
+        with_broken_connections(&server.target, &cuts, 1, async |target| {
             let client = retrying_client(target, 4).await;
             let options = MsmOptions { batch: 32, ..MsmOptions::default() };
             let msm = client.msm_with(&bases, &scalars, options).await.unwrap();
@@ -367,20 +375,25 @@ async fn jobs_are_retried_after_broken_connections() {
         })
         .await;
     }
-    through_cuts(&server.target, &[None, Some(1 << 20), Some(3 << 20)], 1, async |target| {
-        let mut values = scalars.clone();
-        let client = retrying_client(target, 2).await;
-        client.ntt(&mut values, NttOptions::forward()).await.unwrap();
-        client.ntt(&mut values, NttOptions::inverse()).await.unwrap();
-        assert!(values == scalars);
-    })
+    with_broken_connections(
+        &server.target,
+        &[None, Some(1 << 20), Some(3 << 20)],
+        1,
+        async |target| {
+            let mut values = scalars.clone();
+            let client = retrying_client(target, 2).await;
+            client.ntt(&mut values, NttOptions::forward()).await.unwrap();
+            client.ntt(&mut values, NttOptions::inverse()).await.unwrap();
+            assert!(values == scalars);
+        },
+    )
     .await;
 }
 
 #[test]
 fn the_blocking_client_gives_the_same_results() {
     let server = server();
-    let client = blocking::Client::connect(&server.target).unwrap();
+    let client = blocking::BlockingClient::connect(&server.target).unwrap();
     let (points, scalars) = (points::<G1Affine>(1000), scalars(1024));
     let bases = client.put_bases(&points).unwrap();
     let sum: G1Projective = client.msm(&bases, &scalars[..1000]).unwrap();

@@ -8,12 +8,12 @@ use std::time::Duration;
 use ark_ec::AffineRepr;
 use capstan::{
     client::{
-        BasesId, Client, Code, Error, Fr, G1Affine, Group, MsmOptions, NttOptions, ScalarEncoding,
-        ScalarInput, Verify,
+        BasesId, Client, ClientError, Code, Fr, G1Affine, Group, MsmOptions, NttOptions,
+        ScalarEncoding, ScalarInput, Verification,
     },
     wire::v1,
 };
-use fake::{Fake, Mode, refusal};
+use fake::{FakeMode, FakeServer, refusal};
 
 /// A timeout that only a hang reaches.
 const HANGING: Duration = Duration::from_secs(20);
@@ -22,14 +22,15 @@ fn one_term() -> ([G1Affine; 1], [Fr; 1]) {
     ([G1Affine::generator()], [Fr::from(1)])
 }
 
-async fn client(fake: &Fake) -> Client {
+async fn client(fake: &FakeServer) -> Client {
     Client::builder(&fake.target).retries(3).connect().await.unwrap()
 }
 
 #[tokio::test]
 async fn draining_is_retried_a_limited_number_of_times() {
     let after = Some(Duration::from_millis(1));
-    let fake = Fake::start(Mode::Refuse(refusal(Code::Unavailable, "DRAINING", after))).await;
+    let fake =
+        FakeServer::start(FakeMode::Refuse(refusal(Code::Unavailable, "DRAINING", after))).await;
     let (bases, scalars) = one_term();
     let error = client(&fake).await.msm_inline(&bases, &scalars).await.unwrap_err();
     assert_eq!((error.code(), error.reason()), (Code::Unavailable, "DRAINING"));
@@ -39,7 +40,7 @@ async fn draining_is_retried_a_limited_number_of_times() {
 #[tokio::test]
 async fn a_request_that_can_never_fit_is_not_retried() {
     let never = refusal(Code::ResourceExhausted, "BYTES_IN_FLIGHT", None);
-    let fake = Fake::start(Mode::Refuse(never)).await;
+    let fake = FakeServer::start(FakeMode::Refuse(never)).await;
     let (bases, scalars) = one_term();
     let error = client(&fake).await.msm_inline(&bases, &scalars).await.unwrap_err();
     assert_eq!(error.reason(), "BYTES_IN_FLIGHT");
@@ -49,7 +50,7 @@ async fn a_request_that_can_never_fit_is_not_retried() {
 #[tokio::test]
 async fn does_not_wait_for_a_retry_after_the_deadline() {
     let later = refusal(Code::ResourceExhausted, "JOBS", Some(Duration::from_secs(3600)));
-    let fake = Fake::start(Mode::Refuse(later)).await;
+    let fake = FakeServer::start(FakeMode::Refuse(later)).await;
     let (bases, scalars) = one_term();
     let options = MsmOptions { deadline: Some(Duration::from_secs(30)), ..MsmOptions::default() };
     let call = client(&fake).await;
@@ -61,7 +62,7 @@ async fn does_not_wait_for_a_retry_after_the_deadline() {
 
 #[tokio::test]
 async fn sends_its_deadline_and_keeps_it_if_the_server_does_not() {
-    let fake = Fake::start(Mode::Hang).await;
+    let fake = FakeServer::start(FakeMode::Hang).await;
     let (bases, scalars) = one_term();
     let client = client(&fake).await;
     // If the deadline passes before the call arrives, try a longer one.
@@ -70,30 +71,32 @@ async fn sends_its_deadline_and_keeps_it_if_the_server_does_not() {
         let options = MsmOptions { deadline: Some(deadline), ..MsmOptions::default() };
         let call = client.msm_inline_with(&bases, &scalars, options);
         let error = tokio::time::timeout(HANGING, call).await.expect("does not hang").unwrap_err();
-        assert!(matches!(error, Error::DeadlineExceeded), "{error}");
+        assert!(matches!(error, ClientError::DeadlineExceeded), "{error}");
         deadline *= 2;
     }
     assert!(fake.saw_deadline());
-    tokio::time::timeout(HANGING, fake.left_alone()).await.expect("the call is cancelled");
+    tokio::time::timeout(HANGING, fake.all_handlers_dropped())
+        .await
+        .expect("the call is cancelled");
 }
 
 #[tokio::test]
 async fn dropping_a_call_cancels_it_on_the_server() {
-    let fake = Fake::start(Mode::Hang).await;
+    let fake = FakeServer::start(FakeMode::Hang).await;
     let client = client(&fake).await;
     let call = tokio::spawn(async move {
         let (bases, scalars) = one_term();
         client.msm_inline(&bases, &scalars).await
     });
-    tokio::time::timeout(HANGING, fake.entered()).await.expect("the call arrives");
+    tokio::time::timeout(HANGING, fake.handler_started()).await.expect("the call arrives");
     call.abort();
-    tokio::time::timeout(HANGING, fake.dropped()).await.expect("the call is cancelled");
+    tokio::time::timeout(HANGING, fake.handler_dropped()).await.expect("the call is cancelled");
 }
 
 #[tokio::test]
 async fn an_early_refusal_stops_all_stripes_and_is_reported() {
     let refused = refusal(Code::InvalidArgument, "NOT_CANONICAL", None);
-    let fake = Fake::start(Mode::RefuseStream(refused)).await;
+    let fake = FakeServer::start(FakeMode::RefuseStream(refused)).await;
     let scalars = vec![0; 32 << 20];
     let input = ScalarInput::Bytes { encoding: ScalarEncoding::Unsigned(1), bytes: &scalars };
     let id = BasesId([1; 32]);
@@ -116,29 +119,31 @@ async fn an_early_refusal_stops_all_stripes_and_is_reported() {
 
 #[tokio::test]
 async fn a_dropped_upload_resets_its_streams_instead_of_ending_them() {
-    let fake = Fake::start(Mode::NeverAnswer).await;
+    let fake = FakeServer::start(FakeMode::NeverAnswer).await;
     let client = client(&fake).await;
     let reading = fake.clone();
     let upload = tokio::spawn(async move {
         let endless = vec![Fr::from(7); 1 << 21];
         client.put_vector(&endless).await
     });
-    tokio::time::timeout(HANGING, reading.entered()).await.expect("the upload arrives");
+    tokio::time::timeout(HANGING, reading.handler_started()).await.expect("the upload arrives");
     upload.abort();
     assert!(upload.await.unwrap_err().is_cancelled());
-    reading.go_on();
-    tokio::time::timeout(HANGING, reading.left_alone()).await.expect("the streams are reset");
-    assert_eq!(reading.ended(), 0, "no stream looks complete");
+    reading.resume_reading();
+    tokio::time::timeout(HANGING, reading.all_handlers_dropped())
+        .await
+        .expect("the streams are reset");
+    assert_eq!(reading.streams_ended(), 0, "no stream looks complete");
 }
 
 #[tokio::test]
 async fn an_upload_resumes_even_if_the_first_progress_query_fails() {
-    let fake = Fake::start(Mode::FailFirst).await;
+    let fake = FakeServer::start(FakeMode::FailFirst).await;
     let vector = client(&fake).await.put_vector(&[Fr::from(7); 3]).await.expect("served again");
     assert_eq!(vector.count, 3);
     assert_eq!(fake.resumed(), (2, 2));
 
-    let fake = Fake::start(Mode::FailFirst).await;
+    let fake = FakeServer::start(FakeMode::FailFirst).await;
     let scalars = vec![0; 2 << 20];
     let input = ScalarInput::Bytes { encoding: ScalarEncoding::Unsigned(1), bytes: &scalars };
     let client = client(&fake).await;
@@ -151,12 +156,12 @@ async fn an_upload_resumes_even_if_the_first_progress_query_fails() {
 #[tokio::test]
 async fn an_unreachable_server_is_reported_with_its_address() {
     let error = Client::connect("http://127.0.0.1:1").await.unwrap_err();
-    assert!(matches!(error, Error::CannotConnect { .. }), "{error}");
+    assert!(matches!(error, ClientError::CannotConnect { .. }), "{error}");
     assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
     assert!(error.is_retryable());
     for target in ["127.0.0.1:7654", "ftp://x", ""] {
         let error = Client::connect(target).await.unwrap_err();
-        assert!(matches!(error, Error::InvalidSetting { .. }), "{error}");
+        assert!(matches!(error, ClientError::InvalidSetting { .. }), "{error}");
     }
 }
 
@@ -167,7 +172,7 @@ async fn refuses_tls_settings_for_a_target_without_tls() {
         let name = Client::builder(target).domain_name("example.org");
         for (builder, word) in [(authority, "CA certificate"), (name, "domain name")] {
             let error = builder.connect().await.unwrap_err();
-            assert!(matches!(error, Error::InvalidSetting { .. }), "{error}");
+            assert!(matches!(error, ClientError::InvalidSetting { .. }), "{error}");
             let text = error.to_string();
             assert!(text.contains(word) && text.contains(target), "{text}");
         }
@@ -177,25 +182,26 @@ async fn refuses_tls_settings_for_a_target_without_tls() {
 #[tokio::test]
 async fn refuses_a_result_that_is_verified_less_than_requested() {
     let claims = [
-        (v1::Verify::Unspecified, Verify::None),
-        (v1::Verify::None, Verify::None),
-        (v1::Verify::Probabilistic, Verify::Probabilistic),
-        (v1::Verify::Full, Verify::Full),
+        (v1::Verify::Unspecified, Verification::None),
+        (v1::Verify::None, Verification::None),
+        (v1::Verify::Probabilistic, Verification::Probabilistic),
+        (v1::Verify::Full, Verification::Full),
     ];
     for (claimed, given) in claims {
-        let fake = Fake::start(Mode::ClaimVerified(claimed)).await;
+        let fake = FakeServer::start(FakeMode::ClaimVerified(claimed)).await;
         let client = client(&fake).await;
-        for verify in [Verify::None, Verify::Probabilistic, Verify::Full] {
+        for verify in [Verification::None, Verification::Probabilistic, Verification::Full] {
             let (_, mut scalars) = one_term();
             let options = MsmOptions { verify, ..MsmOptions::default() };
             let msm = client.msm_id(Group::G1, BasesId([1; 32]), 0, 1, &scalars, options).await;
             let options = NttOptions { verify, ..NttOptions::default() };
             let ntt = client.ntt(&mut scalars, options).await;
-            let enough = verify == Verify::None || given == Verify::Full || verify == given;
+            let enough =
+                verify == Verification::None || given == Verification::Full || verify == given;
             for error in [msm.err(), ntt.err()] {
                 assert_eq!(error.is_none(), enough, "requested {verify:?}, reported {given:?}");
                 let Some(error) = error else { continue };
-                assert!(matches!(error, Error::InvalidResponse(_)), "{error}");
+                assert!(matches!(error, ClientError::InvalidResponse(_)), "{error}");
                 let words =
                     format!("requested {verify:?} verification, but the result claims {given:?}");
                 assert!(error.to_string().contains(&words), "{error}");

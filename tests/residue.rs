@@ -21,18 +21,21 @@ use std::{
 
 use ark_ff::{FftField, Field};
 use capstan::{
-    buffer::{Arrival, Counter, bury},
+    buffer::{Quota, UploadBuffer, drop_in_background},
     curve::{
         Fr, G1Affine,
         layout::fr_as_bytes,
-        points::{CurvePoint, PointSlice, ResultEncoding},
+        points::{CurvePoint, PointSlice, SumEncoding},
         scalars::{ScalarEncoding, encode_fr},
     },
-    engine::{Control, NttPlan},
-    error::{Error, Limit, Problem, Result},
-    jobs::{Host, JobBases, MsmCheck, MsmJob, MsmWork, NttCheck, NttJob, NttWork, Scheduler, Work},
+    engine::{JobControl, NttPlan},
+    error::{Error, FieldProblem, Limit, Result},
+    jobs::{
+        ComputeHost, JobBases, JobWork, MsmCheck, MsmJob, MsmWork, NttCheck, NttJob, NttWork,
+        Scheduler,
+    },
     store::Uploads,
-    wire::decode::{UploadId, VectorUpload},
+    wire::decode::{UploadId, VectorUploadHeader},
 };
 use engine::{Dial, Mode, moody};
 use zeroize::Zeroizing;
@@ -45,10 +48,10 @@ thread_local! {
     static REPORTING: Cell<bool> = const { Cell::new(false) };
 }
 
-struct Sniffer;
+struct SearchingAllocator;
 
 // SAFETY: `System` allocates; a block is read before it is freed, within its layout.
-unsafe impl GlobalAlloc for Sniffer {
+unsafe impl GlobalAlloc for SearchingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller upholds the contract of `GlobalAlloc`.
         unsafe { System.alloc(layout) }
@@ -72,7 +75,7 @@ unsafe impl GlobalAlloc for Sniffer {
 }
 
 #[global_allocator]
-static SNIFFER: Sniffer = Sniffer;
+static SNIFFER: SearchingAllocator = SearchingAllocator;
 
 fn search(bytes: usize, word: impl Fn(usize) -> u64) {
     let Some(markers) = MARKERS.get() else { return };
@@ -101,9 +104,9 @@ fn words(bytes: &[u8]) -> [u64; 4] {
     std::array::from_fn(|i| u64::from_le_bytes(bytes[8 * i..8 * i + 8].try_into().expect("eight")))
 }
 
-struct Bench {
+struct JobRunner {
     scheduler: Scheduler,
-    host: Arc<Host>,
+    host: Arc<ComputeHost>,
     dial: Dial,
     bases: Vec<G1Affine>,
 }
@@ -119,21 +122,21 @@ fn payload(encoding: ScalarEncoding) -> Zeroizing<Vec<u8>> {
     bytes
 }
 
-fn arrival(bytes: &[u8], counter: &Arc<Counter>) -> Arc<Arrival> {
-    Arc::new(Arrival::of(bytes, vec![counter.take(1).expect("within the limit")]))
+fn arrival(bytes: &[u8], counter: &Arc<Quota>) -> Arc<UploadBuffer> {
+    Arc::new(UploadBuffer::from_bytes(bytes, vec![counter.acquire(1).expect("within the limit")]))
 }
 
 /// A job of one piece that does nothing.
-struct Nothing;
+struct EmptyJob;
 
-impl Work for Nothing {
+impl JobWork for EmptyJob {
     type Output = ();
 
     fn ready(&self) -> bool {
         true
     }
 
-    fn step(&mut self, _: &Control) -> Result<Option<()>> {
+    fn step(&mut self, _: &JobControl) -> Result<Option<()>> {
         Ok(Some(()))
     }
 
@@ -143,25 +146,25 @@ impl Work for Nothing {
 }
 
 /// Sends a message when it is dropped.
-struct Corpse(mpsc::Sender<()>);
+struct DropSignal(mpsc::Sender<()>);
 
-impl Drop for Corpse {
+impl Drop for DropSignal {
     fn drop(&mut self) {
         self.0.send(()).expect("the receiver is alive");
     }
 }
 
-impl Bench {
+impl JobRunner {
     fn new() -> Self {
         let (engines, dial) = moody();
-        let host = Arc::new(Host::new(engines.engine, engines.oracle).expect("threads"));
+        let host = Arc::new(ComputeHost::new(engines.engine, engines.oracle).expect("threads"));
         let bases = vec![<G1Affine as ark_ec::AffineRepr>::generator(); N];
         Self { scheduler: Scheduler::new(1).expect("threads"), host, dial, bases }
     }
 
     /// Runs `work`; no block that is freed meanwhile may hold the marker.
-    fn assert_wiped(&self, name: &str, work: impl FnOnce(&Arc<Counter>)) {
-        let counter = Counter::new(Limit::BytesInFlight, 1000);
+    fn assert_wiped(&self, name: &str, work: impl FnOnce(&Arc<Quota>)) {
+        let counter = Quota::new(Limit::BytesInFlight, 1000);
         ARMED.store(true, Ordering::SeqCst);
         work(&counter);
         self.wait_until_freed();
@@ -174,13 +177,18 @@ impl Bench {
     /// Waits until background threads have dropped their values: the only worker has finished a job
     /// when it runs the next one, and the wiping thread drops values in order.
     fn wait_until_freed(&self) {
-        block_on(self.scheduler.submit(Control::default(), |_| Nothing)).expect("a worker");
+        block_on(self.scheduler.submit(JobControl::default(), |_| EmptyJob)).expect("a worker");
         let (dropped, receiver) = mpsc::channel();
-        bury(Corpse(dropped));
+        drop_in_background(DropSignal(dropped));
         receiver.recv().expect("the value is dropped");
     }
 
-    fn msm(&self, encoding: ScalarEncoding, arrival: Arc<Arrival>, control: Control) -> Result<()> {
+    fn msm(
+        &self,
+        encoding: ScalarEncoding,
+        arrival: Arc<UploadBuffer>,
+        control: JobControl,
+    ) -> Result<()> {
         let points = PointSlice::new(Arc::new(self.bases.clone()));
         let batch = N * 32 / encoding.width() / N;
         let job = MsmJob {
@@ -188,7 +196,7 @@ impl Bench {
             batch,
             encoding,
             reduce: false,
-            result_encoding: ResultEncoding::Compressed,
+            result_encoding: SumEncoding::Compressed,
             check: [MsmCheck::None, MsmCheck::Combination][batch % 2],
         };
         let host = self.host.clone();
@@ -196,7 +204,7 @@ impl Bench {
         block_on(ticket).map(drop)
     }
 
-    fn ntt(&self, arrival: Arc<Arrival>, bits: u32, check: NttCheck) -> Result<()> {
+    fn ntt(&self, arrival: Arc<UploadBuffer>, bits: u32, check: NttCheck) -> Result<()> {
         let encoding = [ScalarEncoding::Canonical, ScalarEncoding::Montgomery];
         let job = NttJob {
             plan: NttPlan {
@@ -213,10 +221,10 @@ impl Bench {
             output_encoding: encoding[bits as usize & 1],
             check,
         };
-        let (host, result) = (self.host.clone(), job.result(vec![])?);
+        let (host, result) = (self.host.clone(), job.result_buffer(vec![])?);
         let ticket = self
             .scheduler
-            .submit(Control::default(), |wake| NttWork::new(host, job, arrival, result, wake));
+            .submit(JobControl::default(), |wake| NttWork::new(host, job, arrival, result, wake));
         block_on(ticket).map(drop)
     }
 }
@@ -234,7 +242,7 @@ fn no_freed_block_holds_a_secret() {
     let markers = [words(&canonical), words(fr_as_bytes(&[marker()])), decimal];
     MARKERS.set(markers).expect("set once");
     finds_an_unwiped_block(&canonical);
-    let bench = Bench::new();
+    let bench = JobRunner::new();
     msms(&bench);
     ntts(&bench);
     failures(&bench);
@@ -252,18 +260,18 @@ fn finds_an_unwiped_block(canonical: &[u8]) {
     assert!(FOUND.lock().expect("no panic").take().is_some(), "the allocator finds nothing");
 }
 
-fn msms(bench: &Bench) {
+fn msms(bench: &JobRunner) {
     use ScalarEncoding::{Canonical, Montgomery, Signed, Unsigned};
     for encoding in [Canonical, Montgomery, Unsigned(8), Signed(8), Signed(1)] {
         let full = if encoding == Montgomery { Montgomery } else { Canonical };
         let bytes = payload(full);
         bench.assert_wiped(&format!("msm of {encoding:?}"), |counter| {
-            bench.msm(encoding, arrival(&bytes, counter), Control::default()).expect("succeeds");
+            bench.msm(encoding, arrival(&bytes, counter), JobControl::default()).expect("succeeds");
         });
     }
 }
 
-fn ntts(bench: &Bench) {
+fn ntts(bench: &JobRunner) {
     let bytes = payload(ScalarEncoding::Canonical);
     // The marker followed by zeros: every element of the transform is the marker.
     let mut constant = Zeroizing::new(vec![0; 32 * N]);
@@ -278,28 +286,31 @@ fn ntts(bench: &Bench) {
     }
 }
 
-fn failures(bench: &Bench) {
+fn failures(bench: &JobRunner) {
     let encoding = ScalarEncoding::Canonical;
     let bytes = payload(encoding);
     let mut bad = bytes.clone();
     bad[32 * N - 32..].fill(0xff);
     bench.assert_wiped("a bad scalar", |counter| {
-        let failed = bench.msm(encoding, arrival(&bad, counter), Control::default());
-        assert_eq!(failed, Err(Error::element("scalars", N as u64 - 1, Problem::NotCanonical)));
+        let failed = bench.msm(encoding, arrival(&bad, counter), JobControl::default());
+        assert_eq!(
+            failed,
+            Err(Error::element("scalars", N as u64 - 1, FieldProblem::NotCanonical))
+        );
         let failed = bench.ntt(arrival(&bad, counter), 0, NttCheck::Full);
-        assert_eq!(failed, Err(Error::element("input", N as u64 - 1, Problem::NotCanonical)));
+        assert_eq!(failed, Err(Error::element("input", N as u64 - 1, FieldProblem::NotCanonical)));
     });
     bench.assert_wiped("a panic", |counter| {
         bench.dial.set(Mode::Panics);
         let panicked = Err(Error::Internal("a job panicked".into()));
-        let failed = bench.msm(encoding, arrival(&bytes, counter), Control::default());
+        let failed = bench.msm(encoding, arrival(&bytes, counter), JobControl::default());
         assert_eq!(failed, panicked);
         assert_eq!(bench.ntt(arrival(&bytes, counter), 0, NttCheck::Full), panicked);
         bench.dial.set(Mode::Honest);
     });
     bench.assert_wiped("a deadline", |counter| {
         bench.dial.set(Mode::Hangs);
-        let soon = Control::new(Some(Instant::now() + Duration::from_millis(50)));
+        let soon = JobControl::new(Some(Instant::now() + Duration::from_millis(50)));
         let failed = bench.msm(encoding, arrival(&bytes, counter), soon);
         assert_eq!(failed, Err(Error::Deadline));
         bench.dial.set(Mode::Honest);
@@ -311,17 +322,17 @@ fn failures(bench: &Bench) {
         bench.dial.set(Mode::Honest);
     });
     bench.assert_wiped("cancelled during the upload", |counter| {
-        let held = vec![counter.take(1).expect("within the limit")];
-        let half = Arc::new(Arrival::new(bytes.len() as u64, held));
+        let held = vec![counter.acquire(1).expect("within the limit")];
+        let half = Arc::new(UploadBuffer::new(bytes.len() as u64, held));
         half.write(0, &bytes[..bytes.len() / 2]).expect("fits");
         half.fail(Error::Cancelled);
-        assert_eq!(bench.msm(encoding, half, Control::default()), Err(Error::Cancelled));
+        assert_eq!(bench.msm(encoding, half, JobControl::default()), Err(Error::Cancelled));
     });
 }
 
-fn uploads(bench: &Bench) {
+fn uploads(bench: &JobRunner) {
     let bytes = payload(ScalarEncoding::Canonical);
-    let vector = |id| VectorUpload {
+    let vector = |id| VectorUploadHeader {
         id: UploadId([id; 16]),
         encoding: ScalarEncoding::Canonical,
         count: N as u64,
@@ -330,20 +341,20 @@ fn uploads(bench: &Bench) {
     bench.assert_wiped("vectors released and expired", |counter| {
         let uploads = Uploads::new(8);
         for id in 1..=3 {
-            let held = vec![counter.take(1).expect("within the limit")];
-            let vector_payload = Arrival::of(&bytes, held);
+            let held = vec![counter.acquire(1).expect("within the limit")];
+            let vector_payload = UploadBuffer::from_bytes(&bytes, held);
             uploads.insert(vector(id), Arc::new(vector_payload)).expect("within the limit");
         }
         uploads.release(UploadId([1; 16])).expect("is stored");
-        assert_eq!(uploads.sweep(Duration::ZERO, Duration::ZERO), 2);
+        assert_eq!(uploads.drop_idle(Duration::ZERO, Duration::ZERO), 2);
     });
 }
 
 #[cfg(feature = "formats")]
-fn text(bench: &Bench, canonical: &[u8]) {
-    use capstan::formats::scalars::{Radix, to_text};
+fn text(bench: &JobRunner, canonical: &[u8]) {
+    use capstan::formats::scalars::{Notation, to_text};
     bench.assert_wiped("text", |_| {
-        for radix in [Radix::Hex, Radix::Decimal] {
+        for radix in [Notation::Hex, Notation::Decimal] {
             drop(to_text(radix, canonical));
         }
     });

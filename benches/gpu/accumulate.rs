@@ -6,17 +6,17 @@ use ark_bls12_381::{Fr, G1Projective, G2Projective};
 use bytemuck::{Pod, cast_slice};
 use capstan::{
     curve::Group as Name,
-    device::{Block, Kernel, Ptr, Span},
+    device::{BlockShape, DevicePtr, DeviceSlice, Kernel},
     msm::{
-        accumulate::{Accumulator, Balance, Shape, Sorted},
+        accumulate::{AccumulateShape, AccumulateTuning, Accumulator, SortedReferences},
         align_to_points,
     },
 };
 
 use crate::{
-    points::{Group, Points},
-    record::{Figure, Record},
-    rig::{Random, Rig},
+    points::{BenchGroup, KnownPoints},
+    record::{RateFigure, Record},
+    rig::{BenchRig, Random},
 };
 
 /// The top bit of a reference: the point is subtracted.
@@ -51,90 +51,107 @@ const G2_CASES: [Case; 5] =
 const QUICK: [Case; 2] = [(1 << 5, 26, 10), (1 << 8, 32, 8)];
 
 /// Values of `Balance::level_min` to compare: the least additions of a level of the tree.
-const WAYS: [u32; 9] = [u32::MAX, 1 << 20, 1 << 19, 1 << 18, 1 << 17, 1 << 16, 1 << 15, 1 << 14, 1];
+const LEVEL_MINS: [u32; 9] =
+    [u32::MAX, 1 << 20, 1 << 19, 1 << 18, 1 << 17, 1 << 16, 1 << 15, 1 << 14, 1];
 /// More values of `Balance::level_min`, for quick runs.
-const QUICK_WAYS: [u32; 2] = [100, 1];
+const QUICK_LEVEL_MINS: [u32; 2] = [100, 1];
 /// Sums are also measured in XYZZ coordinates up to this number of buckets.
 const XYZZ_BUCKETS_MAX: usize = 1 << 17;
 /// Values of `Balance::share_min` to compare: the least references of a share.
-const SHARES: [u32; 4] = [1, 2, 8, 16];
+const SHARE_MINS: [u32; 4] = [1, 2, 8, 16];
 
 /// `lg=16,18` selects sizes, `groups=g1` groups.
-pub fn measure(rig: &Rig, record: &mut Record) {
+pub fn measure(rig: &BenchRig, record: &mut Record) {
     let accumulator = Accumulator::load(rig.gpu.context()).expect("kernels");
-    let groups = rig.text("groups").unwrap_or_else(|| "g1,g2".to_owned());
-    let only = rig.text("lg");
+    let groups = rig.argument("groups").unwrap_or_else(|| "g1,g2".to_owned());
+    let only = rig.argument("lg");
     let picked = |(n, ..): &&Case| {
         let lg = n.ilog2().to_string();
         only.as_ref().is_none_or(|only| only.split(',').any(|one| one == lg))
     };
     if groups.contains("g1") {
-        let points = Points::<G1Projective>::new(rig.size(1 << 20, 1 << 8));
+        let points = KnownPoints::<G1Projective>::new(rig.size(1 << 20, 1 << 8));
         let cases = rig.size(&G1_CASES[..], &QUICK).iter().filter(picked);
         cases.for_each(|case| sizes(rig, record, &accumulator, &points, Name::G1, *case));
     }
     if groups.contains("g2") {
-        let points = Points::<G2Projective>::new(rig.size(1 << 19, 1 << 8));
+        let points = KnownPoints::<G2Projective>::new(rig.size(1 << 19, 1 << 8));
         let cases = rig.size(&G2_CASES[..], &QUICK[..1]).iter().filter(picked);
         cases.for_each(|case| sizes(rig, record, &accumulator, &points, Name::G2, *case));
     }
 }
 
 /// Measures one size with all strategies, and with all digits in one bucket.
-fn sizes<G: Group>(
-    rig: &Rig,
+fn sizes<G: BenchGroup>(
+    rig: &BenchRig,
     record: &mut Record,
     accumulator: &Accumulator,
-    points: &Points<G>,
+    points: &KnownPoints<G>,
     group: Name,
     case @ (n, windows, bits): Case,
 ) {
     let length = n * windows as usize;
     // One point more, to align the first point.
-    let table = rig.memory::<G::Words>(length + 1);
+    let table = rig.lease::<G::Words>(length + 1);
     let (table, first) = align_to_points(table.all(), group).expect("inside");
-    points.fill(rig, table.part(0, length * size_of::<G::Words>()).expect("inside"));
-    let best = Balance::of(group, length as u32);
+    points.fill(rig, table.slice(0, length * size_of::<G::Words>()).expect("inside"));
+    let best = AccumulateTuning::of(group, length as u32);
     for hot in [false, true] {
-        let bench = Bench { rig, accumulator, points, group, case, first, hot };
-        let digits = Digits::new(&bench);
+        let bench = AccumulateBench { rig, accumulator, points, group, case, first, hot };
+        let digits = BenchDigits::new(&bench);
         let mut ways = vec![best];
         if !hot {
             // A level with more additions than there are references never runs.
             let few = |least: &u32| *least == u32::MAX || *least as usize <= length / 2;
-            let ways_here = WAYS.iter().chain(rig.size(&[][..], &QUICK_WAYS)).copied();
-            let levels = |level_min| Balance { level_additions_min: level_min, whole_bucket_references_max: 0, team_elements_max: 0, ..best };
+            let ways_here = LEVEL_MINS.iter().chain(rig.size(&[][..], &QUICK_LEVEL_MINS)).copied();
+            let levels = |level_min| AccumulateTuning {
+                level_additions_min: level_min,
+                whole_bucket_references_max: 0,
+                team_elements_max: 0,
+                ..best
+            };
             for balance in ways_here.filter(few).map(levels) {
                 ways.push(balance);
                 if bits <= 18 && balance.level_additions_min < u32::MAX {
-                    ways.extend([4, 8].map(|team_left| Balance { team_elements_max: team_left, ..balance }));
+                    ways.extend([4, 8].map(|team_left| AccumulateTuning {
+                        team_elements_max: team_left,
+                        ..balance
+                    }));
                 }
             }
             if n <= 1 << 16 {
-                let alone =
-                    Balance { level_additions_min: u32::MAX, share_references_min: 4, whole_bucket_references_max: 0, team_elements_max: 0 };
-                ways.extend(SHARES.map(|share_min| Balance { share_references_min: share_min, ..alone }));
-                ways.push(Balance { whole_bucket_references_max: u32::MAX, ..alone });
+                let alone = AccumulateTuning {
+                    level_additions_min: u32::MAX,
+                    share_references_min: 4,
+                    whole_bucket_references_max: 0,
+                    team_elements_max: 0,
+                };
+                ways.extend(SHARE_MINS.map(|share_min| AccumulateTuning {
+                    share_references_min: share_min,
+                    ..alone
+                }));
+                ways.push(AccumulateTuning { whole_bucket_references_max: u32::MAX, ..alone });
             }
         }
         for balance in ways {
             for figure in bench.figures(&digits, balance) {
-                record.show(&figure);
+                record.print_rate(&figure);
             }
         }
         if group == Name::G1 && !hot {
-            record.show(&bench.unbalanced(&digits, table));
+            record.print_rate(&bench.unbalanced(&digits, table));
         }
     }
     println!("  ({windows} windows of {bits} bits at most)");
 }
 
 /// Parameters: out, table, references, starts, buckets, reference number of the first point.
-pub type Unbalanced = Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u32>, Ptr<u32>, u32, u32)>;
+pub type Unbalanced =
+    Kernel<(DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u32>, DevicePtr<u32>, u32, u32)>;
 
 /// A kernel that sums each bucket of G1 in XYZZ by one thread, two blocks per multiprocessor.
-pub fn unbalanced(rig: &Rig) -> Unbalanced {
-    let block = Block { threads: 128, shared_bytes: 128 * 96 };
+pub fn unbalanced(rig: &BenchRig) -> Unbalanced {
+    let block = BlockShape { threads: 128, shared_bytes: 128 * 96 };
     rig.kernel("bench/curve", "g1_xyzz_unbalanced", block)
 }
 
@@ -145,10 +162,10 @@ fn milliseconds(times: &[Duration]) -> String {
     format!("{:.4}", sorted[sorted.len() / 2].as_secs_f64() * 1e3)
 }
 
-struct Bench<'a, G: Group> {
-    rig: &'a Rig,
+struct AccumulateBench<'a, G: BenchGroup> {
+    rig: &'a BenchRig,
     accumulator: &'a Accumulator,
-    points: &'a Points<G>,
+    points: &'a KnownPoints<G>,
     group: Name,
     case: Case,
     /// Reference number of the table's first point.
@@ -158,13 +175,13 @@ struct Bench<'a, G: Group> {
 }
 
 /// References sorted by bucket, and where each bucket starts.
-struct Digits {
+struct BenchDigits {
     references: Vec<u32>,
     starts: Vec<u32>,
 }
 
-impl Digits {
-    fn new<G: Group>(bench: &Bench<'_, G>) -> Self {
+impl BenchDigits {
+    fn new<G: BenchGroup>(bench: &AccumulateBench<'_, G>) -> Self {
         let (n, windows, bits) = bench.case;
         let (length, buckets) = (n * windows as usize, 1_usize << (bits - 1));
         let mut random = Random(17);
@@ -186,12 +203,12 @@ impl Digits {
     }
 }
 
-impl<G: Group> Bench<'_, G> {
+impl<G: BenchGroup> AccumulateBench<'_, G> {
     /// Times of the whole stage, of its plan alone, and of the whole stage with sums in XYZZ.
-    fn figures(&self, digits: &Digits, balance: Balance) -> Vec<Figure<'static>> {
+    fn figures(&self, digits: &BenchDigits, balance: AccumulateTuning) -> Vec<RateFigure<'static>> {
         let rig = self.rig;
         let buckets = digits.starts.len() - 1;
-        let shape = Shape {
+        let shape = AccumulateShape {
             group: self.group,
             references_max: digits.references.len() as u32,
             buckets: buckets as u32,
@@ -199,60 +216,66 @@ impl<G: Group> Bench<'_, G> {
             xyzz: false,
             balance,
         };
-        let references = rig.memory_of(&digits.references);
-        let starts = rig.memory_of(&digits.starts);
-        let sorted = Sorted { references: references.all(), starts: starts.all() };
-        let out = rig.memory::<G::Words>(buckets);
-        let workspace = rig.memory::<u8>(self.accumulator.bytes(&shape) as usize);
+        let references = rig.upload_new(&digits.references);
+        let starts = rig.upload_new(&digits.starts);
+        let sorted = SortedReferences { references: references.all(), starts: starts.all() };
+        let out = rig.lease::<G::Words>(buckets);
+        let workspace = rig.lease::<u8>(self.accumulator.bytes(&shape) as usize);
         let (out, room) = (out.all::<u8>(), workspace.all());
         let whole = rig.times(|| self.accumulator.run(&rig.stream, &shape, sorted, out, room));
-        let plan = rig.times(|| self.accumulator.launch_listing(&rig.stream, &shape, sorted, out, room));
-        self.check::<G::Words>(digits, out, G::of);
+        let plan =
+            rig.times(|| self.accumulator.launch_listing(&rig.stream, &shape, sorted, out, room));
+        self.check::<G::Words>(digits, out, G::from_affine_words);
         let mut figures = vec![
             self.figure("whole", whole, balance, workspace.bytes()),
             self.figure("plan", plan, balance, workspace.bytes()),
         ];
         if buckets <= XYZZ_BUCKETS_MAX {
-            let shape = Shape { xyzz: true, ..shape };
-            let out = rig.memory::<[G::Words; 2]>(buckets);
+            let shape = AccumulateShape { xyzz: true, ..shape };
+            let out = rig.lease::<[G::Words; 2]>(buckets);
             let run = || self.accumulator.run(&rig.stream, &shape, sorted, out.all(), room);
             let times = rig.times(run);
-            self.check::<[G::Words; 2]>(digits, out.all(), G::of_xyzz);
+            self.check::<[G::Words; 2]>(digits, out.all(), G::from_xyzz_words);
             figures.push(self.figure("XYZZ", times, balance, workspace.bytes()));
         }
         figures
     }
 
     /// The time with one thread per bucket, for comparison. Its sums are in XYZZ coordinates.
-    fn unbalanced(&self, digits: &Digits, table: Span<'_, u8>) -> Figure<'static> {
+    fn unbalanced(&self, digits: &BenchDigits, table: DeviceSlice<'_, u8>) -> RateFigure<'static> {
         let (rig, (n, windows, _)) = (self.rig, self.case);
         let kernel = unbalanced(rig);
         let buckets = digits.starts.len() - 1;
         let (references, starts) =
-            (rig.memory_of(&digits.references), rig.memory_of(&digits.starts));
-        let out = rig.memory::<[G::Words; 2]>(buckets);
+            (rig.upload_new(&digits.references), rig.upload_new(&digits.starts));
+        let out = rig.lease::<[G::Words; 2]>(buckets);
         let (references, starts) = (references.all(), starts.all());
         let given = (out.all(), table, references, starts, buckets as u32, self.first);
         let times = rig.times(|| kernel.launch(&rig.stream, rig.blocks(2), given));
-        self.check::<[G::Words; 2]>(digits, out.all(), G::of_xyzz);
+        self.check::<[G::Words; 2]>(digits, out.all(), G::from_xyzz_words);
         let how = format!("2^{} one thread per bucket, {} ms", n.ilog2(), milliseconds(&times));
         let count = n as u64 * u64::from(windows);
-        Figure { op: "g1_accumulate", mode: "uniform", count, times, unit: "G/s", details: how }
+        RateFigure { op: "g1_accumulate", mode: "uniform", count, times, unit: "G/s", details: how }
     }
 
     fn figure(
         &self,
         part: &str,
         times: Vec<Duration>,
-        balance: Balance,
+        balance: AccumulateTuning,
         bytes: u64,
-    ) -> Figure<'static> {
+    ) -> RateFigure<'static> {
         let (n, windows, _) = self.case;
         let median_ms = milliseconds(&times);
-        let Balance { level_additions_min: level_min, share_references_min: share_min, whole_bucket_references_max: whole_digits, team_elements_max: team_left } = balance;
+        let AccumulateTuning {
+            level_additions_min: level_min,
+            share_references_min: share_min,
+            whole_bucket_references_max: whole_digits,
+            team_elements_max: team_left,
+        } = balance;
         let level = if level_min == u32::MAX { "none".to_owned() } else { level_min.to_string() };
         let (lg_n, room_gb) = (n.ilog2(), bytes as f64 / 1e9);
-        Figure {
+        RateFigure {
             op: if self.group == Name::G1 { "g1_accumulate" } else { "g2_accumulate" },
             mode: if self.hot { "one_bucket" } else { "uniform" },
             count: n as u64 * u64::from(windows),
@@ -268,8 +291,8 @@ impl<G: Group> Bench<'_, G> {
     /// Compares some buckets with arkworks, including the first, the last and the hot one.
     fn check<T: Pod>(
         &self,
-        digits: &Digits,
-        out: Span<'_, u8>,
+        digits: &BenchDigits,
+        out: DeviceSlice<'_, u8>,
         point: impl Fn(&[u64]) -> G::Affine,
     ) {
         let mut random = Random(3);
@@ -281,7 +304,7 @@ impl<G: Group> Bench<'_, G> {
                 2 => HOT,
                 _ => random.below(out.len()),
             };
-            let found = self.rig.get(out.part(bucket, 1).expect("inside"));
+            let found = self.rig.get(out.slice(bucket, 1).expect("inside"));
             let found = point(cast_slice(&found));
             let [begin, end] = [0, 1].map(|i| digits.starts[bucket + i] as usize);
             let expected = self.sum(&digits.references[begin..end]);
@@ -298,6 +321,6 @@ impl<G: Group> Bench<'_, G> {
             ones += sign;
             steps += sign * at as i64;
         }
-        G::generator() * Fr::from(ones) + Points::<G>::step() * Fr::from(steps)
+        G::generator() * Fr::from(ones) + KnownPoints::<G>::step() * Fr::from(steps)
     }
 }

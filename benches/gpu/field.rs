@@ -4,15 +4,15 @@
 use ark_bls12_381::{Fq, Fr};
 use ark_ff::{AdditiveGroup, BigInt, BigInteger, FftField, Field as _, PrimeField};
 use bytemuck::Pod;
-use capstan::device::{Block, Ptr};
+use capstan::device::{BlockShape, DevicePtr};
 
 use crate::{
-    record::{Figure, Record},
-    rig::{Random, Rig},
+    record::{RateFigure, Record},
+    rig::{BenchRig, Random},
 };
 
 const MODULE: &str = "bench/field";
-const BLOCK: Block = Block::of(128);
+const BLOCK: BlockShape = BlockShape::threads(128);
 /// Blocks per multiprocessor that are tried.
 const OCCUPANCIES: [u32; 4] = [2, 4, 6, 8];
 
@@ -79,16 +79,16 @@ fn multiples(kept: u64) -> Vec<Fr> {
 }
 
 /// Measures every kernel at several occupancies and keeps the best.
-pub fn measure(rig: &Rig, record: &mut Record) {
+pub fn measure(rig: &BenchRig, record: &mut Record) {
     FP.iter().for_each(|chain| run::<Fq, 12>(rig, record, chain));
     FR.iter().for_each(|chain| run::<Fr, 8>(rig, record, chain));
 }
 
-fn run<F: Limbs<LIMBS>, const LIMBS: usize>(rig: &Rig, record: &mut Record, chain: &Chain<F>)
+fn run<F: Limbs<LIMBS>, const LIMBS: usize>(rig: &BenchRig, record: &mut Record, chain: &Chain<F>)
 where
     [u32; LIMBS]: Pod,
 {
-    let kernel = rig.kernel::<(Ptr<u32>, Ptr<u32>, u32)>(MODULE, chain.kernel, BLOCK);
+    let kernel = rig.kernel::<(DevicePtr<u32>, DevicePtr<u32>, u32)>(MODULE, chain.kernel, BLOCK);
     let registers = kernel.registers().expect("a number");
     let turns = rig.size(4096 / if chain.steps == 1 { 128 } else { 1 }, 3);
     let mut figures = Vec::new();
@@ -104,7 +104,7 @@ where
         }
         given.extend(more);
         let limbs: Vec<[u32; LIMBS]> = given.iter().map(F::limbs).collect();
-        let (input, output) = (rig.memory_of(&limbs), rig.memory::<[u32; LIMBS]>(threads));
+        let (input, output) = (rig.upload_new(&limbs), rig.lease::<[u32; LIMBS]>(threads));
         let spans = (input.all(), output.all(), turns);
         let runs = rig.times(|| kernel.launch(&rig.stream, blocks, spans));
         let found = rig.get::<[u32; LIMBS]>(output.all());
@@ -113,7 +113,7 @@ where
             let last = (0..turns * chain.steps).fold(given[sample], |x, _| (chain.step)(x, y));
             assert_eq!(F::of(&found[sample]), last, "{} of thread {sample}", chain.kernel);
         }
-        figures.push(Figure {
+        figures.push(RateFigure {
             op: chain.op,
             mode: chain.mode,
             count: threads as u64 * u64::from(turns * chain.steps),
@@ -123,8 +123,8 @@ where
         });
     }
     match chain.is_recorded {
-        true => record.keep_best(figures),
-        false => record.show_best(&figures),
+        true => record.record_best(figures),
+        false => record.print_best(&figures),
     }
 }
 

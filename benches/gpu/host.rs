@@ -10,20 +10,20 @@ use std::{
 use ark_bls12_381::Fr;
 use ark_ff::AdditiveGroup;
 use capstan::{
-    buffer::{Arrival, Part},
+    buffer::{PayloadView, UploadBuffer},
     curve::{layout, scalars::ScalarEncoding},
-    device::{Fault, Stream},
+    device::{DeviceFault, Stream},
     engine::{
-        Control, Encoded, Engine, NttPlan, Rows,
+        EncodedScalars, Engine, JobControl, NttPlan, NttRows,
         cpu::CpuEngine,
-        cuda::{CudaEngine, Least},
+        cuda::{CudaEngine, GpuThresholds},
     },
     verify,
 };
 
 use crate::{
-    record::{Record, Time},
-    rig::{Random, Rig},
+    record::{Record, TimeFigure},
+    rig::{BenchRig, Random},
 };
 
 /// log2 of a row, and number of rows.
@@ -41,26 +41,26 @@ const MODES: [(&str, bool, bool, bool); 3] = [
 const GROUP_BYTES: usize = 8 << 20;
 
 /// Measures by the host's clock. The first result of each figure is checked at a random point.
-pub fn measure(rig: &Rig, record: &mut Record) {
+pub fn measure(rig: &BenchRig, record: &mut Record) {
     let cpu = CpuEngine::new(0).unwrap_or_else(|error| panic!("{error}"));
-    let engine = CudaEngine::new(cpu, rig.gpu.clone().into(), Least::default())
+    let engine = CudaEngine::new(cpu, rig.gpu.clone().into(), GpuThresholds::default())
         .unwrap_or_else(|e| panic!("{e}"));
-    if rig.text("pinned").as_deref() != Some("no") {
+    if rig.argument("pinned").as_deref() != Some("no") {
         // Input and output of the largest batch, twice, and results that are being wiped.
         let largest = batches(rig).into_iter().map(|(lg_n, batch)| batch << (lg_n + 5)).max();
         engine.pin(5 * largest.unwrap_or_default() as u64);
     }
     for (lg_n, batch) in batches(rig) {
         let rows = rows(lg_n, batch);
-        record.show_time(&copies(rig, lg_n, batch));
+        record.print_time(&copies(rig, lg_n, batch));
         for (mode, inverse, input_reversed, output_reversed) in MODES {
             let plan = NttPlan { lg_n, inverse, coset: None, input_reversed, output_reversed };
-            record.keep_time(&transforms(rig, &engine, mode, &plan, &rows));
+            record.record_time(&transforms(rig, &engine, mode, &plan, &rows));
         }
     }
 }
 
-fn batches(rig: &Rig) -> Vec<(u32, usize)> {
+fn batches(rig: &BenchRig) -> Vec<(u32, usize)> {
     let parse = |text: &str| text.split_once('x').map(|(a, b)| (a.parse(), b.parse()));
     let given = |text: String| {
         let pairs = text.split(',').map(|pair| match parse(pair) {
@@ -69,7 +69,7 @@ fn batches(rig: &Rig) -> Vec<(u32, usize)> {
         });
         pairs.collect()
     };
-    rig.text("host").map_or_else(|| rig.size(BATCHES.to_vec(), vec![(12, 3), (10, 300)]), given)
+    rig.argument("host").map_or_else(|| rig.size(BATCHES.to_vec(), vec![(12, 3), (10, 300)]), given)
 }
 
 fn rows(lg_n: u32, batch: usize) -> Vec<Vec<Fr>> {
@@ -86,34 +86,34 @@ fn rows(lg_n: u32, batch: usize) -> Vec<Vec<Fr>> {
 }
 
 fn transforms<'m>(
-    rig: &Rig,
+    rig: &BenchRig,
     engine: &CudaEngine,
     mode: &'m str,
     plan: &NttPlan,
     given: &[Vec<Fr>],
-) -> Time<'m> {
+) -> TimeFigure<'m> {
     let (n, count) = (1 << plan.lg_n, given.len());
     let row_bytes = n * size_of::<Fr>();
-    let payload = || Arrival::new((count * row_bytes) as u64, Vec::new());
+    let payload = || UploadBuffer::new((count * row_bytes) as u64, Vec::new());
     let input = payload();
     for (number, row) in given.iter().enumerate() {
         let at = (number * row_bytes) as u64;
         input.write(at, layout::fr_as_bytes(row)).unwrap_or_else(|error| panic!("{error}"));
     }
     let encoding = ScalarEncoding::Montgomery;
-    let source = Part::at(&input, 0);
+    let source = PayloadView::starting_at(&input, 0);
     let run = || {
         let output = payload();
-        let rows = Rows {
-            input: Encoded::new(encoding, count * n, &source),
+        let rows = NttRows {
+            input: EncodedScalars::new(encoding, count * n, &source),
             count,
             row_length: n,
             encoding,
-            output: &Part::at(&output, 0),
+            output: &PayloadView::starting_at(&output, 0),
             check_on_device: false,
         };
         let begun = Instant::now();
-        let executor = engine.ntt(plan, &rows, &Control::default());
+        let executor = engine.ntt(plan, &rows, &JobControl::default());
         (begun.elapsed(), executor.unwrap_or_else(|error| panic!("{error}")), output)
     };
     let (_, executor, output) = run();
@@ -126,29 +126,29 @@ fn transforms<'m>(
     drop(output);
     let times = (0..rig.repeats).map(|_| run().0).collect();
     let how = format!("{}, {}", executor.engine, executor.device);
-    Time { op: "ntt", mode, lg_n: plan.lg_n, batch: given.len(), times, how }
+    TimeFigure { op: "ntt", mode, lg_n: plan.lg_n, batch: given.len(), times, how }
 }
 
 /// Copies the same bytes to the device and back through the ring, one group at a time, in both
 /// directions at once. The host does not touch the bytes.
-fn copies(rig: &Rig, lg_n: u32, batch: usize) -> Time<'static> {
+fn copies(rig: &BenchRig, lg_n: u32, batch: usize) -> TimeFigure<'static> {
     let bytes = (batch << lg_n) * size_of::<Fr>();
-    let (to, from) = (rig.memory::<u8>(bytes), rig.memory::<u8>(bytes));
-    let copies = rig.gpu.ring().copies();
+    let (to, from) = (rig.lease::<u8>(bytes), rig.lease::<u8>(bytes));
+    let copies = rig.gpu.ring().session();
     let stream = || Stream::new(rig.gpu.context()).unwrap_or_else(|fault| panic!("{fault}"));
     let (there, back) = (stream(), stream());
     let group = GROUP_BYTES.max(size_of::<Fr>() << lg_n).min(bytes);
     let parts = || (0..bytes).step_by(group).map(|at| (at, group.min(bytes - at)));
     let upload = || {
         parts().try_for_each(|(at, count)| {
-            let part = to.all::<u8>().part(at, count).expect("inside");
-            copies.upload(&there, part).fill(count, |_| Ok::<_, Fault>(()))
+            let part = to.all::<u8>().slice(at, count).expect("inside");
+            copies.upload(&there, part).fill(count, |_| Ok::<_, DeviceFault>(()))
         })
     };
     let download = || {
         parts().try_for_each(|(at, count)| {
-            let part = from.all::<u8>().part(at, count).expect("inside");
-            copies.download(&back, part, |_| Ok::<_, Fault>(()))
+            let part = from.all::<u8>().slice(at, count).expect("inside");
+            copies.download(&back, part, |_| Ok::<_, DeviceFault>(()))
         })
     };
     let run = || -> Duration {
@@ -162,5 +162,5 @@ fn copies(rig: &Rig, lg_n: u32, batch: usize) -> Time<'static> {
     };
     let times = (0..=rig.repeats).map(|_| run()).skip(1).collect();
     let how = "the copies alone, both ways".to_owned();
-    Time { op: "ntt", mode: "copies", lg_n, batch, times, how }
+    TimeFigure { op: "ntt", mode: "copies", lg_n, batch, times, how }
 }

@@ -32,10 +32,10 @@ mod tables;
 mod transfer;
 
 use record::Record;
-use rig::Rig;
+use rig::BenchRig;
 
 /// Name and function of a part of the bench.
-type Part = (&'static str, fn(&Rig, &mut Record));
+type Part = (&'static str, fn(&BenchRig, &mut Record));
 
 const PARTS: &[Part] = &[
     ("field", field::measure),
@@ -56,9 +56,9 @@ const PARTS: &[Part] = &[
 ];
 
 fn main() {
-    let rig = Rig::open();
+    let rig = BenchRig::open();
     let mut record = Record::new(&rig);
-    let only = rig.text("only");
+    let only = rig.argument("only");
     let known = |name: &str| PARTS.iter().any(|(part, _)| *part == name);
     if !only.as_deref().is_none_or(|only| only.split(',').all(known)) {
         let all: Vec<_> = PARTS.iter().map(|(part, _)| *part).collect();

@@ -13,20 +13,20 @@ use ark_ec::short_weierstrass::Projective;
 use ark_ff::{AdditiveGroup, PrimeField};
 use capstan::{
     curve::Group as Name,
-    device::{Fault, Lease, Span},
+    device::{DeviceFault, DeviceLease, DeviceSlice},
     msm::{
-        Fixed, Job, Marks, Msm, Pass, Placed, Plan, Room, Sliding, Windows,
-        reduce::Curve,
-        tables::{Layout, Tables},
-        align_to_points,
+        BasesLocation, FixedWindows, MsmBudget, MsmKernels, MsmPass, MsmPassPlan, MsmSize,
+        Recoding, SlidingWindows, StageEvents, align_to_points,
+        reduce::DeviceCurve,
+        tables::{TableBuilder, TableLayout},
     },
 };
 use rayon::prelude::*;
 
 use crate::{
-    points::{Group, Points},
-    record::{Record, Time},
-    rig::{Random, Rig},
+    points::{BenchGroup, KnownPoints},
+    record::{Record, TimeFigure},
+    rig::{BenchRig, Random},
 };
 
 /// log2 of the sizes in G1 and G2, and of those that are also measured without tables.
@@ -65,19 +65,19 @@ pub fn uniform(random: &mut Random) -> Fr {
     Fr::from_le_bytes_mod_order(&bytes)
 }
 
-pub fn measure(rig: &Rig, record: &mut Record) {
-    let groups = rig.text("groups").unwrap_or_else(|| "g1,g2".to_owned());
+pub fn measure(rig: &BenchRig, record: &mut Record) {
+    let groups = rig.argument("groups").unwrap_or_else(|| "g1,g2".to_owned());
     let sizes = |own: &[u32]| rig.sizes(own, &[5, 9]);
     if groups.contains("g1") {
-        Bench::<G1Projective>::new(rig).sizes::<g1::Config>(record, &sizes(&G1_SIZES), Name::G1);
+        MsmBench::<G1Projective>::new(rig).sizes::<g1::Config>(record, &sizes(&G1_SIZES), Name::G1);
     }
     if groups.contains("g2") {
-        Bench::<G2Projective>::new(rig).sizes::<g2::Config>(record, &sizes(&G2_SIZES), Name::G2);
+        MsmBench::<G2Projective>::new(rig).sizes::<g2::Config>(record, &sizes(&G2_SIZES), Name::G2);
     }
 }
 
 /// Times of the stages over all passes of one run, by the device's clock.
-fn stages(marks: &[Marks]) -> String {
+fn stages(marks: &[StageEvents]) -> String {
     let of_passes = marks.iter().map(|marks| marks.stages().expect("the device has finished"));
     let add = |mut sums: [f64; 3], own: [(&str, Duration); 3]| {
         sums.iter_mut().zip(own).for_each(|(sum, (_, time))| *sum += time.as_secs_f64() * 1e3);
@@ -88,88 +88,92 @@ fn stages(marks: &[Marks]) -> String {
 }
 
 /// A pass's part of all scalars.
-pub fn own<'a>(plan: &Plan, pass: &Pass, all: Span<'a, [u32; 8]>) -> Span<'a, [u32; 8]> {
+pub fn own<'a>(
+    plan: &MsmPassPlan,
+    pass: &MsmPass,
+    all: DeviceSlice<'a, [u32; 8]>,
+) -> DeviceSlice<'a, [u32; 8]> {
     let begin = pass.first_scalar(plan.job().n) as usize;
-    all.part(begin, pass.scalars() as usize).expect("as planned")
+    all.slice(begin, pass.scalars() as usize).expect("as planned")
 }
 
 /// The kernels, and points that are known multiples of the generator.
-pub struct Bench<'a, G: Group> {
-    rig: &'a Rig,
-    pub msm: Msm,
-    tables: Tables,
+pub struct MsmBench<'a, G: BenchGroup> {
+    rig: &'a BenchRig,
+    pub msm: MsmKernels,
+    tables: TableBuilder,
     /// Bases are these points, repeated.
-    pub points: Points<G>,
+    pub points: KnownPoints<G>,
 }
 
-impl<'a, G: Group> Bench<'a, G> {
+impl<'a, G: BenchGroup> MsmBench<'a, G> {
     /// Loads the kernels and makes points.
-    pub fn new(rig: &'a Rig) -> Self {
+    pub fn new(rig: &'a BenchRig) -> Self {
         let context = rig.gpu.context();
-        let msm = Msm::load(context).unwrap_or_else(|reason| panic!("{reason}"));
-        let tables = Tables::load(context).unwrap_or_else(|reason| panic!("{reason}"));
-        Self { rig, msm, tables, points: Points::new(rig.size(DIFFERENT, 1 << 8)) }
+        let msm = MsmKernels::load(context).unwrap_or_else(|reason| panic!("{reason}"));
+        let tables = TableBuilder::load(context).unwrap_or_else(|reason| panic!("{reason}"));
+        Self { rig, msm, tables, points: KnownPoints::new(rig.size(DIFFERENT, 1 << 8)) }
     }
 
     fn sizes<P>(&self, record: &mut Record, sizes: &[u32], group: Name)
     where
-        P: Curve,
+        P: DeviceCurve,
         G: From<Projective<P>>,
     {
         for &lg_n in sizes {
             let n = 1_u32 << lg_n;
-            let job = Job { group, n, vectors: 1 };
+            let job = MsmSize { group, n, vectors: 1 };
             self.with_tables::<P>(record, job);
             if VARIABLE.contains(&lg_n) && group == Name::G1 {
                 self.variable::<P>(record, job);
             }
             if lg_n == 10 && group == Name::G1 {
                 let vectors = self.rig.size(1000, 3);
-                self.with_tables::<P>(record, Job { vectors, ..job });
+                self.with_tables::<P>(record, MsmSize { vectors, ..job });
             }
         }
     }
 
     /// The largest number of useful tables that fits in memory.
-    pub fn most(&self, job: Job) -> u32 {
+    pub fn most(&self, job: MsmSize) -> u32 {
         let table = u64::from(job.n) * job.group.affine_bytes() as u64;
         let within = |(part, of)| self.rig.gpu.arena().bytes() / of * part / table;
         let every = within(if self.wants("sliding") { TABLES } else { SLIDING });
-        if every >= Sliding::TABLES.into() && !self.wants("fixed") {
-            return Sliding::TABLES;
+        if every >= SlidingWindows::TABLES.into() && !self.wants("fixed") {
+            return SlidingWindows::TABLES;
         }
         within(TABLES).clamp(1, 64) as u32
     }
 
     /// Whether the command line asks for this kind of windows only.
     fn wants(&self, kind: &str) -> bool {
-        self.rig.text("windows").is_some_and(|wanted| wanted == kind)
+        self.rig.argument("windows").is_some_and(|wanted| wanted == kind)
     }
 
-    fn choices(&self, job: Job, tables: u32) -> Vec<Windows> {
-        let slide = tables >= Sliding::TABLES;
-        let Some(text) = self.rig.text("bits") else {
+    fn choices(&self, job: MsmSize, tables: u32) -> Vec<Recoding> {
+        let slide = tables >= SlidingWindows::TABLES;
+        let Some(text) = self.rig.argument("bits") else {
             let windows = job.choose_windows(tables, &self.rig.gpu.identity().limits);
             return if self.wants("sliding") && !slide { vec![] } else { vec![windows] };
         };
         let fixed = |bits| {
-            let count = Fixed::new(bits, 1, u32::MAX)?.count();
-            Windows::fixed(bits, count.div_ceil(tables), tables)
+            let count = FixedWindows::new(bits, 1, u32::MAX)?.count();
+            Recoding::fixed(bits, count.div_ceil(tables), tables)
         };
         // `number` is a width, or a number of digits of a radix.
         let windows = |number: &str| {
             let number = number.parse().expect("a number");
             let fixed = fixed(number).filter(|_| !self.wants("sliding") && !self.wants("radix"));
-            let radix = Windows::radix(number).filter(|_| self.wants("radix") && number <= tables);
-            let sliding = Windows::sliding(number).filter(|_| slide && !self.wants("radix"));
+            let radix = Recoding::radix(number).filter(|_| self.wants("radix") && number <= tables);
+            let sliding = Recoding::sliding(number).filter(|_| slide && !self.wants("radix"));
             [fixed, radix, sliding]
         };
         text.split(',').flat_map(windows).flatten().collect()
     }
 
-    fn with_tables<P>(&self, record: &mut Record, job: Job)
+    fn with_tables<P>(&self, record: &mut Record, job: MsmSize)
     where
-        P: Curve,
+        P: DeviceCurve,
         G: From<Projective<P>>,
     {
         for windows in self.choices(job, self.most(job)) {
@@ -183,9 +187,9 @@ impl<'a, G: Group> Bench<'a, G> {
         }
     }
 
-    fn variable<P>(&self, record: &mut Record, job: Job)
+    fn variable<P>(&self, record: &mut Record, job: MsmSize)
     where
-        P: Curve,
+        P: DeviceCurve,
         G: From<Projective<P>>,
     {
         for windows in self.choices(job, 1) {
@@ -197,42 +201,42 @@ impl<'a, G: Group> Bench<'a, G> {
     }
 
     /// Makes bases and the tables that the windows need.
-    pub fn bases(&self, job: Job, windows: &Windows) -> (Lease, Placed) {
+    pub fn bases(&self, job: MsmSize, windows: &Recoding) -> (DeviceLease, BasesLocation) {
         let rig = self.rig;
         let offsets: Vec<_> = (0..windows.tables()).map(|t| windows.table_offset(t)).collect();
         let (group, stride) = (job.group, job.n as usize);
         let factor = windows.factor();
-        let layout = Layout { group, points: job.n, stride, offsets: &offsets, factor };
-        let lease = rig.memory::<u8>(layout.bytes() + group.affine_bytes());
+        let layout = TableLayout { group, points: job.n, stride, offsets: &offsets, factor };
+        let lease = rig.lease::<u8>(layout.bytes() + group.affine_bytes());
         let (all, first) = align_to_points(lease.all(), group).expect("inside the arena");
-        let bases = all.part(0, stride * group.affine_bytes()).expect("as leased");
+        let bases = all.slice(0, stride * group.affine_bytes()).expect("as leased");
         self.points.fill(rig, bases);
-        let scratch = rig.memory::<u8>(self.tables.scratch_bytes(group, job.n) as usize);
+        let scratch = rig.lease::<u8>(self.tables.scratch_bytes(group, job.n) as usize);
         self.tables.run(&rig.stream, &layout, all, scratch.all()).expect("tables");
         rig.stream.synchronize().expect("the device works");
-        (lease, Placed { first, stride: job.n })
+        (lease, BasesLocation { first, stride: job.n })
     }
 
     /// Checks and measures a whole MSM. Returns times by the host's clock and a description.
     pub fn run<P>(
         &self,
-        job: Job,
-        windows: &Windows,
-        placed: Placed,
+        job: MsmSize,
+        windows: &Recoding,
+        placed: BasesLocation,
         scalars: &[Fr],
     ) -> (Vec<Duration>, String)
     where
-        P: Curve,
+        P: DeviceCurve,
         G: From<Projective<P>>,
     {
         let rig = self.rig;
         let words: Vec<[u64; 4]> = scalars.par_iter().map(|s| s.into_bigint().0).collect();
-        let on_device = rig.memory_of(&words);
+        let on_device = rig.upload_new(&words);
         let plan = self.plan(job, windows);
-        let buckets = rig.memory::<u8>(plan.bucket_bytes() as usize);
-        let workspace = rig.memory::<u8>(plan.workspace_bytes() as usize);
-        let out = rig.memory::<u8>(plan.output_bytes() as usize);
-        let once = |mut marks: Option<&mut Vec<Marks>>| {
+        let buckets = rig.lease::<u8>(plan.bucket_bytes() as usize);
+        let workspace = rig.lease::<u8>(plan.workspace_bytes() as usize);
+        let out = rig.lease::<u8>(plan.output_bytes() as usize);
+        let once = |mut marks: Option<&mut Vec<StageEvents>>| {
             let begun = Instant::now();
             for pass in plan.passes() {
                 let (own, work) = (own(&plan, &pass, on_device.all()), workspace.all());
@@ -244,8 +248,8 @@ impl<'a, G: Group> Bench<'a, G> {
                     marks.extend(marked);
                 }
             }
-            let sums = Msm::combine_sums::<P>(&plan, &rig.get(out.all()));
-            Ok::<_, Fault>((begun.elapsed(), sums))
+            let sums = MsmKernels::combine_sums::<P>(&plan, &rig.get(out.all()));
+            Ok::<_, DeviceFault>((begun.elapsed(), sums))
         };
         let (_, sums) = once(None).expect("the device works");
         self.check(job, scalars, sums.into_iter().map(G::from));
@@ -258,23 +262,30 @@ impl<'a, G: Group> Bench<'a, G> {
     }
 
     /// The plan for the free memory of the arena.
-    pub fn plan(&self, job: Job, windows: &Windows) -> Plan {
+    pub fn plan(&self, job: MsmSize, windows: &Recoding) -> MsmPassPlan {
         let bytes = self.rig.gpu.arena().largest_free_bytes();
-        let room = Room { bytes, limits: self.rig.gpu.identity().limits };
-        Plan::new(job, *windows, room).expect("memory for a pass")
+        let room = MsmBudget { bytes, limits: self.rig.gpu.identity().limits };
+        MsmPassPlan::new(job, *windows, room).expect("memory for a pass")
     }
 
     /// Records a time if the planner chose the windows, else only shows it.
-    fn record(&self, record: &mut Record, job: Job, mode: &str, times: Vec<Duration>, how: String) {
+    fn record(
+        &self,
+        record: &mut Record,
+        job: MsmSize,
+        mode: &str,
+        times: Vec<Duration>,
+        how: String,
+    ) {
         let op = format!("msm_{}", job.group.name());
         let (lg_n, batch) = (job.n.ilog2(), job.vectors as usize);
-        let time = Time { op: &op, mode, lg_n, batch, times, how };
-        let shown = self.rig.text("bits").is_some();
-        if shown { record.show_time(&time) } else { record.keep_time(&time) }
+        let time = TimeFigure { op: &op, mode, lg_n, batch, times, how };
+        let shown = self.rig.argument("bits").is_some();
+        if shown { record.print_time(&time) } else { record.record_time(&time) }
     }
 
     /// Checks sums by discrete logarithms.
-    pub fn check(&self, job: Job, scalars: &[Fr], sums: impl Iterator<Item = G>) {
+    pub fn check(&self, job: MsmSize, scalars: &[Fr], sums: impl Iterator<Item = G>) {
         let different = self.points.affine.len();
         for (vector, (scalars, sum)) in scalars.chunks(job.n as usize).zip(sums).enumerate() {
             let part =
@@ -282,7 +293,7 @@ impl<'a, G: Group> Bench<'a, G> {
             let add = |a: (Fr, Fr), b: (Fr, Fr)| (a.0 + b.0, a.1 + b.1);
             let zero = || (Fr::ZERO, Fr::ZERO);
             let (ones, steps) = scalars.par_iter().enumerate().map(part).reduce(zero, add);
-            let expected = G::generator() * ones + Points::<G>::step() * steps;
+            let expected = G::generator() * ones + KnownPoints::<G>::step() * steps;
             assert!(sum == expected, "vector {vector} of 2^{}", job.n.ilog2());
         }
     }

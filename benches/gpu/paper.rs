@@ -8,16 +8,16 @@ use ark_ec::{CurveGroup, PrimeGroup};
 use ark_ff::{AdditiveGroup, Field, PrimeField};
 use capstan::{
     curve::Group as Name,
-    device::Lease,
-    msm::{Job, Pass, Placed, Plan, Windows},
+    device::DeviceLease,
+    msm::{BasesLocation, MsmPass, MsmPassPlan, MsmSize, Recoding},
 };
 
 use crate::{
     accumulate::{Unbalanced, unbalanced},
-    msm::{Bench, own, scalars, uniform},
-    points::{Group, Points},
-    record::{Record, Time},
-    rig::{Random, Rig},
+    msm::{MsmBench, own, scalars, uniform},
+    points::{BenchGroup, KnownPoints},
+    record::{Record, TimeFigure},
+    rig::{BenchRig, Random},
     skew::median_ms,
 };
 
@@ -27,28 +27,28 @@ const SIGN: u32 = 1 << 31;
 /// Number of buckets of a pass that are compared with arkworks.
 const SAMPLES: usize = 16;
 
-type Words = <G1Projective as Group>::Words;
+type Words = <G1Projective as BenchGroup>::Words;
 
 /// Milliseconds for one size: the MSM, its bucket sums, and these with one thread per bucket.
-struct Row {
+struct MsmTimes {
     whole: f64,
     sums: f64,
     unbalanced: f64,
 }
 
-impl Row {
+impl MsmTimes {
     /// The time of the whole MSM if one thread summed each bucket.
     fn without_balance(&self) -> f64 {
         self.whole - self.sums + self.unbalanced
     }
 }
 
-pub fn measure(rig: &Rig, record: &mut Record) {
-    let (bench, kernel) = (Bench::<G1Projective>::new(rig), unbalanced(rig));
+pub fn measure(rig: &BenchRig, record: &mut Record) {
+    let (bench, kernel) = (MsmBench::<G1Projective>::new(rig), unbalanced(rig));
     let sizes = rig.sizes(&SIZES, &[5, 9]);
     let mut rows = [Vec::new(), Vec::new()];
     for &lg_n in &sizes {
-        let job = Job { group: Name::G1, n: 1 << lg_n, vectors: 1 };
+        let job = MsmSize { group: Name::G1, n: 1 << lg_n, vectors: 1 };
         for (rows, tables) in rows.iter_mut().zip([bench.most(job), 1]) {
             rows.push(row(rig, record, &bench, &kernel, job, tables));
         }
@@ -57,12 +57,13 @@ pub fn measure(rig: &Rig, record: &mut Record) {
     line("G1, ms", sizes.iter().map(|lg_n| format!("2^{lg_n}")).collect());
     line("---", sizes.iter().map(|_| "---".to_owned()).collect());
     for (rows, what) in rows.iter().zip(["tables", "no tables"]) {
-        let of =
-            |value: fn(&Row) -> f64| rows.iter().map(|row| format!("{:.4}", value(row))).collect();
+        let of = |value: fn(&MsmTimes) -> f64| {
+            rows.iter().map(|row| format!("{:.4}", value(row))).collect()
+        };
         line(&format!("**{what}**"), of(|row| row.whole));
         line(&format!("{what}, bucket sums"), of(|row| row.sums));
         line(&format!("{what}, bucket sums by one thread per bucket"), of(|row| row.unbalanced));
-        line(&format!("{what}, the whole with these"), of(Row::without_balance));
+        line(&format!("{what}, the whole with these"), of(MsmTimes::without_balance));
         line(
             &format!("{what}, speedup by load balancing"),
             of(|row| row.without_balance() / row.whole),
@@ -71,13 +72,13 @@ pub fn measure(rig: &Rig, record: &mut Record) {
 }
 
 fn row(
-    rig: &Rig,
+    rig: &BenchRig,
     record: &Record,
-    bench: &Bench<'_, G1Projective>,
+    bench: &MsmBench<'_, G1Projective>,
     kernel: &Unbalanced,
-    job: Job,
+    job: MsmSize,
     tables: u32,
-) -> Row {
+) -> MsmTimes {
     let windows = job.choose_windows(tables, &rig.gpu.identity().limits);
     let (lease, placed) = bench.bases(job, &windows);
     let scalars = scalars(|random, _| uniform(random), job.n as usize);
@@ -85,13 +86,14 @@ fn row(
     let whole = median_ms(&times);
     let mode = if tables > 1 { "tables" } else { "no tables" };
     let lg_n = job.n.ilog2();
-    record.show_time(&Time { op: "msm_g1", mode, lg_n, batch: 1, times, how });
-    let mut row = Row { whole, sums: 0.0, unbalanced: 0.0 };
+    record.print_time(&TimeFigure { op: "msm_g1", mode, lg_n, batch: 1, times, how });
+    let mut row = MsmTimes { whole, sums: 0.0, unbalanced: 0.0 };
     let words: Vec<[u64; 4]> = scalars.iter().map(|scalar| scalar.into_bigint().0).collect();
-    let on_device = rig.memory_of(&words);
+    let on_device = rig.upload_new(&words);
     let plan = bench.plan(job, &windows);
     for pass in plan.passes() {
-        let summed = Summed { rig, bench, plan: &plan, pass: &pass, placed, on_device: &on_device };
+        let summed =
+            PassData { rig, bench, plan: &plan, pass: &pass, placed, on_device: &on_device };
         let (sums, unbalanced) = summed.both(kernel, &lease, &windows);
         row.sums += sums;
         row.unbalanced += unbalanced;
@@ -100,25 +102,25 @@ fn row(
 }
 
 /// A pass and its data.
-struct Summed<'a> {
-    rig: &'a Rig,
-    bench: &'a Bench<'a, G1Projective>,
-    plan: &'a Plan,
-    pass: &'a Pass,
-    placed: Placed,
-    on_device: &'a Lease,
+struct PassData<'a> {
+    rig: &'a BenchRig,
+    bench: &'a MsmBench<'a, G1Projective>,
+    plan: &'a MsmPassPlan,
+    pass: &'a MsmPass,
+    placed: BasesLocation,
+    on_device: &'a DeviceLease,
 }
 
-impl Summed<'_> {
+impl PassData<'_> {
     /// Device milliseconds of the bucket sums, and of these with one thread per bucket.
-    fn both(&self, kernel: &Unbalanced, table: &Lease, windows: &Windows) -> (f64, f64) {
+    fn both(&self, kernel: &Unbalanced, table: &DeviceLease, windows: &Recoding) -> (f64, f64) {
         let Self { rig, bench, plan, pass, placed, on_device } = *self;
-        let workspace = rig.memory::<u8>(plan.pass_bytes(pass) as usize);
+        let workspace = rig.lease::<u8>(plan.pass_bytes(pass) as usize);
         let scalars = own(plan, pass, on_device.all());
         let mut sums = Vec::new();
         {
-            let buckets = rig.memory::<u8>(plan.bucket_bytes() as usize);
-            let out = rig.memory::<u8>(plan.output_bytes() as usize);
+            let buckets = rig.lease::<u8>(plan.bucket_bytes() as usize);
+            let out = rig.lease::<u8>(plan.output_bytes() as usize);
             for _ in 0..=rig.repeats {
                 let (stream, work) = (&rig.stream, workspace.all());
                 let (buckets, out) = (buckets.all(), out.all());
@@ -131,18 +133,20 @@ impl Summed<'_> {
                 sums.push(marks.stages().expect("the device has finished")[1].1);
             }
         }
-        let (sorted, buckets) =
-            bench.msm.sorted_references(plan, pass, workspace.all()).expect("the workspace of the pass");
+        let (sorted, buckets) = bench
+            .msm
+            .sorted_references(plan, pass, workspace.all())
+            .expect("the workspace of the pass");
         let (table, first) = capstan::msm::align_to_points(table.all(), Name::G1).expect("a table");
-        let out = rig.memory::<[Words; 2]>(buckets as usize);
+        let out = rig.lease::<[Words; 2]>(buckets as usize);
         let given = (out.all(), table, sorted.references, sorted.starts, buckets, first);
         let times = rig.times(|| kernel.launch(&rig.stream, rig.blocks(2), given));
-        let starts = rig.get(sorted.starts.part(0, buckets as usize + 1).expect("all starts"));
+        let starts = rig.get(sorted.starts.slice(0, buckets as usize + 1).expect("all starts"));
         let mut random = Random(7);
         for _ in 0..SAMPLES {
             let bucket = random.below(buckets as usize);
             let [begin, end] = [starts[bucket], starts[bucket + 1]].map(|start| start as usize);
-            let references = sorted.references.part(begin, end - begin).expect("inside");
+            let references = sorted.references.slice(begin, end - begin).expect("inside");
             let expected = self.expected(&rig.get(references), windows);
             let found = rig.get(out.all::<[Words; 2]>().part(bucket, 1).expect("inside"));
             let found = G1Projective::of_xyzz(bytemuck::cast_slice(&found));
@@ -153,7 +157,7 @@ impl Summed<'_> {
     }
 
     /// The sum of the points that references name, by discrete logarithms.
-    fn expected(&self, references: &[u32], windows: &Windows) -> G1Projective {
+    fn expected(&self, references: &[u32], windows: &Recoding) -> G1Projective {
         let (different, stride) = (self.bench.points.affine.len() as u32, self.placed.stride);
         let (mut ones, mut steps) = (Fr::ZERO, Fr::ZERO);
         for reference in references {
@@ -165,6 +169,6 @@ impl Summed<'_> {
             ones += times;
             steps += times * Fr::from(u64::from(base % different));
         }
-        G1Projective::generator() * ones + Points::<G1Projective>::step() * steps
+        G1Projective::generator() * ones + KnownPoints::<G1Projective>::step() * steps
     }
 }

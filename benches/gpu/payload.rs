@@ -9,25 +9,25 @@ use std::{
 
 use ark_bls12_381::{Fr, G1Affine, G2Affine};
 use capstan::{
-    buffer::{Arrival, Part},
+    buffer::{PayloadView, UploadBuffer},
     curve::{
         layout,
-        points::{Bases, CurvePoint, PointSlice, Sums},
+        points::{Bases, CurvePoint, MsmSums, PointSlice},
         scalars::ScalarEncoding,
     },
     engine::{
-        Control, Encoded, Engine,
+        EncodedScalars, Engine, JobControl,
         cpu::CpuEngine,
-        cuda::{CudaEngine, Least},
+        cuda::{CudaEngine, GpuThresholds},
     },
-    msm::Job,
+    msm::MsmSize,
 };
 
 use crate::{
-    msm::{Bench, scalars, uniform},
-    points::Group,
-    record::{Record, Time},
-    rig::Rig,
+    msm::{MsmBench, scalars, uniform},
+    points::BenchGroup,
+    record::{Record, TimeFigure},
+    rig::BenchRig,
 };
 
 const G1_SIZES: [u32; 10] = [10, 12, 16, 18, 20, 21, 22, 23, 24, 26];
@@ -36,12 +36,12 @@ const G2_SIZES: [u32; 7] = [10, 12, 16, 18, 20, 22, 24];
 const USES: usize = 8;
 
 /// Measures by the host's clock. The sums of every run are checked.
-pub fn measure(rig: &Rig, record: &mut Record) {
-    let groups = rig.text("groups").unwrap_or_else(|| "g1,g2".to_owned());
+pub fn measure(rig: &BenchRig, record: &mut Record) {
+    let groups = rig.argument("groups").unwrap_or_else(|| "g1,g2".to_owned());
     let cpu = CpuEngine::new(0).unwrap_or_else(|error| panic!("{error}"));
-    let engine = CudaEngine::new(cpu, rig.gpu.clone().into(), Least::default())
+    let engine = CudaEngine::new(cpu, rig.gpu.clone().into(), GpuThresholds::default())
         .unwrap_or_else(|why| panic!("{why}"));
-    if rig.text("pinned").as_deref() != Some("no") {
+    if rig.argument("pinned").as_deref() != Some("no") {
         let largest = rig.sizes(&G1_SIZES, &[9]).into_iter().max().unwrap_or_default();
         // The largest payload, while its predecessor is being wiped.
         engine.pin((2 * size_of::<Fr>() as u64) << largest);
@@ -54,26 +54,26 @@ pub fn measure(rig: &Rig, record: &mut Record) {
     }
 }
 
-fn group<A>(rig: &Rig, record: &mut Record, engine: &CudaEngine, sizes: &[u32])
+fn group<A>(rig: &BenchRig, record: &mut Record, engine: &CudaEngine, sizes: &[u32])
 where
     A: CurvePoint,
-    A::Group: Group,
+    A::Group: BenchGroup,
 {
-    let bench = Bench::<A::Group>::new(rig);
+    let bench = MsmBench::<A::Group>::new(rig);
     for lg_n in rig.sizes(sizes, &[5, 9]) {
         let n = 1 << lg_n;
         let scalars = scalars(|random, _| uniform(random), n);
         let points: Vec<_> = bench.points.affine.iter().copied().cycle().take(n).collect();
         let bases = A::into_bases(PointSlice::new(Arc::new(points)));
-        let payload = Arrival::new((n * size_of::<Fr>()) as u64, Vec::new());
+        let payload = UploadBuffer::new((n * size_of::<Fr>()) as u64, Vec::new());
         payload.write(0, layout::fr_as_bytes(&scalars)).unwrap_or_else(|error| panic!("{error}"));
         let whole = || {
-            let Run { time, absorbed, sums, how } = once(engine, &bases, &payload);
+            let MsmTiming { time, absorbed, sums, how } = once(engine, &bases, &payload);
             let sums = A::from_sums(sums).expect("sums of the bases' group");
             (sums, time, absorbed, how)
         };
         let (expected, ..) = whole();
-        let job = Job { group: A::GROUP, n: n as u32, vectors: 1 };
+        let job = MsmSize { group: A::GROUP, n: n as u32, vectors: 1 };
         bench.check(job, &scalars, expected.iter().copied());
         let run = || {
             let (sums, time, absorbed, how) = whole();
@@ -92,30 +92,38 @@ where
         let how = format!("{how}; absorbed in {absorbed:.3} ms, then {finished:.3}");
         let times = runs.into_iter().map(|(time, ..)| time).collect();
         let op = format!("msm_{}", A::GROUP.name());
-        record.keep_time(&Time { op: &op, mode: "tables_host", lg_n, batch: 1, times, how });
+        record.record_time(&TimeFigure {
+            op: &op,
+            mode: "tables_host",
+            lg_n,
+            batch: 1,
+            times,
+            how,
+        });
     }
 }
 
-struct Run {
+struct MsmTiming {
     /// The whole time, and the time until the last scalar was absorbed.
     time: Duration,
     absorbed: Duration,
-    sums: Sums,
+    sums: MsmSums,
     how: String,
 }
 
 /// Runs one MSM piece by piece, as jobs do.
-fn once(engine: &CudaEngine, bases: &Bases, payload: &Arrival) -> Run {
-    let (n, control) = (bases.len(), Control::default());
+fn once(engine: &CudaEngine, bases: &Bases, payload: &UploadBuffer) -> MsmTiming {
+    let (n, control) = (bases.len(), JobControl::default());
     let begun = Instant::now();
     let mut run = engine.msm(bases.clone(), 1).unwrap_or_else(|error| panic!("{error}"));
-    let piece = engine.msm_piece(bases.group(), n).max(1);
+    let piece = engine.msm_piece_len(bases.group(), n).max(1);
     for first in (0..n).step_by(piece) {
-        let source = Part::at(payload, (first * size_of::<Fr>()) as u64);
-        let scalars = Encoded::new(ScalarEncoding::Montgomery, piece.min(n - first), &source);
+        let source = PayloadView::starting_at(payload, (first * size_of::<Fr>()) as u64);
+        let scalars =
+            EncodedScalars::new(ScalarEncoding::Montgomery, piece.min(n - first), &source);
         run.absorb(0, first, &scalars, &control).unwrap_or_else(|error| panic!("{error}"));
     }
     let absorbed = begun.elapsed();
     let (sums, executor) = run.finish().unwrap_or_else(|error| panic!("{error}"));
-    Run { time: begun.elapsed(), absorbed, sums, how: executor.device }
+    MsmTiming { time: begun.elapsed(), absorbed, sums, how: executor.device }
 }

@@ -4,13 +4,13 @@ use ark_bls12_381::{Fq, Fq2, G1Affine, G2Affine, g1, g2};
 use ark_ec::{AffineRepr, CurveGroup, PrimeGroup, short_weierstrass::Projective};
 use ark_ff::{BigInt, BigInteger, PrimeField, Zero};
 use bytemuck::Pod;
-use capstan::device::{Lease, Span};
+use capstan::device::{DeviceLease, DeviceSlice};
 use rayon::prelude::*;
 
-use crate::rig::Rig;
+use crate::rig::BenchRig;
 
 /// A group whose points the device holds as x and y, in 64-bit words of the Montgomery form.
-pub trait Group: CurveGroup + PrimeGroup<ScalarField = ark_bls12_381::Fr> {
+pub trait BenchGroup: CurveGroup + PrimeGroup<ScalarField = ark_bls12_381::Fr> {
     /// The words of a point.
     type Words: Pod + Send + Sync;
     /// `g1` or `g2`.
@@ -20,9 +20,9 @@ pub trait Group: CurveGroup + PrimeGroup<ScalarField = ark_bls12_381::Fr> {
     /// The words of a point; both coordinates are 0 for infinity.
     fn words(point: &Self::Affine) -> Self::Words;
     /// Reads affine coordinates, which may exceed their canonical form by a few times the modulus.
-    fn of(words: &[u64]) -> Self::Affine;
+    fn from_affine_words(words: &[u64]) -> Self::Affine;
     /// Reads XYZZ coordinates: x = X / ZZ and y = Y / ZZZ.
-    fn of_xyzz(words: &[u64]) -> Self::Affine;
+    fn from_xyzz_words(words: &[u64]) -> Self::Affine;
 }
 
 fn fq(words: &[u64]) -> Fq {
@@ -76,12 +76,12 @@ group!(Projective<g1::Config>, G1Affine, "g1", 6, fq, |a: &Fq| [a.0.0]);
 group!(Projective<g2::Config>, G2Affine, "g2", 12, fq2, |a: &Fq2| [a.c0.0.0, a.c1.0.0]);
 
 /// Distinct points, and the same in the device's representation.
-pub struct Points<G: Group> {
+pub struct KnownPoints<G: BenchGroup> {
     pub affine: Vec<G::Affine>,
     words: Vec<G::Words>,
 }
 
-impl<G: Group> Points<G> {
+impl<G: BenchGroup> KnownPoints<G> {
     /// The first `count` of the multiples 1, 1 + k, 1 + 2k, ... of the generator, for a large k.
     pub fn new(count: usize) -> Self {
         let step = Self::step();
@@ -104,7 +104,7 @@ impl<G: Group> Points<G> {
     }
 
     /// Replaces all points by infinity whose index is not a multiple of `step`.
-    pub fn sparse(mut self, step: usize) -> Self {
+    pub fn with_infinities(mut self, step: usize) -> Self {
         for (i, affine) in self.affine.iter_mut().enumerate().filter(|(i, _)| i % step != 0) {
             *affine = G::Affine::zero();
             self.words[i] = G::words(affine);
@@ -123,29 +123,29 @@ impl<G: Group> Points<G> {
     }
 
     /// A table of `count` points that repeats the block, starting with its point `first`.
-    pub fn table(&self, rig: &Rig, count: usize, first: usize) -> Lease {
+    pub fn table(&self, rig: &BenchRig, count: usize, first: usize) -> DeviceLease {
         repeat(rig, &self.words, count, first)
     }
 
     /// Fills `table` with repetitions of the block.
-    pub fn fill(&self, rig: &Rig, table: Span<'_, u8>) {
+    pub fn fill(&self, rig: &BenchRig, table: DeviceSlice<'_, u8>) {
         fill(rig, &self.words, table.cast().expect("points"), 0);
     }
 }
 
 /// `count` elements on the device that repeat `block`, starting with its element `first`.
-fn repeat<T: Pod>(rig: &Rig, block: &[T], count: usize, first: usize) -> Lease {
-    let table = rig.memory::<T>(count);
+fn repeat<T: Pod>(rig: &BenchRig, block: &[T], count: usize, first: usize) -> DeviceLease {
+    let table = rig.lease::<T>(count);
     fill(rig, block, table.all(), first);
     table
 }
 
-fn fill<T: Pod>(rig: &Rig, block: &[T], table: Span<'_, T>, first: usize) {
+fn fill<T: Pod>(rig: &BenchRig, block: &[T], table: DeviceSlice<'_, T>, first: usize) {
     let (count, mut done) = (table.len(), 0);
     while done < count {
         let from = (first + done) % block.len();
         let take = (block.len() - from).min(count - done);
-        rig.put(table.part(done, take).expect("inside"), &block[from..from + take]);
+        rig.put(table.slice(done, take).expect("inside"), &block[from..from + take]);
         done += take;
     }
 }

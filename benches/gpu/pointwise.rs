@@ -7,14 +7,17 @@ use ark_bls12_381::Fr;
 use ark_ff::{AdditiveGroup, FftField, Field, batch_inversion};
 use capstan::{
     curve::layout,
-    device::{Fault, Lease, Span},
-    ntt::{Element, Pointwise, Transform, Transforms, Vanishing, Vector, table_bytes_max},
+    device::{DeviceFault, DeviceLease, DeviceSlice},
+    ntt::{
+        DeviceFr, DeviceVector, NttDevice, NttTransform, VanishingPolynomial, VectorKernels,
+        table_bytes_max,
+    },
 };
 use rayon::prelude::*;
 
 use crate::{
-    record::{Figure, Record, Time},
-    rig::{Random, Rig},
+    record::{RateFigure, Record, TimeFigure},
+    rig::{BenchRig, Random},
 };
 
 const VECTORS: [u32; 3] = [16, 20, 24];
@@ -25,17 +28,17 @@ const SAMPLES: usize = 64;
 const CHUNK: usize = 1 << 12;
 
 /// Name of a part of the quotient, and the function that runs it.
-type Part<'a> = (&'static str, &'a dyn Fn() -> Result<(), Fault>);
+type Part<'a> = (&'static str, &'a dyn Fn() -> Result<(), DeviceFault>);
 
-pub fn measure(rig: &Rig, record: &mut Record) {
-    let pointwise = Pointwise::load(&rig.gpu).unwrap_or_else(|reason| panic!("{reason}"));
+pub fn measure(rig: &BenchRig, record: &mut Record) {
+    let pointwise = VectorKernels::load(&rig.gpu).unwrap_or_else(|reason| panic!("{reason}"));
     let numbers = |text: String| text.split(',').map(|n| n.parse().expect("a number")).collect();
-    let sizes: Option<Vec<u32>> = rig.text("sizes").map(numbers);
+    let sizes: Option<Vec<u32>> = rig.argument("sizes").map(numbers);
     let chosen = |all: &[u32]| sizes.clone().unwrap_or_else(|| all.to_vec());
     for lg_n in chosen(rig.size(&VECTORS, &[12])) {
         rates(rig, record, &pointwise, lg_n);
     }
-    let transforms = Transforms::load(&rig.gpu, table_bytes_max(rig.gpu.arena().bytes()))
+    let transforms = NttDevice::load(&rig.gpu, table_bytes_max(rig.gpu.arena().bytes()))
         .unwrap_or_else(|reason| panic!("{reason}"));
     for lg_n in chosen(rig.size(&QUOTIENTS, &[5, 11])) {
         Quotient::new(rig, &transforms, &pointwise, lg_n).measure(record);
@@ -52,11 +55,11 @@ fn numbers(count: usize, seed: u64) -> Vec<Fr> {
     values
 }
 
-fn put(rig: &Rig, to: Vector<'_>, values: &[Fr]) {
+fn put(rig: &BenchRig, to: DeviceVector<'_>, values: &[Fr]) {
     rig.put(to.cast().expect("bytes"), layout::fr_as_bytes(values));
 }
 
-fn get(rig: &Rig, from: Vector<'_>) -> Vec<Fr> {
+fn get(rig: &BenchRig, from: DeviceVector<'_>) -> Vec<Fr> {
     let limbs = rig.get(from);
     let mut values = vec![Fr::ZERO; limbs.len()];
     layout::fr_as_bytes_mut(&mut values).copy_from_slice(bytemuck::cast_slice(&limbs));
@@ -64,7 +67,7 @@ fn get(rig: &Rig, from: Vector<'_>) -> Vec<Fr> {
 }
 
 /// Evaluates the polynomial with these coefficients at a point.
-fn at(coefficients: &[Fr], point: Fr) -> Fr {
+fn evaluate(coefficients: &[Fr], point: Fr) -> Fr {
     let start = |number: usize| point.pow([(number * CHUNK) as u64]);
     let sum = |(number, chunk): (usize, &[Fr])| {
         chunk.iter().rev().fold(Fr::ZERO, |sum, value| sum * point + value) * start(number)
@@ -73,27 +76,27 @@ fn at(coefficients: &[Fr], point: Fr) -> Fr {
 }
 
 /// Number of runs of an operation per measurement.
-fn inner(rig: &Rig, lg_n: u32) -> usize {
+fn runs_per_measurement(rig: &BenchRig, lg_n: u32) -> usize {
     rig.size(1 << 24_u32.saturating_sub(lg_n).clamp(1, 5), 1)
 }
 
-fn rates(rig: &Rig, record: &mut Record, pointwise: &Pointwise, lg_n: u32) {
+fn rates(rig: &BenchRig, record: &mut Record, pointwise: &VectorKernels, lg_n: u32) {
     let n = 1 << lg_n;
     let [a, b, c] = [1, 2, 3].map(|seed| numbers(n, seed));
-    let leases = [&a, &b, &c].map(|values| rig.memory_of(layout::fr_as_bytes(values)));
-    let [x, y, z] = leases.each_ref().map(Lease::all::<Element>);
-    let out = rig.memory::<Element>(n);
+    let leases = [&a, &b, &c].map(|values| rig.upload_new(layout::fr_as_bytes(values)));
+    let [x, y, z] = leases.each_ref().map(DeviceLease::all::<DeviceFr>);
+    let out = rig.lease::<DeviceFr>(n);
     let (to, stream, factor) = (out.all(), &rig.stream, Fr::from(7_u64).pow([99]));
-    let vanishing = Vanishing::on_coset(lg_n, Fr::GENERATOR).expect("another coset");
+    let vanishing = VanishingPolynomial::on_coset(lg_n, Fr::GENERATOR).expect("another coset");
     let divisor = Fr::GENERATOR.pow([n as u64]) - Fr::ONE;
-    let mut rate = |op, mode, bytes: usize, run: &dyn Fn() -> Result<(), Fault>| {
-        let times = rig.times(|| (0..inner(rig, lg_n)).try_for_each(|_| run()));
-        let count = (bytes * inner(rig, lg_n)) as u64 * n as u64;
+    let mut rate = |op, mode, bytes: usize, run: &dyn Fn() -> Result<(), DeviceFault>| {
+        let times = rig.times(|| (0..runs_per_measurement(rig, lg_n)).try_for_each(|_| run()));
+        let count = (bytes * runs_per_measurement(rig, lg_n)) as u64 * n as u64;
         let how = format!("2^{lg_n}, {bytes} bytes an element");
-        record.keep(&Figure { op, mode, count, times, unit: "GB/s", details: how });
+        record.record_rate(&RateFigure { op, mode, count, times, unit: "GB/s", details: how });
     };
     let check_at = |op: &str, i: usize, expected: Fr| {
-        let found = get(rig, to.part(i, 1).expect("inside"))[0];
+        let found = get(rig, to.slice(i, 1).expect("inside"))[0];
         assert!(found == expected, "{op} at {i} is wrong");
     };
     let check = |op: &str, expected: &dyn Fn(usize) -> Fr| {
@@ -118,40 +121,45 @@ fn rates(rig: &Rig, record: &mut Record, pointwise: &Pointwise, lg_n: u32) {
     rate("fr_invert", "device", 64, &|| pointwise.invert(stream, to, x));
     check("invert", &|i| a[i].inverse().expect("not zero"));
     rate("fr_invert", "in_place", 64, &|| pointwise.invert(stream, x, x));
-    let value = to.part(n - 1, 1).expect("inside");
+    let value = to.slice(n - 1, 1).expect("inside");
     rate("fr_evaluate", "device", 32, &|| pointwise.evaluate(stream, value, y, factor));
-    check_at("evaluate", n - 1, at(&b, factor));
+    check_at("evaluate", n - 1, evaluate(&b, factor));
 }
 
 /// Three polynomials by their values on a domain; the third one is the product of the others there.
 struct Quotient<'a> {
-    rig: &'a Rig,
-    transforms: &'a Transforms,
-    pointwise: &'a Pointwise,
+    rig: &'a BenchRig,
+    transforms: &'a NttDevice,
+    pointwise: &'a VectorKernels,
     lg_n: u32,
     given: Vec<Fr>,
-    data: Lease,
-    out: Lease,
+    data: DeviceLease,
+    out: DeviceLease,
 }
 
 impl<'a> Quotient<'a> {
-    fn new(rig: &'a Rig, transforms: &'a Transforms, pointwise: &'a Pointwise, lg_n: u32) -> Self {
+    fn new(
+        rig: &'a BenchRig,
+        transforms: &'a NttDevice,
+        pointwise: &'a VectorKernels,
+        lg_n: u32,
+    ) -> Self {
         let n = 1 << lg_n;
         let mut given = numbers(2 * n, 5);
         let products: Vec<_> = (0..n).into_par_iter().map(|i| given[i] * given[n + i]).collect();
         given.extend(products);
-        let (data, out) = (rig.memory::<Element>(3 * n), rig.memory::<Element>(n));
+        let (data, out) = (rig.lease::<DeviceFr>(3 * n), rig.lease::<DeviceFr>(n));
         Self { rig, transforms, pointwise, lg_n, given, data, out }
     }
 
-    fn vector(&self, i: usize) -> Span<'_, Element> {
+    fn vector(&self, i: usize) -> DeviceSlice<'_, DeviceFr> {
         let n = 1 << self.lg_n;
-        self.data.all().part(i * n, n).expect("three of them")
+        self.data.all().slice(i * n, n).expect("three of them")
     }
 
     fn measure(&self, record: &mut Record) {
         let (lg_n, rig, stream) = (self.lg_n, self.rig, &self.rig.stream);
-        let back = Transform {
+        let back = NttTransform {
             lg_n,
             inverse: true,
             coset: None,
@@ -159,20 +167,20 @@ impl<'a> Quotient<'a> {
             output_reversed: true,
         };
         let coset = Some(Fr::GENERATOR);
-        let onto = Transform {
+        let onto = NttTransform {
             inverse: false,
             coset,
             input_reversed: true,
             output_reversed: false,
             ..back
         };
-        let from = Transform { coset, output_reversed: false, ..back };
+        let from = NttTransform { coset, output_reversed: false, ..back };
         let plan = |transform, rows| self.transforms.plan(transform, rows).expect("a plan");
         let (back, onto, from) = (plan(&back, 3), plan(&onto, 3), plan(&from, 1));
-        let vanishing = Vanishing::on_coset(lg_n, Fr::GENERATOR).expect("another coset");
+        let vanishing = VanishingPolynomial::on_coset(lg_n, Fr::GENERATOR).expect("another coset");
         let vectors = [0, 1, 2].map(|i| self.vector(i));
-        let to = if from.needs_out() { self.out.all() } else { vectors[0] };
-        let apart = from.needs_out().then_some(to);
+        let to = if from.needs_output_buffer() { self.out.all() } else { vectors[0] };
+        let apart = from.needs_output_buffer().then_some(to);
         let parts: [Part<'_>; 4] = [
             ("3_inverse", &|| self.transforms.run(stream, &back, self.data.all(), 3, None)),
             ("3_coset", &|| self.transforms.run(stream, &onto, self.data.all(), 3, None)),
@@ -192,26 +200,26 @@ impl<'a> Quotient<'a> {
         put(rig, self.data.all(), &self.given);
         all().expect("launches");
         self.check(&get(rig, to));
-        let time = |mode, run: &dyn Fn() -> Result<(), Fault>| {
-            let inner = inner(rig, lg_n);
+        let time = |mode, run: &dyn Fn() -> Result<(), DeviceFault>| {
+            let inner = runs_per_measurement(rig, lg_n);
             let mut times = rig.times(|| (0..inner).try_for_each(|_| run()));
             times.iter_mut().for_each(|time| *time /= inner as u32);
-            Time { op: "quotient", mode, lg_n, batch: 1, times, how: String::new() }
+            TimeFigure { op: "quotient", mode, lg_n, batch: 1, times, how: String::new() }
         };
         for (mode, part) in parts {
             fresh();
-            record.show_time(&time(mode, &|| {
+            record.print_time(&time(mode, &|| {
                 fresh();
                 part()
             }));
         }
-        record.keep_time(&time("groth16", &all));
+        record.record_time(&time("groth16", &all));
     }
 
     /// Checks the coefficients of (a b - c) / (X^n - 1) at a point.
     fn check(&self, coefficients: &[Fr]) {
         let (n, point) = (1_u64 << self.lg_n, Fr::from(3_u64).pow([1 << 41]) + Fr::ONE);
-        let quotient = at(coefficients, point);
+        let quotient = evaluate(coefficients, point);
         let root = Fr::get_root_of_unity(n).expect("a power of two");
         let above = point.pow([n]) - Fr::ONE;
         let value = |values: &[Fr]| {

@@ -2,7 +2,7 @@
 
 use std::{fs::OpenOptions, io::Write, process::Command, time::Duration};
 
-use crate::rig::Rig;
+use crate::rig::BenchRig;
 
 /// Prints and records measurements.
 pub struct Record {
@@ -14,7 +14,7 @@ pub struct Record {
 }
 
 /// A rate: `count` operations in each of `times`.
-pub struct Figure<'a> {
+pub struct RateFigure<'a> {
     /// The `op` field, such as `fp_mul`.
     pub op: &'a str,
     /// The `mode` field.
@@ -29,7 +29,7 @@ pub struct Figure<'a> {
 }
 
 /// The time of `batch` jobs at once.
-pub struct Time<'a> {
+pub struct TimeFigure<'a> {
     /// The `op` field, such as `ntt`.
     pub op: &'a str,
     /// The `mode` field.
@@ -42,7 +42,7 @@ pub struct Time<'a> {
     pub how: String,
 }
 
-impl Time<'_> {
+impl TimeFigure<'_> {
     /// Median and minimum in milliseconds.
     fn ms(&self) -> (f64, f64) {
         let mut times: Vec<f64> = self.times.iter().map(|time| time.as_secs_f64() * 1e3).collect();
@@ -51,7 +51,7 @@ impl Time<'_> {
     }
 }
 
-impl Figure<'_> {
+impl RateFigure<'_> {
     /// Median and minimum of the rates, in 10^9 per second.
     pub fn rates(&self) -> (f64, f64) {
         let rate = |time: &Duration| self.count as f64 / time.as_secs_f64() / 1e9;
@@ -63,22 +63,22 @@ impl Figure<'_> {
 
 impl Record {
     /// Records to the file that the command line names, unless the run is quick.
-    pub fn new(rig: &Rig) -> Self {
-        let file = rig.text("record").filter(|_| !rig.quick);
-        let suffix = rig.text("shared_kib").map_or_else(String::new, |kib| format!("_{kib}k"));
+    pub fn new(rig: &BenchRig) -> Self {
+        let file = rig.argument("record").filter(|_| !rig.quick);
+        let suffix = rig.argument("shared_kib").map_or_else(String::new, |kib| format!("_{kib}k"));
         Self { device: rig.gpu.identity().name.clone(), file, suffix }
     }
 
     /// Prints a figure without recording it.
-    pub fn show(&self, figure: &Figure<'_>) {
+    pub fn print_rate(&self, figure: &RateFigure<'_>) {
         let (median, least) = figure.rates();
-        let Figure { op, mode, unit, details: how, .. } = figure;
+        let RateFigure { op, mode, unit, details: how, .. } = figure;
         println!("  {op:24} {mode:10} {median:8.4} {least:8.4} {unit}  {how}");
     }
 
     /// Prints and records a figure.
-    pub fn keep(&mut self, figure: &Figure<'_>) {
-        self.show(figure);
+    pub fn record_rate(&mut self, figure: &RateFigure<'_>) {
+        self.print_rate(figure);
         let (median, least) = figure.rates();
         self.append(serde_json::json!({
             "op": figure.op,
@@ -92,15 +92,15 @@ impl Record {
     }
 
     /// Prints a time without recording it.
-    pub fn show_time(&self, time: &Time<'_>) {
+    pub fn print_time(&self, time: &TimeFigure<'_>) {
         let (median, least) = time.ms();
-        let Time { op, mode, lg_n, batch, how, .. } = time;
+        let TimeFigure { op, mode, lg_n, batch, how, .. } = time;
         println!("  {op} {batch:4} x 2^{lg_n:<2} {mode:16} {median:9.4} {least:9.4} ms  {how}");
     }
 
     /// Prints and records a time.
-    pub fn keep_time(&mut self, time: &Time<'_>) {
-        self.show_time(time);
+    pub fn record_time(&mut self, time: &TimeFigure<'_>) {
+        self.print_time(time);
         let (median, least) = time.ms();
         self.append(serde_json::json!({
             "op": time.op,
@@ -124,19 +124,22 @@ impl Record {
     }
 
     /// Prints all variants of an operation and records the fastest one.
-    pub fn keep_best(&mut self, figures: Vec<Figure<'_>>) {
+    pub fn record_best(&mut self, figures: Vec<RateFigure<'_>>) {
         let best = best(&figures);
-        figures.iter().filter(|figure| !std::ptr::eq(*figure, best)).for_each(|f| self.show(f));
-        self.keep(best);
+        figures
+            .iter()
+            .filter(|figure| !std::ptr::eq(*figure, best))
+            .for_each(|f| self.print_rate(f));
+        self.record_rate(best);
     }
 
     /// Prints the fastest variant of an operation.
-    pub fn show_best(&self, figures: &[Figure<'_>]) {
-        self.show(best(figures));
+    pub fn print_best(&self, figures: &[RateFigure<'_>]) {
+        self.print_rate(best(figures));
     }
 }
 
-fn best<'a, 'b>(figures: &'a [Figure<'b>]) -> &'a Figure<'b> {
+fn best<'a, 'b>(figures: &'a [RateFigure<'b>]) -> &'a RateFigure<'b> {
     let best = figures.iter().max_by(|a, b| a.rates().0.total_cmp(&b.rates().0));
     best.expect("at least one variant")
 }

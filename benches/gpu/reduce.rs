@@ -8,15 +8,18 @@ use ark_ec::{AffineRepr, PrimeGroup, short_weierstrass::Projective};
 use ark_ff::{Field, Zero};
 use capstan::{
     curve::Group,
-    device::{Block, Lease, Ptr},
-    msm::reduce::{Curve, Ending, Plan, Reducer, Shape, Tuning, Weights, combine_on_host},
+    device::{BlockShape, DeviceLease, DevicePtr},
+    msm::reduce::{
+        BucketWeights, DeviceCurve, HostTakeover, ReducePlan, ReduceShape, ReduceTuning, Reducer,
+        combine_on_host,
+    },
 };
 
 use crate::{
     points,
-    points::Points,
-    record::{Figure, Record},
-    rig::Rig,
+    points::KnownPoints,
+    record::{RateFigure, Record},
+    rig::BenchRig,
 };
 
 /// Number of distinct points among the buckets.
@@ -52,50 +55,50 @@ const FULL_G2: &[Case] = &[
 ];
 const QUICK: &[Case] = &[(1, 1, 1 << 6), (1, 1, 9 << 3), (3, 2, 1 << 3)];
 
-pub fn measure(rig: &Rig, record: &mut Record) {
+pub fn measure(rig: &BenchRig, record: &mut Record) {
     group::<g1::Config>(rig, record, rig.size(FULL_G1, QUICK));
     group::<g2::Config>(rig, record, rig.size(FULL_G2, QUICK));
 }
 
-fn group<P: Curve<ScalarField = Fr>>(rig: &Rig, record: &mut Record, cases: &[Case])
+fn group<P: DeviceCurve<ScalarField = Fr>>(rig: &BenchRig, record: &mut Record, cases: &[Case])
 where
-    Projective<P>: points::Group,
+    Projective<P>: points::BenchGroup,
 {
     let different = rig.size(DIFFERENT, 1 << 5);
     let reducer = Reducer::load(rig.gpu.context()).expect("the kernels of this build");
-    let points = Points::<Projective<P>>::new(different);
+    let points = KnownPoints::<Projective<P>>::new(different);
     latency(rig, &points);
-    let sparse = Points::<Projective<P>>::new(different).sparse(SPARSE);
+    let sparse = KnownPoints::<Projective<P>>::new(different).with_infinities(SPARSE);
     for &case in cases {
         let (vectors, sets, buckets) = case;
         let shifts = (0..sets).map(|set| set * (buckets.ilog2() + 1)).collect();
-        let (group, weights) = (P::GROUP, Weights::Consecutive);
-        let shape = Shape { group, vectors, shifts, buckets, weights, xyzz: false };
-        let work = Work::of(rig, &reducer, &points, &shape);
+        let (group, weights) = (P::GROUP, BucketWeights::Consecutive);
+        let shape = ReduceShape { group, vectors, shifts, buckets, weights, xyzz: false };
+        let work = ReduceCase::of(rig, &reducer, &points, &shape);
         let buckets = work.buckets();
-        let tuning = Tuning::for_device(rig.gpu.context(), P::GROUP);
-        let planned = Plan::new(&shape, &tuning);
-        record.keep(&work.figure(&planned, &buckets, "device", "planned"));
+        let tuning = ReduceTuning::for_device(rig.gpu.context(), P::GROUP);
+        let planned = ReducePlan::new(&shape, &tuning);
+        record.record_rate(&work.figure(&planned, &buckets, "device", "planned"));
         work.steps(&planned, &buckets);
         for (what, tuning) in variants(&tuning) {
-            let plan = Plan::new(&shape, &tuning);
+            let plan = ReducePlan::new(&shape, &tuning);
             if plan != planned {
-                record.show(&work.figure(&plan, &buckets, "device", what));
+                record.print_rate(&work.figure(&plan, &buckets, "device", what));
             }
         }
-        let work = Work::of(rig, &reducer, &sparse, &shape);
+        let work = ReduceCase::of(rig, &reducer, &sparse, &shape);
         let buckets = work.buckets();
         let what = "15 of 16 buckets are empty";
-        record.show(&work.figure(&planned, &buckets, "sparse", what));
+        record.print_rate(&work.figure(&planned, &buckets, "sparse", what));
     }
 }
 
 /// Alternative tunings.
-fn variants(tuning: &Tuning) -> Vec<(&'static str, Tuning)> {
-    let ending = |ending| Tuning { ending: Some(ending), ..*tuning };
-    let slices = |slice_points_min| Tuning { slice_points_min, ..*tuning };
-    let part = |lg_part| Tuning { lg_part, ..*tuning };
-    let groups = |groups| Tuning { teams_per_multiprocessor: groups, ..*tuning };
+fn variants(tuning: &ReduceTuning) -> Vec<(&'static str, ReduceTuning)> {
+    let ending = |ending| ReduceTuning { ending: Some(ending), ..*tuning };
+    let slices = |slice_points_min| ReduceTuning { slice_points_min, ..*tuning };
+    let part = |lg_part| ReduceTuning { lg_part, ..*tuning };
+    let groups = |groups| ReduceTuning { teams_per_multiprocessor: groups, ..*tuning };
     vec![
         ("no slices", slices(u64::MAX)),
         ("slices from 2^14 points", slices(1 << 14)),
@@ -103,33 +106,33 @@ fn variants(tuning: &Tuning) -> Vec<(&'static str, Tuning)> {
         ("four thirds of the teams' lanes", groups(tuning.teams_per_multiprocessor * 4 / 3)),
         ("parts of 2^6", part(6)),
         ("parts of 2^8", part(8)),
-        ("host from terms", ending(Ending::Terms)),
-        ("host from sets", ending(Ending::Sets)),
-        ("device to the end", ending(Ending::Vectors)),
+        ("host from terms", ending(HostTakeover::Terms)),
+        ("host from sets", ending(HostTakeover::Sets)),
+        ("device to the end", ending(HostTakeover::Vectors)),
     ]
 }
 
 /// One shape, the points in its buckets, and the expected sums.
-struct Work<'a, P: Curve>
+struct ReduceCase<'a, P: DeviceCurve>
 where
-    Projective<P>: points::Group,
+    Projective<P>: points::BenchGroup,
 {
-    rig: &'a Rig,
+    rig: &'a BenchRig,
     reducer: &'a Reducer,
-    points: &'a Points<Projective<P>>,
-    shape: &'a Shape,
+    points: &'a KnownPoints<Projective<P>>,
+    shape: &'a ReduceShape,
     expected: Vec<Projective<P>>,
 }
 
-impl<'a, P: Curve<ScalarField = Fr>> Work<'a, P>
+impl<'a, P: DeviceCurve<ScalarField = Fr>> ReduceCase<'a, P>
 where
-    Projective<P>: points::Group,
+    Projective<P>: points::BenchGroup,
 {
     fn of(
-        rig: &'a Rig,
+        rig: &'a BenchRig,
         reducer: &'a Reducer,
-        points: &'a Points<Projective<P>>,
-        shape: &'a Shape,
+        points: &'a KnownPoints<Projective<P>>,
+        shape: &'a ReduceShape,
     ) -> Self {
         Self { rig, reducer, points, shape, expected: expected(points, shape) }
     }
@@ -138,14 +141,20 @@ where
         (self.shape.bucket_bytes() / self.shape.group.affine_bytes() as u64) as usize
     }
 
-    fn buckets(&self) -> Lease {
+    fn buckets(&self) -> DeviceLease {
         self.points.table(self.rig, self.count(), 0)
     }
 
-    fn figure(&self, plan: &Plan, buckets: &Lease, mode: &'static str, what: &str) -> Figure<'_> {
+    fn figure(
+        &self,
+        plan: &ReducePlan,
+        buckets: &DeviceLease,
+        mode: &'static str,
+        what: &str,
+    ) -> RateFigure<'_> {
         let Self { rig, shape, .. } = *self;
-        let workspace = rig.memory::<u8>(plan.workspace_bytes() as usize);
-        let out = rig.memory::<u8>(plan.output_bytes() as usize);
+        let workspace = rig.lease::<u8>(plan.workspace_bytes() as usize);
+        let out = rig.lease::<u8>(plan.output_bytes() as usize);
         let spans = (buckets.all(), workspace.all(), out.all());
         let times = rig.times(|| self.reducer.run(&rig.stream, plan, spans.0, spans.1, spans.2));
         let left = rig.get::<u8>(out.all());
@@ -153,7 +162,7 @@ where
         let found = combine_on_host::<P>(plan, &left);
         let host = begun.elapsed();
         assert!(found == self.expected, "{what}: {plan:?}");
-        let Shape { vectors, shifts, buckets, .. } = shape;
+        let ReduceShape { vectors, shifts, buckets, .. } = shape;
         let twos = buckets.trailing_zeros();
         let buckets = match buckets >> twos {
             1 => format!("2^{twos}"),
@@ -171,18 +180,18 @@ where
             Group::G1 => "g1_reduce_buckets",
             Group::G2 => "g2_reduce_buckets",
         };
-        Figure { op, mode, count: self.count() as u64, times, unit: "G/s", details: how }
+        RateFigure { op, mode, count: self.count() as u64, times, unit: "G/s", details: how }
     }
 
     /// Prints the time of each launch: the difference between runs with and without it.
-    fn steps(&self, plan: &Plan, buckets: &Lease) {
+    fn steps(&self, plan: &ReducePlan, buckets: &DeviceLease) {
         let rig = self.rig;
-        let workspace = rig.memory::<u8>(plan.workspace_bytes() as usize);
+        let workspace = rig.lease::<u8>(plan.workspace_bytes() as usize);
         let mut before = Duration::ZERO;
         for launches in 1..=plan.steps.len() {
             let mut first = plan.clone();
             first.steps.truncate(launches);
-            let out = rig.memory::<u8>(first.output_bytes() as usize);
+            let out = rig.lease::<u8>(first.output_bytes() as usize);
             let (out, workspace) = (out.all(), workspace.all());
             let work = || self.reducer.run(&rig.stream, &first, buckets.all(), workspace, out);
             let until = median(&rig.times(work));
@@ -194,12 +203,12 @@ where
 }
 
 /// The right sums, by discrete logarithms.
-fn expected<P: Curve<ScalarField = Fr>>(
-    points: &Points<Projective<P>>,
-    shape: &Shape,
+fn expected<P: DeviceCurve<ScalarField = Fr>>(
+    points: &KnownPoints<Projective<P>>,
+    shape: &ReduceShape,
 ) -> Vec<Projective<P>>
 where
-    Projective<P>: points::Group,
+    Projective<P>: points::BenchGroup,
 {
     let (size, sets) = (shape.buckets as usize, shape.shifts.len());
     let logarithm = |at: usize| {
@@ -221,17 +230,17 @@ where
 
 /// Prints the latency of dependent additions and doublings by a group of 4 lanes, in which the
 /// plans' costs are counted.
-fn latency<P: Curve<ScalarField = Fr>>(rig: &Rig, points: &Points<Projective<P>>)
+fn latency<P: DeviceCurve<ScalarField = Fr>>(rig: &BenchRig, points: &KnownPoints<Projective<P>>)
 where
-    Projective<P>: points::Group,
+    Projective<P>: points::BenchGroup,
 {
-    type Collect = (Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32, u64);
+    type Collect = (DevicePtr<u8>, DevicePtr<u8>, u32, u32, u32, u32, u32, u64);
     let name = format!("{}_reduce_collect", P::GROUP.name());
-    let kernel = rig.kernel::<Collect>("msm/reduce", &name, Block::of(128));
+    let kernel = rig.kernel::<Collect>("msm/reduce", &name, BlockShape::threads(128));
     let steps = rig.size(256, 8);
     // Arbitrary elements as XYZZ coordinates: the formulas take the same steps for invalid points.
     let given = points.table(rig, 2 * (steps as usize + 1), 0);
-    let out = rig.memory::<u8>(2 * 4 * P::GROUP.coordinate_bytes());
+    let out = rig.lease::<u8>(2 * 4 * P::GROUP.coordinate_bytes());
     let (to, from) = (out.all(), given.all());
     // One sum of many points; two sums of one point each, with many doublings of the second one.
     let launches = [

@@ -10,7 +10,8 @@ use std::{
 
 use bytemuck::Pod;
 use capstan::device::{
-    Block, Driver, Fault, Gpu, Kernel, Lease, Module, OpenOptions, Parameters, Span, Stream,
+    BlockShape, CudaDriver, DeviceFault, DeviceLease, DeviceSlice, Gpu, Kernel, KernelModule,
+    KernelParameters, OpenOptions, Stream,
 };
 
 /// A timeout longer than any wait in the bench.
@@ -18,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const WARM: Duration = Duration::from_millis(100);
 
 /// An open device and the command line's arguments.
-pub struct Rig {
+pub struct BenchRig {
     pub gpu: Gpu,
     /// The stream of all kernels.
     pub stream: Stream,
@@ -29,7 +30,7 @@ pub struct Rig {
     arguments: Vec<String>,
 }
 
-impl Rig {
+impl BenchRig {
     /// Opens device 0, or prints why it cannot be opened and exits.
     pub fn open() -> Self {
         let arguments: Vec<String> = env::args().skip(1).collect();
@@ -38,11 +39,11 @@ impl Rig {
         let options = OpenOptions {
             memory_percent: memory.unwrap_or(90),
             patience: PATIENCE,
-            on_fault: Arc::new(|fault: &Fault| eprintln!("device: {fault}")),
+            on_fault: Arc::new(|fault: &DeviceFault| eprintln!("device: {fault}")),
             shared_bytes_max: shared.map(|kib| kib << 10),
         };
         let path = env::var_os("CAPSTAN_CUDA_DRIVER").map(PathBuf::from);
-        let driver = Driver::load(path.as_deref());
+        let driver = CudaDriver::load(path.as_deref());
         let gpu = driver.and_then(|driver| Gpu::open(driver, 0, &options));
         let gpu = gpu.unwrap_or_else(|reason| {
             eprintln!("{reason}");
@@ -56,7 +57,7 @@ impl Rig {
         );
         let mut rig = Self { gpu, stream, quick: false, repeats: 0, arguments };
         rig.quick = rig.flag("quick");
-        let repeats = rig.text("repeats").map(|text| text.parse().expect("a number"));
+        let repeats = rig.argument("repeats").map(|text| text.parse().expect("a number"));
         rig.repeats = repeats.unwrap_or(if rig.quick { 2 } else { 9 });
         rig
     }
@@ -67,7 +68,7 @@ impl Rig {
     }
 
     /// The value of `name=value` on the command line.
-    pub fn text(&self, name: &str) -> Option<String> {
+    pub fn argument(&self, name: &str) -> Option<String> {
         let value =
             |argument: &String| Some(argument.strip_prefix(name)?.strip_prefix('=')?.into());
         self.arguments.iter().find_map(value)
@@ -80,7 +81,7 @@ impl Rig {
 
     /// The sizes that `lg=10,20` selects as log2; by default `full`, or `quick` in a quick run.
     pub fn sizes(&self, full: &[u32], quick: &[u32]) -> Vec<u32> {
-        match self.text("lg") {
+        match self.argument("lg") {
             Some(text) => text.split(',').map(|lg| lg.parse().expect("a number")).collect(),
             None => self.size(full, quick).to_vec(),
         }
@@ -92,46 +93,51 @@ impl Rig {
     }
 
     /// Loads a kernel of a module of `kernels/`.
-    pub fn kernel<P: Parameters>(&self, module: &str, name: &str, block: Block) -> Kernel<P> {
-        let module = Module::load(self.gpu.context(), module)
+    pub fn kernel<P: KernelParameters>(
+        &self,
+        module: &str,
+        name: &str,
+        block: BlockShape,
+    ) -> Kernel<P> {
+        let module = KernelModule::load(self.gpu.context(), module)
             .unwrap_or_else(|reason| panic!("{module}: {reason}"));
         module.kernel(name, block).unwrap_or_else(|fault| panic!("{name}: {fault}"))
     }
 
     /// Leases memory for `count` elements of `T`.
-    pub fn memory<T>(&self, count: usize) -> Lease {
+    pub fn lease<T>(&self, count: usize) -> DeviceLease {
         let bytes = (count * size_of::<T>()) as u64;
         self.gpu.arena().lease(&self.stream, bytes).expect("memory for the bench")
     }
 
     /// Copies `values` to a new lease.
-    pub fn memory_of<T: Pod>(&self, values: &[T]) -> Lease {
-        let lease = self.memory::<T>(values.len());
+    pub fn upload_new<T: Pod>(&self, values: &[T]) -> DeviceLease {
+        let lease = self.lease::<T>(values.len());
         self.put(lease.all(), values);
         lease
     }
 
     /// Copies `values` to the device.
-    pub fn put<T: Pod>(&self, to: Span<'_, T>, values: &[T]) {
+    pub fn put<T: Pod>(&self, to: DeviceSlice<'_, T>, values: &[T]) {
         let to = to.cast().expect("bytes");
         let mut upload = self.gpu.ring().upload(&self.stream, to);
         upload.write(bytemuck::cast_slice(values)).expect("an upload");
     }
 
     /// Copies elements from the device.
-    pub fn get<T: Pod>(&self, from: Span<'_, T>) -> Vec<T> {
+    pub fn get<T: Pod>(&self, from: DeviceSlice<'_, T>) -> Vec<T> {
         let mut values = vec![T::zeroed(); from.len()];
         self.read(from.cast().expect("bytes"), bytemuck::cast_slice_mut(&mut values));
         values
     }
 
     /// Copies bytes from the device; `from` and `bytes` have the same length.
-    pub fn read(&self, from: Span<'_, u8>, bytes: &mut [u8]) {
+    pub fn read(&self, from: DeviceSlice<'_, u8>, bytes: &mut [u8]) {
         let mut done = 0;
         let take = |piece: &[u8]| {
             bytes[done..done + piece.len()].copy_from_slice(piece);
             done += piece.len();
-            Ok::<_, Fault>(())
+            Ok::<_, DeviceFault>(())
         };
         self.gpu.ring().download(&self.stream, from, take).expect("a download");
     }
@@ -146,13 +152,13 @@ impl Rig {
     }
 
     /// Times on the device of what `work` launches, one for each repeat, after a warm-up.
-    pub fn times(&self, mut work: impl FnMut() -> Result<(), Fault>) -> Vec<Duration> {
+    pub fn times(&self, mut work: impl FnMut() -> Result<(), DeviceFault>) -> Vec<Duration> {
         let mut once = || {
             let begun = self.stream.record_timed()?;
             work()?;
             let ended = self.stream.record_timed()?;
             ended.synchronize()?;
-            ended.since(&begun)
+            ended.elapsed_since(&begun)
         };
         once().expect("the device works");
         (0..self.repeats).map(|_| once().expect("the device works")).collect()

@@ -9,14 +9,14 @@ use ark_ec::short_weierstrass::Projective;
 use ark_ff::{AdditiveGroup, Field};
 use capstan::{
     curve::Group as Name,
-    msm::{Job, reduce::Curve},
+    msm::{MsmSize, reduce::DeviceCurve},
 };
 
 use crate::{
-    msm::{Bench, Scalar, scalars, uniform},
-    points::Group,
-    record::{Record, Time},
-    rig::Rig,
+    msm::{MsmBench, Scalar, scalars, uniform},
+    points::BenchGroup,
+    record::{Record, TimeFigure},
+    rig::BenchRig,
 };
 
 const G1_SIZES: [u32; 7] = [10, 12, 16, 18, 20, 22, 24];
@@ -39,8 +39,8 @@ const KINDS: [(&str, Scalar); 10] = [
     ("one_hot", |random, i| if i == 17 { uniform(random) } else { Fr::ZERO }),
 ];
 
-pub fn measure(rig: &Rig, record: &mut Record) {
-    let groups = rig.text("groups").unwrap_or_else(|| "g1,g2".to_owned());
+pub fn measure(rig: &BenchRig, record: &mut Record) {
+    let groups = rig.argument("groups").unwrap_or_else(|| "g1,g2".to_owned());
     if groups.contains("g1") {
         group::<G1Projective, g1::Config>(rig, record, Name::G1, &G1_SIZES);
     }
@@ -49,14 +49,14 @@ pub fn measure(rig: &Rig, record: &mut Record) {
     }
 }
 
-fn group<G, P>(rig: &Rig, record: &mut Record, group: Name, sizes: &[u32])
+fn group<G, P>(rig: &BenchRig, record: &mut Record, group: Name, sizes: &[u32])
 where
-    P: Curve,
-    G: Group + From<Projective<P>>,
+    P: DeviceCurve,
+    G: BenchGroup + From<Projective<P>>,
 {
-    let bench = Bench::<G>::new(rig);
+    let bench = MsmBench::<G>::new(rig);
     for lg_n in rig.sizes(sizes, &[5, 9]) {
-        let job = Job { group, n: 1 << lg_n, vectors: 1 };
+        let job = MsmSize { group, n: 1 << lg_n, vectors: 1 };
         let windows = job.choose_windows(bench.most(job), &rig.gpu.identity().limits);
         let (_lease, placed) = bench.bases(job, &windows);
         let mut uniform_ms = None;
@@ -67,11 +67,11 @@ where
             let ratio = median_ms / *uniform_ms.get_or_insert(median_ms);
             let (op, how) =
                 (format!("msm_{}", group.name()), format!("{ratio:.2} of uniform, {how}"));
-            let time = Time { op: &op, mode, lg_n, batch: 1, times, how };
+            let time = TimeFigure { op: &op, mode, lg_n, batch: 1, times, how };
             if mode.ends_with("_resident") {
-                record.keep_time(&time)
+                record.record_time(&time)
             } else {
-                record.show_time(&time)
+                record.print_time(&time)
             }
         }
     }

@@ -4,28 +4,28 @@
 use ark_bls12_381::Fr;
 use ark_ff::{BigInt, Field, PrimeField};
 use capstan::{
-    device::Lease,
+    device::DeviceLease,
     msm::{
-        Digit, Windows,
-        sort::{Layout, Path, Shape, SortCapacity, Sorted, Sorter, Tables},
+        Recoding, SignedDigit,
+        sort::{SortCapacity, SortOutput, SortPath, SortPlan, SortShape, Sorter, TableIndices},
     },
 };
 use rayon::prelude::*;
 
 use crate::{
-    record::{Figure, Record},
-    rig::{Random, Rig},
+    record::{RateFigure, Record},
+    rig::{BenchRig, Random},
 };
 
 /// Runs per measurement of small sorts, so that their launches overlap with their execution.
 const RUNS_SMALL: usize = 20;
 /// The largest distance for which 255 tables have 31-bit references.
-const TABLES: Tables = Tables { first: 0, stride: 1 << 23 };
+const TABLES: TableIndices = TableIndices { first: 0, stride: 1 << 23 };
 const SIGN: u32 = 1 << 31;
 
 /// How scalars are recoded.
 #[derive(Debug, Clone, Copy)]
-enum Cut {
+enum SortRecoding {
     /// Bits per window, and number of bucket sets.
     Fixed(u32, u32),
     /// Bits per window.
@@ -33,21 +33,21 @@ enum Cut {
     /// Number of digits.
     Radix(u32),
 }
-use Cut::{Fixed, Radix, Sliding};
+use SortRecoding::{Fixed, Radix, Sliding};
 
-impl Cut {
-    fn windows(self) -> Windows {
+impl SortRecoding {
+    fn windows(self) -> Recoding {
         let windows = match self {
-            Fixed(bits, sets) => Windows::fixed(bits, sets, 64),
-            Sliding(bits) => Windows::sliding(bits),
-            Radix(count) => Windows::radix(count),
+            Fixed(bits, sets) => Recoding::fixed(bits, sets, 64),
+            Sliding(bits) => Recoding::sliding(bits),
+            Radix(count) => Recoding::radix(count),
         };
         windows.expect("windows that cover scalars")
     }
 }
 
 /// log2 of n, recoding, number of vectors.
-type Size = (u32, Cut, u32);
+type Size = (u32, SortRecoding, u32);
 /// With tables for one bucket set, with fewer tables, batches; then sliding windows and radices.
 const SIZES: [Size; 24] = [
     (10, Fixed(8, 1), 1),
@@ -84,7 +84,7 @@ const SIZES_QUICK: [Size; 5] = [
 ];
 
 /// A distribution of scalars: its name, and a function that returns a scalar.
-type Distribution = (&'static str, fn(&mut Random, &Windows) -> Fr);
+type Distribution = (&'static str, fn(&mut Random, &Recoding) -> Fr);
 const UNIFORM: Distribution = ("uniform", |random, _| uniform(random));
 const SKEWED: [Distribution; 6] = [
     ("one_bucket", |_, windows| one_bucket(windows)),
@@ -113,28 +113,28 @@ fn uniform(random: &mut Random) -> Fr {
 }
 
 /// A scalar whose digits are all 1.
-fn one_bucket(windows: &Windows) -> Fr {
+fn one_bucket(windows: &Recoding) -> Fr {
     let power = |bit: u32| Fr::from(2).pow([u64::from(bit)]);
     match windows {
-        Windows::Fixed(fixed) => (0..fixed.count()).map(|j| power(fixed.offset(j))).sum(),
-        Windows::Radix(own) => {
+        Recoding::Fixed(fixed) => (0..fixed.count()).map(|j| power(fixed.offset(j))).sum(),
+        Recoding::Radix(own) => {
             (0..own.count()).map(|j| Fr::from(own.radix()).pow([u64::from(j)])).sum()
         }
-        Windows::Sliding(own) => (0..253).step_by(own.bits() as usize).map(power).sum(),
+        Recoding::Sliding(own) => (0..253).step_by(own.bits() as usize).map(power).sum(),
     }
 }
 
 /// A sort's input and output on the device.
-struct Job {
-    layout: Layout,
+struct SortJob {
+    layout: SortPlan,
     scalars: Vec<Fr>,
-    given: Lease,
-    references: Lease,
-    starts: Lease,
+    given: DeviceLease,
+    references: DeviceLease,
+    starts: DeviceLease,
 }
 
-impl Job {
-    fn new(rig: &Rig, layout: Layout, (_, scalar): Distribution) -> Self {
+impl SortJob {
+    fn new(rig: &BenchRig, layout: SortPlan, (_, scalar): Distribution) -> Self {
         let shape = *layout.shape();
         let count = shape.n() as usize * shape.vectors() as usize;
         const GRAIN: usize = 1 << 12;
@@ -150,22 +150,22 @@ impl Job {
         Self {
             layout,
             scalars,
-            given: rig.memory_of(&words),
-            references: rig.memory::<u32>(shape.digits_max() as usize),
-            starts: rig.memory::<u32>(shape.buckets() as usize + 1),
+            given: rig.upload_new(&words),
+            references: rig.lease::<u32>(shape.digits_max() as usize),
+            starts: rig.lease::<u32>(shape.buckets() as usize + 1),
         }
     }
 
     /// Times the sort by `layout`, which has the job's shape.
     fn time(
         &self,
-        rig: &Rig,
+        rig: &BenchRig,
         sorter: &Sorter,
-        layout: &Layout,
+        layout: &SortPlan,
     ) -> (Vec<std::time::Duration>, usize) {
-        let work = rig.memory::<u8>(layout.bytes() as usize);
+        let work = rig.lease::<u8>(layout.bytes() as usize);
         let runs = if rig.quick || self.scalars.len() > 1 << 20 { 1 } else { RUNS_SMALL };
-        let sorted = Sorted { references: self.references.all(), starts: self.starts.all() };
+        let sorted = SortOutput { references: self.references.all(), starts: self.starts.all() };
         let times = rig.times(|| {
             (0..runs).try_for_each(|_| {
                 let given = self.given.all();
@@ -182,7 +182,7 @@ impl Job {
         let digits = |(at, scalar): (usize, &Fr)| {
             let (vector, i) = (at as u32 / shape.n(), at as u32 % shape.n());
             let digits = windows.digits(*scalar);
-            let one = |&Digit { table, set, value }: &Digit| {
+            let one = |&SignedDigit { table, set, value }: &SignedDigit| {
                 let set = vector * windows.sets() + set;
                 let point = TABLES.first + table * TABLES.stride + i;
                 let sign = if value < 0 { SIGN } else { 0 };
@@ -193,7 +193,7 @@ impl Job {
         self.scalars.par_iter().enumerate().map(digits).reduce(|| (0, 0), both)
     }
 
-    fn found(&self, rig: &Rig) -> (u64, u64) {
+    fn found(&self, rig: &BenchRig) -> (u64, u64) {
         let starts = rig.get::<u32>(self.starts.all());
         let references = rig.get::<u32>(self.references.all());
         let bucket = |q: usize| {
@@ -214,7 +214,7 @@ fn hash(bucket: u32, reference: u32) -> u64 {
 }
 
 /// Measures every size by the chosen layout and by similar ones, and with skewed scalars.
-pub fn measure(rig: &Rig, record: &mut Record) {
+pub fn measure(rig: &BenchRig, record: &mut Record) {
     let sorter = Sorter::load(rig.gpu.context()).unwrap_or_else(|reason| panic!("{reason}"));
     // By default all of `SIZES`.
     let all: Vec<u32> = (0..=26).collect();
@@ -222,58 +222,58 @@ pub fn measure(rig: &Rig, record: &mut Record) {
     let sizes = rig.size(&SIZES[..], &SIZES_QUICK).iter();
     for &size in sizes.filter(|size| picked.contains(&size.0)) {
         let (lg_n, cut, vectors) = size;
-        let shape = Shape::new(cut.windows(), 1 << lg_n, vectors).expect("a shape");
+        let shape = SortShape::new(cut.windows(), 1 << lg_n, vectors).expect("a shape");
         let capacity = SortCapacity::of(&rig.gpu.identity().limits);
-        let usual = Layout::of(shape, capacity).expect("a layout");
-        let job = Job::new(rig, usual, UNIFORM);
+        let usual = SortPlan::of(shape, capacity).expect("a layout");
+        let job = SortJob::new(rig, usual, UNIFORM);
         let expected = job.expected();
-        let measured = |job: &Job, layout: &Layout, expected: (u64, u64), mode| {
+        let measured = |job: &SortJob, layout: &SortPlan, expected: (u64, u64), mode| {
             let figure = figure(rig, &sorter, job, layout, size, mode);
             assert_eq!(job.found(rig), expected, "{mode}: {layout:?}");
             figure
         };
-        record.keep(&measured(&job, &usual, expected, UNIFORM.0));
+        record.record_rate(&measured(&job, &usual, expected, UNIFORM.0));
         for layout in
-            others(&usual).into_iter().filter_map(|path| Layout::with_path(shape, capacity, path))
+            others(&usual).into_iter().filter_map(|path| SortPlan::with_path(shape, capacity, path))
         {
-            record.show(&measured(&job, &layout, expected, UNIFORM.0));
+            record.print_rate(&measured(&job, &layout, expected, UNIFORM.0));
         }
         drop(job);
         for distribution in SKEWED {
-            let job = Job::new(rig, usual, distribution);
-            record.show(&measured(&job, &usual, job.expected(), distribution.0));
+            let job = SortJob::new(rig, usual, distribution);
+            record.print_rate(&measured(&job, &usual, job.expected(), distribution.0));
         }
     }
 }
 
 fn figure<'a>(
-    rig: &Rig,
+    rig: &BenchRig,
     sorter: &Sorter,
-    job: &Job,
-    layout: &Layout,
+    job: &SortJob,
+    layout: &SortPlan,
     (lg_n, cut, vectors): Size,
     mode: &'a str,
-) -> Figure<'a> {
+) -> RateFigure<'a> {
     let (mut times, runs) = job.time(rig, sorter, layout);
     times.sort();
     let median_ms = times[times.len() / 2].as_secs_f64() * 1e3 / runs as f64;
     let how = format!("{median_ms:.4} ms: {vectors} x 2^{lg_n}, {cut:?}, {:?}", layout.path());
     let count = (job.scalars.len() * runs) as u64;
-    Figure { op: "msm_sort", mode, count, times, unit: "G/s", details: how }
+    RateFigure { op: "msm_sort", mode, count, times, unit: "G/s", details: how }
 }
 
 /// Alternatives to the chosen path.
-fn others(usual: &Layout) -> Vec<Path> {
+fn others(usual: &SortPlan) -> Vec<SortPath> {
     match usual.path() {
-        Path::Direct { groups } => {
-            let direct = [1, 2, 4, 8, 16].map(|groups| Path::Direct { groups });
+        SortPath::Direct { groups } => {
+            let direct = [1, 2, 4, 8, 16].map(|groups| SortPath::Direct { groups });
             let mut found: Vec<_> =
-                direct.into_iter().filter(|path| *path != Path::Direct { groups }).collect();
-            found.push(Path::Bins { low_bits: 6, tile_scalars: 128 });
+                direct.into_iter().filter(|path| *path != SortPath::Direct { groups }).collect();
+            found.push(SortPath::Bins { low_bits: 6, tile_scalars: 128 });
             found
         }
-        Path::Bins { low_bits, tile_scalars } => {
-            let bins = |low_bits, tile_scalars| Path::Bins { low_bits, tile_scalars };
+        SortPath::Bins { low_bits, tile_scalars } => {
+            let bins = |low_bits, tile_scalars| SortPath::Bins { low_bits, tile_scalars };
             vec![
                 bins(low_bits.saturating_sub(1), tile_scalars),
                 bins(low_bits + 1, tile_scalars),

@@ -2,21 +2,21 @@
 
 use std::time::Instant;
 
-use capstan::device::Fault;
+use capstan::device::DeviceFault;
 use rayon::prelude::*;
 
 use crate::{
-    record::{Figure, Record},
-    rig::{Random, Rig},
+    record::{RateFigure, Record},
+    rig::{BenchRig, Random},
 };
 
 /// Bytes per task of the copying threads.
 const GRAIN: usize = 256 << 10;
 
 /// Measures by the host's clock, from the first byte until the last one has arrived.
-pub fn measure(rig: &Rig, record: &mut Record) {
+pub fn measure(rig: &BenchRig, record: &mut Record) {
     let bytes: usize = rig.size(4 << 30, 32 << 20);
-    let lease = rig.memory::<u8>(bytes);
+    let lease = rig.lease::<u8>(bytes);
     let mut random = Random(5);
     let source: Vec<u64> = (0..rig.size(1 << 25, 1 << 20)).map(|_| random.next()).collect();
     let source: &[u8] = bytemuck::cast_slice(&source);
@@ -33,22 +33,22 @@ pub fn measure(rig: &Rig, record: &mut Record) {
                 });
             }
             done += chunk.len();
-            Ok::<_, Fault>(())
+            Ok::<_, DeviceFault>(())
         };
         upload.fill(bytes, fill).expect("an upload");
-        upload.sent().and_then(|sent| sent.synchronize()).expect("all arrives");
+        upload.record_sent().and_then(|sent| sent.synchronize()).expect("all arrives");
         begun.elapsed()
     };
     let figure = |copies: bool, how: &str| {
         let times = (0..=rig.repeats).map(|_| run(copies)).skip(1).collect();
         let count = bytes as u64;
-        Figure { op: "upload", mode: "device", count, times, unit: "GB/s", details: how.into() }
+        RateFigure { op: "upload", mode: "device", count, times, unit: "GB/s", details: how.into() }
     };
-    record.keep(&figure(false, "the ring's old content"));
-    record.show(&figure(true, "copied into the ring by all threads"));
+    record.record_rate(&figure(false, "the ring's old content"));
+    record.print_rate(&figure(true, "copied into the ring by all threads"));
     let all = lease.all::<u8>();
     for at in [0, bytes / 2, bytes - (1 << 20)] {
-        let found = rig.get(all.part(at, 1 << 20).expect("inside"));
+        let found = rig.get(all.slice(at, 1 << 20).expect("inside"));
         let from = at % source.len();
         assert!(found == source[from..from + found.len()], "wrong bytes at {at}");
     }

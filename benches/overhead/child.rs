@@ -15,8 +15,8 @@ use capstan::{
         Group,
         points::{CurvePoint, PointSlice, content_hash},
     },
-    server::{Engines, Server, Settings},
-    store::{BasesStore, StoredBases, now_s},
+    server::{Engines, Server, ServerSettings},
+    store::{BasesStore, StoredBases, unix_time_s},
     wire::decode::ObjectId,
 };
 
@@ -28,11 +28,11 @@ pub fn serve_if_asked() {
     let arguments: Vec<String> = std::env::args().collect();
     let Some(at) = arguments.iter().position(|argument| argument == SERVE) else { return };
     let folder = Path::new(&arguments[at + 1]);
-    let settings = Settings {
+    let settings = ServerSettings {
         listen: Some(([127, 0, 0, 1], 0).into()),
         unix_socket: Some(folder.join("capstan.sock")),
         data_dir: Some(folder.to_owned()),
-        ..Settings::default()
+        ..ServerSettings::default()
     };
     let runtime = tokio::runtime::Runtime::new().expect("threads for a server");
     runtime.block_on(async {
@@ -93,7 +93,7 @@ impl Drop for ChildServer {
 
 /// Writes bases `(i + 1) G` for i below `n` into the data directory in the store's format. An
 /// upload would check the points, which takes minutes for 2^22 points.
-pub fn keep_multiples(folder: &Path, n: usize) -> BasesId {
+pub fn write_multiples(folder: &Path, n: usize) -> BasesId {
     let generator = G1Projective::generator();
     let mut next = generator;
     let mut points: Vec<G1Affine> = Vec::with_capacity(n);
@@ -116,10 +116,10 @@ pub fn keep_multiples(folder: &Path, n: usize) -> BasesId {
         infinities: 0,
         payload: None,
         label: "multiples of the generator".into(),
-        created_s: now_s(),
+        created_s: unix_time_s(),
         persisted: false,
     };
-    let room = store.room(Group::G1, n as u64).expect("room for the bases");
+    let room = store.reserve(Group::G1, n as u64).expect("room for the bases");
     store.insert(bases, room, true).expect("space on the disk");
     BasesId(id.0)
 }

@@ -15,7 +15,7 @@ use ark_ec::PrimeGroup;
 use ark_ff::UniformRand;
 use ark_std::rand::{SeedableRng, rngs::StdRng};
 use capstan::client::{BasesHandle, BasesId, Client, Fr, G1Affine, MsmOptions, NttOptions, Timing};
-use child::{ChildServer, keep_multiples};
+use child::{ChildServer, write_multiples};
 use support::{Samples, argument, proc_status};
 use tokio::runtime::Runtime;
 
@@ -28,8 +28,8 @@ fn main() {
     let calls = argument("calls", 300) as usize;
     let lg_n = argument("lg_n", 22) as u32;
     let folder = tempfile::tempdir().expect("a folder");
-    let small = keep_multiples(folder.path(), SMALL);
-    let large = (lg_n > 0).then(|| keep_multiples(folder.path(), 1 << lg_n));
+    let small = write_multiples(folder.path(), SMALL);
+    let large = (lg_n > 0).then(|| write_multiples(folder.path(), 1 << lg_n));
     let server = ChildServer::start(folder.path());
     let runtime = Runtime::new().expect("threads for a client");
     let mut records = Vec::new();
@@ -56,13 +56,13 @@ fn elements(n: usize) -> Vec<Fr> {
 
 /// Times of one kind of call: total, the engine's part, and the rest.
 #[derive(Default)]
-struct Times {
+struct CallTimes {
     total: Samples,
     compute: Samples,
     overhead: Samples,
 }
 
-impl Times {
+impl CallTimes {
     fn add(&mut self, begun: Instant, timing: Timing) {
         let total = begun.elapsed();
         self.total.0.push(total);
@@ -81,7 +81,8 @@ async fn small_jobs(
     let bases: BasesHandle<G1Affine> = client.bases(bases).await.expect("in the data directory");
     let scalars = elements(SMALL);
     let mut values = scalars.clone();
-    let (mut info, mut msm, mut ntt) = (Times::default(), Times::default(), Times::default());
+    let (mut info, mut msm, mut ntt) =
+        (CallTimes::default(), CallTimes::default(), CallTimes::default());
     for call in 0..calls + 20 {
         if call == 20 {
             // Discard the warm-up calls, which connect and touch memory.
@@ -107,7 +108,7 @@ async fn small_jobs(
             times.total.median(),
             times.compute.median(),
             times.overhead.median(),
-            times.overhead.at(0.99),
+            times.overhead.quantile(0.99),
             times.overhead.min(),
         ]
         .map(|time| time.as_micros());

@@ -13,16 +13,18 @@ use ark_ff::Zero;
 use capstan::{
     curve::{
         G1Affine, G1Projective, G2Projective, Group,
-        points::{Bases, Sums},
+        points::{Bases, MsmSums},
     },
-    engine::{Control, Description, Encoded, Engine, Executor, MsmRun, NttPlan, Rows},
+    engine::{
+        EncodedScalars, Engine, EngineDescription, ExecutedBy, JobControl, MsmRun, NttPlan, NttRows,
+    },
     error::Result,
-    server::{Drainer, Engines, Server, Settings},
+    server::{Drainer, Engines, Server, ServerSettings},
 };
 use tempfile::TempDir;
 
 /// A server that runs on its own threads and listens on TCP and on a Unix socket.
-pub struct Running {
+pub struct BenchServer {
     /// `http://127.0.0.1:port`
     pub tcp: String,
     /// `unix:/path`
@@ -32,7 +34,7 @@ pub struct Running {
     _folder: TempDir,
 }
 
-impl Drop for Running {
+impl Drop for BenchServer {
     fn drop(&mut self) {
         self.drainer.drain(None);
         if let Some(thread) = self.thread.take() {
@@ -42,10 +44,10 @@ impl Drop for Running {
 }
 
 /// Starts a server on a free port and on a socket in a temporary folder.
-pub fn serve(engines: Engines, settings: Settings) -> Running {
+pub fn serve(engines: Engines, settings: ServerSettings) -> BenchServer {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("capstan.sock");
-    let settings = Settings {
+    let settings = ServerSettings {
         listen: Some(([127, 0, 0, 1], 0).into()),
         unix_socket: Some(socket.clone()),
         ..settings
@@ -61,7 +63,7 @@ pub fn serve(engines: Engines, settings: Settings) -> Running {
         });
     });
     let (address, drainer) = listening.recv().expect("the server starts");
-    Running {
+    BenchServer {
         tcp: format!("http://{address}"),
         unix: format!("unix:{}", socket.display()),
         drainer,
@@ -71,27 +73,27 @@ pub fn serve(engines: Engines, settings: Settings) -> Running {
 }
 
 /// An engine that computes nothing, so that only transport is measured.
-pub struct NoEngine;
+pub struct IdleEngine;
 
-pub fn no_engines() -> Engines {
-    Engines { engine: Arc::new(NoEngine), oracle: Arc::new(NoEngine), reason: "a bench".into() }
+pub fn idle_engines() -> Engines {
+    Engines { engine: Arc::new(IdleEngine), oracle: Arc::new(IdleEngine), reason: "a bench".into() }
 }
 
-impl Engine for NoEngine {
-    fn description(&self) -> Description {
-        Description { name: "none", device: "none".into(), units: 1, memory_bytes: 0 }
+impl Engine for IdleEngine {
+    fn description(&self) -> EngineDescription {
+        EngineDescription { name: "none", device: "none".into(), units: 1, memory_bytes: 0 }
     }
 
     fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>> {
-        Ok(Box::new(NoRun { group: bases.group(), batch, taken: Vec::new() }))
+        Ok(Box::new(IdleRun { group: bases.group(), batch, taken: Vec::new() }))
     }
 
-    fn msm_piece(&self, _: Group, n: usize) -> usize {
+    fn msm_piece_len(&self, _: Group, n: usize) -> usize {
         n
     }
 
-    fn ntt(&self, _: &NttPlan, _: &Rows<'_>, _: &Control) -> Result<Executor> {
-        Ok(Executor::default())
+    fn ntt(&self, _: &NttPlan, _: &NttRows<'_>, _: &JobControl) -> Result<ExecutedBy> {
+        Ok(ExecutedBy::default())
     }
 
     fn msm_scratch_bytes(&self, _: Group, _: usize) -> u64 {
@@ -99,26 +101,32 @@ impl Engine for NoEngine {
     }
 }
 
-struct NoRun {
+struct IdleRun {
     group: Group,
     batch: usize,
     taken: Vec<u8>,
 }
 
-impl MsmRun for NoRun {
+impl MsmRun for IdleRun {
     /// Copies the scalars out of the upload, as every engine must.
-    fn absorb(&mut self, _: usize, _: usize, given: &Encoded<'_>, _: &Control) -> Result<()> {
+    fn absorb(
+        &mut self,
+        _: usize,
+        _: usize,
+        given: &EncodedScalars<'_>,
+        _: &JobControl,
+    ) -> Result<()> {
         self.taken.resize(given.bytes(), 0);
         given.source.read(0, &mut self.taken);
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Result<(Sums, Executor)> {
+    fn finish(self: Box<Self>) -> Result<(MsmSums, ExecutedBy)> {
         let sums = match self.group {
-            Group::G1 => Sums::G1(vec![G1Projective::zero(); self.batch]),
-            Group::G2 => Sums::G2(vec![G2Projective::zero(); self.batch]),
+            Group::G1 => MsmSums::G1(vec![G1Projective::zero(); self.batch]),
+            Group::G2 => MsmSums::G2(vec![G2Projective::zero(); self.batch]),
         };
-        Ok((sums, Executor::default()))
+        Ok((sums, ExecutedBy::default()))
     }
 }
 
@@ -142,18 +150,18 @@ pub struct Samples(pub Vec<Duration>);
 
 impl Samples {
     /// The quantile `share` of the samples.
-    pub fn at(&self, share: f64) -> Duration {
+    pub fn quantile(&self, share: f64) -> Duration {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
         sorted[((sorted.len() - 1) as f64 * share).round() as usize]
     }
 
     pub fn median(&self) -> Duration {
-        self.at(0.5)
+        self.quantile(0.5)
     }
 
     pub fn min(&self) -> Duration {
-        self.at(0.0)
+        self.quantile(0.0)
     }
 }
 

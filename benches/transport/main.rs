@@ -15,7 +15,7 @@ use bytes::Bytes;
 use capstan::{
     client::{BasesHandle, Client, G1Affine, MsmOptions, ScalarInput},
     curve::scalars::ScalarEncoding,
-    server::Settings,
+    server::ServerSettings,
 };
 use support::{Samples, argument, cpu_time, rate, ratio};
 use tokio::runtime::Runtime;
@@ -47,14 +47,14 @@ const VARIANTS: [(Variant, &str); 4] = [
     (Variant::Msm, "msm stream"),
 ];
 
-struct Lane {
+struct TransportCase {
     raw: raw::RawClient,
     client: Client,
     bases: BasesHandle<G1Affine>,
     payload: Bytes,
 }
 
-impl Lane {
+impl TransportCase {
     /// Wall time until the call ends, and CPU time until the payload is wiped.
     async fn run(&self, variant: Variant) -> (Duration, Duration) {
         let shared = || ScalarInput::Shared { encoding: ENCODING, bytes: self.payload.clone() };
@@ -90,8 +90,8 @@ fn main() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("raw.sock");
     let raw_unix = format!("unix:{}", socket.display());
-    let raw_tcp = raw::serve(Settings::default(), socket);
-    let server = support::serve(support::no_engines(), Settings::default());
+    let raw_tcp = raw::serve(ServerSettings::default(), socket);
+    let server = support::serve(support::no_engines(), ServerSettings::default());
     let payload = Bytes::from(vec![7; bytes as usize]);
     println!("{} MiB, {rounds} rounds; GB/s at the median and at best", bytes >> 20);
     let runtime = Runtime::new().expect("threads for a client");
@@ -106,7 +106,8 @@ fn main() {
                 let client = client.expect("the server listens");
                 let bases = client.put_bases(&support::infinities(BASES as usize)).await;
                 let bases = bases.expect("room");
-                measure(&Lane { raw, client, bases, payload: payload.clone() }, rounds).await
+                measure(&TransportCase { raw, client, bases, payload: payload.clone() }, rounds)
+                    .await
             });
             show(name, connections, bytes, &samples, &mut records);
         }
@@ -116,13 +117,13 @@ fn main() {
 
 /// Wall and CPU times of one variant.
 #[derive(Default)]
-struct Taken {
+struct VariantTimes {
     wall: Samples,
     cpu: Samples,
 }
 
-async fn measure(lane: &Lane, rounds: usize) -> [Taken; 4] {
-    let mut samples: [Taken; 4] = Default::default();
+async fn measure(lane: &TransportCase, rounds: usize) -> [VariantTimes; 4] {
+    let mut samples: [VariantTimes; 4] = Default::default();
     // The first round connects and touches memory.
     for round in 0..=rounds {
         for turn in 0..VARIANTS.len() {
@@ -141,7 +142,7 @@ fn show(
     transport: &str,
     connections: usize,
     bytes: u64,
-    samples: &[Taken; 4],
+    samples: &[VariantTimes; 4],
     records: &mut Vec<String>,
 ) {
     print!("{transport:4} x{connections}");

@@ -9,7 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use capstan::{
-    server::Settings,
+    server::ServerSettings,
     wire::v1::{
         Chunk, GetRequest, GetResponse, ListRequest, ListResponse, PutRequest, PutResponse,
         ReleaseRequest, ReleaseResponse, StatRequest, StatResponse,
@@ -34,10 +34,10 @@ const CHUNK_BYTES: usize = 256 << 10;
 
 /// Reused buffers, whose memory is mapped already: the best case for tonic.
 #[derive(Clone, Default)]
-struct Sink(Arc<Mutex<Vec<Vec<u8>>>>);
+struct CopyingStore(Arc<Mutex<Vec<Vec<u8>>>>);
 
 #[tonic::async_trait]
-impl Store for Sink {
+impl Store for CopyingStore {
     async fn put(
         &self,
         request: Request<Streaming<PutRequest>>,
@@ -77,7 +77,7 @@ impl Store for Sink {
     }
 }
 
-fn router(settings: &Settings, sink: Sink) -> Router {
+fn router(settings: &ServerSettings, sink: CopyingStore) -> Router {
     Server::builder()
         .initial_stream_window_size(settings.http2_stream_window_bytes)
         .initial_connection_window_size(settings.http2_connection_window_bytes)
@@ -86,12 +86,12 @@ fn router(settings: &Settings, sink: Sink) -> Router {
 }
 
 /// Serves on TCP and at `socket` until the process ends; returns the TCP target.
-pub fn serve(settings: Settings, socket: PathBuf) -> String {
+pub fn serve(settings: ServerSettings, socket: PathBuf) -> String {
     let (told, listening) = mpsc::channel();
     thread::spawn(move || {
         let runtime = tokio::runtime::Runtime::new().expect("threads for a server");
         runtime.block_on(async {
-            let sink = Sink::default();
+            let sink = CopyingStore::default();
             let tcp = TcpIncoming::bind(([127, 0, 0, 1], 0).into()).expect("a free port");
             let tcp = tcp.with_nodelay(Some(true));
             let unix = UnixListenerStream::new(UnixListener::bind(socket).expect("a socket"));

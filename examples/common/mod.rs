@@ -7,18 +7,18 @@ use ark_ec::CurveGroup;
 use ark_std::{UniformRand, rand::Rng, test_rng};
 use capstan::{
     client::{CurvePoint, Fr},
-    server::{Drainer, Engines, Server, Settings},
+    server::{Drainer, Engines, Server, ServerSettings},
 };
 
 /// A server on its own threads.
-pub struct Running {
+pub struct TestServer {
     /// Address of the TCP listener: `http://127.0.0.1:port`.
     pub target: String,
     drainer: Drainer,
     thread: Option<thread::JoinHandle<()>>,
 }
 
-impl Running {
+impl TestServer {
     /// Drains the server and waits until it has stopped.
     pub fn stop(mut self) {
         self.end();
@@ -32,25 +32,25 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for TestServer {
     fn drop(&mut self) {
         self.end();
     }
 }
 
 /// A server with default settings, on a free loopback port.
-pub fn server() -> Running {
-    serve(Settings::default())
+pub fn server() -> TestServer {
+    serve(ServerSettings::default())
 }
 
 /// A server with the given settings, on a free loopback port.
-pub fn serve(settings: Settings) -> Running {
+pub fn serve(settings: ServerSettings) -> TestServer {
     serve_with(settings, Engines::cpu(0, "requested").expect("threads start"))
 }
 
 /// A server with the given settings and engines, on a free loopback port.
-pub fn serve_with(settings: Settings, engines: Engines) -> Running {
-    let settings = Settings { listen: Some(([127, 0, 0, 1], 0).into()), ..settings };
+pub fn serve_with(settings: ServerSettings, engines: Engines) -> TestServer {
+    let settings = ServerSettings { listen: Some(([127, 0, 0, 1], 0).into()), ..settings };
     let (sender, listening) = mpsc::channel();
     let scheme = if settings.tls.is_some() { "https" } else { "http" };
     let thread = thread::spawn(move || {
@@ -65,7 +65,7 @@ pub fn serve_with(settings: Settings, engines: Engines) -> Running {
     });
     let (address, drainer) = listening.recv().expect("the server starts");
     let target = format!("{scheme}://{address}");
-    Running { target, drainer, thread: Some(thread) }
+    TestServer { target, drainer, thread: Some(thread) }
 }
 
 /// Distinct points in arithmetic progression, which is fast to generate.

@@ -11,12 +11,12 @@ use std::{
 };
 
 use capstan::{
-    config::{self, Config, Problem, Size, Values},
+    config::{self, ByteSize, Config, ConfigProblem, SettingValues},
     engine::cpu::ArkworksEngine,
-    server::{Drainer, Engines, ServeError, Server, Settings},
+    server::{Drainer, Engines, ServeError, Server, ServerSettings},
     telemetry,
 };
-use gpu::Lifeline;
+use gpu::GpuLossHandler;
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use tokio::{
     runtime::Runtime,
@@ -35,7 +35,7 @@ const CONFIG: u8 = 78;
 /// Stopped by a second signal.
 const INTERRUPTED: i32 = 130;
 /// Open files other than connections: listeners, the runtime's, bases while they are mapped.
-const FILES_BESIDES: u64 = 64;
+const OTHER_FILES: u64 = 64;
 
 fn main() -> ExitCode {
     let flags = match config::command().try_get_matches() {
@@ -46,9 +46,9 @@ fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { USAGE } else { 0 });
         }
     };
-    let values = match Values::read(&flags, std::env::vars_os()) {
+    let values = match SettingValues::read(&flags, std::env::vars_os()) {
         Ok(values) => values,
-        Err(problems) => return refuse(&problems),
+        Err(problems) => return print_problems(&problems),
     };
     if flags.get_flag("print-config") {
         print!("{}", values.to_toml());
@@ -60,12 +60,12 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Ok(config) => run(config).map_or_else(ExitCode::from, |()| ExitCode::SUCCESS),
-        Err(problems) => refuse(&problems),
+        Err(problems) => print_problems(&problems),
     }
 }
 
 /// Prints every problem to standard error: logs are not set up yet.
-fn refuse(problems: &[Problem]) -> ExitCode {
+fn print_problems(problems: &[ConfigProblem]) -> ExitCode {
     for problem in problems {
         eprintln!("capstand: {problem}");
     }
@@ -81,60 +81,66 @@ fn run(config: Config) -> Result<(), u8> {
         CONFIG
     })?;
     panic::set_hook(Box::new(log_panic));
-    harden(config.server.connections_max);
+    set_process_limits(config.server.connections_max);
     if let Some(address) = config.metrics_listen {
         // On a separate thread, so that metrics are served even if the runtime hangs.
-        telemetry::install_metrics(address).map_err(logged(UNAVAILABLE))?;
+        telemetry::install_metrics(address).map_err(log_and_exit(UNAVAILABLE))?;
         info!(%address, "serving metrics");
     }
-    let lifeline = Lifeline::default();
+    let lifeline = GpuLossHandler::default();
     let engines = engines(&config, &lifeline)?;
-    let runtime = Runtime::new().map_err(logged(SOFTWARE))?;
+    let runtime = Runtime::new().map_err(log_and_exit(SOFTWARE))?;
     let served = runtime.block_on(serve(config.server, engines, &lifeline));
     // Remaining blocking tasks must not delay the exit.
     runtime.shutdown_background();
-    served.and_then(|()| lifeline.ended())
+    served.and_then(|()| lifeline.exit_status())
 }
 
 /// Creates the engines and logs which ones and why.
-fn engines(config: &Config, lifeline: &Lifeline) -> Result<Engines, u8> {
+fn engines(config: &Config, lifeline: &GpuLossHandler) -> Result<Engines, u8> {
     let (engine, reason) = gpu::engine(config, lifeline)?;
-    let oracle = ArkworksEngine::new(config.verify_threads).map_err(logged(SOFTWARE))?;
+    let oracle = ArkworksEngine::new(config.verify_threads).map_err(log_and_exit(SOFTWARE))?;
     for device in engine.devices() {
         let self_test = device.gpu.map(|gpu| gpu.self_test);
         info!(kind = device.kind, name = device.name, self_test, "device");
     }
     let about = engine.description();
     info!(engine = about.name, device = about.device, reason, "engine chosen");
-    telemetry::running(about.name, &about.device);
+    telemetry::set_build_info(about.name, &about.device);
     Ok(Engines { engine, oracle: Arc::new(oracle), reason })
 }
 
-async fn serve(settings: Settings, engines: Engines, lifeline: &Lifeline) -> Result<(), u8> {
+async fn serve(
+    settings: ServerSettings,
+    engines: Engines,
+    lifeline: &GpuLossHandler,
+) -> Result<(), u8> {
     let [term, int] = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
-    let signals = (term.map_err(logged(SOFTWARE))?, int.map_err(logged(SOFTWARE))?);
+    let signals = (term.map_err(log_and_exit(SOFTWARE))?, int.map_err(log_and_exit(SOFTWARE))?);
     log_limits(&settings);
     let unix = settings.unix_socket.as_ref().map(|path| path.display().to_string());
     let server = Server::bind(settings, engines).await.map_err(|error| {
-        logged(if matches!(error, ServeError::Listen(_)) { UNAVAILABLE } else { SOFTWARE })(error)
+        log_and_exit(if matches!(error, ServeError::Listen(_)) { UNAVAILABLE } else { SOFTWARE })(
+            error,
+        )
     })?;
     tokio::spawn(handle_signals(signals, server.drainer()));
     lifeline.arm(server.drainer());
     info!(tcp = server.tcp_address().map(field::display), unix, "ready");
-    server.serve().await.map_err(logged(SOFTWARE))?;
+    server.serve().await.map_err(log_and_exit(SOFTWARE))?;
     info!("drained");
     Ok(())
 }
 
-fn log_limits(settings: &Settings) {
-    let Settings { listen, unix_socket, data_dir, tls, .. } = settings;
+fn log_limits(settings: &ServerSettings) {
+    let ServerSettings { listen, unix_socket, data_dir, tls, .. } = settings;
     info!(
         ?listen,
         ?unix_socket,
         tls = tls.is_some(),
         ?data_dir,
-        bytes_in_flight_max = %Size(settings.bytes_in_flight_max),
-        store_bytes_max = %Size(settings.store_bytes_max),
+        bytes_in_flight_max = %ByteSize(settings.bytes_in_flight_max),
+        store_bytes_max = %ByteSize(settings.store_bytes_max),
         jobs_max = settings.jobs_max,
         workers = settings.workers,
         connections_max = settings.connections_max,
@@ -150,15 +156,15 @@ fn log_limits(settings: &Settings) {
 
 /// Drains on the first SIGTERM or SIGINT, ends the process on the second.
 async fn handle_signals((mut term, mut int): (Signal, Signal), drainer: Drainer) {
-    let name = next(&mut term, &mut int).await;
+    let name = next_signal(&mut term, &mut int).await;
     info!(signal = name, "draining: a second signal exits at once");
     drainer.drain(None);
-    let name = next(&mut term, &mut int).await;
+    let name = next_signal(&mut term, &mut int).await;
     warn!(signal = name, "exiting at once");
     std::process::exit(INTERRUPTED);
 }
 
-async fn next(term: &mut Signal, int: &mut Signal) -> &'static str {
+async fn next_signal(term: &mut Signal, int: &mut Signal) -> &'static str {
     tokio::select! {
         _ = term.recv() => "SIGTERM",
         _ = int.recv() => "SIGINT",
@@ -166,7 +172,7 @@ async fn next(term: &mut Signal, int: &mut Signal) -> &'static str {
 }
 
 /// Disables core dumps, because memory holds witness data, and raises the limit on open files.
-fn harden(connections_max: u32) {
+fn set_process_limits(connections_max: u32) {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     let dumps = rustix::process::setrlimit(Resource::Core, none)
         .and_then(|()| rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable));
@@ -178,7 +184,7 @@ fn harden(connections_max: u32) {
     if let Err(error) = rustix::process::setrlimit(Resource::Nofile, raised) {
         warn!(%error, "cannot raise the limit on open files");
     }
-    let wanted = u64::from(connections_max) + FILES_BESIDES;
+    let wanted = u64::from(connections_max) + OTHER_FILES;
     if files.maximum.is_some_and(|most| most < wanted) {
         warn!(files_max = files.maximum, wanted, "connections_max exceeds the limit on open files");
     }
@@ -191,7 +197,7 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
 }
 
 /// For `map_err`: logs the error and returns the exit code.
-fn logged<E: std::fmt::Display>(code: u8) -> impl Fn(E) -> u8 {
+fn log_and_exit<E: std::fmt::Display>(code: u8) -> impl Fn(E) -> u8 {
     move |error| {
         error!(%error, "exiting");
         code

@@ -15,13 +15,13 @@ const RETRY_AFTER: Duration = Duration::from_millis(250);
 
 /// A budget: the amount in use and its limit.
 #[derive(Debug)]
-pub struct Counter {
+pub struct Quota {
     used: AtomicU64,
     max: u64,
     limit: Limit,
 }
 
-impl Counter {
+impl Quota {
     /// A budget of `max`, all of it free.
     pub fn new(limit: Limit, max: u64) -> Arc<Self> {
         Arc::new(Self { used: AtomicU64::new(0), max, limit })
@@ -40,12 +40,12 @@ impl Counter {
     /// Takes `amount` until the charge is dropped.
     ///
     /// Errors: `Exhausted`, without a retry time if `amount` exceeds the limit.
-    pub fn take(self: &Arc<Self>, amount: u64) -> Result<Charge> {
+    pub fn acquire(self: &Arc<Self>, amount: u64) -> Result<QuotaPermit> {
         let fits = |used: u64| used.checked_add(amount).filter(|sum| *sum <= self.max);
         match self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits) {
-            Ok(_) => Ok(Charge { counter: self.clone(), amount }),
+            Ok(_) => Ok(QuotaPermit { counter: self.clone(), amount }),
             Err(_) => {
-                self.check_fits(amount)?;
+                self.check_limit(amount)?;
                 Err(Error::Exhausted { limit: self.limit, retry_after: Some(RETRY_AFTER) })
             }
         }
@@ -54,7 +54,7 @@ impl Counter {
     /// Refuses an amount that exceeds the limit, whatever is in use.
     ///
     /// Errors: `Exhausted` without a retry time.
-    pub fn check_fits(&self, amount: u64) -> Result<()> {
+    pub fn check_limit(&self, amount: u64) -> Result<()> {
         let never = Error::Exhausted { limit: self.limit, retry_after: None };
         if amount <= self.max { Ok(()) } else { Err(never) }
     }
@@ -62,12 +62,12 @@ impl Counter {
 
 /// A permit for part of a [`Counter`]; returned on drop.
 #[derive(Debug)]
-pub struct Charge {
-    counter: Arc<Counter>,
+pub struct QuotaPermit {
+    counter: Arc<Quota>,
     amount: u64,
 }
 
-impl Drop for Charge {
+impl Drop for QuotaPermit {
     fn drop(&mut self) {
         self.counter.used.fetch_sub(self.amount, Ordering::AcqRel);
     }

@@ -1,18 +1,18 @@
 //! Payload memory: budgeted, filled out of order, limited in fragments, zeroed on release.
 
-mod arrival;
+mod background_drop;
 mod counter;
 mod group;
-mod held;
-mod ranges;
-mod reaper;
+mod pinned;
+mod range_set;
 mod segment;
-mod source;
+mod source_sink;
+mod upload_buffer;
 
-pub use arrival::{Arrival, Listener};
-pub use counter::{Charge, Counter};
-pub use group::lend;
-pub use held::{Held, Room};
-pub use ranges::Ranges;
-pub use reaper::bury;
-pub use source::{Part, Sink, Source};
+pub use background_drop::drop_in_background;
+pub use counter::{Quota, QuotaPermit};
+pub use group::lend_pinned;
+pub use pinned::{PinnedRead, PinnedWrite};
+pub use range_set::RangeSet;
+pub use source_sink::{ByteSink, ByteSource, PayloadView};
+pub use upload_buffer::{ProgressListener, UploadBuffer};

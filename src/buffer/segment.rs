@@ -7,7 +7,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 /// Bytes of a segment of a large payload: one huge page. Filling 64 MiB takes 42 ms in fresh small
 /// pages, 20 ms in fresh huge pages, 14 ms in reused memory.
-pub(super) const SEGMENT: usize = 2 << 20;
+pub(super) const SEGMENT_BYTES: usize = 2 << 20;
 
 /// Wiped segments kept for later payloads, which saves the system's zeroing of fresh pages: 64 MiB
 /// or 1/128 of the host's memory, whichever is more (the scalars of a large MSM).
@@ -21,7 +21,7 @@ fn spare_max() -> usize {
     *MAX.get_or_init(|| {
         let host = rustix::system::sysinfo();
         let bytes = host.totalram as u64 * u64::from(host.mem_unit) / SPARE_PART;
-        (bytes as usize / SEGMENT).max(SPARE_MIN)
+        (bytes as usize / SEGMENT_BYTES).max(SPARE_MIN)
     })
 }
 
@@ -43,7 +43,7 @@ impl Segment {
     pub fn write(&mut self, size: usize, offset: usize, bytes: &[u8]) {
         if matches!(self, Self::Absent) {
             *self = match size {
-                SEGMENT => pages(),
+                SEGMENT_BYTES => pages(),
                 // The usual case, a whole chunk: avoid zeroing it first.
                 _ if bytes.len() == size => return *self = Self::Heap(words(bytes)),
                 _ => zeros(size),
@@ -95,7 +95,7 @@ fn pages() -> Segment {
         return Segment::Pages(spare);
     }
     // If mapping fails, leave it to the allocator to handle.
-    let Ok(pages) = MmapMut::map_anon(SEGMENT) else { return zeros(SEGMENT) };
+    let Ok(pages) = MmapMut::map_anon(SEGMENT_BYTES) else { return zeros(SEGMENT_BYTES) };
     // Without huge pages, small pages work too.
     let _small = pages.advise(Advice::HugePage);
     Segment::Pages(Some(pages))

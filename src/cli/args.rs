@@ -9,8 +9,8 @@ use clap_complete::Shell;
 use super::demo::DemoArgs;
 use super::{bases::BasesCommand, bench::BenchArgs, exit, msm::MsmArgs, ntt::NttArgs};
 use crate::{
-    client::{Group, ScalarEncoding, Verify},
-    formats::scalars::Radix,
+    client::{Group, ScalarEncoding, Verification},
+    formats::scalars::Notation,
 };
 
 /// Compute MSMs and NTTs over BLS12-381 on a capstand server.
@@ -18,7 +18,7 @@ use crate::{
 #[command(name = "capstan", version, after_help = exit::HELP, max_term_width = 100)]
 pub struct Cli {
     #[command(flatten)]
-    pub global: Global,
+    pub global: GlobalArgs,
     #[command(subcommand)]
     pub command: Command,
 }
@@ -26,7 +26,7 @@ pub struct Cli {
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Global options")]
-pub struct Global {
+pub struct GlobalArgs {
     /// Server to connect to: http://host:port, https://host:port or unix:/path
     #[arg(
         long,
@@ -94,7 +94,7 @@ pub enum VerifyArg {
     Full,
 }
 
-impl From<VerifyArg> for Verify {
+impl From<VerifyArg> for Verification {
     fn from(how: VerifyArg) -> Self {
         match how {
             VerifyArg::Full => Self::Full,
@@ -128,7 +128,7 @@ pub enum ScalarFormat {
     /// 32 bytes big-endian, as in EIP-4844.
     BigEndian,
     /// One integer per line.
-    Text(Radix),
+    Text(Notation),
 }
 
 const NARROW: [(&str, ScalarEncoding); 10] = [
@@ -152,8 +152,8 @@ impl FromStr for ScalarFormat {
             "canonical" => Self::Binary(ScalarEncoding::Canonical),
             "montgomery" => Self::Binary(ScalarEncoding::Montgomery),
             "big-endian" => Self::BigEndian,
-            "hex" => Self::Text(Radix::Hex),
-            "decimal" => Self::Text(Radix::Decimal),
+            "hex" => Self::Text(Notation::Hex),
+            "decimal" => Self::Text(Notation::Decimal),
             _ => {
                 let narrow = NARROW.iter().find(|(known, _)| *known == name);
                 let (_, encoding) = narrow.ok_or(

@@ -51,7 +51,7 @@ Exit codes:
 
 /// Why a command failed.
 #[derive(Debug)]
-pub struct Failure {
+pub struct CliFailure {
     /// The exit code.
     pub exit: Exit,
     /// What happened and what to do, in one line. Empty if there is nothing to print.
@@ -65,9 +65,9 @@ pub struct Failure {
 }
 
 /// `Result` with [`Failure`].
-pub type Result<T, E = Failure> = std::result::Result<T, E>;
+pub type Result<T, E = CliFailure> = std::result::Result<T, E>;
 
-impl Failure {
+impl CliFailure {
     /// A failure without details.
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, message: message.into(), reason: String::new(), field: None, index: None }
@@ -87,7 +87,7 @@ impl Failure {
     }
 
     /// Prefixes the message with the file of the invalid data.
-    pub fn within(mut self, place: impl fmt::Display) -> Self {
+    pub fn in_file(mut self, place: impl fmt::Display) -> Self {
         self.message = format!("{place}: {}", self.message);
         self
     }
@@ -109,16 +109,18 @@ impl Failure {
     }
 }
 
-impl From<client::Error> for Failure {
-    fn from(error: client::Error) -> Self {
+impl From<client::ClientError> for CliFailure {
+    fn from(error: client::ClientError) -> Self {
         let message = match &error {
-            client::Error::CannotConnect { target, problem } if problem.contains("certificate") => {
+            client::ClientError::CannotConnect { target, problem }
+                if problem.contains("certificate") =>
+            {
                 format!(
                     "cannot trust {target}: {problem}: specify the authority that signed its \
                      certificate with --ca-certificate"
                 )
             }
-            client::Error::CannotConnect { target, problem } => format!(
+            client::ClientError::CannotConnect { target, problem } => format!(
                 "cannot reach {target}: {problem}: is capstand running? start it with `capstand`, \
                  or specify another server with --server"
             ),
@@ -129,7 +131,7 @@ impl From<client::Error> for Failure {
             other => other.to_string(),
         };
         Self {
-            exit: exit_of(&error),
+            exit: exit_for(&error),
             message,
             reason: error.reason().to_owned(),
             field: error.field().map(str::to_owned),
@@ -138,10 +140,12 @@ impl From<client::Error> for Failure {
     }
 }
 
-fn exit_of(error: &client::Error) -> Exit {
+fn exit_for(error: &client::ClientError) -> Exit {
     match error {
-        client::Error::InvalidSetting { .. } => return Exit::Usage,
-        client::Error::CannotConnect { .. } | client::Error::ConnectionLost(_) => return Exit::Unavailable,
+        client::ClientError::InvalidSetting { .. } => return Exit::Usage,
+        client::ClientError::CannotConnect { .. } | client::ClientError::ConnectionLost(_) => {
+            return Exit::Unavailable;
+        }
         _ => {}
     }
     match error.code() {
@@ -154,16 +158,16 @@ fn exit_of(error: &client::Error) -> Exit {
     }
 }
 
-impl From<formats::Error> for Failure {
-    fn from(error: formats::Error) -> Self {
+impl From<formats::FormatError> for CliFailure {
+    fn from(error: formats::FormatError) -> Self {
         let mut failure = Self::new(Exit::Data, error.to_string());
         match error {
-            formats::Error::Element { field, index, .. } => {
+            formats::FormatError::Element { field, index, .. } => {
                 failure.field = Some(field.to_owned());
                 failure.index = Some(index as u64);
             }
             // The file may be valid: the command line does not match it.
-            formats::Error::Ambiguous { .. } | formats::Error::NoSuchSet(_) => {
+            formats::FormatError::Ambiguous { .. } | formats::FormatError::NoSuchSet(_) => {
                 failure.exit = Exit::Usage;
             }
             _ => {}

@@ -97,7 +97,7 @@ fn plans_text(gpu: &Gpu) -> String {
 }
 
 /// One line of details that are not in the table of devices.
-fn gpu_text(gpu: &Gpu) -> String {
+fn gpu_details(gpu: &Gpu) -> String {
     let emulated = if gpu.emulated { ", emulated" } else { "" };
     let driver = gpu.driver_version.as_ref().map_or(String::new(), |v| format!(", driver {v}"));
     let mut text = format!(
@@ -156,7 +156,7 @@ fn as_text(info: &GetInfoResponse) -> String {
     use_.add_row(["connections", &connections, &most, ""]);
     text += &format!("\n{devices}\n");
     for gpu in info.devices.iter().filter_map(|device| device.gpu.as_ref()) {
-        text += &gpu_text(gpu);
+        text += &gpu_details(gpu);
     }
     for gpu in info.devices.iter().filter_map(|device| device.gpu.as_ref()) {
         text += &plans_text(gpu);

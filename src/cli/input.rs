@@ -12,13 +12,13 @@ use zeroize::Zeroizing;
 
 use super::{
     args::ScalarFormat,
-    exit::{Exit, Failure, Result},
+    exit::{CliFailure, Exit, Result},
     output::Ui,
-    progress::Bar,
+    progress::ProgressBar,
 };
 use crate::{
     client::{Fr, ScalarEncoding},
-    formats::scalars::{self, Radix},
+    formats::scalars::{self, Notation},
 };
 
 /// Bytes read between two updates of the progress bar.
@@ -26,7 +26,7 @@ const PIECE_BYTES: usize = 4 << 20;
 
 /// Reads all of `path`; `-` is standard input. The data is wiped when dropped.
 pub fn read(ui: Ui, path: &Path) -> Result<Zeroizing<Vec<u8>>> {
-    let fail = |error: io::Error| Failure::input(path.display(), &error);
+    let fail = |error: io::Error| CliFailure::input(path.display(), &error);
     if path.as_os_str() == "-" {
         return read_all(ui, "standard input", io::stdin().lock(), 0).map_err(fail);
     }
@@ -41,7 +41,7 @@ fn read_all(
     mut from: impl Read,
     expected: u64,
 ) -> io::Result<Zeroizing<Vec<u8>>> {
-    let bar = Bar::bytes(ui, format!("reading {name}"), expected);
+    let bar = ProgressBar::bytes(ui, format!("reading {name}"), expected);
     // One byte more than expected, so that the end of the file is found without growing.
     let expected = usize::try_from(expected).map_err(|_| io::ErrorKind::FileTooLarge)?;
     let mut bytes = Zeroizing::new(vec![0; (expected + 1).max(64 << 10)]);
@@ -101,21 +101,21 @@ pub fn read_scalars(
                     "{place}: {bytes_len} bytes are not a whole number of {width}-byte scalars: is \
                      --encoding correct?"
                 );
-                return Err(Failure::new(Exit::Data, message));
+                return Err(CliFailure::new(Exit::Data, message));
             }
             Ok(ScalarBytes { encoding, bytes })
         }
         ScalarFormat::BigEndian => {
             let mut bytes = bytes;
-            scalars::swap_bytes(&mut bytes).map_err(|e| Failure::from(e).within(place))?;
+            scalars::reverse_scalars(&mut bytes).map_err(|e| CliFailure::from(e).in_file(place))?;
             Ok(ScalarBytes { encoding: canonical, bytes })
         }
         ScalarFormat::Text(radix) => {
-            let bar = Bar::spinner(ui, "parsing scalars");
+            let bar = ProgressBar::spinner(ui, "parsing scalars");
             let text = str::from_utf8(&bytes)
-                .map_err(|_| Failure::new(Exit::Data, format!("{place}: not text")))?;
+                .map_err(|_| CliFailure::new(Exit::Data, format!("{place}: not text")))?;
             let bytes = scalars::parse(radix, text, reduce)
-                .map_err(|error| Failure::from(error).within(place))?;
+                .map_err(|error| CliFailure::from(error).in_file(place))?;
             drop(bar);
             Ok(ScalarBytes { encoding: canonical, bytes })
         }
@@ -124,8 +124,8 @@ pub fn read_scalars(
 
 /// Parses an argument that is one element of Fr in hex.
 pub fn fr_from_hex(text: &str) -> Result<Fr, String> {
-    let bytes = scalars::parse(Radix::Hex, text, false).map_err(|error| error.to_string())?;
-    if bytes.len() != scalars::WIDTH {
+    let bytes = scalars::parse(Notation::Hex, text, false).map_err(|error| error.to_string())?;
+    if bytes.len() != scalars::SCALAR_BYTES {
         return Err("expected one number in hex".to_owned());
     }
     Ok(Fr::from_le_bytes_mod_order(&bytes))

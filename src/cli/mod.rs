@@ -4,7 +4,6 @@
 mod args;
 mod bases;
 mod bench;
-mod data;
 #[cfg(feature = "server")]
 mod demo;
 mod exit;
@@ -14,6 +13,7 @@ mod msm;
 mod ntt;
 mod output;
 mod progress;
+mod random;
 
 use std::{fs, process::ExitCode};
 
@@ -21,18 +21,18 @@ use clap::{CommandFactory, Parser};
 use serde_json::json;
 
 use self::{
-    args::{Cli, Command, Global},
-    exit::{Exit, Failure, Result},
-    output::{Output, Ui},
+    args::{Cli, Command, GlobalArgs},
+    exit::{CliFailure, Exit, Result},
+    output::{OutputTarget, Ui},
 };
-use crate::client::{Builder, Client};
+use crate::client::{Client, ClientBuilder};
 
 /// Runs the command given by the process's arguments.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let ui = Ui::new(&cli.global);
     let outcome = tokio::runtime::Runtime::new()
-        .map_err(|error| Failure::new(Exit::Failed, format!("cannot start: {error}")))
+        .map_err(|error| CliFailure::new(Exit::Failed, format!("cannot start: {error}")))
         .and_then(|runtime| {
             let outcome = runtime.block_on(until_interrupted(ui, &cli));
             // Remaining work was cancelled and must not delay the exit.
@@ -58,7 +58,7 @@ async fn until_interrupted(ui: Ui, cli: &Cli) -> Result<()> {
                 Ok(()) => "interrupted".to_owned(),
                 Err(error) => format!("cannot handle Ctrl-C: {error}"),
             };
-            Err(Failure::new(Exit::Interrupted, message))
+            Err(CliFailure::new(Exit::Interrupted, message))
         }
     }
 }
@@ -83,22 +83,22 @@ async fn run(ui: Ui, cli: &Cli) -> Result<()> {
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "capstan", &mut script);
-            Output::Stdout.write(&script)
+            OutputTarget::Stdout.write(&script)
         }
     }
 }
 
-async fn connect(global: &Global) -> Result<Client> {
+async fn connect(global: &GlobalArgs) -> Result<Client> {
     Ok(builder(global)?.connect().await?)
 }
 
-fn builder(global: &Global) -> Result<Builder> {
+fn builder(global: &GlobalArgs) -> Result<ClientBuilder> {
     let mut builder = Client::builder(&global.server).connections(global.connections.into());
     if let Some(deadline) = global.deadline {
         builder = builder.deadline(deadline);
     }
     if let Some(path) = &global.ca_certificate {
-        let pem = fs::read(path).map_err(|error| Failure::input(path.display(), &error))?;
+        let pem = fs::read(path).map_err(|error| CliFailure::input(path.display(), &error))?;
         builder = builder.ca_certificate(pem);
     }
     Ok(builder)

@@ -8,12 +8,14 @@ use serde_json::json;
 use super::{
     args::{SCALAR_FORMATS, ScalarFormat, VerifyArg},
     bases,
-    exit::{Exit, Failure, Result},
+    exit::{CliFailure, Exit, Result},
     input::{self, ScalarBytes},
-    output::{Output, Ui, timing_json},
-    progress::Bar,
+    output::{OutputTarget, Ui, timing_json},
+    progress::ProgressBar,
 };
-use crate::client::{BasesInfo, Client, MsmBytes, MsmOptions, ResultEncoding, ScalarInput, Verify};
+use crate::client::{
+    BasesInfo, Client, EncodedMsmResult, MsmOptions, ScalarInput, SumEncoding, Verification,
+};
 
 #[derive(Debug, Args)]
 #[command(after_help = SCALAR_FORMATS)]
@@ -66,7 +68,7 @@ enum ResultArg {
     Projective,
 }
 
-impl From<ResultArg> for ResultEncoding {
+impl From<ResultArg> for SumEncoding {
     fn from(result: ResultArg) -> Self {
         match result {
             ResultArg::Compressed => Self::Compressed,
@@ -80,10 +82,10 @@ pub async fn run(ui: Ui, client: &Client, args: &MsmArgs) -> Result<()> {
     let scalars = input::read_scalars(ui, &args.scalars, args.encoding, args.reduce)?;
     let info = bases::find(client, &args.bases).await?;
     let length = length(args, &info, &scalars)?;
-    let bar = Bar::bytes(ui, "sending scalars", scalars.bytes.len() as u64);
+    let bar = ProgressBar::bytes(ui, "sending scalars", scalars.bytes.len() as u64);
     let options = MsmOptions {
         batch: args.batch,
-        verify: args.verify.map_or(Verify::None, Verify::from),
+        verify: args.verify.map_or(Verification::None, Verification::from),
         result_encoding: args.result.into(),
         reduce: args.reduce,
         deadline: None,
@@ -92,7 +94,7 @@ pub async fn run(ui: Ui, client: &Client, args: &MsmArgs) -> Result<()> {
     let input = ScalarInput::Bytes { encoding: scalars.encoding, bytes: &scalars.bytes };
     let sums = client.msm_id(info.group, info.id, args.offset, length, input, options).await;
     drop(bar);
-    let sums = sums.map_err(|error| Failure::from(error).within(args.scalars.display()))?;
+    let sums = sums.map_err(|error| CliFailure::from(error).in_file(args.scalars.display()))?;
     ui.timings("msm", &sums.timing, &sums.execution);
     write(ui, args, &info, &sums)
 }
@@ -106,7 +108,7 @@ fn length(args: &MsmArgs, info: &BasesInfo, scalars: &ScalarBytes) -> Result<u64
     });
     let Some(length) = length else {
         let message = format!("--offset and --length exceed the {} bases", info.count);
-        return Err(Failure::new(Exit::Usage, message));
+        return Err(CliFailure::new(Exit::Usage, message));
     };
     let (count, batch) = (scalars.count(), u64::from(args.batch));
     if count == length * batch {
@@ -121,12 +123,12 @@ fn length(args: &MsmArgs, info: &BasesInfo, scalars: &ScalarBytes) -> Result<u64
     let message = format!(
         "{file}: {count} scalars, but {batch} x {length} are needed, one per base and vector{hint}"
     );
-    Err(Failure::new(Exit::Data, message))
+    Err(CliFailure::new(Exit::Data, message))
 }
 
-fn write(ui: Ui, args: &MsmArgs, info: &BasesInfo, sums: &MsmBytes) -> Result<()> {
-    let output = Output::new(args.out.as_deref());
-    let width = ResultEncoding::from(args.result).point_bytes(info.group);
+fn write(ui: Ui, args: &MsmArgs, info: &BasesInfo, sums: &EncodedMsmResult) -> Result<()> {
+    let output = OutputTarget::new(args.out.as_deref());
+    let width = SumEncoding::from(args.result).point_bytes(info.group);
     let in_hex = || sums.bytes.chunks(width).map(hex::encode);
     if ui.json {
         let (timing, execution) = timing_json(&sums.timing, &sums.execution);
@@ -135,13 +137,13 @@ fn write(ui: Ui, args: &MsmArgs, info: &BasesInfo, sums: &MsmBytes) -> Result<()
             "timing": timing, "execution": execution,
         });
         match &output {
-            Output::Stdout => report["points"] = in_hex().collect(),
-            Output::File(_) => output.write(&sums.bytes)?,
+            OutputTarget::Stdout => report["points"] = in_hex().collect(),
+            OutputTarget::File(_) => output.write(&sums.bytes)?,
         }
         return ui.print_json(&report);
     }
     match output {
-        Output::Stdout if !args.raw => {
+        OutputTarget::Stdout if !args.raw => {
             output.write((in_hex().collect::<Vec<_>>().join("\n") + "\n").as_bytes())
         }
         _ => output.write(&sums.bytes),

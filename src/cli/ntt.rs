@@ -8,14 +8,16 @@ use zeroize::Zeroizing;
 
 use super::{
     args::{SCALAR_FORMATS, ScalarFormat, VerifyArg},
-    exit::{Exit, Failure, Result},
+    exit::{CliFailure, Exit, Result},
     input::{self, ScalarBytes},
-    output::{Output, Ui, timing_json},
-    progress::Bar,
+    output::{OutputTarget, Ui, timing_json},
+    progress::ProgressBar,
 };
 use crate::{
-    client::{Client, Direction, Fr, NttBytes, NttOptions, Order, ScalarEncoding, Verify},
-    formats::scalars::{self, Radix},
+    client::{
+        Client, Direction, EncodedNttResult, Fr, NttOptions, Order, ScalarEncoding, Verification,
+    },
+    formats::scalars::{self, Notation},
 };
 
 #[derive(Debug, Args)]
@@ -42,7 +44,7 @@ pub struct NttArgs {
     /// Pad each row with zeros to the next power of two, or to 2^LG_N
     #[arg(long, value_name = "LG_N", num_args = 0..=1, default_missing_value = "next",
           require_equals = true)]
-    pad: Option<Pad>,
+    pad: Option<PadArg>,
     /// Encoding of the input and of the result, see below
     #[arg(long, default_value = "canonical", value_name = "FORMAT")]
     encoding: ScalarFormat,
@@ -75,12 +77,12 @@ impl From<OrderArg> for Order {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Pad {
+enum PadArg {
     Next,
     To(u32),
 }
 
-impl std::str::FromStr for Pad {
+impl std::str::FromStr for PadArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -95,16 +97,16 @@ impl std::str::FromStr for Pad {
 pub async fn run(ui: Ui, client: &Client, args: &NttArgs) -> Result<()> {
     if matches!(args.encoding, ScalarFormat::Binary(encoding) if !encoding.is_full()) {
         let message = "ntt requires 32-byte field elements: narrow encodings are for msm only";
-        return Err(Failure::new(Exit::Usage, message));
+        return Err(CliFailure::new(Exit::Usage, message));
     }
-    if ui.json && matches!(Output::new(args.out.as_deref()), Output::Stdout) {
+    if ui.json && matches!(OutputTarget::new(args.out.as_deref()), OutputTarget::Stdout) {
         let message =
             "--json and the result cannot share standard output: specify a file with --out";
-        return Err(Failure::new(Exit::Usage, message));
+        return Err(CliFailure::new(Exit::Usage, message));
     }
     let rows = input::read_scalars(ui, &args.file, args.encoding, args.reduce)?;
-    let lg_n = lg_n(args, &rows).map_err(|failure| failure.within(args.file.display()))?;
-    let bar = Bar::bytes(ui, "sending and receiving", rows.bytes.len() as u64);
+    let lg_n = lg_n(args, &rows).map_err(|failure| failure.in_file(args.file.display()))?;
+    let bar = ProgressBar::bytes(ui, "sending and receiving", rows.bytes.len() as u64);
     let options = NttOptions {
         lg_n: Some(lg_n),
         direction: if args.inverse { Direction::Inverse } else { Direction::Forward },
@@ -112,14 +114,14 @@ pub async fn run(ui: Ui, client: &Client, args: &NttArgs) -> Result<()> {
         input_order: args.input_order.into(),
         output_order: args.output_order.into(),
         batch: args.batch,
-        verify: args.verify.map_or(Verify::None, Verify::from),
+        verify: args.verify.map_or(Verification::None, Verification::from),
         reduce: args.reduce,
         deadline: None,
         progress: bar.callback(),
     };
     let done = client.ntt_bytes(rows.encoding, &rows.bytes, options).await;
     drop(bar);
-    let done = done.map_err(|error| Failure::from(error).within(args.file.display()))?;
+    let done = done.map_err(|error| CliFailure::from(error).in_file(args.file.display()))?;
     ui.timings(&format!("ntt 2^{lg_n}"), &done.report.timing, &done.report.execution);
     write(ui, args, lg_n, rows.encoding, done)
 }
@@ -127,15 +129,15 @@ pub async fn run(ui: Ui, client: &Client, args: &NttArgs) -> Result<()> {
 /// log2 of a row's length, after padding.
 fn lg_n(args: &NttArgs, rows: &ScalarBytes) -> Result<u32> {
     let (count, batch) = (rows.count(), u64::from(args.batch));
-    let data = |message| Err(Failure::new(Exit::Data, message));
+    let data = |message| Err(CliFailure::new(Exit::Data, message));
     if count % batch != 0 {
         return data(format!("{count} elements are not {batch} rows of equal length"));
     }
     let row = count / batch;
     match args.pad {
-        Some(Pad::Next) => Ok(row.max(1).next_power_of_two().ilog2()),
-        Some(Pad::To(lg_n)) if row <= 1 << lg_n => Ok(lg_n),
-        Some(Pad::To(lg_n)) => data(format!("a row has {row} elements, more than 2^{lg_n}")),
+        Some(PadArg::Next) => Ok(row.max(1).next_power_of_two().ilog2()),
+        Some(PadArg::To(lg_n)) if row <= 1 << lg_n => Ok(lg_n),
+        Some(PadArg::To(lg_n)) => data(format!("a row has {row} elements, more than 2^{lg_n}")),
         None if row.is_power_of_two() => Ok(row.ilog2()),
         None => data(format!(
             "a row has {row} elements, which is not a power of two: use --pad to append zeros"
@@ -148,16 +150,16 @@ fn write(
     args: &NttArgs,
     lg_n: u32,
     encoding: ScalarEncoding,
-    mut done: NttBytes,
+    mut done: EncodedNttResult,
 ) -> Result<()> {
-    let output = Output::new(args.out.as_deref());
+    let output = OutputTarget::new(args.out.as_deref());
     match args.encoding {
         ScalarFormat::Text(radix) => output.write(text(radix, &done.bytes).as_bytes())?,
         ScalarFormat::Binary(_) | ScalarFormat::BigEndian if output.is_terminal() => {
             output.write(terminal_text(encoding, &done.bytes).as_bytes())?;
         }
         ScalarFormat::BigEndian => {
-            scalars::swap_bytes(&mut done.bytes)?;
+            scalars::reverse_scalars(&mut done.bytes)?;
             output.write(&done.bytes)?;
         }
         ScalarFormat::Binary(_) => output.write(&done.bytes)?,
@@ -171,14 +173,14 @@ fn write(
     Ok(())
 }
 
-fn text(radix: Radix, canonical: &[u8]) -> Zeroizing<String> {
+fn text(radix: Notation, canonical: &[u8]) -> Zeroizing<String> {
     scalars::to_text(radix, canonical)
 }
 
 /// Numbers for a terminal, in any encoding.
 fn terminal_text(encoding: ScalarEncoding, bytes: &[u8]) -> Zeroizing<String> {
     if encoding == ScalarEncoding::Canonical {
-        return text(Radix::Hex, bytes);
+        return text(Notation::Hex, bytes);
     }
     // Montgomery limbs are shown unconverted, because the user chose this encoding.
     let mut lines = Zeroizing::new(String::with_capacity(bytes.len() / 32 * 65));

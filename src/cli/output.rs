@@ -11,10 +11,10 @@ use comfy_table::{LineStyle, Table, TableStyle};
 use serde_json::{Value, json};
 
 use super::{
-    args::Global,
-    exit::{Failure, Result},
+    args::GlobalArgs,
+    exit::{CliFailure, Result},
 };
-use crate::client::{Execution, Timing, Verify};
+use crate::client::{Execution, Timing, Verification};
 
 /// How to print, by the global options.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +28,7 @@ pub struct Ui {
 }
 
 impl Ui {
-    pub fn new(global: &Global) -> Self {
+    pub fn new(global: &GlobalArgs) -> Self {
         Self { json: global.json, quiet: global.quiet, verbose: global.verbose }
     }
 
@@ -44,7 +44,7 @@ impl Ui {
 
     /// Prints text on standard output.
     pub fn print(self, text: &str) -> Result<()> {
-        Output::Stdout.write(text.as_bytes())
+        OutputTarget::Stdout.write(text.as_bytes())
     }
 
     /// Prints a note for people on standard error.
@@ -77,14 +77,14 @@ impl Ui {
 
 /// Destination of a result.
 #[derive(Debug, Clone)]
-pub enum Output {
+pub enum OutputTarget {
     /// Standard output.
     Stdout,
     /// A file, which is replaced.
     File(PathBuf),
 }
 
-impl Output {
+impl OutputTarget {
     /// `-` and `None` mean standard output.
     pub fn new(path: Option<&Path>) -> Self {
         match path {
@@ -103,11 +103,11 @@ impl Output {
             Self::Stdout => {
                 let mut stdout = io::stdout().lock();
                 let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
-                written.map_err(|error| Failure::output("standard output", &error))
+                written.map_err(|error| CliFailure::output("standard output", &error))
             }
             Self::File(path) => {
                 let written = File::create(path).and_then(|mut file| file.write_all(bytes));
-                written.map_err(|error| Failure::output(path.display(), &error))
+                written.map_err(|error| CliFailure::output(path.display(), &error))
             }
         }
     }
@@ -166,11 +166,11 @@ pub fn microseconds(time: Duration) -> Value {
     json!(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
 }
 
-fn verify_name(verify: Verify) -> &'static str {
+fn verify_name(verify: Verification) -> &'static str {
     match verify {
-        Verify::None => "none",
-        Verify::Full => "full",
-        Verify::Probabilistic => "probabilistic",
+        Verification::None => "none",
+        Verification::Full => "full",
+        Verification::Probabilistic => "probabilistic",
     }
 }
 

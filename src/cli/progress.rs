@@ -13,9 +13,9 @@ const STEPS: &str = "{msg:<36} {bar:30} {pos}/{len} {elapsed}";
 const SPINNER: &str = "{msg:<36} {spinner} {elapsed}";
 
 /// A progress bar, or nothing if bars are not drawn. Removed when dropped.
-pub struct Bar(Option<ProgressBar>);
+pub struct ProgressBar(Option<ProgressBar>);
 
-impl Bar {
+impl ProgressBar {
     /// A bar for bytes read, sent or received.
     pub fn bytes(ui: Ui, what: impl Into<String>, total: u64) -> Self {
         Self::new(ui, BYTES, what, Some(total))
@@ -49,7 +49,7 @@ impl Bar {
         }
     }
 
-    pub fn say(&self, what: impl Into<String>) {
+    pub fn set_message(&self, what: impl Into<String>) {
         if let Some(bar) = &self.0 {
             bar.set_message(what.into());
         }
@@ -68,7 +68,7 @@ impl Bar {
     }
 }
 
-impl Drop for Bar {
+impl Drop for ProgressBar {
     fn drop(&mut self) {
         if let Some(bar) = &self.0 {
             bar.finish_and_clear();

@@ -4,22 +4,22 @@ use std::ops::{Bound, RangeBounds};
 
 use super::{
     BasesHandle, BasesId, BasesInfo, Client, CurvePoint, PutOptions,
-    call::Answer,
+    call::CallFuture,
     convert,
-    download::{Received, Span},
-    error::{Error, Result},
-    payload::Payload,
-    stripes::Header,
+    download::{DownloadProgress, ObjectRange},
+    error::{ClientError, Result},
+    payload::OutgoingBytes,
+    striped_upload::PutHeader,
     types::UploadId,
-    upload::Upload,
+    upload::ChunkQueue,
 };
 use crate::{
     curve::{
         Group,
         layout::points_as_bytes,
-        points::{PointEncoding, decode, content_hash},
+        points::{PointEncoding, content_hash, decode},
     },
-    error::Problem,
+    error::FieldProblem,
     wire::v1::{self, get_request, release_request, stat_request},
 };
 
@@ -51,9 +51,12 @@ impl Client {
             Err(error) if error.is_not_found() => Vec::new(),
             Err(error) => return Err(error),
         };
-        let info = self.put(A::GROUP, PointEncoding::Montgomery, bytes, hash, options).await?;
+        let info =
+            self.put_points(A::GROUP, PointEncoding::Montgomery, bytes, hash, options).await?;
         if info.id != id {
-            return Err(Error::answer("the server computed another id for the points"));
+            return Err(ClientError::invalid_response(
+                "the server computed another id for the points",
+            ));
         }
         BasesHandle::new(info)
     }
@@ -82,24 +85,24 @@ impl Client {
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error),
         }
-        self.put(group, encoding, bytes, hash, options).await
+        self.put_points(group, encoding, bytes, hash, options).await
     }
 
-    fn put<'a>(
+    fn put_points<'a>(
         &'a self,
         group: Group,
         encoding: PointEncoding,
         bytes: &'a [u8],
         hash: Vec<u8>,
         options: PutOptions,
-    ) -> Answer<'a, BasesInfo> {
+    ) -> CallFuture<'a, BasesInfo> {
         Box::pin(async move {
             let count =
-                convert::elements("points", bytes.len() as u64, encoding.point_bytes(group))?;
+                convert::element_count("points", bytes.len() as u64, encoding.point_bytes(group))?;
             if count == 0 {
-                return Err(Error::input("points", Problem::Zero));
+                return Err(ClientError::input("points", FieldProblem::Zero));
             }
-            let header = Header::Bases(v1::BasesUpload {
+            let header = PutHeader::Bases(v1::BasesUpload {
                 group: convert::group(group).into(),
                 encoding: convert::point_encoding(encoding).into(),
                 count,
@@ -108,9 +111,12 @@ impl Client {
                 label: options.label,
                 ..Default::default()
             });
-            let mut call = self.start(options.deadline);
-            let upload =
-                Upload::new(Payload::Public(bytes), self.inner.chunk_bytes, options.progress);
+            let mut call = self.begin_call(options.deadline);
+            let upload = ChunkQueue::new(
+                OutgoingBytes::Public(bytes),
+                self.inner.chunk_bytes,
+                options.progress,
+            );
             let put = self.put_payload(header, UploadId::random()?, &upload, &mut call).await?;
             convert::object_bases(put.object)
         })
@@ -130,19 +136,19 @@ impl Client {
         self.stat_by(stat_request::Id::ObjectId(id.0.to_vec().into())).await
     }
 
-    fn stat_by(&self, id: stat_request::Id) -> Answer<'_, BasesInfo> {
+    fn stat_by(&self, id: stat_request::Id) -> CallFuture<'_, BasesInfo> {
         Box::pin(async move {
-            let mut call = self.start(None);
+            let mut call = self.begin_call(None);
             loop {
                 let request = call.request(v1::StatRequest { id: Some(id.clone()) });
-                match call.within(self.store().stat(request)).await {
+                match call.response(self.store().stat(request)).await {
                     Ok(stat) => match stat.status {
                         Some(v1::stat_response::Status::Object(object)) => {
                             return convert::object_bases(Some(object));
                         }
-                        _ => return Err(Error::answer("the object is not bases")),
+                        _ => return Err(ClientError::invalid_response("the object is not bases")),
                     },
-                    Err(error) => call.pause(error).await?,
+                    Err(error) => call.wait_before_retry(error).await?,
                 }
             }
         })
@@ -150,18 +156,18 @@ impl Client {
 
     /// Lists all bases, or those of one group, oldest first.
     pub async fn list(&self, group: Option<Group>) -> Result<Vec<BasesInfo>> {
-        self.list_all(group).await
+        self.list_boxed(group).await
     }
 
-    fn list_all(&self, group: Option<Group>) -> Answer<'_, Vec<BasesInfo>> {
+    fn list_boxed(&self, group: Option<Group>) -> CallFuture<'_, Vec<BasesInfo>> {
         Box::pin(async move {
-            let mut call = self.start(None);
+            let mut call = self.begin_call(None);
             let group = group.map(|group| convert::group(group).into());
             loop {
                 let request = call.request(v1::ListRequest { group });
-                match call.within(self.store().list(request)).await {
+                match call.response(self.store().list(request)).await {
                     Ok(list) => return list.bases.into_iter().map(convert::bases).collect(),
-                    Err(error) => call.pause(error).await?,
+                    Err(error) => call.wait_before_retry(error).await?,
                 }
             }
         })
@@ -174,14 +180,14 @@ impl Client {
         self.release_by(release_request::Id::ObjectId(id.0.to_vec().into())).await
     }
 
-    pub(crate) fn release_by(&self, id: release_request::Id) -> Answer<'_, ()> {
+    pub(crate) fn release_by(&self, id: release_request::Id) -> CallFuture<'_, ()> {
         Box::pin(async move {
-            let mut call = self.start(None);
+            let mut call = self.begin_call(None);
             loop {
                 let request = call.request(v1::ReleaseRequest { id: Some(id.clone()) });
-                match call.within(self.store().release(request)).await {
+                match call.response(self.store().release(request)).await {
                     Ok(_) => return Ok(()),
-                    Err(error) => call.pause(error).await?,
+                    Err(error) => call.wait_before_retry(error).await?,
                 }
             }
         })
@@ -197,10 +203,11 @@ impl Client {
         range: impl RangeBounds<u64>,
     ) -> Result<Vec<A>> {
         let info = BasesHandle::<A>::new(self.stat(id).await?)?.info;
-        let range = within(range, info.count)?;
+        let range = resolve_range(range, info.count)?;
         let bytes = self.read_bases(&info, PointEncoding::Montgomery, range).await?;
-        decode(PointEncoding::Montgomery, &bytes)
-            .map_err(|bad| Error::answer(format!("point {} is {}", bad.index, bad.problem)))
+        decode(PointEncoding::Montgomery, &bytes).map_err(|bad| {
+            ClientError::invalid_response(format!("point {} is {}", bad.index, bad.problem))
+        })
     }
 
     /// Downloads bases, or a range of them, in the given encoding.
@@ -213,7 +220,7 @@ impl Client {
         range: impl RangeBounds<u64>,
     ) -> Result<Vec<u8>> {
         let info = self.stat(id).await?;
-        let range = within(range, info.count)?;
+        let range = resolve_range(range, info.count)?;
         self.read_bases(&info, encoding, range).await
     }
 
@@ -222,25 +229,25 @@ impl Client {
         info: &'a BasesInfo,
         encoding: PointEncoding,
         (offset, count): (u64, u64),
-    ) -> Answer<'a, Vec<u8>> {
+    ) -> CallFuture<'a, Vec<u8>> {
         Box::pin(async move {
             let width = encoding.point_bytes(info.group);
             let mut out = vec![0; count as usize * width];
-            let span = Span {
+            let span = ObjectRange {
                 id: get_request::Id::ObjectId(info.id.0.to_vec().into()),
                 encoding: Some(convert::point_encoding(encoding)),
                 offset,
                 width,
             };
-            let received = Received::new(None, 0, out.len() as u64);
-            self.download(&span, &mut out, &received, &self.start(None)).await?;
+            let received = DownloadProgress::new(None, 0, out.len() as u64);
+            self.download(&span, &mut out, &received, &self.begin_call(None)).await?;
             Ok(out)
         })
     }
 }
 
 /// First element and length of `range` within `count` elements.
-fn within(range: impl RangeBounds<u64>, count: u64) -> Result<(u64, u64)> {
+fn resolve_range(range: impl RangeBounds<u64>, count: u64) -> Result<(u64, u64)> {
     let start = match range.start_bound() {
         Bound::Included(start) => *start,
         Bound::Excluded(before) => before.saturating_add(1),
@@ -252,7 +259,7 @@ fn within(range: impl RangeBounds<u64>, count: u64) -> Result<(u64, u64)> {
         Bound::Unbounded => count,
     };
     if start > end || end > count {
-        return Err(Error::input("range", Problem::TooLarge { max: count }));
+        return Err(ClientError::input("range", FieldProblem::TooLarge { max: count }));
     }
     Ok((start, end - start))
 }
@@ -269,15 +276,15 @@ async fn hash(bytes: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::within;
+    use super::resolve_range;
 
     #[test]
     fn refuses_ranges_that_exceed_the_count() {
-        assert_eq!(within(.., 5).ok(), Some((0, 5)));
-        assert_eq!(within(2..4, 5).ok(), Some((2, 2)));
-        assert_eq!(within(1..=4, 5).ok(), Some((1, 4)));
-        assert_eq!(within(5.., 5).ok(), Some((5, 0)));
-        assert!(within(3..6, 5).is_err());
-        assert!(within(6.., 5).is_err());
+        assert_eq!(resolve_range(.., 5).ok(), Some((0, 5)));
+        assert_eq!(resolve_range(2..4, 5).ok(), Some((2, 2)));
+        assert_eq!(resolve_range(1..=4, 5).ok(), Some((1, 4)));
+        assert_eq!(resolve_range(5.., 5).ok(), Some((5, 0)));
+        assert!(resolve_range(3..6, 5).is_err());
+        assert!(resolve_range(6.., 5).is_err());
     }
 }

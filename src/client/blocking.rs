@@ -6,9 +6,9 @@ use tokio::runtime::Runtime;
 use zeroize::Zeroizing;
 
 use super::{
-    BasesHandle, BasesId, BasesInfo, Builder, CurvePoint, Error, Fr, GetInfoResponse, Group, Msm,
-    MsmBytes, MsmOptions, NttBytes, NttOptions, NttReport, PointEncoding, PutOptions, Result,
-    ScalarEncoding, ScalarInput, UploadId, VectorInfo,
+    BasesHandle, BasesId, BasesInfo, ClientBuilder, ClientError, CurvePoint, EncodedMsmResult,
+    EncodedNttResult, Fr, GetInfoResponse, Group, MsmOptions, MsmResult, NttOptions, NttReport,
+    PointEncoding, PutOptions, Result, ScalarEncoding, ScalarInput, UploadId, VectorInfo,
 };
 
 /// Threads that serve the connections; the caller's thread prepares the chunks.
@@ -16,25 +16,25 @@ const THREADS: usize = 2;
 
 /// A connected client whose calls block. Cheap to clone; clones share connections and threads.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct BlockingClient {
     client: super::Client,
     runtime: Arc<Runtime>,
 }
 
-impl Client {
+impl BlockingClient {
     /// Blocking version of [`super::Client::connect`].
     pub fn connect(target: impl Into<String>) -> Result<Self> {
         Self::from_builder(super::Client::builder(target))
     }
 
     /// Connects with the settings of `builder`.
-    pub fn from_builder(builder: Builder) -> Result<Self> {
+    pub fn from_builder(builder: ClientBuilder) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("capstan-client")
             .enable_all()
             .build()
-            .map_err(|error| Error::InvalidSetting {
+            .map_err(|error| ClientError::InvalidSetting {
                 what: "connection threads".into(),
                 problem: error.to_string(),
             })?;
@@ -151,7 +151,7 @@ impl Client {
         bases: &BasesHandle<A>,
         scalars: impl Into<ScalarInput<'a>>,
         options: MsmOptions,
-    ) -> Result<Msm<A>> {
+    ) -> Result<MsmResult<A>> {
         self.runtime.block_on(self.client.msm_with(bases, scalars, options))
     }
 
@@ -170,7 +170,7 @@ impl Client {
         bases: &[A],
         scalars: impl Into<ScalarInput<'a>>,
         options: MsmOptions,
-    ) -> Result<Msm<A>> {
+    ) -> Result<MsmResult<A>> {
         self.runtime.block_on(self.client.msm_inline_with(bases, scalars, options))
     }
 
@@ -183,7 +183,7 @@ impl Client {
         len: u64,
         scalars: impl Into<ScalarInput<'a>>,
         options: MsmOptions,
-    ) -> Result<MsmBytes> {
+    ) -> Result<EncodedMsmResult> {
         self.runtime.block_on(self.client.msm_id(group, id, offset, len, scalars, options))
     }
 
@@ -208,7 +208,7 @@ impl Client {
         encoding: ScalarEncoding,
         bytes: &[u8],
         options: NttOptions,
-    ) -> Result<NttBytes> {
+    ) -> Result<EncodedNttResult> {
         self.runtime.block_on(self.client.ntt_bytes(encoding, bytes, options))
     }
 }

@@ -6,24 +6,24 @@ use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep, timeout_at};
 use tonic::{Request, Response, Status};
 
-use super::error::{Error, Result};
+use super::error::{ClientError, Result};
 
 const BACKOFF_FIRST: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
 
 /// A call's future. Boxed, because otherwise every crate that awaits it would compile the bodies of
 /// all async functions below it, tonic's included.
-pub(crate) type Answer<'a, T> = BoxFuture<'a, Result<T>>;
+pub(crate) type CallFuture<'a, T> = BoxFuture<'a, Result<T>>;
 
 /// Deadline and remaining retries of one call, across all its requests.
-pub(crate) struct Call {
+pub(crate) struct CallBudget {
     started: Instant,
     deadline: Option<Instant>,
     retries_left: u32,
     backoff: Duration,
 }
 
-impl Call {
+impl CallBudget {
     pub fn new(deadline: Option<Duration>, retries: u32) -> Self {
         let started = Instant::now();
         // An unrepresentable deadline means no deadline.
@@ -46,33 +46,35 @@ impl Call {
     }
 
     /// Awaits the response to a request until the deadline.
-    pub async fn within<T>(
+    pub async fn response<T>(
         &self,
         answer: impl Future<Output = Result<Response<T>, Status>>,
     ) -> Result<T> {
-        self.bounded(async { Ok(answer.await?.into_inner()) }).await
+        self.until_deadline(async { Ok(answer.await?.into_inner()) }).await
     }
 
     /// Awaits `work` until the deadline.
-    pub async fn bounded<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+    pub async fn until_deadline<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         match self.deadline {
             // The server enforces the same deadline; the code is the same on either side.
-            Some(deadline) => timeout_at(deadline, work).await.map_err(|_| Error::DeadlineExceeded)?,
+            Some(deadline) => {
+                timeout_at(deadline, work).await.map_err(|_| ClientError::DeadlineExceeded)?
+            }
             None => work.await,
         }
     }
 
     /// Waits before a retry. Returns `error` if it is permanent, no retries are left, or the
     /// deadline would pass during the wait.
-    pub async fn pause(&mut self, error: Error) -> Result<()> {
+    pub async fn wait_before_retry(&mut self, error: ClientError) -> Result<()> {
         if !error.is_retryable() || self.retries_left == 0 {
             return Err(error);
         }
         self.retries_left -= 1;
         let wait = match error.retry_after() {
             // Jitter, so that clients do not retry all at once.
-            Some(after) => after + after.mul_f64(0.25 * random()),
-            None => self.backoff.mul_f64(0.5 + random()),
+            Some(after) => after + after.mul_f64(0.25 * jitter()),
+            None => self.backoff.mul_f64(0.5 + jitter()),
         };
         self.backoff = (2 * self.backoff).min(BACKOFF_MAX);
         if self.deadline.is_some_and(|deadline| Instant::now() + wait >= deadline) {
@@ -84,7 +86,7 @@ impl Call {
 }
 
 /// Uniform in [0, 1), for jitter.
-fn random() -> f64 {
+fn jitter() -> f64 {
     let mut byte = [128];
     // If the system has no randomness, all waits are equal, which does no harm.
     let _ = getrandom::fill(&mut byte);
@@ -97,32 +99,35 @@ mod tests {
 
     use tonic::Status;
 
-    use super::{Call, Error};
+    use super::{CallBudget, ClientError};
 
-    fn unavailable() -> Error {
+    fn unavailable() -> ClientError {
         Status::unavailable("gone").into()
     }
 
     #[tokio::test]
     async fn limits_the_number_of_retries() {
-        let mut call = Call::new(None, 2);
-        assert!(call.pause(unavailable()).await.is_ok());
-        assert!(call.pause(unavailable()).await.is_ok());
-        assert!(call.pause(unavailable()).await.is_err());
+        let mut call = CallBudget::new(None, 2);
+        assert!(call.wait_before_retry(unavailable()).await.is_ok());
+        assert!(call.wait_before_retry(unavailable()).await.is_ok());
+        assert!(call.wait_before_retry(unavailable()).await.is_err());
     }
 
     #[tokio::test]
     async fn does_not_retry_permanent_errors() {
-        let mut call = Call::new(None, 2);
-        assert!(call.pause(Status::invalid_argument("no").into()).await.is_err());
-        assert!(call.pause(Status::resource_exhausted("never").into()).await.is_err());
+        let mut call = CallBudget::new(None, 2);
+        assert!(call.wait_before_retry(Status::invalid_argument("no").into()).await.is_err());
+        assert!(call.wait_before_retry(Status::resource_exhausted("never").into()).await.is_err());
     }
 
     #[tokio::test]
     async fn does_not_wait_past_the_deadline() {
-        let mut call = Call::new(Some(Duration::from_millis(10)), 9);
-        assert!(matches!(call.pause(unavailable()).await, Err(Error::Refused(_))));
-        let late = call.bounded(std::future::pending::<Result<(), Error>>()).await;
-        assert!(matches!(late, Err(Error::DeadlineExceeded)));
+        let mut call = CallBudget::new(Some(Duration::from_millis(10)), 9);
+        assert!(matches!(
+            call.wait_before_retry(unavailable()).await,
+            Err(ClientError::Refused(_))
+        ));
+        let late = call.until_deadline(std::future::pending::<Result<(), ClientError>>()).await;
+        assert!(matches!(late, Err(ClientError::DeadlineExceeded)));
     }
 }

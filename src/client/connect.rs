@@ -15,8 +15,8 @@ use tonic::{
 
 use super::{
     Client,
-    call::{Answer, Call},
-    error::{Error, Result},
+    call::{CallBudget, CallFuture},
+    error::{ClientError, Result},
 };
 use crate::wire::v1::{
     admin_client::AdminClient, compute_client::ComputeClient, store_client::StoreClient,
@@ -29,14 +29,14 @@ const STREAM_WINDOW_BYTES: u32 = 4 * MIB;
 const CONNECTION_WINDOW_BYTES: u32 = 16 * MIB;
 const KEEPALIVE: Duration = Duration::from_secs(20);
 /// Limit on one response message: 65536 G2 sums take 18 MiB.
-const ANSWER_BYTES_MAX: usize = 64 << 20;
+const RESPONSE_BYTES_MAX: usize = 64 << 20;
 /// Payload bytes of one message if the server denies `GetInfo`.
-const MESSAGE_BYTES: u64 = 1 << 20;
+const MESSAGE_BYTES_DEFAULT: u64 = 1 << 20;
 /// Payload bytes of one chunk; larger chunks cost memory and are no faster.
 const CHUNK_BYTES: u64 = 256 << 10;
 
 /// State shared by the clones of a client.
-pub(crate) struct Inner {
+pub(crate) struct Connections {
     pub target: String,
     pub channels: Vec<Channel>,
     next_channel: AtomicUsize,
@@ -49,7 +49,7 @@ pub(crate) struct Inner {
 
 /// Configures a connection. See [`Client::builder`].
 #[derive(Clone)]
-pub struct Builder {
+pub struct ClientBuilder {
     target: String,
     connections: usize,
     ca_certificate: Option<Vec<u8>>,
@@ -59,7 +59,7 @@ pub struct Builder {
     retries: u32,
 }
 
-impl Builder {
+impl ClientBuilder {
     pub(crate) fn new(target: String) -> Self {
         Self {
             target,
@@ -126,18 +126,18 @@ impl Builder {
         self.open().await
     }
 
-    fn open(self) -> Answer<'static, Client> {
+    fn open(self) -> CallFuture<'static, Client> {
         Box::pin(async move {
             let endpoint = self.endpoint()?;
             let first = tokio::time::timeout(self.connect_timeout, endpoint.connect()).await;
             let first = match first {
                 Ok(Ok(channel)) => channel,
-                Ok(Err(error)) => return Err(self.unreachable(innermost(&error))),
-                Err(_) => return Err(self.unreachable(self.no_answer())),
+                Ok(Err(error)) => return Err(self.connect_error(innermost(&error))),
+                Err(_) => return Err(self.connect_error(self.timeout_text())),
             };
             let mut channels = vec![first];
             channels.resize_with(self.connections, || endpoint.connect_lazy());
-            let mut inner = Inner {
+            let mut inner = Connections {
                 target: self.target.clone(),
                 channels,
                 next_channel: AtomicUsize::new(0),
@@ -152,22 +152,22 @@ impl Builder {
         })
     }
 
-    async fn message_bytes(&self, inner: &Inner) -> Result<u64> {
+    async fn message_bytes(&self, inner: &Connections) -> Result<u64> {
         let mut admin = AdminClient::new(inner.channels[0].clone());
-        let call = Call::new(Some(self.connect_timeout), 0);
-        let info = call.within(admin.get_info(call.request(Default::default()))).await;
+        let call = CallBudget::new(Some(self.connect_timeout), 0);
+        let info = call.response(admin.get_info(call.request(Default::default()))).await;
         match info {
             Ok(info) => match info.limits.map(|limits| limits.message_payload_bytes) {
                 Some(bytes) if bytes > 0 => Ok(bytes),
-                _ => Err(Error::answer("the response has no limits")),
+                _ => Err(ClientError::invalid_response("the response has no limits")),
             },
-            Err(Error::DeadlineExceeded) => Err(self.unreachable(self.no_answer())),
-            Err(Error::ConnectionLost(problem)) => Err(self.unreachable(problem)),
-            Err(Error::Refused(refusal)) if refusal.code == Code::PermissionDenied => {
-                Ok(MESSAGE_BYTES)
+            Err(ClientError::DeadlineExceeded) => Err(self.connect_error(self.timeout_text())),
+            Err(ClientError::ConnectionLost(problem)) => Err(self.connect_error(problem)),
+            Err(ClientError::Refused(refusal)) if refusal.code == Code::PermissionDenied => {
+                Ok(MESSAGE_BYTES_DEFAULT)
             }
-            Err(Error::Refused(refusal)) if refusal.reason.is_empty() => {
-                Err(Error::answer(refusal.message))
+            Err(ClientError::Refused(refusal)) if refusal.reason.is_empty() => {
+                Err(ClientError::invalid_response(refusal.message))
             }
             Err(error) => Err(error),
         }
@@ -177,10 +177,10 @@ impl Builder {
         let target = self.target.as_str();
         if !["http://", "https://", "unix:"].iter().any(|scheme| target.starts_with(scheme)) {
             let problem = "expected http://host:port, https://host:port or unix:/path";
-            return Err(self.unusable(problem));
+            return Err(self.target_error(problem));
         }
         let mut endpoint = Endpoint::from_shared(self.target.clone())
-            .map_err(|error| self.unusable(innermost(&error)))?;
+            .map_err(|error| self.target_error(innermost(&error)))?;
         if target.starts_with("https://") {
             let mut tls = ClientTlsConfig::new();
             tls = match &self.ca_certificate {
@@ -190,14 +190,14 @@ impl Builder {
             if let Some(name) = &self.domain_name {
                 tls = tls.domain_name(name);
             }
-            endpoint = endpoint.tls_config(tls).map_err(|error| Error::InvalidSetting {
+            endpoint = endpoint.tls_config(tls).map_err(|error| ClientError::InvalidSetting {
                 what: "certificate".into(),
                 problem: innermost(&error),
             })?;
         } else if self.ca_certificate.is_some() {
-            return Err(self.needs_tls("CA certificate"));
+            return Err(self.tls_error("CA certificate"));
         } else if self.domain_name.is_some() {
-            return Err(self.needs_tls("domain name"));
+            return Err(self.tls_error("domain name"));
         }
         Ok(endpoint
             .tcp_nodelay(true)
@@ -210,20 +210,23 @@ impl Builder {
             .keep_alive_timeout(KEEPALIVE))
     }
 
-    fn unusable(&self, problem: impl Into<String>) -> Error {
-        Error::InvalidSetting { what: format!("target {:?}", self.target), problem: problem.into() }
+    fn target_error(&self, problem: impl Into<String>) -> ClientError {
+        ClientError::InvalidSetting {
+            what: format!("target {:?}", self.target),
+            problem: problem.into(),
+        }
     }
 
-    fn needs_tls(&self, what: &str) -> Error {
+    fn tls_error(&self, what: &str) -> ClientError {
         let problem = format!("target {:?} does not use TLS: use https://host:port", self.target);
-        Error::InvalidSetting { what: what.into(), problem }
+        ClientError::InvalidSetting { what: what.into(), problem }
     }
 
-    fn unreachable(&self, problem: String) -> Error {
-        Error::CannotConnect { target: self.target.clone(), problem }
+    fn connect_error(&self, problem: String) -> ClientError {
+        ClientError::CannotConnect { target: self.target.clone(), problem }
     }
 
-    fn no_answer(&self) -> String {
+    fn timeout_text(&self) -> String {
         format!("no response within {} ms", self.connect_timeout.as_millis())
     }
 }
@@ -239,8 +242,8 @@ fn innermost(error: &dyn std::error::Error) -> String {
 
 impl Client {
     /// Begins a call; its deadline counts from now.
-    pub(crate) fn start(&self, deadline: Option<Duration>) -> Call {
-        Call::new(deadline.or(self.inner.deadline), self.inner.retries)
+    pub(crate) fn begin_call(&self, deadline: Option<Duration>) -> CallBudget {
+        CallBudget::new(deadline.or(self.inner.deadline), self.inner.retries)
     }
 
     /// Returns the next connection, round robin.
@@ -258,25 +261,25 @@ impl Client {
     }
 
     pub(crate) fn compute(&self) -> ComputeClient<Channel> {
-        ComputeClient::new(self.any_channel()).max_decoding_message_size(ANSWER_BYTES_MAX)
+        ComputeClient::new(self.any_channel()).max_decoding_message_size(RESPONSE_BYTES_MAX)
     }
 
     pub(crate) fn store(&self) -> StoreClient<Channel> {
-        StoreClient::new(self.any_channel()).max_decoding_message_size(ANSWER_BYTES_MAX)
+        StoreClient::new(self.any_channel()).max_decoding_message_size(RESPONSE_BYTES_MAX)
     }
 
     /// A client on connection `lane`, for payloads that are spread over several connections.
     pub(crate) fn store_on(&self, lane: usize) -> StoreClient<Channel> {
-        StoreClient::new(self.channel(lane)).max_decoding_message_size(ANSWER_BYTES_MAX)
+        StoreClient::new(self.channel(lane)).max_decoding_message_size(RESPONSE_BYTES_MAX)
     }
 
     pub(crate) fn compute_on(&self, lane: usize) -> ComputeClient<Channel> {
-        ComputeClient::new(self.channel(lane)).max_decoding_message_size(ANSWER_BYTES_MAX)
+        ComputeClient::new(self.channel(lane)).max_decoding_message_size(RESPONSE_BYTES_MAX)
     }
 
     /// Number of connections for a payload of `bytes`: one per 2 MiB, because below that another
     /// connection costs more than it gains.
-    pub(crate) fn lanes(&self, bytes: u64) -> usize {
+    pub(crate) fn lane_count(&self, bytes: u64) -> usize {
         let worth = usize::try_from(bytes >> 21).unwrap_or(usize::MAX);
         worth.clamp(1, self.inner.channels.len())
     }

@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use super::{
-    error::{Error, Result},
+    error::{ClientError, Result},
     types::{
-        BasesId, BasesInfo, Direction, Execution, Order, Timing, UploadId, VectorInfo, Verify,
+        BasesId, BasesInfo, Direction, Execution, Order, Timing, UploadId, VectorInfo, Verification,
     },
 };
 use crate::{
     curve::{
         Group,
-        points::{PointEncoding, ResultEncoding},
+        points::{PointEncoding, SumEncoding},
         scalars::ScalarEncoding,
     },
-    error::Problem,
+    error::FieldProblem,
     wire::v1,
 };
 
@@ -33,16 +33,16 @@ pub(crate) fn point_encoding(encoding: PointEncoding) -> v1::PointEncoding {
     }
 }
 
-pub(crate) fn result_encoding(encoding: ResultEncoding) -> v1::ResultEncoding {
+pub(crate) fn result_encoding(encoding: SumEncoding) -> v1::ResultEncoding {
     match encoding {
-        ResultEncoding::Compressed => v1::ResultEncoding::Compressed,
-        ResultEncoding::Uncompressed => v1::ResultEncoding::Uncompressed,
-        ResultEncoding::Projective => v1::ResultEncoding::Projective,
+        SumEncoding::Compressed => v1::ResultEncoding::Compressed,
+        SumEncoding::Uncompressed => v1::ResultEncoding::Uncompressed,
+        SumEncoding::Projective => v1::ResultEncoding::Projective,
     }
 }
 
 /// Each encoding and its value on the wire.
-const SCALARS: [(ScalarEncoding, v1::ScalarEncoding); 12] = [
+const SCALAR_ENCODINGS: [(ScalarEncoding, v1::ScalarEncoding); 12] = [
     (ScalarEncoding::Canonical, v1::ScalarEncoding::Canonical),
     (ScalarEncoding::Montgomery, v1::ScalarEncoding::Montgomery),
     (ScalarEncoding::Unsigned(1), v1::ScalarEncoding::U8),
@@ -59,15 +59,15 @@ const SCALARS: [(ScalarEncoding, v1::ScalarEncoding); 12] = [
 
 /// Errors: `Input` if no encoding has that width.
 pub(crate) fn scalar_encoding(encoding: ScalarEncoding) -> Result<v1::ScalarEncoding> {
-    let known = SCALARS.iter().find(|(ours, _)| *ours == encoding);
-    known.map(|(_, wire)| *wire).ok_or(Error::input("encoding", Problem::OutOfRange))
+    let known = SCALAR_ENCODINGS.iter().find(|(ours, _)| *ours == encoding);
+    known.map(|(_, wire)| *wire).ok_or(ClientError::input("encoding", FieldProblem::OutOfRange))
 }
 
-pub(crate) fn verify(verify: Verify) -> v1::Verify {
+pub(crate) fn verify(verify: Verification) -> v1::Verify {
     match verify {
-        Verify::None => v1::Verify::None,
-        Verify::Full => v1::Verify::Full,
-        Verify::Probabilistic => v1::Verify::Probabilistic,
+        Verification::None => v1::Verify::None,
+        Verification::Full => v1::Verify::Full,
+        Verification::Probabilistic => v1::Verify::Probabilistic,
     }
 }
 
@@ -88,11 +88,11 @@ pub(crate) fn order(order: Order) -> v1::Order {
 /// Number of elements in `bytes` bytes.
 ///
 /// Errors: `Input` if it is not a whole number.
-pub(crate) fn elements(field: &'static str, bytes: u64, width: usize) -> Result<u64> {
+pub(crate) fn element_count(field: &'static str, bytes: u64, width: usize) -> Result<u64> {
     let width = width as u64;
     if width == 0 || !bytes.is_multiple_of(width) {
         let whole = bytes.checked_div(width).unwrap_or(0) * width;
-        return Err(Error::length(field, whole, bytes));
+        return Err(ClientError::length(field, whole, bytes));
     }
     Ok(bytes / width)
 }
@@ -110,22 +110,25 @@ pub(crate) fn timing(timing: Option<v1::Timing>) -> Timing {
 }
 
 /// Errors: `Answer` if the server reports less verification than `asked`.
-pub(crate) fn execution(execution: Option<v1::Execution>, asked: Verify) -> Result<Execution> {
+pub(crate) fn execution(
+    execution: Option<v1::Execution>,
+    asked: Verification,
+) -> Result<Execution> {
     let execution = execution.unwrap_or_default();
     let verified = match execution.verified() {
-        v1::Verify::Full => Verify::Full,
-        v1::Verify::Probabilistic => Verify::Probabilistic,
-        v1::Verify::None | v1::Verify::Unspecified => Verify::None,
+        v1::Verify::Full => Verification::Full,
+        v1::Verify::Probabilistic => Verification::Probabilistic,
+        v1::Verify::None | v1::Verify::Unspecified => Verification::None,
     };
     let enough = match asked {
-        Verify::None => true,
-        Verify::Probabilistic => verified != Verify::None,
-        Verify::Full => verified == Verify::Full,
+        Verification::None => true,
+        Verification::Probabilistic => verified != Verification::None,
+        Verification::Full => verified == Verification::Full,
     };
     if !enough {
         let problem =
             format!("requested {asked:?} verification, but the result claims {verified:?}");
-        return Err(Error::answer(problem));
+        return Err(ClientError::invalid_response(problem));
     }
     let v1::Execution { engine, device, stages, .. } = execution;
     let stage = |stage: v1::Stage| (stage.name, Duration::from_micros(stage.time_us));
@@ -136,11 +139,13 @@ pub(crate) fn bases(bases: v1::Bases) -> Result<BasesInfo> {
     let group = match bases.group() {
         v1::Group::G1 => Group::G1,
         v1::Group::G2 => Group::G2,
-        v1::Group::Unspecified => return Err(Error::answer("the bases have no group")),
+        v1::Group::Unspecified => {
+            return Err(ClientError::invalid_response("the bases have no group"));
+        }
     };
     let id = bases.object_id.as_ref().try_into();
     Ok(BasesInfo {
-        id: BasesId(id.map_err(|_| Error::answer("the id is not 32 bytes long"))?),
+        id: BasesId(id.map_err(|_| ClientError::invalid_response("the id is not 32 bytes long"))?),
         group,
         count: bases.count,
         bytes: bases.bytes,
@@ -154,19 +159,19 @@ pub(crate) fn bases(bases: v1::Bases) -> Result<BasesInfo> {
 pub(crate) fn object_bases(object: Option<v1::Object>) -> Result<BasesInfo> {
     match object.and_then(|object| object.kind) {
         Some(v1::object::Kind::Bases(found)) => bases(found),
-        _ => Err(Error::answer("the object is not bases")),
+        _ => Err(ClientError::invalid_response("the object is not bases")),
     }
 }
 
 pub(crate) fn object_vector(object: Option<v1::Object>) -> Result<VectorInfo> {
     let Some(v1::object::Kind::Vector(vector)) = object.and_then(|object| object.kind) else {
-        return Err(Error::answer("the object is not a vector"));
+        return Err(ClientError::invalid_response("the object is not a vector"));
     };
-    let known = SCALARS.iter().find(|(_, wire)| *wire == vector.encoding());
+    let known = SCALAR_ENCODINGS.iter().find(|(_, wire)| *wire == vector.encoding());
     let id = vector.upload_id.as_ref().try_into();
     Ok(VectorInfo {
-        id: UploadId(id.map_err(|_| Error::answer("the id is not 16 bytes long"))?),
-        encoding: known.ok_or(Error::answer("the vector has no encoding"))?.0,
+        id: UploadId(id.map_err(|_| ClientError::invalid_response("the id is not 16 bytes long"))?),
+        encoding: known.ok_or(ClientError::invalid_response("the vector has no encoding"))?.0,
         count: vector.count,
     })
 }

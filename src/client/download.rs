@@ -11,9 +11,9 @@ use tonic::{Status, Streaming};
 
 use super::{
     Client, Progress,
-    call::Call,
-    copying,
-    error::{Error, Result},
+    call::CallBudget,
+    copy_pool,
+    error::{ClientError, Result},
 };
 use crate::wire::v1::{self, get_request::Id};
 
@@ -21,16 +21,16 @@ use crate::wire::v1::{self, get_request::Id};
 const PIECE_BYTES: usize = 8 << 20;
 
 /// Messages per lane that wait to be copied to the output.
-const MESSAGES_WAITING: usize = 8;
+const QUEUED_MESSAGES: usize = 8;
 
 /// Reports progress of received bytes, in addition to bytes that were sent before.
-pub(crate) struct Received {
+pub(crate) struct DownloadProgress {
     progress: Option<Progress>,
     done: Mutex<u64>,
     total: u64,
 }
 
-impl Received {
+impl DownloadProgress {
     /// `before` bytes of `total` were transferred before the download.
     pub fn new(progress: Option<Progress>, before: u64, total: u64) -> Self {
         Self { progress, done: Mutex::new(before), total }
@@ -46,7 +46,7 @@ impl Received {
 }
 
 /// A range of an object's elements and their encoding.
-pub(crate) struct Span {
+pub(crate) struct ObjectRange {
     pub id: Id,
     pub encoding: Option<v1::PointEncoding>,
     /// The first element.
@@ -59,12 +59,12 @@ impl Client {
     /// Fills `out` with the elements that start at `span.offset`.
     pub(crate) async fn download(
         &self,
-        span: &Span,
+        span: &ObjectRange,
         out: &mut [u8],
-        received: &Received,
-        deadline: &Call,
+        received: &DownloadProgress,
+        deadline: &CallBudget,
     ) -> Result<()> {
-        let lanes = self.lanes(out.len() as u64);
+        let lanes = self.lane_count(out.len() as u64);
         let width = span.width;
         let piece_bytes = (PIECE_BYTES / width).max(1) * width;
         let per_lane = out.len().div_ceil(lanes).next_multiple_of(width);
@@ -81,20 +81,20 @@ impl Client {
                 Ok(())
             })
             .collect();
-        deadline.bounded(lanes.try_collect()).await
+        deadline.until_deadline(lanes.try_collect()).await
     }
 
     /// Downloads one piece; resumes it if its stream breaks.
     async fn get_piece(
         &self,
         lane: usize,
-        span: &Span,
+        span: &ObjectRange,
         offset: u64,
         out: &mut [u8],
-        received: &Received,
-        deadline: &Call,
+        received: &DownloadProgress,
+        deadline: &CallBudget,
     ) -> Result<()> {
-        let mut retry = self.start(None);
+        let mut retry = self.begin_call(None);
         let mut filled = 0;
         loop {
             let start = filled - filled % span.width;
@@ -109,56 +109,60 @@ impl Client {
             let error = match store.get(deadline.request(request)).await {
                 Ok(stream) => {
                     let rest = &mut out[start..];
-                    match read(stream.into_inner(), rest, &mut filled, received).await {
+                    match receive_piece(stream.into_inner(), rest, &mut filled, received).await {
                         Ok(()) => return Ok(()),
                         Err(error) => error,
                     }
                 }
                 Err(status) => status.into(),
             };
-            retry.pause(error).await?;
+            retry.wait_before_retry(error).await?;
         }
     }
 }
 
 /// Reads chunks until `out` is full and the stream has ended; adds their bytes to `filled`.
-async fn read(
+async fn receive_piece(
     stream: Streaming<v1::GetResponse>,
     out: &mut [u8],
     filled: &mut usize,
-    received: &Received,
+    received: &DownloadProgress,
 ) -> Result<()> {
-    let mut messages = decoded(stream);
-    let (mut at, mut rest, mut some) = (0, out, Vec::with_capacity(MESSAGES_WAITING));
-    while messages.recv_many(&mut some, MESSAGES_WAITING).await > 0 {
+    let mut messages = spawn_decoder(stream);
+    let (mut at, mut rest, mut some) = (0, out, Vec::with_capacity(QUEUED_MESSAGES));
+    while messages.recv_many(&mut some, QUEUED_MESSAGES).await > 0 {
         let (begun, mut copies, mut end) = (at, Vec::new(), Result::Ok(()));
         for message in some.drain(..) {
             let chunk = match message {
                 Ok(message) => message.chunk.unwrap_or_default(),
                 Err(status) => {
-                    end = Err(Error::from(status));
+                    end = Err(ClientError::from(status));
                     break;
                 }
             };
             let place = mem::take(&mut rest).split_at_mut_checked(chunk.data.len());
             let Some((place, later)) = place.filter(|_| chunk.offset == at as u64) else {
-                return Err(misplaced());
+                return Err(misplaced_chunk());
             };
             at += place.len();
             rest = later;
             copies.push((place, chunk.data));
         }
-        copying::each(at - begun, copies, |(place, data)| place.copy_from_slice(&data));
+        copy_pool::map_parallel(at - begun, copies, |(place, data)| place.copy_from_slice(&data));
         *filled += at - begun;
         received.add((at - begun) as u64);
         end?;
     }
-    if rest.is_empty() { Ok(()) } else { Err(Error::ConnectionLost("the download ended early".into())) }
+    if rest.is_empty() {
+        Ok(())
+    } else {
+        Err(ClientError::ConnectionLost("the download ended early".into()))
+    }
 }
 
 /// Decodes `stream` in a task, in parallel with other lanes. The task ends with its receiver.
-fn decoded<T: Send + 'static>(mut stream: Streaming<T>) -> mpsc::Receiver<Result<T, Status>> {
-    let (sender, messages) = mpsc::channel(MESSAGES_WAITING);
+fn spawn_decoder<T: Send + 'static>(mut stream: Streaming<T>) -> mpsc::Receiver<Result<T, Status>> {
+    let (sender, messages) = mpsc::channel(QUEUED_MESSAGES);
     tokio::spawn(async move {
         loop {
             let next = tokio::select! {
@@ -175,15 +179,15 @@ fn decoded<T: Send + 'static>(mut stream: Streaming<T>) -> mpsc::Receiver<Result
     messages
 }
 
-fn misplaced() -> Error {
-    Error::answer("a chunk has the wrong offset or length")
+fn misplaced_chunk() -> ClientError {
+    ClientError::invalid_response("a chunk has the wrong offset or length")
 }
 
 /// Writes `chunk`, which must begin at `at`, to `out`. Returns the offset of the next chunk.
-pub(crate) fn place(chunk: &v1::Chunk, out: &mut [u8], at: usize) -> Result<usize> {
+pub(crate) fn copy_chunk(chunk: &v1::Chunk, out: &mut [u8], at: usize) -> Result<usize> {
     let end = at + chunk.data.len();
     if chunk.offset != at as u64 || end > out.len() {
-        return Err(misplaced());
+        return Err(misplaced_chunk());
     }
     out[at..end].copy_from_slice(&chunk.data);
     Ok(end)

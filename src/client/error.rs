@@ -5,15 +5,15 @@ use std::time::Duration;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use crate::error::Problem;
+use crate::error::FieldProblem;
 
 /// `Result` with [`Error`].
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+pub type Result<T, E = ClientError> = std::result::Result<T, E>;
 
 /// Why a call failed and what the caller can do. Never contains scalars.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum ClientError {
     /// The target, a certificate or an option is unusable.
     #[error("{what}: {problem}")]
     InvalidSetting {
@@ -36,7 +36,7 @@ pub enum Error {
         /// The invalid argument.
         field: &'static str,
         /// What is wrong with it.
-        problem: Problem,
+        problem: FieldProblem,
     },
     /// The server refused the call or failed.
     #[error("{0}")]
@@ -110,7 +110,7 @@ impl Refusal {
     }
 }
 
-impl Error {
+impl ClientError {
     /// The gRPC code that describes the error best.
     pub fn code(&self) -> Code {
         match self {
@@ -171,20 +171,20 @@ impl Error {
         self.code() == Code::NotFound
     }
 
-    pub(crate) fn input(field: &'static str, problem: Problem) -> Self {
+    pub(crate) fn input(field: &'static str, problem: FieldProblem) -> Self {
         Self::InvalidInput { field, problem }
     }
 
     pub(crate) fn length(field: &'static str, expected: u64, got: u64) -> Self {
-        Self::InvalidInput { field, problem: Problem::Length { expected, got } }
+        Self::InvalidInput { field, problem: FieldProblem::Length { expected, got } }
     }
 
-    pub(crate) fn answer(what: impl Into<String>) -> Self {
+    pub(crate) fn invalid_response(what: impl Into<String>) -> Self {
         Self::InvalidResponse(what.into())
     }
 }
 
-impl From<Status> for Error {
+impl From<Status> for ClientError {
     fn from(status: Status) -> Self {
         let details = status.get_error_details();
         let reason = details.error_info().map(|info| info.reason.clone()).unwrap_or_default();
@@ -245,7 +245,7 @@ mod tests {
     use tonic::{Code, Status};
     use tonic_types::{ErrorDetails, StatusExt};
 
-    use super::Error;
+    use super::ClientError;
 
     #[test]
     fn reads_reason_field_and_index_from_a_status() {
@@ -254,7 +254,7 @@ mod tests {
             .set_error_info("NOT_CANONICAL", "capstan", std::collections::HashMap::new())
             .add_bad_request_violation("scalars[7]", "not canonical");
         let status = Status::with_error_details(Code::InvalidArgument, "scalars[7]: bad", details);
-        let error = Error::from(status);
+        let error = ClientError::from(status);
         assert_eq!(error.code(), Code::InvalidArgument);
         assert_eq!(error.reason(), "NOT_CANONICAL");
         assert_eq!((error.field(), error.index()), (Some("scalars"), Some(7)));
@@ -267,17 +267,18 @@ mod tests {
         let mut details = ErrorDetails::new();
         details.set_error_info("JOBS", "capstan", std::collections::HashMap::new());
         let never = Status::with_error_details(Code::ResourceExhausted, "full", details.clone());
-        assert!(!Error::from(never).is_retryable());
+        assert!(!ClientError::from(never).is_retryable());
         details.set_retry_info(Some(Duration::from_millis(40)));
-        let later = Error::from(Status::with_error_details(Code::ResourceExhausted, "", details));
+        let later =
+            ClientError::from(Status::with_error_details(Code::ResourceExhausted, "", details));
         assert!(later.is_retryable());
         assert_eq!(later.retry_after(), Some(Duration::from_millis(40)));
     }
 
     #[test]
     fn unavailable_is_retryable_and_timeouts_are_deadlines() {
-        assert!(Error::from(Status::unavailable("draining")).is_retryable());
-        let error = Error::from(Status::cancelled("Timeout expired"));
+        assert!(ClientError::from(Status::unavailable("draining")).is_retryable());
+        let error = ClientError::from(Status::cancelled("Timeout expired"));
         assert_eq!(error.code(), Code::DeadlineExceeded);
     }
 }

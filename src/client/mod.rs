@@ -24,14 +24,14 @@ pub mod blocking;
 mod call;
 mod connect;
 mod convert;
-mod copying;
+mod copy_pool;
 mod download;
 mod error;
 mod msm;
 mod ntt;
 mod options;
 mod payload;
-mod stripes;
+mod striped_upload;
 mod types;
 mod upload;
 mod vectors;
@@ -40,32 +40,32 @@ use std::{sync::Arc, time::Duration};
 
 pub use tonic::Code;
 
-use self::call::Answer;
+use self::call::CallFuture;
 pub use self::{
-    connect::Builder,
-    error::{Error, Refusal, Result},
-    ntt::NttBytes,
+    connect::ClientBuilder,
+    error::{ClientError, Refusal, Result},
+    ntt::EncodedNttResult,
     options::{MsmOptions, NttOptions, Progress, PutOptions, ScalarInput},
     types::{
-        BasesHandle, BasesId, BasesInfo, Direction, Execution, Msm, MsmBytes, NttReport, Order,
-        Timing, UploadId, VectorInfo, Verify,
+        BasesHandle, BasesId, BasesInfo, Direction, EncodedMsmResult, Execution, MsmResult,
+        NttReport, Order, Timing, UploadId, VectorInfo, Verification,
     },
 };
 use crate::wire::v1;
 pub use crate::{
     curve::{
         Fr, G1Affine, G1Projective, G2Affine, G2Projective, Group,
-        points::{CurvePoint, PointEncoding, ResultEncoding},
+        points::{CurvePoint, PointEncoding, SumEncoding},
         scalars::ScalarEncoding,
     },
-    error::Problem,
+    error::FieldProblem,
     wire::v1::{GetInfoResponse, Gpu, MsmPlan},
 };
 
 /// A connected client. Cheap to clone; clones share the connections.
 #[derive(Clone)]
 pub struct Client {
-    inner: Arc<connect::Inner>,
+    inner: Arc<connect::Connections>,
 }
 
 impl std::fmt::Debug for Client {
@@ -83,24 +83,24 @@ impl Client {
     }
 
     /// Returns a builder that configures the connection.
-    pub fn builder(target: impl Into<String>) -> Builder {
-        Builder::new(target.into())
+    pub fn builder(target: impl Into<String>) -> ClientBuilder {
+        ClientBuilder::new(target.into())
     }
 
     /// Returns the server's version, engine, devices, limits and load.
     pub async fn info(&self) -> Result<GetInfoResponse> {
-        self.ask().await
+        self.get_info().await
     }
 
-    fn ask(&self) -> Answer<'_, GetInfoResponse> {
+    fn get_info(&self) -> CallFuture<'_, GetInfoResponse> {
         Box::pin(async move {
-            let mut call = self.start(None);
+            let mut call = self.begin_call(None);
             loop {
                 let mut admin = self.admin();
                 let request = call.request(v1::GetInfoRequest {});
-                match call.within(admin.get_info(request)).await {
+                match call.response(admin.get_info(request)).await {
                     Ok(info) => return Ok(info),
-                    Err(error) => call.pause(error).await?,
+                    Err(error) => call.wait_before_retry(error).await?,
                 }
             }
         })
@@ -111,15 +111,15 @@ impl Client {
     ///
     /// Errors: `Refused` with reason `ADMIN_ONLY` over TCP unless the server sets `admin_over_tcp`.
     pub async fn drain(&self, grace: Duration) -> Result<u32> {
-        self.begin_drain(grace).await
+        self.drain_boxed(grace).await
     }
 
-    fn begin_drain(&self, grace: Duration) -> Answer<'_, u32> {
+    fn drain_boxed(&self, grace: Duration) -> CallFuture<'_, u32> {
         Box::pin(async move {
-            let call = self.start(None);
+            let call = self.begin_call(None);
             let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
             let request = call.request(v1::DrainRequest { grace_ms });
-            Ok(call.within(self.admin().drain(request)).await?.jobs)
+            Ok(call.response(self.admin().drain(request)).await?.jobs)
         })
     }
 }

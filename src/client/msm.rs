@@ -5,15 +5,15 @@ use std::time::Duration;
 use futures_util::FutureExt;
 
 use super::{
-    BasesHandle, BasesId, Client, CurvePoint, Msm, MsmBytes, MsmOptions, ScalarInput,
-    call::{Answer, Call},
+    BasesHandle, BasesId, Client, CurvePoint, EncodedMsmResult, MsmOptions, MsmResult, ScalarInput,
+    call::{CallBudget, CallFuture},
     convert,
-    error::{Error, Result},
-    payload::Payload,
-    stripes::{Header, first_answer},
+    error::{ClientError, Result},
+    payload::OutgoingBytes,
+    striped_upload::{PutHeader, first_response},
     types::UploadId,
-    upload::Upload,
-    vectors::Borrowed,
+    upload::ChunkQueue,
+    vectors::ReleaseOnDrop,
 };
 use crate::{
     curve::{
@@ -22,12 +22,12 @@ use crate::{
         points::{PointEncoding, decode_sums},
         scalars::ScalarEncoding,
     },
-    error::Problem,
+    error::FieldProblem,
     wire::v1::{self, msm_request::Scalars, msm_spec::Bases, msm_stream_request::Message},
 };
 
 /// An MSM without its scalars.
-struct Job {
+struct MsmCallSpec {
     spec: v1::MsmSpec,
     /// Number of bases, and so of scalars per vector.
     len: u64,
@@ -45,7 +45,7 @@ impl Client {
         bases: &BasesHandle<A>,
         scalars: impl Into<ScalarInput<'a>>,
     ) -> Result<A::Group> {
-        single(self.msm_with(bases, scalars, MsmOptions::default()).await?)
+        single_sum(self.msm_with(bases, scalars, MsmOptions::default()).await?)
     }
 
     /// Like [`Self::msm`], with options such as a batch of scalar vectors; reports timings.
@@ -58,7 +58,7 @@ impl Client {
         bases: &BasesHandle<A>,
         scalars: impl Into<ScalarInput<'a>>,
         options: MsmOptions,
-    ) -> Result<Msm<A>> {
+    ) -> Result<MsmResult<A>> {
         let encoding = options.result_encoding;
         let (id, offset, len) = (bases.id(), bases.offset, bases.len);
         let sums = self.msm_id(A::GROUP, id, offset, len, scalars, options).await?;
@@ -73,7 +73,7 @@ impl Client {
         bases: &[A],
         scalars: impl Into<ScalarInput<'a>>,
     ) -> Result<A::Group> {
-        single(self.msm_inline_with(bases, scalars, MsmOptions::default()).await?)
+        single_sum(self.msm_inline_with(bases, scalars, MsmOptions::default()).await?)
     }
 
     /// Like [`Self::msm_inline`], with options.
@@ -82,14 +82,16 @@ impl Client {
         bases: &[A],
         scalars: impl Into<ScalarInput<'a>>,
         options: MsmOptions,
-    ) -> Result<Msm<A>> {
-        let data = Payload::Public(points_as_bytes(bases));
+    ) -> Result<MsmResult<A>> {
+        let data = OutgoingBytes::Public(points_as_bytes(bases));
         let max = self.inner.message_bytes / (A::GROUP.affine_bytes() as u64);
         if bases.len() as u64 > max {
-            return Err(Error::input("bases", Problem::TooLarge { max }));
+            return Err(ClientError::input("bases", FieldProblem::TooLarge { max }));
         }
-        let bases =
-            v1::InlineBases { encoding: v1::PointEncoding::Montgomery.into(), data: data.whole() };
+        let bases = v1::InlineBases {
+            encoding: v1::PointEncoding::Montgomery.into(),
+            data: data.as_single_chunk(),
+        };
         let len = data.len() / (A::GROUP.affine_bytes() as u64);
         let encoding = options.result_encoding;
         let scalars = scalars.into();
@@ -107,7 +109,7 @@ impl Client {
         len: u64,
         scalars: impl Into<ScalarInput<'a>>,
         options: MsmOptions,
-    ) -> Result<MsmBytes> {
+    ) -> Result<EncodedMsmResult> {
         let bases = if len == 0 {
             // On the wire, a length of 0 means all bases.
             let encoding = convert::point_encoding(PointEncoding::Montgomery).into();
@@ -126,9 +128,9 @@ impl Client {
         inline_bytes: u64,
         scalars: ScalarInput<'a>,
         options: MsmOptions,
-    ) -> Answer<'a, MsmBytes> {
+    ) -> CallFuture<'a, EncodedMsmResult> {
         Box::pin(async move {
-            let mut call = self.start(options.deadline);
+            let mut call = self.begin_call(options.deadline);
             let spec = v1::MsmSpec {
                 group: convert::group(group).into(),
                 bases: Some(bases),
@@ -137,21 +139,22 @@ impl Client {
                 result_encoding: convert::result_encoding(options.result_encoding).into(),
                 verify: convert::verify(options.verify).into(),
             };
-            let job = Job { spec, len, batch: options.batch.max(1).into(), inline_bytes };
+            let job = MsmCallSpec { spec, len, batch: options.batch.max(1).into(), inline_bytes };
             let (result, upload) = match scalars.into_payload() {
                 Err(id) => {
                     let scalars = Scalars::UploadId(id.0.to_vec().into());
-                    (self.msm_unary(&job, scalars, &mut call).await?, Some(Duration::ZERO))
+                    (self.call_msm(&job, scalars, &mut call).await?, Some(Duration::ZERO))
                 }
                 Ok((encoding, payload)) => {
-                    job.check(encoding, payload.len())?;
+                    job.check_length(encoding, payload.len())?;
                     if payload.len() + job.inline_bytes <= self.inner.message_bytes {
                         let encoding = convert::scalar_encoding(encoding)?.into();
-                        let inline = v1::InlineVector { encoding, data: payload.whole() };
+                        let inline = v1::InlineVector { encoding, data: payload.as_single_chunk() };
                         let scalars = Scalars::Inline(inline);
-                        (self.msm_unary(&job, scalars, &mut call).await?, None)
+                        (self.call_msm(&job, scalars, &mut call).await?, None)
                     } else {
-                        let upload = Upload::new(payload, self.inner.chunk_bytes, options.progress);
+                        let upload =
+                            ChunkQueue::new(payload, self.inner.chunk_bytes, options.progress);
                         let result = self.msm_streamed(&job, encoding, &upload, &mut call).await?;
                         (result, Some(upload.elapsed()))
                     }
@@ -159,8 +162,8 @@ impl Client {
             };
             let mut timing = convert::timing(result.timing);
             timing.total = call.elapsed();
-            timing.upload = upload.unwrap_or_else(|| timing.rest());
-            Ok(MsmBytes {
+            timing.upload = upload.unwrap_or_else(|| timing.unaccounted());
+            Ok(EncodedMsmResult {
                 bytes: result.points,
                 timing,
                 execution: convert::execution(result.execution, options.verify)?,
@@ -168,18 +171,20 @@ impl Client {
         })
     }
 
-    async fn msm_unary(
+    async fn call_msm(
         &self,
-        job: &Job,
+        job: &MsmCallSpec,
         scalars: Scalars,
-        call: &mut Call,
+        call: &mut CallBudget,
     ) -> Result<v1::MsmResult> {
         loop {
             let (spec, scalars) = (Some(job.spec.clone()), Some(scalars.clone()));
             let request = call.request(v1::MsmRequest { spec, scalars });
-            match call.within(self.compute().msm(request)).await {
-                Ok(answer) => return answer.result.ok_or(Error::answer("no result")),
-                Err(error) => call.pause(error).await?,
+            match call.response(self.compute().msm(request)).await {
+                Ok(answer) => {
+                    return answer.result.ok_or(ClientError::invalid_response("no result"));
+                }
+                Err(error) => call.wait_before_retry(error).await?,
             }
         }
     }
@@ -187,15 +192,15 @@ impl Client {
     /// Sends the scalars over the job's stream and further ones.
     async fn msm_streamed(
         &self,
-        job: &Job,
+        job: &MsmCallSpec,
         encoding: ScalarEncoding,
-        upload: &Upload<'_>,
-        call: &mut Call,
+        upload: &ChunkQueue<'_>,
+        call: &mut CallBudget,
     ) -> Result<v1::MsmResult> {
         let mut id = UploadId::random()?;
-        let mut lanes = self.lanes(upload.len());
+        let mut lanes = self.lane_count(upload.len());
         // If the job is refused, a stripe may already have opened the upload.
-        let mut guard = Borrowed::new(self, id);
+        let mut guard = ReleaseOnDrop::new(self, id);
         loop {
             let vector = v1::VectorUpload {
                 upload_id: id.0.to_vec().into(),
@@ -204,30 +209,30 @@ impl Client {
                 streams: u32::try_from(lanes).unwrap_or(u32::MAX),
             };
             let work = self.msm_lanes(job, vector, id, upload, call);
-            let error = match call.bounded(work).await {
+            let error = match call.until_deadline(work).await {
                 Ok(result) => {
                     // The upload ended with its job.
-                    guard.keep();
+                    guard.disarm();
                     return Ok(result);
                 }
                 Err(error) => error,
             };
-            call.pause(error).await?;
+            call.wait_before_retry(error).await?;
             lanes = self.resume(&mut id, upload, call).await?;
-            guard.rename(id);
+            guard.set_id(id);
         }
     }
 
     async fn msm_lanes(
         &self,
-        job: &Job,
+        job: &MsmCallSpec,
         vector: v1::VectorUpload,
         id: UploadId,
-        upload: &Upload<'_>,
-        call: &Call,
+        upload: &ChunkQueue<'_>,
+        call: &CallBudget,
     ) -> Result<v1::MsmResult> {
         let lanes = vector.streams as usize;
-        let header = Header::Vector(vector.clone());
+        let header = PutHeader::Vector(vector.clone());
         let main = async {
             let header =
                 v1::MsmStreamHeader { spec: Some(job.spec.clone()), scalars: Some(vector) };
@@ -239,42 +244,43 @@ impl Client {
                 Ok(answer?.into_inner())
             };
             let answer = upload.stream(header, None, wrap, &mut Vec::new(), job).await?;
-            answer.result.ok_or(Error::answer("no result"))
+            answer.result.ok_or(ClientError::invalid_response("no result"))
         };
         let stripes = (1..lanes).map(|lane| {
             let header = &header;
             async move {
-                self.put_lane(lane, header, id, upload, call).await?;
+                self.run_lane(lane, header, id, upload, call).await?;
                 // A stripe has no result: only its failure matters.
                 std::future::pending().await
             }
             .boxed()
         });
-        first_answer(std::iter::once(main.boxed()).chain(stripes).collect()).await
+        first_response(std::iter::once(main.boxed()).chain(stripes).collect()).await
     }
 }
 
-impl Job {
+impl MsmCallSpec {
     /// Checks the number of scalars before anything is sent.
-    fn check(&self, encoding: ScalarEncoding, bytes: u64) -> Result<()> {
-        let got = convert::elements("scalars", bytes, encoding.width())?;
+    fn check_length(&self, encoding: ScalarEncoding, bytes: u64) -> Result<()> {
+        let got = convert::element_count("scalars", bytes, encoding.width())?;
         let expected = self.len.saturating_mul(self.batch);
-        if got == expected { Ok(()) } else { Err(Error::length("scalars", expected, got)) }
+        if got == expected { Ok(()) } else { Err(ClientError::length("scalars", expected, got)) }
     }
 }
 
 fn decode<A: CurvePoint>(
-    sums: MsmBytes,
-    encoding: crate::curve::points::ResultEncoding,
-) -> Result<Msm<A>> {
-    let points = decode_sums::<A>(encoding, &sums.bytes)
-        .map_err(|bad| Error::answer(format!("sum {} is {}", bad.index, bad.problem)))?;
-    Ok(Msm { points, timing: sums.timing, execution: sums.execution })
+    sums: EncodedMsmResult,
+    encoding: crate::curve::points::SumEncoding,
+) -> Result<MsmResult<A>> {
+    let points = decode_sums::<A>(encoding, &sums.bytes).map_err(|bad| {
+        ClientError::invalid_response(format!("sum {} is {}", bad.index, bad.problem))
+    })?;
+    Ok(MsmResult { points, timing: sums.timing, execution: sums.execution })
 }
 
-fn single<A: CurvePoint>(msm: Msm<A>) -> Result<A::Group> {
+fn single_sum<A: CurvePoint>(msm: MsmResult<A>) -> Result<A::Group> {
     match msm.points.as_slice() {
         [sum] => Ok(*sum),
-        _ => Err(Error::answer("expected exactly one sum")),
+        _ => Err(ClientError::invalid_response("expected exactly one sum")),
     }
 }

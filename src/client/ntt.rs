@@ -11,19 +11,19 @@ use zeroize::Zeroizing;
 
 use super::{
     Client, NttOptions, NttReport, UploadId,
-    call::{Answer, Call},
+    call::{CallBudget, CallFuture},
     convert,
-    download::{Received, place},
-    error::{Error, Result},
-    payload::Payload,
-    stripes::Header,
+    download::{DownloadProgress, copy_chunk},
+    error::{ClientError, Result},
+    payload::OutgoingBytes,
+    striped_upload::PutHeader,
     types::VectorInfo,
-    upload::Upload,
-    vectors::Borrowed,
+    upload::ChunkQueue,
+    vectors::ReleaseOnDrop,
 };
 use crate::{
     curve::{Fr, TWO_ADICITY, layout::fr_as_bytes_mut, scalars::ScalarEncoding},
-    error::Problem,
+    error::FieldProblem,
     wire::v1::{self, ntt_request::Input, ntt_response::Output, ntt_stream_request::Message},
 };
 
@@ -32,7 +32,7 @@ const STRIPED_BYTES: u64 = 8 << 20;
 
 /// Encoded result of an NTT.
 #[derive(Debug)]
-pub struct NttBytes {
+pub struct EncodedNttResult {
     /// The rows, one after another, in the input's encoding. Wiped when dropped.
     pub bytes: Zeroizing<Vec<u8>>,
     /// Timing and execution.
@@ -40,12 +40,12 @@ pub struct NttBytes {
 }
 
 /// Input and output buffers.
-enum Rows<'a> {
+enum RowBuffers<'a> {
     InPlace(&'a mut [u8]),
     Separate(&'a [u8], &'a mut [u8]),
 }
 
-impl Rows<'_> {
+impl RowBuffers<'_> {
     fn input(&self) -> &[u8] {
         match self {
             Self::InPlace(rows) => rows,
@@ -59,8 +59,8 @@ impl Rows<'_> {
         }
     }
 
-    fn payload(&self) -> Payload<'_> {
-        Payload::secret(self.input())
+    fn payload(&self) -> OutgoingBytes<'_> {
+        OutgoingBytes::secret(self.input())
     }
 }
 
@@ -73,13 +73,13 @@ impl Client {
     /// verified less than requested. The values are unspecified after `Answer`, and after any error
     /// while the result was being received.
     pub async fn ntt(&self, values: &mut [Fr], options: NttOptions) -> Result<NttReport> {
-        let (spec, rows) = shape(values.len(), &options, ScalarEncoding::Montgomery)?;
+        let (spec, rows) = ntt_spec(values.len(), &options, ScalarEncoding::Montgomery)?;
         if rows.received != values.len() {
-            return Err(Error::length("values", rows.received as u64, values.len() as u64));
+            return Err(ClientError::length("values", rows.received as u64, values.len() as u64));
         }
-        let mut io = Rows::InPlace(fr_as_bytes_mut(values));
+        let mut io = RowBuffers::InPlace(fr_as_bytes_mut(values));
         let report = self.run_ntt(spec, rows.sent, &mut io, options).await?;
-        check(values)?;
+        check_canonical(values)?;
         Ok(report)
     }
 
@@ -94,13 +94,13 @@ impl Client {
         mut options: NttOptions,
     ) -> Result<(Vec<Fr>, NttReport)> {
         options.lg_n = Some(lg_n);
-        let (spec, rows) = shape(values.len(), &options, ScalarEncoding::Montgomery)?;
+        let (spec, rows) = ntt_spec(values.len(), &options, ScalarEncoding::Montgomery)?;
         // Wipes received values if the call fails or is cancelled.
         let mut out = Zeroizing::new(vec![Fr::zero(); rows.received]);
         let input = crate::curve::layout::fr_as_bytes(values);
-        let mut io = Rows::Separate(input, fr_as_bytes_mut(&mut out));
+        let mut io = RowBuffers::Separate(input, fr_as_bytes_mut(&mut out));
         let report = self.run_ntt(spec, rows.sent, &mut io, options).await?;
-        check(&mut out)?;
+        check_canonical(&mut out)?;
         Ok((mem::take(&mut *out), report))
     }
 
@@ -113,27 +113,27 @@ impl Client {
         encoding: ScalarEncoding,
         bytes: &[u8],
         options: NttOptions,
-    ) -> Result<NttBytes> {
+    ) -> Result<EncodedNttResult> {
         if !encoding.is_full() {
-            return Err(Error::input("encoding", Problem::OutOfRange));
+            return Err(ClientError::input("encoding", FieldProblem::OutOfRange));
         }
-        let count = convert::elements("values", bytes.len() as u64, encoding.width())?;
-        let (spec, rows) = shape(count as usize, &options, encoding)?;
+        let count = convert::element_count("values", bytes.len() as u64, encoding.width())?;
+        let (spec, rows) = ntt_spec(count as usize, &options, encoding)?;
         let mut out = Zeroizing::new(vec![0; rows.received * encoding.width()]);
-        let mut io = Rows::Separate(bytes, &mut out);
+        let mut io = RowBuffers::Separate(bytes, &mut out);
         let report = self.run_ntt(spec, rows.sent, &mut io, options).await?;
-        Ok(NttBytes { bytes: out, report })
+        Ok(EncodedNttResult { bytes: out, report })
     }
 
     fn run_ntt<'a>(
         &'a self,
         spec: v1::NttSpec,
         len: usize,
-        rows: &'a mut Rows<'_>,
+        rows: &'a mut RowBuffers<'_>,
         options: NttOptions,
-    ) -> Answer<'a, NttReport> {
+    ) -> CallFuture<'a, NttReport> {
         Box::pin(async move {
-            let mut call = self.start(options.deadline);
+            let mut call = self.begin_call(options.deadline);
             let asked = options.verify;
             let bytes = rows.input().len().max(rows.output().len()) as u64;
             let (result, upload, download) = if bytes <= self.inner.message_bytes {
@@ -145,7 +145,7 @@ impl Client {
             };
             let mut timing = convert::timing(result.timing);
             (timing.download, timing.total) = (download, call.elapsed());
-            timing.upload = upload.unwrap_or_else(|| timing.rest());
+            timing.upload = upload.unwrap_or_else(|| timing.unaccounted());
             let execution = convert::execution(result.execution, asked)?;
             Ok(NttReport { timing, execution })
         })
@@ -154,21 +154,23 @@ impl Client {
     async fn ntt_unary(
         &self,
         spec: v1::NttSpec,
-        rows: &mut Rows<'_>,
-        call: &mut Call,
+        rows: &mut RowBuffers<'_>,
+        call: &mut CallBudget,
     ) -> Result<(v1::NttResult, Option<Duration>, Duration)> {
-        let inline =
-            v1::InlineVector { encoding: spec.output_encoding, data: rows.payload().whole() };
+        let inline = v1::InlineVector {
+            encoding: spec.output_encoding,
+            data: rows.payload().as_single_chunk(),
+        };
         let answer = self.ntt_call(spec, Input::Inline(inline), false, call).await?;
         let Some(Output::Rows(result)) = answer.output else {
-            return Err(Error::answer("the response has no rows"));
+            return Err(ClientError::invalid_response("the response has no rows"));
         };
         let out = rows.output();
         if result.data.len() != out.len() {
-            return Err(Error::answer("the rows have the wrong length"));
+            return Err(ClientError::invalid_response("the rows have the wrong length"));
         }
         out.copy_from_slice(&result.data);
-        let report = answer.result.ok_or(Error::answer("no result"))?;
+        let report = answer.result.ok_or(ClientError::invalid_response("no result"))?;
         Ok((report, None, Duration::ZERO))
     }
 
@@ -177,14 +179,14 @@ impl Client {
         spec: v1::NttSpec,
         input: Input,
         keep: bool,
-        call: &mut Call,
+        call: &mut CallBudget,
     ) -> Result<v1::NttResponse> {
         loop {
             let (spec, input) = (Some(spec.clone()), Some(input.clone()));
             let request = call.request(v1::NttRequest { spec, input, keep });
-            match call.within(self.compute().ntt(request)).await {
+            match call.response(self.compute().ntt(request)).await {
                 Ok(answer) => return Ok(answer),
-                Err(error) => call.pause(error).await?,
+                Err(error) => call.wait_before_retry(error).await?,
             }
         }
     }
@@ -195,14 +197,14 @@ impl Client {
         &self,
         spec: v1::NttSpec,
         len: usize,
-        rows: &mut Rows<'_>,
+        rows: &mut RowBuffers<'_>,
         options: NttOptions,
-        call: &mut Call,
+        call: &mut CallBudget,
     ) -> Result<(v1::NttResult, Option<Duration>, Duration)> {
         loop {
             let out_bytes = rows.output().len() as u64;
             let upload =
-                Upload::new(rows.payload(), self.inner.chunk_bytes, options.progress.clone())
+                ChunkQueue::new(rows.payload(), self.inner.chunk_bytes, options.progress.clone())
                     .followed_by(out_bytes);
             let input = v1::VectorUpload {
                 upload_id: UploadId::random()?.0.to_vec().into(),
@@ -223,19 +225,19 @@ impl Client {
             };
             let mut taken = Vec::new();
             let work = upload.stream(header, None, wrap, &mut taken, job);
-            let begun = call.bounded(work.boxed()).await;
+            let begun = call.until_deadline(work.boxed()).await;
             let (sent, elapsed) = (upload.len(), upload.elapsed());
             drop(upload);
             match begun {
                 Ok((first, answer)) => {
                     let total = sent + out_bytes;
-                    let received = Received::new(options.progress.clone(), sent, total);
+                    let received = DownloadProgress::new(options.progress.clone(), sent, total);
                     let started = Instant::now();
-                    let reading = read(first, answer, rows.output(), &received);
-                    let result = call.bounded(reading).await?;
+                    let reading = receive_rows(first, answer, rows.output(), &received);
+                    let result = call.until_deadline(reading).await?;
                     return Ok((result, Some(elapsed), started.elapsed()));
                 }
-                Err(error) => call.pause(error).await?,
+                Err(error) => call.wait_before_retry(error).await?,
             }
         }
     }
@@ -246,52 +248,53 @@ impl Client {
         &self,
         spec: v1::NttSpec,
         len: usize,
-        rows: &mut Rows<'_>,
+        rows: &mut RowBuffers<'_>,
         options: NttOptions,
-        call: &mut Call,
+        call: &mut CallBudget,
     ) -> Result<(v1::NttResult, Option<Duration>, Duration)> {
         let (sent, out_bytes) = (rows.input().len() as u64, rows.output().len() as u64);
-        let header = Header::Vector(v1::VectorUpload {
+        let header = PutHeader::Vector(v1::VectorUpload {
             encoding: spec.output_encoding,
             count: len as u64,
             ..Default::default()
         });
-        let upload = Upload::new(rows.payload(), self.inner.chunk_bytes, options.progress.clone())
-            .followed_by(out_bytes);
+        let upload =
+            ChunkQueue::new(rows.payload(), self.inner.chunk_bytes, options.progress.clone())
+                .followed_by(out_bytes);
         let put = self.put_payload(header, UploadId::random()?, &upload, call).await?;
         let upload = upload.elapsed();
         let input = convert::object_vector(put.object)?;
-        let input_guard = Borrowed::new(self, input.id);
+        let input_guard = ReleaseOnDrop::new(self, input.id);
         let id = Input::UploadId(input.id.0.to_vec().into());
         let answer = self.ntt_call(spec, id, true, call).await?;
         let Some(Output::Kept(kept)) = answer.output else {
-            return Err(Error::answer("the response has no vector"));
+            return Err(ClientError::invalid_response("the response has no vector"));
         };
         let kept: VectorInfo = convert::object_vector(Some(kept))?;
-        let kept_guard = Borrowed::new(self, kept.id);
+        let kept_guard = ReleaseOnDrop::new(self, kept.id);
         let out = rows.output();
         if kept.count.checked_mul(kept.encoding.width() as u64) != Some(out_bytes) {
-            return Err(Error::answer("the rows have the wrong length"));
+            return Err(ClientError::invalid_response("the rows have the wrong length"));
         }
         let started = Instant::now();
-        let received = Received::new(options.progress, sent, sent + out_bytes);
+        let received = DownloadProgress::new(options.progress, sent, sent + out_bytes);
         // The input is released during the download.
         let reading = self.read_vector(&kept, out, &received, call);
         let (read, ()) = tokio::join!(reading, input_guard.release());
         read?;
         let download = started.elapsed();
         kept_guard.release().await;
-        let result = answer.result.ok_or(Error::answer("no result"))?;
+        let result = answer.result.ok_or(ClientError::invalid_response("no result"))?;
         Ok((result, Some(upload), download))
     }
 }
 
 /// Reads chunks up to the final summary.
-async fn read(
+async fn receive_rows(
     first: Option<v1::NttStreamResponse>,
     mut answer: Streaming<v1::NttStreamResponse>,
     out: &mut [u8],
-    received: &Received,
+    received: &DownloadProgress,
 ) -> Result<v1::NttResult> {
     use v1::ntt_stream_response::Message;
     let mut at = 0;
@@ -299,19 +302,19 @@ async fn read(
     while let Some(message) = next {
         match message.message {
             Some(Message::Chunk(chunk)) => {
-                at = place(&chunk, out, at)?;
+                at = copy_chunk(&chunk, out, at)?;
                 received.add(chunk.data.len() as u64);
             }
             Some(Message::Result(result)) if at == out.len() => return Ok(result),
-            _ => return Err(Error::answer("the rows have the wrong length")),
+            _ => return Err(ClientError::invalid_response("the rows have the wrong length")),
         }
         next = answer.message().await?;
     }
-    Err(Error::answer("the stream ended without a summary"))
+    Err(ClientError::invalid_response("the stream ended without a summary"))
 }
 
 /// Lengths in elements.
-struct Shape {
+struct RowLengths {
     /// Elements sent.
     sent: usize,
     /// Elements received: all rows at full size.
@@ -319,33 +322,36 @@ struct Shape {
 }
 
 /// Builds the message for `len` elements.
-fn shape(
+fn ntt_spec(
     len: usize,
     options: &NttOptions,
     encoding: ScalarEncoding,
-) -> Result<(v1::NttSpec, Shape)> {
+) -> Result<(v1::NttSpec, RowLengths)> {
     let batch = options.batch.max(1) as usize;
     if !len.is_multiple_of(batch) {
         let expected = (len / batch * batch) as u64;
-        return Err(Error::length("values", expected, len as u64));
+        return Err(ClientError::length("values", expected, len as u64));
     }
     let row = len / batch;
     let lg_n = match options.lg_n {
         Some(lg_n) => lg_n,
         None if row.is_power_of_two() => row.ilog2(),
-        None => return Err(Error::length("values", row.next_power_of_two() as u64, row as u64)),
+        None => {
+            return Err(ClientError::length("values", row.next_power_of_two() as u64, row as u64));
+        }
     };
     if lg_n > TWO_ADICITY {
-        return Err(Error::input("lg_n", Problem::TooLarge { max: TWO_ADICITY.into() }));
+        return Err(ClientError::input("lg_n", FieldProblem::TooLarge { max: TWO_ADICITY.into() }));
     }
     let n = 1_usize << lg_n;
     if row > n {
-        return Err(Error::length("values", n as u64, row as u64));
+        return Err(ClientError::length("values", n as u64, row as u64));
     }
-    let padded = n.checked_mul(batch).ok_or(Error::input("batch", Problem::OutOfRange))?;
+    let padded =
+        n.checked_mul(batch).ok_or(ClientError::input("batch", FieldProblem::OutOfRange))?;
     let generator = match options.coset {
         Some(generator) if generator.is_zero() => {
-            return Err(Error::input("coset", Problem::Zero));
+            return Err(ClientError::input("coset", FieldProblem::Zero));
         }
         Some(generator) => generator.into_bigint().to_bytes_le(),
         None => Vec::new(),
@@ -362,34 +368,34 @@ fn shape(
         row_length: (row < n).then_some(row as u64),
         verify: convert::verify(options.verify).into(),
     };
-    Ok((spec, Shape { sent: len, received: padded }))
+    Ok((spec, RowLengths { sent: len, received: padded }))
 }
 
 /// Checks that all values are below r: arithmetic on other limbs would be silently wrong.
-fn check(values: &mut [Fr]) -> Result<()> {
+fn check_canonical(values: &mut [Fr]) -> Result<()> {
     if values.par_iter().all(|value| value.0 < Fr::MODULUS) {
         return Ok(());
     }
     values.fill(Fr::zero());
-    Err(Error::answer("an element is not canonical"))
+    Err(ClientError::invalid_response("an element is not canonical"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{NttOptions, ScalarEncoding, shape};
+    use super::{NttOptions, ScalarEncoding, ntt_spec};
 
     #[test]
     fn refuses_rows_that_are_not_powers_of_two_unless_padded() {
         let montgomery = ScalarEncoding::Montgomery;
         let batch = NttOptions { batch: 3, ..NttOptions::default() };
-        let (spec, rows) = shape(24, &batch, montgomery).unwrap();
+        let (spec, rows) = ntt_spec(24, &batch, montgomery).unwrap();
         assert_eq!((spec.lg_n, spec.row_length, rows.received), (3, None, 24));
-        assert!(shape(25, &batch, montgomery).is_err());
-        assert!(shape(15, &batch, montgomery).is_err());
-        assert!(shape(0, &NttOptions::default(), montgomery).is_err());
+        assert!(ntt_spec(25, &batch, montgomery).is_err());
+        assert!(ntt_spec(15, &batch, montgomery).is_err());
+        assert!(ntt_spec(0, &NttOptions::default(), montgomery).is_err());
         let padded = NttOptions { lg_n: Some(3), ..batch };
-        let (spec, rows) = shape(15, &padded, montgomery).unwrap();
+        let (spec, rows) = ntt_spec(15, &padded, montgomery).unwrap();
         assert_eq!((spec.lg_n, spec.row_length, rows.received), (3, Some(5), 24));
-        assert!(shape(27, &padded, montgomery).is_err());
+        assert!(ntt_spec(27, &padded, montgomery).is_err());
     }
 }

@@ -5,10 +5,10 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 
 use super::{
-    payload::{self, Payload},
-    types::{Direction, Order, UploadId, Verify},
+    payload::{self, OutgoingBytes},
+    types::{Direction, Order, UploadId, Verification},
 };
-use crate::curve::{Fr, layout::fr_as_bytes, points::ResultEncoding, scalars::ScalarEncoding};
+use crate::curve::{Fr, layout::fr_as_bytes, points::SumEncoding, scalars::ScalarEncoding};
 
 /// Called with the payload bytes handed to the transport (or received) so far and the total. It
 /// runs between chunks, so it must return quickly.
@@ -33,10 +33,10 @@ pub struct MsmOptions {
     /// Number of scalar vectors, one after another, each as long as the bases: 1 to 65536.
     pub batch: u32,
     /// How the server checks the result.
-    pub verify: Verify,
+    pub verify: Verification,
     /// Encoding of the sums in the response, which [`super::Client::msm_id`] returns unchanged.
     /// `Projective` is cheapest for the server.
-    pub result_encoding: ResultEncoding,
+    pub result_encoding: SumEncoding,
     /// Reduce 32-byte scalars modulo r; otherwise the server refuses scalars that are not below r.
     pub reduce: bool,
     /// Time limit of the whole call, retries included; defaults to the client's.
@@ -49,8 +49,8 @@ impl Default for MsmOptions {
     fn default() -> Self {
         Self {
             batch: 1,
-            verify: Verify::None,
-            result_encoding: ResultEncoding::Projective,
+            verify: Verification::None,
+            result_encoding: SumEncoding::Projective,
             reduce: false,
             deadline: None,
             progress: None,
@@ -75,7 +75,7 @@ pub struct NttOptions {
     /// Number of rows, one after another: 1 to 65536.
     pub batch: u32,
     /// How the server checks the result.
-    pub verify: Verify,
+    pub verify: Verification,
     /// Reduce elements modulo r; otherwise the server refuses elements that are not below r.
     pub reduce: bool,
     /// Time limit of the whole call, retries included; defaults to the client's.
@@ -93,7 +93,7 @@ impl Default for NttOptions {
             input_order: Order::Natural,
             output_order: Order::Natural,
             batch: 1,
-            verify: Verify::None,
+            verify: Verification::None,
             reduce: false,
             deadline: None,
             progress: None,
@@ -139,13 +139,13 @@ pub enum ScalarInput<'a> {
 
 impl<'a> ScalarInput<'a> {
     /// The encoding and the bytes; `Err` with the id if the elements are on the server.
-    pub(crate) fn into_payload(self) -> Result<(ScalarEncoding, Payload<'a>), UploadId> {
+    pub(crate) fn into_payload(self) -> Result<(ScalarEncoding, OutgoingBytes<'a>), UploadId> {
         match self {
             Self::Fr(scalars) => {
-                Ok((ScalarEncoding::Montgomery, Payload::secret(fr_as_bytes(scalars))))
+                Ok((ScalarEncoding::Montgomery, OutgoingBytes::secret(fr_as_bytes(scalars))))
             }
-            Self::Bytes { encoding, bytes } => Ok((encoding, Payload::secret(bytes))),
-            Self::Shared { encoding, bytes } => Ok((encoding, Payload::Shared(bytes))),
+            Self::Bytes { encoding, bytes } => Ok((encoding, OutgoingBytes::secret(bytes))),
+            Self::Shared { encoding, bytes } => Ok((encoding, OutgoingBytes::Shared(bytes))),
             Self::Upload(id) => Err(id),
         }
     }

@@ -10,24 +10,24 @@ use std::{
 use bytes::Bytes;
 use zeroize::{Zeroize, Zeroizing};
 
-use super::copying;
+use super::copy_pool;
 use crate::curve::{Fr, layout::fr_as_bytes};
 
 /// Bytes to send.
 #[derive(Clone)]
-pub(crate) enum Payload<'a> {
+pub(crate) enum OutgoingBytes<'a> {
     /// Borrowed, may be witness data: copies are wiped.
-    Secret(&'a [u8], Copies),
+    Secret(&'a [u8], ChunkPool),
     /// Borrowed, public.
     Public(&'a [u8]),
     /// Shared: sent without a copy.
     Shared(Bytes),
 }
 
-impl<'a> Payload<'a> {
+impl<'a> OutgoingBytes<'a> {
     /// Borrowed bytes that may be witness data.
     pub fn secret(bytes: &'a [u8]) -> Self {
-        Self::Secret(bytes, Copies::default())
+        Self::Secret(bytes, ChunkPool::default())
     }
 
     pub fn len(&self) -> u64 {
@@ -54,11 +54,11 @@ impl<'a> Payload<'a> {
             Self::Secret(..) | Self::Public(_) => ranges.iter().map(|r| r.end - r.start).sum(),
             Self::Shared(_) => 0,
         };
-        copying::each(bytes as usize, ranges, |range| self.chunk(&range))
+        copy_pool::map_parallel(bytes as usize, ranges, |range| self.chunk(&range))
     }
 
     /// All bytes as one chunk.
-    pub fn whole(&self) -> Bytes {
+    pub fn as_single_chunk(&self) -> Bytes {
         self.chunk(&(0..self.len()))
     }
 }
@@ -66,32 +66,32 @@ impl<'a> Payload<'a> {
 /// Pool of chunk buffers, wiped when the payload and its chunks are dropped: wiping each chunk
 /// takes as long as copying it. In words, because wiping single bytes takes half as long again.
 #[derive(Clone, Default)]
-pub(crate) struct Copies(Arc<Idle>);
+pub(crate) struct ChunkPool(Arc<IdleChunks>);
 
 #[derive(Default)]
-struct Idle(Mutex<Vec<Zeroizing<Vec<u64>>>>);
+struct IdleChunks(Mutex<Vec<Zeroizing<Vec<u64>>>>);
 
-impl Drop for Idle {
+impl Drop for IdleChunks {
     fn drop(&mut self) {
         let copies = mem::take(self.0.get_mut().unwrap_or_else(PoisonError::into_inner));
         // The response has arrived and must not wait for the wiping.
-        copying::aside(move || drop(copies));
+        copy_pool::spawn_copy(move || drop(copies));
     }
 }
 
 /// A copied chunk. Its buffer returns to the pool after the transport has encoded it.
-struct Copied {
+struct PooledChunk {
     words: Zeroizing<Vec<u64>>,
     len: usize,
-    pool: Copies,
+    pool: ChunkPool,
 }
 
-impl Copies {
+impl ChunkPool {
     fn idle(&self) -> MutexGuard<'_, Vec<Zeroizing<Vec<u64>>>> {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn copy(&self, bytes: &[u8]) -> Copied {
+    fn copy(&self, bytes: &[u8]) -> PooledChunk {
         let mut words = self.idle().pop().unwrap_or_default();
         let count = bytes.len().div_ceil(8);
         if words.len() != count {
@@ -99,17 +99,17 @@ impl Copies {
             words = Zeroizing::new(vec![0; count]);
         }
         bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
-        Copied { words, len: bytes.len(), pool: self.clone() }
+        PooledChunk { words, len: bytes.len(), pool: self.clone() }
     }
 }
 
-impl AsRef<[u8]> for Copied {
+impl AsRef<[u8]> for PooledChunk {
     fn as_ref(&self) -> &[u8] {
         &bytemuck::cast_slice(&self.words)[..self.len]
     }
 }
 
-impl Drop for Copied {
+impl Drop for PooledChunk {
     fn drop(&mut self) {
         let words = mem::take(&mut self.words);
         self.pool.idle().push(words);
@@ -117,41 +117,41 @@ impl Drop for Copied {
 }
 
 /// Elements owned by the payload, wiped after the last chunk.
-struct Owned(Vec<Fr>);
+struct OwnedScalars(Vec<Fr>);
 
-impl AsRef<[u8]> for Owned {
+impl AsRef<[u8]> for OwnedScalars {
     fn as_ref(&self) -> &[u8] {
         fr_as_bytes(&self.0)
     }
 }
 
-impl Drop for Owned {
+impl Drop for OwnedScalars {
     fn drop(&mut self) {
         self.0.zeroize();
     }
 }
 
-struct Shared(Arc<[Fr]>);
+struct SharedScalars(Arc<[Fr]>);
 
-impl AsRef<[u8]> for Shared {
+impl AsRef<[u8]> for SharedScalars {
     fn as_ref(&self) -> &[u8] {
         fr_as_bytes(&self.0)
     }
 }
 
 pub(crate) fn owned_fr(scalars: Vec<Fr>) -> Bytes {
-    Bytes::from_owner(Owned(scalars))
+    Bytes::from_owner(OwnedScalars(scalars))
 }
 
 pub(crate) fn shared_fr(scalars: Arc<[Fr]>) -> Bytes {
-    Bytes::from_owner(Shared(scalars))
+    Bytes::from_owner(SharedScalars(scalars))
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use super::{Payload, owned_fr, shared_fr};
+    use super::{OutgoingBytes, owned_fr, shared_fr};
     use crate::curve::{Fr, layout::fr_as_bytes};
 
     #[test]
@@ -160,16 +160,16 @@ mod tests {
         let bytes = fr_as_bytes(&values).to_vec();
         let shared: Arc<[Fr]> = values.clone().into();
         for payload in [
-            Payload::secret(&bytes),
-            Payload::Public(&bytes),
-            Payload::Shared(owned_fr(values)),
-            Payload::Shared(shared_fr(shared)),
+            OutgoingBytes::secret(&bytes),
+            OutgoingBytes::Public(&bytes),
+            OutgoingBytes::Shared(owned_fr(values)),
+            OutgoingBytes::Shared(shared_fr(shared)),
         ] {
             assert_eq!(payload.len(), 256);
             assert_eq!(payload.chunk(&(33..97)), bytes[33..97]);
             let chunks = payload.chunks(vec![0..33, 33..97, 250..256]);
             assert_eq!(chunks, [&bytes[..33], &bytes[33..97], &bytes[250..]]);
-            assert_eq!(payload.whole(), bytes);
+            assert_eq!(payload.as_single_chunk(), bytes);
         }
     }
 }

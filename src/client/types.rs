@@ -4,7 +4,7 @@ use std::{fmt, marker::PhantomData, str::FromStr, sync::Arc, time::Duration};
 
 use super::{
     CurvePoint,
-    error::{Error, Result},
+    error::{ClientError, Result},
 };
 use crate::curve::{Group, scalars::ScalarEncoding};
 
@@ -25,11 +25,11 @@ impl fmt::Debug for BasesId {
 }
 
 impl FromStr for BasesId {
-    type Err = Error;
+    type Err = ClientError;
 
     fn from_str(text: &str) -> Result<Self> {
         let mut id = [0; 32];
-        hex::decode_to_slice(text, &mut id).map_err(|error| Error::InvalidSetting {
+        hex::decode_to_slice(text, &mut id).map_err(|error| ClientError::InvalidSetting {
             what: "bases id".into(),
             problem: format!("expected 64 hex digits: {error}"),
         })?;
@@ -48,7 +48,7 @@ impl UploadId {
     /// Errors: `Setting` if the system provides no randomness.
     pub fn random() -> Result<Self> {
         let mut id = [0; 16];
-        getrandom::fill(&mut id).map_err(|error| Error::InvalidSetting {
+        getrandom::fill(&mut id).map_err(|error| ClientError::InvalidSetting {
             what: "system randomness".into(),
             problem: error.to_string(),
         })?;
@@ -108,7 +108,10 @@ impl<A: CurvePoint> BasesHandle<A> {
     pub(crate) fn new(info: BasesInfo) -> Result<Self> {
         if info.group != A::GROUP {
             let problem = format!("the group is {}, the call requires {}", info.group, A::GROUP);
-            return Err(Error::InvalidSetting { what: format!("bases {}", info.id), problem });
+            return Err(ClientError::InvalidSetting {
+                what: format!("bases {}", info.id),
+                problem,
+            });
         }
         let len = info.count;
         Ok(Self { info: Arc::new(info), offset: 0, len, group: PhantomData })
@@ -174,7 +177,7 @@ pub enum Order {
 
 /// How the server checks a result before it returns it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Verify {
+pub enum Verification {
     /// No check.
     #[default]
     None,
@@ -209,7 +212,7 @@ pub struct Timing {
 
 impl Timing {
     /// The whole call minus the server's phases.
-    pub(crate) fn rest(&self) -> Duration {
+    pub(crate) fn unaccounted(&self) -> Duration {
         let server = self.receive + self.queue + self.compute + self.verify + self.send;
         self.total.saturating_sub(server)
     }
@@ -223,14 +226,14 @@ pub struct Execution {
     /// Device and method, such as `2 threads, blst`.
     pub device: String,
     /// The check that the result passed.
-    pub verified: Verify,
+    pub verified: Verification,
     /// Time of each stage on the device, in order; empty if the engine reports none.
     pub stages: Vec<(String, Duration)>,
 }
 
 /// Result of an MSM.
 #[derive(Debug, Clone)]
-pub struct Msm<A: CurvePoint> {
+pub struct MsmResult<A: CurvePoint> {
     /// One sum per scalar vector.
     pub points: Vec<A::Group>,
     /// Duration of each phase.
@@ -241,7 +244,7 @@ pub struct Msm<A: CurvePoint> {
 
 /// Encoded result of an MSM.
 #[derive(Debug, Clone)]
-pub struct MsmBytes {
+pub struct EncodedMsmResult {
     /// One point per scalar vector, one after another, in the requested encoding.
     pub bytes: bytes::Bytes,
     /// Duration of each phase.

@@ -19,29 +19,29 @@ use tokio::{
     time::{Instant, Sleep, sleep},
 };
 
-use super::{Progress, error::Result, payload::Payload};
+use super::{Progress, error::Result, payload::OutgoingBytes};
 use crate::wire::v1;
 
 /// Chunks per lane that wait for the transport, so that it never waits for the caller's thread.
-const CHUNKS_WAITING: usize = 8;
+const QUEUED_CHUNKS: usize = 8;
 /// Chunks prepared per wakeup of the caller's thread: one wakeup per chunk took a fifth of an
 /// upload's time.
-const BURST: usize = CHUNKS_WAITING / 2;
+const CHUNKS_PER_WAKEUP: usize = QUEUED_CHUNKS / 2;
 /// How long an abandoned stream waits for its reset. The wait ends earlier unless the server
 /// responded early and still reads the stream.
 const RESET_WAIT: Duration = Duration::from_secs(1);
 
 /// A payload that is being uploaded.
-pub(crate) struct Upload<'a> {
-    payload: Payload<'a>,
+pub(crate) struct ChunkQueue<'a> {
+    payload: OutgoingBytes<'a>,
     chunk_bytes: u64,
     progress: Option<Progress>,
     /// Bytes of other payloads that count toward the total of `progress`.
     following_bytes: u64,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
 }
 
-struct State {
+struct QueueState {
     /// Ranges that no lane has taken, in order.
     pending: VecDeque<Range<u64>>,
     sent: u64,
@@ -49,10 +49,15 @@ struct State {
     last_taken_at: Option<Instant>,
 }
 
-impl<'a> Upload<'a> {
-    pub fn new(payload: Payload<'a>, chunk_bytes: u64, progress: Option<Progress>) -> Self {
+impl<'a> ChunkQueue<'a> {
+    pub fn new(payload: OutgoingBytes<'a>, chunk_bytes: u64, progress: Option<Progress>) -> Self {
         let all = 0..payload.len();
-        let state = State { pending: VecDeque::from([all]), sent: 0, first_taken_at: None, last_taken_at: None };
+        let state = QueueState {
+            pending: VecDeque::from([all]),
+            sent: 0,
+            first_taken_at: None,
+            last_taken_at: None,
+        };
         Self { payload, chunk_bytes, progress, following_bytes: 0, state: Mutex::new(state) }
     }
 
@@ -76,7 +81,7 @@ impl<'a> Upload<'a> {
     }
 
     /// Restarts the upload with the `missing` ranges.
-    pub fn restart(&self, missing: Vec<Range<u64>>) {
+    pub fn reset_to(&self, missing: Vec<Range<u64>>) {
         let mut state = self.lock();
         let left: u64 = missing.iter().map(|range| range.end - range.start).sum();
         state.sent = self.payload.len().saturating_sub(left);
@@ -90,7 +95,7 @@ impl<'a> Upload<'a> {
 
     /// Up to `count` next chunks.
     fn next_several(&self, count: usize, taken: &mut Vec<Range<u64>>) -> Vec<v1::Chunk> {
-        let ranges: Vec<_> = (0..count).map_while(|_| self.take()).collect();
+        let ranges: Vec<_> = (0..count).map_while(|_| self.take_range()).collect();
         taken.extend_from_slice(&ranges);
         let chunks = self.payload.chunks(ranges.clone());
         let chunk = |(range, data): (Range<u64>, _)| v1::Chunk { offset: range.start, data };
@@ -98,7 +103,7 @@ impl<'a> Upload<'a> {
     }
 
     /// Takes the range of the next chunk.
-    fn take(&self) -> Option<Range<u64>> {
+    fn take_range(&self) -> Option<Range<u64>> {
         let (range, sent) = {
             let mut state = self.lock();
             let mut range = state.pending.pop_front()?;
@@ -123,7 +128,7 @@ impl<'a> Upload<'a> {
     }
 
     /// Requeues what a broken lane had `taken` and the server is `missing`.
-    pub fn give_back(&self, taken: &mut Vec<Range<u64>>, missing: &[Range<u64>]) {
+    pub fn requeue(&self, taken: &mut Vec<Range<u64>>, missing: &[Range<u64>]) {
         let mut state = self.lock();
         for range in taken.drain(..) {
             for gap in missing {
@@ -136,7 +141,7 @@ impl<'a> Upload<'a> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         // Nothing panics while the lock is held, and the ranges are consistent at any moment.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -149,13 +154,13 @@ impl<'a> Upload<'a> {
         first: Option<v1::Chunk>,
         wrap: fn(v1::Chunk) -> M,
         taken: &mut Vec<Range<u64>>,
-        call: impl FnOnce(Outgoing<M>) -> F,
+        call: impl FnOnce(MessageStream<M>) -> F,
     ) -> Result<T>
     where
         F: Future<Output = Result<T>>,
     {
-        let (sender, messages) = mpsc::channel(CHUNKS_WAITING);
-        let mut answer = pin!(call(Outgoing { messages, abandoned: None }));
+        let (sender, messages) = mpsc::channel(QUEUED_CHUNKS);
+        let mut answer = pin!(call(MessageStream { messages, abandoned: None }));
         let feed = async {
             let sender = sender;
             // A send fails if the stream has ended; the response says why.
@@ -163,7 +168,7 @@ impl<'a> Upload<'a> {
                 return;
             }
             let mut held = first;
-            while let Ok(permits) = sender.reserve_many(BURST).await {
+            while let Ok(permits) = sender.reserve_many(CHUNKS_PER_WAKEUP).await {
                 let more = self.next_several(permits.len() - usize::from(held.is_some()), taken);
                 let mut chunks = held.take().into_iter().chain(more);
                 for permit in permits {
@@ -187,12 +192,12 @@ impl<'a> Upload<'a> {
 
 /// The messages of a stream, which only its sender ends. A stream abandoned half-way must not look
 /// complete to the server, so it stays pending until the drop of its call resets it.
-pub(crate) struct Outgoing<M> {
+pub(crate) struct MessageStream<M> {
     messages: mpsc::Receiver<Option<M>>,
     abandoned: Option<Pin<Box<Sleep>>>,
 }
 
-impl<M> Stream for Outgoing<M> {
+impl<M> Stream for MessageStream<M> {
     type Item = M;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<M>> {
@@ -208,12 +213,12 @@ impl<M> Stream for Outgoing<M> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Payload, Upload};
+    use super::{ChunkQueue, OutgoingBytes};
 
     #[test]
     fn chunks_cover_the_payload_exactly_once() {
         let bytes = [7; 1000];
-        let upload = Upload::new(Payload::Public(&bytes), 300, None);
+        let upload = ChunkQueue::new(OutgoingBytes::Public(&bytes), 300, None);
         let (mut even, mut odd) = (Vec::new(), Vec::new());
         for turn in 0.. {
             let taken = if turn % 2 == 0 { &mut even } else { &mut odd };
@@ -227,10 +232,10 @@ mod tests {
     #[test]
     fn requeues_only_the_missing_ranges_of_a_broken_lane() {
         let bytes = [7; 1000];
-        let upload = Upload::new(Payload::Public(&bytes), 500, None);
+        let upload = ChunkQueue::new(OutgoingBytes::Public(&bytes), 500, None);
         let mut taken = Vec::new();
         assert!(upload.next(&mut taken).is_some());
-        upload.give_back(&mut taken, &[100..200, 400..1000]);
+        upload.requeue(&mut taken, &[100..200, 400..1000]);
         let mut again = Vec::new();
         while upload.next(&mut again).is_some() {}
         assert_eq!(again, [500..1000, 100..200, 400..500]);
@@ -239,7 +244,7 @@ mod tests {
 
     #[test]
     fn an_empty_payload_has_no_chunks() {
-        let upload = Upload::new(Payload::Public(&[]), 300, None);
+        let upload = ChunkQueue::new(OutgoingBytes::Public(&[]), 300, None);
         assert!(upload.next(&mut Vec::new()).is_none());
     }
 }

@@ -7,22 +7,22 @@ use zeroize::Zeroizing;
 
 use super::{
     Client, Progress, ScalarInput, UploadId, VectorInfo,
-    call::{Answer, Call},
+    call::{CallBudget, CallFuture},
     convert,
-    download::{Received, Span},
-    error::{Error, Result},
-    stripes::Header,
-    upload::Upload,
+    download::{DownloadProgress, ObjectRange},
+    error::{ClientError, Result},
+    striped_upload::PutHeader,
+    upload::ChunkQueue,
 };
 use crate::{
-    error::Problem,
+    error::FieldProblem,
     wire::v1::{self, get_request, release_request},
 };
 
 /// Time limit of a release.
-const RELEASE_WAIT: Duration = Duration::from_secs(5);
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time after which the messages of a dropped call have arrived at the server.
-const STRAGGLERS: Duration = Duration::from_millis(500);
+const STRAGGLER_WAIT: Duration = Duration::from_millis(500);
 
 impl Client {
     /// Puts a vector for use by several jobs. The server keeps it until it is released or unused
@@ -41,16 +41,18 @@ impl Client {
         input: impl Into<ScalarInput<'_>>,
         progress: Option<Progress>,
     ) -> Result<VectorInfo> {
-        let (encoding, payload) =
-            input.into().into_payload().map_err(|_| Error::input("input", Problem::OutOfRange))?;
-        let count = convert::elements("input", payload.len(), encoding.width())?;
-        let header = Header::Vector(v1::VectorUpload {
+        let (encoding, payload) = input
+            .into()
+            .into_payload()
+            .map_err(|_| ClientError::input("input", FieldProblem::OutOfRange))?;
+        let count = convert::element_count("input", payload.len(), encoding.width())?;
+        let header = PutHeader::Vector(v1::VectorUpload {
             encoding: convert::scalar_encoding(encoding)?.into(),
             count,
             ..Default::default()
         });
-        let upload = Upload::new(payload, self.inner.chunk_bytes, progress);
-        let put = self.put_payload(header, id, &upload, &mut self.start(None)).await?;
+        let upload = ChunkQueue::new(payload, self.inner.chunk_bytes, progress);
+        let put = self.put_payload(header, id, &upload, &mut self.begin_call(None)).await?;
         convert::object_vector(put.object)
     }
 
@@ -59,8 +61,8 @@ impl Client {
     /// Errors: `Refused` with code `NOT_FOUND` if the vector does not exist or is incomplete.
     pub async fn get_vector(&self, vector: &VectorInfo) -> Result<Zeroizing<Vec<u8>>> {
         let mut out = Zeroizing::new(vec![0; vector.count as usize * vector.encoding.width()]);
-        let received = Received::new(None, 0, out.len() as u64);
-        self.read_vector(vector, &mut out, &received, &self.start(None)).await?;
+        let received = DownloadProgress::new(None, 0, out.len() as u64);
+        self.read_vector(vector, &mut out, &received, &self.begin_call(None)).await?;
         Ok(out)
     }
 
@@ -68,12 +70,13 @@ impl Client {
         &'a self,
         vector: &'a VectorInfo,
         out: &'a mut [u8],
-        received: &'a Received,
-        call: &'a Call,
-    ) -> Answer<'a, ()> {
+        received: &'a DownloadProgress,
+        call: &'a CallBudget,
+    ) -> CallFuture<'a, ()> {
         Box::pin(async move {
             let id = get_request::Id::UploadId(vector.id.0.to_vec().into());
-            let span = Span { id, encoding: None, offset: 0, width: vector.encoding.width() };
+            let span =
+                ObjectRange { id, encoding: None, offset: 0, width: vector.encoding.width() };
             self.download(&span, out, received, call).await
         })
     }
@@ -88,23 +91,23 @@ impl Client {
 }
 
 /// Releases an upload or vector when dropped, however the call ends.
-pub(crate) struct Borrowed {
+pub(crate) struct ReleaseOnDrop {
     client: Client,
     id: Option<UploadId>,
 }
 
-impl Borrowed {
+impl ReleaseOnDrop {
     pub fn new(client: &Client, id: UploadId) -> Self {
         Self { client: client.clone(), id: Some(id) }
     }
 
     /// Leaves the object on the server.
-    pub fn keep(&mut self) {
+    pub fn disarm(&mut self) {
         self.id = None;
     }
 
     /// Releases `id` instead, because the server does not have the first object.
-    pub fn rename(&mut self, id: UploadId) {
+    pub fn set_id(&mut self, id: UploadId) {
         self.id = Some(id);
     }
 
@@ -116,7 +119,7 @@ impl Borrowed {
     }
 }
 
-impl Drop for Borrowed {
+impl Drop for ReleaseOnDrop {
     fn drop(&mut self) {
         let Some(id) = self.id else { return };
         let client = self.client.clone();
@@ -125,7 +128,7 @@ impl Drop for Borrowed {
             runtime.spawn(async move {
                 release(&client, id).await;
                 // A stripe in flight on another connection may have reopened the upload.
-                sleep(STRAGGLERS).await;
+                sleep(STRAGGLER_WAIT).await;
                 release(&client, id).await;
             });
         }
@@ -134,11 +137,11 @@ impl Drop for Borrowed {
 
 /// Tries once; a failure is only logged.
 async fn release(client: &Client, id: UploadId) {
-    let call = client.start(Some(RELEASE_WAIT));
+    let call = client.begin_call(Some(RELEASE_TIMEOUT));
     let id = release_request::Id::UploadId(id.0.to_vec().into());
     let request = call.request(v1::ReleaseRequest { id: Some(id) });
     let mut store = client.store();
-    if let Err(error) = call.within(store.release(request)).await {
+    if let Err(error) = call.response(store.release(request)).await {
         tracing::debug!(%error, "upload not released");
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, Command, value_parser};
 
 use super::{
-    kind::Kind,
+    kind::SettingKind,
     source::FILE_DEFAULT,
     table::{Setting, TABLE},
 };
@@ -52,7 +52,9 @@ fn argument(setting: &Setting) -> Arg {
         .help(format!("{about} ({}) [default: {}]", setting.kind, setting.default));
     match setting.kind {
         // `--reflection` alone means true.
-        Kind::Flag => argument.num_args(0..=1).require_equals(true).default_missing_value("true"),
+        SettingKind::Flag => {
+            argument.num_args(0..=1).require_equals(true).default_missing_value("true")
+        }
         _ => argument,
     }
 }

@@ -14,7 +14,7 @@ const UNITS: [(&str, u64); 5] =
 
 /// The type and range of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum SettingKind {
     /// An integer from `min` to `max`, inclusive.
     Integer {
         /// What the integer counts.
@@ -51,7 +51,7 @@ pub enum Kind {
 
 /// A parsed value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Held {
+pub enum ParsedValue {
     /// Value of an `Integer`, `Bytes` or `Mode`.
     Number(u64),
     /// Value of a `Flag`.
@@ -70,25 +70,27 @@ pub enum Held {
     Disabled,
 }
 
-impl Kind {
+impl SettingKind {
     /// Parses `text`; `None` if it is not of this kind or out of range.
-    pub fn parse(self, text: &str) -> Option<Held> {
+    pub fn parse(self, text: &str) -> Option<ParsedValue> {
         let text = text.trim();
         match self {
             Self::Integer { min, max, .. } => number(text, 10).and_then(|n| within(n, min, max)),
-            Self::Bytes { auto: Some(_), .. } if text == AUTO => Some(Held::Auto),
+            Self::Bytes { auto: Some(_), .. } if text == AUTO => Some(ParsedValue::Auto),
             Self::Bytes { min, max, .. } => bytes(text).and_then(|n| within(n, min, max)),
             Self::Mode => number(text, 8).and_then(|n| within(n, 0, 0o777)),
-            Self::Flag => text.parse().ok().map(Held::Flag),
-            Self::Choice(words) => words.contains(&text).then(|| Held::Text(text.to_owned())),
-            Self::Address | Self::Path if text == NONE => Some(Held::Disabled),
-            Self::Address => text.parse().ok().map(Held::Address),
-            Self::Path => (!text.is_empty()).then(|| Held::Path(PathBuf::from(text))),
-            Self::Devices => devices(text).map(Held::Devices),
+            Self::Flag => text.parse().ok().map(ParsedValue::Flag),
+            Self::Choice(words) => {
+                words.contains(&text).then(|| ParsedValue::Text(text.to_owned()))
+            }
+            Self::Address | Self::Path if text == NONE => Some(ParsedValue::Disabled),
+            Self::Address => text.parse().ok().map(ParsedValue::Address),
+            Self::Path => (!text.is_empty()).then(|| ParsedValue::Path(PathBuf::from(text))),
+            Self::Devices => devices(text).map(ParsedValue::Devices),
             Self::Filter => tracing_subscriber::EnvFilter::builder()
                 .parse(text)
                 .is_ok_and(|_| !text.is_empty())
-                .then(|| Held::Text(text.to_owned())),
+                .then(|| ParsedValue::Text(text.to_owned())),
         }
     }
 
@@ -118,12 +120,12 @@ impl Kind {
 }
 
 /// The unit and the allowed range.
-impl fmt::Display for Kind {
+impl fmt::Display for SettingKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Integer { unit, min, max } => write!(f, "{min} to {max} {unit}"),
             Self::Bytes { min, max, auto } => {
-                write!(f, "{} to {}", Size(*min), Size(*max))?;
+                write!(f, "{} to {}", ByteSize(*min), ByteSize(*max))?;
                 auto.map_or(Ok(()), |meaning| write!(f, ", or auto: {meaning}"))
             }
             Self::Flag => f.write_str("true or false"),
@@ -140,9 +142,9 @@ impl fmt::Display for Kind {
 }
 
 /// Displays bytes in the largest unit that divides them.
-pub struct Size(pub u64);
+pub struct ByteSize(pub u64);
 
-impl fmt::Display for Size {
+impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fits = |bytes: u64| self.0 >= bytes && self.0.is_multiple_of(bytes);
         match UNITS.iter().find(|(_, bytes)| fits(*bytes)) {
@@ -152,8 +154,8 @@ impl fmt::Display for Size {
     }
 }
 
-fn within(n: u64, min: u64, max: u64) -> Option<Held> {
-    (min..=max).contains(&n).then_some(Held::Number(n))
+fn within(n: u64, min: u64, max: u64) -> Option<ParsedValue> {
+    (min..=max).contains(&n).then_some(ParsedValue::Number(n))
 }
 
 fn number(text: &str, radix: u32) -> Option<u64> {
@@ -186,14 +188,14 @@ fn bytes(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    const SIZE: Kind = Kind::Bytes { min: 1024, max: 1 << 30, auto: Some("a guess") };
-    const COUNT: Kind = Kind::Integer { unit: "jobs", min: 1, max: 10 };
+    const SIZE: SettingKind = SettingKind::Bytes { min: 1024, max: 1 << 30, auto: Some("a guess") };
+    const COUNT: SettingKind = SettingKind::Integer { unit: "jobs", min: 1, max: 10 };
 
     #[test]
     fn parses_devices_as_a_set_of_numbers() {
-        let read = |text| Kind::Devices.parse(text);
-        assert_eq!(read("all"), Some(Held::Devices(vec![])));
-        assert_eq!(read("2, 0"), Some(Held::Devices(vec![0, 2])));
+        let read = |text| SettingKind::Devices.parse(text);
+        assert_eq!(read("all"), Some(ParsedValue::Devices(vec![])));
+        assert_eq!(read("2, 0"), Some(ParsedValue::Devices(vec![0, 2])));
         for text in ["", "0,", "0,0", "-1", "none", "0 1", "4294967296"] {
             assert_eq!(read(text), None, "{text:?}");
         }
@@ -202,7 +204,7 @@ mod tests {
     #[test]
     fn refuses_numbers_out_of_range() {
         for (text, want) in [("1", Some(1)), ("10", Some(10)), (" 1_0 ", Some(10)), ("0", None)] {
-            assert_eq!(COUNT.parse(text), want.map(Held::Number), "{text}");
+            assert_eq!(COUNT.parse(text), want.map(ParsedValue::Number), "{text}");
         }
         for text in ["11", "", "-1", "+1", "1.5", "0x1", "1 MiB", "99999999999999999999"] {
             assert_eq!(COUNT.parse(text), None, "{text}");
@@ -213,10 +215,10 @@ mod tests {
     fn parses_bytes_with_units() {
         for (text, want) in [("1024", 1024), ("1 KiB", 1024), ("3MiB", 3 << 20), ("1 GiB", 1 << 30)]
         {
-            assert_eq!(SIZE.parse(text), Some(Held::Number(want)), "{text}");
+            assert_eq!(SIZE.parse(text), Some(ParsedValue::Number(want)), "{text}");
         }
-        assert_eq!(SIZE.parse("auto"), Some(Held::Auto));
-        assert_eq!(Kind::Bytes { min: 0, max: 1, auto: None }.parse("auto"), None);
+        assert_eq!(SIZE.parse("auto"), Some(ParsedValue::Auto));
+        assert_eq!(SettingKind::Bytes { min: 0, max: 1, auto: None }.parse("auto"), None);
         for text in ["1 MB", "KiB", "2 GiB", "1023", "99999999999 TiB", "1 KiB KiB"] {
             assert_eq!(SIZE.parse(text), None, "{text}");
         }
@@ -224,21 +226,21 @@ mod tests {
 
     #[test]
     fn parses_the_other_kinds() {
-        assert_eq!(Kind::Mode.parse("0660"), Some(Held::Number(0o660)));
-        assert_eq!(Kind::Mode.parse("1000"), None);
-        assert_eq!(Kind::Mode.parse("0o660"), None);
-        assert_eq!(Kind::Address.parse("none"), Some(Held::Disabled));
-        assert_eq!(Kind::Address.parse("localhost:1"), None);
-        assert_eq!(Kind::Path.parse(""), None);
-        assert_eq!(Kind::Flag.parse("yes"), None);
-        assert!(Kind::Filter.parse("warn,capstan=debug").is_some());
-        assert_eq!(Kind::Filter.parse("capstan=loud"), None);
+        assert_eq!(SettingKind::Mode.parse("0660"), Some(ParsedValue::Number(0o660)));
+        assert_eq!(SettingKind::Mode.parse("1000"), None);
+        assert_eq!(SettingKind::Mode.parse("0o660"), None);
+        assert_eq!(SettingKind::Address.parse("none"), Some(ParsedValue::Disabled));
+        assert_eq!(SettingKind::Address.parse("localhost:1"), None);
+        assert_eq!(SettingKind::Path.parse(""), None);
+        assert_eq!(SettingKind::Flag.parse("yes"), None);
+        assert!(SettingKind::Filter.parse("warn,capstan=debug").is_some());
+        assert_eq!(SettingKind::Filter.parse("capstan=loud"), None);
     }
 
     #[test]
     fn displayed_sizes_parse_back() {
         for n in [0, 1, 1023, 1024, 1536, 1 << 20, (1 << 30) + 1, 5 << 40] {
-            let shown = Size(n).to_string();
+            let shown = ByteSize(n).to_string();
             assert_eq!(bytes(&shown), Some(n), "{shown}");
         }
     }

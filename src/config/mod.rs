@@ -1,10 +1,10 @@
 //! The daemon's configuration, from a file, `CAPSTAN_*` variables and flags. [`table`] lists every
 //! setting. Only the binary reads the configuration; other modules receive values.
 
-mod check;
+mod build;
 mod command;
 mod kind;
-mod links;
+mod kubernetes;
 mod memory;
 mod source;
 pub mod table;
@@ -14,21 +14,21 @@ use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
 use clap::ArgMatches;
 
 pub use command::command;
-pub use kind::{Held, Kind, Size};
-pub use source::{Given, Problem};
+pub use kind::{ByteSize, ParsedValue, SettingKind};
+pub use source::{ConfigProblem, RawValue};
 
-use crate::{server::Settings, telemetry::LogFormat};
+use crate::{server::ServerSettings, telemetry::LogFormat};
 use table::{Setting, TABLE};
 
 /// The daemon's configuration, checked as a whole.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The server's settings.
-    pub server: Settings,
+    pub server: ServerSettings,
     /// The engine to use.
     pub engine: EngineChoice,
     /// GPU settings.
-    pub cuda: Cuda,
+    pub cuda: CudaSettings,
     /// Threads of the CPU engine; 0 for one per core.
     pub threads: usize,
     /// Threads that recheck results; 0 for one per core.
@@ -54,7 +54,7 @@ pub enum EngineChoice {
 
 /// GPU settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cuda {
+pub struct CudaSettings {
     /// Path of the driver library; `None` for the system's.
     pub driver: Option<PathBuf>,
     /// Device numbers; empty for all.
@@ -75,35 +75,35 @@ pub struct Cuda {
 
 /// The value of one setting and its source.
 #[derive(Debug, Clone)]
-pub struct Value {
+pub struct SettingValue {
     setting: &'static Setting,
-    parsed: Held,
+    parsed: ParsedValue,
     /// `None` for the default.
-    raw: Option<Given>,
+    raw: Option<RawValue>,
 }
 
 /// The value of every setting, each of its kind and in its range.
 #[derive(Debug, Clone)]
-pub struct Values(Vec<Value>);
+pub struct SettingValues(Vec<SettingValue>);
 
-impl Values {
+impl SettingValues {
     /// Reads every value and checks it by itself.
     ///
     /// Errors: every problem, not only the first.
     pub fn read(
         flags: &ArgMatches,
         env: impl IntoIterator<Item = (OsString, OsString)>,
-    ) -> Result<Self, Vec<Problem>> {
-        let given = source::gather(source::file(flags).as_deref(), env, flags)?;
+    ) -> Result<Self, Vec<ConfigProblem>> {
+        let given = source::read_sources(source::config_file(flags).as_deref(), env, flags)?;
         let mut problems = Vec::new();
         let mut values = Vec::new();
         for (setting, given) in TABLE.iter().zip(given) {
             let text = given.as_ref().map_or(setting.default, |given| given.text.as_str());
             match (setting.kind.parse(text), &given) {
-                (Some(held), _) => values.push(Value { setting, parsed: held, raw: given }),
+                (Some(held), _) => values.push(SettingValue { setting, parsed: held, raw: given }),
                 (None, given) => {
                     let source = given.as_ref().map_or("default", |given| given.source.as_str());
-                    problems.push(Problem::new(format!(
+                    problems.push(ConfigProblem::new(format!(
                         "{} = {text:?} ({source}): must be {}",
                         setting.name, setting.kind
                     )));
@@ -116,15 +116,15 @@ impl Values {
     /// Checks the values together and builds the configuration.
     ///
     /// Errors: every contradiction between values, and every file that cannot be read.
-    pub fn check(&self) -> Result<Config, Vec<Problem>> {
-        check::config(self)
+    pub fn check(&self) -> Result<Config, Vec<ConfigProblem>> {
+        build::build(self)
     }
 
     /// The values as a TOML file, in which defaults are comments.
     pub fn to_toml(&self) -> String {
         let mut text = String::from("# Settings of capstand. Flags override CAPSTAN_* variables, ");
         text += "which override this file.\n";
-        for Value { setting, raw: given, .. } in &self.0 {
+        for SettingValue { setting, raw: given, .. } in &self.0 {
             let held = given.as_ref().map_or(setting.default, |given| given.text.trim());
             let quote = if setting.kind.is_bare(held) { "" } else { "\"" };
             let comment = if given.is_none() { "# " } else { "" };
@@ -135,7 +135,7 @@ impl Values {
         text
     }
 
-    fn get(&self, name: &str) -> &Value {
+    fn get(&self, name: &str) -> &SettingValue {
         let found = self.0.iter().find(|value| value.setting.name == name);
         found.expect("the name is in the table")
     }

@@ -14,8 +14,8 @@ use figment::{
 };
 
 use super::{
-    kind::Kind,
-    links::is_service_link,
+    kind::SettingKind,
+    kubernetes::is_service_link,
     table::{self, Setting, TABLE},
 };
 
@@ -24,7 +24,7 @@ pub const FILE_DEFAULT: &str = "/etc/capstan/capstand.toml";
 
 const PREFIX: &str = "CAPSTAN_";
 /// Variables that are not settings: the client's, the build's, and that of `--config`.
-const ENV_OTHERS: [&str; 7] = [
+const ENV_IGNORED: [&str; 7] = [
     "CAPSTAN_CONFIG",
     "CAPSTAN_SERVER",
     "CAPSTAN_LOG",
@@ -36,15 +36,15 @@ const ENV_OTHERS: [&str; 7] = [
 
 /// An invalid setting, and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem(String);
+pub struct ConfigProblem(String);
 
-impl Problem {
+impl ConfigProblem {
     pub(super) fn new(text: String) -> Self {
         Self(text)
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -52,7 +52,7 @@ impl fmt::Display for Problem {
 
 /// A value from a source, not yet parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Given {
+pub struct RawValue {
     /// The text, whatever type it has in the file.
     pub text: String,
     /// The source: `--jobs-max`, `environment CAPSTAN_JOBS_MAX`, or the file's path.
@@ -60,18 +60,18 @@ pub struct Given {
 }
 
 /// The given value of each setting, in the table's order; `None` for the default.
-pub fn gather(
+pub fn read_sources(
     file: Option<&Path>,
     env: impl IntoIterator<Item = (OsString, OsString)>,
     flags: &ArgMatches,
-) -> Result<Vec<Option<Given>>, Vec<Problem>> {
+) -> Result<Vec<Option<RawValue>>, Vec<ConfigProblem>> {
     let mut problems = Vec::new();
     let figment = Figment::new();
-    let figment = match file {
+    let figment = match config_file {
         Some(path) => {
             // Figment treats a missing file as empty.
             if let Err(error) = fs::File::open(path) {
-                problems.push(Problem(format!("--config {}: {error}", path.display())));
+                problems.push(ConfigProblem(format!("--config {}: {error}", path.display())));
             }
             figment.merge(Toml::file_exact(path))
         }
@@ -81,34 +81,38 @@ pub fn gather(
     let values: Dict = match figment.extract() {
         Ok(values) => values,
         Err(error) => {
-            problems.extend(error.into_iter().map(|e| Problem(e.to_string())));
+            problems.extend(error.into_iter().map(|e| ConfigProblem(e.to_string())));
             return Err(problems);
         }
     };
     let source = |name: &str| source_of(figment.find_metadata(name), name);
     for name in values.keys().filter(|name| table::find(name).is_none()) {
-        problems.push(Problem(format!("{name} ({}): no such setting{}", source(name), near(name))));
+        problems.push(ConfigProblem(format!(
+            "{name} ({}): no such setting{}",
+            source(name),
+            suggestion(name)
+        )));
     }
     let given = TABLE.iter().map(|setting| {
         let value = values.get(setting.name)?;
-        Some(Given { text: text_of(value, setting.kind), source: source(setting.name) })
+        Some(RawValue { text: text_of(value, setting.kind), source: source(setting.name) })
     });
     if problems.is_empty() { Ok(given.collect()) } else { Err(problems) }
 }
 
 /// The file to read: that of `--config`, or the default if it exists.
-pub fn file(flags: &ArgMatches) -> Option<PathBuf> {
+pub fn config_file(flags: &ArgMatches) -> Option<PathBuf> {
     let usual = || Path::new(FILE_DEFAULT).exists().then(|| PathBuf::from(FILE_DEFAULT));
     flags.get_one::<PathBuf>("config").cloned().or_else(usual)
 }
 
 /// Values as text by setting name, from one source.
-struct Texts {
+struct TextProvider {
     source: &'static str,
     entries: Vec<(String, String)>,
 }
 
-impl Provider for Texts {
+impl Provider for TextProvider {
     fn metadata(&self) -> Metadata {
         Metadata::named(self.source)
     }
@@ -122,27 +126,29 @@ impl Provider for Texts {
 
 fn from_env(
     env: impl IntoIterator<Item = (OsString, OsString)>,
-    problems: &mut Vec<Problem>,
-) -> Texts {
+    problems: &mut Vec<ConfigProblem>,
+) -> TextProvider {
     let mut entries = Vec::new();
     for (key, value) in env {
-        let Some(name) = key.to_str().filter(|key| !ENV_OTHERS.contains(key)) else { continue };
+        let Some(name) = key.to_str().filter(|key| !ENV_IGNORED.contains(key)) else { continue };
         let Some(name) = name.strip_prefix(PREFIX) else { continue };
         match value.into_string() {
             Ok(text) if is_service_link(name, &text) => {}
             Ok(text) => entries.push((name.to_ascii_lowercase(), text)),
-            Err(_) => problems.push(Problem(format!("environment {PREFIX}{name}: not UTF-8"))),
+            Err(_) => {
+                problems.push(ConfigProblem(format!("environment {PREFIX}{name}: not UTF-8")))
+            }
         }
     }
-    Texts { source: "environment", entries }
+    TextProvider { source: "environment", entries }
 }
 
-fn from_flags(flags: &ArgMatches) -> Texts {
+fn from_flags(flags: &ArgMatches) -> TextProvider {
     let entries = TABLE.iter().filter_map(|setting| {
         let text = flags.get_one::<String>(setting.name)?;
         Some((setting.name.to_owned(), text.clone()))
     });
-    Texts { source: "flag", entries: entries.collect() }
+    TextProvider { source: "flag", entries: entries.collect() }
 }
 
 fn source_of(metadata: Option<&Metadata>, name: &str) -> String {
@@ -155,12 +161,12 @@ fn source_of(metadata: Option<&Metadata>, name: &str) -> String {
 }
 
 /// The value as text, as on the command line. Tables and lists become text that never parses.
-fn text_of(value: &Value, kind: Kind) -> String {
+fn text_of(value: &Value, kind: SettingKind) -> String {
     match (value, kind) {
         (Value::String(_, text), _) => text.clone(),
         (Value::Bool(_, flag), _) => flag.to_string(),
         // TOML's 0o660 is read as 432.
-        (Value::Num(_, number), Kind::Mode) => {
+        (Value::Num(_, number), SettingKind::Mode) => {
             let mode = number_text(*number).parse::<u64>();
             mode.map_or_else(|_| number_text(*number), |mode| format!("{mode:o}"))
         }
@@ -179,7 +185,7 @@ fn number_text(number: Num) -> String {
 }
 
 /// `; did you mean jobs_max?` if a setting has a similar name.
-fn near(name: &str) -> String {
+fn suggestion(name: &str) -> String {
     let scored = TABLE.iter().map(|Setting { name: other, .. }| (distance(name, other), *other));
     match scored.min() {
         Some((steps, other)) if steps <= 3 => format!("; did you mean {other}?"),

@@ -1,6 +1,6 @@
 //! The table of all settings, from which flags, help, `--print-config` and checks are generated.
 
-use super::kind::Kind;
+use super::kind::SettingKind;
 
 /// One setting: `name` in the file, `--name-with-dashes` as a flag, `CAPSTAN_NAME` as a variable.
 #[derive(Debug, Clone, Copy)]
@@ -8,7 +8,7 @@ pub struct Setting {
     /// Name, with the unit last.
     pub name: &'static str,
     /// Type and range.
-    pub kind: Kind,
+    pub kind: SettingKind,
     /// Default, as in the file but without quotes.
     pub default: &'static str,
     /// Description for people.
@@ -27,29 +27,29 @@ impl Setting {
     }
 }
 
-const fn row(
+const fn setting(
     name: &'static str,
-    kind: Kind,
+    kind: SettingKind,
     default: &'static str,
     about: &'static str,
 ) -> Setting {
     Setting { name, kind, default, about }
 }
 
-const fn count(unit: &'static str, min: u64, max: u64) -> Kind {
-    Kind::Integer { unit, min, max }
+const fn count(unit: &'static str, min: u64, max: u64) -> SettingKind {
+    SettingKind::Integer { unit, min, max }
 }
 
-const fn bytes(min: u64, max: u64) -> Kind {
-    Kind::Bytes { min, max, auto: None }
+const fn bytes(min: u64, max: u64) -> SettingKind {
+    SettingKind::Bytes { min, max, auto: None }
 }
 
-const fn auto(meaning: &'static str) -> Kind {
-    Kind::Bytes { min: MIB, max: 64 * TIB, auto: Some(meaning) }
+const fn bytes_or_auto(meaning: &'static str) -> SettingKind {
+    SettingKind::Bytes { min: MIB, max: 64 * TIB, auto: Some(meaning) }
 }
 
-const fn auto_or_none(meaning: &'static str) -> Kind {
-    Kind::Bytes { min: 0, max: 64 * TIB, auto: Some(meaning) }
+const fn bytes_from_zero_or_auto(meaning: &'static str) -> SettingKind {
+    SettingKind::Bytes { min: 0, max: 64 * TIB, auto: Some(meaning) }
 }
 
 const KIB: u64 = 1 << 10;
@@ -63,92 +63,92 @@ const DAY_S: u64 = 86_400;
 #[rustfmt::skip]
 pub const TABLE: &[Setting] = &[
     // Listeners.
-    row("listen", Kind::Address, "127.0.0.1:7654",
+    setting("listen", SettingKind::Address, "127.0.0.1:7654",
         "TCP address of the gRPC service; port 0 selects a free port."),
-    row("unix_socket", Kind::Path, "none",
+    setting("unix_socket", SettingKind::Path, "none",
         "Unix socket of the gRPC service; its clients may also drain the server."),
-    row("unix_mode", Kind::Mode, "0660",
+    setting("unix_mode", SettingKind::Mode, "0660",
         "Permission bits of the Unix socket."),
-    row("tls_certificate", Kind::Path, "none",
+    setting("tls_certificate", SettingKind::Path, "none",
         "PEM file with the TCP listener's certificate chain, leaf first; requires tls_key."),
-    row("tls_key", Kind::Path, "none",
+    setting("tls_key", SettingKind::Path, "none",
         "PEM file with the certificate's private key; requires tls_certificate."),
-    row("metrics_listen", Kind::Address, "127.0.0.1:9464",
+    setting("metrics_listen", SettingKind::Address, "127.0.0.1:9464",
         "TCP address of the Prometheus metrics; plain HTTP, so keep it off public networks."),
-    row("admin_over_tcp", Kind::Flag, "false",
+    setting("admin_over_tcp", SettingKind::Flag, "false",
         "Allow Admin.Drain over TCP, too; Admin.GetInfo is open to all clients."),
-    row("reflection", Kind::Flag, "true",
+    setting("reflection", SettingKind::Flag, "true",
         "Serve gRPC reflection."),
     // Compute.
-    row("engine", Kind::Choice(&["auto", "cpu", "cuda"]), "auto",
+    setting("engine", SettingKind::Choice(&["auto", "cpu", "cuda"]), "auto",
         "Compute engine; auto uses the GPUs that pass their self-test, otherwise the CPU."),
-    row("cuda_driver", Kind::Path, "none",
+    setting("cuda_driver", SettingKind::Path, "none",
         "Path of the CUDA driver library, libcuda.so; none uses the system's."),
-    row("cuda_devices", Kind::Devices, "all",
+    setting("cuda_devices", SettingKind::Devices, "all",
         "GPUs to use, as numbered by the driver; unusable GPUs are left out."),
-    row("cuda_devices_min", count("GPUs", 0, 1024), "0",
+    setting("cuda_devices_min", count("GPUs", 0, 1024), "0",
         "GPUs that must pass their self-test for the daemon to start."),
-    row("cuda_memory_percent", count("percent of a GPU's free memory", 1, 100), "90",
+    setting("cuda_memory_percent", count("percent of a GPU's free memory", 1, 100), "90",
         "Device memory reserved at startup and leased to jobs."),
-    row("cuda_pinned_bytes", auto_or_none("1/32 of the memory"), "auto",
+    setting("cuda_pinned_bytes", bytes_from_zero_or_auto("1/32 of the memory"), "auto",
         "Host memory pinned at startup, where GPUs access large payloads directly; 0 for none."),
-    row("cuda_timeout_ms", count("milliseconds", 100, HOUR_MS), "20000",
+    setting("cuda_timeout_ms", count("milliseconds", 100, HOUR_MS), "20000",
         "Time limit for one piece of work on a GPU; the daemon exits if it is exceeded."),
-    row("cuda_msm_min", count("scalars", 0, 1 << 32), "64",
+    setting("cuda_msm_min", count("scalars", 0, 1 << 32), "64",
         "MSMs with fewer scalars, all vectors together, run on the CPU."),
-    row("cuda_ntt_min", count("elements", 0, 1 << 32), "256",
+    setting("cuda_ntt_min", count("elements", 0, 1 << 32), "256",
         "NTTs with fewer elements, all rows together, run on the CPU."),
-    row("threads", count("threads, 0 for one per core", 0, 4096), "0",
+    setting("threads", count("threads, 0 for one per core", 0, 4096), "0",
         "Threads of the CPU engine."),
-    row("verify_threads", count("threads, 0 for one per core", 0, 4096), "0",
+    setting("verify_threads", count("threads, 0 for one per core", 0, 4096), "0",
         "Threads that recheck results if a request asks for it."),
-    row("workers", count("jobs", 1, 64), "2",
+    setting("workers", count("jobs", 1, 64), "2",
         "Jobs computed concurrently; they share the engine's threads."),
     // Memory and queue.
-    row("bytes_in_flight_max", auto("half of the memory, at least 256 MiB"), "auto",
+    setting("bytes_in_flight_max", bytes_or_auto("half of the memory, at least 256 MiB"), "auto",
         "Limit on the payload and working memory of all jobs and uploads."),
-    row("connection_bytes_in_flight_max", auto("half of bytes_in_flight_max"), "auto",
+    setting("connection_bytes_in_flight_max", bytes_or_auto("half of bytes_in_flight_max"), "auto",
         "Limit on the payload and working memory of one connection's jobs and uploads."),
-    row("store_bytes_max", auto("a quarter of the memory"), "auto",
+    setting("store_bytes_max", bytes_or_auto("a quarter of the memory"), "auto",
         "Limit on the size of stored bases, in memory or mapped from data_dir."),
     // One List response holds all of them: 3.5 MB by default, below gRPC's default limit, and 57 MB
     // at most, below our client's limit. With a data directory, each is also a memory mapping, of
     // which Linux allows a process 65,530.
-    row("objects_max", count("objects", 1, 1 << 18), "16384",
+    setting("objects_max", count("objects", 1, 1 << 18), "16384",
         "Limit on the number of stored bases; above 60000 in data_dir, raise vm.max_map_count."),
-    row("jobs_max", count("jobs", 1, 1_000_000), "256",
+    setting("jobs_max", count("jobs", 1, 1_000_000), "256",
         "Limit on jobs that are accepted and not yet answered."),
-    row("connection_jobs_max", count("jobs", 1, 1_000_000), "64",
+    setting("connection_jobs_max", count("jobs", 1, 1_000_000), "64",
         "Limit on one connection's jobs that are accepted and not yet answered."),
-    row("uploads_max", count("uploads", 1, 1_000_000), "256",
+    setting("uploads_max", count("uploads", 1, 1_000_000), "256",
         "Limit on uploads in progress and stored vectors."),
-    row("upload_ttl_s", count("seconds", 1, DAY_S), "300",
+    setting("upload_ttl_s", count("seconds", 1, DAY_S), "300",
         "Time after which an unused upload or vector is dropped."),
-    row("data_dir", Kind::Path, "none",
+    setting("data_dir", SettingKind::Path, "none",
         "Directory for bases that survive a restart; scalars and vectors never touch disk."),
     // Connections.
-    row("connections_max", count("connections", 1, 1_000_000), "1024",
+    setting("connections_max", count("connections", 1, 1_000_000), "1024",
         "Limit on open connections."),
-    row("streams_per_connection_max", count("streams", 1, 65_536), "64",
+    setting("streams_per_connection_max", count("streams", 1, 65_536), "64",
         "Limit on concurrent HTTP/2 streams (calls) of one connection."),
-    row("message_payload_bytes_max", bytes(512 * KIB, 64 * MIB), "1 MiB",
+    setting("message_payload_bytes_max", bytes(512 * KIB, 64 * MIB), "1 MiB",
         "Maximum payload of one message; larger inputs are streamed."),
-    row("idle_timeout_ms", count("milliseconds", 10, HOUR_MS), "10000",
+    setting("idle_timeout_ms", count("milliseconds", 10, HOUR_MS), "10000",
         "Time after which a silent sender is cut off."),
-    row("handshake_timeout_ms", count("milliseconds", 10, HOUR_MS), "5000",
+    setting("handshake_timeout_ms", count("milliseconds", 10, HOUR_MS), "5000",
         "Time limit for the TLS handshake and the HTTP/2 preface."),
-    row("drain_grace_s", count("seconds", 0, DAY_S), "30",
+    setting("drain_grace_s", count("seconds", 0, DAY_S), "30",
         "Time limit for accepted jobs to finish after SIGTERM or SIGINT."),
-    row("http2_stream_window_bytes", bytes(64 * KIB, GIB), "4 MiB",
+    setting("http2_stream_window_bytes", bytes(64 * KIB, GIB), "4 MiB",
         "HTTP/2 flow-control window of one stream."),
-    row("http2_connection_window_bytes", bytes(64 * KIB, GIB), "16 MiB",
+    setting("http2_connection_window_bytes", bytes(64 * KIB, GIB), "16 MiB",
         "HTTP/2 flow-control window of one connection."),
-    row("http2_frame_bytes_max", bytes(16 * KIB, 16 * MIB - 1), "1 MiB",
+    setting("http2_frame_bytes_max", bytes(16 * KIB, 16 * MIB - 1), "1 MiB",
         "Maximum size of a received HTTP/2 frame."),
     // Logs.
-    row("log_format", Kind::Choice(&["human", "json"]), "human",
+    setting("log_format", SettingKind::Choice(&["human", "json"]), "human",
         "Format of the log on standard error."),
-    row("log_level", Kind::Filter, "info",
+    setting("log_level", SettingKind::Filter, "info",
         "Log filter."),
 ];
 

@@ -4,18 +4,18 @@ use super::*;
 
 const NOTHING: [(&str, &str); 0] = [];
 
-fn read(flags: &[&str], env: &[(&str, &str)]) -> Result<Values, Vec<Problem>> {
+fn read(flags: &[&str], env: &[(&str, &str)]) -> Result<SettingValues, Vec<ConfigProblem>> {
     // An empty file, so that one in /etc is not read.
     let empty = tempfile::NamedTempFile::new().unwrap();
     let path = empty.path().to_str().unwrap();
     let own = if flags.contains(&"--config") { vec![] } else { vec!["--config", path] };
     let line = ["capstand"].iter().chain(&own).chain(flags);
     let flags = command().try_get_matches_from(line).unwrap();
-    Values::read(&flags, env.iter().map(|(k, v)| (k.into(), v.into())))
+    SettingValues::read(&flags, env.iter().map(|(k, v)| (k.into(), v.into())))
 }
 
 fn config(flags: &[&str], env: &[(&str, &str)]) -> Result<Config, String> {
-    let joined = |problems: Vec<Problem>| {
+    let joined = |problems: Vec<ConfigProblem>| {
         problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     };
     read(flags, env).and_then(|values| values.check()).map_err(joined)
@@ -32,11 +32,11 @@ fn with_file(text: &str, flags: &[&str], env: &[(&str, &str)]) -> Result<Config,
 #[test]
 fn defaults_equal_the_servers_defaults() {
     let config = config(&[], &NOTHING).unwrap();
-    let memory = Settings {
+    let memory = ServerSettings {
         bytes_in_flight_max: config.server.bytes_in_flight_max,
         connection_bytes_in_flight_max: config.server.bytes_in_flight_max / 2,
         store_bytes_max: memory::available_bytes() / 4,
-        ..Settings::default()
+        ..ServerSettings::default()
     };
     assert_eq!(config.server, memory);
     assert!(config.server.bytes_in_flight_max >= 256 << 20);

@@ -71,18 +71,18 @@ pub fn points_from_bytes<A: CurvePoint>(bytes: &[u8]) -> Option<&[A]> {
 }
 
 /// Types that consist of u64 limbs only: no padding, and every bit pattern is a value.
-trait Limbs: Copy {}
+trait LimbLayout: Copy {}
 
-impl Limbs for Fr {}
+impl LimbLayout for Fr {}
 // `CurvePoint` is sealed: G1Affine and G2Affine, whose layout is asserted above.
-impl<A: CurvePoint> Limbs for A {}
+impl<A: CurvePoint> LimbLayout for A {}
 
-fn as_bytes<T: Limbs>(values: &[T]) -> &[u8] {
+fn as_bytes<T: LimbLayout>(values: &[T]) -> &[u8] {
     // SAFETY: `Limbs` types have no padding, so all their bytes are initialised.
     unsafe { slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
 }
 
-fn from_bytes<T: Limbs>(bytes: &[u8]) -> Option<&[T]> {
+fn from_bytes<T: LimbLayout>(bytes: &[u8]) -> Option<&[T]> {
     let aligned = bytes.as_ptr().cast::<T>().is_aligned();
     if !aligned || !bytes.len().is_multiple_of(size_of::<T>()) {
         return None;

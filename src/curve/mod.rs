@@ -1,7 +1,7 @@
 //! BLS12-381 as host and kernels share it: groups, sizes, memory layouts, encodings.
 
+mod batch;
 pub mod layout;
-mod pieces;
 pub mod points;
 pub mod scalars;
 

@@ -13,14 +13,14 @@ use std::{
 use cudarc::driver::{DriverError, result, sys};
 use sys::CUdevice_attribute as Attribute;
 
-use super::{DeviceLimits, Driver, Fault, OpenOptions, fault::Class};
+use super::{CudaDriver, DeviceFault, DeviceLimits, OpenOptions, fault::FaultClass};
 
 /// Called for every fault, on the thread that hit it; the fatal fault of a device is reported once.
-pub type OnFault = Arc<dyn Fn(&Fault) + Send + Sync>;
+pub type FaultHandler = Arc<dyn Fn(&DeviceFault) + Send + Sync>;
 
 /// A device's name and properties, which never change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
+pub struct DeviceIdentity {
     /// Device number in the driver's order.
     pub index: u32,
     /// Such as "NVIDIA H200".
@@ -37,23 +37,23 @@ pub struct Identity {
 
 /// An open device. Clones share it; it may be used from any thread.
 #[derive(Clone)]
-pub struct Context(Arc<Inner>);
+pub struct DeviceContext(Arc<ContextInner>);
 
-struct Inner {
-    driver: Arc<Driver>,
+struct ContextInner {
+    driver: Arc<CudaDriver>,
     device: sys::CUdevice,
     context: sys::CUcontext,
     serial: u64,
-    identity: Identity,
+    identity: DeviceIdentity,
     timeout: Duration,
     disabled: AtomicBool,
-    on_fault: OnFault,
+    on_fault: FaultHandler,
 }
 
 // SAFETY: a context may be used from every thread that makes it current; `Context::call` does.
-unsafe impl Send for Inner {}
+unsafe impl Send for ContextInner {}
 // SAFETY: see `Send`; the driver locks what it shares.
-unsafe impl Sync for Inner {}
+unsafe impl Sync for ContextInner {}
 
 thread_local! {
     /// The `serial` of the context that is current on this thread; 0 for none. Only this module
@@ -62,30 +62,30 @@ thread_local! {
 }
 
 /// The serial of the latest context.
-static LATEST: AtomicU64 = AtomicU64::new(0);
+static LAST_SERIAL: AtomicU64 = AtomicU64::new(0);
 
-impl Context {
+impl DeviceContext {
     /// Opens device number `index`.
     ///
     /// Errors: driver faults.
     pub(super) fn open(
-        driver: Arc<Driver>,
+        driver: Arc<CudaDriver>,
         index: u32,
         options: &OpenOptions,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, DeviceFault> {
         let shared_bytes_max = options.shared_bytes_max.unwrap_or(u32::MAX);
-        let failed = |call| move |error| Fault::driver(call, error);
+        let failed = |call| move |error| DeviceFault::driver(call, error);
         let device = result::device::get(index as i32).map_err(failed("cuDeviceGet"))?;
         let identity = identity(&driver, device, index, shared_bytes_max)
             .map_err(failed("cuDeviceGetAttribute"))?;
         // SAFETY: the device is one of the driver's.
         let context = unsafe { result::primary_ctx::retain(device) }
             .map_err(failed("cuDevicePrimaryCtxRetain"))?;
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(ContextInner {
             driver,
             device,
             context,
-            serial: LATEST.fetch_add(1, Ordering::Relaxed) + 1,
+            serial: LAST_SERIAL.fetch_add(1, Ordering::Relaxed) + 1,
             identity,
             timeout: options.patience,
             disabled: AtomicBool::new(false),
@@ -94,17 +94,17 @@ impl Context {
     }
 
     /// The device's name and properties.
-    pub fn identity(&self) -> &Identity {
+    pub fn identity(&self) -> &DeviceIdentity {
         &self.0.identity
     }
 
     /// The driver that the device was opened with.
-    pub fn driver(&self) -> &Driver {
+    pub fn driver(&self) -> &CudaDriver {
         &self.0.driver
     }
 
     /// Longest wait for work on the device.
-    pub fn patience(&self) -> Duration {
+    pub fn timeout(&self) -> Duration {
         self.0.timeout
     }
 
@@ -120,35 +120,37 @@ impl Context {
         &self,
         name: &'static str,
         call: impl FnOnce() -> Result<T, DriverError>,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, DeviceFault> {
         self.make_current()?;
-        call().map_err(|error| self.met(Fault::driver(name, error)))
+        call().map_err(|error| self.report(DeviceFault::driver(name, error)))
     }
 
-    fn make_current(&self) -> Result<(), Fault> {
+    fn make_current(&self) -> Result<(), DeviceFault> {
         if !self.is_alive() {
-            return Err(Fault::Disabled);
+            return Err(DeviceFault::Disabled);
         }
         if CURRENT.get() == self.0.serial {
             return Ok(());
         }
         // SAFETY: the context lives as long as `self`.
         let done = unsafe { result::ctx::set_current(self.0.context) };
-        done.map_err(|error| self.met(Fault::driver("cuCtxSetCurrent", error)))?;
+        done.map_err(|error| self.report(DeviceFault::driver("cuCtxSetCurrent", error)))?;
         CURRENT.set(self.0.serial);
         Ok(())
     }
 
     /// Reports the fault, disables the device if it is fatal, and returns the fault.
-    pub(super) fn met(&self, fault: Fault) -> Fault {
+    pub(super) fn report(&self, fault: DeviceFault) -> DeviceFault {
         let index = self.0.identity.index;
         match fault.class() {
-            Class::Fatal if fault == Fault::Disabled || self.0.disabled.swap(true, Ordering::AcqRel) => {}
-            Class::Fatal => {
+            FaultClass::Fatal
+                if fault == DeviceFault::Disabled
+                    || self.0.disabled.swap(true, Ordering::AcqRel) => {}
+            FaultClass::Fatal => {
                 tracing::error!(device = index, %fault, "device disabled by a fatal fault");
                 (self.0.on_fault)(&fault);
             }
-            Class::Exhausted | Class::Misuse => {
+            FaultClass::Exhausted | FaultClass::Misuse => {
                 tracing::warn!(device = index, %fault, "device fault");
                 (self.0.on_fault)(&fault);
             }
@@ -159,13 +161,13 @@ impl Context {
     /// Free and total device memory in bytes.
     ///
     /// Errors: driver faults.
-    pub fn memory_info(&self) -> Result<(u64, u64), Fault> {
+    pub fn memory_info(&self) -> Result<(u64, u64), DeviceFault> {
         let (free, whole) = self.call("cuMemGetInfo", result::mem_get_info)?;
         Ok((free as u64, whole as u64))
     }
 }
 
-impl Drop for Inner {
+impl Drop for ContextInner {
     fn drop(&mut self) {
         // After a fatal fault any driver call may hang, and the process is about to exit.
         if *self.disabled.get_mut() {
@@ -179,11 +181,11 @@ impl Drop for Inner {
 }
 
 fn identity(
-    driver: &Driver,
+    driver: &CudaDriver,
     device: sys::CUdevice,
     index: u32,
     shared_bytes_max: u32,
-) -> Result<Identity, DriverError> {
+) -> Result<DeviceIdentity, DriverError> {
     let attribute = |attribute| {
         // SAFETY: the device is one of the driver's.
         let value = unsafe { result::device::get_attribute(device, attribute) }?;
@@ -193,7 +195,7 @@ fn identity(
         attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
         attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
     );
-    Ok(Identity {
+    Ok(DeviceIdentity {
         index,
         name: result::device::get_name(device)?,
         capability,
@@ -209,18 +211,26 @@ fn identity(
             reserved_shared_bytes: attribute(
                 Attribute::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK,
             )?,
-            resident_threads_max: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?,
-            resident_blocks_max: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR)?,
+            resident_threads_max: attribute(
+                Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR,
+            )?,
+            resident_blocks_max: attribute(
+                Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR,
+            )?,
             l2_bytes: attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?,
         },
         // SAFETY: the device is one of the driver's.
         memory_bytes: unsafe { result::device::total_mem(device) }? as u64,
-        pci_bus_id: if driver.has(c"cuDeviceGetPCIBusId") { bus(device) } else { String::new() },
+        pci_bus_id: if driver.has(c"cuDeviceGetPCIBusId") {
+            pci_bus_id(device)
+        } else {
+            String::new()
+        },
     })
 }
 
 /// The PCI bus id, by which NVML identifies the device.
-fn bus(device: sys::CUdevice) -> String {
+fn pci_bus_id(device: sys::CUdevice) -> String {
     let mut text = [0 as c_char; 32];
     // SAFETY: the driver writes at most `text.len()` characters, the last one zero.
     let done = unsafe { sys::cuDeviceGetPCIBusId(text.as_mut_ptr(), text.len() as i32, device) };

@@ -7,14 +7,14 @@ use nvml_wrapper::{
     error::NvmlError,
 };
 
-use super::context::Identity;
+use super::context::DeviceIdentity;
 
 /// The management library, if it is installed.
-pub struct Monitor(Option<Nvml>);
+pub struct NvmlMonitor(Option<Nvml>);
 
 /// Readings that change while a device works; `None` if not reported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct GpuReadings {
     /// Clock of the multiprocessors, MHz.
     pub clock_mhz: Option<u32>,
     /// Maximum clock of the multiprocessors, MHz.
@@ -31,7 +31,7 @@ pub struct Facts {
     pub ecc_uncorrected: Option<u64>,
 }
 
-impl Monitor {
+impl NvmlMonitor {
     /// Loads the library. Without it, every reading is `None`.
     pub fn open() -> Self {
         let nvml = Nvml::init();
@@ -47,14 +47,15 @@ impl Monitor {
     }
 
     /// Current readings of a device.
-    pub fn facts(&self, identity: &Identity) -> Facts {
+    pub fn facts(&self, identity: &DeviceIdentity) -> GpuReadings {
         let device = self.0.as_ref().filter(|_| !identity.pci_bus_id.is_empty());
-        let Some(Ok(device)) = device.map(|nvml| nvml.device_by_pci_bus_id(identity.pci_bus_id.as_str()))
+        let Some(Ok(device)) =
+            device.map(|nvml| nvml.device_by_pci_bus_id(identity.pci_bus_id.as_str()))
         else {
-            return Facts::default();
+            return GpuReadings::default();
         };
         let errors = device.total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile);
-        Facts {
+        GpuReadings {
             clock_mhz: reported(device.clock_info(Clock::SM)),
             clock_max_mhz: reported(device.max_clock_info(Clock::SM)),
             memory_clock_mhz: reported(device.clock_info(Clock::Memory)),

@@ -15,7 +15,7 @@ const RETRY_FULL: Duration = Duration::from_millis(500);
 
 /// A failed call to the driver, or a failed wait for the device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum DeviceFault {
     /// No free piece of the arena is large enough.
     #[error("device memory is full: {wanted} bytes requested, the largest free block has {free}")]
     OutOfMemory {
@@ -55,7 +55,7 @@ pub enum Fault {
 
 /// The consequence of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Class {
+pub enum FaultClass {
     /// Memory or launch resources ran out: one job fails, the device stays usable.
     Exhausted,
     /// This program called the driver wrongly: one job fails, the device stays usable.
@@ -64,7 +64,7 @@ pub enum Class {
     Fatal,
 }
 
-impl Class {
+impl FaultClass {
     /// Name for logs and metrics.
     pub const fn name(self) -> &'static str {
         match self {
@@ -75,39 +75,41 @@ impl Class {
     }
 }
 
-impl Fault {
+impl DeviceFault {
     pub(super) fn driver(call: &'static str, error: DriverError) -> Self {
         // The variant's name, such as `CUDA_ERROR_ILLEGAL_ADDRESS`.
         Self::Driver { call, name: format!("{:?}", error.0), code: error.0 as u32 }
     }
 
     /// The consequence of this fault.
-    pub const fn class(&self) -> Class {
+    pub const fn class(&self) -> FaultClass {
         match self {
-            Self::OutOfMemory { .. } => Class::Exhausted,
+            Self::OutOfMemory { .. } => FaultClass::Exhausted,
             // Out of memory; too many resources requested for launch.
-            Self::Driver { code: 2 | 701, .. } => Class::Exhausted,
+            Self::Driver { code: 2 | 701, .. } => FaultClass::Exhausted,
             // Invalid value; named symbol not found.
-            Self::Driver { code: 1 | 500, .. } | Self::KernelMismatch { .. } => Class::Misuse,
-            Self::Driver { .. } | Self::Hang(_) | Self::Disabled | Self::WrongResult(_) => Class::Fatal,
+            Self::Driver { code: 1 | 500, .. } | Self::KernelMismatch { .. } => FaultClass::Misuse,
+            Self::Driver { .. } | Self::Hang(_) | Self::Disabled | Self::WrongResult(_) => {
+                FaultClass::Fatal
+            }
         }
     }
 }
 
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Self {
+impl From<DeviceFault> for Error {
+    fn from(fault: DeviceFault) -> Self {
         match fault.class() {
-            Class::Exhausted => {
+            FaultClass::Exhausted => {
                 Self::Exhausted { limit: Limit::DeviceMemory, retry_after: Some(RETRY_FULL) }
             }
-            Class::Misuse => Self::Internal(fault.to_string()),
-            Class::Fatal => Self::DeviceLost,
+            FaultClass::Misuse => Self::Internal(fault.to_string()),
+            FaultClass::Fatal => Self::DeviceLost,
         }
     }
 }
 
 /// Exits at once, without exit handlers: the driver's own may hang after a fatal fault.
-pub fn quit(code: i32) -> ! {
+pub fn exit_without_handlers(code: i32) -> ! {
     // SAFETY: it does not return and runs no other code of this process.
     unsafe { libc::_exit(code) }
 }
@@ -116,23 +118,23 @@ pub fn quit(code: i32) -> ! {
 mod tests {
     use super::*;
 
-    fn driver(code: u32) -> Fault {
-        Fault::Driver { call: "cuLaunchKernel", name: "X".into(), code }
+    fn driver(code: u32) -> DeviceFault {
+        DeviceFault::Driver { call: "cuLaunchKernel", name: "X".into(), code }
     }
 
     #[test]
     fn only_listed_errors_leave_the_device_usable() {
         for code in 1..1000 {
             let expected = match code {
-                2 | 701 => Class::Exhausted,
-                1 | 500 => Class::Misuse,
-                _ => Class::Fatal,
+                2 | 701 => FaultClass::Exhausted,
+                1 | 500 => FaultClass::Misuse,
+                _ => FaultClass::Fatal,
             };
             assert_eq!(driver(code).class(), expected, "{code}");
         }
-        assert_eq!(Fault::Hang(Duration::ZERO).class(), Class::Fatal);
+        assert_eq!(DeviceFault::Hang(Duration::ZERO).class(), FaultClass::Fatal);
         assert_eq!(Error::from(driver(700)), Error::DeviceLost);
-        let full = Fault::OutOfMemory { wanted: 1, free: 0 };
+        let full = DeviceFault::OutOfMemory { wanted: 1, free: 0 };
         let Error::Exhausted { limit, retry_after } = full.into() else { panic!("not exhausted") };
         assert_eq!((limit, retry_after), (Limit::DeviceMemory, Some(RETRY_FULL)));
     }

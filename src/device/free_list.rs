@@ -26,7 +26,7 @@ impl<N: Clone> FreeList<N> {
     }
 
     /// Returns `bytes` bytes at `at`. Notes of merged neighbours are dropped if `keep` is false.
-    pub fn give(&mut self, at: u64, bytes: u64, notes: Vec<N>, keep: impl Fn(&N) -> bool) {
+    pub fn release(&mut self, at: u64, bytes: u64, notes: Vec<N>, keep: impl Fn(&N) -> bool) {
         let (mut start, mut held, mut notes) = (at, bytes, notes);
         if let Some(after) = self.pieces.remove(&(at + bytes)) {
             held += after.0;
@@ -47,7 +47,7 @@ impl<N: Clone> FreeList<N> {
     }
 
     /// Bytes of the largest piece if the pieces `more`, as (offset, bytes), were returned.
-    pub fn largest_with(&self, more: impl IntoIterator<Item = (u64, u64)>) -> u64 {
+    pub fn largest_after_release(&self, more: impl IntoIterator<Item = (u64, u64)>) -> u64 {
         let own = self.pieces.iter().map(|(at, (held, _))| (*at, *held));
         let mut all: Vec<_> = own.chain(more).collect();
         all.sort_unstable();
@@ -61,7 +61,7 @@ impl<N: Clone> FreeList<N> {
     }
 
     /// Bytes of all pieces.
-    pub fn whole(&self) -> u64 {
+    pub fn total(&self) -> u64 {
         self.pieces.values().map(|(held, _)| *held).sum()
     }
 }
@@ -97,18 +97,18 @@ mod tests {
                     }
                     taken.push((at, bytes));
                 } else if !taken.is_empty() {
-                    prop_assert_eq!(list.largest_with(taken.iter().copied()), WHOLE);
+                    prop_assert_eq!(list.largest_after_release(taken.iter().copied()), WHOLE);
                     let (at, bytes) = taken.swap_remove(which.index(taken.len()));
-                    let foreseen = list.largest_with([(at, bytes)]);
+                    let foreseen = list.largest_after_release([(at, bytes)]);
                     cells[at as usize..(at + bytes) as usize].fill(false);
-                    list.give(at, bytes, vec![at], |_| true);
+                    list.release(at, bytes, vec![at], |_| true);
                     prop_assert_eq!(list.largest(), foreseen);
                 }
             }
             for (at, bytes) in taken {
-                list.give(at, bytes, vec![], |_| false);
+                list.release(at, bytes, vec![], |_| false);
             }
-            prop_assert_eq!((list.largest(), list.whole()), (WHOLE, WHOLE));
+            prop_assert_eq!((list.largest(), list.total()), (WHOLE, WHOLE));
         }
     }
 
@@ -118,12 +118,12 @@ mod tests {
         let (first, notes) = list.take(60).unwrap();
         assert_eq!((first, notes), (0, vec![]));
         let (second, _) = list.take(40).unwrap();
-        list.give(first, 60, vec!["first"], |_| true);
-        list.give(second, 40, vec!["second"], |_| true);
+        list.release(first, 60, vec!["first"], |_| true);
+        list.release(second, 40, vec!["second"], |_| true);
         let (at, mut notes) = list.take(10).unwrap();
         notes.sort_unstable();
         assert_eq!((at, notes.as_slice()), (0, &["first", "second"][..]));
-        list.give(at, 10, vec!["third"], |note| *note == "first");
+        list.release(at, 10, vec!["third"], |note| *note == "first");
         assert_eq!(list.take(100).unwrap().1, ["third", "first"]);
     }
 }

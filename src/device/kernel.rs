@@ -15,36 +15,36 @@ use cudarc::driver::{DriverError, result, sys};
 use sys::CUfunction_attribute as Attribute;
 
 use super::{
-    Context, Fault, Stream, Unusable, images,
-    parameters::{PARAMETERS_MAX, Parameters},
+    DeviceContext, DeviceFault, GpuUnavailable, Stream, images,
+    parameters::{KernelParameters, PARAMETERS_MAX},
 };
 
 /// The first compute capability with programmatic dependent launch (PDL).
-const CAPABILITY_EARLY: (u32, u32) = (9, 0);
+const CAPABILITY_PDL: (u32, u32) = (9, 0);
 
 /// Dynamic shared memory that a block gets without opting in.
-const SHARED_BYTES_FREE: u32 = 48 << 10;
+const SHARED_BYTES_DEFAULT_MAX: u32 = 48 << 10;
 
 /// A module on a device. Clones share it.
 #[derive(Clone)]
-pub struct Module(Arc<Inner>);
+pub struct KernelModule(Arc<ModuleInner>);
 
-struct Inner {
-    context: Context,
+struct ModuleInner {
+    context: DeviceContext,
     raw: sys::CUmodule,
     name: &'static str,
 }
 
 // SAFETY: modules may be used from every thread; the driver locks.
-unsafe impl Send for Inner {}
+unsafe impl Send for ModuleInner {}
 // SAFETY: see `Send`.
-unsafe impl Sync for Inner {}
+unsafe impl Sync for ModuleInner {}
 
 /// A kernel with parameters `P`, such as `(Ptr<u32>, Ptr<u32>, u32)`.
 pub struct Kernel<P> {
-    module: Module,
+    module: KernelModule,
     raw: sys::CUfunction,
-    block: Block,
+    block: BlockShape,
     pdl: bool,
     parameters: PhantomData<fn(P)>,
 }
@@ -56,30 +56,33 @@ unsafe impl<P> Sync for Kernel<P> {}
 
 /// Launch configuration of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Block {
+pub struct BlockShape {
     /// Threads per block.
     pub threads: u32,
     /// Bytes of dynamic shared memory per block.
     pub shared_bytes: u32,
 }
 
-impl Block {
+impl BlockShape {
     /// A block of `threads` threads without dynamic shared memory.
-    pub const fn of(threads: u32) -> Self {
+    pub const fn threads(threads: u32) -> Self {
         Self { threads, shared_bytes: 0 }
     }
 }
 
-impl Module {
+impl KernelModule {
     /// Loads an embedded module by name.
     ///
     /// Errors: `NoKernels`, `NoImage`, `Device`.
-    pub fn load(context: &Context, name: &str) -> Result<Self, Unusable> {
+    pub fn load(context: &DeviceContext, name: &str) -> Result<Self, GpuUnavailable> {
         let index = context.identity().index;
-        let failed = |fault| Unusable::Device { index, fault };
+        let failed = |fault| GpuUnavailable::Device { index, fault };
         let (name, image) =
             images::images().iter().find(|(held, _)| *held == name).ok_or_else(|| {
-                failed(Fault::KernelMismatch { kernel: name.into(), problem: "no such module".into() })
+                failed(DeviceFault::KernelMismatch {
+                    kernel: name.into(),
+                    problem: "no such module".into(),
+                })
             })?;
         // The emulated driver contains the kernels.
         let emulated;
@@ -87,7 +90,7 @@ impl Module {
             emulated = format!("emulated:{name}\0");
             emulated.as_bytes()
         } else {
-            image.ok_or(Unusable::NoKernels)?
+            image.ok_or(GpuUnavailable::NoKernels)?
         };
         // SAFETY: an image from nvcc, or a zero-terminated name.
         let load = || Ok(unsafe { result::module::load_data(image.as_ptr().cast()) });
@@ -95,18 +98,23 @@ impl Module {
             Ok(raw) => raw,
             Err(error) if is_unsupported(error) => return Err(no_image(context)),
             Err(error) => {
-                return Err(failed(context.met(Fault::driver("cuModuleLoadData", error))));
+                return Err(failed(context.report(DeviceFault::driver("cuModuleLoadData", error))));
             }
         };
-        Ok(Self(Arc::new(Inner { context: context.clone(), raw, name })))
+        Ok(Self(Arc::new(ModuleInner { context: context.clone(), raw, name })))
     }
 
     /// Looks up a kernel with parameters `P`, to be launched in blocks like `block`.
     ///
     /// Errors: `Kernel` if the name, parameters or block do not match; driver faults.
-    pub fn kernel<P: Parameters>(&self, name: &str, block: Block) -> Result<Kernel<P>, Fault> {
+    pub fn kernel<P: KernelParameters>(
+        &self,
+        name: &str,
+        block: BlockShape,
+    ) -> Result<Kernel<P>, DeviceFault> {
         let context = &self.0.context;
-        let refuse = |problem: String| Fault::KernelMismatch { kernel: name.to_owned(), problem };
+        let refuse =
+            |problem: String| DeviceFault::KernelMismatch { kernel: name.to_owned(), problem };
         let text = CString::new(name).map_err(|_| refuse("invalid name".into()))?;
         // SAFETY: the module is alive.
         let find = || Ok(unsafe { result::module::get_function(self.0.raw, text) });
@@ -115,7 +123,9 @@ impl Module {
             Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_FOUND)) => {
                 return Err(refuse(format!("not in module {}", self.0.name)));
             }
-            Err(error) => return Err(context.met(Fault::driver("cuModuleGetFunction", error))),
+            Err(error) => {
+                return Err(context.report(DeviceFault::driver("cuModuleGetFunction", error)));
+            }
         };
         let module = self.clone();
         let kernel = Kernel { module, raw, block, pdl: false, parameters: PhantomData };
@@ -138,9 +148,9 @@ fn is_unsupported(error: DriverError) -> bool {
     codes.contains(&error.0)
 }
 
-fn no_image(context: &Context) -> Unusable {
+fn no_image(context: &DeviceContext) -> GpuUnavailable {
     let identity = context.identity();
-    Unusable::NoImageForDevice {
+    GpuUnavailable::NoImageForDevice {
         device: identity.name.clone(),
         capability: identity.capability,
         archs: images::archs()
@@ -151,14 +161,14 @@ fn no_image(context: &Context) -> Unusable {
     }
 }
 
-impl<P: Parameters> Kernel<P> {
+impl<P: KernelParameters> Kernel<P> {
     /// Enables programmatic dependent launch (PDL): blocks start as those of the preceding kernel
     /// in the stream exit, which hides the gap between two kernels. Every thread must call
     /// `await_predecessor` (`kernels/carry.cuh`) before it touches memory. Has no effect if the
     /// device or driver lacks PDL.
-    pub fn starting_early(self) -> Self {
+    pub fn with_pdl(self) -> Self {
         let context = &self.module.0.context;
-        let can = context.identity().capability >= CAPABILITY_EARLY
+        let can = context.identity().capability >= CAPABILITY_PDL
             && context.driver().has(c"cuLaunchKernelEx");
         Self { pdl: can, ..self }
     }
@@ -166,7 +176,12 @@ impl<P: Parameters> Kernel<P> {
     /// Launches `grid` blocks on `stream`; does nothing if `grid` is 0.
     ///
     /// Errors: driver faults, including errors of earlier work.
-    pub fn launch(&self, stream: &Stream, grid: u32, given: P::Given<'_>) -> Result<(), Fault> {
+    pub fn launch(
+        &self,
+        stream: &Stream,
+        grid: u32,
+        given: P::Given<'_>,
+    ) -> Result<(), DeviceFault> {
         if grid == 0 {
             return Ok(());
         }
@@ -174,9 +189,9 @@ impl<P: Parameters> Kernel<P> {
         P::pack(given, stream, &mut words)?;
         stream.count_launch();
         let mut places = words.each_mut().map(|word| std::ptr::from_mut(word).cast());
-        let Block { threads, shared_bytes } = self.block;
+        let BlockShape { threads, shared_bytes } = self.block;
         if self.pdl {
-            return self.launch_early(stream, grid, &mut places);
+            return self.launch_pdl(stream, grid, &mut places);
         }
         // SAFETY: the function is alive; number and sizes of the parameters match (checked on
         // lookup), and the driver copies them before it returns.
@@ -193,18 +208,18 @@ impl<P: Parameters> Kernel<P> {
         })
     }
 
-    fn launch_early(
+    fn launch_pdl(
         &self,
         stream: &Stream,
         grid: u32,
         places: &mut [*mut c_void; PARAMETERS_MAX],
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DeviceFault> {
         let mut attribute = sys::CUlaunchAttribute {
             id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
             pad: [0; 4],
             value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
         };
-        let Block { threads, shared_bytes } = self.block;
+        let BlockShape { threads, shared_bytes } = self.block;
         stream.call("cuLaunchKernelEx", |stream| {
             let config = sys::CUlaunchConfig {
                 gridDimX: grid,
@@ -224,7 +239,7 @@ impl<P: Parameters> Kernel<P> {
         })
     }
 
-    fn attribute(&self, attribute: Attribute) -> Result<u32, Fault> {
+    fn attribute(&self, attribute: Attribute) -> Result<u32, DeviceFault> {
         // SAFETY: the function is alive.
         let get = || unsafe { result::function::get_function_attribute(self.raw, attribute) };
         Ok(self.module.0.context.call("cuFuncGetAttribute", get)?.unsigned_abs())
@@ -234,8 +249,8 @@ impl<P: Parameters> Kernel<P> {
     /// least 1.
     ///
     /// Errors: driver faults.
-    pub fn resident_blocks(&self) -> Result<u32, Fault> {
-        let Block { threads, shared_bytes } = self.block;
+    pub fn resident_blocks(&self) -> Result<u32, DeviceFault> {
+        let BlockShape { threads, shared_bytes } = self.block;
         // SAFETY: the function is alive.
         let ask = || unsafe {
             result::occupancy::max_active_block_per_multiprocessor(
@@ -251,7 +266,7 @@ impl<P: Parameters> Kernel<P> {
     /// Registers per thread, for reports.
     ///
     /// Errors: driver faults.
-    pub fn registers(&self) -> Result<u32, Fault> {
+    pub fn registers(&self) -> Result<u32, DeviceFault> {
         self.attribute(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)
     }
 
@@ -277,9 +292,9 @@ impl<P: Parameters> Kernel<P> {
     }
 
     /// Checks threads and shared memory of the block, and opts in to large dynamic shared memory.
-    fn check_block(&self) -> Result<Result<(), String>, Fault> {
+    fn check_block(&self) -> Result<Result<(), String>, DeviceFault> {
         let context = &self.module.0.context;
-        let Block { threads, shared_bytes } = self.block;
+        let BlockShape { threads, shared_bytes } = self.block;
         let most = self.attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?;
         if threads == 0 || threads > most {
             return Ok(Err(format!("blocks of {threads} threads, at most {most}")));
@@ -290,7 +305,7 @@ impl<P: Parameters> Kernel<P> {
         if whole > most {
             return Ok(Err(format!("{whole} bytes of shared memory, at most {most}")));
         }
-        if shared_bytes > SHARED_BYTES_FREE {
+        if shared_bytes > SHARED_BYTES_DEFAULT_MAX {
             let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             let bytes = shared_bytes as i32;
             // SAFETY: the function is alive.
@@ -302,7 +317,7 @@ impl<P: Parameters> Kernel<P> {
     }
 }
 
-impl Drop for Inner {
+impl Drop for ModuleInner {
     fn drop(&mut self) {
         let raw = self.raw;
         // SAFETY: loaded in `load`, unloaded once; kernels hold the module.

@@ -1,7 +1,7 @@
 //! Limits of a device for kernels. Plans depend on nothing else of a device, so they can be made
 //! and tested without one.
 
-use super::Block;
+use super::BlockShape;
 
 /// A device's resources for kernels, as the driver reports them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -35,23 +35,25 @@ impl DeviceLimits {
     };
 
     /// Whether a block may use that much shared memory.
-    pub const fn fits(&self, block: Block) -> bool {
+    pub const fn fits(&self, block: BlockShape) -> bool {
         block.shared_bytes <= self.block_shared_bytes
     }
 
     /// Blocks resident on a multiprocessor at a time, limited by threads and shared memory but not
     /// by registers. 0 if the block does not fit.
-    pub fn resident_blocks(&self, block: Block) -> u32 {
+    pub fn resident_blocks(&self, block: BlockShape) -> u32 {
         if !self.fits(block) {
             return 0;
         }
         let by_shared = self.shared_bytes / (block.shared_bytes + self.reserved_shared_bytes);
-        by_shared.min(self.resident_threads_max / block.threads.max(1)).min(self.resident_blocks_max)
+        by_shared
+            .min(self.resident_threads_max / block.threads.max(1))
+            .min(self.resident_blocks_max)
     }
 
     /// Threads resident on the device at a time if registers allow `blocks` blocks on a
     /// multiprocessor; 0 if the block does not fit.
-    pub fn wave(&self, block: Block, blocks: u32) -> u32 {
+    pub fn resident_threads(&self, block: BlockShape, blocks: u32) -> u32 {
         self.multiprocessors * self.resident_blocks(block).min(blocks) * block.threads
     }
 }
@@ -64,13 +66,13 @@ mod tests {
     fn blocks_are_bounded_by_threads_shared_memory_and_their_number() {
         let limits = DeviceLimits::H200;
         let blocks =
-            |threads, shared_bytes| limits.resident_blocks(Block { threads, shared_bytes });
+            |threads, shared_bytes| limits.resident_blocks(BlockShape { threads, shared_bytes });
         assert_eq!(blocks(1024, 0), 2);
         assert_eq!(blocks(1024, 113 << 10), 2);
         assert_eq!(blocks(1024, 114 << 10), 1);
         assert_eq!(blocks(128, 227 << 10), 1);
         assert_eq!(blocks(128, 228 << 10), 0);
         assert_eq!(blocks(32, 0), 32);
-        assert_eq!(limits.wave(Block::of(128), 2), 132 * 256);
+        assert_eq!(limits.resident_threads(BlockShape::threads(128), 2), 132 * 256);
     }
 }

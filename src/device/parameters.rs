@@ -4,16 +4,16 @@ use std::marker::PhantomData;
 
 use bytemuck::Pod;
 
-use super::{Fault, Span, Stream};
+use super::{DeviceFault, DeviceSlice, Stream};
 
 /// Maximum number of parameters of a kernel.
 pub(super) const PARAMETERS_MAX: usize = 12;
 
 /// A parameter of type `T*`; its argument is a [`Span`].
-pub struct Ptr<T>(PhantomData<T>);
+pub struct DevicePtr<T>(PhantomData<T>);
 
 /// The type of one parameter: [`Ptr`], `u32` or `u64`.
-pub trait Parameter: sealed::Parameter {
+pub trait KernelParameter: sealed::SealedParameter {
     /// The argument's type.
     type Given<'a>;
 
@@ -21,11 +21,11 @@ pub trait Parameter: sealed::Parameter {
     const BYTES: usize;
 
     #[doc(hidden)]
-    fn word(given: Self::Given<'_>, stream: &Stream) -> Result<u64, Fault>;
+    fn word(given: Self::Given<'_>, stream: &Stream) -> Result<u64, DeviceFault>;
 }
 
 /// The types of all parameters, a tuple of [`Parameter`]s.
-pub trait Parameters: sealed::Parameters {
+pub trait KernelParameters: sealed::SealedParameters {
     /// The arguments' types, a tuple.
     type Given<'a>;
 
@@ -37,21 +37,21 @@ pub trait Parameters: sealed::Parameters {
         given: Self::Given<'_>,
         stream: &Stream,
         words: &mut [u64; PARAMETERS_MAX],
-    ) -> Result<(), Fault>;
+    ) -> Result<(), DeviceFault>;
 }
 
 mod sealed {
-    pub trait Parameter {}
-    pub trait Parameters {}
+    pub trait SealedParameter {}
+    pub trait SealedParameters {}
 }
 
-impl<T: Pod> sealed::Parameter for Ptr<T> {}
+impl<T: Pod> sealed::SealedParameter for DevicePtr<T> {}
 
-impl<T: Pod> Parameter for Ptr<T> {
-    type Given<'a> = Span<'a, T>;
+impl<T: Pod> KernelParameter for DevicePtr<T> {
+    type Given<'a> = DeviceSlice<'a, T>;
     const BYTES: usize = size_of::<u64>();
 
-    fn word(given: Span<'_, T>, stream: &Stream) -> Result<u64, Fault> {
+    fn word(given: DeviceSlice<'_, T>, stream: &Stream) -> Result<u64, DeviceFault> {
         given.address(stream)
     }
 }

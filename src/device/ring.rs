@@ -12,31 +12,31 @@ use std::{
 use cudarc::driver::{result, sys};
 use zeroize::Zeroize;
 
-pub use self::upload::Upload;
-use super::{Context, Event, Fault, Span, Stream};
+pub use self::upload::RingUpload;
+use super::{DeviceContext, DeviceFault, DeviceSlice, Event, Stream};
 
 /// The chunks of one device. Clones share them.
 #[derive(Clone)]
-pub struct Ring(Arc<Inner>);
+pub struct StagingRing(Arc<RingInner>);
 
-struct Inner {
-    context: Context,
+struct RingInner {
+    context: DeviceContext,
     base: *mut u8,
     chunk_bytes: usize,
     /// Chunks that one upload or download may hold at a time: half of them.
     chunks_per_copy_max: usize,
     /// Least recently used first.
-    idle: Mutex<VecDeque<Chunk>>,
+    idle: Mutex<VecDeque<RingChunk>>,
     returned: Condvar,
 }
 
 // SAFETY: each byte behind `base` belongs to one chunk, and a chunk to the one thread that took it
 // from `idle`.
-unsafe impl Send for Inner {}
+unsafe impl Send for RingInner {}
 // SAFETY: see `Send`.
-unsafe impl Sync for Inner {}
+unsafe impl Sync for RingInner {}
 
-struct Chunk {
+struct RingChunk {
     index: usize,
     /// The copy that still reads or writes the bytes.
     copy: Option<Event>,
@@ -45,21 +45,25 @@ struct Chunk {
 }
 
 /// A chunk taken out of the ring; returned on drop.
-struct Taken<'a> {
-    ring: &'a Inner,
-    chunk: Option<Chunk>,
+struct ChunkGuard<'a> {
+    ring: &'a RingInner,
+    chunk: Option<RingChunk>,
 }
 
 /// The copies of one job. Their data in chunks is wiped once, on drop: wiping after each copy would
 /// take longer than the link. Drop does not wipe chunks that a copy still uses, so wait for streams
 /// with uploads first.
-pub struct Copies(Ring);
+pub struct CopySession(StagingRing);
 
-impl Ring {
+impl StagingRing {
     /// Allocates `chunks` chunks of `chunk_bytes` bytes of pinned host memory, both at least 1.
     ///
     /// Errors: driver faults.
-    pub fn take(context: &Context, chunk_bytes: usize, chunks: usize) -> Result<Self, Fault> {
+    pub fn allocate(
+        context: &DeviceContext,
+        chunk_bytes: usize,
+        chunks: usize,
+    ) -> Result<Self, DeviceFault> {
         let chunk_bytes = chunk_bytes.next_multiple_of(size_of::<u64>());
         let flags = sys::CU_MEMHOSTALLOC_PORTABLE;
         // SAFETY: zeroed right below.
@@ -67,11 +71,18 @@ impl Ring {
         let base = context.call("cuMemHostAlloc", allocate)?.cast::<u8>();
         // SAFETY: the allocation has this length and no other user yet.
         unsafe { base.write_bytes(0, chunk_bytes * chunks) };
-        let idle = (0..chunks).map(|index| Chunk { index, copy: None, used: 0 }).collect();
+        let idle = (0..chunks).map(|index| RingChunk { index, copy: None, used: 0 }).collect();
         let context = context.clone();
         let (idle, returned) = (Mutex::new(idle), Condvar::new());
         let share = (chunks / 2).max(1);
-        Ok(Self(Arc::new(Inner { context, base, chunk_bytes, chunks_per_copy_max: share, idle, returned })))
+        Ok(Self(Arc::new(RingInner {
+            context,
+            base,
+            chunk_bytes,
+            chunks_per_copy_max: share,
+            idle,
+            returned,
+        })))
     }
 
     /// Bytes of one chunk.
@@ -80,33 +91,37 @@ impl Ring {
     }
 
     /// Starts an upload to `to` on `stream`. Work on another stream must wait for [`Upload::sent`].
-    pub fn upload<'a, 'l>(&'a self, stream: &'a Stream, to: Span<'l, u8>) -> Upload<'a, 'l> {
-        Upload { ring: self, wipes: true, stream, to, sent: 0 }
+    pub fn upload<'a, 'l>(
+        &'a self,
+        stream: &'a Stream,
+        to: DeviceSlice<'l, u8>,
+    ) -> RingUpload<'a, 'l> {
+        RingUpload { ring: self, wipes: true, stream, to, sent: 0 }
     }
 
     /// Starts a job of several copies.
-    pub fn copies(&self) -> Copies {
-        Copies(self.clone())
+    pub fn session(&self) -> CopySession {
+        CopySession(self.clone())
     }
 
     /// Passes the bytes of `from` to `take`, piece by piece and in order, after all earlier work on
     /// `stream`. Blocks until done; later pieces are copied while `take` runs.
     ///
     /// Errors: faults of the copies; those of `take`.
-    pub fn download<E: From<Fault>>(
+    pub fn download<E: From<DeviceFault>>(
         &self,
         stream: &Stream,
-        from: Span<'_, u8>,
+        from: DeviceSlice<'_, u8>,
         mut take: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.download_and(true, stream, from, |pieces| pieces.iter().try_for_each(|p| take(p)))
+        self.download_batches(true, stream, from, |pieces| pieces.iter().try_for_each(|p| take(p)))
     }
 
-    fn download_and<E: From<Fault>>(
+    fn download_batches<E: From<DeviceFault>>(
         &self,
         wipes: bool,
         stream: &Stream,
-        from: Span<'_, u8>,
+        from: DeviceSlice<'_, u8>,
         take: impl FnMut(&[&[u8]]) -> Result<(), E>,
     ) -> Result<(), E> {
         let done = self.receive(wipes, stream, from, take);
@@ -118,11 +133,11 @@ impl Ring {
         done
     }
 
-    fn receive<E: From<Fault>>(
+    fn receive<E: From<DeviceFault>>(
         &self,
         wipes: bool,
         stream: &Stream,
-        from: Span<'_, u8>,
+        from: DeviceSlice<'_, u8>,
         mut take: impl FnMut(&[&[u8]]) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut under_way = VecDeque::new();
@@ -136,14 +151,14 @@ impl Ring {
             };
             if let Some(mut chunk) = chunk {
                 let bytes = (from.len() - asked).min(self.0.chunk_bytes);
-                let part = from.part(asked, bytes).expect("asked < len");
+                let part = from.slice(asked, bytes).expect("asked < len");
                 chunk.receive(stream, part)?;
                 under_way.push_back(chunk);
                 asked += bytes;
             } else if let Some(mut first) = under_way.pop_front() {
                 first.wait()?;
                 let mut there = vec![first];
-                while under_way.front().is_some_and(Taken::is_there) {
+                while under_way.front().is_some_and(ChunkGuard::is_copied) {
                     let mut next = under_way.pop_front().expect("checked above");
                     next.wait()?;
                     there.push(next);
@@ -151,7 +166,7 @@ impl Ring {
                 let pieces: Vec<&[u8]> = there.iter_mut().map(|chunk| &*chunk.bytes(0).0).collect();
                 take(&pieces)?;
                 if wipes {
-                    there.iter_mut().for_each(Taken::wipe);
+                    there.iter_mut().for_each(ChunkGuard::wipe);
                 }
             }
         }
@@ -166,38 +181,42 @@ impl Ring {
     }
 }
 
-impl Copies {
+impl CopySession {
     /// Like [`Ring::upload`], but the chunks are wiped when `self` is dropped.
-    pub fn upload<'a, 'l>(&'a self, stream: &'a Stream, to: Span<'l, u8>) -> Upload<'a, 'l> {
-        Upload { ring: &self.0, wipes: false, stream, to, sent: 0 }
+    pub fn upload<'a, 'l>(
+        &'a self,
+        stream: &'a Stream,
+        to: DeviceSlice<'l, u8>,
+    ) -> RingUpload<'a, 'l> {
+        RingUpload { ring: &self.0, wipes: false, stream, to, sent: 0 }
     }
 
     /// Like [`Ring::download`], but passes `take` all pieces that have arrived, in order.
     ///
     /// Errors: those of [`Ring::download`].
-    pub fn download<E: From<Fault>>(
+    pub fn download<E: From<DeviceFault>>(
         &self,
         stream: &Stream,
-        from: Span<'_, u8>,
+        from: DeviceSlice<'_, u8>,
         take: impl FnMut(&[&[u8]]) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.0.download_and(false, stream, from, take)
+        self.0.download_batches(false, stream, from, take)
     }
 }
 
-impl Drop for Copies {
+impl Drop for CopySession {
     fn drop(&mut self) {
         self.0.wipe();
     }
 }
 
-impl Inner {
-    fn idle(&self) -> std::sync::MutexGuard<'_, VecDeque<Chunk>> {
+impl RingInner {
+    fn idle(&self) -> std::sync::MutexGuard<'_, VecDeque<RingChunk>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a chunk that no copy uses; waits for one.
-    fn take(&self) -> Result<Taken<'_>, Fault> {
+    fn take(&self) -> Result<ChunkGuard<'_>, DeviceFault> {
         let mut idle = self.idle();
         let chunk = loop {
             match idle.pop_front() {
@@ -206,13 +225,13 @@ impl Inner {
             }
         };
         drop(idle);
-        let mut taken = Taken { ring: self, chunk: Some(chunk) };
+        let mut taken = ChunkGuard { ring: self, chunk: Some(chunk) };
         taken.wait()?;
         Ok(taken)
     }
 
     /// Takes between 1 and `most` chunks: waits for the first, adds those that are idle.
-    fn take_some(&self, most: usize) -> Result<Vec<Taken<'_>>, Fault> {
+    fn take_some(&self, most: usize) -> Result<Vec<ChunkGuard<'_>>, DeviceFault> {
         // See `receive`: no waiting while holding a chunk.
         let mut chunks = vec![self.take()?];
         while chunks.len() < most
@@ -224,39 +243,43 @@ impl Inner {
     }
 
     /// Takes a chunk that no copy uses, if there is one now.
-    fn try_take(&self) -> Option<Taken<'_>> {
+    fn try_take(&self) -> Option<ChunkGuard<'_>> {
         let mut idle = self.idle();
-        let free = |chunk: &Chunk| chunk.copy.as_ref().is_none_or(reached);
+        let free = |chunk: &RingChunk| chunk.copy.as_ref().is_none_or(is_reached_or_faulty);
         let at = idle.iter().position(free)?;
-        let chunk = idle.remove(at).map(|chunk| Chunk { copy: None, ..chunk });
-        Some(Taken { ring: self, chunk })
+        let chunk = idle.remove(at).map(|chunk| RingChunk { copy: None, ..chunk });
+        Some(ChunkGuard { ring: self, chunk })
     }
 
-    fn take_dirty(&self) -> Option<Taken<'_>> {
+    fn take_dirty(&self) -> Option<ChunkGuard<'_>> {
         let mut idle = self.idle();
-        let dirty = |chunk: &Chunk| chunk.used > 0 && chunk.copy.as_ref().is_none_or(reached);
+        let dirty = |chunk: &RingChunk| {
+            chunk.used > 0 && chunk.copy.as_ref().is_none_or(is_reached_or_faulty)
+        };
         let at = idle.iter().position(dirty)?;
-        let chunk = idle.remove(at).map(|chunk| Chunk { copy: None, ..chunk });
-        Some(Taken { ring: self, chunk })
+        let chunk = idle.remove(at).map(|chunk| RingChunk { copy: None, ..chunk });
+        Some(ChunkGuard { ring: self, chunk })
     }
 }
 
-fn reached(event: &Event) -> bool {
+fn is_reached_or_faulty(event: &Event) -> bool {
     event.is_reached().unwrap_or(false)
 }
 
-impl Taken<'_> {
-    fn chunk(&mut self) -> &mut Chunk {
+impl ChunkGuard<'_> {
+    fn chunk(&mut self) -> &mut RingChunk {
         self.chunk.as_mut().expect("present until drop")
     }
 
     /// Whether no copy uses the bytes.
-    fn is_there(&self) -> bool {
-        self.chunk.as_ref().is_some_and(|chunk| chunk.copy.as_ref().is_none_or(reached))
+    fn is_copied(&self) -> bool {
+        self.chunk
+            .as_ref()
+            .is_some_and(|chunk| chunk.copy.as_ref().is_none_or(is_reached_or_faulty))
     }
 
     /// Waits until no copy uses the bytes.
-    fn wait(&mut self) -> Result<(), Fault> {
+    fn wait(&mut self) -> Result<(), DeviceFault> {
         let chunk = self.chunk();
         if let Some(copy) = &chunk.copy {
             copy.synchronize()?;
@@ -283,7 +306,7 @@ impl Taken<'_> {
     }
 
     /// Starts the copy of the chunk's first `to.len()` bytes to the device.
-    fn send(&mut self, stream: &Stream, to: Span<'_, u8>) -> Result<(), Fault> {
+    fn send(&mut self, stream: &Stream, to: DeviceSlice<'_, u8>) -> Result<(), DeviceFault> {
         let (from, bytes, to) = (self.address(), to.len(), to.address(stream)?);
         assert!(bytes <= self.ring.chunk_bytes, "a copy fits in one chunk");
         // SAFETY: the chunk is not touched until the event recorded after the copy is reached, and
@@ -294,7 +317,7 @@ impl Taken<'_> {
     }
 
     /// Starts the copy of `from` into the chunk; the bytes are valid after [`Taken::wait`].
-    fn receive(&mut self, stream: &Stream, from: Span<'_, u8>) -> Result<(), Fault> {
+    fn receive(&mut self, stream: &Stream, from: DeviceSlice<'_, u8>) -> Result<(), DeviceFault> {
         let (to, bytes, from) = (self.address(), from.len(), from.address(stream)?);
         assert!(bytes <= self.ring.chunk_bytes, "a copy fits in one chunk");
         if self.chunk().used > bytes {
@@ -319,7 +342,7 @@ impl Taken<'_> {
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for ChunkGuard<'_> {
     fn drop(&mut self) {
         if let Some(chunk) = self.chunk.take() {
             self.ring.idle().push_back(chunk);
@@ -328,7 +351,7 @@ impl Drop for Taken<'_> {
     }
 }
 
-impl Drop for Inner {
+impl Drop for RingInner {
     fn drop(&mut self) {
         let base = self.base;
         // SAFETY: allocated in `take`, freed once; the driver waits for copies that use it.

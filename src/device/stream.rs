@@ -13,7 +13,7 @@ use std::{
 use cudarc::driver::{DriverError, result, sys};
 use sys::{CUevent_flags as Flags, CUevent_wait_flags as WaitFlags};
 
-use super::{Context, Fault};
+use super::{DeviceContext, DeviceFault};
 
 /// A waiting thread polls for `SPIN`, the time of an MSM of 2^18, then sleeps `NAP` between polls,
 /// so that a long kernel does not cost a core. Naps of 50 us took 105 us and delayed results by
@@ -28,7 +28,7 @@ const SLACK_NS: libc::c_ulong = 1000;
 pub struct Stream(Arc<StreamInner>);
 
 struct StreamInner {
-    context: Context,
+    context: DeviceContext,
     raw: sys::CUstream,
     launches: AtomicU64,
 }
@@ -43,7 +43,7 @@ unsafe impl Sync for StreamInner {}
 pub struct Event(Arc<EventInner>);
 
 struct EventInner {
-    context: Context,
+    context: DeviceContext,
     raw: sys::CUevent,
 }
 
@@ -56,7 +56,7 @@ impl Stream {
     /// A stream that is not ordered with any other.
     ///
     /// Errors: driver faults.
-    pub fn new(context: &Context) -> Result<Self, Fault> {
+    pub fn new(context: &DeviceContext) -> Result<Self, DeviceFault> {
         let kind = result::stream::StreamKind::NonBlocking;
         let raw = context.call("cuStreamCreate", || result::stream::create(kind))?;
         let launches = AtomicU64::new(0);
@@ -64,7 +64,7 @@ impl Stream {
     }
 
     /// The context of the stream's device.
-    pub fn context(&self) -> &Context {
+    pub fn context(&self) -> &DeviceContext {
         &self.0.context
     }
 
@@ -80,18 +80,18 @@ impl Stream {
     /// Records an event after all work submitted to this stream so far.
     ///
     /// Errors: driver faults.
-    pub fn record(&self) -> Result<Event, Fault> {
+    pub fn record(&self) -> Result<Event, DeviceFault> {
         self.record_as(Flags::CU_EVENT_DISABLE_TIMING)
     }
 
     /// Like [`Stream::record`], with a time for [`Event::since`].
     ///
     /// Errors: driver faults.
-    pub fn record_timed(&self) -> Result<Event, Fault> {
+    pub fn record_timed(&self) -> Result<Event, DeviceFault> {
         self.record_as(Flags::CU_EVENT_DEFAULT)
     }
 
-    fn record_as(&self, flags: Flags) -> Result<Event, Fault> {
+    fn record_as(&self, flags: Flags) -> Result<Event, DeviceFault> {
         let context = &self.0.context;
         let raw = context.call("cuEventCreate", || result::event::create(flags))?;
         let event = Event(Arc::new(EventInner { context: context.clone(), raw }));
@@ -103,7 +103,7 @@ impl Stream {
     /// Makes all work submitted to this stream from now on wait for `event`.
     ///
     /// Errors: driver faults.
-    pub fn wait(&self, event: &Event) -> Result<(), Fault> {
+    pub fn wait_event(&self, event: &Event) -> Result<(), DeviceFault> {
         let flags = WaitFlags::CU_EVENT_WAIT_DEFAULT;
         // SAFETY: both are alive; the driver keeps the event until it is reached.
         let wait = |stream| unsafe { result::stream::wait_event(stream, event.0.raw, flags) };
@@ -113,7 +113,7 @@ impl Stream {
     /// Blocks until all work submitted to this stream so far is done.
     ///
     /// Errors: faults of that work; `Hang`.
-    pub fn synchronize(&self) -> Result<(), Fault> {
+    pub fn synchronize(&self) -> Result<(), DeviceFault> {
         self.record_or_drain()?.synchronize()
     }
 
@@ -122,7 +122,7 @@ impl Stream {
     ///
     /// Errors: why there is no event; no copy of this stream is under way then, unless the device
     /// is disabled.
-    pub(super) fn record_or_drain(&self) -> Result<Event, Fault> {
+    pub(super) fn record_or_drain(&self) -> Result<Event, DeviceFault> {
         self.record().inspect_err(|_| {
             // A fault of the wait is reported by `Context::met`.
             let _waited = self.drain();
@@ -130,7 +130,7 @@ impl Stream {
     }
 
     /// Blocks until the stream is idle. Needs no event.
-    fn drain(&self) -> Result<(), Fault> {
+    fn drain(&self) -> Result<(), DeviceFault> {
         // SAFETY: the stream is alive.
         let query = |stream| match unsafe { sys::cuStreamQuery(stream) }.result() {
             Ok(()) => Ok(true),
@@ -140,7 +140,7 @@ impl Stream {
         wait_until(&self.0.context, || self.call("cuStreamQuery", query))
     }
 
-    pub(super) fn is(&self, other: &Self) -> bool {
+    pub(super) fn same_as(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
@@ -149,7 +149,7 @@ impl Stream {
         &self,
         name: &'static str,
         call: impl FnOnce(sys::CUstream) -> Result<T, DriverError>,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, DeviceFault> {
         self.0.context.call(name, || call(self.0.raw))
     }
 
@@ -163,7 +163,7 @@ impl Stream {
         to: u64,
         from: *const u8,
         bytes: usize,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DeviceFault> {
         let from = from.cast::<c_void>();
         // SAFETY: the caller's promise.
         let copy = |stream| unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, bytes, stream) }.result();
@@ -179,7 +179,7 @@ impl Stream {
         to: *mut u8,
         from: u64,
         bytes: usize,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DeviceFault> {
         let to = to.cast::<c_void>();
         // SAFETY: the caller's promise.
         let copy = |stream| unsafe { sys::cuMemcpyDtoHAsync_v2(to, from, bytes, stream) }.result();
@@ -190,7 +190,7 @@ impl Stream {
     ///
     /// # Safety
     /// `at` is device memory, `bytes` long, alive until the memory has been zeroed.
-    pub(super) unsafe fn zero(&self, at: u64, bytes: usize) -> Result<(), Fault> {
+    pub(super) unsafe fn zero(&self, at: u64, bytes: usize) -> Result<(), DeviceFault> {
         // SAFETY: the caller's promise.
         let zero = |stream| unsafe { result::memset_d8_async(at, 0, bytes, stream) };
         self.call("cuMemsetD8Async", zero)
@@ -201,7 +201,7 @@ impl Event {
     /// Whether the work before it is done.
     ///
     /// Errors: faults of that work.
-    pub fn is_reached(&self) -> Result<bool, Fault> {
+    pub fn is_reached(&self) -> Result<bool, DeviceFault> {
         let EventInner { context, raw } = &*self.0;
         // SAFETY: the event is alive.
         context.call("cuEventQuery", || match unsafe { result::event::query(*raw) } {
@@ -215,7 +215,7 @@ impl Event {
     /// the driver's own wait never returns if the device hangs.
     ///
     /// Errors: faults of that work; `Hang`.
-    pub fn synchronize(&self) -> Result<(), Fault> {
+    pub fn synchronize(&self) -> Result<(), DeviceFault> {
         wait_until(&self.0.context, || self.is_reached())
     }
 
@@ -223,7 +223,7 @@ impl Event {
     /// [`Stream::record_timed`].
     ///
     /// Errors: driver faults; class `Misuse` if an event is not timed.
-    pub fn since(&self, earlier: &Self) -> Result<Duration, Fault> {
+    pub fn elapsed_since(&self, earlier: &Self) -> Result<Duration, DeviceFault> {
         let (begun, ended) = (earlier.0.raw, self.0.raw);
         // SAFETY: both are alive.
         let elapsed = || unsafe { result::event::elapsed(begun, ended) };
@@ -234,13 +234,13 @@ impl Event {
 
 /// Polls until done, at most for the context's patience.
 fn wait_until(
-    context: &Context,
-    mut is_done: impl FnMut() -> Result<bool, Fault>,
-) -> Result<(), Fault> {
-    let (begun, patience) = (Instant::now(), context.patience());
+    context: &DeviceContext,
+    mut is_done: impl FnMut() -> Result<bool, DeviceFault>,
+) -> Result<(), DeviceFault> {
+    let (begun, patience) = (Instant::now(), context.timeout());
     while !is_done()? {
         match begun.elapsed() {
-            spent if spent > patience => return Err(context.met(Fault::Hang(patience))),
+            spent if spent > patience => return Err(context.report(DeviceFault::Hang(patience))),
             spent if spent > SPIN => nap(),
             _ => thread::yield_now(),
         }

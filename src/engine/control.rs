@@ -12,14 +12,14 @@ use crate::error::{Error, Result};
 
 /// Cancellation and deadline of one job. Clones share the same state.
 #[derive(Debug, Clone, Default)]
-pub struct Control {
+pub struct JobControl {
     cancelled: Arc<AtomicBool>,
     deadline: Option<Instant>,
     /// Checks left before the control cancels itself; `None` if it never does.
     checks_left: Option<Arc<AtomicU64>>,
 }
 
-impl Control {
+impl JobControl {
     /// A control with an optional deadline.
     pub fn new(deadline: Option<Instant>) -> Self {
         Self { deadline, ..Self::default() }

@@ -6,13 +6,13 @@ pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 mod device;
-mod encoded;
+mod encoded_scalars;
 mod rows;
 
-pub use control::Control;
+pub use control::JobControl;
 pub use device::{DeviceInfo, GpuInfo, MsmPlan};
-pub use encoded::Encoded;
-pub use rows::Rows;
+pub use encoded_scalars::EncodedScalars;
+pub use rows::NttRows;
 
 use std::time::Duration;
 
@@ -21,10 +21,10 @@ use tracing::Span;
 use crate::{
     curve::{
         Fr, Group, TWO_ADICITY,
-        points::{Bad, Bases, PointEncoding, PointsMut, Sums},
+        points::{BadElement, Bases, MsmSums, PointEncoding, PointsMut},
         scalars::ScalarEncoding,
     },
-    error::{Error, Problem, Result},
+    error::{Error, FieldProblem, Result},
 };
 
 /// Elements in a group of short rows: enough to keep all cores busy.
@@ -32,7 +32,7 @@ const NTT_GROUP_ELEMENTS: usize = 1 << 17;
 
 /// An engine's properties, for logs, `GetInfo` and responses.
 #[derive(Debug, Clone)]
-pub struct Description {
+pub struct EngineDescription {
     /// Short name: `cpu`.
     pub name: &'static str,
     /// Its hardware, for people: `2 threads`.
@@ -45,13 +45,13 @@ pub struct Description {
 
 /// The engine and device that computed a result, for responses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Executor {
+pub struct ExecutedBy {
     /// Short name: `cpu`, `cuda`.
     pub engine: &'static str,
     /// Device and method, such as `2 threads, blst`.
     pub device: String,
     /// Times of the stages by the device's clock; empty if they were not measured.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<StageTime>,
     /// Whether the device checked the result, as [`Rows::check`] requests.
     pub checked_on_device: bool,
 }
@@ -60,10 +60,10 @@ pub struct Executor {
 pub const CHECK_STAGE: &str = "check";
 
 /// Name and duration of a stage of a job.
-pub type Stage = (&'static str, Duration);
+pub type StageTime = (&'static str, Duration);
 
 /// Adds the durations of another piece of the same job, stage by stage.
-pub fn add_stages(all: &mut Vec<Stage>, more: &[Stage]) {
+pub fn add_stages(all: &mut Vec<StageTime>, more: &[StageTime]) {
     for (name, time) in more {
         match all.iter_mut().find(|(known, _)| known == name) {
             Some((_, sum)) => *sum += *time,
@@ -73,7 +73,7 @@ pub fn add_stages(all: &mut Vec<Stage>, more: &[Stage]) {
 }
 
 /// Records durations in `span`: that of `sort` in its field `sort_us`.
-pub fn record_stages(span: &Span, stages: &[Stage]) {
+pub fn record_stages(span: &Span, stages: &[StageTime]) {
     if !span.is_disabled() {
         for (name, time) in stages {
             span.record(format!("{name}_us").as_str(), time.as_micros() as u64);
@@ -99,20 +99,20 @@ pub struct NttPlan {
 /// Computes MSMs and NTTs. Calls block; several worker threads call concurrently.
 pub trait Engine: Send + Sync + 'static {
     /// The engine's properties.
-    fn description(&self) -> Description;
+    fn description(&self) -> EngineDescription;
 
     /// Starts an MSM of `batch` scalar vectors, each as long as `bases`.
     fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>>;
 
     /// The best number of scalars per call of [`MsmRun::absorb`], for vectors of `n` scalars.
     /// Larger pieces are faster; smaller ones hold less memory and cancel sooner.
-    fn msm_piece(&self, group: Group, n: usize) -> usize;
+    fn msm_piece_len(&self, group: Group, n: usize) -> usize;
 
     /// Transforms rows.
     ///
     /// Errors: `Invalid` if an element is not canonical; `Corrupt` if a check fails; `Cancelled`,
     /// `Deadline` from `control`. The output is unspecified after an error.
-    fn ntt(&self, plan: &NttPlan, rows: &Rows<'_>, control: &Control) -> Result<Executor>;
+    fn ntt(&self, plan: &NttPlan, rows: &NttRows<'_>, control: &JobControl) -> Result<ExecutedBy>;
 
     /// Like [`Engine::ntt`], for elements in memory, in place. Every row has 2^lg_n elements.
     ///
@@ -121,26 +121,26 @@ pub trait Engine: Send + Sync + 'static {
         &self,
         plan: &NttPlan,
         rows: &mut [Vec<Fr>],
-        control: &Control,
-    ) -> Result<Executor> {
+        control: &JobControl,
+    ) -> Result<ExecutedBy> {
         if plan.lg_n > TWO_ADICITY {
-            return Err(Error::field("lg_n", Problem::TooLarge { max: TWO_ADICITY.into() }));
+            return Err(Error::field("lg_n", FieldProblem::TooLarge { max: TWO_ADICITY.into() }));
         }
         let (count, row_length) = (rows.len(), 1 << plan.lg_n);
         if rows.iter().any(|row| row.len() != row_length) {
             return Err(Error::Internal("a row's length differs from the plan's".into()));
         }
         let encoding = ScalarEncoding::Montgomery;
-        let in_place = rows::InPlace::new(rows);
-        let input = Encoded::new(encoding, count * row_length, &in_place);
+        let in_place = rows::RowsInPlace::new(rows);
+        let input = EncodedScalars::new(encoding, count * row_length, &in_place);
         let output = &in_place;
-        let rows = Rows { input, count, row_length, encoding, output, check_on_device: false };
+        let rows = NttRows { input, count, row_length, encoding, output, check_on_device: false };
         self.ntt(plan, &rows, control)
     }
 
     /// The best number of rows per call of [`Engine::ntt`]. More rows keep all of an engine busy;
     /// fewer hold less memory and cancel sooner.
-    fn ntt_group(&self, plan: &NttPlan) -> usize {
+    fn ntt_group_rows(&self, plan: &NttPlan) -> usize {
         NTT_GROUP_ELEMENTS.checked_shr(plan.lg_n).unwrap_or(0).max(1)
     }
 
@@ -155,7 +155,7 @@ pub trait Engine: Send + Sync + 'static {
 
     /// The engine's devices with current readings. May take milliseconds.
     fn devices(&self) -> Vec<DeviceInfo> {
-        let Description { name, device, units, memory_bytes } = self.description();
+        let EngineDescription { name, device, units, memory_bytes } = self.description();
         vec![DeviceInfo { name: device, kind: name, units, memory_bytes, gpu: None }]
     }
 
@@ -169,7 +169,7 @@ pub trait Engine: Send + Sync + 'static {
 pub trait PointChecker: Send + Sync {
     /// The best number of points per call of [`PointChecker::check`]; `None` if `count` points of
     /// that encoding are better checked by [`crate::curve::points::decode`].
-    fn piece(&self, group: Group, encoding: PointEncoding, count: usize) -> Option<usize>;
+    fn piece_len(&self, group: Group, encoding: PointEncoding, count: usize) -> Option<usize>;
 
     /// Decodes and checks points like [`crate::curve::points::decode`]: returns the same points, or
     /// the same first bad point and problem.
@@ -181,7 +181,7 @@ pub trait PointChecker: Send + Sync {
         encoding: PointEncoding,
         bytes: &[u8],
         out: PointsMut<'_>,
-    ) -> Result<Result<(), Bad>>;
+    ) -> Result<Result<(), BadElement>>;
 }
 
 /// An MSM in progress: scalars are passed piece by piece, then the sums are read.
@@ -196,12 +196,12 @@ pub trait MsmRun: Send {
         &mut self,
         vector: usize,
         first: usize,
-        scalars: &Encoded<'_>,
-        control: &Control,
+        scalars: &EncodedScalars<'_>,
+        control: &JobControl,
     ) -> Result<()>;
 
     /// The sums, one per vector, and the executor.
     ///
     /// Errors: `Invalid` if a scalar is not canonical.
-    fn finish(self: Box<Self>) -> Result<(Sums, Executor)>;
+    fn finish(self: Box<Self>) -> Result<(MsmSums, ExecutedBy)>;
 }

@@ -6,9 +6,9 @@ use ark_ff::AdditiveGroup;
 use rayon::prelude::*;
 use zeroize::{Zeroize, Zeroizing};
 
-use super::Encoded;
+use super::EncodedScalars;
 use crate::{
-    buffer::{Sink, Source},
+    buffer::{ByteSink, ByteSource},
     curve::{
         Fr, layout,
         scalars::{ScalarEncoding, encode_fr},
@@ -17,13 +17,13 @@ use crate::{
 };
 
 /// Bytes that one thread writes at a time.
-const PIECE: usize = 256 << 10;
+const THREAD_WRITE_BYTES: usize = 256 << 10;
 
 /// Rows of one shape, one after another, and the destination of their transforms.
 #[derive(Clone, Copy)]
-pub struct Rows<'a> {
+pub struct NttRows<'a> {
     /// `count * row_length` elements.
-    pub input: Encoded<'a>,
+    pub input: EncodedScalars<'a>,
     /// Number of rows.
     pub count: usize,
     /// Elements in each input row; zeros pad it to 2^lg_n.
@@ -31,35 +31,35 @@ pub struct Rows<'a> {
     /// The encoding of the output, 32 bytes per element.
     pub encoding: ScalarEncoding,
     /// Destination of the output, `count * 2^lg_n` elements.
-    pub output: &'a dyn Sink,
+    pub output: &'a dyn ByteSink,
     /// Whether to check each transform at a secret random point, if the engine can:
     /// [`Executor::checked`](super::Executor::checked) reports it.
     pub check_on_device: bool,
 }
 
 /// Elements that are wiped on drop.
-struct Wiped(Vec<Vec<Fr>>);
+struct WipedRows(Vec<Vec<Fr>>);
 
-impl Drop for Wiped {
+impl Drop for WipedRows {
     fn drop(&mut self) {
         self.0.zeroize();
     }
 }
 
-impl Rows<'_> {
+impl NttRows<'_> {
     /// Decodes rows, pads them to 2^lg_n, transforms and writes them, on the current rayon pool.
     ///
     /// Errors: `Invalid` for the first element that is not below r; those of `transform`.
-    pub fn as_elements(
+    pub fn transform_decoded(
         &self,
         lg_n: u32,
         transform: impl FnOnce(&mut [Vec<Fr>]) -> Result<()>,
     ) -> Result<()> {
-        let mut rows = Wiped(Vec::with_capacity(self.count));
+        let mut rows = WipedRows(Vec::with_capacity(self.count));
         for row in 0..self.count {
             rows.0.push(vec![Fr::ZERO; 1 << lg_n]);
             let elements = &mut rows.0[row][..self.row_length];
-            self.input.elements(row * self.row_length, elements)?;
+            self.input.decode_elements(row * self.row_length, elements)?;
         }
         transform(&mut rows.0)?;
         rows.0
@@ -69,9 +69,9 @@ impl Rows<'_> {
     }
 
     fn write(&self, start: u64, elements: &[Fr]) -> Result<()> {
-        let pieces = elements.par_chunks(PIECE / 32).enumerate();
+        let pieces = elements.par_chunks(THREAD_WRITE_BYTES / 32).enumerate();
         pieces.try_for_each_init(Zeroizing::<Vec<u8>>::default, |buffer, (piece, elements)| {
-            let at = start + (piece * PIECE) as u64;
+            let at = start + (piece * THREAD_WRITE_BYTES) as u64;
             if self.encoding == ScalarEncoding::Montgomery {
                 return self.output.write(at, layout::fr_as_bytes(elements));
             }
@@ -83,12 +83,12 @@ impl Rows<'_> {
 }
 
 /// Rows in memory that are read and then overwritten.
-pub(super) struct InPlace<'a> {
+pub(super) struct RowsInPlace<'a> {
     rows: Vec<Mutex<&'a mut [u8]>>,
     row_bytes: usize,
 }
 
-impl<'a> InPlace<'a> {
+impl<'a> RowsInPlace<'a> {
     /// Shape: all rows have the same length.
     pub fn new(rows: &'a mut [Vec<Fr>]) -> Self {
         let row_bytes = rows.first().map_or(0, |row| size_of_val(row.as_slice()));
@@ -110,13 +110,13 @@ impl<'a> InPlace<'a> {
     }
 }
 
-impl Source for InPlace<'_> {
+impl ByteSource for RowsInPlace<'_> {
     fn read(&self, at: u64, out: &mut [u8]) {
         self.visit(at, out.len(), |row, range| out[range].copy_from_slice(row));
     }
 }
 
-impl Sink for InPlace<'_> {
+impl ByteSink for RowsInPlace<'_> {
     fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
         self.visit(at, bytes.len(), |row, range| row.copy_from_slice(&bytes[range]));
         Ok(())

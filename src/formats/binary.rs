@@ -5,7 +5,7 @@ use std::{fmt, str};
 
 use bytes::{Buf, Bytes};
 
-use super::{Error, PointSet, kzg};
+use super::{FormatError, PointSet, kzg};
 use crate::curve::{
     G1Affine, G2Affine, Group,
     points::{self, PointEncoding},
@@ -13,7 +13,7 @@ use crate::curve::{
 
 /// The format of a file of points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Format {
+pub enum PointFormat {
     /// The consensus specifications' trusted setup.
     KzgJson,
     /// c-kzg's trusted setup.
@@ -27,7 +27,7 @@ pub enum Format {
     Raw,
 }
 
-impl Format {
+impl PointFormat {
     const BINARY: [Self; 3] = [Self::Ark, Self::Zcash, Self::Raw];
 
     /// The format's name on the command line.
@@ -51,7 +51,7 @@ impl Format {
     }
 }
 
-impl fmt::Display for Format {
+impl fmt::Display for PointFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -62,26 +62,26 @@ impl fmt::Display for Format {
 /// Errors: `Unknown` or `Ambiguous` if detection fails; otherwise those of the format.
 pub fn parse(
     file: Bytes,
-    format: Option<Format>,
+    format: Option<PointFormat>,
     group: Option<Group>,
-) -> Result<Vec<PointSet>, Error> {
+) -> Result<Vec<PointSet>, FormatError> {
     if file.is_empty() {
-        return Err(Error::Empty);
+        return Err(FormatError::Empty);
     }
     match format.or_else(|| text_format(&file)) {
-        Some(Format::KzgJson) => kzg::parse_json(&file),
-        Some(Format::KzgText) => {
-            let text =
-                str::from_utf8(&file).map_err(|_| Error::Text("it is not text".to_owned()))?;
+        Some(PointFormat::KzgJson) => kzg::parse_json(&file),
+        Some(PointFormat::KzgText) => {
+            let text = str::from_utf8(&file)
+                .map_err(|_| FormatError::Text("it is not text".to_owned()))?;
             kzg::parse_text(text)
         }
-        Some(format) => Ok(vec![choose(&file, &[format], group)?]),
-        None => Ok(vec![choose(&file, &Format::BINARY, group)?]),
+        Some(format) => Ok(vec![detect(&file, &[format], group)?]),
+        None => Ok(vec![detect(&file, &PointFormat::BINARY, group)?]),
     }
 }
 
 /// Detects text formats: their first character is `{` or a digit, and the first 256 bytes are text.
-fn text_format(file: &[u8]) -> Option<Format> {
+fn text_format(file: &[u8]) -> Option<PointFormat> {
     let head = &file[..file.len().min(256)];
     if !head.is_ascii() {
         return None;
@@ -89,14 +89,18 @@ fn text_format(file: &[u8]) -> Option<Format> {
     let first = head.iter().find(|byte| !byte.is_ascii_whitespace())?;
     let text = head.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
     match first {
-        b'{' if text => Some(Format::KzgJson),
-        b'0'..=b'9' if text => Some(Format::KzgText),
+        b'{' if text => Some(PointFormat::KzgJson),
+        b'0'..=b'9' if text => Some(PointFormat::KzgText),
         _ => None,
     }
 }
 
 /// The only interpretation with valid points.
-fn choose(file: &Bytes, formats: &[Format], group: Option<Group>) -> Result<PointSet, Error> {
+fn detect(
+    file: &Bytes,
+    formats: &[PointFormat],
+    group: Option<Group>,
+) -> Result<PointSet, FormatError> {
     let groups: &[_] = match group {
         Some(Group::G1) => &[Group::G1],
         Some(Group::G2) => &[Group::G2],
@@ -108,7 +112,7 @@ fn choose(file: &Bytes, formats: &[Format], group: Option<Group>) -> Result<Poin
         for (&group, &encoding) in
             groups.iter().flat_map(|g| format.encodings().iter().map(move |e| (g, e)))
         {
-            match shape(file, format, group, encoding) {
+            match interpret(file, format, group, encoding) {
                 Ok(Some(points)) => shaped.push((format, points)),
                 Ok(None) => {}
                 Err(error) => problem = Some(error),
@@ -122,36 +126,36 @@ fn choose(file: &Bytes, formats: &[Format], group: Option<Group>) -> Result<Poin
         return Ok(points.clone());
     }
     if shaped.is_empty() && formats.len() == 1 {
-        return Err(problem.unwrap_or(Error::UnknownFormat));
+        return Err(problem.unwrap_or(FormatError::UnknownFormat));
     }
     let mut likely: Vec<_> =
-        shaped.iter().filter(|(_, points)| looks_right(points)).cloned().collect();
+        shaped.iter().filter(|(_, points)| sample_is_valid(points)).cloned().collect();
     match likely.len() {
-        0 => Err(Error::UnknownFormat),
+        0 => Err(FormatError::UnknownFormat),
         1 => Ok(likely.remove(0).1),
-        _ => Err(Error::Ambiguous { candidates: describe(&likely) }),
+        _ => Err(FormatError::Ambiguous { candidates: describe(&likely) }),
     }
 }
 
 /// The file as points of the given encoding; `None` if the first point's flags show another one.
 ///
 /// Errors: a length that does not match the encoding.
-fn shape(
+fn interpret(
     file: &Bytes,
-    format: Format,
+    format: PointFormat,
     group: Group,
     encoding: PointEncoding,
-) -> Result<Option<PointSet>, Error> {
+) -> Result<Option<PointSet>, FormatError> {
     let width = encoding.point_bytes(group);
     let mut data = file.clone();
-    if format == Format::Ark {
+    if format == PointFormat::Ark {
         let announced = if data.len() < 8 { u64::MAX } else { data.get_u64_le() };
         if announced.checked_mul(width as u64) != Some(data.len() as u64) {
-            return Err(Error::CountMismatch { announced, bytes: data.len() });
+            return Err(FormatError::CountMismatch { announced, bytes: data.len() });
         }
     }
     if data.is_empty() {
-        return Err(Error::Empty);
+        return Err(FormatError::Empty);
     }
     let compressed = data[0] & 0x80 != 0;
     if encoding != PointEncoding::Montgomery
@@ -160,13 +164,13 @@ fn shape(
         return Ok(None);
     }
     if !data.len().is_multiple_of(width) {
-        return Err(Error::Length { bytes: data.len(), width, what: "points" });
+        return Err(FormatError::Length { bytes: data.len(), width, what: "points" });
     }
     Ok(Some(PointSet { list: None, group, encoding, data }))
 }
 
 /// Whether a sample of the file's points is valid.
-fn looks_right(set: &PointSet) -> bool {
+fn sample_is_valid(set: &PointSet) -> bool {
     let width = set.encoding.point_bytes(set.group);
     let last = set.count() - 1;
     [0, last / 3, last / 2, last].into_iter().all(|index| {
@@ -178,8 +182,8 @@ fn looks_right(set: &PointSet) -> bool {
     })
 }
 
-fn describe(candidates: &[(Format, PointSet)]) -> String {
-    let one = |(format, points): &(Format, PointSet)| {
+fn describe(candidates: &[(PointFormat, PointSet)]) -> String {
+    let one = |(format, points): &(PointFormat, PointSet)| {
         let encoding = match points.encoding {
             PointEncoding::Compressed => "compressed",
             PointEncoding::Uncompressed => "uncompressed",
@@ -202,7 +206,7 @@ mod tests {
         (1..=n).map(|k| (A::generator() * crate::curve::Fr::from(k)).into_affine()).collect()
     }
 
-    fn auto(file: Vec<u8>) -> Result<PointSet, Error> {
+    fn auto(file: Vec<u8>) -> Result<PointSet, FormatError> {
         parse(file.into(), None, None).map(|mut sets| sets.remove(0))
     }
 
@@ -247,14 +251,14 @@ mod tests {
         let point = hex::encode(points::encode(PointEncoding::Compressed, &some::<G1Affine>(1)));
         let text = parse(format!("1 0 {point} {point}").into(), None, None).unwrap();
         assert_eq!(text.len(), 2);
-        assert_eq!(text[0].list, Some(kzg::Set::G1Lagrange));
+        assert_eq!(text[0].list, Some(kzg::SetupList::G1Lagrange));
     }
 
     #[test]
     fn refuses_ambiguous_files() {
         // Infinity in Montgomery limbs is all zero, in either group.
         let error = auto(vec![0; 192]).unwrap_err();
-        assert!(matches!(error, Error::Ambiguous { .. }), "{error}");
+        assert!(matches!(error, FormatError::Ambiguous { .. }), "{error}");
         let both = "raw with 2 montgomery points of g1, or raw with 1 montgomery points of g2";
         assert!(error.to_string().contains(both), "{error}");
         assert_eq!(parse(vec![0; 192].into(), None, Some(Group::G2)).unwrap()[0].count(), 1);
@@ -270,21 +274,23 @@ mod tests {
         assert!(message(vec![7; 96], None, None).starts_with("not points in any known format"));
         let cut = zcash[..100].to_vec();
         assert_eq!(
-            message(cut, Some(Format::Zcash), Some(Group::G1)),
+            message(cut, Some(PointFormat::Zcash), Some(Group::G1)),
             "100 bytes are not a whole number of 48-byte points"
         );
         let mut ark = 4_u64.to_le_bytes().to_vec();
         ark.extend_from_slice(&zcash);
-        assert!(message(ark, Some(Format::Ark), None).contains("announces 4 points, 144 bytes"));
-        assert!(message(vec![1, 2], Some(Format::Ark), None).contains("2 bytes follow"));
-        assert!(message(zcash, Some(Format::KzgText), None).contains("it is not text"));
+        assert!(
+            message(ark, Some(PointFormat::Ark), None).contains("announces 4 points, 144 bytes")
+        );
+        assert!(message(vec![1, 2], Some(PointFormat::Ark), None).contains("2 bytes follow"));
+        assert!(message(zcash, Some(PointFormat::KzgText), None).contains("it is not text"));
     }
 
     #[test]
     fn leaves_invalid_points_of_a_known_format_to_the_server() {
         let mut zcash = points::encode(PointEncoding::Compressed, &some::<G1Affine>(2));
         zcash[47] ^= 1;
-        let sets = parse(zcash.into(), Some(Format::Zcash), Some(Group::G1)).unwrap();
+        let sets = parse(zcash.into(), Some(PointFormat::Zcash), Some(Group::G1)).unwrap();
         assert_eq!(sets[0].count(), 2);
     }
 

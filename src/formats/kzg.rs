@@ -4,12 +4,12 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use super::{Error, PointSet};
+use super::{FormatError, PointSet};
 use crate::curve::{Group, points::PointEncoding};
 
 /// One list of a trusted setup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Set {
+pub enum SetupList {
     /// `[L_i(tau)] G1`, natural order.
     G1Lagrange,
     /// `[tau^i] G1`.
@@ -18,7 +18,7 @@ pub enum Set {
     G2Monomial,
 }
 
-impl Set {
+impl SetupList {
     /// All lists, in the order of the JSON.
     pub const ALL: [Self; 3] = [Self::G1Monomial, Self::G1Lagrange, Self::G2Monomial];
 
@@ -40,14 +40,14 @@ impl Set {
     }
 }
 
-impl fmt::Display for Set {
+impl fmt::Display for SetupList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
 #[derive(Deserialize)]
-struct Json {
+struct SetupJson {
     g1_monomial: Option<Vec<String>>,
     g1_lagrange: Option<Vec<String>>,
     g2_monomial: Option<Vec<String>>,
@@ -58,12 +58,12 @@ struct Json {
 ///
 /// Encoding: compressed points in hex, with or without `0x`.
 /// Errors: `Json`; `Element` with list and index for hex of another length; `Empty`.
-pub fn parse_json(bytes: &[u8]) -> Result<Vec<PointSet>, Error> {
-    let json: Json = serde_json::from_slice(bytes)?;
+pub fn parse_json(bytes: &[u8]) -> Result<Vec<PointSet>, FormatError> {
+    let json: SetupJson = serde_json::from_slice(bytes)?;
     let lists = [
-        (Set::G1Monomial, json.g1_monomial),
-        (Set::G1Lagrange, json.g1_lagrange),
-        (Set::G2Monomial, json.g2_monomial),
+        (SetupList::G1Monomial, json.g1_monomial),
+        (SetupList::G1Lagrange, json.g1_lagrange),
+        (SetupList::G2Monomial, json.g2_monomial),
     ];
     let sets: Vec<_> = lists
         .into_iter()
@@ -71,7 +71,7 @@ pub fn parse_json(bytes: &[u8]) -> Result<Vec<PointSet>, Error> {
         .filter(|(_, points)| !points.is_empty())
         .map(|(set, points)| compressed_hex(set, points.iter().map(String::as_str)))
         .collect::<Result<_, _>>()?;
-    if sets.is_empty() { Err(Error::Empty) } else { Ok(sets) }
+    if sets.is_empty() { Err(FormatError::Empty) } else { Ok(sets) }
 }
 
 /// Reads c-kzg's text: the number of G1 points, the number of G2 points, then one compressed point
@@ -79,23 +79,23 @@ pub fn parse_json(bytes: &[u8]) -> Result<Vec<PointSet>, Error> {
 ///
 /// Errors: `Text` for another number of lines; `Element` with list and index for hex of another
 /// length; `Empty`.
-pub fn parse_text(text: &str) -> Result<Vec<PointSet>, Error> {
+pub fn parse_text(text: &str) -> Result<Vec<PointSet>, FormatError> {
     let mut words = text.split_ascii_whitespace();
     let mut count = |what| {
         let word: Option<usize> = words.next().and_then(|word| word.parse().ok());
         word.filter(|&count| count <= text.len())
-            .ok_or_else(|| Error::Text(format!("expected the number of {what} points")))
+            .ok_or_else(|| FormatError::Text(format!("expected the number of {what} points")))
     };
     let (g1, g2) = (count("G1")?, count("G2")?);
     let points: Vec<_> = words.collect();
     let order: &[_] = if points.len() == g1 + g2 {
-        &[(Set::G1Lagrange, g1), (Set::G2Monomial, g2)]
+        &[(SetupList::G1Lagrange, g1), (SetupList::G2Monomial, g2)]
     } else if points.len() == g1 + g2 + g1 {
-        &[(Set::G1Lagrange, g1), (Set::G2Monomial, g2), (Set::G1Monomial, g1)]
+        &[(SetupList::G1Lagrange, g1), (SetupList::G2Monomial, g2), (SetupList::G1Monomial, g1)]
     } else {
         let full = g1 + g2 + g1;
         let got = points.len();
-        return Err(Error::Text(format!(
+        return Err(FormatError::Text(format!(
             "{g1} G1 and {g2} G2 points were announced, so {full} lines must follow, not {got}"
         )));
     };
@@ -106,13 +106,13 @@ pub fn parse_text(text: &str) -> Result<Vec<PointSet>, Error> {
         sets.push(compressed_hex(set, these.iter().copied())?);
         rest = others;
     }
-    if sets.is_empty() { Err(Error::Empty) } else { Ok(sets) }
+    if sets.is_empty() { Err(FormatError::Empty) } else { Ok(sets) }
 }
 
 fn compressed_hex<'a>(
-    set: Set,
+    set: SetupList,
     points: impl ExactSizeIterator<Item = &'a str>,
-) -> Result<PointSet, Error> {
+) -> Result<PointSet, FormatError> {
     let encoding = PointEncoding::Compressed;
     let width = encoding.point_bytes(set.group());
     let mut data = vec![0; points.len() * width];
@@ -120,7 +120,7 @@ fn compressed_hex<'a>(
         let digits = point.strip_prefix("0x").unwrap_or(point);
         hex::decode_to_slice(digits, out).map_err(|_| {
             let problem = format!("expected {} hex digits", 2 * width);
-            Error::Element { field: set.name(), index, problem }
+            FormatError::Element { field: set.name(), index, problem }
         })?;
     }
     Ok(PointSet { list: Some(set), group: set.group(), encoding, data: data.into() })
@@ -132,7 +132,7 @@ mod tests {
 
     const CEREMONY: &[u8] = include_bytes!("../../tests/data/trusted_setup_4096.json");
 
-    fn as_text(sets: &[PointSet], order: &[Set]) -> String {
+    fn as_text(sets: &[PointSet], order: &[SetupList]) -> String {
         let mut text = String::from("4096\n65\n");
         for set in order {
             let points = sets.iter().find(|points| points.list == Some(*set)).unwrap();
@@ -151,9 +151,9 @@ mod tests {
         assert_eq!(
             shape,
             [
-                (Some(Set::G1Monomial), 4096),
-                (Some(Set::G1Lagrange), 4096),
-                (Some(Set::G2Monomial), 65),
+                (Some(SetupList::G1Monomial), 4096),
+                (Some(SetupList::G1Lagrange), 4096),
+                (Some(SetupList::G2Monomial), 65),
             ]
         );
         // tau^0 is the generator.
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn text_and_json_have_the_same_points() {
         let json = parse_json(CEREMONY).unwrap();
-        let order = [Set::G1Lagrange, Set::G2Monomial, Set::G1Monomial];
+        let order = [SetupList::G1Lagrange, SetupList::G2Monomial, SetupList::G1Monomial];
         let text = parse_text(&as_text(&json, &order)).unwrap();
         assert_eq!(text.len(), 3);
         assert!(text.iter().all(|set| json.contains(set)));
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn c_kzg_reads_the_same_points_from_the_text() {
         let json = parse_json(CEREMONY).unwrap();
-        let order = [Set::G1Lagrange, Set::G2Monomial, Set::G1Monomial];
+        let order = [SetupList::G1Lagrange, SetupList::G2Monomial, SetupList::G1Monomial];
         let settings =
             c_kzg::KzgSettings::parse_kzg_trusted_setup(&as_text(&json, &order), 0).unwrap();
         let blob = c_kzg::Blob::from_bytes(&[7; c_kzg::BYTES_PER_BLOB]).unwrap();

@@ -16,7 +16,7 @@ use crate::curve::{Group, points::PointEncoding};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PointSet {
     /// Name of the list, if the file has several.
-    pub list: Option<kzg::Set>,
+    pub list: Option<kzg::SetupList>,
     /// The points' group.
     pub group: Group,
     /// Encoding of each point.
@@ -34,10 +34,10 @@ impl PointSet {
     /// Moves point i to the index that reverses i's lg n bits, as in EIP-4844's blobs.
     ///
     /// Errors: `NotPowerOfTwo`.
-    pub fn bit_reverse(&mut self) -> Result<(), Error> {
+    pub fn bit_reverse(&mut self) -> Result<(), FormatError> {
         let count = self.count();
         if !count.is_power_of_two() {
-            return Err(Error::NotPowerOfTwo { count });
+            return Err(FormatError::NotPowerOfTwo { count });
         }
         let width = self.encoding.point_bytes(self.group);
         let mut reordered = Vec::with_capacity(self.data.len());
@@ -57,7 +57,7 @@ pub const fn reverse_bits(index: usize, lg_n: u32) -> usize {
 
 /// Why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum FormatError {
     /// The file is not the JSON of a trusted setup.
     #[error("not a KZG trusted setup: {0}")]
     Json(#[from] serde_json::Error),
@@ -76,7 +76,7 @@ pub enum Error {
     },
     /// The file does not have the requested list.
     #[error("the file has no {0}")]
-    NoSuchSet(kzg::Set),
+    NoSuchSet(kzg::SetupList),
     /// The length is not a multiple of an element's.
     #[error("{bytes} bytes are not a whole number of {width}-byte {what}")]
     Length {

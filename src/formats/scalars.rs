@@ -3,15 +3,15 @@
 use ark_ff::PrimeField;
 use zeroize::Zeroizing;
 
-use super::Error;
+use super::FormatError;
 use crate::curve::Fr;
 
 /// Bytes of a scalar.
-pub const WIDTH: usize = 32;
+pub const SCALAR_BYTES: usize = 32;
 
 /// Notation of integers in text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Radix {
+pub enum Notation {
     /// At most 64 hex digits, most significant first, with or without `0x`.
     Hex,
     /// Decimal digits with an optional minus: -1 is r - 1.
@@ -23,14 +23,14 @@ pub enum Radix {
 /// Encoding: the result is canonical, 32 bytes little-endian each. With `reduce`, values from r
 /// to 2^256 - 1 are passed on for the server to reduce.
 /// Errors: `Element` with the index of the first invalid word; the message never quotes the word.
-pub fn parse(radix: Radix, text: &str, reduce: bool) -> Result<Zeroizing<Vec<u8>>, Error> {
+pub fn parse(radix: Notation, text: &str, reduce: bool) -> Result<Zeroizing<Vec<u8>>, FormatError> {
     // Counted first: a vector that grows leaves copies of secrets behind.
     let count = text.split_ascii_whitespace().count();
-    let mut out = Zeroizing::new(Vec::with_capacity(count * WIDTH));
+    let mut out = Zeroizing::new(Vec::with_capacity(count * SCALAR_BYTES));
     for (index, word) in text.split_ascii_whitespace().enumerate() {
         let limbs = match radix {
-            Radix::Hex => hex_limbs(word),
-            Radix::Decimal => decimal_limbs(word),
+            Notation::Hex => hex_limbs(word),
+            Notation::Decimal => decimal_limbs(word),
         };
         let limbs = limbs.and_then(|limbs| {
             if reduce || below_r(&limbs) {
@@ -39,7 +39,7 @@ pub fn parse(radix: Radix, text: &str, reduce: bool) -> Result<Zeroizing<Vec<u8>
                 Err("not less than r (--reduce reduces it modulo r)")
             }
         });
-        let limbs = limbs.map_err(|problem| Error::Element {
+        let limbs = limbs.map_err(|problem| FormatError::Element {
             field: "scalars",
             index,
             problem: problem.to_owned(),
@@ -52,30 +52,34 @@ pub fn parse(radix: Radix, text: &str, reduce: bool) -> Result<Zeroizing<Vec<u8>
 /// Reverses the bytes of each scalar in place: EIP-4844 writes field elements big-endian.
 ///
 /// Errors: `Length`.
-pub fn swap_bytes(bytes: &mut [u8]) -> Result<(), Error> {
-    if !bytes.len().is_multiple_of(WIDTH) {
-        return Err(Error::Length { bytes: bytes.len(), width: WIDTH, what: "scalars" });
+pub fn reverse_scalars(bytes: &mut [u8]) -> Result<(), FormatError> {
+    if !bytes.len().is_multiple_of(SCALAR_BYTES) {
+        return Err(FormatError::Length {
+            bytes: bytes.len(),
+            width: SCALAR_BYTES,
+            what: "scalars",
+        });
     }
-    bytes.chunks_exact_mut(WIDTH).for_each(<[u8]>::reverse);
+    bytes.chunks_exact_mut(SCALAR_BYTES).for_each(<[u8]>::reverse);
     Ok(())
 }
 
 /// Writes canonical scalars as text, one per line.
 ///
 /// Shape: `bytes` is a whole number of scalars.
-pub fn to_text(radix: Radix, bytes: &[u8]) -> Zeroizing<String> {
+pub fn to_text(radix: Notation, bytes: &[u8]) -> Zeroizing<String> {
     // Enough for the longest: 77 decimal digits and a line feed.
-    let mut text = Zeroizing::new(String::with_capacity(bytes.len() / WIDTH * 78));
-    for scalar in bytes.chunks_exact(WIDTH) {
+    let mut text = Zeroizing::new(String::with_capacity(bytes.len() / SCALAR_BYTES * 78));
+    for scalar in bytes.chunks_exact(SCALAR_BYTES) {
         match radix {
-            Radix::Hex => {
+            Notation::Hex => {
                 text.push_str("0x");
                 for byte in scalar.iter().rev() {
                     text.push(char::from_digit(u32::from(byte >> 4), 16).expect("below 16"));
                     text.push(char::from_digit(u32::from(byte & 15), 16).expect("below 16"));
                 }
             }
-            Radix::Decimal => push_decimal(&mut text, scalar),
+            Notation::Decimal => push_decimal(&mut text, scalar),
         }
         text.push('\n');
     }
@@ -113,15 +117,15 @@ fn push_decimal(text: &mut String, scalar: &[u8]) {
     }
 }
 
-type Limbs = [u64; 4];
+type ScalarLimbs = [u64; 4];
 
-fn below_r(limbs: &Limbs) -> bool {
+fn below_r(limbs: &ScalarLimbs) -> bool {
     limbs.iter().rev().lt(Fr::MODULUS.0.iter().rev())
 }
 
-fn hex_limbs(word: &str) -> Result<Limbs, &'static str> {
+fn hex_limbs(word: &str) -> Result<ScalarLimbs, &'static str> {
     let digits = word.strip_prefix("0x").unwrap_or(word).as_bytes();
-    if digits.is_empty() || digits.len() > 2 * WIDTH {
+    if digits.is_empty() || digits.len() > 2 * SCALAR_BYTES {
         return Err("expected 1 to 64 hex digits");
     }
     let mut limbs = [0; 4];
@@ -132,7 +136,7 @@ fn hex_limbs(word: &str) -> Result<Limbs, &'static str> {
     Ok(limbs)
 }
 
-fn decimal_limbs(word: &str) -> Result<Limbs, &'static str> {
+fn decimal_limbs(word: &str) -> Result<ScalarLimbs, &'static str> {
     let (negative, digits) = match word.strip_prefix('-') {
         Some(digits) => (true, digits),
         None => (false, word),
@@ -156,7 +160,7 @@ fn decimal_limbs(word: &str) -> Result<Limbs, &'static str> {
 }
 
 /// r - limbs; 0 for 0.
-fn negate(limbs: Limbs) -> Result<Limbs, &'static str> {
+fn negate(limbs: ScalarLimbs) -> Result<ScalarLimbs, &'static str> {
     if limbs == [0; 4] {
         return Ok(limbs);
     }
@@ -185,7 +189,7 @@ mod tests {
         value.into_bigint().to_bytes_le()
     }
 
-    fn message(radix: Radix, text: &str) -> String {
+    fn message(radix: Notation, text: &str) -> String {
         parse(radix, text, false).unwrap_err().to_string()
     }
 
@@ -198,19 +202,19 @@ mod tests {
             .chain([-Fr::from(1), Fr::rand(&mut rng)])
             .collect();
         let canonical: Vec<_> = values.iter().flat_map(|&value| bytes(value)).collect();
-        for radix in [Radix::Hex, Radix::Decimal] {
+        for radix in [Notation::Hex, Notation::Decimal] {
             let text = to_text(radix, &canonical);
             assert_eq!(text.lines().count(), values.len());
             assert_eq!(*parse(radix, &text, false).unwrap(), canonical);
         }
-        assert_eq!(*parse(Radix::Decimal, "-1 -0\n-7", false).unwrap(), {
+        assert_eq!(*parse(Notation::Decimal, "-1 -0\n-7", false).unwrap(), {
             [bytes(-Fr::from(1)), bytes(Fr::from(0)), bytes(-Fr::from(7))].concat()
         });
         // Digit groups that are full, empty, or end in zeros.
         let ten = Fr::from(10);
         for power in [1, 18, 19, 20, 38, 57, 76].map(|exponent| ten.pow([exponent])) {
             for value in [power - Fr::from(1), power, power + Fr::from(1)] {
-                let text = to_text(Radix::Decimal, &bytes(value));
+                let text = to_text(Notation::Decimal, &bytes(value));
                 assert_eq!(text.trim_end(), value.to_string());
             }
         }
@@ -220,14 +224,20 @@ mod tests {
     fn errors_name_the_index_and_not_the_value() {
         let r = Fr::MODULUS.to_string();
         let over = "scalars[1]: not less than r (--reduce reduces it modulo r)";
-        assert_eq!(message(Radix::Decimal, &format!("1\n{r}")), over);
-        assert_eq!(message(Radix::Hex, &format!("1\n{}", "f".repeat(64))), over);
-        assert_eq!(message(Radix::Hex, "12 0x3g"), "scalars[1]: expected 1 to 64 hex digits");
-        assert_eq!(message(Radix::Hex, &"0".repeat(65)), "scalars[0]: expected 1 to 64 hex digits");
-        assert_eq!(message(Radix::Decimal, "1.5"), "scalars[0]: expected decimal digits");
-        assert_eq!(message(Radix::Decimal, &format!("-{r}")), "scalars[0]: not greater than -r");
-        assert_eq!(message(Radix::Decimal, &"9".repeat(78)), "scalars[0]: does not fit 256 bits");
-        let reduced = parse(Radix::Hex, &"f".repeat(64), true).unwrap();
+        assert_eq!(message(Notation::Decimal, &format!("1\n{r}")), over);
+        assert_eq!(message(Notation::Hex, &format!("1\n{}", "f".repeat(64))), over);
+        assert_eq!(message(Notation::Hex, "12 0x3g"), "scalars[1]: expected 1 to 64 hex digits");
+        assert_eq!(
+            message(Notation::Hex, &"0".repeat(65)),
+            "scalars[0]: expected 1 to 64 hex digits"
+        );
+        assert_eq!(message(Notation::Decimal, "1.5"), "scalars[0]: expected decimal digits");
+        assert_eq!(message(Notation::Decimal, &format!("-{r}")), "scalars[0]: not greater than -r");
+        assert_eq!(
+            message(Notation::Decimal, &"9".repeat(78)),
+            "scalars[0]: does not fit 256 bits"
+        );
+        let reduced = parse(Notation::Hex, &"f".repeat(64), true).unwrap();
         assert_eq!(*reduced, [0xff; 32]);
     }
 
@@ -235,8 +245,8 @@ mod tests {
     fn swaps_the_bytes_of_each_scalar() {
         let mut two = [[1_u8; 32], [2; 32]].concat();
         two[0] = 9;
-        swap_bytes(&mut two).unwrap();
+        reverse_scalars(&mut two).unwrap();
         assert_eq!((two[0], two[31], two[32]), (1, 9, 2));
-        assert!(swap_bytes(&mut two[..33]).is_err());
+        assert!(reverse_scalars(&mut two[..33]).is_err());
     }
 }

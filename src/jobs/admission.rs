@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use tracing::Span;
 
-use super::Work;
+use super::JobWork;
 use crate::{
-    buffer::{Charge, Counter},
-    engine::Control,
+    buffer::{Quota, QuotaPermit},
+    engine::JobControl,
     error::{Limit, Result},
 };
 
@@ -15,28 +15,28 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Budget {
     /// Bytes of payload and working memory.
-    pub bytes: Arc<Counter>,
+    pub bytes: Arc<Quota>,
     /// Jobs accepted and not yet ended.
-    pub jobs: Arc<Counter>,
+    pub jobs: Arc<Quota>,
 }
 
 /// Charges taken from budgets; dropping the permit returns them.
-pub type Permit = Vec<Charge>;
+pub type AdmissionPermit = Vec<QuotaPermit>;
 
 impl Budget {
     /// The whole server's budget.
-    pub fn whole(bytes_max: u64, jobs_max: u64) -> Self {
+    pub fn server(bytes_max: u64, jobs_max: u64) -> Self {
         Self {
-            bytes: Counter::new(Limit::BytesInFlight, bytes_max),
-            jobs: Counter::new(Limit::Jobs, jobs_max),
+            bytes: Quota::new(Limit::BytesInFlight, bytes_max),
+            jobs: Quota::new(Limit::Jobs, jobs_max),
         }
     }
 
     /// One connection's budget.
     pub fn connection(bytes_max: u64, jobs_max: u64) -> Self {
         Self {
-            bytes: Counter::new(Limit::ConnectionBytes, bytes_max),
-            jobs: Counter::new(Limit::ConnectionJobs, jobs_max),
+            bytes: Quota::new(Limit::ConnectionBytes, bytes_max),
+            jobs: Quota::new(Limit::ConnectionJobs, jobs_max),
         }
     }
 }
@@ -44,32 +44,32 @@ impl Budget {
 /// Takes `bytes` and `jobs` from each of `budgets`, or nothing from any.
 ///
 /// Errors: `Exhausted`, without `retry_after` if the limit itself is too small.
-pub fn admit(budgets: [&Budget; 2], bytes: u64, jobs: u64) -> Result<Permit> {
-    let mut permit = Permit::with_capacity(4);
+pub fn admit(budgets: [&Budget; 2], bytes: u64, jobs: u64) -> Result<AdmissionPermit> {
+    let mut permit = AdmissionPermit::with_capacity(4);
     for budget in budgets {
-        permit.push(budget.bytes.take(bytes)?);
-        permit.push(budget.jobs.take(jobs)?);
+        permit.push(budget.bytes.acquire(bytes)?);
+        permit.push(budget.jobs.acquire(jobs)?);
     }
     Ok(permit)
 }
 
 /// A job with its permit, which is returned after the job's memory is freed, even if the caller
 /// disconnects earlier.
-pub struct Admitted<W> {
+pub struct AdmittedJob<W> {
     /// The job.
     pub work: W,
     /// The job's permit. Declared after `work`, so that it is dropped after it.
-    pub permit: Permit,
+    pub permit: AdmissionPermit,
 }
 
-impl<W: Work> Work for Admitted<W> {
+impl<W: JobWork> JobWork for AdmittedJob<W> {
     type Output = W::Output;
 
     fn ready(&self) -> bool {
         self.work.ready()
     }
 
-    fn step(&mut self, control: &Control) -> Result<Option<W::Output>> {
+    fn step(&mut self, control: &JobControl) -> Result<Option<W::Output>> {
         self.work.step(control)
     }
 
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_refusal_takes_nothing_and_a_drop_returns_everything() {
-        let whole = Budget::whole(100, 3);
+        let whole = Budget::server(100, 3);
         let (one, two) = (Budget::connection(60, 2), Budget::connection(60, 2));
         let used = |budget: &Budget| (budget.bytes.used(), budget.jobs.used());
         let first = admit([&one, &whole], 50, 1).unwrap();

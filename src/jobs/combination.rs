@@ -10,18 +10,18 @@ use rayon::prelude::*;
 use zeroize::Zeroizing;
 
 use crate::{
-    curve::{Fr, points::Sums, scalars::Scalars},
-    engine::Encoded,
+    curve::{Fr, points::MsmSums, scalars::Scalars},
+    engine::EncodedScalars,
     error::{Error, Result},
 };
 
 /// Scalars per parallel task.
-const GRAIN: usize = 1024;
+const TASK_SCALARS: usize = 1024;
 
 /// The secret random factors, one per vector.
-pub struct Combination(Zeroizing<Vec<u128>>);
+pub struct RandomCombination(Zeroizing<Vec<u128>>);
 
-impl Combination {
+impl RandomCombination {
     /// Draws secret random factors.
     ///
     /// Errors: `Internal` if the system's random generator fails.
@@ -39,15 +39,15 @@ impl Combination {
     ///
     /// Shape: `pieces` has one piece per vector, all of the same length.
     /// Errors: like [`Encoded::scalars`].
-    pub fn scalars(&self, pieces: &[Encoded<'_>]) -> Result<Zeroizing<Vec<Fr>>> {
+    pub fn scalars(&self, pieces: &[EncodedScalars<'_>]) -> Result<Zeroizing<Vec<Fr>>> {
         let count = pieces.first().map_or(0, |piece| piece.count);
         let mut sums = Zeroizing::new(vec![Fr::ZERO; count]);
         let mut buffer = Zeroizing::default();
         for (piece, factor) in pieces.iter().zip(self.0.iter()) {
-            let scalars = piece.scalars(buffer)?;
+            let scalars = piece.decode_scalars(buffer)?;
             let factor = Fr::from(*factor);
-            sums.par_iter_mut().with_min_len(GRAIN).enumerate().for_each(|(i, sum)| {
-                *sum += element(&scalars, i) * factor;
+            sums.par_iter_mut().with_min_len(TASK_SCALARS).enumerate().for_each(|(i, sum)| {
+                *sum += scalar_to_fr(&scalars, i) * factor;
             });
             buffer = scalars.into_bytes();
         }
@@ -56,13 +56,13 @@ impl Combination {
 
     /// Whether `sums` are correct, given the MSM of the combined scalars. Parallel in the current
     /// rayon pool.
-    pub fn holds(&self, sums: &Sums, combined: &Sums) -> bool {
+    pub fn verifies(&self, sums: &MsmSums, combined: &MsmSums) -> bool {
         sums.are_in_subgroup() && sums.linear_combination(&self.0) == *combined
     }
 }
 
 /// Scalar `i` as an element of Fr.
-fn element(scalars: &Scalars, i: usize) -> Fr {
+fn scalar_to_fr(scalars: &Scalars, i: usize) -> Fr {
     let width = scalars.width();
     let mut bytes = [0; 32];
     bytes[..width].copy_from_slice(&scalars.magnitudes()[i * width..][..width]);

@@ -13,7 +13,7 @@ use crate::{
 const INLINE_BYTES: usize = 64 << 10;
 
 /// The engine, its oracle, and a thread pool for decoding and encoding.
-pub struct Host {
+pub struct ComputeHost {
     /// Computes the jobs.
     pub engine: Arc<dyn Engine>,
     /// Checks results.
@@ -21,7 +21,7 @@ pub struct Host {
     pool: ThreadPool,
 }
 
-impl Host {
+impl ComputeHost {
     /// Starts a pool of one thread per core.
     ///
     /// Errors: `Internal` if threads cannot be started.
@@ -36,7 +36,7 @@ impl Host {
     }
 
     /// Runs `work`, which handles `bytes` bytes: on the pool if they are many, else on this thread.
-    pub fn on_pool<R: Send>(&self, bytes: usize, work: impl FnOnce() -> R + Send) -> R {
+    pub fn run_sized<R: Send>(&self, bytes: usize, work: impl FnOnce() -> R + Send) -> R {
         if bytes <= INLINE_BYTES { work() } else { self.pool.install(work) }
     }
 }

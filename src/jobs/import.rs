@@ -4,19 +4,19 @@ use std::{ops::Range, sync::Arc};
 
 use tracing::{Span, debug_span, field::Empty};
 
-use super::{Host, Wake, Work, payload::Payload};
+use super::{ComputeHost, JobWaker, JobWork, payload::JobPayload};
 use crate::{
-    buffer::Arrival,
+    buffer::UploadBuffer,
     curve::points::{self, Bases, CurvePoint, PointEncoding, PointSlice},
-    engine::{Control, PointChecker},
+    engine::{JobControl, PointChecker},
     error::{Error, Result},
 };
 
 /// Points that the host checks in one step: about 0.2 s on two cores.
-const PIECE: usize = 4096;
+const HOST_PIECE_POINTS: usize = 4096;
 
 /// The result of an import.
-pub struct Imported {
+pub struct ImportedBases {
     /// The checked points.
     pub bases: Bases,
     /// The content hash that names them.
@@ -28,9 +28,9 @@ pub struct Imported {
 }
 
 /// The import as the scheduler runs it.
-pub struct ImportWork<A> {
-    host: Arc<Host>,
-    payload: Payload,
+pub struct ImportJob<A> {
+    host: Arc<ComputeHost>,
+    payload: JobPayload,
     encoding: PointEncoding,
     point_count: usize,
     expected_hash: Option<[u8; 32]>,
@@ -38,18 +38,18 @@ pub struct ImportWork<A> {
     points: Vec<A>,
 }
 
-impl<A: CurvePoint> ImportWork<A> {
+impl<A: CurvePoint> ImportJob<A> {
     /// Imports `count` points from `arrival`. If `promised` is set, it must be the payload's hash.
     pub fn new(
-        host: Arc<Host>,
+        host: Arc<ComputeHost>,
         (encoding, count): (PointEncoding, usize),
         promised: Option<[u8; 32]>,
-        arrival: Arc<Arrival>,
-        wake: Wake,
+        arrival: Arc<UploadBuffer>,
+        wake: JobWaker,
     ) -> Self {
         Self {
             host,
-            payload: Payload::new(arrival, wake),
+            payload: JobPayload::new(arrival, wake),
             encoding,
             point_count: count,
             expected_hash: promised,
@@ -61,12 +61,12 @@ impl<A: CurvePoint> ImportWork<A> {
     /// The engine's checker and the points per step; `None` if the host checks the points.
     fn checker(&self) -> Option<(&dyn PointChecker, usize)> {
         let checker = self.host.engine.point_checker()?;
-        Some((checker, checker.piece(A::GROUP, self.encoding, self.point_count)?))
+        Some((checker, checker.piece_len(A::GROUP, self.encoding, self.point_count)?))
     }
 
     fn piece(&self) -> Range<u64> {
         let width = self.encoding.point_bytes(A::GROUP) as u64;
-        let piece = self.checker().map_or(PIECE, |(_, piece)| piece);
+        let piece = self.checker().map_or(HOST_PIECE_POINTS, |(_, piece)| piece);
         let end = (self.points.len() + piece).min(self.point_count);
         self.points.len() as u64 * width..end as u64 * width
     }
@@ -82,13 +82,13 @@ impl<A: CurvePoint> ImportWork<A> {
     }
 
     /// Decodes and checks the points in `bytes`, and appends them.
-    fn read(&mut self, bytes: &[u8]) -> Result<Result<(), points::Bad>> {
+    fn read(&mut self, bytes: &[u8]) -> Result<Result<(), points::BadElement>> {
         let count = bytes.len() / self.encoding.point_bytes(A::GROUP);
         self.grow(count);
         if self.checker().is_none() {
             // Decoding a point takes far longer than its bytes suggest.
             let decode = || points::decode::<A>(self.encoding, bytes);
-            let decoded = self.host.on_pool(bytes.len() << 8, decode);
+            let decoded = self.host.run_sized(bytes.len() << 8, decode);
             return Ok(decoded.map(|points| self.points.extend(points)));
         }
         let first = self.points.len();
@@ -98,22 +98,22 @@ impl<A: CurvePoint> ImportWork<A> {
         checker.check(self.encoding, bytes, out)
     }
 
-    fn finish(&mut self) -> Result<Imported> {
+    fn finish(&mut self) -> Result<ImportedBases> {
         let payload_hash = self.hasher.finalize().into();
         if self.expected_hash.is_some_and(|promised| promised != payload_hash) {
             return Err(Error::HashMismatch);
         }
         let points = std::mem::take(&mut self.points);
         let bytes = points.len() * A::GROUP.affine_bytes();
-        let id = self.host.on_pool(bytes, || points::content_hash(&points));
+        let id = self.host.run_sized(bytes, || points::content_hash(&points));
         let infinities = points.iter().filter(|point| point.is_zero()).count() as u64;
         let bases = A::into_bases(PointSlice::new(Arc::new(points)));
-        Ok(Imported { bases, id, infinities, payload_hash })
+        Ok(ImportedBases { bases, id, infinities, payload_hash })
     }
 }
 
-impl<A: CurvePoint> Work for ImportWork<A> {
-    type Output = Imported;
+impl<A: CurvePoint> JobWork for ImportJob<A> {
+    type Output = ImportedBases;
 
     fn span(&self, id: u64) -> Span {
         let (op, group, n) = ("import", A::GROUP.name(), self.point_count);
@@ -124,14 +124,16 @@ impl<A: CurvePoint> Work for ImportWork<A> {
         self.payload.ready(self.piece())
     }
 
-    fn step(&mut self, _: &Control) -> Result<Option<Imported>> {
+    fn step(&mut self, _: &JobControl) -> Result<Option<ImportedBases>> {
         let Some(bytes) = self.payload.bytes(self.piece())? else {
             return Ok(None);
         };
-        self.host.on_pool(bytes.len(), || self.hasher.update_rayon(&bytes));
+        self.host.run_sized(bytes.len(), || self.hasher.update_rayon(&bytes));
         let first = self.points.len();
         let checked = self.read(&bytes)?;
-        let at = |bad: points::Bad| Error::element("points", first as u64 + bad.index, bad.problem);
+        let at = |bad: points::BadElement| {
+            Error::element("points", first as u64 + bad.index, bad.problem)
+        };
         checked.map_err(at)?;
         (self.points.len() == self.point_count).then(|| self.finish()).transpose()
     }
@@ -150,14 +152,14 @@ mod tests {
     fn allocates_for_points_that_arrived_not_for_points_that_were_announced() {
         let engine = Arc::new(CpuEngine::new(1).unwrap());
         let oracle = Arc::new(ArkworksEngine::new(1).unwrap());
-        let host = Arc::new(Host::new(engine, oracle).unwrap());
+        let host = Arc::new(ComputeHost::new(engine, oracle).unwrap());
         let one = points::encode(PointEncoding::Montgomery, &[G1Affine::identity()]);
         let (scheduler, mut capacities) = (Scheduler::new(1).unwrap(), Vec::new());
         for count in [1 << 40, 5] {
-            let (host, arrival) = (host.clone(), Arc::new(Arrival::new(96, vec![])));
+            let (host, arrival) = (host.clone(), Arc::new(UploadBuffer::new(96, vec![])));
             let what = (PointEncoding::Montgomery, count);
-            let _ticket = scheduler.submit(Control::default(), |wake| {
-                let mut work = ImportWork::<G1Affine>::new(host, what, None, arrival, wake);
+            let _ticket = scheduler.submit(JobControl::default(), |wake| {
+                let mut work = ImportJob::<G1Affine>::new(host, what, None, arrival, wake);
                 capacities.push(work.points.capacity());
                 for _ in 0..5 {
                     work.read(&one).unwrap().unwrap();

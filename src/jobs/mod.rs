@@ -9,9 +9,9 @@ mod ntt;
 mod payload;
 mod scheduler;
 
-pub use admission::{Admitted, Budget, Permit, admit};
-pub use host::Host;
-pub use import::{ImportWork, Imported};
+pub use admission::{AdmissionPermit, AdmittedJob, Budget, admit};
+pub use host::ComputeHost;
+pub use import::{ImportJob, ImportedBases};
 pub use msm::{JobBases, MsmCheck, MsmJob, MsmOutput, MsmWork, check_count};
 pub use ntt::{NttCheck, NttJob, NttOutput, NttWork};
-pub use scheduler::{Scheduler, Spent, Ticket, Wake, Work};
+pub use scheduler::{JobTicket, JobTiming, JobWaker, JobWork, Scheduler};

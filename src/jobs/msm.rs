@@ -6,16 +6,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Host, Wake, Work, combination::Combination, payload::Payload};
+use super::{ComputeHost, JobWaker, JobWork, combination::RandomCombination, payload::JobPayload};
 use crate::{
-    buffer::{Arrival, Part},
+    buffer::{PayloadView, UploadBuffer},
     curve::{
         G1Affine, G2Affine, Group, layout,
-        points::{self, Bad, Bases, CurvePoint, PointEncoding, PointSlice, ResultEncoding, Sums},
+        points::{
+            self, BadElement, Bases, CurvePoint, MsmSums, PointEncoding, PointSlice, SumEncoding,
+        },
         scalars::ScalarEncoding,
     },
-    engine::{Control, Encoded, Engine, Executor, MsmRun},
-    error::{Error, Problem, Result},
+    engine::{EncodedScalars, Engine, ExecutedBy, JobControl, MsmRun},
+    error::{Error, FieldProblem, Result},
 };
 use bytes::Bytes;
 use tracing::{Span, debug_span, field::Empty};
@@ -72,14 +74,14 @@ pub struct MsmJob {
     /// Reduce scalars modulo r.
     pub reduce: bool,
     /// Encoding of the sums.
-    pub result_encoding: ResultEncoding,
+    pub result_encoding: SumEncoding,
     /// How to check the sums.
     pub check: MsmCheck,
 }
 
 impl MsmJob {
     /// Bytes of working memory in addition to the payload.
-    pub fn scratch_bytes(&self, host: &Host) -> u64 {
+    pub fn scratch_bytes(&self, host: &ComputeHost) -> u64 {
         let (group, n) = (self.bases.group(), self.bases.len());
         let inline = match &self.bases {
             JobBases::Checked(_) => 0,
@@ -100,7 +102,7 @@ impl MsmJob {
     /// Bytes that a run of `engine` uses, with `each` bytes per scalar of a piece.
     fn run_bytes(&self, engine: &dyn Engine, each: u64) -> u64 {
         let (group, n) = (self.bases.group(), self.bases.len());
-        let piece = engine.msm_piece(group, n).clamp(1, n.max(1)) as u64;
+        let piece = engine.msm_piece_len(group, n).clamp(1, n.max(1)) as u64;
         piece * each + engine.msm_scratch_bytes(group, n)
     }
 }
@@ -112,47 +114,52 @@ pub struct MsmOutput {
     /// Time spent checking; part of the run time.
     pub verify_time: Duration,
     /// What computed the sums.
-    pub executor: Executor,
+    pub executor: ExecutedBy,
 }
 
 /// An MSM job as the scheduler runs it.
 pub struct MsmWork {
-    host: Arc<Host>,
+    host: Arc<ComputeHost>,
     job: MsmJob,
-    payload: Payload,
-    phase: Phase,
-    executor: Executor,
+    payload: JobPayload,
+    phase: MsmPhase,
+    executor: ExecutedBy,
     verify: Duration,
 }
 
-enum Phase {
+enum MsmPhase {
     /// Inline bases are still to be checked.
     Prepare,
     /// The engine computes; the next scalar has index `next`.
     Absorb { run: Box<dyn MsmRun>, next_scalar: usize },
     /// The sums are being checked; the next scalar has index `next`.
-    Check { run: Box<dyn MsmRun>, next: usize, sums: Sums, by: By },
+    Check { run: Box<dyn MsmRun>, next: usize, sums: MsmSums, by: MsmChecker },
     /// An earlier step failed.
     Over,
 }
 
 /// What checks the sums.
-enum By {
+enum MsmChecker {
     /// The oracle recomputes them.
     Oracle,
     /// The engine, by an MSM of the combined scalars.
-    Combination(Combination),
+    Combination(RandomCombination),
 }
 
 impl MsmWork {
     /// Computes `job` on the scalars of `arrival`, as they arrive.
-    pub fn new(host: Arc<Host>, job: MsmJob, arrival: Arc<Arrival>, wake: Wake) -> Self {
+    pub fn new(
+        host: Arc<ComputeHost>,
+        job: MsmJob,
+        arrival: Arc<UploadBuffer>,
+        wake: JobWaker,
+    ) -> Self {
         Self {
             host,
             job,
-            payload: Payload::new(arrival, wake),
-            phase: Phase::Prepare,
-            executor: Executor::default(),
+            payload: JobPayload::new(arrival, wake),
+            phase: MsmPhase::Prepare,
+            executor: ExecutedBy::default(),
             verify: Duration::ZERO,
         }
     }
@@ -164,9 +171,9 @@ impl MsmWork {
                 Group::G2 => decode_bases::<G2Affine>(*encoding, data),
             };
             // Decoding a point takes far longer than its bytes suggest.
-            let bases = self.host.on_pool(data.len() << 8, decode);
+            let bases = self.host.run_sized(data.len() << 8, decode);
             let refused =
-                |bad: Bad| Error::element("spec.bases.inline.data", bad.index, bad.problem);
+                |bad: BadElement| Error::element("spec.bases.inline.data", bad.index, bad.problem);
             self.job.bases = JobBases::Checked(bases.map_err(refused)?);
         }
         match &self.job.bases {
@@ -186,7 +193,7 @@ impl MsmWork {
             return 0..0;
         }
         let left = n - next % n;
-        let best = engine.msm_piece(self.job.bases.group(), n).max(1);
+        let best = engine.msm_piece_len(self.job.bases.group(), n).max(1);
         // Equal pieces: two halves rather than a full piece and a small rest.
         let pieces = left.div_ceil(best);
         next..(next + left.div_ceil(pieces)).min(self.total())
@@ -198,22 +205,22 @@ impl MsmWork {
     }
 
     /// Scalars `piece`, indexed across all vectors; `source` holds exactly these.
-    fn scalars<'a>(&self, source: &'a Part<'a>, piece: &Range<usize>) -> Encoded<'a> {
+    fn scalars<'a>(&self, source: &'a PayloadView<'a>, piece: &Range<usize>) -> EncodedScalars<'a> {
         let MsmJob { encoding, reduce, .. } = self.job;
         let (count, name) = (piece.len(), ("scalars", piece.start as u64));
-        Encoded { encoding, reduce, count, name, source }
+        EncodedScalars { encoding, reduce, count, name, source }
     }
 
     /// Passes a piece to `run` and returns the index after it; `None` if it has not arrived yet.
-    fn absorb(
+    fn absorb_piece(
         &self,
         run: &mut dyn MsmRun,
         next: usize,
         engine: &dyn Engine,
-        control: &Control,
+        control: &JobControl,
     ) -> Result<Option<usize>> {
         let piece = self.piece(next, engine);
-        let Some(source) = self.payload.part(self.bytes(&piece))? else { return Ok(None) };
+        let Some(source) = self.payload.range(self.bytes(&piece))? else { return Ok(None) };
         if !piece.is_empty() {
             let n = self.job.bases.len();
             let (vector, first) = (piece.start / n, piece.start % n);
@@ -227,25 +234,25 @@ impl MsmWork {
         &mut self,
         mut run: Box<dyn MsmRun>,
         next: usize,
-        control: &Control,
-    ) -> Result<Option<Sums>> {
+        control: &JobControl,
+    ) -> Result<Option<MsmSums>> {
         let host = self.host.clone();
-        let end = self.absorb(run.as_mut(), next, host.engine.as_ref(), control)?;
+        let end = self.absorb_piece(run.as_mut(), next, host.engine.as_ref(), control)?;
         if end != Some(self.total()) {
-            self.phase = Phase::Absorb { run, next_scalar: end.unwrap_or(next) };
+            self.phase = MsmPhase::Absorb { run, next_scalar: end.unwrap_or(next) };
             return Ok(None);
         }
         let (sums, executor) = run.finish()?;
         self.executor = executor;
         let (by, run) = match self.job.check {
             MsmCheck::None => return Ok(Some(sums)),
-            MsmCheck::Full => (By::Oracle, host.oracle.msm(self.bases()?, self.job.batch)?),
+            MsmCheck::Full => (MsmChecker::Oracle, host.oracle.msm(self.bases()?, self.job.batch)?),
             MsmCheck::Combination => {
-                let factors = Combination::draw(self.job.batch)?;
-                (By::Combination(factors), host.engine.msm(self.bases()?, 1)?)
+                let factors = RandomCombination::draw(self.job.batch)?;
+                (MsmChecker::Combination(factors), host.engine.msm(self.bases()?, 1)?)
             }
         };
-        self.phase = Phase::Check { run, next: 0, sums, by };
+        self.phase = MsmPhase::Check { run, next: 0, sums, by };
         Ok(None)
     }
 
@@ -254,49 +261,49 @@ impl MsmWork {
         &mut self,
         mut run: Box<dyn MsmRun>,
         next: usize,
-        sums: Sums,
-        by: By,
-        control: &Control,
-    ) -> Result<Option<Sums>> {
+        sums: MsmSums,
+        by: MsmChecker,
+        control: &JobControl,
+    ) -> Result<Option<MsmSums>> {
         let host = self.host.clone();
         let (end, all) = match &by {
-            By::Oracle => {
-                let end = self.absorb(run.as_mut(), next, host.oracle.as_ref(), control)?;
+            MsmChecker::Oracle => {
+                let end = self.absorb_piece(run.as_mut(), next, host.oracle.as_ref(), control)?;
                 (end.unwrap_or(next), self.total())
             }
-            By::Combination(factors) => {
-                let end = self.combine(run.as_mut(), next, factors, control)?;
+            MsmChecker::Combination(factors) => {
+                let end = self.absorb_combination(run.as_mut(), next, factors, control)?;
                 (end, self.job.bases.len())
             }
         };
         if end < all {
-            self.phase = Phase::Check { run, next: end, sums, by };
+            self.phase = MsmPhase::Check { run, next: end, sums, by };
             return Ok(None);
         }
         let (found, _) = run.finish()?;
         let right = match &by {
-            By::Oracle => found == sums,
-            By::Combination(factors) => {
-                host.on_pool(sums.len() << 16, || factors.holds(&sums, &found))
+            MsmChecker::Oracle => found == sums,
+            MsmChecker::Combination(factors) => {
+                host.run_sized(sums.len() << 16, || factors.verifies(&sums, &found))
             }
         };
         if right { Ok(Some(sums)) } else { Err(Error::Corrupt) }
     }
 
     /// Combines a piece of all vectors, passes it to `run` and returns the index after it.
-    fn combine(
+    fn absorb_combination(
         &self,
         run: &mut dyn MsmRun,
         next: usize,
-        factors: &Combination,
-        control: &Control,
+        factors: &RandomCombination,
+        control: &JobControl,
     ) -> Result<usize> {
         control.check()?;
         let n = self.job.bases.len();
         let piece = self.piece(next, self.host.engine.as_ref());
         let sources = (0..self.job.batch).map(|vector| {
             let piece = piece.start + vector * n..piece.end + vector * n;
-            let source = self.payload.part(self.bytes(&piece))?;
+            let source = self.payload.range(self.bytes(&piece))?;
             let source = source.ok_or_else(|| Error::Internal("scalars are missing".into()))?;
             Ok((source, piece))
         });
@@ -304,27 +311,28 @@ impl MsmWork {
         let pieces: Vec<_> =
             sources.iter().map(|(source, piece)| self.scalars(source, piece)).collect();
         let work = piece.len() * self.job.batch * 32;
-        let combined = self.host.on_pool(work, || factors.scalars(&pieces))?;
+        let combined = self.host.run_sized(work, || factors.scalars(&pieces))?;
         let combined = layout::fr_as_bytes(&combined);
         if !piece.is_empty() {
-            let scalars = Encoded::new(ScalarEncoding::Montgomery, piece.len(), &combined);
+            let scalars = EncodedScalars::new(ScalarEncoding::Montgomery, piece.len(), &combined);
             run.absorb(0, piece.start, &scalars, control)?;
         }
         Ok(piece.end)
     }
 
-    fn output(&self, sums: &Sums) -> MsmOutput {
+    fn output(&self, sums: &MsmSums) -> MsmOutput {
         let encoding = self.job.result_encoding;
-        let points = self.host.on_pool(sums.len() << 10, || points::encode_sums(encoding, sums));
+        let points = self.host.run_sized(sums.len() << 10, || points::encode_sums(encoding, sums));
         MsmOutput { points, verify_time: self.verify, executor: self.executor.clone() }
     }
 }
 
-fn decode_bases<A: CurvePoint>(encoding: PointEncoding, data: &[u8]) -> Result<Bases, Bad> {
-    points::decode::<A>(encoding, data).map(|points| A::into_bases(PointSlice::new(Arc::new(points))))
+fn decode_bases<A: CurvePoint>(encoding: PointEncoding, data: &[u8]) -> Result<Bases, BadElement> {
+    points::decode::<A>(encoding, data)
+        .map(|points| A::into_bases(PointSlice::new(Arc::new(points))))
 }
 
-impl Work for MsmWork {
+impl JobWork for MsmWork {
     type Output = MsmOutput;
 
     fn span(&self, id: u64) -> Span {
@@ -335,25 +343,27 @@ impl Work for MsmWork {
 
     fn ready(&self) -> bool {
         match &self.phase {
-            Phase::Absorb { next_scalar: next, .. } => {
+            MsmPhase::Absorb { next_scalar: next, .. } => {
                 let piece = self.piece(*next, self.host.engine.as_ref());
                 self.payload.ready(self.bytes(&piece))
             }
             // The whole payload has arrived before the check begins.
-            Phase::Prepare | Phase::Check { .. } | Phase::Over => true,
+            MsmPhase::Prepare | MsmPhase::Check { .. } | MsmPhase::Over => true,
         }
     }
 
-    fn step(&mut self, control: &Control) -> Result<Option<MsmOutput>> {
-        let sums = match std::mem::replace(&mut self.phase, Phase::Over) {
-            Phase::Over => return Err(Error::Internal("the job was stepped after its end".into())),
-            Phase::Prepare => {
+    fn step(&mut self, control: &JobControl) -> Result<Option<MsmOutput>> {
+        let sums = match std::mem::replace(&mut self.phase, MsmPhase::Over) {
+            MsmPhase::Over => {
+                return Err(Error::Internal("the job was stepped after its end".into()));
+            }
+            MsmPhase::Prepare => {
                 let bases = self.bases()?;
                 let run = self.host.engine.msm(bases, self.job.batch)?;
                 self.compute(run, 0, control)?
             }
-            Phase::Absorb { run, next_scalar: next } => self.compute(run, next, control)?,
-            Phase::Check { run, next, sums, by } => {
+            MsmPhase::Absorb { run, next_scalar: next } => self.compute(run, next, control)?,
+            MsmPhase::Check { run, next, sums, by } => {
                 let begun = Instant::now();
                 let sums = self.check(run, next, sums, by, control)?;
                 self.verify += begun.elapsed();
@@ -370,9 +380,9 @@ impl Work for MsmWork {
 pub fn check_count(field: &'static str, count: u64, batch: usize, n: u64) -> Result<()> {
     let expected = (batch as u64)
         .checked_mul(n)
-        .ok_or(Error::field(field, Problem::TooLarge { max: u64::MAX }))?;
+        .ok_or(Error::field(field, FieldProblem::TooLarge { max: u64::MAX }))?;
     if count != expected {
-        return Err(Error::field(field, Problem::Length { expected, got: count }));
+        return Err(Error::field(field, FieldProblem::Length { expected, got: count }));
     }
     Ok(())
 }

@@ -9,11 +9,14 @@ use std::{
 use tracing::{Span, debug_span, field::Empty};
 use zeroize::Zeroize;
 
-use super::{Host, Wake, Work, payload::Payload};
+use super::{ComputeHost, JobWaker, JobWork, payload::JobPayload};
 use crate::{
-    buffer::{Arrival, Charge, Part},
+    buffer::{PayloadView, QuotaPermit, UploadBuffer},
     curve::{Fr, scalars::ScalarEncoding},
-    engine::{CHECK_STAGE, Control, Encoded, Engine, Executor, NttPlan, Rows, Stage, add_stages},
+    engine::{
+        CHECK_STAGE, EncodedScalars, Engine, ExecutedBy, JobControl, NttPlan, NttRows, StageTime,
+        add_stages,
+    },
     error::{Error, Result},
     verify,
 };
@@ -50,7 +53,7 @@ pub struct NttJob {
 
 impl NttJob {
     /// One forward row of 2^lg_n elements, Montgomery in and out, without a check.
-    pub fn plain(lg_n: u32) -> Self {
+    pub fn forward_unchecked(lg_n: u32) -> Self {
         let (input_reversed, output_reversed) = (false, false);
         let plan = NttPlan { lg_n, inverse: false, coset: None, input_reversed, output_reversed };
         Self {
@@ -72,10 +75,10 @@ impl NttJob {
     /// A buffer for the result. `held` is returned when the buffer's memory is freed.
     ///
     /// Errors: `Internal` if the size overflows.
-    pub fn result(&self, held: Vec<Charge>) -> Result<Arc<Arrival>> {
+    pub fn result_buffer(&self, held: Vec<QuotaPermit>) -> Result<Arc<UploadBuffer>> {
         let bytes = self.result_bytes();
         let bytes = bytes.ok_or_else(|| Error::Internal("the result's size overflows".into()))?;
-        Ok(Arc::new(Arrival::new(bytes, held)))
+        Ok(Arc::new(UploadBuffer::new(bytes, held)))
     }
 
     /// Bytes of the result; `None` if the size overflows.
@@ -86,13 +89,14 @@ impl NttJob {
     /// Bytes of working memory in addition to payload and result; `None` if the size overflows.
     pub fn scratch_bytes(&self, engine: &dyn Engine) -> Option<u64> {
         let copies = if self.check == NttCheck::None { 2 } else { 3 };
-        let group = (self.group(engine) as u64).checked_mul(self.n())?.checked_mul(32 * copies)?;
+        let group =
+            (self.rows_per_step(engine) as u64).checked_mul(self.n())?.checked_mul(32 * copies)?;
         group.checked_add(engine.ntt_scratch_bytes(&self.plan))
     }
 
     /// Rows per step.
-    fn group(&self, engine: &dyn Engine) -> usize {
-        engine.ntt_group(&self.plan).clamp(1, self.batch)
+    fn rows_per_step(&self, engine: &dyn Engine) -> usize {
+        engine.ntt_group_rows(&self.plan).clamp(1, self.batch)
     }
 }
 
@@ -101,26 +105,26 @@ pub struct NttOutput {
     /// Time spent checking; part of the run time.
     pub verify: Duration,
     /// What computed the rows.
-    pub executor: Executor,
+    pub executor: ExecutedBy,
 }
 
 /// An NTT job as the scheduler runs it.
 pub struct NttWork {
-    host: Arc<Host>,
+    host: Arc<ComputeHost>,
     job: NttJob,
-    payload: Payload,
-    result: Arc<Arrival>,
+    payload: JobPayload,
+    result: Arc<UploadBuffer>,
     /// Number of rows computed.
     rows_done: usize,
     /// Device time by stage for these rows.
-    stages: Vec<Stage>,
+    stages: Vec<StageTime>,
     verify: Duration,
 }
 
 /// Rows that are zeroed on drop.
-struct Elements(Vec<Vec<Fr>>);
+struct ZeroizedRows(Vec<Vec<Fr>>);
 
-impl Drop for Elements {
+impl Drop for ZeroizedRows {
     fn drop(&mut self) {
         self.0.zeroize();
     }
@@ -130,20 +134,20 @@ impl NttWork {
     /// Transforms the rows of `arrival` as they arrive and writes them to `result`, which has
     /// [`NttJob::result_bytes`], group by group. A group is written before it is checked.
     pub fn new(
-        host: Arc<Host>,
+        host: Arc<ComputeHost>,
         job: NttJob,
-        arrival: Arc<Arrival>,
-        result: Arc<Arrival>,
-        wake: Wake,
+        arrival: Arc<UploadBuffer>,
+        result: Arc<UploadBuffer>,
+        wake: JobWaker,
     ) -> Self {
-        let payload = Payload::new(arrival, wake);
+        let payload = JobPayload::new(arrival, wake);
         let (stages, verify) = Default::default();
         Self { host, job, payload, result, rows_done: 0, stages, verify }
     }
 
     /// The rows of the next step.
     fn rows(&self) -> Range<usize> {
-        let group = self.job.group(self.host.engine.as_ref());
+        let group = self.job.rows_per_step(self.host.engine.as_ref());
         self.rows_done..(self.rows_done + group).min(self.job.batch)
     }
 
@@ -153,14 +157,14 @@ impl NttWork {
     }
 
     /// Whether the group of rows that begins with row `first` was transformed correctly.
-    fn check(&self, rows: &Rows<'_>, first: usize, control: &Control) -> Result<bool> {
+    fn check(&self, rows: &NttRows<'_>, first: usize, control: &JobControl) -> Result<bool> {
         let n = self.job.n() as usize;
-        let mut input = elements(&rows.input, rows.count, rows.row_length, n)?;
+        let mut input = decode_rows(&rows.input, rows.count, rows.row_length, n)?;
         let start = first as u64 * self.job.n() * 32;
-        let source = &Part::at(&self.result, start);
+        let source = &PayloadView::starting_at(&self.result, start);
         let (encoding, count) = (rows.encoding, rows.count * n);
-        let output = Encoded { encoding, count, source, ..rows.input };
-        let output = elements(&output, rows.count, n, n)?;
+        let output = EncodedScalars { encoding, count, source, ..rows.input };
+        let output = decode_rows(&output, rows.count, n, n)?;
         if self.job.check == NttCheck::Full {
             self.host.oracle.ntt_in_place(&self.job.plan, &mut input.0, control)?;
             return Ok(input.0 == output.0);
@@ -171,16 +175,21 @@ impl NttWork {
 }
 
 /// Decodes `count` rows of `length` elements and pads each with zeros to `n`.
-fn elements(given: &Encoded<'_>, count: usize, length: usize, n: usize) -> Result<Elements> {
-    let mut rows = Elements(Vec::with_capacity(count));
+fn decode_rows(
+    given: &EncodedScalars<'_>,
+    count: usize,
+    length: usize,
+    n: usize,
+) -> Result<ZeroizedRows> {
+    let mut rows = ZeroizedRows(Vec::with_capacity(count));
     for row in 0..count {
         rows.0.push(vec![Fr::default(); n]);
-        given.elements(row * length, &mut rows.0[row][..length])?;
+        given.decode_elements(row * length, &mut rows.0[row][..length])?;
     }
     Ok(rows)
 }
 
-impl Work for NttWork {
+impl JobWork for NttWork {
     type Output = NttOutput;
 
     fn span(&self, id: u64) -> Span {
@@ -192,19 +201,20 @@ impl Work for NttWork {
         self.payload.ready(self.bytes(&self.rows()))
     }
 
-    fn step(&mut self, control: &Control) -> Result<Option<NttOutput>> {
+    fn step(&mut self, control: &JobControl) -> Result<Option<NttOutput>> {
         let Range { start: first, end } = self.rows();
-        let Some(source) = self.payload.part(self.bytes(&(first..end)))? else {
+        let Some(source) = self.payload.range(self.bytes(&(first..end)))? else {
             return Ok(None);
         };
         let NttJob { plan, input_encoding: encoding, reduce, .. } = self.job;
         let (count, row_length) = (end - first, self.job.row_length as usize);
         let name = ("input", first as u64 * self.job.row_length);
-        let input = Encoded { encoding, reduce, count: count * row_length, name, source: &source };
-        let output = &Part::at(&self.result, first as u64 * self.job.n() * 32);
+        let input =
+            EncodedScalars { encoding, reduce, count: count * row_length, name, source: &source };
+        let output = &PayloadView::starting_at(&self.result, first as u64 * self.job.n() * 32);
         let encoding = self.job.output_encoding;
         let check = self.job.check == NttCheck::RandomPoint;
-        let rows = Rows { input, count, row_length, encoding, output, check_on_device: check };
+        let rows = NttRows { input, count, row_length, encoding, output, check_on_device: check };
         let mut executor = self.host.engine.ntt(&plan, &rows, control)?;
         add_stages(&mut self.stages, &executor.stages);
         if executor.checked_on_device {
@@ -213,7 +223,7 @@ impl Work for NttWork {
         } else if self.job.check != NttCheck::None {
             let begun = Instant::now();
             let size = count * self.job.n() as usize * 32;
-            let good = self.host.on_pool(size, || self.check(&rows, first, control))?;
+            let good = self.host.run_sized(size, || self.check(&rows, first, control))?;
             self.verify += begun.elapsed();
             if !good {
                 return Err(Error::Corrupt);

@@ -19,21 +19,21 @@ use tokio::sync::oneshot;
 use tracing::Span;
 
 use crate::{
-    buffer::bury,
-    engine::Control,
+    buffer::drop_in_background,
+    engine::JobControl,
     error::{Error, Result},
 };
 
 /// A job without a deadline is as urgent as one with this much time left. A job is senior once it
 /// has waited for workers for this long in total.
-const PATIENCE: Duration = Duration::from_secs(5);
+const SENIORITY_AGE: Duration = Duration::from_secs(5);
 
 /// While a job is senior, 1/`SENIOR_SHARE` of the workers' time goes to the most senior job, the
 /// rest to the most urgent one.
 const SENIOR_SHARE: u32 = 4;
 
 /// The work of a job, divided into pieces.
-pub trait Work: Send + 'static {
+pub trait JobWork: Send + 'static {
     /// The job's output.
     type Output: Send + 'static;
 
@@ -41,7 +41,7 @@ pub trait Work: Send + 'static {
     fn ready(&self) -> bool;
 
     /// Does one piece; `Some` after the last one. Called on a worker thread.
-    fn step(&mut self, control: &Control) -> Result<Option<Self::Output>>;
+    fn step(&mut self, control: &JobControl) -> Result<Option<Self::Output>>;
 
     /// The log span of the job's steps, created when the job is submitted as number `id`. Its
     /// fields `queue_us` and `run_us`, if it has them, are recorded when the job succeeds.
@@ -50,7 +50,7 @@ pub trait Work: Send + 'static {
 
 /// Timing of a job.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Spent {
+pub struct JobTiming {
     /// Time ready and waiting for a worker.
     pub queue: Duration,
     /// Time on a worker.
@@ -58,20 +58,20 @@ pub struct Spent {
 }
 
 /// A job's output and timing, or its error.
-type Answer<T> = Result<(T, Spent)>;
+type JobResult<T> = Result<(T, JobTiming)>;
 
 /// The job queue and its workers. Dropping it stops the workers after their current pieces.
 pub struct Scheduler {
-    shared: Arc<Shared>,
+    shared: Arc<SchedulerShared>,
 }
 
-struct Shared {
-    state: Mutex<State>,
+struct SchedulerShared {
+    state: Mutex<SchedulerState>,
     ready_signal: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct SchedulerState {
     /// Jobs that wait for a worker.
     ready: HashMap<u64, ReadyJob>,
     /// The numbers of the ready jobs, the most urgent first.
@@ -79,7 +79,7 @@ struct State {
     /// The numbers of the ready jobs, the longest waiting first.
     by_seniority: BTreeSet<(Instant, u64)>,
     /// Jobs that wait for data.
-    parked: HashMap<u64, Job>,
+    parked: HashMap<u64, ScheduledJob>,
     /// Worker time of jobs picked by urgency while a job is senior.
     urgent_time: Duration,
     /// Worker time of jobs picked by seniority.
@@ -89,7 +89,7 @@ struct State {
 }
 
 struct ReadyJob {
-    job: Job,
+    job: ScheduledJob,
     urgency: Instant,
     seniority: Instant,
 }
@@ -101,43 +101,43 @@ enum PickedBy {
     Seniority,
 }
 
-struct Job {
+struct ScheduledJob {
     number: u64,
-    job: Box<dyn Run>,
-    control: Control,
+    job: Box<dyn RunnableJob>,
+    control: JobControl,
     /// The latest of: submitted, left a worker, became ready.
     state_entered: Instant,
-    spent: Spent,
+    spent: JobTiming,
 }
 
 /// [`Work`] with its answer channel.
-trait Run: Send {
+trait RunnableJob: Send {
     fn ready(&self) -> bool;
     /// True when the answer has been sent.
-    fn step(&mut self, control: &Control, spent: Spent) -> bool;
+    fn step(&mut self, control: &JobControl, spent: JobTiming) -> bool;
     fn fail(&mut self, error: Error);
 }
 
-struct Answering<W: Work> {
+struct JobWithReply<W: JobWork> {
     /// `None` once the job has ended.
     work: Option<W>,
     span: Span,
-    answer: Option<oneshot::Sender<Answer<W::Output>>>,
+    answer: Option<oneshot::Sender<JobResult<W::Output>>>,
 }
 
-impl<W: Work> Run for Answering<W> {
+impl<W: JobWork> RunnableJob for JobWithReply<W> {
     fn ready(&self) -> bool {
-        self.work.as_ref().is_none_or(Work::ready)
+        self.work.as_ref().is_none_or(JobWork::ready)
     }
 
-    fn step(&mut self, control: &Control, spent: Spent) -> bool {
+    fn step(&mut self, control: &JobControl, spent: JobTiming) -> bool {
         let Some(work) = &mut self.work else { return true };
         let (begun, _here) = (Instant::now(), self.span.clone().entered());
         let step = || control.check().and_then(|()| work.step(control));
         let result = match catch_unwind(AssertUnwindSafe(step)) {
             Ok(Ok(None)) => return false,
             Ok(Ok(Some(output))) => {
-                let spent = Spent { run: spent.run + begun.elapsed(), ..spent };
+                let spent = JobTiming { run: spent.run + begun.elapsed(), ..spent };
                 self.span.record("queue_us", spent.queue.as_micros() as u64);
                 self.span.record("run_us", spent.run.as_micros() as u64);
                 Ok((output, spent))
@@ -153,13 +153,13 @@ impl<W: Work> Run for Answering<W> {
 
     /// Called on any thread: buffers are zeroed on another thread, so that this one does not block.
     fn fail(&mut self, error: Error) {
-        bury(self.work.take());
+        drop_in_background(self.work.take());
         self.send(Err(error));
     }
 }
 
-impl<W: Work> Answering<W> {
-    fn send(&mut self, result: Answer<W::Output>) {
+impl<W: JobWork> JobWithReply<W> {
+    fn send(&mut self, result: JobResult<W::Output>) {
         if let Some(answer) = self.answer.take() {
             // Fails if the caller has gone.
             let _gone = answer.send(result);
@@ -172,12 +172,13 @@ impl Scheduler {
     ///
     /// Errors: `Internal` if threads cannot be started.
     pub fn new(workers: usize) -> Result<Self> {
-        let shared = Arc::new(Shared { state: Mutex::default(), ready_signal: Condvar::new() });
+        let shared =
+            Arc::new(SchedulerShared { state: Mutex::default(), ready_signal: Condvar::new() });
         for index in 0..workers.max(1) {
             let shared = shared.clone();
             thread::Builder::new()
                 .name(format!("capstan-worker-{index}"))
-                .spawn(move || shared.serve())
+                .spawn(move || shared.run_worker())
                 .map_err(|error| Error::Internal(format!("cannot start a worker: {error}")))?;
         }
         Ok(Self { shared })
@@ -185,11 +186,11 @@ impl Scheduler {
 
     /// Queues a job. `work` receives a [`Wake`], to be called when data for the job has arrived.
     /// Dropping the ticket cancels the job.
-    pub fn submit<W: Work>(
+    pub fn submit<W: JobWork>(
         &self,
-        control: Control,
-        work: impl FnOnce(Wake) -> W,
-    ) -> Ticket<W::Output> {
+        control: JobControl,
+        work: impl FnOnce(JobWaker) -> W,
+    ) -> JobTicket<W::Output> {
         let (sender, receiver) = oneshot::channel();
         let now = Instant::now();
         let number = {
@@ -197,16 +198,17 @@ impl Scheduler {
             state.next_number += 1;
             state.next_number
         };
-        let wake = Wake { shared: Arc::downgrade(&self.shared), number };
+        let wake = JobWaker { shared: Arc::downgrade(&self.shared), number };
         let work = work(wake.clone());
         let span = work.span(number);
-        let run = Box::new(Answering { work: Some(work), span, answer: Some(sender) });
-        let spent = Spent::default();
-        let job = Job { number, job: run, control: control.clone(), state_entered: now, spent };
-        if self.shared.state().place(job, Instant::now()) {
+        let run = Box::new(JobWithReply { work: Some(work), span, answer: Some(sender) });
+        let spent = JobTiming::default();
+        let job =
+            ScheduledJob { number, job: run, control: control.clone(), state_entered: now, spent };
+        if self.shared.state().enqueue(job, Instant::now()) {
             self.shared.ready_signal.notify_one();
         }
-        Ticket { receiver, control, wake }
+        JobTicket { receiver, control, wake }
     }
 
     /// Number of ready jobs that wait for a worker.
@@ -222,13 +224,13 @@ impl Drop for Scheduler {
     }
 }
 
-impl State {
+impl SchedulerState {
     /// Puts a job into `ready` or `parked`; true if it is ready.
-    fn place(&mut self, mut job: Job, now: Instant) -> bool {
+    fn enqueue(&mut self, mut job: ScheduledJob, now: Instant) -> bool {
         let (ready, number) = (job.job.ready(), job.number);
         if ready {
             let deadline = job.control.deadline();
-            let patience = job.state_entered + PATIENCE;
+            let patience = job.state_entered + SENIORITY_AGE;
             let urgency = deadline.map_or(patience, |deadline| deadline.min(patience));
             job.state_entered = now;
             // `now` minus the total time in the queue: never before the submission.
@@ -243,11 +245,11 @@ impl State {
     }
 
     /// Removes the job that a worker runs next.
-    fn pick(&mut self, now: Instant) -> Option<(Job, PickedBy)> {
+    fn pick(&mut self, now: Instant) -> Option<(ScheduledJob, PickedBy)> {
         let (_, urgent) = *self.by_urgency.first()?;
         let (waited_since, oldest) = *self.by_seniority.first()?;
         let matched = self.senior_run * (SENIOR_SHARE - 1);
-        if now.saturating_duration_since(waited_since) < PATIENCE {
+        if now.saturating_duration_since(waited_since) < SENIORITY_AGE {
             // Without a senior job, no claim accumulates.
             self.urgent_time = self.urgent_time.min(matched);
         }
@@ -259,14 +261,14 @@ impl State {
     }
 
     /// Adds the worker time of a picked job.
-    fn charge(&mut self, picked_by: PickedBy, run: Duration) {
+    fn add_worker_time(&mut self, picked_by: PickedBy, run: Duration) {
         match picked_by {
             PickedBy::Urgency => self.urgent_time += run,
             PickedBy::Seniority => self.senior_run += run,
         }
     }
 
-    fn take_ready(&mut self, number: u64) -> Option<Job> {
+    fn take_ready(&mut self, number: u64) -> Option<ScheduledJob> {
         let ReadyJob { job, urgency, seniority } = self.ready.remove(&number)?;
         self.by_urgency.remove(&(urgency, number));
         self.by_seniority.remove(&(seniority, number));
@@ -274,7 +276,7 @@ impl State {
     }
 
     /// Removes a waiting job if it is cancelled or past its deadline.
-    fn remove_stopped(&mut self, number: u64) -> Option<Job> {
+    fn remove_stopped(&mut self, number: u64) -> Option<ScheduledJob> {
         let ready = self.ready.get(&number).map(|ready| &ready.job);
         let job = ready.or_else(|| self.parked.get(&number));
         job.filter(|job| job.control.check().is_err())?;
@@ -282,12 +284,12 @@ impl State {
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl SchedulerShared {
+    fn state(&self) -> MutexGuard<'_, SchedulerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn serve(&self) {
+    fn run_worker(&self) {
         let mut state = self.state();
         while !state.closed {
             let Some((mut job, picked_by)) = state.pick(Instant::now()) else {
@@ -302,7 +304,7 @@ impl Shared {
             let run = job.state_entered - begun;
             job.spent.run += run;
             state = self.state();
-            state.charge(picked_by, run);
+            state.add_worker_time(picked_by, run);
             // Checked under the lock: a later cancellation finds the job where it was placed.
             if !done && let Err(error) = job.control.check() {
                 job.job.fail(error);
@@ -313,7 +315,7 @@ impl Shared {
                 drop(job);
                 state = self.state();
             } else {
-                state.place(job, Instant::now());
+                state.enqueue(job, Instant::now());
             }
         }
     }
@@ -325,7 +327,7 @@ impl Shared {
             drop(state);
             job.job.fail(job.control.check().err().unwrap_or(Error::Cancelled));
         } else if let Some(job) = state.parked.remove(&number) {
-            let ready = state.place(job, Instant::now());
+            let ready = state.enqueue(job, Instant::now());
             drop(state);
             // A piece takes many messages: only the last one wakes a thread.
             if ready {
@@ -337,12 +339,12 @@ impl Shared {
 
 /// Tells the scheduler that a job may be ready or cancelled.
 #[derive(Clone)]
-pub struct Wake {
-    shared: Weak<Shared>,
+pub struct JobWaker {
+    shared: Weak<SchedulerShared>,
     number: u64,
 }
 
-impl Wake {
+impl JobWaker {
     /// Makes the scheduler check the job again. Does nothing if the job has ended.
     pub fn wake(&self) {
         if let Some(shared) = self.shared.upgrade() {
@@ -352,14 +354,14 @@ impl Wake {
 }
 
 /// A future of the job's result. Dropping it cancels the job.
-pub struct Ticket<T> {
-    receiver: oneshot::Receiver<Answer<T>>,
-    control: Control,
-    wake: Wake,
+pub struct JobTicket<T> {
+    receiver: oneshot::Receiver<JobResult<T>>,
+    control: JobControl,
+    wake: JobWaker,
 }
 
-impl<T> Future for Ticket<T> {
-    type Output = Answer<T>;
+impl<T> Future for JobTicket<T> {
+    type Output = JobResult<T>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = Pin::new(&mut self.receiver).poll(context);
@@ -367,7 +369,7 @@ impl<T> Future for Ticket<T> {
     }
 }
 
-impl<T> Drop for Ticket<T> {
+impl<T> Drop for JobTicket<T> {
     fn drop(&mut self) {
         self.control.cancel();
         self.wake.wake();

@@ -13,33 +13,34 @@ mod kernels;
 mod layout;
 mod whole;
 
-pub use layout::{Balance, Shape, WHOLE_DIGITS};
+pub use layout::{AccumulateShape, AccumulateTuning, WHOLE_BUCKET_REFERENCES_MAX};
 
 use bytemuck::Pod;
 
 use self::{
-    blocks::Batch,
+    blocks::TreeBlocks,
     kernels::{
-        COLLECT_THREADS, COPY_THREADS, Kernels, LIST_THREADS, Modules, SPLIT, SPLIT_THREADS, Sums,
+        AccumulateKernels, AccumulateModules, COLLECT_THREADS, COPY_THREADS, GroupKernels,
+        LIST_THREADS, TEAM_BLOCK_THREADS, TEAM_LANES,
     },
-    layout::{Layout, TEAM_ELEMENTS},
-    whole::Cutting,
+    layout::{AccumulateLayout, TEAM_ELEMENTS},
+    whole::WholeBucketPlan,
 };
 use super::align_to_points;
 use crate::{
     curve::Group,
-    device::{Context, DeviceLimits, Fault, Span, Stream, Unusable},
+    device::{DeviceContext, DeviceFault, DeviceLimits, DeviceSlice, GpuUnavailable, Stream},
 };
 
 /// Whether the tree's batches of affine additions fit into a device's shared memory. Otherwise
 /// load-balanced accumulation sums everything.
 pub fn has_tree(group: Group, limits: &DeviceLimits) -> bool {
-    Batch::of(group, limits).is_some()
+    TreeBlocks::of(group, limits).is_some()
 }
 
 /// Buckets per thread from which on another block per multiprocessor pays: each thread may have to
 /// invert, which costs as much as four buckets, and blocks share the multiplier.
-const COLLECT_OWN: u32 = 4;
+const COLLECT_BUCKETS_PER_THREAD: u32 = 4;
 /// The value of `held` if buckets hold no sums yet: see `kernels/msm/levels.cuh`.
 const NOTHING_HELD: u32 = u32::MAX;
 
@@ -49,40 +50,40 @@ pub struct Accumulator {
     /// Kernels with programmatic dependent launch (PDL), used without a tree, when launches are
     /// short. With a tree, whose blocks each need a whole multiprocessor, PDL cost up to 4 % on an
     /// H200, and at times as much as a level.
-    pdl_kernels: Kernels,
-    plain_kernels: Kernels,
-    whole: whole::Kernels,
+    pdl_kernels: AccumulateKernels,
+    plain_kernels: AccumulateKernels,
+    whole: whole::WholeBucketKernels,
 }
 
 /// References sorted by bucket.
 #[derive(Clone, Copy)]
-pub struct Sorted<'a> {
+pub struct SortedReferences<'a> {
     /// Shape: [`Shape::digits`] words. References by bucket, in any order within a bucket.
-    pub references: Span<'a, u32>,
+    pub references: DeviceSlice<'a, u32>,
     /// Shape: [`Shape::buckets`] + 1 words, ascending from 0: the start of each bucket's
     /// references, and the end of the last bucket's.
-    pub starts: Span<'a, u32>,
+    pub starts: DeviceSlice<'a, u32>,
 }
 
 impl Accumulator {
     /// Loads the kernels.
     ///
     /// Errors: `NoKernels`, `NoImage`, `Device`.
-    pub fn load(context: &Context) -> Result<Self, Unusable> {
-        let failed = |fault| Unusable::Device { index: context.identity().index, fault };
-        let modules = Modules::load(context)?;
+    pub fn load(context: &DeviceContext) -> Result<Self, GpuUnavailable> {
+        let failed = |fault| GpuUnavailable::Device { index: context.identity().index, fault };
+        let modules = AccumulateModules::load(context)?;
         let limits = context.identity().limits;
-        let kernels = |early| Kernels::load(&modules, &limits, early).map_err(failed);
-        let whole = whole::Kernels::load(context)?;
+        let kernels = |early| AccumulateKernels::load(&modules, &limits, early).map_err(failed);
+        let whole = whole::WholeBucketKernels::load(context)?;
         Ok(Self { limits, pdl_kernels: kernels(true)?, plain_kernels: kernels(false)?, whole })
     }
 
-    fn kernels(&self, layout: &Layout) -> &Kernels {
+    fn kernels(&self, layout: &AccumulateLayout) -> &AccumulateKernels {
         if layout.level_count == 0 { &self.pdl_kernels } else { &self.plain_kernels }
     }
 
     /// Bytes of workspace that [`Accumulator::run`] needs.
-    pub fn bytes(&self, shape: &Shape) -> u64 {
+    pub fn bytes(&self, shape: &AccumulateShape) -> u64 {
         shape.bytes(&self.limits)
     }
 
@@ -98,11 +99,11 @@ impl Accumulator {
     pub fn run(
         &self,
         stream: &Stream,
-        shape: &Shape,
-        sorted: Sorted<'_>,
-        buckets: Span<'_, u8>,
-        workspace: Span<'_, u8>,
-    ) -> Result<(), Fault> {
+        shape: &AccumulateShape,
+        sorted: SortedReferences<'_>,
+        buckets: DeviceSlice<'_, u8>,
+        workspace: DeviceSlice<'_, u8>,
+    ) -> Result<(), DeviceFault> {
         self.launch_listing(stream, shape, sorted, buckets, workspace)?;
         self.launch_additions(stream, shape, sorted, buckets, workspace)
     }
@@ -113,20 +114,20 @@ impl Accumulator {
     pub fn launch_additions(
         &self,
         stream: &Stream,
-        shape: &Shape,
-        sorted: Sorted<'_>,
-        buckets: Span<'_, u8>,
-        workspace: Span<'_, u8>,
-    ) -> Result<(), Fault> {
+        shape: &AccumulateShape,
+        sorted: SortedReferences<'_>,
+        buckets: DeviceSlice<'_, u8>,
+        workspace: DeviceSlice<'_, u8>,
+    ) -> Result<(), DeviceFault> {
         let (held, count) = (held_index(shape, buckets)?, shape.buckets);
-        if let Some(cutting) = Cutting::of(shape, &self.limits) {
+        if let Some(cutting) = WholeBucketPlan::of(shape, &self.limits) {
             return self.whole.run(stream, (shape, &cutting), sorted, buckets, workspace);
         }
         let layout = self.layout(shape);
         let sums = self.kernels(&layout).sums(shape.group);
-        let room = Room::new(shape, &layout, workspace)?;
-        let Room { header, rows, .. } = room;
-        let Sorted { references, starts } = sorted;
+        let room = AccumulateRegions::new(shape, &layout, workspace)?;
+        let AccumulateRegions { header, rows, .. } = room;
+        let SortedReferences { references, starts } = sorted;
         let width = layout.width;
         let (tail_row, number) = (layout.level_count, room.first_sum);
         sums.launch_tree_and_shares(stream, shape, &layout, &room)?;
@@ -135,12 +136,12 @@ impl Accumulator {
                 room.sums, header, rows, references, starts, count, held, width, tail_row, number,
                 team,
             );
-            let lanes = u64::from(count) * u64::from(team * SPLIT);
-            sums.teams.launch(stream, lanes.div_ceil(SPLIT_THREADS.into()) as u32, given)?;
+            let lanes = u64::from(count) * u64::from(team * TEAM_LANES);
+            sums.teams.launch(stream, lanes.div_ceil(TEAM_BLOCK_THREADS.into()) as u32, given)?;
         }
         let multiprocessors = self.limits.multiprocessors;
         let wave = multiprocessors * COLLECT_THREADS;
-        let full = (count / (wave * COLLECT_OWN)).clamp(1, sums.collect_blocks);
+        let full = (count / (wave * COLLECT_BUCKETS_PER_THREAD)).clamp(1, sums.collect_blocks);
         let grid = count.div_ceil(COLLECT_THREADS).min(multiprocessors * full);
         let given = (
             buckets, room.sums, header, rows, references, starts, count, held, width, tail_row,
@@ -148,7 +149,7 @@ impl Accumulator {
         );
         if shape.xyzz {
             let most = multiprocessors * sums.spread_blocks;
-            let groups = (count * SPLIT).div_ceil(COPY_THREADS).min(most);
+            let groups = (count * TEAM_LANES).div_ceil(COPY_THREADS).min(most);
             return sums.spread.launch(stream, groups, given);
         }
         let copies = count.div_ceil(COPY_THREADS).min(multiprocessors * sums.copy_blocks);
@@ -163,23 +164,26 @@ impl Accumulator {
     pub fn launch_listing(
         &self,
         stream: &Stream,
-        shape: &Shape,
-        sorted: Sorted<'_>,
-        buckets: Span<'_, u8>,
-        workspace: Span<'_, u8>,
-    ) -> Result<(), Fault> {
-        let Sorted { references, starts } = sorted;
-        if references.len() < shape.references_max as usize || starts.len() <= shape.buckets as usize {
+        shape: &AccumulateShape,
+        sorted: SortedReferences<'_>,
+        buckets: DeviceSlice<'_, u8>,
+        workspace: DeviceSlice<'_, u8>,
+    ) -> Result<(), DeviceFault> {
+        let SortedReferences { references, starts } = sorted;
+        if references.len() < shape.references_max as usize
+            || starts.len() <= shape.buckets as usize
+        {
             return Err(kernel_fault("the spans of references or starts are too short"));
         }
         let (held, count) = (held_index(shape, buckets)?, shape.buckets);
-        if Cutting::of(shape, &self.limits).is_some() {
+        if WholeBucketPlan::of(shape, &self.limits).is_some() {
             return Ok(());
         }
         let layout = self.layout(shape);
         let kernels = self.kernels(&layout);
-        let Room { header, totals, rows, list, first_sum: number, .. } = Room::new(shape, &layout, workspace)?;
-        let Layout { level_count: levels, tiles, width, .. } = layout;
+        let AccumulateRegions { header, totals, rows, list, first_sum: number, .. } =
+            AccumulateRegions::new(shape, &layout, workspace)?;
+        let AccumulateLayout { level_count: levels, tiles, width, .. } = layout;
         kernels.count.launch(stream, tiles, (totals, starts, count, held, levels))?;
         let least = shape.balance.level_additions_min.max(1);
         let team_most = layout.team.map_or(0, |team| team * TEAM_ELEMENTS);
@@ -193,21 +197,31 @@ impl Accumulator {
         kernels.list.launch(stream, grid, given)
     }
 
-    fn layout(&self, shape: &Shape) -> Layout {
-        Layout::of(shape, &self.limits)
+    fn layout(&self, shape: &AccumulateShape) -> AccumulateLayout {
+        AccumulateLayout::of(shape, &self.limits)
     }
 }
 
-impl Sums {
+impl GroupKernels {
     /// Performs all additions that `list` names.
     fn launch_tree_and_shares(
         &self,
         stream: &Stream,
-        shape: &Shape,
-        layout: &Layout,
-        room: &Room<'_>,
-    ) -> Result<(), Fault> {
-        let &Room { header, list, scratch, heads, tails, states, sums, first_sum: number, .. } = room;
+        shape: &AccumulateShape,
+        layout: &AccumulateLayout,
+        room: &AccumulateRegions<'_>,
+    ) -> Result<(), DeviceFault> {
+        let &AccumulateRegions {
+            header,
+            list,
+            scratch,
+            heads,
+            tails,
+            states,
+            sums,
+            first_sum: number,
+            ..
+        } = room;
         // Without a tree the layout has no levels.
         if let Some(tree) = &self.tree {
             for level in 1..=layout.level_count {
@@ -220,7 +234,7 @@ impl Sums {
         let given = (sums, heads, tails, states, header, list, number, most, least);
         self.share.launch(stream, most.div_ceil(self.share_threads), given)?;
         let given = (sums, heads, tails, states, header, list, most, least);
-        self.join.launch(stream, (most * SPLIT).div_ceil(SPLIT_THREADS), given)?;
+        self.join.launch(stream, (most * TEAM_LANES).div_ceil(TEAM_BLOCK_THREADS), given)?;
         let mut from = 0;
         for (round, units) in layout.units.windows(2).enumerate() {
             let to = from + units[0];
@@ -234,22 +248,26 @@ impl Sums {
 
 /// The regions of the workspace.
 #[derive(Clone, Copy)]
-struct Room<'a> {
-    header: Span<'a, u32>,
-    totals: Span<'a, u32>,
-    rows: Span<'a, u32>,
-    list: Span<'a, u64>,
-    scratch: Span<'a, u8>,
-    heads: Span<'a, u8>,
-    tails: Span<'a, u8>,
-    states: Span<'a, u64>,
-    sums: Span<'a, u8>,
+struct AccumulateRegions<'a> {
+    header: DeviceSlice<'a, u32>,
+    totals: DeviceSlice<'a, u32>,
+    rows: DeviceSlice<'a, u32>,
+    list: DeviceSlice<'a, u64>,
+    scratch: DeviceSlice<'a, u8>,
+    heads: DeviceSlice<'a, u8>,
+    tails: DeviceSlice<'a, u8>,
+    states: DeviceSlice<'a, u64>,
+    sums: DeviceSlice<'a, u8>,
     /// The index of the first sum, as references name it.
     first_sum: u32,
 }
 
-impl<'a> Room<'a> {
-    fn new(shape: &Shape, layout: &Layout, workspace: Span<'a, u8>) -> Result<Self, Fault> {
+impl<'a> AccumulateRegions<'a> {
+    fn new(
+        shape: &AccumulateShape,
+        layout: &AccumulateLayout,
+        workspace: DeviceSlice<'a, u8>,
+    ) -> Result<Self, DeviceFault> {
         let short = || kernel_fault("the workspace is too short or too far for references");
         let (sums, number) = region(workspace, layout.sums, layout.bytes)
             .and_then(|sums| align_to_points(sums, shape.group))
@@ -270,12 +288,12 @@ impl<'a> Room<'a> {
 }
 
 /// Casts bytes `begin..end` to elements.
-fn region<T: Pod>(whole: Span<'_, u8>, begin: u64, end: u64) -> Option<Span<'_, T>> {
-    whole.part(begin as usize, (end - begin) as usize)?.cast()
+fn region<T: Pod>(whole: DeviceSlice<'_, u8>, begin: u64, end: u64) -> Option<DeviceSlice<'_, T>> {
+    whole.slice(begin as usize, (end - begin) as usize)?.cast()
 }
 
 /// The index of the first bucket's sum, or `NOTHING_HELD`.
-fn held_index(shape: &Shape, buckets: Span<'_, u8>) -> Result<u32, Fault> {
+fn held_index(shape: &AccumulateShape, buckets: DeviceSlice<'_, u8>) -> Result<u32, DeviceFault> {
     if buckets.len() / shape.sum_bytes() < shape.buckets as usize {
         return Err(kernel_fault("the buckets' span is too short"));
     }
@@ -291,6 +309,6 @@ fn held_index(shape: &Shape, buckets: Span<'_, u8>) -> Result<u32, Fault> {
     }
 }
 
-fn kernel_fault(problem: &str) -> Fault {
-    Fault::KernelMismatch { kernel: "accumulation".into(), problem: problem.into() }
+fn kernel_fault(problem: &str) -> DeviceFault {
+    DeviceFault::KernelMismatch { kernel: "accumulation".into(), problem: problem.into() }
 }

@@ -13,14 +13,18 @@
 
 pub mod accumulate;
 mod plan;
-mod points;
 pub mod reduce;
+mod references;
 mod run;
 pub mod sort;
 pub mod tables;
 mod windows;
 
-pub use plan::{Cuts, Job, Kept, Memory, Pass, Plan, Room, Stage};
-pub use points::align_to_points;
-pub use run::{Marks, Msm, Placed};
-pub use windows::{BITS_MAX, BITS_MIN, Digit, Fixed, Radix, Sliding, Windows};
+pub use plan::{
+    BaseMemory, MsmBudget, MsmPass, MsmPassPlan, MsmSize, ResidentPlan, SplitThresholds, TableStage,
+};
+pub use references::align_to_points;
+pub use run::{BasesLocation, MsmKernels, StageEvents};
+pub use windows::{
+    BITS_MAX, BITS_MIN, FixedWindows, RadixDigits, Recoding, SignedDigit, SlidingWindows,
+};

@@ -1,18 +1,18 @@
 //! Splits an MSM into passes. Pure: numbers in, numbers out.
 
-mod arriving;
 mod cuts;
 mod display;
-mod job;
 mod kept;
+mod streaming;
+mod window_choice;
 
-pub use cuts::Cuts;
-pub use job::Job;
-pub use kept::{Kept, Memory, Stage};
+pub use cuts::SplitThresholds;
+pub use kept::{BaseMemory, ResidentPlan, TableStage};
+pub use window_choice::MsmSize;
 
 use super::{
-    Windows, accumulate,
-    reduce::{self, Weights},
+    Recoding, accumulate,
+    reduce::{self, BucketWeights},
     sort,
 };
 use crate::{
@@ -35,7 +35,7 @@ const XYZZ_BUCKETS_MAX_G2: u64 = 1 << 14;
 
 /// Memory and device limits for the passes of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room {
+pub struct MsmBudget {
     /// Bytes of workspace.
     pub bytes: u64,
     /// The limits of the device.
@@ -44,7 +44,7 @@ pub struct Room {
 
 /// A part of an MSM that is computed with one sequence of launches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pass {
+pub struct MsmPass {
     /// The first vector, and the number of vectors.
     pub vectors: (u32, u32),
     /// The first bucket set, and the number of sets.
@@ -57,7 +57,7 @@ pub struct Pass {
     pub reduces: bool,
 }
 
-impl Pass {
+impl MsmPass {
     /// The index of its first scalar over all vectors of `n` scalars each. It can exceed 2^32 on
     /// devices with more than 128 GiB for scalars.
     pub fn first_scalar(&self, n: u32) -> u64 {
@@ -72,11 +72,11 @@ impl Pass {
 
 /// A plan for an MSM: its windows and its passes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
-    job: Job,
-    windows: Windows,
+pub struct MsmPassPlan {
+    job: MsmSize,
+    windows: Recoding,
     limits: DeviceLimits,
-    thresholds: Cuts,
+    thresholds: SplitThresholds,
     /// Vectors of each pass; the last passes may have fewer vectors, sets or points.
     vectors: u32,
     sets: u32,
@@ -85,16 +85,21 @@ pub struct Plan {
     streamed: bool,
 }
 
-impl Plan {
+impl MsmPassPlan {
     /// Plans the largest passes that fit into `room`; `None` if not even the smallest fits.
-    pub fn new(job: Job, windows: Windows, room: Room) -> Option<Self> {
-        Self::with_thresholds(job, windows, room, Cuts::default())
+    pub fn new(job: MsmSize, windows: Recoding, room: MsmBudget) -> Option<Self> {
+        Self::with_thresholds(job, windows, room, SplitThresholds::default())
     }
 
     /// Like [`Plan::new`], with other thresholds for splitting.
-    pub fn with_thresholds(job: Job, windows: Windows, room: Room, cuts: Cuts) -> Option<Self> {
+    pub fn with_thresholds(
+        job: MsmSize,
+        windows: Recoding,
+        room: MsmBudget,
+        cuts: SplitThresholds,
+    ) -> Option<Self> {
         let sets = windows.sets();
-        let Job { n, vectors, .. } = job;
+        let MsmSize { n, vectors, .. } = job;
         let mut plan = Self {
             job,
             windows,
@@ -121,7 +126,7 @@ impl Plan {
         Some(plan)
     }
 
-    fn fits(&self, room: Room) -> bool {
+    fn fits(&self, room: MsmBudget) -> bool {
         let largest = self.largest();
         let digits = u64::from(largest.points.1)
             * u64::from(self.windows.digits_max(0, self.sets))
@@ -139,8 +144,8 @@ impl Plan {
         ends.saturating_add(self.bucket_bytes()) + 2 * ALIGN
     }
 
-    fn largest(&self) -> Pass {
-        Pass {
+    fn largest(&self) -> MsmPass {
+        MsmPass {
             vectors: (0, self.vectors),
             sets: (0, self.sets),
             points: (0, self.points),
@@ -154,7 +159,7 @@ impl Plan {
     }
 
     /// The MSM that this is a plan for.
-    pub fn job(&self) -> &Job {
+    pub fn job(&self) -> &MsmSize {
         &self.job
     }
 
@@ -164,12 +169,12 @@ impl Plan {
     }
 
     /// The recoding of the scalars.
-    pub fn windows(&self) -> &Windows {
+    pub fn windows(&self) -> &Recoding {
         &self.windows
     }
 
     /// The passes, in the order in which they must run.
-    pub fn passes(&self) -> impl Iterator<Item = Pass> + use<> {
+    pub fn passes(&self) -> impl Iterator<Item = MsmPass> + use<> {
         let Self { job, windows, vectors, sets, points, .. } = self.clone();
         let steps = |all: u32, most: u32| {
             (0..all).step_by(most as usize).map(move |first| (first, most.min(all - first)))
@@ -181,75 +186,87 @@ impl Plan {
                 let pieces = pieces.chain((job.n == 0).then_some((0, 0)));
                 pieces.map(move |points| {
                     let (onto, last) = (points.0 > 0, points.0 + points.1 == job.n);
-                    Pass { vectors, sets, points, accumulate: onto, reduces: last }
+                    MsmPass { vectors, sets, points, accumulate: onto, reduces: last }
                 })
             })
         })
     }
 
     /// The layout of a pass's sort. `None` if the pass is too large.
-    pub(super) fn sort(&self, pass: &Pass) -> Option<sort::Layout> {
-        let shape = sort::Shape::new(self.windows, pass.points.1, pass.vectors.1)?;
+    pub(super) fn sort(&self, pass: &MsmPass) -> Option<sort::SortPlan> {
+        let shape = sort::SortShape::new(self.windows, pass.points.1, pass.vectors.1)?;
         let capacity = sort::SortCapacity::of(&self.limits);
-        sort::Layout::of(shape.with_sets(pass.sets.0, pass.sets.1)?, capacity)
+        sort::SortPlan::of(shape.with_sets(pass.sets.0, pass.sets.1)?, capacity)
     }
 
-    fn buckets(&self, pass: &Pass) -> u64 {
+    fn buckets(&self, pass: &MsmPass) -> u64 {
         u64::from(pass.vectors.1 * pass.sets.1) * u64::from(self.windows.buckets())
     }
 
     /// Whether a pass leaves its buckets in XYZZ coordinates: no other pass adds to them.
-    fn keeps_xyzz(&self, pass: &Pass) -> bool {
+    fn keeps_xyzz(&self, pass: &MsmPass) -> bool {
         let alone = pass.reduces && !pass.accumulate && !self.streamed;
         alone
             && match self.job.group {
                 Group::G1 => self.buckets(pass) <= XYZZ_BUCKETS_MAX,
-                Group::G2 => self.buckets(pass) <= XYZZ_BUCKETS_MAX_G2 && self.sums_whole_buckets(pass),
+                Group::G2 => {
+                    self.buckets(pass) <= XYZZ_BUCKETS_MAX_G2 && self.sums_whole_buckets(pass)
+                }
             }
     }
 
     /// Whether a pass has few enough digits to sum whole buckets, if they may be in XYZZ.
-    fn sums_whole_buckets(&self, pass: &Pass) -> bool {
+    fn sums_whole_buckets(&self, pass: &MsmPass) -> bool {
         let digits = self.sort(pass).map_or(u64::MAX, |sort| sort.shape().digits_max());
         digits <= self.thresholds.whole_bucket_digits_max.into()
     }
 
     /// The bucket accumulation of a pass.
-    pub(super) fn accumulate(&self, pass: &Pass, digits: u64) -> accumulate::Shape {
+    pub(super) fn accumulate(&self, pass: &MsmPass, digits: u64) -> accumulate::AccumulateShape {
         let group = self.job.group;
         let buckets = self.buckets(pass);
-        let usual = accumulate::Balance::of(group, digits as u32);
-        accumulate::Shape {
+        let usual = accumulate::AccumulateTuning::of(group, digits as u32);
+        accumulate::AccumulateShape {
             group,
             references_max: digits as u32,
             buckets: buckets as u32,
             accumulate: pass.accumulate,
             xyzz: self.keeps_xyzz(pass),
-            balance: accumulate::Balance {
+            balance: accumulate::AccumulateTuning {
                 whole_bucket_references_max: self.thresholds.whole_bucket_digits_max,
-                level_additions_min: self.thresholds.level_additions_min.unwrap_or(usual.level_additions_min),
+                level_additions_min: self
+                    .thresholds
+                    .level_additions_min
+                    .unwrap_or(usual.level_additions_min),
                 ..usual
             },
         }
     }
 
     /// The bucket reduction of a pass.
-    pub(super) fn reduce(&self, pass: &Pass) -> reduce::Plan {
+    pub(super) fn reduce(&self, pass: &MsmPass) -> reduce::ReducePlan {
         let (first, count) = pass.sets;
-        let base = self.windows.shift(first);
-        let shape = reduce::Shape {
+        let base = self.windows.set_shift(first);
+        let shape = reduce::ReduceShape {
             group: self.job.group,
             vectors: pass.vectors.1,
-            shifts: (first..first + count).map(|set| self.windows.shift(set) - base).collect(),
+            shifts: (first..first + count).map(|set| self.windows.set_shift(set) - base).collect(),
             buckets: self.windows.buckets(),
-            weights: if self.windows.slide() { Weights::Odd } else { Weights::Consecutive },
+            weights: if self.windows.is_sliding() {
+                BucketWeights::Odd
+            } else {
+                BucketWeights::Consecutive
+            },
             xyzz: self.keeps_xyzz(pass),
         };
-        reduce::Plan::new(&shape, &reduce::Tuning::for_limits(&self.limits, self.job.group))
+        reduce::ReducePlan::new(
+            &shape,
+            &reduce::ReduceTuning::for_limits(&self.limits, self.job.group),
+        )
     }
 
     /// The stages of a pass and the regions of its workspace. `None` if the pass is too large.
-    pub(super) fn layout(&self, pass: &Pass) -> Option<Layout> {
+    pub(super) fn layout(&self, pass: &MsmPass) -> Option<MsmPassLayout> {
         let sort = self.sort(pass)?;
         let digits = sort.shape().digits_max();
         let accumulate = self.accumulate(pass, digits);
@@ -265,7 +282,7 @@ impl Plan {
         // The stages use the scratch region one after the other.
         let most = sort.bytes().max(accumulate.bytes(&self.limits)).max(reduce.workspace_bytes());
         let scratch = region(most);
-        Some(Layout { sort, accumulate, reduce, references, starts, scratch, bytes: end })
+        Some(MsmPassLayout { sort, accumulate, reduce, references, starts, scratch, bytes: end })
     }
 
     /// Bytes that hold the buckets of any pass.
@@ -283,7 +300,7 @@ impl Plan {
     }
 
     /// Bytes of workspace that this pass needs.
-    pub fn pass_bytes(&self, pass: &Pass) -> u64 {
+    pub fn pass_bytes(&self, pass: &MsmPass) -> u64 {
         self.layout(pass).map_or(u64::MAX, |layout| layout.bytes)
     }
 
@@ -293,17 +310,17 @@ impl Plan {
     }
 
     /// The passes that write a result, and the bytes of each result.
-    pub(super) fn outputs(&self) -> impl Iterator<Item = (Pass, u64)> {
+    pub(super) fn outputs(&self) -> impl Iterator<Item = (MsmPass, u64)> {
         let ends = self.passes().filter(|pass| pass.reduces);
         ends.map(|pass| (pass, self.reduce(&pass).output_bytes().next_multiple_of(ALIGN)))
     }
 }
 
 /// A pass's stages, and where the regions of its workspace begin.
-pub(super) struct Layout {
-    pub sort: sort::Layout,
-    pub accumulate: accumulate::Shape,
-    pub reduce: reduce::Plan,
+pub(super) struct MsmPassLayout {
+    pub sort: sort::SortPlan,
+    pub accumulate: accumulate::AccumulateShape,
+    pub reduce: reduce::ReducePlan,
     pub references: u64,
     pub starts: u64,
     pub scratch: u64,
@@ -314,13 +331,13 @@ pub(super) struct Layout {
 mod tests {
     use super::*;
 
-    fn plan(job: Job, tables: u32, bytes: u64) -> Option<Plan> {
+    fn plan(job: MsmSize, tables: u32, bytes: u64) -> Option<MsmPassPlan> {
         let limits = DeviceLimits::H200;
-        Plan::new(job, job.choose_windows(tables, &limits), Room { bytes, limits })
+        MsmPassPlan::new(job, job.choose_windows(tables, &limits), MsmBudget { bytes, limits })
     }
 
-    fn job(n: u32, vectors: u32) -> Job {
-        Job { group: Group::G1, n, vectors }
+    fn job(n: u32, vectors: u32) -> MsmSize {
+        MsmSize { group: Group::G1, n, vectors }
     }
 
     #[test]
@@ -338,7 +355,7 @@ mod tests {
             assert!(plan.bytes() <= bytes, "{plan}");
             let mut taken = 0;
             for pass in plan.passes() {
-                let Pass { vectors, sets, points, accumulate: onto, reduces: last } = pass;
+                let MsmPass { vectors, sets, points, accumulate: onto, reduces: last } = pass;
                 assert_eq!((onto, last), (points.0 > 0, points.0 + points.1 == job.n));
                 taken += u64::from(vectors.1) * u64::from(sets.1) * u64::from(points.1);
                 assert!(plan.layout(&pass).is_some_and(|l| l.bytes <= plan.workspace_bytes()));
@@ -352,7 +369,7 @@ mod tests {
     #[test]
     fn counts_scalars_beyond_32_bits() {
         let (vectors, points) = ((300, 100), (1 << 25, 1 << 25));
-        let pass = Pass { vectors, sets: (0, 1), points, accumulate: true, reduces: true };
+        let pass = MsmPass { vectors, sets: (0, 1), points, accumulate: true, reduces: true };
         assert_eq!(pass.first_scalar(1 << 26), (300 << 26) + (1 << 25));
         assert_eq!(pass.scalars(), 100 << 25);
     }

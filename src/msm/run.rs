@@ -7,52 +7,54 @@ use ark_ff::AdditiveGroup;
 use bytemuck::Pod;
 
 use super::{
-    Pass, Plan,
+    MsmPass, MsmPassPlan,
     accumulate::{self, Accumulator},
-    plan::Layout,
-    reduce::{self, Curve, Reducer},
+    plan::MsmPassLayout,
+    reduce::{self, DeviceCurve, Reducer},
     sort::{self, Sorter},
 };
-use crate::device::{ALIGN, Context, Event, Fault, Span, Stream, Unusable};
+use crate::device::{
+    ALIGN, DeviceContext, DeviceFault, DeviceSlice, Event, GpuUnavailable, Stream,
+};
 
 /// The kernels of all stages on one device.
-pub struct Msm {
+pub struct MsmKernels {
     sorter: Sorter,
     accumulator: Accumulator,
     reducer: Reducer,
 }
 
 /// Timed events on a pass's stream, at the start and end of each stage.
-pub struct Marks([Event; 4]);
+pub struct StageEvents([Event; 4]);
 
-impl Marks {
+impl StageEvents {
     /// The duration of each stage of a completed pass.
     ///
     /// Errors: driver errors.
-    pub fn stages(&self) -> Result<[(&'static str, Duration); 3], Fault> {
+    pub fn stages(&self) -> Result<[(&'static str, Duration); 3], DeviceFault> {
         let [begun, listed, summed, reduced] = &self.0;
         Ok([
-            ("sort", listed.since(begun)?),
-            ("accumulate", summed.since(listed)?),
-            ("reduce", reduced.since(summed)?),
+            ("sort", listed.elapsed_since(begun)?),
+            ("accumulate", summed.elapsed_since(listed)?),
+            ("reduce", reduced.elapsed_since(summed)?),
         ])
     }
 }
 
 /// The indices of bases, as references count them: see [`super::whole_points`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Placed {
+pub struct BasesLocation {
     /// The index of the first base.
     pub first: u32,
     /// Points from one table's start to the next one's; ignored if there is one table.
     pub stride: u32,
 }
 
-impl Msm {
+impl MsmKernels {
     /// Loads the kernels.
     ///
     /// Errors: `NoKernels`, `NoImage`, `Device`.
-    pub fn load(context: &Context) -> Result<Self, Unusable> {
+    pub fn load(context: &DeviceContext) -> Result<Self, GpuUnavailable> {
         Ok(Self {
             sorter: Sorter::load(context)?,
             accumulator: Accumulator::load(context)?,
@@ -75,41 +77,45 @@ impl Msm {
         &self,
         stream: &Stream,
         watch: bool,
-        plan: &Plan,
-        pass: &Pass,
-        scalars: Span<'_, [u32; 8]>,
-        bases: Placed,
-        buckets: Span<'_, u8>,
-        workspace: Span<'_, u8>,
-        out: Span<'_, u8>,
-    ) -> Result<Option<Marks>, Fault> {
+        plan: &MsmPassPlan,
+        pass: &MsmPass,
+        scalars: DeviceSlice<'_, [u32; 8]>,
+        bases: BasesLocation,
+        buckets: DeviceSlice<'_, u8>,
+        workspace: DeviceSlice<'_, u8>,
+        out: DeviceSlice<'_, u8>,
+    ) -> Result<Option<StageEvents>, DeviceFault> {
         let mark = || watch.then(|| stream.record_timed()).transpose();
-        let layout = plan.layout(pass).ok_or_else(|| kernel_fault("a pass is larger than its plan"))?;
-        let Layout { sort, accumulate, reduce, .. } = &layout;
+        let layout =
+            plan.layout(pass).ok_or_else(|| kernel_fault("a pass is larger than its plan"))?;
+        let MsmPassLayout { sort, accumulate, reduce, .. } = &layout;
         let bucket_bytes = accumulate.buckets as usize * accumulate.sum_bytes();
         let buckets = super::align_to_points(buckets, plan.job().group)
-            .and_then(|(buckets, _)| buckets.part(0, bucket_bytes))
-            .ok_or_else(|| kernel_fault("the buckets' span is too short or too far for references"))?;
+            .and_then(|(buckets, _)| buckets.slice(0, bucket_bytes))
+            .ok_or_else(|| {
+                kernel_fault("the buckets' span is too short or too far for references")
+            })?;
         let sorted = self.sorted(&layout, workspace)?;
-        let accumulate::Sorted { references, starts } = sorted;
+        let accumulate::SortedReferences { references, starts } = sorted;
         let scratch = span(workspace, layout.scratch, layout.bytes)?;
-        let tables = sort::Tables { first: bases.first + pass.points.0, stride: bases.stride };
+        let tables =
+            sort::TableIndices { first: bases.first + pass.points.0, stride: bases.stride };
         let begun = mark()?;
-        let lists = sort::Sorted { references, starts };
+        let lists = sort::SortOutput { references, starts };
         self.sorter.run(stream, sort, scalars, tables, scratch, lists)?;
         let listed = mark()?;
         self.accumulator.run(stream, accumulate, sorted, buckets, scratch)?;
         let summed = mark()?;
         if pass.reduces {
             // A result belongs to vectors and sets, whichever points the last pass covers.
-            let own = |other: &Pass| (other.vectors, other.sets) == (pass.vectors, pass.sets);
+            let own = |other: &MsmPass| (other.vectors, other.sets) == (pass.vectors, pass.sets);
             let before = plan.outputs().take_while(|(other, _)| !own(other));
             let at: u64 = before.map(|(_, bytes)| bytes).sum();
             let out = span(out, at, at + reduce.output_bytes())?;
             self.reducer.run(stream, reduce, buckets, scratch, out)?;
         }
         let marks = [begun, listed, summed, mark()?].into_iter().collect::<Option<Vec<_>>>();
-        Ok(marks.and_then(|marks| marks.try_into().ok()).map(Marks))
+        Ok(marks.and_then(|marks| marks.try_into().ok()).map(StageEvents))
     }
 
     /// The sorted references and the number of buckets that a pass left in its workspace. Lets
@@ -118,35 +124,38 @@ impl Msm {
     /// Errors: `Kernel` if the workspace is shorter than the pass's.
     pub fn sorted_references<'w>(
         &self,
-        plan: &Plan,
-        pass: &Pass,
-        workspace: Span<'w, u8>,
-    ) -> Result<(accumulate::Sorted<'w>, u32), Fault> {
-        let layout = plan.layout(pass).ok_or_else(|| kernel_fault("a pass is larger than its plan"))?;
+        plan: &MsmPassPlan,
+        pass: &MsmPass,
+        workspace: DeviceSlice<'w, u8>,
+    ) -> Result<(accumulate::SortedReferences<'w>, u32), DeviceFault> {
+        let layout =
+            plan.layout(pass).ok_or_else(|| kernel_fault("a pass is larger than its plan"))?;
         Ok((self.sorted(&layout, workspace)?, layout.accumulate.buckets))
     }
 
     fn sorted<'w>(
         &self,
-        layout: &Layout,
-        workspace: Span<'w, u8>,
-    ) -> Result<accumulate::Sorted<'w>, Fault> {
-        Ok(accumulate::Sorted {
+        layout: &MsmPassLayout,
+        workspace: DeviceSlice<'w, u8>,
+    ) -> Result<accumulate::SortedReferences<'w>, DeviceFault> {
+        Ok(accumulate::SortedReferences {
             references: span(workspace, layout.references, layout.starts)?,
             starts: span(workspace, layout.starts, layout.scratch)?,
         })
     }
 
     /// The sum of each vector, from the [`Plan::bytes_out`] bytes that the passes wrote.
-    pub fn combine_sums<P: Curve>(plan: &Plan, bytes: &[u8]) -> Vec<Projective<P>> {
+    pub fn combine_sums<P: DeviceCurve>(plan: &MsmPassPlan, bytes: &[u8]) -> Vec<Projective<P>> {
         let mut sums = vec![Projective::ZERO; plan.job().vectors as usize];
         let mut at = 0;
         for (pass, padded) in plan.outputs() {
             let reduce = plan.reduce(&pass);
             let own = &bytes[at..at + reduce.output_bytes() as usize];
-            let shift = plan.windows().shift(pass.sets.0);
+            let shift = plan.windows().set_shift(pass.sets.0);
             let vectors = &mut sums[pass.vectors.0 as usize..];
-            for (sum, mut part) in vectors.iter_mut().zip(reduce::combine_on_host::<P>(&reduce, own)) {
+            for (sum, mut part) in
+                vectors.iter_mut().zip(reduce::combine_on_host::<P>(&reduce, own))
+            {
                 for _ in 0..shift {
                     part.double_in_place();
                 }
@@ -159,13 +168,17 @@ impl Msm {
 }
 
 /// Casts bytes `begin..end` to elements.
-fn span<T: Pod>(whole: Span<'_, u8>, begin: u64, end: u64) -> Result<Span<'_, T>, Fault> {
-    let part = whole.part(begin as usize, (end - begin) as usize).and_then(|part| part.cast());
+fn span<T: Pod>(
+    whole: DeviceSlice<'_, u8>,
+    begin: u64,
+    end: u64,
+) -> Result<DeviceSlice<'_, T>, DeviceFault> {
+    let part = whole.slice(begin as usize, (end - begin) as usize).and_then(|part| part.cast());
     part.ok_or_else(|| kernel_fault("workspace or results are shorter than their plan"))
 }
 
-fn kernel_fault(problem: &str) -> Fault {
-    Fault::KernelMismatch { kernel: "msm".to_owned(), problem: problem.to_owned() }
+fn kernel_fault(problem: &str) -> DeviceFault {
+    DeviceFault::KernelMismatch { kernel: "msm".to_owned(), problem: problem.to_owned() }
 }
 
 const _: () = assert!(ALIGN.is_multiple_of(32), "scalars are read in two pieces of 16 bytes");

@@ -2,21 +2,24 @@
 
 use crate::{
     curve::Group,
-    device::{Block, Context, DeviceLimits, Fault, Kernel, Module, Ptr, Span, Stream, Unusable},
+    device::{
+        BlockShape, DeviceContext, DeviceFault, DeviceLimits, DevicePtr, DeviceSlice,
+        GpuUnavailable, Kernel, KernelModule, Stream,
+    },
 };
 
 /// The most multiples of a point that share an inversion; each has a bit of a word. The inversion
 /// costs as much as 32 doublings, and each multiple adds about one to its own doublings, of which
 /// fixed windows have about twenty and sliding windows one.
-const CHAIN: usize = 31;
+const CHAIN_MAX: usize = 31;
 /// Elements of shared memory per thread.
 const SHARED_ELEMENTS: u32 = 6;
 
 /// Parameters: tables, scratch, n, stride, count, doublings, fewer, near, adds.
-type MakeTables = Kernel<(Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32, u32, u32)>;
+type MakeTables = Kernel<(DevicePtr<u8>, DevicePtr<u8>, u32, u32, u32, u32, u32, u32, u32)>;
 
 /// The kernels that build tables.
-pub struct Tables {
+pub struct TableBuilder {
     g1: MakeTables,
     g2: MakeTables,
     limits: DeviceLimits,
@@ -24,7 +27,7 @@ pub struct Tables {
 
 /// The layout of tables in memory: one after the other, starting with the bases themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Layout<'a> {
+pub struct TableLayout<'a> {
     /// The group of the points.
     pub group: Group,
     /// Points per table.
@@ -38,7 +41,7 @@ pub struct Layout<'a> {
     pub factor: u32,
 }
 
-impl Layout<'_> {
+impl TableLayout<'_> {
     /// Bytes from the first table's start to the last one's end.
     pub fn bytes(&self) -> usize {
         let before = self.offsets.len().saturating_sub(1) * self.stride;
@@ -47,12 +50,15 @@ impl Layout<'_> {
 }
 
 /// The thread blocks of the kernels.
-fn block(group: Group) -> Block {
+fn block(group: Group) -> BlockShape {
     let threads = match group {
         Group::G1 => 128,
         Group::G2 => 64,
     };
-    Block { threads, shared_bytes: SHARED_ELEMENTS * group.coordinate_bytes() as u32 * threads }
+    BlockShape {
+        threads,
+        shared_bytes: SHARED_ELEMENTS * group.coordinate_bytes() as u32 * threads,
+    }
 }
 
 /// Resident blocks of the device; registers allow four per multiprocessor.
@@ -67,18 +73,18 @@ fn grid(group: Group, points: u32, limits: &DeviceLimits) -> u32 {
 /// Bytes of scratch for tables of `points` points: at most 101 MB on an H200.
 pub fn scratch_bytes(group: Group, points: u32, limits: &DeviceLimits) -> u64 {
     let threads = u64::from(grid(group, points, limits) * block(group).threads);
-    threads * CHAIN as u64 * group.coordinate_bytes() as u64
+    threads * CHAIN_MAX as u64 * group.coordinate_bytes() as u64
 }
 
-impl Tables {
+impl TableBuilder {
     /// Loads the kernels.
-    pub fn load(context: &Context) -> Result<Self, Unusable> {
+    pub fn load(context: &DeviceContext) -> Result<Self, GpuUnavailable> {
         let index = context.identity().index;
-        let module = Module::load(context, "msm/tables")?;
+        let module = KernelModule::load(context, "msm/tables")?;
         let kernel = |group: Group| {
             module
                 .kernel(&format!("{}_tables", group.name()), block(group))
-                .map_err(|fault| Unusable::Device { index, fault })
+                .map_err(|fault| GpuUnavailable::Device { index, fault })
         };
         let limits = context.identity().limits;
         Ok(Self { g1: kernel(Group::G1)?, g2: kernel(Group::G2)?, limits })
@@ -102,33 +108,36 @@ impl Tables {
     pub fn run(
         &self,
         stream: &Stream,
-        layout: &Layout<'_>,
-        tables: Span<'_, u8>,
-        scratch: Span<'_, u8>,
-    ) -> Result<(), Fault> {
-        let Layout { group, points, stride, offsets, factor } = *layout;
+        layout: &TableLayout<'_>,
+        tables: DeviceSlice<'_, u8>,
+        scratch: DeviceSlice<'_, u8>,
+    ) -> Result<(), DeviceFault> {
+        let TableLayout { group, points, stride, offsets, factor } = *layout;
         let (kernel, name) = match group {
             Group::G1 => (&self.g1, "g1_tables"),
             Group::G2 => (&self.g2, "g2_tables"),
         };
-        let bad =
-            |problem: &str| Fault::KernelMismatch { kernel: name.to_owned(), problem: problem.to_owned() };
+        let bad = |problem: &str| DeviceFault::KernelMismatch {
+            kernel: name.to_owned(),
+            problem: problem.to_owned(),
+        };
         let short = || bad("tables or scratch are shorter than their layout");
-        let Multiplication { doublings: own, adds } =
+        let FactorSteps { doublings: own, adds } =
             factor_steps(factor).ok_or_else(|| bad("the factor is 0"))?;
         let width = group.affine_bytes();
         let scratch_bytes = self.scratch_bytes(group, points) as usize;
-        let scratch = scratch.part(0, scratch_bytes).ok_or_else(short)?;
+        let scratch = scratch.slice(0, scratch_bytes).ok_or_else(short)?;
         let apart: Vec<u32> = offsets.windows(2).map(|pair| own + pair[1] - pair[0]).collect();
         let most = blocks(group, &self.limits) * block(group).threads;
         let mut done = 0;
         while done < apart.len() {
-            let Chain { count, doublings, short_doublings: fewer, short_mask: near } = next_chain(&apart[done..]);
+            let TableChain { count, doublings, short_doublings: fewer, short_mask: near } =
+                next_chain(&apart[done..]);
             for first in (0..points).step_by(most as usize) {
                 let some = most.min(points - first);
                 let begin = (done * stride + first as usize) * width;
                 let bytes = (count as usize * stride + some as usize) * width;
-                let tables = tables.part(begin, bytes).ok_or_else(short)?;
+                let tables = tables.slice(begin, bytes).ok_or_else(short)?;
                 let stride = stride as u32;
                 let given = (tables, scratch, some, stride, count, doublings, fewer, near, adds);
                 kernel.launch(stream, grid(group, some, &self.limits), given)?;
@@ -140,21 +149,21 @@ impl Tables {
 }
 
 /// Doublings, and a bit mask of those after which the kernel adds the point itself.
-struct Multiplication {
+struct FactorSteps {
     doublings: u32,
     adds: u32,
 }
 
 /// `None` for 0. The lowest bit of `adds` belongs to the first doubling, so `adds` is the bit
 /// reversal of the factor without its leading bit.
-fn factor_steps(factor: u32) -> Option<Multiplication> {
+fn factor_steps(factor: u32) -> Option<FactorSteps> {
     let doublings = factor.checked_ilog2()?;
     let adds = factor.reverse_bits() >> factor.leading_zeros() >> 1;
-    Some(Multiplication { doublings, adds })
+    Some(FactorSteps { doublings, adds })
 }
 
 /// The tables that one launch builds, as the kernel takes them.
-struct Chain {
+struct TableChain {
     count: u32,
     doublings: u32,
     short_doublings: u32,
@@ -162,7 +171,7 @@ struct Chain {
 }
 
 /// The most tables that one launch can build, by each one's distance from the previous.
-fn next_chain(apart: &[u32]) -> Chain {
+fn next_chain(apart: &[u32]) -> TableChain {
     let ends = |count: usize| {
         let (least, most) = (apart[..count].iter().min(), apart[..count].iter().max());
         (least.copied().unwrap_or(0), most.copied().unwrap_or(0))
@@ -171,9 +180,9 @@ fn next_chain(apart: &[u32]) -> Chain {
         let (fewer, doublings) = ends(count);
         apart[..count].iter().all(|own| [fewer, doublings].contains(own))
     };
-    let count = (1..=apart.len().min(CHAIN)).take_while(alike).count();
+    let count = (1..=apart.len().min(CHAIN_MAX)).take_while(alike).count();
     let (fewer, doublings) = ends(count);
     let near = (1..).zip(&apart[..count]).filter(|(_, own)| **own < doublings);
     let near = near.fold(0, |mask, (t, _)| mask | 1 << t);
-    Chain { count: count as u32, doublings, short_doublings: fewer, short_mask: near }
+    TableChain { count: count as u32, doublings, short_doublings: fewer, short_mask: near }
 }

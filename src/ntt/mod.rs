@@ -7,29 +7,29 @@
 //! of polynomials at a point.
 
 mod choice;
-mod coset;
-mod evaluate;
-mod kept;
 mod kernels;
+mod lru;
+mod passes;
 mod plan;
-mod planner;
 mod pointwise;
 mod tables;
+mod twiddles;
+mod verify;
 
 use crate::curve::Fr;
 
-pub use choice::{chosen, table_bytes_max};
-pub use evaluate::{End, Evaluation};
-pub use plan::{Plan, Transforms};
-pub use planner::{LG_N_MAX, Pass, TransformLimits, Way, merge, passes};
-pub use pointwise::{Pointwise, Vanishing, Vector};
+pub use choice::{choose_passes, table_bytes_max};
+pub use passes::{Decimation, LG_N_MAX, NttLimits, NttPass, fuse_twiddles, split_into_passes};
+pub use plan::{NttDevice, NttPassPlan};
+pub use pointwise::{DeviceVector, VanishingPolynomial, VectorKernels};
+pub use verify::{EvaluationTables, TransformEnd};
 
 /// An element in device memory: the limbs of its Montgomery form, as in `curve::layout`.
-pub type Element = [u64; 4];
+pub type DeviceFr = [u64; 4];
 
 /// The parameters of a transform, shared by all rows of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Transform {
+pub struct NttTransform {
     /// log2 of a row's length, at most [`LG_N_MAX`].
     pub lg_n: u32,
     /// Whether evaluations become coefficients, including the factor 1/n.
@@ -42,14 +42,14 @@ pub struct Transform {
     pub output_reversed: bool,
 }
 
-impl Transform {
+impl NttTransform {
     /// The decimation that reads the input's order without a bit reversal.
-    pub const fn way(&self) -> Way {
-        if self.input_reversed { Way::Dit } else { Way::Dif }
+    pub const fn decimation(&self) -> Decimation {
+        if self.input_reversed { Decimation::Dit } else { Decimation::Dif }
     }
 
     /// Whether the last pass does a bit reversal.
-    pub const fn is_turned(&self) -> bool {
+    pub const fn needs_bit_reversal(&self) -> bool {
         self.input_reversed == self.output_reversed
     }
 }

@@ -8,64 +8,64 @@ use std::{
 use ark_ff::AdditiveGroup;
 
 use super::{
-    Element, LG_N_MAX, Pass, Transform, TransformLimits, Way,
-    choice::chosen,
-    coset::{Factors, factors},
-    evaluate::{End, Evaluation, Evaluator},
-    kernels::{Kernels, THREADS, flag},
-    tables::{Table, Tables},
+    Decimation, DeviceFr, LG_N_MAX, NttLimits, NttPass, NttTransform,
+    choice::choose_passes,
+    kernels::{COPY_THREADS, NttKernels, flag},
+    tables::{TwiddleTable, TwiddleTables},
+    twiddles::{PassTwiddles, pass_twiddles},
+    verify::{EvaluationTables, SecretPointEvaluator, TransformEnd},
 };
 use crate::{
     curve::Fr,
-    device::{Fault, Gpu, Lease, Span, Stream, Unusable},
-    error::{Error, Problem, Result},
+    device::{DeviceFault, DeviceLease, DeviceSlice, Gpu, GpuUnavailable, Stream},
+    error::{Error, FieldProblem, Result},
 };
 
 /// The NTT kernels and twiddle tables of one device.
-pub struct Transforms {
-    kernels: Kernels,
-    limits: TransformLimits,
-    tables: Tables,
-    evaluator: Evaluator,
+pub struct NttDevice {
+    kernels: NttKernels,
+    limits: NttLimits,
+    tables: TwiddleTables,
+    evaluator: SecretPointEvaluator,
 }
 
 /// The passes of a transform and their tables. Any number of threads may run it at a time.
-pub struct Plan {
-    transform: Transform,
-    passes: Vec<Planned>,
+pub struct NttPassPlan {
+    transform: NttTransform,
+    passes: Vec<PlannedPass>,
 }
 
-struct Planned {
-    pass: Pass,
+struct PlannedPass {
+    pass: NttPass,
     lg_block: u32,
     flags: u32,
     /// Twiddles of the steps, or of a fused pass.
-    twiddles: Arc<Table>,
-    rows: Option<Arc<Table>>,
-    inter_pass: Option<Arc<Table>>,
+    twiddles: Arc<TwiddleTable>,
+    rows: Option<Arc<TwiddleTable>>,
+    inter_pass: Option<Arc<TwiddleTable>>,
 }
 
-impl Transforms {
+impl NttDevice {
     /// Loads the kernels. The table cache takes up to `table_bytes_max` of the device's memory, see
     /// [`super::table_bytes_max`]; tables in use come on top.
     ///
     /// Errors: kernels that do not fit this device; driver errors.
-    pub fn load(gpu: &Gpu, table_bytes_max: u64) -> Result<Self, Unusable> {
-        let kernels = Kernels::load(gpu.context())?;
-        let evaluator = Evaluator::load(gpu.context(), gpu.arena())?;
-        let limits = TransformLimits::of(&gpu.identity().limits);
-        Ok(Self { kernels, limits, tables: Tables::load(gpu, table_bytes_max)?, evaluator })
+    pub fn load(gpu: &Gpu, table_bytes_max: u64) -> Result<Self, GpuUnavailable> {
+        let kernels = NttKernels::load(gpu.context())?;
+        let evaluator = SecretPointEvaluator::load(gpu.context(), gpu.arena())?;
+        let limits = NttLimits::of(&gpu.identity().limits);
+        Ok(Self { kernels, limits, tables: TwiddleTables::load(gpu, table_bytes_max)?, evaluator })
     }
 
     /// A plan tuned for about `rows` transforms at a time.
     ///
     /// Errors: `Invalid` if `lg_n` is above [`LG_N_MAX`] or the coset's generator is zero;
     /// `Exhausted` if there is no memory for the tables; `DeviceLost`.
-    pub fn plan(&self, transform: &Transform, rows: usize) -> Result<Plan> {
-        check(transform)?;
-        let table_bytes_max = self.tables.room().table_bytes_max;
-        let passes = chosen(transform, rows, table_bytes_max, &self.limits);
-        self.plan_of(transform, passes)
+    pub fn plan(&self, transform: &NttTransform, rows: usize) -> Result<NttPassPlan> {
+        check_transform(transform)?;
+        let table_bytes_max = self.tables.budget().table_bytes_max;
+        let passes = choose_passes(transform, rows, table_bytes_max, &self.limits);
+        self.plan_with_passes(transform, passes)
     }
 
     /// A plan with the caller's passes, in the order they run, for benchmarks: [`Transforms::plan`]
@@ -73,38 +73,46 @@ impl Transforms {
     ///
     /// Shape: the passes' `lg_r` add up to `lg_n`.
     /// Errors: like [`Transforms::plan`]; `Internal` if there is no kernel for a pass.
-    pub fn plan_of(&self, transform: &Transform, mut passes: Vec<Pass>) -> Result<Plan> {
-        check(transform)?;
-        let (lg_n, room) = (transform.lg_n, self.tables.room());
+    pub fn plan_with_passes(
+        &self,
+        transform: &NttTransform,
+        mut passes: Vec<NttPass>,
+    ) -> Result<NttPassPlan> {
+        check_transform(transform)?;
+        let (lg_n, room) = (transform.lg_n, self.tables.budget());
         let merges = passes.iter().any(|pass| pass.fused);
-        let fits = !merges || room.are_merged(transform, &passes);
-        if !fits || !are_of(transform, &passes) {
+        let fits = !merges || room.accepts_fused(transform, &passes);
+        if !fits || !passes_fit(transform, &passes) {
             return Err(Error::Internal(format!("{passes:?} do not fit 2^{lg_n} elements")));
         }
-        let mut plan = Plan { transform: *transform, passes: Vec::new() };
+        let mut plan = NttPassPlan { transform: *transform, passes: Vec::new() };
         if passes.is_empty() {
             return Ok(plan);
         }
         if !merges {
-            room.fit_borders(transform.way(), lg_n, &mut passes);
+            room.fit_inter_pass_tables(transform.decimation(), lg_n, &mut passes);
         }
         let last = passes.len() - 1;
-        for (i, (pass, factors)) in passes.iter().zip(factors(transform, &passes)).enumerate() {
+        for (i, (pass, factors)) in passes.iter().zip(pass_twiddles(transform, &passes)).enumerate()
+        {
             let flags = flags(transform, &factors, pass, i == last);
             let rows = factors.rows_first.or(factors.rows_last);
-            let planned = Planned {
+            let planned = PlannedPass {
                 pass: *pass,
                 lg_block: factors.lg_block,
                 flags,
                 twiddles: match factors.merged {
-                    Some(merged) => self.tables.merged(merged)?,
-                    None => self.tables.steps(factors.steps)?,
+                    Some(merged) => self.tables.fused(merged)?,
+                    None => self.tables.tile(factors.steps)?,
                 },
                 rows: rows.map(|rows| self.tables.rows(rows)).transpose()?,
-                inter_pass: factors.border.map(|border| self.tables.border(border)).transpose()?,
+                inter_pass: factors
+                    .border
+                    .map(|border| self.tables.inter_pass(border))
+                    .transpose()?,
             };
             // Reports a missing kernel now, not when the plan runs.
-            let way = transform.way();
+            let way = transform.decimation();
             match planned.inter_pass {
                 _ if planned.is_merged_rows() => drop(self.kernels.merged_rows(way, pass)?),
                 _ if pass.fused => drop(self.kernels.merged(way, pass)?),
@@ -125,21 +133,21 @@ impl Transforms {
     pub fn run(
         &self,
         stream: &Stream,
-        plan: &Plan,
-        data: Span<'_, Element>,
+        plan: &NttPassPlan,
+        data: DeviceSlice<'_, DeviceFr>,
         rows: usize,
-        out: Option<Span<'_, Element>>,
-    ) -> Result<(), Fault> {
+        out: Option<DeviceSlice<'_, DeviceFr>>,
+    ) -> Result<(), DeviceFault> {
         let lg_n = plan.transform.lg_n;
         let count = rows << lg_n;
         let fits = data.len() == count && out.is_none_or(|out| out.len() == count);
-        if !fits || (plan.needs_out() && out.is_none()) {
+        if !fits || (plan.needs_output_buffer() && out.is_none()) {
             let problem = format!("{rows} rows of 2^{lg_n} elements do not match the memory");
-            return Err(Fault::KernelMismatch { kernel: "ntt".into(), problem });
+            return Err(DeviceFault::KernelMismatch { kernel: "ntt".into(), problem });
         }
         let Some(last) = plan.passes.len().checked_sub(1) else {
             let Some(out) = out else { return Ok(()) };
-            let grid = blocks(2 * count as u64, THREADS.into())?;
+            let grid = blocks(2 * count as u64, COPY_THREADS.into())?;
             return self.kernels.copy.launch(stream, grid, (data, out, count as u64));
         };
         for number in 0..=last {
@@ -157,14 +165,14 @@ impl Transforms {
     pub fn run_pass(
         &self,
         stream: &Stream,
-        plan: &Plan,
+        plan: &NttPassPlan,
         number: usize,
-        (from, to): (Span<'_, Element>, Span<'_, Element>),
-    ) -> Result<(), Fault> {
-        let (way, count) = (plan.transform.way(), from.len() as u64);
+        (from, to): (DeviceSlice<'_, DeviceFr>, DeviceSlice<'_, DeviceFr>),
+    ) -> Result<(), DeviceFault> {
+        let (way, count) = (plan.transform.decimation(), from.len() as u64);
         let planned = &plan.passes[number];
-        let &Planned { pass, lg_block, flags, .. } = planned;
-        let Pass { lg_r, lg_c, .. } = pass;
+        let &PlannedPass { pass, lg_block, flags, .. } = planned;
+        let NttPass { lg_r, lg_c, .. } = pass;
         let grid = blocks(count, 1 << pass.lg_tile())?;
         let steps = planned.twiddles.lease().all();
         let rows = planned.rows.as_ref().map_or(steps, |rows| rows.lease().all());
@@ -180,8 +188,18 @@ impl Transforms {
         match &planned.inter_pass {
             Some(table) => {
                 let border = table.lease().all();
-                let given =
-                    (from, to, steps, rows, border, lg_block, lg_r, lg_c, table.lg_first_level, flags);
+                let given = (
+                    from,
+                    to,
+                    steps,
+                    rows,
+                    border,
+                    lg_block,
+                    lg_r,
+                    lg_c,
+                    table.lg_first_level,
+                    flags,
+                );
                 self.kernels.columns(way, &pass)?.launch(stream, grid, given)
             }
             None => {
@@ -196,8 +214,12 @@ impl Transforms {
     /// The tables with which [`Transforms::evaluate`] evaluates one end of a transform.
     ///
     /// Errors: like [`Transforms::plan`].
-    pub fn evaluation(&self, transform: &Transform, end: End) -> Result<Evaluation> {
-        check(transform)?;
+    pub fn evaluation_tables(
+        &self,
+        transform: &NttTransform,
+        end: TransformEnd,
+    ) -> Result<EvaluationTables> {
+        check_transform(transform)?;
         Ok(self.evaluator.plan(&self.tables, transform, end)?)
     }
 
@@ -211,15 +233,15 @@ impl Transforms {
     pub fn evaluate(
         &self,
         stream: &Stream,
-        evaluation: &Evaluation,
-        data: Span<'_, Element>,
-    ) -> Result<Lease, Fault> {
+        evaluation: &EvaluationTables,
+        data: DeviceSlice<'_, DeviceFr>,
+    ) -> Result<DeviceLease, DeviceFault> {
         self.evaluator.run(stream, evaluation, data)
     }
 
     /// Evicts all tables, so that later plans rebuild them, in case one is corrupt.
-    pub fn forget_tables(&self) {
-        self.tables.forget();
+    pub fn evict_tables(&self) {
+        self.tables.evict_all();
     }
 
     /// Bytes of the cached tables.
@@ -228,38 +250,38 @@ impl Transforms {
     }
 }
 
-impl Planned {
+impl PlannedPass {
     /// Whether this is a rows' pass with fused twiddles.
     fn is_merged_rows(&self) -> bool {
         self.pass.fused && self.lg_block == self.pass.lg_r
     }
 }
 
-impl Plan {
+impl NttPassPlan {
     /// The transform that this is a plan for.
-    pub fn transform(&self) -> &Transform {
+    pub fn transform(&self) -> &NttTransform {
         &self.transform
     }
 
     /// Whether it cannot run in place, because the last of several passes does a bit reversal.
-    pub fn needs_out(&self) -> bool {
-        self.transform.is_turned() && self.passes.len() > 1
+    pub fn needs_output_buffer(&self) -> bool {
+        self.transform.needs_bit_reversal() && self.passes.len() > 1
     }
 
     /// Its passes, in the order they run.
-    pub fn passes(&self) -> impl Iterator<Item = &Pass> {
+    pub fn passes(&self) -> impl Iterator<Item = &NttPass> {
         self.passes.iter().map(|planned| &planned.pass)
     }
 }
 
-impl Display for Plan {
+impl Display for NttPassPlan {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self.passes.len() {
             0 => return write!(f, "no passes"),
             1 => write!(f, "1 pass of ")?,
             passes => write!(f, "{passes} passes of ")?,
         }
-        for (i, Pass { lg_r, .. }) in self.passes().enumerate() {
+        for (i, NttPass { lg_r, .. }) in self.passes().enumerate() {
             let comma = if i > 0 { ", " } else { "" };
             write!(f, "{comma}2^{lg_r}")?;
         }
@@ -267,25 +289,27 @@ impl Display for Plan {
     }
 }
 
-fn check(transform: &Transform) -> Result<()> {
+fn check_transform(transform: &NttTransform) -> Result<()> {
     if transform.lg_n > LG_N_MAX {
-        return Err(Error::field("lg_n", Problem::TooLarge { max: LG_N_MAX.into() }));
+        return Err(Error::field("lg_n", FieldProblem::TooLarge { max: LG_N_MAX.into() }));
     }
     if transform.coset == Some(Fr::ZERO) {
-        return Err(Error::field("coset", Problem::Zero));
+        return Err(Error::field("coset", FieldProblem::Zero));
     }
     Ok(())
 }
 
 /// Whether the passes' radices, columns and inter-pass twiddles suit the transform.
-fn are_of(transform: &Transform, passes: &[Pass]) -> bool {
+fn passes_fit(transform: &NttTransform, passes: &[NttPass]) -> bool {
     let mut downward: Vec<_> = passes.iter().collect();
-    if transform.way() == Way::Dit {
+    if transform.decimation() == Decimation::Dit {
         downward.reverse();
     }
     let mut lg_block = transform.lg_n;
     let last = downward.len().saturating_sub(1);
-    for (i, &&Pass { lg_r, lg_c, lg_e, multiples: kept, fused: merged }) in downward.iter().enumerate() {
+    for (i, &&NttPass { lg_r, lg_c, lg_e, multiples: kept, fused: merged }) in
+        downward.iter().enumerate()
+    {
         let whole = if i == last { transform.lg_n } else { lg_block };
         let fits = lg_r <= lg_block && (last == 0 || lg_c <= whole - lg_r);
         if !fits || (!merged && (kept == 0) != (i == last)) || lg_r + lg_c <= lg_e {
@@ -296,25 +320,25 @@ fn are_of(transform: &Transform, passes: &[Pass]) -> bool {
     lg_block == 0
 }
 
-fn blocks(count: u64, tile: u64) -> Result<u32, Fault> {
+fn blocks(count: u64, tile: u64) -> Result<u32, DeviceFault> {
     let grid = count.div_ceil(tile);
-    u32::try_from(grid).map_err(|_| Fault::KernelMismatch {
+    u32::try_from(grid).map_err(|_| DeviceFault::KernelMismatch {
         kernel: "ntt".into(),
         problem: format!("{grid} blocks exceed the limit of one launch"),
     })
 }
 
-fn flags(transform: &Transform, factors: &Factors, pass: &Pass, last: bool) -> u32 {
+fn flags(transform: &NttTransform, factors: &PassTwiddles, pass: &NttPass, last: bool) -> u32 {
     let is_rows = factors.lg_block == pass.lg_r;
     let flags = [
         (transform.inverse, flag::INVERSE),
         (factors.rows_first.is_some(), flag::ROWS_FIRST),
         (factors.rows_last.is_some(), flag::ROWS_LAST),
-        (factors.steps.scaled.is_some(), flag::WHOLE),
+        (factors.steps.scaled.is_some(), flag::TOP_SCALED),
         (last, flag::CANONICAL),
-        (last && transform.is_turned(), flag::TURNED),
-        (factors.is_plain(), flag::PLAIN),
-        (transform.inverse && pass.fused && is_rows, flag::DIVIDED),
+        (last && transform.needs_bit_reversal(), flag::BIT_REVERSED),
+        (factors.has_unit_twiddles(), flag::UNIT_TWIDDLES),
+        (transform.inverse && pass.fused && is_rows, flag::DIVIDE_BY_N),
     ];
     flags.iter().filter(|(wanted, _)| *wanted).map(|(_, flag)| flag).sum()
 }

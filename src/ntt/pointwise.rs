@@ -5,58 +5,107 @@ mod evaluate;
 
 use ark_ff::{AdditiveGroup, Field, PrimeField};
 
-use self::evaluate::Evaluate;
-use super::Element;
+use self::evaluate::PolynomialEvaluator;
+use super::DeviceFr;
 use crate::{
     curve::Fr,
-    device::{Arena, Block, Fault, Gpu, Kernel, Lease, Module, Ptr, Span, Stream, Unusable},
-    error::{Error, Problem, Result},
+    device::{
+        BlockShape, DeviceArena, DeviceFault, DeviceLease, DevicePtr, DeviceSlice, Gpu,
+        GpuUnavailable, Kernel, KernelModule, Stream,
+    },
+    error::{Error, FieldProblem, Result},
 };
 
 /// A vector in device memory: canonical elements in Montgomery form.
-pub type Vector<'a> = Span<'a, Element>;
+pub type DeviceVector<'a> = DeviceSlice<'a, DeviceFr>;
 
-type P = Ptr<Element>;
+type ElementPtr = DevicePtr<DeviceFr>;
 /// Eight bytes of a constant.
-type W = u64;
+type ConstantWord = u64;
 /// Parameters: a, b, out, count.
-type Binary = Kernel<(P, P, P, u64)>;
+type BinaryKernel = Kernel<(ElementPtr, ElementPtr, ElementPtr, u64)>;
 /// Parameters: a, out, count, two precomputed multiples.
-type Scale = Kernel<(P, P, u64, W, W, W, W, W, W, W, W)>;
+type ScaleKernel = Kernel<(
+    ElementPtr,
+    ElementPtr,
+    u64,
+    ConstantWord,
+    ConstantWord,
+    ConstantWord,
+    ConstantWord,
+    ConstantWord,
+    ConstantWord,
+    ConstantWord,
+    ConstantWord,
+)>;
 /// Parameters: a, b, c, out, count, factor.
-type Quotient = Kernel<(P, P, P, P, u64, W, W, W, W)>;
+type QuotientKernel = Kernel<(
+    ElementPtr,
+    ElementPtr,
+    ElementPtr,
+    ElementPtr,
+    u64,
+    ConstantWord,
+    ConstantWord,
+    ConstantWord,
+    ConstantWord,
+)>;
 /// Parameters: out, count, first, base.
-type PowersBegin = Kernel<(P, u32, W, W, W, W, W, W, W, W)>;
+type FirstPowersKernel = Kernel<(
+    ElementPtr,
+    u32,
+    ConstantWord,
+    ConstantWord,
+    ConstantWord,
+    ConstantWord,
+    ConstantWord,
+    ConstantWord,
+    ConstantWord,
+    ConstantWord,
+)>;
 /// Parameters: out, have, count, each, two precomputed multiples.
-type Powers = Kernel<(P, u64, u64, u32, W, W, W, W, W, W, W, W)>;
+type PowersKernel = Kernel<(
+    ElementPtr,
+    u64,
+    u64,
+    u32,
+    ConstantWord,
+    ConstantWord,
+    ConstantWord,
+    ConstantWord,
+    ConstantWord,
+    ConstantWord,
+    ConstantWord,
+    ConstantWord,
+)>;
 /// Parameters: in, out, before, count, each.
-type Invert = Kernel<(P, P, P, u64, u32)>;
+type InvertKernel = Kernel<(ElementPtr, ElementPtr, ElementPtr, u64, u32)>;
 
 /// Threads, and elements, per block: 2^24 elements reach 4.1 to 4.3 TB/s of an H200's 4.8. Other
 /// sizes were not measured.
 const THREADS: u32 = 128;
 /// The growth of the powers per launch: each thread computes a chain of this many products. 2^24
 /// take 0.27 ms on an H200, of which the products are 0.23; other lengths were not measured.
-const POWERS_EACH: u32 = 16;
+const POWERS_PER_THREAD: u32 = 16;
 /// Threads of a block that shares an inversion.
 const INVERT_THREADS: u32 = 256;
 /// The most elements per thread, to amortise the block's tree and inversion: three products per
 /// element, plus 9 divided by their number. Fewer if that lets blocks compute while others wait for
 /// their inversion. 2^24 elements reach 983 GB/s on an H200; other values were not measured.
-const INVERT_EACH_MAX: u64 = 32;
+const INVERT_PER_THREAD_MAX: u64 = 32;
 
 /// The vector kernels of one device.
-pub struct Pointwise {
-    multiply: Binary,
-    add: Binary,
-    subtract: Binary,
-    scale: Scale,
-    quotient: Quotient,
-    powers_begin: PowersBegin,
-    powers: Powers,
-    invert: Invert,
-    evaluate: Evaluate,
-    arena: Arena,
+pub struct VectorKernels {
+    multiply: BinaryKernel,
+    add: BinaryKernel,
+    subtract: BinaryKernel,
+    scale: ScaleKernel,
+    quotient: QuotientKernel,
+    powers_begin: FirstPowersKernel,
+    powers: PowersKernel,
+    invert: InvertKernel,
+    evaluate: PolynomialEvaluator,
+    arena: DeviceArena,
     /// Resident blocks of the inversion kernel.
     invert_blocks: u64,
 }
@@ -64,34 +113,34 @@ pub struct Pointwise {
 /// The vanishing polynomial X^n - 1 of a domain of n elements, on a coset of that domain, where it
 /// has the same nonzero value everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Vanishing {
+pub struct VanishingPolynomial {
     inverse: Fr,
 }
 
-impl Vanishing {
+impl VanishingPolynomial {
     /// On the coset of `generator` times the powers of a root of order 2^lg_n.
     ///
     /// Errors: `Invalid` if the coset is the domain itself, where the polynomial is zero.
     pub fn on_coset(lg_n: u32, generator: Fr) -> Result<Self> {
         let power = (0..lg_n).fold(generator, |power, _| power.square());
         let inverse = (power - Fr::ONE).inverse();
-        let inverse = inverse.ok_or_else(|| Error::field("coset", Problem::Zero))?;
+        let inverse = inverse.ok_or_else(|| Error::field("coset", FieldProblem::Zero))?;
         Ok(Self { inverse })
     }
 }
 
-impl Pointwise {
+impl VectorKernels {
     /// Loads the kernels.
     ///
     /// Errors: kernels that do not fit this device; driver errors.
-    pub fn load(gpu: &Gpu) -> Result<Self, Unusable> {
+    pub fn load(gpu: &Gpu) -> Result<Self, GpuUnavailable> {
         let identity = gpu.identity();
-        let failed = |fault| Unusable::Device { index: identity.index, fault };
-        let module = Module::load(gpu.context(), "ntt/pointwise")?;
-        let block = Block::of(THREADS);
-        let inverting = Module::load(gpu.context(), "ntt/invert")?;
-        let invert: Invert =
-            inverting.kernel("fr_invert", Block::of(INVERT_THREADS)).map_err(failed)?;
+        let failed = |fault| GpuUnavailable::Device { index: identity.index, fault };
+        let module = KernelModule::load(gpu.context(), "ntt/pointwise")?;
+        let block = BlockShape::threads(THREADS);
+        let inverting = KernelModule::load(gpu.context(), "ntt/invert")?;
+        let invert: InvertKernel =
+            inverting.kernel("fr_invert", BlockShape::threads(INVERT_THREADS)).map_err(failed)?;
         let invert_resident = invert.resident_blocks().map_err(failed)?;
         Ok(Self {
             multiply: module.kernel("fr_multiply", block).map_err(failed)?,
@@ -102,7 +151,7 @@ impl Pointwise {
             powers_begin: module.kernel("fr_powers_begin", block).map_err(failed)?,
             powers: module.kernel("fr_powers", block).map_err(failed)?,
             invert,
-            evaluate: Evaluate::load(gpu, &module)?,
+            evaluate: PolynomialEvaluator::load(gpu, &module)?,
             arena: gpu.arena().clone(),
             invert_blocks: u64::from(identity.limits.multiprocessors * invert_resident),
         })
@@ -115,10 +164,10 @@ impl Pointwise {
     pub fn multiply(
         &self,
         stream: &Stream,
-        out: Vector<'_>,
-        a: Vector<'_>,
-        b: Vector<'_>,
-    ) -> Result<(), Fault> {
+        out: DeviceVector<'_>,
+        a: DeviceVector<'_>,
+        b: DeviceVector<'_>,
+    ) -> Result<(), DeviceFault> {
         binary(&self.multiply, stream, out, a, b)
     }
 
@@ -126,10 +175,10 @@ impl Pointwise {
     pub fn add(
         &self,
         stream: &Stream,
-        out: Vector<'_>,
-        a: Vector<'_>,
-        b: Vector<'_>,
-    ) -> Result<(), Fault> {
+        out: DeviceVector<'_>,
+        a: DeviceVector<'_>,
+        b: DeviceVector<'_>,
+    ) -> Result<(), DeviceFault> {
         binary(&self.add, stream, out, a, b)
     }
 
@@ -137,10 +186,10 @@ impl Pointwise {
     pub fn subtract(
         &self,
         stream: &Stream,
-        out: Vector<'_>,
-        a: Vector<'_>,
-        b: Vector<'_>,
-    ) -> Result<(), Fault> {
+        out: DeviceVector<'_>,
+        a: DeviceVector<'_>,
+        b: DeviceVector<'_>,
+    ) -> Result<(), DeviceFault> {
         binary(&self.subtract, stream, out, a, b)
     }
 
@@ -148,12 +197,12 @@ impl Pointwise {
     pub fn scale(
         &self,
         stream: &Stream,
-        out: Vector<'_>,
-        a: Vector<'_>,
+        out: DeviceVector<'_>,
+        a: DeviceVector<'_>,
         factor: Fr,
-    ) -> Result<(), Fault> {
-        fits(out, &[a])?;
-        let [w0, w1, w2, w3, w4, w5, w6, w7] = two_multiples(factor);
+    ) -> Result<(), DeviceFault> {
+        check_lengths(out, &[a])?;
+        let [w0, w1, w2, w3, w4, w5, w6, w7] = shoup_multiples(factor);
         let given = (a, out, out.len() as u64, w0, w1, w2, w3, w4, w5, w6, w7);
         self.scale.launch(stream, grid(out.len() as u64)?, given)
     }
@@ -163,10 +212,10 @@ impl Pointwise {
     pub fn divide(
         &self,
         stream: &Stream,
-        out: Vector<'_>,
-        a: Vector<'_>,
-        vanishing: &Vanishing,
-    ) -> Result<(), Fault> {
+        out: DeviceVector<'_>,
+        a: DeviceVector<'_>,
+        vanishing: &VanishingPolynomial,
+    ) -> Result<(), DeviceFault> {
         self.scale(stream, out, a, vanishing.inverse)
     }
 
@@ -176,11 +225,11 @@ impl Pointwise {
     pub fn quotient(
         &self,
         stream: &Stream,
-        out: Vector<'_>,
-        [a, b, c]: [Vector<'_>; 3],
-        vanishing: &Vanishing,
-    ) -> Result<(), Fault> {
-        fits(out, &[a, b, c])?;
+        out: DeviceVector<'_>,
+        [a, b, c]: [DeviceVector<'_>; 3],
+        vanishing: &VanishingPolynomial,
+    ) -> Result<(), DeviceFault> {
+        check_lengths(out, &[a, b, c])?;
         let [w0, w1, w2, w3] = montgomery(vanishing.inverse);
         let count = out.len() as u64;
         self.quotient.launch(stream, grid(count)?, (a, b, c, out, count, w0, w1, w2, w3))
@@ -192,20 +241,20 @@ impl Pointwise {
     pub fn powers(
         &self,
         stream: &Stream,
-        out: Vector<'_>,
+        out: DeviceVector<'_>,
         first: Fr,
         base: Fr,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DeviceFault> {
         let count = out.len() as u64;
         let mut have = count.min(THREADS.into());
         let ([f0, f1, f2, f3], [b0, b1, b2, b3]) = (montgomery(first), montgomery(base));
         let given = (out, have as u32, f0, f1, f2, f3, b0, b1, b2, b3);
         self.powers_begin.launch(stream, grid(have)?, given)?;
         while have < count {
-            let [w0, w1, w2, w3, w4, w5, w6, w7] = two_multiples(base.pow([have]));
-            let given = (out, have, count, POWERS_EACH, w0, w1, w2, w3, w4, w5, w6, w7);
+            let [w0, w1, w2, w3, w4, w5, w6, w7] = shoup_multiples(base.pow([have]));
+            let given = (out, have, count, POWERS_PER_THREAD, w0, w1, w2, w3, w4, w5, w6, w7);
             self.powers.launch(stream, grid(have)?, given)?;
-            have = count.min(have * u64::from(POWERS_EACH));
+            have = count.min(have * u64::from(POWERS_PER_THREAD));
         }
         Ok(())
     }
@@ -215,18 +264,23 @@ impl Pointwise {
     ///
     /// Shape: like [`Pointwise::multiply`].
     /// Errors: `Full` in place; like [`Pointwise::multiply`].
-    pub fn invert(&self, stream: &Stream, out: Vector<'_>, a: Vector<'_>) -> Result<(), Fault> {
-        fits(out, &[a])?;
+    pub fn invert(
+        &self,
+        stream: &Stream,
+        out: DeviceVector<'_>,
+        a: DeviceVector<'_>,
+    ) -> Result<(), DeviceFault> {
+        check_lengths(out, &[a])?;
         let count = out.len() as u64;
         let each = self.invert_each(count);
         let blocks = count.div_ceil(u64::from(INVERT_THREADS) * each);
         let beside = if out.arena_offset() == a.arena_offset() && each > 1 {
-            Some(self.arena.lease(stream, count * size_of::<Element>() as u64)?)
+            Some(self.arena.lease(stream, count * size_of::<DeviceFr>() as u64)?)
         } else {
             None
         };
-        let before = beside.as_ref().map_or(out, Lease::all);
-        let grid = u32::try_from(blocks).map_err(|_| misuse("too many elements"))?;
+        let before = beside.as_ref().map_or(out, DeviceLease::all);
+        let grid = u32::try_from(blocks).map_err(|_| kernel_fault("too many elements"))?;
         self.invert.launch(stream, grid, (a, out, before, count, each as u32))
     }
 
@@ -239,56 +293,56 @@ impl Pointwise {
     pub fn evaluate(
         &self,
         stream: &Stream,
-        out: Vector<'_>,
-        coefficients: Vector<'_>,
+        out: DeviceVector<'_>,
+        coefficients: DeviceVector<'_>,
         point: Fr,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DeviceFault> {
         self.evaluate.run(stream, out, coefficients, point)
     }
 
     /// Elements per thread, so that every wave of blocks fills the device.
     fn invert_each(&self, count: u64) -> u64 {
         let wave = u64::from(INVERT_THREADS) * self.invert_blocks;
-        let waves = count.div_ceil(wave * INVERT_EACH_MAX).max(1);
+        let waves = count.div_ceil(wave * INVERT_PER_THREAD_MAX).max(1);
         count.div_ceil(wave * waves).max(1)
     }
 }
 
 fn binary(
-    kernel: &Binary,
+    kernel: &BinaryKernel,
     stream: &Stream,
-    out: Vector<'_>,
-    a: Vector<'_>,
-    b: Vector<'_>,
-) -> Result<(), Fault> {
-    fits(out, &[a, b])?;
+    out: DeviceVector<'_>,
+    a: DeviceVector<'_>,
+    b: DeviceVector<'_>,
+) -> Result<(), DeviceFault> {
+    check_lengths(out, &[a, b])?;
     let count = out.len() as u64;
     kernel.launch(stream, grid(count)?, (a, b, out, count))
 }
 
-fn grid(count: u64) -> Result<u32, Fault> {
+fn grid(count: u64) -> Result<u32, DeviceFault> {
     let blocks = count.div_ceil(THREADS.into());
-    u32::try_from(blocks).map_err(|_| misuse("too many elements"))
+    u32::try_from(blocks).map_err(|_| kernel_fault("too many elements"))
 }
 
 /// Checks that all vectors have the same length, and that each is `out` or does not overlap it.
-fn fits(out: Vector<'_>, given: &[Vector<'_>]) -> Result<(), Fault> {
-    let at = |vector: &Vector<'_>| vector.arena_offset();
-    let bytes = (out.len() * size_of::<Element>()) as u64;
+fn check_lengths(out: DeviceVector<'_>, given: &[DeviceVector<'_>]) -> Result<(), DeviceFault> {
+    let at = |vector: &DeviceVector<'_>| vector.arena_offset();
+    let bytes = (out.len() * size_of::<DeviceFr>()) as u64;
     for vector in given {
         if vector.len() != out.len() {
-            return Err(misuse("vectors have different lengths"));
+            return Err(kernel_fault("vectors have different lengths"));
         }
         let apart = at(vector).abs_diff(at(&out));
         if apart != 0 && apart < bytes {
-            return Err(misuse("vectors overlap in part"));
+            return Err(kernel_fault("vectors overlap in part"));
         }
     }
     Ok(())
 }
 
-fn misuse(problem: &str) -> Fault {
-    Fault::KernelMismatch { kernel: "fr_pointwise".into(), problem: problem.into() }
+fn kernel_fault(problem: &str) -> DeviceFault {
+    DeviceFault::KernelMismatch { kernel: "fr_pointwise".into(), problem: problem.into() }
 }
 
 fn montgomery(factor: Fr) -> [u64; 4] {
@@ -296,7 +350,7 @@ fn montgomery(factor: Fr) -> [u64; 4] {
 }
 
 /// The precomputed multiples factor 2^(32 (5 + 4 k)): see `kernels/field/fr.cuh`.
-fn two_multiples(factor: Fr) -> [u64; 8] {
+fn shoup_multiples(factor: Fr) -> [u64; 8] {
     let multiple = |k: u64| (factor * Fr::ONE.double().pow([32 * (5 + 4 * k)])).into_bigint().0;
     let (low, high) = (multiple(0), multiple(1));
     std::array::from_fn(|i| if i < 4 { low[i] } else { high[i - 4] })

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::task::spawn_blocking;
 use tonic::{Request, Response, Status};
 
-use super::{State, answer, call::Call};
+use super::{ServerState, answer, call::CallContext};
 use crate::{
     curve::TWO_ADICITY,
     engine::{DeviceInfo, MsmPlan},
@@ -17,7 +17,7 @@ use crate::{
 /// Implements the Admin service.
 pub struct AdminService {
     /// The server's shared state.
-    pub state: Arc<State>,
+    pub state: Arc<ServerState>,
 }
 
 #[tonic::async_trait]
@@ -26,7 +26,7 @@ impl Admin for AdminService {
         &self,
         request: Request<v1::GetInfoRequest>,
     ) -> Result<Response<v1::GetInfoResponse>, Status> {
-        let call = Call::new(&self.state, &request)?;
+        let call = CallContext::new(&self.state, &request)?;
         call.run("get_info", async { info(&self.state).await }).await
     }
 
@@ -34,7 +34,7 @@ impl Admin for AdminService {
         &self,
         request: Request<v1::DrainRequest>,
     ) -> Result<Response<v1::DrainResponse>, Status> {
-        let call = Call::new(&self.state, &request)?;
+        let call = CallContext::new(&self.state, &request)?;
         let grace_ms = request.into_inner().grace_ms;
         call.run("drain", async {
             if !call.is_local() && !self.state.settings.admin_over_tcp {
@@ -51,7 +51,7 @@ impl Admin for AdminService {
     }
 }
 
-async fn info(state: &State) -> Result<v1::GetInfoResponse, Status> {
+async fn info(state: &ServerState) -> Result<v1::GetInfoResponse, Status> {
     let (settings, engine) = (&state.settings, state.compute.engine.clone());
     let about = engine.description();
     // NVML takes milliseconds per GPU.
@@ -131,11 +131,11 @@ fn version((major, minor): (u32, u32)) -> String {
 }
 
 /// The largest lg_n that can be admitted, for one row without a check.
-fn ntt_lg_n(state: &State) -> u32 {
+fn ntt_lg_n(state: &ServerState) -> u32 {
     let settings = &state.settings;
     let most = settings.bytes_in_flight_max.min(settings.connection_bytes_in_flight_max);
     let fits = |lg_n: &u32| {
-        let job = NttJob::plain(*lg_n);
+        let job = NttJob::forward_unchecked(*lg_n);
         let result = job.result_bytes()?;
         let scratch = job.scratch_bytes(state.compute.engine.as_ref())?;
         (result.checked_mul(2)?.checked_add(scratch)? <= most).then_some(())

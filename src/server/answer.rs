@@ -7,10 +7,10 @@ use zeroize::Zeroizing;
 
 use crate::{
     curve::{Group, scalars::ScalarEncoding},
-    engine::Executor,
+    engine::ExecutedBy,
     store::StoredBases,
     wire::{
-        decode::{UploadId, VectorUpload},
+        decode::{UploadId, VectorUploadHeader},
         v1,
     },
 };
@@ -19,35 +19,36 @@ use crate::{
 pub const CHUNK_BYTES: usize = 256 << 10;
 
 /// Whole microseconds, the wire's unit of time.
-pub fn micros(time: Duration) -> u64 {
+pub fn as_micros_u64(time: Duration) -> u64 {
     time.as_micros() as u64
 }
 
 /// Bytes that are zeroed when the transport drops them.
-pub fn secret(bytes: impl Into<Zeroizing<Vec<u8>>>) -> Bytes {
-    Bytes::from_owner(Owned(bytes.into()))
+pub fn zeroized_bytes(bytes: impl Into<Zeroizing<Vec<u8>>>) -> Bytes {
+    Bytes::from_owner(ZeroizedBytes(bytes.into()))
 }
 
-struct Owned(Zeroizing<Vec<u8>>);
+struct ZeroizedBytes(Zeroizing<Vec<u8>>);
 
-impl AsRef<[u8]> for Owned {
+impl AsRef<[u8]> for ZeroizedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.0
     }
 }
 
 /// Sets the time that sending the rows took.
-pub fn with_send(mut result: v1::NttResult, spent: Duration) -> v1::NttResult {
+pub fn with_send_time(mut result: v1::NttResult, spent: Duration) -> v1::NttResult {
     if let Some(timing) = &mut result.timing {
-        timing.send_us = micros(spent);
+        timing.send_us = as_micros_u64(spent);
     }
     result
 }
 
 /// The wire's description of what computed a result.
-pub fn execution(executor: Executor, verified: v1::Verify) -> v1::Execution {
-    let Executor { engine, device, stages, .. } = executor;
-    let stage = |(name, time): (&str, _)| v1::Stage { name: name.into(), time_us: micros(time) };
+pub fn execution(executor: ExecutedBy, verified: v1::Verify) -> v1::Execution {
+    let ExecutedBy { engine, device, stages, .. } = executor;
+    let stage =
+        |(name, time): (&str, _)| v1::Stage { name: name.into(), time_us: as_micros_u64(time) };
     v1::Execution {
         engine: engine.into(),
         device,
@@ -103,7 +104,7 @@ pub fn bases_object(stored: &StoredBases) -> v1::Object {
 }
 
 /// A vector as an object.
-pub fn vector_object(vector: &VectorUpload) -> v1::Object {
+pub fn vector_object(vector: &VectorUploadHeader) -> v1::Object {
     let UploadId(id) = vector.id;
     v1::Object {
         kind: Some(v1::object::Kind::Vector(v1::Vector {

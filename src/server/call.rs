@@ -8,20 +8,20 @@ use std::{
 use tonic::{Request, Response, Status};
 use tracing::{Instrument, debug_span};
 
-use super::{State, connection::Peer, deadline::Deadline, observe};
+use super::{ServerState, call_record, connection::Peer, deadline::Deadline};
 use crate::{
-    buffer::Arrival,
-    engine::Control,
+    buffer::UploadBuffer,
+    engine::JobControl,
     error::{Error, Result},
-    jobs::{Budget, Permit, admit},
+    jobs::{AdmissionPermit, Budget, admit},
     telemetry,
-    wire::decode::VectorUpload,
+    wire::decode::VectorUploadHeader,
 };
 
 /// A call in progress.
-pub struct Call {
+pub struct CallContext {
     /// The server's shared state.
-    pub state: Arc<State>,
+    pub state: Arc<ServerState>,
     /// When the call began.
     pub started: Instant,
     /// When the caller stops waiting.
@@ -29,11 +29,11 @@ pub struct Call {
     peer: Peer,
 }
 
-impl Call {
+impl CallContext {
     /// Takes the deadline and the peer from a request's extensions.
     ///
     /// Errors: `Internal` if the listener set no peer.
-    pub fn new<T>(state: &Arc<State>, request: &Request<T>) -> Result<Self> {
+    pub fn new<T>(state: &Arc<ServerState>, request: &Request<T>) -> Result<Self> {
         let peer = Peer::of(request.extensions()).cloned();
         let peer = peer.ok_or_else(|| Error::Internal("the connection has no peer".into()))?;
         let deadline = request.extensions().get::<Deadline>().map(|deadline| deadline.0);
@@ -41,13 +41,13 @@ impl Call {
     }
 
     /// A control with the call's deadline.
-    pub fn control(&self) -> Control {
-        Control::new(self.deadline)
+    pub fn control(&self) -> JobControl {
+        JobControl::new(self.deadline)
     }
 
     /// How long the call waited for the payload to arrive.
-    pub fn waited_for(&self, arrival: &Arrival) -> Duration {
-        arrival.waited_since(self.started)
+    pub fn time_to_receive(&self, arrival: &UploadBuffer) -> Duration {
+        arrival.receive_time_since(self.started)
     }
 
     /// True if the caller is connected over the Unix socket.
@@ -58,11 +58,11 @@ impl Call {
     /// Takes bytes and jobs from the budgets of the connection and of the server.
     ///
     /// Errors: `Draining`; `Exhausted`; `Deadline` if it has passed already.
-    pub fn admit(&self, bytes: u64, jobs: u64) -> Result<Permit> {
+    pub fn admit(&self, bytes: u64, jobs: u64) -> Result<AdmissionPermit> {
         self.control().check()?;
         self.state.drain.check()?;
         let budgets: [&Budget; 2] = [&self.peer.budget, &self.state.budget];
-        admit(budgets, bytes, jobs).inspect_err(telemetry::refused)
+        admit(budgets, bytes, jobs).inspect_err(telemetry::count_refusal)
     }
 
     /// Checks that `bytes`, all that the request needs, fit in the empty budgets. Each part is
@@ -73,14 +73,14 @@ impl Call {
         let budgets = [&self.peer.budget, &self.state.budget];
         budgets
             .iter()
-            .try_for_each(|budget| budget.bytes.check_fits(bytes))
-            .inspect_err(telemetry::refused)
+            .try_for_each(|budget| budget.bytes.check_limit(bytes))
+            .inspect_err(telemetry::count_refusal)
     }
 
     /// Payload bytes that a stream with this header must be admitted for: 0 if its upload exists.
     ///
     /// Errors: `Invalid` if the number of bytes overflows.
-    pub fn payload_bytes(&self, vector: &VectorUpload) -> Result<u64> {
+    pub fn unadmitted_payload_bytes(&self, vector: &VectorUploadHeader) -> Result<u64> {
         if self.state.uploads.get(vector.id).is_ok() { Ok(0) } else { vector.bytes() }
     }
 
@@ -93,7 +93,7 @@ impl Call {
         work: impl Future<Output = Result<T, Status>>,
     ) -> Result<Response<T>, Status> {
         let run = async {
-            let mut record = observe::Record::new(op);
+            let mut record = call_record::CallRecord::new(op);
             let result = match self.deadline {
                 None => work.await,
                 Some(deadline) => tokio::time::timeout_at(deadline.into(), work)

@@ -6,17 +6,17 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
-    State, answer,
-    call::Call,
-    follow::Following,
-    msm::{self, MsmCall},
-    ntt::{self, NttCall},
-    receive::{self, JobInput},
+    ServerState, answer,
+    call::CallContext,
+    follow::NttStreaming,
+    msm::{self, AdmittedMsm},
+    ntt::{self, AdmittedNtt},
+    receive::{self, StreamedUpload},
 };
 use crate::{
-    buffer::Arrival,
-    error::{Error, Problem},
-    store::Header,
+    buffer::UploadBuffer,
+    error::{Error, FieldProblem},
+    store::UploadHeader,
     wire::{
         decode::{self, required},
         v1::{self, compute_server::Compute},
@@ -26,11 +26,11 @@ use crate::{
 /// Implements the Compute service.
 pub struct ComputeService {
     /// The server's shared state.
-    pub state: Arc<State>,
+    pub state: Arc<ServerState>,
 }
 
 /// The scalars of a unary call.
-enum Scalars {
+enum UnaryPayload {
     /// In the request.
     Inline(v1::InlineVector),
     /// A vector, or an upload in progress.
@@ -38,26 +38,30 @@ enum Scalars {
 }
 
 /// The payload of a unary call: an upload, or a copy of the scalars in the request.
-fn payload(
-    call: &Call,
-    scalars: Scalars,
-) -> Result<(decode::VectorUpload, Arc<Arrival>, Option<crate::store::UseGuard>), Status> {
+fn unary_payload(
+    call: &CallContext,
+    scalars: UnaryPayload,
+) -> Result<
+    (decode::VectorUploadHeader, Arc<UploadBuffer>, Option<crate::store::UploadUseGuard>),
+    Status,
+> {
     match scalars {
-        Scalars::Upload(id) => {
+        UnaryPayload::Upload(id) => {
             let upload = call.state.uploads.get(id)?;
-            let Header::Vector(vector) = upload.header.clone() else {
+            let UploadHeader::Vector(vector) = upload.header.clone() else {
                 let (held, needed) = ("an unfinished upload of bases".into(), "a vector".into());
                 return Err(Error::Mismatch { held, needed }.into());
             };
             Ok((vector, upload.payload.clone(), Some(upload.begin_use())))
         }
-        Scalars::Inline(inline) => {
+        UnaryPayload::Inline(inline) => {
             let encoding = decode::scalar_encoding("inline.encoding", inline.encoding)?;
-            let count = decode::whole("inline.data", inline.data.len(), encoding.width())? as u64;
+            let count =
+                decode::element_count("inline.data", inline.data.len(), encoding.width())? as u64;
             let held = call.admit(inline.data.len() as u64, 0)?;
             let id = decode::UploadId([0; 16]);
-            let vector = decode::VectorUpload { id, encoding, count, streams: 1 };
-            Ok((vector, Arc::new(Arrival::of(&inline.data, held)), None))
+            let vector = decode::VectorUploadHeader { id, encoding, count, streams: 1 };
+            Ok((vector, Arc::new(UploadBuffer::from_bytes(&inline.data, held)), None))
         }
     }
 }
@@ -68,19 +72,23 @@ impl Compute for ComputeService {
         &self,
         request: Request<v1::MsmRequest>,
     ) -> Result<Response<v1::MsmResponse>, Status> {
-        let call = Call::new(&self.state, &request)?;
+        let call = CallContext::new(&self.state, &request)?;
         let request = request.into_inner();
         call.run("msm", async {
             let scalars = match required("scalars", request.scalars)? {
-                v1::msm_request::Scalars::Inline(inline) => Scalars::Inline(inline),
-                v1::msm_request::Scalars::UploadId(id) => Scalars::Upload(decode::upload_id(&id)?),
+                v1::msm_request::Scalars::Inline(inline) => UnaryPayload::Inline(inline),
+                v1::msm_request::Scalars::UploadId(id) => {
+                    UnaryPayload::Upload(decode::upload_id(&id)?)
+                }
             };
             let spec = decode::msm_spec(request.spec)?;
-            let (vector, arrival, used) = payload(&call, scalars)?;
+            let (vector, arrival, used) = unary_payload(&call, scalars)?;
             let own_bytes = if used.is_some() { 0 } else { arrival.len() };
-            let job = MsmCall::admit(&call, spec, &vector, own_bytes)?;
+            let job = AdmittedMsm::admit(&call, spec, &vector, own_bytes)?;
             let result = job.submit(&call, arrival.clone()).await?;
-            Ok(v1::MsmResponse { result: Some(msm::result(result, call.waited_for(&arrival))) })
+            Ok(v1::MsmResponse {
+                result: Some(msm::result(result, call.time_to_receive(&arrival))),
+            })
         })
         .await
     }
@@ -90,28 +98,35 @@ impl Compute for ComputeService {
         request: Request<Streaming<v1::MsmStreamRequest>>,
     ) -> Result<Response<v1::MsmStreamResponse>, Status> {
         use v1::msm_stream_request::Message;
-        let call = Call::new(&self.state, &request)?;
+        let call = CallContext::new(&self.state, &request)?;
         let mut stream = request.into_inner();
         call.run("msm_stream", async {
             let idle = self.state.settings.idle_timeout;
-            let first = receive::next(&mut stream, idle).await?.and_then(|first| first.message);
+            let first =
+                receive::next_message(&mut stream, idle).await?.and_then(|first| first.message);
             let Some(Message::Header(header)) = first else {
-                return Err(Error::field("header", Problem::Missing).into());
+                return Err(Error::field("header", FieldProblem::Missing).into());
             };
             let spec = decode::msm_spec(header.spec)?;
             let vector = decode::vector_upload(required("header.scalars", header.scalars)?)?;
-            let job = MsmCall::admit(&call, spec, &vector, call.payload_bytes(&vector)?)?;
-            let mut input = JobInput::open(&call, vector)?;
+            let job =
+                AdmittedMsm::admit(&call, spec, &vector, call.unadmitted_payload_bytes(&vector)?)?;
+            let mut input = StreamedUpload::open(&call, vector)?;
             let upload = input.upload().clone();
             let ticket = job.submit(&call, upload.payload.clone());
             let chunks =
-                receive::receive(stream, upload.attach(), idle, |message| match message.message {
-                    Some(Message::Chunk(chunk)) => Some(chunk),
-                    _ => None,
-                });
-            let result = receive::meanwhile(chunks, ticket).await;
+                receive::receive_chunks(
+                    stream,
+                    upload.begin_stream(),
+                    idle,
+                    |message| match message.message {
+                        Some(Message::Chunk(chunk)) => Some(chunk),
+                        _ => None,
+                    },
+                );
+            let result = receive::receive_during_job(chunks, ticket).await;
             input.end(result.as_ref().err());
-            let result = msm::result(result?, call.waited_for(&upload.payload));
+            let result = msm::result(result?, call.time_to_receive(&upload.payload));
             Ok(v1::MsmStreamResponse { result: Some(result) })
         })
         .await
@@ -121,33 +136,35 @@ impl Compute for ComputeService {
         &self,
         request: Request<v1::NttRequest>,
     ) -> Result<Response<v1::NttResponse>, Status> {
-        let call = Call::new(&self.state, &request)?;
+        let call = CallContext::new(&self.state, &request)?;
         let request = request.into_inner();
         call.run("ntt", async {
             let input = match required("input", request.input)? {
-                v1::ntt_request::Input::Inline(inline) => Scalars::Inline(inline),
-                v1::ntt_request::Input::UploadId(id) => Scalars::Upload(decode::upload_id(&id)?),
+                v1::ntt_request::Input::Inline(inline) => UnaryPayload::Inline(inline),
+                v1::ntt_request::Input::UploadId(id) => {
+                    UnaryPayload::Upload(decode::upload_id(&id)?)
+                }
             };
             let spec = decode::ntt_spec(request.spec)?;
-            let (vector, arrival, used) = payload(&call, input)?;
+            let (vector, arrival, used) = unary_payload(&call, input)?;
             let own_bytes = if used.is_some() { 0 } else { arrival.len() };
-            let job = NttCall::admit(&call, spec, &vector, own_bytes)?;
+            let job = AdmittedNtt::admit(&call, spec, &vector, own_bytes)?;
             let max = self.state.settings.message_payload_bytes_max;
             if !request.keep && job.result_bytes > max {
-                return Err(Error::field("keep", Problem::TooLarge { max }).into());
+                return Err(Error::field("keep", FieldProblem::TooLarge { max }).into());
             }
             let encoding = job.output_encoding;
             let output = job.submit(&call, arrival.clone()).await?;
             let begun = Instant::now();
-            let result = ntt::result(&output, call.waited_for(&arrival));
+            let result = ntt::result(&output, call.time_to_receive(&arrival));
             let output = if request.keep {
-                v1::ntt_response::Output::Kept(ntt::keep(&call, output.rows, encoding)?)
+                v1::ntt_response::Output::Kept(ntt::store_rows(&call, output.rows, encoding)?)
             } else {
-                let data = ntt::piece(&output.rows, 0, output.rows.len() as usize);
+                let data = ntt::row_chunk(&output.rows, 0, output.rows.len() as usize);
                 let encoding = answer::scalar_encoding(encoding) as i32;
                 v1::ntt_response::Output::Rows(v1::InlineVector { encoding, data })
             };
-            let result = Some(answer::with_send(result, begun.elapsed()));
+            let result = Some(answer::with_send_time(result, begun.elapsed()));
             Ok(v1::NttResponse { result, output: Some(output) })
         })
         .await
@@ -160,26 +177,33 @@ impl Compute for ComputeService {
         request: Request<Streaming<v1::NttStreamRequest>>,
     ) -> Result<Response<Self::NttStreamStream>, Status> {
         use v1::ntt_stream_request::Message;
-        let call = Call::new(&self.state, &request)?;
+        let call = CallContext::new(&self.state, &request)?;
         let mut stream = request.into_inner();
         call.run("ntt_stream", async {
             let idle = self.state.settings.idle_timeout;
-            let first = receive::next(&mut stream, idle).await?.and_then(|first| first.message);
+            let first =
+                receive::next_message(&mut stream, idle).await?.and_then(|first| first.message);
             let Some(Message::Header(header)) = first else {
-                return Err(Error::field("header", Problem::Missing).into());
+                return Err(Error::field("header", FieldProblem::Missing).into());
             };
             let spec = decode::ntt_spec(header.spec)?;
             let vector = decode::vector_upload(required("header.input", header.input)?)?;
-            let job = NttCall::admit(&call, spec, &vector, call.payload_bytes(&vector)?)?;
-            let input = JobInput::open(&call, vector)?;
+            let job =
+                AdmittedNtt::admit(&call, spec, &vector, call.unadmitted_payload_bytes(&vector)?)?;
+            let input = StreamedUpload::open(&call, vector)?;
             let upload = input.upload().clone();
-            let mut following = Following::new(&call, job, input);
+            let mut following = NttStreaming::new(&call, job, input);
             let chunks =
-                receive::receive(stream, upload.attach(), idle, |message| match message.message {
-                    Some(Message::Chunk(chunk)) => Some(chunk),
-                    _ => None,
-                });
-            let begun = receive::meanwhile(chunks, following.begin()).await;
+                receive::receive_chunks(
+                    stream,
+                    upload.begin_stream(),
+                    idle,
+                    |message| match message.message {
+                        Some(Message::Chunk(chunk)) => Some(chunk),
+                        _ => None,
+                    },
+                );
+            let begun = receive::receive_during_job(chunks, following.wait_for_first_rows()).await;
             if let Err(status) = begun {
                 following.fail(&status);
                 return Err(status);

@@ -16,7 +16,7 @@ use tonic::{
     transport::server::{Connected, TlsConnectInfo},
 };
 
-use crate::{buffer::Charge, jobs::Budget};
+use crate::{buffer::QuotaPermit, jobs::Budget};
 
 /// What a handler knows about its caller.
 #[derive(Debug, Clone)]
@@ -37,27 +37,27 @@ impl Peer {
 }
 
 /// Bytes of the HTTP/2 preface. A TLS hello is longer, and tonic times the rest of the handshake.
-const GREETING_BYTES: usize = 24;
+const PREFACE_BYTES: usize = 24;
 
 /// An accepted socket with its peer.
-pub struct Connection<S> {
+pub struct LimitedConnection<S> {
     socket: S,
     peer: Peer,
     /// Until the preface is received: the bytes still missing, and the timeout. hyper waits for a
     /// preface forever, so silent peers could take all connections.
     preface: Option<(usize, Pin<Box<Sleep>>)>,
-    _connection_charge: Charge,
+    _connection_charge: QuotaPermit,
 }
 
-impl<S> Connection<S> {
+impl<S> LimitedConnection<S> {
     /// Wraps an accepted socket, whose peer must send the preface within `handshake_timeout`.
-    pub fn new(socket: S, peer: Peer, slot: Charge, handshake_timeout: Duration) -> Self {
-        let greeting = Some((GREETING_BYTES, Box::pin(sleep(handshake_timeout))));
+    pub fn new(socket: S, peer: Peer, slot: QuotaPermit, handshake_timeout: Duration) -> Self {
+        let greeting = Some((PREFACE_BYTES, Box::pin(sleep(handshake_timeout))));
         Self { socket, peer, preface: greeting, _connection_charge: slot }
     }
 }
 
-impl<S> Connected for Connection<S> {
+impl<S> Connected for LimitedConnection<S> {
     type ConnectInfo = Peer;
 
     fn connect_info(&self) -> Peer {
@@ -65,7 +65,7 @@ impl<S> Connected for Connection<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for LimitedConnection<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -86,7 +86,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for LimitedConnection<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -17,43 +17,43 @@ use tonic::{
 };
 use tower::{Layer, Service};
 
-use super::{State, drain::Underway, message};
+use super::{ServerState, drain::TrackedBody, unary_body};
 use crate::error::Error;
 
 /// The most by which a handler's deadline precedes tonic's.
-const MARGIN: Duration = Duration::from_millis(5);
+const DEADLINE_MARGIN: Duration = Duration::from_millis(5);
 
 /// A request extension: when the caller stops waiting.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline(pub Instant);
 
 /// Path prefix of the calls that a drain waits for: others, such as watching health, may never end.
-const OURS: &str = "/capstan.";
+const DRAINED_PATH_PREFIX: &str = "/capstan.";
 
 /// The layer: adds a [`Deadline`] to each request that has one, answers if the handler does not in
 /// time, times the message of unary calls, and makes a drain wait until responses are sent.
 #[derive(Clone)]
-pub struct Deadlines {
+pub struct DeadlineLayer {
     /// The server's shared state.
-    pub state: Arc<State>,
+    pub state: Arc<ServerState>,
 }
 
-impl<S> Layer<S> for Deadlines {
-    type Service = Timed<S>;
+impl<S> Layer<S> for DeadlineLayer {
+    type Service = DeadlineService<S>;
 
-    fn layer(&self, inner: S) -> Timed<S> {
-        Timed { inner, state: self.state.clone() }
+    fn layer(&self, inner: S) -> DeadlineService<S> {
+        DeadlineService { inner, state: self.state.clone() }
     }
 }
 
 /// A service with deadlines.
 #[derive(Clone)]
-pub struct Timed<S> {
+pub struct DeadlineService<S> {
     inner: S,
-    state: Arc<State>,
+    state: Arc<ServerState>,
 }
 
-impl<S> Service<Request<Body>> for Timed<S>
+impl<S> Service<Request<Body>> for DeadlineService<S>
 where
     S: Service<Request<Body>, Response = Response<Body>>,
     S::Future: Send + 'static,
@@ -68,16 +68,20 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let begun = Instant::now();
-        let busy = request.uri().path().starts_with(OURS).then(|| self.state.drain.begin_call());
+        let busy = request
+            .uri()
+            .path()
+            .starts_with(DRAINED_PATH_PREFIX)
+            .then(|| self.state.drain.begin_call());
         let until_sent = |response: Response<Body>| {
-            response.map(|body| Body::new(Underway { body, _call: busy }))
+            response.map(|body| Body::new(TrackedBody { body, _call: busy }))
         };
-        let mut request = message::timed(request, &self.state);
+        let mut request = unary_body::limit_body(request, &self.state);
         let Some(timeout) = timeout_of(request.headers()) else {
             let answer = self.inner.call(request);
             return Box::pin(async move { answer.await.map(until_sent) });
         };
-        let margin = MARGIN.min(timeout / 10);
+        let margin = DEADLINE_MARGIN.min(timeout / 10);
         request.extensions_mut().insert(Deadline(begun + (timeout - margin)));
         let answer = self.inner.call(request);
         // Between the handler's deadline and tonic's.

@@ -22,27 +22,27 @@ use crate::error::{Error, Result};
 pub struct Drain {
     /// The grace period, once draining has begun.
     grace: watch::Sender<Option<Duration>>,
-    calls: Arc<Calls>,
+    calls: Arc<CallsInProgress>,
 }
 
 #[derive(Default)]
-struct Calls {
+struct CallsInProgress {
     open: AtomicU64,
     ended: tokio::sync::Notify,
 }
 
 /// Counts a call as in progress until it is dropped.
-pub struct Busy(Arc<Calls>);
+pub struct CallGuard(Arc<CallsInProgress>);
 
 /// A response body. Its call is in progress until the transport has all of it.
-pub struct Underway {
+pub struct TrackedBody {
     /// The inner body.
     pub body: Body,
     /// `Some` if a drain waits for this call.
-    pub _call: Option<Busy>,
+    pub _call: Option<CallGuard>,
 }
 
-impl http_body::Body for Underway {
+impl http_body::Body for TrackedBody {
     type Data = Bytes;
     type Error = Status;
 
@@ -62,7 +62,7 @@ impl http_body::Body for Underway {
     }
 }
 
-impl Drop for Busy {
+impl Drop for CallGuard {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::AcqRel);
         self.0.ended.notify_waiters();
@@ -92,20 +92,20 @@ impl Drain {
     }
 
     /// Registers a call.
-    pub fn begin_call(&self) -> Busy {
+    pub fn begin_call(&self) -> CallGuard {
         self.calls.open.fetch_add(1, Ordering::AcqRel);
-        Busy(self.calls.clone())
+        CallGuard(self.calls.clone())
     }
 
     /// Waits until draining begins and returns the grace period.
-    pub async fn begun(&self) -> Duration {
+    pub async fn wait_until_begun(&self) -> Duration {
         let mut grace = self.grace.subscribe();
         let begun = grace.wait_for(Option::is_some).await;
         begun.ok().and_then(|grace| *grace).unwrap_or_default()
     }
 
     /// Waits until no call is in progress.
-    pub async fn calls_ended(&self) {
+    pub async fn wait_for_calls(&self) {
         loop {
             let ended = self.calls.ended.notified();
             if self.calls.open.load(Ordering::Acquire) == 0 {

@@ -11,15 +11,15 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use super::{
-    State,
+    ServerState,
     answer::{self, CHUNK_BYTES},
-    call::Call,
-    ntt::{self, NttCall, NttDone},
-    observe,
-    receive::JobInput,
+    call::CallContext,
+    call_record,
+    ntt::{self, AdmittedNtt, FinishedNtt},
+    receive::StreamedUpload,
 };
 use crate::{
-    buffer::Arrival,
+    buffer::UploadBuffer,
     error::{Error, Result},
     jobs::NttCheck,
     telemetry,
@@ -27,34 +27,41 @@ use crate::{
 };
 
 /// Chunks that wait for a slow reader: more would use more memory for it.
-const SEND_AHEAD: usize = 8;
+const CHUNKS_AHEAD: usize = 8;
 
 /// An NTT job with its input and its result rows.
-pub struct Following {
-    job: Job,
-    state: Arc<State>,
-    input: JobInput,
+pub struct NttStreaming {
+    job: NttJobState,
+    state: Arc<ServerState>,
+    input: StreamedUpload,
     /// When the call began.
     begun: Instant,
-    rows: Arc<Arrival>,
+    rows: Arc<UploadBuffer>,
     /// Send rows as they are computed; false if they are checked, which needs all of them first.
     sends_early: bool,
 }
 
-enum Job {
-    Running(BoxFuture<'static, Result<NttDone>>),
-    Done(NttDone),
+enum NttJobState {
+    Running(BoxFuture<'static, Result<FinishedNtt>>),
+    Done(FinishedNtt),
 }
 
 /// The sending half of the response stream.
-type Sender = mpsc::Sender<std::result::Result<v1::NttStreamResponse, Status>>;
+type RowSender = mpsc::Sender<std::result::Result<v1::NttStreamResponse, Status>>;
 
-impl Following {
+impl NttStreaming {
     /// Queues `job` at once. Dropping `Following` cancels it.
-    pub fn new(call: &Call, job: NttCall, input: JobInput) -> Self {
+    pub fn new(call: &CallContext, job: AdmittedNtt, input: StreamedUpload) -> Self {
         let (rows, early) = (job.rows().clone(), job.check() == NttCheck::None);
-        let job = Job::Running(Box::pin(job.submit(call, input.upload().payload.clone())));
-        Self { job, state: call.state.clone(), input, begun: call.started, rows, sends_early: early }
+        let job = NttJobState::Running(Box::pin(job.submit(call, input.upload().payload.clone())));
+        Self {
+            job,
+            state: call.state.clone(),
+            input,
+            begun: call.started,
+            rows,
+            sends_early: early,
+        }
     }
 
     /// Ends the input because the call has failed.
@@ -65,14 +72,15 @@ impl Following {
     /// Waits until all input has arrived and the first rows are computed, or until the job is done.
     ///
     /// Errors: those of the job.
-    pub async fn begin(&mut self) -> Result<()> {
+    pub async fn wait_for_first_rows(&mut self) -> Result<()> {
         let first = self.rows.len().min(CHUNK_BYTES as u64);
         let input = self.input.upload().clone();
         loop {
             let (rows, more) = (self.rows.progress(), input.payload.progress());
-            let there = self.sends_early && input.payload.is_complete() && self.rows.has(0..first);
+            let there =
+                self.sends_early && input.payload.is_complete() && self.rows.has_received(0..first);
             let done = match &mut self.job {
-                Job::Running(job) if !there => tokio::select! {
+                NttJobState::Running(job) if !there => tokio::select! {
                     biased;
                     done = job => done,
                     () = rows => continue,
@@ -80,53 +88,55 @@ impl Following {
                 },
                 _ => return Ok(()),
             };
-            self.done(done)?;
+            self.finish_job(done)?;
         }
     }
 
     /// Records the end of the job and ends its input.
-    fn done(&mut self, done: Result<NttDone>) -> Result<()> {
-        self.job = Job::Done(done?);
+    fn finish_job(&mut self, done: Result<FinishedNtt>) -> Result<()> {
+        self.job = NttJobState::Done(done?);
         self.input.end(None);
         Ok(())
     }
 
     /// Waits until the first `end` bytes of the result are computed.
-    async fn until(&mut self, end: u64) -> Result<()> {
+    async fn wait_for_bytes(&mut self, end: u64) -> Result<()> {
         loop {
             let rows = self.rows.progress();
-            if self.rows.has(0..end) {
+            if self.rows.has_received(0..end) {
                 return Ok(());
             }
             let done = match &mut self.job {
-                Job::Running(job) => tokio::select! {
+                NttJobState::Running(job) => tokio::select! {
                     biased;
                     done = job => done,
                     () = rows => continue,
                 },
-                Job::Done(_) => return Err(Error::Internal("the job left out rows".into())),
+                NttJobState::Done(_) => {
+                    return Err(Error::Internal("the job left out rows".into()));
+                }
             };
-            self.done(done)?;
+            self.finish_job(done)?;
         }
     }
 
     /// Sends the rows in chunks, then the summary. Gives up on a reader that accepts nothing for
     /// the idle timeout.
     pub fn send(mut self) -> ReceiverStream<std::result::Result<v1::NttStreamResponse, Status>> {
-        let (sender, receiver) = mpsc::channel(SEND_AHEAD);
+        let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
         tokio::spawn(async move {
             let idle = self.state.settings.idle_timeout;
             let sent = tokio::select! {
                 biased;
-                sent = self.all(&sender, idle) => sent,
+                sent = self.send_all(&sender, idle) => sent,
                 () = sender.closed() => Err(Error::Cancelled),
             };
             let Err(error) = sent else { return };
             let status = Status::from(error);
-            if let Job::Running(_) = self.job {
+            if let NttJobState::Running(_) = self.job {
                 self.fail(&status);
                 // The call was counted as successful when the response began.
-                observe::Record::new("ntt_stream").finish(Some(&status));
+                call_record::CallRecord::new("ntt_stream").finish(Some(&status));
             }
             let _gone = timeout(idle, sender.send(Err(status))).await;
         });
@@ -134,7 +144,7 @@ impl Following {
     }
 
     /// Errors: those of the job; `Cancelled` if the reader has gone.
-    async fn all(&mut self, sender: &Sender, idle: Duration) -> Result<()> {
+    async fn send_all(&mut self, sender: &RowSender, idle: Duration) -> Result<()> {
         let (begun, len) = (Instant::now(), self.rows.len());
         let give = async |message| {
             let answer = v1::NttStreamResponse { message: Some(message) };
@@ -143,20 +153,21 @@ impl Following {
         };
         for offset in (0..len).step_by(CHUNK_BYTES) {
             let bytes = (len - offset).min(CHUNK_BYTES as u64);
-            self.until(offset + bytes).await?;
-            let data = ntt::piece(&self.rows, offset, bytes as usize);
+            self.wait_for_bytes(offset + bytes).await?;
+            let data = ntt::row_chunk(&self.rows, offset, bytes as usize);
             give(Message::Chunk(v1::Chunk { offset, data })).await?;
             telemetry::sent(bytes);
         }
-        if let Job::Running(job) = &mut self.job {
+        if let NttJobState::Running(job) = &mut self.job {
             let done = job.await;
-            self.done(done)?;
+            self.finish_job(done)?;
         }
-        if let Job::Done(done) = &self.job {
-            let waited = self.input.upload().payload.waited_since(self.begun);
+        if let NttJobState::Done(done) = &self.job {
+            let waited = self.input.upload().payload.receive_time_since(self.begun);
             let result = ntt::result(done, waited);
             // If the reader has gone, only the summary is lost.
-            let _gone = give(Message::Result(answer::with_send(result, begun.elapsed()))).await;
+            let _gone =
+                give(Message::Result(answer::with_send_time(result, begun.elapsed()))).await;
         }
         Ok(())
     }

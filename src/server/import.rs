@@ -4,23 +4,23 @@ use std::sync::Arc;
 
 use tokio::task::spawn_blocking;
 
-use super::{State, call::Call};
+use super::{ServerState, call::CallContext};
 use crate::{
     curve::{G1Affine, G2Affine, Group, points::CurvePoint},
-    engine::Control,
+    engine::JobControl,
     error::{Error, Result},
-    jobs::{ImportWork, Imported},
-    store::{Header, Outcome, Room, StoredBases, Upload, now_s},
+    jobs::{ImportJob, ImportedBases},
+    store::{StoreCharge, StoredBases, StoredUpload, UploadHeader, UploadOutcome, unix_time_s},
     telemetry,
-    wire::decode::{BasesUpload, ObjectId, PayloadId},
+    wire::decode::{BasesUploadHeader, ObjectId, PayloadId},
 };
 
 /// Finds or opens the upload of `header`. For new bases, starts the import job.
 ///
 /// Errors: `NoDataDir`, `UploadConflict`, `Exhausted`, `Draining`.
-pub fn open(call: &Call, header: &Header) -> Result<Arc<Upload>> {
+pub fn open_upload(call: &CallContext, header: &UploadHeader) -> Result<Arc<StoredUpload>> {
     let state = &call.state;
-    let Header::Bases(bases) = header else {
+    let UploadHeader::Bases(bases) = header else {
         let (upload, _) = state.uploads.open(header, |bytes| call.admit(bytes, 0))?;
         return Ok(upload);
     };
@@ -30,7 +30,8 @@ pub fn open(call: &Call, header: &Header) -> Result<Arc<Upload>> {
     let mut taken = None;
     let (upload, _) = state.uploads.open(header, |bytes| {
         let held = call.admit(bytes, 0)?;
-        let room = state.bases.room(bases.group, bases.count).inspect_err(telemetry::refused)?;
+        let room =
+            state.bases.reserve(bases.group, bases.count).inspect_err(telemetry::count_refusal)?;
         taken = Some((call.admit(0, 1)?, room));
         Ok(held)
     })?;
@@ -51,7 +52,7 @@ pub fn open(call: &Call, header: &Header) -> Result<Arc<Upload>> {
             };
             // Before the response, because the caller may send the next request at once.
             drop(permit);
-            upload.conclude(stored.map(Outcome::Bases));
+            upload.set_outcome(stored.map(UploadOutcome::Bases));
             state.uploads.remove(&upload);
         });
     }
@@ -59,23 +60,23 @@ pub fn open(call: &Call, header: &Header) -> Result<Arc<Upload>> {
 }
 
 async fn import<A: CurvePoint>(
-    state: &Arc<State>,
-    bases: &BasesUpload,
-    upload: &Arc<Upload>,
-) -> Result<Imported> {
+    state: &Arc<ServerState>,
+    bases: &BasesUploadHeader,
+    upload: &Arc<StoredUpload>,
+) -> Result<ImportedBases> {
     let (host, arrival) = (state.compute.clone(), upload.payload.clone());
     let (what, promised) = ((bases.encoding, bases.count as usize), bases.payload_hash);
-    let ticket = state.scheduler.submit(Control::default(), |wake| {
-        ImportWork::<A>::new(host, what, promised, arrival, wake)
+    let ticket = state.scheduler.submit(JobControl::default(), |wake| {
+        ImportJob::<A>::new(host, what, promised, arrival, wake)
     });
     Ok(ticket.await?.0)
 }
 
 async fn store(
-    state: &Arc<State>,
-    upload: BasesUpload,
-    imported: Imported,
-    room: Room,
+    state: &Arc<ServerState>,
+    upload: BasesUploadHeader,
+    imported: ImportedBases,
+    room: StoreCharge,
 ) -> Result<Arc<StoredBases>> {
     let bases = StoredBases {
         id: ObjectId(imported.id),
@@ -83,7 +84,7 @@ async fn store(
         infinities: imported.infinities,
         payload: Some(PayloadId { hash: imported.payload_hash, encoding: upload.encoding }),
         label: upload.label,
-        created_s: now_s(),
+        created_s: unix_time_s(),
         persisted: false,
     };
     let state = state.clone();

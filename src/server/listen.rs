@@ -14,10 +14,10 @@ use futures_util::{Stream, stream};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 
 use super::{
-    Settings,
-    connection::{Connection, Peer},
+    ServerSettings,
+    connection::{LimitedConnection, Peer},
 };
-use crate::{buffer::Counter, jobs::Budget, telemetry};
+use crate::{buffer::Quota, jobs::Budget, telemetry};
 
 /// Pause after a failed accept (no file descriptors, for example): the loop must not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -35,7 +35,7 @@ impl Listeners {
     /// Binds the addresses in the settings.
     ///
     /// Errors: the system's, prefixed with the address.
-    pub async fn bind(settings: &Settings) -> io::Result<Self> {
+    pub async fn bind(settings: &ServerSettings) -> io::Result<Self> {
         let name = |address: String| {
             move |error: io::Error| io::Error::new(error.kind(), format!("{address}: {error}"))
         };
@@ -92,9 +92,9 @@ impl Drop for UnixSocket {
 
 /// Admits connections.
 #[derive(Clone)]
-pub struct Door {
+pub struct ConnectionLimiter {
     /// Counts open connections.
-    pub connections: Arc<Counter>,
+    pub connections: Arc<Quota>,
     /// Byte budget of each connection.
     pub bytes_max: u64,
     /// Job quota of each connection.
@@ -103,31 +103,31 @@ pub struct Door {
     pub handshake_timeout: Duration,
 }
 
-impl Door {
+impl ConnectionLimiter {
     /// Wraps an accepted socket; `None` if too many connections are open.
-    fn admit<S>(&self, socket: S, local: bool) -> Option<Connection<S>> {
-        let slot = self.connections.take(1).inspect_err(telemetry::refused).ok();
+    fn wrap<S>(&self, socket: S, local: bool) -> Option<LimitedConnection<S>> {
+        let slot = self.connections.acquire(1).inspect_err(telemetry::count_refusal).ok();
         if slot.is_none() {
             tracing::warn!(max = self.connections.max(), "connection refused: too many are open");
         }
         let budget = Budget::connection(self.bytes_max, self.jobs_max);
         let peer = Peer { budget, local };
-        Some(Connection::new(socket, peer, slot?, self.handshake_timeout))
+        Some(LimitedConnection::new(socket, peer, slot?, self.handshake_timeout))
     }
 }
 
 /// An endless stream of accepted TCP connections.
 pub fn tcp(
     listener: Arc<TcpListener>,
-    door: Door,
-) -> impl Stream<Item = io::Result<Connection<tokio::net::TcpStream>>> {
+    door: ConnectionLimiter,
+) -> impl Stream<Item = io::Result<LimitedConnection<tokio::net::TcpStream>>> {
     stream::unfold((listener, door), |(listener, door)| async {
         loop {
             let accepted = listener.accept().await;
-            let Some((socket, _)) = ready(accepted).await else { continue };
+            let Some((socket, _)) = accepted_or_pause(accepted).await else { continue };
             // With Nagle's algorithm, small frames wait for the peer's delayed acknowledgements.
             let nodelay = socket.set_nodelay(true);
-            if let (Ok(()), Some(connection)) = (nodelay, door.admit(socket, false)) {
+            if let (Ok(()), Some(connection)) = (nodelay, door.wrap(socket, false)) {
                 return Some((Ok(connection), (listener, door)));
             }
         }
@@ -137,20 +137,20 @@ pub fn tcp(
 /// An endless stream of accepted connections of the Unix socket.
 pub fn unix(
     socket: Arc<UnixSocket>,
-    door: Door,
-) -> impl Stream<Item = io::Result<Connection<UnixStream>>> {
+    door: ConnectionLimiter,
+) -> impl Stream<Item = io::Result<LimitedConnection<UnixStream>>> {
     stream::unfold((socket, door), |(listening, door)| async {
         loop {
             let accepted = listening.listener.accept().await;
-            let Some((socket, _)) = ready(accepted).await else { continue };
-            if let Some(connection) = door.admit(socket, true) {
+            let Some((socket, _)) = accepted_or_pause(accepted).await else { continue };
+            if let Some(connection) = door.wrap(socket, true) {
                 return Some((Ok(connection), (listening, door)));
             }
         }
     })
 }
 
-async fn ready<T>(accepted: io::Result<T>) -> Option<T> {
+async fn accepted_or_pause<T>(accepted: io::Result<T>) -> Option<T> {
     match accepted {
         Ok(accepted) => Some(accepted),
         Err(error) => {
@@ -168,15 +168,15 @@ mod tests {
 
     #[tokio::test]
     async fn counts_refused_connections() {
-        let door = Door {
-            connections: Counter::new(Limit::Connections, 1),
+        let door = ConnectionLimiter {
+            connections: Quota::new(Limit::Connections, 1),
             bytes_max: 1,
             jobs_max: 1,
             handshake_timeout: Duration::from_secs(1),
         };
-        let first = door.admit((), false).expect("the limit is one connection");
-        let text = telemetry::counted(|| {
-            assert!(door.admit((), false).is_none() && door.admit((), true).is_none());
+        let first = door.wrap((), false).expect("the limit is one connection");
+        let text = telemetry::metrics_of(|| {
+            assert!(door.wrap((), false).is_none() && door.wrap((), true).is_none());
         });
         drop(first);
         assert!(text.contains(r#"capstan_rejected_total{limit="CONNECTIONS"} 2"#), "{text}");

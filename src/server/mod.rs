@@ -3,23 +3,23 @@
 mod admin;
 mod answer;
 mod call;
+mod call_record;
 mod compute;
 mod connection;
 mod deadline;
 mod drain;
 mod follow;
-mod get;
 mod import;
 mod listen;
-mod message;
 mod msm;
 mod ntt;
-mod observe;
+mod read_object;
 mod receive;
 mod routes;
 pub mod settings;
 mod status;
 mod store;
+mod unary_body;
 
 use std::{
     io,
@@ -29,50 +29,50 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
-pub use settings::{Settings, Tls};
+pub use settings::{ServerSettings, TlsIdentity};
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 use tonic::{service::Routes, transport::Server as Transport};
 
 use self::{
-    deadline::Deadlines,
+    deadline::DeadlineLayer,
     drain::Drain,
-    listen::{Door, Listeners},
+    listen::{ConnectionLimiter, Listeners},
 };
 use crate::{
-    buffer::Counter,
+    buffer::Quota,
     engine::{
         Engine,
         cpu::{ArkworksEngine, CpuEngine},
     },
     error::Limit,
-    jobs::{Budget, Host, Scheduler},
+    jobs::{Budget, ComputeHost, Scheduler},
     store::{BasesStore, Uploads},
     telemetry,
 };
 
 /// Interval at which idle uploads are dropped and gauges are set.
-const TICK: Duration = Duration::from_millis(500);
+const HOUSEKEEPING_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Ticks between updates of the GPU gauges: NVML takes milliseconds.
-const TICKS_A_LOOK: u32 = 20;
+const DEVICE_GAUGE_TICKS: u32 = 20;
 
 /// Time for the last responses to leave their sockets: hyper can wait forever for a silent
 /// connection (hyper issue 4170).
-const LINGER: Duration = Duration::from_secs(1);
+const SHUTDOWN_LINGER: Duration = Duration::from_secs(1);
 
 /// Lifetime of a connection that is opened during a drain. Less than `DRAINING_RETRY` of `status`,
 /// so that a client repeats a refused call over another connection.
 const DRAINING_CONNECTION_AGE: Duration = Duration::from_millis(500);
 
 /// State shared by all handlers.
-pub struct State {
-    settings: Settings,
-    compute: Arc<Host>,
+pub struct ServerState {
+    settings: ServerSettings,
+    compute: Arc<ComputeHost>,
     scheduler: Scheduler,
     budget: Budget,
     bases: BasesStore,
     uploads: Uploads,
-    connections: Arc<Counter>,
+    connections: Arc<Quota>,
     drain: Drain,
     started: Instant,
     engine_reason: String,
@@ -80,11 +80,11 @@ pub struct State {
 
 /// A boxed future. Every crate that awaits an async function compiles its body: boxing keeps the
 /// server out of its callers' builds.
-type Outcome<T> = BoxFuture<'static, Result<T, ServeError>>;
+type ServeFuture<T> = BoxFuture<'static, Result<T, ServeError>>;
 
 /// A server that is bound to its addresses but does not serve yet.
 pub struct Server {
-    state: Arc<State>,
+    state: Arc<ServerState>,
     listeners: Listeners,
 }
 
@@ -130,7 +130,7 @@ pub enum ServeError {
 
 /// A handle that drains a server.
 #[derive(Clone)]
-pub struct Drainer(Arc<State>);
+pub struct Drainer(Arc<ServerState>);
 
 impl Drainer {
     /// Makes the server refuse new work. [`Server::serve`] returns when the accepted work is done,
@@ -144,22 +144,22 @@ impl Server {
     /// Opens the data directory, starts the workers, and listens.
     ///
     /// Errors: see [`ServeError`].
-    pub async fn bind(settings: Settings, engines: Engines) -> Result<Self, ServeError> {
+    pub async fn bind(settings: ServerSettings, engines: Engines) -> Result<Self, ServeError> {
         Self::open(settings, engines).await
     }
 
-    fn open(settings: Settings, engines: Engines) -> Outcome<Self> {
+    fn open(settings: ServerSettings, engines: Engines) -> ServeFuture<Self> {
         Box::pin(async move {
             let (bytes_max, objects_max) = (settings.store_bytes_max, settings.objects_max.into());
             let bases = BasesStore::open(bytes_max, objects_max, settings.data_dir.as_deref())?;
             let listeners = Listeners::bind(&settings).await.map_err(ServeError::Listen)?;
-            let state = State {
-                compute: Arc::new(Host::new(engines.engine, engines.oracle)?),
+            let state = ServerState {
+                compute: Arc::new(ComputeHost::new(engines.engine, engines.oracle)?),
                 scheduler: Scheduler::new(settings.workers as usize)?,
-                budget: Budget::whole(settings.bytes_in_flight_max, settings.jobs_max.into()),
+                budget: Budget::server(settings.bytes_in_flight_max, settings.jobs_max.into()),
                 bases,
                 uploads: Uploads::new(settings.uploads_max.into()),
-                connections: Counter::new(Limit::Connections, settings.connections_max.into()),
+                connections: Quota::new(Limit::Connections, settings.connections_max.into()),
                 drain: Drain::default(),
                 started: Instant::now(),
                 engine_reason: engines.reason,
@@ -186,12 +186,12 @@ impl Server {
         self.run().await
     }
 
-    fn run(self) -> Outcome<()> {
+    fn run(self) -> ServeFuture<()> {
         Box::pin(async move {
             let Self { state, listeners } = self;
             let (health, health_service) = tonic_health::server::health_reporter();
-            routes::serving(&health).await;
-            let door = Door {
+            routes::report_serving(&health).await;
+            let door = ConnectionLimiter {
                 connections: state.connections.clone(),
                 bytes_max: state.settings.connection_bytes_in_flight_max,
                 jobs_max: state.settings.connection_jobs_max.into(),
@@ -201,17 +201,17 @@ impl Server {
             let transport = routes::transport(&state.settings);
             let draining = transport.clone().max_connection_age(DRAINING_CONNECTION_AGE);
             let mut servers =
-                Servers { state: state.clone(), door, routes, running: JoinSet::new() };
+                ServerTasks { state: state.clone(), door, routes, running: JoinSet::new() };
             let serving = servers.start(transport, listeners.clone())?;
-            let ticker = tokio::spawn(tick(state.clone()));
+            let ticker = tokio::spawn(run_housekeeping(state.clone()));
             let ended = tokio::select! {
-                grace = state.drain.begun() => {
+                grace = state.drain.wait_until_begun() => {
                     routes::not_serving(&health).await;
                     // Sends a GOAWAY on every connection. New connections are still accepted, for
                     // probes and for the rest of accepted uploads.
                     drop(serving);
                     let draining = servers.start(draining, listeners)?;
-                    finish(&state, grace).await;
+                    wait_for_calls(&state, grace).await;
                     drop(draining);
                     Ok(())
                 }
@@ -220,9 +220,10 @@ impl Server {
                     ended.unwrap_or(Ok(()))
                 }
             };
-            let _silent_connections =
-                timeout(LINGER, async { while servers.running.join_next().await.is_some() {} })
-                    .await;
+            let _silent_connections = timeout(SHUTDOWN_LINGER, async {
+                while servers.running.join_next().await.is_some() {}
+            })
+            .await;
             ticker.abort();
             Ok(ended?)
         })
@@ -230,14 +231,14 @@ impl Server {
 }
 
 /// The tasks that serve connections.
-struct Servers {
-    state: Arc<State>,
-    door: Door,
+struct ServerTasks {
+    state: Arc<ServerState>,
+    door: ConnectionLimiter,
     routes: Routes,
     running: JoinSet<Result<(), tonic::transport::Error>>,
 }
 
-impl Servers {
+impl ServerTasks {
     /// Accepts connections until the returned sender is dropped; then sends a GOAWAY on each and
     /// finishes the calls that run.
     ///
@@ -253,7 +254,7 @@ impl Servers {
             // `changed` fails when the sender is dropped, which is the signal.
             async move { stopped.changed().await.unwrap_or(()) }
         };
-        let deadlines = Deadlines { state: self.state.clone() };
+        let deadlines = DeadlineLayer { state: self.state.clone() };
         if let Some(listener) = listeners.tcp {
             let router = routes::tls(transport.clone(), &self.state.settings)?
                 .layer(deadlines.clone())
@@ -271,17 +272,17 @@ impl Servers {
 }
 
 /// Waits until all accepted calls have ended, for at most `grace`.
-async fn finish(state: &State, grace: Duration) {
+async fn wait_for_calls(state: &ServerState, grace: Duration) {
     let jobs = state.budget.jobs.used();
     tracing::info!(jobs, grace_ms = grace.as_millis() as u64, "draining");
-    if timeout(grace, state.drain.calls_ended()).await.is_err() {
+    if timeout(grace, state.drain.wait_for_calls()).await.is_err() {
         let jobs = state.budget.jobs.used();
         tracing::warn!(jobs, "the grace period ended before all jobs did");
     }
 }
 
 /// Sets the gauges of all GPUs.
-fn look_at_devices(state: &State) {
+fn update_device_gauges(state: &ServerState) {
     for gpu in state.compute.engine.devices().into_iter().filter_map(|device| device.gpu) {
         telemetry::device(telemetry::DeviceState {
             index: gpu.index,
@@ -296,20 +297,20 @@ fn look_at_devices(state: &State) {
 }
 
 /// Drops idle uploads and updates gauges periodically.
-async fn tick(state: Arc<State>) {
-    let mut interval = tokio::time::interval(TICK);
+async fn run_housekeeping(state: Arc<ServerState>) {
+    let mut interval = tokio::time::interval(HOUSEKEEPING_INTERVAL);
     for ticks in 0_u32.. {
         interval.tick().await;
-        if ticks.is_multiple_of(TICKS_A_LOOK) {
+        if ticks.is_multiple_of(DEVICE_GAUGE_TICKS) {
             let state = state.clone();
-            tokio::task::spawn_blocking(move || look_at_devices(&state));
+            tokio::task::spawn_blocking(move || update_device_gauges(&state));
         }
         let settings = &state.settings;
-        let swept = state.uploads.sweep(settings.idle_timeout, settings.upload_ttl);
+        let swept = state.uploads.drop_idle(settings.idle_timeout, settings.upload_ttl);
         if swept > 0 {
             tracing::info!(swept, "dropped idle uploads");
         }
-        telemetry::queued_jobs(state.scheduler.queued() as u64);
+        telemetry::set_queued_jobs(state.scheduler.queued() as u64);
         telemetry::in_flight(state.budget.bytes.used());
         telemetry::stored(state.bases.budget().used(), state.bases.slots().used());
         telemetry::connections(state.connections.used());

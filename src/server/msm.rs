@@ -6,50 +6,53 @@ use std::{
 };
 
 use super::{
-    answer::{self, micros},
-    call::Call,
-    observe,
+    answer::{self, as_micros_u64},
+    call::CallContext,
+    call_record,
 };
 use crate::{
-    buffer::Arrival,
-    error::{Error, Problem, Result},
-    jobs::{Admitted, JobBases, MsmCheck, MsmJob, MsmOutput, MsmWork, Permit, Spent, check_count},
+    buffer::UploadBuffer,
+    error::{Error, FieldProblem, Result},
+    jobs::{
+        AdmissionPermit, AdmittedJob, JobBases, JobTiming, MsmCheck, MsmJob, MsmOutput, MsmWork,
+        check_count,
+    },
     wire::{
-        decode::{BasesSource, MsmSpec, VectorUpload, Verify},
+        decode::{BasesRef, MsmSpec, VectorUploadHeader, VerifyMode},
         v1,
     },
 };
 
 /// An admitted MSM.
-pub struct MsmCall {
+pub struct AdmittedMsm {
     job: MsmJob,
-    permit: Permit,
+    permit: AdmissionPermit,
 }
 
 /// The output of a job, and its timing.
-pub struct MsmDone {
+pub struct FinishedMsm {
     output: MsmOutput,
-    spent: Spent,
+    spent: JobTiming,
     lg_n: u32,
     check: MsmCheck,
 }
 
-impl MsmCall {
+impl AdmittedMsm {
     /// Finds the bases, checks the lengths and admits the job. `payload_bytes` are those admitted
     /// separately for the scalars.
     ///
     /// Errors: `NotFound`, `Mismatch`, `Invalid`, `Exhausted`, `Draining`.
     pub fn admit(
-        call: &Call,
+        call: &CallContext,
         spec: MsmSpec,
-        vector: &VectorUpload,
+        vector: &VectorUploadHeader,
         payload_bytes: u64,
     ) -> Result<Self> {
         let bases = match spec.bases {
-            BasesSource::Stored(id, offset, length) => {
+            BasesRef::Stored(id, offset, length) => {
                 JobBases::Checked(call.state.bases.points(id, spec.group, offset, length)?)
             }
-            BasesSource::Inline(encoding, data, count) => {
+            BasesRef::Inline(encoding, data, count) => {
                 JobBases::Inline(spec.group, encoding, data, count)
             }
         };
@@ -61,16 +64,16 @@ impl MsmCall {
             reduce: spec.reduce,
             result_encoding: spec.result_encoding,
             check: match spec.verify {
-                Verify::None => MsmCheck::None,
-                Verify::Full => MsmCheck::Full,
-                Verify::Probabilistic => MsmCheck::Combination,
+                VerifyMode::None => MsmCheck::None,
+                VerifyMode::Full => MsmCheck::Full,
+                VerifyMode::Probabilistic => MsmCheck::Combination,
             },
         };
         let max = call.state.settings.message_payload_bytes_max;
         let sum_bytes = job.result_encoding.point_bytes(spec.group) as u64;
         if job.batch as u64 * sum_bytes > max {
             let max = max / sum_bytes;
-            return Err(Error::field("spec.batch", Problem::TooLarge { max }));
+            return Err(Error::field("spec.batch", FieldProblem::TooLarge { max }));
         }
         let scratch_bytes = job.scratch_bytes(&call.state.compute);
         call.check_fits(scratch_bytes.saturating_add(payload_bytes))?;
@@ -81,27 +84,27 @@ impl MsmCall {
     /// Queues the job at once. The future waits for the job; dropping it cancels the job.
     pub fn submit(
         self,
-        call: &Call,
-        arrival: Arc<Arrival>,
-    ) -> impl Future<Output = Result<MsmDone>> + use<> {
+        call: &CallContext,
+        arrival: Arc<UploadBuffer>,
+    ) -> impl Future<Output = Result<FinishedMsm>> + use<> {
         let Self { job, permit } = self;
         let lg_n = job.bases.len().checked_ilog2().unwrap_or(0);
         let (check, host) = (job.check, call.state.compute.clone());
-        let ticket = call.state.scheduler.submit(call.control(), |wake| Admitted {
+        let ticket = call.state.scheduler.submit(call.control(), |wake| AdmittedJob {
             work: MsmWork::new(host, job, arrival, wake),
             permit,
         });
         async move {
             let (output, spent) = ticket.await?;
-            Ok(MsmDone { output, spent, lg_n, check })
+            Ok(FinishedMsm { output, spent, lg_n, check })
         }
     }
 }
 
 /// The wire's result. `waited` is the time that the scalars took to arrive.
-pub fn result(done: MsmDone, waited: Duration) -> v1::MsmResult {
+pub fn result(done: FinishedMsm, waited: Duration) -> v1::MsmResult {
     let begun = Instant::now();
-    let MsmDone { output, spent, lg_n, check } = done;
+    let FinishedMsm { output, spent, lg_n, check } = done;
     let verified = match check {
         MsmCheck::None => v1::Verify::None,
         MsmCheck::Full => v1::Verify::Full,
@@ -110,12 +113,12 @@ pub fn result(done: MsmDone, waited: Duration) -> v1::MsmResult {
     let execution = answer::execution(output.executor, verified);
     let points = output.points.into();
     let timing = v1::Timing {
-        receive_us: micros(waited),
-        queue_us: micros(spent.queue),
-        compute_us: micros(spent.run.saturating_sub(output.verify_time)),
-        verify_us: micros(output.verify_time),
-        send_us: micros(begun.elapsed()),
+        receive_us: as_micros_u64(waited),
+        queue_us: as_micros_u64(spent.queue),
+        compute_us: as_micros_u64(spent.run.saturating_sub(output.verify_time)),
+        verify_us: as_micros_u64(output.verify_time),
+        send_us: as_micros_u64(begun.elapsed()),
     };
-    observe::job("msm", lg_n, &timing, &execution);
+    call_record::job("msm", lg_n, &timing, &execution);
     v1::MsmResult { points, timing: Some(timing), execution: Some(execution) }
 }

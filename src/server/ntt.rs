@@ -5,57 +5,59 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 
 use super::{
-    answer::{self, micros},
-    call::Call,
-    observe,
+    answer::{self, as_micros_u64},
+    call::CallContext,
+    call_record,
 };
 use crate::{
-    buffer::Arrival,
+    buffer::UploadBuffer,
     curve::scalars::ScalarEncoding,
-    engine::Executor,
-    error::{Error, Limit, Problem, Result},
-    jobs::{Admitted, NttCheck, NttJob, NttOutput, NttWork, Permit, Spent, check_count},
+    engine::ExecutedBy,
+    error::{Error, FieldProblem, Limit, Result},
+    jobs::{
+        AdmissionPermit, AdmittedJob, JobTiming, NttCheck, NttJob, NttOutput, NttWork, check_count,
+    },
     wire::{
-        decode::{NttSpec, UploadId, VectorUpload, Verify},
+        decode::{NttSpec, UploadId, VectorUploadHeader, VerifyMode},
         v1,
     },
 };
 
 /// An admitted NTT.
-pub struct NttCall {
+pub struct AdmittedNtt {
     job: NttJob,
-    permit: Permit,
+    permit: AdmissionPermit,
     /// Encoding of the result.
     pub output_encoding: ScalarEncoding,
     /// Bytes of the result.
     pub result_bytes: u64,
-    rows: Arc<Arrival>,
+    rows: Arc<UploadBuffer>,
 }
 
 /// The output of a job, and its timing.
-pub struct NttDone {
+pub struct FinishedNtt {
     /// The encoded rows, concatenated. Holds the permit for their bytes.
-    pub rows: Arc<Arrival>,
+    pub rows: Arc<UploadBuffer>,
     verify: Duration,
-    executor: Executor,
-    spent: Spent,
+    executor: ExecutedBy,
+    spent: JobTiming,
     lg_n: u32,
     check: NttCheck,
 }
 
-impl NttCall {
+impl AdmittedNtt {
     /// Checks the lengths and admits the job. `payload_bytes` are those admitted separately for the
     /// input.
     ///
     /// Errors: `Invalid`, `Exhausted`, `Draining`.
     pub fn admit(
-        call: &Call,
+        call: &CallContext,
         spec: NttSpec,
-        vector: &VectorUpload,
+        vector: &VectorUploadHeader,
         payload_bytes: u64,
     ) -> Result<Self> {
         if !vector.encoding.is_full() {
-            return Err(Error::field("encoding", Problem::OutOfRange));
+            return Err(Error::field("encoding", FieldProblem::OutOfRange));
         }
         check_count("input", vector.count, spec.rows, spec.row_length)?;
         let job = NttJob {
@@ -66,9 +68,9 @@ impl NttCall {
             reduce: spec.reduce,
             output_encoding: spec.output_encoding,
             check: match spec.verify {
-                Verify::None => NttCheck::None,
-                Verify::Full => NttCheck::Full,
-                Verify::Probabilistic => NttCheck::RandomPoint,
+                VerifyMode::None => NttCheck::None,
+                VerifyMode::Full => NttCheck::Full,
+                VerifyMode::Probabilistic => NttCheck::RandomPoint,
             },
         };
         // A size that overflows exceeds any budget.
@@ -80,12 +82,12 @@ impl NttCall {
         call.check_fits(all)?;
         let result_permit = call.admit(result_bytes, 0)?;
         let permit = call.admit(scratch_bytes, 1)?;
-        let (output_encoding, result) = (job.output_encoding, job.result(result_permit)?);
+        let (output_encoding, result) = (job.output_encoding, job.result_buffer(result_permit)?);
         Ok(Self { job, permit, output_encoding, result_bytes, rows: result })
     }
 
     /// The buffer that receives the rows.
-    pub fn rows(&self) -> &Arc<Arrival> {
+    pub fn rows(&self) -> &Arc<UploadBuffer> {
         &self.rows
     }
 
@@ -97,24 +99,24 @@ impl NttCall {
     /// Queues the job at once. The future waits for the job; dropping it cancels the job.
     pub fn submit(
         self,
-        call: &Call,
-        arrival: Arc<Arrival>,
-    ) -> impl Future<Output = Result<NttDone>> + use<> {
+        call: &CallContext,
+        arrival: Arc<UploadBuffer>,
+    ) -> impl Future<Output = Result<FinishedNtt>> + use<> {
         let Self { job, permit, rows, .. } = self;
         let (lg_n, check, host) = (job.plan.lg_n, job.check, call.state.compute.clone());
-        let ticket = call.state.scheduler.submit(call.control(), |wake| Admitted {
+        let ticket = call.state.scheduler.submit(call.control(), |wake| AdmittedJob {
             work: NttWork::new(host, job, arrival, rows.clone(), wake),
             permit,
         });
         async move {
             let (NttOutput { verify, executor }, spent) = ticket.await?;
-            Ok(NttDone { rows, verify, executor, spent, lg_n, check })
+            Ok(FinishedNtt { rows, verify, executor, spent, lg_n, check })
         }
     }
 }
 
 /// The wire's summary of a result. `waited` is the time that the input took to arrive.
-pub fn result(done: &NttDone, waited: Duration) -> v1::NttResult {
+pub fn result(done: &FinishedNtt, waited: Duration) -> v1::NttResult {
     let verified = match done.check {
         NttCheck::None => v1::Verify::None,
         NttCheck::Full => v1::Verify::Full,
@@ -122,29 +124,33 @@ pub fn result(done: &NttDone, waited: Duration) -> v1::NttResult {
     };
     let execution = answer::execution(done.executor.clone(), verified);
     let timing = v1::Timing {
-        receive_us: micros(waited),
-        queue_us: micros(done.spent.queue),
-        compute_us: micros(done.spent.run.saturating_sub(done.verify)),
-        verify_us: micros(done.verify),
+        receive_us: as_micros_u64(waited),
+        queue_us: as_micros_u64(done.spent.queue),
+        compute_us: as_micros_u64(done.spent.run.saturating_sub(done.verify)),
+        verify_us: as_micros_u64(done.verify),
         send_us: 0,
     };
-    observe::job("ntt", done.lg_n, &timing, &execution);
+    call_record::job("ntt", done.lg_n, &timing, &execution);
     v1::NttResult { timing: Some(timing), execution: Some(execution) }
 }
 
 /// Stores the rows as a vector under a new random id.
 ///
 /// Errors: `Exhausted`; `Internal` if the system's random generator fails.
-pub fn keep(call: &Call, rows: Arc<Arrival>, encoding: ScalarEncoding) -> Result<v1::Object> {
+pub fn store_rows(
+    call: &CallContext,
+    rows: Arc<UploadBuffer>,
+    encoding: ScalarEncoding,
+) -> Result<v1::Object> {
     let mut id = [0; 16];
     getrandom::fill(&mut id).map_err(|_| Error::Internal("no random bytes".into()))?;
     let count = rows.len() / encoding.width() as u64;
-    let vector = VectorUpload { id: UploadId(id), encoding, count, streams: 1 };
+    let vector = VectorUploadHeader { id: UploadId(id), encoding, count, streams: 1 };
     call.state.uploads.insert(vector.clone(), rows)?;
     Ok(answer::vector_object(&vector))
 }
 
 /// Bytes `start..start + len` of a result, for sending.
-pub fn piece(rows: &Arrival, start: u64, len: usize) -> Bytes {
-    answer::secret(rows.copy(start, len))
+pub fn row_chunk(rows: &UploadBuffer, start: u64, len: usize) -> Bytes {
+    answer::zeroized_bytes(rows.copy(start, len))
 }

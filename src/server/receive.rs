@@ -5,21 +5,24 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep_until, timeout};
 use tonic::{Status, Streaming};
 
-use super::{State, call::Call};
+use super::{ServerState, call::CallContext};
 use crate::{
-    error::{Error, Problem},
-    store::{Header, StreamGuard, Upload, Uploads},
+    error::{Error, FieldProblem},
+    store::{StoredUpload, UploadHeader, UploadStreamGuard, Uploads},
     telemetry,
-    wire::{decode::VectorUpload, v1::Chunk},
+    wire::{decode::VectorUploadHeader, v1::Chunk},
 };
 
 /// A sender must send this much within each idle timeout, or complete the payload.
-pub const DRIP_BYTES: u64 = 16 << 10;
+pub const IDLE_MIN_BYTES: u64 = 16 << 10;
 
 /// Waits for the next message for at most `idle`; `None` at the end of the stream.
 ///
 /// Errors: `Idle`; those of the transport.
-pub async fn next<M>(stream: &mut Streaming<M>, idle: Duration) -> Result<Option<M>, Status> {
+pub async fn next_message<M>(
+    stream: &mut Streaming<M>,
+    idle: Duration,
+) -> Result<Option<M>, Status> {
     match timeout(idle, stream.message()).await {
         Ok(message) => message,
         Err(_) => Err(Error::Idle(idle).into()),
@@ -30,9 +33,9 @@ pub async fn next<M>(stream: &mut Streaming<M>, idle: Duration) -> Result<Option
 ///
 /// Errors: `Idle` for a sender that is silent or too slow; `Invalid` for a chunk outside of the
 /// payload or a message that is not a chunk; the upload's failure; those of the transport.
-pub async fn receive<M>(
+pub async fn receive_chunks<M>(
     mut stream: Streaming<M>,
-    guard: StreamGuard,
+    guard: UploadStreamGuard,
     idle: Duration,
     chunk_of: fn(M) -> Option<Chunk>,
 ) -> Result<(), Status> {
@@ -59,14 +62,14 @@ pub async fn receive<M>(
             tokio::task::yield_now().await;
             break;
         };
-        let chunk = chunk_of(message).ok_or(Error::field("message", Problem::OutOfRange))?;
+        let chunk = chunk_of(message).ok_or(Error::field("message", FieldProblem::OutOfRange))?;
         telemetry::received(chunk.data.len() as u64);
         bytes += upload.write(chunk.offset, &chunk.data)?;
-        if bytes >= DRIP_BYTES {
+        if bytes >= IDLE_MIN_BYTES {
             (since, bytes) = (Instant::now(), 0);
         }
     }
-    guard.ended();
+    guard.end();
     Ok(())
 }
 
@@ -74,7 +77,7 @@ pub async fn receive<M>(
 /// of the sender, because it states the cause.
 ///
 /// Errors: those of the job; those of the sender.
-pub async fn meanwhile<T>(
+pub async fn receive_during_job<T>(
     chunks: impl Future<Output = Result<(), Status>>,
     job: impl Future<Output = crate::error::Result<T>>,
 ) -> Result<T, Status> {
@@ -91,26 +94,26 @@ pub async fn meanwhile<T>(
 
 /// The upload that a streamed job reads. If it is dropped before [`JobInput::end`], the upload ends
 /// if the deadline has passed, and can be resumed if the caller has gone.
-pub struct JobInput {
-    upload: Arc<Upload>,
-    state: Arc<State>,
+pub struct StreamedUpload {
+    upload: Arc<StoredUpload>,
+    state: Arc<ServerState>,
     deadline: Option<std::time::Instant>,
     ended: bool,
 }
 
-impl JobInput {
+impl StreamedUpload {
     /// Opens the upload, or finds it if it is in progress.
     ///
     /// Errors: like [`Uploads::open`]; `Exhausted` if it is not admitted.
-    pub fn open(call: &Call, vector: VectorUpload) -> crate::error::Result<Self> {
+    pub fn open(call: &CallContext, vector: VectorUploadHeader) -> crate::error::Result<Self> {
         let state = call.state.clone();
         let admit = |bytes| call.admit(bytes, 0);
-        let (upload, _) = state.uploads.open(&Header::Vector(vector), admit)?;
+        let (upload, _) = state.uploads.open(&UploadHeader::Vector(vector), admit)?;
         Ok(Self { upload, state, deadline: call.deadline, ended: false })
     }
 
     /// The upload.
-    pub fn upload(&self) -> &Arc<Upload> {
+    pub fn upload(&self) -> &Arc<StoredUpload> {
         &self.upload
     }
 
@@ -127,12 +130,12 @@ impl JobInput {
         self.state.uploads.remove(&self.upload);
         if failure.is_some() {
             // Ends the other streams that carry it. The call of the job reports the reason.
-            self.upload.conclude(Err(Error::Cancelled));
+            self.upload.set_outcome(Err(Error::Cancelled));
         }
     }
 }
 
-impl Drop for JobInput {
+impl Drop for StreamedUpload {
     fn drop(&mut self) {
         if self.ended {
             return;
@@ -140,19 +143,19 @@ impl Drop for JobInput {
         if self.deadline.is_some_and(|deadline| deadline <= std::time::Instant::now()) {
             self.end(Some(&Error::Deadline.into()));
         } else {
-            self.upload.abandon();
+            self.upload.mark_abandoned();
         }
     }
 }
 
 /// Ends an upload that failed or whose sender sent an invalid message, so that its memory is freed
 /// at once. If the sender was silent or disconnected, the upload is kept, to be resumed.
-pub fn given_up(uploads: &Uploads, upload: &Arc<Upload>, failure: &Status) {
+pub fn end_unless_resumable(uploads: &Uploads, upload: &Arc<StoredUpload>, failure: &Status) {
     use tonic::Code::{Cancelled, DeadlineExceeded, Unknown};
     let resumable = matches!(failure.code(), Cancelled | DeadlineExceeded | Unknown);
     let complete = upload.payload.is_complete() && upload.payload.failure().is_none();
     if upload.payload.failure().is_some() || !resumable && !complete {
         uploads.remove(upload);
-        upload.conclude(Err(Error::Cancelled));
+        upload.set_outcome(Err(Error::Cancelled));
     }
 }

@@ -13,7 +13,8 @@ use tonic_health::{
 };
 
 use super::{
-    ServeError, Settings, State, admin::AdminService, compute::ComputeService, store::StoreService,
+    ServeError, ServerSettings, ServerState, admin::AdminService, compute::ComputeService,
+    store::StoreService,
 };
 use crate::wire::{
     DESCRIPTOR_SET,
@@ -36,7 +37,10 @@ const KEEPALIVE: Duration = Duration::from_secs(20);
 /// The routes of all services, with their message limits.
 ///
 /// Errors: `Reflection`.
-pub fn routes(state: &Arc<State>, health: HealthServer<impl Health>) -> Result<Routes, ServeError> {
+pub fn routes(
+    state: &Arc<ServerState>,
+    health: HealthServer<impl Health>,
+) -> Result<Routes, ServeError> {
     let settings = &state.settings;
     let limit = (settings.message_payload_bytes_max + MESSAGE_OVERHEAD_BYTES) as usize;
     let compute = ComputeServer::new(ComputeService { state: state.clone() });
@@ -57,7 +61,7 @@ pub fn routes(state: &Arc<State>, health: HealthServer<impl Health>) -> Result<R
 }
 
 /// The transport with its limits: the defaults of tonic and h2 are for trusted callers.
-pub fn transport(settings: &Settings) -> Server {
+pub fn transport(settings: &ServerSettings) -> Server {
     Server::builder()
         .initial_stream_window_size(settings.http2_stream_window_bytes)
         .initial_connection_window_size(settings.http2_connection_window_bytes)
@@ -74,7 +78,7 @@ pub fn transport(settings: &Settings) -> Server {
 /// Configures TLS, if the settings have a certificate.
 ///
 /// Errors: `Transport` if the certificate or key is not valid.
-pub fn tls(server: Server, settings: &Settings) -> Result<Server, ServeError> {
+pub fn tls(server: Server, settings: &ServerSettings) -> Result<Server, ServeError> {
     let Some(tls) = &settings.tls else { return Ok(server) };
     let identity = Identity::from_pem(&tls.certificate_pem, tls.key_pem.as_slice());
     let config = ServerTlsConfig::new().identity(identity).timeout(settings.handshake_timeout);
@@ -84,7 +88,7 @@ pub fn tls(server: Server, settings: &Settings) -> Result<Server, ServeError> {
 const SERVICES: [&str; 4] = ["", COMPUTE, STORE, ADMIN];
 
 /// Reports all services as serving.
-pub async fn serving(health: &HealthReporter) {
+pub async fn report_serving(health: &HealthReporter) {
     for service in SERVICES {
         health.set_service_status(service, ServingStatus::Serving).await;
     }

@@ -11,7 +11,7 @@ const GIB: u64 = 1 << 30;
 
 /// All settings of a server. [`Settings::default`] serves on the loopback, in memory only.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct ServerSettings {
     /// TCP address to listen on; port 0 means any free port; `None` disables TCP.
     pub listen: Option<SocketAddr>,
     /// Path of the Unix socket to listen on; `None` disables it.
@@ -19,7 +19,7 @@ pub struct Settings {
     /// Permission bits of the Unix socket: whoever can write to it can drain the server.
     pub unix_mode: u32,
     /// Certificate and key of the TCP listener; `None` means plain text.
-    pub tls: Option<Tls>,
+    pub tls: Option<TlsIdentity>,
     /// Greatest payload of one message, bytes.
     pub message_payload_bytes_max: u64,
     /// Payload and working memory of all jobs and uploads in flight, bytes.
@@ -64,7 +64,7 @@ pub struct Settings {
     pub http2_frame_bytes_max: u32,
 }
 
-impl Default for Settings {
+impl Default for ServerSettings {
     fn default() -> Self {
         Self {
             listen: Some(SocketAddr::from(([127, 0, 0, 1], 7654))),
@@ -98,24 +98,24 @@ impl Default for Settings {
 
 /// A certificate chain and its private key, both PEM. The key is zeroed when dropped.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Tls {
+pub struct TlsIdentity {
     /// The chain, leaf first.
     pub certificate_pem: Vec<u8>,
     /// The leaf's key.
     pub key_pem: Zeroizing<Vec<u8>>,
 }
 
-impl Tls {
+impl TlsIdentity {
     /// Checks that the listener can use the certificate and the key.
     ///
     /// Errors: `Transport` if one of them cannot be parsed or the key does not match the leaf.
-    pub fn check(&self) -> Result<(), ServeError> {
-        let settings = Settings { tls: Some(self.clone()), ..Settings::default() };
+    pub fn validate(&self) -> Result<(), ServeError> {
+        let settings = ServerSettings { tls: Some(self.clone()), ..ServerSettings::default() };
         routes::tls(routes::transport(&settings), &settings).map(drop)
     }
 }
 
-impl fmt::Debug for Tls {
+impl fmt::Debug for TlsIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tls")
             .field("certificate_pem", &format_args!("{} bytes", self.certificate_pem.len()))
@@ -130,9 +130,12 @@ mod tests {
 
     #[test]
     fn debug_shows_no_key() {
-        let tls = Tls { certificate_pem: vec![1], key_pem: Zeroizing::new(b"sesame".to_vec()) };
-        let shown =
-            format!("{tls:?} {:?}", Settings { tls: Some(tls.clone()), ..Settings::default() });
+        let tls =
+            TlsIdentity { certificate_pem: vec![1], key_pem: Zeroizing::new(b"sesame".to_vec()) };
+        let shown = format!(
+            "{tls:?} {:?}",
+            ServerSettings { tls: Some(tls.clone()), ..ServerSettings::default() }
+        );
         assert!(shown.contains("<redacted>") && !shown.contains("sesame"), "{shown}");
         assert!(!shown.contains("115, 101, 115"), "{shown}");
     }

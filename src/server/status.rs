@@ -5,7 +5,7 @@ use std::time::Duration;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
-use crate::error::{Error, Problem};
+use crate::error::{Error, FieldProblem};
 
 const DOMAIN: &str = "capstan";
 
@@ -36,19 +36,19 @@ pub fn classify(error: &Error) -> (Code, &'static str) {
     }
 }
 
-fn problem_reason(problem: Problem) -> &'static str {
+fn problem_reason(problem: FieldProblem) -> &'static str {
     match problem {
-        Problem::Unspecified => "UNSPECIFIED",
-        Problem::Missing => "MISSING",
-        Problem::Length { .. } => "LENGTH_MISMATCH",
-        Problem::NotCanonical => "NOT_CANONICAL",
-        Problem::NotOnCurve => "NOT_ON_CURVE",
-        Problem::NotInSubgroup => "NOT_IN_SUBGROUP",
-        Problem::BadInfinity => "BAD_INFINITY",
-        Problem::BadEncoding => "BAD_ENCODING",
-        Problem::Zero => "SIZE_ZERO",
-        Problem::TooLarge { .. } => "SIZE_TOO_LARGE",
-        Problem::OutOfRange => "OUT_OF_RANGE",
+        FieldProblem::Unspecified => "UNSPECIFIED",
+        FieldProblem::Missing => "MISSING",
+        FieldProblem::Length { .. } => "LENGTH_MISMATCH",
+        FieldProblem::NotCanonical => "NOT_CANONICAL",
+        FieldProblem::NotOnCurve => "NOT_ON_CURVE",
+        FieldProblem::NotInSubgroup => "NOT_IN_SUBGROUP",
+        FieldProblem::BadInfinity => "BAD_INFINITY",
+        FieldProblem::BadEncoding => "BAD_ENCODING",
+        FieldProblem::Zero => "SIZE_ZERO",
+        FieldProblem::TooLarge { .. } => "SIZE_TOO_LARGE",
+        FieldProblem::OutOfRange => "OUT_OF_RANGE",
     }
 }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{State, answer, call::Call, get, import, receive};
+use super::{ServerState, answer, call::CallContext, import, read_object, receive};
 use crate::{
     curve::Group,
-    error::{Error, Problem},
-    store::{Header, Outcome, StoredBases},
+    error::{Error, FieldProblem},
+    store::{StoredBases, UploadHeader, UploadOutcome},
     wire::{
         decode::{self, required},
         v1::{self, store_server::Store},
@@ -22,13 +22,13 @@ const MISSING_MAX: usize = 1024;
 /// Implements the Store service.
 pub struct StoreService {
     /// The server's shared state.
-    pub state: Arc<State>,
+    pub state: Arc<ServerState>,
 }
 
 impl StoreService {
     /// The stored bases of the same payload, if they make the upload unnecessary.
-    fn known(&self, header: &Header) -> Option<Arc<StoredBases>> {
-        let Header::Bases(wanted) = header else { return None };
+    fn stored_payload(&self, header: &UploadHeader) -> Option<Arc<StoredBases>> {
+        let UploadHeader::Bases(wanted) = header else { return None };
         let held = self.state.bases.by_payload(&wanted.payload()?).ok()?;
         let same = held.points.group() == wanted.group
             && held.points.len() as u64 == wanted.count
@@ -37,11 +37,13 @@ impl StoreService {
     }
 }
 
-fn put_response(header: &Header, outcome: &Outcome, existed: bool) -> v1::PutResponse {
+fn put_response(header: &UploadHeader, outcome: &UploadOutcome, existed: bool) -> v1::PutResponse {
     let object = match (outcome, header) {
-        (Outcome::Bases(bases), _) => Some(answer::bases_object(bases)),
-        (Outcome::Vector, Header::Vector(vector)) => Some(answer::vector_object(vector)),
-        (Outcome::Vector, Header::Bases(_)) => None,
+        (UploadOutcome::Bases(bases), _) => Some(answer::bases_object(bases)),
+        (UploadOutcome::Vector, UploadHeader::Vector(vector)) => {
+            Some(answer::vector_object(vector))
+        }
+        (UploadOutcome::Vector, UploadHeader::Bases(_)) => None,
     };
     v1::PutResponse { object, existed }
 }
@@ -53,29 +55,37 @@ impl Store for StoreService {
         request: Request<Streaming<v1::PutRequest>>,
     ) -> Result<Response<v1::PutResponse>, Status> {
         use v1::put_request::Message;
-        let call = Call::new(&self.state, &request)?;
+        let call = CallContext::new(&self.state, &request)?;
         let mut stream = request.into_inner();
         call.run("put", async {
             let idle = self.state.settings.idle_timeout;
-            let first = receive::next(&mut stream, idle).await?.and_then(|first| first.message);
+            let first =
+                receive::next_message(&mut stream, idle).await?.and_then(|first| first.message);
             let header = match first {
-                Some(Message::Bases(bases)) => Header::Bases(decode::bases_upload(bases)?),
-                Some(Message::Vector(vector)) => Header::Vector(decode::vector_upload(vector)?),
-                _ => return Err(Error::field("header", Problem::Missing).into()),
+                Some(Message::Bases(bases)) => UploadHeader::Bases(decode::bases_upload(bases)?),
+                Some(Message::Vector(vector)) => {
+                    UploadHeader::Vector(decode::vector_upload(vector)?)
+                }
+                _ => return Err(Error::field("header", FieldProblem::Missing).into()),
             };
-            if let Some(held) = self.known(&header) {
-                return Ok(put_response(&header, &Outcome::Bases(held), true));
+            if let Some(held) = self.stored_payload(&header) {
+                return Ok(put_response(&header, &UploadOutcome::Bases(held), true));
             }
-            let upload = import::open(&call, &header)?;
+            let upload = import::open_upload(&call, &header)?;
             let existed = upload.payload.is_complete() && !upload.payload.is_empty();
             let chunks =
-                receive::receive(stream, upload.attach(), idle, |message| match message.message {
-                    Some(Message::Chunk(chunk)) => Some(chunk),
-                    _ => None,
-                });
-            let outcome = receive::meanwhile(chunks, upload.concluded()).await;
+                receive::receive_chunks(
+                    stream,
+                    upload.begin_stream(),
+                    idle,
+                    |message| match message.message {
+                        Some(Message::Chunk(chunk)) => Some(chunk),
+                        _ => None,
+                    },
+                );
+            let outcome = receive::receive_during_job(chunks, upload.concluded()).await;
             let outcome = outcome.inspect_err(|failure| {
-                receive::given_up(&self.state.uploads, &upload, failure);
+                receive::end_unless_resumable(&self.state.uploads, &upload, failure);
             })?;
             Ok(put_response(&header, &outcome, existed))
         })
@@ -88,9 +98,12 @@ impl Store for StoreService {
         &self,
         request: Request<v1::GetRequest>,
     ) -> Result<Response<Self::GetStream>, Status> {
-        let call = Call::new(&self.state, &request)?;
+        let call = CallContext::new(&self.state, &request)?;
         let request = request.into_inner();
-        call.run("get", async { Ok(get::send(&call, get::find(&call, request)?)) }).await
+        call.run("get", async {
+            Ok(read_object::send(&call, read_object::resolve(&call, request)?))
+        })
+        .await
     }
 
     async fn stat(
@@ -98,7 +111,7 @@ impl Store for StoreService {
         request: Request<v1::StatRequest>,
     ) -> Result<Response<v1::StatResponse>, Status> {
         use v1::{stat_request::Id, stat_response::Status as Found};
-        let call = Call::new(&self.state, &request)?;
+        let call = CallContext::new(&self.state, &request)?;
         let request = request.into_inner();
         call.run("stat", async {
             let bases = match required("id", request.id)? {
@@ -109,7 +122,7 @@ impl Store for StoreService {
                 Id::UploadId(id) => {
                     let upload = self.state.uploads.get(decode::upload_id(&id)?)?;
                     let status = match &upload.header {
-                        Header::Vector(vector) if upload.payload.is_complete() => {
+                        UploadHeader::Vector(vector) if upload.payload.is_complete() => {
                             Found::Object(answer::vector_object(vector))
                         }
                         _ => Found::Upload(progress(&upload.payload)),
@@ -127,7 +140,7 @@ impl Store for StoreService {
         &self,
         request: Request<v1::ListRequest>,
     ) -> Result<Response<v1::ListResponse>, Status> {
-        let call = Call::new(&self.state, &request)?;
+        let call = CallContext::new(&self.state, &request)?;
         let request = request.into_inner();
         call.run("list", async {
             let wanted = request.group.map(|group| decode::group("group", group)).transpose()?;
@@ -144,7 +157,7 @@ impl Store for StoreService {
         request: Request<v1::ReleaseRequest>,
     ) -> Result<Response<v1::ReleaseResponse>, Status> {
         use v1::release_request::Id;
-        let call = Call::new(&self.state, &request)?;
+        let call = CallContext::new(&self.state, &request)?;
         let request = request.into_inner();
         call.run("release", async {
             match required("id", request.id)? {
@@ -161,7 +174,7 @@ impl Store for StoreService {
     }
 }
 
-fn progress(arrival: &crate::buffer::Arrival) -> v1::UploadProgress {
+fn progress(arrival: &crate::buffer::UploadBuffer) -> v1::UploadProgress {
     let missing = arrival.missing().into_iter().take(MISSING_MAX);
     v1::UploadProgress {
         bytes_total: arrival.len(),

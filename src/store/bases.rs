@@ -7,14 +7,14 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use super::disk::Disk;
+use super::data_dir::DataDir;
 use crate::{
-    buffer::{Charge, Counter},
+    buffer::{Quota, QuotaPermit},
     curve::{
         Group,
         points::{Bases, PointSlice},
     },
-    error::{Error, Limit, Problem, Result},
+    error::{Error, FieldProblem, Limit, Result},
     wire::decode::{ObjectId, PayloadId},
 };
 
@@ -38,28 +38,32 @@ pub struct StoredBases {
 
 /// An object's share of the store's byte and object limits, returned on drop.
 #[derive(Debug)]
-pub struct Room {
-    _bytes: Charge,
-    _object: Charge,
+pub struct StoreCharge {
+    _bytes: QuotaPermit,
+    _object: QuotaPermit,
 }
 
 /// Points with their room, which is returned when the last job drops the points: possibly long
 /// after their release.
-struct Housed<A> {
+struct ChargedPoints<A> {
     points: PointSlice<A>,
-    _room: Room,
+    _room: StoreCharge,
 }
 
-impl<A> AsRef<[A]> for Housed<A> {
+impl<A> AsRef<[A]> for ChargedPoints<A> {
     fn as_ref(&self) -> &[A] {
         &self.points
     }
 }
 
-fn housed(points: Bases, room: Room) -> Bases {
+fn with_charge(points: Bases, room: StoreCharge) -> Bases {
     match points {
-        Bases::G1(points) => Bases::G1(PointSlice::new(Arc::new(Housed { points, _room: room }))),
-        Bases::G2(points) => Bases::G2(PointSlice::new(Arc::new(Housed { points, _room: room }))),
+        Bases::G1(points) => {
+            Bases::G1(PointSlice::new(Arc::new(ChargedPoints { points, _room: room })))
+        }
+        Bases::G2(points) => {
+            Bases::G2(PointSlice::new(Arc::new(ChargedPoints { points, _room: room })))
+        }
     }
 }
 
@@ -76,14 +80,14 @@ impl StoredBases {
 
 /// All stored bases.
 pub struct BasesStore {
-    state: Mutex<State>,
-    byte_limit: Arc<Counter>,
-    object_limit: Arc<Counter>,
-    disk: Option<Disk>,
+    state: Mutex<BasesIndex>,
+    byte_limit: Arc<Quota>,
+    object_limit: Arc<Quota>,
+    disk: Option<DataDir>,
 }
 
 #[derive(Default)]
-struct State {
+struct BasesIndex {
     objects: HashMap<ObjectId, Arc<StoredBases>>,
     /// Payloads received, so that a second `Put` of the same one needs no upload.
     by_payload: HashMap<PayloadId, ObjectId>,
@@ -95,14 +99,14 @@ impl BasesStore {
     ///
     /// Errors: `Internal` if the directory cannot be used.
     pub fn open(bytes_max: u64, objects_max: u64, data_dir: Option<&Path>) -> Result<Self> {
-        let budget = Counter::new(Limit::Store, bytes_max);
-        let slots = Counter::new(Limit::Objects, objects_max);
-        let disk = data_dir.map(Disk::open).transpose()?;
+        let budget = Quota::new(Limit::Store, bytes_max);
+        let slots = Quota::new(Limit::Objects, objects_max);
+        let disk = data_dir.map(DataDir::open).transpose()?;
         let store = Self { state: Mutex::default(), byte_limit: budget, object_limit: slots, disk };
-        for path in store.disk.iter().flat_map(Disk::files) {
+        for path in store.disk.iter().flat_map(DataDir::files) {
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-            match Disk::load(&path, |group, count| store.room(group, count)) {
-                Ok((bases, room)) => drop(store.hold(bases, room)),
+            match DataDir::load(&path, |group, count| store.reserve(group, count)) {
+                Ok((bases, room)) => drop(store.add(bases, room)),
                 Err(error) => tracing::warn!(file = name, %error, "skipped a file of stored bases"),
             }
         }
@@ -115,23 +119,23 @@ impl BasesStore {
     }
 
     /// The byte limit and its current use.
-    pub fn budget(&self) -> &Arc<Counter> {
+    pub fn budget(&self) -> &Arc<Quota> {
         &self.byte_limit
     }
 
     /// The object limit and its current use, including released objects that jobs still use.
-    pub fn slots(&self) -> &Arc<Counter> {
+    pub fn slots(&self) -> &Arc<Quota> {
         &self.object_limit
     }
 
     /// Reserves room for an object of `count` points.
     ///
     /// Errors: `Exhausted`; `Invalid` if the number of bytes overflows.
-    pub fn room(&self, group: Group, count: u64) -> Result<Room> {
+    pub fn reserve(&self, group: Group, count: u64) -> Result<StoreCharge> {
         let bytes = count.checked_mul(group.affine_bytes() as u64);
-        let bytes = bytes.ok_or(Error::field("count", Problem::TooLarge { max: u64::MAX }))?;
-        let bytes = self.byte_limit.take(bytes.max(OBJECT_BYTES_MIN))?;
-        Ok(Room { _bytes: bytes, _object: self.object_limit.take(1)? })
+        let bytes = bytes.ok_or(Error::field("count", FieldProblem::TooLarge { max: u64::MAX }))?;
+        let bytes = self.byte_limit.acquire(bytes.max(OBJECT_BYTES_MIN))?;
+        Ok(StoreCharge { _bytes: bytes, _object: self.object_limit.acquire(1)? })
     }
 
     /// Stores bases; if `persist`, writes them to disk first, which blocks. If the store has them
@@ -142,7 +146,7 @@ impl BasesStore {
     pub fn insert(
         &self,
         bases: StoredBases,
-        room: Room,
+        room: StoreCharge,
         persist: bool,
     ) -> Result<Arc<StoredBases>> {
         if let Some(held) = self.get(bases.id).ok().filter(|held| held.persisted || !persist) {
@@ -150,15 +154,15 @@ impl BasesStore {
             return Ok(held);
         }
         let bases = match (persist, &self.disk) {
-            (true, Some(disk)) => disk.keep(bases)?,
+            (true, Some(disk)) => disk.write(bases)?,
             (true, None) => return Err(Error::NoDataDir),
             (false, _) => bases,
         };
-        Ok(self.hold(bases, room))
+        Ok(self.add(bases, room))
     }
 
-    fn hold(&self, bases: StoredBases, room: Room) -> Arc<StoredBases> {
-        let bases = Arc::new(StoredBases { points: housed(bases.points, room), ..bases });
+    fn add(&self, bases: StoredBases, room: StoreCharge) -> Arc<StoredBases> {
+        let bases = Arc::new(StoredBases { points: with_charge(bases.points, room), ..bases });
         self.remember_payload(bases.payload, bases.id);
         self.state().objects.insert(bases.id, bases.clone());
         bases
@@ -196,7 +200,7 @@ impl BasesStore {
         offset: usize,
         length: Option<usize>,
     ) -> Result<Bases> {
-        use Problem::TooLarge;
+        use FieldProblem::TooLarge;
         let bases = self.get(id)?;
         let held = bases.points.group();
         if held != group {
@@ -231,19 +235,19 @@ impl BasesStore {
             bases
         };
         match &self.disk {
-            Some(disk) if bases.persisted => disk.forget(id),
+            Some(disk) if bases.persisted => disk.remove(id),
             _ => Ok(()),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BasesIndex> {
         // Each change is one insertion or removal, so a panic leaves a consistent state.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The current time, in seconds of Unix time.
-pub fn now_s() -> i64 {
+pub fn unix_time_s() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs() as i64)
 }

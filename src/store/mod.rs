@@ -1,8 +1,10 @@
 //! Data kept between calls: bases, named by content hash; vectors and uploads, by random id.
 
 mod bases;
-mod disk;
+mod data_dir;
 mod uploads;
 
-pub use bases::{BasesStore, Room, StoredBases, now_s};
-pub use uploads::{Header, Outcome, StreamGuard, Upload, Uploads, UseGuard};
+pub use bases::{BasesStore, StoreCharge, StoredBases, unix_time_s};
+pub use uploads::{
+    StoredUpload, UploadHeader, UploadOutcome, UploadStreamGuard, UploadUseGuard, Uploads,
+};

@@ -13,10 +13,10 @@ use tokio::sync::watch;
 
 use super::StoredBases;
 use crate::{
-    buffer::{Arrival, Charge, Counter},
-    error::{Error, Limit, Problem, Result},
+    buffer::{Quota, QuotaPermit, UploadBuffer},
+    error::{Error, FieldProblem, Limit, Result},
     telemetry,
-    wire::decode::{BasesUpload, UploadId, VectorUpload},
+    wire::decode::{BasesUploadHeader, UploadId, VectorUploadHeader},
 };
 
 /// How long an upload without a byte and without a stream is kept.
@@ -24,14 +24,14 @@ const EMPTY_TTL: Duration = Duration::from_millis(500);
 
 /// The header of an upload, which determines what it becomes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Header {
+pub enum UploadHeader {
     /// A vector, kept in its own encoding.
-    Vector(VectorUpload),
+    Vector(VectorUploadHeader),
     /// Bases, which are checked and named by their content.
-    Bases(BasesUpload),
+    Bases(BasesUploadHeader),
 }
 
-impl Header {
+impl UploadHeader {
     /// The id that the client chose.
     pub fn id(&self) -> UploadId {
         match self {
@@ -70,7 +70,7 @@ impl Header {
 
 /// The outcome of an upload.
 #[derive(Clone)]
-pub enum Outcome {
+pub enum UploadOutcome {
     /// The vector is complete. The upload itself holds it.
     Vector,
     /// The bases are in the store.
@@ -78,17 +78,17 @@ pub enum Outcome {
 }
 
 /// An upload in progress, or a vector.
-pub struct Upload {
+pub struct StoredUpload {
     /// The header that opened the upload.
-    pub header: Header,
+    pub header: UploadHeader,
     /// The payload.
-    pub payload: Arc<Arrival>,
-    streams: Mutex<Streams>,
-    outcome: watch::Sender<Option<Result<Outcome>>>,
-    _slot: Charge,
+    pub payload: Arc<UploadBuffer>,
+    streams: Mutex<UploadStreams>,
+    outcome: watch::Sender<Option<Result<UploadOutcome>>>,
+    _slot: QuotaPermit,
 }
 
-struct Streams {
+struct UploadStreams {
     open: u32,
     /// Streams that their senders ended properly.
     ended: u32,
@@ -99,10 +99,11 @@ struct Streams {
     last_use: Instant,
 }
 
-impl Upload {
-    fn new(header: Header, arrival: Arc<Arrival>, slot: Charge) -> Self {
+impl StoredUpload {
+    fn new(header: UploadHeader, arrival: Arc<UploadBuffer>, slot: QuotaPermit) -> Self {
         let touched = Instant::now();
-        let streams = Streams { open: 0, ended: 0, uses: 0, abandoned: false, last_use: touched };
+        let streams =
+            UploadStreams { open: 0, ended: 0, uses: 0, abandoned: false, last_use: touched };
         Self {
             header,
             payload: arrival,
@@ -113,23 +114,23 @@ impl Upload {
     }
 
     /// Registers a stream that carries chunks.
-    pub fn attach(self: &Arc<Self>) -> StreamGuard {
+    pub fn begin_stream(self: &Arc<Self>) -> UploadStreamGuard {
         let mut streams = self.streams();
         streams.open += 1;
         streams.abandoned = false;
-        StreamGuard { upload: self.clone(), broken: true }
+        UploadStreamGuard { upload: self.clone(), broken: true }
     }
 
     /// Records that the call that would have ended the upload is gone. Complete or not, the upload
     /// is then kept as long as a broken one, so that the caller can resume.
-    pub fn abandon(&self) {
+    pub fn mark_abandoned(&self) {
         let mut streams = self.streams();
         streams.abandoned = true;
         streams.last_use = Instant::now();
     }
 
     /// Sets the outcome. Later calls have no effect.
-    pub fn conclude(&self, outcome: Result<Outcome>) {
+    pub fn set_outcome(&self, outcome: Result<UploadOutcome>) {
         let failure = outcome.as_ref().err().cloned();
         let first = self.outcome.send_if_modified(|held| {
             let first = held.is_none();
@@ -146,16 +147,16 @@ impl Upload {
     /// Waits for the outcome.
     ///
     /// Errors: the upload's failure.
-    pub async fn concluded(&self) -> Result<Outcome> {
+    pub async fn concluded(&self) -> Result<UploadOutcome> {
         let mut outcome = self.outcome.subscribe();
         let concluded = outcome.wait_for(Option::is_some).await;
         concluded.ok().and_then(|outcome| outcome.clone()).unwrap_or(Err(Error::Cancelled))
     }
 
     /// Registers a job that reads the upload, so that a complete vector is not idle.
-    pub fn begin_use(self: &Arc<Self>) -> UseGuard {
+    pub fn begin_use(self: &Arc<Self>) -> UploadUseGuard {
         self.streams().uses += 1;
-        UseGuard { upload: self.clone() }
+        UploadUseGuard { upload: self.clone() }
     }
 
     /// Writes a chunk and returns how many of its bytes are new.
@@ -163,14 +164,14 @@ impl Upload {
     /// Errors: like [`Arrival::write`].
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<u64> {
         let fresh = self.payload.write(offset, bytes)?;
-        self.check_complete();
+        self.conclude_if_complete();
         Ok(fresh)
     }
 
     /// Concludes a complete vector. Bases are concluded by their import job.
-    fn check_complete(&self) {
-        if matches!(self.header, Header::Vector(_)) && self.payload.is_complete() {
-            self.conclude(Ok(Outcome::Vector));
+    fn conclude_if_complete(&self) {
+        if matches!(self.header, UploadHeader::Vector(_)) && self.payload.is_complete() {
+            self.set_outcome(Ok(UploadOutcome::Vector));
         }
     }
 
@@ -190,26 +191,26 @@ impl Upload {
         }
     }
 
-    fn streams(&self) -> MutexGuard<'_, Streams> {
+    fn streams(&self) -> MutexGuard<'_, UploadStreams> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A stream that carries chunks of an upload. If it is dropped without [`StreamGuard::ended`], the
 /// stream broke, and its sender may resume the upload.
-pub struct StreamGuard {
-    upload: Arc<Upload>,
+pub struct UploadStreamGuard {
+    upload: Arc<StoredUpload>,
     broken: bool,
 }
 
-impl StreamGuard {
+impl UploadStreamGuard {
     /// The upload that the stream carries.
-    pub fn upload(&self) -> &Arc<Upload> {
+    pub fn upload(&self) -> &Arc<StoredUpload> {
         &self.upload
     }
 
     /// Ends the stream properly. If all streams have ended and bytes are missing, the upload fails.
-    pub fn ended(mut self) {
+    pub fn end(mut self) {
         self.broken = false;
         let upload = self.upload.clone();
         let all_ended = {
@@ -219,13 +220,13 @@ impl StreamGuard {
         };
         if all_ended && !upload.payload.is_complete() {
             let (expected, got) = (upload.payload.len(), upload.payload.received());
-            let problem = Problem::Length { expected, got };
-            upload.conclude(Err(Error::field("chunk", problem)));
+            let problem = FieldProblem::Length { expected, got };
+            upload.set_outcome(Err(Error::field("chunk", problem)));
         }
     }
 }
 
-impl Drop for StreamGuard {
+impl Drop for UploadStreamGuard {
     fn drop(&mut self) {
         let mut streams = self.upload.streams();
         streams.open -= 1;
@@ -238,18 +239,18 @@ impl Drop for StreamGuard {
 }
 
 /// A job that reads an upload.
-pub struct UseGuard {
-    upload: Arc<Upload>,
+pub struct UploadUseGuard {
+    upload: Arc<StoredUpload>,
 }
 
-impl UseGuard {
+impl UploadUseGuard {
     /// The upload that the job reads.
-    pub fn upload(&self) -> &Arc<Upload> {
+    pub fn upload(&self) -> &Arc<StoredUpload> {
         &self.upload
     }
 }
 
-impl Drop for UseGuard {
+impl Drop for UploadUseGuard {
     fn drop(&mut self) {
         let mut streams = self.upload.streams();
         streams.uses -= 1;
@@ -259,14 +260,14 @@ impl Drop for UseGuard {
 
 /// All uploads and vectors.
 pub struct Uploads {
-    by_id: Mutex<HashMap<UploadId, Arc<Upload>>>,
-    slots: Arc<Counter>,
+    by_id: Mutex<HashMap<UploadId, Arc<StoredUpload>>>,
+    slots: Arc<Quota>,
 }
 
 impl Uploads {
     /// Allows at most `uploads_max` uploads and vectors.
     pub fn new(uploads_max: u64) -> Self {
-        let slots = Counter::new(Limit::Uploads, uploads_max);
+        let slots = Quota::new(Limit::Uploads, uploads_max);
         Self { by_id: Mutex::default(), slots }
     }
 
@@ -277,9 +278,9 @@ impl Uploads {
     /// `admit`.
     pub fn open(
         &self,
-        header: &Header,
-        admit: impl FnOnce(u64) -> Result<Vec<Charge>>,
-    ) -> Result<(Arc<Upload>, bool)> {
+        header: &UploadHeader,
+        admit: impl FnOnce(u64) -> Result<Vec<QuotaPermit>>,
+    ) -> Result<(Arc<StoredUpload>, bool)> {
         let mut all = self.all();
         if let Some(upload) = all.get(&header.id()) {
             return match upload.header.same_payload(header) {
@@ -289,9 +290,9 @@ impl Uploads {
         }
         let slot = self.slot()?;
         let bytes = header.bytes()?;
-        let arrival = Arc::new(Arrival::new(bytes, admit(bytes)?));
-        let upload = Arc::new(Upload::new(header.clone(), arrival, slot));
-        upload.check_complete();
+        let arrival = Arc::new(UploadBuffer::new(bytes, admit(bytes)?));
+        let upload = Arc::new(StoredUpload::new(header.clone(), arrival, slot));
+        upload.conclude_if_complete();
         all.insert(header.id(), upload.clone());
         Ok((upload, true))
     }
@@ -299,10 +300,10 @@ impl Uploads {
     /// Adds a vector that the server computed.
     ///
     /// Errors: `Exhausted`; `UploadConflict` if the id is in use.
-    pub fn insert(&self, vector: VectorUpload, arrival: Arc<Arrival>) -> Result<()> {
+    pub fn insert(&self, vector: VectorUploadHeader, arrival: Arc<UploadBuffer>) -> Result<()> {
         let (id, slot) = (vector.id, self.slot()?);
-        let upload = Arc::new(Upload::new(Header::Vector(vector), arrival, slot));
-        upload.check_complete();
+        let upload = Arc::new(StoredUpload::new(UploadHeader::Vector(vector), arrival, slot));
+        upload.conclude_if_complete();
         let mut all = self.all();
         if all.contains_key(&id) {
             return Err(Error::UploadConflict);
@@ -311,14 +312,14 @@ impl Uploads {
         Ok(())
     }
 
-    fn slot(&self) -> Result<Charge> {
-        self.slots.take(1).inspect_err(telemetry::refused)
+    fn slot(&self) -> Result<QuotaPermit> {
+        self.slots.acquire(1).inspect_err(telemetry::count_refusal)
     }
 
     /// The upload or vector of `id`. Resets its idle time.
     ///
     /// Errors: `NotFound`.
-    pub fn get(&self, id: UploadId) -> Result<Arc<Upload>> {
+    pub fn get(&self, id: UploadId) -> Result<Arc<StoredUpload>> {
         let upload = self.all().get(&id).cloned().ok_or(Error::NotFound)?;
         upload.streams().last_use = Instant::now();
         Ok(upload)
@@ -329,12 +330,12 @@ impl Uploads {
     /// Errors: `NotFound`.
     pub fn release(&self, id: UploadId) -> Result<()> {
         let upload = self.all().remove(&id).ok_or(Error::NotFound)?;
-        upload.conclude(Err(Error::Cancelled));
+        upload.set_outcome(Err(Error::Cancelled));
         Ok(())
     }
 
     /// Removes `upload`, unless its id belongs to another upload by now.
-    pub fn remove(&self, upload: &Arc<Upload>) {
+    pub fn remove(&self, upload: &Arc<StoredUpload>) {
         let mut all = self.all();
         if all.get(&upload.header.id()).is_some_and(|held| Arc::ptr_eq(held, upload)) {
             all.remove(&upload.header.id());
@@ -344,7 +345,7 @@ impl Uploads {
     /// Drops idle uploads and returns their number: incomplete or abandoned ones after `broken`,
     /// vectors after `vector`, uploads without a byte after `EMPTY_TTL` at the latest. An empty one
     /// has nothing to resume, and its header may have arrived after the client released it.
-    pub fn sweep(&self, broken: Duration, vector: Duration) -> usize {
+    pub fn drop_idle(&self, broken: Duration, vector: Duration) -> usize {
         let now = Instant::now();
         let mut stale = Vec::new();
         self.all().retain(|_, upload| {
@@ -356,7 +357,7 @@ impl Uploads {
             keep
         });
         for (upload, ttl) in &stale {
-            upload.conclude(Err(Error::Idle(*ttl)));
+            upload.set_outcome(Err(Error::Idle(*ttl)));
         }
         stale.len()
     }
@@ -366,7 +367,7 @@ impl Uploads {
         self.slots.used()
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<UploadId, Arc<Upload>>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<UploadId, Arc<StoredUpload>>> {
         self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

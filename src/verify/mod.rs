@@ -8,7 +8,7 @@ use ark_ff::{
 };
 use rayon::prelude::*;
 
-use self::powers::Powers;
+use self::powers::FactoredPowers;
 use crate::{curve::Fr, engine::NttPlan};
 
 /// True if `output` is the transform of `input` that `plan` specifies. Any wrong output passes with
@@ -30,23 +30,23 @@ pub fn verify_ntt(plan: &NttPlan, input: &[Fr], output: &[Fr]) -> bool {
     // The values are at `shift * root^j`, so coefficients are evaluated at `shift * point`.
     let point = random_point(size);
     let at = plan.coset.unwrap_or(Fr::ONE) * point;
-    let input_side = Side { row: input, reversed: plan.input_reversed };
-    let output_side = Side { row: output, reversed: plan.output_reversed };
+    let input_side = OrderedRow { row: input, reversed: plan.input_reversed };
+    let output_side = OrderedRow { row: output, reversed: plan.output_reversed };
     let (coefficients, values) =
         if plan.inverse { (output_side, input_side) } else { (input_side, output_side) };
     coefficients.evaluate(plan.lg_n, at) == values.interpolate(plan.lg_n, root, point)
 }
 
 /// A row and its order.
-struct Side<'a> {
+struct OrderedRow<'a> {
     row: &'a [Fr],
     reversed: bool,
 }
 
-impl Side<'_> {
+impl OrderedRow<'_> {
     /// The polynomial with coefficients `row` at `at`: `sum of row[i] * at^i`.
     fn evaluate(&self, lg_n: u32, at: Fr) -> Fr {
-        let powers = Powers::new(at, lg_n, self.reversed);
+        let powers = FactoredPowers::new(at, lg_n, self.reversed);
         let pieces = self.row.par_chunks(powers.piece_len()).enumerate();
         let piece = |(piece, row): (usize, &[Fr])| -> Fr {
             let sum: Fr = row.iter().zip(powers.low()).map(|(value, power)| *value * power).sum();
@@ -58,7 +58,7 @@ impl Side<'_> {
     /// The value at `point` of the polynomial with value `row[j]` at `root^j`:
     /// `(point^n - 1) / n * sum of row[j] * root^j / (point - root^j)`.
     fn interpolate(&self, lg_n: u32, root: Fr, point: Fr) -> Fr {
-        let powers = Powers::new(root, lg_n, self.reversed);
+        let powers = FactoredPowers::new(root, lg_n, self.reversed);
         let pieces = self.row.par_chunks(powers.piece_len()).enumerate();
         let piece = |(piece, row): (usize, &[Fr])| -> Fr {
             let high = powers.high(piece);
@@ -95,7 +95,7 @@ mod tests {
     use ark_std::rand::{Rng, SeedableRng, rngs::StdRng};
 
     use super::*;
-    use crate::engine::{Control, Engine, cpu::ArkworksEngine};
+    use crate::engine::{Engine, JobControl, cpu::ArkworksEngine};
 
     fn plans(lg_n: u32) -> impl Iterator<Item = NttPlan> {
         (0..16).map(move |bits| NttPlan {
@@ -115,7 +115,9 @@ mod tests {
             let input: Vec<Fr> = (0..1 << lg_n).map(|_| Fr::rand(&mut rng)).collect();
             for plan in plans(lg_n) {
                 let mut rows = [input.clone()];
-                engine.ntt_in_place(&plan, &mut rows, &Control::default()).expect("a valid plan");
+                engine
+                    .ntt_in_place(&plan, &mut rows, &JobControl::default())
+                    .expect("a valid plan");
                 let [mut output] = rows;
                 assert!(verify_ntt(&plan, &input, &output), "{plan:?}");
                 for wrong in [0, output.len() - 1, rng.gen_range(0..output.len())] {
@@ -145,7 +147,7 @@ mod tests {
             output_reversed: false,
         };
         let mut rows = [input.clone()];
-        engine.ntt_in_place(&plan, &mut rows, &Control::default()).expect("a valid plan");
+        engine.ntt_in_place(&plan, &mut rows, &JobControl::default()).expect("a valid plan");
         for other in plans(4).filter(|other| *other != plan) {
             assert!(!verify_ntt(&other, &input, &rows[0]), "{other:?}");
         }

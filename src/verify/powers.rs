@@ -6,14 +6,14 @@ use ark_ff::Field;
 use crate::curve::Fr;
 
 /// Powers in pieces that share a factor: element i is `low()[i % piece()] * high(i / piece())`.
-pub(super) struct Powers {
+pub(super) struct FactoredPowers {
     base: Fr,
     low: Vec<Fr>,
     high_bits: u32,
     reversed: bool,
 }
 
-impl Powers {
+impl FactoredPowers {
     /// Element i is `base^i`; with `reversed`, `base^j` for the bit reversal j of i in lg_n bits.
     pub(super) fn new(base: Fr, lg_n: u32, reversed: bool) -> Self {
         // 32 KiB: half of the L1 cache.
@@ -29,7 +29,9 @@ impl Powers {
         }
         let low = match reversed {
             false => powers,
-            true => (0..1u64 << low_bits).map(|i| powers[reverse_bits(i, low_bits) as usize]).collect(),
+            true => {
+                (0..1u64 << low_bits).map(|i| powers[reverse_bits(i, low_bits) as usize]).collect()
+            }
         };
         Self { base, low, high_bits, reversed }
     }

@@ -10,10 +10,10 @@ use super::v1;
 use crate::{
     curve::{
         Group,
-        points::{PointEncoding, ResultEncoding},
+        points::{PointEncoding, SumEncoding},
         scalars::ScalarEncoding,
     },
-    error::{Error, Problem, Result},
+    error::{Error, FieldProblem, Result},
 };
 
 /// Most scalar vectors or rows in one request.
@@ -27,7 +27,7 @@ const LABEL_BYTES_MAX: u64 = 128;
 
 /// How a result is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verify {
+pub enum VerifyMode {
     /// No check.
     None,
     /// Recomputation by arkworks.
@@ -68,7 +68,7 @@ impl std::fmt::Debug for ObjectId {
 
 /// The bases of an MSM.
 #[derive(Debug, Clone, PartialEq)]
-pub enum BasesSource {
+pub enum BasesRef {
     /// In the store: id, first point, number of points (`None`: all from the first on).
     Stored(ObjectId, usize, Option<usize>),
     /// In the request: encoding, bytes, number of points. The points are not checked yet.
@@ -81,20 +81,20 @@ pub struct MsmSpec {
     /// The bases' group.
     pub group: Group,
     /// The bases.
-    pub bases: BasesSource,
+    pub bases: BasesRef,
     /// Number of scalar vectors over the same bases.
     pub batch: usize,
     /// Reduce scalars modulo r.
     pub reduce: bool,
     /// Encoding of the sums.
-    pub result_encoding: ResultEncoding,
+    pub result_encoding: SumEncoding,
     /// How the sums are checked.
-    pub verify: Verify,
+    pub verify: VerifyMode,
 }
 
 /// The header of an upload of a vector.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VectorUpload {
+pub struct VectorUploadHeader {
     /// The upload's id.
     pub id: UploadId,
     /// Encoding of each element.
@@ -105,7 +105,7 @@ pub struct VectorUpload {
     pub streams: u32,
 }
 
-impl VectorUpload {
+impl VectorUploadHeader {
     /// Bytes of the whole payload.
     ///
     /// Errors: `Invalid` if the number of bytes overflows.
@@ -116,7 +116,7 @@ impl VectorUpload {
 
 /// The header of an upload of bases.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BasesUpload {
+pub struct BasesUploadHeader {
     /// The upload's id.
     pub id: UploadId,
     /// The points' group.
@@ -135,7 +135,7 @@ pub struct BasesUpload {
     pub label: String,
 }
 
-impl BasesUpload {
+impl BasesUploadHeader {
     /// The payload's identity, if the client set its hash.
     pub fn payload(&self) -> Option<PayloadId> {
         self.payload_hash.map(|hash| PayloadId { hash, encoding: self.encoding })
@@ -152,7 +152,7 @@ impl BasesUpload {
 fn payload_bytes(field: &'static str, count: u64, width: usize) -> Result<u64> {
     let max = (isize::MAX as u64) / width as u64;
     if count > max {
-        return Err(Error::field(field, Problem::TooLarge { max }));
+        return Err(Error::field(field, FieldProblem::TooLarge { max }));
     }
     Ok(count * width as u64)
 }
@@ -161,20 +161,23 @@ fn payload_bytes(field: &'static str, count: u64, width: usize) -> Result<u64> {
 ///
 /// Errors: `Invalid` with `Missing`.
 pub fn required<T>(field: &'static str, value: Option<T>) -> Result<T> {
-    value.ok_or(Error::field(field, Problem::Missing))
+    value.ok_or(Error::field(field, FieldProblem::Missing))
 }
 
 /// Decodes an enum; its zero value is `Unspecified`, an unknown one is `OutOfRange`.
-fn known<E: TryFrom<i32> + Default + PartialEq>(field: &'static str, value: i32) -> Result<E> {
-    let value = E::try_from(value).map_err(|_| Error::field(field, Problem::OutOfRange))?;
+fn decode_enum<E: TryFrom<i32> + Default + PartialEq>(
+    field: &'static str,
+    value: i32,
+) -> Result<E> {
+    let value = E::try_from(value).map_err(|_| Error::field(field, FieldProblem::OutOfRange))?;
     if value == E::default() {
-        return Err(Error::field(field, Problem::Unspecified));
+        return Err(Error::field(field, FieldProblem::Unspecified));
     }
     Ok(value)
 }
 
 /// Decodes an id of `N` bytes. An id of another length is `NotFound`, like an unknown one.
-fn id<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
+fn decode_id<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
     bytes.try_into().map_err(|_| Error::NotFound)
 }
 
@@ -182,7 +185,7 @@ fn id<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
 ///
 /// Errors: `NotFound` if it is malformed, as for an unknown id.
 pub fn object_id(bytes: &[u8]) -> Result<ObjectId> {
-    id(bytes).map(ObjectId)
+    decode_id(bytes).map(ObjectId)
 }
 
 /// Decodes the identity of a payload that was uploaded before.
@@ -190,20 +193,20 @@ pub fn object_id(bytes: &[u8]) -> Result<ObjectId> {
 /// Errors: `Invalid` for its encoding; `NotFound` if the hash is malformed.
 pub fn payload_id(payload: &v1::Payload) -> Result<PayloadId> {
     let encoding = point_encoding("payload.encoding", payload.encoding)?;
-    id(&payload.hash).map(|hash| PayloadId { hash, encoding })
+    decode_id(&payload.hash).map(|hash| PayloadId { hash, encoding })
 }
 
 /// Decodes the id of an existing upload.
 ///
 /// Errors: `NotFound` if it is malformed, as for an unknown id.
 pub fn upload_id(bytes: &[u8]) -> Result<UploadId> {
-    id(bytes).map(UploadId)
+    decode_id(bytes).map(UploadId)
 }
 
 /// Decodes the id of a new upload.
 fn new_upload_id(field: &'static str, bytes: &[u8]) -> Result<UploadId> {
     let got = bytes.len() as u64;
-    let wrong = |_| Error::field(field, Problem::Length { expected: 16, got });
+    let wrong = |_| Error::field(field, FieldProblem::Length { expected: 16, got });
     bytes.try_into().map(UploadId).map_err(wrong)
 }
 
@@ -211,7 +214,7 @@ fn new_upload_id(field: &'static str, bytes: &[u8]) -> Result<UploadId> {
 ///
 /// Errors: `Invalid`.
 pub fn group(field: &'static str, value: i32) -> Result<Group> {
-    Ok(match known(field, value)? {
+    Ok(match decode_enum(field, value)? {
         v1::Group::G2 => Group::G2,
         _ => Group::G1,
     })
@@ -221,18 +224,18 @@ pub fn group(field: &'static str, value: i32) -> Result<Group> {
 ///
 /// Errors: `Invalid`.
 pub fn point_encoding(field: &'static str, value: i32) -> Result<PointEncoding> {
-    Ok(match known(field, value)? {
+    Ok(match decode_enum(field, value)? {
         v1::PointEncoding::Compressed => PointEncoding::Compressed,
         v1::PointEncoding::Uncompressed => PointEncoding::Uncompressed,
         _ => PointEncoding::Montgomery,
     })
 }
 
-fn result_encoding(field: &'static str, value: i32) -> Result<ResultEncoding> {
-    Ok(match known(field, value)? {
-        v1::ResultEncoding::Compressed => ResultEncoding::Compressed,
-        v1::ResultEncoding::Uncompressed => ResultEncoding::Uncompressed,
-        _ => ResultEncoding::Projective,
+fn result_encoding(field: &'static str, value: i32) -> Result<SumEncoding> {
+    Ok(match decode_enum(field, value)? {
+        v1::ResultEncoding::Compressed => SumEncoding::Compressed,
+        v1::ResultEncoding::Uncompressed => SumEncoding::Uncompressed,
+        _ => SumEncoding::Projective,
     })
 }
 
@@ -241,7 +244,7 @@ fn result_encoding(field: &'static str, value: i32) -> Result<ResultEncoding> {
 /// Errors: `Invalid`.
 pub fn scalar_encoding(field: &'static str, value: i32) -> Result<ScalarEncoding> {
     use v1::ScalarEncoding as Wire;
-    Ok(match known(field, value)? {
+    Ok(match decode_enum(field, value)? {
         Wire::Montgomery => ScalarEncoding::Montgomery,
         Wire::U8 => ScalarEncoding::Unsigned(1),
         Wire::U16 => ScalarEncoding::Unsigned(2),
@@ -260,21 +263,21 @@ pub fn scalar_encoding(field: &'static str, value: i32) -> Result<ScalarEncoding
 /// Decodes a scalar encoding, which must hold every element of Fr.
 ///
 /// Errors: `Invalid`.
-pub fn full_encoding(field: &'static str, value: i32) -> Result<ScalarEncoding> {
+pub fn full_width_encoding(field: &'static str, value: i32) -> Result<ScalarEncoding> {
     let encoding = scalar_encoding(field, value)?;
-    encoding.is_full().then_some(encoding).ok_or(Error::field(field, Problem::OutOfRange))
+    encoding.is_full().then_some(encoding).ok_or(Error::field(field, FieldProblem::OutOfRange))
 }
 
-fn verify(value: i32) -> Result<Verify> {
-    match known("spec.verify", value)? {
-        v1::Verify::Full => Ok(Verify::Full),
-        v1::Verify::Probabilistic => Ok(Verify::Probabilistic),
-        _ => Ok(Verify::None),
+fn verify(value: i32) -> Result<VerifyMode> {
+    match decode_enum("spec.verify", value)? {
+        v1::Verify::Full => Ok(VerifyMode::Full),
+        v1::Verify::Probabilistic => Ok(VerifyMode::Probabilistic),
+        _ => Ok(VerifyMode::None),
     }
 }
 
 fn at_most(field: &'static str, value: u64, max: u64) -> Result<()> {
-    if value > max { Err(Error::field(field, Problem::TooLarge { max })) } else { Ok(()) }
+    if value > max { Err(Error::field(field, FieldProblem::TooLarge { max })) } else { Ok(()) }
 }
 
 fn batch(value: u32) -> Result<usize> {
@@ -294,7 +297,7 @@ pub fn msm_spec(spec: Option<v1::MsmSpec>) -> Result<MsmSpec> {
     let spec = required("spec", spec)?;
     let group = group("spec.group", spec.group)?;
     let bases = match required("spec.bases", spec.bases)? {
-        v1::msm_spec::Bases::Stored(stored) => BasesSource::Stored(
+        v1::msm_spec::Bases::Stored(stored) => BasesRef::Stored(
             object_id(&stored.object_id)?,
             index("spec.bases.stored.offset", stored.offset)?,
             match stored.length {
@@ -305,8 +308,8 @@ pub fn msm_spec(spec: Option<v1::MsmSpec>) -> Result<MsmSpec> {
         v1::msm_spec::Bases::Inline(inline) => {
             let encoding = point_encoding("spec.bases.inline.encoding", inline.encoding)?;
             let width = encoding.point_bytes(group);
-            let count = whole("spec.bases.inline.data", inline.data.len(), width)?;
-            BasesSource::Inline(encoding, inline.data, count)
+            let count = element_count("spec.bases.inline.data", inline.data.len(), width)?;
+            BasesRef::Inline(encoding, inline.data, count)
         }
     };
     Ok(MsmSpec {
@@ -328,10 +331,10 @@ fn index(field: &'static str, value: u64) -> Result<usize> {
 /// The number of elements of `width` bytes in `len` bytes.
 ///
 /// Errors: `Invalid` if the last element is incomplete.
-pub fn whole(field: &'static str, len: usize, width: usize) -> Result<usize> {
+pub fn element_count(field: &'static str, len: usize, width: usize) -> Result<usize> {
     if !len.is_multiple_of(width) {
         let expected = (len.next_multiple_of(width)) as u64;
-        return Err(Error::field(field, Problem::Length { expected, got: len as u64 }));
+        return Err(Error::field(field, FieldProblem::Length { expected, got: len as u64 }));
     }
     Ok(len / width)
 }
@@ -339,8 +342,8 @@ pub fn whole(field: &'static str, len: usize, width: usize) -> Result<usize> {
 /// Decodes the header of an upload of a vector.
 ///
 /// Errors: `Invalid`.
-pub fn vector_upload(upload: v1::VectorUpload) -> Result<VectorUpload> {
-    let upload = VectorUpload {
+pub fn vector_upload(upload: v1::VectorUpload) -> Result<VectorUploadHeader> {
+    let upload = VectorUploadHeader {
         id: new_upload_id("upload_id", &upload.upload_id)?,
         encoding: scalar_encoding("encoding", upload.encoding)?,
         count: upload.count,
@@ -353,21 +356,21 @@ pub fn vector_upload(upload: v1::VectorUpload) -> Result<VectorUpload> {
 /// Decodes the header of an upload of bases.
 ///
 /// Errors: `Invalid`.
-pub fn bases_upload(upload: v1::BasesUpload) -> Result<BasesUpload> {
+pub fn bases_upload(upload: v1::BasesUpload) -> Result<BasesUploadHeader> {
     let payload_hash = match upload.payload_hash.len() {
         0 => None,
         got => Some(upload.payload_hash.as_ref().try_into().map_err(|_| {
-            Error::field("payload_hash", Problem::Length { expected: 32, got: got as u64 })
+            Error::field("payload_hash", FieldProblem::Length { expected: 32, got: got as u64 })
         })?),
     };
     at_most("label", upload.label.len() as u64, LABEL_BYTES_MAX)?;
     if upload.label.chars().any(char::is_control) {
-        return Err(Error::field("label", Problem::BadEncoding));
+        return Err(Error::field("label", FieldProblem::BadEncoding));
     }
     if upload.count == 0 {
-        return Err(Error::field("count", Problem::Zero));
+        return Err(Error::field("count", FieldProblem::Zero));
     }
-    let upload = BasesUpload {
+    let upload = BasesUploadHeader {
         id: new_upload_id("upload_id", &upload.upload_id)?,
         group: group("group", upload.group)?,
         encoding: point_encoding("encoding", upload.encoding)?,

@@ -4,11 +4,11 @@ use std::fs;
 
 use capstan::{
     formats::{PointSet, kzg},
-    server::Settings,
+    server::ServerSettings,
 };
 
 use crate::{
-    CEREMONY, Desk,
+    CEREMONY, CliFixture,
     common::{points, serve},
 };
 
@@ -23,7 +23,7 @@ fn hex_lines(set: &PointSet) -> String {
 
 #[test]
 fn the_ceremony_is_imported_and_exported() {
-    let desk = Desk::new();
+    let desk = CliFixture::new();
     let imported = desk.json(&["bases", "import", CEREMONY, "--label", "ethereum"]);
     let labels: Vec<_> = imported.as_array().unwrap().iter().map(|set| &set["label"]).collect();
     assert_eq!(labels, ["ethereum g1_monomial", "ethereum g1_lagrange", "ethereum g2_monomial"]);
@@ -63,7 +63,7 @@ fn the_ceremony_is_imported_and_exported() {
 
 #[test]
 fn one_set_is_imported_in_the_order_of_blobs() {
-    let desk = Desk::new();
+    let desk = CliFixture::new();
     let import =
         ["bases", "import", CEREMONY, "--set", "lagrange", "--bit-reversed", "--label", "blobs"];
     let imported = desk.json(&import);
@@ -77,7 +77,7 @@ fn one_set_is_imported_in_the_order_of_blobs() {
 
 #[test]
 fn every_binary_format_gives_the_same_bases() {
-    let desk = Desk::new();
+    let desk = CliFixture::new();
     let id = desk.put(&points(9));
     for format in ["zcash", "ark", "raw"] {
         for uncompressed in [false, true] {
@@ -94,10 +94,11 @@ fn every_binary_format_gives_the_same_bases() {
 #[test]
 fn persisted_bases_are_listed_as_persisted() {
     let data = tempfile::tempdir().unwrap();
-    let settings = Settings { data_dir: Some(data.path().into()), ..Settings::default() };
-    let desk = Desk::with(serve(settings));
+    let settings =
+        ServerSettings { data_dir: Some(data.path().into()), ..ServerSettings::default() };
+    let desk = CliFixture::with(serve(settings));
     let import = ["bases", "import", CEREMONY, "--set", "g2", "--persist"];
     assert_eq!(desk.json(&import)[0]["persisted"], true);
-    let memory_only = Desk::new();
+    let memory_only = CliFixture::new();
     memory_only.fails(&import, 1, &["no data directory", "without persist"]);
 }

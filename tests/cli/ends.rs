@@ -8,11 +8,11 @@ use std::{
 
 use ark_bls12_381::Fr;
 use ark_ff::{BigInteger, PrimeField};
-use capstan::server::{Settings, Tls};
+use capstan::server::{ServerSettings, TlsIdentity};
 use serde_json::Value;
 
 use crate::{
-    CEREMONY, Desk, canonical, command,
+    CEREMONY, CliFixture, canonical, command,
     common::{points, scalars, serve},
     run,
 };
@@ -22,7 +22,7 @@ const HANGING: Duration = Duration::from_secs(60);
 
 #[test]
 fn info_prints_text_and_json() {
-    let desk = Desk::new();
+    let desk = CliFixture::new();
     let text = desk.ok(&["info"]).text();
     for word in ["capstand 0.", "engine cpu", "bytes in flight", "largest ntt 2^"] {
         assert!(text.contains(word), "no '{word}' in: {text}");
@@ -36,11 +36,12 @@ fn info_prints_text_and_json() {
 #[test]
 fn https_requires_the_ca_certificate() {
     let certified = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-    let tls = Tls {
+    let tls = TlsIdentity {
         certificate_pem: certified.cert.pem().into_bytes(),
         key_pem: certified.signing_key.serialize_pem().into_bytes().into(),
     };
-    let desk = Desk::with(serve(Settings { tls: Some(tls), ..Settings::default() }));
+    let desk =
+        CliFixture::with(serve(ServerSettings { tls: Some(tls), ..ServerSettings::default() }));
     let authority = desk.file("ca.pem", certified.cert.pem());
     let trusting = ["--ca-certificate", &authority];
     assert_eq!(desk.json(&[&["info"], &trusting[..]].concat())["engine"], "cpu");
@@ -51,7 +52,7 @@ fn https_requires_the_ca_certificate() {
 
 #[test]
 fn bad_data_is_reported_with_field_and_index() {
-    let desk = Desk::new();
+    let desk = CliFixture::new();
     let id = desk.put(&points(4));
     // Refused by the server: the third scalar is r.
     let mut values = canonical(&scalars(4));
@@ -90,7 +91,7 @@ fn bad_data_is_reported_with_field_and_index() {
 
 #[test]
 fn exit_codes_tell_failures_apart() {
-    let desk = Desk::new();
+    let desk = CliFixture::new();
     let id = desk.put(&points(4));
     desk.fails(&["msm"], 2, &["--bases"]);
     desk.fails(&["bench", "--sizes", "40"], 2, &["numbers from 0 to 26"]);
@@ -116,12 +117,12 @@ fn exit_codes_tell_failures_apart() {
 fn refuses_bases_above_the_limit_and_drains_over_a_unix_socket() {
     let files = tempfile::tempdir().unwrap();
     let socket = files.path().join("capstan.sock");
-    let settings = Settings {
+    let settings = ServerSettings {
         unix_socket: Some(socket.clone()),
         store_bytes_max: 1000,
-        ..Settings::default()
+        ..ServerSettings::default()
     };
-    let desk = Desk::with(serve(settings));
+    let desk = CliFixture::with(serve(settings));
     let import = ["bases", "import", CEREMONY, "--set", "lagrange"];
     desk.fails(&import, 77, &["STORE", "it can never fit"]);
     let target = format!("unix:{}", socket.display());
@@ -143,9 +144,9 @@ fn a_closed_stdout_causes_no_panic() {
 }
 
 /// Kills the child on drop.
-struct Guard(Child);
+struct KillOnDrop(Child);
 
-impl Drop for Guard {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         let _gone = self.0.kill();
         let _reaped = self.0.wait();
@@ -155,9 +156,9 @@ impl Drop for Guard {
 #[test]
 #[cfg(unix)]
 fn ctrl_c_cancels_jobs_on_the_server() {
-    let desk = Desk::new();
+    let desk = CliFixture::new();
     let line = ["bench", "--sizes", "14", "--concurrency", "8", "--seconds", "60s"];
-    let mut child = Guard(command(&desk.server.target, &line).spawn().unwrap());
+    let mut child = KillOnDrop(command(&desk.server.target, &line).spawn().unwrap());
     let jobs = || desk.json(&["info"])["load"]["jobs"].as_u64().unwrap();
     until("jobs run", || jobs() > 0);
     let pid = child.0.id().to_string();

@@ -8,14 +8,14 @@ use ark_serialize::CanonicalSerialize;
 use serde_json::Value;
 
 use crate::{
-    Desk, canonical,
+    CliFixture, canonical,
     common::{points, scalars},
     msm,
 };
 
 #[test]
 fn msms_equal_arkworks() {
-    let desk = Desk::new();
+    let desk = CliFixture::new();
     let (points, scalars) = (points::<G1Affine>(50), scalars(100));
     let id = desk.put(&points);
     let (first, second) = (msm(&points, &scalars[..50]), msm(&points, &scalars[50..]));
@@ -39,7 +39,7 @@ fn msms_equal_arkworks() {
 
 #[test]
 fn results_are_written_in_every_encoding() {
-    let desk = Desk::new();
+    let desk = CliFixture::new();
     let (points, scalars) = (points::<G1Affine>(7), scalars(7));
     let id = desk.put(&points);
     let expected = msm(&points, &scalars);
@@ -56,14 +56,14 @@ fn results_are_written_in_every_encoding() {
     desk.ok(&[&line[..], &["--result", "uncompressed", "--out", &out]].concat());
     assert_eq!(fs::read(&out).unwrap(), uncompressed);
     desk.ok(&[&line[..], &["--result", "projective", "--out", &out]].concat());
-    let encoding = capstan::client::ResultEncoding::Projective;
+    let encoding = capstan::client::SumEncoding::Projective;
     let read = capstan::curve::points::decode_sums::<G1Affine>(encoding, &fs::read(&out).unwrap());
     assert_eq!(read.unwrap(), [expected]);
 }
 
 #[test]
 fn scalars_are_read_in_every_format() {
-    let desk = Desk::new();
+    let desk = CliFixture::new();
     let points = points::<G1Affine>(3);
     let id = desk.put(&points);
     let (one, two, minus) = (Fr::from(1), Fr::from(2), -Fr::from(3));
@@ -90,7 +90,7 @@ fn scalars_are_read_in_every_format() {
 
 #[test]
 fn ntts_equal_arkworks() {
-    let desk = Desk::new();
+    let desk = CliFixture::new();
     let row = scalars(64);
     let domain = Radix2EvaluationDomain::<Fr>::new(64).unwrap();
     let file = desk.file("row", canonical(&row));
@@ -121,7 +121,7 @@ fn ntts_equal_arkworks() {
 
 #[test]
 fn bench_measures_verifies_and_plots() {
-    let desk = Desk::new();
+    let desk = CliFixture::new();
     let plot = desk.path("plot.svg");
     for group in ["g1", "g2"] {
         let json = desk.json(&[

@@ -29,18 +29,18 @@ use tempfile::TempDir;
 const CEREMONY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/trusted_setup_4096.json");
 
 /// A server, a directory for files, and the binary.
-struct Desk {
+struct CliFixture {
     server: Running,
     files: TempDir,
 }
 
-struct Done {
+struct CommandOutput {
     code: i32,
     out: Vec<u8>,
     err: String,
 }
 
-impl Desk {
+impl CliFixture {
     fn new() -> Self {
         Self::with(server())
     }
@@ -60,16 +60,16 @@ impl Desk {
         path.display().to_string()
     }
 
-    fn run(&self, line: &[&str]) -> Done {
+    fn run(&self, line: &[&str]) -> CommandOutput {
         self.run_with(line, &[])
     }
 
-    fn run_with(&self, line: &[&str], stdin: &[u8]) -> Done {
+    fn run_with(&self, line: &[&str], stdin: &[u8]) -> CommandOutput {
         run(&self.server.target, line, stdin)
     }
 
     /// Runs a command that must succeed.
-    fn ok(&self, line: &[&str]) -> Done {
+    fn ok(&self, line: &[&str]) -> CommandOutput {
         let done = self.run(line);
         assert_eq!(done.code, 0, "{line:?}: {}", done.err);
         done
@@ -99,7 +99,7 @@ impl Desk {
     }
 }
 
-impl Done {
+impl CommandOutput {
     fn text(&self) -> String {
         String::from_utf8(self.out.clone()).unwrap()
     }
@@ -120,14 +120,14 @@ fn command(server: &str, line: &[&str]) -> Command {
     command
 }
 
-fn run(server: &str, line: &[&str], stdin: &[u8]) -> Done {
+fn run(server: &str, line: &[&str], stdin: &[u8]) -> CommandOutput {
     let mut child = command(server, line).spawn().unwrap();
     // A command that does not read its input closes the pipe: that is not a failure.
     let _closed = child.stdin.take().unwrap().write_all(stdin);
     let output = child.wait_with_output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     assert!(!err.contains("panicked"), "{line:?}: {err}");
-    Done { code: output.status.code().unwrap(), out: output.stdout, err }
+    CommandOutput { code: output.status.code().unwrap(), out: output.stdout, err }
 }
 
 fn canonical(values: &[Fr]) -> Vec<u8> {

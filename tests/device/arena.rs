@@ -1,30 +1,30 @@
 //! Leases of device memory are zeroed, bounded and reusable.
 
-use capstan::device::{ALIGN, Class, Fault};
+use capstan::device::{ALIGN, DeviceFault, FaultClass};
 use rand::{Rng as _, SeedableRng, rngs::StdRng, seq::SliceRandom};
 
-use crate::rig::{Rig, each_seed};
+use crate::rig::{DeviceRig, each_seed};
 
 #[test]
 fn new_leases_are_zeroed() {
-    let rig = Rig::new();
+    let rig = DeviceRig::new();
     each_seed(&rig, |rig| {
         let (first, second) = (rig.stream(), rig.stream());
         for round in 0..4 {
             // The arena hands out the same memory again, on the other stream.
             let (stream, other) =
                 if round % 2 == 0 { (&first, &second) } else { (&second, &first) };
-            let lease = rig.put(stream, &vec![0xa5; 100_000]);
+            let lease = rig.upload(stream, &vec![0xa5; 100_000]);
             drop(lease);
             let lease = rig.gpu.arena().lease(other, 100_000).unwrap();
-            assert!(rig.get(other, &lease).iter().all(|&byte| byte == 0), "round {round}");
+            assert!(rig.download(other, &lease).iter().all(|&byte| byte == 0), "round {round}");
         }
     });
 }
 
 #[test]
 fn reuse_waits_for_other_streams_that_used_the_lease() {
-    let rig = Rig::new();
+    let rig = DeviceRig::new();
     each_seed(&rig, |rig| {
         let (owner, guest, reader) = (rig.stream(), rig.stream(), rig.stream());
         let lease = rig.gpu.arena().lease(&owner, 50_000).unwrap();
@@ -34,20 +34,22 @@ fn reuse_waits_for_other_streams_that_used_the_lease() {
         drop(upload);
         drop(lease);
         let lease = rig.gpu.arena().lease(&reader, 50_000).unwrap();
-        assert!(rig.get(&reader, &lease).iter().all(|&byte| byte == 0));
+        assert!(rig.download(&reader, &lease).iter().all(|&byte| byte == 0));
     });
 }
 
 #[test]
 fn a_full_arena_refuses_a_lease_and_stays_usable() {
-    let rig = Rig::new();
+    let rig = DeviceRig::new();
     let (arena, stream) = (rig.gpu.arena(), rig.stream());
     let whole = arena.bytes();
     assert_eq!(arena.free_bytes(), whole);
     let half = arena.lease(&stream, whole / 2).unwrap();
     let error = arena.lease(&stream, whole).err().unwrap();
-    assert!(matches!(error, Fault::OutOfMemory { wanted, free } if wanted == whole && free < whole));
-    assert_eq!(error.class(), Class::Exhausted);
+    assert!(
+        matches!(error, DeviceFault::OutOfMemory { wanted, free } if wanted == whole && free < whole)
+    );
+    assert_eq!(error.class(), FaultClass::Exhausted);
     assert!(arena.lease(&stream, u64::MAX).is_err());
     assert!(rig.gpu.context().is_alive());
     drop(half);
@@ -58,7 +60,7 @@ fn a_full_arena_refuses_a_lease_and_stays_usable() {
 
 #[test]
 fn freed_leases_coalesce() {
-    let rig = Rig::new();
+    let rig = DeviceRig::new();
     let (arena, stream) = (rig.gpu.arena(), rig.stream());
     let mut rng = StdRng::seed_from_u64(5);
     let mut leases = Vec::new();

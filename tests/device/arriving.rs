@@ -3,19 +3,19 @@
 
 use capstan::{
     curve::{G1Affine, G2Affine, points::CurvePoint, scalars::ScalarEncoding},
-    engine::Control,
+    engine::JobControl,
     error::Result,
 };
 
 use crate::{
-    cases::{Case, engine, is_exhausted, passes, take_all_but},
+    cases::{MsmCase, engine, is_exhausted, lease_all_but, pass_count},
     emulated,
-    rig::{Rig, each_seed},
+    rig::{DeviceRig, each_seed},
 };
 
 /// MSMs without tables, with tables and with sliding windows; pieces in order and out of order.
-fn check_slow_sender<A: CurvePoint>(rig: &Rig, n: usize) {
-    let (engine, case) = (engine(rig), Case::<A>::new(n, 1, ScalarEncoding::Canonical));
+fn check_slow_sender<A: CurvePoint>(rig: &DeviceRig, n: usize) {
+    let (engine, case) = (engine(rig), MsmCase::<A>::new(n, 1, ScalarEncoding::Canonical));
     let object = case.object();
     let half = n / 2;
     let orders = [vec![0..half, half..n], vec![0..half, half + 5..n - 1, half..half + 5, n - 1..n]];
@@ -23,13 +23,14 @@ fn check_slow_sender<A: CurvePoint>(rig: &Rig, n: usize) {
     for turn in 1..=9 {
         // Only the uses that bring another kind of windows.
         if [1, 2, 8, 9].contains(&turn) {
-            let device =
-                case.slowly(&engine, &object, &orders[turn % 2], &Control::default()).unwrap();
+            let device = case
+                .run_slowly(&engine, &object, &orders[turn % 2], &JobControl::default())
+                .unwrap();
             assert!(device.contains(", passes as scalars arrive, "), "{device}");
-            assert!(passes(&device) > 1, "{device}");
+            assert!(pass_count(&device) > 1, "{device}");
             plans.push(device);
         } else {
-            case.first(&engine, &object, 1);
+            case.run_prefix(&engine, &object, 1);
         }
     }
     assert!(plans[0].contains("no tables"), "{plans:?}");
@@ -39,12 +40,12 @@ fn check_slow_sender<A: CurvePoint>(rig: &Rig, n: usize) {
 
 #[test]
 fn passes_start_before_all_scalars_have_arrived() {
-    let rig = Rig::new();
+    let rig = DeviceRig::new();
     each_seed(&rig, |rig| {
-        if rig.takes(1) {
+        if rig.runs_case(1) {
             check_slow_sender::<G1Affine>(rig, 45);
         }
-        if rig.takes(3) {
+        if rig.runs_case(3) {
             check_slow_sender::<G2Affine>(rig, 33);
         }
     });
@@ -52,24 +53,24 @@ fn passes_start_before_all_scalars_have_arrived() {
 
 #[test]
 fn few_scalars_are_summed_in_one_pass() {
-    let rig = Rig::new();
-    let (engine, case) = (engine(&rig), Case::<G1Affine>::new(31, 1, ScalarEncoding::Canonical));
+    let rig = DeviceRig::new();
+    let (engine, case) = (engine(&rig), MsmCase::<G1Affine>::new(31, 1, ScalarEncoding::Canonical));
     let pieces = [0..15, 15..31];
-    let device = case.slowly(&engine, &case.object(), &pieces, &Control::default()).unwrap();
-    assert!(passes(&device) == 1 && !device.contains("arrive"), "{device}");
+    let device = case.run_slowly(&engine, &case.object(), &pieces, &JobControl::default()).unwrap();
+    assert!(pass_count(&device) == 1 && !device.contains("arrive"), "{device}");
 }
 
 /// Retries `run` with more and more free device memory until it succeeds, which must take several
 /// passes. Returns the executor's description and the number of failures.
-fn retry_with_more_memory(rig: &Rig, run: impl Fn() -> Result<String>) -> (String, u32) {
+fn retry_with_more_memory(rig: &DeviceRig, run: impl Fn() -> Result<String>) -> (String, u32) {
     let (mut failed, mut left) = (0, 1 << 10);
     loop {
-        let held = take_all_but(rig, left);
+        let held = lease_all_but(rig, left);
         let done = run();
         drop(held);
         match done {
             Ok(device) => {
-                assert!(passes(&device) > 1 && !device.contains("arrive"), "{device}");
+                assert!(pass_count(&device) > 1 && !device.contains("arrive"), "{device}");
                 return (device, failed);
             }
             Err(error) => assert!(is_exhausted(&error), "with {left} bytes: {error:?}"),
@@ -80,12 +81,13 @@ fn retry_with_more_memory(rig: &Rig, run: impl Fn() -> Result<String>) -> (Strin
 }
 
 /// Runs `case` over new bases, which have no tables: first with little memory, then with all of it.
-fn check_new_bases<A: CurvePoint>(rig: &Rig, case: &Case<A>) -> String {
-    let (engine, go) = (engine(rig), Control::default());
-    let (device, failed) = retry_with_more_memory(rig, || case.whole(&engine, &case.object(), &go));
+fn check_new_bases<A: CurvePoint>(rig: &DeviceRig, case: &MsmCase<A>) -> String {
+    let (engine, go) = (engine(rig), JobControl::default());
+    let (device, failed) =
+        retry_with_more_memory(rig, || case.run_whole(&engine, &case.object(), &go));
     assert!(failed > 5, "{failed} failed");
-    let ample = case.whole(&engine, &case.object(), &go).unwrap();
-    assert_eq!(passes(&ample), 1, "{ample}");
+    let ample = case.run_whole(&engine, &case.object(), &go).unwrap();
+    assert_eq!(pass_count(&ample), 1, "{ample}");
     device
 }
 
@@ -95,20 +97,20 @@ fn msms_run_in_several_passes_if_memory_is_short() {
         println!("skipped: with this few scalars, more passes save almost no memory on a GPU");
         return;
     }
-    let rig = Rig::new();
+    let rig = DeviceRig::new();
     // Split by bucket sets.
-    let device = check_new_bases(&rig, &Case::<G1Affine>::new(25, 1, ScalarEncoding::Canonical));
+    let device = check_new_bases(&rig, &MsmCase::<G1Affine>::new(25, 1, ScalarEncoding::Canonical));
     assert!(device.contains("no tables"), "{device}");
     // Split by vectors, then by sets.
-    check_new_bases(&rig, &Case::<G2Affine>::new(3, 5, ScalarEncoding::Signed(2)));
+    check_new_bases(&rig, &MsmCase::<G2Affine>::new(3, 5, ScalarEncoding::Signed(2)));
     // Split by points, since with tables there is one set. The tables are made before memory is
     // short, by MSMs over few points, so that the workspace is too small for the whole case.
-    let case = Case::<G1Affine>::new(31, 1, ScalarEncoding::Canonical);
-    let (engine, object, go) = (engine(&rig), case.object(), Control::default());
+    let case = MsmCase::<G1Affine>::new(31, 1, ScalarEncoding::Canonical);
+    let (engine, object, go) = (engine(&rig), case.object(), JobControl::default());
     for _ in 0..2 {
-        case.first(&engine, &object, 3);
+        case.run_prefix(&engine, &object, 3);
     }
-    let (device, _) = retry_with_more_memory(&rig, || case.whole(&engine, &object, &go));
+    let (device, _) = retry_with_more_memory(&rig, || case.run_whole(&engine, &object, &go));
     assert!(!device.contains("no tables") && !device.contains("sets"), "{device}");
-    case.first(&engine, &object, 3);
+    case.run_prefix(&engine, &object, 3);
 }

@@ -11,34 +11,40 @@ use capstan::{
         points::{Bases, CurvePoint, PointSlice},
         scalars::{ScalarEncoding, encode_fr},
     },
-    device::Lease,
+    device::DeviceLease,
     engine::{
-        Control, Encoded, Engine as _, MsmRun,
+        EncodedScalars, Engine as _, JobControl, MsmRun,
         cpu::CpuEngine,
-        cuda::{CudaEngine, Least},
+        cuda::{CudaEngine, GpuThresholds},
     },
     error::{Error, Limit, Result},
-    msm::Cuts,
+    msm::SplitThresholds,
 };
 
-use crate::rig::Rig;
+use crate::rig::DeviceRig;
 
 /// Thresholds so low that a test's few scalars are split as those of large MSMs are.
-const CUTS: Cuts = Cuts { streamed_scalars_min: 32, points_min: 8, whole_bucket_digits_max: 0, level_additions_min: None };
+const CUTS: SplitThresholds = SplitThresholds {
+    streamed_scalars_min: 32,
+    points_min: 8,
+    whole_bucket_digits_max: 0,
+    level_additions_min: None,
+};
 
 /// An engine that leaves nothing to the CPU and splits small MSMs into passes.
-pub fn engine(rig: &Rig) -> CudaEngine {
-    engine_that_cuts(rig, CUTS)
+pub fn engine(rig: &DeviceRig) -> CudaEngine {
+    engine_with_cuts(rig, CUTS)
 }
 
 /// An engine that leaves nothing to the CPU and splits MSMs into passes as `cuts` says.
-pub fn engine_that_cuts(rig: &Rig, cuts: Cuts) -> CudaEngine {
+pub fn engine_with_cuts(rig: &DeviceRig, cuts: SplitThresholds) -> CudaEngine {
     let cpu = CpuEngine::new(1).unwrap();
-    CudaEngine::with_cuts(cpu, rig.gpu.clone().into(), Least::default(), cuts).unwrap()
+    CudaEngine::with_thresholds(cpu, rig.gpu.clone().into(), GpuThresholds::default(), cuts)
+        .unwrap()
 }
 
 /// Leases all device memory but one free piece of about `left` bytes.
-pub fn take_all_but(rig: &Rig, left: u64) -> Vec<Lease> {
+pub fn lease_all_but(rig: &DeviceRig, left: u64) -> Vec<DeviceLease> {
     let (arena, stream) = (rig.gpu.arena(), rig.stream());
     let spared = arena.lease(&stream, left).unwrap();
     let mut held = Vec::new();
@@ -50,13 +56,13 @@ pub fn take_all_but(rig: &Rig, left: u64) -> Vec<Lease> {
 }
 
 /// The number of passes that an executor's description reports.
-pub fn passes(device: &str) -> usize {
+pub fn pass_count(device: &str) -> usize {
     let count = device.strip_suffix(" passes").and_then(|rest| rest.rsplit(' ').next());
     count.map_or(1, |count| count.parse().unwrap())
 }
 
 /// A sender's delay, longer than one pass over few scalars takes. A longer one changes nothing.
-const SLOW: Duration = Duration::from_millis(5);
+const SENDER_DELAY: Duration = Duration::from_millis(5);
 
 /// Whether a job failed for lack of device memory.
 pub fn is_exhausted(error: &Error) -> bool {
@@ -64,7 +70,7 @@ pub fn is_exhausted(error: &Error) -> bool {
 }
 
 /// Points, vectors of scalars for all of them, and what the sums are computed from.
-pub struct Case<A: CurvePoint> {
+pub struct MsmCase<A: CurvePoint> {
     points: Vec<A>,
     /// Point i is i + 1 times this.
     step: A::Group,
@@ -74,7 +80,7 @@ pub struct Case<A: CurvePoint> {
     values: Vec<Fr>,
 }
 
-impl<A: CurvePoint> Case<A> {
+impl<A: CurvePoint> MsmCase<A> {
     /// `batch` vectors of `n` scalars.
     pub fn new(n: usize, batch: usize, encoding: ScalarEncoding) -> Self {
         let mut rng = StdRng::seed_from_u64(n as u64);
@@ -105,11 +111,11 @@ impl<A: CurvePoint> Case<A> {
         run: &mut dyn MsmRun,
         vector: usize,
         piece: &Range<usize>,
-        control: &Control,
+        control: &JobControl,
     ) -> Result<()> {
         let (width, begin) = (self.encoding.width(), vector * self.points.len());
         let bytes = &self.bytes[(begin + piece.start) * width..(begin + piece.end) * width];
-        let scalars = Encoded::new(self.encoding, piece.len(), &bytes);
+        let scalars = EncodedScalars::new(self.encoding, piece.len(), &bytes);
         run.absorb(vector, piece.start, &scalars, control)
     }
 
@@ -120,33 +126,33 @@ impl<A: CurvePoint> Case<A> {
         engine: &CudaEngine,
         bases: &PointSlice<A>,
         pieces: &[Range<usize>],
-        control: &Control,
+        control: &JobControl,
     ) -> Result<String> {
         let mut run = engine.msm(A::into_bases(bases.clone()), self.batch)?;
-        self.hand_over(run.as_mut(), pieces, control)?;
+        self.absorb_all(run.as_mut(), pieces, control)?;
         self.check(run, bases.len())
     }
 
     /// Like [`Self::run`] over all points, from a slow sender: the first piece comes after `SLOW`,
     /// so that the engine expects the rest to be as slow.
-    pub fn slowly(
+    pub fn run_slowly(
         &self,
         engine: &CudaEngine,
         object: &PointSlice<A>,
         pieces: &[Range<usize>],
-        control: &Control,
+        control: &JobControl,
     ) -> Result<String> {
         let mut run = engine.msm(Self::bases(object), self.batch)?;
-        sleep(SLOW);
-        self.hand_over(run.as_mut(), pieces, control)?;
+        sleep(SENDER_DELAY);
+        self.absorb_all(run.as_mut(), pieces, control)?;
         self.check(run, object.len())
     }
 
-    fn hand_over(
+    fn absorb_all(
         &self,
         run: &mut dyn MsmRun,
         pieces: &[Range<usize>],
-        control: &Control,
+        control: &JobControl,
     ) -> Result<()> {
         for vector in 0..self.batch {
             for piece in pieces {
@@ -171,20 +177,20 @@ impl<A: CurvePoint> Case<A> {
     }
 
     /// Runs and checks the whole MSM in two pieces.
-    pub fn whole(
+    pub fn run_whole(
         &self,
         engine: &CudaEngine,
         object: &PointSlice<A>,
-        control: &Control,
+        control: &JobControl,
     ) -> Result<String> {
         let n = self.points.len();
         self.run(engine, object, &[0..n / 2, n / 2..n], control)
     }
 
     /// Runs and checks the MSM over the object's first `n` points, in one piece.
-    pub fn first(&self, engine: &CudaEngine, object: &PointSlice<A>, n: usize) -> String {
+    pub fn run_prefix(&self, engine: &CudaEngine, object: &PointSlice<A>, n: usize) -> String {
         let bases = object.slice(0, n).expect("at least n points");
-        self.run(engine, &bases, std::slice::from_ref(&(0..n)), &Control::default()).unwrap()
+        self.run(engine, &bases, std::slice::from_ref(&(0..n)), &JobControl::default()).unwrap()
     }
 
     /// The object as bases of either group.

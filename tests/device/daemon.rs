@@ -11,7 +11,10 @@ use ark_ec::CurveGroup;
 use ark_ff::UniformRand;
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use capstan::{
-    client::{Error, Group, NttOptions, PointEncoding, PutOptions, Verify, blocking::Client},
+    client::{
+        ClientError, Group, NttOptions, PointEncoding, PutOptions, Verification,
+        blocking::BlockingClient,
+    },
     curve::{Fr, G1Affine, G1Projective, points},
 };
 
@@ -39,7 +42,7 @@ pub fn capstand(flags: &[&str], env: &[(&str, &str)]) -> Command {
 }
 
 /// Runs a daemon that must not start. Returns its exit code and log.
-fn refused(flags: &[&str], env: &[(&str, &str)]) -> (Option<i32>, String) {
+fn run_failing(flags: &[&str], env: &[(&str, &str)]) -> (Option<i32>, String) {
     let flags = [&["--engine", "cuda"], flags].concat();
     let output = capstand(&flags, env).output().unwrap();
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
@@ -86,7 +89,7 @@ fn each_reason_for_no_gpu_is_logged_once() {
     }
     for (driver, flags, env, sentence) in cases {
         let flags = [&["--cuda-driver", &driver], &flags[..]].concat();
-        let (code, log) = refused(&flags, &env);
+        let (code, log) = run_failing(&flags, &env);
         assert_eq!(code, Some(69), "{sentence}: {log}");
         assert_eq!(log.matches(sentence).count(), 1, "{sentence}: {log}");
         // Without `--engine`, the sentence is the reason for falling back to the CPU.
@@ -108,13 +111,13 @@ pub fn start(flags: &[&str], env: &[(&str, &str)]) -> (Child, String) {
 }
 
 /// Starts a daemon with `--engine cuda` and connects a client to it.
-pub fn served(env: &[(&str, &str)]) -> (Child, Client) {
+pub fn start_with_client(env: &[(&str, &str)]) -> (Child, BlockingClient) {
     let (child, address) = start(&["--engine", "cuda"], env);
-    (child, Client::connect(address).unwrap())
+    (child, BlockingClient::connect(address).unwrap())
 }
 
 /// Enough points for the GPU to check them.
-fn many() -> Vec<G1Affine> {
+fn points_for_the_gpu() -> Vec<G1Affine> {
     let one = G1Projective::rand(&mut ark_std::test_rng());
     let sums = std::iter::successors(Some(one), |sum| Some(sum + one)).take(5000);
     G1Projective::normalize_batch(&sums.collect::<Vec<_>>())
@@ -122,12 +125,12 @@ fn many() -> Vec<G1Affine> {
 
 #[test]
 fn put_checks_points_on_the_gpu() {
-    let (child, client) = served(&[("EMU_DEVICES", "2")]);
+    let (child, client) = start_with_client(&[("EMU_DEVICES", "2")]);
     let info = client.info().unwrap();
     let gpus: Vec<_> = info.devices.iter().filter_map(|device| device.gpu.as_ref()).collect();
     assert!(!gpus.is_empty() && gpus.iter().all(|gpu| gpu.self_test.starts_with("passed")));
     assert!(gpus.iter().all(|gpu| gpu.emulated == emulated::driver().is_some()));
-    let points = many();
+    let points = points_for_the_gpu();
     for encoding in [PointEncoding::Montgomery, PointEncoding::Uncompressed] {
         let mut bytes = points::encode(encoding, &points);
         let put =
@@ -135,7 +138,9 @@ fn put_checks_points_on_the_gpu() {
         assert_eq!(put(&bytes).unwrap().count, points.len() as u64);
         bytes[4321 * 96 + 50] ^= 1;
         bytes[4444 * 96 + 50] ^= 1;
-        let Err(Error::Refused(refusal)) = put(&bytes) else { panic!("accepted a bad point") };
+        let Err(ClientError::Refused(refusal)) = put(&bytes) else {
+            panic!("accepted a bad point")
+        };
         assert_eq!((refusal.reason.as_str(), refusal.index), ("NOT_ON_CURVE", Some(4321)));
     }
     stop(child);
@@ -143,7 +148,7 @@ fn put_checks_points_on_the_gpu() {
 
 #[test]
 fn transforms_run_on_the_gpu() {
-    let (child, client) = served(&[("EMU_DEVICES", "2")]);
+    let (child, client) = start_with_client(&[("EMU_DEVICES", "2")]);
     let mut rng = ark_std::test_rng();
     // Inline and streamed; on a GPU and on the CPU.
     for (lg_n, batch, engine) in [(12, 1, "cuda"), (10, 40, "cuda"), (14, 3, "cuda"), (3, 1, "cpu")]
@@ -152,7 +157,7 @@ fn transforms_run_on_the_gpu() {
         let domain = Radix2EvaluationDomain::<Fr>::new(1 << lg_n).unwrap();
         let rows = input.chunks(1 << lg_n).flat_map(|row| domain.fft(row));
         let expected: Vec<Fr> = rows.collect();
-        for verify in [Verify::None, Verify::Probabilistic, Verify::Full] {
+        for verify in [Verification::None, Verification::Probabilistic, Verification::Full] {
             let mut values = input.clone();
             let options = NttOptions { batch: batch as u32, verify, ..NttOptions::default() };
             let report = client.ntt(&mut values, options).unwrap();
@@ -170,8 +175,8 @@ fn a_lost_gpu_ends_the_daemon() {
         return;
     }
     // The self-test launches it twice.
-    let (mut child, client) = served(&[("EMU_FAULT", "g1_check_points:3:700")]);
-    let bytes = points::encode(PointEncoding::Montgomery, &many());
+    let (mut child, client) = start_with_client(&[("EMU_FAULT", "g1_check_points:3:700")]);
+    let bytes = points::encode(PointEncoding::Montgomery, &points_for_the_gpu());
     let options = PutOptions { deadline: Some(Duration::from_secs(10)), ..PutOptions::default() };
     let put = client.put_encoded(Group::G1, PointEncoding::Montgomery, &bytes, options);
     assert!(put.is_err(), "a lost device returned a result");
@@ -187,7 +192,7 @@ fn a_device_that_computes_wrong_is_not_used() {
     let library = emulated::build("wrong", &kernels, &[]);
     let flags = ["--cuda-driver", library.to_str().unwrap(), "--cuda-memory-percent", "5"];
     let sentence = "device 0: the device computes wrong results: selftest_words";
-    let (code, log) = refused(&flags, &[]);
+    let (code, log) = run_failing(&flags, &[]);
     assert!(code == Some(69) && log.contains(sentence), "{log}");
     let (child, log, _) = ready(&mut capstand(&flags, &[]));
     assert!(log.contains(sentence), "{log}");

@@ -9,19 +9,19 @@ mod cases;
 #[path = "../../examples/common/mod.rs"]
 mod common;
 mod daemon;
-mod disturbed;
 #[path = "../common/emulated.rs"]
 mod emulated;
 mod faults;
 mod kernels;
-mod left_out;
 mod msm;
+mod msm_faults;
+mod ntt_faults;
 mod pinned;
 mod points;
-mod refused;
 mod rig;
 mod ring;
 #[cfg(feature = "cli")]
 mod seen;
 mod served;
 mod transforms;
+mod unusable;

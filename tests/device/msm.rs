@@ -2,14 +2,14 @@
 
 use capstan::{
     curve::{G1Affine, scalars::ScalarEncoding},
-    engine::Control,
-    msm::Cuts,
+    engine::JobControl,
+    msm::SplitThresholds,
 };
 
 use crate::{
-    cases::{Case, engine, engine_that_cuts, take_all_but},
+    cases::{MsmCase, engine, engine_with_cuts, lease_all_but},
     emulated,
-    rig::Rig,
+    rig::DeviceRig,
 };
 
 #[test]
@@ -18,10 +18,10 @@ fn least_recently_used_bases_are_evicted() {
     let points = if emulated::driver().is_some() { 12_000 } else { 200_000 };
     // Memory for three objects and for an MSM over a part of one.
     let left = 7 * points * size_of::<G1Affine>() / 2;
-    let rig = Rig::new();
+    let rig = DeviceRig::new();
     let (engine, case) =
-        (engine(&rig), Case::<G1Affine>::new(points, 1, ScalarEncoding::Canonical));
-    let held = take_all_but(&rig, left as u64);
+        (engine(&rig), MsmCase::<G1Affine>::new(points, 1, ScalarEncoding::Canonical));
+    let held = lease_all_but(&rig, left as u64);
     let objects = [(); 5].map(|()| case.object());
     let (has, none) = (true, false);
     for (number, expected) in [
@@ -36,26 +36,26 @@ fn least_recently_used_bases_are_evicted() {
         (4, [none, has, none, has, has]),
         (0, [has, has, none, none, has]),
     ] {
-        case.first(&engine, &objects[number], PART);
-        let found = objects.each_ref().map(|object| engine.holds(&Case::bases(object)));
+        case.run_prefix(&engine, &objects[number], PART);
+        let found = objects.each_ref().map(|object| engine.has_resident(&MsmCase::bases(object)));
         assert_eq!(found, expected, "after {number}");
     }
     drop(held);
-    case.first(&engine, &objects[2], PART);
-    let found = objects.each_ref().map(|object| engine.holds(&Case::bases(object)));
+    case.run_prefix(&engine, &objects[2], PART);
+    let found = objects.each_ref().map(|object| engine.has_resident(&MsmCase::bases(object)));
     assert_eq!(found, [has, has, has, none, has], "with all memory");
 }
 
 #[test]
 fn bases_get_more_tables_the_more_they_are_used() {
     let n = if emulated::driver().is_some() { 31 } else { 300 };
-    let rig = Rig::new();
-    let case = Case::<G1Affine>::new(n, 1, ScalarEncoding::Montgomery);
+    let rig = DeviceRig::new();
+    let case = MsmCase::<G1Affine>::new(n, 1, ScalarEncoding::Montgomery);
     // Made before memory is short: the self-test needs some.
-    let engines = [(); 2].map(|()| engine_that_cuts(&rig, Cuts::default()));
+    let engines = [(); 2].map(|()| engine_with_cuts(&rig, SplitThresholds::default()));
     let plans = |engine| {
         let object = case.object();
-        let plan = |_| case.whole(engine, &object, &Control::default()).unwrap();
+        let plan = |_| case.run_whole(engine, &object, &JobControl::default()).unwrap();
         (1..=9).map(plan).collect::<Vec<_>>()
     };
     let ample = plans(&engines[0]);
@@ -64,7 +64,7 @@ fn bases_get_more_tables_the_more_they_are_used() {
     assert_eq!((&ample[1], &ample[7]), (&ample[6], &ample[8]), "same plan in between");
     assert!(ample[7].contains("sliding") && ample[7].ends_with("255 tables"), "{ample:?}");
     // Bases and 255 tables do not fit.
-    let held = take_all_but(&rig, 255 * (n * size_of::<G1Affine>()) as u64);
+    let held = lease_all_but(&rig, 255 * (n * size_of::<G1Affine>()) as u64);
     let short = plans(&engines[1]);
     assert_eq!(short[..7], ample[..7]);
     assert_eq!((&short[7], &short[8]), (&ample[6], &ample[6]));

@@ -3,14 +3,14 @@
 use std::{iter, time::Duration};
 
 use capstan::{
-    buffer::{Arrival, Part, Source},
+    buffer::{ByteSource, PayloadView, UploadBuffer},
     curve::{Fr, layout::fr_as_bytes_mut, scalars::ScalarEncoding},
-    device::{Class, receive, send},
-    engine::{Control, Encoded, Engine, Rows, cpu::ArkworksEngine},
+    device::{FaultClass, receive, send},
+    engine::{EncodedScalars, Engine, JobControl, NttRows, cpu::ArkworksEngine},
 };
 
 use crate::{
-    rig::{Rig, control, each_seed, with_faults},
+    rig::{DeviceRig, control, each_seed, on_emulated_driver},
     ring::noise,
     transforms,
 };
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
 fn pieces_are_copied_in_order() {
-    let rig = Rig::new();
+    let rig = DeviceRig::new();
     let memory = rig.gpu.context().pin(3 << 20).unwrap();
     assert!(memory.iter().all(|byte| *byte == 0));
     each_seed(&rig, |rig| {
@@ -31,7 +31,7 @@ fn pieces_are_copied_in_order() {
         let pieces: Vec<&[u8]> = cuts.windows(2).map(|cut| &from[cut[0]..cut[1]]).collect();
         let lease = rig.gpu.arena().lease(&stream, 1 << 20).unwrap();
         send(&stream, lease.all(), &pieces).unwrap();
-        assert!(rig.get(&stream, &lease) == sent);
+        assert!(rig.download(&stream, &lease) == sent);
         // Receive into every other KiB.
         let mut pieces: Vec<_> = to.chunks_mut(1024).step_by(2).collect();
         receive(&stream, lease.all(), &mut pieces).unwrap();
@@ -43,22 +43,25 @@ fn pieces_are_copied_in_order() {
 /// If no event can mark the end of a copy, the borrow of the memory still ends after the copy.
 #[test]
 fn a_send_waits_for_its_copies_if_it_gets_no_event() {
-    with_faults(PATIENCE, |rig| {
+    on_emulated_driver(PATIENCE, |rig| {
         let memory = rig.gpu.context().pin(1 << 20).unwrap();
         let (stream, sent) = (rig.stream(), noise(6, 1 << 20));
         let lease = rig.gpu.arena().lease(&stream, 1 << 20).unwrap();
         memory.copy_from_slice(&sent);
         control::fault("cuEventCreate:1:2");
         let error = send(&stream, lease.all(), &[memory]).unwrap_err();
-        assert_eq!(error.class(), Class::Exhausted, "{error}");
+        assert_eq!(error.class(), FaultClass::Exhausted, "{error}");
         memory.fill(0);
-        assert!(rig.get(&stream, &lease) == sent, "the copy read bytes written after the send");
+        assert!(
+            rig.download(&stream, &lease) == sent,
+            "the copy read bytes written after the send"
+        );
     });
 }
 
 #[test]
 fn unpinned_memory_and_wrong_lengths_are_refused() {
-    let rig = Rig::new();
+    let rig = DeviceRig::new();
     let stream = rig.stream();
     let memory = rig.gpu.context().pin(4096).unwrap();
     let lease = rig.gpu.arena().lease(&stream, 4096).unwrap();
@@ -70,7 +73,7 @@ fn unpinned_memory_and_wrong_lengths_are_refused() {
         (receive(&stream, lease.all(), &mut []), "0 bytes"),
     ] {
         let error = error.unwrap_err();
-        assert_eq!(error.class(), Class::Misuse);
+        assert_eq!(error.class(), FaultClass::Misuse);
         assert!(error.to_string().contains(why), "{error}");
     }
     send(&stream, lease.all(), &[memory]).unwrap();
@@ -81,13 +84,14 @@ fn unpinned_memory_and_wrong_lengths_are_refused() {
 fn transforms_read_and_write_partly_pinned_payloads() {
     const LG_N: u32 = 12;
     const COUNT: usize = 130;
-    let rig = Rig::new();
+    let rig = DeviceRig::new();
     let engine = transforms::engine(&rig);
     engine.pin(48 << 20);
     let mut rows = transforms::rows(LG_N, COUNT);
     let bytes = (COUNT as u64) << (LG_N + 5);
-    let (input, output) = (Arrival::new(bytes + 96, vec![]), Arrival::new(bytes + 32, vec![]));
-    let from = Part::at(&input, 96);
+    let (input, output) =
+        (UploadBuffer::new(bytes + 96, vec![]), UploadBuffer::new(bytes + 32, vec![]));
+    let from = PayloadView::starting_at(&input, 96);
     for (row, at) in iter::zip(&mut rows, (96..).step_by(32 << LG_N)) {
         input.write(at, fr_as_bytes_mut(row)).unwrap();
     }
@@ -96,19 +100,19 @@ fn transforms_read_and_write_partly_pinned_payloads() {
     assert_eq!(held, Some((16 << 20) - 96), "one segment is in pinned memory");
     let plan = transforms::plan(LG_N, 0b0110);
     let encoding = ScalarEncoding::Montgomery;
-    let given = Rows {
-        input: Encoded::new(encoding, COUNT << LG_N, &from),
+    let given = NttRows {
+        input: EncodedScalars::new(encoding, COUNT << LG_N, &from),
         count: COUNT,
         row_length: 1 << LG_N,
         encoding,
-        output: &Part::at(&output, 32),
+        output: &PayloadView::starting_at(&output, 32),
         check_on_device: true,
     };
-    let executor = engine.ntt(&plan, &given, &Control::default()).unwrap();
+    let executor = engine.ntt(&plan, &given, &JobControl::default()).unwrap();
     assert_eq!((executor.engine, executor.checked_on_device), ("cuda", true));
-    assert!(output.has(32..bytes + 32));
+    assert!(output.has_received(32..bytes + 32));
     let oracle = ArkworksEngine::new(2).unwrap();
-    oracle.ntt_in_place(&plan, &mut rows, &Control::default()).unwrap();
+    oracle.ntt_in_place(&plan, &mut rows, &JobControl::default()).unwrap();
     for (row, at) in iter::zip(&rows, (32..).step_by(32 << LG_N)) {
         let mut found = vec![Fr::from(0); 1 << LG_N];
         output.read(at, fr_as_bytes_mut(&mut found));

@@ -11,11 +11,11 @@ use capstan::{
     engine::{
         Engine,
         cpu::CpuEngine,
-        cuda::{CudaEngine, Least},
+        cuda::{CudaEngine, GpuThresholds},
     },
 };
 
-use crate::rig::{Rig, options, wanted};
+use crate::rig::{DeviceRig, first_device, options};
 
 /// Not a multiple of a block's 128 threads.
 const COUNT: usize = 700;
@@ -59,10 +59,11 @@ fn check_group<A: CurvePoint>(engine: &CudaEngine, rng: &mut StdRng) {
 
 #[test]
 fn verdicts_and_points_match_the_host() {
-    let rig = Rig::new();
-    let (options, _) = options(rig.gpu.context().patience());
-    let opened = capstan::device::open(&wanted(), &options).unwrap();
-    let engine = CudaEngine::new(CpuEngine::new(1).unwrap(), opened, Least::default()).unwrap();
+    let rig = DeviceRig::new();
+    let (options, _) = options(rig.gpu.context().timeout());
+    let opened = capstan::device::open(&first_device(), &options).unwrap();
+    let engine =
+        CudaEngine::new(CpuEngine::new(1).unwrap(), opened, GpuThresholds::default()).unwrap();
     let mut rng = StdRng::seed_from_u64(11);
     check_group::<G1Affine>(&engine, &mut rng);
     check_group::<G2Affine>(&engine, &mut rng);

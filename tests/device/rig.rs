@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use capstan::device::{self, Fault, Gpu, Lease, LeftOut, OpenOptions, Stream, Unusable, Wanted};
+use capstan::device::{
+    self, DeviceFault, DeviceLease, DeviceSelection, Gpu, GpuUnavailable, OpenOptions, Stream,
+    UnusableDevice,
+};
 
 use crate::emulated;
 
@@ -19,18 +22,18 @@ const SEEDS: [u64; 4] = [0, 1, 2, 0xfeed];
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A device, and the faults that it reported.
-pub struct Rig {
+pub struct DeviceRig {
     pub gpu: Gpu,
-    pub faults: Arc<Mutex<Vec<Fault>>>,
+    pub faults: Arc<Mutex<Vec<DeviceFault>>>,
     /// Index of the current schedule's seed; `SEEDS.len()` outside of [`each_seed`].
     seed_index: AtomicUsize,
     _exclusive: MutexGuard<'static, ()>,
 }
 
-pub fn options(patience: Duration) -> (OpenOptions, Arc<Mutex<Vec<Fault>>>) {
+pub fn options(patience: Duration) -> (OpenOptions, Arc<Mutex<Vec<DeviceFault>>>) {
     let faults = Arc::<Mutex<Vec<_>>>::default();
     let told = faults.clone();
-    let on_fault = Arc::new(move |fault: &Fault| told.lock().unwrap().push(fault.clone()));
+    let on_fault = Arc::new(move |fault: &DeviceFault| told.lock().unwrap().push(fault.clone()));
     // Sanitizers track each byte, so use little memory: some 50 MB, and 1.4 GB on an H200.
     let memory_percent = if emulated::driver().is_some() { 5 } else { 1 };
     let shared_bytes_max = emulated::shared_bytes_max();
@@ -38,33 +41,33 @@ pub fn options(patience: Duration) -> (OpenOptions, Arc<Mutex<Vec<Fault>>>) {
 }
 
 /// Why device 0, the only wanted one, was left out.
-pub fn fault_of_device_0(unusable: &Unusable) -> &Fault {
+pub fn fault_of_device_0(unusable: &GpuUnavailable) -> &DeviceFault {
     match unusable.left_out() {
-        [LeftOut { index: 0, reason: Unusable::Device { index: 0, fault } }] => fault,
+        [UnusableDevice { index: 0, reason: GpuUnavailable::Device { index: 0, fault } }] => fault,
         _ => panic!("{unusable:?}"),
     }
 }
 
-pub fn wanted() -> Wanted {
-    Wanted { driver: emulated::driver(), devices: vec![0] }
+pub fn first_device() -> DeviceSelection {
+    DeviceSelection { driver: emulated::driver(), devices: vec![0] }
 }
 
-impl Rig {
+impl DeviceRig {
     pub fn new() -> Self {
-        Self::patient(PATIENCE)
+        Self::with_patience(PATIENCE)
     }
 
-    pub fn patient(patience: Duration) -> Self {
+    pub fn with_patience(patience: Duration) -> Self {
         static TURN: Mutex<()> = Mutex::new(());
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let (options, faults) = options(patience);
-        let gpu = device::open(&wanted(), &options).unwrap().gpus.remove(0);
+        let gpu = device::open(&first_device(), &options).unwrap().gpus.remove(0);
         Self { gpu, faults, seed_index: SEEDS.len().into(), _exclusive: turn }
     }
 
     /// Whether to run `case` now: cases that are slow on the emulated driver run under one schedule
     /// each. A GPU runs all of them.
-    pub fn takes(&self, case: usize) -> bool {
+    pub fn runs_case(&self, case: usize) -> bool {
         let order = self.seed_index.load(Ordering::Relaxed);
         order == SEEDS.len() || case % SEEDS.len() == order
     }
@@ -73,17 +76,17 @@ impl Rig {
         Stream::new(self.gpu.context()).unwrap()
     }
 
-    pub fn put(&self, stream: &Stream, bytes: &[u8]) -> Lease {
+    pub fn upload(&self, stream: &Stream, bytes: &[u8]) -> DeviceLease {
         let lease = self.gpu.arena().lease(stream, bytes.len() as u64).unwrap();
         self.gpu.ring().upload(stream, lease.all()).write(bytes).unwrap();
         lease
     }
 
-    pub fn get(&self, stream: &Stream, lease: &Lease) -> Vec<u8> {
+    pub fn download(&self, stream: &Stream, lease: &DeviceLease) -> Vec<u8> {
         let mut out = Vec::new();
         let take = |bytes: &[u8]| {
             out.extend_from_slice(bytes);
-            Ok::<_, Fault>(())
+            Ok::<_, DeviceFault>(())
         };
         self.gpu.ring().download(stream, lease.all(), take).unwrap();
         out
@@ -91,7 +94,7 @@ impl Rig {
 }
 
 /// Runs `test` under each schedule of the emulated driver; once on a GPU.
-pub fn each_seed(rig: &Rig, mut test: impl FnMut(&Rig)) {
+pub fn each_seed(rig: &DeviceRig, mut test: impl FnMut(&DeviceRig)) {
     if emulated::driver().is_none() {
         return test(rig);
     }
@@ -106,14 +109,14 @@ pub fn each_seed(rig: &Rig, mut test: impl FnMut(&Rig)) {
 }
 
 /// Runs `test` on the emulated driver only, and resets the driver afterwards.
-pub fn with_faults(patience: Duration, test: impl Fn(&Rig)) {
+pub fn on_emulated_driver(patience: Duration, test: impl Fn(&DeviceRig)) {
     if emulated::driver().is_none() {
         println!("skipped: faults are not injected into a GPU");
         return;
     }
-    let rig = Rig::patient(patience);
+    let rig = DeviceRig::with_patience(patience);
     test(&rig);
-    let Rig { gpu, _exclusive: turn, .. } = rig;
+    let DeviceRig { gpu, _exclusive: turn, .. } = rig;
     drop(gpu);
     control::reset();
     drop(turn);

@@ -2,10 +2,10 @@
 
 use std::{thread, time::Duration};
 
-use capstan::device::{Class, Copies, Fault};
+use capstan::device::{CopySession, DeviceFault, FaultClass};
 use rand::{RngCore, SeedableRng, rngs::StdRng};
 
-use crate::rig::{Rig, control, each_seed, with_faults};
+use crate::rig::{DeviceRig, control, each_seed, on_emulated_driver};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -17,21 +17,21 @@ pub fn noise(seed: u64, bytes: usize) -> Vec<u8> {
 
 #[test]
 fn data_larger_than_the_ring_round_trips() {
-    let rig = Rig::new();
+    let rig = DeviceRig::new();
     each_seed(&rig, |rig| {
         let stream = rig.stream();
         let chunk = rig.gpu.ring().chunk_bytes();
         for bytes in [0, 1, 255, chunk, chunk + 1, 9 * chunk + 12_345] {
             let sent = noise(bytes as u64, bytes);
-            let lease = rig.put(&stream, &sent);
-            assert!(rig.get(&stream, &lease) == sent, "{bytes} bytes");
+            let lease = rig.upload(&stream, &sent);
+            assert!(rig.download(&stream, &lease) == sent, "{bytes} bytes");
         }
     });
 }
 
 #[test]
 fn concurrent_uploads_do_not_mix() {
-    let rig = Rig::new();
+    let rig = DeviceRig::new();
     each_seed(&rig, |rig| {
         thread::scope(|scope| {
             for seed in 0..4 {
@@ -43,7 +43,7 @@ fn concurrent_uploads_do_not_mix() {
                     for part in sent.chunks(1_000_003) {
                         upload.write(part).unwrap();
                     }
-                    assert!(rig.get(&stream, &lease) == sent, "thread {seed}");
+                    assert!(rig.download(&stream, &lease) == sent, "thread {seed}");
                 });
             }
         });
@@ -52,15 +52,15 @@ fn concurrent_uploads_do_not_mix() {
 
 #[test]
 fn another_stream_can_wait_for_an_upload() {
-    let rig = Rig::new();
+    let rig = DeviceRig::new();
     each_seed(&rig, |rig| {
         let (copies, compute) = (rig.stream(), rig.stream());
         let sent = noise(9, 3 << 20);
         let lease = rig.gpu.arena().lease(&copies, sent.len() as u64).unwrap();
         let mut upload = rig.gpu.ring().upload(&copies, lease.all());
         upload.write(&sent).unwrap();
-        compute.wait(&upload.sent().unwrap()).unwrap();
-        assert!(rig.get(&compute, &lease) == sent);
+        compute.wait_event(&upload.record_sent().unwrap()).unwrap();
+        assert!(rig.download(&compute, &lease) == sent);
     });
 }
 
@@ -68,11 +68,11 @@ fn another_stream_can_wait_for_an_upload() {
 /// gets its chunks unwiped.
 #[test]
 fn chunks_are_wiped_at_the_end_of_a_job() {
-    let rig = Rig::new();
+    let rig = DeviceRig::new();
     let stream = rig.stream();
     let bytes = 8 * rig.gpu.ring().chunk_bytes();
     let lease = rig.gpu.arena().lease(&stream, bytes as u64).unwrap();
-    let found = |copies: &Copies| {
+    let found = |copies: &CopySession| {
         let (mut first, mut largest) = (Vec::new(), 0);
         let fill = |chunks: &mut [&mut [u8]]| {
             largest = largest.max(chunks.len());
@@ -80,63 +80,66 @@ fn chunks_are_wiped_at_the_end_of_a_job() {
                 first.push(chunk[0]);
                 chunk.fill(7);
             }
-            Ok::<_, Fault>(())
+            Ok::<_, DeviceFault>(())
         };
-        copies.upload(&stream, lease.all()).fill_several(bytes, fill).unwrap();
+        copies.upload(&stream, lease.all()).fill_idle_chunks(bytes, fill).unwrap();
         stream.synchronize().unwrap();
         assert!(largest > 1, "chunks were filled one by one");
         first
     };
-    let copies = rig.gpu.ring().copies();
+    let copies = rig.gpu.ring().session();
     assert_eq!(found(&copies), [0; 8]);
     assert_eq!(found(&copies), [7; 8]);
     drop(copies);
-    assert_eq!(found(&rig.gpu.ring().copies()), [0; 8]);
+    assert_eq!(found(&rig.gpu.ring().session()), [0; 8]);
 }
 
 /// If no event can mark the end of a copy, its chunk is still not wiped before the copy ends.
 #[test]
 fn wiping_does_not_overtake_a_copy_without_an_event() {
-    with_faults(PATIENCE, |rig| {
+    on_emulated_driver(PATIENCE, |rig| {
         let (stream, sent) = (rig.stream(), noise(4, 1 << 20));
         let lease = rig.gpu.arena().lease(&stream, sent.len() as u64).unwrap();
         for call in ["cuEventCreate", "cuEventRecord"] {
-            let copies = rig.gpu.ring().copies();
+            let copies = rig.gpu.ring().session();
             control::fault(&format!("{call}:1:2"));
             let error = copies.upload(&stream, lease.all()).write(&sent).unwrap_err();
-            assert_eq!(error.class(), Class::Exhausted, "{call}: {error}");
+            assert_eq!(error.class(), FaultClass::Exhausted, "{call}: {error}");
             drop(copies);
-            assert!(rig.get(&stream, &lease) == sent, "{call}: the copy read wiped bytes");
+            assert!(rig.download(&stream, &lease) == sent, "{call}: the copy read wiped bytes");
         }
     });
 }
 
 #[test]
 fn writing_beyond_the_end_is_refused() {
-    let rig = Rig::new();
+    let rig = DeviceRig::new();
     let stream = rig.stream();
     let lease = rig.gpu.arena().lease(&stream, 100).unwrap();
     let mut upload = rig.gpu.ring().upload(&stream, lease.all());
     upload.write(&[1; 60]).unwrap();
     let error = upload.write(&[2; 41]).unwrap_err();
-    assert_eq!(error.class(), Class::Misuse);
+    assert_eq!(error.class(), FaultClass::Misuse);
     upload.write(&[3; 40]).unwrap();
     drop(upload);
-    assert_eq!(rig.get(&stream, &lease), [[1; 60].as_slice(), &[3; 40]].concat());
+    assert_eq!(rig.download(&stream, &lease), [[1; 60].as_slice(), &[3; 40]].concat());
 }
 
 #[test]
 fn an_error_of_the_consumer_stops_the_download() {
-    let rig = Rig::new();
+    let rig = DeviceRig::new();
     let stream = rig.stream();
     let sent = noise(3, 10 * rig.gpu.ring().chunk_bytes());
-    let lease = rig.put(&stream, &sent);
+    let lease = rig.upload(&stream, &sent);
     let mut taken = 0;
     let stop = |bytes: &[u8]| {
         taken += bytes.len();
-        Err(Fault::WrongResult("enough".into()))
+        Err(DeviceFault::WrongResult("enough".into()))
     };
     let error = rig.gpu.ring().download(&stream, lease.all(), stop).unwrap_err();
-    assert_eq!((error, taken), (Fault::WrongResult("enough".into()), rig.gpu.ring().chunk_bytes()));
-    assert!(rig.get(&stream, &lease) == sent, "the ring lost a chunk");
+    assert_eq!(
+        (error, taken),
+        (DeviceFault::WrongResult("enough".into()), rig.gpu.ring().chunk_bytes())
+    );
+    assert!(rig.download(&stream, &lease) == sent, "the ring lost a chunk");
 }

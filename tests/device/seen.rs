@@ -11,15 +11,15 @@ use std::{
 
 use ark_ff::{BigInteger, PrimeField};
 use capstan::{
-    client::{NttOptions, Verify, blocking::Client},
+    client::{NttOptions, Verification, blocking::BlockingClient},
     curve::{Fr, G1Affine},
     device::{self, OpenOptions},
     engine::{
-        Control, Engine,
+        Engine, JobControl,
         cpu::{ArkworksEngine, CpuEngine},
-        cuda::{CudaEngine, Least},
+        cuda::{CudaEngine, GpuThresholds},
     },
-    server::{Engines, Settings},
+    server::{Engines, ServerSettings},
 };
 use tracing::{
     Event, Metadata, Subscriber,
@@ -34,17 +34,17 @@ use tracing_subscriber::{
 
 use crate::{
     common::{Running, points, scalars, serve_with},
-    rig::{Rig, options, wanted},
+    rig::{DeviceRig, first_device, options},
     transforms::{engine, plan, rows},
 };
 
 /// Enough scalars for an MSM to run on the GPU.
 const N: usize = 300;
 
-fn served(rig: &Rig) -> Running {
+fn served(rig: &DeviceRig) -> Running {
     let oracle = Arc::new(ArkworksEngine::new(1).unwrap());
     let engines = Engines { engine: Arc::new(engine(rig)), oracle, reason: "a test".into() };
-    serve_with(Settings::default(), engines)
+    serve_with(ServerSettings::default(), engines)
 }
 
 type Fields = BTreeMap<String, String>;
@@ -187,9 +187,9 @@ fn number(fields: &Fields, name: &str) -> u64 {
 
 #[test]
 fn spans_describe_jobs_and_never_scalars() {
-    let rig = Rig::new();
+    let rig = DeviceRig::new();
     let server = served(&rig);
-    let client = Client::connect(&server.target).unwrap();
+    let client = BlockingClient::connect(&server.target).unwrap();
     let (bases, factors) = (points::<G1Affine>(N), scalars(N));
     // The job that imports the points outlives its call.
     let msm = record(&[("job", 1), ("call/job", 2), ("call", 3)], || {
@@ -225,7 +225,8 @@ fn spans_describe_jobs_and_never_scalars() {
 
     let values = scalars(5 << 10);
     let ntt = record(&[("call/job", 1), ("call", 1)], || {
-        let options = NttOptions { batch: 5, verify: Verify::Probabilistic, ..Default::default() };
+        let options =
+            NttOptions { batch: 5, verify: Verification::Probabilistic, ..Default::default() };
         client.ntt(&mut values.clone(), options).unwrap();
     });
     let job = spans(&ntt, "call/job", &["id", "op", "n", "batch", "run_us", "queue_us"])[0];
@@ -255,15 +256,17 @@ fn spans_describe_jobs_and_never_scalars() {
 /// If there is memory for several groups of rows, a second thread receives their results.
 #[test]
 fn spans_of_another_thread_are_in_their_job() {
-    let rig = Rig::new();
+    let rig = DeviceRig::new();
     let ample = OpenOptions { memory_percent: 40, ..options(Duration::from_secs(60)).0 };
-    let opened = device::open(&wanted(), &ample).unwrap();
-    let engine = CudaEngine::new(CpuEngine::new(2).unwrap(), opened, Least::default()).unwrap();
+    let opened = device::open(&first_device(), &ample).unwrap();
+    let engine =
+        CudaEngine::new(CpuEngine::new(2).unwrap(), opened, GpuThresholds::default()).unwrap();
     // More rows than a group of 8 MiB has.
     let given = rows(1, 140_000);
     let mut found = given.clone();
     let all = record(&[("ntt", 1)], || {
-        let executor = engine.ntt_in_place(&plan(1, 0), &mut found, &Control::default()).unwrap();
+        let executor =
+            engine.ntt_in_place(&plan(1, 0), &mut found, &JobControl::default()).unwrap();
         assert_eq!(executor.engine, "cuda");
     });
     assert!(given.iter().zip(&found).all(|(x, y)| y[..] == [x[0] + x[1], x[0] - x[1]]));
@@ -290,7 +293,7 @@ fn capstan(server: &Running, line: &[&str]) -> String {
 
 #[test]
 fn info_shows_msm_plans() {
-    let rig = Rig::new();
+    let rig = DeviceRig::new();
     let server = served(&rig);
     let text = capstan(&server, &["info"]);
     let lines: Vec<_> = text.lines().filter(|line| line.contains(" 2^10 ")).collect();
@@ -317,7 +320,7 @@ fn info_shows_msm_plans() {
 
 #[test]
 fn bench_explain_shows_how_jobs_ran() {
-    let rig = Rig::new();
+    let rig = DeviceRig::new();
     let server = served(&rig);
     let bench = |op, sizes| {
         let many = ["bench", "--op", op, "--sizes", sizes, "--repeats", "2", "--concurrency", "1"];

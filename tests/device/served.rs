@@ -6,12 +6,12 @@ use ark_poly::{EvaluationDomain as _, Radix2EvaluationDomain};
 use ark_std::test_rng;
 use capstan::{
     client::{
-        BasesHandle, Direction, MsmOptions, NttOptions, Order, ScalarInput, Verify,
-        blocking::Client,
+        BasesHandle, Direction, MsmOptions, NttOptions, Order, ScalarInput, Verification,
+        blocking::BlockingClient,
     },
     curve::{
         Fr, G1Affine, G2Affine, Group,
-        points::{CurvePoint, ResultEncoding, decode_sums},
+        points::{CurvePoint, SumEncoding, decode_sums},
         scalars::{ScalarEncoding, encode_fr},
     },
     wire::v1::{self, compute_client::ComputeClient, msm_stream_request::Message},
@@ -20,7 +20,7 @@ use capstan::{
 use crate::daemon::{start, stop};
 
 /// Bases, and vectors of scalars with at least the 64 scalars from which on MSMs run on the GPU.
-struct Msms<A: CurvePoint> {
+struct MsmData<A: CurvePoint> {
     points: Vec<A>,
     scalars: Vec<Fr>,
 }
@@ -28,7 +28,7 @@ struct Msms<A: CurvePoint> {
 const N: usize = 70;
 const BATCH: usize = 3;
 
-impl<A: CurvePoint> Msms<A> {
+impl<A: CurvePoint> MsmData<A> {
     fn new() -> Self {
         let mut rng = test_rng();
         let first = A::Group::rand(&mut rng);
@@ -38,7 +38,7 @@ impl<A: CurvePoint> Msms<A> {
         Self { points, scalars }
     }
 
-    fn one(&self) -> &[Fr] {
+    fn first_vector(&self) -> &[Fr] {
         &self.scalars[..N]
     }
 
@@ -52,21 +52,21 @@ impl<A: CurvePoint> Msms<A> {
     }
 
     /// MSMs over bases on the server and over bases in the message, with these checks.
-    fn unary(&self, client: &Client, checks: &[Verify]) {
+    fn check_unary(&self, client: &BlockingClient, checks: &[Verification]) {
         let resident = client.put_bases(&self.points).unwrap();
-        let single = self.sums(self.one(), N);
+        let single = self.sums(self.first_vector(), N);
         // The second use of bases has tables.
         for &verify in checks {
             let options = MsmOptions { verify, ..MsmOptions::default() };
-            let done = client.msm_with(&resident, self.one(), options.clone()).unwrap();
+            let done = client.msm_with(&resident, self.first_vector(), options.clone()).unwrap();
             assert_eq!((&done.points, done.execution.verified), (&single, verify));
             assert_eq!(done.execution.engine, "cuda", "{}", done.execution.device);
-            let done = client.msm_inline_with(&self.points, self.one(), options).unwrap();
+            let done = client.msm_inline_with(&self.points, self.first_vector(), options).unwrap();
             assert_eq!((&done.points, done.execution.verified), (&single, verify));
             assert_eq!(done.execution.engine, "cuda", "{}", done.execution.device);
         }
-        self.batches(client, &resident, checks);
-        self.narrow(client, &resident);
+        self.check_batches(client, &resident, checks);
+        self.check_narrow(client, &resident);
         // Too few scalars for the GPU.
         let few = resident.slice(0, 63).unwrap();
         let done = client.msm_with(&few, &self.scalars[..63], MsmOptions::default()).unwrap();
@@ -74,12 +74,17 @@ impl<A: CurvePoint> Msms<A> {
         assert_eq!(done.execution.engine, "cpu", "{}", done.execution.device);
     }
 
-    fn batches(&self, client: &Client, resident: &BasesHandle<A>, checks: &[Verify]) {
+    fn check_batches(
+        &self,
+        client: &BlockingClient,
+        resident: &BasesHandle<A>,
+        checks: &[Verification],
+    ) {
         let vector = client.put_vector(&self.scalars).unwrap();
         for &verify in checks {
             // Scalars on the server, and scalars in the message.
             let scalars = match verify {
-                Verify::Full => ScalarInput::from(&self.scalars),
+                Verification::Full => ScalarInput::from(&self.scalars),
                 _ => ScalarInput::from(vector.id),
             };
             let options = MsmOptions { batch: BATCH as u32, verify, ..MsmOptions::default() };
@@ -90,7 +95,7 @@ impl<A: CurvePoint> Msms<A> {
         }
     }
 
-    fn narrow(&self, client: &Client, resident: &BasesHandle<A>) {
+    fn check_narrow(&self, client: &BlockingClient, resident: &BasesHandle<A>) {
         let values: Vec<i16> = (0..N).map(|i| (i as i16 - 35).wrapping_mul(937)).collect();
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         let scalars = ScalarInput::Bytes { encoding: ScalarEncoding::Signed(2), bytes: &bytes };
@@ -101,10 +106,10 @@ impl<A: CurvePoint> Msms<A> {
     }
 
     /// Streams an MSM's scalars out of order, by hand: the client streams only longer vectors.
-    fn streamed(&self, client: &Client, address: &str) {
+    fn check_streamed(&self, client: &BlockingClient, address: &str) {
         let id = client.put_bases(&self.points).unwrap().id();
         let mut bytes = vec![0; 32 * N];
-        encode_fr(ScalarEncoding::Canonical, self.one(), &mut bytes);
+        encode_fr(ScalarEncoding::Canonical, self.first_vector(), &mut bytes);
         let stored =
             v1::StoredBases { object_id: id.0.to_vec().into(), offset: 0, length: N as u64 };
         let group = match A::GROUP {
@@ -137,8 +142,8 @@ impl<A: CurvePoint> Msms<A> {
             compute.msm_stream(tokio_stream::iter(messages)).await.unwrap().into_inner()
         });
         let result = answer.result.unwrap();
-        let sums = decode_sums::<A>(ResultEncoding::Compressed, &result.points).unwrap();
-        assert_eq!(sums, self.sums(self.one(), N));
+        let sums = decode_sums::<A>(SumEncoding::Compressed, &result.points).unwrap();
+        assert_eq!(sums, self.sums(self.first_vector(), N));
         assert_eq!(result.execution.unwrap().engine, "cuda");
     }
 }
@@ -146,10 +151,13 @@ impl<A: CurvePoint> Msms<A> {
 #[test]
 fn msms_run_on_the_gpu() {
     let (child, address) = start(&["--engine", "cuda"], &[("EMU_DEVICES", "2")]);
-    let client = Client::connect(address.clone()).unwrap();
-    let msms = Msms::<G1Affine>::new();
-    msms.unary(&client, &[Verify::None, Verify::Full, Verify::Probabilistic]);
-    msms.streamed(&client, &address);
+    let client = BlockingClient::connect(address.clone()).unwrap();
+    let msms = MsmData::<G1Affine>::new();
+    msms.check_unary(
+        &client,
+        &[Verification::None, Verification::Full, Verification::Probabilistic],
+    );
+    msms.check_streamed(&client, &address);
     stop(child);
 }
 
@@ -157,11 +165,11 @@ fn msms_run_on_the_gpu() {
 #[test]
 fn a_gpu_is_used_by_default() {
     let (child, address) = start(&[], &[]);
-    let client = Client::connect(address.clone()).unwrap();
-    let msms = Msms::<G2Affine>::new();
-    msms.unary(&client, &[Verify::Probabilistic]);
-    msms.streamed(&client, &address);
-    every_kind_of_transform(&client);
+    let client = BlockingClient::connect(address.clone()).unwrap();
+    let msms = MsmData::<G2Affine>::new();
+    msms.check_unary(&client, &[Verification::Probabilistic]);
+    msms.check_streamed(&client, &address);
+    check_transforms(&client);
     stop(child);
 }
 
@@ -170,7 +178,7 @@ fn reversed(row: &[Fr]) -> Vec<Fr> {
     (0..row.len()).map(|i| row[i.reverse_bits() >> (usize::BITS - lg_n)]).collect()
 }
 
-fn every_kind_of_transform(client: &Client) {
+fn check_transforms(client: &BlockingClient) {
     let mut rng = test_rng();
     let orders = [Order::Natural, Order::BitReversed];
     for kind in 0..16 {
@@ -180,7 +188,8 @@ fn every_kind_of_transform(client: &Client) {
         let coset = (bit(0) == 1).then_some(Fr::GENERATOR);
         let direction = [Direction::Forward, Direction::Inverse][bit(1)];
         let [input_order, output_order] = [orders[bit(2)], orders[bit(3)]];
-        let verify = [Verify::None, Verify::Full, Verify::Probabilistic][kind % 3];
+        let verify =
+            [Verification::None, Verification::Full, Verification::Probabilistic][kind % 3];
         let domain = Radix2EvaluationDomain::<Fr>::new(1 << lg_n).unwrap();
         let domain = domain.get_coset(coset.unwrap_or(Fr::from(1))).unwrap();
         let ordered = |order, row: &[Fr]| match order {

@@ -12,20 +12,20 @@ use capstan::{
     curve::{
         Fr, G1Affine, G1Projective,
         layout::fr_as_bytes,
-        points::{CurvePoint, PointSlice, Sums},
+        points::{CurvePoint, MsmSums, PointSlice},
         scalars::ScalarEncoding,
     },
-    device::Opened,
-    device::{Class, Fault},
+    device::OpenDevices,
+    device::{DeviceFault, FaultClass},
     engine::{
-        Control, Encoded, Engine, NttPlan,
+        EncodedScalars, Engine, JobControl, NttPlan,
         cpu::{ArkworksEngine, CpuEngine},
-        cuda::{CudaEngine, Least},
+        cuda::{CudaEngine, GpuThresholds},
     },
     error::Error,
 };
 
-use crate::rig::{Rig, control, each_seed, with_faults};
+use crate::rig::{DeviceRig, control, each_seed, on_emulated_driver};
 
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -33,11 +33,11 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 const SHAPES: [(u32, usize); 8] =
     [(0, 4096), (1, 2051), (6, 70), (10, 5), (11, 2), (12, 1), (13, 2), (14, 1)];
 
-pub fn engine(rig: &Rig) -> CudaEngine {
+pub fn engine(rig: &DeviceRig) -> CudaEngine {
     // The same GPU twice, so that jobs are dealt out as among two.
     let gpus = vec![rig.gpu.clone(), rig.gpu.clone()];
-    let least = Least { msm_scalars: 256, ntt_elements: 4096 };
-    let opened = Opened { gpus, unusable: Vec::new() };
+    let least = GpuThresholds { msm_scalars: 256, ntt_elements: 4096 };
+    let opened = OpenDevices { gpus, unusable: Vec::new() };
     CudaEngine::new(CpuEngine::new(2).unwrap(), opened, least).unwrap()
 }
 
@@ -61,9 +61,9 @@ pub fn plan(lg_n: u32, bits: u32) -> NttPlan {
 /// Transforms, compares with arkworks, and returns the name of the engine that ran.
 fn check(engine: &dyn Engine, plan: &NttPlan, rows: &[Vec<Fr>]) -> &'static str {
     let (mut found, mut expected) = (rows.to_vec(), rows.to_vec());
-    let executor = engine.ntt_in_place(plan, &mut found, &Control::default()).unwrap();
+    let executor = engine.ntt_in_place(plan, &mut found, &JobControl::default()).unwrap();
     let oracle = ArkworksEngine::new(1).unwrap();
-    oracle.ntt_in_place(plan, &mut expected, &Control::default()).unwrap();
+    oracle.ntt_in_place(plan, &mut expected, &JobControl::default()).unwrap();
     let wrong = (0..rows.len()).find(|row| found[*row] != expected[*row]);
     assert_eq!(wrong, None, "of {} rows, {plan:?} on {executor:?}", rows.len());
     assert!(executor.device.contains(" pass") || executor.engine == "cpu", "{executor:?}");
@@ -72,12 +72,12 @@ fn check(engine: &dyn Engine, plan: &NttPlan, rows: &[Vec<Fr>]) -> &'static str 
 
 #[test]
 fn every_order_direction_and_coset_matches_arkworks() {
-    let rig = Rig::new();
+    let rig = DeviceRig::new();
     each_seed(&rig, |rig| {
         let engine = engine(rig);
         for (i, (lg_n, count)) in SHAPES.into_iter().enumerate() {
             let rows = rows(lg_n, count);
-            for bits in (0..16).filter(|bits| rig.takes(i + *bits as usize)) {
+            for bits in (0..16).filter(|bits| rig.runs_case(i + *bits as usize)) {
                 assert_eq!(check(&engine, &plan(lg_n, bits), &rows), "cuda");
             }
         }
@@ -86,7 +86,7 @@ fn every_order_direction_and_coset_matches_arkworks() {
 
 #[test]
 fn small_transforms_run_on_the_cpu() {
-    let rig = Rig::new();
+    let rig = DeviceRig::new();
     let engine = engine(&rig);
     for (lg_n, count) in [(0, 0), (0, 1), (11, 1), (5, 127), (14, 0)] {
         assert_eq!(check(&engine, &plan(lg_n, 0), &rows(lg_n, count)), "cpu");
@@ -95,14 +95,14 @@ fn small_transforms_run_on_the_cpu() {
 
 #[test]
 fn rows_in_overlapping_groups_are_right() {
-    let rig = Rig::new();
+    let rig = DeviceRig::new();
     each_seed(&rig, |rig| {
         let engine = engine(rig);
         // Four groups, the last one with few rows; in place and out of place.
         let jobs = [(12, 195, 0b0010), (9, 1560, 0b1101)];
         for (i, (lg_n, count, bits)) in jobs.into_iter().enumerate() {
             // Each job under two of the schedules.
-            if !rig.takes(i) && !rig.takes(i + 2) {
+            if !rig.runs_case(i) && !rig.runs_case(i + 2) {
                 continue;
             }
             assert_eq!(check(&engine, &plan(lg_n, bits), &rows(lg_n, count)), "cuda");
@@ -112,7 +112,7 @@ fn rows_in_overlapping_groups_are_right() {
 
 #[test]
 fn concurrent_jobs_of_all_sizes_are_right() {
-    let rig = Rig::new();
+    let rig = DeviceRig::new();
     each_seed(&rig, |rig| {
         let engine = &engine(rig);
         thread::scope(|scope| {
@@ -131,7 +131,7 @@ fn concurrent_jobs_of_all_sizes_are_right() {
 
 #[test]
 fn transforms_run_on_the_cpu_if_memory_is_short() {
-    let rig = Rig::new();
+    let rig = DeviceRig::new();
     let (engine, stream) = (engine(&rig), rig.stream());
     let arena = rig.gpu.arena();
     let rows = rows(12, 70);
@@ -147,12 +147,12 @@ fn transforms_run_on_the_cpu_if_memory_is_short() {
     }
     assert!(engines.contains(&"cpu") && engines.contains(&"cuda"), "{engines:?}");
     // Tables that did not fit are reported as lack of memory.
-    assert!(rig.faults.lock().unwrap().iter().all(|fault| fault.class() == Class::Exhausted));
+    assert!(rig.faults.lock().unwrap().iter().all(|fault| fault.class() == FaultClass::Exhausted));
 }
 
 #[test]
 fn idle_bases_are_evicted_for_a_transform() {
-    let rig = Rig::new();
+    let rig = DeviceRig::new();
     let (engine, stream) = (engine(&rig), rig.stream());
     let one = G1Projective::generator();
     let points: Vec<_> =
@@ -160,11 +160,11 @@ fn idle_bases_are_evicted_for_a_transform() {
     let points = std::sync::Arc::new(G1Projective::normalize_batch(&points));
     let scalars: Vec<_> = (0..2_000).map(|i| -Fr::from(i)).collect();
     let bytes = fr_as_bytes(&scalars);
-    let given = Encoded::new(ScalarEncoding::Montgomery, scalars.len(), &bytes);
+    let given = EncodedScalars::new(ScalarEncoding::Montgomery, scalars.len(), &bytes);
     let sum = || {
         let mut run = engine.msm(G1Affine::into_bases(PointSlice::new(points.clone())), 1).unwrap();
-        run.absorb(0, 0, &given, &Control::default()).unwrap();
-        let (Sums::G1(sums), _) = run.finish().unwrap() else { panic!("sums in G2") };
+        run.absorb(0, 0, &given, &JobControl::default()).unwrap();
+        let (MsmSums::G1(sums), _) = run.finish().unwrap() else { panic!("sums in G2") };
         sums[0]
     };
     let expected: G1Projective = points.iter().zip(&scalars).map(|(point, s)| *point * s).sum();
@@ -182,18 +182,18 @@ fn idle_bases_are_evicted_for_a_transform() {
 
 #[test]
 fn cancelled_and_late_transforms_stop() {
-    let rig = Rig::new();
+    let rig = DeviceRig::new();
     let engine = engine(&rig);
     let rows = rows(12, 400);
-    let run = |control: &Control| {
+    let run = |control: &JobControl| {
         engine
             .ntt_in_place(&plan(12, 2), &mut rows.clone(), control)
             .map(|executor| executor.engine)
     };
-    let before = Control::default();
+    let before = JobControl::default();
     before.cancel();
     assert_eq!(run(&before), Err(Error::Cancelled));
-    let late = Control::new(Some(Instant::now()));
+    let late = JobControl::new(Some(Instant::now()));
     assert_eq!(run(&late), Err(Error::Deadline));
     assert_eq!(check(&engine, &plan(12, 2), &rows[..3]), "cuda");
     drop(engine);
@@ -201,41 +201,41 @@ fn cancelled_and_late_transforms_stop() {
 }
 
 /// Checks that the ring hands out zeroed chunks only.
-pub fn pinned_memory_is_wiped(rig: &Rig) {
+pub fn assert_pinned_memory_is_wiped(rig: &DeviceRig) {
     let (ring, stream) = (rig.gpu.ring(), rig.stream());
     let bytes = 9 * ring.chunk_bytes();
     let lease = rig.gpu.arena().lease(&stream, bytes as u64).unwrap();
     let mut upload = ring.upload(&stream, lease.all());
     let fill = |chunk: &mut [u8]| {
         assert!(chunk.iter().all(|byte| *byte == 0), "a chunk holds data of an earlier job");
-        Ok::<_, Fault>(())
+        Ok::<_, DeviceFault>(())
     };
     upload.fill(bytes, fill).unwrap();
 }
 
 #[test]
 fn jobs_leave_nothing_in_pinned_memory() {
-    let rig = Rig::new();
+    let rig = DeviceRig::new();
     let engine = engine(&rig);
     for (lg_n, count) in [(12, 2), (10, 300)] {
         check(&engine, &plan(lg_n, 0), &rows(lg_n, count));
-        pinned_memory_is_wiped(&rig);
+        assert_pinned_memory_is_wiped(&rig);
     }
     let rows = rows(12, 400);
     for delay in [0, 5, 20, 60] {
-        let late = Control::new(Some(Instant::now() + Duration::from_millis(delay)));
+        let late = JobControl::new(Some(Instant::now() + Duration::from_millis(delay)));
         let stopped = engine.ntt_in_place(&plan(12, 2), &mut rows.clone(), &late);
         assert!(matches!(stopped, Err(Error::Deadline) | Ok(_)));
-        pinned_memory_is_wiped(&rig);
+        assert_pinned_memory_is_wiped(&rig);
     }
 }
 
 #[test]
 fn a_lost_device_is_reported() {
-    with_faults(PATIENCE, |rig| {
+    on_emulated_driver(PATIENCE, |rig| {
         let engine = engine(rig);
         control::fault("cuLaunchKernel:2:700");
-        let lost = engine.ntt_in_place(&plan(12, 0), &mut rows(12, 2), &Control::default());
+        let lost = engine.ntt_in_place(&plan(12, 0), &mut rows(12, 2), &JobControl::default());
         assert_eq!(lost.unwrap_err(), Error::DeviceLost);
         assert!(!rig.gpu.context().is_alive());
     });

@@ -4,16 +4,16 @@ use cudarc::driver::{CudaContext, result, sys};
 
 use crate::{
     arguments,
-    rig::{DEVICES, Gpu, MEMORY_MIB, SEEDS, Words, code, kernel},
+    rig::{DEVICES, DeviceWords, EmulatedGpu, MEMORY_MIB, SEEDS, error_code, kernel},
 };
 
 #[test]
 fn number_and_memory_of_devices_follow_the_settings() {
-    let gpu = Gpu::new(0);
+    let gpu = EmulatedGpu::new(0);
     assert_eq!(CudaContext::device_count().unwrap(), DEVICES as i32);
     assert_eq!(gpu.context.compute_capability().unwrap(), (9, 0));
     assert_eq!(gpu.context.total_mem().unwrap(), MEMORY_MIB << 20);
-    assert_eq!(code(&CudaContext::new(DEVICES).map(|_| ())), 101);
+    assert_eq!(error_code(&CudaContext::new(DEVICES).map(|_| ())), 101);
     let uuids: Vec<_> =
         (0..DEVICES).map(|i| CudaContext::new(i).unwrap().uuid().unwrap().bytes).collect();
     assert!(uuids[0] != uuids[1] && uuids[1] != uuids[2]);
@@ -22,7 +22,7 @@ fn number_and_memory_of_devices_follow_the_settings() {
 #[test]
 fn memory_of_another_device_needs_peer_access() {
     for (peer, want) in [(false, 700), (true, 0)] {
-        let gpu = Gpu::new(0);
+        let gpu = EmulatedGpu::new(0);
         let words = gpu.words(4);
         words.zero(&gpu.stream()).unwrap();
         gpu.context.synchronize().unwrap();
@@ -32,9 +32,9 @@ fn memory_of_another_device_needs_peer_access() {
             unsafe { sys::cuCtxEnablePeerAccess(gpu.context.cu_ctx(), 0) }.result().unwrap();
         }
         let stream = second.new_stream().unwrap();
-        let scale = crate::rig::Kernel(kernel("memory", "scale").unwrap());
+        let scale = crate::rig::RawKernel(kernel("memory", "scale").unwrap());
         scale.launch(&stream, (1, 4, 0), arguments![words.address, 4u32, 1u32]).unwrap();
-        assert_eq!(code(&stream.synchronize()), want);
+        assert_eq!(error_code(&stream.synchronize()), want);
         // The other devices still work.
         gpu.context.synchronize().unwrap();
     }
@@ -43,7 +43,7 @@ fn memory_of_another_device_needs_peer_access() {
 #[test]
 fn events_order_peer_copies() {
     for seed in SEEDS {
-        let gpu = Gpu::new(seed);
+        let gpu = EmulatedGpu::new(seed);
         let first = gpu.stream();
         let from = gpu.words(1000);
         from.zero(&first).unwrap();
@@ -53,12 +53,19 @@ fn events_order_peer_copies() {
 
         let context = CudaContext::new(1).unwrap();
         let second = context.new_stream().unwrap();
-        let to = Words::new(1000).unwrap();
+        let to = DeviceWords::new(1000).unwrap();
         second.wait(&done).unwrap();
         let contexts = (context.cu_ctx(), gpu.context.cu_ctx());
         // SAFETY: both ranges are live until the copy is done.
         unsafe {
-            sys::cuMemcpyPeerAsync(to.address, contexts.0, from.address, contexts.1, 4000, second.cu_stream())
+            sys::cuMemcpyPeerAsync(
+                to.address,
+                contexts.0,
+                from.address,
+                contexts.1,
+                4000,
+                second.cu_stream(),
+            )
         }
         .result()
         .unwrap();
@@ -68,12 +75,12 @@ fn events_order_peer_copies() {
 
 #[test]
 fn dropping_the_last_owner_of_a_context_frees_its_memory() {
-    let gpu = Gpu::new(0);
+    let gpu = EmulatedGpu::new(0);
     let second = CudaContext::new(1).unwrap();
-    Words::new(1 << 20).unwrap();
+    DeviceWords::new(1 << 20).unwrap();
     assert_eq!(second.mem_get_info().unwrap().0, (MEMORY_MIB - 4) << 20);
     drop(second);
-    assert_eq!(code(&result::mem_get_info()), 709);
+    assert_eq!(error_code(&result::mem_get_info()), 709);
     let second = CudaContext::new(1).unwrap();
     assert_eq!(second.mem_get_info().unwrap().0, MEMORY_MIB << 20);
     gpu.context.bind_to_thread().unwrap();

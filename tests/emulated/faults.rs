@@ -6,70 +6,70 @@ use cudarc::driver::{CudaContext, result};
 
 use crate::{
     arguments,
-    rig::{Gpu, Words, code, kernel},
+    rig::{DeviceWords, EmulatedGpu, error_code, kernel},
 };
 
 #[test]
 fn only_the_chosen_allocation_fails() {
-    let gpu = Gpu::new(0);
+    let gpu = EmulatedGpu::new(0);
     gpu.fault("allocation:3:2");
-    let codes: Vec<_> = (0..5).map(|_| code(&Words::new(1))).collect();
+    let codes: Vec<_> = (0..5).map(|_| error_code(&DeviceWords::new(1))).collect();
     assert_eq!(codes, [0, 0, 2, 0, 0]);
     gpu.fault("cuMemAlloc:1:2,cuMemAllocAsync:1:2");
-    assert_eq!(code(&Words::new(1)), 2);
+    assert_eq!(error_code(&DeviceWords::new(1)), 2);
     let stream = gpu.stream();
     // SAFETY: nothing is allocated.
-    assert_eq!(code(&unsafe { result::malloc_async(stream.cu_stream(), 4) }), 2);
+    assert_eq!(error_code(&unsafe { result::malloc_async(stream.cu_stream(), 4) }), 2);
 }
 
 /// As on a GPU, the launch succeeds, and every later call reports the fault.
 #[test]
 fn a_kernel_fault_is_reported_late_and_sticks_until_the_reset() {
-    let gpu = Gpu::new(0);
+    let gpu = EmulatedGpu::new(0);
     let (stream, words) = (gpu.stream(), gpu.words(4));
     let scale = gpu.kernel("memory", "scale");
     gpu.fault("launch:2:700");
     for _ in 0..2 {
         scale.launch(&stream, (1, 4, 0), arguments![words.address, 4u32, 1u32]).unwrap();
     }
-    assert_eq!(code(&stream.synchronize()), 700);
-    assert_eq!(code(&words.read(&stream)), 700);
-    assert_eq!(code(&Words::new(1)), 700);
-    assert_eq!(code(&words.free()), 700);
+    assert_eq!(error_code(&stream.synchronize()), 700);
+    assert_eq!(error_code(&words.read(&stream)), 700);
+    assert_eq!(error_code(&DeviceWords::new(1)), 700);
+    assert_eq!(error_code(&words.free()), 700);
     gpu.reset();
     let context = CudaContext::new(0).unwrap();
-    Words::new(1).unwrap();
+    DeviceWords::new(1).unwrap();
     context.synchronize().unwrap();
 }
 
 #[test]
 fn a_refused_launch_does_not_stick() {
-    let gpu = Gpu::new(0);
+    let gpu = EmulatedGpu::new(0);
     let (stream, words) = (gpu.stream(), gpu.words(4));
     words.zero(&stream).unwrap();
     let scale = gpu.kernel("memory", "scale");
     gpu.fault("scale:1:701");
     let given = arguments![words.address, 4u32, 1u32];
-    assert_eq!(code(&scale.launch(&stream, (1, 4, 0), given)), 701);
+    assert_eq!(error_code(&scale.launch(&stream, (1, 4, 0), given)), 701);
     scale.launch(&stream, (1, 4, 0), given).unwrap();
     assert_eq!(words.read(&stream).unwrap(), [0, 1, 2, 3]);
 }
 
 #[test]
 fn copies_and_module_loads_can_fail() {
-    let gpu = Gpu::new(0);
+    let gpu = EmulatedGpu::new(0);
     let (stream, words) = (gpu.stream(), gpu.words(4));
     gpu.fault("cuModuleLoadData:1:209,copy:2:214");
-    assert_eq!(code(&kernel("memory", "scale")), 209);
+    assert_eq!(error_code(&kernel("memory", "scale")), 209);
     kernel("memory", "scale").unwrap();
     words.write(&stream, &[1; 4]).unwrap();
     let second = words.write(&stream, &[2; 4]);
-    assert_eq!(code(&second.and_then(|()| stream.synchronize())), 214);
+    assert_eq!(error_code(&second.and_then(|()| stream.synchronize())), 214);
 }
 
 #[test]
 fn a_flipped_bit_is_not_reported() {
-    let gpu = Gpu::new(0);
+    let gpu = EmulatedGpu::new(0);
     let (stream, words, other) = (gpu.stream(), gpu.words(4), gpu.words(1));
     words.zero(&stream).unwrap();
     let scale = gpu.kernel("memory", "scale");
@@ -88,16 +88,16 @@ fn a_flipped_bit_is_not_reported() {
 
 #[test]
 fn unknown_modules_and_kernels_are_refused() {
-    let _gpu = Gpu::new(0);
-    assert_eq!(code(&kernel("no/such", "scale")), 209);
-    assert_eq!(code(&kernel("memory", "no_such")), 500);
-    assert_eq!(code(&kernel("threads", "scale")), 500);
+    let _gpu = EmulatedGpu::new(0);
+    assert_eq!(error_code(&kernel("no/such", "scale")), 209);
+    assert_eq!(error_code(&kernel("memory", "no_such")), 500);
+    assert_eq!(error_code(&kernel("threads", "scale")), 500);
 }
 
 #[test]
 fn a_launch_hangs_until_the_device_is_reset() {
     for seed in [0, 1] {
-        let gpu = Gpu::new(seed);
+        let gpu = EmulatedGpu::new(seed);
         let (stream, other) = (gpu.stream(), gpu.stream());
         let words = gpu.words(4);
         let scale = gpu.kernel("memory", "scale");
@@ -114,7 +114,7 @@ fn a_launch_hangs_until_the_device_is_reset() {
         let context = gpu.context.clone();
         let waiter = thread::spawn(move || {
             context.bind_to_thread().unwrap();
-            code(&stream.synchronize())
+            error_code(&stream.synchronize())
         });
         thread::sleep(Duration::from_millis(50));
         assert!(!waiter.is_finished());

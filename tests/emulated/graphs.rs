@@ -4,7 +4,7 @@ use cudarc::driver::{result, sys};
 
 use crate::{
     arguments,
-    rig::{Gpu, SEEDS, Words, code},
+    rig::{DeviceWords, EmulatedGpu, SEEDS, error_code},
 };
 
 const THREAD: sys::CUstreamCaptureMode =
@@ -16,7 +16,7 @@ const FLAGS: sys::CUgraphInstantiate_flags = sys::CUgraphInstantiate_flags(0);
 #[test]
 fn graphs_keep_forks_and_joins() {
     for seed in SEEDS {
-        let gpu = Gpu::new(seed);
+        let gpu = EmulatedGpu::new(seed);
         let (stream, side) = (gpu.stream(), gpu.stream());
         let [a, b, c] = [(); 3].map(|()| gpu.words(4));
         let scale = gpu.kernel("memory", "scale");
@@ -31,7 +31,8 @@ fn graphs_keep_forks_and_joins() {
         c.zero(&stream).unwrap();
         stream.join(&side).unwrap();
         // SAFETY: both allocations outlive the graph.
-        unsafe { result::memcpy_dtod_async(c.address + 4, b.address, 4, stream.cu_stream()) }.unwrap();
+        unsafe { result::memcpy_dtod_async(c.address + 4, b.address, 4, stream.cu_stream()) }
+            .unwrap();
         let graph = stream.end_capture(FLAGS).unwrap().unwrap();
 
         // Captured work does not run before the graph is launched.
@@ -48,9 +49,9 @@ fn graphs_keep_forks_and_joins() {
 #[test]
 fn a_missing_edge_changes_results_under_some_seed() {
     let run = |seed| {
-        let gpu = Gpu::new(seed);
+        let gpu = EmulatedGpu::new(seed);
         let (stream, side) = (gpu.stream(), gpu.stream());
-        let cells: Vec<Words> = (0..3).map(|_| gpu.words(1)).collect();
+        let cells: Vec<DeviceWords> = (0..3).map(|_| gpu.words(1)).collect();
         let next = gpu.kernel("memory", "next");
         cells[0].zero(&stream).unwrap();
         stream.synchronize().unwrap();
@@ -68,29 +69,29 @@ fn a_missing_edge_changes_results_under_some_seed() {
 
 #[test]
 fn calls_that_cannot_be_captured_invalidate_the_capture() {
-    let gpu = Gpu::new(0);
+    let gpu = EmulatedGpu::new(0);
     let (stream, side, words) = (gpu.stream(), gpu.stream(), gpu.words(1));
 
     stream.begin_capture(GLOBAL).unwrap();
-    assert_eq!(code(&Words::new(1)), 900);
-    assert_eq!(code(&words.zero(&stream)), 901);
-    assert_eq!(code(&stream.end_capture(FLAGS).map(|_| ())), 901);
+    assert_eq!(error_code(&DeviceWords::new(1)), 900);
+    assert_eq!(error_code(&words.zero(&stream)), 901);
+    assert_eq!(error_code(&stream.end_capture(FLAGS).map(|_| ())), 901);
 
     stream.begin_capture(THREAD).unwrap();
-    assert_eq!(code(&stream.synchronize()), 900);
-    assert_eq!(code(&stream.end_capture(FLAGS).map(|_| ())), 901);
+    assert_eq!(error_code(&stream.synchronize()), 900);
+    assert_eq!(error_code(&stream.end_capture(FLAGS).map(|_| ())), 901);
 
     // A stream that joined the capture and was not merged back.
     stream.begin_capture(THREAD).unwrap();
     side.wait(&stream.record_event(None).unwrap()).unwrap();
     words.zero(&side).unwrap();
-    assert_eq!(code(&stream.end_capture(FLAGS).map(|_| ())), 904);
+    assert_eq!(error_code(&stream.end_capture(FLAGS).map(|_| ())), 904);
 
     // An event recorded outside of the capture.
     let outside = side.record_event(None).unwrap();
     stream.begin_capture(THREAD).unwrap();
-    assert_eq!(code(&stream.wait(&outside)), 905);
-    assert_eq!(code(&stream.end_capture(FLAGS).map(|_| ())), 901);
+    assert_eq!(error_code(&stream.wait(&outside)), 905);
+    assert_eq!(error_code(&stream.end_capture(FLAGS).map(|_| ())), 901);
 
     words.zero(&stream).unwrap();
     assert_eq!(words.read(&stream).unwrap(), [0]);

@@ -7,7 +7,7 @@ use sys::CUfunction_attribute_enum as FunctionAttribute;
 
 use crate::{
     arguments,
-    rig::{Gpu, Kernel, MEMORY_MIB, Words, code, controls},
+    rig::{DeviceWords, EmulatedGpu, MEMORY_MIB, RawKernel, controls, error_code},
 };
 
 const KIB: i32 = 1 << 10;
@@ -26,22 +26,22 @@ fn device_attribute(number: i32) -> i32 {
     value
 }
 
-fn function_attribute(kernel: Kernel, attribute: FunctionAttribute) -> i32 {
+fn function_attribute(kernel: RawKernel, attribute: FunctionAttribute) -> i32 {
     // SAFETY: the function is loaded.
     unsafe { cudarc::driver::result::function::get_function_attribute(kernel.0, attribute) }
         .unwrap()
 }
 
 /// Opts in to `bytes` of dynamic shared memory. Returns the driver's error code.
-fn opt_in(kernel: Kernel, bytes: i32) -> u32 {
+fn opt_in(kernel: RawKernel, bytes: i32) -> u32 {
     // SAFETY: the function is loaded.
-    code(&unsafe {
+    error_code(&unsafe {
         cudarc::driver::result::function::set_function_attribute(kernel.0, SHARED_MAX, bytes)
     })
 }
 
 /// Blocks of `threads` that fit on a multiprocessor, or the driver's error code.
-fn occupancy(kernel: Kernel, threads: i32, shared: usize) -> Result<i32, u32> {
+fn occupancy(kernel: RawKernel, threads: i32, shared: usize) -> Result<i32, u32> {
     let mut blocks = -1;
     // SAFETY: the function is loaded.
     let answer = unsafe {
@@ -64,7 +64,7 @@ fn presets_have_the_attributes_of_their_devices() {
         ("rtx5090", (12, 0), 99, 100, 170, 1536, 24, 96),
         ("small", (8, 6), 48, 64, 4, 1536, 16, 2),
     ] {
-        let gpu = Gpu::of(name, 0);
+        let gpu = EmulatedGpu::of(name, 0);
         assert!(gpu.context.name().unwrap().starts_with("emulated "), "{name}");
         assert_ne!(gpu.context.name().unwrap(), "emulated device 0", "{name}");
         for (number, want) in [
@@ -91,7 +91,7 @@ fn presets_have_the_attributes_of_their_devices() {
 
 #[test]
 fn the_last_preset_repeats() {
-    let gpu = Gpu::of("h200,l4", 0);
+    let gpu = EmulatedGpu::of("h200,l4", 0);
     let capability = |i| CudaContext::new(i).unwrap().compute_capability().unwrap();
     assert_eq!([0, 1, 2].map(capability), [(9, 0), (8, 9), (8, 9)]);
     assert!(!gpu.knows("h200,h300"));
@@ -103,13 +103,13 @@ fn the_last_preset_repeats() {
 /// Compares with the numbers that a real H200 reported for these kernels.
 #[test]
 fn limits_and_occupancy_match_a_real_h200() {
-    let gpu = Gpu::of("h200", 0);
+    let gpu = EmulatedGpu::of("h200", 0);
     let (stream, out) = (gpu.stream(), gpu.words(1024));
     let bounded = gpu.kernel("devices", "bounded");
     let unbounded = gpu.kernel("devices", "unbounded");
     let most = 227 * KIB;
-    let launch = |kernel: Kernel, block, shared: i32| {
-        code(&kernel.launch(&stream, (1, block, shared as u32), arguments![out.address]))
+    let launch = |kernel: RawKernel, block, shared: i32| {
+        error_code(&kernel.launch(&stream, (1, block, shared as u32), arguments![out.address]))
     };
     let static_bytes = FunctionAttribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
     let threads = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
@@ -155,7 +155,7 @@ fn smaller_devices_hold_fewer_and_smaller_blocks() {
     for (name, most, bounded_blocks, large_blocks) in
         [("rtx4090", 99, 12, 3), ("small", 48, 12, 3), ("a100", 163, 16, 3)]
     {
-        let gpu = Gpu::of(name, 0);
+        let gpu = EmulatedGpu::of(name, 0);
         let (stream, out) = (gpu.stream(), gpu.words(1024));
         let [bounded, unbounded, large] =
             ["bounded", "unbounded", "large"].map(|kernel| gpu.kernel("devices", kernel));
@@ -176,7 +176,7 @@ fn register_counts_follow_from_launch_bounds() {
     let version = FunctionAttribute::CU_FUNC_ATTRIBUTE_BINARY_VERSION;
     // A multiprocessor with 1536 threads holds one block of 1024, not two.
     for (name, want, sm) in [("h200", [32, 32, 168], 90), ("rtx5090", [40, 64, 168], 120)] {
-        let gpu = Gpu::of(name, 0);
+        let gpu = EmulatedGpu::of(name, 0);
         let kernels = ["bounded", "unbounded", "large"].map(|kernel| gpu.kernel("devices", kernel));
         assert_eq!(kernels.map(|kernel| function_attribute(kernel, registers)), want, "{name}");
         assert_eq!(function_attribute(kernels[0], version), sm, "{name}");
@@ -185,7 +185,7 @@ fn register_counts_follow_from_launch_bounds() {
 
 #[test]
 fn shared_memory_of_called_functions_is_known_after_a_run() {
-    let gpu = Gpu::new(0);
+    let gpu = EmulatedGpu::new(0);
     let (stream, out) = (gpu.stream(), gpu.words(32));
     let helping = gpu.kernel("devices", "helping");
     helping.launch(&stream, (1, 32, 0), arguments![out.address]).unwrap();
@@ -205,11 +205,15 @@ fn programmatic_launches_need_capability_9_and_must_wait() {
         ("a100", 1, (801, 0)),
         ("rtx4090", 1, (801, 0)),
     ] {
-        let gpu = Gpu::of(name, 0);
+        let gpu = EmulatedGpu::of(name, 0);
         let (stream, out) = (gpu.stream(), gpu.words(32));
         let follow = gpu.kernel("devices", "follow");
         let launched = follow.launch_early(&stream, (1, 32, 0), arguments![out.address, wait]);
-        assert_eq!((code(&launched), code(&stream.synchronize())), want, "{name}, wait {wait}");
+        assert_eq!(
+            (error_code(&launched), error_code(&stream.synchronize())),
+            want,
+            "{name}, wait {wait}"
+        );
     }
 }
 
@@ -236,8 +240,8 @@ fn settings() {
     }
     if std::env::var_os("EMU_TRACE_EARLY").is_some() {
         let context = CudaContext::new(0).unwrap();
-        let (stream, out) = (context.new_stream().unwrap(), Words::new(128).unwrap());
-        let kernel = |name| Kernel(crate::rig::kernel("devices", name).unwrap());
+        let (stream, out) = (context.new_stream().unwrap(), DeviceWords::new(128).unwrap());
+        let kernel = |name| RawKernel(crate::rig::kernel("devices", name).unwrap());
         for _ in 0..2 {
             let given = arguments![out.address, 1_u32];
             kernel("follow").launch_early(&stream, (1, 32, 0), given).unwrap();

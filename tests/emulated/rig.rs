@@ -16,7 +16,7 @@ pub const MEMORY_MIB: usize = 64;
 /// Seeds of schedules under which results must be right.
 pub const SEEDS: [u64; 4] = [0, 1, 2, 3];
 
-type Answer<T> = Result<T, DriverError>;
+type DriverResult<T> = Result<T, DriverError>;
 
 /// Path of the emulated driver with the kernels of `tests/emulated/kernels`.
 pub fn library(flags: &[&str]) -> PathBuf {
@@ -25,7 +25,7 @@ pub fn library(flags: &[&str]) -> PathBuf {
     emulated::build(name, &kernels, flags)
 }
 
-pub struct Controls {
+pub struct DriverControls {
     reset: Symbol<unsafe extern "C" fn()>,
     seed: Symbol<unsafe extern "C" fn(u64)>,
     fault: Symbol<unsafe extern "C" fn(*const std::ffi::c_char)>,
@@ -34,8 +34,8 @@ pub struct Controls {
 
 /// Loads the library so that cudarc finds it by name. Sets `EMU_DEVICES` and `EMU_MEMORY_MIB`
 /// unless the environment sets `EMU_DEVICE`.
-pub fn controls() -> &'static Controls {
-    static CONTROLS: OnceLock<Controls> = OnceLock::new();
+pub fn controls() -> &'static DriverControls {
+    static CONTROLS: OnceLock<DriverControls> = OnceLock::new();
     CONTROLS.get_or_init(|| {
         let path = std::env::var_os(emulated::SETTING).map(PathBuf::from);
         let path = path.unwrap_or_else(|| library(&[]));
@@ -50,7 +50,7 @@ pub fn controls() -> &'static Controls {
         // SAFETY: the types match kernels/host/driver/faults.cpp; the library stays loaded.
         unsafe {
             let library = Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL).unwrap();
-            let controls = Controls {
+            let controls = DriverControls {
                 reset: library.get(b"capstan_emulated_reset\0").unwrap(),
                 seed: library.get(b"capstan_emulated_seed\0").unwrap(),
                 fault: library.get(b"capstan_emulated_fault\0").unwrap(),
@@ -63,12 +63,12 @@ pub fn controls() -> &'static Controls {
 }
 
 /// Device 0, with its context current in this thread. Nothing else uses the driver meanwhile.
-pub struct Gpu {
+pub struct EmulatedGpu {
     pub context: Arc<CudaContext>,
     _exclusive: MutexGuard<'static, ()>,
 }
 
-impl Gpu {
+impl EmulatedGpu {
     pub fn new(seed: u64) -> Self {
         Self::of("", seed)
     }
@@ -110,16 +110,16 @@ impl Gpu {
         self.context.new_stream().unwrap()
     }
 
-    pub fn words(&self, count: usize) -> Words {
-        Words::new(count).unwrap()
+    pub fn words(&self, count: usize) -> DeviceWords {
+        DeviceWords::new(count).unwrap()
     }
 
-    pub fn kernel(&self, module: &str, name: &str) -> Kernel {
-        Kernel(kernel(module, name).unwrap())
+    pub fn kernel(&self, module: &str, name: &str) -> RawKernel {
+        RawKernel(kernel(module, name).unwrap())
     }
 }
 
-pub fn kernel(module: &str, name: &str) -> Answer<sys::CUfunction> {
+pub fn kernel(module: &str, name: &str) -> DriverResult<sys::CUfunction> {
     let image = CString::new(format!("emulated:{module}")).unwrap();
     // SAFETY: the image is a zero-terminated string, as this driver expects.
     unsafe {
@@ -130,53 +130,53 @@ pub fn kernel(module: &str, name: &str) -> Answer<sys::CUfunction> {
 
 /// An array of 32-bit words in device memory, freed by [`Self::free`] or the next reset.
 #[derive(Clone, Copy)]
-pub struct Words {
+pub struct DeviceWords {
     pub address: sys::CUdeviceptr,
     pub count: usize,
 }
 
-impl Words {
-    pub fn new(count: usize) -> Answer<Self> {
+impl DeviceWords {
+    pub fn new(count: usize) -> DriverResult<Self> {
         // SAFETY: reads of uninitialised memory see poison, not undefined values.
         let at = unsafe { result::malloc_sync(4 * count) }?;
         Ok(Self { address: at, count })
     }
 
-    pub fn write(&self, stream: &CudaStream, words: &[u32]) -> Answer<()> {
+    pub fn write(&self, stream: &CudaStream, words: &[u32]) -> DriverResult<()> {
         // SAFETY: the driver checks the range and copies pageable memory at the call; pinned memory
         // outlives the stream's work in these tests.
         unsafe { result::memcpy_htod_async(self.address, words, stream.cu_stream()) }
     }
 
-    pub fn read(&self, stream: &CudaStream) -> Answer<Vec<u32>> {
+    pub fn read(&self, stream: &CudaStream) -> DriverResult<Vec<u32>> {
         let mut words = vec![0; self.count];
         // SAFETY: pageable memory is written before the call returns.
         unsafe { result::memcpy_dtoh_async(&mut words, self.address, stream.cu_stream()) }?;
         Ok(words)
     }
 
-    pub fn zero(&self, stream: &CudaStream) -> Answer<()> {
+    pub fn zero(&self, stream: &CudaStream) -> DriverResult<()> {
         // SAFETY: the driver checks the range.
         unsafe { result::memset_d8_async(self.address, 0, 4 * self.count, stream.cu_stream()) }
     }
 
-    pub fn free(self) -> Answer<()> {
+    pub fn free(self) -> DriverResult<()> {
         // SAFETY: the driver detects work that still uses it.
         unsafe { result::free_sync(self.address) }
     }
 }
 
 #[derive(Clone, Copy)]
-pub struct Kernel(pub sys::CUfunction);
+pub struct RawKernel(pub sys::CUfunction);
 
-impl Kernel {
+impl RawKernel {
     /// Launches the kernel. Each argument must have the size that the kernel declares.
     pub fn launch(
         &self,
         stream: &CudaStream,
         (grid, block, shared): (u32, u32, u32),
         arguments: &mut [*mut c_void],
-    ) -> Answer<()> {
+    ) -> DriverResult<()> {
         let (grid, block) = ((grid, 1, 1), (block, 1, 1));
         let stream = stream.cu_stream();
         // SAFETY: the emulation checks pointers; the arguments match the kernel's parameters.
@@ -189,7 +189,7 @@ impl Kernel {
         stream: &CudaStream,
         (grid, block, shared): (u32, u32, u32),
         arguments: &mut [*mut c_void],
-    ) -> Answer<()> {
+    ) -> DriverResult<()> {
         let mut attribute = sys::CUlaunchAttribute {
             id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
             pad: [0; 4],
@@ -222,6 +222,6 @@ macro_rules! arguments {
 }
 
 /// The driver's error code; 0 if the call succeeded.
-pub fn code<T>(answer: &Answer<T>) -> u32 {
+pub fn error_code<T>(answer: &DriverResult<T>) -> u32 {
     answer.as_ref().err().map_or(0, |error| error.0 as u32)
 }

@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::Command};
 
 use crate::{
     arguments, emulated,
-    rig::{Gpu, library},
+    rig::{EmulatedGpu, library},
 };
 
 /// `-O1` because optimising instrumented code further takes long.
@@ -44,7 +44,7 @@ fn checked(test: &str, mistake: Option<&str>) -> Option<(bool, String)> {
 #[test]
 fn mistake() {
     let Ok(mistake) = std::env::var(MISTAKE) else { return };
-    let gpu = Gpu::new(1);
+    let gpu = EmulatedGpu::new(1);
     let (stream, words) = (gpu.stream(), gpu.words(16));
     match mistake.as_str() {
         "global" => {

@@ -9,7 +9,7 @@ use cudarc::driver::{CudaStream, result, sys};
 
 use crate::{
     arguments,
-    rig::{Gpu, SEEDS, Words, code},
+    rig::{DeviceWords, EmulatedGpu, SEEDS, error_code},
 };
 
 /// Pinned memory of `count` 32-bit words, freed with the process.
@@ -21,7 +21,7 @@ fn pinned(count: usize) -> &'static mut [u32] {
 #[test]
 fn a_staging_buffer_reused_too_early_changes_results() {
     let run = |seed, waits: bool| {
-        let gpu = Gpu::new(seed);
+        let gpu = EmulatedGpu::new(seed);
         let (stream, staging) = (gpu.stream(), pinned(64));
         let parts = [(); 4].map(|()| gpu.words(64));
         for (i, part) in parts.iter().enumerate() {
@@ -42,7 +42,7 @@ fn a_staging_buffer_reused_too_early_changes_results() {
 #[test]
 fn pinned_memory_overwritten_before_the_copy_changes_results() {
     let late = |seed| {
-        let gpu = Gpu::new(seed);
+        let gpu = EmulatedGpu::new(seed);
         let (stream, staging) = (gpu.stream(), pinned(64));
         let parts = [(); 16].map(|()| gpu.words(64));
         for part in &parts {
@@ -57,7 +57,7 @@ fn pinned_memory_overwritten_before_the_copy_changes_results() {
 #[test]
 fn pageable_memory_is_read_at_the_call() {
     for seed in SEEDS {
-        let gpu = Gpu::new(seed);
+        let gpu = EmulatedGpu::new(seed);
         let (stream, words) = (gpu.stream(), gpu.words(4));
         let mut host = vec![1, 2, 3, 4];
         words.write(&stream, &host).unwrap();
@@ -68,7 +68,7 @@ fn pageable_memory_is_read_at_the_call() {
 
 #[test]
 fn results_are_not_visible_before_a_wait() {
-    let gpu = Gpu::new(0);
+    let gpu = EmulatedGpu::new(0);
     let (stream, words, host) = (gpu.stream(), gpu.words(4), pinned(4));
     words.zero(&stream).unwrap();
     // SAFETY: the memory stays pinned and is read after the wait.
@@ -80,10 +80,10 @@ fn results_are_not_visible_before_a_wait() {
 
 /// A chain of `next` kernels that alternates between two streams, with or without events.
 fn chain(seed: u64, events: bool) -> u32 {
-    let gpu = Gpu::new(seed);
+    let gpu = EmulatedGpu::new(seed);
     let streams = [gpu.stream(), gpu.stream()];
     let next = gpu.kernel("memory", "next");
-    let cells: Vec<Words> = (0..9).map(|_| gpu.words(1)).collect();
+    let cells: Vec<DeviceWords> = (0..9).map(|_| gpu.words(1)).collect();
     cells[0].zero(&streams[0]).unwrap();
     for (i, pair) in cells.windows(2).enumerate() {
         let [this, other] = [&streams[i % 2], &streams[(i + 1) % 2]];
@@ -111,7 +111,7 @@ fn a_missing_event_changes_results_under_some_seed() {
 #[test]
 fn waiting_for_one_stream_does_not_wait_for_others() {
     let lags_behind = |seed| {
-        let gpu = Gpu::new(seed);
+        let gpu = EmulatedGpu::new(seed);
         let (first, second) = (gpu.stream(), gpu.stream());
         let (words, host) = (gpu.words(1), pinned(1));
         words.zero(&first).unwrap();
@@ -130,13 +130,13 @@ fn waiting_for_one_stream_does_not_wait_for_others() {
 #[test]
 fn the_default_stream_and_blocking_streams_wait_for_each_other() {
     for seed in SEEDS {
-        let gpu = Gpu::new(seed);
+        let gpu = EmulatedGpu::new(seed);
         let default = gpu.context.default_stream();
         let blocking: Vec<_> = (0..2)
             .map(|_| result::stream::create(result::stream::StreamKind::Default).unwrap())
             .collect();
         let next = gpu.kernel("memory", "next");
-        let cells: Vec<Words> = (0..5).map(|_| gpu.words(1)).collect();
+        let cells: Vec<DeviceWords> = (0..5).map(|_| gpu.words(1)).collect();
         cells[0].zero(&default).unwrap();
         let order = [blocking[0], default.cu_stream(), blocking[1], default.cu_stream()];
         for (pair, stream) in cells.windows(2).zip(order) {
@@ -152,7 +152,7 @@ fn the_default_stream_and_blocking_streams_wait_for_each_other() {
 #[test]
 fn events_report_completion_and_elapsed_time() {
     for seed in SEEDS {
-        let gpu = Gpu::new(seed);
+        let gpu = EmulatedGpu::new(seed);
         let (stream, words) = (gpu.stream(), gpu.words(1 << 16));
         let timed = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
         let start = stream.record_event(timed).unwrap();
@@ -161,14 +161,14 @@ fn events_report_completion_and_elapsed_time() {
         scale.launch(&stream, (64, 256, 0), arguments![words.address, 1u32 << 16, 3u32]).unwrap();
         let end = stream.record_event(timed).unwrap();
         if seed == 0 {
-            assert_eq!(code(&elapsed_at_once(&start, &end)), 600);
+            assert_eq!(error_code(&elapsed_at_once(&start, &end)), 600);
         }
         // Polling alone makes progress.
         while !end.is_complete() {}
         assert!(start.elapsed_ms(&end).unwrap() > 0.0);
         let untimed = stream.record_event(None).unwrap();
         untimed.synchronize().unwrap();
-        assert_eq!(code(&start.elapsed_ms(&untimed)), 400);
+        assert_eq!(error_code(&start.elapsed_ms(&untimed)), 400);
     }
 }
 
@@ -188,7 +188,7 @@ fn host_functions_run_without_a_wait() {
         let sender = unsafe { Box::from_raw(sender.cast::<mpsc::Sender<u32>>()) };
         sender.send(5).unwrap();
     }
-    let gpu = Gpu::new(0);
+    let gpu = EmulatedGpu::new(0);
     let (stream, (sender, receiver)) = (gpu.stream(), mpsc::channel::<u32>());
     gpu.words(1).zero(&stream).unwrap();
     let sender = Box::into_raw(Box::new(sender));
@@ -201,15 +201,15 @@ fn host_functions_run_without_a_wait() {
 #[test]
 fn many_host_threads_share_a_device() {
     for seed in SEEDS {
-        let gpu = Gpu::new(seed);
+        let gpu = EmulatedGpu::new(seed);
         let scale = gpu.kernel("memory", "scale").0 as usize;
         let work = |stream: Arc<CudaStream>, factor: u32| {
             let context = gpu.context.clone();
             move || {
                 context.bind_to_thread().unwrap();
-                let words = Words::new(1000).unwrap();
+                let words = DeviceWords::new(1000).unwrap();
                 words.zero(&stream).unwrap();
-                let scale = crate::rig::Kernel(scale as sys::CUfunction);
+                let scale = crate::rig::RawKernel(scale as sys::CUfunction);
                 for _ in 0..20 {
                     let given = arguments![words.address, 1000u32, factor];
                     scale.launch(&stream, (2, 128, 0), given).unwrap();

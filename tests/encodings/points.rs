@@ -12,12 +12,12 @@ use capstan::{
     curve::{
         Fr, G1Affine, G2Affine, layout,
         points::{
-            Bad, CurvePoint,
+            BadElement, CurvePoint,
             PointEncoding::{self, Compressed, Montgomery, Uncompressed},
-            ResultEncoding, decode, decode_sums, encode, encode_sums, content_hash,
+            SumEncoding, content_hash, decode, decode_sums, encode, encode_sums,
         },
     },
-    error::Problem,
+    error::FieldProblem,
 };
 use proptest::prelude::*;
 
@@ -37,7 +37,7 @@ fn points<A: CurvePoint>(n: usize) -> Vec<A> {
 }
 
 /// Two points on the curve and outside the subgroup: both values of y for one x.
-fn outside<P: SWCurveConfig>() -> [Affine<P>; 2] {
+fn outside_subgroup<P: SWCurveConfig>() -> [Affine<P>; 2] {
     let mut rng = StdRng::seed_from_u64(1);
     loop {
         let x = P::BaseField::rand(&mut rng);
@@ -79,9 +79,7 @@ fn sums_round_trip<A: CurvePoint>() {
     let mut sums: Vec<A::Group> = (0..5).map(|_| A::Group::rand(&mut rng)).collect();
     sums.push(A::Group::zero());
     sums.push(A::generator().into_group());
-    for encoding in
-        [ResultEncoding::Compressed, ResultEncoding::Uncompressed, ResultEncoding::Projective]
-    {
+    for encoding in [SumEncoding::Compressed, SumEncoding::Uncompressed, SumEncoding::Projective] {
         let bytes = encode_sums(encoding, &A::into_sums(sums.clone()));
         assert_eq!(bytes.len(), sums.len() * encoding.point_bytes(A::GROUP));
         assert_eq!(decode_sums::<A>(encoding, &bytes).unwrap(), sums);
@@ -97,19 +95,25 @@ fn sums_of_both_groups_round_trip() {
 #[test]
 fn projective_sums_are_checked() {
     let sums = encode_sums(
-        ResultEncoding::Projective,
+        SumEncoding::Projective,
         &G1Affine::into_sums(vec![G1Affine::generator().into_group(); 3]),
     );
     let problem = |at: usize, value: &[u8]| {
         let mut bytes = sums.clone();
         bytes[at..at + value.len()].copy_from_slice(value);
-        decode_sums::<G1Affine>(ResultEncoding::Projective, &bytes).unwrap_err()
+        decode_sums::<G1Affine>(SumEncoding::Projective, &bytes).unwrap_err()
     };
-    assert_eq!(problem(144, &[0xff; 48]), Bad { index: 1, problem: Problem::NotCanonical });
-    assert_eq!(problem(2 * 144, &[1; 8]), Bad { index: 2, problem: Problem::NotOnCurve });
-    let [stray, _] = outside::<g1::Config>();
-    let stray = encode_sums(ResultEncoding::Projective, &G1Affine::into_sums(vec![stray.into()]));
-    assert_eq!(problem(144, &stray), Bad { index: 1, problem: Problem::NotInSubgroup });
+    assert_eq!(
+        problem(144, &[0xff; 48]),
+        BadElement { index: 1, problem: FieldProblem::NotCanonical }
+    );
+    assert_eq!(
+        problem(2 * 144, &[1; 8]),
+        BadElement { index: 2, problem: FieldProblem::NotOnCurve }
+    );
+    let [stray, _] = outside_subgroup::<g1::Config>();
+    let stray = encode_sums(SumEncoding::Projective, &G1Affine::into_sums(vec![stray.into()]));
+    assert_eq!(problem(144, &stray), BadElement { index: 1, problem: FieldProblem::NotInSubgroup });
 }
 
 #[test]
@@ -156,7 +160,7 @@ fn off_curve<P: SWCurveConfig>() -> Vec<u8> {
 }
 
 /// Refused points: the encoding, the bytes of one point, the problem.
-fn refusals<P>(parts: usize) -> Vec<(PointEncoding, Vec<u8>, Problem)>
+fn refusals<P>(parts: usize) -> Vec<(PointEncoding, Vec<u8>, FieldProblem)>
 where
     P: SWCurveConfig,
     Affine<P>: CurvePoint,
@@ -186,43 +190,43 @@ where
     let coordinate = 48 * parts;
     let mut flagged_p = modulus(parts);
     flagged_p[0] |= 0x80;
-    let [stray, other] = outside::<P>();
+    let [stray, other] = outside_subgroup::<P>();
     let mut limbs_p = Vec::new();
     for limb in Fq::MODULUS.0 {
         limbs_p.extend(limb.to_le_bytes());
     }
     let last_limbs = 2 * coordinate - 48;
     vec![
-        (Compressed, flip(Compressed, 0x80), Problem::BadEncoding),
-        (Compressed, good(Uncompressed)[..coordinate].to_vec(), Problem::BadEncoding),
-        (Compressed, flip(Compressed, 0x40), Problem::BadInfinity),
-        (Compressed, infinity(Compressed, coordinate - 1), Problem::BadInfinity),
-        (Compressed, lone(Compressed, 0, 0xe0), Problem::BadInfinity),
-        (Compressed, lone(Compressed, 0, 0x40), Problem::BadEncoding),
-        (Compressed, lone(Compressed, 0, 0), Problem::BadEncoding),
-        (Compressed, flagged_p, Problem::NotCanonical),
-        (Compressed, vec![0x9f; coordinate], Problem::NotCanonical),
-        (Compressed, off_curve::<P>(), Problem::NotOnCurve),
-        (Compressed, encode(Compressed, &[stray]), Problem::NotInSubgroup),
-        (Compressed, encode(Compressed, &[other]), Problem::NotInSubgroup),
-        (Uncompressed, flip(Uncompressed, 0x80), Problem::BadEncoding),
-        (Uncompressed, flip(Uncompressed, 0x20), Problem::BadEncoding),
-        (Uncompressed, flip(Uncompressed, 0x40), Problem::BadInfinity),
-        (Uncompressed, infinity(Uncompressed, 2 * coordinate - 1), Problem::BadInfinity),
-        (Uncompressed, lone(Uncompressed, 0, 0x60), Problem::BadInfinity),
-        (Uncompressed, lone(Uncompressed, 0, 0), Problem::BadInfinity),
-        (Uncompressed, with(Uncompressed, 0, &modulus(parts)), Problem::NotCanonical),
-        (Uncompressed, with(Uncompressed, coordinate, &modulus(parts)), Problem::NotCanonical),
-        (Uncompressed, with(Uncompressed, coordinate, &[0xff]), Problem::NotCanonical),
-        (Uncompressed, lone(Uncompressed, coordinate - 1, 1), Problem::NotOnCurve),
-        (Uncompressed, with(Uncompressed, coordinate + 9, &[0]), Problem::NotOnCurve),
-        (Uncompressed, encode(Uncompressed, &[stray]), Problem::NotInSubgroup),
-        (Montgomery, with(Montgomery, 0, &limbs_p), Problem::NotCanonical),
-        (Montgomery, with(Montgomery, last_limbs, &limbs_p), Problem::NotCanonical),
-        (Montgomery, lone(Montgomery, 0, 1), Problem::NotOnCurve),
-        (Montgomery, lone(Montgomery, coordinate, 1), Problem::NotOnCurve),
-        (Montgomery, with(Montgomery, 3, &[0, 0]), Problem::NotOnCurve),
-        (Montgomery, encode(Montgomery, &[stray]), Problem::NotInSubgroup),
+        (Compressed, flip(Compressed, 0x80), FieldProblem::BadEncoding),
+        (Compressed, good(Uncompressed)[..coordinate].to_vec(), FieldProblem::BadEncoding),
+        (Compressed, flip(Compressed, 0x40), FieldProblem::BadInfinity),
+        (Compressed, infinity(Compressed, coordinate - 1), FieldProblem::BadInfinity),
+        (Compressed, lone(Compressed, 0, 0xe0), FieldProblem::BadInfinity),
+        (Compressed, lone(Compressed, 0, 0x40), FieldProblem::BadEncoding),
+        (Compressed, lone(Compressed, 0, 0), FieldProblem::BadEncoding),
+        (Compressed, flagged_p, FieldProblem::NotCanonical),
+        (Compressed, vec![0x9f; coordinate], FieldProblem::NotCanonical),
+        (Compressed, off_curve::<P>(), FieldProblem::NotOnCurve),
+        (Compressed, encode(Compressed, &[stray]), FieldProblem::NotInSubgroup),
+        (Compressed, encode(Compressed, &[other]), FieldProblem::NotInSubgroup),
+        (Uncompressed, flip(Uncompressed, 0x80), FieldProblem::BadEncoding),
+        (Uncompressed, flip(Uncompressed, 0x20), FieldProblem::BadEncoding),
+        (Uncompressed, flip(Uncompressed, 0x40), FieldProblem::BadInfinity),
+        (Uncompressed, infinity(Uncompressed, 2 * coordinate - 1), FieldProblem::BadInfinity),
+        (Uncompressed, lone(Uncompressed, 0, 0x60), FieldProblem::BadInfinity),
+        (Uncompressed, lone(Uncompressed, 0, 0), FieldProblem::BadInfinity),
+        (Uncompressed, with(Uncompressed, 0, &modulus(parts)), FieldProblem::NotCanonical),
+        (Uncompressed, with(Uncompressed, coordinate, &modulus(parts)), FieldProblem::NotCanonical),
+        (Uncompressed, with(Uncompressed, coordinate, &[0xff]), FieldProblem::NotCanonical),
+        (Uncompressed, lone(Uncompressed, coordinate - 1, 1), FieldProblem::NotOnCurve),
+        (Uncompressed, with(Uncompressed, coordinate + 9, &[0]), FieldProblem::NotOnCurve),
+        (Uncompressed, encode(Uncompressed, &[stray]), FieldProblem::NotInSubgroup),
+        (Montgomery, with(Montgomery, 0, &limbs_p), FieldProblem::NotCanonical),
+        (Montgomery, with(Montgomery, last_limbs, &limbs_p), FieldProblem::NotCanonical),
+        (Montgomery, lone(Montgomery, 0, 1), FieldProblem::NotOnCurve),
+        (Montgomery, lone(Montgomery, coordinate, 1), FieldProblem::NotOnCurve),
+        (Montgomery, with(Montgomery, 3, &[0, 0]), FieldProblem::NotOnCurve),
+        (Montgomery, encode(Montgomery, &[stray]), FieldProblem::NotInSubgroup),
     ]
 }
 
@@ -241,16 +245,16 @@ where
             // The first bad point is reported, not this one.
             bytes[36 * width..].copy_from_slice(&bad);
             let found = decode::<Affine<P>>(encoding, &bytes).unwrap_err();
-            assert_eq!(found, Bad { index: index as u64, problem }, "row {row}");
+            assert_eq!(found, BadElement { index: index as u64, problem }, "row {row}");
         }
     }
     for encoding in ENCODINGS {
         let mut bytes = encode(encoding, &many[..2]);
         bytes.pop();
         let (width, got) = (bytes.len() as u64 + 1, bytes.len() as u64);
-        let problem = Problem::Length { expected: width, got };
+        let problem = FieldProblem::Length { expected: width, got };
         let found = decode::<Affine<P>>(encoding, &bytes).unwrap_err();
-        assert_eq!(found, Bad { index: 1, problem });
+        assert_eq!(found, BadElement { index: 1, problem });
     }
 }
 
@@ -267,11 +271,14 @@ fn each_part_of_a_g2_coordinate_is_checked() {
         let mut bytes = good.clone();
         bytes[48 * part..][..48].copy_from_slice(&modulus(1));
         let found = decode::<G2Affine>(Uncompressed, &bytes).unwrap_err();
-        assert_eq!(found.problem, Problem::NotCanonical, "part {part}");
+        assert_eq!(found.problem, FieldProblem::NotCanonical, "part {part}");
     }
     let x = Fq2::new(Fq::from(1), Fq::from(2));
     let bytes = encode(Montgomery, &[G2Affine::new_unchecked(x, x)]);
-    assert_eq!(decode::<G2Affine>(Montgomery, &bytes).unwrap_err().problem, Problem::NotOnCurve);
+    assert_eq!(
+        decode::<G2Affine>(Montgomery, &bytes).unwrap_err().problem,
+        FieldProblem::NotOnCurve
+    );
 }
 
 /// Bytes that decode are what the points encode to, and arkworks decodes them alike.

@@ -6,10 +6,10 @@ use ark_std::rand::{Rng, SeedableRng, rngs::StdRng};
 use capstan::{
     curve::{
         Fr,
-        points::Bad,
+        points::BadElement,
         scalars::{ScalarEncoding, Scalars, decode_fr, encode_fr},
     },
-    error::Problem,
+    error::FieldProblem,
 };
 use proptest::prelude::*;
 use zeroize::Zeroizing;
@@ -27,7 +27,7 @@ fn r_plus(more: u64) -> BigInt<4> {
 
 const FULL: [ScalarEncoding; 2] = [ScalarEncoding::Canonical, ScalarEncoding::Montgomery];
 
-fn scalars(encoding: ScalarEncoding, bytes: Vec<u8>, reduce: bool) -> Result<Scalars, Bad> {
+fn scalars(encoding: ScalarEncoding, bytes: Vec<u8>, reduce: bool) -> Result<Scalars, BadElement> {
     Scalars::decode(encoding, Zeroizing::new(bytes), reduce)
 }
 
@@ -72,8 +72,8 @@ fn elements_above_r_are_refused_with_the_first_index_or_reduced() {
                 let mut bytes = vec![0; 32 * 10_000];
                 bytes[32 * index..][..32].copy_from_slice(&le(bad));
                 bytes[32 * 9_999..].copy_from_slice(&le(bad));
-                let problem = Problem::NotCanonical;
-                let expected = Bad { index: index as u64, problem };
+                let problem = FieldProblem::NotCanonical;
+                let expected = BadElement { index: index as u64, problem };
                 assert_eq!(scalars(encoding, bytes.clone(), false).unwrap_err(), expected);
                 let mut out = vec![Fr::ZERO; 10_000];
                 assert_eq!(decode_fr(encoding, &bytes, false, &mut out).unwrap_err(), expected);
@@ -114,7 +114,7 @@ fn narrow_scalars_keep_their_values() {
         let positive = scalars(ScalarEncoding::Signed(width), vec![1; width.into()], false);
         assert!(positive.unwrap().signs().is_none());
         let narrow = decode_fr(ScalarEncoding::Unsigned(width), &[], false, &mut []);
-        assert_eq!(narrow.unwrap_err().problem, Problem::OutOfRange);
+        assert_eq!(narrow.unwrap_err().problem, FieldProblem::OutOfRange);
     }
 }
 
@@ -123,12 +123,12 @@ fn scalars_of_unknown_width_or_partial_length_are_refused() {
     for width in [0, 3, 32, 255] {
         for encoding in [ScalarEncoding::Unsigned(width), ScalarEncoding::Signed(width)] {
             let found = scalars(encoding, vec![0; 96], false).unwrap_err();
-            assert_eq!(found, Bad { index: 0, problem: Problem::OutOfRange });
+            assert_eq!(found, BadElement { index: 0, problem: FieldProblem::OutOfRange });
         }
     }
     let found = scalars(ScalarEncoding::Canonical, vec![0; 95], false).unwrap_err();
-    let problem = Problem::Length { expected: 96, got: 95 };
-    assert_eq!(found, Bad { index: 2, problem });
+    let problem = FieldProblem::Length { expected: 96, got: 95 };
+    assert_eq!(found, BadElement { index: 2, problem });
     assert!(scalars(ScalarEncoding::Canonical, vec![], false).unwrap().is_empty());
 }
 

@@ -10,25 +10,25 @@ use std::{
 
 use capstan::{
     curve::{Group, points::Bases},
-    device::{self, Fault, OpenOptions, Wanted},
+    device::{self, DeviceFault, DeviceSelection, OpenOptions},
     engine::{
-        Control, Description, Engine, Executor, MsmRun, NttPlan, Rows,
+        Engine, EngineDescription, ExecutedBy, JobControl, MsmRun, NttPlan, NttRows,
         cpu::CpuEngine,
-        cuda::{CudaEngine, Least},
+        cuda::{CudaEngine, GpuThresholds},
     },
     error::Result,
 };
 
 use crate::{
-    Reach,
+    SuiteSizes, all_sizes,
     emulated::{self, SEEDS},
-    far, msm,
+    msm,
 };
 
 /// An engine that sets the next seed of the emulated driver before each job.
-pub struct Seeded(CudaEngine);
+pub struct SeededEngine(CudaEngine);
 
-impl Seeded {
+impl SeededEngine {
     fn next(&self) -> &CudaEngine {
         static TURN: AtomicUsize = AtomicUsize::new(0);
         if emulated::driver().is_some() {
@@ -39,8 +39,8 @@ impl Seeded {
     }
 }
 
-impl Engine for Seeded {
-    fn description(&self) -> Description {
+impl Engine for SeededEngine {
+    fn description(&self) -> EngineDescription {
         self.0.description()
     }
 
@@ -48,11 +48,11 @@ impl Engine for Seeded {
         self.next().msm(bases, batch)
     }
 
-    fn msm_piece(&self, group: Group, n: usize) -> usize {
-        self.0.msm_piece(group, n)
+    fn msm_piece_len(&self, group: Group, n: usize) -> usize {
+        self.0.msm_piece_len(group, n)
     }
 
-    fn ntt(&self, plan: &NttPlan, rows: &Rows<'_>, control: &Control) -> Result<Executor> {
+    fn ntt(&self, plan: &NttPlan, rows: &NttRows<'_>, control: &JobControl) -> Result<ExecutedBy> {
         self.next().ntt(plan, rows, control)
     }
 
@@ -62,31 +62,33 @@ impl Engine for Seeded {
 }
 
 /// One engine for all tests, which use it concurrently. It leaves nothing to the CPU.
-pub fn engine() -> &'static Seeded {
-    static ENGINE: OnceLock<Seeded> = OnceLock::new();
+pub fn engine() -> &'static SeededEngine {
+    static ENGINE: OnceLock<SeededEngine> = OnceLock::new();
     ENGINE.get_or_init(|| {
-        let wanted = Wanted { driver: emulated::driver(), devices: vec![0] };
+        let wanted = DeviceSelection { driver: emulated::driver(), devices: vec![0] };
         let options = OpenOptions {
             memory_percent: if emulated::driver().is_some() { 60 } else { 10 },
             patience: Duration::from_secs(300),
-            on_fault: Arc::new(|fault: &Fault| eprintln!("{fault}")),
+            on_fault: Arc::new(|fault: &DeviceFault| eprintln!("{fault}")),
             shared_bytes_max: emulated::shared_bytes_max(),
         };
         let opened = device::open(&wanted, &options).unwrap();
-        Seeded(CudaEngine::new(CpuEngine::new(1).unwrap(), opened, Least::default()).unwrap())
+        SeededEngine(
+            CudaEngine::new(CpuEngine::new(1).unwrap(), opened, GpuThresholds::default()).unwrap(),
+        )
     })
 }
 
 /// Fewer and smaller sizes on the emulated driver: it is about 1000 times slower than a GPU.
-pub fn reach() -> Reach {
+pub fn suite_sizes() -> SuiteSizes {
     if emulated::driver().is_none() {
-        let mut reach = far();
+        let mut reach = all_sizes();
         // Large enough to start before all scalars have arrived, to sort in several passes, etc.
         reach.g1.extend([1 << 14, (1 << 16) + 1, (1 << 18) - 1, 1 << 20, (1 << 20) + 1]);
         reach.g2.extend([1 << 13, (1 << 16) - 1]);
         return reach;
     }
-    let mut g1 = msm::around(7..=7);
+    let mut g1 = msm::around_powers(7..=7);
     g1.extend([(1 << 8) - 1, (1 << 9) + 1, 1 << 10, (1 << 12) - 1]);
-    Reach { g1, g2: vec![127, 128, 129, 257], lg_ntt: 12, sampling: 3 }
+    SuiteSizes { g1, g2: vec![127, 128, 129, 257], lg_ntt: 12, sampling: 3 }
 }

@@ -13,7 +13,7 @@ mod ntt;
 
 /// Sizes that the suite covers.
 #[derive(Clone)]
-struct Reach {
+struct SuiteSizes {
     /// Sizes of MSMs in G1 and G2, around powers of two.
     g1: Vec<usize>,
     g2: Vec<usize>,
@@ -23,8 +23,13 @@ struct Reach {
     sampling: usize,
 }
 
-fn far() -> Reach {
-    Reach { g1: msm::around(7..=12), g2: msm::around(7..=10), lg_ntt: 14, sampling: 1 }
+fn all_sizes() -> SuiteSizes {
+    SuiteSizes {
+        g1: msm::around_powers(7..=12),
+        g2: msm::around_powers(7..=10),
+        lg_ntt: 14,
+        sampling: 1,
+    }
 }
 
 macro_rules! test_engine {
@@ -119,4 +124,4 @@ test_engine!(cpu, CpuEngine::new(2).unwrap());
 test_engine!(cpu_three_threads, CpuEngine::new(3).unwrap());
 test_engine!(arkworks, ArkworksEngine::new(2).unwrap());
 #[cfg(feature = "cuda")]
-test_engine!(gpu, *crate::cuda::engine(), crate::cuda::reach());
+test_engine!(gpu, *crate::cuda::engine(), crate::cuda::suite_sizes());

@@ -14,8 +14,8 @@ use capstan::{
         points::{CurvePoint, PointSlice},
         scalars::{ScalarEncoding, encode_fr},
     },
-    engine::{Control, Encoded, Engine, MsmRun},
-    error::{Error, Problem, Result},
+    engine::{EncodedScalars, Engine, JobControl, MsmRun},
+    error::{Error, FieldProblem, Result},
 };
 
 /// More points than most tests use.
@@ -23,12 +23,12 @@ const POOL: usize = 4100;
 
 /// Points with their discrete logarithms.
 #[derive(Clone)]
-struct Bases<A> {
+struct KnownBases<A> {
     logs: Vec<Fr>,
     points: Vec<A>,
 }
 
-fn generate<A: CurvePoint>(count: usize) -> Bases<A> {
+fn generate<A: CurvePoint>(count: usize) -> KnownBases<A> {
     let mut rng = StdRng::seed_from_u64(7);
     // A walk by random steps is cheaper than one multiplication for each point.
     let steps: Vec<Fr> = (0..16).map(|_| Fr::rand(&mut rng)).collect();
@@ -42,13 +42,13 @@ fn generate<A: CurvePoint>(count: usize) -> Bases<A> {
         log += steps[step];
         point += jumps[step];
     }
-    Bases { logs, points: A::Group::normalize_batch(&group) }
+    KnownBases { logs, points: A::Group::normalize_batch(&group) }
 }
 
-static G1: LazyLock<Bases<G1Affine>> = LazyLock::new(|| generate(POOL));
-static G2: LazyLock<Bases<G2Affine>> = LazyLock::new(|| generate(POOL));
+static G1: LazyLock<KnownBases<G1Affine>> = LazyLock::new(|| generate(POOL));
+static G2: LazyLock<KnownBases<G2Affine>> = LazyLock::new(|| generate(POOL));
 
-impl<A: CurvePoint> Bases<A> {
+impl<A: CurvePoint> KnownBases<A> {
     fn pool() -> &'static Self {
         let pools: [&'static dyn Any; 2] = [&*G1, &*G2];
         pools.into_iter().find_map(<dyn Any>::downcast_ref).expect("a pool of each group")
@@ -86,13 +86,13 @@ const SHAPES: [&str; 5] =
     ["distinct", "equal", "opposite pairs", "infinities between", "all infinite"];
 
 /// Encoded scalars and their values.
-struct Values {
+struct EncodedScalars {
     encoding: ScalarEncoding,
     bytes: Vec<u8>,
     values: Vec<Fr>,
 }
 
-impl Values {
+impl EncodedScalars {
     fn canonical(values: Vec<Fr>) -> Self {
         let mut bytes = vec![0; 32 * values.len()];
         encode_fr(ScalarEncoding::Canonical, &values, &mut bytes);
@@ -101,12 +101,12 @@ impl Values {
 
     /// Passes scalars `first..first + len` to `run`.
     fn absorb(&self, run: &mut dyn MsmRun, vector: usize, first: usize, len: usize) -> Result<()> {
-        self.absorb_under(&Control::default(), run, vector, first, len)
+        self.absorb_under(&JobControl::default(), run, vector, first, len)
     }
 
     fn absorb_under(
         &self,
-        control: &Control,
+        control: &JobControl,
         run: &mut dyn MsmRun,
         vector: usize,
         first: usize,
@@ -114,7 +114,7 @@ impl Values {
     ) -> Result<()> {
         let width = self.encoding.width();
         let bytes = &self.bytes[first * width..(first + len) * width];
-        run.absorb(vector, first, &Encoded::new(self.encoding, len, &bytes), control)
+        run.absorb(vector, first, &EncodedScalars::new(self.encoding, len, &bytes), control)
     }
 }
 
@@ -140,7 +140,7 @@ const DISTRIBUTIONS: [&str; 19] = [
     "signed 16",
 ];
 
-fn values(distribution: &str, n: usize) -> Values {
+fn values(distribution: &str, n: usize) -> EncodedScalars {
     let mut rng = StdRng::seed_from_u64(n as u64);
     if let Some((kind, width)) = distribution.split_once(' ')
         && let Some(encoding) = match kind {
@@ -149,7 +149,7 @@ fn values(distribution: &str, n: usize) -> Values {
             _ => None,
         }
     {
-        return narrow(&mut rng, encoding(width.parse().unwrap()), n);
+        return narrow_scalars(&mut rng, encoding(width.parse().unwrap()), n);
     }
     let mut values: Vec<Fr> = (0..n)
         .map(|i| match distribution {
@@ -172,10 +172,10 @@ fn values(distribution: &str, n: usize) -> Values {
     if distribution == "sorted" {
         values.sort();
     }
-    Values::canonical(values)
+    EncodedScalars::canonical(values)
 }
 
-fn narrow(rng: &mut StdRng, encoding: ScalarEncoding, n: usize) -> Values {
+fn narrow_scalars(rng: &mut StdRng, encoding: ScalarEncoding, n: usize) -> EncodedScalars {
     let width = encoding.width();
     let mut bytes = vec![0; n * width];
     rng.fill(&mut bytes[..]);
@@ -190,11 +190,11 @@ fn narrow(rng: &mut StdRng, encoding: ScalarEncoding, n: usize) -> Values {
         if negative { value - Fr::from(2).pow([8 * width as u64]) } else { value }
     });
     let values = values.collect();
-    Values { encoding, bytes, values }
+    EncodedScalars { encoding, bytes, values }
 }
 
 /// Runs an MSM of one vector in one piece.
-fn run<A: CurvePoint>(engine: &dyn Engine, points: &[A], values: &Values) -> A::Group {
+fn run<A: CurvePoint>(engine: &dyn Engine, points: &[A], values: &EncodedScalars) -> A::Group {
     let points = PointSlice::new(Arc::new(points.to_vec()));
     let mut run = engine.msm(A::into_bases(points), 1).unwrap();
     values.absorb(run.as_mut(), 0, 0, values.values.len()).unwrap();
@@ -202,7 +202,7 @@ fn run<A: CurvePoint>(engine: &dyn Engine, points: &[A], values: &Values) -> A::
 }
 
 fn check<A: CurvePoint>(engine: &dyn Engine, shape: &str, distribution: &str, n: usize) {
-    let bases = Bases::<A>::shaped(shape, n);
+    let bases = KnownBases::<A>::shaped(shape, n);
     let values = values(distribution, n);
     let sum = run(engine, &bases.points, &values);
     assert_eq!(sum, bases.sum(&values.values), "{n} bases {shape}, scalars {distribution}");
@@ -224,7 +224,7 @@ pub fn every_small_size<A: CurvePoint>(engine: &dyn Engine, every: usize) {
 }
 
 /// Each power of two, one less and one more.
-pub fn around(lg_n: std::ops::RangeInclusive<u32>) -> Vec<usize> {
+pub fn around_powers(lg_n: std::ops::RangeInclusive<u32>) -> Vec<usize> {
     lg_n.flat_map(|lg_n| [(1 << lg_n) - 1, 1 << lg_n, (1 << lg_n) + 1]).collect()
 }
 
@@ -251,10 +251,10 @@ pub fn every_distribution<A: CurvePoint>(engine: &dyn Engine, sizes: &[usize], e
 
 pub fn pieces_and_batches<A: CurvePoint>(engine: &dyn Engine) {
     const N: usize = 150;
-    let bases = Bases::<A>::shaped("distinct", N + 9);
+    let bases = KnownBases::<A>::shaped("distinct", N + 9);
     let slice = PointSlice::new(Arc::new(bases.points.clone())).slice(9, N).unwrap();
     let vectors = ["uniform", "0, 1, -1", "signed 8", "zero"];
-    let all: Vec<Values> = vectors.iter().map(|vector| values(vector, N)).collect();
+    let all: Vec<EncodedScalars> = vectors.iter().map(|vector| values(vector, N)).collect();
     let mut run = engine.msm(A::into_bases(slice), all.len()).unwrap();
     // (first, length): out of order, with an empty piece and pieces of one scalar.
     for (first, len) in [(100, 50), (0, 1), (1, 0), (2, 98), (1, 1)] {
@@ -263,7 +263,7 @@ pub fn pieces_and_batches<A: CurvePoint>(engine: &dyn Engine) {
         }
     }
     let sums = A::from_sums(run.finish().unwrap().0).unwrap();
-    let right = Bases { logs: bases.logs[9..].to_vec(), points: Vec::<A>::new() };
+    let right = KnownBases { logs: bases.logs[9..].to_vec(), points: Vec::<A>::new() };
     for ((sum, values), name) in sums.iter().zip(&all).zip(vectors) {
         assert_eq!(*sum, right.sum(&values.values), "{name}");
     }
@@ -272,15 +272,15 @@ pub fn pieces_and_batches<A: CurvePoint>(engine: &dyn Engine) {
 }
 
 pub fn stops_on_cancellation_and_deadline(engine: &dyn Engine) {
-    let bases = Bases::<G1Affine>::shaped("distinct", 200);
+    let bases = KnownBases::<G1Affine>::shaped("distinct", 200);
     let points = PointSlice::new(Arc::new(bases.points));
     let values = values("uniform", 200);
     let mut run = engine.msm(G1Affine::into_bases(points), 1).unwrap();
-    let mut absorb = |control: &Control| values.absorb_under(control, run.as_mut(), 0, 0, 200);
-    let cancelled = Control::default();
+    let mut absorb = |control: &JobControl| values.absorb_under(control, run.as_mut(), 0, 0, 200);
+    let cancelled = JobControl::default();
     cancelled.cancel();
     assert_eq!(absorb(&cancelled), Err(Error::Cancelled));
-    let late = Control::new(Some(std::time::Instant::now()));
+    let late = JobControl::new(Some(std::time::Instant::now()));
     assert_eq!(absorb(&late), Err(Error::Deadline));
 }
 
@@ -288,7 +288,7 @@ pub fn stops_on_cancellation_and_deadline(engine: &dyn Engine) {
 /// reduced if that was asked for, else refused with its index, by `absorb` or `finish`.
 pub fn encodings_are_checked(engine: &dyn Engine) {
     const N: usize = 70;
-    let bases = Bases::<G1Affine>::shaped("distinct", N);
+    let bases = KnownBases::<G1Affine>::shaped("distinct", N);
     let points = PointSlice::new(Arc::new(bases.points.clone()));
     let mut integers = values("uniform", N).bytes;
     // Replace three scalars with r, 2r and 2^256 - 1.
@@ -307,16 +307,19 @@ pub fn encodings_are_checked(engine: &dyn Engine) {
         [(ScalarEncoding::Canonical, canonical), (ScalarEncoding::Montgomery, montgomery)]
     {
         let bytes = &integers[..];
-        let scalars = Encoded { name: ("here", 1000), ..Encoded::new(encoding, N, &bytes) };
+        let scalars =
+            EncodedScalars { name: ("here", 1000), ..EncodedScalars::new(encoding, N, &bytes) };
         let sum = |reduce| {
             let mut run = engine.msm(G1Affine::into_bases(points.clone()), 1)?;
-            let scalars = Encoded { reduce, ..scalars };
-            run.absorb(0, 0, &scalars, &Control::default())?;
+            let scalars = EncodedScalars { reduce, ..scalars };
+            run.absorb(0, 0, &scalars, &JobControl::default())?;
             run.finish().map(|(sums, _)| sums)
         };
         assert_eq!(G1Affine::from_sums(sum(true).unwrap()).unwrap()[0], bases.sum(&expected));
         match sum(false) {
-            Err(error) => assert_eq!(error, Error::element("here", 1041, Problem::NotCanonical)),
+            Err(error) => {
+                assert_eq!(error, Error::element("here", 1041, FieldProblem::NotCanonical))
+            }
             Ok(_) => panic!("accepted a scalar that is not canonical"),
         }
     }

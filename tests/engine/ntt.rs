@@ -6,13 +6,13 @@ use ark_ff::{AdditiveGroup, BigInt, BigInteger, FftField, Field, PrimeField, Uni
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use ark_std::rand::{SeedableRng, rngs::StdRng};
 use capstan::{
-    buffer::Sink,
+    buffer::ByteSink,
     curve::{
         Fr,
         scalars::{ScalarEncoding, encode_fr},
     },
-    engine::{Control, Encoded, Engine, NttPlan, Rows},
-    error::{Error, Problem, Result},
+    engine::{EncodedScalars, Engine, JobControl, NttPlan, NttRows},
+    error::{Error, FieldProblem, Result},
 };
 
 fn row(lg_n: u32, seed: u64) -> Vec<Fr> {
@@ -55,7 +55,7 @@ fn by_arkworks(plan: &NttPlan, row: &[Fr]) -> Vec<Fr> {
 
 fn transform(engine: &dyn Engine, plan: &NttPlan, row: &[Fr]) -> Vec<Fr> {
     let mut rows = [row.to_vec()];
-    engine.ntt_in_place(plan, &mut rows, &Control::default()).unwrap();
+    engine.ntt_in_place(plan, &mut rows, &JobControl::default()).unwrap();
     rows.into_iter().next().unwrap()
 }
 
@@ -101,7 +101,7 @@ pub fn batches(engine: &dyn Engine) {
         let input: Vec<Vec<Fr>> = (0..batch).map(|seed| row(lg_n, seed)).collect();
         for plan in plans(lg_n).filter(|plan| plan.coset != Some(Fr::ONE)) {
             let mut rows = input.clone();
-            engine.ntt_in_place(&plan, &mut rows, &Control::default()).unwrap();
+            engine.ntt_in_place(&plan, &mut rows, &JobControl::default()).unwrap();
             for (output, input) in rows.iter().zip(&input) {
                 assert!(*output == by_arkworks(&plan, input), "{plan:?}");
             }
@@ -111,10 +111,10 @@ pub fn batches(engine: &dyn Engine) {
 
 pub fn refuses_invalid_plans(engine: &dyn Engine) {
     let plan = plans(3).next().unwrap();
-    let run = |plan: &NttPlan, len: usize, control: &Control| {
+    let run = |plan: &NttPlan, len: usize, control: &JobControl| {
         engine.ntt_in_place(plan, &mut [vec![Fr::ONE; len]], control)
     };
-    let go = Control::default();
+    let go = JobControl::default();
     assert!(run(&plan, 8, &go).is_ok());
     assert!(matches!(run(&plan, 7, &go), Err(Error::Internal(_))));
     let huge = NttPlan { lg_n: 33, ..plan };
@@ -126,9 +126,9 @@ pub fn refuses_invalid_plans(engine: &dyn Engine) {
 }
 
 /// Keeps a result in memory.
-struct Written(Mutex<Vec<u8>>);
+struct VecSink(Mutex<Vec<u8>>);
 
-impl Sink for Written {
+impl ByteSink for VecSink {
     fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
         self.0.lock().unwrap()[at as usize..][..bytes.len()].copy_from_slice(bytes);
         Ok(())
@@ -148,11 +148,19 @@ pub fn encodings_are_checked(engine: &dyn Engine) {
         encode_fr(from, &elements[..ROWS * LENGTH], &mut bytes);
         let run = |bytes: &[u8], reduce| {
             let name = ("here", 500);
-            let input = Encoded { reduce, name, ..Encoded::new(from, ROWS * LENGTH, &bytes) };
-            let output = Written(Mutex::new(vec![0; (ROWS * 32) << LG_N]));
+            let input =
+                EncodedScalars { reduce, name, ..EncodedScalars::new(from, ROWS * LENGTH, &bytes) };
+            let output = VecSink(Mutex::new(vec![0; (ROWS * 32) << LG_N]));
             let (count, row_length, check) = (ROWS, LENGTH, i % 2 == 0);
-            let rows = Rows { input, count, row_length, encoding: to, output: &output, check_on_device: check };
-            let executor = engine.ntt(&plan, &rows, &Control::default())?;
+            let rows = NttRows {
+                input,
+                count,
+                row_length,
+                encoding: to,
+                output: &output,
+                check_on_device: check,
+            };
+            let executor = engine.ntt(&plan, &rows, &JobControl::default())?;
             assert_eq!(executor.checked_on_device, check && executor.engine == "cuda");
             Ok(output.0.into_inner().unwrap())
         };
@@ -174,7 +182,7 @@ pub fn encodings_are_checked(engine: &dyn Engine) {
             element.copy_from_slice(&value.to_bytes_le());
         }
         assert!(run(&bytes, true).unwrap() == expected, "{plan:?}");
-        let refused = Error::element("here", 540, Problem::NotCanonical);
+        let refused = Error::element("here", 540, FieldProblem::NotCanonical);
         assert_eq!(run(&bytes, false), Err(refused), "{plan:?}");
     }
 }

@@ -19,7 +19,7 @@ use tonic::{Code, Request, Response, Status, Streaming, transport::Server};
 use tonic_types::{ErrorDetails, StatusExt};
 
 /// How the server answers every call.
-pub enum Mode {
+pub enum FakeMode {
     /// Unary calls fail with this status.
     Refuse(Status),
     /// Unary calls never end.
@@ -46,7 +46,7 @@ pub fn refusal(code: Code, reason: &str, retry_after: Option<Duration>) -> Statu
 }
 
 /// Counts a call, and fails the first one with UNAVAILABLE.
-fn first_fails(counted: &AtomicU32) -> Result<(), Status> {
+fn fail_first_call(counted: &AtomicU32) -> Result<(), Status> {
     match counted.fetch_add(1, Ordering::SeqCst) {
         0 => Err(refusal(Code::Unavailable, "DRAINING", Some(Duration::from_millis(1)))),
         _ => Ok(()),
@@ -68,13 +68,13 @@ fn claim(verified: v1::Verify) -> v1::Execution {
 }
 
 #[derive(Clone)]
-pub struct Fake {
+pub struct FakeServer {
     pub target: String,
     inner: Arc<Inner>,
 }
 
 struct Inner {
-    mode: Mode,
+    mode: FakeMode,
     calls: AtomicU32,
     streams: AtomicU32,
     stats: AtomicU32,
@@ -87,8 +87,8 @@ struct Inner {
     pause: Semaphore,
 }
 
-impl Fake {
-    pub async fn start(mode: Mode) -> Self {
+impl FakeServer {
+    pub async fn start(mode: FakeMode) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let target = format!("http://{}", listener.local_addr().unwrap());
         let inner = Inner {
@@ -123,7 +123,7 @@ impl Fake {
     }
 
     /// Number of streams that their sender ended.
-    pub fn ended(&self) -> u32 {
+    pub fn streams_ended(&self) -> u32 {
         self.inner.ended.load(Ordering::SeqCst)
     }
 
@@ -131,27 +131,27 @@ impl Fake {
         self.inner.saw_deadline.load(Ordering::SeqCst)
     }
 
-    pub async fn entered(&self) {
+    pub async fn handler_started(&self) {
         self.inner.entered.notified().await;
     }
 
-    pub async fn dropped(&self) {
+    pub async fn handler_dropped(&self) {
         self.inner.dropped.notified().await;
     }
 
     /// Resumes reading.
-    pub fn go_on(&self) {
+    pub fn resume_reading(&self) {
         self.inner.pause.close();
     }
 
     /// Waits until all handlers have been dropped.
-    pub async fn left_alone(&self) {
+    pub async fn all_handlers_dropped(&self) {
         while self.inner.open.load(Ordering::SeqCst) > 0 {
-            self.dropped().await;
+            self.handler_dropped().await;
         }
     }
 
-    async fn swallow<T>(&self, mut stream: Streaming<T>) {
+    async fn read_without_answer<T>(&self, mut stream: Streaming<T>) {
         let mut messages = 0;
         loop {
             match stream.message().await {
@@ -174,16 +174,16 @@ impl Fake {
 }
 
 /// Counts open handlers and signals when one is dropped.
-struct Gone(Arc<Inner>);
+struct OpenHandler(Arc<Inner>);
 
-impl Gone {
+impl OpenHandler {
     fn new(inner: &Arc<Inner>) -> Self {
         inner.open.fetch_add(1, Ordering::SeqCst);
         Self(inner.clone())
     }
 }
 
-impl Drop for Gone {
+impl Drop for OpenHandler {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::SeqCst);
         self.0.dropped.notify_one();
@@ -191,7 +191,7 @@ impl Drop for Gone {
 }
 
 #[tonic::async_trait]
-impl Compute for Fake {
+impl Compute for FakeServer {
     type NttStreamStream =
         Pin<Box<dyn Stream<Item = Result<v1::NttStreamResponse, Status>> + Send>>;
 
@@ -203,14 +203,14 @@ impl Compute for Fake {
         let deadline = request.metadata().contains_key("grpc-timeout");
         self.inner.saw_deadline.store(deadline, Ordering::SeqCst);
         match &self.inner.mode {
-            Mode::Refuse(status) => Err(status.clone()),
-            Mode::ClaimVerified(verified) => {
+            FakeMode::Refuse(status) => Err(status.clone()),
+            FakeMode::ClaimVerified(verified) => {
                 let execution = Some(claim(*verified));
                 let result = Some(v1::MsmResult { execution, ..Default::default() });
                 Ok(Response::new(v1::MsmResponse { result }))
             }
             _ => {
-                let _gone = Gone::new(&self.inner);
+                let _gone = OpenHandler::new(&self.inner);
                 self.inner.entered.notify_one();
                 std::future::pending().await
             }
@@ -224,14 +224,14 @@ impl Compute for Fake {
         let mut stream = request.into_inner();
         let _ = stream.message().await;
         match &self.inner.mode {
-            Mode::RefuseStream(status) => Err(status.clone()),
-            Mode::FailFirst => {
-                first_fails(&self.inner.streams)?;
+            FakeMode::RefuseStream(status) => Err(status.clone()),
+            FakeMode::FailFirst => {
+                fail_first_call(&self.inner.streams)?;
                 while stream.message().await?.is_some() {}
                 Ok(Response::new(v1::MsmStreamResponse { result: Some(Default::default()) }))
             }
             _ => {
-                self.swallow(stream).await;
+                self.read_without_answer(stream).await;
                 std::future::pending().await
             }
         }
@@ -241,7 +241,7 @@ impl Compute for Fake {
         &self,
         request: Request<v1::NttRequest>,
     ) -> Result<Response<v1::NttResponse>, Status> {
-        let Mode::ClaimVerified(verified) = &self.inner.mode else {
+        let FakeMode::ClaimVerified(verified) = &self.inner.mode else {
             return Err(Status::unimplemented("not faked"));
         };
         let Some(v1::ntt_request::Input::Inline(rows)) = request.into_inner().input else {
@@ -262,25 +262,25 @@ impl Compute for Fake {
 }
 
 #[tonic::async_trait]
-impl Store for Fake {
+impl Store for FakeServer {
     type GetStream = Pin<Box<dyn Stream<Item = Result<v1::GetResponse, Status>> + Send>>;
 
     async fn put(
         &self,
         request: Request<Streaming<v1::PutRequest>>,
     ) -> Result<Response<v1::PutResponse>, Status> {
-        if let Mode::RefuseStream(_) = self.inner.mode {
+        if let FakeMode::RefuseStream(_) = self.inner.mode {
             return Err(refusal(Code::Cancelled, "CANCELLED", None));
         }
         let mut stream = request.into_inner();
-        if let Mode::FailFirst = self.inner.mode {
+        if let FakeMode::FailFirst = self.inner.mode {
             let header = stream.message().await?.and_then(|first| first.message);
-            first_fails(&self.inner.streams)?;
+            fail_first_call(&self.inner.streams)?;
             while stream.message().await?.is_some() {}
             return Ok(Response::new(put_answer(header)));
         }
-        let _gone = Gone::new(&self.inner);
-        self.swallow(stream).await;
+        let _gone = OpenHandler::new(&self.inner);
+        self.read_without_answer(stream).await;
         std::future::pending().await
     }
 
@@ -292,8 +292,8 @@ impl Store for Fake {
         &self,
         _: Request<v1::StatRequest>,
     ) -> Result<Response<v1::StatResponse>, Status> {
-        if let Mode::FailFirst = self.inner.mode {
-            first_fails(&self.inner.stats)?;
+        if let FakeMode::FailFirst = self.inner.mode {
+            fail_first_call(&self.inner.stats)?;
         }
         Err(refusal(Code::NotFound, "OBJECT_UNKNOWN", None))
     }
@@ -314,7 +314,7 @@ impl Store for Fake {
 }
 
 #[tonic::async_trait]
-impl Admin for Fake {
+impl Admin for FakeServer {
     async fn get_info(
         &self,
         _: Request<v1::GetInfoRequest>,

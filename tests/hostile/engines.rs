@@ -4,31 +4,35 @@ use capstan::wire::v1;
 use tonic::Code;
 
 use crate::{
-    daemon::{engine::Mode, say},
-    table::{How, World, assert_status, settings},
+    daemon::{engine::EngineMode, messages},
+    table::{Call, World, assert_status, settings},
 };
 
-fn msm(world: &World, group: v1::Group, verify: v1::Verify) -> How {
+fn msm(world: &World, group: v1::Group, verify: v1::Verify) -> Call {
     let id = if group == v1::Group::G1 { &world.g1_id } else { &world.g2_id };
-    let spec = say::spec(group as i32, say::stored(id, 0, 0));
+    let spec = messages::spec(group as i32, messages::stored(id, 0, 0));
     let spec = v1::MsmSpec { verify: verify as i32, batch: 2, ..spec };
-    How::Msm(say::msm(spec, say::scalars(v1::ScalarEncoding::U8, vec![3; 16])))
+    Call::Msm(messages::msm(spec, messages::scalars(v1::ScalarEncoding::U8, vec![3; 16])))
 }
 
-fn ntt(verify: v1::Verify) -> How {
-    let spec = v1::NttSpec { verify: verify as i32, batch: 2, ..say::ntt_spec(3) };
-    let elements = say::canonical(&say::random(16));
-    How::Ntt(say::ntt(spec, say::scalars(v1::ScalarEncoding::Canonical, elements)))
+fn ntt(verify: v1::Verify) -> Call {
+    let spec = v1::NttSpec { verify: verify as i32, batch: 2, ..messages::ntt_spec(3) };
+    let elements = messages::canonical(&messages::random(16));
+    Call::Ntt(messages::ntt(spec, messages::scalars(v1::ScalarEncoding::Canonical, elements)))
 }
 
-fn streamed(world: &World) -> [How; 2] {
+fn streamed(world: &World) -> [Call; 2] {
     let spec = v1::MsmSpec { verify: v1::Verify::Full as i32, ..world.spec() };
-    let vector = say::vector(&say::id(), v1::ScalarEncoding::U8, 8);
-    let msm = say::msm_stream(spec, vector, vec![say::chunk(0, vec![1; 8])]);
-    let spec = v1::NttSpec { verify: v1::Verify::Probabilistic as i32, ..say::ntt_spec(1) };
-    let vector = say::vector(&say::id(), v1::ScalarEncoding::Canonical, 2);
-    let ntt = say::ntt_stream(spec, vector, vec![say::chunk(0, say::canonical(&say::random(2)))]);
-    [How::MsmStream(msm), How::NttStream(ntt)]
+    let vector = messages::vector(&messages::id(), v1::ScalarEncoding::U8, 8);
+    let msm = messages::msm_stream(spec, vector, vec![messages::chunk(0, vec![1; 8])]);
+    let spec = v1::NttSpec { verify: v1::Verify::Probabilistic as i32, ..messages::ntt_spec(1) };
+    let vector = messages::vector(&messages::id(), v1::ScalarEncoding::Canonical, 2);
+    let ntt = messages::ntt_stream(
+        spec,
+        vector,
+        vec![messages::chunk(0, messages::canonical(&messages::random(2)))],
+    );
+    [Call::MsmStream(msm), Call::NttStream(ntt)]
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -50,12 +54,12 @@ async fn a_wrong_result_is_never_returned() {
         how.send(&world.channel).await.unwrap_or_else(|status| panic!("honest {i}: {status}"));
     }
     for (i, how) in checked().into_iter().enumerate() {
-        world.dial.set(Mode::WrongResults);
+        world.dial.set(EngineMode::WrongResults);
         let status = how.send(&world.channel).await.expect_err("a wrong result");
-        world.dial.set(Mode::Honest);
+        world.dial.set(EngineMode::Honest);
         let name = format!("wrong result {i}");
         assert_status(&name, &status, Code::DataLoss, "VERIFY_FAILED", "", None);
-        world.assert_well(&name).await;
+        world.assert_healthy(&name).await;
     }
 }
 
@@ -65,13 +69,13 @@ async fn a_panic_fails_one_job_and_no_later_one() {
     let mut all = vec![msm(&world, v1::Group::G1, v1::Verify::None), ntt(v1::Verify::None)];
     all.extend(streamed(&world));
     for (i, how) in all.into_iter().enumerate() {
-        world.dial.set(Mode::Panics);
+        world.dial.set(EngineMode::Panics);
         let status = how.send(&world.channel).await.expect_err("a panic");
-        world.dial.set(Mode::Honest);
+        world.dial.set(EngineMode::Honest);
         let name = format!("panic {i}");
         assert_status(&name, &status, Code::Internal, "INTERNAL", "", None);
         let message = "internal error: see the server's log";
         assert_eq!(status.message(), message, "reveals no internals");
-        world.assert_well(&name).await;
+        world.assert_healthy(&name).await;
     }
 }

@@ -6,8 +6,8 @@ use capstan::{
 };
 
 use crate::{
-    daemon::say,
-    table::{How, Row, World, invalid},
+    daemon::messages,
+    table::{Call, Row, World, invalid},
 };
 
 pub fn rows(world: &World) -> Vec<Row> {
@@ -22,21 +22,21 @@ pub fn rows(world: &World) -> Vec<Row> {
 }
 
 fn u8s() -> v1::InlineVector {
-    say::scalars(v1::ScalarEncoding::U8, vec![1; 8])
+    messages::scalars(v1::ScalarEncoding::U8, vec![1; 8])
 }
 
 fn elements() -> v1::InlineVector {
-    say::scalars(v1::ScalarEncoding::Canonical, vec![0; 64])
+    messages::scalars(v1::ScalarEncoding::Canonical, vec![0; 64])
 }
 
 fn msm(rows: &mut Vec<Row>, world: &World, value: i32, reason: &'static str) {
     let mut row = |field, spoil: &dyn Fn(&mut v1::MsmSpec)| {
         let mut spec = world.spec();
         spoil(&mut spec);
-        let how = How::Msm(say::msm(spec.clone(), u8s()));
+        let how = Call::Msm(messages::msm(spec.clone(), u8s()));
         rows.push(invalid(format!("{field} = {value}"), how, reason, field, None));
-        let vector = say::vector(&say::id(), v1::ScalarEncoding::U8, 8);
-        let how = How::MsmStream(say::msm_stream(spec, vector, vec![]));
+        let vector = messages::vector(&messages::id(), v1::ScalarEncoding::U8, 8);
+        let how = Call::MsmStream(messages::msm_stream(spec, vector, vec![]));
         rows.push(invalid(format!("{field} = {value}, streamed"), how, reason, field, None));
     };
     row("spec.group", &|spec| spec.group = value);
@@ -47,18 +47,18 @@ fn msm(rows: &mut Vec<Row>, world: &World, value: i32, reason: &'static str) {
         spec.bases = Some(v1::msm_spec::Bases::Inline(inline));
     });
     let scalars = v1::InlineVector { encoding: value, ..u8s() };
-    let how = How::Msm(say::msm(world.spec(), scalars));
+    let how = Call::Msm(messages::msm(world.spec(), scalars));
     rows.push(invalid(format!("scalars of {value}"), how, reason, "inline.encoding", None));
 }
 
 fn ntt(rows: &mut Vec<Row>, value: i32, reason: &'static str) {
     let mut row = |field, spoil: &dyn Fn(&mut v1::NttSpec)| {
-        let mut spec = say::ntt_spec(1);
+        let mut spec = messages::ntt_spec(1);
         spoil(&mut spec);
-        let how = How::Ntt(say::ntt(spec.clone(), elements()));
+        let how = Call::Ntt(messages::ntt(spec.clone(), elements()));
         rows.push(invalid(format!("ntt {field} = {value}"), how, reason, field, None));
-        let vector = say::vector(&say::id(), v1::ScalarEncoding::Canonical, 2);
-        let how = How::NttStream(say::ntt_stream(spec, vector, vec![]));
+        let vector = messages::vector(&messages::id(), v1::ScalarEncoding::Canonical, 2);
+        let how = Call::NttStream(messages::ntt_stream(spec, vector, vec![]));
         rows.push(invalid(format!("ntt {field} = {value}, streamed"), how, reason, field, None));
     };
     row("spec.direction", &|spec| spec.direction = value);
@@ -67,33 +67,33 @@ fn ntt(rows: &mut Vec<Row>, value: i32, reason: &'static str) {
     row("spec.output_encoding", &|spec| spec.output_encoding = value);
     row("spec.verify", &|spec| spec.verify = value);
     let input = v1::InlineVector { encoding: value, ..elements() };
-    let how = How::Ntt(say::ntt(say::ntt_spec(1), input));
+    let how = Call::Ntt(messages::ntt(messages::ntt_spec(1), input));
     rows.push(invalid(format!("elements of {value}"), how, reason, "inline.encoding", None));
 }
 
 fn uploads(rows: &mut Vec<Row>, world: &World, value: i32, reason: &'static str) {
-    let upload = say::bases::<G1Affine>(PointEncoding::Compressed, 1);
+    let upload = messages::bases::<G1Affine>(PointEncoding::Compressed, 1);
     let group = v1::BasesUpload { group: value, ..upload.clone() };
-    let how = How::Put(say::put_bases(group, vec![]));
+    let how = Call::Put(messages::put_bases(group, vec![]));
     rows.push(invalid(format!("put to group {value}"), how, reason, "group", None));
     let encoding = v1::BasesUpload { encoding: value, ..upload };
-    let how = How::Put(say::put_bases(encoding, vec![]));
+    let how = Call::Put(messages::put_bases(encoding, vec![]));
     rows.push(invalid(format!("put of encoding {value}"), how, reason, "encoding", None));
-    let vector = say::vector(&say::id(), v1::ScalarEncoding::U8, 1);
+    let vector = messages::vector(&messages::id(), v1::ScalarEncoding::U8, 1);
     let vector = v1::VectorUpload { encoding: value, ..vector };
-    let how = How::Put(say::put_vector(vector, vec![]));
+    let how = Call::Put(messages::put_vector(vector, vec![]));
     rows.push(invalid(format!("vector of encoding {value}"), how, reason, "encoding", None));
-    let how = How::List(v1::ListRequest { group: Some(value) });
+    let how = Call::List(v1::ListRequest { group: Some(value) });
     rows.push(invalid(format!("list of group {value}"), how, reason, "group", None));
     let get = v1::GetRequest {
         id: Some(v1::get_request::Id::ObjectId(world.g1_id.clone())),
         encoding: Some(value),
         ..v1::GetRequest::default()
     };
-    rows.push(invalid(format!("get as {value}"), How::Get(get), reason, "encoding", None));
+    rows.push(invalid(format!("get as {value}"), Call::Get(get), reason, "encoding", None));
     let payload = v1::Payload { hash: vec![7; 32].into(), encoding: value };
     let id = Some(v1::stat_request::Id::Payload(payload));
-    let (name, how) = (format!("payload of {value}"), How::Stat(v1::StatRequest { id }));
+    let (name, how) = (format!("payload of {value}"), Call::Stat(v1::StatRequest { id }));
     rows.push(invalid(name, how, reason, "payload.encoding", None));
 }
 
@@ -101,31 +101,34 @@ fn missing(rows: &mut Vec<Row>, world: &World) {
     let mut row = |how, field| {
         rows.push(invalid(format!("{field} is missing"), how, "MISSING", field, None));
     };
-    let msm = || say::msm(world.spec(), u8s());
-    row(How::Msm(v1::MsmRequest { spec: None, ..msm() }), "spec");
-    row(How::Msm(v1::MsmRequest { scalars: None, ..msm() }), "scalars");
-    row(How::Msm(v1::MsmRequest::default()), "scalars");
+    let msm = || messages::msm(world.spec(), u8s());
+    row(Call::Msm(v1::MsmRequest { spec: None, ..msm() }), "spec");
+    row(Call::Msm(v1::MsmRequest { scalars: None, ..msm() }), "scalars");
+    row(Call::Msm(v1::MsmRequest::default()), "scalars");
     let spec = v1::MsmSpec { bases: None, ..world.spec() };
-    row(How::Msm(say::msm(spec, u8s())), "spec.bases");
-    let ntt = || say::ntt(say::ntt_spec(1), elements());
-    row(How::Ntt(v1::NttRequest { spec: None, ..ntt() }), "spec");
-    row(How::Ntt(v1::NttRequest { input: None, ..ntt() }), "input");
-    row(How::NttStream(vec![]), "header");
+    row(Call::Msm(messages::msm(spec, u8s())), "spec.bases");
+    let ntt = || messages::ntt(messages::ntt_spec(1), elements());
+    row(Call::Ntt(v1::NttRequest { spec: None, ..ntt() }), "spec");
+    row(Call::Ntt(v1::NttRequest { input: None, ..ntt() }), "input");
+    row(Call::NttStream(vec![]), "header");
     let header = |header| {
         let message = Some(v1::ntt_stream_request::Message::Header(header));
-        How::NttStream(vec![v1::NttStreamRequest { message }])
+        Call::NttStream(vec![v1::NttStreamRequest { message }])
     };
-    let vector = say::vector(&say::id(), v1::ScalarEncoding::Canonical, 2);
+    let vector = messages::vector(&messages::id(), v1::ScalarEncoding::Canonical, 2);
     row(header(v1::NttStreamHeader { spec: None, input: Some(vector) }), "spec");
-    row(header(v1::NttStreamHeader { spec: Some(say::ntt_spec(1)), input: None }), "header.input");
+    row(
+        header(v1::NttStreamHeader { spec: Some(messages::ntt_spec(1)), input: None }),
+        "header.input",
+    );
     let header = v1::MsmStreamHeader { spec: Some(world.spec()), scalars: None };
     let message = Some(v1::msm_stream_request::Message::Header(header));
-    row(How::MsmStream(vec![v1::MsmStreamRequest { message }]), "header.scalars");
-    row(How::Put(vec![]), "header");
-    row(How::Put(vec![v1::PutRequest::default()]), "header");
-    let chunk = v1::put_request::Message::Chunk(say::chunk(0, vec![1]));
-    row(How::Put(vec![v1::PutRequest { message: Some(chunk) }]), "header");
-    row(How::Get(v1::GetRequest::default()), "id");
-    row(How::Stat(v1::StatRequest::default()), "id");
-    row(How::Release(v1::ReleaseRequest::default()), "id");
+    row(Call::MsmStream(vec![v1::MsmStreamRequest { message }]), "header.scalars");
+    row(Call::Put(vec![]), "header");
+    row(Call::Put(vec![v1::PutRequest::default()]), "header");
+    let chunk = v1::put_request::Message::Chunk(messages::chunk(0, vec![1]));
+    row(Call::Put(vec![v1::PutRequest { message: Some(chunk) }]), "header");
+    row(Call::Get(v1::GetRequest::default()), "id");
+    row(Call::Stat(v1::StatRequest::default()), "id");
+    row(Call::Release(v1::ReleaseRequest::default()), "id");
 }

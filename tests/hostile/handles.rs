@@ -9,8 +9,8 @@ use futures_util::stream;
 use tonic::{Code, Status};
 
 use crate::{
-    daemon::{compute, reason, say, store, until},
-    table::{How, Row, World, invalid, refused, settings},
+    daemon::{compute, messages, reason, retry_until_ok, store},
+    table::{Call, Row, World, invalid, refused, settings},
 };
 
 pub fn rows(world: &World) -> Vec<Row> {
@@ -29,11 +29,16 @@ pub fn rows(world: &World) -> Vec<Row> {
     for (name, group, id) in
         [("G1 as G2", v1::Group::G2, &world.g1_id), ("G2 as G1", v1::Group::G1, &world.g2_id)]
     {
-        let spec = say::spec(group as i32, say::stored(id, 0, 0));
-        let scalars = say::scalars(v1::ScalarEncoding::U8, vec![1; 8]);
-        rows.push(refused(name, How::Msm(say::msm(spec.clone(), scalars)), kind, "OBJECT_KIND"));
-        let vector = say::vector(&say::id(), v1::ScalarEncoding::U8, 8);
-        let how = How::MsmStream(say::msm_stream(spec, vector, vec![]));
+        let spec = messages::spec(group as i32, messages::stored(id, 0, 0));
+        let scalars = messages::scalars(v1::ScalarEncoding::U8, vec![1; 8]);
+        rows.push(refused(
+            name,
+            Call::Msm(messages::msm(spec.clone(), scalars)),
+            kind,
+            "OBJECT_KIND",
+        ));
+        let vector = messages::vector(&messages::id(), v1::ScalarEncoding::U8, 8);
+        let how = Call::MsmStream(messages::msm_stream(spec, vector, vec![]));
         rows.push(refused(format!("{name}, streamed"), how, kind, "OBJECT_KIND"));
     }
     let get = |id| v1::GetRequest {
@@ -43,26 +48,28 @@ pub fn rows(world: &World) -> Vec<Row> {
     let of_g1 = get(world.g1_id.clone());
     rows.push(invalid(
         "bases without encoding",
-        How::Get(of_g1.clone()),
+        Call::Get(of_g1.clone()),
         "MISSING",
         "encoding",
         None,
     ));
     let encoding = Some(v1::PointEncoding::Compressed as i32);
     let past = v1::GetRequest { encoding, offset: 9, ..of_g1.clone() };
-    rows.push(invalid("get past the end", How::Get(past), "SIZE_TOO_LARGE", "offset", None));
+    rows.push(invalid("get past the end", Call::Get(past), "SIZE_TOO_LARGE", "offset", None));
     let past = v1::GetRequest { encoding, offset: 8, length: 1, ..of_g1 };
-    rows.push(invalid("get over the end", How::Get(past), "SIZE_TOO_LARGE", "length", None));
-    let upload =
-        v1::BasesUpload { persist: true, ..say::bases::<G1Affine>(PointEncoding::Compressed, 9) };
-    let how = How::Put(say::put_bases(upload, vec![]));
+    rows.push(invalid("get over the end", Call::Get(past), "SIZE_TOO_LARGE", "length", None));
+    let upload = v1::BasesUpload {
+        persist: true,
+        ..messages::bases::<G1Affine>(PointEncoding::Compressed, 9)
+    };
+    let how = Call::Put(messages::put_bases(upload, vec![]));
     rows.push(refused("persist without a data directory", how, kind, "NO_DATA_DIR"));
     let points = capstan::curve::points::encode(PointEncoding::Compressed, &world.g1[1..3]);
     let upload = v1::BasesUpload {
         payload_hash: vec![7; 32].into(),
-        ..say::bases::<G1Affine>(PointEncoding::Compressed, 2)
+        ..messages::bases::<G1Affine>(PointEncoding::Compressed, 2)
     };
-    let how = How::Put(say::put_bases(upload, vec![say::chunk(0, points)]));
+    let how = Call::Put(messages::put_bases(upload, vec![messages::chunk(0, points)]));
     rows.push(refused("another hash than promised", how, Code::Aborted, "HASH_MISMATCH"));
     rows
 }
@@ -74,43 +81,43 @@ fn unknown_ids(len: usize) -> Vec<(String, Bytes)> {
     all.into_iter().map(|id| (format!("an id {}", hex::encode(&id)), id.into())).collect()
 }
 
-fn bases_calls(world: &World, id: &Bytes) -> Vec<(&'static str, How)> {
-    let spec = say::spec(v1::Group::G1 as i32, say::stored(id, 0, 0));
-    let scalars = say::scalars(v1::ScalarEncoding::U8, vec![1; 8]);
-    let vector = say::vector(&say::id(), v1::ScalarEncoding::U8, 8);
+fn bases_calls(world: &World, id: &Bytes) -> Vec<(&'static str, Call)> {
+    let spec = messages::spec(v1::Group::G1 as i32, messages::stored(id, 0, 0));
+    let scalars = messages::scalars(v1::ScalarEncoding::U8, vec![1; 8]);
+    let vector = messages::vector(&messages::id(), v1::ScalarEncoding::U8, 8);
     let encoding = Some(v1::PointEncoding::Compressed as i32);
     let get = Some(v1::get_request::Id::ObjectId(id.clone()));
     let payload = v1::Payload { hash: id.clone(), encoding: v1::PointEncoding::Compressed as i32 };
     assert!(!world.g1_id.is_empty());
     vec![
-        ("msm", How::Msm(say::msm(spec.clone(), scalars))),
-        ("msm_stream", How::MsmStream(say::msm_stream(spec, vector, vec![]))),
-        ("get", How::Get(v1::GetRequest { id: get, encoding, ..v1::GetRequest::default() })),
+        ("msm", Call::Msm(messages::msm(spec.clone(), scalars))),
+        ("msm_stream", Call::MsmStream(messages::msm_stream(spec, vector, vec![]))),
+        ("get", Call::Get(v1::GetRequest { id: get, encoding, ..v1::GetRequest::default() })),
         ("stat", stat(v1::stat_request::Id::ObjectId(id.clone()))),
         ("stat by payload", stat(v1::stat_request::Id::Payload(payload))),
         ("release", release(v1::release_request::Id::ObjectId(id.clone()))),
     ]
 }
 
-fn upload_calls(world: &World, id: &Bytes) -> Vec<(&'static str, How)> {
+fn upload_calls(world: &World, id: &Bytes) -> Vec<(&'static str, Call)> {
     let input = Some(v1::ntt_request::Input::UploadId(id.clone()));
-    let ntt = v1::NttRequest { spec: Some(say::ntt_spec(3)), input, keep: false };
+    let ntt = v1::NttRequest { spec: Some(messages::ntt_spec(3)), input, keep: false };
     let get = Some(v1::get_request::Id::UploadId(id.clone()));
     vec![
-        ("msm on", How::Msm(say::msm_on(world.spec(), id))),
-        ("ntt on", How::Ntt(ntt)),
-        ("get of", How::Get(v1::GetRequest { id: get, ..v1::GetRequest::default() })),
+        ("msm on", Call::Msm(messages::msm_on(world.spec(), id))),
+        ("ntt on", Call::Ntt(ntt)),
+        ("get of", Call::Get(v1::GetRequest { id: get, ..v1::GetRequest::default() })),
         ("stat of", stat(v1::stat_request::Id::UploadId(id.clone()))),
         ("release of", release(v1::release_request::Id::UploadId(id.clone()))),
     ]
 }
 
-fn stat(id: v1::stat_request::Id) -> How {
-    How::Stat(v1::StatRequest { id: Some(id) })
+fn stat(id: v1::stat_request::Id) -> Call {
+    Call::Stat(v1::StatRequest { id: Some(id) })
 }
 
-fn release(id: v1::release_request::Id) -> How {
-    How::Release(v1::ReleaseRequest { id: Some(id) })
+fn release(id: v1::release_request::Id) -> Call {
+    Call::Release(v1::ReleaseRequest { id: Some(id) })
 }
 
 /// Everything in a status that a caller can see.
@@ -121,9 +128,9 @@ fn visible(status: &Status) -> (Code, String, Vec<u8>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unknown_released_and_malformed_ids_get_the_same_answer() {
     let world = World::new(settings()).await;
-    let gone = say::id();
-    let vector = say::vector(&gone, v1::ScalarEncoding::U8, 8);
-    let put = say::put_vector(vector, vec![say::chunk(0, vec![1; 8])]);
+    let gone = messages::id();
+    let vector = messages::vector(&gone, v1::ScalarEncoding::U8, 8);
+    let put = messages::put_vector(vector, vec![messages::chunk(0, vec![1; 8])]);
     store(&world.channel).put(stream::iter(put)).await.unwrap();
     release(v1::release_request::Id::UploadId(gone.clone())).send(&world.channel).await.unwrap();
     let released = world.g2_id.clone();
@@ -142,16 +149,16 @@ async fn unknown_released_and_malformed_ids_get_the_same_answer() {
     for status in &statuses {
         assert_eq!(visible(status), visible(&statuses[0]));
     }
-    world.assert_well("released ids").await;
+    world.assert_healthy("released ids").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refuses_conflicting_uploads_and_bases_in_transit_as_scalars() {
     let world = World::new(settings()).await;
-    let upload = say::bases::<G1Affine>(PointEncoding::Compressed, 2);
+    let upload = messages::bases::<G1Affine>(PointEncoding::Compressed, 2);
     let id = upload.upload_id.clone();
     let (sender, receiver) = tokio::sync::mpsc::channel(1);
-    let messages = say::put_bases(upload.clone(), vec![say::chunk(0, vec![0; 3])]);
+    let messages = messages::put_bases(upload.clone(), vec![messages::chunk(0, vec![0; 3])]);
     let put = tokio::spawn({
         let mut store = store(&world.channel);
         async move { store.put(tokio_stream::wrappers::ReceiverStream::new(receiver)).await }
@@ -160,24 +167,25 @@ async fn refuses_conflicting_uploads_and_bases_in_transit_as_scalars() {
         sender.send(message).await.unwrap();
     }
     let upload_stat = || stat(v1::stat_request::Id::UploadId(id.clone())).send(&world.channel);
-    until("bases in transit", async || upload_stat().await).await;
+    retry_until_ok("bases in transit", async || upload_stat().await).await;
     let conflict = |status: Status| (status.code(), reason(&status));
     let aborted = (Code::Aborted, "UPLOAD_CONFLICT".to_owned());
     let other = v1::BasesUpload { count: 3, ..upload.clone() };
-    let status = How::Put(say::put_bases(other, vec![])).send(&world.channel).await.unwrap_err();
+    let status =
+        Call::Put(messages::put_bases(other, vec![])).send(&world.channel).await.unwrap_err();
     assert_eq!(conflict(status), aborted, "another count");
-    let vector = say::vector(&id, v1::ScalarEncoding::U8, 96);
-    let how = How::Put(say::put_vector(vector, vec![]));
+    let vector = messages::vector(&id, v1::ScalarEncoding::U8, 96);
+    let how = Call::Put(messages::put_vector(vector, vec![]));
     assert_eq!(conflict(how.send(&world.channel).await.unwrap_err()), aborted, "another kind");
-    let vector = say::vector(&id, v1::ScalarEncoding::U8, 8);
-    let how = How::MsmStream(say::msm_stream(world.spec(), vector, vec![]));
+    let vector = messages::vector(&id, v1::ScalarEncoding::U8, 8);
+    let how = Call::MsmStream(messages::msm_stream(world.spec(), vector, vec![]));
     assert_eq!(conflict(how.send(&world.channel).await.unwrap_err()), aborted, "a job");
     let kind = (Code::FailedPrecondition, "OBJECT_KIND".to_owned());
-    let on = compute(&world.channel).msm(say::msm_on(world.spec(), &id)).await;
+    let on = compute(&world.channel).msm(messages::msm_on(world.spec(), &id)).await;
     assert_eq!(conflict(on.unwrap_err()), kind, "as scalars");
     release(v1::release_request::Id::UploadId(id)).send(&world.channel).await.unwrap();
     let status = put.await.unwrap().unwrap_err();
     assert_eq!((status.code(), &*reason(&status)), (Code::Cancelled, "CANCELLED"));
     drop(sender);
-    world.assert_well("conflicts").await;
+    world.assert_healthy("conflicts").await;
 }

@@ -8,8 +8,8 @@ use capstan::{
 use tonic::Code;
 
 use crate::{
-    daemon::say,
-    table::{How, Row, World, good, invalid, refused},
+    daemon::messages,
+    table::{Call, Row, World, good, invalid, refused},
 };
 
 const LENGTH: &str = "LENGTH_MISMATCH";
@@ -28,11 +28,11 @@ pub fn rows(world: &World) -> Vec<Row> {
 }
 
 fn u8s(n: usize) -> v1::InlineVector {
-    say::scalars(v1::ScalarEncoding::U8, vec![1; n])
+    messages::scalars(v1::ScalarEncoding::U8, vec![1; n])
 }
 
 fn canonical(n: usize) -> v1::InlineVector {
-    say::scalars(v1::ScalarEncoding::Canonical, vec![0; 32 * n])
+    messages::scalars(v1::ScalarEncoding::Canonical, vec![0; 32 * n])
 }
 
 fn unary(rows: &mut Vec<Row>, world: &World) {
@@ -40,19 +40,19 @@ fn unary(rows: &mut Vec<Row>, world: &World) {
         [("too few", 7, 1), ("too many", 9, 1), ("none", 0, 1), ("no second vector", 8, 2)]
     {
         let spec = v1::MsmSpec { batch, ..world.spec() };
-        let how = How::Msm(say::msm(spec, u8s(count)));
+        let how = Call::Msm(messages::msm(spec, u8s(count)));
         rows.push(invalid(format!("{name} scalars"), how, LENGTH, "scalars", None));
     }
-    let half = say::scalars(v1::ScalarEncoding::Canonical, vec![0; 8 * 32 - 16]);
-    let how = How::Msm(say::msm(world.spec(), half.clone()));
+    let half = messages::scalars(v1::ScalarEncoding::Canonical, vec![0; 8 * 32 - 16]);
+    let how = Call::Msm(messages::msm(world.spec(), half.clone()));
     rows.push(invalid("half a scalar", how, LENGTH, "inline.data", None));
-    let how = How::Ntt(say::ntt(say::ntt_spec(3), half));
+    let how = Call::Ntt(messages::ntt(messages::ntt_spec(3), half));
     rows.push(invalid("half an element", how, LENGTH, "inline.data", None));
-    let bases = say::inline_bytes(PointEncoding::Compressed, vec![0; 72]);
-    let how = How::Msm(say::msm(say::spec(v1::Group::G1 as i32, bases), u8s(1)));
+    let bases = messages::inline_bytes(PointEncoding::Compressed, vec![0; 72]);
+    let how = Call::Msm(messages::msm(messages::spec(v1::Group::G1 as i32, bases), u8s(1)));
     rows.push(invalid("half a point", how, LENGTH, "spec.bases.inline.data", None));
-    let g2 = say::inline_bytes(PointEncoding::Montgomery, vec![0; 96]);
-    let how = How::Msm(say::msm(say::spec(v1::Group::G2 as i32, g2), u8s(1)));
+    let g2 = messages::inline_bytes(PointEncoding::Montgomery, vec![0; 96]);
+    let how = Call::Msm(messages::msm(messages::spec(v1::Group::G2 as i32, g2), u8s(1)));
     rows.push(invalid("a point of G1 as G2", how, LENGTH, "spec.bases.inline.data", None));
     for (offset, length, field) in [
         (9, 0, "spec.bases.stored.offset"),
@@ -62,14 +62,14 @@ fn unary(rows: &mut Vec<Row>, world: &World) {
         (u64::MAX, 0, "spec.bases.stored.offset"),
         (0, u64::MAX, "spec.bases.stored.length"),
     ] {
-        let bases = say::stored(&world.g1_id, offset, length);
-        let how = How::Msm(say::msm(say::spec(v1::Group::G1 as i32, bases), u8s(8)));
+        let bases = messages::stored(&world.g1_id, offset, length);
+        let how = Call::Msm(messages::msm(messages::spec(v1::Group::G1 as i32, bases), u8s(8)));
         rows.push(invalid(format!("{length} bases from {offset} on"), how, LARGE, field, None));
     }
     let spec = v1::MsmSpec { batch: 65_537, ..world.spec() };
     rows.push(invalid(
         "a batch too large",
-        How::Msm(say::msm(spec, u8s(8))),
+        Call::Msm(messages::msm(spec, u8s(8))),
         LARGE,
         "spec.batch",
         None,
@@ -79,9 +79,13 @@ fn unary(rows: &mut Vec<Row>, world: &World) {
 fn streamed(rows: &mut Vec<Row>, world: &World) {
     let of = v1::ScalarEncoding::U32;
     let stream = |count, chunks| {
-        How::MsmStream(say::msm_stream(world.spec(), say::vector(&say::id(), of, count), chunks))
+        Call::MsmStream(messages::msm_stream(
+            world.spec(),
+            messages::vector(&messages::id(), of, count),
+            chunks,
+        ))
     };
-    let piece = |offset, len| say::chunk(offset, vec![0; len]);
+    let piece = |offset, len| messages::chunk(offset, vec![0; len]);
     for count in [0, 7, 9, u32::MAX.into()] {
         let how = stream(count, vec![piece(0, 32)]);
         rows.push(invalid(format!("a header with count {count}"), how, LENGTH, "scalars", None));
@@ -96,7 +100,7 @@ fn streamed(rows: &mut Vec<Row>, world: &World) {
         rows.push(invalid(format!("a chunk of {len} at {offset}"), how, LARGE, "chunk", None));
     }
     let twice = vec![piece(0, 20), piece(0, 20), piece(10, 22)];
-    let zero = say::compressed::<G1Affine>(say::sum(&world.g1[..1], &[Fr::from(0)]));
+    let zero = messages::compressed::<G1Affine>(messages::sum(&world.g1[..1], &[Fr::from(0)]));
     rows.push(good("pieces that overlap", stream(8, twice), zero.clone()));
     let single_bytes = (0..32).rev().map(|at| piece(at, 1)).collect();
     rows.push(good("single bytes, the last one first", stream(8, single_bytes), zero.clone()));
@@ -104,20 +108,23 @@ fn streamed(rows: &mut Vec<Row>, world: &World) {
     rows.push(good("empty chunks", stream(8, empty), zero));
     let large = vec![piece(0, (1 << 20) + (128 << 10))];
     rows.push(refused("a message above the limit", stream(8, large), Code::OutOfRange, ""));
-    let mut headless =
-        say::msm_stream(world.spec(), say::vector(&say::id(), of, 8), vec![piece(0, 32)]);
+    let mut headless = messages::msm_stream(
+        world.spec(),
+        messages::vector(&messages::id(), of, 8),
+        vec![piece(0, 32)],
+    );
     let header = headless.remove(0);
-    let none = How::MsmStream(headless.clone());
+    let none = Call::MsmStream(headless.clone());
     rows.push(invalid("a chunk before the header", none, "MISSING", "header", None));
-    rows.push(invalid("no message", How::MsmStream(vec![]), "MISSING", "header", None));
+    rows.push(invalid("no message", Call::MsmStream(vec![]), "MISSING", "header", None));
     let empty = vec![v1::MsmStreamRequest::default()];
-    rows.push(invalid("an empty message", How::MsmStream(empty), "MISSING", "header", None));
+    rows.push(invalid("an empty message", Call::MsmStream(empty), "MISSING", "header", None));
     let twice = vec![header.clone(), header.clone()];
-    rows.push(invalid("two headers", How::MsmStream(twice), "OUT_OF_RANGE", "message", None));
+    rows.push(invalid("two headers", Call::MsmStream(twice), "OUT_OF_RANGE", "message", None));
     let then_empty = vec![header, v1::MsmStreamRequest::default()];
     rows.push(invalid(
         "an empty message after the header",
-        How::MsmStream(then_empty),
+        Call::MsmStream(then_empty),
         "OUT_OF_RANGE",
         "message",
         None,
@@ -127,88 +134,94 @@ fn streamed(rows: &mut Vec<Row>, world: &World) {
 
 /// Chunks that each leave a hole, so that the server would need memory for every byte received.
 fn scattered_bytes(rows: &mut Vec<Row>) {
-    let single_bytes = (0..6000).map(|i| say::chunk(2 * i, vec![0])).collect();
-    let vector = say::vector(&say::id(), v1::ScalarEncoding::U8, 1 << 20);
-    let how = How::Put(say::put_vector(vector, single_bytes));
+    let single_bytes = (0..6000).map(|i| messages::chunk(2 * i, vec![0])).collect();
+    let vector = messages::vector(&messages::id(), v1::ScalarEncoding::U8, 1 << 20);
+    let how = Call::Put(messages::put_vector(vector, single_bytes));
     rows.push(invalid("scattered bytes", how, "OUT_OF_RANGE", "chunk.offset", None));
 }
 
 fn empty_inputs(rows: &mut Vec<Row>, world: &World) {
-    let zero = say::sum::<G1Affine>(&[], &[]);
-    let infinity = say::compressed::<G1Affine>(zero);
+    let zero = messages::sum::<G1Affine>(&[], &[]);
+    let infinity = messages::compressed::<G1Affine>(zero);
     for (name, bases) in [
-        ("inline", say::inline_bytes(PointEncoding::Compressed, Bytes::new())),
-        ("stored", say::stored(&world.g1_id, 8, 0)),
+        ("inline", messages::inline_bytes(PointEncoding::Compressed, Bytes::new())),
+        ("stored", messages::stored(&world.g1_id, 8, 0)),
     ] {
-        let spec = say::spec(v1::Group::G1 as i32, bases);
-        let how = How::Msm(say::msm(spec.clone(), u8s(0)));
+        let spec = messages::spec(v1::Group::G1 as i32, bases);
+        let how = Call::Msm(messages::msm(spec.clone(), u8s(0)));
         rows.push(good(format!("no bases, {name}"), how, infinity.clone()));
         let three = v1::MsmSpec { batch: 3, ..spec.clone() };
-        let how = How::Msm(say::msm(three, u8s(0)));
+        let how = Call::Msm(messages::msm(three, u8s(0)));
         let expected = Bytes::from([&infinity[..]; 3].concat());
         rows.push(good(format!("no bases in a batch, {name}"), how, expected));
-        let vector = say::vector(&say::id(), v1::ScalarEncoding::Canonical, 0);
-        let how = How::MsmStream(say::msm_stream(spec, vector, vec![]));
+        let vector = messages::vector(&messages::id(), v1::ScalarEncoding::Canonical, 0);
+        let how = Call::MsmStream(messages::msm_stream(spec, vector, vec![]));
         rows.push(good(format!("no bases streamed, {name}"), how, infinity.clone()));
     }
-    let bases = say::inline::<G2Affine>(&[]);
-    let how = How::Msm(say::msm(say::spec(v1::Group::G2 as i32, bases), u8s(0)));
+    let bases = messages::inline::<G2Affine>(&[]);
+    let how = Call::Msm(messages::msm(messages::spec(v1::Group::G2 as i32, bases), u8s(0)));
     rows.push(good(
         "no bases of G2",
         how,
-        say::compressed::<G2Affine>(say::sum::<G2Affine>(&[], &[])),
+        messages::compressed::<G2Affine>(messages::sum::<G2Affine>(&[], &[])),
     ));
     let zeros = Bytes::from(vec![0; 64]);
-    let spec = v1::NttSpec { row_length: Some(0), ..say::ntt_spec(1) };
-    rows.push(good("a row of zeros", How::Ntt(say::ntt(spec, canonical(0))), zeros));
-    let one = say::canonical(&[Fr::from(7)]);
-    let input = say::scalars(v1::ScalarEncoding::Canonical, one.clone());
-    rows.push(good("an NTT of size 1", How::Ntt(say::ntt(say::ntt_spec(0), input)), one));
+    let spec = v1::NttSpec { row_length: Some(0), ..messages::ntt_spec(1) };
+    rows.push(good("a row of zeros", Call::Ntt(messages::ntt(spec, canonical(0))), zeros));
+    let one = messages::canonical(&[Fr::from(7)]);
+    let input = messages::scalars(v1::ScalarEncoding::Canonical, one.clone());
+    rows.push(good(
+        "an NTT of size 1",
+        Call::Ntt(messages::ntt(messages::ntt_spec(0), input)),
+        one,
+    ));
 }
 
 fn odd_sizes(rows: &mut Vec<Row>, world: &World) {
     for n in [1, 2, 3, 31, 32, 33, 63, 65] {
-        let points = say::points::<G1Affine>(n);
-        let scalars = say::random(n);
-        let spec = say::spec(v1::Group::G1 as i32, say::inline(&points));
-        let inline = say::scalars(v1::ScalarEncoding::Canonical, say::canonical(&scalars));
-        let sum = say::compressed::<G1Affine>(say::sum(&points, &scalars));
-        rows.push(good(format!("{n} terms"), How::Msm(say::msm(spec, inline)), sum));
+        let points = messages::points::<G1Affine>(n);
+        let scalars = messages::random(n);
+        let spec = messages::spec(v1::Group::G1 as i32, messages::inline(&points));
+        let inline =
+            messages::scalars(v1::ScalarEncoding::Canonical, messages::canonical(&scalars));
+        let sum = messages::compressed::<G1Affine>(messages::sum(&points, &scalars));
+        rows.push(good(format!("{n} terms"), Call::Msm(messages::msm(spec, inline)), sum));
     }
-    let spec = say::spec(v1::Group::G1 as i32, say::stored(&world.g1_id, 3, 2));
-    let sum = say::sum(&world.g1[3..5], &[Fr::from(1), Fr::from(1)]);
-    let sum = say::compressed::<G1Affine>(sum);
-    rows.push(good("a slice of bases", How::Msm(say::msm(spec, u8s(2))), sum));
+    let spec = messages::spec(v1::Group::G1 as i32, messages::stored(&world.g1_id, 3, 2));
+    let sum = messages::sum(&world.g1[3..5], &[Fr::from(1), Fr::from(1)]);
+    let sum = messages::compressed::<G1Affine>(sum);
+    rows.push(good("a slice of bases", Call::Msm(messages::msm(spec, u8s(2))), sum));
 }
 
 fn ntt_sizes(rows: &mut Vec<Row>) {
     for count in [0, 1, 3, 5, 7, 9] {
-        let how = How::Ntt(say::ntt(say::ntt_spec(3), canonical(count)));
+        let how = Call::Ntt(messages::ntt(messages::ntt_spec(3), canonical(count)));
         rows.push(invalid(format!("{count} elements for 8"), how, LENGTH, "input", None));
     }
     for lg_n in [33, 64, u32::MAX] {
-        let how = How::Ntt(say::ntt(say::ntt_spec(lg_n), canonical(1)));
+        let how = Call::Ntt(messages::ntt(messages::ntt_spec(lg_n), canonical(1)));
         rows.push(invalid(format!("lg_n {lg_n}"), how, LARGE, "spec.lg_n", None));
     }
-    let spec = v1::NttSpec { row_length: Some(9), ..say::ntt_spec(3) };
-    let how = How::Ntt(say::ntt(spec, canonical(9)));
+    let spec = v1::NttSpec { row_length: Some(9), ..messages::ntt_spec(3) };
+    let how = Call::Ntt(messages::ntt(spec, canonical(9)));
     rows.push(invalid("a row longer than n", how, LARGE, "spec.row_length", None));
-    let spec = v1::NttSpec { batch: 65_537, ..say::ntt_spec(0) };
+    let spec = v1::NttSpec { batch: 65_537, ..messages::ntt_spec(0) };
     rows.push(invalid(
         "too many rows",
-        How::Ntt(say::ntt(spec, canonical(1))),
+        Call::Ntt(messages::ntt(spec, canonical(1))),
         LARGE,
         "spec.batch",
         None,
     ));
-    let spec = v1::NttSpec { row_length: Some(0), ..say::ntt_spec(16) };
-    let how = How::Ntt(say::ntt(spec, canonical(0)));
+    let spec = v1::NttSpec { row_length: Some(0), ..messages::ntt_spec(16) };
+    let how = Call::Ntt(messages::ntt(spec, canonical(0)));
     rows.push(invalid("a result above one message", how, LARGE, "keep", None));
-    let narrow = say::scalars(v1::ScalarEncoding::U64, vec![0; 16]);
-    let how = How::Ntt(say::ntt(say::ntt_spec(1), narrow));
+    let narrow = messages::scalars(v1::ScalarEncoding::U64, vec![0; 16]);
+    let how = Call::Ntt(messages::ntt(messages::ntt_spec(1), narrow));
     rows.push(invalid("narrow elements", how, "OUT_OF_RANGE", "encoding", None));
-    let spec = v1::NttSpec { output_encoding: v1::ScalarEncoding::U64 as i32, ..say::ntt_spec(1) };
-    let how = How::Ntt(say::ntt(spec, canonical(2)));
+    let spec =
+        v1::NttSpec { output_encoding: v1::ScalarEncoding::U64 as i32, ..messages::ntt_spec(1) };
+    let how = Call::Ntt(messages::ntt(spec, canonical(2)));
     rows.push(invalid("a narrow result", how, "OUT_OF_RANGE", "spec.output_encoding", None));
 }
 
@@ -216,43 +229,46 @@ fn ntt_sizes(rows: &mut Vec<Row>) {
 fn plans(rows: &mut Vec<Row>) {
     let bytes = |name: &str, how| refused(name, how, Code::ResourceExhausted, "CONNECTION_BYTES");
     for lg_n in [20, 26, 32] {
-        let spec = v1::NttSpec { row_length: Some(0), batch: 1 << 16, ..say::ntt_spec(lg_n) };
-        let vector = say::vector(&say::id(), v1::ScalarEncoding::Canonical, 0);
-        let how = How::NttStream(say::ntt_stream(spec, vector, vec![]));
+        let spec = v1::NttSpec { row_length: Some(0), batch: 1 << 16, ..messages::ntt_spec(lg_n) };
+        let vector = messages::vector(&messages::id(), v1::ScalarEncoding::Canonical, 0);
+        let how = Call::NttStream(messages::ntt_stream(spec, vector, vec![]));
         rows.push(bytes(&format!("an NTT of 2^{lg_n} zeros without payload"), how));
     }
-    let vector = say::vector(&say::id(), v1::ScalarEncoding::U8, 33 << 20);
-    rows.push(bytes("a vector", How::Put(say::put_vector(vector, vec![]))));
-    let upload = say::bases::<G1Affine>(PointEncoding::Compressed, 1 << 20);
-    rows.push(bytes("bases", How::Put(say::put_bases(upload, vec![]))));
+    let vector = messages::vector(&messages::id(), v1::ScalarEncoding::U8, 33 << 20);
+    rows.push(bytes("a vector", Call::Put(messages::put_vector(vector, vec![]))));
+    let upload = messages::bases::<G1Affine>(PointEncoding::Compressed, 1 << 20);
+    rows.push(bytes("bases", Call::Put(messages::put_bases(upload, vec![]))));
 }
 
 fn puts(rows: &mut Vec<Row>) {
     let put = |count, chunks| {
-        How::Put(say::put_bases(say::bases::<G1Affine>(PointEncoding::Compressed, count), chunks))
+        Call::Put(messages::put_bases(
+            messages::bases::<G1Affine>(PointEncoding::Compressed, count),
+            chunks,
+        ))
     };
-    let piece = |offset, len| say::chunk(offset, vec![0; len]);
+    let piece = |offset, len| messages::chunk(offset, vec![0; len]);
     rows.push(invalid("no points", put(0, vec![]), "SIZE_ZERO", "count", None));
     rows.push(invalid("truncated bases", put(2, vec![piece(48, 48)]), LENGTH, "chunk", None));
     rows.push(invalid("too many bytes of bases", put(2, vec![piece(0, 97)]), LARGE, "chunk", None));
     rows.push(invalid("bases whose size overflows", put(u64::MAX, vec![]), LARGE, "count", None));
-    let vector = || say::vector(&say::id(), v1::ScalarEncoding::U16, 4);
-    let how = How::Put(say::put_vector(vector(), vec![piece(0, 7)]));
+    let vector = || messages::vector(&messages::id(), v1::ScalarEncoding::U16, 4);
+    let how = Call::Put(messages::put_vector(vector(), vec![piece(0, 7)]));
     rows.push(invalid("a truncated vector", how, LENGTH, "chunk", None));
-    let how = How::Put(say::put_vector(vector(), vec![piece(7, 2)]));
+    let how = Call::Put(messages::put_vector(vector(), vec![piece(7, 2)]));
     rows.push(invalid("too many bytes of a vector", how, LARGE, "chunk", None));
     for (field, len) in [("upload_id", 0), ("upload_id", 15), ("upload_id", 17)] {
         let vector = v1::VectorUpload { upload_id: vec![1; len].into(), ..vector() };
-        let how = How::Put(say::put_vector(vector, vec![]));
+        let how = Call::Put(messages::put_vector(vector, vec![]));
         rows.push(invalid(format!("an upload id of {len}"), how, LENGTH, field, None));
     }
     let many = v1::VectorUpload { streams: 65, ..vector() };
-    let how = How::Put(say::put_vector(many, vec![]));
+    let how = Call::Put(messages::put_vector(many, vec![]));
     rows.push(invalid("too many streams", how, LARGE, "streams", None));
     let mut bases = |name: &str, reason, field, spoil: fn(&mut v1::BasesUpload)| {
-        let mut upload = say::bases::<G1Affine>(PointEncoding::Compressed, 1);
+        let mut upload = messages::bases::<G1Affine>(PointEncoding::Compressed, 1);
         spoil(&mut upload);
-        let how = How::Put(say::put_bases(upload, vec![piece(0, 48)]));
+        let how = Call::Put(messages::put_bases(upload, vec![piece(0, 48)]));
         rows.push(invalid(name, how, reason, field, None));
     };
     bases("a short hash", LENGTH, "payload_hash", |b| b.payload_hash = vec![1; 31].into());

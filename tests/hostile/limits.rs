@@ -3,15 +3,18 @@
 
 use capstan::{
     curve::{G1Affine, points::PointEncoding},
-    server::Settings,
+    server::ServerSettings,
     wire::v1,
 };
 use futures_util::stream;
 use tonic::{Code, Status, transport::Channel};
 
 use crate::{
-    daemon::{compute, engine::Mode, reason, retry_after, say, store, until, until_load},
-    table::{How, World, settings},
+    daemon::{
+        compute, engine::EngineMode, messages, reason, retry_after, retry_until_ok, store,
+        until_load,
+    },
+    table::{Call, World, settings},
 };
 
 const MIB: u64 = 1 << 20;
@@ -19,8 +22,8 @@ const MIB: u64 = 1 << 20;
 /// Starts the upload of a vector of `bytes` bytes and sends only the first; the server holds it.
 async fn hold(channel: &Channel, bytes: u64) -> Result<v1::VectorUpload, Status> {
     use futures_util::StreamExt;
-    let vector = say::vector(&say::id(), v1::ScalarEncoding::U8, bytes);
-    let messages = say::put_vector(vector.clone(), vec![say::chunk(0, vec![0])]);
+    let vector = messages::vector(&messages::id(), v1::ScalarEncoding::U8, bytes);
+    let messages = messages::put_vector(vector.clone(), vec![messages::chunk(0, vec![0])]);
     let mut client = store(channel);
     let call =
         tokio::spawn(
@@ -34,7 +37,7 @@ async fn hold(channel: &Channel, bytes: u64) -> Result<v1::VectorUpload, Status>
             Err(status) => Err(status),
         }
     };
-    if until("an upload is held or refused", stat).await {
+    if retry_until_ok("an upload is held or refused", stat).await {
         return Ok(vector);
     }
     // An upload of a single byte is complete, and the server holds it too.
@@ -48,7 +51,7 @@ async fn with_permit<T>(mut upload: impl AsyncFnMut() -> Result<T, Status>) -> R
         Err(status) if reason(&status) == "UPLOADS" => Err(status),
         answer => Ok(answer),
     };
-    until("a permit for an upload", upload).await
+    retry_until_ok("a permit for an upload", upload).await
 }
 
 async fn release(channel: &Channel, vector: &v1::VectorUpload) {
@@ -76,31 +79,31 @@ async fn bytes_are_limited_per_server_and_per_connection() {
     assert_full(&full, "BYTES_IN_FLIGHT", true);
     // A connection at its limit does not block the others.
     let (request, sum) = world.good_msm();
-    assert_eq!(How::Msm(request).send(&three).await.unwrap(), sum);
+    assert_eq!(Call::Msm(request).send(&three).await.unwrap(), sum);
     release(&one, &first).await;
     until_load(&two, "bytes come back", |load| load.bytes_in_flight <= 30 * MIB).await;
     let third = hold(&three, 5 * MIB).await.unwrap();
     release(&three, &third).await;
     release(&two, &second).await;
-    world.assert_well("bytes").await;
+    world.assert_healthy("bytes").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_whose_total_can_never_fit_gets_no_retry_delay() {
     let world = World::new(settings()).await;
     // 16 MiB of payload, 16 of result, and working memory on top.
-    let spec = || v1::NttSpec { batch: 1 << 10, ..say::ntt_spec(9) };
-    let vector = || say::vector(&say::id(), v1::ScalarEncoding::Canonical, 1 << 19);
-    let how = How::NttStream(say::ntt_stream(spec(), vector(), vec![]));
+    let spec = || v1::NttSpec { batch: 1 << 10, ..messages::ntt_spec(9) };
+    let vector = || messages::vector(&messages::id(), v1::ScalarEncoding::Canonical, 1 << 19);
+    let how = Call::NttStream(messages::ntt_stream(spec(), vector(), vec![]));
     assert_full(&how.send(&world.channel).await.unwrap_err(), "CONNECTION_BYTES", false);
-    world.assert_well("sums").await;
+    world.assert_healthy("sums").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn jobs_are_limited_per_server_and_per_connection() {
-    let limits = Settings { jobs_max: 5, connection_jobs_max: 3, workers: 1, ..settings() };
+    let limits = ServerSettings { jobs_max: 5, connection_jobs_max: 3, workers: 1, ..settings() };
     let world = World::new(limits).await;
-    world.dial.set(Mode::Hangs);
+    world.dial.set(EngineMode::Hangs);
     let (one, two) = (world.daemon.channel().await, world.daemon.channel().await);
     let begin = |channel: &Channel| {
         let (mut client, (request, _)) = (compute(channel), world.good_msm());
@@ -114,18 +117,18 @@ async fn jobs_are_limited_per_server_and_per_connection() {
     until_load(&world.channel, "jobs of both", |load| load.jobs == 5).await;
     let full = begin(&two).await.unwrap().unwrap_err();
     assert_full(&full, "JOBS", true);
-    world.dial.set(Mode::Honest);
+    world.dial.set(EngineMode::Honest);
     for call in calls {
         call.await.unwrap().expect("an accepted job completes");
     }
-    world.assert_well("jobs").await;
+    world.assert_healthy("jobs").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn uploads_and_the_store_are_limited() {
     // The world stores two objects already.
     let limits =
-        Settings { uploads_max: 2, store_bytes_max: 2 * MIB, objects_max: 2, ..settings() };
+        ServerSettings { uploads_max: 2, store_bytes_max: 2 * MIB, objects_max: 2, ..settings() };
     let world = World::new(limits).await;
     let channel = &world.channel;
     let first = with_permit(async || hold(channel, 1).await).await.unwrap();
@@ -134,13 +137,13 @@ async fn uploads_and_the_store_are_limited() {
     release(channel, &first).await;
     release(channel, &second).await;
     let put = async |count| {
-        let bases = say::bases::<G1Affine>(PointEncoding::Compressed, count);
-        How::Put(say::put_bases(bases, vec![])).send(channel).await
+        let bases = messages::bases::<G1Affine>(PointEncoding::Compressed, count);
+        Call::Put(messages::put_bases(bases, vec![])).send(channel).await
     };
     let never = with_permit(async || put(22_000).await).await.unwrap_err();
     assert_full(&never, "STORE", false);
     let full = with_permit(async || put(21_845).await).await.unwrap_err();
     assert_full(&full, "STORE", true);
     assert_full(&put(1).await.unwrap_err(), "OBJECTS", true);
-    world.assert_well("uploads and store").await;
+    world.assert_healthy("uploads and store").await;
 }

@@ -7,19 +7,19 @@ use std::{
 };
 
 use bytes::Bytes;
-use capstan::server::Settings;
+use capstan::server::ServerSettings;
 use http_body::{Body, Frame};
 use tonic::Status;
 
 use crate::{
-    daemon::{settled, timeless, until_load},
+    daemon::{client_without_deadlines, until_idle, until_load},
     table::{World, settings},
 };
 
 /// A body that yields some bytes and then stalls.
-struct Stalls(Option<Bytes>);
+struct StallingBody(Option<Bytes>);
 
-impl Body for Stalls {
+impl Body for StallingBody {
     type Data = Bytes;
     type Error = Status;
 
@@ -37,15 +37,15 @@ impl Body for Stalls {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_received_part_of_a_message_counts_as_in_flight() {
     let idle_timeout = Duration::from_secs(24 * 3600);
-    let world = World::new(Settings { idle_timeout, ..settings() }).await;
-    let (client, origin) = timeless(world.daemon.address);
+    let world = World::new(ServerSettings { idle_timeout, ..settings() }).await;
+    let (client, origin) = client_without_deadlines(world.daemon.address);
     let (received, announced) = (300_000, 500_000_u32);
     let mut bytes = vec![0];
     bytes.extend(announced.to_be_bytes());
     bytes.resize(received, 0);
     let request = http::Request::post(format!("{origin}capstan.v1.Compute/Msm"))
         .header("content-type", "application/grpc")
-        .body(tonic::body::Body::new(Stalls(Some(bytes.into()))))
+        .body(tonic::body::Body::new(StallingBody(Some(bytes.into()))))
         .expect("a request");
     let call = tokio::spawn(async move { client.request(request).await });
     // The first bytes of a message are not counted.
@@ -53,6 +53,6 @@ async fn the_received_part_of_a_message_counts_as_in_flight() {
     let name = "the message is counted";
     until_load(&world.channel, name, |load| load.bytes_in_flight >= counted).await;
     call.abort();
-    settled(&world.channel, "a message that stalls").await;
-    world.assert_well("a message that stalls").await;
+    until_idle(&world.channel, "a message that stalls").await;
+    world.assert_healthy("a message that stalls").await;
 }

@@ -16,15 +16,15 @@ use tonic::{
 };
 
 use crate::{
-    daemon::{HANGING, patiently, say},
-    table::{How, World, settings},
+    daemon::{TEST_TIMEOUT, messages, retry_idle},
+    table::{Call, World, settings},
 };
 
 /// A codec that passes messages through as bytes.
 #[derive(Clone, Copy, Default)]
-pub struct Raw;
+pub struct BytesCodec;
 
-impl Codec for Raw {
+impl Codec for BytesCodec {
     type Encode = Bytes;
     type Decode = Bytes;
     type Encoder = Self;
@@ -39,7 +39,7 @@ impl Codec for Raw {
     }
 }
 
-impl Encoder for Raw {
+impl Encoder for BytesCodec {
     type Item = Bytes;
     type Error = Status;
 
@@ -49,7 +49,7 @@ impl Encoder for Raw {
     }
 }
 
-impl Decoder for Raw {
+impl Decoder for BytesCodec {
     type Item = Bytes;
     type Error = Status;
 
@@ -63,12 +63,12 @@ fn corpus(world: &World) -> Vec<(&'static str, Vec<Bytes>)> {
     fn all<M: Message>(messages: Vec<M>) -> Vec<Bytes> {
         messages.iter().map(|message| message.encode_to_vec().into()).collect()
     }
-    let chunk = || vec![say::chunk(0, vec![1; 64])];
+    let chunk = || vec![messages::chunk(0, vec![1; 64])];
     let of = v1::ScalarEncoding::Canonical;
-    let vector = || say::vector(&say::id(), of, 2);
-    let inline = || say::scalars(of, vec![1; 64]);
-    let slice = say::spec(v1::Group::G1 as i32, say::stored(&world.g1_id, 1, 2));
-    let inline_spec = say::spec(v1::Group::G1 as i32, say::inline(&world.g1[..2]));
+    let vector = || messages::vector(&messages::id(), of, 2);
+    let inline = || messages::scalars(of, vec![1; 64]);
+    let slice = messages::spec(v1::Group::G1 as i32, messages::stored(&world.g1_id, 1, 2));
+    let inline_spec = messages::spec(v1::Group::G1 as i32, messages::inline(&world.g1[..2]));
     let id = world.g1_id.clone();
     let get = v1::GetRequest {
         id: Some(v1::get_request::Id::ObjectId(id.clone())),
@@ -77,16 +77,16 @@ fn corpus(world: &World) -> Vec<(&'static str, Vec<Bytes>)> {
     };
     let stat = v1::StatRequest { id: Some(v1::stat_request::Id::ObjectId(id)) };
     vec![
-        ("/capstan.v1.Compute/Msm", all(vec![say::msm(slice.clone(), inline())])),
-        ("/capstan.v1.Compute/Msm", all(vec![say::msm(inline_spec, inline())])),
-        ("/capstan.v1.Compute/MsmStream", all(say::msm_stream(slice, vector(), chunk()))),
-        ("/capstan.v1.Compute/Ntt", all(vec![say::ntt(say::ntt_spec(1), inline())])),
+        ("/capstan.v1.Compute/Msm", all(vec![messages::msm(slice.clone(), inline())])),
+        ("/capstan.v1.Compute/Msm", all(vec![messages::msm(inline_spec, inline())])),
+        ("/capstan.v1.Compute/MsmStream", all(messages::msm_stream(slice, vector(), chunk()))),
+        ("/capstan.v1.Compute/Ntt", all(vec![messages::ntt(messages::ntt_spec(1), inline())])),
         (
             "/capstan.v1.Compute/NttStream",
-            all(say::ntt_stream(say::ntt_spec(1), vector(), chunk())),
+            all(messages::ntt_stream(messages::ntt_spec(1), vector(), chunk())),
         ),
-        ("/capstan.v1.Store/Put", all(say::put_points(&world.g1[..3]))),
-        ("/capstan.v1.Store/Put", all(say::put_vector(vector(), chunk()))),
+        ("/capstan.v1.Store/Put", all(messages::put_points(&world.g1[..3]))),
+        ("/capstan.v1.Store/Put", all(messages::put_vector(vector(), chunk()))),
         ("/capstan.v1.Store/Get", all(vec![get])),
         ("/capstan.v1.Store/Stat", all(vec![stat])),
         ("/capstan.v1.Store/List", all(vec![v1::ListRequest { group: Some(1) }])),
@@ -99,7 +99,7 @@ async fn send(channel: &Channel, path: &'static str, messages: Vec<Bytes>) -> Re
     let mut grpc = Grpc::new(channel.clone());
     grpc.ready().await.map_err(|error| Status::unknown(error.to_string()))?;
     let request = Request::new(stream::iter(messages));
-    let answers = grpc.streaming(request, PathAndQuery::from_static(path), Raw).await?;
+    let answers = grpc.streaming(request, PathAndQuery::from_static(path), BytesCodec).await?;
     let mut answers = answers.into_inner();
     while answers.message().await?.is_some() {}
     Ok(())
@@ -168,7 +168,7 @@ fn mutated_messages_never_cause_an_internal_error() {
     static WORLD: OnceLock<(tokio::runtime::Runtime, World)> = OnceLock::new();
     let (runtime, world) = WORLD.get_or_init(|| {
         let runtime = tokio::runtime::Runtime::new().expect("threads");
-        let world = runtime.block_on(World::new(capstan::server::Settings {
+        let world = runtime.block_on(World::new(capstan::server::ServerSettings {
             idle_timeout: std::time::Duration::from_millis(200),
             ..settings()
         }));
@@ -181,7 +181,7 @@ fn mutated_messages_never_cause_an_internal_error() {
         let (path, mut messages) = corpus[which].clone();
         changes.iter().for_each(|change| apply(&mut messages, change));
         let sent = runtime.block_on(async {
-            tokio::time::timeout(HANGING, send(&world.channel, path, messages)).await
+            tokio::time::timeout(TEST_TIMEOUT, send(&world.channel, path, messages)).await
         });
         if let Err(status) = sent.expect("does not hang") {
             let bug = matches!(status.code(), Code::Unknown | Code::Unavailable | Code::Cancelled)
@@ -192,7 +192,7 @@ fn mutated_messages_never_cause_an_internal_error() {
     runtime.block_on(async {
         // A mutation may have left a vector on the server, which must not affect a job.
         let (request, sum) = world.good_msm();
-        let send = async || How::Msm(request.clone()).send(&world.channel).await;
-        assert_eq!(patiently(send).await.expect("still serves"), sum);
+        let send = async || Call::Msm(request.clone()).send(&world.channel).await;
+        assert_eq!(retry_idle(send).await.expect("still serves"), sum);
     });
 }

@@ -13,8 +13,8 @@ use capstan::{
 };
 
 use crate::{
-    daemon::say,
-    table::{How, Row, World, good, invalid},
+    daemon::messages,
+    table::{Call, Row, World, good, invalid},
 };
 
 const ENCODINGS: [PointEncoding; 3] =
@@ -43,14 +43,18 @@ fn refused<A: CurvePoint>(
     reason: &'static str,
 ) {
     let width = encoding.point_bytes(A::GROUP);
-    let mut data = encode(encoding, &say::points::<A>(4));
+    let mut data = encode(encoding, &messages::points::<A>(4));
     data[2 * width..3 * width].copy_from_slice(point);
-    let spec = say::spec(say::group::<A>(), say::inline_bytes(encoding, data.clone()));
-    let scalars = say::scalars(v1::ScalarEncoding::U8, vec![1; 4]);
-    let how = How::Msm(say::msm(spec, scalars));
+    let spec =
+        messages::spec(messages::group::<A>(), messages::inline_bytes(encoding, data.clone()));
+    let scalars = messages::scalars(v1::ScalarEncoding::U8, vec![1; 4]);
+    let how = Call::Msm(messages::msm(spec, scalars));
     let name = format!("{name}, {encoding:?}");
     rows.push(invalid(format!("{name}, inline"), how, reason, "spec.bases.inline.data", 2));
-    let how = How::Put(say::put_bases(say::bases::<A>(encoding, 4), vec![say::chunk(0, data)]));
+    let how = Call::Put(messages::put_bases(
+        messages::bases::<A>(encoding, 4),
+        vec![messages::chunk(0, data)],
+    ));
     rows.push(invalid(format!("{name}, put"), how, reason, "points", 2));
 }
 
@@ -69,7 +73,7 @@ fn bad<A: CurvePoint>(wrong_subgroup: A) -> Vec<Bad> {
 
 /// A valid point's bytes, changed by `spoil`.
 fn spoiled<A: CurvePoint>(encoding: PointEncoding, spoil: impl Fn(&mut [u8])) -> Vec<u8> {
-    let mut bytes = encode(encoding, &say::points::<A>(1));
+    let mut bytes = encode(encoding, &messages::points::<A>(1));
     spoil(&mut bytes);
     bytes
 }
@@ -134,7 +138,7 @@ fn x_without_y<A: CurvePoint>() -> Vec<u8> {
     loop {
         *bytes.last_mut().unwrap() = bytes.last().unwrap().wrapping_add(1);
         let decoded = decode::<A>(PointEncoding::Compressed, &bytes);
-        if decoded.is_err_and(|bad| bad.problem == capstan::error::Problem::NotOnCurve) {
+        if decoded.is_err_and(|bad| bad.problem == capstan::error::FieldProblem::NotOnCurve) {
             return bytes;
         }
     }
@@ -161,32 +165,32 @@ fn infinities<A: CurvePoint>(rows: &mut Vec<Row>) {
     let scalars: Vec<Fr> = (3..6u64).map(Fr::from).collect();
     for encoding in ENCODINGS {
         for at in 1..8 {
-            let mut points = say::points::<A>(3);
+            let mut points = messages::points::<A>(3);
             for (i, point) in points.iter_mut().enumerate().filter(|(i, _)| at >> i & 1 == 1) {
                 assert!(i < 3);
                 *point = A::zero();
             }
-            let bases = say::inline_bytes(encoding, encode(encoding, &points));
-            let spec = say::spec(say::group::<A>(), bases);
-            let inline = say::scalars(v1::ScalarEncoding::U8, vec![3, 4, 5]);
+            let bases = messages::inline_bytes(encoding, encode(encoding, &points));
+            let spec = messages::spec(messages::group::<A>(), bases);
+            let inline = messages::scalars(v1::ScalarEncoding::U8, vec![3, 4, 5]);
             let name = format!("{} infinity at {at:03b}, {encoding:?}", A::GROUP);
-            let sum = say::compressed::<A>(say::sum(&points, &scalars));
-            rows.push(good(name, How::Msm(say::msm(spec, inline)), sum));
+            let sum = messages::compressed::<A>(messages::sum(&points, &scalars));
+            rows.push(good(name, Call::Msm(messages::msm(spec, inline)), sum));
         }
     }
     let zeros = vec![0; 2 * A::GROUP.affine_bytes()];
-    let upload = say::bases::<A>(PointEncoding::Montgomery, 2);
-    let how = How::Put(say::put_bases(upload, vec![say::chunk(0, zeros)]));
+    let upload = messages::bases::<A>(PointEncoding::Montgomery, 2);
+    let how = Call::Put(messages::put_bases(upload, vec![messages::chunk(0, zeros)]));
     rows.push(good(format!("{} put of nothing but infinities", A::GROUP), how, None));
 }
 
 /// The first of two bad points is reported, whichever thread finds it.
 fn two_bad_points() -> Row {
     assert_eq!(<G1Affine as CurvePoint>::GROUP, Group::G1);
-    let mut data = encode(PointEncoding::Montgomery, &say::points::<G1Affine>(200));
+    let mut data = encode(PointEncoding::Montgomery, &messages::points::<G1Affine>(200));
     data[150 * 96..150 * 96 + 48].fill(0xff);
     data[77 * 96 + 48] ^= 1;
-    let upload = say::bases::<G1Affine>(PointEncoding::Montgomery, 200);
-    let how = How::Put(say::put_bases(upload, vec![say::chunk(0, Bytes::from(data))]));
+    let upload = messages::bases::<G1Affine>(PointEncoding::Montgomery, 200);
+    let how = Call::Put(messages::put_bases(upload, vec![messages::chunk(0, Bytes::from(data))]));
     invalid("two bad points: the first is reported", how, "NOT_ON_CURVE", "points", 77)
 }

@@ -7,8 +7,8 @@ use capstan::{
 };
 
 use crate::{
-    daemon::say,
-    table::{How, Row, World, good, invalid},
+    daemon::messages,
+    table::{Call, Row, World, good, invalid},
 };
 
 const FULL: [v1::ScalarEncoding; 2] =
@@ -41,9 +41,10 @@ pub fn rows(world: &World) -> Vec<Row> {
             ntt(&mut rows, &name, encoding, &data);
             let mut spec = world.spec();
             (spec.batch, spec.reduce) = (2, true);
-            let how = How::Msm(say::msm(spec, say::scalars(encoding, data)));
-            let first = say::sum(&world.g1[5..6], &[reduced(encoding, integer)]);
-            let both = [say::compressed::<G1Affine>(first), say::compressed::<G1Affine>(zero())];
+            let how = Call::Msm(messages::msm(spec, messages::scalars(encoding, data)));
+            let first = messages::sum(&world.g1[5..6], &[reduced(encoding, integer)]);
+            let both =
+                [messages::compressed::<G1Affine>(first), messages::compressed::<G1Affine>(zero())];
             rows.push(good(format!("{name}, reduced"), how, bytes::Bytes::from(both.concat())));
         }
     }
@@ -57,32 +58,37 @@ fn zero() -> capstan::curve::G1Projective {
 
 fn msm(rows: &mut Vec<Row>, world: &World, name: &str, of: v1::ScalarEncoding, data: &[u8]) {
     let spec = v1::MsmSpec { batch: 2, ..world.spec() };
-    let how = How::Msm(say::msm(spec.clone(), say::scalars(of, data.to_vec())));
+    let how = Call::Msm(messages::msm(spec.clone(), messages::scalars(of, data.to_vec())));
     rows.push(invalid(format!("scalar {name}"), how, "NOT_CANONICAL", "scalars", 5));
     let mut late = data.to_vec();
     late.rotate_right(8 * 32);
-    let chunks = vec![say::chunk(256, late[256..].to_vec()), say::chunk(0, late[..256].to_vec())];
-    let how = How::MsmStream(say::msm_stream(spec, say::vector(&say::id(), of, 16), chunks));
+    let chunks =
+        vec![messages::chunk(256, late[256..].to_vec()), messages::chunk(0, late[..256].to_vec())];
+    let how = Call::MsmStream(messages::msm_stream(
+        spec,
+        messages::vector(&messages::id(), of, 16),
+        chunks,
+    ));
     let name = format!("scalar {name} of the second vector, streamed");
     rows.push(invalid(name, how, "NOT_CANONICAL", "scalars", 13));
 }
 
 fn ntt(rows: &mut Vec<Row>, name: &str, of: v1::ScalarEncoding, data: &[u8]) {
-    let spec = v1::NttSpec { batch: 4, ..say::ntt_spec(2) };
-    let how = How::Ntt(say::ntt(spec.clone(), say::scalars(of, data.to_vec())));
+    let spec = v1::NttSpec { batch: 4, ..messages::ntt_spec(2) };
+    let how = Call::Ntt(messages::ntt(spec.clone(), messages::scalars(of, data.to_vec())));
     rows.push(invalid(format!("element {name}"), how, "NOT_CANONICAL", "input", 5));
-    let chunks = vec![say::chunk(0, data.to_vec())];
-    let stream = say::ntt_stream(spec, say::vector(&say::id(), of, 16), chunks);
-    let how = How::NttStream(stream);
+    let chunks = vec![messages::chunk(0, data.to_vec())];
+    let stream = messages::ntt_stream(spec, messages::vector(&messages::id(), of, 16), chunks);
+    let how = Call::NttStream(stream);
     rows.push(invalid(format!("element {name}, streamed"), how, "NOT_CANONICAL", "input", 5));
 }
 
 fn cosets(rows: &mut Vec<Row>) {
     const FIELD: &str = "spec.coset_generator";
     let mut row = |name: &str, generator: Vec<u8>, reason| {
-        let spec = v1::NttSpec { coset_generator: generator.into(), ..say::ntt_spec(1) };
-        let input = say::scalars(v1::ScalarEncoding::Canonical, vec![0; 64]);
-        let how = How::Ntt(say::ntt(spec, input));
+        let spec = v1::NttSpec { coset_generator: generator.into(), ..messages::ntt_spec(1) };
+        let input = messages::scalars(v1::ScalarEncoding::Canonical, vec![0; 64]);
+        let how = Call::Ntt(messages::ntt(spec, input));
         rows.push(invalid(format!("coset generator {name}"), how, reason, FIELD, None));
     };
     row("zero", vec![0; 32], "SIZE_ZERO");

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use capstan::{
     curve::{G1Affine, G2Affine, points::CurvePoint},
-    server::Settings,
+    server::ServerSettings,
     wire::v1,
 };
 use futures_util::stream;
@@ -11,13 +11,13 @@ use tonic::{Code, Status, transport::Channel};
 use tonic_types::StatusExt;
 
 use crate::daemon::{
-    Daemon, HANGING, NEVER, compute,
-    engine::{Dial, moody},
-    patiently, reason, say, settled, store,
+    TEST_TIMEOUT, TestServer, UNREACHED_LIMIT, compute,
+    engine::{FaultDial, faulty_engines},
+    messages, reason, retry_idle, store, until_idle,
 };
 
 /// A request to any method.
-pub enum How {
+pub enum Call {
     Msm(v1::MsmRequest),
     MsmStream(Vec<v1::MsmStreamRequest>),
     Ntt(v1::NttRequest),
@@ -29,7 +29,7 @@ pub enum How {
     Release(v1::ReleaseRequest),
 }
 
-impl How {
+impl Call {
     /// Sends the request; returns the points, the elements, or nothing.
     pub async fn send(self, channel: &Channel) -> Result<Bytes, Status> {
         let (mut compute, mut store) = (compute(channel), store(channel));
@@ -93,14 +93,14 @@ pub enum Expect {
 /// A case of the table.
 pub struct Row {
     name: String,
-    how: How,
+    how: Call,
     expect: Expect,
 }
 
 /// A row that is refused with INVALID_ARGUMENT.
 pub fn invalid(
     name: impl Into<String>,
-    how: How,
+    how: Call,
     reason: &'static str,
     field: &'static str,
     index: impl Into<Option<u64>>,
@@ -110,30 +110,30 @@ pub fn invalid(
 }
 
 /// A row that is refused with another code.
-pub fn refused(name: impl Into<String>, how: How, code: Code, reason: &'static str) -> Row {
+pub fn refused(name: impl Into<String>, how: Call, code: Code, reason: &'static str) -> Row {
     Row { name: name.into(), how, expect: Expect::Bad(code, reason, "", None) }
 }
 
 /// An unusual row that must succeed.
-pub fn good(name: impl Into<String>, how: How, gives: impl Into<Option<Bytes>>) -> Row {
+pub fn good(name: impl Into<String>, how: Call, gives: impl Into<Option<Bytes>>) -> Row {
     Row { name: name.into(), how, expect: Expect::Success(gives.into()) }
 }
 
 /// Limits small enough for the tables to reach, except timeouts: a busy machine would reach those
 /// too.
-pub fn settings() -> Settings {
-    Settings {
-        idle_timeout: NEVER,
+pub fn settings() -> ServerSettings {
+    ServerSettings {
+        idle_timeout: UNREACHED_LIMIT,
         bytes_in_flight_max: 64 << 20,
         connection_bytes_in_flight_max: 32 << 20,
-        ..Settings::default()
+        ..ServerSettings::default()
     }
 }
 
 /// A server with some bases, and a connection to it.
 pub struct World {
-    pub daemon: Daemon,
-    pub dial: Dial,
+    pub daemon: TestServer,
+    pub dial: FaultDial,
     pub channel: Channel,
     pub g1: Vec<G1Affine>,
     pub g1_id: Bytes,
@@ -141,45 +141,46 @@ pub struct World {
 }
 
 impl World {
-    pub async fn new(settings: Settings) -> Self {
-        let (engines, dial) = moody();
-        let daemon = Daemon::with_engines(settings, engines);
+    pub async fn new(settings: ServerSettings) -> Self {
+        let (engines, dial) = faulty_engines();
+        let daemon = TestServer::with_engines(settings, engines);
         let channel = daemon.channel().await;
-        let (g1, g2) = (say::points::<G1Affine>(8), say::points::<G2Affine>(8));
+        let (g1, g2) = (messages::points::<G1Affine>(8), messages::points::<G2Affine>(8));
         let (g1_id, g2_id) = (put(&channel, &g1).await, put(&channel, &g2).await);
         // A permit is returned a moment after the answer.
-        settled(&channel, "bases").await;
+        until_idle(&channel, "bases").await;
         Self { daemon, dial, channel, g1, g1_id, g2_id }
     }
 
     /// The spec of an MSM over all of the stored points of G1.
     pub fn spec(&self) -> v1::MsmSpec {
-        say::spec(v1::Group::G1 as i32, say::stored(&self.g1_id, 0, 0))
+        messages::spec(v1::Group::G1 as i32, messages::stored(&self.g1_id, 0, 0))
     }
 
     /// A valid request and its result.
     pub fn good_msm(&self) -> (v1::MsmRequest, Bytes) {
-        let scalars = say::random(8);
-        let inline = say::scalars(v1::ScalarEncoding::Canonical, say::canonical(&scalars));
-        let sum = say::compressed::<G1Affine>(say::sum(&self.g1, &scalars));
-        (say::msm(self.spec(), inline), sum)
+        let scalars = messages::random(8);
+        let inline =
+            messages::scalars(v1::ScalarEncoding::Canonical, messages::canonical(&scalars));
+        let sum = messages::compressed::<G1Affine>(messages::sum(&self.g1, &scalars));
+        (messages::msm(self.spec(), inline), sum)
     }
 
     /// Asserts that the server computes and that nothing is left in flight.
-    pub async fn assert_well(&self, name: &str) {
+    pub async fn assert_healthy(&self, name: &str) {
         let (request, expected) = self.good_msm();
-        let send = async || How::Msm(request.clone()).send(&self.channel).await;
-        match patiently(send).await {
+        let send = async || Call::Msm(request.clone()).send(&self.channel).await;
+        match retry_idle(send).await {
             Ok(sum) => assert_eq!(sum, expected, "{name}: the next MSM is wrong"),
             Err(status) => panic!("{name}: the next MSM is refused: {status}"),
         }
-        settled(&self.channel, name).await;
+        until_idle(&self.channel, name).await;
     }
 
     /// Sends a row and checks its answer and the server's health.
     pub async fn check(&self, row: Row) {
         let Row { name, how, expect } = row;
-        let sent = tokio::time::timeout(HANGING, how.send(&self.channel)).await;
+        let sent = tokio::time::timeout(TEST_TIMEOUT, how.send(&self.channel)).await;
         let sent = sent.unwrap_or_else(|_| panic!("{name}: hangs"));
         match (expect, sent) {
             (Expect::Success(expected), Ok(got)) => {
@@ -191,7 +192,7 @@ impl World {
                 assert_status(&name, &status, code, reason, field, index);
             }
         }
-        self.assert_well(&name).await;
+        self.assert_healthy(&name).await;
     }
 }
 
@@ -223,8 +224,8 @@ pub fn assert_status(
 }
 
 async fn put<A: CurvePoint>(channel: &Channel, points: &[A]) -> Bytes {
-    let put = async || store(channel).put(stream::iter(say::put_points(points))).await;
-    let answer = patiently(put).await;
+    let put = async || store(channel).put(stream::iter(messages::put_points(points))).await;
+    let answer = retry_idle(put).await;
     let object = answer.expect("good points").into_inner().object.expect("an object");
     match object.kind {
         Some(v1::object::Kind::Bases(bases)) => bases.object_id,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use capstan::{server::Settings, wire::v1};
+use capstan::{server::ServerSettings, wire::v1};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -10,7 +10,7 @@ use tokio::{
 use tonic::{Code, Request};
 
 use crate::{
-    daemon::{HANGING, admin, compute, load, reason, say, until, until_load},
+    daemon::{TEST_TIMEOUT, admin, compute, load, messages, reason, retry_until_ok, until_load},
     table::{World, settings},
 };
 
@@ -21,19 +21,19 @@ const SETTINGS_ACK: [u8; 9] = [0, 0, 0, 4, 1, 0, 0, 0, 0];
 /// Reads until the server closes the connection.
 async fn closed(socket: &mut TcpStream) {
     let mut sink = Vec::new();
-    let read = tokio::time::timeout(HANGING, socket.read_to_end(&mut sink)).await;
+    let read = tokio::time::timeout(TEST_TIMEOUT, socket.read_to_end(&mut sink)).await;
     // A reset counts as well.
     let _end = read.expect("the server closes the connection");
 }
 
 /// Waits until only the world's own connection is left.
-async fn alone(world: &World) {
+async fn until_only_connection(world: &World) {
     until_load(&world.channel, "alone", |load| load.connections == 1).await;
 }
 
 /// A peer that completes the handshake and sends nothing more. Connects again if it was too slow.
 async fn handshaken_peer(world: &World) -> TcpStream {
-    until("a handshake", async || {
+    retry_until_ok("a handshake", async || {
         let mut socket = TcpStream::connect(world.daemon.address).await?;
         socket.write_all(&[PREFACE, &SETTINGS].concat()).await?;
         let mut received = Vec::new();
@@ -83,14 +83,14 @@ async fn invalid_http2_ends_only_its_own_connection() {
         let _gone = socket.shutdown().await;
         closed(&mut socket).await;
     }
-    alone(&world).await;
-    world.assert_well("noise").await;
+    until_only_connection(&world).await;
+    world.assert_healthy("noise").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_peer_is_disconnected() {
     let handshake_timeout = Duration::from_millis(300);
-    let world = World::new(Settings { handshake_timeout, ..settings() }).await;
+    let world = World::new(ServerSettings { handshake_timeout, ..settings() }).await;
     let begun = Instant::now();
     let mut silent = TcpStream::connect(world.daemon.address).await.unwrap();
     let mut half = TcpStream::connect(world.daemon.address).await.unwrap();
@@ -100,26 +100,26 @@ async fn a_silent_peer_is_disconnected() {
     closed(&mut half).await;
     // A slow machine only delays the cutoff.
     assert!(begun.elapsed() >= handshake_timeout, "cut off before the timeout");
-    alone(&world).await;
+    until_only_connection(&world).await;
     // A peer that has completed the handshake may be idle.
     let mut idle = handshaken_peer(&world).await;
     let left = tokio::time::timeout(2 * handshake_timeout, closed(&mut idle)).await;
     assert!(left.is_err(), "cut off after its handshake");
     drop(idle);
-    world.assert_well("silent peers").await;
+    world.assert_healthy("silent peers").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_above_the_limit_are_refused_and_the_others_served() {
-    let world = World::new(Settings { connections_max: 3, ..settings() }).await;
+    let world = World::new(ServerSettings { connections_max: 3, ..settings() }).await;
     let (one, two) = (world.daemon.channel().await, world.daemon.channel().await);
     until_load(&one, "all three", |load| load.connections == 3).await;
     let mut refused = TcpStream::connect(world.daemon.address).await.unwrap();
     closed(&mut refused).await;
-    world.assert_well("one too many").await;
+    world.assert_healthy("one too many").await;
     assert_eq!(load(&two).await.connections, 3);
     drop((one, two));
-    alone(&world).await;
+    until_only_connection(&world).await;
     let again = world.daemon.channel().await;
     assert_eq!(load(&again).await.connections, 2);
 }
@@ -135,10 +135,10 @@ async fn huge_metadata_is_refused() {
             let key: tonic::metadata::AsciiMetadataKey = format!("x-{i}").parse().unwrap();
             request.metadata_mut().insert(key, "y".repeat(len).parse().unwrap());
         }
-        let sent = tokio::time::timeout(HANGING, compute(&channel).msm(request)).await;
+        let sent = tokio::time::timeout(TEST_TIMEOUT, compute(&channel).msm(request)).await;
         let status = sent.expect("does not hang").expect_err("above the limit");
         assert_ne!(status.code(), Code::Ok, "{count} of {len}");
-        world.assert_well("metadata").await;
+        world.assert_healthy("metadata").await;
     }
 }
 
@@ -151,6 +151,6 @@ async fn only_the_unix_socket_may_drain() {
     assert_eq!(refusal, (Code::PermissionDenied, "ADMIN_ONLY".to_owned()));
     let info = admin(&world.channel).get_info(v1::GetInfoRequest {}).await.unwrap();
     assert!(!info.into_inner().draining);
-    world.assert_well("drain").await;
-    assert!(!say::id().is_empty());
+    world.assert_healthy("drain").await;
+    assert!(!messages::id().is_empty());
 }

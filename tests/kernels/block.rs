@@ -2,12 +2,12 @@
 
 use ark_bls12_381::Fr;
 use ark_ff::AdditiveGroup;
-use capstan::device::Ptr;
+use capstan::device::DevicePtr;
 use rand::Rng;
 
 use crate::{
     gpu::each_seed,
-    values::{Element, rng, shuffled},
+    values::{KernelElement, rng, shuffled},
 };
 
 const BLOCKS: usize = 3;
@@ -16,17 +16,17 @@ const BLOCKS: usize = 3;
 fn word_sums_and_prefix_sums_of_blocks_are_right() {
     each_seed(|rig| {
         for threads in [32_usize, 96, 256] {
-            type Arguments = (Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>);
+            type Arguments = (DevicePtr<u32>, DevicePtr<u32>, DevicePtr<u32>, DevicePtr<u32>);
             let kernel =
                 rig.kernel::<Arguments>("selftest", "selftest_block_words", threads as u32);
             let mut rng = rng();
             let values: Vec<u32> = (0..BLOCKS * threads).map(|_| rng.random()).collect();
-            let (given, sums) = (rig.put(&values), rig.room::<u32>(BLOCKS));
-            let (scans, totals) = (rig.room::<u32>(values.len()), rig.room::<u32>(values.len()));
+            let (given, sums) = (rig.upload(&values), rig.lease::<u32>(BLOCKS));
+            let (scans, totals) = (rig.lease::<u32>(values.len()), rig.lease::<u32>(values.len()));
             let arguments = (given.all(), sums.all(), scans.all(), totals.all());
             rig.launch(&kernel, BLOCKS as u32, arguments);
-            let (sums, scans) = (rig.get::<u32>(&sums), rig.get::<u32>(&scans));
-            let totals = rig.get::<u32>(&totals);
+            let (sums, scans) = (rig.download::<u32>(&sums), rig.download::<u32>(&scans));
+            let totals = rig.download::<u32>(&totals);
             for (block, values) in values.chunks(threads).enumerate() {
                 let mut sum = 0_u32;
                 for (i, value) in values.iter().enumerate() {
@@ -44,16 +44,16 @@ fn word_sums_and_prefix_sums_of_blocks_are_right() {
 fn element_sums_and_prefix_sums_of_blocks_are_right() {
     each_seed(|rig| {
         for threads in [32_usize, 256] {
-            type Arguments = (Ptr<u64>, Ptr<u64>, Ptr<u64>, Ptr<u64>);
+            type Arguments = (DevicePtr<u64>, DevicePtr<u64>, DevicePtr<u64>, DevicePtr<u64>);
             let kernel = rig.kernel::<Arguments>("selftest", "selftest_block_fr", threads as u32);
             let values = shuffled::<Fr>(&mut rng(), BLOCKS * threads);
             let limbs: Vec<_> = values.iter().flat_map(|value| value.limbs(0)).collect();
-            let (given, sums) = (rig.put(&limbs), rig.room::<u64>(4 * BLOCKS));
-            let (scans, totals) = (rig.room::<u64>(limbs.len()), rig.room::<u64>(limbs.len()));
+            let (given, sums) = (rig.upload(&limbs), rig.lease::<u64>(4 * BLOCKS));
+            let (scans, totals) = (rig.lease::<u64>(limbs.len()), rig.lease::<u64>(limbs.len()));
             let arguments = (given.all(), sums.all(), scans.all(), totals.all());
             rig.launch(&kernel, BLOCKS as u32, arguments);
             let [sums, scans, totals] = [sums, scans, totals].map(|lease| {
-                let limbs = rig.get::<u64>(&lease);
+                let limbs = rig.download::<u64>(&lease);
                 limbs.chunks(4).map(|limbs| Fr::from_limbs(limbs).unwrap()).collect::<Vec<_>>()
             });
             for (block, values) in values.chunks(threads).enumerate() {
@@ -72,15 +72,15 @@ fn element_sums_and_prefix_sums_of_blocks_are_right() {
 #[test]
 fn broadcasts_are_right() {
     each_seed(|rig| {
-        type Arguments = (u32, Ptr<u64>, Ptr<u64>);
+        type Arguments = (u32, DevicePtr<u64>, DevicePtr<u64>);
         let kernel = rig.kernel::<Arguments>("selftest", "selftest_broadcast", 64);
         let limbs: Vec<_> =
             shuffled::<Fr>(&mut rng(), 64).iter().flat_map(|value| value.limbs(0)).collect();
-        let (given, out) = (rig.put(&limbs), rig.room::<u64>(limbs.len()));
+        let (given, out) = (rig.upload(&limbs), rig.lease::<u64>(limbs.len()));
         for from in [0, 5, 31] {
             rig.launch(&kernel, 1, (from as u32, given.all(), out.all()));
             let warps = limbs.chunks(128).flat_map(|warp| warp[4 * from..][..4].repeat(32));
-            assert_eq!(rig.get::<u64>(&out), warps.collect::<Vec<_>>());
+            assert_eq!(rig.download::<u64>(&out), warps.collect::<Vec<_>>());
         }
     });
 }

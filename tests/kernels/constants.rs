@@ -4,7 +4,7 @@ use ark_bls12_381::{Fq, Fr};
 use ark_ff::{BigInt, BigInteger, Field, PrimeField};
 use std::collections::BTreeMap;
 
-use crate::values::Element;
+use crate::values::KernelElement;
 
 const TEXT: &str = include_str!("../../kernels/params/bls12_381.cuh");
 
@@ -31,7 +31,7 @@ fn words(limbs: &[u64]) -> Vec<u32> {
 }
 
 /// The constants that both fields have.
-fn expected<F: Element + PrimeField<BigInt = BigInt<N>>, const N: usize>(
+fn expected<F: KernelElement + PrimeField<BigInt = BigInt<N>>, const N: usize>(
     prefix: &str,
 ) -> BTreeMap<String, Vec<u32>> {
     let two = F::from(2_u64);

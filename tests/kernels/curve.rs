@@ -7,38 +7,38 @@ use ark_ec::{
 };
 use ark_ff::{AdditiveGroup, BigInteger, Field, PrimeField, UniformRand};
 use ark_std::{rand::RngCore, test_rng as rng};
-use capstan::device::{Block, Ptr};
+use capstan::device::{BlockShape, DevicePtr};
 
 use crate::{
-    gpu::{Rig, each_seed},
-    values::Element,
+    gpu::{KernelRig, each_seed},
+    values::KernelElement,
 };
 
 const THREADS: u32 = 64;
 const SIGN: u32 = 1 << 31;
 
 /// A curve, with the prefix of its kernels' names.
-trait Curve: SWCurveConfig<BaseField: Element> {
+trait KernelCurve: SWCurveConfig<BaseField: KernelElement> {
     const NAME: &'static str;
     /// Two prime factors of the cofactor.
     const FACTORS: [u64; 2];
 }
-impl Curve for g1::Config {
+impl KernelCurve for g1::Config {
     const NAME: &'static str = "g1";
     const FACTORS: [u64; 2] = [3, 11];
 }
-impl Curve for g2::Config {
+impl KernelCurve for g2::Config {
     const NAME: &'static str = "g2";
     const FACTORS: [u64; 2] = [13, 23];
 }
 
-fn limbs<P: Curve>(points: &[Affine<P>]) -> Vec<u64> {
+fn limbs<P: KernelCurve>(points: &[Affine<P>]) -> Vec<u64> {
     let coordinates = points.iter().flat_map(|point| [point.x, point.y]);
     coordinates.flat_map(|coordinate| coordinate.limbs(0)).collect()
 }
 
 /// A random point of the curve, almost certainly outside the subgroup.
-fn on_curve<P: Curve>(rng: &mut impl RngCore) -> Affine<P> {
+fn on_curve<P: KernelCurve>(rng: &mut impl RngCore) -> Affine<P> {
     loop {
         let x = P::BaseField::rand(rng);
         if let Some(point) = Affine::get_point_from_x_unchecked(x, rng.next_u32() & 1 == 0) {
@@ -48,7 +48,7 @@ fn on_curve<P: Curve>(rng: &mut impl RngCore) -> Affine<P> {
 }
 
 /// A point of order `factor`.
-fn of_order<P: Curve>(rng: &mut impl RngCore, factor: u64) -> Affine<P> {
+fn of_order<P: KernelCurve>(rng: &mut impl RngCore, factor: u64) -> Affine<P> {
     // Divide the cofactor by `factor` as often as possible.
     let mut rest = P::COFACTOR.to_vec();
     loop {
@@ -77,7 +77,7 @@ fn of_order<P: Curve>(rng: &mut impl RngCore, factor: u64) -> Affine<P> {
 }
 
 /// Points outside the subgroup, points of the subgroup, points of small order, and infinity.
-fn samples<P: Curve>(rng: &mut impl RngCore) -> Vec<Affine<P>> {
+fn samples<P: KernelCurve>(rng: &mut impl RngCore) -> Vec<Affine<P>> {
     let mut found: Vec<_> = (0..3).map(|_| on_curve(rng)).collect();
     found.extend((0..3).map(|_| Affine::rand(rng)));
     found.extend(P::FACTORS.map(|factor| of_order(rng, factor)));
@@ -85,7 +85,7 @@ fn samples<P: Curve>(rng: &mut impl RngCore) -> Vec<Affine<P>> {
     found
 }
 
-fn operations<P: Curve>() {
+fn operations<P: KernelCurve>() {
     each_seed(|rig| {
         let mut rng = rng();
         let points = samples::<P>(&mut rng);
@@ -101,16 +101,17 @@ fn operations<P: Curve>() {
             .map(|i| if i % 5 == 0 { P::BaseField::ONE } else { P::BaseField::rand(&mut rng) })
             .flat_map(|scale| scale.limbs(0))
             .collect();
-        let (left, right, scales) = (rig.put(&limbs(&a)), rig.put(&limbs(&b)), rig.put(&scales));
-        let out = rig.room::<u64>(limbs(&a).len());
-        type Arguments = (Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<u8>, u32, u32);
+        let (left, right, scales) =
+            (rig.upload(&limbs(&a)), rig.upload(&limbs(&b)), rig.upload(&scales));
+        let out = rig.lease::<u64>(limbs(&a).len());
+        type Arguments = (DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u8>, u32, u32);
         let name = format!("{}_selftest_points", P::NAME);
         let kernel = rig.kernel::<Arguments>("selftest_curve", &name, THREADS);
         for op in 0..9 {
             let count = pairs.len() as u32;
             let given = (out.all(), left.all(), right.all(), scales.all(), count, op);
             rig.launch(&kernel, 2, given);
-            let found = rig.get::<u64>(&out);
+            let found = rig.download::<u64>(&out);
             for (i, (a, b)) in pairs.iter().enumerate() {
                 let expected = match op {
                     0 | 1 | 4 | 5 => (*a + *b).into_affine(),
@@ -124,17 +125,18 @@ fn operations<P: Curve>() {
     });
 }
 
-fn predicates<P: Curve>() {
+fn predicates<P: KernelCurve>() {
     each_seed(|rig| {
         let mut rng = rng();
         let mut points = samples::<P>(&mut rng);
         let off = (P::BaseField::rand(&mut rng), P::BaseField::rand(&mut rng));
         points.push(Affine::new_unchecked(off.0, off.1));
-        let (given, out) = (rig.put(&limbs(&points)), rig.room::<u32>(points.len()));
+        let (given, out) = (rig.upload(&limbs(&points)), rig.lease::<u32>(points.len()));
         let name = format!("{}_selftest_predicates", P::NAME);
-        let kernel = rig.kernel::<(Ptr<u32>, Ptr<u8>, u32)>("selftest_curve", &name, THREADS);
+        let kernel =
+            rig.kernel::<(DevicePtr<u32>, DevicePtr<u8>, u32)>("selftest_curve", &name, THREADS);
         rig.launch(&kernel, 1, (out.all(), given.all(), points.len() as u32));
-        for (point, flags) in points.iter().zip(rig.get::<u32>(&out)) {
+        for (point, flags) in points.iter().zip(rig.download::<u32>(&out)) {
             assert_eq!(flags & 1 != 0, point.is_on_curve(), "{point}");
             assert_eq!(flags & 4 != 0, point.is_zero(), "{point}");
             if point.is_on_curve() {
@@ -145,27 +147,27 @@ fn predicates<P: Curve>() {
     });
 }
 
-fn batches<P: Curve>() {
+fn batches<P: KernelCurve>() {
     each_seed(|rig| {
         let mut rng = rng();
         let table = samples::<P>(&mut rng);
         let width = limbs(&table).len() / table.len();
         let bytes = 8 * width;
         let shared_bytes = (5 * bytes / 2) as u32 * (THREADS + 2);
-        let block = Block { threads: THREADS, shared_bytes };
+        let block = BlockShape { threads: THREADS, shared_bytes };
         let name = format!("{}_selftest_batched", P::NAME);
-        type Arguments = (Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<u32>, u32, u32);
-        let kernel = rig.kernel_in::<Arguments>("selftest_curve", &name, block);
-        let points = rig.put(&limbs(&table));
+        type Arguments = (DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u32>, u32, u32);
+        let kernel = rig.kernel_with_block::<Arguments>("selftest_curve", &name, block);
+        let points = rig.upload(&limbs(&table));
         for (count, chain) in [(1, 1), (33, 4), (500, 3), (700, 100)] {
             let mut reference = || (rng.next_u32() % table.len() as u32) | rng.next_u32() & SIGN;
             let pairs: Vec<u32> = (0..2 * count).map(|_| reference()).collect();
-            let (given, out) = (rig.put(&pairs), rig.room::<u64>(count * width));
-            let scratch = rig.room::<u8>(bytes / 2 * chain * 2 * THREADS as usize);
+            let (given, out) = (rig.upload(&pairs), rig.lease::<u64>(count * width));
+            let scratch = rig.lease::<u8>(bytes / 2 * chain * 2 * THREADS as usize);
             let arguments =
                 (out.all(), scratch.all(), points.all(), given.all(), count as u32, chain as u32);
             rig.launch(&kernel, 2, arguments);
-            let found = rig.get::<u64>(&out);
+            let found = rig.download::<u64>(&out);
             let signed = |reference: u32| {
                 let point = table[(reference & !SIGN) as usize];
                 if reference & SIGN == 0 { point } else { -point }
@@ -180,7 +182,7 @@ fn batches<P: Curve>() {
 }
 
 /// Whether `words` encode the point, with a canonical x and a y below 2p.
-fn same<P: Curve>(words: &[u64], point: &Affine<P>) -> bool {
+fn same<P: KernelCurve>(words: &[u64], point: &Affine<P>) -> bool {
     let coordinates: Vec<_> = words.chunks(Fq::LIMBS).collect();
     let (x, y) = coordinates.split_at(coordinates.len() / 2);
     let canonical = |limbs: &&[u64]| {
@@ -197,18 +199,18 @@ fn same<P: Curve>(words: &[u64], point: &Affine<P>) -> bool {
 }
 
 /// Runs `kernels/check/points.cu`. Returns its word for the first bad point, and the points.
-fn first_bad<P: Curve>(rig: &Rig, words: &[u64], form: u32) -> (u64, Vec<u64>) {
+fn first_bad<P: KernelCurve>(rig: &KernelRig, words: &[u64], form: u32) -> (u64, Vec<u64>) {
     let threads = if P::NAME == "g1" { 128 } else { 64 };
     let name = format!("{}_check_points", P::NAME);
-    type Arguments = (Ptr<u8>, Ptr<u64>, u64, u32, u32);
+    type Arguments = (DevicePtr<u8>, DevicePtr<u64>, u64, u32, u32);
     let kernel = rig.kernel::<Arguments>("check/points", &name, threads);
-    let (points, word) = (rig.put(words), rig.put(&[u64::MAX]));
+    let (points, word) = (rig.upload(words), rig.upload(&[u64::MAX]));
     let count = words.len() / (2 * P::BaseField::LIMBS);
     rig.launch(&kernel, 1, (points.all(), word.all(), 1000, count as u32, form));
-    (rig.get::<u64>(&word)[0], rig.get::<u64>(&points))
+    (rig.download::<u64>(&word)[0], rig.download::<u64>(&points))
 }
 
-fn checks<P: Curve>() {
+fn checks<P: KernelCurve>() {
     const AT: usize = 7;
     each_seed(|rig| {
         let mut rng = rng();

@@ -2,22 +2,23 @@
 
 use ark_bls12_381::{Fq, Fq2, Fr};
 use ark_ff::{AdditiveGroup, Field, PrimeField};
-use capstan::device::Ptr;
+use capstan::device::DevicePtr;
 use rand::Rng;
 
 use crate::{
-    gpu::{Rig, each_seed},
-    values::{Element, rng, shuffled},
+    gpu::{KernelRig, each_seed},
+    values::{KernelElement, rng, shuffled},
 };
 
 /// operation, n, a, b, c, d, out.
-type Elementwise = (u32, u32, Ptr<u64>, Ptr<u64>, Ptr<u64>, Ptr<u64>, Ptr<u64>);
+type Elementwise =
+    (u32, u32, DevicePtr<u64>, DevicePtr<u64>, DevicePtr<u64>, DevicePtr<u64>, DevicePtr<u64>);
 
 /// How many times the modulus may be added to each input: the ranges of `kernels/field.cuh`.
 type Multiples = [u64; 4];
 
 /// An operation's code, input ranges, and right result.
-struct Case<E> {
+struct FieldCase<E> {
     code: u32,
     multiples: Multiples,
     answer: fn(&[E; 4]) -> E,
@@ -27,8 +28,8 @@ const CANONICAL: u32 = 11;
 const IS_CANONICAL: u32 = 12;
 
 /// Operations of every field, with the input ranges of products, squares, and other operations.
-fn cases<E: Element>(mul: Multiples, sqr: u64, any: u64) -> Vec<Case<E>> {
-    let case = |code, multiples, answer| Case { code, multiples, answer };
+fn cases<E: KernelElement>(mul: Multiples, sqr: u64, any: u64) -> Vec<FieldCase<E>> {
+    let case = |code, multiples, answer| FieldCase { code, multiples, answer };
     vec![
         case(0, [0; 4], |[a, b, ..]| *a + b),
         case(1, [0; 4], |[a, b, ..]| *a - b),
@@ -46,19 +47,19 @@ fn cases<E: Element>(mul: Multiples, sqr: u64, any: u64) -> Vec<Case<E>> {
     ]
 }
 
-fn sum_of_products<E: Element>(multiples: Multiples) -> Case<E> {
-    Case { code: 7, multiples, answer: |[a, b, c, d]| *a * b + *c * d }
+fn sum_of_products<E: KernelElement>(multiples: Multiples) -> FieldCase<E> {
+    FieldCase { code: 7, multiples, answer: |[a, b, c, d]| *a * b + *c * d }
 }
 
-fn difference_of_products<E: Element>(multiples: Multiples) -> Case<E> {
-    Case { code: 8, multiples, answer: |[a, b, c, d]| *a * b - *c * d }
+fn difference_of_products<E: KernelElement>(multiples: Multiples) -> FieldCase<E> {
+    FieldCase { code: 8, multiples, answer: |[a, b, c, d]| *a * b - *c * d }
 }
 
-fn radix<E: Element>() -> E {
+fn radix<E: KernelElement>() -> E {
     E::from(2_u64).pow([E::RADIX_BITS])
 }
 
-fn run<E: Element>(rig: &Rig, case: &Case<E>, count: usize) {
+fn run<E: KernelElement>(rig: &KernelRig, case: &FieldCase<E>, count: usize) {
     let mut rng = rng();
     let kernel = rig.kernel::<Elementwise>("selftest", &format!("selftest_{}", E::NAME), 64);
     let inputs: [Vec<E>; 4] = std::array::from_fn(|_| shuffled(&mut rng, count));
@@ -70,12 +71,12 @@ fn run<E: Element>(rig: &Rig, case: &Case<E>, count: usize) {
             limbs.extend(value.limbs(multiple));
             added.push(multiple);
         }
-        rig.put(&limbs)
+        rig.upload(&limbs)
     });
-    let out = rig.room::<u64>(count * E::LIMBS);
+    let out = rig.lease::<u64>(count * E::LIMBS);
     let [a, b, c, d] = leases.each_ref().map(|lease| lease.all());
     rig.launch(&kernel, 3, (case.code, count as u32, a, b, c, d, out.all()));
-    let found = rig.get::<u64>(&out);
+    let found = rig.download::<u64>(&out);
     for (i, limbs) in found.chunks(E::LIMBS).enumerate() {
         let given = std::array::from_fn(|input| inputs[input][i]);
         let at = || format!("{} operation {} of {given:?}, {:?}", E::NAME, case.code, &added[i..]);
@@ -89,14 +90,14 @@ fn run<E: Element>(rig: &Rig, case: &Case<E>, count: usize) {
     }
 }
 
-fn run_all<E: Element>(cases: Vec<Case<E>>, most: u64) {
+fn run_all<E: KernelElement>(cases: Vec<FieldCase<E>>, most: u64) {
     each_seed(|rig| {
         for case in &cases {
             run(rig, case, if case.code == 6 { 300 } else { 1500 });
         }
         // `run` compares with the flag instead of `answer`.
         let is_canonical =
-            Case::<E> { code: IS_CANONICAL, multiples: [most; 4], answer: |[a, ..]| *a };
+            FieldCase::<E> { code: IS_CANONICAL, multiples: [most; 4], answer: |[a, ..]| *a };
         run(rig, &is_canonical, 1500);
     });
 }
@@ -107,9 +108,9 @@ fn fp_arithmetic_matches_arkworks() {
     let mut all = cases::<Fq>([2, 2, 0, 0], 2, 3);
     all.push(sum_of_products([1; 4]));
     all.push(difference_of_products([1, 0, 1, 1]));
-    all.push(Case { code: 4, multiples: [6, 0, 0, 0], answer: |[a, b, ..]| *a * b });
-    all.push(Case { code: 16, multiples: [2, 2, 0, 0], answer: |[a, b, ..]| *a * b });
-    all.push(Case { code: 16, multiples: [8, 0, 0, 0], answer: |[a, b, ..]| *a * b });
+    all.push(FieldCase { code: 4, multiples: [6, 0, 0, 0], answer: |[a, b, ..]| *a * b });
+    all.push(FieldCase { code: 16, multiples: [2, 2, 0, 0], answer: |[a, b, ..]| *a * b });
+    all.push(FieldCase { code: 16, multiples: [8, 0, 0, 0], answer: |[a, b, ..]| *a * b });
     run_all(all, 8);
 }
 
@@ -122,14 +123,14 @@ fn fr_arithmetic_matches_arkworks() {
 fn fp2_arithmetic_matches_arkworks() {
     let mut all = cases::<Fq2>([1, 1, 0, 0], 1, 1);
     all.push(difference_of_products([1; 4]));
-    all.push(Case { code: CANONICAL, multiples: [3, 0, 0, 0], answer: |[a, ..]| *a });
+    all.push(FieldCase { code: CANONICAL, multiples: [3, 0, 0, 0], answer: |[a, ..]| *a });
     run_all(all, 8);
 }
 
 #[test]
 fn batch_inversions_are_right() {
-    fn check<E: Element>(rig: &Rig) {
-        let kernel = rig.kernel::<(u32, Ptr<u64>, Ptr<u64>)>(
+    fn check<E: KernelElement>(rig: &KernelRig) {
+        let kernel = rig.kernel::<(u32, DevicePtr<u64>, DevicePtr<u64>)>(
             "selftest",
             &format!("selftest_inverse_batch_{}", E::NAME),
             32,
@@ -138,10 +139,10 @@ fn batch_inversions_are_right() {
         for count in [1_usize, 50, 64, 65, 1000] {
             let mut values = shuffled::<E>(&mut rng(), count);
             values[count / 2] = E::ZERO;
-            let lease = rig.put(&values.iter().flat_map(|v| v.limbs(0)).collect::<Vec<_>>());
-            let scratch = rig.room::<u64>(count * E::LIMBS);
+            let lease = rig.upload(&values.iter().flat_map(|v| v.limbs(0)).collect::<Vec<_>>());
+            let scratch = rig.lease::<u64>(count * E::LIMBS);
             rig.launch(&kernel, 2, (count as u32, lease.all(), scratch.all()));
-            for (limbs, value) in rig.get::<u64>(&lease).chunks(E::LIMBS).zip(&values) {
+            for (limbs, value) in rig.download::<u64>(&lease).chunks(E::LIMBS).zip(&values) {
                 let expected = value.inverse().unwrap_or(E::ZERO);
                 assert_eq!(E::from_limbs(limbs), Some(expected), "1 / {value} of {count}");
             }
@@ -157,16 +158,16 @@ fn batch_inversions_are_right() {
 /// Lanes that finish early wait for the others.
 #[test]
 fn inversions_by_groups_of_lanes_are_right() {
-    fn check<E: Element>(rig: &Rig) {
+    fn check<E: KernelElement>(rig: &KernelRig) {
         let name = format!("selftest_inverse_split_{}", E::NAME);
-        let kernel = rig.kernel::<(u32, Ptr<u64>)>("selftest", &name, 32);
+        let kernel = rig.kernel::<(u32, DevicePtr<u64>)>("selftest", &name, 32);
         for count in [1_usize, 8, 61] {
             let mut values = shuffled::<E>(&mut rng(), count);
             values[count / 2] = E::ZERO;
             values[count / 3] = E::ONE;
-            let lease = rig.put(&values.iter().flat_map(|v| v.limbs(0)).collect::<Vec<_>>());
+            let lease = rig.upload(&values.iter().flat_map(|v| v.limbs(0)).collect::<Vec<_>>());
             rig.launch(&kernel, count.div_ceil(8) as u32, (count as u32, lease.all()));
-            for (limbs, value) in rig.get::<u64>(&lease).chunks(E::LIMBS).zip(&values) {
+            for (limbs, value) in rig.download::<u64>(&lease).chunks(E::LIMBS).zip(&values) {
                 let expected = value.inverse().unwrap_or(E::ZERO);
                 assert_eq!(E::from_limbs(limbs), Some(expected), "1 / {value} of {count}");
             }
@@ -179,7 +180,7 @@ fn inversions_by_groups_of_lanes_are_right() {
 }
 
 /// Precomputed multiples W_k = w 2^(32 (N + L k)), as integers: see `kernels/field/fr.cuh`.
-fn kept_multiples(factor: Fr, kept: u64) -> Vec<u64> {
+fn precomputed_multiples(factor: Fr, kept: u64) -> Vec<u64> {
     let limbs = 8 / kept;
     let steps = limbs + u64::from(kept > 1);
     let multiple = |k| factor * Fr::from(2_u64).pow([32 * (steps + limbs * k)]);
@@ -189,7 +190,7 @@ fn kept_multiples(factor: Fr, kept: u64) -> Vec<u64> {
 #[test]
 fn products_by_constants_are_right() {
     each_seed(|rig| {
-        let kernel = rig.kernel::<(u32, u32, Ptr<u64>, Ptr<u64>, Ptr<u64>)>(
+        let kernel = rig.kernel::<(u32, u32, DevicePtr<u64>, DevicePtr<u64>, DevicePtr<u64>)>(
             "selftest",
             "selftest_fr_constant",
             64,
@@ -204,13 +205,13 @@ fn products_by_constants_are_right() {
             for (place, value) in limbs[2 * count..].chunks_mut(4).zip(&values) {
                 place.copy_from_slice(&value.limbs(rng.random_range(0..2)));
             }
-            let a = rig.put(&limbs);
+            let a = rig.upload(&limbs);
             for kept in [1, 2, 4, 8] {
-                let multiples = rig.put(&kept_multiples(factor, kept));
-                let out = rig.room::<u64>(4 * count);
+                let multiples = rig.upload(&precomputed_multiples(factor, kept));
+                let out = rig.lease::<u64>(4 * count);
                 let given = (kept as u32, count as u32, a.all(), multiples.all(), out.all());
                 rig.launch(&kernel, 3, given);
-                for (found, given) in rig.get::<u64>(&out).chunks(4).zip(limbs.chunks(4)) {
+                for (found, given) in rig.download::<u64>(&out).chunks(4).zip(limbs.chunks(4)) {
                     let bytes: &[u8] = bytemuck::cast_slice(given);
                     let expected = Fr::from_le_bytes_mod_order(bytes) * factor;
                     // Inputs and outputs are integers, not in Montgomery form.

@@ -8,14 +8,14 @@ use std::{
 
 use bytemuck::Pod;
 use capstan::device::{
-    self, Block, Context, DeviceLimits, Gpu, Kernel, Lease, Module, OpenOptions, Parameters, Span,
-    Stream, Wanted,
+    self, BlockShape, DeviceContext, DeviceLease, DeviceLimits, DeviceSelection, DeviceSlice, Gpu,
+    Kernel, KernelModule, KernelParameters, OpenOptions, Stream,
 };
 
 use crate::emulated::{self, SEEDS, seed};
 
 /// A device and a stream, for one test at a time.
-pub struct Rig {
+pub struct KernelRig {
     gpu: &'static Gpu,
     stream: Stream,
     /// Index of the current seed; `None` on a GPU.
@@ -24,12 +24,16 @@ pub struct Rig {
 }
 
 /// Runs `test` under every seed of the emulated driver; once on a GPU.
-pub fn each_seed(test: impl Fn(&Rig)) {
+pub fn each_seed(test: impl Fn(&KernelRig)) {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let gpu = open();
-    let mut rig =
-        Rig { gpu, stream: Stream::new(gpu.context()).unwrap(), seed_index: None, _exclusive: turn };
+    let mut rig = KernelRig {
+        gpu,
+        stream: Stream::new(gpu.context()).unwrap(),
+        seed_index: None,
+        _exclusive: turn,
+    };
     if emulated::driver().is_none() {
         return test(&rig);
     }
@@ -51,18 +55,18 @@ pub fn open() -> &'static Gpu {
 
 /// Opens the device with an arena of that part of its free memory.
 pub fn open_with(memory_percent: u64) -> Gpu {
-    let wanted = Wanted { driver: emulated::driver(), devices: vec![0] };
+    let wanted = DeviceSelection { driver: emulated::driver(), devices: vec![0] };
     let patience = Duration::from_secs(300);
-    let on_fault = Arc::new(|fault: &device::Fault| eprintln!("{fault}"));
+    let on_fault = Arc::new(|fault: &device::DeviceFault| eprintln!("{fault}"));
     let shared_bytes_max = emulated::shared_bytes_max();
     let options = OpenOptions { memory_percent, patience, on_fault, shared_bytes_max };
     device::open(&wanted, &options).unwrap().gpus.remove(0)
 }
 
-impl Rig {
+impl KernelRig {
     /// Whether to run `case` now: cases that are slow on the emulated driver run under one seed
     /// each. A GPU runs all of them.
-    pub fn takes(&self, case: usize) -> bool {
+    pub fn runs_case(&self, case: usize) -> bool {
         self.seed_index.is_none_or(|order| case % SEEDS.len() == order)
     }
 
@@ -75,7 +79,7 @@ impl Rig {
         self.gpu.identity().limits
     }
 
-    pub fn context(&self) -> &Context {
+    pub fn context(&self) -> &DeviceContext {
         self.gpu.context()
     }
 
@@ -85,48 +89,53 @@ impl Rig {
     }
 
     /// Loads kernel `name` of `module`, for blocks of `threads`.
-    pub fn kernel<P: Parameters>(&self, module: &str, name: &str, threads: u32) -> Kernel<P> {
-        self.kernel_in(module, name, Block::of(threads))
+    pub fn kernel<P: KernelParameters>(&self, module: &str, name: &str, threads: u32) -> Kernel<P> {
+        self.kernel_with_block(module, name, BlockShape::threads(threads))
     }
 
     /// Loads kernel `name` of `module`, for blocks that may have dynamic shared memory.
-    pub fn kernel_in<P: Parameters>(&self, module: &str, name: &str, block: Block) -> Kernel<P> {
-        Module::load(self.gpu.context(), module).unwrap().kernel(name, block).unwrap()
+    pub fn kernel_with_block<P: KernelParameters>(
+        &self,
+        module: &str,
+        name: &str,
+        block: BlockShape,
+    ) -> Kernel<P> {
+        KernelModule::load(self.gpu.context(), module).unwrap().kernel(name, block).unwrap()
     }
 
     /// Launches `grid` blocks.
-    pub fn launch<P: Parameters>(&self, kernel: &Kernel<P>, grid: u32, given: P::Given<'_>) {
+    pub fn launch<P: KernelParameters>(&self, kernel: &Kernel<P>, grid: u32, given: P::Given<'_>) {
         kernel.launch(&self.stream, grid, given).unwrap();
     }
 
     /// Copies `values` to a new lease.
-    pub fn put<T: Pod>(&self, values: &[T]) -> Lease {
-        let lease = self.room::<T>(values.len());
+    pub fn upload<T: Pod>(&self, values: &[T]) -> DeviceLease {
+        let lease = self.lease::<T>(values.len());
         self.write(lease.all(), values);
         lease
     }
 
     /// Copies `values` to the device.
-    pub fn write<T: Pod>(&self, to: Span<'_, u8>, values: &[T]) {
+    pub fn write<T: Pod>(&self, to: DeviceSlice<'_, u8>, values: &[T]) {
         self.gpu.ring().upload(&self.stream, to).write(bytemuck::cast_slice(values)).unwrap();
     }
 
     /// Leases memory for `count` elements.
-    pub fn room<T>(&self, count: usize) -> Lease {
+    pub fn lease<T>(&self, count: usize) -> DeviceLease {
         self.gpu.arena().lease(&self.stream, (count * size_of::<T>()) as u64).unwrap()
     }
 
     /// Waits for the stream and reads a whole lease.
-    pub fn get<T: Pod>(&self, lease: &Lease) -> Vec<T> {
+    pub fn download<T: Pod>(&self, lease: &DeviceLease) -> Vec<T> {
         self.read(lease.all())
     }
 
     /// Waits for the stream and reads `from`.
-    pub fn read<T: Pod>(&self, from: Span<'_, u8>) -> Vec<T> {
+    pub fn read<T: Pod>(&self, from: DeviceSlice<'_, u8>) -> Vec<T> {
         let mut found = Vec::new();
         let take = |bytes: &[u8]| {
             found.extend_from_slice(bytes);
-            Ok::<_, device::Fault>(())
+            Ok::<_, device::DeviceFault>(())
         };
         self.gpu.ring().download(&self.stream, from, take).unwrap();
         found.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()

@@ -5,7 +5,7 @@ use ark_ff::{AdditiveGroup, BigInt, BigInteger, Field, PrimeField};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 /// An element of a field of the kernels: one or two coordinates of 64-bit limbs.
-pub trait Element: Field {
+pub trait KernelElement: Field {
     /// Suffix of the kernels' names.
     const NAME: &'static str;
     /// Number of 64-bit limbs.
@@ -54,7 +54,7 @@ macro_rules! prime {
 prime!(Fq, "fp", 6);
 prime!(Fr, "fr", 4);
 
-impl Element for Fq2 {
+impl KernelElement for Fq2 {
     const NAME: &'static str = "fp2";
     const LIMBS: usize = 12;
     const RADIX_BITS: u64 = Fq::RADIX_BITS;
@@ -123,7 +123,7 @@ pub fn rng() -> StdRng {
 }
 
 /// `count` random picks from the samples.
-pub fn shuffled<E: Element>(rng: &mut StdRng, count: usize) -> Vec<E> {
+pub fn shuffled<E: KernelElement>(rng: &mut StdRng, count: usize) -> Vec<E> {
     let samples = E::samples(rng);
     (0..count).map(|_| samples[rng.random_range(0..samples.len())]).collect()
 }

@@ -1,6 +1,6 @@
 //! `kernels/selftest.cu`: the carry chains of `kernels/carry.cuh`.
 
-use capstan::device::Ptr;
+use capstan::device::DevicePtr;
 use rand::Rng;
 
 use crate::{gpu::each_seed, values::rng};
@@ -44,14 +44,16 @@ fn carries_are_right() {
     }
     inputs.extend((0..500).map(|i| [rng.random(), rng.random(), rng.random(), i % 32]));
     each_seed(|rig| {
-        type Arguments = (u32, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>);
+        type Arguments =
+            (u32, DevicePtr<u32>, DevicePtr<u32>, DevicePtr<u32>, DevicePtr<u32>, DevicePtr<u32>);
         let kernel = rig.kernel::<Arguments>("selftest", "selftest_words", 128);
-        let columns: [_; 4] =
-            std::array::from_fn(|i| rig.put(&inputs.iter().map(|row| row[i]).collect::<Vec<_>>()));
+        let columns: [_; 4] = std::array::from_fn(|i| {
+            rig.upload(&inputs.iter().map(|row| row[i]).collect::<Vec<_>>())
+        });
         let [a, b, c, shift] = columns.each_ref().map(|column| column.all());
-        let out = rig.room::<u32>(WORDS * inputs.len());
+        let out = rig.lease::<u32>(WORDS * inputs.len());
         rig.launch(&kernel, 2, (inputs.len() as u32, a, b, c, shift, out.all()));
-        for (found, input) in rig.get::<u32>(&out).chunks(WORDS).zip(&inputs) {
+        for (found, input) in rig.download::<u32>(&out).chunks(WORDS).zip(&inputs) {
             let [a, b, c, shift] = *input;
             assert_eq!(found, expected(a.into(), b.into(), c.into(), shift), "{input:x?}");
         }

@@ -7,7 +7,7 @@
 #[path = "../../examples/common/mod.rs"]
 #[allow(unused_imports)]
 mod common;
-mod live;
+mod heap;
 mod work;
 
 use std::{
@@ -19,13 +19,13 @@ use std::{
 
 use capstan::{
     client::{Client, GetInfoResponse},
-    server::Settings,
+    server::ServerSettings,
 };
 use rand::{SeedableRng, rngs::StdRng};
 use tokio::{runtime::Runtime, time::sleep};
-use work::{Done, Known, Worker};
+use work::{Expected, Outcome, Worker};
 
-static KNOWN: LazyLock<Known> = LazyLock::new(Known::new);
+static KNOWN: LazyLock<Expected> = LazyLock::new(Expected::new);
 
 const CLIENTS: u64 = 64;
 /// A timeout per call that only a hang reaches, even on two busy cores.
@@ -35,23 +35,23 @@ const UPLOAD_TTL: Duration = Duration::from_secs(10);
 /// How long the server may take to free everything, idle threads included (tokio: 10 s).
 const SETTLING: Duration = Duration::from_secs(25);
 /// How much longer clients run if some kind of call has not been made yet.
-const PATIENCE: Duration = Duration::from_secs(120);
+const EXTRA_DURATION_MAX: Duration = Duration::from_secs(120);
 /// Allowed heap growth between middle and end: queues and tables keep their capacity.
 const GROWTH_BYTES: isize = 8 << 20;
 
 /// Resources of this process, which runs the server and the clients.
 #[derive(Debug, Clone, Copy)]
-struct Held {
+struct Resources {
     heap_bytes: isize,
     threads: usize,
     descriptors: usize,
 }
 
-impl Held {
+impl Resources {
     fn now() -> Self {
         let count = |folder| fs::read_dir(folder).unwrap().count();
         let (threads, descriptors) = (count("/proc/self/task"), count("/proc/self/fd"));
-        Self { heap_bytes: live::bytes(), threads, descriptors }
+        Self { heap_bytes: heap::bytes(), threads, descriptors }
     }
 
     /// Whether nothing has grown since `before`; the heap may grow by [`GROWTH_BYTES`].
@@ -83,15 +83,15 @@ async fn settle(client: &Client) {
 
 /// Counts calls by outcome.
 #[derive(Default)]
-struct Tally(Mutex<BTreeMap<Done, u64>>);
+struct Tally(Mutex<BTreeMap<Outcome, u64>>);
 
 impl Tally {
-    fn count(&self, done: Done) {
+    fn count(&self, done: Outcome) {
         *self.0.lock().unwrap().entry(done).or_default() += 1;
     }
 
     fn is_complete(&self) -> bool {
-        self.0.lock().unwrap().len() == Done::KINDS
+        self.0.lock().unwrap().len() == Outcome::KINDS
     }
 }
 
@@ -108,7 +108,7 @@ async fn run(
             let tally = tally.clone();
             tokio::spawn(async move {
                 while begun.elapsed() < duration
-                    || !tally.is_complete() && begun.elapsed() < duration + PATIENCE
+                    || !tally.is_complete() && begun.elapsed() < duration + EXTRA_DURATION_MAX
                 {
                     let step = tokio::time::timeout(HANGING, worker.step()).await;
                     let step = step.unwrap_or_else(|_| panic!("client {} hangs", worker.number));
@@ -127,10 +127,10 @@ async fn run(
 }
 
 /// Waits until no more is held than `before`: idle threads end and sockets close.
-async fn until_within(before: Held) {
+async fn until_within(before: Resources) {
     let begun = Instant::now();
     loop {
-        let after = Held::now();
+        let after = Resources::now();
         if after.is_within(&before) {
             println!("in the middle: {before:?}\nat the end:    {after:?}");
             return;
@@ -148,10 +148,13 @@ fn many_clients_get_correct_results_and_leave_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("capstan.sock");
     let unix_target = format!("unix:{}", socket.display());
-    let settings =
-        Settings { unix_socket: Some(socket), upload_ttl: UPLOAD_TTL, ..Settings::default() };
+    let settings = ServerSettings {
+        unix_socket: Some(socket),
+        upload_ttl: UPLOAD_TTL,
+        ..ServerSettings::default()
+    };
     let server = common::serve(settings);
-    let known: &'static Known = &KNOWN;
+    let known: &'static Expected = &KNOWN;
     Runtime::new().unwrap().block_on(async {
         let mut workers = Vec::new();
         for number in 0..CLIENTS {
@@ -164,7 +167,7 @@ fn many_clients_get_correct_results_and_leave_nothing_behind() {
         let tally = Arc::new(Tally::default());
         let workers = run(workers, half, &tally).await;
         settle(&observer).await;
-        let middle = Held::now();
+        let middle = Resources::now();
         let workers = run(workers, half, &tally).await;
         settle(&observer).await;
         println!("{seconds} s of {CLIENTS} clients: {:?}", tally.0.lock().unwrap());

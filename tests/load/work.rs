@@ -6,7 +6,7 @@ use ark_bls12_381::{G1Projective, G2Projective};
 use ark_ec::{AdditiveGroup, CurveGroup, PrimeGroup, VariableBaseMSM};
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use capstan::client::{
-    BasesHandle, BasesId, Client, Code, CurvePoint, Error, Fr, G1Affine, G2Affine, Group,
+    BasesHandle, BasesId, Client, ClientError, Code, CurvePoint, Fr, G1Affine, G2Affine, Group,
     MsmOptions, NttOptions, PointEncoding, PutOptions, ScalarEncoding, ScalarInput, UploadId,
 };
 use rand::{Rng, rngs::StdRng};
@@ -29,7 +29,7 @@ struct NttCase {
 }
 
 /// Everything that clients send, with the expected results.
-pub struct Known {
+pub struct Expected {
     g1: Vec<G1Affine>,
     g2: Vec<G2Affine>,
     g1_cases: Vec<MsmCase<G1Affine>>,
@@ -47,7 +47,7 @@ fn msm_case<A: CurvePoint>(
     MsmCase { n, batch, scalars, sums }
 }
 
-impl Known {
+impl Expected {
     /// Computes the results with arkworks.
     pub fn new() -> Self {
         let (g1, g2) = (points::<G1Affine>(4096), points::<G2Affine>(256));
@@ -72,7 +72,7 @@ impl Known {
 
 /// One of the clients.
 pub struct Worker<'a> {
-    pub known: &'a Known,
+    pub known: &'a Expected,
     pub client: Client,
     pub g1: BasesHandle<G1Affine>,
     pub g2: BasesHandle<G2Affine>,
@@ -85,7 +85,7 @@ pub struct Worker<'a> {
 
 /// The outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Done {
+pub enum Outcome {
     Msm,
     Ntt,
     Put,
@@ -93,14 +93,14 @@ pub enum Done {
     Cancelled,
 }
 
-impl Done {
+impl Outcome {
     /// The number of variants.
     pub const KINDS: usize = Self::Cancelled as usize + 1;
 }
 
 impl<'a> Worker<'a> {
     /// Uploads the common bases and uses every connection once.
-    pub async fn new(known: &'a Known, client: Client, rng: StdRng, number: u64) -> Self {
+    pub async fn new(known: &'a Expected, client: Client, rng: StdRng, number: u64) -> Self {
         let g1 = client.put_bases(&known.g1).await.unwrap();
         let g2 = client.put_bases(&known.g2).await.unwrap();
         let mut worker = Self { known, client, g1, g2, rng, number, vector: None };
@@ -109,27 +109,27 @@ impl<'a> Worker<'a> {
     }
 
     /// One call, chosen at random and checked: 1 % are cancelled, 1 % must be refused.
-    pub async fn step(&mut self) -> Result<Done, Error> {
+    pub async fn step(&mut self) -> Result<Outcome, ClientError> {
         match self.rng.random_range(0..100) {
             0 => {
                 let patience = Duration::from_micros(self.rng.random_range(0..20_000));
-                match tokio::time::timeout(patience, self.good()).await {
+                match tokio::time::timeout(patience, self.valid_call()).await {
                     Ok(done) => done,
                     Err(_) => {
                         self.release_vector_left_behind().await;
-                        Ok(Done::Cancelled)
+                        Ok(Outcome::Cancelled)
                     }
                 }
             }
             1 => {
-                self.bad().await;
-                Ok(Done::Refused)
+                self.invalid_call().await;
+                Ok(Outcome::Refused)
             }
-            _ => self.good().await,
+            _ => self.valid_call().await,
         }
     }
 
-    async fn good(&mut self) -> Result<Done, Error> {
+    async fn valid_call(&mut self) -> Result<Outcome, ClientError> {
         match self.rng.random_range(0..20) {
             0..5 => self.msm_g1().await,
             5..8 => self.msm_g2().await,
@@ -142,7 +142,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    async fn msm_g1(&mut self) -> Result<Done, Error> {
+    async fn msm_g1(&mut self) -> Result<Outcome, ClientError> {
         // Small MSMs are more frequent than large ones.
         let cases = &self.known.g1_cases;
         let which =
@@ -158,10 +158,10 @@ impl<'a> Worker<'a> {
             self.client.msm_with(&bases, &case.scalars, options).await?.points
         };
         assert_eq!(sums, case.sums, "G1, {} points", case.n);
-        Ok(Done::Msm)
+        Ok(Outcome::Msm)
     }
 
-    async fn msm_g2(&mut self) -> Result<Done, Error> {
+    async fn msm_g2(&mut self) -> Result<Outcome, ClientError> {
         let case = &self.known.g2_cases[self.rng.random_range(0..self.known.g2_cases.len())];
         let sum: G2Projective = if self.rng.random() {
             self.client.msm_inline(&self.known.g2[..case.n], &case.scalars).await?
@@ -170,10 +170,10 @@ impl<'a> Worker<'a> {
             self.client.msm(&bases, &case.scalars).await?
         };
         assert_eq!([sum], case.sums[..], "G2, {} points", case.n);
-        Ok(Done::Msm)
+        Ok(Outcome::Msm)
     }
 
-    async fn ntt(&mut self) -> Result<Done, Error> {
+    async fn ntt(&mut self) -> Result<Outcome, ClientError> {
         let case = &self.known.ntt_cases[self.rng.random_range(0..self.known.ntt_cases.len())];
         let (from, to, options) = match self.rng.random() {
             true => (&case.values, &case.transformed, NttOptions::forward()),
@@ -182,11 +182,11 @@ impl<'a> Worker<'a> {
         let mut values = from.clone();
         self.client.ntt(&mut values, options).await?;
         assert!(values == *to, "a transform of {} elements", values.len());
-        Ok(Done::Ntt)
+        Ok(Outcome::Ntt)
     }
 
     /// Uploads, downloads and releases a vector.
-    async fn put(&mut self, case: usize) -> Result<Done, Error> {
+    async fn put(&mut self, case: usize) -> Result<Outcome, ClientError> {
         let values = &self.known.ntt_cases[case].values;
         self.vector = Some(UploadId::random()?);
         let vector = self.client.put_vector_as(self.vector.unwrap(), values, None).await?;
@@ -198,7 +198,7 @@ impl<'a> Worker<'a> {
         );
         self.client.release_vector(vector.id).await?;
         self.vector = None;
-        Ok(Done::Put)
+        Ok(Outcome::Put)
     }
 
     /// Releases the vector that a call left on the server if it was cancelled after its `Put`.
@@ -212,7 +212,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Uploads bases that no other client has, and uses them once.
-    async fn bases(&mut self) -> Result<Done, Error> {
+    async fn bases(&mut self) -> Result<Outcome, ClientError> {
         let own = G1Projective::generator() * Fr::from(self.number + 2);
         let points = G1Projective::normalize_batch(&[own, own.double(), own.double().double()]);
         let bases = self.client.put_bases(&points).await?;
@@ -220,11 +220,11 @@ impl<'a> Worker<'a> {
         let sum = self.client.msm(&bases, &scalars).await?;
         assert_eq!(sum, own * Fr::from(3 + 2 * 5 + 4 * 7));
         self.client.release(bases.id()).await?;
-        Ok(Done::Put)
+        Ok(Outcome::Put)
     }
 
     /// Sends an invalid request, which must be refused with the promised code.
-    async fn bad(&mut self) {
+    async fn invalid_call(&mut self) {
         let (code, refused) = match self.rng.random_range(0..3) {
             0 => (Code::NotFound, self.client.stat(BasesId([self.number as u8; 32])).await.err()),
             1 => {
@@ -244,6 +244,9 @@ impl<'a> Worker<'a> {
             }
         };
         let refused = refused.expect("a bad request is refused");
-        assert!(matches!(&refused, Error::Refused(refusal) if refusal.code == code), "{refused}");
+        assert!(
+            matches!(&refused, ClientError::Refused(refusal) if refusal.code == code),
+            "{refused}"
+        );
     }
 }

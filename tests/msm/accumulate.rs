@@ -9,8 +9,8 @@ use ark_std::{
 };
 use capstan::{
     curve::{Group, points::CurvePoint},
-    device::Fault,
-    msm::accumulate::{Accumulator, Balance, Shape, Sorted},
+    device::DeviceFault,
+    msm::accumulate::{AccumulateShape, AccumulateTuning, Accumulator, SortedReferences},
 };
 
 use crate::{
@@ -23,17 +23,27 @@ const SIGN: u32 = 1 << 31;
 /// The whole tree; load-balanced shares of at least one and four elements; tree levels, then
 /// shares; teams of lanes; tree levels, then teams. Teams fall back to shares if a bucket is too
 /// large.
-const BALANCES: [(&str, Balance); 6] = [
-    ("tree", strategy(1, 1, 0, 0)),
-    ("single shares", strategy(u32::MAX, 1, 0, 0)),
-    ("shares", strategy(u32::MAX, 4, 0, 0)),
-    ("both", strategy(60, 3, 0, 0)),
-    ("teams", strategy(u32::MAX, 2, u32::MAX, 0)),
-    ("teams after levels", strategy(100, 2, 0, u32::MAX)),
+const BALANCES: [(&str, AccumulateTuning); 6] = [
+    ("tree", balance(1, 1, 0, 0)),
+    ("single shares", balance(u32::MAX, 1, 0, 0)),
+    ("shares", balance(u32::MAX, 4, 0, 0)),
+    ("both", balance(60, 3, 0, 0)),
+    ("teams", balance(u32::MAX, 2, u32::MAX, 0)),
+    ("teams after levels", balance(100, 2, 0, u32::MAX)),
 ];
 
-const fn strategy(level_min: u32, share_min: u32, whole_digits: u32, team_left: u32) -> Balance {
-    Balance { level_additions_min: level_min, share_references_min: share_min, whole_bucket_references_max: whole_digits, team_elements_max: team_left }
+const fn balance(
+    level_min: u32,
+    share_min: u32,
+    whole_digits: u32,
+    team_left: u32,
+) -> AccumulateTuning {
+    AccumulateTuning {
+        level_additions_min: level_min,
+        share_references_min: share_min,
+        whole_bucket_references_max: whole_digits,
+        team_elements_max: team_left,
+    }
 }
 
 /// References by bucket: a table index and a sign bit each.
@@ -63,17 +73,17 @@ fn expected<A: CurvePoint>(table: &[A], buckets: &Buckets) -> Vec<A::Group> {
 /// number of digits is too large by `spare`.
 fn check<A: CurvePoint>(
     (rig, accumulator): (&Rig, &Accumulator),
-    (strategy, balance): (&str, Balance),
+    (strategy, balance): (&str, AccumulateTuning),
     table: &[A],
     [buckets, more]: [&Buckets; 2],
     spare: u32,
 ) {
     let count = buckets.len();
-    let points = points::room::<A>(rig, table.len());
-    let (points, first) = points::numbered::<A>(&points, table.len());
+    let points = points::lease_points::<A>(rig, table.len());
+    let (points, first) = points::aligned_points::<A>(&points, table.len());
     points::write(rig, points, table);
-    let out = points::room::<A>(rig, count);
-    let (out, _) = points::numbered::<A>(&out, count);
+    let out = points::lease_points::<A>(rig, count);
+    let (out, _) = points::aligned_points::<A>(&out, count);
     let mut sums = vec![A::Group::default(); count];
     for (onto, part) in [(false, buckets), (true, more)] {
         let mut all: Vec<u32> = part.iter().flatten().map(|reference| reference + first).collect();
@@ -85,10 +95,16 @@ fn check<A: CurvePoint>(
         // References after the last one must not matter.
         let digits = all.len() as u32 + spare;
         all.resize(digits as usize, u32::MAX);
-        let shape =
-            Shape { group: A::GROUP, references_max: digits, buckets: count as u32, accumulate: onto, xyzz: false, balance };
+        let shape = AccumulateShape {
+            group: A::GROUP,
+            references_max: digits,
+            buckets: count as u32,
+            accumulate: onto,
+            xyzz: false,
+            balance,
+        };
         let (references, starts) = (rig.put(&all), rig.put(&starts));
-        let sorted = Sorted { references: references.all(), starts: starts.all() };
+        let sorted = SortedReferences { references: references.all(), starts: starts.all() };
         // The workspace's content must not matter.
         let bytes = accumulator.bytes(&shape) as usize;
         let workspace = rig.put(&vec![0xee_u8; bytes]);
@@ -102,7 +118,7 @@ fn check<A: CurvePoint>(
         };
         compare(&points::read(rig, out), if onto { "onto" } else { "alone" });
         if !onto {
-            let shape = Shape { xyzz: true, ..shape };
+            let shape = AccumulateShape { xyzz: true, ..shape };
             let wide = rig.put(&vec![0xee_u8; count * shape.sum_bytes()]);
             let workspace = rig.put(&vec![0xee_u8; accumulator.bytes(&shape) as usize]);
             accumulator.run(rig.stream(), &shape, sorted, wide.all(), workspace.all()).unwrap();
@@ -184,48 +200,48 @@ fn large_buckets_are_split<A: CurvePoint>() {
 fn short_and_misaligned_spans_are_refused() {
     each_seed(|rig| {
         let accumulator = Accumulator::load(rig.context()).unwrap();
-        let shape = Shape {
+        let shape = AccumulateShape {
             group: Group::G1,
             references_max: 10,
             buckets: 4,
             accumulate: true,
             xyzz: false,
-            balance: Balance::of(Group::G1, 10),
+            balance: AccumulateTuning::of(Group::G1, 10),
         };
         let (references, starts) = (rig.put(&[0_u32; 10]), rig.put(&[0_u32; 5]));
-        let out = points::room::<G1Affine>(rig, 5);
-        let (out, _) = points::numbered::<G1Affine>(&out, 5);
+        let out = points::lease_points::<G1Affine>(rig, 5);
+        let (out, _) = points::aligned_points::<G1Affine>(&out, 5);
         let part = |points: std::ops::Range<usize>| {
-            out.part(points.start * 96, points.len() * 96).unwrap()
+            out.slice(points.start * 96, points.len() * 96).unwrap()
         };
         let workspace = rig.room::<u8>(accumulator.bytes(&shape) as usize);
         let room = workspace.all::<u8>();
         let run = |digits, bounds, out, room| {
-            let sorted = Sorted {
-                references: references.all().part(0, digits).unwrap(),
-                starts: starts.all().part(0, bounds).unwrap(),
+            let sorted = SortedReferences {
+                references: references.all().slice(0, digits).unwrap(),
+                starts: starts.all().slice(0, bounds).unwrap(),
             };
             accumulator.run(rig.stream(), &shape, sorted, out, room)
         };
         run(10, 5, part(1..5), room).unwrap();
-        let shifted = out.part(16, 4 * 96).unwrap();
+        let shifted = out.slice(16, 4 * 96).unwrap();
         for (digits, bounds, out, room) in [
             (9, 5, part(0..4), room),
             (10, 4, part(0..4), room),
             (10, 5, part(0..3), room),
             (10, 5, shifted, room),
-            (10, 5, part(0..4), room.part(0, room.len() / 2).unwrap()),
+            (10, 5, part(0..4), room.slice(0, room.len() / 2).unwrap()),
         ] {
             let refused = run(digits, bounds, out, room);
-            assert!(matches!(refused, Err(Fault::KernelMismatch { .. })), "{refused:?}");
+            assert!(matches!(refused, Err(DeviceFault::KernelMismatch { .. })), "{refused:?}");
         }
         // XYZZ sums cannot be added onto, and need twice the memory of affine ones.
-        let sorted = Sorted { references: references.all(), starts: starts.all() };
+        let sorted = SortedReferences { references: references.all(), starts: starts.all() };
         for onto in [false, true] {
-            let shape = Shape { accumulate: onto, xyzz: true, ..shape };
+            let shape = AccumulateShape { accumulate: onto, xyzz: true, ..shape };
             let span = if onto { out } else { part(0..4) };
             let refused = accumulator.run(rig.stream(), &shape, sorted, span, room);
-            assert!(matches!(refused, Err(Fault::KernelMismatch { .. })), "{refused:?}");
+            assert!(matches!(refused, Err(DeviceFault::KernelMismatch { .. })), "{refused:?}");
         }
         rig.stream().synchronize().unwrap();
     });
@@ -360,7 +376,7 @@ fn many_additions_occupy_all_warps() {
         let mut pick = || reference(&mut rng, table.len());
         let sizes: Vec<_> = (0..300).map(|_| pick() as usize % 220).collect();
         let first = buckets(&sizes, &mut pick);
-        let strategy = ("both", strategy(1000, 4, 0, 0));
+        let strategy = ("both", balance(1000, 4, 0, 0));
         check((rig, &accumulator), strategy, &table, [&first, &buckets(&sizes, &mut pick)], 5);
     });
 }

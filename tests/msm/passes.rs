@@ -4,34 +4,39 @@ use std::ops::Range;
 
 use ark_bls12_381::{Fr, g1, g2};
 use ark_ff::AdditiveGroup;
-use capstan::msm::{Cuts, Job, Pass, Plan, Windows, reduce::Curve};
+use capstan::msm::{MsmPass, MsmPassPlan, MsmSize, Recoding, SplitThresholds, reduce::DeviceCurve};
 
 use crate::{
     gpu::each_seed,
     points,
     scalars::{DISTRIBUTIONS, edges, rng, uniform},
-    whole::{AMPLE, Bench, job},
+    whole::{AMPLE, MsmBench, job},
 };
 
 /// Thresholds so low that a test's few scalars are split as those of large MSMs are.
-const CUTS: Cuts = Cuts { streamed_scalars_min: 1, points_min: 7, whole_bucket_digits_max: 0, level_additions_min: None };
+const CUTS: SplitThresholds = SplitThresholds {
+    streamed_scalars_min: 1,
+    points_min: 7,
+    whole_bucket_digits_max: 0,
+    level_additions_min: None,
+};
 
-fn fixed(bits: u32, sets: u32) -> Windows {
-    Windows::fixed(bits, sets, 64).unwrap()
+fn fixed(bits: u32, sets: u32) -> Recoding {
+    Recoding::fixed(bits, sets, 64).unwrap()
 }
 
-fn sliding(bits: u32) -> Windows {
-    Windows::sliding(bits).unwrap()
+fn sliding(bits: u32) -> Recoding {
+    Recoding::sliding(bits).unwrap()
 }
 
-fn radix() -> Windows {
-    Windows::radix(26).unwrap()
+fn radix() -> Recoding {
+    Recoding::radix(26).unwrap()
 }
 
 /// Whether passes are split by vectors, by bucket sets, and by points.
-fn splits(plan: &Plan) -> [bool; 3] {
+fn splits(plan: &MsmPassPlan) -> [bool; 3] {
     let (job, sets) = (*plan.job(), plan.windows().sets());
-    let any = |cut: &dyn Fn(&Pass) -> bool| plan.passes().any(|pass| cut(&pass));
+    let any = |cut: &dyn Fn(&MsmPass) -> bool| plan.passes().any(|pass| cut(&pass));
     [
         any(&|pass| pass.vectors.1 < job.vectors),
         any(&|pass| pass.sets.1 < sets),
@@ -41,22 +46,24 @@ fn splits(plan: &Plan) -> [bool; 3] {
 
 /// Plans for less and less memory, each with one byte less than its predecessor needs.
 fn plans_for_less_memory(
-    job: Job,
-    windows: Windows,
-    bench: &Bench<'_, impl points::Curve + Curve>,
-) -> Vec<Plan> {
-    let plan = |bytes| Plan::with_thresholds(job, windows, bench.room(bytes), CUTS);
+    job: MsmSize,
+    windows: Recoding,
+    bench: &MsmBench<'_, impl points::TestCurve + DeviceCurve>,
+) -> Vec<MsmPassPlan> {
+    let plan = |bytes| MsmPassPlan::with_thresholds(job, windows, bench.room(bytes), CUTS);
     std::iter::successors(plan(AMPLE), |wider| plan(wider.bytes() - 1)).collect()
 }
 
 /// Finds the first plan of each case that is split as wanted, and compares it with arkworks. The
 /// tightest plan must be split in every way possible.
-fn check_short_memory<P: points::Curve + Curve>(cases: &[(usize, u32, Windows, [bool; 3])]) {
+fn check_short_memory<P: points::TestCurve + DeviceCurve>(
+    cases: &[(usize, u32, Recoding, [bool; 3])],
+) {
     each_seed(|rig| {
-        let bench = Bench::<P>::new(rig, 45);
+        let bench = MsmBench::<P>::new(rig, 45);
         let mut rng = rng();
         for (i, &(n, vectors, windows, cut)) in cases.iter().enumerate() {
-            let job = Job { vectors, ..job::<P>(n) };
+            let job = MsmSize { vectors, ..job::<P>(n) };
             let plans = plans_for_less_memory(job, windows, &bench);
             assert_eq!(plans[0].passes().count(), 1);
             let first = plans.iter().find(|plan| splits(plan) == cut).expect("such a split");
@@ -72,24 +79,24 @@ fn check_short_memory<P: points::Curve + Curve>(cases: &[(usize, u32, Windows, [
 }
 
 /// Compares an MSM in passes over these ranges of points with arkworks.
-fn check_pieces<P: points::Curve + Curve>(
-    bench: &Bench<'_, P>,
-    windows: Windows,
+fn check_pieces<P: points::TestCurve + DeviceCurve>(
+    bench: &MsmBench<'_, P>,
+    windows: Recoding,
     pieces: &[Range<u32>],
     scalars: &[Fr],
 ) {
     let job = job::<P>(scalars.len());
-    let mut plan = Plan::with_thresholds(job, windows, bench.room(AMPLE), CUTS).unwrap();
+    let mut plan = MsmPassPlan::with_thresholds(job, windows, bench.room(AMPLE), CUTS).unwrap();
     assert!(plan.enable_streaming());
     let passes: Vec<_> = pieces.iter().map(|piece| plan.pass_over(piece.clone())).collect();
     assert_eq!(passes.iter().filter(|pass| pass.accumulate).count(), pieces.len() - 1);
     bench.compare_in(&plan, &passes, scalars);
 }
 
-fn check_arriving<P: points::Curve + Curve>(all: &[Windows]) {
+fn check_arriving<P: points::TestCurve + DeviceCurve>(all: &[Recoding]) {
     let pieces = [vec![0..1, 1..2, 2..45], vec![0..20, 20..41, 41..45], vec![0..33, 33..45]];
     each_seed(|rig| {
-        let bench = Bench::<P>::new(rig, 45);
+        let bench = MsmBench::<P>::new(rig, 45);
         let mut rng = rng();
         for (i, windows) in all.iter().enumerate() {
             for (j, pieces) in pieces.iter().enumerate().filter(|(j, _)| rig.takes(i + j)) {
@@ -104,9 +111,9 @@ fn check_arriving<P: points::Curve + Curve>(all: &[Windows]) {
 
 /// Base 9 equals base 8, and base 11 is the opposite of base 10: a pass doubles buckets of an
 /// earlier pass, cancels them, or adds onto empty ones.
-fn check_equal_and_opposite<P: points::Curve + Curve>(all: &[Windows]) {
+fn check_equal_and_opposite<P: points::TestCurve + DeviceCurve>(all: &[Recoding]) {
     each_seed(|rig| {
-        let bench = Bench::<P>::new(rig, 14);
+        let bench = MsmBench::<P>::new(rig, 14);
         let mut rng = rng();
         for (i, windows) in all.iter().enumerate().filter(|(i, _)| rig.takes(*i)) {
             let [a, b] = [uniform(&mut rng), edges()[7 + i]];

@@ -10,62 +10,65 @@ use ark_std::{UniformRand, rand::RngCore};
 use bytemuck::cast_slice;
 use capstan::{
     curve::{Group, layout, points::CurvePoint},
-    device::{Lease, Span},
+    device::{DeviceLease, DeviceSlice},
     msm::align_to_points,
 };
 
 use crate::{gpu::Rig, values::Element};
 
 /// A curve, with its group's name on the device.
-pub trait Curve: SWCurveConfig<BaseField: Element, ScalarField = Fr> {
+pub trait TestCurve: SWCurveConfig<BaseField: Element, ScalarField = Fr> {
     const GROUP: Group;
 }
 
-impl Curve for g1::Config {
+impl TestCurve for g1::Config {
     const GROUP: Group = Group::G1;
 }
 
-impl Curve for g2::Config {
+impl TestCurve for g2::Config {
     const GROUP: Group = Group::G2;
 }
 
 /// Montgomery limbs, x before y; zeros for infinity.
-pub fn limbs<P: Curve>(points: &[Affine<P>]) -> Vec<u64> {
+pub fn limbs<P: TestCurve>(points: &[Affine<P>]) -> Vec<u64> {
     points.iter().flat_map(|point| [point.x.limbs(0), point.y.limbs(0)].concat()).collect()
 }
 
 /// Like [`limbs`], with the modulus added to every other y, as kernels may leave it.
-pub fn loose_limbs<P: Curve>(points: &[Affine<P>]) -> Vec<u64> {
+pub fn loose_limbs<P: TestCurve>(points: &[Affine<P>]) -> Vec<u64> {
     let point =
         |(i, point): (usize, &Affine<P>)| [point.x.limbs(0), point.y.limbs(i as u64 % 2)].concat();
     points.iter().enumerate().flat_map(point).collect()
 }
 
 /// `count` distinct points of the subgroup.
-pub fn different<P: Curve>(rng: &mut impl RngCore, count: usize) -> Vec<Affine<P>> {
+pub fn distinct<P: TestCurve>(rng: &mut impl RngCore, count: usize) -> Vec<Affine<P>> {
     let [first, step] = [0; 2].map(|_| Projective::<P>::generator() * Fr::rand(rng));
     let points = std::iter::successors(Some(first), |point| Some(*point + step));
     Projective::normalize_batch(&points.take(count).collect::<Vec<_>>())
 }
 
 /// Leases memory for `count` points plus one, for the alignment that [`numbered`] needs.
-pub fn room<A: CurvePoint>(rig: &Rig, count: usize) -> Lease {
+pub fn lease_points<A: CurvePoint>(rig: &Rig, count: usize) -> DeviceLease {
     rig.room::<u8>((count + 1) * A::GROUP.affine_bytes())
 }
 
 /// The aligned part of a lease of [`room`], and the reference number of its first point.
-pub fn numbered<A: CurvePoint>(lease: &Lease, count: usize) -> (Span<'_, u8>, u32) {
+pub fn aligned_points<A: CurvePoint>(
+    lease: &DeviceLease,
+    count: usize,
+) -> (DeviceSlice<'_, u8>, u32) {
     let (whole, number) = align_to_points(lease.all(), A::GROUP).unwrap();
-    (whole.part(0, count * A::GROUP.affine_bytes()).unwrap(), number)
+    (whole.slice(0, count * A::GROUP.affine_bytes()).unwrap(), number)
 }
 
 /// Copies points to the device.
-pub fn write<A: CurvePoint>(rig: &Rig, to: Span<'_, u8>, points: &[A]) {
+pub fn write<A: CurvePoint>(rig: &Rig, to: DeviceSlice<'_, u8>, points: &[A]) {
     rig.write(to, layout::points_as_bytes(points));
 }
 
 /// Points in XYZZ coordinates below 2p with random ZZ; infinity has arbitrary x and y.
-pub fn xyzz_limbs<P: Curve>(rng: &mut impl RngCore, points: &[Affine<P>]) -> Vec<u64> {
+pub fn xyzz_limbs<P: TestCurve>(rng: &mut impl RngCore, points: &[Affine<P>]) -> Vec<u64> {
     let coordinates = |(i, point): (usize, &Affine<P>)| {
         let (z, more) = (P::BaseField::rand(rng), i as u64 % 2);
         let [zz, zzz] = [z * z, z * z * z];
@@ -80,7 +83,7 @@ pub fn xyzz_limbs<P: Curve>(rng: &mut impl RngCore, points: &[Affine<P>]) -> Vec
 }
 
 /// Reads points in XYZZ coordinates; panics if one is not below 2p.
-pub fn read_xyzz<A: CurvePoint>(rig: &Rig, from: Span<'_, u8>) -> Vec<A> {
+pub fn read_xyzz<A: CurvePoint>(rig: &Rig, from: DeviceSlice<'_, u8>) -> Vec<A> {
     let words: Vec<u64> = rig.read(from);
     let words: Vec<u64> = words.chunks(6).flat_map(reduced).collect();
     let words = match A::GROUP {
@@ -112,7 +115,7 @@ fn reduced(limbs: &[u64]) -> [u64; 6] {
 }
 
 /// Reads affine points; panics if an x is not canonical or a y is not below 2p.
-pub fn read<A: CurvePoint>(rig: &Rig, from: Span<'_, u8>) -> Vec<A> {
+pub fn read<A: CurvePoint>(rig: &Rig, from: DeviceSlice<'_, u8>) -> Vec<A> {
     let mut words: Vec<u64> = rig.read(from);
     let coordinate = A::GROUP.coordinate_bytes() / 8;
     for (i, limbs) in words.chunks_mut(6).enumerate() {

@@ -10,12 +10,15 @@ use ark_std::{rand::RngCore, test_rng};
 use capstan::{
     curve::Group,
     device::DeviceLimits,
-    msm::reduce::{self, Ending, Plan, Reducer, Shape, Tuning, Weights, combine_on_host},
+    msm::reduce::{
+        self, BucketWeights, HostTakeover, ReducePlan, ReduceShape, ReduceTuning, Reducer,
+        combine_on_host,
+    },
 };
 
 use crate::{
     gpu::{Rig, each_seed},
-    points::{Curve, different, loose_limbs, xyzz_limbs},
+    points::{TestCurve, distinct, loose_limbs, xyzz_limbs},
 };
 
 /// Numbers of vectors, and shifts of a vector's sets: equal and mixed distances, and shifts for
@@ -26,12 +29,16 @@ fn layouts() -> Vec<(u32, Vec<u32>)> {
 }
 
 /// Buckets of one of seven kinds: distinct, equal, opposite, empty, mixed.
-fn filled<P: Curve>(rng: &mut impl RngCore, kind: usize, count: usize) -> Vec<Affine<P>> {
-    let point = different::<P>(rng, 1)[0];
+fn buckets_of_kind<P: TestCurve>(
+    rng: &mut impl RngCore,
+    kind: usize,
+    count: usize,
+) -> Vec<Affine<P>> {
+    let point = distinct::<P>(rng, 1)[0];
     let few = [point, -point, (point + point).into(), Affine::zero()];
     let mut pick = |from: &[Affine<P>]| from[rng.next_u32() as usize % from.len()];
     match kind % 7 {
-        0 => different(rng, count),
+        0 => distinct(rng, count),
         1 => vec![point; count],
         2 => vec![Affine::zero(); count],
         3 => {
@@ -47,7 +54,7 @@ fn filled<P: Curve>(rng: &mut impl RngCore, kind: usize, count: usize) -> Vec<Af
 }
 
 /// The sums by the definition, with running sums.
-fn expected<P: Curve>(shape: &Shape, buckets: &[Affine<P>]) -> Vec<Projective<P>> {
+fn expected<P: TestCurve>(shape: &ReduceShape, buckets: &[Affine<P>]) -> Vec<Projective<P>> {
     let sets: Vec<Projective<P>> = buckets
         .chunks(shape.buckets as usize)
         .map(|set| {
@@ -57,8 +64,8 @@ fn expected<P: Curve>(shape: &Shape, buckets: &[Affine<P>]) -> Vec<Projective<P>
                 weighted += sum;
             }
             match shape.weights {
-                Weights::Consecutive => weighted,
-                Weights::Odd => weighted + weighted - sum,
+                BucketWeights::Consecutive => weighted,
+                BucketWeights::Odd => weighted + weighted - sum,
             }
         })
         .collect();
@@ -72,9 +79,9 @@ fn expected<P: Curve>(shape: &Shape, buckets: &[Affine<P>]) -> Vec<Projective<P>
     sets.chunks(shape.shifts.len()).map(vector).collect()
 }
 
-fn run<P: Curve + reduce::Curve>(
+fn run<P: TestCurve + reduce::DeviceCurve>(
     rig: &Rig,
-    plan: &Plan,
+    plan: &ReducePlan,
     buckets: &[Affine<P>],
 ) -> Vec<Projective<P>> {
     let reducer = Reducer::load(rig.gpu().context()).unwrap();
@@ -93,8 +100,8 @@ fn run<P: Curve + reduce::Curve>(
 }
 
 /// Tunings for all code paths: with and without slices, terms split or not, small and large teams.
-fn tunings() -> Vec<Tuning> {
-    let tuning = |slice_points_min, lg_part, multiprocessors, groups| Tuning {
+fn tunings() -> Vec<ReduceTuning> {
+    let tuning = |slice_points_min, lg_part, multiprocessors, groups| ReduceTuning {
         multiprocessors,
         slice_threads: u64::from(multiprocessors) * 256,
         slice_points_min,
@@ -112,26 +119,26 @@ fn tunings() -> Vec<Tuning> {
 }
 
 /// Checks sets of `buckets` in one layout. `turn` selects kind, weights, tuning, and ending.
-fn check_shape<P: Curve + reduce::Curve>(
+fn check_shape<P: TestCurve + reduce::DeviceCurve>(
     rig: &Rig,
     rng: &mut impl RngCore,
     turn: usize,
     buckets: u32,
     (vectors, shifts): (u32, Vec<u32>),
 ) {
-    let (group, xyzz) = (<P as Curve>::GROUP, turn % 3 == 1);
-    let weights = [Weights::Consecutive, Weights::Odd][turn / 2 % 2];
-    let shape = Shape { group, vectors, shifts, buckets, weights, xyzz };
+    let (group, xyzz) = (<P as TestCurve>::GROUP, turn % 3 == 1);
+    let weights = [BucketWeights::Consecutive, BucketWeights::Odd][turn / 2 % 2];
+    let shape = ReduceShape { group, vectors, shifts, buckets, weights, xyzz };
     let count = vectors as usize * shape.shifts.len() * buckets as usize;
-    let given = filled::<P>(rng, turn, count);
+    let given = buckets_of_kind::<P>(rng, turn, count);
     let tuning = tunings()[turn % tunings().len()];
-    let ending = [Ending::Terms, Ending::Sets, Ending::Vectors][turn / 2 % 3];
-    let plan = Plan::new(&shape, &Tuning { ending: Some(ending), ..tuning });
+    let ending = [HostTakeover::Terms, HostTakeover::Sets, HostTakeover::Vectors][turn / 2 % 3];
+    let plan = ReducePlan::new(&shape, &ReduceTuning { ending: Some(ending), ..tuning });
     let found = run(rig, &plan, &given);
     assert!(found == expected(&shape, &given), "turn {turn}: {plan:?}");
 }
 
-fn check_shapes<P: Curve + reduce::Curve>(lg_most: u32) {
+fn check_shapes<P: TestCurve + reduce::DeviceCurve>(lg_most: u32) {
     each_seed(|rig| {
         let (mut rng, mut turn) = (test_rng(), 0);
         for lg_buckets in 0..=lg_most {
@@ -144,7 +151,7 @@ fn check_shapes<P: Curve + reduce::Curve>(lg_most: u32) {
 }
 
 /// Numbers of buckets that are not powers of two, so that the last row is shorter than the others.
-fn check_counts<P: Curve + reduce::Curve>(counts: &[u32]) {
+fn check_counts<P: TestCurve + reduce::DeviceCurve>(counts: &[u32]) {
     each_seed(|rig| {
         let mut rng = test_rng();
         for (i, &buckets) in counts.iter().enumerate() {
@@ -157,18 +164,21 @@ fn check_counts<P: Curve + reduce::Curve>(counts: &[u32]) {
 }
 
 /// Every kind of buckets with every tuning, at one size.
-fn check_tunings<P: Curve + reduce::Curve>(buckets: u32) {
+fn check_tunings<P: TestCurve + reduce::DeviceCurve>(buckets: u32) {
     each_seed(|rig| {
         let mut rng = test_rng();
         for kind in 0..7 {
-            let (group, xyzz) = (<P as Curve>::GROUP, kind % 2 == 1);
-            let (shifts, weights) = (vec![0, 5], [Weights::Consecutive, Weights::Odd][kind / 2 % 2]);
-            let shape = Shape { group, vectors: 1, shifts, buckets, weights, xyzz };
-            let given = filled::<P>(&mut rng, kind, 2 * buckets as usize);
+            let (group, xyzz) = (<P as TestCurve>::GROUP, kind % 2 == 1);
+            let (shifts, weights) =
+                (vec![0, 5], [BucketWeights::Consecutive, BucketWeights::Odd][kind / 2 % 2]);
+            let shape = ReduceShape { group, vectors: 1, shifts, buckets, weights, xyzz };
+            let given = buckets_of_kind::<P>(&mut rng, kind, 2 * buckets as usize);
             let expected = expected(&shape, &given);
             for (number, tuning) in tunings().into_iter().enumerate() {
-                let ending = [Ending::Terms, Ending::Sets, Ending::Vectors][(kind + number) % 3];
-                let plan = Plan::new(&shape, &Tuning { ending: Some(ending), ..tuning });
+                let ending = [HostTakeover::Terms, HostTakeover::Sets, HostTakeover::Vectors]
+                    [(kind + number) % 3];
+                let plan =
+                    ReducePlan::new(&shape, &ReduceTuning { ending: Some(ending), ..tuning });
                 assert!(run(rig, &plan, &given) == expected, "kind {kind}: {plan:?}");
             }
         }
@@ -211,21 +221,29 @@ fn g2_sums_with_every_tuning_match_arkworks() {
 #[test]
 fn plans_are_short_and_choose_the_cheapest_ending() {
     let plan = |group, vectors, shifts: Vec<u32>, lg_buckets: u32| {
-        let (buckets, weights) = (1 << lg_buckets, Weights::Consecutive);
-        let shape = Shape { group, vectors, shifts, buckets, weights, xyzz: false };
-        Plan::new(&shape, &Tuning::for_limits(&DeviceLimits::H200, group))
+        let (buckets, weights) = (1 << lg_buckets, BucketWeights::Consecutive);
+        let shape = ReduceShape { group, vectors, shifts, buckets, weights, xyzz: false };
+        ReducePlan::new(&shape, &ReduceTuning::for_limits(&DeviceLimits::H200, group))
     };
     let one = plan(Group::G1, 1, vec![0], 9);
-    assert_eq!((one.steps.len(), one.host_step), (2, Ending::Terms), "{one:?}");
+    assert_eq!((one.steps.len(), one.host_step), (2, HostTakeover::Terms), "{one:?}");
     let tables = plan(Group::G1, 1, vec![0], 21);
-    assert_eq!((tables.steps.len(), tables.host_step), (4, Ending::Terms), "{tables:?}");
+    assert_eq!((tables.steps.len(), tables.host_step), (4, HostTakeover::Terms), "{tables:?}");
     assert!(tables.workspace_bytes() < 8 << 20, "{tables:?}");
     let variable = plan(Group::G1, 1, (0..16).map(|set| 16 * set).collect(), 15);
-    assert_eq!((variable.host_step, variable.output_points()), (Ending::Sets, 16), "{variable:?}");
+    assert_eq!(
+        (variable.host_step, variable.output_points()),
+        (HostTakeover::Sets, 16),
+        "{variable:?}"
+    );
     let batch = plan(Group::G1, 1000, vec![0], 9);
-    assert_eq!((batch.host_step, batch.output_points()), (Ending::Sets, 1000), "{batch:?}");
+    assert_eq!((batch.host_step, batch.output_points()), (HostTakeover::Sets, 1000), "{batch:?}");
     let several = plan(Group::G1, 1000, vec![0, 10, 19], 9);
-    assert_eq!((several.host_step, several.output_points()), (Ending::Vectors, 1000), "{several:?}");
+    assert_eq!(
+        (several.host_step, several.output_points()),
+        (HostTakeover::Vectors, 1000),
+        "{several:?}"
+    );
     let no_ladder = plan(Group::G2, 1000, vec![0, 9, 11], 9);
-    assert_eq!(no_ladder.host_step, Ending::Sets, "{no_ladder:?}");
+    assert_eq!(no_ladder.host_step, HostTakeover::Sets, "{no_ladder:?}");
 }

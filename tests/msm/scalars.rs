@@ -2,7 +2,7 @@
 
 use ark_bls12_381::Fr;
 use ark_ff::{AdditiveGroup, Field, PrimeField};
-use capstan::msm::Radix;
+use capstan::msm::RadixDigits;
 use rand::{Rng, RngCore, SeedableRng, rngs::StdRng};
 
 pub fn rng() -> StdRng {
@@ -49,7 +49,7 @@ pub fn edges() -> Vec<Fr> {
 }
 
 /// Scalars whose digits in a radix are at the ends of their range or next to 0.
-pub fn of_digits(radix: &Radix, rng: &mut StdRng, count: usize) -> Vec<Fr> {
+pub fn of_digits(radix: &RadixDigits, rng: &mut StdRng, count: usize) -> Vec<Fr> {
     let (base, half) = (Fr::from(radix.radix()), i64::from(radix.buckets()));
     let kinds = [-half, 1 - half, half - 1, half, -1, 0, 1];
     let mut scalar = |few: bool| {

@@ -5,8 +5,8 @@ use ark_ff::BigInt;
 use capstan::{
     device::DeviceLimits,
     msm::{
-        BITS_MAX, BITS_MIN, Digit, Fixed, Radix, Sliding, Windows,
-        sort::{Layout, Path, Shape, SortCapacity, Sorted, Sorter, Tables},
+        BITS_MAX, BITS_MIN, FixedWindows, RadixDigits, Recoding, SignedDigit, SlidingWindows,
+        sort::{SortCapacity, SortOutput, SortPath, SortPlan, SortShape, Sorter, TableIndices},
     },
 };
 
@@ -18,15 +18,15 @@ use crate::{
 const SIGN: u32 = 1 << 31;
 /// Initial content of buffers, which must not matter.
 const DIRT: u32 = 0xeeee_eeee;
-const TABLES: Tables = Tables { first: 12345, stride: 1 << 20 };
+const TABLES: TableIndices = TableIndices { first: 12345, stride: 1 << 20 };
 
 /// Bucket and reference of every digit, sorted.
-fn expected(shape: &Shape, scalars: &[Fr]) -> Vec<(u32, u32)> {
+fn expected(shape: &SortShape, scalars: &[Fr]) -> Vec<(u32, u32)> {
     let (windows, first_set, sets) = (shape.windows(), shape.first_set(), shape.sets());
     let mut found = Vec::new();
     for (at, scalar) in scalars.iter().enumerate() {
         let (vector, i) = (at as u32 / shape.n(), at as u32 % shape.n());
-        for Digit { table, set, value } in windows.digits(*scalar) {
+        for SignedDigit { table, set, value } in windows.digits(*scalar) {
             if !(first_set..first_set + sets).contains(&set) {
                 continue;
             }
@@ -41,13 +41,13 @@ fn expected(shape: &Shape, scalars: &[Fr]) -> Vec<(u32, u32)> {
 }
 
 /// Sorts on the device and compares the start and the content of every bucket.
-fn check(rig: &Rig, sorter: &Sorter, layout: &Layout, scalars: &[Fr], name: &str) {
+fn check(rig: &Rig, sorter: &Sorter, layout: &SortPlan, scalars: &[Fr], name: &str) {
     let shape = layout.shape();
     let dirty = |bytes: u64| rig.put(&vec![DIRT; bytes.div_ceil(4) as usize]);
     let (work, references) = (dirty(layout.bytes()), dirty(4 * shape.digits_max()));
     let starts = dirty(4 * (shape.buckets() + 1));
     let given = rig.put(&words(scalars));
-    let sorted = Sorted { references: references.all(), starts: starts.all() };
+    let sorted = SortOutput { references: references.all(), starts: starts.all() };
     // Odd sizes run twice: what the first run leaves must not matter to the second.
     for _ in 0..1 + shape.n() % 2 {
         sorter.run(rig.stream(), layout, given.all(), TABLES, work.all(), sorted).unwrap();
@@ -70,30 +70,30 @@ fn check(rig: &Rig, sorter: &Sorter, layout: &Layout, scalars: &[Fr], name: &str
 }
 
 /// The chosen layout, and layouts for every branch: few bins, one bin, one or more blocks a vector.
-fn layouts(shape: Shape, capacity: SortCapacity) -> Vec<Layout> {
+fn layouts(shape: SortShape, capacity: SortCapacity) -> Vec<SortPlan> {
     let lg_buckets = (shape.buckets() / u64::from(shape.vectors())).ilog2();
-    let bins = |low_bits, tile_scalars| Path::Bins { low_bits, tile_scalars };
-    let direct = |groups| Path::Direct { groups };
+    let bins = |low_bits, tile_scalars| SortPath::Bins { low_bits, tile_scalars };
+    let direct = |groups| SortPath::Direct { groups };
     // Every bin and group is a block, which is slow in emulation.
     let (cuts, groups) = if shape.vectors() > 8 { (1, 2) } else { (4, 7) };
     let (few, one) = (lg_buckets.saturating_sub(cuts), (lg_buckets + 1).min(12));
     let paths = [bins(few, 160), bins(one, 33), direct(1), direct(groups)];
-    let mut found: Vec<_> = Layout::of(shape, capacity).into_iter().collect();
-    found.extend(paths.into_iter().filter_map(|path| Layout::with_path(shape, capacity, path)));
+    let mut found: Vec<_> = SortPlan::of(shape, capacity).into_iter().collect();
+    found.extend(paths.into_iter().filter_map(|path| SortPlan::with_path(shape, capacity, path)));
     found
 }
 
-fn check_shape(rig: &Rig, sorter: &Sorter, shape: Shape, scalars: &[Fr], name: &str) {
+fn check_shape(rig: &Rig, sorter: &Sorter, shape: SortShape, scalars: &[Fr], name: &str) {
     for layout in layouts(shape, SortCapacity::of(&rig.limits())) {
         check(rig, sorter, &layout, scalars, name);
     }
 }
 
 /// Fixed windows in `sets` bucket sets; sliding windows if `sets` is 0.
-fn windows(bits: u32, sets: u32) -> Windows {
+fn windows(bits: u32, sets: u32) -> Recoding {
     let windows = match sets {
-        0 => Windows::sliding(bits),
-        _ => Windows::fixed(bits, sets, 64),
+        0 => Recoding::sliding(bits),
+        _ => Recoding::fixed(bits, sets, 64),
     };
     windows.unwrap()
 }
@@ -115,7 +115,7 @@ fn small_counts_are_sorted() {
         for (i, &n) in counts.iter().enumerate() {
             let scalars: Vec<Fr> = (0..n).map(|_| uniform(&mut rng)).collect();
             let windows = windows([4, 8, 11, 13, 14, 10][i % 6], [1, 0, 2, 4, 3][i % 5]);
-            let shape = Shape::new(windows, n, 1).unwrap();
+            let shape = SortShape::new(windows, n, 1).unwrap();
             let all = layouts(shape, SortCapacity::of(&rig.limits()));
             for layout in [all[0], all[1 + i % (all.len() - 1)]] {
                 check(rig, &sorter, &layout, &scalars, "uniform");
@@ -131,7 +131,7 @@ fn all_distributions_are_sorted() {
         for (name, scalar) in DISTRIBUTIONS {
             let scalars: Vec<Fr> = (0..500).map(|i| scalar(&mut rng, i)).collect();
             for windows in [windows(10, 1), windows(11, 0)] {
-                check_shape(rig, &sorter, Shape::new(windows, 500, 1).unwrap(), &scalars, name);
+                check_shape(rig, &sorter, SortShape::new(windows, 500, 1).unwrap(), &scalars, name);
             }
         }
     });
@@ -141,14 +141,14 @@ fn all_distributions_are_sorted() {
 fn digits_of_a_small_radix_are_sorted() {
     each_seed(|rig| {
         let (mut rng, sorter) = (rng(), sorter(rig));
-        let radix = Radix::all().next().unwrap();
+        let radix = RadixDigits::all().next().unwrap();
         for (name, scalar) in DISTRIBUTIONS {
             let scalars: Vec<Fr> = (0..400).map(|i| scalar(&mut rng, i)).collect();
-            let shape = Shape::new(Windows::Radix(radix), 400, 1).unwrap();
+            let shape = SortShape::new(Recoding::Radix(radix), 400, 1).unwrap();
             check_shape(rig, &sorter, shape, &scalars, name);
         }
         let scalars = of_digits(&radix, &mut rng, 3 * 210);
-        let shape = Shape::new(Windows::Radix(radix), 210, 3).unwrap();
+        let shape = SortShape::new(Recoding::Radix(radix), 210, 3).unwrap();
         check_shape(rig, &sorter, shape, &scalars, "digits");
     });
 }
@@ -158,11 +158,11 @@ fn digits_of_a_small_radix_are_sorted() {
 fn digits_of_every_radix_are_sorted() {
     each_seed(|rig| {
         let (mut rng, sorter) = (rng(), sorter(rig));
-        for (case, radix) in Radix::all().enumerate().filter(|(case, _)| rig.takes(*case)) {
+        for (case, radix) in RadixDigits::all().enumerate().filter(|(case, _)| rig.takes(*case)) {
             let mut scalars = edges();
             scalars.extend(of_digits(&radix, &mut rng, 2000));
-            let shape = Shape::new(Windows::Radix(radix), scalars.len() as u32, 1).unwrap();
-            let layout = Layout::of(shape, SortCapacity::of(&rig.limits())).unwrap();
+            let shape = SortShape::new(Recoding::Radix(radix), scalars.len() as u32, 1).unwrap();
+            let layout = SortPlan::of(shape, SortCapacity::of(&rig.limits())).unwrap();
             check(rig, &sorter, &layout, &scalars, &format!("case {case}"));
         }
     });
@@ -173,11 +173,11 @@ fn digits_of_every_radix_are_sorted() {
 fn bins_of_several_tiles_are_sorted() {
     each_seed(|rig| {
         let (mut rng, sorter) = (rng(), sorter(rig));
-        let fixed = Fixed::new(13, 1, 20).unwrap();
+        let fixed = FixedWindows::new(13, 1, 20).unwrap();
         let offsets: Vec<u32> = (0..fixed.count()).map(|j| fixed.offset(j)).collect();
         let apart: Vec<u32> = (0..253).step_by(14).collect();
         for (windows, low_bits, bits) in
-            [(Windows::Fixed(fixed), 7, offsets), (windows(14, 0), 12, apart)]
+            [(Recoding::Fixed(fixed), 7, offsets), (windows(14, 0), 12, apart)]
         {
             let n = 4097;
             let one_bucket = bits.iter().map(|&bit| Fr::from(BigInt::from(1_u64) << bit));
@@ -187,10 +187,10 @@ fn bins_of_several_tiles_are_sorted() {
             let uniform: Vec<Fr> = (0..n).map(|_| uniform(&mut rng)).collect();
             let mixed = (0..n).map(|i| if i % 3 == 0 { uniform[i] } else { one_bucket });
             let mixed: Vec<Fr> = mixed.collect();
-            let shape = Shape::new(windows, n as u32, 1).unwrap();
-            let path = Path::Bins { low_bits, tile_scalars: 600 };
+            let shape = SortShape::new(windows, n as u32, 1).unwrap();
+            let path = SortPath::Bins { low_bits, tile_scalars: 600 };
             let capacity = SortCapacity::of(&rig.limits());
-            let layout = Layout::with_path(shape, capacity, path).unwrap();
+            let layout = SortPlan::with_path(shape, capacity, path).unwrap();
             check(rig, &sorter, &layout, &uniform, "uniform");
             check(rig, &sorter, &layout, &mixed, "mixed");
             check(rig, &sorter, &layout, &vec![one_bucket; n], "one bucket");
@@ -206,9 +206,11 @@ fn sizes_around_powers_of_two_are_sorted() {
             for n in [(1_u32 << lg_n) - 1, 1 << lg_n, (1 << lg_n) + 1] {
                 let scalars: Vec<Fr> = (0..n).map(|_| uniform(&mut rng)).collect();
                 let windows = windows(lg_n + 2, n & 1);
-                let layout =
-                    Layout::of(Shape::new(windows, n, 1).unwrap(), SortCapacity::of(&rig.limits()))
-                        .unwrap();
+                let layout = SortPlan::of(
+                    SortShape::new(windows, n, 1).unwrap(),
+                    SortCapacity::of(&rig.limits()),
+                )
+                .unwrap();
                 check(rig, &sorter, &layout, &scalars, "uniform");
             }
         }
@@ -222,7 +224,7 @@ fn vectors_and_sets_do_not_mix() {
         for (vectors, n, bits, sets) in
             [(3, 129, 9, 0), (3, 70, 8, 32), (3, 200, 12, 5), (100, 8, 6, 0), (100, 4, 5, 51)]
         {
-            let shape = Shape::new(windows(bits, sets), n, vectors).unwrap();
+            let shape = SortShape::new(windows(bits, sets), n, vectors).unwrap();
             let scalars: Vec<Fr> = (0..n * vectors).map(|_| uniform(&mut rng)).collect();
             check_shape(rig, &sorter, shape, &scalars, "uniform");
         }
@@ -235,8 +237,8 @@ fn a_pass_sorts_its_sets_only() {
         let (mut rng, sorter) = (rng(), sorter(rig));
         let scalars: Vec<Fr> = (0..2 * 90).map(|_| uniform(&mut rng)).collect();
         for (sets, first, count) in [(7, 0, 3), (7, 3, 4), (7, 6, 1), (26, 11, 9)] {
-            let windows = Windows::fixed(10, sets, 64).unwrap();
-            let shape = Shape::new(windows, 90, 2).unwrap().with_sets(first, count).unwrap();
+            let windows = Recoding::fixed(10, sets, 64).unwrap();
+            let shape = SortShape::new(windows, 90, 2).unwrap().with_sets(first, count).unwrap();
             check_shape(rig, &sorter, shape, &scalars, "uniform");
         }
     });
@@ -244,50 +246,50 @@ fn a_pass_sorts_its_sets_only() {
 
 #[test]
 fn invalid_and_too_large_shapes_are_refused() {
-    let windows = Windows::fixed(16, 16, 1).unwrap();
-    assert_eq!(Shape::new(windows, 5, 0), None);
-    assert_eq!(Shape::new(windows, (1 << 26) + 1, 1), None);
-    let shape = Shape::new(windows, 5, 1).unwrap();
+    let windows = Recoding::fixed(16, 16, 1).unwrap();
+    assert_eq!(SortShape::new(windows, 5, 0), None);
+    assert_eq!(SortShape::new(windows, (1 << 26) + 1, 1), None);
+    let shape = SortShape::new(windows, 5, 1).unwrap();
     assert_eq!(shape.with_sets(9, 8), None);
     assert_eq!(shape.with_sets(u32::MAX, 2), None);
     assert_eq!(shape.with_sets(3, 0), None);
     // 2^31 digits.
-    assert_eq!(Layout::of(Shape::new(windows, 1 << 23, 16).unwrap(), h200()), None);
-    assert!(Layout::of(Shape::new(windows, 1 << 23, 15).unwrap(), h200()).is_some());
-    let tile = |tile_scalars| Path::Bins { low_bits: 11, tile_scalars };
-    assert_eq!(Layout::with_path(shape, h200(), tile(0)), None);
-    assert_eq!(Layout::with_path(shape, h200(), tile(2000)), None);
-    assert_eq!(Layout::with_path(shape, h200(), Path::Direct { groups: 0 }), None);
-    assert_eq!(Layout::with_path(shape, h200(), Path::Direct { groups: 127 }), None);
-    assert!(Layout::with_path(shape, h200(), Path::Direct { groups: 128 }).is_some());
+    assert_eq!(SortPlan::of(SortShape::new(windows, 1 << 23, 16).unwrap(), h200()), None);
+    assert!(SortPlan::of(SortShape::new(windows, 1 << 23, 15).unwrap(), h200()).is_some());
+    let tile = |tile_scalars| SortPath::Bins { low_bits: 11, tile_scalars };
+    assert_eq!(SortPlan::with_path(shape, h200(), tile(0)), None);
+    assert_eq!(SortPlan::with_path(shape, h200(), tile(2000)), None);
+    assert_eq!(SortPlan::with_path(shape, h200(), SortPath::Direct { groups: 0 }), None);
+    assert_eq!(SortPlan::with_path(shape, h200(), SortPath::Direct { groups: 127 }), None);
+    assert!(SortPlan::with_path(shape, h200(), SortPath::Direct { groups: 128 }).is_some());
 }
 
 #[test]
 fn shapes_within_the_limits_have_a_layout() {
-    let fits = |shape: Shape| {
+    let fits = |shape: SortShape| {
         let small = shape.buckets() <= 1 << 24;
         assert_eq!(
-            Layout::of(shape, h200()).is_some(),
+            SortPlan::of(shape, h200()).is_some(),
             small && shape.digits_max() < 1 << 31,
             "{shape:?}"
         );
     };
     for bits in BITS_MIN..=BITS_MAX {
-        for tables in (1..=64).chain([Sliding::TABLES]) {
+        for tables in (1..=64).chain([SlidingWindows::TABLES]) {
             for sets in 1..=64 {
                 let windows = match tables {
-                    Sliding::TABLES => Windows::sliding(bits).filter(|_| sets == 1),
-                    _ => Windows::fixed(bits, sets, tables),
+                    SlidingWindows::TABLES => Recoding::sliding(bits).filter(|_| sets == 1),
+                    _ => Recoding::fixed(bits, sets, tables),
                 };
                 let Some(windows) = windows.filter(|windows| windows.tables() == tables) else {
                     continue;
                 };
                 for lg_n in [0, 4, 10, 13, 16, 20, 24, 26] {
-                    fits(Shape::new(windows, 1 << lg_n, 1).unwrap());
+                    fits(SortShape::new(windows, 1 << lg_n, 1).unwrap());
                 }
-                let batch = Shape::new(windows, 1 << 10, 1000).unwrap();
+                let batch = SortShape::new(windows, 1 << 10, 1000).unwrap();
                 let fits = batch.buckets() <= 1 << 24;
-                assert!(Layout::of(batch, h200()).is_some() || !fits, "{batch:?}");
+                assert!(SortPlan::of(batch, h200()).is_some() || !fits, "{batch:?}");
             }
         }
     }
@@ -297,11 +299,11 @@ fn shapes_within_the_limits_have_a_layout() {
 fn short_spans_are_refused() {
     each_seed(|rig| {
         let sorter = sorter(rig);
-        let shape = Shape::new(Windows::fixed(8, 1, 32).unwrap(), 4, 1).unwrap();
-        let layout = Layout::with_path(
+        let shape = SortShape::new(Recoding::fixed(8, 1, 32).unwrap(), 4, 1).unwrap();
+        let layout = SortPlan::with_path(
             shape,
             SortCapacity::of(&rig.limits()),
-            Path::Bins { low_bits: 3, tile_scalars: 32 },
+            SortPath::Bins { low_bits: 3, tile_scalars: 32 },
         )
         .unwrap();
         let sizes = [4 * 32, layout.bytes(), 4 * shape.digits_max(), 4 * (shape.buckets() + 1)];
@@ -312,7 +314,7 @@ fn short_spans_are_refused() {
                 .map(|(i, bytes)| rig.room::<u8>(*bytes as usize - if i == short { 4 } else { 0 }));
             let [scalars, work, references, starts] =
                 std::array::from_fn(|_| leases.next().unwrap());
-            let sorted = Sorted { references: references.all(), starts: starts.all() };
+            let sorted = SortOutput { references: references.all(), starts: starts.all() };
             let (given, work) = (scalars.all(), work.all());
             assert!(sorter.run(rig.stream(), &layout, given, TABLES, work, sorted).is_err());
         }

@@ -9,23 +9,23 @@ use ark_ff::Field;
 use ark_std::test_rng;
 use capstan::{
     curve::Group,
-    device::{Block, Fault, Ptr},
-    msm::tables::{Layout, Tables},
+    device::{BlockShape, DeviceFault, DevicePtr},
+    msm::tables::{TableBuilder, TableLayout},
 };
 
 use crate::{
     gpu::each_seed,
-    points::{Curve, different, limbs},
+    points::{TestCurve, distinct, limbs},
 };
 
 /// Distinct points, some replaced by infinity.
-fn bases<P: Curve>(count: usize) -> Vec<Affine<P>> {
-    let mut points = different(&mut test_rng(), count);
+fn bases<P: TestCurve>(count: usize) -> Vec<Affine<P>> {
+    let mut points = distinct(&mut test_rng(), count);
     points.iter_mut().skip(2).step_by(5).for_each(|point| *point = Affine::zero());
     points
 }
 
-fn times<P: Curve>(points: &[Affine<P>], by: Fr) -> Vec<Affine<P>> {
+fn times<P: TestCurve>(points: &[Affine<P>], by: Fr) -> Vec<Affine<P>> {
     let multiples: Vec<_> = points.iter().map(|point| *point * by).collect();
     Projective::normalize_batch(&multiples)
 }
@@ -34,9 +34,9 @@ fn two_to(lg: u32) -> Fr {
     Fr::from(2).pow([lg.into()])
 }
 
-fn all_tables<P: Curve>() {
+fn all_tables<P: TestCurve>() {
     each_seed(|rig| {
-        let tables = Tables::load(rig.gpu().context()).unwrap();
+        let tables = TableBuilder::load(rig.gpu().context()).unwrap();
         let powers: Vec<u32> = (0..70).collect();
         for (points, factor, offsets) in [
             (1, 1, &[0, 1][..]),
@@ -56,7 +56,7 @@ fn all_tables<P: Curve>() {
             (3, 0x9000_0003, &[0, 1]),
         ] {
             let stride = points as usize + 3;
-            let layout = Layout { group: P::GROUP, points, stride, offsets, factor };
+            let layout = TableLayout { group: P::GROUP, points, stride, offsets, factor };
             let given = bases::<P>(points as usize);
             let width = layout.group.affine_bytes();
             let mut all = vec![0x5a_u8; layout.bytes()];
@@ -83,12 +83,12 @@ fn all_tables<P: Curve>() {
 
 /// Launches the kernel directly: with as many threads as points and with more, with steps of fewer
 /// doublings (`near`) and with additions.
-fn chains<P: Curve>() {
+fn chains<P: TestCurve>() {
     each_seed(|rig| {
-        type Parameters = (Ptr<u8>, Ptr<u8>, u32, u32, u32, u32, u32, u32, u32);
+        type Parameters = (DevicePtr<u8>, DevicePtr<u8>, u32, u32, u32, u32, u32, u32, u32);
         let threads = if P::GROUP.name() == "g1" { 128 } else { 64 };
         let element = P::GROUP.coordinate_bytes();
-        let block = Block { threads, shared_bytes: (6 * element) as u32 * threads };
+        let block = BlockShape { threads, shared_bytes: (6 * element) as u32 * threads };
         let name = format!("{}_tables", P::GROUP.name());
         let kernel = rig.kernel_in::<Parameters>("msm/tables", &name, block);
         let given = bases::<P>(128);
@@ -119,12 +119,13 @@ fn chains<P: Curve>() {
 #[test]
 fn a_factor_of_0_is_refused() {
     each_seed(|rig| {
-        let tables = Tables::load(rig.gpu().context()).unwrap();
-        let layout = Layout { group: Group::G1, points: 1, stride: 1, offsets: &[0, 1], factor: 0 };
+        let tables = TableBuilder::load(rig.gpu().context()).unwrap();
+        let layout =
+            TableLayout { group: Group::G1, points: 1, stride: 1, offsets: &[0, 1], factor: 0 };
         let room = |bytes| rig.room::<u8>(bytes as usize);
         let (on, scratch) = (room(192), room(tables.scratch_bytes(layout.group, 1)));
         let made = tables.run(rig.stream(), &layout, on.all(), scratch.all());
-        assert!(matches!(made, Err(Fault::KernelMismatch { .. })), "{made:?}");
+        assert!(matches!(made, Err(DeviceFault::KernelMismatch { .. })), "{made:?}");
     });
 }
 

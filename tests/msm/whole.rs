@@ -7,18 +7,18 @@ use ark_ec::{
 };
 use ark_ff::AdditiveGroup;
 use capstan::{
-    device::{DeviceLimits, Lease},
+    device::{DeviceLease, DeviceLimits},
     msm::{
-        Job, Msm, Pass, Placed, Plan, Room, Sliding, Windows,
-        reduce::Curve,
-        tables::{Layout, Tables},
-        align_to_points,
+        BasesLocation, MsmBudget, MsmKernels, MsmPass, MsmPassPlan, MsmSize, Recoding,
+        SlidingWindows, align_to_points,
+        reduce::DeviceCurve,
+        tables::{TableBuilder, TableLayout},
     },
 };
 
 use crate::{
     gpu::{Rig, each_seed},
-    points::{self, different},
+    points::{self, distinct},
     scalars::{DISTRIBUTIONS, rng, uniform, words},
 };
 
@@ -26,17 +26,17 @@ use crate::{
 pub const AMPLE: u64 = 64 << 20;
 
 /// The kernels of MSMs, and bases.
-pub struct Bench<'a, P: points::Curve> {
+pub struct MsmBench<'a, P: points::TestCurve> {
     rig: &'a Rig,
-    msm: Msm,
-    tables: Tables,
+    msm: MsmKernels,
+    tables: TableBuilder,
     bases: Vec<Affine<P>>,
 }
 
-impl<'a, P: points::Curve + Curve> Bench<'a, P> {
+impl<'a, P: points::TestCurve + DeviceCurve> MsmBench<'a, P> {
     /// Loads the kernels and makes `n` bases: distinct points, infinity, equal and opposite points.
     pub fn new(rig: &'a Rig, n: usize) -> Self {
-        let mut bases = different::<P>(&mut ark_std::test_rng(), n);
+        let mut bases = distinct::<P>(&mut ark_std::test_rng(), n);
         for i in 0..n {
             match i % 16 {
                 5 => bases[i] = Affine::identity(),
@@ -46,31 +46,32 @@ impl<'a, P: points::Curve + Curve> Bench<'a, P> {
             }
         }
         let context = rig.gpu().context();
-        let (msm, tables) = (Msm::load(context).unwrap(), Tables::load(context).unwrap());
+        let (msm, tables) =
+            (MsmKernels::load(context).unwrap(), TableBuilder::load(context).unwrap());
         Self { rig, msm, tables, bases }
     }
 
-    fn place(&self, n: usize, windows: &Windows) -> (Lease, Placed) {
+    fn place(&self, n: usize, windows: &Recoding) -> (DeviceLease, BasesLocation) {
         let offsets: Vec<_> = (0..windows.tables()).map(|t| windows.table_offset(t)).collect();
-        let group = <P as points::Curve>::GROUP;
+        let group = <P as points::TestCurve>::GROUP;
         let factor = windows.factor();
-        let layout = Layout { group, points: n as u32, stride: n, offsets: &offsets, factor };
+        let layout = TableLayout { group, points: n as u32, stride: n, offsets: &offsets, factor };
         let lease = self.rig.room::<u8>(layout.bytes() + group.affine_bytes());
         let (all, first) = align_to_points(lease.all(), group).unwrap();
         let limbs = points::limbs(&self.bases[..n]);
         self.rig.write(all, &limbs);
         let scratch = self.rig.room::<u8>(self.tables.scratch_bytes(group, n as u32) as usize);
         self.tables.run(self.rig.stream(), &layout, all, scratch.all()).unwrap();
-        (lease, Placed { first, stride: n as u32 })
+        (lease, BasesLocation { first, stride: n as u32 })
     }
 
     /// That many bytes, with the device's limits.
-    pub fn room(&self, bytes: u64) -> Room {
-        Room { bytes, limits: self.rig.limits() }
+    pub fn room(&self, bytes: u64) -> MsmBudget {
+        MsmBudget { bytes, limits: self.rig.limits() }
     }
 
     /// Runs `passes` on the device. `scalars` holds all vectors, one after the other.
-    fn sums(&self, plan: &Plan, passes: &[Pass], scalars: &[Fr]) -> Vec<Projective<P>> {
+    fn sums(&self, plan: &MsmPassPlan, passes: &[MsmPass], scalars: &[Fr]) -> Vec<Projective<P>> {
         let job = plan.job();
         let (_bases, placed) = self.place(job.n as usize, plan.windows());
         let given = self.rig.put(&words(scalars));
@@ -84,12 +85,21 @@ impl<'a, P: points::Curve + Curve> Bench<'a, P> {
             let own = given.all().part(begin, (pass.vectors.1 * pass.points.1) as usize).unwrap();
             let (stream, work) = (self.rig.stream(), workspace.all());
             let (watch, buckets) = (i % 2 == 0, buckets.all());
-            let marked =
-                self.msm.launch_pass(stream, watch, plan, pass, own, placed, buckets, work, out.all());
+            let marked = self.msm.launch_pass(
+                stream,
+                watch,
+                plan,
+                pass,
+                own,
+                placed,
+                buckets,
+                work,
+                out.all(),
+            );
             marks.push(marked.unwrap());
             assert_eq!(marks[i].is_some(), watch);
         }
-        let sums = Msm::combine_sums(plan, &self.rig.get::<u8>(&out));
+        let sums = MsmKernels::combine_sums(plan, &self.rig.get::<u8>(&out));
         for marks in marks.iter().flatten() {
             let names = marks.stages().unwrap().map(|(name, _)| name);
             assert_eq!(names, ["sort", "accumulate", "reduce"]);
@@ -98,16 +108,16 @@ impl<'a, P: points::Curve + Curve> Bench<'a, P> {
     }
 
     /// Runs an MSM in one pass and compares it with arkworks.
-    fn compare(&self, n: usize, vectors: usize, windows: Windows, scalars: &[Fr]) {
-        let job = Job { vectors: vectors as u32, ..job::<P>(n) };
-        let plan = Plan::new(job, windows, self.room(AMPLE)).unwrap();
+    fn compare(&self, n: usize, vectors: usize, windows: Recoding, scalars: &[Fr]) {
+        let job = MsmSize { vectors: vectors as u32, ..job::<P>(n) };
+        let plan = MsmPassPlan::new(job, windows, self.room(AMPLE)).unwrap();
         let passes: Vec<_> = plan.passes().collect();
         assert_eq!(passes.len(), 1, "{plan}");
         self.compare_in(&plan, &passes, scalars);
     }
 
     /// Runs `passes` of `plan` and compares the sums with arkworks.
-    pub fn compare_in(&self, plan: &Plan, passes: &[Pass], scalars: &[Fr]) {
+    pub fn compare_in(&self, plan: &MsmPassPlan, passes: &[MsmPass], scalars: &[Fr]) {
         let n = plan.job().n as usize;
         let found = Projective::normalize_batch(&self.sums(plan, passes, scalars));
         for (vector, found) in found.iter().enumerate() {
@@ -119,29 +129,32 @@ impl<'a, P: points::Curve + Curve> Bench<'a, P> {
     }
 }
 
-pub fn job<P: points::Curve>(n: usize) -> Job {
-    Job { group: <P as points::Curve>::GROUP, n: n as u32, vectors: 1 }
+pub fn job<P: points::TestCurve>(n: usize) -> MsmSize {
+    MsmSize { group: <P as points::TestCurve>::GROUP, n: n as u32, vectors: 1 }
 }
 
-fn check_sizes<P: points::Curve + Curve>(sizes: &[usize]) {
+fn check_sizes<P: points::TestCurve + DeviceCurve>(sizes: &[usize]) {
     each_seed(|rig| {
-        let bench = Bench::<P>::new(rig, 160);
+        let bench = MsmBench::<P>::new(rig, 160);
         let mut rng = rng();
         // Groups of three sizes, with different tables, share a seed.
         for (i, &n) in sizes.iter().enumerate().filter(|(i, _)| rig.takes(i / 3)) {
             let (_, scalar) = DISTRIBUTIONS[i % DISTRIBUTIONS.len()];
             let scalars: Vec<_> = (0..n).map(|i| scalar(&mut rng, i)).collect();
             let tables = [1, 64, 5][i % 3];
-            let tables = if n < 40 && tables == 64 { Sliding::TABLES } else { tables };
+            let tables = if n < 40 && tables == 64 { SlidingWindows::TABLES } else { tables };
             bench.compare(n, 1, job::<P>(n).choose_windows(tables, &rig.limits()), &scalars);
         }
     });
 }
 
 /// Checks every distribution. `windows` maps its index to the windows to use.
-fn check_distributions<P: points::Curve + Curve>(n: usize, windows: impl Fn(usize) -> Windows) {
+fn check_distributions<P: points::TestCurve + DeviceCurve>(
+    n: usize,
+    windows: impl Fn(usize) -> Recoding,
+) {
     each_seed(|rig| {
-        let bench = Bench::<P>::new(rig, n);
+        let bench = MsmBench::<P>::new(rig, n);
         let mut rng = rng();
         for (i, (name, scalar)) in DISTRIBUTIONS.into_iter().enumerate() {
             if !rig.takes(i) {
@@ -155,26 +168,31 @@ fn check_distributions<P: points::Curve + Curve>(n: usize, windows: impl Fn(usiz
 }
 
 /// Sliding windows, narrow and wide.
-fn sliding(i: usize) -> Windows {
-    Windows::sliding([4, 7, 12][i % 3]).unwrap()
+fn sliding(i: usize) -> Recoding {
+    Recoding::sliding([4, 7, 12][i % 3]).unwrap()
 }
 
 /// Digits of a radix that is not a power of two: the one with the fewest buckets.
-fn radix() -> Windows {
-    Windows::radix(26).unwrap()
+fn radix() -> Recoding {
+    Recoding::radix(26).unwrap()
 }
 
-fn check_batches<P: points::Curve + Curve>(shapes: &[(usize, usize)]) {
+fn check_batches<P: points::TestCurve + DeviceCurve>(shapes: &[(usize, usize)]) {
     each_seed(|rig| {
-        let bench = Bench::<P>::new(rig, 40);
+        let bench = MsmBench::<P>::new(rig, 40);
         let mut rng = rng();
         for (i, &(n, vectors)) in shapes.iter().enumerate() {
             if !rig.takes(i) {
                 continue;
             }
             let scalars: Vec<_> = (0..n * vectors).map(|_| uniform(&mut rng)).collect();
-            for tables in [1, 64, Sliding::TABLES] {
-                bench.compare(n, vectors, job::<P>(n).choose_windows(tables, &rig.limits()), &scalars);
+            for tables in [1, 64, SlidingWindows::TABLES] {
+                bench.compare(
+                    n,
+                    vectors,
+                    job::<P>(n).choose_windows(tables, &rig.limits()),
+                    &scalars,
+                );
             }
             bench.compare(n, vectors, radix(), &scalars);
         }

@@ -2,23 +2,25 @@
 
 use ark_bls12_381::Fr;
 use ark_ff::{AdditiveGroup, Field};
-use capstan::msm::{BITS_MAX, BITS_MIN, Digit, Fixed, Radix, Sliding, Windows};
+use capstan::msm::{
+    BITS_MAX, BITS_MIN, FixedWindows, RadixDigits, Recoding, SignedDigit, SlidingWindows,
+};
 
 use crate::scalars::{edges, of_digits, rng, uniform};
 
 /// All fixed windows.
-fn all() -> Vec<Fixed> {
+fn all() -> Vec<FixedWindows> {
     let mut found = Vec::new();
     for bits in BITS_MIN..=BITS_MAX {
         for sets in 1..=64 {
-            found.extend((1..=64).find_map(|tables| Fixed::new(bits, sets, tables)));
+            found.extend((1..=64).find_map(|tables| FixedWindows::new(bits, sets, tables)));
         }
     }
     found
 }
 
 /// Scalars whose digits are at the greatest value without a carry or at the least one with a carry.
-fn carries(windows: &Fixed) -> Vec<Fr> {
+fn carries(windows: &FixedWindows) -> Vec<Fr> {
     let at = |j| Fr::from(2).pow([u64::from(windows.offset(j))]);
     let half = |j| at(j) * Fr::from(1_u64 << (windows.width(j) - 1));
     let below: Fr = (0..windows.count() - 1).map(half).sum();
@@ -31,13 +33,13 @@ fn carries(windows: &Fixed) -> Vec<Fr> {
 }
 
 /// Returns the digits, after checking that they add up to the scalar.
-fn check(windows: &Windows, scalar: Fr, powers: &[Fr]) -> Vec<Digit> {
+fn check(windows: &Recoding, scalar: Fr, powers: &[Fr]) -> Vec<SignedDigit> {
     let digits = windows.digits(scalar);
     let mut sum = Fr::ZERO;
-    for &Digit { table, set, value } in &digits {
+    for &SignedDigit { table, set, value } in &digits {
         assert!(value != 0 && windows.bucket(value) < windows.buckets(), "{windows:?}");
         assert!(table < windows.tables() && set < windows.sets(), "{windows:?}");
-        let doublings = windows.table_offset(table) + windows.shift(set);
+        let doublings = windows.table_offset(table) + windows.set_shift(set);
         let times = powers[doublings as usize] * Fr::from(windows.factor()).pow([table.into()]);
         sum += times * Fr::from(value);
     }
@@ -56,9 +58,9 @@ fn digits_add_up_to_their_scalar() {
     let (mut scalars, powers) = (edges(), powers());
     scalars.extend((0..50).map(|_| uniform(&mut rng)));
     for fixed in all() {
-        let windows = Windows::Fixed(fixed);
+        let windows = Recoding::Fixed(fixed);
         for scalar in scalars.iter().copied().chain(carries(&fixed)) {
-            for Digit { value, .. } in check(&windows, scalar, &powers) {
+            for SignedDigit { value, .. } in check(&windows, scalar, &powers) {
                 assert!(value.unsigned_abs() <= 1 << (fixed.bits() - 1), "{fixed:?}");
             }
         }
@@ -68,10 +70,10 @@ fn digits_add_up_to_their_scalar() {
 #[test]
 fn digits_of_a_radix_add_up_to_their_scalar() {
     let (mut rng, powers) = (rng(), powers());
-    let counts: Vec<u32> = Radix::all().map(|radix| radix.count()).collect();
+    let counts: Vec<u32> = RadixDigits::all().map(|radix| radix.count()).collect();
     assert_eq!(counts, [26, 12, 11]);
-    for radix in Radix::all() {
-        let windows = Windows::Radix(radix);
+    for radix in RadixDigits::all() {
+        let windows = Recoding::Radix(radix);
         assert_eq!((windows.tables(), windows.sets()), (radix.count(), 1));
         assert_eq!(windows.buckets(), radix.radix() / 2);
         let mut scalars = edges();
@@ -83,9 +85,9 @@ fn digits_of_a_radix_add_up_to_their_scalar() {
         // One digit less would not cover 255 bits.
         let bits = f64::from(radix.radix()).log2() * f64::from(radix.count() - 1);
         assert!(bits < 254.8, "{windows:?}");
-        assert_eq!(Radix::new(radix.count()), Some(radix));
+        assert_eq!(RadixDigits::new(radix.count()), Some(radix));
     }
-    assert_eq!(Radix::new(13), None);
+    assert_eq!(RadixDigits::new(13), None);
 }
 
 /// Sliding digits are odd, do not overlap, and are as few as a scalar can have.
@@ -98,11 +100,11 @@ fn sliding_digits_add_up_to_their_scalar() {
     let runs = (0..254).step_by(7).flat_map(|low| (low + 1..254).map(move |end| (low, end)));
     scalars.extend(runs.map(|(low, end)| powers[end] - powers[low]));
     for bits in BITS_MIN..=BITS_MAX {
-        let windows = Windows::sliding(bits).unwrap();
-        let mut used = [false; Sliding::TABLES as usize];
+        let windows = Recoding::sliding(bits).unwrap();
+        let mut used = [false; SlidingWindows::TABLES as usize];
         for &scalar in &scalars {
             let digits = check(&windows, scalar, &powers);
-            for &Digit { table, value, .. } in &digits {
+            for &SignedDigit { table, value, .. } in &digits {
                 assert!(value % 2 != 0 && value.unsigned_abs() < 2 * windows.buckets());
                 used[table as usize] = true;
             }
@@ -114,7 +116,7 @@ fn sliding_digits_add_up_to_their_scalar() {
     }
     let uniform: Vec<Fr> = (0..2000).map(|_| uniform(&mut rng)).collect();
     for bits in 8..=BITS_MAX {
-        let windows = Windows::sliding(bits).unwrap();
+        let windows = Recoding::sliding(bits).unwrap();
         let digits = uniform.iter().map(|scalar| windows.digits(*scalar));
         let mut filled = vec![0; windows.buckets() as usize];
         digits.flatten().for_each(|digit| filled[windows.bucket(digit.value) as usize] += 1);
@@ -139,20 +141,23 @@ fn windows_cover_scalars_evenly() {
             let (table, set) = (j / windows.sets(), j % windows.sets());
             assert_eq!(windows.offset(j), windows.table_offset(table) + windows.shift(set));
         }
-        let members = (0..windows.sets()).map(|set| windows.in_sets(set, 1)).sum::<u32>();
-        assert_eq!((members, windows.in_sets(0, windows.sets())), (count, count));
+        let members = (0..windows.sets()).map(|set| windows.windows_in_sets(set, 1)).sum::<u32>();
+        assert_eq!((members, windows.windows_in_sets(0, windows.sets())), (count, count));
     }
 }
 
 #[test]
 fn windows_that_do_not_cover_scalars_are_refused() {
-    assert_eq!(Fixed::new(BITS_MIN - 1, 1, 128), None);
-    assert_eq!(Fixed::new(BITS_MAX + 1, 1, 64), None);
-    assert_eq!(Fixed::new(16, 0, 16), None);
-    assert_eq!(Fixed::new(16, 1, 15), None);
-    assert_eq!(Fixed::new(16, 17, 1), None);
-    assert_eq!((Sliding::new(BITS_MIN - 1), Sliding::new(BITS_MAX + 1)), (None, None));
-    let windows = Fixed::new(23, 5, 9).unwrap();
+    assert_eq!(FixedWindows::new(BITS_MIN - 1, 1, 128), None);
+    assert_eq!(FixedWindows::new(BITS_MAX + 1, 1, 64), None);
+    assert_eq!(FixedWindows::new(16, 0, 16), None);
+    assert_eq!(FixedWindows::new(16, 1, 15), None);
+    assert_eq!(FixedWindows::new(16, 17, 1), None);
+    assert_eq!(
+        (SlidingWindows::new(BITS_MIN - 1), SlidingWindows::new(BITS_MAX + 1)),
+        (None, None)
+    );
+    let windows = FixedWindows::new(23, 5, 9).unwrap();
     // 12 windows of 22 bits would cover 264 bits, so nine of them are narrower.
     assert_eq!((windows.bits(), windows.count(), windows.tables()), (22, 12, 3));
 }

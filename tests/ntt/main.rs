@@ -7,11 +7,11 @@ mod emulated;
 mod gpu;
 mod rig;
 
+mod checks;
 mod concurrent;
 mod constants;
-mod evaluate;
-mod orders;
 mod planner;
 mod pointwise;
 mod refused;
 mod tables;
+mod transforms;

@@ -4,7 +4,8 @@ use ark_bls12_381::Fr;
 use capstan::{
     device::DeviceLimits,
     ntt::{
-        LG_N_MAX, Pass, Transform, TransformLimits, Way, chosen, merge, passes, table_bytes_max,
+        Decimation, LG_N_MAX, NttLimits, NttPass, NttTransform, choose_passes, fuse_twiddles,
+        split_into_passes, table_bytes_max,
     },
 };
 
@@ -13,17 +14,17 @@ use crate::rig::every_transform;
 /// The pairs (lg_e, kept) for which kernels exist.
 const KERNELS: [(u32, u32); 7] = [(1, 0), (2, 0), (1, 2), (2, 1), (2, 2), (3, 1), (3, 2)];
 
-fn h200() -> TransformLimits {
-    TransformLimits::of(&DeviceLimits::H200)
+fn h200() -> NttLimits {
+    NttLimits::of(&DeviceLimits::H200)
 }
 
-fn every() -> impl Iterator<Item = (u32, usize, Way, bool, Vec<Pass>)> {
-    let ways = [Way::Dif, Way::Dit];
+fn every() -> impl Iterator<Item = (u32, usize, Decimation, bool, Vec<NttPass>)> {
+    let ways = [Decimation::Dif, Decimation::Dit];
     (0..=LG_N_MAX).flat_map(move |lg_n| {
         [0, 1, 2, 5, 64, 1000, 1 << 20].into_iter().flat_map(move |rows| {
             ways.into_iter().flat_map(move |way| {
                 [false, true].map(|turned| {
-                    (lg_n, rows, way, turned, passes(lg_n, rows, way, turned, &h200()))
+                    (lg_n, rows, way, turned, split_into_passes(lg_n, rows, way, turned, &h200()))
                 })
             })
         })
@@ -35,14 +36,14 @@ fn passes_fit_their_transform_and_their_kernels() {
     for (lg_n, rows, way, turned, passes) in every() {
         let case = format!("2^{lg_n}, {rows} rows, {way:?}, {turned}: {passes:?}");
         assert_eq!(passes.iter().map(|pass| pass.lg_r).sum::<u32>(), lg_n, "{case}");
-        let last = passes.len().saturating_sub(1);
-        let mut downward = passes.clone();
-        if way == Way::Dit {
+        let last = split_into_passes.len().saturating_sub(1);
+        let mut downward = split_into_passes.clone();
+        if way == Decimation::Dit {
             downward.reverse();
         }
         let mut lg_block = lg_n;
         for (i, pass) in downward.iter().enumerate() {
-            let Pass { lg_r, lg_c, lg_e, multiples: kept, .. } = *pass;
+            let NttPass { lg_r, lg_c, lg_e, multiples: kept, .. } = *pass;
             assert!(KERNELS.contains(&(lg_e, kept)), "{case}");
             assert_eq!(kept == 0, i == last, "{case}");
             assert!(lg_r >= lg_e && lg_r % lg_e == 0 && lg_r <= 10, "{case}");
@@ -62,8 +63,8 @@ fn passes_fit_their_transform_and_their_kernels() {
 #[test]
 fn reordered_results_are_stored_in_runs() {
     for (lg_n, _, way, turned, passes) in every() {
-        if way == Way::Dif && turned && passes.len() > 1 {
-            let last = passes.last().unwrap();
+        if way == Decimation::Dif && turned && split_into_passes.len() > 1 {
+            let last = split_into_passes.last().unwrap();
             assert!(last.lg_c > 0 || last.lg_e == 1 || last.lg_r == 10, "2^{lg_n}: {passes:?}");
         }
     }
@@ -73,15 +74,15 @@ fn reordered_results_are_stored_in_runs() {
 fn fused_column_passes_have_one_inter_pass_table() {
     let mut found = Vec::new();
     for (lg_n, rows, way, turned, passes) in every() {
-        let Some(mut merged) = merge(&passes, way, false) else { continue };
-        let mut passes = passes;
-        if way == Way::Dit {
-            passes.reverse();
+        let Some(mut merged) = fuse_twiddles(&split_into_passes, way, false) else { continue };
+        let mut passes = split_into_passes;
+        if way == Decimation::Dit {
+            split_into_passes.reverse();
             merged.reverse();
         }
         let case = format!("2^{lg_n}, {rows} rows, {way:?}, {turned}: {merged:?}");
         assert!(passes.len() > 2, "{case}");
-        let shape = |pass: &Pass| (pass.lg_r, pass.lg_c, pass.lg_e);
+        let shape = |pass: &NttPass| (pass.lg_r, pass.lg_c, pass.lg_e);
         assert!(passes.iter().map(shape).eq(merged.iter().map(shape)), "{case}");
         let (last, columns) = merged.split_last().unwrap();
         assert_eq!(Some(last), passes.last(), "{case}");
@@ -99,15 +100,15 @@ fn fused_column_passes_have_one_inter_pass_table() {
 fn fully_fused_passes_have_no_inter_pass_table() {
     let mut found = Vec::new();
     for (lg_n, rows, way, turned, passes) in every() {
-        let Some(merged) = merge(&passes, way, true) else { continue };
+        let Some(merged) = fuse_twiddles(&split_into_passes, way, true) else { continue };
         let case = format!("2^{lg_n}, {rows} rows, {way:?}, {turned}: {merged:?}");
-        let shape = |pass: &Pass| (pass.lg_r, pass.lg_c, pass.lg_e);
+        let shape = |pass: &NttPass| (pass.lg_r, pass.lg_c, pass.lg_e);
         assert!(passes.iter().map(shape).eq(merged.iter().map(shape)), "{case}");
         if lg_n > 16 {
-            assert_eq!(Some(merged), merge(&passes, way, false), "{case}");
+            assert_eq!(Some(merged), fuse_twiddles(&passes, way, false), "{case}");
             continue;
         }
-        let last = if way == Way::Dif { merged.len() - 1 } else { 0 };
+        let last = if way == Decimation::Dif { merged.len() - 1 } else { 0 };
         for (i, pass) in merged.iter().enumerate() {
             assert!(pass.fused && (pass.multiples > 0) == (i == last), "{case}");
         }
@@ -122,8 +123,8 @@ fn fully_fused_passes_have_no_inter_pass_table() {
 #[test]
 fn fastest_measured_plans_are_chosen() {
     let radices = |lg_n, rows| -> Vec<(u32, u32)> {
-        let passes = passes(lg_n, rows, Way::Dif, false, &h200());
-        passes.iter().map(|pass| (pass.lg_r, pass.lg_e)).collect()
+        let passes = split_into_passes(lg_n, rows, Decimation::Dif, false, &h200());
+        split_into_passes.iter().map(|pass| (pass.lg_r, pass.lg_e)).collect()
     };
     assert_eq!(radices(10, 1), [(5, 1), (5, 1)]);
     assert_eq!(radices(10, 1024), [(10, 2)]);
@@ -142,29 +143,30 @@ fn fastest_measured_plans_are_chosen() {
 #[test]
 fn inter_pass_tables_of_2_28_are_whole_on_an_h200() {
     let room = table_bytes_max(125 << 30);
-    let is_merged = |passes: &[Pass]| passes.iter().filter(|pass| pass.fused).count();
+    let is_merged = |passes: &[NttPass]| split_into_passes.iter().filter(|pass| pass.fused).count();
     for lg_n in [18, 20, 22, 24, 26, 28] {
         for transform in every_transform(lg_n) {
-            let passes = chosen(&transform, 1, room, &h200());
-            let merges = transform.way() == Way::Dif || !transform.is_turned();
-            let count = if merges { passes.len() - 1 } else { 0 };
+            let passes = choose_passes(&transform, 1, room, &h200());
+            let merges =
+                transform.decimation() == Decimation::Dif || !transform.needs_bit_reversal();
+            let count = if merges { split_into_passes.len() - 1 } else { 0 };
             assert_eq!(is_merged(&passes), count, "{transform:?}: {passes:?}");
             // A whole table of inter-pass twiddles has one multiple, one in two levels has two.
-            let ones = passes.iter().filter(|pass| pass.multiples == 1).count();
+            let ones = split_into_passes.iter().filter(|pass| pass.multiples == 1).count();
             assert_eq!(ones, usize::from(merges || lg_n >= 20), "{transform:?}: {passes:?}");
         }
     }
     // The tables of both directions fit in the cache, with 2 GiB to spare.
     assert!(2 * (32 << 28) < room - (2 << 30));
     // On a device with half the memory, the tables have two levels.
-    let forward = Transform {
+    let forward = NttTransform {
         lg_n: 28,
         inverse: false,
         coset: Some(Fr::from(7_u64)),
         input_reversed: false,
         output_reversed: true,
     };
-    let passes = chosen(&forward, 1, table_bytes_max(62 << 30), &h200());
+    let passes = choose_passes(&forward, 1, table_bytes_max(62 << 30), &h200());
     assert!(passes.iter().all(|pass| !pass.fused && pass.multiples != 1), "{passes:?}");
 }
 
@@ -183,16 +185,16 @@ fn tiles_fit_devices_with_little_shared_memory() {
             ..DeviceLimits::H200
         },
     );
-    assert_eq!(h200(), TransformLimits { lg_tile_max: 11, lg_single_multiple: 20 });
-    for limits in [rtx4090, small].map(|limits| TransformLimits::of(&limits)) {
+    assert_eq!(h200(), NttLimits { lg_tile_max: 11, lg_single_multiple: 20 });
+    for limits in [rtx4090, small].map(|limits| NttLimits::of(&limits)) {
         assert_eq!(limits.lg_tile_max, 10);
         for (lg_n, rows, way, turned, _) in every() {
-            let passes = passes(lg_n, rows, way, turned, &limits);
+            let passes = split_into_passes(lg_n, rows, way, turned, &limits);
             assert!(passes.iter().all(|pass| pass.lg_tile() <= 10), "2^{lg_n}: {passes:?}");
             assert_eq!(passes.iter().map(|pass| pass.lg_r).sum::<u32>(), lg_n, "{passes:?}");
         }
     }
-    let cached = TransformLimits::of(&DeviceLimits { l2_bytes: 96 << 20, ..DeviceLimits::H200 });
+    let cached = NttLimits::of(&DeviceLimits { l2_bytes: 96 << 20, ..DeviceLimits::H200 });
     assert_eq!(cached.lg_single_multiple, 21);
 }
 
@@ -201,13 +203,14 @@ fn tables_of_chosen_passes_fit_their_limit() {
     // Half of 64 << lg_n bytes, the share of one table, holds 2^lg_n elements.
     for lg_n in 11..=LG_N_MAX {
         for transform in every_transform(lg_n) {
-            let whole = chosen(&transform, 1 << 20, 64 << lg_n, &h200());
-            let less = chosen(&transform, 1 << 20, (64 << lg_n) - 1, &h200());
-            let radices = |passes: &[Pass]| passes.iter().map(|p| p.lg_r).collect::<Vec<_>>();
+            let whole = choose_passes(&transform, 1 << 20, 64 << lg_n, &h200());
+            let less = choose_passes(&transform, 1 << 20, (64 << lg_n) - 1, &h200());
+            let radices =
+                |passes: &[NttPass]| split_into_passes.iter().map(|p| p.lg_r).collect::<Vec<_>>();
             assert_eq!(radices(&whole), radices(&less));
             assert!(less.iter().all(|pass| !pass.fused), "{transform:?}: {less:?}");
             let mut lg_block = 0;
-            let descends = transform.way() == Way::Dif;
+            let descends = transform.decimation() == Decimation::Dif;
             let upward: Vec<_> =
                 if descends { less.iter().rev().collect() } else { less.iter().collect() };
             for pass in upward {

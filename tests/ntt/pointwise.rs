@@ -7,42 +7,42 @@ use ark_poly::{
     univariate::DensePolynomial,
 };
 use capstan::{
-    device::{Class, Fault, Lease, Stream},
-    error::{Error, Problem},
-    ntt::{Pointwise, Transform, Vanishing, Vector},
+    device::{DeviceFault, DeviceLease, FaultClass, Stream},
+    error::{Error, FieldProblem},
+    ntt::{DeviceVector, NttTransform, VanishingPolynomial, VectorKernels},
 };
 
 use crate::{
     emulated,
-    rig::{Rig, each_seed, numbers},
+    rig::{NttRig, each_seed, edge_elements},
 };
 
-const ROOM: u64 = 64 << 20;
+const TABLE_BYTES_MAX: u64 = 64 << 20;
 
 /// Lengths around the sizes of blocks and of the chains of powers and inversions. The emulated
 /// device inverts with 3 blocks of 256 threads on each of 4 multiprocessors.
 const COUNTS: [usize; 12] = [0, 1, 2, 127, 128, 129, 257, 2048, 2049, 3 * 1024 + 1, 6144, 20_011];
 
 /// The operations on a device, with their stream.
-struct Bench<'a> {
-    rig: &'a Rig,
+struct PointwiseBench<'a> {
+    rig: &'a NttRig,
     stream: Stream,
-    pointwise: Pointwise,
+    pointwise: VectorKernels,
 }
 
-impl<'a> Bench<'a> {
-    fn new(rig: &'a Rig) -> Self {
-        Self { rig, stream: rig.stream(), pointwise: Pointwise::load(&rig.gpu).unwrap() }
+impl<'a> PointwiseBench<'a> {
+    fn new(rig: &'a NttRig) -> Self {
+        Self { rig, stream: rig.stream(), pointwise: VectorKernels::load(&rig.gpu).unwrap() }
     }
 
     /// A vector followed by a guard element, which must not be overwritten.
-    fn put(&self, values: &[Fr]) -> Lease {
+    fn put(&self, values: &[Fr]) -> DeviceLease {
         let guarded: Vec<_> = values.iter().copied().chain([-Fr::ONE]).collect();
-        self.rig.put(&self.stream, &guarded)
+        self.rig.upload(&self.stream, &guarded)
     }
 
-    fn get(&self, lease: &Lease) -> Vec<Fr> {
-        let mut values = self.rig.get(&self.stream, lease);
+    fn get(&self, lease: &DeviceLease) -> Vec<Fr> {
+        let mut values = self.rig.download(&self.stream, lease);
         assert_eq!(values.pop(), Some(-Fr::ONE), "the guard element was overwritten");
         values
     }
@@ -52,15 +52,15 @@ impl<'a> Bench<'a> {
         &self,
         given: &[&[Fr]],
         expected: &[Fr],
-        run: impl Fn(&Stream, Vector<'_>, &[Vector<'_>]) -> Result<(), Fault>,
+        run: impl Fn(&Stream, DeviceVector<'_>, &[DeviceVector<'_>]) -> Result<(), DeviceFault>,
     ) {
         let n = expected.len();
         for place in 0..=given.len() {
             let leases: Vec<_> = given.iter().map(|values| self.put(values)).collect();
             let separate = self.put(&vec![Fr::ONE; n]);
             let out = leases.get(place).unwrap_or(&separate);
-            let vectors: Vec<_> = leases.iter().map(|l| l.all().part(0, n).unwrap()).collect();
-            run(&self.stream, out.all().part(0, n).unwrap(), &vectors).unwrap();
+            let vectors: Vec<_> = leases.iter().map(|l| l.all().slice(0, n).unwrap()).collect();
+            run(&self.stream, out.all().slice(0, n).unwrap(), &vectors).unwrap();
             assert!(self.get(out) == expected, "{n} elements, in place of {place}");
             for (lease, values) in leases.iter().zip(given) {
                 assert!(std::ptr::eq(lease, out) || self.get(lease) == *values, "an input changed");
@@ -71,11 +71,11 @@ impl<'a> Bench<'a> {
 
 #[test]
 fn sums_and_products_match_arkworks() {
-    each_seed(ROOM, |rig, seed| {
-        let bench = Bench::new(rig);
+    each_seed(TABLE_BYTES_MAX, |rig, seed| {
+        let bench = PointwiseBench::new(rig);
         let pointwise = &bench.pointwise;
         for (i, n) in COUNTS.into_iter().enumerate() {
-            let numbers = |salt: usize| numbers(n, (97 * i + 7 * seed + salt) as u64);
+            let numbers = |salt: usize| edge_elements(n, (97 * i + 7 * seed + salt) as u64);
             let [a, b, c] = [numbers(0), numbers(1), numbers(2)];
             let of = |op: fn(Fr, Fr) -> Fr| -> Vec<Fr> {
                 a.iter().zip(&b).map(|(a, b)| op(*a, *b)).collect()
@@ -94,7 +94,7 @@ fn sums_and_products_match_arkworks() {
                 let scaled: Vec<_> = a.iter().map(|a| *a * factor).collect();
                 bench.check(&[&a], &scaled, |s, out, v| pointwise.scale(s, out, v[0], factor));
             }
-            let vanishing = Vanishing::on_coset(5, Fr::from(7_u64)).unwrap();
+            let vanishing = VanishingPolynomial::on_coset(5, Fr::from(7_u64)).unwrap();
             let divisor = Fr::from(7_u64).pow([32]) - Fr::ONE;
             let divided: Vec<_> = a.iter().map(|a| *a / divisor).collect();
             bench.check(&[&a], &divided, |s, out, v| pointwise.divide(s, out, v[0], &vanishing));
@@ -109,8 +109,8 @@ fn sums_and_products_match_arkworks() {
 
 #[test]
 fn powers_match_arkworks() {
-    each_seed(ROOM, |rig, _| {
-        let bench = Bench::new(rig);
+    each_seed(TABLE_BYTES_MAX, |rig, _| {
+        let bench = PointwiseBench::new(rig);
         let base = Fr::get_root_of_unity(1 << 20).unwrap() * Fr::GENERATOR;
         let cases = [(Fr::ONE, base), (base, -Fr::ONE), (-Fr::ONE, Fr::ZERO), (Fr::ZERO, base)];
         for n in COUNTS {
@@ -125,8 +125,8 @@ fn powers_match_arkworks() {
 
 #[test]
 fn inverses_match_arkworks() {
-    each_seed(ROOM, |rig, seed| {
-        let bench = Bench::new(rig);
+    each_seed(TABLE_BYTES_MAX, |rig, seed| {
+        let bench = PointwiseBench::new(rig);
         let check = |values: &[Fr]| {
             let mut expected = values.to_vec();
             batch_inversion(&mut expected);
@@ -135,12 +135,12 @@ fn inverses_match_arkworks() {
         for (i, n) in COUNTS.into_iter().enumerate() {
             // With some zeros, with one nonzero element, and without zeros.
             for salt in 0..3 {
-                check(&numbers(n, (31 * i + seed + 100 * salt) as u64));
+                check(&edge_elements(n, (31 * i + seed + 100 * salt) as u64));
             }
             check(&vec![Fr::ZERO; n]);
         }
         // More than all blocks invert at once.
-        check(&numbers(4 * 3 * 256 * 33, 5 + seed as u64));
+        check(&edge_elements(4 * 3 * 256 * 33, 5 + seed as u64));
     });
 }
 
@@ -148,20 +148,20 @@ fn inverses_match_arkworks() {
 /// b = c: against arkworks' division, and against single operations.
 #[test]
 fn groth16_quotient_matches_arkworks() {
-    each_seed(ROOM, |rig, seed| {
+    each_seed(TABLE_BYTES_MAX, |rig, seed| {
         for lg_n in [0, 1, 5, 10, 12] {
-            quotient(&Bench::new(rig), lg_n, 1000 + seed as u64);
+            quotient(&PointwiseBench::new(rig), lg_n, 1000 + seed as u64);
         }
     });
 }
 
-fn quotient(bench: &Bench<'_>, lg_n: u32, salt: u64) {
+fn quotient(bench: &PointwiseBench<'_>, lg_n: u32, salt: u64) {
     let (rig, stream, pointwise) = (bench.rig, &bench.stream, &bench.pointwise);
     let n = 1_usize << lg_n;
     let domain = Radix2EvaluationDomain::<Fr>::new(n).unwrap();
     let generator = Fr::GENERATOR;
     let values = {
-        let mut values = numbers(2 * n, salt);
+        let mut values = edge_elements(2 * n, salt);
         let c: Vec<_> = (0..n).map(|i| values[i] * values[n + i]).collect();
         values.extend(c);
         values
@@ -171,7 +171,7 @@ fn quotient(bench: &Bench<'_>, lg_n: u32, salt: u64) {
     let (expected, rest) = (&(&a * &b) - &c).divide_by_vanishing_poly(domain);
     assert_eq!(rest, DensePolynomial::from_coefficients_vec(vec![]));
 
-    let back = Transform {
+    let back = NttTransform {
         lg_n,
         inverse: true,
         coset: None,
@@ -179,42 +179,47 @@ fn quotient(bench: &Bench<'_>, lg_n: u32, salt: u64) {
         output_reversed: true,
     };
     let coset = Some(generator);
-    let onto =
-        Transform { inverse: false, coset, input_reversed: true, output_reversed: false, ..back };
-    let from = Transform { coset, output_reversed: false, ..back };
-    let data = rig.put(stream, &values);
+    let onto = NttTransform {
+        inverse: false,
+        coset,
+        input_reversed: true,
+        output_reversed: false,
+        ..back
+    };
+    let from = NttTransform { coset, output_reversed: false, ..back };
+    let data = rig.upload(stream, &values);
     for transform in [back, onto] {
         let plan = rig.transforms.plan(&transform, 3).unwrap();
         rig.transforms.run(stream, &plan, data.all(), 3, None).unwrap();
     }
-    let vector = |i: usize| data.all().part(i * n, n).unwrap();
+    let vector = |i: usize| data.all().slice(i * n, n).unwrap();
     let given = [0, 1, 2].map(vector);
     let (slow, out) = (bench.put(&vec![Fr::ONE; n]), bench.put(&vec![Fr::ONE; n]));
-    let slow_out = slow.all().part(0, n).unwrap();
+    let slow_out = slow.all().slice(0, n).unwrap();
     divide_slowly(bench, domain, slow_out, given);
-    let vanishing = Vanishing::on_coset(lg_n, generator).unwrap();
+    let vanishing = VanishingPolynomial::on_coset(lg_n, generator).unwrap();
     pointwise.quotient(stream, given[0], given, &vanishing).unwrap();
-    assert!(bench.get(&slow) == rig.get(stream, &data)[..n], "2^{lg_n}: values");
+    assert!(bench.get(&slow) == rig.download(stream, &data)[..n], "2^{lg_n}: values");
 
     let plan = rig.transforms.plan(&from, 1).unwrap();
-    let to = plan.needs_out().then(|| out.all().part(0, n).unwrap());
+    let to = plan.needs_output_buffer().then(|| out.all().slice(0, n).unwrap());
     rig.transforms.run(stream, &plan, vector(0), 1, to).unwrap();
-    let mut found = if to.is_some() { bench.get(&out) } else { rig.get(stream, &data) };
+    let mut found = if to.is_some() { bench.get(&out) } else { rig.download(stream, &data) };
     found.truncate(n);
     assert_eq!(DensePolynomial::from_coefficients_vec(found), expected, "2^{lg_n}");
 }
 
 /// The quotient's values by powers, products and inverses of vectors.
 fn divide_slowly(
-    bench: &Bench<'_>,
+    bench: &PointwiseBench<'_>,
     domain: Radix2EvaluationDomain<Fr>,
-    out: Vector<'_>,
-    [a, b, c]: [Vector<'_>; 3],
+    out: DeviceVector<'_>,
+    [a, b, c]: [DeviceVector<'_>; 3],
 ) {
     let (stream, pointwise) = (&bench.stream, &bench.pointwise);
     let n = out.len();
     let lease = bench.put(&vec![Fr::ONE; n]);
-    let divisors = lease.all().part(0, n).unwrap();
+    let divisors = lease.all().slice(0, n).unwrap();
     pointwise.powers(stream, divisors, Fr::GENERATOR, domain.group_gen()).unwrap();
     for _ in 0..n.ilog2() {
         pointwise.multiply(stream, divisors, divisors, divisors).unwrap();
@@ -230,8 +235,8 @@ fn divide_slowly(
 /// Lengths around the sizes of blocks and levels; edge values as coefficients and points.
 #[test]
 fn polynomial_evaluations_match_arkworks() {
-    each_seed(ROOM, |rig, seed| {
-        let bench = Bench::new(rig);
+    each_seed(TABLE_BYTES_MAX, |rig, seed| {
+        let bench = PointwiseBench::new(rig);
         let root = Fr::get_root_of_unity(1 << 12).unwrap();
         let points = [Fr::ZERO, Fr::ONE, -Fr::ONE, root, Fr::from(3_u64).pow([1 << 33])];
         // So long that the emulated device's threads each sum more than 16 coefficients.
@@ -243,7 +248,7 @@ fn polynomial_evaluations_match_arkworks() {
                 if rows > 1 && length > 2049 && i % 3 != seed {
                     continue;
                 }
-                let values = numbers(rows * length, (i * 31 + rows + 7 * seed) as u64);
+                let values = edge_elements(rows * length, (i * 31 + rows + 7 * seed) as u64);
                 let (given, out) = (bench.put(&values), bench.put(&vec![Fr::ONE; rows]));
                 let polynomials: Vec<_> = (0..rows)
                     .map(|r| values[r * length..(r + 1) * length].to_vec())
@@ -251,7 +256,7 @@ fn polynomial_evaluations_match_arkworks() {
                     .collect();
                 let points = if length < 2049 { &points[..] } else { &points[3 + i % 2..][..1] };
                 for point in points {
-                    let parts = (out.all().part(0, rows), given.all().part(0, values.len()));
+                    let parts = (out.all().slice(0, rows), given.all().slice(0, values.len()));
                     let (to, from) = (parts.0.unwrap(), parts.1.unwrap());
                     bench.pointwise.evaluate(&bench.stream, to, from, *point).unwrap();
                     let expected: Vec<_> = polynomials.iter().map(|p| p.evaluate(point)).collect();
@@ -267,37 +272,38 @@ fn polynomial_evaluations_match_arkworks() {
 /// A transform on a coset equals the transform of the elements times powers of the generator.
 #[test]
 fn coset_transforms_equal_transforms_of_scaled_inputs() {
-    each_seed(ROOM, |rig, _| {
-        let (bench, lg_n, generator) = (Bench::new(rig), 11, Fr::from(5_u64));
-        let values = numbers(1 << lg_n, 3);
-        let plain = Transform {
+    each_seed(TABLE_BYTES_MAX, |rig, _| {
+        let (bench, lg_n, generator) = (PointwiseBench::new(rig), 11, Fr::from(5_u64));
+        let values = edge_elements(1 << lg_n, 3);
+        let plain = NttTransform {
             lg_n,
             inverse: false,
             coset: None,
             input_reversed: false,
             output_reversed: true,
         };
-        let [one, other] = [(); 2].map(|()| rig.put(&bench.stream, &values));
-        let powers = rig.put(&bench.stream, &values);
+        let [one, other] = [(); 2].map(|()| rig.upload(&bench.stream, &values));
+        let powers = rig.upload(&bench.stream, &values);
         bench.pointwise.powers(&bench.stream, powers.all(), Fr::ONE, generator).unwrap();
         let (to, by) = (one.all(), powers.all());
         bench.pointwise.multiply(&bench.stream, to, to, by).unwrap();
-        let on_coset = Transform { coset: Some(generator), ..plain };
+        let on_coset = NttTransform { coset: Some(generator), ..plain };
         for (transform, lease) in [(plain, &one), (on_coset, &other)] {
             let plan = rig.transforms.plan(&transform, 1).unwrap();
             rig.transforms.run(&bench.stream, &plan, lease.all(), 1, None).unwrap();
         }
-        assert!(rig.get(&bench.stream, &one) == rig.get(&bench.stream, &other));
+        assert!(rig.download(&bench.stream, &one) == rig.download(&bench.stream, &other));
     });
 }
 
 #[test]
 fn mismatched_and_overlapping_vectors_are_refused() {
-    each_seed(ROOM, |rig, _| {
-        let bench = Bench::new(rig);
-        let lease = rig.put(&bench.stream, &numbers(64, 1));
-        let part = |first, count| lease.all().part(first, count).unwrap();
-        let is_misuse = |done: Result<(), Fault>| done.unwrap_err().class() == Class::Misuse;
+    each_seed(TABLE_BYTES_MAX, |rig, _| {
+        let bench = PointwiseBench::new(rig);
+        let lease = rig.upload(&bench.stream, &edge_elements(64, 1));
+        let part = |first, count| lease.all().slice(first, count).unwrap();
+        let is_misuse =
+            |done: Result<(), DeviceFault>| done.unwrap_err().class() == FaultClass::Misuse;
         let (pointwise, stream) = (&bench.pointwise, &bench.stream);
         assert!(is_misuse(pointwise.add(stream, part(0, 32), part(0, 32), part(32, 31))));
         assert!(is_misuse(pointwise.multiply(stream, part(0, 32), part(31, 32), part(0, 32))));
@@ -310,11 +316,11 @@ fn mismatched_and_overlapping_vectors_are_refused() {
         pointwise.evaluate(stream, part(5, 0), part(0, 0), Fr::ONE).unwrap();
         pointwise.add(stream, part(0, 32), part(32, 32), part(32, 32)).unwrap();
         let root = Fr::get_root_of_unity(32).unwrap();
-        let zero = Some(Error::field("coset", Problem::Zero));
+        let zero = Some(Error::field("coset", FieldProblem::Zero));
         for (lg_n, generator) in [(5, Fr::ONE), (5, root), (0, Fr::ONE)] {
-            assert_eq!(Vanishing::on_coset(lg_n, generator).err(), zero);
+            assert_eq!(VanishingPolynomial::on_coset(lg_n, generator).err(), zero);
         }
-        assert!(Vanishing::on_coset(4, root).is_ok());
+        assert!(VanishingPolynomial::on_coset(4, root).is_ok());
         stream.synchronize().unwrap();
     });
 }

@@ -7,8 +7,8 @@ use ark_ff::{AdditiveGroup, Field, PrimeField};
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use capstan::{
     curve::layout,
-    device::{self, Gpu, Lease, Stream},
-    ntt::{Element, Plan, Transform, Transforms, table_bytes_max},
+    device::{self, DeviceLease, Gpu, Stream},
+    ntt::{DeviceFr, NttDevice, NttPassPlan, NttTransform, table_bytes_max},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
@@ -18,9 +18,9 @@ use crate::{
 };
 
 /// A device and its transforms, for one test at a time.
-pub struct Rig {
+pub struct NttRig {
     pub gpu: Gpu,
-    pub transforms: Transforms,
+    pub transforms: NttDevice,
     _exclusive: MutexGuard<'static, ()>,
 }
 
@@ -28,11 +28,11 @@ static TURN: Mutex<()> = Mutex::new(());
 
 /// Runs `test` under every seed of the emulated driver, with the seed's index; once on a GPU.
 /// Twiddle tables may take `table_bytes_max` bytes.
-pub fn each_seed(table_bytes_max: u64, test: impl Fn(&Rig, usize)) {
+pub fn each_seed(table_bytes_max: u64, test: impl Fn(&NttRig, usize)) {
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let gpu = open().clone();
-    let transforms = Transforms::load(&gpu, table_bytes_max).unwrap();
-    let rig = Rig { gpu, transforms, _exclusive: turn };
+    let transforms = NttDevice::load(&gpu, table_bytes_max).unwrap();
+    let rig = NttRig { gpu, transforms, _exclusive: turn };
     if emulated::driver().is_none() {
         return test(&rig, 0);
     }
@@ -45,7 +45,7 @@ pub fn each_seed(table_bytes_max: u64, test: impl Fn(&Rig, usize)) {
 
 /// Runs `test` once, with most of a GPU's memory and the engine's limit on tables. Skipped on the
 /// emulated driver, which would take hours.
-pub fn on_a_whole_gpu(test: impl Fn(&Rig)) {
+pub fn with_most_gpu_memory(test: impl Fn(&NttRig)) {
     if emulated::driver().is_some() {
         return println!("skipped: too slow on the emulated driver");
     }
@@ -53,27 +53,27 @@ pub fn on_a_whole_gpu(test: impl Fn(&Rig)) {
     // Open the other tests' device first, while its memory is free.
     open();
     let gpu = open_with(90);
-    let transforms = Transforms::load(&gpu, table_bytes_max(gpu.arena().bytes())).unwrap();
-    test(&Rig { gpu, transforms, _exclusive: turn });
+    let transforms = NttDevice::load(&gpu, table_bytes_max(gpu.arena().bytes())).unwrap();
+    test(&NttRig { gpu, transforms, _exclusive: turn });
 }
 
-impl Rig {
+impl NttRig {
     pub fn stream(&self) -> Stream {
         Stream::new(self.gpu.context()).unwrap()
     }
 
-    pub fn put(&self, stream: &Stream, values: &[Fr]) -> Lease {
+    pub fn upload(&self, stream: &Stream, values: &[Fr]) -> DeviceLease {
         let bytes = layout::fr_as_bytes(values);
         let lease = self.gpu.arena().lease(stream, bytes.len() as u64).unwrap();
         self.gpu.ring().upload(stream, lease.all()).write(bytes).unwrap();
         lease
     }
 
-    pub fn get(&self, stream: &Stream, lease: &Lease) -> Vec<Fr> {
+    pub fn download(&self, stream: &Stream, lease: &DeviceLease) -> Vec<Fr> {
         let mut bytes = Vec::new();
         let take = |piece: &[u8]| {
             bytes.extend_from_slice(piece);
-            Ok::<_, device::Fault>(())
+            Ok::<_, device::DeviceFault>(())
         };
         self.gpu.ring().download(stream, lease.all(), take).unwrap();
         let mut values = vec![Fr::ZERO; bytes.len() / size_of::<Fr>()];
@@ -83,16 +83,16 @@ impl Rig {
 
     /// Transforms rows on the device and compares with arkworks. Runs out of place if `apart` is
     /// set or the plan needs it.
-    pub fn check(&self, plan: &Plan, rows: usize, apart: bool) {
+    pub fn check(&self, plan: &NttPassPlan, rows: usize, apart: bool) {
         let transform = plan.transform();
-        let values = numbers(rows << transform.lg_n, u64::from(transform.lg_n) + rows as u64);
+        let values = edge_elements(rows << transform.lg_n, u64::from(transform.lg_n) + rows as u64);
         let stream = self.stream();
-        let data = self.put(&stream, &values);
-        let apart = apart || plan.needs_out();
+        let data = self.upload(&stream, &values);
+        let apart = apart || plan.needs_output_buffer();
         let out = apart.then(|| self.gpu.arena().lease(&stream, data.bytes()).unwrap());
-        let to = out.as_ref().map(Lease::all::<Element>);
+        let to = out.as_ref().map(DeviceLease::all::<DeviceFr>);
         self.transforms.run(&stream, plan, data.all(), rows, to).unwrap();
-        let found = self.get(&stream, out.as_ref().unwrap_or(&data));
+        let found = self.download(&stream, out.as_ref().unwrap_or(&data));
         let expected = expected(transform, values);
         let passes: Vec<_> = plan.passes().collect();
         let wrong = (0..found.len()).find(|i| found[*i] != expected[*i]);
@@ -102,18 +102,18 @@ impl Rig {
 }
 
 /// Every combination of orders and direction, with and without a coset.
-pub fn every_transform(lg_n: u32) -> impl Iterator<Item = Transform> {
+pub fn every_transform(lg_n: u32) -> impl Iterator<Item = NttTransform> {
     (0..16_u32).map(move |bits| {
         let bit = |i: u32| bits >> i & 1 == 1;
         let generator = Fr::from(7_u64).pow([11 + u64::from(bits + lg_n)]);
         let coset = bit(3).then_some(if lg_n % 5 == 4 { -Fr::ONE } else { generator });
         let (input_reversed, output_reversed) = (bit(0), bit(1));
-        Transform { lg_n, inverse: bit(2), coset, input_reversed, output_reversed }
+        NttTransform { lg_n, inverse: bit(2), coset, input_reversed, output_reversed }
     })
 }
 
 /// Elements that are equal, zero but for one, or random with some next to 0 and to the modulus.
-pub fn numbers(count: usize, seed: u64) -> Vec<Fr> {
+pub fn edge_elements(count: usize, seed: u64) -> Vec<Fr> {
     let mut rng = StdRng::seed_from_u64(seed);
     let edges = [Fr::ZERO, Fr::ONE, -Fr::ONE, -Fr::ONE.double()];
     let kind = rng.random_range(0..6);
@@ -135,7 +135,7 @@ pub fn numbers(count: usize, seed: u64) -> Vec<Fr> {
 }
 
 /// arkworks' transform of every row.
-pub fn expected(transform: &Transform, mut values: Vec<Fr>) -> Vec<Fr> {
+pub fn expected(transform: &NttTransform, mut values: Vec<Fr>) -> Vec<Fr> {
     let domain = Radix2EvaluationDomain::<Fr>::new(1 << transform.lg_n).unwrap();
     let domain = match transform.coset {
         Some(generator) => domain.get_coset(generator).unwrap(),

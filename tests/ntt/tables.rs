@@ -2,16 +2,16 @@
 
 use ark_bls12_381::Fr;
 use ark_ff::Field;
-use capstan::ntt::{Pass, Transform};
+use capstan::ntt::{NttPass, NttTransform};
 
 use crate::rig::{each_seed, every_transform};
 
 /// Tables of inner twiddles take 0.4 MB per direction, those between passes of 2^12 0.25 MB.
-const TIGHT: u64 = 900 << 10;
+const TIGHT_TABLE_BYTES: u64 = 900 << 10;
 
-fn on_coset(lg_n: u32, number: u64) -> Transform {
+fn on_coset(lg_n: u32, number: u64) -> NttTransform {
     let coset = Some(Fr::from(5_u64).pow([number + 1]));
-    Transform { lg_n, inverse: false, coset, input_reversed: false, output_reversed: true }
+    NttTransform { lg_n, inverse: false, coset, input_reversed: false, output_reversed: true }
 }
 
 #[test]
@@ -36,15 +36,15 @@ fn two_level_tables_match_arkworks() {
 #[test]
 fn fused_passes_need_a_whole_table() {
     each_seed(64 << 10, |rig, _| {
-        let merged = Pass { lg_r: 6, lg_c: 2, lg_e: 2, multiples: 1, fused: true };
-        let rows = Pass { lg_r: 6, lg_c: 2, lg_e: 2, multiples: 0, fused: false };
-        assert!(rig.transforms.plan_of(&on_coset(12, 0), vec![merged, rows]).is_err());
+        let merged = NttPass { lg_r: 6, lg_c: 2, lg_e: 2, multiples: 1, fused: true };
+        let rows = NttPass { lg_r: 6, lg_c: 2, lg_e: 2, multiples: 0, fused: false };
+        assert!(rig.transforms.plan_with_passes(&on_coset(12, 0), vec![merged, rows]).is_err());
     });
 }
 
 #[test]
 fn tables_stay_within_their_limit() {
-    each_seed(TIGHT, |rig, _| {
+    each_seed(TIGHT_TABLE_BYTES, |rig, _| {
         let first = on_coset(12, 0);
         let plan = rig.transforms.plan(&first, 1).unwrap();
         rig.check(&plan, 1, false);
@@ -56,12 +56,16 @@ fn tables_stay_within_their_limit() {
         drop(again);
         for number in 1..12 {
             let other = rig.transforms.plan(&on_coset(12, number), 1).unwrap();
-            assert!(rig.transforms.table_bytes() <= TIGHT, "{}", rig.transforms.table_bytes());
+            assert!(
+                rig.transforms.table_bytes() <= TIGHT_TABLE_BYTES,
+                "{}",
+                rig.transforms.table_bytes()
+            );
             drop(other);
         }
         // A plan keeps its tables alive after their eviction from the cache.
         rig.check(&plan, 1, false);
-        let most = rig.gpu.arena().free_bytes() + TIGHT;
+        let most = rig.gpu.arena().free_bytes() + TIGHT_TABLE_BYTES;
         drop(plan);
         assert!(rig.gpu.arena().free_bytes() <= most);
     });
@@ -70,8 +74,8 @@ fn tables_stay_within_their_limit() {
 #[test]
 fn dif_and_dit_share_tables() {
     each_seed(64 << 20, |rig, _| {
-        let dif = Transform { coset: None, ..on_coset(12, 0) };
-        let dit = Transform { input_reversed: true, output_reversed: false, ..dif };
+        let dif = NttTransform { coset: None, ..on_coset(12, 0) };
+        let dit = NttTransform { input_reversed: true, output_reversed: false, ..dif };
         drop(rig.transforms.plan(&dif, 1).unwrap());
         let bytes = rig.transforms.table_bytes();
         drop(rig.transforms.plan(&dit, 1).unwrap());

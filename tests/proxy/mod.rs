@@ -23,7 +23,7 @@ const ATTEMPTS: usize = 20;
 /// Runs `work` through a proxy that cuts connections after `cuts` (see [`Proxy::start`]), and again
 /// until a proxy has cut at least `least` of them: if a lane is slow, the others may finish the
 /// upload before it reaches its cut.
-pub async fn through_cuts<T>(
+pub async fn with_broken_connections<T>(
     target: &str,
     cuts: &[Option<u64>],
     least: u32,

@@ -11,13 +11,14 @@ use std::{
 
 use ark_ec::PrimeGroup;
 use capstan::{
-    buffer::Sink,
+    buffer::ByteSink,
     curve::{
         G1Projective, G2Projective, Group,
-        points::{Bases, Sums},
+        points::{Bases, MsmSums},
     },
     engine::{
-        Control, Description, Encoded, Engine, Executor, MsmRun, NttPlan, Rows,
+        EncodedScalars, Engine, EngineDescription, ExecutedBy, JobControl, MsmRun, NttPlan,
+        NttRows,
         cpu::{ArkworksEngine, CpuEngine},
     },
     error::Result,
@@ -26,7 +27,7 @@ use capstan::{
 
 /// How the engine behaves from its next piece of work on.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum EngineMode {
     Honest,
     /// Every result is slightly wrong.
     WrongResults,
@@ -40,24 +41,24 @@ pub enum Mode {
 
 /// Sets the mode of an engine.
 #[derive(Clone, Default)]
-pub struct Dial(Arc<AtomicU8>);
+pub struct FaultDial(Arc<AtomicU8>);
 
-impl Dial {
-    pub fn set(&self, mode: Mode) {
+impl FaultDial {
+    pub fn set(&self, mode: EngineMode) {
         self.0.store(mode as u8, Ordering::SeqCst);
     }
 
-    fn is(&self, mode: Mode) -> bool {
+    fn is(&self, mode: EngineMode) -> bool {
         self.0.load(Ordering::SeqCst) == mode as u8
     }
 
-    fn work(&self, control: &Control) -> Result<()> {
-        if self.is(Mode::HangsNext) {
-            self.set(Mode::Hangs);
+    fn work(&self, control: &JobControl) -> Result<()> {
+        if self.is(EngineMode::HangsNext) {
+            self.set(EngineMode::Hangs);
             return Ok(());
         }
-        assert!(!self.is(Mode::Panics), "the engine was told to panic");
-        while self.is(Mode::Hangs) {
+        assert!(!self.is(EngineMode::Panics), "the engine was told to panic");
+        while self.is(EngineMode::Hangs) {
             control.check()?;
             thread::sleep(Duration::from_millis(2));
         }
@@ -66,42 +67,42 @@ impl Dial {
 }
 
 /// The CPU engine, misbehaving as a dial says.
-pub struct Moody {
+pub struct FaultyEngine {
     honest: CpuEngine,
-    dial: Dial,
+    dial: FaultDial,
 }
 
 /// Engines for a server, and the dial that controls them.
-pub fn moody() -> (Engines, Dial) {
-    let dial = Dial::default();
-    let engine = Moody { honest: CpuEngine::new(2).expect("threads"), dial: dial.clone() };
+pub fn faulty_engines() -> (Engines, FaultDial) {
+    let dial = FaultDial::default();
+    let engine = FaultyEngine { honest: CpuEngine::new(2).expect("threads"), dial: dial.clone() };
     let oracle = Arc::new(ArkworksEngine::new(1).expect("threads"));
     (Engines { engine: Arc::new(engine), oracle, reason: "a test".into() }, dial)
 }
 
-impl Engine for Moody {
-    fn description(&self) -> Description {
+impl Engine for FaultyEngine {
+    fn description(&self) -> EngineDescription {
         self.honest.description()
     }
 
     fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>> {
         let run = self.honest.msm(bases, batch)?;
-        Ok(Box::new(MoodyRun { run, dial: self.dial.clone() }))
+        Ok(Box::new(FaultyRun { run, dial: self.dial.clone() }))
     }
 
-    fn msm_piece(&self, group: Group, n: usize) -> usize {
-        self.honest.msm_piece(group, n)
+    fn msm_piece_len(&self, group: Group, n: usize) -> usize {
+        self.honest.msm_piece_len(group, n)
     }
 
-    fn ntt(&self, plan: &NttPlan, rows: &Rows<'_>, control: &Control) -> Result<Executor> {
+    fn ntt(&self, plan: &NttPlan, rows: &NttRows<'_>, control: &JobControl) -> Result<ExecutedBy> {
         self.dial.work(control)?;
-        let output = &Lying(rows.output);
-        let lies = self.dial.is(Mode::WrongResults);
-        self.honest.ntt(plan, &if lies { Rows { output, ..*rows } } else { *rows }, control)
+        let output = &FlipFirstBit(rows.output);
+        let lies = self.dial.is(EngineMode::WrongResults);
+        self.honest.ntt(plan, &if lies { NttRows { output, ..*rows } } else { *rows }, control)
     }
 
     /// One row per group, so that a transform can stop after every row.
-    fn ntt_group(&self, _: &NttPlan) -> usize {
+    fn ntt_group_rows(&self, _: &NttPlan) -> usize {
         1
     }
 
@@ -111,9 +112,9 @@ impl Engine for Moody {
 }
 
 /// Forwards everything, with the first bit flipped.
-struct Lying<'a>(&'a dyn Sink);
+struct FlipFirstBit<'a>(&'a dyn ByteSink);
 
-impl Sink for Lying<'_> {
+impl ByteSink for FlipFirstBit<'_> {
     fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
         let mut bytes = zeroize::Zeroizing::new(bytes.to_vec());
         if at == 0 {
@@ -123,29 +124,29 @@ impl Sink for Lying<'_> {
     }
 }
 
-struct MoodyRun {
+struct FaultyRun {
     run: Box<dyn MsmRun>,
-    dial: Dial,
+    dial: FaultDial,
 }
 
-impl MsmRun for MoodyRun {
+impl MsmRun for FaultyRun {
     fn absorb(
         &mut self,
         vector: usize,
         first: usize,
-        scalars: &Encoded<'_>,
-        control: &Control,
+        scalars: &EncodedScalars<'_>,
+        control: &JobControl,
     ) -> Result<()> {
         self.dial.work(control)?;
         self.run.absorb(vector, first, scalars, control)
     }
 
-    fn finish(self: Box<Self>) -> Result<(Sums, Executor)> {
+    fn finish(self: Box<Self>) -> Result<(MsmSums, ExecutedBy)> {
         let (mut sums, executor) = self.run.finish()?;
-        if self.dial.is(Mode::WrongResults) {
+        if self.dial.is(EngineMode::WrongResults) {
             match &mut sums {
-                Sums::G1(sums) => sums[0] += G1Projective::generator(),
-                Sums::G2(sums) => sums[0] += G2Projective::generator(),
+                MsmSums::G1(sums) => sums[0] += G1Projective::generator(),
+                MsmSums::G2(sums) => sums[0] += G2Projective::generator(),
             }
         }
         Ok((sums, executor))

@@ -3,12 +3,12 @@
 #![allow(dead_code)] // no test binary uses all of it
 
 pub mod engine;
-pub mod say;
+pub mod messages;
 
 use std::{fmt::Debug, net::SocketAddr, path::Path, sync::mpsc, thread, time::Duration};
 
 use capstan::{
-    server::{Drainer, Engines, ServeError, Server, Settings},
+    server::{Drainer, Engines, ServeError, Server, ServerSettings},
     wire::v1::{
         self, admin_client::AdminClient, compute_client::ComputeClient, store_client::StoreClient,
     },
@@ -28,32 +28,32 @@ use tonic::{
 use tonic_types::StatusExt;
 
 /// A timeout longer than any wait in these tests, so that a hang fails the test.
-pub const HANGING: Duration = Duration::from_secs(30);
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A limit that no test reaches, even on an overloaded machine.
-pub const NEVER: Duration = Duration::from_secs(3600);
+pub const UNREACHED_LIMIT: Duration = Duration::from_secs(3600);
 
 /// A server that runs on its own threads.
-pub struct Daemon {
+pub struct TestServer {
     pub address: SocketAddr,
     pub drainer: Drainer,
     thread: Option<thread::JoinHandle<Result<(), ServeError>>>,
 }
 
-impl Daemon {
+impl TestServer {
     /// Starts a server on a free port, with the CPU engine on two threads.
-    pub fn start(settings: Settings) -> Self {
+    pub fn start(settings: ServerSettings) -> Self {
         Self::with_engines(settings, Engines::cpu(2, "asked for").expect("threads"))
     }
 
     /// Starts a server on a free port.
-    pub fn with_engines(settings: Settings, engines: Engines) -> Self {
+    pub fn with_engines(settings: ServerSettings, engines: Engines) -> Self {
         Self::try_start(settings, engines).expect("a server")
     }
 
     /// Starts a server on a free port, or returns why it could not start.
-    pub fn try_start(settings: Settings, engines: Engines) -> Result<Self, ServeError> {
-        let settings = Settings { listen: Some(([127, 0, 0, 1], 0).into()), ..settings };
+    pub fn try_start(settings: ServerSettings, engines: Engines) -> Result<Self, ServeError> {
+        let settings = ServerSettings { listen: Some(([127, 0, 0, 1], 0).into()), ..settings };
         let (told, listening) = mpsc::channel();
         let thread = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -83,7 +83,7 @@ impl Daemon {
     pub async fn channel(&self) -> Channel {
         let endpoint = Endpoint::from_shared(format!("http://{}", self.address));
         let endpoint = endpoint.expect("an address");
-        until("connect", async || {
+        retry_until_ok("connect", async || {
             let channel = endpoint.connect().await.map_err(|error| error.to_string())?;
             let heard = admin(&channel).get_info(v1::GetInfoRequest {}).await;
             heard.map(|_| channel).map_err(|status| status.to_string())
@@ -95,12 +95,12 @@ impl Daemon {
     pub async fn ended(mut self) -> Result<(), ServeError> {
         let thread = self.thread.take().expect("called once");
         let look = async || if thread.is_finished() { Ok(()) } else { Err("still serving") };
-        until("end the server", look).await;
+        retry_until_ok("end the server", look).await;
         thread.join().expect("the server does not panic")
     }
 }
 
-impl Drop for Daemon {
+impl Drop for TestServer {
     fn drop(&mut self) {
         self.drainer.drain(Some(Duration::ZERO));
         // Do not wait if the test has failed: work that it left behind may keep the server alive.
@@ -123,7 +123,7 @@ pub async fn unix_channel(path: &Path) -> Channel {
 
 /// An HTTP client without deadlines of its own, and the server's origin. tonic's client would
 /// answer in the server's place when a deadline passes.
-pub fn timeless(
+pub fn client_without_deadlines(
     address: SocketAddr,
 ) -> (legacy::Client<HttpConnector, tonic::body::Body>, http::Uri) {
     let client = legacy::Client::builder(TokioExecutor::new()).http2_only(true).build_http();
@@ -143,7 +143,10 @@ pub fn admin(channel: &Channel) -> AdminClient<Channel> {
 }
 
 /// Calls `ask` until it returns `Ok`. Panics with the last error after [`HANGING`].
-pub async fn until<T, E: Debug>(what: &str, mut ask: impl AsyncFnMut() -> Result<T, E>) -> T {
+pub async fn retry_until_ok<T, E: Debug>(
+    what: &str,
+    mut ask: impl AsyncFnMut() -> Result<T, E>,
+) -> T {
     let mut last = None;
     let asking = async {
         loop {
@@ -154,23 +157,24 @@ pub async fn until<T, E: Debug>(what: &str, mut ask: impl AsyncFnMut() -> Result
             sleep(Duration::from_millis(2)).await;
         }
     };
-    let asked = timeout(HANGING, asking).await;
-    asked.unwrap_or_else(|_| panic!("{what}: not done after {HANGING:?}; last error: {last:?}"))
+    let asked = timeout(TEST_TIMEOUT, asking).await;
+    asked
+        .unwrap_or_else(|_| panic!("{what}: not done after {TEST_TIMEOUT:?}; last error: {last:?}"))
 }
 
 /// Makes a call, and repeats it while the server answers `IDLE`: with a short idle limit, the
 /// server cuts off a client that stalls between the headers of a call and its message.
-pub async fn patiently<T>(mut call: impl AsyncFnMut() -> Result<T, Status>) -> Result<T, Status> {
+pub async fn retry_idle<T>(mut call: impl AsyncFnMut() -> Result<T, Status>) -> Result<T, Status> {
     let heard = async || match call().await {
         Err(status) if reason(&status) == "IDLE" => Err(status),
         answer => Ok(answer),
     };
-    until("make a call before the idle limit", heard).await
+    retry_until_ok("make a call before the idle limit", heard).await
 }
 
 /// The server's load.
 pub async fn load(channel: &Channel) -> v1::Load {
-    let info = patiently(async || admin(channel).get_info(v1::GetInfoRequest {}).await).await;
+    let info = retry_idle(async || admin(channel).get_info(v1::GetInfoRequest {}).await).await;
     info.expect("answers").into_inner().load.expect("always reported")
 }
 
@@ -180,11 +184,11 @@ pub async fn until_load(channel: &Channel, name: &str, so: impl Fn(&v1::Load) ->
         let load = load(channel).await;
         if so(&load) { Ok(()) } else { Err(load) }
     };
-    until(name, look).await;
+    retry_until_ok(name, look).await;
 }
 
 /// Waits until the server has no jobs and no bytes in flight.
-pub async fn settled(channel: &Channel, name: &str) {
+pub async fn until_idle(channel: &Channel, name: &str) {
     until_load(channel, name, |load| load.bytes_in_flight == 0 && load.jobs == 0).await;
 }
 

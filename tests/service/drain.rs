@@ -10,7 +10,7 @@ use std::{
 use capstan::{
     client::Client,
     curve::{Fr, G1Affine},
-    server::Settings,
+    server::ServerSettings,
     wire::v1,
 };
 use tokio::{
@@ -31,8 +31,8 @@ use crate::daemon::{
 
 /// A grace period and a handshake timeout longer than any test: a server that ends has not waited
 /// for either to expire.
-fn settings() -> Settings {
-    Settings { drain_grace: NEVER, handshake_timeout: NEVER, ..Settings::default() }
+fn settings() -> ServerSettings {
+    ServerSettings { drain_grace: NEVER, handshake_timeout: NEVER, ..ServerSettings::default() }
 }
 
 fn request() -> v1::MsmRequest {
@@ -106,7 +106,7 @@ async fn an_operator_drains_over_the_unix_socket() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("capstan.sock");
     let (engines, dial) = moody();
-    let settings = Settings { unix_socket: Some(path.clone()), ..settings() };
+    let settings = ServerSettings { unix_socket: Some(path.clone()), ..settings() };
     let daemon = Daemon::with_engines(settings, engines);
     let (channel, local) = (daemon.channel().await, unix_channel(&path).await);
     let call = accepted(&channel, &dial).await;
@@ -190,7 +190,7 @@ async fn assert_served(client: &Client) {
 async fn a_client_of_a_draining_server_moves_to_another_one() {
     let (engines, dial) = moody();
     let (first, second) =
-        (Daemon::with_engines(settings(), engines), Daemon::start(Settings::default()));
+        (Daemon::with_engines(settings(), engines), Daemon::start(ServerSettings::default()));
     let balancer = Balancer::start(&first).await;
     let client = balancer.client().await;
     dial.set(Mode::Hangs);

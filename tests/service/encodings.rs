@@ -6,9 +6,9 @@ use capstan::{
     curve::{
         Fr, G1Affine, G2Affine,
         layout::fr_as_bytes,
-        points::{CurvePoint, PointEncoding, ResultEncoding, decode_sums, encode},
+        points::{CurvePoint, PointEncoding, SumEncoding, decode_sums, encode},
     },
-    server::Settings,
+    server::ServerSettings,
     wire::v1,
 };
 use futures_util::stream;
@@ -55,20 +55,20 @@ fn vectors() -> Vec<(v1::ScalarEncoding, Bytes, Vec<Fr>)> {
     all
 }
 
-trait Power {
+trait PowU64 {
     fn pow_u(self, exponent: u64) -> Self;
 }
 
-impl Power for Fr {
+impl PowU64 for Fr {
     fn pow_u(self, exponent: u64) -> Self {
         ark_ff::Field::pow(&self, [exponent])
     }
 }
 
-const RESULTS: [(v1::ResultEncoding, ResultEncoding); 3] = [
-    (v1::ResultEncoding::Compressed, ResultEncoding::Compressed),
-    (v1::ResultEncoding::Uncompressed, ResultEncoding::Uncompressed),
-    (v1::ResultEncoding::Projective, ResultEncoding::Projective),
+const RESULTS: [(v1::ResultEncoding, SumEncoding); 3] = [
+    (v1::ResultEncoding::Compressed, SumEncoding::Compressed),
+    (v1::ResultEncoding::Uncompressed, SumEncoding::Uncompressed),
+    (v1::ResultEncoding::Projective, SumEncoding::Projective),
 ];
 
 /// The points inline in every encoding, and as a slice of stored bases.
@@ -86,7 +86,7 @@ async fn sources<A: CurvePoint>(channel: &Channel, points: &[A]) -> Vec<v1::msm_
 }
 
 async fn every_encoding_equals_arkworks<A: CurvePoint>() {
-    let daemon = Daemon::start(Settings::default());
+    let daemon = Daemon::start(ServerSettings::default());
     let channel = daemon.channel().await;
     let mut points = say::points::<A>(N + 4);
     points[3] = A::zero();
@@ -126,7 +126,7 @@ fn assert_result<A: CurvePoint>(
     name: &str,
     result: v1::MsmResult,
     verify: v1::Verify,
-    encoding: ResultEncoding,
+    encoding: SumEncoding,
     expected: &[A::Group],
 ) {
     let sums = decode_sums::<A>(encoding, &result.points).expect("points");

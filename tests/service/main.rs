@@ -4,11 +4,11 @@
 
 #[path = "../rig/mod.rs"]
 mod daemon;
-mod describe;
 mod drain;
 mod encodings;
-mod follow;
 mod persist;
-mod sent;
+mod reflection;
+mod sent_metrics;
+mod streamed_rows;
 mod unix;
 mod uploads;

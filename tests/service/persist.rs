@@ -8,7 +8,7 @@ use capstan::{
         Fr, G1Affine, G2Affine,
         points::{CurvePoint, PointEncoding, encode},
     },
-    server::Settings,
+    server::ServerSettings,
     wire::v1,
 };
 use futures_util::stream;
@@ -18,7 +18,7 @@ use crate::daemon::{Daemon, compute, load, say, store};
 
 fn start(folder: &Path) -> Daemon {
     let data_dir = Some(folder.to_owned());
-    Daemon::start(Settings { data_dir, ..Settings::default() })
+    Daemon::start(ServerSettings { data_dir, ..ServerSettings::default() })
 }
 
 /// Puts points; returns the server's description, and whether it had them already.

@@ -5,7 +5,7 @@ use std::{
     os::unix::{fs::PermissionsExt, net::UnixListener},
 };
 
-use capstan::server::{Engines, ServeError, Settings};
+use capstan::server::{Engines, ServeError, ServerSettings};
 
 use crate::daemon::{Daemon, load, unix_channel};
 
@@ -20,8 +20,11 @@ async fn the_socket_has_its_mode_replaces_a_stale_one_and_belongs_to_one_server(
     // Left behind by a server that was killed.
     drop(UnixListener::bind(&path).unwrap());
     assert!(path.exists());
-    let settings =
-        |unix_mode| Settings { unix_socket: Some(path.clone()), unix_mode, ..Settings::default() };
+    let settings = |unix_mode| ServerSettings {
+        unix_socket: Some(path.clone()),
+        unix_mode,
+        ..ServerSettings::default()
+    };
     let daemon = Daemon::with_engines(settings(0o600), engines());
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(load(&unix_channel(&path).await).await.connections, 1);
@@ -41,7 +44,7 @@ fn a_file_that_is_not_a_socket_is_not_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("precious");
     fs::write(&path, b"data").unwrap();
-    let settings = Settings { unix_socket: Some(path.clone()), ..Settings::default() };
+    let settings = ServerSettings { unix_socket: Some(path.clone()), ..ServerSettings::default() };
     assert!(matches!(Daemon::try_start(settings, engines()), Err(ServeError::Listen(_))));
     assert_eq!(fs::read(&path).unwrap(), b"data");
 }

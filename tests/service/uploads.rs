@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use capstan::{
     curve::{Fr, G1Affine},
-    server::Settings,
+    server::ServerSettings,
     wire::v1,
 };
 use futures_util::{StreamExt, stream};
@@ -30,7 +30,8 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
-        let daemon = Daemon::start(Settings { idle_timeout: NEVER, ..Settings::default() });
+        let daemon =
+            Daemon::start(ServerSettings { idle_timeout: NEVER, ..ServerSettings::default() });
         let scalars = say::random(N);
         let payload = say::canonical(&scalars);
         Self { daemon, points: say::points(N), scalars, payload }
@@ -221,7 +222,8 @@ async fn until_swept(channel: &Channel) {
 async fn an_import_may_take_longer_than_the_upload_ttl() {
     let (engines, dial) = moody();
     let upload_ttl = Duration::from_millis(1);
-    let settings = Settings { workers: 1, upload_ttl, idle_timeout: NEVER, ..Settings::default() };
+    let settings =
+        ServerSettings { workers: 1, upload_ttl, idle_timeout: NEVER, ..ServerSettings::default() };
     let daemon = Daemon::with_engines(settings, engines);
     let (channel, points) = (daemon.channel().await, say::points::<G1Affine>(2));
     dial.set(Mode::Hangs);

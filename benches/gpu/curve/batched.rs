@@ -1,12 +1,12 @@
 //! Batched affine additions of pairs of points: see `kernels/batch_affine.cuh`.
 
-use capstan::device::{Block, Lease, Ptr};
+use capstan::device::{BlockShape, DeviceLease, DevicePtr};
 
 use super::{PIECE, SIGN};
 use crate::{
-    points::{Group, Points},
-    record::Figure,
-    rig::{Random, Rig},
+    points::{BenchGroup, KnownPoints},
+    record::RateFigure,
+    rig::{BenchRig, Random},
 };
 
 const MODULE: &str = "bench/curve";
@@ -16,7 +16,7 @@ const CHAINS: [u32; 2] = [128, 256];
 const SAMPLES: usize = 64;
 
 /// A kernel and its launch parameters.
-pub struct Kernel {
+pub struct BatchedKernel {
     name: &'static str,
     threads: u32,
     /// Coordinates that a thread stores in scratch memory for each sum.
@@ -24,43 +24,46 @@ pub struct Kernel {
 }
 
 /// Adds pairs of points of a table.
-pub const G1: Kernel = Kernel { name: "g1_add", threads: 512, scratch_coordinates: 1 };
+pub const G1: BatchedKernel =
+    BatchedKernel { name: "g1_add", threads: 512, scratch_coordinates: 1 };
 /// Like [`G1`], but fetches each coordinate once.
-pub const G1_ONCE: Kernel = Kernel { name: "g1_add_once", threads: 512, scratch_coordinates: 3 };
+pub const G1_ONCE: BatchedKernel =
+    BatchedKernel { name: "g1_add_once", threads: 512, scratch_coordinates: 3 };
 /// Like [`G1`], for G2.
-pub const G2: Kernel = Kernel { name: "g2_add", threads: 256, scratch_coordinates: 1 };
+pub const G2: BatchedKernel =
+    BatchedKernel { name: "g2_add", threads: 256, scratch_coordinates: 1 };
 
-impl Kernel {
-    fn block<G: Group>(&self) -> Block {
+impl BatchedKernel {
+    fn block<G: BenchGroup>(&self) -> BlockShape {
         // Two points and a prefix product are in flight at a time.
         let shared_bytes = 5 * G::COORDINATE_BYTES as u32 * (self.threads + 2);
-        Block { threads: self.threads, shared_bytes }
+        BlockShape { threads: self.threads, shared_bytes }
     }
 
-    fn scratch<G: Group>(&self, rig: &Rig, blocks: u32, chain: u32) -> Lease {
+    fn scratch<G: BenchGroup>(&self, rig: &BenchRig, blocks: u32, chain: u32) -> DeviceLease {
         let pieces = self.scratch_coordinates * G::COORDINATE_BYTES / PIECE;
         let threads = (blocks * self.threads) as usize;
-        rig.memory::<[u8; PIECE]>(pieces * chain as usize * threads)
+        rig.lease::<[u8; PIECE]>(pieces * chain as usize * threads)
     }
 
-    fn figure<G: Group>(&self, mode: &'static str, n: usize, what: String) -> Figure<'_> {
+    fn figure<G: BenchGroup>(&self, mode: &'static str, n: usize, what: String) -> RateFigure<'_> {
         let op = if G::NAME == "g1" { "g1_add_batched_affine" } else { "g2_add_batched_affine" };
         let how = format!("{} {what}, {} threads", self.name, self.threads);
-        Figure { op, mode, count: n as u64, times: Vec::new(), unit: "G/s", details: how }
+        RateFigure { op, mode, count: n as u64, times: Vec::new(), unit: "G/s", details: how }
     }
 }
 
 /// Number of sums: enough for several chains per thread.
-fn count(rig: &Rig, threads: u32) -> usize {
+fn count(rig: &BenchRig, threads: u32) -> usize {
     rig.size((rig.blocks(threads) * 512) as usize, 3000)
 }
 
 /// Adds neighbouring points, as in later levels of a tree: all memory accesses are sequential.
-pub fn neighbours<'k, G: Group>(
-    rig: &Rig,
-    points: &Points<G>,
-    kernel: &'k Kernel,
-) -> Vec<Figure<'k>> {
+pub fn neighbours<'k, G: BenchGroup>(
+    rig: &BenchRig,
+    points: &KnownPoints<G>,
+    kernel: &'k BatchedKernel,
+) -> Vec<RateFigure<'k>> {
     let n = count(rig, kernel.threads) / (G::COORDINATE_BYTES / 48);
     let table = points.table(rig, 2 * n, 0);
     let pairs: Vec<[u32; 2]> = (0..n as u32).map(|i| [2 * i, 2 * i + 1]).collect();
@@ -68,13 +71,13 @@ pub fn neighbours<'k, G: Group>(
 }
 
 /// Adds random pairs of a table of `size` points.
-pub fn gathered<'k, G: Group>(
-    rig: &Rig,
-    points: &Points<G>,
-    kernel: &'k Kernel,
-    table: &Lease,
+pub fn gathered<'k, G: BenchGroup>(
+    rig: &BenchRig,
+    points: &KnownPoints<G>,
+    kernel: &'k BatchedKernel,
+    table: &DeviceLease,
     size: usize,
-) -> Vec<Figure<'k>> {
+) -> Vec<RateFigure<'k>> {
     let mut random = Random(7);
     let n = count(rig, kernel.threads);
     let mut reference = || random.below(size) as u32 | (random.next() as u32 & SIGN);
@@ -82,17 +85,17 @@ pub fn gathered<'k, G: Group>(
     sums(rig, points, kernel, "gathered", table, &pairs)
 }
 
-fn sums<'k, G: Group>(
-    rig: &Rig,
-    points: &Points<G>,
-    kernel: &'k Kernel,
+fn sums<'k, G: BenchGroup>(
+    rig: &BenchRig,
+    points: &KnownPoints<G>,
+    kernel: &'k BatchedKernel,
     mode: &'static str,
-    table: &Lease,
+    table: &DeviceLease,
     pairs: &[[u32; 2]],
-) -> Vec<Figure<'k>> {
-    type Parameters = (Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<[u32; 2]>, u32, u32);
+) -> Vec<RateFigure<'k>> {
+    type Parameters = (DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u8>, DevicePtr<[u32; 2]>, u32, u32);
     let n = pairs.len();
-    let (references, out) = (rig.memory_of(pairs), rig.memory::<G::Words>(n));
+    let (references, out) = (rig.upload_new(pairs), rig.lease::<G::Words>(n));
     let blocks = rig.size(rig.blocks(1), 2);
     let table = table.all::<u8>();
     let compiled = rig.kernel::<Parameters>(MODULE, kernel.name, kernel.block::<G>());
@@ -106,19 +109,25 @@ fn sums<'k, G: Group>(
         };
         check::<G>(rig, &out, n, expected, kernel.name);
         let what = format!("chains of {chain}, {:.1} GB", table.len() as f64 / 1e9);
-        Figure { times, ..kernel.figure::<G>(mode, n, what) }
+        RateFigure { times, ..kernel.figure::<G>(mode, n, what) }
     };
     CHAINS.iter().map(figure).collect()
 }
 
 /// The point that a reference names, with its sign.
-pub fn signed<G: Group>(points: &Points<G>, reference: u32) -> G {
+pub fn signed<G: BenchGroup>(points: &KnownPoints<G>, reference: u32) -> G {
     let point: G = points.at((reference & !SIGN) as usize).into();
     if reference & SIGN == 0 { point } else { -point }
 }
 
 /// Compares some results with arkworks, including the first and the last.
-fn check<G: Group>(rig: &Rig, out: &Lease, n: usize, expected: impl Fn(usize) -> G, name: &str) {
+fn check<G: BenchGroup>(
+    rig: &BenchRig,
+    out: &DeviceLease,
+    n: usize,
+    expected: impl Fn(usize) -> G,
+    name: &str,
+) {
     let mut random = Random(3);
     let all = out.all::<G::Words>();
     for sample in 0..SAMPLES {
@@ -127,8 +136,8 @@ fn check<G: Group>(rig: &Rig, out: &Lease, n: usize, expected: impl Fn(usize) ->
             1 => n - 1,
             _ => random.below(n),
         };
-        let found = rig.get(all.part(i, 1).expect("inside"));
-        let found = G::of(bytemuck::cast_slice(&found));
+        let found = rig.get(all.slice(i, 1).expect("inside"));
+        let found = G::from_affine_words(bytemuck::cast_slice(&found));
         assert_eq!(found, expected(i).into_affine(), "{name}: sum {i}");
     }
 }

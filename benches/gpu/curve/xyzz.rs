@@ -1,12 +1,12 @@
 //! Buckets summed by one thread each, in XYZZ coordinates: see `kernels/accumulate.cuh`.
 
-use capstan::device::{Block, Lease, Ptr};
+use capstan::device::{BlockShape, DeviceLease, DevicePtr};
 
 use super::{SIGN, batched::signed};
 use crate::{
-    points::{Group, Points},
-    record::Figure,
-    rig::{Random, Rig},
+    points::{BenchGroup, KnownPoints},
+    record::RateFigure,
+    rig::{BenchRig, Random},
 };
 
 const MODULE: &str = "bench/curve";
@@ -22,37 +22,37 @@ pub const G1: Kernel = ("g1_xyzz", 128, 2, 2);
 pub const G2: Kernel = ("g2_xyzz", 256, 1, 6);
 
 /// Measures buckets of random points of `table`.
-pub fn measure<G: Group>(
-    rig: &Rig,
-    points: &Points<G>,
-    table: &Lease,
+pub fn measure<G: BenchGroup>(
+    rig: &BenchRig,
+    points: &KnownPoints<G>,
+    table: &DeviceLease,
     (name, threads, times, columns): Kernel,
-) -> Figure<'static> {
-    type Parameters = (Ptr<u8>, Ptr<u8>, Ptr<u32>, u32, u32);
+) -> RateFigure<'static> {
+    type Parameters = (DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u32>, u32, u32);
     let size = table.bytes() as usize / size_of::<G::Words>();
     let shared_bytes = (columns * G::COORDINATE_BYTES) as u32 * threads;
-    let compiled = rig.kernel::<Parameters>(MODULE, name, Block { threads, shared_bytes });
+    let compiled = rig.kernel::<Parameters>(MODULE, name, BlockShape { threads, shared_bytes });
     let blocks = rig.size(rig.blocks(times), 2);
     // Eight buckets per thread.
     let buckets = (blocks * threads * rig.size(8, 1)) as usize;
     let mut random = Random(11);
     let reference = |_| random.below(size) as u32 | (random.next() as u32 & SIGN);
     let references: Vec<u32> = (0..buckets * BUCKET).map(reference).collect();
-    let given = rig.memory_of(&references);
-    let out = rig.memory::<[G::Words; 2]>(buckets);
+    let given = rig.upload_new(&references);
+    let out = rig.lease::<[G::Words; 2]>(buckets);
     let spans = (out.all(), table.all(), given.all(), buckets as u32, BUCKET as u32);
     let runs = rig.times(|| compiled.launch(&rig.stream, blocks, spans));
     for sample in 0..SAMPLES {
         let bucket = if sample == 0 { buckets - 1 } else { random.below(buckets) };
-        let found = rig.get(out.all::<[G::Words; 2]>().part(bucket, 1).expect("inside"));
-        let found = G::of_xyzz(bytemuck::cast_slice(&found));
+        let found = rig.get(out.all::<[G::Words; 2]>().slice(bucket, 1).expect("inside"));
+        let found = G::from_xyzz_words(bytemuck::cast_slice(&found));
         let own = &references[bucket * BUCKET..][..BUCKET];
         let expected: G = own.iter().map(|reference| signed(points, *reference)).sum();
         assert_eq!(found, expected.into_affine(), "{name}: bucket {bucket}");
     }
     let registers = compiled.registers().expect("a number");
     let table_gb = table.bytes() as f64 / 1e9;
-    Figure {
+    RateFigure {
         op: if G::NAME == "g1" { "g1_madd_xyzz" } else { "g2_madd_xyzz" },
         mode: "device",
         count: references.len() as u64,

@@ -1,8 +1,8 @@
 //! Alternatives to the planner's plans.
 
-use capstan::ntt::Pass;
+use capstan::ntt::NttPass;
 
-use crate::rig::Rig;
+use crate::rig::BenchRig;
 
 /// log2 of sizes, and plans in DIF order: passes as lg_r.lg_e.lg_c.kept, with m for fused twiddles.
 const VARIANTS: [(u32, &str); 50] = [
@@ -71,7 +71,7 @@ const TURNED: [(u32, &str); 8] = [
 ];
 
 /// The plans that the command line asks for, and whether their results are in natural order.
-pub fn of(rig: &Rig, lg_n: u32) -> Vec<(Vec<Pass>, bool)> {
+pub fn of(rig: &BenchRig, lg_n: u32) -> Vec<(Vec<NttPass>, bool)> {
     let mut found = Vec::new();
     if rig.flag("variants") {
         for (list, turned) in [(&VARIANTS[..], false), (&TURNED[..], true)] {
@@ -79,7 +79,8 @@ pub fn of(rig: &Rig, lg_n: u32) -> Vec<(Vec<Pass>, bool)> {
             found.extend(these.map(|(_, text)| (passes(text), turned)));
         }
     }
-    if let Some((size, texts)) = rig.text("plans").as_deref().and_then(|text| text.split_once(':'))
+    if let Some((size, texts)) =
+        rig.argument("plans").as_deref().and_then(|text| text.split_once(':'))
         && size.parse() == Ok(lg_n)
     {
         found.extend(texts.split(',').map(|text| (passes(text), false)));
@@ -88,13 +89,13 @@ pub fn of(rig: &Rig, lg_n: u32) -> Vec<(Vec<Pass>, bool)> {
 }
 
 /// A pass in the command line's syntax.
-pub fn name(pass: &Pass) -> String {
-    let Pass { lg_r, lg_c, lg_e, multiples: kept, fused: merged } = pass;
+pub fn name(pass: &NttPass) -> String {
+    let NttPass { lg_r, lg_c, lg_e, multiples: kept, fused: merged } = pass;
     let merged = if *merged { "m" } else { "" };
     format!("{lg_r}.{lg_e}.{lg_c}.{kept}{merged}")
 }
 
-fn passes(text: &str) -> Vec<Pass> {
+fn passes(text: &str) -> Vec<NttPass> {
     let pass = |text: &str| {
         let (text, merged) = match text.strip_suffix('m') {
             Some(text) => (text, true),
@@ -103,7 +104,7 @@ fn passes(text: &str) -> Vec<Pass> {
         let numbers: Vec<u32> =
             text.split('.').map(|number| number.parse().expect("a number")).collect();
         let [lg_r, lg_e, lg_c, kept] = numbers[..] else { panic!("{text}: four numbers a pass") };
-        Pass { lg_r, lg_c, lg_e, multiples: kept, fused: merged }
+        NttPass { lg_r, lg_c, lg_e, multiples: kept, fused: merged }
     };
     text.split('/').map(pass).collect()
 }

@@ -13,22 +13,22 @@ use capstan::{
 
 use tracing::warn;
 
-use super::{SOFTWARE, UNAVAILABLE, logged};
+use super::{SOFTWARE, UNAVAILABLE, log_and_exit};
 
 /// Returns the engine and the reason for the choice.
 ///
 /// Errors: the exit code; the cause is logged.
-pub fn engine(config: &Config, lifeline: &Lifeline) -> Result<(Arc<dyn Engine>, String), u8> {
-    let cpu = || CpuEngine::new(config.threads).map_err(logged(SOFTWARE));
+pub fn engine(config: &Config, lifeline: &GpuLossHandler) -> Result<(Arc<dyn Engine>, String), u8> {
+    let cpu = || CpuEngine::new(config.threads).map_err(log_and_exit(SOFTWARE));
     if config.engine == EngineChoice::Cpu {
         return Ok((Arc::new(cpu()?), "set by the configuration".into()));
     }
     match cuda::engine(config, cpu()?, lifeline) {
         Ok((engine, reason)) => Ok((engine, reason)),
         Err(NoGpu { why, .. }) if config.engine == EngineChoice::Cuda => {
-            Err(logged(UNAVAILABLE)(why))
+            Err(log_and_exit(UNAVAILABLE)(why))
         }
-        Err(NoGpu { why, is_enforced: true, .. }) => Err(logged(UNAVAILABLE)(why)),
+        Err(NoGpu { why, is_enforced: true, .. }) => Err(log_and_exit(UNAVAILABLE)(why)),
         Err(NoGpu { why, is_on_a_gpu_host, .. }) => {
             if is_on_a_gpu_host {
                 warn!(reason = why, "no GPU of this host is used: all work runs on the CPU");
@@ -49,15 +49,15 @@ struct NoGpu {
 /// Ends the process if a GPU is lost while the daemon serves. The startup code handles earlier
 /// faults itself.
 #[derive(Clone, Default)]
-pub struct Lifeline(Arc<Ends>);
+pub struct GpuLossHandler(Arc<GpuLossState>);
 
 #[derive(Default)]
-struct Ends {
+struct GpuLossState {
     drainer: OnceLock<Drainer>,
     lost: AtomicBool,
 }
 
-impl Lifeline {
+impl GpuLossHandler {
     /// From now on, the loss of a GPU ends the process.
     pub fn arm(&self, drainer: Drainer) {
         // The daemon has one server, so this is the first call.
@@ -67,7 +67,7 @@ impl Lifeline {
     /// The outcome of the process after the drain.
     ///
     /// Errors: the exit code if a GPU was lost.
-    pub fn ended(&self) -> Result<(), u8> {
+    pub fn exit_status(&self) -> Result<(), u8> {
         if self.0.lost.load(Ordering::Acquire) { Err(SOFTWARE) } else { Ok(()) }
     }
 }
@@ -77,34 +77,34 @@ mod cuda {
     use std::{thread, time::Duration};
 
     use capstan::{
-        config::Cuda,
-        device::{self, Fault, LeftOut, OpenOptions, Unusable, Wanted},
-        engine::cuda::{CudaEngine, Least},
+        config::CudaSettings,
+        device::{self, DeviceFault, DeviceSelection, GpuUnavailable, OpenOptions, UnusableDevice},
+        engine::cuda::{CudaEngine, GpuThresholds},
         telemetry,
     };
     use tracing::{error, warn};
 
-    use super::{Arc, Config, CpuEngine, Engine, Lifeline, NoGpu, Ordering, SOFTWARE};
+    use super::{Arc, Config, CpuEngine, Engine, GpuLossHandler, NoGpu, Ordering, SOFTWARE};
 
     /// Time to send responses; the GPU's work is lost.
-    const FAREWELL: Duration = Duration::from_millis(500);
+    const FAULT_DRAIN_GRACE: Duration = Duration::from_millis(500);
 
     /// The engine on all usable GPUs, and a sentence that says how many there are.
     pub fn engine(
         config: &Config,
         cpu: CpuEngine,
-        lifeline: &Lifeline,
+        lifeline: &GpuLossHandler,
     ) -> Result<(Arc<dyn Engine>, String), NoGpu> {
         let cuda = &config.cuda;
         let (wanted, least) = (cuda.devices_min, cuda.devices_min > 0);
-        let refuse = |reason: Unusable| {
+        let refuse = |reason: GpuUnavailable| {
             report(0, reason.left_out());
             let is_on_a_gpu_host = reason.is_on_a_gpu_host();
             NoGpu { why: reason.to_string(), is_enforced: least, is_on_a_gpu_host }
         };
         let engine = open(cuda, cpu, lifeline).map_err(refuse)?;
-        report(engine.gpus(), engine.left_out());
-        if (engine.gpus() as u32) < wanted {
+        report(engine.gpu_count(), engine.left_out());
+        if (engine.gpu_count() as u32) < wanted {
             let why = format!("{}; cuda_devices_min is {wanted}", engine.summary());
             return Err(NoGpu { why, is_enforced: true, is_on_a_gpu_host: true });
         }
@@ -114,57 +114,61 @@ mod cuda {
     }
 
     /// Logs the GPUs that are left out, and counts them and the `used` ones.
-    fn report(used: usize, left_out: &[LeftOut]) {
-        for LeftOut { index, reason } in left_out {
+    fn report(used: usize, left_out: &[UnusableDevice]) {
+        for UnusableDevice { index, reason } in left_out {
             warn!(device = index, %reason, "a GPU is left out");
         }
         telemetry::devices(used, left_out.len());
     }
 
-    fn open(cuda: &Cuda, cpu: CpuEngine, lifeline: &Lifeline) -> Result<CudaEngine, Unusable> {
-        let wanted = Wanted { driver: cuda.driver.clone(), devices: cuda.devices.clone() };
+    fn open(
+        cuda: &CudaSettings,
+        cpu: CpuEngine,
+        lifeline: &GpuLossHandler,
+    ) -> Result<CudaEngine, GpuUnavailable> {
+        let wanted = DeviceSelection { driver: cuda.driver.clone(), devices: cuda.devices.clone() };
         let lifeline = lifeline.clone();
         let options = OpenOptions {
             memory_percent: cuda.memory_percent,
             patience: cuda.timeout,
-            on_fault: Arc::new(move |fault| met(fault, &lifeline)),
+            on_fault: Arc::new(move |fault| on_fault(fault, &lifeline)),
             shared_bytes_max: None,
         };
-        let least = Least { msm_scalars: cuda.msm_min, ntt_elements: cuda.ntt_min };
+        let least = GpuThresholds { msm_scalars: cuda.msm_min, ntt_elements: cuda.ntt_min };
         CudaEngine::new(cpu, device::open(&wanted, &options)?, least)
     }
 
     /// A process cannot recover a lost GPU: it answers its jobs with UNAVAILABLE and exits, so that
     /// its supervisor restarts it.
-    fn met(fault: &Fault, lifeline: &Lifeline) {
+    fn on_fault(fault: &DeviceFault, lifeline: &GpuLossHandler) {
         let class = fault.class();
-        telemetry::device_fault(class.name());
-        if class != device::Class::Fatal {
+        telemetry::count_device_fault(class.name());
+        if class != device::FaultClass::Fatal {
             return;
         }
         let Some(drainer) = lifeline.0.drainer.get() else { return };
         lifeline.0.lost.store(true, Ordering::Release);
-        drainer.drain(Some(FAREWELL));
+        drainer.drain(Some(FAULT_DRAIN_GRACE));
         let end = move || {
-            thread::sleep(FAREWELL);
+            thread::sleep(FAULT_DRAIN_GRACE);
             error!("a GPU is lost: exiting, restart the daemon");
-            device::quit(SOFTWARE.into());
+            device::exit_without_handlers(SOFTWARE.into());
         };
         if thread::Builder::new().name("capstan-end".into()).spawn(end).is_err() {
-            device::quit(SOFTWARE.into());
+            device::exit_without_handlers(SOFTWARE.into());
         }
     }
 }
 
 #[cfg(not(feature = "cuda"))]
 mod cuda {
-    use super::{Arc, Config, CpuEngine, Engine, Lifeline, NoGpu};
+    use super::{Arc, Config, CpuEngine, Engine, GpuLossHandler, NoGpu};
 
     /// Errors: always; this build has no GPU support.
     pub fn engine(
         config: &Config,
         _: CpuEngine,
-        _: &Lifeline,
+        _: &GpuLossHandler,
     ) -> Result<(Arc<dyn Engine>, String), NoGpu> {
         let is_enforced = config.cuda.devices_min > 0;
         let why = "this build has no GPU support".into();

@@ -7,9 +7,9 @@ use clap::{Args, ValueEnum};
 use super::find;
 use crate::{
     cli::{
-        exit::{Exit, Failure, Result},
-        output::{Output, Ui},
-        progress::Bar,
+        exit::{CliFailure, Exit, Result},
+        output::{OutputTarget, Ui},
+        progress::ProgressBar,
     },
     client::{Client, PointEncoding},
 };
@@ -22,7 +22,7 @@ pub struct ExportArgs {
     file: PathBuf,
     /// Format of the file, see `capstan bases import --help`; hex is zcash in hex, a point per line
     #[arg(long, value_enum, default_value_t)]
-    format: FormatArg,
+    format: ExportFormatArg,
     /// Write x and y instead of x and a flag (ark, zcash and hex only)
     #[arg(long)]
     uncompressed: bool,
@@ -35,7 +35,7 @@ pub struct ExportArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-enum FormatArg {
+enum ExportFormatArg {
     #[default]
     Zcash,
     Ark,
@@ -44,10 +44,10 @@ enum FormatArg {
 }
 
 pub async fn run(ui: Ui, client: &Client, args: &ExportArgs) -> Result<()> {
-    let output = Output::new(Some(&args.file));
-    if output.is_terminal() && args.format != FormatArg::Hex {
+    let output = OutputTarget::new(Some(&args.file));
+    if output.is_terminal() && args.format != ExportFormatArg::Hex {
         let message = "refusing to write binary data to a terminal: use a file or --format hex";
-        return Err(Failure::new(Exit::Usage, message));
+        return Err(CliFailure::new(Exit::Usage, message));
     }
     let info = find(client, &args.bases).await?;
     let end = match args.length {
@@ -56,29 +56,29 @@ pub async fn run(ui: Ui, client: &Client, args: &ExportArgs) -> Result<()> {
     };
     if args.offset > end || end > info.count {
         let message = format!("there are {} points, not {end}", info.count.max(args.offset));
-        return Err(Failure::new(Exit::Usage, message));
+        return Err(CliFailure::new(Exit::Usage, message));
     }
     let encoding = match (args.format, args.uncompressed) {
-        (FormatArg::Raw, _) => PointEncoding::Montgomery,
+        (ExportFormatArg::Raw, _) => PointEncoding::Montgomery,
         (_, true) => PointEncoding::Uncompressed,
         (_, false) => PointEncoding::Compressed,
     };
-    let bar = Bar::spinner(ui, "receiving");
+    let bar = ProgressBar::spinner(ui, "receiving");
     let points = client.get_encoded(info.id, encoding, args.offset..end).await?;
     drop(bar);
     match args.format {
-        FormatArg::Zcash | FormatArg::Raw => output.write(&points)?,
-        FormatArg::Ark => {
+        ExportFormatArg::Zcash | ExportFormatArg::Raw => output.write(&points)?,
+        ExportFormatArg::Ark => {
             let mut file = (end - args.offset).to_le_bytes().to_vec();
             file.extend_from_slice(&points);
             output.write(&file)?;
         }
-        FormatArg::Hex => {
+        ExportFormatArg::Hex => {
             let lines = points.chunks(encoding.point_bytes(info.group)).map(hex::encode);
             output.write((lines.collect::<Vec<_>>().join("\n") + "\n").as_bytes())?;
         }
     }
-    if let Output::File(path) = output {
+    if let OutputTarget::File(path) = output {
         ui.note(&format!("{} points in {}", end - args.offset, path.display()));
     }
     Ok(())

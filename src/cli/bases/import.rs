@@ -6,20 +6,20 @@ use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
-use super::{as_json, overview};
+use super::{as_json, list_table};
 use crate::{
     cli::{
         args::GroupArg,
-        exit::{Exit, Failure, Result},
+        exit::{CliFailure, Exit, Result},
         input,
         output::Ui,
-        progress::Bar,
+        progress::ProgressBar,
     },
     client::{BasesInfo, Client, PutOptions},
     formats::{
         self, PointSet,
-        binary::{self, Format},
-        kzg::Set,
+        binary::{self, PointFormat},
+        kzg::SetupList,
     },
 };
 
@@ -33,7 +33,7 @@ pub struct ImportArgs {
     group: Option<GroupArg>,
     /// Format of the file
     #[arg(long, value_enum, default_value_t)]
-    format: FormatArg,
+    format: ImportFormatArg,
     /// List of a trusted setup to import; can be repeated [default: all lists]
     #[arg(long, value_enum)]
     set: Vec<SetArg>,
@@ -59,7 +59,7 @@ Formats:
   raw       concatenated points in Montgomery limbs: 96 bytes (g1), 192 bytes (g2)";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-enum FormatArg {
+enum ImportFormatArg {
     #[default]
     Auto,
     KzgJson,
@@ -69,15 +69,15 @@ enum FormatArg {
     Raw,
 }
 
-impl From<FormatArg> for Option<Format> {
-    fn from(format: FormatArg) -> Self {
+impl From<ImportFormatArg> for Option<PointFormat> {
+    fn from(format: ImportFormatArg) -> Self {
         match format {
-            FormatArg::Auto => None,
-            FormatArg::KzgJson => Some(Format::KzgJson),
-            FormatArg::KzgText => Some(Format::KzgText),
-            FormatArg::Ark => Some(Format::Ark),
-            FormatArg::Zcash => Some(Format::Zcash),
-            FormatArg::Raw => Some(Format::Raw),
+            ImportFormatArg::Auto => None,
+            ImportFormatArg::KzgJson => Some(PointFormat::KzgJson),
+            ImportFormatArg::KzgText => Some(PointFormat::KzgText),
+            ImportFormatArg::Ark => Some(PointFormat::Ark),
+            ImportFormatArg::Zcash => Some(PointFormat::Zcash),
+            ImportFormatArg::Raw => Some(PointFormat::Raw),
         }
     }
 }
@@ -95,7 +95,7 @@ enum SetArg {
     G2Monomial,
 }
 
-impl From<SetArg> for Set {
+impl From<SetArg> for SetupList {
     fn from(set: SetArg) -> Self {
         match set {
             SetArg::G1Lagrange => Self::G1Lagrange,
@@ -108,45 +108,47 @@ impl From<SetArg> for Set {
 pub async fn run(ui: Ui, client: &Client, args: &ImportArgs) -> Result<()> {
     let place = args.file.display();
     let file = Bytes::from(std::mem::take(&mut *input::read(ui, &args.file)?));
-    let bar = Bar::spinner(ui, format!("parsing {place}"));
+    let bar = ProgressBar::spinner(ui, format!("parsing {place}"));
     let (format, group) = (args.format.into(), args.group.map(Into::into));
     let parsed = tokio::task::spawn_blocking(move || binary::parse(file, format, group)).await;
     let sets = parsed
         .expect("parsing does not panic")
-        .map_err(|error| Failure::from(error).within(&place))?;
-    let sets = chosen(sets, args).map_err(|failure| failure.within(&place))?;
+        .map_err(|error| CliFailure::from(error).in_file(&place))?;
+    let sets = select_lists(sets, args).map_err(|failure| failure.in_file(&place))?;
     drop(bar);
     let mut imported = Vec::with_capacity(sets.len());
     for set in &sets {
         let sent = send(ui, client, args, set).await;
-        imported.push(sent.map_err(|failure| blame(failure, set).within(&place))?);
+        imported.push(sent.map_err(|failure| name_list_in_error(failure, set).in_file(&place))?);
     }
     if ui.json {
         return ui.print_json(&Value::Array(imported.iter().map(as_json).collect()));
     }
-    ui.print(&overview(&imported))
+    ui.print(&list_table(&imported))
 }
 
 /// The requested lists of the file, with the points in the requested order.
-fn chosen(mut sets: Vec<PointSet>, args: &ImportArgs) -> Result<Vec<PointSet>> {
+fn select_lists(mut sets: Vec<PointSet>, args: &ImportArgs) -> Result<Vec<PointSet>> {
     for &set in &args.set {
-        let set = Set::from(set);
+        let set = SetupList::from(set);
         if !sets.iter().any(|points| points.list == Some(set)) {
-            return Err(formats::Error::NoSuchSet(set).into());
+            return Err(formats::FormatError::NoSuchSet(set).into());
         }
     }
     let wanted = |points: &PointSet| match points.list {
-        Some(set) if !args.set.is_empty() => args.set.iter().any(|&arg| Set::from(arg) == set),
+        Some(set) if !args.set.is_empty() => {
+            args.set.iter().any(|&arg| SetupList::from(arg) == set)
+        }
         _ => args.group.is_none_or(|group| points.group == group.into()),
     };
     sets.retain(wanted);
     if sets.is_empty() {
-        return Err(Failure::new(Exit::Usage, "the file has no points of that group"));
+        return Err(CliFailure::new(Exit::Usage, "the file has no points of that group"));
     }
     // Of several lists, only the Lagrange points are reordered.
     let single = sets.len() == 1;
     for points in &mut sets {
-        if args.bit_reversed && (single || points.list == Some(Set::G1Lagrange)) {
+        if args.bit_reversed && (single || points.list == Some(SetupList::G1Lagrange)) {
             points.bit_reverse()?;
         }
     }
@@ -154,8 +156,8 @@ fn chosen(mut sets: Vec<PointSet>, args: &ImportArgs) -> Result<Vec<PointSet>> {
 }
 
 async fn send(ui: Ui, client: &Client, args: &ImportArgs, points: &PointSet) -> Result<BasesInfo> {
-    let name = points.list.map_or(points.group.name(), Set::name);
-    let bar = Bar::bytes(ui, format!("sending {name}"), points.data.len() as u64);
+    let name = points.list.map_or(points.group.name(), SetupList::name);
+    let bar = ProgressBar::bytes(ui, format!("sending {name}"), points.data.len() as u64);
     let options = PutOptions {
         label: label(args, points),
         persist: args.persist,
@@ -175,7 +177,7 @@ fn label(args: &ImportArgs, points: &PointSet) -> String {
 }
 
 /// Replaces the payload's field in the server's error by the list's name in the file.
-fn blame(mut failure: Failure, points: &PointSet) -> Failure {
+fn name_list_in_error(mut failure: CliFailure, points: &PointSet) -> CliFailure {
     if let (Some(set), Some(_)) = (points.list, failure.index) {
         let rest = failure.message.strip_prefix("points").map(str::to_owned);
         failure.message = match rest {

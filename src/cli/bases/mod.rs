@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use self::{export::ExportArgs, import::ImportArgs};
 use super::{
     args::GroupArg,
-    exit::{Exit, Failure, Result},
+    exit::{CliFailure, Exit, Result},
     output::{Ui, bytes_text, table},
 };
 use crate::client::{BasesId, BasesInfo, Client};
@@ -61,7 +61,7 @@ async fn list(ui: Ui, client: &Client, group: Option<GroupArg>) -> Result<()> {
         ui.note("no bases: import some with `capstan bases import`");
         return Ok(());
     }
-    ui.print(&overview(&all))
+    ui.print(&list_table(&all))
 }
 
 async fn remove(ui: Ui, client: &Client, names: &[String]) -> Result<()> {
@@ -102,7 +102,7 @@ pub async fn find(client: &Client, name: &str) -> Result<BasesInfo> {
         several => {
             let ids: Vec<_> = several.iter().map(|info| info.id.to_string()).collect();
             let message = format!("'{name}' is ambiguous: use an id, {}", ids.join(" or "));
-            Err(Failure::new(Exit::Usage, message))
+            Err(CliFailure::new(Exit::Usage, message))
         }
     }
 }
@@ -112,16 +112,16 @@ fn is_id_prefix(name: &str) -> bool {
     name.len() >= 4 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-fn unknown(name: &str) -> Failure {
+fn unknown(name: &str) -> CliFailure {
     let message = format!(
         "the server has no bases '{name}': list them with `capstan bases list`, or import some \
          with `capstan bases import`"
     );
-    Failure::new(Exit::Failed, message)
+    CliFailure::new(Exit::Failed, message)
 }
 
 /// A table with one line per object and full ids, so that they can be copied.
-fn overview(all: &[BasesInfo]) -> String {
+fn list_table(all: &[BasesInfo]) -> String {
     let mut rows = table(["id", "group", "points", "size", "stored", "label"]);
     for info in all {
         let stored = if info.persisted { "on disk" } else { "in memory" };

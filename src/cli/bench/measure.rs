@@ -8,9 +8,9 @@ use std::{
 use hdrhistogram::Histogram;
 use tokio::{sync::Barrier, task::JoinSet};
 
-use super::work::{Done, Job};
+use super::work::{BenchJob, Measurement};
 use crate::{
-    cli::exit::{Exit, Failure, Result},
+    cli::exit::{CliFailure, Exit, Result},
     client::{Client, Execution, Timing},
 };
 
@@ -20,7 +20,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// When a worker stops.
 #[derive(Debug, Clone, Copy)]
-pub enum Amount {
+pub enum StopAfter {
     /// After this time, and at least one job.
     Time(Duration),
     /// After this number of jobs.
@@ -39,14 +39,14 @@ pub struct Sample {
     /// Time from the start of the first job to the end of the last.
     pub wall: Duration,
     latency_ns: Histogram<u64>,
-    phases: Phases,
+    phases: PhaseSums,
     /// Engine and device of the last job; stage times are sums over all jobs.
     execution: Execution,
 }
 
 /// Sums of the client's and the server's phases.
 #[derive(Debug, Clone, Copy, Default)]
-struct Phases {
+struct PhaseSums {
     upload: Duration,
     receive: Duration,
     queue: Duration,
@@ -113,7 +113,7 @@ impl Sample {
         Duration::from_nanos(self.latency_ns.value_at_quantile(quantile))
     }
 
-    pub fn shortest(&self) -> Duration {
+    pub fn latency_min(&self) -> Duration {
         Duration::from_nanos(self.latency_ns.min())
     }
 
@@ -129,7 +129,7 @@ impl Sample {
     /// Mean times of the client's and the server's phases, which may overlap.
     pub fn phases(&self) -> [(&'static str, Duration); 5] {
         let jobs = u32::try_from(self.jobs()).unwrap_or(u32::MAX).max(1);
-        let Phases { upload, receive, queue, compute, download } = self.phases;
+        let PhaseSums { upload, receive, queue, compute, download } = self.phases;
         let own = [upload, receive, queue, compute, download].map(|sum| sum / jobs);
         let names = ["upload", "receive", "queue", "compute", "download"];
         std::array::from_fn(|phase| (names[phase], own[phase]))
@@ -139,11 +139,11 @@ impl Sample {
 /// Measures `job` at the given concurrency. The first failure cancels all jobs.
 pub async fn run(
     client: &Client,
-    job: &Job,
+    job: &BenchJob,
     lg_n: u32,
     concurrency: u16,
     warm_up: u32,
-    amount: Amount,
+    amount: StopAfter,
 ) -> Result<Sample> {
     let start = Arc::new(Barrier::new(concurrency.into()));
     // Dropping the set cancels running jobs on both sides.
@@ -156,7 +156,7 @@ pub async fn run(
     let mut total = Sample::new(lg_n, concurrency);
     let mut span: Option<(Instant, Instant)> = None;
     while let Some(done) = workers.join_next().await {
-        let done = done.map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+        let done = done.map_err(|error| CliFailure::new(Exit::Failed, error.to_string()))?;
         let (sample, begin, end) = done?;
         total.add(&sample);
         span = Some(span.map_or((begin, end), |(first, last)| (first.min(begin), last.max(end))));
@@ -167,25 +167,25 @@ pub async fn run(
 
 async fn worker(
     client: &Client,
-    job: &Job,
+    job: &BenchJob,
     start: &Barrier,
     mut sample: Sample,
     warm_up: u32,
-    amount: Amount,
+    amount: StopAfter,
 ) -> Result<(Sample, Instant, Instant)> {
     let mut buffer = job.buffer();
     for _ in 0..warm_up {
-        once(client, job, &mut buffer, &mut Sample::new(0, 1)).await?;
+        run_until_accepted(client, job, &mut buffer, &mut Sample::new(0, 1)).await?;
     }
     start.wait().await;
     let begin = Instant::now();
     let mut done = 0;
     loop {
-        once(client, job, &mut buffer, &mut sample).await?;
+        run_until_accepted(client, job, &mut buffer, &mut sample).await?;
         done += 1;
         let enough = match amount {
-            Amount::Time(time) => begin.elapsed() >= time,
-            Amount::Repeats(repeats) => done >= repeats,
+            StopAfter::Time(time) => begin.elapsed() >= time,
+            StopAfter::Repeats(repeats) => done >= repeats,
         };
         if enough {
             return Ok((sample, begin, Instant::now()));
@@ -194,16 +194,16 @@ async fn worker(
 }
 
 /// Runs the job once; retries it while the server is full.
-async fn once(
+async fn run_until_accepted(
     client: &Client,
-    job: &Job,
+    job: &BenchJob,
     buffer: &mut Vec<crate::client::Fr>,
     sample: &mut Sample,
 ) -> Result<()> {
     loop {
         job.refill(buffer);
         match job.run(client, buffer).await {
-            Ok(Done { latency, timing, execution }) => {
+            Ok(Measurement { latency, timing, execution }) => {
                 sample.record(latency, &timing, execution);
                 return Ok(());
             }
@@ -217,7 +217,7 @@ async fn once(
     }
 }
 
-fn is_full(failure: &Failure) -> bool {
+fn is_full(failure: &CliFailure) -> bool {
     !matches!(failure.reason.as_str(), "" | "DRAINING" | "DEADLINE" | "IDLE")
 }
 
@@ -249,7 +249,7 @@ pub mod tests {
         about(sample.latency(0.5), 50.0);
         about(sample.latency(0.9), 90.0);
         about(sample.latency(0.99), 99.0);
-        about(sample.shortest(), 1.0);
+        about(sample.latency_min(), 1.0);
         about(sample.phases()[3].1, 25.25);
         assert_eq!(sample.jobs(), 100);
         // 100 jobs in 5.05 s.

@@ -10,14 +10,14 @@ use std::{path::PathBuf, str::FromStr, time::Duration};
 use clap::{Args, ValueEnum};
 
 use self::{
-    measure::{Amount, Sample},
-    work::Work,
+    measure::{Sample, StopAfter},
+    work::BenchData,
 };
 use super::{
     args::{GroupArg, duration},
     exit::Result,
-    output::{Output, Ui},
-    progress::Bar,
+    output::{OutputTarget, Ui},
+    progress::ProgressBar,
 };
 use crate::client::{Client, G1Affine, G2Affine};
 
@@ -26,13 +26,13 @@ use crate::client::{Client, G1Affine, G2Affine};
 pub struct BenchArgs {
     /// Operation to measure
     #[arg(long, value_enum, default_value_t)]
-    op: Op,
+    op: OperationArg,
     /// Group of the bases (msm only)
     #[arg(long, value_enum, default_value = "g1")]
     group: GroupArg,
     /// log2 of the sizes: a list such as 10,14,18 or an inclusive range such as 10..18
     #[arg(long, default_value = "10,12,14,16", value_name = "LG_N")]
-    sizes: Sizes,
+    sizes: SizesArg,
     /// Number of concurrent jobs
     #[arg(long, default_value = "1,4", value_delimiter = ',', value_name = "N",
           value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -62,7 +62,7 @@ The bases have known discrete logarithms, so every sum is checked exactly by one
 Transforms are compared with arkworks. A wrong result ends the run with code 1.";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-enum Op {
+enum OperationArg {
     /// Multi-scalar multiplication over stored bases
     #[default]
     Msm,
@@ -72,12 +72,12 @@ enum Op {
 
 /// log2 of sizes, ascending.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Sizes(Vec<u32>);
+struct SizesArg(Vec<u32>);
 
 /// Larger sizes would take the client hours to prepare.
 const LG_N_MAX: u32 = 26;
 
-impl FromStr for Sizes {
+impl FromStr for SizesArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -109,11 +109,11 @@ pub async fn run(ui: Ui, client: &Client, args: &BenchArgs) -> Result<()> {
     let samples = measured?;
     released?;
     let title = match args.op {
-        Op::Msm => format!("MSM over {}, engine {engine}", work.what()),
-        Op::Ntt => format!("NTT over Fr, engine {engine}"),
+        OperationArg::Msm => format!("MSM over {}, engine {engine}", work.domain_name()),
+        OperationArg::Ntt => format!("NTT over Fr, engine {engine}"),
     };
     if let Some(path) = &args.plot {
-        Output::File(path.clone()).write(plot::latency(&title, &samples).as_bytes())?;
+        OutputTarget::File(path.clone()).write(plot::latency(&title, &samples).as_bytes())?;
         ui.note(&format!("wrote plot to {}", path.display()));
     }
     if ui.json {
@@ -123,12 +123,16 @@ pub async fn run(ui: Ui, client: &Client, args: &BenchArgs) -> Result<()> {
     if args.explain { ui.print(&report::explanation(&samples)) } else { Ok(()) }
 }
 
-async fn prepare(ui: Ui, client: &Client, args: &BenchArgs) -> Result<Work> {
+async fn prepare(ui: Ui, client: &Client, args: &BenchArgs) -> Result<BenchData> {
     let largest = args.sizes.0.last().copied().expect("parsed sizes are not empty");
     match (args.op, args.group) {
-        (Op::Msm, GroupArg::G1) => Work::msm::<G1Affine>(ui, client, largest, Work::MsmG1).await,
-        (Op::Msm, GroupArg::G2) => Work::msm::<G2Affine>(ui, client, largest, Work::MsmG2).await,
-        (Op::Ntt, _) => Ok(Work::Ntt),
+        (OperationArg::Msm, GroupArg::G1) => {
+            BenchData::msm::<G1Affine>(ui, client, largest, BenchData::MsmG1).await
+        }
+        (OperationArg::Msm, GroupArg::G2) => {
+            BenchData::msm::<G2Affine>(ui, client, largest, BenchData::MsmG2).await
+        }
+        (OperationArg::Ntt, _) => Ok(BenchData::Ntt),
     }
 }
 
@@ -136,20 +140,20 @@ async fn measure_all(
     ui: Ui,
     client: &Client,
     args: &BenchArgs,
-    work: &Work,
+    work: &BenchData,
 ) -> Result<Vec<Sample>> {
     let amount = match args.repeats {
-        Some(repeats) => Amount::Repeats(repeats),
-        None => Amount::Time(args.seconds),
+        Some(repeats) => StopAfter::Repeats(repeats),
+        None => StopAfter::Time(args.seconds),
     };
     let mut samples = Vec::new();
     let steps = args.sizes.0.len() * args.concurrency.len();
-    let bar = Bar::steps(ui, "", steps as u64);
+    let bar = ProgressBar::steps(ui, "", steps as u64);
     for &lg_n in &args.sizes.0 {
-        bar.say(format!("2^{lg_n}: generating data"));
+        bar.set_message(format!("2^{lg_n}: generating data"));
         let job = work.job(lg_n).await;
         for &concurrency in &args.concurrency {
-            bar.say(format!("2^{lg_n}, concurrency {concurrency}"));
+            bar.set_message(format!("2^{lg_n}, concurrency {concurrency}"));
             let sample = measure::run(client, &job, lg_n, concurrency, args.warm_up, amount);
             samples.push(sample.await?);
             bar.add(1);
@@ -164,7 +168,7 @@ mod tests {
 
     #[test]
     fn parses_lists_and_ranges_of_sizes() {
-        let sizes = |text: &str| text.parse::<Sizes>().map(|sizes| sizes.0);
+        let sizes = |text: &str| text.parse::<SizesArg>().map(|sizes| sizes.0);
         assert_eq!(sizes("12, 10,10"), Ok(vec![10, 12]));
         assert_eq!(sizes("10..12,14"), Ok(vec![10, 11, 12, 14]));
         assert_eq!(sizes("0..=2"), Ok(vec![0, 1, 2]));

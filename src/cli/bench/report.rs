@@ -33,7 +33,7 @@ pub fn as_text(title: &str, samples: &[Sample]) -> String {
             format!("2^{}", sample.lg_n),
             sample.concurrency.to_string(),
             sample.jobs().to_string(),
-            time_text(sample.shortest()),
+            time_text(sample.latency_min()),
         ];
         row.extend([0.5, 0.9, 0.99].map(|quantile| time_text(sample.latency(quantile))));
         row.push(rate_text(sample.jobs_per_s()));
@@ -77,7 +77,7 @@ pub fn as_json(title: &str, engine: &str, samples: &[Sample]) -> Value {
             "jobs": sample.jobs(),
             "refused": sample.refused,
             "wall_us": us(sample.wall),
-            "min_us": us(sample.shortest()),
+            "min_us": us(sample.latency_min()),
             "p50_us": us(sample.latency(0.5)),
             "p90_us": us(sample.latency(0.9)),
             "p99_us": us(sample.latency(0.99)),

@@ -11,10 +11,10 @@ use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 
 use crate::{
     cli::{
-        data::{blocking, random},
-        exit::{Exit, Failure, Result},
+        exit::{CliFailure, Exit, Result},
         output::Ui,
-        progress::Bar,
+        progress::ProgressBar,
+        random::{blocking, random},
     },
     client::{
         BasesHandle, BasesId, Client, CurvePoint, Execution, Fr, G1Affine, G2Affine, MsmOptions,
@@ -24,17 +24,17 @@ use crate::{
 };
 
 /// State shared by jobs of all sizes.
-pub enum Work {
+pub enum BenchData {
     /// Bases on the server.
-    MsmG1(Walk<G1Affine>),
+    MsmG1(KnownBases<G1Affine>),
     /// Bases on the server.
-    MsmG2(Walk<G2Affine>),
+    MsmG2(KnownBases<G2Affine>),
     /// NTTs share nothing.
     Ntt,
 }
 
 /// Bases on the server with known discrete logarithms: base i is `(first + i * step) * generator`.
-pub struct Walk<A> {
+pub struct KnownBases<A> {
     handle: BasesHandle<A>,
     first: Fr,
     step: Fr,
@@ -43,7 +43,7 @@ pub struct Walk<A> {
 }
 
 /// Latency of the whole call, its phases, engine and device.
-pub struct Done {
+pub struct Measurement {
     pub latency: Duration,
     pub timing: Timing,
     pub execution: Execution,
@@ -51,51 +51,51 @@ pub struct Done {
 
 /// A job that can be repeated.
 #[derive(Clone)]
-pub enum Job {
-    MsmG1(Arc<Sum<G1Affine>>),
-    MsmG2(Arc<Sum<G2Affine>>),
-    Ntt(Arc<Transform>),
+pub enum BenchJob {
+    MsmG1(Arc<BenchMsm<G1Affine>>),
+    MsmG2(Arc<BenchMsm<G2Affine>>),
+    Ntt(Arc<BenchNtt>),
 }
 
 /// Scalars and the expected sum.
-pub struct Sum<A: CurvePoint> {
+pub struct BenchMsm<A: CurvePoint> {
     bases: BasesHandle<A>,
     scalars: Vec<Fr>,
     expected: A::Group,
 }
 
 /// A row and its expected transform.
-pub struct Transform {
+pub struct BenchNtt {
     row: Vec<Fr>,
     expected: Vec<Fr>,
 }
 
-impl Work {
+impl BenchData {
     /// Generates 2^lg_n bases and puts them on the server; smaller sizes use the first of them.
     /// `wrap` selects the variant of the group.
     pub async fn msm<A: CurvePoint>(
         ui: Ui,
         client: &Client,
         lg_n: u32,
-        wrap: fn(Walk<A>) -> Self,
+        wrap: fn(KnownBases<A>) -> Self,
     ) -> Result<Self> {
-        let bar = Bar::spinner(ui, format!("generating 2^{lg_n} bases"));
-        let walk = blocking(move || walk::<A>(1 << lg_n)).await;
+        let bar = ProgressBar::spinner(ui, format!("generating 2^{lg_n} bases"));
+        let walk = blocking(move || walk_points::<A>(1 << lg_n)).await;
         let ours = client.stat(BasesId(content_hash(&walk))).await.is_err();
         drop(bar);
-        let bar = Bar::bytes(ui, "sending bases", 0);
+        let bar = ProgressBar::bytes(ui, "sending bases", 0);
         let options = PutOptions {
             label: "capstan bench".to_owned(),
             progress: bar.callback(),
             ..PutOptions::default()
         };
         let handle = client.put_bases_with(options, &walk).await?;
-        let [first, step] = ends();
-        Ok(wrap(Walk { handle, first, step, is_new: ours }))
+        let [first, step] = walk_logarithms();
+        Ok(wrap(KnownBases { handle, first, step, is_new: ours }))
     }
 
     /// Name of the group or field, for people.
-    pub fn what(&self) -> &'static str {
+    pub fn domain_name(&self) -> &'static str {
         match self {
             Self::MsmG1(_) => "G1",
             Self::MsmG2(_) => "G2",
@@ -104,11 +104,11 @@ impl Work {
     }
 
     /// A random job of 2^lg_n elements.
-    pub async fn job(&self, lg_n: u32) -> Job {
+    pub async fn job(&self, lg_n: u32) -> BenchJob {
         match self {
-            Self::MsmG1(walk) => Job::MsmG1(Arc::new(walk.sum(lg_n).await)),
-            Self::MsmG2(walk) => Job::MsmG2(Arc::new(walk.sum(lg_n).await)),
-            Self::Ntt => Job::Ntt(Arc::new(blocking(move || transform(lg_n)).await)),
+            Self::MsmG1(walk) => BenchJob::MsmG1(Arc::new(walk.sum(lg_n).await)),
+            Self::MsmG2(walk) => BenchJob::MsmG2(Arc::new(walk.sum(lg_n).await)),
+            Self::Ntt => BenchJob::Ntt(Arc::new(blocking(move || transform(lg_n)).await)),
         }
     }
 
@@ -126,8 +126,8 @@ impl Work {
     }
 }
 
-impl<A: CurvePoint> Walk<A> {
-    async fn sum(&self, lg_n: u32) -> Sum<A> {
+impl<A: CurvePoint> KnownBases<A> {
+    async fn sum(&self, lg_n: u32) -> BenchMsm<A> {
         let bases = self.handle.slice(0, 1 << lg_n).expect("the walk has the largest size");
         let (first, step) = (self.first, self.step);
         blocking(move || {
@@ -138,13 +138,13 @@ impl<A: CurvePoint> Walk<A> {
                 sum += *scalar * logarithm;
                 logarithm += step;
             }
-            Sum { bases, scalars, expected: A::Group::generator() * sum }
+            BenchMsm { bases, scalars, expected: A::Group::generator() * sum }
         })
         .await
     }
 }
 
-impl Job {
+impl BenchJob {
     /// A reusable buffer for a job's result.
     pub fn buffer(&self) -> Vec<Fr> {
         match self {
@@ -156,7 +156,7 @@ impl Job {
     /// Runs the job once. The latency excludes the comparison of the result.
     ///
     /// Errors: those of the call; `Failed` if the result is wrong.
-    pub async fn run(&self, client: &Client, buffer: &mut Vec<Fr>) -> Result<Done> {
+    pub async fn run(&self, client: &Client, buffer: &mut Vec<Fr>) -> Result<Measurement> {
         match self {
             Self::MsmG1(sum) => sum.run(client).await,
             Self::MsmG2(sum) => sum.run(client).await,
@@ -167,7 +167,7 @@ impl Job {
                 if *buffer != transform.expected {
                     return Err(wrong("transform", transform.row.len()));
                 }
-                Ok(Done { latency, timing: report.timing, execution: report.execution })
+                Ok(Measurement { latency, timing: report.timing, execution: report.execution })
             }
         }
     }
@@ -180,39 +180,39 @@ impl Job {
     }
 }
 
-impl<A: CurvePoint> Sum<A> {
-    async fn run(&self, client: &Client) -> Result<Done> {
+impl<A: CurvePoint> BenchMsm<A> {
+    async fn run(&self, client: &Client) -> Result<Measurement> {
         let begin = Instant::now();
         let sums = client.msm_with(&self.bases, &self.scalars, MsmOptions::default()).await?;
         let latency = begin.elapsed();
         if sums.points != [self.expected] {
             return Err(wrong("sum", self.scalars.len()));
         }
-        Ok(Done { latency, timing: sums.timing, execution: sums.execution })
+        Ok(Measurement { latency, timing: sums.timing, execution: sums.execution })
     }
 }
 
-fn wrong(what: &str, length: usize) -> Failure {
+fn wrong(what: &str, length: usize) -> CliFailure {
     let message = format!("the server returned a wrong {what} of {length} elements: do not use it");
-    Failure::new(Exit::Failed, message)
+    CliFailure::new(Exit::Failed, message)
 }
 
-fn transform(lg_n: u32) -> Transform {
+fn transform(lg_n: u32) -> BenchNtt {
     let row = random(&format!("row {lg_n}"), 1 << lg_n);
     let domain = Radix2EvaluationDomain::<Fr>::new(row.len()).expect("sizes are below 2^32");
     let expected = domain.fft(&row);
-    Transform { row, expected }
+    BenchNtt { row, expected }
 }
 
 /// Discrete logarithms of the walk's first point and of its step.
-fn ends() -> [Fr; 2] {
+fn walk_logarithms() -> [Fr; 2] {
     random("walk", 2).try_into().expect("two elements were requested")
 }
 
-fn walk<A: CurvePoint>(n: usize) -> Vec<A> {
+fn walk_points<A: CurvePoint>(n: usize) -> Vec<A> {
     /// Bounds the memory of projective points.
     const PIECE: usize = 1 << 16;
-    let [first, step] = ends().map(|logarithm| A::generator() * logarithm);
+    let [first, step] = walk_logarithms().map(|logarithm| A::generator() * logarithm);
     let step = step.into_affine();
     let mut point = first;
     let mut points = Vec::with_capacity(n);
@@ -236,8 +236,8 @@ mod tests {
 
     #[test]
     fn walk_has_the_expected_logarithms() {
-        let [first, step] = ends();
-        let points = walk::<G1Affine>(5);
+        let [first, step] = walk_logarithms();
+        let points = walk_points::<G1Affine>(5);
         for (index, point) in points.iter().enumerate() {
             let logarithm = first + step * Fr::from(index as u64);
             assert_eq!(*point, (G1Affine::generator() * logarithm).into_affine());

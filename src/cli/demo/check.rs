@@ -6,13 +6,13 @@ use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use rayon::prelude::*;
 
 use crate::{
-    cli::exit::{Exit, Failure, Result},
+    cli::exit::{CliFailure, Exit, Result},
     client::{CurvePoint, Fr, G1Affine, G1Projective, G2Affine, G2Projective},
     formats::{PointSet, reverse_bits},
 };
 
 /// Inputs and results of all jobs. Rows of scalars are stored one after another.
-pub struct Results {
+pub struct DemoResults {
     /// G1 Lagrange points in bit-reversed order.
     pub lagrange: PointSet,
     /// G1 monomial points.
@@ -37,7 +37,7 @@ pub struct Results {
 
 /// A comparison that found no difference.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Passed {
+pub struct PassedCheck {
     /// What the server computed.
     pub results: &'static str,
     /// What it was compared with.
@@ -49,28 +49,40 @@ pub struct Passed {
 /// Compares all results.
 ///
 /// Errors: `Failed` with the index of the first difference.
-pub fn all(results: &Results) -> Result<Vec<Passed>> {
-    let Results { blobs, coefficients, evaluations, short_in_g1: low_in_g1, short_in_g2: low_in_g2, .. } = results;
+pub fn all(results: &DemoResults) -> Result<Vec<PassedCheck>> {
+    let DemoResults {
+        blobs,
+        coefficients,
+        evaluations,
+        short_in_g1: low_in_g1,
+        short_in_g2: low_in_g2,
+        ..
+    } = results;
     let lagrange = decode::<G1Affine>(&results.lagrange);
     let monomial = decode::<G1Affine>(&results.monomial);
     let g2 = decode::<G2Affine>(&results.g2);
     let (n, low) = (lagrange.len(), g2.len());
     let msms = "arkworks' MSMs";
     let mut passed = vec![
-        same("commitments to evaluations", &results.by_evaluations, msms, &sums(&lagrange, blobs))?,
-        same(
+        compare(
+            "commitments to evaluations",
+            &results.by_evaluations,
+            msms,
+            &sums(&lagrange, blobs),
+        )?,
+        compare(
             "coefficients of blobs",
             &rows(coefficients, n),
             "arkworks' inverse NTTs",
             &interpolate(blobs, n),
         )?,
-        same(
+        compare(
             "commitments to coefficients",
             &results.by_coefficients,
             msms,
             &sums(&monomial, coefficients),
         )?,
-        same(
+        compare(
             "evaluations of coefficients",
             &rows(evaluations, n),
             "arkworks' NTTs",
@@ -78,23 +90,28 @@ pub fn all(results: &Results) -> Result<Vec<Passed>> {
         )?,
     ];
     let coefficients = &coefficients[..low];
-    passed.push(same("commitments in G1", low_in_g1, msms, &sums(&monomial[..low], coefficients))?);
-    passed.push(same("commitments in G2", low_in_g2, msms, &sums(&g2, coefficients))?);
+    passed.push(compare(
+        "commitments in G1",
+        low_in_g1,
+        msms,
+        &sums(&monomial[..low], coefficients),
+    )?);
+    passed.push(compare("commitments in G2", low_in_g2, msms, &sums(&g2, coefficients))?);
     // Comparisons of independent results.
-    passed.push(same(
+    passed.push(compare(
         "evaluations of coefficients",
         &rows(evaluations, n),
         "the blobs",
         &rows(blobs, n),
     )?);
-    passed.push(same(
+    passed.push(compare(
         "commitments to evaluations",
         &results.by_evaluations,
         "commitments to coefficients",
         &results.by_coefficients,
     )?);
     let (in_g1, in_g2) = (low_in_g1.iter(), low_in_g2.iter());
-    passed.push(same(
+    passed.push(compare(
         "pairings of commitments in G1",
         &in_g1.map(|sum| Bls12_381::pairing(sum, G2Affine::generator())).collect::<Vec<_>>(),
         "pairings of commitments in G2",
@@ -104,18 +121,20 @@ pub fn all(results: &Results) -> Result<Vec<Passed>> {
 }
 
 /// Compares results one by one.
-fn same<A: PartialEq<B>, B>(
+fn compare<A: PartialEq<B>, B>(
     results: &'static str,
     computed: &[A],
     expected: &'static str,
     wanted: &[B],
-) -> Result<Passed> {
+) -> Result<PassedCheck> {
     let differs = computed.iter().zip(wanted).position(|(computed, wanted)| computed != wanted);
     let short = computed.len().min(wanted.len());
     let index = differs.or((computed.len() != wanted.len()).then_some(short));
-    let Some(index) = index else { return Ok(Passed { results, expected, count: wanted.len() }) };
+    let Some(index) = index else {
+        return Ok(PassedCheck { results, expected, count: wanted.len() });
+    };
     let message = format!("{results} differ from {expected}, first at index {index}");
-    Err(Failure::new(Exit::Failed, message))
+    Err(CliFailure::new(Exit::Failed, message))
 }
 
 /// The points of a list. The server has checked them.
@@ -163,7 +182,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        cli::data::random,
+        cli::random::random,
         client::PointEncoding,
         curve::{Group, points::encode},
     };
@@ -179,7 +198,7 @@ mod tests {
     }
 
     /// A setup of 4 points with a known secret, two blobs, and the correct results.
-    fn results() -> Results {
+    fn results() -> DemoResults {
         let tau = random("tau", 1)[0];
         let powers: Vec<_> = (0..N as u64).map(|power| tau.pow([power])).collect();
         let lagrange = bit_reverse(&domain(N).evaluate_all_lagrange_coefficients(tau));
@@ -192,7 +211,7 @@ mod tests {
         let commitments: Vec<_> =
             at_tau.iter().map(|value| G1Affine::generator() * value).collect();
         let low: Fr = coefficients[..LOW].iter().zip(&powers).map(|(a, power)| a * power).sum();
-        Results {
+        DemoResults {
             lagrange: list::<G1Affine>(Group::G1, &lagrange),
             monomial: list::<G1Affine>(Group::G1, &powers),
             g2: list::<G2Affine>(Group::G2, &powers[..LOW]),
@@ -215,7 +234,7 @@ mod tests {
 
     #[test]
     fn reports_the_index_of_each_wrong_result() {
-        type Change = fn(&mut Results);
+        type Change = fn(&mut DemoResults);
         let changes: [(Change, &str); 7] = [
             (|all| all.by_evaluations[1] += G1Affine::generator(), "to evaluations differ, 1"),
             (|all| all.by_coefficients[0] += G1Affine::generator(), "to coefficients differ, 0"),

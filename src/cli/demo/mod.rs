@@ -7,15 +7,15 @@ use ark_ec::CurveGroup;
 use clap::Args;
 
 use self::{
-    check::Results,
-    report::{Phases, Report},
+    check::DemoResults,
+    report::{DemoReport, PhaseTimer},
 };
 use super::{
-    args::Global,
+    args::GlobalArgs,
     builder,
-    data::{blocking, random},
-    exit::{Exit, Failure, Result},
+    exit::{CliFailure, Exit, Result},
     output::Ui,
+    random::{blocking, random},
 };
 use crate::{
     client::{
@@ -25,7 +25,7 @@ use crate::{
     embedded::{EmbeddedServer, ServeError},
     formats::{
         PointSet,
-        kzg::{self, Set},
+        kzg::{self, SetupList},
     },
 };
 
@@ -51,11 +51,11 @@ The demo imports the points of the Ethereum KZG ceremony, commits to blobs by MS
 from evaluations to coefficients and back by NTTs, and compares every result with arkworks. A
 difference ends it with code 1.";
 
-pub async fn run(ui: Ui, global: &Global, args: &DemoArgs) -> Result<()> {
-    let mut phases = Phases::new(ui);
+pub async fn run(ui: Ui, global: &GlobalArgs, args: &DemoArgs) -> Result<()> {
+    let mut phases = PhaseTimer::new(ui);
     let phase = phases.begin("start the server", String::new());
     let server = EmbeddedServer::start().await?;
-    let own = Global { server: server.target.clone(), ca_certificate: None, ..global.clone() };
+    let own = GlobalArgs { server: server.target.clone(), ca_certificate: None, ..global.clone() };
     // No retries: a failure shows a problem of this host and is reported at once.
     let client = builder(&own)?.retries(0).connect().await?;
     let info = client.info().await?;
@@ -71,11 +71,11 @@ pub async fn run(ui: Ui, global: &Global, args: &DemoArgs) -> Result<()> {
     let phase = phases.begin("stop the server", String::new());
     server.stop().await?;
     phases.end(phase, None);
-    Report { info, phases, checks, commitments }.print(ui)
+    DemoReport { info, phases, checks, commitments }.print(ui)
 }
 
 /// Sends the setup and the blobs, and collects what the server computes.
-async fn compute(client: &Client, phases: &mut Phases, blobs: Vec<Fr>) -> Result<Results> {
+async fn compute(client: &Client, phases: &mut PhaseTimer, blobs: Vec<Fr>) -> Result<DemoResults> {
     let [mut lagrange, monomial, g2] = setup()?;
     // EIP-4844 stores a blob's evaluations in bit-reversed order; the file is in natural order.
     lagrange.bit_reverse()?;
@@ -97,7 +97,7 @@ async fn compute(client: &Client, phases: &mut Phases, blobs: Vec<Fr>) -> Result
     let name = "commit to first coefficients";
     let low_in_g1 = commit(client, phases, name, &low_bases, low).await?;
     let low_in_g2 = commit(client, phases, name, &g2_bases, low).await?;
-    Ok(Results {
+    Ok(DemoResults {
         lagrange,
         monomial,
         g2,
@@ -115,17 +115,17 @@ async fn compute(client: &Client, phases: &mut Phases, blobs: Vec<Fr>) -> Result
 fn setup() -> Result<[PointSet; 3]> {
     let sets = kzg::parse_json(SETUP)?;
     let find = |wanted| sets.iter().find(|points| points.list == Some(wanted)).cloned();
-    let lists = [Set::G1Lagrange, Set::G1Monomial, Set::G2Monomial].map(find);
+    let lists = [SetupList::G1Lagrange, SetupList::G1Monomial, SetupList::G2Monomial].map(find);
     Ok(lists.map(|list| list.expect("the file has all lists")))
 }
 
 /// Puts points on the server, which checks each of them.
 async fn import<A: CurvePoint>(
     client: &Client,
-    phases: &mut Phases,
+    phases: &mut PhaseTimer,
     points: &PointSet,
 ) -> Result<BasesHandle<A>> {
-    let set = points.list.map_or(points.group.name(), Set::name);
+    let set = points.list.map_or(points.group.name(), SetupList::name);
     let phase = phases.begin("import bases", format!("{set}, {} points", points.count()));
     let options = PutOptions { label: set.to_owned(), ..PutOptions::default() };
     let info = client.put_encoded(points.group, points.encoding, &points.data, options).await?;
@@ -136,7 +136,7 @@ async fn import<A: CurvePoint>(
 /// One MSM for each row of scalars, in one call.
 async fn commit<A: CurvePoint>(
     client: &Client,
-    phases: &mut Phases,
+    phases: &mut PhaseTimer,
     name: &'static str,
     bases: &BasesHandle<A>,
     rows: &[Fr],
@@ -154,7 +154,7 @@ async fn commit<A: CurvePoint>(
 /// One NTT for each row, in one call.
 async fn transform(
     client: &Client,
-    phases: &mut Phases,
+    phases: &mut PhaseTimer,
     rows: &[Fr],
     options: NttOptions,
 ) -> Result<Vec<Fr>> {
@@ -170,7 +170,7 @@ async fn transform(
     Ok(rows)
 }
 
-impl From<ServeError> for Failure {
+impl From<ServeError> for CliFailure {
     fn from(error: ServeError) -> Self {
         Self::new(Exit::Failed, format!("the demo's server: {error}"))
     }

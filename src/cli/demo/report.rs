@@ -4,33 +4,33 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::check::Passed;
+use super::check::PassedCheck;
 use crate::{
     cli::{
         exit::Result,
         output::{Ui, microseconds, table, time_text},
-        progress::Bar,
+        progress::ProgressBar,
     },
     client::{G1Affine, GetInfoResponse, PointEncoding},
     curve::points::encode,
 };
 
 /// Times phases and shows the current one on a terminal.
-pub struct Phases {
-    bar: Bar,
+pub struct PhaseTimer {
+    bar: ProgressBar,
     begun: Instant,
-    done: Vec<Phase>,
+    done: Vec<FinishedPhase>,
 }
 
 /// A phase that is not finished.
-pub struct Current {
+pub struct RunningPhase {
     name: &'static str,
     work: String,
     begun: Instant,
 }
 
 /// A finished phase.
-struct Phase {
+struct FinishedPhase {
     name: &'static str,
     work: String,
     time: Duration,
@@ -38,39 +38,39 @@ struct Phase {
     compute: Option<Duration>,
 }
 
-impl Phases {
+impl PhaseTimer {
     pub fn new(ui: Ui) -> Self {
-        Self { bar: Bar::spinner(ui, ""), begun: Instant::now(), done: Vec::new() }
+        Self { bar: ProgressBar::spinner(ui, ""), begun: Instant::now(), done: Vec::new() }
     }
 
     /// Begins a phase; `work` is its amount of work, for people.
-    pub fn begin(&self, name: &'static str, work: String) -> Current {
-        self.bar.say(name);
-        Current { name, work, begun: Instant::now() }
+    pub fn begin(&self, name: &'static str, work: String) -> RunningPhase {
+        self.bar.set_message(name);
+        RunningPhase { name, work, begun: Instant::now() }
     }
 
-    pub fn end(&mut self, phase: Current, compute: Option<Duration>) {
-        let Current { name, work, begun } = phase;
-        self.done.push(Phase { name, work, time: begun.elapsed(), compute });
+    pub fn end(&mut self, phase: RunningPhase, compute: Option<Duration>) {
+        let RunningPhase { name, work, begun } = phase;
+        self.done.push(FinishedPhase { name, work, time: begun.elapsed(), compute });
     }
 }
 
 /// The outcome of a demo in which every check passed.
-pub struct Report {
+pub struct DemoReport {
     /// The server's version, engine and devices.
     pub info: GetInfoResponse,
     /// Finished phases.
-    pub phases: Phases,
+    pub phases: PhaseTimer,
     /// The comparisons.
-    pub checks: Vec<Passed>,
+    pub checks: Vec<PassedCheck>,
     /// One for each blob.
     pub commitments: Vec<G1Affine>,
 }
 
-impl Report {
+impl DemoReport {
     /// Prints the report on standard output.
     pub fn print(self, ui: Ui) -> Result<()> {
-        let Self { info, phases: Phases { bar, begun, done }, checks, commitments } = self;
+        let Self { info, phases: PhaseTimer { bar, begun, done }, checks, commitments } = self;
         let total = begun.elapsed();
         drop(bar);
         let commitments: Vec<_> =
@@ -84,19 +84,19 @@ impl Report {
 
 fn as_json(
     info: &GetInfoResponse,
-    phases: &[Phase],
-    checks: &[Passed],
+    phases: &[FinishedPhase],
+    checks: &[PassedCheck],
     commitments: &[String],
     total: Duration,
 ) -> Value {
-    let phase = |phase: &Phase| {
+    let phase = |phase: &FinishedPhase| {
         json!({
             "name": phase.name, "work": phase.work, "time_us": microseconds(phase.time),
             "compute_us": phase.compute.map(microseconds),
         })
     };
-    let check = |check: &Passed| {
-        let Passed { results, expected, count } = check;
+    let check = |check: &PassedCheck| {
+        let PassedCheck { results, expected, count } = check;
         json!({ "results": results, "expected": expected, "count": count })
     };
     json!({
@@ -113,8 +113,8 @@ fn as_json(
 
 fn as_text(
     info: &GetInfoResponse,
-    phases: &[Phase],
-    checks: &[Passed],
+    phases: &[FinishedPhase],
+    checks: &[PassedCheck],
     commitments: &[String],
     total: Duration,
 ) -> String {
@@ -127,12 +127,12 @@ fn as_text(
         info.engine_reason
     );
     let mut rows = table(["phase", "work", "time", "compute"]);
-    for Phase { name, work, time, compute } in phases {
+    for FinishedPhase { name, work, time, compute } in phases {
         let compute = compute.map_or(String::new(), time_text);
         rows.add_row([*name, work, &time_text(*time), &compute]);
     }
     text += &format!("{rows}\n\n");
-    for Passed { results, expected, count } in checks {
+    for PassedCheck { results, expected, count } in checks {
         text += &format!("ok: {results} equal {expected} ({count} compared)\n");
     }
     if let Some(first) = commitments.first() {

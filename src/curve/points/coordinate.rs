@@ -4,7 +4,7 @@ use ark_bls12_381::{Fq, Fq2};
 use ark_ff::{BigInt, Field, PrimeField};
 
 /// A coordinate of a point. The readers check that it is below p.
-pub trait Coordinate: Field {
+pub trait EncodedCoordinate: Field {
     /// Reads big-endian bytes, c1 before c0. `None` if a component is not below p.
     fn read_canonical(bytes: &[u8]) -> Option<Self>;
     /// Reads Montgomery limbs, c0 before c1. `None` if a component is not below p.
@@ -13,7 +13,7 @@ pub trait Coordinate: Field {
     fn write_montgomery(&self, out: &mut [u8]);
 }
 
-impl Coordinate for Fq {
+impl EncodedCoordinate for Fq {
     fn read_canonical(bytes: &[u8]) -> Option<Self> {
         let mut limbs = [0; 6];
         for (limb, bytes) in limbs.iter_mut().rev().zip(bytes.as_chunks().0) {
@@ -38,7 +38,7 @@ impl Coordinate for Fq {
     }
 }
 
-impl Coordinate for Fq2 {
+impl EncodedCoordinate for Fq2 {
     fn read_canonical(bytes: &[u8]) -> Option<Self> {
         let (c1, c0) = bytes.split_at(48);
         Some(Self::new(Fq::read_canonical(c0)?, Fq::read_canonical(c1)?))

@@ -2,8 +2,8 @@
 
 mod coordinate;
 mod encoding;
-mod owner;
 mod sums;
+mod weak_owner;
 
 use std::{ops::Deref, sync::Arc};
 
@@ -15,25 +15,25 @@ use ark_ec::{
 
 pub(in crate::curve) use encoding::element_count;
 pub use encoding::{decode, decode_sums, encode, encode_sums};
-pub use owner::Owner;
+pub use weak_owner::WeakOwner;
 
 use super::{Fr, G1Affine, G1Projective, G2Affine, G2Projective, Group, layout};
-use crate::error::Problem;
+use crate::error::FieldProblem;
 
 /// The first bad element of a batch, by its index in that batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("[{index}]: {problem}")]
-pub struct Bad {
+pub struct BadElement {
     /// The element's index.
     pub index: u64,
     /// What is wrong with it.
-    pub problem: Problem,
+    pub problem: FieldProblem,
 }
 
 /// An affine point of G1 or G2. Sealed: only [`G1Affine`] and [`G2Affine`] implement it.
 pub trait CurvePoint:
     AffineRepr<ScalarField = Fr, Group: CurveGroup<Affine = Self>>
-    + sealed::Coding
+    + sealed::PointCodec
     + Copy
     + Send
     + Sync
@@ -52,19 +52,19 @@ pub trait CurvePoint:
     fn points_mut(points: &mut [Self]) -> PointsMut<'_>;
 
     /// Wraps the sums in the variant of their group.
-    fn into_sums(sums: Vec<Self::Group>) -> Sums;
+    fn into_sums(sums: Vec<Self::Group>) -> MsmSums;
 
     /// The sums, if they belong to this group.
-    fn from_sums(sums: Sums) -> Option<Vec<Self::Group>>;
+    fn from_sums(sums: MsmSums) -> Option<Vec<Self::Group>>;
 }
 
 mod sealed {
-    use super::{AffineRepr, PointEncoding, Problem};
+    use super::{AffineRepr, FieldProblem, PointEncoding};
 
     /// Encodings of one point, for slices of exactly its length.
-    pub trait Coding: AffineRepr {
-        fn read(encoding: PointEncoding, bytes: &[u8]) -> Result<Self, Problem>;
-        fn read_projective(bytes: &[u8]) -> Result<Self::Group, Problem>;
+    pub trait PointCodec: AffineRepr {
+        fn read(encoding: PointEncoding, bytes: &[u8]) -> Result<Self, FieldProblem>;
+        fn read_projective(bytes: &[u8]) -> Result<Self::Group, FieldProblem>;
         fn write_projective(point: &Self::Group, out: &mut [u8]);
     }
 }
@@ -213,14 +213,14 @@ impl Bases {
 
 /// Results of MSMs, one point per scalar vector.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sums {
+pub enum MsmSums {
     /// Points of G1.
     G1(Vec<G1Projective>),
     /// Points of G2.
     G2(Vec<G2Projective>),
 }
 
-impl Sums {
+impl MsmSums {
     /// The group of the sums.
     pub fn group(&self) -> Group {
         match self {
@@ -266,7 +266,7 @@ impl PointEncoding {
 
 /// Encodings of sums. See `proto/capstan/v1/types.proto`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ResultEncoding {
+pub enum SumEncoding {
     /// x with flags, Zcash's format.
     Compressed,
     /// x and y with flags, Zcash's format.
@@ -275,7 +275,7 @@ pub enum ResultEncoding {
     Projective,
 }
 
-impl ResultEncoding {
+impl SumEncoding {
     /// Bytes of one point.
     pub const fn point_bytes(self, group: Group) -> usize {
         match self {

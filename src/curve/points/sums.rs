@@ -8,11 +8,11 @@ use ark_ff::AdditiveGroup;
 use rayon::prelude::*;
 
 use super::{
-    Sums,
-    encoding::{check_subgroup, check_on_curve},
+    MsmSums,
+    encoding::{check_on_curve, check_subgroup},
 };
 
-impl Sums {
+impl MsmSums {
     /// `sum of factors[i] * self[i]`, one point. Runs in parallel on the current rayon pool.
     ///
     /// Shape: as many factors as sums.
@@ -43,7 +43,8 @@ fn combined<P: SWCurveConfig>(sums: &[Projective<P>], factors: &[u128]) -> Proje
 fn is_in_subgroup<P: SWCurveConfig>(sum: &Projective<P>) -> bool {
     let point = sum.into_affine();
     let Affine { x, y, .. } = point;
-    point.is_zero() || check_on_curve::<P>(x, y).and_then(check_subgroup).is_ok_and(|point| !point.is_zero())
+    point.is_zero()
+        || check_on_curve::<P>(x, y).and_then(check_subgroup).is_ok_and(|point| !point.is_zero())
 }
 
 #[cfg(test)]
@@ -60,22 +61,22 @@ mod tests {
         let factors = [1, u128::MAX, 0, 3 << 100];
         let logarithm: Fr = (1..5_u64).zip(factors).map(|(i, f)| Fr::from(i) * Fr::from(f)).sum();
         let expected = G1Projective::generator() * logarithm;
-        assert_eq!(Sums::G1(sums).linear_combination(&factors), Sums::G1(vec![expected]));
+        assert_eq!(MsmSums::G1(sums).linear_combination(&factors), MsmSums::G1(vec![expected]));
     }
 
     #[test]
     fn detects_points_outside_the_subgroup() {
         let generator = G1Projective::generator();
-        assert!(Sums::G1(vec![generator, G1Projective::ZERO]).are_in_subgroup());
+        assert!(MsmSums::G1(vec![generator, G1Projective::ZERO]).are_in_subgroup());
         // An arbitrary curve point: one in 2^126 is in the subgroup.
         let outside = (1..).find_map(|x| {
             Affine::<g1::Config>::get_point_from_x_unchecked(ark_bls12_381::Fq::from(x), false)
         });
         let outside: G1Projective = outside.expect("half of all x are on the curve").into();
-        assert!(!Sums::G1(vec![generator, outside]).are_in_subgroup());
+        assert!(!MsmSums::G1(vec![generator, outside]).are_in_subgroup());
         let mut off = generator;
         off.y.double_in_place();
         assert!(off.y != generator.y && off.y.inverse().is_some());
-        assert!(!Sums::G1(vec![off]).are_in_subgroup());
+        assert!(!MsmSums::G1(vec![off]).are_in_subgroup());
     }
 }

@@ -7,15 +7,16 @@ use zeroize::Zeroizing;
 use super::{ScalarEncoding, Scalars};
 use crate::{
     curve::{
-        Fr, layout,
-        pieces::{check_batch, decode_batch},
-        points::{Bad, element_count},
+        Fr,
+        batch::{check_batch, decode_batch},
+        layout,
+        points::{BadElement, element_count},
     },
-    error::Problem,
+    error::FieldProblem,
 };
 
 /// Scalars that one task decodes: about ten to a hundred microseconds of work.
-const GRAIN: usize = 4096;
+const SCALARS_PER_TASK: usize = 4096;
 
 impl Scalars {
     /// Converts `bytes` in place to magnitudes and signs. Runs in parallel on the current rayon
@@ -29,16 +30,16 @@ impl Scalars {
         encoding: ScalarEncoding,
         mut bytes: Zeroizing<Vec<u8>>,
         reduce: bool,
-    ) -> Result<Self, Bad> {
+    ) -> Result<Self, BadElement> {
         let width = checked_width(encoding)?;
         let count = element_count(&bytes, width)?;
         let mut negative = None;
         match encoding {
             ScalarEncoding::Unsigned(_) => {}
             ScalarEncoding::Canonical => decode_full(&mut bytes, count, reduce, |value| value)?,
-            ScalarEncoding::Montgomery => {
-                decode_full(&mut bytes, count, reduce, |value| Fr::new_unchecked(value).into_bigint())?
-            }
+            ScalarEncoding::Montgomery => decode_full(&mut bytes, count, reduce, |value| {
+                Fr::new_unchecked(value).into_bigint()
+            })?,
             ScalarEncoding::Signed(_) => {
                 let mut signs = Zeroizing::new(vec![false; count]);
                 match width {
@@ -78,15 +79,15 @@ pub fn decode_fr(
     bytes: &[u8],
     reduce: bool,
     out: &mut [Fr],
-) -> Result<(), Bad> {
+) -> Result<(), BadElement> {
     let convert: fn(BigInt<4>) -> Fr = match encoding {
         ScalarEncoding::Canonical => |value| Fr::from_bigint(value).expect("checked to be below r"),
         ScalarEncoding::Montgomery => Fr::new_unchecked,
         ScalarEncoding::Unsigned(_) | ScalarEncoding::Signed(_) => {
-            return Err(Bad { index: 0, problem: Problem::OutOfRange });
+            return Err(BadElement { index: 0, problem: FieldProblem::OutOfRange });
         }
     };
-    decode_batch(out, bytes, 32, GRAIN, |bytes| {
+    decode_batch(out, bytes, 32, SCALARS_PER_TASK, |bytes| {
         let bytes = bytes.try_into().expect("an element is 32 bytes");
         Ok(convert(check_or_reduce(read_limbs(bytes), reduce)?))
     })
@@ -102,18 +103,20 @@ pub fn encode_fr(encoding: ScalarEncoding, values: &[Fr], out: &mut [u8]) {
         out.copy_from_slice(layout::fr_as_bytes(values));
         return;
     }
-    out.par_chunks_mut(32 * GRAIN).zip(values.par_chunks(GRAIN)).for_each(|(out, values)| {
-        for (out, value) in out.as_chunks_mut().0.iter_mut().zip(values) {
-            write_limbs(value.into_bigint(), out);
-        }
-    });
+    out.par_chunks_mut(32 * SCALARS_PER_TASK).zip(values.par_chunks(SCALARS_PER_TASK)).for_each(
+        |(out, values)| {
+            for (out, value) in out.as_chunks_mut().0.iter_mut().zip(values) {
+                write_limbs(value.into_bigint(), out);
+            }
+        },
+    );
 }
 
 /// The width of one element; an error unless the protocol defines that encoding.
-fn checked_width(encoding: ScalarEncoding) -> Result<usize, Bad> {
+fn checked_width(encoding: ScalarEncoding) -> Result<usize, BadElement> {
     match encoding.width() {
         width @ (1 | 2 | 4 | 8 | 16 | 32) if encoding.is_full() || width < 32 => Ok(width),
-        _ => Err(Bad { index: 0, problem: Problem::OutOfRange }),
+        _ => Err(BadElement { index: 0, problem: FieldProblem::OutOfRange }),
     }
 }
 
@@ -123,16 +126,19 @@ fn decode_full(
     count: usize,
     reduce: bool,
     convert: impl Fn(BigInt<4>) -> BigInt<4> + Sync,
-) -> Result<(), Bad> {
-    check_batch(bytes, &mut vec![(); count], GRAIN, |element: &mut [u8; 32], _| {
+) -> Result<(), BadElement> {
+    check_batch(bytes, &mut vec![(); count], SCALARS_PER_TASK, |element: &mut [u8; 32], _| {
         write_limbs(convert(check_or_reduce(read_limbs(element), reduce)?), element);
         Ok(())
     })
 }
 
 /// Converts two's complement to magnitudes in place; sets `signs[i]` if element i is negative.
-fn decode_signed<const WIDTH: usize>(bytes: &mut [u8], signs: &mut [bool]) -> Result<(), Bad> {
-    check_batch(bytes, signs, GRAIN, |element: &mut [u8; WIDTH], sign| {
+fn decode_signed<const WIDTH: usize>(
+    bytes: &mut [u8],
+    signs: &mut [bool],
+) -> Result<(), BadElement> {
+    check_batch(bytes, signs, SCALARS_PER_TASK, |element: &mut [u8; WIDTH], sign| {
         *sign = element[WIDTH - 1] >= 0x80;
         if *sign {
             let mut wide = [0xff; 16];
@@ -161,9 +167,9 @@ fn write_limbs(value: BigInt<4>, out: &mut [u8; 32]) {
 }
 
 /// Returns `value` if it is below r; with `reduce`, `value` modulo r.
-fn check_or_reduce(mut value: BigInt<4>, reduce: bool) -> Result<BigInt<4>, Problem> {
+fn check_or_reduce(mut value: BigInt<4>, reduce: bool) -> Result<BigInt<4>, FieldProblem> {
     if !reduce && value >= Fr::MODULUS {
-        return Err(Problem::NotCanonical);
+        return Err(FieldProblem::NotCanonical);
     }
     // At most two subtractions: 2^256 < 3r.
     while value >= Fr::MODULUS {

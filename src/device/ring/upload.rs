@@ -1,23 +1,23 @@
 //! Uploads through the ring: chunks are filled and sent in order.
 
-use super::Ring;
-use crate::device::{Event, Fault, Span, Stream};
+use super::StagingRing;
+use crate::device::{DeviceFault, DeviceSlice, Event, Stream};
 
 /// An upload to a device, in order. Drop waits for the copies and wipes the chunks, unless it
 /// belongs to a [`Copies`](super::Copies), which wipes them later.
-pub struct Upload<'a, 'l> {
-    pub(super) ring: &'a Ring,
+pub struct RingUpload<'a, 'l> {
+    pub(super) ring: &'a StagingRing,
     pub(super) wipes: bool,
     pub(super) stream: &'a Stream,
-    pub(super) to: Span<'l, u8>,
+    pub(super) to: DeviceSlice<'l, u8>,
     pub(super) sent: usize,
 }
 
-impl Upload<'_, '_> {
+impl RingUpload<'_, '_> {
     /// Appends `bytes`.
     ///
     /// Errors: driver faults; class `Misuse` if they exceed the span.
-    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), Fault> {
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), DeviceFault> {
         self.fill(bytes.len(), |chunk| {
             let (now, later) = bytes.split_at(chunk.len());
             chunk.copy_from_slice(now);
@@ -35,7 +35,7 @@ impl Upload<'_, '_> {
     /// call.
     ///
     /// Errors: driver faults; those of `fill`; class `Misuse` if the bytes exceed the span.
-    pub fn fill<E: From<Fault>>(
+    pub fn fill<E: From<DeviceFault>>(
         &mut self,
         bytes: usize,
         mut fill: impl FnMut(&mut [u8]) -> Result<(), E>,
@@ -47,7 +47,7 @@ impl Upload<'_, '_> {
     /// For filling by many threads, which are then woken once for all chunks.
     ///
     /// Errors: those of [`Upload::fill`].
-    pub fn fill_several<E: From<Fault>>(
+    pub fn fill_idle_chunks<E: From<DeviceFault>>(
         &mut self,
         bytes: usize,
         fill: impl FnMut(&mut [&mut [u8]]) -> Result<(), E>,
@@ -55,16 +55,16 @@ impl Upload<'_, '_> {
         self.fill_some(bytes, self.ring.0.chunks_per_copy_max, fill)
     }
 
-    fn fill_some<E: From<Fault>>(
+    fn fill_some<E: From<DeviceFault>>(
         &mut self,
         bytes: usize,
         most: usize,
         mut fill: impl FnMut(&mut [&mut [u8]]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let Some(all) = self.to.part(self.sent, bytes) else {
+        let Some(all) = self.to.slice(self.sent, bytes) else {
             let room = self.to.len().saturating_sub(self.sent);
             let problem = format!("{bytes} bytes, but only {room} are left in the span");
-            return Err(Fault::KernelMismatch { kernel: "upload".into(), problem }.into());
+            return Err(DeviceFault::KernelMismatch { kernel: "upload".into(), problem }.into());
         };
         let width = self.ring.0.chunk_bytes;
         let mut done = 0;
@@ -84,7 +84,7 @@ impl Upload<'_, '_> {
             fill(&mut parts)?;
             for mut chunk in chunks {
                 let now = (bytes - done).min(width);
-                chunk.send(self.stream, all.part(done, now).expect("within the span"))?;
+                chunk.send(self.stream, all.slice(done, now).expect("within the span"))?;
                 done += now;
                 self.sent += now;
             }
@@ -95,12 +95,12 @@ impl Upload<'_, '_> {
     /// An event that is reached when everything written so far is on the device.
     ///
     /// Errors: driver faults.
-    pub fn sent(&self) -> Result<Event, Fault> {
+    pub fn record_sent(&self) -> Result<Event, DeviceFault> {
         self.stream.record()
     }
 }
 
-impl Drop for Upload<'_, '_> {
+impl Drop for RingUpload<'_, '_> {
     fn drop(&mut self) {
         if self.wipes {
             // A fault was already reported and the device disabled; `wipe` skips chunks that a copy

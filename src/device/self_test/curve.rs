@@ -6,59 +6,59 @@ use ark_ec::{
 };
 use ark_ff::{AdditiveGroup, Field};
 
-use super::{Bench, COUNT};
+use super::{COUNT, SelfTestBench};
 use crate::{
     curve::{layout::points_as_bytes, points::CurvePoint},
-    device::{Block, Fault, Kernel, Module, Ptr},
+    device::{BlockShape, DeviceFault, DevicePtr, Kernel, KernelModule},
 };
 
 /// Threads per block, a launch bound of the kernels.
 const THREADS: u32 = 64;
 
 /// out, a, b, z, n, op.
-type Points = Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<u8>, u32, u32)>;
+type PointsKernel = Kernel<(DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u8>, u32, u32)>;
 
 #[derive(Clone, Copy)]
-enum Operation {
+enum PointOperation {
     Add,
     Double,
     Negate,
 }
 
 /// By `op`: XYZZ + affine, XYZZ + XYZZ, 2 XYZZ, -XYZZ; these four in Jacobian form; -affine.
-const OPERATIONS: [Operation; 9] = {
-    use Operation::{Add, Double, Negate};
+const OPERATIONS: [PointOperation; 9] = {
+    use PointOperation::{Add, Double, Negate};
     [Add, Add, Double, Negate, Add, Add, Double, Negate, Negate]
 };
 
 /// Tests every operation on points of one group. `scale` maps integers to coordinates.
 pub(super) fn test<P>(
-    bench: &Bench<'_>,
-    module: &Module,
+    bench: &SelfTestBench<'_>,
+    module: &KernelModule,
     scale: impl Fn(u64) -> P::BaseField,
-) -> Result<(), Fault>
+) -> Result<(), DeviceFault>
 where
     P: SWCurveConfig,
     Affine<P>: CurvePoint<Group = Projective<P>>,
 {
     let name = format!("{}_selftest_points", <Affine<P> as CurvePoint>::GROUP);
-    let kernel: Points = module.kernel(&name, Block::of(THREADS))?;
+    let kernel: PointsKernel = module.kernel(&name, BlockShape::threads(THREADS))?;
     let (a, b) = operands::<P>();
     let affine = |points: &[Projective<P>]| Projective::normalize_batch(points);
-    let put = |points: &[Affine<P>]| bench.put(points_as_bytes(points));
+    let put = |points: &[Affine<P>]| bench.upload(points_as_bytes(points));
     // Two adjacent coordinates have the same layout as a point.
     let scales = (0..COUNT as u64 / 2)
         .map(|i| Affine::<P>::new_unchecked(scale(4 * i + 3).square(), scale(4 * i + 5)))
         .collect::<Vec<_>>();
     let (left, right, scales) = (put(&affine(&a))?, put(&affine(&b))?, put(&scales)?);
-    let out = bench.room(COUNT * size_of::<Affine<P>>())?;
+    let out = bench.lease(COUNT * size_of::<Affine<P>>())?;
     for (op, operation) in OPERATIONS.iter().enumerate() {
         let given = (out.all(), left.all(), right.all(), scales.all(), COUNT as u32, op as u32);
         kernel.launch(&bench.stream, COUNT as u32 / THREADS, given)?;
         let expected = a.iter().zip(&b).map(|(a, b)| match operation {
-            Operation::Add => *a + b,
-            Operation::Double => a.double(),
-            Operation::Negate => -*a,
+            PointOperation::Add => *a + b,
+            PointOperation::Double => a.double(),
+            PointOperation::Negate => -*a,
         });
         let expected = affine(&expected.collect::<Vec<_>>());
         bench.compare(&out, points_as_bytes(&expected), &format!("{name} {op}"))?;

@@ -2,20 +2,21 @@
 
 use ark_ff::{Field, PrimeField};
 
-use super::{Bench, COUNT};
-use crate::device::{Block, Fault, Kernel, Module, Ptr};
+use super::{COUNT, SelfTestBench};
+use crate::device::{BlockShape, DeviceFault, DevicePtr, Kernel, KernelModule};
 
 /// Threads per block: one per element.
 const THREADS: u32 = COUNT as u32;
 
 /// operation, n, a, b, c, d, out.
-type Elements = Kernel<(u32, u32, Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<u8>, Ptr<u8>)>;
+type FieldKernel =
+    Kernel<(u32, u32, DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u8>)>;
 
 /// The kernel's code of an operation, and the operation on the host.
-pub(super) type Operation<F> = (u32, fn(&[F; 4]) -> F);
+pub(super) type FieldOperation<F> = (u32, fn(&[F; 4]) -> F);
 
 /// The operations of every field.
-fn operations<F: Field>() -> [Operation<F>; 10] {
+fn operations<F: Field>() -> [FieldOperation<F>; 10] {
     [
         (0, |[a, b, ..]| *a + b),
         (1, |[a, b, ..]| *a - b),
@@ -31,32 +32,32 @@ fn operations<F: Field>() -> [Operation<F>; 10] {
 }
 
 /// With a single reduction, in fields that support it.
-pub(super) fn sum_of_products<F: Field>() -> Operation<F> {
+pub(super) fn sum_of_products<F: Field>() -> FieldOperation<F> {
     (7, |[a, b, c, d]| *a * b + *c * d)
 }
 
 /// With a single reduction, in fields that support it.
-pub(super) fn difference_of_products<F: Field>() -> Operation<F> {
+pub(super) fn difference_of_products<F: Field>() -> FieldOperation<F> {
     (8, |[a, b, c, d]| *a * b - *c * d)
 }
 
 /// Tests the operations of every field plus `more` with the kernel `name`. `element` maps integers
 /// to elements.
 pub(super) fn test<F: Field>(
-    bench: &Bench<'_>,
-    module: &Module,
+    bench: &SelfTestBench<'_>,
+    module: &KernelModule,
     name: &str,
     element: impl Fn(u64) -> F,
-    more: &[Operation<F>],
-) -> Result<(), Fault> {
-    let kernel: Elements = module.kernel(name, Block::of(THREADS))?;
+    more: &[FieldOperation<F>],
+) -> Result<(), DeviceFault> {
+    let kernel: FieldKernel = module.kernel(name, BlockShape::threads(THREADS))?;
     let inputs: Vec<[F; 4]> = (0..COUNT as u64).map(|i| input(i, &element)).collect();
     let column = |at: usize| {
         let values: Vec<_> = inputs.iter().map(|row| row[at]).collect();
-        bench.put(&bytes(&values))
+        bench.upload(&bytes(&values))
     };
     let (a, b, c, d) = (column(0)?, column(1)?, column(2)?, column(3)?);
-    let out = bench.room(a.bytes() as usize)?;
+    let out = bench.lease(a.bytes() as usize)?;
     for &(code, operation) in operations().iter().chain(more) {
         let given = (code, THREADS, a.all(), b.all(), c.all(), d.all(), out.all());
         kernel.launch(&bench.stream, 1, given)?;

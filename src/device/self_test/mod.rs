@@ -11,7 +11,7 @@ use ark_bls12_381::{Fq, Fq2, Fr, g1, g2};
 use ark_ff::Field;
 use bytemuck::Pod;
 
-use super::{Fault, Gpu, Lease, Module, Stream, Unusable};
+use super::{DeviceFault, DeviceLease, Gpu, GpuUnavailable, KernelModule, Stream};
 
 /// Elements per operation: two warps, so that divergence within a warp is covered.
 const COUNT: usize = 64;
@@ -19,13 +19,13 @@ const COUNT: usize = 64;
 /// Tests `gpu` and returns a summary.
 ///
 /// Errors: `Device` with `Wrong` if a result differs from the host's; `NoKernels`, `NoImage`.
-pub(super) fn run(gpu: &Gpu) -> Result<String, Unusable> {
+pub(super) fn run(gpu: &Gpu) -> Result<String, GpuUnavailable> {
     let begun = Instant::now();
     let index = gpu.identity().index;
-    let field = Module::load(gpu.context(), "selftest")?;
-    let curve = Module::load(gpu.context(), "selftest_curve")?;
+    let field = KernelModule::load(gpu.context(), "selftest")?;
+    let curve = KernelModule::load(gpu.context(), "selftest_curve")?;
     let test = || {
-        let bench = Bench { gpu, stream: Stream::new(gpu.context())? };
+        let bench = SelfTestBench { gpu, stream: Stream::new(gpu.context())? };
         words::test(&bench, &field)?;
         let (sum, difference) = (field::sum_of_products(), field::difference_of_products());
         field::test(&bench, &field, "selftest_fr", Fr::from, &[])?;
@@ -34,8 +34,8 @@ pub(super) fn run(gpu: &Gpu) -> Result<String, Unusable> {
         curve::test::<g1::Config>(&bench, &curve, Fq::from)?;
         curve::test::<g2::Config>(&bench, &curve, fq2)
     };
-    let done = test().map_err(|fault| gpu.context().met(fault));
-    done.map_err(|fault| Unusable::Device { index, fault })?;
+    let done = test().map_err(|fault| gpu.context().report(fault));
+    done.map_err(|fault| GpuUnavailable::Device { index, fault })?;
     Ok(format!("passed in {} ms", begun.elapsed().as_millis()))
 }
 
@@ -45,14 +45,14 @@ fn fq2(seed: u64) -> Fq2 {
 }
 
 /// One device and a stream on it.
-struct Bench<'a> {
+struct SelfTestBench<'a> {
     gpu: &'a Gpu,
     stream: Stream,
 }
 
-impl Bench<'_> {
+impl SelfTestBench<'_> {
     /// Uploads `values` to a new lease.
-    fn put<T: Pod>(&self, values: &[T]) -> Result<Lease, Fault> {
+    fn upload<T: Pod>(&self, values: &[T]) -> Result<DeviceLease, DeviceFault> {
         let bytes = bytemuck::cast_slice(values);
         let lease = self.gpu.arena().lease(&self.stream, bytes.len() as u64)?;
         self.gpu.ring().upload(&self.stream, lease.all()).write(bytes)?;
@@ -60,17 +60,17 @@ impl Bench<'_> {
     }
 
     /// A lease of `bytes` bytes for results.
-    fn room(&self, bytes: usize) -> Result<Lease, Fault> {
+    fn lease(&self, bytes: usize) -> Result<DeviceLease, DeviceFault> {
         self.gpu.arena().lease(&self.stream, bytes as u64)
     }
 
     /// Fails with `Wrong` unless `found` holds `expected`.
-    fn compare(&self, found: &Lease, expected: &[u8], what: &str) -> Result<(), Fault> {
+    fn compare(&self, found: &DeviceLease, expected: &[u8], what: &str) -> Result<(), DeviceFault> {
         let mut rest = expected;
         self.gpu.ring().download(&self.stream, found.all(), |bytes| {
             let (now, later) = rest.split_at(bytes.len());
             rest = later;
-            if bytes == now { Ok(()) } else { Err(Fault::WrongResult(what.to_owned())) }
+            if bytes == now { Ok(()) } else { Err(DeviceFault::WrongResult(what.to_owned())) }
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Tests the 32-bit carry primitives of all arithmetic: `selftest_words` of `kernels/selftest.cu`.
 
-use super::Bench;
-use crate::device::{Block, Fault, Kernel, Module, Ptr};
+use super::SelfTestBench;
+use crate::device::{BlockShape, DeviceFault, DevicePtr, Kernel, KernelModule};
 
 /// Words that the kernel writes per element.
 const WORDS: usize = 24;
@@ -15,13 +15,14 @@ const LOW: u64 = 0xffff_ffff;
 const EDGES: [u32; 6] = [0, 1, 0x7fff_ffff, 0x8000_0001, 0xffff_fffe, u32::MAX];
 
 /// n, a, b, c, shifts, out.
-type Words = Kernel<(u32, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>)>;
+type WordsKernel =
+    Kernel<(u32, DevicePtr<u32>, DevicePtr<u32>, DevicePtr<u32>, DevicePtr<u32>, DevicePtr<u32>)>;
 
 /// Tests every primitive on every triple of edge values.
-pub(super) fn test(bench: &Bench<'_>, module: &Module) -> Result<(), Fault> {
-    let kernel: Words = module.kernel("selftest_words", Block::of(THREADS))?;
+pub(super) fn test(bench: &SelfTestBench<'_>, module: &KernelModule) -> Result<(), DeviceFault> {
+    let kernel: WordsKernel = module.kernel("selftest_words", BlockShape::threads(THREADS))?;
     let n = EDGES.len().pow(3);
-    let column = |f: &dyn Fn(usize) -> u32| bench.put(&(0..n).map(f).collect::<Vec<_>>());
+    let column = |f: &dyn Fn(usize) -> u32| bench.upload(&(0..n).map(f).collect::<Vec<_>>());
     let edge = |i: usize, column: u32| EDGES[i / EDGES.len().pow(column) % EDGES.len()];
     let [a, b, c] = [0, 1, 2].map(|at| column(&|i| edge(i, at)));
     let (a, b, c, shifts) = (a?, b?, c?, column(&|i| i as u32 % 32)?);
@@ -31,7 +32,7 @@ pub(super) fn test(bench: &Bench<'_>, module: &Module) -> Result<(), Fault> {
             words(a, b, c, i as u32 % 32)
         })
         .collect();
-    let out = bench.room(size_of_val(expected.as_slice()))?;
+    let out = bench.lease(size_of_val(expected.as_slice()))?;
     let given = (n as u32, a.all(), b.all(), c.all(), shifts.all(), out.all());
     kernel.launch(&bench.stream, (n as u32).div_ceil(THREADS), given)?;
     bench.compare(&out, bytemuck::cast_slice(&expected), "selftest_words")

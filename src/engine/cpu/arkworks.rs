@@ -8,14 +8,16 @@ use ark_ff::{BigInt, BigInteger, PrimeField, Zero};
 use rayon::{ThreadPool, prelude::*};
 use zeroize::Zeroizing;
 
-use super::{describe, executor, ntt, piece, pool};
+use super::{describe, executor, ntt, piece_len, pool};
 use crate::{
     curve::{
         Fr, Group,
-        points::{Bases, CurvePoint, PointSlice, Sums},
+        points::{Bases, CurvePoint, MsmSums, PointSlice},
         scalars::Scalars,
     },
-    engine::{Control, Description, Encoded, Engine, Executor, MsmRun, NttPlan, Rows},
+    engine::{
+        EncodedScalars, Engine, EngineDescription, ExecutedBy, JobControl, MsmRun, NttPlan, NttRows,
+    },
     error::{Error, Result},
 };
 
@@ -36,25 +38,25 @@ impl ArkworksEngine {
 }
 
 impl Engine for ArkworksEngine {
-    fn description(&self) -> Description {
+    fn description(&self) -> EngineDescription {
         describe(ENGINE, &self.pool)
     }
 
     fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>> {
         let pool = self.pool.clone();
         Ok(match bases {
-            Bases::G1(bases) => Box::new(Run::new(pool, bases, batch)),
-            Bases::G2(bases) => Box::new(Run::new(pool, bases, batch)),
+            Bases::G1(bases) => Box::new(ArkworksMsmRun::new(pool, bases, batch)),
+            Bases::G2(bases) => Box::new(ArkworksMsmRun::new(pool, bases, batch)),
         })
     }
 
-    fn msm_piece(&self, group: Group, n: usize) -> usize {
-        n.min(piece(group))
+    fn msm_piece_len(&self, group: Group, n: usize) -> usize {
+        n.min(piece_len(group))
     }
 
-    fn ntt(&self, plan: &NttPlan, rows: &Rows<'_>, control: &Control) -> Result<Executor> {
+    fn ntt(&self, plan: &NttPlan, rows: &NttRows<'_>, control: &JobControl) -> Result<ExecutedBy> {
         let transform = |rows: &mut [Vec<Fr>]| ntt::transform(plan, rows, control);
-        self.pool.install(|| rows.as_elements(plan.lg_n, transform))?;
+        self.pool.install(|| rows.transform_decoded(plan.lg_n, transform))?;
         Ok(executor(ENGINE, &self.pool, "arkworks"))
     }
 
@@ -62,15 +64,15 @@ impl Engine for ArkworksEngine {
         &self,
         plan: &NttPlan,
         rows: &mut [Vec<Fr>],
-        control: &Control,
-    ) -> Result<Executor> {
+        control: &JobControl,
+    ) -> Result<ExecutedBy> {
         self.pool.install(|| ntt::transform(plan, rows, control))?;
         Ok(executor(ENGINE, &self.pool, "arkworks"))
     }
 
     fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64 {
         // Scalars as integers, and arkworks' own copies: indices, points, integers, digits.
-        (self.msm_piece(group, n) * (32 + 8 + group.affine_bytes() + 32 + 64 * 8)) as u64
+        (self.msm_piece_len(group, n) * (32 + 8 + group.affine_bytes() + 32 + 64 * 8)) as u64
     }
 
     fn ntt_scratch_bytes(&self, plan: &NttPlan) -> u64 {
@@ -78,7 +80,7 @@ impl Engine for ArkworksEngine {
     }
 }
 
-struct Run<A: CurvePoint> {
+struct ArkworksMsmRun<A: CurvePoint> {
     pool: Arc<ThreadPool>,
     bases: PointSlice<A>,
     sums: Vec<A::Group>,
@@ -86,26 +88,26 @@ struct Run<A: CurvePoint> {
     buffer: Zeroizing<Vec<u8>>,
 }
 
-impl<A: CurvePoint> Run<A> {
+impl<A: CurvePoint> ArkworksMsmRun<A> {
     fn new(pool: Arc<ThreadPool>, bases: PointSlice<A>, batch: usize) -> Self {
         let (sums, buffer) = (vec![A::Group::zero(); batch], Zeroizing::default());
         Self { pool, bases, sums, buffer }
     }
 }
 
-impl<A: CurvePoint> MsmRun for Run<A> {
+impl<A: CurvePoint> MsmRun for ArkworksMsmRun<A> {
     fn absorb(
         &mut self,
         vector: usize,
         first: usize,
-        scalars: &Encoded<'_>,
-        control: &Control,
+        scalars: &EncodedScalars<'_>,
+        control: &JobControl,
     ) -> Result<()> {
         control.check()?;
         let bases = &self.bases[first..first + scalars.count];
         let buffer = mem::take(&mut self.buffer);
         let (part, scalars) = self.pool.install(|| {
-            let scalars = scalars.scalars(buffer)?;
+            let scalars = scalars.decode_scalars(buffer)?;
             let integers = integers(&scalars);
             Ok::<_, Error>((A::Group::msm_bigint(bases, &integers), scalars))
         })?;
@@ -114,7 +116,7 @@ impl<A: CurvePoint> MsmRun for Run<A> {
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Result<(Sums, Executor)> {
+    fn finish(self: Box<Self>) -> Result<(MsmSums, ExecutedBy)> {
         let executor = executor(ENGINE, &self.pool, "arkworks");
         Ok((A::into_sums(self.sums), executor))
     }

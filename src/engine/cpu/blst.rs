@@ -19,7 +19,7 @@ pub(super) const WINDOW_BITS_MAX: usize = 18;
 
 /// The digit that a tile sums.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Window {
+pub(super) struct DigitWindow {
     /// Bits of a stored scalar; it takes that many bits rounded up to bytes.
     pub(super) scalar_bits: usize,
     /// The digit's lowest bit.
@@ -28,7 +28,7 @@ pub(super) struct Window {
     pub(super) bits: usize,
 }
 
-impl Window {
+impl DigitWindow {
     /// Bytes of a scalar.
     fn scalar_bytes(&self) -> usize {
         self.scalar_bits.div_ceil(8)
@@ -42,10 +42,10 @@ impl Window {
 
 /// Buckets that are reused from tile to tile; all zero in between.
 #[derive(Debug, Default)]
-pub(super) struct Buckets(Vec<u64>);
+pub(super) struct TileBuckets(Vec<u64>);
 
 /// A group whose tiles blst can sum.
-pub(super) trait Tiles: CurvePoint {
+pub(super) trait BlstTiles: CurvePoint {
     /// A partial sum in blst's coordinates.
     type Sum: Copy + Send + Sync + Default;
 
@@ -56,7 +56,12 @@ pub(super) trait Tiles: CurvePoint {
     /// be infinity, equal or opposite; digits may be zero.
     ///
     /// Shape: at least 2 points, a scalar for each, the window inside the scalar or at its end.
-    fn tile(points: &[Self], scalars: &[u8], window: Window, buckets: &mut Buckets) -> Self::Sum;
+    fn tile(
+        points: &[Self],
+        scalars: &[u8],
+        window: DigitWindow,
+        buckets: &mut TileBuckets,
+    ) -> Self::Sum;
 
     /// `sum += other`.
     fn add_sum(sum: &mut Self::Sum, other: &Self::Sum);

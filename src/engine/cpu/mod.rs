@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 pub use self::arkworks::ArkworksEngine;
-use super::{Control, Description, Engine, Executor, MsmRun, NttPlan, Rows};
+use super::{Engine, EngineDescription, ExecutedBy, JobControl, MsmRun, NttPlan, NttRows};
 use crate::{
     curve::{Fr, Group, points::Bases},
     error::{Error, Result},
@@ -43,25 +43,25 @@ impl CpuEngine {
 }
 
 impl Engine for CpuEngine {
-    fn description(&self) -> Description {
+    fn description(&self) -> EngineDescription {
         describe(ENGINE, &self.pool)
     }
 
     fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>> {
         let pool = self.pool.clone();
         Ok(match bases {
-            Bases::G1(bases) => Box::new(msm::Run::new(pool, bases, batch)),
-            Bases::G2(bases) => Box::new(msm::Run::new(pool, bases, batch)),
+            Bases::G1(bases) => Box::new(msm::BlstMsmRun::new(pool, bases, batch)),
+            Bases::G2(bases) => Box::new(msm::BlstMsmRun::new(pool, bases, batch)),
         })
     }
 
-    fn msm_piece(&self, group: Group, n: usize) -> usize {
-        n.min(piece(group))
+    fn msm_piece_len(&self, group: Group, n: usize) -> usize {
+        n.min(piece_len(group))
     }
 
-    fn ntt(&self, plan: &NttPlan, rows: &Rows<'_>, control: &Control) -> Result<Executor> {
+    fn ntt(&self, plan: &NttPlan, rows: &NttRows<'_>, control: &JobControl) -> Result<ExecutedBy> {
         let transform = |rows: &mut [Vec<Fr>]| ntt::transform(plan, rows, control);
-        self.pool.install(|| rows.as_elements(plan.lg_n, transform))?;
+        self.pool.install(|| rows.transform_decoded(plan.lg_n, transform))?;
         Ok(executor(ENGINE, &self.pool, "arkworks"))
     }
 
@@ -69,14 +69,14 @@ impl Engine for CpuEngine {
         &self,
         plan: &NttPlan,
         rows: &mut [Vec<Fr>],
-        control: &Control,
-    ) -> Result<Executor> {
+        control: &JobControl,
+    ) -> Result<ExecutedBy> {
         self.pool.install(|| ntt::transform(plan, rows, control))?;
         Ok(executor(ENGINE, &self.pool, "arkworks"))
     }
 
     fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64 {
-        msm::scratch_bytes(group, self.msm_piece(group, n), self.pool.current_num_threads())
+        msm::scratch_bytes(group, self.msm_piece_len(group, n), self.pool.current_num_threads())
     }
 
     fn ntt_scratch_bytes(&self, plan: &NttPlan) -> u64 {
@@ -86,7 +86,7 @@ impl Engine for CpuEngine {
 
 /// Scalars in one piece of a long MSM. In G1 on a 2.6 GHz Xeon, pieces of 2^18 take 9 % and pieces
 /// of 2^16 take 14 % more thread time per scalar than pieces of 2^20.
-const fn piece(group: Group) -> usize {
+const fn piece_len(group: Group) -> usize {
     match group {
         Group::G1 => 1 << 20,
         Group::G2 => 1 << 19,
@@ -103,14 +103,14 @@ fn pool(name: &'static str, threads: usize) -> Result<Arc<ThreadPool>> {
 }
 
 /// The executor of a result computed with `library`.
-fn executor(engine: &'static str, pool: &ThreadPool, library: &str) -> Executor {
+fn executor(engine: &'static str, pool: &ThreadPool, library: &str) -> ExecutedBy {
     let device = format!("{} threads, {library}", pool.current_num_threads());
-    Executor { engine, device, stages: Vec::new(), checked_on_device: false }
+    ExecutedBy { engine, device, stages: Vec::new(), checked_on_device: false }
 }
 
-fn describe(name: &'static str, pool: &ThreadPool) -> Description {
+fn describe(name: &'static str, pool: &ThreadPool) -> EngineDescription {
     let threads = pool.current_num_threads();
-    Description {
+    EngineDescription {
         name,
         device: format!("{threads} threads"),
         units: threads as u32,

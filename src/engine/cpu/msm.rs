@@ -12,22 +12,22 @@ use zeroize::Zeroizing;
 
 use super::{
     ENGINE,
-    blst::{Buckets, Tiles, Window},
+    blst::{BlstTiles, DigitWindow, TileBuckets},
     executor,
     plan::{self, plan},
 };
 use crate::{
     curve::{
         Fr, Group,
-        points::{CurvePoint, PointSlice, Sums},
+        points::{CurvePoint, MsmSums, PointSlice},
         scalars::Scalars,
     },
-    engine::{Control, Encoded, Executor, MsmRun},
+    engine::{EncodedScalars, ExecutedBy, JobControl, MsmRun},
     error::{Error, Result},
 };
 
 /// An MSM in progress on the pool.
-pub(super) struct Run<A: CurvePoint> {
+pub(super) struct BlstMsmRun<A: CurvePoint> {
     pool: Arc<ThreadPool>,
     bases: PointSlice<A>,
     sums: Vec<A::Group>,
@@ -35,34 +35,34 @@ pub(super) struct Run<A: CurvePoint> {
     buffer: Zeroizing<Vec<u8>>,
 }
 
-impl<A: Tiles> Run<A> {
+impl<A: BlstTiles> BlstMsmRun<A> {
     pub(super) fn new(pool: Arc<ThreadPool>, bases: PointSlice<A>, batch: usize) -> Self {
         let (sums, buffer) = (vec![A::Group::zero(); batch], Zeroizing::default());
         Self { pool, bases, sums, buffer }
     }
 }
 
-impl<A: Tiles> MsmRun for Run<A> {
+impl<A: BlstTiles> MsmRun for BlstMsmRun<A> {
     fn absorb(
         &mut self,
         vector: usize,
         first: usize,
-        scalars: &Encoded<'_>,
-        control: &Control,
+        scalars: &EncodedScalars<'_>,
+        control: &JobControl,
     ) -> Result<()> {
         control.check()?;
         let bases = &self.bases[first..first + scalars.count];
         let buffer = mem::take(&mut self.buffer);
         let (part, scalars) = self.pool.install(|| {
-            let scalars = scalars.scalars(buffer)?;
-            Ok::<_, Error>((sum(bases, &scalars, copied(A::GROUP), control)?, scalars))
+            let scalars = scalars.decode_scalars(buffer)?;
+            Ok::<_, Error>((sum(bases, &scalars, copied_scalars_max(A::GROUP), control)?, scalars))
         })?;
         self.sums[vector] += part;
         self.buffer = scalars.into_bytes();
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Result<(Sums, Executor)> {
+    fn finish(self: Box<Self>) -> Result<(MsmSums, ExecutedBy)> {
         let executor = executor(ENGINE, &self.pool, "blst");
         Ok((A::into_sums(self.sums), executor))
     }
@@ -72,31 +72,31 @@ impl<A: Tiles> MsmRun for Run<A> {
 const COPY_BYTES_MAX: usize = 32 << 20;
 
 /// Number of scalars whose points and magnitudes are copied at a time.
-const fn copied(group: Group) -> usize {
+const fn copied_scalars_max(group: Group) -> usize {
     COPY_BYTES_MAX / (group.affine_bytes() + 32)
 }
 
 /// Bytes that an MSM of `n` scalars needs: copies, and buckets for every thread.
 pub(super) fn scratch_bytes(group: Group, n: usize, threads: usize) -> u64 {
-    let copies = n.min(copied(group)) * (group.affine_bytes() + 32);
+    let copies = n.min(copied_scalars_max(group)) * (group.affine_bytes() + 32);
     // A bucket has four coordinates.
-    let buckets = plan::buckets(group, n, threads) * 4 * group.coordinate_bytes();
+    let buckets = plan::buckets_in_flight(group, n, threads) * 4 * group.coordinate_bytes();
     (copies + buckets) as u64
 }
 
 /// `sum of scalars[i] * bases[i]`, on the current pool, copying at most `step` points at a time.
 /// Shape: equal lengths.
-fn sum<A: Tiles>(
+fn sum<A: BlstTiles>(
     bases: &[A],
     scalars: &Scalars,
     step: usize,
-    control: &Control,
+    control: &JobControl,
 ) -> Result<A::Group> {
     control.check()?;
     let (magnitudes, width) = (scalars.magnitudes(), scalars.width());
     let negative = scalars.signs();
     if negative.is_none() && (width != 32 || !is_mixed(magnitudes.as_chunks().0)) {
-        return unsigned(bases, magnitudes, width, control);
+        return sum_unsigned(bases, magnitudes, width, control);
     }
     let mut sum = A::Group::zero();
     for (piece, bases) in bases.chunks(step).enumerate() {
@@ -105,16 +105,20 @@ fn sum<A: Tiles>(
         sum += match negative {
             Some(negative) => {
                 let bases = negated(bases, |i| negative[first + i]);
-                unsigned(&bases, magnitudes, width, control)?
+                sum_unsigned(&bases, magnitudes, width, control)?
             }
-            None => mixed(bases, magnitudes, control)?,
+            None => sum_mixed(bases, magnitudes, control)?,
         };
     }
     Ok(sum)
 }
 
 /// Like [`unsigned`], for elements of Fr, of which those close below r count as negative.
-fn mixed<A: Tiles>(bases: &[A], magnitudes: &[u8], control: &Control) -> Result<A::Group> {
+fn sum_mixed<A: BlstTiles>(
+    bases: &[A],
+    magnitudes: &[u8],
+    control: &JobControl,
+) -> Result<A::Group> {
     let elements = magnitudes.as_chunks::<32>().0;
     let bases = negated(bases, |i| below_zero(&elements[i]).is_some());
     let mut magnitudes = Zeroizing::new(magnitudes.to_vec());
@@ -124,7 +128,7 @@ fn mixed<A: Tiles>(bases: &[A], magnitudes: &[u8], control: &Control) -> Result<
             element[..16].copy_from_slice(&magnitude.to_le_bytes());
         }
     });
-    unsigned(&bases, &magnitudes, 32, control)
+    sum_unsigned(&bases, &magnitudes, 32, control)
 }
 
 /// A copy with some points negated. It reveals the signs, so it is zeroed like the scalars.
@@ -159,20 +163,20 @@ fn below_zero(element: &[u8; 32]) -> Option<u128> {
 }
 
 /// Like [`sum`], for magnitudes of `width` bytes each.
-fn unsigned<A: Tiles>(
+fn sum_unsigned<A: BlstTiles>(
     bases: &[A],
     magnitudes: &[u8],
     width: usize,
-    control: &Control,
+    control: &JobControl,
 ) -> Result<A::Group> {
-    let bits = bits(magnitudes, width);
+    let bits = magnitude_bits(magnitudes, width);
     match bases {
         _ if bits == 0 => return Ok(A::Group::zero()),
-        [base] => return Ok(one(base, magnitudes)),
+        [base] => return Ok(multiply_single(base, magnitudes)),
         _ => {}
     }
     let plan = plan(A::GROUP, bases.len(), bits, rayon::current_num_threads());
-    let scratch = Mutex::new(Vec::<Buckets>::new());
+    let scratch = Mutex::new(Vec::<TileBuckets>::new());
     let sums = plan
         .tiles
         .par_iter()
@@ -183,7 +187,8 @@ fn unsigned<A: Tiles>(
             let mut buckets = lock().pop().unwrap_or_default();
             let range = tile.first..tile.first + tile.len;
             let scalars = &magnitudes[range.start * width..range.end * width];
-            let window = Window { scalar_bits: 8 * width, bit: tile.bit, bits: plan.window_bits };
+            let window =
+                DigitWindow { scalar_bits: 8 * width, bit: tile.bit, bits: plan.window_bits };
             let sum = A::tile(&bases[range], scalars, window, &mut buckets);
             lock().push(buckets);
             Ok((tile.bit, sum))
@@ -193,7 +198,7 @@ fn unsigned<A: Tiles>(
 }
 
 /// Sums the tiles by Horner's rule, the highest window first.
-fn fold<A: Tiles>(tiles: &[(usize, A::Sum)]) -> A::Group {
+fn fold<A: BlstTiles>(tiles: &[(usize, A::Sum)]) -> A::Group {
     let mut sum = A::Sum::default();
     let mut at = tiles.first().map_or(0, |&(bit, _)| bit);
     for (bit, tile) in tiles {
@@ -205,7 +210,7 @@ fn fold<A: Tiles>(tiles: &[(usize, A::Sum)]) -> A::Group {
 }
 
 /// A single point, too few for a tile.
-fn one<A: CurvePoint>(base: &A, magnitude: &[u8]) -> A::Group {
+fn multiply_single<A: CurvePoint>(base: &A, magnitude: &[u8]) -> A::Group {
     let mut limbs = Zeroizing::new([0u64; 4]);
     for (i, &byte) in magnitude.iter().enumerate() {
         limbs[i / 8] |= u64::from(byte) << (8 * (i % 8));
@@ -215,7 +220,7 @@ fn one<A: CurvePoint>(base: &A, magnitude: &[u8]) -> A::Group {
 }
 
 /// Bits of the greatest magnitude: higher windows are empty.
-fn bits(magnitudes: &[u8], width: usize) -> usize {
+fn magnitude_bits(magnitudes: &[u8], width: usize) -> usize {
     // The bitwise union of all magnitudes has the same highest bit as the greatest one.
     let union = magnitudes
         .par_chunks(width << 14)
@@ -252,7 +257,7 @@ mod tests {
         let narrow = Scalars::decode(ScalarEncoding::Signed(8), Zeroizing::new(bytes), false);
         for scalars in [narrow.expect("any bytes are integers"), Scalars::from_fr(&values)] {
             for step in [1, 2, 7, 49, 50, 51] {
-                let sum = sum::<G1Affine>(&bases, &scalars, step, &Control::default());
+                let sum = sum::<G1Affine>(&bases, &scalars, step, &JobControl::default());
                 assert_eq!(sum, Ok(right));
             }
         }

@@ -8,8 +8,8 @@ use zeroize::Zeroizing;
 
 use crate::{
     curve::{Fr, TWO_ADICITY},
-    engine::{Control, NttPlan},
-    error::{Error, Problem, Result},
+    engine::{JobControl, NttPlan},
+    error::{Error, FieldProblem, Result},
 };
 
 /// Up to this size each thread transforms its own row. A longer row occupies all threads alone, and
@@ -17,7 +17,7 @@ use crate::{
 const ROW_PER_THREAD_LG_N: u32 = 13;
 
 /// Transforms each row in place, on the current pool.
-pub(super) fn transform(plan: &NttPlan, rows: &mut [Vec<Fr>], control: &Control) -> Result<()> {
+pub(super) fn transform(plan: &NttPlan, rows: &mut [Vec<Fr>], control: &JobControl) -> Result<()> {
     let domain = domain(plan)?;
     if rows.iter().any(|row| row.len() as u64 != domain.size) {
         return Err(Error::Internal("a row's length differs from the plan's".into()));
@@ -58,10 +58,10 @@ static DOMAINS: LazyLock<Vec<Radix2EvaluationDomain<Fr>>> = LazyLock::new(|| {
 fn domain(plan: &NttPlan) -> Result<Radix2EvaluationDomain<Fr>> {
     let domain = DOMAINS
         .get(plan.lg_n as usize)
-        .ok_or(Error::field("lg_n", Problem::TooLarge { max: TWO_ADICITY.into() }))?;
+        .ok_or(Error::field("lg_n", FieldProblem::TooLarge { max: TWO_ADICITY.into() }))?;
     match plan.coset {
         None => Ok(*domain),
-        Some(shift) => domain.get_coset(shift).ok_or(Error::field("coset", Problem::Zero)),
+        Some(shift) => domain.get_coset(shift).ok_or(Error::field("coset", FieldProblem::Zero)),
     }
 }
 

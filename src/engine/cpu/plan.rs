@@ -6,7 +6,7 @@ use super::blst::WINDOW_BITS_MAX;
 
 /// A range of points in one window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Tile {
+pub(super) struct MsmTile {
     /// First point.
     pub(super) first: usize,
     /// Number of points.
@@ -17,11 +17,11 @@ pub(super) struct Tile {
 
 /// The tiles of an MSM.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct CpuMsmPlan {
     /// Bits of a window.
     pub(super) window_bits: usize,
     /// Cover every point once in every window, the highest window first.
-    pub(super) tiles: Vec<Tile>,
+    pub(super) tiles: Vec<MsmTile>,
 }
 
 /// Cost of summing a bucket, in additions of a point to a bucket. Counting products suggests 2.8
@@ -41,11 +41,11 @@ pub(super) const fn tile_points_max(group: Group) -> usize {
 /// Splits an MSM of `n` scalars below 2^`bits` for `threads` threads.
 ///
 /// Shape: n at least 2, bits at least 1.
-pub(super) fn plan(group: Group, n: usize, bits: usize, threads: usize) -> Plan {
-    let mut best = (f64::INFINITY, 1, Split { whole: 0, parts: 1, parts_whole: 1 });
+pub(super) fn plan(group: Group, n: usize, bits: usize, threads: usize) -> CpuMsmPlan {
+    let mut best = (f64::INFINITY, 1, RowSplit { whole: 0, parts: 1, parts_whole: 1 });
     for window_bits in 1..=WINDOW_BITS_MAX.min(bits + 1) {
-        let rows = rows(bits, window_bits);
-        for split in splits(group, n, rows, threads) {
+        let rows = window_count(bits, window_bits);
+        for split in candidate_splits(group, n, rows, threads) {
             let cost = makespan(n, bits, window_bits, split, threads);
             if cost < best.0 {
                 best = (cost, window_bits, split);
@@ -53,17 +53,17 @@ pub(super) fn plan(group: Group, n: usize, bits: usize, threads: usize) -> Plan 
         }
     }
     let (_, window_bits, split) = best;
-    Plan { window_bits, tiles: tiles(n, rows(bits, window_bits), window_bits, split) }
+    CpuMsmPlan { window_bits, tiles: tiles(n, window_count(bits, window_bits), window_bits, split) }
 }
 
 /// Buckets that `threads` threads hold together in an MSM of `n` full scalars.
-pub(super) fn buckets(group: Group, n: usize, threads: usize) -> usize {
+pub(super) fn buckets_in_flight(group: Group, n: usize, threads: usize) -> usize {
     threads << (plan(group, n.max(2), 255, threads).window_bits - 1)
 }
 
 /// Splits rows (windows) along the points.
 #[derive(Debug, Clone, Copy)]
-struct Split {
+struct RowSplit {
     /// Rows that are split only as far as `tile_points_max` requires.
     whole: usize,
     /// Parts of each such row.
@@ -74,19 +74,24 @@ struct Split {
 
 /// Number of windows: one more than the bits need if they fill the last window, since signed digits
 /// carry.
-fn rows(bits: usize, window_bits: usize) -> usize {
+fn window_count(bits: usize, window_bits: usize) -> usize {
     bits / window_bits + 1
 }
 
 /// Candidate splits: rounds of one row per thread, and a finer split of the remaining rows, so that
 /// no thread is idle at the end.
-fn splits(group: Group, n: usize, rows: usize, threads: usize) -> impl Iterator<Item = Split> {
+fn candidate_splits(
+    group: Group,
+    n: usize,
+    rows: usize,
+    threads: usize,
+) -> impl Iterator<Item = RowSplit> {
     let parts_min = n.div_ceil(tile_points_max(group));
     // A part has at least two points.
     let parts_max = (2 * threads).max(parts_min).min(n / 2).max(1);
     let rounds = rows / threads * threads;
     [0, rounds].into_iter().flat_map(move |whole| {
-        (parts_min.min(parts_max)..=parts_max).map(move |parts| Split {
+        (parts_min.min(parts_max)..=parts_max).map(move |parts| RowSplit {
             whole,
             parts_whole: parts_min.min(n / 2),
             parts,
@@ -95,8 +100,8 @@ fn splits(group: Group, n: usize, rows: usize, threads: usize) -> impl Iterator<
 }
 
 /// Duration on `threads` threads, in additions of a point to a bucket.
-fn makespan(n: usize, bits: usize, window_bits: usize, split: Split, threads: usize) -> f64 {
-    let rows = rows(bits, window_bits);
+fn makespan(n: usize, bits: usize, window_bits: usize, split: RowSplit, threads: usize) -> f64 {
+    let rows = window_count(bits, window_bits);
     let buckets = BUCKET_COST * (1u64 << (window_bits - 1)) as f64;
     let rounds = |tiles: usize| tiles.div_ceil(threads) as f64;
     // Digits of the top row are short: many are zero, and they have few buckets.
@@ -108,13 +113,13 @@ fn makespan(n: usize, bits: usize, window_bits: usize, split: Split, threads: us
         - top
 }
 
-fn tiles(n: usize, rows: usize, window_bits: usize, split: Split) -> Vec<Tile> {
+fn tiles(n: usize, rows: usize, window_bits: usize, split: RowSplit) -> Vec<MsmTile> {
     let mut tiles = Vec::with_capacity(rows * split.parts.max(split.parts_whole));
     for row in (0..rows).rev() {
         // The lowest rows are split finer: they are summed last, when threads run out of work.
         let parts = if row >= rows - split.whole { split.parts_whole } else { split.parts };
         let bound = |part: usize| (n as u128 * part as u128 / parts as u128) as usize;
-        tiles.extend((0..parts).map(|part| Tile {
+        tiles.extend((0..parts).map(|part| MsmTile {
             first: bound(part),
             len: bound(part + 1) - bound(part),
             bit: row * window_bits,

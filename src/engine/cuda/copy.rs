@@ -6,32 +6,32 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use crate::{
-    buffer::{Sink, Source},
-    device::{self, Copies, Ring, Span, Stream},
-    engine::Control,
+    buffer::{ByteSink, ByteSource},
+    device::{self, CopySession, DeviceSlice, StagingRing, Stream},
+    engine::JobControl,
     error::{Error, Result},
 };
 
 /// Copies on a thread pool. Clones share it.
 #[derive(Clone)]
-pub struct Copier {
+pub struct PayloadCopier {
     pool: Arc<rayon::ThreadPool>,
 }
 
 /// Bytes that one thread copies at a time: a slot of a payload.
-const PIECE: usize = 256 << 10;
+const THREAD_COPY_BYTES: usize = 256 << 10;
 
 /// Threads that wipe the ring, one per chunk.
 const WIPERS: usize = 8;
 
 /// Fewer bytes are copied sooner by the calling thread.
-const SHARED_MIN: u64 = 4 * PIECE as u64;
+const SHARED_MIN: u64 = 4 * THREAD_COPY_BYTES as u64;
 
 /// Most bytes of a direct copy, so that `control` is checked in between: a millisecond of a link,
 /// which outweighs the wait for each copy's end.
-const STEP: usize = 64 << 20;
+const DIRECT_COPY_BYTES_MAX: usize = 64 << 20;
 
-impl Copier {
+impl PayloadCopier {
     /// Copies on the threads of `pool`.
     pub fn new(pool: Arc<rayon::ThreadPool>) -> Self {
         Self { pool }
@@ -43,23 +43,23 @@ impl Copier {
     /// Errors: those of `control`; `DeviceLost`.
     pub fn upload(
         &self,
-        (copies, stream): (&Copies, &Stream),
-        to: Span<'_, u8>,
-        (from, at): (&dyn Source, u64),
-        control: &Control,
+        (copies, stream): (&CopySession, &Stream),
+        to: DeviceSlice<'_, u8>,
+        (from, at): (&dyn ByteSource, u64),
+        control: &JobControl,
     ) -> Result<()> {
         let mut done = 0;
         while done < to.len() {
             control.check()?;
-            let (at, step) = (at + done as u64, STEP.min(to.len() - done));
+            let (at, step) = (at + done as u64, DIRECT_COPY_BYTES_MAX.min(to.len() - done));
             let held = from.hold(at, step as u64);
             let bytes = held.as_ref().map_or(step, |held| held.bytes() as usize);
-            let part = to.part(done, bytes).ok_or_else(outside)?;
+            let part = to.slice(done, bytes).ok_or_else(exceeds_span)?;
             match held {
                 Some(held) => device::send(stream, part, &held.pieces())?,
                 None => {
                     let mut at = at;
-                    copies.upload(stream, part).fill_several(bytes, |chunks| {
+                    copies.upload(stream, part).fill_idle_chunks(bytes, |chunks| {
                         control.check()?;
                         at += self.gather(from, at, chunks);
                         Ok::<_, Error>(())
@@ -77,22 +77,22 @@ impl Copier {
     /// Errors: those of [`Copier::upload`] and of `to`.
     pub fn download(
         &self,
-        (copies, stream): (&Copies, &Stream),
-        from: Span<'_, u8>,
-        (to, at): (&dyn Sink, u64),
-        control: &Control,
+        (copies, stream): (&CopySession, &Stream),
+        from: DeviceSlice<'_, u8>,
+        (to, at): (&dyn ByteSink, u64),
+        control: &JobControl,
     ) -> Result<()> {
         let mut done = 0;
         while done < from.len() {
             control.check()?;
-            let (at, step) = (at + done as u64, STEP.min(from.len() - done));
+            let (at, step) = (at + done as u64, DIRECT_COPY_BYTES_MAX.min(from.len() - done));
             let room = to.room(at, step as u64)?;
             let bytes = room.as_ref().map_or(step, |room| room.bytes() as usize);
-            let part = from.part(done, bytes).ok_or_else(outside)?;
+            let part = from.slice(done, bytes).ok_or_else(exceeds_span)?;
             match room {
                 Some(mut room) => {
                     device::receive(stream, part, &mut room.pieces())?;
-                    room.land();
+                    room.commit();
                 }
                 None => {
                     let mut at = at;
@@ -110,11 +110,11 @@ impl Copier {
 
     /// Fills the parts `to`, one after the other, with the bytes of `from` from number `at` on.
     /// Returns the number of bytes.
-    fn gather(&self, from: &dyn Source, at: u64, to: &mut [&mut [u8]]) -> u64 {
+    fn gather(&self, from: &dyn ByteSource, at: u64, to: &mut [&mut [u8]]) -> u64 {
         let mut bytes = 0;
         let mut copies = Vec::new();
         for part in to.iter_mut() {
-            for piece in part.chunks_mut(PIECE) {
+            for piece in part.chunks_mut(THREAD_COPY_BYTES) {
                 let begin = at + bytes;
                 bytes += piece.len() as u64;
                 copies.push((begin, piece));
@@ -133,10 +133,10 @@ impl Copier {
     /// number of bytes.
     ///
     /// Errors: those of `to`.
-    fn scatter(&self, from: &[&[u8]], to: &dyn Sink, at: u64) -> Result<u64> {
+    fn scatter(&self, from: &[&[u8]], to: &dyn ByteSink, at: u64) -> Result<u64> {
         let mut bytes = 0;
         let mut copies = Vec::new();
-        for piece in from.iter().flat_map(|part| part.chunks(PIECE)) {
+        for piece in from.iter().flat_map(|part| part.chunks(THREAD_COPY_BYTES)) {
             copies.push((at + bytes, piece));
             bytes += piece.len() as u64;
         }
@@ -150,7 +150,7 @@ impl Copier {
     }
 
     /// Wipes the chunks of `ring` after a job of `bytes` bytes.
-    pub fn wipe(&self, ring: &Ring, bytes: u64) {
+    pub fn wipe(&self, ring: &StagingRing, bytes: u64) {
         if bytes < SHARED_MIN {
             return ring.wipe();
         }
@@ -159,6 +159,6 @@ impl Copier {
     }
 }
 
-fn outside() -> Error {
+fn exceeds_span() -> Error {
     Error::Internal("a copy exceeds its span".to_owned())
 }

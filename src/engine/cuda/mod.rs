@@ -2,12 +2,12 @@
 //! for which no GPU has memory, go to the CPU engine that this one contains.
 
 mod copy;
-mod elements;
 mod msm;
 mod ntt;
-mod plans;
+mod plan_report;
 mod points;
 mod resident;
+mod scalar_codec;
 mod self_test;
 
 use std::{
@@ -18,21 +18,21 @@ use std::{
 use tracing::{debug, info, warn};
 
 use self::{
-    copy::Copier,
-    msm::Computer,
-    ntt::Transformer,
-    points::{Checker, DeviceChecker},
+    copy::PayloadCopier,
+    msm::GpuMsm,
+    ntt::GpuNtt,
+    points::{DevicePointChecker, GpuPointChecker},
 };
 use super::{
-    Control, Description, DeviceInfo, Engine, Executor, GpuInfo, MsmPlan, MsmRun, NttPlan,
-    PointChecker, Rows, cpu::CpuEngine,
+    DeviceInfo, Engine, EngineDescription, ExecutedBy, GpuInfo, JobControl, MsmPlan, MsmRun,
+    NttPlan, NttRows, PointChecker, cpu::CpuEngine,
 };
 use crate::{
-    buffer::lend,
+    buffer::lend_pinned,
     curve::{Group, points::Bases},
-    device::{Gpu, LeftOut, Monitor, Opened, Unusable, archs},
+    device::{Gpu, GpuUnavailable, NvmlMonitor, OpenDevices, UnusableDevice, archs},
     error::Result,
-    msm::Cuts,
+    msm::SplitThresholds,
     ntt::LG_N_MAX,
 };
 
@@ -40,7 +40,7 @@ const ENGINE: &str = "cuda";
 
 /// Minimum sizes of jobs for GPUs; the CPU finishes smaller ones sooner.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Least {
+pub struct GpuThresholds {
     /// Scalars of an MSM, all vectors together.
     pub msm_scalars: u64,
     /// Elements of an NTT, all rows together.
@@ -61,32 +61,36 @@ const PINNED_AT_ONCE: u64 = 256 << 20;
 pub struct CudaEngine {
     cpu: CpuEngine,
     gpus: Vec<Gpu>,
-    thresholds: Least,
-    msms: Vec<Computer>,
-    transformers: Vec<Transformer>,
+    thresholds: GpuThresholds,
+    msms: Vec<GpuMsm>,
+    transformers: Vec<GpuNtt>,
     next: AtomicUsize,
-    checker: Checker,
-    monitor: Monitor,
+    checker: GpuPointChecker,
+    monitor: NvmlMonitor,
     /// Self-test outcomes, one per GPU.
     self_tests: Vec<String>,
     /// MSM plans, one list per GPU.
     plans: Vec<Vec<MsmPlan>>,
-    left_out: Vec<LeftOut>,
+    left_out: Vec<UnusableDevice>,
 }
 
 /// The loaded and tested code of one GPU.
-struct Served {
-    computer: Computer,
-    transformer: Transformer,
-    checker: DeviceChecker,
+struct GpuWorkers {
+    computer: GpuMsm,
+    transformer: GpuNtt,
+    checker: DevicePointChecker,
     self_test: String,
 }
 
-impl Served {
-    fn load(gpu: &Gpu, copier: &Copier, cuts: Cuts) -> Result<Self, Unusable> {
-        let computer = Computer::load(gpu, copier.clone(), cuts)?;
-        let transformer = Transformer::load(gpu, &computer, copier.clone())?;
-        let checker = DeviceChecker::load(gpu)?;
+impl GpuWorkers {
+    fn load(
+        gpu: &Gpu,
+        copier: &PayloadCopier,
+        cuts: SplitThresholds,
+    ) -> Result<Self, GpuUnavailable> {
+        let computer = GpuMsm::load(gpu, copier.clone(), cuts)?;
+        let transformer = GpuNtt::load(gpu, &computer, copier.clone())?;
+        let checker = DevicePointChecker::load(gpu)?;
         let tested = self_test::run(gpu, &computer, &transformer, &checker)?;
         let self_test = format!("{} (arithmetic), {tested}", gpu.self_test());
         Ok(Self { computer, transformer, checker, self_test })
@@ -98,43 +102,49 @@ impl CudaEngine {
     /// computes wrong results is left out.
     ///
     /// Errors: `AllLeftOut` if no GPU can be used.
-    pub fn new(cpu: CpuEngine, opened: Opened, least: Least) -> Result<Self, Unusable> {
-        Self::with_cuts(cpu, opened, least, Cuts::default())
+    pub fn new(
+        cpu: CpuEngine,
+        opened: OpenDevices,
+        least: GpuThresholds,
+    ) -> Result<Self, GpuUnavailable> {
+        Self::with_thresholds(cpu, opened, least, SplitThresholds::default())
     }
 
     /// Like [`CudaEngine::new`], with other thresholds for splitting MSMs into passes.
-    pub fn with_cuts(
+    pub fn with_thresholds(
         cpu: CpuEngine,
-        opened: Opened,
-        least: Least,
-        cuts: Cuts,
-    ) -> Result<Self, Unusable> {
-        let Opened { gpus: all, unusable: mut left_out } = opened;
-        let copier = Copier::new(cpu.pool().clone());
+        opened: OpenDevices,
+        least: GpuThresholds,
+        cuts: SplitThresholds,
+    ) -> Result<Self, GpuUnavailable> {
+        let OpenDevices { gpus: all, unusable: mut left_out } = opened;
+        let copier = PayloadCopier::new(cpu.pool().clone());
         let (mut gpus, mut served) = (Vec::new(), Vec::new());
         for gpu in all {
-            match Served::load(&gpu, &copier, cuts) {
+            match GpuWorkers::load(&gpu, &copier, cuts) {
                 Ok(loaded) => {
                     gpus.push(gpu);
                     served.push(loaded);
                 }
-                Err(reason) => left_out.push(LeftOut { index: gpu.identity().index, reason }),
+                Err(reason) => {
+                    left_out.push(UnusableDevice { index: gpu.identity().index, reason })
+                }
             }
         }
         if gpus.is_empty() {
-            return Err(Unusable::AllLeftOut(left_out));
+            return Err(GpuUnavailable::AllLeftOut(left_out));
         }
-        let plans = gpus.iter().map(plans::of).collect();
+        let plans = gpus.iter().map(plan_report::msm_plans).collect();
         let (mut computers, mut transformers) = (Vec::new(), Vec::new());
         let (mut checkers, mut self_tests) = (Vec::new(), Vec::new());
-        for Served { computer, transformer, checker, self_test } in served {
+        for GpuWorkers { computer, transformer, checker, self_test } in served {
             computers.push(computer);
             transformers.push(transformer);
             checkers.push(checker);
             self_tests.push(self_test);
         }
-        let (checker, turn) = (Checker::new(checkers), AtomicUsize::new(0));
-        let monitor = Monitor::open();
+        let (checker, turn) = (GpuPointChecker::new(checkers), AtomicUsize::new(0));
+        let monitor = NvmlMonitor::open();
         Ok(Self {
             cpu,
             gpus,
@@ -151,18 +161,18 @@ impl CudaEngine {
     }
 
     /// Number of GPUs in use.
-    pub fn gpus(&self) -> usize {
+    pub fn gpu_count(&self) -> usize {
         self.gpus.len()
     }
 
     /// GPUs that were requested and cannot be used.
-    pub fn left_out(&self) -> &[LeftOut] {
+    pub fn left_out(&self) -> &[UnusableDevice] {
         &self.left_out
     }
 
     /// How many GPUs are used and left out, in a sentence for the operator.
     pub fn summary(&self) -> String {
-        let used = match self.gpus() {
+        let used = match self.gpu_count() {
             1 => "1 GPU passed its self-test".to_owned(),
             n => format!("{n} GPUs passed their self-test"),
         };
@@ -181,7 +191,7 @@ impl CudaEngine {
             match self.gpus[0].context().pin(left.min(PINNED_AT_ONCE) as usize) {
                 Ok(memory) => {
                     pinned += memory.len() as u64;
-                    lend(memory);
+                    lend_pinned(memory);
                 }
                 Err(fault) => {
                     warn!(%fault, "cannot pin more memory");
@@ -194,12 +204,12 @@ impl CudaEngine {
     }
 
     /// Whether a GPU holds the object that `bases` are part of.
-    pub fn holds(&self, bases: &Bases) -> bool {
-        self.msms.iter().any(|computer| computer.has(bases))
+    pub fn has_resident(&self, bases: &Bases) -> bool {
+        self.msms.iter().any(|computer| computer.has_resident(bases))
     }
 
     /// Index of the next GPU, round-robin.
-    fn turn(&self) -> usize {
+    fn next_gpu(&self) -> usize {
         self.next.fetch_add(1, Ordering::Relaxed) % self.gpus.len()
     }
 
@@ -236,9 +246,9 @@ impl CudaEngine {
 }
 
 impl Engine for CudaEngine {
-    fn description(&self) -> Description {
+    fn description(&self) -> EngineDescription {
         let names: Vec<_> = self.gpus.iter().map(|gpu| gpu.identity().name.as_str()).collect();
-        Description {
+        EngineDescription {
             name: ENGINE,
             device: names.join(", "),
             units: self.gpus.iter().map(|gpu| gpu.identity().limits.multiprocessors).sum(),
@@ -252,19 +262,19 @@ impl Engine for CudaEngine {
             return self.cpu.msm(bases, batch);
         }
         // The GPU that holds the bases, else the next one.
-        let computer = self.msms.iter().find(|computer| computer.has(&bases));
-        Ok(computer.unwrap_or_else(|| &self.msms[self.turn()]).run(bases, batch))
+        let computer = self.msms.iter().find(|computer| computer.has_resident(&bases));
+        Ok(computer.unwrap_or_else(|| &self.msms[self.next_gpu()]).run(bases, batch))
     }
 
-    fn msm_piece(&self, _: Group, n: usize) -> usize {
+    fn msm_piece_len(&self, _: Group, n: usize) -> usize {
         n.min(MSM_PIECE)
     }
 
-    fn ntt(&self, plan: &NttPlan, rows: &Rows<'_>, control: &Control) -> Result<Executor> {
-        let large =
-            plan.lg_n <= LG_N_MAX && (rows.count as u64) << plan.lg_n >= self.thresholds.ntt_elements;
+    fn ntt(&self, plan: &NttPlan, rows: &NttRows<'_>, control: &JobControl) -> Result<ExecutedBy> {
+        let large = plan.lg_n <= LG_N_MAX
+            && (rows.count as u64) << plan.lg_n >= self.thresholds.ntt_elements;
         if large {
-            let (before, from) = self.transformers.split_at(self.turn());
+            let (before, from) = self.transformers.split_at(self.next_gpu());
             for transformer in from.iter().chain(before) {
                 if let Some(executor) = transformer.run(plan, rows, control)? {
                     return Ok(executor);
@@ -275,7 +285,7 @@ impl Engine for CudaEngine {
         self.cpu.ntt(plan, rows, control)
     }
 
-    fn ntt_group(&self, plan: &NttPlan) -> usize {
+    fn ntt_group_rows(&self, plan: &NttPlan) -> usize {
         NTT_PIECE.checked_shr(plan.lg_n).unwrap_or(0).max(1)
     }
 

@@ -1,9 +1,9 @@
 //! MSMs on one GPU. Scalars are uploaded piece by piece, and passes over them are launched while
 //! later pieces are still arriving.
 
-mod due;
+mod arrival_schedule;
+mod device_state;
 mod passes;
-mod ready;
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -14,54 +14,58 @@ use tracing::{debug, debug_span, field, field::Empty};
 use zeroize::Zeroizing;
 
 use self::{
-    passes::{Passes, UnderWay},
-    ready::{Ready, Sent},
+    device_state::{MsmDeviceState, UndecodedScalars},
+    passes::{PassSchedule, PendingPasses},
 };
 use super::{
-    copy::Copier,
-    elements::{Elements, Into, first_bad},
-    resident::Shelf,
+    copy::PayloadCopier,
+    resident::ResidentCache,
+    scalar_codec::{DecodedForm, ScalarCodec, first_refused},
 };
 use crate::{
-    buffer::{Ranges, bury},
-    curve::points::{Bases, Sums},
-    device::{ALIGN, Event, Fault, Gpu, Span, Stream, Unusable},
-    engine::{Control, Encoded, Executor, MsmRun, record_stages},
-    error::{Error, Problem, Result},
-    msm::{Cuts, Job, Msm, Pass, Plan, Room},
+    buffer::{RangeSet, drop_in_background},
+    curve::points::{Bases, MsmSums},
+    device::{ALIGN, DeviceFault, DeviceSlice, Event, Gpu, GpuUnavailable, Stream},
+    engine::{EncodedScalars, ExecutedBy, JobControl, MsmRun, record_stages},
+    error::{Error, FieldProblem, Result},
+    msm::{MsmBudget, MsmKernels, MsmPass, MsmPassPlan, MsmSize, SplitThresholds},
 };
 
 /// Time the stages of passes with at least this many scalars: timing costs a small MSM a tenth.
-const WATCHED_MIN: u64 = 1 << 17;
+const TIMED_SCALARS_MIN: u64 = 1 << 17;
 
 /// MSMs on one GPU. Clones share it.
 #[derive(Clone)]
-pub struct Computer(Arc<Inner>);
+pub struct GpuMsm(Arc<GpuMsmInner>);
 
-struct Inner {
+struct GpuMsmInner {
     gpu: Gpu,
-    msm: Msm,
-    elements: Elements,
-    copier: Copier,
-    cache: Shelf,
-    cuts: Cuts,
+    msm: MsmKernels,
+    elements: ScalarCodec,
+    copier: PayloadCopier,
+    cache: ResidentCache,
+    cuts: SplitThresholds,
     /// Runs all passes of all jobs in order: each pass fills the device.
     compute: Stream,
     /// Idle streams for copies.
     idle_streams: Mutex<Vec<Stream>>,
 }
 
-impl Computer {
+impl GpuMsm {
     /// Loads the kernels. `copier` fills pinned memory.
-    pub fn load(gpu: &Gpu, copier: Copier, cuts: Cuts) -> std::result::Result<Self, Unusable> {
+    pub fn load(
+        gpu: &Gpu,
+        copier: PayloadCopier,
+        cuts: SplitThresholds,
+    ) -> std::result::Result<Self, GpuUnavailable> {
         let context = gpu.context();
-        let failed = |fault| Unusable::Device { index: gpu.identity().index, fault };
-        Ok(Self(Arc::new(Inner {
+        let failed = |fault| GpuUnavailable::Device { index: gpu.identity().index, fault };
+        Ok(Self(Arc::new(GpuMsmInner {
             gpu: gpu.clone(),
-            msm: Msm::load(context)?,
-            elements: Elements::load(gpu)?,
+            msm: MsmKernels::load(context)?,
+            elements: ScalarCodec::load(gpu)?,
             copier,
-            cache: Shelf::load(gpu)?,
+            cache: ResidentCache::load(gpu)?,
             cuts,
             compute: Stream::new(context).map_err(failed)?,
             idle_streams: Mutex::default(),
@@ -69,52 +73,67 @@ impl Computer {
     }
 
     /// Whether the object that `bases` are part of is resident.
-    pub fn has(&self, bases: &Bases) -> bool {
-        self.0.cache.has(bases)
+    pub fn has_resident(&self, bases: &Bases) -> bool {
+        self.0.cache.contains(bases)
     }
 
     /// Evicts something that no job uses: bases, else the workspace. False if there is nothing to
     /// evict.
-    pub fn make_room(&self) -> bool {
+    pub fn evict_idle(&self) -> bool {
         self.0.cache.make_room()
     }
 
     /// Like [`Self::make_room`], but evicts only if eviction can free `bytes` in one piece.
-    pub fn make_room_for(&self, bytes: u64) -> bool {
+    pub fn evict_idle_for(&self, bytes: u64) -> bool {
         self.0.cache.make_room_for(bytes)
     }
 
     /// Starts an MSM. No work is done before scalars are passed.
     pub fn run(&self, bases: Bases, batch: usize) -> Box<dyn MsmRun> {
-        self.run_cut(bases, batch, self.0.cuts)
+        self.run_with_thresholds(bases, batch, self.0.cuts)
     }
 
     /// Like [`Self::run`], with other thresholds for passes and tree levels.
-    pub fn run_cut(&self, bases: Bases, batch: usize, cuts: Cuts) -> Box<dyn MsmRun> {
-        let there = Ranges::default();
+    pub fn run_with_thresholds(
+        &self,
+        bases: Bases,
+        batch: usize,
+        cuts: SplitThresholds,
+    ) -> Box<dyn MsmRun> {
+        let there = RangeSet::default();
         let (computer, ready, begun) = (self.0.clone(), None, Instant::now());
-        Box::new(Run { computer, bases, batch, cuts, device_state: ready, received: there, begun })
+        Box::new(GpuMsmRun {
+            computer,
+            bases,
+            batch,
+            cuts,
+            device_state: ready,
+            received: there,
+            begun,
+        })
     }
 }
 
-impl Inner {
-    fn stream(&self) -> Result<Stream, Fault> {
+impl GpuMsmInner {
+    fn stream(&self) -> Result<Stream, DeviceFault> {
         let idle = self.idle_streams.lock().unwrap_or_else(PoisonError::into_inner).pop();
         idle.map_or_else(|| Stream::new(self.gpu.context()), Ok)
     }
 
     /// Launches a pass, after the decoding of all scalars sent so far.
-    fn launch(&self, ready: &mut Ready, pass: &Pass, n: u32) -> Result<()> {
-        self.compute.wait(&ready.stream.record()?)?;
-        for Sent { first: at, count, encoding, reduce } in std::mem::take(&mut ready.undecoded) {
-            let place = ready.place(at, count)?;
-            let how = (encoding, reduce, Into::Canonical);
-            let refused = (ready.first_bad()?, at as u64);
+    fn launch(&self, ready: &mut MsmDeviceState, pass: &MsmPass, n: u32) -> Result<()> {
+        self.compute.wait_event(&ready.stream.record()?)?;
+        for UndecodedScalars { first: at, count, encoding, reduce } in
+            std::mem::take(&mut ready.undecoded)
+        {
+            let place = ready.scalars_at(at, count)?;
+            let how = (encoding, reduce, DecodedForm::Canonical);
+            let refused = (ready.refused_word()?, at as u64);
             self.elements.decode(&self.compute, how, place, place, refused)?;
         }
         ready.decoded = Some(self.compute.record()?);
         let (begin, count) = (pass.first_scalar(n) as usize, pass.scalars() as usize);
-        let scalars = ready.scalars.all().part(begin, count).ok_or_else(too_many)?;
+        let scalars = ready.scalars.all().slice(begin, count).ok_or_else(too_many_scalars)?;
         let (buckets, out) = (ready.buckets.all(), ready.out.all());
         let (plan, placed, stream) = (&ready.plan, ready.points, &self.compute);
         let span = debug_span!(
@@ -128,16 +147,16 @@ impl Inner {
         )
         .entered();
         // Also time stages if the span is enabled.
-        let large = u64::from(n) * u64::from(pass.vectors.1) >= WATCHED_MIN;
+        let large = u64::from(n) * u64::from(pass.vectors.1) >= TIMED_SCALARS_MIN;
         let watch = large || !span.is_disabled();
         // Lease for the largest pass at once, since the next pass would need it.
         let bytes = plan.workspace_bytes().max(plan.pass_bytes(pass));
-        let marks = self.cache.in_workspace(stream, bytes, |workspace| {
+        let marks = self.cache.with_workspace(stream, bytes, |workspace| {
             // No other pass is launched concurrently.
             let before = stream.launches();
             let msm = &self.msm;
-            let marks =
-                msm.launch_pass(stream, watch, plan, pass, scalars, placed, buckets, workspace, out)?;
+            let marks = msm
+                .launch_pass(stream, watch, plan, pass, scalars, placed, buckets, workspace, out)?;
             span.record("launches", stream.launches() - before);
             Ok(marks)
         })?;
@@ -149,28 +168,30 @@ impl Inner {
 }
 
 /// An MSM in progress.
-struct Run {
-    computer: Arc<Inner>,
+struct GpuMsmRun {
+    computer: Arc<GpuMsmInner>,
     bases: Bases,
     batch: usize,
-    cuts: Cuts,
-    device_state: Option<Ready>,
+    cuts: SplitThresholds,
+    device_state: Option<MsmDeviceState>,
     /// Scalars sent to the device, numbered across all vectors.
-    received: Ranges,
+    received: RangeSet,
     /// When scalars began to arrive, or slightly earlier.
     begun: Instant,
 }
 
-impl Run {
+impl GpuMsmRun {
     /// On the first call, makes the bases resident and plans the MSM.
-    fn prepare(&mut self, control: &Control) -> Result<&mut Ready> {
+    fn prepare(&mut self, control: &JobControl) -> Result<&mut MsmDeviceState> {
         if self.device_state.is_none() {
             self.device_state = Some(self.start(control)?);
         }
-        self.device_state.as_mut().ok_or_else(|| Error::Internal("the MSM is not prepared".to_owned()))
+        self.device_state
+            .as_mut()
+            .ok_or_else(|| Error::Internal("the MSM is not prepared".to_owned()))
     }
 
-    fn start(&self, control: &Control) -> Result<Ready> {
+    fn start(&self, control: &JobControl) -> Result<MsmDeviceState> {
         let computer = &self.computer;
         let (group, n, vectors) = (self.bases.group().name(), self.bases.len(), self.batch);
         let span = debug_span!("msm_start", group, n, vectors, tables = Empty, plan = Empty);
@@ -182,26 +203,26 @@ impl Run {
         let too_large = |_| Error::Internal("the MSM has more than 2^32 scalars".to_owned());
         let n = u32::try_from(self.bases.len()).map_err(too_large)?;
         let vectors = u32::try_from(self.batch).map_err(too_large)?;
-        let job = Job { group: self.bases.group(), n, vectors };
+        let job = MsmSize { group: self.bases.group(), n, vectors };
         let limits = computer.gpu.identity().limits;
         // Tables are for the whole object; other windows may suit a small part of it.
         let windows = job.choose_windows_for_tables(resident.windows(), &limits);
         let scalars_bytes =
             (u64::from(n) * u64::from(vectors) * 32).next_multiple_of(ALIGN) + ALIGN;
-        let scalars = computer.cache.room(&stream, scalars_bytes)?;
-        let room = Room { bytes: computer.cache.room_bytes(), limits };
-        let plan = Plan::with_thresholds(job, windows, room, self.cuts);
-        let mut plan = plan.ok_or_else(|| computer.full(room.bytes))?;
+        let scalars = computer.cache.lease(&stream, scalars_bytes)?;
+        let room = MsmBudget { bytes: computer.cache.available_bytes(), limits };
+        let plan = MsmPassPlan::with_thresholds(job, windows, room, self.cuts);
+        let mut plan = plan.ok_or_else(|| computer.out_of_memory(room.bytes))?;
         let now = Instant::now();
-        let passes = Passes::of(&mut plan, now.checked_sub(waited).unwrap_or(now));
-        let buckets = computer.cache.room(&computer.compute, plan.bucket_bytes())?;
-        let out = computer.cache.room(&computer.compute, plan.output_bytes())?;
-        let placed = resident.placed(self.bases.offset_in_owner());
-        let copies = Some(computer.gpu.ring().copies());
+        let passes = PassSchedule::new(&mut plan, now.checked_sub(waited).unwrap_or(now));
+        let buckets = computer.cache.lease(&computer.compute, plan.bucket_bytes())?;
+        let out = computer.cache.lease(&computer.compute, plan.output_bytes())?;
+        let placed = resident.points_from(self.bases.offset_in_owner());
+        let copies = Some(computer.gpu.ring().session());
         span.record("tables", plan.windows().tables());
         span.record("plan", field::display(&plan));
         debug!(n, vectors, plan = %plan, "MSM on the device");
-        Ok(Ready {
+        Ok(MsmDeviceState {
             plan,
             points: placed,
             passes,
@@ -222,15 +243,15 @@ impl Run {
     }
 
     /// Launches every pass that is due.
-    fn advance(&mut self) -> Result<()> {
+    fn launch_due_passes(&mut self) -> Result<()> {
         let n = self.bases.len();
         let Some(ready) = &mut self.device_state else { return Ok(()) };
         let reached = |done: &Event| done.is_reached().unwrap_or(false);
         loop {
             let under_way = || match (&ready.last_pass, &ready.previous_pass) {
-                (done, _) if done.as_ref().is_none_or(reached) => UnderWay::None,
-                (_, before) if before.as_ref().is_none_or(reached) => UnderWay::One,
-                _ => UnderWay::Several,
+                (done, _) if done.as_ref().is_none_or(reached) => PendingPasses::None,
+                (_, before) if before.as_ref().is_none_or(reached) => PendingPasses::One,
+                _ => PendingPasses::Several,
             };
             let next = ready.passes.next(&ready.plan, &self.received, Instant::now(), under_way);
             let Some(pass) = next else { return Ok(()) };
@@ -239,55 +260,59 @@ impl Run {
     }
 }
 
-impl Inner {
+impl GpuMsmInner {
     /// Uploads scalars to their place. Returns when the copies are under way.
     fn upload(
         &self,
-        ready: &mut Ready,
+        ready: &mut MsmDeviceState,
         at: usize,
-        scalars: &Encoded<'_>,
-        control: &Control,
+        scalars: &EncodedScalars<'_>,
+        control: &JobControl,
     ) -> Result<()> {
-        let Encoded { encoding, reduce, count, source, .. } = *scalars;
-        let (stream, place) = (&ready.stream, ready.place(at, count)?);
-        let copies = ready.copies.as_ref().ok_or_else(too_many)?;
+        let EncodedScalars { encoding, reduce, count, source, .. } = *scalars;
+        let (stream, place) = (&ready.stream, ready.scalars_at(at, count)?);
+        let copies = ready.copies.as_ref().ok_or_else(too_many_scalars)?;
         if encoding.is_full() {
             self.copier.upload((copies, stream), place, (source, 0), control)?;
-            ready.note(Sent { first: at, count, encoding, reduce });
+            ready.record_upload(UndecodedScalars { first: at, count, encoding, reduce });
             return Ok(());
         }
         // Narrow scalars are expanded from a temporary lease, at once, to free it early.
-        let narrow = self.cache.room(stream, scalars.bytes() as u64)?;
-        let from = narrow.all().part(0, scalars.bytes()).ok_or_else(too_many)?;
+        let narrow = self.cache.lease(stream, scalars.bytes() as u64)?;
+        let from = narrow.all().slice(0, scalars.bytes()).ok_or_else(too_many_scalars)?;
         self.copier.upload((copies, stream), from, (source, 0), control)?;
-        let refused = (ready.first_bad()?, at as u64);
-        let how = (encoding, reduce, Into::Canonical);
+        let refused = (ready.refused_word()?, at as u64);
+        let how = (encoding, reduce, DecodedForm::Canonical);
         Ok(self.elements.decode(stream, how, from, place, refused)?)
     }
 
     /// Downloads `from`, after all earlier work on `stream`.
-    fn read(&self, stream: &Stream, from: Span<'_, u8>) -> Result<Zeroizing<Vec<u8>>, Fault> {
+    fn read(
+        &self,
+        stream: &Stream,
+        from: DeviceSlice<'_, u8>,
+    ) -> Result<Zeroizing<Vec<u8>>, DeviceFault> {
         let mut bytes = Zeroizing::new(Vec::with_capacity(from.len()));
         self.gpu.ring().download(stream, from, |piece| {
             bytes.extend_from_slice(piece);
-            Ok::<_, Fault>(())
+            Ok::<_, DeviceFault>(())
         })?;
         Ok(bytes)
     }
 
-    fn full(&self, free: u64) -> Error {
+    fn out_of_memory(&self, free: u64) -> Error {
         let wanted = self.gpu.arena().bytes();
-        Fault::OutOfMemory { wanted, free }.into()
+        DeviceFault::OutOfMemory { wanted, free }.into()
     }
 }
 
-impl MsmRun for Run {
+impl MsmRun for GpuMsmRun {
     fn absorb(
         &mut self,
         vector: usize,
         first: usize,
-        scalars: &Encoded<'_>,
-        control: &Control,
+        scalars: &EncodedScalars<'_>,
+        control: &JobControl,
     ) -> Result<()> {
         let at = vector * self.bases.len() + first;
         let computer = self.computer.clone();
@@ -296,10 +321,10 @@ impl MsmRun for Run {
         ready.name = (name, number.wrapping_sub(at as u64));
         computer.upload(ready, at, scalars, control)?;
         self.received.insert(at as u64..(at + scalars.count) as u64);
-        self.advance()
+        self.launch_due_passes()
     }
 
-    fn finish(mut self: Box<Self>) -> Result<(Sums, Executor)> {
+    fn finish(mut self: Box<Self>) -> Result<(MsmSums, ExecutedBy)> {
         let span = debug_span!(
             "msm_finish",
             passes = Empty,
@@ -309,8 +334,8 @@ impl MsmRun for Run {
         )
         .entered();
         let bases = self.bases.clone();
-        self.prepare(&Control::default())?;
-        self.advance()?;
+        self.prepare(&JobControl::default())?;
+        self.launch_due_passes()?;
         let computer = self.computer.clone();
         let Some(ready) = &mut self.device_state else {
             return Err(Error::Internal("the MSM is not prepared".to_owned()));
@@ -320,23 +345,25 @@ impl MsmRun for Run {
         }
         // Decoding finishes long before the sums, so report a refused scalar first.
         if let Some(decoded) = &ready.decoded {
-            ready.stream.wait(decoded)?;
+            ready.stream.wait_event(decoded)?;
         }
-        let word = computer.read(&ready.stream, ready.first_bad()?.cast().ok_or_else(too_many)?)?;
-        let word = word.as_slice().try_into().map(u64::from_le_bytes).map_err(|_| too_many())?;
-        if let Some(index) = first_bad(word) {
+        let word = computer
+            .read(&ready.stream, ready.refused_word()?.cast().ok_or_else(too_many_scalars)?)?;
+        let word =
+            word.as_slice().try_into().map(u64::from_le_bytes).map_err(|_| too_many_scalars())?;
+        if let Some(index) = first_refused(word) {
             let (name, offset) = ready.name;
             let index = index.wrapping_add(offset);
-            return Err(Error::element(name, index, Problem::NotCanonical));
+            return Err(Error::element(name, index, FieldProblem::NotCanonical));
         }
-        bury(ready.copies.take());
+        drop_in_background(ready.copies.take());
         if let Some(done) = &ready.last_pass {
-            ready.stream.wait(done)?;
+            ready.stream.wait_event(done)?;
         }
         let bytes = computer.read(&ready.stream, ready.out.all())?;
         let sums = match bases {
-            Bases::G1(_) => Sums::G1(Msm::combine_sums(&ready.plan, &bytes)),
-            Bases::G2(_) => Sums::G2(Msm::combine_sums(&ready.plan, &bytes)),
+            Bases::G1(_) => MsmSums::G1(MsmKernels::combine_sums(&ready.plan, &bytes)),
+            Bases::G2(_) => MsmSums::G2(MsmKernels::combine_sums(&ready.plan, &bytes)),
         };
         let mut idle = computer.idle_streams.lock().unwrap_or_else(PoisonError::into_inner);
         idle.push(ready.stream.clone());
@@ -348,10 +375,10 @@ impl MsmRun for Run {
         let stages = ready.stages()?;
         span.record("passes", ready.launched);
         record_stages(&span, &stages);
-        Ok((sums, Executor { engine: super::ENGINE, device, stages, checked_on_device: false }))
+        Ok((sums, ExecutedBy { engine: super::ENGINE, device, stages, checked_on_device: false }))
     }
 }
 
-fn too_many() -> Error {
+fn too_many_scalars() -> Error {
     Error::Internal("the MSM received more scalars than it has bases".to_owned())
 }

@@ -2,19 +2,22 @@
 //! the next is uploaded and the previous one downloaded.
 
 mod job;
-mod padded;
+mod padded_rows;
 
 use std::sync::{Mutex, PoisonError};
 
 use tracing::{debug, debug_span, field, field::Empty};
 
-use self::job::Job;
-use super::{copy::Copier, elements::Elements, msm::Computer};
+use self::job::GpuNttJob;
+use super::{copy::PayloadCopier, msm::GpuMsm, scalar_codec::ScalarCodec};
 use crate::{
-    device::{Fault, Gpu, Lease, Span, Stream, Unusable},
-    engine::{Control, Executor, NttPlan, Rows, record_stages},
+    device::{DeviceFault, DeviceLease, DeviceSlice, Gpu, GpuUnavailable, Stream},
+    engine::{ExecutedBy, JobControl, NttPlan, NttRows, record_stages},
     error::{Error, Result},
-    ntt::{Element, End, Evaluation, Plan, Transform, Transforms, table_bytes_max},
+    ntt::{
+        DeviceFr, EvaluationTables, NttDevice, NttPassPlan, NttTransform, TransformEnd,
+        table_bytes_max,
+    },
 };
 
 /// Short rows are grouped up to this many bytes: 160 us of a 50 GB/s link, which outweigh launches
@@ -22,27 +25,27 @@ use crate::{
 const GROUP_BYTES: usize = 8 << 20;
 
 /// Groups under way: one uploading, one being transformed, one downloading.
-const GROUPS: usize = 3;
+const GROUPS_IN_FLIGHT_MAX: usize = 3;
 
 /// A job's groups other than the first take at most this fraction of the arena, 1/8: overlap gains
 /// less than other jobs would lose without memory.
 const AHEAD_PART: u64 = 8;
 
 /// NTTs on one GPU, for any number of concurrent jobs.
-pub struct Transformer {
+pub struct GpuNtt {
     gpu: Gpu,
-    transforms: Transforms,
+    transforms: NttDevice,
     /// Evicts bases or the workspace if a transform needs memory.
-    computer: Computer,
-    elements: Elements,
-    copier: Copier,
+    computer: GpuMsm,
+    elements: ScalarCodec,
+    copier: PayloadCopier,
     /// Idle streams.
-    idle: Mutex<Vec<Streams>>,
+    idle: Mutex<Vec<NttStreams>>,
 }
 
 /// The streams of one job.
 #[derive(Clone)]
-struct Streams {
+struct NttStreams {
     upload: Stream,
     compute: Stream,
     download: Stream,
@@ -50,28 +53,32 @@ struct Streams {
 
 /// A job's streams, returned to `idle` on drop. Tables keep track of the streams that used them, so
 /// fewer streams are better.
-struct Lane<'a> {
-    idle: &'a Mutex<Vec<Streams>>,
-    streams: Streams,
+struct StreamsGuard<'a> {
+    idle: &'a Mutex<Vec<NttStreams>>,
+    streams: NttStreams,
 }
 
 /// Device memory of one group.
-struct Slot {
-    data: Lease,
+struct GroupBuffers {
+    data: DeviceLease,
     /// A word that identifies the first refused element.
-    refused_word: Lease,
+    refused_word: DeviceLease,
     /// Memory of the result, if the transform cannot be in place.
-    out: Option<Lease>,
+    out: Option<DeviceLease>,
 }
 
-impl Transformer {
+impl GpuNtt {
     /// Loads the kernels. `copier` fills and empties pinned memory.
-    pub fn load(gpu: &Gpu, computer: &Computer, copier: Copier) -> Result<Self, Unusable> {
+    pub fn load(
+        gpu: &Gpu,
+        computer: &GpuMsm,
+        copier: PayloadCopier,
+    ) -> Result<Self, GpuUnavailable> {
         Ok(Self {
             gpu: gpu.clone(),
-            transforms: Transforms::load(gpu, table_bytes_max(gpu.arena().bytes()))?,
+            transforms: NttDevice::load(gpu, table_bytes_max(gpu.arena().bytes()))?,
             computer: computer.clone(),
-            elements: Elements::load(gpu)?,
+            elements: ScalarCodec::load(gpu)?,
             copier,
             idle: Mutex::default(),
         })
@@ -86,9 +93,9 @@ impl Transformer {
     pub fn run(
         &self,
         plan: &NttPlan,
-        rows: &Rows<'_>,
-        control: &Control,
-    ) -> Result<Option<Executor>> {
+        rows: &NttRows<'_>,
+        control: &JobControl,
+    ) -> Result<Option<ExecutedBy>> {
         let span = debug_span!(
             "ntt",
             lg_n = plan.lg_n,
@@ -102,15 +109,15 @@ impl Transformer {
             check_us = Empty,
         )
         .entered();
-        let row_bytes = size_of::<Element>() << plan.lg_n;
+        let row_bytes = size_of::<DeviceFr>() << plan.lg_n;
         if !rows.input.encoding.is_full() || rows.row_length > 1 << plan.lg_n {
             return Err(Error::Internal("the rows do not match the plan".into()));
         }
         let group = (GROUP_BYTES / row_bytes).clamp(1, rows.count.max(1));
         let groups = rows.count.div_ceil(group);
         let Some(plan) = self.plan(plan, group)? else { return Ok(None) };
-        let lane = self.lane()?;
-        let slots = self.slots(&lane.streams, (group * row_bytes) as u64, groups, &plan)?;
+        let lane = self.take_streams()?;
+        let slots = self.lease_groups(&lane.streams, (group * row_bytes) as u64, groups, &plan)?;
         if slots.is_empty() {
             return Ok(None);
         }
@@ -120,30 +127,30 @@ impl Transformer {
         let device = format!("{}, {plan}", self.gpu.identity().name);
         let evaluations = if rows.check_on_device { self.evaluations(&plan)? } else { None };
         let checked = evaluations.is_some();
-        let job = Job::new(self, rows, plan, evaluations, lane, control);
+        let job = GpuNttJob::new(self, rows, plan, evaluations, lane, control);
         let done = job.run(group, slots);
         if done == Err(Error::Corrupt) {
             // A corrupt table would spoil every transform until it is recomputed.
-            self.transforms.forget_tables();
+            self.transforms.evict_tables();
         }
         done?;
         let stages = job.stages();
         record_stages(&span, &stages);
-        Ok(Some(Executor { engine: super::ENGINE, device, stages, checked_on_device: checked }))
+        Ok(Some(ExecutedBy { engine: super::ENGINE, device, stages, checked_on_device: checked }))
     }
 
     /// Frees the tables that no job uses.
     pub fn forget_tables(&self) {
-        self.transforms.forget_tables();
+        self.transforms.evict_tables();
     }
 
     /// A plan for groups of `rows` rows, with its tables; `None` if there is no memory for them.
-    fn plan(&self, plan: &NttPlan, rows: usize) -> Result<Option<Plan>> {
+    fn plan(&self, plan: &NttPlan, rows: usize) -> Result<Option<NttPassPlan>> {
         let &NttPlan { lg_n, inverse, coset, input_reversed, output_reversed } = plan;
-        let transform = Transform { lg_n, inverse, coset, input_reversed, output_reversed };
+        let transform = NttTransform { lg_n, inverse, coset, input_reversed, output_reversed };
         loop {
             match self.transforms.plan(&transform, rows) {
-                Err(Error::Exhausted { .. }) if self.computer.make_room() => {}
+                Err(Error::Exhausted { .. }) if self.computer.evict_idle() => {}
                 Err(Error::Exhausted { .. }) => return Ok(None),
                 done => return done.map(Some),
             }
@@ -151,92 +158,93 @@ impl Transformer {
     }
 
     /// The evaluations that check results; `None` if there is no memory for their tables.
-    fn evaluations(&self, plan: &Plan) -> Result<Option<[Evaluation; 2]>> {
-        let of = |end| self.transforms.evaluation(plan.transform(), end);
-        match of(End::Input).and_then(|input| Ok([input, of(End::Output)?])) {
+    fn evaluations(&self, plan: &NttPassPlan) -> Result<Option<[EvaluationTables; 2]>> {
+        let of = |end| self.transforms.evaluation_tables(plan.transform(), end);
+        match of(TransformEnd::Input).and_then(|input| Ok([input, of(TransformEnd::Output)?])) {
             Err(Error::Exhausted { .. }) => Ok(None),
             done => done.map(Some),
         }
     }
 
-    fn lane(&self) -> Result<Lane<'_>, Fault> {
+    fn take_streams(&self) -> Result<StreamsGuard<'_>, DeviceFault> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let streams = match idle {
             Some(streams) => streams,
-            None => Streams::new(&self.gpu)?,
+            None => NttStreams::new(&self.gpu)?,
         };
-        Ok(Lane { idle: &self.idle, streams })
+        Ok(StreamsGuard { idle: &self.idle, streams })
     }
 
     /// Memory for at most `groups` groups of `bytes` each; empty if not even one fits.
-    fn slots(
+    fn lease_groups(
         &self,
-        streams: &Streams,
+        streams: &NttStreams,
         bytes: u64,
         groups: usize,
-        plan: &Plan,
-    ) -> Result<Vec<Slot>> {
+        plan: &NttPassPlan,
+    ) -> Result<Vec<GroupBuffers>> {
         let arena = self.gpu.arena().bytes();
-        let leases = if plan.needs_out() { 2 } else { 1 };
+        let leases = if plan.needs_output_buffer() { 2 } else { 1 };
         let mut slots = Vec::new();
         if leases * bytes > arena {
             return Ok(slots);
         }
-        let ahead = (arena / AHEAD_PART / (leases * bytes)).min(GROUPS as u64 - 1) as usize;
+        let ahead =
+            (arena / AHEAD_PART / (leases * bytes)).min(GROUPS_IN_FLIGHT_MAX as u64 - 1) as usize;
         while slots.len() < groups.min(1 + ahead) {
             let first = slots.is_empty();
             let Some(data) = self.lease(&streams.upload, bytes, first)? else { break };
             let mut out = None;
-            if plan.needs_out() {
+            if plan.needs_output_buffer() {
                 out = self.lease(&streams.compute, bytes, first)?;
                 if out.is_none() {
                     break;
                 }
             }
             let Some(refused) = self.lease(&streams.compute, 8, first)? else { break };
-            slots.push(Slot { data, refused_word: refused, out });
+            slots.push(GroupBuffers { data, refused_word: refused, out });
         }
         Ok(slots)
     }
 
     /// Leases memory if it is free; if it `must` be had, evicts as needed.
-    fn lease(&self, stream: &Stream, bytes: u64, must: bool) -> Result<Option<Lease>> {
+    fn lease(&self, stream: &Stream, bytes: u64, must: bool) -> Result<Option<DeviceLease>> {
         let arena = self.gpu.arena();
         // Checked first, because a refused lease is reported as a fault of the device.
         while arena.largest_free_bytes() < bytes {
-            if !must || !self.computer.make_room_for(bytes) {
+            if !must || !self.computer.evict_idle_for(bytes) {
                 return Ok(None);
             }
         }
         match arena.lease(stream, bytes) {
-            Err(Fault::OutOfMemory { .. }) => Ok(None),
+            Err(DeviceFault::OutOfMemory { .. }) => Ok(None),
             done => Ok(Some(done?)),
         }
     }
 }
 
-impl Streams {
-    fn new(gpu: &Gpu) -> Result<Self, Fault> {
+impl NttStreams {
+    fn new(gpu: &Gpu) -> Result<Self, DeviceFault> {
         let stream = || Stream::new(gpu.context());
         Ok(Self { upload: stream()?, compute: stream()?, download: stream()? })
     }
 }
 
-impl Drop for Lane<'_> {
+impl Drop for StreamsGuard<'_> {
     fn drop(&mut self) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.push(self.streams.clone());
     }
 }
 
-impl Slot {
-    fn data(&self, elements: usize) -> Result<Span<'_, Element>> {
-        self.data.all().part(0, elements).ok_or_else(too_small)
+impl GroupBuffers {
+    fn data(&self, elements: usize) -> Result<DeviceSlice<'_, DeviceFr>> {
+        self.data.all().slice(0, elements).ok_or_else(too_small)
     }
 
-    fn out(&self, elements: usize) -> Result<Option<Span<'_, Element>>> {
+    fn out(&self, elements: usize) -> Result<Option<DeviceSlice<'_, DeviceFr>>> {
         let Some(out) = &self.out else { return Ok(None) };
-        out.all().part(0, elements).ok_or_else(too_small).map(Some)
+        out.all().slice(0, elements).ok_or_else(too_small).map(Some)
     }
 }
 

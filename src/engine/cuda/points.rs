@@ -8,46 +8,50 @@ use std::sync::{
 use crate::{
     curve::{
         Group, layout,
-        points::{Bad, CurvePoint, PointEncoding, PointsMut},
+        points::{BadElement, CurvePoint, PointEncoding, PointsMut},
     },
-    device::{ALIGN, Block, Fault, Gpu, Kernel, Module, Ptr, Stream, Unusable},
+    device::{
+        ALIGN, BlockShape, DeviceFault, DevicePtr, Gpu, GpuUnavailable, Kernel, KernelModule,
+        Stream,
+    },
     engine::PointChecker,
-    error::{Error, Problem, Result},
+    error::{Error, FieldProblem, Result},
 };
 
 /// The host checks fewer points sooner: a single point takes a GPU thread a millisecond.
 const COUNT_MIN: usize = 4096;
 
 /// Points per call: enough to fill a large GPU a few times over, some megabytes.
-const PIECE: usize = 1 << 16;
+const PIECE_POINTS: usize = 1 << 16;
 
 /// Threads per block, launch bounds of the kernels.
 const THREADS_G1: u32 = 128;
 const THREADS_G2: u32 = 64;
 
 /// points, first_bad, first_index, n, form.
-type CheckPoints = Kernel<(Ptr<u8>, Ptr<u64>, u64, u32, u32)>;
+type CheckPointsKernel = Kernel<(DevicePtr<u8>, DevicePtr<u64>, u64, u32, u32)>;
 
 /// Distributes checks over the GPUs, round-robin.
-pub struct Checker {
-    devices: Vec<DeviceChecker>,
+pub struct GpuPointChecker {
+    devices: Vec<DevicePointChecker>,
     next: AtomicUsize,
 }
 
 /// The kernels on one GPU, and idle streams.
-pub struct DeviceChecker {
+pub struct DevicePointChecker {
     gpu: Gpu,
-    g1: CheckPoints,
-    g2: CheckPoints,
+    g1: CheckPointsKernel,
+    g2: CheckPointsKernel,
     streams: Mutex<Vec<Stream>>,
 }
 
-impl DeviceChecker {
+impl DevicePointChecker {
     /// Loads the kernels.
-    pub fn load(gpu: &Gpu) -> Result<Self, Unusable> {
-        let failed = |fault| Unusable::Device { index: gpu.identity().index, fault };
-        let module = Module::load(gpu.context(), "check/points")?;
-        let kernel = |name, threads| module.kernel(name, Block::of(threads)).map_err(failed);
+    pub fn load(gpu: &Gpu) -> Result<Self, GpuUnavailable> {
+        let failed = |fault| GpuUnavailable::Device { index: gpu.identity().index, fault };
+        let module = KernelModule::load(gpu.context(), "check/points")?;
+        let kernel =
+            |name, threads| module.kernel(name, BlockShape::threads(threads)).map_err(failed);
         let g1 = kernel("g1_check_points", THREADS_G1)?;
         let g2 = kernel("g2_check_points", THREADS_G2)?;
         Ok(Self { gpu: gpu.clone(), g1, g2, streams: Mutex::default() })
@@ -59,7 +63,7 @@ impl DeviceChecker {
         encoding: PointEncoding,
         bytes: &[u8],
         out: &mut [A],
-    ) -> Result<Result<(), Bad>> {
+    ) -> Result<Result<(), BadElement>> {
         let gpu = &self.gpu;
         let (kernel, form) = match (A::GROUP, encoding) {
             (Group::G1, PointEncoding::Montgomery) => (&self.g1, 0),
@@ -71,8 +75,8 @@ impl DeviceChecker {
         let lease = gpu.arena().lease(&stream, ALIGN + bytes.len() as u64)?;
         let all = lease.all::<u8>();
         // The word for the first bad point, then the points, each aligned for vector loads.
-        let word = all.part(0, size_of::<u64>()).expect("ALIGN bytes were leased");
-        let points = all.part(ALIGN as usize, bytes.len()).expect("the bytes were leased");
+        let word = all.slice(0, size_of::<u64>()).expect("ALIGN bytes were leased");
+        let points = all.slice(ALIGN as usize, bytes.len()).expect("the bytes were leased");
         let mut upload = gpu.ring().upload(&stream, all);
         upload.write(&u64::MAX.to_le_bytes())?;
         upload.skip(ALIGN as usize - word.len());
@@ -87,7 +91,7 @@ impl DeviceChecker {
         let mut found = Vec::with_capacity(word.len());
         gpu.ring().download(&stream, word, |bytes| {
             found.extend_from_slice(bytes);
-            Ok::<_, Fault>(())
+            Ok::<_, DeviceFault>(())
         })?;
         let found = found.try_into().map(u64::from_le_bytes).unwrap_or_default();
         if found == u64::MAX {
@@ -100,24 +104,24 @@ impl DeviceChecker {
                     let (now, later) = std::mem::take(&mut rest).split_at_mut(bytes.len());
                     now.copy_from_slice(bytes);
                     rest = later;
-                    Ok::<_, Fault>(())
+                    Ok::<_, DeviceFault>(())
                 })?;
             }
         }
         self.give_back(stream.clone());
-        if found == u64::MAX { Ok(Ok(())) } else { Ok(Err(bad(found)?)) }
+        if found == u64::MAX { Ok(Ok(())) } else { Ok(Err(decode_problem(found)?)) }
     }
 }
 
-impl Checker {
+impl GpuPointChecker {
     /// `devices` is not empty.
-    pub fn new(devices: Vec<DeviceChecker>) -> Self {
+    pub fn new(devices: Vec<DevicePointChecker>) -> Self {
         Self { devices, next: AtomicUsize::new(0) }
     }
 }
 
-impl DeviceChecker {
-    fn stream(&self) -> Result<Stream, Fault> {
+impl DevicePointChecker {
+    fn stream(&self) -> Result<Stream, DeviceFault> {
         let idle = self.streams.lock().unwrap_or_else(PoisonError::into_inner).pop();
         idle.map_or_else(|| Stream::new(self.gpu.context()), Ok)
     }
@@ -127,11 +131,11 @@ impl DeviceChecker {
     }
 }
 
-impl PointChecker for Checker {
-    fn piece(&self, _: Group, encoding: PointEncoding, count: usize) -> Option<usize> {
+impl PointChecker for GpuPointChecker {
+    fn piece_len(&self, _: Group, encoding: PointEncoding, count: usize) -> Option<usize> {
         // Compressed points need a square root each, which no kernel computes yet.
         let here = encoding != PointEncoding::Compressed && count >= COUNT_MIN;
-        here.then_some(PIECE)
+        here.then_some(PIECE_POINTS)
     }
 
     fn check(
@@ -139,7 +143,7 @@ impl PointChecker for Checker {
         encoding: PointEncoding,
         bytes: &[u8],
         out: PointsMut<'_>,
-    ) -> Result<Result<(), Bad>> {
+    ) -> Result<Result<(), BadElement>> {
         let turn = self.next.fetch_add(1, Ordering::Relaxed) % self.devices.len();
         match out {
             PointsMut::G1(out) => self.devices[turn].check(encoding, bytes, out),
@@ -149,16 +153,16 @@ impl PointChecker for Checker {
 }
 
 /// Decodes the kernel's word: index in the upper bits, problem in the lower eight.
-fn bad(found: u64) -> Result<Bad> {
+fn decode_problem(found: u64) -> Result<BadElement> {
     let problem = match found & 0xff {
-        1 => Problem::NotCanonical,
-        2 => Problem::NotOnCurve,
-        3 => Problem::NotInSubgroup,
-        4 => Problem::BadInfinity,
-        5 => Problem::BadEncoding,
+        1 => FieldProblem::NotCanonical,
+        2 => FieldProblem::NotOnCurve,
+        3 => FieldProblem::NotInSubgroup,
+        4 => FieldProblem::BadInfinity,
+        5 => FieldProblem::BadEncoding,
         other => return Err(internal(&format!("unknown result of the point check: {other}"))),
     };
-    Ok(Bad { index: found >> 8, problem })
+    Ok(BadElement { index: found >> 8, problem })
 }
 
 fn internal(text: &str) -> Error {

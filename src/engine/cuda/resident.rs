@@ -9,65 +9,68 @@ use std::{
 use tracing::{debug, info};
 
 use crate::{
-    curve::points::{Bases, Owner},
-    device::{Fault, Gpu, Lease, Span, Stream, Unusable},
-    engine::Control,
+    curve::points::{Bases, WeakOwner},
+    device::{DeviceFault, DeviceLease, DeviceSlice, Gpu, GpuUnavailable, Stream},
+    engine::JobControl,
     error::{Error, Result},
-    msm::{Kept, Memory, Placed, Windows, tables, tables::Tables, align_to_points},
+    msm::{
+        BaseMemory, BasesLocation, Recoding, ResidentPlan, align_to_points, tables,
+        tables::TableBuilder,
+    },
 };
 
 /// Bytes uploaded between two checks of `control`: a few milliseconds.
 const CHECK_BYTES: usize = 64 << 20;
 
 /// Bases on a device.
-pub struct Resident {
-    lease: Lease,
-    placed: Placed,
+pub struct ResidentBases {
+    lease: DeviceLease,
+    placed: BasesLocation,
     /// The windows of the tables; `None` if only the bases are resident.
-    windows: Option<Windows>,
+    windows: Option<Recoding>,
 }
 
-impl Resident {
+impl ResidentBases {
     /// The place of the object's bases from number `start` on.
-    pub fn placed(&self, start: usize) -> Placed {
-        Placed { first: self.placed.first + start as u32, ..self.placed }
+    pub fn points_from(&self, start: usize) -> BasesLocation {
+        BasesLocation { first: self.placed.first + start as u32, ..self.placed }
     }
 
     /// The windows of the tables; `None` if only the bases are resident.
-    pub fn windows(&self) -> Option<&Windows> {
+    pub fn windows(&self) -> Option<&Recoding> {
         self.windows.as_ref()
     }
 }
 
 /// The resident bases and the workspace of one device.
-pub struct Shelf {
+pub struct ResidentCache {
     gpu: Gpu,
-    tables: Tables,
+    tables: TableBuilder,
     /// Least recently used first.
-    entries: Mutex<Vec<Entry>>,
+    entries: Mutex<Vec<CacheEntry>>,
     /// Single flight: one object is loaded at a time, as two jobs may want the same one.
     load_lock: Mutex<()>,
     /// The workspace of passes. Not zeroed in between: no pass reads what it did not write.
-    workspace: Mutex<Option<Lease>>,
+    workspace: Mutex<Option<DeviceLease>>,
 }
 
-struct Entry {
-    owner: Owner,
-    resident: Arc<Resident>,
+struct CacheEntry {
+    owner: WeakOwner,
+    resident: Arc<ResidentBases>,
     /// Number of jobs that used it.
     uses: u64,
 }
 
-impl Shelf {
+impl ResidentCache {
     /// Loads the kernels that compute tables.
-    pub fn load(gpu: &Gpu) -> std::result::Result<Self, Unusable> {
-        let tables = Tables::load(gpu.context())?;
+    pub fn load(gpu: &Gpu) -> std::result::Result<Self, GpuUnavailable> {
+        let tables = TableBuilder::load(gpu.context())?;
         let (entries, bringing, workspace) = Default::default();
         Ok(Self { gpu: gpu.clone(), tables, entries, load_lock: bringing, workspace })
     }
 
     /// Whether the object that `bases` are part of is resident.
-    pub fn has(&self, bases: &Bases) -> bool {
+    pub fn contains(&self, bases: &Bases) -> bool {
         self.entries().iter().any(|entry| entry.owner.owns(bases))
     }
 
@@ -75,9 +78,14 @@ impl Shelf {
     /// its second use on, if there is memory for them.
     ///
     /// Errors: `Exhausted` if there is no memory; those of `control`; `DeviceLost`.
-    pub fn get(&self, stream: &Stream, bases: &Bases, control: &Control) -> Result<Arc<Resident>> {
+    pub fn get(
+        &self,
+        stream: &Stream,
+        bases: &Bases,
+        control: &JobControl,
+    ) -> Result<Arc<ResidentBases>> {
         let whole = bases.all_of_owner();
-        let complete = |(found, uses): &(Arc<Resident>, u64)| {
+        let complete = |(found, uses): &(Arc<ResidentBases>, u64)| {
             self.better_windows(&whole, found, *uses).is_none().then(|| found.clone())
         };
         let found = self.find(&whole, 1);
@@ -101,14 +109,14 @@ impl Shelf {
         let resident = Arc::new(resident);
         let mut entries = self.entries();
         entries.retain(|entry| !entry.owner.owns(&whole));
-        entries.push(Entry { owner: Owner::of(&whole), resident: resident.clone(), uses });
+        entries.push(CacheEntry { owner: WeakOwner::of(&whole), resident: resident.clone(), uses });
         Ok(resident)
     }
 
     /// Leases `bytes` of device memory, after evicting as needed.
     ///
     /// Errors: `Exhausted` if memory in use leaves no room; `DeviceLost`.
-    pub fn room(&self, stream: &Stream, bytes: u64) -> Result<Lease, Fault> {
+    pub fn lease(&self, stream: &Stream, bytes: u64) -> Result<DeviceLease, DeviceFault> {
         let arena = self.gpu.arena();
         while arena.largest_free_bytes() < bytes && self.make_room_for(bytes) {}
         arena.lease(stream, bytes)
@@ -122,14 +130,14 @@ impl Shelf {
 
     /// Like [`Self::make_room`], but evicts only if eviction can free `bytes` in one piece.
     pub fn make_room_for(&self, bytes: u64) -> bool {
-        bytes <= self.room_bytes() && self.make_room()
+        bytes <= self.available_bytes() && self.make_room()
     }
 
     /// Bytes of the largest free piece if everything idle were evicted. One piece, because most of
     /// a job's memory is its workspace, a single lease.
-    pub fn room_bytes(&self) -> u64 {
+    pub fn available_bytes(&self) -> u64 {
         let entries = self.entries();
-        let idle = |entry: &&Entry| Arc::strong_count(&entry.resident) == 1;
+        let idle = |entry: &&CacheEntry| Arc::strong_count(&entry.resident) == 1;
         let bases = entries.iter().filter(idle).map(|entry| &entry.resident.lease);
         let workspace = self.workspace.try_lock().ok();
         let workspace = workspace.as_ref().and_then(|lease| lease.as_ref());
@@ -139,16 +147,16 @@ impl Shelf {
     /// Calls `work`, which launches on `stream`, with at least `bytes` of workspace.
     ///
     /// Errors: those of [`Self::room`] and `work`.
-    pub fn in_workspace<T>(
+    pub fn with_workspace<T>(
         &self,
         stream: &Stream,
         bytes: u64,
-        work: impl FnOnce(Span<'_, u8>) -> Result<T, Fault>,
-    ) -> Result<T, Fault> {
+        work: impl FnOnce(DeviceSlice<'_, u8>) -> Result<T, DeviceFault>,
+    ) -> Result<T, DeviceFault> {
         let mut held = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
         let lease = match held.take().filter(|lease| lease.bytes() >= bytes) {
             Some(lease) => lease,
-            None => self.room(stream, bytes)?,
+            None => self.lease(stream, bytes)?,
         };
         let done = work(lease.all());
         *held = Some(lease);
@@ -160,12 +168,12 @@ impl Shelf {
         self.workspace.try_lock().is_ok_and(|mut held| held.take().is_some())
     }
 
-    fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {
+    fn entries(&self) -> MutexGuard<'_, Vec<CacheEntry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Finds an object, makes it the most recently used and adds `more` uses; returns all its uses.
-    fn find(&self, whole: &Bases, more: u64) -> Option<(Arc<Resident>, u64)> {
+    fn find(&self, whole: &Bases, more: u64) -> Option<(Arc<ResidentBases>, u64)> {
         let mut entries = self.entries();
         entries.retain(|entry| entry.owner.is_alive());
         let at = entries.iter().position(|entry| entry.owner.owns(whole))?;
@@ -179,7 +187,7 @@ impl Shelf {
     /// Evicts the least recently used bases that no job uses. False if there are none.
     fn evict(&self) -> bool {
         let mut entries = self.entries();
-        let idle = |entry: &Entry| Arc::strong_count(&entry.resident) == 1;
+        let idle = |entry: &CacheEntry| Arc::strong_count(&entry.resident) == 1;
         let Some(at) = entries.iter().position(idle) else { return false };
         let gone = entries.remove(at);
         debug!(bytes = gone.resident.lease.bytes(), "bases evicted from the device");
@@ -188,12 +196,16 @@ impl Shelf {
 
     /// The windows to make tables for, given a resident object and its uses. `None` if what is
     /// resident is the best for these uses and the free memory.
-    fn better_windows(&self, whole: &Bases, here: &Resident, uses: u64) -> Option<Windows> {
+    fn better_windows(&self, whole: &Bases, here: &ResidentBases, uses: u64) -> Option<Recoding> {
         let (group, n) = (whole.group(), u32::try_from(whole.len()).ok()?);
         let (arena, scratch) = (self.gpu.arena(), self.tables.scratch_bytes(group, n));
-        let memory = Memory { total: arena.bytes(), free: arena.largest_free_bytes(), table_scratch: scratch };
+        let memory = BaseMemory {
+            total: arena.bytes(),
+            free: arena.largest_free_bytes(),
+            table_scratch: scratch,
+        };
         let limits = self.gpu.identity().limits;
-        Kept { group, n, uses, limits }.better(here.windows.as_ref(), memory)
+        ResidentPlan { group, n, uses, limits }.better(here.windows.as_ref(), memory)
     }
 
     /// Loads an object with tables; `None` if there is no memory for them now.
@@ -201,9 +213,9 @@ impl Shelf {
         &self,
         stream: &Stream,
         whole: &Bases,
-        windows: Windows,
-        control: &Control,
-    ) -> Result<Option<Resident>> {
+        windows: Recoding,
+        control: &JobControl,
+    ) -> Result<Option<ResidentBases>> {
         match self.make_resident(stream, whole, Some(windows), control) {
             Ok(resident) => Ok(Some(resident)),
             // Other jobs use the memory; the next job tries again.
@@ -216,9 +228,9 @@ impl Shelf {
         &self,
         stream: &Stream,
         whole: &Bases,
-        windows: Option<Windows>,
-        control: &Control,
-    ) -> Result<Resident> {
+        windows: Option<Recoding>,
+        control: &JobControl,
+    ) -> Result<ResidentBases> {
         let begun = Instant::now();
         let (group, bytes) = (whole.group(), whole.as_bytes());
         let points = u32::try_from(whole.len()).map_err(|_| too_many())?;
@@ -227,17 +239,17 @@ impl Shelf {
             None => vec![0],
         };
         let stride = points as usize;
-        let factor = windows.as_ref().map_or(1, Windows::factor);
-        let layout = tables::Layout { group, points, stride, offsets: &offsets, factor };
+        let factor = windows.as_ref().map_or(1, Recoding::factor);
+        let layout = tables::TableLayout { group, points, stride, offsets: &offsets, factor };
         // One point more, so that the first can be aligned as references require.
-        let slides = windows.is_some_and(|windows| windows.slide());
+        let slides = windows.is_some_and(|windows| windows.is_sliding());
         if windows.is_some() && !slides {
             // Tables are never moved. If placed behind the current workspace, they would split the
             // free memory: MSMs of 2^26 on an H200 had 36 of 50 GB left in one piece.
             self.drop_workspace();
         }
         let room = |bytes| {
-            if slides { self.gpu.arena().lease(stream, bytes) } else { self.room(stream, bytes) }
+            if slides { self.gpu.arena().lease(stream, bytes) } else { self.lease(stream, bytes) }
         };
         let lease = room((layout.bytes() + group.affine_bytes()) as u64)?;
         let (span, first) = align_to_points(lease.all(), group).ok_or_else(too_many)?;
@@ -263,7 +275,7 @@ impl Shelf {
             tables_ms = (begun.elapsed() - uploaded).as_millis() as u64,
             "bases loaded on the device",
         );
-        Ok(Resident { lease, placed: Placed { first, stride: points }, windows })
+        Ok(ResidentBases { lease, placed: BasesLocation { first, stride: points }, windows })
     }
 }
 

@@ -5,14 +5,14 @@ use crate::engine::cpu::{ArkworksEngine, CpuEngine};
 fn scratch_bytes_of_a_full_check_include_those_of_the_oracle() {
     let engine = Arc::new(CpuEngine::new(1).unwrap());
     let oracle = Arc::new(ArkworksEngine::new(1).unwrap());
-    let host = Host::new(engine, oracle).unwrap();
+    let host = ComputeHost::new(engine, oracle).unwrap();
     let n = 1 << 12;
     let job = |check| MsmJob {
         bases: JobBases::Inline(Group::G1, PointEncoding::Compressed, Bytes::new(), n),
         batch: 1,
         encoding: ScalarEncoding::Canonical,
         reduce: false,
-        result_encoding: ResultEncoding::Compressed,
+        result_encoding: SumEncoding::Compressed,
         check,
     };
     let bytes = |check| job(check).scratch_bytes(&host);

@@ -9,14 +9,14 @@ struct Countdown {
     dropped: Arc<AtomicUsize>,
 }
 
-impl Work for Countdown {
+impl JobWork for Countdown {
     type Output = &'static str;
 
     fn ready(&self) -> bool {
         self.open.load(Ordering::SeqCst)
     }
 
-    fn step(&mut self, _: &Control) -> Result<Option<Self::Output>> {
+    fn step(&mut self, _: &JobControl) -> Result<Option<Self::Output>> {
         assert!(self.pieces > 0, "stepped after the end");
         self.pieces -= 1;
         Ok((self.pieces == 0).then_some("done"))
@@ -63,7 +63,7 @@ impl Fixture {
 async fn a_parked_job_runs_when_woken() {
     let (scheduler, fixture) = (Scheduler::new(2).unwrap(), Fixture::new(false));
     let mut wake = None;
-    let ticket = scheduler.submit(Control::default(), |handle| {
+    let ticket = scheduler.submit(JobControl::default(), |handle| {
         wake = Some(handle);
         fixture.countdown(3)
     });
@@ -77,17 +77,17 @@ async fn a_parked_job_runs_when_woken() {
 #[tokio::test]
 async fn a_panic_fails_one_job_and_the_next_one_runs() {
     let (scheduler, fixture) = (Scheduler::new(1).unwrap(), Fixture::new(true));
-    let bad = scheduler.submit(Control::default(), |_| fixture.countdown(0));
+    let bad = scheduler.submit(JobControl::default(), |_| fixture.countdown(0));
     assert!(matches!(bad.await, Err(Error::Internal(_))));
-    let good = scheduler.submit(Control::default(), |_| fixture.countdown(2));
+    let good = scheduler.submit(JobControl::default(), |_| fixture.countdown(2));
     assert_eq!(good.await.unwrap().0, "done");
 }
 
 #[tokio::test]
 async fn dropping_the_ticket_or_passing_the_deadline_frees_a_parked_job() {
     let (scheduler, fixture) = (Scheduler::new(1).unwrap(), Fixture::new(false));
-    drop(scheduler.submit(Control::default(), |_| fixture.countdown(1)));
-    let past = Control::new(Some(Instant::now()));
+    drop(scheduler.submit(JobControl::default(), |_| fixture.countdown(1)));
+    let past = JobControl::new(Some(Instant::now()));
     let mut wake = None;
     let late = scheduler.submit(past, |handle| {
         wake = Some(handle);
@@ -101,14 +101,14 @@ async fn dropping_the_ticket_or_passing_the_deadline_frees_a_parked_job() {
 /// Logs its name at each piece; spins in the first one until the flag is set.
 struct Scribe(char, usize, Arc<(Mutex<String>, AtomicBool)>);
 
-impl Work for Scribe {
+impl JobWork for Scribe {
     type Output = ();
 
     fn ready(&self) -> bool {
         true
     }
 
-    fn step(&mut self, _: &Control) -> Result<Option<()>> {
+    fn step(&mut self, _: &JobControl) -> Result<Option<()>> {
         while !self.2.1.load(Ordering::SeqCst) {
             thread::yield_now();
         }
@@ -127,7 +127,7 @@ async fn jobs_take_turns() {
     let scheduler = Scheduler::new(1).unwrap();
     let log = Arc::new((Mutex::new(String::new()), AtomicBool::new(false)));
     let jobs = [('a', 3), ('b', 3)]
-        .map(|(name, n)| scheduler.submit(Control::default(), |_| Scribe(name, n, log.clone())));
+        .map(|(name, n)| scheduler.submit(JobControl::default(), |_| Scribe(name, n, log.clone())));
     log.1.store(true, Ordering::SeqCst);
     for ticket in jobs {
         ticket.await.unwrap();
@@ -141,11 +141,11 @@ fn runs_an_early_deadline_first_and_a_late_one_in_turn() {
     let hour = Duration::from_secs(3600);
     let later = Instant::now() + hour;
     let log = Arc::new((Mutex::new(String::new()), AtomicBool::new(true)));
-    let mut state = State::default();
+    let mut state = SchedulerState::default();
     let jobs = [('a', None), ('b', Some(later)), ('c', None), ('d', Some(later + hour))];
     for (number, (name, deadline)) in (0..).zip(jobs) {
         let job = job(number, Scribe(name, 1, log.clone()), deadline, later);
-        assert!(state.place(job, later));
+        assert!(state.enqueue(job, later));
     }
     while let Some((mut job, _)) = state.pick(later) {
         assert!(job.job.step(&job.control, job.spent), "the job has one piece");
@@ -153,15 +153,21 @@ fn runs_an_early_deadline_first_and_a_late_one_in_turn() {
     assert_eq!(*log.0.lock().unwrap(), "bacd");
 }
 
-fn job(number: u64, work: Scribe, deadline: Option<Instant>, since: Instant) -> Job {
-    let run = Box::new(Answering { work: Some(work), span: Span::none(), answer: None });
-    Job { number, job: run, control: Control::new(deadline), state_entered: since, spent: Spent::default() }
+fn job(number: u64, work: Scribe, deadline: Option<Instant>, since: Instant) -> ScheduledJob {
+    let run = Box::new(JobWithReply { work: Some(work), span: Span::none(), answer: None });
+    ScheduledJob {
+        number,
+        job: run,
+        control: JobControl::new(deadline),
+        state_entered: since,
+        spent: JobTiming::default(),
+    }
 }
 
 /// Simulates one worker on a virtual clock: each piece takes `PIECE`, and `FLOOD` jobs of one piece
 /// with a short deadline are queued at all times.
 struct Simulation {
-    state: State,
+    state: SchedulerState,
     log: Arc<(Mutex<String>, AtomicBool)>,
     clock: Instant,
     submitted: u64,
@@ -176,14 +182,14 @@ impl Simulation {
     fn new() -> Self {
         let clock = Instant::now() + Duration::from_secs(3600);
         let log = Arc::new((Mutex::default(), AtomicBool::new(true)));
-        Self { state: State::default(), log, clock, submitted: 0 }
+        Self { state: SchedulerState::default(), log, clock, submitted: 0 }
     }
 
     fn submit(&mut self, name: char, pieces: usize, deadline: Option<Duration>) {
         let deadline = deadline.map(|deadline| self.clock + deadline);
         let work = Scribe(name, pieces, self.log.clone());
         self.submitted += 1;
-        assert!(self.state.place(job(self.submitted, work, deadline, self.clock), self.clock));
+        assert!(self.state.enqueue(job(self.submitted, work, deadline, self.clock), self.clock));
     }
 
     /// Runs `pieces` pieces during the flood and returns their names.
@@ -197,10 +203,10 @@ impl Simulation {
             job.spent.queue += self.clock - job.state_entered;
             let done = job.job.step(&job.control, job.spent);
             self.clock += PIECE;
-            self.state.charge(picked_by, PIECE);
+            self.state.add_worker_time(picked_by, PIECE);
             job.state_entered = self.clock;
             if !done {
-                self.state.place(job, self.clock);
+                self.state.enqueue(job, self.clock);
             }
         }
         std::mem::take(&mut *self.log.0.lock().unwrap())

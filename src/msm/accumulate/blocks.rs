@@ -2,23 +2,23 @@
 
 use crate::{
     curve::Group,
-    device::{Block, DeviceLimits},
+    device::{BlockShape, DeviceLimits},
 };
 
 /// The most shares that three rounds of merging by warps combine. An H200 holds 33792 threads of
 /// that kernel, but the few more would cost a fourth round.
-pub const THREE_ROUNDS: u32 = 1 << 15;
+pub const THREE_ROUND_SHARES: u32 = 1 << 15;
 
 /// The launch configuration of the tree's kernels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Batch {
+pub struct TreeBlocks {
     pub blocks: u32,
     pub threads: u32,
     /// Coordinates of each sum that a thread keeps in scratch.
     pub scratch_coordinates: u32,
 }
 
-impl Batch {
+impl TreeBlocks {
     /// As the kernels of `group` are compiled, one block per multiprocessor; `None` if the device
     /// has too little shared memory. Over Fp2 the arithmetic hides a second gather of
     /// both x coordinates, so they are not kept in scratch.
@@ -28,30 +28,34 @@ impl Batch {
             Group::G2 => 1,
         };
         let block = Self::block(group);
-        let batch = Self { blocks: limits.multiprocessors, threads: block.threads, scratch_coordinates: kept };
+        let batch = Self {
+            blocks: limits.multiprocessors,
+            threads: block.threads,
+            scratch_coordinates: kept,
+        };
         limits.fits(block).then_some(batch)
     }
 
     /// A block of the tree: shared memory for five columns of two elements more than threads
     /// (kernels/batch/stage.cuh).
-    pub fn block(group: Group) -> Block {
+    pub fn block(group: Group) -> BlockShape {
         let threads = match group {
             Group::G1 => 512,
             Group::G2 => 256,
         };
         let shared_bytes = 5 * group.coordinate_bytes() as u32 * (threads + 2);
-        Block { threads, shared_bytes }
+        BlockShape { threads, shared_bytes }
     }
 }
 
 /// The blocks of load-balanced accumulation: `kernels/msm/balanced.cu`.
-pub struct ShareBlock {
-    pub block: Block,
+pub struct ShareBlocks {
+    pub block: BlockShape,
     /// Blocks per multiprocessor that registers allow.
     blocks_by_registers: u32,
 }
 
-impl ShareBlock {
+impl ShareBlocks {
     pub fn of(group: Group) -> Self {
         // Shared memory holds the next summand; in G2 also the sum.
         let (threads, elements, by_registers) = match group {
@@ -59,12 +63,16 @@ impl ShareBlock {
             Group::G2 => (64, 6, 4),
         };
         let shared_bytes = elements * group.coordinate_bytes() as u32 * threads;
-        Self { block: Block { threads, shared_bytes }, blocks_by_registers: by_registers }
+        Self { block: BlockShape { threads, shared_bytes }, blocks_by_registers: by_registers }
     }
 
     /// The most shares: one per resident thread, so that there is no second wave.
     pub fn shares_max(&self, limits: &DeviceLimits) -> u32 {
-        let wave = limits.wave(self.block, self.blocks_by_registers).max(1);
-        if (THREE_ROUNDS..THREE_ROUNDS / 4 * 5).contains(&wave) { THREE_ROUNDS } else { wave }
+        let wave = limits.resident_threads(self.block, self.blocks_by_registers).max(1);
+        if (THREE_ROUND_SHARES..THREE_ROUND_SHARES / 4 * 5).contains(&wave) {
+            THREE_ROUND_SHARES
+        } else {
+            wave
+        }
     }
 }

@@ -1,19 +1,19 @@
 //! Plans the bucket accumulation of a shape: its launches and the layout of its workspace.
 
 use super::{
-    blocks::{Batch, ShareBlock},
-    whole::Cutting,
+    blocks::{ShareBlocks, TreeBlocks},
+    whole::WholeBucketPlan,
 };
 use crate::{curve::Group, device::DeviceLimits};
 
 /// As in `kernels/msm/levels.cuh`.
 const LEVELS_MAX: u32 = 16;
 /// Buckets of a tile in `kernels/msm/levels.cu`.
-const TILE: u32 = 2048;
+const TILE_BUCKETS: u32 = 2048;
 const LANES: u32 = 32;
 /// Additions per batch inversion: inversions cost more than 4 % below 128 and less than 2 % from
 /// 256 on (H200).
-const CHAIN: std::ops::RangeInclusive<u32> = 32..=256;
+const BATCH_INVERSION_ADDITIONS: std::ops::RangeInclusive<u32> = 32..=256;
 /// Alignment of regions.
 const ALIGN: u64 = 256;
 /// Bytes of the kernels' `struct Levels`.
@@ -30,11 +30,11 @@ pub(super) const TEAM_ELEMENTS: u32 = 20;
 
 /// The most references for which teams sum whole buckets. At 2^13 scalars this is 6 % faster than
 /// load-balanced accumulation, at 2^14 21 % slower (H200).
-pub const WHOLE_DIGITS: u32 = 3 << 16;
+pub const WHOLE_BUCKET_REFERENCES_MAX: u32 = 3 << 16;
 
 /// The input of a bucket accumulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
+pub struct AccumulateShape {
     /// The curve group.
     pub group: Group,
     /// Launch bound on references, below 2^31: only the device knows their number.
@@ -47,12 +47,12 @@ pub struct Shape {
     /// is added onto them later.
     pub xyzz: bool,
     /// Thresholds between methods.
-    pub balance: Balance,
+    pub balance: AccumulateTuning,
 }
 
 /// Thresholds between tree, load-balanced accumulation and teams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Balance {
+pub struct AccumulateTuning {
     /// Levels of the tree with fewer additions are not run. 1 uses the tree alone, `u32::MAX`
     /// load-balanced accumulation alone.
     pub level_additions_min: u32,
@@ -64,7 +64,7 @@ pub struct Balance {
     pub team_elements_max: u32,
 }
 
-impl Balance {
+impl AccumulateTuning {
     /// Tuned on an H200 for at most `digits` references. A level costs an inversion, 35 us, so it
     /// pays only with many additions. G1: 1 M references take 0.60 ms with shares alone and 0.63
     /// with levels from 2^18 on, 4 M take 1.80 and 1.57; a low threshold that leaves nothing to
@@ -84,13 +84,18 @@ impl Balance {
             Group::G1 => 4,
             Group::G2 => 0,
         };
-        Self { level_additions_min: level_min, share_references_min: 4, whole_bucket_references_max: WHOLE_DIGITS, team_elements_max: team_left }
+        Self {
+            level_additions_min: level_min,
+            share_references_min: 4,
+            whole_bucket_references_max: WHOLE_BUCKET_REFERENCES_MAX,
+            team_elements_max: team_left,
+        }
     }
 }
 
 /// Offsets in bytes from the start of the workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct AccumulateLayout {
     /// Levels that are launched; the device skips those that do not pay.
     pub level_count: u32,
     /// Tiles of buckets.
@@ -115,12 +120,12 @@ pub(super) struct Layout {
     pub bytes: u64,
 }
 
-impl Shape {
+impl AccumulateShape {
     /// Bytes of workspace on a device with these limits.
     pub fn bytes(&self, limits: &DeviceLimits) -> u64 {
-        match Cutting::of(self, limits) {
+        match WholeBucketPlan::of(self, limits) {
             Some(cutting) => cutting.bytes(self.group),
-            None => Layout::of(self, limits).bytes,
+            None => AccumulateLayout::of(self, limits).bytes,
         }
     }
 
@@ -138,7 +143,7 @@ impl Shape {
     /// Levels with at least `level_min` additions if all elements were in one bucket. 0 on devices
     /// without the tree, where shares sum everything.
     fn level_count(&self, limits: &DeviceLimits) -> u32 {
-        if Batch::of(self.group, limits).is_none() {
+        if TreeBlocks::of(self.group, limits).is_none() {
             return 0;
         }
         let least = u64::from(self.balance.level_additions_min.max(1));
@@ -174,18 +179,19 @@ impl Shape {
     }
 }
 
-impl Layout {
-    pub fn of(shape: &Shape, limits: &DeviceLimits) -> Self {
+impl AccumulateLayout {
+    pub fn of(shape: &AccumulateShape, limits: &DeviceLimits) -> Self {
         let level_count = shape.level_count(limits);
-        let units = shape.units_per_round(ShareBlock::of(shape.group).shares_max(limits));
-        let batch = Batch::of(shape.group, limits).filter(|_| level_count > 0);
-        let Batch { blocks, threads, scratch_coordinates: kept } = batch.unwrap_or_default();
-        let tiles = shape.buckets / TILE + 1;
+        let units = shape.units_per_round(ShareBlocks::of(shape.group).shares_max(limits));
+        let batch = TreeBlocks::of(shape.group, limits).filter(|_| level_count > 0);
+        let TreeBlocks { blocks, threads, scratch_coordinates: kept } = batch.unwrap_or_default();
+        let tiles = shape.buckets / TILE_BUCKETS + 1;
         let width = (shape.buckets + 1).next_multiple_of(4);
         let rows = shape.elements().div_ceil(2).div_ceil(u64::from(LANES));
         let warps = u64::from(blocks * (threads / LANES));
-        let even = rows.div_ceil(warps.max(1)).min(u64::from(*CHAIN.end())) as u32;
-        let chain = even.max(*CHAIN.start());
+        let even =
+            rows.div_ceil(warps.max(1)).min(u64::from(*BATCH_INVERSION_ADDITIONS.end())) as u32;
+        let chain = even.max(*BATCH_INVERSION_ADDITIONS.start());
         let coordinate = shape.group.coordinate_bytes() as u64;
         let unit_count: u64 = units.iter().map(|&count| u64::from(count)).sum();
         let mut end = 0_u64;
@@ -228,16 +234,28 @@ impl Layout {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::blocks::THREE_ROUNDS, *};
+    use super::{super::blocks::THREE_ROUND_SHARES, *};
 
     const H200: DeviceLimits = DeviceLimits::H200;
     /// The shared memory of an RTX 4090 or an L4.
     const SMALL: DeviceLimits =
         DeviceLimits { block_shared_bytes: 99 << 10, shared_bytes: 100 << 10, ..H200 };
 
-    fn shape(digits: u32, level_min: u32) -> Shape {
-        let balance = Balance { level_additions_min: level_min, share_references_min: 4, whole_bucket_references_max: 1000, team_elements_max: 0 };
-        Shape { group: Group::G1, references_max: digits, buckets: 1 << 10, accumulate: false, xyzz: false, balance }
+    fn shape(digits: u32, level_min: u32) -> AccumulateShape {
+        let balance = AccumulateTuning {
+            level_additions_min: level_min,
+            share_references_min: 4,
+            whole_bucket_references_max: 1000,
+            team_elements_max: 0,
+        };
+        AccumulateShape {
+            group: Group::G1,
+            references_max: digits,
+            buckets: 1 << 10,
+            accumulate: false,
+            xyzz: false,
+            balance,
+        }
     }
 
     #[test]
@@ -263,10 +281,10 @@ mod tests {
     #[test]
     fn devices_with_little_shared_memory_use_shares_only() {
         for group in [Group::G1, Group::G2] {
-            let shape = Shape { group, ..shape(201 << 20, 1 << 18) };
+            let shape = AccumulateShape { group, ..shape(201 << 20, 1 << 18) };
             assert_eq!((shape.level_count(&SMALL), shape.team_after_levels(&SMALL)), (0, None));
             let scratch = |limits| {
-                let layout = Layout::of(&shape, &limits);
+                let layout = AccumulateLayout::of(&shape, &limits);
                 layout.heads - layout.scratch
             };
             assert!(scratch(SMALL) == 0 && scratch(H200) > 0);
@@ -275,7 +293,7 @@ mod tests {
 
     #[test]
     fn shares_fill_one_wave() {
-        let shares = |group, limits| ShareBlock::of(group).shares_max(&limits);
+        let shares = |group, limits| ShareBlocks::of(group).shares_max(&limits);
         assert_eq!((shares(Group::G1, H200), shares(Group::G2, H200)), (1 << 15, 1 << 15));
         assert_eq!(shares(Group::G1, SMALL), 1 << 15);
         // Shared memory holds two blocks of 64 threads.
@@ -289,18 +307,31 @@ mod tests {
         for (digits, expected) in
             [(0, vec![1]), (4, vec![1]), (5, vec![2, 1]), (4 * 33, vec![33, 2, 1])]
         {
-            assert_eq!(shape(digits, 1).units_per_round(THREE_ROUNDS), expected);
+            assert_eq!(shape(digits, 1).units_per_round(THREE_ROUND_SHARES), expected);
         }
-        assert_eq!(shape(1 << 30, 1).units_per_round(THREE_ROUNDS), [1 << 15, 1 << 10, 32, 1]);
+        assert_eq!(
+            shape(1 << 30, 1).units_per_round(THREE_ROUND_SHARES),
+            [1 << 15, 1 << 10, 32, 1]
+        );
     }
 
     #[test]
     fn team_size_follows_elements_and_lanes() {
         let team = |digits, buckets| {
-            let balance =
-                Balance { level_additions_min: u32::MAX, share_references_min: 1, whole_bucket_references_max: 1 << 17, team_elements_max: 0 };
-            let shape =
-                Shape { group: Group::G1, references_max: digits, buckets, accumulate: false, xyzz: true, balance };
+            let balance = AccumulateTuning {
+                level_additions_min: u32::MAX,
+                share_references_min: 1,
+                whole_bucket_references_max: 1 << 17,
+                team_elements_max: 0,
+            };
+            let shape = AccumulateShape {
+                group: Group::G1,
+                references_max: digits,
+                buckets,
+                accumulate: false,
+                xyzz: true,
+                balance,
+            };
             shape.team_size(digits.into(), &H200)
         };
         for (digits, buckets, expected) in [
@@ -317,9 +348,22 @@ mod tests {
     #[test]
     fn teams_sum_what_levels_leave_of_few_buckets() {
         let team = |digits, lg_buckets, level_min, team_left| {
-            let balance = Balance { level_additions_min: level_min, share_references_min: 1, whole_bucket_references_max: 0, team_elements_max: team_left };
+            let balance = AccumulateTuning {
+                level_additions_min: level_min,
+                share_references_min: 1,
+                whole_bucket_references_max: 0,
+                team_elements_max: team_left,
+            };
             let (group, buckets) = (Group::G1, 1_u32 << lg_buckets);
-            Shape { group, references_max: digits, buckets, accumulate: false, xyzz: false, balance }.team_after_levels(&H200)
+            AccumulateShape {
+                group,
+                references_max: digits,
+                buckets,
+                accumulate: false,
+                xyzz: false,
+                balance,
+            }
+            .team_after_levels(&H200)
         };
         for (digits, lg_buckets, level_min, team_left, expected) in [
             (15 << 18, 16, 1 << 17, 6, Some(1)), // four levels leave 3.75
@@ -339,7 +383,7 @@ mod tests {
         for (digits, limits) in
             [(0, H200), (1, H200), (1000, H200), (12 << 24, H200), (12 << 24, SMALL)]
         {
-            let Layout {
+            let AccumulateLayout {
                 levels,
                 totals,
                 rows,
@@ -351,7 +395,7 @@ mod tests {
                 sums,
                 bytes,
                 ..
-            } = Layout::of(&shape(digits, 1 << 18), &limits);
+            } = AccumulateLayout::of(&shape(digits, 1 << 18), &limits);
             let starts =
                 [levels, totals, rows, list, scratch, heads, tails, unit_states, sums, bytes];
             assert!(starts.is_sorted() && starts.iter().all(|start| start % ALIGN == 0));

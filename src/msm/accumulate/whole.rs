@@ -1,9 +1,14 @@
 //! For few references: teams of lanes sum whole buckets (`kernels/msm/whole.cu`).
 
-use super::{Sorted, kernels::SPLIT_THREADS, layout::Shape, region, kernel_fault};
+use super::{
+    SortedReferences, kernel_fault, kernels::TEAM_BLOCK_THREADS, layout::AccumulateShape, region,
+};
 use crate::{
     curve::Group,
-    device::{Block, Context, DeviceLimits, Fault, Kernel, Module, Ptr, Span, Stream, Unusable},
+    device::{
+        BlockShape, DeviceContext, DeviceFault, DeviceLimits, DevicePtr, DeviceSlice,
+        GpuUnavailable, Kernel, KernelModule, Stream,
+    },
     msm::align_to_points,
 };
 
@@ -16,30 +21,42 @@ const MARK_BYTES: u64 = 8;
 /// A bucket is large from mean + `SPREAD` sqrt(mean) references on, and from `LARGE_MIN`. Top
 /// digits are not uniform: with a spread of 4, uniform scalars have large buckets, too, and 2^10
 /// scalars took 0.078 ms instead of 0.062 (H200).
-const SPREAD: u32 = 8;
+const LARGE_DEVIATIONS: u32 = 8;
 const LARGE_MIN: u32 = 32;
 /// The largest bucket that is not large, whatever the mean: 16 references for each of a team's 32
 /// groups.
 const LARGE_MAX: u32 = 512;
 /// The fewest references of a piece per group of lanes: 2^10 equal scalars took 0.086 ms with 4,
 /// 0.082 with 3 and 0.105 with 6 (H200).
-const EACH_MIN: u32 = 4;
+const GROUP_REFERENCES_MIN: u32 = 4;
 
 /// Parameters: out, parts, references, starts, buckets, parts_index, team, large, cell, each,
 /// cells.
-type Sums = Kernel<(Ptr<u8>, Ptr<u8>, Ptr<u32>, Ptr<u32>, u32, u32, u32, u32, u32, u32, u32)>;
+type WholeSumsKernel = Kernel<(
+    DevicePtr<u8>,
+    DevicePtr<u8>,
+    DevicePtr<u32>,
+    DevicePtr<u32>,
+    u32,
+    u32,
+    u32,
+    u32,
+    u32,
+    u32,
+    u32,
+)>;
 /// Parameters: out, parts, cells, blocks.
-type Join = Kernel<(Ptr<u8>, Ptr<u8>, u32, u32)>;
+type WholeJoinKernel = Kernel<(DevicePtr<u8>, DevicePtr<u8>, u32, u32)>;
 
 /// The kernels.
-pub struct Kernels {
-    g1: (Sums, Join),
-    g2: (Sums, Join),
+pub struct WholeBucketKernels {
+    g1: (WholeSumsKernel, WholeJoinKernel),
+    g2: (WholeSumsKernel, WholeJoinKernel),
 }
 
 /// How large buckets are split: see `kernels/msm/whole.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cutting {
+pub struct WholeBucketPlan {
     /// Groups of four lanes for each bucket that is not large.
     team: u32,
     /// The fewest references of a large bucket.
@@ -54,9 +71,9 @@ pub struct Cutting {
     join_blocks: u32,
 }
 
-impl Cutting {
+impl WholeBucketPlan {
     /// For few references whose sums stay in XYZZ; `None` if there are too many.
-    pub fn of(shape: &Shape, limits: &DeviceLimits) -> Option<Self> {
+    pub fn of(shape: &AccumulateShape, limits: &DeviceLimits) -> Option<Self> {
         let few = 1..=shape.balance.whole_bucket_references_max.min(DIGITS_MAX);
         if !shape.xyzz || shape.accumulate || !few.contains(&shape.references_max) {
             return None;
@@ -68,13 +85,20 @@ impl Cutting {
         };
         let resident = limits.multiprocessors * fit;
         let mean = shape.references_max / shape.buckets;
-        let large = (mean + SPREAD * mean.isqrt()).clamp(LARGE_MIN, LARGE_MAX);
-        let each = shape.references_max.div_ceil(resident * GROUPS).max(EACH_MIN);
+        let large = (mean + LARGE_DEVIATIONS * mean.isqrt()).clamp(LARGE_MIN, LARGE_MAX);
+        let each = shape.references_max.div_ceil(resident * GROUPS).max(GROUP_REFERENCES_MIN);
         let cell = large.min(GROUPS / 2 * each);
         let cells = shape.references_max / cell;
         let join_blocks = cells.min(resident).max(cells.div_ceil(GROUPS));
         let team = shape.team_size(shape.references_max.into(), limits);
-        Some(Self { team, large_min: large, cell_references: cell, references_per_group: each, cells, join_blocks })
+        Some(Self {
+            team,
+            large_min: large,
+            cell_references: cell,
+            references_per_group: each,
+            cells,
+            join_blocks,
+        })
     }
 
     /// Bytes of workspace: a sum and a mark per cell, and one point more, so that the first sum can
@@ -89,17 +113,17 @@ impl Cutting {
     }
 }
 
-impl Kernels {
+impl WholeBucketKernels {
     /// Loads the kernels, with programmatic dependent launch (PDL).
-    pub fn load(context: &Context) -> Result<Self, Unusable> {
-        let module = Module::load(context, "msm/whole")?;
+    pub fn load(context: &DeviceContext) -> Result<Self, GpuUnavailable> {
+        let module = KernelModule::load(context, "msm/whole")?;
         let of = |group: Group| {
-            let (name, block) = (group.name(), Block::of(SPLIT_THREADS));
-            let sums = module.kernel(&format!("{name}_whole_sums"), block)?.starting_early();
-            let join = module.kernel(&format!("{name}_whole_join"), block)?.starting_early();
+            let (name, block) = (group.name(), BlockShape::threads(TEAM_BLOCK_THREADS));
+            let sums = module.kernel(&format!("{name}_whole_sums"), block)?.with_pdl();
+            let join = module.kernel(&format!("{name}_whole_join"), block)?.with_pdl();
             Ok((sums, join))
         };
-        let failed = |fault| Unusable::Device { index: context.identity().index, fault };
+        let failed = |fault| GpuUnavailable::Device { index: context.identity().index, fault };
         Ok(Self { g1: of(Group::G1).map_err(failed)?, g2: of(Group::G2).map_err(failed)? })
     }
 
@@ -107,11 +131,11 @@ impl Kernels {
     pub fn run(
         &self,
         stream: &Stream,
-        (shape, cutting): (&Shape, &Cutting),
-        Sorted { references, starts }: Sorted<'_>,
-        buckets: Span<'_, u8>,
-        workspace: Span<'_, u8>,
-    ) -> Result<(), Fault> {
+        (shape, cutting): (&AccumulateShape, &WholeBucketPlan),
+        SortedReferences { references, starts }: SortedReferences<'_>,
+        buckets: DeviceSlice<'_, u8>,
+        workspace: DeviceSlice<'_, u8>,
+    ) -> Result<(), DeviceFault> {
         let (sums, join) = match shape.group {
             Group::G1 => &self.g1,
             Group::G2 => &self.g2,
@@ -120,7 +144,14 @@ impl Kernels {
         let (parts, number) = region(workspace, 0, cutting.bytes(shape.group))
             .and_then(|parts| align_to_points(parts, shape.group))
             .ok_or_else(short)?;
-        let &Cutting { team, large_min: large, cell_references: cell, references_per_group: each, cells, join_blocks } = cutting;
+        let &WholeBucketPlan {
+            team,
+            large_min: large,
+            cell_references: cell,
+            references_per_group: each,
+            cells,
+            join_blocks,
+        } = cutting;
         let count = shape.buckets;
         let given =
             (buckets, parts, references, starts, count, number, team, large, cell, each, cells);
@@ -133,12 +164,22 @@ impl Kernels {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::msm::accumulate::Balance;
+    use crate::msm::accumulate::AccumulateTuning;
 
-    fn cutting(digits: u32, buckets: u32, multiprocessors: u32) -> Option<Cutting> {
-        let balance = Balance { whole_bucket_references_max: 1 << 17, ..Balance::of(Group::G1, digits) };
-        let shape = Shape { group: Group::G1, references_max: digits, buckets, accumulate: false, xyzz: true, balance };
-        Cutting::of(&shape, &DeviceLimits { multiprocessors, ..DeviceLimits::H200 })
+    fn cutting(digits: u32, buckets: u32, multiprocessors: u32) -> Option<WholeBucketPlan> {
+        let balance = AccumulateTuning {
+            whole_bucket_references_max: 1 << 17,
+            ..AccumulateTuning::of(Group::G1, digits)
+        };
+        let shape = AccumulateShape {
+            group: Group::G1,
+            references_max: digits,
+            buckets,
+            accumulate: false,
+            xyzz: true,
+            balance,
+        };
+        WholeBucketPlan::of(&shape, &DeviceLimits { multiprocessors, ..DeviceLimits::H200 })
     }
 
     #[test]
@@ -147,12 +188,21 @@ mod tests {
             for (buckets, processors) in [(1, 132), (256, 132), (1 << 11, 132), (1 << 17, 4)] {
                 let cut = cutting(digits, buckets, processors).unwrap();
                 let piece = GROUPS * cut.references_per_group;
-                assert!(cut.cell_references <= cut.large_min && 2 * cut.cell_references <= piece, "{cut:?}");
-                assert!(cut.cells * cut.cell_references <= digits && (cut.cells + 1) * cut.cell_references > digits);
+                assert!(
+                    cut.cell_references <= cut.large_min && 2 * cut.cell_references <= piece,
+                    "{cut:?}"
+                );
+                assert!(
+                    cut.cells * cut.cell_references <= digits
+                        && (cut.cells + 1) * cut.cell_references > digits
+                );
                 assert!(cut.join_blocks * GROUPS >= cut.cells && cut.join_blocks <= cut.cells);
                 for size in (cut.large_min..digits.min(cut.large_min + 3 * piece)).chain([digits]) {
                     let large = size >= cut.large_min;
-                    assert!(!large || size.div_ceil(piece) <= size / cut.cell_references, "{size} {cut:?}");
+                    assert!(
+                        !large || size.div_ceil(piece) <= size / cut.cell_references,
+                        "{size} {cut:?}"
+                    );
                 }
             }
         }
@@ -163,6 +213,9 @@ mod tests {
         assert_eq!(cutting(0, 5, 132), None);
         assert_eq!(cutting((1 << 17) + 1, 5, 132), None);
         let cut = cutting(26 << 10, 256, 132).unwrap();
-        assert_eq!((cut.team, cut.large_min, cut.references_per_group, cut.cell_references), (32, 184, 4, 64));
+        assert_eq!(
+            (cut.team, cut.large_min, cut.references_per_group, cut.cell_references),
+            (32, 184, 4, 64)
+        );
     }
 }

@@ -4,14 +4,14 @@ use crate::msm::accumulate;
 
 /// MSMs of at least this many scalars are computed while scalars are received. A link carries 2^20
 /// scalars in 0.6 ms, so one more pass pays only if the sender is slower (benches/RESULTS.md).
-pub(super) const ARRIVING_MIN: u32 = 1 << 20;
+pub(super) const STREAMED_SCALARS_MIN: u32 = 1 << 20;
 /// Launch overhead would dominate smaller passes.
 const POINTS_MIN: u32 = 1 << 12;
 
 /// Thresholds for splitting MSMs. The default is for devices; with smaller values, tests run the
 /// same passes with less work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cuts {
+pub struct SplitThresholds {
     /// The fewest scalars of a vector for which passes start before all scalars are received.
     pub streamed_scalars_min: u32,
     /// The fewest points of a pass if memory is short; at least 1.
@@ -24,12 +24,12 @@ pub struct Cuts {
     pub level_additions_min: Option<u32>,
 }
 
-impl Default for Cuts {
+impl Default for SplitThresholds {
     fn default() -> Self {
         Self {
-            streamed_scalars_min: ARRIVING_MIN,
+            streamed_scalars_min: STREAMED_SCALARS_MIN,
             points_min: POINTS_MIN,
-            whole_bucket_digits_max: accumulate::WHOLE_DIGITS,
+            whole_bucket_digits_max: accumulate::WHOLE_BUCKET_REFERENCES_MAX,
             level_additions_min: None,
         }
     }

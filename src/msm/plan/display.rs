@@ -2,21 +2,21 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::{Plan, Windows};
+use super::{MsmPassPlan, Recoding};
 
 /// Prints the windows and tables, and bucket sets and passes if there are several.
-impl Display for Plan {
+impl Display for MsmPassPlan {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let windows = &self.windows;
         match windows {
-            Windows::Fixed(fixed) => {
+            Recoding::Fixed(fixed) => {
                 write!(f, "{} windows of {} bits", fixed.count(), fixed.bits())?
             }
-            Windows::Radix(radix) => {
+            Recoding::Radix(radix) => {
                 let (factor, doublings) = (radix.factor(), radix.doublings());
                 write!(f, "{} windows of radix {factor} x 2^{doublings}", radix.count())?
             }
-            Windows::Sliding(sliding) => write!(f, "sliding windows of {} bits", sliding.bits())?,
+            Recoding::Sliding(sliding) => write!(f, "sliding windows of {} bits", sliding.bits())?,
         }
         match (windows.tables(), windows.sets()) {
             (1, _) => write!(f, ", no tables")?,

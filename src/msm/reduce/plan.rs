@@ -1,14 +1,14 @@
 //! Plans the launches that reduce buckets to few points. Pure: numbers in, numbers out.
 
 use super::{
-    ending,
-    shape::{Ending, Shape, Tuning},
-    step::{Halves, Ladder, Step, Terms},
+    shape::{HostTakeover, ReduceShape, ReduceTuning},
+    step::{PeriodicDoublings, ReduceStep, ReduceTerms, RowsAndColumns},
+    takeover,
 };
 use crate::{curve::Group, device::ALIGN};
 
 /// From this many terms on a GPU is full without splitting them into parts.
-const TERMS_FULL: u32 = 256;
+const FULL_DEVICE_TERMS: u32 = 256;
 /// Sets of at most this many buckets (log2) have terms directly, without rows and columns.
 const LG_BUCKETS_SMALL: u32 = 5;
 /// A thread's slice has at least 2^LG_SLICE_MIN points.
@@ -16,21 +16,21 @@ const LG_SLICE_MIN: u32 = 2;
 
 /// The launches for a shape, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+pub struct ReducePlan {
     /// The input that this is a plan for.
-    pub shape: Shape,
+    pub shape: ReduceShape,
     /// The step at which the host takes over.
-    pub host_step: Ending,
+    pub host_step: HostTakeover,
     /// The launches.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ReduceStep>,
     /// Bytes of two scratch areas, written in turn; the last step writes to the caller's memory.
     pub(super) areas: [u64; 2],
 }
 
-impl Plan {
+impl ReducePlan {
     /// The plan for `shape`.
-    pub fn new(shape: &Shape, tuning: &Tuning) -> Self {
-        let ending = ending::choose(shape, tuning, shape.doublings_between_sets().is_some());
+    pub fn new(shape: &ReduceShape, tuning: &ReduceTuning) -> Self {
+        let ending = takeover::choose(shape, tuning, shape.doublings_between_sets().is_some());
         let (mut steps, left) = rows_and_columns(shape, tuning);
         terms(shape, tuning, ending, left, &mut steps);
         let mut areas = [0; 2];
@@ -48,7 +48,7 @@ impl Plan {
 
     /// Points that the device returns, in XYZZ.
     pub fn output_points(&self) -> u64 {
-        self.steps.last().map_or(0, Step::points_out)
+        self.steps.last().map_or(0, ReduceStep::points_out)
     }
 
     /// Bytes of these points, which [`super::Reducer::run`] writes and [`super::finish`] reads.
@@ -58,19 +58,19 @@ impl Plan {
 }
 
 /// The steps from buckets to the sums of rows and columns, and the dimensions of these sums.
-fn rows_and_columns(shape: &Shape, tuning: &Tuning) -> (Vec<Step>, Terms) {
+fn rows_and_columns(shape: &ReduceShape, tuning: &ReduceTuning) -> (Vec<ReduceStep>, ReduceTerms) {
     let m = shape.lg_buckets();
     if m <= LG_BUCKETS_SMALL {
-        return (vec![], Terms::of(shape));
+        return (vec![], ReduceTerms::of(shape));
     }
     let mut steps = Vec::new();
-    let mut halves = Halves::unsliced(shape, m / 2);
+    let mut halves = RowsAndColumns::unsliced(shape, m / 2);
     let mut affine = !shape.xyzz;
     let points = 2 * u64::from(shape.set_count()) * u64::from(shape.buckets);
     let sliced = (affine || shape.group == Group::G1) && points >= tuning.slice_points_min;
     if sliced {
         halves = slices(shape, tuning, points);
-        steps.push(Step::Slices { halves, affine });
+        steps.push(ReduceStep::Slices { halves, affine });
         affine = false;
     }
     if !(sliced && halves.is_whole()) {
@@ -79,87 +79,94 @@ fn rows_and_columns(shape: &Shape, tuning: &Tuning) -> (Vec<Step>, Terms) {
             false => halves.longest(),
         };
         let team = tuning.team_size(halves.sums(), count);
-        steps.push(Step::Sums { halves, sliced, affine, team });
+        steps.push(ReduceStep::Sums { halves, sliced, affine, team });
     }
-    (steps, Terms::after(&halves))
+    (steps, ReduceTerms::after(&halves))
 }
 
 /// Splits rows and columns into slices, one per thread.
 ///
 /// A power of two of buckets uses the tuned lengths, powers of two themselves. Other counts use the
 /// split with the least time: the longest slice times the number of waves of threads.
-fn slices(shape: &Shape, tuning: &Tuning, points: u64) -> Halves {
+fn slices(shape: &ReduceShape, tuning: &ReduceTuning, points: u64) -> RowsAndColumns {
     let (m, threads) = (shape.lg_buckets(), tuning.slice_threads);
     if shape.buckets.is_power_of_two() {
         let lg_length = points.ilog2().saturating_sub(threads.ilog2()).max(LG_SLICE_MIN);
-        return Halves::in_slices(shape, m / 2, 1 << lg_length);
+        return RowsAndColumns::in_slices(shape, m / 2, 1 << lg_length);
     }
     let least = ((points / threads) as u32).max(1 << LG_SLICE_MIN);
     let cuts = |lg_columns| {
-        let whole = Halves::unsliced(shape, lg_columns);
+        let whole = RowsAndColumns::unsliced(shape, lg_columns);
         let lengths = |all: u32| (1..=(all / least).max(1)).map(move |parts| all.div_ceil(parts));
         let lengths = lengths(whole.columns()).chain(lengths(whole.rows()));
-        lengths.map(move |length| Halves::in_slices(shape, lg_columns, length))
+        lengths.map(move |length| RowsAndColumns::in_slices(shape, lg_columns, length))
     };
-    let time = |halves: &Halves| {
+    let time = |halves: &RowsAndColumns| {
         let rounds = halves.slices().div_ceil(threads);
         (rounds * u64::from(halves.longest()), halves.slices())
     };
     let all = cuts(m / 2).chain(cuts(m.div_ceil(2)));
-    all.min_by_key(time).unwrap_or_else(|| Halves::in_slices(shape, m / 2, least))
+    all.min_by_key(time).unwrap_or_else(|| RowsAndColumns::in_slices(shape, m / 2, least))
 }
 
 /// The steps from the sums of rows and columns to the ending.
-fn terms(shape: &Shape, tuning: &Tuning, ending: Ending, mut terms: Terms, steps: &mut Vec<Step>) {
+fn terms(
+    shape: &ReduceShape,
+    tuning: &ReduceTuning,
+    ending: HostTakeover,
+    mut terms: ReduceTerms,
+    steps: &mut Vec<ReduceStep>,
+) {
     let affine = steps.is_empty() && !shape.xyzz;
     let sums = shape.set_count() * shape.terms();
     let (lg_rows, lg_columns) = terms.lg_dimensions();
     let lg_most = (lg_rows.max(1) - 1).max(lg_columns); // term 0 sums all columns
-    terms.lg_parts = if sums < TERMS_FULL { lg_most.saturating_sub(tuning.lg_part) } else { 0 };
+    terms.lg_parts =
+        if sums < FULL_DEVICE_TERMS { lg_most.saturating_sub(tuning.lg_part) } else { 0 };
     let lg_parts = terms.lg_parts;
     let team = tuning.team_size(u64::from(sums) << lg_parts, 1 << (lg_most - lg_parts));
-    steps.push(Step::Terms { terms, affine, team });
+    steps.push(ReduceStep::Terms { terms, affine, team });
     let collect = |sums: u32, count: u32, ladder| {
         let team = tuning.team_size(sums.into(), count);
-        Step::Combine { sums, count, team, ladder }
+        ReduceStep::Combine { sums, count, team, ladder }
     };
-    let doubled = ending != Ending::Terms;
-    let ladder = if doubled { Ladder::terms(shape) } else { Ladder::FLAT };
+    let doubled = ending != HostTakeover::Terms;
+    let ladder = if doubled { PeriodicDoublings::terms(shape) } else { PeriodicDoublings::FLAT };
     if doubled || lg_parts > 0 {
         steps.push(collect(sums, 1 << lg_parts, ladder));
     }
     if doubled {
-        let over_sets = shape.doublings_between_sets().filter(|_| ending == Ending::Vectors);
-        let ladder = over_sets.unwrap_or(Ladder::FLAT);
+        let over_sets = shape.doublings_between_sets().filter(|_| ending == HostTakeover::Vectors);
+        let ladder = over_sets.unwrap_or(PeriodicDoublings::FLAT);
         steps.push(collect(shape.set_count(), shape.terms(), ladder));
     }
-    if ending == Ending::Vectors && shape.sets() > 1 {
-        steps.push(collect(shape.vectors, shape.sets(), Ladder::FLAT));
+    if ending == HostTakeover::Vectors && shape.sets() > 1 {
+        steps.push(collect(shape.vectors, shape.sets(), PeriodicDoublings::FLAT));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{super::shape::Weights, *};
+    use super::{super::shape::BucketWeights, *};
     use crate::device::DeviceLimits;
 
     /// Each launch reads what the previous one wrote, and counts fit the kernels' words.
-    fn check(plan: &Plan) {
+    fn check(plan: &ReducePlan) {
         let (shape, mut left) = (&plan.shape, 0);
         let all = u64::from(shape.set_count()) * u64::from(shape.buckets);
         for (at, step) in plan.steps.iter().enumerate() {
             match *step {
-                Step::Slices { halves, .. } => {
+                ReduceStep::Slices { halves, .. } => {
                     assert!(at == 0 && all < 1 << 31 && halves.slices() < 1 << 31, "{plan:?}");
                     let within = |all: u32, parts: u32| (1..=all).contains(&parts);
                     assert!(within(halves.columns(), halves.row_parts), "{plan:?}");
                     assert!(within(halves.rows(), halves.column_parts), "{plan:?}");
                 }
-                Step::Sums { halves, sliced, .. } => {
+                ReduceStep::Sums { halves, sliced, .. } => {
                     assert_eq!(left, if sliced { halves.slices() } else { 0 }, "{plan:?}");
                     assert!(!(sliced && halves.is_whole()), "{plan:?}");
                 }
-                Step::Terms { terms, .. } => {
+                ReduceStep::Terms { terms, .. } => {
                     let rows = u64::from(terms.arrays) * u64::from(terms.rows);
                     let columns = u64::from(terms.arrays) * u64::from(terms.columns);
                     let given = if at == 0 { columns } else { rows + columns };
@@ -167,12 +174,13 @@ mod tests {
                     let (lg_rows, lg_columns) = terms.lg_dimensions();
                     assert_eq!(lg_rows + lg_columns, shape.lg_buckets(), "{plan:?}");
                 }
-                Step::Combine { sums, count, .. } => {
+                ReduceStep::Combine { sums, count, .. } => {
                     assert_eq!(u64::from(sums) * u64::from(count), left, "{plan:?}");
                 }
             }
-            if let Step::Sums { team, .. } | Step::Terms { team, .. } | Step::Combine { team, .. } =
-                *step
+            if let ReduceStep::Sums { team, .. }
+            | ReduceStep::Terms { team, .. }
+            | ReduceStep::Combine { team, .. } = *step
             {
                 assert!(team.is_power_of_two() && team <= 32, "{plan:?}");
             }
@@ -183,9 +191,9 @@ mod tests {
         }
         let arrays = u64::from(shape.vectors) * u64::from(shape.sets());
         let expected = match plan.host_step {
-            Ending::Terms => arrays * u64::from(shape.lg_buckets() + 1),
-            Ending::Sets => arrays,
-            Ending::Vectors => shape.vectors.into(),
+            HostTakeover::Terms => arrays * u64::from(shape.lg_buckets() + 1),
+            HostTakeover::Sets => arrays,
+            HostTakeover::Vectors => shape.vectors.into(),
         };
         assert_eq!(left, expected, "{plan:?}");
     }
@@ -204,15 +212,20 @@ mod tests {
                         continue;
                     }
                     let shifts = (0..sets).collect();
-                    let (xyzz, weights) = (turn % 3 == 0, [Weights::Consecutive, Weights::Odd][turn % 2]);
-                    let shape = Shape { group, vectors, shifts, buckets, weights, xyzz };
-                    for ending in
-                        [None, Some(Ending::Terms), Some(Ending::Sets), Some(Ending::Vectors)]
-                    {
+                    let (xyzz, weights) =
+                        (turn % 3 == 0, [BucketWeights::Consecutive, BucketWeights::Odd][turn % 2]);
+                    let shape = ReduceShape { group, vectors, shifts, buckets, weights, xyzz };
+                    for ending in [
+                        None,
+                        Some(HostTakeover::Terms),
+                        Some(HostTakeover::Sets),
+                        Some(HostTakeover::Vectors),
+                    ] {
                         for multiprocessors in [1, 40, 132] {
                             let limits = DeviceLimits { multiprocessors, ..DeviceLimits::H200 };
-                            let tuning = Tuning { ending, ..Tuning::for_limits(&limits, group) };
-                            check(&Plan::new(&shape, &tuning));
+                            let tuning =
+                                ReduceTuning { ending, ..ReduceTuning::for_limits(&limits, group) };
+                            check(&ReducePlan::new(&shape, &tuning));
                         }
                     }
                 }
@@ -220,13 +233,13 @@ mod tests {
         }
     }
 
-    fn cut(buckets: u32, sets: u32, multiprocessors: u32) -> Option<Halves> {
+    fn cut(buckets: u32, sets: u32, multiprocessors: u32) -> Option<RowsAndColumns> {
         let group = Group::G1;
-        let (shifts, weights) = ((0..sets).collect(), Weights::Consecutive);
-        let shape = Shape { group, vectors: 1, shifts, buckets, weights, xyzz: false };
+        let (shifts, weights) = ((0..sets).collect(), BucketWeights::Consecutive);
+        let shape = ReduceShape { group, vectors: 1, shifts, buckets, weights, xyzz: false };
         let limits = DeviceLimits { multiprocessors, ..DeviceLimits::H200 };
-        match Plan::new(&shape, &Tuning::for_limits(&limits, group)).steps[0] {
-            Step::Slices { halves, .. } => Some(halves),
+        match ReducePlan::new(&shape, &ReduceTuning::for_limits(&limits, group)).steps[0] {
+            ReduceStep::Slices { halves, .. } => Some(halves),
             _ => None,
         }
     }

@@ -1,15 +1,15 @@
 //! The input of a bucket reduction, and its tuning for a device.
 
-use super::step::{Ladder, SUM_GROUPS, lg_ceil};
+use super::step::{PeriodicDoublings, SUM_GROUPS, lg_ceil};
 use crate::{
     curve::Group,
-    device::{Block, Context, DeviceLimits},
+    device::{BlockShape, DeviceContext, DeviceLimits},
 };
 
 /// The input of a bucket reduction: for each vector, one set of buckets per shift. At least one
 /// vector and one shift; fewer than 2^31 buckets in all.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shape {
+pub struct ReduceShape {
     /// The group of the points.
     pub group: Group,
     /// The number of scalar vectors.
@@ -19,21 +19,21 @@ pub struct Shape {
     /// Buckets per set, at least 1; sets are contiguous.
     pub buckets: u32,
     /// The weights of the buckets.
-    pub weights: Weights,
+    pub weights: BucketWeights,
     /// Whether buckets are in XYZZ coordinates instead of affine.
     pub xyzz: bool,
 }
 
 /// The weight of bucket b in its set's sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Weights {
+pub enum BucketWeights {
     /// b + 1.
     Consecutive,
     /// 2b + 1.
     Odd,
 }
 
-impl Shape {
+impl ReduceShape {
     /// Sets per vector.
     pub fn sets(&self) -> u32 {
         self.shifts.len() as u32
@@ -53,8 +53,8 @@ impl Shape {
     /// Term `term` of a set is multiplied by 2 to this power: see `kernels/msm/reduce/terms.cuh`.
     pub(super) fn term_exponent(&self, term: u32) -> u32 {
         match self.weights {
-            Weights::Consecutive => term.max(1) - 1,
-            Weights::Odd => term,
+            BucketWeights::Consecutive => term.max(1) - 1,
+            BucketWeights::Odd => term,
         }
     }
 
@@ -67,22 +67,24 @@ impl Shape {
     }
 
     /// The doublings between sets, if kernels can count them: widths differ by at most one.
-    pub(super) fn doublings_between_sets(&self) -> Option<Ladder> {
+    pub(super) fn doublings_between_sets(&self) -> Option<PeriodicDoublings> {
         let widths: Vec<u32> = self.shifts.windows(2).map(|pair| pair[1] - pair[0]).collect();
         let width = widths.iter().copied().max().unwrap_or(0);
         let fits = widths.iter().all(|&own| own == width || own + 1 == width);
         let narrow = widths.iter().enumerate().filter(|(_, own)| **own < width);
-        (fits && self.shifts.first() == Some(&0) && self.sets() <= u64::BITS).then(|| Ladder {
-            period: self.sets(),
-            width,
-            narrow_mask: narrow.fold(0, |mask, (set, _)| mask | 1 << set),
+        (fits && self.shifts.first() == Some(&0) && self.sets() <= u64::BITS).then(|| {
+            PeriodicDoublings {
+                period: self.sets(),
+                width,
+                narrow_mask: narrow.fold(0, |mask, (set, _)| mask | 1 << set),
+            }
         })
     }
 }
 
 /// The step at which the device stops; the host does the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum HostTakeover {
     /// lg_buckets + 1 terms per set: the lowest latency for one vector and one set.
     Terms,
     /// A point per set. The doublings between sets are a dependent chain, which a host does faster.
@@ -93,7 +95,7 @@ pub enum Ending {
 
 /// What a plan depends on in addition to the shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tuning {
+pub struct ReduceTuning {
     /// The number of multiprocessors.
     pub multiprocessors: u32,
     /// Threads that fill the device with slices.
@@ -106,12 +108,12 @@ pub struct Tuning {
     /// three warps per scheduler add 2.2 times as many points as one.
     pub teams_per_multiprocessor: u32,
     /// The step at which the device stops; `None` leaves it to the cost model.
-    pub ending: Option<Ending>,
+    pub ending: Option<HostTakeover>,
 }
 
-impl Tuning {
+impl ReduceTuning {
     /// For points of `group` on this device.
-    pub fn for_device(context: &Context, group: Group) -> Self {
+    pub fn for_device(context: &DeviceContext, group: Group) -> Self {
         Self::for_limits(&context.identity().limits, group)
     }
 
@@ -124,8 +126,8 @@ impl Tuning {
             Group::G1 => 3,
             Group::G2 => 2,
         };
-        let SliceBlock { block, by_registers } = SliceBlock::of(group);
-        let slice_threads = u64::from(limits.wave(block, by_registers));
+        let SliceBlocks { block, by_registers } = SliceBlocks::of(group);
+        let slice_threads = u64::from(limits.resident_threads(block, by_registers));
         Self {
             multiprocessors: limits.multiprocessors,
             slice_threads,
@@ -139,21 +141,22 @@ impl Tuning {
     /// Groups of lanes for each of `sums` sums of `count` points, a power of two: enough to fill
     /// the device, but at least two points per group.
     pub(super) fn team_size(&self, sums: u64, count: u32) -> u32 {
-        let wanted = (u64::from(self.multiprocessors * self.teams_per_multiprocessor) / sums.max(1))
-            .clamp(1, SUM_GROUPS.into());
+        let wanted = (u64::from(self.multiprocessors * self.teams_per_multiprocessor)
+            / sums.max(1))
+        .clamp(1, SUM_GROUPS.into());
         let most = count.next_power_of_two() / 2;
         (1 << wanted.ilog2()).min(most.max(1))
     }
 }
 
 /// The thread blocks that sum slices: `kernels/msm/reduce.cu`.
-pub(super) struct SliceBlock {
-    pub block: Block,
+pub(super) struct SliceBlocks {
+    pub block: BlockShape,
     /// Blocks per multiprocessor that registers allow.
     pub by_registers: u32,
 }
 
-impl SliceBlock {
+impl SliceBlocks {
     pub fn of(group: Group) -> Self {
         // Shared memory holds the next point; in G2 also the sum.
         let (threads, elements, by_registers) = match group {
@@ -161,6 +164,6 @@ impl SliceBlock {
             Group::G2 => (64, 6, 4),
         };
         let shared_bytes = elements * group.coordinate_bytes() as u32 * threads;
-        Self { block: Block { threads, shared_bytes }, by_registers }
+        Self { block: BlockShape { threads, shared_bytes }, by_registers }
     }
 }

@@ -1,6 +1,6 @@
 //! The launches of a bucket reduction and their parameters.
 
-use super::shape::{Shape, Weights};
+use super::shape::{BucketWeights, ReduceShape};
 use crate::curve::Group;
 
 /// Groups of four lanes per block, as in `kernels/msm/reduce/split_sum.cuh`.
@@ -9,7 +9,7 @@ pub(super) const SUM_GROUPS: u32 = 32;
 /// The rows and columns of sets of buckets, and the slices that each is split into: see
 /// `kernels/msm/reduce/halves.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Halves {
+pub struct RowsAndColumns {
     pub(super) arrays: u32,
     pub(super) buckets: u32,
     pub(super) lg_columns: u32,
@@ -17,15 +17,15 @@ pub struct Halves {
     pub(super) column_parts: u32,
 }
 
-impl Halves {
+impl RowsAndColumns {
     /// One slice per row and column.
-    pub(super) fn unsliced(shape: &Shape, lg_columns: u32) -> Self {
+    pub(super) fn unsliced(shape: &ReduceShape, lg_columns: u32) -> Self {
         let (arrays, buckets) = (shape.set_count(), shape.buckets);
         Self { arrays, buckets, lg_columns, row_parts: 1, column_parts: 1 }
     }
 
     /// The fewest slices of at most `length` buckets.
-    pub(super) fn in_slices(shape: &Shape, lg_columns: u32, length: u32) -> Self {
+    pub(super) fn in_slices(shape: &ReduceShape, lg_columns: u32, length: u32) -> Self {
         let whole = Self::unsliced(shape, lg_columns);
         let row_parts = whole.columns().div_ceil(length);
         Self { row_parts, column_parts: whole.rows().div_ceil(length), ..whole }
@@ -66,7 +66,7 @@ impl Halves {
 
 /// The sums that terms are made of: see `kernels/msm/reduce/terms.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Terms {
+pub struct ReduceTerms {
     pub(super) arrays: u32,
     pub(super) rows: u32,
     pub(super) columns: u32,
@@ -75,16 +75,16 @@ pub struct Terms {
     pub(super) lg_parts: u32,
 }
 
-impl Terms {
+impl ReduceTerms {
     /// Terms of the sums of rows and columns.
-    pub(super) fn after(halves: &Halves) -> Self {
+    pub(super) fn after(halves: &RowsAndColumns) -> Self {
         let (arrays, rows) = (halves.arrays, halves.rows());
         let columns_at = arrays * rows;
         Self { arrays, rows, columns: halves.columns(), columns_offset: columns_at, lg_parts: 0 }
     }
 
     /// Terms of the buckets themselves: a set is one row.
-    pub(super) fn of(shape: &Shape) -> Self {
+    pub(super) fn of(shape: &ReduceShape) -> Self {
         let (arrays, columns) = (shape.set_count(), shape.buckets);
         Self { arrays, rows: 1, columns, columns_offset: 0, lg_parts: 0 }
     }
@@ -108,40 +108,44 @@ pub(super) fn lg_ceil(count: u32) -> u32 {
 
 /// The doublings of each point of a period: see `kernels/msm/reduce/terms.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ladder {
+pub struct PeriodicDoublings {
     pub(super) period: u32,
     pub(super) width: u32,
     pub(super) narrow_mask: u64,
 }
 
-impl Ladder {
+impl PeriodicDoublings {
     /// No point is doubled.
     pub(super) const FLAT: Self = Self { period: 1, width: 0, narrow_mask: 0 };
 
     /// The doublings of a set's terms: each weighs twice as much as the previous one, except that
     /// the second weighs as much as the first unless buckets are for odd digits.
-    pub(super) fn terms(shape: &Shape) -> Self {
-        Self { period: shape.terms(), width: 1, narrow_mask: (shape.weights == Weights::Consecutive).into() }
+    pub(super) fn terms(shape: &ReduceShape) -> Self {
+        Self {
+            period: shape.terms(),
+            width: 1,
+            narrow_mask: (shape.weights == BucketWeights::Consecutive).into(),
+        }
     }
 }
 
 /// One launch: see `kernels/msm/reduce.cu`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // fields are the kernels' parameters
-pub enum Step {
+pub enum ReduceStep {
     Slices {
-        halves: Halves,
+        halves: RowsAndColumns,
         affine: bool,
     },
     /// Sums of the buckets themselves if `sliced` is false.
     Sums {
-        halves: Halves,
+        halves: RowsAndColumns,
         sliced: bool,
         affine: bool,
         team: u32,
     },
     Terms {
-        terms: Terms,
+        terms: ReduceTerms,
         affine: bool,
         team: u32,
     },
@@ -149,11 +153,11 @@ pub enum Step {
         sums: u32,
         count: u32,
         team: u32,
-        ladder: Ladder,
+        ladder: PeriodicDoublings,
     },
 }
 
-impl Step {
+impl ReduceStep {
     /// Points that it writes.
     pub(super) fn points_out(&self) -> u64 {
         match self {

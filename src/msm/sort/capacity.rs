@@ -1,16 +1,16 @@
 //! Sizes of the sort's tiles and blocks, by the shared memory of a device.
 
-use crate::device::{Block, DeviceLimits};
+use crate::device::{BlockShape, DeviceLimits};
 
 /// log2 of the digits per tile, and threads of the block that sorts it: `msm_sort_tiles_*` in
 /// kernels/msm/sort.cu.
 const TILES: [(u32, u32); 3] = [(14, 1024), (13, 1024), (12, 512)];
 
 /// Blocks of `msm_partition`, by the shared memory they stage digits in.
-const PARTITIONS: [Block; 3] = [
-    Block { threads: 256, shared_bytes: 40 << 10 },
-    Block { threads: 512, shared_bytes: 73 << 10 },
-    Block { threads: 512, shared_bytes: 111 << 10 },
+const PARTITIONS: [BlockShape; 3] = [
+    BlockShape { threads: 256, shared_bytes: 40 << 10 },
+    BlockShape { threads: 512, shared_bytes: 73 << 10 },
+    BlockShape { threads: 512, shared_bytes: 111 << 10 },
 ];
 
 /// log2 of the buckets per bin: one block configuration for bins up to the first size, one for
@@ -35,7 +35,7 @@ impl SortCapacity {
     /// tiles write longer runs. 1024 partitioning threads are enough: on an H200 they were faster
     /// with 111 KiB per block from 2^22 on than 1536 threads with 73 KiB.
     pub fn of(limits: &DeviceLimits) -> Self {
-        let resident = |block: Block| limits.resident_blocks(block) * block.threads;
+        let resident = |block: BlockShape| limits.resident_blocks(block) * block.threads;
         // Of several maxima, `max_by_key` takes the last.
         let tiles = TILES.into_iter().rev();
         let best = tiles
@@ -55,22 +55,22 @@ impl SortCapacity {
 
     /// Its blocks, by log2 of the buckets per bin. The largest comes last: loading a kernel sets
     /// the shared memory limit of its function.
-    pub(super) fn sort_blocks(&self) -> impl Iterator<Item = (u32, Block)> {
+    pub(super) fn sort_blocks(&self) -> impl Iterator<Item = (u32, BlockShape)> {
         let Self { lg_tile, tile_threads, low_bits_max, .. } = *self;
         let fitting = LOW_BITS.into_iter().filter(move |low_bits| *low_bits <= low_bits_max);
         fitting.map(move |low_bits| (low_bits, sort_block(lg_tile, tile_threads, low_bits)))
     }
 
     /// Blocks of `msm_partition`, the largest last.
-    pub(super) fn partition_blocks(&self) -> impl Iterator<Item = Block> {
+    pub(super) fn partition_blocks(&self) -> impl Iterator<Item = BlockShape> {
         let most = self.partition_shared_max;
         PARTITIONS.into_iter().filter(move |block| block.shared_bytes <= most)
     }
 }
 
 /// Six bytes per digit, eight per bucket, and a few words.
-const fn sort_block(lg_tile: u32, threads: u32, low_bits: u32) -> Block {
-    Block { threads, shared_bytes: (6 << lg_tile) + (8 << low_bits) + 4 + 128 }
+const fn sort_block(lg_tile: u32, threads: u32, low_bits: u32) -> BlockShape {
+    BlockShape { threads, shared_bytes: (6 << lg_tile) + (8 << low_bits) + 4 + 128 }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Plans a sort: its tiles and bins, and the layout of its workspace.
 
-use super::{Shape, SortCapacity};
-use crate::device::{ALIGN, Span};
+use super::{SortCapacity, SortShape};
+use crate::device::{ALIGN, DeviceSlice};
 
 /// The most bins of a vector: `BINS_MAX` in kernels/msm/bins.cuh.
 const BINS_MAX: u64 = 1 << 12;
@@ -16,11 +16,11 @@ const DIGITS_MAX: u64 = 1 << 31;
 const DIRECT_BUCKETS: u64 = 1 << 12;
 
 /// The most digits of a tile of scalars in small and medium sorts.
-const STAGED_MAX: u32 = 12 << 10;
+const STAGED_DIGITS_MAX: u32 = 12 << 10;
 
 /// The algorithm that sorts the digits of a [`Shape`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Path {
+pub enum SortPath {
     /// Partitions digits into bins of 2^`low_bits` neighbouring buckets, then sorts the bins.
     Bins {
         /// log2 of the buckets per bin; at most 12.
@@ -37,10 +37,10 @@ pub enum Path {
 
 /// The sizes of a sort, given its shape and path. Pure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Layout {
-    pub(super) shape: Shape,
+pub struct SortPlan {
+    pub(super) shape: SortShape,
     pub(super) capacity: SortCapacity,
-    pub(super) path: Path,
+    pub(super) path: SortPath,
     pub(super) low_bits: u32,
     pub(super) tile_scalars: u32,
     /// Tiles of scalars, of all vectors.
@@ -53,32 +53,32 @@ pub struct Layout {
 }
 
 /// The regions of the workspace.
-pub(super) struct Workspace<'l> {
-    pub state: Span<'l, u32>,
-    pub histogram: Span<'l, u16>,
-    pub bucket_cursors: Span<'l, u32>,
-    pub keys: Span<'l, u16>,
-    pub unsorted_references: Span<'l, u32>,
+pub(super) struct SortWorkspace<'l> {
+    pub state: DeviceSlice<'l, u32>,
+    pub histogram: DeviceSlice<'l, u16>,
+    pub bucket_cursors: DeviceSlice<'l, u32>,
+    pub keys: DeviceSlice<'l, u16>,
+    pub unsorted_references: DeviceSlice<'l, u32>,
 }
 
-impl Layout {
+impl SortPlan {
     /// Uses the path that measured fastest for the shape. `None` if the shape is too large: 2^24
     /// buckets per vector (fewer on devices with little shared memory), 2^28 in all, 2^31 digits.
-    pub fn of(shape: Shape, capacity: SortCapacity) -> Option<Self> {
+    pub fn of(shape: SortShape, capacity: SortCapacity) -> Option<Self> {
         Self::with_path(shape, capacity, path(&shape, &capacity))
     }
 
     /// Uses the caller's path. `None` if it exceeds the kernels' limits.
-    pub fn with_path(shape: Shape, capacity: SortCapacity, path: Path) -> Option<Self> {
+    pub fn with_path(shape: SortShape, capacity: SortCapacity, path: SortPath) -> Option<Self> {
         let (buckets, vectors) = (shape.vector_buckets(), u64::from(shape.vectors));
         let digits = shape.digits_max();
         if buckets > BUCKETS_MAX || buckets * vectors > BUCKETS_ALL_MAX || digits >= DIGITS_MAX {
             return None;
         }
         let (low_bits, tile_scalars) = match path {
-            Path::Bins { low_bits, tile_scalars } => (low_bits, tile_scalars),
+            SortPath::Bins { low_bits, tile_scalars } => (low_bits, tile_scalars),
             // The counting kernel treats each vector as one bin.
-            Path::Direct { .. } => (ceil_log2(buckets), tile_scalars(&shape, &capacity, 1)),
+            SortPath::Direct { .. } => (ceil_log2(buckets), tile_scalars(&shape, &capacity, 1)),
         };
         let tiles = vectors * u64::from(shape.n.div_ceil(tile_scalars.max(1)));
         let vector_bins = buckets.div_ceil(1 << low_bits);
@@ -95,24 +95,24 @@ impl Layout {
             digit_tiles: u32::try_from((digits >> capacity.lg_tile) + bins).ok()?,
         };
         let fits = match path {
-            Path::Bins { .. } => {
+            SortPath::Bins { .. } => {
                 tile_scalars > 0
                     && low_bits <= capacity.low_bits_max
                     && vector_bins <= BINS_MAX
                     && layout.partition_shared() <= capacity.partition_shared_max.into()
             }
-            Path::Direct { groups } => buckets <= u64::from(groups) * DIRECT_BUCKETS,
+            SortPath::Direct { groups } => buckets <= u64::from(groups) * DIRECT_BUCKETS,
         };
         (fits && bins <= BINS_ALL_MAX).then_some(layout)
     }
 
     /// The input that this is a plan for.
-    pub fn shape(&self) -> &Shape {
+    pub fn shape(&self) -> &SortShape {
         &self.shape
     }
 
     /// The algorithm.
-    pub fn path(&self) -> Path {
+    pub fn path(&self) -> SortPath {
         self.path
     }
 
@@ -128,10 +128,10 @@ impl Layout {
         let state = state + 4 * u64::from(self.digit_tiles);
         let histogram = 2 * u64::from(self.scalar_tiles) * u64::from(self.vector_bins);
         match self.path {
-            Path::Bins { .. } => {
+            SortPath::Bins { .. } => {
                 [state, histogram, 4 * self.shape.buckets(), 2 * digits, 4 * digits]
             }
-            Path::Direct { .. } => [state, histogram, 0, 0, 0],
+            SortPath::Direct { .. } => [state, histogram, 0, 0, 0],
         }
     }
 
@@ -148,15 +148,18 @@ impl Layout {
     }
 
     /// Splits the workspace; `None` if it is smaller than [`Layout::bytes`].
-    pub(super) fn split_workspace<'l>(&self, work: Span<'l, u8>) -> Option<Workspace<'l>> {
+    pub(super) fn split_workspace<'l>(
+        &self,
+        work: DeviceSlice<'l, u8>,
+    ) -> Option<SortWorkspace<'l>> {
         let mut at = 0;
         let mut parts = [work; 5];
         for (part, bytes) in parts.iter_mut().zip(self.parts()) {
-            *part = work.part(at, bytes as usize)?;
+            *part = work.slice(at, bytes as usize)?;
             at += bytes.next_multiple_of(ALIGN) as usize;
         }
         let [state, histogram, places, keys, payloads] = parts;
-        Some(Workspace {
+        Some(SortWorkspace {
             state: state.cast()?,
             histogram: histogram.cast()?,
             bucket_cursors: places.cast()?,
@@ -170,7 +173,7 @@ fn ceil_log2(a: u64) -> u32 {
     a.next_power_of_two().ilog2()
 }
 
-fn path(shape: &Shape, capacity: &SortCapacity) -> Path {
+fn path(shape: &SortShape, capacity: &SortCapacity) -> SortPath {
     // Each block of a direct sort reads all digits of its vector, one after the other.
     const DIRECT_DIGITS: u64 = 3 << 14;
     // Many vectors fill the device with one block each, which reads no digit twice.
@@ -180,18 +183,18 @@ fn path(shape: &Shape, capacity: &SortCapacity) -> Path {
     let groups = if shape.vectors >= MANY { 1 } else { 4 };
     let most = if shape.vectors >= MANY { MANY_DIGITS } else { DIRECT_DIGITS };
     if digits <= most && buckets <= u64::from(groups) * DIRECT_BUCKETS {
-        return Path::Direct { groups };
+        return SortPath::Direct { groups };
     }
     let low_bits = low_bits(shape, capacity);
     let bins = buckets.div_ceil(1 << low_bits);
-    Path::Bins { low_bits, tile_scalars: tile_scalars(shape, capacity, bins) }
+    SortPath::Bins { low_bits, tile_scalars: tile_scalars(shape, capacity, bins) }
 }
 
 /// Bins of a single tile skip a kernel. That pays until there are too many bins, since every tile
 /// of scalars writes a run to each bin. Tuned on an H200: 2^16 scalars take 0.029 ms with 2^7 bins
 /// and 0.040 with 2^6, 2^20 take 0.224 with 2^8 and 0.247 with 2^10, 2^24 take 3.47 with 2^10 and
 /// 4.10 with 2^11.
-fn low_bits(shape: &Shape, capacity: &SortCapacity) -> u32 {
+fn low_bits(shape: &SortShape, capacity: &SortCapacity) -> u32 {
     const SINGLE_BINS_MAX: u64 = 1 << 8;
     // A tile then has eight digits per bucket, which are written together.
     let usual = capacity.lg_tile - 3;
@@ -213,13 +216,13 @@ fn low_bits(shape: &Shape, capacity: &SortCapacity) -> u32 {
 /// take 2.65 ms in tiles of 1024 and 3.57 in tiles of 512; 2^16 want tiles of 256, 2^18 of 512,
 /// 2^20 of 768. Large sorts use the largest tiles of which two blocks fit a multiprocessor: with 12
 /// windows, 2^22 scalars are 7 % faster in tiles of 1232 than of 960, 2^24 2 % faster than of 1120.
-fn tile_scalars(shape: &Shape, capacity: &SortCapacity, bins: u64) -> u32 {
+fn tile_scalars(shape: &SortShape, capacity: &SortCapacity, bins: u64) -> u32 {
     let room = u64::from(capacity.partition_shared_max).saturating_sub(8 * bins);
     let fit = (room / 6) as u32;
     let (most, staged) = match shape.digits_max() {
-        0..=0x20_0000 => (256, fit.min(STAGED_MAX)),
-        0x20_0001..=0x80_0000 => (512, fit.min(STAGED_MAX)),
-        0x80_0001..=0x200_0000 => (1024, fit.min(STAGED_MAX)),
+        0..=0x20_0000 => (256, fit.min(STAGED_DIGITS_MAX)),
+        0x20_0001..=0x80_0000 => (512, fit.min(STAGED_DIGITS_MAX)),
+        0x80_0001..=0x200_0000 => (1024, fit.min(STAGED_DIGITS_MAX)),
         _ => (1536, fit),
     };
     let fit = staged / shape.scalar_digits();

@@ -4,12 +4,13 @@ mod capacity;
 mod layout;
 
 pub use capacity::SortCapacity;
-pub use layout::{Layout, Path};
+pub use layout::{SortPath, SortPlan};
 
-use self::layout::Workspace;
-use super::Windows;
+use self::layout::SortWorkspace;
+use super::Recoding;
 use crate::device::{
-    Block, Context, DeviceLimits, Fault, Kernel, Module, Ptr, Span, Stream, Unusable,
+    BlockShape, DeviceContext, DeviceFault, DeviceLimits, DevicePtr, DeviceSlice, GpuUnavailable,
+    Kernel, KernelModule, Stream,
 };
 
 const MODULE: &str = "msm/sort";
@@ -22,19 +23,19 @@ const DIRECT_THREADS: u32 = 1024;
 
 /// The input of a sort: the digits of `vectors` times `n` scalars in some of the bucket sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
-    windows: Windows,
+pub struct SortShape {
+    windows: Recoding,
     n: u32,
     vectors: u32,
     first_set: u32,
     sets: u32,
 }
 
-impl Shape {
+impl SortShape {
     /// All sets of `vectors` vectors of `n` scalars each.
     ///
     /// Shape: `n <= 2^26`, `vectors >= 1`; `None` otherwise.
-    pub fn new(windows: Windows, n: u32, vectors: u32) -> Option<Self> {
+    pub fn new(windows: Recoding, n: u32, vectors: u32) -> Option<Self> {
         let sets = windows.sets();
         (n <= 1 << 26 && vectors > 0).then_some(Self { windows, n, vectors, first_set: 0, sets })
     }
@@ -46,7 +47,7 @@ impl Shape {
     }
 
     /// The recoding of the scalars.
-    pub fn windows(&self) -> &Windows {
+    pub fn windows(&self) -> &Recoding {
         &self.windows
     }
 
@@ -95,8 +96,8 @@ impl Shape {
     /// A bit mask of the narrower windows: bit j for window j.
     fn narrow_windows(&self) -> u64 {
         match &self.windows {
-            Windows::Fixed(fixed) => fixed.narrow(),
-            Windows::Radix(_) | Windows::Sliding(_) => 0,
+            Recoding::Fixed(fixed) => fixed.narrow_mask(),
+            Recoding::Radix(_) | Recoding::Sliding(_) => 0,
         }
     }
 
@@ -104,9 +105,9 @@ impl Shape {
     fn recoding_word(&self, low_bits: u32) -> u64 {
         let Self { windows, first_set, sets, .. } = self;
         let (bits, count, kind) = match windows {
-            Windows::Fixed(fixed) => (fixed.bits(), fixed.count(), 0),
-            Windows::Sliding(sliding) => (sliding.bits(), 0, 1),
-            Windows::Radix(radix) => (radix.doublings(), radix.count(), 2),
+            Recoding::Fixed(fixed) => (fixed.bits(), fixed.count(), 0),
+            Recoding::Sliding(sliding) => (sliding.bits(), 0, 1),
+            Recoding::Radix(radix) => (radix.doublings(), radix.count(), 2),
         };
         let factor = windows.factor();
         let bytes = [bits, count, windows.sets(), *first_set, *sets, low_bits, kind, factor];
@@ -117,14 +118,14 @@ impl Shape {
 /// The indices of the bases and their tables: the digit of scalar i in table t uses point
 /// `first + t * stride + i`, below 2^31.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tables {
+pub struct TableIndices {
     /// The index of the first point of table 0.
     pub first: u32,
     /// Points from one table's start to the next one's.
     pub stride: u32,
 }
 
-impl Tables {
+impl TableIndices {
     /// The word that kernels read.
     fn word(self) -> u64 {
         u64::from(self.stride) << 32 | u64::from(self.first)
@@ -133,33 +134,54 @@ impl Tables {
 
 /// The output of a sort.
 #[derive(Clone, Copy)]
-pub struct Sorted<'l> {
+pub struct SortOutput<'l> {
     /// At least [`Shape::digits_max`] words. Bit 31 marks a point that is subtracted.
-    pub references: Span<'l, u32>,
+    pub references: DeviceSlice<'l, u32>,
     /// [`Shape::buckets`] + 1 words: bucket q's references are `starts[q]..starts[q + 1]`. Every
     /// word is written.
-    pub starts: Span<'l, u32>,
+    pub starts: DeviceSlice<'l, u32>,
 }
 
 /// Parameters: scalars, state, histogram, starts, shape, narrow, n, vectors, tile_scalars,
 /// vector_bins, lg_tile.
-type CountBins =
-    Kernel<(Ptr<[u32; 8]>, Ptr<u32>, Ptr<u16>, Ptr<u32>, u64, u64, u32, u32, u32, u32, u32)>;
+type CountBinsKernel = Kernel<(
+    DevicePtr<[u32; 8]>,
+    DevicePtr<u32>,
+    DevicePtr<u16>,
+    DevicePtr<u32>,
+    u64,
+    u64,
+    u32,
+    u32,
+    u32,
+    u32,
+    u32,
+)>;
 /// Parameters: scalars, histogram, state, keys, payloads, places, shape, narrow, n, tile_scalars,
 /// vector_bins, tables.
 #[rustfmt::skip]
-type Partition = Kernel<(
-    Ptr<[u32; 8]>, Ptr<u16>, Ptr<u32>, Ptr<u16>, Ptr<u32>, Ptr<u32>, u64, u64, u32, u32, u32, u64,
+type PartitionKernel = Kernel<(
+    DevicePtr<[u32; 8]>, DevicePtr<u16>, DevicePtr<u32>, DevicePtr<u16>, DevicePtr<u32>, DevicePtr<u32>, u64, u64, u32, u32, u32, u64,
 )>;
 /// Parameters: keys, state, places, starts, shape, vectors, vector_bins, lg_tile.
-type CountBuckets = Kernel<(Ptr<u16>, Ptr<u32>, Ptr<u32>, Ptr<u32>, u64, u32, u32, u32)>;
+type CountBucketsKernel =
+    Kernel<(DevicePtr<u16>, DevicePtr<u32>, DevicePtr<u32>, DevicePtr<u32>, u64, u32, u32, u32)>;
 /// Parameters: keys, payloads, state, places, starts, references, shape, vectors, vector_bins.
-type SortTiles =
-    Kernel<(Ptr<u16>, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>, Ptr<u32>, u64, u32, u32)>;
+type SortTilesKernel = Kernel<(
+    DevicePtr<u16>,
+    DevicePtr<u32>,
+    DevicePtr<u32>,
+    DevicePtr<u32>,
+    DevicePtr<u32>,
+    DevicePtr<u32>,
+    u64,
+    u32,
+    u32,
+)>;
 /// Parameters: scalars, state, starts, references, shape, narrow, n, groups, tables.
 #[rustfmt::skip]
-type SortDirect = Kernel<(
-    Ptr<[u32; 8]>, Ptr<u32>, Ptr<u32>, Ptr<u32>, u64, u64, u32, u32, u64,
+type SortDirectKernel = Kernel<(
+    DevicePtr<[u32; 8]>, DevicePtr<u32>, DevicePtr<u32>, DevicePtr<u32>, u64, u64, u32, u32, u64,
 )>;
 
 /// The kernels of the sort on one device.
@@ -167,50 +189,53 @@ pub struct Sorter {
     capacity: SortCapacity,
     /// The counting blocks that fill the device.
     count_blocks: u32,
-    clear: Kernel<(Ptr<u32>, u32)>,
-    count_bins: CountBins,
+    clear: Kernel<(DevicePtr<u32>, u32)>,
+    count_bins: CountBinsKernel,
     /// By the shared memory of a block.
-    partition: Vec<(u32, Partition)>,
-    count_buckets: CountBuckets,
+    partition: Vec<(u32, PartitionKernel)>,
+    count_buckets: CountBucketsKernel,
     /// By log2 of the buckets per bin.
-    sort_tiles: Vec<(u32, SortTiles)>,
-    direct: SortDirect,
+    sort_tiles: Vec<(u32, SortTilesKernel)>,
+    direct: SortDirectKernel,
 }
 
 impl Sorter {
     /// Loads the kernels.
     ///
     /// Errors: `NoKernels`, `NoImage`, `Device`.
-    pub fn load(context: &Context) -> Result<Self, Unusable> {
+    pub fn load(context: &DeviceContext) -> Result<Self, GpuUnavailable> {
         let identity = context.identity();
-        let module = Module::load(context, MODULE)?;
-        let failed = |fault| Unusable::Device { index: identity.index, fault };
+        let module = KernelModule::load(context, MODULE)?;
+        let failed = |fault| GpuUnavailable::Device { index: identity.index, fault };
         Self::of(&module, &identity.limits).map_err(failed)
     }
 
-    fn of(module: &Module, limits: &DeviceLimits) -> Result<Self, Fault> {
+    fn of(module: &KernelModule, limits: &DeviceLimits) -> Result<Self, DeviceFault> {
         let capacity = SortCapacity::of(limits);
-        let partition = |block: Block| {
+        let partition = |block: BlockShape| {
             let kernel = module.kernel("msm_partition", block)?;
-            Ok((block.shared_bytes, kernel.starting_early()))
+            Ok((block.shared_bytes, kernel.with_pdl()))
         };
         let name = capacity.sort_kernel();
         let sort_tiles = |(low_bits, block)| {
             let kernel = module.kernel(&name, block)?;
-            Ok((low_bits, kernel.starting_early()))
+            Ok((low_bits, kernel.with_pdl()))
         };
-        let count_bins: CountBins = module.kernel("msm_count_bins", Block::of(COUNT_THREADS))?;
+        let count_bins: CountBinsKernel =
+            module.kernel("msm_count_bins", BlockShape::threads(COUNT_THREADS))?;
         Ok(Self {
             capacity,
             count_blocks: limits.multiprocessors * count_bins.resident_blocks()?,
-            clear: module.kernel("msm_clear_bins", Block::of(CLEAR_THREADS))?.starting_early(),
+            clear: module.kernel("msm_clear_bins", BlockShape::threads(CLEAR_THREADS))?.with_pdl(),
             count_bins: count_bins.starting_early(),
             partition: capacity.partition_blocks().map(partition).collect::<Result<_, _>>()?,
             count_buckets: module
-                .kernel("msm_count_buckets", Block::of(COUNT_THREADS))?
-                .starting_early(),
+                .kernel("msm_count_buckets", BlockShape::threads(COUNT_THREADS))?
+                .with_pdl(),
             sort_tiles: capacity.sort_blocks().map(sort_tiles).collect::<Result<_, _>>()?,
-            direct: module.kernel("msm_sort_direct", Block::of(DIRECT_THREADS))?.starting_early(),
+            direct: module
+                .kernel("msm_sort_direct", BlockShape::threads(DIRECT_THREADS))?
+                .with_pdl(),
         })
     }
 
@@ -224,36 +249,38 @@ impl Sorter {
     pub fn run(
         &self,
         stream: &Stream,
-        layout: &Layout,
-        scalars: Span<'_, [u32; 8]>,
-        tables: Tables,
-        work: Span<'_, u8>,
-        sorted: Sorted<'_>,
-    ) -> Result<(), Fault> {
+        layout: &SortPlan,
+        scalars: DeviceSlice<'_, [u32; 8]>,
+        tables: TableIndices,
+        work: DeviceSlice<'_, u8>,
+        sorted: SortOutput<'_>,
+    ) -> Result<(), DeviceFault> {
         let shape = &layout.shape;
         if layout.capacity != self.capacity {
             let problem = "the layout was planned for another device".to_owned();
-            return Err(Fault::KernelMismatch { kernel: MODULE.to_owned(), problem });
+            return Err(DeviceFault::KernelMismatch { kernel: MODULE.to_owned(), problem });
         }
         let fits = scalars.len() as u64 >= u64::from(shape.n) * u64::from(shape.vectors)
             && sorted.references.len() as u64 >= shape.digits_max()
             && sorted.starts.len() as u64 > shape.buckets();
-        let spaces = layout.split_workspace(work).filter(|_| fits).ok_or_else(|| Fault::KernelMismatch {
-            kernel: MODULE.to_owned(),
-            problem: "spans are too short for the shape".to_owned(),
+        let spaces = layout.split_workspace(work).filter(|_| fits).ok_or_else(|| {
+            DeviceFault::KernelMismatch {
+                kernel: MODULE.to_owned(),
+                problem: "spans are too short for the shape".to_owned(),
+            }
         })?;
         match layout.path {
-            Path::Bins { .. } => {
+            SortPath::Bins { .. } => {
                 self.count_bins(stream, layout, scalars, &spaces, sorted)?;
                 self.sort_by_bins(stream, layout, scalars, tables, &spaces, sorted)
             }
-            Path::Direct { groups } => {
+            SortPath::Direct { groups } => {
                 if shape.vectors > 1 {
                     self.count_bins(stream, layout, scalars, &spaces, sorted)?;
                 }
                 let word = shape.recoding_word(layout.low_bits);
                 let narrow = shape.narrow_windows();
-                let Sorted { references, starts } = sorted;
+                let SortOutput { references, starts } = sorted;
                 let (state, n, tables) = (spaces.state, shape.n, tables.word());
                 let given = (scalars, state, starts, references, word, narrow, n, groups, tables);
                 self.direct.launch(stream, shape.vectors * groups, given)
@@ -265,11 +292,11 @@ impl Sorter {
     fn count_bins(
         &self,
         stream: &Stream,
-        layout: &Layout,
-        scalars: Span<'_, [u32; 8]>,
-        spaces: &Workspace<'_>,
-        sorted: Sorted<'_>,
-    ) -> Result<(), Fault> {
+        layout: &SortPlan,
+        scalars: DeviceSlice<'_, [u32; 8]>,
+        spaces: &SortWorkspace<'_>,
+        sorted: SortOutput<'_>,
+    ) -> Result<(), DeviceFault> {
         let (shape, state) = (&layout.shape, spaces.state);
         let words = layout.cleared_words() as u32;
         self.clear.launch(stream, words.div_ceil(CLEAR_THREADS), (state, words))?;
@@ -288,25 +315,31 @@ impl Sorter {
     fn sort_by_bins(
         &self,
         stream: &Stream,
-        layout: &Layout,
-        scalars: Span<'_, [u32; 8]>,
-        tables: Tables,
-        spaces: &Workspace<'_>,
-        sorted: Sorted<'_>,
-    ) -> Result<(), Fault> {
-        let &Workspace { state, histogram, bucket_cursors: places, keys, unsorted_references: payloads } = spaces;
+        layout: &SortPlan,
+        scalars: DeviceSlice<'_, [u32; 8]>,
+        tables: TableIndices,
+        spaces: &SortWorkspace<'_>,
+        sorted: SortOutput<'_>,
+    ) -> Result<(), DeviceFault> {
+        let &SortWorkspace {
+            state,
+            histogram,
+            bucket_cursors: places,
+            keys,
+            unsorted_references: payloads,
+        } = spaces;
         let (shape, tile) = (&layout.shape, layout.tile_scalars);
         let (word, narrow) = (shape.recoding_word(layout.low_bits), shape.narrow_windows());
         let (n, vectors) = (shape.n, shape.vectors);
         let (bins, tables) = (layout.vector_bins, tables.word());
-        let Sorted { references, starts } = sorted;
+        let SortOutput { references, starts } = sorted;
         let shared = layout.partition_shared();
         // Unreachable: layouts fit the largest blocks.
-        let unplanned = || Fault::KernelMismatch {
+        let unplanned = || DeviceFault::KernelMismatch {
             kernel: MODULE.to_owned(),
             problem: "no block is large enough for the layout".to_owned(),
         };
-        let fits = |(bytes, _): &&(u32, Partition)| shared <= u64::from(*bytes);
+        let fits = |(bytes, _): &&(u32, PartitionKernel)| shared <= u64::from(*bytes);
         let (_, partition) = self.partition.iter().find(fits).ok_or_else(unplanned)?;
         #[rustfmt::skip]
         let given = (
@@ -316,7 +349,7 @@ impl Sorter {
         let lg_tile = self.capacity.lg_tile;
         let given = (keys, state, places, starts, word, vectors, bins, lg_tile);
         self.count_buckets.launch(stream, layout.digit_tiles, given)?;
-        let fits = |(low_bits, _): &&(u32, SortTiles)| layout.low_bits <= *low_bits;
+        let fits = |(low_bits, _): &&(u32, SortTilesKernel)| layout.low_bits <= *low_bits;
         let (_, sort_tiles) = self.sort_tiles.iter().find(fits).ok_or_else(unplanned)?;
         let given = (keys, payloads, state, places, starts, references, word, vectors, bins);
         sort_tiles.launch(stream, layout.digit_tiles, given)

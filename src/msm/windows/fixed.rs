@@ -2,7 +2,7 @@
 
 use ark_ff::BigInteger;
 
-use super::{BITS_MAX, BITS_MIN, Digit, Folded};
+use super::{BITS_MAX, BITS_MIN, FoldedScalar, SignedDigit};
 
 /// Bits that windows cover: 254 of a scalar, and the top window's sign, which is unused.
 const COVERED_BITS: u32 = 255;
@@ -21,7 +21,7 @@ const COVERED_BITS: u32 = 255;
 /// combined by fixed doublings. Therefore all windows in a set have one width, except in the last
 /// set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fixed {
+pub struct FixedWindows {
     bits: u32,
     count: u32,
     sets: u32,
@@ -29,7 +29,7 @@ pub struct Fixed {
     narrow: u64,
 }
 
-impl Fixed {
+impl FixedWindows {
     /// The fewest windows of at most `bits_max` bits that cover scalars, as narrow as possible.
     ///
     /// Shape: `bits_max` in [`BITS_MIN`]`..=`[`BITS_MAX`], `sets >= 1`. `None` if `sets * tables`
@@ -105,18 +105,18 @@ impl Fixed {
     }
 
     /// Windows in the sets `first..first + count`, and so the most digits of a scalar there.
-    pub fn in_sets(&self, first: u32, count: u32) -> u32 {
+    pub fn windows_in_sets(&self, first: u32, count: u32) -> u32 {
         let taken = |j: &u32| (first..first + count).contains(&(j % self.sets));
         (0..self.count).filter(taken).count() as u32
     }
 
     /// The bit mask of the narrower windows, for kernels: bit j for window j.
-    pub(in crate::msm) fn narrow(&self) -> u64 {
+    pub(in crate::msm) fn narrow_mask(&self) -> u64 {
         self.narrow
     }
 
     /// The nonzero digits, lowest first, computed bit by bit.
-    pub(super) fn digits(&self, Folded { value, negated }: Folded) -> Vec<Digit> {
+    pub(super) fn digits(&self, FoldedScalar { value, negated }: FoldedScalar) -> Vec<SignedDigit> {
         let mut carry = 0;
         let digit = |j| {
             let (offset, width) = (self.offset(j), self.width(j));
@@ -125,7 +125,7 @@ impl Fixed {
             carry = i32::from(taken >= 1 << (width - 1) && j + 1 < self.count);
             let digit = taken - (carry << width);
             let value = if negated { -digit } else { digit };
-            Digit { table: j / self.sets, set: j % self.sets, value }
+            SignedDigit { table: j / self.sets, set: j % self.sets, value }
         };
         (0..self.count).map(digit).filter(|digit| digit.value != 0).collect()
     }

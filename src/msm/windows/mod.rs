@@ -6,7 +6,7 @@ mod sliding;
 
 use ark_ff::{BigInt, PrimeField};
 
-pub use self::{fixed::Fixed, radix::Radix, sliding::Sliding};
+pub use self::{fixed::FixedWindows, radix::RadixDigits, sliding::SlidingWindows};
 use crate::curve::Fr;
 
 /// The narrowest windows: 64 fixed ones, the most that kernels support.
@@ -18,18 +18,18 @@ pub const BITS_MAX: u32 = 24;
 /// from the table, which holds `factor`^t 2^`table_offset(t)` P for every base P, and the sum of
 /// the set's buckets is multiplied by 2^`shift(set)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Windows {
+pub enum Recoding {
     /// Windows at the same bits of every scalar.
-    Fixed(Fixed),
+    Fixed(FixedWindows),
     /// Digits in a radix that is not a power of two.
-    Radix(Radix),
+    Radix(RadixDigits),
     /// Sliding windows (wNAF): need one table per power of two.
-    Sliding(Sliding),
+    Sliding(SlidingWindows),
 }
 
 /// A digit that is not 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Digit {
+pub struct SignedDigit {
     /// The index of its table.
     pub table: u32,
     /// The index of its bucket set.
@@ -40,25 +40,25 @@ pub struct Digit {
 
 /// A scalar k as k' = min(k, r - k), and whether that is r - k, which negates all digits. r is odd
 /// and below 2^255, so k' <= (r - 1) / 2 < 2^254.
-struct Folded {
+struct FoldedScalar {
     value: BigInt<4>,
     negated: bool,
 }
 
-impl Windows {
+impl Recoding {
     /// Fixed windows: see [`Fixed::new`].
     pub fn fixed(bits_max: u32, sets: u32, tables: u32) -> Option<Self> {
-        Fixed::new(bits_max, sets, tables).map(Self::Fixed)
+        FixedWindows::new(bits_max, sets, tables).map(Self::Fixed)
     }
 
     /// Windows of a radix: see [`Radix::new`].
     pub fn radix(count: u32) -> Option<Self> {
-        Radix::new(count).map(Self::Radix)
+        RadixDigits::new(count).map(Self::Radix)
     }
 
     /// Sliding windows: see [`Sliding::new`].
     pub fn sliding(bits: u32) -> Option<Self> {
-        Sliding::new(bits).map(Self::Sliding)
+        SlidingWindows::new(bits).map(Self::Sliding)
     }
 
     /// Bits of the widest windows, rounded up.
@@ -83,7 +83,7 @@ impl Windows {
         match self {
             Self::Fixed(fixed) => fixed.tables(),
             Self::Radix(radix) => radix.count(),
-            Self::Sliding(_) => Sliding::TABLES,
+            Self::Sliding(_) => SlidingWindows::TABLES,
         }
     }
 
@@ -97,7 +97,7 @@ impl Windows {
     }
 
     /// Whether windows slide. Bucket b is then for digits of magnitude 2b + 1, otherwise b + 1.
-    pub fn slide(&self) -> bool {
+    pub fn is_sliding(&self) -> bool {
         matches!(self, Self::Sliding(_))
     }
 
@@ -128,7 +128,7 @@ impl Windows {
     }
 
     /// The sum of set `set` is multiplied by 2 to this power.
-    pub fn shift(&self, set: u32) -> u32 {
+    pub fn set_shift(&self, set: u32) -> u32 {
         match self {
             Self::Fixed(fixed) => fixed.shift(set),
             Self::Radix(_) | Self::Sliding(_) => 0,
@@ -138,7 +138,7 @@ impl Windows {
     /// The most digits of a scalar in the sets `first..first + count`.
     pub fn digits_max(&self, first: u32, count: u32) -> u32 {
         match self {
-            Self::Fixed(fixed) => fixed.in_sets(first, count),
+            Self::Fixed(fixed) => fixed.windows_in_sets(first, count),
             Self::Radix(radix) => radix.count(),
             Self::Sliding(sliding) => sliding.digits_max(),
         }
@@ -154,9 +154,9 @@ impl Windows {
     }
 
     /// The nonzero digits of `scalar`, lowest first. Tests compare the kernels with it.
-    pub fn digits(&self, scalar: Fr) -> Vec<Digit> {
+    pub fn digits(&self, scalar: Fr) -> Vec<SignedDigit> {
         let (plain, other) = (scalar.into_bigint(), (-scalar).into_bigint());
-        let folded = Folded { value: other.min(plain), negated: other < plain };
+        let folded = FoldedScalar { value: other.min(plain), negated: other < plain };
         match self {
             Self::Fixed(fixed) => fixed.digits(folded),
             Self::Radix(radix) => radix.digits(folded),

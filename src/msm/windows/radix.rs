@@ -1,11 +1,11 @@
 //! Signed digits in a radix that is not a power of two.
 
-use super::{Digit, Folded};
+use super::{FoldedScalar, SignedDigit};
 
 /// The number of windows, and the factor and doublings of their radix, whose constants the kernels
 /// have (`kernels/params/radices.cuh`, by `scripts/kernel-params`). The first is for tests: it has
 /// few buckets.
-const KNOWN: [(u32, u32, u32); 3] = [(26, 7, 7), (12, 5, 19), (11, 9, 20)];
+const RADICES: [(u32, u32, u32); 3] = [(26, 7, 7), (12, 5, 19), (11, 9, 20)];
 
 /// Signed digits in radix B = `factor` 2^`doublings`, with B just large enough that `count` windows
 /// cover every folded scalar k' <= (r - 1) / 2. Eleven windows of powers of two need 2^24 and so
@@ -14,13 +14,13 @@ const KNOWN: [(u32, u32, u32); 3] = [(26, 7, 7), (12, 5, 19), (11, 9, 20)];
 /// Digits are from -B / 2 to B / 2 - 1: with h = B / 2 (1 + B + ... + B^(c - 1)), they are the
 /// digits of k' + h in radix B, each minus B / 2. (r - 1) / 2 + h < B^c, so c digits suffice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Radix {
+pub struct RadixDigits {
     count: u32,
     factor: u32,
     doublings: u32,
 }
 
-impl Radix {
+impl RadixDigits {
     /// The radix with `count` windows; `None` except for 11, 12 and 26.
     pub fn new(count: u32) -> Option<Self> {
         Self::all().find(|own| own.count == count)
@@ -28,7 +28,7 @@ impl Radix {
 
     /// All radices.
     pub fn all() -> impl Iterator<Item = Self> {
-        KNOWN.into_iter().map(|(count, factor, doublings)| Self { count, factor, doublings })
+        RADICES.into_iter().map(|(count, factor, doublings)| Self { count, factor, doublings })
     }
 
     /// The number of windows, and of tables.
@@ -57,7 +57,10 @@ impl Radix {
     }
 
     /// The nonzero digits, lowest first, by long division.
-    pub(super) fn digits(&self, Folded { mut value, negated }: Folded) -> Vec<Digit> {
+    pub(super) fn digits(
+        &self,
+        FoldedScalar { mut value, negated }: FoldedScalar,
+    ) -> Vec<SignedDigit> {
         let (radix, mut carry) = (i64::from(self.radix()), 0);
         let digit = |table| {
             let mut rest = 0;
@@ -69,7 +72,7 @@ impl Radix {
             let taken = rest as i64 + carry;
             carry = i64::from(taken >= radix / 2);
             let digit = (taken - carry * radix) as i32;
-            Digit { table, set: 0, value: if negated { -digit } else { digit } }
+            SignedDigit { table, set: 0, value: if negated { -digit } else { digit } }
         };
         (0..self.count).map(digit).filter(|digit| digit.value != 0).collect()
     }

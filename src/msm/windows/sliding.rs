@@ -2,7 +2,7 @@
 
 use ark_ff::BigInteger;
 
-use super::{BITS_MAX, BITS_MIN, Digit, Folded};
+use super::{BITS_MAX, BITS_MIN, FoldedScalar, SignedDigit};
 
 /// Odd digits of at most `bits` bits that start at any bit: a non-adjacent form (wNAF). It needs
 /// one table per power of two, and has fewer digits than [`super::Fixed`] with half as many
@@ -26,11 +26,11 @@ use super::{BITS_MAX, BITS_MIN, Digit, Folded};
 /// bits, two for fewer than 2w; for more, the next digit consumes w. So a scalar has at most 255 /
 /// w digits, rounded up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sliding {
+pub struct SlidingWindows {
     bits: u32,
 }
 
-impl Sliding {
+impl SlidingWindows {
     /// 2^i P for i = 0 to 254.
     pub const TABLES: u32 = 255;
 
@@ -60,7 +60,7 @@ impl Sliding {
     }
 
     /// The digits, lowest first, computed bit by bit.
-    pub(super) fn digits(&self, Folded { value, negated }: Folded) -> Vec<Digit> {
+    pub(super) fn digits(&self, FoldedScalar { value, negated }: FoldedScalar) -> Vec<SignedDigit> {
         let (length, mut at, mut carry) = (value.num_bits(), 0, false);
         let bit = |at: u32| value.get_bit(at as usize);
         let mut digits = Vec::new();
@@ -75,7 +75,11 @@ impl Sliding {
             let taken = (0..width).map(|i| i32::from(bit(at + i)) << i).sum::<i32>() | 1;
             carry = bit(at + width - 1);
             let digit = taken - (i32::from(carry) << width);
-            digits.push(Digit { table: at, set: 0, value: if negated { -digit } else { digit } });
+            digits.push(SignedDigit {
+                table: at,
+                set: 0,
+                value: if negated { -digit } else { digit },
+            });
             at += width;
         }
         digits

@@ -7,36 +7,48 @@
 
 use ark_ff::Field;
 
-use super::{P, THREADS, Vector, W, misuse, montgomery};
+use super::{ConstantWord, DeviceVector, ElementPtr, THREADS, kernel_fault, montgomery};
 use crate::{
     curve::Fr,
-    device::{Arena, Block, Fault, Gpu, Kernel, Module, Stream, Unusable},
-    ntt::Element,
+    device::{
+        BlockShape, DeviceArena, DeviceFault, Gpu, GpuUnavailable, Kernel, KernelModule, Stream,
+    },
+    ntt::DeviceFr,
 };
 
 /// Parameters: out, two bases.
-type PowersPair = Kernel<(P, W, W, W, W, W, W, W, W)>;
+type PowersPairKernel = Kernel<(
+    ElementPtr,
+    ConstantWord,
+    ConstantWord,
+    ConstantWord,
+    ConstantWord,
+    ConstantWord,
+    ConstantWord,
+    ConstantWord,
+    ConstantWord,
+)>;
 /// Parameters: coefficients, weights, sums, length, chunks, each.
-type Sums = Kernel<(P, P, P, u64, u32, u32)>;
+type EvaluateKernel = Kernel<(ElementPtr, ElementPtr, ElementPtr, u64, u32, u32)>;
 
 /// Bounds on the coefficients per thread: no more than there are weights, and enough to amortise
 /// the block's tree, 7 sums and barriers for 16 products. Not measured.
-const EACH: [u64; 2] = [16, 128];
+const PER_THREAD: [u64; 2] = [16, 128];
 /// Weights per level.
 const WEIGHTS: usize = 2 * THREADS as usize;
 
 /// The kernels of one device.
-pub(super) struct Evaluate {
-    powers_pair: PowersPair,
-    sums: Sums,
-    arena: Arena,
+pub(super) struct PolynomialEvaluator {
+    powers_pair: PowersPairKernel,
+    sums: EvaluateKernel,
+    arena: DeviceArena,
     /// Resident blocks of the device.
     blocks: u64,
 }
 
 /// A step from rows of one length to shorter rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Level {
+struct EvaluationLevel {
     length: u64,
     /// Coefficients per thread.
     each: u64,
@@ -44,14 +56,14 @@ struct Level {
     chunks: u64,
 }
 
-impl Evaluate {
+impl PolynomialEvaluator {
     /// Loads the kernels; `module` has the one for weights.
-    pub fn load(gpu: &Gpu, module: &Module) -> Result<Self, Unusable> {
+    pub fn load(gpu: &Gpu, module: &KernelModule) -> Result<Self, GpuUnavailable> {
         let identity = gpu.identity();
-        let failed = |fault| Unusable::Device { index: identity.index, fault };
-        let evaluate = Module::load(gpu.context(), "ntt/evaluate")?;
-        let block = Block::of(THREADS);
-        let sums: Sums = evaluate.kernel("fr_evaluate", block).map_err(failed)?;
+        let failed = |fault| GpuUnavailable::Device { index: identity.index, fault };
+        let evaluate = KernelModule::load(gpu.context(), "ntt/evaluate")?;
+        let block = BlockShape::threads(THREADS);
+        let sums: EvaluateKernel = evaluate.kernel("fr_evaluate", block).map_err(failed)?;
         let resident = sums.resident_blocks().map_err(failed)?;
         Ok(Self {
             powers_pair: module.kernel("fr_powers_pair", block).map_err(failed)?,
@@ -65,41 +77,41 @@ impl Evaluate {
     pub fn run(
         &self,
         stream: &Stream,
-        out: Vector<'_>,
-        coefficients: Vector<'_>,
+        out: DeviceVector<'_>,
+        coefficients: DeviceVector<'_>,
         point: Fr,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DeviceFault> {
         let rows = out.len();
         let length = coefficients.len().checked_div(rows).unwrap_or(0);
         if rows * length != coefficients.len() {
-            return Err(misuse("coefficients are not whole rows"));
+            return Err(kernel_fault("coefficients are not whole rows"));
         }
         if overlap(&out, &coefficients) {
-            return Err(misuse("values overlap their coefficients"));
+            return Err(kernel_fault("values overlap their coefficients"));
         }
         if rows == 0 {
             return Ok(());
         }
         let levels = levels(rows as u64, length as u64, self.blocks);
-        let sums = |level: &Level| rows * level.chunks as usize;
+        let sums = |level: &EvaluationLevel| rows * level.chunks as usize;
         let last = levels.len() - 1;
         let elements = levels.len() * WEIGHTS + levels[..last].iter().map(sums).sum::<usize>();
-        let beside = self.arena.lease(stream, (elements * size_of::<Element>()) as u64)?;
+        let beside = self.arena.lease(stream, (elements * size_of::<DeviceFr>()) as u64)?;
         let mut at = 0;
         let mut take = |count: usize| {
             at += count;
-            beside.all().part(at - count, count).expect("the lease holds all counted elements")
+            beside.all().slice(at - count, count).expect("the lease holds all counted elements")
         };
         let (mut from, mut point) = (coefficients, point);
         for (i, level) in levels.iter().enumerate() {
-            let &Level { length, each, chunks } = level;
+            let &EvaluationLevel { length, each, chunks } = level;
             let weights = take(WEIGHTS);
             let far = point.pow([THREADS.into()]);
             let ([b0, b1, b2, b3], [c0, c1, c2, c3]) = (montgomery(point), montgomery(far));
             let given = (weights, b0, b1, b2, b3, c0, c1, c2, c3);
             self.powers_pair.launch(stream, 2, given)?;
             let to = if i == last { out } else { take(sums(level)) };
-            let grid = u32::try_from(to.len()).map_err(|_| misuse("too many elements"))?;
+            let grid = u32::try_from(to.len()).map_err(|_| kernel_fault("too many elements"))?;
             let given = (from, weights, to, length, chunks as u32, each as u32);
             self.sums.launch(stream, grid, given)?;
             (from, point) = (to, far.pow([each]));
@@ -109,20 +121,20 @@ impl Evaluate {
 }
 
 /// Whether two vectors overlap.
-fn overlap(a: &Vector<'_>, b: &Vector<'_>) -> bool {
-    let end = |v: &Vector<'_>| v.arena_offset() + (v.len() * size_of::<Element>()) as u64;
+fn overlap(a: &DeviceVector<'_>, b: &DeviceVector<'_>) -> bool {
+    let end = |v: &DeviceVector<'_>| v.arena_offset() + (v.len() * size_of::<DeviceFr>()) as u64;
     a.arena_offset() < end(b) && b.arena_offset() < end(a)
 }
 
 /// The levels that reduce each row to one sum, if `blocks` blocks are resident: the first is a
 /// single wave, if threads can take enough coefficients.
-fn levels(rows: u64, mut length: u64, blocks: u64) -> Vec<Level> {
+fn levels(rows: u64, mut length: u64, blocks: u64) -> Vec<EvaluationLevel> {
     let threads = u64::from(THREADS);
     let mut levels = Vec::new();
     loop {
-        let each = (rows * length).div_ceil(threads * blocks).clamp(EACH[0], EACH[1]);
+        let each = (rows * length).div_ceil(threads * blocks).clamp(PER_THREAD[0], PER_THREAD[1]);
         let chunks = length.div_ceil(threads * each).max(1);
-        levels.push(Level { length, each, chunks });
+        levels.push(EvaluationLevel { length, each, chunks });
         if chunks == 1 {
             return levels;
         }
@@ -144,7 +156,7 @@ mod tests {
                 assert!(levels.len() <= 3);
                 for (i, level) in levels.iter().enumerate() {
                     let chunk = level.each * u64::from(THREADS);
-                    assert!(level.each >= EACH[0] && level.each <= EACH[1]);
+                    assert!(level.each >= PER_THREAD[0] && level.each <= PER_THREAD[1]);
                     assert!(level.chunks * chunk >= level.length);
                     assert!(level.chunks == 1 || (level.chunks - 1) * chunk < level.length);
                     assert!(levels.get(i + 1).is_none_or(|next| next.length == level.chunks));

@@ -21,7 +21,7 @@ fn some(n: usize) -> StoredBases {
 }
 
 fn put(store: &BasesStore, n: usize, persist: bool) -> Result<ObjectId> {
-    let room = store.room(Group::G1, n as u64)?;
+    let room = store.reserve(Group::G1, n as u64)?;
     store.insert(some(n), room, persist).map(|bases| bases.id)
 }
 

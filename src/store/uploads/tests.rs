@@ -1,12 +1,12 @@
 use super::*;
 use crate::curve::scalars::ScalarEncoding;
 
-fn header(id: u8, count: u64, streams: u32) -> Header {
+fn header(id: u8, count: u64, streams: u32) -> UploadHeader {
     let encoding = ScalarEncoding::Unsigned(1);
-    Header::Vector(VectorUpload { id: UploadId([id; 16]), encoding, count, streams })
+    UploadHeader::Vector(VectorUploadHeader { id: UploadId([id; 16]), encoding, count, streams })
 }
 
-fn open(uploads: &Uploads, header: &Header) -> Result<(Arc<Upload>, bool)> {
+fn open(uploads: &Uploads, header: &UploadHeader) -> Result<(Arc<StoredUpload>, bool)> {
     uploads.open(header, |_| Ok(Vec::new()))
 }
 
@@ -17,12 +17,12 @@ async fn streams_share_an_upload_and_the_last_one_to_end_reports_truncation() {
     let (same, again) = open(&uploads, &header(1, 8, 3)).unwrap();
     assert!(new && !again && Arc::ptr_eq(&upload, &same));
     assert!(matches!(open(&uploads, &header(1, 9, 2)), Err(Error::UploadConflict)));
-    let (first, second) = (upload.attach(), upload.attach());
+    let (first, second) = (upload.begin_stream(), upload.begin_stream());
     upload.write(0, &[1; 4]).unwrap();
-    first.ended();
+    first.end();
     assert!(upload.payload.failure().is_none());
-    second.ended();
-    let truncated = Error::field("chunk", Problem::Length { expected: 8, got: 4 });
+    second.end();
+    let truncated = Error::field("chunk", FieldProblem::Length { expected: 8, got: 4 });
     assert_eq!(upload.concluded().await.err(), Some(truncated));
 }
 
@@ -30,13 +30,13 @@ async fn streams_share_an_upload_and_the_last_one_to_end_reports_truncation() {
 async fn a_stream_may_end_before_the_next_begins_and_a_broken_one_may_resume() {
     let uploads = Uploads::new(4);
     let (upload, _) = open(&uploads, &header(1, 8, 2)).unwrap();
-    let early = upload.attach();
+    let early = upload.begin_stream();
     upload.write(4, &[1; 4]).unwrap();
-    early.ended();
-    drop(upload.attach());
-    let late = upload.attach();
+    early.end();
+    drop(upload.begin_stream());
+    let late = upload.begin_stream();
     upload.write(0, &[1; 4]).unwrap();
-    late.ended();
+    late.end();
     assert!(upload.concluded().await.is_ok());
 }
 
@@ -46,12 +46,12 @@ async fn sweep_drops_idle_uploads_only() {
     let (left, _) = open(&uploads, &header(1, 8, 1)).unwrap();
     let (used, _) = open(&uploads, &header(2, 8, 1)).unwrap();
     let (vector, _) = open(&uploads, &header(3, 0, 1)).unwrap();
-    let guard = used.attach();
-    assert_eq!(uploads.sweep(Duration::ZERO, Duration::from_secs(60)), 1);
+    let guard = used.begin_stream();
+    assert_eq!(uploads.drop_idle(Duration::ZERO, Duration::from_secs(60)), 1);
     assert_eq!(left.concluded().await.err(), Some(Error::Idle(Duration::ZERO)));
     assert_eq!(left.write(0, &[1]), Err(Error::Idle(Duration::ZERO)));
     drop((guard, left, used, vector));
-    assert_eq!(uploads.sweep(Duration::ZERO, Duration::ZERO), 2);
+    assert_eq!(uploads.drop_idle(Duration::ZERO, Duration::ZERO), 2);
     assert_eq!(uploads.count(), 0);
 }
 
@@ -59,7 +59,7 @@ async fn sweep_drops_idle_uploads_only() {
 fn slots_are_counted_and_returned() {
     let uploads = Uploads::new(1);
     let (upload, _) = open(&uploads, &header(1, 8, 1)).unwrap();
-    let text = crate::telemetry::counted(|| {
+    let text = crate::telemetry::metrics_of(|| {
         assert!(matches!(open(&uploads, &header(2, 8, 1)), Err(Error::Exhausted { .. })));
     });
     assert!(text.contains(r#"capstan_rejected_total{limit="UPLOADS"} 1"#), "{text}");

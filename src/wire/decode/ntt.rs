@@ -2,11 +2,11 @@
 
 use ark_ff::{BigInt, PrimeField, Zero};
 
-use super::{Verify, at_most, batch, full_encoding, known, required, verify};
+use super::{VerifyMode, at_most, batch, decode_enum, full_width_encoding, required, verify};
 use crate::{
     curve::{Fr, TWO_ADICITY, scalars::ScalarEncoding},
     engine::NttPlan,
-    error::{Error, Problem, Result},
+    error::{Error, FieldProblem, Result},
     wire::v1,
 };
 
@@ -24,7 +24,7 @@ pub struct NttSpec {
     /// Reduce elements modulo r.
     pub reduce: bool,
     /// How the result is checked.
-    pub verify: Verify,
+    pub verify: VerifyMode,
 }
 
 /// Decodes an NTT spec.
@@ -37,9 +37,9 @@ pub fn ntt_spec(spec: Option<v1::NttSpec>) -> Result<NttSpec> {
     let row_length = spec.row_length.unwrap_or(n);
     at_most("spec.row_length", row_length, n)?;
     let reversed = |field, value| {
-        known::<v1::Order>(field, value).map(|order| order == v1::Order::BitReversed)
+        decode_enum::<v1::Order>(field, value).map(|order| order == v1::Order::BitReversed)
     };
-    let direction = known::<v1::Direction>("spec.direction", spec.direction)?;
+    let direction = decode_enum::<v1::Direction>("spec.direction", spec.direction)?;
     Ok(NttSpec {
         plan: NttPlan {
             lg_n: spec.lg_n,
@@ -50,7 +50,7 @@ pub fn ntt_spec(spec: Option<v1::NttSpec>) -> Result<NttSpec> {
         },
         rows: batch(spec.batch)?,
         row_length,
-        output_encoding: full_encoding("spec.output_encoding", spec.output_encoding)?,
+        output_encoding: full_width_encoding("spec.output_encoding", spec.output_encoding)?,
         reduce: spec.reduce,
         verify: verify(spec.verify)?,
     })
@@ -64,14 +64,14 @@ fn coset(bytes: &[u8]) -> Result<Option<Fr>> {
     let mut limbs = [0u64; 4];
     if bytes.len() != 32 {
         let got = bytes.len() as u64;
-        return Err(Error::field(FIELD, Problem::Length { expected: 32, got }));
+        return Err(Error::field(FIELD, FieldProblem::Length { expected: 32, got }));
     }
     for (limb, chunk) in limbs.iter_mut().zip(bytes.chunks_exact(8)) {
         *limb = chunk.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
     }
     match Fr::from_bigint(BigInt(limbs)) {
-        None => Err(Error::field(FIELD, Problem::NotCanonical)),
-        Some(zero) if zero.is_zero() => Err(Error::field(FIELD, Problem::Zero)),
+        None => Err(Error::field(FIELD, FieldProblem::NotCanonical)),
+        Some(zero) if zero.is_zero() => Err(Error::field(FIELD, FieldProblem::Zero)),
         generator => Ok(generator),
     }
 }

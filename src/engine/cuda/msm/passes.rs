@@ -3,11 +3,11 @@
 
 use std::time::{Duration, Instant};
 
-use super::due::Moment;
+use super::arrival_schedule::ArrivalProgress;
 use crate::{
-    buffer::Ranges,
+    buffer::RangeSet,
     curve::Group,
-    msm::{Pass, Plan},
+    msm::{MsmPass, MsmPassPlan},
 };
 
 /// Overhead of one more pass on an H200, plus the cost per bucket that it adds to. Fitted to 0.6,
@@ -21,15 +21,15 @@ const fn bucket_ns(group: Group) -> f64 {
 }
 
 /// The passes that are not launched yet.
-pub enum Passes {
+pub enum PassSchedule {
     /// Passes as planned, the last one first.
-    Planned(Vec<Pass>),
+    Planned(Vec<MsmPass>),
     /// Passes over the scalars received so far.
-    Arriving(Arriving),
+    Arriving(ArrivingPasses),
 }
 
 /// The passes over a vector that is still arriving; `at` is the first point in no pass.
-pub struct Arriving {
+pub struct ArrivingPasses {
     launched: u32,
     /// End of the points received without a gap, at the last call.
     received: u32,
@@ -42,7 +42,7 @@ pub struct Arriving {
 
 /// Passes of one MSM that were launched and are not finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UnderWay {
+pub enum PendingPasses {
     /// No pass.
     None,
     /// The last pass launched.
@@ -51,13 +51,19 @@ pub enum UnderWay {
     Several,
 }
 
-impl Passes {
+impl PassSchedule {
     /// All passes of `plan`. It may become a plan for scalars that are still arriving, the first of
     /// which arrived at `begun`.
-    pub fn of(plan: &mut Plan, begun: Instant) -> Self {
+    pub fn new(plan: &mut MsmPassPlan, begun: Instant) -> Self {
         if plan.enable_streaming() {
             let (at, until, looks) = (0, 0, 0);
-            return Self::Arriving(Arriving { launched: at, received: until, begun, pieces: looks, busy_until: begun });
+            return Self::Arriving(ArrivingPasses {
+                launched: at,
+                received: until,
+                begun,
+                pieces: looks,
+                busy_until: begun,
+            });
         }
         let mut all: Vec<_> = plan.passes().collect();
         all.reverse();
@@ -67,11 +73,11 @@ impl Passes {
     /// The next pass, if it is due. `there` are the received scalars, numbered across all vectors.
     pub fn next(
         &mut self,
-        plan: &Plan,
-        there: &Ranges,
+        plan: &MsmPassPlan,
+        there: &RangeSet,
         now: Instant,
-        under_way: impl FnOnce() -> UnderWay,
-    ) -> Option<Pass> {
+        under_way: impl FnOnce() -> PendingPasses,
+    ) -> Option<MsmPass> {
         match self {
             Self::Planned(passes) => {
                 // A pass over several vectors includes all of their points.
@@ -85,7 +91,7 @@ impl Passes {
     }
 
     /// Whether all passes have been launched.
-    pub fn is_empty(&self, plan: &Plan) -> bool {
+    pub fn is_empty(&self, plan: &MsmPassPlan) -> bool {
         match self {
             Self::Planned(passes) => passes.is_empty(),
             Self::Arriving(arriving) => arriving.launched == plan.job().n,
@@ -93,14 +99,14 @@ impl Passes {
     }
 }
 
-impl Arriving {
+impl ArrivingPasses {
     fn next(
         &mut self,
-        plan: &Plan,
-        there: &Ranges,
+        plan: &MsmPassPlan,
+        there: &RangeSet,
         now: Instant,
-        under_way: impl FnOnce() -> UnderWay,
-    ) -> Option<Pass> {
+        under_way: impl FnOnce() -> PendingPasses,
+    ) -> Option<MsmPass> {
         let (job, windows) = (plan.job(), plan.windows());
         let n = job.n;
         let gaps = there.gaps(&(u64::from(self.launched)..u64::from(n)));
@@ -115,11 +121,11 @@ impl Arriving {
         let under_way = under_way();
         // A device that has finished is idle, whatever the model estimates.
         let idle_at = match under_way {
-            UnderWay::None => now,
-            UnderWay::One | UnderWay::Several => self.busy_until.max(now),
+            PendingPasses::None => now,
+            PendingPasses::One | PendingPasses::Several => self.busy_until.max(now),
         };
         let buckets = f64::from(windows.sets()) * f64::from(windows.buckets());
-        let moment = Moment {
+        let moment = ArrivalProgress {
             n,
             at: self.launched,
             until,
@@ -130,10 +136,11 @@ impl Arriving {
             overhead_ns: plan.pass_cost_scale() * (PASS_NS + bucket_ns(job.group) * buckets),
         };
         // At most one pass waits behind the running one, since other jobs may use the device.
-        if !moment.is_due() || until < n && under_way == UnderWay::Several {
+        if !moment.is_due() || until < n && under_way == PendingPasses::Several {
             return None;
         }
-        self.busy_until = idle_at + Duration::from_nanos((moment.own() + moment.overhead_ns) as u64);
+        self.busy_until =
+            idle_at + Duration::from_nanos((moment.pass_ns() + moment.overhead_ns) as u64);
         let pass = plan.pass_over(self.launched..until);
         self.launched = until;
         Some(pass)
@@ -149,35 +156,40 @@ mod tests {
     use super::*;
     use crate::{
         device::DeviceLimits,
-        msm::{Cuts, Job, Room},
+        msm::{MsmBudget, MsmSize, SplitThresholds},
     };
 
     const N: u32 = 1 << 21;
     const MS: Duration = Duration::from_millis(1);
 
-    fn plan(n: u32, vectors: u32) -> Plan {
-        let job = Job { group: Group::G1, n, vectors };
+    fn plan(n: u32, vectors: u32) -> MsmPassPlan {
+        let job = MsmSize { group: Group::G1, n, vectors };
         let limits = DeviceLimits::H200;
-        Plan::new(job, job.choose_windows(64, &limits), Room { bytes: 64 << 30, limits }).expect("room")
+        MsmPassPlan::new(
+            job,
+            job.choose_windows(64, &limits),
+            MsmBudget { bytes: 64 << 30, limits },
+        )
+        .expect("room")
     }
 
     /// An MSM whose scalars begin to arrive now.
-    struct Case {
-        plan: Plan,
-        passes: Passes,
-        there: Ranges,
+    struct ScheduleCase {
+        plan: MsmPassPlan,
+        passes: PassSchedule,
+        there: RangeSet,
         begun: Instant,
     }
 
-    impl Case {
+    impl ScheduleCase {
         fn new(n: u32, vectors: u32) -> Self {
             let (mut plan, begun) = (plan(n, vectors), Instant::now());
-            let passes = Passes::of(&mut plan, begun);
-            Self { plan, passes, there: Ranges::default(), begun }
+            let passes = PassSchedule::new(&mut plan, begun);
+            Self { plan, passes, there: RangeSet::default(), begun }
         }
 
         /// Receives the given eighths of the scalars; `ms` is the time since the start.
-        fn look(&mut self, eighths: &[u64], ms: u32, under_way: UnderWay) -> Option<Pass> {
+        fn look(&mut self, eighths: &[u64], ms: u32, under_way: PendingPasses) -> Option<MsmPass> {
             let eighth = u64::from(N / 8);
             for i in eighths {
                 self.there.insert(i * eighth..(i + 1) * eighth);
@@ -186,8 +198,8 @@ mod tests {
         }
     }
 
-    fn taken(pass: Option<Pass>) -> Option<(u32, u32)> {
-        pass.map(|Pass { points: (first, count), accumulate: onto, reduces: last, .. }| {
+    fn taken(pass: Option<MsmPass>) -> Option<(u32, u32)> {
+        pass.map(|MsmPass { points: (first, count), accumulate: onto, reduces: last, .. }| {
             assert_eq!((onto, last), (first > 0, first + count == N));
             (8 * first / N, 8 * count / N)
         })
@@ -195,8 +207,8 @@ mod tests {
 
     #[test]
     fn launches_passes_as_a_slow_senders_scalars_arrive() {
-        use UnderWay::{Several, None, One};
-        let mut case = Case::new(N, 1);
+        use PendingPasses::{None, One, Several};
+        let mut case = ScheduleCase::new(N, 1);
         assert_eq!(taken(case.look(&[], 1, None)), None, "nothing received");
         assert_eq!(taken(case.look(&[0], 4, None)), None, "too little");
         assert_eq!(taken(case.look(&[1], 8, None)), Some((0, 2)));
@@ -216,34 +228,36 @@ mod tests {
     /// Also if the model expects the device to be busy.
     #[test]
     fn an_idle_device_gets_its_next_pass_at_once() {
-        for (under_way, second) in [(UnderWay::One, None), (UnderWay::None, Some((2, 2)))] {
-            let mut case = Case::new(N, 1);
-            assert_eq!(taken(case.look(&[0], 4, UnderWay::None)), None);
-            assert_eq!(taken(case.look(&[1], 8, UnderWay::None)), Some((0, 2)));
+        for (under_way, second) in [(PendingPasses::One, None), (PendingPasses::None, Some((2, 2)))]
+        {
+            let mut case = ScheduleCase::new(N, 1);
+            assert_eq!(taken(case.look(&[0], 4, PendingPasses::None)), None);
+            assert_eq!(taken(case.look(&[1], 8, PendingPasses::None)), Some((0, 2)));
             assert_eq!(taken(case.look(&[2, 3], 8, under_way)), second);
         }
     }
 
     #[test]
     fn a_fast_senders_scalars_take_two_passes() {
-        let mut case = Case::new(N, 1);
+        let mut case = ScheduleCase::new(N, 1);
         case.begun += Duration::from_micros(300);
-        assert_eq!(taken(case.look(&[0], 0, UnderWay::None)), Some((0, 1)));
+        assert_eq!(taken(case.look(&[0], 0, PendingPasses::None)), Some((0, 1)));
         for eighth in 1..7 {
-            assert_eq!(taken(case.look(&[eighth], 1, UnderWay::One)), None);
+            assert_eq!(taken(case.look(&[eighth], 1, PendingPasses::One)), None);
         }
-        assert_eq!(taken(case.look(&[7], 2, UnderWay::One)), Some((1, 7)));
+        assert_eq!(taken(case.look(&[7], 2, PendingPasses::One)), Some((1, 7)));
     }
 
     #[test]
     fn few_scalars_and_several_vectors_follow_the_plan() {
-        let least = Cuts::default().streamed_scalars_min;
+        let least = SplitThresholds::default().streamed_scalars_min;
         for (n, vectors) in [(least - 1, 1), (least, 2)] {
-            let Case { plan, mut passes, mut there, begun } = Case::new(n, vectors);
+            let ScheduleCase { plan, mut passes, mut there, begun } = ScheduleCase::new(n, vectors);
             there.insert(0..u64::from(n) * u64::from(vectors) - 1);
             let mut taken = Vec::new();
-            let mut next = |there: &Ranges| {
-                while let Some(pass) = passes.next(&plan, there, begun + MS, || UnderWay::None) {
+            let mut next = |there: &RangeSet| {
+                while let Some(pass) = passes.next(&plan, there, begun + MS, || PendingPasses::None)
+                {
                     taken.push(pass);
                 }
                 passes.is_empty(&plan)

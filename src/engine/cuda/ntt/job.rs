@@ -14,71 +14,81 @@ use std::{
 use tracing::{Span as Place, debug_span, field::Empty};
 use zeroize::Zeroizing;
 
-use super::{Lane, Slot, Streams, Transformer, padded::Padded, too_small};
+use super::{GpuNtt, GroupBuffers, NttStreams, StreamsGuard, padded_rows::PaddedRows, too_small};
 use crate::{
-    buffer::Source,
+    buffer::ByteSource,
     curve::scalars::ScalarEncoding,
-    device::{Copies, Event, Lease, Span},
+    device::{CopySession, DeviceLease, DeviceSlice, Event},
     engine::{
-        CHECK_STAGE, Control, Rows, Stage,
-        cuda::elements::{Into, first_bad},
+        CHECK_STAGE, JobControl, NttRows, StageTime,
+        cuda::scalar_codec::{DecodedForm, first_refused},
     },
-    error::{Error, Problem, Result},
-    ntt::{Element, End, Evaluation, Plan},
+    error::{Error, FieldProblem, Result},
+    ntt::{DeviceFr, EvaluationTables, NttPassPlan, TransformEnd},
 };
 
 /// A job with all of its device resources.
-pub struct Job<'a> {
-    gpu_ntt: &'a Transformer,
-    control: &'a Control,
-    plan: Plan,
-    rows: &'a Rows<'a>,
-    streams: Lane<'a>,
-    copies: Copies,
+pub struct GpuNttJob<'a> {
+    gpu_ntt: &'a GpuNtt,
+    control: &'a JobControl,
+    plan: NttPassPlan,
+    rows: &'a NttRows<'a>,
+    streams: StreamsGuard<'a>,
+    copies: CopySession,
     /// Evaluations of the input and the output, if the rows are to be checked.
-    evaluations: Option<[Evaluation; 2]>,
+    evaluations: Option<[EvaluationTables; 2]>,
     /// Nanoseconds on the device for all groups, without copies; and the part of these for checks.
     spent_ns: AtomicU64,
     checks_ns: AtomicU64,
 }
 
 /// A group that is being transformed, with its range of rows.
-struct Sent {
+struct GroupInFlight {
     rows: Range<usize>,
-    slot: Slot,
-    under_way: UnderWay,
+    slot: GroupBuffers,
+    under_way: GroupEvents,
 }
 
 /// When the device starts and finishes a group.
-struct UnderWay {
+struct GroupEvents {
     begun: Event,
     done: Event,
-    check: Option<Check>,
+    check: Option<GroupEvaluation>,
 }
 
 /// The evaluations of a group's rows at a secret point, before and after the transform, and when
 /// the device starts and finishes each.
-struct Check {
-    values: [Lease; 2],
+struct GroupEvaluation {
+    values: [DeviceLease; 2],
     marks: [Event; 4],
 }
 
-impl<'a> Job<'a> {
+impl<'a> GpuNttJob<'a> {
     pub fn new(
-        on: &'a Transformer,
-        rows: &'a Rows<'a>,
-        plan: Plan,
-        evaluations: Option<[Evaluation; 2]>,
-        lane: Lane<'a>,
-        control: &'a Control,
+        on: &'a GpuNtt,
+        rows: &'a NttRows<'a>,
+        plan: NttPassPlan,
+        evaluations: Option<[EvaluationTables; 2]>,
+        lane: StreamsGuard<'a>,
+        control: &'a JobControl,
     ) -> Self {
-        let copies = on.gpu.ring().copies();
+        let copies = on.gpu.ring().session();
         let (spent_ns, checks_ns) = Default::default();
-        Self { gpu_ntt: on, control, plan, rows, streams: lane, copies, evaluations, spent_ns, checks_ns }
+        Self {
+            gpu_ntt: on,
+            control,
+            plan,
+            rows,
+            streams: lane,
+            copies,
+            evaluations,
+            spent_ns,
+            checks_ns,
+        }
     }
 
     /// Transforms all rows, `group` of them at a time, in `slots`.
-    pub fn run(&self, group: usize, mut slots: Vec<Slot>) -> Result<()> {
+    pub fn run(&self, group: usize, mut slots: Vec<GroupBuffers>) -> Result<()> {
         let count = self.rows.count;
         let groups = (0..count).step_by(group).map(|first| first..(first + group).min(count));
         if slots.len() > 1 {
@@ -95,7 +105,7 @@ impl<'a> Job<'a> {
     fn overlap(
         &self,
         mut groups: impl Iterator<Item = Range<usize>>,
-        slots: Vec<Slot>,
+        slots: Vec<GroupBuffers>,
     ) -> Result<()> {
         let (give_back, free) = mpsc::channel();
         let (pass_on, under_way) = mpsc::channel();
@@ -134,11 +144,11 @@ impl<'a> Job<'a> {
     }
 
     fn row_bytes(&self) -> u64 {
-        (size_of::<Element>() as u64) << self.plan.transform().lg_n
+        (size_of::<DeviceFr>() as u64) << self.plan.transform().lg_n
     }
 
     /// Uploads a group and launches its transform. Returns when the work is under way.
-    fn send(&self, rows: Range<usize>, slot: Slot) -> Result<Sent> {
+    fn send(&self, rows: Range<usize>, slot: GroupBuffers) -> Result<GroupInFlight> {
         self.control.check()?;
         let (first, count) = (rows.start, rows.len());
         let span = debug_span!("ntt_send", first, rows = count, launches = Empty).entered();
@@ -146,44 +156,48 @@ impl<'a> Job<'a> {
         let before = compute.launches();
         let under_way = self.launch(&rows, &slot)?;
         span.record("launches", compute.launches() - before);
-        Ok(Sent { rows, slot, under_way })
+        Ok(GroupInFlight { rows, slot, under_way })
     }
 
-    fn launch(&self, rows: &Range<usize>, slot: &Slot) -> Result<UnderWay> {
-        let Streams { upload: stream, compute, .. } = &self.streams.streams;
+    fn launch(&self, rows: &Range<usize>, slot: &GroupBuffers) -> Result<GroupEvents> {
+        let NttStreams { upload: stream, compute, .. } = &self.streams.streams;
         let (input, full) = (&self.rows.input, self.row_bytes());
         let elements = rows.len() << self.plan.transform().lg_n;
         let data = slot.data(elements)?;
         let bytes = data.cast::<u8>().ok_or_else(too_small)?;
         let given = self.rows.row_length as u64 * 32;
-        let padded = Padded { source: input.source, row_bytes: given, padded_bytes: full };
-        let source: &dyn Source = if given < full { &padded } else { input.source };
+        let padded = PaddedRows { source: input.source, row_bytes: given, padded_bytes: full };
+        let source: &dyn ByteSource = if given < full { &padded } else { input.source };
         let at = rows.start as u64 * full;
         self.gpu_ntt.copier.upload((&self.copies, stream), bytes, (source, at), self.control)?;
-        compute.wait(&stream.record()?)?;
+        compute.wait_event(&stream.record()?)?;
         let begun = compute.record_timed()?;
-        let how = (input.encoding, input.reduce, Into::Montgomery);
+        let how = (input.encoding, input.reduce, DecodedForm::Montgomery);
         let refused = (slot.refused_word.all(), (rows.start as u64) << self.plan.transform().lg_n);
         self.gpu_ntt.elements.decode(compute, how, bytes, bytes, refused)?;
         let out = slot.out(elements)?;
-        let before = self.evaluate(End::Input, data)?;
+        let before = self.evaluate(TransformEnd::Input, data)?;
         self.gpu_ntt.transforms.run(compute, &self.plan, data, rows.len(), out)?;
-        let after = self.evaluate(End::Output, out.unwrap_or(data))?;
+        let after = self.evaluate(TransformEnd::Output, out.unwrap_or(data))?;
         if self.rows.encoding != ScalarEncoding::Montgomery {
             self.gpu_ntt.elements.encode(compute, out.unwrap_or(data))?;
         }
         let check = before.zip(after).map(|((before, begin), (after, end))| {
             let ([a, b], [c, d]) = (begin, end);
-            Check { values: [before, after], marks: [a, b, c, d] }
+            GroupEvaluation { values: [before, after], marks: [a, b, c, d] }
         });
-        Ok(UnderWay { begun, done: compute.record_timed()?, check })
+        Ok(GroupEvents { begun, done: compute.record_timed()?, check })
     }
 
     /// Evaluates rows at a secret point, if they are to be checked. Returns the values, and when
     /// the device starts and finishes.
-    fn evaluate(&self, end: End, rows: Span<'_, Element>) -> Result<Option<(Lease, [Event; 2])>> {
+    fn evaluate(
+        &self,
+        end: TransformEnd,
+        rows: DeviceSlice<'_, DeviceFr>,
+    ) -> Result<Option<(DeviceLease, [Event; 2])>> {
         let Some([input, output]) = &self.evaluations else { return Ok(None) };
-        let evaluation = if end == End::Input { input } else { output };
+        let evaluation = if end == TransformEnd::Input { input } else { output };
         let compute = &self.streams.streams.compute;
         let begun = compute.record_timed()?;
         let values = self.gpu_ntt.transforms.evaluate(compute, evaluation, rows)?;
@@ -191,13 +205,13 @@ impl<'a> Job<'a> {
     }
 
     /// Downloads a group. Blocks until done.
-    fn receive(&self, sent: Sent) -> Result<Slot> {
-        let Sent { rows, slot, under_way } = sent;
+    fn receive(&self, sent: GroupInFlight) -> Result<GroupBuffers> {
+        let GroupInFlight { rows, slot, under_way } = sent;
         let _span = debug_span!("ntt_receive", first = rows.start, rows = rows.len()).entered();
         // Wait before starting the copy, because a pending copy holds a chunk of pinned memory.
         under_way.done.synchronize()?;
-        self.count(&self.spent_ns, &under_way.done, &under_way.begun)?;
-        self.refuse(&slot)?;
+        self.add_elapsed(&self.spent_ns, &under_way.done, &under_way.begun)?;
+        self.check_elements(&slot)?;
         if let Some(check) = &under_way.check {
             self.check(check)?;
         }
@@ -213,13 +227,13 @@ impl<'a> Job<'a> {
         Ok(slot)
     }
 
-    fn count(&self, spent_ns: &AtomicU64, end: &Event, begin: &Event) -> Result<()> {
-        spent_ns.fetch_add(end.since(begin)?.as_nanos() as u64, Ordering::Relaxed);
+    fn add_elapsed(&self, spent_ns: &AtomicU64, end: &Event, begin: &Event) -> Result<()> {
+        spent_ns.fetch_add(end.elapsed_since(begin)?.as_nanos() as u64, Ordering::Relaxed);
         Ok(())
     }
 
     /// Device time by stage.
-    pub fn stages(&self) -> Vec<Stage> {
+    pub fn stages(&self) -> Vec<StageTime> {
         let [all, checks] = [&self.spent_ns, &self.checks_ns]
             .map(|spent_ns| Duration::from_nanos(spent_ns.load(Ordering::Relaxed)));
         let mut stages = vec![("transform", all.saturating_sub(checks))];
@@ -228,16 +242,16 @@ impl<'a> Job<'a> {
     }
 
     /// Fails with `Corrupt` if a group's evaluations before and after the transform differ.
-    fn check(&self, check: &Check) -> Result<()> {
+    fn check(&self, check: &GroupEvaluation) -> Result<()> {
         let [begin, found, begin_again, found_again] = &check.marks;
-        self.count(&self.checks_ns, found, begin)?;
-        self.count(&self.checks_ns, found_again, begin_again)?;
+        self.add_elapsed(&self.checks_ns, found, begin)?;
+        self.add_elapsed(&self.checks_ns, found_again, begin_again)?;
         let [before, after] = &check.values;
         if self.read(before)? == self.read(after)? { Ok(()) } else { Err(Error::Corrupt) }
     }
 
     /// Downloads a few bytes that the device has finished.
-    fn read(&self, lease: &Lease) -> Result<Zeroizing<Vec<u8>>> {
+    fn read(&self, lease: &DeviceLease) -> Result<Zeroizing<Vec<u8>>> {
         let mut all = Zeroizing::new(Vec::with_capacity(lease.bytes() as usize));
         self.copies.download(&self.streams.streams.download, lease.all(), |pieces| {
             pieces.iter().for_each(|bytes| all.extend_from_slice(bytes));
@@ -247,17 +261,17 @@ impl<'a> Job<'a> {
     }
 
     /// Fails with `Invalid` if a group has an element that is not canonical.
-    fn refuse(&self, slot: &Slot) -> Result<()> {
+    fn check_elements(&self, slot: &GroupBuffers) -> Result<()> {
         let word = self.read(&slot.refused_word)?.as_slice().try_into().map(u64::from_le_bytes);
-        let Some(index) = first_bad(word.unwrap_or_default()) else { return Ok(()) };
+        let Some(index) = first_refused(word.unwrap_or_default()) else { return Ok(()) };
         let lg_n = self.plan.transform().lg_n;
         let (row, within) = (index >> lg_n, index & ((1 << lg_n) - 1));
         let index = row * self.rows.row_length as u64 + within;
-        Err(self.rows.input.refused(index, Problem::NotCanonical))
+        Err(self.rows.input.error_at(index, FieldProblem::NotCanonical))
     }
 }
 
-impl Drop for Job<'_> {
+impl Drop for GpuNttJob<'_> {
     fn drop(&mut self) {
         // If the job has failed, copies may be under way; chunks are wiped after them.
         let _waited = self.streams.streams.upload.synchronize();

@@ -1,0 +1,113 @@
+//! A set of disjoint ranges: which bytes of a payload have been received.
+
+use std::{collections::BTreeMap, ops::Range};
+
+/// Disjoint, non-adjacent ranges of `u64`, ordered.
+#[derive(Debug, Default, Clone)]
+pub struct RangeSet {
+    /// start -> end
+    ranges: BTreeMap<u64, u64>,
+    covered: u64,
+}
+
+impl RangeSet {
+    /// Number of integers covered.
+    pub fn covered(&self) -> u64 {
+        self.covered
+    }
+
+    /// Number of separate ranges.
+    pub fn fragments(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// True if all of `range` is covered.
+    pub fn contains(&self, range: &Range<u64>) -> bool {
+        range.is_empty()
+            || self
+                .ranges
+                .range(..=range.start)
+                .next_back()
+                .is_some_and(|(_, end)| *end >= range.end)
+    }
+
+    /// Adds `range` and returns the parts of it that were not covered before, in order.
+    pub fn insert(&mut self, range: Range<u64>) -> Vec<Range<u64>> {
+        let fresh = self.gaps(&range);
+        if range.is_empty() {
+            return fresh;
+        }
+        let (mut start, mut end) = (range.start, range.end);
+        // Merge all spans that overlap or touch the new range.
+        if let Some((&s, &e)) = self.ranges.range(..=start).next_back()
+            && e >= start
+        {
+            start = s;
+            end = end.max(e);
+        }
+        let touching: Vec<u64> = self.ranges.range(start..=end).map(|(s, _)| *s).collect();
+        for s in touching {
+            if let Some(e) = self.ranges.remove(&s) {
+                end = end.max(e);
+            }
+        }
+        self.ranges.insert(start, end);
+        self.covered += fresh.iter().map(|gap| gap.end - gap.start).sum::<u64>();
+        fresh
+    }
+
+    /// The parts of `within` that are not covered, in order.
+    pub fn gaps(&self, within: &Range<u64>) -> Vec<Range<u64>> {
+        let mut gaps = Vec::new();
+        let mut at = within.start;
+        let before = self.ranges.range(..=at).next_back().map(|(s, _)| *s).unwrap_or(at);
+        for (&start, &end) in self.ranges.range(before..) {
+            if start >= within.end {
+                break;
+            }
+            if start > at {
+                gaps.push(at..start);
+            }
+            at = at.max(end);
+        }
+        if at < within.end {
+            gaps.push(at..within.end);
+        }
+        gaps
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agrees_with_a_bitmap_on_random_ranges() {
+        let mut state = 1u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) % below
+        };
+        for _ in 0..200 {
+            let (mut ranges, mut bitmap) = (RangeSet::default(), [false; 64]);
+            for _ in 0..20 {
+                let start = random(64);
+                let end = start + random(65 - start);
+                let fresh: u64 = ranges.insert(start..end).iter().map(|g| g.end - g.start).sum();
+                let mut expected = 0;
+                for bit in &mut bitmap[start as usize..end as usize] {
+                    expected += u64::from(!*bit);
+                    *bit = true;
+                }
+                assert_eq!(fresh, expected);
+                assert_eq!(ranges.covered(), bitmap.iter().filter(|bit| **bit).count() as u64);
+                let missing: u64 = ranges.gaps(&(0..64)).iter().map(|g| g.end - g.start).sum();
+                assert_eq!(missing, 64 - ranges.covered());
+                let all = bitmap[start as usize..end as usize].iter().all(|bit| *bit);
+                assert_eq!(ranges.contains(&(start..end)), all);
+                let runs = bitmap.iter().zip([false].iter().chain(&bitmap));
+                assert_eq!(ranges.fragments(), runs.filter(|(now, old)| **now && !**old).count());
+            }
+        }
+    }
+}

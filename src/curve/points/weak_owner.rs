@@ -1,0 +1,83 @@
+//! Recognises which allocation some bases belong to.
+
+use std::sync::Weak;
+
+use super::{Bases, PointSlice};
+use crate::curve::{G1Affine, G2Affine};
+
+/// A weak reference to the owner of points, to recognise its points later. While it exists, no
+/// other owner can be mistaken for this one.
+pub struct WeakOwner(WeakPoints);
+
+enum WeakPoints {
+    G1(Weak<dyn AsRef<[G1Affine]> + Send + Sync>),
+    G2(Weak<dyn AsRef<[G2Affine]> + Send + Sync>),
+}
+
+impl WeakOwner {
+    /// The owner of `bases`.
+    pub fn of(bases: &Bases) -> Self {
+        Self(match bases {
+            Bases::G1(points) => WeakPoints::G1(points.owner()),
+            Bases::G2(points) => WeakPoints::G2(points.owner()),
+        })
+    }
+
+    /// False once the points have been dropped.
+    pub fn is_alive(&self) -> bool {
+        match &self.0 {
+            WeakPoints::G1(owner) => owner.strong_count() > 0,
+            WeakPoints::G2(owner) => owner.strong_count() > 0,
+        }
+    }
+
+    /// Whether `bases` are a range of this owner's points.
+    pub fn owns(&self, bases: &Bases) -> bool {
+        match (&self.0, bases) {
+            (WeakPoints::G1(owner), Bases::G1(points)) => owner.ptr_eq(&points.owner()),
+            (WeakPoints::G2(owner), Bases::G2(points)) => owner.ptr_eq(&points.owner()),
+            _ => false,
+        }
+    }
+}
+
+impl Bases {
+    /// All points of the owner.
+    pub fn all_of_owner(&self) -> Self {
+        match self {
+            Self::G1(points) => Self::G1(points.whole()),
+            Self::G2(points) => Self::G2(points.whole()),
+        }
+    }
+
+    /// The index of the first of these points among the owner's points.
+    pub fn offset_in_owner(&self) -> usize {
+        match self {
+            Self::G1(points) => points.start(),
+            Self::G2(points) => points.start(),
+        }
+    }
+
+    /// The points as they are in memory: Montgomery limbs, x before y.
+    pub fn as_bytes(&self) -> &[u8] {
+        use crate::curve::layout::points_as_bytes;
+        match self {
+            Self::G1(points) => points_as_bytes(points),
+            Self::G2(points) => points_as_bytes(points),
+        }
+    }
+}
+
+impl<A> PointSlice<A> {
+    fn owner(&self) -> Weak<dyn AsRef<[A]> + Send + Sync> {
+        std::sync::Arc::downgrade(&self.owner)
+    }
+
+    fn whole(&self) -> Self {
+        Self::new(self.owner.clone())
+    }
+
+    fn start(&self) -> usize {
+        self.start
+    }
+}

@@ -1,0 +1,110 @@
+//! Decodes and encodes scalars and elements of Fr on the device: `kernels/check/scalars.cu`.
+
+use crate::{
+    curve::scalars::ScalarEncoding,
+    device::{
+        BlockShape, DeviceFault, DevicePtr, DeviceSlice, Gpu, GpuUnavailable, Kernel, KernelModule,
+        Stream,
+    },
+    ntt::DeviceFr,
+};
+
+/// Threads per block, a launch bound of the kernels. Not tuned: the memory traffic of 64 bytes an
+/// element takes a fortieth of the element's time on the link.
+const THREADS: u32 = 128;
+
+/// Flags of the kernel.
+const REDUCE: u32 = 1;
+const INTO_MONTGOMERY: u32 = 2;
+
+/// from, to, first_bad, first_index, n, form, width, flags.
+type DecodeKernel = Kernel<(DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u64>, u64, u32, u32, u32, u32)>;
+
+/// The kernels on one GPU.
+pub struct ScalarCodec {
+    decode: DecodeKernel,
+    /// elements, n.
+    encode: Kernel<(DevicePtr<DeviceFr>, u32)>,
+    blocks_max: u32,
+}
+
+/// The form of decoded elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DecodedForm {
+    /// Canonical integers.
+    Canonical,
+    /// Montgomery form; only for encodings of Fr elements.
+    Montgomery,
+}
+
+impl ScalarCodec {
+    /// Loads the kernels.
+    pub fn load(gpu: &Gpu) -> Result<Self, GpuUnavailable> {
+        let failed = |fault| GpuUnavailable::Device { index: gpu.identity().index, fault };
+        let module = KernelModule::load(gpu.context(), "check/scalars")?;
+        let decode: DecodeKernel =
+            module.kernel("scalars_decode", BlockShape::threads(THREADS)).map_err(failed)?;
+        let encode =
+            module.kernel("scalars_encode", BlockShape::threads(THREADS)).map_err(failed)?;
+        let resident = decode.resident_blocks().map_err(failed)?;
+        Ok(Self { decode, encode, blocks_max: gpu.identity().limits.multiprocessors * resident })
+    }
+
+    /// Decodes all elements of `from` to `to`, which may be `from` if the encoding has 32 bytes.
+    /// `first_bad` is a word, initially zero, that receives the first refused element of all calls,
+    /// numbered from `first` on; read it with [`first_bad`].
+    ///
+    /// Shape: `to` has 32 bytes for each element.
+    /// Errors: `Kernel` if it has fewer; driver faults.
+    pub fn decode(
+        &self,
+        stream: &Stream,
+        (encoding, reduce, into): (ScalarEncoding, bool, DecodedForm),
+        from: DeviceSlice<'_, u8>,
+        to: DeviceSlice<'_, u8>,
+        (first_bad, first): (DeviceSlice<'_, u64>, u64),
+    ) -> Result<(), DeviceFault> {
+        let form = match encoding {
+            ScalarEncoding::Canonical => 0,
+            ScalarEncoding::Montgomery => 1,
+            ScalarEncoding::Unsigned(_) => 2,
+            ScalarEncoding::Signed(_) => 3,
+        };
+        let width = encoding.width();
+        let count = count(from.len() / width, to.len())?;
+        let into_montgomery = if into == DecodedForm::Montgomery { INTO_MONTGOMERY } else { 0 };
+        let flags = into_montgomery | if reduce { REDUCE } else { 0 };
+        let given = (from, to, first_refused, first, count, form, width as u32, flags);
+        self.decode.launch(stream, self.grid(count), given)
+    }
+
+    /// Converts elements from Montgomery form to canonical integers, in place.
+    ///
+    /// Errors: driver faults.
+    pub fn encode(
+        &self,
+        stream: &Stream,
+        elements: DeviceSlice<'_, DeviceFr>,
+    ) -> Result<(), DeviceFault> {
+        let count = count(elements.len(), 32 * elements.len())?;
+        self.encode.launch(stream, self.grid(count), (elements, count))
+    }
+
+    fn grid(&self, count: u32) -> u32 {
+        count.div_ceil(THREADS).clamp(1, self.blocks_max)
+    }
+}
+
+fn count(elements: usize, bytes: usize) -> Result<u32, DeviceFault> {
+    let fits = u32::try_from(elements).ok().filter(|_| bytes >= 32 * elements);
+    let problem = || DeviceFault::KernelMismatch {
+        kernel: "scalars".into(),
+        problem: "output too small".into(),
+    };
+    fits.ok_or_else(problem)
+}
+
+/// The first refused element, if the word reports one.
+pub fn first_refused(word: u64) -> Option<u64> {
+    (word != 0).then_some(!word)
+}

@@ -1,0 +1,80 @@
+//! Encoded elements from outside. The engine that computes with them also checks them.
+
+use rayon::prelude::*;
+use zeroize::Zeroizing;
+
+use crate::{
+    buffer::ByteSource,
+    curve::{
+        Fr,
+        points::BadElement,
+        scalars::{ScalarEncoding, Scalars, decode_fr},
+    },
+    error::{Error, FieldProblem, Result},
+};
+
+/// Bytes that one thread reads at a time.
+const THREAD_READ_BYTES: usize = 256 << 10;
+
+/// Elements that have not been checked yet.
+#[derive(Clone, Copy)]
+pub struct EncodedScalars<'a> {
+    /// The encoding of each element.
+    pub encoding: ScalarEncoding,
+    /// Whether integers of r and above are reduced modulo r; else they are refused.
+    pub reduce: bool,
+    /// Number of elements.
+    pub count: usize,
+    /// Name of the elements in errors, and the index of the first one.
+    pub name: (&'static str, u64),
+    /// The encoded bytes.
+    pub source: &'a dyn ByteSource,
+}
+
+impl<'a> EncodedScalars<'a> {
+    /// All elements of `source`, without reduction, named `elements` in errors.
+    pub fn new(encoding: ScalarEncoding, count: usize, source: &'a dyn ByteSource) -> Self {
+        Self { encoding, reduce: false, count, name: ("elements", 0), source }
+    }
+
+    /// Number of encoded bytes.
+    pub fn bytes(&self) -> usize {
+        self.count * self.encoding.width()
+    }
+
+    /// The error for element number `index`.
+    pub fn error_at(&self, index: u64, problem: FieldProblem) -> Error {
+        Error::element(self.name.0, self.name.1 + index, problem)
+    }
+
+    fn error_of(&self) -> impl Fn(BadElement) -> Error {
+        |bad| self.error_at(bad.index, bad.problem)
+    }
+
+    /// Decodes the scalars in `buffer`. Parallel in the current rayon pool.
+    ///
+    /// Errors: `Invalid` for the first scalar that is not canonical.
+    pub fn decode_scalars(&self, mut buffer: Zeroizing<Vec<u8>>) -> Result<Scalars> {
+        buffer.resize(self.bytes(), 0);
+        let pieces = buffer.par_chunks_mut(THREAD_READ_BYTES).enumerate();
+        pieces.for_each(|(piece, out)| self.source.read((piece * THREAD_READ_BYTES) as u64, out));
+        Scalars::decode(self.encoding, buffer, self.reduce).map_err(self.error_of())
+    }
+
+    /// Decodes elements `first..first + out.len()` of Fr. Parallel in the current rayon pool.
+    ///
+    /// Errors: `Invalid` for the first element that is not below r, or for a narrow encoding.
+    pub fn decode_elements(&self, first: usize, out: &mut [Fr]) -> Result<()> {
+        let step = out.len().clamp(1, THREAD_READ_BYTES / 32);
+        let buffer = || Zeroizing::new(vec![0; step * 32]);
+        let bad = out.par_chunks_mut(step).enumerate().map_init(buffer, |buffer, (piece, out)| {
+            let first = (first + piece * step) as u64;
+            let bytes = &mut buffer[..out.len() * 32];
+            self.source.read(first * 32, bytes);
+            let bad = decode_fr(self.encoding, bytes, self.reduce, out).err();
+            bad.map(|bad| (first + bad.index, bad.problem))
+        });
+        let first_bad = bad.flatten().min_by_key(|(index, _)| *index);
+        first_bad.map_or(Ok(()), |(index, problem)| Err(self.error_at(index, problem)))
+    }
+}

@@ -1,0 +1,42 @@
+//! Plans for scalars that are still being received.
+
+use std::ops::Range;
+
+use super::{MsmPass, MsmPassPlan, cuts::STREAMED_SCALARS_MIN};
+
+impl MsmPassPlan {
+    /// Lets the caller choose the passes with [`Plan::over`], if there are enough scalars and the
+    /// plan is one pass over one vector. Returns whether it does.
+    pub fn enable_streaming(&mut self) -> bool {
+        let many = self.job.n >= self.thresholds.streamed_scalars_min.max(1);
+        let (one, whole) = (self.job.vectors == 1, self.points == self.job.n);
+        // Passes with few digits use another memory layout than the plan's.
+        let few = self.sums_whole_buckets(&self.largest());
+        self.streamed = many && one && whole && self.sets == self.windows.sets() && !few;
+        self.streamed
+    }
+
+    /// Whether the caller chooses the passes.
+    pub fn is_streaming(&self) -> bool {
+        self.streamed
+    }
+
+    /// Scales the cost of one more pass: 1 by default, less in proportion if [`Cuts`](super::Cuts)
+    /// lower the smallest MSM that is split.
+    pub fn pass_cost_scale(&self) -> f64 {
+        f64::from(self.thresholds.streamed_scalars_min.max(1)) / f64::from(STREAMED_SCALARS_MIN)
+    }
+
+    /// The pass over these points, for a plan with [`Plan::is_arriving`]. Passes must follow each
+    /// other from the first point to the last.
+    pub fn pass_over(&self, points: Range<u32>) -> MsmPass {
+        let Range { start, end } = points;
+        MsmPass {
+            vectors: (0, 1),
+            sets: (0, self.sets),
+            points: (start, end - start),
+            accumulate: start > 0,
+            reduces: end == self.job.n,
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Chooses the step at which the host takes over: a chain of doublings is slow on the device and
+//! fast on the host, many independent chains are the opposite.
+
+use super::shape::{HostTakeover, ReduceShape, ReduceTuning};
+use crate::curve::Group;
+
+/// Nanoseconds per operation on an H200 and its host, by benchmark `reduce`: differences between
+/// runs with many and few doublings, sets and launches.
+struct TakeoverCosts {
+    /// arkworks on one core, including reading the point.
+    host_double: u64,
+    host_add: u64,
+    /// A dependent chain of operations on a team of four lanes.
+    device_double: u64,
+    device_add: u64,
+}
+
+/// Nanoseconds of a dependent launch.
+const LAUNCH_NS: u64 = 2_200;
+
+const G1: TakeoverCosts =
+    TakeoverCosts { host_double: 420, host_add: 1_070, device_double: 5_250, device_add: 4_950 };
+const G2: TakeoverCosts = TakeoverCosts {
+    host_double: 1_120,
+    host_add: 3_160,
+    device_double: 13_950,
+    device_add: 11_900,
+};
+
+/// The fastest ending by these costs. `countable`: whether the kernels can double the sums of sets.
+pub(super) fn choose(shape: &ReduceShape, tuning: &ReduceTuning, countable: bool) -> HostTakeover {
+    if let Some(ending) =
+        tuning.ending.filter(|ending| *ending != HostTakeover::Vectors || countable)
+    {
+        return ending;
+    }
+    let all = [HostTakeover::Terms, HostTakeover::Sets, HostTakeover::Vectors];
+    let possible = all.into_iter().filter(|ending| *ending != HostTakeover::Vectors || countable);
+    possible.min_by_key(|ending| time(shape, *ending)).unwrap_or(HostTakeover::Terms)
+}
+
+fn time(shape: &ReduceShape, ending: HostTakeover) -> u64 {
+    let costs = match shape.group {
+        Group::G1 => G1,
+        Group::G2 => G2,
+    };
+    let (m, sets) = (u64::from(shape.lg_buckets()), u64::from(shape.sets()));
+    let doubled = u64::from(shape.term_exponent(shape.lg_buckets()));
+    let shift = u64::from(shape.shifts.last().copied().unwrap_or(0));
+    let levels = |count: u64| u64::from(count.next_power_of_two().ilog2()) * costs.device_add;
+    let (doublings, points) = match ending {
+        HostTakeover::Terms => (shift + doubled, sets * (m + 1)),
+        HostTakeover::Sets => (shift, sets),
+        HostTakeover::Vectors => (0, 1),
+    };
+    let host = doublings * costs.host_double + points * costs.host_add;
+    let over_terms = 2 * LAUNCH_NS + doubled * costs.device_double + levels(m + 1);
+    let over_sets = LAUNCH_NS + shift * costs.device_double + levels(sets);
+    let device = match ending {
+        HostTakeover::Terms => 0,
+        HostTakeover::Sets => over_terms,
+        HostTakeover::Vectors => over_terms + over_sets,
+    };
+    u64::from(shape.vectors) * host + device
+}

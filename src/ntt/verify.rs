@@ -1,0 +1,151 @@
+//! Verifies a transform on the device. Its input and output are the same polynomial, by
+//! coefficients and by values, so both are evaluated at a secret point.
+//!
+//! The point is drawn when the transforms are loaded and never leaves them. Any wrong output passes
+//! with probability below 2^lg_n / r, less than 2^-222. An evaluation is linear in the row's
+//! length: per element, a product without reduction and a weight read from a table.
+
+use std::sync::Arc;
+
+use ark_ff::{AdditiveGroup, Field, PrimeField};
+use zeroize::Zeroizing;
+
+use super::{
+    DeviceFr, NttTransform,
+    tables::{BarycentricWeights, PowerTable, TwiddleTable, TwiddleTables},
+    twiddles::{inverse_of_size, root_of_unity},
+};
+use crate::{
+    curve::{Fr, TWO_ADICITY},
+    device::{
+        BlockShape, DeviceArena, DeviceContext, DeviceFault, DeviceLease, DevicePtr, DeviceSlice,
+        GpuUnavailable, Kernel, KernelModule, Stream,
+    },
+};
+
+/// Threads per block, as the kernels are compiled: registers allow 9 blocks per multiprocessor.
+/// Other sizes were not measured.
+const THREADS: u32 = 128;
+/// log2 of the most elements that a block sums: 64 per thread, so that reducing the thread's sum is
+/// negligible. The table of powers of the point has the same length.
+const LG_CHUNK_MAX: u32 = 13;
+/// log2 of the fewest chunks of a row, if it is long enough: 4 blocks per multiprocessor of an
+/// H200. Others were not measured.
+const LG_CHUNKS: u32 = 9;
+
+type ElementPtr = DevicePtr<DeviceFr>;
+
+/// The kernels and the secret point.
+pub(super) struct SecretPointEvaluator {
+    /// Parameters: values, low, high, partial, lg_n, lg_low, lg_chunk.
+    dot_kernel: Kernel<(ElementPtr, ElementPtr, ElementPtr, ElementPtr, u32, u32, u32)>,
+    /// Parameters: partial, sums, each.
+    sum: Kernel<(ElementPtr, ElementPtr, u32)>,
+    arena: DeviceArena,
+    point: Zeroizing<Fr>,
+}
+
+/// The side of a transform that is evaluated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TransformEnd {
+    /// The input.
+    Input,
+    /// The output.
+    Output,
+}
+
+/// The tables to evaluate one end of a transform. The transform is right if both ends' evaluations
+/// are equal, row by row.
+pub struct EvaluationTables {
+    lg_n: u32,
+    lg_low: u32,
+    low: Arc<TwiddleTable>,
+    high: Option<Arc<TwiddleTable>>,
+}
+
+impl SecretPointEvaluator {
+    pub fn load(context: &DeviceContext, arena: &DeviceArena) -> Result<Self, GpuUnavailable> {
+        let failed = |fault| GpuUnavailable::Device { index: context.identity().index, fault };
+        let module = KernelModule::load(context, "ntt/evaluate")?;
+        let dot = module.kernel("ntt_dot", BlockShape::threads(THREADS)).map_err(failed)?;
+        let sum = module.kernel("ntt_sum", BlockShape::threads(THREADS)).map_err(failed)?;
+        Ok(Self { dot_kernel: dot, sum, arena: arena.clone(), point: random_point() })
+    }
+
+    pub fn plan(
+        &self,
+        tables: &TwiddleTables,
+        transform: &NttTransform,
+        end: TransformEnd,
+    ) -> Result<EvaluationTables, DeviceFault> {
+        let lg_n = transform.lg_n;
+        let reversed = match end {
+            TransformEnd::Input => transform.input_reversed,
+            TransformEnd::Output => transform.output_reversed,
+        };
+        if (end == TransformEnd::Input) != transform.inverse {
+            // The values are on the coset g w^j, so evaluate the coefficients at g z.
+            let base = transform.coset.unwrap_or(Fr::ONE) * *self.point;
+            let lg_low = lg_n.min(LG_CHUNK_MAX);
+            let powers = |base, lg: u32| tables.powers(PowerTable { base, lg_n: lg, reversed });
+            // In bit-reversed order, neighbours differ in the top bits.
+            let (of_low, of_high) = if reversed { (lg_n - lg_low, 0) } else { (0, lg_low) };
+            let raised = |lg: u32| (0..lg).fold(base, |power, _| power.square());
+            let low = powers(raised(of_low), lg_low)?;
+            let high = match lg_n - lg_low {
+                0 => None,
+                lg_high => Some(powers(raised(of_high), lg_high)?),
+            };
+            return Ok(EvaluationTables { lg_n, lg_low, low, high });
+        }
+        let point = *self.point;
+        let above = (0..lg_n).fold(point, |power, _| power.square()) - Fr::ONE;
+        let scale = above * inverse_of_size(lg_n);
+        let weights =
+            BarycentricWeights { lg_n, reversed, root: root_of_unity(lg_n, false), point, scale };
+        Ok(EvaluationTables { lg_n, lg_low: lg_n, low: tables.weights(weights)?, high: None })
+    }
+
+    pub fn run(
+        &self,
+        stream: &Stream,
+        evaluation: &EvaluationTables,
+        data: DeviceSlice<'_, DeviceFr>,
+    ) -> Result<DeviceLease, DeviceFault> {
+        let &EvaluationTables { lg_n, lg_low, .. } = evaluation;
+        let lg_chunk = lg_n.saturating_sub(LG_CHUNKS).clamp(THREADS.ilog2(), LG_CHUNK_MAX);
+        let lg_chunk = lg_chunk.min(lg_n);
+        let problem = || DeviceFault::KernelMismatch {
+            kernel: "ntt_dot".into(),
+            problem: "partial rows".into(),
+        };
+        let rows = u32::try_from(data.len() >> lg_n).map_err(|_| problem())?;
+        if rows as usize != data.len().div_ceil(1 << lg_n) {
+            return Err(problem());
+        }
+        let chunks = u32::try_from(data.len() >> lg_chunk).map_err(|_| problem())?;
+        let elements = |count: u32| u64::from(count) * size_of::<DeviceFr>() as u64;
+        let partial = self.arena.lease(stream, elements(chunks))?;
+        let sums = self.arena.lease(stream, elements(rows))?;
+        let low = evaluation.low.lease().all();
+        let high = evaluation.high.as_ref().map_or(low, |high| high.lease().all());
+        let given = (data, low, high, partial.all(), lg_n, lg_low, lg_chunk);
+        self.dot_kernel.launch(stream, chunks, given)?;
+        let each = 1 << (lg_n - lg_chunk);
+        self.sum.launch(stream, rows, (partial.all(), sums.all(), each))?;
+        Ok(sums)
+    }
+}
+
+/// A random element outside the subgroups that transforms use.
+fn random_point() -> Zeroizing<Fr> {
+    loop {
+        let mut bytes = Zeroizing::new([0; 48]);
+        getrandom::fill(&mut *bytes).expect("the operating system provides random bytes");
+        // Reducing 384 bits modulo r gives a bias below 2^-128.
+        let point = Zeroizing::new(Fr::from_le_bytes_mod_order(&*bytes));
+        if *point != Fr::ZERO && point.pow([1 << TWO_ADICITY]) != Fr::ONE {
+            return point;
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! MSMs of the engine with GPUs that lack memory, hit driver errors or are stopped, at every
+//! possible point: one job fails, and the next one is right.
+
+use std::{
+    rc::Rc,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use capstan::{
+    curve::{G1Affine, G2Affine, points::CurvePoint, scalars::ScalarEncoding},
+    device::DeviceFault,
+    engine::{JobControl, cuda::CudaEngine},
+    error::{Error, Result},
+};
+
+use crate::{
+    cases::{MsmCase, engine, is_exhausted, pass_count},
+    rig::{DeviceRig, control, on_emulated_driver},
+    transforms::assert_pinned_memory_is_wiped,
+};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// An MSM over its own bases.
+type Job = Box<dyn Fn(&CudaEngine, &JobControl) -> Result<String>>;
+/// Returns the same MSM over new bases at every call.
+type JobFactory = Box<dyn Fn() -> Job>;
+
+fn jobs<A: CurvePoint>(n: usize, batch: usize, encoding: ScalarEncoding) -> JobFactory {
+    let case = Arc::new(MsmCase::<A>::new(n, batch, encoding));
+    Box::new(move || {
+        let (case, object) = (case.clone(), case.object());
+        Box::new(move |engine, control| case.run_whole(engine, &object, control))
+    })
+}
+
+fn all_jobs() -> [(&'static str, JobFactory); 4] {
+    [
+        ("one vector", jobs::<G1Affine>(13, 1, ScalarEncoding::Montgomery)),
+        ("a batch", jobs::<G1Affine>(4, 2, ScalarEncoding::Canonical)),
+        ("narrow scalars", jobs::<G1Affine>(5, 1, ScalarEncoding::Signed(2))),
+        ("G2", jobs::<G2Affine>(3, 1, ScalarEncoding::Montgomery)),
+    ]
+}
+
+/// Runs jobs with request number 1, 1 + `step`, ... refused, until they make no more requests.
+/// `arm` sets the number of the request to refuse, 0 for none; `fired` returns whether it was
+/// refused. Each job runs twice, the second time with new tables, then once with nothing refused.
+/// Returns the numbers of refusals and of jobs that failed: a job without new tables succeeds.
+fn every_refusal(
+    engine: impl Fn() -> Rc<CudaEngine>,
+    jobs: &JobFactory,
+    step: usize,
+    arm: impl Fn(u64),
+    fired: impl Fn() -> bool,
+) -> (usize, usize) {
+    let (go, mut refused, mut failed) = (JobControl::default(), 0, 0);
+    for nth in (1..).step_by(step) {
+        let (engine, job) = (engine(), jobs());
+        arm(nth);
+        for _ in 0..2 {
+            let done = job(&engine, &go);
+            if let Err(error) = &done {
+                assert!(is_exhausted(error) && fired(), "number {nth}: {error:?}");
+                failed += 1;
+            }
+            if fired() {
+                break;
+            }
+        }
+        let over = !fired();
+        arm(0);
+        job(&engine, &go).unwrap();
+        if over {
+            break;
+        }
+        refused += 1;
+    }
+    (refused, failed)
+}
+
+#[test]
+fn a_refused_lease_fails_at_most_one_job() {
+    let rig = DeviceRig::new();
+    let arena = rig.gpu.arena();
+    let arm = |nth| {
+        arena.fail_lease_after(nth);
+    };
+    let fired = || {
+        let left = arena.fail_lease_after(0);
+        arena.fail_lease_after(left);
+        left == 0
+    };
+    let shared = Rc::new(engine(&rig));
+    for (name, jobs) in all_jobs() {
+        let (refused, failed) = every_refusal(|| shared.clone(), &jobs, 1, arm, fired);
+        println!("{name}: {refused} refused, {failed} failed");
+        // Both uses need scalars, buckets and sums, the first one also bases. Only the leases for
+        // tables may be refused without failing a job.
+        assert!(failed >= 7 && refused == failed + 2, "{name}: {failed} of {refused} failed");
+    }
+    drop(shared);
+    // With a new engine, the lease of the workspace may fail, too.
+    let jobs = jobs::<G2Affine>(2, 1, ScalarEncoding::Signed(2));
+    let new = || Rc::new(engine(&rig));
+    let (refused, failed) = every_refusal(new, &jobs, 1, arm, fired);
+    assert!(failed >= 10 && refused == failed + 2, "{failed} of {refused} failed");
+    assert_pinned_memory_is_wiped(&rig);
+    assert_eq!(arena.free_bytes(), arena.bytes());
+    let full = |fault: &DeviceFault| matches!(fault, DeviceFault::OutOfMemory { .. });
+    assert!(rig.faults.lock().unwrap().iter().all(full));
+}
+
+#[test]
+fn a_refused_driver_call_fails_at_most_one_job() {
+    on_emulated_driver(PATIENCE, |rig| {
+        let engine = Rc::new(engine(rig));
+        for (i, (name, jobs)) in all_jobs().into_iter().enumerate() {
+            for (call, step) in
+                [("cuLaunchKernel:K:701", 9), ("copy:K:2", 3), ("cuEventCreate:K:2", 9)]
+            {
+                // The other jobs make mostly the same calls.
+                let step = if i == 0 { 1 } else { step };
+                rig.faults.lock().unwrap().clear();
+                let arm = |nth: u64| {
+                    rig.faults.lock().unwrap().clear();
+                    let one = call.replace(":K:", &format!(":{nth}:"));
+                    control::fault(if nth == 0 { "" } else { &one });
+                };
+                let fired = || !rig.faults.lock().unwrap().is_empty();
+                let (refused, failed) = every_refusal(|| engine.clone(), &jobs, step, arm, fired);
+                println!("{name}, {call}: {refused} refused, {failed} failed");
+                assert!(failed > 0, "{name}, {call}: {failed} of {refused}");
+            }
+        }
+        assert!(rig.gpu.context().is_alive());
+        assert_pinned_memory_is_wiped(rig);
+    });
+}
+
+/// A job checks its control while it uploads bases, makes tables and launches passes.
+#[test]
+fn an_msm_stops_at_every_check() {
+    let rig = DeviceRig::new();
+    let engine = engine(&rig);
+    let case = MsmCase::<G1Affine>::new(33, 1, ScalarEncoding::Signed(2));
+    let pieces = [0..9, 9..20, 20..21, 21..33];
+    let mut stops = [0; 2];
+    for checks in 0.. {
+        let (object, control) = (case.object(), JobControl::cancelled_after(checks));
+        let done = [(); 2].map(|()| case.run_slowly(&engine, &object, &pieces, &control));
+        assert_pinned_memory_is_wiped(&rig);
+        case.run(&engine, &object, &pieces, &JobControl::default()).unwrap();
+        match done {
+            [Ok(first), Ok(second)] => {
+                assert!(pass_count(&first) > 1 && pass_count(&second) > 1, "{first}; {second}");
+                break;
+            }
+            [Err(Error::Cancelled), Err(Error::Cancelled)] => stops[0] += 1,
+            [Ok(_), Err(Error::Cancelled)] => stops[1] += 1,
+            other => panic!("after {checks} checks: {other:?}"),
+        }
+    }
+    println!("{stops:?} stops");
+    // The first use checks for every piece and for the bases, the second for tables as well.
+    assert!(stops[0] > pieces.len() && stops[1] > pieces.len() + 1, "{stops:?} stops");
+    drop(engine);
+    assert_eq!(rig.gpu.arena().free_bytes(), rig.gpu.arena().bytes());
+}
+
+#[test]
+fn an_expired_deadline_stops_an_msm() {
+    let rig = DeviceRig::new();
+    let (engine, case) = (engine(&rig), MsmCase::<G2Affine>::new(9, 1, ScalarEncoding::Canonical));
+    let (object, late) = (case.object(), JobControl::new(Some(Instant::now())));
+    // Before its bases are on the device, and after.
+    for _ in 0..2 {
+        assert_eq!(case.run_whole(&engine, &object, &late), Err(Error::Deadline));
+        case.run_whole(&engine, &object, &JobControl::default()).unwrap();
+    }
+}

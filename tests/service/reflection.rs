@@ -1,0 +1,95 @@
+//! Reflection, and the `Debug` output of messages.
+
+use bytes::Bytes;
+use capstan::{
+    buffer::UploadBuffer,
+    client::{Fr, ScalarEncoding, ScalarInput},
+    server::ServerSettings,
+    wire::v1,
+};
+use futures_util::stream;
+use tonic::{Code, Status, transport::Channel};
+use tonic_reflection::pb::v1::{
+    ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
+    server_reflection_request::MessageRequest as Ask,
+    server_reflection_response::MessageResponse as Answer,
+};
+
+use crate::daemon::{Daemon, say};
+
+async fn ask(channel: &Channel, ask: Ask) -> Result<Option<Answer>, Status> {
+    let request = ServerReflectionRequest { host: String::new(), message_request: Some(ask) };
+    let mut client = ServerReflectionClient::new(channel.clone());
+    let answers = client.server_reflection_info(stream::iter([request])).await?;
+    let answer = answers.into_inner().message().await?;
+    Ok(answer.and_then(|answer| answer.message_response))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reflection_lists_every_service_and_describes_it() {
+    let daemon = Daemon::start(ServerSettings::default());
+    let channel = daemon.channel().await;
+    let Ok(Some(Answer::ListServicesResponse(list))) =
+        ask(&channel, Ask::ListServices(String::new())).await
+    else {
+        panic!("no list");
+    };
+    let names: Vec<_> = list.service.into_iter().map(|service| service.name).collect();
+    let ours = ["capstan.v1.Admin", "capstan.v1.Compute", "capstan.v1.Store"];
+    for service in ours.into_iter().chain(["grpc.health.v1.Health"]) {
+        assert!(names.iter().any(|name| name == service), "{service} is not in {names:?}");
+    }
+    for service in ours {
+        let Ok(Some(Answer::FileDescriptorResponse(files))) =
+            ask(&channel, Ask::FileContainingSymbol(service.into())).await
+        else {
+            panic!("{service} is not described");
+        };
+        let name = service.rsplit('.').next().unwrap().as_bytes();
+        let found = |file: &Vec<u8>| file.windows(name.len()).any(|word| word == name);
+        assert!(files.file_descriptor_proto.iter().any(found), "{service}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reflection_can_be_disabled() {
+    let daemon = Daemon::start(ServerSettings { reflection: false, ..ServerSettings::default() });
+    let refused = ask(&daemon.channel().await, Ask::ListServices(String::new())).await;
+    assert_eq!(refused.unwrap_err().code(), Code::Unimplemented);
+}
+
+/// The `Debug` output of everything that holds elements.
+fn debug_outputs(elements: &[Fr]) -> Vec<String> {
+    let bytes = say::canonical(elements);
+    let vector = || say::scalars(v1::ScalarEncoding::Canonical, bytes.clone());
+    let chunk = || say::chunk(7, bytes.clone());
+    let header = say::vector(&Bytes::new(), v1::ScalarEncoding::Canonical, elements.len() as u64);
+    let encoding = ScalarEncoding::Canonical;
+    let input = |input: ScalarInput<'_>| format!("{input:?} {input:#?}");
+    let rows = v1::ntt_response::Output::Rows(vector());
+    let sent = v1::ntt_stream_response::Message::Chunk(chunk());
+    vec![
+        format!("{:?} {:#?}", chunk(), chunk()),
+        format!("{:?} {:#?}", vector(), vector()),
+        format!("{:?}", say::msm(say::spec(1, say::stored(&Bytes::new(), 0, 0)), vector())),
+        format!("{:?}", say::ntt(say::ntt_spec(1), vector())),
+        format!("{:?}", v1::NttResponse { result: None, output: Some(rows) }),
+        format!("{:?}", v1::NttStreamResponse { message: Some(sent) }),
+        format!("{:?}", v1::GetResponse { chunk: Some(chunk()) }),
+        format!("{:?}", say::put_vector(header, vec![chunk()])),
+        format!("{0:?} {0:#?}", UploadBuffer::from_bytes(&bytes, vec![])),
+        input(elements.into()),
+        input(elements.to_vec().into()),
+        input(ScalarInput::Bytes { encoding, bytes: &bytes }),
+        input(ScalarInput::Shared { encoding, bytes: bytes.clone() }),
+    ]
+}
+
+/// The output is the same for other elements, so it shows nothing of them.
+#[test]
+fn debug_output_shows_no_element() {
+    let elements = say::random(4);
+    let (one, other) = (debug_outputs(&elements[..2]), debug_outputs(&elements[2..]));
+    assert_eq!(one, other);
+    assert_ne!(one, debug_outputs(&elements[..1]), "the number of elements is not shown");
+}
