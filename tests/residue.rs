@@ -37,7 +37,7 @@ use capstan::{
     store::Uploads,
     wire::decode::{UploadId, VectorUploadHeader},
 };
-use engine::{Dial, Mode, moody};
+use engine::{EngineMode, FaultDial, faulty_engines};
 use zeroize::Zeroizing;
 
 static ARMED: AtomicBool = AtomicBool::new(false);
@@ -107,7 +107,7 @@ fn words(bytes: &[u8]) -> [u64; 4] {
 struct JobRunner {
     scheduler: Scheduler,
     host: Arc<ComputeHost>,
-    dial: Dial,
+    dial: FaultDial,
     bases: Vec<G1Affine>,
 }
 
@@ -156,7 +156,7 @@ impl Drop for DropSignal {
 
 impl JobRunner {
     fn new() -> Self {
-        let (engines, dial) = moody();
+        let (engines, dial) = faulty_engines();
         let host = Arc::new(ComputeHost::new(engines.engine, engines.oracle).expect("threads"));
         let bases = vec![<G1Affine as ark_ec::AffineRepr>::generator(); N];
         Self { scheduler: Scheduler::new(1).expect("threads"), host, dial, bases }
@@ -301,25 +301,25 @@ fn failures(bench: &JobRunner) {
         assert_eq!(failed, Err(Error::element("input", N as u64 - 1, FieldProblem::NotCanonical)));
     });
     bench.assert_wiped("a panic", |counter| {
-        bench.dial.set(Mode::Panics);
+        bench.dial.set(EngineMode::Panics);
         let panicked = Err(Error::Internal("a job panicked".into()));
         let failed = bench.msm(encoding, arrival(&bytes, counter), JobControl::default());
         assert_eq!(failed, panicked);
         assert_eq!(bench.ntt(arrival(&bytes, counter), 0, NttCheck::Full), panicked);
-        bench.dial.set(Mode::Honest);
+        bench.dial.set(EngineMode::Honest);
     });
     bench.assert_wiped("a deadline", |counter| {
-        bench.dial.set(Mode::Hangs);
+        bench.dial.set(EngineMode::Hangs);
         let soon = JobControl::new(Some(Instant::now() + Duration::from_millis(50)));
         let failed = bench.msm(encoding, arrival(&bytes, counter), soon);
         assert_eq!(failed, Err(Error::Deadline));
-        bench.dial.set(Mode::Honest);
+        bench.dial.set(EngineMode::Honest);
     });
     bench.assert_wiped("a wrong result", |counter| {
-        bench.dial.set(Mode::Lies);
+        bench.dial.set(EngineMode::WrongResults);
         let failed = bench.ntt(arrival(&bytes, counter), 0, NttCheck::Full);
         assert_eq!(failed, Err(Error::Corrupt));
-        bench.dial.set(Mode::Honest);
+        bench.dial.set(EngineMode::Honest);
     });
     bench.assert_wiped("cancelled during the upload", |counter| {
         let held = vec![counter.acquire(1).expect("within the limit")];

@@ -51,7 +51,7 @@ pub fn measure(rig: &BenchRig, record: &mut Record) {
 
 /// Swaps a point's coordinates.
 fn spoil(rig: &BenchRig, table: &capstan::device::DeviceLease, index: usize) {
-    let place = table.all::<<G1Projective as BenchGroup>::Words>().part(index, 1).expect("inside");
+    let place = table.all::<<G1Projective as BenchGroup>::Words>().slice(index, 1).expect("inside");
     let mut words = rig.get(place);
     words[0].rotate_left(6);
     rig.put(place, &words);

@@ -148,8 +148,8 @@ impl PassData<'_> {
             let [begin, end] = [starts[bucket], starts[bucket + 1]].map(|start| start as usize);
             let references = sorted.references.slice(begin, end - begin).expect("inside");
             let expected = self.expected(&rig.get(references), windows);
-            let found = rig.get(out.all::<[Words; 2]>().part(bucket, 1).expect("inside"));
-            let found = G1Projective::of_xyzz(bytemuck::cast_slice(&found));
+            let found = rig.get(out.all::<[Words; 2]>().slice(bucket, 1).expect("inside"));
+            let found = G1Projective::from_xyzz_words(bytemuck::cast_slice(&found));
             assert_eq!(found, expected.into_affine(), "bucket {bucket} of {} points", end - begin);
         }
         // The first run warms up.

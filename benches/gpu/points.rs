@@ -39,7 +39,7 @@ fn fq2(words: &[u64]) -> Fq2 {
 
 macro_rules! group {
     ($projective:ty, $affine:ty, $name:literal, $words:literal, $read:ident, $limbs:expr) => {
-        impl Group for $projective {
+        impl BenchGroup for $projective {
             type Words = [u64; 2 * $words];
             const NAME: &'static str = $name;
             const COORDINATE_BYTES: usize = 8 * $words;
@@ -53,7 +53,7 @@ macro_rules! group {
                 words
             }
 
-            fn of(words: &[u64]) -> $affine {
+            fn from_affine_words(words: &[u64]) -> $affine {
                 let (x, y) = ($read(words), $read(&words[$words..]));
                 if x.is_zero() && y.is_zero() {
                     return <$affine>::identity();
@@ -61,7 +61,7 @@ macro_rules! group {
                 <$affine>::new_unchecked(x, y)
             }
 
-            fn of_xyzz(words: &[u64]) -> $affine {
+            fn from_xyzz_words(words: &[u64]) -> $affine {
                 let part = |i: usize| $read(&words[i * $words..]);
                 if part(2).is_zero() {
                     return <$affine>::identity();

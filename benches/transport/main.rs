@@ -91,7 +91,7 @@ fn main() {
     let socket = folder.path().join("raw.sock");
     let raw_unix = format!("unix:{}", socket.display());
     let raw_tcp = raw::serve(ServerSettings::default(), socket);
-    let server = support::serve(support::no_engines(), ServerSettings::default());
+    let server = support::serve(support::idle_engines(), ServerSettings::default());
     let payload = Bytes::from(vec![7; bytes as usize]);
     println!("{} MiB, {rounds} rounds; GB/s at the median and at best", bytes >> 20);
     let runtime = Runtime::new().expect("threads for a client");

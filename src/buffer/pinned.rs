@@ -4,8 +4,8 @@ use std::{ops::Range, sync::MutexGuard};
 
 use super::{
     UploadBuffer,
-    arrival::lock,
     group::{GROUP, PinnedSlot, SLOT},
+    upload_buffer::lock,
 };
 use crate::error::Result;
 

@@ -14,7 +14,7 @@ use super::{
     args::ScalarFormat,
     exit::{CliFailure, Exit, Result},
     output::Ui,
-    progress::ProgressBar,
+    progress::TerminalProgress,
 };
 use crate::{
     client::{Fr, ScalarEncoding},
@@ -41,7 +41,7 @@ fn read_all(
     mut from: impl Read,
     expected: u64,
 ) -> io::Result<Zeroizing<Vec<u8>>> {
-    let bar = ProgressBar::bytes(ui, format!("reading {name}"), expected);
+    let bar = TerminalProgress::bytes(ui, format!("reading {name}"), expected);
     // One byte more than expected, so that the end of the file is found without growing.
     let expected = usize::try_from(expected).map_err(|_| io::ErrorKind::FileTooLarge)?;
     let mut bytes = Zeroizing::new(vec![0; (expected + 1).max(64 << 10)]);
@@ -111,7 +111,7 @@ pub fn read_scalars(
             Ok(ScalarBytes { encoding: canonical, bytes })
         }
         ScalarFormat::Text(radix) => {
-            let bar = ProgressBar::spinner(ui, "parsing scalars");
+            let bar = TerminalProgress::spinner(ui, "parsing scalars");
             let text = str::from_utf8(&bytes)
                 .map_err(|_| CliFailure::new(Exit::Data, format!("{place}: not text")))?;
             let bytes = scalars::parse(radix, text, reduce)

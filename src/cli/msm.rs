@@ -11,7 +11,7 @@ use super::{
     exit::{CliFailure, Exit, Result},
     input::{self, ScalarBytes},
     output::{OutputTarget, Ui, timing_json},
-    progress::ProgressBar,
+    progress::TerminalProgress,
 };
 use crate::client::{
     BasesInfo, Client, EncodedMsmResult, MsmOptions, ScalarInput, SumEncoding, Verification,
@@ -82,7 +82,7 @@ pub async fn run(ui: Ui, client: &Client, args: &MsmArgs) -> Result<()> {
     let scalars = input::read_scalars(ui, &args.scalars, args.encoding, args.reduce)?;
     let info = bases::find(client, &args.bases).await?;
     let length = length(args, &info, &scalars)?;
-    let bar = ProgressBar::bytes(ui, "sending scalars", scalars.bytes.len() as u64);
+    let bar = TerminalProgress::bytes(ui, "sending scalars", scalars.bytes.len() as u64);
     let options = MsmOptions {
         batch: args.batch,
         verify: args.verify.map_or(Verification::None, Verification::from),

@@ -11,7 +11,7 @@ use super::{
     exit::{CliFailure, Exit, Result},
     input::{self, ScalarBytes},
     output::{OutputTarget, Ui, timing_json},
-    progress::ProgressBar,
+    progress::TerminalProgress,
 };
 use crate::{
     client::{
@@ -106,7 +106,7 @@ pub async fn run(ui: Ui, client: &Client, args: &NttArgs) -> Result<()> {
     }
     let rows = input::read_scalars(ui, &args.file, args.encoding, args.reduce)?;
     let lg_n = lg_n(args, &rows).map_err(|failure| failure.in_file(args.file.display()))?;
-    let bar = ProgressBar::bytes(ui, "sending and receiving", rows.bytes.len() as u64);
+    let bar = TerminalProgress::bytes(ui, "sending and receiving", rows.bytes.len() as u64);
     let options = NttOptions {
         lg_n: Some(lg_n),
         direction: if args.inverse { Direction::Inverse } else { Direction::Forward },

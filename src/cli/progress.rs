@@ -13,9 +13,9 @@ const STEPS: &str = "{msg:<36} {bar:30} {pos}/{len} {elapsed}";
 const SPINNER: &str = "{msg:<36} {spinner} {elapsed}";
 
 /// A progress bar, or nothing if bars are not drawn. Removed when dropped.
-pub struct ProgressBar(Option<ProgressBar>);
+pub struct TerminalProgress(Option<ProgressBar>);
 
-impl ProgressBar {
+impl TerminalProgress {
     /// A bar for bytes read, sent or received.
     pub fn bytes(ui: Ui, what: impl Into<String>, total: u64) -> Self {
         Self::new(ui, BYTES, what, Some(total))
@@ -68,7 +68,7 @@ impl ProgressBar {
     }
 }
 
-impl Drop for ProgressBar {
+impl Drop for TerminalProgress {
     fn drop(&mut self) {
         if let Some(bar) = &self.0 {
             bar.finish_and_clear();

@@ -67,7 +67,7 @@ pub fn read_sources(
 ) -> Result<Vec<Option<RawValue>>, Vec<ConfigProblem>> {
     let mut problems = Vec::new();
     let figment = Figment::new();
-    let figment = match config_file {
+    let figment = match file {
         Some(path) => {
             // Figment treats a missing file as empty.
             if let Err(error) = fs::File::open(path) {

@@ -180,7 +180,7 @@ impl<P: KernelParameters> Kernel<P> {
         &self,
         stream: &Stream,
         grid: u32,
-        given: P::Given<'_>,
+        given: P::Argument<'_>,
     ) -> Result<(), DeviceFault> {
         if grid == 0 {
             return Ok(());

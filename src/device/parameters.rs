@@ -15,26 +15,26 @@ pub struct DevicePtr<T>(PhantomData<T>);
 /// The type of one parameter: [`Ptr`], `u32` or `u64`.
 pub trait KernelParameter: sealed::SealedParameter {
     /// The argument's type.
-    type Given<'a>;
+    type Argument<'a>;
 
     #[doc(hidden)]
     const BYTES: usize;
 
     #[doc(hidden)]
-    fn word(given: Self::Given<'_>, stream: &Stream) -> Result<u64, DeviceFault>;
+    fn to_word(given: Self::Argument<'_>, stream: &Stream) -> Result<u64, DeviceFault>;
 }
 
 /// The types of all parameters, a tuple of [`Parameter`]s.
 pub trait KernelParameters: sealed::SealedParameters {
     /// The arguments' types, a tuple.
-    type Given<'a>;
+    type Argument<'a>;
 
     #[doc(hidden)]
     const BYTES: &'static [usize];
 
     #[doc(hidden)]
     fn pack(
-        given: Self::Given<'_>,
+        given: Self::Argument<'_>,
         stream: &Stream,
         words: &mut [u64; PARAMETERS_MAX],
     ) -> Result<(), DeviceFault>;
@@ -48,24 +48,24 @@ mod sealed {
 impl<T: Pod> sealed::SealedParameter for DevicePtr<T> {}
 
 impl<T: Pod> KernelParameter for DevicePtr<T> {
-    type Given<'a> = DeviceSlice<'a, T>;
+    type Argument<'a> = DeviceSlice<'a, T>;
     const BYTES: usize = size_of::<u64>();
 
-    fn word(given: DeviceSlice<'_, T>, stream: &Stream) -> Result<u64, DeviceFault> {
+    fn to_word(given: DeviceSlice<'_, T>, stream: &Stream) -> Result<u64, DeviceFault> {
         given.address(stream)
     }
 }
 
 macro_rules! integers {
     ($($integer:ty),*) => {$(
-        impl sealed::Parameter for $integer {}
+        impl sealed::SealedParameter for $integer {}
 
-        impl Parameter for $integer {
-            type Given<'a> = $integer;
+        impl KernelParameter for $integer {
+            type Argument<'a> = $integer;
             const BYTES: usize = size_of::<$integer>();
 
             // Little-endian like the device: the low bytes come first.
-            fn word(given: $integer, _: &Stream) -> Result<u64, Fault> {
+            fn to_word(given: $integer, _: &Stream) -> Result<u64, DeviceFault> {
                 Ok(given.into())
             }
         }
@@ -76,18 +76,18 @@ integers!(u32, u64);
 
 macro_rules! tuples {
     ($(($($name:ident $given:ident),+))*) => {$(
-        impl<$($name: Parameter),+> sealed::Parameters for ($($name,)+) {}
+        impl<$($name: KernelParameter),+> sealed::SealedParameters for ($($name,)+) {}
 
-        impl<$($name: Parameter),+> Parameters for ($($name,)+) {
-            type Given<'a> = ($($name::Given<'a>,)+);
+        impl<$($name: KernelParameter),+> KernelParameters for ($($name,)+) {
+            type Argument<'a> = ($($name::Argument<'a>,)+);
             const BYTES: &'static [usize] = &[$($name::BYTES),+];
 
             fn pack(
-                ($($given,)+): Self::Given<'_>,
+                ($($given,)+): Self::Argument<'_>,
                 stream: &Stream,
                 words: &mut [u64; PARAMETERS_MAX],
-            ) -> Result<(), Fault> {
-                let packed = [$($name::word($given, stream)?),+];
+            ) -> Result<(), DeviceFault> {
+                let packed = [$($name::to_word($given, stream)?),+];
                 words[..packed.len()].copy_from_slice(&packed);
                 Ok(())
             }

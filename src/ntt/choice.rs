@@ -40,10 +40,10 @@ pub fn choose_passes(
     let mut passes = split_into_passes(lg_n, rows, way, transform.needs_bit_reversal(), limits);
     let fits = |kept| may_fuse(transform) && room.fits_one_level(lg_n, kept);
     let wholly = coset_is_in_order(transform) && fits(FULLY_FUSED_MULTIPLES);
-    let merged = if fits(1) { fuse_twiddles(&split_into_passes, way, wholly) } else { None };
+    let merged = if fits(1) { fuse_twiddles(&passes, way, wholly) } else { None };
     merged.unwrap_or_else(|| {
-        room.fit_inter_pass_tables(way, lg_n, &mut split_into_passes);
-        split_into_passes
+        room.fit_inter_pass_tables(way, lg_n, &mut passes);
+        passes
     })
 }
 
@@ -62,7 +62,7 @@ impl TableBudget {
     /// Uses two multiples unless a pass wants one and its table fits whole, in one level.
     pub fn fit_inter_pass_tables(self, way: Decimation, lg_n: u32, passes: &mut [NttPass]) {
         let mut lg_block = if way == Decimation::Dif { lg_n } else { 0 };
-        for pass in split_into_passes {
+        for pass in passes {
             if way == Decimation::Dit {
                 lg_block += pass.lg_r;
             }
@@ -80,24 +80,20 @@ impl TableBudget {
     ///
     /// Shape: there is at least one pass.
     pub fn accepts_fused(self, transform: &NttTransform, passes: &[NttPass]) -> bool {
-        let last = split_into_passes.len() - 1;
+        let last = passes.len() - 1;
         // Numbers in DIF order.
         let number =
             |i: usize| if transform.decimation() == Decimation::Dif { i } else { last - i };
-        let wholly = split_into_passes[number(last)].fused;
+        let wholly = passes[number(last)].fused;
         let with_kept = if wholly { last } else { last.wrapping_sub(1) };
         let is_right = |(i, pass): (usize, &NttPass)| {
             let i = number(i);
             pass.fused == (wholly || i < last) && (pass.multiples > 0) == (i == with_kept)
         };
         let may = !wholly || (coset_is_in_order(transform) && transform.lg_n >= LG_FULLY_FUSED_MIN);
-        let kept = if wholly {
-            FULLY_FUSED_MULTIPLES
-        } else {
-            split_into_passes[number(with_kept)].multiples
-        };
+        let kept = if wholly { FULLY_FUSED_MULTIPLES } else { passes[number(with_kept)].multiples };
         let fits = may_fuse(transform) && may && self.fits_one_level(transform.lg_n, kept);
-        fits && split_into_passes.iter().enumerate().all(is_right)
+        fits && passes.iter().enumerate().all(is_right)
     }
 }
 

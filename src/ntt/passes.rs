@@ -158,13 +158,13 @@ pub fn split_into_passes(
             let lg_c = lg_tile_rows(lg_r, lg_e, spread).min(most);
             NttPass { lg_r, lg_c, lg_e, multiples: 0, fused: false }
         };
-        split_into_passes.push(pass);
+        passes.push(pass);
         lg_block -= lg_r;
     }
     if way == Decimation::Dit {
-        split_into_passes.reverse();
+        passes.reverse();
     }
-    split_into_passes
+    passes
 }
 
 /// The passes with fused twiddles; `None` if they are too few or have no kernels. `wholly`: also
@@ -174,7 +174,7 @@ pub fn split_into_passes(
 /// Limb products per element: 968 instead of 1020 for 2^24, 803 instead of 826 for 2^20; 602
 /// instead of 615 for 2^16, wholly only.
 pub fn fuse_twiddles(passes: &[NttPass], way: Decimation, wholly: bool) -> Option<Vec<NttPass>> {
-    let mut downward = split_into_passes.to_vec();
+    let mut downward = passes.to_vec();
     if way == Decimation::Dit {
         downward.reverse();
     }
@@ -188,8 +188,8 @@ pub fn fuse_twiddles(passes: &[NttPass], way: Decimation, wholly: bool) -> Optio
 
 /// Fuses all passes, given in DIF order.
 fn fuse_all_passes(passes: &[NttPass], way: Decimation) -> Option<Vec<NttPass>> {
-    let (last, columns) = split_into_passes.split_last()?;
-    let lg_n: u32 = split_into_passes.iter().map(|pass| pass.lg_r).sum();
+    let (last, columns) = passes.split_last()?;
+    let lg_n: u32 = passes.iter().map(|pass| pass.lg_r).sum();
     if lg_n > LG_FULLY_FUSED_MAX || (columns.is_empty() && lg_n != LG_WHOLE_ROW) {
         return None;
     }
@@ -207,7 +207,7 @@ fn fuse_all_passes(passes: &[NttPass], way: Decimation) -> Option<Vec<NttPass>> 
 
 /// Fuses all passes, given in DIF order, but the rows' pass.
 fn fuse_columns(passes: &[NttPass]) -> Option<Vec<NttPass>> {
-    let (last, columns) = split_into_passes.split_last().filter(|(last, _)| last.multiples == 0)?;
+    let (last, columns) = passes.split_last().filter(|(last, _)| last.multiples == 0)?;
     let border = columns.len().checked_sub(1).filter(|border| *border > 0)?;
     let merged = |(i, pass): (usize, &NttPass)| {
         let pass = NttPass { multiples: u32::from(i == border), fused: true, ..*pass };

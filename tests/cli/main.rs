@@ -22,7 +22,7 @@ use ark_bls12_381::{Fr, G1Affine, G1Projective};
 use ark_ec::{CurveGroup, VariableBaseMSM};
 use ark_ff::{BigInteger, PrimeField};
 use ark_serialize::{CanonicalDeserialize, CanonicalSerialize};
-use common::{Running, server};
+use common::{TestServer, server};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -30,7 +30,7 @@ const CEREMONY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/trusted_
 
 /// A server, a directory for files, and the binary.
 struct CliFixture {
-    server: Running,
+    server: TestServer,
     files: TempDir,
 }
 
@@ -45,7 +45,7 @@ impl CliFixture {
         Self::with(server())
     }
 
-    fn with(server: Running) -> Self {
+    fn with(server: TestServer) -> Self {
         Self { server, files: tempfile::tempdir().unwrap() }
     }
 

@@ -86,7 +86,7 @@ fn a_sticky_fault_ends_the_device_and_is_reported_once() {
 fn a_kernel_launched_early_must_wait_for_its_predecessor() {
     on_emulated_driver(PATIENCE, |rig| {
         let mut words = WordsKernel::new(rig);
-        words.kernel = words.kernel.starting_early();
+        words.kernel = words.kernel.with_pdl();
         let met = words.launch().and_then(|()| words.stream.synchronize()).unwrap_err();
         assert!(matches!(met, DeviceFault::Driver { code: 710, .. }), "{met}");
     });

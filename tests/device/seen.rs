@@ -33,7 +33,7 @@ use tracing_subscriber::{
 };
 
 use crate::{
-    common::{Running, points, scalars, serve_with},
+    common::{TestServer, points, scalars, serve_with},
     rig::{DeviceRig, first_device, options},
     transforms::{engine, plan, rows},
 };
@@ -41,7 +41,7 @@ use crate::{
 /// Enough scalars for an MSM to run on the GPU.
 const N: usize = 300;
 
-fn served(rig: &DeviceRig) -> Running {
+fn served(rig: &DeviceRig) -> TestServer {
     let oracle = Arc::new(ArkworksEngine::new(1).unwrap());
     let engines = Engines { engine: Arc::new(engine(rig)), oracle, reason: "a test".into() };
     serve_with(ServerSettings::default(), engines)
@@ -281,7 +281,7 @@ fn spans_of_another_thread_are_in_their_job() {
 }
 
 /// Runs the `capstan` next to this binary in a bundle of scripts/gpu-bundle, else cargo's.
-fn capstan(server: &Running, line: &[&str]) -> String {
+fn capstan(server: &TestServer, line: &[&str]) -> String {
     let beside = std::env::current_exe().unwrap().with_file_name("capstan");
     let built = || PathBuf::from(env!("CARGO_BIN_EXE_capstan"));
     let binary = if beside.exists() { beside } else { built() };

@@ -34,7 +34,7 @@ fn all_sizes() -> SuiteSizes {
 
 macro_rules! test_engine {
     ($name:ident, $engine:expr) => {
-        test_engine!($name, $engine, crate::far());
+        test_engine!($name, $engine, crate::all_sizes());
     };
     ($name:ident, $engine:expr, $reach:expr) => {
         mod $name {
@@ -46,12 +46,12 @@ macro_rules! test_engine {
 
             #[test]
             fn msm_g1_of_every_small_size() {
-                msm::every_small_size::<G1Affine>(&$engine, $reach.every);
+                msm::every_small_size::<G1Affine>(&$engine, $reach.sampling);
             }
 
             #[test]
             fn msm_g2_of_every_small_size() {
-                msm::every_small_size::<G2Affine>(&$engine, $reach.every);
+                msm::every_small_size::<G2Affine>(&$engine, $reach.sampling);
             }
 
             #[test]
@@ -67,13 +67,13 @@ macro_rules! test_engine {
             #[test]
             fn msm_g1_of_every_distribution() {
                 let sizes = [1, 2, 3, 7, 31, 32, 33, 100, 600];
-                msm::every_distribution::<G1Affine>(&$engine, &sizes, $reach.every);
+                msm::every_distribution::<G1Affine>(&$engine, &sizes, $reach.sampling);
             }
 
             #[test]
             fn msm_g2_of_every_distribution() {
                 let sizes = [1, 2, 33, 70];
-                msm::every_distribution::<G2Affine>(&$engine, &sizes, $reach.every);
+                msm::every_distribution::<G2Affine>(&$engine, &sizes, $reach.sampling);
             }
 
             #[test]

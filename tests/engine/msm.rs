@@ -86,13 +86,13 @@ const SHAPES: [&str; 5] =
     ["distinct", "equal", "opposite pairs", "infinities between", "all infinite"];
 
 /// Encoded scalars and their values.
-struct EncodedScalars {
+struct ScalarVector {
     encoding: ScalarEncoding,
     bytes: Vec<u8>,
     values: Vec<Fr>,
 }
 
-impl EncodedScalars {
+impl ScalarVector {
     fn canonical(values: Vec<Fr>) -> Self {
         let mut bytes = vec![0; 32 * values.len()];
         encode_fr(ScalarEncoding::Canonical, &values, &mut bytes);
@@ -140,7 +140,7 @@ const DISTRIBUTIONS: [&str; 19] = [
     "signed 16",
 ];
 
-fn values(distribution: &str, n: usize) -> EncodedScalars {
+fn values(distribution: &str, n: usize) -> ScalarVector {
     let mut rng = StdRng::seed_from_u64(n as u64);
     if let Some((kind, width)) = distribution.split_once(' ')
         && let Some(encoding) = match kind {
@@ -172,10 +172,10 @@ fn values(distribution: &str, n: usize) -> EncodedScalars {
     if distribution == "sorted" {
         values.sort();
     }
-    EncodedScalars::canonical(values)
+    ScalarVector::canonical(values)
 }
 
-fn narrow_scalars(rng: &mut StdRng, encoding: ScalarEncoding, n: usize) -> EncodedScalars {
+fn narrow_scalars(rng: &mut StdRng, encoding: ScalarEncoding, n: usize) -> ScalarVector {
     let width = encoding.width();
     let mut bytes = vec![0; n * width];
     rng.fill(&mut bytes[..]);
@@ -190,11 +190,11 @@ fn narrow_scalars(rng: &mut StdRng, encoding: ScalarEncoding, n: usize) -> Encod
         if negative { value - Fr::from(2).pow([8 * width as u64]) } else { value }
     });
     let values = values.collect();
-    EncodedScalars { encoding, bytes, values }
+    ScalarVector { encoding, bytes, values }
 }
 
 /// Runs an MSM of one vector in one piece.
-fn run<A: CurvePoint>(engine: &dyn Engine, points: &[A], values: &EncodedScalars) -> A::Group {
+fn run<A: CurvePoint>(engine: &dyn Engine, points: &[A], values: &ScalarVector) -> A::Group {
     let points = PointSlice::new(Arc::new(points.to_vec()));
     let mut run = engine.msm(A::into_bases(points), 1).unwrap();
     values.absorb(run.as_mut(), 0, 0, values.values.len()).unwrap();
@@ -254,7 +254,7 @@ pub fn pieces_and_batches<A: CurvePoint>(engine: &dyn Engine) {
     let bases = KnownBases::<A>::shaped("distinct", N + 9);
     let slice = PointSlice::new(Arc::new(bases.points.clone())).slice(9, N).unwrap();
     let vectors = ["uniform", "0, 1, -1", "signed 8", "zero"];
-    let all: Vec<EncodedScalars> = vectors.iter().map(|vector| values(vector, N)).collect();
+    let all: Vec<ScalarVector> = vectors.iter().map(|vector| values(vector, N)).collect();
     let mut run = engine.msm(A::into_bases(slice), all.len()).unwrap();
     // (first, length): out of order, with an empty piece and pieces of one scalar.
     for (first, len) in [(100, 50), (0, 1), (1, 0), (2, 98), (1, 1)] {

@@ -115,11 +115,11 @@ fn assert_deadline(name: &str, sent: Result<(), Status>) {
 async fn deadlines_hold_while_uploading_queued_and_running() {
     let world = World::new(ServerSettings { workers: 1, ..settings() }).await;
     world.dial.set(EngineMode::Hangs);
-    let timeless = || {
+    let client_without_deadlines = || {
         let (client, origin) = client_without_deadlines(world.daemon.address);
         ComputeClient::with_origin(client, origin)
     };
-    let mut clients: Vec<_> = (0..4).map(|_| timeless()).collect();
+    let mut clients: Vec<_> = (0..4).map(|_| client_without_deadlines()).collect();
     let [running, queued, sending, transform] = &mut clients[..] else { panic!("four") };
     let (request, _) = world.good_msm();
     let id = messages::id();

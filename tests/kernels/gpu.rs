@@ -104,7 +104,12 @@ impl KernelRig {
     }
 
     /// Launches `grid` blocks.
-    pub fn launch<P: KernelParameters>(&self, kernel: &Kernel<P>, grid: u32, given: P::Given<'_>) {
+    pub fn launch<P: KernelParameters>(
+        &self,
+        kernel: &Kernel<P>,
+        grid: u32,
+        given: P::Argument<'_>,
+    ) {
         kernel.launch(&self.stream, grid, given).unwrap();
     }
 

@@ -23,7 +23,7 @@ pub trait KernelElement: Field {
 
 macro_rules! prime {
     ($field:ident, $name:literal, $limbs:literal) => {
-        impl Element for $field {
+        impl KernelElement for $field {
             const NAME: &'static str = $name;
             const LIMBS: usize = $limbs;
             const RADIX_BITS: u64 = 64 * $limbs;

@@ -14,7 +14,7 @@ use capstan::{
 };
 
 use crate::{
-    gpu::{Rig, each_seed},
+    gpu::{KernelRig, each_seed},
     points,
 };
 
@@ -72,7 +72,7 @@ fn expected<A: CurvePoint>(table: &[A], buckets: &Buckets) -> Vec<A::Group> {
 /// Checks the sums of `buckets`, then the sums after `more` is added onto them. The bound on the
 /// number of digits is too large by `spare`.
 fn check<A: CurvePoint>(
-    (rig, accumulator): (&Rig, &Accumulator),
+    (rig, accumulator): (&KernelRig, &Accumulator),
     (strategy, balance): (&str, AccumulateTuning),
     table: &[A],
     [buckets, more]: [&Buckets; 2],
@@ -103,11 +103,11 @@ fn check<A: CurvePoint>(
             xyzz: false,
             balance,
         };
-        let (references, starts) = (rig.put(&all), rig.put(&starts));
+        let (references, starts) = (rig.upload(&all), rig.upload(&starts));
         let sorted = SortedReferences { references: references.all(), starts: starts.all() };
         // The workspace's content must not matter.
         let bytes = accumulator.bytes(&shape) as usize;
-        let workspace = rig.put(&vec![0xee_u8; bytes]);
+        let workspace = rig.upload(&vec![0xee_u8; bytes]);
         accumulator.run(rig.stream(), &shape, sorted, out, workspace.all()).unwrap();
         sums.iter_mut().zip(expected(table, part)).for_each(|(sum, new)| *sum += new);
         let compare = |found: &[A], what| {
@@ -119,8 +119,8 @@ fn check<A: CurvePoint>(
         compare(&points::read(rig, out), if onto { "onto" } else { "alone" });
         if !onto {
             let shape = AccumulateShape { xyzz: true, ..shape };
-            let wide = rig.put(&vec![0xee_u8; count * shape.sum_bytes()]);
-            let workspace = rig.put(&vec![0xee_u8; accumulator.bytes(&shape) as usize]);
+            let wide = rig.upload(&vec![0xee_u8; count * shape.sum_bytes()]);
+            let workspace = rig.upload(&vec![0xee_u8; accumulator.bytes(&shape) as usize]);
             accumulator.run(rig.stream(), &shape, sorted, wide.all(), workspace.all()).unwrap();
             compare(&points::read_xyzz(rig, wide.all()), "XYZZ");
         }
@@ -208,13 +208,13 @@ fn short_and_misaligned_spans_are_refused() {
             xyzz: false,
             balance: AccumulateTuning::of(Group::G1, 10),
         };
-        let (references, starts) = (rig.put(&[0_u32; 10]), rig.put(&[0_u32; 5]));
+        let (references, starts) = (rig.upload(&[0_u32; 10]), rig.upload(&[0_u32; 5]));
         let out = points::lease_points::<G1Affine>(rig, 5);
         let (out, _) = points::aligned_points::<G1Affine>(&out, 5);
         let part = |points: std::ops::Range<usize>| {
             out.slice(points.start * 96, points.len() * 96).unwrap()
         };
-        let workspace = rig.room::<u8>(accumulator.bytes(&shape) as usize);
+        let workspace = rig.lease::<u8>(accumulator.bytes(&shape) as usize);
         let room = workspace.all::<u8>();
         let run = |digits, bounds, out, room| {
             let sorted = SortedReferences {

@@ -69,7 +69,7 @@ fn check_short_memory<P: points::TestCurve + DeviceCurve>(
             let first = plans.iter().find(|plan| splits(plan) == cut).expect("such a split");
             assert_eq!(splits(plans.last().unwrap()), [vectors > 1, windows.sets() > 1, true]);
             let scalars: Vec<_> = (0..n * vectors as usize).map(|_| uniform(&mut rng)).collect();
-            if rig.takes(i) {
+            if rig.runs_case(i) {
                 let passes: Vec<_> = first.passes().collect();
                 assert!(passes.len() > 1, "{first}");
                 bench.compare_in(first, &passes, &scalars);
@@ -99,7 +99,7 @@ fn check_arriving<P: points::TestCurve + DeviceCurve>(all: &[Recoding]) {
         let bench = MsmBench::<P>::new(rig, 45);
         let mut rng = rng();
         for (i, windows) in all.iter().enumerate() {
-            for (j, pieces) in pieces.iter().enumerate().filter(|(j, _)| rig.takes(i + j)) {
+            for (j, pieces) in pieces.iter().enumerate().filter(|(j, _)| rig.runs_case(i + j)) {
                 let (name, scalar) = DISTRIBUTIONS[(3 * i + 5 * j) % DISTRIBUTIONS.len()];
                 println!("{windows:?}, {name}");
                 let scalars: Vec<_> = (0..45).map(|i| scalar(&mut rng, i)).collect();
@@ -115,7 +115,7 @@ fn check_equal_and_opposite<P: points::TestCurve + DeviceCurve>(all: &[Recoding]
     each_seed(|rig| {
         let bench = MsmBench::<P>::new(rig, 14);
         let mut rng = rng();
-        for (i, windows) in all.iter().enumerate().filter(|(i, _)| rig.takes(*i)) {
+        for (i, windows) in all.iter().enumerate().filter(|(i, _)| rig.runs_case(*i)) {
             let [a, b] = [uniform(&mut rng), edges()[7 + i]];
             let scalars: Vec<_> = (0..14)
                 .map(|i| match i {

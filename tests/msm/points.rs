@@ -14,10 +14,10 @@ use capstan::{
     msm::align_to_points,
 };
 
-use crate::{gpu::Rig, values::Element};
+use crate::{gpu::KernelRig, values::KernelElement};
 
 /// A curve, with its group's name on the device.
-pub trait TestCurve: SWCurveConfig<BaseField: Element, ScalarField = Fr> {
+pub trait TestCurve: SWCurveConfig<BaseField: KernelElement, ScalarField = Fr> {
     const GROUP: Group;
 }
 
@@ -49,8 +49,8 @@ pub fn distinct<P: TestCurve>(rng: &mut impl RngCore, count: usize) -> Vec<Affin
 }
 
 /// Leases memory for `count` points plus one, for the alignment that [`numbered`] needs.
-pub fn lease_points<A: CurvePoint>(rig: &Rig, count: usize) -> DeviceLease {
-    rig.room::<u8>((count + 1) * A::GROUP.affine_bytes())
+pub fn lease_points<A: CurvePoint>(rig: &KernelRig, count: usize) -> DeviceLease {
+    rig.lease::<u8>((count + 1) * A::GROUP.affine_bytes())
 }
 
 /// The aligned part of a lease of [`room`], and the reference number of its first point.
@@ -63,7 +63,7 @@ pub fn aligned_points<A: CurvePoint>(
 }
 
 /// Copies points to the device.
-pub fn write<A: CurvePoint>(rig: &Rig, to: DeviceSlice<'_, u8>, points: &[A]) {
+pub fn write<A: CurvePoint>(rig: &KernelRig, to: DeviceSlice<'_, u8>, points: &[A]) {
     rig.write(to, layout::points_as_bytes(points));
 }
 
@@ -83,7 +83,7 @@ pub fn xyzz_limbs<P: TestCurve>(rng: &mut impl RngCore, points: &[Affine<P>]) ->
 }
 
 /// Reads points in XYZZ coordinates; panics if one is not below 2p.
-pub fn read_xyzz<A: CurvePoint>(rig: &Rig, from: DeviceSlice<'_, u8>) -> Vec<A> {
+pub fn read_xyzz<A: CurvePoint>(rig: &KernelRig, from: DeviceSlice<'_, u8>) -> Vec<A> {
     let words: Vec<u64> = rig.read(from);
     let words: Vec<u64> = words.chunks(6).flat_map(reduced).collect();
     let words = match A::GROUP {
@@ -94,7 +94,7 @@ pub fn read_xyzz<A: CurvePoint>(rig: &Rig, from: DeviceSlice<'_, u8>) -> Vec<A> 
 }
 
 /// x / zz and y / zzz of each point; zeros if zz is 0.
-fn affine_words<E: Element>(words: &[u64]) -> Vec<u64> {
+fn affine_words<E: KernelElement>(words: &[u64]) -> Vec<u64> {
     let point = |words: &[u64]| {
         let coordinate = |i| E::from_limbs(&words[i * E::LIMBS..][..E::LIMBS]).expect("below 2p");
         let [x, y, zz, zzz]: [E; 4] = std::array::from_fn(coordinate);
@@ -115,7 +115,7 @@ fn reduced(limbs: &[u64]) -> [u64; 6] {
 }
 
 /// Reads affine points; panics if an x is not canonical or a y is not below 2p.
-pub fn read<A: CurvePoint>(rig: &Rig, from: DeviceSlice<'_, u8>) -> Vec<A> {
+pub fn read<A: CurvePoint>(rig: &KernelRig, from: DeviceSlice<'_, u8>) -> Vec<A> {
     let mut words: Vec<u64> = rig.read(from);
     let coordinate = A::GROUP.coordinate_bytes() / 8;
     for (i, limbs) in words.chunks_mut(6).enumerate() {

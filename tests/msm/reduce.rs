@@ -17,7 +17,7 @@ use capstan::{
 };
 
 use crate::{
-    gpu::{Rig, each_seed},
+    gpu::{KernelRig, each_seed},
     points::{TestCurve, distinct, loose_limbs, xyzz_limbs},
 };
 
@@ -80,7 +80,7 @@ fn expected<P: TestCurve>(shape: &ReduceShape, buckets: &[Affine<P>]) -> Vec<Pro
 }
 
 fn run<P: TestCurve + reduce::DeviceCurve>(
-    rig: &Rig,
+    rig: &KernelRig,
     plan: &ReducePlan,
     buckets: &[Affine<P>],
 ) -> Vec<Projective<P>> {
@@ -88,15 +88,15 @@ fn run<P: TestCurve + reduce::DeviceCurve>(
     // The points after the last set must not be read.
     let behind = plan.shape.buckets.next_power_of_two() as usize;
     let given = [buckets, &vec![Affine::generator(); behind]].concat();
-    let given = rig.put(&match plan.shape.xyzz {
+    let given = rig.upload(&match plan.shape.xyzz {
         true => xyzz_limbs(&mut test_rng(), &given),
         false => loose_limbs(&given),
     });
     // The workspace's content must not matter.
-    let workspace = rig.put(&vec![0xa5_u8; plan.workspace_bytes() as usize]);
-    let out = rig.put(&vec![0xa5_u8; plan.output_bytes() as usize]);
+    let workspace = rig.upload(&vec![0xa5_u8; plan.workspace_bytes() as usize]);
+    let out = rig.upload(&vec![0xa5_u8; plan.output_bytes() as usize]);
     reducer.run(rig.stream(), plan, given.all(), workspace.all(), out.all()).unwrap();
-    combine_on_host::<P>(plan, &rig.get::<u8>(&out))
+    combine_on_host::<P>(plan, &rig.download::<u8>(&out))
 }
 
 /// Tunings for all code paths: with and without slices, terms split or not, small and large teams.
@@ -120,7 +120,7 @@ fn tunings() -> Vec<ReduceTuning> {
 
 /// Checks sets of `buckets` in one layout. `turn` selects kind, weights, tuning, and ending.
 fn check_shape<P: TestCurve + reduce::DeviceCurve>(
-    rig: &Rig,
+    rig: &KernelRig,
     rng: &mut impl RngCore,
     turn: usize,
     buckets: u32,
@@ -156,7 +156,8 @@ fn check_counts<P: TestCurve + reduce::DeviceCurve>(counts: &[u32]) {
         let mut rng = test_rng();
         for (i, &buckets) in counts.iter().enumerate() {
             let layouts = [(1, vec![0]), (1, vec![0, 4]), (3, vec![0]), (2, vec![0, 7, 13])];
-            for (k, layout) in layouts.into_iter().enumerate().filter(|(k, _)| rig.takes(i + k)) {
+            for (k, layout) in layouts.into_iter().enumerate().filter(|(k, _)| rig.runs_case(i + k))
+            {
                 check_shape::<P>(rig, &mut rng, 4 * i + 7 * k, buckets, layout);
             }
         }

@@ -11,7 +11,7 @@ use capstan::{
 };
 
 use crate::{
-    gpu::{Rig, each_seed},
+    gpu::{KernelRig, each_seed},
     scalars::{DISTRIBUTIONS, edges, of_digits, rng, uniform, words},
 };
 
@@ -41,19 +41,19 @@ fn expected(shape: &SortShape, scalars: &[Fr]) -> Vec<(u32, u32)> {
 }
 
 /// Sorts on the device and compares the start and the content of every bucket.
-fn check(rig: &Rig, sorter: &Sorter, layout: &SortPlan, scalars: &[Fr], name: &str) {
+fn check(rig: &KernelRig, sorter: &Sorter, layout: &SortPlan, scalars: &[Fr], name: &str) {
     let shape = layout.shape();
-    let dirty = |bytes: u64| rig.put(&vec![DIRT; bytes.div_ceil(4) as usize]);
+    let dirty = |bytes: u64| rig.upload(&vec![DIRT; bytes.div_ceil(4) as usize]);
     let (work, references) = (dirty(layout.bytes()), dirty(4 * shape.digits_max()));
     let starts = dirty(4 * (shape.buckets() + 1));
-    let given = rig.put(&words(scalars));
+    let given = rig.upload(&words(scalars));
     let sorted = SortOutput { references: references.all(), starts: starts.all() };
     // Odd sizes run twice: what the first run leaves must not matter to the second.
     for _ in 0..1 + shape.n() % 2 {
         sorter.run(rig.stream(), layout, given.all(), TABLES, work.all(), sorted).unwrap();
     }
     let expected = expected(shape, scalars);
-    let (starts, references) = (rig.get::<u32>(&starts), rig.get::<u32>(&references));
+    let (starts, references) = (rig.download::<u32>(&starts), rig.download::<u32>(&references));
     let what = format!("{name}: {layout:?}");
     let mut at = 0;
     for (bucket, start) in starts.iter().enumerate() {
@@ -83,7 +83,7 @@ fn layouts(shape: SortShape, capacity: SortCapacity) -> Vec<SortPlan> {
     found
 }
 
-fn check_shape(rig: &Rig, sorter: &Sorter, shape: SortShape, scalars: &[Fr], name: &str) {
+fn check_shape(rig: &KernelRig, sorter: &Sorter, shape: SortShape, scalars: &[Fr], name: &str) {
     for layout in layouts(shape, SortCapacity::of(&rig.limits())) {
         check(rig, sorter, &layout, scalars, name);
     }
@@ -102,7 +102,7 @@ fn h200() -> SortCapacity {
     SortCapacity::of(&DeviceLimits::H200)
 }
 
-fn sorter(rig: &Rig) -> Sorter {
+fn sorter(rig: &KernelRig) -> Sorter {
     Sorter::load(rig.stream().context()).unwrap()
 }
 
@@ -158,7 +158,8 @@ fn digits_of_a_small_radix_are_sorted() {
 fn digits_of_every_radix_are_sorted() {
     each_seed(|rig| {
         let (mut rng, sorter) = (rng(), sorter(rig));
-        for (case, radix) in RadixDigits::all().enumerate().filter(|(case, _)| rig.takes(*case)) {
+        for (case, radix) in RadixDigits::all().enumerate().filter(|(case, _)| rig.runs_case(*case))
+        {
             let mut scalars = edges();
             scalars.extend(of_digits(&radix, &mut rng, 2000));
             let shape = SortShape::new(Recoding::Radix(radix), scalars.len() as u32, 1).unwrap();
@@ -308,10 +309,9 @@ fn short_spans_are_refused() {
         .unwrap();
         let sizes = [4 * 32, layout.bytes(), 4 * shape.digits_max(), 4 * (shape.buckets() + 1)];
         for short in 0..sizes.len() {
-            let mut leases = sizes
-                .iter()
-                .enumerate()
-                .map(|(i, bytes)| rig.room::<u8>(*bytes as usize - if i == short { 4 } else { 0 }));
+            let mut leases = sizes.iter().enumerate().map(|(i, bytes)| {
+                rig.lease::<u8>(*bytes as usize - if i == short { 4 } else { 0 })
+            });
             let [scalars, work, references, starts] =
                 std::array::from_fn(|_| leases.next().unwrap());
             let sorted = SortOutput { references: references.all(), starts: starts.all() };

@@ -61,11 +61,11 @@ fn all_tables<P: TestCurve>() {
             let width = layout.group.affine_bytes();
             let mut all = vec![0x5a_u8; layout.bytes()];
             all[..points as usize * width].copy_from_slice(bytemuck::cast_slice(&limbs(&given)));
-            let on = rig.put(&all);
+            let on = rig.upload(&all);
             let scratch = tables.scratch_bytes(layout.group, points) as usize;
-            let scratch = rig.put(&vec![0x5a_u8; scratch]);
+            let scratch = rig.upload(&vec![0x5a_u8; scratch]);
             tables.run(rig.stream(), &layout, on.all(), scratch.all()).unwrap();
-            let found = rig.get::<u8>(&on);
+            let found = rig.download::<u8>(&on);
             for (table, &offset) in offsets.iter().enumerate() {
                 let by = Fr::from(factor).pow([table as u64]) * two_to(offset);
                 let expected = limbs(&times(&given, by));
@@ -90,21 +90,21 @@ fn chains<P: TestCurve>() {
         let element = P::GROUP.coordinate_bytes();
         let block = BlockShape { threads, shared_bytes: (6 * element) as u32 * threads };
         let name = format!("{}_tables", P::GROUP.name());
-        let kernel = rig.kernel_in::<Parameters>("msm/tables", &name, block);
+        let kernel = rig.kernel_with_block::<Parameters>("msm/tables", &name, block);
         let given = bases::<P>(128);
         // With additions, the second one follows the last doubling of a near step: 7 and 14 times.
         for (points, count, near, adds) in
             [(128, 2, 2, 0), (1, 1, 0, 0), (65, 3, 0b1100, 0), (5, 3, 0b0100, 0b11)]
         {
             let (far, fewer) = if adds == 0 { (3, 1) } else { (3, 2) };
-            let tables = rig.room::<u8>((count + 1) * points * 2 * element);
+            let tables = rig.lease::<u8>((count + 1) * points * 2 * element);
             rig.write(tables.all(), &limbs(&given[..points]));
             let grid = (points as u32).div_ceil(threads);
-            let scratch = rig.put(&vec![0xa5_u8; (grid * threads) as usize * count * element]);
+            let scratch = rig.upload(&vec![0xa5_u8; (grid * threads) as usize * count * element]);
             let n = points as u32;
             let spans = (tables.all(), scratch.all(), n, n, count as u32, far, fewer, near, adds);
             rig.launch(&kernel, grid, spans);
-            let found = rig.get::<u64>(&tables);
+            let found = rig.download::<u64>(&tables);
             let mut by = Fr::from(1);
             for (t, found) in found.chunks(points * element / 4).enumerate().skip(1) {
                 let doublings = if near >> t & 1 == 1 { fewer } else { far };
@@ -122,7 +122,7 @@ fn a_factor_of_0_is_refused() {
         let tables = TableBuilder::load(rig.gpu().context()).unwrap();
         let layout =
             TableLayout { group: Group::G1, points: 1, stride: 1, offsets: &[0, 1], factor: 0 };
-        let room = |bytes| rig.room::<u8>(bytes as usize);
+        let room = |bytes| rig.lease::<u8>(bytes as usize);
         let (on, scratch) = (room(192), room(tables.scratch_bytes(layout.group, 1)));
         let made = tables.run(rig.stream(), &layout, on.all(), scratch.all());
         assert!(matches!(made, Err(DeviceFault::KernelMismatch { .. })), "{made:?}");

@@ -17,7 +17,7 @@ use capstan::{
 };
 
 use crate::{
-    gpu::{Rig, each_seed},
+    gpu::{KernelRig, each_seed},
     points::{self, distinct},
     scalars::{DISTRIBUTIONS, rng, uniform, words},
 };
@@ -27,7 +27,7 @@ pub const AMPLE: u64 = 64 << 20;
 
 /// The kernels of MSMs, and bases.
 pub struct MsmBench<'a, P: points::TestCurve> {
-    rig: &'a Rig,
+    rig: &'a KernelRig,
     msm: MsmKernels,
     tables: TableBuilder,
     bases: Vec<Affine<P>>,
@@ -35,7 +35,7 @@ pub struct MsmBench<'a, P: points::TestCurve> {
 
 impl<'a, P: points::TestCurve + DeviceCurve> MsmBench<'a, P> {
     /// Loads the kernels and makes `n` bases: distinct points, infinity, equal and opposite points.
-    pub fn new(rig: &'a Rig, n: usize) -> Self {
+    pub fn new(rig: &'a KernelRig, n: usize) -> Self {
         let mut bases = distinct::<P>(&mut ark_std::test_rng(), n);
         for i in 0..n {
             match i % 16 {
@@ -56,11 +56,11 @@ impl<'a, P: points::TestCurve + DeviceCurve> MsmBench<'a, P> {
         let group = <P as points::TestCurve>::GROUP;
         let factor = windows.factor();
         let layout = TableLayout { group, points: n as u32, stride: n, offsets: &offsets, factor };
-        let lease = self.rig.room::<u8>(layout.bytes() + group.affine_bytes());
+        let lease = self.rig.lease::<u8>(layout.bytes() + group.affine_bytes());
         let (all, first) = align_to_points(lease.all(), group).unwrap();
         let limbs = points::limbs(&self.bases[..n]);
         self.rig.write(all, &limbs);
-        let scratch = self.rig.room::<u8>(self.tables.scratch_bytes(group, n as u32) as usize);
+        let scratch = self.rig.lease::<u8>(self.tables.scratch_bytes(group, n as u32) as usize);
         self.tables.run(self.rig.stream(), &layout, all, scratch.all()).unwrap();
         (lease, BasesLocation { first, stride: n as u32 })
     }
@@ -74,15 +74,15 @@ impl<'a, P: points::TestCurve + DeviceCurve> MsmBench<'a, P> {
     fn sums(&self, plan: &MsmPassPlan, passes: &[MsmPass], scalars: &[Fr]) -> Vec<Projective<P>> {
         let job = plan.job();
         let (_bases, placed) = self.place(job.n as usize, plan.windows());
-        let given = self.rig.put(&words(scalars));
-        let room = |bytes: u64| self.rig.room::<u8>(bytes as usize);
+        let given = self.rig.upload(&words(scalars));
+        let room = |bytes: u64| self.rig.lease::<u8>(bytes as usize);
         let most = passes.iter().map(|pass| plan.pass_bytes(pass)).max().unwrap();
         let (buckets, workspace) = (room(plan.bucket_bytes()), room(most));
         let out = room(plan.output_bytes());
         let mut marks = Vec::new();
         for (i, pass) in passes.iter().enumerate() {
             let begin = (pass.vectors.0 * job.n + pass.points.0) as usize;
-            let own = given.all().part(begin, (pass.vectors.1 * pass.points.1) as usize).unwrap();
+            let own = given.all().slice(begin, (pass.vectors.1 * pass.points.1) as usize).unwrap();
             let (stream, work) = (self.rig.stream(), workspace.all());
             let (watch, buckets) = (i % 2 == 0, buckets.all());
             let marked = self.msm.launch_pass(
@@ -99,7 +99,7 @@ impl<'a, P: points::TestCurve + DeviceCurve> MsmBench<'a, P> {
             marks.push(marked.unwrap());
             assert_eq!(marks[i].is_some(), watch);
         }
-        let sums = MsmKernels::combine_sums(plan, &self.rig.get::<u8>(&out));
+        let sums = MsmKernels::combine_sums(plan, &self.rig.download::<u8>(&out));
         for marks in marks.iter().flatten() {
             let names = marks.stages().unwrap().map(|(name, _)| name);
             assert_eq!(names, ["sort", "accumulate", "reduce"]);
@@ -138,7 +138,7 @@ fn check_sizes<P: points::TestCurve + DeviceCurve>(sizes: &[usize]) {
         let bench = MsmBench::<P>::new(rig, 160);
         let mut rng = rng();
         // Groups of three sizes, with different tables, share a seed.
-        for (i, &n) in sizes.iter().enumerate().filter(|(i, _)| rig.takes(i / 3)) {
+        for (i, &n) in sizes.iter().enumerate().filter(|(i, _)| rig.runs_case(i / 3)) {
             let (_, scalar) = DISTRIBUTIONS[i % DISTRIBUTIONS.len()];
             let scalars: Vec<_> = (0..n).map(|i| scalar(&mut rng, i)).collect();
             let tables = [1, 64, 5][i % 3];
@@ -157,7 +157,7 @@ fn check_distributions<P: points::TestCurve + DeviceCurve>(
         let bench = MsmBench::<P>::new(rig, n);
         let mut rng = rng();
         for (i, (name, scalar)) in DISTRIBUTIONS.into_iter().enumerate() {
-            if !rig.takes(i) {
+            if !rig.runs_case(i) {
                 continue;
             }
             println!("{name}");
@@ -182,7 +182,7 @@ fn check_batches<P: points::TestCurve + DeviceCurve>(shapes: &[(usize, usize)]) 
         let bench = MsmBench::<P>::new(rig, 40);
         let mut rng = rng();
         for (i, &(n, vectors)) in shapes.iter().enumerate() {
-            if !rig.takes(i) {
+            if !rig.runs_case(i) {
                 continue;
             }
             let scalars: Vec<_> = (0..n * vectors).map(|_| uniform(&mut rng)).collect();

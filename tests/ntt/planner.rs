@@ -36,8 +36,8 @@ fn passes_fit_their_transform_and_their_kernels() {
     for (lg_n, rows, way, turned, passes) in every() {
         let case = format!("2^{lg_n}, {rows} rows, {way:?}, {turned}: {passes:?}");
         assert_eq!(passes.iter().map(|pass| pass.lg_r).sum::<u32>(), lg_n, "{case}");
-        let last = split_into_passes.len().saturating_sub(1);
-        let mut downward = split_into_passes.clone();
+        let last = passes.len().saturating_sub(1);
+        let mut downward = passes.clone();
         if way == Decimation::Dit {
             downward.reverse();
         }
@@ -63,8 +63,8 @@ fn passes_fit_their_transform_and_their_kernels() {
 #[test]
 fn reordered_results_are_stored_in_runs() {
     for (lg_n, _, way, turned, passes) in every() {
-        if way == Decimation::Dif && turned && split_into_passes.len() > 1 {
-            let last = split_into_passes.last().unwrap();
+        if way == Decimation::Dif && turned && passes.len() > 1 {
+            let last = passes.last().unwrap();
             assert!(last.lg_c > 0 || last.lg_e == 1 || last.lg_r == 10, "2^{lg_n}: {passes:?}");
         }
     }
@@ -74,10 +74,10 @@ fn reordered_results_are_stored_in_runs() {
 fn fused_column_passes_have_one_inter_pass_table() {
     let mut found = Vec::new();
     for (lg_n, rows, way, turned, passes) in every() {
-        let Some(mut merged) = fuse_twiddles(&split_into_passes, way, false) else { continue };
-        let mut passes = split_into_passes;
+        let Some(mut merged) = fuse_twiddles(&passes, way, false) else { continue };
+        let mut passes = passes;
         if way == Decimation::Dit {
-            split_into_passes.reverse();
+            passes.reverse();
             merged.reverse();
         }
         let case = format!("2^{lg_n}, {rows} rows, {way:?}, {turned}: {merged:?}");
@@ -100,7 +100,7 @@ fn fused_column_passes_have_one_inter_pass_table() {
 fn fully_fused_passes_have_no_inter_pass_table() {
     let mut found = Vec::new();
     for (lg_n, rows, way, turned, passes) in every() {
-        let Some(merged) = fuse_twiddles(&split_into_passes, way, true) else { continue };
+        let Some(merged) = fuse_twiddles(&passes, way, true) else { continue };
         let case = format!("2^{lg_n}, {rows} rows, {way:?}, {turned}: {merged:?}");
         let shape = |pass: &NttPass| (pass.lg_r, pass.lg_c, pass.lg_e);
         assert!(passes.iter().map(shape).eq(merged.iter().map(shape)), "{case}");
@@ -124,7 +124,7 @@ fn fully_fused_passes_have_no_inter_pass_table() {
 fn fastest_measured_plans_are_chosen() {
     let radices = |lg_n, rows| -> Vec<(u32, u32)> {
         let passes = split_into_passes(lg_n, rows, Decimation::Dif, false, &h200());
-        split_into_passes.iter().map(|pass| (pass.lg_r, pass.lg_e)).collect()
+        passes.iter().map(|pass| (pass.lg_r, pass.lg_e)).collect()
     };
     assert_eq!(radices(10, 1), [(5, 1), (5, 1)]);
     assert_eq!(radices(10, 1024), [(10, 2)]);
@@ -143,16 +143,16 @@ fn fastest_measured_plans_are_chosen() {
 #[test]
 fn inter_pass_tables_of_2_28_are_whole_on_an_h200() {
     let room = table_bytes_max(125 << 30);
-    let is_merged = |passes: &[NttPass]| split_into_passes.iter().filter(|pass| pass.fused).count();
+    let is_merged = |passes: &[NttPass]| passes.iter().filter(|pass| pass.fused).count();
     for lg_n in [18, 20, 22, 24, 26, 28] {
         for transform in every_transform(lg_n) {
             let passes = choose_passes(&transform, 1, room, &h200());
             let merges =
                 transform.decimation() == Decimation::Dif || !transform.needs_bit_reversal();
-            let count = if merges { split_into_passes.len() - 1 } else { 0 };
+            let count = if merges { passes.len() - 1 } else { 0 };
             assert_eq!(is_merged(&passes), count, "{transform:?}: {passes:?}");
             // A whole table of inter-pass twiddles has one multiple, one in two levels has two.
-            let ones = split_into_passes.iter().filter(|pass| pass.multiples == 1).count();
+            let ones = passes.iter().filter(|pass| pass.multiples == 1).count();
             assert_eq!(ones, usize::from(merges || lg_n >= 20), "{transform:?}: {passes:?}");
         }
     }
@@ -205,8 +205,7 @@ fn tables_of_chosen_passes_fit_their_limit() {
         for transform in every_transform(lg_n) {
             let whole = choose_passes(&transform, 1 << 20, 64 << lg_n, &h200());
             let less = choose_passes(&transform, 1 << 20, (64 << lg_n) - 1, &h200());
-            let radices =
-                |passes: &[NttPass]| split_into_passes.iter().map(|p| p.lg_r).collect::<Vec<_>>();
+            let radices = |passes: &[NttPass]| passes.iter().map(|p| p.lg_r).collect::<Vec<_>>();
             assert_eq!(radices(&whole), radices(&less));
             assert!(less.iter().all(|pass| !pass.fused), "{transform:?}: {less:?}");
             let mut lg_block = 0;

@@ -24,25 +24,30 @@ use tonic_health::pb::{
 };
 
 use crate::daemon::{
-    Daemon, HANGING, NEVER, admin, compute,
-    engine::{Dial, Mode, moody},
-    reason, retry_after, say, unix_channel, until, until_load,
+    TEST_TIMEOUT, TestServer, UNREACHED_LIMIT, admin, compute,
+    engine::{EngineMode, FaultDial, faulty_engines},
+    messages, reason, retry_after, retry_until_ok, unix_channel, until_load,
 };
 
 /// A grace period and a handshake timeout longer than any test: a server that ends has not waited
 /// for either to expire.
 fn settings() -> ServerSettings {
-    ServerSettings { drain_grace: NEVER, handshake_timeout: NEVER, ..ServerSettings::default() }
+    ServerSettings {
+        drain_grace: UNREACHED_LIMIT,
+        handshake_timeout: UNREACHED_LIMIT,
+        ..ServerSettings::default()
+    }
 }
 
 fn request() -> v1::MsmRequest {
-    let spec = say::spec(v1::Group::G1 as i32, say::inline(&say::points::<G1Affine>(2)));
-    say::msm(spec, say::scalars(v1::ScalarEncoding::U8, vec![2, 3]))
+    let spec =
+        messages::spec(v1::Group::G1 as i32, messages::inline(&messages::points::<G1Affine>(2)));
+    messages::msm(spec, messages::scalars(v1::ScalarEncoding::U8, vec![2, 3]))
 }
 
 fn sum() -> bytes::Bytes {
     let scalars = [Fr::from(2), Fr::from(3)];
-    say::compressed::<G1Affine>(say::sum(&say::points::<G1Affine>(2), &scalars))
+    messages::compressed::<G1Affine>(messages::sum(&messages::points::<G1Affine>(2), &scalars))
 }
 
 /// The server's answer to a call. Calls again if the call was too late for its connection, which a
@@ -52,7 +57,7 @@ async fn answer<T>(mut call: impl AsyncFnMut() -> Result<T, Status>) -> Result<T
         Err(status) if reason(&status).is_empty() => Err(status),
         answer => Ok(answer),
     };
-    until("an answer from the server", sent).await
+    retry_until_ok("an answer from the server", sent).await
 }
 
 async fn health(channel: &Channel) -> ServingStatus {
@@ -64,27 +69,32 @@ async fn health(channel: &Channel) -> ServingStatus {
 type Answer = tokio::task::JoinHandle<Result<tonic::Response<v1::MsmResponse>, tonic::Status>>;
 
 /// Starts a job and waits until the server has accepted it; the engine hangs.
-async fn accepted(channel: &Channel, dial: &Dial) -> Answer {
-    dial.set(Mode::Hangs);
+async fn accepted(channel: &Channel, dial: &FaultDial) -> Answer {
+    dial.set(EngineMode::Hangs);
     let mut client = compute(channel);
     let call = tokio::spawn(async move { client.msm(request()).await });
     until_load(channel, "a job is accepted", |load| load.jobs == 1).await;
     call
 }
 
-async fn assert_refuses_and_finishes(daemon: Daemon, channel: &Channel, dial: &Dial, call: Answer) {
+async fn assert_refuses_and_finishes(
+    daemon: TestServer,
+    channel: &Channel,
+    dial: &FaultDial,
+    call: Answer,
+) {
     let down = async || match health(channel).await {
         ServingStatus::NotServing => Ok(()),
         other => Err(other),
     };
-    until("not serving", down).await;
+    retry_until_ok("not serving", down).await;
     let refused = answer(async || compute(channel).msm(request()).await).await.unwrap_err();
     assert_eq!((refused.code(), &*reason(&refused)), (Code::Unavailable, "DRAINING"));
     assert!(retry_after(&refused).is_some());
     let info = answer(async || admin(channel).get_info(v1::GetInfoRequest {}).await).await;
     assert!(info.unwrap().into_inner().draining);
     assert!(!call.is_finished());
-    dial.set(Mode::Honest);
+    dial.set(EngineMode::Honest);
     let answer = call.await.unwrap().expect("an accepted job completes").into_inner();
     assert_eq!(answer.result.unwrap().points, sum());
     daemon.ended().await.expect("the server ends without an error");
@@ -92,8 +102,8 @@ async fn assert_refuses_and_finishes(daemon: Daemon, channel: &Channel, dial: &D
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_draining_server_finishes_accepted_jobs_and_refuses_new_ones() {
-    let (engines, dial) = moody();
-    let daemon = Daemon::with_engines(settings(), engines);
+    let (engines, dial) = faulty_engines();
+    let daemon = TestServer::with_engines(settings(), engines);
     let channel = daemon.channel().await;
     assert_eq!(health(&channel).await, ServingStatus::Serving);
     let call = accepted(&channel, &dial).await;
@@ -105,12 +115,12 @@ async fn a_draining_server_finishes_accepted_jobs_and_refuses_new_ones() {
 async fn an_operator_drains_over_the_unix_socket() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("capstan.sock");
-    let (engines, dial) = moody();
+    let (engines, dial) = faulty_engines();
     let settings = ServerSettings { unix_socket: Some(path.clone()), ..settings() };
-    let daemon = Daemon::with_engines(settings, engines);
+    let daemon = TestServer::with_engines(settings, engines);
     let (channel, local) = (daemon.channel().await, unix_channel(&path).await);
     let call = accepted(&channel, &dial).await;
-    let request = v1::DrainRequest { grace_ms: NEVER.as_millis() as u64 };
+    let request = v1::DrainRequest { grace_ms: UNREACHED_LIMIT.as_millis() as u64 };
     let drained = admin(&local).drain(request).await.unwrap();
     assert_eq!(drained.into_inner().jobs, 1);
     assert_refuses_and_finishes(daemon, &channel, &dial, call).await;
@@ -119,7 +129,7 @@ async fn an_operator_drains_over_the_unix_socket() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_connection_cannot_delay_the_exit() {
-    let daemon = Daemon::start(settings());
+    let daemon = TestServer::start(settings());
     let silent = TcpStream::connect(daemon.address).await.unwrap();
     let idle = daemon.channel().await;
     until_load(&idle, "two connections", |load| load.connections == 2).await;
@@ -130,8 +140,8 @@ async fn a_silent_connection_cannot_delay_the_exit() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_exceeds_the_grace_period_is_cut_off() {
-    let (engines, dial) = moody();
-    let daemon = Daemon::with_engines(settings(), engines);
+    let (engines, dial) = faulty_engines();
+    let daemon = TestServer::with_engines(settings(), engines);
     let call = accepted(&daemon.channel().await, &dial).await;
     let (grace, begun) = (Duration::from_millis(300), Instant::now());
     daemon.drainer.drain(Some(grace));
@@ -139,7 +149,7 @@ async fn a_job_that_exceeds_the_grace_period_is_cut_off() {
     // A slow machine only delays the cutoff.
     assert!(begun.elapsed() >= grace, "cut off before the grace period's end");
     call.await.unwrap().expect_err("was cut off");
-    dial.set(Mode::Honest);
+    dial.set(EngineMode::Honest);
 }
 
 /// Several servers behind one address: new connections go to the chosen one.
@@ -149,7 +159,7 @@ struct Balancer {
 }
 
 impl Balancer {
-    async fn start(first: &Daemon) -> Self {
+    async fn start(first: &TestServer) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let target = format!("http://{}", listener.local_addr().unwrap());
         let chosen = Arc::new(Mutex::new(first.address));
@@ -166,7 +176,7 @@ impl Balancer {
         Self { target, chosen }
     }
 
-    fn choose(&self, daemon: &Daemon) {
+    fn choose(&self, daemon: &TestServer) {
         *self.chosen.lock().unwrap() = daemon.address;
     }
 
@@ -174,26 +184,28 @@ impl Balancer {
         // More retries than the test can use. A draining server may close the connection before
         // the client has its first answer.
         let builder = Client::builder(&self.target).connections(1).retries(1000);
-        until("a client", async || builder.clone().connect().await).await
+        retry_until_ok("a client", async || builder.clone().connect().await).await
     }
 }
 
 /// Runs a small job; fails if no server accepts it.
 async fn assert_served(client: &Client) {
-    let (points, scalars) = (say::points::<G1Affine>(2), [Fr::from(2), Fr::from(3)]);
-    let served = timeout(HANGING, client.msm_inline(&points, &scalars)).await;
+    let (points, scalars) = (messages::points::<G1Affine>(2), [Fr::from(2), Fr::from(3)]);
+    let served = timeout(TEST_TIMEOUT, client.msm_inline(&points, &scalars)).await;
     let sum = served.expect("a server accepts it").expect("succeeds");
-    assert_eq!(sum, say::sum(&points, &scalars));
+    assert_eq!(sum, messages::sum(&points, &scalars));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_of_a_draining_server_moves_to_another_one() {
-    let (engines, dial) = moody();
-    let (first, second) =
-        (Daemon::with_engines(settings(), engines), Daemon::start(ServerSettings::default()));
+    let (engines, dial) = faulty_engines();
+    let (first, second) = (
+        TestServer::with_engines(settings(), engines),
+        TestServer::start(ServerSettings::default()),
+    );
     let balancer = Balancer::start(&first).await;
     let client = balancer.client().await;
-    dial.set(Mode::Hangs);
+    dial.set(EngineMode::Hangs);
     let running = client.clone();
     let running = tokio::spawn(async move { assert_served(&running).await });
     until_load(&first.channel().await, "a job is accepted", |load| load.jobs == 1).await;
@@ -204,7 +216,7 @@ async fn a_client_of_a_draining_server_moves_to_another_one() {
     assert_served(&client).await;
     assert_served(&late).await;
     assert!(!running.is_finished());
-    dial.set(Mode::Honest);
+    dial.set(EngineMode::Honest);
     running.await.expect("the call ends on its old connection");
     first.ended().await.expect("the server ends without an error");
 }

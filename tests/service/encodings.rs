@@ -14,7 +14,7 @@ use capstan::{
 use futures_util::stream;
 use tonic::transport::Channel;
 
-use crate::daemon::{Daemon, compute, say, settled, store};
+use crate::daemon::{TestServer, compute, messages, store, until_idle};
 
 const N: usize = 5;
 const BATCH: usize = 3;
@@ -22,9 +22,9 @@ const BATCH: usize = 3;
 /// Scalars in every encoding: the encoding, the bytes, the values.
 fn vectors() -> Vec<(v1::ScalarEncoding, Bytes, Vec<Fr>)> {
     use v1::ScalarEncoding as Wire;
-    let values = say::random(N * BATCH);
+    let values = messages::random(N * BATCH);
     let mut all = vec![
-        (Wire::Canonical, say::canonical(&values), values.clone()),
+        (Wire::Canonical, messages::canonical(&values), values.clone()),
         (Wire::Montgomery, Bytes::copy_from_slice(fr_as_bytes(&values)), values.clone()),
     ];
     let narrow = [
@@ -73,27 +73,27 @@ const RESULTS: [(v1::ResultEncoding, SumEncoding); 3] = [
 
 /// The points inline in every encoding, and as a slice of stored bases.
 async fn sources<A: CurvePoint>(channel: &Channel, points: &[A]) -> Vec<v1::msm_spec::Bases> {
-    let answer = store(channel).put(stream::iter(say::put_points(points))).await.unwrap();
+    let answer = store(channel).put(stream::iter(messages::put_points(points))).await.unwrap();
     let Some(v1::object::Kind::Bases(stored)) = answer.into_inner().object.unwrap().kind else {
         panic!("not bases");
     };
     let slice = &points[2..2 + N];
     [PointEncoding::Compressed, PointEncoding::Uncompressed, PointEncoding::Montgomery]
-        .map(|encoding| say::inline_bytes(encoding, encode(encoding, slice)))
+        .map(|encoding| messages::inline_bytes(encoding, encode(encoding, slice)))
         .into_iter()
-        .chain([say::stored(&stored.object_id, 2, N as u64)])
+        .chain([messages::stored(&stored.object_id, 2, N as u64)])
         .collect()
 }
 
 async fn every_encoding_equals_arkworks<A: CurvePoint>() {
-    let daemon = Daemon::start(ServerSettings::default());
+    let daemon = TestServer::start(ServerSettings::default());
     let channel = daemon.channel().await;
-    let mut points = say::points::<A>(N + 4);
+    let mut points = messages::points::<A>(N + 4);
     points[3] = A::zero();
     let sources = sources(&channel, &points).await;
     for (i, (encoding, bytes, values)) in vectors().into_iter().enumerate() {
         let expected: Vec<A::Group> =
-            values.chunks(N).map(|values| say::sum(&points[2..2 + N], values)).collect();
+            values.chunks(N).map(|values| messages::sum(&points[2..2 + N], values)).collect();
         for (j, source) in sources.iter().enumerate() {
             // Every pair of scalars and points; the result encodings alternate.
             let (wire, result_encoding) = RESULTS[(i + j) % RESULTS.len()];
@@ -102,24 +102,26 @@ async fn every_encoding_equals_arkworks<A: CurvePoint>() {
                 batch: BATCH as u32,
                 result_encoding: wire as i32,
                 verify: verify as i32,
-                ..say::spec(say::group::<A>(), source.clone())
+                ..messages::spec(messages::group::<A>(), source.clone())
             };
             let name = format!("{encoding:?}, source {j}, {result_encoding:?}");
-            let unary = say::msm(spec.clone(), say::scalars(encoding, bytes.clone()));
+            let unary = messages::msm(spec.clone(), messages::scalars(encoding, bytes.clone()));
             let answer = compute(&channel).msm(unary).await;
             let result = answer.unwrap_or_else(|status| panic!("{name}: {status}")).into_inner();
             assert_result::<A>(&name, result.result.unwrap(), verify, result_encoding, &expected);
-            let vector = say::vector(&say::id(), encoding, (N * BATCH) as u64);
+            let vector = messages::vector(&messages::id(), encoding, (N * BATCH) as u64);
             let cut = bytes.len() / 2 + 1;
-            let chunks =
-                vec![say::chunk(cut as u64, bytes.slice(cut..)), say::chunk(0, bytes.slice(..cut))];
-            let messages = say::msm_stream(spec, vector, chunks);
+            let chunks = vec![
+                messages::chunk(cut as u64, bytes.slice(cut..)),
+                messages::chunk(0, bytes.slice(..cut)),
+            ];
+            let messages = messages::msm_stream(spec, vector, chunks);
             let answer = compute(&channel).msm_stream(stream::iter(messages)).await;
             let result = answer.unwrap_or_else(|status| panic!("{name}: {status}")).into_inner();
             assert_result::<A>(&name, result.result.unwrap(), verify, result_encoding, &expected);
         }
     }
-    settled(&channel, "encodings").await;
+    until_idle(&channel, "encodings").await;
 }
 
 fn assert_result<A: CurvePoint>(

@@ -14,11 +14,11 @@ use capstan::{
 use futures_util::stream;
 use tonic::{Code, Status, transport::Channel};
 
-use crate::daemon::{Daemon, compute, load, say, store};
+use crate::daemon::{TestServer, compute, load, messages, store};
 
-fn start(folder: &Path) -> Daemon {
+fn start(folder: &Path) -> TestServer {
     let data_dir = Some(folder.to_owned());
-    Daemon::start(ServerSettings { data_dir, ..ServerSettings::default() })
+    TestServer::start(ServerSettings { data_dir, ..ServerSettings::default() })
 }
 
 /// Puts points; returns the server's description, and whether it had them already.
@@ -33,9 +33,9 @@ async fn put<A: CurvePoint>(
         persist,
         label: "a setup".into(),
         payload_hash: hash.map_or(Bytes::new(), |hash| hash.to_vec().into()),
-        ..say::bases::<A>(PointEncoding::Compressed, points.len() as u64)
+        ..messages::bases::<A>(PointEncoding::Compressed, points.len() as u64)
     };
-    let messages = say::put_bases(upload, vec![say::chunk(0, data)]);
+    let messages = messages::put_bases(upload, vec![messages::chunk(0, data)]);
     let answer = store(channel).put(stream::iter(messages)).await.expect("good points");
     let v1::PutResponse { object, existed } = answer.into_inner();
     match object.expect("an object").kind {
@@ -50,10 +50,11 @@ async fn list(channel: &Channel) -> Vec<v1::Bases> {
 
 async fn assert_computes<A: CurvePoint>(channel: &Channel, bases: &v1::Bases, points: &[A]) {
     let scalars: Vec<Fr> = (1..=points.len() as u64).map(Fr::from).collect();
-    let spec = say::spec(say::group::<A>(), say::stored(&bases.object_id, 0, 0));
-    let inline = say::scalars(v1::ScalarEncoding::Canonical, say::canonical(&scalars));
-    let answer = compute(channel).msm(say::msm(spec, inline)).await.expect("the bases are stored");
-    let expected = say::compressed::<A>(say::sum(points, &scalars));
+    let spec = messages::spec(messages::group::<A>(), messages::stored(&bases.object_id, 0, 0));
+    let inline = messages::scalars(v1::ScalarEncoding::Canonical, messages::canonical(&scalars));
+    let answer =
+        compute(channel).msm(messages::msm(spec, inline)).await.expect("the bases are stored");
+    let expected = messages::compressed::<A>(messages::sum(points, &scalars));
     assert_eq!(answer.into_inner().result.unwrap().points, expected);
 }
 
@@ -67,7 +68,7 @@ async fn stat(
     store(channel).stat(v1::StatRequest { id }).await.map(drop)
 }
 
-async fn stop(daemon: Daemon) {
+async fn stop(daemon: TestServer) {
     tokio::task::spawn_blocking(move || drop(daemon)).await.unwrap();
 }
 
@@ -78,7 +79,7 @@ fn files(folder: &Path) -> Vec<std::path::PathBuf> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn persisted_bases_survive_a_restart_until_they_are_released() {
     let folder = tempfile::tempdir().unwrap();
-    let (mut g1, g2) = (say::points::<G1Affine>(5), say::points::<G2Affine>(3));
+    let (mut g1, g2) = (messages::points::<G1Affine>(5), messages::points::<G2Affine>(3));
     g1[2] = G1Affine::identity();
     let hash: [u8; 32] = blake3::hash(&encode(PointEncoding::Compressed, &g1)).into();
     let daemon = start(folder.path());
@@ -121,9 +122,9 @@ async fn put_hashed(channel: &Channel, encoding: PointEncoding, data: &[u8]) -> 
     let upload = v1::BasesUpload {
         persist: true,
         payload_hash: blake3::hash(data).as_bytes().to_vec().into(),
-        ..say::bases::<G1Affine>(encoding, (data.len() / 96) as u64)
+        ..messages::bases::<G1Affine>(encoding, (data.len() / 96) as u64)
     };
-    let messages = say::put_bases(upload, vec![say::chunk(0, data.to_vec())]);
+    let messages = messages::put_bases(upload, vec![messages::chunk(0, data.to_vec())]);
     let answer = store(channel).put(stream::iter(messages)).await;
     answer.map(|put| put.into_inner().existed).map_err(|status| status.code())
 }
@@ -132,7 +133,7 @@ async fn put_hashed(channel: &Channel, encoding: PointEncoding, data: &[u8]) -> 
 async fn the_same_bytes_in_another_encoding_are_another_payload() {
     use v1::PointEncoding::{Montgomery as Limbs, Uncompressed as Flagged};
     let folder = tempfile::tempdir().unwrap();
-    let limbs = encode(PointEncoding::Montgomery, &say::points::<G1Affine>(2));
+    let limbs = encode(PointEncoding::Montgomery, &messages::points::<G1Affine>(2));
     let hash: [u8; 32] = blake3::hash(&limbs).into();
     for had in [false, true] {
         let daemon = start(folder.path());
@@ -172,7 +173,7 @@ async fn damaged_files_are_ignored_and_not_changed() {
     ];
     for (i, damage) in damages.into_iter().enumerate() {
         let folder = tempfile::tempdir().unwrap();
-        let points = say::points::<G1Affine>(3);
+        let points = messages::points::<G1Affine>(3);
         let daemon = start(folder.path());
         let (bases, _) = put(&daemon.channel().await, &points, None, true).await;
         stop(daemon).await;

@@ -15,7 +15,7 @@ use tonic_reflection::pb::v1::{
     server_reflection_response::MessageResponse as Answer,
 };
 
-use crate::daemon::{Daemon, say};
+use crate::daemon::{TestServer, messages};
 
 async fn ask(channel: &Channel, ask: Ask) -> Result<Option<Answer>, Status> {
     let request = ServerReflectionRequest { host: String::new(), message_request: Some(ask) };
@@ -27,7 +27,7 @@ async fn ask(channel: &Channel, ask: Ask) -> Result<Option<Answer>, Status> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reflection_lists_every_service_and_describes_it() {
-    let daemon = Daemon::start(ServerSettings::default());
+    let daemon = TestServer::start(ServerSettings::default());
     let channel = daemon.channel().await;
     let Ok(Some(Answer::ListServicesResponse(list))) =
         ask(&channel, Ask::ListServices(String::new())).await
@@ -53,17 +53,19 @@ async fn reflection_lists_every_service_and_describes_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reflection_can_be_disabled() {
-    let daemon = Daemon::start(ServerSettings { reflection: false, ..ServerSettings::default() });
+    let daemon =
+        TestServer::start(ServerSettings { reflection: false, ..ServerSettings::default() });
     let refused = ask(&daemon.channel().await, Ask::ListServices(String::new())).await;
     assert_eq!(refused.unwrap_err().code(), Code::Unimplemented);
 }
 
 /// The `Debug` output of everything that holds elements.
 fn debug_outputs(elements: &[Fr]) -> Vec<String> {
-    let bytes = say::canonical(elements);
-    let vector = || say::scalars(v1::ScalarEncoding::Canonical, bytes.clone());
-    let chunk = || say::chunk(7, bytes.clone());
-    let header = say::vector(&Bytes::new(), v1::ScalarEncoding::Canonical, elements.len() as u64);
+    let bytes = messages::canonical(elements);
+    let vector = || messages::scalars(v1::ScalarEncoding::Canonical, bytes.clone());
+    let chunk = || messages::chunk(7, bytes.clone());
+    let header =
+        messages::vector(&Bytes::new(), v1::ScalarEncoding::Canonical, elements.len() as u64);
     let encoding = ScalarEncoding::Canonical;
     let input = |input: ScalarInput<'_>| format!("{input:?} {input:#?}");
     let rows = v1::ntt_response::Output::Rows(vector());
@@ -71,12 +73,15 @@ fn debug_outputs(elements: &[Fr]) -> Vec<String> {
     vec![
         format!("{:?} {:#?}", chunk(), chunk()),
         format!("{:?} {:#?}", vector(), vector()),
-        format!("{:?}", say::msm(say::spec(1, say::stored(&Bytes::new(), 0, 0)), vector())),
-        format!("{:?}", say::ntt(say::ntt_spec(1), vector())),
+        format!(
+            "{:?}",
+            messages::msm(messages::spec(1, messages::stored(&Bytes::new(), 0, 0)), vector())
+        ),
+        format!("{:?}", messages::ntt(messages::ntt_spec(1), vector())),
         format!("{:?}", v1::NttResponse { result: None, output: Some(rows) }),
         format!("{:?}", v1::NttStreamResponse { message: Some(sent) }),
         format!("{:?}", v1::GetResponse { chunk: Some(chunk()) }),
-        format!("{:?}", say::put_vector(header, vec![chunk()])),
+        format!("{:?}", messages::put_vector(header, vec![chunk()])),
         format!("{0:?} {0:#?}", UploadBuffer::from_bytes(&bytes, vec![])),
         input(elements.into()),
         input(elements.to_vec().into()),
@@ -88,7 +93,7 @@ fn debug_outputs(elements: &[Fr]) -> Vec<String> {
 /// The output is the same for other elements, so it shows nothing of them.
 #[test]
 fn debug_output_shows_no_element() {
-    let elements = say::random(4);
+    let elements = messages::random(4);
     let (one, other) = (debug_outputs(&elements[..2]), debug_outputs(&elements[2..]));
     assert_eq!(one, other);
     assert_ne!(one, debug_outputs(&elements[..1]), "the number of elements is not shown");

@@ -6,7 +6,7 @@ use capstan::{server::ServerSettings, wire::v1};
 use futures_util::stream;
 use tonic::transport::Endpoint;
 
-use crate::daemon::{Daemon, compute, say};
+use crate::daemon::{TestServer, compute, messages};
 
 const LG_N: u32 = 16;
 
@@ -15,14 +15,14 @@ async fn a_drain_waits_for_slow_readers() {
     let minute = Duration::from_secs(60);
     let limits =
         ServerSettings { idle_timeout: minute, drain_grace: minute, ..ServerSettings::default() };
-    let daemon = Daemon::start(limits);
+    let daemon = TestServer::start(limits);
     let endpoint = Endpoint::from_shared(format!("http://{}", daemon.address)).unwrap();
     // Small windows, so that the transport buffers little ahead of the reader.
     let endpoint = endpoint.initial_stream_window_size(1 << 16);
     let channel = endpoint.initial_connection_window_size(1 << 16).connect().await.unwrap();
-    let vector = say::vector(&say::id(), v1::ScalarEncoding::Canonical, 1 << LG_N);
-    let chunks = (0..1 << (LG_N - 10)).map(|i| say::chunk(i << 15, vec![0; 1 << 15]));
-    let messages = say::ntt_stream(say::ntt_spec(LG_N), vector, chunks.collect());
+    let vector = messages::vector(&messages::id(), v1::ScalarEncoding::Canonical, 1 << LG_N);
+    let chunks = (0..1 << (LG_N - 10)).map(|i| messages::chunk(i << 15, vec![0; 1 << 15]));
+    let messages = messages::ntt_stream(messages::ntt_spec(LG_N), vector, chunks.collect());
     let rows = compute(&channel).ntt_stream(stream::iter(messages)).await.unwrap();
     daemon.drainer.drain(None);
     // Longer than a draining server waits for idle connections.

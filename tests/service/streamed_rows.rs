@@ -11,30 +11,30 @@ use tokio::time::timeout;
 use tonic::{Code, Status, Streaming, transport::Channel};
 
 use crate::daemon::{
-    Daemon, HANGING, NEVER, compute,
-    engine::{Dial, Mode, moody},
-    reason, say, settled,
+    TEST_TIMEOUT, TestServer, UNREACHED_LIMIT, compute,
+    engine::{EngineMode, FaultDial, faulty_engines},
+    messages, reason, until_idle,
 };
 
 /// A row is one message.
 const LG_N: u32 = 13;
 const ROW: usize = 32 << LG_N;
 
-fn server() -> (Daemon, Dial) {
-    let (engines, dial) = moody();
-    let settings = ServerSettings { idle_timeout: NEVER, ..ServerSettings::default() };
-    (Daemon::with_engines(settings, engines), dial)
+fn server() -> (TestServer, FaultDial) {
+    let (engines, dial) = faulty_engines();
+    let settings = ServerSettings { idle_timeout: UNREACHED_LIMIT, ..ServerSettings::default() };
+    (TestServer::with_engines(settings, engines), dial)
 }
 
 /// Two rows, and the bytes of their transforms.
 fn transform() -> (Vec<Fr>, Bytes) {
-    let rows = say::random(2 << LG_N);
+    let rows = messages::random(2 << LG_N);
     let (coset, inverse, input_reversed, output_reversed) = Default::default();
     let plan = NttPlan { lg_n: LG_N, inverse, coset, input_reversed, output_reversed };
     let mut done: Vec<_> = rows.chunks(1 << LG_N).map(<[_]>::to_vec).collect();
     let oracle = ArkworksEngine::new(1).expect("a thread");
     oracle.ntt_in_place(&plan, &mut done, &JobControl::default()).expect("a transform");
-    (rows, say::canonical(&done.concat()))
+    (rows, messages::canonical(&done.concat()))
 }
 
 fn request(elements: Bytes, verify: v1::Verify) -> Vec<v1::NttStreamRequest> {
@@ -42,23 +42,23 @@ fn request(elements: Bytes, verify: v1::Verify) -> Vec<v1::NttStreamRequest> {
         batch: 2,
         verify: verify as i32,
         output_encoding: v1::ScalarEncoding::Canonical as i32,
-        ..say::ntt_spec(LG_N)
+        ..messages::ntt_spec(LG_N)
     };
-    let vector = say::vector(&say::id(), v1::ScalarEncoding::Canonical, 2 << LG_N);
-    let half = |at: usize| say::chunk(at as u64, elements.slice(at..at + ROW));
-    say::ntt_stream(spec, vector, vec![half(0), half(ROW)])
+    let vector = messages::vector(&messages::id(), v1::ScalarEncoding::Canonical, 2 << LG_N);
+    let half = |at: usize| messages::chunk(at as u64, elements.slice(at..at + ROW));
+    messages::ntt_stream(spec, vector, vec![half(0), half(ROW)])
 }
 
 /// Starts the call and returns its answer stream, which must not wait for the second row.
 async fn begin(channel: &Channel, request: Vec<v1::NttStreamRequest>) -> Streaming<Answer> {
     let mut compute = compute(channel);
     let answer = compute.ntt_stream(tokio_stream::iter(request));
-    let answer = timeout(HANGING, answer).await.expect("the answer begins with the first row");
+    let answer = timeout(TEST_TIMEOUT, answer).await.expect("the answer begins with the first row");
     answer.expect("no error").into_inner()
 }
 
 async fn next(answer: &mut Streaming<Answer>) -> Result<Option<Message>, Status> {
-    let message = timeout(HANGING, answer.message()).await.expect("a message or the end");
+    let message = timeout(TEST_TIMEOUT, answer.message()).await.expect("a message or the end");
     Ok(message?.map(|message| message.message.expect("a message")))
 }
 
@@ -75,11 +75,11 @@ async fn rows_are_sent_while_later_ones_are_computed() {
     let (daemon, dial) = server();
     let channel = daemon.channel().await;
     let (rows, expected) = transform();
-    dial.set(Mode::HangsNext);
-    let request = request(say::canonical(&rows), v1::Verify::None);
+    dial.set(EngineMode::HangsNext);
+    let request = request(messages::canonical(&rows), v1::Verify::None);
     let mut answer = begin(&channel, request).await;
     // The second row is not computed before the first one has arrived.
-    for (number, mode) in [(0, Mode::Hangs), (1, Mode::Honest)] {
+    for (number, mode) in [(0, EngineMode::Hangs), (1, EngineMode::Honest)] {
         dial.set(mode);
         let chunk = row(&mut answer).await;
         assert_eq!(chunk.offset as usize, number * ROW);
@@ -87,7 +87,7 @@ async fn rows_are_sent_while_later_ones_are_computed() {
     }
     assert!(matches!(next(&mut answer).await, Ok(Some(Message::Result(_)))));
     assert!(matches!(next(&mut answer).await, Ok(None)));
-    settled(&channel, "a transform").await;
+    until_idle(&channel, "a transform").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -95,10 +95,10 @@ async fn a_reader_that_disconnects_stops_the_job() {
     let (daemon, dial) = server();
     let channel = daemon.channel().await;
     let (rows, _) = transform();
-    dial.set(Mode::HangsNext);
-    let request = request(say::canonical(&rows), v1::Verify::None);
+    dial.set(EngineMode::HangsNext);
+    let request = request(messages::canonical(&rows), v1::Verify::None);
     drop(begin(&channel, request).await);
-    settled(&channel, "a reader that left").await;
+    until_idle(&channel, "a reader that left").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -106,21 +106,21 @@ async fn an_error_may_follow_rows_and_replaces_the_summary() {
     let (daemon, dial) = server();
     let channel = daemon.channel().await;
     let (rows, expected) = transform();
-    let mut elements = say::canonical(&rows).to_vec();
+    let mut elements = messages::canonical(&rows).to_vec();
     elements[ROW + 64..ROW + 96].fill(0xff);
     let request = |verify| request(elements.clone().into(), verify);
     // The second row is not decoded before the first one has arrived.
-    dial.set(Mode::HangsNext);
+    dial.set(EngineMode::HangsNext);
     let mut answer = begin(&channel, request(v1::Verify::None)).await;
     assert!(row(&mut answer).await.data == expected[..ROW], "the first row");
-    dial.set(Mode::Honest);
+    dial.set(EngineMode::Honest);
     let followed = next(&mut answer).await.expect_err("the second row is not canonical");
-    settled(&channel, "a row that is not canonical").await;
+    until_idle(&channel, "a row that is not canonical").await;
     // Rows of a verified transform are sent after all of them have passed.
     let mut compute = compute(&channel);
     let call = compute.ntt_stream(tokio_stream::iter(request(v1::Verify::Probabilistic)));
-    let checked = timeout(HANGING, call).await.expect("an answer").expect_err("no row comes");
-    settled(&channel, "a verified row that is not canonical").await;
+    let checked = timeout(TEST_TIMEOUT, call).await.expect("an answer").expect_err("no row comes");
+    until_idle(&channel, "a verified row that is not canonical").await;
     for status in [followed, checked] {
         let refusal = (status.code(), reason(&status));
         assert_eq!(refusal, (Code::InvalidArgument, "NOT_CANONICAL".to_owned()), "{status}");

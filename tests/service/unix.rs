@@ -7,7 +7,7 @@ use std::{
 
 use capstan::server::{Engines, ServeError, ServerSettings};
 
-use crate::daemon::{Daemon, load, unix_channel};
+use crate::daemon::{TestServer, load, unix_channel};
 
 fn engines() -> Engines {
     Engines::cpu(1, "a test").unwrap()
@@ -25,16 +25,16 @@ async fn the_socket_has_its_mode_replaces_a_stale_one_and_belongs_to_one_server(
         unix_mode,
         ..ServerSettings::default()
     };
-    let daemon = Daemon::with_engines(settings(0o600), engines());
+    let daemon = TestServer::with_engines(settings(0o600), engines());
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(load(&unix_channel(&path).await).await.connections, 1);
-    let second = Daemon::try_start(settings(0o600), engines());
+    let second = TestServer::try_start(settings(0o600), engines());
     assert!(matches!(second, Err(ServeError::Listen(_))));
     assert!(path.exists(), "the second server removed the first one's socket");
     load(&unix_channel(&path).await).await;
     tokio::task::spawn_blocking(move || drop(daemon)).await.unwrap();
     assert!(!path.exists());
-    let daemon = Daemon::with_engines(settings(0o666), engines());
+    let daemon = TestServer::with_engines(settings(0o666), engines());
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o666);
     drop(daemon);
 }
@@ -45,6 +45,6 @@ fn a_file_that_is_not_a_socket_is_not_replaced() {
     let path = folder.path().join("precious");
     fs::write(&path, b"data").unwrap();
     let settings = ServerSettings { unix_socket: Some(path.clone()), ..ServerSettings::default() };
-    assert!(matches!(Daemon::try_start(settings, engines()), Err(ServeError::Listen(_))));
+    assert!(matches!(TestServer::try_start(settings, engines()), Err(ServeError::Listen(_))));
     assert_eq!(fs::read(&path).unwrap(), b"data");
 }

@@ -14,15 +14,15 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
 use crate::daemon::{
-    Daemon, NEVER, compute,
-    engine::{Mode, moody},
-    load, say, settled, store, until, until_load,
+    TestServer, UNREACHED_LIMIT, compute,
+    engine::{EngineMode, faulty_engines},
+    load, messages, retry_until_ok, store, until_idle, until_load,
 };
 
 const N: usize = 1000;
 
 struct Fixture {
-    daemon: Daemon,
+    daemon: TestServer,
     points: Vec<G1Affine>,
     scalars: Vec<Fr>,
     payload: Bytes,
@@ -30,27 +30,32 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
-        let daemon =
-            Daemon::start(ServerSettings { idle_timeout: NEVER, ..ServerSettings::default() });
-        let scalars = say::random(N);
-        let payload = say::canonical(&scalars);
-        Self { daemon, points: say::points(N), scalars, payload }
+        let daemon = TestServer::start(ServerSettings {
+            idle_timeout: UNREACHED_LIMIT,
+            ..ServerSettings::default()
+        });
+        let scalars = messages::random(N);
+        let payload = messages::canonical(&scalars);
+        Self { daemon, points: messages::points(N), scalars, payload }
     }
 
     fn spec(&self) -> v1::MsmSpec {
-        say::spec(v1::Group::G1 as i32, say::inline(&self.points))
+        messages::spec(v1::Group::G1 as i32, messages::inline(&self.points))
     }
 
     fn sum(&self) -> Bytes {
-        say::compressed::<G1Affine>(say::sum(&self.points, &self.scalars))
+        messages::compressed::<G1Affine>(messages::sum(&self.points, &self.scalars))
     }
 
     fn vector(&self, id: &Bytes, streams: u32) -> v1::VectorUpload {
-        v1::VectorUpload { streams, ..say::vector(id, v1::ScalarEncoding::Canonical, N as u64) }
+        v1::VectorUpload {
+            streams,
+            ..messages::vector(id, v1::ScalarEncoding::Canonical, N as u64)
+        }
     }
 
     fn piece(&self, start: usize, end: usize) -> v1::Chunk {
-        say::chunk(start as u64, self.payload.slice(start..end))
+        messages::chunk(start as u64, self.payload.slice(start..end))
     }
 }
 
@@ -74,7 +79,7 @@ async fn until_received(channel: &Channel, id: &Bytes, bytes: u64) {
         received if received >= bytes => Ok(()),
         received => Err(received),
     };
-    until("bytes of an upload", look).await;
+    retry_until_ok("bytes of an upload", look).await;
 }
 
 async fn release(channel: &Channel, id: &Bytes) {
@@ -85,9 +90,9 @@ async fn release(channel: &Channel, id: &Bytes) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_interrupted_upload_resumes_over_another_connection() {
     let fixture = Fixture::new();
-    let (id, channel) = (say::id(), fixture.daemon.channel().await);
+    let (id, channel) = (messages::id(), fixture.daemon.channel().await);
     let chunks = vec![fixture.piece(0, 10_000), fixture.piece(20_000, 25_000)];
-    let messages = say::put_vector(fixture.vector(&id, 1), chunks);
+    let messages = messages::put_vector(fixture.vector(&id, 1), chunks);
     let broken = fixture.daemon.channel().await;
     let mut client = store(&broken);
     let call =
@@ -104,10 +109,10 @@ async fn an_interrupted_upload_resumes_over_another_connection() {
     let missing: Vec<_> = upload.missing.iter().map(|range| (range.start, range.end)).collect();
     assert_eq!(missing, [(10_000, 20_000), (25_000, 32_000)]);
     let chunks = vec![fixture.piece(10_000, 20_000), fixture.piece(25_000, 32_000)];
-    let messages = say::put_vector(fixture.vector(&id, 1), chunks);
+    let messages = messages::put_vector(fixture.vector(&id, 1), chunks);
     let answer = store(&channel).put(stream::iter(messages)).await.unwrap().into_inner();
     assert!(!answer.existed);
-    let answer = compute(&channel).msm(say::msm_on(fixture.spec(), &id)).await.unwrap();
+    let answer = compute(&channel).msm(messages::msm_on(fixture.spec(), &id)).await.unwrap();
     assert_eq!(answer.into_inner().result.unwrap().points, fixture.sum());
     let get = v1::GetRequest {
         id: Some(v1::get_request::Id::UploadId(id.clone())),
@@ -119,15 +124,16 @@ async fn an_interrupted_upload_resumes_over_another_connection() {
     let chunk = back.message().await.unwrap().unwrap().chunk.unwrap();
     assert_eq!((chunk.offset, chunk.data), (0, fixture.payload.slice(32..96)));
     release(&channel, &id).await;
-    settled(&channel, "released").await;
+    until_idle(&channel, "released").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_interrupted_streamed_job_leaves_its_upload_resumable() {
     let fixture = Fixture::new();
-    let (id, channel) = (say::id(), fixture.daemon.channel().await);
+    let (id, channel) = (messages::id(), fixture.daemon.channel().await);
     let vector = fixture.vector(&id, 1);
-    let messages = say::msm_stream(fixture.spec(), vector.clone(), vec![fixture.piece(0, 9_000)]);
+    let messages =
+        messages::msm_stream(fixture.spec(), vector.clone(), vec![fixture.piece(0, 9_000)]);
     let mut client = compute(&fixture.daemon.channel().await);
     let call = tokio::spawn(async move {
         client.msm_stream(stream::iter(messages).chain(stream::pending())).await
@@ -136,20 +142,21 @@ async fn an_interrupted_streamed_job_leaves_its_upload_resumable() {
     call.abort();
     until_load(&channel, "the job is gone", |load| load.jobs == 0).await;
     assert_eq!(received(&channel, &id).await, 9_000);
-    let messages = say::msm_stream(fixture.spec(), vector, vec![fixture.piece(9_000, 32_000)]);
+    let messages = messages::msm_stream(fixture.spec(), vector, vec![fixture.piece(9_000, 32_000)]);
     let answer = compute(&channel).msm_stream(stream::iter(messages)).await.unwrap();
     assert_eq!(answer.into_inner().result.unwrap().points, fixture.sum());
-    settled(&channel, "used up").await;
+    until_idle(&channel, "used up").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stripes_over_several_connections_are_admitted_once() {
     let fixture = Fixture::new();
-    let (id, vector) = (say::id(), fixture.vector(&say::id(), 3));
+    let (id, vector) = (messages::id(), fixture.vector(&messages::id(), 3));
     let vector = v1::VectorUpload { upload_id: id.clone(), ..vector };
     let channel = fixture.daemon.channel().await;
     let (sender, receiver) = mpsc::channel(1);
-    let header = say::msm_stream(fixture.spec(), vector.clone(), vec![fixture.piece(0, 8_000)]);
+    let header =
+        messages::msm_stream(fixture.spec(), vector.clone(), vec![fixture.piece(0, 8_000)]);
     let mut client = compute(&channel);
     let job = tokio::spawn(async move { client.msm_stream(ReceiverStream::new(receiver)).await });
     for message in header {
@@ -161,7 +168,7 @@ async fn stripes_over_several_connections_are_admitted_once() {
     for start in [8_000, 16_000] {
         let (mut client, piece) =
             (store(&fixture.daemon.channel().await), fixture.piece(start, start + 8_000));
-        let messages = say::put_vector(vector.clone(), vec![piece]);
+        let messages = messages::put_vector(vector.clone(), vec![piece]);
         stripes.push(tokio::spawn(async move { client.put(stream::iter(messages)).await }));
     }
     until_received(&channel, &id, 24_000).await;
@@ -179,21 +186,21 @@ async fn stripes_over_several_connections_are_admitted_once() {
         let answer = stripe.await.unwrap().expect("each stripe is answered").into_inner();
         assert!(matches!(answer.object.unwrap().kind, Some(v1::object::Kind::Vector(_))));
     }
-    settled(&channel, "stripes").await;
+    until_idle(&channel, "stripes").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_may_start_before_its_data_arrives() {
     let fixture = Fixture::new();
-    let (id, channel) = (say::id(), fixture.daemon.channel().await);
+    let (id, channel) = (messages::id(), fixture.daemon.channel().await);
     let (sender, receiver) = mpsc::channel(1);
     let mut client = store(&channel);
     let put = tokio::spawn(async move { client.put(ReceiverStream::new(receiver)).await });
-    let mut messages = say::put_vector(fixture.vector(&id, 1), vec![]);
+    let mut messages = messages::put_vector(fixture.vector(&id, 1), vec![]);
     sender.send(messages.remove(0)).await.unwrap();
-    until("a header", async || progress(&channel, &id).await.ok_or("no upload")).await;
+    retry_until_ok("a header", async || progress(&channel, &id).await.ok_or("no upload")).await;
     let mut client = compute(&channel);
-    let request = say::msm_on(fixture.spec(), &id);
+    let request = messages::msm_on(fixture.spec(), &id);
     let job = tokio::spawn(async move { client.msm(request).await });
     until_load(&channel, "the job is accepted", |load| load.jobs == 1).await;
     assert!(!job.is_finished());
@@ -206,33 +213,37 @@ async fn a_job_may_start_before_its_data_arrives() {
     assert_eq!(answer.result.unwrap().points, fixture.sum());
     put.await.unwrap().unwrap();
     release(&channel, &id).await;
-    settled(&channel, "a vector").await;
+    until_idle(&channel, "a vector").await;
 }
 
 /// Waits for a sweep of unused uploads: puts a vector and waits until it is dropped.
 async fn until_swept(channel: &Channel) {
     let before = load(channel).await.bytes_in_flight;
-    let vector = say::vector(&say::id(), v1::ScalarEncoding::U8, 9);
-    let messages = say::put_vector(vector, vec![say::chunk(0, vec![0; 9])]);
+    let vector = messages::vector(&messages::id(), v1::ScalarEncoding::U8, 9);
+    let messages = messages::put_vector(vector, vec![messages::chunk(0, vec![0; 9])]);
     store(channel).put(stream::iter(messages)).await.unwrap();
     until_load(channel, "a vector is dropped", |load| load.bytes_in_flight <= before).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_import_may_take_longer_than_the_upload_ttl() {
-    let (engines, dial) = moody();
+    let (engines, dial) = faulty_engines();
     let upload_ttl = Duration::from_millis(1);
-    let settings =
-        ServerSettings { workers: 1, upload_ttl, idle_timeout: NEVER, ..ServerSettings::default() };
-    let daemon = Daemon::with_engines(settings, engines);
-    let (channel, points) = (daemon.channel().await, say::points::<G1Affine>(2));
-    dial.set(Mode::Hangs);
-    let spec = say::spec(v1::Group::G1 as i32, say::inline(&points));
-    let request = say::msm(spec, say::scalars(v1::ScalarEncoding::U8, vec![2, 3]));
+    let settings = ServerSettings {
+        workers: 1,
+        upload_ttl,
+        idle_timeout: UNREACHED_LIMIT,
+        ..ServerSettings::default()
+    };
+    let daemon = TestServer::with_engines(settings, engines);
+    let (channel, points) = (daemon.channel().await, messages::points::<G1Affine>(2));
+    dial.set(EngineMode::Hangs);
+    let spec = messages::spec(v1::Group::G1 as i32, messages::inline(&points));
+    let request = messages::msm(spec, messages::scalars(v1::ScalarEncoding::U8, vec![2, 3]));
     let mut client = compute(&channel);
     let job = tokio::spawn(async move { client.msm(request).await });
     until_load(&channel, "the only worker is busy", |load| load.jobs == 1).await;
-    let messages = say::put_points(&points);
+    let messages = messages::put_points(&points);
     let Some(v1::put_request::Message::Bases(bases)) = &messages[0].message else {
         panic!("a header comes first");
     };
@@ -242,9 +253,9 @@ async fn an_import_may_take_longer_than_the_upload_ttl() {
     // The first sweep may run before the import's stream has ended.
     until_swept(&channel).await;
     until_swept(&channel).await;
-    dial.set(Mode::Honest);
+    dial.set(EngineMode::Honest);
     let answer = import.await.unwrap().expect("the import does not expire").into_inner();
     assert!(matches!(answer.object.unwrap().kind, Some(v1::object::Kind::Bases(_))));
     job.await.unwrap().unwrap();
-    settled(&channel, "an import").await;
+    until_idle(&channel, "an import").await;
 }

@@ -9,7 +9,7 @@ use crate::{
     cli::{
         exit::{CliFailure, Exit, Result},
         output::{OutputTarget, Ui},
-        progress::ProgressBar,
+        progress::TerminalProgress,
     },
     client::{Client, PointEncoding},
 };
@@ -63,7 +63,7 @@ pub async fn run(ui: Ui, client: &Client, args: &ExportArgs) -> Result<()> {
         (_, true) => PointEncoding::Uncompressed,
         (_, false) => PointEncoding::Compressed,
     };
-    let bar = ProgressBar::spinner(ui, "receiving");
+    let bar = TerminalProgress::spinner(ui, "receiving");
     let points = client.get_encoded(info.id, encoding, args.offset..end).await?;
     drop(bar);
     match args.format {

@@ -13,7 +13,7 @@ use crate::{
         exit::{CliFailure, Exit, Result},
         input,
         output::Ui,
-        progress::ProgressBar,
+        progress::TerminalProgress,
     },
     client::{BasesInfo, Client, PutOptions},
     formats::{
@@ -108,7 +108,7 @@ impl From<SetArg> for SetupList {
 pub async fn run(ui: Ui, client: &Client, args: &ImportArgs) -> Result<()> {
     let place = args.file.display();
     let file = Bytes::from(std::mem::take(&mut *input::read(ui, &args.file)?));
-    let bar = ProgressBar::spinner(ui, format!("parsing {place}"));
+    let bar = TerminalProgress::spinner(ui, format!("parsing {place}"));
     let (format, group) = (args.format.into(), args.group.map(Into::into));
     let parsed = tokio::task::spawn_blocking(move || binary::parse(file, format, group)).await;
     let sets = parsed
@@ -157,7 +157,7 @@ fn select_lists(mut sets: Vec<PointSet>, args: &ImportArgs) -> Result<Vec<PointS
 
 async fn send(ui: Ui, client: &Client, args: &ImportArgs, points: &PointSet) -> Result<BasesInfo> {
     let name = points.list.map_or(points.group.name(), SetupList::name);
-    let bar = ProgressBar::bytes(ui, format!("sending {name}"), points.data.len() as u64);
+    let bar = TerminalProgress::bytes(ui, format!("sending {name}"), points.data.len() as u64);
     let options = PutOptions {
         label: label(args, points),
         persist: args.persist,

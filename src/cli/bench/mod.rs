@@ -17,7 +17,7 @@ use super::{
     args::{GroupArg, duration},
     exit::Result,
     output::{OutputTarget, Ui},
-    progress::ProgressBar,
+    progress::TerminalProgress,
 };
 use crate::client::{Client, G1Affine, G2Affine};
 
@@ -148,7 +148,7 @@ async fn measure_all(
     };
     let mut samples = Vec::new();
     let steps = args.sizes.0.len() * args.concurrency.len();
-    let bar = ProgressBar::steps(ui, "", steps as u64);
+    let bar = TerminalProgress::steps(ui, "", steps as u64);
     for &lg_n in &args.sizes.0 {
         bar.set_message(format!("2^{lg_n}: generating data"));
         let job = work.job(lg_n).await;

@@ -13,7 +13,7 @@ use crate::{
     cli::{
         exit::{CliFailure, Exit, Result},
         output::Ui,
-        progress::ProgressBar,
+        progress::TerminalProgress,
         random::{blocking, random},
     },
     client::{
@@ -79,11 +79,11 @@ impl BenchData {
         lg_n: u32,
         wrap: fn(KnownBases<A>) -> Self,
     ) -> Result<Self> {
-        let bar = ProgressBar::spinner(ui, format!("generating 2^{lg_n} bases"));
+        let bar = TerminalProgress::spinner(ui, format!("generating 2^{lg_n} bases"));
         let walk = blocking(move || walk_points::<A>(1 << lg_n)).await;
         let ours = client.stat(BasesId(content_hash(&walk))).await.is_err();
         drop(bar);
-        let bar = ProgressBar::bytes(ui, "sending bases", 0);
+        let bar = TerminalProgress::bytes(ui, "sending bases", 0);
         let options = PutOptions {
             label: "capstan bench".to_owned(),
             progress: bar.callback(),

@@ -9,7 +9,7 @@ use crate::{
     cli::{
         exit::Result,
         output::{Ui, microseconds, table, time_text},
-        progress::ProgressBar,
+        progress::TerminalProgress,
     },
     client::{G1Affine, GetInfoResponse, PointEncoding},
     curve::points::encode,
@@ -17,7 +17,7 @@ use crate::{
 
 /// Times phases and shows the current one on a terminal.
 pub struct PhaseTimer {
-    bar: ProgressBar,
+    bar: TerminalProgress,
     begun: Instant,
     done: Vec<FinishedPhase>,
 }
@@ -40,7 +40,7 @@ struct FinishedPhase {
 
 impl PhaseTimer {
     pub fn new(ui: Ui) -> Self {
-        Self { bar: ProgressBar::spinner(ui, ""), begun: Instant::now(), done: Vec::new() }
+        Self { bar: TerminalProgress::spinner(ui, ""), begun: Instant::now(), done: Vec::new() }
     }
 
     /// Begins a phase; `work` is its amount of work, for people.

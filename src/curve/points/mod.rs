@@ -75,11 +75,11 @@ macro_rules! curve_point {
         impl CurvePoint for $affine {
             const GROUP: Group = Group::$group;
 
-            fn bases(points: PointSlice<Self>) -> Bases {
+            fn into_bases(points: PointSlice<Self>) -> Bases {
                 Bases::$group(points)
             }
 
-            fn of_bases(bases: &Bases) -> Option<&PointSlice<Self>> {
+            fn from_bases(bases: &Bases) -> Option<&PointSlice<Self>> {
                 if let Bases::$group(points) = bases { Some(points) } else { None }
             }
 
@@ -87,21 +87,21 @@ macro_rules! curve_point {
                 PointsMut::$group(points)
             }
 
-            fn sums(sums: Vec<$projective>) -> Sums {
-                Sums::$group(sums)
+            fn into_sums(sums: Vec<$projective>) -> MsmSums {
+                MsmSums::$group(sums)
             }
 
-            fn of_sums(sums: Sums) -> Option<Vec<$projective>> {
-                if let Sums::$group(sums) = sums { Some(sums) } else { None }
+            fn from_sums(sums: MsmSums) -> Option<Vec<$projective>> {
+                if let MsmSums::$group(sums) = sums { Some(sums) } else { None }
             }
         }
 
-        impl sealed::Coding for $affine {
-            fn read(encoding: PointEncoding, bytes: &[u8]) -> Result<Self, Problem> {
+        impl sealed::PointCodec for $affine {
+            fn read(encoding: PointEncoding, bytes: &[u8]) -> Result<Self, FieldProblem> {
                 encoding::read(encoding, bytes)
             }
 
-            fn read_projective(bytes: &[u8]) -> Result<$projective, Problem> {
+            fn read_projective(bytes: &[u8]) -> Result<$projective, FieldProblem> {
                 encoding::read_projective(bytes)
             }
 

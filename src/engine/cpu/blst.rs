@@ -100,7 +100,7 @@ macro_rules! tiles {
         $affine:ty, $projective:ty, $field:ident, $blst_affine:ty, $blst_sum:ty, $scratch:ident,
         $tile:ident, $add:ident, $double:ident
     ) => {
-        impl Tiles for $affine {
+        impl BlstTiles for $affine {
             type Sum = $blst_sum;
 
             fn bucket_bytes() -> usize {
@@ -112,8 +112,8 @@ macro_rules! tiles {
             fn tile(
                 points: &[Self],
                 scalars: &[u8],
-                window: Window,
-                buckets: &mut Buckets,
+                window: DigitWindow,
+                buckets: &mut TileBuckets,
             ) -> Self::Sum {
                 // blst's loop looks one point ahead and would count a single point twice.
                 assert!(points.len() >= 2, "a tile needs at least two points");

@@ -249,7 +249,7 @@ impl GpuMsmRun {
         let reached = |done: &Event| done.is_reached().unwrap_or(false);
         loop {
             let under_way = || match (&ready.last_pass, &ready.previous_pass) {
-                (done, _) if done.as_ref().is_none_or(reached) => PendingPasses::None,
+                (done, _) if done.as_ref().is_none_or(reached) => PendingPasses::Idle,
                 (_, before) if before.as_ref().is_none_or(reached) => PendingPasses::One,
                 _ => PendingPasses::Several,
             };

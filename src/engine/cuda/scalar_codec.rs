@@ -74,7 +74,7 @@ impl ScalarCodec {
         let count = count(from.len() / width, to.len())?;
         let into_montgomery = if into == DecodedForm::Montgomery { INTO_MONTGOMERY } else { 0 };
         let flags = into_montgomery | if reduce { REDUCE } else { 0 };
-        let given = (from, to, first_refused, first, count, form, width as u32, flags);
+        let given = (from, to, first_bad, first, count, form, width as u32, flags);
         self.decode.launch(stream, self.grid(count), given)
     }
 

@@ -227,7 +227,7 @@ impl Sorter {
             capacity,
             count_blocks: limits.multiprocessors * count_bins.resident_blocks()?,
             clear: module.kernel("msm_clear_bins", BlockShape::threads(CLEAR_THREADS))?.with_pdl(),
-            count_bins: count_bins.starting_early(),
+            count_bins: count_bins.with_pdl(),
             partition: capacity.partition_blocks().map(partition).collect::<Result<_, _>>()?,
             count_buckets: module
                 .kernel("msm_count_buckets", BlockShape::threads(COUNT_THREADS))?

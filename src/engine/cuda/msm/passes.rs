@@ -44,7 +44,7 @@ pub struct ArrivingPasses {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PendingPasses {
     /// No pass.
-    None,
+    Idle,
     /// The last pass launched.
     One,
     /// The last pass launched and one before it.
@@ -121,7 +121,7 @@ impl ArrivingPasses {
         let under_way = under_way();
         // A device that has finished is idle, whatever the model estimates.
         let idle_at = match under_way {
-            PendingPasses::None => now,
+            PendingPasses::Idle => now,
             PendingPasses::One | PendingPasses::Several => self.busy_until.max(now),
         };
         let buckets = f64::from(windows.sets()) * f64::from(windows.buckets());
@@ -207,32 +207,32 @@ mod tests {
 
     #[test]
     fn launches_passes_as_a_slow_senders_scalars_arrive() {
-        use PendingPasses::{None, One, Several};
+        use PendingPasses::{Idle, One, Several};
         let mut case = ScheduleCase::new(N, 1);
-        assert_eq!(taken(case.look(&[], 1, None)), None, "nothing received");
-        assert_eq!(taken(case.look(&[0], 4, None)), None, "too little");
-        assert_eq!(taken(case.look(&[1], 8, None)), Some((0, 2)));
+        assert_eq!(taken(case.look(&[], 1, Idle)), None, "nothing received");
+        assert_eq!(taken(case.look(&[0], 4, Idle)), None, "too little");
+        assert_eq!(taken(case.look(&[1], 8, Idle)), Some((0, 2)));
         assert_eq!(taken(case.look(&[2], 8, One)), None, "the device is busy");
         assert_eq!(taken(case.look(&[3], 8, One)), None);
         // After a gap.
         assert_eq!(taken(case.look(&[6, 7], 8, One)), None);
         assert_eq!(taken(case.look(&[], 50, Several)), None, "two passes are pending");
-        assert_eq!(taken(case.look(&[], 50, None)), Some((2, 2)));
-        assert_eq!(taken(case.look(&[], 99, None)), None, "nothing new");
+        assert_eq!(taken(case.look(&[], 50, Idle)), Some((2, 2)));
+        assert_eq!(taken(case.look(&[], 99, Idle)), None, "nothing new");
         assert!(!case.passes.is_empty(&case.plan));
         assert_eq!(taken(case.look(&[4, 5], 100, Several)), Some((4, 4)), "the last pass may wait");
         assert!(case.passes.is_empty(&case.plan));
-        assert_eq!(taken(case.look(&[], 101, None)), None);
+        assert_eq!(taken(case.look(&[], 101, Idle)), None);
     }
 
     /// Also if the model expects the device to be busy.
     #[test]
     fn an_idle_device_gets_its_next_pass_at_once() {
-        for (under_way, second) in [(PendingPasses::One, None), (PendingPasses::None, Some((2, 2)))]
+        for (under_way, second) in [(PendingPasses::One, None), (PendingPasses::Idle, Some((2, 2)))]
         {
             let mut case = ScheduleCase::new(N, 1);
-            assert_eq!(taken(case.look(&[0], 4, PendingPasses::None)), None);
-            assert_eq!(taken(case.look(&[1], 8, PendingPasses::None)), Some((0, 2)));
+            assert_eq!(taken(case.look(&[0], 4, PendingPasses::Idle)), None);
+            assert_eq!(taken(case.look(&[1], 8, PendingPasses::Idle)), Some((0, 2)));
             assert_eq!(taken(case.look(&[2, 3], 8, under_way)), second);
         }
     }
@@ -241,7 +241,7 @@ mod tests {
     fn a_fast_senders_scalars_take_two_passes() {
         let mut case = ScheduleCase::new(N, 1);
         case.begun += Duration::from_micros(300);
-        assert_eq!(taken(case.look(&[0], 0, PendingPasses::None)), Some((0, 1)));
+        assert_eq!(taken(case.look(&[0], 0, PendingPasses::Idle)), Some((0, 1)));
         for eighth in 1..7 {
             assert_eq!(taken(case.look(&[eighth], 1, PendingPasses::One)), None);
         }
@@ -256,7 +256,7 @@ mod tests {
             there.insert(0..u64::from(n) * u64::from(vectors) - 1);
             let mut taken = Vec::new();
             let mut next = |there: &RangeSet| {
-                while let Some(pass) = passes.next(&plan, there, begun + MS, || PendingPasses::None)
+                while let Some(pass) = passes.next(&plan, there, begun + MS, || PendingPasses::Idle)
                 {
                     taken.push(pass);
                 }
