@@ -12,6 +12,7 @@ use capstan::{
 
 use crate::{
     gpu::{Rig, each_seed},
+    limits::PRESETS,
     scalars::{DISTRIBUTIONS, edges, of_digits, rng, uniform, words},
 };
 
@@ -262,35 +263,35 @@ fn shapes_that_do_not_fit_are_refused() {
     assert!(Layout::along(shape, h200(), Path::Direct { groups: 128 }).is_some());
 }
 
+/// On every device: bins of 2^11 or 2^12 buckets, and 2^12 bins of a vector.
 #[test]
 fn every_planned_shape_fits() {
-    let fits = |shape: Shape| {
-        let small = shape.buckets() <= 1 << 24;
-        assert_eq!(
-            Layout::of(shape, h200()).is_some(),
-            small && shape.digits_max() < 1 << 31,
-            "{shape:?}"
-        );
-    };
-    for bits in BITS_MIN..=BITS_MAX {
-        for tables in (1..=64).chain([Sliding::TABLES]) {
-            for sets in 1..=64 {
-                let windows = match tables {
+    for (device, limits) in PRESETS {
+        let capacity = SortCapacity::of(&limits);
+        let lg_most = if device == "small" { 23 } else { 24 };
+        for bits in BITS_MIN..=BITS_MAX {
+            for tables in (1..=64).chain([Sliding::TABLES]) {
+                let all = (1..=64).filter_map(|sets| match tables {
                     Sliding::TABLES => Windows::sliding(bits).filter(|_| sets == 1),
                     _ => Windows::fixed(bits, sets, tables),
-                };
-                let Some(windows) = windows.filter(|windows| windows.tables() == tables) else {
-                    continue;
-                };
-                for lg_n in [0, 4, 10, 13, 16, 20, 24, 26] {
-                    fits(Shape::new(windows, 1 << lg_n, 1).unwrap());
+                });
+                for windows in all.filter(|windows| windows.tables() == tables) {
+                    every_size_fits(windows, capacity, 1 << lg_most);
                 }
-                let batch = Shape::new(windows, 1 << 10, 1000).unwrap();
-                let fits = batch.buckets() <= 1 << 24;
-                assert!(Layout::of(batch, h200()).is_some() || !fits, "{batch:?}");
             }
         }
     }
+}
+
+fn every_size_fits(windows: Windows, capacity: SortCapacity, buckets_max: u64) {
+    for lg_n in [0, 4, 10, 13, 16, 20, 24, 26] {
+        let shape = Shape::new(windows, 1 << lg_n, 1).unwrap();
+        let small = shape.buckets() <= buckets_max && shape.digits_max() < 1 << 31;
+        assert_eq!(Layout::of(shape, capacity).is_some(), small, "{capacity:?} {shape:?}");
+    }
+    let batch = Shape::new(windows, 1 << 10, 1000).unwrap();
+    let small = batch.buckets() <= 1 << 24;
+    assert!(Layout::of(batch, capacity).is_some() || !small, "{capacity:?} {batch:?}");
 }
 
 #[test]

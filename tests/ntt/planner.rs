@@ -2,13 +2,13 @@
 
 use ark_bls12_381::Fr;
 use capstan::{
-    device::DeviceLimits,
+    device::{Block, DeviceLimits},
     ntt::{
         LG_N_MAX, Pass, Transform, TransformLimits, Way, chosen, merge, passes, table_bytes_max,
     },
 };
 
-use crate::rig::every_transform;
+use crate::{limits::PRESETS, rig::every_transform};
 
 /// Pairs of lg_e and kept multiples that there are kernels of.
 const KERNELS: [(u32, u32); 7] = [(1, 0), (2, 0), (1, 2), (2, 1), (2, 2), (3, 1), (3, 2)];
@@ -17,23 +17,53 @@ fn h200() -> TransformLimits {
     TransformLimits::of(&DeviceLimits::H200)
 }
 
-fn every() -> impl Iterator<Item = (u32, usize, Way, bool, Vec<Pass>)> {
+/// What is planned, and the passes of one device.
+type Case = (u32, usize, Way, bool, TransformLimits, Vec<Pass>);
+
+/// The limits of all devices, each once.
+fn devices() -> Vec<TransformLimits> {
+    let mut all = Vec::new();
+    for (_, limits) in PRESETS {
+        let limits = TransformLimits::of(&limits);
+        if !all.contains(&limits) {
+            all.push(limits);
+        }
+    }
+    all
+}
+
+fn every() -> impl Iterator<Item = Case> {
     let ways = [Way::Descend, Way::Ascend];
     (0..=LG_N_MAX).flat_map(move |lg_n| {
         [0, 1, 2, 5, 64, 1000, 1 << 20].into_iter().flat_map(move |rows| {
             ways.into_iter().flat_map(move |way| {
-                [false, true].map(|turned| {
-                    (lg_n, rows, way, turned, passes(lg_n, rows, way, turned, &h200()))
+                [false, true].into_iter().flat_map(move |turned| {
+                    devices().into_iter().map(move |limits| {
+                        let passes = passes(lg_n, rows, way, turned, &limits);
+                        (lg_n, rows, way, turned, limits, passes)
+                    })
                 })
             })
         })
     })
 }
 
+/// Two tiles fit a multiprocessor.
+#[test]
+fn tiles_are_as_large_as_every_device_allows() {
+    for (device, limits) in PRESETS {
+        let TransformLimits { lg_tile_max, .. } = TransformLimits::of(&limits);
+        let lg_expected = if limits.shared_bytes > 128 << 10 { 11 } else { 10 };
+        assert_eq!(lg_tile_max, lg_expected, "{device}");
+        let block = Block { threads: 512, shared_bytes: 32 << lg_tile_max };
+        assert!(limits.fits(block), "{device}");
+    }
+}
+
 #[test]
 fn passes_fit_their_transform_and_their_kernels() {
-    for (lg_n, rows, way, turned, passes) in every() {
-        let case = format!("2^{lg_n}, {rows} rows, {way:?}, {turned}: {passes:?}");
+    for (lg_n, rows, way, turned, limits, passes) in every() {
+        let case = format!("2^{lg_n}, {rows} rows, {way:?}, {turned}, {limits:?}: {passes:?}");
         assert_eq!(passes.iter().map(|pass| pass.lg_r).sum::<u32>(), lg_n, "{case}");
         let last = passes.len().saturating_sub(1);
         let mut downward = passes.clone();
@@ -46,8 +76,8 @@ fn passes_fit_their_transform_and_their_kernels() {
             assert!(KERNELS.contains(&(lg_e, kept)), "{case}");
             assert_eq!(kept == 0, i == last, "{case}");
             assert!(lg_r >= lg_e && lg_r % lg_e == 0 && lg_r <= 10, "{case}");
-            // Threads of a block, and 64 KiB of shared memory.
-            assert!(lg_r + lg_c <= 11 && lg_r + lg_c - lg_e <= 9, "{case}");
+            // Shared memory of a block, and its threads.
+            assert!(pass.lg_tile() <= limits.lg_tile_max && pass.lg_tile() - lg_e <= 9, "{case}");
             if last > 0 {
                 assert!(lg_c <= if i == last { lg_n } else { lg_block } - lg_r, "{case}");
             }
@@ -61,7 +91,7 @@ fn passes_fit_their_transform_and_their_kernels() {
 
 #[test]
 fn results_that_change_order_are_stored_together() {
-    for (lg_n, _, way, turned, passes) in every() {
+    for (lg_n, _, way, turned, _, passes) in every() {
         if way == Way::Descend && turned && passes.len() > 1 {
             let last = passes.last().unwrap();
             assert!(last.lg_c > 0 || last.lg_e == 1 || last.lg_r == 10, "2^{lg_n}: {passes:?}");
@@ -72,7 +102,7 @@ fn results_that_change_order_are_stored_together() {
 #[test]
 fn merged_passes_are_the_same_with_one_border() {
     let mut found = Vec::new();
-    for (lg_n, rows, way, turned, passes) in every() {
+    for (lg_n, rows, way, turned, _, passes) in every() {
         let Some(mut merged) = merge(&passes, way, false) else { continue };
         let mut passes = passes;
         if way == Way::Ascend {
@@ -98,7 +128,7 @@ fn merged_passes_are_the_same_with_one_border() {
 #[test]
 fn wholly_merged_passes_are_the_same_without_a_border() {
     let mut found = Vec::new();
-    for (lg_n, rows, way, turned, passes) in every() {
+    for (lg_n, rows, way, turned, _, passes) in every() {
         let Some(merged) = merge(&passes, way, true) else { continue };
         let case = format!("2^{lg_n}, {rows} rows, {way:?}, {turned}: {merged:?}");
         let shape = |pass: &Pass| (pass.lg_r, pass.lg_c, pass.lg_e);
@@ -168,52 +198,35 @@ fn borders_of_2_28_are_whole_on_an_h200() {
     assert!(passes.iter().all(|pass| !pass.merged && pass.kept != 1), "{passes:?}");
 }
 
-/// Two tiles fit a multiprocessor, whatever its shared memory.
 #[test]
-fn tiles_fit_devices_of_little_shared_memory() {
-    let (rtx4090, small) = (
-        DeviceLimits {
-            block_shared_bytes: 99 << 10,
-            shared_bytes: 100 << 10,
-            ..DeviceLimits::H200
-        },
-        DeviceLimits {
-            block_shared_bytes: 48 << 10,
-            shared_bytes: 100 << 10,
-            ..DeviceLimits::H200
-        },
-    );
+fn the_first_border_has_one_entry_a_factor_beyond_the_cache() {
     assert_eq!(h200(), TransformLimits { lg_tile_max: 11, lg_one_kept: 20 });
-    for limits in [rtx4090, small].map(|limits| TransformLimits::of(&limits)) {
-        assert_eq!(limits.lg_tile_max, 10);
-        for (lg_n, rows, way, turned, _) in every() {
-            let passes = passes(lg_n, rows, way, turned, &limits);
-            assert!(passes.iter().all(|pass| pass.lg_tile() <= 10), "2^{lg_n}: {passes:?}");
-            assert_eq!(passes.iter().map(|pass| pass.lg_r).sum::<u32>(), lg_n, "{passes:?}");
-        }
-    }
     let cached = TransformLimits::of(&DeviceLimits { l2_bytes: 96 << 20, ..DeviceLimits::H200 });
     assert_eq!(cached.lg_one_kept, 21);
 }
 
 #[test]
 fn chosen_passes_fit_the_room() {
-    // A share of it holds 2^lg_n whole, once.
-    for lg_n in 11..=LG_N_MAX {
-        for transform in every_transform(lg_n) {
-            let whole = chosen(&transform, 1 << 20, 64 << lg_n, &h200());
-            let less = chosen(&transform, 1 << 20, (64 << lg_n) - 1, &h200());
-            let radices = |passes: &[Pass]| passes.iter().map(|p| p.lg_r).collect::<Vec<_>>();
-            assert_eq!(radices(&whole), radices(&less));
-            assert!(less.iter().all(|pass| !pass.merged), "{transform:?}: {less:?}");
-            let mut lg_block = 0;
-            let descends = transform.way() == Way::Descend;
-            let upward: Vec<_> =
-                if descends { less.iter().rev().collect() } else { less.iter().collect() };
-            for pass in upward {
-                lg_block += pass.lg_r;
-                assert!(pass.kept != 1 || lg_block < lg_n, "{transform:?}: {less:?}");
-            }
+    for limits in devices() {
+        for lg_n in 11..=LG_N_MAX {
+            every_transform(lg_n).for_each(|transform| fit_the_room(&transform, &limits));
         }
+    }
+}
+
+fn fit_the_room(transform: &Transform, limits: &TransformLimits) {
+    // A share of it holds 2^lg_n whole, once.
+    let lg_n = transform.lg_n;
+    let whole = chosen(transform, 1 << 20, 64 << lg_n, limits);
+    let less = chosen(transform, 1 << 20, (64 << lg_n) - 1, limits);
+    let radices = |passes: &[Pass]| passes.iter().map(|p| p.lg_r).collect::<Vec<_>>();
+    assert_eq!(radices(&whole), radices(&less));
+    assert!(less.iter().all(|pass| !pass.merged), "{transform:?}: {less:?}");
+    let mut lg_block = 0;
+    let descends = transform.way() == Way::Descend;
+    let upward: Vec<_> = if descends { less.iter().rev().collect() } else { less.iter().collect() };
+    for pass in upward {
+        lg_block += pass.lg_r;
+        assert!(pass.kept != 1 || lg_block < lg_n, "{transform:?}: {less:?}");
     }
 }
