@@ -286,6 +286,16 @@ fn runs_are_joined_over_many_warps() {
     });
 }
 
+/// One bucket of so many references, in single shares, among small ones.
+pub fn one_hot_bucket<A: CurvePoint>(rig: &Rig, accumulator: &Accumulator, size: usize) {
+    let mut rng = rng();
+    let table = random_table::<A>(&mut rng);
+    let mut pick = || reference(&mut rng, table.len());
+    let hot = buckets(&[3, size, 0, 40], &mut pick);
+    let none = buckets(&[0; 4], &mut pick);
+    check((rig, accumulator), WAYS[1], &table, [&hot, &none], 0);
+}
+
 /// Few buckets among many: more tiles than one look of the scan, and tiles that end where they do.
 #[test]
 fn buckets_far_apart_are_found() {

@@ -19,5 +19,6 @@ mod passes;
 mod reduce;
 mod sort;
 mod tables;
+mod waves;
 mod whole;
 mod windows;

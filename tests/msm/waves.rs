@@ -1,0 +1,46 @@
+//! Sums on a device with many multiprocessors: more shares than three rounds of warps join.
+
+use std::process::Command;
+
+use capstan::{curve::G1Affine, msm::accumulate::Accumulator};
+
+use crate::{accumulate, emulated, gpu::each_seed, limits::PRESETS};
+
+const DEVICE: &str = "rtx5090";
+const DONE: &str = "shares of 170 multiprocessors";
+
+/// In a process of its own, whose driver has that device.
+#[test]
+fn shares_of_many_multiprocessors_are_joined() {
+    if emulated::driver().is_none() {
+        return println!("skipped: the device is emulated");
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "waves::shares_of_an_rtx5090", "--nocapture"]);
+    command.env("EMU_DEVICE", DEVICE).env_remove("EMU_MULTIPROCESSORS");
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains(DONE), "{output:?}");
+}
+
+/// Does nothing but in the process of the test above: one bucket, in which every share ends and
+/// begins, and small ones around it.
+#[test]
+fn shares_of_an_rtx5090() {
+    if std::env::var("EMU_DEVICE").as_deref() != Ok(DEVICE) {
+        return;
+    }
+    each_seed(|rig| {
+        // One order is enough: other tests run rounds under all.
+        if !rig.takes(1) {
+            return;
+        }
+        let (_, limits) = PRESETS.into_iter().find(|(name, _)| *name == DEVICE).unwrap();
+        if rig.limits() != limits {
+            return;
+        }
+        let accumulator = Accumulator::load(rig.context()).unwrap();
+        accumulate::one_hot_bucket::<G1Affine>(rig, &accumulator, 44_000);
+        println!("{DONE}");
+    });
+}
