@@ -9,6 +9,7 @@
 mod blocks;
 mod kernels;
 mod layout;
+mod named;
 mod whole;
 
 pub use layout::{Balance, Shape, WHOLE_DIGITS};

@@ -5,6 +5,7 @@ mod cuts;
 mod display;
 mod job;
 mod kept;
+mod named;
 
 pub use cuts::Cuts;
 pub use job::Job;

@@ -66,6 +66,74 @@ const LG_ALONE: u32 = 10;
 /// One more, downward.
 const SHAPED_SPREAD: Pass = Pass { lg_r: 8, lg_c: 1, lg_e: 2, kept: 0, merged: false };
 
+/// The names of the kernels, by what they take.
+mod name {
+    use super::{Pass, Way};
+
+    pub const fn of_way(way: Way) -> &'static str {
+        match way {
+            Way::Descend => "descend",
+            Way::Ascend => "ascend",
+        }
+    }
+
+    pub fn columns(way: Way, lg_e: u32, kept: u32) -> String {
+        format!("ntt_{}_columns_e{lg_e}_b{kept}", of_way(way))
+    }
+
+    pub fn rows(way: Way, lg_e: u32) -> String {
+        format!("ntt_{}_rows_e{lg_e}", of_way(way))
+    }
+
+    pub fn shaped_columns(way: Way, Pass { lg_r, lg_c, lg_e, kept, .. }: Pass) -> String {
+        format!("ntt_{}_columns_r{lg_r}_c{lg_c}_e{lg_e}_b{kept}", of_way(way))
+    }
+
+    pub fn shaped_rows(way: Way, Pass { lg_r, lg_c, lg_e, .. }: Pass) -> String {
+        format!("ntt_{}_rows_r{lg_r}_c{lg_c}_e{lg_e}", of_way(way))
+    }
+
+    pub fn merged(way: Way, Pass { lg_r, lg_c, kept, .. }: Pass) -> String {
+        format!("ntt_{}_merged_r{lg_r}_c{lg_c}_b{kept}", of_way(way))
+    }
+
+    pub fn merged_rows(way: Way, Pass { lg_r, lg_c, kept, .. }: Pass) -> String {
+        format!("ntt_{}_merged_r{lg_r}_c{lg_c}_l{kept}", of_way(way))
+    }
+}
+
+/// The passes that there are rows' kernels of one shape for.
+fn all_shaped_rows(way: Way) -> impl Iterator<Item = Pass> {
+    SHAPED_ROWS.into_iter().chain((way == Way::Descend).then_some(SHAPED_SPREAD))
+}
+
+/// Whether a pass of rows may use a kernel of one shape. `alone`: it is a whole transform.
+fn may_be_shaped(way: Way, pass: &Pass, flags: u32, alone: bool) -> bool {
+    // What kernels of one shape heed: kernels.cuh.
+    let unheeded = match way {
+        Way::Descend => flag::ROWS_FIRST,
+        Way::Ascend => flag::ROWS_LAST,
+    };
+    !alone || (pass.lg_r == LG_ALONE && flags & unheeded == 0)
+}
+
+/// The name of the kernel that [`Kernels`] has for a pass; `is_rows`: its blocks are its rows.
+pub(super) fn name_of(way: Way, pass: &Pass, flags: u32, is_rows: bool, alone: bool) -> String {
+    match (pass.merged, is_rows) {
+        (true, true) => name::merged_rows(way, *pass),
+        (true, false) => name::merged(way, *pass),
+        (false, false) if SHAPED_COLUMNS.contains(pass) => name::shaped_columns(way, *pass),
+        (false, false) => name::columns(way, pass.lg_e, pass.kept),
+        (false, true) => {
+            let found = all_shaped_rows(way).any(|shape| shape == *pass);
+            match found && may_be_shaped(way, pass, flags, alone) {
+                true => name::shaped_rows(way, *pass),
+                false => name::rows(way, pass.lg_e),
+            }
+        }
+    }
+}
+
 /// Kernels by way, lg_e, kept, lg_tile; those of one shape by way and shape.
 pub(super) struct Kernels {
     columns: HashMap<(Way, u32, u32, u32), Columns>,
@@ -84,17 +152,17 @@ impl Kernels {
         let TransformLimits { lg_tile_max, .. } = TransformLimits::of(&context.identity().limits);
         let blocks = |lg_e| blocks(lg_e, lg_tile_max);
         let (mut columns, mut rows) = (HashMap::new(), HashMap::new());
-        for (way, name) in [(Way::Descend, "descend"), (Way::Ascend, "ascend")] {
-            let module = Module::load(context, &format!("ntt/{name}"))?;
+        for way in [Way::Descend, Way::Ascend] {
+            let module = Module::load(context, &format!("ntt/{}", name::of_way(way)))?;
             for (lg_e, kept) in COLUMNS {
-                let name = format!("ntt_{name}_columns_e{lg_e}_b{kept}");
+                let name = name::columns(way, lg_e, kept);
                 for (lg_tile, block) in blocks(lg_e) {
                     let kernel = module.kernel(&name, block).map_err(failed)?;
                     columns.insert((way, lg_e, kept, lg_tile), kernel.starting_early());
                 }
             }
             for lg_e in ROWS {
-                let name = format!("ntt_{name}_rows_e{lg_e}");
+                let name = name::rows(way, lg_e);
                 for (lg_tile, block) in blocks(lg_e) {
                     let kernel = module.kernel(&name, block).map_err(failed)?;
                     rows.insert((way, lg_e, lg_tile), kernel.starting_early());
@@ -123,12 +191,7 @@ impl Kernels {
 
     /// `alone`: the pass is a whole transform.
     pub fn rows(&self, way: Way, pass: &Pass, flags: u32, alone: bool) -> Result<&Rows, Fault> {
-        // What kernels of one shape heed: kernels.cuh.
-        let unheeded = match way {
-            Way::Descend => flag::ROWS_FIRST,
-            Way::Ascend => flag::ROWS_LAST,
-        };
-        let is_shaped = !alone || (pass.lg_r == LG_ALONE && flags & unheeded == 0);
+        let is_shaped = may_be_shaped(way, pass, flags, alone);
         let any = || self.rows.get(&(way, pass.lg_e, pass.lg_tile()));
         let shaped = self.shaped_rows.get(&(way, *pass)).filter(|_| is_shaped);
         shaped.or_else(any).ok_or_else(|| missing(pass))
@@ -141,18 +204,15 @@ fn load_shaped(context: &Context) -> Result<Shaped, Unusable> {
     let index = context.identity().index;
     let failed = |fault| Unusable::Device { index, fault };
     let (mut columns, mut rows) = (HashMap::new(), HashMap::new());
-    for (way, name) in [(Way::Descend, "descend"), (Way::Ascend, "ascend")] {
-        let module = Module::load(context, &format!("ntt/{name}_shaped"))?;
+    for way in [Way::Descend, Way::Ascend] {
+        let module = Module::load(context, &format!("ntt/{}_shaped", name::of_way(way)))?;
         for pass in SHAPED_COLUMNS {
-            let Pass { lg_r, lg_c, lg_e, kept, .. } = pass;
-            let name = format!("ntt_{name}_columns_r{lg_r}_c{lg_c}_e{lg_e}_b{kept}");
+            let name = name::shaped_columns(way, pass);
             let kernel = module.kernel(&name, block_of(&pass)).map_err(failed)?;
             columns.insert((way, pass), kernel.starting_early());
         }
-        let spread = (way == Way::Descend).then_some(SHAPED_SPREAD);
-        for pass in SHAPED_ROWS.into_iter().chain(spread) {
-            let Pass { lg_r, lg_c, lg_e, .. } = pass;
-            let name = format!("ntt_{name}_rows_r{lg_r}_c{lg_c}_e{lg_e}");
+        for pass in all_shaped_rows(way) {
+            let name = name::shaped_rows(way, pass);
             let kernel = module.kernel(&name, block_of(&pass)).map_err(failed)?;
             rows.insert((way, pass), kernel.starting_early());
         }
@@ -166,18 +226,16 @@ fn load_merged(context: &Context) -> Result<AllMerged, Unusable> {
     let index = context.identity().index;
     let failed = |fault| Unusable::Device { index, fault };
     let (mut merged, mut merged_rows) = (HashMap::new(), HashMap::new());
-    for (way, name) in [(Way::Descend, "descend"), (Way::Ascend, "ascend")] {
-        let module = Module::load(context, &format!("ntt/{name}_merged"))?;
+    for way in [Way::Descend, Way::Ascend] {
+        let module = Module::load(context, &format!("ntt/{}_merged", name::of_way(way)))?;
         for pass in MERGED {
-            let Pass { lg_r, lg_c, kept, .. } = pass;
-            let name = format!("ntt_{name}_merged_r{lg_r}_c{lg_c}_b{kept}");
+            let name = name::merged(way, pass);
             let kernel = module.kernel(&name, block_of(&pass)).map_err(failed)?;
             merged.insert((way, pass), kernel.starting_early());
         }
         let spread = (way == Way::Descend).then_some(MERGED_SPREAD);
         for pass in MERGED_ROWS.into_iter().chain(spread) {
-            let Pass { lg_r, lg_c, kept, .. } = pass;
-            let name = format!("ntt_{name}_merged_r{lg_r}_c{lg_c}_l{kept}");
+            let name = name::merged_rows(way, pass);
             let kernel = module.kernel(&name, block_of(&pass)).map_err(failed)?;
             merged_rows.insert((way, pass), kernel.starting_early());
         }

@@ -20,7 +20,7 @@ use crate::curve::Fr;
 
 pub use choice::{chosen, table_bytes_max};
 pub use evaluate::{End, Evaluation};
-pub use plan::{Plan, Transforms};
+pub use plan::{Plan, Transforms, kernel_names};
 pub use planner::{LG_N_MAX, Pass, TransformLimits, Way, merge, passes};
 pub use pointwise::{Pointwise, Vanishing, Vector};
 

@@ -12,7 +12,7 @@ use super::{
     choice::chosen,
     coset::{Factors, factors},
     evaluate::{End, Evaluation, Evaluator},
-    kernels::{Kernels, THREADS, flag},
+    kernels::{Kernels, THREADS, flag, name_of},
     tables::{Table, Tables},
 };
 use crate::{
@@ -265,6 +265,20 @@ impl Display for Plan {
         }
         Ok(())
     }
+}
+
+/// The names of the kernels that these passes of a transform launch.
+///
+/// Shape: the passes' `lg_r` add up to `lg_n`; the coset's generator is not zero.
+pub fn kernel_names(transform: &Transform, passes: &[Pass]) -> Vec<String> {
+    let Some(last) = passes.len().checked_sub(1) else { return Vec::new() };
+    let all = passes.iter().zip(factors(transform, passes)).enumerate();
+    let name = |(i, (pass, factors)): (usize, (&Pass, Factors))| {
+        let flags = flags(transform, &factors, pass, i == last);
+        let is_rows = factors.lg_block == pass.lg_r;
+        name_of(transform.way(), pass, flags, is_rows, last == 0)
+    };
+    all.map(name).collect()
 }
 
 fn check(transform: &Transform) -> Result<()> {

@@ -11,7 +11,7 @@ use capstan::{
     engine::{
         Control, Encoded, Engine, Executor, NttPlan, Rows,
         cpu::{ArkworksEngine, CpuEngine},
-        cuda::{CudaEngine, Least},
+        cuda::{CudaEngine, Least, self_test::SelfTestSizes},
     },
     error::{Error, Limit, Result},
 };
@@ -72,10 +72,13 @@ impl Case {
     }
 }
 
-/// An engine with one GPU, without tables, that leaves nothing to the CPU.
+/// An engine with one GPU, without tables, that leaves nothing to the CPU. There is one for each
+/// fault, so its self-test is short.
 fn engine(rig: &Rig) -> CudaEngine {
     let least = Least { msm_scalars: 1, ntt_elements: 1 };
-    CudaEngine::new(CpuEngine::new(1).unwrap(), rig.gpu.clone().into(), least).unwrap()
+    let (cpu, gpu) = (CpuEngine::new(1).unwrap(), rig.gpu.clone());
+    let nothing = SelfTestSizes { points: &[], batches: &[] };
+    CudaEngine::with_self_test(cpu, gpu.into(), least, nothing).unwrap()
 }
 
 /// What becomes of a job when the first, the second and so on of what it asks for is refused, until
@@ -282,7 +285,8 @@ fn a_wrong_result_is_not_served() {
     if emulated::driver().is_none() {
         return println!("skipped: this GPU computes right");
     }
-    let (child, client) = served(&[("EMU_FAULT", "ntt_descend_columns_e1_b2:1:flip1")]);
+    // The self-test launches it three times.
+    let (child, client) = served(&[("EMU_FAULT", "ntt_descend_columns_e1_b2:4:flip1")]);
     let case = Case::new(plan(12, 0), 1, true);
     let transform = || {
         let mut values = case.given.clone();

@@ -7,10 +7,14 @@ use std::{
 };
 
 use capstan::{
+    curve::Group,
     device::{Fault, Unusable},
     engine::{
         cpu::CpuEngine,
-        cuda::{CudaEngine, Least},
+        cuda::{
+            CudaEngine, Least,
+            self_test::{EMULATED, NttBatch, SelfTestSizes},
+        },
     },
 };
 
@@ -30,27 +34,84 @@ fn engine(rig: &Rig) -> Result<CudaEngine, Unusable> {
     CudaEngine::new(cpu, rig.gpu.clone().into(), Least::default())
 }
 
+/// MSMs of these points alone.
+const fn points(points: &'static [(Group, usize)]) -> SelfTestSizes {
+    SelfTestSizes { points, batches: &[] }
+}
+
+/// NTTs of one row of 2^lg_n alone, in the passes of a batch that fills the device.
+fn full_batch(lg_n: u32) -> SelfTestSizes {
+    let batch = NttBatch { lg_n, rows: 1, planned_full: true };
+    SelfTestSizes { points: &[], batches: vec![batch].leak() }
+}
+
+const G1: SelfTestSizes = points(&[(Group::G1, 40)]);
+const G2: SelfTestSizes = points(&[(Group::G2, 20)]);
+/// So many that digits are sorted by bins.
+const BINS: SelfTestSizes = points(&[(Group::G1, 1 << 11)]);
+
+/// What is wrong unless an engine with a self-test of these sizes refuses a device with this fault,
+/// for `found`.
+fn complaint(rig: &Rig, fault: &str, sizes: SelfTestSizes, found: &str) -> Option<String> {
+    control::fault(fault);
+    let (cpu, gpu) = (CpuEngine::new(1).unwrap(), rig.gpu.clone());
+    let tested = CudaEngine::with_self_test(cpu, gpu.into(), Least::default(), sizes);
+    control::fault("");
+    match tested {
+        Err(Unusable::Device { index: 0, fault: Fault::Wrong(what) }) if what.contains(found) => {
+            None
+        }
+        Err(other) => Some(format!("{fault}: {other}")),
+        Ok(_) => Some(format!("{fault}: not found")),
+    }
+}
+
 #[test]
 fn a_kernel_that_computes_wrong_is_found_before_the_first_job() {
     with_faults(PATIENCE, |rig| {
-        for (fault, found) in [
-            ("g1_whole_sums:1:flip", "an MSM in g1, without tables"),
-            ("g1_tables:1:flip", "an MSM in g1, with tables"),
-            ("g1_tree_first:1:flip", "an MSM in g1, by a tree"),
-            ("g2_tree_level:1:flip", "an MSM in g2, by a tree"),
-            ("g2_reduce_terms:1:flip", "an MSM in g2, without tables"),
-            ("ntt_descend_rows_e1:1:flip1", "an NTT of 2^5"),
-            ("g1_check_points:2:flip1", "a check of points in g1"),
-            ("g2_check_points:1:flip1", "a check of points in g2"),
+        let mut complaints = Vec::new();
+        for (fault, sizes, found) in [
+            ("msm_sort_direct:1:flip3", G1, "g1, as scalars arrive"),
+            ("g1_balanced_share:1:flip", G1, "g1, as scalars arrive"),
+            ("g1_balanced_join:1:flip", G1, "g1, as scalars arrive"),
+            ("g1_balanced_merge:1:flip", G1, "g1, as scalars arrive"),
+            ("g1_balanced_collect:2:flip", G1, "g1, as scalars arrive"),
+            ("g1_whole_sums:1:flip", G1, "g1, without tables"),
+            ("g1_tables:1:flip", G1, "g1, with tables"),
+            ("g1_tree_first:1:flip", G1, "g1, by a tree"),
+            ("g1_balanced_spread:1:flip", G1, "g1, by a tree"),
+            ("g1_tables:2:flip", G1, "g1, with sliding windows"),
+            ("g2_balanced_share:1:flip", G2, "g2, as scalars arrive"),
+            ("g2_tree_level:1:flip", G2, "g2, by a tree"),
+            ("g2_reduce_terms:2:flip", G2, "g2, without tables"),
+            ("msm_partition:1:flip4", BINS, "g1, without tables"),
+            ("msm_sort_tiles_16k:1:flip5", BINS, "g1, without tables"),
         ] {
-            control::fault(fault);
-            let Err(Unusable::Device { index: 0, fault: wrong }) = engine(rig) else {
-                panic!("{fault}: not found")
-            };
-            let Fault::Wrong(what) = &wrong else { panic!("{fault}: {wrong}") };
-            assert!(what.contains(found), "{fault}: {what}");
-            control::fault("");
+            complaints.extend(complaint(rig, fault, sizes, found));
         }
+        for (fault, sizes, found) in [
+            ("ntt_descend_rows_e2:1:flip1", EMULATED, "1 rows of 2^6, natural to bit-reversed"),
+            ("ntt_ascend_rows_e2:1:flip1", EMULATED, "1 rows of 2^6, bit-reversed to natural"),
+            ("ntt_dot:1:flip3", EMULATED, "1 rows of 2^6, natural"),
+            ("ntt_sum:1:flip1", EMULATED, "1 rows of 2^6, natural"),
+            ("ntt_weights:1:flip0", EMULATED, "1 rows of 2^6, natural"),
+            ("scalars_encode:1:flip0", EMULATED, "an inverse NTT of 1 rows of 2^6"),
+            ("ntt_descend_columns_r5_c1_e1_b2:1:flip1", EMULATED, "1 rows of 2^10, natural"),
+            ("ntt_ascend_merged_r10_c0_l4:1:flip1", EMULATED, "5 rows of 2^10, bit-reversed"),
+            ("ntt_descend_columns_e1_b2:1:flip1", EMULATED, "1 rows of 2^11"),
+            ("ntt_descend_columns_e3_b2:1:flip1", full_batch(11), "2^11, natural"),
+            ("ntt_ascend_rows_r8_c0_e2:1:flip1", full_batch(11), "2^11, bit-reversed"),
+            ("ntt_ascend_columns_r6_c2_e2_b2:1:flip1", full_batch(12), "2^12, bit-reversed"),
+            ("ntt_descend_rows_r6_c2_e2:1:flip1", full_batch(12), "2^12, natural"),
+            ("ntt_descend_merged_r6_c2_b0:1:flip1", full_batch(14), "2^14, natural"),
+            ("ntt_descend_merged_r8_c1_l2:1:flip1", full_batch(14), "on a coset, natural"),
+            ("g1_check_points:2:flip1", EMULATED, "a check of points in g1"),
+            ("g2_check_points:1:flip1", EMULATED, "a check of points in g2"),
+        ] {
+            let sizes = SelfTestSizes { points: &[], ..sizes };
+            complaints.extend(complaint(rig, fault, sizes, found));
+        }
+        assert!(complaints.is_empty(), "{complaints:#?}");
         // The device is well, and holds nothing of the tests.
         let free = rig.gpu.arena().free_bytes();
         let engine = engine(rig).unwrap();

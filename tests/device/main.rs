@@ -14,6 +14,8 @@ mod emulated;
 mod faults;
 mod kernels;
 mod left_out;
+#[path = "../rig/presets.rs"]
+mod limits;
 mod msm;
 mod pinned;
 mod points;
@@ -22,5 +24,6 @@ mod rig;
 mod ring;
 #[cfg(feature = "cli")]
 mod seen;
+mod self_test;
 mod served;
 mod transforms;

@@ -8,7 +8,7 @@ mod ntt;
 mod plans;
 mod points;
 mod resident;
-mod self_test;
+pub mod self_test;
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -22,6 +22,7 @@ use self::{
     msm::Computer,
     ntt::Transformer,
     points::{Checker, DeviceChecker},
+    self_test::{EMULATED, ON_A_GPU, SelfTestSizes},
 };
 use super::{
     Control, Description, DeviceInfo, Engine, Executor, GpuInfo, MsmPlan, MsmRun, NttPlan,
@@ -83,11 +84,18 @@ struct Served {
 }
 
 impl Served {
-    fn load(gpu: &Gpu, copier: &Copier, cuts: Cuts) -> Result<Self, Unusable> {
+    fn load(
+        gpu: &Gpu,
+        copier: &Copier,
+        cuts: Cuts,
+        sizes: Option<SelfTestSizes>,
+    ) -> Result<Self, Unusable> {
         let computer = Computer::load(gpu, copier.clone(), cuts)?;
         let transformer = Transformer::load(gpu, &computer, copier.clone())?;
         let checker = DeviceChecker::load(gpu)?;
-        let tested = self_test::run(gpu, &computer, &transformer, &checker)?;
+        let emulated = gpu.context().driver().is_emulated();
+        let sizes = sizes.unwrap_or(if emulated { EMULATED } else { ON_A_GPU });
+        let tested = self_test::run(gpu, &sizes, &computer, &transformer, &checker)?;
         let self_test = format!("{}, {tested}", gpu.self_test());
         Ok(Self { computer, transformer, checker, self_test })
     }
@@ -102,18 +110,38 @@ impl CudaEngine {
         Self::with_cuts(cpu, opened, least, Cuts::default())
     }
 
-    /// The same with other sizes from which on MSMs are cut into passes.
+    /// Like [`Self::new`], with other sizes from which on MSMs are cut into passes.
     pub fn with_cuts(
         cpu: CpuEngine,
         opened: Opened,
         least: Least,
         cuts: Cuts,
     ) -> Result<Self, Unusable> {
+        Self::load(cpu, opened, least, cuts, None)
+    }
+
+    /// Like [`Self::new`], with a self-test of other sizes.
+    pub fn with_self_test(
+        cpu: CpuEngine,
+        opened: Opened,
+        least: Least,
+        sizes: SelfTestSizes,
+    ) -> Result<Self, Unusable> {
+        Self::load(cpu, opened, least, Cuts::default(), Some(sizes))
+    }
+
+    fn load(
+        cpu: CpuEngine,
+        opened: Opened,
+        least: Least,
+        cuts: Cuts,
+        sizes: Option<SelfTestSizes>,
+    ) -> Result<Self, Unusable> {
         let Opened { gpus: all, mut left_out } = opened;
         let copier = Copier::new(cpu.pool().clone());
         let (mut gpus, mut served) = (Vec::new(), Vec::new());
         for gpu in all {
-            match Served::load(&gpu, &copier, cuts) {
+            match Served::load(&gpu, &copier, cuts, sizes) {
                 Ok(loaded) => {
                     gpus.push(gpu);
                     served.push(loaded);

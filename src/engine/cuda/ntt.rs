@@ -89,6 +89,17 @@ impl Transformer {
         rows: &Rows<'_>,
         control: &Control,
     ) -> Result<Option<Executor>> {
+        self.run_planned_for(group_rows(plan.lg_n, rows.count), plan, rows, control)
+    }
+
+    /// Like [`Transformer::run`], by the passes that are best for groups of `planned` rows.
+    pub fn run_planned_for(
+        &self,
+        planned: usize,
+        plan: &NttPlan,
+        rows: &Rows<'_>,
+        control: &Control,
+    ) -> Result<Option<Executor>> {
         let span = debug_span!(
             "ntt",
             lg_n = plan.lg_n,
@@ -106,9 +117,9 @@ impl Transformer {
         if !rows.input.encoding.is_full() || rows.row_length > 1 << plan.lg_n {
             return Err(Error::Internal("rows are not as the plan says".into()));
         }
-        let group = (GROUP_BYTES / row_bytes).clamp(1, rows.count.max(1));
+        let group = group_rows(plan.lg_n, rows.count);
         let groups = rows.count.div_ceil(group);
-        let Some(plan) = self.plan(plan, group)? else { return Ok(None) };
+        let Some(plan) = self.plan(plan, planned)? else { return Ok(None) };
         let lane = self.lane()?;
         let slots = self.slots(&lane.streams, (group * row_bytes) as u64, groups, &plan)?;
         if slots.is_empty() {
@@ -213,6 +224,11 @@ impl Transformer {
             done => Ok(Some(done?)),
         }
     }
+}
+
+/// Rows of 2^lg_n that go together, of so many.
+pub fn group_rows(lg_n: u32, rows: usize) -> usize {
+    (GROUP_BYTES / (size_of::<Element>() << lg_n)).clamp(1, rows.max(1))
 }
 
 impl Streams {

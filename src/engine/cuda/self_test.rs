@@ -3,57 +3,48 @@
 //! how the compiler put them together in the kernels that are served, which a driver may have
 //! compiled just now.
 
-use std::{sync::Arc, time::Instant};
+mod msm;
+mod ntt;
+mod sizes;
+
+use std::time::Instant;
 
 use ark_ec::CurveGroup;
 use ark_ff::{FftField, Field};
-use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
+use tracing::info_span;
 
+pub use self::sizes::{EMULATED, NttBatch, ON_A_GPU, SelfTestSizes};
 use super::{msm::Computer, ntt::Transformer, points::DeviceChecker};
 use crate::{
     curve::{
-        Fr, G1Affine, G2Affine, layout,
-        points::{Bad, CurvePoint, PointEncoding, PointSlice},
-        scalars::ScalarEncoding,
+        Fr, G1Affine, G2Affine, Group, layout,
+        points::{Bad, CurvePoint, PointEncoding},
     },
     device::{Fault, Gpu, Unusable},
-    engine::{Control, Encoded, NttPlan, Rows, rows::InPlace},
-    error::{Error, Limit, Problem},
-    msm::Cuts,
+    error::{Error, Problem},
 };
 
-/// Sizes of a test: all kernels of a stage are met, and little else is done.
-struct Sizes {
-    /// Points of G1 and G2.
-    points: [usize; 2],
-    /// log2 of the transforms' lengths.
-    transforms: &'static [u32],
-}
-
-/// Bins are sorted, levels added, and passes of rows and of columns transform.
-const ON_A_GPU: Sizes = Sizes { points: [1 << 13, 1 << 12], transforms: &[6, 10, 13, 16] };
-/// The emulated device takes a second for what a GPU does in a millisecond.
-const EMULATED: Sizes = Sizes { points: [40, 20], transforms: &[5, 7] };
-
-/// A tree is built of as few points as there are, and no bucket is summed whole.
-const TREE: Cuts =
-    Cuts { arriving_min: u32::MAX, points_min: 1, whole_digits: 0, level_min: Some(8) };
-
-/// Tests what `gpu` serves, and says how it went.
+/// Tests what `gpu` serves with jobs of these sizes, and says how it went.
 ///
 /// Errors: `Device` with `Wrong` if a result is not the host's; what a job ran into.
-pub fn run(
+pub(super) fn run(
     gpu: &Gpu,
+    sizes: &SelfTestSizes,
     computer: &Computer,
     transformer: &Transformer,
     checker: &DeviceChecker,
 ) -> Result<String, Unusable> {
     let begun = Instant::now();
-    let sizes = if gpu.context().driver().is_emulated() { EMULATED } else { ON_A_GPU };
+    // Marks the log lines of these jobs.
+    let _span = info_span!("self_test", device = gpu.identity().index).entered();
     let test = || {
-        msm::<G1Affine>(computer, sizes.points[0])?;
-        msm::<G2Affine>(computer, sizes.points[1])?;
-        sizes.transforms.iter().try_for_each(|lg_n| ntt(transformer, *lg_n))?;
+        for &(group, count) in sizes.points {
+            match group {
+                Group::G1 => msm::test::<G1Affine>(computer, count)?,
+                Group::G2 => msm::test::<G2Affine>(computer, count)?,
+            }
+        }
+        sizes.batches.iter().try_for_each(|batch| ntt::test(transformer, batch))?;
         points::<G1Affine>(checker)?;
         points::<G2Affine>(checker)
     };
@@ -84,69 +75,17 @@ fn numbers(count: usize) -> Vec<Fr> {
     std::iter::successors(Some(first), next).take(count).collect()
 }
 
-/// Points 1, 2, 3 ... times the generator, so that the host needs one multiplication for the sum.
+/// Points differ up to this number, which is enough for the host to make.
+const DISTINCT_MAX: usize = 1 << 12;
+
+/// Points 1, 2, 3 ... times the generator, so that the host needs one multiplication for the sum;
+/// from `DISTINCT_MAX` on they repeat.
 fn multiples<A: CurvePoint>(count: usize) -> Vec<A> {
     let one = A::generator().into_group();
-    let sums = std::iter::successors(Some(one), |sum| Some(*sum + one)).take(count);
-    A::Group::normalize_batch(&sums.collect::<Vec<_>>())
-}
-
-/// Twice as usual, so that there are tables at the second time; and by a tree.
-fn msm<A: CurvePoint>(computer: &Computer, count: usize) -> Result<(), Failure> {
-    let points = multiples::<A>(count);
-    let scalars = numbers(count);
-    let total: Fr = (1_u64..).zip(&scalars).map(|(times, scalar)| *scalar * Fr::from(times)).sum();
-    let expected = A::generator() * total;
-    let bases = A::bases(PointSlice::new(Arc::new(points)));
-    let what = |how| format!("an MSM in {}, {how}", A::GROUP);
-    let source = layout::fr_as_bytes(&scalars);
-    let control = Control::default();
-    let usual = Cuts::default();
-    for (how, cuts) in [("without tables", usual), ("with tables", usual), ("by a tree", TREE)] {
-        let failed = |error| Failure::Job(what(how), error);
-        let mut run = computer.run_cut(bases.clone(), 1, cuts);
-        let encoded = Encoded::new(ScalarEncoding::Montgomery, count, &source);
-        run.absorb(0, 0, &encoded, &control).map_err(failed)?;
-        let (sums, _) = run.finish().map_err(failed)?;
-        if A::of_sums(sums) != Some(vec![expected]) {
-            return Err(Failure::Wrong(what(how)));
-        }
-    }
-    Ok(())
-}
-
-/// Forward, and back on a coset, in natural order.
-fn ntt(transformer: &Transformer, lg_n: u32) -> Result<(), Failure> {
-    let what = format!("an NTT of 2^{lg_n}");
-    let failed = |error| Failure::Job(what.clone(), error);
-    let values = numbers(1 << lg_n);
-    let too_large = || failed(Error::Internal("no domain of that size".to_owned()));
-    let domain = Radix2EvaluationDomain::<Fr>::new(1 << lg_n).ok_or_else(too_large)?;
-    let coset = domain.get_coset(Fr::GENERATOR).ok_or_else(too_large)?;
-    let plan = |inverse, coset| {
-        let (input_reversed, output_reversed) = (false, false);
-        NttPlan { lg_n, inverse, coset, input_reversed, output_reversed }
-    };
-    for (plan, expected) in [
-        (plan(false, None), domain.fft(&values)),
-        (plan(true, Some(Fr::GENERATOR)), coset.ifft(&values)),
-    ] {
-        let mut rows = [values.clone()];
-        let in_place = InPlace::new(&mut rows);
-        let encoding = ScalarEncoding::Montgomery;
-        let input = Encoded::new(encoding, 1 << lg_n, &in_place);
-        let (count, row_length, output, check) = (1, 1 << lg_n, &in_place, false);
-        let given = Rows { input, count, row_length, encoding, output, check };
-        let done = transformer.run(&plan, &given, &Control::default()).map_err(failed)?;
-        if done.is_none() {
-            let limit = Limit::DeviceMemory;
-            return Err(failed(Error::Exhausted { limit, retry_after: None }));
-        }
-        if rows[0] != expected {
-            return Err(Failure::Wrong(what));
-        }
-    }
-    Ok(())
+    let sums = std::iter::successors(Some(one), |sum| Some(*sum + one));
+    let sums: Vec<_> = sums.take(count.min(DISTINCT_MAX)).collect();
+    let distinct = A::Group::normalize_batch(&sums);
+    distinct.iter().copied().cycle().take(count).collect()
 }
 
 /// Good points, and one among them that is not on the curve.

@@ -24,13 +24,18 @@ pub struct Cuts {
     pub level_min: Option<u32>,
 }
 
+impl Cuts {
+    /// Those that devices serve with.
+    pub const USUAL: Self = Self {
+        arriving_min: ARRIVING_MIN,
+        points_min: POINTS_MIN,
+        whole_digits: accumulate::WHOLE_DIGITS,
+        level_min: None,
+    };
+}
+
 impl Default for Cuts {
     fn default() -> Self {
-        Self {
-            arriving_min: ARRIVING_MIN,
-            points_min: POINTS_MIN,
-            whole_digits: accumulate::WHOLE_DIGITS,
-            level_min: None,
-        }
+        Self::USUAL
     }
 }

@@ -116,6 +116,21 @@ impl Layout {
         self.path
     }
 
+    /// The names of the kernels that sort this way.
+    pub fn kernels(&self) -> Vec<String> {
+        let counts = ["msm_clear_bins", "msm_count_bins"];
+        let names = match self.path {
+            Path::Bins { .. } => [&counts[..], &["msm_partition", "msm_count_buckets"]].concat(),
+            Path::Direct { .. } if self.shape.vectors > 1 => counts.to_vec(),
+            Path::Direct { .. } => Vec::new(),
+        };
+        let last = match self.path {
+            Path::Bins { .. } => self.capacity.sort_kernel(),
+            Path::Direct { .. } => "msm_sort_direct".to_owned(),
+        };
+        names.into_iter().map(str::to_owned).chain([last]).collect()
+    }
+
     /// Bytes of the workspace.
     pub fn bytes(&self) -> u64 {
         self.parts().iter().map(|bytes| bytes.next_multiple_of(ALIGN)).sum()
