@@ -3,25 +3,34 @@
 use std::{
     io::{Read, Write},
     net::TcpStream,
+    sync::Arc,
     time::Duration,
 };
 
+use ark_ec::AffineRepr;
 use capstan::{
-    curve::Group,
-    device::{Fault, Unusable},
+    curve::{
+        Fr, G1Affine, Group,
+        layout::fr_as_bytes,
+        points::{CurvePoint, PointSlice},
+        scalars::ScalarEncoding,
+    },
+    device::{self, Fault, LeftOut, Unusable, Wanted},
     engine::{
+        Control, Encoded, Engine,
         cpu::CpuEngine,
         cuda::{
             CudaEngine, Least,
             self_test::{EMULATED, NttBatch, SelfTestSizes},
         },
     },
+    msm::Cuts,
 };
 
 use crate::{
     daemon::{capstand, ready, stop},
     emulated,
-    rig::{Rig, control, with_faults},
+    rig::{Rig, control, options, wanted, with_faults},
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -119,6 +128,57 @@ fn a_kernel_that_computes_wrong_is_found_before_the_first_job() {
         drop(engine);
         assert_eq!(rig.gpu.arena().free_bytes(), free);
     });
+}
+
+/// The first of two devices computes wrong. In a process of its own, whose driver has two.
+#[test]
+fn a_device_that_fails_its_test_does_not_keep_another_from_use() {
+    if emulated::driver().is_none() {
+        return println!("skipped: faults are not injected into a GPU");
+    }
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "left_out::one_of_two_devices", "--nocapture"]);
+    let output = command.env("EMU_DEVICES", "2").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains(ONE_OF_TWO), "{output:?}");
+}
+
+const ONE_OF_TWO: &str = "device 1 serves";
+
+/// Does nothing but in the process of the test above.
+#[test]
+fn one_of_two_devices() {
+    if std::env::var("EMU_DEVICES").as_deref() != Ok("2") {
+        return;
+    }
+    let (options, _) = options(PATIENCE);
+    let opened = device::open(&Wanted { devices: vec![0, 1], ..wanted() }, &options).unwrap();
+    assert!(opened.gpus.len() == 2 && opened.left_out.is_empty());
+    // The first device's: devices are tested in their order.
+    control::fault("g1_whole_sums:1:flip");
+    let (cpu, cuts) = (CpuEngine::new(1).unwrap(), Cuts::default());
+    let engine = CudaEngine::with_cuts(cpu, opened, Least::default(), cuts).unwrap();
+    let [LeftOut { index: 0, reason: Unusable::Device { index: 0, fault: Fault::Wrong(what) } }] =
+        engine.left_out()
+    else {
+        panic!("{:?}", engine.left_out())
+    };
+    assert!(what.contains("in g1, without tables"), "{what}");
+    let indices = engine.devices().into_iter().filter_map(|device| Some(device.gpu?.index));
+    assert_eq!((engine.gpus(), indices.collect::<Vec<_>>()), (1, vec![1]));
+    // Every job is the other device's.
+    for _ in 0..2 {
+        let points = Arc::new(vec![G1Affine::generator(); 3]);
+        let scalars = [2, 3, 4].map(Fr::from);
+        let mut run = engine.msm(G1Affine::bases(PointSlice::new(points)), 1).unwrap();
+        let bytes = fr_as_bytes(&scalars);
+        let encoded = Encoded::new(ScalarEncoding::Montgomery, 3, &bytes);
+        run.absorb(0, 0, &encoded, &Control::default()).unwrap();
+        let (sums, executor) = run.finish().unwrap();
+        assert_eq!(G1Affine::of_sums(sums), Some(vec![G1Affine::generator() * Fr::from(9)]));
+        assert!(executor.device.starts_with("emulated device 1"), "{executor:?}");
+    }
+    println!("{ONE_OF_TWO}");
 }
 
 #[test]
