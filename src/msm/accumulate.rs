@@ -11,6 +11,7 @@
 mod blocks;
 mod kernels;
 mod layout;
+mod named;
 mod whole;
 
 pub use layout::{AccumulateShape, AccumulateTuning, WHOLE_BUCKET_REFERENCES_MAX};

@@ -3,6 +3,7 @@
 mod cuts;
 mod display;
 mod kept;
+mod named;
 mod streaming;
 mod window_choice;
 

@@ -72,6 +72,88 @@ const LG_ALONE: u32 = 10;
 const SPECIALISED_DIF_ROWS: NttPass =
     NttPass { lg_r: 8, lg_c: 1, lg_e: 2, multiples: 0, fused: false };
 
+/// The names of the kernels.
+mod name {
+    use super::{Decimation, NttPass};
+
+    pub const fn of_way(way: Decimation) -> &'static str {
+        match way {
+            Decimation::Dif => "descend",
+            Decimation::Dit => "ascend",
+        }
+    }
+
+    pub fn columns(way: Decimation, lg_e: u32, kept: u32) -> String {
+        format!("ntt_{}_columns_e{lg_e}_b{kept}", of_way(way))
+    }
+
+    pub fn rows(way: Decimation, lg_e: u32) -> String {
+        format!("ntt_{}_rows_e{lg_e}", of_way(way))
+    }
+
+    pub fn specialised_columns(way: Decimation, pass: NttPass) -> String {
+        let NttPass { lg_r, lg_c, lg_e, multiples: kept, .. } = pass;
+        format!("ntt_{}_columns_r{lg_r}_c{lg_c}_e{lg_e}_b{kept}", of_way(way))
+    }
+
+    pub fn specialised_rows(way: Decimation, pass: NttPass) -> String {
+        let NttPass { lg_r, lg_c, lg_e, .. } = pass;
+        format!("ntt_{}_rows_r{lg_r}_c{lg_c}_e{lg_e}", of_way(way))
+    }
+
+    pub fn fused_columns(way: Decimation, pass: NttPass) -> String {
+        let NttPass { lg_r, lg_c, multiples: kept, .. } = pass;
+        format!("ntt_{}_merged_r{lg_r}_c{lg_c}_b{kept}", of_way(way))
+    }
+
+    pub fn fused_rows(way: Decimation, pass: NttPass) -> String {
+        let NttPass { lg_r, lg_c, multiples: kept, .. } = pass;
+        format!("ntt_{}_merged_r{lg_r}_c{lg_c}_l{kept}", of_way(way))
+    }
+}
+
+/// The rows' passes with specialised kernels.
+fn specialised_rows(way: Decimation) -> impl Iterator<Item = NttPass> {
+    let more = (way == Decimation::Dif).then_some(SPECIALISED_DIF_ROWS);
+    SPECIALISED_ROWS.into_iter().chain(more)
+}
+
+/// Whether a rows' pass may use a specialised kernel; `alone` if it is a whole transform.
+fn may_be_specialised(way: Decimation, pass: &NttPass, flags: u32, alone: bool) -> bool {
+    // Specialised kernels ignore this flag: kernels.cuh.
+    let ignored = match way {
+        Decimation::Dif => flag::ROWS_FIRST,
+        Decimation::Dit => flag::ROWS_LAST,
+    };
+    !alone || (pass.lg_r == LG_ALONE && flags & ignored == 0)
+}
+
+/// The name of the kernel that [`NttKernels`] has for a pass; `is_rows` if it is a rows' pass,
+/// `alone` if it is a whole transform.
+pub(super) fn name_of(
+    way: Decimation,
+    pass: &NttPass,
+    flags: u32,
+    is_rows: bool,
+    alone: bool,
+) -> String {
+    match (pass.fused, is_rows) {
+        (true, true) => name::fused_rows(way, *pass),
+        (true, false) => name::fused_columns(way, *pass),
+        (false, false) if SPECIALISED_COLUMNS.contains(pass) => {
+            name::specialised_columns(way, *pass)
+        }
+        (false, false) => name::columns(way, pass.lg_e, pass.multiples),
+        (false, true) => {
+            let found = specialised_rows(way).any(|shape| shape == *pass);
+            match found && may_be_specialised(way, pass, flags, alone) {
+                true => name::specialised_rows(way, *pass),
+                false => name::rows(way, pass.lg_e),
+            }
+        }
+    }
+}
+
 /// Kernels by way, lg_e, kept, lg_tile; specialised kernels by way and shape.
 pub(super) struct NttKernels {
     columns: HashMap<(Decimation, u32, u32, u32), ColumnsKernel>,
@@ -90,17 +172,17 @@ impl NttKernels {
         let NttLimits { lg_tile_max, .. } = NttLimits::of(&context.identity().limits);
         let blocks = |lg_e| blocks(lg_e, lg_tile_max);
         let (mut columns, mut rows) = (HashMap::new(), HashMap::new());
-        for (way, name) in [(Decimation::Dif, "descend"), (Decimation::Dit, "ascend")] {
-            let module = KernelModule::load(context, &format!("ntt/{name}"))?;
+        for way in [Decimation::Dif, Decimation::Dit] {
+            let module = KernelModule::load(context, &format!("ntt/{}", name::of_way(way)))?;
             for (lg_e, kept) in COLUMNS {
-                let name = format!("ntt_{name}_columns_e{lg_e}_b{kept}");
+                let name = name::columns(way, lg_e, kept);
                 for (lg_tile, block) in blocks(lg_e) {
                     let kernel = module.kernel(&name, block).map_err(failed)?;
                     columns.insert((way, lg_e, kept, lg_tile), kernel.with_pdl());
                 }
             }
             for lg_e in ROWS {
-                let name = format!("ntt_{name}_rows_e{lg_e}");
+                let name = name::rows(way, lg_e);
                 for (lg_tile, block) in blocks(lg_e) {
                     let kernel = module.kernel(&name, block).map_err(failed)?;
                     rows.insert((way, lg_e, lg_tile), kernel.with_pdl());
@@ -143,12 +225,7 @@ impl NttKernels {
         flags: u32,
         alone: bool,
     ) -> Result<&RowsKernel, DeviceFault> {
-        // Specialised kernels ignore this flag: kernels.cuh.
-        let ignored = match way {
-            Decimation::Dif => flag::ROWS_FIRST,
-            Decimation::Dit => flag::ROWS_LAST,
-        };
-        let is_shaped = !alone || (pass.lg_r == LG_ALONE && flags & ignored == 0);
+        let is_shaped = may_be_specialised(way, pass, flags, alone);
         let any = || self.rows.get(&(way, pass.lg_e, pass.lg_tile()));
         let shaped = self.shaped_rows.get(&(way, *pass)).filter(|_| is_shaped);
         shaped.or_else(any).ok_or_else(|| missing_kernel(pass))
@@ -162,18 +239,15 @@ fn load_specialised(context: &DeviceContext) -> Result<SpecialisedKernels, GpuUn
     let index = context.identity().index;
     let failed = |fault| GpuUnavailable::Device { index, fault };
     let (mut columns, mut rows) = (HashMap::new(), HashMap::new());
-    for (way, name) in [(Decimation::Dif, "descend"), (Decimation::Dit, "ascend")] {
-        let module = KernelModule::load(context, &format!("ntt/{name}_shaped"))?;
+    for way in [Decimation::Dif, Decimation::Dit] {
+        let module = KernelModule::load(context, &format!("ntt/{}_shaped", name::of_way(way)))?;
         for pass in SPECIALISED_COLUMNS {
-            let NttPass { lg_r, lg_c, lg_e, multiples: kept, .. } = pass;
-            let name = format!("ntt_{name}_columns_r{lg_r}_c{lg_c}_e{lg_e}_b{kept}");
+            let name = name::specialised_columns(way, pass);
             let kernel = module.kernel(&name, block_of(&pass)).map_err(failed)?;
             columns.insert((way, pass), kernel.with_pdl());
         }
-        let spread = (way == Decimation::Dif).then_some(SPECIALISED_DIF_ROWS);
-        for pass in SPECIALISED_ROWS.into_iter().chain(spread) {
-            let NttPass { lg_r, lg_c, lg_e, .. } = pass;
-            let name = format!("ntt_{name}_rows_r{lg_r}_c{lg_c}_e{lg_e}");
+        for pass in specialised_rows(way) {
+            let name = name::specialised_rows(way, pass);
             let kernel = module.kernel(&name, block_of(&pass)).map_err(failed)?;
             rows.insert((way, pass), kernel.with_pdl());
         }
@@ -190,18 +264,16 @@ fn load_fused(context: &DeviceContext) -> Result<FusedKernels, GpuUnavailable> {
     let index = context.identity().index;
     let failed = |fault| GpuUnavailable::Device { index, fault };
     let (mut merged, mut merged_rows) = (HashMap::new(), HashMap::new());
-    for (way, name) in [(Decimation::Dif, "descend"), (Decimation::Dit, "ascend")] {
-        let module = KernelModule::load(context, &format!("ntt/{name}_merged"))?;
+    for way in [Decimation::Dif, Decimation::Dit] {
+        let module = KernelModule::load(context, &format!("ntt/{}_merged", name::of_way(way)))?;
         for pass in FUSED_COLUMNS {
-            let NttPass { lg_r, lg_c, multiples: kept, .. } = pass;
-            let name = format!("ntt_{name}_merged_r{lg_r}_c{lg_c}_b{kept}");
+            let name = name::fused_columns(way, pass);
             let kernel = module.kernel(&name, block_of(&pass)).map_err(failed)?;
             merged.insert((way, pass), kernel.with_pdl());
         }
         let spread = (way == Decimation::Dif).then_some(FUSED_DIF_ROWS);
         for pass in FUSED_ROWS.into_iter().chain(spread) {
-            let NttPass { lg_r, lg_c, multiples: kept, .. } = pass;
-            let name = format!("ntt_{name}_merged_r{lg_r}_c{lg_c}_l{kept}");
+            let name = name::fused_rows(way, pass);
             let kernel = module.kernel(&name, block_of(&pass)).map_err(failed)?;
             merged_rows.insert((way, pass), kernel.with_pdl());
         }

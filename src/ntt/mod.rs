@@ -20,7 +20,7 @@ use crate::curve::Fr;
 
 pub use choice::{choose_passes, table_bytes_max};
 pub use passes::{Decimation, LG_N_MAX, NttLimits, NttPass, fuse_twiddles, split_into_passes};
-pub use plan::{NttDevice, NttPassPlan};
+pub use plan::{NttDevice, NttPassPlan, kernel_names};
 pub use pointwise::{DeviceVector, VanishingPolynomial, VectorKernels};
 pub use verify::{EvaluationTables, TransformEnd};
 

@@ -10,7 +10,7 @@ use ark_ff::AdditiveGroup;
 use super::{
     Decimation, DeviceFr, LG_N_MAX, NttLimits, NttPass, NttTransform,
     choice::choose_passes,
-    kernels::{COPY_THREADS, NttKernels, flag},
+    kernels::{COPY_THREADS, NttKernels, flag, name_of},
     tables::{TwiddleTable, TwiddleTables},
     twiddles::{PassTwiddles, pass_twiddles},
     verify::{EvaluationTables, SecretPointEvaluator, TransformEnd},
@@ -287,6 +287,20 @@ impl Display for NttPassPlan {
         }
         Ok(())
     }
+}
+
+/// The names of the kernels that these passes of a transform launch.
+///
+/// Shape: the passes' `lg_r` add up to `lg_n`; the coset's generator is not zero.
+pub fn kernel_names(transform: &NttTransform, passes: &[NttPass]) -> Vec<String> {
+    let Some(last) = passes.len().checked_sub(1) else { return Vec::new() };
+    let all = passes.iter().zip(pass_twiddles(transform, passes)).enumerate();
+    let name = |(i, (pass, factors)): (usize, (&NttPass, PassTwiddles))| {
+        let flags = flags(transform, &factors, pass, i == last);
+        let is_rows = factors.lg_block == pass.lg_r;
+        name_of(transform.decimation(), pass, flags, is_rows, last == 0)
+    };
+    all.map(name).collect()
 }
 
 fn check_transform(transform: &NttTransform) -> Result<()> {

@@ -13,6 +13,8 @@ mod daemon;
 mod emulated;
 mod faults;
 mod kernels;
+#[path = "../rig/presets.rs"]
+mod limits;
 mod msm;
 mod msm_faults;
 mod ntt_faults;
@@ -22,6 +24,7 @@ mod rig;
 mod ring;
 #[cfg(feature = "cli")]
 mod seen;
+mod self_test;
 mod served;
 mod transforms;
 mod unusable;

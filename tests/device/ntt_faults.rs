@@ -11,7 +11,7 @@ use capstan::{
     engine::{
         EncodedScalars, Engine, ExecutedBy, JobControl, NttPlan, NttRows,
         cpu::{ArkworksEngine, CpuEngine},
-        cuda::{CudaEngine, GpuThresholds},
+        cuda::{CudaEngine, GpuThresholds, self_test::SelfTestSizes},
     },
     error::{Error, Limit, Result},
 };
@@ -73,10 +73,13 @@ impl NttCase {
     }
 }
 
-/// A new engine with one GPU and no tables, which leaves nothing to the CPU.
+/// A new engine with one GPU and no tables, which leaves nothing to the CPU. Every fault gets a new
+/// engine, so its self-test is short.
 fn engine(rig: &DeviceRig) -> CudaEngine {
     let least = GpuThresholds { msm_scalars: 1, ntt_elements: 1 };
-    CudaEngine::new(CpuEngine::new(1).unwrap(), rig.gpu.clone().into(), least).unwrap()
+    let (cpu, gpu) = (CpuEngine::new(1).unwrap(), rig.gpu.clone());
+    let nothing = SelfTestSizes { points: &[], batches: &[] };
+    CudaEngine::with_self_test(cpu, gpu.into(), least, nothing).unwrap()
 }
 
 /// How jobs end if the first, the second, ... of their requests is refused.
@@ -302,7 +305,8 @@ fn the_daemon_refuses_wrong_results() {
     if emulated::driver().is_none() {
         return println!("skipped: wrong results cannot be injected into a GPU");
     }
-    let (child, client) = start_with_client(&[("EMU_FAULT", "ntt_descend_columns_e1_b2:1:flip1")]);
+    // The self-test launches the kernel three times.
+    let (child, client) = start_with_client(&[("EMU_FAULT", "ntt_descend_columns_e1_b2:4:flip1")]);
     let case = NttCase::new(plan(12, 0), 1, true);
     let transform = || {
         let mut values = case.given.clone();

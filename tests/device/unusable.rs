@@ -3,21 +3,34 @@
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
+    sync::Arc,
     time::Duration,
 };
 
+use ark_ec::AffineRepr;
 use capstan::{
-    device::{DeviceFault, GpuUnavailable},
-    engine::{
-        cpu::CpuEngine,
-        cuda::{CudaEngine, GpuThresholds},
+    curve::{
+        Fr, G1Affine, Group,
+        layout::fr_as_bytes,
+        points::{CurvePoint, PointSlice},
+        scalars::ScalarEncoding,
     },
+    device::{self, DeviceFault, DeviceSelection, GpuUnavailable, UnusableDevice},
+    engine::{
+        EncodedScalars, Engine, JobControl,
+        cpu::CpuEngine,
+        cuda::{
+            CudaEngine, GpuThresholds,
+            self_test::{EMULATED, NttBatch, SelfTestSizes},
+        },
+    },
+    msm::SplitThresholds,
 };
 
 use crate::{
     daemon::{capstand, ready, stop},
     emulated,
-    rig::{DeviceRig, control, fault_of_device_0, on_emulated_driver},
+    rig::{DeviceRig, control, fault_of_device_0, first_device, on_emulated_driver, options},
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -30,26 +43,83 @@ fn engine(rig: &DeviceRig) -> Result<CudaEngine, GpuUnavailable> {
     CudaEngine::new(cpu, rig.gpu.clone().into(), GpuThresholds::default())
 }
 
+/// Sizes of a self-test with MSMs only.
+const fn points(points: &'static [(Group, usize)]) -> SelfTestSizes {
+    SelfTestSizes { points, batches: &[] }
+}
+
+/// Sizes of a self-test with NTTs of one row of 2^lg_n only, with passes for a batch that fills the
+/// device.
+fn full_batch(lg_n: u32) -> SelfTestSizes {
+    let batch = NttBatch { lg_n, rows: 1, planned_full: true };
+    SelfTestSizes { points: &[], batches: vec![batch].leak() }
+}
+
+const G1: SelfTestSizes = points(&[(Group::G1, 40)]);
+const G2: SelfTestSizes = points(&[(Group::G2, 20)]);
+/// Enough points for digits to be sorted by bins.
+const BINS: SelfTestSizes = points(&[(Group::G1, 1 << 11)]);
+
+/// Injects a fault and runs a self-test of these sizes. Returns a complaint unless the self-test
+/// fails, and its message contains `found`.
+fn complaint(rig: &DeviceRig, fault: &str, sizes: SelfTestSizes, found: &str) -> Option<String> {
+    control::fault(fault);
+    let (cpu, gpu) = (CpuEngine::new(1).unwrap(), rig.gpu.clone());
+    let tested = CudaEngine::with_self_test(cpu, gpu.into(), GpuThresholds::default(), sizes);
+    control::fault("");
+    let Err(unusable) = tested else { return Some(format!("{fault}: the self-test passed")) };
+    match fault_of_device_0(&unusable) {
+        DeviceFault::WrongResult(what) if what.contains(found) => None,
+        other => Some(format!("{fault}: {other}")),
+    }
+}
+
 #[test]
 fn the_self_test_finds_kernels_that_compute_wrong() {
     on_emulated_driver(PATIENCE, |rig| {
-        for (fault, found) in [
-            ("g1_whole_sums:1:flip", "an MSM in g1, without tables"),
-            ("g1_tables:1:flip", "an MSM in g1, with tables"),
-            ("g1_tree_first:1:flip", "an MSM in g1, by a tree"),
-            ("g2_tree_level:1:flip", "an MSM in g2, by a tree"),
-            ("g2_reduce_terms:1:flip", "an MSM in g2, without tables"),
-            ("ntt_descend_rows_e1:1:flip1", "an NTT of 2^5"),
-            ("g1_check_points:2:flip1", "a check of points in g1"),
-            ("g2_check_points:1:flip1", "a check of points in g2"),
+        let mut complaints = Vec::new();
+        for (fault, sizes, found) in [
+            ("msm_sort_direct:1:flip3", G1, "g1, as scalars arrive"),
+            ("g1_balanced_share:1:flip", G1, "g1, as scalars arrive"),
+            ("g1_balanced_join:1:flip", G1, "g1, as scalars arrive"),
+            ("g1_balanced_merge:1:flip", G1, "g1, as scalars arrive"),
+            ("g1_balanced_collect:2:flip", G1, "g1, as scalars arrive"),
+            ("g1_whole_sums:1:flip", G1, "g1, without tables"),
+            ("g1_tables:1:flip", G1, "g1, with tables"),
+            ("g1_tree_first:1:flip", G1, "g1, by a tree"),
+            ("g1_balanced_spread:1:flip", G1, "g1, by a tree"),
+            ("g1_tables:2:flip", G1, "g1, with sliding windows"),
+            ("g2_balanced_share:1:flip", G2, "g2, as scalars arrive"),
+            ("g2_tree_level:1:flip", G2, "g2, by a tree"),
+            ("g2_reduce_terms:2:flip", G2, "g2, without tables"),
+            ("msm_partition:1:flip4", BINS, "g1, without tables"),
+            ("msm_sort_tiles_16k:1:flip5", BINS, "g1, without tables"),
         ] {
-            control::fault(fault);
-            let Err(unusable) = engine(rig) else { panic!("{fault}: the self-test passed") };
-            let wrong = fault_of_device_0(&unusable);
-            let DeviceFault::WrongResult(what) = wrong else { panic!("{fault}: {wrong}") };
-            assert!(what.contains(found), "{fault}: {what}");
-            control::fault("");
+            complaints.extend(complaint(rig, fault, sizes, found));
         }
+        for (fault, sizes, found) in [
+            ("ntt_descend_rows_e2:1:flip1", EMULATED, "1 rows of 2^6, natural to bit-reversed"),
+            ("ntt_ascend_rows_e2:1:flip1", EMULATED, "1 rows of 2^6, bit-reversed to natural"),
+            ("ntt_dot:1:flip3", EMULATED, "1 rows of 2^6, natural"),
+            ("ntt_sum:1:flip1", EMULATED, "1 rows of 2^6, natural"),
+            ("ntt_weights:1:flip0", EMULATED, "1 rows of 2^6, natural"),
+            ("scalars_encode:1:flip0", EMULATED, "an inverse NTT of 1 rows of 2^6"),
+            ("ntt_descend_columns_r5_c1_e1_b2:1:flip1", EMULATED, "1 rows of 2^10, natural"),
+            ("ntt_ascend_merged_r10_c0_l4:1:flip1", EMULATED, "5 rows of 2^10, bit-reversed"),
+            ("ntt_descend_columns_e1_b2:1:flip1", EMULATED, "1 rows of 2^11"),
+            ("ntt_descend_columns_e3_b2:1:flip1", full_batch(11), "2^11, natural"),
+            ("ntt_ascend_rows_r8_c0_e2:1:flip1", full_batch(11), "2^11, bit-reversed"),
+            ("ntt_ascend_columns_r6_c2_e2_b2:1:flip1", full_batch(12), "2^12, bit-reversed"),
+            ("ntt_descend_rows_r6_c2_e2:1:flip1", full_batch(12), "2^12, natural"),
+            ("ntt_descend_merged_r6_c2_b0:1:flip1", full_batch(14), "2^14, natural"),
+            ("ntt_descend_merged_r8_c1_l2:1:flip1", full_batch(14), "on a coset, natural"),
+            ("g1_check_points:2:flip1", EMULATED, "a check of points in g1"),
+            ("g2_check_points:1:flip1", EMULATED, "a check of points in g2"),
+        ] {
+            let sizes = SelfTestSizes { points: &[], ..sizes };
+            complaints.extend(complaint(rig, fault, sizes, found));
+        }
+        assert!(complaints.is_empty(), "{complaints:#?}");
         // The device still works, and the self-tests have freed their memory.
         let free = rig.gpu.arena().free_bytes();
         let engine = engine(rig).unwrap();
@@ -57,6 +127,61 @@ fn the_self_test_finds_kernels_that_compute_wrong() {
         drop(engine);
         assert_eq!(rig.gpu.arena().free_bytes(), free);
     });
+}
+
+/// The first of two devices computes wrong results. Runs in a process of its own, in which the
+/// driver has two devices.
+#[test]
+fn a_device_that_fails_its_self_test_is_left_out_and_another_serves() {
+    if emulated::driver().is_none() {
+        return println!("skipped: faults are not injected into a GPU");
+    }
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "unusable::one_of_two_devices", "--nocapture"]);
+    let output = command.env("EMU_DEVICES", "2").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains(ONE_OF_TWO), "{output:?}");
+}
+
+const ONE_OF_TWO: &str = "device 1 serves";
+
+/// Does nothing except in the process of the test above.
+#[test]
+fn one_of_two_devices() {
+    if std::env::var("EMU_DEVICES").as_deref() != Ok("2") {
+        return;
+    }
+    let (options, _) = options(PATIENCE);
+    let opened =
+        device::open(&DeviceSelection { devices: vec![0, 1], ..first_device() }, &options).unwrap();
+    assert!(opened.gpus.len() == 2 && opened.unusable.is_empty());
+    // The first device gets the fault: devices are tested in their order.
+    control::fault("g1_whole_sums:1:flip");
+    let (cpu, cuts) = (CpuEngine::new(1).unwrap(), SplitThresholds::default());
+    let least = GpuThresholds::default();
+    let engine = CudaEngine::with_thresholds(cpu, opened, least, cuts).unwrap();
+    let [UnusableDevice { index: 0, reason }] = engine.left_out() else {
+        panic!("{:?}", engine.left_out())
+    };
+    let GpuUnavailable::Device { index: 0, fault: DeviceFault::WrongResult(what) } = reason else {
+        panic!("{reason:?}")
+    };
+    assert!(what.contains("in g1, without tables"), "{what}");
+    let indices = engine.devices().into_iter().filter_map(|device| Some(device.gpu?.index));
+    assert_eq!((engine.gpu_count(), indices.collect::<Vec<_>>()), (1, vec![1]));
+    // The other device runs every job.
+    for _ in 0..2 {
+        let points = Arc::new(vec![G1Affine::generator(); 3]);
+        let scalars = [2, 3, 4].map(Fr::from);
+        let mut run = engine.msm(G1Affine::into_bases(PointSlice::new(points)), 1).unwrap();
+        let bytes = fr_as_bytes(&scalars);
+        let encoded = EncodedScalars::new(ScalarEncoding::Montgomery, 3, &bytes);
+        run.absorb(0, 0, &encoded, &JobControl::default()).unwrap();
+        let (sums, executor) = run.finish().unwrap();
+        assert_eq!(G1Affine::from_sums(sums), Some(vec![G1Affine::generator() * Fr::from(9)]));
+        assert!(executor.device.starts_with("emulated device 1"), "{executor:?}");
+    }
+    println!("{ONE_OF_TWO}");
 }
 
 #[test]

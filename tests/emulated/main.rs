@@ -3,6 +3,8 @@
 
 #[path = "../common/emulated.rs"]
 mod emulated;
+#[path = "../rig/presets.rs"]
+mod limits;
 mod rig;
 
 mod devices;

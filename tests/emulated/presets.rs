@@ -7,11 +7,11 @@ use sys::CUfunction_attribute_enum as FunctionAttribute;
 
 use crate::{
     arguments,
+    limits::PRESETS,
     rig::{DeviceWords, EmulatedGpu, MEMORY_MIB, RawKernel, controls, error_code},
 };
 
 const KIB: i32 = 1 << 10;
-const MIB: i32 = 1 << 20;
 const SHARED_MAX: FunctionAttribute =
     FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
 
@@ -52,32 +52,22 @@ fn occupancy(kernel: RawKernel, threads: i32, shared: usize) -> Result<i32, u32>
 
 #[test]
 fn presets_have_the_attributes_of_their_devices() {
-    // Compute capability; KiB of shared memory per block and per multiprocessor; multiprocessors;
-    // threads and blocks per multiprocessor; MiB of L2.
-    for (name, (major, minor), block, whole, multiprocessors, threads, blocks, l2) in [
-        ("a100", (8, 0), 163, 164, 108, 2048, 32, 40),
-        ("h100-pcie", (9, 0), 227, 228, 114, 2048, 32, 50),
-        ("h200", (9, 0), 227, 228, 132, 2048, 32, 60),
-        ("b200", (10, 0), 227, 228, 148, 2048, 32, 126),
-        ("rtx4090", (8, 9), 99, 100, 128, 1536, 24, 72),
-        ("l4", (8, 9), 99, 100, 58, 1536, 24, 48),
-        ("rtx5090", (12, 0), 99, 100, 170, 1536, 24, 96),
-        ("small", (8, 6), 48, 64, 4, 1536, 16, 2),
-    ] {
+    let capabilities = [(8, 0), (9, 0), (9, 0), (10, 0), (8, 9), (8, 9), (12, 0), (8, 6)];
+    for ((name, limits), (major, minor)) in PRESETS.into_iter().zip(capabilities) {
         let gpu = EmulatedGpu::of(name, 0);
         assert!(gpu.context.name().unwrap().starts_with("emulated "), "{name}");
         assert_ne!(gpu.context.name().unwrap(), "emulated device 0", "{name}");
         for (number, want) in [
             (75, major),
             (76, minor),
-            (97, block * KIB),
-            (81, whole * KIB),
+            (97, limits.block_shared_bytes as i32),
+            (81, limits.shared_bytes as i32),
             (8, 48 * KIB),
-            (111, KIB),
-            (16, multiprocessors),
-            (39, threads),
-            (106, blocks),
-            (38, l2 * MIB),
+            (111, limits.reserved_shared_bytes as i32),
+            (16, limits.multiprocessors as i32),
+            (39, limits.resident_threads_max as i32),
+            (106, limits.resident_blocks_max as i32),
+            (38, limits.l2_bytes as i32),
             (12, 65536),
             (82, 65536),
             (10, 32),

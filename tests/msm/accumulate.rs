@@ -302,6 +302,20 @@ fn runs_are_combined_across_many_warps() {
     });
 }
 
+/// Sums one bucket of `size` references, in shares of at least one element, among small buckets.
+pub fn check_one_large_bucket<A: CurvePoint>(
+    rig: &KernelRig,
+    accumulator: &Accumulator,
+    size: usize,
+) {
+    let mut rng = rng();
+    let table = random_table::<A>(&mut rng);
+    let mut pick = || reference(&mut rng, table.len());
+    let hot = buckets(&[3, size, 0, 40], &mut pick);
+    let none = buckets(&[0; 4], &mut pick);
+    check((rig, accumulator), BALANCES[1], &table, [&hot, &none], 0);
+}
+
 /// Few nonempty buckets among many, in more tiles than one step of the scan covers.
 #[test]
 fn nonempty_buckets_far_apart_are_found() {

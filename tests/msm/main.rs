@@ -5,6 +5,9 @@
 mod emulated;
 #[path = "../kernels/gpu.rs"]
 mod gpu;
+#[path = "../rig/presets.rs"]
+mod limits;
+mod plans;
 mod points;
 mod scalars;
 #[path = "../kernels/values.rs"]
@@ -16,5 +19,6 @@ mod passes;
 mod reduce;
 mod sort;
 mod tables;
+mod waves;
 mod whole;
 mod windows;

@@ -12,6 +12,7 @@ use capstan::{
 
 use crate::{
     gpu::{KernelRig, each_seed},
+    limits::PRESETS,
     scalars::{DISTRIBUTIONS, edges, of_digits, rng, uniform, words},
 };
 
@@ -265,35 +266,35 @@ fn invalid_and_too_large_shapes_are_refused() {
     assert!(SortPlan::with_path(shape, h200(), SortPath::Direct { groups: 128 }).is_some());
 }
 
+/// On every device: a bin has at most 2^11 or 2^12 buckets, a vector at most 2^12 bins.
 #[test]
 fn shapes_within_the_limits_have_a_layout() {
-    let fits = |shape: SortShape| {
-        let small = shape.buckets() <= 1 << 24;
-        assert_eq!(
-            SortPlan::of(shape, h200()).is_some(),
-            small && shape.digits_max() < 1 << 31,
-            "{shape:?}"
-        );
-    };
-    for bits in BITS_MIN..=BITS_MAX {
-        for tables in (1..=64).chain([SlidingWindows::TABLES]) {
-            for sets in 1..=64 {
-                let windows = match tables {
+    for (device, limits) in PRESETS {
+        let capacity = SortCapacity::of(&limits);
+        let lg_most = if device == "small" { 23 } else { 24 };
+        for bits in BITS_MIN..=BITS_MAX {
+            for tables in (1..=64).chain([SlidingWindows::TABLES]) {
+                let all = (1..=64).filter_map(|sets| match tables {
                     SlidingWindows::TABLES => Recoding::sliding(bits).filter(|_| sets == 1),
                     _ => Recoding::fixed(bits, sets, tables),
-                };
-                let Some(windows) = windows.filter(|windows| windows.tables() == tables) else {
-                    continue;
-                };
-                for lg_n in [0, 4, 10, 13, 16, 20, 24, 26] {
-                    fits(SortShape::new(windows, 1 << lg_n, 1).unwrap());
+                });
+                for windows in all.filter(|windows| windows.tables() == tables) {
+                    check_every_size(windows, capacity, 1 << lg_most);
                 }
-                let batch = SortShape::new(windows, 1 << 10, 1000).unwrap();
-                let fits = batch.buckets() <= 1 << 24;
-                assert!(SortPlan::of(batch, h200()).is_some() || !fits, "{batch:?}");
             }
         }
     }
+}
+
+fn check_every_size(windows: Recoding, capacity: SortCapacity, buckets_max: u64) {
+    for lg_n in [0, 4, 10, 13, 16, 20, 24, 26] {
+        let shape = SortShape::new(windows, 1 << lg_n, 1).unwrap();
+        let small = shape.buckets() <= buckets_max && shape.digits_max() < 1 << 31;
+        assert_eq!(SortPlan::of(shape, capacity).is_some(), small, "{capacity:?} {shape:?}");
+    }
+    let batch = SortShape::new(windows, 1 << 10, 1000).unwrap();
+    let small = batch.buckets() <= 1 << 24;
+    assert!(SortPlan::of(batch, capacity).is_some() || !small, "{capacity:?} {batch:?}");
 }
 
 #[test]

@@ -5,6 +5,8 @@
 mod emulated;
 #[path = "../kernels/gpu.rs"]
 mod gpu;
+#[path = "../rig/presets.rs"]
+mod limits;
 mod rig;
 
 mod checks;

@@ -2,14 +2,14 @@
 
 use ark_bls12_381::Fr;
 use capstan::{
-    device::DeviceLimits,
+    device::{BlockShape, DeviceLimits},
     ntt::{
         Decimation, LG_N_MAX, NttLimits, NttPass, NttTransform, choose_passes, fuse_twiddles,
         split_into_passes, table_bytes_max,
     },
 };
 
-use crate::rig::every_transform;
+use crate::{limits::PRESETS, rig::every_transform};
 
 /// The pairs (lg_e, kept) for which kernels exist.
 const KERNELS: [(u32, u32); 7] = [(1, 0), (2, 0), (1, 2), (2, 1), (2, 2), (3, 1), (3, 2)];
@@ -18,23 +18,53 @@ fn h200() -> NttLimits {
     NttLimits::of(&DeviceLimits::H200)
 }
 
-fn every() -> impl Iterator<Item = (u32, usize, Decimation, bool, Vec<NttPass>)> {
+/// What is planned, and the passes of one device.
+type Case = (u32, usize, Decimation, bool, NttLimits, Vec<NttPass>);
+
+/// The limits of all devices, each once.
+fn devices() -> Vec<NttLimits> {
+    let mut all = Vec::new();
+    for (_, limits) in PRESETS {
+        let limits = NttLimits::of(&limits);
+        if !all.contains(&limits) {
+            all.push(limits);
+        }
+    }
+    all
+}
+
+fn every() -> impl Iterator<Item = Case> {
     let ways = [Decimation::Dif, Decimation::Dit];
     (0..=LG_N_MAX).flat_map(move |lg_n| {
         [0, 1, 2, 5, 64, 1000, 1 << 20].into_iter().flat_map(move |rows| {
             ways.into_iter().flat_map(move |way| {
-                [false, true].map(|turned| {
-                    (lg_n, rows, way, turned, split_into_passes(lg_n, rows, way, turned, &h200()))
+                [false, true].into_iter().flat_map(move |turned| {
+                    devices().into_iter().map(move |limits| {
+                        let passes = split_into_passes(lg_n, rows, way, turned, &limits);
+                        (lg_n, rows, way, turned, limits, passes)
+                    })
                 })
             })
         })
     })
 }
 
+/// The shared memory of a multiprocessor holds two tiles.
+#[test]
+fn tiles_are_as_large_as_every_device_allows() {
+    for (device, limits) in PRESETS {
+        let NttLimits { lg_tile_max, .. } = NttLimits::of(&limits);
+        let lg_expected = if limits.shared_bytes > 128 << 10 { 11 } else { 10 };
+        assert_eq!(lg_tile_max, lg_expected, "{device}");
+        let block = BlockShape { threads: 512, shared_bytes: 32 << lg_tile_max };
+        assert!(limits.fits(block), "{device}");
+    }
+}
+
 #[test]
 fn passes_fit_their_transform_and_their_kernels() {
-    for (lg_n, rows, way, turned, passes) in every() {
-        let case = format!("2^{lg_n}, {rows} rows, {way:?}, {turned}: {passes:?}");
+    for (lg_n, rows, way, turned, limits, passes) in every() {
+        let case = format!("2^{lg_n}, {rows} rows, {way:?}, {turned}, {limits:?}: {passes:?}");
         assert_eq!(passes.iter().map(|pass| pass.lg_r).sum::<u32>(), lg_n, "{case}");
         let last = passes.len().saturating_sub(1);
         let mut downward = passes.clone();
@@ -47,8 +77,8 @@ fn passes_fit_their_transform_and_their_kernels() {
             assert!(KERNELS.contains(&(lg_e, kept)), "{case}");
             assert_eq!(kept == 0, i == last, "{case}");
             assert!(lg_r >= lg_e && lg_r % lg_e == 0 && lg_r <= 10, "{case}");
-            // At most 512 threads and 64 KiB of shared memory per block.
-            assert!(lg_r + lg_c <= 11 && lg_r + lg_c - lg_e <= 9, "{case}");
+            // The shared memory of a block, and at most 512 threads.
+            assert!(pass.lg_tile() <= limits.lg_tile_max && pass.lg_tile() - lg_e <= 9, "{case}");
             if last > 0 {
                 assert!(lg_c <= if i == last { lg_n } else { lg_block } - lg_r, "{case}");
             }
@@ -62,7 +92,7 @@ fn passes_fit_their_transform_and_their_kernels() {
 
 #[test]
 fn reordered_results_are_stored_in_runs() {
-    for (lg_n, _, way, turned, passes) in every() {
+    for (lg_n, _, way, turned, _, passes) in every() {
         if way == Decimation::Dif && turned && passes.len() > 1 {
             let last = passes.last().unwrap();
             assert!(last.lg_c > 0 || last.lg_e == 1 || last.lg_r == 10, "2^{lg_n}: {passes:?}");
@@ -73,7 +103,7 @@ fn reordered_results_are_stored_in_runs() {
 #[test]
 fn fused_column_passes_have_one_inter_pass_table() {
     let mut found = Vec::new();
-    for (lg_n, rows, way, turned, passes) in every() {
+    for (lg_n, rows, way, turned, _, passes) in every() {
         let Some(mut merged) = fuse_twiddles(&passes, way, false) else { continue };
         let mut passes = passes;
         if way == Decimation::Dit {
@@ -99,7 +129,7 @@ fn fused_column_passes_have_one_inter_pass_table() {
 #[test]
 fn fully_fused_passes_have_no_inter_pass_table() {
     let mut found = Vec::new();
-    for (lg_n, rows, way, turned, passes) in every() {
+    for (lg_n, rows, way, turned, _, passes) in every() {
         let Some(merged) = fuse_twiddles(&passes, way, true) else { continue };
         let case = format!("2^{lg_n}, {rows} rows, {way:?}, {turned}: {merged:?}");
         let shape = |pass: &NttPass| (pass.lg_r, pass.lg_c, pass.lg_e);
@@ -170,52 +200,35 @@ fn inter_pass_tables_of_2_28_are_whole_on_an_h200() {
     assert!(passes.iter().all(|pass| !pass.fused && pass.multiples != 1), "{passes:?}");
 }
 
-/// The shared memory of a multiprocessor holds two tiles.
 #[test]
-fn tiles_fit_devices_with_little_shared_memory() {
-    let (rtx4090, small) = (
-        DeviceLimits {
-            block_shared_bytes: 99 << 10,
-            shared_bytes: 100 << 10,
-            ..DeviceLimits::H200
-        },
-        DeviceLimits {
-            block_shared_bytes: 48 << 10,
-            shared_bytes: 100 << 10,
-            ..DeviceLimits::H200
-        },
-    );
+fn long_tables_beyond_the_cache_have_one_multiple() {
     assert_eq!(h200(), NttLimits { lg_tile_max: 11, lg_single_multiple: 20 });
-    for limits in [rtx4090, small].map(|limits| NttLimits::of(&limits)) {
-        assert_eq!(limits.lg_tile_max, 10);
-        for (lg_n, rows, way, turned, _) in every() {
-            let passes = split_into_passes(lg_n, rows, way, turned, &limits);
-            assert!(passes.iter().all(|pass| pass.lg_tile() <= 10), "2^{lg_n}: {passes:?}");
-            assert_eq!(passes.iter().map(|pass| pass.lg_r).sum::<u32>(), lg_n, "{passes:?}");
-        }
-    }
     let cached = NttLimits::of(&DeviceLimits { l2_bytes: 96 << 20, ..DeviceLimits::H200 });
     assert_eq!(cached.lg_single_multiple, 21);
 }
 
 #[test]
 fn tables_of_chosen_passes_fit_their_limit() {
-    // Half of 64 << lg_n bytes, the share of one table, holds 2^lg_n elements.
-    for lg_n in 11..=LG_N_MAX {
-        for transform in every_transform(lg_n) {
-            let whole = choose_passes(&transform, 1 << 20, 64 << lg_n, &h200());
-            let less = choose_passes(&transform, 1 << 20, (64 << lg_n) - 1, &h200());
-            let radices = |passes: &[NttPass]| passes.iter().map(|p| p.lg_r).collect::<Vec<_>>();
-            assert_eq!(radices(&whole), radices(&less));
-            assert!(less.iter().all(|pass| !pass.fused), "{transform:?}: {less:?}");
-            let mut lg_block = 0;
-            let descends = transform.decimation() == Decimation::Dif;
-            let upward: Vec<_> =
-                if descends { less.iter().rev().collect() } else { less.iter().collect() };
-            for pass in upward {
-                lg_block += pass.lg_r;
-                assert!(pass.multiples != 1 || lg_block < lg_n, "{transform:?}: {less:?}");
-            }
+    for limits in devices() {
+        for lg_n in 11..=LG_N_MAX {
+            every_transform(lg_n).for_each(|transform| check_tables(&transform, &limits));
         }
+    }
+}
+
+fn check_tables(transform: &NttTransform, limits: &NttLimits) {
+    // Half of 64 << lg_n bytes, the share of one table, holds 2^lg_n elements.
+    let lg_n = transform.lg_n;
+    let whole = choose_passes(transform, 1 << 20, 64 << lg_n, limits);
+    let less = choose_passes(transform, 1 << 20, (64 << lg_n) - 1, limits);
+    let radices = |passes: &[NttPass]| passes.iter().map(|p| p.lg_r).collect::<Vec<_>>();
+    assert_eq!(radices(&whole), radices(&less));
+    assert!(less.iter().all(|pass| !pass.fused), "{transform:?}: {less:?}");
+    let mut lg_block = 0;
+    let descends = transform.decimation() == Decimation::Dif;
+    let upward: Vec<_> = if descends { less.iter().rev().collect() } else { less.iter().collect() };
+    for pass in upward {
+        lg_block += pass.lg_r;
+        assert!(pass.multiples != 1 || lg_block < lg_n, "{transform:?}: {less:?}");
     }
 }

@@ -8,7 +8,7 @@ mod plan_report;
 mod points;
 mod resident;
 mod scalar_codec;
-mod self_test;
+pub mod self_test;
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -22,6 +22,7 @@ use self::{
     msm::GpuMsm,
     ntt::GpuNtt,
     points::{DevicePointChecker, GpuPointChecker},
+    self_test::{EMULATED, ON_A_GPU, SelfTestSizes},
 };
 use super::{
     DeviceInfo, Engine, EngineDescription, ExecutedBy, GpuInfo, JobControl, MsmPlan, MsmRun,
@@ -87,11 +88,14 @@ impl GpuWorkers {
         gpu: &Gpu,
         copier: &PayloadCopier,
         cuts: SplitThresholds,
+        sizes: Option<SelfTestSizes>,
     ) -> Result<Self, GpuUnavailable> {
         let computer = GpuMsm::load(gpu, copier.clone(), cuts)?;
         let transformer = GpuNtt::load(gpu, &computer, copier.clone())?;
         let checker = DevicePointChecker::load(gpu)?;
-        let tested = self_test::run(gpu, &computer, &transformer, &checker)?;
+        let emulated = gpu.context().driver().is_emulated();
+        let sizes = sizes.unwrap_or(if emulated { EMULATED } else { ON_A_GPU });
+        let tested = self_test::run(gpu, &sizes, &computer, &transformer, &checker)?;
         let self_test = format!("{} (arithmetic), {tested}", gpu.self_test());
         Ok(Self { computer, transformer, checker, self_test })
     }
@@ -117,11 +121,31 @@ impl CudaEngine {
         least: GpuThresholds,
         cuts: SplitThresholds,
     ) -> Result<Self, GpuUnavailable> {
+        Self::load(cpu, opened, least, cuts, None)
+    }
+
+    /// Like [`CudaEngine::new`], with a self-test of other sizes.
+    pub fn with_self_test(
+        cpu: CpuEngine,
+        opened: OpenDevices,
+        least: GpuThresholds,
+        sizes: SelfTestSizes,
+    ) -> Result<Self, GpuUnavailable> {
+        Self::load(cpu, opened, least, SplitThresholds::default(), Some(sizes))
+    }
+
+    fn load(
+        cpu: CpuEngine,
+        opened: OpenDevices,
+        least: GpuThresholds,
+        cuts: SplitThresholds,
+        sizes: Option<SelfTestSizes>,
+    ) -> Result<Self, GpuUnavailable> {
         let OpenDevices { gpus: all, unusable: mut left_out } = opened;
         let copier = PayloadCopier::new(cpu.pool().clone());
         let (mut gpus, mut served) = (Vec::new(), Vec::new());
         for gpu in all {
-            match GpuWorkers::load(&gpu, &copier, cuts) {
+            match GpuWorkers::load(&gpu, &copier, cuts, sizes) {
                 Ok(loaded) => {
                     gpus.push(gpu);
                     served.push(loaded);

@@ -96,6 +96,17 @@ impl GpuNtt {
         rows: &NttRows<'_>,
         control: &JobControl,
     ) -> Result<Option<ExecutedBy>> {
+        self.run_planned_for(group_rows(plan.lg_n, rows.count), plan, rows, control)
+    }
+
+    /// Like [`GpuNtt::run`], with the passes that are best for groups of `planned` rows.
+    pub fn run_planned_for(
+        &self,
+        planned: usize,
+        plan: &NttPlan,
+        rows: &NttRows<'_>,
+        control: &JobControl,
+    ) -> Result<Option<ExecutedBy>> {
         let span = debug_span!(
             "ntt",
             lg_n = plan.lg_n,
@@ -113,9 +124,9 @@ impl GpuNtt {
         if !rows.input.encoding.is_full() || rows.row_length > 1 << plan.lg_n {
             return Err(Error::Internal("the rows do not match the plan".into()));
         }
-        let group = (GROUP_BYTES / row_bytes).clamp(1, rows.count.max(1));
+        let group = group_rows(plan.lg_n, rows.count);
         let groups = rows.count.div_ceil(group);
-        let Some(plan) = self.plan(plan, group)? else { return Ok(None) };
+        let Some(plan) = self.plan(plan, planned)? else { return Ok(None) };
         let lane = self.take_streams()?;
         let slots = self.lease_groups(&lane.streams, (group * row_bytes) as u64, groups, &plan)?;
         if slots.is_empty() {
@@ -221,6 +232,11 @@ impl GpuNtt {
             done => Ok(Some(done?)),
         }
     }
+}
+
+/// The rows of 2^lg_n elements per group, if a job has `rows` rows.
+pub fn group_rows(lg_n: u32, rows: usize) -> usize {
+    (GROUP_BYTES / (size_of::<DeviceFr>() << lg_n)).clamp(1, rows.max(1))
 }
 
 impl NttStreams {

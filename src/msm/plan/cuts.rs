@@ -24,13 +24,18 @@ pub struct SplitThresholds {
     pub level_additions_min: Option<u32>,
 }
 
+impl SplitThresholds {
+    /// The thresholds for devices.
+    pub const USUAL: Self = Self {
+        streamed_scalars_min: STREAMED_SCALARS_MIN,
+        points_min: POINTS_MIN,
+        whole_bucket_digits_max: accumulate::WHOLE_BUCKET_REFERENCES_MAX,
+        level_additions_min: None,
+    };
+}
+
 impl Default for SplitThresholds {
     fn default() -> Self {
-        Self {
-            streamed_scalars_min: STREAMED_SCALARS_MIN,
-            points_min: POINTS_MIN,
-            whole_bucket_digits_max: accumulate::WHOLE_BUCKET_REFERENCES_MAX,
-            level_additions_min: None,
-        }
+        Self::USUAL
     }
 }

@@ -41,6 +41,11 @@ impl ReducePlan {
         Self { shape: shape.clone(), host_step: ending, steps, areas }
     }
 
+    /// The names of the kernels that it launches.
+    pub fn kernels(&self) -> Vec<String> {
+        self.steps.iter().map(|step| step.kernel(self.shape.group)).collect()
+    }
+
     /// Bytes of workspace.
     pub fn workspace_bytes(&self) -> u64 {
         self.areas[0] + self.areas[1]

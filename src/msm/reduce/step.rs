@@ -168,6 +168,18 @@ impl ReduceStep {
         }
     }
 
+    /// The name of the kernel that it launches.
+    pub(super) fn kernel(&self, group: Group) -> String {
+        let stage = match self {
+            Self::Slices { affine: false, .. } if group == Group::G1 => "slices_xyzz",
+            Self::Slices { .. } => "slices",
+            Self::Sums { .. } => "sums",
+            Self::Terms { .. } => "terms",
+            Self::Combine { .. } => "collect",
+        };
+        format!("{}_reduce_{stage}", group.name())
+    }
+
     pub(super) fn bytes_out(&self, group: Group) -> u64 {
         self.points_out() * 4 * group.coordinate_bytes() as u64
     }

@@ -116,6 +116,23 @@ impl SortPlan {
         self.path
     }
 
+    /// The names of the kernels that sort this way.
+    pub fn kernels(&self) -> Vec<String> {
+        let counts = ["msm_clear_bins", "msm_count_bins"];
+        let names = match self.path {
+            SortPath::Bins { .. } => {
+                [&counts[..], &["msm_partition", "msm_count_buckets"]].concat()
+            }
+            SortPath::Direct { .. } if self.shape.vectors > 1 => counts.to_vec(),
+            SortPath::Direct { .. } => Vec::new(),
+        };
+        let last = match self.path {
+            SortPath::Bins { .. } => self.capacity.sort_kernel(),
+            SortPath::Direct { .. } => "msm_sort_direct".to_owned(),
+        };
+        names.into_iter().map(str::to_owned).chain([last]).collect()
+    }
+
     /// Bytes of the workspace.
     pub fn bytes(&self) -> u64 {
         self.parts().iter().map(|bytes| bytes.next_multiple_of(ALIGN)).sum()

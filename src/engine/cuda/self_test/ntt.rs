@@ -1,0 +1,143 @@
+//! NTTs in every order, and their checks at a secret point.
+
+use ark_ff::{FftField, Field, PrimeField, batch_inversion};
+
+use super::{
+    super::ntt::GpuNtt,
+    SelfTestFailure,
+    sizes::{NttBatch, transforms},
+};
+use crate::{
+    curve::{Fr, scalars::ScalarEncoding},
+    engine::{EncodedScalars, JobControl, NttPlan, NttRows, rows::RowsInPlace},
+    error::{Error, Limit},
+    ntt::NttTransform,
+};
+
+/// A polynomial's coefficients and values, which the host computes in linear time: with coefficients
+/// 1, a, a^2 ... the value at x is `(1 - (a x)^n) / (1 - a x)`.
+struct Polynomial {
+    coefficients: Vec<Fr>,
+    /// The values at the generator of a coset times the powers of a root of unity.
+    values: Vec<Fr>,
+}
+
+impl Polynomial {
+    /// A polynomial for this row of a batch; rows differ.
+    fn new(lg_n: u32, coset: Option<Fr>, row: usize) -> Result<Self, Error> {
+        let n = 1_u64 << lg_n;
+        let no_root = || Error::Internal("no root of unity of that order".to_owned());
+        let root = Fr::get_root_of_unity(n).ok_or_else(no_root)?;
+        let a = Fr::GENERATOR.pow([0xca95_7a11 + row as u64]);
+        let powers = |first, base: Fr| -> Vec<Fr> {
+            std::iter::successors(Some(first), |last| Some(*last * base)).take(n as usize).collect()
+        };
+        let ax = a * coset.unwrap_or(Fr::ONE);
+        let mut values = powers(ax, root);
+        values.iter_mut().for_each(|ax| *ax = Fr::ONE - *ax);
+        batch_inversion(&mut values);
+        // The nth power is the same at every root of unity.
+        let numerator = Fr::ONE - ax.pow([n]);
+        values.iter_mut().for_each(|value| *value *= numerator);
+        Ok(Self { coefficients: powers(Fr::ONE, a), values })
+    }
+
+    /// The input and the output of a transform.
+    fn ends(&self, transform: &NttTransform) -> (Vec<Fr>, Vec<Fr>) {
+        let (coefficients, values) = (self.coefficients.clone(), self.values.clone());
+        let (mut input, mut output) =
+            if transform.inverse { (values, coefficients) } else { (coefficients, values) };
+        for (row, reversed) in
+            [(&mut input, transform.input_reversed), (&mut output, transform.output_reversed)]
+        {
+            if reversed {
+                reverse(row, transform.lg_n);
+            }
+        }
+        (input, output)
+    }
+}
+
+fn reverse(row: &mut [Fr], lg_n: u32) {
+    for i in 0..row.len() {
+        let j = i.reverse_bits() >> (usize::BITS - lg_n);
+        if i < j {
+            row.swap(i, j);
+        }
+    }
+}
+
+/// Replaces the Montgomery form of elements with their canonical form.
+fn to_canonical(row: &mut [Fr]) {
+    row.iter_mut().for_each(|value| *value = Fr::new_unchecked(value.into_bigint()));
+}
+
+fn order(reversed: bool) -> &'static str {
+    if reversed { "bit-reversed" } else { "natural" }
+}
+
+/// Tests all transforms of a batch.
+pub fn test(transformer: &GpuNtt, batch: &NttBatch) -> Result<(), SelfTestFailure> {
+    let mut made: Vec<(Option<Fr>, Vec<Polynomial>)> = Vec::new();
+    for transform in transforms(batch.lg_n) {
+        let NttTransform { lg_n, inverse, coset, input_reversed, output_reversed } = transform;
+        let what = || {
+            let kind = if inverse { "an inverse NTT" } else { "an NTT" };
+            let on = if coset.is_some() { " on a coset" } else { "" };
+            let (from, to) = (order(input_reversed), order(output_reversed));
+            let full = if batch.planned_full { ", planned as a large batch" } else { "" };
+            format!("{kind} of {} rows of 2^{lg_n}{on}, {from} to {to}{full}", batch.rows)
+        };
+        let failed = |error| SelfTestFailure::Job(what(), error);
+        let known = match made.iter().position(|(own, _)| *own == coset) {
+            Some(known) => known,
+            None => {
+                let row = |row| Polynomial::new(lg_n, coset, row);
+                let rows = (0..batch.rows).map(row).collect::<Result<_, _>>();
+                made.push((coset, rows.map_err(failed)?));
+                made.len() - 1
+            }
+        };
+        let rows = &made[known].1;
+        if !is_right(transformer, batch, &transform, rows).map_err(failed)? {
+            return Err(SelfTestFailure::Wrong(what()));
+        }
+    }
+    Ok(())
+}
+
+/// Up to this length, elements of inverse transforms are sent and received in canonical form.
+const LG_CANONICAL_MAX: u32 = 10;
+
+/// Whether the device transforms `polynomials`, one per row, as the host does.
+fn is_right(
+    transformer: &GpuNtt,
+    batch: &NttBatch,
+    transform: &NttTransform,
+    polynomials: &[Polynomial],
+) -> Result<bool, Error> {
+    let &NttTransform { lg_n, inverse, coset, input_reversed, output_reversed } = transform;
+    let canonical = inverse && lg_n <= LG_CANONICAL_MAX;
+    let encoding = if canonical { ScalarEncoding::Canonical } else { ScalarEncoding::Montgomery };
+    let (mut rows, mut expected) = (Vec::new(), Vec::new());
+    for polynomial in polynomials {
+        let (mut input, mut output) = polynomial.ends(transform);
+        if canonical {
+            to_canonical(&mut input);
+            to_canonical(&mut output);
+        }
+        rows.push(input);
+        expected.push(output);
+    }
+    let plan = NttPlan { lg_n, inverse, coset, input_reversed, output_reversed };
+    let in_place = RowsInPlace::new(&mut rows);
+    let (count, row_length) = (batch.rows, 1 << lg_n);
+    let input = EncodedScalars::new(encoding, count * row_length, &in_place);
+    let given =
+        NttRows { input, count, row_length, encoding, output: &in_place, check_on_device: true };
+    let planned = batch.planned_rows();
+    match transformer.run_planned_for(planned, &plan, &given, &JobControl::default())? {
+        None => Err(Error::Exhausted { limit: Limit::DeviceMemory, retry_after: None }),
+        Some(executor) => Ok(executor.checked_on_device && rows == expected),
+    }
+}

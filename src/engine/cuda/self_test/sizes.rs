@@ -1,0 +1,183 @@
+//! The sizes of the self-test, and the kernels that it reaches.
+
+use std::collections::BTreeSet;
+
+use ark_ff::FftField;
+
+use crate::{
+    curve::{Fr, Group},
+    device::DeviceLimits,
+    engine::cuda::ntt::group_rows,
+    msm::{
+        BaseMemory, MsmBudget, MsmPassPlan, MsmSize, ResidentPlan, SplitThresholds,
+        tables::scratch_bytes,
+    },
+    ntt::{NttLimits, NttTransform, choose_passes, kernel_names, table_bytes_max},
+};
+
+/// The sizes of a self-test's jobs.
+#[derive(Debug, Clone, Copy)]
+pub struct SelfTestSizes {
+    /// Groups and numbers of points: all MSMs of the self-test run over each.
+    pub points: &'static [(Group, usize)],
+    /// Batches of NTTs.
+    pub batches: &'static [NttBatch],
+}
+
+/// Rows of one length that the self-test transforms.
+#[derive(Debug, Clone, Copy)]
+pub struct NttBatch {
+    /// log2 of a row's length.
+    pub lg_n: u32,
+    /// The number of rows.
+    pub rows: usize,
+    /// Whether the passes are planned for a batch that fills the device.
+    pub planned_full: bool,
+}
+
+const fn rows(lg_n: u32, rows: usize) -> NttBatch {
+    NttBatch { lg_n, rows, planned_full: false }
+}
+
+/// One row, with passes for a batch that fills the device.
+const fn full(lg_n: u32) -> NttBatch {
+    NttBatch { lg_n, rows: 1, planned_full: true }
+}
+
+/// The self-test of a GPU.
+pub const ON_A_GPU: SelfTestSizes = SelfTestSizes {
+    points: &[(Group::G1, 1 << 15), (Group::G2, 1 << 14), (Group::G1, 1 << 9), (Group::G2, 1 << 9)],
+    batches: &[
+        rows(6, 1),
+        rows(7, 1),
+        rows(10, 1),
+        rows(10, 8),
+        rows(13, 1),
+        rows(16, 1),
+        rows(18, 1),
+        full(11),
+        full(12),
+        full(14),
+        full(16),
+    ],
+};
+
+/// The self-test of the emulated driver, which takes a second for a GPU's millisecond.
+pub const EMULATED: SelfTestSizes = SelfTestSizes {
+    points: &[(Group::G1, 40), (Group::G2, 20)],
+    batches: &[rows(6, 1), rows(7, 1), rows(10, 1), rows(10, 5), rows(11, 1), full(11), full(12)],
+};
+
+/// One MSM of the self-test.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MsmStep {
+    pub how: &'static str,
+    pub thresholds: SplitThresholds,
+    pub vectors: usize,
+    /// The number of pieces in which the scalars arrive.
+    pub pieces: usize,
+    /// Whether all scalars are equal, so that few buckets get most digits.
+    pub equal_scalars: bool,
+    /// Whether its bases are uploaded again, so that they have no tables.
+    pub new_bases: bool,
+}
+
+const USUAL: SplitThresholds = SplitThresholds::USUAL;
+/// The tree, down to levels of few additions. Whole buckets are never summed.
+const TREE: SplitThresholds =
+    SplitThresholds { whole_bucket_digits_max: 0, level_additions_min: Some(8), ..USUAL };
+/// Levels of the tree with many additions only; of 2^15 points, teams add the rest.
+const LEVELS: SplitThresholds = SplitThresholds { level_additions_min: Some(1 << 16), ..TREE };
+/// Load-balanced accumulation only.
+const SHARES: SplitThresholds = SplitThresholds { level_additions_min: Some(u32::MAX), ..TREE };
+/// Passes start before all scalars are received, and add to the buckets of previous passes.
+const ARRIVING: SplitThresholds = SplitThresholds { streamed_scalars_min: 1, ..SHARES };
+
+const fn step(how: &'static str, thresholds: SplitThresholds) -> MsmStep {
+    MsmStep { how, thresholds, vectors: 1, pieces: 1, equal_scalars: false, new_bases: false }
+}
+
+/// The MSMs over each number of points. Bases get tables on their second use, and tables for
+/// sliding windows on their eighth.
+pub(super) const MSM_STEPS: [MsmStep; 12] = [
+    MsmStep { pieces: 2, new_bases: true, ..step("as scalars arrive", ARRIVING) },
+    MsmStep { new_bases: true, ..step("without tables", USUAL) },
+    step("with tables", USUAL),
+    step("by a tree", TREE),
+    step("by levels", LEVELS),
+    step("by equal shares", SHARES),
+    MsmStep { pieces: 2, ..step("as scalars arrive, with tables", ARRIVING) },
+    MsmStep { vectors: 2, ..step("of two vectors", USUAL) },
+    step("with sliding windows", USUAL),
+    step("with sliding windows, by a tree", TREE),
+    step("with sliding windows, by equal shares", SHARES),
+    MsmStep { equal_scalars: true, ..step("of equal scalars", USUAL) },
+];
+
+/// The transforms of each batch: every order, both directions, with and without a coset.
+pub(super) fn transforms(lg_n: u32) -> impl Iterator<Item = NttTransform> {
+    let coset = Some(Fr::GENERATOR);
+    let all = [
+        (false, None, false, true),
+        (true, None, true, false),
+        (false, coset, false, false),
+        (true, coset, false, false),
+        (true, coset, true, false),
+        (false, coset, true, true),
+    ];
+    all.into_iter().map(move |(inverse, coset, input_reversed, output_reversed)| NttTransform {
+        lg_n,
+        inverse,
+        coset,
+        input_reversed,
+        output_reversed,
+    })
+}
+
+impl NttBatch {
+    /// The number of rows that its passes are planned for.
+    pub(super) fn planned_rows(&self) -> usize {
+        group_rows(self.lg_n, if self.planned_full { usize::MAX } else { self.rows })
+    }
+}
+
+impl SelfTestSizes {
+    /// The names of the kernels that these jobs reach on a device with these limits and an arena
+    /// of that size, as [`MsmPassPlan::kernels`] and [`kernel_names`] give them.
+    pub fn kernels(&self, limits: DeviceLimits, arena_bytes: u64) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        for (group, n) in self.points {
+            names.extend(msm_kernels(*group, *n as u32, limits, arena_bytes));
+        }
+        let (room, transform_limits) = (table_bytes_max(arena_bytes), NttLimits::of(&limits));
+        for batch in self.batches {
+            for transform in transforms(batch.lg_n) {
+                let passes =
+                    choose_passes(&transform, batch.planned_rows(), room, &transform_limits);
+                names.extend(kernel_names(&transform, &passes));
+            }
+        }
+        names
+    }
+}
+
+fn msm_kernels(group: Group, n: u32, limits: DeviceLimits, arena_bytes: u64) -> BTreeSet<String> {
+    let scratch = scratch_bytes(group, n, &limits);
+    let memory = BaseMemory { total: arena_bytes, free: arena_bytes, table_scratch: scratch };
+    let stages = ResidentPlan::stages(group, n, limits, memory);
+    let (mut names, mut uses) = (BTreeSet::new(), 0);
+    for MsmStep { thresholds, vectors, new_bases, .. } in MSM_STEPS {
+        uses = if new_bases { 1 } else { uses + 1 };
+        let Some(stage) = stages.iter().rfind(|stage| stage.from_use <= uses) else { continue };
+        let tables = Some(stage.plan.windows()).filter(|windows| windows.tables() > 1);
+        let job = MsmSize { group, n, vectors: vectors as u32 };
+        let room = MsmBudget { bytes: arena_bytes.saturating_sub(stage.bytes), limits };
+        let windows = job.choose_windows_for_tables(tables, &limits);
+        let Some(mut plan) = MsmPassPlan::with_thresholds(job, windows, room, thresholds) else {
+            continue;
+        };
+        plan.enable_streaming();
+        names.extend(plan.kernels());
+    }
+    names
+}

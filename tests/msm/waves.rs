@@ -1,0 +1,47 @@
+//! Bucket accumulation on a device with many multiprocessors: more shares than three rounds of warps
+//! merge.
+
+use std::process::Command;
+
+use capstan::{curve::G1Affine, msm::accumulate::Accumulator};
+
+use crate::{accumulate, emulated, gpu::each_seed, limits::PRESETS};
+
+const DEVICE: &str = "rtx5090";
+const DONE: &str = "shares of 170 multiprocessors";
+
+/// Runs in a process of its own, in which the driver has that device.
+#[test]
+fn shares_of_many_multiprocessors_are_merged() {
+    if emulated::driver().is_none() {
+        return println!("skipped: the device is emulated");
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "waves::shares_of_an_rtx5090", "--nocapture"]);
+    command.env("EMU_DEVICE", DEVICE).env_remove("EMU_MULTIPROCESSORS");
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains(DONE), "{output:?}");
+}
+
+/// Does nothing except in the process of the test above. Every share ends and begins in one bucket,
+/// and small buckets are around it.
+#[test]
+fn shares_of_an_rtx5090() {
+    if std::env::var("EMU_DEVICE").as_deref() != Ok(DEVICE) {
+        return;
+    }
+    each_seed(|rig| {
+        // One seed is enough: other tests run rounds under all of them.
+        if !rig.runs_case(1) {
+            return;
+        }
+        let (_, limits) = PRESETS.into_iter().find(|(name, _)| *name == DEVICE).unwrap();
+        if rig.limits() != limits {
+            return;
+        }
+        let accumulator = Accumulator::load(rig.context()).unwrap();
+        accumulate::check_one_large_bucket::<G1Affine>(rig, &accumulator, 44_000);
+        println!("{DONE}");
+    });
+}
