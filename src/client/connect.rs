@@ -166,7 +166,7 @@ impl ClientBuilder {
             Err(ClientError::Refused(refusal)) if refusal.code == Code::PermissionDenied => {
                 Ok(MESSAGE_BYTES_DEFAULT)
             }
-            Err(ClientError::Refused(refusal)) if refusal.reason.is_empty() => {
+            Err(ClientError::Refused(refusal)) if refusal.reason_text.is_empty() => {
                 Err(ClientError::invalid_response(refusal.message))
             }
             Err(error) => Err(error),

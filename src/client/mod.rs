@@ -58,7 +58,7 @@ pub use crate::{
         points::{CurvePoint, PointEncoding, SumEncoding},
         scalars::ScalarEncoding,
     },
-    error::FieldProblem,
+    error::{FieldProblem, Reason},
     wire::v1::{GetInfoResponse, Gpu, MsmPlan},
 };
 
