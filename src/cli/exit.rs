@@ -64,7 +64,7 @@ pub struct CliFailure {
     pub index: Option<u64>,
 }
 
-/// `Result` with [`Failure`].
+/// `Result` with [`CliFailure`].
 pub type Result<T, E = CliFailure> = std::result::Result<T, E>;
 
 impl CliFailure {

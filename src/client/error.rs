@@ -7,7 +7,7 @@ use tonic_types::StatusExt;
 
 use crate::error::{FieldProblem, Reason};
 
-/// `Result` with [`Error`].
+/// `Result` with [`ClientError`].
 pub type Result<T, E = ClientError> = std::result::Result<T, E>;
 
 /// Why a call failed and what the caller can do. Never contains scalars.

@@ -77,7 +77,7 @@ impl std::fmt::Debug for Client {
 impl Client {
     /// Connects to `http://host:port`, `https://host:port` or `unix:/path` with default settings.
     ///
-    /// Errors: `Setting`, `Connect`.
+    /// Errors: `Setting`, `CannotConnect`.
     pub async fn connect(target: impl Into<String>) -> Result<Self> {
         Self::builder(target).connect().await
     }

@@ -51,7 +51,7 @@ enum NttJobState {
 type RowSender = mpsc::Sender<std::result::Result<v1::NttStreamResponse, Status>>;
 
 impl NttStreaming {
-    /// Queues `job` at once. Dropping `Following` cancels it.
+    /// Queues `job` at once. Dropping `NttStreaming` cancels it.
     pub fn new(call: &CallContext, job: AdmittedNtt, input: StreamedUpload) -> Self {
         let (rows, early) = (job.rows().clone(), job.check() == NttCheck::None);
         let job = NttJobState::Running(Box::pin(job.submit(call, input.upload().payload.clone())));

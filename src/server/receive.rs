@@ -92,8 +92,8 @@ pub async fn receive_during_job<T>(
     }
 }
 
-/// The upload that a streamed job reads. If it is dropped before [`JobInput::end`], the upload ends
-/// if the deadline has passed, and can be resumed if the caller has gone.
+/// The upload that a streamed job reads. If it is dropped before [`StreamedUpload::end`], the
+/// upload ends if the deadline has passed, and can be resumed if the caller has gone.
 pub struct StreamedUpload {
     upload: Arc<StoredUpload>,
     state: Arc<ServerState>,
