@@ -7,7 +7,8 @@ mod common;
 use std::time::Duration;
 
 use capstan::client::{
-    BasesId, Client, ClientError, Code, G1Affine, MsmOptions, Result, ScalarEncoding, ScalarInput,
+    BasesId, Client, ClientError, Code, G1Affine, MsmOptions, Reason, Result, ScalarEncoding,
+    ScalarInput,
 };
 
 const N: usize = 1 << 16;
@@ -31,7 +32,7 @@ async fn main() -> Result<()> {
     let input = ScalarInput::Bytes { encoding: ScalarEncoding::Canonical, bytes: &bytes };
     let error = client.msm(&bases, input).await.unwrap_err();
     assert_eq!((error.code(), error.index()), (Code::InvalidArgument, Some(7)));
-    assert_eq!(error.reason(), "NOT_CANONICAL");
+    assert_eq!(error.reason(), Some(Reason::NotCanonical));
     println!("{error}");
 
     // Bases that the server does not have.

@@ -1,5 +1,9 @@
 //! Why a request failed, in terms of what the caller can do. Independent of gRPC and of devices.
 
+mod reason;
+
+pub use reason::Reason;
+
 use std::{fmt, time::Duration};
 
 /// `Result` with [`Error`].
@@ -118,6 +122,25 @@ pub enum FieldProblem {
     OutOfRange,
 }
 
+impl FieldProblem {
+    /// The reason of requests with this problem.
+    pub const fn reason(self) -> Reason {
+        match self {
+            Self::Unspecified => Reason::Unspecified,
+            Self::Missing => Reason::Missing,
+            Self::Length { .. } => Reason::LengthMismatch,
+            Self::NotCanonical => Reason::NotCanonical,
+            Self::NotOnCurve => Reason::NotOnCurve,
+            Self::NotInSubgroup => Reason::NotInSubgroup,
+            Self::BadInfinity => Reason::BadInfinity,
+            Self::BadEncoding => Reason::BadEncoding,
+            Self::Zero => Reason::SizeZero,
+            Self::TooLarge { .. } => Reason::SizeTooLarge,
+            Self::OutOfRange => Reason::OutOfRange,
+        }
+    }
+}
+
 /// A limit of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Limit {
@@ -142,18 +165,18 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// The reason in `ErrorInfo` and the `limit` label of metrics.
-    pub const fn reason(self) -> &'static str {
+    /// The reason of requests that the limit refuses.
+    pub const fn reason(self) -> Reason {
         match self {
-            Self::BytesInFlight => "BYTES_IN_FLIGHT",
-            Self::Jobs => "JOBS",
-            Self::ConnectionBytes => "CONNECTION_BYTES",
-            Self::ConnectionJobs => "CONNECTION_JOBS",
-            Self::Uploads => "UPLOADS",
-            Self::Store => "STORE",
-            Self::Objects => "OBJECTS",
-            Self::Connections => "CONNECTIONS",
-            Self::DeviceMemory => "DEVICE_MEMORY",
+            Self::BytesInFlight => Reason::BytesInFlight,
+            Self::Jobs => Reason::Jobs,
+            Self::ConnectionBytes => Reason::ConnectionBytes,
+            Self::ConnectionJobs => Reason::ConnectionJobs,
+            Self::Uploads => Reason::Uploads,
+            Self::Store => Reason::Store,
+            Self::Objects => Reason::Objects,
+            Self::Connections => Reason::Connections,
+            Self::DeviceMemory => Reason::DeviceMemory,
         }
     }
 }
@@ -175,6 +198,27 @@ impl fmt::Display for Limit {
 }
 
 impl Error {
+    /// The reason, without its details.
+    pub const fn reason(&self) -> Reason {
+        match self {
+            Self::Invalid { problem, .. } => problem.reason(),
+            Self::NotFound => Reason::ObjectUnknown,
+            Self::Mismatch { .. } => Reason::ObjectKind,
+            Self::NoDataDir => Reason::NoDataDir,
+            Self::Exhausted { limit, .. } => limit.reason(),
+            Self::UploadConflict => Reason::UploadConflict,
+            Self::HashMismatch => Reason::HashMismatch,
+            Self::Deadline => Reason::Deadline,
+            Self::Idle(_) => Reason::Idle,
+            Self::Cancelled => Reason::Cancelled,
+            Self::Draining => Reason::Draining,
+            Self::AdminOnly => Reason::AdminOnly,
+            Self::DeviceLost => Reason::DeviceLost,
+            Self::Corrupt => Reason::VerifyFailed,
+            Self::Internal(_) => Reason::Internal,
+        }
+    }
+
     /// An error about a whole field.
     pub const fn field(field: &'static str, problem: FieldProblem) -> Self {
         Self::Invalid { field, index: None, problem }

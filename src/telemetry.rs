@@ -170,7 +170,7 @@ pub fn count_call(op: &'static str, outcome: &'static str) {
 /// Counts a refused request, if `error` is `Exhausted`.
 pub fn count_refusal(error: &Cause) {
     if let Cause::Exhausted { limit, .. } = error {
-        counter!(REJECTED_TOTAL, "limit" => limit.reason()).increment(1);
+        counter!(REJECTED_TOTAL, "limit" => limit.reason().text()).increment(1);
     }
 }
 

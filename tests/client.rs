@@ -153,7 +153,7 @@ async fn every_scalar_encoding_is_decoded_correctly() {
     let all_ones = [0xff; 128];
     let input = ScalarInput::Bytes { encoding, bytes: &all_ones };
     let error = client.msm(&bases, input.clone()).await.unwrap_err();
-    assert_eq!((error.reason(), error.index()), ("NOT_CANONICAL", Some(0)), "{error}");
+    assert_eq!((error.reason_text(), error.index()), ("NOT_CANONICAL", Some(0)), "{error}");
     let reduce = MsmOptions { reduce: true, ..MsmOptions::default() };
     let value = Fr::from_le_bytes_mod_order(&all_ones[..32]);
     let sum = client.msm_with(&bases, input, reduce).await.unwrap().points;
@@ -251,7 +251,7 @@ async fn a_bad_point_is_refused_with_its_index() {
     let mut points = points::<G1Affine>(1 << 14); // 1.5 MiB
     points[10_000].y += ark_bls12_381::Fq::one();
     let error = client.put_bases(&points).await.unwrap_err();
-    assert_eq!((error.reason(), error.index()), ("NOT_ON_CURVE", Some(10_000)), "{error}");
+    assert_eq!((error.reason_text(), error.index()), ("NOT_ON_CURVE", Some(10_000)), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

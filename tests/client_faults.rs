@@ -33,7 +33,7 @@ async fn draining_is_retried_a_limited_number_of_times() {
         FakeServer::start(FakeMode::Refuse(refusal(Code::Unavailable, "DRAINING", after))).await;
     let (bases, scalars) = one_term();
     let error = client(&fake).await.msm_inline(&bases, &scalars).await.unwrap_err();
-    assert_eq!((error.code(), error.reason()), (Code::Unavailable, "DRAINING"));
+    assert_eq!((error.code(), error.reason_text()), (Code::Unavailable, "DRAINING"));
     assert_eq!(fake.calls(), 4, "one call and three retries");
 }
 
@@ -43,7 +43,7 @@ async fn a_request_that_can_never_fit_is_not_retried() {
     let fake = FakeServer::start(FakeMode::Refuse(never)).await;
     let (bases, scalars) = one_term();
     let error = client(&fake).await.msm_inline(&bases, &scalars).await.unwrap_err();
-    assert_eq!(error.reason(), "BYTES_IN_FLIGHT");
+    assert_eq!(error.reason_text(), "BYTES_IN_FLIGHT");
     assert_eq!(fake.calls(), 1);
 }
 
@@ -56,7 +56,7 @@ async fn does_not_wait_for_a_retry_after_the_deadline() {
     let call = client(&fake).await;
     let call = call.msm_inline_with(&bases, &scalars, options);
     let error = tokio::time::timeout(HANGING, call).await.expect("returns at once").unwrap_err();
-    assert_eq!(error.reason(), "JOBS");
+    assert_eq!(error.reason_text(), "JOBS");
     assert_eq!(fake.calls(), 1);
 }
 
@@ -108,13 +108,13 @@ async fn an_early_refusal_stops_all_stripes_and_is_reported() {
             let options = MsmOptions::default();
             let call = client.msm_id(Group::G1, id, 0, 32 << 20, input.clone(), options);
             match call.await.unwrap_err() {
-                error if error.reason() == "CANCELLED" => {}
+                error if error.reason_text() == "CANCELLED" => {}
                 error => return error,
             }
         }
     };
     let error = tokio::time::timeout(HANGING, refusal).await.expect("does not hang");
-    assert_eq!((error.code(), error.reason()), (Code::InvalidArgument, "NOT_CANONICAL"));
+    assert_eq!((error.code(), error.reason_text()), (Code::InvalidArgument, "NOT_CANONICAL"));
 }
 
 #[tokio::test]

@@ -50,14 +50,14 @@ const G2_CASES: [Case; 5] =
     [(1 << 10, 26, 10), (1 << 16, 16, 16), (1 << 18, 15, 17), (1 << 20, 13, 20), (1 << 22, 12, 22)];
 const QUICK: [Case; 2] = [(1 << 5, 26, 10), (1 << 8, 32, 8)];
 
-/// Values of `Balance::level_min` to compare: the least additions of a level of the tree.
+/// Values of `AccumulateTuning::level_min` to compare: the least additions of a level of the tree.
 const LEVEL_MINS: [u32; 9] =
     [u32::MAX, 1 << 20, 1 << 19, 1 << 18, 1 << 17, 1 << 16, 1 << 15, 1 << 14, 1];
-/// More values of `Balance::level_min`, for quick runs.
+/// More values of `AccumulateTuning::level_min`, for quick runs.
 const QUICK_LEVEL_MINS: [u32; 2] = [100, 1];
 /// Sums are also measured in XYZZ coordinates up to this number of buckets.
 const XYZZ_BUCKETS_MAX: usize = 1 << 17;
-/// Values of `Balance::share_min` to compare: the least references of a share.
+/// Values of `AccumulateTuning::share_min` to compare: the least references of a share.
 const SHARE_MINS: [u32; 4] = [1, 2, 8, 16];
 
 /// `lg=16,18` selects sizes, `groups=g1` groups.

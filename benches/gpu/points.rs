@@ -97,7 +97,7 @@ impl<G: BenchGroup> KnownPoints<G> {
         Self { affine, words }
     }
 
-    /// The discrete logarithm of [`Points::at`], unless that is infinity.
+    /// The discrete logarithm of [`KnownPoints::at`], unless that is infinity.
     pub fn logarithm(&self, index: usize) -> G::ScalarField {
         let steps = (index % self.affine.len()) as u64;
         G::ScalarField::from(1) + G::ScalarField::from(u64::MAX) * G::ScalarField::from(steps)

@@ -60,7 +60,7 @@ impl Quota {
     }
 }
 
-/// A permit for part of a [`Counter`]; returned on drop.
+/// A permit for part of a [`Quota`]; returned on drop.
 #[derive(Debug)]
 pub struct QuotaPermit {
     counter: Arc<Quota>,

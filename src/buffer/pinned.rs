@@ -12,7 +12,7 @@ use crate::error::Result;
 /// Payload bytes, locked in place until this is dropped.
 pub struct PinnedRead<'a>(LockedSlots<'a>);
 
-/// Claimed memory for payload bytes to come; they count as received after [`Room::land`].
+/// Claimed memory for payload bytes to come; they count as received after [`PinnedWrite::commit`].
 pub struct PinnedWrite<'a> {
     arrival: &'a UploadBuffer,
     start: u64,

@@ -27,7 +27,7 @@ pub trait ByteSink: Sync {
     /// Claims the longest prefix of the `bytes` bytes from number `at` on that devices can copy to
     /// directly; `None` if that is empty.
     ///
-    /// Errors: those of [`Sink::write`].
+    /// Errors: those of [`ByteSink::write`].
     fn room(&self, _at: u64, _bytes: u64) -> Result<Option<PinnedWrite<'_>>> {
         Ok(None)
     }

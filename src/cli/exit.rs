@@ -5,7 +5,7 @@ use std::{fmt, io};
 use serde_json::json;
 
 use crate::{
-    client::{self, Code},
+    client::{self, Code, Reason},
     formats,
 };
 
@@ -64,7 +64,7 @@ pub struct CliFailure {
     pub index: Option<u64>,
 }
 
-/// `Result` with [`Failure`].
+/// `Result` with [`CliFailure`].
 pub type Result<T, E = CliFailure> = std::result::Result<T, E>;
 
 impl CliFailure {
@@ -125,19 +125,26 @@ impl From<client::ClientError> for CliFailure {
                  or specify another server with --server"
             ),
             // The client's deadline or the server's.
-            _ if error.reason() == "DEADLINE" => {
+            _ if error.reason() == Some(Reason::Deadline) => {
                 "deadline passed: allow more time with --deadline or send less".to_owned()
+            }
+            other if other.reason() == Some(Reason::NotCanonical) && is_about_scalars(other) => {
+                format!("{other}: --reduce reduces scalars modulo r")
             }
             other => other.to_string(),
         };
         Self {
             exit: exit_for(&error),
             message,
-            reason: error.reason().to_owned(),
+            reason: error.reason_text().to_owned(),
             field: error.field().map(str::to_owned),
             index: error.index(),
         }
     }
+}
+
+fn is_about_scalars(error: &client::ClientError) -> bool {
+    error.field().is_some_and(|field| field.starts_with("scalars"))
 }
 
 fn exit_for(error: &client::ClientError) -> Exit {

@@ -120,8 +120,8 @@ impl ClientBuilder {
 
     /// Connects and reads the server's limits.
     ///
-    /// Errors: `Setting` if the target or a certificate is unusable; `Connect`; `Answer` if the
-    /// target is not a Capstan server.
+    /// Errors: `Setting` if the target or a certificate is unusable; `CannotConnect`; `Answer` if
+    /// the target is not a Capstan server.
     pub async fn connect(self) -> Result<Client> {
         self.open().await
     }
@@ -166,7 +166,7 @@ impl ClientBuilder {
             Err(ClientError::Refused(refusal)) if refusal.code == Code::PermissionDenied => {
                 Ok(MESSAGE_BYTES_DEFAULT)
             }
-            Err(ClientError::Refused(refusal)) if refusal.reason.is_empty() => {
+            Err(ClientError::Refused(refusal)) if refusal.reason_text.is_empty() => {
                 Err(ClientError::invalid_response(refusal.message))
             }
             Err(error) => Err(error),

@@ -5,9 +5,9 @@ use std::time::Duration;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use crate::error::FieldProblem;
+use crate::error::{FieldProblem, Reason};
 
-/// `Result` with [`Error`].
+/// `Result` with [`ClientError`].
 pub type Result<T, E = ClientError> = std::result::Result<T, E>;
 
 /// Why a call failed and what the caller can do. Never contains scalars.
@@ -59,8 +59,10 @@ pub struct Refusal {
     pub code: Code,
     /// The server's message.
     pub message: String,
-    /// `ErrorInfo.reason`, such as `NOT_CANONICAL`; empty if absent.
-    pub reason: String,
+    /// The reason; `None` if absent or unknown to this version.
+    pub reason: Option<Reason>,
+    /// `ErrorInfo.reason` as sent, such as `NOT_CANONICAL`; empty if absent.
+    pub reason_text: String,
     /// The request's invalid field.
     pub field: Option<String>,
     /// Index of the field's first invalid element.
@@ -72,40 +74,12 @@ pub struct Refusal {
 impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.message)?;
-        if !self.reason.is_empty() {
-            write!(f, " ({})", self.reason)?;
+        if !self.reason_text.is_empty() {
+            write!(f, " ({})", self.reason_text)?;
         }
-        match self.advice() {
-            Some(advice) => write!(f, ": {advice}"),
+        match self.retry_after {
+            Some(after) => write!(f, ": try again in {} ms", after.as_millis()),
             None => Ok(()),
-        }
-    }
-}
-
-impl Refusal {
-    /// What the caller can do, if known.
-    pub fn advice(&self) -> Option<String> {
-        let fixed = match self.reason.as_str() {
-            "OBJECT_UNKNOWN" => "put it again: it was released, or the server restarted",
-            "OBJECT_KIND" => "use an object of the group and kind that the call requires",
-            "NOT_CANONICAL" => "reduce the values modulo r, or set `reduce`",
-            "UPLOAD_CONFLICT" => "choose a new upload id",
-            "HASH_MISMATCH" => "the payload changed in transit: send it again",
-            "IDLE" => "the sender was too slow: raise the server's idle_timeout_ms",
-            "DEADLINE" => "allow more time or send less",
-            "DEVICE_LOST" => "the server restarts: put bases again unless they were persisted",
-            "ADMIN_ONLY" => "connect over the server's unix socket",
-            "VERIFY_FAILED" => "the result was discarded: retry the call and check the hardware",
-            "INTERNAL" => "see the server's log",
-            _ => "",
-        };
-        match (fixed, self.retry_after) {
-            ("", Some(after)) => Some(format!("try again in {} ms", after.as_millis())),
-            ("", None) if self.code == Code::ResourceExhausted => {
-                Some("it can never fit: send less or raise the server's limits".into())
-            }
-            ("", None) => None,
-            (fixed, _) => Some(fixed.into()),
         }
     }
 }
@@ -122,11 +96,20 @@ impl ClientError {
         }
     }
 
-    /// The server's reason, such as `NOT_CANONICAL`; empty if there is none.
-    pub fn reason(&self) -> &str {
+    /// The reason; `None` if the server sent none or this version does not know it.
+    pub fn reason(&self) -> Option<Reason> {
         match self {
-            Self::Refused(refusal) => &refusal.reason,
-            Self::DeadlineExceeded => "DEADLINE",
+            Self::Refused(refusal) => refusal.reason,
+            Self::DeadlineExceeded => Some(Reason::Deadline),
+            _ => None,
+        }
+    }
+
+    /// The reason as the server sent it, such as `NOT_CANONICAL`; empty if it sent none.
+    pub fn reason_text(&self) -> &str {
+        match self {
+            Self::Refused(refusal) => &refusal.reason_text,
+            Self::DeadlineExceeded => Reason::Deadline.text(),
             _ => "",
         }
     }
@@ -187,11 +170,11 @@ impl ClientError {
 impl From<Status> for ClientError {
     fn from(status: Status) -> Self {
         let details = status.get_error_details();
-        let reason = details.error_info().map(|info| info.reason.clone()).unwrap_or_default();
-        if reason.is_empty() && is_timeout(&status) {
+        let reason_text = details.error_info().map(|info| info.reason.clone()).unwrap_or_default();
+        if reason_text.is_empty() && is_timeout(&status) {
             return Self::DeadlineExceeded;
         }
-        if reason.is_empty() && is_transport(&status) {
+        if reason_text.is_empty() && is_transport(&status) {
             return Self::ConnectionLost(root_cause(&status));
         }
         let violation = details.bad_request().and_then(|bad| bad.field_violations.first());
@@ -199,7 +182,8 @@ impl From<Status> for ClientError {
         Self::Refused(Box::new(Refusal {
             code: status.code(),
             message: status.message().to_owned(),
-            reason,
+            reason: Reason::parse(&reason_text),
+            reason_text,
             field,
             index,
             retry_after: details.retry_info().and_then(|info| info.retry_delay),
@@ -245,7 +229,7 @@ mod tests {
     use tonic::{Code, Status};
     use tonic_types::{ErrorDetails, StatusExt};
 
-    use super::ClientError;
+    use super::{ClientError, Reason};
 
     #[test]
     fn reads_reason_field_and_index_from_a_status() {
@@ -256,10 +240,10 @@ mod tests {
         let status = Status::with_error_details(Code::InvalidArgument, "scalars[7]: bad", details);
         let error = ClientError::from(status);
         assert_eq!(error.code(), Code::InvalidArgument);
-        assert_eq!(error.reason(), "NOT_CANONICAL");
+        assert_eq!(error.reason(), Some(Reason::NotCanonical));
         assert_eq!((error.field(), error.index()), (Some("scalars"), Some(7)));
         assert!(!error.is_retryable());
-        assert!(error.to_string().contains("reduce"), "{error}");
+        assert_eq!(error.to_string(), "scalars[7]: bad (NOT_CANONICAL)");
     }
 
     #[test]

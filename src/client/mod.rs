@@ -58,7 +58,7 @@ pub use crate::{
         points::{CurvePoint, PointEncoding, SumEncoding},
         scalars::ScalarEncoding,
     },
-    error::FieldProblem,
+    error::{FieldProblem, Reason},
     wire::v1::{GetInfoResponse, Gpu, MsmPlan},
 };
 
@@ -77,7 +77,7 @@ impl std::fmt::Debug for Client {
 impl Client {
     /// Connects to `http://host:port`, `https://host:port` or `unix:/path` with default settings.
     ///
-    /// Errors: `Setting`, `Connect`.
+    /// Errors: `Setting`, `CannotConnect`.
     pub async fn connect(target: impl Into<String>) -> Result<Self> {
         Self::builder(target).connect().await
     }

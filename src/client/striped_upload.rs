@@ -13,7 +13,7 @@ use super::{
     upload::ChunkQueue,
     vectors::ReleaseOnDrop,
 };
-use crate::wire::v1;
+use crate::{error::Reason, wire::v1};
 
 /// How long a failed lane waits for a more specific error of another lane: if a job fails, its
 /// stripes fail too, possibly first.
@@ -212,5 +212,7 @@ where
 
 /// Whether the error is a cause, rather than a consequence of another lane's error.
 fn is_cause(error: &ClientError) -> bool {
-    !matches!(error, ClientError::ConnectionLost(_)) && !matches!(error.reason(), "" | "CANCELLED")
+    !matches!(error, ClientError::ConnectionLost(_))
+        && !error.reason_text().is_empty()
+        && error.reason() != Some(Reason::Cancelled)
 }

@@ -39,7 +39,7 @@ pub(super) fn decode_batch<T: Send>(
     found.map_or(Ok(()), Err)
 }
 
-/// Like [`decode_each`], but in place: `check` may rewrite its `WIDTH` bytes. The second argument
+/// Like [`decode_batch`], but in place: `check` may rewrite its `WIDTH` bytes. The second argument
 /// of `check` is the element's slot in `notes`.
 pub(super) fn check_batch<const WIDTH: usize, N: Send>(
     bytes: &mut [u8],

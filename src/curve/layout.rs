@@ -78,7 +78,7 @@ impl LimbLayout for Fr {}
 impl<A: CurvePoint> LimbLayout for A {}
 
 fn as_bytes<T: LimbLayout>(values: &[T]) -> &[u8] {
-    // SAFETY: `Limbs` types have no padding, so all their bytes are initialised.
+    // SAFETY: `LimbLayout` types have no padding, so all their bytes are initialised.
     unsafe { slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
 }
 
@@ -87,6 +87,7 @@ fn from_bytes<T: LimbLayout>(bytes: &[u8]) -> Option<&[T]> {
     if !aligned || !bytes.len().is_multiple_of(size_of::<T>()) {
         return None;
     }
-    // SAFETY: alignment and length are checked above, and every bit pattern is a `Limbs` value.
+    // SAFETY: alignment and length are checked above, and every bit pattern is a `LimbLayout`
+    // value.
     Some(unsafe { slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / size_of::<T>()) })
 }

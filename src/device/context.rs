@@ -1,4 +1,4 @@
-//! A device's context. All calls to the driver go through [`Context::call`].
+//! A device's context. All calls to the driver go through [`DeviceContext::call`].
 
 use std::{
     cell::Cell,
@@ -50,7 +50,8 @@ struct ContextInner {
     on_fault: FaultHandler,
 }
 
-// SAFETY: a context may be used from every thread that makes it current; `Context::call` does.
+// SAFETY: a context may be used from every thread that makes it current; `DeviceContext::call`
+// does.
 unsafe impl Send for ContextInner {}
 // SAFETY: see `Send`; the driver locks what it shares.
 unsafe impl Sync for ContextInner {}
@@ -115,7 +116,7 @@ impl DeviceContext {
 
     /// Calls the driver with this context current and classifies its errors.
     ///
-    /// Errors: `Dead`, without a call, after a fatal fault.
+    /// Errors: `Disabled`, without a call, after a fatal fault.
     pub(super) fn call<T>(
         &self,
         name: &'static str,

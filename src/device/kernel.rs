@@ -73,7 +73,7 @@ impl BlockShape {
 impl KernelModule {
     /// Loads an embedded module by name.
     ///
-    /// Errors: `NoKernels`, `NoImage`, `Device`.
+    /// Errors: `NoKernels`, `NoImageForDevice`, `Device`.
     pub fn load(context: &DeviceContext, name: &str) -> Result<Self, GpuUnavailable> {
         let index = context.identity().index;
         let failed = |fault| GpuUnavailable::Device { index, fault };

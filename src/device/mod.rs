@@ -1,12 +1,13 @@
 //! NVIDIA GPUs. This is the only module that knows CUDA.
 //!
-//! [`Driver`] finds the driver, [`open`] opens devices. A [`Gpu`] is an open device with an
-//! [`Arena`] of device memory and a [`Ring`] of pinned host memory; [`Context::pin`] pins more,
-//! permanently. [`Module`] and [`Kernel`] are code on a device, [`Stream`] and [`Event`] order its
-//! work.
+//! [`CudaDriver`] finds the driver, [`open`] opens devices. A [`Gpu`] is an open device with an
+//! [`DeviceArena`] of device memory and a [`StagingRing`] of pinned host memory;
+//! [`DeviceContext::pin`] pins more, permanently. [`KernelModule`] and [`Kernel`] are code on a
+//! device, [`Stream`] and [`Event`] order its work.
 //!
-//! Failures are [`Fault`]s; their [`Class`] tells whether the device is still usable. Any fault not
-//! known to be harmless disables the device, and the process is expected to exit: see `fault.rs`.
+//! Failures are [`DeviceFault`]s; their [`FaultClass`] tells whether the device is still usable.
+//! Any fault not known to be harmless disables the device, and the process is expected to exit: see
+//! `fault.rs`.
 #![allow(unsafe_code)]
 
 mod arena;

@@ -104,7 +104,7 @@ pub fn open(
 impl Gpu {
     /// Opens device number `index`, allocates its arena and ring, and tests it.
     ///
-    /// Errors: `Device`, `NoKernels`, `NoImage`.
+    /// Errors: `Device`, `NoKernels`, `NoImageForDevice`.
     pub fn open(
         driver: Arc<CudaDriver>,
         index: u32,

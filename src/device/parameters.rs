@@ -9,10 +9,10 @@ use super::{DeviceFault, DeviceSlice, Stream};
 /// Maximum number of parameters of a kernel.
 pub(super) const PARAMETERS_MAX: usize = 12;
 
-/// A parameter of type `T*`; its argument is a [`Span`].
+/// A parameter of type `T*`; its argument is a [`DeviceSlice`].
 pub struct DevicePtr<T>(PhantomData<T>);
 
-/// The type of one parameter: [`Ptr`], `u32` or `u64`.
+/// The type of one parameter: [`DevicePtr`], `u32` or `u64`.
 pub trait KernelParameter: sealed::SealedParameter {
     /// The argument's type.
     type Argument<'a>;
@@ -24,7 +24,7 @@ pub trait KernelParameter: sealed::SealedParameter {
     fn to_word(given: Self::Argument<'_>, stream: &Stream) -> Result<u64, DeviceFault>;
 }
 
-/// The types of all parameters, a tuple of [`Parameter`]s.
+/// The types of all parameters, a tuple of [`KernelParameter`]s.
 pub trait KernelParameters: sealed::SealedParameters {
     /// The arguments' types, a tuple.
     type Argument<'a>;

@@ -36,8 +36,8 @@ impl DeviceContext {
     }
 }
 
-/// Copies the pieces `from`, which must be memory from [`Context::pin`], to the device one after
-/// the other, after all earlier work on `stream`. Blocks until done.
+/// Copies the pieces `from`, which must be memory from [`DeviceContext::pin`], to the device one
+/// after the other, after all earlier work on `stream`. Blocks until done.
 ///
 /// Errors: `Kernel` if a piece is not pinned or the lengths differ; driver faults.
 pub fn send(stream: &Stream, to: DeviceSlice<'_, u8>, from: &[&[u8]]) -> Result<(), DeviceFault> {
@@ -47,8 +47,8 @@ pub fn send(stream: &Stream, to: DeviceSlice<'_, u8>, from: &[&[u8]]) -> Result<
     copy(stream, to, pieces, |at, from, bytes| unsafe { stream.copy_in(at, from, bytes) })
 }
 
-/// Copies the bytes of `from` to the pieces `to`, which must be memory from [`Context::pin`], one
-/// after the other, after all earlier work on `stream`. Blocks until done.
+/// Copies the bytes of `from` to the pieces `to`, which must be memory from [`DeviceContext::pin`],
+/// one after the other, after all earlier work on `stream`. Blocks until done.
 ///
 /// Errors: those of [`send`].
 pub fn receive(

@@ -90,7 +90,8 @@ impl StagingRing {
         self.0.chunk_bytes
     }
 
-    /// Starts an upload to `to` on `stream`. Work on another stream must wait for [`Upload::sent`].
+    /// Starts an upload to `to` on `stream`. Work on another stream must wait for
+    /// [`RingUpload::record_sent`].
     pub fn upload<'a, 'l>(
         &'a self,
         stream: &'a Stream,
@@ -182,7 +183,7 @@ impl StagingRing {
 }
 
 impl CopySession {
-    /// Like [`Ring::upload`], but the chunks are wiped when `self` is dropped.
+    /// Like [`StagingRing::upload`], but the chunks are wiped when `self` is dropped.
     pub fn upload<'a, 'l>(
         &'a self,
         stream: &'a Stream,
@@ -191,9 +192,9 @@ impl CopySession {
         RingUpload { ring: &self.0, wipes: false, stream, to, sent: 0 }
     }
 
-    /// Like [`Ring::download`], but passes `take` all pieces that have arrived, in order.
+    /// Like [`StagingRing::download`], but passes `take` all pieces that have arrived, in order.
     ///
-    /// Errors: those of [`Ring::download`].
+    /// Errors: those of [`StagingRing::download`].
     pub fn download<E: From<DeviceFault>>(
         &self,
         stream: &Stream,
@@ -316,7 +317,7 @@ impl ChunkGuard<'_> {
         Ok(())
     }
 
-    /// Starts the copy of `from` into the chunk; the bytes are valid after [`Taken::wait`].
+    /// Starts the copy of `from` into the chunk; the bytes are valid after [`ChunkGuard::wait`].
     fn receive(&mut self, stream: &Stream, from: DeviceSlice<'_, u8>) -> Result<(), DeviceFault> {
         let (to, bytes, from) = (self.address(), from.len(), from.address(stream)?);
         assert!(bytes <= self.ring.chunk_bytes, "a copy fits in one chunk");

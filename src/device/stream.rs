@@ -84,7 +84,7 @@ impl Stream {
         self.record_as(Flags::CU_EVENT_DISABLE_TIMING)
     }
 
-    /// Like [`Stream::record`], with a time for [`Event::since`].
+    /// Like [`Stream::record`], with a time for [`Event::elapsed_since`].
     ///
     /// Errors: driver faults.
     pub fn record_timed(&self) -> Result<Event, DeviceFault> {

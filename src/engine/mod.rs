@@ -52,7 +52,7 @@ pub struct ExecutedBy {
     pub device: String,
     /// Times of the stages by the device's clock; empty if they were not measured.
     pub stages: Vec<StageTime>,
-    /// Whether the device checked the result, as [`Rows::check`] requests.
+    /// Whether the device checked the result, as [`NttRows::check_on_device`] requests.
     pub checked_on_device: bool,
 }
 

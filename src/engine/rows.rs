@@ -33,7 +33,7 @@ pub struct NttRows<'a> {
     /// Destination of the output, `count * 2^lg_n` elements.
     pub output: &'a dyn ByteSink,
     /// Whether to check each transform at a secret random point, if the engine can:
-    /// [`Executor::checked`](super::Executor::checked) reports it.
+    /// [`ExecutedBy::checked`](super::ExecutedBy::checked_on_device) reports it.
     pub check_on_device: bool,
 }
 

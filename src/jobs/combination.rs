@@ -38,7 +38,7 @@ impl RandomCombination {
     /// The combined scalars of a piece. Parallel in the current rayon pool.
     ///
     /// Shape: `pieces` has one piece per vector, all of the same length.
-    /// Errors: like [`Encoded::scalars`].
+    /// Errors: like [`EncodedScalars::decode_scalars`].
     pub fn scalars(&self, pieces: &[EncodedScalars<'_>]) -> Result<Zeroizing<Vec<Fr>>> {
         let count = pieces.first().map_or(0, |piece| piece.count);
         let mut sums = Zeroizing::new(vec![Fr::ZERO; count]);

@@ -24,7 +24,7 @@ impl JobPayload {
         Self { arrival, _listener: listener }
     }
 
-    /// True if [`Payload::part`] returns the range or an error.
+    /// True if [`JobPayload::range`] returns the range or an error.
     pub fn ready(&self, range: Range<u64>) -> bool {
         self.arrival.has_received(range) || self.arrival.failure().is_some()
     }

@@ -37,7 +37,7 @@ pub trait JobWork: Send + 'static {
     /// The job's output.
     type Output: Send + 'static;
 
-    /// True if [`Work::step`] can make progress or report an error.
+    /// True if [`JobWork::step`] can make progress or report an error.
     fn ready(&self) -> bool;
 
     /// Does one piece; `Some` after the last one. Called on a worker thread.
@@ -110,7 +110,7 @@ struct ScheduledJob {
     spent: JobTiming,
 }
 
-/// [`Work`] with its answer channel.
+/// [`JobWork`] with its answer channel.
 trait RunnableJob: Send {
     fn ready(&self) -> bool;
     /// True when the answer has been sent.
@@ -184,8 +184,8 @@ impl Scheduler {
         Ok(Self { shared })
     }
 
-    /// Queues a job. `work` receives a [`Wake`], to be called when data for the job has arrived.
-    /// Dropping the ticket cancels the job.
+    /// Queues a job. `work` receives a [`JobWaker`], to be called when data for the job has
+    /// arrived. Dropping the ticket cancels the job.
     pub fn submit<W: JobWork>(
         &self,
         control: JobControl,

@@ -59,9 +59,10 @@ pub struct Accumulator {
 /// References sorted by bucket.
 #[derive(Clone, Copy)]
 pub struct SortedReferences<'a> {
-    /// Shape: [`Shape::digits`] words. References by bucket, in any order within a bucket.
+    /// Shape: [`AccumulateShape::references_max`] words. References by bucket, in any order within
+    /// a bucket.
     pub references: DeviceSlice<'a, u32>,
-    /// Shape: [`Shape::buckets`] + 1 words, ascending from 0: the start of each bucket's
+    /// Shape: [`AccumulateShape::buckets`] + 1 words, ascending from 0: the start of each bucket's
     /// references, and the end of the last bucket's.
     pub starts: DeviceSlice<'a, u32>,
 }
@@ -69,7 +70,7 @@ pub struct SortedReferences<'a> {
 impl Accumulator {
     /// Loads the kernels.
     ///
-    /// Errors: `NoKernels`, `NoImage`, `Device`.
+    /// Errors: `NoKernels`, `NoImageForDevice`, `Device`.
     pub fn load(context: &DeviceContext) -> Result<Self, GpuUnavailable> {
         let failed = |fault| GpuUnavailable::Device { index: context.identity().index, fault };
         let modules = AccumulateModules::load(context)?;
@@ -90,11 +91,12 @@ impl Accumulator {
 
     /// Sets `buckets[b]` to the sum of the bucket's points, or adds that sum to it.
     ///
-    /// Shape: `buckets` has [`Shape::buckets`] points; if sums are added onto it, it starts at the
-    /// index of a point ([`whole_points`]). `workspace` has [`Accumulator::bytes`], with any
-    /// contents, in the arena of the points that references name. Points are affine in Montgomery
-    /// form, x canonical, y below 2p, infinity as zeros (y = p or 2p also counts as zero); with
-    /// [`Shape::xyzz`] sums are x, y, zz and zzz below 2p, and infinity has zz = 0.
+    /// Shape: `buckets` has [`AccumulateShape::buckets`] points; if sums are added onto it, it
+    /// starts at the index of a point ([`align_to_points`]). `workspace` has
+    /// [`Accumulator::bytes`], with any contents, in the arena of the points that references name.
+    /// Points are affine in Montgomery form, x canonical, y below 2p, infinity as zeros (y = p or
+    /// 2p also counts as zero); with [`AccumulateShape::xyzz`] sums are x, y, zz and zzz below 2p,
+    /// and infinity has zz = 0.
     ///
     /// Errors: `Kernel` if a span is too short or misplaced; driver errors.
     pub fn run(

@@ -2,10 +2,10 @@
 //! launches its kernels (`kernels/msm/`) on one stream, in the caller's memory, and never waits for
 //! the device.
 //!
-//! [`Windows`] define the signed-digit recoding of scalars, [`sort`] sorts the digits by bucket,
+//! [`Recoding`] define the signed-digit recoding of scalars, [`sort`] sorts the digits by bucket,
 //! [`accumulate`] does the bucket accumulation, [`reduce`] the bucket reduction; [`tables`] hold
-//! precomputed multiples of the bases, so that windows share buckets. [`Plan`] chooses windows and
-//! splits an MSM into passes that fit into memory, and [`Msm`] runs the passes.
+//! precomputed multiples of the bases, so that windows share buckets. [`MsmPassPlan`] chooses
+//! windows and splits an MSM into passes that fit into memory, and [`MsmKernels`] runs the passes.
 //!
 //! Kernels name points by *references*: the point's index, counted from the start of the arena in
 //! points of its group, with the sign in the top bit. So points of all tables and intermediate sums

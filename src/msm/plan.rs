@@ -92,7 +92,7 @@ impl MsmPassPlan {
         Self::with_thresholds(job, windows, room, SplitThresholds::default())
     }
 
-    /// Like [`Plan::new`], with other thresholds for splitting.
+    /// Like [`MsmPassPlan::new`], with other thresholds for splitting.
     pub fn with_thresholds(
         job: MsmSize,
         windows: Recoding,
@@ -294,7 +294,7 @@ impl MsmPassPlan {
         (buckets + buckets.min(XYZZ_BUCKETS_MAX) + 1) * self.job.group.affine_bytes() as u64
     }
 
-    /// Bytes of workspace that [`super::Msm::pass`] needs, for any pass.
+    /// Bytes of workspace that [`super::MsmKernels::launch_pass`] needs, for any pass.
     pub fn workspace_bytes(&self) -> u64 {
         // The largest pass may not need the most: a smaller one may use another method.
         self.passes().map(|pass| self.pass_bytes(&pass)).max().unwrap_or(u64::MAX)
@@ -305,7 +305,7 @@ impl MsmPassPlan {
         self.layout(pass).map_or(u64::MAX, |layout| layout.bytes)
     }
 
-    /// Bytes that all passes write for [`super::Msm::finish`].
+    /// Bytes that all passes write for [`super::MsmKernels::combine_sums`].
     pub fn output_bytes(&self) -> u64 {
         self.outputs().map(|(_, bytes)| bytes).sum()
     }

@@ -1,7 +1,7 @@
 //! Bucket reduction: from buckets to one point per vector, with `kernels/msm/reduce.cu`.
 //!
-//! A [`Plan`] lists the launches for a [`Shape`], [`Reducer::run`] executes them, and [`finish`]
-//! does the last doublings of a few points on the host, which is faster at them.
+//! A [`ReducePlan`] lists the launches for a [`ReduceShape`], [`Reducer::run`] executes them, and
+//! [`finish`] does the last doublings of a few points on the host, which is faster at them.
 
 mod finish;
 mod plan;
@@ -127,11 +127,11 @@ impl Reducer {
 
     /// Launches the plan: reduces `buckets` to points in XYZZ in `out`, for [`finish`].
     ///
-    /// Shape: `buckets` has [`Shape::bucket_bytes`], vector after vector, set after set;
+    /// Shape: `buckets` has [`ReduceShape::bucket_bytes`], vector after vector, set after set;
     /// affine, x canonical, y below 2p, infinity as zeros; or XYZZ, below 2p, infinity with zz = 0.
-    /// `out` has [`Plan::bytes_out`] bytes, `workspace` [`Plan::workspace_bytes`], with any
-    /// contents. All begin at multiples of 16 bytes.
-    /// Errors: `Kernel` if a span is too short; driver errors.
+    /// `out` has [`ReducePlan::output_bytes`] bytes, `workspace` [`ReducePlan::workspace_bytes`],
+    /// with any contents. All begin at multiples of 16 bytes. Errors: `Kernel` if a span is too
+    /// short; driver errors.
     pub fn run(
         &self,
         stream: &Stream,

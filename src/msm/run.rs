@@ -41,7 +41,7 @@ impl StageEvents {
     }
 }
 
-/// The indices of bases, as references count them: see [`super::whole_points`].
+/// The indices of bases, as references count them: see [`super::align_to_points`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BasesLocation {
     /// The index of the first base.
@@ -53,7 +53,7 @@ pub struct BasesLocation {
 impl MsmKernels {
     /// Loads the kernels.
     ///
-    /// Errors: `NoKernels`, `NoImage`, `Device`.
+    /// Errors: `NoKernels`, `NoImageForDevice`, `Device`.
     pub fn load(context: &DeviceContext) -> Result<Self, GpuUnavailable> {
         Ok(Self {
             sorter: Sorter::load(context)?,
@@ -62,14 +62,15 @@ impl MsmKernels {
         })
     }
 
-    /// Launches one pass; the passes of an MSM run on one stream in [`Plan::passes`]'s order.
+    /// Launches one pass; the passes of an MSM run on one stream in [`MsmPassPlan::passes`]'s
+    /// order.
     ///
     /// Shape: `scalars` are those of the pass only, canonical, vector after vector; `buckets` has
-    /// [`Plan::bucket_bytes`], `workspace` [`Plan::workspace_bytes`], `out` [`Plan::bytes_out`];
-    /// all begin at multiples of [`ALIGN`], in the arena of the points that `bases` locates. Before
-    /// the first pass their contents do not matter. Between passes other MSMs may use the
-    /// workspace, but not the other spans. With `watch`, returns events at the stages' borders,
-    /// which costs the host about 10 us.
+    /// [`MsmPassPlan::bucket_bytes`], `workspace` [`MsmPassPlan::workspace_bytes`], `out`
+    /// [`MsmPassPlan::output_bytes`]; all begin at multiples of [`ALIGN`], in the arena of the
+    /// points that `bases` locates. Before the first pass their contents do not matter. Between
+    /// passes other MSMs may use the workspace, but not the other spans. With `watch`, returns
+    /// events at the stages' borders, which costs the host about 10 us.
     ///
     /// Errors: `Kernel` if a span is too short; driver errors.
     #[allow(clippy::too_many_arguments)] // one per stage input and region
@@ -144,7 +145,7 @@ impl MsmKernels {
         })
     }
 
-    /// The sum of each vector, from the [`Plan::bytes_out`] bytes that the passes wrote.
+    /// The sum of each vector, from the [`MsmPassPlan::output_bytes`] bytes that the passes wrote.
     pub fn combine_sums<P: DeviceCurve>(plan: &MsmPassPlan, bytes: &[u8]) -> Vec<Projective<P>> {
         let mut sums = vec![Projective::ZERO; plan.job().vectors as usize];
         let mut at = 0;

@@ -98,13 +98,13 @@ impl TableBuilder {
     /// Fills table 1 and all later ones. One launch builds consecutive tables with at most two
     /// different distances, for as many points as the device holds threads.
     ///
-    /// Shape: `tables` has [`Layout::bytes`] and starts with the bases, affine, canonical, infinity
-    /// as zeros; the other tables have the same form. With a factor above 1, the points must be in
-    /// the subgroup of prime order: the multiples of points of small order may be wrong. `scratch`
-    /// has [`Tables::scratch_bytes`], with any contents. Both begin at multiples of 16 bytes.
-    /// Time: about 4 G doublings/s in G1 on an H200; for each point of each table one doubling
-    /// more, and up to 1.5 for an addition; and 32 for each point of each launch.
-    /// Errors: `Kernel` if a span is too short or the factor is 0; driver errors.
+    /// Shape: `tables` has [`TableLayout::bytes`] and starts with the bases, affine, canonical,
+    /// infinity as zeros; the other tables have the same form. With a factor above 1, the points
+    /// must be in the subgroup of prime order: the multiples of points of small order may be wrong.
+    /// `scratch` has [`TableBuilder::scratch_bytes`], with any contents. Both begin at multiples of
+    /// 16 bytes. Time: about 4 G doublings/s in G1 on an H200; for each point of each table one
+    /// doubling more, and up to 1.5 for an addition; and 32 for each point of each launch. Errors:
+    /// `Kernel` if a span is too short or the factor is 0; driver errors.
     pub fn run(
         &self,
         stream: &Stream,

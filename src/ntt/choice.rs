@@ -6,12 +6,12 @@ use super::{
     twiddles::coset_is_in_order,
 };
 
-/// The table cache takes 1 / `TABLES_PART` of a device's arena: 20.8 of an H200's 125 GiB, which
-/// hold the first inter-pass twiddle tables of 2^28 whole, for both directions.
+/// The table cache takes 1 / `TABLES_SHARE_DIVISOR` of a device's arena: 20.8 of an H200's 125 GiB,
+/// which hold the first inter-pass twiddle tables of 2^28 whole, for both directions.
 const TABLES_SHARE_DIVISOR: u64 = 6;
-/// A table takes at most 1 / `SHARE` of the cache; a larger one is built in two levels. On an H200
-/// the first inter-pass table of 2^28, 8 GiB, stays whole: in two levels it costs a product per
-/// element, 7 % of the transform.
+/// A table takes at most 1 / `TABLE_SHARE_DIVISOR` of the cache; a larger one is built in two
+/// levels. On an H200 the first inter-pass table of 2^28, 8 GiB, stays whole: in two levels it
+/// costs a product per element, 7 % of the transform.
 const TABLE_SHARE_DIVISOR: u64 = 2;
 
 /// Bytes of an element.
@@ -22,7 +22,7 @@ const FULLY_FUSED_MULTIPLES: u32 = 4;
 const LG_FULLY_FUSED_MIN: u32 = 10;
 
 /// The size in bytes of the twiddle table cache for an arena of this size, for
-/// [`Transforms::load`](super::Transforms::load).
+/// [`Transforms::load`](super::NttDevice::load).
 pub const fn table_bytes_max(arena_bytes: u64) -> u64 {
     arena_bytes / TABLES_SHARE_DIVISOR
 }

@@ -244,7 +244,7 @@ mod tests {
         assert_eq!((*held, *two, kept.bytes()), (1, 5, 0));
     }
 
-    /// A build counts toward the bound; `drop_oldest` skips it, but it may be evicted otherwise.
+    /// A build counts toward the bound; `evict_oldest` skips it, but it may be evicted otherwise.
     #[test]
     fn builds_count_toward_the_bound() {
         let kept = Numbers::new(3);

@@ -1,10 +1,10 @@
 //! Number-theoretic transforms (NTTs) over Fr on a GPU, of data in device memory.
 //!
-//! [`Transforms`] holds the kernels of one device and its twiddle tables. A [`Transform`] specifies
-//! a computation; [`Transforms::plan`] turns it into a [`Plan`] with the tables it needs, which any
-//! number of jobs may run at a time, each on its own stream. `kernels/ntt` documents the algorithm.
-//! [`Pointwise`] has the vector operations that provers need between transforms, and the evaluation
-//! of polynomials at a point.
+//! [`NttDevice`] holds the kernels of one device and its twiddle tables. A [`NttTransform`]
+//! specifies a computation; [`NttDevice::plan`] turns it into a [`NttPassPlan`] with the tables it
+//! needs, which any number of jobs may run at a time, each on its own stream. `kernels/ntt`
+//! documents the algorithm. [`VectorKernels`] has the vector operations that provers need between
+//! transforms, and the evaluation of polynomials at a point.
 
 mod choice;
 mod kernels;

@@ -68,11 +68,11 @@ impl NttDevice {
         self.plan_with_passes(transform, passes)
     }
 
-    /// A plan with the caller's passes, in the order they run, for benchmarks: [`Transforms::plan`]
+    /// A plan with the caller's passes, in the order they run, for benchmarks: [`NttDevice::plan`]
     /// chooses the best.
     ///
     /// Shape: the passes' `lg_r` add up to `lg_n`.
-    /// Errors: like [`Transforms::plan`]; `Internal` if there is no kernel for a pass.
+    /// Errors: like [`NttDevice::plan`]; `Internal` if there is no kernel for a pass.
     pub fn plan_with_passes(
         &self,
         transform: &NttTransform,
@@ -128,7 +128,7 @@ impl NttDevice {
     /// `out`, the contents of `data` are unspecified afterwards.
     ///
     /// Shape: `data` and `out` have `rows` times 2^lg_n canonical elements. `out` is required if
-    /// [`Plan::needs_out`], and does not overlap `data`.
+    /// [`NttPassPlan::needs_output_buffer`], and does not overlap `data`.
     /// Errors: `Kernel` if the shape is wrong; driver errors.
     pub fn run(
         &self,
@@ -161,7 +161,7 @@ impl NttDevice {
     ///
     /// Shape: both spans have the same length, a multiple of 2^lg_n; `number` is below the number
     /// of passes.
-    /// Errors: like [`Transforms::run`].
+    /// Errors: like [`NttDevice::run`].
     pub fn run_pass(
         &self,
         stream: &Stream,
@@ -211,9 +211,9 @@ impl NttDevice {
         }
     }
 
-    /// The tables with which [`Transforms::evaluate`] evaluates one end of a transform.
+    /// The tables with which [`NttDevice::evaluate`] evaluates one end of a transform.
     ///
-    /// Errors: like [`Transforms::plan`].
+    /// Errors: like [`NttDevice::plan`].
     pub fn evaluation_tables(
         &self,
         transform: &NttTransform,

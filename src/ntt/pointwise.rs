@@ -171,7 +171,7 @@ impl VectorKernels {
         binary(&self.multiply, stream, out, a, b)
     }
 
-    /// out\[i\] = a\[i\] + b\[i\]. Shape and errors: like [`Pointwise::multiply`].
+    /// out\[i\] = a\[i\] + b\[i\]. Shape and errors: like [`VectorKernels::multiply`].
     pub fn add(
         &self,
         stream: &Stream,
@@ -182,7 +182,7 @@ impl VectorKernels {
         binary(&self.add, stream, out, a, b)
     }
 
-    /// out\[i\] = a\[i\] - b\[i\]. Shape and errors: like [`Pointwise::multiply`].
+    /// out\[i\] = a\[i\] - b\[i\]. Shape and errors: like [`VectorKernels::multiply`].
     pub fn subtract(
         &self,
         stream: &Stream,
@@ -193,7 +193,7 @@ impl VectorKernels {
         binary(&self.subtract, stream, out, a, b)
     }
 
-    /// out\[i\] = a\[i\] factor. Shape and errors: like [`Pointwise::multiply`].
+    /// out\[i\] = a\[i\] factor. Shape and errors: like [`VectorKernels::multiply`].
     pub fn scale(
         &self,
         stream: &Stream,
@@ -208,7 +208,7 @@ impl VectorKernels {
     }
 
     /// out\[i\] = a\[i\] divided by the vanishing polynomial, for values `a` on its coset in any
-    /// order. Shape and errors: like [`Pointwise::multiply`].
+    /// order. Shape and errors: like [`VectorKernels::multiply`].
     pub fn divide(
         &self,
         stream: &Stream,
@@ -221,7 +221,7 @@ impl VectorKernels {
 
     /// out\[i\] = (a\[i\] b\[i\] - c\[i\]) divided by the vanishing polynomial, for values on its
     /// coset in the same order: the quotient of Groth16. Shape and errors: like
-    /// [`Pointwise::multiply`].
+    /// [`VectorKernels::multiply`].
     pub fn quotient(
         &self,
         stream: &Stream,
@@ -262,8 +262,8 @@ impl VectorKernels {
     /// out\[i\] = 1 / a\[i\], and 0 if a\[i\] is 0. In place it leases memory for as many elements,
     /// which is zeroed and returned at once.
     ///
-    /// Shape: like [`Pointwise::multiply`].
-    /// Errors: `Full` in place; like [`Pointwise::multiply`].
+    /// Shape: like [`VectorKernels::multiply`].
+    /// Errors: `Full` in place; like [`VectorKernels::multiply`].
     pub fn invert(
         &self,
         stream: &Stream,

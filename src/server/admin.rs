@@ -27,7 +27,7 @@ impl Admin for AdminService {
         request: Request<v1::GetInfoRequest>,
     ) -> Result<Response<v1::GetInfoResponse>, Status> {
         let call = CallContext::new(&self.state, &request)?;
-        call.run("get_info", async { info(&self.state).await }).await
+        call.run("get_info", async { Ok(info(&self.state).await?) }).await
     }
 
     async fn drain(
@@ -51,7 +51,7 @@ impl Admin for AdminService {
     }
 }
 
-async fn info(state: &ServerState) -> Result<v1::GetInfoResponse, Status> {
+async fn info(state: &ServerState) -> Result<v1::GetInfoResponse, Error> {
     let (settings, engine) = (&state.settings, state.compute.engine.clone());
     let about = engine.description();
     // NVML takes milliseconds per GPU.

@@ -8,7 +8,7 @@ use std::{
 use tonic::{Request, Response, Status};
 use tracing::{Instrument, debug_span};
 
-use super::{ServerState, call_record, connection::Peer, deadline::Deadline};
+use super::{ServerState, call_record, connection::Peer, deadline::Deadline, status::CallError};
 use crate::{
     buffer::UploadBuffer,
     engine::JobControl,
@@ -90,7 +90,7 @@ impl CallContext {
     pub async fn run<T>(
         &self,
         op: &'static str,
-        work: impl Future<Output = Result<T, Status>>,
+        work: impl Future<Output = Result<T, CallError>>,
     ) -> Result<Response<T>, Status> {
         let run = async {
             let mut record = call_record::CallRecord::new(op);
@@ -101,7 +101,7 @@ impl CallContext {
                     .unwrap_or_else(|_| Err(Error::Deadline.into())),
             };
             record.finish(result.as_ref().err());
-            result.map(Response::new)
+            result.map(Response::new).map_err(Status::from)
         };
         run.instrument(debug_span!("call", op)).await
     }

@@ -2,48 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use tonic::{Code, Status};
-use tonic_types::StatusExt;
-
+use super::status::CallError;
 use crate::{
     telemetry,
     wire::v1::{Execution, Timing},
 };
-
-/// Every reason that a response can carry: the only values that become metric labels.
-const REASONS: [&str; 31] = [
-    "UNSPECIFIED",
-    "MISSING",
-    "LENGTH_MISMATCH",
-    "NOT_CANONICAL",
-    "NOT_ON_CURVE",
-    "NOT_IN_SUBGROUP",
-    "BAD_INFINITY",
-    "BAD_ENCODING",
-    "SIZE_ZERO",
-    "SIZE_TOO_LARGE",
-    "OUT_OF_RANGE",
-    "OBJECT_UNKNOWN",
-    "OBJECT_KIND",
-    "NO_DATA_DIR",
-    "BYTES_IN_FLIGHT",
-    "JOBS",
-    "CONNECTION_BYTES",
-    "CONNECTION_JOBS",
-    "UPLOADS",
-    "STORE",
-    "OBJECTS",
-    "DEVICE_MEMORY",
-    "UPLOAD_CONFLICT",
-    "HASH_MISMATCH",
-    "DEADLINE",
-    "IDLE",
-    "CANCELLED",
-    "DRAINING",
-    "DEVICE_LOST",
-    "ADMIN_ONLY",
-    "VERIFY_FAILED",
-];
 
 /// Counts the outcome of a call. If it is dropped before `finish`, the client has gone.
 pub struct CallRecord {
@@ -58,17 +21,16 @@ impl CallRecord {
         Self { op, begun: Instant::now(), done: false }
     }
 
-    /// Records the end of the call, with its status if it failed.
-    pub fn finish(&mut self, failure: Option<&Status>) {
+    /// Records the end of the call, with its error if it failed.
+    pub fn finish(&mut self, failure: Option<&CallError>) {
         self.done = true;
-        let outcome = failure.map_or("ok", outcome_of);
+        let (outcome, is_fault) = failure.map_or(("ok", false), CallError::outcome);
         telemetry::count_call(self.op, outcome);
         let elapsed_us = self.begun.elapsed().as_micros() as u64;
-        match failure {
-            Some(status) if matches!(status.code(), Code::Internal | Code::DataLoss) => {
-                tracing::error!(op = self.op, outcome, elapsed_us, "call failed");
-            }
-            _ => tracing::debug!(op = self.op, outcome, elapsed_us, "call"),
+        if is_fault {
+            tracing::error!(op = self.op, outcome, elapsed_us, "call failed");
+        } else {
+            tracing::debug!(op = self.op, outcome, elapsed_us, "call");
         }
     }
 }
@@ -80,17 +42,6 @@ impl Drop for CallRecord {
             tracing::debug!(op = self.op, outcome = "client_gone", "call");
         }
     }
-}
-
-fn outcome_of(status: &Status) -> &'static str {
-    let reason = status.get_details_error_info().map(|info| info.reason).unwrap_or_default();
-    let known = REASONS.into_iter().find(|known| *known == reason);
-    known.unwrap_or(match status.code() {
-        Code::Internal => "INTERNAL",
-        Code::Cancelled => "CANCELLED",
-        // Refused by the transport, such as a message above the limit.
-        _ => "TRANSPORT",
-    })
 }
 
 /// Records the phases of a job in metrics and in the log.

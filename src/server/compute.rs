@@ -43,14 +43,14 @@ fn unary_payload(
     scalars: UnaryPayload,
 ) -> Result<
     (decode::VectorUploadHeader, Arc<UploadBuffer>, Option<crate::store::UploadUseGuard>),
-    Status,
+    Error,
 > {
     match scalars {
         UnaryPayload::Upload(id) => {
             let upload = call.state.uploads.get(id)?;
             let UploadHeader::Vector(vector) = upload.header.clone() else {
                 let (held, needed) = ("an unfinished upload of bases".into(), "a vector".into());
-                return Err(Error::Mismatch { held, needed }.into());
+                return Err(Error::Mismatch { held, needed });
             };
             Ok((vector, upload.payload.clone(), Some(upload.begin_use())))
         }
@@ -204,9 +204,9 @@ impl Compute for ComputeService {
                     },
                 );
             let begun = receive::receive_during_job(chunks, following.wait_for_first_rows()).await;
-            if let Err(status) = begun {
-                following.fail(&status);
-                return Err(status);
+            if let Err(error) = begun {
+                following.fail(&error);
+                return Err(error);
             }
             Ok(following.send())
         })

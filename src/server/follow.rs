@@ -17,6 +17,7 @@ use super::{
     call_record,
     ntt::{self, AdmittedNtt, FinishedNtt},
     receive::StreamedUpload,
+    status::CallError,
 };
 use crate::{
     buffer::UploadBuffer,
@@ -50,7 +51,7 @@ enum NttJobState {
 type RowSender = mpsc::Sender<std::result::Result<v1::NttStreamResponse, Status>>;
 
 impl NttStreaming {
-    /// Queues `job` at once. Dropping `Following` cancels it.
+    /// Queues `job` at once. Dropping `NttStreaming` cancels it.
     pub fn new(call: &CallContext, job: AdmittedNtt, input: StreamedUpload) -> Self {
         let (rows, early) = (job.rows().clone(), job.check() == NttCheck::None);
         let job = NttJobState::Running(Box::pin(job.submit(call, input.upload().payload.clone())));
@@ -65,8 +66,8 @@ impl NttStreaming {
     }
 
     /// Ends the input because the call has failed.
-    pub fn fail(&mut self, status: &Status) {
-        self.input.end(Some(status));
+    pub fn fail(&mut self, error: &CallError) {
+        self.input.end(Some(error));
     }
 
     /// Waits until all input has arrived and the first rows are computed, or until the job is done.
@@ -132,13 +133,13 @@ impl NttStreaming {
                 () = sender.closed() => Err(Error::Cancelled),
             };
             let Err(error) = sent else { return };
-            let status = Status::from(error);
+            let error = CallError::from(error);
             if let NttJobState::Running(_) = self.job {
-                self.fail(&status);
+                self.fail(&error);
                 // The call was counted as successful when the response began.
-                call_record::CallRecord::new("ntt_stream").finish(Some(&status));
+                call_record::CallRecord::new("ntt_stream").finish(Some(&error));
             }
-            let _gone = timeout(idle, sender.send(Err(status))).await;
+            let _gone = timeout(idle, sender.send(Err(error.into()))).await;
         });
         ReceiverStream::new(receiver)
     }

@@ -3,9 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep_until, timeout};
-use tonic::{Status, Streaming};
+use tonic::Streaming;
 
-use super::{ServerState, call::CallContext};
+use super::{ServerState, call::CallContext, status::CallError};
 use crate::{
     error::{Error, FieldProblem},
     store::{StoredUpload, UploadHeader, UploadStreamGuard, Uploads},
@@ -22,9 +22,9 @@ pub const IDLE_MIN_BYTES: u64 = 16 << 10;
 pub async fn next_message<M>(
     stream: &mut Streaming<M>,
     idle: Duration,
-) -> Result<Option<M>, Status> {
+) -> Result<Option<M>, CallError> {
     match timeout(idle, stream.message()).await {
-        Ok(message) => message,
+        Ok(message) => Ok(message?),
         Err(_) => Err(Error::Idle(idle).into()),
     }
 }
@@ -38,7 +38,7 @@ pub async fn receive_chunks<M>(
     guard: UploadStreamGuard,
     idle: Duration,
     chunk_of: fn(M) -> Option<Chunk>,
-) -> Result<(), Status> {
+) -> Result<(), CallError> {
     let upload = guard.upload().clone();
     let (mut since, mut bytes) = (Instant::now(), 0);
     // One timer per stream, not per message: setting it wakes the thread that waits for sockets.
@@ -78,9 +78,9 @@ pub async fn receive_chunks<M>(
 ///
 /// Errors: those of the job; those of the sender.
 pub async fn receive_during_job<T>(
-    chunks: impl Future<Output = Result<(), Status>>,
+    chunks: impl Future<Output = Result<(), CallError>>,
     job: impl Future<Output = crate::error::Result<T>>,
-) -> Result<T, Status> {
+) -> Result<T, CallError> {
     tokio::pin!(chunks, job);
     tokio::select! {
         biased;
@@ -92,8 +92,8 @@ pub async fn receive_during_job<T>(
     }
 }
 
-/// The upload that a streamed job reads. If it is dropped before [`JobInput::end`], the upload ends
-/// if the deadline has passed, and can be resumed if the caller has gone.
+/// The upload that a streamed job reads. If it is dropped before [`StreamedUpload::end`], the
+/// upload ends if the deadline has passed, and can be resumed if the caller has gone.
 pub struct StreamedUpload {
     upload: Arc<StoredUpload>,
     state: Arc<ServerState>,
@@ -119,7 +119,7 @@ impl StreamedUpload {
 
     /// Ends the upload because the job has ended. If the connection broke, the upload is kept for
     /// the idle timeout, so that it can be resumed.
-    pub fn end(&mut self, failure: Option<&Status>) {
+    pub fn end(&mut self, failure: Option<&CallError>) {
         self.ended = true;
         let broke = failure.is_some_and(|status| {
             matches!(status.code(), tonic::Code::Cancelled | tonic::Code::Unknown)
@@ -150,7 +150,7 @@ impl Drop for StreamedUpload {
 
 /// Ends an upload that failed or whose sender sent an invalid message, so that its memory is freed
 /// at once. If the sender was silent or disconnected, the upload is kept, to be resumed.
-pub fn end_unless_resumable(uploads: &Uploads, upload: &Arc<StoredUpload>, failure: &Status) {
+pub fn end_unless_resumable(uploads: &Uploads, upload: &Arc<StoredUpload>, failure: &CallError) {
     use tonic::Code::{Cancelled, DeadlineExceeded, Unknown};
     let resumable = matches!(failure.code(), Cancelled | DeadlineExceeded | Unknown);
     let complete = upload.payload.is_complete() && upload.payload.failure().is_none();

@@ -9,7 +9,7 @@ use super::{ServeError, routes};
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// All settings of a server. [`Settings::default`] serves on the loopback, in memory only.
+/// All settings of a server. [`ServerSettings::default`] serves on the loopback, in memory only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerSettings {
     /// TCP address to listen on; port 0 means any free port; `None` disables TCP.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
-use crate::error::{Error, FieldProblem};
+use crate::error::{Error, Reason};
 
 const DOMAIN: &str = "capstan";
 
@@ -15,46 +15,102 @@ const DRAINING_RETRY: Duration = Duration::from_secs(1);
 /// Retry delay for a server that restarts because it lost a device.
 const RESTART_RETRY: Duration = Duration::from_secs(15);
 
-/// The gRPC code and the reason in `ErrorInfo`.
-pub fn classify(error: &Error) -> (Code, &'static str) {
-    match error {
-        Error::Invalid { problem, .. } => (Code::InvalidArgument, problem_reason(*problem)),
-        Error::NotFound => (Code::NotFound, "OBJECT_UNKNOWN"),
-        Error::Mismatch { .. } => (Code::FailedPrecondition, "OBJECT_KIND"),
-        Error::NoDataDir => (Code::FailedPrecondition, "NO_DATA_DIR"),
-        Error::Exhausted { limit, .. } => (Code::ResourceExhausted, limit.reason()),
-        Error::UploadConflict => (Code::Aborted, "UPLOAD_CONFLICT"),
-        Error::HashMismatch => (Code::Aborted, "HASH_MISMATCH"),
-        Error::Deadline => (Code::DeadlineExceeded, "DEADLINE"),
-        Error::Idle(_) => (Code::DeadlineExceeded, "IDLE"),
-        Error::Cancelled => (Code::Cancelled, "CANCELLED"),
-        Error::Draining => (Code::Unavailable, "DRAINING"),
-        Error::DeviceLost => (Code::Unavailable, "DEVICE_LOST"),
-        Error::AdminOnly => (Code::PermissionDenied, "ADMIN_ONLY"),
-        Error::Corrupt => (Code::DataLoss, "VERIFY_FAILED"),
-        Error::Internal(_) => (Code::Internal, "INTERNAL"),
+/// Why a call fails.
+#[derive(Debug)]
+pub enum CallError {
+    /// This server refuses or fails.
+    Refused(Error),
+    /// The transport fails, or another layer of this server has answered.
+    Transport(Status),
+}
+
+impl CallError {
+    /// The label of metrics, and whether operators should look into it.
+    pub fn outcome(&self) -> (&'static str, bool) {
+        let reason = match self {
+            Self::Refused(error) => error.reason(),
+            Self::Transport(status) => {
+                let info = status.get_details_error_info();
+                let known = info.and_then(|info| Reason::parse(&info.reason));
+                match (known, status.code()) {
+                    (Some(reason), _) => reason,
+                    (None, Code::Internal) => Reason::Internal,
+                    (None, Code::Cancelled) => Reason::Cancelled,
+                    // For example, a message above the limit.
+                    _ => return ("TRANSPORT", false),
+                }
+            }
+        };
+        (reason.text(), matches!(reason, Reason::Internal | Reason::VerifyFailed))
+    }
+
+    /// The gRPC code of the response.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Refused(error) => code(error.reason()),
+            Self::Transport(status) => status.code(),
+        }
     }
 }
 
-fn problem_reason(problem: FieldProblem) -> &'static str {
-    match problem {
-        FieldProblem::Unspecified => "UNSPECIFIED",
-        FieldProblem::Missing => "MISSING",
-        FieldProblem::Length { .. } => "LENGTH_MISMATCH",
-        FieldProblem::NotCanonical => "NOT_CANONICAL",
-        FieldProblem::NotOnCurve => "NOT_ON_CURVE",
-        FieldProblem::NotInSubgroup => "NOT_IN_SUBGROUP",
-        FieldProblem::BadInfinity => "BAD_INFINITY",
-        FieldProblem::BadEncoding => "BAD_ENCODING",
-        FieldProblem::Zero => "SIZE_ZERO",
-        FieldProblem::TooLarge { .. } => "SIZE_TOO_LARGE",
-        FieldProblem::OutOfRange => "OUT_OF_RANGE",
+impl From<Error> for CallError {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<Status> for CallError {
+    fn from(status: Status) -> Self {
+        Self::Transport(status)
+    }
+}
+
+impl From<CallError> for Status {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Refused(error) => error.into(),
+            CallError::Transport(status) => status,
+        }
+    }
+}
+
+const fn code(reason: Reason) -> Code {
+    match reason {
+        Reason::ObjectUnknown => Code::NotFound,
+        Reason::ObjectKind | Reason::NoDataDir => Code::FailedPrecondition,
+        Reason::UploadConflict | Reason::HashMismatch => Code::Aborted,
+        Reason::Deadline | Reason::Idle => Code::DeadlineExceeded,
+        Reason::Cancelled => Code::Cancelled,
+        Reason::Draining | Reason::DeviceLost => Code::Unavailable,
+        Reason::AdminOnly => Code::PermissionDenied,
+        Reason::VerifyFailed => Code::DataLoss,
+        Reason::Internal => Code::Internal,
+        Reason::BytesInFlight
+        | Reason::Jobs
+        | Reason::ConnectionBytes
+        | Reason::ConnectionJobs
+        | Reason::Uploads
+        | Reason::Store
+        | Reason::Objects
+        | Reason::Connections
+        | Reason::DeviceMemory => Code::ResourceExhausted,
+        Reason::Unspecified
+        | Reason::Missing
+        | Reason::LengthMismatch
+        | Reason::NotCanonical
+        | Reason::NotOnCurve
+        | Reason::NotInSubgroup
+        | Reason::BadInfinity
+        | Reason::BadEncoding
+        | Reason::SizeZero
+        | Reason::SizeTooLarge
+        | Reason::OutOfRange => Code::InvalidArgument,
     }
 }
 
 impl From<Error> for Status {
     fn from(error: Error) -> Self {
-        let (code, reason) = classify(&error);
+        let reason = error.reason();
         let mut details = ErrorDetails::new();
         let mut metadata = std::collections::HashMap::new();
         match &error {
@@ -77,12 +133,12 @@ impl From<Error> for Status {
             }
             _ => {}
         }
-        details.set_error_info(reason, DOMAIN, metadata);
+        details.set_error_info(reason.text(), DOMAIN, metadata);
         // Internal details are for the log, not for the caller.
         let message = match error {
             Error::Internal(_) => "internal error: see the server's log".to_owned(),
             public => public.to_string(),
         };
-        Status::with_error_details(code, message, details)
+        Status::with_error_details(code(reason), message, details)
     }
 }

@@ -1,9 +1,9 @@
 //! The data directory: one file per object, named by its content hash, mapped into memory.
 //!
-//! A file is a header of 256 bytes (see [`Meta`]) and the points as Montgomery limbs. It is written
-//! under a temporary name, synced and renamed, so a file with its final name is complete. When it
-//! is opened, its content is checked against its name, which detects damage. A file lock ensures
-//! that one daemon uses the directory; the system releases it when the process ends.
+//! A file is a header of 256 bytes (see [`FileHeader`]) and the points as Montgomery limbs. It is
+//! written under a temporary name, synced and renamed, so a file with its final name is complete.
+//! When it is opened, its content is checked against its name, which detects damage. A file lock
+//! ensures that one daemon uses the directory; the system releases it when the process ends.
 #![allow(unsafe_code)]
 
 use std::{

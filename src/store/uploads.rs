@@ -161,7 +161,7 @@ impl StoredUpload {
 
     /// Writes a chunk and returns how many of its bytes are new.
     ///
-    /// Errors: like [`Arrival::write`].
+    /// Errors: like [`UploadBuffer::write`].
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<u64> {
         let fresh = self.payload.write(offset, bytes)?;
         self.conclude_if_complete();
@@ -196,8 +196,8 @@ impl StoredUpload {
     }
 }
 
-/// A stream that carries chunks of an upload. If it is dropped without [`StreamGuard::ended`], the
-/// stream broke, and its sender may resume the upload.
+/// A stream that carries chunks of an upload. If it is dropped without [`UploadStreamGuard::end`],
+/// the stream broke, and its sender may resume the upload.
 pub struct UploadStreamGuard {
     upload: Arc<StoredUpload>,
     broken: bool,

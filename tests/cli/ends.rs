@@ -105,7 +105,7 @@ fn exit_codes_tell_failures_apart() {
         75,
         &["deadline passed", "--deadline"],
     );
-    desk.fails(&["drain"], 77, &["ADMIN_ONLY", "unix socket"]);
+    desk.fails(&["drain"], 77, &["ADMIN_ONLY", "Unix socket"]);
     // A loopback address made from the process id: nothing listens there.
     let [_, high, middle, low] = std::process::id().to_be_bytes();
     let unreachable = format!("http://127.{}.{middle}.{low}:9", 64 + high);
@@ -124,7 +124,7 @@ fn refuses_bases_above_the_limit_and_drains_over_a_unix_socket() {
     };
     let desk = CliFixture::with(serve(settings));
     let import = ["bases", "import", CEREMONY, "--set", "lagrange"];
-    desk.fails(&import, 77, &["STORE", "it can never fit"]);
+    desk.fails(&import, 77, &["STORE", "too small for this request"]);
     let target = format!("unix:{}", socket.display());
     let drained = run(&target, &["drain", "--grace", "5s", "--json"], &[]);
     assert_eq!(drained.code, 0, "{}", drained.err);

@@ -133,8 +133,8 @@ impl<A: CurvePoint> MsmCase<A> {
         self.check(run, bases.len())
     }
 
-    /// Like [`Self::run`] over all points, from a slow sender: the first piece comes after `SLOW`,
-    /// so that the engine expects the rest to be as slow.
+    /// Like [`Self::run`] over all points, from a slow sender: the first piece comes after
+    /// `SENDER_DELAY`, so that the engine expects the rest to be as slow.
     pub fn run_slowly(
         &self,
         engine: &CudaEngine,

@@ -26,7 +26,8 @@ pub enum FakeMode {
     Hang,
     /// Job streams fail with this status after the header; other streams with CANCELLED at once.
     RefuseStream(Status),
-    /// Streams are read, never answered; reading pauses after 4 messages until [`Fake::go_on`].
+    /// Streams are read, never answered; reading pauses after 4 messages until
+    /// [`FakeServer::resume_reading`].
     NeverAnswer,
     /// The first stream and the first `Stat` fail with UNAVAILABLE and later ones are served, as if
     /// the server had restarted.

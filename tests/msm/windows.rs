@@ -1,4 +1,4 @@
-//! `capstan::msm::Windows`: digits add up to their scalars for all windows that can be made.
+//! `capstan::msm::Recoding`: digits add up to their scalars for all windows that can be made.
 
 use ark_bls12_381::Fr;
 use ark_ff::{AdditiveGroup, Field};

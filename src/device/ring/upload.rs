@@ -4,7 +4,7 @@ use super::StagingRing;
 use crate::device::{DeviceFault, DeviceSlice, Event, Stream};
 
 /// An upload to a device, in order. Drop waits for the copies and wipes the chunks, unless it
-/// belongs to a [`Copies`](super::Copies), which wipes them later.
+/// belongs to a [`CopySession`](super::CopySession), which wipes them later.
 pub struct RingUpload<'a, 'l> {
     pub(super) ring: &'a StagingRing,
     pub(super) wipes: bool,
@@ -43,10 +43,10 @@ impl RingUpload<'_, '_> {
         self.fill_some(bytes, 1, |chunks| chunks.iter_mut().try_for_each(|chunk| fill(chunk)))
     }
 
-    /// Like [`Upload::fill`], but passes `fill` all idle chunks at once, at most half of the ring.
-    /// For filling by many threads, which are then woken once for all chunks.
+    /// Like [`RingUpload::fill`], but passes `fill` all idle chunks at once, at most half of the
+    /// ring. For filling by many threads, which are then woken once for all chunks.
     ///
-    /// Errors: those of [`Upload::fill`].
+    /// Errors: those of [`RingUpload::fill`].
     pub fn fill_idle_chunks<E: From<DeviceFault>>(
         &mut self,
         bytes: usize,

@@ -18,7 +18,8 @@ const COUNT: usize = 64;
 
 /// Tests `gpu` and returns a summary.
 ///
-/// Errors: `Device` with `Wrong` if a result differs from the host's; `NoKernels`, `NoImage`.
+/// Errors: `Device` with `Wrong` if a result differs from the host's; `NoKernels`,
+/// `NoImageForDevice`.
 pub(super) fn run(gpu: &Gpu) -> Result<String, GpuUnavailable> {
     let begun = Instant::now();
     let index = gpu.identity().index;

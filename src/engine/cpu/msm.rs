@@ -113,7 +113,7 @@ fn sum<A: BlstTiles>(
     Ok(sum)
 }
 
-/// Like [`unsigned`], for elements of Fr, of which those close below r count as negative.
+/// Like [`sum_unsigned`], for elements of Fr, of which those close below r count as negative.
 fn sum_mixed<A: BlstTiles>(
     bases: &[A],
     magnitudes: &[u8],

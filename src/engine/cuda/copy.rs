@@ -74,7 +74,7 @@ impl PayloadCopier {
     /// Writes the bytes of `from` to `to`, from byte number `at` on, after all earlier work on
     /// `stream`. Blocks until done.
     ///
-    /// Errors: those of [`Copier::upload`] and of `to`.
+    /// Errors: those of [`PayloadCopier::upload`] and of `to`.
     pub fn download(
         &self,
         (copies, stream): (&CopySession, &Stream),

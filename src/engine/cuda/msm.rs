@@ -83,7 +83,7 @@ impl GpuMsm {
         self.0.cache.make_room()
     }
 
-    /// Like [`Self::make_room`], but evicts only if eviction can free `bytes` in one piece.
+    /// Like [`Self::evict_idle`], but evicts only if eviction can free `bytes` in one piece.
     pub fn evict_idle_for(&self, bytes: u64) -> bool {
         self.0.cache.make_room_for(bytes)
     }

@@ -146,7 +146,7 @@ impl ResidentCache {
 
     /// Calls `work`, which launches on `stream`, with at least `bytes` of workspace.
     ///
-    /// Errors: those of [`Self::room`] and `work`.
+    /// Errors: those of [`Self::lease`] and `work`.
     pub fn with_workspace<T>(
         &self,
         stream: &Stream,

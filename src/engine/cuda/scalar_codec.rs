@@ -52,7 +52,7 @@ impl ScalarCodec {
 
     /// Decodes all elements of `from` to `to`, which may be `from` if the encoding has 32 bytes.
     /// `first_bad` is a word, initially zero, that receives the first refused element of all calls,
-    /// numbered from `first` on; read it with [`first_bad`].
+    /// numbered from `first` on; read it with [`first_refused`].
     ///
     /// Shape: `to` has 32 bytes for each element.
     /// Errors: `Kernel` if it has fewer; driver faults.

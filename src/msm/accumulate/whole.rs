@@ -18,9 +18,9 @@ const DIGITS_MAX: u32 = 1 << 22;
 const GROUPS: u32 = 32;
 /// Bytes of the kernels' `struct Mark`.
 const MARK_BYTES: u64 = 8;
-/// A bucket is large from mean + `SPREAD` sqrt(mean) references on, and from `LARGE_MIN`. Top
-/// digits are not uniform: with a spread of 4, uniform scalars have large buckets, too, and 2^10
-/// scalars took 0.078 ms instead of 0.062 (H200).
+/// A bucket is large from mean + `LARGE_DEVIATIONS` sqrt(mean) references on, and from `LARGE_MIN`.
+/// Top digits are not uniform: with a spread of 4, uniform scalars have large buckets, too, and
+/// 2^10 scalars took 0.078 ms instead of 0.062 (H200).
 const LARGE_DEVIATIONS: u32 = 8;
 const LARGE_MIN: u32 = 32;
 /// The largest bucket that is not large, whatever the mean: 16 references for each of a team's 32

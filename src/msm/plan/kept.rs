@@ -7,15 +7,15 @@ use crate::{
     msm::{Recoding, SlidingWindows},
 };
 
-/// Tables leave 1 / `WORK_PART` of the memory to the jobs that use them.
+/// Tables leave 1 / `WORK_SHARE_DIVISOR` of the memory to the jobs that use them.
 const WORK_SHARE_DIVISOR: u64 = 5;
 /// The use on which bases get one table per power of two, for sliding windows. Building them costs
 /// as much as about 1500 MSMs save, 0.15 s for 2^20 points on an H200: bases used this often are
 /// assumed to be used much more.
 const SLIDING_USES: u64 = 8;
-/// The tables of one object for sliding windows take at most 1 / `SLIDING_PART` of the memory, and
-/// nothing is evicted for them: they save 2 to 10 % of an MSM and tables for fixed windows a fifth,
-/// while uploading evicted bases again costs several MSMs.
+/// The tables of one object for sliding windows take at most 1 / `SLIDING_SHARE_DIVISOR` of the
+/// memory, and nothing is evicted for them: they save 2 to 10 % of an MSM and tables for fixed
+/// windows a fifth, while uploading evicted bases again costs several MSMs.
 const SLIDING_SHARE_DIVISOR: u64 = 4;
 /// The most tables for windows that do not slide.
 const FIXED_TABLES: u64 = 64;

@@ -5,8 +5,8 @@ use std::ops::Range;
 use super::{MsmPass, MsmPassPlan, cuts::STREAMED_SCALARS_MIN};
 
 impl MsmPassPlan {
-    /// Lets the caller choose the passes with [`Plan::over`], if there are enough scalars and the
-    /// plan is one pass over one vector. Returns whether it does.
+    /// Lets the caller choose the passes with [`MsmPassPlan::pass_over`], if there are enough
+    /// scalars and the plan is one pass over one vector. Returns whether it does.
     pub fn enable_streaming(&mut self) -> bool {
         let many = self.job.n >= self.thresholds.streamed_scalars_min.max(1);
         let (one, whole) = (self.job.vectors == 1, self.points == self.job.n);
@@ -21,14 +21,14 @@ impl MsmPassPlan {
         self.streamed
     }
 
-    /// Scales the cost of one more pass: 1 by default, less in proportion if [`Cuts`](super::Cuts)
-    /// lower the smallest MSM that is split.
+    /// Scales the cost of one more pass: 1 by default, less in proportion if
+    /// [`SplitThresholds`](super::SplitThresholds) lower the smallest MSM that is split.
     pub fn pass_cost_scale(&self) -> f64 {
         f64::from(self.thresholds.streamed_scalars_min.max(1)) / f64::from(STREAMED_SCALARS_MIN)
     }
 
-    /// The pass over these points, for a plan with [`Plan::is_arriving`]. Passes must follow each
-    /// other from the first point to the last.
+    /// The pass over these points, for a plan with [`MsmPassPlan::is_streaming`]. Passes must
+    /// follow each other from the first point to the last.
     pub fn pass_over(&self, points: Range<u32>) -> MsmPass {
         let Range { start, end } = points;
         MsmPass {

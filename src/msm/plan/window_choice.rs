@@ -27,16 +27,16 @@ pub struct MsmSize {
 struct WindowCosts {
     /// Sorting and adding a digit; zero digits of fixed windows count.
     digit: f64,
-    /// A digit of sliding windows, in an MSM of fewer digits than `FEW` and of more: each scalar is
-    /// shifted, and some buckets are fuller than others.
+    /// A digit of sliding windows, in an MSM of fewer digits than `TREE_DIGITS_MIN` and of more:
+    /// each scalar is shifted, and some buckets are fuller than others.
     sliding: [f64; 2],
     bucket: f64,
     /// One more addition per bucket if scalars are enough to arrive in several passes.
     extra_pass: f64,
     /// Added to `digit` if there are fewer than two buckets per share: shares are then merged.
     share_merge: f64,
-    /// One more sequential step for each doubling of the buckets. Below `BUCKETS_LEAST` buckets the
-    /// steps do not get fewer.
+    /// One more sequential step for each doubling of the buckets. Below `STEP_BUCKETS_MIN` buckets
+    /// the steps do not get fewer.
     sequential_step: f64,
 }
 
@@ -89,8 +89,8 @@ impl WindowCosts {
     }
 }
 
-/// Below `FEW` digits an MSM is summed by load-balanced accumulation with 2^15 shares, not by the
-/// tree; below `FEWEST` teams sum whole buckets.
+/// Below `TREE_DIGITS_MIN` digits an MSM is summed by load-balanced accumulation with 2^15 shares,
+/// not by the tree; below `SHARE_DIGITS_MIN` teams sum whole buckets.
 const TREE_DIGITS_MIN: f64 = (1 << 21) as f64;
 const SHARE_DIGITS_MIN: f64 = WHOLE_BUCKET_REFERENCES_MAX as f64;
 /// Radices with more windows are for tests.

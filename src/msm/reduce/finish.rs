@@ -60,8 +60,8 @@ fn from_xyzz<P: DeviceCurve>(bytes: &[u8]) -> Projective<P> {
     Projective::new_unchecked(x, y, zzz)
 }
 
-/// The sum of each vector, from the [`Plan::bytes_out`] bytes that [`super::Reducer::run`] wrote
-/// for the plan's group.
+/// The sum of each vector, from the [`ReducePlan::output_bytes`] bytes that [`super::Reducer::run`]
+/// wrote for the plan's group.
 ///
 /// Time: 0.4 us per doubling and 1.1 us per point in G1, three times as much in G2; the plan keeps
 /// both few.

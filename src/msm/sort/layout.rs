@@ -18,7 +18,7 @@ const DIRECT_BUCKETS: u64 = 1 << 12;
 /// The most digits of a tile of scalars in small and medium sorts.
 const STAGED_DIGITS_MAX: u32 = 12 << 10;
 
-/// The algorithm that sorts the digits of a [`Shape`].
+/// The algorithm that sorts the digits of a [`SortShape`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SortPath {
     /// Partitions digits into bins of 2^`low_bits` neighbouring buckets, then sorts the bins.
@@ -164,7 +164,7 @@ impl SortPlan {
         8 * vector_bins + 6 * digits
     }
 
-    /// Splits the workspace; `None` if it is smaller than [`Layout::bytes`].
+    /// Splits the workspace; `None` if it is smaller than [`SortPlan::bytes`].
     pub(super) fn split_workspace<'l>(
         &self,
         work: DeviceSlice<'l, u8>,

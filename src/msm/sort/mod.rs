@@ -135,10 +135,10 @@ impl TableIndices {
 /// The output of a sort.
 #[derive(Clone, Copy)]
 pub struct SortOutput<'l> {
-    /// At least [`Shape::digits_max`] words. Bit 31 marks a point that is subtracted.
+    /// At least [`SortShape::digits_max`] words. Bit 31 marks a point that is subtracted.
     pub references: DeviceSlice<'l, u32>,
-    /// [`Shape::buckets`] + 1 words: bucket q's references are `starts[q]..starts[q + 1]`. Every
-    /// word is written.
+    /// [`SortShape::buckets`] + 1 words: bucket q's references are `starts[q]..starts[q + 1]`.
+    /// Every word is written.
     pub starts: DeviceSlice<'l, u32>,
 }
 
@@ -202,7 +202,7 @@ pub struct Sorter {
 impl Sorter {
     /// Loads the kernels.
     ///
-    /// Errors: `NoKernels`, `NoImage`, `Device`.
+    /// Errors: `NoKernels`, `NoImageForDevice`, `Device`.
     pub fn load(context: &DeviceContext) -> Result<Self, GpuUnavailable> {
         let identity = context.identity();
         let module = KernelModule::load(context, MODULE)?;
@@ -242,7 +242,7 @@ impl Sorter {
     /// Sorts the digits of `scalars`, canonical, vector after vector. The order within a bucket is
     /// arbitrary. No launch waits for the host.
     ///
-    /// Shape: `scalars` has `n * vectors` elements, `work` [`Layout::bytes`] bytes aligned to
+    /// Shape: `scalars` has `n * vectors` elements, `work` [`SortPlan::bytes`] bytes aligned to
     /// `ALIGN`; longer spans are fine. The contents of `work` and `sorted` do not matter.
     ///
     /// Errors: `Kernel` if a span is too short; driver errors.

@@ -58,7 +58,7 @@ impl FixedWindows {
         Some(Self { bits, count, sets, narrow })
     }
 
-    /// Bits of the widest windows, which determine [`Fixed::buckets`].
+    /// Bits of the widest windows, which determine [`FixedWindows::buckets`].
     pub fn bits(&self) -> u32 {
         self.bits
     }

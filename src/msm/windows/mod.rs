@@ -46,17 +46,17 @@ struct FoldedScalar {
 }
 
 impl Recoding {
-    /// Fixed windows: see [`Fixed::new`].
+    /// Fixed windows: see [`FixedWindows::new`].
     pub fn fixed(bits_max: u32, sets: u32, tables: u32) -> Option<Self> {
         FixedWindows::new(bits_max, sets, tables).map(Self::Fixed)
     }
 
-    /// Windows of a radix: see [`Radix::new`].
+    /// Windows of a radix: see [`RadixDigits::new`].
     pub fn radix(count: u32) -> Option<Self> {
         RadixDigits::new(count).map(Self::Radix)
     }
 
-    /// Sliding windows: see [`Sliding::new`].
+    /// Sliding windows: see [`SlidingWindows::new`].
     pub fn sliding(bits: u32) -> Option<Self> {
         SlidingWindows::new(bits).map(Self::Sliding)
     }
@@ -87,7 +87,7 @@ impl Recoding {
         }
     }
 
-    /// Buckets per set: a power of two except for [`Radix`].
+    /// Buckets per set: a power of two except for [`RadixDigits`].
     pub fn buckets(&self) -> u32 {
         match self {
             Self::Fixed(fixed) => fixed.buckets(),
@@ -110,7 +110,7 @@ impl Recoding {
     }
 
     /// The factor by which each table differs from the previous one, apart from powers of two: 1
-    /// except for [`Radix`].
+    /// except for [`RadixDigits`].
     pub fn factor(&self) -> u32 {
         match self {
             Self::Fixed(_) | Self::Sliding(_) => 1,

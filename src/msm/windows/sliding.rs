@@ -5,7 +5,7 @@ use ark_ff::BigInteger;
 use super::{BITS_MAX, BITS_MIN, FoldedScalar, SignedDigit};
 
 /// Odd digits of at most `bits` bits that start at any bit: a non-adjacent form (wNAF). It needs
-/// one table per power of two, and has fewer digits than [`super::Fixed`] with half as many
+/// one table per power of two, and has fewer digits than [`super::FixedWindows`] with half as many
 /// buckets.
 ///
 /// Let N < 2^254 be what remains of a folded scalar of bit length l, and p the lowest set bit of N.

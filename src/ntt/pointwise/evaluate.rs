@@ -73,7 +73,7 @@ impl PolynomialEvaluator {
         })
     }
 
-    /// Implements [`super::Pointwise::evaluate`].
+    /// Implements [`super::VectorKernels::evaluate`].
     pub fn run(
         &self,
         stream: &Stream,
