@@ -24,11 +24,14 @@ pub struct EmbeddedServer {
 
 impl EmbeddedServer {
     /// Starts a server with default settings. GPUs compute if they pass their self-test, otherwise
-    /// the CPU; `GetInfo` reports the engine and the reason.
+    /// the CPU; `GetInfo` reports the engine and the reason. If a GPU is lost later, the process
+    /// ends, after `report` was called with the cause.
     ///
     /// Errors: see [`ServeError`].
-    pub async fn start() -> Result<Self, ServeError> {
-        let engines = spawn_blocking(engines).await.expect("opening an engine does not panic")?;
+    pub async fn start(report: fn(&str)) -> Result<Self, ServeError> {
+        let engines = spawn_blocking(move || engines(report))
+            .await
+            .expect("opening an engine does not panic")?;
         let settings = ServerSettings {
             listen: Some(([127, 0, 0, 1], 0).into()),
             ..ServerSettings::default()
@@ -49,8 +52,8 @@ impl EmbeddedServer {
     }
 }
 
-fn engines() -> error::Result<Engines> {
-    let (engine, reason) = match gpu::engine() {
+fn engines(report: fn(&str)) -> error::Result<Engines> {
+    let (engine, reason) = match gpu::engine(report) {
         Ok((engine, reason)) => (engine, reason),
         Err(reason) => (Arc::new(CpuEngine::new(0)?) as Arc<dyn Engine>, reason),
     };
@@ -87,14 +90,14 @@ mod gpu {
     /// The engine on all GPUs of the host that can be used, and which these are, in a sentence.
     ///
     /// Errors: why no GPU can be used.
-    pub fn engine() -> Result<(Arc<dyn Engine>, String), String> {
+    pub fn engine(report: fn(&str)) -> Result<(Arc<dyn Engine>, String), String> {
         // A GPU that fails before it serves is left out.
         let serves = Arc::new(AtomicBool::new(false));
         let armed = serves.clone();
         let options = OpenOptions {
             memory_percent: MEMORY_PERCENT,
             patience: TIMEOUT,
-            on_fault: Arc::new(move |fault| on_fault(fault, &armed)),
+            on_fault: Arc::new(move |fault| on_fault(fault, &armed, report)),
             shared_bytes_max: None,
         };
         let opened =
@@ -109,14 +112,14 @@ mod gpu {
     }
 
     /// After a fatal fault the driver may hang at exit, so the process ends without it.
-    fn on_fault(fault: &DeviceFault, serves: &AtomicBool) {
+    fn on_fault(fault: &DeviceFault, serves: &AtomicBool, report: fn(&str)) {
         if fault.class() != FaultClass::Fatal || !serves.load(Ordering::Acquire) {
             return;
         }
-        let end = format!("error: a GPU was lost, the process ends: {fault}");
+        let end = format!("a GPU was lost and the process ends: {fault}");
         thread::spawn(move || {
             thread::sleep(REPORT_WAIT);
-            eprintln!("{end}");
+            report(&end);
             device::exit_without_handlers(1);
         });
     }
@@ -129,7 +132,7 @@ mod gpu {
     use crate::engine::Engine;
 
     /// Errors: always, with the reason.
-    pub fn engine() -> Result<Arc<dyn Engine>, String> {
+    pub fn engine(_: fn(&str)) -> Result<(Arc<dyn Engine>, String), String> {
         Err("this build has no GPU support".into())
     }
 }
@@ -141,7 +144,7 @@ mod tests {
 
     #[tokio::test]
     async fn serves_until_it_is_stopped() {
-        let server = EmbeddedServer::start().await.unwrap();
+        let server = EmbeddedServer::start(|_| ()).await.unwrap();
         let target = server.target.clone();
         let info = Client::connect(&target).await.unwrap().info().await.unwrap();
         assert!(["cpu", "cuda"].contains(&info.engine.as_str()), "{}", info.engine);

@@ -55,27 +55,27 @@ constexpr uint32_t ASCEND_COLUMNS = INVERSE | ROWS_LAST | CANONICAL | TURNED;
 constexpr uint32_t ASCEND_ROWS = INVERSE | ROWS_FIRST;
 constexpr uint32_t ASCEND_ALONE = ASCEND_ROWS | WHOLE | CANONICAL | TURNED;
 
-#define SHAPED_COLUMNS(way, heeded, R, C, E, K, B, ...)                                           \
+#define SHAPED_COLUMNS(way, allowed, R, C, E, K, B, ...)                                           \
     KERNEL(__VA_ARGS__)                                                                           \
     ntt_##way##_columns_r##R##_c##C##_e##E##_b##B(                                                \
         const Quad* in, Quad* out, const Quad* tables, const Quad* rows, const Quad* border,      \
         uint32_t lg_block, uint32_t, uint32_t, uint32_t lg_low, uint32_t flags) {                 \
         await_predecessor();                                                                      \
         DYNAMIC_SHARED(Quad, tile);                                                               \
-        const Steps steps = {tile, tables, rows, R, flags & heeded, C};                           \
+        const Steps steps = {tile, tables, rows, R, flags & allowed, C};                           \
         const Border factors = {border, R, lg_block - R, lg_low};                                 \
         way##_columns<E, K, B, R / E>(in, out, steps, factors, Columns(lg_block, R, C));          \
     }                                                                                             \
     EXPORT_KERNEL(ntt_##way##_columns_r##R##_c##C##_e##E##_b##B)
 
-#define SHAPED_ROWS(way, heeded, R, C, E, K, ...)                                                 \
+#define SHAPED_ROWS(way, allowed, R, C, E, K, ...)                                                 \
     KERNEL(__VA_ARGS__)                                                                           \
     ntt_##way##_rows_r##R##_c##C##_e##E(                                                          \
         const Quad* in, Quad* out, const Quad* tables, const Quad* rows, uint32_t lg_n, uint32_t, \
         uint32_t, uint32_t flags, uint64_t count) {                                               \
         await_predecessor();                                                                      \
         DYNAMIC_SHARED(Quad, tile);                                                               \
-        const Steps steps = {tile, tables, rows, R, flags & heeded, 0};                           \
+        const Steps steps = {tile, tables, rows, R, flags & allowed, 0};                           \
         way##_rows<E, K, R / E>(in, out, steps, Rows{count, lg_n, R, C});                         \
     }                                                                                             \
     EXPORT_KERNEL(ntt_##way##_rows_r##R##_c##C##_e##E)

@@ -8,8 +8,8 @@
 // product per element and stage, 3 for radix 2^6; steps.cuh takes 3/8, plus one for the border:
 // 3.25.
 //
-// The rows' pass at the end may continue in this way: merged_rows.cuh. Or, if the tables of so many
-// blocks' factors take too much memory bandwidth, it has no fused twiddles: the last merged pass
+// The rows' pass at the end may continue in this way: merged_rows.cuh. Or, if the twiddles of all
+// blocks take too much memory bandwidth, it has no fused twiddles: the last merged pass
 // multiplies element k of block B by (g w^rev(B))^k, from a table for the whole transform.
 //
 // Upward (DIT) is the transpose, with the same tables: u and v become u + v and c (u - v), and the

@@ -10,7 +10,7 @@ use cudarc::driver::DriverError;
 
 use crate::error::{Error, Limit};
 
-/// When to retry after device memory ran out: other jobs have probably finished pieces by then.
+/// When to retry after device memory ran out: other jobs have probably finished a piece.
 const RETRY_FULL: Duration = Duration::from_millis(500);
 
 /// A failed call to the driver, or a failed wait for the device.

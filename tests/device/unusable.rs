@@ -129,8 +129,8 @@ fn the_self_test_finds_kernels_that_compute_wrong() {
     });
 }
 
-/// The first of two devices computes wrong results. Runs in a process of its own, in which the
-/// driver has two devices.
+/// The first of two devices computes wrong results. Runs in its own process, in which the driver has
+/// two devices.
 #[test]
 fn a_device_that_fails_its_self_test_is_left_out_and_another_serves() {
     if emulated::driver().is_none() {

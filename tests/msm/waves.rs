@@ -10,7 +10,7 @@ use crate::{accumulate, emulated, gpu::each_seed, limits::PRESETS};
 const DEVICE: &str = "rtx5090";
 const DONE: &str = "shares of 170 multiprocessors";
 
-/// Runs in a process of its own, in which the driver has that device.
+/// Runs in its own process, in which the driver has that device.
 #[test]
 fn shares_of_many_multiprocessors_are_merged() {
     if emulated::driver().is_none() {

@@ -54,7 +54,7 @@ difference ends it with code 1.";
 pub async fn run(ui: Ui, global: &GlobalArgs, args: &DemoArgs) -> Result<()> {
     let mut phases = PhaseTimer::new(ui);
     let phase = phases.begin("start the server", String::new());
-    let server = EmbeddedServer::start().await?;
+    let server = EmbeddedServer::start(|end| eprintln!("capstan: {end}")).await?;
     let own = GlobalArgs { server: server.target.clone(), ca_certificate: None, ..global.clone() };
     // No retries: a failure shows a problem of this host and is reported at once.
     let client = builder(&own)?.retries(0).connect().await?;
