@@ -141,7 +141,7 @@ fn put_checks_points_on_the_gpu() {
         let Err(ClientError::Refused(refusal)) = put(&bytes) else {
             panic!("accepted a bad point")
         };
-        assert_eq!((refusal.reason.as_str(), refusal.index), ("NOT_ON_CURVE", Some(4321)));
+        assert_eq!((refusal.reason_text.as_str(), refusal.index), ("NOT_ON_CURVE", Some(4321)));
     }
     stop(child);
 }

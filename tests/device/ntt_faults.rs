@@ -314,7 +314,7 @@ fn the_daemon_refuses_wrong_results() {
         client.ntt(&mut values, options).map(|report| (report, values))
     };
     let Err(client::ClientError::Refused(refusal)) = transform() else { panic!("not refused") };
-    assert_eq!((refusal.code, refusal.reason.as_str()), (Code::DataLoss, "VERIFY_FAILED"));
+    assert_eq!((refusal.code, refusal.reason_text.as_str()), (Code::DataLoss, "VERIFY_FAILED"));
     let (report, values) = transform().unwrap();
     assert!(values == case.expected && report.execution.engine == "cuda");
     stop(child);
