@@ -3,9 +3,9 @@
 //! (SECURITY.md), so this test drives the layers below them.
 #![cfg(feature = "server")]
 
-#[path = "rig/engine.rs"]
+#[path = "rig/faulty_engine.rs"]
 #[allow(dead_code)] // not every mode is used here
-mod engine;
+mod faulty_engine;
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -37,7 +37,7 @@ use capstan::{
     store::Uploads,
     wire::decode::{UploadId, VectorUploadHeader},
 };
-use engine::{EngineMode, FaultDial, faulty_engines};
+use faulty_engine::{EngineMode, FaultDial, faulty_engines};
 use zeroize::Zeroizing;
 
 static ARMED: AtomicBool = AtomicBool::new(false);

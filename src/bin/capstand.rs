@@ -1,8 +1,8 @@
 //! The daemon: reads the configuration, then starts logs and metrics, the engine and the server.
 #![deny(unsafe_code, clippy::unwrap_used)]
 
-#[path = "capstand/gpu.rs"]
-mod gpu;
+#[path = "capstand/engine.rs"]
+mod engine;
 
 use std::{
     panic::{self, PanicHookInfo},
@@ -16,7 +16,7 @@ use capstan::{
     server::{Drainer, Engines, ServeError, Server, ServerSettings},
     telemetry,
 };
-use gpu::GpuLossHandler;
+use engine::GpuLossHandler;
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use tokio::{
     runtime::Runtime,
@@ -98,7 +98,7 @@ fn run(config: Config) -> Result<(), u8> {
 
 /// Creates the engines and logs which ones and why.
 fn engines(config: &Config, lifeline: &GpuLossHandler) -> Result<Engines, u8> {
-    let (engine, reason) = gpu::engine(config, lifeline)?;
+    let (engine, reason) = engine::engine(config, lifeline)?;
     let oracle = ArkworksEngine::new(config.verify_threads).map_err(log_and_exit(SOFTWARE))?;
     for device in engine.devices() {
         let self_test = device.gpu.map(|gpu| gpu.self_test);

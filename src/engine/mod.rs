@@ -5,14 +5,14 @@ mod control;
 pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
-mod device;
+mod device_info;
 mod encoded_scalars;
-mod rows;
+mod ntt_rows;
 
 pub use control::JobControl;
-pub use device::{DeviceInfo, GpuInfo, MsmPlan};
+pub use device_info::{DeviceInfo, GpuInfo, MsmPlan};
 pub use encoded_scalars::EncodedScalars;
-pub use rows::NttRows;
+pub use ntt_rows::NttRows;
 
 use std::time::Duration;
 
@@ -131,7 +131,7 @@ pub trait Engine: Send + Sync + 'static {
             return Err(Error::Internal("a row's length differs from the plan's".into()));
         }
         let encoding = ScalarEncoding::Montgomery;
-        let in_place = rows::RowsInPlace::new(rows);
+        let in_place = ntt_rows::RowsInPlace::new(rows);
         let input = EncodedScalars::new(encoding, count * row_length, &in_place);
         let output = &in_place;
         let rows = NttRows { input, count, row_length, encoding, output, check_on_device: false };

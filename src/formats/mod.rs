@@ -4,7 +4,7 @@
 //! The server checks points when they are put. This module only ensures that the data has the
 //! length of its encoding.
 
-pub mod binary;
+pub mod detect;
 pub mod kzg;
 pub mod scalars;
 

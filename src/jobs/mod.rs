@@ -1,10 +1,10 @@
 //! Jobs: admission, scheduling, cancellation, and the work of MSMs, NTTs and imports of bases.
 
 mod admission;
-mod combination;
 mod host;
 mod import;
 mod msm;
+mod msm_check;
 mod ntt;
 mod payload;
 mod scheduler;

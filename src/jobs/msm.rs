@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{ComputeHost, JobWaker, JobWork, combination::RandomCombination, payload::JobPayload};
+use super::{ComputeHost, JobWaker, JobWork, msm_check::RandomCombination, payload::JobPayload};
 use crate::{
     buffer::{PayloadView, UploadBuffer},
     curve::{

@@ -12,7 +12,7 @@ mod blocks;
 mod kernels;
 mod layout;
 mod named;
-mod whole;
+mod whole_buckets;
 
 pub use layout::{AccumulateShape, AccumulateTuning, WHOLE_BUCKET_REFERENCES_MAX};
 
@@ -25,7 +25,7 @@ use self::{
         LIST_THREADS, TEAM_BLOCK_THREADS, TEAM_LANES,
     },
     layout::{AccumulateLayout, TEAM_ELEMENTS},
-    whole::WholeBucketPlan,
+    whole_buckets::WholeBucketPlan,
 };
 use super::align_to_points;
 use crate::{
@@ -53,7 +53,7 @@ pub struct Accumulator {
     /// H200, and at times as much as a level.
     pdl_kernels: AccumulateKernels,
     plain_kernels: AccumulateKernels,
-    whole: whole::WholeBucketKernels,
+    whole: whole_buckets::WholeBucketKernels,
 }
 
 /// References sorted by bucket.
@@ -76,7 +76,7 @@ impl Accumulator {
         let modules = AccumulateModules::load(context)?;
         let limits = context.identity().limits;
         let kernels = |early| AccumulateKernels::load(&modules, &limits, early).map_err(failed);
-        let whole = whole::WholeBucketKernels::load(context)?;
+        let whole = whole_buckets::WholeBucketKernels::load(context)?;
         Ok(Self { limits, pdl_kernels: kernels(true)?, plain_kernels: kernels(false)?, whole })
     }
 

@@ -1,14 +1,14 @@
 //! Splits an MSM into passes. Pure: numbers in, numbers out.
 
-mod cuts;
 mod display;
-mod kept;
 mod named;
+mod resident;
 mod streaming;
+mod thresholds;
 mod window_choice;
 
-pub use cuts::SplitThresholds;
-pub use kept::{BaseMemory, ResidentPlan, TableStage};
+pub use resident::{BaseMemory, ResidentPlan, TableStage};
+pub use thresholds::SplitThresholds;
 pub use window_choice::MsmSize;
 
 use super::{

@@ -6,22 +6,22 @@
 //! documents the algorithm. [`VectorKernels`] has the vector operations that provers need between
 //! transforms, and the evaluation of polynomials at a point.
 
-mod choice;
 mod kernels;
 mod lru;
 mod passes;
 mod plan;
 mod pointwise;
+mod table_budget;
 mod tables;
 mod twiddles;
 mod verify;
 
 use crate::curve::Fr;
 
-pub use choice::{choose_passes, table_bytes_max};
 pub use passes::{Decimation, LG_N_MAX, NttLimits, NttPass, fuse_twiddles, split_into_passes};
 pub use plan::{NttDevice, NttPassPlan, kernel_names};
 pub use pointwise::{DeviceVector, VanishingPolynomial, VectorKernels};
+pub use table_budget::{choose_passes, table_bytes_max};
 pub use verify::{EvaluationTables, TransformEnd};
 
 /// An element in device memory: the limbs of its Montgomery form, as in `curve::layout`.

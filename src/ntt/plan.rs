@@ -9,8 +9,8 @@ use ark_ff::AdditiveGroup;
 
 use super::{
     Decimation, DeviceFr, LG_N_MAX, NttLimits, NttPass, NttTransform,
-    choice::choose_passes,
     kernels::{COPY_THREADS, NttKernels, flag, name_of},
+    table_budget::choose_passes,
     tables::{TwiddleTable, TwiddleTables},
     twiddles::{PassTwiddles, pass_twiddles},
     verify::{EvaluationTables, SecretPointEvaluator, TransformEnd},

@@ -6,8 +6,8 @@ use ark_ff::{AdditiveGroup, Field, PrimeField};
 
 use super::{
     DeviceFr,
-    choice::TableBudget,
     lru::LruCache,
+    table_budget::TableBudget,
     twiddles::{FusedTwiddles, InterPassTwiddles, RowFactors, TileTwiddles, root_of_unity},
 };
 use crate::{

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::task::spawn_blocking;
 use tonic::{Request, Response, Status};
 
-use super::{ServerState, answer, call::CallContext};
+use super::{ServerState, call::CallContext, response};
 use crate::{
     curve::TWO_ADICITY,
     engine::{DeviceInfo, MsmPlan},
@@ -116,7 +116,7 @@ fn device(info: DeviceInfo) -> v1::Device {
 
 fn msm_plan(plan: MsmPlan) -> v1::MsmPlan {
     v1::MsmPlan {
-        group: answer::group(plan.group) as i32,
+        group: response::group(plan.group) as i32,
         lg_n: plan.lg_n,
         uses: plan.uses,
         plan: plan.plan,

@@ -6,12 +6,13 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
-    ServerState, answer,
+    ServerState,
     call::CallContext,
-    follow::NttStreaming,
     msm::{self, AdmittedMsm},
     ntt::{self, AdmittedNtt},
+    ntt_stream::NttStreaming,
     receive::{self, StreamedUpload},
+    response,
 };
 use crate::{
     buffer::UploadBuffer,
@@ -161,10 +162,10 @@ impl Compute for ComputeService {
                 v1::ntt_response::Output::Kept(ntt::store_rows(&call, output.rows, encoding)?)
             } else {
                 let data = ntt::row_chunk(&output.rows, 0, output.rows.len() as usize);
-                let encoding = answer::scalar_encoding(encoding) as i32;
+                let encoding = response::scalar_encoding(encoding) as i32;
                 v1::ntt_response::Output::Rows(v1::InlineVector { encoding, data })
             };
-            let result = Some(answer::with_send_time(result, begun.elapsed()));
+            let result = Some(response::with_send_time(result, begun.elapsed()));
             Ok(v1::NttResponse { result, output: Some(output) })
         })
         .await

@@ -1,20 +1,20 @@
 //! The gRPC service: listeners, limits, handlers. The only module that uses tonic's server side.
 
 mod admin;
-mod answer;
 mod call;
 mod call_record;
 mod compute;
 mod connection;
 mod deadline;
 mod drain;
-mod follow;
 mod import;
 mod listen;
 mod msm;
 mod ntt;
+mod ntt_stream;
 mod read_object;
 mod receive;
+mod response;
 mod routes;
 pub mod settings;
 mod status;

@@ -6,9 +6,9 @@ use std::{
 };
 
 use super::{
-    answer::{self, as_micros_u64},
     call::CallContext,
     call_record,
+    response::{self, as_micros_u64},
 };
 use crate::{
     buffer::UploadBuffer,
@@ -110,7 +110,7 @@ pub fn result(done: FinishedMsm, waited: Duration) -> v1::MsmResult {
         MsmCheck::Full => v1::Verify::Full,
         MsmCheck::Combination => v1::Verify::Probabilistic,
     };
-    let execution = answer::execution(output.executor, verified);
+    let execution = response::execution(output.executor, verified);
     let points = output.points.into();
     let timing = v1::Timing {
         receive_us: as_micros_u64(waited),

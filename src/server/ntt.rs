@@ -5,9 +5,9 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 
 use super::{
-    answer::{self, as_micros_u64},
     call::CallContext,
     call_record,
+    response::{self, as_micros_u64},
 };
 use crate::{
     buffer::UploadBuffer,
@@ -122,7 +122,7 @@ pub fn result(done: &FinishedNtt, waited: Duration) -> v1::NttResult {
         NttCheck::Full => v1::Verify::Full,
         NttCheck::RandomPoint => v1::Verify::Probabilistic,
     };
-    let execution = answer::execution(done.executor.clone(), verified);
+    let execution = response::execution(done.executor.clone(), verified);
     let timing = v1::Timing {
         receive_us: as_micros_u64(waited),
         queue_us: as_micros_u64(done.spent.queue),
@@ -147,10 +147,10 @@ pub fn store_rows(
     let count = rows.len() / encoding.width() as u64;
     let vector = VectorUploadHeader { id: UploadId(id), encoding, count, streams: 1 };
     call.state.uploads.insert(vector.clone(), rows)?;
-    Ok(answer::vector_object(&vector))
+    Ok(response::vector_object(&vector))
 }
 
 /// Bytes `start..start + len` of a result, for sending.
 pub fn row_chunk(rows: &UploadBuffer, start: u64, len: usize) -> Bytes {
-    answer::zeroized_bytes(rows.copy(start, len))
+    response::zeroized_bytes(rows.copy(start, len))
 }

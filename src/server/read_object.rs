@@ -8,8 +8,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use super::{
-    answer::{self, CHUNK_BYTES},
     call::CallContext,
+    response::{self, CHUNK_BYTES},
 };
 use crate::{
     curve::points::{self, Bases, PointEncoding},
@@ -92,7 +92,7 @@ impl GetSource {
             Self::Vector(used, range) => {
                 let start = range.start + offset;
                 let len = CHUNK_BYTES.min((range.end - start) as usize);
-                answer::zeroized_bytes(used.upload().payload.copy(start, len))
+                response::zeroized_bytes(used.upload().payload.copy(start, len))
             }
             Self::Bases(bases, encoding) => {
                 let width = encoding.point_bytes(bases.group());

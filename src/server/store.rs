@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{ServerState, answer, call::CallContext, import, read_object, receive};
+use super::{ServerState, call::CallContext, import, read_object, receive, response};
 use crate::{
     curve::Group,
     error::{Error, FieldProblem},
@@ -39,9 +39,9 @@ impl StoreService {
 
 fn put_response(header: &UploadHeader, outcome: &UploadOutcome, existed: bool) -> v1::PutResponse {
     let object = match (outcome, header) {
-        (UploadOutcome::Bases(bases), _) => Some(answer::bases_object(bases)),
+        (UploadOutcome::Bases(bases), _) => Some(response::bases_object(bases)),
         (UploadOutcome::Vector, UploadHeader::Vector(vector)) => {
-            Some(answer::vector_object(vector))
+            Some(response::vector_object(vector))
         }
         (UploadOutcome::Vector, UploadHeader::Bases(_)) => None,
     };
@@ -123,14 +123,14 @@ impl Store for StoreService {
                     let upload = self.state.uploads.get(decode::upload_id(&id)?)?;
                     let status = match &upload.header {
                         UploadHeader::Vector(vector) if upload.payload.is_complete() => {
-                            Found::Object(answer::vector_object(vector))
+                            Found::Object(response::vector_object(vector))
                         }
                         _ => Found::Upload(progress(&upload.payload)),
                     };
                     return Ok(v1::StatResponse { status: Some(status) });
                 }
             };
-            let object = answer::bases_object(&bases);
+            let object = response::bases_object(&bases);
             Ok(v1::StatResponse { status: Some(Found::Object(object)) })
         })
         .await
@@ -147,7 +147,7 @@ impl Store for StoreService {
             let of = |group: Group| wanted.is_none_or(|wanted| wanted == group);
             let all = self.state.bases.list();
             let bases = all.iter().filter(|bases| of(bases.points.group()));
-            Ok(v1::ListResponse { bases: bases.map(|bases| answer::bases(bases)).collect() })
+            Ok(v1::ListResponse { bases: bases.map(|bases| response::bases(bases)).collect() })
         })
         .await
     }

@@ -8,7 +8,7 @@ mod demo;
 #[cfg(feature = "cuda")]
 #[path = "../common/emulated.rs"]
 mod emulated;
-mod ends;
+mod exit_codes;
 mod jobs;
 
 use std::{

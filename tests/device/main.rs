@@ -3,12 +3,12 @@
 #![cfg(all(feature = "cuda", feature = "server"))]
 
 mod arena;
-mod arriving;
 mod cases;
 #[cfg(feature = "cli")]
 #[path = "../../examples/common/mod.rs"]
 mod common;
 mod daemon;
+mod daemon_jobs;
 #[path = "../common/emulated.rs"]
 mod emulated;
 mod faults;
@@ -17,14 +17,14 @@ mod kernels;
 mod limits;
 mod msm;
 mod msm_faults;
+mod msm_passes;
 mod ntt_faults;
+#[cfg(feature = "cli")]
+mod observability;
 mod pinned;
 mod points;
 mod rig;
 mod ring;
-#[cfg(feature = "cli")]
-mod seen;
 mod self_test;
-mod served;
 mod transforms;
 mod unusable;

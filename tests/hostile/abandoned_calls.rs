@@ -13,8 +13,8 @@ use tonic::{Code, Request, Status};
 
 use crate::{
     daemon::{
-        client_without_deadlines, engine::EngineMode, messages, retry_until_ok, store, until_idle,
-        until_load,
+        client_without_deadlines, faulty_engine::EngineMode, messages, retry_until_ok, store,
+        until_idle, until_load,
     },
     table::{Call, World, settings},
 };

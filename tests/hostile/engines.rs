@@ -4,7 +4,7 @@ use capstan::wire::v1;
 use tonic::Code;
 
 use crate::{
-    daemon::{engine::EngineMode, messages},
+    daemon::{faulty_engine::EngineMode, messages},
     table::{Call, World, assert_status, settings},
 };
 

@@ -11,7 +11,7 @@ use tonic::{Code, Status, transport::Channel};
 
 use crate::{
     daemon::{
-        compute, engine::EngineMode, messages, reason, retry_after, retry_until_ok, store,
+        compute, faulty_engine::EngineMode, messages, reason, retry_after, retry_until_ok, store,
         until_load,
     },
     table::{Call, World, settings},

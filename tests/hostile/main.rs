@@ -11,7 +11,7 @@ mod cancel;
 mod daemon;
 mod engines;
 mod enums;
-mod handles;
+mod ids;
 mod lengths;
 mod limits;
 mod messages;
@@ -27,15 +27,9 @@ use table::World;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_row_of_the_table_gets_the_expected_answer() {
     let world = World::new(table::settings()).await;
-    let rows = [
-        points::rows,
-        scalars::rows,
-        lengths::rows,
-        handles::rows,
-        enums::rows,
-        slow_senders::rows,
-    ]
-    .map(|rows| rows(&world));
+    let rows =
+        [points::rows, scalars::rows, lengths::rows, ids::rows, enums::rows, slow_senders::rows]
+            .map(|rows| rows(&world));
     let mut count = 0;
     for row in rows.into_iter().flatten() {
         world.check(row).await;

@@ -12,7 +12,7 @@ use tonic_types::StatusExt;
 
 use crate::daemon::{
     TEST_TIMEOUT, TestServer, UNREACHED_LIMIT, compute,
-    engine::{FaultDial, faulty_engines},
+    faulty_engine::{FaultDial, faulty_engines},
     messages, reason, retry_idle, store, until_idle,
 };
 

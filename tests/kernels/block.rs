@@ -6,8 +6,8 @@ use capstan::device::DevicePtr;
 use rand::Rng;
 
 use crate::{
+    elements::{KernelElement, rng, shuffled},
     gpu::each_seed,
-    values::{KernelElement, rng, shuffled},
 };
 
 const BLOCKS: usize = 3;

@@ -4,7 +4,7 @@ use ark_bls12_381::{Fq, Fr};
 use ark_ff::{BigInt, BigInteger, Field, PrimeField};
 use std::collections::BTreeMap;
 
-use crate::values::KernelElement;
+use crate::elements::KernelElement;
 
 const TEXT: &str = include_str!("../../kernels/params/bls12_381.cuh");
 

@@ -10,8 +10,8 @@ use ark_std::{rand::RngCore, test_rng as rng};
 use capstan::device::{BlockShape, DevicePtr};
 
 use crate::{
+    elements::KernelElement,
     gpu::{KernelRig, each_seed},
-    values::KernelElement,
 };
 
 const THREADS: u32 = 64;

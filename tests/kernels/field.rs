@@ -6,8 +6,8 @@ use capstan::device::DevicePtr;
 use rand::Rng;
 
 use crate::{
+    elements::{KernelElement, rng, shuffled},
     gpu::{KernelRig, each_seed},
-    values::{KernelElement, rng, shuffled},
 };
 
 /// operation, n, a, b, c, d, out.

@@ -1,13 +1,13 @@
 //! The kernels against arkworks, operation by operation: on a GPU if the machine has one, else on
 //! the emulated driver under three thread schedules.
 
+mod elements;
 #[path = "../common/emulated.rs"]
 mod emulated;
 mod gpu;
-mod values;
 
 mod block;
+mod carries;
 mod constants;
 mod curve;
 mod field;
-mod words;

@@ -1,6 +1,9 @@
 //! MSMs on a GPU and their stages against the host and arkworks: on a GPU if the machine has one,
 //! else on the emulated driver under three thread schedules.
 
+#[path = "../kernels/elements.rs"]
+#[allow(dead_code)]
+mod elements;
 #[path = "../common/emulated.rs"]
 mod emulated;
 #[path = "../kernels/gpu.rs"]
@@ -10,9 +13,6 @@ mod limits;
 mod plans;
 mod points;
 mod scalars;
-#[path = "../kernels/values.rs"]
-#[allow(dead_code)]
-mod values;
 
 mod accumulate;
 mod passes;

@@ -14,7 +14,7 @@ use capstan::{
     msm::align_to_points,
 };
 
-use crate::{gpu::KernelRig, values::KernelElement};
+use crate::{elements::KernelElement, gpu::KernelRig};
 
 /// A curve, with its group's name on the device.
 pub trait TestCurve: SWCurveConfig<BaseField: KernelElement, ScalarField = Fr> {

@@ -2,7 +2,7 @@
 //! and writes its messages.
 #![allow(dead_code)] // no test binary uses all of it
 
-pub mod engine;
+pub mod faulty_engine;
 pub mod messages;
 
 use std::{fmt::Debug, net::SocketAddr, path::Path, sync::mpsc, thread, time::Duration};

@@ -25,7 +25,7 @@ use tonic_health::pb::{
 
 use crate::daemon::{
     TEST_TIMEOUT, TestServer, UNREACHED_LIMIT, admin, compute,
-    engine::{EngineMode, FaultDial, faulty_engines},
+    faulty_engine::{EngineMode, FaultDial, faulty_engines},
     messages, reason, retry_after, retry_until_ok, unix_channel, until_load,
 };
 

@@ -12,7 +12,7 @@ use tonic::{Code, Status, Streaming, transport::Channel};
 
 use crate::daemon::{
     TEST_TIMEOUT, TestServer, UNREACHED_LIMIT, compute,
-    engine::{EngineMode, FaultDial, faulty_engines},
+    faulty_engine::{EngineMode, FaultDial, faulty_engines},
     messages, reason, until_idle,
 };
 

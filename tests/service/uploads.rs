@@ -15,7 +15,7 @@ use tonic::transport::Channel;
 
 use crate::daemon::{
     TestServer, UNREACHED_LIMIT, compute,
-    engine::{EngineMode, faulty_engines},
+    faulty_engine::{EngineMode, faulty_engines},
     load, messages, retry_until_ok, store, until_idle, until_load,
 };
 

@@ -18,7 +18,7 @@ use crate::{
     client::{BasesInfo, Client, PutOptions},
     formats::{
         self, PointSet,
-        binary::{self, PointFormat},
+        detect::{self, PointFormat},
         kzg::SetupList,
     },
 };
@@ -110,7 +110,7 @@ pub async fn run(ui: Ui, client: &Client, args: &ImportArgs) -> Result<()> {
     let file = Bytes::from(std::mem::take(&mut *input::read(ui, &args.file)?));
     let bar = TerminalProgress::spinner(ui, format!("parsing {place}"));
     let (format, group) = (args.format.into(), args.group.map(Into::into));
-    let parsed = tokio::task::spawn_blocking(move || binary::parse(file, format, group)).await;
+    let parsed = tokio::task::spawn_blocking(move || detect::parse(file, format, group)).await;
     let sets = parsed
         .expect("parsing does not panic")
         .map_err(|error| CliFailure::from(error).in_file(&place))?;

@@ -8,7 +8,7 @@ use std::{
 use hdrhistogram::Histogram;
 use tokio::{sync::Barrier, task::JoinSet};
 
-use super::work::{BenchJob, Measurement};
+use super::jobs::{BenchJob, Measurement};
 use crate::{
     cli::exit::{CliFailure, Exit, Result},
     client::{Client, Execution, Timing},

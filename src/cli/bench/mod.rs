@@ -1,17 +1,17 @@
 //! `capstan bench`: measures a running server with random data and checks every result.
 
+mod jobs;
 mod measure;
 mod plot;
 mod report;
-mod work;
 
 use std::{path::PathBuf, str::FromStr, time::Duration};
 
 use clap::{Args, ValueEnum};
 
 use self::{
+    jobs::BenchData,
     measure::{Sample, StopAfter},
-    work::BenchData,
 };
 use super::{
     args::{GroupArg, duration},

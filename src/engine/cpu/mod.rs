@@ -3,8 +3,8 @@
 mod arkworks;
 mod blst;
 mod msm;
+mod msm_plan;
 mod ntt;
-mod plan;
 
 use std::sync::Arc;
 

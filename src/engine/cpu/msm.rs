@@ -14,7 +14,7 @@ use super::{
     ENGINE,
     blst::{BlstTiles, DigitWindow, TileBuckets},
     executor,
-    plan::{self, plan},
+    msm_plan::{self, plan},
 };
 use crate::{
     curve::{
@@ -80,7 +80,7 @@ const fn copied_scalars_max(group: Group) -> usize {
 pub(super) fn scratch_bytes(group: Group, n: usize, threads: usize) -> u64 {
     let copies = n.min(copied_scalars_max(group)) * (group.affine_bytes() + 32);
     // A bucket has four coordinates.
-    let buckets = plan::buckets_in_flight(group, n, threads) * 4 * group.coordinate_bytes();
+    let buckets = msm_plan::buckets_in_flight(group, n, threads) * 4 * group.coordinate_bytes();
     (copies + buckets) as u64
 }
 

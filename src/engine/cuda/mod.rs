@@ -1,11 +1,11 @@
 //! The engine of hosts with GPUs: GPUs check points and compute MSMs and NTTs. Small jobs, and NTTs
 //! for which no GPU has memory, go to the CPU engine that this one contains.
 
-mod copy;
 mod msm;
 mod ntt;
+mod payload_copy;
 mod plan_report;
-mod points;
+mod point_check;
 mod resident;
 mod scalar_codec;
 pub mod self_test;
@@ -18,10 +18,10 @@ use std::{
 use tracing::{debug, info, warn};
 
 use self::{
-    copy::PayloadCopier,
     msm::GpuMsm,
     ntt::GpuNtt,
-    points::{DevicePointChecker, GpuPointChecker},
+    payload_copy::PayloadCopier,
+    point_check::{DevicePointChecker, GpuPointChecker},
     self_test::{EMULATED, ON_A_GPU, SelfTestSizes},
 };
 use super::{

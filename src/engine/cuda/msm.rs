@@ -3,7 +3,7 @@
 
 mod arrival_schedule;
 mod device_state;
-mod passes;
+mod pass_schedule;
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -15,10 +15,10 @@ use zeroize::Zeroizing;
 
 use self::{
     device_state::{MsmDeviceState, UndecodedScalars},
-    passes::{PassSchedule, PendingPasses},
+    pass_schedule::{PassSchedule, PendingPasses},
 };
 use super::{
-    copy::PayloadCopier,
+    payload_copy::PayloadCopier,
     resident::ResidentCache,
     scalar_codec::{DecodedForm, ScalarCodec, first_refused},
 };

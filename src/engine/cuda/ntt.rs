@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use tracing::{debug, debug_span, field, field::Empty};
 
 use self::job::GpuNttJob;
-use super::{copy::PayloadCopier, msm::GpuMsm, scalar_codec::ScalarCodec};
+use super::{msm::GpuMsm, payload_copy::PayloadCopier, scalar_codec::ScalarCodec};
 use crate::{
     device::{DeviceFault, DeviceLease, DeviceSlice, Gpu, GpuUnavailable, Stream},
     engine::{ExecutedBy, JobControl, NttPlan, NttRows, record_stages},

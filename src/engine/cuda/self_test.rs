@@ -13,7 +13,7 @@ use ark_ff::{FftField, Field};
 use tracing::info_span;
 
 pub use self::sizes::{EMULATED, NttBatch, ON_A_GPU, SelfTestSizes};
-use super::{msm::GpuMsm, ntt::GpuNtt, points::DevicePointChecker};
+use super::{msm::GpuMsm, ntt::GpuNtt, point_check::DevicePointChecker};
 use crate::{
     curve::{
         Fr, G1Affine, G2Affine, Group, layout,

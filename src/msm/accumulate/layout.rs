@@ -2,7 +2,7 @@
 
 use super::{
     blocks::{ShareBlocks, TreeBlocks},
-    whole::WholeBucketPlan,
+    whole_buckets::WholeBucketPlan,
 };
 use crate::{curve::Group, device::DeviceLimits};
 

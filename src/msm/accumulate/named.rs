@@ -2,7 +2,7 @@
 
 use super::{
     layout::{AccumulateLayout, AccumulateShape},
-    whole::WholeBucketPlan,
+    whole_buckets::WholeBucketPlan,
 };
 use crate::{curve::Group, device::DeviceLimits};
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{MsmPass, MsmPassPlan, cuts::STREAMED_SCALARS_MIN};
+use super::{MsmPass, MsmPassPlan, thresholds::STREAMED_SCALARS_MIN};
 
 impl MsmPassPlan {
     /// Lets the caller choose the passes with [`MsmPassPlan::pass_over`], if there are enough

@@ -1,6 +1,6 @@
 //! Chooses the windows of an MSM by a cost model.
 
-use super::{BUCKETS_MAX, cuts::STREAMED_SCALARS_MIN};
+use super::{BUCKETS_MAX, thresholds::STREAMED_SCALARS_MIN};
 use crate::{
     curve::Group,
     device::DeviceLimits,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{passes::PassSchedule, too_many_scalars};
+use super::{pass_schedule::PassSchedule, too_many_scalars};
 use crate::{
     curve::scalars::ScalarEncoding,
     device::{ALIGN, CopySession, DeviceFault, DeviceLease, DeviceSlice, Event, Stream},

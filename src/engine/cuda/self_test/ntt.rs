@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     curve::{Fr, scalars::ScalarEncoding},
-    engine::{EncodedScalars, JobControl, NttPlan, NttRows, rows::RowsInPlace},
+    engine::{EncodedScalars, JobControl, NttPlan, NttRows, ntt_rows::RowsInPlace},
     error::{Error, Limit},
     ntt::NttTransform,
 };

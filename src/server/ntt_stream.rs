@@ -12,11 +12,11 @@ use tonic::Status;
 
 use super::{
     ServerState,
-    answer::{self, CHUNK_BYTES},
     call::CallContext,
     call_record,
     ntt::{self, AdmittedNtt, FinishedNtt},
     receive::StreamedUpload,
+    response::{self, CHUNK_BYTES},
     status::CallError,
 };
 use crate::{
@@ -168,7 +168,7 @@ impl NttStreaming {
             let result = ntt::result(done, waited);
             // If the reader has gone, only the summary is lost.
             let _gone =
-                give(Message::Result(answer::with_send_time(result, begun.elapsed()))).await;
+                give(Message::Result(response::with_send_time(result, begun.elapsed()))).await;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use capstan::device::DevicePtr;
 use rand::Rng;
 
-use crate::{gpu::each_seed, values::rng};
+use crate::{elements::rng, gpu::each_seed};
 
 const WORDS: usize = 24;
 const LOW: u64 = 0xffff_ffff;
