@@ -6,7 +6,7 @@
 // Launch: blocks of T, any grid; dynamic shared memory of 2 QUADS<F> pieces per thread, or 6
 // QUADS<F> if the sum is also in shared memory. Barriers: none.
 #pragma once
-#include "batch/source.cuh"
+#include "batch/summands.cuh"
 
 // A partial sum, and the columns that receive the coordinates of its next summand.
 template <class F, uint32_t T, class Cell> struct Bucket {
@@ -27,7 +27,7 @@ template <class F, class Cell> constexpr bool APART = false;
 template <class F> constexpr bool APART<F, F> = true;
 
 // Sets bucket.sum to the sum of `size` > 0 points of the table, selected by `references` (encoded
-// as in batch/source.cuh). y of the table is loose.
+// as in batch/summands.cuh). y of the table is loose.
 template <class F, uint32_t T, class Cell>
 FN void accumulate_bucket(Bucket<F, T, Cell>& bucket, const Affine<F>* table,
                           const uint32_t* references, uint32_t size) {

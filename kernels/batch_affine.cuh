@@ -12,7 +12,7 @@
 // fetch for each other into columns that otherwise belong to one thread.
 // Output: x canonical, y < 2p; infinity is x = y = 0 mod p.
 #pragma once
-#include "batch/rare.cuh"
+#include "batch/special_cases.cuh"
 #include "batch/stage.cuh"
 #include "inverse_split.cuh"
 

@@ -4,7 +4,7 @@
 // mul_sub_mul(a, b, c, d) require coordinates below 2 p and return coordinates below 2 p. A product
 // costs three Fp products and two reductions.
 #pragma once
-#include "field2_dot.cuh"
+#include "field2_product.cuh"
 #include "inverse.cuh"
 
 struct Fp2 {

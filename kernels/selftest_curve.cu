@@ -101,17 +101,17 @@ FN void add_pairs(Affine<F>* out, Quad* scratch, Quad* stage, const Affine<F>* t
     add_batched<F, false, 64>(out, scratch, stage, source, n, chain);
 }
 KERNEL(64)
-g1_selftest_batched(Affine<Fp>* out, Quad* scratch, const Affine<Fp>* table, const Pair* pairs,
+g1_selftest_batch_affine(Affine<Fp>* out, Quad* scratch, const Affine<Fp>* table, const Pair* pairs,
                     uint32_t n, uint32_t chain) {
     DYNAMIC_SHARED(Quad, stage);
     add_pairs(out, scratch, stage, table, pairs, n, chain);
 }
-EXPORT_KERNEL(g1_selftest_batched);
+EXPORT_KERNEL(g1_selftest_batch_affine);
 
 KERNEL(64)
-g2_selftest_batched(Affine<Fp2>* out, Quad* scratch, const Affine<Fp2>* table, const Pair* pairs,
+g2_selftest_batch_affine(Affine<Fp2>* out, Quad* scratch, const Affine<Fp2>* table, const Pair* pairs,
                     uint32_t n, uint32_t chain) {
     DYNAMIC_SHARED(Quad, stage);
     add_pairs(out, scratch, stage, table, pairs, n, chain);
 }
-EXPORT_KERNEL(g2_selftest_batched);
+EXPORT_KERNEL(g2_selftest_batch_affine);

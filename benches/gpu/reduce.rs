@@ -235,7 +235,7 @@ where
     Projective<P>: points::BenchGroup,
 {
     type Collect = (DevicePtr<u8>, DevicePtr<u8>, u32, u32, u32, u32, u32, u64);
-    let name = format!("{}_reduce_collect", P::GROUP.name());
+    let name = format!("{}_reduce_combine", P::GROUP.name());
     let kernel = rig.kernel::<Collect>("msm/reduce", &name, BlockShape::threads(128));
     let steps = rig.size(256, 8);
     // Arbitrary elements as XYZZ coordinates: the formulas take the same steps for invalid points.

@@ -4,7 +4,7 @@
 // fetched its own, an instruction would access 16 bytes at 32 places, each a separate cache access.
 #pragma once
 #include "../warp.cuh"
-#include "source.cuh"
+#include "summands.cuh"
 
 template <class F, uint32_t T> struct Stage {
     // Pieces between consecutive pieces of an element. T + 2, so that the pieces of two adjacent

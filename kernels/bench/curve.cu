@@ -1,9 +1,9 @@
 // Throughput of point additions.
 //
-// gN_add: sums of pairs of table points. g1_add_once: fetches each coordinate once, by keeping both
-// x in scratch. One block of 512 threads per multiprocessor, G2 256: 384 were 2 % slower. Shared
-// memory: 5 elements for each thread plus 2. Scratch bytes: grid x block x chain x 48, G2 x 96,
-// once x 144. Operations: n. See ../batch_affine.cuh.
+// gN_add: sums of pairs of table points. g1_add_keep_x: fetches each coordinate once, by keeping
+// both x in scratch. One block of 512 threads per multiprocessor, G2 256: 384 were 2 % slower.
+// Shared memory: 5 elements for each thread plus 2. Scratch bytes: grid x block x chain x 48, G2 x
+// 96, once x 144. Operations: n. See ../batch_affine.cuh.
 //
 // gN_xyzz: buckets x size points of the table, in XYZZ sums of `size` points each. Two blocks of
 // 128 threads per multiprocessor, G2 one of 256. Shared memory per thread: 96 bytes, G2 576. See
@@ -25,7 +25,7 @@
     } \
     EXPORT_KERNEL(name);
 ADD(g1_add, Fp, 512, false)
-ADD(g1_add_once, Fp, 512, true)
+ADD(g1_add_keep_x, Fp, 512, true)
 ADD(g2_add, Fp2, 256, false)
 
 #define XYZZ(name, F, threads, blocks, sum) \

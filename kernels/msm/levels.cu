@@ -3,7 +3,7 @@
 //
 //   msm_levels_count   grid: tiles. totals[column tiles + tile] = the tile's sum of a column.
 //   msm_levels_scan    grid: 1. Exclusive scan of each column of `totals`; sets *levels.
-//   msm_levels_place   grid: tiles. Fills the rows of the levels that are run, and the tail's row.
+//   msm_levels_rows   grid: tiles. Fills the rows of the levels that are run, and the tail's row.
 //   msm_levels_list    any grid. Fills `list`: the pairs of all levels, then the tail's entries.
 //
 // A tile is TILE buckets; there are buckets / TILE + 1, so that one contains the end of the last
@@ -14,7 +14,7 @@
 // starts: buckets + 1. rows: (L + 1) x width, width >= buckets + 1, a multiple of 4, 16-byte
 // aligned. list: at most D.
 // Shared memory: static. Barriers: those of block sums; in the scan one before its result is read.
-#include "listing.cuh"
+#include "level_list.cuh"
 
 constexpr uint32_t THREADS = 256, SCAN_THREADS = 1024;
 constexpr uint32_t OWN = 8; // buckets per thread
@@ -129,7 +129,7 @@ msm_levels_scan(Levels* result, uint32_t* totals, uint32_t tiles, uint32_t level
 EXPORT_KERNEL(msm_levels_scan);
 
 KERNEL(THREADS)
-msm_levels_place(uint32_t* rows, const Levels* result, const uint32_t* totals,
+msm_levels_rows(uint32_t* rows, const Levels* result, const uint32_t* totals,
                  const uint32_t* starts, uint32_t buckets, uint32_t held, uint32_t width,
                  uint32_t levels) {
     await_predecessor();
@@ -168,7 +168,7 @@ msm_levels_place(uint32_t* rows, const Levels* result, const uint32_t* totals,
         __syncthreads(); // partials may be reused
     }
 }
-EXPORT_KERNEL(msm_levels_place);
+EXPORT_KERNEL(msm_levels_rows);
 
 KERNEL(THREADS, LIST_BLOCKS)
 msm_levels_list(Pair* list, const Levels* result, const uint32_t* rows, const uint32_t* references,

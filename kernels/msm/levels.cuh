@@ -7,9 +7,9 @@
 // balances the load.
 //
 // The first levels run as batches (tree.cu). Buckets of two or more elements after the last of them
-// go to the tail (balanced.cu), which may be everything.
+// go to the tail (load_balanced.cu), which may be everything.
 #pragma once
-#include "../batch/source.cuh"
+#include "../batch/summands.cuh"
 
 constexpr uint32_t LEVELS_MAX = 16;
 
@@ -20,7 +20,7 @@ struct Levels {
     uint32_t entries;               // elements left for the tail
     uint32_t first[LEVELS_MAX + 2]; // first[0] is unused
     uint32_t largest;               // elements of the largest bucket
-    uint32_t teams;                 // if not 0, teams sum the rest of the buckets (balanced.cu)
+    uint32_t teams;                 // if not 0, teams sum the rest of the buckets (load_balanced.cu)
 
     FN uint32_t additions(uint32_t level) const { return first[level + 1] - first[level]; }
 };

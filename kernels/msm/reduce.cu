@@ -5,8 +5,8 @@
 //                      g1_reduce_slices_xyzz for XYZZ points
 //   gN_reduce_sums     sums of rows and columns, by teams of split lanes
 //   gN_reduce_terms    lg_buckets + 1 sums per set, each over the elements with one bit set
-//   gN_reduce_collect  sums of `count` consecutive points, each doubled by its place in its period
-// See reduce/halves.cuh for rows and columns, reduce/terms.cuh for terms.
+//   gN_reduce_combine  sums of `count` consecutive points, each doubled by its place in its period
+// See reduce/rows_columns.cuh for rows and columns, reduce/bit_terms.cuh for terms.
 //
 // Sets have any number of buckets; nothing beyond a set's end is read.
 //
@@ -23,7 +23,7 @@
 // lanes per sum: team * sums / SUM_GROUPS blocks. Barriers: after each level of a team's tree, in
 // all threads of a block.
 #include "reduce/slices.cuh"
-#include "reduce/terms.cuh"
+#include "reduce/bit_terms.cuh"
 
 #define SLICES(name, F, threads, blocks, sum) \
     KERNEL(threads, blocks) \
@@ -123,5 +123,5 @@ TERMS(g2_reduce_terms, Fp2, 2)
         collect(out, points, sums, count, team, {period, width, narrow}, shared); \
     } \
     EXPORT_KERNEL(name);
-COLLECT(g1_reduce_collect, Fp, 3)
-COLLECT(g2_reduce_collect, Fp2, 2)
+COLLECT(g1_reduce_combine, Fp, 3)
+COLLECT(g2_reduce_combine, Fp2, 2)

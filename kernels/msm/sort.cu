@@ -1,10 +1,10 @@
 // The front of an MSM: sorts the digits of one or many vectors of n scalars by bucket.
 //
-//   msm_clear_bins     clears the counters of the coarse bins
-//   msm_count_bins     counts the digits of all scalars by bin; the last block plans bins and tiles
-//   msm_partition      recodes again (cheaper than storing digits) and writes digits bin by bin
-//   msm_count_buckets  for bins of several tiles: where their buckets start
-//   msm_sort_tiles_*   sorts every tile by bucket in shared memory and writes it in order
+// msm_clear_bins     clears the counters of the coarse bins msm_count_digits     counts the digits
+// of all scalars by bin; the last block plans bins and tiles msm_partition      recodes again
+// (cheaper than storing digits) and writes digits bin by bin msm_count_buckets  for bins of several
+// tiles: where their buckets start msm_sort_tiles_*   sorts every tile by bucket in shared memory
+// and writes it in order
 //
 // For few digits per vector a single launch, after the first two if there are many vectors:
 //
@@ -48,7 +48,7 @@ EXPORT_KERNEL(msm_clear_bins);
 // Barriers: between clearing, counting and reading the counters.
 // Launch: blocks of up to 512 threads, any grid of at least 1.
 KERNEL(512, 3)
-msm_count_bins(const Scalar* scalars, uint32_t* state, uint16_t* histogram, uint32_t* starts,
+msm_count_digits(const Scalar* scalars, uint32_t* state, uint16_t* histogram, uint32_t* starts,
                uint64_t shape, uint64_t narrow, uint32_t n, uint32_t vectors,
                uint32_t tile_scalars, uint32_t vector_bins, uint32_t lg_tile) {
     await_predecessor();
@@ -85,7 +85,7 @@ msm_count_bins(const Scalar* scalars, uint32_t* state, uint16_t* histogram, uint
     if (!is_last(bins.ticket(), gridDim.x, ticket)) return;
     plan_bins(bins, starts, vectors * recoding.buckets(), lg_tile, partials, count);
 }
-EXPORT_KERNEL(msm_count_bins);
+EXPORT_KERNEL(msm_count_digits);
 
 // A block processes one tile of scalars, one scalar per thread at a time. It orders the digits by
 // bin in shared memory, so that adjacent threads write adjacent places: 4 bytes with bucket, table
@@ -274,7 +274,7 @@ SORT_TILES(msm_sort_tiles_4k, 8, 9, 2)
 
 // `groups` blocks per vector, each with an equal run of its buckets. A block reads all digits of
 // its vector: those below its buckets determine where it starts, its own are counted and written.
-// `state` has one bin per vector, as set by msm_count_bins; it is not read for a single vector.
+// `state` has one bin per vector, as set by msm_count_digits; it is not read for a single vector.
 // Shared: a counter for each bucket. Barriers: between counting, scanning and allocating places.
 // Launch: vectors * groups blocks of up to 1024 threads; at most DIRECT_BUCKETS buckets per group.
 KERNEL(1024)

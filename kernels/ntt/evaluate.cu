@@ -1,12 +1,12 @@
 // Evaluates polynomials at a point, from coefficients or from values, as dot products with weights
 // from tables. Two evaluations check a transform without a second transform.
 //
-// ntt_dot: a block sums a chunk of a row, values[i] low[i mod 2^lg_low] high[i / 2^lg_low], i in
-// the row; i / 2^lg_low is constant within a chunk. ntt_sum: a block sums the chunks of a row.
-// ntt_weights computes the weights of values. fr_evaluate: like ntt_dot, for rows of any length and
-// few weights. Elements are canonical, in Montgomery form.
-// Launch: 128 threads; grid: chunks; rows; entries / 2^lg_each / 128, rounded up; rows times
-// chunks. Shared memory: one element per thread; one barrier per level of the tree.
+// fr_dot_chunks: a block sums a chunk of a row, values[i] low[i mod 2^lg_low] high[i / 2^lg_low], i
+// in the row; i / 2^lg_low is constant within a chunk. fr_sum_chunks: a block sums the chunks of a
+// row. barycentric_weights computes the weights of values. fr_evaluate: like fr_dot_chunks, for
+// rows of any length and few weights. Elements are canonical, in Montgomery form. Launch: 128
+// threads; grid: chunks; rows; entries / 2^lg_each / 128, rounded up; rows times chunks. Shared
+// memory: one element per thread; one barrier per level of the tree.
 #include "../inverse.cuh"
 #include "passes.cuh"
 
@@ -60,7 +60,7 @@ FN Fr block_sum(Fr mine, Quad* shared) {
 }
 
 KERNEL(128)
-ntt_dot(const Quad* values, const Quad* low, const Quad* high, Quad* partial, uint32_t lg_n,
+fr_dot_chunks(const Quad* values, const Quad* low, const Quad* high, Quad* partial, uint32_t lg_n,
         uint32_t lg_low, uint32_t lg_chunk) {
     SHARED(Quad, shared, 2 * THREADS);
     const uint64_t chunk = uint64_t(blockIdx.x) << lg_chunk;
@@ -76,9 +76,9 @@ ntt_dot(const Quad* values, const Quad* low, const Quad* high, Quad* partial, ui
     if (lg_low < lg_n) whole = canonical(mul(whole, load_element(high, in_row >> lg_low)));
     store_element(partial, blockIdx.x, whole);
 }
-EXPORT_KERNEL(ntt_dot);
+EXPORT_KERNEL(fr_dot_chunks);
 
-KERNEL(128) ntt_sum(const Quad* partial, Quad* sums, uint32_t each) {
+KERNEL(128) fr_sum_chunks(const Quad* partial, Quad* sums, uint32_t each) {
     SHARED(Quad, shared, 2 * THREADS);
     Fr mine = Fr::zero();
 #pragma unroll 1
@@ -88,13 +88,13 @@ KERNEL(128) ntt_sum(const Quad* partial, Quad* sums, uint32_t each) {
     mine = block_sum(mine, shared);
     if (threadIdx.x == 0) store_element(sums, blockIdx.x, mine);
 }
-EXPORT_KERNEL(ntt_sum);
+EXPORT_KERNEL(fr_sum_chunks);
 
 // weights[e] = scale w^j / (z - w^j), j = e or e bit-reversed; z is not a power of w. `given` holds
 // w^(2^i) for 32 i, then z, then scale. A thread computes 2^lg_each weights by one inversion;
 // scratch has one element per weight.
 KERNEL(128)
-ntt_weights(Fr* weights, Fr* scratch, const Quad* given, uint32_t lg_n, uint32_t lg_each,
+barycentric_weights(Fr* weights, Fr* scratch, const Quad* given, uint32_t lg_n, uint32_t lg_each,
             uint32_t reversed) {
     const uint32_t threads = 1u << (lg_n - lg_each), t = blockIdx.x * blockDim.x + threadIdx.x;
     if (t >= threads) return;
@@ -116,7 +116,7 @@ ntt_weights(Fr* weights, Fr* scratch, const Quad* given, uint32_t lg_n, uint32_t
         weight = canonical(mul(canonical(mul(weight, root(i))), scale));
     }
 }
-EXPORT_KERNEL(ntt_weights);
+EXPORT_KERNEL(barycentric_weights);
 
 // The sum of coefficients[i] z^i over a chunk of a row, i relative to the chunk. `weights`: z^j for
 // j < 128, then z^(128 k) for k < 128. A thread sums up to `each` <= 128 coefficients, 128 apart. A

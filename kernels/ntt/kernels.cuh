@@ -1,4 +1,4 @@
-// The kernels of passes, for descend.cu and ascend.cu. Names end in eE, 2^E elements per thread,
+// The kernels of passes, for dif.cu and dit.cu. Names end in eE, 2^E elements per thread,
 // and bB, multiples per border factor. Those for one tile shape have rR, cC, lg_r and lg_c, before
 // that and ignore the arguments for these.
 //
@@ -7,10 +7,10 @@
 // is a multiple of E, at most 10; rows' kernels need at least two threads.
 //
 //   in, out     elements, 32 bytes each, canonical if the first pass reads them; may be the same,
-//               except in TURNED passes of transforms of more than one pass
-//   tables      twiddles of the steps: steps.cuh, factors.cuh
+//               except in BIT_REVERSAL passes of transforms of more than one pass
+//   tables      twiddles of the steps: steps.cuh, twiddles.cuh
 //   rows        2^lg_r entries in planes, for ROWS_FIRST and ROWS_LAST
-//   border      twiddles between passes (columns' kernels): factors.cuh; lg_low <= lg_block - lg_r
+//   border      twiddles between passes (columns' kernels): twiddles.cuh; lg_low <= lg_block - lg_r
 //   lg_c        columns' kernels: at most lg_block - lg_r; rows' kernels in transforms of more than
 //               one pass: at most lg_n - lg_r
 //   count       total elements (rows' kernels); whole tiles for kernels of one shape
@@ -29,7 +29,7 @@
         await_predecessor();                                                                      \
         DYNAMIC_SHARED(Quad, tile);                                                               \
         const Steps steps = {tile, tables, rows, lg_r, flags, lg_c};                              \
-        const Border factors = {border, lg_r, lg_block - lg_r, lg_low};                           \
+        const PassTwiddles factors = {border, lg_r, lg_block - lg_r, lg_low};                           \
         body<E, K, B, 0>(in, out, steps, factors, Columns(lg_block, lg_r, lg_c));                 \
     }                                                                                             \
     EXPORT_KERNEL(name)
@@ -48,12 +48,12 @@
 // Flags that kernels of one shape support. In transforms of several passes, ROWS_FIRST scales the
 // input of the first pass, ROWS_LAST the output of the last. ALONE: a pass that is a whole
 // transform, unless it has a coset in the opposite direction.
-constexpr uint32_t DESCEND_COLUMNS = INVERSE | ROWS_FIRST;
-constexpr uint32_t DESCEND_ROWS = INVERSE | ROWS_LAST | TURNED;
-constexpr uint32_t DESCEND_ALONE = DESCEND_ROWS | WHOLE;
-constexpr uint32_t ASCEND_COLUMNS = INVERSE | ROWS_LAST | CANONICAL | TURNED;
-constexpr uint32_t ASCEND_ROWS = INVERSE | ROWS_FIRST;
-constexpr uint32_t ASCEND_ALONE = ASCEND_ROWS | WHOLE | CANONICAL | TURNED;
+constexpr uint32_t DIF_COLUMNS = INVERSE | ROWS_FIRST;
+constexpr uint32_t DIF_ROWS = INVERSE | ROWS_LAST | BIT_REVERSAL;
+constexpr uint32_t DIF_ALONE = DIF_ROWS | WHOLE;
+constexpr uint32_t DIT_COLUMNS = INVERSE | ROWS_LAST | CANONICAL | BIT_REVERSAL;
+constexpr uint32_t DIT_ROWS = INVERSE | ROWS_FIRST;
+constexpr uint32_t DIT_ALONE = DIT_ROWS | WHOLE | CANONICAL | BIT_REVERSAL;
 
 #define SHAPED_COLUMNS(way, allowed, R, C, E, K, B, ...)                                           \
     KERNEL(__VA_ARGS__)                                                                           \
@@ -63,7 +63,7 @@ constexpr uint32_t ASCEND_ALONE = ASCEND_ROWS | WHOLE | CANONICAL | TURNED;
         await_predecessor();                                                                      \
         DYNAMIC_SHARED(Quad, tile);                                                               \
         const Steps steps = {tile, tables, rows, R, flags & allowed, C};                           \
-        const Border factors = {border, R, lg_block - R, lg_low};                                 \
+        const PassTwiddles factors = {border, R, lg_block - R, lg_low};                                 \
         way##_columns<E, K, B, R / E>(in, out, steps, factors, Columns(lg_block, R, C));          \
     }                                                                                             \
     EXPORT_KERNEL(ntt_##way##_columns_r##R##_c##C##_e##E##_b##B)

@@ -12,7 +12,7 @@
 
 // Upper bounds in thousandths of r, known at compile time.
 constexpr int ANY = 2209, BELOW_2R = 2000, PRODUCT = 1001, TRIMMED = 1209, RADIX = 2208;
-constexpr int ABOUT_R = 1100; // merged.cuh
+constexpr int ABOUT_R = 1100; // fused.cuh
 
 // any -> below 1.209 r: if the top limb exceeds r's then x > r; otherwise x < r (1 + 2^-30).
 FN void trim(Fr& x) {

@@ -14,7 +14,7 @@
 //
 // Barriers: those of steps.cuh, and one on each side of a tile transfer in memory order.
 #pragma once
-#include "straight.cuh"
+#include "unrolled_steps.cuh"
 
 FN Fr load_element(const Quad* at, uint64_t i) { return from_halves(at[2 * i], at[2 * i + 1]); }
 FN void store_element(Quad* at, uint64_t i, const Fr& x) {
@@ -44,10 +44,10 @@ struct Columns {
 
 // DIF, N > R.
 template <int E, int K, int B, int STEPS>
-FN void descend_columns(const Quad* in, Quad* out, const Steps& s, const Border& border,
+FN void dif_columns(const Quad* in, Quad* out, const Steps& s, const PassTwiddles& border,
                         const Columns& columns) {
     Fr x[1 << E];
-    const uint32_t top = s.lg_r - E, turn = turn_of(s.flags);
+    const uint32_t top = s.lg_r - E, turn = inverse_mask(s.flags);
     const uint64_t from = columns.place(first_index<E>(threadIdx.x, top + s.shift));
 #pragma unroll
     for (uint64_t e = 0; e < 1 << E; e++) {
@@ -55,9 +55,9 @@ FN void descend_columns(const Quad* in, Quad* out, const Steps& s, const Border&
     }
     const uint32_t first = first_index<E>(threadIdx.x, s.shift);
     const uint32_t p = row_of(s, first), k = columns.column(first);
-    prefetch_border<E, B>(border, p, k); // overlaps the steps
-    descend<E, K, STEPS>(x, s);
-    times_border_factors<E, B>(x, border, p, k, turn);
+    prefetch_pass_twiddles<E, B>(border, p, k); // overlaps the steps
+    dif<E, K, STEPS>(x, s);
+    apply_pass_twiddles<E, B>(x, border, p, k, turn);
     const uint64_t to = columns.place(first);
     uint32_t further[1 << E];
     slots<E>(further, 0, turn);
@@ -66,12 +66,12 @@ FN void descend_columns(const Quad* in, Quad* out, const Steps& s, const Border&
         store_element(out, to + (uint64_t(further[e]) << columns.lg_s), x[e]);
     }
 }
-// DIT, N > R. TURNED: to bit-reversed order, in which a column's results are adjacent.
+// DIT, N > R. BIT_REVERSAL: to bit-reversed order, in which a column's results are adjacent.
 template <int E, int K, int B, int STEPS>
-FN void ascend_columns(const Quad* in, Quad* out, const Steps& s, const Border& border,
+FN void dit_columns(const Quad* in, Quad* out, const Steps& s, const PassTwiddles& border,
                        const Columns& columns) {
     Fr x[1 << E];
-    const uint32_t top = s.lg_r - E, turn = turn_of(s.flags);
+    const uint32_t top = s.lg_r - E, turn = inverse_mask(s.flags);
     uint32_t first = first_index<E>(threadIdx.x, s.shift);
     const uint64_t from = columns.place(first);
     uint32_t further[1 << E];
@@ -80,12 +80,12 @@ FN void ascend_columns(const Quad* in, Quad* out, const Steps& s, const Border& 
     for (int e = 0; e < 1 << E; e++) {
         x[e] = load_element(in, from + (uint64_t(further[e]) << columns.lg_s));
     }
-    times_border_factors<E, B>(x, border, row_of(s, first), columns.column(first), turn);
-    ascend<E, K, STEPS>(x, s, true, B > 1 ? PRODUCT : BELOW_2R);
+    apply_pass_twiddles<E, B>(x, border, row_of(s, first), columns.column(first), turn);
+    dit<E, K, STEPS>(x, s, true, B > 1 ? PRODUCT : BELOW_2R);
     first = first_index<E>(threadIdx.x, top + s.shift);
     uint64_t to = columns.place(first);
     uint32_t lg_step = top + columns.lg_s;
-    if (s.flags & TURNED) {
+    if (s.flags & BIT_REVERSAL) {
         const uint64_t column = reverse(columns.column(first), columns.lg_s);
         to = columns.block + (column << s.lg_r | reverse(row_of(s, first), s.lg_r));
         lg_step = 0;
@@ -93,7 +93,7 @@ FN void ascend_columns(const Quad* in, Quad* out, const Steps& s, const Border& 
 #pragma unroll
     for (uint32_t e = 0; e < 1 << E; e++) {
         if (s.flags & CANONICAL) finish(x[e]);
-        const uint64_t row = s.flags & TURNED ? reverse_small(e, E) : e;
+        const uint64_t row = s.flags & BIT_REVERSAL ? reverse_small(e, E) : e;
         store_element(out, to + (row << lg_step), x[e]);
     }
 }
@@ -110,7 +110,7 @@ struct Rows {
     FN uint64_t first() const { return uint64_t(blockIdx.x) << (lg_r + lg_c); }
     // DIF to natural order: column c is the block with c in its top bits, so that results of the
     // tile's columns are adjacent.
-    FN bool spread(uint32_t flags) const { return flags & TURNED && lg_n > lg_r; }
+    FN bool spread(uint32_t flags) const { return flags & BIT_REVERSAL && lg_n > lg_r; }
     FN uint32_t lg_tiles() const { return lg_n - lg_r - lg_c; } // of a transform, if spread
     FN uint64_t transform() const { return uint64_t(blockIdx.x >> lg_tiles()) << lg_n; }
     FN uint32_t tile() const { return blockIdx.x & ((1u << lg_tiles()) - 1); }
@@ -173,20 +173,20 @@ FN void store_rows(Quad* out, Quad* tile, const Rows& rows, uint32_t flags, Fr* 
 #pragma unroll
     for (int e = 0; e < 1 << E; e++) finish(x[e]);
     __syncthreads();
-    put<E>(tile, place(first_index<E>(threadIdx.x, 0)), 0, turn_of(flags), x);
+    put<E>(tile, place(first_index<E>(threadIdx.x, 0)), 0, inverse_mask(flags), x);
     __syncthreads();
     const bool spread = rows.spread(flags);
     const uint32_t lg_r = rows.lg_r, lg_spread = spread ? rows.lg_n - lg_r : 0;
     uint64_t to = rows.first();
     if (spread) to = rows.transform() + (reverse(rows.tile(), rows.lg_tiles()) << rows.lg_c);
-    if (flags & TURNED)
+    if (flags & BIT_REVERSAL)
         store_tile<E, WHOLE_TILE>(out, tile, {lg_r, rows.lg_c, true, lg_spread}, to, rows.count);
     else
         store_tile<E, WHOLE_TILE>(out, tile, {lg_r, rows.lg_c, false, 0}, to, rows.count);
 }
-// DIF, N = R. TURNED: to natural order.
+// DIF, N = R. BIT_REVERSAL: to natural order.
 template <int E, int K, int STEPS>
-FN void descend_rows(const Quad* in, Quad* out, const Steps& s, const Rows& rows) {
+FN void dif_rows(const Quad* in, Quad* out, const Steps& s, const Rows& rows) {
     Fr x[1 << E];
     const uint32_t top = s.lg_r - E;
     const uint64_t from = rows.source(first_index<E>(threadIdx.x, top), s.flags);
@@ -195,7 +195,7 @@ FN void descend_rows(const Quad* in, Quad* out, const Steps& s, const Rows& rows
         const uint64_t i = from + (e << top);
         x[e] = STEPS || i < rows.count ? load_element(in, i) : Fr::zero();
     }
-    descend<E, K, STEPS>(x, s);
+    dif<E, K, STEPS>(x, s);
     store_rows<E, (STEPS > 0)>(out, s.tile, rows, s.flags, x);
 }
 // Loads the input of a DIT rows' pass, through the tile: adjacent lanes load adjacent halves.
@@ -214,21 +214,21 @@ FN void load_rows(Fr* x, Quad* tile, const Quad* in, const Rows& rows, uint32_t 
         tile[here] = WHOLE_TILE || half < 2 * rows.count ? in[half] : none;
     }
     __syncthreads();
-    get<E>(tile, place(first_index<E>(threadIdx.x, 0)), 0, turn_of(flags), x);
+    get<E>(tile, place(first_index<E>(threadIdx.x, 0)), 0, inverse_mask(flags), x);
 }
-// DIT, N = R. TURNED: to bit-reversed order, if a row is a whole transform.
+// DIT, N = R. BIT_REVERSAL: to bit-reversed order, if a row is a whole transform.
 template <int E, int K, int STEPS>
-FN void ascend_rows(const Quad* in, Quad* out, const Steps& s, const Rows& rows) {
+FN void dit_rows(const Quad* in, Quad* out, const Steps& s, const Rows& rows) {
     const uint32_t top = s.lg_r - E, row_mask = (1u << s.lg_r) - 1;
     Fr x[1 << E];
     load_rows<E, (STEPS > 0)>(x, s.tile, in, rows, s.flags);
-    ascend<E, K, STEPS>(x, s, false, PRODUCT); // input: canonical, or products with `rows`
+    dit<E, K, STEPS>(x, s, false, PRODUCT); // input: canonical, or products with `rows`
     const uint32_t first = first_index<E>(threadIdx.x, top);
 #pragma unroll
     for (uint32_t e = 0; e < 1 << E; e++) {
         if (s.flags & CANONICAL) finish(x[e]);
         uint32_t q = first | e << top;
-        if (s.flags & TURNED) q = (q & ~row_mask) | reverse(q & row_mask, s.lg_r);
+        if (s.flags & BIT_REVERSAL) q = (q & ~row_mask) | reverse(q & row_mask, s.lg_r);
         if (STEPS || rows.first() + q < rows.count) store_element(out, rows.first() + q, x[e]);
     }
 }

@@ -1,9 +1,9 @@
 // Elementwise operations on vectors of Fr, which provers need between transforms.
 //
-// A thread computes one element of `out`; for fr_powers, every `have`-th one. Elements are
+// A thread computes one element of `out`; for fr_extend_powers, every `have`-th one. Elements are
 // canonical, in Montgomery form. `out` may be any of the inputs: a thread accesses only its own
 // positions and reads before it writes. No shared memory, no barriers. Launch: blocks of 128, one
-// thread per element (fr_powers: `have` threads; fr_powers_begin: one block).
+// thread per element (fr_extend_powers: `have` threads; fr_first_powers: one block).
 //
 // Factors common to all elements are passed as 64-bit parameters: four for the Montgomery form,
 // eight for two precomputed multiples (../field/fr.cuh).
@@ -69,27 +69,27 @@ FN Fr times_power(const Fr& first, const Fr& base, uint32_t exponent) {
 
 // out[i] = first base^i, i < count <= 128.
 KERNEL(128)
-fr_powers_begin(Quad* out, uint32_t count, uint64_t f0, uint64_t f1, uint64_t f2, uint64_t f3,
+fr_first_powers(Quad* out, uint32_t count, uint64_t f0, uint64_t f1, uint64_t f2, uint64_t f3,
                 uint64_t b0, uint64_t b1, uint64_t b2, uint64_t b3) {
     const uint32_t i = threadIdx.x;
     if (i >= count) return;
     const Fr first = element_of(f0, f1, f2, f3);
     store_element(out, i, times_power(first, element_of(b0, b1, b2, b3), i));
 }
-EXPORT_KERNEL(fr_powers_begin);
+EXPORT_KERNEL(fr_first_powers);
 
 // out[i] = b^i, out[128 + i] = c^i, i < 128: the weights of fr_evaluate.
 KERNEL(128)
-fr_powers_pair(Quad* out, uint64_t b0, uint64_t b1, uint64_t b2, uint64_t b3, uint64_t c0,
+fr_evaluation_weights(Quad* out, uint64_t b0, uint64_t b1, uint64_t b2, uint64_t b3, uint64_t c0,
                uint64_t c1, uint64_t c2, uint64_t c3) {
     const Fr base = blockIdx.x == 0 ? element_of(b0, b1, b2, b3) : element_of(c0, c1, c2, c3);
     store_element(out, thread_number(), times_power(Fr::one(), base, threadIdx.x));
 }
-EXPORT_KERNEL(fr_powers_pair);
+EXPORT_KERNEL(fr_evaluation_weights);
 
 // out[i + k have] = out[i] w^k for i < have, 0 < k < each, below `count`.
 KERNEL(128)
-fr_powers(Quad* out, uint64_t have, uint64_t count, uint32_t each, uint64_t w0, uint64_t w1,
+fr_extend_powers(Quad* out, uint64_t have, uint64_t count, uint32_t each, uint64_t w0, uint64_t w1,
           uint64_t w2, uint64_t w3, uint64_t w4, uint64_t w5, uint64_t w6, uint64_t w7) {
     const Fr multiples[2] = {element_of(w0, w1, w2, w3), element_of(w4, w5, w6, w7)};
     uint64_t i = thread_number();
@@ -103,4 +103,4 @@ fr_powers(Quad* out, uint64_t have, uint64_t count, uint32_t each, uint64_t w0, 
         store_element(out, i, reduced(power));
     }
 }
-EXPORT_KERNEL(fr_powers);
+EXPORT_KERNEL(fr_extend_powers);

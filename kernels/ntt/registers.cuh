@@ -28,7 +28,7 @@ FN void prepare(Fr& x, int& bound, int exponent) {
 // multiplies by the root of order 2^(t+1) to b's t bits reversed, which is the root of order 8 to
 // b's two bits reversed. `first` and `others` bound the input; x_0 may be any.
 template <int E>
-FN void descend_in_registers(Fr* x, int first = BELOW_2R, int others = BELOW_2R) {
+FN void dif_in_registers(Fr* x, int first = BELOW_2R, int others = BELOW_2R) {
     int bounds[1 << E];
 #pragma unroll
     for (int i = 0; i < 1 << E; i++) bounds[i] = i ? others : first;
@@ -50,7 +50,7 @@ FN void descend_in_registers(Fr* x, int first = BELOW_2R, int others = BELOW_2R)
 // a half block is multiplied by the i-th power of the root of order 2^(t+1). x_0 is never
 // multiplied and never needs to be below 2 r; `first` and `others` bound the input.
 template <int E>
-FN void ascend_in_registers(Fr* x, int first = BELOW_2R, int others = BELOW_2R) {
+FN void dit_in_registers(Fr* x, int first = BELOW_2R, int others = BELOW_2R) {
     int bounds[1 << E];
 #pragma unroll
     for (int i = 0; i < 1 << E; i++) bounds[i] = i ? others : first;

@@ -7,9 +7,9 @@
 // bits l) is multiplied by root_M^(rev(f) l), M = 2^(o + E): entry M + f 2^o + l of `tables`.
 //
 // One loop body serves all steps and all radices here. For the tiles of large transforms
-// straight.cuh unrolls the steps.
+// unrolled_steps.cuh unrolls the steps.
 #pragma once
-#include "factors.cuh"
+#include "twiddles.cuh"
 
 // Options of a pass.
 enum : uint32_t {
@@ -18,11 +18,11 @@ enum : uint32_t {
     ROWS_LAST = 4,  // multiplies the output by `rows`, by index
     WHOLE = 8,      // in the step over the top field, slot 0's factors are not 1
     CANONICAL = 16, // writes canonical elements
-    TURNED = 32,    // writes natural instead of bit-reversed order, or the reverse
-    PLAIN = 64,     // merged.cuh: in the step over a transform's top field, two factors are 1
-    DIVIDED = 128,  // merged_rows.cuh: divides by the transform's length
+    BIT_REVERSAL = 32,    // writes natural instead of bit-reversed order, or the reverse
+    PLAIN = 64,     // fused.cuh: in the step over a transform's top field, two factors are 1
+    DIVIDED = 128,  // fused_rows.cuh: divides by the transform's length
 };
-FN uint32_t turn_of(uint32_t flags) { return flags & INVERSE ? ~0u : 0u; }
+FN uint32_t inverse_mask(uint32_t flags) { return flags & INVERSE ? ~0u : 0u; }
 
 struct Steps {
     Quad* tile;
@@ -39,15 +39,15 @@ template <int E> FN const Quad* step_entry(const Steps& s, uint32_t first, uint3
 
 // DIF. In: x holds the elements at the top field, slots in order, below 2 r. Out: those at the
 // lowest field, by `slot`; any.
-template <int E, int K> FN void descend_any(Fr* x, const Steps& s) {
-    const uint32_t turn = turn_of(s.flags), top = s.lg_r - E;
+template <int E, int K> FN void dif_any(Fr* x, const Steps& s) {
+    const uint32_t turn = inverse_mask(s.flags), top = s.lg_r - E;
     uint32_t o = top, first = first_index<E>(threadIdx.x, o + s.shift), at = place(first);
     const Quad* entry = s.rows + row_of(s, first);
     uint32_t entry_turn = 0;
     bool scaled = s.flags & ROWS_FIRST, whole = true, begun = false;
 #pragma unroll 1
     while (true) {
-        if (scaled) times_step_factors<E, K>(x, entry, o, entry_turn, whole);
+        if (scaled) apply_step_twiddles<E, K>(x, entry, o, entry_turn, whole);
         if (begun) {
             if (o == 0) return;
             __syncthreads(); // all have read what put() stored before
@@ -57,7 +57,7 @@ template <int E, int K> FN void descend_any(Fr* x, const Steps& s) {
             __syncthreads();
             get<E>(s.tile, at, o + s.shift, 0, x);
         }
-        descend_in_registers<E>(x);
+        dif_in_registers<E>(x);
         if (o == 0 && !(s.flags & ROWS_LAST)) return;
         entry = o ? step_entry<E>(s, first, o) : s.rows + row_of(s, first);
         whole = o == 0 || (o == top && s.flags & WHOLE);
@@ -66,17 +66,17 @@ template <int E, int K> FN void descend_any(Fr* x, const Steps& s) {
 }
 // DIT. In: x holds the elements at the lowest field, by `slot`, below 2 r. Out: those at the top
 // field, slots in order; any.
-template <int E, int K> FN void ascend_any(Fr* x, const Steps& s) {
-    const uint32_t turn = turn_of(s.flags), top = s.lg_r - E;
+template <int E, int K> FN void dit_any(Fr* x, const Steps& s) {
+    const uint32_t turn = inverse_mask(s.flags), top = s.lg_r - E;
     uint32_t o = 0, first = first_index<E>(threadIdx.x, s.shift), at = place(first);
     const Quad* entry = s.rows + row_of(s, first);
     uint32_t entry_turn = turn;
     bool scaled = s.flags & ROWS_FIRST, whole = true, done = false;
 #pragma unroll 1
     while (true) {
-        if (scaled) times_step_factors<E, K>(x, entry, o, entry_turn, whole);
+        if (scaled) apply_step_twiddles<E, K>(x, entry, o, entry_turn, whole);
         if (done) return;
-        ascend_in_registers<E>(x);
+        dit_in_registers<E>(x);
         scaled = true;
         if (o == top) {
             if (!(s.flags & ROWS_LAST)) return;

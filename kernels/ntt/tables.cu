@@ -24,7 +24,7 @@ FN Fr times_power(Fr x, const Quad* squares, uint64_t exponent) {
 }
 
 KERNEL(128)
-ntt_factors(Quad* table, const Quad* powers, uint32_t kept, uint32_t lg_p, uint32_t lg_k,
+ntt_twiddles(Quad* table, const Quad* powers, uint32_t kept, uint32_t lg_p, uint32_t lg_k,
             uint32_t lg_step, uint32_t plane, uint32_t apart) {
     const uint64_t number = uint64_t(blockIdx.x) * blockDim.x + threadIdx.x;
     if (number >> (lg_p + lg_k)) return;
@@ -40,7 +40,7 @@ ntt_factors(Quad* table, const Quad* powers, uint32_t kept, uint32_t lg_p, uint3
         store_halves(table + low, table + low + (plane ? plane : 1), multiple);
     }
 }
-EXPORT_KERNEL(ntt_factors);
+EXPORT_KERNEL(ntt_twiddles);
 
 // to[i] = from[i] for i < count elements: a transform of one element.
 KERNEL(128) ntt_copy(const Quad* from, Quad* to, uint64_t count) {

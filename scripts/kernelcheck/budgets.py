@@ -10,7 +10,7 @@ EARLY = "early"
 # Kernels whose instructions have a budget: MSM kernels work in loops, NTT kernels are mostly
 # unrolled, so all of their code is counted.
 COUNTED_LOOPS = re.compile(r"g1_tree_first|g[12]_tree_level|g[12]_balanced_share")
-COUNTED_WHOLE = re.compile(r"ntt_(ascend|descend)_(columns|rows|merged)_\w+")
+COUNTED_WHOLE = re.compile(r"ntt_(dif|dit)_(columns|rows|fused)_\w+")
 HEADER = """\
 # The resource budget of each kernel, written by `scripts/check-kernels --arch all --write`. `all`
 # applies to every architecture; other lines to those they name. Zeros are omitted.

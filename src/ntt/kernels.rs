@@ -50,7 +50,7 @@ const COLUMNS: [(u32, u32); 5] = [(1, 2), (2, 1), (2, 2), (3, 1), (3, 2)];
 /// Values of lg_e with rows' kernels.
 const ROWS: [u32; 2] = [1, 2];
 
-/// Tiles with specialised columns' kernels: `kernels/ntt/descend_shaped.cu`.
+/// Tiles with specialised columns' kernels: `kernels/ntt/dif_unrolled.cu`.
 const SPECIALISED_COLUMNS: [NttPass; 5] = [
     NttPass { lg_r: 5, lg_c: 1, lg_e: 1, multiples: 2, fused: false },
     NttPass { lg_r: 6, lg_c: 2, lg_e: 2, multiples: 1, fused: false },
@@ -78,8 +78,8 @@ mod name {
 
     pub const fn of_way(way: Decimation) -> &'static str {
         match way {
-            Decimation::Dif => "descend",
-            Decimation::Dit => "ascend",
+            Decimation::Dif => "dif",
+            Decimation::Dit => "dit",
         }
     }
 
@@ -103,12 +103,12 @@ mod name {
 
     pub fn fused_columns(way: Decimation, pass: NttPass) -> String {
         let NttPass { lg_r, lg_c, multiples: kept, .. } = pass;
-        format!("ntt_{}_merged_r{lg_r}_c{lg_c}_b{kept}", of_way(way))
+        format!("ntt_{}_fused_r{lg_r}_c{lg_c}_b{kept}", of_way(way))
     }
 
     pub fn fused_rows(way: Decimation, pass: NttPass) -> String {
         let NttPass { lg_r, lg_c, multiples: kept, .. } = pass;
-        format!("ntt_{}_merged_r{lg_r}_c{lg_c}_l{kept}", of_way(way))
+        format!("ntt_{}_fused_r{lg_r}_c{lg_c}_l{kept}", of_way(way))
     }
 }
 
@@ -240,7 +240,7 @@ fn load_specialised(context: &DeviceContext) -> Result<SpecialisedKernels, GpuUn
     let failed = |fault| GpuUnavailable::Device { index, fault };
     let (mut columns, mut rows) = (HashMap::new(), HashMap::new());
     for way in [Decimation::Dif, Decimation::Dit] {
-        let module = KernelModule::load(context, &format!("ntt/{}_shaped", name::of_way(way)))?;
+        let module = KernelModule::load(context, &format!("ntt/{}_unrolled", name::of_way(way)))?;
         for pass in SPECIALISED_COLUMNS {
             let name = name::specialised_columns(way, pass);
             let kernel = module.kernel(&name, block_of(&pass)).map_err(failed)?;
@@ -265,7 +265,7 @@ fn load_fused(context: &DeviceContext) -> Result<FusedKernels, GpuUnavailable> {
     let failed = |fault| GpuUnavailable::Device { index, fault };
     let (mut merged, mut merged_rows) = (HashMap::new(), HashMap::new());
     for way in [Decimation::Dif, Decimation::Dit] {
-        let module = KernelModule::load(context, &format!("ntt/{}_merged", name::of_way(way)))?;
+        let module = KernelModule::load(context, &format!("ntt/{}_fused", name::of_way(way)))?;
         for pass in FUSED_COLUMNS {
             let name = name::fused_columns(way, pass);
             let kernel = module.kernel(&name, block_of(&pass)).map_err(failed)?;

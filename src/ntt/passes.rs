@@ -70,7 +70,7 @@ pub struct NttPass {
     /// inter-pass twiddles: the rows' pass (last in DIF order, first in DIT order) and fused passes
     /// but the last. For fused rows' passes: multiples of the last step's twiddles.
     pub multiples: u32,
-    /// Whether twiddles are fused into butterflies: see `kernels/ntt/merged.cuh`.
+    /// Whether twiddles are fused into butterflies: see `kernels/ntt/fused.cuh`.
     pub fused: bool,
 }
 

@@ -114,7 +114,7 @@ impl NttDevice {
             // Reports a missing kernel now, not when the plan runs.
             let way = transform.decimation();
             match planned.inter_pass {
-                _ if planned.is_merged_rows() => drop(self.kernels.merged_rows(way, pass)?),
+                _ if planned.is_fused_rows() => drop(self.kernels.merged_rows(way, pass)?),
                 _ if pass.fused => drop(self.kernels.merged(way, pass)?),
                 Some(_) => drop(self.kernels.columns(way, pass)?),
                 None => drop(self.kernels.rows(way, pass, flags, last == 0)?),
@@ -176,7 +176,7 @@ impl NttDevice {
         let grid = blocks(count, 1 << pass.lg_tile())?;
         let steps = planned.twiddles.lease().all();
         let rows = planned.rows.as_ref().map_or(steps, |rows| rows.lease().all());
-        if planned.is_merged_rows() {
+        if planned.is_fused_rows() {
             let given = (from, to, steps, plan.transform.lg_n, flags);
             return self.kernels.merged_rows(way, &pass)?.launch(stream, grid, given);
         }
@@ -252,7 +252,7 @@ impl NttDevice {
 
 impl PlannedPass {
     /// Whether this is a rows' pass with fused twiddles.
-    fn is_merged_rows(&self) -> bool {
+    fn is_fused_rows(&self) -> bool {
         self.pass.fused && self.lg_block == self.pass.lg_r
     }
 }

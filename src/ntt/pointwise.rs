@@ -138,9 +138,10 @@ impl VectorKernels {
         let failed = |fault| GpuUnavailable::Device { index: identity.index, fault };
         let module = KernelModule::load(gpu.context(), "ntt/pointwise")?;
         let block = BlockShape::threads(THREADS);
-        let inverting = KernelModule::load(gpu.context(), "ntt/invert")?;
-        let invert: InvertKernel =
-            inverting.kernel("fr_invert", BlockShape::threads(INVERT_THREADS)).map_err(failed)?;
+        let inverting = KernelModule::load(gpu.context(), "ntt/batch_inverse")?;
+        let invert: InvertKernel = inverting
+            .kernel("fr_batch_inverse", BlockShape::threads(INVERT_THREADS))
+            .map_err(failed)?;
         let invert_resident = invert.resident_blocks().map_err(failed)?;
         Ok(Self {
             multiply: module.kernel("fr_multiply", block).map_err(failed)?,
@@ -148,8 +149,8 @@ impl VectorKernels {
             subtract: module.kernel("fr_subtract", block).map_err(failed)?,
             scale: module.kernel("fr_scale", block).map_err(failed)?,
             quotient: module.kernel("fr_quotient", block).map_err(failed)?,
-            powers_begin: module.kernel("fr_powers_begin", block).map_err(failed)?,
-            powers: module.kernel("fr_powers", block).map_err(failed)?,
+            powers_begin: module.kernel("fr_first_powers", block).map_err(failed)?,
+            powers: module.kernel("fr_extend_powers", block).map_err(failed)?,
             invert,
             evaluate: PolynomialEvaluator::load(gpu, &module)?,
             arena: gpu.arena().clone(),

@@ -18,7 +18,7 @@ const TABLE_SHARE_DIVISOR: u64 = 2;
 const ELEMENT: u64 = size_of::<super::DeviceFr>() as u64;
 /// Upper bound on the multiples per element in the tables of a transform with all passes fused.
 const FULLY_FUSED_MULTIPLES: u32 = 4;
-/// log2 of the shortest transform with all passes fused: `kernels/ntt/merged_kernels.cuh`.
+/// log2 of the shortest transform with all passes fused: `kernels/ntt/fused_kernels.cuh`.
 const LG_FULLY_FUSED_MIN: u32 = 10;
 
 /// The size in bytes of the twiddle table cache for an arena of this size, for

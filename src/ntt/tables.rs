@@ -29,9 +29,9 @@ type BuildWeightsKernel =
 const ELEMENT: u64 = size_of::<DeviceFr>() as u64;
 /// Threads per block, as the kernels are compiled. Not measured: tables are built once and cached.
 const THREADS: u32 = 128;
-/// Entries per plane of step twiddles, as in `kernels/ntt/factors.cuh`.
+/// Entries per plane of step twiddles, as in `kernels/ntt/twiddles.cuh`.
 const PLANE: u32 = 2048 + 8;
-/// Entries whose pieces are contiguous in tables of fused twiddles: `kernels/ntt/merged.cuh`.
+/// Entries whose pieces are contiguous in tables of fused twiddles: `kernels/ntt/fused.cuh`.
 const GROUP_ENTRIES: u32 = 8;
 /// log2 of the longest row.
 const LG_ROW_MAX: u32 = 10;
@@ -119,10 +119,10 @@ impl TwiddleTables {
     pub fn load(gpu: &Gpu, bytes_max: u64) -> Result<Self, GpuUnavailable> {
         let failed = |fault| GpuUnavailable::Device { index: gpu.identity().index, fault };
         let module = KernelModule::load(gpu.context(), "ntt/tables")?;
-        let make = module.kernel("ntt_factors", BlockShape::threads(THREADS)).map_err(failed)?;
+        let make = module.kernel("ntt_twiddles", BlockShape::threads(THREADS)).map_err(failed)?;
         let module = KernelModule::load(gpu.context(), "ntt/evaluate")?;
         let make_weights =
-            module.kernel("ntt_weights", BlockShape::threads(THREADS)).map_err(failed)?;
+            module.kernel("barycentric_weights", BlockShape::threads(THREADS)).map_err(failed)?;
         let stream = Stream::new(gpu.context()).map_err(failed)?;
         let (arena, ring) = (gpu.arena().clone(), gpu.ring().clone());
         Ok(Self { arena, ring, stream, make, make_weights, cache: LruCache::new(bytes_max) })
@@ -147,7 +147,7 @@ impl TwiddleTables {
         })
     }
 
-    /// Laid out as in `kernels/ntt/merged.cuh` and `kernels/ntt/merged_rows.cuh`.
+    /// Laid out as in `kernels/ntt/fused.cuh` and `kernels/ntt/fused_rows.cuh`.
     pub fn fused(&self, merged: FusedTwiddles) -> Result<Arc<TwiddleTable>, DeviceFault> {
         let FusedTwiddles { lg_above, lg_r, inverse, base, last_step_multiples: last } = merged;
         let steps = lg_r / 2;

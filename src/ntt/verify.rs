@@ -67,8 +67,8 @@ impl SecretPointEvaluator {
     pub fn load(context: &DeviceContext, arena: &DeviceArena) -> Result<Self, GpuUnavailable> {
         let failed = |fault| GpuUnavailable::Device { index: context.identity().index, fault };
         let module = KernelModule::load(context, "ntt/evaluate")?;
-        let dot = module.kernel("ntt_dot", BlockShape::threads(THREADS)).map_err(failed)?;
-        let sum = module.kernel("ntt_sum", BlockShape::threads(THREADS)).map_err(failed)?;
+        let dot = module.kernel("fr_dot_chunks", BlockShape::threads(THREADS)).map_err(failed)?;
+        let sum = module.kernel("fr_sum_chunks", BlockShape::threads(THREADS)).map_err(failed)?;
         Ok(Self { dot_kernel: dot, sum, arena: arena.clone(), point: random_point() })
     }
 
@@ -116,7 +116,7 @@ impl SecretPointEvaluator {
         let lg_chunk = lg_n.saturating_sub(LG_CHUNKS).clamp(THREADS.ilog2(), LG_CHUNK_MAX);
         let lg_chunk = lg_chunk.min(lg_n);
         let problem = || DeviceFault::KernelMismatch {
-            kernel: "ntt_dot".into(),
+            kernel: "fr_dot_chunks".into(),
             problem: "partial rows".into(),
         };
         let rows = u32::try_from(data.len() >> lg_n).map_err(|_| problem())?;

@@ -65,10 +65,10 @@ fn demo_fails_if_a_result_is_wrong() {
         (output.status.code(), output.stdout, String::from_utf8(output.stderr).unwrap())
     };
     // The self-test launches the kernel three times.
-    let (code, out, err) = demo("ntt_descend_columns_e1_b2:4:flip1");
+    let (code, out, err) = demo("ntt_dif_columns_e1_b2:4:flip1");
     assert_eq!((code, out.as_slice()), (Some(1), &b""[..]), "{err}");
     assert!(err.contains("differ from arkworks' NTTs, first at index 0"), "{err}");
-    let (code, out, err) = demo("ntt_descend_columns_e1_b2:4:700");
+    let (code, out, err) = demo("ntt_dif_columns_e1_b2:4:700");
     assert_eq!((code, out.as_slice()), (Some(75), &b""[..]), "{err}");
     assert!(err.contains("capstan: "), "{err}");
 }

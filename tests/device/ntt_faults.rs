@@ -251,21 +251,21 @@ const WRONG_CASES: [(&str, usize, u32, &[&str]); 3] = [
         "two passes",
         1,
         11,
-        &["ntt_descend_columns_e1_b2:1:flip1", "ntt_descend_rows_r5_c1_e1:1:flip1"],
+        &["ntt_dif_columns_e1_b2:1:flip1", "ntt_dif_rows_r5_c1_e1:1:flip1"],
     ),
-    ("one pass with fused twiddles", 5, 10, &["ntt_descend_merged_r10_c0_l4:1:flip1"]),
+    ("one pass with fused twiddles", 5, 10, &["ntt_dif_fused_r10_c0_l4:1:flip1"]),
     (
         "tables and checks",
         1,
         11,
         &[
             // After nine launches for the inner twiddles, the inter-pass twiddles.
-            "ntt_factors:10:flip",
-            "ntt_weights:1:flip",
-            "ntt_dot:1:flip3",
-            "ntt_dot:2:flip3",
-            "ntt_sum:1:flip1",
-            "ntt_sum:2:flip1",
+            "ntt_twiddles:10:flip",
+            "barycentric_weights:1:flip",
+            "fr_dot_chunks:1:flip3",
+            "fr_dot_chunks:2:flip3",
+            "fr_sum_chunks:1:flip1",
+            "fr_sum_chunks:2:flip1",
         ],
     ),
 ];
@@ -306,7 +306,7 @@ fn the_daemon_refuses_wrong_results() {
         return println!("skipped: wrong results cannot be injected into a GPU");
     }
     // The self-test launches the kernel three times.
-    let (child, client) = start_with_client(&[("EMU_FAULT", "ntt_descend_columns_e1_b2:4:flip1")]);
+    let (child, client) = start_with_client(&[("EMU_FAULT", "ntt_dif_columns_e1_b2:4:flip1")]);
     let case = NttCase::new(plan(12, 0), 1, true);
     let transform = || {
         let mut values = case.given.clone();

@@ -27,17 +27,17 @@ const LARGER_ONLY: &[&str] = &[
     "radix windows",
     // NTTs longer than the L2 cache, which is 2^20 elements on an H200, if their passes do not have
     // fused twiddles.
-    "ntt_ascend_columns_e2_b1",
-    "ntt_ascend_columns_e3_b1",
-    "ntt_ascend_columns_r6_c2_e2_b1",
-    "ntt_descend_columns_e3_b1",
+    "ntt_dit_columns_e2_b1",
+    "ntt_dit_columns_e3_b1",
+    "ntt_dit_columns_r6_c2_e2_b1",
+    "ntt_dif_columns_e3_b1",
     // NTTs of at least 2^28 elements.
-    "ntt_ascend_merged_r8_c2_b1",
-    "ntt_descend_merged_r8_c2_b1",
+    "ntt_dit_fused_r8_c2_b1",
+    "ntt_dif_fused_r8_c2_b1",
     // NTTs of 2^25 elements on a device with 2 MiB of L2; other devices use them for batches of
     // 2^16 elements per row.
-    "ntt_ascend_columns_r8_c2_e2_b2",
-    "ntt_descend_columns_r8_c2_e2_b2",
+    "ntt_dit_columns_r8_c2_e2_b2",
+    "ntt_dif_columns_r8_c2_e2_b2",
 ];
 
 /// The kernels of MSMs of all sizes: over bases with and without tables, of one vector and of
@@ -118,15 +118,15 @@ fn the_emulated_self_test_runs_every_stage() {
         "sliding windows",
         "g1_balanced_share",
         "g1_tree_level",
-        "g1_whole_sums",
+        "g1_bucket_team_sums",
         "g2_balanced_merge",
         "g2_tree_level",
         "g2_tables",
-        "ntt_ascend_columns_e1_b2",
-        "ntt_ascend_merged_r10_c0_l4",
-        "ntt_descend_columns_e3_b2",
-        "ntt_descend_columns_r6_c2_e2_b2",
-        "ntt_descend_rows_e2",
+        "ntt_dit_columns_e1_b2",
+        "ntt_dit_fused_r10_c0_l4",
+        "ntt_dif_columns_e3_b2",
+        "ntt_dif_columns_r6_c2_e2_b2",
+        "ntt_dif_rows_e2",
     ] {
         assert!(tested.contains(name), "{name} is not in {tested:?}");
     }

@@ -83,11 +83,11 @@ fn the_self_test_finds_kernels_that_compute_wrong() {
             ("g1_balanced_share:1:flip", G1, "g1, as scalars arrive"),
             ("g1_balanced_join:1:flip", G1, "g1, as scalars arrive"),
             ("g1_balanced_merge:1:flip", G1, "g1, as scalars arrive"),
-            ("g1_balanced_collect:2:flip", G1, "g1, as scalars arrive"),
-            ("g1_whole_sums:1:flip", G1, "g1, without tables"),
+            ("g1_balanced_to_affine:2:flip", G1, "g1, as scalars arrive"),
+            ("g1_bucket_team_sums:1:flip", G1, "g1, without tables"),
             ("g1_tables:1:flip", G1, "g1, with tables"),
             ("g1_tree_first:1:flip", G1, "g1, by a tree"),
-            ("g1_balanced_spread:1:flip", G1, "g1, by a tree"),
+            ("g1_balanced_to_xyzz:1:flip", G1, "g1, by a tree"),
             ("g1_tables:2:flip", G1, "g1, with sliding windows"),
             ("g2_balanced_share:1:flip", G2, "g2, as scalars arrive"),
             ("g2_tree_level:1:flip", G2, "g2, by a tree"),
@@ -98,21 +98,21 @@ fn the_self_test_finds_kernels_that_compute_wrong() {
             complaints.extend(complaint(rig, fault, sizes, found));
         }
         for (fault, sizes, found) in [
-            ("ntt_descend_rows_e2:1:flip1", EMULATED, "1 rows of 2^6, natural to bit-reversed"),
-            ("ntt_ascend_rows_e2:1:flip1", EMULATED, "1 rows of 2^6, bit-reversed to natural"),
-            ("ntt_dot:1:flip3", EMULATED, "1 rows of 2^6, natural"),
-            ("ntt_sum:1:flip1", EMULATED, "1 rows of 2^6, natural"),
-            ("ntt_weights:1:flip0", EMULATED, "1 rows of 2^6, natural"),
+            ("ntt_dif_rows_e2:1:flip1", EMULATED, "1 rows of 2^6, natural to bit-reversed"),
+            ("ntt_dit_rows_e2:1:flip1", EMULATED, "1 rows of 2^6, bit-reversed to natural"),
+            ("fr_dot_chunks:1:flip3", EMULATED, "1 rows of 2^6, natural"),
+            ("fr_sum_chunks:1:flip1", EMULATED, "1 rows of 2^6, natural"),
+            ("barycentric_weights:1:flip0", EMULATED, "1 rows of 2^6, natural"),
             ("scalars_encode:1:flip0", EMULATED, "an inverse NTT of 1 rows of 2^6"),
-            ("ntt_descend_columns_r5_c1_e1_b2:1:flip1", EMULATED, "1 rows of 2^10, natural"),
-            ("ntt_ascend_merged_r10_c0_l4:1:flip1", EMULATED, "5 rows of 2^10, bit-reversed"),
-            ("ntt_descend_columns_e1_b2:1:flip1", EMULATED, "1 rows of 2^11"),
-            ("ntt_descend_columns_e3_b2:1:flip1", full_batch(11), "2^11, natural"),
-            ("ntt_ascend_rows_r8_c0_e2:1:flip1", full_batch(11), "2^11, bit-reversed"),
-            ("ntt_ascend_columns_r6_c2_e2_b2:1:flip1", full_batch(12), "2^12, bit-reversed"),
-            ("ntt_descend_rows_r6_c2_e2:1:flip1", full_batch(12), "2^12, natural"),
-            ("ntt_descend_merged_r6_c2_b0:1:flip1", full_batch(14), "2^14, natural"),
-            ("ntt_descend_merged_r8_c1_l2:1:flip1", full_batch(14), "on a coset, natural"),
+            ("ntt_dif_columns_r5_c1_e1_b2:1:flip1", EMULATED, "1 rows of 2^10, natural"),
+            ("ntt_dit_fused_r10_c0_l4:1:flip1", EMULATED, "5 rows of 2^10, bit-reversed"),
+            ("ntt_dif_columns_e1_b2:1:flip1", EMULATED, "1 rows of 2^11"),
+            ("ntt_dif_columns_e3_b2:1:flip1", full_batch(11), "2^11, natural"),
+            ("ntt_dit_rows_r8_c0_e2:1:flip1", full_batch(11), "2^11, bit-reversed"),
+            ("ntt_dit_columns_r6_c2_e2_b2:1:flip1", full_batch(12), "2^12, bit-reversed"),
+            ("ntt_dif_rows_r6_c2_e2:1:flip1", full_batch(12), "2^12, natural"),
+            ("ntt_dif_fused_r6_c2_b0:1:flip1", full_batch(14), "2^14, natural"),
+            ("ntt_dif_fused_r8_c1_l2:1:flip1", full_batch(14), "on a coset, natural"),
             ("g1_check_points:2:flip1", EMULATED, "a check of points in g1"),
             ("g2_check_points:1:flip1", EMULATED, "a check of points in g2"),
         ] {
@@ -129,8 +129,8 @@ fn the_self_test_finds_kernels_that_compute_wrong() {
     });
 }
 
-/// The first of two devices computes wrong results. Runs in its own process, in which the driver has
-/// two devices.
+/// The first of two devices computes wrong results. Runs in its own process, in which the driver
+/// has two devices.
 #[test]
 fn a_device_that_fails_its_self_test_is_left_out_and_another_serves() {
     if emulated::driver().is_none() {
@@ -156,7 +156,7 @@ fn one_of_two_devices() {
         device::open(&DeviceSelection { devices: vec![0, 1], ..first_device() }, &options).unwrap();
     assert!(opened.gpus.len() == 2 && opened.unusable.is_empty());
     // The first device gets the fault: devices are tested in their order.
-    control::fault("g1_whole_sums:1:flip");
+    control::fault("g1_bucket_team_sums:1:flip");
     let (cpu, cuts) = (CpuEngine::new(1).unwrap(), SplitThresholds::default());
     let least = GpuThresholds::default();
     let engine = CudaEngine::with_thresholds(cpu, opened, least, cuts).unwrap();

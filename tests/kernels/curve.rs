@@ -155,7 +155,7 @@ fn batches<P: KernelCurve>() {
         let bytes = 8 * width;
         let shared_bytes = (5 * bytes / 2) as u32 * (THREADS + 2);
         let block = BlockShape { threads: THREADS, shared_bytes };
-        let name = format!("{}_selftest_batched", P::NAME);
+        let name = format!("{}_selftest_batch_affine", P::NAME);
         type Arguments = (DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u32>, u32, u32);
         let kernel = rig.kernel_with_block::<Arguments>("selftest_curve", &name, block);
         let points = rig.upload(&limbs(&table));

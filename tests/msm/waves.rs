@@ -1,5 +1,5 @@
-//! Bucket accumulation on a device with many multiprocessors: more shares than three rounds of warps
-//! merge.
+//! Bucket accumulation on a device with many multiprocessors: more shares than three rounds of
+//! warps merge.
 
 use std::process::Command;
 

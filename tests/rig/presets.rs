@@ -1,5 +1,6 @@
-//! The limits of the devices that the emulated driver has presets for, so that plans for each can be
-//! tested without opening it. `tests/emulated/presets.rs` compares them with what the driver reports.
+//! The limits of the devices that the emulated driver has presets for, so that plans for each can
+//! be tested without opening it. `tests/emulated/presets.rs` compares them with what the driver
+//! reports.
 #![allow(dead_code)] // no test crate uses all of it
 
 use capstan::device::DeviceLimits;
@@ -19,8 +20,8 @@ pub const PRESETS: [(&str, DeviceLimits); 8] = [
     ("small", limits(4, [48, 64], [1536, 16], 2)),
 ];
 
-/// KiB of shared memory per block and per multiprocessor; threads and blocks per multiprocessor; MiB
-/// of L2.
+/// KiB of shared memory per block and per multiprocessor; threads and blocks per multiprocessor;
+/// MiB of L2.
 const fn limits(
     multiprocessors: u32,
     [block_kib, shared_kib]: [u32; 2],

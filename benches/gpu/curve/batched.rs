@@ -28,7 +28,7 @@ pub const G1: BatchedKernel =
     BatchedKernel { name: "g1_add", threads: 512, scratch_coordinates: 1 };
 /// Like [`G1`], but fetches each coordinate once.
 pub const G1_ONCE: BatchedKernel =
-    BatchedKernel { name: "g1_add_once", threads: 512, scratch_coordinates: 3 };
+    BatchedKernel { name: "g1_add_keep_x", threads: 512, scratch_coordinates: 3 };
 /// Like [`G1`], for G2.
 pub const G2: BatchedKernel =
     BatchedKernel { name: "g2_add", threads: 256, scratch_coordinates: 1 };

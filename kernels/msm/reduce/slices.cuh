@@ -1,7 +1,7 @@
 // Sums slices of rows and columns in XYZZ, one per thread: for more points than lanes.
 #pragma once
 #include "../../accumulate.cuh"
-#include "halves.cuh"
+#include "rows_columns.cuh"
 
 template <class F> FN Xyzz<F> load_xyzz(const Xyzz<F>* p) {
     return {load<F>(&p->x), load<F>(&p->y), load<F>(&p->zz), load<F>(&p->zzz)};

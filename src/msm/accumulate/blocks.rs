@@ -48,7 +48,7 @@ impl TreeBlocks {
     }
 }
 
-/// The blocks of load-balanced accumulation: `kernels/msm/balanced.cu`.
+/// The blocks of load-balanced accumulation: `kernels/msm/load_balanced.cu`.
 pub struct ShareBlocks {
     pub block: BlockShape,
     /// Blocks per multiprocessor that registers allow.

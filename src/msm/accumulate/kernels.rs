@@ -16,7 +16,7 @@ pub(super) const PLACE_THREADS: u32 = 256;
 pub(super) const SCAN_THREADS: u32 = 1024;
 pub(super) const COPY_THREADS: u32 = 256;
 pub(super) const COLLECT_THREADS: u32 = 128;
-/// Lanes per sum in `joined.cuh` and `rounds.cuh`, and threads of their blocks.
+/// Lanes per sum in `team_sums.cuh` and `merge_shares.cuh`, and threads of their blocks.
 pub(super) const TEAM_LANES: u32 = 4;
 pub(super) const TEAM_BLOCK_THREADS: u32 = 128;
 
@@ -157,7 +157,7 @@ impl AccumulateModules {
     pub fn load(context: &DeviceContext) -> Result<Self, GpuUnavailable> {
         let load = |name| KernelModule::load(context, name);
         let (levels, tree) = (load("msm/levels")?, load("msm/tree")?);
-        Ok(Self { levels, tree, balanced: load("msm/balanced")? })
+        Ok(Self { levels, tree, balanced: load("msm/load_balanced")? })
     }
 }
 
@@ -182,7 +182,7 @@ impl AccumulateKernels {
         Ok(Self {
             count: load_kernel(levels, early, "msm_levels_count", block(PLACE_THREADS))?,
             scan: load_kernel(levels, early, "msm_levels_scan", block(SCAN_THREADS))?,
-            place: load_kernel(levels, early, "msm_levels_place", block(PLACE_THREADS))?,
+            place: load_kernel(levels, early, "msm_levels_rows", block(PLACE_THREADS))?,
             list_blocks: list.resident_blocks()?,
             list,
             g1: GroupKernels::load(modules, Group::G1, limits, early)?,

@@ -1,4 +1,4 @@
-//! For few references: teams of lanes sum whole buckets (`kernels/msm/whole.cu`).
+//! For few references: teams of lanes sum whole buckets (`kernels/msm/bucket_teams.cu`).
 
 use super::{
     SortedReferences, kernel_fault, kernels::TEAM_BLOCK_THREADS, layout::AccumulateShape, region,
@@ -54,7 +54,7 @@ pub struct WholeBucketKernels {
     g2: (WholeSumsKernel, WholeJoinKernel),
 }
 
-/// How large buckets are split: see `kernels/msm/whole.cuh`.
+/// How large buckets are split: see `kernels/msm/bucket_teams.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WholeBucketPlan {
     /// Groups of four lanes for each bucket that is not large.
@@ -116,11 +116,11 @@ impl WholeBucketPlan {
 impl WholeBucketKernels {
     /// Loads the kernels, with programmatic dependent launch (PDL).
     pub fn load(context: &DeviceContext) -> Result<Self, GpuUnavailable> {
-        let module = KernelModule::load(context, "msm/whole")?;
+        let module = KernelModule::load(context, "msm/bucket_teams")?;
         let of = |group: Group| {
             let (name, block) = (group.name(), BlockShape::threads(TEAM_BLOCK_THREADS));
-            let sums = module.kernel(&format!("{name}_whole_sums"), block)?.with_pdl();
-            let join = module.kernel(&format!("{name}_whole_join"), block)?.with_pdl();
+            let sums = module.kernel(&format!("{name}_bucket_team_sums"), block)?.with_pdl();
+            let join = module.kernel(&format!("{name}_bucket_team_join"), block)?.with_pdl();
             Ok((sums, join))
         };
         let failed = |fault| GpuUnavailable::Device { index: context.identity().index, fault };

@@ -50,7 +50,8 @@ impl ReduceShape {
         lg_ceil(self.buckets)
     }
 
-    /// Term `term` of a set is multiplied by 2 to this power: see `kernels/msm/reduce/terms.cuh`.
+    /// Term `term` of a set is multiplied by 2 to this power: see
+    /// `kernels/msm/reduce/bit_terms.cuh`.
     pub(super) fn term_exponent(&self, term: u32) -> u32 {
         match self.weights {
             BucketWeights::Consecutive => term.max(1) - 1,

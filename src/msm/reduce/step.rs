@@ -3,11 +3,11 @@
 use super::shape::{BucketWeights, ReduceShape};
 use crate::curve::Group;
 
-/// Groups of four lanes per block, as in `kernels/msm/reduce/split_sum.cuh`.
+/// Groups of four lanes per block, as in `kernels/msm/reduce/team_sum.cuh`.
 pub(super) const SUM_GROUPS: u32 = 32;
 
 /// The rows and columns of sets of buckets, and the slices that each is split into: see
-/// `kernels/msm/reduce/halves.cuh`.
+/// `kernels/msm/reduce/rows_columns.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowsAndColumns {
     pub(super) arrays: u32,
@@ -64,7 +64,7 @@ impl RowsAndColumns {
     }
 }
 
-/// The sums that terms are made of: see `kernels/msm/reduce/terms.cuh`.
+/// The sums that terms are made of: see `kernels/msm/reduce/bit_terms.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReduceTerms {
     pub(super) arrays: u32,
@@ -106,7 +106,7 @@ pub(super) fn lg_ceil(count: u32) -> u32 {
     count.next_power_of_two().ilog2()
 }
 
-/// The doublings of each point of a period: see `kernels/msm/reduce/terms.cuh`.
+/// The doublings of each point of a period: see `kernels/msm/reduce/bit_terms.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeriodicDoublings {
     pub(super) period: u32,

@@ -118,7 +118,7 @@ impl SortPlan {
 
     /// The names of the kernels that sort this way.
     pub fn kernels(&self) -> Vec<String> {
-        let counts = ["msm_clear_bins", "msm_count_bins"];
+        let counts = ["msm_clear_bins", "msm_count_digits"];
         let names = match self.path {
             SortPath::Bins { .. } => {
                 [&counts[..], &["msm_partition", "msm_count_buckets"]].concat()

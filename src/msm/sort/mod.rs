@@ -222,7 +222,7 @@ impl Sorter {
             Ok((low_bits, kernel.with_pdl()))
         };
         let count_bins: CountBinsKernel =
-            module.kernel("msm_count_bins", BlockShape::threads(COUNT_THREADS))?;
+            module.kernel("msm_count_digits", BlockShape::threads(COUNT_THREADS))?;
         Ok(Self {
             capacity,
             count_blocks: limits.multiprocessors * count_bins.resident_blocks()?,

@@ -66,7 +66,7 @@ impl PolynomialEvaluator {
         let sums: EvaluateKernel = evaluate.kernel("fr_evaluate", block).map_err(failed)?;
         let resident = sums.resident_blocks().map_err(failed)?;
         Ok(Self {
-            powers_pair: module.kernel("fr_powers_pair", block).map_err(failed)?,
+            powers_pair: module.kernel("fr_evaluation_weights", block).map_err(failed)?,
             sums,
             arena: gpu.arena().clone(),
             blocks: u64::from(identity.limits.multiprocessors * resident),

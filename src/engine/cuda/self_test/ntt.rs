@@ -14,8 +14,8 @@ use crate::{
     ntt::NttTransform,
 };
 
-/// A polynomial's coefficients and values, which the host computes in linear time: with coefficients
-/// 1, a, a^2 ... the value at x is `(1 - (a x)^n) / (1 - a x)`.
+/// A polynomial's coefficients and values, which the host computes in linear time: with
+/// coefficients 1, a, a^2 ... the value at x is `(1 - (a x)^n) / (1 - a x)`.
 struct Polynomial {
     coefficients: Vec<Fr>,
     /// The values at the generator of a coset times the powers of a root of unity.

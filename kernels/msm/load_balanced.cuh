@@ -4,7 +4,7 @@
 // A run is the part of one bucket within a share. A run that is a whole bucket is final. A unit,
 // here a thread, stores other runs in its own places, without collisions: its head is the run that
 // continues from the previous unit and ends here, its tail the run that continues in the next unit,
-// which may be all of the unit. joined.cuh and rounds.cuh combine the runs of a bucket.
+// which may be all of the unit. team_sums.cuh and merge_shares.cuh combine the runs of a bucket.
 #pragma once
 #include "levels.cuh"
 #include "../accumulate.cuh"

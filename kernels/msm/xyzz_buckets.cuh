@@ -1,6 +1,6 @@
 // Writes all buckets in XYZZ form, as the tail computes them, which avoids an inversion.
 #pragma once
-#include "joined.cuh"
+#include "team_sums.cuh"
 
 // Four lanes per bucket, one coordinate each.
 template <class F>

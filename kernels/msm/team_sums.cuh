@@ -1,8 +1,8 @@
 // Sums by teams of split lanes, which have under half the latency of one lane on a serial chain of
 // additions. For the usual case that no bucket is much larger than the others.
 #pragma once
-#include "balanced.cuh"
-#include "reduce/split_sum.cuh"
+#include "load_balanced.cuh"
+#include "reduce/team_sum.cuh"
 
 constexpr uint32_t JOIN_THREADS = 128;
 // Shares of one bucket that are joined serially: the rounds of merges take as long as 15.

@@ -3,7 +3,7 @@
 // one lane. Steps that no unit needs are skipped: buckets smaller than a share cost one addition in
 // the first round, none later.
 #pragma once
-#include "balanced.cuh"
+#include "load_balanced.cuh"
 #include "../curve/split.cuh"
 
 constexpr uint32_t MERGE_THREADS = LANES * SPLIT;

@@ -4,7 +4,7 @@
 // all, only costs time. The code is not inlined and takes no points: points in registers would be
 // written to the stack for the call, in every step of the hot loop.
 #pragma once
-#include "source.cuh"
+#include "summands.cuh"
 
 template <class F> FN bool maybe_rare(const F& ax, const F& bx) {
     const uint32_t a = first_limb(ax), b = first_limb(bx);

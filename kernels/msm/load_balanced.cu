@@ -9,8 +9,8 @@
 //                       and the next round begin in heads, tails and units.
 //   gN_balanced_copy    any grid. out[b] = the sum of bucket b if the tree has it, or infinity if
 //                       it is empty (left unchanged if sums are added to held buckets).
-//   gN_balanced_collect any grid. out[b] = the sum of bucket b if the tail has it, affine.
-//   gN_balanced_spread  any grid. Replaces both: out[b] = the sum of bucket b in XYZZ form.
+//   gN_balanced_to_affine any grid. out[b] = the sum of bucket b if the tail has it, affine.
+//   gN_balanced_to_xyzz  any grid. Replaces both: out[b] = the sum of bucket b in XYZZ form.
 //
 // heads, tails, units: one for each unit of all rounds. Sums of the tail follow those of the tree:
 // a bucket's sum has number (its first entry) / 2, which is unique, since each has at least two
@@ -19,9 +19,9 @@
 // Launch: share in blocks of 128, two per multiprocessor, G2 64, up to four as shared memory
 // allows; copy and spread 256; the others 128.
 // Barriers: merge before and after groups read each other's sums; teams those of a team's tree.
-#include "copied.cuh"
-#include "rounds.cuh"
-#include "spread.cuh"
+#include "copy_buckets.cuh"
+#include "merge_shares.cuh"
+#include "xyzz_buckets.cuh"
 
 // The tail's sums.
 template <class F> FN Xyzz<F>* finals_of(Affine<F>* sums, const Levels* levels) {
@@ -124,8 +124,8 @@ COPY(g2_balanced_copy, Fp2)
                         sums_index}); \
     } \
     EXPORT_KERNEL(name);
-SPREAD(g1_balanced_spread, Fp, 4)
-SPREAD(g2_balanced_spread, Fp2, 2)
+SPREAD(g1_balanced_to_xyzz, Fp, 4)
+SPREAD(g2_balanced_to_xyzz, Fp2, 2)
 
 // Which of the AHEAD buckets b, b + threads, ... are in the tail, one bit each.
 constexpr uint32_t AHEAD = 8;
@@ -196,5 +196,5 @@ FN void collect(Affine<F>* out, Affine<F>* sums, const Tree& tree) {
                 {{references, starts, buckets, held}, levels, rows, width, tail_row, sums_index}); \
     } \
     EXPORT_KERNEL(name);
-COLLECT(g1_balanced_collect, Fp, 3)
-COLLECT(g2_balanced_collect, Fp2, 2)
+COLLECT(g1_balanced_to_affine, Fp, 3)
+COLLECT(g2_balanced_to_affine, Fp2, 2)

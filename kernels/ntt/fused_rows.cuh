@@ -1,4 +1,4 @@
-// The rows' pass of transforms with all twiddles fused: splits blocks, as in merged.cuh, until they
+// The rows' pass of transforms with all twiddles fused: splits blocks, as in fused.cuh, until they
 // are single elements. There is no border, and a coset costs nothing.
 //
 // Tables: as for a columns' pass, except for the last step of a row, whose blocks have four
@@ -9,9 +9,9 @@
 // fourteenth of a product. Powers of a coset's generator by bit-reversed exponents would cost two
 // more products per element, so such transforms do not fuse this pass.
 //
-// Barriers: those of straight.cuh and passes.cuh.
+// Barriers: those of unrolled_steps.cuh and passes.cuh.
 #pragma once
-#include "merged.cuh"
+#include "fused.cuh"
 
 // A thread's row in its transform. DIF tiles to natural order hold other rows than DIT tiles.
 FN uint32_t number_of_row(const Rows& rows, uint32_t flags) {
@@ -20,9 +20,10 @@ FN uint32_t number_of_row(const Rows& rows, uint32_t flags) {
     return (blockIdx.x << rows.lg_c | c) & ((1u << (rows.lg_n - rows.lg_r)) - 1);
 }
 
-// DIF. Radix 2^R, 2^C rows. LAST: multiples of the last step's factors. TURNED: to natural order.
+// DIF. Radix 2^R, 2^C rows. LAST: multiples of the last step's factors. BIT_REVERSAL: to natural
+// order.
 template <int R, int C, int LAST>
-FN void descend_merged_rows(const Quad* in, Quad* out, Quad* tile, const Quad* table, uint32_t lg_n,
+FN void dif_merged_rows(const Quad* in, Quad* out, Quad* tile, const Quad* table, uint32_t lg_n,
                             uint32_t flags) {
     const Rows rows = {0, lg_n, R, C};
     const uint64_t from = rows.source(first_index<2>(threadIdx.x, R - 2), flags);
@@ -30,7 +31,7 @@ FN void descend_merged_rows(const Quad* in, Quad* out, Quad* tile, const Quad* t
 #pragma unroll
     for (uint64_t e = 0; e < 4; e++) x[e] = load_element(in, from + (e << (R - 2)));
     const Blocks blocks = {table, number_of_row(rows, flags), lg_n - R};
-    descend_merged<R / 2, 0, LAST>(x, tile, blocks, R == LG_ALONE && flags & PLAIN);
+    dif_fused<R / 2, 0, LAST>(x, tile, blocks, R == LG_ALONE && flags & PLAIN);
     if (flags & DIVIDED) {
 #pragma unroll
         for (int e = 0; e < 4; e++) x[e] = divide_by_power_of_two(x[e], lg_n);
@@ -40,7 +41,7 @@ FN void descend_merged_rows(const Quad* in, Quad* out, Quad* tile, const Quad* t
 
 // DIT, with the same parameters.
 template <int R, int C, int LAST>
-FN void ascend_merged_rows(const Quad* in, Quad* out, Quad* tile, const Quad* table, uint32_t lg_n,
+FN void dit_merged_rows(const Quad* in, Quad* out, Quad* tile, const Quad* table, uint32_t lg_n,
                            uint32_t flags) {
     const Rows rows = {0, lg_n, R, C};
     Fr x[4];
@@ -51,7 +52,7 @@ FN void ascend_merged_rows(const Quad* in, Quad* out, Quad* tile, const Quad* ta
     }
     const Blocks blocks = {table, number_of_row(rows, 0), lg_n - R};
     constexpr bool MAYBE_PLAIN = R == LG_ALONE;
-    ascend_merged<R / 2, 0, LAST, MAYBE_PLAIN>(x, tile, blocks, flags & PLAIN);
+    dit_fused<R / 2, 0, LAST, MAYBE_PLAIN>(x, tile, blocks, flags & PLAIN);
     const uint64_t to = rows.first() + first_index<2>(threadIdx.x, R - 2);
 #pragma unroll
     for (uint64_t e = 0; e < 4; e++) {

@@ -8,7 +8,7 @@
 // product per element and stage, 3 for radix 2^6; steps.cuh takes 3/8, plus one for the border:
 // 3.25.
 //
-// The rows' pass at the end may continue in this way: merged_rows.cuh. Or, if the twiddles of all
+// The rows' pass at the end may continue in this way: fused_rows.cuh. Or, if the twiddles of all
 // blocks take too much memory bandwidth, it has no fused twiddles: the last merged pass
 // multiplies element k of block B by (g w^rev(B))^k, from a table for the whole transform.
 //
@@ -27,12 +27,12 @@
 // follow a product or canonical numbers, which gives r (1 + 2^-7). Only the last pass upward stores
 // canonical results.
 //
-// Barriers: those of straight.cuh.
+// Barriers: those of unrolled_steps.cuh.
 #pragma once
 #include "passes.cuh"
 
-template <int K> FN Factor<K> load_merged_factor(const Quad* entry, uint32_t f) {
-    Factor<K> factor;
+template <int K> FN Twiddle<K> load_fused_twiddle(const Quad* entry, uint32_t f) {
+    Twiddle<K> factor;
 #pragma unroll
     for (uint32_t j = 0; j < 2 * K; j++) factor.halves[j] = entry[8 * (2 * K * f + j)];
     return factor;
@@ -40,14 +40,14 @@ template <int K> FN Factor<K> load_merged_factor(const Quad* entry, uint32_t f) 
 // Two stages on four elements. PLAIN: in the step over the top field of a whole transform without a
 // coset, two factors are 1; downward its input is canonical.
 template <int K>
-FN void split_by_four(Fr* x, const Factor<K>& factor, const Quad* entry, bool plain) {
+FN void dif_radix4_fused(Fr* x, const Twiddle<K>& factor, const Quad* entry, bool plain) {
     int u = ANY, v = PRODUCT;
     if (!plain) x[2] = mul_constant<K>(x[2], factor), x[3] = mul_constant<K>(x[3], factor);
     butterfly(x[0], x[2], u, v);
     u = ANY, v = PRODUCT, butterfly(x[1], x[3], u, v);
-    if (!plain) x[1] = mul_constant<K>(x[1], load_merged_factor<K>(entry, 1));
+    if (!plain) x[1] = mul_constant<K>(x[1], load_fused_twiddle<K>(entry, 1));
     u = ANY, v = PRODUCT, butterfly(x[0], x[1], u, v);
-    x[3] = mul_constant<K>(x[3], load_merged_factor<K>(entry, 2));
+    x[3] = mul_constant<K>(x[3], load_fused_twiddle<K>(entry, 2));
     u = ANY, v = PRODUCT, butterfly(x[2], x[3], u, v);
 }
 
@@ -58,31 +58,31 @@ FN void add_subtract(Fr& u, Fr& v) {
     butterfly(u, v, u_bound, v_bound);
     trim(u);
 }
-// The transpose of split_by_four. MAYBE_PLAIN: whether `plain` may be true.
-template <int K, bool MAYBE_PLAIN> FN void join_by_four(Fr* x, const Quad* entry, bool plain) {
+// The transpose of dif_radix4_fused. MAYBE_PLAIN: whether `plain` may be true.
+template <int K, bool MAYBE_PLAIN> FN void dit_radix4_fused(Fr* x, const Quad* entry, bool plain) {
     plain = plain && MAYBE_PLAIN;
     add_subtract(x[0], x[1]), add_subtract(x[2], x[3]);
     if (plain)
         trim(x[1]);
     else
-        x[1] = mul_constant<K>(x[1], load_merged_factor<K>(entry, 1));
-    x[3] = mul_constant<K>(x[3], load_merged_factor<K>(entry, 2));
+        x[1] = mul_constant<K>(x[1], load_fused_twiddle<K>(entry, 1));
+    x[3] = mul_constant<K>(x[3], load_fused_twiddle<K>(entry, 2));
     add_subtract(x[0], x[2]), add_subtract(x[1], x[3]);
     if (plain) return;
-    const Factor<K> factor = load_merged_factor<K>(entry, 0);
+    const Twiddle<K> factor = load_fused_twiddle<K>(entry, 0);
     x[2] = mul_constant<K>(x[2], factor), x[3] = mul_constant<K>(x[3], factor);
 }
 
 // The last two stages of a transform, which end in single elements. In a block of four, element e
 // is multiplied by the e-th power of a fourth root of s, then only by fourth roots of unity: one
-// product with eight multiples and three others, where split_by_four has four. `entry` holds the
+// product with eight multiples and three others, where dif_radix4_fused has four. `entry` holds the
 // powers, separate for each thread. They are fetched all at once if registers allow.
 template <int K> struct Powers {
     static constexpr int FETCHED = K > 2 ? 1 : 3;
-    Factor<K> factors[FETCHED];
+    Twiddle<K> factors[FETCHED];
     FN void fetch(const Quad* entry) {
 #pragma unroll
-        for (int f = 0; f < FETCHED; f++) factors[f] = load_merged_factor<K>(entry, uint32_t(f));
+        for (int f = 0; f < FETCHED; f++) factors[f] = load_fused_twiddle<K>(entry, uint32_t(f));
     }
     FN void apply(Fr* x, const Quad* entry) const {
 #pragma unroll
@@ -90,16 +90,16 @@ template <int K> struct Powers {
             if (f < FETCHED)
                 x[f + 1] = mul_constant<K>(x[f + 1], factors[f < FETCHED ? f : 0]);
             else
-                x[f + 1] = mul_constant<K>(x[f + 1], load_merged_factor<K>(entry, uint32_t(f)));
+                x[f + 1] = mul_constant<K>(x[f + 1], load_fused_twiddle<K>(entry, uint32_t(f)));
         }
     }
 };
-template <int K> FN void split_to_elements(Fr* x, const Powers<K>& powers, const Quad* entry) {
+template <int K> FN void dif_final_radix4(Fr* x, const Powers<K>& powers, const Quad* entry) {
     powers.apply(x, entry);
-    descend_in_registers<2>(x, ANY, PRODUCT);
+    dif_in_registers<2>(x, ANY, PRODUCT);
 }
-// The transpose of split_to_elements.
-template <int K> FN void join_elements(Fr* x, const Quad* entry) {
+// The transpose of dif_final_radix4.
+template <int K> FN void dit_first_radix4(Fr* x, const Quad* entry) {
     add_subtract(x[0], x[1]), add_subtract(x[2], x[3]);
     x[3] = mul_constant<8>(x[3], EighthRoot{2});
     add_subtract(x[0], x[2]);
@@ -125,20 +125,20 @@ struct Blocks {
 };
 // LAST: multiples of the factors of a final step that ends in single elements; 0: no such step.
 template <int STEPS, int SHIFT, int LAST>
-FN void descend_merged(Fr* x, Quad* tile, const Blocks& blocks, bool plain) {
+FN void dif_fused(Fr* x, Quad* tile, const Blocks& blocks, bool plain) {
     constexpr uint32_t TOP = 2 * (STEPS - 1), ROW = (1u << (2 * STEPS + SHIFT)) - 1;
     uint32_t first = first_index<2>(threadIdx.x, TOP + SHIFT), at = place(first);
     const Quad* entry = blocks.entry<KEPT>(0, first & ROW, TOP + 2 + SHIFT);
-    Factor<KEPT> factor;
+    Twiddle<KEPT> factor;
     Powers<LAST ? LAST : KEPT> last;
-    if (!plain) factor = load_merged_factor<KEPT>(entry, 0);
+    if (!plain) factor = load_fused_twiddle<KEPT>(entry, 0);
 #pragma unroll
     for (uint32_t step = 0; step < STEPS; step++) {
         const uint32_t o = TOP - 2 * step;
         if (LAST && o == 0)
-            split_to_elements(x, last, entry);
+            dif_final_radix4(x, last, entry);
         else
-            split_by_four(x, factor, entry, plain && step == 0);
+            dif_radix4_fused(x, factor, entry, plain && step == 0);
         if (o == 0) return;
         if (step > 0) __syncthreads(); // all have read what put() stored before
         put<2>(tile, at, o + SHIFT, 0, x);
@@ -149,7 +149,7 @@ FN void descend_merged(Fr* x, Quad* tile, const Blocks& blocks, bool plain) {
             last.fetch(entry);
         } else {
             entry = blocks.entry<KEPT>(step + 1, first & ROW, o + SHIFT);
-            factor = load_merged_factor<KEPT>(entry, 0);
+            factor = load_fused_twiddle<KEPT>(entry, 0);
         }
         __syncthreads();
         get<2>(tile, at, o - 2 + SHIFT, 0, x);
@@ -158,14 +158,14 @@ FN void descend_merged(Fr* x, Quad* tile, const Blocks& blocks, bool plain) {
 
 // MAYBE_PLAIN: for the last step. With LAST, other threads may still be reading the tile.
 template <int STEPS, int SHIFT, int LAST, bool MAYBE_PLAIN>
-FN void ascend_merged(Fr* x, Quad* tile, const Blocks& blocks, bool plain) {
+FN void dit_fused(Fr* x, Quad* tile, const Blocks& blocks, bool plain) {
     constexpr uint32_t TOP = 2 * (STEPS - 1), ROW = (1u << (2 * STEPS + SHIFT)) - 1;
     uint32_t first = first_index<2>(threadIdx.x, SHIFT), at = place(first);
     const Quad* entry = blocks.entry<LAST ? LAST : KEPT>(STEPS - 1, first & ROW, 2 + SHIFT);
     if constexpr (LAST > 0)
-        join_elements<LAST>(x, entry);
+        dit_first_radix4<LAST>(x, entry);
     else
-        join_by_four<KEPT, false>(x, entry, false);
+        dit_radix4_fused<KEPT, false>(x, entry, false);
 #pragma unroll
     for (uint32_t o = 2; o <= TOP; o += 2) {
         if (o > 2 || LAST) __syncthreads(); // all have read what put() stored before
@@ -175,15 +175,15 @@ FN void ascend_merged(Fr* x, Quad* tile, const Blocks& blocks, bool plain) {
         get<2>(tile, at, o + SHIFT, 0, x);
         entry = blocks.entry<KEPT>((TOP - o) / 2, first & ROW, o + 2 + SHIFT);
         if (o < TOP)
-            join_by_four<KEPT, false>(x, entry, false);
+            dit_radix4_fused<KEPT, false>(x, entry, false);
         else
-            join_by_four<KEPT, MAYBE_PLAIN>(x, entry, plain);
+            dit_radix4_fused<KEPT, MAYBE_PLAIN>(x, entry, plain);
     }
 }
 
 // Radix 2^R, 2^C columns. B: multiples of the border factors after the pass; 0: no border.
 template <int R, int C, int B>
-FN void descend_merged_columns(const Quad* in, Quad* out, Quad* tile, const Quad* table,
+FN void dif_merged_columns(const Quad* in, Quad* out, Quad* tile, const Quad* table,
                                const Quad* border, uint32_t lg_n, uint32_t lg_block, bool plain) {
     const Columns columns(lg_block, R, C);
     const uint64_t in_transform = (uint64_t(1) << lg_n) - 1;
@@ -200,11 +200,11 @@ FN void descend_merged_columns(const Quad* in, Quad* out, Quad* tile, const Quad
         for (uint64_t e = 0; e < 4; e++) prefetch(factors + (2 * B * e << columns.lg_s));
     }
     const uint32_t number = uint32_t((columns.block & in_transform) >> lg_block);
-    descend_merged<R / 2, C, 0>(x, tile, {table, number, lg_n - lg_block}, plain);
+    dif_fused<R / 2, C, 0>(x, tile, {table, number, lg_n - lg_block}, plain);
 #pragma unroll
     for (uint64_t e = 0; e < 4; e++) {
         if constexpr (B > 0) {
-            x[e] = times_border_factor<B>(x[e], factors + (2 * B * e << columns.lg_s));
+            x[e] = apply_pass_twiddle<B>(x[e], factors + (2 * B * e << columns.lg_s));
         }
         store_element(out, to + (e << columns.lg_s), x[e]);
     }
@@ -212,7 +212,7 @@ FN void descend_merged_columns(const Quad* in, Quad* out, Quad* tile, const Quad
 
 // The DIT pass. B: multiples of the border factors before the pass; 0: no border.
 template <int R, int C, int B>
-FN void ascend_merged_columns(const Quad* in, Quad* out, Quad* tile, const Quad* table,
+FN void dit_merged_columns(const Quad* in, Quad* out, Quad* tile, const Quad* table,
                               const Quad* border, uint32_t lg_n, uint32_t lg_block, bool plain) {
     const Columns columns(lg_block, R, C);
     const uint64_t in_transform = (uint64_t(1) << lg_n) - 1;
@@ -224,12 +224,12 @@ FN void ascend_merged_columns(const Quad* in, Quad* out, Quad* tile, const Quad*
     if constexpr (B > 0) {
 #pragma unroll
         for (uint64_t e = 0; e < 4; e++) {
-            x[e] = times_border_factor<B>(x[e], factors + (2 * B * e << columns.lg_s));
+            x[e] = apply_pass_twiddle<B>(x[e], factors + (2 * B * e << columns.lg_s));
             if (B == 1) trim(x[e]); // below 2 r
         }
     }
     const uint32_t number = uint32_t((columns.block & in_transform) >> lg_block);
-    ascend_merged<R / 2, C, 0, true>(x, tile, {table, number, lg_n - lg_block}, plain);
+    dit_fused<R / 2, C, 0, true>(x, tile, {table, number, lg_n - lg_block}, plain);
     const uint64_t to = columns.place(first_index<2>(threadIdx.x, R - 2 + C));
 #pragma unroll
     for (uint64_t e = 0; e < 4; e++) {

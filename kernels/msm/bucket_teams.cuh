@@ -8,7 +8,7 @@
 // first such cell sums the first piece, the next block the second, and so on. Bisection finds the
 // bucket that contains a cell's last reference.
 #pragma once
-#include "joined.cuh"
+#include "team_sums.cuh"
 
 struct Whole {
     const uint32_t *references, *starts; // see Buckets

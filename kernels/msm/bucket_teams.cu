@@ -1,14 +1,14 @@
 // Sums of whole buckets, in XYZZ form, for few references. Two launches:
 //
-//   gN_whole_sums   SUM_GROUPS / `team` small buckets per block, followed by one cell per block.
-//   gN_whole_join   `blocks`, at least cells / 32. Joins buckets of several pieces.
+// gN_bucket_team_sums   SUM_GROUPS / `team` small buckets per block, followed by one cell per
+// block. gN_bucket_team_join   `blocks`, at least cells / 32. Joins buckets of several pieces.
 //
 // out[b] = the sum of bucket b, for all `buckets`. parts: one point per cell, followed by one mark
 // per cell; uninitialised. `parts` is point number `parts_index` in the numbering of the
 // references. There are digits / `cell` cells, rounded down; `cell` is at most `large` and at most
-// 16 `each` (whole.cuh).
+// 16 `each` (bucket_teams.cuh).
 // Launch: blocks of 128. Barriers: those of a team's tree.
-#include "whole.cuh"
+#include "bucket_teams.cuh"
 
 #define SUMS(name, F, fit) \
     KERNEL(SUM_THREADS, fit) \
@@ -23,8 +23,8 @@
                   team, shared); \
     } \
     EXPORT_KERNEL(name);
-SUMS(g1_whole_sums, Fp, 3)
-SUMS(g2_whole_sums, Fp2, 2)
+SUMS(g1_bucket_team_sums, Fp, 3)
+SUMS(g2_bucket_team_sums, Fp2, 2)
 
 #define JOIN(name, F, fit) \
     KERNEL(SUM_THREADS, fit) \
@@ -35,5 +35,5 @@ SUMS(g2_whole_sums, Fp2, 2)
         join_pieces(out, parts, marks, cells, blocks, shared); \
     } \
     EXPORT_KERNEL(name);
-JOIN(g1_whole_join, Fp, 3)
-JOIN(g2_whole_join, Fp2, 2)
+JOIN(g1_bucket_team_join, Fp, 3)
+JOIN(g2_bucket_team_join, Fp2, 2)

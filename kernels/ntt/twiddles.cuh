@@ -1,8 +1,9 @@
 // Tables of twiddle factors, each as several precomputed multiples (../field/fr.cuh); products.
 //
 // A step's table with K multiples is stored in planes of 16-byte halves, so that lanes read
-// neighbours: half h of multiple k of entry m is at [(2 k + h) PLANE + m]. Border factors, the
-// twiddles between passes, are read once per transform, so an entry's 2 K halves are contiguous.
+// neighbours: half h of multiple k of entry m is at [(2 k + h) PLANE + m]. PassTwiddles factors,
+// the twiddles between passes, are read once per transform, so an entry's 2 K halves are
+// contiguous.
 #pragma once
 #include "registers.cuh"
 #include "tile.cuh"
@@ -11,23 +12,23 @@
 // to the same cache lines.
 constexpr uint32_t PLANE = 2048 + 8;
 
-template <int K> struct Factor {
+template <int K> struct Twiddle {
     Quad halves[2 * K];
     FN uint32_t operator()(int kept, int j) const {
         return halves[2 * uint32_t(kept) + uint32_t(j) / 4].w[uint32_t(j) % 4];
     }
 };
-template <int K> FN Factor<K> load_step_factor(const Quad* entry) {
-    Factor<K> factor;
+template <int K> FN Twiddle<K> load_step_twiddle(const Quad* entry) {
+    Twiddle<K> factor;
 #pragma unroll
     for (uint32_t j = 0; j < 2 * K; j++) factor.halves[j] = entry[j * PLANE];
     return factor;
 }
-template <int K> FN Fr times_step_factor(const Fr& x, const Quad* entry) {
-    return mul_constant<K>(x, load_step_factor<K>(entry));
+template <int K> FN Fr apply_step_twiddle(const Fr& x, const Quad* entry) {
+    return mul_constant<K>(x, load_step_twiddle<K>(entry));
 }
-template <int K> FN Fr times_border_factor(const Fr& x, const Quad* entry) {
-    Factor<K> factor;
+template <int K> FN Fr apply_pass_twiddle(const Fr& x, const Quad* entry) {
+    Twiddle<K> factor;
 #pragma unroll
     for (uint32_t j = 0; j < 2 * K; j++) load16_once(factor.halves[j].w, entry + j);
     return mul_constant<K>(x, factor);
@@ -36,27 +37,27 @@ template <int K> FN Fr times_border_factor(const Fr& x, const Quad* entry) {
 // x[e] *= entry[slot of e << field]; the result is below 2 r. Unless `whole`, the factor of slot 0
 // is 1, and without TRIM x[0] then remains unreduced.
 template <int E, int K, bool TRIM = true>
-FN void times_step_factors(Fr* x, const Quad* entry, uint32_t field, uint32_t turn, bool whole) {
+FN void apply_step_twiddles(Fr* x, const Quad* entry, uint32_t field, uint32_t turn, bool whole) {
     if (whole)
-        x[0] = times_step_factor<K>(x[0], entry);
+        x[0] = apply_step_twiddle<K>(x[0], entry);
     else if (TRIM)
         trim(x[0]);
     uint32_t offsets[1 << E];
     slots<E>(offsets, field, turn);
 #pragma unroll
-    for (int e = 1; e < 1 << E; e++) x[e] = times_step_factor<K>(x[e], entry + offsets[e]);
+    for (int e = 1; e < 1 << E; e++) x[e] = apply_step_twiddle<K>(x[e], entry + offsets[e]);
 }
 
 // Twiddle factors between passes: T[p][k] for row p and column k < 2^lg_columns of a block. Either
 // one full table, or, if that needs too much memory, T[p][k] = V[p][k mod 2^low] U[p][k / 2^low]:
 // V's entries, then U's. `lg_low` = lg_columns means a full table.
-struct Border {
+struct PassTwiddles {
     const Quad* table;
     uint32_t lg_rows, lg_columns, lg_low;
 };
 // x[e] *= T[p + (slot of e)][k].
 template <int E, int K>
-FN void times_border_factors(Fr* x, const Border& border, uint32_t p, uint32_t k, uint32_t turn) {
+FN void apply_pass_twiddles(Fr* x, const PassTwiddles& border, uint32_t p, uint32_t k, uint32_t turn) {
     uint32_t rows[1 << E];
     slots<E>(rows, 0, turn);
     uint32_t width = border.lg_low, column = k & ((1u << width) - 1);
@@ -66,7 +67,7 @@ FN void times_border_factors(Fr* x, const Border& border, uint32_t p, uint32_t k
         const Quad* const entry = table + 2 * K * ((uint64_t(p) << width) + column);
 #pragma unroll
         for (int e = 0; e < 1 << E; e++) {
-            x[e] = times_border_factor<K>(x[e], entry + 2 * K * (uint64_t(rows[e]) << width));
+            x[e] = apply_pass_twiddle<K>(x[e], entry + 2 * K * (uint64_t(rows[e]) << width));
         }
         // Only the largest tables have one multiple, and these are full tables.
         if (K == 1 || table != border.table || width == border.lg_columns) return;
@@ -74,7 +75,7 @@ FN void times_border_factors(Fr* x, const Border& border, uint32_t p, uint32_t k
         column = k >> width, width = border.lg_columns - width;
     }
 }
-template <int E, int K> FN void prefetch_border(const Border& border, uint32_t p, uint32_t k) {
+template <int E, int K> FN void prefetch_pass_twiddles(const PassTwiddles& border, uint32_t p, uint32_t k) {
     if (border.lg_low < border.lg_columns) return;
 #pragma unroll
     for (uint32_t e = 0; e < 1 << E; e++) {

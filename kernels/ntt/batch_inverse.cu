@@ -53,7 +53,7 @@ FN void invert_leaves(Quad* tree) {
 }
 
 KERNEL(256, 3)
-fr_invert(const Quad* in, Quad* out, Quad* before, uint64_t count, uint32_t each) {
+fr_batch_inverse(const Quad* in, Quad* out, Quad* before, uint64_t count, uint32_t each) {
     SHARED(Quad, tree, 4 * THREADS);
     const uint64_t first = uint64_t(blockIdx.x) * THREADS * each + threadIdx.x;
     Fr all = load_factor(in, first, count);
@@ -83,4 +83,4 @@ fr_invert(const Quad* in, Quad* out, Quad* before, uint64_t count, uint32_t each
     const bool is_left = !is_zero(load_element(in, first));
     store_element(out, first, is_left ? reduce_once<1>(inverted) : Fr::zero());
 }
-EXPORT_KERNEL(fr_invert);
+EXPORT_KERNEL(fr_batch_inverse);

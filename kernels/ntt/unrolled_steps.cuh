@@ -9,44 +9,44 @@
 
 // A step's twiddles for a thread with two elements, fetched while the previous step computes: these
 // kernels are for transforms that leave a device idle, where nothing else hides the latency. TRIM:
-// see times_step_factors.
+// see apply_step_twiddles.
 template <int E, int K, bool TRIM> struct Ahead {
     FN void fetch(const Steps&, uint32_t) {}
     FN void apply(Fr* x, const Steps& s, uint32_t first, uint32_t o, bool whole) const {
         const Quad* const entry = step_entry<E>(s, first, o);
-        times_step_factors<E, K, TRIM>(x, entry, o, turn_of(s.flags), whole);
+        apply_step_twiddles<E, K, TRIM>(x, entry, o, inverse_mask(s.flags), whole);
     }
 };
 template <int K, bool TRIM> struct Ahead<1, K, TRIM> {
-    Factor<K> factor;
+    Twiddle<K> factor;
     FN void fetch(const Steps& s, uint32_t o) {
         const uint32_t first = first_index<1>(threadIdx.x, o + s.shift);
-        factor = load_step_factor<K>(step_entry<1>(s, first, o) + (1u << o));
+        factor = load_step_twiddle<K>(step_entry<1>(s, first, o) + (1u << o));
     }
     FN void apply(Fr* x, const Steps& s, uint32_t first, uint32_t o, bool whole) const {
         if (whole)
-            x[0] = times_step_factor<K>(x[0], step_entry<1>(s, first, o));
+            x[0] = apply_step_twiddle<K>(x[0], step_entry<1>(s, first, o));
         else if (TRIM)
             trim(x[0]);
         x[1] = mul_constant<K>(x[1], factor);
     }
 };
 
-// DIF, like descend_any, for STEPS E = lg_r.
-template <int E, int K, int STEPS> FN void descend_straight(Fr* x, const Steps& s) {
-    const uint32_t turn = turn_of(s.flags), top = (STEPS - 1) * E;
+// DIF, like dif_any, for STEPS E = lg_r.
+template <int E, int K, int STEPS> FN void dif_unrolled(Fr* x, const Steps& s) {
+    const uint32_t turn = inverse_mask(s.flags), top = (STEPS - 1) * E;
     uint32_t first = first_index<E>(threadIdx.x, top + s.shift), at = place(first);
     Ahead<E, K, true> ahead;
     if (STEPS > 1) ahead.fetch(s, top);
     if (s.flags & ROWS_FIRST) {
-        times_step_factors<E, K>(x, s.rows + row_of(s, first), top, 0, true);
+        apply_step_twiddles<E, K>(x, s.rows + row_of(s, first), top, 0, true);
     }
 #pragma unroll
     for (int step = STEPS - 1; step > 0; step--) {
         const uint32_t o = uint32_t(step) * E;
         Ahead<E, K, true> next;
         if (step > 1) next.fetch(s, o - E);
-        descend_in_registers<E>(x);
+        dif_in_registers<E>(x);
         ahead.apply(x, s, first, o, o == top && s.flags & WHOLE);
         if (o < top) __syncthreads(); // all have read what put() stored before
         put<E>(s.tile, at, o + s.shift, turn, x);
@@ -55,26 +55,26 @@ template <int E, int K, int STEPS> FN void descend_straight(Fr* x, const Steps& 
         get<E>(s.tile, at, o - E + s.shift, 0, x);
         ahead = next;
     }
-    descend_in_registers<E>(x);
+    dif_in_registers<E>(x);
     if (s.flags & ROWS_LAST) {
-        times_step_factors<E, K>(x, s.rows + row_of(s, first), 0, turn, true);
+        apply_step_twiddles<E, K>(x, s.rows + row_of(s, first), 0, turn, true);
     }
 }
-// DIT, like ascend_any. `fresh`: no thread reads the tile yet. `bound` bounds the input.
+// DIT, like dit_any. `fresh`: no thread reads the tile yet. `bound` bounds the input.
 //
 // Twiddles are applied just before the sums here, so it is known which elements are products: some
 // sums need no reduction, and slot 0 none at all.
 template <int E, int K, int STEPS>
-FN void ascend_straight(Fr* x, const Steps& s, bool fresh, int bound) {
+FN void dit_unrolled(Fr* x, const Steps& s, bool fresh, int bound) {
     static_assert(K > 1); // else products are below 2 r only
-    const uint32_t turn = turn_of(s.flags), top = (STEPS - 1) * E;
+    const uint32_t turn = inverse_mask(s.flags), top = (STEPS - 1) * E;
     uint32_t first = first_index<E>(threadIdx.x, s.shift), at = place(first);
     Ahead<E, K, false> ahead;
     if (STEPS > 1) ahead.fetch(s, E);
     if (s.flags & ROWS_FIRST) {
-        times_step_factors<E, K>(x, s.rows + row_of(s, first), 0, turn, true);
+        apply_step_twiddles<E, K>(x, s.rows + row_of(s, first), 0, turn, true);
     }
-    ascend_in_registers<E>(x, bound, bound);
+    dit_in_registers<E>(x, bound, bound);
 #pragma unroll
     for (int step = 1; step < STEPS; step++) {
         const uint32_t o = uint32_t(step) * E;
@@ -86,24 +86,24 @@ FN void ascend_straight(Fr* x, const Steps& s, bool fresh, int bound) {
         __syncthreads();
         get<E>(s.tile, at, o + s.shift, turn, x);
         ahead.apply(x, s, first, o, o == top && s.flags & WHOLE);
-        ascend_in_registers<E>(x, ANY, PRODUCT);
+        dit_in_registers<E>(x, ANY, PRODUCT);
         ahead = next;
     }
     if (s.flags & ROWS_LAST) {
-        times_step_factors<E, K>(x, s.rows + row_of(s, first), top, 0, true);
+        apply_step_twiddles<E, K>(x, s.rows + row_of(s, first), top, 0, true);
     }
 }
 
 // STEPS = 0: the number follows from s.lg_r.
-template <int E, int K, int STEPS> FN void descend(Fr* x, const Steps& s) {
+template <int E, int K, int STEPS> FN void dif(Fr* x, const Steps& s) {
     if constexpr (STEPS > 0)
-        descend_straight<E, K, STEPS>(x, s);
+        dif_unrolled<E, K, STEPS>(x, s);
     else
-        descend_any<E, K>(x, s);
+        dif_any<E, K>(x, s);
 }
-template <int E, int K, int STEPS> FN void ascend(Fr* x, const Steps& s, bool fresh, int bound) {
+template <int E, int K, int STEPS> FN void dit(Fr* x, const Steps& s, bool fresh, int bound) {
     if constexpr (STEPS > 0)
-        ascend_straight<E, K, STEPS>(x, s, fresh, bound);
+        dit_unrolled<E, K, STEPS>(x, s, fresh, bound);
     else
-        ascend_any<E, K>(x, s);
+        dit_any<E, K>(x, s);
 }

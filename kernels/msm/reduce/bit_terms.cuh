@@ -6,7 +6,7 @@
 // have factor 1, each later one twice the factor of the one before. For buckets of odd digits, the
 // sum of (2b + 1) P_b, all factors except T's are doubled.
 #pragma once
-#include "split_sum.cuh"
+#include "team_sum.cuh"
 
 // The elements that a part of a term sums.
 struct Marginal {
