@@ -10,7 +10,7 @@ use std::sync::Arc;
 use ark_ec::VariableBaseMSM;
 use capstan::client::{
     Client, G1Affine, G1Projective, MsmOptions, NttOptions, Progress, Result, ScalarEncoding,
-    ScalarInput, UploadId,
+    ScalarInput, UploadKey,
 };
 
 const N: usize = 1 << 16;
@@ -32,7 +32,7 @@ async fn main() -> Result<()> {
 
     // A vector for several jobs is uploaded once and then referred to by its id.
     let vector =
-        client.put_vector_as(UploadId::random()?, &scalars[..N], Some(bar("vector"))).await?;
+        client.put_vector_as(UploadKey::random()?, &scalars[..N], Some(bar("vector"))).await?;
     assert_eq!(client.msm(&bases, vector.id).await?, msm.points[0]);
     client.release_vector(vector.id).await?;
 

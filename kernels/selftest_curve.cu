@@ -109,7 +109,8 @@ g1_selftest_batch_affine(Affine<Fp>* out, Quad* scratch, const Affine<Fp>* table
 EXPORT_KERNEL(g1_selftest_batch_affine);
 
 KERNEL(64)
-g2_selftest_batch_affine(Affine<Fp2>* out, Quad* scratch, const Affine<Fp2>* table, const Pair* pairs,
+g2_selftest_batch_affine(Affine<Fp2>* out, Quad* scratch, const Affine<Fp2>* table,
+                         const Pair* pairs,
                     uint32_t n, uint32_t chain) {
     DYNAMIC_SHARED(Quad, stage);
     add_pairs(out, scratch, stage, table, pairs, n, chain);

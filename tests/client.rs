@@ -263,11 +263,8 @@ async fn unix_sockets_and_tls_give_the_same_results() {
         certificate_pem: certified.cert.pem().into_bytes(),
         key_pem: certified.signing_key.serialize_pem().into_bytes().into(),
     };
-    let settings = ServerSettings {
-        unix_socket: Some(socket.clone()),
-        tls: Some(tls),
-        ..ServerSettings::default()
-    };
+    let unix_socket = Some(socket.clone());
+    let settings = ServerSettings { unix_socket, tls: Some(tls), ..ServerSettings::default() };
     let server = serve(settings);
     let (points, scalars) = (points::<G1Affine>(1 << 13), scalars(1 << 17));
     let expected: Vec<_> = scalars.chunks(1 << 13).map(|row| oracle(&points, row)).collect();
@@ -375,18 +372,14 @@ async fn jobs_are_retried_after_broken_connections() {
         })
         .await;
     }
-    with_broken_connections(
-        &server.target,
-        &[None, Some(1 << 20), Some(3 << 20)],
-        1,
-        async |target| {
-            let mut values = scalars.clone();
-            let client = retrying_client(target, 2).await;
-            client.ntt(&mut values, NttOptions::forward()).await.unwrap();
-            client.ntt(&mut values, NttOptions::inverse()).await.unwrap();
-            assert!(values == scalars);
-        },
-    )
+    let cuts = [None, Some(1 << 20), Some(3 << 20)];
+    with_broken_connections(&server.target, &cuts, 1, async |target| {
+        let mut values = scalars.clone();
+        let client = retrying_client(target, 2).await;
+        client.ntt(&mut values, NttOptions::forward()).await.unwrap();
+        client.ntt(&mut values, NttOptions::inverse()).await.unwrap();
+        assert!(values == scalars);
+    })
     .await;
 }
 

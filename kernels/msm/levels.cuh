@@ -20,7 +20,7 @@ struct Levels {
     uint32_t entries;               // elements left for the tail
     uint32_t first[LEVELS_MAX + 2]; // first[0] is unused
     uint32_t largest;               // elements of the largest bucket
-    uint32_t teams;                 // if not 0, teams sum the rest of the buckets (load_balanced.cu)
+    uint32_t teams;                 // if not 0, teams sum the rest (load_balanced.cu)
 
     FN uint32_t additions(uint32_t level) const { return first[level + 1] - first[level]; }
 };

@@ -9,7 +9,7 @@
 // 3.25.
 //
 // The rows' pass at the end may continue in this way: fused_rows.cuh. Or, if the twiddles of all
-// blocks take too much memory bandwidth, it has no fused twiddles: the last merged pass
+// blocks take too much memory bandwidth, it has no fused twiddles: the last fused pass
 // multiplies element k of block B by (g w^rev(B))^k, from a table for the whole transform.
 //
 // Upward (DIT) is the transpose, with the same tables: u and v become u + v and c (u - v), and the
@@ -183,7 +183,7 @@ FN void dit_fused(Fr* x, Quad* tile, const Blocks& blocks, bool plain) {
 
 // Radix 2^R, 2^C columns. B: multiples of the border factors after the pass; 0: no border.
 template <int R, int C, int B>
-FN void dif_merged_columns(const Quad* in, Quad* out, Quad* tile, const Quad* table,
+FN void dif_fused_columns(const Quad* in, Quad* out, Quad* tile, const Quad* table,
                                const Quad* border, uint32_t lg_n, uint32_t lg_block, bool plain) {
     const Columns columns(lg_block, R, C);
     const uint64_t in_transform = (uint64_t(1) << lg_n) - 1;
@@ -212,7 +212,7 @@ FN void dif_merged_columns(const Quad* in, Quad* out, Quad* tile, const Quad* ta
 
 // The DIT pass. B: multiples of the border factors before the pass; 0: no border.
 template <int R, int C, int B>
-FN void dit_merged_columns(const Quad* in, Quad* out, Quad* tile, const Quad* table,
+FN void dit_fused_columns(const Quad* in, Quad* out, Quad* tile, const Quad* table,
                               const Quad* border, uint32_t lg_n, uint32_t lg_block, bool plain) {
     const Columns columns(lg_block, R, C);
     const uint64_t in_transform = (uint64_t(1) << lg_n) - 1;

@@ -1,4 +1,4 @@
-// The kernels of merged passes, for dif_fused.cu and dit_fused.cu. Names end in rR and cC,
+// The kernels of fused passes, for dif_fused.cu and dit_fused.cu. Names end in rR and cC,
 // the radix 2^R and 2^C columns or rows of a tile, followed by bB, the multiples of the border
 // factors (0: no border), or for rows by lL, the multiples of the last step's factors.
 //
@@ -17,22 +17,22 @@
 
 #define MERGED_COLUMNS(way, R, C, B, ...)                                                         \
     KERNEL(__VA_ARGS__)                                                                           \
-    ntt_##way##_merged_r##R##_c##C##_b##B(const Quad* in, Quad* out, const Quad* tables,          \
+    ntt_##way##_fused_r##R##_c##C##_b##B(const Quad* in, Quad* out, const Quad* tables,          \
                                           const Quad* border, uint32_t lg_n, uint32_t lg_block,   \
                                           uint32_t flags) {                                       \
         await_predecessor();                                                                      \
         DYNAMIC_SHARED(Quad, tile);                                                               \
-        way##_merged_columns<R, C, B>(in, out, tile, tables, border, lg_n, lg_block,              \
+        way##_fused_columns<R, C, B>(in, out, tile, tables, border, lg_n, lg_block,              \
                                       flags & PLAIN);                                             \
     }                                                                                             \
-    EXPORT_KERNEL(ntt_##way##_merged_r##R##_c##C##_b##B)
+    EXPORT_KERNEL(ntt_##way##_fused_r##R##_c##C##_b##B)
 
 #define MERGED_ROWS(way, R, C, L, ...)                                                            \
     KERNEL(__VA_ARGS__)                                                                           \
-    ntt_##way##_merged_r##R##_c##C##_l##L(const Quad* in, Quad* out, const Quad* tables,          \
+    ntt_##way##_fused_r##R##_c##C##_l##L(const Quad* in, Quad* out, const Quad* tables,          \
                                           uint32_t lg_n, uint32_t flags) {                        \
         await_predecessor();                                                                      \
         DYNAMIC_SHARED(Quad, tile);                                                               \
-        way##_merged_rows<R, C, L>(in, out, tile, tables, lg_n, flags);                           \
+        way##_fused_rows<R, C, L>(in, out, tile, tables, lg_n, flags);                           \
     }                                                                                             \
-    EXPORT_KERNEL(ntt_##way##_merged_r##R##_c##C##_l##L)
+    EXPORT_KERNEL(ntt_##way##_fused_r##R##_c##C##_l##L)

@@ -23,7 +23,7 @@ FN uint32_t number_of_row(const Rows& rows, uint32_t flags) {
 // DIF. Radix 2^R, 2^C rows. LAST: multiples of the last step's factors. BIT_REVERSAL: to natural
 // order.
 template <int R, int C, int LAST>
-FN void dif_merged_rows(const Quad* in, Quad* out, Quad* tile, const Quad* table, uint32_t lg_n,
+FN void dif_fused_rows(const Quad* in, Quad* out, Quad* tile, const Quad* table, uint32_t lg_n,
                             uint32_t flags) {
     const Rows rows = {0, lg_n, R, C};
     const uint64_t from = rows.source(first_index<2>(threadIdx.x, R - 2), flags);
@@ -41,7 +41,7 @@ FN void dif_merged_rows(const Quad* in, Quad* out, Quad* tile, const Quad* table
 
 // DIT, with the same parameters.
 template <int R, int C, int LAST>
-FN void dit_merged_rows(const Quad* in, Quad* out, Quad* tile, const Quad* table, uint32_t lg_n,
+FN void dit_fused_rows(const Quad* in, Quad* out, Quad* tile, const Quad* table, uint32_t lg_n,
                            uint32_t flags) {
     const Rows rows = {0, lg_n, R, C};
     Fr x[4];

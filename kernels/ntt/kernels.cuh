@@ -29,7 +29,7 @@
         await_predecessor();                                                                      \
         DYNAMIC_SHARED(Quad, tile);                                                               \
         const Steps steps = {tile, tables, rows, lg_r, flags, lg_c};                              \
-        const PassTwiddles factors = {border, lg_r, lg_block - lg_r, lg_low};                           \
+        const PassTwiddles factors = {border, lg_r, lg_block - lg_r, lg_low};                     \
         body<E, K, B, 0>(in, out, steps, factors, Columns(lg_block, lg_r, lg_c));                 \
     }                                                                                             \
     EXPORT_KERNEL(name)
@@ -63,7 +63,7 @@ constexpr uint32_t DIT_ALONE = DIT_ROWS | WHOLE | CANONICAL | BIT_REVERSAL;
         await_predecessor();                                                                      \
         DYNAMIC_SHARED(Quad, tile);                                                               \
         const Steps steps = {tile, tables, rows, R, flags & allowed, C};                           \
-        const PassTwiddles factors = {border, R, lg_block - R, lg_low};                                 \
+        const PassTwiddles factors = {border, R, lg_block - R, lg_low};                           \
         way##_columns<E, K, B, R / E>(in, out, steps, factors, Columns(lg_block, R, C));          \
     }                                                                                             \
     EXPORT_KERNEL(ntt_##way##_columns_r##R##_c##C##_e##E##_b##B)

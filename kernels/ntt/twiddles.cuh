@@ -57,7 +57,8 @@ struct PassTwiddles {
 };
 // x[e] *= T[p + (slot of e)][k].
 template <int E, int K>
-FN void apply_pass_twiddles(Fr* x, const PassTwiddles& border, uint32_t p, uint32_t k, uint32_t turn) {
+FN void apply_pass_twiddles(Fr* x, const PassTwiddles& border, uint32_t p, uint32_t k,
+                            uint32_t turn) {
     uint32_t rows[1 << E];
     slots<E>(rows, 0, turn);
     uint32_t width = border.lg_low, column = k & ((1u << width) - 1);
@@ -75,7 +76,8 @@ FN void apply_pass_twiddles(Fr* x, const PassTwiddles& border, uint32_t p, uint3
         column = k >> width, width = border.lg_columns - width;
     }
 }
-template <int E, int K> FN void prefetch_pass_twiddles(const PassTwiddles& border, uint32_t p, uint32_t k) {
+template <int E, int K>
+FN void prefetch_pass_twiddles(const PassTwiddles& border, uint32_t p, uint32_t k) {
     if (border.lg_low < border.lg_columns) return;
 #pragma unroll
     for (uint32_t e = 0; e < 1 << E; e++) {

@@ -10,7 +10,7 @@ use super::{
     error::{ClientError, Result},
     payload::OutgoingBytes,
     striped_upload::PutHeader,
-    types::UploadId,
+    types::UploadKey,
     upload::ChunkQueue,
 };
 use crate::{
@@ -117,7 +117,7 @@ impl Client {
                 self.inner.chunk_bytes,
                 options.progress,
             );
-            let put = self.put_payload(header, UploadId::random()?, &upload, &mut call).await?;
+            let put = self.put_payload(header, UploadKey::random()?, &upload, &mut call).await?;
             convert::object_bases(put.object)
         })
     }

@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 use super::{
     BasesHandle, BasesId, BasesInfo, ClientBuilder, ClientError, CurvePoint, EncodedMsmResult,
     EncodedNttResult, Fr, GetInfoResponse, Group, MsmOptions, MsmResult, NttOptions, NttReport,
-    PointEncoding, PutOptions, Result, ScalarEncoding, ScalarInput, UploadId, VectorInfo,
+    PointEncoding, PutOptions, Result, ScalarEncoding, ScalarInput, UploadKey, VectorInfo,
 };
 
 /// Threads that serve the connections; the caller's thread prepares the chunks.
@@ -132,7 +132,7 @@ impl BlockingClient {
     }
 
     /// Blocking version of [`super::Client::release_vector`].
-    pub fn release_vector(&self, id: UploadId) -> Result<()> {
+    pub fn release_vector(&self, id: UploadKey) -> Result<()> {
         self.runtime.block_on(self.client.release_vector(id))
     }
 

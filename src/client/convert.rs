@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::{
     error::{ClientError, Result},
     types::{
-        BasesId, BasesInfo, Direction, Execution, Order, Timing, UploadId, VectorInfo, Verification,
+        BasesId, BasesInfo, Direction, Execution, Order, Timing, UploadKey, VectorInfo,
+        Verification,
     },
 };
 use crate::{
@@ -170,7 +171,9 @@ pub(crate) fn object_vector(object: Option<v1::Object>) -> Result<VectorInfo> {
     let known = SCALAR_ENCODINGS.iter().find(|(_, wire)| *wire == vector.encoding());
     let id = vector.upload_id.as_ref().try_into();
     Ok(VectorInfo {
-        id: UploadId(id.map_err(|_| ClientError::invalid_response("the id is not 16 bytes long"))?),
+        id: UploadKey(
+            id.map_err(|_| ClientError::invalid_response("the id is not 16 bytes long"))?,
+        ),
         encoding: known.ok_or(ClientError::invalid_response("the vector has no encoding"))?.0,
         count: vector.count,
     })

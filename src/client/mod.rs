@@ -48,7 +48,7 @@ pub use self::{
     options::{MsmOptions, NttOptions, Progress, PutOptions, ScalarInput},
     types::{
         BasesHandle, BasesId, BasesInfo, Direction, EncodedMsmResult, Execution, MsmResult,
-        NttReport, Order, Timing, UploadId, VectorInfo, Verification,
+        NttReport, Order, Timing, UploadKey, VectorInfo, Verification,
     },
 };
 use crate::wire::v1;

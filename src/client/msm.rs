@@ -11,7 +11,7 @@ use super::{
     error::{ClientError, Result},
     payload::OutgoingBytes,
     striped_upload::{PutHeader, first_response},
-    types::UploadId,
+    types::UploadKey,
     upload::ChunkQueue,
     vectors::ReleaseOnDrop,
 };
@@ -197,7 +197,7 @@ impl Client {
         upload: &ChunkQueue<'_>,
         call: &mut CallBudget,
     ) -> Result<v1::MsmResult> {
-        let mut id = UploadId::random()?;
+        let mut id = UploadKey::random()?;
         let mut lanes = self.lane_count(upload.len());
         // If the job is refused, a stripe may already have opened the upload.
         let mut guard = ReleaseOnDrop::new(self, id);
@@ -227,7 +227,7 @@ impl Client {
         &self,
         job: &MsmCallSpec,
         vector: v1::VectorUpload,
-        id: UploadId,
+        id: UploadKey,
         upload: &ChunkQueue<'_>,
         call: &CallBudget,
     ) -> Result<v1::MsmResult> {

@@ -10,7 +10,7 @@ use tonic::Streaming;
 use zeroize::Zeroizing;
 
 use super::{
-    Client, NttOptions, NttReport, UploadId,
+    Client, NttOptions, NttReport, UploadKey,
     call::{CallBudget, CallFuture},
     convert,
     download::{DownloadProgress, copy_chunk},
@@ -207,7 +207,7 @@ impl Client {
                 ChunkQueue::new(rows.payload(), self.inner.chunk_bytes, options.progress.clone())
                     .followed_by(out_bytes);
             let input = v1::VectorUpload {
-                upload_id: UploadId::random()?.0.to_vec().into(),
+                upload_id: UploadKey::random()?.0.to_vec().into(),
                 encoding: spec.output_encoding,
                 count: len as u64,
                 streams: 1,
@@ -261,7 +261,7 @@ impl Client {
         let upload =
             ChunkQueue::new(rows.payload(), self.inner.chunk_bytes, options.progress.clone())
                 .followed_by(out_bytes);
-        let put = self.put_payload(header, UploadId::random()?, &upload, call).await?;
+        let put = self.put_payload(header, UploadKey::random()?, &upload, call).await?;
         let upload = upload.elapsed();
         let input = convert::object_vector(put.object)?;
         let input_guard = ReleaseOnDrop::new(self, input.id);
@@ -386,13 +386,12 @@ mod tests {
 
     #[test]
     fn refuses_rows_that_are_not_powers_of_two_unless_padded() {
-        let montgomery = ScalarEncoding::Montgomery;
+        let (montgomery, single) = (ScalarEncoding::Montgomery, NttOptions::default());
         let batch = NttOptions { batch: 3, ..NttOptions::default() };
         let (spec, rows) = ntt_spec(24, &batch, montgomery).unwrap();
         assert_eq!((spec.lg_n, spec.row_length, rows.received), (3, None, 24));
-        assert!(ntt_spec(25, &batch, montgomery).is_err());
-        assert!(ntt_spec(15, &batch, montgomery).is_err());
-        assert!(ntt_spec(0, &NttOptions::default(), montgomery).is_err());
+        assert!([25, 15].iter().all(|len| ntt_spec(*len, &batch, montgomery).is_err()));
+        assert!(ntt_spec(0, &single, montgomery).is_err());
         let padded = NttOptions { lg_n: Some(3), ..batch };
         let (spec, rows) = ntt_spec(15, &padded, montgomery).unwrap();
         assert_eq!((spec.lg_n, spec.row_length, rows.received), (3, Some(5), 24));

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{
     payload::{self, OutgoingBytes},
-    types::{Direction, Order, UploadId, Verification},
+    types::{Direction, Order, UploadKey, Verification},
 };
 use crate::curve::{Fr, layout::fr_as_bytes, points::SumEncoding, scalars::ScalarEncoding};
 
@@ -134,12 +134,12 @@ pub enum ScalarInput<'a> {
         bytes: Bytes,
     },
     /// A vector on the server, complete or still being uploaded.
-    Upload(UploadId),
+    Upload(UploadKey),
 }
 
 impl<'a> ScalarInput<'a> {
     /// The encoding and the bytes; `Err` with the id if the elements are on the server.
-    pub(crate) fn into_payload(self) -> Result<(ScalarEncoding, OutgoingBytes<'a>), UploadId> {
+    pub(crate) fn into_payload(self) -> Result<(ScalarEncoding, OutgoingBytes<'a>), UploadKey> {
         match self {
             Self::Fr(scalars) => {
                 Ok((ScalarEncoding::Montgomery, OutgoingBytes::secret(fr_as_bytes(scalars))))
@@ -183,8 +183,8 @@ impl From<Arc<[Fr]>> for ScalarInput<'_> {
     }
 }
 
-impl From<UploadId> for ScalarInput<'_> {
-    fn from(id: UploadId) -> Self {
+impl From<UploadKey> for ScalarInput<'_> {
+    fn from(id: UploadKey) -> Self {
         Self::Upload(id)
     }
 }

@@ -9,7 +9,7 @@ use super::{
     Client,
     call::{CallBudget, CallFuture},
     error::{ClientError, Result},
-    types::UploadId,
+    types::UploadKey,
     upload::ChunkQueue,
     vectors::ReleaseOnDrop,
 };
@@ -40,7 +40,7 @@ impl PutHeader {
         v1::PutRequest { message: Some(message) }
     }
 
-    fn set_upload(&mut self, id: UploadId, streams: usize) {
+    fn set_upload(&mut self, id: UploadKey, streams: usize) {
         let id = id.0.to_vec().into();
         let streams = u32::try_from(streams).unwrap_or(u32::MAX);
         match self {
@@ -62,7 +62,7 @@ impl Client {
     pub(crate) fn put_payload<'a>(
         &'a self,
         mut header: PutHeader,
-        mut id: UploadId,
+        mut id: UploadKey,
         upload: &'a ChunkQueue<'_>,
         call: &'a mut CallBudget,
     ) -> CallFuture<'a, v1::PutResponse> {
@@ -94,7 +94,7 @@ impl Client {
     /// stream that ends before another one begins would look like the last.
     pub(crate) async fn resume(
         &self,
-        id: &mut UploadId,
+        id: &mut UploadKey,
         upload: &ChunkQueue<'_>,
         call: &mut CallBudget,
     ) -> Result<usize> {
@@ -111,7 +111,7 @@ impl Client {
             UploadStatus::Complete => upload.reset_to(Vec::new()),
             UploadStatus::Unknown => {
                 upload.reset_to(std::iter::once(0..upload.len()).collect());
-                *id = UploadId::random()?;
+                *id = UploadKey::random()?;
                 return Ok(self.lane_count(upload.len()));
             }
         }
@@ -128,7 +128,7 @@ impl Client {
         &self,
         lane: usize,
         header: &PutHeader,
-        id: UploadId,
+        id: UploadKey,
         upload: &ChunkQueue<'_>,
         call: &CallBudget,
     ) -> Result<v1::PutResponse> {
@@ -163,7 +163,7 @@ impl Client {
     }
 
     /// Asks the server what it has received of upload `id`.
-    async fn upload_status(&self, id: UploadId, call: &CallBudget) -> Result<UploadStatus> {
+    async fn upload_status(&self, id: UploadKey, call: &CallBudget) -> Result<UploadStatus> {
         let id = v1::stat_request::Id::UploadId(id.0.to_vec().into());
         let request = call.request(v1::StatRequest { id: Some(id) });
         let stat = match call.response(self.store().stat(request)).await {

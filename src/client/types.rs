@@ -40,9 +40,9 @@ impl FromStr for BasesId {
 /// Random id of an upload and of the vector that it becomes. Anyone who knows the id can use the
 /// vector, so keep it secret; `Debug` does not print it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct UploadId(pub [u8; 16]);
+pub struct UploadKey(pub [u8; 16]);
 
-impl UploadId {
+impl UploadKey {
     /// Generates an id.
     ///
     /// Errors: `Setting` if the system provides no randomness.
@@ -56,9 +56,9 @@ impl UploadId {
     }
 }
 
-impl fmt::Debug for UploadId {
+impl fmt::Debug for UploadKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("UploadId(..)")
+        f.write_str("UploadKey(..)")
     }
 }
 
@@ -148,7 +148,7 @@ impl<A: CurvePoint> BasesHandle<A> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VectorInfo {
     /// Id of the vector and its upload.
-    pub id: UploadId,
+    pub id: UploadKey,
     /// Encoding of each element.
     pub encoding: ScalarEncoding,
     /// Number of elements.

@@ -6,7 +6,7 @@ use tokio::{runtime::Handle, time::sleep};
 use zeroize::Zeroizing;
 
 use super::{
-    Client, Progress, ScalarInput, UploadId, VectorInfo,
+    Client, Progress, ScalarInput, UploadKey, VectorInfo,
     call::{CallBudget, CallFuture},
     convert,
     download::{DownloadProgress, ObjectRange},
@@ -30,14 +30,14 @@ impl Client {
     ///
     /// Errors: `Refused` with code `RESOURCE_EXHAUSTED` if a limit of the server is reached.
     pub async fn put_vector(&self, input: impl Into<ScalarInput<'_>>) -> Result<VectorInfo> {
-        self.put_vector_as(UploadId::random()?, input, None).await
+        self.put_vector_as(UploadKey::random()?, input, None).await
     }
 
     /// Like [`Self::put_vector`], under an id that the caller chose, so that jobs on the vector can
     /// start during the upload.
     pub async fn put_vector_as(
         &self,
-        id: UploadId,
+        id: UploadKey,
         input: impl Into<ScalarInput<'_>>,
         progress: Option<Progress>,
     ) -> Result<VectorInfo> {
@@ -85,7 +85,7 @@ impl Client {
     /// has ended.
     ///
     /// Errors: `Refused` with code `NOT_FOUND`.
-    pub async fn release_vector(&self, id: UploadId) -> Result<()> {
+    pub async fn release_vector(&self, id: UploadKey) -> Result<()> {
         self.release_by(release_request::Id::UploadId(id.0.to_vec().into())).await
     }
 }
@@ -93,11 +93,11 @@ impl Client {
 /// Releases an upload or vector when dropped, however the call ends.
 pub(crate) struct ReleaseOnDrop {
     client: Client,
-    id: Option<UploadId>,
+    id: Option<UploadKey>,
 }
 
 impl ReleaseOnDrop {
-    pub fn new(client: &Client, id: UploadId) -> Self {
+    pub fn new(client: &Client, id: UploadKey) -> Self {
         Self { client: client.clone(), id: Some(id) }
     }
 
@@ -107,7 +107,7 @@ impl ReleaseOnDrop {
     }
 
     /// Releases `id` instead, because the server does not have the first object.
-    pub fn set_id(&mut self, id: UploadId) {
+    pub fn set_id(&mut self, id: UploadKey) {
         self.id = Some(id);
     }
 
@@ -136,7 +136,7 @@ impl Drop for ReleaseOnDrop {
 }
 
 /// Tries once; a failure is only logged.
-async fn release(client: &Client, id: UploadId) {
+async fn release(client: &Client, id: UploadKey) {
     let call = client.begin_call(Some(RELEASE_TIMEOUT));
     let id = release_request::Id::UploadId(id.0.to_vec().into());
     let request = call.request(v1::ReleaseRequest { id: Some(id) });

@@ -3,12 +3,10 @@
 use std::collections::HashMap;
 
 use super::{
-    Decimation, DeviceFr, NttLimits, NttPass,
+    Decimation, DeviceFr, ElementPtr, NttLimits, NttPass,
     passes::{FUSED_COLUMNS, FUSED_DIF_ROWS, FUSED_ROWS},
 };
-use crate::device::{
-    BlockShape, DeviceContext, DeviceFault, DevicePtr, GpuUnavailable, Kernel, KernelModule,
-};
+use crate::device::{BlockShape, DeviceContext, DeviceFault, GpuUnavailable, Kernel, KernelModule};
 
 /// Parameters: in, out, tables, rows, border, lg_block, lg_r, lg_c, lg_low, flags.
 pub(super) type ColumnsKernel =
@@ -23,8 +21,6 @@ pub(super) type FusedColumnsKernel =
 pub(super) type FusedRowsKernel = Kernel<(ElementPtr, ElementPtr, ElementPtr, u32, u32)>;
 /// Parameters: from, to, count.
 pub(super) type CopyKernel = Kernel<(ElementPtr, ElementPtr, u64)>;
-
-type ElementPtr = DevicePtr<DeviceFr>;
 
 /// The `flags` of the passes' kernels, as in `kernels/ntt/steps.cuh`.
 pub(super) mod flag {

@@ -16,13 +16,16 @@ mod tables;
 mod twiddles;
 mod verify;
 
-use crate::curve::Fr;
+use crate::{curve::Fr, device::DevicePtr};
 
 pub use passes::{Decimation, LG_N_MAX, NttLimits, NttPass, fuse_twiddles, split_into_passes};
 pub use plan::{NttDevice, NttPassPlan, kernel_names};
 pub use pointwise::{DeviceVector, VanishingPolynomial, VectorKernels};
 pub use table_budget::{choose_passes, table_bytes_max};
 pub use verify::{EvaluationTables, TransformEnd};
+
+/// Elements in device memory, as kernels take them.
+type ElementPtr = DevicePtr<DeviceFr>;
 
 /// An element in device memory: the limbs of its Montgomery form, as in `curve::layout`.
 pub type DeviceFr = [u64; 4];

@@ -6,12 +6,12 @@ mod evaluate;
 use ark_ff::{AdditiveGroup, Field, PrimeField};
 
 use self::evaluate::PolynomialEvaluator;
-use super::DeviceFr;
+use super::{DeviceFr, ElementPtr};
 use crate::{
     curve::Fr,
     device::{
-        BlockShape, DeviceArena, DeviceFault, DeviceLease, DevicePtr, DeviceSlice, Gpu,
-        GpuUnavailable, Kernel, KernelModule, Stream,
+        BlockShape, DeviceArena, DeviceFault, DeviceLease, DeviceSlice, Gpu, GpuUnavailable,
+        Kernel, KernelModule, Stream,
     },
     error::{Error, FieldProblem, Result},
 };
@@ -19,7 +19,6 @@ use crate::{
 /// A vector in device memory: canonical elements in Montgomery form.
 pub type DeviceVector<'a> = DeviceSlice<'a, DeviceFr>;
 
-type ElementPtr = DevicePtr<DeviceFr>;
 /// Eight bytes of a constant.
 type ConstantWord = u64;
 /// Parameters: a, b, out, count.

@@ -11,14 +11,14 @@ use ark_ff::{AdditiveGroup, Field, PrimeField};
 use zeroize::Zeroizing;
 
 use super::{
-    DeviceFr, NttTransform,
+    DeviceFr, ElementPtr, NttTransform,
     tables::{BarycentricWeights, PowerTable, TwiddleTable, TwiddleTables},
     twiddles::{inverse_of_size, root_of_unity},
 };
 use crate::{
     curve::{Fr, TWO_ADICITY},
     device::{
-        BlockShape, DeviceArena, DeviceContext, DeviceFault, DeviceLease, DevicePtr, DeviceSlice,
+        BlockShape, DeviceArena, DeviceContext, DeviceFault, DeviceLease, DeviceSlice,
         GpuUnavailable, Kernel, KernelModule, Stream,
     },
 };
@@ -32,8 +32,6 @@ const LG_CHUNK_MAX: u32 = 13;
 /// log2 of the fewest chunks of a row, if it is long enough: 4 blocks per multiprocessor of an
 /// H200. Others were not measured.
 const LG_CHUNKS: u32 = 9;
-
-type ElementPtr = DevicePtr<DeviceFr>;
 
 /// The kernels and the secret point.
 pub(super) struct SecretPointEvaluator {

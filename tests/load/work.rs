@@ -7,7 +7,7 @@ use ark_ec::{AdditiveGroup, CurveGroup, PrimeGroup, VariableBaseMSM};
 use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use capstan::client::{
     BasesHandle, BasesId, Client, ClientError, Code, CurvePoint, Fr, G1Affine, G2Affine, Group,
-    MsmOptions, NttOptions, PointEncoding, PutOptions, ScalarEncoding, ScalarInput, UploadId,
+    MsmOptions, NttOptions, PointEncoding, PutOptions, ScalarEncoding, ScalarInput, UploadKey,
 };
 use rand::{Rng, rngs::StdRng};
 
@@ -80,7 +80,7 @@ pub struct Worker<'a> {
     /// Makes its bases differ from those of other clients.
     pub number: u64,
     /// A vector that is uploaded and not yet released.
-    vector: Option<UploadId>,
+    vector: Option<UploadKey>,
 }
 
 /// The outcome of a call.
@@ -188,7 +188,7 @@ impl<'a> Worker<'a> {
     /// Uploads, downloads and releases a vector.
     async fn put(&mut self, case: usize) -> Result<Outcome, ClientError> {
         let values = &self.known.ntt_cases[case].values;
-        self.vector = Some(UploadId::random()?);
+        self.vector = Some(UploadKey::random()?);
         let vector = self.client.put_vector_as(self.vector.unwrap(), values, None).await?;
         let back = self.client.get_vector(&vector).await?;
         assert!(

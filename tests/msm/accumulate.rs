@@ -20,10 +20,9 @@ use crate::{
 
 const SIGN: u32 = 1 << 31;
 
-/// The whole tree; load-balanced shares of at least one and four elements; tree levels, then
-/// shares; teams of lanes; tree levels, then teams. Teams fall back to shares if a bucket is too
-/// large.
-const BALANCES: [(&str, AccumulateTuning); 6] = [
+/// The tree; load-balanced shares of at least one and four elements; tree levels, then shares;
+/// teams of lanes; tree levels, then teams. Teams fall back to shares if a bucket is too large.
+pub const BALANCES: [(&str, AccumulateTuning); 6] = [
     ("tree", balance(1, 1, 0, 0)),
     ("single shares", balance(u32::MAX, 1, 0, 0)),
     ("shares", balance(u32::MAX, 4, 0, 0)),
@@ -47,15 +46,15 @@ const fn balance(
 }
 
 /// References by bucket: a table index and a sign bit each.
-type Buckets = Vec<Vec<u32>>;
+pub type Buckets = Vec<Vec<u32>>;
 
 /// A random reference to one of `length` points.
-fn reference(rng: &mut impl RngCore, length: usize) -> u32 {
+pub fn reference(rng: &mut impl RngCore, length: usize) -> u32 {
     rng.gen_range(0..length as u32) | (rng.next_u32() & SIGN)
 }
 
 /// Buckets of these sizes, filled with references from `pick`.
-fn buckets(sizes: &[usize], mut pick: impl FnMut() -> u32) -> Buckets {
+pub fn buckets(sizes: &[usize], mut pick: impl FnMut() -> u32) -> Buckets {
     sizes.iter().map(|&size| (0..size).map(|_| pick()).collect()).collect()
 }
 
@@ -71,7 +70,7 @@ fn expected<A: CurvePoint>(table: &[A], buckets: &Buckets) -> Vec<A::Group> {
 
 /// Checks the sums of `buckets`, then the sums after `more` is added onto them. The bound on the
 /// number of digits is too large by `spare`.
-fn check<A: CurvePoint>(
+pub fn check<A: CurvePoint>(
     (rig, accumulator): (&KernelRig, &Accumulator),
     (strategy, balance): (&str, AccumulateTuning),
     table: &[A],
@@ -128,7 +127,7 @@ fn check<A: CurvePoint>(
 }
 
 /// Distinct points, infinity, and some equal and opposite points.
-fn random_table<A: CurvePoint>(rng: &mut impl Rng) -> Vec<A> {
+pub fn random_table<A: CurvePoint>(rng: &mut impl Rng) -> Vec<A> {
     let mut table: Vec<A> = (0..40).map(|_| A::Group::rand(rng).into_affine()).collect();
     table.push(A::zero());
     table.extend_from_within(..3);
@@ -300,20 +299,6 @@ fn runs_are_combined_across_many_warps() {
         let even = buckets(&[33; 40], &mut pick);
         check((rig, &accumulator), BALANCES[1], &table, [&even, &buckets(&[0; 40], &mut pick)], 0);
     });
-}
-
-/// Sums one bucket of `size` references, in shares of at least one element, among small buckets.
-pub fn check_one_large_bucket<A: CurvePoint>(
-    rig: &KernelRig,
-    accumulator: &Accumulator,
-    size: usize,
-) {
-    let mut rng = rng();
-    let table = random_table::<A>(&mut rng);
-    let mut pick = || reference(&mut rng, table.len());
-    let hot = buckets(&[3, size, 0, 40], &mut pick);
-    let none = buckets(&[0; 4], &mut pick);
-    check((rig, accumulator), BALANCES[1], &table, [&hot, &none], 0);
 }
 
 /// Few nonempty buckets among many, in more tiles than one step of the scan covers.

@@ -3,9 +3,15 @@
 
 use std::process::Command;
 
+use ark_std::test_rng;
 use capstan::{curve::G1Affine, msm::accumulate::Accumulator};
 
-use crate::{accumulate, emulated, gpu::each_seed, limits::PRESETS};
+use crate::{
+    accumulate::{BALANCES, buckets, check, random_table, reference},
+    emulated,
+    gpu::each_seed,
+    limits::PRESETS,
+};
 
 const DEVICE: &str = "rtx5090";
 const DONE: &str = "shares of 170 multiprocessors";
@@ -41,7 +47,13 @@ fn shares_of_an_rtx5090() {
             return;
         }
         let accumulator = Accumulator::load(rig.context()).unwrap();
-        accumulate::check_one_large_bucket::<G1Affine>(rig, &accumulator, 44_000);
+        let mut rng = test_rng();
+        let table = random_table::<G1Affine>(&mut rng);
+        let mut pick = || reference(&mut rng, table.len());
+        let large = buckets(&[3, 44_000, 0, 40], &mut pick);
+        let none = buckets(&[0; 4], &mut pick);
+        // In shares of at least one element.
+        check((rig, &accumulator), BALANCES[1], &table, [&large, &none], 0);
         println!("{DONE}");
     });
 }

@@ -90,7 +90,7 @@ fn declares(words: &[&str], block: Option<&Block>) -> bool {
 }
 
 #[test]
-#[ignore = "until names are unique"]
+
 fn a_type_name_is_declared_once() {
     let mut places = BTreeMap::<String, Vec<String>>::new();
     // Test modules that are files are called `tests`.

@@ -354,16 +354,9 @@ mod tests {
                 whole_bucket_references_max: 0,
                 team_elements_max: team_left,
             };
-            let (group, buckets) = (Group::G1, 1_u32 << lg_buckets);
-            AccumulateShape {
-                group,
-                references_max: digits,
-                buckets,
-                accumulate: false,
-                xyzz: false,
-                balance,
-            }
-            .team_after_levels(&H200)
+            let shape = shape(digits, level_min);
+            AccumulateShape { balance, buckets: 1_u32 << lg_buckets, ..shape }
+                .team_after_levels(&H200)
         };
         for (digits, lg_buckets, level_min, team_left, expected) in [
             (15 << 18, 16, 1 << 17, 6, Some(1)), // four levels leave 3.75

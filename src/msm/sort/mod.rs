@@ -161,7 +161,8 @@ type CountBinsKernel = Kernel<(
 /// vector_bins, tables.
 #[rustfmt::skip]
 type PartitionKernel = Kernel<(
-    DevicePtr<[u32; 8]>, DevicePtr<u16>, DevicePtr<u32>, DevicePtr<u16>, DevicePtr<u32>, DevicePtr<u32>, u64, u64, u32, u32, u32, u64,
+    DevicePtr<[u32; 8]>, DevicePtr<u16>, DevicePtr<u32>, DevicePtr<u16>, DevicePtr<u32>,
+    DevicePtr<u32>, u64, u64, u32, u32, u32, u64,
 )>;
 /// Parameters: keys, state, places, starts, shape, vectors, vector_bins, lg_tile.
 type CountBucketsKernel =
