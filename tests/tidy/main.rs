@@ -53,7 +53,7 @@ const CONFINED: &[(&str, &[&str], &str)] = &[
             "src/device/",
             // Allocators: one searches freed memory for secrets, one counts.
             "tests/residue.rs",
-            "tests/load/live.rs",
+            "tests/load/heap.rs",
         ],
         "memory bugs can only be in these files",
     ),
