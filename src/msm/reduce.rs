@@ -67,7 +67,7 @@ impl ReduceKernels {
             },
             sums: module.kernel(&name("sums"), split)?,
             terms: module.kernel(&name("terms"), split)?,
-            collect: module.kernel(&name("collect"), split)?,
+            collect: module.kernel(&name("combine"), split)?,
         })
     }
 

@@ -209,11 +209,10 @@ impl GroupKernels {
         let named = |what: &str| format!("{}_balanced_{what}", group.name());
         let ShareBlocks { block: share, .. } = ShareBlocks::of(group);
         let [copy, collect, spread] =
-            [("copy", COPY_THREADS), ("collect", COLLECT_THREADS), ("spread", COPY_THREADS)].map(
-                |(what, threads)| -> Result<CollectBucketsKernel, DeviceFault> {
+            [("copy", COPY_THREADS), ("to_affine", COLLECT_THREADS), ("to_xyzz", COPY_THREADS)]
+                .map(|(what, threads)| -> Result<CollectBucketsKernel, DeviceFault> {
                     load_kernel(balanced, early, &named(what), BlockShape::threads(threads))
-                },
-            );
+                });
         let (copy, collect, spread) = (copy?, collect?, spread?);
         Ok(Self {
             tree: TreeKernels::load(tree, group, limits)?,

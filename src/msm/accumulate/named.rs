@@ -14,7 +14,7 @@ impl AccumulateShape {
     pub fn kernels(&self, limits: &DeviceLimits) -> Vec<String> {
         let own = |what: &str| format!("{}_{what}", self.group.name());
         if WholeBucketPlan::of(self, limits).is_some() {
-            return ["whole_sums", "whole_join"].map(own).to_vec();
+            return ["bucket_team_sums", "bucket_team_join"].map(own).to_vec();
         }
         let layout = AccumulateLayout::of(self, limits);
         let levels = layout.level_count;
@@ -24,8 +24,11 @@ impl AccumulateShape {
             Group::G2 => "tree_level",
         };
         let shared = layout.team.is_none();
-        let ends: &[&str] =
-            if self.xyzz { &["balanced_spread"] } else { &["balanced_copy", "balanced_collect"] };
+        let ends: &[&str] = if self.xyzz {
+            &["balanced_to_xyzz"]
+        } else {
+            &["balanced_copy", "balanced_to_affine"]
+        };
         let stages = [
             (levels > 0, first),
             (levels > 1, "tree_level"),

@@ -175,7 +175,7 @@ impl ReduceStep {
             Self::Slices { .. } => "slices",
             Self::Sums { .. } => "sums",
             Self::Terms { .. } => "terms",
-            Self::Combine { .. } => "collect",
+            Self::Combine { .. } => "combine",
         };
         format!("{}_reduce_{stage}", group.name())
     }
