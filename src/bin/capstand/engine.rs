@@ -115,8 +115,11 @@ mod cuda {
 
     /// Logs the GPUs that are left out, and counts them and the `used` ones.
     fn report(used: usize, left_out: &[UnusableDevice]) {
-        for UnusableDevice { index, reason } in left_out {
-            warn!(device = index, %reason, "a GPU is left out");
+        // The reason of an only GPU is why there is no engine, which is logged later.
+        if used + left_out.len() > 1 {
+            for UnusableDevice { index, reason } in left_out {
+                warn!(device = index, %reason, "a GPU is left out");
+            }
         }
         telemetry::devices(used, left_out.len());
     }
