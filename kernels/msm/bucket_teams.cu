@@ -1,7 +1,7 @@
 // Sums of whole buckets, in XYZZ form, for few references. Two launches:
 //
-// gN_bucket_team_sums   SUM_GROUPS / `team` small buckets per block, followed by one cell per
-// block. gN_bucket_team_join   `blocks`, at least cells / 32. Joins buckets of several pieces.
+//   gN_bucket_team_sums  SUM_GROUPS / `team` small buckets per block, then one cell per block
+//   gN_bucket_team_join  `blocks`, at least cells / 32; joins buckets of several pieces
 //
 // out[b] = the sum of bucket b, for all `buckets`. parts: one point per cell, followed by one mark
 // per cell; uninitialised. `parts` is point number `parts_index` in the numbering of the

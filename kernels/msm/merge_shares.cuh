@@ -1,7 +1,7 @@
-// Joins buckets of many shares: a block joins the runs of 32 units and is itself a unit of the next
-// round; three rounds join 2^15 threads. Four lanes add two runs, with under half the latency of
-// one lane. Steps that no unit needs are skipped: buckets smaller than a share cost one addition in
-// the first round, none later.
+// Merges buckets of many shares: a block merges the runs of 32 units and is itself a unit of the
+// next round; three rounds merge 2^15 threads. Four lanes add two runs, with under half the latency
+// of one lane. Steps that no unit needs are skipped: buckets smaller than a share cost one addition
+// in the first round, none later.
 #pragma once
 #include "load_balanced.cuh"
 #include "../curve/split.cuh"

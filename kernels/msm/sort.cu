@@ -1,10 +1,10 @@
 // The front of an MSM: sorts the digits of one or many vectors of n scalars by bucket.
 //
-// msm_clear_bins     clears the counters of the coarse bins msm_count_digits     counts the digits
-// of all scalars by bin; the last block plans bins and tiles msm_partition      recodes again
-// (cheaper than storing digits) and writes digits bin by bin msm_count_buckets  for bins of several
-// tiles: where their buckets start msm_sort_tiles_*   sorts every tile by bucket in shared memory
-// and writes it in order
+//   msm_clear_bins     clears the counters of the coarse bins
+//   msm_count_digits   counts the digits of all scalars by bin; the last block plans bins and tiles
+//   msm_partition      recodes again (cheaper than storing digits) and writes digits bin by bin
+//   msm_count_buckets  for bins of several tiles: where their buckets start
+//   msm_sort_tiles_*   sorts every tile by bucket in shared memory and writes it in order
 //
 // For few digits per vector a single launch, after the first two if there are many vectors:
 //

@@ -13,7 +13,7 @@ pub fn drop_in_background(buffer: impl Send + 'static) {
     static WIPER: OnceLock<Option<Sender<Box<dyn Send>>>> = OnceLock::new();
     let wiper = WIPER.get_or_init(|| {
         let (sender, receiver) = channel::<Box<dyn Send>>();
-        let thread = thread::Builder::new().name("capstan-reaper".into());
+        let thread = thread::Builder::new().name("capstan-wiper".into());
         thread.spawn(move || receiver.into_iter().for_each(drop)).is_ok().then_some(sender)
     });
     if let Some(wiper) = wiper {

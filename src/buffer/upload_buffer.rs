@@ -251,7 +251,7 @@ impl Drop for DroppedPayload {
 
 impl fmt::Debug for UploadBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Arrival({} of {} bytes)", self.received(), self.len())
+        write!(f, "UploadBuffer({} of {} bytes)", self.received(), self.len())
     }
 }
 

@@ -24,9 +24,9 @@ const FEW_ROWS: usize = 4;
 pub struct NttLimits {
     /// log2 of the most elements per tile.
     pub lg_tile_max: u32,
-    /// From 2^lg_one_kept elements on, the first inter-pass table keeps one multiple per twiddle,
-    /// because data and table exceed the L2 cache. On an H200 that is 2^20, where two multiples are
-    /// 3 % slower, and for longer transforms no faster.
+    /// From 2^`lg_single_multiple` elements on, the first inter-pass table keeps one multiple per
+    /// twiddle, because data and table exceed the L2 cache. On an H200 that is 2^20, where two
+    /// multiples are 3 % slower, and for longer transforms no faster.
     pub lg_single_multiple: u32,
 }
 
@@ -43,8 +43,9 @@ impl NttLimits {
         };
         let lg_tile_max = LG_TILES.into_iter().find(two_fit).unwrap_or(LG_TILES[1]);
         // One element of data and one of the table.
-        let lg_one_kept = (u64::from(limits.l2_bytes) / u64::from(2 * ELEMENT)).max(1).ilog2() + 1;
-        Self { lg_tile_max, lg_single_multiple: lg_one_kept }
+        let lg_single_multiple =
+            (u64::from(limits.l2_bytes) / u64::from(2 * ELEMENT)).max(1).ilog2() + 1;
+        Self { lg_tile_max, lg_single_multiple }
     }
 }
 

@@ -142,7 +142,7 @@ pub fn admin(channel: &Channel) -> AdminClient<Channel> {
     AdminClient::new(channel.clone())
 }
 
-/// Calls `ask` until it returns `Ok`. Panics with the last error after [`HANGING`].
+/// Calls `ask` until it returns `Ok`. Panics with the last error after [`TEST_TIMEOUT`].
 pub async fn retry_until_ok<T, E: Debug>(
     what: &str,
     mut ask: impl AsyncFnMut() -> Result<T, E>,
