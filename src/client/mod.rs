@@ -2,7 +2,7 @@
 //!
 //! ```no_run
 //! # async fn lesson(points: Vec<capstan::curve::G1Affine>, scalars: Vec<capstan::curve::Fr>)
-//! # -> Result<(), capstan::client::Error> {
+//! # -> Result<(), capstan::client::ClientError> {
 //! use capstan::client::Client;
 //!
 //! let client = Client::connect("http://127.0.0.1:7654").await?;

@@ -171,9 +171,12 @@ impl GpuNtt {
     /// The evaluations that check results; `None` if there is no memory for their tables.
     fn evaluations(&self, plan: &NttPassPlan) -> Result<Option<[EvaluationTables; 2]>> {
         let of = |end| self.transforms.evaluation_tables(plan.transform(), end);
-        match of(TransformEnd::Input).and_then(|input| Ok([input, of(TransformEnd::Output)?])) {
-            Err(Error::Exhausted { .. }) => Ok(None),
-            done => done.map(Some),
+        loop {
+            match of(TransformEnd::Input).and_then(|input| Ok([input, of(TransformEnd::Output)?])) {
+                Err(Error::Exhausted { .. }) if self.computer.evict_idle() => {}
+                Err(Error::Exhausted { .. }) => return Ok(None),
+                done => return done.map(Some),
+            }
         }
     }
 

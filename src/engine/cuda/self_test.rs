@@ -25,7 +25,8 @@ use crate::{
 
 /// Tests `gpu` with jobs of these sizes and returns a summary.
 ///
-/// Errors: `Device` with `Wrong` if a result differs from the host's or a job fails.
+/// Errors: `Device` with `WrongResult` if a result differs from the host's or a job fails, with
+/// `OutOfMemory` if the arena is too small for the test.
 pub(super) fn run(
     gpu: &Gpu,
     sizes: &SelfTestSizes,
@@ -43,6 +44,7 @@ pub(super) fn run(
                 Group::G2 => msm::test::<G2Affine>(computer, count)?,
             }
         }
+        while computer.evict_idle() {}
         sizes.batches.iter().try_for_each(|batch| ntt::test(transformer, batch))?;
         points::<G1Affine>(checker)?;
         points::<G2Affine>(checker)
@@ -51,12 +53,9 @@ pub(super) fn run(
     // Evict what the test loaded.
     while computer.evict_idle() {}
     transformer.forget_tables();
-    tested.map_err(|failure| {
-        let fault = DeviceFault::WrongResult(match failure {
-            SelfTestFailure::Wrong(what) => what,
-            SelfTestFailure::Job(what, error) => format!("{what}: {error}"),
-        });
-        GpuUnavailable::Device { index: gpu.identity().index, fault }
+    tested.map_err(|failure| GpuUnavailable::Device {
+        index: gpu.identity().index,
+        fault: failure.into_fault(gpu),
     })?;
     Ok(format!("in {} ms (MSM, NTT, point checks)", begun.elapsed().as_millis()))
 }
@@ -65,6 +64,20 @@ enum SelfTestFailure {
     Wrong(String),
     /// The computation, and the error of its job.
     Job(String, Error),
+}
+
+impl SelfTestFailure {
+    /// The fault to report. A GPU without memory for the test computes nothing wrong.
+    fn into_fault(self, gpu: &Gpu) -> DeviceFault {
+        match self {
+            Self::Wrong(what) => DeviceFault::WrongResult(what),
+            Self::Job(_, Error::Exhausted { .. }) => {
+                let arena = gpu.arena();
+                DeviceFault::OutOfMemory { wanted: arena.bytes(), free: arena.free_bytes() }
+            }
+            Self::Job(what, error) => DeviceFault::WrongResult(format!("{what}: {error}")),
+        }
+    }
 }
 
 /// Pseudorandom elements, the same every time.
