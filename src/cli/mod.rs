@@ -1,5 +1,5 @@
 //! The command line on top of the client. `args` defines the arguments, `exit` the exit codes; each
-//! command has a module; they share `data`, `input`, `output` and `progress`.
+//! command has a module; they share `random`, `input`, `output` and `progress`.
 
 mod args;
 mod bases;

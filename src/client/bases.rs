@@ -63,7 +63,8 @@ impl Client {
 
     /// Puts points that are already encoded, such as those of a file.
     ///
-    /// Errors: `Input` if `bytes` is not a whole number of points; those of [`Self::put_bases`].
+    /// Errors: `InvalidInput` if `bytes` is not a whole number of points; those of
+    /// [`Self::put_bases`].
     pub async fn put_encoded(
         &self,
         group: Group,
@@ -124,7 +125,8 @@ impl Client {
 
     /// Returns a handle to bases on the server.
     ///
-    /// Errors: `Refused` with code `NOT_FOUND`; `Setting` if the bases are of the other group.
+    /// Errors: `Refused` with code `NOT_FOUND`; `InvalidSetting` if the bases are of the other
+    /// group.
     pub async fn bases<A: CurvePoint>(&self, id: BasesId) -> Result<BasesHandle<A>> {
         BasesHandle::new(self.stat(id).await?)
     }
@@ -195,8 +197,8 @@ impl Client {
 
     /// Downloads bases, or a range of them, and checks every point again.
     ///
-    /// Errors: `Refused` with code `NOT_FOUND`; `Setting` if the bases are of the other group;
-    /// `Input` if the range is out of bounds.
+    /// Errors: `Refused` with code `NOT_FOUND`; `InvalidSetting` if the bases are of the other
+    /// group; `InvalidInput` if the range is out of bounds.
     pub async fn get_bases<A: CurvePoint>(
         &self,
         id: BasesId,
@@ -212,7 +214,7 @@ impl Client {
 
     /// Downloads bases, or a range of them, in the given encoding.
     ///
-    /// Errors: `Refused` with code `NOT_FOUND`; `Input` if the range is out of bounds.
+    /// Errors: `Refused` with code `NOT_FOUND`; `InvalidInput` if the range is out of bounds.
     pub async fn get_encoded(
         &self,
         id: BasesId,

@@ -120,8 +120,8 @@ impl ClientBuilder {
 
     /// Connects and reads the server's limits.
     ///
-    /// Errors: `Setting` if the target or a certificate is unusable; `CannotConnect`; `Answer` if
-    /// the target is not a Capstan server.
+    /// Errors: `InvalidSetting` if the target or a certificate is unusable; `CannotConnect`;
+    /// `InvalidResponse` if the target is not a Capstan server.
     pub async fn connect(self) -> Result<Client> {
         self.open().await
     }

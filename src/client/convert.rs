@@ -58,7 +58,7 @@ const SCALAR_ENCODINGS: [(ScalarEncoding, v1::ScalarEncoding); 12] = [
     (ScalarEncoding::Signed(16), v1::ScalarEncoding::I128),
 ];
 
-/// Errors: `Input` if no encoding has that width.
+/// Errors: `InvalidInput` if no encoding has that width.
 pub(crate) fn scalar_encoding(encoding: ScalarEncoding) -> Result<v1::ScalarEncoding> {
     let known = SCALAR_ENCODINGS.iter().find(|(ours, _)| *ours == encoding);
     known.map(|(_, wire)| *wire).ok_or(ClientError::input("encoding", FieldProblem::OutOfRange))
@@ -88,7 +88,7 @@ pub(crate) fn order(order: Order) -> v1::Order {
 
 /// Number of elements in `bytes` bytes.
 ///
-/// Errors: `Input` if it is not a whole number.
+/// Errors: `InvalidInput` if it is not a whole number.
 pub(crate) fn element_count(field: &'static str, bytes: u64, width: usize) -> Result<u64> {
     let width = width as u64;
     if width == 0 || !bytes.is_multiple_of(width) {
@@ -110,7 +110,7 @@ pub(crate) fn timing(timing: Option<v1::Timing>) -> Timing {
     }
 }
 
-/// Errors: `Answer` if the server reports less verification than `asked`.
+/// Errors: `InvalidResponse` if the server reports less verification than `asked`.
 pub(crate) fn execution(
     execution: Option<v1::Execution>,
     asked: Verification,

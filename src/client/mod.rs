@@ -16,7 +16,8 @@
 //!
 //! - `connect`: targets, TLS, connections. `options`, `types`: parameters and results of calls.
 //! - `bases`, `vectors`: the store. `msm`, `ntt`: jobs. `blocking`: a client without async.
-//! - `payload`, `upload`, `stripes`, `download`: resumable transfers over several connections.
+//! - `payload`, `upload`, `striped_upload`, `download`: resumable transfers over several
+//!   connections.
 //! - `call`: deadlines and retries. `error`: errors. `convert`: conversion from and to messages.
 
 mod bases;
@@ -77,7 +78,7 @@ impl std::fmt::Debug for Client {
 impl Client {
     /// Connects to `http://host:port`, `https://host:port` or `unix:/path` with default settings.
     ///
-    /// Errors: `Setting`, `CannotConnect`.
+    /// Errors: `InvalidSetting`, `CannotConnect`.
     pub async fn connect(target: impl Into<String>) -> Result<Self> {
         Self::builder(target).connect().await
     }

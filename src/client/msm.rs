@@ -39,7 +39,8 @@ struct MsmCallSpec {
 impl Client {
     /// Computes the sum of `scalars[i] * bases[i]`.
     ///
-    /// Shape: one scalar per base. Errors: `Input` for any other number of scalars; `Refused`.
+    /// Shape: one scalar per base. Errors: `InvalidInput` for any other number of scalars;
+    /// `Refused`.
     pub async fn msm<'a, A: CurvePoint>(
         &self,
         bases: &BasesHandle<A>,
@@ -50,8 +51,8 @@ impl Client {
 
     /// Like [`Self::msm`], with options such as a batch of scalar vectors; reports timings.
     ///
-    /// Shape: `batch` vectors of one scalar per base, one after another.
-    /// Errors: those of [`Self::msm`]; `Deadline`; `Answer` if the result was verified less than
+    /// Shape: `batch` vectors of one scalar per base, one after another. Errors: those of
+    /// [`Self::msm`]; `DeadlineExceeded`; `InvalidResponse` if the result was verified less than
     /// requested.
     pub async fn msm_with<'a, A: CurvePoint>(
         &self,
@@ -67,7 +68,8 @@ impl Client {
 
     /// Like [`Self::msm`], over a few bases that are sent with the call and used once.
     ///
-    /// Errors: those of [`Self::msm`]; `Input` if the bases exceed one message: put them first.
+    /// Errors: those of [`Self::msm`]; `InvalidInput` if the bases exceed one message: put them
+    /// first.
     pub async fn msm_inline<'a, A: CurvePoint>(
         &self,
         bases: &[A],

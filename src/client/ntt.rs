@@ -67,10 +67,10 @@ impl RowBuffers<'_> {
 impl Client {
     /// Transforms `values` in place.
     ///
-    /// Shape: `options.batch` rows of equal length, a power of two, one after another.
-    /// Encoding: sent and received as Montgomery limbs, without conversion.
-    /// Errors: `Input` for any other shape; `Refused`; `Deadline`; `Answer` if the result was
-    /// verified less than requested. The values are unspecified after `Answer`, and after any error
+    /// Shape: `options.batch` rows of equal length, a power of two, one after another. Encoding:
+    /// sent and received as Montgomery limbs, without conversion. Errors: `InvalidInput` for any
+    /// other shape; `Refused`; `DeadlineExceeded`; `InvalidResponse` if the result was verified
+    /// less than requested. The values are unspecified after `InvalidResponse`, and after any error
     /// while the result was being received.
     pub async fn ntt(&self, values: &mut [Fr], options: NttOptions) -> Result<NttReport> {
         let (spec, rows) = ntt_spec(values.len(), &options, ScalarEncoding::Montgomery)?;
@@ -107,7 +107,7 @@ impl Client {
     /// Transforms encoded rows, such as those of a file. The result has the same encoding.
     ///
     /// Shape: `options.batch` rows of equal length, padded to 2^`options.lg_n` if that is set.
-    /// Errors: those of [`Self::ntt`]; `Input` for an encoding that is not 32 bytes wide.
+    /// Errors: those of [`Self::ntt`]; `InvalidInput` for an encoding that is not 32 bytes wide.
     pub async fn ntt_bytes(
         &self,
         encoding: ScalarEncoding,

@@ -45,7 +45,7 @@ pub struct UploadKey(pub [u8; 16]);
 impl UploadKey {
     /// Generates an id.
     ///
-    /// Errors: `Setting` if the system provides no randomness.
+    /// Errors: `InvalidSetting` if the system provides no randomness.
     pub fn random() -> Result<Self> {
         let mut id = [0; 16];
         getrandom::fill(&mut id).map_err(|error| ClientError::InvalidSetting {

@@ -88,7 +88,7 @@ impl DeviceArena {
 
     /// Leases `bytes` zeroed bytes, aligned to [`ALIGN`], for work on `stream`.
     ///
-    /// Errors: `Full`; driver faults.
+    /// Errors: `OutOfMemory`; driver faults.
     pub fn lease(&self, stream: &Stream, bytes: u64) -> Result<DeviceLease, DeviceFault> {
         let held =
             bytes.max(1).checked_next_multiple_of(ALIGN).filter(|_| !self.take_injected_failure());
@@ -116,8 +116,9 @@ impl DeviceArena {
         Ok(lease)
     }
 
-    /// Makes the `nth` lease from now fail with `Full`, once; 0 cancels that. Tests use it to fail
-    /// each lease of a job in turn. Returns the previous countdown: 0 if that lease was refused.
+    /// Makes the `nth` lease from now fail with `OutOfMemory`, once; 0 cancels that. Tests use it
+    /// to fail each lease of a job in turn. Returns the previous countdown: 0 if that lease was
+    /// refused.
     pub fn fail_lease_after(&self, nth: u64) -> u64 {
         self.0.lease_failure_countdown.swap(nth, Ordering::AcqRel)
     }
@@ -159,7 +160,7 @@ impl Drop for ArenaInner {
         let free = self.free.get_mut().unwrap_or_else(PoisonError::into_inner);
         let (_, cleaning) = free.take(self.bytes).unwrap_or_default();
         for event in &cleaning {
-            // A fault here was already reported by `Context::met`.
+            // A fault here was already reported by `DeviceContext::report`.
             let _clean = event.synchronize();
         }
         let base = self.base;

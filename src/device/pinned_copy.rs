@@ -39,7 +39,7 @@ impl DeviceContext {
 /// Copies the pieces `from`, which must be memory from [`DeviceContext::pin`], to the device one
 /// after the other, after all earlier work on `stream`. Blocks until done.
 ///
-/// Errors: `Kernel` if a piece is not pinned or the lengths differ; driver faults.
+/// Errors: `KernelMismatch` if a piece is not pinned or the lengths differ; driver faults.
 pub fn send(stream: &Stream, to: DeviceSlice<'_, u8>, from: &[&[u8]]) -> Result<(), DeviceFault> {
     let pieces = from.iter().map(|piece| piece.as_ptr_range());
     // SAFETY: pinned memory is never freed and stays borrowed until `copy` returns, after the

@@ -124,7 +124,7 @@ impl Stream {
     /// is disabled.
     pub(super) fn record_or_drain(&self) -> Result<Event, DeviceFault> {
         self.record().inspect_err(|_| {
-            // A fault of the wait is reported by `Context::met`.
+            // A fault of the wait is reported by `DeviceContext::report`.
             let _waited = self.drain();
         })
     }

@@ -59,7 +59,7 @@ impl fmt::Display for PointFormat {
 
 /// Reads a file of points. Detects `format` and `group` if they are `None`.
 ///
-/// Errors: `Unknown` or `Ambiguous` if detection fails; otherwise those of the format.
+/// Errors: `UnknownFormat` or `Ambiguous` if detection fails; otherwise those of the format.
 pub fn parse(
     file: Bytes,
     format: Option<PointFormat>,

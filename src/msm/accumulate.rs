@@ -98,7 +98,7 @@ impl Accumulator {
     /// 2p also counts as zero); with [`AccumulateShape::xyzz`] sums are x, y, zz and zzz below 2p,
     /// and infinity has zz = 0.
     ///
-    /// Errors: `Kernel` if a span is too short or misplaced; driver errors.
+    /// Errors: `KernelMismatch` if a span is too short or misplaced; driver errors.
     pub fn run(
         &self,
         stream: &Stream,

@@ -72,7 +72,7 @@ impl MsmKernels {
     /// passes other MSMs may use the workspace, but not the other spans. With `watch`, returns
     /// events at the stages' borders, which costs the host about 10 us.
     ///
-    /// Errors: `Kernel` if a span is too short; driver errors.
+    /// Errors: `KernelMismatch` if a span is too short; driver errors.
     #[allow(clippy::too_many_arguments)] // one per stage input and region
     pub fn launch_pass(
         &self,
@@ -122,7 +122,7 @@ impl MsmKernels {
     /// The sorted references and the number of buckets that a pass left in its workspace. Lets
     /// benchmarks compare accumulation strategies.
     ///
-    /// Errors: `Kernel` if the workspace is shorter than the pass's.
+    /// Errors: `KernelMismatch` if the workspace is shorter than the pass's.
     pub fn sorted_references<'w>(
         &self,
         plan: &MsmPassPlan,

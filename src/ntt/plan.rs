@@ -129,7 +129,7 @@ impl NttDevice {
     ///
     /// Shape: `data` and `out` have `rows` times 2^lg_n canonical elements. `out` is required if
     /// [`NttPassPlan::needs_output_buffer`], and does not overlap `data`.
-    /// Errors: `Kernel` if the shape is wrong; driver errors.
+    /// Errors: `KernelMismatch` if the shape is wrong; driver errors.
     pub fn run(
         &self,
         stream: &Stream,
@@ -229,7 +229,7 @@ impl NttDevice {
     /// reveal the point.
     ///
     /// Shape: `data` is whole rows.
-    /// Errors: `Kernel` if it is not; driver errors.
+    /// Errors: `KernelMismatch` if it is not; driver errors.
     pub fn evaluate(
         &self,
         stream: &Stream,

@@ -160,7 +160,7 @@ impl VectorKernels {
     /// out\[i\] = a\[i\] b\[i\].
     ///
     /// Shape: all have the same length; `out` may be `a` or `b`, but must not overlap them in part.
-    /// Errors: `Kernel` if the shape is wrong; driver errors.
+    /// Errors: `KernelMismatch` if the shape is wrong; driver errors.
     pub fn multiply(
         &self,
         stream: &Stream,
@@ -263,7 +263,7 @@ impl VectorKernels {
     /// which is zeroed and returned at once.
     ///
     /// Shape: like [`VectorKernels::multiply`].
-    /// Errors: `Full` in place; like [`VectorKernels::multiply`].
+    /// Errors: `OutOfMemory` in place; like [`VectorKernels::multiply`].
     pub fn invert(
         &self,
         stream: &Stream,
@@ -289,7 +289,7 @@ impl VectorKernels {
     /// plus one per about a thousand coefficients, which is zeroed and returned at once.
     ///
     /// Shape: `coefficients` has n elements for each of `out`, for any n, and does not overlap it.
-    /// Errors: `Full`; `Kernel` if the shape is wrong; driver errors.
+    /// Errors: `OutOfMemory`; `KernelMismatch` if the shape is wrong; driver errors.
     pub fn evaluate(
         &self,
         stream: &Stream,

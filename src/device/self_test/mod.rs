@@ -18,7 +18,7 @@ const COUNT: usize = 64;
 
 /// Tests `gpu` and returns a summary.
 ///
-/// Errors: `Device` with `Wrong` if a result differs from the host's; `NoKernels`,
+/// Errors: `Device` with `WrongResult` if a result differs from the host's; `NoKernels`,
 /// `NoImageForDevice`.
 pub(super) fn run(gpu: &Gpu) -> Result<String, GpuUnavailable> {
     let begun = Instant::now();
@@ -65,7 +65,7 @@ impl SelfTestBench<'_> {
         self.gpu.arena().lease(&self.stream, bytes as u64)
     }
 
-    /// Fails with `Wrong` unless `found` holds `expected`.
+    /// Fails with `WrongResult` unless `found` holds `expected`.
     fn compare(&self, found: &DeviceLease, expected: &[u8], what: &str) -> Result<(), DeviceFault> {
         let mut rest = expected;
         self.gpu.ring().download(&self.stream, found.all(), |bytes| {
