@@ -2,8 +2,9 @@
 //
 // A warp processes a window of 32 buckets, one per lane, through all levels. What a level leaves of
 // a bucket follows from the level before, so a level reads its row once. The lanes then write the
-// items of all 32 buckets together, with so many lanes per bucket that none has many to write and
-// that adjacent lanes write adjacent items. Windows much larger than others are split into parts.
+// items of all 32 buckets together: several lanes share a bucket with more than OWN_ITEMS items, so
+// that no lane has many to write and adjacent lanes write adjacent items. Windows much larger than
+// others are split into parts.
 #pragma once
 #include "levels.cuh"
 #include "../warp.cuh"

@@ -5,11 +5,11 @@
 //                       instead of shares, if levels->teams is set.
 //   gN_balanced_join    four lanes per share: joins the shares of each bucket, if none has many.
 //   gN_balanced_merge   if one has many: one block per 32 units of round `round`, run for rounds 0,
-//                       1, 2 until a single unit is left. `from` and `to`: where the units of this
-//                       and the next round begin in heads, tails and units.
+//                       1, 2 until a single unit is left. `from` and `to` are the indices, in
+//                       heads, tails and units, of the first unit of this and the next round.
 //   gN_balanced_copy    any grid. out[b] = the sum of bucket b if the tree has it, or infinity if
 //                       it is empty (left unchanged if sums are added to held buckets).
-//   gN_balanced_to_affine any grid. out[b] = the sum of bucket b if the tail has it, affine.
+//   gN_balanced_to_affine  any grid. out[b] = the sum of bucket b if the tail has it, affine.
 //   gN_balanced_to_xyzz  any grid. Replaces both: out[b] = the sum of bucket b in XYZZ form.
 //
 // heads, tails, units: one for each unit of all rounds. Sums of the tail follow those of the tree:
@@ -17,7 +17,7 @@
 // entries.
 // Shared memory: share 96 bytes per thread, G2 576; merge and teams static; the others none.
 // Launch: share in blocks of 128, two per multiprocessor, G2 64, up to four as shared memory
-// allows; copy and spread 256; the others 128.
+// allows; copy and to_xyzz 256; the others 128.
 // Barriers: merge before and after groups read each other's sums; teams those of a team's tree.
 #include "copy_buckets.cuh"
 #include "merge_shares.cuh"

@@ -10,6 +10,13 @@ pub use ark_bls12_381::{Fr, G1Affine, G1Projective, G2Affine, G2Projective};
 /// log2 of the largest power of two that divides r - 1, and so of the largest possible NTT.
 pub const TWO_ADICITY: u32 = 32;
 
+/// The lowest `lg_n` bits of `index` in reverse order: the bit-reversed place of a row of 2^lg_n.
+///
+/// Shape: `index < 2^lg_n`.
+pub const fn reverse_bits(index: usize, lg_n: u32) -> usize {
+    if lg_n == 0 { 0 } else { index.reverse_bits() >> (usize::BITS - lg_n) }
+}
+
 /// A group of order r on BLS12-381.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Group {

@@ -10,7 +10,7 @@ pub mod scalars;
 
 use bytes::Bytes;
 
-use crate::curve::{Group, points::PointEncoding};
+use crate::curve::{Group, points::PointEncoding, reverse_bits};
 
 /// A file's list of points: a whole number of them, not checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,11 +48,6 @@ impl PointSet {
         self.data = reordered.into();
         Ok(())
     }
-}
-
-/// The lowest `lg_n` bits of `index` in reverse order.
-pub const fn reverse_bits(index: usize, lg_n: u32) -> usize {
-    if lg_n == 0 { 0 } else { index.reverse_bits() >> (usize::BITS - lg_n) }
 }
 
 /// Why a file cannot be read.

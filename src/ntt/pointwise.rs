@@ -119,7 +119,7 @@ pub struct VanishingPolynomial {
 impl VanishingPolynomial {
     /// On the coset of `generator` times the powers of a root of order 2^lg_n.
     ///
-    /// Errors: `Invalid` if the coset is the domain itself, where the polynomial is zero.
+    /// Errors: `Invalid` if the coset is the domain itself, on which the polynomial is zero.
     pub fn on_coset(lg_n: u32, generator: Fr) -> Result<Self> {
         let power = (0..lg_n).fold(generator, |power, _| power.square());
         let inverse = (power - Fr::ONE).inverse();
@@ -274,14 +274,14 @@ impl VectorKernels {
         let count = out.len() as u64;
         let each = self.invert_each(count);
         let blocks = count.div_ceil(u64::from(INVERT_THREADS) * each);
-        let beside = if out.arena_offset() == a.arena_offset() && each > 1 {
+        let scratch = if out.arena_offset() == a.arena_offset() && each > 1 {
             Some(self.arena.lease(stream, count * size_of::<DeviceFr>() as u64)?)
         } else {
             None
         };
-        let before = beside.as_ref().map_or(out, DeviceLease::all);
+        let prefixes = scratch.as_ref().map_or(out, DeviceLease::all);
         let grid = u32::try_from(blocks).map_err(|_| kernel_fault("too many elements"))?;
-        self.invert.launch(stream, grid, (a, out, before, count, each as u32))
+        self.invert.launch(stream, grid, (a, out, prefixes, count, each as u32))
     }
 
     /// out\[r\] = the sum of coefficients\[r n + i\] point^i over i < n: evaluates polynomials, one

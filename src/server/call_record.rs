@@ -24,10 +24,10 @@ impl CallRecord {
     /// Records the end of the call, with its error if it failed.
     pub fn finish(&mut self, failure: Option<&CallError>) {
         self.done = true;
-        let (outcome, is_fault) = failure.map_or(("ok", false), CallError::outcome);
+        let outcome = failure.map_or("ok", CallError::outcome);
         telemetry::count_call(self.op, outcome);
         let elapsed_us = self.begun.elapsed().as_micros() as u64;
-        if is_fault {
+        if failure.is_some_and(CallError::is_fault) {
             tracing::error!(op = self.op, outcome, elapsed_us, "call failed");
         } else {
             tracing::debug!(op = self.op, outcome, elapsed_us, "call");

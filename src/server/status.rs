@@ -25,23 +25,29 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// The label of metrics, and whether operators should look into it.
-    pub fn outcome(&self) -> (&'static str, bool) {
-        let reason = match self {
-            Self::Refused(error) => error.reason(),
+    /// The `outcome` label of metrics.
+    pub fn outcome(&self) -> &'static str {
+        // Without a reason: for example, a message above the limit.
+        self.reason().map_or("TRANSPORT", Reason::text)
+    }
+
+    /// Whether operators should look into it: a bug, or a result that failed its check.
+    pub fn is_fault(&self) -> bool {
+        matches!(self.reason(), Some(Reason::Internal | Reason::VerifyFailed))
+    }
+
+    fn reason(&self) -> Option<Reason> {
+        match self {
+            Self::Refused(error) => Some(error.reason()),
             Self::Transport(status) => {
                 let info = status.get_details_error_info();
-                let known = info.and_then(|info| Reason::parse(&info.reason));
-                match (known, status.code()) {
-                    (Some(reason), _) => reason,
-                    (None, Code::Internal) => Reason::Internal,
-                    (None, Code::Cancelled) => Reason::Cancelled,
-                    // For example, a message above the limit.
-                    _ => return ("TRANSPORT", false),
-                }
+                info.and_then(|info| Reason::parse(&info.reason)).or(match status.code() {
+                    Code::Internal => Some(Reason::Internal),
+                    Code::Cancelled => Some(Reason::Cancelled),
+                    _ => None,
+                })
             }
-        };
-        (reason.text(), matches!(reason, Reason::Internal | Reason::VerifyFailed))
+        }
     }
 
     /// The gRPC code of the response.

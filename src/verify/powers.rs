@@ -3,7 +3,7 @@
 
 use ark_ff::Field;
 
-use crate::curve::Fr;
+use crate::curve::{Fr, reverse_bits};
 
 /// Powers in pieces that share a factor: element i is `low()[i % piece()] * high(i / piece())`.
 pub(super) struct FactoredPowers {
@@ -29,9 +29,7 @@ impl FactoredPowers {
         }
         let low = match reversed {
             false => powers,
-            true => {
-                (0..1u64 << low_bits).map(|i| powers[reverse_bits(i, low_bits) as usize]).collect()
-            }
+            true => (0..1 << low_bits).map(|i| powers[reverse_bits(i, low_bits)]).collect(),
         };
         Self { base, low, high_bits, reversed }
     }
@@ -48,16 +46,10 @@ impl FactoredPowers {
 
     /// The factor that all elements of piece number `piece` share.
     pub(super) fn high(&self, piece: usize) -> Fr {
-        let piece = piece as u64;
-        if self.reversed {
-            self.base.pow([reverse_bits(piece, self.high_bits)])
-        } else {
-            self.base.pow([piece * self.low.len() as u64])
-        }
+        let exponent = match self.reversed {
+            true => reverse_bits(piece, self.high_bits),
+            false => piece * self.low.len(),
+        };
+        self.base.pow([exponent as u64])
     }
-}
-
-/// The bit reversal of the lowest `bits` bits of `value`.
-fn reverse_bits(value: u64, bits: u32) -> u64 {
-    if bits == 0 { 0 } else { value.reverse_bits() >> (64 - bits) }
 }

@@ -24,11 +24,12 @@ pub fn engine(config: &Config, lifeline: &GpuLossHandler) -> Result<(Arc<dyn Eng
         return Ok((Arc::new(cpu()?), "set by the configuration".into()));
     }
     match cuda::engine(config, cpu()?, lifeline) {
-        Ok((engine, reason)) => Ok((engine, reason)),
-        Err(NoGpu { why, .. }) if config.engine == EngineChoice::Cuda => {
+        Ok(engine_and_reason) => Ok(engine_and_reason),
+        Err(NoGpu { why, is_enforced, .. })
+            if is_enforced || config.engine == EngineChoice::Cuda =>
+        {
             Err(log_and_exit(UNAVAILABLE)(why))
         }
-        Err(NoGpu { why, is_enforced: true, .. }) => Err(log_and_exit(UNAVAILABLE)(why)),
         Err(NoGpu { why, is_on_a_gpu_host, .. }) => {
             if is_on_a_gpu_host {
                 warn!(reason = why, "no GPU of this host is used: all work runs on the CPU");
@@ -96,16 +97,16 @@ mod cuda {
         lifeline: &GpuLossHandler,
     ) -> Result<(Arc<dyn Engine>, String), NoGpu> {
         let cuda = &config.cuda;
-        let (wanted, least) = (cuda.devices_min, cuda.devices_min > 0);
+        let is_enforced = cuda.devices_min > 0;
         let refuse = |reason: GpuUnavailable| {
             report(0, reason.left_out());
             let is_on_a_gpu_host = reason.is_on_a_gpu_host();
-            NoGpu { why: reason.to_string(), is_enforced: least, is_on_a_gpu_host }
+            NoGpu { why: reason.to_string(), is_enforced, is_on_a_gpu_host }
         };
         let engine = open(cuda, cpu, lifeline).map_err(refuse)?;
         report(engine.gpu_count(), engine.left_out());
-        if (engine.gpu_count() as u32) < wanted {
-            let why = format!("{}; cuda_devices_min is {wanted}", engine.summary());
+        if (engine.gpu_count() as u32) < cuda.devices_min {
+            let why = format!("{}; cuda_devices_min is {}", engine.summary(), cuda.devices_min);
             return Err(NoGpu { why, is_enforced: true, is_on_a_gpu_host: true });
         }
         engine.pin(cuda.pinned_bytes);

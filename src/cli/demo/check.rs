@@ -8,7 +8,8 @@ use rayon::prelude::*;
 use crate::{
     cli::exit::{CliFailure, Exit, Result},
     client::{CurvePoint, Fr, G1Affine, G1Projective, G2Affine, G2Projective},
-    formats::{PointSet, reverse_bits},
+    curve::reverse_bits,
+    formats::PointSet,
 };
 
 /// Inputs and results of all jobs. Rows of scalars are stored one after another.

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use zeroize::Zeroizing;
 
 use crate::{
-    curve::{Fr, TWO_ADICITY},
+    curve::{Fr, TWO_ADICITY, reverse_bits},
     engine::{JobControl, NttPlan},
     error::{Error, FieldProblem, Result},
 };
@@ -36,7 +36,7 @@ pub(super) fn transform(plan: &NttPlan, rows: &mut [Vec<Fr>], control: &JobContr
 
 fn transform_row(plan: &NttPlan, domain: &Radix2EvaluationDomain<Fr>, row: &mut Vec<Fr>) {
     if plan.input_reversed {
-        reverse_bits(row);
+        reverse_order(row);
     }
     if plan.inverse {
         domain.ifft_in_place(row);
@@ -44,7 +44,7 @@ fn transform_row(plan: &NttPlan, domain: &Radix2EvaluationDomain<Fr>, row: &mut 
         domain.fft_in_place(row);
     }
     if plan.output_reversed {
-        reverse_bits(row);
+        reverse_order(row);
     }
 }
 
@@ -73,13 +73,10 @@ pub(super) fn scratch_bytes(plan: &NttPlan, threads: usize) -> u64 {
 }
 
 /// Moves element i to the index with i's bits reversed.
-fn reverse_bits(row: &mut [Fr]) {
+fn reverse_order(row: &mut [Fr]) {
     let lg_n = row.len().trailing_zeros();
-    if lg_n == 0 {
-        return;
-    }
     let source = Zeroizing::new(row.to_vec());
     row.par_iter_mut().with_min_len(1 << 12).enumerate().for_each(|(i, value)| {
-        *value = source[i.reverse_bits() >> (usize::BITS - lg_n)];
+        *value = source[reverse_bits(i, lg_n)];
     });
 }

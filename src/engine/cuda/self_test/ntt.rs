@@ -8,7 +8,7 @@ use super::{
     sizes::{NttBatch, transforms},
 };
 use crate::{
-    curve::{Fr, scalars::ScalarEncoding},
+    curve::{Fr, reverse_bits, scalars::ScalarEncoding},
     engine::{EncodedScalars, JobControl, NttPlan, NttRows, ntt_rows::RowsInPlace},
     error::{Error, Limit},
     ntt::NttTransform,
@@ -60,7 +60,7 @@ impl Polynomial {
 
 fn reverse(row: &mut [Fr], lg_n: u32) {
     for i in 0..row.len() {
-        let j = i.reverse_bits() >> (usize::BITS - lg_n);
+        let j = reverse_bits(i, lg_n);
         if i < j {
             row.swap(i, j);
         }
