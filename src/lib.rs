@@ -5,36 +5,62 @@
 pub mod cli;
 #[cfg(feature = "client")]
 pub mod client;
+#[cfg(feature = "server")]
+pub mod config;
 pub mod curve;
-#[cfg(feature = "cuda")]
-pub mod device;
+#[cfg(all(feature = "server", feature = "cli"))]
+mod embedded;
+#[cfg(feature = "server")]
+pub mod engine;
 pub mod error;
 #[cfg(feature = "formats")]
 pub mod formats;
-#[cfg(feature = "cuda")]
-pub mod msm;
-#[cfg(feature = "cuda")]
-pub mod ntt;
-
-#[cfg(feature = "server")]
-pub mod buffer;
-#[cfg(feature = "server")]
-pub mod config;
-#[cfg(all(feature = "server", feature = "cli"))]
-pub(crate) mod embedded;
-#[cfg(feature = "server")]
-pub mod engine;
-#[cfg(feature = "server")]
-pub mod jobs;
 #[cfg(feature = "server")]
 pub mod server;
 #[cfg(feature = "server")]
-pub mod store;
-#[cfg(feature = "server")]
 pub mod telemetry;
-#[cfg(feature = "server")]
+
+#[cfg(all(feature = "server", not(feature = "internals")))]
+mod buffer;
+#[cfg(all(feature = "cuda", not(feature = "internals")))]
+mod device;
+#[cfg(all(feature = "server", not(feature = "internals")))]
+mod jobs;
+#[cfg(all(feature = "cuda", not(feature = "internals")))]
+mod msm;
+#[cfg(all(feature = "cuda", not(feature = "internals")))]
+mod ntt;
+#[cfg(all(feature = "server", not(feature = "internals")))]
+mod store;
+#[cfg(all(feature = "server", not(feature = "internals")))]
+mod verify;
+#[cfg(all(feature = "wire", not(feature = "internals")))]
+mod wire;
+
+// Public for this crate's own tests and benchmarks only.
+#[cfg(all(feature = "server", feature = "internals"))]
+#[allow(missing_docs)]
+pub mod buffer;
+#[cfg(all(feature = "cuda", feature = "internals"))]
+#[allow(missing_docs)]
+pub mod device;
+#[cfg(all(feature = "server", feature = "internals"))]
+#[allow(missing_docs)]
+pub mod jobs;
+#[cfg(all(feature = "cuda", feature = "internals"))]
+#[allow(missing_docs)]
+pub mod msm;
+#[cfg(all(feature = "cuda", feature = "internals"))]
+#[allow(missing_docs)]
+pub mod ntt;
+#[cfg(all(feature = "server", feature = "internals"))]
+#[allow(missing_docs)]
+pub mod store;
+#[cfg(all(feature = "server", feature = "internals"))]
+#[allow(missing_docs)]
 pub mod verify;
-#[cfg(feature = "wire")]
+#[cfg(all(feature = "wire", feature = "internals"))]
+#[allow(missing_docs)]
 pub mod wire;
 
 /// Compiles the README's code examples.

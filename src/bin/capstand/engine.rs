@@ -79,8 +79,10 @@ mod cuda {
 
     use capstan::{
         config::CudaSettings,
-        device::{self, DeviceFault, DeviceSelection, GpuUnavailable, OpenOptions, UnusableDevice},
-        engine::cuda::{CudaEngine, GpuThresholds},
+        engine::cuda::{
+            CudaEngine, DeviceFault, DeviceSelection, FaultClass, GpuThresholds, GpuUnavailable,
+            OpenOptions, UnusableDevice, exit_without_handlers, open as open_devices,
+        },
         telemetry,
     };
     use tracing::{error, warn};
@@ -139,7 +141,7 @@ mod cuda {
             shared_bytes_max: None,
         };
         let least = GpuThresholds { msm_scalars: cuda.msm_min, ntt_elements: cuda.ntt_min };
-        CudaEngine::new(cpu, device::open(&wanted, &options)?, least)
+        CudaEngine::new(cpu, open_devices(&wanted, &options)?, least)
     }
 
     /// A process cannot recover a lost GPU: it answers its jobs with UNAVAILABLE and exits, so that
@@ -147,7 +149,7 @@ mod cuda {
     fn on_fault(fault: &DeviceFault, lifeline: &GpuLossHandler) {
         let class = fault.class();
         telemetry::count_device_fault(class.name());
-        if class != device::FaultClass::Fatal {
+        if class != FaultClass::Fatal {
             return;
         }
         let Some(drainer) = lifeline.0.drainer.get() else { return };
@@ -156,10 +158,10 @@ mod cuda {
         let end = move || {
             thread::sleep(FAULT_DRAIN_GRACE);
             error!("a GPU is lost: exiting, restart the daemon");
-            device::exit_without_handlers(SOFTWARE.into());
+            exit_without_handlers(SOFTWARE.into());
         };
         if thread::Builder::new().name("capstan-end".into()).spawn(end).is_err() {
-            device::exit_without_handlers(SOFTWARE.into());
+            exit_without_handlers(SOFTWARE.into());
         }
     }
 }

@@ -28,10 +28,14 @@ use super::{
     DeviceInfo, Engine, EngineDescription, ExecutedBy, GpuInfo, JobControl, MsmPlan, MsmRun,
     NttPlan, NttRows, PointChecker, cpu::CpuEngine,
 };
+pub use crate::device::{
+    DeviceFault, DeviceSelection, FaultClass, GpuUnavailable, OpenOptions, UnusableDevice,
+    exit_without_handlers, open,
+};
 use crate::{
     buffer::lend_pinned,
     curve::{Group, points::Bases},
-    device::{Gpu, GpuUnavailable, NvmlMonitor, OpenDevices, UnusableDevice, archs},
+    device::{Gpu, NvmlMonitor, OpenDevices, archs},
     error::Result,
     msm::SplitThresholds,
     ntt::LG_N_MAX,

@@ -1,7 +1,6 @@
 //! The daemon: reads the configuration, then starts logs and metrics, the engine and the server.
 #![deny(unsafe_code, clippy::unwrap_used)]
 
-#[path = "capstand/engine.rs"]
 mod engine;
 
 use std::{

@@ -1,0 +1,237 @@
+//! Files import each other in one direction: no file uses what a file above it defines.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use syn::visit::Visit;
+
+use crate::{
+    report,
+    source::{File, code_files},
+};
+
+/// Folders whose files still use each other in both directions.
+const NOT_YET: &[&str] = &[
+    "src/buffer",
+    "src/cli",
+    "src/client",
+    "src/config",
+    "src/curve",
+    "src/device",
+    "src/engine",
+    "src/formats",
+    "src/msm",
+    "src/ntt",
+    "src/server",
+    "src/store",
+];
+
+/// A module's path inside the crate; the root's is empty.
+type ModulePath = Vec<String>;
+
+/// For each file, the files that it uses, with the names that it uses of them.
+type Edges<'a> = BTreeMap<&'a str, BTreeMap<&'a str, BTreeSet<&'a str>>>;
+
+/// What one file declares and uses.
+struct Module {
+    file: String,
+    /// Types, functions, constants, macros of this file.
+    items: BTreeSet<String>,
+    /// The path that each imported name stands for.
+    imports: BTreeMap<String, Vec<String>>,
+    /// Paths of `use x::*`.
+    globs: Vec<Vec<String>>,
+    /// Every path that the code uses, private imports included, re-exports not.
+    uses: BTreeSet<Vec<String>>,
+}
+
+/// The modules of `src` outside the binaries.
+struct Modules(BTreeMap<ModulePath, Module>);
+
+impl Modules {
+    fn read(files: Vec<File>) -> Self {
+        let sources = files.into_iter().filter(|File { path, .. }| {
+            path.starts_with("src/")
+                && !path.starts_with("src/bin/")
+                && !path.ends_with("/tests.rs")
+        });
+        Self(
+            sources
+                .map(|File { path, text }| (module_path(&path), Module::parse(path, &text)))
+                .collect(),
+        )
+    }
+
+    /// The file that defines what `path` means in `module`, or `None` if it is a module, is not of
+    /// this crate, or is a local name.
+    fn definition(&self, module: &[String], path: &[String], depth: usize) -> Option<&str> {
+        let (first, rest) = path.split_first()?;
+        // A private import may name itself through a glob.
+        let depth = depth.checked_sub(1)?;
+        match first.as_str() {
+            "crate" => return self.definition(&[], rest, depth),
+            "self" => return self.definition(module, rest, depth),
+            "super" => return self.definition(module.split_last()?.1, rest, depth),
+            _ => {}
+        }
+        let here = self.0.get(module)?;
+        if here.items.contains(first) {
+            return Some(&here.file);
+        }
+        let child = [module, std::slice::from_ref(first)].concat();
+        if self.0.contains_key(&child) {
+            return self.definition(&child, rest, depth);
+        }
+        if let Some(target) = here.imports.get(first) {
+            return self.definition(module, &[target, rest].concat(), depth);
+        }
+        here.globs.iter().find_map(|glob| self.definition(module, &[glob, path].concat(), depth))
+    }
+
+    /// For each file, the files that it uses, with the names that it uses of them.
+    fn edges(&self) -> Edges<'_> {
+        let mut edges = Edges::new();
+        for (path, module) in &self.0 {
+            let used: &mut BTreeMap<&str, BTreeSet<&str>> = edges.entry(&module.file).or_default();
+            for name in &module.uses {
+                match self.definition(path, name, 16) {
+                    Some(file) if file != module.file => {
+                        used.entry(file).or_default().extend(name.last().map(String::as_str));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        edges
+    }
+}
+
+impl Module {
+    fn parse(file: String, text: &str) -> Self {
+        let parsed = syn::parse_file(text).unwrap_or_else(|error| panic!("{file}: {error}"));
+        let mut module = Self {
+            file,
+            items: BTreeSet::new(),
+            imports: BTreeMap::new(),
+            globs: Vec::new(),
+            uses: BTreeSet::new(),
+        };
+        for item in &parsed.items {
+            module.items.extend(declared(item));
+        }
+        module.visit_file(&parsed);
+        module
+    }
+
+    fn import(&mut self, tree: &syn::UseTree, mut prefix: Vec<String>, is_private: bool) {
+        match tree {
+            syn::UseTree::Path(path) => {
+                prefix.push(path.ident.to_string());
+                self.import(&path.tree, prefix, is_private);
+            }
+            syn::UseTree::Name(name) => {
+                let name = name.ident.to_string();
+                if name != "self" {
+                    prefix.push(name);
+                }
+                let name = prefix.last().expect("an import has a name").clone();
+                self.bind(name, prefix, is_private);
+            }
+            syn::UseTree::Rename(rename) => {
+                prefix.push(rename.ident.to_string());
+                self.bind(rename.rename.to_string(), prefix, is_private);
+            }
+            syn::UseTree::Glob(_) => self.globs.push(prefix),
+            syn::UseTree::Group(group) => {
+                group.items.iter().for_each(|tree| self.import(tree, prefix.clone(), is_private));
+            }
+        }
+    }
+
+    fn bind(&mut self, name: String, path: Vec<String>, is_private: bool) {
+        if is_private {
+            self.uses.insert(path.clone());
+        }
+        self.imports.insert(name, path);
+    }
+}
+
+impl<'ast> Visit<'ast> for Module {
+    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        let is_private = matches!(item.vis, syn::Visibility::Inherited);
+        self.import(&item.tree, Vec::new(), is_private);
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        self.uses.insert(path.segments.iter().map(|segment| segment.ident.to_string()).collect());
+        syn::visit::visit_path(self, path);
+    }
+
+    // Tests may use anything.
+    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
+        if !is_test(&item.attrs) {
+            syn::visit::visit_item_mod(self, item);
+        }
+    }
+}
+
+fn is_test(attributes: &[syn::Attribute]) -> bool {
+    attributes.iter().any(|attribute| match &attribute.meta {
+        syn::Meta::List(list) => list.path.is_ident("cfg") && list.tokens.to_string() == "test",
+        _ => false,
+    })
+}
+
+/// The name that an item declares.
+fn declared(item: &syn::Item) -> Option<String> {
+    let name = match item {
+        syn::Item::Const(item) => &item.ident,
+        syn::Item::Enum(item) => &item.ident,
+        syn::Item::Fn(item) => &item.sig.ident,
+        syn::Item::Macro(item) => item.ident.as_ref()?,
+        syn::Item::Static(item) => &item.ident,
+        syn::Item::Struct(item) => &item.ident,
+        syn::Item::Trait(item) => &item.ident,
+        syn::Item::Type(item) => &item.ident,
+        syn::Item::Union(item) => &item.ident,
+        _ => return None,
+    };
+    Some(name.to_string())
+}
+
+/// `src/a/b.rs` and `src/a/b/mod.rs` are the module a::b.
+fn module_path(file: &str) -> ModulePath {
+    let name = file.strip_prefix("src/").unwrap_or(file).trim_end_matches(".rs");
+    let name = name.strip_suffix("/mod").unwrap_or(name);
+    if name == "lib" { Vec::new() } else { name.split('/').map(str::to_owned).collect() }
+}
+
+/// The files that a file uses, by itself and through others.
+fn reachable<'a>(edges: &Edges<'a>, file: &'a str) -> BTreeSet<&'a str> {
+    let (mut seen, mut open) = (BTreeSet::new(), vec![file]);
+    while let Some(file) = open.pop() {
+        open.extend(edges[file].keys().filter(|used| seen.insert(**used)));
+    }
+    seen
+}
+
+/// The uses of each file that lead back to the file.
+fn cycles(edges: &Edges<'_>) -> Vec<String> {
+    let reached: BTreeMap<_, _> =
+        edges.keys().map(|file| (*file, reachable(edges, file))).collect();
+    let mut complaints = Vec::new();
+    for (file, used) in edges {
+        for (used, names) in used.iter().filter(|(used, _)| reached[*used].contains(file)) {
+            let names: Vec<_> = names.iter().copied().collect();
+            complaints
+                .push(format!("{file} uses {} of {used}, which leads back", names.join(", ")));
+        }
+    }
+    complaints
+}
+
+#[test]
+fn files_use_each_other_in_one_direction() {
+    let mut complaints = cycles(&Modules::read(code_files()).edges());
+    complaints.retain(|text| !NOT_YET.iter().any(|start| text.starts_with(start)));
+    report(complaints);
+}
