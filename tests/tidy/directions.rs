@@ -6,7 +6,7 @@ use syn::visit::Visit;
 
 use crate::{
     report,
-    source::{File, code_files},
+    source::{File, code_files, is_test},
 };
 
 /// Folders whose files still use each other in both directions.
@@ -174,13 +174,6 @@ impl<'ast> Visit<'ast> for Module {
     }
 }
 
-fn is_test(attributes: &[syn::Attribute]) -> bool {
-    attributes.iter().any(|attribute| match &attribute.meta {
-        syn::Meta::List(list) => list.path.is_ident("cfg") && list.tokens.to_string() == "test",
-        _ => false,
-    })
-}
-
 /// The name that an item declares.
 fn declared(item: &syn::Item) -> Option<String> {
     let name = match item {
@@ -234,4 +227,32 @@ fn files_use_each_other_in_one_direction() {
     let mut complaints = cycles(&Modules::read(code_files()).edges());
     complaints.retain(|text| !NOT_YET.iter().any(|start| text.starts_with(start)));
     report(complaints);
+}
+
+#[test]
+fn cycles_are_found() {
+    let file = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned() };
+    let found = |files: Vec<File>| cycles(&Modules::read(files).edges()).join("\n");
+    let top = "mod low;\nmod high;\npub use low::{Low, LOW};\n";
+    let high = "use super::Low;\nfn high(low: Low) -> u8 { super::low::width() }\n";
+    let low = "pub struct Low;\npub const LOW: u8 = 1;\npub fn width() -> u8 { 2 }\n";
+    let files = |top: &str, low: &str| {
+        let files = [
+            ("src/lib.rs", "pub mod a;"),
+            ("src/a/mod.rs", top),
+            ("src/a/high.rs", high),
+            ("src/a/low.rs", low),
+        ];
+        files.map(|(path, text)| file(path, text)).to_vec()
+    };
+    // A re-export is not a use, and neither is what a test imports.
+    assert_eq!(found(files(top, low)), "");
+    let tested = format!("{low}#[cfg(test)]\nmod tests {{\n    use crate::a::high::high;\n}}\n");
+    assert_eq!(found(files(top, &tested)), "");
+    // Through a path inside a function, and through a name that the parent defines.
+    let path = format!("{low}fn back() {{ crate::a::high::high(Low); }}\n");
+    assert!(found(files(top, &path)).contains("src/a/low.rs uses high of src/a/high.rs"));
+    let parent = format!("{top}pub struct Top;\nfn f() {{ low::width(); }}\n");
+    let child = format!("use super::Top;\n{low}");
+    assert!(found(files(&parent, &child)).contains("src/a/low.rs uses Top of src/a/mod.rs"));
 }

@@ -14,6 +14,7 @@ const TEXT_ENDINGS: [&str; 9] =
 const PROSE_ENDINGS: [&str; 9] = ["md", "rs", "cu", "cuh", "cpp", "hpp", "proto", "py", "sh"];
 
 /// A file of the repository.
+#[derive(Clone)]
 pub struct File {
     /// Relative to the root, with `/`.
     pub path: String,
@@ -90,6 +91,14 @@ pub fn module(path: &str) -> Option<&str> {
 pub fn without_tests(text: &str) -> String {
     let end = text.find("#[cfg(test)]\nmod ").unwrap_or(text.len());
     text[..end].to_owned()
+}
+
+/// Whether an item exists in tests only.
+pub fn is_test(attributes: &[syn::Attribute]) -> bool {
+    attributes.iter().any(|attribute| match &attribute.meta {
+        syn::Meta::List(list) => list.path.is_ident("cfg") && list.tokens.to_string() == "test",
+        _ => false,
+    })
 }
 
 /// The top-level modules of this crate that the file imports.
