@@ -13,66 +13,44 @@ use tracing_subscriber::{
     util::{SubscriberInitExt, TryInitError},
 };
 
-use crate::error::Error as Cause;
+use crate::error::Error;
 
-/// Counter by `op` and `outcome`: calls answered, of jobs and of all other operations.
-pub const JOBS_TOTAL: &str = "capstan_jobs_total";
-/// Counter by `limit`: requests refused because a limit was reached.
-pub const REJECTED_TOTAL: &str = "capstan_rejected_total";
-/// Histogram by `op` and `phase`: seconds that a job spent in the phase.
-pub const PHASE_SECONDS: &str = "capstan_phase_seconds";
-/// Counter: payload bytes received.
-pub const RECEIVED_BYTES_TOTAL: &str = "capstan_received_bytes_total";
-/// Counter: payload bytes sent.
-pub const SENT_BYTES_TOTAL: &str = "capstan_sent_bytes_total";
-/// Gauge: jobs that wait for a worker.
-pub const QUEUED_JOBS: &str = "capstan_queued_jobs";
-/// Gauge: bytes of payload and working memory reserved for jobs and uploads.
-pub const IN_FLIGHT_BYTES: &str = "capstan_in_flight_bytes";
-/// Gauge: bytes of stored bases.
-pub const STORE_BYTES: &str = "capstan_store_bytes";
-/// Gauge: stored bases.
-pub const STORE_OBJECTS: &str = "capstan_store_objects";
-/// Gauge: open connections.
-pub const CONNECTIONS: &str = "capstan_connections";
-/// Gauge by `state`: GPUs that are `used`, and requested GPUs that are `left_out`.
-pub const DEVICES: &str = "capstan_devices";
-/// Counter by `class`: GPU faults. A fatal fault ends the process.
-pub const DEVICE_FAULTS_TOTAL: &str = "capstan_device_faults_total";
-/// Gauge by `device` and `state`: bytes of device memory that are leased to jobs, or free for them.
-pub const DEVICE_MEMORY_BYTES: &str = "capstan_device_memory_bytes";
-/// Gauge by `device`: temperature of the die in degrees Celsius.
-pub const DEVICE_TEMPERATURE_CELSIUS: &str = "capstan_device_temperature_celsius";
-/// Gauge by `device`: clock of the multiprocessors.
-pub const DEVICE_CLOCK_HERTZ: &str = "capstan_device_clock_hertz";
-/// Gauge by `device`: power draw.
-pub const DEVICE_POWER_WATTS: &str = "capstan_device_power_watts";
-/// Gauge by `device`: uncorrected memory errors since the driver was loaded.
-pub const DEVICE_ECC_UNCORRECTED: &str = "capstan_device_ecc_uncorrected";
-/// Gauge, always 1, by `version`, `engine` and `device`.
-pub const BUILD_INFO: &str = "capstan_build_info";
+/// Declares the metrics, and the table of all of them.
+macro_rules! metrics {
+    ($($constant:ident $kind:ident $name:literal $help:literal,)+) => {
+        $(const $constant: &str = $name;)+
 
-/// Name, kind and help of every metric.
-pub const METRICS: [(&str, MetricKind, &str); 18] = [
-    (JOBS_TOTAL, MetricKind::Counter, "calls answered, by operation and outcome"),
-    (REJECTED_TOTAL, MetricKind::Counter, "requests refused because a limit was reached, by limit"),
-    (PHASE_SECONDS, MetricKind::Histogram, "time in each phase of a job, by operation and phase"),
-    (RECEIVED_BYTES_TOTAL, MetricKind::Counter, "payload bytes received"),
-    (SENT_BYTES_TOTAL, MetricKind::Counter, "payload bytes sent"),
-    (QUEUED_JOBS, MetricKind::Gauge, "jobs that wait for a worker"),
-    (IN_FLIGHT_BYTES, MetricKind::Gauge, "bytes reserved for jobs and uploads"),
-    (STORE_BYTES, MetricKind::Gauge, "bytes of stored bases"),
-    (STORE_OBJECTS, MetricKind::Gauge, "stored bases"),
-    (CONNECTIONS, MetricKind::Gauge, "open connections"),
-    (DEVICES, MetricKind::Gauge, "GPUs, by state: used or left out"),
-    (DEVICE_FAULTS_TOTAL, MetricKind::Counter, "GPU faults, by class"),
-    (DEVICE_MEMORY_BYTES, MetricKind::Gauge, "device memory for jobs, by device and state"),
-    (DEVICE_TEMPERATURE_CELSIUS, MetricKind::Gauge, "temperature of a GPU"),
-    (DEVICE_CLOCK_HERTZ, MetricKind::Gauge, "clock of a GPU's multiprocessors"),
-    (DEVICE_POWER_WATTS, MetricKind::Gauge, "power draw of a GPU"),
-    (DEVICE_ECC_UNCORRECTED, MetricKind::Gauge, "uncorrected memory errors of a GPU"),
-    (BUILD_INFO, MetricKind::Gauge, "always 1; the labels describe what is running"),
-];
+        /// Every metric.
+        pub const METRICS: &[Metric] = &[
+            $(Metric { name: $name, kind: MetricKind::$kind, help: $help }),+
+        ];
+    };
+}
+
+metrics! {
+    JOBS_TOTAL Counter "capstan_jobs_total" "calls answered, by operation and outcome",
+    REJECTED_TOTAL Counter "capstan_rejected_total"
+        "requests refused because a limit was reached, by limit",
+    PHASE_SECONDS Histogram "capstan_phase_seconds"
+        "time in each phase of a job, by operation and phase",
+    RECEIVED_BYTES_TOTAL Counter "capstan_received_bytes_total" "payload bytes received",
+    SENT_BYTES_TOTAL Counter "capstan_sent_bytes_total" "payload bytes sent",
+    QUEUED_JOBS Gauge "capstan_queued_jobs" "jobs that wait for a worker",
+    IN_FLIGHT_BYTES Gauge "capstan_in_flight_bytes" "bytes reserved for jobs and uploads",
+    STORE_BYTES Gauge "capstan_store_bytes" "bytes of stored bases",
+    STORE_OBJECTS Gauge "capstan_store_objects" "stored bases",
+    CONNECTIONS Gauge "capstan_connections" "open connections",
+    DEVICES Gauge "capstan_devices" "GPUs, by state: used or left out",
+    DEVICE_FAULTS_TOTAL Counter "capstan_device_faults_total" "GPU faults, by class",
+    DEVICE_MEMORY_BYTES Gauge "capstan_device_memory_bytes"
+        "device memory for jobs, by device and state",
+    DEVICE_TEMPERATURE_CELSIUS Gauge "capstan_device_temperature_celsius" "temperature of a GPU",
+    DEVICE_CLOCK_HERTZ Gauge "capstan_device_clock_hertz" "clock of a GPU's multiprocessors",
+    DEVICE_POWER_WATTS Gauge "capstan_device_power_watts" "power draw of a GPU",
+    DEVICE_ECC_UNCORRECTED Gauge "capstan_device_ecc_uncorrected"
+        "uncorrected memory errors of a GPU",
+    BUILD_INFO Gauge "capstan_build_info" "always 1; the labels describe what is running",
+}
 
 /// From 100 us (a small NTT) to 5 minutes (a large MSM on few cores).
 const PHASE_BUCKETS_S: [f64; 14] =
@@ -87,14 +65,20 @@ pub enum LogFormat {
     Json,
 }
 
+/// Name and meaning of a metric.
+#[derive(Debug, Clone, Copy)]
+pub struct Metric {
+    /// Name of its time series.
+    pub name: &'static str,
+    kind: MetricKind,
+    help: &'static str,
+}
+
 /// The Prometheus type of a metric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MetricKind {
-    /// Only grows.
+#[derive(Debug, Clone, Copy)]
+enum MetricKind {
     Counter,
-    /// Rises and falls.
     Gauge,
-    /// Counts observations by size.
     Histogram,
 }
 
@@ -145,7 +129,7 @@ pub fn install_metrics(address: SocketAddr) -> Result<(), TelemetryError> {
         .set_buckets_for_metric(phases, &PHASE_BUCKETS_S)
         .and_then(PrometheusBuilder::install)
         .map_err(|error| TelemetryError::Metrics(address, error))?;
-    for (name, kind, help) in METRICS {
+    for &Metric { name, kind, help } in METRICS {
         match kind {
             MetricKind::Counter => describe_counter!(name, help),
             MetricKind::Gauge => describe_gauge!(name, help),
@@ -163,50 +147,44 @@ pub fn set_build_info(engine: &'static str, device: &str) {
 }
 
 /// Counts an answered call. `outcome` is `ok` or the reason of the error.
-pub fn count_call(op: &'static str, outcome: &'static str) {
+pub(crate) fn count_call(op: &'static str, outcome: &'static str) {
     counter!(JOBS_TOTAL, "op" => op, "outcome" => outcome).increment(1);
 }
 
 /// Counts a refused request, if `error` is `Exhausted`.
-pub fn count_refusal(error: &Cause) {
-    if let Cause::Exhausted { limit, .. } = error {
+pub(crate) fn count_refusal(error: &Error) {
+    if let Error::Exhausted { limit, .. } = error {
         counter!(REJECTED_TOTAL, "limit" => limit.reason().text()).increment(1);
     }
 }
 
 /// Records the time of a job in `phase`: receive, queue, compute, verify or send.
-pub fn record_phase(op: &'static str, phase: &'static str, spent: Duration) {
+pub(crate) fn record_phase(op: &'static str, phase: &'static str, spent: Duration) {
     histogram!(PHASE_SECONDS, "op" => op, "phase" => phase).record(spent.as_secs_f64());
 }
 
-/// Counts received payload bytes.
-pub fn received(bytes: u64) {
+pub(crate) fn received(bytes: u64) {
     counter!(RECEIVED_BYTES_TOTAL).increment(bytes);
 }
 
-/// Counts sent payload bytes.
-pub fn sent(bytes: u64) {
+pub(crate) fn sent(bytes: u64) {
     counter!(SENT_BYTES_TOTAL).increment(bytes);
 }
 
-/// Sets the number of jobs that wait for a worker.
-pub fn set_queued_jobs(jobs: u64) {
+pub(crate) fn set_queued_jobs(jobs: u64) {
     gauge!(QUEUED_JOBS).set(jobs as f64);
 }
 
-/// Sets the bytes reserved for jobs and uploads.
-pub fn in_flight(bytes: u64) {
+pub(crate) fn in_flight(bytes: u64) {
     gauge!(IN_FLIGHT_BYTES).set(bytes as f64);
 }
 
-/// Sets the size of the store.
-pub fn stored(bytes: u64, objects: u64) {
+pub(crate) fn stored(bytes: u64, objects: u64) {
     gauge!(STORE_BYTES).set(bytes as f64);
     gauge!(STORE_OBJECTS).set(objects as f64);
 }
 
-/// Sets the number of open connections.
-pub fn connections(open: u64) {
+pub(crate) fn connections(open: u64) {
     gauge!(CONNECTIONS).set(open as f64);
 }
 
@@ -223,37 +201,33 @@ pub fn count_device_fault(class: &'static str) {
 
 /// Memory use and health of a GPU; `None` if unknown.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct DeviceState {
-    /// Device index in the driver's numbering.
+pub(crate) struct DeviceState {
+    /// In the driver's numbering.
     pub index: u32,
-    /// Bytes of device memory that jobs lease now.
+    /// Device memory that jobs lease now.
     pub leased_bytes: u64,
-    /// Bytes of device memory that jobs may lease in addition.
+    /// Device memory that jobs may lease in addition.
     pub free_bytes: u64,
-    /// Temperature of the die in degrees Celsius.
     pub temperature_c: Option<u32>,
-    /// Clock of the multiprocessors in MHz.
     pub clock_mhz: Option<u32>,
-    /// Power draw in milliwatts.
     pub power_mw: Option<u32>,
-    /// Uncorrected memory errors since the driver was loaded.
     pub ecc_uncorrected: Option<u64>,
 }
 
 /// Sets the gauges of one GPU.
-pub fn device(state: DeviceState) {
+pub(crate) fn device(state: DeviceState) {
     let index = state.index.to_string();
     for (name, bytes) in [("leased", state.leased_bytes), ("free", state.free_bytes)] {
         let labels = [("device", index.clone()), ("state", name.to_owned())];
         gauge!(DEVICE_MEMORY_BYTES, &labels).set(bytes as f64);
     }
-    let facts = [
+    let readings = [
         (DEVICE_TEMPERATURE_CELSIUS, state.temperature_c.map(f64::from)),
         (DEVICE_CLOCK_HERTZ, state.clock_mhz.map(|mhz| f64::from(mhz) * 1e6)),
         (DEVICE_POWER_WATTS, state.power_mw.map(|mw| f64::from(mw) / 1e3)),
         (DEVICE_ECC_UNCORRECTED, state.ecc_uncorrected.map(|errors| errors as f64)),
     ];
-    for (name, value) in facts {
+    for (name, value) in readings {
         if let Some(value) = value {
             gauge!(name, "device" => index.clone()).set(value);
         }
@@ -262,7 +236,7 @@ pub fn device(state: DeviceState) {
 
 /// The metrics that `work` records on this thread, in scrape format.
 #[cfg(test)]
-pub fn metrics_of(work: impl FnOnce()) -> String {
+pub(crate) fn metrics_of(work: impl FnOnce()) -> String {
     let recorder = PrometheusBuilder::new().build_recorder();
     metrics::with_local_recorder(&recorder, work);
     recorder.handle().render()
@@ -271,12 +245,8 @@ pub fn metrics_of(work: impl FnOnce()) -> String {
 #[cfg(test)]
 mod tests {
     use std::{
-        io::{Read, Write},
+        io::{self, Read, Write},
         net::{Ipv4Addr, TcpListener, TcpStream},
-    };
-
-    use std::{
-        io,
         sync::{Arc, Mutex},
     };
 
@@ -355,7 +325,7 @@ mod tests {
         install_metrics(address).unwrap();
         set_build_info("cpu", "2 threads");
         count_call("test", "ok");
-        count_refusal(&Cause::Exhausted { limit: Limit::Jobs, retry_after: None });
+        count_refusal(&Error::Exhausted { limit: Limit::Jobs, retry_after: None });
         record_phase("test", "compute", Duration::from_millis(20));
         received(5);
         sent(6);
@@ -375,7 +345,7 @@ mod tests {
             index: 0,
         });
         let text = scrape(address);
-        for (name, kind, help) in METRICS {
+        for Metric { name, kind, help } in METRICS {
             let kind = format!("{kind:?}").to_lowercase();
             assert!(
                 text.contains(&format!("# HELP {name} {help}\n# TYPE {name} {kind}\n")),

@@ -28,10 +28,16 @@ fn capstand(flags: &[&str]) -> Command {
     command
 }
 
-fn run(flags: &[&str]) -> (Option<i32>, String, String) {
+struct FinishedDaemon {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+fn run(flags: &[&str]) -> FinishedDaemon {
     let Output { status, stdout, stderr } = capstand(flags).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    (status.code(), text(stdout), text(stderr))
+    FinishedDaemon { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
 }
 
 /// A running daemon, killed on drop.
@@ -39,7 +45,7 @@ struct Daemon {
     child: Child,
     log: BufReader<ChildStderr>,
     /// The log line that reports readiness.
-    ready: String,
+    ready_line: String,
 }
 
 impl Daemon {
@@ -49,8 +55,8 @@ impl Daemon {
         let mut child =
             capstand(&[&own[..], flags].concat()).stderr(Stdio::piped()).spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap());
-        let ready = until(&mut log, "ready");
-        Self { child, log, ready }
+        let ready_line = until(&mut log, "ready");
+        Self { child, log, ready_line }
     }
 
     /// Like [`Self::start`], without metrics.
@@ -59,7 +65,7 @@ impl Daemon {
     }
 
     fn target(&self) -> String {
-        let address = self.ready.split("tcp=").nth(1).unwrap().split_whitespace().next();
+        let address = self.ready_line.split("tcp=").nth(1).unwrap().split_whitespace().next();
         format!("http://{}", address.unwrap())
     }
 
@@ -68,7 +74,7 @@ impl Daemon {
     }
 
     /// Waits for the daemon to exit; returns the exit code.
-    fn ended(&mut self) -> Option<i32> {
+    fn wait(&mut self) -> Option<i32> {
         let begun = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -101,18 +107,20 @@ fn until(log: &mut impl BufRead, word: &str) -> String {
 
 #[test]
 fn exit_codes_tell_failures_apart() {
-    let (code, stdout, _) = run(&["--check-config"]);
+    let FinishedDaemon { code, stdout, .. } = run(&["--check-config"]);
     assert_eq!((code, stdout.as_str()), (Some(0), "the configuration is valid\n"));
-    let (code, _, stderr) = run(&["--check-config", "--workers", "0", "--jobs-max", "x"]);
+    let FinishedDaemon { code, stderr, .. } =
+        run(&["--check-config", "--workers", "0", "--jobs-max", "x"]);
     assert_eq!((code, stderr.lines().count()), (Some(78), 2), "{stderr}");
-    let (code, _, stderr) = run(&["--no-such-flag"]);
+    let FinishedDaemon { code, stderr, .. } = run(&["--no-such-flag"]);
     assert_eq!(code, Some(64), "{stderr}");
-    let (code, stdout, _) = run(&["--print-config"]);
+    let FinishedDaemon { code, stdout, .. } = run(&["--print-config"]);
     assert!(code == Some(0) && stdout.contains("# jobs_max = 256\n"), "{stdout}");
 
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let (code, _, stderr) = run(&["--listen", &address, "--metrics-listen", "none"]);
+    let FinishedDaemon { code, stderr, .. } =
+        run(&["--listen", &address, "--metrics-listen", "none"]);
     assert!(code == Some(69) && stderr.contains(&address), "{stderr}");
 }
 
@@ -123,7 +131,7 @@ fn drains_on_a_signal_and_exits_0() {
         daemon.signal(first);
         let line = until(&mut daemon.log, "drained");
         assert!(line.starts_with('{'), "not JSON: {line}");
-        assert_eq!(daemon.ended(), Some(0));
+        assert_eq!(daemon.wait(), Some(0));
     }
 }
 
@@ -160,7 +168,7 @@ fn a_second_signal_exits_at_once() {
     until(&mut daemon.log, "draining");
     assert_eq!(daemon.child.try_wait().unwrap(), None, "one signal ended the daemon");
     daemon.signal(Signal::INT);
-    assert_eq!(daemon.ended(), Some(130));
+    assert_eq!(daemon.wait(), Some(130));
     until(&mut daemon.log, "exiting at once");
 }
 

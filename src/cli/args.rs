@@ -1,27 +1,14 @@
-//! Arguments of the command line.
+//! Arguments that several commands share.
 
-use std::{path::PathBuf, str::FromStr, time::Duration};
+use std::{fs, path::PathBuf, str::FromStr, time::Duration};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use clap_complete::Shell;
+use clap::{Args, ValueEnum, builder::PossibleValue};
 
-#[cfg(feature = "server")]
-use super::demo::DemoArgs;
-use super::{bases::BasesCommand, bench::BenchArgs, exit, msm::MsmArgs, ntt::NttArgs};
+use super::exit::{CliFailure, Result};
 use crate::{
-    client::{Group, ScalarEncoding, Verification},
-    formats::scalars::Notation,
+    client::{Client, ClientBuilder, Group, Order, ScalarEncoding, SumEncoding, Verification},
+    formats::{kzg::SetupList, scalars::Notation},
 };
-
-/// Compute MSMs and NTTs over BLS12-381 on a capstand server.
-#[derive(Debug, Parser)]
-#[command(name = "capstan", version, after_help = exit::HELP, max_term_width = 100)]
-pub struct Cli {
-    #[command(flatten)]
-    pub global: GlobalArgs,
-    #[command(subcommand)]
-    pub command: Command,
-}
 
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
@@ -44,7 +31,7 @@ pub struct GlobalArgs {
           value_parser = clap::value_parser!(u8).range(1..=64))]
     pub connections: u8,
     /// Time limit of each call, retries included, such as 500ms, 30s or 5m [default: none]
-    #[arg(long, global = true, value_name = "TIME", value_parser = duration)]
+    #[arg(long, global = true, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub deadline: Option<Duration>,
     /// PEM file of the authority that signed the server's certificate [default: the system's roots]
     #[arg(long, global = true, value_name = "FILE")]
@@ -57,68 +44,67 @@ pub struct GlobalArgs {
     pub verbose: bool,
 }
 
-#[derive(Debug, Subcommand)]
-pub enum Command {
-    /// Run an end-to-end example on a server in this process
-    #[cfg(feature = "server")]
-    Demo(DemoArgs),
-    /// Show the server's engine, devices, limits and load
-    Info,
-    /// Manage points on the server
-    #[command(subcommand)]
-    Bases(BasesCommand),
-    /// Compute multi-scalar multiplications: sums of scalars times bases
-    Msm(MsmArgs),
-    /// Compute number-theoretic transforms of rows of field elements
-    Ntt(NttArgs),
-    /// Measure the latency and throughput of a running server
-    Bench(BenchArgs),
-    /// Shut the server down: it refuses new work and finishes accepted jobs
-    Drain {
-        /// Time limit for accepted jobs; 0s uses the server's configuration
-        #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0s")]
-        grace: Duration,
-    },
-    /// Print a completion script for a shell
-    Completions {
-        /// Shell to complete for
-        shell: Shell,
-    },
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum VerifyArg {
-    /// NTT: evaluate at a secret random point; MSM: compute one more of a random combination
-    Probabilistic,
-    /// Recompute with arkworks
-    Full,
-}
-
-impl From<VerifyArg> for Verification {
-    fn from(how: VerifyArg) -> Self {
-        match how {
-            VerifyArg::Full => Self::Full,
-            VerifyArg::Probabilistic => Self::Probabilistic,
+impl GlobalArgs {
+    /// A builder of clients with these options.
+    pub fn client_builder(&self) -> Result<ClientBuilder> {
+        let mut builder = Client::builder(&self.server).connections(self.connections.into());
+        if let Some(deadline) = self.deadline {
+            builder = builder.deadline(deadline);
         }
+        if let Some(path) = &self.ca_certificate {
+            let pem = fs::read(path).map_err(|error| CliFailure::input(path.display(), &error))?;
+            builder = builder.ca_certificate(pem);
+        }
+        Ok(builder)
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum GroupArg {
-    /// The subgroup of E(Fp)
-    G1,
-    /// The subgroup of E'(Fp2)
-    G2,
+/// Declares the words for a type's values, with aliases and help.
+macro_rules! words {
+    ($type:ty {
+        $($value:ident: $word:literal $(| $alias:literal)* $(=> $help:literal)?),+ $(,)?
+    }) => {
+        impl ValueEnum for $type {
+            fn value_variants<'a>() -> &'a [Self] {
+                &[$(Self::$value),+]
+            }
+
+            fn to_possible_value(&self) -> Option<PossibleValue> {
+                $(if *self == Self::$value {
+                    return Some(PossibleValue::new($word)$(.alias($alias))*$(.help($help))?);
+                })+
+                None
+            }
+        }
+    };
 }
 
-impl From<GroupArg> for Group {
-    fn from(group: GroupArg) -> Self {
-        match group {
-            GroupArg::G1 => Self::G1,
-            GroupArg::G2 => Self::G2,
-        }
-    }
-}
+words!(Group {
+    G1: "g1" => "The subgroup of E(Fp)",
+    G2: "g2" => "The subgroup of E'(Fp2)",
+});
+
+words!(Verification {
+    Probabilistic: "probabilistic"
+        => "NTT: evaluate at a secret random point; MSM: compute one more of a random combination",
+    Full: "full" => "Recompute with arkworks",
+});
+
+words!(SumEncoding {
+    Compressed: "compressed" => "x and a flag: 48 bytes (g1), 96 bytes (g2)",
+    Uncompressed: "uncompressed" => "x and y: 96 or 192 bytes",
+    Projective: "projective" => "Jacobian X, Y, Z as Montgomery limbs: 144 or 288 bytes",
+});
+
+words!(Order { Natural: "natural", BitReversed: "bit-reversed" });
+
+words!(SetupList {
+    G1Lagrange: "lagrange" | "g1-lagrange" | "g1_lagrange"
+        => "G1 Lagrange points, for commitments to evaluations",
+    G1Monomial: "monomial" | "g1-monomial" | "g1_monomial"
+        => "G1 monomial points, for commitments to coefficients",
+    G2Monomial: "g2-monomial" | "g2" | "g2_monomial" => "G2 monomial points, for checks of proofs",
+});
 
 /// Encoding of scalars in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,37 +117,33 @@ pub enum ScalarFormat {
     Text(Notation),
 }
 
-const NARROW: [(&str, ScalarEncoding); 10] = [
-    ("u8", ScalarEncoding::Unsigned(1)),
-    ("u16", ScalarEncoding::Unsigned(2)),
-    ("u32", ScalarEncoding::Unsigned(4)),
-    ("u64", ScalarEncoding::Unsigned(8)),
-    ("u128", ScalarEncoding::Unsigned(16)),
-    ("i8", ScalarEncoding::Signed(1)),
-    ("i16", ScalarEncoding::Signed(2)),
-    ("i32", ScalarEncoding::Signed(4)),
-    ("i64", ScalarEncoding::Signed(8)),
-    ("i128", ScalarEncoding::Signed(16)),
-];
-
 impl FromStr for ScalarFormat {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        Ok(match name {
-            "canonical" => Self::Binary(ScalarEncoding::Canonical),
-            "montgomery" => Self::Binary(ScalarEncoding::Montgomery),
-            "big-endian" => Self::BigEndian,
-            "hex" => Self::Text(Notation::Hex),
-            "decimal" => Self::Text(Notation::Decimal),
+        use ScalarEncoding::{Canonical, Montgomery, Signed, Unsigned};
+        Ok(Self::Binary(match name {
+            "big-endian" => return Ok(Self::BigEndian),
+            "hex" => return Ok(Self::Text(Notation::Hex)),
+            "decimal" => return Ok(Self::Text(Notation::Decimal)),
+            "canonical" => Canonical,
+            "montgomery" => Montgomery,
+            "u8" => Unsigned(1),
+            "u16" => Unsigned(2),
+            "u32" => Unsigned(4),
+            "u64" => Unsigned(8),
+            "u128" => Unsigned(16),
+            "i8" => Signed(1),
+            "i16" => Signed(2),
+            "i32" => Signed(4),
+            "i64" => Signed(8),
+            "i128" => Signed(16),
             _ => {
-                let narrow = NARROW.iter().find(|(known, _)| *known == name);
-                let (_, encoding) = narrow.ok_or(
-                    "expected canonical, montgomery, big-endian, hex, decimal, u8-u128 or i8-i128",
-                )?;
-                Self::Binary(*encoding)
+                let expected =
+                    "canonical, montgomery, big-endian, hex, decimal, u8-u128 or i8-i128";
+                return Err(format!("expected {expected}"));
             }
-        })
+        }))
     }
 }
 
@@ -175,39 +157,18 @@ Encodings of scalars:
   decimal     one integer per line; -1 means r - 1
   u8 .. u128, i8 .. i128  narrow integers, little-endian (msm only)";
 
-/// Parses durations such as `500ms`, `30s`, `5m` and `2h`.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let number: u64 =
-        number.parse().map_err(|_| "expected a number and a unit, such as 30s".to_owned())?;
-    let milliseconds = match unit {
-        "ms" => Some(number),
-        "s" => number.checked_mul(1_000),
-        "m" => number.checked_mul(60_000),
-        "h" => number.checked_mul(3_600_000),
-        _ => return Err("the unit must be ms, s, m or h".to_owned()),
-    };
-    milliseconds.map(Duration::from_millis).ok_or_else(|| "too long".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
-    fn arguments_are_consistent() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
     fn durations_need_a_unit() {
-        assert_eq!(duration("1500ms"), Ok(Duration::from_millis(1500)));
-        assert_eq!(duration("2h"), Ok(Duration::from_secs(7200)));
-        for bad in ["", "5", "s", "-1s", "1.5s", "1d", "99999999999999999999s"] {
-            assert!(duration(bad).is_err(), "{bad}");
+        for (text, expected_ms) in [("500ms", 500), ("30s", 30_000), ("5m", 300_000), ("0s", 0)] {
+            let time = humantime::parse_duration(text).unwrap();
+            assert_eq!(time, Duration::from_millis(expected_ms));
+        }
+        for invalid in ["", "5", "s", "-1s", "99999999999999999999s"] {
+            assert!(humantime::parse_duration(invalid).is_err(), "{invalid}");
         }
     }
 

@@ -5,33 +5,23 @@ use std::{fmt, io};
 use serde_json::json;
 
 use crate::{
-    client::{self, Code, Reason},
-    formats,
+    client::{ClientError, Code, Reason},
+    formats::FormatError,
 };
 
-/// Exit codes; those from 64 to 78 follow sysexits.h.
+/// Exit codes, explained by [`HELP`]; those from 64 to 78 follow sysexits.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// Success.
     Done = 0,
-    /// The job failed, or gave a wrong result.
     Failed = 1,
-    /// The command line is invalid.
     Usage = 2,
-    /// The input is invalid; the message names field and index.
     Data = 65,
-    /// The input cannot be read.
     NoInput = 66,
-    /// The server cannot be reached.
     Unavailable = 69,
-    /// The output cannot be written.
     NoOutput = 73,
-    /// The server is full or draining, or the deadline passed.
     TryLater = 75,
-    /// The server refuses the request permanently.
     Refused = 77,
-    /// Ctrl-C.
     Interrupted = 130,
 }
 
@@ -52,13 +42,12 @@ Exit codes:
 /// Why a command failed.
 #[derive(Debug)]
 pub struct CliFailure {
-    /// The exit code.
     pub exit: Exit,
     /// What happened and what to do, in one line. Empty if there is nothing to print.
     pub message: String,
     /// The server's reason, such as `NOT_CANONICAL`.
     pub reason: String,
-    /// The invalid field.
+    /// The request's invalid field.
     pub field: Option<String>,
     /// Index of the field's first invalid element.
     pub index: Option<u64>,
@@ -67,8 +56,12 @@ pub struct CliFailure {
 /// `Result` with [`CliFailure`].
 pub type Result<T, E = CliFailure> = std::result::Result<T, E>;
 
+/// Fails without details.
+pub fn fail<T>(exit: Exit, message: impl Into<String>) -> Result<T> {
+    Err(CliFailure::new(exit, message))
+}
+
 impl CliFailure {
-    /// A failure without details.
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, message: message.into(), reason: String::new(), field: None, index: None }
     }
@@ -87,8 +80,8 @@ impl CliFailure {
     }
 
     /// Prefixes the message with the file of the invalid data.
-    pub fn in_file(mut self, place: impl fmt::Display) -> Self {
-        self.message = format!("{place}: {}", self.message);
+    pub fn in_file(mut self, file: impl fmt::Display) -> Self {
+        self.message = format!("{file}: {}", self.message);
         self
     }
 
@@ -109,18 +102,16 @@ impl CliFailure {
     }
 }
 
-impl From<client::ClientError> for CliFailure {
-    fn from(error: client::ClientError) -> Self {
+impl From<ClientError> for CliFailure {
+    fn from(error: ClientError) -> Self {
         let message = match &error {
-            client::ClientError::CannotConnect { target, problem }
-                if problem.contains("certificate") =>
-            {
+            ClientError::CannotConnect { target, problem } if problem.contains("certificate") => {
                 format!(
                     "cannot trust {target}: {problem}: specify the authority that signed its \
                      certificate with --ca-certificate"
                 )
             }
-            client::ClientError::CannotConnect { target, problem } => format!(
+            ClientError::CannotConnect { target, problem } => format!(
                 "cannot reach {target}: {problem}: is capstand running? start it with `capstand`, \
                  or specify another server with --server"
             ),
@@ -128,10 +119,10 @@ impl From<client::ClientError> for CliFailure {
             _ if error.reason() == Some(Reason::Deadline) => {
                 "deadline passed: allow more time with --deadline or send less".to_owned()
             }
-            other if other.reason() == Some(Reason::NotCanonical) && is_about_scalars(other) => {
-                format!("{other}: --reduce reduces scalars modulo r")
+            _ if error.reason() == Some(Reason::NotCanonical) && is_about_scalars(&error) => {
+                format!("{error}: --reduce reduces scalars modulo r")
             }
-            other => other.to_string(),
+            _ => error.to_string(),
         };
         Self {
             exit: exit_for(&error),
@@ -143,38 +134,35 @@ impl From<client::ClientError> for CliFailure {
     }
 }
 
-fn is_about_scalars(error: &client::ClientError) -> bool {
+fn is_about_scalars(error: &ClientError) -> bool {
     error.field().is_some_and(|field| field.starts_with("scalars"))
 }
 
-fn exit_for(error: &client::ClientError) -> Exit {
+fn exit_for(error: &ClientError) -> Exit {
     match error {
-        client::ClientError::InvalidSetting { .. } => return Exit::Usage,
-        client::ClientError::CannotConnect { .. } | client::ClientError::ConnectionLost(_) => {
-            return Exit::Unavailable;
-        }
-        _ => {}
-    }
-    match error.code() {
-        Code::InvalidArgument => Exit::Data,
-        Code::PermissionDenied | Code::Unauthenticated => Exit::Refused,
-        Code::ResourceExhausted | Code::Unavailable if error.is_retryable() => Exit::TryLater,
-        Code::ResourceExhausted => Exit::Refused,
-        Code::DeadlineExceeded => Exit::TryLater,
-        _ => Exit::Failed,
+        ClientError::InvalidSetting { .. } => Exit::Usage,
+        ClientError::CannotConnect { .. } | ClientError::ConnectionLost(_) => Exit::Unavailable,
+        _ => match error.code() {
+            Code::InvalidArgument => Exit::Data,
+            Code::PermissionDenied | Code::Unauthenticated => Exit::Refused,
+            Code::ResourceExhausted | Code::Unavailable if error.is_retryable() => Exit::TryLater,
+            Code::ResourceExhausted => Exit::Refused,
+            Code::DeadlineExceeded => Exit::TryLater,
+            _ => Exit::Failed,
+        },
     }
 }
 
-impl From<formats::FormatError> for CliFailure {
-    fn from(error: formats::FormatError) -> Self {
+impl From<FormatError> for CliFailure {
+    fn from(error: FormatError) -> Self {
         let mut failure = Self::new(Exit::Data, error.to_string());
         match error {
-            formats::FormatError::Element { field, index, .. } => {
+            FormatError::Element { field, index, .. } => {
                 failure.field = Some(field.to_owned());
                 failure.index = Some(index as u64);
             }
             // The file may be valid: the command line does not match it.
-            formats::FormatError::Ambiguous { .. } | formats::FormatError::NoSuchSet(_) => {
+            FormatError::Ambiguous { .. } | FormatError::NoSuchSet(_) => {
                 failure.exit = Exit::Usage;
             }
             _ => {}

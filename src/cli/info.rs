@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     exit::Result,
@@ -10,72 +10,46 @@ use super::{
 };
 use crate::client::{Client, GetInfoResponse, Gpu, MsmPlan};
 
+/// A JSON object with these fields of a message.
+macro_rules! fields {
+    ($message:expr; $($field:ident),+) => {
+        json!({ $((stringify!($field)): $message.$field),+ })
+    };
+}
+
 pub async fn run(ui: Ui, client: &Client) -> Result<()> {
     let info = client.info().await?;
     if ui.json { ui.print_json(&as_json(&info)) } else { ui.print(&as_text(&info)) }
 }
 
-fn as_json(info: &GetInfoResponse) -> serde_json::Value {
-    let devices: Vec<_> = info
-        .devices
-        .iter()
-        .map(|device| {
-            json!({
-                "name": device.name, "kind": device.kind, "units": device.units,
-                "memory_bytes": device.memory_bytes,
-                "gpu": device.gpu.as_ref().map(gpu_json),
-            })
-        })
-        .collect();
-    let limits = info.limits.unwrap_or_default();
-    let load = info.load.unwrap_or_default();
-    json!({
-        "version": info.version,
-        "engine": info.engine,
-        "engine_reason": info.engine_reason,
-        "uptime_s": info.uptime_s,
-        "draining": info.draining,
-        "devices": devices,
-        "limits": {
-            "message_payload_bytes": limits.message_payload_bytes,
-            "bytes_in_flight": limits.bytes_in_flight,
-            "connection_bytes_in_flight": limits.connection_bytes_in_flight,
-            "jobs": limits.jobs,
-            "connection_jobs": limits.connection_jobs,
-            "store_bytes": limits.store_bytes,
-            "ntt_lg_n": limits.ntt_lg_n,
-            "idle_timeout_ms": limits.idle_timeout_ms,
-            "connections": limits.connections,
-            "objects": limits.objects,
-        },
-        "load": {
-            "bytes_in_flight": load.bytes_in_flight,
-            "jobs": load.jobs,
-            "store_bytes": load.store_bytes,
-            "connections": load.connections,
-            "objects": load.objects,
-        },
-    })
+fn as_json(info: &GetInfoResponse) -> Value {
+    let devices = info.devices.iter().map(|device| {
+        let mut report = fields!(device; name, kind, units, memory_bytes);
+        report["gpu"] = device.gpu.as_ref().map(gpu_json).into();
+        report
+    });
+    let (limits, load) = (info.limits.unwrap_or_default(), info.load.unwrap_or_default());
+    let mut report = fields!(info; version, engine, engine_reason, uptime_s, draining);
+    report["devices"] = devices.collect();
+    report["limits"] = fields!(limits; message_payload_bytes, bytes_in_flight,
+        connection_bytes_in_flight, jobs, connection_jobs, store_bytes, ntt_lg_n, idle_timeout_ms,
+        connections, objects);
+    report["load"] = fields!(load; bytes_in_flight, jobs, store_bytes, connections, objects);
+    report
 }
 
-fn gpu_json(gpu: &Gpu) -> serde_json::Value {
-    json!({
-        "index": gpu.index, "capability": gpu.capability, "driver_version": gpu.driver_version,
-        "cuda_version": gpu.cuda_version, "emulated": gpu.emulated,
-        "kernel_archs": gpu.kernel_archs, "self_test": gpu.self_test,
-        "arena_bytes": gpu.arena_bytes, "arena_free_bytes": gpu.arena_free_bytes,
-        "clock_mhz": gpu.clock_mhz, "clock_max_mhz": gpu.clock_max_mhz,
-        "memory_clock_mhz": gpu.memory_clock_mhz, "temperature_c": gpu.temperature_c,
-        "power_mw": gpu.power_mw, "ecc": gpu.ecc, "ecc_uncorrected": gpu.ecc_uncorrected,
-        "msm_plans": gpu.msm_plans.iter().map(plan_json).collect::<Vec<_>>(),
-    })
+fn gpu_json(gpu: &Gpu) -> Value {
+    let mut report = fields!(gpu; index, capability, driver_version, cuda_version, emulated,
+        kernel_archs, self_test, arena_bytes, arena_free_bytes, clock_mhz, clock_max_mhz,
+        memory_clock_mhz, temperature_c, power_mw, ecc, ecc_uncorrected);
+    report["msm_plans"] = gpu.msm_plans.iter().map(plan_json).collect();
+    report
 }
 
-fn plan_json(plan: &MsmPlan) -> serde_json::Value {
-    json!({
-        "group": group_name(plan), "lg_n": plan.lg_n, "uses": plan.uses, "plan": plan.plan,
-        "window_bits": plan.window_bits, "tables": plan.tables, "table_bytes": plan.table_bytes,
-    })
+fn plan_json(plan: &MsmPlan) -> Value {
+    let mut report = fields!(plan; lg_n, uses, plan, window_bits, tables, table_bytes);
+    report["group"] = group_name(plan).into();
+    report
 }
 
 /// `g1` for `GROUP_G1`.
@@ -139,29 +113,23 @@ fn as_text(info: &GetInfoResponse) -> String {
         let memory = bytes_text(device.memory_bytes);
         devices.add_row([&device.name, &device.kind, &device.units.to_string(), &memory]);
     }
-    let mut use_ = table(["", "in use", "limit", "limit per connection"]);
-    let connection_bytes = bytes_text(limits.connection_bytes_in_flight);
-    use_.add_row([
-        "bytes in flight",
-        &bytes_text(load.bytes_in_flight),
-        &bytes_text(limits.bytes_in_flight),
-        &connection_bytes,
-    ]);
-    let connection_jobs = limits.connection_jobs.to_string();
-    use_.add_row(["jobs", &load.jobs.to_string(), &limits.jobs.to_string(), &connection_jobs]);
-    let (stored, store) = (bytes_text(load.store_bytes), bytes_text(limits.store_bytes));
-    use_.add_row(["store", &stored, &store, ""]);
-    use_.add_row(["objects", &load.objects.to_string(), &limits.objects.to_string(), ""]);
-    let (connections, most) = (load.connections.to_string(), limits.connections.to_string());
-    use_.add_row(["connections", &connections, &most, ""]);
+    let mut usage = table(["", "in use", "limit", "limit per connection"]);
+    let mut add_row = |name: &str, in_use, limit, connection_limit| {
+        usage.add_row([name.to_owned(), in_use, limit, connection_limit]);
+    };
+    let (bytes, count, none) = (bytes_text, |n: u32| n.to_string(), String::new);
+    let connection_bytes = bytes(limits.connection_bytes_in_flight);
+    let [in_flight, in_flight_max] = [load.bytes_in_flight, limits.bytes_in_flight].map(bytes);
+    add_row("bytes in flight", in_flight, in_flight_max, connection_bytes);
+    add_row("jobs", count(load.jobs), count(limits.jobs), count(limits.connection_jobs));
+    add_row("store", bytes(load.store_bytes), bytes(limits.store_bytes), none());
+    add_row("objects", count(load.objects), count(limits.objects), none());
+    add_row("connections", count(load.connections), count(limits.connections), none());
     text += &format!("\n{devices}\n");
-    for gpu in info.devices.iter().filter_map(|device| device.gpu.as_ref()) {
-        text += &gpu_details(gpu);
-    }
-    for gpu in info.devices.iter().filter_map(|device| device.gpu.as_ref()) {
-        text += &plans_text(gpu);
-    }
-    text += &format!("\n{use_}\n\n");
+    let gpus = || info.devices.iter().filter_map(|device| device.gpu.as_ref());
+    text.extend(gpus().map(gpu_details));
+    text.extend(gpus().map(plans_text));
+    text += &format!("\n{usage}\n\n");
     text += &format!(
         "largest ntt 2^{}, message payloads up to {}, idle senders cut off after {}\n",
         limits.ntt_lg_n,

@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use super::{
     args::ScalarFormat,
-    exit::{CliFailure, Exit, Result},
+    exit::{CliFailure, Exit, Result, fail},
     output::Ui,
     progress::TerminalProgress,
 };
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Bytes read between two updates of the progress bar.
-const PIECE_BYTES: usize = 4 << 20;
+const CHUNK_BYTES: usize = 4 << 20;
 
 /// Reads all of `path`; `-` is standard input. The data is wiped when dropped.
 pub fn read(ui: Ui, path: &Path) -> Result<Zeroizing<Vec<u8>>> {
@@ -53,7 +53,7 @@ fn read_all(
             larger[..length].copy_from_slice(&bytes);
             bytes = larger;
         }
-        let end = bytes.len().min(length + PIECE_BYTES);
+        let end = bytes.len().min(length + CHUNK_BYTES);
         match from.read(&mut bytes[length..end]) {
             Ok(0) => break,
             Ok(read) => {
@@ -68,16 +68,13 @@ fn read_all(
     Ok(bytes)
 }
 
-/// Scalars in an encoding of the protocol.
+/// Scalars in an encoding of the protocol, one after another.
 pub struct ScalarBytes {
-    /// Encoding of each scalar.
     pub encoding: ScalarEncoding,
-    /// The scalars, one after another.
     pub bytes: Zeroizing<Vec<u8>>,
 }
 
 impl ScalarBytes {
-    /// Number of scalars.
     pub fn count(&self) -> u64 {
         (self.bytes.len() / self.encoding.width()) as u64
     }
@@ -90,36 +87,31 @@ pub fn read_scalars(
     format: ScalarFormat,
     reduce: bool,
 ) -> Result<ScalarBytes> {
-    let bytes = read(ui, path)?;
-    let place = path.display();
-    let canonical = ScalarEncoding::Canonical;
+    let mut bytes = read(ui, path)?;
+    let mut encoding = ScalarEncoding::Canonical;
+    let file = path.display();
+    let invalid = |error| CliFailure::from(error).in_file(&file);
     match format {
-        ScalarFormat::Binary(encoding) => {
-            let (bytes_len, width) = (bytes.len(), encoding.width());
-            if bytes_len % width != 0 {
+        ScalarFormat::Binary(given) => {
+            encoding = given;
+            let (length, width) = (bytes.len(), encoding.width());
+            if length % width != 0 {
                 let message = format!(
-                    "{place}: {bytes_len} bytes are not a whole number of {width}-byte scalars: is \
+                    "{file}: {length} bytes are not a whole number of {width}-byte scalars: is \
                      --encoding correct?"
                 );
-                return Err(CliFailure::new(Exit::Data, message));
+                return fail(Exit::Data, message);
             }
-            Ok(ScalarBytes { encoding, bytes })
         }
-        ScalarFormat::BigEndian => {
-            let mut bytes = bytes;
-            scalars::reverse_scalars(&mut bytes).map_err(|e| CliFailure::from(e).in_file(place))?;
-            Ok(ScalarBytes { encoding: canonical, bytes })
-        }
+        ScalarFormat::BigEndian => scalars::reverse_scalars(&mut bytes).map_err(invalid)?,
         ScalarFormat::Text(radix) => {
-            let bar = TerminalProgress::spinner(ui, "parsing scalars");
+            let _spinner = TerminalProgress::spinner(ui, "parsing scalars");
             let text = str::from_utf8(&bytes)
-                .map_err(|_| CliFailure::new(Exit::Data, format!("{place}: not text")))?;
-            let bytes = scalars::parse(radix, text, reduce)
-                .map_err(|error| CliFailure::from(error).in_file(place))?;
-            drop(bar);
-            Ok(ScalarBytes { encoding: canonical, bytes })
+                .map_err(|_| CliFailure::new(Exit::Data, format!("{file}: not text")))?;
+            bytes = scalars::parse(radix, text, reduce).map_err(invalid)?;
         }
     }
+    Ok(ScalarBytes { encoding, bytes })
 }
 
 /// Parses an argument that is one element of Fr in hex.

@@ -1,5 +1,5 @@
-//! The command line on top of the client. `args` defines the arguments, `exit` the exit codes; each
-//! command has a module; they share `random`, `input`, `output` and `progress`.
+//! The command line on top of the client. Each command has a module; they share `args`, `exit`,
+//! `input`, `output`, `progress` and `random`.
 
 mod args;
 mod bases;
@@ -15,17 +15,57 @@ mod output;
 mod progress;
 mod random;
 
-use std::{fs, process::ExitCode};
+use std::{process::ExitCode, time::Duration};
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 use serde_json::json;
 
 use self::{
-    args::{Cli, Command, GlobalArgs},
-    exit::{CliFailure, Exit, Result},
+    args::GlobalArgs,
+    exit::{CliFailure, Exit, Result, fail},
     output::{OutputTarget, Ui},
 };
-use crate::client::{Client, ClientBuilder};
+
+/// Compute MSMs and NTTs over BLS12-381 on a capstand server.
+#[derive(Debug, Parser)]
+#[command(name = "capstan", version, after_help = exit::HELP, max_term_width = 100)]
+struct Cli {
+    #[command(flatten)]
+    global: GlobalArgs,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run an end-to-end example on a server in this process
+    #[cfg(feature = "server")]
+    Demo(demo::DemoArgs),
+    /// Show the server's engine, devices, limits and load
+    Info,
+    /// Manage points on the server
+    #[command(subcommand)]
+    Bases(bases::BasesCommand),
+    /// Compute multi-scalar multiplications: sums of scalars times bases
+    Msm(msm::MsmArgs),
+    /// Compute number-theoretic transforms of rows of field elements
+    Ntt(ntt::NttArgs),
+    /// Measure the latency and throughput of a running server
+    Bench(bench::BenchArgs),
+    /// Shut the server down: it refuses new work and finishes accepted jobs
+    Drain {
+        /// Time limit for accepted jobs; 0s uses the server's configuration
+        #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration,
+              default_value = "0s")]
+        grace: Duration,
+    },
+    /// Print a completion script for a shell
+    Completions {
+        /// Shell to complete for
+        shell: Shell,
+    },
+}
 
 /// Runs the command given by the process's arguments.
 pub fn main() -> ExitCode {
@@ -58,13 +98,13 @@ async fn until_interrupted(ui: Ui, cli: &Cli) -> Result<()> {
                 Ok(()) => "interrupted".to_owned(),
                 Err(error) => format!("cannot handle Ctrl-C: {error}"),
             };
-            Err(CliFailure::new(Exit::Interrupted, message))
+            fail(Exit::Interrupted, message)
         }
     }
 }
 
 async fn run(ui: Ui, cli: &Cli) -> Result<()> {
-    let connect = || connect(&cli.global);
+    let connect = async || Ok::<_, CliFailure>(cli.global.client_builder()?.connect().await?);
     match &cli.command {
         #[cfg(feature = "server")]
         Command::Demo(args) => demo::run(ui, &cli.global, args).await,
@@ -88,18 +128,12 @@ async fn run(ui: Ui, cli: &Cli) -> Result<()> {
     }
 }
 
-async fn connect(global: &GlobalArgs) -> Result<Client> {
-    Ok(builder(global)?.connect().await?)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn builder(global: &GlobalArgs) -> Result<ClientBuilder> {
-    let mut builder = Client::builder(&global.server).connections(global.connections.into());
-    if let Some(deadline) = global.deadline {
-        builder = builder.deadline(deadline);
+    #[test]
+    fn arguments_are_consistent() {
+        Cli::command().debug_assert();
     }
-    if let Some(path) = &global.ca_certificate {
-        let pem = fs::read(path).map_err(|error| CliFailure::input(path.display(), &error))?;
-        builder = builder.ca_certificate(pem);
-    }
-    Ok(builder)
 }

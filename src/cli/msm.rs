@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::json;
 
 use super::{
-    args::{SCALAR_FORMATS, ScalarFormat, VerifyArg},
+    args::{SCALAR_FORMATS, ScalarFormat},
     bases,
-    exit::{CliFailure, Exit, Result},
+    exit::{CliFailure, Exit, Result, fail},
     input::{self, ScalarBytes},
-    output::{OutputTarget, Ui, timing_json},
+    output::{OutputTarget, Ui, with_timings},
     progress::TerminalProgress,
 };
 use crate::client::{
@@ -45,37 +45,16 @@ pub struct MsmArgs {
     /// Make the server check the result before returning it
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true,
           default_missing_value = "full")]
-    verify: Option<VerifyArg>,
+    verify: Option<Verification>,
     /// Encoding of the result
-    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
-    result: ResultArg,
+    #[arg(long, value_enum, default_value = "compressed", value_name = "FORMAT")]
+    result: SumEncoding,
     /// Write the result to a file in binary [default: hex on standard output, one point per line]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Write binary instead of hex to standard output
     #[arg(long, conflicts_with = "json")]
     raw: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-enum ResultArg {
-    /// x and a flag: 48 bytes (g1), 96 bytes (g2)
-    #[default]
-    Compressed,
-    /// x and y: 96 or 192 bytes
-    Uncompressed,
-    /// Jacobian X, Y, Z as Montgomery limbs: 144 or 288 bytes
-    Projective,
-}
-
-impl From<ResultArg> for SumEncoding {
-    fn from(result: ResultArg) -> Self {
-        match result {
-            ResultArg::Compressed => Self::Compressed,
-            ResultArg::Uncompressed => Self::Uncompressed,
-            ResultArg::Projective => Self::Projective,
-        }
-    }
 }
 
 pub async fn run(ui: Ui, client: &Client, args: &MsmArgs) -> Result<()> {
@@ -85,8 +64,8 @@ pub async fn run(ui: Ui, client: &Client, args: &MsmArgs) -> Result<()> {
     let bar = TerminalProgress::bytes(ui, "sending scalars", scalars.bytes.len() as u64);
     let options = MsmOptions {
         batch: args.batch,
-        verify: args.verify.map_or(Verification::None, Verification::from),
-        result_encoding: args.result.into(),
+        verify: args.verify.unwrap_or_default(),
+        result_encoding: args.result,
         reduce: args.reduce,
         deadline: None,
         progress: bar.callback(),
@@ -101,21 +80,17 @@ pub async fn run(ui: Ui, client: &Client, args: &MsmArgs) -> Result<()> {
 
 /// Number of bases to use, checked against the number of scalars.
 fn length(args: &MsmArgs, info: &BasesInfo, scalars: &ScalarBytes) -> Result<u64> {
-    let left = info.count.checked_sub(args.offset);
-    let length = left.and_then(|left| {
-        let length = args.length.unwrap_or(left);
-        (length <= left).then_some(length)
-    });
-    let Some(length) = length else {
-        let message = format!("--offset and --length exceed the {} bases", info.count);
-        return Err(CliFailure::new(Exit::Usage, message));
-    };
+    let length = args.length.unwrap_or(info.count.saturating_sub(args.offset));
+    if args.offset.checked_add(length).is_none_or(|end| end > info.count) {
+        return fail(Exit::Usage, format!("--offset and --length exceed the {} bases", info.count));
+    }
     let (count, batch) = (scalars.count(), u64::from(args.batch));
     if count == length * batch {
         return Ok(length);
     }
-    let hint = if count > 0 && count.is_multiple_of(batch) && count / batch <= length {
-        format!(": use --length {} for the first bases only", count / batch)
+    let vector = count / batch;
+    let hint = if count > 0 && count.is_multiple_of(batch) && vector <= length {
+        format!(": use --length {vector} for the first bases only")
     } else {
         String::new()
     };
@@ -123,29 +98,24 @@ fn length(args: &MsmArgs, info: &BasesInfo, scalars: &ScalarBytes) -> Result<u64
     let message = format!(
         "{file}: {count} scalars, but {batch} x {length} are needed, one per base and vector{hint}"
     );
-    Err(CliFailure::new(Exit::Data, message))
+    fail(Exit::Data, message)
 }
 
 fn write(ui: Ui, args: &MsmArgs, info: &BasesInfo, sums: &EncodedMsmResult) -> Result<()> {
     let output = OutputTarget::new(args.out.as_deref());
-    let width = SumEncoding::from(args.result).point_bytes(info.group);
-    let in_hex = || sums.bytes.chunks(width).map(hex::encode);
+    let width = args.result.point_bytes(info.group);
+    let points: Vec<_> = sums.bytes.chunks(width).map(hex::encode).collect();
     if ui.json {
-        let (timing, execution) = timing_json(&sums.timing, &sums.execution);
-        let mut report = json!({
-            "group": info.group.name(), "bases": info.id.to_string(),
-            "timing": timing, "execution": execution,
-        });
+        let report = json!({ "group": info.group.name(), "bases": info.id.to_string() });
+        let mut report = with_timings(report, &sums.timing, &sums.execution);
         match &output {
-            OutputTarget::Stdout => report["points"] = in_hex().collect(),
+            OutputTarget::Stdout => report["points"] = points.into(),
             OutputTarget::File(_) => output.write(&sums.bytes)?,
         }
         return ui.print_json(&report);
     }
     match output {
-        OutputTarget::Stdout if !args.raw => {
-            output.write((in_hex().collect::<Vec<_>>().join("\n") + "\n").as_bytes())
-        }
+        OutputTarget::Stdout if !args.raw => ui.print(&(points.join("\n") + "\n")),
         _ => output.write(&sums.bytes),
     }
 }

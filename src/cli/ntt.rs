@@ -2,20 +2,21 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::{
-    args::{SCALAR_FORMATS, ScalarFormat, VerifyArg},
-    exit::{CliFailure, Exit, Result},
+    args::{SCALAR_FORMATS, ScalarFormat},
+    exit::{CliFailure, Exit, Result, fail},
     input::{self, ScalarBytes},
-    output::{OutputTarget, Ui, timing_json},
+    output::{OutputTarget, Ui, with_timings},
     progress::TerminalProgress,
 };
 use crate::{
     client::{
-        Client, Direction, EncodedNttResult, Fr, NttOptions, Order, ScalarEncoding, Verification,
+        Client, Direction, EncodedNttResult, Fr, NttOptions, NttReport, Order, ScalarEncoding,
+        Verification,
     },
     formats::scalars::{self, Notation},
 };
@@ -32,11 +33,11 @@ pub struct NttArgs {
     #[arg(long, value_name = "HEX", value_parser = input::fr_from_hex)]
     coset: Option<Fr>,
     /// Element order of each input row
-    #[arg(long, value_enum, default_value_t, value_name = "ORDER")]
-    input_order: OrderArg,
+    #[arg(long, value_enum, default_value = "natural", value_name = "ORDER")]
+    input_order: Order,
     /// Element order of each output row
-    #[arg(long, value_enum, default_value_t, value_name = "ORDER")]
-    output_order: OrderArg,
+    #[arg(long, value_enum, default_value = "natural", value_name = "ORDER")]
+    output_order: Order,
     /// Number of rows in the file, one after another, of equal length
     #[arg(long, default_value_t = 1, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=65536))]
@@ -54,26 +55,10 @@ pub struct NttArgs {
     /// Make the server check the result before returning it
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true,
           default_missing_value = "probabilistic")]
-    verify: Option<VerifyArg>,
+    verify: Option<Verification>,
     /// Write the result to a file [default: standard output, in hex if it is a terminal]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-enum OrderArg {
-    #[default]
-    Natural,
-    BitReversed,
-}
-
-impl From<OrderArg> for Order {
-    fn from(order: OrderArg) -> Self {
-        match order {
-            OrderArg::Natural => Self::Natural,
-            OrderArg::BitReversed => Self::BitReversed,
-        }
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,12 +82,12 @@ impl std::str::FromStr for PadArg {
 pub async fn run(ui: Ui, client: &Client, args: &NttArgs) -> Result<()> {
     if matches!(args.encoding, ScalarFormat::Binary(encoding) if !encoding.is_full()) {
         let message = "ntt requires 32-byte field elements: narrow encodings are for msm only";
-        return Err(CliFailure::new(Exit::Usage, message));
+        return fail(Exit::Usage, message);
     }
     if ui.json && matches!(OutputTarget::new(args.out.as_deref()), OutputTarget::Stdout) {
         let message =
             "--json and the result cannot share standard output: specify a file with --out";
-        return Err(CliFailure::new(Exit::Usage, message));
+        return fail(Exit::Usage, message);
     }
     let rows = input::read_scalars(ui, &args.file, args.encoding, args.reduce)?;
     let lg_n = lg_n(args, &rows).map_err(|failure| failure.in_file(args.file.display()))?;
@@ -111,25 +96,31 @@ pub async fn run(ui: Ui, client: &Client, args: &NttArgs) -> Result<()> {
         lg_n: Some(lg_n),
         direction: if args.inverse { Direction::Inverse } else { Direction::Forward },
         coset: args.coset,
-        input_order: args.input_order.into(),
-        output_order: args.output_order.into(),
+        input_order: args.input_order,
+        output_order: args.output_order,
         batch: args.batch,
-        verify: args.verify.map_or(Verification::None, Verification::from),
+        verify: args.verify.unwrap_or_default(),
         reduce: args.reduce,
         deadline: None,
         progress: bar.callback(),
     };
-    let done = client.ntt_bytes(rows.encoding, &rows.bytes, options).await;
+    let result = client.ntt_bytes(rows.encoding, &rows.bytes, options).await;
     drop(bar);
-    let done = done.map_err(|error| CliFailure::from(error).in_file(args.file.display()))?;
-    ui.timings(&format!("ntt 2^{lg_n}"), &done.report.timing, &done.report.execution);
-    write(ui, args, lg_n, rows.encoding, done)
+    let EncodedNttResult { mut bytes, report: NttReport { timing, execution } } =
+        result.map_err(|error| CliFailure::from(error).in_file(args.file.display()))?;
+    ui.timings(&format!("ntt 2^{lg_n}"), &timing, &execution);
+    write(args, rows.encoding, &mut bytes)?;
+    if ui.json {
+        let report = json!({ "lg_n": lg_n, "batch": args.batch });
+        ui.print_json(&with_timings(report, &timing, &execution))?;
+    }
+    Ok(())
 }
 
 /// log2 of a row's length, after padding.
 fn lg_n(args: &NttArgs, rows: &ScalarBytes) -> Result<u32> {
     let (count, batch) = (rows.count(), u64::from(args.batch));
-    let data = |message| Err(CliFailure::new(Exit::Data, message));
+    let data = |message| fail(Exit::Data, message);
     if count % batch != 0 {
         return data(format!("{count} elements are not {batch} rows of equal length"));
     }
@@ -145,42 +136,25 @@ fn lg_n(args: &NttArgs, rows: &ScalarBytes) -> Result<u32> {
     }
 }
 
-fn write(
-    ui: Ui,
-    args: &NttArgs,
-    lg_n: u32,
-    encoding: ScalarEncoding,
-    mut done: EncodedNttResult,
-) -> Result<()> {
+fn write(args: &NttArgs, encoding: ScalarEncoding, bytes: &mut [u8]) -> Result<()> {
     let output = OutputTarget::new(args.out.as_deref());
     match args.encoding {
-        ScalarFormat::Text(radix) => output.write(text(radix, &done.bytes).as_bytes())?,
+        ScalarFormat::Text(radix) => output.write(scalars::to_text(radix, bytes).as_bytes()),
         ScalarFormat::Binary(_) | ScalarFormat::BigEndian if output.is_terminal() => {
-            output.write(terminal_text(encoding, &done.bytes).as_bytes())?;
+            output.write(terminal_text(encoding, bytes).as_bytes())
         }
         ScalarFormat::BigEndian => {
-            scalars::reverse_scalars(&mut done.bytes)?;
-            output.write(&done.bytes)?;
+            scalars::reverse_scalars(bytes)?;
+            output.write(bytes)
         }
-        ScalarFormat::Binary(_) => output.write(&done.bytes)?,
+        ScalarFormat::Binary(_) => output.write(bytes),
     }
-    if ui.json {
-        let (timing, execution) = timing_json(&done.report.timing, &done.report.execution);
-        let report =
-            json!({ "lg_n": lg_n, "batch": args.batch, "timing": timing, "execution": execution });
-        return ui.print_json(&report);
-    }
-    Ok(())
 }
 
-fn text(radix: Notation, canonical: &[u8]) -> Zeroizing<String> {
-    scalars::to_text(radix, canonical)
-}
-
-/// Numbers for a terminal, in any encoding.
+/// Hex for a terminal, one element per line.
 fn terminal_text(encoding: ScalarEncoding, bytes: &[u8]) -> Zeroizing<String> {
     if encoding == ScalarEncoding::Canonical {
-        return text(Notation::Hex, bytes);
+        return scalars::to_text(Notation::Hex, bytes);
     }
     // Montgomery limbs are shown unconverted, because the user chose this encoding.
     let mut lines = Zeroizing::new(String::with_capacity(bytes.len() / 32 * 65));

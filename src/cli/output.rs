@@ -1,7 +1,7 @@
 //! Output of results, timings and numbers.
 
 use std::{
-    fs::File,
+    fmt, fs,
     io::{self, IsTerminal, Write},
     path::{Path, PathBuf},
     time::Duration,
@@ -16,14 +16,11 @@ use super::{
 };
 use crate::client::{Execution, Timing, Verification};
 
-/// How to print, by the global options.
+/// How to print.
 #[derive(Debug, Clone, Copy)]
 pub struct Ui {
-    /// JSON instead of tables.
     pub json: bool,
-    /// Do not print progress or timings.
     pub quiet: bool,
-    /// Print the time of every phase.
     pub verbose: bool,
 }
 
@@ -37,12 +34,10 @@ impl Ui {
         !self.json && !self.quiet && io::stderr().is_terminal()
     }
 
-    /// Prints a JSON value and a line feed.
     pub fn print_json(self, value: &Value) -> Result<()> {
         self.print(&format!("{value:#}\n"))
     }
 
-    /// Prints text on standard output.
     pub fn print(self, text: &str) -> Result<()> {
         OutputTarget::Stdout.write(text.as_bytes())
     }
@@ -57,7 +52,7 @@ impl Ui {
     /// Prints the timings of a job on standard error.
     pub fn timings(self, what: &str, timing: &Timing, execution: &Execution) {
         if self.verbose {
-            let phases = phases(timing).map(|(name, time)| format!("{name} {}", time_text(time)));
+            let phases = phases(timing).map(|phase| phase.to_string());
             self.note(&format!("{what}: {}", phases.join(", ")));
             let verified = verify_name(execution.verified);
             let Execution { engine, device, stages, .. } = execution;
@@ -75,12 +70,10 @@ impl Ui {
     }
 }
 
-/// Destination of a result.
+/// Destination of a result; a file is replaced.
 #[derive(Debug, Clone)]
 pub enum OutputTarget {
-    /// Standard output.
     Stdout,
-    /// A file, which is replaced.
     File(PathBuf),
 }
 
@@ -106,8 +99,7 @@ impl OutputTarget {
                 written.map_err(|error| CliFailure::output("standard output", &error))
             }
             Self::File(path) => {
-                let written = File::create(path).and_then(|mut file| file.write_all(bytes));
-                written.map_err(|error| CliFailure::output(path.display(), &error))
+                fs::write(path, bytes).map_err(|error| CliFailure::output(path.display(), &error))
             }
         }
     }
@@ -118,23 +110,36 @@ const STYLE: TableStyle =
     TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
 /// A table with a line below its header.
-pub fn table<const N: usize>(head: [&str; N]) -> Table {
+pub fn table<'a>(header: impl IntoIterator<Item = &'a str>) -> Table {
     let mut table = Table::new();
-    table.load_style(STYLE).set_header(head);
+    table.load_style(STYLE).set_header(header);
     table
 }
 
-/// Names and times of the phases, in order.
-pub fn phases(timing: &Timing) -> [(&'static str, Duration); 8] {
+/// Time that jobs spent in a phase.
+#[derive(Debug, Clone, Copy)]
+pub struct PhaseTime {
+    pub name: &'static str,
+    pub time: Duration,
+}
+
+impl fmt::Display for PhaseTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, time_text(self.time))
+    }
+}
+
+/// The phases in order.
+pub fn phases(timing: &Timing) -> [PhaseTime; 8] {
     [
-        ("upload", timing.upload),
-        ("receive", timing.receive),
-        ("queue", timing.queue),
-        ("compute", timing.compute),
-        ("verify", timing.verify),
-        ("send", timing.send),
-        ("download", timing.download),
-        ("total", timing.total),
+        PhaseTime { name: "upload", time: timing.upload },
+        PhaseTime { name: "receive", time: timing.receive },
+        PhaseTime { name: "queue", time: timing.queue },
+        PhaseTime { name: "compute", time: timing.compute },
+        PhaseTime { name: "verify", time: timing.verify },
+        PhaseTime { name: "send", time: timing.send },
+        PhaseTime { name: "download", time: timing.download },
+        PhaseTime { name: "total", time: timing.total },
     ]
 }
 
@@ -144,15 +149,17 @@ pub fn stages_text(stages: &[(String, Duration)]) -> String {
     stages.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
-/// Timing and execution as JSON, in microseconds.
-pub fn timing_json(timing: &Timing, execution: &Execution) -> (Value, Value) {
-    let fields = phases(timing).map(|(name, time)| (format!("{name}_us"), microseconds(time)));
-    let execution = json!({
+/// Adds the fields `timing`, in microseconds, and `execution` to a report.
+pub fn with_timings(mut report: Value, timing: &Timing, execution: &Execution) -> Value {
+    for PhaseTime { name, time } in phases(timing) {
+        report["timing"][format!("{name}_us")] = microseconds(time);
+    }
+    report["execution"] = json!({
         "engine": execution.engine, "device": execution.device,
         "verified": verify_name(execution.verified),
         "stages": stages_json(&execution.stages),
     });
-    (Value::Object(fields.into_iter().collect()), execution)
+    report
 }
 
 /// Stages as JSON, in order, in microseconds.
@@ -187,15 +194,11 @@ pub fn time_text(time: Duration) -> String {
 
 /// `1.5 KiB`, `96 MiB`.
 pub fn bytes_text(bytes: u64) -> String {
-    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
+    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let unit = bytes.checked_ilog2().unwrap_or(0) / 10;
+    let value = bytes as f64 / f64::from(unit * 10).exp2();
     let digits = usize::from(value < 10.0 && value.fract() != 0.0);
-    format!("{value:.digits$} {}", UNITS[unit])
+    format!("{value:.digits$} {}", UNITS[unit as usize])
 }
 
 /// `1.23 M`, `456 k`.

@@ -2,37 +2,17 @@
 
 use std::{fmt, net::SocketAddr, path::PathBuf};
 
-/// Disables an optional setting.
-pub const NONE: &str = "none";
-/// Selects all devices.
-pub const ALL: &str = "all";
-/// Derives a size from the machine.
-pub const AUTO: &str = "auto";
-
 const UNITS: [(&str, u64); 5] =
     [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
 /// The type and range of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SettingKind {
-    /// An integer from `min` to `max`, inclusive.
-    Integer {
-        /// What the integer counts.
-        unit: &'static str,
-        /// Minimum.
-        min: u64,
-        /// Maximum.
-        max: u64,
-    },
+    /// An integer from `min` to `max`, inclusive, which counts `unit`.
+    Integer { unit: &'static str, min: u64, max: u64 },
     /// Bytes from `min` to `max`, inclusive: a number, optionally with B, KiB, MiB, GiB or TiB.
-    Bytes {
-        /// Minimum.
-        min: u64,
-        /// Maximum.
-        max: u64,
-        /// What `auto` means, if it is allowed.
-        auto: Option<&'static str>,
-    },
+    /// `auto` says what that word means, if it is allowed.
+    Bytes { min: u64, max: u64, auto: Option<&'static str> },
     /// `true` or `false`.
     Flag,
     /// One of these words.
@@ -52,21 +32,17 @@ pub enum SettingKind {
 /// A parsed value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParsedValue {
-    /// Value of an `Integer`, `Bytes` or `Mode`.
+    /// An `Integer`, `Bytes` or `Mode`.
     Number(u64),
-    /// Value of a `Flag`.
     Flag(bool),
-    /// Value of a `Choice` or `Filter`.
+    /// A `Choice` or `Filter`.
     Text(String),
-    /// Value of an `Address`.
     Address(SocketAddr),
-    /// Value of a `Path`.
     Path(PathBuf),
-    /// Value of `Devices`: ascending numbers, empty for all.
+    /// Ascending numbers; empty for all devices.
     Devices(Vec<u32>),
-    /// `auto`.
     Auto,
-    /// `none`.
+    /// The word `none`.
     Disabled,
 }
 
@@ -76,14 +52,14 @@ impl SettingKind {
         let text = text.trim();
         match self {
             Self::Integer { min, max, .. } => number(text, 10).and_then(|n| within(n, min, max)),
-            Self::Bytes { auto: Some(_), .. } if text == AUTO => Some(ParsedValue::Auto),
+            Self::Bytes { auto: Some(_), .. } if text == "auto" => Some(ParsedValue::Auto),
             Self::Bytes { min, max, .. } => bytes(text).and_then(|n| within(n, min, max)),
             Self::Mode => number(text, 8).and_then(|n| within(n, 0, 0o777)),
             Self::Flag => text.parse().ok().map(ParsedValue::Flag),
             Self::Choice(words) => {
                 words.contains(&text).then(|| ParsedValue::Text(text.to_owned()))
             }
-            Self::Address | Self::Path if text == NONE => Some(ParsedValue::Disabled),
+            Self::Address | Self::Path if text == "none" => Some(ParsedValue::Disabled),
             Self::Address => text.parse().ok().map(ParsedValue::Address),
             Self::Path => (!text.is_empty()).then(|| ParsedValue::Path(PathBuf::from(text))),
             Self::Devices => devices(text).map(ParsedValue::Devices),
@@ -146,11 +122,9 @@ pub struct ByteSize(pub u64);
 
 impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let fits = |bytes: u64| self.0 >= bytes && self.0.is_multiple_of(bytes);
-        match UNITS.iter().find(|(_, bytes)| fits(*bytes)) {
-            Some((unit, bytes)) => write!(f, "{} {unit}", self.0 / bytes),
-            None => write!(f, "{} B", self.0),
-        }
+        let divides = |bytes: u64| self.0 >= bytes && self.0.is_multiple_of(bytes);
+        let (unit, bytes) = UNITS.iter().find(|(_, bytes)| divides(*bytes)).unwrap_or(&("B", 1));
+        write!(f, "{} {unit}", self.0 / bytes)
     }
 }
 
@@ -165,15 +139,14 @@ fn number(text: &str, radix: u32) -> Option<u64> {
 }
 
 fn devices(text: &str) -> Option<Vec<u32>> {
-    if text == ALL {
+    if text == "all" {
         return Some(Vec::new());
     }
-    let one = |text: &str| number(text.trim(), 10).and_then(|n| u32::try_from(n).ok());
-    let mut numbers = text.split(',').map(one).collect::<Option<Vec<_>>>()?;
+    let device = |text: &str| number(text.trim(), 10).and_then(|n| u32::try_from(n).ok());
+    let mut numbers = text.split(',').map(device).collect::<Option<Vec<_>>>()?;
     numbers.sort_unstable();
-    let given = numbers.len();
-    numbers.dedup();
-    (numbers.len() == given).then_some(numbers)
+    let is_set = numbers.is_sorted_by(|a, b| a < b);
+    is_set.then_some(numbers)
 }
 
 fn bytes(text: &str) -> Option<u64> {

@@ -9,7 +9,7 @@ const PROTOCOLS: [&str; 3] = ["TCP", "UDP", "SCTP"];
 /// `_PROTO`, `_PORT` or `_ADDR`. The rest of the service's name may precede each.
 pub fn is_service_link(name: &str, value: &str) -> bool {
     let words: Vec<&str> = name.split('_').collect();
-    (0..words.len()).any(|at| match &words[at..] {
+    (0..words.len()).any(|start| match &words[start..] {
         ["SERVICE", "HOST" | "PORT"] => true,
         ["SERVICE", "PORT", rest @ ..] => rest.iter().all(|word| !word.is_empty()),
         ["PORT"] => is_address(value),

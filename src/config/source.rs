@@ -16,7 +16,7 @@ use figment::{
 use super::{
     kind::SettingKind,
     kubernetes::is_service_link,
-    table::{self, Setting, TABLE},
+    table::{self, TABLE},
 };
 
 /// Read if it exists and `--config` names no other file.
@@ -55,7 +55,7 @@ impl fmt::Display for ConfigProblem {
 pub struct RawValue {
     /// The text, whatever type it has in the file.
     pub text: String,
-    /// The source: `--jobs-max`, `environment CAPSTAN_JOBS_MAX`, or the file's path.
+    /// `--jobs-max`, `environment CAPSTAN_JOBS_MAX`, or the file's path.
     pub source: String,
 }
 
@@ -66,17 +66,14 @@ pub fn read_sources(
     flags: &ArgMatches,
 ) -> Result<Vec<Option<RawValue>>, Vec<ConfigProblem>> {
     let mut problems = Vec::new();
-    let figment = Figment::new();
-    let figment = match file {
-        Some(path) => {
-            // Figment treats a missing file as empty.
-            if let Err(error) = fs::File::open(path) {
-                problems.push(ConfigProblem(format!("--config {}: {error}", path.display())));
-            }
-            figment.merge(Toml::file_exact(path))
+    let mut figment = Figment::new();
+    if let Some(path) = file {
+        // Figment treats a missing file as empty.
+        if let Err(error) = fs::File::open(path) {
+            problems.push(ConfigProblem(format!("--config {}: {error}", path.display())));
         }
-        None => figment,
-    };
+        figment = figment.merge(Toml::file_exact(path));
+    }
     let figment = figment.merge(from_env(env, &mut problems)).merge(from_flags(flags));
     let values: Dict = match figment.extract() {
         Ok(values) => values,
@@ -102,8 +99,8 @@ pub fn read_sources(
 
 /// The file to read: that of `--config`, or the default if it exists.
 pub fn config_file(flags: &ArgMatches) -> Option<PathBuf> {
-    let usual = || Path::new(FILE_DEFAULT).exists().then(|| PathBuf::from(FILE_DEFAULT));
-    flags.get_one::<PathBuf>("config").cloned().or_else(usual)
+    let default = || Some(PathBuf::from(FILE_DEFAULT)).filter(|path| path.exists());
+    flags.get_one::<PathBuf>("config").cloned().or_else(default)
 }
 
 /// Values as text by setting name, from one source.
@@ -156,7 +153,7 @@ fn source_of(metadata: Option<&Metadata>, name: &str) -> String {
     match (metadata.source.as_ref().and_then(|s| s.file_path()), metadata.name.as_ref()) {
         (Some(path), _) => path.display().to_string(),
         (None, "flag") => format!("--{}", name.replace('_', "-")),
-        (None, place) => format!("{place} {PREFIX}{}", name.to_ascii_uppercase()),
+        (None, source) => format!("{source} {PREFIX}{}", name.to_ascii_uppercase()),
     }
 }
 
@@ -179,30 +176,16 @@ fn text_of(value: &Value, kind: SettingKind) -> String {
 }
 
 fn number_text(number: Num) -> String {
-    let whole = number.to_i128().map(|n| n.to_string());
-    let whole = whole.or_else(|| number.to_u128().map(|n| n.to_string()));
-    whole.or_else(|| number.to_f64().map(|n| n.to_string())).unwrap_or_default()
+    let signed = number.to_i128().map(|n| n.to_string());
+    let integer = signed.or_else(|| number.to_u128().map(|n| n.to_string()));
+    integer.or_else(|| number.to_f64().map(|n| n.to_string())).unwrap_or_default()
 }
 
 /// `; did you mean jobs_max?` if a setting has a similar name.
 fn suggestion(name: &str) -> String {
-    let scored = TABLE.iter().map(|Setting { name: other, .. }| (distance(name, other), *other));
-    match scored.min() {
-        Some((steps, other)) if steps <= 3 => format!("; did you mean {other}?"),
+    let distances = TABLE.iter().map(|other| (strsim::levenshtein(name, other.name), other.name));
+    match distances.min() {
+        Some((distance, other)) if distance <= 3 => format!("; did you mean {other}?"),
         _ => String::new(),
     }
-}
-
-/// Levenshtein distance in bytes.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.bytes().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }

@@ -7,7 +7,6 @@ use super::kind::SettingKind;
 pub struct Setting {
     /// Name, with the unit last.
     pub name: &'static str,
-    /// Type and range.
     pub kind: SettingKind,
     /// Default, as in the file but without quotes.
     pub default: &'static str,
@@ -19,11 +18,6 @@ impl Setting {
     /// The flag without its dashes, such as `idle-timeout-ms`.
     pub fn flag(&self) -> String {
         self.name.replace('_', "-")
-    }
-
-    /// The environment variable, such as `CAPSTAN_IDLE_TIMEOUT_MS`.
-    pub fn env(&self) -> String {
-        format!("CAPSTAN_{}", self.name.to_ascii_uppercase())
     }
 }
 
@@ -44,12 +38,8 @@ const fn bytes(min: u64, max: u64) -> SettingKind {
     SettingKind::Bytes { min, max, auto: None }
 }
 
-const fn bytes_or_auto(meaning: &'static str) -> SettingKind {
-    SettingKind::Bytes { min: MIB, max: 64 * TIB, auto: Some(meaning) }
-}
-
-const fn bytes_from_zero_or_auto(meaning: &'static str) -> SettingKind {
-    SettingKind::Bytes { min: 0, max: 64 * TIB, auto: Some(meaning) }
+const fn bytes_or_auto(min: u64, meaning: &'static str) -> SettingKind {
+    SettingKind::Bytes { min, max: 64 * TIB, auto: Some(meaning) }
 }
 
 const KIB: u64 = 1 << 10;
@@ -90,7 +80,7 @@ pub const TABLE: &[Setting] = &[
         "GPUs that must pass their self-test for the daemon to start."),
     setting("cuda_memory_percent", count("percent of a GPU's free memory", 1, 100), "90",
         "Device memory reserved at startup and leased to jobs."),
-    setting("cuda_pinned_bytes", bytes_from_zero_or_auto("1/32 of the memory"), "auto",
+    setting("cuda_pinned_bytes", bytes_or_auto(0, "1/32 of the memory"), "auto",
         "Host memory pinned at startup, where GPUs access large payloads directly; 0 for none."),
     setting("cuda_timeout_ms", count("milliseconds", 100, HOUR_MS), "20000",
         "Time limit for one piece of work on a GPU; the daemon exits if it is exceeded."),
@@ -105,11 +95,13 @@ pub const TABLE: &[Setting] = &[
     setting("workers", count("jobs", 1, 64), "2",
         "Jobs computed concurrently; they share the engine's threads."),
     // Memory and queue.
-    setting("bytes_in_flight_max", bytes_or_auto("half of the memory, at least 256 MiB"), "auto",
+    setting("bytes_in_flight_max",
+        bytes_or_auto(MIB, "half of the memory, at least 256 MiB"), "auto",
         "Limit on the payload and working memory of all jobs and uploads."),
-    setting("connection_bytes_in_flight_max", bytes_or_auto("half of bytes_in_flight_max"), "auto",
+    setting("connection_bytes_in_flight_max",
+        bytes_or_auto(MIB, "half of bytes_in_flight_max"), "auto",
         "Limit on the payload and working memory of one connection's jobs and uploads."),
-    setting("store_bytes_max", bytes_or_auto("a quarter of the memory"), "auto",
+    setting("store_bytes_max", bytes_or_auto(MIB, "a quarter of the memory"), "auto",
         "Limit on the size of stored bases, in memory or mapped from data_dir."),
     // One List response holds all of them: 3.5 MB by default, below gRPC's default limit, and 57 MB
     // at most, below our client's limit. With a data directory, each is also a memory mapping, of

@@ -1,6 +1,6 @@
 use std::{fs, path::Path, time::Duration};
 
-use super::*;
+use super::{table::TABLE, *};
 
 const NOTHING: [(&str, &str); 0] = [];
 
@@ -32,13 +32,13 @@ fn with_file(text: &str, flags: &[&str], env: &[(&str, &str)]) -> Result<Config,
 #[test]
 fn defaults_equal_the_servers_defaults() {
     let config = config(&[], &NOTHING).unwrap();
-    let memory = ServerSettings {
+    let expected = ServerSettings {
         bytes_in_flight_max: config.server.bytes_in_flight_max,
         connection_bytes_in_flight_max: config.server.bytes_in_flight_max / 2,
         store_bytes_max: memory::available_bytes() / 4,
         ..ServerSettings::default()
     };
-    assert_eq!(config.server, memory);
+    assert_eq!(config.server, expected);
     assert!(config.server.bytes_in_flight_max >= 256 << 20);
     assert_eq!(config.metrics_listen, Some(([127, 0, 0, 1], 9464).into()));
 }
@@ -184,10 +184,10 @@ fn reads_the_key_and_never_prints_it() {
 #[test]
 fn refuses_certificates_and_keys_that_the_listener_would_refuse() {
     let ((certificate, key), (_, another)) = (certified(), certified());
-    let cut = &certificate[..certificate.len() / 2];
+    let half = &certificate[..certificate.len() / 2];
     for (name, certificate, key) in [
         ("no certificate", "sesame", key.as_str()),
-        ("half a certificate", cut, &key),
+        ("half a certificate", half, &key),
         ("no key", &certificate, "sesame"),
         ("two certificates", &certificate, &certificate),
         ("another's key", &certificate, &another),

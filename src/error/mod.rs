@@ -142,25 +142,34 @@ impl FieldProblem {
 }
 
 /// A limit of the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Limit {
     /// Bytes of payload and working memory, in total.
+    #[error("the server's byte budget (bytes_in_flight_max)")]
     BytesInFlight,
     /// Jobs accepted and not yet answered, in total.
+    #[error("the server's job queue (jobs_max)")]
     Jobs,
     /// Bytes of payload and working memory of one connection.
+    #[error("the connection's budget (connection_bytes_in_flight_max)")]
     ConnectionBytes,
     /// Jobs of one connection.
+    #[error("the connection's job quota (connection_jobs_max)")]
     ConnectionJobs,
     /// Uploads in progress and vectors held.
+    #[error("the server's quota of uploads and vectors (uploads_max)")]
     Uploads,
     /// Bytes of stored objects.
+    #[error("the server's store (store_bytes_max)")]
     Store,
     /// Stored objects.
+    #[error("the server's quota of stored bases (objects_max)")]
     Objects,
     /// Connections open at once.
+    #[error("the server's connection quota (connections_max)")]
     Connections,
     /// Memory of the devices.
+    #[error("the memory of the server's devices")]
     DeviceMemory,
 }
 
@@ -178,22 +187,6 @@ impl Limit {
             Self::Connections => Reason::Connections,
             Self::DeviceMemory => Reason::DeviceMemory,
         }
-    }
-}
-
-impl fmt::Display for Limit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::BytesInFlight => "the server's byte budget (bytes_in_flight_max)",
-            Self::Jobs => "the server's job queue (jobs_max)",
-            Self::ConnectionBytes => "the connection's budget (connection_bytes_in_flight_max)",
-            Self::ConnectionJobs => "the connection's job quota (connection_jobs_max)",
-            Self::Uploads => "the server's quota of uploads and vectors (uploads_max)",
-            Self::Store => "the server's store (store_bytes_max)",
-            Self::Objects => "the server's quota of stored bases (objects_max)",
-            Self::Connections => "the server's connection quota (connections_max)",
-            Self::DeviceMemory => "the memory of the server's devices",
-        })
     }
 }
 

@@ -23,8 +23,8 @@ fn hex_lines(set: &PointSet) -> String {
 
 #[test]
 fn the_ceremony_is_imported_and_exported() {
-    let desk = CliFixture::new();
-    let imported = desk.json(&["bases", "import", CEREMONY, "--label", "ethereum"]);
+    let cli = CliFixture::new();
+    let imported = cli.json(&["bases", "import", CEREMONY, "--label", "ethereum"]);
     let labels: Vec<_> = imported.as_array().unwrap().iter().map(|set| &set["label"]).collect();
     assert_eq!(labels, ["ethereum g1_monomial", "ethereum g1_lagrange", "ethereum g2_monomial"]);
     let counts: Vec<_> = imported.as_array().unwrap().iter().map(|set| &set["count"]).collect();
@@ -33,59 +33,59 @@ fn the_ceremony_is_imported_and_exported() {
     // c-kzg's text format of the same points gives the same ids, in that format's order.
     let [monomial, lagrange, g2] = ceremony().try_into().unwrap();
     let lines = [&lagrange, &g2, &monomial].map(hex_lines).join("\n");
-    let text = desk.file("setup.txt", format!("4096\n65\n{lines}\n"));
-    let again = desk.json(&["bases", "import", &text]);
+    let text = cli.file("setup.txt", format!("4096\n65\n{lines}\n"));
+    let again = cli.json(&["bases", "import", &text]);
     assert_eq!(again[0]["id"], imported[1]["id"]);
     assert_eq!(again[1]["id"], imported[2]["id"]);
     assert_eq!(again[2]["id"], imported[0]["id"]);
-    assert_eq!(desk.json(&["bases", "list"]).as_array().unwrap().len(), 3);
-    assert_eq!(desk.json(&["bases", "list", "--group", "g2"]).as_array().unwrap().len(), 1);
+    assert_eq!(cli.json(&["bases", "list"]).as_array().unwrap().len(), 3);
+    assert_eq!(cli.json(&["bases", "list", "--group", "g2"]).as_array().unwrap().len(), 1);
 
     // Bases are found by id, by a prefix of it, and by label.
     let id = imported[2]["id"].as_str().unwrap();
     for name in [id, &id[..12], "ethereum g2_monomial"] {
-        assert_eq!(desk.json(&["bases", "show", name])["id"], id, "{name}");
+        assert_eq!(cli.json(&["bases", "show", name])["id"], id, "{name}");
     }
-    assert!(desk.ok(&["bases", "show", id]).text().contains("points at infinity"));
-    assert!(desk.ok(&["bases", "list"]).text().contains("ethereum g1_lagrange"));
+    assert!(cli.ok(&["bases", "show", id]).text().contains("points at infinity"));
+    assert!(cli.ok(&["bases", "list"]).text().contains("ethereum g1_lagrange"));
 
-    let out = desk.path("out.bin").display().to_string();
-    desk.ok(&["bases", "export", id, &out]);
+    let out = cli.path("out.bin").display().to_string();
+    cli.ok(&["bases", "export", id, &out]);
     assert_eq!(fs::read(&out).unwrap(), g2.data);
-    let hex = desk.ok(&["bases", "export", id, "-", "--format", "hex"]).text();
+    let hex = cli.ok(&["bases", "export", id, "-", "--format", "hex"]).text();
     assert_eq!(hex.trim_end(), hex_lines(&g2));
 
-    desk.ok(&["bases", "rm", id, "ethereum g1_monomial"]);
-    assert_eq!(desk.json(&["bases", "list"]).as_array().unwrap().len(), 1);
-    desk.fails(&["bases", "show", id], 1, &["no bases", "bases list"]);
-    desk.fails(&["bases", "rm", "nothing"], 1, &["no bases 'nothing'"]);
+    cli.ok(&["bases", "rm", id, "ethereum g1_monomial"]);
+    assert_eq!(cli.json(&["bases", "list"]).as_array().unwrap().len(), 1);
+    cli.fails(&["bases", "show", id], 1, &["no bases", "bases list"]);
+    cli.fails(&["bases", "rm", "nothing"], 1, &["no bases 'nothing'"]);
 }
 
 #[test]
 fn one_set_is_imported_in_the_order_of_blobs() {
-    let desk = CliFixture::new();
+    let cli = CliFixture::new();
     let import =
         ["bases", "import", CEREMONY, "--set", "lagrange", "--bit-reversed", "--label", "blobs"];
-    let imported = desk.json(&import);
+    let imported = cli.json(&import);
     assert_eq!(imported.as_array().unwrap().len(), 1);
     assert_eq!(imported[0]["label"], "blobs");
     let second = ["bases", "export", "blobs", "-", "--format", "hex", "--offset", "1"];
-    let second = desk.ok(&[&second[..], &["--length", "1"]].concat()).text();
+    let second = cli.ok(&[&second[..], &["--length", "1"]].concat()).text();
     let [_, lagrange, _] = ceremony().try_into().unwrap();
     assert_eq!(second.trim_end(), hex_lines(&lagrange).lines().nth(2048).unwrap());
 }
 
 #[test]
 fn every_binary_format_gives_the_same_bases() {
-    let desk = CliFixture::new();
-    let id = desk.put(&points(9));
+    let cli = CliFixture::new();
+    let id = cli.put(&points(9));
     for format in ["zcash", "ark", "raw"] {
         for uncompressed in [false, true] {
-            let out = desk.path("points").display().to_string();
+            let out = cli.path("points").display().to_string();
             let mut line = vec!["bases", "export", &id, &out, "--format", format];
             line.extend(uncompressed.then_some("--uncompressed"));
-            desk.ok(&line);
-            let again = desk.json(&["bases", "import", &out]);
+            cli.ok(&line);
+            let again = cli.json(&["bases", "import", &out]);
             assert_eq!(again[0]["id"], *id, "{format}");
         }
     }
@@ -96,9 +96,9 @@ fn persisted_bases_are_listed_as_persisted() {
     let data = tempfile::tempdir().unwrap();
     let settings =
         ServerSettings { data_dir: Some(data.path().into()), ..ServerSettings::default() };
-    let desk = CliFixture::with(serve(settings));
+    let cli = CliFixture::with(serve(settings));
     let import = ["bases", "import", CEREMONY, "--set", "g2", "--persist"];
-    assert_eq!(desk.json(&import)[0]["persisted"], true);
+    assert_eq!(cli.json(&import)[0]["persisted"], true);
     let memory_only = CliFixture::new();
     memory_only.fails(&import, 1, &["no data directory", "without persist"]);
 }

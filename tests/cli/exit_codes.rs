@@ -22,12 +22,12 @@ const HANGING: Duration = Duration::from_secs(60);
 
 #[test]
 fn info_prints_text_and_json() {
-    let desk = CliFixture::new();
-    let text = desk.ok(&["info"]).text();
+    let cli = CliFixture::new();
+    let text = cli.ok(&["info"]).text();
     for word in ["capstand 0.", "engine cpu", "bytes in flight", "largest ntt 2^"] {
         assert!(text.contains(word), "no '{word}' in: {text}");
     }
-    let json = desk.json(&["info"]);
+    let json = cli.json(&["info"]);
     assert_eq!(json["engine"], "cpu");
     assert_eq!(json["draining"], false);
     assert!(json["limits"]["bytes_in_flight"].as_u64().unwrap() > 0);
@@ -40,77 +40,77 @@ fn https_requires_the_ca_certificate() {
         certificate_pem: certified.cert.pem().into_bytes(),
         key_pem: certified.signing_key.serialize_pem().into_bytes().into(),
     };
-    let desk =
+    let cli =
         CliFixture::with(serve(ServerSettings { tls: Some(tls), ..ServerSettings::default() }));
-    let authority = desk.file("ca.pem", certified.cert.pem());
+    let authority = cli.file("ca.pem", certified.cert.pem());
     let trusting = ["--ca-certificate", &authority];
-    assert_eq!(desk.json(&[&["info"], &trusting[..]].concat())["engine"], "cpu");
-    desk.fails(&["info"], 69, &["certificate", "--ca-certificate"]);
+    assert_eq!(cli.json(&[&["info"], &trusting[..]].concat())["engine"], "cpu");
+    cli.fails(&["info"], 69, &["certificate", "--ca-certificate"]);
     let plain = [&["info", "--server", "http://127.0.0.1:1"], &trusting[..]].concat();
-    desk.fails(&plain, 2, &["CA certificate", "http://127.0.0.1:1", "https"]);
+    cli.fails(&plain, 2, &["CA certificate", "http://127.0.0.1:1", "https"]);
 }
 
 #[test]
 fn bad_data_is_reported_with_field_and_index() {
-    let desk = CliFixture::new();
-    let id = desk.put(&points(4));
+    let cli = CliFixture::new();
+    let id = cli.put(&points(4));
     // Refused by the server: the third scalar is r.
     let mut values = canonical(&scalars(4));
     values[64..96].copy_from_slice(&Fr::MODULUS.to_bytes_le());
-    let over = desk.file("over", &values);
+    let over = cli.file("over", &values);
     let line = ["msm", "--bases", &id, "--scalars", &over];
-    desk.fails(&line, 65, &["over", "[2]", "not canonical", "reduce"]);
-    desk.ok(&[&line[..], &["--reduce"]].concat());
-    let error = desk.run(&[&line[..], &["--json"]].concat()).err;
+    cli.fails(&line, 65, &["over", "[2]", "not canonical", "reduce"]);
+    cli.ok(&[&line[..], &["--reduce"]].concat());
+    let error = cli.run(&[&line[..], &["--json"]].concat()).err;
     let error: Value = serde_json::from_str(&error).unwrap();
     assert_eq!(error["error"]["exit"], 65);
     assert_eq!(error["error"]["index"], 2);
     assert_eq!(error["error"]["reason"], "NOT_CANONICAL");
     // Refused before anything is sent: text, lengths, shapes.
-    let text = desk.file("text", "1 2 x 4");
+    let text = cli.file("text", "1 2 x 4");
     let line = ["msm", "--bases", &id, "--scalars", &text, "--encoding", "decimal"];
-    desk.fails(&line, 65, &["text: scalars[2]: expected decimal digits"]);
+    cli.fails(&line, 65, &["text: scalars[2]: expected decimal digits"]);
     let line = ["msm", "--bases", &id, "--scalars", &text];
-    desk.fails(&line, 65, &["7 bytes are not a whole number of 32-byte scalars", "--encoding"]);
-    let few = desk.file("few", canonical(&scalars(3)));
+    cli.fails(&line, 65, &["7 bytes are not a whole number of 32-byte scalars", "--encoding"]);
+    let few = cli.file("few", canonical(&scalars(3)));
     let line = ["msm", "--bases", &id, "--scalars", &few];
-    desk.fails(&line, 65, &["3 scalars, but 1 x 4 are needed", "--length 3"]);
-    desk.fails(&["ntt", &few], 65, &["3 elements", "--pad"]);
+    cli.fails(&line, 65, &["3 scalars, but 1 x 4 are needed", "--length 3"]);
+    cli.fails(&["ntt", &few], 65, &["3 elements", "--pad"]);
     // A point of the ceremony with one bit flipped.
     let broken = fs::read_to_string(CEREMONY).unwrap().replacen("0xad3eb50", "0xad3eb51", 1);
-    let broken = desk.file("broken.json", broken);
-    desk.fails(
+    let broken = cli.file("broken.json", broken);
+    cli.fails(
         &["bases", "import", &broken],
         65,
         &["broken.json: g1_monomial[1]: not in the subgroup"],
     );
-    desk.fails(&["bases", "import", &text], 65, &["text: not a KZG trusted setup"]);
-    let zeros = desk.file("zeros", [0; 192]);
-    desk.fails(&["bases", "import", &zeros], 2, &["raw with 2", "specify --format and --group"]);
+    cli.fails(&["bases", "import", &text], 65, &["text: not a KZG trusted setup"]);
+    let zeros = cli.file("zeros", [0; 192]);
+    cli.fails(&["bases", "import", &zeros], 2, &["raw with 2", "specify --format and --group"]);
 }
 
 #[test]
 fn exit_codes_tell_failures_apart() {
-    let desk = CliFixture::new();
-    let id = desk.put(&points(4));
-    desk.fails(&["msm"], 2, &["--bases"]);
-    desk.fails(&["bench", "--sizes", "40"], 2, &["numbers from 0 to 26"]);
-    desk.fails(&["info", "--server", "nonsense"], 2, &[]);
-    desk.fails(&["msm", "--bases", &id, "--scalars", "/nowhere"], 66, &["cannot read /nowhere"]);
-    let file = desk.file("scalars", canonical(&scalars(4)));
+    let cli = CliFixture::new();
+    let id = cli.put(&points(4));
+    cli.fails(&["msm"], 2, &["--bases"]);
+    cli.fails(&["bench", "--sizes", "40"], 2, &["numbers from 0 to 26"]);
+    cli.fails(&["info", "--server", "nonsense"], 2, &[]);
+    cli.fails(&["msm", "--bases", &id, "--scalars", "/nowhere"], 66, &["cannot read /nowhere"]);
+    let file = cli.file("scalars", canonical(&scalars(4)));
     let line = ["msm", "--bases", &id, "--scalars", &file, "--out", "/nowhere/sum"];
-    desk.fails(&line, 73, &["cannot write /nowhere/sum"]);
-    desk.fails(
+    cli.fails(&line, 73, &["cannot write /nowhere/sum"]);
+    cli.fails(
         &["bases", "import", CEREMONY, "--deadline", "1ms"],
         75,
         &["deadline passed", "--deadline"],
     );
-    desk.fails(&["drain"], 77, &["ADMIN_ONLY", "Unix socket"]);
+    cli.fails(&["drain"], 77, &["ADMIN_ONLY", "Unix socket"]);
     // A loopback address made from the process id: nothing listens there.
     let [_, high, middle, low] = std::process::id().to_be_bytes();
     let unreachable = format!("http://127.{}.{middle}.{low}:9", 64 + high);
     let words = ["cannot reach", &unreachable, "is capstand running", "--server"];
-    desk.fails(&["info", "--server", &unreachable], 69, &words);
+    cli.fails(&["info", "--server", &unreachable], 69, &words);
 }
 
 #[test]
@@ -122,9 +122,9 @@ fn refuses_bases_above_the_limit_and_drains_over_a_unix_socket() {
         store_bytes_max: 1000,
         ..ServerSettings::default()
     };
-    let desk = CliFixture::with(serve(settings));
+    let cli = CliFixture::with(serve(settings));
     let import = ["bases", "import", CEREMONY, "--set", "lagrange"];
-    desk.fails(&import, 77, &["STORE", "too small for this request"]);
+    cli.fails(&import, 77, &["STORE", "too small for this request"]);
     let target = format!("unix:{}", socket.display());
     let drained = run(&target, &["drain", "--grace", "5s", "--json"], &[]);
     assert_eq!(drained.code, 0, "{}", drained.err);
@@ -156,10 +156,10 @@ impl Drop for KillOnDrop {
 #[test]
 #[cfg(unix)]
 fn ctrl_c_cancels_jobs_on_the_server() {
-    let desk = CliFixture::new();
+    let cli = CliFixture::new();
     let line = ["bench", "--sizes", "14", "--concurrency", "8", "--seconds", "60s"];
-    let mut child = KillOnDrop(command(&desk.server.target, &line).spawn().unwrap());
-    let jobs = || desk.json(&["info"])["load"]["jobs"].as_u64().unwrap();
+    let mut child = KillOnDrop(command(&cli.server.target, &line).spawn().unwrap());
+    let jobs = || cli.json(&["info"])["load"]["jobs"].as_u64().unwrap();
     until("jobs run", || jobs() > 0);
     let pid = child.0.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());

@@ -15,47 +15,47 @@ use crate::{
 
 #[test]
 fn msms_equal_arkworks() {
-    let desk = CliFixture::new();
+    let cli = CliFixture::new();
     let (points, scalars) = (points::<G1Affine>(50), scalars(100));
-    let id = desk.put(&points);
+    let id = cli.put(&points);
     let (first, second) = (msm(&points, &scalars[..50]), msm(&points, &scalars[50..]));
-    let file = desk.file("scalars", canonical(&scalars[..50]));
-    assert_eq!(desk.ok(&["msm", "--bases", &id, "--scalars", &file]).points(), [first]);
-    let verified = desk.ok(&["msm", "--bases", &id, "--scalars", &file, "--verify", "-v"]);
+    let file = cli.file("scalars", canonical(&scalars[..50]));
+    assert_eq!(cli.ok(&["msm", "--bases", &id, "--scalars", &file]).points(), [first]);
+    let verified = cli.ok(&["msm", "--bases", &id, "--scalars", &file, "--verify", "-v"]);
     assert!(verified.err.contains("verified: full"), "{}", verified.err);
-    let two = desk.file("two", canonical(&scalars));
+    let two = cli.file("two", canonical(&scalars));
     let line = ["msm", "--bases", &id, "--scalars", &two, "--batch", "2"];
-    assert_eq!(desk.ok(&line).points(), [first, second]);
-    let json = desk.json(&line);
+    assert_eq!(cli.ok(&line).points(), [first, second]);
+    let json = cli.json(&line);
     assert_eq!(json["points"].as_array().unwrap().len(), 2);
     assert_eq!(json["execution"]["engine"], "cpu");
     assert!(json["timing"]["total_us"].as_u64().unwrap() > 0);
     // A range of the bases.
     let ten = canonical(&scalars[..10]);
     let line = ["msm", "--bases", &id, "--scalars", "-", "--offset", "5", "--length", "10"];
-    let done = desk.run_with(&line, &ten);
+    let done = cli.run_with(&line, &ten);
     assert_eq!(done.points(), [msm(&points[5..15], &scalars[..10])]);
 }
 
 #[test]
 fn results_are_written_in_every_encoding() {
-    let desk = CliFixture::new();
+    let cli = CliFixture::new();
     let (points, scalars) = (points::<G1Affine>(7), scalars(7));
-    let id = desk.put(&points);
+    let id = cli.put(&points);
     let expected = msm(&points, &scalars);
-    let file = desk.file("scalars", canonical(&scalars));
-    let out = desk.path("sum").display().to_string();
+    let file = cli.file("scalars", canonical(&scalars));
+    let out = cli.path("sum").display().to_string();
     let line = ["msm", "--bases", &id, "--scalars", &file];
     let mut compressed = Vec::new();
     expected.serialize_compressed(&mut compressed).unwrap();
-    assert_eq!(desk.ok(&[&line[..], &["--raw"]].concat()).out, compressed);
-    let quiet = desk.ok(&[&line[..], &["-q"]].concat());
+    assert_eq!(cli.ok(&[&line[..], &["--raw"]].concat()).out, compressed);
+    let quiet = cli.ok(&[&line[..], &["-q"]].concat());
     assert_eq!((quiet.text(), quiet.err.as_str()), (hex::encode(&compressed) + "\n", ""));
     let mut uncompressed = Vec::new();
     expected.serialize_uncompressed(&mut uncompressed).unwrap();
-    desk.ok(&[&line[..], &["--result", "uncompressed", "--out", &out]].concat());
+    cli.ok(&[&line[..], &["--result", "uncompressed", "--out", &out]].concat());
     assert_eq!(fs::read(&out).unwrap(), uncompressed);
-    desk.ok(&[&line[..], &["--result", "projective", "--out", &out]].concat());
+    cli.ok(&[&line[..], &["--result", "projective", "--out", &out]].concat());
     let encoding = capstan::client::SumEncoding::Projective;
     let read = capstan::curve::points::decode_sums::<G1Affine>(encoding, &fs::read(&out).unwrap());
     assert_eq!(read.unwrap(), [expected]);
@@ -63,13 +63,13 @@ fn results_are_written_in_every_encoding() {
 
 #[test]
 fn scalars_are_read_in_every_format() {
-    let desk = CliFixture::new();
+    let cli = CliFixture::new();
     let points = points::<G1Affine>(3);
-    let id = desk.put(&points);
+    let id = cli.put(&points);
     let (one, two, minus) = (Fr::from(1), Fr::from(2), -Fr::from(3));
     let expect = |format: &str, content: &[u8], values: [Fr; 3]| {
         let line = ["msm", "--bases", &id, "--scalars", "-", "--encoding", format];
-        let done = desk.run_with(&line, content);
+        let done = cli.run_with(&line, content);
         assert_eq!(done.code, 0, "{format}: {}", done.err);
         assert_eq!(done.points(), [msm(&points, &values)], "{format}");
     };
@@ -90,41 +90,40 @@ fn scalars_are_read_in_every_format() {
 
 #[test]
 fn ntts_equal_arkworks() {
-    let desk = CliFixture::new();
+    let cli = CliFixture::new();
     let row = scalars(64);
     let domain = Radix2EvaluationDomain::<Fr>::new(64).unwrap();
-    let file = desk.file("row", canonical(&row));
-    let out = desk.path("out").display().to_string();
-    desk.ok(&["ntt", &file, "--out", &out, "--verify"]);
+    let file = cli.file("row", canonical(&row));
+    let out = cli.path("out").display().to_string();
+    cli.ok(&["ntt", &file, "--out", &out, "--verify"]);
     assert_eq!(fs::read(&out).unwrap(), canonical(&domain.fft(&row)));
     // A round trip over a coset, in bit-reversed order, through standard streams.
     let forward = ["ntt", "-", "--coset", "7", "--output-order", "bit-reversed"];
-    let forward = desk.run_with(&forward, &canonical(&row));
+    let forward = cli.run_with(&forward, &canonical(&row));
     let coset = domain.get_coset(Fr::from(7)).unwrap().fft(&row);
     assert_eq!(forward.out[32..64], canonical(&coset[32..33]));
     let back = ["ntt", "-", "--coset", "0x7", "--input-order", "bit-reversed", "--inverse"];
-    assert_eq!(desk.run_with(&back, &forward.out).out, canonical(&row));
+    assert_eq!(cli.run_with(&back, &forward.out).out, canonical(&row));
     // Text input gives text output; `--pad` extends short rows with zeros.
-    let padded = desk.run_with(&["ntt", "-", "--encoding", "decimal", "--pad"], b"1 2 3");
+    let padded = cli.run_with(&["ntt", "-", "--encoding", "decimal", "--pad"], b"1 2 3");
     let four = Radix2EvaluationDomain::<Fr>::new(4).unwrap();
     let expected = four.fft(&[1, 2, 3].map(Fr::from));
     let lines: Vec<_> = expected.iter().map(Fr::to_string).collect();
     assert_eq!(padded.text().lines().collect::<Vec<_>>(), lines);
-    let wider =
-        desk.run_with(&["ntt", "-", "--encoding", "hex", "--pad=5", "--batch", "2"], b"1 2");
+    let wider = cli.run_with(&["ntt", "-", "--encoding", "hex", "--pad=5", "--batch", "2"], b"1 2");
     assert_eq!(wider.text().lines().count(), 64);
     // Without an output, the input is not even read.
-    desk.fails(&["ntt", "/nonexistent", "--json"], 2, &["--out"]);
-    let report = desk.json(&["ntt", &file, "--out", &out, "--verify=full"]);
+    cli.fails(&["ntt", "/nonexistent", "--json"], 2, &["--out"]);
+    let report = cli.json(&["ntt", &file, "--out", &out, "--verify=full"]);
     assert_eq!((&report["lg_n"], &report["execution"]["verified"]), (&6.into(), &"full".into()));
 }
 
 #[test]
 fn bench_measures_verifies_and_plots() {
-    let desk = CliFixture::new();
-    let plot = desk.path("plot.svg");
+    let cli = CliFixture::new();
+    let plot = cli.path("plot.svg");
     for group in ["g1", "g2"] {
-        let json = desk.json(&[
+        let json = cli.json(&[
             "bench",
             "--group",
             group,
@@ -145,10 +144,10 @@ fn bench_measures_verifies_and_plots() {
         assert!(samples.iter().all(|s| s["p50_us"].as_f64() > Some(0.0)));
         assert!(fs::read_to_string(&plot).unwrap().contains("concurrency 3"));
     }
-    let text = desk.ok(&["bench", "--op", "ntt", "--sizes", "8", "--seconds", "100ms"]).text();
+    let text = cli.ok(&["bench", "--op", "ntt", "--sizes", "8", "--seconds", "100ms"]).text();
     for word in ["NTT over Fr", "2^8", "p99", "elements/s", "every result was checked"] {
         assert!(text.contains(word), "no '{word}' in: {text}");
     }
     // The bench leaves no bases behind.
-    assert_eq!(desk.json(&["bases", "list"]), Value::Array(vec![]));
+    assert_eq!(cli.json(&["bases", "list"]), Value::Array(vec![]));
 }

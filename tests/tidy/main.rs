@@ -252,7 +252,7 @@ fn bundled_suites_are_run() {
 #[test]
 fn deployment_notes_name_every_metric() {
     let notes = read("deploy/README.md");
-    for (name, _, _) in capstan::telemetry::METRICS {
+    for capstan::telemetry::Metric { name, .. } in capstan::telemetry::METRICS {
         assert!(notes.contains(&format!("`{name}`")), "deploy/README.md does not mention {name}");
     }
 }

@@ -15,36 +15,41 @@ use tracing::warn;
 
 use super::{SOFTWARE, UNAVAILABLE, log_and_exit};
 
-/// Returns the engine and the reason for the choice.
-///
+/// An engine, and why it was chosen.
+pub struct ChosenEngine {
+    pub engine: Arc<dyn Engine>,
+    pub reason: String,
+}
+
 /// Errors: the exit code; the cause is logged.
-pub fn engine(config: &Config, lifeline: &GpuLossHandler) -> Result<(Arc<dyn Engine>, String), u8> {
+pub fn choose(config: &Config, loss_handler: &GpuLossHandler) -> Result<ChosenEngine, u8> {
     let cpu = || CpuEngine::new(config.threads).map_err(log_and_exit(SOFTWARE));
     if config.engine == EngineChoice::Cpu {
-        return Ok((Arc::new(cpu()?), "set by the configuration".into()));
+        let reason = "set by the configuration".into();
+        return Ok(ChosenEngine { engine: Arc::new(cpu()?), reason });
     }
-    match cuda::engine(config, cpu()?, lifeline) {
-        Ok(engine_and_reason) => Ok(engine_and_reason),
-        Err(NoGpu { why, is_enforced, .. })
-            if is_enforced || config.engine == EngineChoice::Cuda =>
+    match cuda::open(config, cpu()?, loss_handler) {
+        Ok(chosen) => Ok(chosen),
+        Err(NoGpu { reason, is_required, .. })
+            if is_required || config.engine == EngineChoice::Cuda =>
         {
-            Err(log_and_exit(UNAVAILABLE)(why))
+            Err(log_and_exit(UNAVAILABLE)(reason))
         }
-        Err(NoGpu { why, is_on_a_gpu_host, .. }) => {
-            if is_on_a_gpu_host {
-                warn!(reason = why, "no GPU of this host is used: all work runs on the CPU");
+        Err(NoGpu { reason, host_has_gpus, .. }) => {
+            if host_has_gpus {
+                warn!(reason, "no GPU of this host is used: all work runs on the CPU");
             }
-            Ok((Arc::new(cpu()?), why))
+            Ok(ChosenEngine { engine: Arc::new(cpu()?), reason })
         }
     }
 }
 
 /// Why no GPU is used.
 struct NoGpu {
-    why: String,
+    reason: String,
     /// Whether the configuration requires a GPU.
-    is_enforced: bool,
-    is_on_a_gpu_host: bool,
+    is_required: bool,
+    host_has_gpus: bool,
 }
 
 /// Ends the process if a GPU is lost while the daemon serves. The startup code handles earlier
@@ -62,7 +67,7 @@ impl GpuLossHandler {
     /// From now on, the loss of a GPU ends the process.
     pub fn arm(&self, drainer: Drainer) {
         // The daemon has one server, so this is the first call.
-        let _first = self.0.drainer.set(drainer);
+        let _ = self.0.drainer.set(drainer);
     }
 
     /// The outcome of the process after the drain.
@@ -87,38 +92,40 @@ mod cuda {
     };
     use tracing::{error, warn};
 
-    use super::{Arc, Config, CpuEngine, Engine, GpuLossHandler, NoGpu, Ordering, SOFTWARE};
+    use super::{Arc, ChosenEngine, Config, CpuEngine, GpuLossHandler, NoGpu, Ordering, SOFTWARE};
 
     /// Time to send responses; the GPU's work is lost.
     const FAULT_DRAIN_GRACE: Duration = Duration::from_millis(500);
 
-    /// The engine on all usable GPUs, and a sentence that says how many there are.
-    pub fn engine(
+    /// Opens the engine on all usable GPUs.
+    pub fn open(
         config: &Config,
         cpu: CpuEngine,
-        lifeline: &GpuLossHandler,
-    ) -> Result<(Arc<dyn Engine>, String), NoGpu> {
+        loss_handler: &GpuLossHandler,
+    ) -> Result<ChosenEngine, NoGpu> {
         let cuda = &config.cuda;
-        let is_enforced = cuda.devices_min > 0;
-        let refuse = |reason: GpuUnavailable| {
-            report(0, reason.left_out());
-            let is_on_a_gpu_host = reason.is_on_a_gpu_host();
-            NoGpu { why: reason.to_string(), is_enforced, is_on_a_gpu_host }
+        let refuse = |unavailable: GpuUnavailable| {
+            report(0, unavailable.left_out());
+            NoGpu {
+                reason: unavailable.to_string(),
+                is_required: cuda.devices_min > 0,
+                host_has_gpus: unavailable.is_on_a_gpu_host(),
+            }
         };
-        let engine = open(cuda, cpu, lifeline).map_err(refuse)?;
+        let engine = open_engine(cuda, cpu, loss_handler).map_err(refuse)?;
         report(engine.gpu_count(), engine.left_out());
         if (engine.gpu_count() as u32) < cuda.devices_min {
-            let why = format!("{}; cuda_devices_min is {}", engine.summary(), cuda.devices_min);
-            return Err(NoGpu { why, is_enforced: true, is_on_a_gpu_host: true });
+            let reason = format!("{}; cuda_devices_min is {}", engine.summary(), cuda.devices_min);
+            return Err(NoGpu { reason, is_required: true, host_has_gpus: true });
         }
         engine.pin(cuda.pinned_bytes);
         let reason = engine.summary();
-        Ok((Arc::new(engine), reason))
+        Ok(ChosenEngine { engine: Arc::new(engine), reason })
     }
 
     /// Logs the GPUs that are left out, and counts them and the `used` ones.
     fn report(used: usize, left_out: &[UnusableDevice]) {
-        // The reason of an only GPU is why there is no engine, which is logged later.
+        // The reason of a host's only GPU is logged later, as the reason for the choice.
         if used + left_out.len() > 1 {
             for UnusableDevice { index, reason } in left_out {
                 warn!(device = index, %reason, "a GPU is left out");
@@ -127,40 +134,41 @@ mod cuda {
         telemetry::devices(used, left_out.len());
     }
 
-    fn open(
+    fn open_engine(
         cuda: &CudaSettings,
         cpu: CpuEngine,
-        lifeline: &GpuLossHandler,
+        loss_handler: &GpuLossHandler,
     ) -> Result<CudaEngine, GpuUnavailable> {
-        let wanted = DeviceSelection { driver: cuda.driver.clone(), devices: cuda.devices.clone() };
-        let lifeline = lifeline.clone();
+        let selection =
+            DeviceSelection { driver: cuda.driver.clone(), devices: cuda.devices.clone() };
+        let loss_handler = loss_handler.clone();
         let options = OpenOptions {
             memory_percent: cuda.memory_percent,
             patience: cuda.timeout,
-            on_fault: Arc::new(move |fault| on_fault(fault, &lifeline)),
+            on_fault: Arc::new(move |fault| on_fault(fault, &loss_handler)),
             shared_bytes_max: None,
         };
-        let least = GpuThresholds { msm_scalars: cuda.msm_min, ntt_elements: cuda.ntt_min };
-        CudaEngine::new(cpu, open_devices(&wanted, &options)?, least)
+        let thresholds = GpuThresholds { msm_scalars: cuda.msm_min, ntt_elements: cuda.ntt_min };
+        CudaEngine::new(cpu, open_devices(&selection, &options)?, thresholds)
     }
 
     /// A process cannot recover a lost GPU: it answers its jobs with UNAVAILABLE and exits, so that
     /// its supervisor restarts it.
-    fn on_fault(fault: &DeviceFault, lifeline: &GpuLossHandler) {
+    fn on_fault(fault: &DeviceFault, loss_handler: &GpuLossHandler) {
         let class = fault.class();
         telemetry::count_device_fault(class.name());
         if class != FaultClass::Fatal {
             return;
         }
-        let Some(drainer) = lifeline.0.drainer.get() else { return };
-        lifeline.0.lost.store(true, Ordering::Release);
+        let Some(drainer) = loss_handler.0.drainer.get() else { return };
+        loss_handler.0.lost.store(true, Ordering::Release);
         drainer.drain(Some(FAULT_DRAIN_GRACE));
-        let end = move || {
+        let exit = move || {
             thread::sleep(FAULT_DRAIN_GRACE);
             error!("a GPU is lost: exiting, restart the daemon");
             exit_without_handlers(SOFTWARE.into());
         };
-        if thread::Builder::new().name("capstan-end".into()).spawn(end).is_err() {
+        if thread::Builder::new().name("capstan-end".into()).spawn(exit).is_err() {
             exit_without_handlers(SOFTWARE.into());
         }
     }
@@ -168,16 +176,12 @@ mod cuda {
 
 #[cfg(not(feature = "cuda"))]
 mod cuda {
-    use super::{Arc, Config, CpuEngine, Engine, GpuLossHandler, NoGpu};
+    use super::{ChosenEngine, Config, CpuEngine, GpuLossHandler, NoGpu};
 
     /// Errors: always; this build has no GPU support.
-    pub fn engine(
-        config: &Config,
-        _: CpuEngine,
-        _: &GpuLossHandler,
-    ) -> Result<(Arc<dyn Engine>, String), NoGpu> {
-        let is_enforced = config.cuda.devices_min > 0;
-        let why = "this build has no GPU support".into();
-        Err(NoGpu { why, is_enforced, is_on_a_gpu_host: false })
+    pub fn open(config: &Config, _: CpuEngine, _: &GpuLossHandler) -> Result<ChosenEngine, NoGpu> {
+        let is_required = config.cuda.devices_min > 0;
+        let reason = "this build has no GPU support".into();
+        Err(NoGpu { reason, is_required, host_has_gpus: false })
     }
 }

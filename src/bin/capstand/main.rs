@@ -4,6 +4,7 @@
 mod engine;
 
 use std::{
+    io,
     panic::{self, PanicHookInfo},
     process::ExitCode,
     sync::Arc,
@@ -15,7 +16,7 @@ use capstan::{
     server::{Drainer, Engines, ServeError, Server, ServerSettings},
     telemetry,
 };
-use engine::GpuLossHandler;
+use engine::{ChosenEngine, GpuLossHandler};
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use tokio::{
     runtime::Runtime,
@@ -86,18 +87,18 @@ fn run(config: Config) -> Result<(), u8> {
         telemetry::install_metrics(address).map_err(log_and_exit(UNAVAILABLE))?;
         info!(%address, "serving metrics");
     }
-    let lifeline = GpuLossHandler::default();
-    let engines = engines(&config, &lifeline)?;
+    let loss_handler = GpuLossHandler::default();
+    let engines = engines(&config, &loss_handler)?;
     let runtime = Runtime::new().map_err(log_and_exit(SOFTWARE))?;
-    let served = runtime.block_on(serve(config.server, engines, &lifeline));
+    let served = runtime.block_on(serve(config.server, engines, &loss_handler));
     // Remaining blocking tasks must not delay the exit.
     runtime.shutdown_background();
-    served.and_then(|()| lifeline.exit_status())
+    served.and_then(|()| loss_handler.exit_status())
 }
 
 /// Creates the engines and logs which ones and why.
-fn engines(config: &Config, lifeline: &GpuLossHandler) -> Result<Engines, u8> {
-    let (engine, reason) = engine::engine(config, lifeline)?;
+fn engines(config: &Config, loss_handler: &GpuLossHandler) -> Result<Engines, u8> {
+    let ChosenEngine { engine, reason } = engine::choose(config, loss_handler)?;
     let oracle = ArkworksEngine::new(config.verify_threads).map_err(log_and_exit(SOFTWARE))?;
     for device in engine.devices() {
         let self_test = device.gpu.map(|gpu| gpu.self_test);
@@ -112,19 +113,17 @@ fn engines(config: &Config, lifeline: &GpuLossHandler) -> Result<Engines, u8> {
 async fn serve(
     settings: ServerSettings,
     engines: Engines,
-    lifeline: &GpuLossHandler,
+    loss_handler: &GpuLossHandler,
 ) -> Result<(), u8> {
-    let [term, int] = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
-    let signals = (term.map_err(log_and_exit(SOFTWARE))?, int.map_err(log_and_exit(SOFTWARE))?);
+    let signals = StopSignals::listen().map_err(log_and_exit(SOFTWARE))?;
     log_limits(&settings);
     let unix = settings.unix_socket.as_ref().map(|path| path.display().to_string());
     let server = Server::bind(settings, engines).await.map_err(|error| {
-        log_and_exit(if matches!(error, ServeError::Listen(_)) { UNAVAILABLE } else { SOFTWARE })(
-            error,
-        )
+        let code = if matches!(error, ServeError::Listen(_)) { UNAVAILABLE } else { SOFTWARE };
+        log_and_exit(code)(error)
     })?;
     tokio::spawn(handle_signals(signals, server.drainer()));
-    lifeline.arm(server.drainer());
+    loss_handler.arm(server.drainer());
     info!(tcp = server.tcp_address().map(field::display), unix, "ready");
     server.serve().await.map_err(log_and_exit(SOFTWARE))?;
     info!("drained");
@@ -153,21 +152,35 @@ fn log_limits(settings: &ServerSettings) {
     }
 }
 
-/// Drains on the first SIGTERM or SIGINT, ends the process on the second.
-async fn handle_signals((mut term, mut int): (Signal, Signal), drainer: Drainer) {
-    let name = next_signal(&mut term, &mut int).await;
-    info!(signal = name, "draining: a second signal exits at once");
-    drainer.drain(None);
-    let name = next_signal(&mut term, &mut int).await;
-    warn!(signal = name, "exiting at once");
-    std::process::exit(INTERRUPTED);
+/// The signals that stop the daemon.
+struct StopSignals {
+    terminate: Signal,
+    interrupt: Signal,
 }
 
-async fn next_signal(term: &mut Signal, int: &mut Signal) -> &'static str {
-    tokio::select! {
-        _ = term.recv() => "SIGTERM",
-        _ = int.recv() => "SIGINT",
+impl StopSignals {
+    fn listen() -> io::Result<Self> {
+        let terminate = signal(SignalKind::terminate())?;
+        Ok(Self { terminate, interrupt: signal(SignalKind::interrupt())? })
     }
+
+    /// Waits for the next signal; returns its name.
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
+
+/// Drains on the first signal, ends the process on the second.
+async fn handle_signals(mut signals: StopSignals, drainer: Drainer) {
+    let signal = signals.next().await;
+    info!(signal, "draining: a second signal exits at once");
+    drainer.drain(None);
+    let signal = signals.next().await;
+    warn!(signal, "exiting at once");
+    std::process::exit(INTERRUPTED);
 }
 
 /// Disables core dumps, because memory holds witness data, and raises the limit on open files.
@@ -184,7 +197,7 @@ fn set_process_limits(connections_max: u32) {
         warn!(%error, "cannot raise the limit on open files");
     }
     let wanted = u64::from(connections_max) + OTHER_FILES;
-    if files.maximum.is_some_and(|most| most < wanted) {
+    if files.maximum.is_some_and(|max| max < wanted) {
         warn!(files_max = files.maximum, wanted, "connections_max exceeds the limit on open files");
     }
 }

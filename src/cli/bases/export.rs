@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::find;
+use super::lookup::find;
 use crate::{
     cli::{
-        exit::{CliFailure, Exit, Result},
+        exit::{Exit, Result, fail},
         output::{OutputTarget, Ui},
         progress::TerminalProgress,
     },
@@ -47,16 +47,13 @@ pub async fn run(ui: Ui, client: &Client, args: &ExportArgs) -> Result<()> {
     let output = OutputTarget::new(Some(&args.file));
     if output.is_terminal() && args.format != ExportFormatArg::Hex {
         let message = "refusing to write binary data to a terminal: use a file or --format hex";
-        return Err(CliFailure::new(Exit::Usage, message));
+        return fail(Exit::Usage, message);
     }
     let info = find(client, &args.bases).await?;
-    let end = match args.length {
-        Some(length) => args.offset.saturating_add(length),
-        None => info.count,
-    };
+    let end = args.length.map_or(info.count, |length| args.offset.saturating_add(length));
     if args.offset > end || end > info.count {
         let message = format!("there are {} points, not {end}", info.count.max(args.offset));
-        return Err(CliFailure::new(Exit::Usage, message));
+        return fail(Exit::Usage, message);
     }
     let encoding = match (args.format, args.uncompressed) {
         (ExportFormatArg::Raw, _) => PointEncoding::Montgomery,

@@ -3,19 +3,19 @@
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::Value;
 
-use super::{as_json, list_table};
+use super::report::{as_json, list_table};
 use crate::{
     cli::{
-        args::GroupArg,
-        exit::{CliFailure, Exit, Result},
+        exit::{CliFailure, Exit, Result, fail},
         input,
         output::Ui,
         progress::TerminalProgress,
+        random::blocking,
     },
-    client::{BasesInfo, Client, PutOptions},
+    client::{BasesInfo, Client, Group, PutOptions},
     formats::{
         self, PointSet,
         detect::{self, PointFormat},
@@ -30,13 +30,14 @@ pub struct ImportArgs {
     file: PathBuf,
     /// Group of the points [default: detected from the file]
     #[arg(long)]
-    group: Option<GroupArg>,
+    group: Option<Group>,
     /// Format of the file
-    #[arg(long, value_enum, default_value_t)]
-    format: ImportFormatArg,
+    #[arg(long, default_value = "auto",
+          value_parser = ["auto", "kzg-json", "kzg-text", "ark", "zcash", "raw"])]
+    format: String,
     /// List of a trusted setup to import; can be repeated [default: all lists]
     #[arg(long, value_enum)]
-    set: Vec<SetArg>,
+    set: Vec<SetupList>,
     /// Move point i to the index that reverses i's bits, the order of EIP-4844's blobs
     #[arg(long)]
     bit_reversed: bool,
@@ -58,68 +59,25 @@ Formats:
             96 or 192 bytes (g2)
   raw       concatenated points in Montgomery limbs: 96 bytes (g1), 192 bytes (g2)";
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-enum ImportFormatArg {
-    #[default]
-    Auto,
-    KzgJson,
-    KzgText,
-    Ark,
-    Zcash,
-    Raw,
-}
-
-impl From<ImportFormatArg> for Option<PointFormat> {
-    fn from(format: ImportFormatArg) -> Self {
-        match format {
-            ImportFormatArg::Auto => None,
-            ImportFormatArg::KzgJson => Some(PointFormat::KzgJson),
-            ImportFormatArg::KzgText => Some(PointFormat::KzgText),
-            ImportFormatArg::Ark => Some(PointFormat::Ark),
-            ImportFormatArg::Zcash => Some(PointFormat::Zcash),
-            ImportFormatArg::Raw => Some(PointFormat::Raw),
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum SetArg {
-    /// G1 Lagrange points, for commitments to evaluations
-    #[value(name = "lagrange", alias = "g1-lagrange", alias = "g1_lagrange")]
-    G1Lagrange,
-    /// G1 monomial points, for commitments to coefficients
-    #[value(name = "monomial", alias = "g1-monomial", alias = "g1_monomial")]
-    G1Monomial,
-    /// G2 monomial points, for checks of proofs
-    #[value(name = "g2-monomial", alias = "g2", alias = "g2_monomial")]
-    G2Monomial,
-}
-
-impl From<SetArg> for SetupList {
-    fn from(set: SetArg) -> Self {
-        match set {
-            SetArg::G1Lagrange => Self::G1Lagrange,
-            SetArg::G1Monomial => Self::G1Monomial,
-            SetArg::G2Monomial => Self::G2Monomial,
-        }
-    }
-}
-
 pub async fn run(ui: Ui, client: &Client, args: &ImportArgs) -> Result<()> {
-    let place = args.file.display();
+    use PointFormat::{Ark, KzgJson, KzgText, Raw, Zcash};
+    let name = args.file.display();
     let file = Bytes::from(std::mem::take(&mut *input::read(ui, &args.file)?));
-    let bar = TerminalProgress::spinner(ui, format!("parsing {place}"));
-    let (format, group) = (args.format.into(), args.group.map(Into::into));
-    let parsed = tokio::task::spawn_blocking(move || detect::parse(file, format, group)).await;
+    let bar = TerminalProgress::spinner(ui, format!("parsing {name}"));
+    // `auto` is not the name of a format.
+    let format =
+        [KzgJson, KzgText, Ark, Zcash, Raw].into_iter().find(|known| known.name() == args.format);
+    let group = args.group;
+    let parsed = blocking(move || detect::parse(file, format, group)).await;
     let sets = parsed
-        .expect("parsing does not panic")
-        .map_err(|error| CliFailure::from(error).in_file(&place))?;
-    let sets = select_lists(sets, args).map_err(|failure| failure.in_file(&place))?;
+        .map_err(CliFailure::from)
+        .and_then(|sets| select_lists(sets, args))
+        .map_err(|failure| failure.in_file(&name))?;
     drop(bar);
     let mut imported = Vec::with_capacity(sets.len());
     for set in &sets {
         let sent = send(ui, client, args, set).await;
-        imported.push(sent.map_err(|failure| name_list_in_error(failure, set).in_file(&place))?);
+        imported.push(sent.map_err(|failure| name_list_in_error(failure, set).in_file(&name))?);
     }
     if ui.json {
         return ui.print_json(&Value::Array(imported.iter().map(as_json).collect()));
@@ -129,26 +87,22 @@ pub async fn run(ui: Ui, client: &Client, args: &ImportArgs) -> Result<()> {
 
 /// The requested lists of the file, with the points in the requested order.
 fn select_lists(mut sets: Vec<PointSet>, args: &ImportArgs) -> Result<Vec<PointSet>> {
-    for &set in &args.set {
-        let set = SetupList::from(set);
-        if !sets.iter().any(|points| points.list == Some(set)) {
-            return Err(formats::FormatError::NoSuchSet(set).into());
+    for &list in &args.set {
+        if !sets.iter().any(|points| points.list == Some(list)) {
+            return Err(formats::FormatError::NoSuchSet(list).into());
         }
     }
-    let wanted = |points: &PointSet| match points.list {
-        Some(set) if !args.set.is_empty() => {
-            args.set.iter().any(|&arg| SetupList::from(arg) == set)
-        }
-        _ => args.group.is_none_or(|group| points.group == group.into()),
-    };
-    sets.retain(wanted);
+    sets.retain(|points| match points.list {
+        Some(list) if !args.set.is_empty() => args.set.contains(&list),
+        _ => args.group.is_none_or(|group| points.group == group),
+    });
     if sets.is_empty() {
-        return Err(CliFailure::new(Exit::Usage, "the file has no points of that group"));
+        return fail(Exit::Usage, "the file has no points of that group");
     }
     // Of several lists, only the Lagrange points are reordered.
-    let single = sets.len() == 1;
+    let is_single = sets.len() == 1;
     for points in &mut sets {
-        if args.bit_reversed && (single || points.list == Some(SetupList::G1Lagrange)) {
+        if args.bit_reversed && (is_single || points.list == Some(SetupList::G1Lagrange)) {
             points.bit_reverse()?;
         }
     }
@@ -179,8 +133,7 @@ fn label(args: &ImportArgs, points: &PointSet) -> String {
 /// Replaces the payload's field in the server's error by the list's name in the file.
 fn name_list_in_error(mut failure: CliFailure, points: &PointSet) -> CliFailure {
     if let (Some(set), Some(_)) = (points.list, failure.index) {
-        let rest = failure.message.strip_prefix("points").map(str::to_owned);
-        failure.message = match rest {
+        failure.message = match failure.message.strip_prefix("points") {
             Some(rest) => format!("{set}{rest}"),
             None => format!("{set}: {}", failure.message),
         };

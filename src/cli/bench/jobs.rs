@@ -25,25 +25,20 @@ use crate::{
 
 /// State shared by jobs of all sizes.
 pub enum BenchData {
-    /// Bases on the server.
     MsmG1(KnownBases<G1Affine>),
-    /// Bases on the server.
     MsmG2(KnownBases<G2Affine>),
-    /// NTTs share nothing.
     Ntt,
 }
 
-/// Bases on the server with known discrete logarithms: base i is `(first + i * step) * generator`.
+/// Points of [`Walk`] on the server.
 pub struct KnownBases<A> {
     handle: BasesHandle<A>,
-    first: Fr,
-    step: Fr,
     /// Whether this run put the bases and must release them.
     is_new: bool,
 }
 
-/// Latency of the whole call, its phases, engine and device.
 pub struct Measurement {
+    /// Time of the whole call.
     pub latency: Duration,
     pub timing: Timing,
     pub execution: Execution,
@@ -73,15 +68,15 @@ pub struct BenchNtt {
 impl BenchData {
     /// Generates 2^lg_n bases and puts them on the server; smaller sizes use the first of them.
     /// `wrap` selects the variant of the group.
-    pub async fn msm<A: CurvePoint>(
+    pub async fn with_bases<A: CurvePoint>(
         ui: Ui,
         client: &Client,
         lg_n: u32,
         wrap: fn(KnownBases<A>) -> Self,
     ) -> Result<Self> {
         let bar = TerminalProgress::spinner(ui, format!("generating 2^{lg_n} bases"));
-        let walk = blocking(move || walk_points::<A>(1 << lg_n)).await;
-        let ours = client.stat(BasesId(content_hash(&walk))).await.is_err();
+        let points = blocking(move || Walk::new().points::<A>(1 << lg_n)).await;
+        let is_new = client.stat(BasesId(content_hash(&points))).await.is_err();
         drop(bar);
         let bar = TerminalProgress::bytes(ui, "sending bases", 0);
         let options = PutOptions {
@@ -89,93 +84,75 @@ impl BenchData {
             progress: bar.callback(),
             ..PutOptions::default()
         };
-        let handle = client.put_bases_with(options, &walk).await?;
-        let [first, step] = walk_logarithms();
-        Ok(wrap(KnownBases { handle, first, step, is_new: ours }))
+        let handle = client.put_bases_with(options, &points).await?;
+        Ok(wrap(KnownBases { handle, is_new }))
     }
 
-    /// Name of the group or field, for people.
-    pub fn domain_name(&self) -> &'static str {
+    /// The operation, for people.
+    pub fn operation(&self) -> &'static str {
         match self {
-            Self::MsmG1(_) => "G1",
-            Self::MsmG2(_) => "G2",
-            Self::Ntt => "Fr",
+            Self::MsmG1(_) => "MSM over G1",
+            Self::MsmG2(_) => "MSM over G2",
+            Self::Ntt => "NTT over Fr",
         }
     }
 
     /// A random job of 2^lg_n elements.
     pub async fn job(&self, lg_n: u32) -> BenchJob {
         match self {
-            Self::MsmG1(walk) => BenchJob::MsmG1(Arc::new(walk.sum(lg_n).await)),
-            Self::MsmG2(walk) => BenchJob::MsmG2(Arc::new(walk.sum(lg_n).await)),
-            Self::Ntt => BenchJob::Ntt(Arc::new(blocking(move || transform(lg_n)).await)),
+            Self::MsmG1(bases) => BenchJob::MsmG1(Arc::new(bases.msm(lg_n).await)),
+            Self::MsmG2(bases) => BenchJob::MsmG2(Arc::new(bases.msm(lg_n).await)),
+            Self::Ntt => BenchJob::Ntt(Arc::new(blocking(move || BenchNtt::new(lg_n)).await)),
         }
     }
 
     /// Releases the bases unless they were on the server before.
     pub async fn release(&self, client: &Client) -> Result<()> {
-        let (ours, id) = match self {
-            Self::MsmG1(walk) => (walk.is_new, walk.handle.id()),
-            Self::MsmG2(walk) => (walk.is_new, walk.handle.id()),
-            Self::Ntt => return Ok(()),
-        };
-        if ours {
-            client.release(id).await?;
+        match self {
+            Self::MsmG1(bases) if bases.is_new => client.release(bases.handle.id()).await?,
+            Self::MsmG2(bases) if bases.is_new => client.release(bases.handle.id()).await?,
+            _ => {}
         }
         Ok(())
     }
 }
 
 impl<A: CurvePoint> KnownBases<A> {
-    async fn sum(&self, lg_n: u32) -> BenchMsm<A> {
+    async fn msm(&self, lg_n: u32) -> BenchMsm<A> {
         let bases = self.handle.slice(0, 1 << lg_n).expect("the walk has the largest size");
-        let (first, step) = (self.first, self.step);
         blocking(move || {
             let scalars = random(&format!("scalars {lg_n}"), 1 << lg_n);
-            let mut logarithm = first;
-            let mut sum = Fr::from(0);
-            for scalar in &scalars {
-                sum += *scalar * logarithm;
-                logarithm += step;
-            }
-            BenchMsm { bases, scalars, expected: A::Group::generator() * sum }
+            let expected = A::Group::generator() * Walk::new().logarithm_of_sum(&scalars);
+            BenchMsm { bases, scalars, expected }
         })
         .await
     }
 }
 
 impl BenchJob {
-    /// A reusable buffer for a job's result.
-    pub fn buffer(&self) -> Vec<Fr> {
-        match self {
-            Self::Ntt(transform) => transform.row.clone(),
-            _ => Vec::new(),
-        }
-    }
-
-    /// Runs the job once. The latency excludes the comparison of the result.
+    /// Runs the job once with a filled buffer. The latency excludes the comparison of the result.
     ///
     /// Errors: those of the call; `Failed` if the result is wrong.
     pub async fn run(&self, client: &Client, buffer: &mut Vec<Fr>) -> Result<Measurement> {
         match self {
-            Self::MsmG1(sum) => sum.run(client).await,
-            Self::MsmG2(sum) => sum.run(client).await,
-            Self::Ntt(transform) => {
+            Self::MsmG1(msm) => msm.run(client).await,
+            Self::MsmG2(msm) => msm.run(client).await,
+            Self::Ntt(ntt) => {
                 let begin = Instant::now();
                 let report = client.ntt(buffer, NttOptions::default()).await?;
                 let latency = begin.elapsed();
-                if *buffer != transform.expected {
-                    return Err(wrong("transform", transform.row.len()));
+                if *buffer != ntt.expected {
+                    return Err(wrong("transform", ntt.row.len()));
                 }
                 Ok(Measurement { latency, timing: report.timing, execution: report.execution })
             }
         }
     }
 
-    /// Overwrites the last result with the input. Not measured.
-    pub fn refill(&self, buffer: &mut [Fr]) {
-        if let Self::Ntt(transform) = self {
-            buffer.copy_from_slice(&transform.row);
+    /// Fills the buffer with the input. Not measured.
+    pub fn fill(&self, buffer: &mut Vec<Fr>) {
+        if let Self::Ntt(ntt) = self {
+            buffer.clone_from(&ntt.row);
         }
     }
 }
@@ -197,35 +174,55 @@ fn wrong(what: &str, length: usize) -> CliFailure {
     CliFailure::new(Exit::Failed, message)
 }
 
-fn transform(lg_n: u32) -> BenchNtt {
-    let row = random(&format!("row {lg_n}"), 1 << lg_n);
-    let domain = Radix2EvaluationDomain::<Fr>::new(row.len()).expect("sizes are below 2^32");
-    let expected = domain.fft(&row);
-    BenchNtt { row, expected }
-}
-
-/// Discrete logarithms of the walk's first point and of its step.
-fn walk_logarithms() -> [Fr; 2] {
-    random("walk", 2).try_into().expect("two elements were requested")
-}
-
-fn walk_points<A: CurvePoint>(n: usize) -> Vec<A> {
-    /// Bounds the memory of projective points.
-    const PIECE: usize = 1 << 16;
-    let [first, step] = walk_logarithms().map(|logarithm| A::generator() * logarithm);
-    let step = step.into_affine();
-    let mut point = first;
-    let mut points = Vec::with_capacity(n);
-    let mut piece = Vec::with_capacity(n.min(PIECE));
-    while points.len() < n {
-        piece.clear();
-        for _ in 0..(n - points.len()).min(PIECE) {
-            piece.push(point);
-            point.add_assign(&step);
-        }
-        points.extend(A::Group::normalize_batch(&piece));
+impl BenchNtt {
+    fn new(lg_n: u32) -> Self {
+        let row = random(&format!("row {lg_n}"), 1 << lg_n);
+        let domain = Radix2EvaluationDomain::<Fr>::new(row.len()).expect("sizes are below 2^32");
+        let expected = domain.fft(&row);
+        Self { row, expected }
     }
-    points
+}
+
+/// Points with known discrete logarithms: point i is `(first + i * step) * generator`.
+struct Walk {
+    first: Fr,
+    step: Fr,
+}
+
+impl Walk {
+    fn new() -> Self {
+        let elements = random("walk", 2);
+        Self { first: elements[0], step: elements[1] }
+    }
+
+    fn points<A: CurvePoint>(&self, n: usize) -> Vec<A> {
+        /// Bounds the memory of projective points.
+        const CHUNK: usize = 1 << 16;
+        let mut point = A::generator() * self.first;
+        let step = (A::generator() * self.step).into_affine();
+        let mut points = Vec::with_capacity(n);
+        let mut chunk = Vec::with_capacity(n.min(CHUNK));
+        while points.len() < n {
+            chunk.clear();
+            for _ in 0..(n - points.len()).min(CHUNK) {
+                chunk.push(point);
+                point.add_assign(&step);
+            }
+            points.extend(A::Group::normalize_batch(&chunk));
+        }
+        points
+    }
+
+    /// The discrete logarithm of the sum of the scalars times the first points.
+    fn logarithm_of_sum(&self, scalars: &[Fr]) -> Fr {
+        let mut logarithm = self.first;
+        let mut sum = Fr::from(0);
+        for scalar in scalars {
+            sum += *scalar * logarithm;
+            logarithm += self.step;
+        }
+        sum
+    }
 }
 
 #[cfg(test)]
@@ -236,10 +233,10 @@ mod tests {
 
     #[test]
     fn walk_has_the_expected_logarithms() {
-        let [first, step] = walk_logarithms();
-        let points = walk_points::<G1Affine>(5);
+        let walk = Walk::new();
+        let points = walk.points::<G1Affine>(5);
         for (index, point) in points.iter().enumerate() {
-            let logarithm = first + step * Fr::from(index as u64);
+            let logarithm = walk.first + walk.step * Fr::from(index as u64);
             assert_eq!(*point, (G1Affine::generator() * logarithm).into_affine());
         }
     }

@@ -11,7 +11,7 @@ use tokio::{sync::Barrier, task::JoinSet};
 use super::jobs::{BenchJob, Measurement};
 use crate::{
     cli::exit::{CliFailure, Exit, Result},
-    client::{Client, Execution, Timing},
+    client::{Client, Execution, Fr, Timing},
 };
 
 /// Longer latencies are recorded as this value.
@@ -27,49 +27,44 @@ pub enum StopAfter {
     Repeats(u32),
 }
 
+/// Phases of the client and the server that are reported.
+pub const PHASES: [&str; 5] = ["upload", "receive", "queue", "compute", "download"];
+
 /// Measurements of jobs of one size at one concurrency.
 #[derive(Debug, Clone)]
 pub struct Sample {
-    /// log2 of the size.
     pub lg_n: u32,
     /// Number of concurrent jobs.
     pub concurrency: u16,
     /// Calls refused because the server was full, retries included.
     pub refused: u64,
-    /// Time from the start of the first job to the end of the last.
-    pub wall: Duration,
+    begin: Instant,
+    end: Instant,
     latency_ns: Histogram<u64>,
-    phases: PhaseSums,
+    /// Sums over all jobs, in the order of [`PHASES`].
+    phase_sums: [Duration; 5],
     /// Engine and device of the last job; stage times are sums over all jobs.
     execution: Execution,
-}
-
-/// Sums of the client's and the server's phases.
-#[derive(Debug, Clone, Copy, Default)]
-struct PhaseSums {
-    upload: Duration,
-    receive: Duration,
-    queue: Duration,
-    compute: Duration,
-    download: Duration,
 }
 
 impl Sample {
     fn new(lg_n: u32, concurrency: u16) -> Self {
         let max = LATENCY_MAX.as_nanos() as u64;
         let latency_ns = Histogram::new_with_bounds(1, max, 3).expect("constants that fit");
-        let (phases, execution) = Default::default();
-        Self { lg_n, concurrency, refused: 0, wall: Duration::ZERO, latency_ns, phases, execution }
+        let (begin, end) = (Instant::now(), Instant::now());
+        let (phase_sums, execution) = Default::default();
+        Self { lg_n, concurrency, refused: 0, begin, end, latency_ns, phase_sums, execution }
     }
 
-    fn record(&mut self, latency: Duration, timing: &Timing, execution: Execution) {
+    fn record(&mut self, Measurement { latency, timing, execution }: Measurement) {
+        let Timing { upload, receive, queue, compute, download, .. } = timing;
         self.latency_ns.saturating_record(latency.as_nanos() as u64);
-        self.phases.upload += timing.upload;
-        self.phases.receive += timing.receive;
-        self.phases.queue += timing.queue;
-        self.phases.compute += timing.compute;
-        self.phases.download += timing.download;
+        self.add_phases([upload, receive, queue, compute, download]);
         self.add_stages(execution);
+    }
+
+    fn add_phases(&mut self, times: [Duration; 5]) {
+        self.phase_sums.iter_mut().zip(times).for_each(|(sum, time)| *sum += time);
     }
 
     /// Adds stages by name, because jobs may have different stages.
@@ -84,23 +79,35 @@ impl Sample {
         self.execution = Execution { stages, ..execution };
     }
 
-    fn add(&mut self, other: &Self) {
+    fn add(&mut self, other: Self) {
         self.latency_ns.add(&other.latency_ns).expect("all have the same bounds");
         self.refused += other.refused;
-        self.phases.upload += other.phases.upload;
-        self.phases.receive += other.phases.receive;
-        self.phases.queue += other.phases.queue;
-        self.phases.compute += other.phases.compute;
-        self.phases.download += other.phases.download;
-        self.add_stages(other.execution.clone());
+        self.begin = self.begin.min(other.begin);
+        self.end = self.end.max(other.end);
+        self.add_phases(other.phase_sums);
+        self.add_stages(other.execution);
+    }
+
+    /// Time from the start of the first job to the end of the last.
+    pub fn wall(&self) -> Duration {
+        self.end - self.begin
     }
 
     /// Engine, device, and the mean time of each stage on the device.
     pub fn execution(&self) -> Execution {
-        let jobs = u32::try_from(self.jobs()).unwrap_or(u32::MAX).max(1);
         let mut execution = self.execution.clone();
-        execution.stages.iter_mut().for_each(|(_, sum)| *sum /= jobs);
+        execution.stages.iter_mut().for_each(|(_, sum)| *sum /= self.divisor());
         execution
+    }
+
+    /// Mean times of [`PHASES`], which may overlap.
+    pub fn phase_means(&self) -> [Duration; 5] {
+        self.phase_sums.map(|sum| sum / self.divisor())
+    }
+
+    /// Number of completed jobs, to divide sums by.
+    fn divisor(&self) -> u32 {
+        u32::try_from(self.jobs()).unwrap_or(u32::MAX).max(1)
     }
 
     /// Number of completed jobs.
@@ -123,96 +130,81 @@ impl Sample {
     }
 
     pub fn jobs_per_s(&self) -> f64 {
-        self.jobs() as f64 / self.wall.as_secs_f64().max(1e-9)
-    }
-
-    /// Mean times of the client's and the server's phases, which may overlap.
-    pub fn phases(&self) -> [(&'static str, Duration); 5] {
-        let jobs = u32::try_from(self.jobs()).unwrap_or(u32::MAX).max(1);
-        let PhaseSums { upload, receive, queue, compute, download } = self.phases;
-        let own = [upload, receive, queue, compute, download].map(|sum| sum / jobs);
-        let names = ["upload", "receive", "queue", "compute", "download"];
-        std::array::from_fn(|phase| (names[phase], own[phase]))
+        self.jobs() as f64 / self.wall().as_secs_f64().max(1e-9)
     }
 }
 
-/// Measures `job` at the given concurrency. The first failure cancels all jobs.
-pub async fn run(
-    client: &Client,
-    job: &BenchJob,
-    lg_n: u32,
-    concurrency: u16,
-    warm_up: u32,
-    amount: StopAfter,
-) -> Result<Sample> {
-    let start = Arc::new(Barrier::new(concurrency.into()));
-    // Dropping the set cancels running jobs on both sides.
-    let mut workers = JoinSet::new();
-    for _ in 0..concurrency {
-        let (client, job, start) = (client.clone(), job.clone(), start.clone());
-        let sample = Sample::new(lg_n, concurrency);
-        workers.spawn(async move { worker(&client, &job, &start, sample, warm_up, amount).await });
-    }
-    let mut total = Sample::new(lg_n, concurrency);
-    let mut span: Option<(Instant, Instant)> = None;
-    while let Some(done) = workers.join_next().await {
-        let done = done.map_err(|error| CliFailure::new(Exit::Failed, error.to_string()))?;
-        let (sample, begin, end) = done?;
-        total.add(&sample);
-        span = Some(span.map_or((begin, end), |(first, last)| (first.min(begin), last.max(end))));
-    }
-    total.wall = span.map_or(Duration::ZERO, |(begin, end)| end - begin);
-    Ok(total)
+/// Measures `job` at a concurrency.
+#[derive(Clone)]
+pub struct BenchRun {
+    pub client: Client,
+    pub job: BenchJob,
+    pub lg_n: u32,
+    pub concurrency: u16,
+    /// Number of jobs per worker before the measurement.
+    pub warm_up: u32,
+    pub stop_after: StopAfter,
 }
 
-async fn worker(
-    client: &Client,
-    job: &BenchJob,
-    start: &Barrier,
-    mut sample: Sample,
-    warm_up: u32,
-    amount: StopAfter,
-) -> Result<(Sample, Instant, Instant)> {
-    let mut buffer = job.buffer();
-    for _ in 0..warm_up {
-        run_until_accepted(client, job, &mut buffer, &mut Sample::new(0, 1)).await?;
+impl BenchRun {
+    /// Runs all workers. The first failure cancels all jobs.
+    pub async fn run(self) -> Result<Sample> {
+        let start = Arc::new(Barrier::new(self.concurrency.into()));
+        // Dropping the set cancels running jobs on both sides.
+        let mut workers = JoinSet::new();
+        for _ in 0..self.concurrency {
+            let (run, start) = (self.clone(), start.clone());
+            workers.spawn(async move { run.run_worker(&start).await });
+        }
+        let mut total: Option<Sample> = None;
+        while let Some(joined) = workers.join_next().await {
+            let sample = joined.map_err(|e| CliFailure::new(Exit::Failed, e.to_string()))??;
+            match &mut total {
+                Some(total) => total.add(sample),
+                None => total = Some(sample),
+            }
+        }
+        Ok(total.expect("the concurrency is at least 1"))
     }
-    start.wait().await;
-    let begin = Instant::now();
-    let mut done = 0;
-    loop {
-        run_until_accepted(client, job, &mut buffer, &mut sample).await?;
-        done += 1;
-        let enough = match amount {
-            StopAfter::Time(time) => begin.elapsed() >= time,
-            StopAfter::Repeats(repeats) => done >= repeats,
-        };
-        if enough {
-            return Ok((sample, begin, Instant::now()));
+
+    async fn run_worker(&self, start: &Barrier) -> Result<Sample> {
+        let new_sample = || Sample::new(self.lg_n, self.concurrency);
+        let mut buffer = Vec::new();
+        for _ in 0..self.warm_up {
+            self.run_until_accepted(&mut buffer, &mut new_sample()).await?;
+        }
+        let mut sample = new_sample();
+        start.wait().await;
+        sample.begin = Instant::now();
+        loop {
+            self.run_until_accepted(&mut buffer, &mut sample).await?;
+            let is_done = match self.stop_after {
+                StopAfter::Time(time) => sample.begin.elapsed() >= time,
+                StopAfter::Repeats(repeats) => sample.jobs() >= repeats.into(),
+            };
+            if is_done {
+                sample.end = Instant::now();
+                return Ok(sample);
+            }
         }
     }
-}
 
-/// Runs the job once; retries it while the server is full.
-async fn run_until_accepted(
-    client: &Client,
-    job: &BenchJob,
-    buffer: &mut Vec<crate::client::Fr>,
-    sample: &mut Sample,
-) -> Result<()> {
-    loop {
-        job.refill(buffer);
-        match job.run(client, buffer).await {
-            Ok(Measurement { latency, timing, execution }) => {
-                sample.record(latency, &timing, execution);
-                return Ok(());
+    /// Runs the job once; retries it while the server is full.
+    async fn run_until_accepted(&self, buffer: &mut Vec<Fr>, sample: &mut Sample) -> Result<()> {
+        loop {
+            self.job.fill(buffer);
+            match self.job.run(&self.client, buffer).await {
+                Ok(measurement) => {
+                    sample.record(measurement);
+                    return Ok(());
+                }
+                // A full server is counted as a result; a draining one is a failure.
+                Err(failure) if failure.exit == Exit::TryLater && is_full(&failure) => {
+                    sample.refused += 1;
+                    tokio::time::sleep(RETRY_PAUSE).await;
+                }
+                Err(failure) => return Err(failure),
             }
-            // A full server is counted as a result; a draining one is a failure.
-            Err(failure) if failure.exit == Exit::TryLater && is_full(&failure) => {
-                sample.refused += 1;
-                tokio::time::sleep(RETRY_PAUSE).await;
-            }
-            Err(failure) => return Err(failure),
         }
     }
 }
@@ -228,12 +220,14 @@ pub mod tests {
     /// A sample of jobs with the given latencies.
     pub fn sample(lg_n: u32, concurrency: u16, latencies_us: &[u64]) -> Sample {
         let mut sample = Sample::new(lg_n, concurrency);
+        sample.end = sample.begin;
         for &us in latencies_us {
             let latency = Duration::from_micros(us);
             let timing = Timing { compute: latency / 2, ..Timing::default() };
             let stages = vec![("sort".to_owned(), latency / 4)];
-            sample.record(latency, &timing, Execution { stages, ..Execution::default() });
-            sample.wall += latency / u32::from(concurrency);
+            let execution = Execution { stages, ..Execution::default() };
+            sample.record(Measurement { latency, timing, execution });
+            sample.end += latency / u32::from(concurrency);
         }
         sample
     }
@@ -250,7 +244,7 @@ pub mod tests {
         about(sample.latency(0.9), 90.0);
         about(sample.latency(0.99), 99.0);
         about(sample.latency_min(), 1.0);
-        about(sample.phases()[3].1, 25.25);
+        about(sample.phase_means()[3], 25.25);
         assert_eq!(sample.jobs(), 100);
         // 100 jobs in 5.05 s.
         assert!((sample.jobs_per_s() - 100.0 / 5.05).abs() < 1e-6);
@@ -258,11 +252,11 @@ pub mod tests {
     }
 
     #[test]
-    fn merges_samples_of_workers() {
+    fn adds_samples_of_workers() {
         let mut all = sample(10, 2, &[1000]);
-        all.add(&sample(10, 2, &[3000, 5000]));
+        all.add(sample(10, 2, &[3000, 5000]));
         assert_eq!(all.jobs(), 3);
-        assert_eq!(all.phases()[3].1, Duration::from_micros(1500));
+        assert_eq!(all.phase_means()[3], Duration::from_micros(1500));
         let [(name, time)] = &all.execution().stages[..] else { panic!("one stage") };
         assert_eq!((name.as_str(), *time), ("sort", Duration::from_micros(750)));
     }

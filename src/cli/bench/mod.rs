@@ -11,15 +11,14 @@ use clap::{Args, ValueEnum};
 
 use self::{
     jobs::BenchData,
-    measure::{Sample, StopAfter},
+    measure::{BenchRun, Sample, StopAfter},
 };
 use super::{
-    args::{GroupArg, duration},
     exit::Result,
     output::{OutputTarget, Ui},
     progress::TerminalProgress,
 };
-use crate::client::{Client, G1Affine, G2Affine};
+use crate::client::{Client, G1Affine, G2Affine, Group};
 
 #[derive(Debug, Args)]
 #[command(after_help = ABOUT)]
@@ -29,7 +28,7 @@ pub struct BenchArgs {
     op: OperationArg,
     /// Group of the bases (msm only)
     #[arg(long, value_enum, default_value = "g1")]
-    group: GroupArg,
+    group: Group,
     /// log2 of the sizes: a list such as 10,14,18 or an inclusive range such as 10..18
     #[arg(long, default_value = "10,12,14,16", value_name = "LG_N")]
     sizes: SizesArg,
@@ -38,7 +37,8 @@ pub struct BenchArgs {
           value_parser = clap::value_parser!(u16).range(1..=1024))]
     concurrency: Vec<u16>,
     /// Time to measure each size and concurrency
-    #[arg(long, default_value = "2s", value_name = "TIME", value_parser = duration)]
+    #[arg(long, default_value = "2s", value_name = "TIME",
+          value_parser = humantime::parse_duration)]
     seconds: Duration,
     /// Number of jobs per concurrent worker, instead of a time
     #[arg(long, value_name = "N", conflicts_with = "seconds",
@@ -81,7 +81,7 @@ impl FromStr for SizesArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let one = |part: &str| {
+        let parse = |part: &str| {
             let lg_n = part.trim().parse().ok().filter(|&lg_n| lg_n <= LG_N_MAX);
             lg_n.ok_or_else(|| format!("expected numbers from 0 to {LG_N_MAX}"))
         };
@@ -89,9 +89,9 @@ impl FromStr for SizesArg {
         for part in text.split(',') {
             match part.split_once("..") {
                 Some((first, last)) => {
-                    sizes.extend(one(first)?..=one(last.trim_start_matches('='))?);
+                    sizes.extend(parse(first)?..=parse(last.trim_start_matches('='))?);
                 }
-                None => sizes.push(one(part)?),
+                None => sizes.push(parse(part)?),
             }
         }
         sizes.sort_unstable();
@@ -102,16 +102,13 @@ impl FromStr for SizesArg {
 
 pub async fn run(ui: Ui, client: &Client, args: &BenchArgs) -> Result<()> {
     let engine = client.info().await?.engine;
-    let work = prepare(ui, client, args).await?;
-    let measured = measure_all(ui, client, args, &work).await;
+    let data = prepare(ui, client, args).await?;
+    let measured = measure_all(ui, client, args, &data).await;
     // Release the bases in any case; an earlier failure has precedence.
-    let released = work.release(client).await;
+    let released = data.release(client).await;
     let samples = measured?;
     released?;
-    let title = match args.op {
-        OperationArg::Msm => format!("MSM over {}, engine {engine}", work.domain_name()),
-        OperationArg::Ntt => format!("NTT over Fr, engine {engine}"),
-    };
+    let title = format!("{}, engine {engine}", data.operation());
     if let Some(path) = &args.plot {
         OutputTarget::File(path.clone()).write(plot::latency(&title, &samples).as_bytes())?;
         ui.note(&format!("wrote plot to {}", path.display()));
@@ -126,11 +123,11 @@ pub async fn run(ui: Ui, client: &Client, args: &BenchArgs) -> Result<()> {
 async fn prepare(ui: Ui, client: &Client, args: &BenchArgs) -> Result<BenchData> {
     let largest = args.sizes.0.last().copied().expect("parsed sizes are not empty");
     match (args.op, args.group) {
-        (OperationArg::Msm, GroupArg::G1) => {
-            BenchData::msm::<G1Affine>(ui, client, largest, BenchData::MsmG1).await
+        (OperationArg::Msm, Group::G1) => {
+            BenchData::with_bases::<G1Affine>(ui, client, largest, BenchData::MsmG1).await
         }
-        (OperationArg::Msm, GroupArg::G2) => {
-            BenchData::msm::<G2Affine>(ui, client, largest, BenchData::MsmG2).await
+        (OperationArg::Msm, Group::G2) => {
+            BenchData::with_bases::<G2Affine>(ui, client, largest, BenchData::MsmG2).await
         }
         (OperationArg::Ntt, _) => Ok(BenchData::Ntt),
     }
@@ -140,9 +137,9 @@ async fn measure_all(
     ui: Ui,
     client: &Client,
     args: &BenchArgs,
-    work: &BenchData,
+    data: &BenchData,
 ) -> Result<Vec<Sample>> {
-    let amount = match args.repeats {
+    let stop_after = match args.repeats {
         Some(repeats) => StopAfter::Repeats(repeats),
         None => StopAfter::Time(args.seconds),
     };
@@ -151,11 +148,13 @@ async fn measure_all(
     let bar = TerminalProgress::steps(ui, "", steps as u64);
     for &lg_n in &args.sizes.0 {
         bar.set_message(format!("2^{lg_n}: generating data"));
-        let job = work.job(lg_n).await;
+        let job = data.job(lg_n).await;
         for &concurrency in &args.concurrency {
             bar.set_message(format!("2^{lg_n}, concurrency {concurrency}"));
-            let sample = measure::run(client, &job, lg_n, concurrency, args.warm_up, amount);
-            samples.push(sample.await?);
+            let (client, job) = (client.clone(), job.clone());
+            let run =
+                BenchRun { client, job, lg_n, concurrency, warm_up: args.warm_up, stop_after };
+            samples.push(run.run().await?);
             bar.add(1);
         }
     }
@@ -172,8 +171,8 @@ mod tests {
         assert_eq!(sizes("12, 10,10"), Ok(vec![10, 12]));
         assert_eq!(sizes("10..12,14"), Ok(vec![10, 11, 12, 14]));
         assert_eq!(sizes("0..=2"), Ok(vec![0, 1, 2]));
-        for bad in ["", "27", "3..1", "..", "a"] {
-            assert!(sizes(bad).is_err(), "{bad}");
+        for invalid in ["", "27", "3..1", "..", "a"] {
+            assert!(sizes(invalid).is_err(), "{invalid}");
         }
     }
 }

@@ -19,9 +19,7 @@ const COLOURS: [RGBColor; 6] = [
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Draws a line of medians and a band up to p99 for each concurrency.
-///
-/// Shape: at least one sample.
+/// Draws a line of medians and a band up to p99 for each concurrency. Needs at least one sample.
 pub fn latency(title: &str, samples: &[Sample]) -> String {
     let mut svg = String::new();
     {
@@ -62,15 +60,15 @@ fn draw(
     for (index, concurrency) in concurrencies(samples).into_iter().enumerate() {
         let colour = COLOURS[index % COLOURS.len()];
         let series = || samples.iter().filter(|sample| sample.concurrency == concurrency);
-        let at = |quantile| series().map(move |s| (s.lg_n as f64, ms(s.latency(quantile))));
-        let band =
-            at(0.5).chain(at(0.99).collect::<Vec<_>>().into_iter().rev()).collect::<Vec<_>>();
+        let line = |quantile| series().map(move |s| (s.lg_n as f64, ms(s.latency(quantile))));
+        let upper: Vec<_> = line(0.99).collect();
+        let band: Vec<_> = line(0.5).chain(upper.into_iter().rev()).collect();
         chart.draw_series(std::iter::once(Polygon::new(band, colour.mix(0.15))))?;
         chart
-            .draw_series(LineSeries::new(at(0.5), colour.stroke_width(4)))?
+            .draw_series(LineSeries::new(line(0.5), colour.stroke_width(4)))?
             .label(format!("concurrency {concurrency}"))
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 36, y)], colour.stroke_width(4)));
-        chart.draw_series(at(0.5).map(|point| Circle::new(point, 7, colour.filled())))?;
+        chart.draw_series(line(0.5).map(|point| Circle::new(point, 7, colour.filled())))?;
     }
     chart
         .configure_series_labels()

@@ -6,7 +6,7 @@ use ark_poly::{EvaluationDomain, Radix2EvaluationDomain};
 use rayon::prelude::*;
 
 use crate::{
-    cli::exit::{CliFailure, Exit, Result},
+    cli::exit::{Exit, Result, fail},
     client::{CurvePoint, Fr, G1Affine, G1Projective, G2Affine, G2Projective},
     curve::reverse_bits,
     formats::PointSet,
@@ -31,9 +31,9 @@ pub struct DemoResults {
     /// Sums of coefficients and monomial points.
     pub by_coefficients: Vec<G1Projective>,
     /// The sum of the first coefficients and G1 monomial points, one per G2 point.
-    pub short_in_g1: Vec<G1Projective>,
+    pub low_degree_in_g1: Vec<G1Projective>,
     /// The sum of the same coefficients and the G2 points.
-    pub short_in_g2: Vec<G2Projective>,
+    pub low_degree_in_g2: Vec<G2Projective>,
 }
 
 /// A comparison that found no difference.
@@ -47,95 +47,68 @@ pub struct PassedCheck {
     pub count: usize,
 }
 
+/// Results of one kind, in the order of their inputs.
+struct NamedResults<T> {
+    name: &'static str,
+    values: Vec<T>,
+}
+
+fn named<T>(name: &'static str, values: Vec<T>) -> NamedResults<T> {
+    NamedResults { name, values }
+}
+
 /// Compares all results.
 ///
 /// Errors: `Failed` with the index of the first difference.
 pub fn all(results: &DemoResults) -> Result<Vec<PassedCheck>> {
-    let DemoResults {
-        blobs,
-        coefficients,
-        evaluations,
-        short_in_g1: low_in_g1,
-        short_in_g2: low_in_g2,
-        ..
-    } = results;
     let lagrange = decode::<G1Affine>(&results.lagrange);
     let monomial = decode::<G1Affine>(&results.monomial);
     let g2 = decode::<G2Affine>(&results.g2);
     let (n, low) = (lagrange.len(), g2.len());
-    let msms = "arkworks' MSMs";
-    let mut passed = vec![
+    let DemoResults { blobs, coefficients, low_degree_in_g1, low_degree_in_g2, .. } = results;
+    let by_evaluations = &named("commitments to evaluations", results.by_evaluations.clone());
+    let by_coefficients = &named("commitments to coefficients", results.by_coefficients.clone());
+    let evaluations = &named("evaluations of coefficients", rows(&results.evaluations, n));
+    let blob_coefficients = &named("coefficients of blobs", rows(coefficients, n));
+    let in_g1 = &named("commitments in G1", low_degree_in_g1.clone());
+    let in_g2 = &named("commitments in G2", low_degree_in_g2.clone());
+    let pair_with_g2 = |sum| Bls12_381::pairing(sum, G2Affine::generator());
+    let pair_with_g1 = |sum| Bls12_381::pairing(G1Affine::generator(), sum);
+    let g1_pairings = low_degree_in_g1.iter().map(pair_with_g2).collect();
+    let g2_pairings = low_degree_in_g2.iter().map(pair_with_g1).collect();
+    Ok(vec![
+        compare(by_evaluations, &arkworks_msms(&lagrange, blobs))?,
+        compare(blob_coefficients, &named("arkworks' inverse NTTs", interpolate(blobs, n)))?,
+        compare(by_coefficients, &arkworks_msms(&monomial, coefficients))?,
+        compare(evaluations, &named("arkworks' NTTs", evaluate(coefficients, n)))?,
+        compare(in_g1, &arkworks_msms(&monomial[..low], &coefficients[..low]))?,
+        compare(in_g2, &arkworks_msms(&g2, &coefficients[..low]))?,
+        // Comparisons of independent results.
+        compare(evaluations, &named("the blobs", rows(blobs, n)))?,
+        compare(by_evaluations, by_coefficients)?,
         compare(
-            "commitments to evaluations",
-            &results.by_evaluations,
-            msms,
-            &sums(&lagrange, blobs),
+            &named("pairings of commitments in G1", g1_pairings),
+            &named("pairings of commitments in G2", g2_pairings),
         )?,
-        compare(
-            "coefficients of blobs",
-            &rows(coefficients, n),
-            "arkworks' inverse NTTs",
-            &interpolate(blobs, n),
-        )?,
-        compare(
-            "commitments to coefficients",
-            &results.by_coefficients,
-            msms,
-            &sums(&monomial, coefficients),
-        )?,
-        compare(
-            "evaluations of coefficients",
-            &rows(evaluations, n),
-            "arkworks' NTTs",
-            &evaluate(coefficients, n),
-        )?,
-    ];
-    let coefficients = &coefficients[..low];
-    passed.push(compare(
-        "commitments in G1",
-        low_in_g1,
-        msms,
-        &sums(&monomial[..low], coefficients),
-    )?);
-    passed.push(compare("commitments in G2", low_in_g2, msms, &sums(&g2, coefficients))?);
-    // Comparisons of independent results.
-    passed.push(compare(
-        "evaluations of coefficients",
-        &rows(evaluations, n),
-        "the blobs",
-        &rows(blobs, n),
-    )?);
-    passed.push(compare(
-        "commitments to evaluations",
-        &results.by_evaluations,
-        "commitments to coefficients",
-        &results.by_coefficients,
-    )?);
-    let (in_g1, in_g2) = (low_in_g1.iter(), low_in_g2.iter());
-    passed.push(compare(
-        "pairings of commitments in G1",
-        &in_g1.map(|sum| Bls12_381::pairing(sum, G2Affine::generator())).collect::<Vec<_>>(),
-        "pairings of commitments in G2",
-        &in_g2.map(|sum| Bls12_381::pairing(G1Affine::generator(), sum)).collect::<Vec<_>>(),
-    )?);
-    Ok(passed)
+    ])
 }
 
 /// Compares results one by one.
 fn compare<A: PartialEq<B>, B>(
-    results: &'static str,
-    computed: &[A],
-    expected: &'static str,
-    wanted: &[B],
+    results: &NamedResults<A>,
+    expected: &NamedResults<B>,
 ) -> Result<PassedCheck> {
-    let differs = computed.iter().zip(wanted).position(|(computed, wanted)| computed != wanted);
-    let short = computed.len().min(wanted.len());
-    let index = differs.or((computed.len() != wanted.len()).then_some(short));
-    let Some(index) = index else {
-        return Ok(PassedCheck { results, expected, count: wanted.len() });
-    };
-    let message = format!("{results} differ from {expected}, first at index {index}");
-    Err(CliFailure::new(Exit::Failed, message))
+    let (count, expected_count) = (results.values.len(), expected.values.len());
+    let mut pairs = results.values.iter().zip(&expected.values);
+    let different = pairs.position(|(result, expected)| result != expected);
+    let missing = (count != expected_count).then_some(count.min(expected_count));
+    match different.or(missing) {
+        None => Ok(PassedCheck { results: results.name, expected: expected.name, count }),
+        Some(index) => {
+            let (results, expected) = (results.name, expected.name);
+            fail(Exit::Failed, format!("{results} differ from {expected}, first at index {index}"))
+        }
+    }
 }
 
 /// The points of a list. The server has checked them.
@@ -150,9 +123,10 @@ fn rows(elements: &[Fr], n: usize) -> Vec<&[Fr]> {
     elements.chunks(n).collect()
 }
 
-/// arkworks' sum for each row.
-fn sums<A: CurvePoint>(bases: &[A], scalars: &[Fr]) -> Vec<A::Group> {
-    scalars.chunks(bases.len()).map(|row| A::Group::msm_unchecked(bases, row)).collect()
+/// The sum for each row of scalars.
+fn arkworks_msms<A: CurvePoint>(bases: &[A], scalars: &[Fr]) -> NamedResults<A::Group> {
+    let rows = scalars.chunks(bases.len());
+    named("arkworks' MSMs", rows.map(|row| A::Group::msm_unchecked(bases, row)).collect())
 }
 
 /// arkworks' coefficients of each row of evaluations in bit-reversed order.
@@ -221,8 +195,8 @@ mod tests {
             coefficients,
             by_evaluations: commitments.clone(),
             by_coefficients: commitments,
-            short_in_g1: vec![G1Affine::generator() * low],
-            short_in_g2: vec![G2Affine::generator() * low],
+            low_degree_in_g1: vec![G1Affine::generator() * low],
+            low_degree_in_g2: vec![G2Affine::generator() * low],
         }
     }
 
@@ -241,8 +215,8 @@ mod tests {
             (|all| all.by_coefficients[0] += G1Affine::generator(), "to coefficients differ, 0"),
             (|all| all.coefficients[N] += Fr::ONE, "coefficients of blobs differ, 1"),
             (|all| all.evaluations[0] += Fr::ONE, "evaluations of coefficients differ, 0"),
-            (|all| all.short_in_g1[0] += G1Affine::generator(), "in G1 differ, 0"),
-            (|all| all.short_in_g2[0] += G2Affine::generator(), "in G2 differ, 0"),
+            (|all| all.low_degree_in_g1[0] += G1Affine::generator(), "in G1 differ, 0"),
+            (|all| all.low_degree_in_g2[0] += G2Affine::generator(), "in G2 differ, 0"),
             (|all| all.by_evaluations.truncate(1), "to evaluations differ, 1"),
         ];
         for (change, expected) in changes {
@@ -263,7 +237,7 @@ mod tests {
         let other = random("other", LOW);
         results.g2 = list::<G2Affine>(Group::G2, &other);
         let low: Fr = results.coefficients.iter().zip(&other).map(|(a, b)| a * b).sum();
-        results.short_in_g2 = vec![G2Affine::generator() * low];
+        results.low_degree_in_g2 = vec![G2Affine::generator() * low];
         let message = all(&results).unwrap_err().message;
         assert!(message.starts_with("pairings of commitments in G1 differ"), "{message}");
     }

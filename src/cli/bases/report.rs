@@ -1,0 +1,68 @@
+//! Metadata of bases as tables and as JSON.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+use crate::{
+    cli::output::{bytes_text, table},
+    client::BasesInfo,
+};
+
+/// A table with one row per object and full ids, so that they can be copied.
+pub fn list_table(all: &[BasesInfo]) -> String {
+    let mut rows = table(["id", "group", "points", "size", "stored", "label"]);
+    for info in all {
+        let (id, count, size) =
+            (info.id.to_string(), info.count.to_string(), bytes_text(info.bytes));
+        rows.add_row([&id, info.group.name(), &count, &size, storage(info), &info.label]);
+    }
+    format!("{rows}\n")
+}
+
+pub fn as_json(info: &BasesInfo) -> Value {
+    json!({
+        "id": info.id.to_string(), "group": info.group.name(), "count": info.count,
+        "bytes": info.bytes, "infinities": info.infinities, "persisted": info.persisted,
+        "label": info.label, "created_s": info.created_s,
+    })
+}
+
+pub fn as_text(info: &BasesInfo) -> String {
+    let mut rows = table(["bases", &info.id.to_string()]);
+    rows.add_row(["group", info.group.name()]);
+    rows.add_row(["points", &info.count.to_string()]);
+    rows.add_row(["points at infinity", &info.infinities.to_string()]);
+    rows.add_row(["size", &bytes_text(info.bytes)]);
+    rows.add_row(["stored", storage(info)]);
+    rows.add_row(["label", &info.label]);
+    rows.add_row(["created", &utc(info.created_s)]);
+    format!("{rows}\n")
+}
+
+fn storage(info: &BasesInfo) -> &'static str {
+    if info.persisted { "on disk" } else { "in memory" }
+}
+
+/// The last second of the year 9999: later times cannot be formatted.
+const UNIX_S_MAX: i64 = 253_402_300_799;
+
+/// `2026-11-21 12:33:15 UTC`.
+fn utc(unix_s: i64) -> String {
+    let time = UNIX_EPOCH + Duration::from_secs(unix_s.clamp(0, UNIX_S_MAX).unsigned_abs());
+    humantime::format_rfc3339_seconds(time).to_string().replace('T', " ").replace('Z', " UTC")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_dates() {
+        assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(utc(951_827_696), "2000-02-29 12:34:56 UTC");
+        assert_eq!(utc(1_767_225_599), "2025-12-31 23:59:59 UTC");
+        assert_eq!(utc(1_767_225_600), "2026-01-01 00:00:00 UTC");
+        assert_eq!(utc(i64::MAX), "9999-12-31 23:59:59 UTC");
+    }
+}

@@ -1,0 +1,135 @@
+//! The value of every setting, read from its sources.
+
+use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
+
+use clap::ArgMatches;
+
+use super::{
+    kind::ParsedValue,
+    source::{self, ConfigProblem, RawValue},
+    table::{Setting, TABLE},
+};
+
+/// The value of one setting and its source.
+#[derive(Debug, Clone)]
+struct SettingValue {
+    setting: &'static Setting,
+    parsed: ParsedValue,
+    /// `None` for the default.
+    raw: Option<RawValue>,
+}
+
+/// The value of every setting, each of its kind and in its range.
+#[derive(Debug, Clone)]
+pub struct SettingValues(Vec<SettingValue>);
+
+impl SettingValues {
+    /// Reads every value and checks it by itself.
+    ///
+    /// Errors: every problem, not only the first.
+    pub fn read(
+        flags: &ArgMatches,
+        env: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Result<Self, Vec<ConfigProblem>> {
+        let given = source::read_sources(source::config_file(flags).as_deref(), env, flags)?;
+        let (mut problems, mut values) = (Vec::new(), Vec::new());
+        for (setting, raw) in TABLE.iter().zip(given) {
+            let text = raw.as_ref().map_or(setting.default, |raw| raw.text.as_str());
+            match setting.kind.parse(text) {
+                Some(parsed) => values.push(SettingValue { setting, parsed, raw }),
+                None => {
+                    let expected = format!("must be {}", setting.kind);
+                    problems.push(problem(setting, raw.as_ref(), &expected));
+                }
+            }
+        }
+        if problems.is_empty() { Ok(Self(values)) } else { Err(problems) }
+    }
+
+    /// The values as a TOML file, in which defaults are comments.
+    pub fn to_toml(&self) -> String {
+        let mut toml = String::from("# Settings of capstand. Flags override CAPSTAN_* variables, ");
+        toml += "which override this file.\n";
+        for SettingValue { setting, raw, .. } in &self.0 {
+            let text = raw.as_ref().map_or(setting.default, |raw| raw.text.trim());
+            let quote = if setting.kind.is_bare(text) { "" } else { "\"" };
+            let comment = if raw.is_none() { "# " } else { "" };
+            let text = text.replace('\\', "\\\\").replace('"', "\\\"");
+            toml += &format!("\n# {}\n# {}.\n", setting.about, setting.kind);
+            toml += &format!("{comment}{} = {quote}{text}{quote}\n", setting.name);
+        }
+        toml
+    }
+
+    /// A problem with the value of the setting `name`.
+    pub(super) fn problem(&self, name: &str, text: &str) -> ConfigProblem {
+        let SettingValue { setting, raw, .. } = self.get(name);
+        problem(setting, raw.as_ref(), text)
+    }
+
+    fn get(&self, name: &str) -> &SettingValue {
+        let found = self.0.iter().find(|value| value.setting.name == name);
+        found.expect("the name is in the table")
+    }
+
+    /// A number, or `None` for `auto`.
+    pub(super) fn number(&self, name: &str) -> Option<u64> {
+        match self.get(name).parsed {
+            ParsedValue::Number(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// A number that cannot be `auto`, as an integer type that holds the setting's range.
+    pub(super) fn integer<T: TryFrom<u64>>(&self, name: &str) -> T {
+        let number = self.number(name).expect("the table declares a number without auto");
+        number.try_into().ok().expect("the type holds the table's range")
+    }
+
+    pub(super) fn milliseconds(&self, name: &str) -> Duration {
+        Duration::from_millis(self.integer(name))
+    }
+
+    pub(super) fn seconds(&self, name: &str) -> Duration {
+        Duration::from_secs(self.integer(name))
+    }
+
+    pub(super) fn flag(&self, name: &str) -> bool {
+        self.get(name).parsed == ParsedValue::Flag(true)
+    }
+
+    pub(super) fn text(&self, name: &str) -> &str {
+        match &self.get(name).parsed {
+            ParsedValue::Text(text) => text,
+            _ => "",
+        }
+    }
+
+    pub(super) fn address(&self, name: &str) -> Option<SocketAddr> {
+        match self.get(name).parsed {
+            ParsedValue::Address(address) => Some(address),
+            _ => None,
+        }
+    }
+
+    pub(super) fn path(&self, name: &str) -> Option<PathBuf> {
+        match &self.get(name).parsed {
+            ParsedValue::Path(path) => Some(path.clone()),
+            _ => None,
+        }
+    }
+
+    /// Device numbers; empty for all.
+    pub(super) fn devices(&self, name: &str) -> Vec<u32> {
+        match &self.get(name).parsed {
+            ParsedValue::Devices(numbers) => numbers.clone(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn problem(setting: &Setting, raw: Option<&RawValue>, text: &str) -> ConfigProblem {
+    let given = raw.map_or(setting.default, |raw| raw.text.as_str());
+    let source = raw.map_or("default", |raw| raw.source.as_str());
+    ConfigProblem::new(format!("{} = {given:?} ({source}): {text}", setting.name))
+}
