@@ -8,8 +8,9 @@ use capstan::{
     curve::Group as Name,
     device::{BlockShape, DevicePtr, DeviceSlice, Kernel},
     msm::{
-        accumulate::{AccumulateShape, AccumulateTuning, Accumulator, SortedReferences},
+        accumulate::{AccumulateShape, AccumulateTuning, Accumulator},
         align_to_points,
+        references::SortedReferences,
     },
 };
 
@@ -220,7 +221,7 @@ impl<G: BenchGroup> AccumulateBench<'_, G> {
         let starts = rig.upload_new(&digits.starts);
         let sorted = SortedReferences { references: references.all(), starts: starts.all() };
         let out = rig.lease::<G::Words>(buckets);
-        let workspace = rig.lease::<u8>(self.accumulator.bytes(&shape) as usize);
+        let workspace = rig.lease::<u8>(shape.bytes(&rig.gpu.identity().limits) as usize);
         let (out, room) = (out.all::<u8>(), workspace.all());
         let whole = rig.times(|| self.accumulator.run(&rig.stream, &shape, sorted, out, room));
         let plan =

@@ -15,6 +15,8 @@
 mod accumulate;
 mod check;
 mod curve;
+#[path = "../../tests/msm/digits.rs"]
+mod digits;
 mod field;
 mod host;
 mod msm;

@@ -24,6 +24,7 @@ use capstan::{
 use rayon::prelude::*;
 
 use crate::{
+    digits::radix,
     points::{BenchGroup, KnownPoints},
     record::{Record, TimeFigure},
     rig::{BenchRig, Random},
@@ -157,14 +158,14 @@ impl<'a, G: BenchGroup> MsmBench<'a, G> {
             return if self.wants("sliding") && !slide { vec![] } else { vec![windows] };
         };
         let fixed = |bits| {
-            let count = FixedWindows::new(bits, 1, u32::MAX)?.count();
+            let count = FixedWindows::new(bits, 1, u32::MAX)?.count;
             Recoding::fixed(bits, count.div_ceil(tables), tables)
         };
         // `number` is a width, or a number of digits of a radix.
         let windows = |number: &str| {
             let number = number.parse().expect("a number");
             let fixed = fixed(number).filter(|_| !self.wants("sliding") && !self.wants("radix"));
-            let radix = Recoding::radix(number).filter(|_| self.wants("radix") && number <= tables);
+            let radix = radix(number).filter(|_| self.wants("radix") && number <= tables);
             let sliding = Recoding::sliding(number).filter(|_| slide && !self.wants("radix"));
             [fixed, radix, sliding]
         };

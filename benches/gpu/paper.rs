@@ -9,7 +9,7 @@ use ark_ff::{AdditiveGroup, Field, PrimeField};
 use capstan::{
     curve::Group as Name,
     device::DeviceLease,
-    msm::{BasesLocation, MsmPass, MsmPassPlan, MsmSize, Recoding},
+    msm::{BasesLocation, MsmKernels, MsmPass, MsmPassPlan, MsmSize, Recoding},
 };
 
 use crate::{
@@ -133,10 +133,9 @@ impl PassData<'_> {
                 sums.push(marks.stages().expect("the device has finished")[1].1);
             }
         }
-        let (sorted, buckets) = bench
-            .msm
-            .sorted_references(plan, pass, workspace.all())
+        let sorted = MsmKernels::sorted_references(plan, pass, workspace.all())
             .expect("the workspace of the pass");
+        let buckets = sorted.starts.len() as u32 - 1;
         let (table, first) = capstan::msm::align_to_points(table.all(), Name::G1).expect("a table");
         let out = rig.lease::<[Words; 2]>(buckets as usize);
         let given = (out.all(), table, sorted.references, sorted.starts, buckets, first);

@@ -76,7 +76,7 @@ where
         let shape = ReduceShape { group, vectors, shifts, buckets, weights, xyzz: false };
         let work = ReduceCase::of(rig, &reducer, &points, &shape);
         let buckets = work.buckets();
-        let tuning = ReduceTuning::for_device(rig.gpu.context(), P::GROUP);
+        let tuning = ReduceTuning::for_limits(&rig.gpu.identity().limits, P::GROUP);
         let planned = ReducePlan::new(&shape, &tuning);
         record.record_rate(&work.figure(&planned, &buckets, "device", "planned"));
         work.steps(&planned, &buckets);
@@ -95,7 +95,7 @@ where
 
 /// Alternative tunings.
 fn variants(tuning: &ReduceTuning) -> Vec<(&'static str, ReduceTuning)> {
-    let ending = |ending| ReduceTuning { ending: Some(ending), ..*tuning };
+    let host_from = |step| ReduceTuning { host_step: Some(step), ..*tuning };
     let slices = |slice_points_min| ReduceTuning { slice_points_min, ..*tuning };
     let part = |lg_part| ReduceTuning { lg_part, ..*tuning };
     let groups = |groups| ReduceTuning { teams_per_multiprocessor: groups, ..*tuning };
@@ -106,9 +106,9 @@ fn variants(tuning: &ReduceTuning) -> Vec<(&'static str, ReduceTuning)> {
         ("four thirds of the teams' lanes", groups(tuning.teams_per_multiprocessor * 4 / 3)),
         ("parts of 2^6", part(6)),
         ("parts of 2^8", part(8)),
-        ("host from terms", ending(HostTakeover::Terms)),
-        ("host from sets", ending(HostTakeover::Sets)),
-        ("device to the end", ending(HostTakeover::Vectors)),
+        ("host from terms", host_from(HostTakeover::Terms)),
+        ("host from sets", host_from(HostTakeover::Sets)),
+        ("device to the end", host_from(HostTakeover::Vectors)),
     ]
 }
 

@@ -6,13 +6,15 @@ use ark_ff::{BigInt, Field, PrimeField};
 use capstan::{
     device::DeviceLease,
     msm::{
-        Recoding, SignedDigit,
-        sort::{SortCapacity, SortOutput, SortPath, SortPlan, SortShape, Sorter, TableIndices},
+        BasesLocation, Recoding,
+        references::SortedReferences,
+        sort::{SortCapacity, SortPath, SortPlan, SortShape, Sorter},
     },
 };
 use rayon::prelude::*;
 
 use crate::{
+    digits::{SignedDigit, bucket, digits, radix},
     record::{RateFigure, Record},
     rig::{BenchRig, Random},
 };
@@ -20,7 +22,7 @@ use crate::{
 /// Runs per measurement of small sorts, so that their launches overlap with their execution.
 const RUNS_SMALL: usize = 20;
 /// The largest distance for which 255 tables have 31-bit references.
-const TABLES: TableIndices = TableIndices { first: 0, stride: 1 << 23 };
+const TABLES: BasesLocation = BasesLocation { first: 0, stride: 1 << 23 };
 const SIGN: u32 = 1 << 31;
 
 /// How scalars are recoded.
@@ -40,7 +42,7 @@ impl SortRecoding {
         let windows = match self {
             Fixed(bits, sets) => Recoding::fixed(bits, sets, 64),
             Sliding(bits) => Recoding::sliding(bits),
-            Radix(count) => Recoding::radix(count),
+            Radix(count) => radix(count),
         };
         windows.expect("windows that cover scalars")
     }
@@ -116,11 +118,11 @@ fn uniform(random: &mut Random) -> Fr {
 fn one_bucket(windows: &Recoding) -> Fr {
     let power = |bit: u32| Fr::from(2).pow([u64::from(bit)]);
     match windows {
-        Recoding::Fixed(fixed) => (0..fixed.count()).map(|j| power(fixed.offset(j))).sum(),
+        Recoding::Fixed(fixed) => (0..fixed.count).map(|j| power(fixed.offset(j))).sum(),
         Recoding::Radix(own) => {
-            (0..own.count()).map(|j| Fr::from(own.radix()).pow([u64::from(j)])).sum()
+            (0..own.count).map(|j| Fr::from(own.radix()).pow([u64::from(j)])).sum()
         }
-        Recoding::Sliding(own) => (0..253).step_by(own.bits() as usize).map(power).sum(),
+        Recoding::Sliding(own) => (0..253).step_by(own.bits as usize).map(power).sum(),
     }
 }
 
@@ -135,12 +137,12 @@ struct SortJob {
 
 impl SortJob {
     fn new(rig: &BenchRig, layout: SortPlan, (_, scalar): Distribution) -> Self {
-        let shape = *layout.shape();
-        let count = shape.n() as usize * shape.vectors() as usize;
+        let shape = layout.shape;
+        let count = shape.n as usize * shape.vectors as usize;
         const GRAIN: usize = 1 << 12;
         let part = |first: usize| {
             let mut random = Random(first as u64);
-            let make = |_| scalar(&mut random, shape.windows());
+            let make = |_| scalar(&mut random, &shape.windows);
             (first..count.min(first + GRAIN)).map(make).collect::<Vec<_>>()
         };
         let firsts: Vec<_> = (0..count).step_by(GRAIN).collect();
@@ -165,7 +167,8 @@ impl SortJob {
     ) -> (Vec<std::time::Duration>, usize) {
         let work = rig.lease::<u8>(layout.bytes() as usize);
         let runs = if rig.quick || self.scalars.len() > 1 << 20 { 1 } else { RUNS_SMALL };
-        let sorted = SortOutput { references: self.references.all(), starts: self.starts.all() };
+        let sorted =
+            SortedReferences { references: self.references.all(), starts: self.starts.all() };
         let times = rig.times(|| {
             (0..runs).try_for_each(|_| {
                 let given = self.given.all();
@@ -177,20 +180,19 @@ impl SortJob {
 
     /// The number of digits, and a sum of hashes of (bucket, reference).
     fn expected(&self) -> (u64, u64) {
-        let shape = self.layout.shape();
-        let windows = shape.windows();
-        let digits = |(at, scalar): (usize, &Fr)| {
-            let (vector, i) = (at as u32 / shape.n(), at as u32 % shape.n());
-            let digits = windows.digits(*scalar);
+        let SortShape { windows, n, .. } = self.layout.shape;
+        let hashes = |(at, scalar): (usize, &Fr)| {
+            let (vector, i) = (at as u32 / n, at as u32 % n);
+            let digits = digits(&windows, *scalar);
             let one = |&SignedDigit { table, set, value }: &SignedDigit| {
                 let set = vector * windows.sets() + set;
                 let point = TABLES.first + table * TABLES.stride + i;
                 let sign = if value < 0 { SIGN } else { 0 };
-                hash(set * windows.buckets() + windows.bucket(value), point | sign)
+                hash(set * windows.buckets() + bucket(&windows, value), point | sign)
             };
             (digits.len() as u64, digits.iter().map(one).fold(0, u64::wrapping_add))
         };
-        self.scalars.par_iter().enumerate().map(digits).reduce(|| (0, 0), both)
+        self.scalars.par_iter().enumerate().map(hashes).reduce(|| (0, 0), both)
     }
 
     fn found(&self, rig: &BenchRig) -> (u64, u64) {
@@ -257,14 +259,14 @@ fn figure<'a>(
     let (mut times, runs) = job.time(rig, sorter, layout);
     times.sort();
     let median_ms = times[times.len() / 2].as_secs_f64() * 1e3 / runs as f64;
-    let how = format!("{median_ms:.4} ms: {vectors} x 2^{lg_n}, {cut:?}, {:?}", layout.path());
+    let how = format!("{median_ms:.4} ms: {vectors} x 2^{lg_n}, {cut:?}, {:?}", layout.path);
     let count = (job.scalars.len() * runs) as u64;
     RateFigure { op: "msm_sort", mode, count, times, unit: "G/s", details: how }
 }
 
 /// Alternatives to the chosen path.
 fn others(usual: &SortPlan) -> Vec<SortPath> {
-    match usual.path() {
+    match usual.path {
         SortPath::Direct { groups } => {
             let direct = [1, 2, 4, 8, 16].map(|groups| SortPath::Direct { groups });
             let mut found: Vec<_> =

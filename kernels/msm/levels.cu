@@ -3,14 +3,14 @@
 //
 //   msm_levels_count   grid: tiles. totals[column tiles + tile] = the tile's sum of a column.
 //   msm_levels_scan    grid: 1. Exclusive scan of each column of `totals`; sets *levels.
-//   msm_levels_rows   grid: tiles. Fills the rows of the levels that are run, and the tail's row.
+//   msm_levels_rows    grid: tiles. Fills the rows of the levels that are run, and the tail's row.
 //   msm_levels_list    any grid. Fills `list`: the pairs of all levels, then the tail's entries.
 //
 // A tile is TILE buckets; there are buckets / TILE + 1, so that one contains the end of the last
 // bucket. With L = `levels`, columns 0 to L - 1 are the additions of levels 1 to L, columns L to 2L
 // the entries of a tail after 0 to L levels, and column 2L + 1 the tile's largest bucket. A level
-// is run if it and all before it have at least `least` additions. If they leave at most `team_most`
-// elements of each bucket, teams sum these, and the list has no tail entries.
+// is run if it and all before it have at least `additions_min` additions. If they leave at most
+// `largest_max` elements of each bucket, teams sum these, and the list has no tail entries.
 // starts: buckets + 1. rows: (L + 1) x width, width >= buckets + 1, a multiple of 4, 16-byte
 // aligned. list: at most D.
 // Shared memory: static. Barriers: those of block sums; in the scan one before its result is read.
@@ -101,8 +101,8 @@ FN uint32_t largest_of(const uint32_t* values, uint32_t count) {
     return warp_reduce(most, Most{});
 }
 KERNEL(SCAN_THREADS)
-msm_levels_scan(Levels* result, uint32_t* totals, uint32_t tiles, uint32_t levels, uint32_t least,
-                uint32_t team_most) {
+msm_levels_scan(Levels* result, uint32_t* totals, uint32_t tiles, uint32_t levels,
+                uint32_t additions_min, uint32_t largest_max) {
     await_predecessor();
     SHARED(uint32_t, sums, COLUMNS_MAX);
     const uint32_t largest = 2 * levels + 1;
@@ -115,7 +115,7 @@ msm_levels_scan(Levels* result, uint32_t* totals, uint32_t tiles, uint32_t level
     __syncthreads();
     if (threadIdx.x > 0) return;
     uint32_t run = 0, first = 0;
-    while (run < levels && sums[run] >= least) {
+    while (run < levels && sums[run] >= additions_min) {
         run++;
         result->first[run] = first;
         first += sums[run - 1];
@@ -124,7 +124,7 @@ msm_levels_scan(Levels* result, uint32_t* totals, uint32_t tiles, uint32_t level
     result->count = run;
     result->entries = sums[levels + run];
     result->largest = sums[largest];
-    result->teams = left_of(sums[largest], run) <= team_most;
+    result->teams = left_of(sums[largest], run) <= largest_max;
 }
 EXPORT_KERNEL(msm_levels_scan);
 

@@ -1,6 +1,6 @@
 // Load-balanced sums of what the levels of the tree leave, and the final buckets.
 //
-//   gN_balanced_share   at most `most` threads. Sums each thread's share of the entries.
+//   gN_balanced_share   at most `shares_max` threads. Sums each thread's share of the entries.
 //   gN_balanced_teams   `team` groups of four lanes per bucket: sums what is left of each bucket,
 //                       instead of shares, if levels->teams is set.
 //   gN_balanced_join    four lanes per share: joins the shares of each bucket, if none has many.
@@ -31,7 +31,7 @@ template <class F> FN Xyzz<F>* finals_of(Affine<F>* sums, const Levels* levels) 
 #define SHARE(name, F, threads, blocks, sum) \
     KERNEL(threads, blocks) \
     name(Affine<F>* sums, Xyzz<F>* heads, Xyzz<F>* tails, Unit* units, const Levels* levels, \
-         const Pair* list, uint32_t sums_index, uint32_t most, uint32_t least) { \
+         const Pair* list, uint32_t sums_index, uint32_t shares_max, uint32_t share_min) { \
         await_predecessor(); \
         DYNAMIC_SHARED(Quad, stage); \
         if (levels->teams) return; \
@@ -39,7 +39,7 @@ template <class F> FN Xyzz<F>* finals_of(Affine<F>* sums, const Levels* levels) 
         const Runs<F> runs = {heads, tails, units}; \
         add_share(sum<F, threads>(stage), runs, finals_of(sums, levels), sums - sums_index, \
                   list + levels->first[levels->count + 1], entries, \
-                  shares_of(entries, most, least)); \
+                  shares_of(entries, shares_max, share_min)); \
     } \
     EXPORT_KERNEL(name);
 SHARE(g1_balanced_share, Fp, 128, 2, sum_in_registers)
@@ -48,9 +48,9 @@ SHARE(g2_balanced_share, Fp2, 64, 4, sum_in_shared)
 #define JOIN(name, F, blocks) \
     KERNEL(JOIN_THREADS, blocks) \
     name(Affine<F>* sums, Xyzz<F>* heads, Xyzz<F>* tails, Unit* units, const Levels* levels, \
-         const Pair* list, uint32_t most, uint32_t least) { \
+         const Pair* list, uint32_t shares_max, uint32_t share_min) { \
         await_predecessor(); \
-        const Shares shares = shares_of(levels->entries, most, least); \
+        const Shares shares = shares_of(levels->entries, shares_max, share_min); \
         if (levels->teams || !joins_at_once(*levels, shares)) return; \
         join_runs<F>({heads, tails, units}, finals_of(sums, levels), \
                      list + levels->first[levels->count + 1], shares); \
@@ -77,8 +77,9 @@ TEAMS(g2_balanced_teams, Fp2, 2)
 
 template <class F>
 FN void merge_round(F* shared, Affine<F>* sums, const Runs<F>& runs, const Levels* levels,
-                    uint32_t from, uint32_t to, uint32_t round, uint32_t most, uint32_t least) {
-    const Shares shares = shares_of(levels->entries, most, least);
+                    uint32_t from, uint32_t to, uint32_t round, uint32_t shares_max,
+                    uint32_t share_min) {
+    const Shares shares = shares_of(levels->entries, shares_max, share_min);
     if (levels->teams || joins_at_once(*levels, shares)) return;
     uint32_t count = shares.count;
     for (uint32_t i = 0; i < round; i++) count = (count + LANES - 1) / LANES;
@@ -90,10 +91,12 @@ FN void merge_round(F* shared, Affine<F>* sums, const Runs<F>& runs, const Level
 #define MERGE(name, F, blocks) \
     KERNEL(MERGE_THREADS, blocks) \
     name(Affine<F>* sums, Xyzz<F>* heads, Xyzz<F>* tails, Unit* units, const Levels* levels, \
-         uint32_t from, uint32_t to, uint32_t round, uint32_t most, uint32_t least) { \
+         uint32_t from, uint32_t to, uint32_t round, uint32_t shares_max, \
+         uint32_t share_min) { \
         await_predecessor(); \
         SHARED(F, shared, MERGE_THREADS); \
-        merge_round<F>(shared, sums, {heads, tails, units}, levels, from, to, round, most, least); \
+        merge_round<F>(shared, sums, {heads, tails, units}, levels, from, to, round, shares_max, \
+                       share_min); \
     } \
     EXPORT_KERNEL(name);
 MERGE(g1_balanced_merge, Fp, 3)

@@ -23,12 +23,13 @@ template <class F> struct Runs {
     Unit* units;
 };
 
-// Splits entries among at most `most` threads, at least `least` entries each.
+// Splits entries among at most `shares_max` threads, at least `share_min` entries each.
 struct Shares {
     uint32_t each, count;
 };
-FN Shares shares_of(uint32_t entries, uint32_t most, uint32_t least) {
-    const uint32_t even = (entries + most - 1) / most, each = even > least ? even : least;
+FN Shares shares_of(uint32_t entries, uint32_t shares_max, uint32_t share_min) {
+    const uint32_t even = (entries + shares_max - 1) / shares_max;
+    const uint32_t each = even > share_min ? even : share_min;
     return {each, (entries + each - 1) / each};
 }
 

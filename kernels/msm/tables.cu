@@ -1,7 +1,7 @@
 // Tables of multiples: table t, 1 <= t <= count, is table t - 1 doubled `doublings` times, or
-// `fewer` times if bit t of `near` is set. After doubling k, counted from 0, the original point is
-// added to its multiple if bit k of `adds` is set: no bits for powers of two, bit 2 for 9 times a
-// power of two. Results are canonical affine; infinity remains infinity.
+// `short_doublings` times if bit t of `short_mask` is set. After doubling k, counted from 0, the
+// original point is added to its multiple if bit k of `adds` is set: no bits for powers of two, bit
+// 2 for 9 times a power of two. Results are canonical affine; infinity remains infinity.
 //
 // A thread owns a point and the chain of its multiples. The formulas use no constant of the curve,
 // so X and Y of a Jacobian multiple are an affine point of another curve. The next multiple is
@@ -33,8 +33,8 @@ template <class F> struct Stored {
 };
 // How a table is computed from the previous one.
 struct Steps {
-    uint32_t doublings, fewer, near, adds;
-    FN uint32_t of(uint32_t t) const { return near >> t & 1 ? fewer : doublings; }
+    uint32_t doublings, short_doublings, short_mask, adds;
+    FN uint32_t of(uint32_t t) const { return short_mask >> t & 1 ? short_doublings : doublings; }
 };
 // Replaces s = (X, Y), the point at `base`, by its multiple.
 template <class F, class Cell>
@@ -112,9 +112,9 @@ FN void make_tables(Affine<F>* tables, Quad* scratch, uint32_t n, uint32_t strid
 #define TABLES(name, F, threads, blocks) \
     KERNEL(threads, blocks) \
     name(Affine<F>* tables, Quad* scratch, uint32_t n, uint32_t stride, uint32_t count, \
-         uint32_t doublings, uint32_t fewer, uint32_t near, uint32_t adds) { \
+         uint32_t doublings, uint32_t short_doublings, uint32_t short_mask, uint32_t adds) { \
         DYNAMIC_SHARED(Quad, stage); \
-        const Steps steps = {doublings, fewer, near, adds}; \
+        const Steps steps = {doublings, short_doublings, short_mask, adds}; \
         make_tables<F, threads>(tables, scratch, n, stride, count, steps, stage); \
     } \
     EXPORT_KERNEL(name);

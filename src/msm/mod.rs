@@ -2,7 +2,7 @@
 //! launches its kernels (`kernels/msm/`) on one stream, in the caller's memory, and never waits for
 //! the device.
 //!
-//! [`Recoding`] define the signed-digit recoding of scalars, [`sort`] sorts the digits by bucket,
+//! [`Recoding`] defines the signed-digit recoding of scalars, [`sort`] sorts the digits by bucket,
 //! [`accumulate`] does the bucket accumulation, [`reduce`] the bucket reduction; [`tables`] hold
 //! precomputed multiples of the bases, so that windows share buckets. [`MsmPassPlan`] chooses
 //! windows and splits an MSM into passes that fit into memory, and [`MsmKernels`] runs the passes.
@@ -12,9 +12,10 @@
 //! can be added to each other.
 
 pub mod accumulate;
+mod launch;
 mod plan;
 pub mod reduce;
-mod references;
+pub mod references;
 mod run;
 pub mod sort;
 pub mod tables;
@@ -23,8 +24,6 @@ mod windows;
 pub use plan::{
     BaseMemory, MsmBudget, MsmPass, MsmPassPlan, MsmSize, ResidentPlan, SplitThresholds, TableStage,
 };
-pub use references::align_to_points;
-pub use run::{BasesLocation, MsmKernels, StageEvents};
-pub use windows::{
-    BITS_MAX, BITS_MIN, FixedWindows, RadixDigits, Recoding, SignedDigit, SlidingWindows,
-};
+pub use references::{BasesLocation, align_to_points};
+pub use run::{MsmKernels, StageEvents};
+pub use windows::{BITS_MAX, BITS_MIN, FixedWindows, RadixDigits, Recoding, SlidingWindows};

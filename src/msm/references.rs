@@ -1,9 +1,36 @@
-//! Indices of points, as references use them.
+//! References to points, and their indices.
 
 use crate::{curve::Group, device::DeviceSlice};
 
 /// Indices below this fit a reference, whose top bit is the sign.
 const REFERENCES_MAX: u64 = 1 << 31;
+
+/// The indices of bases and their tables: base i of table t has the index `first + t * stride + i`,
+/// below 2^31.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BasesLocation {
+    pub first: u32,
+    /// Points from one table's start to the next one's; ignored if there is one table.
+    pub stride: u32,
+}
+
+impl BasesLocation {
+    /// The word that kernels read.
+    pub(super) fn word(self) -> u64 {
+        u64::from(self.stride) << 32 | u64::from(self.first)
+    }
+}
+
+/// References sorted by bucket, in any order within a bucket.
+#[derive(Clone, Copy)]
+pub struct SortedReferences<'a> {
+    /// At least as many words as the launch bound on digits. Bit 31 marks a point that is
+    /// subtracted.
+    pub references: DeviceSlice<'a, u32>,
+    /// At least one word more than buckets, ascending from 0: bucket b's references are
+    /// `starts[b]..starts[b + 1]`.
+    pub starts: DeviceSlice<'a, u32>,
+}
 
 /// The part of `span` from the first address whose offset in the arena is a multiple of a point's
 /// size, and the index of the point there. To hold n points, `span` must have room for n + 1.
@@ -13,9 +40,9 @@ pub fn align_to_points(
     group: Group,
 ) -> Option<(DeviceSlice<'_, u8>, u32)> {
     let point = group.affine_bytes() as u64;
-    let number = span.arena_offset().div_ceil(point);
-    let skipped = (number * point - span.arena_offset()) as usize;
-    let whole = span.slice(skipped, span.len().checked_sub(skipped)?)?;
-    let end = number + whole.len() as u64 / point;
-    (end > number && end <= REFERENCES_MAX).then_some((whole, number as u32))
+    let first = span.arena_offset().div_ceil(point);
+    let skipped = (first * point - span.arena_offset()) as usize;
+    let aligned = span.slice(skipped, span.len().checked_sub(skipped)?)?;
+    let end = first + aligned.len() as u64 / point;
+    (end > first && end <= REFERENCES_MAX).then_some((aligned, first as u32))
 }

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use ark_ec::short_weierstrass::Projective;
 use ark_ff::AdditiveGroup;
-use bytemuck::Pod;
 
 use super::{
-    MsmPass, MsmPassPlan,
-    accumulate::{self, Accumulator},
-    plan::MsmPassLayout,
-    reduce::{self, DeviceCurve, Reducer},
-    sort::{self, Sorter},
+    accumulate::Accumulator,
+    launch::{kernel_fault, region},
+    plan::{MsmPass, MsmPassLayout, MsmPassPlan, PassOutput},
+    reduce::{DeviceCurve, Reducer, combine_on_host},
+    references::{BasesLocation, SortedReferences, align_to_points},
+    sort::Sorter,
 };
 use crate::device::{
     ALIGN, DeviceContext, DeviceFault, DeviceSlice, Event, GpuUnavailable, Stream,
@@ -29,31 +29,17 @@ pub struct StageEvents([Event; 4]);
 
 impl StageEvents {
     /// The duration of each stage of a completed pass.
-    ///
-    /// Errors: driver errors.
     pub fn stages(&self) -> Result<[(&'static str, Duration); 3], DeviceFault> {
-        let [begun, listed, summed, reduced] = &self.0;
+        let [begun, sorted, accumulated, reduced] = &self.0;
         Ok([
-            ("sort", listed.elapsed_since(begun)?),
-            ("accumulate", summed.elapsed_since(listed)?),
-            ("reduce", reduced.elapsed_since(summed)?),
+            ("sort", sorted.elapsed_since(begun)?),
+            ("accumulate", accumulated.elapsed_since(sorted)?),
+            ("reduce", reduced.elapsed_since(accumulated)?),
         ])
     }
 }
 
-/// The indices of bases, as references count them: see [`super::align_to_points`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BasesLocation {
-    /// The index of the first base.
-    pub first: u32,
-    /// Points from one table's start to the next one's; ignored if there is one table.
-    pub stride: u32,
-}
-
 impl MsmKernels {
-    /// Loads the kernels.
-    ///
-    /// Errors: `NoKernels`, `NoImageForDevice`, `Device`.
     pub fn load(context: &DeviceContext) -> Result<Self, GpuUnavailable> {
         Ok(Self {
             sorter: Sorter::load(context)?,
@@ -70,7 +56,7 @@ impl MsmKernels {
     /// [`MsmPassPlan::output_bytes`]; all begin at multiples of [`ALIGN`], in the arena of the
     /// points that `bases` locates. Before the first pass their contents do not matter. Between
     /// passes other MSMs may use the workspace, but not the other spans. With `watch`, returns
-    /// events at the stages' borders, which costs the host about 10 us.
+    /// timed events at the start and end of each stage, which costs the host about 10 us.
     ///
     /// Errors: `KernelMismatch` if a span is too short; driver errors.
     #[allow(clippy::too_many_arguments)] // one per stage input and region
@@ -86,100 +72,84 @@ impl MsmKernels {
         workspace: DeviceSlice<'_, u8>,
         out: DeviceSlice<'_, u8>,
     ) -> Result<Option<StageEvents>, DeviceFault> {
-        let mark = || watch.then(|| stream.record_timed()).transpose();
-        let layout =
-            plan.layout(pass).ok_or_else(|| kernel_fault("a pass is larger than its plan"))?;
+        let record = || watch.then(|| stream.record_timed()).transpose();
+        let layout = layout(plan, pass)?;
         let MsmPassLayout { sort, accumulate, reduce, .. } = &layout;
         let bucket_bytes = accumulate.buckets as usize * accumulate.sum_bytes();
-        let buckets = super::align_to_points(buckets, plan.job().group)
+        let buckets = align_to_points(buckets, plan.job().group)
             .and_then(|(buckets, _)| buckets.slice(0, bucket_bytes))
-            .ok_or_else(|| {
-                kernel_fault("the buckets' span is too short or too far for references")
-            })?;
-        let sorted = self.sorted(&layout, workspace)?;
-        let accumulate::SortedReferences { references, starts } = sorted;
-        let scratch = span(workspace, layout.scratch, layout.bytes)?;
-        let tables =
-            sort::TableIndices { first: bases.first + pass.points.0, stride: bases.stride };
-        let begun = mark()?;
-        let lists = sort::SortOutput { references, starts };
-        self.sorter.run(stream, sort, scalars, tables, scratch, lists)?;
-        let listed = mark()?;
+            .ok_or_else(|| fault("the buckets' span is too short or too far for references"))?;
+        let sorted = sorted_references(&layout, workspace)?;
+        let scratch = region(workspace, layout.scratch.clone()).ok_or_else(short)?;
+        let bases = BasesLocation { first: bases.first + pass.points.start, ..bases };
+        let begun = record()?;
+        self.sorter.run(stream, sort, scalars, bases, scratch, sorted)?;
+        let sort_end = record()?;
         self.accumulator.run(stream, accumulate, sorted, buckets, scratch)?;
-        let summed = mark()?;
+        let accumulate_end = record()?;
         if pass.reduces {
             // A result belongs to vectors and sets, whichever points the last pass covers.
-            let own = |other: &MsmPass| (other.vectors, other.sets) == (pass.vectors, pass.sets);
-            let before = plan.outputs().take_while(|(other, _)| !own(other));
-            let at: u64 = before.map(|(_, bytes)| bytes).sum();
-            let out = span(out, at, at + reduce.output_bytes())?;
+            let is_own = |other: &MsmPass| other.vectors == pass.vectors && other.sets == pass.sets;
+            let output = plan.outputs().find(|output| is_own(&output.pass)).ok_or_else(short)?;
+            let out = region(out, output.bytes).ok_or_else(short)?;
             self.reducer.run(stream, reduce, buckets, scratch, out)?;
         }
-        let marks = [begun, listed, summed, mark()?].into_iter().collect::<Option<Vec<_>>>();
-        Ok(marks.and_then(|marks| marks.try_into().ok()).map(StageEvents))
+        let events = [begun, sort_end, accumulate_end, record()?];
+        let events = events.into_iter().collect::<Option<Vec<_>>>();
+        Ok(events.and_then(|events| events.try_into().ok()).map(StageEvents))
     }
 
-    /// The sorted references and the number of buckets that a pass left in its workspace. Lets
-    /// benchmarks compare accumulation strategies.
-    ///
-    /// Errors: `KernelMismatch` if the workspace is shorter than the pass's.
+    /// The sorted references that a pass left in its workspace, with one start more than buckets.
+    /// Lets benchmarks compare accumulation strategies.
+    #[cfg(feature = "internals")]
     pub fn sorted_references<'w>(
-        &self,
         plan: &MsmPassPlan,
         pass: &MsmPass,
         workspace: DeviceSlice<'w, u8>,
-    ) -> Result<(accumulate::SortedReferences<'w>, u32), DeviceFault> {
-        let layout =
-            plan.layout(pass).ok_or_else(|| kernel_fault("a pass is larger than its plan"))?;
-        Ok((self.sorted(&layout, workspace)?, layout.accumulate.buckets))
-    }
-
-    fn sorted<'w>(
-        &self,
-        layout: &MsmPassLayout,
-        workspace: DeviceSlice<'w, u8>,
-    ) -> Result<accumulate::SortedReferences<'w>, DeviceFault> {
-        Ok(accumulate::SortedReferences {
-            references: span(workspace, layout.references, layout.starts)?,
-            starts: span(workspace, layout.starts, layout.scratch)?,
-        })
+    ) -> Result<SortedReferences<'w>, DeviceFault> {
+        sorted_references(&layout(plan, pass)?, workspace)
     }
 
     /// The sum of each vector, from the [`MsmPassPlan::output_bytes`] bytes that the passes wrote.
     pub fn combine_sums<P: DeviceCurve>(plan: &MsmPassPlan, bytes: &[u8]) -> Vec<Projective<P>> {
         let mut sums = vec![Projective::ZERO; plan.job().vectors as usize];
-        let mut at = 0;
-        for (pass, padded) in plan.outputs() {
-            let reduce = plan.reduce(&pass);
-            let own = &bytes[at..at + reduce.output_bytes() as usize];
-            let shift = plan.windows().set_shift(pass.sets.0);
-            let vectors = &mut sums[pass.vectors.0 as usize..];
-            for (sum, mut part) in
-                vectors.iter_mut().zip(reduce::combine_on_host::<P>(&reduce, own))
-            {
+        for PassOutput { pass, reduce, bytes: range } in plan.outputs() {
+            let start = range.start as usize;
+            let own = &bytes[start..start + reduce.output_bytes() as usize];
+            let shift = plan.windows().set_shift(pass.sets.start);
+            let vectors = &mut sums[pass.vectors.start as usize..];
+            for (sum, mut part) in vectors.iter_mut().zip(combine_on_host::<P>(&reduce, own)) {
                 for _ in 0..shift {
                     part.double_in_place();
                 }
                 *sum += part;
             }
-            at += padded as usize;
         }
         sums
     }
 }
 
-/// Casts bytes `begin..end` to elements.
-fn span<T: Pod>(
-    whole: DeviceSlice<'_, u8>,
-    begin: u64,
-    end: u64,
-) -> Result<DeviceSlice<'_, T>, DeviceFault> {
-    let part = whole.slice(begin as usize, (end - begin) as usize).and_then(|part| part.cast());
-    part.ok_or_else(|| kernel_fault("workspace or results are shorter than their plan"))
+fn layout(plan: &MsmPassPlan, pass: &MsmPass) -> Result<MsmPassLayout, DeviceFault> {
+    plan.layout(pass).ok_or_else(|| fault("a pass is larger than its plan"))
 }
 
-fn kernel_fault(problem: &str) -> DeviceFault {
-    DeviceFault::KernelMismatch { kernel: "msm".to_owned(), problem: problem.to_owned() }
+fn sorted_references<'w>(
+    layout: &MsmPassLayout,
+    workspace: DeviceSlice<'w, u8>,
+) -> Result<SortedReferences<'w>, DeviceFault> {
+    let starts = region::<u32>(workspace, layout.starts.clone()).ok_or_else(short)?;
+    Ok(SortedReferences {
+        references: region(workspace, layout.references.clone()).ok_or_else(short)?,
+        starts: starts.slice(0, layout.accumulate.buckets as usize + 1).ok_or_else(short)?,
+    })
+}
+
+fn short() -> DeviceFault {
+    fault("workspace or results are shorter than their plan")
+}
+
+fn fault(problem: &str) -> DeviceFault {
+    kernel_fault("msm", problem)
 }
 
 const _: () = assert!(ALIGN.is_multiple_of(32), "scalars are read in two pieces of 16 bytes");

@@ -6,6 +6,7 @@ use crate::{
         BlockShape, DeviceContext, DeviceFault, DeviceLimits, DevicePtr, DeviceSlice,
         GpuUnavailable, Kernel, KernelModule, Stream,
     },
+    msm::launch::{PerGroup, kernel_fault},
 };
 
 /// The most multiples of a point that share an inversion; each has a bit of a word. The inversion
@@ -15,22 +16,18 @@ const CHAIN_MAX: usize = 31;
 /// Elements of shared memory per thread.
 const SHARED_ELEMENTS: u32 = 6;
 
-/// Parameters: tables, scratch, n, stride, count, doublings, fewer, near, adds.
-type MakeTables = Kernel<(DevicePtr<u8>, DevicePtr<u8>, u32, u32, u32, u32, u32, u32, u32)>;
+/// Parameters: tables, scratch, n, stride, count, doublings, short_doublings, short_mask, adds.
+type MakeTablesKernel = Kernel<(DevicePtr<u8>, DevicePtr<u8>, u32, u32, u32, u32, u32, u32, u32)>;
 
-/// The kernels that build tables.
 pub struct TableBuilder {
-    g1: MakeTables,
-    g2: MakeTables,
+    kernels: PerGroup<MakeTablesKernel>,
     limits: DeviceLimits,
 }
 
 /// The layout of tables in memory: one after the other, starting with the bases themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableLayout<'a> {
-    /// The group of the points.
     pub group: Group,
-    /// Points per table.
     pub points: u32,
     /// Points from one table's start to the next one's; at least `points`.
     pub stride: usize,
@@ -44,12 +41,15 @@ pub struct TableLayout<'a> {
 impl TableLayout<'_> {
     /// Bytes from the first table's start to the last one's end.
     pub fn bytes(&self) -> usize {
-        let before = self.offsets.len().saturating_sub(1) * self.stride;
-        (before + self.points as usize) * self.group.affine_bytes()
+        let last_start = self.offsets.len().saturating_sub(1) * self.stride;
+        (last_start + self.points as usize) * self.group.affine_bytes()
     }
 }
 
-/// The thread blocks of the kernels.
+fn kernel_name(group: Group) -> String {
+    format!("{}_tables", group.name())
+}
+
 fn block(group: Group) -> BlockShape {
     let threads = match group {
         Group::G1 => 128,
@@ -77,17 +77,12 @@ pub fn scratch_bytes(group: Group, points: u32, limits: &DeviceLimits) -> u64 {
 }
 
 impl TableBuilder {
-    /// Loads the kernels.
     pub fn load(context: &DeviceContext) -> Result<Self, GpuUnavailable> {
         let index = context.identity().index;
         let module = KernelModule::load(context, "msm/tables")?;
-        let kernel = |group: Group| {
-            module
-                .kernel(&format!("{}_tables", group.name()), block(group))
-                .map_err(|fault| GpuUnavailable::Device { index, fault })
-        };
-        let limits = context.identity().limits;
-        Ok(Self { g1: kernel(Group::G1)?, g2: kernel(Group::G2)?, limits })
+        let kernels = PerGroup::load(|group| module.kernel(&kernel_name(group), block(group)));
+        let kernels = kernels.map_err(|fault| GpuUnavailable::Device { index, fault })?;
+        Ok(Self { kernels, limits: context.identity().limits })
     }
 
     /// [`scratch_bytes`] on this device.
@@ -103,8 +98,9 @@ impl TableBuilder {
     /// must be in the subgroup of prime order: the multiples of points of small order may be wrong.
     /// `scratch` has [`TableBuilder::scratch_bytes`], with any contents. Both begin at multiples of
     /// 16 bytes. Time: about 4 G doublings/s in G1 on an H200; for each point of each table one
-    /// doubling more, and up to 1.5 for an addition; and 32 for each point of each launch. Errors:
-    /// `Kernel` if a span is too short or the factor is 0; driver errors.
+    /// doubling more, and up to 1.5 for an addition; and 32 for each point of each launch.
+    ///
+    /// Errors: `KernelMismatch` if a span is too short or the factor is 0; driver errors.
     pub fn run(
         &self,
         stream: &Stream,
@@ -113,34 +109,31 @@ impl TableBuilder {
         scratch: DeviceSlice<'_, u8>,
     ) -> Result<(), DeviceFault> {
         let TableLayout { group, points, stride, offsets, factor } = *layout;
-        let (kernel, name) = match group {
-            Group::G1 => (&self.g1, "g1_tables"),
-            Group::G2 => (&self.g2, "g2_tables"),
-        };
-        let bad = |problem: &str| DeviceFault::KernelMismatch {
-            kernel: name.to_owned(),
-            problem: problem.to_owned(),
-        };
-        let short = || bad("tables or scratch are shorter than their layout");
-        let FactorSteps { doublings: own, adds } =
-            factor_steps(factor).ok_or_else(|| bad("the factor is 0"))?;
+        let (kernel, name) = (self.kernels.get(group), kernel_name(group));
+        let short = || kernel_fault(&name, "tables or scratch are shorter than their layout");
+        let FactorSteps { doublings: factor_doublings, adds } =
+            factor_steps(factor).ok_or_else(|| kernel_fault(&name, "the factor is 0"))?;
         let width = group.affine_bytes();
         let scratch_bytes = self.scratch_bytes(group, points) as usize;
         let scratch = scratch.slice(0, scratch_bytes).ok_or_else(short)?;
-        let apart: Vec<u32> = offsets.windows(2).map(|pair| own + pair[1] - pair[0]).collect();
-        let most = blocks(group, &self.limits) * block(group).threads;
+        let distances = offsets.windows(2).map(|pair| factor_doublings + pair[1] - pair[0]);
+        let distances: Vec<u32> = distances.collect();
+        let points_max = blocks(group, &self.limits) * block(group).threads;
         let mut done = 0;
-        while done < apart.len() {
-            let TableChain { count, doublings, short_doublings: fewer, short_mask: near } =
-                next_chain(&apart[done..]);
-            for first in (0..points).step_by(most as usize) {
-                let some = most.min(points - first);
+        while done < distances.len() {
+            let TableChain { count, doublings, short_doublings, short_mask } =
+                next_chain(&distances[done..]);
+            for first in (0..points).step_by(points_max as usize) {
+                let n = points_max.min(points - first);
                 let begin = (done * stride + first as usize) * width;
-                let bytes = (count as usize * stride + some as usize) * width;
+                let bytes = (count as usize * stride + n as usize) * width;
                 let tables = tables.slice(begin, bytes).ok_or_else(short)?;
                 let stride = stride as u32;
-                let given = (tables, scratch, some, stride, count, doublings, fewer, near, adds);
-                kernel.launch(stream, grid(group, some, &self.limits), given)?;
+                #[rustfmt::skip]
+                let given = (
+                    tables, scratch, n, stride, count, doublings, short_doublings, short_mask, adds,
+                );
+                kernel.launch(stream, grid(group, n, &self.limits), given)?;
             }
             done += count as usize;
         }
@@ -171,18 +164,18 @@ struct TableChain {
 }
 
 /// The most tables that one launch can build, by each one's distance from the previous.
-fn next_chain(apart: &[u32]) -> TableChain {
+fn next_chain(distances: &[u32]) -> TableChain {
     let ends = |count: usize| {
-        let (least, most) = (apart[..count].iter().min(), apart[..count].iter().max());
-        (least.copied().unwrap_or(0), most.copied().unwrap_or(0))
+        let own = distances[..count].iter().copied();
+        (own.clone().min().unwrap_or(0), own.max().unwrap_or(0))
     };
-    let alike = |&count: &usize| {
-        let (fewer, doublings) = ends(count);
-        apart[..count].iter().all(|own| [fewer, doublings].contains(own))
+    let has_two_distances = |&count: &usize| {
+        let (shortest, longest) = ends(count);
+        distances[..count].iter().all(|own| [shortest, longest].contains(own))
     };
-    let count = (1..=apart.len().min(CHAIN_MAX)).take_while(alike).count();
-    let (fewer, doublings) = ends(count);
-    let near = (1..).zip(&apart[..count]).filter(|(_, own)| **own < doublings);
-    let near = near.fold(0, |mask, (t, _)| mask | 1 << t);
-    TableChain { count: count as u32, doublings, short_doublings: fewer, short_mask: near }
+    let count = (1..=distances.len().min(CHAIN_MAX)).take_while(has_two_distances).count();
+    let (short_doublings, doublings) = ends(count);
+    let short = (1..).zip(&distances[..count]).filter(|(_, own)| **own < doublings);
+    let short_mask = short.fold(0, |mask, (table, _)| mask | 1 << table);
+    TableChain { count: count as u32, doublings, short_doublings, short_mask }
 }

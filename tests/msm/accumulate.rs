@@ -10,7 +10,10 @@ use ark_std::{
 use capstan::{
     curve::{Group, points::CurvePoint},
     device::DeviceFault,
-    msm::accumulate::{AccumulateShape, AccumulateTuning, Accumulator, SortedReferences},
+    msm::{
+        accumulate::{AccumulateShape, AccumulateTuning, Accumulator},
+        references::SortedReferences,
+    },
 };
 
 use crate::{
@@ -105,8 +108,7 @@ pub fn check<A: CurvePoint>(
         let (references, starts) = (rig.upload(&all), rig.upload(&starts));
         let sorted = SortedReferences { references: references.all(), starts: starts.all() };
         // The workspace's content must not matter.
-        let bytes = accumulator.bytes(&shape) as usize;
-        let workspace = rig.upload(&vec![0xee_u8; bytes]);
+        let workspace = rig.upload(&vec![0xee_u8; shape.bytes(&rig.limits()) as usize]);
         accumulator.run(rig.stream(), &shape, sorted, out, workspace.all()).unwrap();
         sums.iter_mut().zip(expected(table, part)).for_each(|(sum, new)| *sum += new);
         let compare = |found: &[A], what| {
@@ -119,7 +121,7 @@ pub fn check<A: CurvePoint>(
         if !onto {
             let shape = AccumulateShape { xyzz: true, ..shape };
             let wide = rig.upload(&vec![0xee_u8; count * shape.sum_bytes()]);
-            let workspace = rig.upload(&vec![0xee_u8; accumulator.bytes(&shape) as usize]);
+            let workspace = rig.upload(&vec![0xee_u8; shape.bytes(&rig.limits()) as usize]);
             accumulator.run(rig.stream(), &shape, sorted, wide.all(), workspace.all()).unwrap();
             compare(&points::read_xyzz(rig, wide.all()), "XYZZ");
         }
@@ -194,7 +196,6 @@ fn large_buckets_are_split<A: CurvePoint>() {
     });
 }
 
-/// Spans that are too short or misaligned for the kernels are refused.
 #[test]
 fn short_and_misaligned_spans_are_refused() {
     each_seed(|rig| {
@@ -213,7 +214,7 @@ fn short_and_misaligned_spans_are_refused() {
         let part = |points: std::ops::Range<usize>| {
             out.slice(points.start * 96, points.len() * 96).unwrap()
         };
-        let workspace = rig.lease::<u8>(accumulator.bytes(&shape) as usize);
+        let workspace = rig.lease::<u8>(shape.bytes(&rig.limits()) as usize);
         let room = workspace.all::<u8>();
         let run = |digits, bounds, out, room| {
             let sorted = SortedReferences {
@@ -246,7 +247,6 @@ fn short_and_misaligned_spans_are_refused() {
     });
 }
 
-/// All strategies give the right sums of the same buckets.
 fn all_strategies<A: CurvePoint>() {
     each_seed(|rig| {
         let accumulator = Accumulator::load(rig.context()).unwrap();

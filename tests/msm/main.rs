@@ -1,6 +1,7 @@
 //! MSMs on a GPU and their stages against the host and arkworks: on a GPU if the machine has one,
 //! else on the emulated driver under three thread schedules.
 
+mod digits;
 #[path = "../kernels/elements.rs"]
 #[allow(dead_code)]
 mod elements;
@@ -17,8 +18,10 @@ mod scalars;
 mod accumulate;
 mod passes;
 mod reduce;
+mod resident;
 mod sort;
 mod tables;
 mod waves;
 mod whole;
+mod window_choice;
 mod windows;

@@ -107,7 +107,7 @@ fn tunings() -> Vec<ReduceTuning> {
         slice_points_min,
         lg_part,
         teams_per_multiprocessor: groups,
-        ending: None,
+        host_step: None,
     };
     vec![
         tuning(u64::MAX, 7, 132, 64),
@@ -132,8 +132,8 @@ fn check_shape<P: TestCurve + reduce::DeviceCurve>(
     let count = vectors as usize * shape.shifts.len() * buckets as usize;
     let given = buckets_of_kind::<P>(rng, turn, count);
     let tuning = tunings()[turn % tunings().len()];
-    let ending = [HostTakeover::Terms, HostTakeover::Sets, HostTakeover::Vectors][turn / 2 % 3];
-    let plan = ReducePlan::new(&shape, &ReduceTuning { ending: Some(ending), ..tuning });
+    let host_step = [HostTakeover::Terms, HostTakeover::Sets, HostTakeover::Vectors][turn / 2 % 3];
+    let plan = ReducePlan::new(&shape, &ReduceTuning { host_step: Some(host_step), ..tuning });
     let found = run(rig, &plan, &given);
     assert!(found == expected(&shape, &given), "turn {turn}: {plan:?}");
 }
@@ -176,10 +176,10 @@ fn check_tunings<P: TestCurve + reduce::DeviceCurve>(buckets: u32) {
             let given = buckets_of_kind::<P>(&mut rng, kind, 2 * buckets as usize);
             let expected = expected(&shape, &given);
             for (number, tuning) in tunings().into_iter().enumerate() {
-                let ending = [HostTakeover::Terms, HostTakeover::Sets, HostTakeover::Vectors]
+                let host_step = [HostTakeover::Terms, HostTakeover::Sets, HostTakeover::Vectors]
                     [(kind + number) % 3];
                 let plan =
-                    ReducePlan::new(&shape, &ReduceTuning { ending: Some(ending), ..tuning });
+                    ReducePlan::new(&shape, &ReduceTuning { host_step: Some(host_step), ..tuning });
                 assert!(run(rig, &plan, &given) == expected, "kind {kind}: {plan:?}");
             }
         }
@@ -245,6 +245,6 @@ fn plans_are_short_and_choose_the_cheapest_ending() {
         (HostTakeover::Vectors, 1000),
         "{several:?}"
     );
-    let no_ladder = plan(Group::G2, 1000, vec![0, 9, 11], 9);
-    assert_eq!(no_ladder.host_step, HostTakeover::Sets, "{no_ladder:?}");
+    let uncountable = plan(Group::G2, 1000, vec![0, 9, 11], 9);
+    assert_eq!(uncountable.host_step, HostTakeover::Sets, "{uncountable:?}");
 }

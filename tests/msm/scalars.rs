@@ -57,7 +57,7 @@ pub fn of_digits(radix: &RadixDigits, rng: &mut StdRng, count: usize) -> Vec<Fr>
             true if rng.random_range(0..4) > 0 => Fr::ZERO,
             _ => Fr::from(kinds[rng.random_range(0..kinds.len())]),
         };
-        let digits: Vec<Fr> = (0..radix.count()).map(&mut digit).collect();
+        let digits: Vec<Fr> = (0..radix.count).map(&mut digit).collect();
         digits.iter().fold(Fr::ZERO, |sum, digit| sum * base + digit)
     };
     (0..count).map(|i| scalar(i % 2 == 0)).collect()

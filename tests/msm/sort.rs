@@ -5,12 +5,14 @@ use ark_ff::BigInt;
 use capstan::{
     device::DeviceLimits,
     msm::{
-        BITS_MAX, BITS_MIN, FixedWindows, RadixDigits, Recoding, SignedDigit, SlidingWindows,
-        sort::{SortCapacity, SortOutput, SortPath, SortPlan, SortShape, Sorter, TableIndices},
+        BITS_MAX, BITS_MIN, BasesLocation, FixedWindows, RadixDigits, Recoding, SlidingWindows,
+        references::SortedReferences,
+        sort::{SortCapacity, SortPath, SortPlan, SortShape, Sorter},
     },
 };
 
 use crate::{
+    digits::{SignedDigit, bucket, digits},
     gpu::{KernelRig, each_seed},
     limits::PRESETS,
     scalars::{DISTRIBUTIONS, edges, of_digits, rng, uniform, words},
@@ -19,22 +21,22 @@ use crate::{
 const SIGN: u32 = 1 << 31;
 /// Initial content of buffers, which must not matter.
 const DIRT: u32 = 0xeeee_eeee;
-const TABLES: TableIndices = TableIndices { first: 12345, stride: 1 << 20 };
+const TABLES: BasesLocation = BasesLocation { first: 12345, stride: 1 << 20 };
 
 /// Bucket and reference of every digit, sorted.
 fn expected(shape: &SortShape, scalars: &[Fr]) -> Vec<(u32, u32)> {
-    let (windows, first_set, sets) = (shape.windows(), shape.first_set(), shape.sets());
+    let SortShape { windows, first_set, sets, n, .. } = *shape;
     let mut found = Vec::new();
     for (at, scalar) in scalars.iter().enumerate() {
-        let (vector, i) = (at as u32 / shape.n(), at as u32 % shape.n());
-        for SignedDigit { table, set, value } in windows.digits(*scalar) {
+        let (vector, i) = (at as u32 / n, at as u32 % n);
+        for SignedDigit { table, set, value } in digits(&windows, *scalar) {
             if !(first_set..first_set + sets).contains(&set) {
                 continue;
             }
-            let bucket = (vector * sets + set - first_set) * windows.buckets();
+            let first = (vector * sets + set - first_set) * windows.buckets();
             let point = TABLES.first + table * TABLES.stride + i;
             let sign = if value < 0 { SIGN } else { 0 };
-            found.push((bucket + windows.bucket(value), point | sign));
+            found.push((first + bucket(&windows, value), point | sign));
         }
     }
     found.sort_unstable();
@@ -43,14 +45,14 @@ fn expected(shape: &SortShape, scalars: &[Fr]) -> Vec<(u32, u32)> {
 
 /// Sorts on the device and compares the start and the content of every bucket.
 fn check(rig: &KernelRig, sorter: &Sorter, layout: &SortPlan, scalars: &[Fr], name: &str) {
-    let shape = layout.shape();
+    let shape = &layout.shape;
     let dirty = |bytes: u64| rig.upload(&vec![DIRT; bytes.div_ceil(4) as usize]);
     let (work, references) = (dirty(layout.bytes()), dirty(4 * shape.digits_max()));
     let starts = dirty(4 * (shape.buckets() + 1));
     let given = rig.upload(&words(scalars));
-    let sorted = SortOutput { references: references.all(), starts: starts.all() };
+    let sorted = SortedReferences { references: references.all(), starts: starts.all() };
     // Odd sizes run twice: what the first run leaves must not matter to the second.
-    for _ in 0..1 + shape.n() % 2 {
+    for _ in 0..1 + shape.n % 2 {
         sorter.run(rig.stream(), layout, given.all(), TABLES, work.all(), sorted).unwrap();
     }
     let expected = expected(shape, scalars);
@@ -72,11 +74,11 @@ fn check(rig: &KernelRig, sorter: &Sorter, layout: &SortPlan, scalars: &[Fr], na
 
 /// The chosen layout, and layouts for every branch: few bins, one bin, one or more blocks a vector.
 fn layouts(shape: SortShape, capacity: SortCapacity) -> Vec<SortPlan> {
-    let lg_buckets = (shape.buckets() / u64::from(shape.vectors())).ilog2();
+    let lg_buckets = (shape.buckets() / u64::from(shape.vectors)).ilog2();
     let bins = |low_bits, tile_scalars| SortPath::Bins { low_bits, tile_scalars };
     let direct = |groups| SortPath::Direct { groups };
     // Every bin and group is a block, which is slow in emulation.
-    let (cuts, groups) = if shape.vectors() > 8 { (1, 2) } else { (4, 7) };
+    let (cuts, groups) = if shape.vectors > 8 { (1, 2) } else { (4, 7) };
     let (few, one) = (lg_buckets.saturating_sub(cuts), (lg_buckets + 1).min(12));
     let paths = [bins(few, 160), bins(one, 33), direct(1), direct(groups)];
     let mut found: Vec<_> = SortPlan::of(shape, capacity).into_iter().collect();
@@ -142,7 +144,7 @@ fn all_distributions_are_sorted() {
 fn digits_of_a_small_radix_are_sorted() {
     each_seed(|rig| {
         let (mut rng, sorter) = (rng(), sorter(rig));
-        let radix = RadixDigits::all().next().unwrap();
+        let radix = RadixDigits::ALL[0];
         for (name, scalar) in DISTRIBUTIONS {
             let scalars: Vec<Fr> = (0..400).map(|i| scalar(&mut rng, i)).collect();
             let shape = SortShape::new(Recoding::Radix(radix), 400, 1).unwrap();
@@ -159,7 +161,8 @@ fn digits_of_a_small_radix_are_sorted() {
 fn digits_of_every_radix_are_sorted() {
     each_seed(|rig| {
         let (mut rng, sorter) = (rng(), sorter(rig));
-        for (case, radix) in RadixDigits::all().enumerate().filter(|(case, _)| rig.runs_case(*case))
+        for (case, radix) in
+            RadixDigits::ALL.into_iter().enumerate().filter(|(case, _)| rig.runs_case(*case))
         {
             let mut scalars = edges();
             scalars.extend(of_digits(&radix, &mut rng, 2000));
@@ -176,7 +179,7 @@ fn bins_of_several_tiles_are_sorted() {
     each_seed(|rig| {
         let (mut rng, sorter) = (rng(), sorter(rig));
         let fixed = FixedWindows::new(13, 1, 20).unwrap();
-        let offsets: Vec<u32> = (0..fixed.count()).map(|j| fixed.offset(j)).collect();
+        let offsets: Vec<u32> = (0..fixed.count).map(|j| fixed.offset(j)).collect();
         let apart: Vec<u32> = (0..253).step_by(14).collect();
         for (windows, low_bits, bits) in
             [(Recoding::Fixed(fixed), 7, offsets), (windows(14, 0), 12, apart)]
@@ -184,7 +187,7 @@ fn bins_of_several_tiles_are_sorted() {
             let n = 4097;
             let one_bucket = bits.iter().map(|&bit| Fr::from(BigInt::from(1_u64) << bit));
             let one_bucket: Fr = one_bucket.sum();
-            let digits = windows.digits(one_bucket);
+            let digits = digits(&windows, one_bucket);
             assert!(digits.len() > 16 && digits.iter().all(|digit| digit.value == 1));
             let uniform: Vec<Fr> = (0..n).map(|_| uniform(&mut rng)).collect();
             let mixed = (0..n).map(|i| if i % 3 == 0 { uniform[i] } else { one_bucket });
@@ -315,7 +318,7 @@ fn short_spans_are_refused() {
             });
             let [scalars, work, references, starts] =
                 std::array::from_fn(|_| leases.next().unwrap());
-            let sorted = SortOutput { references: references.all(), starts: starts.all() };
+            let sorted = SortedReferences { references: references.all(), starts: starts.all() };
             let (given, work) = (scalars.all(), work.all());
             assert!(sorter.run(rig.stream(), &layout, given, TABLES, work, sorted).is_err());
         }

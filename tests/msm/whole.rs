@@ -17,6 +17,7 @@ use capstan::{
 };
 
 use crate::{
+    digits,
     gpu::{KernelRig, each_seed},
     points::{self, distinct},
     scalars::{DISTRIBUTIONS, rng, uniform, words},
@@ -81,8 +82,8 @@ impl<'a, P: points::TestCurve + DeviceCurve> MsmBench<'a, P> {
         let out = room(plan.output_bytes());
         let mut marks = Vec::new();
         for (i, pass) in passes.iter().enumerate() {
-            let begin = (pass.vectors.0 * job.n + pass.points.0) as usize;
-            let own = given.all().slice(begin, (pass.vectors.1 * pass.points.1) as usize).unwrap();
+            let begin = pass.first_scalar(job.n) as usize;
+            let own = given.all().slice(begin, pass.scalars() as usize).unwrap();
             let (stream, work) = (self.rig.stream(), workspace.all());
             let (watch, buckets) = (i % 2 == 0, buckets.all());
             let marked = self.msm.launch_pass(
@@ -174,7 +175,7 @@ fn sliding(i: usize) -> Recoding {
 
 /// Digits of a radix that is not a power of two: the one with the fewest buckets.
 fn radix() -> Recoding {
-    Recoding::radix(26).unwrap()
+    digits::radix(26).unwrap()
 }
 
 fn check_batches<P: points::TestCurve + DeviceCurve>(shapes: &[(usize, usize)]) {

@@ -17,7 +17,6 @@ const NOT_YET: &[&str] = &[
     "src/device",
     "src/engine",
     "src/formats",
-    "src/msm",
     "src/ntt",
     "src/server",
     "src/store",

@@ -3,6 +3,7 @@
 use crate::{
     curve::Group,
     device::{BlockShape, DeviceLimits},
+    msm::launch::SerialSumBlocks,
 };
 
 /// The most shares that three rounds of merging by warps combine. An H200 holds 33792 threads of
@@ -20,20 +21,16 @@ pub struct TreeBlocks {
 
 impl TreeBlocks {
     /// As the kernels of `group` are compiled, one block per multiprocessor; `None` if the device
-    /// has too little shared memory. Over Fp2 the arithmetic hides a second gather of
-    /// both x coordinates, so they are not kept in scratch.
+    /// has too little shared memory. Over Fp2 the arithmetic hides a second gather of both x
+    /// coordinates, so they are not kept in scratch.
     pub fn of(group: Group, limits: &DeviceLimits) -> Option<Self> {
-        let kept = match group {
+        let scratch_coordinates = match group {
             Group::G1 => 3,
             Group::G2 => 1,
         };
         let block = Self::block(group);
-        let batch = Self {
-            blocks: limits.multiprocessors,
-            threads: block.threads,
-            scratch_coordinates: kept,
-        };
-        limits.fits(block).then_some(batch)
+        let (blocks, threads) = (limits.multiprocessors, block.threads);
+        limits.fits(block).then_some(Self { blocks, threads, scratch_coordinates })
     }
 
     /// A block of the tree: shared memory for five columns of two elements more than threads
@@ -48,31 +45,13 @@ impl TreeBlocks {
     }
 }
 
-/// The blocks of load-balanced accumulation: `kernels/msm/load_balanced.cu`.
-pub struct ShareBlocks {
-    pub block: BlockShape,
-    /// Blocks per multiprocessor that registers allow.
-    blocks_by_registers: u32,
-}
-
-impl ShareBlocks {
-    pub fn of(group: Group) -> Self {
-        // Shared memory holds the next summand; in G2 also the sum.
-        let (threads, elements, by_registers) = match group {
-            Group::G1 => (128, 2, 2),
-            Group::G2 => (64, 6, 4),
-        };
-        let shared_bytes = elements * group.coordinate_bytes() as u32 * threads;
-        Self { block: BlockShape { threads, shared_bytes }, blocks_by_registers: by_registers }
-    }
-
-    /// The most shares: one per resident thread, so that there is no second wave.
-    pub fn shares_max(&self, limits: &DeviceLimits) -> u32 {
-        let wave = limits.resident_threads(self.block, self.blocks_by_registers).max(1);
-        if (THREE_ROUND_SHARES..THREE_ROUND_SHARES / 4 * 5).contains(&wave) {
-            THREE_ROUND_SHARES
-        } else {
-            wave
-        }
+/// The most shares of load-balanced accumulation: one per resident thread, so that there is no
+/// second wave.
+pub fn shares_max(group: Group, limits: &DeviceLimits) -> u32 {
+    let wave = SerialSumBlocks::of(group).resident_threads(limits).max(1);
+    if (THREE_ROUND_SHARES..THREE_ROUND_SHARES / 4 * 5).contains(&wave) {
+        THREE_ROUND_SHARES
+    } else {
+        wave
     }
 }

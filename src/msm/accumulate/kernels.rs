@@ -1,13 +1,17 @@
 //! Loads the kernels of the bucket accumulation.
 
-use super::blocks::{ShareBlocks, TreeBlocks};
+use super::blocks::TreeBlocks;
 use crate::{
     curve::Group,
     device::{
         BlockShape, DeviceContext, DeviceFault, DeviceLimits, DevicePtr, GpuUnavailable, Kernel,
         KernelModule, KernelParameters,
     },
+    msm::launch::{PerGroup, SerialSumBlocks},
 };
+
+/// The name of the accumulation in faults.
+pub(super) const KERNEL: &str = "accumulation";
 
 /// Threads per block, as the kernels are compiled. Planning and copying take 3 % of the bucket
 /// accumulation at 2^20 and 2 % at 2^24 on an H200. Other sizes were not measured.
@@ -22,95 +26,55 @@ pub(super) const TEAM_BLOCK_THREADS: u32 = 128;
 
 /// Parameters: totals, starts, buckets, held, levels.
 type CountKernel = Kernel<(DevicePtr<u32>, DevicePtr<u32>, u32, u32, u32)>;
-/// Parameters: result, totals, tiles, levels, least, team_most.
+/// Parameters: result, totals, tiles, levels, additions_min, largest_max.
 type ScanKernel = Kernel<(DevicePtr<u32>, DevicePtr<u32>, u32, u32, u32, u32)>;
 /// Parameters: rows, result, totals, starts, buckets, held, width, levels.
 type PlaceKernel =
     Kernel<(DevicePtr<u32>, DevicePtr<u32>, DevicePtr<u32>, DevicePtr<u32>, u32, u32, u32, u32)>;
 /// Parameters: list, result, rows, references, starts, buckets, held, width, levels, sums.
+#[rustfmt::skip]
 type ListKernel = Kernel<(
-    DevicePtr<u64>,
-    DevicePtr<u32>,
-    DevicePtr<u32>,
-    DevicePtr<u32>,
-    DevicePtr<u32>,
-    u32,
-    u32,
-    u32,
-    u32,
-    u32,
+    DevicePtr<u64>, DevicePtr<u32>, DevicePtr<u32>, DevicePtr<u32>, DevicePtr<u32>, u32, u32,
+    u32, u32, u32,
 )>;
 /// Parameters: sums, scratch, levels, list, sums_index, level, chain.
 type LevelKernel =
     Kernel<(DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u32>, DevicePtr<u64>, u32, u32, u32)>;
-/// Parameters: sums, heads, tails, units, levels, list, sums_index, most, least.
+/// Parameters: sums, heads, tails, units, levels, list, sums_index, shares_max, share_min.
+#[rustfmt::skip]
 type ShareKernel = Kernel<(
-    DevicePtr<u8>,
-    DevicePtr<u8>,
-    DevicePtr<u8>,
-    DevicePtr<u64>,
-    DevicePtr<u32>,
-    DevicePtr<u64>,
-    u32,
-    u32,
-    u32,
+    DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u64>, DevicePtr<u32>, DevicePtr<u64>,
+    u32, u32, u32,
 )>;
 /// Parameters: sums, levels, rows, references, starts, buckets, held, width, tail_row, sums_index,
 /// team.
+#[rustfmt::skip]
 type TeamsKernel = Kernel<(
-    DevicePtr<u8>,
-    DevicePtr<u32>,
-    DevicePtr<u32>,
-    DevicePtr<u32>,
-    DevicePtr<u32>,
-    u32,
-    u32,
-    u32,
-    u32,
-    u32,
-    u32,
+    DevicePtr<u8>, DevicePtr<u32>, DevicePtr<u32>, DevicePtr<u32>, DevicePtr<u32>, u32, u32,
+    u32, u32, u32, u32,
 )>;
-/// Parameters: sums, heads, tails, units, levels, list, most, least.
+/// Parameters: sums, heads, tails, units, levels, list, shares_max, share_min.
+#[rustfmt::skip]
 type JoinKernel = Kernel<(
-    DevicePtr<u8>,
-    DevicePtr<u8>,
-    DevicePtr<u8>,
-    DevicePtr<u64>,
-    DevicePtr<u32>,
-    DevicePtr<u64>,
-    u32,
-    u32,
+    DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u64>, DevicePtr<u32>, DevicePtr<u64>,
+    u32, u32,
 )>;
-/// Parameters: sums, heads, tails, units, levels, from, to, round, most, least.
+/// Parameters: sums, heads, tails, units, levels, from, to, round, shares_max,
+/// share_min.
+#[rustfmt::skip]
 type MergeKernel = Kernel<(
-    DevicePtr<u8>,
-    DevicePtr<u8>,
-    DevicePtr<u8>,
-    DevicePtr<u64>,
-    DevicePtr<u32>,
-    u32,
-    u32,
-    u32,
-    u32,
-    u32,
+    DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u64>, DevicePtr<u32>, u32, u32, u32,
+    u32, u32,
 )>;
 /// Parameters: out, sums, levels, rows, references, starts, buckets, held, width, tail_row,
 /// sums_index.
-type CollectBucketsKernel = Kernel<(
-    DevicePtr<u8>,
-    DevicePtr<u8>,
-    DevicePtr<u32>,
-    DevicePtr<u32>,
-    DevicePtr<u32>,
-    DevicePtr<u32>,
-    u32,
-    u32,
-    u32,
-    u32,
-    u32,
+#[rustfmt::skip]
+type WriteBucketsKernel = Kernel<(
+    DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u32>, DevicePtr<u32>, DevicePtr<u32>,
+    DevicePtr<u32>, u32, u32, u32, u32, u32,
 )>;
 
-/// All kernels. With `early` they use programmatic dependent launch (PDL).
+/// All kernels, with or without programmatic dependent launch (PDL).
 pub struct AccumulateKernels {
     pub count: CountKernel,
     pub scan: ScanKernel,
@@ -118,11 +82,9 @@ pub struct AccumulateKernels {
     pub list: ListKernel,
     /// Resident blocks of `list` per multiprocessor.
     pub list_blocks: u32,
-    pub g1: GroupKernels,
-    pub g2: GroupKernels,
+    pub sums: PerGroup<GroupKernels>,
 }
 
-/// The kernels of one group.
 pub struct GroupKernels {
     /// `None` on devices with too little shared memory.
     pub tree: Option<TreeKernels>,
@@ -131,16 +93,15 @@ pub struct GroupKernels {
     pub teams: TeamsKernel,
     pub join: JoinKernel,
     pub merge: MergeKernel,
-    pub copy: CollectBucketsKernel,
-    pub collect: CollectBucketsKernel,
-    pub spread: CollectBucketsKernel,
+    pub copy: WriteBucketsKernel,
+    pub collect: WriteBucketsKernel,
+    pub spread: WriteBucketsKernel,
     /// Resident blocks of `copy`, `collect` and `spread` per multiprocessor.
     pub copy_blocks: u32,
     pub collect_blocks: u32,
     pub spread_blocks: u32,
 }
 
-/// The kernels of the tree's levels.
 pub struct TreeKernels {
     pub batch: TreeBlocks,
     pub first: LevelKernel,
@@ -163,38 +124,30 @@ impl AccumulateModules {
 
 fn load_kernel<P: KernelParameters>(
     module: &KernelModule,
-    early: bool,
+    is_pdl: bool,
     name: &str,
     block: BlockShape,
 ) -> Result<Kernel<P>, DeviceFault> {
     let kernel = module.kernel(name, block)?;
-    Ok(if early { kernel.with_pdl() } else { kernel })
+    Ok(if is_pdl { kernel.with_pdl() } else { kernel })
 }
 
 impl AccumulateKernels {
     pub fn load(
         modules: &AccumulateModules,
         limits: &DeviceLimits,
-        early: bool,
+        is_pdl: bool,
     ) -> Result<Self, DeviceFault> {
         let (levels, block) = (&modules.levels, BlockShape::threads);
-        let list: ListKernel = load_kernel(levels, early, "msm_levels_list", block(LIST_THREADS))?;
+        let list: ListKernel = load_kernel(levels, is_pdl, "msm_levels_list", block(LIST_THREADS))?;
         Ok(Self {
-            count: load_kernel(levels, early, "msm_levels_count", block(PLACE_THREADS))?,
-            scan: load_kernel(levels, early, "msm_levels_scan", block(SCAN_THREADS))?,
-            place: load_kernel(levels, early, "msm_levels_rows", block(PLACE_THREADS))?,
+            count: load_kernel(levels, is_pdl, "msm_levels_count", block(PLACE_THREADS))?,
+            scan: load_kernel(levels, is_pdl, "msm_levels_scan", block(SCAN_THREADS))?,
+            place: load_kernel(levels, is_pdl, "msm_levels_rows", block(PLACE_THREADS))?,
             list_blocks: list.resident_blocks()?,
             list,
-            g1: GroupKernels::load(modules, Group::G1, limits, early)?,
-            g2: GroupKernels::load(modules, Group::G2, limits, early)?,
+            sums: PerGroup::load(|group| GroupKernels::load(modules, group, limits, is_pdl))?,
         })
-    }
-
-    pub fn sums(&self, group: Group) -> &GroupKernels {
-        match group {
-            Group::G1 => &self.g1,
-            Group::G2 => &self.g2,
-        }
     }
 }
 
@@ -203,39 +156,25 @@ impl GroupKernels {
         modules: &AccumulateModules,
         group: Group,
         limits: &DeviceLimits,
-        early: bool,
+        is_pdl: bool,
     ) -> Result<Self, DeviceFault> {
         let AccumulateModules { tree, balanced, .. } = modules;
-        let named = |what: &str| format!("{}_balanced_{what}", group.name());
-        let ShareBlocks { block: share, .. } = ShareBlocks::of(group);
-        let [copy, collect, spread] =
-            [("copy", COPY_THREADS), ("to_affine", COLLECT_THREADS), ("to_xyzz", COPY_THREADS)]
-                .map(|(what, threads)| -> Result<CollectBucketsKernel, DeviceFault> {
-                    load_kernel(balanced, early, &named(what), BlockShape::threads(threads))
-                });
-        let (copy, collect, spread) = (copy?, collect?, spread?);
+        let named = |stage: &str| format!("{}_balanced_{stage}", group.name());
+        let (share, block) = (SerialSumBlocks::of(group).block, BlockShape::threads);
+        let team = block(TEAM_BLOCK_THREADS);
+        let load_buckets = |stage, threads| -> Result<WriteBucketsKernel, DeviceFault> {
+            load_kernel(balanced, is_pdl, &named(stage), block(threads))
+        };
+        let copy = load_buckets("copy", COPY_THREADS)?;
+        let collect = load_buckets("to_affine", COLLECT_THREADS)?;
+        let spread = load_buckets("to_xyzz", COPY_THREADS)?;
         Ok(Self {
             tree: TreeKernels::load(tree, group, limits)?,
-            share: load_kernel(balanced, early, &named("share"), share)?,
+            share: load_kernel(balanced, is_pdl, &named("share"), share)?,
             share_threads: share.threads,
-            teams: load_kernel(
-                balanced,
-                early,
-                &named("teams"),
-                BlockShape::threads(TEAM_BLOCK_THREADS),
-            )?,
-            join: load_kernel(
-                balanced,
-                early,
-                &named("join"),
-                BlockShape::threads(TEAM_BLOCK_THREADS),
-            )?,
-            merge: load_kernel(
-                balanced,
-                early,
-                &named("merge"),
-                BlockShape::threads(TEAM_BLOCK_THREADS),
-            )?,
+            teams: load_kernel(balanced, is_pdl, &named("teams"), team)?,
+            join: load_kernel(balanced, is_pdl, &named("join"), team)?,
+            merge: load_kernel(balanced, is_pdl, &named("merge"), team)?,
             copy_blocks: copy.resident_blocks()?,
             collect_blocks: collect.resident_blocks()?,
             spread_blocks: spread.resident_blocks()?,

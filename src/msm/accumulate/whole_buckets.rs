@@ -1,7 +1,8 @@
 //! For few references: teams of lanes sum whole buckets (`kernels/msm/bucket_teams.cu`).
 
 use super::{
-    SortedReferences, kernel_fault, kernels::TEAM_BLOCK_THREADS, layout::AccumulateShape, region,
+    kernels::{KERNEL, TEAM_BLOCK_THREADS},
+    shape::AccumulateShape,
 };
 use crate::{
     curve::Group,
@@ -9,7 +10,10 @@ use crate::{
         BlockShape, DeviceContext, DeviceFault, DeviceLimits, DevicePtr, DeviceSlice,
         GpuUnavailable, Kernel, KernelModule, Stream,
     },
-    msm::align_to_points,
+    msm::{
+        launch::{PerGroup, kernel_fault, region},
+        references::{SortedReferences, align_to_points},
+    },
 };
 
 /// The product of cells and a piece's references must fit 32 bits.
@@ -30,28 +34,19 @@ const LARGE_MAX: u32 = 512;
 /// 0.082 with 3 and 0.105 with 6 (H200).
 const GROUP_REFERENCES_MIN: u32 = 4;
 
-/// Parameters: out, parts, references, starts, buckets, parts_index, team, large, cell, each,
-/// cells.
+/// Parameters: out, parts, references, starts, buckets, parts_index, team, large_min,
+/// cell_references, references_per_group, cells.
+#[rustfmt::skip]
 type WholeSumsKernel = Kernel<(
-    DevicePtr<u8>,
-    DevicePtr<u8>,
-    DevicePtr<u32>,
-    DevicePtr<u32>,
-    u32,
-    u32,
-    u32,
-    u32,
-    u32,
-    u32,
+    DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u32>, DevicePtr<u32>, u32, u32, u32, u32, u32, u32,
     u32,
 )>;
 /// Parameters: out, parts, cells, blocks.
 type WholeJoinKernel = Kernel<(DevicePtr<u8>, DevicePtr<u8>, u32, u32)>;
 
-/// The kernels.
 pub struct WholeBucketKernels {
-    g1: (WholeSumsKernel, WholeJoinKernel),
-    g2: (WholeSumsKernel, WholeJoinKernel),
+    sums: PerGroup<WholeSumsKernel>,
+    join: PerGroup<WholeJoinKernel>,
 }
 
 /// How large buckets are split: see `kernels/msm/bucket_teams.cuh`.
@@ -65,7 +60,6 @@ pub struct WholeBucketPlan {
     cell_references: u32,
     /// References of a piece per group of a block.
     references_per_group: u32,
-    /// The number of cells.
     cells: u32,
     /// Blocks that join buckets of several pieces.
     join_blocks: u32,
@@ -79,26 +73,20 @@ impl WholeBucketPlan {
             return None;
         }
         // Resident blocks per multiprocessor, as the kernels are compiled.
-        let fit = match shape.group {
+        let blocks_by_registers = match shape.group {
             Group::G1 => 3,
             Group::G2 => 2,
         };
-        let resident = limits.multiprocessors * fit;
+        let resident = limits.multiprocessors * blocks_by_registers;
         let mean = shape.references_max / shape.buckets;
-        let large = (mean + LARGE_DEVIATIONS * mean.isqrt()).clamp(LARGE_MIN, LARGE_MAX);
-        let each = shape.references_max.div_ceil(resident * GROUPS).max(GROUP_REFERENCES_MIN);
-        let cell = large.min(GROUPS / 2 * each);
-        let cells = shape.references_max / cell;
+        let large_min = (mean + LARGE_DEVIATIONS * mean.isqrt()).clamp(LARGE_MIN, LARGE_MAX);
+        let references_per_group =
+            shape.references_max.div_ceil(resident * GROUPS).max(GROUP_REFERENCES_MIN);
+        let cell_references = large_min.min(GROUPS / 2 * references_per_group);
+        let cells = shape.references_max / cell_references;
         let join_blocks = cells.min(resident).max(cells.div_ceil(GROUPS));
         let team = shape.team_size(shape.references_max.into(), limits);
-        Some(Self {
-            team,
-            large_min: large,
-            cell_references: cell,
-            references_per_group: each,
-            cells,
-            join_blocks,
-        })
+        Some(Self { team, large_min, cell_references, references_per_group, cells, join_blocks })
     }
 
     /// Bytes of workspace: a sum and a mark per cell, and one point more, so that the first sum can
@@ -108,7 +96,7 @@ impl WholeBucketPlan {
         u64::from(self.cells) * (2 * point + MARK_BYTES) + 2 * point
     }
 
-    fn blocks_of_teams(&self, buckets: u32) -> u32 {
+    fn team_blocks(&self, buckets: u32) -> u32 {
         (u64::from(buckets) * u64::from(self.team)).div_ceil(GROUPS.into()) as u32
     }
 }
@@ -117,46 +105,43 @@ impl WholeBucketKernels {
     /// Loads the kernels, with programmatic dependent launch (PDL).
     pub fn load(context: &DeviceContext) -> Result<Self, GpuUnavailable> {
         let module = KernelModule::load(context, "msm/bucket_teams")?;
-        let of = |group: Group| {
-            let (name, block) = (group.name(), BlockShape::threads(TEAM_BLOCK_THREADS));
-            let sums = module.kernel(&format!("{name}_bucket_team_sums"), block)?.with_pdl();
-            let join = module.kernel(&format!("{name}_bucket_team_join"), block)?.with_pdl();
-            Ok((sums, join))
-        };
         let failed = |fault| GpuUnavailable::Device { index: context.identity().index, fault };
-        Ok(Self { g1: of(Group::G1).map_err(failed)?, g2: of(Group::G2).map_err(failed)? })
+        let block = BlockShape::threads(TEAM_BLOCK_THREADS);
+        let sums = PerGroup::load(|group| {
+            Ok(module.kernel(&format!("{}_bucket_team_sums", group.name()), block)?.with_pdl())
+        });
+        let join = PerGroup::load(|group| {
+            Ok(module.kernel(&format!("{}_bucket_team_join", group.name()), block)?.with_pdl())
+        });
+        Ok(Self { sums: sums.map_err(failed)?, join: join.map_err(failed)? })
     }
 
     /// Sets `buckets[b]` to the sum of the bucket's points: see [`super::Accumulator::run`].
     pub fn run(
         &self,
         stream: &Stream,
-        (shape, cutting): (&AccumulateShape, &WholeBucketPlan),
+        shape: &AccumulateShape,
+        plan: &WholeBucketPlan,
         SortedReferences { references, starts }: SortedReferences<'_>,
         buckets: DeviceSlice<'_, u8>,
         workspace: DeviceSlice<'_, u8>,
     ) -> Result<(), DeviceFault> {
-        let (sums, join) = match shape.group {
-            Group::G1 => &self.g1,
-            Group::G2 => &self.g2,
-        };
-        let short = || kernel_fault("the workspace is too short or too far for references");
-        let (parts, number) = region(workspace, 0, cutting.bytes(shape.group))
+        let short = || kernel_fault(KERNEL, "the workspace is too short or too far for references");
+        let (parts, parts_index) = region(workspace, 0..plan.bytes(shape.group))
             .and_then(|parts| align_to_points(parts, shape.group))
             .ok_or_else(short)?;
-        let &WholeBucketPlan {
-            team,
-            large_min: large,
-            cell_references: cell,
-            references_per_group: each,
-            cells,
-            join_blocks,
-        } = cutting;
+        let &WholeBucketPlan { team, large_min, cells, join_blocks, .. } = plan;
+        let (cell_references, per_group) = (plan.cell_references, plan.references_per_group);
         let count = shape.buckets;
-        let given =
-            (buckets, parts, references, starts, count, number, team, large, cell, each, cells);
-        sums.launch(stream, cutting.blocks_of_teams(count) + cells, given)?;
+        #[rustfmt::skip]
+        let given = (
+            buckets, parts, references, starts, count, parts_index, team, large_min,
+            cell_references, per_group, cells,
+        );
+        let sums = self.sums.get(shape.group);
+        sums.launch(stream, plan.team_blocks(count) + cells, given)?;
         // Without cells no bucket has pieces, and this launches no blocks.
+        let join = self.join.get(shape.group);
         join.launch(stream, join_blocks, (buckets, parts, cells, join_blocks))
     }
 }
@@ -164,21 +149,11 @@ impl WholeBucketKernels {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::msm::accumulate::AccumulateTuning;
+    use crate::msm::accumulate::shape::tests::shape;
 
-    fn cutting(digits: u32, buckets: u32, multiprocessors: u32) -> Option<WholeBucketPlan> {
-        let balance = AccumulateTuning {
-            whole_bucket_references_max: 1 << 17,
-            ..AccumulateTuning::of(Group::G1, digits)
-        };
-        let shape = AccumulateShape {
-            group: Group::G1,
-            references_max: digits,
-            buckets,
-            accumulate: false,
-            xyzz: true,
-            balance,
-        };
+    fn plan(digits: u32, buckets: u32, multiprocessors: u32) -> Option<WholeBucketPlan> {
+        let mut shape = AccumulateShape { buckets, xyzz: true, ..shape(digits, 1) };
+        shape.balance.whole_bucket_references_max = 1 << 17;
         WholeBucketPlan::of(&shape, &DeviceLimits { multiprocessors, ..DeviceLimits::H200 })
     }
 
@@ -186,22 +161,26 @@ mod tests {
     fn every_large_bucket_has_cells_for_its_pieces() {
         for digits in [1, 31, 32, 1000, 26 << 10, 78 << 10, 1 << 17] {
             for (buckets, processors) in [(1, 132), (256, 132), (1 << 11, 132), (1 << 17, 4)] {
-                let cut = cutting(digits, buckets, processors).unwrap();
-                let piece = GROUPS * cut.references_per_group;
+                let found = plan(digits, buckets, processors).unwrap();
+                let piece = GROUPS * found.references_per_group;
                 assert!(
-                    cut.cell_references <= cut.large_min && 2 * cut.cell_references <= piece,
-                    "{cut:?}"
+                    found.cell_references <= found.large_min && 2 * found.cell_references <= piece,
+                    "{found:?}"
                 );
                 assert!(
-                    cut.cells * cut.cell_references <= digits
-                        && (cut.cells + 1) * cut.cell_references > digits
+                    found.cells * found.cell_references <= digits
+                        && (found.cells + 1) * found.cell_references > digits
                 );
-                assert!(cut.join_blocks * GROUPS >= cut.cells && cut.join_blocks <= cut.cells);
-                for size in (cut.large_min..digits.min(cut.large_min + 3 * piece)).chain([digits]) {
-                    let large = size >= cut.large_min;
+                assert!(
+                    found.join_blocks * GROUPS >= found.cells && found.join_blocks <= found.cells
+                );
+                for size in
+                    (found.large_min..digits.min(found.large_min + 3 * piece)).chain([digits])
+                {
+                    let large = size >= found.large_min;
                     assert!(
-                        !large || size.div_ceil(piece) <= size / cut.cell_references,
-                        "{size} {cut:?}"
+                        !large || size.div_ceil(piece) <= size / found.cell_references,
+                        "{size} {found:?}"
                     );
                 }
             }
@@ -210,11 +189,11 @@ mod tests {
 
     #[test]
     fn sums_whole_buckets_for_few_references_only() {
-        assert_eq!(cutting(0, 5, 132), None);
-        assert_eq!(cutting((1 << 17) + 1, 5, 132), None);
-        let cut = cutting(26 << 10, 256, 132).unwrap();
+        assert_eq!(plan(0, 5, 132), None);
+        assert_eq!(plan((1 << 17) + 1, 5, 132), None);
+        let found = plan(26 << 10, 256, 132).unwrap();
         assert_eq!(
-            (cut.team, cut.large_min, cut.references_per_group, cut.cell_references),
+            (found.team, found.large_min, found.references_per_group, found.cell_references),
             (32, 184, 4, 64)
         );
     }

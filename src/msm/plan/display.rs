@@ -9,14 +9,12 @@ impl Display for MsmPassPlan {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let windows = &self.windows;
         match windows {
-            Recoding::Fixed(fixed) => {
-                write!(f, "{} windows of {} bits", fixed.count(), fixed.bits())?
-            }
+            Recoding::Fixed(fixed) => write!(f, "{} windows of {} bits", fixed.count, fixed.bits)?,
             Recoding::Radix(radix) => {
-                let (factor, doublings) = (radix.factor(), radix.doublings());
-                write!(f, "{} windows of radix {factor} x 2^{doublings}", radix.count())?
+                let (factor, doublings) = (radix.factor, radix.doublings);
+                write!(f, "{} windows of radix {factor} x 2^{doublings}", radix.count)?
             }
-            Recoding::Sliding(sliding) => write!(f, "sliding windows of {} bits", sliding.bits())?,
+            Recoding::Sliding(sliding) => write!(f, "sliding windows of {} bits", sliding.bits)?,
         }
         match (windows.tables(), windows.sets()) {
             (1, _) => write!(f, ", no tables")?,

@@ -8,15 +8,15 @@ impl MsmPassPlan {
     /// Lets the caller choose the passes with [`MsmPassPlan::pass_over`], if there are enough
     /// scalars and the plan is one pass over one vector. Returns whether it does.
     pub fn enable_streaming(&mut self) -> bool {
-        let many = self.job.n >= self.thresholds.streamed_scalars_min.max(1);
-        let (one, whole) = (self.job.vectors == 1, self.points == self.job.n);
-        // Passes with few digits use another memory layout than the plan's.
-        let few = self.sums_whole_buckets(&self.largest());
-        self.streamed = many && one && whole && self.sets == self.windows.sets() && !few;
+        let is_one_pass = self.points == self.job.n && self.sets == self.windows.sets();
+        self.streamed = self.job.n >= self.thresholds.streamed_scalars_min.max(1)
+            && self.job.vectors == 1
+            && is_one_pass
+            // Passes with few digits use another memory layout than the plan's.
+            && !self.sums_whole_buckets(&self.largest());
         self.streamed
     }
 
-    /// Whether the caller chooses the passes.
     pub fn is_streaming(&self) -> bool {
         self.streamed
     }
@@ -30,13 +30,12 @@ impl MsmPassPlan {
     /// The pass over these points, for a plan with [`MsmPassPlan::is_streaming`]. Passes must
     /// follow each other from the first point to the last.
     pub fn pass_over(&self, points: Range<u32>) -> MsmPass {
-        let Range { start, end } = points;
         MsmPass {
-            vectors: (0, 1),
-            sets: (0, self.sets),
-            points: (start, end - start),
-            accumulate: start > 0,
-            reduces: end == self.job.n,
+            vectors: 0..1,
+            sets: 0..self.sets,
+            accumulate: points.start > 0,
+            reduces: points.end == self.job.n,
+            points,
         }
     }
 }

@@ -2,6 +2,9 @@
 
 use crate::msm::accumulate;
 
+/// The most buckets of a pass. Several sets at a time keep the device busy; more buckets than this
+/// take memory without being faster.
+pub(super) const BUCKETS_MAX: u64 = 1 << 24;
 /// MSMs of at least this many scalars are computed while scalars are received. A link carries 2^20
 /// scalars in 0.6 ms, so one more pass pays only if the sender is slower (benches/RESULTS.md).
 pub(super) const STREAMED_SCALARS_MIN: u32 = 1 << 20;

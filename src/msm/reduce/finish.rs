@@ -1,5 +1,7 @@
 //! Computes the result of each vector from the points that the device returns.
 
+use std::cmp::Reverse;
+
 use ark_bls12_381::{Fq, Fq2, g1, g2};
 use ark_ec::short_weierstrass::{Projective, SWCurveConfig};
 use ark_ff::{AdditiveGroup, BigInt, BigInteger, Field, PrimeField, Zero};
@@ -9,7 +11,6 @@ use crate::curve::Group;
 
 /// A curve whose points the kernels return.
 pub trait DeviceCurve: SWCurveConfig<BaseField: LooseCoordinate> {
-    /// The group of its points.
     const GROUP: Group;
 }
 
@@ -51,7 +52,7 @@ impl LooseCoordinate for Fq2 {
 /// x = X / ZZ, y = Y / ZZZ in Jacobian form without a division: Z = ZZZ, X ZZ^2 / ZZZ^2 = X / ZZ.
 fn from_xyzz<P: DeviceCurve>(bytes: &[u8]) -> Projective<P> {
     let width = P::GROUP.coordinate_bytes();
-    let coordinate = |k: usize| P::BaseField::from_loose(&bytes[k * width..][..width]);
+    let coordinate = |index: usize| P::BaseField::from_loose(&bytes[index * width..][..width]);
     let (zz, zzz) = (coordinate(2), coordinate(3));
     if zz.is_zero() {
         return Projective::ZERO;
@@ -66,46 +67,47 @@ fn from_xyzz<P: DeviceCurve>(bytes: &[u8]) -> Projective<P> {
 /// Time: 0.4 us per doubling and 1.1 us per point in G1, three times as much in G2; the plan keeps
 /// both few.
 pub fn combine_on_host<P: DeviceCurve>(plan: &ReducePlan, bytes: &[u8]) -> Vec<Projective<P>> {
-    let exponents = exponents(plan);
+    let points = weighted_points(plan);
     let width = 4 * P::GROUP.coordinate_bytes();
-    let points = plan.output_points() as usize / plan.shape.vectors.max(1) as usize;
-    let vectors = bytes.chunks_exact(points * width);
-    vectors.map(|vector| horner(&exponents, vector, width)).collect()
+    let count = plan.output_points() as usize / plan.shape.vectors.max(1) as usize;
+    let vectors = bytes.chunks_exact(count * width);
+    vectors.map(|vector| horner(&points, vector, width)).collect()
 }
 
-/// For each point of a vector, its index and how often it is doubled before all are added.
-fn exponents(plan: &ReducePlan) -> Vec<(usize, u32)> {
+/// A point of a vector, and how often it is doubled before all points are added.
+struct WeightedPoint {
+    index: usize,
+    doublings: u32,
+}
+
+/// The points of a vector, those with the most doublings first.
+fn weighted_points(plan: &ReducePlan) -> Vec<WeightedPoint> {
     let shape = &plan.shape;
-    let shifts = shape.shifts.iter().copied().enumerate();
-    match plan.host_step {
-        HostTakeover::Terms => {
-            let terms = shape.terms();
-            let of_set = |(set, shift): (usize, u32)| {
-                let first = set * terms as usize;
-                let own = (0..terms).zip(first..);
-                own.map(move |(term, at)| (at, shift + shape.term_exponent(term)))
-            };
-            shifts.flat_map(of_set).collect()
-        }
-        HostTakeover::Sets => shifts.collect(),
-        HostTakeover::Vectors => vec![(0, 0)],
-    }
+    let of_set = |shift| (0..shape.terms()).map(move |term| shift + shape.term_exponent(term));
+    let doublings: Vec<u32> = match plan.host_step {
+        HostTakeover::Terms => shape.shifts.iter().copied().flat_map(of_set).collect(),
+        HostTakeover::Sets => shape.shifts.clone(),
+        HostTakeover::Vectors => vec![0],
+    };
+    let numbered = doublings.into_iter().enumerate();
+    let mut points: Vec<_> =
+        numbered.map(|(index, doublings)| WeightedPoint { index, doublings }).collect();
+    points.sort_by_key(|point| Reverse(point.doublings));
+    points
 }
 
-/// The sum of 2^exponent times each point, by Horner's rule.
-fn horner<P: DeviceCurve>(exponents: &[(usize, u32)], bytes: &[u8], width: usize) -> Projective<P> {
-    let mut points = exponents.to_vec();
-    points.sort_by_key(|(_, exponent)| std::cmp::Reverse(*exponent));
-    let mut at = points.first().map_or(0, |(_, exponent)| *exponent);
+/// The sum of 2^doublings times each point, by Horner's rule.
+fn horner<P: DeviceCurve>(points: &[WeightedPoint], bytes: &[u8], width: usize) -> Projective<P> {
+    let mut left = points.first().map_or(0, |point| point.doublings);
     let mut sum = Projective::ZERO;
-    for (point, exponent) in points {
-        for _ in exponent..at {
+    for WeightedPoint { index, doublings } in points {
+        for _ in *doublings..left {
             sum.double_in_place();
         }
-        at = exponent;
-        sum += from_xyzz::<P>(&bytes[point * width..][..width]);
+        left = *doublings;
+        sum += from_xyzz::<P>(&bytes[index * width..][..width]);
     }
-    for _ in 0..at {
+    for _ in 0..left {
         sum.double_in_place();
     }
     sum

@@ -17,31 +17,28 @@ const LG_SLICE_MIN: u32 = 2;
 /// The launches for a shape, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReducePlan {
-    /// The input that this is a plan for.
     pub shape: ReduceShape,
     /// The step at which the host takes over.
     pub host_step: HostTakeover,
-    /// The launches.
     pub steps: Vec<ReduceStep>,
     /// Bytes of two scratch areas, written in turn; the last step writes to the caller's memory.
     pub(super) areas: [u64; 2],
 }
 
 impl ReducePlan {
-    /// The plan for `shape`.
     pub fn new(shape: &ReduceShape, tuning: &ReduceTuning) -> Self {
-        let ending = takeover::choose(shape, tuning, shape.doublings_between_sets().is_some());
-        let (mut steps, left) = rows_and_columns(shape, tuning);
-        terms(shape, tuning, ending, left, &mut steps);
+        let host_step = takeover::choose(shape, tuning);
+        let mut steps = Vec::new();
+        let terms = add_rows_and_columns(shape, tuning, &mut steps);
+        add_terms(shape, tuning, host_step, terms, &mut steps);
         let mut areas = [0; 2];
-        for (at, step) in steps.iter().enumerate().take(steps.len() - 1) {
+        for (i, step) in steps.iter().enumerate().take(steps.len() - 1) {
             let bytes = step.bytes_out(shape.group).next_multiple_of(ALIGN);
-            areas[at % 2] = bytes.max(areas[at % 2]);
+            areas[i % 2] = bytes.max(areas[i % 2]);
         }
-        Self { shape: shape.clone(), host_step: ending, steps, areas }
+        Self { shape: shape.clone(), host_step, steps, areas }
     }
 
-    /// The names of the kernels that it launches.
     pub fn kernels(&self) -> Vec<String> {
         self.steps.iter().map(|step| step.kernel(self.shape.group)).collect()
     }
@@ -62,14 +59,17 @@ impl ReducePlan {
     }
 }
 
-/// The steps from buckets to the sums of rows and columns, and the dimensions of these sums.
-fn rows_and_columns(shape: &ReduceShape, tuning: &ReduceTuning) -> (Vec<ReduceStep>, ReduceTerms) {
-    let m = shape.lg_buckets();
-    if m <= LG_BUCKETS_SMALL {
-        return (vec![], ReduceTerms::of(shape));
+/// Adds the steps from buckets to the sums of rows and columns. Returns the terms to make of these.
+fn add_rows_and_columns(
+    shape: &ReduceShape,
+    tuning: &ReduceTuning,
+    steps: &mut Vec<ReduceStep>,
+) -> ReduceTerms {
+    let lg_buckets = shape.lg_buckets();
+    if lg_buckets <= LG_BUCKETS_SMALL {
+        return ReduceTerms::of_buckets(shape);
     }
-    let mut steps = Vec::new();
-    let mut halves = RowsAndColumns::unsliced(shape, m / 2);
+    let mut halves = RowsAndColumns::unsliced(shape, lg_buckets / 2);
     let mut affine = !shape.xyzz;
     let points = 2 * u64::from(shape.set_count()) * u64::from(shape.buckets);
     let sliced = (affine || shape.group == Group::G1) && points >= tuning.slice_points_min;
@@ -86,7 +86,7 @@ fn rows_and_columns(shape: &ReduceShape, tuning: &ReduceTuning) -> (Vec<ReduceSt
         let team = tuning.team_size(halves.sums(), count);
         steps.push(ReduceStep::Sums { halves, sliced, affine, team });
     }
-    (steps, ReduceTerms::after(&halves))
+    ReduceTerms::of_sums(&halves)
 }
 
 /// Splits rows and columns into slices, one per thread.
@@ -94,59 +94,61 @@ fn rows_and_columns(shape: &ReduceShape, tuning: &ReduceTuning) -> (Vec<ReduceSt
 /// A power of two of buckets uses the tuned lengths, powers of two themselves. Other counts use the
 /// split with the least time: the longest slice times the number of waves of threads.
 fn slices(shape: &ReduceShape, tuning: &ReduceTuning, points: u64) -> RowsAndColumns {
-    let (m, threads) = (shape.lg_buckets(), tuning.slice_threads);
+    let (lg_buckets, threads) = (shape.lg_buckets(), tuning.slice_threads);
     if shape.buckets.is_power_of_two() {
         let lg_length = points.ilog2().saturating_sub(threads.ilog2()).max(LG_SLICE_MIN);
-        return RowsAndColumns::in_slices(shape, m / 2, 1 << lg_length);
+        return RowsAndColumns::in_slices(shape, lg_buckets / 2, 1 << lg_length);
     }
-    let least = ((points / threads) as u32).max(1 << LG_SLICE_MIN);
-    let cuts = |lg_columns| {
-        let whole = RowsAndColumns::unsliced(shape, lg_columns);
-        let lengths = |all: u32| (1..=(all / least).max(1)).map(move |parts| all.div_ceil(parts));
-        let lengths = lengths(whole.columns()).chain(lengths(whole.rows()));
+    let length_min = ((points / threads) as u32).max(1 << LG_SLICE_MIN);
+    let splits = |lg_columns| {
+        let unsliced = RowsAndColumns::unsliced(shape, lg_columns);
+        let lengths =
+            |all: u32| (1..=(all / length_min).max(1)).map(move |parts| all.div_ceil(parts));
+        let lengths = lengths(unsliced.columns()).chain(lengths(unsliced.rows()));
         lengths.map(move |length| RowsAndColumns::in_slices(shape, lg_columns, length))
     };
     let time = |halves: &RowsAndColumns| {
-        let rounds = halves.slices().div_ceil(threads);
-        (rounds * u64::from(halves.longest()), halves.slices())
+        let waves = halves.slices().div_ceil(threads);
+        (waves * u64::from(halves.longest()), halves.slices())
     };
-    let all = cuts(m / 2).chain(cuts(m.div_ceil(2)));
-    all.min_by_key(time).unwrap_or_else(|| RowsAndColumns::in_slices(shape, m / 2, least))
+    let all = splits(lg_buckets / 2).chain(splits(lg_buckets.div_ceil(2)));
+    all.min_by_key(time)
+        .unwrap_or_else(|| RowsAndColumns::in_slices(shape, lg_buckets / 2, length_min))
 }
 
-/// The steps from the sums of rows and columns to the ending.
-fn terms(
+/// Adds the steps from the sums of rows and columns to the step at which the host takes over.
+fn add_terms(
     shape: &ReduceShape,
     tuning: &ReduceTuning,
-    ending: HostTakeover,
+    host_step: HostTakeover,
     mut terms: ReduceTerms,
     steps: &mut Vec<ReduceStep>,
 ) {
     let affine = steps.is_empty() && !shape.xyzz;
     let sums = shape.set_count() * shape.terms();
-    let (lg_rows, lg_columns) = terms.lg_dimensions();
-    let lg_most = (lg_rows.max(1) - 1).max(lg_columns); // term 0 sums all columns
-    terms.lg_parts =
-        if sums < FULL_DEVICE_TERMS { lg_most.saturating_sub(tuning.lg_part) } else { 0 };
-    let lg_parts = terms.lg_parts;
-    let team = tuning.team_size(u64::from(sums) << lg_parts, 1 << (lg_most - lg_parts));
+    let lg_points_max = (terms.lg_rows().max(1) - 1).max(terms.lg_columns()); // of term 0: columns
+    let lg_parts =
+        if sums < FULL_DEVICE_TERMS { lg_points_max.saturating_sub(tuning.lg_part) } else { 0 };
+    terms.lg_parts = lg_parts;
+    let team = tuning.team_size(u64::from(sums) << lg_parts, 1 << (lg_points_max - lg_parts));
     steps.push(ReduceStep::Terms { terms, affine, team });
-    let collect = |sums: u32, count: u32, ladder| {
+    let mut combine = |sums: u32, count: u32, doublings| {
         let team = tuning.team_size(sums.into(), count);
-        ReduceStep::Combine { sums, count, team, ladder }
+        steps.push(ReduceStep::Combine { sums, count, team, doublings });
     };
-    let doubled = ending != HostTakeover::Terms;
-    let ladder = if doubled { PeriodicDoublings::terms(shape) } else { PeriodicDoublings::FLAT };
-    if doubled || lg_parts > 0 {
-        steps.push(collect(sums, 1 << lg_parts, ladder));
+    let none = PeriodicDoublings::NONE;
+    if host_step == HostTakeover::Terms {
+        if lg_parts > 0 {
+            combine(sums, 1 << lg_parts, none);
+        }
+        return;
     }
-    if doubled {
-        let over_sets = shape.doublings_between_sets().filter(|_| ending == HostTakeover::Vectors);
-        let ladder = over_sets.unwrap_or(PeriodicDoublings::FLAT);
-        steps.push(collect(shape.set_count(), shape.terms(), ladder));
-    }
-    if ending == HostTakeover::Vectors && shape.sets() > 1 {
-        steps.push(collect(shape.vectors, shape.sets(), PeriodicDoublings::FLAT));
+    combine(sums, 1 << lg_parts, PeriodicDoublings::of_terms(shape));
+    let of_sets = PeriodicDoublings::of_sets(shape);
+    let of_sets = of_sets.filter(|_| host_step == HostTakeover::Vectors).unwrap_or(none);
+    combine(shape.set_count(), shape.terms(), of_sets);
+    if host_step == HostTakeover::Vectors && shape.sets() > 1 {
+        combine(shape.vectors, shape.sets(), none);
     }
 }
 
@@ -159,10 +161,10 @@ mod tests {
     fn check(plan: &ReducePlan) {
         let (shape, mut left) = (&plan.shape, 0);
         let all = u64::from(shape.set_count()) * u64::from(shape.buckets);
-        for (at, step) in plan.steps.iter().enumerate() {
+        for (i, step) in plan.steps.iter().enumerate() {
             match *step {
                 ReduceStep::Slices { halves, .. } => {
-                    assert!(at == 0 && all < 1 << 31 && halves.slices() < 1 << 31, "{plan:?}");
+                    assert!(i == 0 && all < 1 << 31 && halves.slices() < 1 << 31, "{plan:?}");
                     let within = |all: u32, parts: u32| (1..=all).contains(&parts);
                     assert!(within(halves.columns(), halves.row_parts), "{plan:?}");
                     assert!(within(halves.rows(), halves.column_parts), "{plan:?}");
@@ -174,10 +176,13 @@ mod tests {
                 ReduceStep::Terms { terms, .. } => {
                     let rows = u64::from(terms.arrays) * u64::from(terms.rows);
                     let columns = u64::from(terms.arrays) * u64::from(terms.columns);
-                    let given = if at == 0 { columns } else { rows + columns };
-                    assert_eq!(given, if at == 0 { all } else { left }, "{plan:?}");
-                    let (lg_rows, lg_columns) = terms.lg_dimensions();
-                    assert_eq!(lg_rows + lg_columns, shape.lg_buckets(), "{plan:?}");
+                    let given = if i == 0 { columns } else { rows + columns };
+                    assert_eq!(given, if i == 0 { all } else { left }, "{plan:?}");
+                    assert_eq!(
+                        terms.lg_rows() + terms.lg_columns(),
+                        shape.lg_buckets(),
+                        "{plan:?}"
+                    );
                 }
                 ReduceStep::Combine { sums, count, .. } => {
                     assert_eq!(u64::from(sums) * u64::from(count), left, "{plan:?}");
@@ -190,8 +195,8 @@ mod tests {
                 assert!(team.is_power_of_two() && team <= 32, "{plan:?}");
             }
             left = step.points_out();
-            if at + 1 < plan.steps.len() {
-                assert!(step.bytes_out(shape.group) <= plan.areas[at % 2], "{plan:?}");
+            if i + 1 < plan.steps.len() {
+                assert!(step.bytes_out(shape.group) <= plan.areas[i % 2], "{plan:?}");
             }
         }
         let arrays = u64::from(shape.vectors) * u64::from(shape.sets());
@@ -220,7 +225,7 @@ mod tests {
                     let (xyzz, weights) =
                         (turn % 3 == 0, [BucketWeights::Consecutive, BucketWeights::Odd][turn % 2]);
                     let shape = ReduceShape { group, vectors, shifts, buckets, weights, xyzz };
-                    for ending in [
+                    for host_step in [
                         None,
                         Some(HostTakeover::Terms),
                         Some(HostTakeover::Sets),
@@ -228,8 +233,10 @@ mod tests {
                     ] {
                         for multiprocessors in [1, 40, 132] {
                             let limits = DeviceLimits { multiprocessors, ..DeviceLimits::H200 };
-                            let tuning =
-                                ReduceTuning { ending, ..ReduceTuning::for_limits(&limits, group) };
+                            let tuning = ReduceTuning {
+                                host_step,
+                                ..ReduceTuning::for_limits(&limits, group)
+                            };
                             check(&ReducePlan::new(&shape, &tuning));
                         }
                     }
@@ -238,7 +245,7 @@ mod tests {
         }
     }
 
-    fn cut(buckets: u32, sets: u32, multiprocessors: u32) -> Option<RowsAndColumns> {
+    fn sliced(buckets: u32, sets: u32, multiprocessors: u32) -> Option<RowsAndColumns> {
         let group = Group::G1;
         let (shifts, weights) = ((0..sets).collect(), BucketWeights::Consecutive);
         let shape = ReduceShape { group, vectors: 1, shifts, buckets, weights, xyzz: false };
@@ -259,14 +266,14 @@ mod tests {
             (1 << 21, (8, 16), 128, 32768),
             (1 << 17, (32, 64), 8, 32768),
         ] {
-            let halves = cut(buckets, 1, 132).expect("many buckets");
+            let halves = sliced(buckets, 1, 132).expect("many buckets");
             assert_eq!((halves.row_parts, halves.column_parts), parts, "{halves:?}");
             assert_eq!((halves.longest(), halves.slices()), (longest, slices), "{halves:?}");
         }
         for units in [66, 108, 132] {
             let between = |&buckets: &u32| !buckets.is_power_of_two() && buckets < 1 << 23;
             for buckets in counts().filter(|buckets| *buckets > 1 << 17).filter(between) {
-                let halves = cut(buckets, 1, units).expect("many buckets");
+                let halves = sliced(buckets, 1, units).expect("many buckets");
                 let threads = u64::from(units) * 256;
                 assert!(halves.slices() <= threads, "{halves:?}");
                 let taken = threads * u64::from(halves.longest());

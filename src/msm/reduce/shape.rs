@@ -1,24 +1,20 @@
 //! The input of a bucket reduction, and its tuning for a device.
 
-use super::step::{PeriodicDoublings, SUM_GROUPS, lg_ceil};
-use crate::{
-    curve::Group,
-    device::{BlockShape, DeviceContext, DeviceLimits},
-};
+use crate::{curve::Group, device::DeviceLimits, msm::launch::SerialSumBlocks};
+
+/// Groups of four lanes per block, as in `kernels/msm/reduce/team_sum.cuh`.
+pub(super) const SUM_GROUPS: u32 = 32;
 
 /// The input of a bucket reduction: for each vector, one set of buckets per shift. At least one
 /// vector and one shift; fewer than 2^31 buckets in all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReduceShape {
-    /// The group of the points.
     pub group: Group,
-    /// The number of scalar vectors.
     pub vectors: u32,
     /// The sum of each set is multiplied by 2^shift. Ascending.
     pub shifts: Vec<u32>,
     /// Buckets per set, at least 1; sets are contiguous.
     pub buckets: u32,
-    /// The weights of the buckets.
     pub weights: BucketWeights,
     /// Whether buckets are in XYZZ coordinates instead of affine.
     pub xyzz: bool,
@@ -34,15 +30,13 @@ pub enum BucketWeights {
 }
 
 impl ReduceShape {
-    /// Sets per vector.
     pub fn sets(&self) -> u32 {
         self.shifts.len() as u32
     }
 
-    /// Bytes of the buckets of all vectors.
     pub fn bucket_bytes(&self) -> u64 {
-        let point = self.group.affine_bytes() as u64 * if self.xyzz { 2 } else { 1 };
-        u64::from(self.set_count()) * u64::from(self.buckets) * point
+        let bucket = self.group.affine_bytes() as u64 * if self.xyzz { 2 } else { 1 };
+        u64::from(self.set_count()) * u64::from(self.buckets) * bucket
     }
 
     /// log2 of the buckets per set, rounded up.
@@ -66,24 +60,9 @@ impl ReduceShape {
     pub(super) fn terms(&self) -> u32 {
         self.lg_buckets() + 1
     }
-
-    /// The doublings between sets, if kernels can count them: widths differ by at most one.
-    pub(super) fn doublings_between_sets(&self) -> Option<PeriodicDoublings> {
-        let widths: Vec<u32> = self.shifts.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        let width = widths.iter().copied().max().unwrap_or(0);
-        let fits = widths.iter().all(|&own| own == width || own + 1 == width);
-        let narrow = widths.iter().enumerate().filter(|(_, own)| **own < width);
-        (fits && self.shifts.first() == Some(&0) && self.sets() <= u64::BITS).then(|| {
-            PeriodicDoublings {
-                period: self.sets(),
-                width,
-                narrow_mask: narrow.fold(0, |mask, (set, _)| mask | 1 << set),
-            }
-        })
-    }
 }
 
-/// The step at which the device stops; the host does the rest.
+/// The step at which the host takes over from the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostTakeover {
     /// lg_buckets + 1 terms per set: the lowest latency for one vector and one set.
@@ -97,7 +76,6 @@ pub enum HostTakeover {
 /// What a plan depends on in addition to the shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReduceTuning {
-    /// The number of multiprocessors.
     pub multiprocessors: u32,
     /// Threads that fill the device with slices.
     pub slice_threads: u64,
@@ -108,63 +86,42 @@ pub struct ReduceTuning {
     /// Groups of four lanes per multiprocessor in teams; at most as many as are resident. By count,
     /// three warps per scheduler add 2.2 times as many points as one.
     pub teams_per_multiprocessor: u32,
-    /// The step at which the device stops; `None` leaves it to the cost model.
-    pub ending: Option<HostTakeover>,
+    /// The step at which the host takes over; `None` leaves it to the cost model.
+    pub host_step: Option<HostTakeover>,
 }
 
 impl ReduceTuning {
-    /// For points of `group` on this device.
-    pub fn for_device(context: &DeviceContext, group: Group) -> Self {
-        Self::for_limits(&context.identity().limits, group)
-    }
-
     /// For a device with these limits.
     ///
     /// On an H200, G1: 2^15 buckets take 0.119 ms with slices and 0.162 without, 2^13 take 0.092
     /// and 0.081; parts of 2^6 and 2^8 points are within 5 % of parts of 2^7.
     pub fn for_limits(limits: &DeviceLimits, group: Group) -> Self {
-        let blocks = match group {
+        let blocks_by_registers = match group {
             Group::G1 => 3,
             Group::G2 => 2,
         };
-        let SliceBlocks { block, by_registers } = SliceBlocks::of(group);
-        let slice_threads = u64::from(limits.resident_threads(block, by_registers));
+        let slice_threads = SerialSumBlocks::of(group).resident_threads(limits).into();
         Self {
             multiprocessors: limits.multiprocessors,
             slice_threads,
             slice_points_min: slice_threads,
             lg_part: 7,
-            teams_per_multiprocessor: blocks * SUM_GROUPS,
-            ending: None,
+            teams_per_multiprocessor: blocks_by_registers * SUM_GROUPS,
+            host_step: None,
         }
     }
 
     /// Groups of lanes for each of `sums` sums of `count` points, a power of two: enough to fill
     /// the device, but at least two points per group.
     pub(super) fn team_size(&self, sums: u64, count: u32) -> u32 {
-        let wanted = (u64::from(self.multiprocessors * self.teams_per_multiprocessor)
-            / sums.max(1))
-        .clamp(1, SUM_GROUPS.into());
-        let most = count.next_power_of_two() / 2;
-        (1 << wanted.ilog2()).min(most.max(1))
+        let groups = u64::from(self.multiprocessors * self.teams_per_multiprocessor);
+        let groups_per_sum = (groups / sums.max(1)).clamp(1, SUM_GROUPS.into());
+        let pairs = count.next_power_of_two() / 2;
+        (1 << groups_per_sum.ilog2()).min(pairs.max(1))
     }
 }
 
-/// The thread blocks that sum slices: `kernels/msm/reduce.cu`.
-pub(super) struct SliceBlocks {
-    pub block: BlockShape,
-    /// Blocks per multiprocessor that registers allow.
-    pub by_registers: u32,
-}
-
-impl SliceBlocks {
-    pub fn of(group: Group) -> Self {
-        // Shared memory holds the next point; in G2 also the sum.
-        let (threads, elements, by_registers) = match group {
-            Group::G1 => (128, 2, 2),
-            Group::G2 => (64, 6, 4),
-        };
-        let shared_bytes = elements * group.coordinate_bytes() as u32 * threads;
-        Self { block: BlockShape { threads, shared_bytes }, by_registers }
-    }
+/// log2, rounded up.
+pub(super) fn lg_ceil(count: u32) -> u32 {
+    count.next_power_of_two().ilog2()
 }

@@ -1,10 +1,7 @@
 //! The launches of a bucket reduction and their parameters.
 
-use super::shape::{BucketWeights, ReduceShape};
+use super::shape::{BucketWeights, ReduceShape, lg_ceil};
 use crate::curve::Group;
-
-/// Groups of four lanes per block, as in `kernels/msm/reduce/team_sum.cuh`.
-pub(super) const SUM_GROUPS: u32 = 32;
 
 /// The rows and columns of sets of buckets, and the slices that each is split into: see
 /// `kernels/msm/reduce/rows_columns.cuh`.
@@ -18,7 +15,6 @@ pub struct RowsAndColumns {
 }
 
 impl RowsAndColumns {
-    /// One slice per row and column.
     pub(super) fn unsliced(shape: &ReduceShape, lg_columns: u32) -> Self {
         let (arrays, buckets) = (shape.set_count(), shape.buckets);
         Self { arrays, buckets, lg_columns, row_parts: 1, column_parts: 1 }
@@ -31,7 +27,6 @@ impl RowsAndColumns {
         Self { row_parts, column_parts: whole.rows().div_ceil(length), ..whole }
     }
 
-    /// Rows per set.
     pub(super) fn rows(&self) -> u32 {
         self.buckets.div_ceil(self.columns())
     }
@@ -40,12 +35,10 @@ impl RowsAndColumns {
         1 << self.lg_columns
     }
 
-    /// Rows and columns of all sets.
     pub(super) fn sums(&self) -> u64 {
         u64::from(self.arrays) * (u64::from(self.rows()) + u64::from(self.columns()))
     }
 
-    /// Slices of all rows and columns.
     pub(super) fn slices(&self) -> u64 {
         let of_rows = u64::from(self.rows()) * u64::from(self.row_parts);
         let of_columns = u64::from(self.columns()) * u64::from(self.column_parts);
@@ -58,7 +51,6 @@ impl RowsAndColumns {
         self.columns().div_ceil(self.row_parts).max(of_column)
     }
 
-    /// Whether slices are whole rows and columns.
     pub(super) fn is_whole(&self) -> bool {
         (self.row_parts, self.column_parts) == (1, 1)
     }
@@ -77,33 +69,31 @@ pub struct ReduceTerms {
 
 impl ReduceTerms {
     /// Terms of the sums of rows and columns.
-    pub(super) fn after(halves: &RowsAndColumns) -> Self {
-        let (arrays, rows) = (halves.arrays, halves.rows());
-        let columns_at = arrays * rows;
-        Self { arrays, rows, columns: halves.columns(), columns_offset: columns_at, lg_parts: 0 }
+    pub(super) fn of_sums(halves: &RowsAndColumns) -> Self {
+        let (arrays, rows, columns) = (halves.arrays, halves.rows(), halves.columns());
+        Self { arrays, rows, columns, columns_offset: arrays * rows, lg_parts: 0 }
     }
 
     /// Terms of the buckets themselves: a set is one row.
-    pub(super) fn of(shape: &ReduceShape) -> Self {
+    pub(super) fn of_buckets(shape: &ReduceShape) -> Self {
         let (arrays, columns) = (shape.set_count(), shape.buckets);
         Self { arrays, rows: 1, columns, columns_offset: 0, lg_parts: 0 }
     }
 
-    /// log2 of a set's rows and columns, rounded up.
-    pub(super) fn lg_dimensions(&self) -> (u32, u32) {
-        (lg_ceil(self.rows), lg_ceil(self.columns))
+    /// log2 of a set's rows, rounded up.
+    pub(super) fn lg_rows(&self) -> u32 {
+        lg_ceil(self.rows)
+    }
+
+    /// log2 of a set's columns, rounded up.
+    pub(super) fn lg_columns(&self) -> u32 {
+        lg_ceil(self.columns)
     }
 
     /// Terms of all sets, before they are split into parts.
     pub(super) fn terms(&self) -> u64 {
-        let (lg_rows, lg_columns) = self.lg_dimensions();
-        u64::from(self.arrays) * u64::from(lg_rows + lg_columns + 1)
+        u64::from(self.arrays) * u64::from(self.lg_rows() + self.lg_columns() + 1)
     }
-}
-
-/// log2, rounded up.
-pub(super) fn lg_ceil(count: u32) -> u32 {
-    count.next_power_of_two().ilog2()
 }
 
 /// The doublings of each point of a period: see `kernels/msm/reduce/bit_terms.cuh`.
@@ -115,12 +105,25 @@ pub struct PeriodicDoublings {
 }
 
 impl PeriodicDoublings {
-    /// No point is doubled.
-    pub(super) const FLAT: Self = Self { period: 1, width: 0, narrow_mask: 0 };
+    pub(super) const NONE: Self = Self { period: 1, width: 0, narrow_mask: 0 };
+
+    /// The doublings between sets, if kernels can count them: widths differ by at most one.
+    pub(super) fn of_sets(shape: &ReduceShape) -> Option<Self> {
+        let widths: Vec<u32> = shape.shifts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let width = widths.iter().copied().max().unwrap_or(0);
+        let fits = widths.iter().all(|&own| own == width || own + 1 == width);
+        let narrow = widths.iter().enumerate().filter(|(_, own)| **own < width);
+        let is_countable = fits && shape.shifts.first() == Some(&0) && shape.sets() <= u64::BITS;
+        is_countable.then(|| Self {
+            period: shape.sets(),
+            width,
+            narrow_mask: narrow.fold(0, |mask, (set, _)| mask | 1 << set),
+        })
+    }
 
     /// The doublings of a set's terms: each weighs twice as much as the previous one, except that
     /// the second weighs as much as the first unless buckets are for odd digits.
-    pub(super) fn terms(shape: &ReduceShape) -> Self {
+    pub(super) fn of_terms(shape: &ReduceShape) -> Self {
         Self {
             period: shape.terms(),
             width: 1,
@@ -131,7 +134,6 @@ impl PeriodicDoublings {
 
 /// One launch: see `kernels/msm/reduce.cu`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)] // fields are the kernels' parameters
 pub enum ReduceStep {
     Slices {
         halves: RowsAndColumns,
@@ -153,12 +155,11 @@ pub enum ReduceStep {
         sums: u32,
         count: u32,
         team: u32,
-        ladder: PeriodicDoublings,
+        doublings: PeriodicDoublings,
     },
 }
 
 impl ReduceStep {
-    /// Points that it writes.
     pub(super) fn points_out(&self) -> u64 {
         match self {
             Self::Slices { halves, .. } => halves.slices(),
@@ -168,7 +169,6 @@ impl ReduceStep {
         }
     }
 
-    /// The name of the kernel that it launches.
     pub(super) fn kernel(&self, group: Group) -> String {
         let stage = match self {
             Self::Slices { affine: false, .. } if group == Group::G1 => "slices_xyzz",

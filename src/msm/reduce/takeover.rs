@@ -1,7 +1,10 @@
 //! Chooses the step at which the host takes over: a chain of doublings is slow on the device and
 //! fast on the host, many independent chains are the opposite.
 
-use super::shape::{HostTakeover, ReduceShape, ReduceTuning};
+use super::{
+    shape::{HostTakeover, ReduceShape, ReduceTuning},
+    step::PeriodicDoublings,
+};
 use crate::curve::Group;
 
 /// Nanoseconds per operation on an H200 and its host, by benchmark `reduce`: differences between
@@ -27,36 +30,34 @@ const G2: TakeoverCosts = TakeoverCosts {
     device_add: 11_900,
 };
 
-/// The fastest ending by these costs. `countable`: whether the kernels can double the sums of sets.
-pub(super) fn choose(shape: &ReduceShape, tuning: &ReduceTuning, countable: bool) -> HostTakeover {
-    if let Some(ending) =
-        tuning.ending.filter(|ending| *ending != HostTakeover::Vectors || countable)
-    {
-        return ending;
-    }
+/// The tuning's choice if kernels can do it, otherwise the fastest possible step by these costs.
+pub(super) fn choose(shape: &ReduceShape, tuning: &ReduceTuning) -> HostTakeover {
+    let is_possible = |step: &HostTakeover| {
+        *step != HostTakeover::Vectors || PeriodicDoublings::of_sets(shape).is_some()
+    };
     let all = [HostTakeover::Terms, HostTakeover::Sets, HostTakeover::Vectors];
-    let possible = all.into_iter().filter(|ending| *ending != HostTakeover::Vectors || countable);
-    possible.min_by_key(|ending| time(shape, *ending)).unwrap_or(HostTakeover::Terms)
+    let fastest = || all.into_iter().filter(is_possible).min_by_key(|step| time(shape, *step));
+    tuning.host_step.filter(is_possible).or_else(fastest).unwrap_or(HostTakeover::Terms)
 }
 
-fn time(shape: &ReduceShape, ending: HostTakeover) -> u64 {
+fn time(shape: &ReduceShape, host_step: HostTakeover) -> u64 {
     let costs = match shape.group {
         Group::G1 => G1,
         Group::G2 => G2,
     };
-    let (m, sets) = (u64::from(shape.lg_buckets()), u64::from(shape.sets()));
+    let (terms, sets) = (u64::from(shape.terms()), u64::from(shape.sets()));
     let doubled = u64::from(shape.term_exponent(shape.lg_buckets()));
     let shift = u64::from(shape.shifts.last().copied().unwrap_or(0));
     let levels = |count: u64| u64::from(count.next_power_of_two().ilog2()) * costs.device_add;
-    let (doublings, points) = match ending {
-        HostTakeover::Terms => (shift + doubled, sets * (m + 1)),
+    let (doublings, points) = match host_step {
+        HostTakeover::Terms => (shift + doubled, sets * terms),
         HostTakeover::Sets => (shift, sets),
         HostTakeover::Vectors => (0, 1),
     };
     let host = doublings * costs.host_double + points * costs.host_add;
-    let over_terms = 2 * LAUNCH_NS + doubled * costs.device_double + levels(m + 1);
+    let over_terms = 2 * LAUNCH_NS + doubled * costs.device_double + levels(terms);
     let over_sets = LAUNCH_NS + shift * costs.device_double + levels(sets);
-    let device = match ending {
+    let device = match host_step {
         HostTakeover::Terms => 0,
         HostTakeover::Sets => over_terms,
         HostTakeover::Vectors => over_terms + over_sets,

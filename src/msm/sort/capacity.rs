@@ -2,9 +2,12 @@
 
 use crate::device::{BlockShape, DeviceLimits};
 
-/// log2 of the digits per tile, and threads of the block that sorts it: `msm_sort_tiles_*` in
-/// kernels/msm/sort.cu.
-const TILES: [(u32, u32); 3] = [(14, 1024), (13, 1024), (12, 512)];
+/// Tiles of digits: `msm_sort_tiles_*` in kernels/msm/sort.cu.
+const TILES: [SortTile; 3] = [
+    SortTile { lg_digits: 14, threads: 1024 },
+    SortTile { lg_digits: 13, threads: 1024 },
+    SortTile { lg_digits: 12, threads: 512 },
+];
 
 /// Blocks of `msm_partition`, by the shared memory they stage digits in.
 const PARTITIONS: [BlockShape; 3] = [
@@ -17,13 +20,26 @@ const PARTITIONS: [BlockShape; 3] = [
 /// larger bins.
 const LOW_BITS: [u32; 2] = [11, 12];
 
+/// The digits that a block sorts in shared memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SortTile {
+    pub lg_digits: u32,
+    pub threads: u32,
+}
+
+impl SortTile {
+    /// The block for bins of 2^`low_bits` buckets: six bytes per digit, eight per bucket, and a few
+    /// words.
+    const fn block(self, low_bits: u32) -> BlockShape {
+        let shared_bytes = (6 << self.lg_digits) + (8 << low_bits) + 4 + 128;
+        BlockShape { threads: self.threads, shared_bytes }
+    }
+}
+
 /// Limits of the sort's blocks on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SortCapacity {
-    /// log2 of the digits that a block sorts in shared memory.
-    pub lg_tile: u32,
-    /// Threads of that block.
-    pub(super) tile_threads: u32,
+    pub tile: SortTile,
     /// log2 of the most buckets per bin.
     pub(super) low_bits_max: u32,
     /// The most bytes of dynamic shared memory for `msm_partition`.
@@ -38,39 +54,33 @@ impl SortCapacity {
         let resident = |block: BlockShape| limits.resident_blocks(block) * block.threads;
         // Of several maxima, `max_by_key` takes the last.
         let tiles = TILES.into_iter().rev();
-        let best = tiles
-            .max_by_key(|(lg_tile, threads)| resident(sort_block(*lg_tile, *threads, LOW_BITS[0])));
-        let (lg_tile, tile_threads) = best.unwrap_or(TILES[TILES.len() - 1]);
-        let fits = |low_bits: &u32| limits.fits(sort_block(lg_tile, tile_threads, *low_bits));
+        let tile = tiles.max_by_key(|tile| resident(tile.block(LOW_BITS[0])));
+        let tile = tile.unwrap_or(TILES[TILES.len() - 1]);
+        let fits = |low_bits: &u32| limits.fits(tile.block(*low_bits));
         let low_bits_max = LOW_BITS.into_iter().rfind(fits).unwrap_or(LOW_BITS[0]);
         let partition = PARTITIONS.into_iter().max_by_key(|block| resident(*block).min(1024));
         let partition_shared_max = partition.unwrap_or(PARTITIONS[0]).shared_bytes;
-        Self { lg_tile, tile_threads, low_bits_max, partition_shared_max }
+        Self { tile, low_bits_max, partition_shared_max }
     }
 
-    /// The kernel that sorts tiles of this size.
     pub(super) fn sort_kernel(&self) -> String {
-        format!("msm_sort_tiles_{}k", (1 << self.lg_tile) >> 10)
+        format!("msm_sort_tiles_{}k", (1 << self.tile.lg_digits) >> 10)
     }
 
-    /// Its blocks, by log2 of the buckets per bin. The largest comes last: loading a kernel sets
-    /// the shared memory limit of its function.
-    pub(super) fn sort_blocks(&self) -> impl Iterator<Item = (u32, BlockShape)> {
-        let Self { lg_tile, tile_threads, low_bits_max, .. } = *self;
-        let fitting = LOW_BITS.into_iter().filter(move |low_bits| *low_bits <= low_bits_max);
-        fitting.map(move |low_bits| (low_bits, sort_block(lg_tile, tile_threads, low_bits)))
+    /// log2 of the buckets per bin of its configurations. The largest comes last: loading a kernel
+    /// sets the shared memory limit of its function.
+    pub(super) fn low_bits(&self) -> impl Iterator<Item = u32> {
+        LOW_BITS.into_iter().filter(|low_bits| *low_bits <= self.low_bits_max)
+    }
+
+    pub(super) fn sort_block(&self, low_bits: u32) -> BlockShape {
+        self.tile.block(low_bits)
     }
 
     /// Blocks of `msm_partition`, the largest last.
     pub(super) fn partition_blocks(&self) -> impl Iterator<Item = BlockShape> {
-        let most = self.partition_shared_max;
-        PARTITIONS.into_iter().filter(move |block| block.shared_bytes <= most)
+        PARTITIONS.into_iter().filter(|block| block.shared_bytes <= self.partition_shared_max)
     }
-}
-
-/// Six bytes per digit, eight per bucket, and a few words.
-const fn sort_block(lg_tile: u32, threads: u32, low_bits: u32) -> BlockShape {
-    BlockShape { threads, shared_bytes: (6 << lg_tile) + (8 << low_bits) + 4 + 128 }
 }
 
 #[cfg(test)]
@@ -93,9 +103,9 @@ mod tests {
             [(h200, 14, 12, 111), (a100, 13, 12, 73), (rtx4090, 13, 12, 73), (small, 12, 11, 40)]
         {
             let capacity = SortCapacity::of(&limits);
-            assert_eq!((capacity.lg_tile, capacity.low_bits_max), (lg_tile, low_bits_max));
+            assert_eq!((capacity.tile.lg_digits, capacity.low_bits_max), (lg_tile, low_bits_max));
             assert_eq!(capacity.partition_shared_max, partition_kib << 10, "{capacity:?}");
-            let all = capacity.sort_blocks().map(|(_, block)| block);
+            let all = capacity.low_bits().map(|low_bits| capacity.sort_block(low_bits));
             assert!(all.chain(capacity.partition_blocks()).all(|block| limits.fits(block)));
         }
     }

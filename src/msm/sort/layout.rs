@@ -1,7 +1,12 @@
 //! Plans a sort: its tiles and bins, and the layout of its workspace.
 
-use super::{SortCapacity, SortShape};
-use crate::device::{ALIGN, DeviceSlice};
+use std::ops::Range;
+
+use super::{capacity::SortCapacity, shape::SortShape};
+use crate::{
+    device::DeviceSlice,
+    msm::launch::{RegionPlanner, region},
+};
 
 /// The most bins of a vector: `BINS_MAX` in kernels/msm/bins.cuh.
 const BINS_MAX: u64 = 1 << 12;
@@ -38,9 +43,9 @@ pub enum SortPath {
 /// The sizes of a sort, given its shape and path. Pure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SortPlan {
-    pub(super) shape: SortShape,
+    pub shape: SortShape,
     pub(super) capacity: SortCapacity,
-    pub(super) path: SortPath,
+    pub path: SortPath,
     pub(super) low_bits: u32,
     pub(super) tile_scalars: u32,
     /// Tiles of scalars, of all vectors.
@@ -52,7 +57,6 @@ pub struct SortPlan {
     pub(super) digit_tiles: u32,
 }
 
-/// The regions of the workspace.
 pub(super) struct SortWorkspace<'l> {
     pub state: DeviceSlice<'l, u32>,
     pub histogram: DeviceSlice<'l, u16>,
@@ -78,12 +82,12 @@ impl SortPlan {
         let (low_bits, tile_scalars) = match path {
             SortPath::Bins { low_bits, tile_scalars } => (low_bits, tile_scalars),
             // The counting kernel treats each vector as one bin.
-            SortPath::Direct { .. } => (ceil_log2(buckets), tile_scalars(&shape, &capacity, 1)),
+            SortPath::Direct { .. } => (lg_ceil(buckets), tile_scalars(&shape, &capacity, 1)),
         };
         let tiles = vectors * u64::from(shape.n.div_ceil(tile_scalars.max(1)));
         let vector_bins = buckets.div_ceil(1 << low_bits);
         let bins = vectors * vector_bins;
-        let layout = Self {
+        let plan = Self {
             shape,
             capacity,
             path,
@@ -92,31 +96,20 @@ impl SortPlan {
             scalar_tiles: u32::try_from(tiles).ok()?,
             vector_bins: u32::try_from(vector_bins).ok()?,
             bins: u32::try_from(bins).ok()?,
-            digit_tiles: u32::try_from((digits >> capacity.lg_tile) + bins).ok()?,
+            digit_tiles: u32::try_from((digits >> capacity.tile.lg_digits) + bins).ok()?,
         };
         let fits = match path {
             SortPath::Bins { .. } => {
                 tile_scalars > 0
                     && low_bits <= capacity.low_bits_max
                     && vector_bins <= BINS_MAX
-                    && layout.partition_shared() <= capacity.partition_shared_max.into()
+                    && plan.partition_shared() <= capacity.partition_shared_max.into()
             }
             SortPath::Direct { groups } => buckets <= u64::from(groups) * DIRECT_BUCKETS,
         };
-        (fits && bins <= BINS_ALL_MAX).then_some(layout)
+        (fits && bins <= BINS_ALL_MAX).then_some(plan)
     }
 
-    /// The input that this is a plan for.
-    pub fn shape(&self) -> &SortShape {
-        &self.shape
-    }
-
-    /// The algorithm.
-    pub fn path(&self) -> SortPath {
-        self.path
-    }
-
-    /// The names of the kernels that sort this way.
     pub fn kernels(&self) -> Vec<String> {
         let counts = ["msm_clear_bins", "msm_count_digits"];
         let names = match self.path {
@@ -133,26 +126,28 @@ impl SortPlan {
         names.into_iter().map(str::to_owned).chain([last]).collect()
     }
 
-    /// Bytes of the workspace.
     pub fn bytes(&self) -> u64 {
-        self.parts().iter().map(|bytes| bytes.next_multiple_of(ALIGN)).sum()
+        let [.., last] = self.regions();
+        last.end
     }
 
-    /// Bytes of state, histogram, places, keys, payloads.
-    fn parts(&self) -> [u64; 5] {
+    /// The regions of [`SortWorkspace`], in order.
+    fn regions(&self) -> [Range<u64>; 5] {
         let digits = self.shape.digits_max();
         let state = 4 * (self.cleared_words() + 3 * u64::from(self.bins) + 2);
         let state = state + 4 * u64::from(self.digit_tiles);
         let histogram = 2 * u64::from(self.scalar_tiles) * u64::from(self.vector_bins);
-        match self.path {
+        let mut regions = RegionPlanner::default();
+        let bytes = match self.path {
             SortPath::Bins { .. } => {
                 [state, histogram, 4 * self.shape.buckets(), 2 * digits, 4 * digits]
             }
             SortPath::Direct { .. } => [state, histogram, 0, 0, 0],
-        }
+        };
+        bytes.map(|bytes| regions.add(bytes))
     }
 
-    /// Words of the state that are cleared first: ticket, digits, finished.
+    /// Words of the state that are cleared first: ticket, digits, finished bins.
     pub(super) fn cleared_words(&self) -> u64 {
         4 + 2 * u64::from(self.bins)
     }
@@ -167,39 +162,34 @@ impl SortPlan {
     /// Splits the workspace; `None` if it is smaller than [`SortPlan::bytes`].
     pub(super) fn split_workspace<'l>(
         &self,
-        work: DeviceSlice<'l, u8>,
+        workspace: DeviceSlice<'l, u8>,
     ) -> Option<SortWorkspace<'l>> {
-        let mut at = 0;
-        let mut parts = [work; 5];
-        for (part, bytes) in parts.iter_mut().zip(self.parts()) {
-            *part = work.slice(at, bytes as usize)?;
-            at += bytes.next_multiple_of(ALIGN) as usize;
-        }
-        let [state, histogram, places, keys, payloads] = parts;
+        let [state, histogram, bucket_cursors, keys, unsorted_references] = self.regions();
         Some(SortWorkspace {
-            state: state.cast()?,
-            histogram: histogram.cast()?,
-            bucket_cursors: places.cast()?,
-            keys: keys.cast()?,
-            unsorted_references: payloads.cast()?,
+            state: region(workspace, state)?,
+            histogram: region(workspace, histogram)?,
+            bucket_cursors: region(workspace, bucket_cursors)?,
+            keys: region(workspace, keys)?,
+            unsorted_references: region(workspace, unsorted_references)?,
         })
     }
 }
 
-fn ceil_log2(a: u64) -> u32 {
-    a.next_power_of_two().ilog2()
+/// log2, rounded up.
+fn lg_ceil(count: u64) -> u32 {
+    count.next_power_of_two().ilog2()
 }
 
 fn path(shape: &SortShape, capacity: &SortCapacity) -> SortPath {
     // Each block of a direct sort reads all digits of its vector, one after the other.
     const DIRECT_DIGITS: u64 = 3 << 14;
     // Many vectors fill the device with one block each, which reads no digit twice.
-    const MANY: u32 = 64;
-    const MANY_DIGITS: u64 = 1 << 17;
+    const MANY_VECTORS: u32 = 64;
+    const MANY_VECTORS_DIGITS: u64 = 1 << 17;
     let (buckets, digits) = (shape.vector_buckets(), shape.vector_digits());
-    let groups = if shape.vectors >= MANY { 1 } else { 4 };
-    let most = if shape.vectors >= MANY { MANY_DIGITS } else { DIRECT_DIGITS };
-    if digits <= most && buckets <= u64::from(groups) * DIRECT_BUCKETS {
+    let (groups, digits_max) =
+        if shape.vectors >= MANY_VECTORS { (1, MANY_VECTORS_DIGITS) } else { (4, DIRECT_DIGITS) };
+    if digits <= digits_max && buckets <= u64::from(groups) * DIRECT_BUCKETS {
         return SortPath::Direct { groups };
     }
     let low_bits = low_bits(shape, capacity);
@@ -214,18 +204,19 @@ fn path(shape: &SortShape, capacity: &SortCapacity) -> SortPath {
 fn low_bits(shape: &SortShape, capacity: &SortCapacity) -> u32 {
     const SINGLE_BINS_MAX: u64 = 1 << 8;
     // A tile then has eight digits per bucket, which are written together.
-    let usual = capacity.lg_tile - 3;
+    let usual = capacity.tile.lg_digits - 3;
     const BINS_USUAL_MAX: u64 = 1 << 11;
     let buckets = shape.vector_buckets();
     // A bin has room for a twentieth more digits than its share.
-    let single = (shape.vector_digits() * 21).div_ceil(20 << capacity.lg_tile).next_power_of_two();
+    let single =
+        (shape.vector_digits() * 21).div_ceil(20 << capacity.tile.lg_digits).next_power_of_two();
     let bins = match buckets >> usual {
         _ if single <= SINGLE_BINS_MAX => single,
         bins if bins <= BINS_USUAL_MAX => bins.max(SINGLE_BINS_MAX),
         bins => bins / 2,
     };
-    let most = (BINS_ALL_MAX / u64::from(shape.vectors)).clamp(1, BINS_MAX);
-    let low_bits = ceil_log2(buckets.div_ceil(bins.min(most).max(1)));
+    let bins_max = (BINS_ALL_MAX / u64::from(shape.vectors)).clamp(1, BINS_MAX);
+    let low_bits = lg_ceil(buckets.div_ceil(bins.min(bins_max).max(1)));
     low_bits.min(capacity.low_bits_max)
 }
 
@@ -234,16 +225,16 @@ fn low_bits(shape: &SortShape, capacity: &SortCapacity) -> u32 {
 /// 2^20 of 768. Large sorts use the largest tiles of which two blocks fit a multiprocessor: with 12
 /// windows, 2^22 scalars are 7 % faster in tiles of 1232 than of 960, 2^24 2 % faster than of 1120.
 fn tile_scalars(shape: &SortShape, capacity: &SortCapacity, bins: u64) -> u32 {
-    let room = u64::from(capacity.partition_shared_max).saturating_sub(8 * bins);
-    let fit = (room / 6) as u32;
-    let (most, staged) = match shape.digits_max() {
-        0..=0x20_0000 => (256, fit.min(STAGED_DIGITS_MAX)),
-        0x20_0001..=0x80_0000 => (512, fit.min(STAGED_DIGITS_MAX)),
-        0x80_0001..=0x200_0000 => (1024, fit.min(STAGED_DIGITS_MAX)),
-        _ => (1536, fit),
+    let shared = u64::from(capacity.partition_shared_max).saturating_sub(8 * bins);
+    let staged_max = (shared / 6) as u32;
+    let (tile_max, staged) = match shape.digits_max() {
+        0..=0x20_0000 => (256, staged_max.min(STAGED_DIGITS_MAX)),
+        0x20_0001..=0x80_0000 => (512, staged_max.min(STAGED_DIGITS_MAX)),
+        0x80_0001..=0x200_0000 => (1024, staged_max.min(STAGED_DIGITS_MAX)),
+        _ => (1536, staged_max),
     };
-    let fit = staged / shape.scalar_digits();
+    let scalars = staged / shape.scalar_digits();
     // A warp reads 32 scalars at a time, a block 512.
-    let whole = if fit >= 512 { fit / 128 * 128 } else { fit / 32 * 32 };
-    whole.min(most)
+    let whole = if scalars >= 512 { scalars / 128 * 128 } else { scalars / 32 * 32 };
+    whole.min(tile_max)
 }

@@ -1,15 +1,15 @@
 //! Fixed windows: signed digits at the same bits of every scalar.
 
-use ark_ff::BigInteger;
-
-use super::{BITS_MAX, BITS_MIN, FoldedScalar, SignedDigit};
-
+/// The narrowest windows: 64 fixed ones, the most that kernels support.
+pub const BITS_MIN: u32 = 4;
+/// The widest windows.
+pub const BITS_MAX: u32 = 24;
 /// Bits that windows cover: 254 of a scalar, and the top window's sign, which is unused.
 const COVERED_BITS: u32 = 255;
 
 /// Signed-digit recoding with windows of about equal width over every folded scalar k' < 2^254.
 ///
-/// With w = `width(j)`, window j takes the w bits of k' from `offset(j)` on, plus the carry of the
+/// Window j of width w takes the w bits of k' from `offset(j)` on, plus the carry of the
 /// window below: a value v in 0..=2^w. If v >= 2^(w - 1), its digit is v - 2^w and the carry is 1,
 /// else the digit is v; so |digit| <= 2^(w - 1). The top window carries nothing and its digit is v:
 /// widths add up to 255, so its top bit is 0 in every k', and v <= 2^(w - 1). So the sum of
@@ -22,11 +22,12 @@ const COVERED_BITS: u32 = 255;
 /// set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FixedWindows {
-    bits: u32,
-    count: u32,
-    sets: u32,
+    /// Bits of the widest windows, which determine [`FixedWindows::buckets`].
+    pub bits: u32,
+    pub count: u32,
+    pub sets: u32,
     /// Bit j is set if window j is narrower.
-    narrow: u64,
+    pub narrow_mask: u64,
 }
 
 impl FixedWindows {
@@ -45,32 +46,17 @@ impl FixedWindows {
         }
         // `left` windows, fewer than all, may be narrower. Make whole sets narrower, from the last
         // but one down; as sets differ by at most one window, the last set has room for the rest.
-        let (mut narrow, mut left) = (0_u64, count * bits - COVERED_BITS);
+        let (mut narrow_mask, mut left) = (0_u64, count * bits - COVERED_BITS);
         for set in (0..sets - 1).rev() {
             let members: u64 = (set..count).step_by(sets as usize).map(|j| 1 << j).sum();
             if members.count_ones() <= left {
-                narrow |= members;
+                narrow_mask |= members;
                 left -= members.count_ones();
             }
         }
         let last = (sets - 1..count).step_by(sets as usize).collect::<Vec<_>>();
-        narrow |= last.iter().rev().take(left as usize).map(|j| 1 << j).sum::<u64>();
-        Some(Self { bits, count, sets, narrow })
-    }
-
-    /// Bits of the widest windows, which determine [`FixedWindows::buckets`].
-    pub fn bits(&self) -> u32 {
-        self.bits
-    }
-
-    /// The number of windows.
-    pub fn count(&self) -> u32 {
-        self.count
-    }
-
-    /// The number of bucket sets.
-    pub fn sets(&self) -> u32 {
-        self.sets
+        narrow_mask |= last.iter().rev().take(left as usize).map(|j| 1 << j).sum::<u64>();
+        Some(Self { bits, count, sets, narrow_mask })
     }
 
     /// The number of tables, at most the requested number.
@@ -83,15 +69,10 @@ impl FixedWindows {
         1 << (self.bits - 1)
     }
 
-    /// Bits of window `j`.
-    pub fn width(&self, j: u32) -> u32 {
-        self.bits - (self.narrow >> j & 1) as u32
-    }
-
     /// The lowest bit of window `j`; 255 for `j = count`.
     pub fn offset(&self, j: u32) -> u32 {
-        let below = self.narrow & ((1_u128 << j) - 1) as u64;
-        j * self.bits - below.count_ones()
+        let narrow_below = self.narrow_mask & ((1_u128 << j) - 1) as u64;
+        j * self.bits - narrow_below.count_ones()
     }
 
     /// Table `t` holds the bases times 2 to this power.
@@ -108,25 +89,5 @@ impl FixedWindows {
     pub fn windows_in_sets(&self, first: u32, count: u32) -> u32 {
         let taken = |j: &u32| (first..first + count).contains(&(j % self.sets));
         (0..self.count).filter(taken).count() as u32
-    }
-
-    /// The bit mask of the narrower windows, for kernels: bit j for window j.
-    pub(in crate::msm) fn narrow_mask(&self) -> u64 {
-        self.narrow
-    }
-
-    /// The nonzero digits, lowest first, computed bit by bit.
-    pub(super) fn digits(&self, FoldedScalar { value, negated }: FoldedScalar) -> Vec<SignedDigit> {
-        let mut carry = 0;
-        let digit = |j| {
-            let (offset, width) = (self.offset(j), self.width(j));
-            let bit = |i| i32::from(value.get_bit((offset + i) as usize)) << i;
-            let taken = (0..width).map(bit).sum::<i32>() + carry;
-            carry = i32::from(taken >= 1 << (width - 1) && j + 1 < self.count);
-            let digit = taken - (carry << width);
-            let value = if negated { -digit } else { digit };
-            SignedDigit { table: j / self.sets, set: j % self.sets, value }
-        };
-        (0..self.count).map(digit).filter(|digit| digit.value != 0).collect()
     }
 }

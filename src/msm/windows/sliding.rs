@@ -1,8 +1,6 @@
 //! Sliding windows (wNAF), which start at a set bit of the scalar.
 
-use ark_ff::BigInteger;
-
-use super::{BITS_MAX, BITS_MIN, FoldedScalar, SignedDigit};
+use super::{BITS_MAX, BITS_MIN};
 
 /// Odd digits of at most `bits` bits that start at any bit: a non-adjacent form (wNAF). It needs
 /// one table per power of two, and has fewer digits than [`super::FixedWindows`] with half as many
@@ -27,7 +25,8 @@ use super::{BITS_MAX, BITS_MIN, FoldedScalar, SignedDigit};
 /// w digits, rounded up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlidingWindows {
-    bits: u32,
+    /// Bits of a digit, including its sign.
+    pub bits: u32,
 }
 
 impl SlidingWindows {
@@ -37,11 +36,6 @@ impl SlidingWindows {
     /// Shape: `bits` in [`BITS_MIN`]`..=`[`BITS_MAX`]; `None` otherwise.
     pub fn new(bits: u32) -> Option<Self> {
         (BITS_MIN..=BITS_MAX).contains(&bits).then_some(Self { bits })
-    }
-
-    /// Bits of a digit, including its sign.
-    pub fn bits(&self) -> u32 {
-        self.bits
     }
 
     /// 2^(bits - 2), for the odd numbers below 2^(bits - 1).
@@ -57,31 +51,5 @@ impl SlidingWindows {
     /// The average digits of a uniform scalar: within 1 % of the mean of 20000 samples.
     pub fn digits_mean(&self) -> f64 {
         254.0 / f64::from(self.bits + 1) + 0.5
-    }
-
-    /// The digits, lowest first, computed bit by bit.
-    pub(super) fn digits(&self, FoldedScalar { value, negated }: FoldedScalar) -> Vec<SignedDigit> {
-        let (length, mut at, mut carry) = (value.num_bits(), 0, false);
-        let bit = |at: u32| value.get_bit(at as usize);
-        let mut digits = Vec::new();
-        while at < length || carry {
-            if bit(at) == carry {
-                at += 1;
-                continue;
-            }
-            let left = length - at;
-            let width = if left < self.bits { self.bits } else { self.bits.min(left / 2 + 1) };
-            // The carry sets the bit at `at` if it is 0.
-            let taken = (0..width).map(|i| i32::from(bit(at + i)) << i).sum::<i32>() | 1;
-            carry = bit(at + width - 1);
-            let digit = taken - (i32::from(carry) << width);
-            digits.push(SignedDigit {
-                table: at,
-                set: 0,
-                value: if negated { -digit } else { digit },
-            });
-            at += width;
-        }
-        digits
     }
 }

@@ -138,16 +138,16 @@ impl GpuMsmInner {
         let (plan, placed, stream) = (&ready.plan, ready.points, &self.compute);
         let span = debug_span!(
             "msm_pass",
-            first = pass.points.0,
-            points = pass.points.1,
-            vectors = pass.vectors.1,
-            sets = pass.sets.1,
+            first = pass.points.start,
+            points = pass.points.len(),
+            vectors = pass.vectors.len(),
+            sets = pass.sets.len(),
             onto = pass.accumulate,
             launches = Empty,
         )
         .entered();
         // Also time stages if the span is enabled.
-        let large = u64::from(n) * u64::from(pass.vectors.1) >= TIMED_SCALARS_MIN;
+        let large = u64::from(n) * pass.vectors.len() as u64 >= TIMED_SCALARS_MIN;
         let watch = large || !span.is_disabled();
         // Lease for the largest pass at once, since the next pass would need it.
         let bytes = plan.workspace_bytes().max(plan.pass_bytes(pass));

@@ -81,10 +81,9 @@ impl PassSchedule {
         match self {
             Self::Planned(passes) => {
                 // A pass over several vectors includes all of their points.
-                let (last, n) = (*passes.last()?, plan.job().n);
-                let first = last.vectors.0 as u64 * u64::from(n) + u64::from(last.points.0);
-                let count = u64::from(last.vectors.1) * u64::from(last.points.1);
-                there.contains(&(first..first + count)).then(|| passes.pop()).flatten()
+                let last = passes.last()?;
+                let first = last.first_scalar(plan.job().n);
+                there.contains(&(first..first + last.scalars())).then(|| passes.pop()).flatten()
             }
             Self::Arriving(arriving) => arriving.next(plan, there, now, under_way),
         }
@@ -199,9 +198,9 @@ mod tests {
     }
 
     fn taken(pass: Option<MsmPass>) -> Option<(u32, u32)> {
-        pass.map(|MsmPass { points: (first, count), accumulate: onto, reduces: last, .. }| {
-            assert_eq!((onto, last), (first > 0, first + count == N));
-            (8 * first / N, 8 * count / N)
+        pass.map(|MsmPass { points, accumulate, reduces, .. }| {
+            assert_eq!((accumulate, reduces), (points.start > 0, points.end == N));
+            (8 * points.start / N, 8 * points.len() as u32 / N)
         })
     }
 
