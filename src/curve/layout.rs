@@ -8,10 +8,11 @@ use std::{
     slice,
 };
 
-use ark_bls12_381::{Fq, Fq2};
+use ark_bls12_381::{Fq, Fq2, g1, g2};
+use ark_ec::short_weierstrass::Affine;
 use ark_ff::BigInt;
 
-use super::{Fr, G1Affine, G2Affine, points::CurvePoint};
+use super::{Fr, G1Affine, G2Affine};
 
 // arkworks' types are not `repr(C)`, so this checks what the casts rely on: no padding, a field
 // element is its limbs only, x before y, c0 before c1, and no infinity flag.
@@ -30,6 +31,20 @@ const _: () = {
     assert!(offset_of!(G2Affine, x) == 0 && offset_of!(G2Affine, y) == 96);
 };
 
+/// Types that consist of u64 limbs only.
+///
+/// # Safety
+///
+/// The type has no padding, and every bit pattern is a value.
+pub unsafe trait LimbLayout: Copy {}
+
+// SAFETY: asserted above.
+unsafe impl LimbLayout for Fr {}
+// SAFETY: asserted above.
+unsafe impl LimbLayout for Affine<g1::Config> {}
+// SAFETY: asserted above.
+unsafe impl LimbLayout for Affine<g2::Config> {}
+
 /// The Montgomery limbs of `values`, 32 bytes each.
 pub fn fr_as_bytes(values: &[Fr]) -> &[u8] {
     as_bytes(values)
@@ -38,10 +53,7 @@ pub fn fr_as_bytes(values: &[Fr]) -> &[u8] {
 /// The Montgomery limbs of `values`, 32 bytes each, as writable bytes. The writer keeps every
 /// element below r, or checks the bytes with [`super::scalars::decode_fr`] before they are used.
 pub fn fr_as_bytes_mut(values: &mut [Fr]) -> &mut [u8] {
-    let bytes = size_of_val(values);
-    // SAFETY: an Fr is four u64 without padding (asserted above): its bytes are initialised, and
-    // any bytes are a memory-safe Fr. The borrow stays exclusive.
-    unsafe { slice::from_raw_parts_mut(values.as_mut_ptr().cast(), bytes) }
+    as_bytes_mut(values)
 }
 
 /// Casts `bytes` to elements in Montgomery form, without a check that they are below r. `None` if
@@ -51,35 +63,30 @@ pub fn fr_from_bytes(bytes: &[u8]) -> Option<&[Fr]> {
 }
 
 /// The bytes of `points` in [`super::points::PointEncoding::Montgomery`].
-pub fn points_as_bytes<A: CurvePoint>(points: &[A]) -> &[u8] {
+pub fn points_as_bytes<A: LimbLayout>(points: &[A]) -> &[u8] {
     as_bytes(points)
 }
 
 /// The limbs of `points`, as [`points_as_bytes`] returns them, as writable bytes. The writer checks
 /// the bytes before they are used as points.
-pub fn points_as_bytes_mut<A: CurvePoint>(points: &mut [A]) -> &mut [u8] {
-    let bytes = size_of_val(points);
-    // SAFETY: points are u64 limbs without padding (asserted above): their bytes are initialised,
-    // and any bytes are memory-safe points. The borrow stays exclusive.
-    unsafe { slice::from_raw_parts_mut(points.as_mut_ptr().cast(), bytes) }
+pub fn points_as_bytes_mut<A: LimbLayout>(points: &mut [A]) -> &mut [u8] {
+    as_bytes_mut(points)
 }
 
 /// Casts `bytes` to points in [`super::points::PointEncoding::Montgomery`], without a check of the
 /// points. `None` if `bytes` is not aligned to 8 bytes or is not a whole number of points.
-pub fn points_from_bytes<A: CurvePoint>(bytes: &[u8]) -> Option<&[A]> {
+pub fn points_from_bytes<A: LimbLayout>(bytes: &[u8]) -> Option<&[A]> {
     from_bytes(bytes)
 }
-
-/// Types that consist of u64 limbs only: no padding, and every bit pattern is a value.
-trait LimbLayout: Copy {}
-
-impl LimbLayout for Fr {}
-// `CurvePoint` is sealed: G1Affine and G2Affine, whose layout is asserted above.
-impl<A: CurvePoint> LimbLayout for A {}
 
 fn as_bytes<T: LimbLayout>(values: &[T]) -> &[u8] {
     // SAFETY: `LimbLayout` types have no padding, so all their bytes are initialised.
     unsafe { slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
+}
+
+fn as_bytes_mut<T: LimbLayout>(values: &mut [T]) -> &mut [u8] {
+    // SAFETY: as in `as_bytes`; any bytes are memory-safe values, and the borrow stays exclusive.
+    unsafe { slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size_of_val(values)) }
 }
 
 fn from_bytes<T: LimbLayout>(bytes: &[u8]) -> Option<&[T]> {

@@ -8,15 +8,56 @@ pub mod detect;
 pub mod kzg;
 pub mod scalars;
 
+use std::fmt;
+
 use bytes::Bytes;
 
 use crate::curve::{Group, points::PointEncoding, reverse_bits};
+
+/// One list of a trusted setup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SetupList {
+    /// `[L_i(tau)] G1`, natural order.
+    G1Lagrange,
+    /// `[tau^i] G1`.
+    G1Monomial,
+    /// `[tau^i] G2`.
+    G2Monomial,
+}
+
+impl SetupList {
+    /// All lists, in the order of the JSON.
+    pub const ALL: [Self; 3] = [Self::G1Monomial, Self::G1Lagrange, Self::G2Monomial];
+
+    /// The list's name in the JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::G1Lagrange => "g1_lagrange",
+            Self::G1Monomial => "g1_monomial",
+            Self::G2Monomial => "g2_monomial",
+        }
+    }
+
+    /// The points' group.
+    pub const fn group(self) -> Group {
+        match self {
+            Self::G1Lagrange | Self::G1Monomial => Group::G1,
+            Self::G2Monomial => Group::G2,
+        }
+    }
+}
+
+impl fmt::Display for SetupList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
 
 /// A file's list of points: a whole number of them, not checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PointSet {
     /// Name of the list, if the file has several.
-    pub list: Option<kzg::SetupList>,
+    pub list: Option<SetupList>,
     /// The points' group.
     pub group: Group,
     /// Encoding of each point.
@@ -71,7 +112,7 @@ pub enum FormatError {
     },
     /// The file does not have the requested list.
     #[error("the file has no {0}")]
-    NoSuchSet(kzg::SetupList),
+    NoSuchSet(SetupList),
     /// The length is not a multiple of an element's.
     #[error("{bytes} bytes are not a whole number of {width}-byte {what}")]
     Length {

@@ -1,6 +1,6 @@
 //! Conversion of scalars between text or 32 bytes big-endian and 32 bytes little-endian.
 
-use ark_ff::PrimeField;
+use ark_ff::{BigInt, BigInteger, PrimeField};
 use zeroize::Zeroizing;
 
 use super::FormatError;
@@ -32,19 +32,18 @@ pub fn parse(radix: Notation, text: &str, reduce: bool) -> Result<Zeroizing<Vec<
             Notation::Hex => hex_limbs(word),
             Notation::Decimal => decimal_limbs(word),
         };
-        let limbs = limbs.and_then(|limbs| {
-            if reduce || below_r(&limbs) {
-                Ok(limbs)
-            } else {
+        let value = match limbs.map(BigInt) {
+            Ok(value) if !reduce && value >= Fr::MODULUS => {
                 Err("not less than r (--reduce reduces it modulo r)")
             }
-        });
-        let limbs = limbs.map_err(|problem| FormatError::Element {
+            parsed => parsed,
+        };
+        let value = value.map_err(|problem| FormatError::Element {
             field: "scalars",
             index,
             problem: problem.to_owned(),
         })?;
-        limbs.iter().for_each(|limb| out.extend_from_slice(&limb.to_le_bytes()));
+        value.0.iter().for_each(|limb| out.extend_from_slice(&limb.to_le_bytes()));
     }
     Ok(out)
 }
@@ -54,11 +53,8 @@ pub fn parse(radix: Notation, text: &str, reduce: bool) -> Result<Zeroizing<Vec<
 /// Errors: `Length`.
 pub fn reverse_scalars(bytes: &mut [u8]) -> Result<(), FormatError> {
     if !bytes.len().is_multiple_of(SCALAR_BYTES) {
-        return Err(FormatError::Length {
-            bytes: bytes.len(),
-            width: SCALAR_BYTES,
-            what: "scalars",
-        });
+        let (bytes, width) = (bytes.len(), SCALAR_BYTES);
+        return Err(FormatError::Length { bytes, width, what: "scalars" });
     }
     bytes.chunks_exact_mut(SCALAR_BYTES).for_each(<[u8]>::reverse);
     Ok(())
@@ -119,10 +115,6 @@ fn push_decimal(text: &mut String, scalar: &[u8]) {
 
 type ScalarLimbs = [u64; 4];
 
-fn below_r(limbs: &ScalarLimbs) -> bool {
-    limbs.iter().rev().lt(Fr::MODULUS.0.iter().rev())
-}
-
 fn hex_limbs(word: &str) -> Result<ScalarLimbs, &'static str> {
     let digits = word.strip_prefix("0x").unwrap_or(word).as_bytes();
     if digits.is_empty() || digits.len() > 2 * SCALAR_BYTES {
@@ -161,92 +153,14 @@ fn decimal_limbs(word: &str) -> Result<ScalarLimbs, &'static str> {
 
 /// r - limbs; 0 for 0.
 fn negate(limbs: ScalarLimbs) -> Result<ScalarLimbs, &'static str> {
-    if limbs == [0; 4] {
+    let value = BigInt(limbs);
+    if value.is_zero() {
         return Ok(limbs);
     }
-    if !below_r(&limbs) {
+    if value >= Fr::MODULUS {
         return Err("not greater than -r");
     }
-    let mut difference = Fr::MODULUS.0;
-    let mut borrow = false;
-    for (limb, subtrahend) in difference.iter_mut().zip(limbs) {
-        let (value, under) = limb.overflowing_sub(subtrahend);
-        let (value, under_again) = value.overflowing_sub(u64::from(borrow));
-        *limb = value;
-        borrow = under || under_again;
-    }
-    Ok(difference)
-}
-
-#[cfg(test)]
-mod tests {
-    use ark_ff::{BigInteger, Field, UniformRand};
-    use ark_std::test_rng;
-
-    use super::*;
-
-    fn bytes(value: Fr) -> Vec<u8> {
-        value.into_bigint().to_bytes_le()
-    }
-
-    fn message(radix: Notation, text: &str) -> String {
-        parse(radix, text, false).unwrap_err().to_string()
-    }
-
-    #[test]
-    fn text_roundtrips() {
-        let mut rng = test_rng();
-        let values: Vec<_> = [0_u64, 1, 2]
-            .map(Fr::from)
-            .into_iter()
-            .chain([-Fr::from(1), Fr::rand(&mut rng)])
-            .collect();
-        let canonical: Vec<_> = values.iter().flat_map(|&value| bytes(value)).collect();
-        for radix in [Notation::Hex, Notation::Decimal] {
-            let text = to_text(radix, &canonical);
-            assert_eq!(text.lines().count(), values.len());
-            assert_eq!(*parse(radix, &text, false).unwrap(), canonical);
-        }
-        assert_eq!(*parse(Notation::Decimal, "-1 -0\n-7", false).unwrap(), {
-            [bytes(-Fr::from(1)), bytes(Fr::from(0)), bytes(-Fr::from(7))].concat()
-        });
-        // Digit groups that are full, empty, or end in zeros.
-        let ten = Fr::from(10);
-        for power in [1, 18, 19, 20, 38, 57, 76].map(|exponent| ten.pow([exponent])) {
-            for value in [power - Fr::from(1), power, power + Fr::from(1)] {
-                let text = to_text(Notation::Decimal, &bytes(value));
-                assert_eq!(text.trim_end(), value.to_string());
-            }
-        }
-    }
-
-    #[test]
-    fn errors_name_the_index_and_not_the_value() {
-        let r = Fr::MODULUS.to_string();
-        let over = "scalars[1]: not less than r (--reduce reduces it modulo r)";
-        assert_eq!(message(Notation::Decimal, &format!("1\n{r}")), over);
-        assert_eq!(message(Notation::Hex, &format!("1\n{}", "f".repeat(64))), over);
-        assert_eq!(message(Notation::Hex, "12 0x3g"), "scalars[1]: expected 1 to 64 hex digits");
-        assert_eq!(
-            message(Notation::Hex, &"0".repeat(65)),
-            "scalars[0]: expected 1 to 64 hex digits"
-        );
-        assert_eq!(message(Notation::Decimal, "1.5"), "scalars[0]: expected decimal digits");
-        assert_eq!(message(Notation::Decimal, &format!("-{r}")), "scalars[0]: not greater than -r");
-        assert_eq!(
-            message(Notation::Decimal, &"9".repeat(78)),
-            "scalars[0]: does not fit 256 bits"
-        );
-        let reduced = parse(Notation::Hex, &"f".repeat(64), true).unwrap();
-        assert_eq!(*reduced, [0xff; 32]);
-    }
-
-    #[test]
-    fn swaps_the_bytes_of_each_scalar() {
-        let mut two = [[1_u8; 32], [2; 32]].concat();
-        two[0] = 9;
-        reverse_scalars(&mut two).unwrap();
-        assert_eq!((two[0], two[31], two[32]), (1, 9, 2));
-        assert!(reverse_scalars(&mut two[..33]).is_err());
-    }
+    let mut difference = Fr::MODULUS;
+    difference.sub_with_borrow(&value);
+    Ok(difference.0)
 }

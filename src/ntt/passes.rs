@@ -1,15 +1,10 @@
 //! Splits a transform into passes. Pure: numbers in, numbers out.
 
+use super::transform::{Decimation, ELEMENT_BYTES, NttTransform};
 use crate::device::{BlockShape, DeviceLimits};
 
-/// Bytes of an element.
-const ELEMENT: u32 = size_of::<super::DeviceFr>() as u32;
-
-/// log2 of the longest transform: four passes, and 32 GiB of elements.
-pub const LG_N_MAX: u32 = 30;
-
 /// log2 of the longest row of a pass, whose tile fits in shared memory.
-const LG_ROW_MAX: u32 = 10;
+pub(super) const LG_ROW_MAX: u32 = 10;
 
 /// log2 of the most elements that leave the device partly idle. Latency counts then: two elements
 /// per thread. 2^16 in two passes of radix 2^8 take 17.6 us on an H200.
@@ -38,24 +33,15 @@ impl NttLimits {
     /// waits for memory.
     pub fn of(limits: &DeviceLimits) -> Self {
         let two_fit = |lg_tile: &u32| {
-            let shared_bytes = ELEMENT << lg_tile;
+            let shared_bytes = (ELEMENT_BYTES as u32) << lg_tile;
             limits.resident_blocks(BlockShape { threads: 1, shared_bytes }) >= 2
         };
         let lg_tile_max = LG_TILES.into_iter().find(two_fit).unwrap_or(LG_TILES[1]);
         // One element of data and one of the table.
         let lg_single_multiple =
-            (u64::from(limits.l2_bytes) / u64::from(2 * ELEMENT)).max(1).ilog2() + 1;
+            (u64::from(limits.l2_bytes) / (2 * ELEMENT_BYTES)).max(1).ilog2() + 1;
         Self { lg_tile_max, lg_single_multiple }
     }
-}
-
-/// The decimation order of a transform.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Decimation {
-    /// Decimation in frequency (DIF, Gentleman-Sande): natural to bit-reversed order.
-    Dif,
-    /// Decimation in time (DIT, Cooley-Tukey): bit-reversed to natural order.
-    Dit,
 }
 
 /// A pass of radix 2^lg_r: see `kernels/ntt/passes.cuh`.
@@ -82,41 +68,49 @@ impl NttPass {
     }
 }
 
-/// Radices and elements per thread of the passes in DIF order, as logarithms, for a full device.
+/// A pass's radix and its elements per thread, as logarithms.
+#[derive(Clone, Copy)]
+struct Radix {
+    lg_r: u32,
+    lg_e: u32,
+}
+
+/// log2 of the radices of the passes in DIF order, for a full device. Even ones take four elements
+/// per thread, odd ones eight.
 ///
 /// Prefers four elements per thread and radices with specialised kernels (kernels.rs). Even without
 /// these, 2^24 took 3.06 ms in four passes of radix 2^6 and 3.14 with radix 2^9 and eight elements
 /// per thread (H200).
-const RADICES: [&[(u32, u32)]; 20] = [
-    &[(3, 3), (8, 2)], // 2^11
-    &[(6, 2), (6, 2)],
-    &[(9, 3), (4, 2)],
-    &[(6, 2), (8, 2)],
-    &[(9, 3), (6, 2)],
-    &[(8, 2), (8, 2)], // 2^16
-    &[(9, 3), (8, 2)],
-    &[(6, 2), (6, 2), (6, 2)],
-    &[(9, 3), (10, 2)],
-    &[(6, 2), (6, 2), (8, 2)], // 2^20
-    &[(9, 3), (6, 2), (6, 2)],
-    &[(8, 2), (6, 2), (8, 2)],
-    &[(9, 3), (6, 2), (8, 2)],
-    &[(6, 2), (6, 2), (6, 2), (6, 2)], // 2^24
-    &[(9, 3), (8, 2), (8, 2)],
-    &[(6, 2), (6, 2), (6, 2), (8, 2)],
-    &[(9, 3), (8, 2), (10, 2)],
-    &[(6, 2), (6, 2), (8, 2), (8, 2)], // 2^28
-    &[(9, 3), (6, 2), (6, 2), (8, 2)],
-    &[(6, 2), (8, 2), (8, 2), (8, 2)], // 2^30: its first inter-pass table has two levels
+const LG_RADICES: [&[u32]; 20] = [
+    &[3, 8], // 2^11
+    &[6, 6],
+    &[9, 4],
+    &[6, 8],
+    &[9, 6],
+    &[8, 8], // 2^16
+    &[9, 8],
+    &[6, 6, 6],
+    &[9, 10],
+    &[6, 6, 8], // 2^20
+    &[9, 6, 6],
+    &[8, 6, 8],
+    &[9, 6, 8],
+    &[6, 6, 6, 6], // 2^24
+    &[9, 8, 8],
+    &[6, 6, 6, 8],
+    &[9, 8, 10],
+    &[6, 6, 8, 8], // 2^28
+    &[9, 6, 6, 8],
+    &[6, 8, 8, 8], // 2^30: its first inter-pass table has two levels
 ];
 
 /// Columns' passes with fused twiddles that have kernels, in both orders.
 pub(super) const FUSED_COLUMNS: [NttPass; 4] =
     [fused_pass(6, 2, 0), fused_pass(6, 2, 1), fused_pass(8, 2, 0), fused_pass(8, 2, 1)];
 /// Rows' passes with fused twiddles that have kernels.
-pub(super) const FUSED_ROWS: [NttPass; 2] = [fused_pass(8, 0, 2), fused_pass(10, 0, 4)];
+const FUSED_ROWS: [NttPass; 2] = [fused_pass(8, 0, 2), fused_pass(10, 0, 4)];
 /// One more rows' pass, DIF only.
-pub(super) const FUSED_DIF_ROWS: NttPass = fused_pass(8, 1, 2);
+const FUSED_DIF_ROWS: NttPass = fused_pass(8, 1, 2);
 
 /// log2 of the row that may be fused if it is a whole transform.
 const LG_WHOLE_ROW: u32 = 10;
@@ -126,113 +120,123 @@ const LG_WHOLE_ROW: u32 = 10;
 /// a single transform: 2^18 is 10 % slower, 2^20 4 %, 2^22 1 %.
 const LG_FULLY_FUSED_MAX: u32 = 16;
 
-const fn fused_pass(lg_r: u32, lg_c: u32, kept: u32) -> NttPass {
-    NttPass { lg_r, lg_c, lg_e: 2, multiples: kept, fused: true }
+const fn fused_pass(lg_r: u32, lg_c: u32, multiples: u32) -> NttPass {
+    NttPass { lg_r, lg_c, lg_e: 2, multiples, fused: true }
 }
 
-/// The passes of `rows` transforms of 2^lg_n elements, in the order they run.
-///
-/// `turned`: the last pass does a bit reversal. Shape: lg_n is at most [`LG_N_MAX`]; no passes for
-/// lg_n = 0.
+/// The rows' passes with fused twiddles that have kernels.
+pub(super) fn fused_rows(decimation: Decimation) -> impl Iterator<Item = NttPass> {
+    let dif_only = (decimation == Decimation::Dif).then_some(FUSED_DIF_ROWS);
+    FUSED_ROWS.into_iter().chain(dif_only)
+}
+
+/// The passes of `rows` transforms, in the order they run; none for one element.
 pub fn split_into_passes(
-    lg_n: u32,
+    transform: &NttTransform,
     rows: usize,
-    way: Decimation,
-    turned: bool,
     limits: &NttLimits,
 ) -> Vec<NttPass> {
+    let (lg_n, decimation) = (transform.lg_n, transform.decimation());
     let radices = radices(lg_n, rows);
     let last = radices.len().saturating_sub(1);
     let mut lg_block = lg_n;
     let mut passes = Vec::new();
-    for (i, &(lg_r, lg_e)) in radices.iter().enumerate() {
-        let pass = if i < last {
-            let kept = if i == 0 && lg_n >= limits.lg_single_multiple && lg_e > 1 { 1 } else { 2 };
-            let lg_c =
-                lg_tile_columns(lg_r, lg_e).min(lg_block - lg_r).min(limits.lg_tile_max - lg_r);
-            NttPass { lg_r, lg_c, lg_e, multiples: kept, fused: false }
+    for (i, &Radix { lg_r, lg_e }) in radices.iter().enumerate() {
+        let (lg_c, multiples) = if i < last {
+            let is_single = i == 0 && lg_n >= limits.lg_single_multiple && lg_e > 1;
+            let lg_c = lg_tile_columns(lg_r, lg_e).min(lg_block - lg_r);
+            (lg_c, if is_single { 1 } else { 2 })
         } else {
-            let spread = turned && way == Decimation::Dif && last > 0 && lg_e > 1;
+            let is_dif_reversal = transform.needs_bit_reversal() && decimation == Decimation::Dif;
+            let stores_pairs = is_dif_reversal && last > 0 && lg_e > 1;
             // A tile may have more rows than there are transforms.
-            let most = if last > 0 { lg_n - lg_r } else { u32::MAX };
-            let most = most.min(limits.lg_tile_max - lg_r);
-            let lg_c = lg_tile_rows(lg_r, lg_e, spread).min(most);
-            NttPass { lg_r, lg_c, lg_e, multiples: 0, fused: false }
+            let lg_c_max = if last > 0 { lg_n - lg_r } else { u32::MAX };
+            (lg_tile_rows(lg_r, lg_e, stores_pairs).min(lg_c_max), 0)
         };
-        passes.push(pass);
+        let lg_c = lg_c.min(limits.lg_tile_max - lg_r);
+        passes.push(NttPass { lg_r, lg_c, lg_e, multiples, fused: false });
         lg_block -= lg_r;
     }
-    if way == Decimation::Dit {
+    in_dif_order(&passes, decimation)
+}
+
+/// Passes in the order they run, in DIF order, and the other way round.
+pub(super) fn in_dif_order(passes: &[NttPass], decimation: Decimation) -> Vec<NttPass> {
+    let mut passes = passes.to_vec();
+    if decimation == Decimation::Dit {
         passes.reverse();
     }
     passes
 }
 
-/// The passes with fused twiddles; `None` if they are too few or have no kernels. `wholly`: also
-/// fuses the rows' pass if possible; otherwise one inter-pass table for the whole transform
-/// remains.
+/// log2 of the block that each pass splits (DIF) or completes (DIT), in the order they run.
+pub(super) fn lg_blocks(passes: &[NttPass], decimation: Decimation) -> Vec<u32> {
+    let lg_block = |i| {
+        let inner = if decimation == Decimation::Dif { &passes[i..] } else { &passes[..=i] };
+        inner.iter().map(|pass| pass.lg_r).sum()
+    };
+    (0..passes.len()).map(lg_block).collect()
+}
+
+/// The passes with fused twiddles; `None` if they are too few or have no kernels. With
+/// `fuse_rows`, also fuses the rows' pass if possible; otherwise one inter-pass table for the whole
+/// transform remains.
 ///
 /// Limb products per element: 968 instead of 1020 for 2^24, 803 instead of 826 for 2^20; 602
-/// instead of 615 for 2^16, wholly only.
-pub fn fuse_twiddles(passes: &[NttPass], way: Decimation, wholly: bool) -> Option<Vec<NttPass>> {
-    let mut downward = passes.to_vec();
-    if way == Decimation::Dit {
-        downward.reverse();
-    }
-    let all = if wholly { fuse_all_passes(&downward, way) } else { None };
-    let mut merged = all.or_else(|| fuse_columns(&downward))?;
-    if way == Decimation::Dit {
-        merged.reverse();
-    }
-    Some(merged)
+/// instead of 615 for 2^16, with the rows' pass only.
+pub fn fuse_twiddles(
+    passes: &[NttPass],
+    decimation: Decimation,
+    fuse_rows: bool,
+) -> Option<Vec<NttPass>> {
+    let passes = in_dif_order(passes, decimation);
+    let all = if fuse_rows { fuse_all_passes(&passes, decimation) } else { None };
+    let fused = all.or_else(|| fuse_columns(&passes))?;
+    Some(in_dif_order(&fused, decimation))
 }
 
 /// Fuses all passes, given in DIF order.
-fn fuse_all_passes(passes: &[NttPass], way: Decimation) -> Option<Vec<NttPass>> {
-    let (last, columns) = passes.split_last()?;
+fn fuse_all_passes(passes: &[NttPass], decimation: Decimation) -> Option<Vec<NttPass>> {
+    let (rows, columns) = passes.split_last()?;
     let lg_n: u32 = passes.iter().map(|pass| pass.lg_r).sum();
     if lg_n > LG_FULLY_FUSED_MAX || (columns.is_empty() && lg_n != LG_WHOLE_ROW) {
         return None;
     }
-    let spread = (way == Decimation::Dif).then_some(FUSED_DIF_ROWS);
-    let mut rows = FUSED_ROWS.into_iter().chain(spread);
-    let is_like = |pass: &NttPass| (pass.lg_r, pass.lg_c, pass.lg_e) == (last.lg_r, last.lg_c, 2);
-    let last = rows.find(|pass| last.lg_e == 2 && is_like(pass))?;
-    let merged = |pass: &NttPass| {
-        let pass = NttPass { multiples: 0, fused: true, ..*pass };
-        FUSED_COLUMNS.contains(&pass).then_some(pass)
-    };
-    let columns: Option<Vec<_>> = columns.iter().map(merged).collect();
-    Some(columns?.into_iter().chain([last]).collect())
+    let shape = |pass: &NttPass| (pass.lg_r, pass.lg_c, pass.lg_e);
+    let rows = fused_rows(decimation).find(|pass| shape(pass) == shape(rows))?;
+    columns.iter().map(|pass| fuse(pass, 0)).chain([Some(rows)]).collect()
 }
 
 /// Fuses all passes, given in DIF order, but the rows' pass.
 fn fuse_columns(passes: &[NttPass]) -> Option<Vec<NttPass>> {
-    let (last, columns) = passes.split_last().filter(|(last, _)| last.multiples == 0)?;
-    let border = columns.len().checked_sub(1).filter(|border| *border > 0)?;
-    let merged = |(i, pass): (usize, &NttPass)| {
-        let pass = NttPass { multiples: u32::from(i == border), fused: true, ..*pass };
-        FUSED_COLUMNS.contains(&pass).then_some(pass)
-    };
-    let columns: Option<Vec<_>> = columns.iter().enumerate().map(merged).collect();
-    Some(columns?.into_iter().chain([*last]).collect())
+    let (rows, columns) = passes.split_last().filter(|(rows, _)| rows.multiples == 0)?;
+    let (last, others) = columns.split_last().filter(|(_, others)| !others.is_empty())?;
+    let others = others.iter().map(|pass| fuse(pass, 0));
+    others.chain([fuse(last, 1), Some(*rows)]).collect()
 }
 
-fn radices(lg_n: u32, rows: usize) -> Vec<(u32, u32)> {
-    let in_pairs = |lg_r: u32| (lg_r, if lg_r.is_multiple_of(2) { 2 } else { 1 });
-    if lg_n == 0 {
-        return Vec::new();
+/// A columns' pass with fused twiddles, if it has a kernel.
+fn fuse(pass: &NttPass, multiples: u32) -> Option<NttPass> {
+    let pass = NttPass { multiples, fused: true, ..*pass };
+    FUSED_COLUMNS.contains(&pass).then_some(pass)
+}
+
+/// The radices of the passes in DIF order.
+fn radices(lg_n: u32, rows: usize) -> Vec<Radix> {
+    let radix = |lg_r: u32, lg_e_if_odd| {
+        let lg_e = if lg_r.is_multiple_of(2) { 2 } else { lg_e_if_odd };
+        Radix { lg_r, lg_e }
+    };
+    let latency_bound = |lg_r| Radix { lg_r, lg_e: 1 };
+    match lg_n {
+        0 => Vec::new(),
+        LG_ROW_MAX if rows <= FEW_ROWS => [5, 5].map(latency_bound).to_vec(),
+        1..=LG_ROW_MAX => vec![radix(lg_n, 1)],
+        _ if lg_n + lg_ceil(rows) <= LG_LATENCY_BOUND_MAX => {
+            [lg_n.div_ceil(2), lg_n / 2].map(latency_bound).to_vec()
+        }
+        _ => LG_RADICES[(lg_n - LG_ROW_MAX - 1) as usize].iter().map(|lg| radix(*lg, 3)).collect(),
     }
-    if lg_n == LG_ROW_MAX && rows <= FEW_ROWS {
-        return vec![(5, 1), (5, 1)];
-    }
-    if lg_n <= LG_ROW_MAX {
-        return vec![in_pairs(lg_n)];
-    }
-    if lg_n + lg_ceil(rows) <= LG_LATENCY_BOUND_MAX {
-        return vec![(lg_n.div_ceil(2), 1), (lg_n / 2, 1)];
-    }
-    RADICES[(lg_n - LG_ROW_MAX - 1) as usize].to_vec()
 }
 
 /// log2 of `count`, rounded up.
@@ -243,21 +247,21 @@ fn lg_ceil(count: usize) -> u32 {
 /// log2 of a tile's columns: rows of 128 bytes, or of 64 to have more blocks; more columns if a
 /// block would be too small.
 fn lg_tile_columns(lg_r: u32, lg_e: u32) -> u32 {
-    let least = if lg_e == 1 { 1 } else { 2 };
-    least.max((lg_threads(lg_r, lg_e) + lg_e).saturating_sub(lg_r))
+    let lg_c_min = if lg_e == 1 { 1 } else { 2 };
+    lg_c_min.max((lg_threads_min(lg_r, lg_e) + lg_e).saturating_sub(lg_r))
 }
 
 /// log2 of the fewest threads per block: two warps; one for the passes of a single 2^10, where each
 /// block has a multiprocessor to itself and barriers are free.
-const fn lg_threads(lg_r: u32, lg_e: u32) -> u32 {
+const fn lg_threads_min(lg_r: u32, lg_e: u32) -> u32 {
     if lg_r == 5 && lg_e == 1 { 5 } else { 6 }
 }
 
-/// log2 of the rows per tile: the fewest that fill a block. `spread`: if a bit reversal stores
-/// neighbours' results together, at least two, for 64 bytes; not for the longest rows, of which a
-/// multiprocessor would hold one tile only. With few threads it gains nothing: 22.6 us instead of
-/// 23.1 for 2^16.
-fn lg_tile_rows(lg_r: u32, lg_e: u32, spread: bool) -> u32 {
-    let least = u32::from(spread && lg_r < LG_ROW_MAX);
-    least.max((lg_threads(lg_r, lg_e) + lg_e).saturating_sub(lg_r))
+/// log2 of the rows per tile: the fewest that fill a block. With `stores_pairs`, a bit reversal
+/// stores neighbours' results together: at least two, for 64 bytes; not for the longest rows, of
+/// which a multiprocessor would hold one tile only. With few threads it gains nothing: 22.6 us
+/// instead of 23.1 for 2^16.
+fn lg_tile_rows(lg_r: u32, lg_e: u32, stores_pairs: bool) -> u32 {
+    let lg_c_min = u32::from(stores_pairs && lg_r < LG_ROW_MAX);
+    lg_c_min.max((lg_threads_min(lg_r, lg_e) + lg_e).saturating_sub(lg_r))
 }

@@ -8,10 +8,11 @@ use std::{
 use ark_ff::AdditiveGroup;
 
 use super::{
-    Decimation, DeviceFr, LG_N_MAX, NttLimits, NttPass, NttTransform,
-    kernels::{COPY_THREADS, NttKernels, flag, name_of},
+    kernels::{COPY_THREADS, KernelChoice, NttKernels, PassKernel, flag},
+    passes::{NttLimits, NttPass, in_dif_order, lg_blocks},
     table_budget::choose_passes,
     tables::{TwiddleTable, TwiddleTables},
+    transform::{Decimation, DeviceFr, LG_N_MAX, NttTransform},
     twiddles::{PassTwiddles, pass_twiddles},
     verify::{EvaluationTables, SecretPointEvaluator, TransformEnd},
 };
@@ -35,21 +36,27 @@ pub struct NttPassPlan {
     passes: Vec<PlannedPass>,
 }
 
+/// A pass with its kernel and its tables.
 struct PlannedPass {
     pass: NttPass,
+    kernel: PassKernel,
     lg_block: u32,
     flags: u32,
-    /// Twiddles of the steps, or of a fused pass.
+    /// Twiddles within a tile, or of a fused pass.
     twiddles: Arc<TwiddleTable>,
-    rows: Option<Arc<TwiddleTable>>,
+    row_factors: Option<Arc<TwiddleTable>>,
     inter_pass: Option<Arc<TwiddleTable>>,
+}
+
+/// The kernel of a pass and the contents of its tables.
+struct PassContents {
+    choice: KernelChoice,
+    twiddles: PassTwiddles,
 }
 
 impl NttDevice {
     /// Loads the kernels. The table cache takes up to `table_bytes_max` of the device's memory, see
     /// [`super::table_bytes_max`]; tables in use come on top.
-    ///
-    /// Errors: kernels that do not fit this device; driver errors.
     pub fn load(gpu: &Gpu, table_bytes_max: u64) -> Result<Self, GpuUnavailable> {
         let kernels = NttKernels::load(gpu.context())?;
         let evaluator = SecretPointEvaluator::load(gpu.context(), gpu.arena())?;
@@ -79,47 +86,30 @@ impl NttDevice {
         mut passes: Vec<NttPass>,
     ) -> Result<NttPassPlan> {
         check_transform(transform)?;
-        let (lg_n, room) = (transform.lg_n, self.tables.budget());
-        let merges = passes.iter().any(|pass| pass.fused);
-        let fits = !merges || room.accepts_fused(transform, &passes);
+        let (lg_n, budget) = (transform.lg_n, self.tables.budget());
+        let has_fused = passes.iter().any(|pass| pass.fused);
+        let fits = !has_fused || budget.accepts_fused(transform, &passes);
         if !fits || !passes_fit(transform, &passes) {
             return Err(Error::Internal(format!("{passes:?} do not fit 2^{lg_n} elements")));
         }
+        if !has_fused {
+            budget.fit_inter_pass_tables(transform.decimation(), &mut passes);
+        }
         let mut plan = NttPassPlan { transform: *transform, passes: Vec::new() };
-        if passes.is_empty() {
-            return Ok(plan);
-        }
-        if !merges {
-            room.fit_inter_pass_tables(transform.decimation(), lg_n, &mut passes);
-        }
-        let last = passes.len() - 1;
-        for (i, (pass, factors)) in passes.iter().zip(pass_twiddles(transform, &passes)).enumerate()
-        {
-            let flags = flags(transform, &factors, pass, i == last);
-            let rows = factors.rows_first.or(factors.rows_last);
-            let planned = PlannedPass {
-                pass: *pass,
-                lg_block: factors.lg_block,
-                flags,
-                twiddles: match factors.merged {
-                    Some(merged) => self.tables.fused(merged)?,
-                    None => self.tables.tile(factors.steps)?,
+        for PassContents { choice, twiddles } in pass_contents(transform, &passes) {
+            let PassTwiddles { lg_block, tile, fused, inter_pass, row_factors } = twiddles;
+            plan.passes.push(PlannedPass {
+                pass: choice.pass,
+                kernel: self.kernels.get(&choice)?,
+                lg_block,
+                flags: choice.flags,
+                twiddles: match fused {
+                    Some(fused) => self.tables.fused(fused)?,
+                    None => self.tables.tile(tile)?,
                 },
-                rows: rows.map(|rows| self.tables.rows(rows)).transpose()?,
-                inter_pass: factors
-                    .border
-                    .map(|border| self.tables.inter_pass(border))
-                    .transpose()?,
-            };
-            // Reports a missing kernel now, not when the plan runs.
-            let way = transform.decimation();
-            match planned.inter_pass {
-                _ if planned.is_fused_rows() => drop(self.kernels.merged_rows(way, pass)?),
-                _ if pass.fused => drop(self.kernels.merged(way, pass)?),
-                Some(_) => drop(self.kernels.columns(way, pass)?),
-                None => drop(self.kernels.rows(way, pass, flags, last == 0)?),
-            }
-            plan.passes.push(planned);
+                row_factors: row_factors.map(|rows| self.tables.rows(rows)).transpose()?,
+                inter_pass: inter_pass.map(|table| self.tables.inter_pass(table)).transpose()?,
+            });
         }
         Ok(plan)
     }
@@ -152,14 +142,14 @@ impl NttDevice {
         };
         for number in 0..=last {
             let to = out.filter(|_| number == last).unwrap_or(data);
-            self.run_pass(stream, plan, number, (data, to))?;
+            self.run_pass(stream, plan, number, data, to)?;
         }
         Ok(())
     }
 
-    /// Runs one pass of a plan, from one span to another or in place; public for benchmarks.
+    /// Runs one pass of a plan, from one vector to another or in place; public for benchmarks.
     ///
-    /// Shape: both spans have the same length, a multiple of 2^lg_n; `number` is below the number
+    /// Shape: both vectors have the same length, a multiple of 2^lg_n; `number` is below the number
     /// of passes.
     /// Errors: like [`NttDevice::run`].
     pub fn run_pass(
@@ -167,53 +157,39 @@ impl NttDevice {
         stream: &Stream,
         plan: &NttPassPlan,
         number: usize,
-        (from, to): (DeviceSlice<'_, DeviceFr>, DeviceSlice<'_, DeviceFr>),
+        from: DeviceSlice<'_, DeviceFr>,
+        to: DeviceSlice<'_, DeviceFr>,
     ) -> Result<(), DeviceFault> {
-        let (way, count) = (plan.transform.decimation(), from.len() as u64);
+        let (lg_n, count) = (plan.transform.lg_n, from.len() as u64);
         let planned = &plan.passes[number];
         let &PlannedPass { pass, lg_block, flags, .. } = planned;
         let NttPass { lg_r, lg_c, .. } = pass;
         let grid = blocks(count, 1 << pass.lg_tile())?;
-        let steps = planned.twiddles.lease().all();
-        let rows = planned.rows.as_ref().map_or(steps, |rows| rows.lease().all());
-        if planned.is_fused_rows() {
-            let given = (from, to, steps, plan.transform.lg_n, flags);
-            return self.kernels.merged_rows(way, &pass)?.launch(stream, grid, given);
-        }
-        if pass.fused {
-            let border = planned.inter_pass.as_ref().map_or(steps, |border| border.lease().all());
-            let given = (from, to, steps, border, plan.transform.lg_n, lg_block, flags);
-            return self.kernels.merged(way, &pass)?.launch(stream, grid, given);
-        }
-        match &planned.inter_pass {
-            Some(table) => {
-                let border = table.lease().all();
-                let given = (
-                    from,
-                    to,
-                    steps,
-                    rows,
-                    border,
-                    lg_block,
-                    lg_r,
-                    lg_c,
-                    table.lg_first_level,
-                    flags,
-                );
-                self.kernels.columns(way, &pass)?.launch(stream, grid, given)
+        let twiddles = planned.twiddles.all();
+        let row_factors = planned.row_factors.as_ref().map_or(twiddles, |table| table.all());
+        let inter_pass = planned.inter_pass.as_ref().unwrap_or(&planned.twiddles);
+        let (inter_pass, lg_low) = (inter_pass.all(), inter_pass.lg_first_level);
+        match &planned.kernel {
+            PassKernel::Columns(kernel) => kernel.launch(
+                stream,
+                grid,
+                (from, to, twiddles, row_factors, inter_pass, lg_block, lg_r, lg_c, lg_low, flags),
+            ),
+            PassKernel::Rows(kernel) => {
+                let arguments = (from, to, twiddles, row_factors, lg_n, lg_r, lg_c, flags, count);
+                kernel.launch(stream, grid, arguments)
             }
-            None => {
-                let lg_n = plan.transform.lg_n;
-                let given = (from, to, steps, rows, lg_n, lg_r, lg_c, flags, count);
-                let kernel = self.kernels.rows(way, &pass, flags, plan.passes.len() == 1)?;
-                kernel.launch(stream, grid, given)
+            PassKernel::FusedColumns(kernel) => {
+                let arguments = (from, to, twiddles, inter_pass, lg_n, lg_block, flags);
+                kernel.launch(stream, grid, arguments)
+            }
+            PassKernel::FusedRows(kernel) => {
+                kernel.launch(stream, grid, (from, to, twiddles, lg_n, flags))
             }
         }
     }
 
     /// The tables with which [`NttDevice::evaluate`] evaluates one end of a transform.
-    ///
-    /// Errors: like [`NttDevice::plan`].
     pub fn evaluation_tables(
         &self,
         transform: &NttTransform,
@@ -228,8 +204,7 @@ impl NttDevice {
     /// one passes with probability below 2^-222. Evaluations must be compared, not disclosed: they
     /// reveal the point.
     ///
-    /// Shape: `data` is whole rows.
-    /// Errors: `KernelMismatch` if it is not; driver errors.
+    /// Errors: `KernelMismatch` if `data` is not whole rows; driver errors.
     pub fn evaluate(
         &self,
         stream: &Stream,
@@ -244,31 +219,23 @@ impl NttDevice {
         self.tables.evict_all();
     }
 
-    /// Bytes of the cached tables.
+    #[cfg(feature = "internals")]
     pub fn table_bytes(&self) -> u64 {
         self.tables.bytes()
     }
 }
 
-impl PlannedPass {
-    /// Whether this is a rows' pass with fused twiddles.
-    fn is_fused_rows(&self) -> bool {
-        self.pass.fused && self.lg_block == self.pass.lg_r
-    }
-}
-
 impl NttPassPlan {
-    /// The transform that this is a plan for.
     pub fn transform(&self) -> &NttTransform {
         &self.transform
     }
 
-    /// Whether it cannot run in place, because the last of several passes does a bit reversal.
+    /// Whether the plan cannot run in place: the last of several passes does a bit reversal.
     pub fn needs_output_buffer(&self) -> bool {
         self.transform.needs_bit_reversal() && self.passes.len() > 1
     }
 
-    /// Its passes, in the order they run.
+    /// The passes, in the order they run.
     pub fn passes(&self) -> impl Iterator<Item = &NttPass> {
         self.passes.iter().map(|planned| &planned.pass)
     }
@@ -276,16 +243,12 @@ impl NttPassPlan {
 
 impl Display for NttPassPlan {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self.passes.len() {
-            0 => return write!(f, "no passes"),
-            1 => write!(f, "1 pass of ")?,
-            passes => write!(f, "{passes} passes of ")?,
+        let radices: Vec<_> = self.passes().map(|pass| format!("2^{}", pass.lg_r)).collect();
+        match radices.len() {
+            0 => write!(f, "no passes"),
+            1 => write!(f, "1 pass of {}", radices[0]),
+            passes => write!(f, "{passes} passes of {}", radices.join(", ")),
         }
-        for (i, NttPass { lg_r, .. }) in self.passes().enumerate() {
-            let comma = if i > 0 { ", " } else { "" };
-            write!(f, "{comma}2^{lg_r}")?;
-        }
-        Ok(())
     }
 }
 
@@ -293,14 +256,25 @@ impl Display for NttPassPlan {
 ///
 /// Shape: the passes' `lg_r` add up to `lg_n`; the coset's generator is not zero.
 pub fn kernel_names(transform: &NttTransform, passes: &[NttPass]) -> Vec<String> {
-    let Some(last) = passes.len().checked_sub(1) else { return Vec::new() };
-    let all = passes.iter().zip(pass_twiddles(transform, passes)).enumerate();
-    let name = |(i, (pass, factors)): (usize, (&NttPass, PassTwiddles))| {
-        let flags = flags(transform, &factors, pass, i == last);
-        let is_rows = factors.lg_block == pass.lg_r;
-        name_of(transform.decimation(), pass, flags, is_rows, last == 0)
-    };
-    all.map(name).collect()
+    pass_contents(transform, passes).map(|pass| pass.choice.name()).collect()
+}
+
+fn pass_contents(
+    transform: &NttTransform,
+    passes: &[NttPass],
+) -> impl Iterator<Item = PassContents> {
+    let last = passes.len().saturating_sub(1);
+    let twiddles = pass_twiddles(transform, passes).into_iter();
+    passes.iter().zip(twiddles).enumerate().map(move |(i, (pass, twiddles))| {
+        let choice = KernelChoice {
+            decimation: transform.decimation(),
+            pass: *pass,
+            flags: flags(transform, &twiddles, pass, i == last),
+            is_rows: twiddles.lg_block == pass.lg_r,
+            is_whole_transform: last == 0,
+        };
+        PassContents { choice, twiddles }
+    })
 }
 
 fn check_transform(transform: &NttTransform) -> Result<()> {
@@ -315,23 +289,21 @@ fn check_transform(transform: &NttTransform) -> Result<()> {
 
 /// Whether the passes' radices, columns and inter-pass twiddles suit the transform.
 fn passes_fit(transform: &NttTransform, passes: &[NttPass]) -> bool {
-    let mut downward: Vec<_> = passes.iter().collect();
-    if transform.decimation() == Decimation::Dit {
-        downward.reverse();
+    let lg_n = transform.lg_n;
+    if passes.iter().map(|pass| pass.lg_r).sum::<u32>() != lg_n {
+        return false;
     }
-    let mut lg_block = transform.lg_n;
-    let last = downward.len().saturating_sub(1);
-    for (i, &&NttPass { lg_r, lg_c, lg_e, multiples: kept, fused: merged }) in
-        downward.iter().enumerate()
-    {
-        let whole = if i == last { transform.lg_n } else { lg_block };
-        let fits = lg_r <= lg_block && (last == 0 || lg_c <= whole - lg_r);
-        if !fits || (!merged && (kept == 0) != (i == last)) || lg_r + lg_c <= lg_e {
-            return false;
-        }
-        lg_block -= lg_r;
-    }
-    lg_block == 0
+    let passes = in_dif_order(passes, transform.decimation());
+    let last = passes.len().saturating_sub(1);
+    passes.iter().zip(lg_blocks(&passes, Decimation::Dif)).enumerate().all(
+        |(i, (pass, lg_block))| {
+            let &NttPass { lg_r, lg_c, lg_e, multiples, fused } = pass;
+            let lg_across = if i == last { lg_n } else { lg_block } - lg_r;
+            (last == 0 || lg_c <= lg_across)
+                && (fused || (multiples == 0) == (i == last))
+                && lg_r + lg_c > lg_e
+        },
+    )
 }
 
 fn blocks(count: u64, tile: u64) -> Result<u32, DeviceFault> {
@@ -342,17 +314,18 @@ fn blocks(count: u64, tile: u64) -> Result<u32, DeviceFault> {
     })
 }
 
-fn flags(transform: &NttTransform, factors: &PassTwiddles, pass: &NttPass, last: bool) -> u32 {
-    let is_rows = factors.lg_block == pass.lg_r;
+fn flags(transform: &NttTransform, twiddles: &PassTwiddles, pass: &NttPass, is_last: bool) -> u32 {
+    let is_rows = twiddles.lg_block == pass.lg_r;
+    let has_row_factors = twiddles.row_factors.is_some();
     let flags = [
         (transform.inverse, flag::INVERSE),
-        (factors.rows_first.is_some(), flag::ROWS_FIRST),
-        (factors.rows_last.is_some(), flag::ROWS_LAST),
-        (factors.steps.scaled.is_some(), flag::TOP_SCALED),
-        (last, flag::CANONICAL),
-        (last && transform.needs_bit_reversal(), flag::BIT_REVERSED),
-        (factors.has_unit_twiddles(), flag::UNIT_TWIDDLES),
+        (has_row_factors && !transform.inverse, flag::ROWS_FIRST),
+        (has_row_factors && transform.inverse, flag::ROWS_LAST),
+        (twiddles.tile.scaled.is_some(), flag::TOP_SCALED),
+        (is_last, flag::CANONICAL),
+        (is_last && transform.needs_bit_reversal(), flag::BIT_REVERSED),
+        (twiddles.has_unit_twiddles(), flag::UNIT_TWIDDLES),
         (transform.inverse && pass.fused && is_rows, flag::DIVIDE_BY_N),
     ];
-    flags.iter().filter(|(wanted, _)| *wanted).map(|(_, flag)| flag).sum()
+    flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum()
 }

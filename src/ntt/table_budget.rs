@@ -2,7 +2,8 @@
 //! numbers out.
 
 use super::{
-    Decimation, NttLimits, NttPass, NttTransform, fuse_twiddles, split_into_passes,
+    passes::{NttLimits, NttPass, fuse_twiddles, in_dif_order, lg_blocks, split_into_passes},
+    transform::{Decimation, ELEMENT_BYTES, NttTransform},
     twiddles::coset_is_in_order,
 };
 
@@ -14,15 +15,13 @@ const TABLES_SHARE_DIVISOR: u64 = 6;
 /// costs a product per element, 7 % of the transform.
 const TABLE_SHARE_DIVISOR: u64 = 2;
 
-/// Bytes of an element.
-const ELEMENT: u64 = size_of::<super::DeviceFr>() as u64;
 /// Upper bound on the multiples per element in the tables of a transform with all passes fused.
 const FULLY_FUSED_MULTIPLES: u32 = 4;
 /// log2 of the shortest transform with all passes fused: `kernels/ntt/fused_kernels.cuh`.
 const LG_FULLY_FUSED_MIN: u32 = 10;
 
 /// The size in bytes of the twiddle table cache for an arena of this size, for
-/// [`Transforms::load`](super::NttDevice::load).
+/// [`NttDevice::load`](super::NttDevice::load).
 pub const fn table_bytes_max(arena_bytes: u64) -> u64 {
     arena_bytes / TABLES_SHARE_DIVISOR
 }
@@ -35,14 +34,14 @@ pub fn choose_passes(
     table_bytes_max: u64,
     limits: &NttLimits,
 ) -> Vec<NttPass> {
-    let (lg_n, way, room) =
-        (transform.lg_n, transform.decimation(), TableBudget { table_bytes_max });
-    let mut passes = split_into_passes(lg_n, rows, way, transform.needs_bit_reversal(), limits);
-    let fits = |kept| may_fuse(transform) && room.fits_one_level(lg_n, kept);
-    let wholly = coset_is_in_order(transform) && fits(FULLY_FUSED_MULTIPLES);
-    let merged = if fits(1) { fuse_twiddles(&passes, way, wholly) } else { None };
-    merged.unwrap_or_else(|| {
-        room.fit_inter_pass_tables(way, lg_n, &mut passes);
+    let (lg_n, decimation) = (transform.lg_n, transform.decimation());
+    let budget = TableBudget { table_bytes_max };
+    let fits = |multiples| may_fuse(transform) && budget.fits_one_level(lg_n, multiples);
+    let fuse_rows = coset_is_in_order(transform) && fits(FULLY_FUSED_MULTIPLES);
+    let mut passes = split_into_passes(transform, rows, limits);
+    let fused = if fits(1) { fuse_twiddles(&passes, decimation, fuse_rows) } else { None };
+    fused.unwrap_or_else(|| {
+        budget.fit_inter_pass_tables(decimation, &mut passes);
         passes
     })
 }
@@ -54,23 +53,18 @@ pub(super) struct TableBudget {
 }
 
 impl TableBudget {
-    /// Whether a table with `kept` multiples of each of 2^`lg_block` twiddles may be whole.
-    pub fn fits_one_level(self, lg_block: u32, kept: u32) -> bool {
-        (ELEMENT * u64::from(kept)) << lg_block <= self.table_bytes_max / TABLE_SHARE_DIVISOR
+    /// Whether a table with `multiples` of each of 2^`lg_block` twiddles may be whole.
+    pub fn fits_one_level(self, lg_block: u32, multiples: u32) -> bool {
+        let bytes = (ELEMENT_BYTES * u64::from(multiples)) << lg_block;
+        bytes <= self.table_bytes_max / TABLE_SHARE_DIVISOR
     }
 
-    /// Uses two multiples unless a pass wants one and its table fits whole, in one level.
-    pub fn fit_inter_pass_tables(self, way: Decimation, lg_n: u32, passes: &mut [NttPass]) {
-        let mut lg_block = if way == Decimation::Dif { lg_n } else { 0 };
-        for pass in passes {
-            if way == Decimation::Dit {
-                lg_block += pass.lg_r;
-            }
+    /// Uses two multiples unless a pass has one and its table fits whole, in one level.
+    pub fn fit_inter_pass_tables(self, decimation: Decimation, passes: &mut [NttPass]) {
+        let lg_blocks = lg_blocks(passes, decimation);
+        for (pass, lg_block) in passes.iter_mut().zip(lg_blocks) {
             if pass.multiples > 0 && (pass.multiples != 1 || !self.fits_one_level(lg_block, 1)) {
                 pass.multiples = 2;
-            }
-            if way == Decimation::Dif {
-                lg_block -= pass.lg_r;
             }
         }
     }
@@ -80,20 +74,21 @@ impl TableBudget {
     ///
     /// Shape: there is at least one pass.
     pub fn accepts_fused(self, transform: &NttTransform, passes: &[NttPass]) -> bool {
+        let passes = in_dif_order(passes, transform.decimation());
         let last = passes.len() - 1;
-        // Numbers in DIF order.
-        let number =
-            |i: usize| if transform.decimation() == Decimation::Dif { i } else { last - i };
-        let wholly = passes[number(last)].fused;
-        let with_kept = if wholly { last } else { last.wrapping_sub(1) };
+        let fuses_rows = passes[last].fused;
+        let with_multiples = if fuses_rows { last } else { last.wrapping_sub(1) };
         let is_right = |(i, pass): (usize, &NttPass)| {
-            let i = number(i);
-            pass.fused == (wholly || i < last) && (pass.multiples > 0) == (i == with_kept)
+            pass.fused == (fuses_rows || i < last) && (pass.multiples > 0) == (i == with_multiples)
         };
-        let may = !wholly || (coset_is_in_order(transform) && transform.lg_n >= LG_FULLY_FUSED_MIN);
-        let kept = if wholly { FULLY_FUSED_MULTIPLES } else { passes[number(with_kept)].multiples };
-        let fits = may_fuse(transform) && may && self.fits_one_level(transform.lg_n, kept);
-        fits && passes.iter().enumerate().all(is_right)
+        if !passes.iter().enumerate().all(is_right) || !may_fuse(transform) {
+            return false;
+        }
+        if fuses_rows {
+            let is_allowed = coset_is_in_order(transform) && transform.lg_n >= LG_FULLY_FUSED_MIN;
+            return is_allowed && self.fits_one_level(transform.lg_n, FULLY_FUSED_MULTIPLES);
+        }
+        self.fits_one_level(transform.lg_n, passes[with_multiples].multiples)
     }
 }
 

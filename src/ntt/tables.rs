@@ -5,47 +5,45 @@ use std::sync::Arc;
 use ark_ff::{AdditiveGroup, Field, PrimeField};
 
 use super::{
-    DeviceFr,
     lru::LruCache,
+    passes::LG_ROW_MAX,
     table_budget::TableBudget,
-    twiddles::{FusedTwiddles, InterPassTwiddles, RowFactors, TileTwiddles, root_of_unity},
+    transform::{DeviceFr, ELEMENT_BYTES, ElementPtr},
+    twiddles::{
+        FusedTwiddles, InterPassTwiddles, RowFactors, TileTwiddles, root_of_unity, square_times,
+    },
 };
 use crate::{
     curve::{Fr, layout},
     device::{
-        BlockShape, DeviceArena, DeviceFault, DeviceLease, DevicePtr, Gpu, GpuUnavailable, Kernel,
-        KernelModule, StagingRing, Stream,
+        BlockShape, DeviceArena, DeviceFault, DeviceLease, DeviceSlice, Gpu, GpuUnavailable,
+        Kernel, KernelModule, StagingRing, Stream,
     },
 };
 
-/// Parameters: table, powers, kept, lg_p, lg_k, lg_step, plane, apart.
-type BuildTwiddlesKernel =
-    Kernel<(DevicePtr<DeviceFr>, DevicePtr<DeviceFr>, u32, u32, u32, u32, u32, u32)>;
-/// Parameters: weights, scratch, given, lg_n, lg_each, reversed.
-type BuildWeightsKernel =
-    Kernel<(DevicePtr<DeviceFr>, DevicePtr<DeviceFr>, DevicePtr<DeviceFr>, u32, u32, u32)>;
+/// Parameters: table, powers, multiples, lg_p, lg_k, lg_step, plane, group stride.
+type BuildTwiddlesKernel = Kernel<(ElementPtr, ElementPtr, u32, u32, u32, u32, u32, u32)>;
+/// Parameters: weights, scratch, powers and scale, lg_n, lg_each, reversed.
+type BuildWeightsKernel = Kernel<(ElementPtr, ElementPtr, ElementPtr, u32, u32, u32)>;
 
-/// Bytes of an element.
-const ELEMENT: u64 = size_of::<DeviceFr>() as u64;
 /// Threads per block, as the kernels are compiled. Not measured: tables are built once and cached.
 const THREADS: u32 = 128;
 /// Entries per plane of step twiddles, as in `kernels/ntt/twiddles.cuh`.
 const PLANE: u32 = 2048 + 8;
 /// Entries whose pieces are contiguous in tables of fused twiddles: `kernels/ntt/fused.cuh`.
 const GROUP_ENTRIES: u32 = 8;
-/// log2 of the longest row.
-const LG_ROW_MAX: u32 = 10;
 /// Squares of a base that the kernel reads: exponents are below 2^32.
 const SQUARES: usize = 32;
 /// log2 of the weights per batch inversion.
 const LG_BATCH_INVERSION: u32 = 5;
+
 /// The cache key: the contents of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum TableKey {
-    Steps(TileTwiddles),
-    Merged(FusedTwiddles),
+    Tile(TileTwiddles),
+    Fused(FusedTwiddles),
     Rows(RowFactors),
-    Border(InterPassTwiddles),
+    InterPass(InterPassTwiddles),
     Powers(PowerTable),
     Weights(BarycentricWeights),
 }
@@ -77,8 +75,8 @@ pub(super) struct TwiddleTable {
 }
 
 impl TwiddleTable {
-    pub fn lease(&self) -> &DeviceLease {
-        &self.lease
+    pub fn all(&self) -> DeviceSlice<'_, DeviceFr> {
+        self.lease.all()
     }
 }
 
@@ -87,8 +85,8 @@ pub(super) struct TwiddleTables {
     arena: DeviceArena,
     ring: StagingRing,
     stream: Stream,
-    make: BuildTwiddlesKernel,
-    make_weights: BuildWeightsKernel,
+    build_twiddles: BuildTwiddlesKernel,
+    build_weights: BuildWeightsKernel,
     cache: LruCache<TableKey, TwiddleTable>,
 }
 
@@ -118,47 +116,50 @@ const fn tile_multiples(lg_e: u32) -> u32 {
 impl TwiddleTables {
     pub fn load(gpu: &Gpu, bytes_max: u64) -> Result<Self, GpuUnavailable> {
         let failed = |fault| GpuUnavailable::Device { index: gpu.identity().index, fault };
-        let module = KernelModule::load(gpu.context(), "ntt/tables")?;
-        let make = module.kernel("ntt_twiddles", BlockShape::threads(THREADS)).map_err(failed)?;
-        let module = KernelModule::load(gpu.context(), "ntt/evaluate")?;
-        let make_weights =
-            module.kernel("barycentric_weights", BlockShape::threads(THREADS)).map_err(failed)?;
-        let stream = Stream::new(gpu.context()).map_err(failed)?;
-        let (arena, ring) = (gpu.arena().clone(), gpu.ring().clone());
-        Ok(Self { arena, ring, stream, make, make_weights, cache: LruCache::new(bytes_max) })
+        let module = |name| KernelModule::load(gpu.context(), name);
+        let block = BlockShape::threads(THREADS);
+        let twiddles = module("ntt/tables")?.kernel("ntt_twiddles", block);
+        let weights = module("ntt/evaluate")?.kernel("barycentric_weights", block);
+        Ok(Self {
+            arena: gpu.arena().clone(),
+            ring: gpu.ring().clone(),
+            stream: Stream::new(gpu.context()).map_err(failed)?,
+            build_twiddles: twiddles.map_err(failed)?,
+            build_weights: weights.map_err(failed)?,
+            cache: LruCache::new(bytes_max),
+        })
     }
 
-    pub fn tile(&self, steps: TileTwiddles) -> Result<Arc<TwiddleTable>, DeviceFault> {
-        let kept = tile_multiples(steps.lg_e);
-        let bytes = u64::from(kept * PLANE) * ELEMENT;
-        self.get(TableKey::Steps(steps), bytes, 0, |table| {
-            let tops = (2..).map(|i| i * steps.lg_e).take_while(|lg_m| *lg_m <= LG_ROW_MAX);
-            let part = |lg_m: u32| {
-                let scale = steps.scaled.filter(|(lg_r, _)| *lg_r == lg_m);
-                TablePart {
-                    offset: (1 << lg_m) / 2, // a plane's entry is half an element
-                    plane: PLANE,
-                    root: root_of_unity(lg_m, steps.inverse),
-                    scale: scale.map_or(Fr::ONE, |(_, scale)| scale),
-                    ..TablePart::unscaled(steps.lg_e, lg_m - steps.lg_e, kept)
-                }
+    pub fn tile(&self, tile: TileTwiddles) -> Result<Arc<TwiddleTable>, DeviceFault> {
+        let TileTwiddles { lg_e, inverse, scaled } = tile;
+        let multiples = tile_multiples(lg_e);
+        let elements = u64::from(multiples * PLANE);
+        self.get(TableKey::Tile(tile), elements, 0, |table| {
+            let lg_sizes = (2..).map(|i| i * lg_e).take_while(|lg_m| *lg_m <= LG_ROW_MAX);
+            let part = |lg_m: u32| TablePart {
+                offset: (1 << lg_m) / 2, // a plane's entry is half an element
+                plane: PLANE,
+                root: root_of_unity(lg_m, inverse),
+                scale: scaled.filter(|top| top.lg_r == lg_m).map_or(Fr::ONE, |top| top.scale),
+                ..TablePart::new(lg_e, lg_m - lg_e, multiples)
             };
-            tops.map(part).try_for_each(|part| self.fill(table, &part))
+            lg_sizes.map(part).try_for_each(|part| self.fill(table, &part))
         })
     }
 
     /// Laid out as in `kernels/ntt/fused.cuh` and `kernels/ntt/fused_rows.cuh`.
-    pub fn fused(&self, merged: FusedTwiddles) -> Result<Arc<TwiddleTable>, DeviceFault> {
-        let FusedTwiddles { lg_above, lg_r, inverse, base, last_step_multiples: last } = merged;
+    pub fn fused(&self, fused: FusedTwiddles) -> Result<Arc<TwiddleTable>, DeviceFault> {
+        let FusedTwiddles { lg_above, lg_r, inverse, base, last_step_multiples } = fused;
         let steps = lg_r / 2;
-        let is_last = |step: u32| last > 0 && step + 1 == steps;
-        let kept = |step: u32| if is_last(step) { last } else { tile_multiples(2) };
-        let room = 1_u64 << lg_above.max(GROUP_ENTRIES.ilog2());
+        let is_last = |step: u32| last_step_multiples > 0 && step + 1 == steps;
+        let multiples =
+            |step: u32| if is_last(step) { last_step_multiples } else { tile_multiples(2) };
+        let blocks = 1_u64 << lg_above.max(GROUP_ENTRIES.ilog2());
         // Elements of a step: three twiddles per block.
-        let of_step = |step: u32| (u64::from(3 * kept(step)) * room) << (2 * step);
-        let elements: u64 = (0..steps).map(of_step).sum();
-        self.get(TableKey::Merged(merged), elements * ELEMENT, 0, |table| {
-            let power = |stage: u32| (stage + 1..lg_r).fold(base, |power, _| power.square());
+        let step_elements = |step: u32| (u64::from(3 * multiples(step)) * blocks) << (2 * step);
+        let elements = (0..steps).map(step_elements).sum();
+        self.get(TableKey::Fused(fused), elements, 0, |table| {
+            let power = |stage: u32| square_times(base, lg_r - 1 - stage);
             let quarter = root_of_unity(2, inverse);
             (0..steps).try_for_each(|step| {
                 let lg_p = lg_above + 2 * step;
@@ -170,15 +171,15 @@ impl TwiddleTables {
                     false => [(first, half), (second, fourth), (second * quarter, fourth)],
                     true => [(second, fourth), (first, half), (first * second, half * fourth)],
                 };
-                (0_u64..).zip(factors).try_for_each(|(f, (scale, row))| {
-                    let kept = kept(step);
-                    let at =
-                        (0..step).map(of_step).sum::<u64>() + f * u64::from(kept * GROUP_ENTRIES);
-                    let (plane, apart) = (GROUP_ENTRIES, 6 * kept * GROUP_ENTRIES);
-                    let plain = TablePart::unscaled(lg_p, 0, kept);
+                let multiples = multiples(step);
+                let start: u64 = (0..step).map(step_elements).sum();
+                (0_u64..).zip(factors).try_for_each(|(number, (scale, row))| {
+                    let offset = start + number * u64::from(multiples * GROUP_ENTRIES);
+                    let (plane, group_stride) = (GROUP_ENTRIES, 6 * multiples * GROUP_ENTRIES);
+                    let plain = TablePart::new(lg_p, 0, multiples);
                     self.fill(
                         table,
-                        &TablePart { offset: at, plane, group_stride: apart, row, scale, ..plain },
+                        &TablePart { offset, plane, group_stride, row, scale, ..plain },
                     )
                 })
             })
@@ -186,16 +187,12 @@ impl TwiddleTables {
     }
 
     pub fn rows(&self, rows: RowFactors) -> Result<Arc<TwiddleTable>, DeviceFault> {
-        let kept = tile_multiples(rows.lg_e);
-        let bytes = u64::from(kept * PLANE) * ELEMENT;
-        self.get(TableKey::Rows(rows), bytes, 0, |table| {
-            let RowFactors { lg_r, base, scale, .. } = rows;
-            let part = if rows.reversed {
-                TablePart { row: base, ..TablePart::unscaled(lg_r, 0, kept) }
-            } else {
-                TablePart { column: base, ..TablePart::unscaled(0, lg_r, kept) }
-            };
-            self.fill(table, &TablePart { plane: PLANE, scale, ..part })
+        let RowFactors { lg_r, lg_e, reversed, base, scale } = rows;
+        let multiples = tile_multiples(lg_e);
+        let elements = u64::from(multiples * PLANE);
+        self.get(TableKey::Rows(rows), elements, 0, |table| {
+            let powers = TablePart::powers_of(base, lg_r, reversed, multiples);
+            self.fill(table, &TablePart { plane: PLANE, scale, ..powers })
         })
     }
 
@@ -204,56 +201,52 @@ impl TwiddleTables {
         TableBudget { table_bytes_max: self.cache.bytes_max() }
     }
 
-    pub fn inter_pass(&self, border: InterPassTwiddles) -> Result<Arc<TwiddleTable>, DeviceFault> {
-        let InterPassTwiddles { lg_block, lg_r, multiples: kept, inverse, column, row, scale } =
-            border;
+    pub fn inter_pass(&self, key: InterPassTwiddles) -> Result<Arc<TwiddleTable>, DeviceFault> {
+        let InterPassTwiddles { lg_block, lg_r, multiples, inverse, column, row, scale } = key;
         let lg_columns = lg_block - lg_r;
-        let whole = self.budget().fits_one_level(lg_block, kept);
-        let lg_low = if whole { lg_columns } else { lg_columns.div_ceil(2) };
-        let first = u64::from(kept) << (lg_r + lg_low);
-        let second = u64::from(kept) << (lg_block - lg_low);
-        let elements = if whole { first } else { first + second };
-        self.get(TableKey::Border(border), elements * ELEMENT, lg_low, |table| {
+        let is_whole = self.budget().fits_one_level(lg_block, multiples);
+        let lg_low = if is_whole { lg_columns } else { lg_columns.div_ceil(2) };
+        let first_level = u64::from(multiples) << (lg_r + lg_low);
+        let second_level = u64::from(multiples) << (lg_block - lg_low);
+        let elements = if is_whole { first_level } else { first_level + second_level };
+        self.get(TableKey::InterPass(key), elements, lg_low, |table| {
             let root = root_of_unity(lg_block, inverse);
-            let part =
-                TablePart { root, column, row, scale, ..TablePart::unscaled(lg_r, lg_low, kept) };
-            let (lg_k, lg_step) = (lg_columns - lg_low, lg_low);
-            self.fill(table, &part)?;
-            if whole {
+            let plain = TablePart::new(lg_r, lg_low, multiples);
+            let first = TablePart { root, column, row, scale, ..plain };
+            self.fill(table, &first)?;
+            if is_whole {
                 return Ok(());
             }
-            let one = Fr::ONE;
-            self.fill(
-                table,
-                &TablePart { offset: first, row: one, scale: one, lg_k, lg_step, ..part },
-            )
+            let second = TablePart {
+                offset: first_level,
+                lg_k: lg_columns - lg_low,
+                lg_step: lg_low,
+                row: Fr::ONE,
+                scale: Fr::ONE,
+                ..first
+            };
+            self.fill(table, &second)
         })
     }
 
     pub fn powers(&self, powers: PowerTable) -> Result<Arc<TwiddleTable>, DeviceFault> {
         let PowerTable { lg_n, base, reversed } = powers;
-        self.get(TableKey::Powers(powers), ELEMENT << lg_n, 0, |table| {
-            let part = if reversed {
-                TablePart { row: base, ..TablePart::unscaled(lg_n, 0, 1) }
-            } else {
-                TablePart { column: base, ..TablePart::unscaled(0, lg_n, 1) }
-            };
-            self.fill(table, &part)
+        self.get(TableKey::Powers(powers), 1 << lg_n, 0, |table| {
+            self.fill(table, &TablePart::powers_of(base, lg_n, reversed, 1))
         })
     }
 
     pub fn weights(&self, weights: BarycentricWeights) -> Result<Arc<TwiddleTable>, DeviceFault> {
         let BarycentricWeights { lg_n, root, point, scale, reversed } = weights;
-        let bytes = ELEMENT << lg_n;
-        self.get(TableKey::Weights(weights), bytes, 0, |table| {
-            let given: Vec<Fr> = squares(root).chain([point, scale]).collect();
-            let given = self.upload(&given)?;
-            let scratch = self.arena.lease(&self.stream, bytes)?;
+        self.get(TableKey::Weights(weights), 1 << lg_n, 0, |table| {
+            let factors: Vec<Fr> = squares(root).chain([point, scale]).collect();
+            let factors = self.upload(&factors)?;
+            let scratch = self.arena.lease(&self.stream, ELEMENT_BYTES << lg_n)?;
             let lg_each = LG_BATCH_INVERSION.min(lg_n);
             let grid = (1_u32 << (lg_n - lg_each)).div_ceil(THREADS);
-            let spans = (table.all(), scratch.all(), given.all());
-            let given = (spans.0, spans.1, spans.2, lg_n, lg_each, reversed.into());
-            self.make_weights.launch(&self.stream, grid, given)
+            let (to, scratch, factors) = (table.all(), scratch.all(), factors.all());
+            let arguments = (to, scratch, factors, lg_n, lg_each, reversed.into());
+            self.build_weights.launch(&self.stream, grid, arguments)
         })
     }
 
@@ -261,10 +254,11 @@ impl TwiddleTables {
     fn get(
         &self,
         key: TableKey,
-        bytes: u64,
-        lg_low: u32,
-        make: impl FnOnce(&DeviceLease) -> Result<(), DeviceFault>,
+        elements: u64,
+        lg_first_level: u32,
+        build: impl FnOnce(&DeviceLease) -> Result<(), DeviceFault>,
     ) -> Result<Arc<TwiddleTable>, DeviceFault> {
+        let bytes = elements * ELEMENT_BYTES;
         self.cache.get_or_build(&key, bytes, || {
             let lease = loop {
                 match self.arena.lease(&self.stream, bytes) {
@@ -272,21 +266,20 @@ impl TwiddleTables {
                     done => break done?,
                 }
             };
-            make(&lease)?;
-            Ok(TwiddleTable { lease, lg_first_level: lg_low })
+            build(&lease)?;
+            Ok(TwiddleTable { lease, lg_first_level })
         })
     }
 
     fn fill(&self, table: &DeviceLease, part: &TablePart) -> Result<(), DeviceFault> {
-        let lease = self.upload(&part.powers())?;
-        let (all, at) = (table.all::<DeviceFr>(), part.offset as usize);
-        let to = all.slice(at, all.len() - at).expect("a part starts inside its table");
-        let entries = 1_u64 << (part.lg_p + part.lg_k);
+        let powers = self.upload(&part.powers())?;
+        let &TablePart { offset, lg_p, lg_k, lg_step, multiples, plane, group_stride, .. } = part;
+        let (all, first) = (table.all::<DeviceFr>(), offset as usize);
+        let to = all.slice(first, all.len() - first).expect("a part starts inside its table");
+        let entries = 1_u64 << (lg_p + lg_k);
         let grid = u32::try_from(entries.div_ceil(THREADS.into())).expect("at most 2^30 entries");
-        let &TablePart { multiples: kept, lg_p, lg_k, lg_step, plane, group_stride: apart, .. } =
-            part;
-        let given = (to, lease.all(), kept, lg_p, lg_k, lg_step, plane, apart);
-        self.make.launch(&self.stream, grid, given)
+        let arguments = (to, powers.all(), multiples, lg_p, lg_k, lg_step, plane, group_stride);
+        self.build_twiddles.launch(&self.stream, grid, arguments)
     }
 
     fn upload(&self, values: &[Fr]) -> Result<DeviceLease, DeviceFault> {
@@ -296,12 +289,11 @@ impl TwiddleTables {
         Ok(lease)
     }
 
-    /// Evicts all tables.
     pub fn evict_all(&self) {
         self.cache.clear();
     }
 
-    /// Bytes of the cached tables.
+    #[cfg(feature = "internals")]
     pub fn bytes(&self) -> u64 {
         self.cache.bytes()
     }
@@ -313,20 +305,28 @@ fn squares(base: Fr) -> impl Iterator<Item = Fr> {
 }
 
 impl TablePart {
-    fn unscaled(lg_p: u32, lg_k: u32, kept: u32) -> Self {
-        let (root, column, row, scale) = (Fr::ONE, Fr::ONE, Fr::ONE, Fr::ONE);
+    fn new(lg_p: u32, lg_k: u32, multiples: u32) -> Self {
         Self {
             offset: 0,
             lg_p,
             lg_k,
             lg_step: 0,
-            multiples: kept,
+            multiples,
             plane: 0,
             group_stride: GROUP_ENTRIES,
-            root,
-            column,
-            row,
-            scale,
+            root: Fr::ONE,
+            column: Fr::ONE,
+            row: Fr::ONE,
+            scale: Fr::ONE,
+        }
+    }
+
+    /// The powers of `base` with exponents below 2^lg_n, bit-reversed or not.
+    fn powers_of(base: Fr, lg_n: u32, reversed: bool, multiples: u32) -> Self {
+        if reversed {
+            Self { row: base, ..Self::new(lg_n, 0, multiples) }
+        } else {
+            Self { column: base, ..Self::new(0, lg_n, multiples) }
         }
     }
 

@@ -10,7 +10,10 @@
 
 use ark_ff::{AdditiveGroup, FftField, Field};
 
-use super::{Decimation, NttPass, NttTransform};
+use super::{
+    passes::{NttPass, lg_blocks},
+    transform::{Decimation, NttTransform},
+};
 use crate::curve::Fr;
 
 /// The contents of an inter-pass twiddle table: `scale root^(rev(p) k) column^k row^rev(p)` for row
@@ -36,18 +39,24 @@ pub(super) struct RowFactors {
     pub scale: Fr,
 }
 
-/// The contents of a table of twiddles within a tile. With `scaled` = (lg_r, scale), the twiddles
-/// of the top field of radix 2^lg_r are multiplied by scale.
+/// The contents of a table of twiddles within a tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct TileTwiddles {
     pub lg_e: u32,
     pub inverse: bool,
-    pub scaled: Option<(u32, Fr)>,
+    pub scaled: Option<ScaledRadix>,
+}
+
+/// The twiddles of the top field of radix 2^lg_r are multiplied by `scale`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct ScaledRadix {
+    pub lg_r: u32,
+    pub scale: Fr,
 }
 
 /// The contents of a table of fused twiddles, for a pass of radix 2^lg_r over 2^lg_above blocks.
-/// `base` is the generator to the power of half a last stage's block. `last` is the number of
-/// multiples of the last step's twiddles if that step leaves single elements, else 0.
+/// `base` is the generator to the power of half a last stage's block. `last_step_multiples`
+/// is 0 unless the last step leaves single elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct FusedTwiddles {
     pub lg_above: u32,
@@ -61,139 +70,143 @@ pub(super) struct FusedTwiddles {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PassTwiddles {
     pub lg_block: u32,
-    pub steps: TileTwiddles,
-    pub merged: Option<FusedTwiddles>,
-    pub border: Option<InterPassTwiddles>,
-    pub rows_first: Option<RowFactors>,
-    pub rows_last: Option<RowFactors>,
+    pub tile: TileTwiddles,
+    pub fused: Option<FusedTwiddles>,
+    pub inter_pass: Option<InterPassTwiddles>,
+    /// For the input of forward transforms, and the output of inverse ones.
+    pub row_factors: Option<RowFactors>,
 }
 
 impl PassTwiddles {
     /// Whether two twiddles of the first step of a fused pass are 1.
     pub fn has_unit_twiddles(&self) -> bool {
-        self.merged.is_some_and(|merged| merged.lg_above == 0 && merged.base == Fr::ONE)
+        self.fused.is_some_and(|fused| fused.lg_above == 0 && fused.base == Fr::ONE)
     }
+}
+
+/// The factors that a transform's tables contain in addition to its twiddles.
+struct ExtraFactors {
+    /// Whether the coset's powers have rows and columns in natural order.
+    natural: bool,
+    /// The coset's generator, inverted for inverse transforms.
+    base: Fr,
+    scale: Fr,
 }
 
 /// The tables of all passes, in the order they run.
 ///
-/// Shape: the radices multiply to 2^lg_n, at least 2; the coset's generator is not zero.
+/// Shape: the radices multiply to 2^lg_n; the coset's generator is not zero.
 pub(super) fn pass_twiddles(transform: &NttTransform, passes: &[NttPass]) -> Vec<PassTwiddles> {
     let &NttTransform { lg_n, inverse, coset, .. } = transform;
-    let descends = transform.decimation() == Decimation::Dif;
     let base = match coset {
         Some(generator) if inverse => generator.inverse().expect("a coset's generator is not zero"),
         Some(generator) => generator,
         None => Fr::ONE,
     };
     let scale = if inverse { inverse_of_size(lg_n) } else { Fr::ONE };
-    // Whether the coset's powers have rows and columns in natural order.
-    let natural = descends != inverse;
-    let power = |lg: u32| (0..lg).fold(base, |power, _| power.square());
-    let last = passes.len() - 1;
-    let mut lg_block = if descends { lg_n } else { 0 };
-    let mut all = Vec::new();
-    if passes.iter().any(|pass| pass.fused) {
-        return fused_pass_twiddles(transform, passes, base, scale);
-    }
-    for (i, pass) in passes.iter().enumerate() {
-        let &NttPass { lg_r, lg_e, multiples: kept, .. } = pass;
-        if !descends {
-            lg_block += lg_r;
-        }
-        let whole = lg_block == lg_n;
-        let border = (kept > 0).then(|| InterPassTwiddles {
-            lg_block,
-            lg_r,
-            multiples: kept,
-            inverse,
-            column: if natural && whole { base } else { Fr::ONE },
-            row: if natural { Fr::ONE } else { power(lg_n - lg_block) },
-            scale: if whole { scale } else { Fr::ONE },
-        });
-        let mut steps = TileTwiddles { lg_e, inverse, scaled: None };
-        let mut edge = RowFactors { lg_r, lg_e, reversed: !natural, base, scale: Fr::ONE };
-        edge.base = power(if natural { lg_block - lg_r } else { lg_n - lg_block });
-        let at_edge = i == if inverse { last } else { 0 };
-        let mut rows = (coset.is_some() && at_edge).then_some(edge);
-        if inverse && last == 0 {
-            match &mut rows {
-                Some(rows) => rows.scale = scale,
-                None if lg_r > lg_e => steps.scaled = Some((lg_r, scale)),
-                None => rows = Some(RowFactors { base: Fr::ONE, scale, ..edge }),
+    let factors = ExtraFactors { natural: has_natural_powers(transform), base, scale };
+    let has_fused = passes.iter().any(|pass| pass.fused);
+    let last = passes.len().saturating_sub(1);
+    let blocks = passes.iter().zip(lg_blocks(passes, transform.decimation())).enumerate();
+    blocks
+        .map(|(i, (pass, lg_block))| match has_fused {
+            true => with_fused_passes(transform, &factors, pass, lg_block),
+            false => {
+                let is_edge = i == if inverse { last } else { 0 };
+                unfused_twiddles(transform, &factors, pass, lg_block, is_edge)
             }
-        }
-        let (rows_first, rows_last) = if inverse { (None, rows) } else { (rows, None) };
-        all.push(PassTwiddles { lg_block, steps, merged: None, border, rows_first, rows_last });
-        if descends {
-            lg_block -= lg_r;
-        }
-    }
-    all
+        })
+        .collect()
+}
+
+/// Whether the coset's powers have rows and columns in natural order.
+fn has_natural_powers(transform: &NttTransform) -> bool {
+    (transform.decimation() == Decimation::Dif) != transform.inverse
 }
 
 /// Whether fused twiddles can contain the coset's powers: these have rows and columns in natural
 /// order, or there is no coset.
 pub(super) fn coset_is_in_order(transform: &NttTransform) -> bool {
-    let descends = transform.decimation() == Decimation::Dif;
-    transform.coset.is_none() || descends != transform.inverse
+    transform.coset.is_none() || has_natural_powers(transform)
 }
 
-/// The tables if all passes are fused, or all but the rows' pass. Column powers go into the
-/// butterflies' twiddles, row powers into the inter-pass table and the rows' pass.
-fn fused_pass_twiddles(
+/// The tables of a pass if no pass is fused. `is_edge`: the pass multiplies by row factors.
+fn unfused_twiddles(
     transform: &NttTransform,
-    passes: &[NttPass],
-    base: Fr,
-    scale: Fr,
-) -> Vec<PassTwiddles> {
+    &ExtraFactors { natural, base, scale }: &ExtraFactors,
+    &NttPass { lg_r, lg_e, multiples, .. }: &NttPass,
+    lg_block: u32,
+    is_edge: bool,
+) -> PassTwiddles {
     let &NttTransform { lg_n, inverse, coset, .. } = transform;
-    let descends = transform.decimation() == Decimation::Dif;
-    let natural = descends != inverse;
+    let is_whole = lg_block == lg_n;
+    let inter_pass = (multiples > 0).then(|| InterPassTwiddles {
+        lg_block,
+        lg_r,
+        multiples,
+        inverse,
+        column: if natural && is_whole { base } else { Fr::ONE },
+        row: if natural { Fr::ONE } else { square_times(base, lg_n - lg_block) },
+        scale: if is_whole { scale } else { Fr::ONE },
+    });
+    let row_base = square_times(base, if natural { lg_block - lg_r } else { lg_n - lg_block });
+    let plain = RowFactors { lg_r, lg_e, reversed: !natural, base: row_base, scale: Fr::ONE };
+    let mut row_factors = (coset.is_some() && is_edge).then_some(plain);
+    let mut scaled = None;
+    if inverse && lg_r == lg_n {
+        match &mut row_factors {
+            Some(rows) => rows.scale = scale,
+            None if lg_r > lg_e => scaled = Some(ScaledRadix { lg_r, scale }),
+            None => row_factors = Some(RowFactors { base: Fr::ONE, scale, ..plain }),
+        }
+    }
+    let tile = TileTwiddles { lg_e, inverse, scaled };
+    PassTwiddles { lg_block, tile, fused: None, inter_pass, row_factors }
+}
+
+/// The tables of a pass if all passes are fused, or all but the rows' pass. Column powers go into
+/// the butterflies' twiddles, row powers into the inter-pass table and the rows' pass.
+fn with_fused_passes(
+    transform: &NttTransform,
+    &ExtraFactors { natural, base, scale }: &ExtraFactors,
+    &NttPass { lg_r, lg_e, multiples, fused, .. }: &NttPass,
+    lg_block: u32,
+) -> PassTwiddles {
+    let &NttTransform { lg_n, inverse, coset, .. } = transform;
     let (column, row) = if natural { (base, Fr::ONE) } else { (Fr::ONE, base) };
-    let power = |base, lg: u32| (0..lg).fold(base, |power: Fr, _| power.square());
-    let mut lg_block = if descends { lg_n } else { 0 };
-    let factors = |pass: &NttPass| {
-        let &NttPass { lg_r, lg_e, multiples: kept, fused: merged, .. } = pass;
-        let (rest, whole) = match descends {
-            true => (lg_block - lg_r, lg_block),
-            false => (lg_block, lg_block + lg_r),
-        };
-        lg_block = if descends { rest } else { whole };
-        let edge = (!merged && !natural && coset.is_some()).then(|| RowFactors {
+    let lg_rest = lg_block - lg_r;
+    PassTwiddles {
+        lg_block,
+        tile: TileTwiddles { lg_e, inverse, scaled: None },
+        fused: fused.then(|| FusedTwiddles {
+            lg_above: lg_n - lg_block,
+            lg_r,
+            inverse,
+            base: square_times(column, lg_rest),
+            last_step_multiples: if lg_rest == 0 { multiples } else { 0 },
+        }),
+        inter_pass: (multiples > 0 && lg_rest > 0).then(|| InterPassTwiddles {
+            lg_block: lg_n,
+            lg_r: lg_n - lg_rest,
+            multiples,
+            inverse,
+            column,
+            row,
+            scale,
+        }),
+        row_factors: (!fused && !natural && coset.is_some()).then(|| RowFactors {
             lg_r,
             lg_e,
             reversed: true,
-            base: power(base, lg_n - lg_r),
+            base: square_times(base, lg_n - lg_r),
             scale: Fr::ONE,
-        });
-        PassTwiddles {
-            lg_block: whole,
-            steps: TileTwiddles { lg_e, inverse, scaled: None },
-            merged: merged.then(|| FusedTwiddles {
-                lg_above: lg_n - whole,
-                lg_r,
-                inverse,
-                base: power(column, rest),
-                last_step_multiples: if rest == 0 { kept } else { 0 },
-            }),
-            border: (kept > 0 && rest > 0).then(|| {
-                let lg_r = lg_n - rest;
-                InterPassTwiddles {
-                    lg_block: lg_n,
-                    lg_r,
-                    multiples: kept,
-                    inverse,
-                    column,
-                    row,
-                    scale,
-                }
-            }),
-            rows_first: edge.filter(|_| !inverse),
-            rows_last: edge.filter(|_| inverse),
-        }
-    };
-    passes.iter().map(factors).collect()
+        }),
+    }
+}
+
+/// `base^(2^lg)`.
+pub(super) fn square_times(base: Fr, lg: u32) -> Fr {
+    (0..lg).fold(base, |power, _| power.square())
 }
 
 /// 2^-lg_n.

@@ -11,9 +11,9 @@ use ark_ff::{AdditiveGroup, Field, PrimeField};
 use zeroize::Zeroizing;
 
 use super::{
-    DeviceFr, ElementPtr, NttTransform,
     tables::{BarycentricWeights, PowerTable, TwiddleTable, TwiddleTables},
-    twiddles::{inverse_of_size, root_of_unity},
+    transform::{DeviceFr, ELEMENT_BYTES, ElementPtr, NttTransform},
+    twiddles::{inverse_of_size, root_of_unity, square_times},
 };
 use crate::{
     curve::{Fr, TWO_ADICITY},
@@ -38,7 +38,7 @@ pub(super) struct SecretPointEvaluator {
     /// Parameters: values, low, high, partial, lg_n, lg_low, lg_chunk.
     dot_kernel: Kernel<(ElementPtr, ElementPtr, ElementPtr, ElementPtr, u32, u32, u32)>,
     /// Parameters: partial, sums, each.
-    sum: Kernel<(ElementPtr, ElementPtr, u32)>,
+    sum_kernel: Kernel<(ElementPtr, ElementPtr, u32)>,
     arena: DeviceArena,
     point: Zeroizing<Fr>,
 }
@@ -46,9 +46,7 @@ pub(super) struct SecretPointEvaluator {
 /// The side of a transform that is evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransformEnd {
-    /// The input.
     Input,
-    /// The output.
     Output,
 }
 
@@ -65,9 +63,13 @@ impl SecretPointEvaluator {
     pub fn load(context: &DeviceContext, arena: &DeviceArena) -> Result<Self, GpuUnavailable> {
         let failed = |fault| GpuUnavailable::Device { index: context.identity().index, fault };
         let module = KernelModule::load(context, "ntt/evaluate")?;
-        let dot = module.kernel("fr_dot_chunks", BlockShape::threads(THREADS)).map_err(failed)?;
-        let sum = module.kernel("fr_sum_chunks", BlockShape::threads(THREADS)).map_err(failed)?;
-        Ok(Self { dot_kernel: dot, sum, arena: arena.clone(), point: random_point() })
+        let block = BlockShape::threads(THREADS);
+        Ok(Self {
+            dot_kernel: module.kernel("fr_dot_chunks", block).map_err(failed)?,
+            sum_kernel: module.kernel("fr_sum_chunks", block).map_err(failed)?,
+            arena: arena.clone(),
+            point: random_point(),
+        })
     }
 
     pub fn plan(
@@ -85,20 +87,21 @@ impl SecretPointEvaluator {
             // The values are on the coset g w^j, so evaluate the coefficients at g z.
             let base = transform.coset.unwrap_or(Fr::ONE) * *self.point;
             let lg_low = lg_n.min(LG_CHUNK_MAX);
-            let powers = |base, lg: u32| tables.powers(PowerTable { base, lg_n: lg, reversed });
             // In bit-reversed order, neighbours differ in the top bits.
-            let (of_low, of_high) = if reversed { (lg_n - lg_low, 0) } else { (0, lg_low) };
-            let raised = |lg: u32| (0..lg).fold(base, |power, _| power.square());
-            let low = powers(raised(of_low), lg_low)?;
+            let (lg_low_step, lg_high_step) =
+                if reversed { (lg_n - lg_low, 0) } else { (0, lg_low) };
+            let powers = |lg_step, lg_n| {
+                tables.powers(PowerTable { base: square_times(base, lg_step), lg_n, reversed })
+            };
+            let low = powers(lg_low_step, lg_low)?;
             let high = match lg_n - lg_low {
                 0 => None,
-                lg_high => Some(powers(raised(of_high), lg_high)?),
+                lg_high => Some(powers(lg_high_step, lg_high)?),
             };
             return Ok(EvaluationTables { lg_n, lg_low, low, high });
         }
         let point = *self.point;
-        let above = (0..lg_n).fold(point, |power, _| power.square()) - Fr::ONE;
-        let scale = above * inverse_of_size(lg_n);
+        let scale = (square_times(point, lg_n) - Fr::ONE) * inverse_of_size(lg_n);
         let weights =
             BarycentricWeights { lg_n, reversed, root: root_of_unity(lg_n, false), point, scale };
         Ok(EvaluationTables { lg_n, lg_low: lg_n, low: tables.weights(weights)?, high: None })
@@ -122,15 +125,14 @@ impl SecretPointEvaluator {
             return Err(problem());
         }
         let chunks = u32::try_from(data.len() >> lg_chunk).map_err(|_| problem())?;
-        let elements = |count: u32| u64::from(count) * size_of::<DeviceFr>() as u64;
-        let partial = self.arena.lease(stream, elements(chunks))?;
-        let sums = self.arena.lease(stream, elements(rows))?;
-        let low = evaluation.low.lease().all();
-        let high = evaluation.high.as_ref().map_or(low, |high| high.lease().all());
-        let given = (data, low, high, partial.all(), lg_n, lg_low, lg_chunk);
-        self.dot_kernel.launch(stream, chunks, given)?;
-        let each = 1 << (lg_n - lg_chunk);
-        self.sum.launch(stream, rows, (partial.all(), sums.all(), each))?;
+        let partial = self.arena.lease(stream, u64::from(chunks) * ELEMENT_BYTES)?;
+        let sums = self.arena.lease(stream, u64::from(rows) * ELEMENT_BYTES)?;
+        let low = evaluation.low.all();
+        let high = evaluation.high.as_ref().map_or(low, |high| high.all());
+        let arguments = (data, low, high, partial.all(), lg_n, lg_low, lg_chunk);
+        self.dot_kernel.launch(stream, chunks, arguments)?;
+        let chunks_per_row = 1 << (lg_n - lg_chunk);
+        self.sum_kernel.launch(stream, rows, (partial.all(), sums.all(), chunks_per_row))?;
         Ok(sums)
     }
 }

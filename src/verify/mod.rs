@@ -29,24 +29,23 @@ pub fn verify_ntt(plan: &NttPlan, input: &[Fr], output: &[Fr]) -> bool {
     }
     // The values are at `shift * root^j`, so coefficients are evaluated at `shift * point`.
     let point = random_point(size);
-    let at = plan.coset.unwrap_or(Fr::ONE) * point;
+    let shifted_point = plan.coset.unwrap_or(Fr::ONE) * point;
     let input_side = OrderedRow { row: input, reversed: plan.input_reversed };
     let output_side = OrderedRow { row: output, reversed: plan.output_reversed };
     let (coefficients, values) =
         if plan.inverse { (output_side, input_side) } else { (input_side, output_side) };
-    coefficients.evaluate(plan.lg_n, at) == values.interpolate(plan.lg_n, root, point)
+    coefficients.evaluate(plan.lg_n, shifted_point) == values.interpolate(plan.lg_n, root, point)
 }
 
-/// A row and its order.
 struct OrderedRow<'a> {
     row: &'a [Fr],
     reversed: bool,
 }
 
 impl OrderedRow<'_> {
-    /// The polynomial with coefficients `row` at `at`: `sum of row[i] * at^i`.
-    fn evaluate(&self, lg_n: u32, at: Fr) -> Fr {
-        let powers = FactoredPowers::new(at, lg_n, self.reversed);
+    /// The value at `point` of the polynomial with coefficients `row`: `sum of row[i] * point^i`.
+    fn evaluate(&self, lg_n: u32, point: Fr) -> Fr {
+        let powers = FactoredPowers::new(point, lg_n, self.reversed);
         let pieces = self.row.par_chunks(powers.piece_len()).enumerate();
         let piece = |(piece, row): (usize, &[Fr])| -> Fr {
             let sum: Fr = row.iter().zip(powers.low()).map(|(value, power)| *value * power).sum();

@@ -18,8 +18,8 @@ fn evaluate_ends(
     let stream = rig.stream();
     let input = edge_elements(rows << lg_n, 77);
     let mut output = expected(&transform, input.clone());
-    if let Some(at) = spoil {
-        output[at] += Fr::ONE;
+    if let Some(index) = spoil {
+        output[index] += Fr::ONE;
     }
     [(TransformEnd::Input, input), (TransformEnd::Output, output)].map(|(end, values)| {
         let evaluation = rig.transforms.evaluation_tables(&transform, end).unwrap();

@@ -13,8 +13,8 @@ fn roots_match_arkworks() {
     let root = Fr::get_root_of_unity(8).unwrap();
     let mut expected = Vec::new();
     for exponent in 1..4_u64 {
-        for kept in 0..8 {
-            let multiple = root.pow([exponent]) * Fr::from(2_u64).pow([32 * (2 + kept)]);
+        for shift in 0..8 {
+            let multiple = root.pow([exponent]) * Fr::from(2_u64).pow([32 * (2 + shift)]);
             let limbs = multiple.into_bigint().0;
             expected.extend(limbs.iter().flat_map(|limb| [*limb as u32, (limb >> 32) as u32]));
         }

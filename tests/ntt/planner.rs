@@ -1,5 +1,7 @@
 //! Plans of passes, up to sizes that are too large to run in tests.
 
+use std::fmt;
+
 use ark_bls12_381::Fr;
 use capstan::{
     device::{BlockShape, DeviceLimits},
@@ -11,7 +13,7 @@ use capstan::{
 
 use crate::{limits::PRESETS, rig::every_transform};
 
-/// The pairs (lg_e, kept) for which kernels exist.
+/// The pairs of lg_e and multiples for which kernels exist.
 const KERNELS: [(u32, u32); 7] = [(1, 0), (2, 0), (1, 2), (2, 1), (2, 2), (3, 1), (3, 2)];
 
 fn h200() -> NttLimits {
@@ -19,7 +21,38 @@ fn h200() -> NttLimits {
 }
 
 /// What is planned, and the passes of one device.
-type Case = (u32, usize, Decimation, bool, NttLimits, Vec<NttPass>);
+struct Case {
+    transform: NttTransform,
+    rows: usize,
+    limits: NttLimits,
+    passes: Vec<NttPass>,
+}
+
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { transform, rows, limits, passes } = self;
+        write!(f, "{transform:?}, {rows} rows, {limits:?}: {passes:?}")
+    }
+}
+
+impl Case {
+    fn is_dif(&self) -> bool {
+        self.transform.decimation() == Decimation::Dif
+    }
+
+    fn fused(&self, fuse_rows: bool) -> Option<Vec<NttPass>> {
+        fuse_twiddles(&self.passes, self.transform.decimation(), fuse_rows)
+    }
+
+    /// Passes in DIF order.
+    fn in_dif_order(&self, passes: &[NttPass]) -> Vec<NttPass> {
+        let mut passes = passes.to_vec();
+        if !self.is_dif() {
+            passes.reverse();
+        }
+        passes
+    }
+}
 
 /// The limits of all devices, each once.
 fn devices() -> Vec<NttLimits> {
@@ -33,16 +66,20 @@ fn devices() -> Vec<NttLimits> {
     all
 }
 
-fn every() -> impl Iterator<Item = Case> {
-    let ways = [Decimation::Dif, Decimation::Dit];
-    (0..=LG_N_MAX).flat_map(move |lg_n| {
+/// A forward transform with these orders.
+fn forward(lg_n: u32, input_reversed: bool, output_reversed: bool) -> NttTransform {
+    NttTransform { lg_n, inverse: false, coset: None, input_reversed, output_reversed }
+}
+
+fn every_case() -> impl Iterator<Item = Case> {
+    const ORDERS: [(bool, bool); 4] = [(false, false), (false, true), (true, false), (true, true)];
+    (0..=LG_N_MAX).flat_map(|lg_n| {
         [0, 1, 2, 5, 64, 1000, 1 << 20].into_iter().flat_map(move |rows| {
-            ways.into_iter().flat_map(move |way| {
-                [false, true].into_iter().flat_map(move |turned| {
-                    devices().into_iter().map(move |limits| {
-                        let passes = split_into_passes(lg_n, rows, way, turned, &limits);
-                        (lg_n, rows, way, turned, limits, passes)
-                    })
+            ORDERS.into_iter().flat_map(move |(input_reversed, output_reversed)| {
+                let transform = forward(lg_n, input_reversed, output_reversed);
+                devices().into_iter().map(move |limits| {
+                    let passes = split_into_passes(&transform, rows, &limits);
+                    Case { transform, rows, limits, passes }
                 })
             })
         })
@@ -63,28 +100,25 @@ fn tiles_are_as_large_as_every_device_allows() {
 
 #[test]
 fn passes_fit_their_transform_and_their_kernels() {
-    for (lg_n, rows, way, turned, limits, passes) in every() {
-        let case = format!("2^{lg_n}, {rows} rows, {way:?}, {turned}, {limits:?}: {passes:?}");
-        assert_eq!(passes.iter().map(|pass| pass.lg_r).sum::<u32>(), lg_n, "{case}");
-        let last = passes.len().saturating_sub(1);
-        let mut downward = passes.clone();
-        if way == Decimation::Dit {
-            downward.reverse();
-        }
+    for case in every_case() {
+        let lg_n = case.transform.lg_n;
+        assert_eq!(case.passes.iter().map(|pass| pass.lg_r).sum::<u32>(), lg_n, "{case:?}");
+        let last = case.passes.len().saturating_sub(1);
         let mut lg_block = lg_n;
-        for (i, pass) in downward.iter().enumerate() {
-            let NttPass { lg_r, lg_c, lg_e, multiples: kept, .. } = *pass;
-            assert!(KERNELS.contains(&(lg_e, kept)), "{case}");
-            assert_eq!(kept == 0, i == last, "{case}");
-            assert!(lg_r >= lg_e && lg_r % lg_e == 0 && lg_r <= 10, "{case}");
+        for (i, pass) in case.in_dif_order(&case.passes).into_iter().enumerate() {
+            let NttPass { lg_r, lg_c, lg_e, multiples, .. } = pass;
+            assert!(KERNELS.contains(&(lg_e, multiples)), "{case:?}");
+            assert_eq!(multiples == 0, i == last, "{case:?}");
+            assert!(lg_r >= lg_e && lg_r % lg_e == 0 && lg_r <= 10, "{case:?}");
             // The shared memory of a block, and at most 512 threads.
-            assert!(pass.lg_tile() <= limits.lg_tile_max && pass.lg_tile() - lg_e <= 9, "{case}");
+            let lg_tile = pass.lg_tile();
+            assert!(lg_tile <= case.limits.lg_tile_max && lg_tile - lg_e <= 9, "{case:?}");
             if last > 0 {
-                assert!(lg_c <= if i == last { lg_n } else { lg_block } - lg_r, "{case}");
+                assert!(lg_c <= if i == last { lg_n } else { lg_block } - lg_r, "{case:?}");
             }
-            assert!(lg_r + lg_c >= 6, "{case}");
+            assert!(lg_r + lg_c >= 6, "{case:?}");
             // The grid's x dimension is below 2^31.
-            assert!(lg_n.saturating_sub(lg_r + lg_c) < 31, "{case}");
+            assert!(lg_n.saturating_sub(lg_r + lg_c) < 31, "{case:?}");
             lg_block -= lg_r;
         }
     }
@@ -92,35 +126,33 @@ fn passes_fit_their_transform_and_their_kernels() {
 
 #[test]
 fn reordered_results_are_stored_in_runs() {
-    for (lg_n, _, way, turned, _, passes) in every() {
-        if way == Decimation::Dif && turned && passes.len() > 1 {
-            let last = passes.last().unwrap();
-            assert!(last.lg_c > 0 || last.lg_e == 1 || last.lg_r == 10, "2^{lg_n}: {passes:?}");
+    for case in every_case() {
+        if case.is_dif() && case.transform.needs_bit_reversal() && case.passes.len() > 1 {
+            let last = case.passes.last().unwrap();
+            assert!(last.lg_c > 0 || last.lg_e == 1 || last.lg_r == 10, "{case:?}");
         }
     }
+}
+
+fn shape(pass: &NttPass) -> (u32, u32, u32) {
+    (pass.lg_r, pass.lg_c, pass.lg_e)
 }
 
 #[test]
 fn fused_column_passes_have_one_inter_pass_table() {
     let mut found = Vec::new();
-    for (lg_n, rows, way, turned, _, passes) in every() {
-        let Some(mut merged) = fuse_twiddles(&passes, way, false) else { continue };
-        let mut passes = passes;
-        if way == Decimation::Dit {
-            passes.reverse();
-            merged.reverse();
-        }
-        let case = format!("2^{lg_n}, {rows} rows, {way:?}, {turned}: {merged:?}");
-        assert!(passes.len() > 2, "{case}");
-        let shape = |pass: &NttPass| (pass.lg_r, pass.lg_c, pass.lg_e);
-        assert!(passes.iter().map(shape).eq(merged.iter().map(shape)), "{case}");
-        let (last, columns) = merged.split_last().unwrap();
-        assert_eq!(Some(last), passes.last(), "{case}");
-        assert!(columns.iter().all(|pass| pass.fused), "{case}");
-        let borders: Vec<_> = columns.iter().map(|pass| pass.multiples).collect();
-        assert_eq!(borders.iter().sum::<u32>(), 1, "{case}");
-        assert_eq!(borders.last(), Some(&1), "{case}");
-        found.push(lg_n);
+    for case in every_case() {
+        let Some(fused) = case.fused(false) else { continue };
+        let (passes, fused) = (case.in_dif_order(&case.passes), case.in_dif_order(&fused));
+        assert!(passes.len() > 2, "{case:?}");
+        assert!(passes.iter().map(shape).eq(fused.iter().map(shape)), "{case:?}: {fused:?}");
+        let (last, columns) = fused.split_last().unwrap();
+        assert_eq!(Some(last), passes.last(), "{case:?}");
+        assert!(columns.iter().all(|pass| pass.fused), "{case:?}: {fused:?}");
+        let multiples: Vec<_> = columns.iter().map(|pass| pass.multiples).collect();
+        assert_eq!(multiples.iter().sum::<u32>(), 1, "{case:?}: {fused:?}");
+        assert_eq!(multiples.last(), Some(&1), "{case:?}: {fused:?}");
+        found.push(case.transform.lg_n);
     }
     found.dedup();
     assert_eq!(found, [18, 20, 22, 24, 26, 28, 30]);
@@ -129,20 +161,19 @@ fn fused_column_passes_have_one_inter_pass_table() {
 #[test]
 fn fully_fused_passes_have_no_inter_pass_table() {
     let mut found = Vec::new();
-    for (lg_n, rows, way, turned, _, passes) in every() {
-        let Some(merged) = fuse_twiddles(&passes, way, true) else { continue };
-        let case = format!("2^{lg_n}, {rows} rows, {way:?}, {turned}: {merged:?}");
-        let shape = |pass: &NttPass| (pass.lg_r, pass.lg_c, pass.lg_e);
-        assert!(passes.iter().map(shape).eq(merged.iter().map(shape)), "{case}");
+    for case in every_case() {
+        let Some(fused) = case.fused(true) else { continue };
+        let lg_n = case.transform.lg_n;
+        assert!(case.passes.iter().map(shape).eq(fused.iter().map(shape)), "{case:?}: {fused:?}");
         if lg_n > 16 {
-            assert_eq!(Some(merged), fuse_twiddles(&passes, way, false), "{case}");
+            assert_eq!(Some(fused), case.fused(false), "{case:?}");
             continue;
         }
-        let last = if way == Decimation::Dif { merged.len() - 1 } else { 0 };
-        for (i, pass) in merged.iter().enumerate() {
-            assert!(pass.fused && (pass.multiples > 0) == (i == last), "{case}");
+        let last = if case.is_dif() { fused.len() - 1 } else { 0 };
+        for (i, pass) in fused.iter().enumerate() {
+            assert!(pass.fused && (pass.multiples > 0) == (i == last), "{case:?}: {fused:?}");
         }
-        assert!(merged.len() > 1 || lg_n == 10, "{case}");
+        assert!(fused.len() > 1 || lg_n == 10, "{case:?}: {fused:?}");
         found.push(lg_n);
     }
     found.dedup();
@@ -153,7 +184,7 @@ fn fully_fused_passes_have_no_inter_pass_table() {
 #[test]
 fn fastest_measured_plans_are_chosen() {
     let radices = |lg_n, rows| -> Vec<(u32, u32)> {
-        let passes = split_into_passes(lg_n, rows, Decimation::Dif, false, &h200());
+        let passes = split_into_passes(&forward(lg_n, false, true), rows, &h200());
         passes.iter().map(|pass| (pass.lg_r, pass.lg_e)).collect()
     };
     assert_eq!(radices(10, 1), [(5, 1), (5, 1)]);
@@ -172,31 +203,25 @@ fn fastest_measured_plans_are_chosen() {
 /// With the engine's limit on tables on an H200, whose arena has 125 GiB (90 % of the free memory).
 #[test]
 fn inter_pass_tables_of_2_28_are_whole_on_an_h200() {
-    let room = table_bytes_max(125 << 30);
-    let is_merged = |passes: &[NttPass]| passes.iter().filter(|pass| pass.fused).count();
+    let table_bytes = table_bytes_max(125 << 30);
     for lg_n in [18, 20, 22, 24, 26, 28] {
         for transform in every_transform(lg_n) {
-            let passes = choose_passes(&transform, 1, room, &h200());
-            let merges =
+            let passes = choose_passes(&transform, 1, table_bytes, &h200());
+            let is_fused =
                 transform.decimation() == Decimation::Dif || !transform.needs_bit_reversal();
-            let count = if merges { passes.len() - 1 } else { 0 };
-            assert_eq!(is_merged(&passes), count, "{transform:?}: {passes:?}");
+            let fused = passes.iter().filter(|pass| pass.fused).count();
+            let expected = if is_fused { passes.len() - 1 } else { 0 };
+            assert_eq!(fused, expected, "{transform:?}: {passes:?}");
             // A whole table of inter-pass twiddles has one multiple, one in two levels has two.
             let ones = passes.iter().filter(|pass| pass.multiples == 1).count();
-            assert_eq!(ones, usize::from(merges || lg_n >= 20), "{transform:?}: {passes:?}");
+            assert_eq!(ones, usize::from(is_fused || lg_n >= 20), "{transform:?}: {passes:?}");
         }
     }
     // The tables of both directions fit in the cache, with 2 GiB to spare.
-    assert!(2 * (32 << 28) < room - (2 << 30));
+    assert!(2 * (32 << 28) < table_bytes - (2 << 30));
     // On a device with half the memory, the tables have two levels.
-    let forward = NttTransform {
-        lg_n: 28,
-        inverse: false,
-        coset: Some(Fr::from(7_u64)),
-        input_reversed: false,
-        output_reversed: true,
-    };
-    let passes = choose_passes(&forward, 1, table_bytes_max(62 << 30), &h200());
+    let on_coset = NttTransform { coset: Some(Fr::from(7_u64)), ..forward(28, false, true) };
+    let passes = choose_passes(&on_coset, 1, table_bytes_max(62 << 30), &h200());
     assert!(passes.iter().all(|pass| !pass.fused && pass.multiples != 1), "{passes:?}");
 }
 
@@ -225,9 +250,10 @@ fn check_tables(transform: &NttTransform, limits: &NttLimits) {
     assert_eq!(radices(&whole), radices(&less));
     assert!(less.iter().all(|pass| !pass.fused), "{transform:?}: {less:?}");
     let mut lg_block = 0;
-    let descends = transform.decimation() == Decimation::Dif;
-    let upward: Vec<_> = if descends { less.iter().rev().collect() } else { less.iter().collect() };
-    for pass in upward {
+    let is_dif = transform.decimation() == Decimation::Dif;
+    let dit_order: Vec<_> =
+        if is_dif { less.iter().rev().collect() } else { less.iter().collect() };
+    for pass in dit_order {
         lg_block += pass.lg_r;
         assert!(pass.multiples != 1 || lg_block < lg_n, "{transform:?}: {less:?}");
     }

@@ -36,9 +36,9 @@ fn two_level_tables_match_arkworks() {
 #[test]
 fn fused_passes_need_a_whole_table() {
     each_seed(64 << 10, |rig, _| {
-        let merged = NttPass { lg_r: 6, lg_c: 2, lg_e: 2, multiples: 1, fused: true };
+        let fused = NttPass { lg_r: 6, lg_c: 2, lg_e: 2, multiples: 1, fused: true };
         let rows = NttPass { lg_r: 6, lg_c: 2, lg_e: 2, multiples: 0, fused: false };
-        assert!(rig.transforms.plan_with_passes(&on_coset(12, 0), vec![merged, rows]).is_err());
+        assert!(rig.transforms.plan_with_passes(&on_coset(12, 0), vec![fused, rows]).is_err());
     });
 }
 

@@ -65,7 +65,7 @@ fn transforms_of_several_passes_match_arkworks() {
 /// inter-pass twiddles, every number of elements per thread.
 #[test]
 fn plans_of_long_transforms_match_arkworks() {
-    let pass = |lg_r, lg_e, lg_c, kept| NttPass { lg_r, lg_c, lg_e, multiples: kept, fused: false };
+    let pass = |lg_r, lg_e, lg_c, multiples| NttPass { lg_r, lg_c, lg_e, multiples, fused: false };
     let plans = [
         vec![pass(3, 3, 5, 1), pass(3, 3, 2, 2), pass(2, 2, 4, 0)],
         vec![pass(2, 2, 5, 1), pass(4, 2, 3, 2), pass(4, 2, 2, 0)],
@@ -97,10 +97,10 @@ fn plans_of_long_transforms_match_arkworks() {
     });
 }
 
-/// Passes with specialized kernels as first, middle and last ones, in the shortest transforms.
+/// Passes with specialised kernels as first, middle and last ones, in the shortest transforms.
 #[test]
-fn plans_of_specialized_kernels_match_arkworks() {
-    let pass = |lg_r, lg_e, lg_c, kept| NttPass { lg_r, lg_c, lg_e, multiples: kept, fused: false };
+fn plans_of_specialised_kernels_match_arkworks() {
+    let pass = |lg_r, lg_e, lg_c, multiples| NttPass { lg_r, lg_c, lg_e, multiples, fused: false };
     let plans = [
         vec![pass(10, 2, 0, 0)],
         vec![pass(6, 2, 2, 0)],
@@ -136,12 +136,12 @@ fn plans_of_specialized_kernels_match_arkworks() {
 #[test]
 fn plans_of_fused_column_passes_match_arkworks() {
     let rows = |lg_r, lg_e, lg_c| NttPass { lg_r, lg_c, lg_e, multiples: 0, fused: false };
-    let merged = |lg_r, kept| NttPass { lg_r, lg_c: 2, lg_e: 2, multiples: kept, fused: true };
+    let fused = |lg_r, multiples| NttPass { lg_r, lg_c: 2, lg_e: 2, multiples, fused: true };
     let plans = [
-        vec![merged(6, 1), rows(6, 2, 2)],
-        vec![merged(8, 1), rows(4, 2, 3)],
-        vec![merged(6, 0), merged(6, 1), rows(2, 2, 5)],
-        vec![merged(8, 0), merged(6, 1), rows(2, 2, 6)],
+        vec![fused(6, 1), rows(6, 2, 2)],
+        vec![fused(8, 1), rows(4, 2, 3)],
+        vec![fused(6, 0), fused(6, 1), rows(2, 2, 5)],
+        vec![fused(8, 0), fused(6, 1), rows(2, 2, 6)],
     ];
     each_seed(TABLE_BYTES_MAX, |rig, seed| {
         for (number, passes) in plans.iter().enumerate() {
@@ -169,29 +169,29 @@ fn plans_of_fused_column_passes_match_arkworks() {
 /// rows per block. Only cosets whose powers can be part of twiddles are allowed.
 #[test]
 fn plans_of_fused_row_passes_match_arkworks() {
-    let merged = |lg_r, lg_c, kept| NttPass { lg_r, lg_c, lg_e: 2, multiples: kept, fused: true };
+    let fused = |lg_r, lg_c, multiples| NttPass { lg_r, lg_c, lg_e: 2, multiples, fused: true };
     let plans = [
-        vec![merged(10, 0, 4)],
-        vec![merged(6, 2, 0), merged(8, 0, 2)],
-        vec![merged(6, 2, 0), merged(8, 1, 2)],
-        vec![merged(8, 2, 0), merged(8, 0, 2)],
-        vec![merged(8, 2, 0), merged(8, 1, 2)],
-        vec![merged(6, 2, 0), merged(10, 0, 4)],
+        vec![fused(10, 0, 4)],
+        vec![fused(6, 2, 0), fused(8, 0, 2)],
+        vec![fused(6, 2, 0), fused(8, 1, 2)],
+        vec![fused(8, 2, 0), fused(8, 0, 2)],
+        vec![fused(8, 2, 0), fused(8, 1, 2)],
+        vec![fused(6, 2, 0), fused(10, 0, 4)],
     ];
     each_seed(TABLE_BYTES_MAX, |rig, seed| {
         for (number, passes) in plans.iter().enumerate() {
             let lg_n = passes.iter().map(|pass| pass.lg_r).sum();
             for (i, transform) in every_transform(lg_n).enumerate() {
-                let descends = transform.decimation() == Decimation::Dif;
+                let is_dif = transform.decimation() == Decimation::Dif;
                 let mut passes = passes.clone();
-                let has_kernel = descends || passes.iter().all(|pass| *pass != merged(8, 1, 2));
-                if !descends {
+                let has_kernel = is_dif || passes.iter().all(|pass| *pass != fused(8, 1, 2));
+                if !is_dif {
                     passes.reverse();
                 }
                 let plan = rig.transforms.plan_with_passes(&transform, passes);
-                let is_natural = transform.coset.is_none() || descends != transform.inverse;
+                let is_natural = transform.coset.is_none() || is_dif != transform.inverse;
                 let is_right =
-                    (descends || !transform.needs_bit_reversal()) && is_natural && has_kernel;
+                    (is_dif || !transform.needs_bit_reversal()) && is_natural && has_kernel;
                 assert_eq!(plan.is_ok(), is_right, "{transform:?}");
                 let Ok(plan) = plan else { continue };
                 match lg_n {

@@ -1,5 +1,6 @@
 //! Points: shared slices of checked bases, sums, and their encodings.
 
+mod codec;
 mod coordinate;
 mod encoding;
 mod sums;
@@ -13,28 +14,21 @@ use ark_ec::{
     short_weierstrass::{Affine, Projective},
 };
 
-pub(in crate::curve) use encoding::element_count;
+pub use codec::{PointEncoding, SumEncoding};
 pub use encoding::{decode, decode_sums, encode, encode_sums};
 pub use weak_owner::WeakOwner;
 
-use super::{Fr, G1Affine, G1Projective, G2Affine, G2Projective, Group, layout};
-use crate::error::FieldProblem;
-
-/// The first bad element of a batch, by its index in that batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("[{index}]: {problem}")]
-pub struct BadElement {
-    /// The element's index.
-    pub index: u64,
-    /// What is wrong with it.
-    pub problem: FieldProblem,
-}
+pub use super::batch::BadElement;
+use super::{
+    Fr, G1Affine, G1Projective, G2Affine, G2Projective, Group,
+    layout::{self, LimbLayout},
+};
 
 /// An affine point of G1 or G2. Sealed: only [`G1Affine`] and [`G2Affine`] implement it.
 pub trait CurvePoint:
     AffineRepr<ScalarField = Fr, Group: CurveGroup<Affine = Self>>
-    + sealed::PointCodec
-    + Copy
+    + codec::PointCodec
+    + LimbLayout
     + Send
     + Sync
     + 'static
@@ -45,9 +39,6 @@ pub trait CurvePoint:
     /// Wraps the points in the variant of their group.
     fn into_bases(points: PointSlice<Self>) -> Bases;
 
-    /// The points, if they belong to this group.
-    fn from_bases(bases: &Bases) -> Option<&PointSlice<Self>>;
-
     /// Wraps writable points in the variant of their group.
     fn points_mut(points: &mut [Self]) -> PointsMut<'_>;
 
@@ -56,17 +47,6 @@ pub trait CurvePoint:
 
     /// The sums, if they belong to this group.
     fn from_sums(sums: MsmSums) -> Option<Vec<Self::Group>>;
-}
-
-mod sealed {
-    use super::{AffineRepr, FieldProblem, PointEncoding};
-
-    /// Encodings of one point, for slices of exactly its length.
-    pub trait PointCodec: AffineRepr {
-        fn read(encoding: PointEncoding, bytes: &[u8]) -> Result<Self, FieldProblem>;
-        fn read_projective(bytes: &[u8]) -> Result<Self::Group, FieldProblem>;
-        fn write_projective(point: &Self::Group, out: &mut [u8]);
-    }
 }
 
 // Keyed on the curve's config: rustc does not see that the aliases G1Affine and G2Affine differ.
@@ -79,10 +59,6 @@ macro_rules! curve_point {
                 Bases::$group(points)
             }
 
-            fn from_bases(bases: &Bases) -> Option<&PointSlice<Self>> {
-                if let Bases::$group(points) = bases { Some(points) } else { None }
-            }
-
             fn points_mut(points: &mut [Self]) -> PointsMut<'_> {
                 PointsMut::$group(points)
             }
@@ -93,20 +69,6 @@ macro_rules! curve_point {
 
             fn from_sums(sums: MsmSums) -> Option<Vec<$projective>> {
                 if let MsmSums::$group(sums) = sums { Some(sums) } else { None }
-            }
-        }
-
-        impl sealed::PointCodec for $affine {
-            fn read(encoding: PointEncoding, bytes: &[u8]) -> Result<Self, FieldProblem> {
-                encoding::read(encoding, bytes)
-            }
-
-            fn read_projective(bytes: &[u8]) -> Result<$projective, FieldProblem> {
-                encoding::read_projective(bytes)
-            }
-
-            fn write_projective(point: &$projective, out: &mut [u8]) {
-                encoding::write_projective(point, out);
             }
         }
     };
@@ -240,48 +202,5 @@ impl MsmSums {
     /// True if there are no sums.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-}
-
-/// Encodings of points. See `proto/capstan/v1/types.proto` for each layout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum PointEncoding {
-    /// x with flags, Zcash's format.
-    Compressed,
-    /// x and y with flags, Zcash's format.
-    Uncompressed,
-    /// x and y as Montgomery limbs.
-    Montgomery,
-}
-
-impl PointEncoding {
-    /// Bytes of one point.
-    pub const fn point_bytes(self, group: Group) -> usize {
-        match self {
-            Self::Compressed => group.coordinate_bytes(),
-            Self::Uncompressed | Self::Montgomery => group.affine_bytes(),
-        }
-    }
-}
-
-/// Encodings of sums. See `proto/capstan/v1/types.proto`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum SumEncoding {
-    /// x with flags, Zcash's format.
-    Compressed,
-    /// x and y with flags, Zcash's format.
-    Uncompressed,
-    /// Jacobian X, Y, Z as Montgomery limbs.
-    Projective,
-}
-
-impl SumEncoding {
-    /// Bytes of one point.
-    pub const fn point_bytes(self, group: Group) -> usize {
-        match self {
-            Self::Compressed => group.coordinate_bytes(),
-            Self::Uncompressed => group.affine_bytes(),
-            Self::Projective => 3 * group.coordinate_bytes(),
-        }
     }
 }

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use super::{
     MsmSums,
-    encoding::{check_on_curve, check_subgroup},
+    codec::{check_on_curve, check_subgroup},
 };
 
 impl MsmSums {

@@ -1,9 +1,9 @@
 //! Recognises which allocation some bases belong to.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use super::{Bases, PointSlice};
-use crate::curve::{G1Affine, G2Affine};
+use crate::curve::{G1Affine, G2Affine, layout::points_as_bytes};
 
 /// A weak reference to the owner of points, to recognise its points later. While it exists, no
 /// other owner can be mistaken for this one.
@@ -18,8 +18,8 @@ impl WeakOwner {
     /// The owner of `bases`.
     pub fn of(bases: &Bases) -> Self {
         Self(match bases {
-            Bases::G1(points) => WeakPoints::G1(points.owner()),
-            Bases::G2(points) => WeakPoints::G2(points.owner()),
+            Bases::G1(points) => WeakPoints::G1(Arc::downgrade(&points.owner)),
+            Bases::G2(points) => WeakPoints::G2(Arc::downgrade(&points.owner)),
         })
     }
 
@@ -34,8 +34,12 @@ impl WeakOwner {
     /// Whether `bases` are a range of this owner's points.
     pub fn owns(&self, bases: &Bases) -> bool {
         match (&self.0, bases) {
-            (WeakPoints::G1(owner), Bases::G1(points)) => owner.ptr_eq(&points.owner()),
-            (WeakPoints::G2(owner), Bases::G2(points)) => owner.ptr_eq(&points.owner()),
+            (WeakPoints::G1(owner), Bases::G1(points)) => {
+                owner.ptr_eq(&Arc::downgrade(&points.owner))
+            }
+            (WeakPoints::G2(owner), Bases::G2(points)) => {
+                owner.ptr_eq(&Arc::downgrade(&points.owner))
+            }
             _ => false,
         }
     }
@@ -45,39 +49,24 @@ impl Bases {
     /// All points of the owner.
     pub fn all_of_owner(&self) -> Self {
         match self {
-            Self::G1(points) => Self::G1(points.whole()),
-            Self::G2(points) => Self::G2(points.whole()),
+            Self::G1(points) => Self::G1(PointSlice::new(points.owner.clone())),
+            Self::G2(points) => Self::G2(PointSlice::new(points.owner.clone())),
         }
     }
 
     /// The index of the first of these points among the owner's points.
     pub fn offset_in_owner(&self) -> usize {
         match self {
-            Self::G1(points) => points.start(),
-            Self::G2(points) => points.start(),
+            Self::G1(points) => points.start,
+            Self::G2(points) => points.start,
         }
     }
 
     /// The points as they are in memory: Montgomery limbs, x before y.
     pub fn as_bytes(&self) -> &[u8] {
-        use crate::curve::layout::points_as_bytes;
         match self {
             Self::G1(points) => points_as_bytes(points),
             Self::G2(points) => points_as_bytes(points),
         }
-    }
-}
-
-impl<A> PointSlice<A> {
-    fn owner(&self) -> Weak<dyn AsRef<[A]> + Send + Sync> {
-        std::sync::Arc::downgrade(&self.owner)
-    }
-
-    fn whole(&self) -> Self {
-        Self::new(self.owner.clone())
-    }
-
-    fn start(&self) -> usize {
-        self.start
     }
 }

@@ -1,6 +1,6 @@
 //! Encodes and decodes scalars. Decoding treats bytes as untrusted: a decoded element is below r.
 
-use ark_ff::{BigInt, PrimeField};
+use ark_ff::{BigInt, BigInteger, PrimeField};
 use rayon::prelude::*;
 use zeroize::Zeroizing;
 
@@ -8,9 +8,8 @@ use super::{ScalarEncoding, Scalars};
 use crate::{
     curve::{
         Fr,
-        batch::{check_batch, decode_batch},
+        batch::{BadElement, check_batch, decode_batch, element_count},
         layout,
-        points::{BadElement, element_count},
     },
     error::FieldProblem,
 };
@@ -33,7 +32,7 @@ impl Scalars {
     ) -> Result<Self, BadElement> {
         let width = checked_width(encoding)?;
         let count = element_count(&bytes, width)?;
-        let mut negative = None;
+        let mut negative_signs = None;
         match encoding {
             ScalarEncoding::Unsigned(_) => {}
             ScalarEncoding::Canonical => decode_full(&mut bytes, count, reduce, |value| value)?,
@@ -49,10 +48,10 @@ impl Scalars {
                     8 => decode_signed::<8>(&mut bytes, &mut signs)?,
                     _ => decode_signed::<16>(&mut bytes, &mut signs)?,
                 }
-                negative = signs.contains(&true).then_some(signs);
+                negative_signs = signs.contains(&true).then_some(signs);
             }
         }
-        Ok(Self { width, magnitudes: bytes, signs: negative })
+        Ok(Self { width, magnitudes: bytes, signs: negative_signs })
     }
 
     /// Converts elements of Fr to scalars. Runs in parallel on the current rayon pool.
@@ -173,13 +172,7 @@ fn check_or_reduce(mut value: BigInt<4>, reduce: bool) -> Result<BigInt<4>, Fiel
     }
     // At most two subtractions: 2^256 < 3r.
     while value >= Fr::MODULUS {
-        let mut borrow = 0;
-        for (limb, modulus) in value.0.iter_mut().zip(Fr::MODULUS.0) {
-            let (difference, first) = limb.overflowing_sub(modulus);
-            let (difference, second) = difference.overflowing_sub(borrow);
-            *limb = difference;
-            borrow = u64::from(first | second);
-        }
+        value.sub_with_borrow(&Fr::MODULUS);
     }
     Ok(value)
 }

@@ -5,45 +5,35 @@
 //! weights, which every block finds in cache: a table of powers as long as the polynomial would
 //! double the bytes read, and Horner's rule needs whole products.
 
+use std::ops::RangeInclusive;
+
 use ark_ff::Field;
 
-use super::{ConstantWord, DeviceVector, ElementPtr, THREADS, kernel_fault, montgomery};
+use super::{DeviceVector, ElementPtr, THREADS, grid, kernel_fault, montgomery};
 use crate::{
     curve::Fr,
     device::{
         BlockShape, DeviceArena, DeviceFault, Gpu, GpuUnavailable, Kernel, KernelModule, Stream,
     },
-    ntt::DeviceFr,
+    ntt::transform::ELEMENT_BYTES,
 };
 
-/// Parameters: out, two bases.
-type PowersPairKernel = Kernel<(
-    ElementPtr,
-    ConstantWord,
-    ConstantWord,
-    ConstantWord,
-    ConstantWord,
-    ConstantWord,
-    ConstantWord,
-    ConstantWord,
-    ConstantWord,
-)>;
-/// Parameters: coefficients, weights, sums, length, chunks, each.
+/// Parameters: out, two bases of four words each.
+type PowersPairKernel = Kernel<(ElementPtr, u64, u64, u64, u64, u64, u64, u64, u64)>;
+/// Parameters: coefficients, weights, sums, length, chunks, coefficients per thread.
 type EvaluateKernel = Kernel<(ElementPtr, ElementPtr, ElementPtr, u64, u32, u32)>;
 
 /// Bounds on the coefficients per thread: no more than there are weights, and enough to amortise
 /// the block's tree, 7 sums and barriers for 16 products. Not measured.
-const PER_THREAD: [u64; 2] = [16, 128];
+const PER_THREAD: RangeInclusive<u64> = 16..=128;
 /// Weights per level.
 const WEIGHTS: usize = 2 * THREADS as usize;
 
-/// The kernels of one device.
 pub(super) struct PolynomialEvaluator {
     powers_pair: PowersPairKernel,
     sums: EvaluateKernel,
     arena: DeviceArena,
-    /// Resident blocks of the device.
-    blocks: u64,
+    resident_blocks: u64,
 }
 
 /// A step from rows of one length to shorter rows.
@@ -51,13 +41,13 @@ pub(super) struct PolynomialEvaluator {
 struct EvaluationLevel {
     length: u64,
     /// Coefficients per thread.
-    each: u64,
+    per_thread: u64,
     /// Sums per row.
     chunks: u64,
 }
 
 impl PolynomialEvaluator {
-    /// Loads the kernels; `module` has the one for weights.
+    /// `module` has the kernel for weights.
     pub fn load(gpu: &Gpu, module: &KernelModule) -> Result<Self, GpuUnavailable> {
         let identity = gpu.identity();
         let failed = |fault| GpuUnavailable::Device { index: identity.index, fault };
@@ -69,7 +59,7 @@ impl PolynomialEvaluator {
             powers_pair: module.kernel("fr_evaluation_weights", block).map_err(failed)?,
             sums,
             arena: gpu.arena().clone(),
-            blocks: u64::from(identity.limits.multiprocessors * resident),
+            resident_blocks: u64::from(identity.limits.multiprocessors * resident),
         })
     }
 
@@ -92,37 +82,35 @@ impl PolynomialEvaluator {
         if rows == 0 {
             return Ok(());
         }
-        let levels = levels(rows as u64, length as u64, self.blocks);
+        let levels = levels(rows as u64, length as u64, self.resident_blocks);
         let sums = |level: &EvaluationLevel| rows * level.chunks as usize;
         let last = levels.len() - 1;
         let elements = levels.len() * WEIGHTS + levels[..last].iter().map(sums).sum::<usize>();
-        let beside = self.arena.lease(stream, (elements * size_of::<DeviceFr>()) as u64)?;
-        let mut at = 0;
+        let scratch = self.arena.lease(stream, elements as u64 * ELEMENT_BYTES)?;
+        let mut taken = 0;
         let mut take = |count: usize| {
-            at += count;
-            beside.all().slice(at - count, count).expect("the lease holds all counted elements")
+            taken += count;
+            scratch.all().slice(taken - count, count).expect("the lease holds all elements")
         };
         let (mut from, mut point) = (coefficients, point);
         for (i, level) in levels.iter().enumerate() {
-            let &EvaluationLevel { length, each, chunks } = level;
+            let &EvaluationLevel { length, per_thread, chunks } = level;
             let weights = take(WEIGHTS);
-            let far = point.pow([THREADS.into()]);
-            let ([b0, b1, b2, b3], [c0, c1, c2, c3]) = (montgomery(point), montgomery(far));
-            let given = (weights, b0, b1, b2, b3, c0, c1, c2, c3);
-            self.powers_pair.launch(stream, 2, given)?;
+            let high_base = point.pow([THREADS.into()]);
+            let ([b0, b1, b2, b3], [c0, c1, c2, c3]) = (montgomery(point), montgomery(high_base));
+            let arguments = (weights, b0, b1, b2, b3, c0, c1, c2, c3);
+            self.powers_pair.launch(stream, 2, arguments)?;
             let to = if i == last { out } else { take(sums(level)) };
-            let grid = u32::try_from(to.len()).map_err(|_| kernel_fault("too many elements"))?;
-            let given = (from, weights, to, length, chunks as u32, each as u32);
-            self.sums.launch(stream, grid, given)?;
-            (from, point) = (to, far.pow([each]));
+            let arguments = (from, weights, to, length, chunks as u32, per_thread as u32);
+            self.sums.launch(stream, grid(to.len() as u64)?, arguments)?;
+            (from, point) = (to, high_base.pow([per_thread]));
         }
         Ok(())
     }
 }
 
-/// Whether two vectors overlap.
 fn overlap(a: &DeviceVector<'_>, b: &DeviceVector<'_>) -> bool {
-    let end = |v: &DeviceVector<'_>| v.arena_offset() + (v.len() * size_of::<DeviceFr>()) as u64;
+    let end = |v: &DeviceVector<'_>| v.arena_offset() + v.len() as u64 * ELEMENT_BYTES;
     a.arena_offset() < end(b) && b.arena_offset() < end(a)
 }
 
@@ -132,9 +120,10 @@ fn levels(rows: u64, mut length: u64, blocks: u64) -> Vec<EvaluationLevel> {
     let threads = u64::from(THREADS);
     let mut levels = Vec::new();
     loop {
-        let each = (rows * length).div_ceil(threads * blocks).clamp(PER_THREAD[0], PER_THREAD[1]);
-        let chunks = length.div_ceil(threads * each).max(1);
-        levels.push(EvaluationLevel { length, each, chunks });
+        let per_thread = (rows * length).div_ceil(threads * blocks);
+        let per_thread = per_thread.clamp(*PER_THREAD.start(), *PER_THREAD.end());
+        let chunks = length.div_ceil(threads * per_thread).max(1);
+        levels.push(EvaluationLevel { length, per_thread, chunks });
         if chunks == 1 {
             return levels;
         }
@@ -155,8 +144,8 @@ mod tests {
                 assert_eq!((levels[0].length, levels[levels.len() - 1].chunks), (length, 1));
                 assert!(levels.len() <= 3);
                 for (i, level) in levels.iter().enumerate() {
-                    let chunk = level.each * u64::from(THREADS);
-                    assert!(level.each >= PER_THREAD[0] && level.each <= PER_THREAD[1]);
+                    let chunk = level.per_thread * u64::from(THREADS);
+                    assert!(PER_THREAD.contains(&level.per_thread));
                     assert!(level.chunks * chunk >= level.length);
                     assert!(level.chunks == 1 || (level.chunks - 1) * chunk < level.length);
                     assert!(levels.get(i + 1).is_none_or(|next| next.length == level.chunks));
