@@ -96,7 +96,7 @@ mod gpu {
         let armed = serves.clone();
         let options = OpenOptions {
             memory_percent: MEMORY_PERCENT,
-            patience: TIMEOUT,
+            timeout: TIMEOUT,
             on_fault: Arc::new(move |fault| on_fault(fault, &armed, report)),
             shared_bytes_max: None,
         };

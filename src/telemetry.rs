@@ -13,7 +13,7 @@ use tracing_subscriber::{
     util::{SubscriberInitExt, TryInitError},
 };
 
-use crate::error::Error;
+use crate::{engine::GpuInfo, error::Error};
 
 /// Declares the metrics, and the table of all of them.
 macro_rules! metrics {
@@ -199,33 +199,19 @@ pub fn count_device_fault(class: &'static str) {
     counter!(DEVICE_FAULTS_TOTAL, "class" => class).increment(1);
 }
 
-/// Memory use and health of a GPU; `None` if unknown.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct DeviceState {
-    /// In the driver's numbering.
-    pub index: u32,
-    /// Device memory that jobs lease now.
-    pub leased_bytes: u64,
-    /// Device memory that jobs may lease in addition.
-    pub free_bytes: u64,
-    pub temperature_c: Option<u32>,
-    pub clock_mhz: Option<u32>,
-    pub power_mw: Option<u32>,
-    pub ecc_uncorrected: Option<u64>,
-}
-
 /// Sets the gauges of one GPU.
-pub(crate) fn device(state: DeviceState) {
-    let index = state.index.to_string();
-    for (name, bytes) in [("leased", state.leased_bytes), ("free", state.free_bytes)] {
+pub(crate) fn device(gpu: &GpuInfo) {
+    let index = gpu.index.to_string();
+    let leased_bytes = gpu.arena_bytes - gpu.arena_free_bytes;
+    for (name, bytes) in [("leased", leased_bytes), ("free", gpu.arena_free_bytes)] {
         let labels = [("device", index.clone()), ("state", name.to_owned())];
         gauge!(DEVICE_MEMORY_BYTES, &labels).set(bytes as f64);
     }
     let readings = [
-        (DEVICE_TEMPERATURE_CELSIUS, state.temperature_c.map(f64::from)),
-        (DEVICE_CLOCK_HERTZ, state.clock_mhz.map(|mhz| f64::from(mhz) * 1e6)),
-        (DEVICE_POWER_WATTS, state.power_mw.map(|mw| f64::from(mw) / 1e3)),
-        (DEVICE_ECC_UNCORRECTED, state.ecc_uncorrected.map(|errors| errors as f64)),
+        (DEVICE_TEMPERATURE_CELSIUS, gpu.temperature_c.map(f64::from)),
+        (DEVICE_CLOCK_HERTZ, gpu.clock_mhz.map(|mhz| f64::from(mhz) * 1e6)),
+        (DEVICE_POWER_WATTS, gpu.power_mw.map(|mw| f64::from(mw) / 1e3)),
+        (DEVICE_ECC_UNCORRECTED, gpu.ecc_uncorrected.map(|errors| errors as f64)),
     ];
     for (name, value) in readings {
         if let Some(value) = value {
@@ -335,14 +321,14 @@ mod tests {
         connections(4);
         devices(2, 1);
         count_device_fault("fatal");
-        device(DeviceState {
-            leased_bytes: 5,
-            free_bytes: 6,
+        device(&GpuInfo {
+            arena_bytes: 11,
+            arena_free_bytes: 6,
             temperature_c: Some(7),
             clock_mhz: Some(8),
             power_mw: Some(9),
             ecc_uncorrected: Some(10),
-            index: 0,
+            ..GpuInfo::default()
         });
         let text = scrape(address);
         for Metric { name, kind, help } in METRICS {

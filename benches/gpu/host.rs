@@ -142,7 +142,7 @@ fn copies(rig: &BenchRig, lg_n: u32, batch: usize) -> TimeFigure<'static> {
     let upload = || {
         parts().try_for_each(|(at, count)| {
             let part = to.all::<u8>().slice(at, count).expect("inside");
-            copies.upload(&there, part).fill(count, |_| Ok::<_, DeviceFault>(()))
+            copies.upload(&there, part).fill_idle_chunks(count, |_| Ok::<_, DeviceFault>(()))
         })
     };
     let download = || {

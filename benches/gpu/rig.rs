@@ -10,12 +10,12 @@ use std::{
 
 use bytemuck::Pod;
 use capstan::device::{
-    BlockShape, CudaDriver, DeviceFault, DeviceLease, DeviceSlice, Gpu, Kernel, KernelModule,
-    KernelParameters, OpenOptions, Stream,
+    self, BlockShape, DeviceFault, DeviceLease, DeviceSelection, DeviceSlice, Gpu, Kernel,
+    KernelModule, KernelParameters, OpenOptions, Stream,
 };
 
 /// A timeout longer than any wait in the bench.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const WARM: Duration = Duration::from_millis(100);
 
 /// An open device and the command line's arguments.
@@ -38,17 +38,17 @@ impl BenchRig {
         let shared = value(&arguments, "shared_kib").map(|text| text.parse::<u32>().expect("KiB"));
         let options = OpenOptions {
             memory_percent: memory.unwrap_or(90),
-            patience: PATIENCE,
+            timeout: TIMEOUT,
             on_fault: Arc::new(|fault: &DeviceFault| eprintln!("device: {fault}")),
             shared_bytes_max: shared.map(|kib| kib << 10),
         };
         let path = env::var_os("CAPSTAN_CUDA_DRIVER").map(PathBuf::from);
-        let driver = CudaDriver::load(path.as_deref());
-        let gpu = driver.and_then(|driver| Gpu::open(driver, 0, &options));
-        let gpu = gpu.unwrap_or_else(|reason| {
+        let selection = DeviceSelection { driver: path, devices: vec![0] };
+        let opened = device::open(&selection, &options).unwrap_or_else(|reason| {
             eprintln!("{reason}");
             process::exit(1);
         });
+        let gpu = opened.gpus.into_iter().next().expect("one device was requested");
         let stream = Stream::new(gpu.context()).expect("a stream");
         println!(
             "{}, {} multiprocessors",

@@ -24,19 +24,21 @@ pub fn measure(rig: &BenchRig, record: &mut Record) {
         let begun = Instant::now();
         let mut upload = rig.gpu.ring().upload(&rig.stream, lease.all());
         let mut done = 0;
-        let fill = |chunk: &mut [u8]| {
-            let from = done % source.len();
-            if copies {
-                let pieces = source[from..from + chunk.len()].par_chunks(GRAIN);
-                chunk.par_chunks_mut(GRAIN).zip(pieces).for_each(|(to, from)| {
-                    to.copy_from_slice(from);
-                });
+        let fill = |chunks: &mut [&mut [u8]]| {
+            for chunk in chunks {
+                let from = done % source.len();
+                if copies {
+                    let pieces = source[from..from + chunk.len()].par_chunks(GRAIN);
+                    chunk.par_chunks_mut(GRAIN).zip(pieces).for_each(|(to, from)| {
+                        to.copy_from_slice(from);
+                    });
+                }
+                done += chunk.len();
             }
-            done += chunk.len();
             Ok::<_, DeviceFault>(())
         };
-        upload.fill(bytes, fill).expect("an upload");
-        upload.record_sent().and_then(|sent| sent.synchronize()).expect("all arrives");
+        upload.fill_idle_chunks(bytes, fill).expect("an upload");
+        rig.stream.synchronize().expect("all arrives");
         begun.elapsed()
     };
     let figure = |copies: bool, how: &str| {

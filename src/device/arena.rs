@@ -3,8 +3,9 @@
 
 use std::{
     marker::PhantomData,
+    ops::Range,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -12,7 +13,10 @@ use std::{
 use bytemuck::Pod;
 use cudarc::driver::result;
 
-use super::{DeviceContext, DeviceFault, Event, Stream, free_list::FreeList};
+use super::{
+    DeviceContext, DeviceFault, Event, Stream,
+    free_list::{FreeList, TakenPiece},
+};
 
 /// Leases begin at multiples of this many bytes: the alignment of the driver's own allocations, and
 /// sufficient for every vector load.
@@ -38,13 +42,15 @@ struct ArenaInner {
 pub struct DeviceLease {
     arena: DeviceArena,
     stream: Stream,
-    offset: u64,
-    leased_bytes: u64,
+    /// Offsets in the arena, a multiple of [`ALIGN`].
+    range: Range<u64>,
+    /// Bytes requested.
     bytes: u64,
     other_streams: Mutex<Vec<Stream>>,
 }
 
 /// Part of a lease, as elements of `T`.
+#[derive(Clone, Copy)]
 pub struct DeviceSlice<'a, T> {
     lease: &'a DeviceLease,
     /// Byte offset from the start of the lease.
@@ -53,31 +59,19 @@ pub struct DeviceSlice<'a, T> {
     elements: PhantomData<T>,
 }
 
-impl<T> Clone for DeviceSlice<'_, T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for DeviceSlice<'_, T> {}
-
 impl DeviceArena {
     /// Allocates `bytes` of device memory and zeroes them.
-    ///
-    /// Errors: driver faults.
     pub fn allocate(context: &DeviceContext, bytes: u64) -> Result<Self, DeviceFault> {
         let bytes = bytes / ALIGN * ALIGN;
         // SAFETY: uninitialised device memory is harmless; it is zeroed below.
         let allocate = || unsafe { result::malloc_sync(bytes as usize) };
         let base = context.call("cuMemAlloc", allocate)?;
-        let free = Mutex::new(FreeList::new(bytes));
-        let (context, refuse) = (context.clone(), AtomicU64::new(0));
         let arena = Self(Arc::new(ArenaInner {
-            context,
+            context: context.clone(),
             base,
             bytes,
-            free,
-            lease_failure_countdown: refuse,
+            free: Mutex::new(FreeList::new(bytes)),
+            lease_failure_countdown: AtomicU64::new(0),
         }));
         let stream = Stream::new(&arena.0.context)?;
         // SAFETY: just allocated, and waited for below.
@@ -90,30 +84,33 @@ impl DeviceArena {
     ///
     /// Errors: `OutOfMemory`; driver faults.
     pub fn lease(&self, stream: &Stream, bytes: u64) -> Result<DeviceLease, DeviceFault> {
-        let held =
+        let rounded =
             bytes.max(1).checked_next_multiple_of(ALIGN).filter(|_| !self.take_injected_failure());
-        let (at, clean, held) = {
-            let mut free = self.0.free.lock().unwrap_or_else(PoisonError::into_inner);
-            let found = held.and_then(|held| free.take(held).map(|(at, clean)| (at, clean, held)));
-            found.ok_or_else(|| {
-                self.0
-                    .context
-                    .report(DeviceFault::OutOfMemory { wanted: bytes, free: free.largest() })
-            })?
+        let mut free = self.free();
+        let Some(TakenPiece { range, notes: zeroings }) =
+            rounded.and_then(|bytes| free.take(bytes))
+        else {
+            let free_bytes = free.largest();
+            drop(free);
+            let fault = DeviceFault::OutOfMemory { requested_bytes: bytes, free_bytes };
+            return Err(self.0.context.report(fault));
         };
-        let (arena, stream, guests) = (self.clone(), stream.clone(), Mutex::default());
+        drop(free);
         let lease = DeviceLease {
-            arena,
-            stream,
-            offset: at,
-            leased_bytes: held,
+            arena: self.clone(),
+            stream: stream.clone(),
+            range,
             bytes,
-            other_streams: guests,
+            other_streams: Mutex::default(),
         };
-        for event in &clean {
-            lease.stream.wait_event(event)?;
+        for zeroed in &zeroings {
+            lease.stream.wait_event(zeroed)?;
         }
         Ok(lease)
+    }
+
+    fn free(&self) -> MutexGuard<'_, FreeList<Event>> {
+        self.0.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes the `nth` lease from now fail with `OutOfMemory`, once; 0 cancels that. Tests use it
@@ -129,14 +126,13 @@ impl DeviceArena {
             == Ok(1)
     }
 
-    /// Size of the arena in bytes.
     pub fn bytes(&self) -> u64 {
         self.0.bytes
     }
 
     /// Bytes that are not leased.
     pub fn free_bytes(&self) -> u64 {
-        self.0.free.lock().unwrap_or_else(PoisonError::into_inner).total()
+        self.free().total()
     }
 
     /// Bytes of the largest lease that would fit if `others`, leases of this arena, were returned.
@@ -144,13 +140,13 @@ impl DeviceArena {
         &self,
         others: impl Iterator<Item = &'l DeviceLease>,
     ) -> u64 {
-        let others: Vec<_> = others.map(|lease| (lease.offset, lease.leased_bytes)).collect();
-        self.0.free.lock().unwrap_or_else(PoisonError::into_inner).largest_after_release(others)
+        let others: Vec<_> = others.map(|lease| lease.range.clone()).collect();
+        self.free().largest_after_release(others)
     }
 
     /// Bytes of the largest lease that fits now.
     pub fn largest_free_bytes(&self) -> u64 {
-        self.0.free.lock().unwrap_or_else(PoisonError::into_inner).largest()
+        self.free().largest()
     }
 }
 
@@ -158,14 +154,12 @@ impl Drop for ArenaInner {
     fn drop(&mut self) {
         // The zeroing of returned leases may still be under way.
         let free = self.free.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let (_, cleaning) = free.take(self.bytes).unwrap_or_default();
-        for event in &cleaning {
+        for zeroed in free.take(self.bytes).iter().flat_map(|piece| &piece.notes) {
             // A fault here was already reported by `DeviceContext::report`.
-            let _clean = event.synchronize();
+            let _zeroed = zeroed.synchronize();
         }
-        let base = self.base;
-        // SAFETY: allocated in `take`; no lease is left, since each holds the arena.
-        let _gone = self.context.call("cuMemFree", || unsafe { result::free_sync(base) });
+        // SAFETY: allocated in `allocate`; no lease is left, since each holds the arena.
+        let _freed = self.context.call("cuMemFree", || unsafe { result::free_sync(self.base) });
     }
 }
 
@@ -173,6 +167,10 @@ impl DeviceLease {
     /// Bytes requested.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    fn leased_bytes(&self) -> u64 {
+        self.range.end - self.range.start
     }
 
     /// The whole lease as elements of `T`, without a trailing partial element.
@@ -183,23 +181,23 @@ impl DeviceLease {
 
     /// Orders `stream` after the zeroing before this lease and before the zeroing after it.
     fn order_after_zeroing(&self, stream: &Stream) -> Result<(), DeviceFault> {
-        let mut guests = self.other_streams.lock().unwrap_or_else(PoisonError::into_inner);
-        if stream.same_as(&self.stream) || guests.iter().any(|guest| guest.same_as(stream)) {
+        let mut others = self.other_streams.lock().unwrap_or_else(PoisonError::into_inner);
+        if stream.same_as(&self.stream) || others.iter().any(|other| other.same_as(stream)) {
             return Ok(());
         }
         stream.wait_event(&self.stream.record()?)?;
-        guests.push(stream.clone());
+        others.push(stream.clone());
         Ok(())
     }
 
     /// Zeroes the bytes after their last use.
     fn zero(&mut self) -> Result<Event, DeviceFault> {
-        for guest in self.other_streams.get_mut().unwrap_or_else(PoisonError::into_inner) {
-            self.stream.wait_event(&guest.record()?)?;
+        for other in self.other_streams.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            self.stream.wait_event(&other.record()?)?;
         }
-        let base = self.arena.0.base + self.offset;
+        let (address, bytes) = (self.arena.0.base + self.range.start, self.leased_bytes());
         // SAFETY: the bytes belong to this lease; the next lease's stream waits for the event.
-        unsafe { self.stream.zero(base, self.leased_bytes as usize) }?;
+        unsafe { self.stream.zero(address, bytes as usize) }?;
         self.stream.record()
     }
 }
@@ -207,48 +205,46 @@ impl DeviceLease {
 impl Drop for DeviceLease {
     fn drop(&mut self) {
         match self.zero() {
-            Ok(clean) => {
-                let mut free = self.arena.0.free.lock().unwrap_or_else(PoisonError::into_inner);
-                let pending = |event: &Event| !event.is_reached().unwrap_or(false);
-                free.release(self.offset, self.leased_bytes, vec![clean], pending);
+            Ok(zeroed) => {
+                let is_pending = |event: &Event| !event.is_reached().unwrap_or(false);
+                let mut free = self.arena.free();
+                free.release(self.range.clone(), vec![zeroed], is_pending);
             }
             // Never lease bytes again that may not be zero.
             Err(fault) => {
-                tracing::warn!(%fault, bytes = self.leased_bytes, "device memory not reused")
+                tracing::warn!(%fault, bytes = self.leased_bytes(), "device memory not reused")
             }
         }
     }
 }
 
 impl<'a, T: Pod> DeviceSlice<'a, T> {
-    /// Number of elements.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// True if there are no elements.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
     /// Byte offset from the start of the arena. Kernels that name points by arena offset derive the
-    /// arena's base address from a span and this offset.
+    /// arena's base address from a slice and this offset.
     pub fn arena_offset(&self) -> u64 {
-        self.lease.offset + self.offset
+        self.lease.range.start + self.offset
     }
 
-    /// Elements `first..first + count`; `None` if that exceeds the span.
+    /// Elements `first..first + count`; `None` if that exceeds the slice.
     pub fn slice(&self, first: usize, count: usize) -> Option<Self> {
-        let inside = first.checked_add(count)? <= self.count;
+        let is_inside = first.checked_add(count)? <= self.count;
         let offset = self.offset + (first * size_of::<T>()) as u64;
-        inside.then_some(Self { offset, count, ..*self })
+        is_inside.then_some(Self { offset, count, ..*self })
     }
 
     /// The same bytes as elements of `U`; `None` if they are misaligned or no multiple of its size.
     pub fn cast<U: Pod>(&self) -> Option<DeviceSlice<'a, U>> {
         let bytes = self.count * size_of::<T>();
-        let aligned = self.offset.is_multiple_of(align_of::<U>() as u64);
-        (aligned && bytes.is_multiple_of(size_of::<U>())).then_some(DeviceSlice {
+        let is_aligned = self.offset.is_multiple_of(align_of::<U>() as u64);
+        (is_aligned && bytes.is_multiple_of(size_of::<U>())).then_some(DeviceSlice {
             lease: self.lease,
             offset: self.offset,
             count: bytes / size_of::<U>(),
@@ -259,6 +255,6 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
     /// The device address, for work on `stream`.
     pub(super) fn address(&self, stream: &Stream) -> Result<u64, DeviceFault> {
         self.lease.order_after_zeroing(stream)?;
-        Ok(self.lease.arena.0.base + self.lease.offset + self.offset)
+        Ok(self.lease.arena.0.base + self.arena_offset())
     }
 }

@@ -2,7 +2,6 @@
 
 use std::{
     cell::Cell,
-    ffi::c_char,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -11,12 +10,11 @@ use std::{
 };
 
 use cudarc::driver::{DriverError, result, sys};
-use sys::CUdevice_attribute as Attribute;
 
-use super::{CudaDriver, DeviceFault, DeviceLimits, OpenOptions, fault::FaultClass};
-
-/// Called for every fault, on the thread that hit it; the fatal fault of a device is reported once.
-pub type FaultHandler = Arc<dyn Fn(&DeviceFault) + Send + Sync>;
+use super::{
+    CudaDriver, DeviceFault, DeviceLimits, FaultClass, FaultHandler, MajorMinor, OpenOptions,
+    driver::DriverHandle,
+};
 
 /// A device's name and properties, which never change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,11 +23,8 @@ pub struct DeviceIdentity {
     pub index: u32,
     /// Such as "NVIDIA H200".
     pub name: String,
-    /// Compute capability, major and minor.
-    pub capability: (u32, u32),
-    /// Limits for kernels.
+    pub capability: MajorMinor,
     pub limits: DeviceLimits,
-    /// Total device memory in bytes.
     pub memory_bytes: u64,
     /// PCI bus id, such as "00000000:17:00.0"; empty if the driver does not report it.
     pub pci_bus_id: String,
@@ -42,19 +37,13 @@ pub struct DeviceContext(Arc<ContextInner>);
 struct ContextInner {
     driver: Arc<CudaDriver>,
     device: sys::CUdevice,
-    context: sys::CUcontext,
+    context: DriverHandle<sys::CUcontext>,
     serial: u64,
     identity: DeviceIdentity,
     timeout: Duration,
-    disabled: AtomicBool,
+    is_disabled: AtomicBool,
     on_fault: FaultHandler,
 }
-
-// SAFETY: a context may be used from every thread that makes it current; `DeviceContext::call`
-// does.
-unsafe impl Send for ContextInner {}
-// SAFETY: see `Send`; the driver locks what it shares.
-unsafe impl Sync for ContextInner {}
 
 thread_local! {
     /// The `serial` of the context that is current on this thread; 0 for none. Only this module
@@ -66,40 +55,35 @@ thread_local! {
 static LAST_SERIAL: AtomicU64 = AtomicU64::new(0);
 
 impl DeviceContext {
-    /// Opens device number `index`.
-    ///
-    /// Errors: driver faults.
     pub(super) fn open(
         driver: Arc<CudaDriver>,
         index: u32,
         options: &OpenOptions,
     ) -> Result<Self, DeviceFault> {
         let shared_bytes_max = options.shared_bytes_max.unwrap_or(u32::MAX);
-        let failed = |call| move |error| DeviceFault::driver(call, error);
+        let failed = |call| move |error| DeviceFault::from_driver(call, error);
         let device = result::device::get(index as i32).map_err(failed("cuDeviceGet"))?;
-        let identity = identity(&driver, device, index, shared_bytes_max)
-            .map_err(failed("cuDeviceGetAttribute"))?;
+        let identity =
+            identity(device, index, shared_bytes_max).map_err(failed("cuDeviceGetAttribute"))?;
         // SAFETY: the device is one of the driver's.
         let context = unsafe { result::primary_ctx::retain(device) }
             .map_err(failed("cuDevicePrimaryCtxRetain"))?;
         Ok(Self(Arc::new(ContextInner {
             driver,
             device,
-            context,
+            context: DriverHandle(context),
             serial: LAST_SERIAL.fetch_add(1, Ordering::Relaxed) + 1,
             identity,
-            timeout: options.patience,
-            disabled: AtomicBool::new(false),
+            timeout: options.timeout,
+            is_disabled: AtomicBool::new(false),
             on_fault: options.on_fault.clone(),
         })))
     }
 
-    /// The device's name and properties.
     pub fn identity(&self) -> &DeviceIdentity {
         &self.0.identity
     }
 
-    /// The driver that the device was opened with.
     pub fn driver(&self) -> &CudaDriver {
         &self.0.driver
     }
@@ -111,7 +95,7 @@ impl DeviceContext {
 
     /// False after a fatal fault.
     pub fn is_alive(&self) -> bool {
-        !self.0.disabled.load(Ordering::Acquire)
+        !self.0.is_disabled.load(Ordering::Acquire)
     }
 
     /// Calls the driver with this context current and classifies its errors.
@@ -123,7 +107,7 @@ impl DeviceContext {
         call: impl FnOnce() -> Result<T, DriverError>,
     ) -> Result<T, DeviceFault> {
         self.make_current()?;
-        call().map_err(|error| self.report(DeviceFault::driver(name, error)))
+        call().map_err(|error| self.report(DeviceFault::from_driver(name, error)))
     }
 
     fn make_current(&self) -> Result<(), DeviceFault> {
@@ -134,8 +118,8 @@ impl DeviceContext {
             return Ok(());
         }
         // SAFETY: the context lives as long as `self`.
-        let done = unsafe { result::ctx::set_current(self.0.context) };
-        done.map_err(|error| self.report(DeviceFault::driver("cuCtxSetCurrent", error)))?;
+        let set = unsafe { result::ctx::set_current(self.0.context.0) };
+        set.map_err(|error| self.report(DeviceFault::from_driver("cuCtxSetCurrent", error)))?;
         CURRENT.set(self.0.serial);
         Ok(())
     }
@@ -146,7 +130,7 @@ impl DeviceContext {
         match fault.class() {
             FaultClass::Fatal
                 if fault == DeviceFault::Disabled
-                    || self.0.disabled.swap(true, Ordering::AcqRel) => {}
+                    || self.0.is_disabled.swap(true, Ordering::AcqRel) => {}
             FaultClass::Fatal => {
                 tracing::error!(device = index, %fault, "device disabled by a fatal fault");
                 (self.0.on_fault)(&fault);
@@ -159,19 +143,28 @@ impl DeviceContext {
         fault
     }
 
-    /// Free and total device memory in bytes.
-    ///
-    /// Errors: driver faults.
-    pub fn memory_info(&self) -> Result<(u64, u64), DeviceFault> {
-        let (free, whole) = self.call("cuMemGetInfo", result::mem_get_info)?;
-        Ok((free as u64, whole as u64))
+    /// Allocates `bytes` zeroed bytes of pinned host memory that all devices can access.
+    pub(super) fn allocate_host(&self, bytes: usize) -> Result<*mut u8, DeviceFault> {
+        let flags = sys::CU_MEMHOSTALLOC_PORTABLE;
+        // SAFETY: zeroed right below.
+        let allocate = || unsafe { result::malloc_host(bytes, flags) };
+        let base = self.call("cuMemHostAlloc", allocate)?.cast::<u8>();
+        // SAFETY: the allocation has this length and no other user yet.
+        unsafe { base.write_bytes(0, bytes) };
+        Ok(base)
+    }
+
+    /// Bytes of device memory that no process uses.
+    pub(super) fn free_bytes(&self) -> Result<u64, DeviceFault> {
+        let (free, _total) = self.call("cuMemGetInfo", result::mem_get_info)?;
+        Ok(free as u64)
     }
 }
 
 impl Drop for ContextInner {
     fn drop(&mut self) {
         // After a fatal fault any driver call may hang, and the process is about to exit.
-        if *self.disabled.get_mut() {
+        if *self.is_disabled.get_mut() {
             return;
         }
         // SAFETY: retained once in `open`; everything made in the context holds a clone of it.
@@ -182,59 +175,44 @@ impl Drop for ContextInner {
 }
 
 fn identity(
-    driver: &CudaDriver,
     device: sys::CUdevice,
     index: u32,
     shared_bytes_max: u32,
 ) -> Result<DeviceIdentity, DriverError> {
+    use sys::CUdevice_attribute::*;
     let attribute = |attribute| {
         // SAFETY: the device is one of the driver's.
         let value = unsafe { result::device::get_attribute(device, attribute) }?;
-        Ok(value.unsigned_abs())
+        Ok::<_, DriverError>(value.unsigned_abs())
     };
-    let capability = (
-        attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
-        attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
-    );
+    let block_shared_bytes = attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
     Ok(DeviceIdentity {
         index,
         name: result::device::get_name(device)?,
-        capability,
+        capability: MajorMinor {
+            major: attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+            minor: attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+        },
         limits: DeviceLimits {
-            multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
-            block_shared_bytes: attribute(
-                Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
-            )?
-            .min(shared_bytes_max),
-            shared_bytes: attribute(
-                Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR,
-            )?,
-            reserved_shared_bytes: attribute(
-                Attribute::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK,
-            )?,
-            resident_threads_max: attribute(
-                Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR,
-            )?,
-            resident_blocks_max: attribute(
-                Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR,
-            )?,
-            l2_bytes: attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?,
+            multiprocessors: attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+            block_shared_bytes: block_shared_bytes.min(shared_bytes_max),
+            shared_bytes: attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)?,
+            reserved_shared_bytes: attribute(CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK)?,
+            resident_threads_max: attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?,
+            resident_blocks_max: attribute(CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR)?,
+            l2_bytes: attribute(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?,
         },
         // SAFETY: the device is one of the driver's.
         memory_bytes: unsafe { result::device::total_mem(device) }? as u64,
-        pci_bus_id: if driver.has(c"cuDeviceGetPCIBusId") {
-            pci_bus_id(device)
-        } else {
-            String::new()
-        },
+        pci_bus_id: pci_bus_id(device).unwrap_or_default(),
     })
 }
 
 /// The PCI bus id, by which NVML identifies the device.
-fn pci_bus_id(device: sys::CUdevice) -> String {
-    let mut text = [0 as c_char; 32];
-    // SAFETY: the driver writes at most `text.len()` characters, the last one zero.
-    let done = unsafe { sys::cuDeviceGetPCIBusId(text.as_mut_ptr(), text.len() as i32, device) };
-    let letters = text.iter().map(|&letter| letter as u8).take_while(|&letter| letter != 0);
-    if done.result().is_ok() { letters.map(char::from).collect() } else { String::new() }
+fn pci_bus_id(device: sys::CUdevice) -> Result<String, DriverError> {
+    let mut text = [0_u8; 32];
+    let length = text.len() as i32;
+    // SAFETY: the driver writes at most `length` characters, the last one zero.
+    unsafe { sys::cuDeviceGetPCIBusId(text.as_mut_ptr().cast(), length, device) }.result()?;
+    Ok(text.iter().take_while(|&&letter| letter != 0).copied().map(char::from).collect())
 }

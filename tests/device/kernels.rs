@@ -1,7 +1,8 @@
 //! Loading of modules and typed kernels, and timed events.
 
 use capstan::device::{
-    BlockShape, DeviceFault, DevicePtr, GpuUnavailable, KernelModule, KernelParameters,
+    BlockShape, DeviceFault, DeviceLimits, DevicePtr, GpuUnavailable, KernelModule,
+    KernelParameters,
 };
 
 use crate::rig::DeviceRig;
@@ -58,4 +59,18 @@ fn timed_events_measure_the_work_between_them() {
     // A missing measurement would give zero.
     assert!(ended.elapsed_since(&begun).unwrap().as_nanos() > 0);
     drop(lease);
+}
+
+#[test]
+fn blocks_are_bounded_by_threads_shared_memory_and_their_number() {
+    let limits = DeviceLimits::H200;
+    let blocks =
+        |threads, shared_bytes| limits.resident_blocks(BlockShape { threads, shared_bytes });
+    assert_eq!(blocks(1024, 0), 2);
+    assert_eq!(blocks(1024, 113 << 10), 2);
+    assert_eq!(blocks(1024, 114 << 10), 1);
+    assert_eq!(blocks(128, 227 << 10), 1);
+    assert_eq!(blocks(128, 228 << 10), 0);
+    assert_eq!(blocks(32, 0), 32);
+    assert_eq!(limits.resident_threads(BlockShape::threads(128), 2), 132 * 256);
 }

@@ -19,7 +19,7 @@ use crate::emulated;
 const SEEDS: [u64; 4] = [0, 1, 2, 0xfeed];
 
 /// Long enough for the self-test on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A device, and the faults that it reported.
 pub struct DeviceRig {
@@ -30,14 +30,14 @@ pub struct DeviceRig {
     _exclusive: MutexGuard<'static, ()>,
 }
 
-pub fn options(patience: Duration) -> (OpenOptions, Arc<Mutex<Vec<DeviceFault>>>) {
+pub fn options(timeout: Duration) -> (OpenOptions, Arc<Mutex<Vec<DeviceFault>>>) {
     let faults = Arc::<Mutex<Vec<_>>>::default();
     let told = faults.clone();
     let on_fault = Arc::new(move |fault: &DeviceFault| told.lock().unwrap().push(fault.clone()));
     // Sanitizers track each byte, so use little memory: some 50 MB, and 1.4 GB on an H200.
     let memory_percent = if emulated::driver().is_some() { 5 } else { 1 };
     let shared_bytes_max = emulated::shared_bytes_max();
-    (OpenOptions { memory_percent, patience, on_fault, shared_bytes_max }, faults)
+    (OpenOptions { memory_percent, timeout, on_fault, shared_bytes_max }, faults)
 }
 
 /// Why device 0, the only wanted one, was left out.
@@ -54,13 +54,13 @@ pub fn first_device() -> DeviceSelection {
 
 impl DeviceRig {
     pub fn new() -> Self {
-        Self::with_patience(PATIENCE)
+        Self::with_timeout(TIMEOUT)
     }
 
-    pub fn with_patience(patience: Duration) -> Self {
+    pub fn with_timeout(timeout: Duration) -> Self {
         static TURN: Mutex<()> = Mutex::new(());
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let (options, faults) = options(patience);
+        let (options, faults) = options(timeout);
         let gpu = device::open(&first_device(), &options).unwrap().gpus.remove(0);
         Self { gpu, faults, seed_index: SEEDS.len().into(), _exclusive: turn }
     }
@@ -109,12 +109,12 @@ pub fn each_seed(rig: &DeviceRig, mut test: impl FnMut(&DeviceRig)) {
 }
 
 /// Runs `test` on the emulated driver only, and resets the driver afterwards.
-pub fn on_emulated_driver(patience: Duration, test: impl Fn(&DeviceRig)) {
+pub fn on_emulated_driver(timeout: Duration, test: impl Fn(&DeviceRig)) {
     if emulated::driver().is_none() {
         println!("skipped: faults are not injected into a GPU");
         return;
     }
-    let rig = DeviceRig::with_patience(patience);
+    let rig = DeviceRig::with_timeout(timeout);
     test(&rig);
     let DeviceRig { gpu, _exclusive: turn, .. } = rig;
     drop(gpu);

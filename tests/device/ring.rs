@@ -59,7 +59,7 @@ fn another_stream_can_wait_for_an_upload() {
         let lease = rig.gpu.arena().lease(&copies, sent.len() as u64).unwrap();
         let mut upload = rig.gpu.ring().upload(&copies, lease.all());
         upload.write(&sent).unwrap();
-        compute.wait_event(&upload.record_sent().unwrap()).unwrap();
+        compute.wait_event(&copies.record().unwrap()).unwrap();
         assert!(rig.download(&compute, &lease) == sent);
     });
 }

@@ -206,11 +206,12 @@ pub fn assert_pinned_memory_is_wiped(rig: &DeviceRig) {
     let bytes = 9 * ring.chunk_bytes();
     let lease = rig.gpu.arena().lease(&stream, bytes as u64).unwrap();
     let mut upload = ring.upload(&stream, lease.all());
-    let fill = |chunk: &mut [u8]| {
-        assert!(chunk.iter().all(|byte| *byte == 0), "a chunk holds data of an earlier job");
+    let fill = |chunks: &mut [&mut [u8]]| {
+        let is_wiped = |chunk: &&mut [u8]| chunk.iter().all(|byte| *byte == 0);
+        assert!(chunks.iter().all(is_wiped), "a chunk holds data of an earlier job");
         Ok::<_, DeviceFault>(())
     };
-    upload.fill(bytes, fill).unwrap();
+    upload.fill_idle_chunks(bytes, fill).unwrap();
 }
 
 #[test]

@@ -68,7 +68,7 @@ pub fn engine() -> &'static SeededEngine {
         let wanted = DeviceSelection { driver: emulated::driver(), devices: vec![0] };
         let options = OpenOptions {
             memory_percent: if emulated::driver().is_some() { 60 } else { 10 },
-            patience: Duration::from_secs(300),
+            timeout: Duration::from_secs(300),
             on_fault: Arc::new(|fault: &DeviceFault| eprintln!("{fault}")),
             shared_bytes_max: emulated::shared_bytes_max(),
         };

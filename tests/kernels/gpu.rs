@@ -56,10 +56,10 @@ pub fn open() -> &'static Gpu {
 /// Opens the device with an arena of that part of its free memory.
 pub fn open_with(memory_percent: u64) -> Gpu {
     let wanted = DeviceSelection { driver: emulated::driver(), devices: vec![0] };
-    let patience = Duration::from_secs(300);
+    let timeout = Duration::from_secs(300);
     let on_fault = Arc::new(|fault: &device::DeviceFault| eprintln!("{fault}"));
     let shared_bytes_max = emulated::shared_bytes_max();
-    let options = OpenOptions { memory_percent, patience, on_fault, shared_bytes_max };
+    let options = OpenOptions { memory_percent, timeout, on_fault, shared_bytes_max };
     device::open(&wanted, &options).unwrap().gpus.remove(0)
 }
 

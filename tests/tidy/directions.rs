@@ -13,7 +13,6 @@ use crate::{
 const NOT_YET: &[&str] = &[
     "src/buffer",
     "src/client",
-    "src/device",
     "src/engine",
     "src/server",
     "src/store",

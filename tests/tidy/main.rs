@@ -29,7 +29,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("verify", &["buffer", "curve", "engine", "error"]),
     // Decoding returns the engine's plans; the client's half needs no engine.
     ("wire", &["curve", "engine", "error"]),
-    ("telemetry", &["error"]),
+    // Its gauges show the engine's facts on GPUs.
+    ("telemetry", &["engine", "error"]),
     ("store", &["buffer", "curve", "engine", "error", "telemetry", "verify", "wire"]),
     ("jobs", &["buffer", "curve", "engine", "error", "telemetry", "verify"]),
     (

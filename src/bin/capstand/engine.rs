@@ -144,7 +144,7 @@ mod cuda {
         let loss_handler = loss_handler.clone();
         let options = OpenOptions {
             memory_percent: cuda.memory_percent,
-            patience: cuda.timeout,
+            timeout: cuda.timeout,
             on_fault: Arc::new(move |fault| on_fault(fault, &loss_handler)),
             shared_bytes_max: None,
         };

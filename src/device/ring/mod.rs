@@ -1,53 +1,19 @@
 //! Pinned host memory in chunks, the staging area for copies to and from a device. A chunk is
 //! filled while earlier ones are copied, and reused once its copy has completed.
 
-mod upload;
+mod chunks;
 
-use std::{
-    collections::VecDeque,
-    slice,
-    sync::{Arc, Condvar, Mutex, PoisonError},
-};
+use std::{collections::VecDeque, sync::Arc};
 
-use cudarc::driver::{result, sys};
-use zeroize::Zeroize;
-
-pub use self::upload::RingUpload;
-use super::{DeviceContext, DeviceFault, DeviceSlice, Event, Stream};
+use self::chunks::{ChunkGuard, PinnedChunks};
+use super::{DeviceContext, DeviceFault, DeviceSlice, Stream};
 
 /// The chunks of one device. Clones share them.
 #[derive(Clone)]
-pub struct StagingRing(Arc<RingInner>);
-
-struct RingInner {
-    context: DeviceContext,
-    base: *mut u8,
-    chunk_bytes: usize,
+pub struct StagingRing {
+    chunks: Arc<PinnedChunks>,
     /// Chunks that one upload or download may hold at a time: half of them.
     chunks_per_copy_max: usize,
-    /// Least recently used first.
-    idle: Mutex<VecDeque<RingChunk>>,
-    returned: Condvar,
-}
-
-// SAFETY: each byte behind `base` belongs to one chunk, and a chunk to the one thread that took it
-// from `idle`.
-unsafe impl Send for RingInner {}
-// SAFETY: see `Send`.
-unsafe impl Sync for RingInner {}
-
-struct RingChunk {
-    index: usize,
-    /// The copy that still reads or writes the bytes.
-    copy: Option<Event>,
-    /// Length of the prefix that may hold a job's data.
-    used: usize,
-}
-
-/// A chunk taken out of the ring; returned on drop.
-struct ChunkGuard<'a> {
-    ring: &'a RingInner,
-    chunk: Option<RingChunk>,
 }
 
 /// The copies of one job. Their data in chunks is wiped once, on drop: wiping after each copy would
@@ -55,49 +21,36 @@ struct ChunkGuard<'a> {
 /// with uploads first.
 pub struct CopySession(StagingRing);
 
+/// An upload to a device, in order. Drop waits for the copies and wipes the chunks, unless it
+/// belongs to a [`CopySession`], which wipes them later.
+pub struct RingUpload<'a> {
+    ring: &'a StagingRing,
+    wipes_on_drop: bool,
+    stream: &'a Stream,
+    to: DeviceSlice<'a, u8>,
+    sent: usize,
+}
+
 impl StagingRing {
     /// Allocates `chunks` chunks of `chunk_bytes` bytes of pinned host memory, both at least 1.
-    ///
-    /// Errors: driver faults.
-    pub fn allocate(
+    pub(super) fn allocate(
         context: &DeviceContext,
         chunk_bytes: usize,
         chunks: usize,
     ) -> Result<Self, DeviceFault> {
-        let chunk_bytes = chunk_bytes.next_multiple_of(size_of::<u64>());
-        let flags = sys::CU_MEMHOSTALLOC_PORTABLE;
-        // SAFETY: zeroed right below.
-        let allocate = || unsafe { result::malloc_host(chunk_bytes * chunks, flags) };
-        let base = context.call("cuMemHostAlloc", allocate)?.cast::<u8>();
-        // SAFETY: the allocation has this length and no other user yet.
-        unsafe { base.write_bytes(0, chunk_bytes * chunks) };
-        let idle = (0..chunks).map(|index| RingChunk { index, copy: None, used: 0 }).collect();
-        let context = context.clone();
-        let (idle, returned) = (Mutex::new(idle), Condvar::new());
-        let share = (chunks / 2).max(1);
-        Ok(Self(Arc::new(RingInner {
-            context,
-            base,
-            chunk_bytes,
-            chunks_per_copy_max: share,
-            idle,
-            returned,
-        })))
+        Ok(Self {
+            chunks: Arc::new(PinnedChunks::allocate(context, chunk_bytes, chunks)?),
+            chunks_per_copy_max: (chunks / 2).max(1),
+        })
     }
 
-    /// Bytes of one chunk.
     pub fn chunk_bytes(&self) -> usize {
-        self.0.chunk_bytes
+        self.chunks.chunk_bytes
     }
 
-    /// Starts an upload to `to` on `stream`. Work on another stream must wait for
-    /// [`RingUpload::record_sent`].
-    pub fn upload<'a, 'l>(
-        &'a self,
-        stream: &'a Stream,
-        to: DeviceSlice<'l, u8>,
-    ) -> RingUpload<'a, 'l> {
-        RingUpload { ring: self, wipes: true, stream, to, sent: 0 }
+    /// Starts an upload to `to` on `stream`.
+    pub fn upload<'a>(&'a self, stream: &'a Stream, to: DeviceSlice<'a, u8>) -> RingUpload<'a> {
+        RingUpload { ring: self, wipes_on_drop: true, stream, to, sent: 0 }
     }
 
     /// Starts a job of several copies.
@@ -115,17 +68,19 @@ impl StagingRing {
         from: DeviceSlice<'_, u8>,
         mut take: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.download_batches(true, stream, from, |pieces| pieces.iter().try_for_each(|p| take(p)))
+        let take_all = |pieces: &[&[u8]]| pieces.iter().try_for_each(|piece| take(piece));
+        self.download_pieces(stream, from, take_all, |chunk| chunk.wipe())
     }
 
-    fn download_batches<E: From<DeviceFault>>(
+    /// Calls `finish` for each chunk whose bytes were taken.
+    fn download_pieces<E: From<DeviceFault>>(
         &self,
-        wipes: bool,
         stream: &Stream,
         from: DeviceSlice<'_, u8>,
         take: impl FnMut(&[&[u8]]) -> Result<(), E>,
+        finish: impl Fn(&mut ChunkGuard<'_>),
     ) -> Result<(), E> {
-        let done = self.receive(wipes, stream, from, take);
+        let done = self.receive(stream, from, take, finish);
         if done.is_err() {
             // Wipe chunks that `take` has not received, once their copies have completed.
             let _waited = stream.synchronize();
@@ -136,39 +91,37 @@ impl StagingRing {
 
     fn receive<E: From<DeviceFault>>(
         &self,
-        wipes: bool,
         stream: &Stream,
         from: DeviceSlice<'_, u8>,
         mut take: impl FnMut(&[&[u8]]) -> Result<(), E>,
+        finish: impl Fn(&mut ChunkGuard<'_>),
     ) -> Result<(), E> {
         let mut under_way = VecDeque::new();
-        let mut asked = 0;
-        while asked < from.len() || !under_way.is_empty() {
-            // To avoid deadlock, a thread that holds a chunk never waits for another one.
-            let chunk = match under_way.is_empty() {
-                _ if asked == from.len() || under_way.len() == self.0.chunks_per_copy_max => None,
-                true => Some(self.0.take()?),
-                false => self.0.try_take(),
+        let mut started = 0;
+        while started < from.len() || !under_way.is_empty() {
+            let chunk = if started == from.len() || under_way.len() == self.chunks_per_copy_max {
+                None
+            } else if under_way.is_empty() {
+                Some(self.chunks.take()?)
+            } else {
+                self.chunks.try_take()
             };
             if let Some(mut chunk) = chunk {
-                let bytes = (from.len() - asked).min(self.0.chunk_bytes);
-                let part = from.slice(asked, bytes).expect("asked < len");
+                let bytes = (from.len() - started).min(self.chunks.chunk_bytes);
+                let part = from.slice(started, bytes).expect("started < len");
                 chunk.receive(stream, part)?;
                 under_way.push_back(chunk);
-                asked += bytes;
+                started += bytes;
             } else if let Some(mut first) = under_way.pop_front() {
                 first.wait()?;
-                let mut there = vec![first];
+                let mut copied = vec![first];
                 while under_way.front().is_some_and(ChunkGuard::is_copied) {
                     let mut next = under_way.pop_front().expect("checked above");
                     next.wait()?;
-                    there.push(next);
+                    copied.push(next);
                 }
-                let pieces: Vec<&[u8]> = there.iter_mut().map(|chunk| &*chunk.bytes(0).0).collect();
-                take(&pieces)?;
-                if wipes {
-                    there.iter_mut().for_each(ChunkGuard::wipe);
-                }
+                take(&copied.iter_mut().map(ChunkGuard::received).collect::<Vec<_>>())?;
+                copied.iter_mut().for_each(&finish);
             }
         }
         Ok(())
@@ -176,20 +129,14 @@ impl StagingRing {
 
     /// Wipes idle chunks whose copy has completed. Concurrent callers share the work.
     pub fn wipe(&self) {
-        while let Some(mut taken) = self.0.take_dirty() {
-            taken.wipe();
-        }
+        self.chunks.wipe();
     }
 }
 
 impl CopySession {
     /// Like [`StagingRing::upload`], but the chunks are wiped when `self` is dropped.
-    pub fn upload<'a, 'l>(
-        &'a self,
-        stream: &'a Stream,
-        to: DeviceSlice<'l, u8>,
-    ) -> RingUpload<'a, 'l> {
-        RingUpload { ring: &self.0, wipes: false, stream, to, sent: 0 }
+    pub fn upload<'a>(&'a self, stream: &'a Stream, to: DeviceSlice<'a, u8>) -> RingUpload<'a> {
+        RingUpload { ring: &self.0, wipes_on_drop: false, stream, to, sent: 0 }
     }
 
     /// Like [`StagingRing::download`], but passes `take` all pieces that have arrived, in order.
@@ -201,7 +148,7 @@ impl CopySession {
         from: DeviceSlice<'_, u8>,
         take: impl FnMut(&[&[u8]]) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.0.download_batches(false, stream, from, take)
+        self.0.download_pieces(stream, from, take, |_| {})
     }
 }
 
@@ -211,152 +158,82 @@ impl Drop for CopySession {
     }
 }
 
-impl RingInner {
-    fn idle(&self) -> std::sync::MutexGuard<'_, VecDeque<RingChunk>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes a chunk that no copy uses; waits for one.
-    fn take(&self) -> Result<ChunkGuard<'_>, DeviceFault> {
-        let mut idle = self.idle();
-        let chunk = loop {
-            match idle.pop_front() {
-                Some(chunk) => break chunk,
-                None => idle = self.returned.wait(idle).unwrap_or_else(PoisonError::into_inner),
+impl RingUpload<'_> {
+    /// Appends `bytes`.
+    ///
+    /// Errors: `KernelMismatch` if they exceed the slice; driver faults.
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), DeviceFault> {
+        self.fill_chunks(bytes.len(), 1, |chunks| {
+            for chunk in chunks {
+                let (now, later) = bytes.split_at(chunk.len());
+                chunk.copy_from_slice(now);
+                bytes = later;
             }
+            Ok(())
+        })
+    }
+
+    /// Skips the next `bytes` bytes of the slice. After skipping past its end, writes are refused.
+    pub fn skip(&mut self, bytes: usize) {
+        self.sent = self.sent.saturating_add(bytes);
+    }
+
+    /// Appends `bytes` bytes, which `fill` writes directly into the chunks, in order. Each call
+    /// gets all idle chunks, at most half of the ring: threads that fill them together are woken
+    /// once for all.
+    ///
+    /// Errors: those of `fill`; `KernelMismatch` if the bytes exceed the slice; driver faults.
+    pub fn fill_idle_chunks<E: From<DeviceFault>>(
+        &mut self,
+        bytes: usize,
+        fill: impl FnMut(&mut [&mut [u8]]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.fill_chunks(bytes, self.ring.chunks_per_copy_max, fill)
+    }
+
+    fn fill_chunks<E: From<DeviceFault>>(
+        &mut self,
+        bytes: usize,
+        chunks_max: usize,
+        mut fill: impl FnMut(&mut [&mut [u8]]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Some(to) = self.to.slice(self.sent, bytes) else {
+            let left = self.to.len().saturating_sub(self.sent);
+            let problem = format!("{bytes} bytes, but only {left} are left in the span");
+            return Err(DeviceFault::mismatch("upload", problem).into());
         };
-        drop(idle);
-        let mut taken = ChunkGuard { ring: self, chunk: Some(chunk) };
-        taken.wait()?;
-        Ok(taken)
-    }
-
-    /// Takes between 1 and `most` chunks: waits for the first, adds those that are idle.
-    fn take_some(&self, most: usize) -> Result<Vec<ChunkGuard<'_>>, DeviceFault> {
-        // See `receive`: no waiting while holding a chunk.
-        let mut chunks = vec![self.take()?];
-        while chunks.len() < most
-            && let Some(chunk) = self.try_take()
-        {
-            chunks.push(chunk);
-        }
-        Ok(chunks)
-    }
-
-    /// Takes a chunk that no copy uses, if there is one now.
-    fn try_take(&self) -> Option<ChunkGuard<'_>> {
-        let mut idle = self.idle();
-        let free = |chunk: &RingChunk| chunk.copy.as_ref().is_none_or(is_reached_or_faulty);
-        let at = idle.iter().position(free)?;
-        let chunk = idle.remove(at).map(|chunk| RingChunk { copy: None, ..chunk });
-        Some(ChunkGuard { ring: self, chunk })
-    }
-
-    fn take_dirty(&self) -> Option<ChunkGuard<'_>> {
-        let mut idle = self.idle();
-        let dirty = |chunk: &RingChunk| {
-            chunk.used > 0 && chunk.copy.as_ref().is_none_or(is_reached_or_faulty)
-        };
-        let at = idle.iter().position(dirty)?;
-        let chunk = idle.remove(at).map(|chunk| RingChunk { copy: None, ..chunk });
-        Some(ChunkGuard { ring: self, chunk })
-    }
-}
-
-fn is_reached_or_faulty(event: &Event) -> bool {
-    event.is_reached().unwrap_or(false)
-}
-
-impl ChunkGuard<'_> {
-    fn chunk(&mut self) -> &mut RingChunk {
-        self.chunk.as_mut().expect("present until drop")
-    }
-
-    /// Whether no copy uses the bytes.
-    fn is_copied(&self) -> bool {
-        self.chunk
-            .as_ref()
-            .is_some_and(|chunk| chunk.copy.as_ref().is_none_or(is_reached_or_faulty))
-    }
-
-    /// Waits until no copy uses the bytes.
-    fn wait(&mut self) -> Result<(), DeviceFault> {
-        let chunk = self.chunk();
-        if let Some(copy) = &chunk.copy {
-            copy.synchronize()?;
-            chunk.copy = None;
+        let (chunk_bytes, mut sent) = (self.ring.chunk_bytes(), 0);
+        while sent < bytes {
+            let mut left = bytes - sent;
+            let count_max = chunks_max.min(left.div_ceil(chunk_bytes));
+            let mut chunks = self.ring.chunks.take_some(count_max)?;
+            let mut parts: Vec<_> = chunks
+                .iter_mut()
+                .map(|chunk| {
+                    let now = left.min(chunk_bytes);
+                    left -= now;
+                    chunk.bytes_to_fill(now)
+                })
+                .collect();
+            fill(&mut parts)?;
+            for mut chunk in chunks {
+                let now = (bytes - sent).min(chunk_bytes);
+                chunk.send(self.stream, to.slice(sent, now).expect("within the slice"))?;
+                sent += now;
+                self.sent += now;
+            }
         }
         Ok(())
     }
-
-    /// The first `at_least` bytes, or the used bytes if there are more; and the chunk's index.
-    fn bytes(&mut self, at_least: usize) -> (&mut [u8], usize) {
-        let (base, width) = (self.ring.base, self.ring.chunk_bytes);
-        let chunk = self.chunk();
-        assert!(chunk.copy.is_none() && at_least <= width, "a copy is still under way");
-        let (at, bytes) = (chunk.index * width, at_least.max(chunk.used));
-        // SAFETY: initialised bytes of this chunk, which no copy uses (just checked) and no other
-        // thread reaches while the chunk is taken.
-        (unsafe { slice::from_raw_parts_mut(base.add(at), bytes) }, chunk.index)
-    }
-
-    fn address(&mut self) -> *mut u8 {
-        let at = self.chunk().index * self.ring.chunk_bytes;
-        // SAFETY: inside the allocation.
-        unsafe { self.ring.base.add(at) }
-    }
-
-    /// Starts the copy of the chunk's first `to.len()` bytes to the device.
-    fn send(&mut self, stream: &Stream, to: DeviceSlice<'_, u8>) -> Result<(), DeviceFault> {
-        let (from, bytes, to) = (self.address(), to.len(), to.address(stream)?);
-        assert!(bytes <= self.ring.chunk_bytes, "a copy fits in one chunk");
-        // SAFETY: the chunk is not touched until the event recorded after the copy is reached, and
-        // the span's lease outlives all work on it.
-        unsafe { stream.copy_in(to, from, bytes) }?;
-        self.chunk().copy = Some(stream.record_or_drain()?);
-        Ok(())
-    }
-
-    /// Starts the copy of `from` into the chunk; the bytes are valid after [`ChunkGuard::wait`].
-    fn receive(&mut self, stream: &Stream, from: DeviceSlice<'_, u8>) -> Result<(), DeviceFault> {
-        let (to, bytes, from) = (self.address(), from.len(), from.address(stream)?);
-        assert!(bytes <= self.ring.chunk_bytes, "a copy fits in one chunk");
-        if self.chunk().used > bytes {
-            self.wipe();
-        }
-        self.chunk().used = bytes;
-        // SAFETY: see `send`.
-        unsafe { stream.copy_out(to, from, bytes) }?;
-        self.chunk().copy = Some(stream.record_or_drain()?);
-        Ok(())
-    }
-
-    /// Zeroes the used bytes.
-    fn wipe(&mut self) {
-        let bytes = self.bytes(0).0;
-        // Wiping by words is eight times as fast as by bytes.
-        let (head, words, tail) = bytemuck::pod_align_to_mut::<u8, u64>(bytes);
-        head.zeroize();
-        words.zeroize();
-        tail.zeroize();
-        self.chunk().used = 0;
-    }
 }
 
-impl Drop for ChunkGuard<'_> {
+impl Drop for RingUpload<'_> {
     fn drop(&mut self) {
-        if let Some(chunk) = self.chunk.take() {
-            self.ring.idle().push_back(chunk);
-            self.ring.returned.notify_one();
+        if self.wipes_on_drop {
+            // A fault was already reported and the device disabled; `wipe` skips chunks that a copy
+            // may still read.
+            let _waited = self.stream.synchronize();
+            self.ring.wipe();
         }
-    }
-}
-
-impl Drop for RingInner {
-    fn drop(&mut self) {
-        let base = self.base;
-        // SAFETY: allocated in `take`, freed once; the driver waits for copies that use it.
-        let free = || unsafe { result::free_host(base.cast()) };
-        let _gone = self.context.call("cuMemFreeHost", free);
     }
 }

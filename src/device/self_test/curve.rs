@@ -6,7 +6,7 @@ use ark_ec::{
 };
 use ark_ff::{AdditiveGroup, Field};
 
-use super::{COUNT, SelfTestBench};
+use super::bench::{COUNT, SelfTestBench};
 use crate::{
     curve::{layout::points_as_bytes, points::CurvePoint},
     device::{BlockShape, DeviceFault, DevicePtr, Kernel, KernelModule},
@@ -43,18 +43,18 @@ where
 {
     let name = format!("{}_selftest_points", <Affine<P> as CurvePoint>::GROUP);
     let kernel: PointsKernel = module.kernel(&name, BlockShape::threads(THREADS))?;
-    let (a, b) = operands::<P>();
+    let PointOperands { a, b } = operands::<P>();
     let affine = |points: &[Projective<P>]| Projective::normalize_batch(points);
-    let put = |points: &[Affine<P>]| bench.upload(points_as_bytes(points));
+    let upload = |points: &[Affine<P>]| bench.upload(points_as_bytes(points));
     // Two adjacent coordinates have the same layout as a point.
     let scales = (0..COUNT as u64 / 2)
         .map(|i| Affine::<P>::new_unchecked(scale(4 * i + 3).square(), scale(4 * i + 5)))
         .collect::<Vec<_>>();
-    let (left, right, scales) = (put(&affine(&a))?, put(&affine(&b))?, put(&scales)?);
+    let (left, right, scales) = (upload(&affine(&a))?, upload(&affine(&b))?, upload(&scales)?);
     let out = bench.lease(COUNT * size_of::<Affine<P>>())?;
     for (op, operation) in OPERATIONS.iter().enumerate() {
-        let given = (out.all(), left.all(), right.all(), scales.all(), COUNT as u32, op as u32);
-        kernel.launch(&bench.stream, COUNT as u32 / THREADS, given)?;
+        let arguments = (out.all(), left.all(), right.all(), scales.all(), COUNT as u32, op as u32);
+        kernel.launch(&bench.stream, COUNT as u32 / THREADS, arguments)?;
         let expected = a.iter().zip(&b).map(|(a, b)| match operation {
             PointOperation::Add => *a + b,
             PointOperation::Double => a.double(),
@@ -66,9 +66,14 @@ where
     Ok(())
 }
 
+struct PointOperands<P: SWCurveConfig> {
+    a: Vec<Projective<P>>,
+    b: Vec<Projective<P>>,
+}
+
 /// Pairs of points that include every exceptional case: infinity on either side and on both, equal
 /// points, opposite points.
-fn operands<P: SWCurveConfig>() -> (Vec<Projective<P>>, Vec<Projective<P>>) {
+fn operands<P: SWCurveConfig>() -> PointOperands<P> {
     let generator = Projective::<P>::generator();
     let mut power = generator;
     // Skip small multiples, whose coordinates may be special.
@@ -81,15 +86,13 @@ fn operands<P: SWCurveConfig>() -> (Vec<Projective<P>>, Vec<Projective<P>>) {
     };
     let (mut a, mut b): (Vec<_>, Vec<_>) = (0..COUNT).map(|_| (next(), next())).unzip();
     let infinity = Projective::<P>::ZERO;
-    for (at, (left, right)) in
-        [(infinity, b[0]), (a[1], infinity), (infinity, infinity), (a[3], a[3]), (a[4], -a[4])]
-            .into_iter()
-            .enumerate()
-    {
+    let exceptional =
+        [(infinity, b[0]), (a[1], infinity), (infinity, infinity), (a[3], a[3]), (a[4], -a[4])];
+    for (i, pair) in exceptional.into_iter().enumerate() {
         // Once in a warp with other exceptional cases, once among generic pairs.
-        for at in [at, COUNT / 2 + 3 * at] {
-            (a[at], b[at]) = (left, right);
+        for i in [i, COUNT / 2 + 3 * i] {
+            (a[i], b[i]) = pair;
         }
     }
-    (a, b)
+    PointOperands { a, b }
 }

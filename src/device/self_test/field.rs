@@ -2,7 +2,7 @@
 
 use ark_ff::{Field, PrimeField};
 
-use super::{COUNT, SelfTestBench};
+use super::bench::{COUNT, SelfTestBench};
 use crate::device::{BlockShape, DeviceFault, DevicePtr, Kernel, KernelModule};
 
 /// Threads per block: one per element.
@@ -12,56 +12,60 @@ const THREADS: u32 = COUNT as u32;
 type FieldKernel =
     Kernel<(u32, u32, DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u8>)>;
 
-/// The kernel's code of an operation, and the operation on the host.
-pub(super) type FieldOperation<F> = (u32, fn(&[F; 4]) -> F);
+pub(super) struct FieldOperation<F> {
+    /// The kernel's code of the operation.
+    code: u32,
+    on_host: fn(&[F; 4]) -> F,
+}
 
 /// The operations of every field.
 fn operations<F: Field>() -> [FieldOperation<F>; 10] {
+    let operation = |code, on_host| FieldOperation { code, on_host };
     [
-        (0, |[a, b, ..]| *a + b),
-        (1, |[a, b, ..]| *a - b),
-        (2, |[a, ..]| -*a),
-        (3, |[a, ..]| a.double()),
-        (4, |[a, b, ..]| *a * b),
-        (5, |[a, ..]| a.square()),
-        (6, |[a, ..]| a.inverse().unwrap_or(F::ZERO)),
-        (13, |[a, b, ..]| *a - b),
-        (14, |[a, ..]| -*a),
-        (15, |[a, b, ..]| *a + b),
+        operation(0, |[a, b, ..]| *a + b),
+        operation(1, |[a, b, ..]| *a - b),
+        operation(2, |[a, ..]| -*a),
+        operation(3, |[a, ..]| a.double()),
+        operation(4, |[a, b, ..]| *a * b),
+        operation(5, |[a, ..]| a.square()),
+        operation(6, |[a, ..]| a.inverse().unwrap_or(F::ZERO)),
+        operation(13, |[a, b, ..]| *a - b),
+        operation(14, |[a, ..]| -*a),
+        operation(15, |[a, b, ..]| *a + b),
     ]
 }
 
 /// With a single reduction, in fields that support it.
 pub(super) fn sum_of_products<F: Field>() -> FieldOperation<F> {
-    (7, |[a, b, c, d]| *a * b + *c * d)
+    FieldOperation { code: 7, on_host: |[a, b, c, d]| *a * b + *c * d }
 }
 
 /// With a single reduction, in fields that support it.
 pub(super) fn difference_of_products<F: Field>() -> FieldOperation<F> {
-    (8, |[a, b, c, d]| *a * b - *c * d)
+    FieldOperation { code: 8, on_host: |[a, b, c, d]| *a * b - *c * d }
 }
 
-/// Tests the operations of every field plus `more` with the kernel `name`. `element` maps integers
-/// to elements.
+/// Tests the operations of every field and the `extra` ones with the kernel `name`. `element` maps
+/// integers to elements.
 pub(super) fn test<F: Field>(
     bench: &SelfTestBench<'_>,
     module: &KernelModule,
     name: &str,
     element: impl Fn(u64) -> F,
-    more: &[FieldOperation<F>],
+    extra: &[FieldOperation<F>],
 ) -> Result<(), DeviceFault> {
     let kernel: FieldKernel = module.kernel(name, BlockShape::threads(THREADS))?;
     let inputs: Vec<[F; 4]> = (0..COUNT as u64).map(|i| input(i, &element)).collect();
-    let column = |at: usize| {
-        let values: Vec<_> = inputs.iter().map(|row| row[at]).collect();
+    let column = |index: usize| {
+        let values: Vec<_> = inputs.iter().map(|row| row[index]).collect();
         bench.upload(&bytes(&values))
     };
     let (a, b, c, d) = (column(0)?, column(1)?, column(2)?, column(3)?);
     let out = bench.lease(a.bytes() as usize)?;
-    for &(code, operation) in operations().iter().chain(more) {
-        let given = (code, THREADS, a.all(), b.all(), c.all(), d.all(), out.all());
-        kernel.launch(&bench.stream, 1, given)?;
-        let expected: Vec<F> = inputs.iter().map(operation).collect();
+    for &FieldOperation { code, on_host } in operations().iter().chain(extra) {
+        let arguments = (code, THREADS, a.all(), b.all(), c.all(), d.all(), out.all());
+        kernel.launch(&bench.stream, 1, arguments)?;
+        let expected: Vec<F> = inputs.iter().map(on_host).collect();
         bench.compare(&out, &bytes(&expected), &format!("{name} {code}"))?;
     }
     Ok(())
@@ -70,22 +74,17 @@ pub(super) fn test<F: Field>(
 /// Edge cases first (zero, one, minus one and their neighbours), then values that use all limbs.
 fn input<F: Field>(i: u64, element: impl Fn(u64) -> F) -> [F; 4] {
     let edges = [F::ZERO, F::ONE, -F::ONE, F::ONE.double(), -F::ONE.double()];
-    let at = |place: u64| {
-        if i < 25 {
-            let index = [i % 5, i / 5, i % 5, (i + 1) % 5][place as usize];
-            edges[index as usize]
-        } else {
-            // A power uses all limbs.
-            element(4 * i + place + 2).pow([0xfff1])
-        }
-    };
-    [0, 1, 2, 3].map(at)
+    if i < 25 {
+        return [i % 5, i / 5, i % 5, (i + 1) % 5].map(|index| edges[index as usize]);
+    }
+    // A power uses all limbs.
+    [0, 1, 2, 3].map(|column| element(4 * i + column + 2).pow([0xfff1]))
 }
 
 /// Memory layout of elements: each prime-field coordinate in Montgomery form, low limb first.
 fn bytes<F: Field>(values: &[F]) -> Vec<u8> {
-    let parts = values.iter().flat_map(|value| value.to_base_prime_field_elements());
-    parts.flat_map(montgomery).collect()
+    let coordinates = values.iter().flat_map(|value| value.to_base_prime_field_elements());
+    coordinates.flat_map(montgomery).collect()
 }
 
 /// Montgomery form of `value`, computed as the integer of the element `R * value`.

@@ -1,6 +1,6 @@
 //! Tests the 32-bit carry primitives of all arithmetic: `selftest_words` of `kernels/selftest.cu`.
 
-use super::SelfTestBench;
+use super::bench::SelfTestBench;
 use crate::device::{BlockShape, DeviceFault, DevicePtr, Kernel, KernelModule};
 
 /// Words that the kernel writes per element.
@@ -9,6 +9,7 @@ const WORDS: usize = 24;
 /// Threads per block, the kernel's launch bound.
 const THREADS: u32 = 128;
 
+/// The low 32 bits.
 const LOW: u64 = 0xffff_ffff;
 
 /// Operands that do and do not produce carries.
@@ -23,18 +24,18 @@ pub(super) fn test(bench: &SelfTestBench<'_>, module: &KernelModule) -> Result<(
     let kernel: WordsKernel = module.kernel("selftest_words", BlockShape::threads(THREADS))?;
     let n = EDGES.len().pow(3);
     let column = |f: &dyn Fn(usize) -> u32| bench.upload(&(0..n).map(f).collect::<Vec<_>>());
-    let edge = |i: usize, column: u32| EDGES[i / EDGES.len().pow(column) % EDGES.len()];
-    let [a, b, c] = [0, 1, 2].map(|at| column(&|i| edge(i, at)));
+    let edge = |i: usize, operand: u32| EDGES[i / EDGES.len().pow(operand) % EDGES.len()];
+    let [a, b, c] = [0, 1, 2].map(|operand| column(&|i| edge(i, operand)));
     let (a, b, c, shifts) = (a?, b?, c?, column(&|i| i as u32 % 32)?);
     let expected: Vec<_> = (0..n)
         .flat_map(|i| {
-            let [a, b, c] = [0, 1, 2].map(|at| u64::from(edge(i, at)));
+            let [a, b, c] = [0, 1, 2].map(|operand| u64::from(edge(i, operand)));
             words(a, b, c, i as u32 % 32)
         })
         .collect();
     let out = bench.lease(size_of_val(expected.as_slice()))?;
-    let given = (n as u32, a.all(), b.all(), c.all(), shifts.all(), out.all());
-    kernel.launch(&bench.stream, (n as u32).div_ceil(THREADS), given)?;
+    let arguments = (n as u32, a.all(), b.all(), c.all(), shifts.all(), out.all());
+    kernel.launch(&bench.stream, (n as u32).div_ceil(THREADS), arguments)?;
     bench.compare(&out, bytemuck::cast_slice(&expected), "selftest_words")
 }
 
@@ -60,7 +61,7 @@ fn words(a: u64, b: u64, c: u64, shift: u32) -> [u32; WORDS] {
         [a + c, low, ((b * c) >> 32) + carry(low)]
     };
     let square = u128::from(a * a) + u128::from(c << 32 | b);
-    let square = [0, 32, 64].map(|at| (square >> at) as u64);
+    let square = [0, 32, 64].map(|shift| (square >> shift) as u64);
     let pair = b << 32 | a;
     let rest = [
         b * c,

@@ -29,8 +29,8 @@ use super::{
     NttPlan, NttRows, PointChecker, cpu::CpuEngine,
 };
 pub use crate::device::{
-    DeviceFault, DeviceSelection, FaultClass, GpuUnavailable, OpenOptions, UnusableDevice,
-    exit_without_handlers, open,
+    DeviceFault, DeviceSelection, FaultClass, GpuUnavailable, MajorMinor, OpenOptions,
+    UnusableDevice, exit_without_handlers, open,
 };
 use crate::{
     buffer::lend_pinned,
@@ -244,7 +244,7 @@ impl CudaEngine {
     fn info(&self, at: usize) -> DeviceInfo {
         let (gpu, plans) = (&self.gpus[at], &self.plans[at]);
         let (identity, driver) = (gpu.identity(), gpu.context().driver());
-        let facts = self.monitor.facts(identity);
+        let sensors = self.monitor.sensors(identity);
         DeviceInfo {
             name: identity.name.clone(),
             kind: "cuda",
@@ -252,21 +252,21 @@ impl CudaEngine {
             memory_bytes: identity.memory_bytes,
             gpu: Some(GpuInfo {
                 index: identity.index,
-                capability: identity.capability,
+                capability: identity.capability.to_string(),
                 driver: self.monitor.driver_version(),
-                cuda: driver.version(),
+                cuda: driver.version().to_string(),
                 emulated: driver.is_emulated(),
                 kernel_archs: archs().iter().map(|arch| (*arch).to_owned()).collect(),
                 self_test: self.self_tests[at].clone(),
                 arena_bytes: gpu.arena().bytes(),
                 arena_free_bytes: gpu.arena().free_bytes(),
-                clock_mhz: facts.clock_mhz,
-                clock_max_mhz: facts.clock_max_mhz,
-                memory_clock_mhz: facts.memory_clock_mhz,
-                temperature_c: facts.temperature_c,
-                power_mw: facts.power_mw,
-                ecc: facts.ecc,
-                ecc_uncorrected: facts.ecc_uncorrected,
+                clock_mhz: sensors.clock_mhz(),
+                clock_max_mhz: sensors.clock_max_mhz(),
+                memory_clock_mhz: sensors.memory_clock_mhz(),
+                temperature_c: sensors.temperature_c(),
+                power_mw: sensors.power_mw(),
+                ecc: sensors.is_ecc_enabled(),
+                ecc_uncorrected: sensors.ecc_uncorrected(),
                 msm_plans: plans.clone(),
             }),
         }

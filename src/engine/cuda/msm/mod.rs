@@ -300,9 +300,9 @@ impl GpuMsmInner {
         Ok(bytes)
     }
 
-    fn out_of_memory(&self, free: u64) -> Error {
-        let wanted = self.gpu.arena().bytes();
-        DeviceFault::OutOfMemory { wanted, free }.into()
+    fn out_of_memory(&self, free_bytes: u64) -> Error {
+        let requested_bytes = self.gpu.arena().bytes();
+        DeviceFault::OutOfMemory { requested_bytes, free_bytes }.into()
     }
 }
 

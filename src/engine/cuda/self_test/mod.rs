@@ -73,7 +73,8 @@ impl SelfTestFailure {
             Self::Wrong(what) => DeviceFault::WrongResult(what),
             Self::Job(_, Error::Exhausted { .. }) => {
                 let arena = gpu.arena();
-                DeviceFault::OutOfMemory { wanted: arena.bytes(), free: arena.free_bytes() }
+                let (requested_bytes, free_bytes) = (arena.bytes(), arena.free_bytes());
+                DeviceFault::OutOfMemory { requested_bytes, free_bytes }
             }
             Self::Job(what, error) => DeviceFault::WrongResult(format!("{what}: {error}")),
         }

@@ -1,0 +1,31 @@
+//! Choice and use of devices.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use super::DeviceFault;
+
+/// Called for every fault, on the thread that hit it; the fatal fault of a device is reported once.
+pub type FaultHandler = Arc<dyn Fn(&DeviceFault) + Send + Sync>;
+
+/// Which driver and devices to use.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeviceSelection {
+    /// Path of the driver library; `None` for the system's.
+    pub driver: Option<PathBuf>,
+    /// Device numbers in the driver's order; empty for all devices.
+    pub devices: Vec<u32>,
+}
+
+/// How devices are used.
+#[derive(Clone)]
+pub struct OpenOptions {
+    /// Percentage of the free device memory that the arena takes, 1 to 100.
+    pub memory_percent: u64,
+    /// Longest wait for work on a device; a longer one is a `Hang` fault.
+    pub timeout: Duration,
+    /// Called for every fault.
+    pub on_fault: FaultHandler,
+    /// Limits the shared memory of a block, in bytes, so that tests can run the plans of smaller
+    /// devices; `None` for the device's own limit.
+    pub shared_bytes_max: Option<u32>,
+}
