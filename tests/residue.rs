@@ -30,11 +30,9 @@ use capstan::{
     },
     engine::{JobControl, NttPlan},
     error::{Error, FieldProblem, Limit, Result},
-    jobs::{
-        ComputeHost, JobBases, JobWork, MsmCheck, MsmJob, MsmWork, NttCheck, NttJob, NttWork,
-        Scheduler,
-    },
+    jobs::{ComputeHost, JobBases, JobWork, MsmJob, MsmWork, NttJob, NttWork, Scheduler},
     store::Uploads,
+    verify::VerifyMode,
     wire::decode::{UploadId, VectorUploadHeader},
 };
 use faulty_engine::{EngineMode, FaultDial, faulty_engines};
@@ -132,7 +130,7 @@ struct EmptyJob;
 impl JobWork for EmptyJob {
     type Output = ();
 
-    fn ready(&self) -> bool {
+    fn is_ready(&self) -> bool {
         true
     }
 
@@ -197,14 +195,14 @@ impl JobRunner {
             encoding,
             reduce: false,
             result_encoding: SumEncoding::Compressed,
-            check: [MsmCheck::None, MsmCheck::Combination][batch % 2],
+            verify: [VerifyMode::None, VerifyMode::Probabilistic][batch % 2],
         };
         let host = self.host.clone();
         let ticket = self.scheduler.submit(control, |wake| MsmWork::new(host, job, arrival, wake));
         block_on(ticket).map(drop)
     }
 
-    fn ntt(&self, arrival: Arc<UploadBuffer>, bits: u32, check: NttCheck) -> Result<()> {
+    fn ntt(&self, arrival: Arc<UploadBuffer>, bits: u32, verify: VerifyMode) -> Result<()> {
         let encoding = [ScalarEncoding::Canonical, ScalarEncoding::Montgomery];
         let job = NttJob {
             plan: NttPlan {
@@ -219,7 +217,7 @@ impl JobRunner {
             input_encoding: encoding[0],
             reduce: false,
             output_encoding: encoding[bits as usize & 1],
-            check,
+            verify,
         };
         let (host, result) = (self.host.clone(), job.result_buffer(vec![])?);
         let ticket = self
@@ -277,10 +275,10 @@ fn ntts(bench: &JobRunner) {
     let mut constant = Zeroizing::new(vec![0; 32 * N]);
     constant[..32].copy_from_slice(&bytes[..32]);
     for bits in 0..16 {
-        for check in [NttCheck::None, NttCheck::Full, NttCheck::RandomPoint] {
-            bench.assert_wiped(&format!("ntt {bits:04b}, {check:?}"), |counter| {
-                bench.ntt(arrival(&bytes, counter), bits, check).expect("succeeds");
-                bench.ntt(arrival(&constant, counter), bits, check).expect("succeeds");
+        for verify in [VerifyMode::None, VerifyMode::Full, VerifyMode::Probabilistic] {
+            bench.assert_wiped(&format!("ntt {bits:04b}, {verify:?}"), |counter| {
+                bench.ntt(arrival(&bytes, counter), bits, verify).expect("succeeds");
+                bench.ntt(arrival(&constant, counter), bits, verify).expect("succeeds");
             });
         }
     }
@@ -297,7 +295,7 @@ fn failures(bench: &JobRunner) {
             failed,
             Err(Error::element("scalars", N as u64 - 1, FieldProblem::NotCanonical))
         );
-        let failed = bench.ntt(arrival(&bad, counter), 0, NttCheck::Full);
+        let failed = bench.ntt(arrival(&bad, counter), 0, VerifyMode::Full);
         assert_eq!(failed, Err(Error::element("input", N as u64 - 1, FieldProblem::NotCanonical)));
     });
     bench.assert_wiped("a panic", |counter| {
@@ -305,7 +303,7 @@ fn failures(bench: &JobRunner) {
         let panicked = Err(Error::Internal("a job panicked".into()));
         let failed = bench.msm(encoding, arrival(&bytes, counter), JobControl::default());
         assert_eq!(failed, panicked);
-        assert_eq!(bench.ntt(arrival(&bytes, counter), 0, NttCheck::Full), panicked);
+        assert_eq!(bench.ntt(arrival(&bytes, counter), 0, VerifyMode::Full), panicked);
         bench.dial.set(EngineMode::Honest);
     });
     bench.assert_wiped("a deadline", |counter| {
@@ -317,7 +315,7 @@ fn failures(bench: &JobRunner) {
     });
     bench.assert_wiped("a wrong result", |counter| {
         bench.dial.set(EngineMode::WrongResults);
-        let failed = bench.ntt(arrival(&bytes, counter), 0, NttCheck::Full);
+        let failed = bench.ntt(arrival(&bytes, counter), 0, VerifyMode::Full);
         assert_eq!(failed, Err(Error::Corrupt));
         bench.dial.set(EngineMode::Honest);
     });

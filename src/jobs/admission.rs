@@ -11,7 +11,6 @@ use crate::{
     error::{Limit, Result},
 };
 
-/// Limits on bytes and jobs in flight.
 #[derive(Debug, Clone)]
 pub struct Budget {
     /// Bytes of payload and working memory.
@@ -20,11 +19,9 @@ pub struct Budget {
     pub jobs: Arc<Quota>,
 }
 
-/// Charges taken from budgets; dropping the permit returns them.
 pub type AdmissionPermit = Vec<QuotaPermit>;
 
 impl Budget {
-    /// The whole server's budget.
     pub fn server(bytes_max: u64, jobs_max: u64) -> Self {
         Self {
             bytes: Quota::new(Limit::BytesInFlight, bytes_max),
@@ -32,7 +29,6 @@ impl Budget {
         }
     }
 
-    /// One connection's budget.
     pub fn connection(bytes_max: u64, jobs_max: u64) -> Self {
         Self {
             bytes: Quota::new(Limit::ConnectionBytes, bytes_max),
@@ -56,17 +52,16 @@ pub fn admit(budgets: [&Budget; 2], bytes: u64, jobs: u64) -> Result<AdmissionPe
 /// A job with its permit, which is returned after the job's memory is freed, even if the caller
 /// disconnects earlier.
 pub struct AdmittedJob<W> {
-    /// The job.
     pub work: W,
-    /// The job's permit. Declared after `work`, so that it is dropped after it.
-    pub permit: AdmissionPermit,
+    /// Declared after `work`, so that it is dropped after it.
+    pub _permit: AdmissionPermit,
 }
 
 impl<W: JobWork> JobWork for AdmittedJob<W> {
     type Output = W::Output;
 
-    fn ready(&self) -> bool {
-        self.work.ready()
+    fn is_ready(&self) -> bool {
+        self.work.is_ready()
     }
 
     fn step(&mut self, control: &JobControl) -> Result<Option<W::Output>> {

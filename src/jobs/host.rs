@@ -14,17 +14,12 @@ const INLINE_BYTES: usize = 64 << 10;
 
 /// The engine, its oracle, and a thread pool for decoding and encoding.
 pub struct ComputeHost {
-    /// Computes the jobs.
     pub engine: Arc<dyn Engine>,
-    /// Checks results.
     pub oracle: Arc<dyn Engine>,
     pool: ThreadPool,
 }
 
 impl ComputeHost {
-    /// Starts a pool of one thread per core.
-    ///
-    /// Errors: `Internal` if threads cannot be started.
     pub fn new(engine: Arc<dyn Engine>, oracle: Arc<dyn Engine>) -> Result<Self> {
         let threads = available_parallelism().map_or(1, usize::from);
         let pool = rayon::ThreadPoolBuilder::new()

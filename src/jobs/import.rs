@@ -8,67 +8,61 @@ use super::{ComputeHost, JobWaker, JobWork, payload::JobPayload};
 use crate::{
     buffer::UploadBuffer,
     curve::points::{self, Bases, CurvePoint, PointEncoding, PointSlice},
-    engine::{JobControl, PointChecker},
+    engine::JobControl,
     error::{Error, Result},
 };
 
 /// Points that the host checks in one step: about 0.2 s on two cores.
 const HOST_PIECE_POINTS: usize = 4096;
 
-/// The result of an import.
 pub struct ImportedBases {
-    /// The checked points.
     pub bases: Bases,
     /// The content hash that names them.
     pub id: [u8; 32],
-    /// Number of points that are infinity.
     pub infinities: u64,
     /// BLAKE3 of the payload.
     pub payload_hash: [u8; 32],
 }
 
-/// The import as the scheduler runs it.
+/// Bases to import.
+pub struct BasesImport {
+    pub encoding: PointEncoding,
+    pub point_count: usize,
+    /// BLAKE3 that the payload must have, if set.
+    pub expected_hash: Option<[u8; 32]>,
+}
+
 pub struct ImportJob<A> {
     host: Arc<ComputeHost>,
+    import: BasesImport,
     payload: JobPayload,
-    encoding: PointEncoding,
-    point_count: usize,
-    expected_hash: Option<[u8; 32]>,
     hasher: blake3::Hasher,
     points: Vec<A>,
 }
 
 impl<A: CurvePoint> ImportJob<A> {
-    /// Imports `count` points from `arrival`. If `promised` is set, it must be the payload's hash.
     pub fn new(
         host: Arc<ComputeHost>,
-        (encoding, count): (PointEncoding, usize),
-        promised: Option<[u8; 32]>,
-        arrival: Arc<UploadBuffer>,
-        wake: JobWaker,
+        import: BasesImport,
+        payload: Arc<UploadBuffer>,
+        waker: JobWaker,
     ) -> Self {
-        Self {
-            host,
-            payload: JobPayload::new(arrival, wake),
-            encoding,
-            point_count: count,
-            expected_hash: promised,
-            hasher: blake3::Hasher::new(),
-            points: Vec::new(),
-        }
+        let payload = JobPayload::new(payload, waker);
+        Self { host, import, payload, hasher: blake3::Hasher::new(), points: Vec::new() }
     }
 
-    /// The engine's checker and the points per step; `None` if the host checks the points.
-    fn checker(&self) -> Option<(&dyn PointChecker, usize)> {
-        let checker = self.host.engine.point_checker()?;
-        Some((checker, checker.piece_len(A::GROUP, self.encoding, self.point_count)?))
+    /// The points that the engine's checker checks in one step; `None` if the host checks them.
+    fn checker_piece_points(&self) -> Option<usize> {
+        let BasesImport { encoding, point_count, .. } = self.import;
+        self.host.engine.point_checker()?.piece_len(A::GROUP, encoding, point_count)
     }
 
-    fn piece(&self) -> Range<u64> {
-        let width = self.encoding.point_bytes(A::GROUP) as u64;
-        let piece = self.checker().map_or(HOST_PIECE_POINTS, |(_, piece)| piece);
-        let end = (self.points.len() + piece).min(self.point_count);
-        self.points.len() as u64 * width..end as u64 * width
+    /// The bytes of the next step.
+    fn next_piece(&self) -> Range<u64> {
+        let point_bytes = self.import.encoding.point_bytes(A::GROUP) as u64;
+        let piece_points = self.checker_piece_points().unwrap_or(HOST_PIECE_POINTS);
+        let end = (self.points.len() + piece_points).min(self.import.point_count);
+        self.points.len() as u64 * point_bytes..end as u64 * point_bytes
     }
 
     /// Allocates for `more` points, but not for points that are announced and have not arrived.
@@ -76,31 +70,32 @@ impl<A: CurvePoint> ImportJob<A> {
         let (len, capacity) = (self.points.len(), self.points.capacity());
         if capacity - len < more {
             // Doubles the capacity to bound moves, but not beyond the announced count.
-            let wanted = (2 * capacity).clamp(len + more, self.point_count.max(len + more));
-            self.points.reserve_exact(wanted - len);
+            let needed = len + more;
+            let capacity = (2 * capacity).clamp(needed, self.import.point_count.max(needed));
+            self.points.reserve_exact(capacity - len);
         }
     }
 
     /// Decodes and checks the points in `bytes`, and appends them.
     fn read(&mut self, bytes: &[u8]) -> Result<Result<(), points::BadElement>> {
-        let count = bytes.len() / self.encoding.point_bytes(A::GROUP);
+        let encoding = self.import.encoding;
+        let count = bytes.len() / encoding.point_bytes(A::GROUP);
         self.grow(count);
-        if self.checker().is_none() {
+        let checker = self.host.engine.point_checker();
+        let Some(checker) = checker.filter(|_| self.checker_piece_points().is_some()) else {
             // Decoding a point takes far longer than its bytes suggest.
-            let decode = || points::decode::<A>(self.encoding, bytes);
+            let decode = || points::decode::<A>(encoding, bytes);
             let decoded = self.host.run_sized(bytes.len() << 8, decode);
             return Ok(decoded.map(|points| self.points.extend(points)));
-        }
+        };
         let first = self.points.len();
         self.points.resize(first + count, A::zero());
-        let out = A::points_mut(&mut self.points[first..]);
-        let checker = self.host.engine.point_checker().expect("`checker` returned it above");
-        checker.check(self.encoding, bytes, out)
+        checker.check(encoding, bytes, A::points_mut(&mut self.points[first..]))
     }
 
     fn finish(&mut self) -> Result<ImportedBases> {
         let payload_hash = self.hasher.finalize().into();
-        if self.expected_hash.is_some_and(|promised| promised != payload_hash) {
+        if self.import.expected_hash.is_some_and(|expected| expected != payload_hash) {
             return Err(Error::HashMismatch);
         }
         let points = std::mem::take(&mut self.points);
@@ -116,26 +111,23 @@ impl<A: CurvePoint> JobWork for ImportJob<A> {
     type Output = ImportedBases;
 
     fn span(&self, id: u64) -> Span {
-        let (op, group, n) = ("import", A::GROUP.name(), self.point_count);
+        let (op, group, n) = ("import", A::GROUP.name(), self.import.point_count);
         debug_span!("job", id, op, group, n, queue_us = Empty, run_us = Empty)
     }
 
-    fn ready(&self) -> bool {
-        self.payload.ready(self.piece())
+    fn is_ready(&self) -> bool {
+        self.payload.is_ready(self.next_piece())
     }
 
     fn step(&mut self, _: &JobControl) -> Result<Option<ImportedBases>> {
-        let Some(bytes) = self.payload.bytes(self.piece())? else {
+        let Some(bytes) = self.payload.bytes(self.next_piece())? else {
             return Ok(None);
         };
         self.host.run_sized(bytes.len(), || self.hasher.update_rayon(&bytes));
         let first = self.points.len();
         let checked = self.read(&bytes)?;
-        let at = |bad: points::BadElement| {
-            Error::element("points", first as u64 + bad.index, bad.problem)
-        };
-        checked.map_err(at)?;
-        (self.points.len() == self.point_count).then(|| self.finish()).transpose()
+        checked.map_err(|bad| Error::element("points", first as u64 + bad.index, bad.problem))?;
+        (self.points.len() == self.import.point_count).then(|| self.finish()).transpose()
     }
 }
 
@@ -156,10 +148,11 @@ mod tests {
         let one = points::encode(PointEncoding::Montgomery, &[G1Affine::identity()]);
         let (scheduler, mut capacities) = (Scheduler::new(1).unwrap(), Vec::new());
         for count in [1 << 40, 5] {
-            let (host, arrival) = (host.clone(), Arc::new(UploadBuffer::new(96, vec![])));
-            let what = (PointEncoding::Montgomery, count);
+            let (host, payload) = (host.clone(), Arc::new(UploadBuffer::new(96, vec![])));
+            let (encoding, expected_hash) = (PointEncoding::Montgomery, None);
+            let import = BasesImport { encoding, point_count: count, expected_hash };
             let _ticket = scheduler.submit(JobControl::default(), |wake| {
-                let mut work = ImportJob::<G1Affine>::new(host, what, None, arrival, wake);
+                let mut work = ImportJob::<G1Affine>::new(host, import, payload, wake);
                 capacities.push(work.points.capacity());
                 for _ in 0..5 {
                     work.read(&one).unwrap().unwrap();

@@ -11,7 +11,7 @@ mod scheduler;
 
 pub use admission::{AdmissionPermit, AdmittedJob, Budget, admit};
 pub use host::ComputeHost;
-pub use import::{ImportJob, ImportedBases};
-pub use msm::{JobBases, MsmCheck, MsmJob, MsmOutput, MsmWork, check_count};
-pub use ntt::{NttCheck, NttJob, NttOutput, NttWork};
-pub use scheduler::{JobTicket, JobTiming, JobWaker, JobWork, Scheduler};
+pub use import::{BasesImport, ImportJob, ImportedBases};
+pub use msm::{JobBases, MsmJob, MsmOutput, MsmWork, check_count};
+pub use ntt::{NttJob, NttOutput, NttWork};
+pub use scheduler::{FinishedJob, JobTiming, JobWaker, JobWork, Scheduler};

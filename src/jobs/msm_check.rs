@@ -23,8 +23,6 @@ pub struct RandomCombination(Zeroizing<Vec<u128>>);
 
 impl RandomCombination {
     /// Draws secret random factors.
-    ///
-    /// Errors: `Internal` if the system's random generator fails.
     pub fn draw(vectors: usize) -> Result<Self> {
         let mut factors = Zeroizing::new(vec![0; vectors]);
         for factor in factors.iter_mut() {

@@ -18,52 +18,34 @@ use crate::{
         add_stages,
     },
     error::{Error, Result},
-    verify,
+    verify::{self, VerifyMode},
 };
 
-/// How an NTT job checks its rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NttCheck {
-    /// No check.
-    None,
-    /// Recomputation by the oracle.
-    Full,
-    /// Evaluation of input and output at a secret random point.
-    RandomPoint,
-}
-
-/// An NTT to compute.
 #[derive(Debug, Clone)]
 pub struct NttJob {
-    /// The transform.
     pub plan: NttPlan,
     /// Number of rows.
     pub batch: usize,
     /// Elements of a row in the input; zeros fill the row up to n.
     pub row_length: u64,
-    /// Encoding of the input.
     pub input_encoding: ScalarEncoding,
-    /// Reduce elements modulo r.
     pub reduce: bool,
-    /// Encoding of the output.
     pub output_encoding: ScalarEncoding,
-    /// How to check the rows.
-    pub check: NttCheck,
+    pub verify: VerifyMode,
 }
 
 impl NttJob {
     /// One forward row of 2^lg_n elements, Montgomery in and out, without a check.
     pub fn forward_unchecked(lg_n: u32) -> Self {
-        let (input_reversed, output_reversed) = (false, false);
-        let plan = NttPlan { lg_n, inverse: false, coset: None, input_reversed, output_reversed };
+        let (inverse, coset, input_reversed, output_reversed) = Default::default();
         Self {
-            plan,
+            plan: NttPlan { lg_n, inverse, coset, input_reversed, output_reversed },
             batch: 1,
             row_length: 1 << lg_n,
             input_encoding: ScalarEncoding::Montgomery,
             reduce: false,
             output_encoding: ScalarEncoding::Montgomery,
-            check: NttCheck::None,
+            verify: VerifyMode::None,
         }
     }
 
@@ -76,8 +58,8 @@ impl NttJob {
     ///
     /// Errors: `Internal` if the size overflows.
     pub fn result_buffer(&self, held: Vec<QuotaPermit>) -> Result<Arc<UploadBuffer>> {
-        let bytes = self.result_bytes();
-        let bytes = bytes.ok_or_else(|| Error::Internal("the result's size overflows".into()))?;
+        let overflow = || Error::Internal("the result's size overflows".into());
+        let bytes = self.result_bytes().ok_or_else(overflow)?;
         Ok(Arc::new(UploadBuffer::new(bytes, held)))
     }
 
@@ -88,13 +70,12 @@ impl NttJob {
 
     /// Bytes of working memory in addition to payload and result; `None` if the size overflows.
     pub fn scratch_bytes(&self, engine: &dyn Engine) -> Option<u64> {
-        let copies = if self.check == NttCheck::None { 2 } else { 3 };
+        let copies = if self.verify == VerifyMode::None { 2 } else { 3 };
         let group =
             (self.rows_per_step(engine) as u64).checked_mul(self.n())?.checked_mul(32 * copies)?;
         group.checked_add(engine.ntt_scratch_bytes(&self.plan))
     }
 
-    /// Rows per step.
     fn rows_per_step(&self, engine: &dyn Engine) -> usize {
         engine.ntt_group_rows(&self.plan).clamp(1, self.batch)
     }
@@ -103,25 +84,21 @@ impl NttJob {
 /// The output of an NTT job, without the rows.
 pub struct NttOutput {
     /// Time spent checking; part of the run time.
-    pub verify: Duration,
-    /// What computed the rows.
+    pub verify_time: Duration,
     pub executor: ExecutedBy,
 }
 
-/// An NTT job as the scheduler runs it.
 pub struct NttWork {
     host: Arc<ComputeHost>,
     job: NttJob,
     payload: JobPayload,
     result: Arc<UploadBuffer>,
-    /// Number of rows computed.
     rows_done: usize,
     /// Device time by stage for these rows.
     stages: Vec<StageTime>,
-    verify: Duration,
+    verify_time: Duration,
 }
 
-/// Rows that are zeroed on drop.
 struct ZeroizedRows(Vec<Vec<Fr>>);
 
 impl Drop for ZeroizedRows {
@@ -131,29 +108,28 @@ impl Drop for ZeroizedRows {
 }
 
 impl NttWork {
-    /// Transforms the rows of `arrival` as they arrive and writes them to `result`, which has
+    /// Transforms the rows of `payload` as they arrive and writes them to `result`, which has
     /// [`NttJob::result_bytes`], group by group. A group is written before it is checked.
     pub fn new(
         host: Arc<ComputeHost>,
         job: NttJob,
-        arrival: Arc<UploadBuffer>,
+        payload: Arc<UploadBuffer>,
         result: Arc<UploadBuffer>,
-        wake: JobWaker,
+        waker: JobWaker,
     ) -> Self {
-        let payload = JobPayload::new(arrival, wake);
-        let (stages, verify) = Default::default();
-        Self { host, job, payload, result, rows_done: 0, stages, verify }
+        let payload = JobPayload::new(payload, waker);
+        let (rows_done, stages, verify_time) = Default::default();
+        Self { host, job, payload, result, rows_done, stages, verify_time }
     }
 
-    /// The rows of the next step.
-    fn rows(&self) -> Range<usize> {
+    fn next_rows(&self) -> Range<usize> {
         let group = self.job.rows_per_step(self.host.engine.as_ref());
         self.rows_done..(self.rows_done + group).min(self.job.batch)
     }
 
-    fn bytes(&self, rows: &Range<usize>) -> Range<u64> {
-        let width = self.job.row_length * self.job.input_encoding.width() as u64;
-        rows.start as u64 * width..rows.end as u64 * width
+    fn payload_range(&self, rows: &Range<usize>) -> Range<u64> {
+        let row_bytes = self.job.row_length * self.job.input_encoding.width() as u64;
+        rows.start as u64 * row_bytes..rows.end as u64 * row_bytes
     }
 
     /// Whether the group of rows that begins with row `first` was transformed correctly.
@@ -165,7 +141,7 @@ impl NttWork {
         let (encoding, count) = (rows.encoding, rows.count * n);
         let output = EncodedScalars { encoding, count, source, ..rows.input };
         let output = decode_rows(&output, rows.count, n, n)?;
-        if self.job.check == NttCheck::Full {
+        if self.job.verify == VerifyMode::Full {
             self.host.oracle.ntt_in_place(&self.job.plan, &mut input.0, control)?;
             return Ok(input.0 == output.0);
         }
@@ -197,13 +173,13 @@ impl JobWork for NttWork {
         debug_span!("job", id, op, n, batch, queue_us = Empty, run_us = Empty)
     }
 
-    fn ready(&self) -> bool {
-        self.payload.ready(self.bytes(&self.rows()))
+    fn is_ready(&self) -> bool {
+        self.payload.is_ready(self.payload_range(&self.next_rows()))
     }
 
     fn step(&mut self, control: &JobControl) -> Result<Option<NttOutput>> {
-        let Range { start: first, end } = self.rows();
-        let Some(source) = self.payload.range(self.bytes(&(first..end)))? else {
+        let Range { start: first, end } = self.next_rows();
+        let Some(source) = self.payload.range(self.payload_range(&(first..end)))? else {
             return Ok(None);
         };
         let NttJob { plan, input_encoding: encoding, reduce, .. } = self.job;
@@ -213,19 +189,19 @@ impl JobWork for NttWork {
             EncodedScalars { encoding, reduce, count: count * row_length, name, source: &source };
         let output = &PayloadView::starting_at(&self.result, first as u64 * self.job.n() * 32);
         let encoding = self.job.output_encoding;
-        let check = self.job.check == NttCheck::RandomPoint;
-        let rows = NttRows { input, count, row_length, encoding, output, check_on_device: check };
+        let check_on_device = self.job.verify == VerifyMode::Probabilistic;
+        let rows = NttRows { input, count, row_length, encoding, output, check_on_device };
         let mut executor = self.host.engine.ntt(&plan, &rows, control)?;
         add_stages(&mut self.stages, &executor.stages);
         if executor.checked_on_device {
-            let of_check = executor.stages.iter().filter(|(name, _)| *name == CHECK_STAGE);
-            self.verify += of_check.map(|(_, time)| *time).sum::<Duration>();
-        } else if self.job.check != NttCheck::None {
+            let checks = executor.stages.iter().filter(|(name, _)| *name == CHECK_STAGE);
+            self.verify_time += checks.map(|(_, time)| *time).sum::<Duration>();
+        } else if self.job.verify != VerifyMode::None {
             let begun = Instant::now();
-            let size = count * self.job.n() as usize * 32;
-            let good = self.host.run_sized(size, || self.check(&rows, first, control))?;
-            self.verify += begun.elapsed();
-            if !good {
+            let bytes = count * self.job.n() as usize * 32;
+            let is_correct = self.host.run_sized(bytes, || self.check(&rows, first, control))?;
+            self.verify_time += begun.elapsed();
+            if !is_correct {
                 return Err(Error::Corrupt);
             }
         }
@@ -234,6 +210,6 @@ impl JobWork for NttWork {
             return Ok(None);
         }
         executor.stages = std::mem::take(&mut self.stages);
-        Ok(Some(NttOutput { verify: self.verify, executor }))
+        Ok(Some(NttOutput { verify_time: self.verify_time, executor }))
     }
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::task::spawn_blocking;
 use tonic::{Request, Response, Status};
 
-use super::{ServerState, call::CallContext, response};
+use super::{call, response, state::ServerState};
 use crate::{
     curve::TWO_ADICITY,
     engine::{DeviceInfo, MsmPlan},
@@ -14,9 +14,7 @@ use crate::{
     wire::v1::{self, admin_server::Admin},
 };
 
-/// Implements the Admin service.
 pub struct AdminService {
-    /// The server's shared state.
     pub state: Arc<ServerState>,
 }
 
@@ -26,26 +24,25 @@ impl Admin for AdminService {
         &self,
         request: Request<v1::GetInfoRequest>,
     ) -> Result<Response<v1::GetInfoResponse>, Status> {
-        let call = CallContext::new(&self.state, &request)?;
-        call.run("get_info", async { Ok(info(&self.state).await?) }).await
+        call::run(&self.state, "get_info", request, async |call, _| Ok(info(&call.state).await?))
+            .await
     }
 
     async fn drain(
         &self,
         request: Request<v1::DrainRequest>,
     ) -> Result<Response<v1::DrainResponse>, Status> {
-        let call = CallContext::new(&self.state, &request)?;
-        let grace_ms = request.into_inner().grace_ms;
-        call.run("drain", async {
-            if !call.is_local() && !self.state.settings.admin_over_tcp {
+        call::run(&self.state, "drain", request, async |call, request| {
+            let state = &call.state;
+            if !call.is_local() && !state.settings.admin_over_tcp {
                 return Err(Error::AdminOnly.into());
             }
-            let grace = match grace_ms {
-                0 => self.state.settings.drain_grace,
+            let grace = match request.grace_ms {
+                0 => state.settings.drain_grace,
                 grace_ms => Duration::from_millis(grace_ms),
             };
-            self.state.drain.begin(grace);
-            Ok(v1::DrainResponse { jobs: self.state.budget.jobs.used() as u32 })
+            state.drain.begin(grace);
+            Ok(v1::DrainResponse { jobs: state.budget.jobs.used() as u32 })
         })
         .await
     }
@@ -53,13 +50,13 @@ impl Admin for AdminService {
 
 async fn info(state: &ServerState) -> Result<v1::GetInfoResponse, Error> {
     let (settings, engine) = (&state.settings, state.compute.engine.clone());
-    let about = engine.description();
+    let name = engine.description().name;
     // NVML takes milliseconds per GPU.
     let devices = spawn_blocking(move || engine.devices()).await;
     let devices = devices.map_err(|_| Error::Internal("querying the devices panicked".into()))?;
     Ok(v1::GetInfoResponse {
         version: env!("CARGO_PKG_VERSION").into(),
-        engine: about.name.into(),
+        engine: name.into(),
         engine_reason: state.engine_reason.clone(),
         devices: devices.into_iter().map(device).collect(),
         limits: Some(v1::Limits {
@@ -129,12 +126,12 @@ fn msm_plan(plan: MsmPlan) -> v1::MsmPlan {
 /// The largest lg_n that can be admitted, for one row without a check.
 fn ntt_lg_n(state: &ServerState) -> u32 {
     let settings = &state.settings;
-    let most = settings.bytes_in_flight_max.min(settings.connection_bytes_in_flight_max);
+    let bytes_max = settings.bytes_in_flight_max.min(settings.connection_bytes_in_flight_max);
     let fits = |lg_n: &u32| {
         let job = NttJob::forward_unchecked(*lg_n);
         let result = job.result_bytes()?;
         let scratch = job.scratch_bytes(state.compute.engine.as_ref())?;
-        (result.checked_mul(2)?.checked_add(scratch)? <= most).then_some(())
+        (result.checked_mul(2)?.checked_add(scratch)? <= bytes_max).then_some(())
     };
     (0..=TWO_ADICITY).rev().find(|lg_n| fits(lg_n).is_some()).unwrap_or(0)
 }

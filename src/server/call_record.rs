@@ -12,18 +12,16 @@ use crate::{
 pub struct CallRecord {
     op: &'static str,
     begun: Instant,
-    done: bool,
+    is_finished: bool,
 }
 
 impl CallRecord {
-    /// Begins the record of a call.
     pub fn new(op: &'static str) -> Self {
-        Self { op, begun: Instant::now(), done: false }
+        Self { op, begun: Instant::now(), is_finished: false }
     }
 
-    /// Records the end of the call, with its error if it failed.
     pub fn finish(&mut self, failure: Option<&CallError>) {
-        self.done = true;
+        self.is_finished = true;
         let outcome = failure.map_or("ok", CallError::outcome);
         telemetry::count_call(self.op, outcome);
         let elapsed_us = self.begun.elapsed().as_micros() as u64;
@@ -37,14 +35,13 @@ impl CallRecord {
 
 impl Drop for CallRecord {
     fn drop(&mut self) {
-        if !self.done {
+        if !self.is_finished {
             telemetry::count_call(self.op, "client_gone");
             tracing::debug!(op = self.op, outcome = "client_gone", "call");
         }
     }
 }
 
-/// Records the phases of a job in metrics and in the log.
 pub fn job(op: &'static str, lg_n: u32, timing: &Timing, execution: &Execution) {
     let phases = [
         ("receive", timing.receive_us),

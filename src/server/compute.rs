@@ -6,63 +6,71 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
-    ServerState,
-    call::CallContext,
-    msm::{self, AdmittedMsm},
+    call::{self, CallContext},
+    msm::AdmittedMsm,
     ntt::{self, AdmittedNtt},
     ntt_stream::NttStreaming,
     receive::{self, StreamedUpload},
     response,
+    state::ServerState,
 };
 use crate::{
     buffer::UploadBuffer,
     error::{Error, FieldProblem},
-    store::UploadHeader,
+    store::{UploadHeader, UploadUseGuard},
     wire::{
-        decode::{self, required},
-        v1::{self, compute_server::Compute},
+        decode::{self, UploadId, VectorUploadHeader, required},
+        v1::{
+            self, compute_server::Compute, msm_request::Scalars, msm_stream_request,
+            ntt_request::Input, ntt_response::Output, ntt_stream_request,
+        },
     },
 };
 
-/// Implements the Compute service.
 pub struct ComputeService {
-    /// The server's shared state.
     pub state: Arc<ServerState>,
 }
 
-/// The scalars of a unary call.
-enum UnaryPayload {
+/// Where the payload of a unary call is.
+enum UnarySource {
     /// In the request.
     Inline(v1::InlineVector),
-    /// A vector, or an upload in progress.
-    Upload(decode::UploadId),
+    /// In a vector, or in an upload in progress.
+    Upload(UploadId),
 }
 
-/// The payload of a unary call: an upload, or a copy of the scalars in the request.
-fn unary_payload(
-    call: &CallContext,
-    scalars: UnaryPayload,
-) -> Result<
-    (decode::VectorUploadHeader, Arc<UploadBuffer>, Option<crate::store::UploadUseGuard>),
-    Error,
-> {
-    match scalars {
-        UnaryPayload::Upload(id) => {
-            let upload = call.state.uploads.get(id)?;
-            let UploadHeader::Vector(vector) = upload.header.clone() else {
-                let (held, needed) = ("an unfinished upload of bases".into(), "a vector".into());
-                return Err(Error::Mismatch { held, needed });
-            };
-            Ok((vector, upload.payload.clone(), Some(upload.begin_use())))
-        }
-        UnaryPayload::Inline(inline) => {
-            let encoding = decode::scalar_encoding("inline.encoding", inline.encoding)?;
-            let count =
-                decode::element_count("inline.data", inline.data.len(), encoding.width())? as u64;
-            let held = call.admit(inline.data.len() as u64, 0)?;
-            let id = decode::UploadId([0; 16]);
-            let vector = decode::VectorUploadHeader { id, encoding, count, streams: 1 };
-            Ok((vector, Arc::new(UploadBuffer::from_bytes(&inline.data, held)), None))
+struct UnaryPayload {
+    vector: VectorUploadHeader,
+    payload: Arc<UploadBuffer>,
+    /// Bytes that were admitted for this call.
+    admitted_bytes: u64,
+    _upload_in_use: Option<UploadUseGuard>,
+}
+
+impl UnaryPayload {
+    /// Finds the upload, or copies the scalars in the request.
+    fn open(call: &CallContext, source: UnarySource) -> Result<Self, Error> {
+        match source {
+            UnarySource::Upload(id) => {
+                let upload = call.state.uploads.get(id)?;
+                let UploadHeader::Vector(vector) = upload.header.clone() else {
+                    let (held, needed) =
+                        ("an unfinished upload of bases".into(), "a vector".into());
+                    return Err(Error::Mismatch { held, needed });
+                };
+                let (payload, in_use) = (upload.payload.clone(), Some(upload.begin_use()));
+                Ok(Self { vector, payload, admitted_bytes: 0, _upload_in_use: in_use })
+            }
+            UnarySource::Inline(inline) => {
+                let encoding = decode::scalar_encoding("inline.encoding", inline.encoding)?;
+                let (len, width) = (inline.data.len(), encoding.width());
+                let count = decode::element_count("inline.data", len, width)? as u64;
+                let permit = call.admit(len as u64, 0)?;
+                let id = UploadId([0; 16]);
+                let vector = VectorUploadHeader { id, encoding, count, streams: 1 };
+                let payload = Arc::new(UploadBuffer::from_bytes(&inline.data, permit));
+                Ok(Self { vector, payload, admitted_bytes: len as u64, _upload_in_use: None })
+            }
         }
     }
 }
@@ -73,23 +81,17 @@ impl Compute for ComputeService {
         &self,
         request: Request<v1::MsmRequest>,
     ) -> Result<Response<v1::MsmResponse>, Status> {
-        let call = CallContext::new(&self.state, &request)?;
-        let request = request.into_inner();
-        call.run("msm", async {
-            let scalars = match required("scalars", request.scalars)? {
-                v1::msm_request::Scalars::Inline(inline) => UnaryPayload::Inline(inline),
-                v1::msm_request::Scalars::UploadId(id) => {
-                    UnaryPayload::Upload(decode::upload_id(&id)?)
-                }
+        call::run(&self.state, "msm", request, async |call, request| {
+            let source = match required("scalars", request.scalars)? {
+                Scalars::Inline(inline) => UnarySource::Inline(inline),
+                Scalars::UploadId(id) => UnarySource::Upload(decode::upload_id(&id)?),
             };
             let spec = decode::msm_spec(request.spec)?;
-            let (vector, arrival, used) = unary_payload(&call, scalars)?;
-            let own_bytes = if used.is_some() { 0 } else { arrival.len() };
-            let job = AdmittedMsm::admit(&call, spec, &vector, own_bytes)?;
-            let result = job.submit(&call, arrival.clone()).await?;
-            Ok(v1::MsmResponse {
-                result: Some(msm::result(result, call.time_to_receive(&arrival))),
-            })
+            let input = UnaryPayload::open(&call, source)?;
+            let job = AdmittedMsm::admit(&call, spec, &input.vector, input.admitted_bytes)?;
+            let finished = job.submit(&call, input.payload.clone()).await?;
+            let result = finished.into_result(input.payload.receive_time_since(call.started));
+            Ok(v1::MsmResponse { result: Some(result) })
         })
         .await
     }
@@ -98,37 +100,29 @@ impl Compute for ComputeService {
         &self,
         request: Request<Streaming<v1::MsmStreamRequest>>,
     ) -> Result<Response<v1::MsmStreamResponse>, Status> {
-        use v1::msm_stream_request::Message;
-        let call = CallContext::new(&self.state, &request)?;
-        let mut stream = request.into_inner();
-        call.run("msm_stream", async {
-            let idle = self.state.settings.idle_timeout;
-            let first =
-                receive::next_message(&mut stream, idle).await?.and_then(|first| first.message);
-            let Some(Message::Header(header)) = first else {
+        use msm_stream_request::Message;
+        call::run(&self.state, "msm_stream", request, async |call, mut stream| {
+            let idle = call.state.settings.idle_timeout;
+            let first = receive::next_message(&mut stream, idle).await?;
+            let Some(Message::Header(header)) = first.and_then(|first| first.message) else {
                 return Err(Error::field("header", FieldProblem::Missing).into());
             };
             let spec = decode::msm_spec(header.spec)?;
             let vector = decode::vector_upload(required("header.scalars", header.scalars)?)?;
-            let job =
-                AdmittedMsm::admit(&call, spec, &vector, call.unadmitted_payload_bytes(&vector)?)?;
+            let bytes = call.unadmitted_payload_bytes(&vector)?;
+            let job = AdmittedMsm::admit(&call, spec, &vector, bytes)?;
             let mut input = StreamedUpload::open(&call, vector)?;
             let upload = input.upload().clone();
             let ticket = job.submit(&call, upload.payload.clone());
-            let chunks =
-                receive::receive_chunks(
-                    stream,
-                    upload.begin_stream(),
-                    idle,
-                    |message| match message.message {
-                        Some(Message::Chunk(chunk)) => Some(chunk),
-                        _ => None,
-                    },
-                );
-            let result = receive::receive_during_job(chunks, ticket).await;
-            input.end(result.as_ref().err());
-            let result = msm::result(result?, call.time_to_receive(&upload.payload));
-            Ok(v1::MsmStreamResponse { result: Some(result) })
+            let chunk_of = |message: v1::MsmStreamRequest| match message.message {
+                Some(Message::Chunk(chunk)) => Some(chunk),
+                _ => None,
+            };
+            let chunks = receive::receive_chunks(stream, upload.begin_stream(), idle, chunk_of);
+            let finished = receive::receive_during_job(chunks, ticket).await;
+            input.end(finished.as_ref().err());
+            let receive_time = upload.payload.receive_time_since(call.started);
+            Ok(v1::MsmStreamResponse { result: Some(finished?.into_result(receive_time)) })
         })
         .await
     }
@@ -137,35 +131,31 @@ impl Compute for ComputeService {
         &self,
         request: Request<v1::NttRequest>,
     ) -> Result<Response<v1::NttResponse>, Status> {
-        let call = CallContext::new(&self.state, &request)?;
-        let request = request.into_inner();
-        call.run("ntt", async {
-            let input = match required("input", request.input)? {
-                v1::ntt_request::Input::Inline(inline) => UnaryPayload::Inline(inline),
-                v1::ntt_request::Input::UploadId(id) => {
-                    UnaryPayload::Upload(decode::upload_id(&id)?)
-                }
+        call::run(&self.state, "ntt", request, async |call, request| {
+            let source = match required("input", request.input)? {
+                Input::Inline(inline) => UnarySource::Inline(inline),
+                Input::UploadId(id) => UnarySource::Upload(decode::upload_id(&id)?),
             };
             let spec = decode::ntt_spec(request.spec)?;
-            let (vector, arrival, used) = unary_payload(&call, input)?;
-            let own_bytes = if used.is_some() { 0 } else { arrival.len() };
-            let job = AdmittedNtt::admit(&call, spec, &vector, own_bytes)?;
-            let max = self.state.settings.message_payload_bytes_max;
-            if !request.keep && job.result_bytes > max {
+            let input = UnaryPayload::open(&call, source)?;
+            let admitted = AdmittedNtt::admit(&call, spec, &input.vector, input.admitted_bytes)?;
+            let max = call.state.settings.message_payload_bytes_max;
+            if !request.keep && admitted.rows.len() > max {
                 return Err(Error::field("keep", FieldProblem::TooLarge { max }).into());
             }
-            let encoding = job.output_encoding;
-            let output = job.submit(&call, arrival.clone()).await?;
-            let begun = Instant::now();
-            let result = ntt::result(&output, call.time_to_receive(&arrival));
+            let (rows, encoding) = (admitted.rows.clone(), admitted.job.output_encoding);
+            let finished = admitted.submit(&call, input.payload.clone()).await?;
+            let output_ready = Instant::now();
+            let receive_time = input.payload.receive_time_since(call.started);
+            let result = finished.into_result(receive_time);
             let output = if request.keep {
-                v1::ntt_response::Output::Kept(ntt::store_rows(&call, output.rows, encoding)?)
+                Output::Kept(ntt::store_rows(&call, rows, encoding)?)
             } else {
-                let data = ntt::row_chunk(&output.rows, 0, output.rows.len() as usize);
+                let data = ntt::row_chunk(&rows, 0, rows.len() as usize);
                 let encoding = response::scalar_encoding(encoding) as i32;
-                v1::ntt_response::Output::Rows(v1::InlineVector { encoding, data })
+                Output::Rows(v1::InlineVector { encoding, data })
             };
-            let result = Some(response::with_send_time(result, begun.elapsed()));
+            let result = Some(response::with_send_time(result, output_ready.elapsed()));
             Ok(v1::NttResponse { result, output: Some(output) })
         })
         .await
@@ -177,39 +167,31 @@ impl Compute for ComputeService {
         &self,
         request: Request<Streaming<v1::NttStreamRequest>>,
     ) -> Result<Response<Self::NttStreamStream>, Status> {
-        use v1::ntt_stream_request::Message;
-        let call = CallContext::new(&self.state, &request)?;
-        let mut stream = request.into_inner();
-        call.run("ntt_stream", async {
-            let idle = self.state.settings.idle_timeout;
-            let first =
-                receive::next_message(&mut stream, idle).await?.and_then(|first| first.message);
-            let Some(Message::Header(header)) = first else {
+        use ntt_stream_request::Message;
+        call::run(&self.state, "ntt_stream", request, async |call, mut stream| {
+            let idle = call.state.settings.idle_timeout;
+            let first = receive::next_message(&mut stream, idle).await?;
+            let Some(Message::Header(header)) = first.and_then(|first| first.message) else {
                 return Err(Error::field("header", FieldProblem::Missing).into());
             };
             let spec = decode::ntt_spec(header.spec)?;
             let vector = decode::vector_upload(required("header.input", header.input)?)?;
-            let job =
-                AdmittedNtt::admit(&call, spec, &vector, call.unadmitted_payload_bytes(&vector)?)?;
+            let bytes = call.unadmitted_payload_bytes(&vector)?;
+            let job = AdmittedNtt::admit(&call, spec, &vector, bytes)?;
             let input = StreamedUpload::open(&call, vector)?;
             let upload = input.upload().clone();
-            let mut following = NttStreaming::new(&call, job, input);
-            let chunks =
-                receive::receive_chunks(
-                    stream,
-                    upload.begin_stream(),
-                    idle,
-                    |message| match message.message {
-                        Some(Message::Chunk(chunk)) => Some(chunk),
-                        _ => None,
-                    },
-                );
-            let begun = receive::receive_during_job(chunks, following.wait_for_first_rows()).await;
+            let mut streaming = NttStreaming::new(&call, job, input);
+            let chunk_of = |message: v1::NttStreamRequest| match message.message {
+                Some(Message::Chunk(chunk)) => Some(chunk),
+                _ => None,
+            };
+            let chunks = receive::receive_chunks(stream, upload.begin_stream(), idle, chunk_of);
+            let begun = receive::receive_during_job(chunks, streaming.wait_for_first_rows()).await;
             if let Err(error) = begun {
-                following.fail(&error);
+                streaming.fail(&error);
                 return Err(error);
             }
-            Ok(following.send())
+            Ok(streaming.send())
         })
         .await
     }

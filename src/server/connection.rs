@@ -21,14 +21,12 @@ use crate::{buffer::QuotaPermit, jobs::Budget};
 /// What a handler knows about its caller.
 #[derive(Debug, Clone)]
 pub struct Peer {
-    /// The connection's budget.
     pub budget: Budget,
     /// True if connected over the Unix socket.
-    pub local: bool,
+    pub is_local: bool,
 }
 
 impl Peer {
-    /// The peer in a request's extensions.
     pub fn of(extensions: &Extensions) -> Option<&Self> {
         extensions
             .get::<Self>()
@@ -39,21 +37,27 @@ impl Peer {
 /// Bytes of the HTTP/2 preface. A TLS hello is longer, and tonic times the rest of the handshake.
 const PREFACE_BYTES: usize = 24;
 
-/// An accepted socket with its peer.
 pub struct LimitedConnection<S> {
     socket: S,
     peer: Peer,
-    /// Until the preface is received: the bytes still missing, and the timeout. hyper waits for a
-    /// preface forever, so silent peers could take all connections.
-    preface: Option<(usize, Pin<Box<Sleep>>)>,
-    _connection_charge: QuotaPermit,
+    /// `None` once the preface is received.
+    preface: Option<PendingPreface>,
+    _permit: QuotaPermit,
+}
+
+/// A preface that is not complete. hyper waits for it forever, so silent peers could take all
+/// connections.
+struct PendingPreface {
+    missing_bytes: usize,
+    timeout: Pin<Box<Sleep>>,
 }
 
 impl<S> LimitedConnection<S> {
     /// Wraps an accepted socket, whose peer must send the preface within `handshake_timeout`.
-    pub fn new(socket: S, peer: Peer, slot: QuotaPermit, handshake_timeout: Duration) -> Self {
-        let greeting = Some((PREFACE_BYTES, Box::pin(sleep(handshake_timeout))));
-        Self { socket, peer, preface: greeting, _connection_charge: slot }
+    pub fn new(socket: S, peer: Peer, permit: QuotaPermit, handshake_timeout: Duration) -> Self {
+        let timeout = Box::pin(sleep(handshake_timeout));
+        let preface = Some(PendingPreface { missing_bytes: PREFACE_BYTES, timeout });
+        Self { socket, peer, preface, _permit: permit }
     }
 }
 
@@ -71,15 +75,16 @@ impl<S: AsyncRead + Unpin> AsyncRead for LimitedConnection<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
+        let filled = buffer.filled().len();
         let read = Pin::new(&mut self.socket).poll_read(context, buffer);
-        let Some((left, deadline)) = &mut self.preface else { return read };
+        let Some(preface) = &mut self.preface else { return read };
         if read.is_pending() {
-            ready!(deadline.as_mut().poll(context));
+            ready!(preface.timeout.as_mut().poll(context));
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
-        *left = left.saturating_sub(buffer.filled().len() - before);
-        if *left == 0 {
+        preface.missing_bytes =
+            preface.missing_bytes.saturating_sub(buffer.filled().len() - filled);
+        if preface.missing_bytes == 0 {
             self.preface = None;
         }
         read

@@ -15,42 +15,23 @@ use tonic::{
     body::Body,
     codegen::http::{HeaderMap, Request, Response},
 };
-use tower::{Layer, Service};
+use tower::Service;
 
-use super::{ServerState, drain::TrackedBody, unary_body};
+use super::{call::Deadline, drain::TrackedBody, state::ServerState, unary_body};
 use crate::error::Error;
 
 /// The most by which a handler's deadline precedes tonic's.
 const DEADLINE_MARGIN: Duration = Duration::from_millis(5);
 
-/// A request extension: when the caller stops waiting.
-#[derive(Debug, Clone, Copy)]
-pub struct Deadline(pub Instant);
-
 /// Path prefix of the calls that a drain waits for: others, such as watching health, may never end.
 const DRAINED_PATH_PREFIX: &str = "/capstan.";
 
-/// The layer: adds a [`Deadline`] to each request that has one, answers if the handler does not in
-/// time, times the message of unary calls, and makes a drain wait until responses are sent.
-#[derive(Clone)]
-pub struct DeadlineLayer {
-    /// The server's shared state.
-    pub state: Arc<ServerState>,
-}
-
-impl<S> Layer<S> for DeadlineLayer {
-    type Service = DeadlineService<S>;
-
-    fn layer(&self, inner: S) -> DeadlineService<S> {
-        DeadlineService { inner, state: self.state.clone() }
-    }
-}
-
-/// A service with deadlines.
+/// Adds a [`Deadline`] to each request that has one, answers if the handler does not in time, times
+/// the message of unary calls, and makes a drain wait until responses are sent.
 #[derive(Clone)]
 pub struct DeadlineService<S> {
-    inner: S,
-    state: Arc<ServerState>,
+    pub inner: S,
+    pub state: Arc<ServerState>,
 }
 
 impl<S> Service<Request<Body>> for DeadlineService<S>

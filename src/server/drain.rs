@@ -36,7 +36,6 @@ pub struct CallGuard(Arc<CallsInProgress>);
 
 /// A response body. Its call is in progress until the transport has all of it.
 pub struct TrackedBody {
-    /// The inner body.
     pub body: Body,
     /// `Some` if a drain waits for this call.
     pub _call: Option<CallGuard>,
@@ -72,26 +71,21 @@ impl Drop for CallGuard {
 impl Drain {
     /// Begins to drain. If draining has begun already, the first grace period holds.
     pub fn begin(&self, grace: Duration) {
-        self.grace.send_if_modified(|held| {
-            let first = held.is_none();
-            held.get_or_insert(grace);
-            first
+        self.grace.send_if_modified(|current| {
+            let is_first = current.is_none();
+            current.get_or_insert(grace);
+            is_first
         });
     }
 
-    /// True once draining has begun.
     pub fn is_draining(&self) -> bool {
         self.grace.borrow().is_some()
     }
 
-    /// Refuses new work once draining has begun.
-    ///
-    /// Errors: `Draining`.
     pub fn check(&self) -> Result<()> {
         if self.is_draining() { Err(Error::Draining) } else { Ok(()) }
     }
 
-    /// Registers a call.
     pub fn begin_call(&self) -> CallGuard {
         self.calls.open.fetch_add(1, Ordering::AcqRel);
         CallGuard(self.calls.clone())
@@ -104,7 +98,6 @@ impl Drain {
         begun.ok().and_then(|grace| *grace).unwrap_or_default()
     }
 
-    /// Waits until no call is in progress.
     pub async fn wait_for_calls(&self) {
         loop {
             let ended = self.calls.ended.notified();

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use tokio::task::spawn_blocking;
 
-use super::{ServerState, call::CallContext};
+use super::{call::CallContext, state::ServerState};
 use crate::{
     curve::{G1Affine, G2Affine, Group, points::CurvePoint},
     engine::JobControl,
     error::{Error, Result},
-    jobs::{ImportJob, ImportedBases},
+    jobs::{BasesImport, ImportJob, ImportedBases},
     store::{StoreCharge, StoredBases, StoredUpload, UploadHeader, UploadOutcome, unix_time_s},
     telemetry,
     wire::decode::{BasesUploadHeader, ObjectId, PayloadId},
@@ -21,33 +21,31 @@ use crate::{
 pub fn open_upload(call: &CallContext, header: &UploadHeader) -> Result<Arc<StoredUpload>> {
     let state = &call.state;
     let UploadHeader::Bases(bases) = header else {
-        let (upload, _) = state.uploads.open(header, |bytes| call.admit(bytes, 0))?;
-        return Ok(upload);
+        return state.uploads.open(header, |bytes| call.admit(bytes, 0));
     };
     if bases.persist && !state.bases.has_disk() {
         return Err(Error::NoDataDir);
     }
-    let mut taken = None;
-    let (upload, _) = state.uploads.open(header, |bytes| {
-        let held = call.admit(bytes, 0)?;
-        let room =
+    let mut new_import = None;
+    let upload = state.uploads.open(header, |bytes| {
+        let upload_permit = call.admit(bytes, 0)?;
+        let charge =
             state.bases.reserve(bases.group, bases.count).inspect_err(telemetry::count_refusal)?;
-        taken = Some((call.admit(0, 1)?, room));
-        Ok(held)
+        new_import = Some((call.admit(0, 1)?, charge));
+        Ok(upload_permit)
     })?;
-    // Set only if the upload is new.
-    if let Some((permit, room)) = taken {
+    if let Some((permit, charge)) = new_import {
         let (state, bases, upload) = (state.clone(), bases.clone(), upload.clone());
         // The import belongs to the upload, not to this call: other streams may carry on.
         tokio::spawn(async move {
             // Keeps the upload from being idle if the import takes long after the last byte.
-            let _used = upload.begin_use();
+            let _in_use = upload.begin_use();
             let result = match bases.group {
                 Group::G1 => import::<G1Affine>(&state, &bases, &upload).await,
                 Group::G2 => import::<G2Affine>(&state, &bases, &upload).await,
             };
             let stored = match result {
-                Ok(imported) => store(&state, bases, imported, room).await,
+                Ok(imported) => store(&state, bases, imported, charge).await,
                 Err(error) => Err(error),
             };
             // Before the response, because the caller may send the next request at once.
@@ -64,19 +62,23 @@ async fn import<A: CurvePoint>(
     bases: &BasesUploadHeader,
     upload: &Arc<StoredUpload>,
 ) -> Result<ImportedBases> {
-    let (host, arrival) = (state.compute.clone(), upload.payload.clone());
-    let (what, promised) = ((bases.encoding, bases.count as usize), bases.payload_hash);
-    let ticket = state.scheduler.submit(JobControl::default(), |wake| {
-        ImportJob::<A>::new(host, what, promised, arrival, wake)
-    });
-    Ok(ticket.await?.0)
+    let (host, payload) = (state.compute.clone(), upload.payload.clone());
+    let import = BasesImport {
+        encoding: bases.encoding,
+        point_count: bases.count as usize,
+        expected_hash: bases.payload_hash,
+    };
+    let ticket = state
+        .scheduler
+        .submit(JobControl::default(), |wake| ImportJob::<A>::new(host, import, payload, wake));
+    Ok(ticket.await?.output)
 }
 
 async fn store(
     state: &Arc<ServerState>,
     upload: BasesUploadHeader,
     imported: ImportedBases,
-    room: StoreCharge,
+    charge: StoreCharge,
 ) -> Result<Arc<StoredBases>> {
     let bases = StoredBases {
         id: ObjectId(imported.id),
@@ -88,6 +90,6 @@ async fn store(
         persisted: false,
     };
     let state = state.clone();
-    let stored = spawn_blocking(move || state.bases.insert(bases, room, upload.persist)).await;
+    let stored = spawn_blocking(move || state.bases.insert(bases, charge, upload.persist)).await;
     stored.unwrap_or_else(|_| Err(Error::Internal("storing bases panicked".into())))
 }

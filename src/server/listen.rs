@@ -3,7 +3,6 @@
 use std::{
     fs::{self, Permissions},
     io,
-    net::SocketAddr,
     os::unix::fs::{FileTypeExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::Arc,
@@ -11,54 +10,44 @@ use std::{
 };
 
 use futures_util::{Stream, stream};
-use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use super::{
     ServerSettings,
     connection::{LimitedConnection, Peer},
+    state::ServerState,
 };
 use crate::{buffer::Quota, jobs::Budget, telemetry};
 
 /// Pause after a failed accept (no file descriptors, for example): the loop must not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// The server's listeners.
 #[derive(Clone)]
 pub struct Listeners {
-    /// TCP, if configured.
     pub tcp: Option<Arc<TcpListener>>,
-    /// The Unix socket, if configured.
     pub unix: Option<Arc<UnixSocket>>,
 }
 
 impl Listeners {
-    /// Binds the addresses in the settings.
-    ///
-    /// Errors: the system's, prefixed with the address.
     pub async fn bind(settings: &ServerSettings) -> io::Result<Self> {
-        let name = |address: String| {
+        let with_address = |address: String| {
             move |error: io::Error| io::Error::new(error.kind(), format!("{address}: {error}"))
         };
         let tcp = match settings.listen {
             Some(address) => {
                 let bound = TcpListener::bind(address).await;
-                Some(Arc::new(bound.map_err(name(address.to_string()))?))
+                Some(Arc::new(bound.map_err(with_address(address.to_string()))?))
             }
             None => None,
         };
         let unix = match &settings.unix_socket {
             Some(path) => {
                 let bound = UnixSocket::bind(path, settings.unix_mode).await;
-                Some(Arc::new(bound.map_err(name(path.display().to_string()))?))
+                Some(Arc::new(bound.map_err(with_address(path.display().to_string()))?))
             }
             None => None,
         };
         Ok(Self { tcp, unix })
-    }
-
-    /// The TCP address, with the actual port.
-    pub fn tcp_address(&self) -> Option<SocketAddr> {
-        self.tcp.as_ref().and_then(|listener| listener.local_addr().ok())
     }
 }
 
@@ -90,61 +79,64 @@ impl Drop for UnixSocket {
     }
 }
 
-/// Admits connections.
 #[derive(Clone)]
 pub struct ConnectionLimiter {
-    /// Counts open connections.
-    pub connections: Arc<Quota>,
-    /// Byte budget of each connection.
-    pub bytes_max: u64,
-    /// Job quota of each connection.
-    pub jobs_max: u64,
+    connections: Arc<Quota>,
+    /// Limits of each connection.
+    bytes_max: u64,
+    jobs_max: u64,
     /// Time in which a peer must send the preface.
-    pub handshake_timeout: Duration,
+    handshake_timeout: Duration,
 }
 
 impl ConnectionLimiter {
+    pub fn new(state: &ServerState) -> Self {
+        Self {
+            connections: state.connections.clone(),
+            bytes_max: state.settings.connection_bytes_in_flight_max,
+            jobs_max: state.settings.connection_jobs_max.into(),
+            handshake_timeout: state.settings.handshake_timeout,
+        }
+    }
+
     /// Wraps an accepted socket; `None` if too many connections are open.
-    fn wrap<S>(&self, socket: S, local: bool) -> Option<LimitedConnection<S>> {
-        let slot = self.connections.acquire(1).inspect_err(telemetry::count_refusal).ok();
-        if slot.is_none() {
+    fn wrap<S>(&self, socket: S, is_local: bool) -> Option<LimitedConnection<S>> {
+        let permit = self.connections.acquire(1).inspect_err(telemetry::count_refusal).ok();
+        if permit.is_none() {
             tracing::warn!(max = self.connections.max(), "connection refused: too many are open");
         }
-        let budget = Budget::connection(self.bytes_max, self.jobs_max);
-        let peer = Peer { budget, local };
-        Some(LimitedConnection::new(socket, peer, slot?, self.handshake_timeout))
+        let peer = Peer { budget: Budget::connection(self.bytes_max, self.jobs_max), is_local };
+        Some(LimitedConnection::new(socket, peer, permit?, self.handshake_timeout))
     }
 }
 
-/// An endless stream of accepted TCP connections.
 pub fn tcp(
     listener: Arc<TcpListener>,
-    door: ConnectionLimiter,
-) -> impl Stream<Item = io::Result<LimitedConnection<tokio::net::TcpStream>>> {
-    stream::unfold((listener, door), |(listener, door)| async {
+    limiter: ConnectionLimiter,
+) -> impl Stream<Item = io::Result<LimitedConnection<TcpStream>>> {
+    stream::unfold((listener, limiter), |(listener, limiter)| async {
         loop {
             let accepted = listener.accept().await;
             let Some((socket, _)) = accepted_or_pause(accepted).await else { continue };
             // With Nagle's algorithm, small frames wait for the peer's delayed acknowledgements.
             let nodelay = socket.set_nodelay(true);
-            if let (Ok(()), Some(connection)) = (nodelay, door.wrap(socket, false)) {
-                return Some((Ok(connection), (listener, door)));
+            if let (Ok(()), Some(connection)) = (nodelay, limiter.wrap(socket, false)) {
+                return Some((Ok(connection), (listener, limiter)));
             }
         }
     })
 }
 
-/// An endless stream of accepted connections of the Unix socket.
 pub fn unix(
     socket: Arc<UnixSocket>,
-    door: ConnectionLimiter,
+    limiter: ConnectionLimiter,
 ) -> impl Stream<Item = io::Result<LimitedConnection<UnixStream>>> {
-    stream::unfold((socket, door), |(listening, door)| async {
+    stream::unfold((socket, limiter), |(unix, limiter)| async {
         loop {
-            let accepted = listening.listener.accept().await;
+            let accepted = unix.listener.accept().await;
             let Some((socket, _)) = accepted_or_pause(accepted).await else { continue };
-            if let Some(connection) = door.wrap(socket, true) {
-                return Some((Ok(connection), (listening, door)));
+            if let Some(connection) = limiter.wrap(socket, true) {
+                return Some((Ok(connection), (unix, limiter)));
             }
         }
     })
@@ -168,15 +160,15 @@ mod tests {
 
     #[tokio::test]
     async fn counts_refused_connections() {
-        let door = ConnectionLimiter {
+        let limiter = ConnectionLimiter {
             connections: Quota::new(Limit::Connections, 1),
             bytes_max: 1,
             jobs_max: 1,
             handshake_timeout: Duration::from_secs(1),
         };
-        let first = door.wrap((), false).expect("the limit is one connection");
+        let first = limiter.wrap((), false).expect("the limit is one connection");
         let text = telemetry::metrics_of(|| {
-            assert!(door.wrap((), false).is_none() && door.wrap((), true).is_none());
+            assert!(limiter.wrap((), false).is_none() && limiter.wrap((), true).is_none());
         });
         drop(first);
         assert!(text.contains(r#"capstan_rejected_total{limit="CONNECTIONS"} 2"#), "{text}");

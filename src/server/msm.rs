@@ -1,40 +1,31 @@
 //! MSM calls: turns a spec into a job and its output into a result.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
-use super::{
-    call::CallContext,
-    call_record,
-    response::{self, as_micros_u64},
-};
+use super::{call::CallContext, call_record, response};
 use crate::{
     buffer::UploadBuffer,
     error::{Error, FieldProblem, Result},
     jobs::{
-        AdmissionPermit, AdmittedJob, JobBases, JobTiming, MsmCheck, MsmJob, MsmOutput, MsmWork,
+        AdmissionPermit, AdmittedJob, FinishedJob, JobBases, MsmJob, MsmOutput, MsmWork,
         check_count,
     },
+    verify::VerifyMode,
     wire::{
-        decode::{BasesRef, MsmSpec, VectorUploadHeader, VerifyMode},
+        decode::{BasesRef, MsmSpec, VectorUploadHeader},
         v1,
     },
 };
 
-/// An admitted MSM.
 pub struct AdmittedMsm {
     job: MsmJob,
     permit: AdmissionPermit,
 }
 
-/// The output of a job, and its timing.
 pub struct FinishedMsm {
-    output: MsmOutput,
-    spent: JobTiming,
+    finished: FinishedJob<MsmOutput>,
     lg_n: u32,
-    check: MsmCheck,
+    verify: VerifyMode,
 }
 
 impl AdmittedMsm {
@@ -53,21 +44,17 @@ impl AdmittedMsm {
                 JobBases::Checked(call.state.bases.points(id, spec.group, offset, length)?)
             }
             BasesRef::Inline(encoding, data, count) => {
-                JobBases::Inline(spec.group, encoding, data, count)
+                JobBases::Inline { group: spec.group, encoding, data, count }
             }
         };
-        check_count("scalars", vector.count, spec.batch, bases.len() as u64)?;
+        check_count("scalars", vector.count, spec.batch, bases.count() as u64)?;
         let job = MsmJob {
             bases,
             batch: spec.batch,
             encoding: vector.encoding,
             reduce: spec.reduce,
             result_encoding: spec.result_encoding,
-            check: match spec.verify {
-                VerifyMode::None => MsmCheck::None,
-                VerifyMode::Full => MsmCheck::Full,
-                VerifyMode::Probabilistic => MsmCheck::Combination,
-            },
+            verify: spec.verify,
         };
         let max = call.state.settings.message_payload_bytes_max;
         let sum_bytes = job.result_encoding.point_bytes(spec.group) as u64;
@@ -85,40 +72,27 @@ impl AdmittedMsm {
     pub fn submit(
         self,
         call: &CallContext,
-        arrival: Arc<UploadBuffer>,
+        payload: Arc<UploadBuffer>,
     ) -> impl Future<Output = Result<FinishedMsm>> + use<> {
         let Self { job, permit } = self;
-        let lg_n = job.bases.len().checked_ilog2().unwrap_or(0);
-        let (check, host) = (job.check, call.state.compute.clone());
+        let lg_n = job.bases.count().checked_ilog2().unwrap_or(0);
+        let (verify, host) = (job.verify, call.state.compute.clone());
         let ticket = call.state.scheduler.submit(call.control(), |wake| AdmittedJob {
-            work: MsmWork::new(host, job, arrival, wake),
-            permit,
+            work: MsmWork::new(host, job, payload, wake),
+            _permit: permit,
         });
-        async move {
-            let (output, spent) = ticket.await?;
-            Ok(FinishedMsm { output, spent, lg_n, check })
-        }
+        async move { Ok(FinishedMsm { finished: ticket.await?, lg_n, verify }) }
     }
 }
 
-/// The wire's result. `waited` is the time that the scalars took to arrive.
-pub fn result(done: FinishedMsm, waited: Duration) -> v1::MsmResult {
-    let begun = Instant::now();
-    let FinishedMsm { output, spent, lg_n, check } = done;
-    let verified = match check {
-        MsmCheck::None => v1::Verify::None,
-        MsmCheck::Full => v1::Verify::Full,
-        MsmCheck::Combination => v1::Verify::Probabilistic,
-    };
-    let execution = response::execution(output.executor, verified);
-    let points = output.points.into();
-    let timing = v1::Timing {
-        receive_us: as_micros_u64(waited),
-        queue_us: as_micros_u64(spent.queue),
-        compute_us: as_micros_u64(spent.run.saturating_sub(output.verify_time)),
-        verify_us: as_micros_u64(output.verify_time),
-        send_us: as_micros_u64(begun.elapsed()),
-    };
-    call_record::job("msm", lg_n, &timing, &execution);
-    v1::MsmResult { points, timing: Some(timing), execution: Some(execution) }
+impl FinishedMsm {
+    /// Records the job and returns the wire's result. The scalars arrived within `receive_time`.
+    pub fn into_result(self, receive_time: Duration) -> v1::MsmResult {
+        let FinishedJob { output, timing } = self.finished;
+        let execution = response::execution(output.executor, self.verify);
+        let timing = response::timing(receive_time, timing, output.verify_time);
+        call_record::job("msm", self.lg_n, &timing, &execution);
+        let points = output.points.into();
+        v1::MsmResult { points, timing: Some(timing), execution: Some(execution) }
+    }
 }

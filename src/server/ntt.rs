@@ -4,45 +4,30 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
-use super::{
-    call::CallContext,
-    call_record,
-    response::{self, as_micros_u64},
-};
+use super::{call::CallContext, call_record, response};
 use crate::{
     buffer::UploadBuffer,
     curve::scalars::ScalarEncoding,
-    engine::ExecutedBy,
     error::{Error, FieldProblem, Limit, Result},
-    jobs::{
-        AdmissionPermit, AdmittedJob, JobTiming, NttCheck, NttJob, NttOutput, NttWork, check_count,
-    },
+    jobs::{AdmissionPermit, AdmittedJob, FinishedJob, NttJob, NttOutput, NttWork, check_count},
+    verify::VerifyMode,
     wire::{
-        decode::{NttSpec, UploadId, VectorUploadHeader, VerifyMode},
+        decode::{NttSpec, UploadId, VectorUploadHeader},
         v1,
     },
 };
 
-/// An admitted NTT.
 pub struct AdmittedNtt {
-    job: NttJob,
+    pub job: NttJob,
     permit: AdmissionPermit,
-    /// Encoding of the result.
-    pub output_encoding: ScalarEncoding,
-    /// Bytes of the result.
-    pub result_bytes: u64,
-    rows: Arc<UploadBuffer>,
+    /// Receives the encoded rows, concatenated. Holds the permit for their bytes.
+    pub rows: Arc<UploadBuffer>,
 }
 
-/// The output of a job, and its timing.
 pub struct FinishedNtt {
-    /// The encoded rows, concatenated. Holds the permit for their bytes.
-    pub rows: Arc<UploadBuffer>,
-    verify: Duration,
-    executor: ExecutedBy,
-    spent: JobTiming,
+    finished: FinishedJob<NttOutput>,
     lg_n: u32,
-    check: NttCheck,
+    verify: VerifyMode,
 }
 
 impl AdmittedNtt {
@@ -67,71 +52,44 @@ impl AdmittedNtt {
             input_encoding: vector.encoding,
             reduce: spec.reduce,
             output_encoding: spec.output_encoding,
-            check: match spec.verify {
-                VerifyMode::None => NttCheck::None,
-                VerifyMode::Full => NttCheck::Full,
-                VerifyMode::Probabilistic => NttCheck::RandomPoint,
-            },
+            verify: spec.verify,
         };
         // A size that overflows exceeds any budget.
         let never = Error::Exhausted { limit: Limit::BytesInFlight, retry_after: None };
         let result_bytes = job.result_bytes().ok_or(never.clone())?;
         let scratch_bytes = job.scratch_bytes(call.state.compute.engine.as_ref()).ok_or(never)?;
-        let all =
-            [result_bytes, payload_bytes].iter().fold(scratch_bytes, |a, b| a.saturating_add(*b));
-        call.check_fits(all)?;
+        call.check_fits(scratch_bytes.saturating_add(result_bytes).saturating_add(payload_bytes))?;
         let result_permit = call.admit(result_bytes, 0)?;
         let permit = call.admit(scratch_bytes, 1)?;
-        let (output_encoding, result) = (job.output_encoding, job.result_buffer(result_permit)?);
-        Ok(Self { job, permit, output_encoding, result_bytes, rows: result })
-    }
-
-    /// The buffer that receives the rows.
-    pub fn rows(&self) -> &Arc<UploadBuffer> {
-        &self.rows
-    }
-
-    /// How the rows are checked.
-    pub fn check(&self) -> NttCheck {
-        self.job.check
+        let rows = job.result_buffer(result_permit)?;
+        Ok(Self { job, permit, rows })
     }
 
     /// Queues the job at once. The future waits for the job; dropping it cancels the job.
     pub fn submit(
         self,
         call: &CallContext,
-        arrival: Arc<UploadBuffer>,
+        payload: Arc<UploadBuffer>,
     ) -> impl Future<Output = Result<FinishedNtt>> + use<> {
-        let Self { job, permit, rows, .. } = self;
-        let (lg_n, check, host) = (job.plan.lg_n, job.check, call.state.compute.clone());
+        let Self { job, permit, rows } = self;
+        let (lg_n, verify, host) = (job.plan.lg_n, job.verify, call.state.compute.clone());
         let ticket = call.state.scheduler.submit(call.control(), |wake| AdmittedJob {
-            work: NttWork::new(host, job, arrival, rows.clone(), wake),
-            permit,
+            work: NttWork::new(host, job, payload, rows, wake),
+            _permit: permit,
         });
-        async move {
-            let (NttOutput { verify, executor }, spent) = ticket.await?;
-            Ok(FinishedNtt { rows, verify, executor, spent, lg_n, check })
-        }
+        async move { Ok(FinishedNtt { finished: ticket.await?, lg_n, verify }) }
     }
 }
 
-/// The wire's summary of a result. `waited` is the time that the input took to arrive.
-pub fn result(done: &FinishedNtt, waited: Duration) -> v1::NttResult {
-    let verified = match done.check {
-        NttCheck::None => v1::Verify::None,
-        NttCheck::Full => v1::Verify::Full,
-        NttCheck::RandomPoint => v1::Verify::Probabilistic,
-    };
-    let execution = response::execution(done.executor.clone(), verified);
-    let timing = v1::Timing {
-        receive_us: as_micros_u64(waited),
-        queue_us: as_micros_u64(done.spent.queue),
-        compute_us: as_micros_u64(done.spent.run.saturating_sub(done.verify)),
-        verify_us: as_micros_u64(done.verify),
-        send_us: 0,
-    };
-    call_record::job("ntt", done.lg_n, &timing, &execution);
-    v1::NttResult { timing: Some(timing), execution: Some(execution) }
+impl FinishedNtt {
+    /// Records the job and returns the wire's summary. The input arrived within `receive_time`.
+    pub fn into_result(self, receive_time: Duration) -> v1::NttResult {
+        let FinishedJob { output, timing } = self.finished;
+        let execution = response::execution(output.executor, self.verify);
+        let timing = response::timing(receive_time, timing, output.verify_time);
+        call_record::job("ntt", self.lg_n, &timing, &execution);
+        v1::NttResult { timing: Some(timing), execution: Some(execution) }
+    }
 }
 
 /// Stores the rows as a vector under a new random id.

@@ -26,17 +26,12 @@ use crate::{
 /// Chunks that wait for a slow reader.
 const SEND_AHEAD: usize = 4;
 
-/// A range of an object to send.
 pub enum GetSource {
     /// Points, and the encoding to send them in.
     Bases(Bases, PointEncoding),
-    /// A byte range of a vector.
     Vector(UploadUseGuard, Range<u64>),
 }
 
-/// Finds the range that a request asks for.
-///
-/// Errors: `NotFound`; `Mismatch` for an upload that is not a vector yet; `Invalid`.
 pub fn resolve(call: &CallContext, mut request: v1::GetRequest) -> Result<GetSource> {
     match required("id", request.id.take())? {
         Id::ObjectId(id) => {

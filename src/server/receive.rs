@@ -3,9 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep_until, timeout};
-use tonic::Streaming;
+use tonic::{Code, Streaming};
 
-use super::{ServerState, call::CallContext, status::CallError};
+use super::{call::CallContext, state::ServerState, status::CallError};
 use crate::{
     error::{Error, FieldProblem},
     store::{StoredUpload, UploadHeader, UploadStreamGuard, Uploads},
@@ -40,19 +40,19 @@ pub async fn receive_chunks<M>(
     chunk_of: fn(M) -> Option<Chunk>,
 ) -> Result<(), CallError> {
     let upload = guard.upload().clone();
-    let (mut since, mut bytes) = (Instant::now(), 0);
+    let (mut timer_start, mut bytes_since_start) = (Instant::now(), 0);
     // One timer per stream, not per message: setting it wakes the thread that waits for sockets.
-    let timer = sleep_until(since + idle);
+    let timer = sleep_until(timer_start + idle);
     tokio::pin!(timer);
     while !upload.payload.is_complete() {
         let message = tokio::select! {
             biased;
             message = stream.message() => message?,
             () = &mut timer => {
-                if since.elapsed() >= idle {
+                if timer_start.elapsed() >= idle {
                     return Err(Error::Idle(idle).into());
                 }
-                timer.as_mut().reset(since + idle);
+                timer.as_mut().reset(timer_start + idle);
                 continue;
             }
         };
@@ -64,9 +64,9 @@ pub async fn receive_chunks<M>(
         };
         let chunk = chunk_of(message).ok_or(Error::field("message", FieldProblem::OutOfRange))?;
         telemetry::received(chunk.data.len() as u64);
-        bytes += upload.write(chunk.offset, &chunk.data)?;
-        if bytes >= IDLE_MIN_BYTES {
-            (since, bytes) = (Instant::now(), 0);
+        bytes_since_start += upload.write(chunk.offset, &chunk.data)?;
+        if bytes_since_start >= IDLE_MIN_BYTES {
+            (timer_start, bytes_since_start) = (Instant::now(), 0);
         }
     }
     guard.end();
@@ -75,8 +75,6 @@ pub async fn receive_chunks<M>(
 
 /// Receives while a job runs, and waits for the job. An error of the job takes precedence over one
 /// of the sender, because it states the cause.
-///
-/// Errors: those of the job; those of the sender.
 pub async fn receive_during_job<T>(
     chunks: impl Future<Output = Result<(), CallError>>,
     job: impl Future<Output = crate::error::Result<T>>,
@@ -98,21 +96,17 @@ pub struct StreamedUpload {
     upload: Arc<StoredUpload>,
     state: Arc<ServerState>,
     deadline: Option<std::time::Instant>,
-    ended: bool,
+    is_ended: bool,
 }
 
 impl StreamedUpload {
-    /// Opens the upload, or finds it if it is in progress.
-    ///
-    /// Errors: like [`Uploads::open`]; `Exhausted` if it is not admitted.
     pub fn open(call: &CallContext, vector: VectorUploadHeader) -> crate::error::Result<Self> {
         let state = call.state.clone();
         let admit = |bytes| call.admit(bytes, 0);
-        let (upload, _) = state.uploads.open(&UploadHeader::Vector(vector), admit)?;
-        Ok(Self { upload, state, deadline: call.deadline, ended: false })
+        let upload = state.uploads.open(&UploadHeader::Vector(vector), admit)?;
+        Ok(Self { upload, state, deadline: call.deadline, is_ended: false })
     }
 
-    /// The upload.
     pub fn upload(&self) -> &Arc<StoredUpload> {
         &self.upload
     }
@@ -120,11 +114,10 @@ impl StreamedUpload {
     /// Ends the upload because the job has ended. If the connection broke, the upload is kept for
     /// the idle timeout, so that it can be resumed.
     pub fn end(&mut self, failure: Option<&CallError>) {
-        self.ended = true;
-        let broke = failure.is_some_and(|status| {
-            matches!(status.code(), tonic::Code::Cancelled | tonic::Code::Unknown)
-        });
-        if broke && !self.upload.payload.is_complete() {
+        self.is_ended = true;
+        let is_broken = failure
+            .is_some_and(|failure| matches!(failure.code(), Code::Cancelled | Code::Unknown));
+        if is_broken && !self.upload.payload.is_complete() {
             return;
         }
         self.state.uploads.remove(&self.upload);
@@ -137,7 +130,7 @@ impl StreamedUpload {
 
 impl Drop for StreamedUpload {
     fn drop(&mut self) {
-        if self.ended {
+        if self.is_ended {
             return;
         }
         if self.deadline.is_some_and(|deadline| deadline <= std::time::Instant::now()) {
@@ -151,10 +144,9 @@ impl Drop for StreamedUpload {
 /// Ends an upload that failed or whose sender sent an invalid message, so that its memory is freed
 /// at once. If the sender was silent or disconnected, the upload is kept, to be resumed.
 pub fn end_unless_resumable(uploads: &Uploads, upload: &Arc<StoredUpload>, failure: &CallError) {
-    use tonic::Code::{Cancelled, DeadlineExceeded, Unknown};
-    let resumable = matches!(failure.code(), Cancelled | DeadlineExceeded | Unknown);
-    let complete = upload.payload.is_complete() && upload.payload.failure().is_none();
-    if upload.payload.failure().is_some() || !resumable && !complete {
+    let is_resumable =
+        matches!(failure.code(), Code::Cancelled | Code::DeadlineExceeded | Code::Unknown);
+    if upload.payload.failure().is_some() || !is_resumable && !upload.payload.is_complete() {
         uploads.remove(upload);
         upload.set_outcome(Err(Error::Cancelled));
     }

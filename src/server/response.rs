@@ -8,7 +8,9 @@ use zeroize::Zeroizing;
 use crate::{
     curve::{Group, scalars::ScalarEncoding},
     engine::ExecutedBy,
+    jobs::JobTiming,
     store::StoredBases,
+    verify::VerifyMode,
     wire::{
         decode::{UploadId, VectorUploadHeader},
         v1,
@@ -18,8 +20,7 @@ use crate::{
 /// Bytes of a response chunk: the fastest size measured, see `benches/RESULTS.md`.
 pub const CHUNK_BYTES: usize = 256 << 10;
 
-/// Whole microseconds, the wire's unit of time.
-pub fn as_micros_u64(time: Duration) -> u64 {
+fn as_micros_u64(time: Duration) -> u64 {
     time.as_micros() as u64
 }
 
@@ -36,7 +37,6 @@ impl AsRef<[u8]> for ZeroizedBytes {
     }
 }
 
-/// Sets the time that sending the rows took.
 pub fn with_send_time(mut result: v1::NttResult, spent: Duration) -> v1::NttResult {
     if let Some(timing) = &mut result.timing {
         timing.send_us = as_micros_u64(spent);
@@ -44,8 +44,24 @@ pub fn with_send_time(mut result: v1::NttResult, spent: Duration) -> v1::NttResu
     result
 }
 
-/// The wire's description of what computed a result.
-pub fn execution(executor: ExecutedBy, verified: v1::Verify) -> v1::Execution {
+/// The phases of a job whose payload arrived within `receive_time`.
+pub fn timing(receive_time: Duration, timing: JobTiming, verify_time: Duration) -> v1::Timing {
+    v1::Timing {
+        receive_us: as_micros_u64(receive_time),
+        queue_us: as_micros_u64(timing.queue),
+        compute_us: as_micros_u64(timing.run.saturating_sub(verify_time)),
+        verify_us: as_micros_u64(verify_time),
+        send_us: 0,
+    }
+}
+
+/// What computed a result, and how it was checked.
+pub fn execution(executor: ExecutedBy, verify: VerifyMode) -> v1::Execution {
+    let verified = match verify {
+        VerifyMode::None => v1::Verify::None,
+        VerifyMode::Full => v1::Verify::Full,
+        VerifyMode::Probabilistic => v1::Verify::Probabilistic,
+    };
     let ExecutedBy { engine, device, stages, .. } = executor;
     let stage =
         |(name, time): (&str, _)| v1::Stage { name: name.into(), time_us: as_micros_u64(time) };
@@ -57,7 +73,6 @@ pub fn execution(executor: ExecutedBy, verified: v1::Verify) -> v1::Execution {
     }
 }
 
-/// The wire's value for a group.
 pub fn group(group: Group) -> v1::Group {
     match group {
         Group::G1 => v1::Group::G1,
@@ -65,7 +80,6 @@ pub fn group(group: Group) -> v1::Group {
     }
 }
 
-/// The wire's value for a scalar encoding.
 pub fn scalar_encoding(encoding: ScalarEncoding) -> v1::ScalarEncoding {
     use v1::ScalarEncoding as Wire;
     match encoding {
@@ -84,7 +98,6 @@ pub fn scalar_encoding(encoding: ScalarEncoding) -> v1::ScalarEncoding {
     }
 }
 
-/// The wire's description of stored bases.
 pub fn bases(bases: &StoredBases) -> v1::Bases {
     v1::Bases {
         object_id: Bytes::copy_from_slice(&bases.id.0),
@@ -98,12 +111,10 @@ pub fn bases(bases: &StoredBases) -> v1::Bases {
     }
 }
 
-/// Bases as an object.
 pub fn bases_object(stored: &StoredBases) -> v1::Object {
     v1::Object { kind: Some(v1::object::Kind::Bases(bases(stored))) }
 }
 
-/// A vector as an object.
 pub fn vector_object(vector: &VectorUploadHeader) -> v1::Object {
     let UploadId(id) = vector.id;
     v1::Object {

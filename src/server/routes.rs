@@ -2,10 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tonic::{
-    service::Routes,
-    transport::{Identity, Server, ServerTlsConfig},
-};
+use tonic::{service::Routes, transport::Server};
 use tonic_health::{
     ServingStatus,
     pb::health_server::{Health, HealthServer},
@@ -13,7 +10,7 @@ use tonic_health::{
 };
 
 use super::{
-    ServeError, ServerSettings, ServerState, admin::AdminService, compute::ComputeService,
+    ServeError, ServerSettings, admin::AdminService, compute::ComputeService, state::ServerState,
     store::StoreService,
 };
 use crate::wire::{
@@ -34,9 +31,6 @@ const HEADER_LIST_BYTES: u32 = 16 << 10;
 /// Interval of pings, and time to answer one before the connection is closed.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 
-/// The routes of all services, with their message limits.
-///
-/// Errors: `Reflection`.
 pub fn routes(
     state: &Arc<ServerState>,
     health: HealthServer<impl Health>,
@@ -75,28 +69,9 @@ pub fn transport(settings: &ServerSettings) -> Server {
         .http2_keepalive_timeout(Some(KEEPALIVE))
 }
 
-/// Configures TLS, if the settings have a certificate.
-///
-/// Errors: `Transport` if the certificate or key is not valid.
-pub fn tls(server: Server, settings: &ServerSettings) -> Result<Server, ServeError> {
-    let Some(tls) = &settings.tls else { return Ok(server) };
-    let identity = Identity::from_pem(&tls.certificate_pem, tls.key_pem.as_slice());
-    let config = ServerTlsConfig::new().identity(identity).timeout(settings.handshake_timeout);
-    Ok(server.tls_config(config)?)
-}
-
-const SERVICES: [&str; 4] = ["", COMPUTE, STORE, ADMIN];
-
-/// Reports all services as serving.
-pub async fn report_serving(health: &HealthReporter) {
-    for service in SERVICES {
-        health.set_service_status(service, ServingStatus::Serving).await;
-    }
-}
-
-/// Reports all services as not serving.
-pub async fn not_serving(health: &HealthReporter) {
-    for service in SERVICES {
-        health.set_service_status(service, ServingStatus::NotServing).await;
+/// Reports all services as serving or not serving.
+pub async fn report(health: &HealthReporter, status: ServingStatus) {
+    for service in ["", COMPUTE, STORE, ADMIN] {
+        health.set_service_status(service, status).await;
     }
 }

@@ -1,10 +1,8 @@
 //! The server's settings: plain values. `config` reads and checks them.
 
-use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use zeroize::Zeroizing;
-
-use super::{ServeError, routes};
+use super::TlsIdentity;
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -93,50 +91,5 @@ impl Default for ServerSettings {
             http2_connection_window_bytes: (16 * MIB) as u32,
             http2_frame_bytes_max: MIB as u32,
         }
-    }
-}
-
-/// A certificate chain and its private key, both PEM. The key is zeroed when dropped.
-#[derive(Clone, PartialEq, Eq)]
-pub struct TlsIdentity {
-    /// The chain, leaf first.
-    pub certificate_pem: Vec<u8>,
-    /// The leaf's key.
-    pub key_pem: Zeroizing<Vec<u8>>,
-}
-
-impl TlsIdentity {
-    /// Checks that the listener can use the certificate and the key.
-    ///
-    /// Errors: `Transport` if one of them cannot be parsed or the key does not match the leaf.
-    pub fn validate(&self) -> Result<(), ServeError> {
-        let settings = ServerSettings { tls: Some(self.clone()), ..ServerSettings::default() };
-        routes::tls(routes::transport(&settings), &settings).map(drop)
-    }
-}
-
-impl fmt::Debug for TlsIdentity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tls")
-            .field("certificate_pem", &format_args!("{} bytes", self.certificate_pem.len()))
-            .field("key_pem", &"<redacted>")
-            .finish()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn debug_shows_no_key() {
-        let tls =
-            TlsIdentity { certificate_pem: vec![1], key_pem: Zeroizing::new(b"sesame".to_vec()) };
-        let shown = format!(
-            "{tls:?} {:?}",
-            ServerSettings { tls: Some(tls.clone()), ..ServerSettings::default() }
-        );
-        assert!(shown.contains("<redacted>") && !shown.contains("sesame"), "{shown}");
-        assert!(!shown.contains("115, 101, 115"), "{shown}");
     }
 }

@@ -15,7 +15,6 @@ const DRAINING_RETRY: Duration = Duration::from_secs(1);
 /// Retry delay for a server that restarts because it lost a device.
 const RESTART_RETRY: Duration = Duration::from_secs(15);
 
-/// Why a call fails.
 #[derive(Debug)]
 pub enum CallError {
     /// This server refuses or fails.
@@ -50,7 +49,6 @@ impl CallError {
         }
     }
 
-    /// The gRPC code of the response.
     pub fn code(&self) -> Code {
         match self {
             Self::Refused(error) => code(error.reason()),

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{ServerState, call::CallContext, import, read_object, receive, response};
+use super::{call, import, read_object, receive, response, state::ServerState};
 use crate::{
+    buffer::UploadBuffer,
     curve::Group,
     error::{Error, FieldProblem},
     store::{StoredBases, UploadHeader, UploadOutcome},
@@ -19,21 +20,19 @@ use crate::{
 /// Most missing ranges in the answer of `Stat`.
 const MISSING_MAX: usize = 1024;
 
-/// Implements the Store service.
 pub struct StoreService {
-    /// The server's shared state.
     pub state: Arc<ServerState>,
 }
 
 impl StoreService {
     /// The stored bases of the same payload, if they make the upload unnecessary.
     fn stored_payload(&self, header: &UploadHeader) -> Option<Arc<StoredBases>> {
-        let UploadHeader::Bases(wanted) = header else { return None };
-        let held = self.state.bases.by_payload(&wanted.payload()?).ok()?;
-        let same = held.points.group() == wanted.group
-            && held.points.len() as u64 == wanted.count
-            && (held.persisted || !wanted.persist);
-        same.then_some(held)
+        let UploadHeader::Bases(upload) = header else { return None };
+        let stored = self.state.bases.by_payload(&upload.payload()?).ok()?;
+        let is_same = stored.points.group() == upload.group
+            && stored.points.len() as u64 == upload.count
+            && (stored.persisted || !upload.persist);
+        is_same.then_some(stored)
     }
 }
 
@@ -55,34 +54,26 @@ impl Store for StoreService {
         request: Request<Streaming<v1::PutRequest>>,
     ) -> Result<Response<v1::PutResponse>, Status> {
         use v1::put_request::Message;
-        let call = CallContext::new(&self.state, &request)?;
-        let mut stream = request.into_inner();
-        call.run("put", async {
-            let idle = self.state.settings.idle_timeout;
-            let first =
-                receive::next_message(&mut stream, idle).await?.and_then(|first| first.message);
-            let header = match first {
+        call::run(&self.state, "put", request, async |call, mut stream| {
+            let idle = call.state.settings.idle_timeout;
+            let first = receive::next_message(&mut stream, idle).await?;
+            let header = match first.and_then(|first| first.message) {
                 Some(Message::Bases(bases)) => UploadHeader::Bases(decode::bases_upload(bases)?),
                 Some(Message::Vector(vector)) => {
                     UploadHeader::Vector(decode::vector_upload(vector)?)
                 }
                 _ => return Err(Error::field("header", FieldProblem::Missing).into()),
             };
-            if let Some(held) = self.stored_payload(&header) {
-                return Ok(put_response(&header, &UploadOutcome::Bases(held), true));
+            if let Some(stored) = self.stored_payload(&header) {
+                return Ok(put_response(&header, &UploadOutcome::Bases(stored), true));
             }
             let upload = import::open_upload(&call, &header)?;
             let existed = upload.payload.is_complete() && !upload.payload.is_empty();
-            let chunks =
-                receive::receive_chunks(
-                    stream,
-                    upload.begin_stream(),
-                    idle,
-                    |message| match message.message {
-                        Some(Message::Chunk(chunk)) => Some(chunk),
-                        _ => None,
-                    },
-                );
+            let chunk_of = |message: v1::PutRequest| match message.message {
+                Some(Message::Chunk(chunk)) => Some(chunk),
+                _ => None,
+            };
+            let chunks = receive::receive_chunks(stream, upload.begin_stream(), idle, chunk_of);
             let outcome = receive::receive_during_job(chunks, upload.concluded()).await;
             let outcome = outcome.inspect_err(|failure| {
                 receive::end_unless_resumable(&self.state.uploads, &upload, failure);
@@ -98,9 +89,7 @@ impl Store for StoreService {
         &self,
         request: Request<v1::GetRequest>,
     ) -> Result<Response<Self::GetStream>, Status> {
-        let call = CallContext::new(&self.state, &request)?;
-        let request = request.into_inner();
-        call.run("get", async {
+        call::run(&self.state, "get", request, async |call, request| {
             Ok(read_object::send(&call, read_object::resolve(&call, request)?))
         })
         .await
@@ -111,9 +100,7 @@ impl Store for StoreService {
         request: Request<v1::StatRequest>,
     ) -> Result<Response<v1::StatResponse>, Status> {
         use v1::{stat_request::Id, stat_response::Status as Found};
-        let call = CallContext::new(&self.state, &request)?;
-        let request = request.into_inner();
-        call.run("stat", async {
+        call::run(&self.state, "stat", request, async |_, request| {
             let bases = match required("id", request.id)? {
                 Id::ObjectId(id) => self.state.bases.get(decode::object_id(&id)?)?,
                 Id::Payload(payload) => {
@@ -140,9 +127,7 @@ impl Store for StoreService {
         &self,
         request: Request<v1::ListRequest>,
     ) -> Result<Response<v1::ListResponse>, Status> {
-        let call = CallContext::new(&self.state, &request)?;
-        let request = request.into_inner();
-        call.run("list", async {
+        call::run(&self.state, "list", request, async |_, request| {
             let wanted = request.group.map(|group| decode::group("group", group)).transpose()?;
             let of = |group: Group| wanted.is_none_or(|wanted| wanted == group);
             let all = self.state.bases.list();
@@ -157,9 +142,7 @@ impl Store for StoreService {
         request: Request<v1::ReleaseRequest>,
     ) -> Result<Response<v1::ReleaseResponse>, Status> {
         use v1::release_request::Id;
-        let call = CallContext::new(&self.state, &request)?;
-        let request = request.into_inner();
-        call.run("release", async {
+        call::run(&self.state, "release", request, async |_, request| {
             match required("id", request.id)? {
                 Id::UploadId(id) => self.state.uploads.release(decode::upload_id(&id)?)?,
                 Id::ObjectId(id) => {
@@ -174,13 +157,12 @@ impl Store for StoreService {
     }
 }
 
-fn progress(arrival: &crate::buffer::UploadBuffer) -> v1::UploadProgress {
-    let missing = arrival.missing().into_iter().take(MISSING_MAX);
+fn progress(payload: &UploadBuffer) -> v1::UploadProgress {
+    let missing = payload.missing().into_iter().take(MISSING_MAX);
+    let missing = missing.map(|range| v1::ByteRange { start: range.start, end: range.end });
     v1::UploadProgress {
-        bytes_total: arrival.len(),
-        bytes_received: arrival.received(),
-        missing: missing
-            .map(|range| v1::ByteRange { start: range.start, end: range.end })
-            .collect(),
+        bytes_total: payload.len(),
+        bytes_received: payload.received(),
+        missing: missing.collect(),
     }
 }

@@ -13,7 +13,7 @@ use http_body::{Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 use tonic::{Status, body::Body, codegen::http::Request};
 
-use super::{ServerState, connection::Peer, receive::IDLE_MIN_BYTES};
+use super::{connection::Peer, receive::IDLE_MIN_BYTES, state::ServerState};
 use crate::{
     error::Error,
     jobs::{AdmissionPermit, admit},
@@ -33,8 +33,8 @@ struct LimitedBody {
     state: Arc<ServerState>,
     peer: Option<Peer>,
     permits: Vec<AdmissionPermit>,
-    /// Bytes received in total; `bytes` counts those since the timer was set.
     bytes_total: u64,
+    /// Bytes received since the timer was set.
     bytes_since_reset: u64,
     timer: Pin<Box<Sleep>>,
 }
@@ -46,24 +46,16 @@ pub fn limit_body(request: Request<Body>, state: &Arc<ServerState>) -> Request<B
     }
     let (peer, state) = (Peer::of(request.extensions()).cloned(), state.clone());
     let timer = Box::pin(sleep(state.settings.idle_timeout));
-    let (held, all, bytes) = Default::default();
     request.map(|body| {
-        Body::new(LimitedBody {
-            body,
-            state,
-            peer,
-            permits: held,
-            bytes_total: all,
-            bytes_since_reset: bytes,
-            timer,
-        })
+        let (permits, bytes_total, bytes_since_reset) = Default::default();
+        Body::new(LimitedBody { body, state, peer, permits, bytes_total, bytes_since_reset, timer })
     })
 }
 
 impl LimitedBody {
     fn admit_bytes(&mut self, bytes: u64) -> Result<(), Error> {
-        (self.bytes_since_reset, self.bytes_total) =
-            (self.bytes_since_reset + bytes, self.bytes_total + bytes);
+        self.bytes_since_reset += bytes;
+        self.bytes_total += bytes;
         if let Some(peer) = &self.peer
             && self.bytes_total > UNCOUNTED_BYTES
         {
@@ -89,9 +81,9 @@ impl http_body::Body for LimitedBody {
         }
         if let Poll::Ready(Some(Ok(frame))) = &frame
             && let Some(data) = frame.data_ref()
-            && let Err(full) = self.admit_bytes(data.len() as u64)
+            && let Err(error) = self.admit_bytes(data.len() as u64)
         {
-            return Poll::Ready(Some(Err(full.into())));
+            return Poll::Ready(Some(Err(error.into())));
         }
         if self.bytes_since_reset >= IDLE_MIN_BYTES {
             self.bytes_since_reset = 0;

@@ -11,6 +11,17 @@ use rayon::prelude::*;
 use self::powers::FactoredPowers;
 use crate::{curve::Fr, engine::NttPlan};
 
+/// How a result is checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VerifyMode {
+    None,
+    /// Recomputation by the oracle.
+    Full,
+    /// NTT: evaluation of input and output at a secret random point. MSM: one more MSM by the
+    /// engine, of a random linear combination of all vectors.
+    Probabilistic,
+}
+
 /// True if `output` is the transform of `input` that `plan` specifies. Any wrong output passes with
 /// probability below 2^-222.
 ///

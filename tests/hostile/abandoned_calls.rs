@@ -121,10 +121,9 @@ async fn a_returning_caller_need_not_send_its_payload_again() {
     calls.iter().for_each(JoinHandle::abort);
     until_load(&world.channel, "the jobs stop", |load| load.jobs == 0).await;
     world.dial.set(EngineMode::Honest);
-    let again = Call::MsmStream(messages::msm_stream(world.spec(), vector(&ids[0]), vec![]));
+    let again = Call::msm_stream(world.spec(), vector(&ids[0]), vec![]);
     again.send(&world.channel).await.expect("the scalars are there");
-    let again =
-        Call::NttStream(messages::ntt_stream(messages::ntt_spec(3), vector(&ids[1]), vec![]));
+    let again = Call::ntt_stream(messages::ntt_spec(3), vector(&ids[1]), vec![]);
     again.send(&world.channel).await.expect("the rows are there");
     world.assert_healthy("a caller that came back").await;
 }

@@ -47,7 +47,7 @@ async fn abort_once_held(
 async fn a_disconnected_caller_leaves_no_memory_behind() {
     let idle_timeout = Duration::from_millis(300);
     let world = World::new(ServerSettings { idle_timeout, workers: 1, ..settings() }).await;
-    let vector = || messages::vector(&messages::id(), v1::ScalarEncoding::U64, 8);
+    let vector = || messages::new_vector(v1::ScalarEncoding::U64, 8);
     let half = || vec![messages::chunk(0, vec![1; 32])];
     let stream_a_job = || {
         let mut client = compute(&world.channel);
@@ -108,7 +108,7 @@ fn within<T>(time: &'static str, message: T) -> Request<T> {
 
 fn assert_deadline(name: &str, sent: Result<(), Status>) {
     let status = sent.expect_err(name);
-    assert_status(name, &status, Code::DeadlineExceeded, "DEADLINE", "", None);
+    assert_status(name, &status, Code::DeadlineExceeded, "DEADLINE");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -140,7 +140,7 @@ async fn deadlines_hold_while_uploading_queued_and_running() {
     // The partial upload is kept for resuming, unless its header came after the deadline.
     let id = Some(v1::release_request::Id::UploadId(id));
     if let Err(status) = Call::Release(v1::ReleaseRequest { id }).send(&world.channel).await {
-        assert_status("a late header", &status, Code::NotFound, "OBJECT_UNKNOWN", "", None);
+        assert_status("a late header", &status, Code::NotFound, "OBJECT_UNKNOWN");
     }
     world.dial.set(EngineMode::Honest);
     world.assert_healthy("deadlines").await;
@@ -162,7 +162,7 @@ async fn a_job_completes_after_its_inputs_are_released() {
     let world = World::new(ServerSettings { workers: 1, ..settings() }).await;
     let id = messages::id();
     let vector = messages::vector(&id, v1::ScalarEncoding::U8, 8);
-    let put = Call::Put(messages::put_vector(vector, vec![messages::chunk(0, vec![1; 8])]));
+    let put = Call::put_vector(vector, vec![messages::chunk(0, vec![1; 8])]);
     put.send(&world.channel).await.unwrap();
     world.dial.set(EngineMode::Hangs);
     let mut client = compute(&world.channel);
@@ -177,7 +177,7 @@ async fn a_job_completes_after_its_inputs_are_released() {
     }
     for id in [vector(), bases()] {
         let again = release(id).send(&world.channel).await.unwrap_err();
-        assert_status("released twice", &again, Code::NotFound, "OBJECT_UNKNOWN", "", None);
+        assert_status("released twice", &again, Code::NotFound, "OBJECT_UNKNOWN");
     }
     world.dial.set(EngineMode::Honest);
     let answer = call.await.unwrap().unwrap().into_inner();

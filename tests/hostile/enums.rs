@@ -33,11 +33,11 @@ fn msm(rows: &mut Vec<Row>, world: &World, value: i32, reason: &'static str) {
     let mut row = |field, spoil: &dyn Fn(&mut v1::MsmSpec)| {
         let mut spec = world.spec();
         spoil(&mut spec);
-        let how = Call::Msm(messages::msm(spec.clone(), u8s()));
-        rows.push(invalid(format!("{field} = {value}"), how, reason, field, None));
-        let vector = messages::vector(&messages::id(), v1::ScalarEncoding::U8, 8);
-        let how = Call::MsmStream(messages::msm_stream(spec, vector, vec![]));
-        rows.push(invalid(format!("{field} = {value}, streamed"), how, reason, field, None));
+        let call = Call::msm(spec.clone(), u8s());
+        rows.push(invalid(format!("{field} = {value}"), call, reason, field));
+        let vector = messages::new_vector(v1::ScalarEncoding::U8, 8);
+        let call = Call::msm_stream(spec, vector, vec![]);
+        rows.push(invalid(format!("{field} = {value}, streamed"), call, reason, field));
     };
     row("spec.group", &|spec| spec.group = value);
     row("spec.result_encoding", &|spec| spec.result_encoding = value);
@@ -47,19 +47,19 @@ fn msm(rows: &mut Vec<Row>, world: &World, value: i32, reason: &'static str) {
         spec.bases = Some(v1::msm_spec::Bases::Inline(inline));
     });
     let scalars = v1::InlineVector { encoding: value, ..u8s() };
-    let how = Call::Msm(messages::msm(world.spec(), scalars));
-    rows.push(invalid(format!("scalars of {value}"), how, reason, "inline.encoding", None));
+    let call = Call::msm(world.spec(), scalars);
+    rows.push(invalid(format!("scalars of {value}"), call, reason, "inline.encoding"));
 }
 
 fn ntt(rows: &mut Vec<Row>, value: i32, reason: &'static str) {
     let mut row = |field, spoil: &dyn Fn(&mut v1::NttSpec)| {
         let mut spec = messages::ntt_spec(1);
         spoil(&mut spec);
-        let how = Call::Ntt(messages::ntt(spec.clone(), elements()));
-        rows.push(invalid(format!("ntt {field} = {value}"), how, reason, field, None));
-        let vector = messages::vector(&messages::id(), v1::ScalarEncoding::Canonical, 2);
-        let how = Call::NttStream(messages::ntt_stream(spec, vector, vec![]));
-        rows.push(invalid(format!("ntt {field} = {value}, streamed"), how, reason, field, None));
+        let call = Call::ntt(spec.clone(), elements());
+        rows.push(invalid(format!("ntt {field} = {value}"), call, reason, field));
+        let vector = messages::new_vector(v1::ScalarEncoding::Canonical, 2);
+        let call = Call::ntt_stream(spec, vector, vec![]);
+        rows.push(invalid(format!("ntt {field} = {value}, streamed"), call, reason, field));
     };
     row("spec.direction", &|spec| spec.direction = value);
     row("spec.input_order", &|spec| spec.input_order = value);
@@ -67,46 +67,46 @@ fn ntt(rows: &mut Vec<Row>, value: i32, reason: &'static str) {
     row("spec.output_encoding", &|spec| spec.output_encoding = value);
     row("spec.verify", &|spec| spec.verify = value);
     let input = v1::InlineVector { encoding: value, ..elements() };
-    let how = Call::Ntt(messages::ntt(messages::ntt_spec(1), input));
-    rows.push(invalid(format!("elements of {value}"), how, reason, "inline.encoding", None));
+    let call = Call::ntt(messages::ntt_spec(1), input);
+    rows.push(invalid(format!("elements of {value}"), call, reason, "inline.encoding"));
 }
 
 fn uploads(rows: &mut Vec<Row>, world: &World, value: i32, reason: &'static str) {
     let upload = messages::bases::<G1Affine>(PointEncoding::Compressed, 1);
     let group = v1::BasesUpload { group: value, ..upload.clone() };
-    let how = Call::Put(messages::put_bases(group, vec![]));
-    rows.push(invalid(format!("put to group {value}"), how, reason, "group", None));
+    let call = Call::put_bases(group, vec![]);
+    rows.push(invalid(format!("put to group {value}"), call, reason, "group"));
     let encoding = v1::BasesUpload { encoding: value, ..upload };
-    let how = Call::Put(messages::put_bases(encoding, vec![]));
-    rows.push(invalid(format!("put of encoding {value}"), how, reason, "encoding", None));
-    let vector = messages::vector(&messages::id(), v1::ScalarEncoding::U8, 1);
+    let call = Call::put_bases(encoding, vec![]);
+    rows.push(invalid(format!("put of encoding {value}"), call, reason, "encoding"));
+    let vector = messages::new_vector(v1::ScalarEncoding::U8, 1);
     let vector = v1::VectorUpload { encoding: value, ..vector };
-    let how = Call::Put(messages::put_vector(vector, vec![]));
-    rows.push(invalid(format!("vector of encoding {value}"), how, reason, "encoding", None));
-    let how = Call::List(v1::ListRequest { group: Some(value) });
-    rows.push(invalid(format!("list of group {value}"), how, reason, "group", None));
+    let call = Call::put_vector(vector, vec![]);
+    rows.push(invalid(format!("vector of encoding {value}"), call, reason, "encoding"));
+    let call = Call::List(v1::ListRequest { group: Some(value) });
+    rows.push(invalid(format!("list of group {value}"), call, reason, "group"));
     let get = v1::GetRequest {
         id: Some(v1::get_request::Id::ObjectId(world.g1_id.clone())),
         encoding: Some(value),
         ..v1::GetRequest::default()
     };
-    rows.push(invalid(format!("get as {value}"), Call::Get(get), reason, "encoding", None));
+    rows.push(invalid(format!("get as {value}"), Call::Get(get), reason, "encoding"));
     let payload = v1::Payload { hash: vec![7; 32].into(), encoding: value };
     let id = Some(v1::stat_request::Id::Payload(payload));
-    let (name, how) = (format!("payload of {value}"), Call::Stat(v1::StatRequest { id }));
-    rows.push(invalid(name, how, reason, "payload.encoding", None));
+    let (name, call) = (format!("payload of {value}"), Call::Stat(v1::StatRequest { id }));
+    rows.push(invalid(name, call, reason, "payload.encoding"));
 }
 
 fn missing(rows: &mut Vec<Row>, world: &World) {
-    let mut row = |how, field| {
-        rows.push(invalid(format!("{field} is missing"), how, "MISSING", field, None));
+    let mut row = |call, field| {
+        rows.push(invalid(format!("{field} is missing"), call, "MISSING", field));
     };
     let msm = || messages::msm(world.spec(), u8s());
     row(Call::Msm(v1::MsmRequest { spec: None, ..msm() }), "spec");
     row(Call::Msm(v1::MsmRequest { scalars: None, ..msm() }), "scalars");
     row(Call::Msm(v1::MsmRequest::default()), "scalars");
     let spec = v1::MsmSpec { bases: None, ..world.spec() };
-    row(Call::Msm(messages::msm(spec, u8s())), "spec.bases");
+    row(Call::msm(spec, u8s()), "spec.bases");
     let ntt = || messages::ntt(messages::ntt_spec(1), elements());
     row(Call::Ntt(v1::NttRequest { spec: None, ..ntt() }), "spec");
     row(Call::Ntt(v1::NttRequest { input: None, ..ntt() }), "input");
@@ -115,7 +115,7 @@ fn missing(rows: &mut Vec<Row>, world: &World) {
         let message = Some(v1::ntt_stream_request::Message::Header(header));
         Call::NttStream(vec![v1::NttStreamRequest { message }])
     };
-    let vector = messages::vector(&messages::id(), v1::ScalarEncoding::Canonical, 2);
+    let vector = messages::new_vector(v1::ScalarEncoding::Canonical, 2);
     row(header(v1::NttStreamHeader { spec: None, input: Some(vector) }), "spec");
     row(
         header(v1::NttStreamHeader { spec: Some(messages::ntt_spec(1)), input: None }),

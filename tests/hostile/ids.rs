@@ -16,13 +16,13 @@ use crate::{
 pub fn rows(world: &World) -> Vec<Row> {
     let mut rows = Vec::new();
     for (name, id) in unknown_ids(32) {
-        for (call, how) in bases_calls(world, &id) {
-            rows.push(refused(format!("{call} {name}"), how, Code::NotFound, "OBJECT_UNKNOWN"));
+        for (op, call) in bases_calls(world, &id) {
+            rows.push(refused(format!("{op} {name}"), call, Code::NotFound, "OBJECT_UNKNOWN"));
         }
     }
     for (name, id) in unknown_ids(16) {
-        for (call, how) in upload_calls(world, &id) {
-            rows.push(refused(format!("{call} {name}"), how, Code::NotFound, "OBJECT_UNKNOWN"));
+        for (op, call) in upload_calls(world, &id) {
+            rows.push(refused(format!("{op} {name}"), call, Code::NotFound, "OBJECT_UNKNOWN"));
         }
     }
     let kind = Code::FailedPrecondition;
@@ -31,46 +31,35 @@ pub fn rows(world: &World) -> Vec<Row> {
     {
         let spec = messages::spec(group as i32, messages::stored(id, 0, 0));
         let scalars = messages::scalars(v1::ScalarEncoding::U8, vec![1; 8]);
-        rows.push(refused(
-            name,
-            Call::Msm(messages::msm(spec.clone(), scalars)),
-            kind,
-            "OBJECT_KIND",
-        ));
-        let vector = messages::vector(&messages::id(), v1::ScalarEncoding::U8, 8);
-        let how = Call::MsmStream(messages::msm_stream(spec, vector, vec![]));
-        rows.push(refused(format!("{name}, streamed"), how, kind, "OBJECT_KIND"));
+        rows.push(refused(name, Call::msm(spec.clone(), scalars), kind, "OBJECT_KIND"));
+        let vector = messages::new_vector(v1::ScalarEncoding::U8, 8);
+        let call = Call::msm_stream(spec, vector, vec![]);
+        rows.push(refused(format!("{name}, streamed"), call, kind, "OBJECT_KIND"));
     }
     let get = |id| v1::GetRequest {
         id: Some(v1::get_request::Id::ObjectId(id)),
         ..v1::GetRequest::default()
     };
     let of_g1 = get(world.g1_id.clone());
-    rows.push(invalid(
-        "bases without encoding",
-        Call::Get(of_g1.clone()),
-        "MISSING",
-        "encoding",
-        None,
-    ));
+    rows.push(invalid("bases without encoding", Call::Get(of_g1.clone()), "MISSING", "encoding"));
     let encoding = Some(v1::PointEncoding::Compressed as i32);
     let past = v1::GetRequest { encoding, offset: 9, ..of_g1.clone() };
-    rows.push(invalid("get past the end", Call::Get(past), "SIZE_TOO_LARGE", "offset", None));
+    rows.push(invalid("get past the end", Call::Get(past), "SIZE_TOO_LARGE", "offset"));
     let past = v1::GetRequest { encoding, offset: 8, length: 1, ..of_g1 };
-    rows.push(invalid("get over the end", Call::Get(past), "SIZE_TOO_LARGE", "length", None));
+    rows.push(invalid("get over the end", Call::Get(past), "SIZE_TOO_LARGE", "length"));
     let upload = v1::BasesUpload {
         persist: true,
         ..messages::bases::<G1Affine>(PointEncoding::Compressed, 9)
     };
-    let how = Call::Put(messages::put_bases(upload, vec![]));
-    rows.push(refused("persist without a data directory", how, kind, "NO_DATA_DIR"));
+    let call = Call::put_bases(upload, vec![]);
+    rows.push(refused("persist without a data directory", call, kind, "NO_DATA_DIR"));
     let points = capstan::curve::points::encode(PointEncoding::Compressed, &world.g1[1..3]);
     let upload = v1::BasesUpload {
         payload_hash: vec![7; 32].into(),
         ..messages::bases::<G1Affine>(PointEncoding::Compressed, 2)
     };
-    let how = Call::Put(messages::put_bases(upload, vec![messages::chunk(0, points)]));
-    rows.push(refused("another hash than promised", how, Code::Aborted, "HASH_MISMATCH"));
+    let call = Call::put_bases(upload, vec![messages::chunk(0, points)]);
+    rows.push(refused("another hash than promised", call, Code::Aborted, "HASH_MISMATCH"));
     rows
 }
 
@@ -84,14 +73,14 @@ fn unknown_ids(len: usize) -> Vec<(String, Bytes)> {
 fn bases_calls(world: &World, id: &Bytes) -> Vec<(&'static str, Call)> {
     let spec = messages::spec(v1::Group::G1 as i32, messages::stored(id, 0, 0));
     let scalars = messages::scalars(v1::ScalarEncoding::U8, vec![1; 8]);
-    let vector = messages::vector(&messages::id(), v1::ScalarEncoding::U8, 8);
+    let vector = messages::new_vector(v1::ScalarEncoding::U8, 8);
     let encoding = Some(v1::PointEncoding::Compressed as i32);
     let get = Some(v1::get_request::Id::ObjectId(id.clone()));
     let payload = v1::Payload { hash: id.clone(), encoding: v1::PointEncoding::Compressed as i32 };
     assert!(!world.g1_id.is_empty());
     vec![
-        ("msm", Call::Msm(messages::msm(spec.clone(), scalars))),
-        ("msm_stream", Call::MsmStream(messages::msm_stream(spec, vector, vec![]))),
+        ("msm", Call::msm(spec.clone(), scalars)),
+        ("msm_stream", Call::msm_stream(spec, vector, vec![])),
         ("get", Call::Get(v1::GetRequest { id: get, encoding, ..v1::GetRequest::default() })),
         ("stat", stat(v1::stat_request::Id::ObjectId(id.clone()))),
         ("stat by payload", stat(v1::stat_request::Id::Payload(payload))),
@@ -138,12 +127,12 @@ async fn unknown_released_and_malformed_ids_get_the_same_answer() {
     release(id).send(&world.channel).await.unwrap();
     let mut statuses = Vec::new();
     let ids = unknown_ids(32).into_iter().map(|(_, id)| id).chain([released]);
-    for (_, how) in ids.flat_map(|id| bases_calls(&world, &id)) {
-        statuses.push(how.send(&world.channel).await.unwrap_err());
+    for (_, call) in ids.flat_map(|id| bases_calls(&world, &id)) {
+        statuses.push(call.send(&world.channel).await.unwrap_err());
     }
     let ids = unknown_ids(16).into_iter().map(|(_, id)| id).chain([gone]);
-    for (_, how) in ids.flat_map(|id| upload_calls(&world, &id)) {
-        statuses.push(how.send(&world.channel).await.unwrap_err());
+    for (_, call) in ids.flat_map(|id| upload_calls(&world, &id)) {
+        statuses.push(call.send(&world.channel).await.unwrap_err());
     }
     assert_eq!(statuses[0].code(), Code::NotFound);
     for status in &statuses {
@@ -171,15 +160,14 @@ async fn refuses_conflicting_uploads_and_bases_in_transit_as_scalars() {
     let conflict = |status: Status| (status.code(), reason(&status));
     let aborted = (Code::Aborted, "UPLOAD_CONFLICT".to_owned());
     let other = v1::BasesUpload { count: 3, ..upload.clone() };
-    let status =
-        Call::Put(messages::put_bases(other, vec![])).send(&world.channel).await.unwrap_err();
+    let status = Call::put_bases(other, vec![]).send(&world.channel).await.unwrap_err();
     assert_eq!(conflict(status), aborted, "another count");
     let vector = messages::vector(&id, v1::ScalarEncoding::U8, 96);
-    let how = Call::Put(messages::put_vector(vector, vec![]));
-    assert_eq!(conflict(how.send(&world.channel).await.unwrap_err()), aborted, "another kind");
+    let call = Call::put_vector(vector, vec![]);
+    assert_eq!(conflict(call.send(&world.channel).await.unwrap_err()), aborted, "another kind");
     let vector = messages::vector(&id, v1::ScalarEncoding::U8, 8);
-    let how = Call::MsmStream(messages::msm_stream(world.spec(), vector, vec![]));
-    assert_eq!(conflict(how.send(&world.channel).await.unwrap_err()), aborted, "a job");
+    let call = Call::msm_stream(world.spec(), vector, vec![]);
+    assert_eq!(conflict(call.send(&world.channel).await.unwrap_err()), aborted, "a job");
     let kind = (Code::FailedPrecondition, "OBJECT_KIND".to_owned());
     let on = compute(&world.channel).msm(messages::msm_on(world.spec(), &id)).await;
     assert_eq!(conflict(on.unwrap_err()), kind, "as scalars");

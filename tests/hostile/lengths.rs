@@ -40,20 +40,20 @@ fn unary(rows: &mut Vec<Row>, world: &World) {
         [("too few", 7, 1), ("too many", 9, 1), ("none", 0, 1), ("no second vector", 8, 2)]
     {
         let spec = v1::MsmSpec { batch, ..world.spec() };
-        let how = Call::Msm(messages::msm(spec, u8s(count)));
-        rows.push(invalid(format!("{name} scalars"), how, LENGTH, "scalars", None));
+        let call = Call::msm(spec, u8s(count));
+        rows.push(invalid(format!("{name} scalars"), call, LENGTH, "scalars"));
     }
     let half = messages::scalars(v1::ScalarEncoding::Canonical, vec![0; 8 * 32 - 16]);
-    let how = Call::Msm(messages::msm(world.spec(), half.clone()));
-    rows.push(invalid("half a scalar", how, LENGTH, "inline.data", None));
-    let how = Call::Ntt(messages::ntt(messages::ntt_spec(3), half));
-    rows.push(invalid("half an element", how, LENGTH, "inline.data", None));
+    let call = Call::msm(world.spec(), half.clone());
+    rows.push(invalid("half a scalar", call, LENGTH, "inline.data"));
+    let call = Call::ntt(messages::ntt_spec(3), half);
+    rows.push(invalid("half an element", call, LENGTH, "inline.data"));
     let bases = messages::inline_bytes(PointEncoding::Compressed, vec![0; 72]);
-    let how = Call::Msm(messages::msm(messages::spec(v1::Group::G1 as i32, bases), u8s(1)));
-    rows.push(invalid("half a point", how, LENGTH, "spec.bases.inline.data", None));
+    let call = Call::msm(messages::spec(v1::Group::G1 as i32, bases), u8s(1));
+    rows.push(invalid("half a point", call, LENGTH, "spec.bases.inline.data"));
     let g2 = messages::inline_bytes(PointEncoding::Montgomery, vec![0; 96]);
-    let how = Call::Msm(messages::msm(messages::spec(v1::Group::G2 as i32, g2), u8s(1)));
-    rows.push(invalid("a point of G1 as G2", how, LENGTH, "spec.bases.inline.data", None));
+    let call = Call::msm(messages::spec(v1::Group::G2 as i32, g2), u8s(1));
+    rows.push(invalid("a point of G1 as G2", call, LENGTH, "spec.bases.inline.data"));
     for (offset, length, field) in [
         (9, 0, "spec.bases.stored.offset"),
         (0, 9, "spec.bases.stored.length"),
@@ -63,41 +63,30 @@ fn unary(rows: &mut Vec<Row>, world: &World) {
         (0, u64::MAX, "spec.bases.stored.length"),
     ] {
         let bases = messages::stored(&world.g1_id, offset, length);
-        let how = Call::Msm(messages::msm(messages::spec(v1::Group::G1 as i32, bases), u8s(8)));
-        rows.push(invalid(format!("{length} bases from {offset} on"), how, LARGE, field, None));
+        let call = Call::msm(messages::spec(v1::Group::G1 as i32, bases), u8s(8));
+        rows.push(invalid(format!("{length} bases from {offset} on"), call, LARGE, field));
     }
     let spec = v1::MsmSpec { batch: 65_537, ..world.spec() };
-    rows.push(invalid(
-        "a batch too large",
-        Call::Msm(messages::msm(spec, u8s(8))),
-        LARGE,
-        "spec.batch",
-        None,
-    ));
+    rows.push(invalid("a batch too large", Call::msm(spec, u8s(8)), LARGE, "spec.batch"));
 }
 
 fn streamed(rows: &mut Vec<Row>, world: &World) {
     let of = v1::ScalarEncoding::U32;
-    let stream = |count, chunks| {
-        Call::MsmStream(messages::msm_stream(
-            world.spec(),
-            messages::vector(&messages::id(), of, count),
-            chunks,
-        ))
-    };
+    let stream =
+        |count, chunks| Call::msm_stream(world.spec(), messages::new_vector(of, count), chunks);
     let piece = |offset, len| messages::chunk(offset, vec![0; len]);
     for count in [0, 7, 9, u32::MAX.into()] {
-        let how = stream(count, vec![piece(0, 32)]);
-        rows.push(invalid(format!("a header with count {count}"), how, LENGTH, "scalars", None));
+        let call = stream(count, vec![piece(0, 32)]);
+        rows.push(invalid(format!("a header with count {count}"), call, LENGTH, "scalars"));
     }
-    let how = stream(u64::MAX, vec![]);
-    rows.push(invalid("a size that overflows", how, LARGE, "count", None));
-    rows.push(invalid("truncated at once", stream(8, vec![]), LENGTH, "chunk", None));
-    rows.push(invalid("truncated", stream(8, vec![piece(0, 31)]), LENGTH, "chunk", None));
-    rows.push(invalid("a hole", stream(8, vec![piece(0, 8), piece(9, 23)]), LENGTH, "chunk", None));
+    let call = stream(u64::MAX, vec![]);
+    rows.push(invalid("a size that overflows", call, LARGE, "count"));
+    rows.push(invalid("truncated at once", stream(8, vec![]), LENGTH, "chunk"));
+    rows.push(invalid("truncated", stream(8, vec![piece(0, 31)]), LENGTH, "chunk"));
+    rows.push(invalid("a hole", stream(8, vec![piece(0, 8), piece(9, 23)]), LENGTH, "chunk"));
     for (offset, len) in [(0, 33), (32, 1), (31, 2), (u64::MAX, 1), (u64::MAX, 2), (1 << 40, 4)] {
-        let how = stream(8, vec![piece(offset, len)]);
-        rows.push(invalid(format!("a chunk of {len} at {offset}"), how, LARGE, "chunk", None));
+        let call = stream(8, vec![piece(offset, len)]);
+        rows.push(invalid(format!("a chunk of {len} at {offset}"), call, LARGE, "chunk"));
     }
     let twice = vec![piece(0, 20), piece(0, 20), piece(10, 22)];
     let zero = messages::compressed::<G1Affine>(messages::sum(&world.g1[..1], &[Fr::from(0)]));
@@ -108,26 +97,22 @@ fn streamed(rows: &mut Vec<Row>, world: &World) {
     rows.push(good("empty chunks", stream(8, empty), zero));
     let large = vec![piece(0, (1 << 20) + (128 << 10))];
     rows.push(refused("a message above the limit", stream(8, large), Code::OutOfRange, ""));
-    let mut headless = messages::msm_stream(
-        world.spec(),
-        messages::vector(&messages::id(), of, 8),
-        vec![piece(0, 32)],
-    );
+    let mut headless =
+        messages::msm_stream(world.spec(), messages::new_vector(of, 8), vec![piece(0, 32)]);
     let header = headless.remove(0);
     let none = Call::MsmStream(headless.clone());
-    rows.push(invalid("a chunk before the header", none, "MISSING", "header", None));
-    rows.push(invalid("no message", Call::MsmStream(vec![]), "MISSING", "header", None));
+    rows.push(invalid("a chunk before the header", none, "MISSING", "header"));
+    rows.push(invalid("no message", Call::MsmStream(vec![]), "MISSING", "header"));
     let empty = vec![v1::MsmStreamRequest::default()];
-    rows.push(invalid("an empty message", Call::MsmStream(empty), "MISSING", "header", None));
+    rows.push(invalid("an empty message", Call::MsmStream(empty), "MISSING", "header"));
     let twice = vec![header.clone(), header.clone()];
-    rows.push(invalid("two headers", Call::MsmStream(twice), "OUT_OF_RANGE", "message", None));
+    rows.push(invalid("two headers", Call::MsmStream(twice), "OUT_OF_RANGE", "message"));
     let then_empty = vec![header, v1::MsmStreamRequest::default()];
     rows.push(invalid(
         "an empty message after the header",
         Call::MsmStream(then_empty),
         "OUT_OF_RANGE",
         "message",
-        None,
     ));
     scattered_bytes(rows);
 }
@@ -135,9 +120,9 @@ fn streamed(rows: &mut Vec<Row>, world: &World) {
 /// Chunks that each leave a hole, so that the server would need memory for every byte received.
 fn scattered_bytes(rows: &mut Vec<Row>) {
     let single_bytes = (0..6000).map(|i| messages::chunk(2 * i, vec![0])).collect();
-    let vector = messages::vector(&messages::id(), v1::ScalarEncoding::U8, 1 << 20);
-    let how = Call::Put(messages::put_vector(vector, single_bytes));
-    rows.push(invalid("scattered bytes", how, "OUT_OF_RANGE", "chunk.offset", None));
+    let vector = messages::new_vector(v1::ScalarEncoding::U8, 1 << 20);
+    let call = Call::put_vector(vector, single_bytes);
+    rows.push(invalid("scattered bytes", call, "OUT_OF_RANGE", "chunk.offset"));
 }
 
 fn empty_inputs(rows: &mut Vec<Row>, world: &World) {
@@ -148,33 +133,29 @@ fn empty_inputs(rows: &mut Vec<Row>, world: &World) {
         ("stored", messages::stored(&world.g1_id, 8, 0)),
     ] {
         let spec = messages::spec(v1::Group::G1 as i32, bases);
-        let how = Call::Msm(messages::msm(spec.clone(), u8s(0)));
-        rows.push(good(format!("no bases, {name}"), how, infinity.clone()));
+        let call = Call::msm(spec.clone(), u8s(0));
+        rows.push(good(format!("no bases, {name}"), call, infinity.clone()));
         let three = v1::MsmSpec { batch: 3, ..spec.clone() };
-        let how = Call::Msm(messages::msm(three, u8s(0)));
+        let call = Call::msm(three, u8s(0));
         let expected = Bytes::from([&infinity[..]; 3].concat());
-        rows.push(good(format!("no bases in a batch, {name}"), how, expected));
-        let vector = messages::vector(&messages::id(), v1::ScalarEncoding::Canonical, 0);
-        let how = Call::MsmStream(messages::msm_stream(spec, vector, vec![]));
-        rows.push(good(format!("no bases streamed, {name}"), how, infinity.clone()));
+        rows.push(good(format!("no bases in a batch, {name}"), call, expected));
+        let vector = messages::new_vector(v1::ScalarEncoding::Canonical, 0);
+        let call = Call::msm_stream(spec, vector, vec![]);
+        rows.push(good(format!("no bases streamed, {name}"), call, infinity.clone()));
     }
     let bases = messages::inline::<G2Affine>(&[]);
-    let how = Call::Msm(messages::msm(messages::spec(v1::Group::G2 as i32, bases), u8s(0)));
+    let call = Call::msm(messages::spec(v1::Group::G2 as i32, bases), u8s(0));
     rows.push(good(
         "no bases of G2",
-        how,
+        call,
         messages::compressed::<G2Affine>(messages::sum::<G2Affine>(&[], &[])),
     ));
     let zeros = Bytes::from(vec![0; 64]);
     let spec = v1::NttSpec { row_length: Some(0), ..messages::ntt_spec(1) };
-    rows.push(good("a row of zeros", Call::Ntt(messages::ntt(spec, canonical(0))), zeros));
+    rows.push(good("a row of zeros", Call::ntt(spec, canonical(0)), zeros));
     let one = messages::canonical(&[Fr::from(7)]);
     let input = messages::scalars(v1::ScalarEncoding::Canonical, one.clone());
-    rows.push(good(
-        "an NTT of size 1",
-        Call::Ntt(messages::ntt(messages::ntt_spec(0), input)),
-        one,
-    ));
+    rows.push(good("an NTT of size 1", Call::ntt(messages::ntt_spec(0), input), one));
 }
 
 fn odd_sizes(rows: &mut Vec<Row>, world: &World) {
@@ -185,91 +166,82 @@ fn odd_sizes(rows: &mut Vec<Row>, world: &World) {
         let inline =
             messages::scalars(v1::ScalarEncoding::Canonical, messages::canonical(&scalars));
         let sum = messages::compressed::<G1Affine>(messages::sum(&points, &scalars));
-        rows.push(good(format!("{n} terms"), Call::Msm(messages::msm(spec, inline)), sum));
+        rows.push(good(format!("{n} terms"), Call::msm(spec, inline), sum));
     }
     let spec = messages::spec(v1::Group::G1 as i32, messages::stored(&world.g1_id, 3, 2));
     let sum = messages::sum(&world.g1[3..5], &[Fr::from(1), Fr::from(1)]);
     let sum = messages::compressed::<G1Affine>(sum);
-    rows.push(good("a slice of bases", Call::Msm(messages::msm(spec, u8s(2))), sum));
+    rows.push(good("a slice of bases", Call::msm(spec, u8s(2)), sum));
 }
 
 fn ntt_sizes(rows: &mut Vec<Row>) {
     for count in [0, 1, 3, 5, 7, 9] {
-        let how = Call::Ntt(messages::ntt(messages::ntt_spec(3), canonical(count)));
-        rows.push(invalid(format!("{count} elements for 8"), how, LENGTH, "input", None));
+        let call = Call::ntt(messages::ntt_spec(3), canonical(count));
+        rows.push(invalid(format!("{count} elements for 8"), call, LENGTH, "input"));
     }
     for lg_n in [33, 64, u32::MAX] {
-        let how = Call::Ntt(messages::ntt(messages::ntt_spec(lg_n), canonical(1)));
-        rows.push(invalid(format!("lg_n {lg_n}"), how, LARGE, "spec.lg_n", None));
+        let call = Call::ntt(messages::ntt_spec(lg_n), canonical(1));
+        rows.push(invalid(format!("lg_n {lg_n}"), call, LARGE, "spec.lg_n"));
     }
     let spec = v1::NttSpec { row_length: Some(9), ..messages::ntt_spec(3) };
-    let how = Call::Ntt(messages::ntt(spec, canonical(9)));
-    rows.push(invalid("a row longer than n", how, LARGE, "spec.row_length", None));
+    let call = Call::ntt(spec, canonical(9));
+    rows.push(invalid("a row longer than n", call, LARGE, "spec.row_length"));
     let spec = v1::NttSpec { batch: 65_537, ..messages::ntt_spec(0) };
-    rows.push(invalid(
-        "too many rows",
-        Call::Ntt(messages::ntt(spec, canonical(1))),
-        LARGE,
-        "spec.batch",
-        None,
-    ));
+    rows.push(invalid("too many rows", Call::ntt(spec, canonical(1)), LARGE, "spec.batch"));
     let spec = v1::NttSpec { row_length: Some(0), ..messages::ntt_spec(16) };
-    let how = Call::Ntt(messages::ntt(spec, canonical(0)));
-    rows.push(invalid("a result above one message", how, LARGE, "keep", None));
+    let call = Call::ntt(spec, canonical(0));
+    rows.push(invalid("a result above one message", call, LARGE, "keep"));
     let narrow = messages::scalars(v1::ScalarEncoding::U64, vec![0; 16]);
-    let how = Call::Ntt(messages::ntt(messages::ntt_spec(1), narrow));
-    rows.push(invalid("narrow elements", how, "OUT_OF_RANGE", "encoding", None));
+    let call = Call::ntt(messages::ntt_spec(1), narrow);
+    rows.push(invalid("narrow elements", call, "OUT_OF_RANGE", "encoding"));
     let spec =
         v1::NttSpec { output_encoding: v1::ScalarEncoding::U64 as i32, ..messages::ntt_spec(1) };
-    let how = Call::Ntt(messages::ntt(spec, canonical(2)));
-    rows.push(invalid("a narrow result", how, "OUT_OF_RANGE", "spec.output_encoding", None));
+    let call = Call::ntt(spec, canonical(2));
+    rows.push(invalid("a narrow result", call, "OUT_OF_RANGE", "spec.output_encoding"));
 }
 
 /// Requests that can never fit are refused before the payload, without a retry delay.
 fn plans(rows: &mut Vec<Row>) {
-    let bytes = |name: &str, how| refused(name, how, Code::ResourceExhausted, "CONNECTION_BYTES");
+    let bytes = |name: &str, call| refused(name, call, Code::ResourceExhausted, "CONNECTION_BYTES");
     for lg_n in [20, 26, 32] {
         let spec = v1::NttSpec { row_length: Some(0), batch: 1 << 16, ..messages::ntt_spec(lg_n) };
-        let vector = messages::vector(&messages::id(), v1::ScalarEncoding::Canonical, 0);
-        let how = Call::NttStream(messages::ntt_stream(spec, vector, vec![]));
-        rows.push(bytes(&format!("an NTT of 2^{lg_n} zeros without payload"), how));
+        let vector = messages::new_vector(v1::ScalarEncoding::Canonical, 0);
+        let call = Call::ntt_stream(spec, vector, vec![]);
+        rows.push(bytes(&format!("an NTT of 2^{lg_n} zeros without payload"), call));
     }
-    let vector = messages::vector(&messages::id(), v1::ScalarEncoding::U8, 33 << 20);
-    rows.push(bytes("a vector", Call::Put(messages::put_vector(vector, vec![]))));
+    let vector = messages::new_vector(v1::ScalarEncoding::U8, 33 << 20);
+    rows.push(bytes("a vector", Call::put_vector(vector, vec![])));
     let upload = messages::bases::<G1Affine>(PointEncoding::Compressed, 1 << 20);
-    rows.push(bytes("bases", Call::Put(messages::put_bases(upload, vec![]))));
+    rows.push(bytes("bases", Call::put_bases(upload, vec![])));
 }
 
 fn puts(rows: &mut Vec<Row>) {
     let put = |count, chunks| {
-        Call::Put(messages::put_bases(
-            messages::bases::<G1Affine>(PointEncoding::Compressed, count),
-            chunks,
-        ))
+        Call::put_bases(messages::bases::<G1Affine>(PointEncoding::Compressed, count), chunks)
     };
     let piece = |offset, len| messages::chunk(offset, vec![0; len]);
-    rows.push(invalid("no points", put(0, vec![]), "SIZE_ZERO", "count", None));
-    rows.push(invalid("truncated bases", put(2, vec![piece(48, 48)]), LENGTH, "chunk", None));
-    rows.push(invalid("too many bytes of bases", put(2, vec![piece(0, 97)]), LARGE, "chunk", None));
-    rows.push(invalid("bases whose size overflows", put(u64::MAX, vec![]), LARGE, "count", None));
-    let vector = || messages::vector(&messages::id(), v1::ScalarEncoding::U16, 4);
-    let how = Call::Put(messages::put_vector(vector(), vec![piece(0, 7)]));
-    rows.push(invalid("a truncated vector", how, LENGTH, "chunk", None));
-    let how = Call::Put(messages::put_vector(vector(), vec![piece(7, 2)]));
-    rows.push(invalid("too many bytes of a vector", how, LARGE, "chunk", None));
+    rows.push(invalid("no points", put(0, vec![]), "SIZE_ZERO", "count"));
+    rows.push(invalid("truncated bases", put(2, vec![piece(48, 48)]), LENGTH, "chunk"));
+    rows.push(invalid("too many bytes of bases", put(2, vec![piece(0, 97)]), LARGE, "chunk"));
+    rows.push(invalid("bases whose size overflows", put(u64::MAX, vec![]), LARGE, "count"));
+    let vector = || messages::new_vector(v1::ScalarEncoding::U16, 4);
+    let call = Call::put_vector(vector(), vec![piece(0, 7)]);
+    rows.push(invalid("a truncated vector", call, LENGTH, "chunk"));
+    let call = Call::put_vector(vector(), vec![piece(7, 2)]);
+    rows.push(invalid("too many bytes of a vector", call, LARGE, "chunk"));
     for (field, len) in [("upload_id", 0), ("upload_id", 15), ("upload_id", 17)] {
         let vector = v1::VectorUpload { upload_id: vec![1; len].into(), ..vector() };
-        let how = Call::Put(messages::put_vector(vector, vec![]));
-        rows.push(invalid(format!("an upload id of {len}"), how, LENGTH, field, None));
+        let call = Call::put_vector(vector, vec![]);
+        rows.push(invalid(format!("an upload id of {len}"), call, LENGTH, field));
     }
     let many = v1::VectorUpload { streams: 65, ..vector() };
-    let how = Call::Put(messages::put_vector(many, vec![]));
-    rows.push(invalid("too many streams", how, LARGE, "streams", None));
+    let call = Call::put_vector(many, vec![]);
+    rows.push(invalid("too many streams", call, LARGE, "streams"));
     let mut bases = |name: &str, reason, field, spoil: fn(&mut v1::BasesUpload)| {
         let mut upload = messages::bases::<G1Affine>(PointEncoding::Compressed, 1);
         spoil(&mut upload);
-        let how = Call::Put(messages::put_bases(upload, vec![piece(0, 48)]));
-        rows.push(invalid(name, how, reason, field, None));
+        let call = Call::put_bases(upload, vec![piece(0, 48)]);
+        rows.push(invalid(name, call, reason, field));
     };
     bases("a short hash", LENGTH, "payload_hash", |b| b.payload_hash = vec![1; 31].into());
     bases("a long label", LARGE, "label", |b| b.label = "x".repeat(129));

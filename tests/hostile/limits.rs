@@ -22,7 +22,7 @@ const MIB: u64 = 1 << 20;
 /// Starts the upload of a vector of `bytes` bytes and sends only the first; the server holds it.
 async fn hold(channel: &Channel, bytes: u64) -> Result<v1::VectorUpload, Status> {
     use futures_util::StreamExt;
-    let vector = messages::vector(&messages::id(), v1::ScalarEncoding::U8, bytes);
+    let vector = messages::new_vector(v1::ScalarEncoding::U8, bytes);
     let messages = messages::put_vector(vector.clone(), vec![messages::chunk(0, vec![0])]);
     let mut client = store(channel);
     let call =
@@ -93,9 +93,9 @@ async fn a_request_whose_total_can_never_fit_gets_no_retry_delay() {
     let world = World::new(settings()).await;
     // 16 MiB of payload, 16 of result, and working memory on top.
     let spec = || v1::NttSpec { batch: 1 << 10, ..messages::ntt_spec(9) };
-    let vector = || messages::vector(&messages::id(), v1::ScalarEncoding::Canonical, 1 << 19);
-    let how = Call::NttStream(messages::ntt_stream(spec(), vector(), vec![]));
-    assert_full(&how.send(&world.channel).await.unwrap_err(), "CONNECTION_BYTES", false);
+    let vector = || messages::new_vector(v1::ScalarEncoding::Canonical, 1 << 19);
+    let call = Call::ntt_stream(spec(), vector(), vec![]);
+    assert_full(&call.send(&world.channel).await.unwrap_err(), "CONNECTION_BYTES", false);
     world.assert_healthy("sums").await;
 }
 
@@ -138,7 +138,7 @@ async fn uploads_and_the_store_are_limited() {
     release(channel, &second).await;
     let put = async |count| {
         let bases = messages::bases::<G1Affine>(PointEncoding::Compressed, count);
-        Call::Put(messages::put_bases(bases, vec![])).send(channel).await
+        Call::put_bases(bases, vec![]).send(channel).await
     };
     let never = with_permit(async || put(22_000).await).await.unwrap_err();
     assert_full(&never, "STORE", false);

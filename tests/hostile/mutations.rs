@@ -65,7 +65,7 @@ fn corpus(world: &World) -> Vec<(&'static str, Vec<Bytes>)> {
     }
     let chunk = || vec![messages::chunk(0, vec![1; 64])];
     let of = v1::ScalarEncoding::Canonical;
-    let vector = || messages::vector(&messages::id(), of, 2);
+    let vector = || messages::new_vector(of, 2);
     let inline = || messages::scalars(of, vec![1; 64]);
     let slice = messages::spec(v1::Group::G1 as i32, messages::stored(&world.g1_id, 1, 2));
     let inline_spec = messages::spec(v1::Group::G1 as i32, messages::inline(&world.g1[..2]));

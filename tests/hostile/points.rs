@@ -48,14 +48,11 @@ fn refused<A: CurvePoint>(
     let spec =
         messages::spec(messages::group::<A>(), messages::inline_bytes(encoding, data.clone()));
     let scalars = messages::scalars(v1::ScalarEncoding::U8, vec![1; 4]);
-    let how = Call::Msm(messages::msm(spec, scalars));
+    let call = Call::msm(spec, scalars);
     let name = format!("{name}, {encoding:?}");
-    rows.push(invalid(format!("{name}, inline"), how, reason, "spec.bases.inline.data", 2));
-    let how = Call::Put(messages::put_bases(
-        messages::bases::<A>(encoding, 4),
-        vec![messages::chunk(0, data)],
-    ));
-    rows.push(invalid(format!("{name}, put"), how, reason, "points", 2));
+    rows.push(invalid(format!("{name}, inline"), call, reason, "spec.bases.inline.data").at(2));
+    let call = Call::put_bases(messages::bases::<A>(encoding, 4), vec![messages::chunk(0, data)]);
+    rows.push(invalid(format!("{name}, put"), call, reason, "points").at(2));
 }
 
 type Bad = (&'static str, PointEncoding, Vec<u8>, &'static str);
@@ -175,13 +172,13 @@ fn infinities<A: CurvePoint>(rows: &mut Vec<Row>) {
             let inline = messages::scalars(v1::ScalarEncoding::U8, vec![3, 4, 5]);
             let name = format!("{} infinity at {at:03b}, {encoding:?}", A::GROUP);
             let sum = messages::compressed::<A>(messages::sum(&points, &scalars));
-            rows.push(good(name, Call::Msm(messages::msm(spec, inline)), sum));
+            rows.push(good(name, Call::msm(spec, inline), sum));
         }
     }
     let zeros = vec![0; 2 * A::GROUP.affine_bytes()];
     let upload = messages::bases::<A>(PointEncoding::Montgomery, 2);
-    let how = Call::Put(messages::put_bases(upload, vec![messages::chunk(0, zeros)]));
-    rows.push(good(format!("{} put of nothing but infinities", A::GROUP), how, None));
+    let call = Call::put_bases(upload, vec![messages::chunk(0, zeros)]);
+    rows.push(good(format!("{} put of nothing but infinities", A::GROUP), call, None));
 }
 
 /// The first of two bad points is reported, whichever thread finds it.
@@ -191,6 +188,6 @@ fn two_bad_points() -> Row {
     data[150 * 96..150 * 96 + 48].fill(0xff);
     data[77 * 96 + 48] ^= 1;
     let upload = messages::bases::<G1Affine>(PointEncoding::Montgomery, 200);
-    let how = Call::Put(messages::put_bases(upload, vec![messages::chunk(0, Bytes::from(data))]));
-    invalid("two bad points: the first is reported", how, "NOT_ON_CURVE", "points", 77)
+    let call = Call::put_bases(upload, vec![messages::chunk(0, Bytes::from(data))]);
+    invalid("two bad points: the first is reported", call, "NOT_ON_CURVE", "points").at(77)
 }

@@ -41,11 +41,11 @@ pub fn rows(world: &World) -> Vec<Row> {
             ntt(&mut rows, &name, encoding, &data);
             let mut spec = world.spec();
             (spec.batch, spec.reduce) = (2, true);
-            let how = Call::Msm(messages::msm(spec, messages::scalars(encoding, data)));
+            let call = Call::msm(spec, messages::scalars(encoding, data));
             let first = messages::sum(&world.g1[5..6], &[reduced(encoding, integer)]);
             let both =
                 [messages::compressed::<G1Affine>(first), messages::compressed::<G1Affine>(zero())];
-            rows.push(good(format!("{name}, reduced"), how, bytes::Bytes::from(both.concat())));
+            rows.push(good(format!("{name}, reduced"), call, bytes::Bytes::from(both.concat())));
         }
     }
     cosets(&mut rows);
@@ -58,29 +58,25 @@ fn zero() -> capstan::curve::G1Projective {
 
 fn msm(rows: &mut Vec<Row>, world: &World, name: &str, of: v1::ScalarEncoding, data: &[u8]) {
     let spec = v1::MsmSpec { batch: 2, ..world.spec() };
-    let how = Call::Msm(messages::msm(spec.clone(), messages::scalars(of, data.to_vec())));
-    rows.push(invalid(format!("scalar {name}"), how, "NOT_CANONICAL", "scalars", 5));
+    let call = Call::msm(spec.clone(), messages::scalars(of, data.to_vec()));
+    rows.push(invalid(format!("scalar {name}"), call, "NOT_CANONICAL", "scalars").at(5));
     let mut late = data.to_vec();
     late.rotate_right(8 * 32);
     let chunks =
         vec![messages::chunk(256, late[256..].to_vec()), messages::chunk(0, late[..256].to_vec())];
-    let how = Call::MsmStream(messages::msm_stream(
-        spec,
-        messages::vector(&messages::id(), of, 16),
-        chunks,
-    ));
+    let call = Call::msm_stream(spec, messages::new_vector(of, 16), chunks);
     let name = format!("scalar {name} of the second vector, streamed");
-    rows.push(invalid(name, how, "NOT_CANONICAL", "scalars", 13));
+    rows.push(invalid(name, call, "NOT_CANONICAL", "scalars").at(13));
 }
 
 fn ntt(rows: &mut Vec<Row>, name: &str, of: v1::ScalarEncoding, data: &[u8]) {
     let spec = v1::NttSpec { batch: 4, ..messages::ntt_spec(2) };
-    let how = Call::Ntt(messages::ntt(spec.clone(), messages::scalars(of, data.to_vec())));
-    rows.push(invalid(format!("element {name}"), how, "NOT_CANONICAL", "input", 5));
+    let call = Call::ntt(spec.clone(), messages::scalars(of, data.to_vec()));
+    rows.push(invalid(format!("element {name}"), call, "NOT_CANONICAL", "input").at(5));
     let chunks = vec![messages::chunk(0, data.to_vec())];
-    let stream = messages::ntt_stream(spec, messages::vector(&messages::id(), of, 16), chunks);
-    let how = Call::NttStream(stream);
-    rows.push(invalid(format!("element {name}, streamed"), how, "NOT_CANONICAL", "input", 5));
+    let stream = messages::ntt_stream(spec, messages::new_vector(of, 16), chunks);
+    let call = Call::NttStream(stream);
+    rows.push(invalid(format!("element {name}, streamed"), call, "NOT_CANONICAL", "input").at(5));
 }
 
 fn cosets(rows: &mut Vec<Row>) {
@@ -88,8 +84,8 @@ fn cosets(rows: &mut Vec<Row>) {
     let mut row = |name: &str, generator: Vec<u8>, reason| {
         let spec = v1::NttSpec { coset_generator: generator.into(), ..messages::ntt_spec(1) };
         let input = messages::scalars(v1::ScalarEncoding::Canonical, vec![0; 64]);
-        let how = Call::Ntt(messages::ntt(spec, input));
-        rows.push(invalid(format!("coset generator {name}"), how, reason, FIELD, None));
+        let call = Call::ntt(spec, input);
+        rows.push(invalid(format!("coset generator {name}"), call, reason, FIELD));
     };
     row("zero", vec![0; 32], "SIZE_ZERO");
     row("r", Fr::MODULUS.to_bytes_le(), "NOT_CANONICAL");

@@ -16,13 +16,13 @@ use crate::{
 pub fn rows(_: &World) -> Vec<Row> {
     let of = v1::ScalarEncoding::Canonical;
     let stream = |count, chunks| {
-        let vector = messages::vector(&messages::id(), of, count);
-        Call::NttStream(messages::ntt_stream(messages::ntt_spec(2), vector, chunks))
+        let vector = messages::new_vector(of, count);
+        Call::ntt_stream(messages::ntt_spec(2), vector, chunks)
     };
     let piece = |offset, len| messages::chunk(offset, vec![0; len]);
     let mut rows = Vec::new();
-    let mut row = |name: &str, how, reason, field| {
-        rows.push(invalid(format!("ntt stream: {name}"), how, reason, field, None));
+    let mut row = |name: &str, call, reason, field| {
+        rows.push(invalid(format!("ntt stream: {name}"), call, reason, field));
     };
     row("truncated at once", stream(4, vec![]), "LENGTH_MISMATCH", "chunk");
     row("truncated", stream(4, vec![piece(0, 127)]), "LENGTH_MISMATCH", "chunk");
@@ -31,8 +31,8 @@ pub fn rows(_: &World) -> Vec<Row> {
     row("too few", stream(3, vec![piece(0, 96)]), "LENGTH_MISMATCH", "input");
     row("too many", stream(5, vec![piece(0, 160)]), "LENGTH_MISMATCH", "input");
     row("a size that overflows", stream(u64::MAX, vec![]), "SIZE_TOO_LARGE", "count");
-    let narrow = messages::vector(&messages::id(), v1::ScalarEncoding::U8, 4);
-    let narrow = Call::NttStream(messages::ntt_stream(messages::ntt_spec(2), narrow, vec![]));
+    let narrow = messages::new_vector(v1::ScalarEncoding::U8, 4);
+    let narrow = Call::ntt_stream(messages::ntt_spec(2), narrow, vec![]);
     row("narrow elements", narrow, "OUT_OF_RANGE", "encoding");
     rows
 }
@@ -63,7 +63,7 @@ fn dripping<M: Send + 'static>(
 /// A stall of the sender only delays the cutoff, so the lower bound holds on any machine.
 fn assert_idle(name: &str, begun: Instant, sent: Result<(), Status>) {
     let status = sent.expect_err(name);
-    assert_status(name, &status, Code::DeadlineExceeded, "IDLE", "", None);
+    assert_status(name, &status, Code::DeadlineExceeded, "IDLE");
     assert!(begun.elapsed() >= IDLE, "{name}: cut off before the idle limit");
 }
 
@@ -71,7 +71,7 @@ fn assert_idle(name: &str, begun: Instant, sent: Result<(), Status>) {
 async fn silent_and_slow_senders_are_cut_off() {
     let world = world_with_short_idle_timeout().await;
     let channel = &world.channel;
-    let vector = || messages::vector(&messages::id(), v1::ScalarEncoding::U8, 8);
+    let vector = || messages::new_vector(v1::ScalarEncoding::U8, 8);
     let begun = Instant::now();
     let put = |messages: Vec<v1::PutRequest>| async move {
         store(channel).put(without_end(messages)).await.map(drop)
@@ -81,16 +81,16 @@ async fn silent_and_slow_senders_are_cut_off() {
     };
     let piece = || vec![messages::chunk(0, vec![1; 4])];
     let drip = |chunk| v1::PutRequest { message: Some(v1::put_request::Message::Chunk(chunk)) };
-    let large = messages::vector(&messages::id(), v1::ScalarEncoding::U8, 1 << 20);
+    let large = messages::new_vector(v1::ScalarEncoding::U8, 1 << 20);
     let large = dripping(messages::put_vector(large, vec![]), drip);
     // Too much to arrive before the server checks, however late it does.
     let spec = v1::MsmSpec { batch: 1 << 12, ..world.spec() };
-    let slow = messages::vector(&messages::id(), v1::ScalarEncoding::U64, 8 << 12);
+    let slow = messages::new_vector(v1::ScalarEncoding::U64, 8 << 12);
     let slow = dripping(messages::msm_stream(spec, slow, vec![]), |chunk| v1::MsmStreamRequest {
         message: Some(v1::msm_stream_request::Message::Chunk(chunk)),
     });
     let spec = v1::NttSpec { batch: 1, ..messages::ntt_spec(2) };
-    let elements = messages::vector(&messages::id(), v1::ScalarEncoding::Canonical, 4);
+    let elements = messages::new_vector(v1::ScalarEncoding::Canonical, 4);
     let ntt = messages::ntt_stream(spec, elements, piece());
     let bases = messages::bases::<capstan::curve::G1Affine>(
         capstan::curve::points::PointEncoding::Compressed,
@@ -185,7 +185,7 @@ async fn unary_calls_without_a_message_are_cut_off() {
         let begun = Instant::now();
         assert_idle(path, begun, without_message(&impatient, path, None).await);
         let status = without_message(&patient, path, Some("150m")).await.expect_err("late");
-        assert_status(path, &status, Code::DeadlineExceeded, "DEADLINE", "", None);
+        assert_status(path, &status, Code::DeadlineExceeded, "DEADLINE");
     }
     impatient.assert_healthy("no message").await;
     patient.assert_healthy("no message in time").await;

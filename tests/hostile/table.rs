@@ -30,6 +30,30 @@ pub enum Call {
 }
 
 impl Call {
+    pub fn msm(spec: v1::MsmSpec, scalars: v1::InlineVector) -> Self {
+        Self::Msm(messages::msm(spec, scalars))
+    }
+
+    pub fn msm_stream(spec: v1::MsmSpec, vector: v1::VectorUpload, chunks: Vec<v1::Chunk>) -> Self {
+        Self::MsmStream(messages::msm_stream(spec, vector, chunks))
+    }
+
+    pub fn ntt(spec: v1::NttSpec, input: v1::InlineVector) -> Self {
+        Self::Ntt(messages::ntt(spec, input))
+    }
+
+    pub fn ntt_stream(spec: v1::NttSpec, vector: v1::VectorUpload, chunks: Vec<v1::Chunk>) -> Self {
+        Self::NttStream(messages::ntt_stream(spec, vector, chunks))
+    }
+
+    pub fn put_vector(vector: v1::VectorUpload, chunks: Vec<v1::Chunk>) -> Self {
+        Self::Put(messages::put_vector(vector, chunks))
+    }
+
+    pub fn put_bases(bases: v1::BasesUpload, chunks: Vec<v1::Chunk>) -> Self {
+        Self::Put(messages::put_bases(bases, chunks))
+    }
+
     /// Sends the request; returns the points, the elements, or nothing.
     pub async fn send(self, channel: &Channel) -> Result<Bytes, Status> {
         let (mut compute, mut store) = (compute(channel), store(channel));
@@ -82,41 +106,50 @@ impl Call {
     }
 }
 
-/// The expected answer.
-pub enum Expect {
-    /// Success, with this result if it is given.
-    Success(Option<Bytes>),
-    /// Refusal: code, reason, field, index.
-    Bad(Code, &'static str, &'static str, Option<u64>),
+/// An expected refusal. An empty `field` means that none is named.
+struct Refusal {
+    code: Code,
+    reason: &'static str,
+    field: &'static str,
+    index: Option<u64>,
 }
 
 /// A case of the table.
 pub struct Row {
     name: String,
-    how: Call,
-    expect: Expect,
+    call: Call,
+    /// Success, with this result if it is given; or a refusal.
+    expected: Result<Option<Bytes>, Refusal>,
+}
+
+impl Row {
+    /// The element that the refusal must name.
+    pub fn at(mut self, index: u64) -> Self {
+        self.expected = self.expected.map_err(|refusal| Refusal { index: Some(index), ..refusal });
+        self
+    }
 }
 
 /// A row that is refused with INVALID_ARGUMENT.
 pub fn invalid(
     name: impl Into<String>,
-    how: Call,
+    call: Call,
     reason: &'static str,
     field: &'static str,
-    index: impl Into<Option<u64>>,
 ) -> Row {
-    let expect = Expect::Bad(Code::InvalidArgument, reason, field, index.into());
-    Row { name: name.into(), how, expect }
+    let refusal = Refusal { code: Code::InvalidArgument, reason, field, index: None };
+    Row { name: name.into(), call, expected: Err(refusal) }
 }
 
 /// A row that is refused with another code.
-pub fn refused(name: impl Into<String>, how: Call, code: Code, reason: &'static str) -> Row {
-    Row { name: name.into(), how, expect: Expect::Bad(code, reason, "", None) }
+pub fn refused(name: impl Into<String>, call: Call, code: Code, reason: &'static str) -> Row {
+    let refusal = Refusal { code, reason, field: "", index: None };
+    Row { name: name.into(), call, expected: Err(refusal) }
 }
 
 /// An unusual row that must succeed.
-pub fn good(name: impl Into<String>, how: Call, gives: impl Into<Option<Bytes>>) -> Row {
-    Row { name: name.into(), how, expect: Expect::Success(gives.into()) }
+pub fn good(name: impl Into<String>, call: Call, result: impl Into<Option<Bytes>>) -> Row {
+    Row { name: name.into(), call, expected: Ok(result.into()) }
 }
 
 /// Limits small enough for the tables to reach, except timeouts: a busy machine would reach those
@@ -179,32 +212,28 @@ impl World {
 
     /// Sends a row and checks its answer and the server's health.
     pub async fn check(&self, row: Row) {
-        let Row { name, how, expect } = row;
-        let sent = tokio::time::timeout(TEST_TIMEOUT, how.send(&self.channel)).await;
-        let sent = sent.unwrap_or_else(|_| panic!("{name}: hangs"));
-        match (expect, sent) {
-            (Expect::Success(expected), Ok(got)) => {
-                assert!(expected.is_none_or(|expected| expected == got), "{name}: wrong result");
+        let Row { name, call, expected } = row;
+        let sent = tokio::time::timeout(TEST_TIMEOUT, call.send(&self.channel)).await;
+        match (expected, sent.unwrap_or_else(|_| panic!("{name}: hangs"))) {
+            (Ok(expected), Ok(result)) => {
+                assert!(expected.is_none_or(|expected| expected == result), "{name}: wrong result");
             }
-            (Expect::Success(_), Err(status)) => panic!("{name}: {status}"),
-            (Expect::Bad(..), Ok(_)) => panic!("{name}: accepted"),
-            (Expect::Bad(code, reason, field, index), Err(status)) => {
-                assert_status(&name, &status, code, reason, field, index);
-            }
+            (Ok(_), Err(status)) => panic!("{name}: {status}"),
+            (Err(_), Ok(_)) => panic!("{name}: accepted"),
+            (Err(refusal), Err(status)) => assert_refusal(&name, &status, &refusal),
         }
         self.assert_healthy(&name).await;
     }
 }
 
+/// Asserts a refusal that names no field.
+pub fn assert_status(name: &str, status: &Status, code: Code, reason: &'static str) {
+    assert_refusal(name, status, &Refusal { code, reason, field: "", index: None });
+}
+
 /// Asserts a refusal's content; `ErrorInfo` and `BadRequest` must name the same field and index.
-pub fn assert_status(
-    name: &str,
-    status: &Status,
-    code: Code,
-    expected: &str,
-    field: &str,
-    index: Option<u64>,
-) {
+fn assert_refusal(name: &str, status: &Status, refusal: &Refusal) {
+    let Refusal { code, reason: expected, field, index } = *refusal;
     assert_eq!((status.code(), &*reason(status)), (code, expected), "{name}: {status}");
     if expected.is_empty() {
         return;

@@ -108,6 +108,11 @@ pub fn vector(id: &Bytes, encoding: v1::ScalarEncoding, count: u64) -> v1::Vecto
     v1::VectorUpload { upload_id: id.clone(), encoding: encoding as i32, count, streams: 0 }
 }
 
+/// The header of a vector with a fresh id.
+pub fn new_vector(encoding: v1::ScalarEncoding, count: u64) -> v1::VectorUpload {
+    vector(&id(), encoding, count)
+}
+
 pub fn chunk(offset: u64, data: impl Into<Bytes>) -> v1::Chunk {
     v1::Chunk { offset, data: data.into() }
 }

@@ -109,7 +109,7 @@ async fn every_encoding_equals_arkworks<A: CurvePoint>() {
             let answer = compute(&channel).msm(unary).await;
             let result = answer.unwrap_or_else(|status| panic!("{name}: {status}")).into_inner();
             assert_result::<A>(&name, result.result.unwrap(), verify, result_encoding, &expected);
-            let vector = messages::vector(&messages::id(), encoding, (N * BATCH) as u64);
+            let vector = messages::new_vector(encoding, (N * BATCH) as u64);
             let cut = bytes.len() / 2 + 1;
             let chunks = vec![
                 messages::chunk(cut as u64, bytes.slice(cut..)),

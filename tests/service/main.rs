@@ -8,7 +8,6 @@ mod drain;
 mod encodings;
 mod persist;
 mod reflection;
-mod sent_metrics;
 mod streamed_rows;
 mod unix;
 mod uploads;

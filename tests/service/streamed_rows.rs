@@ -44,7 +44,7 @@ fn request(elements: Bytes, verify: v1::Verify) -> Vec<v1::NttStreamRequest> {
         output_encoding: v1::ScalarEncoding::Canonical as i32,
         ..messages::ntt_spec(LG_N)
     };
-    let vector = messages::vector(&messages::id(), v1::ScalarEncoding::Canonical, 2 << LG_N);
+    let vector = messages::new_vector(v1::ScalarEncoding::Canonical, 2 << LG_N);
     let half = |at: usize| messages::chunk(at as u64, elements.slice(at..at + ROW));
     messages::ntt_stream(spec, vector, vec![half(0), half(ROW)])
 }

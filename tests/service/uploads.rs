@@ -219,7 +219,7 @@ async fn a_job_may_start_before_its_data_arrives() {
 /// Waits for a sweep of unused uploads: puts a vector and waits until it is dropped.
 async fn until_swept(channel: &Channel) {
     let before = load(channel).await.bytes_in_flight;
-    let vector = messages::vector(&messages::id(), v1::ScalarEncoding::U8, 9);
+    let vector = messages::new_vector(v1::ScalarEncoding::U8, 9);
     let messages = messages::put_vector(vector, vec![messages::chunk(0, vec![0; 9])]);
     store(channel).put(stream::iter(messages)).await.unwrap();
     until_load(channel, "a vector is dropped", |load| load.bytes_in_flight <= before).await;

@@ -28,7 +28,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("engine", &["buffer", "curve", "device", "error", "msm", "ntt"]),
     ("verify", &["buffer", "curve", "engine", "error"]),
     // Decoding returns the engine's plans; the client's half needs no engine.
-    ("wire", &["curve", "engine", "error"]),
+    ("wire", &["curve", "engine", "error", "verify"]),
     // Its gauges show the engine's facts on GPUs.
     ("telemetry", &["engine", "error"]),
     ("store", &["buffer", "curve", "engine", "error", "telemetry", "verify", "wire"]),

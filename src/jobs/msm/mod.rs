@@ -18,188 +18,169 @@ use crate::{
     },
     engine::{EncodedScalars, Engine, ExecutedBy, JobControl, MsmRun},
     error::{Error, FieldProblem, Result},
+    verify::VerifyMode,
 };
 use bytes::Bytes;
 use tracing::{Span, debug_span, field::Empty};
 
-/// The bases of a job.
 pub enum JobBases {
     /// Bases that are checked already.
     Checked(Bases),
-    /// Bases that the job must check: group, encoding, bytes, number of points.
-    Inline(Group, PointEncoding, Bytes, usize),
+    /// Bases that the job must check.
+    Inline { group: Group, encoding: PointEncoding, data: Bytes, count: usize },
 }
 
 impl JobBases {
     fn group(&self) -> Group {
         match self {
             Self::Checked(bases) => bases.group(),
-            Self::Inline(group, ..) => *group,
+            Self::Inline { group, .. } => *group,
         }
     }
 
-    /// Number of points.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         match self {
             Self::Checked(bases) => bases.len(),
-            Self::Inline(.., count) => *count,
+            Self::Inline { count, .. } => *count,
         }
     }
-
-    /// True if there are no points.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 }
 
-/// How an MSM job checks its sums.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MsmCheck {
-    /// No check.
-    None,
-    /// Recomputation by the oracle.
-    Full,
-    /// One more MSM by the engine, of a random linear combination of all vectors.
-    Combination,
-}
-
-/// An MSM to compute.
 pub struct MsmJob {
-    /// The bases.
     pub bases: JobBases,
     /// Number of scalar vectors, each as long as the bases, concatenated in the payload.
     pub batch: usize,
-    /// Encoding of each scalar.
     pub encoding: ScalarEncoding,
-    /// Reduce scalars modulo r.
     pub reduce: bool,
-    /// Encoding of the sums.
     pub result_encoding: SumEncoding,
-    /// How to check the sums.
-    pub check: MsmCheck,
+    pub verify: VerifyMode,
 }
 
 impl MsmJob {
     /// Bytes of working memory in addition to the payload.
     pub fn scratch_bytes(&self, host: &ComputeHost) -> u64 {
-        let (group, n) = (self.bases.group(), self.bases.len());
+        let (group, n) = (self.bases.group(), self.bases.count());
         let inline = match &self.bases {
             JobBases::Checked(_) => 0,
-            JobBases::Inline(..) => (n * group.affine_bytes()) as u64,
+            JobBases::Inline { .. } => (n * group.affine_bytes()) as u64,
         };
         let result = (self.batch * (3 * group.coordinate_bytes())) as u64;
         let (engine, oracle) = (host.engine.as_ref(), host.oracle.as_ref());
-        let run = match self.check {
-            MsmCheck::None => self.run_bytes(engine, 33),
+        let run = match self.verify {
+            VerifyMode::None => self.run_bytes(engine, 33),
             // The oracle runs after the engine.
-            MsmCheck::Full => self.run_bytes(engine, 33).max(self.run_bytes(oracle, 33)),
+            VerifyMode::Full => self.run_bytes(engine, 33).max(self.run_bytes(oracle, 33)),
             // 64 more bytes per scalar, for the combination.
-            MsmCheck::Combination => self.run_bytes(engine, 33 + 64),
+            VerifyMode::Probabilistic => self.run_bytes(engine, 33 + 64),
         };
         run + inline + result
     }
 
-    /// Bytes that a run of `engine` uses, with `each` bytes per scalar of a piece.
-    fn run_bytes(&self, engine: &dyn Engine, each: u64) -> u64 {
-        let (group, n) = (self.bases.group(), self.bases.len());
+    /// Bytes that a run of `engine` uses, with `scalar_bytes` per scalar of a piece.
+    fn run_bytes(&self, engine: &dyn Engine, scalar_bytes: u64) -> u64 {
+        let (group, n) = (self.bases.group(), self.bases.count());
         let piece = engine.msm_piece_len(group, n).clamp(1, n.max(1)) as u64;
-        piece * each + engine.msm_scratch_bytes(group, n)
+        piece * scalar_bytes + engine.msm_scratch_bytes(group, n)
     }
 }
 
-/// The output of an MSM job.
 pub struct MsmOutput {
     /// The encoded sums, concatenated.
     pub points: Vec<u8>,
     /// Time spent checking; part of the run time.
     pub verify_time: Duration,
-    /// What computed the sums.
     pub executor: ExecutedBy,
 }
 
-/// An MSM job as the scheduler runs it.
 pub struct MsmWork {
     host: Arc<ComputeHost>,
     job: MsmJob,
     payload: JobPayload,
     phase: MsmPhase,
     executor: ExecutedBy,
-    verify: Duration,
+    verify_time: Duration,
 }
 
 enum MsmPhase {
     /// Inline bases are still to be checked.
     Prepare,
-    /// The engine computes; the next scalar has index `next`.
-    Absorb { run: Box<dyn MsmRun>, next_scalar: usize },
-    /// The sums are being checked; the next scalar has index `next`.
-    Check { run: Box<dyn MsmRun>, next: usize, sums: MsmSums, by: MsmChecker },
+    Absorb {
+        run: Box<dyn MsmRun>,
+        next_scalar: usize,
+    },
+    Check(MsmCheck),
     /// An earlier step failed.
-    Over,
+    Failed,
 }
 
-/// What checks the sums.
+struct MsmCheck {
+    run: Box<dyn MsmRun>,
+    next_scalar: usize,
+    sums: MsmSums,
+    checker: MsmChecker,
+}
+
 enum MsmChecker {
-    /// The oracle recomputes them.
     Oracle,
     /// The engine, by an MSM of the combined scalars.
     Combination(RandomCombination),
 }
 
 impl MsmWork {
-    /// Computes `job` on the scalars of `arrival`, as they arrive.
+    /// Computes `job` on the scalars of `payload`, as they arrive.
     pub fn new(
         host: Arc<ComputeHost>,
         job: MsmJob,
-        arrival: Arc<UploadBuffer>,
-        wake: JobWaker,
+        payload: Arc<UploadBuffer>,
+        waker: JobWaker,
     ) -> Self {
         Self {
             host,
             job,
-            payload: JobPayload::new(arrival, wake),
+            payload: JobPayload::new(payload, waker),
             phase: MsmPhase::Prepare,
             executor: ExecutedBy::default(),
-            verify: Duration::ZERO,
+            verify_time: Duration::ZERO,
         }
     }
 
     fn bases(&mut self) -> Result<Bases> {
-        if let JobBases::Inline(group, encoding, data, _) = &self.job.bases {
+        if let JobBases::Inline { group, encoding, data, .. } = &self.job.bases {
             let decode = || match group {
                 Group::G1 => decode_bases::<G1Affine>(*encoding, data),
                 Group::G2 => decode_bases::<G2Affine>(*encoding, data),
             };
             // Decoding a point takes far longer than its bytes suggest.
             let bases = self.host.run_sized(data.len() << 8, decode);
-            let refused =
-                |bad: BadElement| Error::element("spec.bases.inline.data", bad.index, bad.problem);
-            self.job.bases = JobBases::Checked(bases.map_err(refused)?);
+            let bases = bases
+                .map_err(|bad| Error::element("spec.bases.inline.data", bad.index, bad.problem))?;
+            self.job.bases = JobBases::Checked(bases);
         }
         match &self.job.bases {
             JobBases::Checked(bases) => Ok(bases.clone()),
-            JobBases::Inline(..) => Err(Error::Internal("bases are not decoded".into())),
+            JobBases::Inline { .. } => Err(Error::Internal("bases are not decoded".into())),
         }
     }
 
-    fn total(&self) -> usize {
-        self.job.batch * self.job.bases.len()
+    /// Number of scalars of all vectors.
+    fn scalar_count(&self) -> usize {
+        self.job.batch * self.job.bases.count()
     }
 
     /// The piece of one vector that begins with scalar `next`.
     fn piece(&self, next: usize, engine: &dyn Engine) -> Range<usize> {
-        let n = self.job.bases.len();
+        let n = self.job.bases.count();
         if n == 0 {
             return 0..0;
         }
-        let left = n - next % n;
-        let best = engine.msm_piece_len(self.job.bases.group(), n).max(1);
+        let remaining = n - next % n;
+        let best_len = engine.msm_piece_len(self.job.bases.group(), n).max(1);
         // Equal pieces: two halves rather than a full piece and a small rest.
-        let pieces = left.div_ceil(best);
-        next..(next + left.div_ceil(pieces)).min(self.total())
+        let pieces = remaining.div_ceil(best_len);
+        next..(next + remaining.div_ceil(pieces)).min(self.scalar_count())
     }
 
-    fn bytes(&self, piece: &Range<usize>) -> Range<u64> {
+    fn payload_range(&self, piece: &Range<usize>) -> Range<u64> {
         let width = self.job.encoding.width() as u64;
         piece.start as u64 * width..piece.end as u64 * width
     }
@@ -220,9 +201,9 @@ impl MsmWork {
         control: &JobControl,
     ) -> Result<Option<usize>> {
         let piece = self.piece(next, engine);
-        let Some(source) = self.payload.range(self.bytes(&piece))? else { return Ok(None) };
+        let Some(source) = self.payload.range(self.payload_range(&piece))? else { return Ok(None) };
         if !piece.is_empty() {
-            let n = self.job.bases.len();
+            let n = self.job.bases.count();
             let (vector, first) = (piece.start / n, piece.start % n);
             run.absorb(vector, first, &self.scalars(&source, &piece), control)?;
         }
@@ -238,56 +219,54 @@ impl MsmWork {
     ) -> Result<Option<MsmSums>> {
         let host = self.host.clone();
         let end = self.absorb_piece(run.as_mut(), next, host.engine.as_ref(), control)?;
-        if end != Some(self.total()) {
+        if end != Some(self.scalar_count()) {
             self.phase = MsmPhase::Absorb { run, next_scalar: end.unwrap_or(next) };
             return Ok(None);
         }
         let (sums, executor) = run.finish()?;
         self.executor = executor;
-        let (by, run) = match self.job.check {
-            MsmCheck::None => return Ok(Some(sums)),
-            MsmCheck::Full => (MsmChecker::Oracle, host.oracle.msm(self.bases()?, self.job.batch)?),
-            MsmCheck::Combination => {
+        let (checker, run) = match self.job.verify {
+            VerifyMode::None => return Ok(Some(sums)),
+            VerifyMode::Full => {
+                (MsmChecker::Oracle, host.oracle.msm(self.bases()?, self.job.batch)?)
+            }
+            VerifyMode::Probabilistic => {
                 let factors = RandomCombination::draw(self.job.batch)?;
                 (MsmChecker::Combination(factors), host.engine.msm(self.bases()?, 1)?)
             }
         };
-        self.phase = MsmPhase::Check { run, next: 0, sums, by };
+        self.phase = MsmPhase::Check(MsmCheck { run, next_scalar: 0, sums, checker });
         Ok(None)
     }
 
     /// Passes a piece to the checking run. After the last piece, returns the sums if they match.
-    fn check(
-        &mut self,
-        mut run: Box<dyn MsmRun>,
-        next: usize,
-        sums: MsmSums,
-        by: MsmChecker,
-        control: &JobControl,
-    ) -> Result<Option<MsmSums>> {
+    fn check(&mut self, mut check: MsmCheck, control: &JobControl) -> Result<Option<MsmSums>> {
         let host = self.host.clone();
-        let (end, all) = match &by {
+        let (run, next) = (check.run.as_mut(), check.next_scalar);
+        let scalar_count;
+        (check.next_scalar, scalar_count) = match &check.checker {
             MsmChecker::Oracle => {
-                let end = self.absorb_piece(run.as_mut(), next, host.oracle.as_ref(), control)?;
-                (end.unwrap_or(next), self.total())
+                let end = self.absorb_piece(run, next, host.oracle.as_ref(), control)?;
+                (end.unwrap_or(next), self.scalar_count())
             }
             MsmChecker::Combination(factors) => {
-                let end = self.absorb_combination(run.as_mut(), next, factors, control)?;
-                (end, self.job.bases.len())
+                let end = self.absorb_combination(run, next, factors, control)?;
+                (end, self.job.bases.count())
             }
         };
-        if end < all {
-            self.phase = MsmPhase::Check { run, next: end, sums, by };
+        if check.next_scalar < scalar_count {
+            self.phase = MsmPhase::Check(check);
             return Ok(None);
         }
-        let (found, _) = run.finish()?;
-        let right = match &by {
-            MsmChecker::Oracle => found == sums,
+        let MsmCheck { run, sums, checker, .. } = check;
+        let (check_sums, _) = run.finish()?;
+        let is_correct = match checker {
+            MsmChecker::Oracle => check_sums == sums,
             MsmChecker::Combination(factors) => {
-                host.run_sized(sums.len() << 16, || factors.verifies(&sums, &found))
+                host.run_sized(sums.len() << 16, || factors.verifies(&sums, &check_sums))
             }
         };
-        if right { Ok(Some(sums)) } else { Err(Error::Corrupt) }
+        if is_correct { Ok(Some(sums)) } else { Err(Error::Corrupt) }
     }
 
     /// Combines a piece of all vectors, passes it to `run` and returns the index after it.
@@ -299,19 +278,19 @@ impl MsmWork {
         control: &JobControl,
     ) -> Result<usize> {
         control.check()?;
-        let n = self.job.bases.len();
+        let n = self.job.bases.count();
         let piece = self.piece(next, self.host.engine.as_ref());
         let sources = (0..self.job.batch).map(|vector| {
             let piece = piece.start + vector * n..piece.end + vector * n;
-            let source = self.payload.range(self.bytes(&piece))?;
+            let source = self.payload.range(self.payload_range(&piece))?;
             let source = source.ok_or_else(|| Error::Internal("scalars are missing".into()))?;
             Ok((source, piece))
         });
         let sources = sources.collect::<Result<Vec<_>>>()?;
         let pieces: Vec<_> =
             sources.iter().map(|(source, piece)| self.scalars(source, piece)).collect();
-        let work = piece.len() * self.job.batch * 32;
-        let combined = self.host.run_sized(work, || factors.scalars(&pieces))?;
+        let bytes = piece.len() * self.job.batch * 32;
+        let combined = self.host.run_sized(bytes, || factors.scalars(&pieces))?;
         let combined = layout::fr_as_bytes(&combined);
         if !piece.is_empty() {
             let scalars = EncodedScalars::new(ScalarEncoding::Montgomery, piece.len(), &combined);
@@ -323,7 +302,7 @@ impl MsmWork {
     fn output(&self, sums: &MsmSums) -> MsmOutput {
         let encoding = self.job.result_encoding;
         let points = self.host.run_sized(sums.len() << 10, || points::encode_sums(encoding, sums));
-        MsmOutput { points, verify_time: self.verify, executor: self.executor.clone() }
+        MsmOutput { points, verify_time: self.verify_time, executor: self.executor.clone() }
     }
 }
 
@@ -336,25 +315,25 @@ impl JobWork for MsmWork {
     type Output = MsmOutput;
 
     fn span(&self, id: u64) -> Span {
-        let (op, group, n) = ("msm", self.job.bases.group().name(), self.job.bases.len());
+        let (op, group, n) = ("msm", self.job.bases.group().name(), self.job.bases.count());
         let batch = self.job.batch;
         debug_span!("job", id, op, group, n, batch, queue_us = Empty, run_us = Empty)
     }
 
-    fn ready(&self) -> bool {
+    fn is_ready(&self) -> bool {
         match &self.phase {
-            MsmPhase::Absorb { next_scalar: next, .. } => {
-                let piece = self.piece(*next, self.host.engine.as_ref());
-                self.payload.ready(self.bytes(&piece))
+            MsmPhase::Absorb { next_scalar, .. } => {
+                let piece = self.piece(*next_scalar, self.host.engine.as_ref());
+                self.payload.is_ready(self.payload_range(&piece))
             }
             // The whole payload has arrived before the check begins.
-            MsmPhase::Prepare | MsmPhase::Check { .. } | MsmPhase::Over => true,
+            MsmPhase::Prepare | MsmPhase::Check(_) | MsmPhase::Failed => true,
         }
     }
 
     fn step(&mut self, control: &JobControl) -> Result<Option<MsmOutput>> {
-        let sums = match std::mem::replace(&mut self.phase, MsmPhase::Over) {
-            MsmPhase::Over => {
+        let sums = match std::mem::replace(&mut self.phase, MsmPhase::Failed) {
+            MsmPhase::Failed => {
                 return Err(Error::Internal("the job was stepped after its end".into()));
             }
             MsmPhase::Prepare => {
@@ -362,11 +341,11 @@ impl JobWork for MsmWork {
                 let run = self.host.engine.msm(bases, self.job.batch)?;
                 self.compute(run, 0, control)?
             }
-            MsmPhase::Absorb { run, next_scalar: next } => self.compute(run, next, control)?,
-            MsmPhase::Check { run, next, sums, by } => {
+            MsmPhase::Absorb { run, next_scalar } => self.compute(run, next_scalar, control)?,
+            MsmPhase::Check(check) => {
                 let begun = Instant::now();
-                let sums = self.check(run, next, sums, by, control)?;
-                self.verify += begun.elapsed();
+                let sums = self.check(check, control)?;
+                self.verify_time += begun.elapsed();
                 sums
             }
         };

@@ -7,16 +7,17 @@ fn scratch_bytes_of_a_full_check_include_those_of_the_oracle() {
     let oracle = Arc::new(ArkworksEngine::new(1).unwrap());
     let host = ComputeHost::new(engine, oracle).unwrap();
     let n = 1 << 12;
-    let job = |check| MsmJob {
-        bases: JobBases::Inline(Group::G1, PointEncoding::Compressed, Bytes::new(), n),
+    let (group, encoding, data) = (Group::G1, PointEncoding::Compressed, Bytes::new());
+    let job = |verify| MsmJob {
+        bases: JobBases::Inline { group, encoding, data: data.clone(), count: n },
         batch: 1,
         encoding: ScalarEncoding::Canonical,
         reduce: false,
         result_encoding: SumEncoding::Compressed,
-        check,
+        verify,
     };
-    let bytes = |check| job(check).scratch_bytes(&host);
+    let bytes = |verify| job(verify).scratch_bytes(&host);
     let oracle = host.oracle.msm_scratch_bytes(Group::G1, n);
-    assert!(bytes(MsmCheck::None) < oracle, "the engine alone needs as much as the oracle");
-    assert!(bytes(MsmCheck::Full) > oracle);
+    assert!(bytes(VerifyMode::None) < oracle, "the engine alone needs as much as the oracle");
+    assert!(bytes(VerifyMode::Full) > oracle);
 }

@@ -5,40 +5,34 @@
 //! for a large one to end. A share of the workers' time is reserved for jobs that have waited long,
 //! so no job starves behind others with short deadlines. Cancelled jobs stop between pieces.
 
+mod queue;
+
 use std::{
-    collections::{BTreeSet, HashMap},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak},
     task::{Context, Poll},
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use tokio::sync::oneshot;
 use tracing::Span;
 
+pub use self::queue::JobTiming;
+use self::queue::{JobQueue, RunnableJob, ScheduledJob};
 use crate::{
     buffer::drop_in_background,
     engine::JobControl,
     error::{Error, Result},
 };
 
-/// A job without a deadline is as urgent as one with this much time left. A job is senior once it
-/// has waited for workers for this long in total.
-const SENIORITY_AGE: Duration = Duration::from_secs(5);
-
-/// While a job is senior, 1/`SENIOR_SHARE` of the workers' time goes to the most senior job, the
-/// rest to the most urgent one.
-const SENIOR_SHARE: u32 = 4;
-
 /// The work of a job, divided into pieces.
 pub trait JobWork: Send + 'static {
-    /// The job's output.
     type Output: Send + 'static;
 
     /// True if [`JobWork::step`] can make progress or report an error.
-    fn ready(&self) -> bool;
+    fn is_ready(&self) -> bool;
 
     /// Does one piece; `Some` after the last one. Called on a worker thread.
     fn step(&mut self, control: &JobControl) -> Result<Option<Self::Output>>;
@@ -48,17 +42,10 @@ pub trait JobWork: Send + 'static {
     fn span(&self, id: u64) -> Span;
 }
 
-/// Timing of a job.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct JobTiming {
-    /// Time ready and waiting for a worker.
-    pub queue: Duration,
-    /// Time on a worker.
-    pub run: Duration,
+pub struct FinishedJob<T> {
+    pub output: T,
+    pub timing: JobTiming,
 }
-
-/// A job's output and timing, or its error.
-type JobResult<T> = Result<(T, JobTiming)>;
 
 /// The job queue and its workers. Dropping it stops the workers after their current pieces.
 pub struct Scheduler {
@@ -67,80 +54,39 @@ pub struct Scheduler {
 
 struct SchedulerShared {
     state: Mutex<SchedulerState>,
-    ready_signal: Condvar,
+    job_is_ready: Condvar,
 }
 
 #[derive(Default)]
 struct SchedulerState {
-    /// Jobs that wait for a worker.
-    ready: HashMap<u64, ReadyJob>,
-    /// The numbers of the ready jobs, the most urgent first.
-    by_urgency: BTreeSet<(Instant, u64)>,
-    /// The numbers of the ready jobs, the longest waiting first.
-    by_seniority: BTreeSet<(Instant, u64)>,
-    /// Jobs that wait for data.
-    parked: HashMap<u64, ScheduledJob>,
-    /// Worker time of jobs picked by urgency while a job is senior.
-    urgent_time: Duration,
-    /// Worker time of jobs picked by seniority.
-    senior_run: Duration,
+    queue: JobQueue,
     next_number: u64,
-    closed: bool,
-}
-
-struct ReadyJob {
-    job: ScheduledJob,
-    urgency: Instant,
-    seniority: Instant,
-}
-
-/// Why a job was picked.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum PickedBy {
-    Urgency,
-    Seniority,
-}
-
-struct ScheduledJob {
-    number: u64,
-    job: Box<dyn RunnableJob>,
-    control: JobControl,
-    /// The latest of: submitted, left a worker, became ready.
-    state_entered: Instant,
-    spent: JobTiming,
-}
-
-/// [`JobWork`] with its answer channel.
-trait RunnableJob: Send {
-    fn ready(&self) -> bool;
-    /// True when the answer has been sent.
-    fn step(&mut self, control: &JobControl, spent: JobTiming) -> bool;
-    fn fail(&mut self, error: Error);
+    is_closed: bool,
 }
 
 struct JobWithReply<W: JobWork> {
     /// `None` once the job has ended.
     work: Option<W>,
     span: Span,
-    answer: Option<oneshot::Sender<JobResult<W::Output>>>,
+    answer: Option<oneshot::Sender<Result<FinishedJob<W::Output>>>>,
 }
 
 impl<W: JobWork> RunnableJob for JobWithReply<W> {
-    fn ready(&self) -> bool {
-        self.work.as_ref().is_none_or(JobWork::ready)
+    fn is_ready(&self) -> bool {
+        self.work.as_ref().is_none_or(JobWork::is_ready)
     }
 
-    fn step(&mut self, control: &JobControl, spent: JobTiming) -> bool {
+    fn step(&mut self, control: &JobControl, timing: JobTiming) -> bool {
         let Some(work) = &mut self.work else { return true };
-        let (begun, _here) = (Instant::now(), self.span.clone().entered());
+        let (begun, _in_span) = (Instant::now(), self.span.clone().entered());
         let step = || control.check().and_then(|()| work.step(control));
         let result = match catch_unwind(AssertUnwindSafe(step)) {
             Ok(Ok(None)) => return false,
             Ok(Ok(Some(output))) => {
-                let spent = JobTiming { run: spent.run + begun.elapsed(), ..spent };
-                self.span.record("queue_us", spent.queue.as_micros() as u64);
-                self.span.record("run_us", spent.run.as_micros() as u64);
-                Ok((output, spent))
+                let timing = JobTiming { run: timing.run + begun.elapsed(), ..timing };
+                self.span.record("queue_us", timing.queue.as_micros() as u64);
+                self.span.record("run_us", timing.run.as_micros() as u64);
+                Ok(FinishedJob { output, timing })
             }
             Ok(Err(error)) => Err(error),
             Err(_) => Err(Error::Internal("a job panicked".into())),
@@ -159,7 +105,7 @@ impl<W: JobWork> RunnableJob for JobWithReply<W> {
 }
 
 impl<W: JobWork> JobWithReply<W> {
-    fn send(&mut self, result: JobResult<W::Output>) {
+    fn send(&mut self, result: Result<FinishedJob<W::Output>>) {
         if let Some(answer) = self.answer.take() {
             // Fails if the caller has gone.
             let _gone = answer.send(result);
@@ -168,12 +114,9 @@ impl<W: JobWork> JobWithReply<W> {
 }
 
 impl Scheduler {
-    /// Starts `workers` threads.
-    ///
-    /// Errors: `Internal` if threads cannot be started.
     pub fn new(workers: usize) -> Result<Self> {
         let shared =
-            Arc::new(SchedulerShared { state: Mutex::default(), ready_signal: Condvar::new() });
+            Arc::new(SchedulerShared { state: Mutex::default(), job_is_ready: Condvar::new() });
         for index in 0..workers.max(1) {
             let shared = shared.clone();
             thread::Builder::new()
@@ -192,95 +135,37 @@ impl Scheduler {
         work: impl FnOnce(JobWaker) -> W,
     ) -> JobTicket<W::Output> {
         let (sender, receiver) = oneshot::channel();
-        let now = Instant::now();
+        let state_entered = Instant::now();
         let number = {
             let mut state = self.shared.state();
             state.next_number += 1;
             state.next_number
         };
-        let wake = JobWaker { shared: Arc::downgrade(&self.shared), number };
-        let work = work(wake.clone());
+        let waker = JobWaker { shared: Arc::downgrade(&self.shared), number };
+        let work = work(waker.clone());
         let span = work.span(number);
-        let run = Box::new(JobWithReply { work: Some(work), span, answer: Some(sender) });
-        let spent = JobTiming::default();
-        let job =
-            ScheduledJob { number, job: run, control: control.clone(), state_entered: now, spent };
-        if self.shared.state().enqueue(job, Instant::now()) {
-            self.shared.ready_signal.notify_one();
+        let job = ScheduledJob {
+            number,
+            job: Box::new(JobWithReply { work: Some(work), span, answer: Some(sender) }),
+            control: control.clone(),
+            state_entered,
+            timing: JobTiming::default(),
+        };
+        if self.shared.state().queue.enqueue(job, Instant::now()) {
+            self.shared.job_is_ready.notify_one();
         }
-        JobTicket { receiver, control, wake }
+        JobTicket { receiver, control, waker }
     }
 
-    /// Number of ready jobs that wait for a worker.
     pub fn queued(&self) -> usize {
-        self.shared.state().ready.len()
+        self.shared.state().queue.ready.len()
     }
 }
 
 impl Drop for Scheduler {
     fn drop(&mut self) {
-        self.shared.state().closed = true;
-        self.shared.ready_signal.notify_all();
-    }
-}
-
-impl SchedulerState {
-    /// Puts a job into `ready` or `parked`; true if it is ready.
-    fn enqueue(&mut self, mut job: ScheduledJob, now: Instant) -> bool {
-        let (ready, number) = (job.job.ready(), job.number);
-        if ready {
-            let deadline = job.control.deadline();
-            let patience = job.state_entered + SENIORITY_AGE;
-            let urgency = deadline.map_or(patience, |deadline| deadline.min(patience));
-            job.state_entered = now;
-            // `now` minus the total time in the queue: never before the submission.
-            let seniority = now - job.spent.queue;
-            self.by_urgency.insert((urgency, number));
-            self.by_seniority.insert((seniority, number));
-            self.ready.insert(number, ReadyJob { job, urgency, seniority });
-        } else {
-            self.parked.insert(number, job);
-        }
-        ready
-    }
-
-    /// Removes the job that a worker runs next.
-    fn pick(&mut self, now: Instant) -> Option<(ScheduledJob, PickedBy)> {
-        let (_, urgent) = *self.by_urgency.first()?;
-        let (waited_since, oldest) = *self.by_seniority.first()?;
-        let matched = self.senior_run * (SENIOR_SHARE - 1);
-        if now.saturating_duration_since(waited_since) < SENIORITY_AGE {
-            // Without a senior job, no claim accumulates.
-            self.urgent_time = self.urgent_time.min(matched);
-        }
-        let (number, picked_by) = match matched < self.urgent_time {
-            true => (oldest, PickedBy::Seniority),
-            false => (urgent, PickedBy::Urgency),
-        };
-        Some((self.take_ready(number)?, picked_by))
-    }
-
-    /// Adds the worker time of a picked job.
-    fn add_worker_time(&mut self, picked_by: PickedBy, run: Duration) {
-        match picked_by {
-            PickedBy::Urgency => self.urgent_time += run,
-            PickedBy::Seniority => self.senior_run += run,
-        }
-    }
-
-    fn take_ready(&mut self, number: u64) -> Option<ScheduledJob> {
-        let ReadyJob { job, urgency, seniority } = self.ready.remove(&number)?;
-        self.by_urgency.remove(&(urgency, number));
-        self.by_seniority.remove(&(seniority, number));
-        Some(job)
-    }
-
-    /// Removes a waiting job if it is cancelled or past its deadline.
-    fn remove_stopped(&mut self, number: u64) -> Option<ScheduledJob> {
-        let ready = self.ready.get(&number).map(|ready| &ready.job);
-        let job = ready.or_else(|| self.parked.get(&number));
-        job.filter(|job| job.control.check().is_err())?;
-        self.take_ready(number).or_else(|| self.parked.remove(&number))
+        self.shared.state().is_closed = true;
+        self.shared.job_is_ready.notify_all();
     }
 }
 
@@ -291,31 +176,31 @@ impl SchedulerShared {
 
     fn run_worker(&self) {
         let mut state = self.state();
-        while !state.closed {
-            let Some((mut job, picked_by)) = state.pick(Instant::now()) else {
-                state = self.ready_signal.wait(state).unwrap_or_else(PoisonError::into_inner);
+        while !state.is_closed {
+            let Some((mut job, picked_by)) = state.queue.pick(Instant::now()) else {
+                state = self.job_is_ready.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             drop(state);
             let begun = Instant::now();
-            job.spent.queue += begun - job.state_entered;
-            let mut done = job.job.step(&job.control, job.spent);
+            job.timing.queue += begun - job.state_entered;
+            let mut is_done = job.job.step(&job.control, job.timing);
             job.state_entered = Instant::now();
             let run = job.state_entered - begun;
-            job.spent.run += run;
+            job.timing.run += run;
             state = self.state();
-            state.add_worker_time(picked_by, run);
+            state.queue.add_worker_time(picked_by, run);
             // Checked under the lock: a later cancellation finds the job where it was placed.
-            if !done && let Err(error) = job.control.check() {
+            if !is_done && let Err(error) = job.control.check() {
                 job.job.fail(error);
-                done = true;
+                is_done = true;
             }
-            if done {
+            if is_done {
                 drop(state);
                 drop(job);
                 state = self.state();
             } else {
-                state.enqueue(job, Instant::now());
+                state.queue.enqueue(job, Instant::now());
             }
         }
     }
@@ -323,21 +208,20 @@ impl SchedulerShared {
     /// Reschedules a waiting job: its data may have arrived, or it may be cancelled.
     fn wake(&self, number: u64) {
         let mut state = self.state();
-        if let Some(mut job) = state.remove_stopped(number) {
+        if let Some(mut job) = state.queue.remove_stopped(number) {
             drop(state);
             job.job.fail(job.control.check().err().unwrap_or(Error::Cancelled));
-        } else if let Some(job) = state.parked.remove(&number) {
-            let ready = state.enqueue(job, Instant::now());
+        } else if let Some(job) = state.queue.parked.remove(&number) {
+            let is_ready = state.queue.enqueue(job, Instant::now());
             drop(state);
             // A piece takes many messages: only the last one wakes a thread.
-            if ready {
-                self.ready_signal.notify_one();
+            if is_ready {
+                self.job_is_ready.notify_one();
             }
         }
     }
 }
 
-/// Tells the scheduler that a job may be ready or cancelled.
 #[derive(Clone)]
 pub struct JobWaker {
     shared: Weak<SchedulerShared>,
@@ -355,13 +239,13 @@ impl JobWaker {
 
 /// A future of the job's result. Dropping it cancels the job.
 pub struct JobTicket<T> {
-    receiver: oneshot::Receiver<JobResult<T>>,
+    receiver: oneshot::Receiver<Result<FinishedJob<T>>>,
     control: JobControl,
-    wake: JobWaker,
+    waker: JobWaker,
 }
 
 impl<T> Future for JobTicket<T> {
-    type Output = JobResult<T>;
+    type Output = Result<FinishedJob<T>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = Pin::new(&mut self.receiver).poll(context);
@@ -372,7 +256,7 @@ impl<T> Future for JobTicket<T> {
 impl<T> Drop for JobTicket<T> {
     fn drop(&mut self) {
         self.control.cancel();
-        self.wake.wake();
+        self.waker.wake();
     }
 }
 

@@ -1,6 +1,9 @@
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::{
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    time::Duration,
+};
 
-use super::*;
+use super::{queue::ReadyJob, *};
 
 /// Counts its pieces down; ready while `open`.
 struct Countdown {
@@ -12,7 +15,7 @@ struct Countdown {
 impl JobWork for Countdown {
     type Output = &'static str;
 
-    fn ready(&self) -> bool {
+    fn is_ready(&self) -> bool {
         self.open.load(Ordering::SeqCst)
     }
 
@@ -69,7 +72,7 @@ async fn a_parked_job_runs_when_woken() {
     });
     fixture.open.store(true, Ordering::SeqCst);
     wake.unwrap().wake();
-    assert_eq!(ticket.await.unwrap().0, "done");
+    assert_eq!(ticket.await.unwrap().output, "done");
     // The job is dropped before the answer is sent, so that its memory can be reused.
     assert_eq!(fixture.dropped.load(Ordering::SeqCst), 1);
 }
@@ -80,7 +83,7 @@ async fn a_panic_fails_one_job_and_the_next_one_runs() {
     let bad = scheduler.submit(JobControl::default(), |_| fixture.countdown(0));
     assert!(matches!(bad.await, Err(Error::Internal(_))));
     let good = scheduler.submit(JobControl::default(), |_| fixture.countdown(2));
-    assert_eq!(good.await.unwrap().0, "done");
+    assert_eq!(good.await.unwrap().output, "done");
 }
 
 #[tokio::test]
@@ -104,7 +107,7 @@ struct Scribe(char, usize, Arc<(Mutex<String>, AtomicBool)>);
 impl JobWork for Scribe {
     type Output = ();
 
-    fn ready(&self) -> bool {
+    fn is_ready(&self) -> bool {
         true
     }
 
@@ -141,33 +144,32 @@ fn runs_an_early_deadline_first_and_a_late_one_in_turn() {
     let hour = Duration::from_secs(3600);
     let later = Instant::now() + hour;
     let log = Arc::new((Mutex::new(String::new()), AtomicBool::new(true)));
-    let mut state = SchedulerState::default();
+    let mut queue = JobQueue::default();
     let jobs = [('a', None), ('b', Some(later)), ('c', None), ('d', Some(later + hour))];
     for (number, (name, deadline)) in (0..).zip(jobs) {
         let job = job(number, Scribe(name, 1, log.clone()), deadline, later);
-        assert!(state.enqueue(job, later));
+        assert!(queue.enqueue(job, later));
     }
-    while let Some((mut job, _)) = state.pick(later) {
-        assert!(job.job.step(&job.control, job.spent), "the job has one piece");
+    while let Some((mut job, _)) = queue.pick(later) {
+        assert!(job.job.step(&job.control, job.timing), "the job has one piece");
     }
     assert_eq!(*log.0.lock().unwrap(), "bacd");
 }
 
 fn job(number: u64, work: Scribe, deadline: Option<Instant>, since: Instant) -> ScheduledJob {
-    let run = Box::new(JobWithReply { work: Some(work), span: Span::none(), answer: None });
     ScheduledJob {
         number,
-        job: run,
+        job: Box::new(JobWithReply { work: Some(work), span: Span::none(), answer: None }),
         control: JobControl::new(deadline),
         state_entered: since,
-        spent: JobTiming::default(),
+        timing: JobTiming::default(),
     }
 }
 
 /// Simulates one worker on a virtual clock: each piece takes `PIECE`, and `FLOOD` jobs of one piece
 /// with a short deadline are queued at all times.
 struct Simulation {
-    state: SchedulerState,
+    queue: JobQueue,
     log: Arc<(Mutex<String>, AtomicBool)>,
     clock: Instant,
     submitted: u64,
@@ -182,31 +184,31 @@ impl Simulation {
     fn new() -> Self {
         let clock = Instant::now() + Duration::from_secs(3600);
         let log = Arc::new((Mutex::default(), AtomicBool::new(true)));
-        Self { state: SchedulerState::default(), log, clock, submitted: 0 }
+        Self { queue: JobQueue::default(), log, clock, submitted: 0 }
     }
 
     fn submit(&mut self, name: char, pieces: usize, deadline: Option<Duration>) {
         let deadline = deadline.map(|deadline| self.clock + deadline);
         let work = Scribe(name, pieces, self.log.clone());
         self.submitted += 1;
-        assert!(self.state.enqueue(job(self.submitted, work, deadline, self.clock), self.clock));
+        assert!(self.queue.enqueue(job(self.submitted, work, deadline, self.clock), self.clock));
     }
 
     /// Runs `pieces` pieces during the flood and returns their names.
     fn run_flooded(&mut self, pieces: usize) -> String {
         for _ in 0..pieces {
             let short = |ready: &&ReadyJob| ready.job.control.deadline().is_some();
-            for _ in self.state.ready.values().filter(short).count()..FLOOD {
+            for _ in self.queue.ready.values().filter(short).count()..FLOOD {
                 self.submit('s', 1, Some(SHORT));
             }
-            let (mut job, picked_by) = self.state.pick(self.clock).expect("a flood is queued");
-            job.spent.queue += self.clock - job.state_entered;
-            let done = job.job.step(&job.control, job.spent);
+            let (mut job, picked_by) = self.queue.pick(self.clock).expect("a flood is queued");
+            job.timing.queue += self.clock - job.state_entered;
+            let done = job.job.step(&job.control, job.timing);
             self.clock += PIECE;
-            self.state.add_worker_time(picked_by, PIECE);
+            self.queue.add_worker_time(picked_by, PIECE);
             job.state_entered = self.clock;
             if !done {
-                self.state.enqueue(job, self.clock);
+                self.queue.enqueue(job, self.clock);
             }
         }
         std::mem::take(&mut *self.log.0.lock().unwrap())

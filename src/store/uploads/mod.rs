@@ -271,8 +271,7 @@ impl Uploads {
         Self { by_id: Mutex::default(), slots }
     }
 
-    /// Finds the upload of `header`, or opens one once `admit` has admitted its bytes. The flag is
-    /// true if it is new.
+    /// Finds the upload of `header`, or opens one once `admit` has admitted its bytes.
     ///
     /// Errors: `UploadConflict` if the id is in use with another header; `Exhausted`; those of
     /// `admit`.
@@ -280,11 +279,11 @@ impl Uploads {
         &self,
         header: &UploadHeader,
         admit: impl FnOnce(u64) -> Result<Vec<QuotaPermit>>,
-    ) -> Result<(Arc<StoredUpload>, bool)> {
+    ) -> Result<Arc<StoredUpload>> {
         let mut all = self.all();
         if let Some(upload) = all.get(&header.id()) {
             return match upload.header.same_payload(header) {
-                true => Ok((upload.clone(), false)),
+                true => Ok(upload.clone()),
                 false => Err(Error::UploadConflict),
             };
         }
@@ -294,7 +293,7 @@ impl Uploads {
         let upload = Arc::new(StoredUpload::new(header.clone(), arrival, slot));
         upload.conclude_if_complete();
         all.insert(header.id(), upload.clone());
-        Ok((upload, true))
+        Ok(upload)
     }
 
     /// Adds a vector that the server computed.

@@ -6,16 +6,16 @@ fn header(id: u8, count: u64, streams: u32) -> UploadHeader {
     UploadHeader::Vector(VectorUploadHeader { id: UploadId([id; 16]), encoding, count, streams })
 }
 
-fn open(uploads: &Uploads, header: &UploadHeader) -> Result<(Arc<StoredUpload>, bool)> {
+fn open(uploads: &Uploads, header: &UploadHeader) -> Result<Arc<StoredUpload>> {
     uploads.open(header, |_| Ok(Vec::new()))
 }
 
 #[tokio::test]
 async fn streams_share_an_upload_and_the_last_one_to_end_reports_truncation() {
     let uploads = Uploads::new(4);
-    let (upload, new) = open(&uploads, &header(1, 8, 2)).unwrap();
-    let (same, again) = open(&uploads, &header(1, 8, 3)).unwrap();
-    assert!(new && !again && Arc::ptr_eq(&upload, &same));
+    let upload = open(&uploads, &header(1, 8, 2)).unwrap();
+    let same = uploads.open(&header(1, 8, 3), |_| panic!("was admitted already")).unwrap();
+    assert!(Arc::ptr_eq(&upload, &same));
     assert!(matches!(open(&uploads, &header(1, 9, 2)), Err(Error::UploadConflict)));
     let (first, second) = (upload.begin_stream(), upload.begin_stream());
     upload.write(0, &[1; 4]).unwrap();
@@ -29,7 +29,7 @@ async fn streams_share_an_upload_and_the_last_one_to_end_reports_truncation() {
 #[tokio::test]
 async fn a_stream_may_end_before_the_next_begins_and_a_broken_one_may_resume() {
     let uploads = Uploads::new(4);
-    let (upload, _) = open(&uploads, &header(1, 8, 2)).unwrap();
+    let upload = open(&uploads, &header(1, 8, 2)).unwrap();
     let early = upload.begin_stream();
     upload.write(4, &[1; 4]).unwrap();
     early.end();
@@ -43,9 +43,9 @@ async fn a_stream_may_end_before_the_next_begins_and_a_broken_one_may_resume() {
 #[tokio::test]
 async fn sweep_drops_idle_uploads_only() {
     let uploads = Uploads::new(4);
-    let (left, _) = open(&uploads, &header(1, 8, 1)).unwrap();
-    let (used, _) = open(&uploads, &header(2, 8, 1)).unwrap();
-    let (vector, _) = open(&uploads, &header(3, 0, 1)).unwrap();
+    let left = open(&uploads, &header(1, 8, 1)).unwrap();
+    let used = open(&uploads, &header(2, 8, 1)).unwrap();
+    let vector = open(&uploads, &header(3, 0, 1)).unwrap();
     let guard = used.begin_stream();
     assert_eq!(uploads.drop_idle(Duration::ZERO, Duration::from_secs(60)), 1);
     assert_eq!(left.concluded().await.err(), Some(Error::Idle(Duration::ZERO)));
@@ -58,7 +58,7 @@ async fn sweep_drops_idle_uploads_only() {
 #[test]
 fn slots_are_counted_and_returned() {
     let uploads = Uploads::new(1);
-    let (upload, _) = open(&uploads, &header(1, 8, 1)).unwrap();
+    let upload = open(&uploads, &header(1, 8, 1)).unwrap();
     let text = crate::telemetry::metrics_of(|| {
         assert!(matches!(open(&uploads, &header(2, 8, 1)), Err(Error::Exhausted { .. })));
     });

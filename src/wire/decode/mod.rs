@@ -14,6 +14,7 @@ use crate::{
         scalars::ScalarEncoding,
     },
     error::{Error, FieldProblem, Result},
+    verify::VerifyMode,
 };
 
 /// Most scalar vectors or rows in one request.
@@ -24,17 +25,6 @@ pub const STREAMS_MAX: u32 = 64;
 
 /// Longest label of bases, in bytes.
 const LABEL_BYTES_MAX: u64 = 128;
-
-/// How a result is checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum VerifyMode {
-    /// No check.
-    None,
-    /// Recomputation by arkworks.
-    Full,
-    /// NTT: evaluation at a random point. MSM: a random combination of the vectors.
-    Probabilistic,
-}
 
 /// The random id that a client gave an upload.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

@@ -2,11 +2,12 @@
 
 use ark_ff::{BigInt, PrimeField, Zero};
 
-use super::{VerifyMode, at_most, batch, decode_enum, full_width_encoding, required, verify};
+use super::{at_most, batch, decode_enum, full_width_encoding, required, verify};
 use crate::{
     curve::{Fr, TWO_ADICITY, scalars::ScalarEncoding},
     engine::NttPlan,
     error::{Error, FieldProblem, Result},
+    verify::VerifyMode,
     wire::v1,
 };
 

@@ -1,0 +1,38 @@
+//! Periodic work: drops idle uploads and sets gauges.
+
+use std::{sync::Arc, time::Duration};
+
+use super::state::ServerState;
+use crate::telemetry;
+
+/// Interval at which idle uploads are dropped and gauges are set.
+const HOUSEKEEPING_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Ticks between updates of the GPU gauges: NVML takes milliseconds.
+const DEVICE_GAUGE_TICKS: u32 = 20;
+
+pub async fn run(state: Arc<ServerState>) {
+    let mut interval = tokio::time::interval(HOUSEKEEPING_INTERVAL);
+    for ticks in 0_u32.. {
+        interval.tick().await;
+        if ticks.is_multiple_of(DEVICE_GAUGE_TICKS) {
+            let state = state.clone();
+            tokio::task::spawn_blocking(move || update_device_gauges(&state));
+        }
+        let settings = &state.settings;
+        let swept = state.uploads.drop_idle(settings.idle_timeout, settings.upload_ttl);
+        if swept > 0 {
+            tracing::info!(swept, "dropped idle uploads");
+        }
+        telemetry::set_queued_jobs(state.scheduler.queued() as u64);
+        telemetry::in_flight(state.budget.bytes.used());
+        telemetry::stored(state.bases.budget().used(), state.bases.slots().used());
+        telemetry::connections(state.connections.used());
+    }
+}
+
+fn update_device_gauges(state: &ServerState) {
+    for gpu in state.compute.engine.devices().into_iter().filter_map(|device| device.gpu) {
+        telemetry::device(&gpu);
+    }
+}

@@ -1,0 +1,70 @@
+//! The state that all calls share.
+
+use std::{sync::Arc, time::Instant};
+
+use super::{ServeError, ServerSettings, drain::Drain};
+use crate::{
+    buffer::Quota,
+    engine::{
+        Engine,
+        cpu::{ArkworksEngine, CpuEngine},
+    },
+    error::Limit,
+    jobs::{Budget, ComputeHost, Scheduler},
+    store::{BasesStore, Uploads},
+};
+
+/// The engines that a server computes with.
+pub struct Engines {
+    /// Computes the jobs.
+    pub engine: Arc<dyn Engine>,
+    /// Checks results on request, on its own threads.
+    pub oracle: Arc<dyn Engine>,
+    /// Why this engine was chosen, in a sentence.
+    pub reason: String,
+}
+
+impl Engines {
+    /// The CPU engine and its oracle, with `threads` threads each; 0 means one per core.
+    ///
+    /// Errors: `Internal` if threads cannot be started.
+    pub fn cpu(threads: usize, reason: impl Into<String>) -> crate::error::Result<Self> {
+        Ok(Self {
+            engine: Arc::new(CpuEngine::new(threads)?),
+            oracle: Arc::new(ArkworksEngine::new(threads)?),
+            reason: reason.into(),
+        })
+    }
+}
+
+pub struct ServerState {
+    pub settings: ServerSettings,
+    pub compute: Arc<ComputeHost>,
+    pub scheduler: Scheduler,
+    pub budget: Budget,
+    pub bases: BasesStore,
+    pub uploads: Uploads,
+    pub connections: Arc<Quota>,
+    pub drain: Drain,
+    pub started: Instant,
+    pub engine_reason: String,
+}
+
+impl ServerState {
+    /// Opens the data directory and starts the workers.
+    pub fn new(settings: ServerSettings, engines: Engines) -> Result<Self, ServeError> {
+        let (bytes_max, objects_max) = (settings.store_bytes_max, settings.objects_max.into());
+        Ok(Self {
+            bases: BasesStore::open(bytes_max, objects_max, settings.data_dir.as_deref())?,
+            compute: Arc::new(ComputeHost::new(engines.engine, engines.oracle)?),
+            scheduler: Scheduler::new(settings.workers as usize)?,
+            budget: Budget::server(settings.bytes_in_flight_max, settings.jobs_max.into()),
+            uploads: Uploads::new(settings.uploads_max.into()),
+            connections: Quota::new(Limit::Connections, settings.connections_max.into()),
+            drain: Drain::default(),
+            started: Instant::now(),
+            engine_reason: engines.reason,
+            settings,
+        })
+    }
+}
