@@ -37,6 +37,8 @@ metrics! {
     SENT_BYTES_TOTAL Counter "capstan_sent_bytes_total" "payload bytes sent",
     QUEUED_JOBS Gauge "capstan_queued_jobs" "jobs that wait for a worker",
     IN_FLIGHT_BYTES Gauge "capstan_in_flight_bytes" "bytes reserved for jobs and uploads",
+    SPARE_MEMORY_BYTES Gauge "capstan_spare_memory_bytes"
+        "bytes of payload memory kept for later payloads",
     STORE_BYTES Gauge "capstan_store_bytes" "bytes of stored bases",
     STORE_OBJECTS Gauge "capstan_store_objects" "stored bases",
     CONNECTIONS Gauge "capstan_connections" "open connections",
@@ -175,8 +177,10 @@ pub(crate) fn set_queued_jobs(jobs: u64) {
     gauge!(QUEUED_JOBS).set(jobs as f64);
 }
 
-pub(crate) fn in_flight(bytes: u64) {
-    gauge!(IN_FLIGHT_BYTES).set(bytes as f64);
+/// Sets the bytes reserved for jobs and uploads, and those kept for later payloads.
+pub(crate) fn payload_memory(in_flight: u64, spare: u64) {
+    gauge!(IN_FLIGHT_BYTES).set(in_flight as f64);
+    gauge!(SPARE_MEMORY_BYTES).set(spare as f64);
 }
 
 pub(crate) fn stored(bytes: u64, objects: u64) {
@@ -316,7 +320,7 @@ mod tests {
         received(5);
         sent(6);
         set_queued_jobs(1);
-        in_flight(2);
+        payload_memory(2, 1);
         stored(3, 1);
         connections(4);
         devices(2, 1);

@@ -21,7 +21,7 @@ use std::{
 
 use ark_ff::{FftField, Field};
 use capstan::{
-    buffer::{Quota, UploadBuffer, drop_in_background},
+    buffer::{PayloadPool, Quota, UploadBuffer},
     curve::{
         Fr, G1Affine,
         layout::fr_as_bytes,
@@ -106,6 +106,7 @@ struct JobRunner {
     scheduler: Scheduler,
     host: Arc<ComputeHost>,
     dial: FaultDial,
+    pool: PayloadPool,
     bases: Vec<G1Affine>,
 }
 
@@ -118,10 +119,6 @@ fn payload(encoding: ScalarEncoding) -> Zeroizing<Vec<u8>> {
     let mut bytes = Zeroizing::new(vec![0; 32 * N]);
     encode_fr(encoding, &values, &mut bytes);
     bytes
-}
-
-fn arrival(bytes: &[u8], counter: &Arc<Quota>) -> Arc<UploadBuffer> {
-    Arc::new(UploadBuffer::from_bytes(bytes, vec![counter.acquire(1).expect("within the limit")]))
 }
 
 /// A job of one piece that does nothing.
@@ -143,21 +140,13 @@ impl JobWork for EmptyJob {
     }
 }
 
-/// Sends a message when it is dropped.
-struct DropSignal(mpsc::Sender<()>);
-
-impl Drop for DropSignal {
-    fn drop(&mut self) {
-        self.0.send(()).expect("the receiver is alive");
-    }
-}
-
 impl JobRunner {
     fn new() -> Self {
         let (engines, dial) = faulty_engines();
         let host = Arc::new(ComputeHost::new(engines.engine, engines.oracle).expect("threads"));
         let bases = vec![<G1Affine as ark_ec::AffineRepr>::generator(); N];
-        Self { scheduler: Scheduler::new(1).expect("threads"), host, dial, bases }
+        let pool = PayloadPool::new(0, vec![]);
+        Self { scheduler: Scheduler::new(1).expect("threads"), host, dial, pool, bases }
     }
 
     /// Runs `work`; no block that is freed meanwhile may hold the marker.
@@ -172,19 +161,25 @@ impl JobRunner {
         assert!(found.is_none(), "{name}: a secret was left in {}", found.unwrap_or_default());
     }
 
+    /// An upload of `bytes`, counted by `counter`.
+    fn upload(&self, bytes: &[u8], counter: &Arc<Quota>) -> Arc<UploadBuffer> {
+        let permit = counter.acquire(1).expect("within the limit");
+        Arc::new(UploadBuffer::from_bytes(&self.pool, bytes, vec![permit]))
+    }
+
     /// Waits until background threads have dropped their values: the only worker has finished a job
     /// when it runs the next one, and the wiping thread drops values in order.
     fn wait_until_freed(&self) {
         block_on(self.scheduler.submit(JobControl::default(), |_| EmptyJob)).expect("a worker");
-        let (dropped, receiver) = mpsc::channel();
-        drop_in_background(DropSignal(dropped));
-        receiver.recv().expect("the value is dropped");
+        let (sender, receiver) = mpsc::channel::<()>();
+        self.pool.wiper().drop_later(sender);
+        receiver.recv().expect_err("the sender is dropped");
     }
 
     fn msm(
         &self,
         encoding: ScalarEncoding,
-        arrival: Arc<UploadBuffer>,
+        upload: Arc<UploadBuffer>,
         control: JobControl,
     ) -> Result<()> {
         let points = PointSlice::new(Arc::new(self.bases.clone()));
@@ -198,11 +193,11 @@ impl JobRunner {
             verify: [VerifyMode::None, VerifyMode::Probabilistic][batch % 2],
         };
         let host = self.host.clone();
-        let ticket = self.scheduler.submit(control, |wake| MsmWork::new(host, job, arrival, wake));
+        let ticket = self.scheduler.submit(control, |wake| MsmWork::new(host, job, upload, wake));
         block_on(ticket).map(drop)
     }
 
-    fn ntt(&self, arrival: Arc<UploadBuffer>, bits: u32, verify: VerifyMode) -> Result<()> {
+    fn ntt(&self, upload: Arc<UploadBuffer>, bits: u32, verify: VerifyMode) -> Result<()> {
         let encoding = [ScalarEncoding::Canonical, ScalarEncoding::Montgomery];
         let job = NttJob {
             plan: NttPlan {
@@ -219,10 +214,10 @@ impl JobRunner {
             output_encoding: encoding[bits as usize & 1],
             verify,
         };
-        let (host, result) = (self.host.clone(), job.result_buffer(vec![])?);
+        let (host, result) = (self.host.clone(), job.result_buffer(&self.pool, vec![])?);
         let ticket = self
             .scheduler
-            .submit(JobControl::default(), |wake| NttWork::new(host, job, arrival, result, wake));
+            .submit(JobControl::default(), |wake| NttWork::new(host, job, upload, result, wake));
         block_on(ticket).map(drop)
     }
 }
@@ -264,7 +259,9 @@ fn msms(bench: &JobRunner) {
         let full = if encoding == Montgomery { Montgomery } else { Canonical };
         let bytes = payload(full);
         bench.assert_wiped(&format!("msm of {encoding:?}"), |counter| {
-            bench.msm(encoding, arrival(&bytes, counter), JobControl::default()).expect("succeeds");
+            bench
+                .msm(encoding, bench.upload(&bytes, counter), JobControl::default())
+                .expect("succeeds");
         });
     }
 }
@@ -277,8 +274,8 @@ fn ntts(bench: &JobRunner) {
     for bits in 0..16 {
         for verify in [VerifyMode::None, VerifyMode::Full, VerifyMode::Probabilistic] {
             bench.assert_wiped(&format!("ntt {bits:04b}, {verify:?}"), |counter| {
-                bench.ntt(arrival(&bytes, counter), bits, verify).expect("succeeds");
-                bench.ntt(arrival(&constant, counter), bits, verify).expect("succeeds");
+                bench.ntt(bench.upload(&bytes, counter), bits, verify).expect("succeeds");
+                bench.ntt(bench.upload(&constant, counter), bits, verify).expect("succeeds");
             });
         }
     }
@@ -290,38 +287,38 @@ fn failures(bench: &JobRunner) {
     let mut bad = bytes.clone();
     bad[32 * N - 32..].fill(0xff);
     bench.assert_wiped("a bad scalar", |counter| {
-        let failed = bench.msm(encoding, arrival(&bad, counter), JobControl::default());
+        let failed = bench.msm(encoding, bench.upload(&bad, counter), JobControl::default());
         assert_eq!(
             failed,
             Err(Error::element("scalars", N as u64 - 1, FieldProblem::NotCanonical))
         );
-        let failed = bench.ntt(arrival(&bad, counter), 0, VerifyMode::Full);
+        let failed = bench.ntt(bench.upload(&bad, counter), 0, VerifyMode::Full);
         assert_eq!(failed, Err(Error::element("input", N as u64 - 1, FieldProblem::NotCanonical)));
     });
     bench.assert_wiped("a panic", |counter| {
         bench.dial.set(EngineMode::Panics);
         let panicked = Err(Error::Internal("a job panicked".into()));
-        let failed = bench.msm(encoding, arrival(&bytes, counter), JobControl::default());
+        let failed = bench.msm(encoding, bench.upload(&bytes, counter), JobControl::default());
         assert_eq!(failed, panicked);
-        assert_eq!(bench.ntt(arrival(&bytes, counter), 0, VerifyMode::Full), panicked);
+        assert_eq!(bench.ntt(bench.upload(&bytes, counter), 0, VerifyMode::Full), panicked);
         bench.dial.set(EngineMode::Honest);
     });
     bench.assert_wiped("a deadline", |counter| {
         bench.dial.set(EngineMode::Hangs);
         let soon = JobControl::new(Some(Instant::now() + Duration::from_millis(50)));
-        let failed = bench.msm(encoding, arrival(&bytes, counter), soon);
+        let failed = bench.msm(encoding, bench.upload(&bytes, counter), soon);
         assert_eq!(failed, Err(Error::Deadline));
         bench.dial.set(EngineMode::Honest);
     });
     bench.assert_wiped("a wrong result", |counter| {
         bench.dial.set(EngineMode::WrongResults);
-        let failed = bench.ntt(arrival(&bytes, counter), 0, VerifyMode::Full);
+        let failed = bench.ntt(bench.upload(&bytes, counter), 0, VerifyMode::Full);
         assert_eq!(failed, Err(Error::Corrupt));
         bench.dial.set(EngineMode::Honest);
     });
     bench.assert_wiped("cancelled during the upload", |counter| {
         let held = vec![counter.acquire(1).expect("within the limit")];
-        let half = Arc::new(UploadBuffer::new(bytes.len() as u64, held));
+        let half = Arc::new(UploadBuffer::new(&bench.pool, bytes.len() as u64, held));
         half.write(0, &bytes[..bytes.len() / 2]).expect("fits");
         half.fail(Error::Cancelled);
         assert_eq!(bench.msm(encoding, half, JobControl::default()), Err(Error::Cancelled));
@@ -337,10 +334,10 @@ fn uploads(bench: &JobRunner) {
         streams: 1,
     };
     bench.assert_wiped("vectors released and expired", |counter| {
-        let uploads = Uploads::new(8);
+        let uploads = Uploads::new(8, bench.pool.clone());
         for id in 1..=3 {
             let held = vec![counter.acquire(1).expect("within the limit")];
-            let vector_payload = UploadBuffer::from_bytes(&bytes, held);
+            let vector_payload = UploadBuffer::from_bytes(&bench.pool, &bytes, held);
             uploads.insert(vector(id), Arc::new(vector_payload)).expect("within the limit");
         }
         uploads.release(UploadId([1; 16])).expect("is stored");

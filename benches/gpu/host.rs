@@ -10,7 +10,7 @@ use std::{
 use ark_bls12_381::Fr;
 use ark_ff::AdditiveGroup;
 use capstan::{
-    buffer::{PayloadView, UploadBuffer},
+    buffer::{PayloadPool, PayloadView, UploadBuffer},
     curve::{layout, scalars::ScalarEncoding},
     device::{DeviceFault, Stream},
     engine::{
@@ -37,6 +37,9 @@ const MODES: [(&str, bool, bool, bool); 3] = [
     ("host_to_host_inv", true, true, false),
 ];
 
+/// The limit of a server with 128 GiB of memory.
+const BYTES_IN_FLIGHT_MAX: u64 = 64 << 30;
+
 /// Bytes of a group of rows, as in the engine.
 const GROUP_BYTES: usize = 8 << 20;
 
@@ -50,12 +53,13 @@ pub fn measure(rig: &BenchRig, record: &mut Record) {
         let largest = batches(rig).into_iter().map(|(lg_n, batch)| batch << (lg_n + 5)).max();
         engine.pin(5 * largest.unwrap_or_default() as u64);
     }
+    let pool = PayloadPool::new(BYTES_IN_FLIGHT_MAX, engine.take_pinned_memory());
     for (lg_n, batch) in batches(rig) {
         let rows = rows(lg_n, batch);
         record.print_time(&copies(rig, lg_n, batch));
         for (mode, inverse, input_reversed, output_reversed) in MODES {
             let plan = NttPlan { lg_n, inverse, coset: None, input_reversed, output_reversed };
-            record.record_time(&transforms(rig, &engine, mode, &plan, &rows));
+            record.record_time(&transforms(rig, &engine, &pool, mode, &plan, &rows));
         }
     }
 }
@@ -88,13 +92,14 @@ fn rows(lg_n: u32, batch: usize) -> Vec<Vec<Fr>> {
 fn transforms<'m>(
     rig: &BenchRig,
     engine: &CudaEngine,
+    pool: &PayloadPool,
     mode: &'m str,
     plan: &NttPlan,
     given: &[Vec<Fr>],
 ) -> TimeFigure<'m> {
     let (n, count) = (1 << plan.lg_n, given.len());
     let row_bytes = n * size_of::<Fr>();
-    let payload = || UploadBuffer::new((count * row_bytes) as u64, Vec::new());
+    let payload = || UploadBuffer::new(pool, (count * row_bytes) as u64, Vec::new());
     let input = payload();
     for (number, row) in given.iter().enumerate() {
         let at = (number * row_bytes) as u64;

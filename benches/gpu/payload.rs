@@ -9,7 +9,7 @@ use std::{
 
 use ark_bls12_381::{Fr, G1Affine, G2Affine};
 use capstan::{
-    buffer::{PayloadView, UploadBuffer},
+    buffer::{PayloadPool, PayloadView, UploadBuffer},
     curve::{
         layout,
         points::{Bases, CurvePoint, MsmSums, PointSlice},
@@ -32,6 +32,8 @@ use crate::{
 
 const G1_SIZES: [u32; 10] = [10, 12, 16, 18, 20, 21, 22, 23, 24, 26];
 const G2_SIZES: [u32; 7] = [10, 12, 16, 18, 20, 22, 24];
+/// The limit of a server with 128 GiB of memory.
+const BYTES_IN_FLIGHT_MAX: u64 = 64 << 30;
 /// Bases get their last tables at the eighth use.
 const USES: usize = 8;
 
@@ -46,16 +48,22 @@ pub fn measure(rig: &BenchRig, record: &mut Record) {
         // The largest payload, while its predecessor is being wiped.
         engine.pin((2 * size_of::<Fr>() as u64) << largest);
     }
+    let pool = PayloadPool::new(BYTES_IN_FLIGHT_MAX, engine.take_pinned_memory());
     if groups.contains("g1") {
-        group::<G1Affine>(rig, record, &engine, &G1_SIZES);
+        group::<G1Affine>(rig, record, &engine, &pool, &G1_SIZES);
     }
     if groups.contains("g2") {
-        group::<G2Affine>(rig, record, &engine, &G2_SIZES);
+        group::<G2Affine>(rig, record, &engine, &pool, &G2_SIZES);
     }
 }
 
-fn group<A>(rig: &BenchRig, record: &mut Record, engine: &CudaEngine, sizes: &[u32])
-where
+fn group<A>(
+    rig: &BenchRig,
+    record: &mut Record,
+    engine: &CudaEngine,
+    pool: &PayloadPool,
+    sizes: &[u32],
+) where
     A: CurvePoint,
     A::Group: BenchGroup,
 {
@@ -65,7 +73,7 @@ where
         let scalars = scalars(|random, _| uniform(random), n);
         let points: Vec<_> = bench.points.affine.iter().copied().cycle().take(n).collect();
         let bases = A::into_bases(PointSlice::new(Arc::new(points)));
-        let payload = UploadBuffer::new((n * size_of::<Fr>()) as u64, Vec::new());
+        let payload = UploadBuffer::new(pool, (n * size_of::<Fr>()) as u64, Vec::new());
         payload.write(0, layout::fr_as_bytes(&scalars)).unwrap_or_else(|error| panic!("{error}"));
         let whole = || {
             let MsmTiming { time, absorbed, sums, how } = once(engine, &bases, &payload);

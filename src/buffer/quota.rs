@@ -13,7 +13,7 @@ use crate::error::{Error, Limit, Result};
 /// When to retry on a full server: about the duration of a medium job.
 const RETRY_AFTER: Duration = Duration::from_millis(250);
 
-/// A budget: the amount in use and its limit.
+/// The amount in use and its limit.
 #[derive(Debug)]
 pub struct Quota {
     used: AtomicU64,
@@ -22,28 +22,25 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// A budget of `max`, all of it free.
     pub fn new(limit: Limit, max: u64) -> Arc<Self> {
         Arc::new(Self { used: AtomicU64::new(0), max, limit })
     }
 
-    /// The amount in use now.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// The limit.
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// Takes `amount` until the charge is dropped.
+    /// Takes `amount` until the permit is dropped.
     ///
     /// Errors: `Exhausted`, without a retry time if `amount` exceeds the limit.
     pub fn acquire(self: &Arc<Self>, amount: u64) -> Result<QuotaPermit> {
         let fits = |used: u64| used.checked_add(amount).filter(|sum| *sum <= self.max);
         match self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits) {
-            Ok(_) => Ok(QuotaPermit { counter: self.clone(), amount }),
+            Ok(_) => Ok(QuotaPermit { quota: self.clone(), amount }),
             Err(_) => {
                 self.check_limit(amount)?;
                 Err(Error::Exhausted { limit: self.limit, retry_after: Some(RETRY_AFTER) })
@@ -63,12 +60,12 @@ impl Quota {
 /// A permit for part of a [`Quota`]; returned on drop.
 #[derive(Debug)]
 pub struct QuotaPermit {
-    counter: Arc<Quota>,
+    quota: Arc<Quota>,
     amount: u64,
 }
 
 impl Drop for QuotaPermit {
     fn drop(&mut self) {
-        self.counter.used.fetch_sub(self.amount, Ordering::AcqRel);
+        self.quota.used.fetch_sub(self.amount, Ordering::AcqRel);
     }
 }

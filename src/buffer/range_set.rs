@@ -11,17 +11,14 @@ pub struct RangeSet {
 }
 
 impl RangeSet {
-    /// Number of integers covered.
     pub fn covered(&self) -> u64 {
         self.covered
     }
 
-    /// Number of separate ranges.
     pub fn fragments(&self) -> usize {
         self.ranges.len()
     }
 
-    /// True if all of `range` is covered.
     pub fn contains(&self, range: &Range<u64>) -> bool {
         range.is_empty()
             || self
@@ -37,19 +34,13 @@ impl RangeSet {
         if range.is_empty() {
             return fresh;
         }
-        let (mut start, mut end) = (range.start, range.end);
-        // Merge all spans that overlap or touch the new range.
-        if let Some((&s, &e)) = self.ranges.range(..=start).next_back()
-            && e >= start
+        let Range { mut start, mut end } = range;
+        // Merge all ranges that overlap or touch the new range, the last one first.
+        while let Some((&last_start, &last_end)) = self.ranges.range(..=end).next_back()
+            && last_end >= start
         {
-            start = s;
-            end = end.max(e);
-        }
-        let touching: Vec<u64> = self.ranges.range(start..=end).map(|(s, _)| *s).collect();
-        for s in touching {
-            if let Some(e) = self.ranges.remove(&s) {
-                end = end.max(e);
-            }
+            self.ranges.remove(&last_start);
+            (start, end) = (start.min(last_start), end.max(last_end));
         }
         self.ranges.insert(start, end);
         self.covered += fresh.iter().map(|gap| gap.end - gap.start).sum::<u64>();
@@ -58,20 +49,20 @@ impl RangeSet {
 
     /// The parts of `within` that are not covered, in order.
     pub fn gaps(&self, within: &Range<u64>) -> Vec<Range<u64>> {
-        let mut gaps = Vec::new();
-        let mut at = within.start;
-        let before = self.ranges.range(..=at).next_back().map(|(s, _)| *s).unwrap_or(at);
-        for (&start, &end) in self.ranges.range(before..) {
+        let (mut gaps, mut uncovered) = (Vec::new(), within.start);
+        let first =
+            self.ranges.range(..=within.start).next_back().map_or(within.start, |(s, _)| *s);
+        for (&start, &end) in self.ranges.range(first..) {
             if start >= within.end {
                 break;
             }
-            if start > at {
-                gaps.push(at..start);
+            if start > uncovered {
+                gaps.push(uncovered..start);
             }
-            at = at.max(end);
+            uncovered = uncovered.max(end);
         }
-        if at < within.end {
-            gaps.push(at..within.end);
+        if uncovered < within.end {
+            gaps.push(uncovered..within.end);
         }
         gaps
     }

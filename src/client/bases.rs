@@ -11,7 +11,6 @@ use super::{
     payload::OutgoingBytes,
     striped_upload::PutHeader,
     types::UploadKey,
-    upload::ChunkQueue,
 };
 use crate::{
     curve::{
@@ -113,11 +112,7 @@ impl Client {
                 ..Default::default()
             });
             let mut call = self.begin_call(options.deadline);
-            let upload = ChunkQueue::new(
-                OutgoingBytes::Public(bytes),
-                self.inner.chunk_bytes,
-                options.progress,
-            );
+            let upload = self.chunk_queue(OutgoingBytes::Public(bytes), options.progress);
             let put = self.put_payload(header, UploadKey::random()?, &upload, &mut call).await?;
             convert::object_bases(put.object)
         })

@@ -16,6 +16,7 @@ use tonic::{
 use super::{
     Client,
     call::{CallBudget, CallFuture},
+    copy_pool::CopyPool,
     error::{ClientError, Result},
 };
 use crate::wire::v1::{
@@ -45,6 +46,7 @@ pub(crate) struct Connections {
     /// The server's limit on the payload bytes of one message.
     pub message_bytes: u64,
     pub chunk_bytes: u64,
+    pub copies: CopyPool,
 }
 
 /// Configures a connection. See [`Client::builder`].
@@ -145,6 +147,7 @@ impl ClientBuilder {
                 retries: self.retries,
                 message_bytes: 0,
                 chunk_bytes: CHUNK_BYTES,
+                copies: CopyPool::default(),
             };
             inner.message_bytes = self.message_bytes(&inner).await?;
             inner.chunk_bytes = inner.chunk_bytes.min(inner.message_bytes);

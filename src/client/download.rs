@@ -12,7 +12,7 @@ use tonic::{Status, Streaming};
 use super::{
     Client, Progress,
     call::CallBudget,
-    copy_pool,
+    copy_pool::CopyPool,
     error::{ClientError, Result},
 };
 use crate::wire::v1::{self, get_request::Id};
@@ -109,7 +109,8 @@ impl Client {
             let error = match store.get(deadline.request(request)).await {
                 Ok(stream) => {
                     let rest = &mut out[start..];
-                    match receive_piece(stream.into_inner(), rest, &mut filled, received).await {
+                    let (stream, copies) = (stream.into_inner(), &self.inner.copies);
+                    match receive_piece(stream, copies, rest, &mut filled, received).await {
                         Ok(()) => return Ok(()),
                         Err(error) => error,
                     }
@@ -124,6 +125,7 @@ impl Client {
 /// Reads chunks until `out` is full and the stream has ended; adds their bytes to `filled`.
 async fn receive_piece(
     stream: Streaming<v1::GetResponse>,
+    threads: &CopyPool,
     out: &mut [u8],
     filled: &mut usize,
     received: &DownloadProgress,
@@ -148,7 +150,7 @@ async fn receive_piece(
             rest = later;
             copies.push((place, chunk.data));
         }
-        copy_pool::map_parallel(at - begun, copies, |(place, data)| place.copy_from_slice(&data));
+        threads.map(at - begun, copies, |(place, data)| place.copy_from_slice(&data));
         *filled += at - begun;
         received.add((at - begun) as u64);
         end?;

@@ -92,7 +92,7 @@ impl Client {
         }
         let bases = v1::InlineBases {
             encoding: v1::PointEncoding::Montgomery.into(),
-            data: data.as_single_chunk(),
+            data: data.as_single_chunk(&self.inner.copies),
         };
         let len = data.len() / (A::GROUP.affine_bytes() as u64);
         let encoding = options.result_encoding;
@@ -151,12 +151,14 @@ impl Client {
                     job.check_length(encoding, payload.len())?;
                     if payload.len() + job.inline_bytes <= self.inner.message_bytes {
                         let encoding = convert::scalar_encoding(encoding)?.into();
-                        let inline = v1::InlineVector { encoding, data: payload.as_single_chunk() };
+                        let inline = v1::InlineVector {
+                            encoding,
+                            data: payload.as_single_chunk(&self.inner.copies),
+                        };
                         let scalars = Scalars::Inline(inline);
                         (self.call_msm(&job, scalars, &mut call).await?, None)
                     } else {
-                        let upload =
-                            ChunkQueue::new(payload, self.inner.chunk_bytes, options.progress);
+                        let upload = self.chunk_queue(payload, options.progress);
                         let result = self.msm_streamed(&job, encoding, &upload, &mut call).await?;
                         (result, Some(upload.elapsed()))
                     }

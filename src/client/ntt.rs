@@ -18,7 +18,6 @@ use super::{
     payload::OutgoingBytes,
     striped_upload::PutHeader,
     types::VectorInfo,
-    upload::ChunkQueue,
     vectors::ReleaseOnDrop,
 };
 use crate::{
@@ -60,7 +59,7 @@ impl RowBuffers<'_> {
     }
 
     fn payload(&self) -> OutgoingBytes<'_> {
-        OutgoingBytes::secret(self.input())
+        OutgoingBytes::Secret(self.input())
     }
 }
 
@@ -159,7 +158,7 @@ impl Client {
     ) -> Result<(v1::NttResult, Option<Duration>, Duration)> {
         let inline = v1::InlineVector {
             encoding: spec.output_encoding,
-            data: rows.payload().as_single_chunk(),
+            data: rows.payload().as_single_chunk(&self.inner.copies),
         };
         let answer = self.ntt_call(spec, Input::Inline(inline), false, call).await?;
         let Some(Output::Rows(result)) = answer.output else {
@@ -204,8 +203,7 @@ impl Client {
         loop {
             let out_bytes = rows.output().len() as u64;
             let upload =
-                ChunkQueue::new(rows.payload(), self.inner.chunk_bytes, options.progress.clone())
-                    .followed_by(out_bytes);
+                self.chunk_queue(rows.payload(), options.progress.clone()).followed_by(out_bytes);
             let input = v1::VectorUpload {
                 upload_id: UploadKey::random()?.0.to_vec().into(),
                 encoding: spec.output_encoding,
@@ -259,8 +257,7 @@ impl Client {
             ..Default::default()
         });
         let upload =
-            ChunkQueue::new(rows.payload(), self.inner.chunk_bytes, options.progress.clone())
-                .followed_by(out_bytes);
+            self.chunk_queue(rows.payload(), options.progress.clone()).followed_by(out_bytes);
         let put = self.put_payload(header, UploadKey::random()?, &upload, call).await?;
         let upload = upload.elapsed();
         let input = convert::object_vector(put.object)?;

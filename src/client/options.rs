@@ -142,9 +142,9 @@ impl<'a> ScalarInput<'a> {
     pub(crate) fn into_payload(self) -> Result<(ScalarEncoding, OutgoingBytes<'a>), UploadKey> {
         match self {
             Self::Fr(scalars) => {
-                Ok((ScalarEncoding::Montgomery, OutgoingBytes::secret(fr_as_bytes(scalars))))
+                Ok((ScalarEncoding::Montgomery, OutgoingBytes::Secret(fr_as_bytes(scalars))))
             }
-            Self::Bytes { encoding, bytes } => Ok((encoding, OutgoingBytes::secret(bytes))),
+            Self::Bytes { encoding, bytes } => Ok((encoding, OutgoingBytes::Secret(bytes))),
             Self::Shared { encoding, bytes } => Ok((encoding, OutgoingBytes::Shared(bytes))),
             Self::Upload(id) => Err(id),
         }

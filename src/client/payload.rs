@@ -10,14 +10,14 @@ use std::{
 use bytes::Bytes;
 use zeroize::{Zeroize, Zeroizing};
 
-use super::copy_pool;
+use super::copy_pool::CopyPool;
 use crate::curve::{Fr, layout::fr_as_bytes};
 
 /// Bytes to send.
 #[derive(Clone)]
 pub(crate) enum OutgoingBytes<'a> {
     /// Borrowed, may be witness data: copies are wiped.
-    Secret(&'a [u8], ChunkPool),
+    Secret(&'a [u8]),
     /// Borrowed, public.
     Public(&'a [u8]),
     /// Shared: sent without a copy.
@@ -25,57 +25,55 @@ pub(crate) enum OutgoingBytes<'a> {
 }
 
 impl<'a> OutgoingBytes<'a> {
-    /// Borrowed bytes that may be witness data.
-    pub fn secret(bytes: &'a [u8]) -> Self {
-        Self::Secret(bytes, ChunkPool::default())
-    }
-
     pub fn len(&self) -> u64 {
         let len = match self {
-            Self::Secret(bytes, _) | Self::Public(bytes) => bytes.len(),
+            Self::Secret(bytes) | Self::Public(bytes) => bytes.len(),
             Self::Shared(bytes) => bytes.len(),
         };
         len as u64
     }
 
-    /// The bytes of `range`, which must be in bounds.
-    pub fn chunk(&self, range: &Range<u64>) -> Bytes {
+    fn chunk(&self, range: &Range<u64>, pool: &ChunkPool) -> Bytes {
         let range = range.start as usize..range.end as usize;
         match self {
-            Self::Secret(bytes, copies) => Bytes::from_owner(copies.copy(&bytes[range])),
+            Self::Secret(bytes) => Bytes::from_owner(pool.copy(&bytes[range])),
             Self::Public(bytes) => Bytes::copy_from_slice(&bytes[range]),
             Self::Shared(bytes) => bytes.slice(range),
         }
     }
 
-    /// The bytes of several ranges, copied by several threads if they are large.
-    pub fn chunks(&self, ranges: Vec<Range<u64>>) -> Vec<Bytes> {
+    /// The bytes of several ranges, which must be in bounds; copied by several threads if they are
+    /// large.
+    pub fn chunks(&self, ranges: Vec<Range<u64>>, pool: &ChunkPool) -> Vec<Bytes> {
         let bytes = match self {
-            Self::Secret(..) | Self::Public(_) => ranges.iter().map(|r| r.end - r.start).sum(),
+            Self::Secret(_) | Self::Public(_) => ranges.iter().map(|r| r.end - r.start).sum(),
             Self::Shared(_) => 0,
         };
-        copy_pool::map_parallel(bytes as usize, ranges, |range| self.chunk(&range))
+        pool.0.threads.map(bytes as usize, ranges, |range| self.chunk(&range, pool))
     }
 
     /// All bytes as one chunk.
-    pub fn as_single_chunk(&self) -> Bytes {
-        self.chunk(&(0..self.len()))
+    pub fn as_single_chunk(&self, threads: &CopyPool) -> Bytes {
+        self.chunk(&(0..self.len()), &ChunkPool::new(threads))
     }
 }
 
 /// Pool of chunk buffers, wiped when the payload and its chunks are dropped: wiping each chunk
 /// takes as long as copying it. In words, because wiping single bytes takes half as long again.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct ChunkPool(Arc<IdleChunks>);
 
-#[derive(Default)]
-struct IdleChunks(Mutex<Vec<Zeroizing<Vec<u64>>>>);
+struct IdleChunks {
+    chunks: Mutex<Vec<Zeroizing<Vec<u64>>>>,
+    threads: CopyPool,
+}
 
 impl Drop for IdleChunks {
     fn drop(&mut self) {
-        let copies = mem::take(self.0.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let chunks = mem::take(self.chunks.get_mut().unwrap_or_else(PoisonError::into_inner));
         // The response has arrived and must not wait for the wiping.
-        copy_pool::spawn_copy(move || drop(copies));
+        let words: usize = chunks.iter().map(|chunk| chunk.len()).sum();
+        self.threads.drop_later(8 * words, chunks);
     }
 }
 
@@ -87,8 +85,12 @@ struct PooledChunk {
 }
 
 impl ChunkPool {
+    pub fn new(threads: &CopyPool) -> Self {
+        Self(Arc::new(IdleChunks { chunks: Mutex::default(), threads: threads.clone() }))
+    }
+
     fn idle(&self) -> MutexGuard<'_, Vec<Zeroizing<Vec<u64>>>> {
-        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.chunks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn copy(&self, bytes: &[u8]) -> PooledChunk {
@@ -151,7 +153,7 @@ pub(crate) fn shared_fr(scalars: Arc<[Fr]>) -> Bytes {
 mod tests {
     use std::sync::Arc;
 
-    use super::{OutgoingBytes, owned_fr, shared_fr};
+    use super::{ChunkPool, CopyPool, OutgoingBytes, owned_fr, shared_fr};
     use crate::curve::{Fr, layout::fr_as_bytes};
 
     #[test]
@@ -159,17 +161,19 @@ mod tests {
         let values: Vec<Fr> = (1..=8).map(Fr::from).collect();
         let bytes = fr_as_bytes(&values).to_vec();
         let shared: Arc<[Fr]> = values.clone().into();
+        let threads = CopyPool::default();
+        let pool = ChunkPool::new(&threads);
         for payload in [
-            OutgoingBytes::secret(&bytes),
+            OutgoingBytes::Secret(&bytes),
             OutgoingBytes::Public(&bytes),
             OutgoingBytes::Shared(owned_fr(values)),
             OutgoingBytes::Shared(shared_fr(shared)),
         ] {
             assert_eq!(payload.len(), 256);
-            assert_eq!(payload.chunk(&(33..97)), bytes[33..97]);
-            let chunks = payload.chunks(vec![0..33, 33..97, 250..256]);
+            assert_eq!(payload.chunk(&(33..97), &pool), bytes[33..97]);
+            let chunks = payload.chunks(vec![0..33, 33..97, 250..256], &pool);
             assert_eq!(chunks, [&bytes[..33], &bytes[33..97], &bytes[250..]]);
-            assert_eq!(payload.as_single_chunk(), bytes);
+            assert_eq!(payload.as_single_chunk(&threads), bytes);
         }
     }
 }

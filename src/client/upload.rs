@@ -19,7 +19,12 @@ use tokio::{
     time::{Instant, Sleep, sleep},
 };
 
-use super::{Progress, error::Result, payload::OutgoingBytes};
+use super::{
+    Client, Progress,
+    copy_pool::CopyPool,
+    error::Result,
+    payload::{ChunkPool, OutgoingBytes},
+};
 use crate::wire::v1;
 
 /// Chunks per lane that wait for the transport, so that it never waits for the caller's thread.
@@ -34,6 +39,7 @@ const RESET_WAIT: Duration = Duration::from_secs(1);
 /// A payload that is being uploaded.
 pub(crate) struct ChunkQueue<'a> {
     payload: OutgoingBytes<'a>,
+    chunks: ChunkPool,
     chunk_bytes: u64,
     progress: Option<Progress>,
     /// Bytes of other payloads that count toward the total of `progress`.
@@ -49,8 +55,23 @@ struct QueueState {
     last_taken_at: Option<Instant>,
 }
 
+impl Client {
+    pub(crate) fn chunk_queue<'a>(
+        &self,
+        payload: OutgoingBytes<'a>,
+        progress: Option<Progress>,
+    ) -> ChunkQueue<'a> {
+        ChunkQueue::new(payload, self.inner.chunk_bytes, &self.inner.copies, progress)
+    }
+}
+
 impl<'a> ChunkQueue<'a> {
-    pub fn new(payload: OutgoingBytes<'a>, chunk_bytes: u64, progress: Option<Progress>) -> Self {
+    fn new(
+        payload: OutgoingBytes<'a>,
+        chunk_bytes: u64,
+        threads: &CopyPool,
+        progress: Option<Progress>,
+    ) -> Self {
         let all = 0..payload.len();
         let state = QueueState {
             pending: VecDeque::from([all]),
@@ -58,7 +79,14 @@ impl<'a> ChunkQueue<'a> {
             first_taken_at: None,
             last_taken_at: None,
         };
-        Self { payload, chunk_bytes, progress, following_bytes: 0, state: Mutex::new(state) }
+        Self {
+            payload,
+            chunks: ChunkPool::new(threads),
+            chunk_bytes,
+            progress,
+            following_bytes: 0,
+            state: Mutex::new(state),
+        }
     }
 
     /// Adds `bytes` that will follow this payload to the total of its progress.
@@ -97,7 +125,7 @@ impl<'a> ChunkQueue<'a> {
     fn next_several(&self, count: usize, taken: &mut Vec<Range<u64>>) -> Vec<v1::Chunk> {
         let ranges: Vec<_> = (0..count).map_while(|_| self.take_range()).collect();
         taken.extend_from_slice(&ranges);
-        let chunks = self.payload.chunks(ranges.clone());
+        let chunks = self.payload.chunks(ranges.clone(), &self.chunks);
         let chunk = |(range, data): (Range<u64>, _)| v1::Chunk { offset: range.start, data };
         ranges.into_iter().zip(chunks).map(chunk).collect()
     }
@@ -213,12 +241,13 @@ impl<M> Stream for MessageStream<M> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ChunkQueue, OutgoingBytes};
+    use super::{ChunkQueue, CopyPool, OutgoingBytes};
 
     #[test]
     fn chunks_cover_the_payload_exactly_once() {
         let bytes = [7; 1000];
-        let upload = ChunkQueue::new(OutgoingBytes::Public(&bytes), 300, None);
+        let upload =
+            ChunkQueue::new(OutgoingBytes::Public(&bytes), 300, &CopyPool::default(), None);
         let (mut even, mut odd) = (Vec::new(), Vec::new());
         for turn in 0.. {
             let taken = if turn % 2 == 0 { &mut even } else { &mut odd };
@@ -232,7 +261,8 @@ mod tests {
     #[test]
     fn requeues_only_the_missing_ranges_of_a_broken_lane() {
         let bytes = [7; 1000];
-        let upload = ChunkQueue::new(OutgoingBytes::Public(&bytes), 500, None);
+        let upload =
+            ChunkQueue::new(OutgoingBytes::Public(&bytes), 500, &CopyPool::default(), None);
         let mut taken = Vec::new();
         assert!(upload.next(&mut taken).is_some());
         upload.requeue(&mut taken, &[100..200, 400..1000]);
@@ -244,7 +274,7 @@ mod tests {
 
     #[test]
     fn an_empty_payload_has_no_chunks() {
-        let upload = ChunkQueue::new(OutgoingBytes::Public(&[]), 300, None);
+        let upload = ChunkQueue::new(OutgoingBytes::Public(&[]), 300, &CopyPool::default(), None);
         assert!(upload.next(&mut Vec::new()).is_none());
     }
 }

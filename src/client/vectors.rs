@@ -12,7 +12,6 @@ use super::{
     download::{DownloadProgress, ObjectRange},
     error::{ClientError, Result},
     striped_upload::PutHeader,
-    upload::ChunkQueue,
 };
 use crate::{
     error::FieldProblem,
@@ -51,7 +50,7 @@ impl Client {
             count,
             ..Default::default()
         });
-        let upload = ChunkQueue::new(payload, self.inner.chunk_bytes, progress);
+        let upload = self.chunk_queue(payload, progress);
         let put = self.put_payload(header, id, &upload, &mut self.begin_call(None)).await?;
         convert::object_vector(put.object)
     }

@@ -159,6 +159,11 @@ pub trait Engine: Send + Sync + 'static {
         vec![DeviceInfo { name: device, kind: name, units, memory_bytes, gpu: None }]
     }
 
+    /// Host memory that the devices access directly, for payloads. Only the first call returns it.
+    fn take_pinned_memory(&self) -> Vec<&'static mut [u8]> {
+        Vec::new()
+    }
+
     /// The checker for points from outside, if it is not the host's own threads.
     fn point_checker(&self) -> Option<&dyn PointChecker> {
         None

@@ -135,6 +135,7 @@ impl<A: CurvePoint> JobWork for ImportJob<A> {
 mod tests {
     use super::*;
     use crate::{
+        buffer::PayloadPool,
         curve::G1Affine,
         engine::cpu::{ArkworksEngine, CpuEngine},
         jobs::Scheduler,
@@ -147,8 +148,9 @@ mod tests {
         let host = Arc::new(ComputeHost::new(engine, oracle).unwrap());
         let one = points::encode(PointEncoding::Montgomery, &[G1Affine::identity()]);
         let (scheduler, mut capacities) = (Scheduler::new(1).unwrap(), Vec::new());
+        let pool = PayloadPool::new(0, vec![]);
         for count in [1 << 40, 5] {
-            let (host, payload) = (host.clone(), Arc::new(UploadBuffer::new(96, vec![])));
+            let (host, payload) = (host.clone(), Arc::new(UploadBuffer::new(&pool, 96, vec![])));
             let (encoding, expected_hash) = (PointEncoding::Montgomery, None);
             let import = BasesImport { encoding, point_count: count, expected_hash };
             let _ticket = scheduler.submit(JobControl::default(), |wake| {

@@ -11,7 +11,7 @@ use zeroize::Zeroize;
 
 use super::{ComputeHost, JobWaker, JobWork, payload::JobPayload};
 use crate::{
-    buffer::{PayloadView, QuotaPermit, UploadBuffer},
+    buffer::{PayloadPool, PayloadView, QuotaPermit, UploadBuffer},
     curve::{Fr, scalars::ScalarEncoding},
     engine::{
         CHECK_STAGE, EncodedScalars, Engine, ExecutedBy, JobControl, NttPlan, NttRows, StageTime,
@@ -54,13 +54,17 @@ impl NttJob {
         1 << self.plan.lg_n
     }
 
-    /// A buffer for the result. `held` is returned when the buffer's memory is freed.
+    /// A buffer for the result. `permits` are returned when the buffer's memory is wiped.
     ///
     /// Errors: `Internal` if the size overflows.
-    pub fn result_buffer(&self, held: Vec<QuotaPermit>) -> Result<Arc<UploadBuffer>> {
-        let overflow = || Error::Internal("the result's size overflows".into());
-        let bytes = self.result_bytes().ok_or_else(overflow)?;
-        Ok(Arc::new(UploadBuffer::new(bytes, held)))
+    pub fn result_buffer(
+        &self,
+        pool: &PayloadPool,
+        permits: Vec<QuotaPermit>,
+    ) -> Result<Arc<UploadBuffer>> {
+        let bytes = self.result_bytes();
+        let bytes = bytes.ok_or_else(|| Error::Internal("the result's size overflows".into()))?;
+        Ok(Arc::new(UploadBuffer::new(pool, bytes, permits)))
     }
 
     /// Bytes of the result; `None` if the size overflows.

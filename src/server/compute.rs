@@ -68,7 +68,8 @@ impl UnaryPayload {
                 let permit = call.admit(len as u64, 0)?;
                 let id = UploadId([0; 16]);
                 let vector = VectorUploadHeader { id, encoding, count, streams: 1 };
-                let payload = Arc::new(UploadBuffer::from_bytes(&inline.data, permit));
+                let payload =
+                    Arc::new(UploadBuffer::from_bytes(&call.state.payloads, &inline.data, permit));
                 Ok(Self { vector, payload, admitted_bytes: len as u64, _upload_in_use: None })
             }
         }

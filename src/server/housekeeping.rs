@@ -25,7 +25,7 @@ pub async fn run(state: Arc<ServerState>) {
             tracing::info!(swept, "dropped idle uploads");
         }
         telemetry::set_queued_jobs(state.scheduler.queued() as u64);
-        telemetry::in_flight(state.budget.bytes.used());
+        telemetry::payload_memory(state.budget.bytes.used(), state.payloads.spare_bytes());
         telemetry::stored(state.bases.budget().used(), state.bases.slots().used());
         telemetry::connections(state.connections.used());
     }

@@ -61,7 +61,7 @@ impl AdmittedNtt {
         call.check_fits(scratch_bytes.saturating_add(result_bytes).saturating_add(payload_bytes))?;
         let result_permit = call.admit(result_bytes, 0)?;
         let permit = call.admit(scratch_bytes, 1)?;
-        let rows = job.result_buffer(result_permit)?;
+        let rows = job.result_buffer(&call.state.payloads, result_permit)?;
         Ok(Self { job, permit, rows })
     }
 

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use super::{ServeError, ServerSettings, drain::Drain};
 use crate::{
-    buffer::Quota,
+    buffer::{PayloadPool, Quota},
     engine::{
         Engine,
         cpu::{ArkworksEngine, CpuEngine},
@@ -43,6 +43,8 @@ pub struct ServerState {
     pub scheduler: Scheduler,
     pub budget: Budget,
     pub bases: BasesStore,
+    /// Holds the payloads of uploads and results.
+    pub payloads: PayloadPool,
     pub uploads: Uploads,
     pub connections: Arc<Quota>,
     pub drain: Drain,
@@ -54,12 +56,15 @@ impl ServerState {
     /// Opens the data directory and starts the workers.
     pub fn new(settings: ServerSettings, engines: Engines) -> Result<Self, ServeError> {
         let (bytes_max, objects_max) = (settings.store_bytes_max, settings.objects_max.into());
+        let pinned = engines.engine.take_pinned_memory();
+        let payloads = PayloadPool::new(settings.bytes_in_flight_max, pinned);
         Ok(Self {
             bases: BasesStore::open(bytes_max, objects_max, settings.data_dir.as_deref())?,
             compute: Arc::new(ComputeHost::new(engines.engine, engines.oracle)?),
             scheduler: Scheduler::new(settings.workers as usize)?,
             budget: Budget::server(settings.bytes_in_flight_max, settings.jobs_max.into()),
-            uploads: Uploads::new(settings.uploads_max.into()),
+            uploads: Uploads::new(settings.uploads_max.into(), payloads.clone()),
+            payloads,
             connections: Quota::new(Limit::Connections, settings.connections_max.into()),
             drain: Drain::default(),
             started: Instant::now(),

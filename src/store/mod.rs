@@ -1,7 +1,6 @@
 //! Data kept between calls: bases, named by content hash; vectors and uploads, by random id.
 
 mod bases;
-mod data_dir;
 mod uploads;
 
 pub use bases::{BasesStore, StoreCharge, StoredBases, unix_time_s};

@@ -3,7 +3,7 @@
 use std::{iter, time::Duration};
 
 use capstan::{
-    buffer::{ByteSource, PayloadView, UploadBuffer},
+    buffer::{ByteSource, PayloadPool, PayloadView, UploadBuffer},
     curve::{Fr, layout::fr_as_bytes_mut, scalars::ScalarEncoding},
     device::{FaultClass, receive, send},
     engine::{EncodedScalars, Engine, JobControl, NttRows, cpu::ArkworksEngine},
@@ -87,16 +87,19 @@ fn transforms_read_and_write_partly_pinned_payloads() {
     let rig = DeviceRig::new();
     let engine = transforms::engine(&rig);
     engine.pin(48 << 20);
+    let pool = PayloadPool::new(0, engine.take_pinned_memory());
     let mut rows = transforms::rows(LG_N, COUNT);
     let bytes = (COUNT as u64) << (LG_N + 5);
-    let (input, output) =
-        (UploadBuffer::new(bytes + 96, vec![]), UploadBuffer::new(bytes + 32, vec![]));
+    let (input, output) = (
+        UploadBuffer::new(&pool, bytes + 96, vec![]),
+        UploadBuffer::new(&pool, bytes + 32, vec![]),
+    );
     let from = PayloadView::starting_at(&input, 96);
     for (row, at) in iter::zip(&mut rows, (96..).step_by(32 << LG_N)) {
         input.write(at, fr_as_bytes_mut(row)).unwrap();
     }
     input.write(0, &[0; 96]).unwrap();
-    let held = from.hold(0, bytes).map(|held| held.bytes());
+    let held = from.lock_pinned(0..bytes).map(|held| held.bytes());
     assert_eq!(held, Some((16 << 20) - 96), "one segment is in pinned memory");
     let plan = transforms::plan(LG_N, 0b0110);
     let encoding = ScalarEncoding::Montgomery;

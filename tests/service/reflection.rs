@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use capstan::{
-    buffer::UploadBuffer,
+    buffer::{PayloadPool, UploadBuffer},
     client::{Fr, ScalarEncoding, ScalarInput},
     server::ServerSettings,
     wire::v1,
@@ -61,7 +61,7 @@ async fn reflection_can_be_disabled() {
 
 /// The `Debug` output of everything that holds elements.
 fn debug_outputs(elements: &[Fr]) -> Vec<String> {
-    let bytes = messages::canonical(elements);
+    let (bytes, pool) = (messages::canonical(elements), PayloadPool::new(0, vec![]));
     let vector = || messages::scalars(v1::ScalarEncoding::Canonical, bytes.clone());
     let chunk = || messages::chunk(7, bytes.clone());
     let header =
@@ -82,7 +82,7 @@ fn debug_outputs(elements: &[Fr]) -> Vec<String> {
         format!("{:?}", v1::NttStreamResponse { message: Some(sent) }),
         format!("{:?}", v1::GetResponse { chunk: Some(chunk()) }),
         format!("{:?}", messages::put_vector(header, vec![chunk()])),
-        format!("{0:?} {0:#?}", UploadBuffer::from_bytes(&bytes, vec![])),
+        format!("{0:?} {0:#?}", UploadBuffer::from_bytes(&pool, &bytes, vec![])),
         input(elements.into()),
         input(elements.to_vec().into()),
         input(ScalarInput::Bytes { encoding, bytes: &bytes }),

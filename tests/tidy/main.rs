@@ -51,7 +51,7 @@ const CONFINED: &[(&str, &[&str], &str)] = &[
         &[
             "src/curve/layout.rs",
             "src/engine/cpu/blst.rs",
-            "src/store/data_dir.rs",
+            "src/store/bases/data_dir.rs",
             "src/device/",
             // Allocators: one searches freed memory for secrets, one counts.
             "tests/residue.rs",

@@ -11,7 +11,11 @@ mod scalar_codec;
 pub mod self_test;
 
 use std::{
-    sync::atomic::{AtomicUsize, Ordering},
+    mem,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Instant,
 };
 
@@ -33,7 +37,6 @@ pub use crate::device::{
     UnusableDevice, exit_without_handlers, open,
 };
 use crate::{
-    buffer::lend_pinned,
     curve::{Group, points::Bases},
     device::{Gpu, NvmlMonitor, OpenDevices, archs},
     error::Result,
@@ -77,6 +80,8 @@ pub struct CudaEngine {
     /// MSM plans, one list per GPU.
     plans: Vec<Vec<MsmPlan>>,
     left_out: Vec<UnusableDevice>,
+    /// Pinned host memory that nothing uses yet.
+    pinned: Mutex<Vec<&'static mut [u8]>>,
 }
 
 /// The loaded and tested code of one GPU.
@@ -185,6 +190,7 @@ impl CudaEngine {
             self_tests,
             plans,
             left_out,
+            pinned: Mutex::default(),
         })
     }
 
@@ -219,7 +225,7 @@ impl CudaEngine {
             match self.gpus[0].context().pin(left.min(PINNED_AT_ONCE) as usize) {
                 Ok(memory) => {
                     pinned += memory.len() as u64;
-                    lend_pinned(memory);
+                    self.pinned().push(memory);
                 }
                 Err(fault) => {
                     warn!(%fault, "cannot pin more memory");
@@ -229,6 +235,10 @@ impl CudaEngine {
         }
         let ms = begun.elapsed().as_millis() as u64;
         info!(bytes = pinned, ms, "pinned memory for payloads");
+    }
+
+    fn pinned(&self) -> MutexGuard<'_, Vec<&'static mut [u8]>> {
+        self.pinned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a GPU holds the object that `bases` are part of.
@@ -324,6 +334,10 @@ impl Engine for CudaEngine {
     fn ntt_scratch_bytes(&self, plan: &NttPlan) -> u64 {
         // A GPU uses its pinned memory, but the CPU takes over if no GPU has memory.
         self.cpu.ntt_scratch_bytes(plan)
+    }
+
+    fn take_pinned_memory(&self) -> Vec<&'static mut [u8]> {
+        mem::take(&mut self.pinned())
     }
 
     fn devices(&self) -> Vec<DeviceInfo> {

@@ -52,7 +52,7 @@ impl PayloadCopier {
         while done < to.len() {
             control.check()?;
             let (at, step) = (at + done as u64, DIRECT_COPY_BYTES_MAX.min(to.len() - done));
-            let held = from.hold(at, step as u64);
+            let held = from.lock_pinned(at..at + step as u64);
             let bytes = held.as_ref().map_or(step, |held| held.bytes() as usize);
             let part = to.slice(done, bytes).ok_or_else(exceeds_span)?;
             match held {
@@ -86,7 +86,7 @@ impl PayloadCopier {
         while done < from.len() {
             control.check()?;
             let (at, step) = (at + done as u64, DIRECT_COPY_BYTES_MAX.min(from.len() - done));
-            let room = to.room(at, step as u64)?;
+            let room = to.claim_pinned(at..at + step as u64)?;
             let bytes = room.as_ref().map_or(step, |room| room.bytes() as usize);
             let part = from.slice(done, bytes).ok_or_else(exceeds_span)?;
             match room {

@@ -22,7 +22,7 @@ use tracing::Span;
 pub use self::queue::JobTiming;
 use self::queue::{JobQueue, RunnableJob, ScheduledJob};
 use crate::{
-    buffer::drop_in_background,
+    buffer::Wiper,
     engine::JobControl,
     error::{Error, Result},
 };
@@ -50,6 +50,8 @@ pub struct FinishedJob<T> {
 /// The job queue and its workers. Dropping it stops the workers after their current pieces.
 pub struct Scheduler {
     shared: Arc<SchedulerShared>,
+    /// Drops the work of failed jobs.
+    wiper: Wiper,
 }
 
 struct SchedulerShared {
@@ -69,6 +71,7 @@ struct JobWithReply<W: JobWork> {
     work: Option<W>,
     span: Span,
     answer: Option<oneshot::Sender<Result<FinishedJob<W::Output>>>>,
+    wiper: Wiper,
 }
 
 impl<W: JobWork> RunnableJob for JobWithReply<W> {
@@ -99,7 +102,7 @@ impl<W: JobWork> RunnableJob for JobWithReply<W> {
 
     /// Called on any thread: buffers are zeroed on another thread, so that this one does not block.
     fn fail(&mut self, error: Error) {
-        drop_in_background(self.work.take());
+        self.wiper.drop_later(self.work.take());
         self.send(Err(error));
     }
 }
@@ -124,7 +127,7 @@ impl Scheduler {
                 .spawn(move || shared.run_worker())
                 .map_err(|error| Error::Internal(format!("cannot start a worker: {error}")))?;
         }
-        Ok(Self { shared })
+        Ok(Self { shared, wiper: Wiper::default() })
     }
 
     /// Queues a job. `work` receives a [`JobWaker`], to be called when data for the job has
@@ -144,9 +147,10 @@ impl Scheduler {
         let waker = JobWaker { shared: Arc::downgrade(&self.shared), number };
         let work = work(waker.clone());
         let span = work.span(number);
+        let (work, answer, wiper) = (Some(work), Some(sender), self.wiper.clone());
         let job = ScheduledJob {
             number,
-            job: Box::new(JobWithReply { work: Some(work), span, answer: Some(sender) }),
+            job: Box::new(JobWithReply { work, span, answer, wiper }),
             control: control.clone(),
             state_entered,
             timing: JobTiming::default(),

@@ -159,7 +159,12 @@ fn runs_an_early_deadline_first_and_a_late_one_in_turn() {
 fn job(number: u64, work: Scribe, deadline: Option<Instant>, since: Instant) -> ScheduledJob {
     ScheduledJob {
         number,
-        job: Box::new(JobWithReply { work: Some(work), span: Span::none(), answer: None }),
+        job: Box::new(JobWithReply {
+            work: Some(work),
+            span: Span::none(),
+            answer: None,
+            wiper: Wiper::default(),
+        }),
         control: JobControl::new(deadline),
         state_entered: since,
         timing: JobTiming::default(),

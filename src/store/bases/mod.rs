@@ -1,82 +1,26 @@
 //! The store of bases: public points that are checked once, named by content, shared by all jobs.
 
+mod data_dir;
+mod object;
+
 use std::{
     collections::HashMap,
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{SystemTime, UNIX_EPOCH},
 };
 
-use super::data_dir::DataDir;
+use self::data_dir::DataDir;
+pub use self::object::{StoreCharge, StoredBases, unix_time_s};
 use crate::{
-    buffer::{Quota, QuotaPermit},
-    curve::{
-        Group,
-        points::{Bases, PointSlice},
-    },
+    buffer::Quota,
+    curve::{Group, points::Bases},
     error::{Error, FieldProblem, Limit, Result},
     wire::decode::{ObjectId, PayloadId},
 };
 
-/// Bases in the store.
-pub struct StoredBases {
-    /// The content hash that names them.
-    pub id: ObjectId,
-    /// The checked points.
-    pub points: Bases,
-    /// Number of points that are infinity.
-    pub infinities: u64,
-    /// The payload that they were uploaded as, if known.
-    pub payload: Option<PayloadId>,
-    /// Name for display.
-    pub label: String,
-    /// When they were stored, in seconds of Unix time.
-    pub created_s: i64,
-    /// True if kept in the data directory.
-    pub persisted: bool,
-}
-
-/// An object's share of the store's byte and object limits, returned on drop.
-#[derive(Debug)]
-pub struct StoreCharge {
-    _bytes: QuotaPermit,
-    _object: QuotaPermit,
-}
-
-/// Points with their room, which is returned when the last job drops the points: possibly long
-/// after their release.
-struct ChargedPoints<A> {
-    points: PointSlice<A>,
-    _room: StoreCharge,
-}
-
-impl<A> AsRef<[A]> for ChargedPoints<A> {
-    fn as_ref(&self) -> &[A] {
-        &self.points
-    }
-}
-
-fn with_charge(points: Bases, room: StoreCharge) -> Bases {
-    match points {
-        Bases::G1(points) => {
-            Bases::G1(PointSlice::new(Arc::new(ChargedPoints { points, _room: room })))
-        }
-        Bases::G2(points) => {
-            Bases::G2(PointSlice::new(Arc::new(ChargedPoints { points, _room: room })))
-        }
-    }
-}
-
-/// Least charge for an object: the cost of its entry, label and mapping, which dominates for small
-/// objects.
+/// Minimum charge for an object: the cost of its entry, label and mapping, which dominates for
+/// small objects.
 const OBJECT_BYTES_MIN: u64 = 4096;
-
-impl StoredBases {
-    /// Bytes in memory, or mapped from disk.
-    pub fn bytes(&self) -> u64 {
-        self.points.len() as u64 * self.points.group().affine_bytes() as u64
-    }
-}
 
 /// All stored bases.
 pub struct BasesStore {
@@ -99,21 +43,22 @@ impl BasesStore {
     ///
     /// Errors: `Internal` if the directory cannot be used.
     pub fn open(bytes_max: u64, objects_max: u64, data_dir: Option<&Path>) -> Result<Self> {
-        let budget = Quota::new(Limit::Store, bytes_max);
-        let slots = Quota::new(Limit::Objects, objects_max);
-        let disk = data_dir.map(DataDir::open).transpose()?;
-        let store = Self { state: Mutex::default(), byte_limit: budget, object_limit: slots, disk };
+        let store = Self {
+            state: Mutex::default(),
+            byte_limit: Quota::new(Limit::Store, bytes_max),
+            object_limit: Quota::new(Limit::Objects, objects_max),
+            disk: data_dir.map(DataDir::open).transpose()?,
+        };
         for path in store.disk.iter().flat_map(DataDir::files) {
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
             match DataDir::load(&path, |group, count| store.reserve(group, count)) {
-                Ok((bases, room)) => drop(store.add(bases, room)),
+                Ok(bases) => drop(store.add(bases)),
                 Err(error) => tracing::warn!(file = name, %error, "skipped a file of stored bases"),
             }
         }
         Ok(store)
     }
 
-    /// True if bases can be kept on disk.
     pub fn has_disk(&self) -> bool {
         self.disk.is_some()
     }
@@ -128,7 +73,7 @@ impl BasesStore {
         &self.object_limit
     }
 
-    /// Reserves room for an object of `count` points.
+    /// Charges the limits for an object of `count` points.
     ///
     /// Errors: `Exhausted`; `Invalid` if the number of bytes overflows.
     pub fn reserve(&self, group: Group, count: u64) -> Result<StoreCharge> {
@@ -139,14 +84,14 @@ impl BasesStore {
     }
 
     /// Stores bases; if `persist`, writes them to disk first, which blocks. If the store has them
-    /// already, returns the stored ones, unless they must still be written to disk. `room` is held
-    /// as long as the points are in use.
+    /// already, returns the stored ones, unless they must still be written to disk. `charge` is
+    /// held as long as the points are in use.
     ///
     /// Errors: `NoDataDir`; `Internal` if writing fails.
     pub fn insert(
         &self,
         bases: StoredBases,
-        room: StoreCharge,
+        charge: StoreCharge,
         persist: bool,
     ) -> Result<Arc<StoredBases>> {
         if let Some(held) = self.get(bases.id).ok().filter(|held| held.persisted || !persist) {
@@ -158,11 +103,11 @@ impl BasesStore {
             (true, None) => return Err(Error::NoDataDir),
             (false, _) => bases,
         };
-        Ok(self.add(bases, room))
+        Ok(self.add(bases.with_charge(charge)))
     }
 
-    fn add(&self, bases: StoredBases, room: StoreCharge) -> Arc<StoredBases> {
-        let bases = Arc::new(StoredBases { points: with_charge(bases.points, room), ..bases });
+    fn add(&self, bases: StoredBases) -> Arc<StoredBases> {
+        let bases = Arc::new(bases);
         self.remember_payload(bases.payload, bases.id);
         self.state().objects.insert(bases.id, bases.clone());
         bases
@@ -244,12 +189,6 @@ impl BasesStore {
         // Each change is one insertion or removal, so a panic leaves a consistent state.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The current time, in seconds of Unix time.
-pub fn unix_time_s() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_secs() as i64)
 }
 
 #[cfg(test)]

@@ -3,11 +3,11 @@ use ark_ec::AffineRepr;
 use super::*;
 use crate::curve::{
     G1Affine,
-    points::{CurvePoint, content_hash},
+    points::{CurvePoint, PointSlice, content_hash},
 };
 
 /// Bases of `n` points, all equal to the generator.
-fn some(n: usize) -> StoredBases {
+fn generators(n: usize) -> StoredBases {
     let points = vec![G1Affine::generator(); n];
     StoredBases {
         id: ObjectId(content_hash(&points)),
@@ -21,12 +21,12 @@ fn some(n: usize) -> StoredBases {
 }
 
 fn put(store: &BasesStore, n: usize, persist: bool) -> Result<ObjectId> {
-    let room = store.reserve(Group::G1, n as u64)?;
-    store.insert(some(n), room, persist).map(|bases| bases.id)
+    let charge = store.reserve(Group::G1, n as u64)?;
+    store.insert(generators(n), charge, persist).map(|bases| bases.id)
 }
 
 #[test]
-fn released_bases_keep_their_room_until_the_last_job_drops_them() {
+fn released_bases_keep_their_charge_until_the_last_job_drops_them() {
     let folder = tempfile::tempdir().unwrap();
     let store = BasesStore::open(1 << 20, 2, Some(folder.path())).unwrap();
     for persist in [false, true] {
@@ -67,7 +67,7 @@ fn limits_the_number_of_objects_in_memory_and_on_disk() {
     assert!(
         matches!(full, Err(Error::Exhausted { limit, retry_after: Some(_) }) if limit == expected)
     );
-    assert_eq!(store.budget().used(), 2 * OBJECT_BYTES_MIN, "a refused object takes no room");
+    assert_eq!(store.budget().used(), 2 * OBJECT_BYTES_MIN, "a refused object is not charged");
     store.release(first).unwrap();
     put(&store, 3, true).expect("releasing an object made room");
     drop(store);
@@ -81,7 +81,7 @@ fn a_failed_write_leaves_no_file() {
     let store = BasesStore::open(1 << 20, 2, Some(folder.path())).unwrap();
     let kept = folder.path().join("bases");
     // A folder has the file's name: the file can be written but not renamed.
-    std::fs::create_dir(kept.join(hex::encode(some(3).id.0) + ".bases")).unwrap();
+    std::fs::create_dir(kept.join(hex::encode(generators(3).id.0) + ".bases")).unwrap();
     assert!(matches!(put(&store, 3, true), Err(Error::Internal(_))));
     assert_eq!(std::fs::read_dir(kept).unwrap().count(), 1, "only the folder is left");
     assert_eq!(store.budget().used(), 0);

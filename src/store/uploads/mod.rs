@@ -4,7 +4,7 @@
 //! after another or concurrently. It ends when it is used, released, failed or idle for too long.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use super::StoredBases;
 use crate::{
-    buffer::{Quota, QuotaPermit, UploadBuffer},
+    buffer::{PayloadPool, Quota, QuotaPermit, UploadBuffer},
     error::{Error, FieldProblem, Limit, Result},
     telemetry,
     wire::decode::{BasesUploadHeader, UploadId, VectorUploadHeader},
@@ -32,7 +32,6 @@ pub enum UploadHeader {
 }
 
 impl UploadHeader {
-    /// The id that the client chose.
     pub fn id(&self) -> UploadId {
         match self {
             Self::Vector(vector) => vector.id,
@@ -58,7 +57,7 @@ impl UploadHeader {
     }
 
     /// True if both describe the same payload: a resumed upload may use other streams.
-    fn same_payload(&self, other: &Self) -> bool {
+    fn describes_payload_of(&self, other: &Self) -> bool {
         let mut other = other.clone();
         match &mut other {
             Self::Vector(vector) => vector.streams = self.streams(),
@@ -68,7 +67,6 @@ impl UploadHeader {
     }
 }
 
-/// The outcome of an upload.
 #[derive(Clone)]
 pub enum UploadOutcome {
     /// The vector is complete. The upload itself holds it.
@@ -81,7 +79,6 @@ pub enum UploadOutcome {
 pub struct StoredUpload {
     /// The header that opened the upload.
     pub header: UploadHeader,
-    /// The payload.
     pub payload: Arc<UploadBuffer>,
     streams: Mutex<UploadStreams>,
     outcome: watch::Sender<Option<Result<UploadOutcome>>>,
@@ -95,51 +92,50 @@ struct UploadStreams {
     /// Jobs that read the upload.
     uses: u32,
     /// The call that would have ended the upload is gone.
-    abandoned: bool,
+    is_abandoned: bool,
     last_use: Instant,
 }
 
 impl StoredUpload {
-    fn new(header: UploadHeader, arrival: Arc<UploadBuffer>, slot: QuotaPermit) -> Self {
-        let touched = Instant::now();
-        let streams =
-            UploadStreams { open: 0, ended: 0, uses: 0, abandoned: false, last_use: touched };
-        Self {
+    fn new(header: UploadHeader, payload: Arc<UploadBuffer>, slot: QuotaPermit) -> Self {
+        let last_use = Instant::now();
+        let streams = UploadStreams { open: 0, ended: 0, uses: 0, is_abandoned: false, last_use };
+        let upload = Self {
             header,
-            payload: arrival,
+            payload,
             streams: Mutex::new(streams),
             outcome: watch::Sender::new(None),
             _slot: slot,
-        }
+        };
+        upload.conclude_if_complete();
+        upload
     }
 
     /// Registers a stream that carries chunks.
     pub fn begin_stream(self: &Arc<Self>) -> UploadStreamGuard {
         let mut streams = self.streams();
         streams.open += 1;
-        streams.abandoned = false;
-        UploadStreamGuard { upload: self.clone(), broken: true }
+        streams.is_abandoned = false;
+        UploadStreamGuard { upload: self.clone(), is_broken: true }
     }
 
     /// Records that the call that would have ended the upload is gone. Complete or not, the upload
     /// is then kept as long as a broken one, so that the caller can resume.
     pub fn mark_abandoned(&self) {
         let mut streams = self.streams();
-        streams.abandoned = true;
+        streams.is_abandoned = true;
         streams.last_use = Instant::now();
     }
 
     /// Sets the outcome. Later calls have no effect.
     pub fn set_outcome(&self, outcome: Result<UploadOutcome>) {
         let failure = outcome.as_ref().err().cloned();
-        let first = self.outcome.send_if_modified(|held| {
-            let first = held.is_none();
-            if first {
-                *held = Some(outcome);
-            }
-            first
+        let is_first = self.outcome.send_if_modified(|first| {
+            let is_first = first.is_none();
+            first.get_or_insert(outcome);
+            is_first
         });
-        if let Some(failure) = failure.filter(|_| first) {
+        if let Some(failure) = failure.filter(|_| is_first) {
             self.payload.fail(failure);
         }
     }
@@ -183,11 +179,11 @@ impl StoredUpload {
     }
 
     /// How long the upload is kept without use.
-    fn ttl(&self, broken: Duration, vector: Duration) -> Duration {
+    fn ttl(&self, broken_ttl: Duration, vector_ttl: Duration) -> Duration {
         match self.payload.received() {
-            _ if self.payload.is_complete() && !self.streams().abandoned => vector,
-            0 => broken.min(EMPTY_TTL),
-            _ => broken,
+            _ if self.payload.is_complete() && !self.streams().is_abandoned => vector_ttl,
+            0 => broken_ttl.min(EMPTY_TTL),
+            _ => broken_ttl,
         }
     }
 
@@ -200,18 +196,17 @@ impl StoredUpload {
 /// the stream broke, and its sender may resume the upload.
 pub struct UploadStreamGuard {
     upload: Arc<StoredUpload>,
-    broken: bool,
+    is_broken: bool,
 }
 
 impl UploadStreamGuard {
-    /// The upload that the stream carries.
     pub fn upload(&self) -> &Arc<StoredUpload> {
         &self.upload
     }
 
     /// Ends the stream properly. If all streams have ended and bytes are missing, the upload fails.
     pub fn end(mut self) {
-        self.broken = false;
+        self.is_broken = false;
         let upload = self.upload.clone();
         let all_ended = {
             let mut streams = upload.streams();
@@ -231,7 +226,7 @@ impl Drop for UploadStreamGuard {
         let mut streams = self.upload.streams();
         streams.open -= 1;
         streams.last_use = Instant::now();
-        if self.broken {
+        if self.is_broken {
             // If the sender resumes, its streams are counted anew.
             streams.ended = 0;
         }
@@ -244,7 +239,6 @@ pub struct UploadUseGuard {
 }
 
 impl UploadUseGuard {
-    /// The upload that the job reads.
     pub fn upload(&self) -> &Arc<StoredUpload> {
         &self.upload
     }
@@ -258,17 +252,16 @@ impl Drop for UploadUseGuard {
     }
 }
 
-/// All uploads and vectors.
 pub struct Uploads {
     by_id: Mutex<HashMap<UploadId, Arc<StoredUpload>>>,
     slots: Arc<Quota>,
+    pool: PayloadPool,
 }
 
 impl Uploads {
-    /// Allows at most `uploads_max` uploads and vectors.
-    pub fn new(uploads_max: u64) -> Self {
-        let slots = Quota::new(Limit::Uploads, uploads_max);
-        Self { by_id: Mutex::default(), slots }
+    /// At most `uploads_max` uploads and vectors, in the memory of `pool`.
+    pub fn new(uploads_max: u64, pool: PayloadPool) -> Self {
+        Self { by_id: Mutex::default(), slots: Quota::new(Limit::Uploads, uploads_max), pool }
     }
 
     /// Finds the upload of `header`, or opens one once `admit` has admitted its bytes.
@@ -282,16 +275,13 @@ impl Uploads {
     ) -> Result<Arc<StoredUpload>> {
         let mut all = self.all();
         if let Some(upload) = all.get(&header.id()) {
-            return match upload.header.same_payload(header) {
-                true => Ok(upload.clone()),
-                false => Err(Error::UploadConflict),
-            };
+            let is_same = upload.header.describes_payload_of(header);
+            return if is_same { Ok(upload.clone()) } else { Err(Error::UploadConflict) };
         }
         let slot = self.slot()?;
         let bytes = header.bytes()?;
-        let arrival = Arc::new(UploadBuffer::new(bytes, admit(bytes)?));
-        let upload = Arc::new(StoredUpload::new(header.clone(), arrival, slot));
-        upload.conclude_if_complete();
+        let payload = Arc::new(UploadBuffer::new(&self.pool, bytes, admit(bytes)?));
+        let upload = Arc::new(StoredUpload::new(header.clone(), payload, slot));
         all.insert(header.id(), upload.clone());
         Ok(upload)
     }
@@ -299,16 +289,16 @@ impl Uploads {
     /// Adds a vector that the server computed.
     ///
     /// Errors: `Exhausted`; `UploadConflict` if the id is in use.
-    pub fn insert(&self, vector: VectorUploadHeader, arrival: Arc<UploadBuffer>) -> Result<()> {
+    pub fn insert(&self, vector: VectorUploadHeader, payload: Arc<UploadBuffer>) -> Result<()> {
         let (id, slot) = (vector.id, self.slot()?);
-        let upload = Arc::new(StoredUpload::new(UploadHeader::Vector(vector), arrival, slot));
-        upload.conclude_if_complete();
-        let mut all = self.all();
-        if all.contains_key(&id) {
-            return Err(Error::UploadConflict);
+        match self.all().entry(id) {
+            Entry::Occupied(_) => Err(Error::UploadConflict),
+            Entry::Vacant(entry) => {
+                let header = UploadHeader::Vector(vector);
+                entry.insert(Arc::new(StoredUpload::new(header, payload, slot)));
+                Ok(())
+            }
         }
-        all.insert(id, upload);
-        Ok(())
     }
 
     fn slot(&self) -> Result<QuotaPermit> {
@@ -341,29 +331,25 @@ impl Uploads {
         }
     }
 
-    /// Drops idle uploads and returns their number: incomplete or abandoned ones after `broken`,
-    /// vectors after `vector`, uploads without a byte after `EMPTY_TTL` at the latest. An empty one
-    /// has nothing to resume, and its header may have arrived after the client released it.
-    pub fn drop_idle(&self, broken: Duration, vector: Duration) -> usize {
+    /// Drops idle uploads and returns their number: incomplete or abandoned ones after
+    /// `broken_ttl`, vectors after `vector_ttl`, uploads without a byte after `EMPTY_TTL` at the
+    /// latest. An empty one has nothing to resume, and its header may have arrived after the client
+    /// released it.
+    pub fn drop_idle(&self, broken_ttl: Duration, vector_ttl: Duration) -> usize {
         let now = Instant::now();
         let mut stale = Vec::new();
         self.all().retain(|_, upload| {
-            let ttl = upload.ttl(broken, vector);
-            let keep = upload.idle_for(now).is_none_or(|idle| idle < ttl);
-            if !keep {
+            let ttl = upload.ttl(broken_ttl, vector_ttl);
+            let is_kept = upload.idle_for(now).is_none_or(|idle| idle < ttl);
+            if !is_kept {
                 stale.push((upload.clone(), ttl));
             }
-            keep
+            is_kept
         });
         for (upload, ttl) in &stale {
             upload.set_outcome(Err(Error::Idle(*ttl)));
         }
         stale.len()
-    }
-
-    /// Number of uploads and vectors.
-    pub fn count(&self) -> u64 {
-        self.slots.used()
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<UploadId, Arc<StoredUpload>>> {

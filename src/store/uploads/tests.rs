@@ -6,15 +6,19 @@ fn header(id: u8, count: u64, streams: u32) -> UploadHeader {
     UploadHeader::Vector(VectorUploadHeader { id: UploadId([id; 16]), encoding, count, streams })
 }
 
+fn uploads(uploads_max: u64) -> Uploads {
+    Uploads::new(uploads_max, PayloadPool::new(0, vec![]))
+}
+
 fn open(uploads: &Uploads, header: &UploadHeader) -> Result<Arc<StoredUpload>> {
     uploads.open(header, |_| Ok(Vec::new()))
 }
 
 #[tokio::test]
 async fn streams_share_an_upload_and_the_last_one_to_end_reports_truncation() {
-    let uploads = Uploads::new(4);
+    let uploads = uploads(4);
     let upload = open(&uploads, &header(1, 8, 2)).unwrap();
-    let same = uploads.open(&header(1, 8, 3), |_| panic!("was admitted already")).unwrap();
+    let same = uploads.open(&header(1, 8, 3), |_| panic!("is open already")).unwrap();
     assert!(Arc::ptr_eq(&upload, &same));
     assert!(matches!(open(&uploads, &header(1, 9, 2)), Err(Error::UploadConflict)));
     let (first, second) = (upload.begin_stream(), upload.begin_stream());
@@ -28,7 +32,7 @@ async fn streams_share_an_upload_and_the_last_one_to_end_reports_truncation() {
 
 #[tokio::test]
 async fn a_stream_may_end_before_the_next_begins_and_a_broken_one_may_resume() {
-    let uploads = Uploads::new(4);
+    let uploads = uploads(4);
     let upload = open(&uploads, &header(1, 8, 2)).unwrap();
     let early = upload.begin_stream();
     upload.write(4, &[1; 4]).unwrap();
@@ -42,7 +46,7 @@ async fn a_stream_may_end_before_the_next_begins_and_a_broken_one_may_resume() {
 
 #[tokio::test]
 async fn sweep_drops_idle_uploads_only() {
-    let uploads = Uploads::new(4);
+    let uploads = uploads(4);
     let left = open(&uploads, &header(1, 8, 1)).unwrap();
     let used = open(&uploads, &header(2, 8, 1)).unwrap();
     let vector = open(&uploads, &header(3, 0, 1)).unwrap();
@@ -52,12 +56,12 @@ async fn sweep_drops_idle_uploads_only() {
     assert_eq!(left.write(0, &[1]), Err(Error::Idle(Duration::ZERO)));
     drop((guard, left, used, vector));
     assert_eq!(uploads.drop_idle(Duration::ZERO, Duration::ZERO), 2);
-    assert_eq!(uploads.count(), 0);
+    assert_eq!(uploads.slots.used(), 0);
 }
 
 #[test]
 fn slots_are_counted_and_returned() {
-    let uploads = Uploads::new(1);
+    let uploads = uploads(1);
     let upload = open(&uploads, &header(1, 8, 1)).unwrap();
     let text = crate::telemetry::metrics_of(|| {
         assert!(matches!(open(&uploads, &header(2, 8, 1)), Err(Error::Exhausted { .. })));

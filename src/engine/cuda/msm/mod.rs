@@ -23,7 +23,7 @@ use super::{
     scalar_codec::{DecodedForm, ScalarCodec, first_refused},
 };
 use crate::{
-    buffer::{RangeSet, drop_in_background},
+    buffer::{RangeSet, Wiper},
     curve::points::{Bases, MsmSums},
     device::{ALIGN, DeviceFault, DeviceSlice, Event, Gpu, GpuUnavailable, Stream},
     engine::{EncodedScalars, ExecutedBy, JobControl, MsmRun, record_stages},
@@ -49,6 +49,8 @@ struct GpuMsmInner {
     compute: Stream,
     /// Idle streams for copies.
     idle_streams: Mutex<Vec<Stream>>,
+    /// Wipes staged scalars.
+    wiper: Wiper,
 }
 
 impl GpuMsm {
@@ -69,6 +71,7 @@ impl GpuMsm {
             cuts,
             compute: Stream::new(context).map_err(failed)?,
             idle_streams: Mutex::default(),
+            wiper: Wiper::default(),
         })))
     }
 
@@ -356,7 +359,7 @@ impl MsmRun for GpuMsmRun {
             let index = index.wrapping_add(offset);
             return Err(Error::element(name, index, FieldProblem::NotCanonical));
         }
-        drop_in_background(ready.copies.take());
+        computer.wiper.drop_later(ready.copies.take());
         if let Some(done) = &ready.last_pass {
             ready.stream.wait_event(done)?;
         }

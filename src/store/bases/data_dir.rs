@@ -13,9 +13,10 @@ use std::{
     sync::Arc,
 };
 
+use bytes::{Buf, BufMut};
 use memmap2::Mmap;
 
-use super::bases::{StoreCharge, StoredBases};
+use super::object::{StoreCharge, StoredBases};
 use crate::{
     curve::{
         G1Affine, G2Affine, Group,
@@ -30,16 +31,12 @@ const EXTENSION: &str = "bases";
 /// Name of the lock file.
 const LOCK: &str = "lock";
 const HEADER_BYTES: usize = 256;
-const MAGIC: &[u8; 8] = b"CAPSTAN\x01";
-/// Offset of the payload encoding in the header; 0 there means unknown.
-const ENCODING_AT: usize = 72;
+const MAGIC: [u8; 8] = *b"CAPSTAN\x01";
 /// Payload encodings: the header stores the index plus one.
 const ENCODINGS: [PointEncoding; 3] =
     [PointEncoding::Compressed, PointEncoding::Uncompressed, PointEncoding::Montgomery];
-/// Offset of the label in the header; the byte before it is the label's length.
-const LABEL_AT: usize = 80;
+const RESERVED_BYTES: usize = 6;
 
-/// The data directory.
 pub struct DataDir {
     folder: PathBuf,
     _lock: File,
@@ -58,52 +55,48 @@ struct FileHeader {
 }
 
 impl FileHeader {
-    fn encode(&self) -> [u8; HEADER_BYTES] {
-        let group = match self.group {
-            Group::G1 => 1u64,
+    fn encode(bases: &StoredBases) -> Vec<u8> {
+        let mut header = Vec::with_capacity(HEADER_BYTES);
+        header.put_slice(&MAGIC);
+        header.put_u64_le(match bases.points.group() {
+            Group::G1 => 1,
             Group::G2 => 2,
-        };
-        let mut header = [0; HEADER_BYTES];
-        header[..8].copy_from_slice(MAGIC);
-        header[8..16].copy_from_slice(&group.to_le_bytes());
-        header[16..24].copy_from_slice(&self.count.to_le_bytes());
-        header[24..32].copy_from_slice(&self.infinities.to_le_bytes());
-        header[32..40].copy_from_slice(&self.created_s.to_le_bytes());
-        if let Some(PayloadId { hash, encoding }) = self.payload {
-            header[40..ENCODING_AT].copy_from_slice(&hash);
-            let known = ENCODINGS.iter().position(|other| *other == encoding);
-            header[ENCODING_AT] = known.map_or(0, |number| number as u8 + 1);
-        }
-        header[LABEL_AT - 1] = self.label.len() as u8;
-        header[LABEL_AT..LABEL_AT + self.label.len()].copy_from_slice(self.label.as_bytes());
+        });
+        header.put_u64_le(bases.points.len() as u64);
+        header.put_u64_le(bases.infinities);
+        header.put_i64_le(bases.created_s);
+        header.put_slice(&bases.payload.map_or([0; 32], |payload| payload.hash));
+        let encoding = |payload: PayloadId| ENCODINGS.iter().position(|e| *e == payload.encoding);
+        header.put_u8(bases.payload.and_then(encoding).map_or(0, |index| index as u8 + 1));
+        header.put_bytes(0, RESERVED_BYTES);
+        header.put_u8(bases.label.len() as u8);
+        header.put_slice(bases.label.as_bytes());
+        header.resize(HEADER_BYTES, 0);
         header
     }
 
+    /// `None` if the header is not valid.
     fn decode(header: &[u8; HEADER_BYTES]) -> Option<Self> {
-        let word = |at: usize| header[at..at + 8].try_into().map(u64::from_le_bytes);
-        let group = match word(8).ok()? {
+        let mut header = header.strip_prefix(&MAGIC)?;
+        let group = match header.get_u64_le() {
             1 => Group::G1,
             2 => Group::G2,
             _ => return None,
         };
-        let label = header.get(LABEL_AT..LABEL_AT + usize::from(header[LABEL_AT - 1]))?;
-        let hash: [u8; 32] = header[40..ENCODING_AT].try_into().ok()?;
-        let payload = match header[ENCODING_AT] {
+        let (count, infinities) = (header.get_u64_le(), header.get_u64_le());
+        let created_s = header.get_i64_le();
+        let (hash, mut header) = header.split_first_chunk()?;
+        let payload = match header.get_u8() {
             0 => None,
             number => {
                 let encoding = *ENCODINGS.get(usize::from(number) - 1)?;
-                Some(PayloadId { hash, encoding })
+                Some(PayloadId { hash: *hash, encoding })
             }
         };
-        Some(Self {
-            group,
-            count: word(16).ok()?,
-            infinities: word(24).ok()?,
-            created_s: word(32).ok()? as i64,
-            payload,
-            label: String::from_utf8(label.to_vec()).ok()?,
-        })
-        .filter(|_| header[..8] == *MAGIC)
+        header.advance(RESERVED_BYTES);
+        let label_bytes = header.get_u8().into();
+        let label = String::from_utf8(header.get(..label_bytes)?.to_vec()).ok()?;
+        Some(Self { group, count, infinities, created_s, payload, label })
     }
 }
 
@@ -139,7 +132,6 @@ impl DataDir {
         Ok(disk)
     }
 
-    /// All object files.
     pub fn files(&self) -> Vec<PathBuf> {
         self.with_extension(EXTENSION)
     }
@@ -158,20 +150,12 @@ impl DataDir {
     ///
     /// Errors: `Internal` if writing or mapping fails.
     pub fn write(&self, bases: StoredBases) -> Result<StoredBases> {
-        let meta = FileHeader {
-            group: bases.points.group(),
-            count: bases.points.len() as u64,
-            infinities: bases.infinities,
-            created_s: bases.created_s,
-            payload: bases.payload,
-            label: bases.label.clone(),
-        };
         let path = self.path(bases.id);
         // Another `Put` of the same bases may be writing too.
         let unfinished = unfinished_path(&path);
         let write = || -> io::Result<()> {
             let mut file = File::create(&unfinished)?;
-            file.write_all(&meta.encode())?;
+            file.write_all(&FileHeader::encode(&bases))?;
             file.write_all(match &bases.points {
                 Bases::G1(points) => points_as_bytes::<G1Affine>(points),
                 Bases::G2(points) => points_as_bytes::<G2Affine>(points),
@@ -185,13 +169,10 @@ impl DataDir {
             let _gone = fs::remove_file(&unfinished);
             io_error("cannot be written", &error)
         })?;
-        let points = map(&path, &meta)?;
+        let points = map(&path, bases.points.group(), bases.points.len() as u64)?;
         Ok(StoredBases { points, persisted: true, ..bases })
     }
 
-    /// Removes the file of an object.
-    ///
-    /// Errors: `Internal` if removing fails.
     pub fn remove(&self, id: ObjectId) -> Result<()> {
         match fs::remove_file(self.path(id)) {
             // Removed by hand: nothing is left to do.
@@ -201,20 +182,20 @@ impl DataDir {
     }
 
     /// Maps a file and checks its header, its length, and its content against its name. The points
-    /// were checked before they were written. `room` reserves room for the group and count.
+    /// were checked before they were written. `reserve` charges for the group and count.
     ///
-    /// Errors: `Internal` if the file is damaged; those of `room`.
+    /// Errors: `Internal` if the file is damaged; those of `reserve`.
     pub fn load(
         path: &Path,
-        room: impl FnOnce(Group, u64) -> Result<StoreCharge>,
-    ) -> Result<(StoredBases, StoreCharge)> {
+        reserve: impl FnOnce(Group, u64) -> Result<StoreCharge>,
+    ) -> Result<StoredBases> {
         let mut header = [0; HEADER_BYTES];
         let mut file = File::open(path).map_err(|error| io_error("cannot be read", &error))?;
         io::Read::read_exact(&mut file, &mut header)
             .map_err(|_| damaged("shorter than a header"))?;
-        let meta = FileHeader::decode(&header).ok_or_else(|| damaged("invalid header"))?;
-        let room = room(meta.group, meta.count)?;
-        let points = map(path, &meta)?;
+        let header = FileHeader::decode(&header).ok_or_else(|| damaged("invalid header"))?;
+        let charge = reserve(header.group, header.count)?;
+        let points = map(path, header.group, header.count)?;
         let id = match &points {
             Bases::G1(points) => content_hash::<G1Affine>(points),
             Bases::G2(points) => content_hash::<G2Affine>(points),
@@ -225,13 +206,13 @@ impl DataDir {
         let bases = StoredBases {
             id: ObjectId(id),
             points,
-            infinities: meta.infinities,
-            payload: meta.payload,
-            label: meta.label,
-            created_s: meta.created_s,
+            infinities: header.infinities,
+            payload: header.payload,
+            label: header.label,
+            created_s: header.created_s,
             persisted: true,
         };
-        Ok((bases, room))
+        Ok(bases.with_charge(charge))
     }
 }
 
@@ -254,7 +235,7 @@ fn unfinished_path(path: &Path) -> PathBuf {
     path.with_extension(format!("{}-{number}.part", std::process::id()))
 }
 
-fn map(path: &Path, meta: &FileHeader) -> Result<Bases> {
+fn map(path: &Path, group: Group, count: u64) -> Result<Bases> {
     let open = || -> io::Result<Mmap> {
         let file = File::open(path)?;
         // SAFETY: the file belongs to this server and never changes once it has its name: it is
@@ -264,10 +245,10 @@ fn map(path: &Path, meta: &FileHeader) -> Result<Bases> {
     };
     let mapped = open().map_err(|error| io_error("cannot be mapped", &error))?;
     let bytes = (mapped.len() as u64).checked_sub(HEADER_BYTES as u64);
-    if bytes != meta.count.checked_mul(meta.group.affine_bytes() as u64) {
+    if bytes != count.checked_mul(group.affine_bytes() as u64) {
         return Err(damaged("wrong length"));
     }
-    Ok(match meta.group {
+    Ok(match group {
         Group::G1 => Bases::G1(PointSlice::new(Arc::new(MappedPoints(mapped)))),
         Group::G2 => Bases::G2(PointSlice::new(Arc::new(MappedPoints(mapped)))),
     })
