@@ -52,10 +52,16 @@ impl EmbeddedServer {
     }
 }
 
+/// An engine, and why it was chosen.
+struct ChosenEngine {
+    engine: Arc<dyn Engine>,
+    reason: String,
+}
+
 fn engines(report: fn(&str)) -> error::Result<Engines> {
-    let (engine, reason) = match gpu::engine(report) {
-        Ok((engine, reason)) => (engine, reason),
-        Err(reason) => (Arc::new(CpuEngine::new(0)?) as Arc<dyn Engine>, reason),
+    let ChosenEngine { engine, reason } = match gpu::engine(report) {
+        Ok(chosen) => chosen,
+        Err(reason) => ChosenEngine { engine: Arc::new(CpuEngine::new(0)?), reason },
     };
     Ok(Engines { engine, oracle: Arc::new(ArkworksEngine::new(0)?), reason })
 }
@@ -71,12 +77,12 @@ mod gpu {
         time::Duration,
     };
 
+    use super::ChosenEngine;
     use crate::{
-        device::{self, DeviceFault, DeviceSelection, FaultClass, OpenOptions},
+        device::{self, DeviceFault, DevicePolicy, DeviceSelection, FaultClass, OpenOptions},
         engine::{
-            Engine,
             cpu::CpuEngine,
-            cuda::{CudaEngine, GpuThresholds},
+            cuda::{CudaEngine, GpuPolicy},
         },
     };
 
@@ -90,36 +96,36 @@ mod gpu {
     /// The engine on all GPUs of the host that can be used, and which these are, in a sentence.
     ///
     /// Errors: why no GPU can be used.
-    pub fn engine(report: fn(&str)) -> Result<(Arc<dyn Engine>, String), String> {
+    pub fn engine(report: fn(&str)) -> Result<ChosenEngine, String> {
         // A GPU that fails before it serves is left out.
-        let serves = Arc::new(AtomicBool::new(false));
-        let armed = serves.clone();
+        let is_serving = Arc::new(AtomicBool::new(false));
+        let is_watched = is_serving.clone();
         let options = OpenOptions {
             memory_percent: MEMORY_PERCENT,
             timeout: TIMEOUT,
-            on_fault: Arc::new(move |fault| on_fault(fault, &armed, report)),
-            shared_bytes_max: None,
+            on_fault: Arc::new(move |fault| on_fault(fault, &is_watched, report)),
+            policy: DevicePolicy::default(),
         };
         let opened =
             device::open(&DeviceSelection::default(), &options).map_err(|why| why.to_string())?;
         let cpu = CpuEngine::new(0).map_err(|why| why.to_string())?;
-        let engine = CudaEngine::new(cpu, opened, GpuThresholds::default())
-            .map_err(|why| why.to_string())?;
+        let engine =
+            CudaEngine::new(cpu, opened, GpuPolicy::default()).map_err(|why| why.to_string())?;
         let reasons = engine.left_out().iter().map(|device| device.reason.to_string());
         let reason = [engine.summary()].into_iter().chain(reasons).collect::<Vec<_>>().join("; ");
-        serves.store(true, Ordering::Release);
-        Ok((Arc::new(engine), reason))
+        is_serving.store(true, Ordering::Release);
+        Ok(ChosenEngine { engine: Arc::new(engine), reason })
     }
 
     /// After a fatal fault the driver may hang at exit, so the process ends without it.
-    fn on_fault(fault: &DeviceFault, serves: &AtomicBool, report: fn(&str)) {
-        if fault.class() != FaultClass::Fatal || !serves.load(Ordering::Acquire) {
+    fn on_fault(fault: &DeviceFault, is_serving: &AtomicBool, report: fn(&str)) {
+        if fault.class() != FaultClass::Fatal || !is_serving.load(Ordering::Acquire) {
             return;
         }
-        let end = format!("a GPU was lost and the process ends: {fault}");
+        let text = format!("a GPU was lost and the process ends: {fault}");
         thread::spawn(move || {
             thread::sleep(REPORT_WAIT);
-            report(&end);
+            report(&text);
             device::exit_without_handlers(1);
         });
     }
@@ -127,12 +133,8 @@ mod gpu {
 
 #[cfg(not(feature = "cuda"))]
 mod gpu {
-    use std::sync::Arc;
-
-    use crate::engine::Engine;
-
     /// Errors: always, with the reason.
-    pub fn engine(_: fn(&str)) -> Result<(Arc<dyn Engine>, String), String> {
+    pub fn engine(_: fn(&str)) -> Result<super::ChosenEngine, String> {
         Err("this build has no GPU support".into())
     }
 }

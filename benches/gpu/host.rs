@@ -16,7 +16,7 @@ use capstan::{
     engine::{
         EncodedScalars, Engine, JobControl, NttPlan, NttRows,
         cpu::CpuEngine,
-        cuda::{CudaEngine, GpuThresholds},
+        cuda::{CudaEngine, GpuPolicy},
     },
     verify,
 };
@@ -46,7 +46,7 @@ const GROUP_BYTES: usize = 8 << 20;
 /// Measures by the host's clock. The first result of each figure is checked at a random point.
 pub fn measure(rig: &BenchRig, record: &mut Record) {
     let cpu = CpuEngine::new(0).unwrap_or_else(|error| panic!("{error}"));
-    let engine = CudaEngine::new(cpu, rig.gpu.clone().into(), GpuThresholds::default())
+    let engine = CudaEngine::new(cpu, rig.gpu.clone().into(), GpuPolicy::default())
         .unwrap_or_else(|e| panic!("{e}"));
     if rig.argument("pinned").as_deref() != Some("no") {
         // Input and output of the largest batch, twice, and results that are being wiped.

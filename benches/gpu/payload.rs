@@ -16,9 +16,9 @@ use capstan::{
         scalars::ScalarEncoding,
     },
     engine::{
-        EncodedScalars, Engine, JobControl,
+        ComputedMsm, EncodedScalars, Engine, JobControl,
         cpu::CpuEngine,
-        cuda::{CudaEngine, GpuThresholds},
+        cuda::{CudaEngine, GpuPolicy},
     },
     msm::MsmSize,
 };
@@ -41,7 +41,7 @@ const USES: usize = 8;
 pub fn measure(rig: &BenchRig, record: &mut Record) {
     let groups = rig.argument("groups").unwrap_or_else(|| "g1,g2".to_owned());
     let cpu = CpuEngine::new(0).unwrap_or_else(|error| panic!("{error}"));
-    let engine = CudaEngine::new(cpu, rig.gpu.clone().into(), GpuThresholds::default())
+    let engine = CudaEngine::new(cpu, rig.gpu.clone().into(), GpuPolicy::default())
         .unwrap_or_else(|why| panic!("{why}"));
     if rig.argument("pinned").as_deref() != Some("no") {
         let largest = rig.sizes(&G1_SIZES, &[9]).into_iter().max().unwrap_or_default();
@@ -132,6 +132,6 @@ fn once(engine: &CudaEngine, bases: &Bases, payload: &UploadBuffer) -> MsmTiming
         run.absorb(0, first, &scalars, &control).unwrap_or_else(|error| panic!("{error}"));
     }
     let absorbed = begun.elapsed();
-    let (sums, executor) = run.finish().unwrap_or_else(|error| panic!("{error}"));
+    let ComputedMsm { sums, executor } = run.finish().unwrap_or_else(|error| panic!("{error}"));
     MsmTiming { time: begun.elapsed(), absorbed, sums, how: executor.device }
 }

@@ -10,8 +10,8 @@ use std::{
 
 use bytemuck::Pod;
 use capstan::device::{
-    self, BlockShape, DeviceFault, DeviceLease, DeviceSelection, DeviceSlice, Gpu, Kernel,
-    KernelModule, KernelParameters, OpenOptions, Stream,
+    self, BlockShape, DeviceFault, DeviceLease, DevicePolicy, DeviceSelection, DeviceSlice, Gpu,
+    Kernel, KernelModule, KernelParameters, OpenOptions, Stream,
 };
 
 /// A timeout longer than any wait in the bench.
@@ -40,7 +40,10 @@ impl BenchRig {
             memory_percent: memory.unwrap_or(90),
             timeout: TIMEOUT,
             on_fault: Arc::new(|fault: &DeviceFault| eprintln!("device: {fault}")),
-            shared_bytes_max: shared.map(|kib| kib << 10),
+            policy: DevicePolicy {
+                shared_bytes_max: shared.map(|kib| kib << 10),
+                ..DevicePolicy::default()
+            },
         };
         let path = env::var_os("CAPSTAN_CUDA_DRIVER").map(PathBuf::from);
         let selection = DeviceSelection { driver: path, devices: vec![0] };

@@ -16,7 +16,8 @@ use capstan::{
         points::{Bases, MsmSums},
     },
     engine::{
-        EncodedScalars, Engine, EngineDescription, ExecutedBy, JobControl, MsmRun, NttPlan, NttRows,
+        ComputedMsm, EncodedScalars, Engine, EngineDescription, ExecutedBy, JobControl, MsmRun,
+        NttPlan, NttRows,
     },
     error::Result,
     server::{Drainer, Engines, Server, ServerSettings},
@@ -121,12 +122,12 @@ impl MsmRun for IdleRun {
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Result<(MsmSums, ExecutedBy)> {
+    fn finish(self: Box<Self>) -> Result<ComputedMsm> {
         let sums = match self.group {
             Group::G1 => MsmSums::G1(vec![G1Projective::zero(); self.batch]),
             Group::G2 => MsmSums::G2(vec![G2Projective::zero(); self.batch]),
         };
-        Ok((sums, ExecutedBy::default()))
+        Ok(ComputedMsm { sums, executor: ExecutedBy::default() })
     }
 }
 

@@ -4,17 +4,14 @@
 use std::{
     marker::PhantomData,
     ops::Range,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use bytemuck::Pod;
 use cudarc::driver::result;
 
 use super::{
-    DeviceContext, DeviceFault, Event, Stream,
+    DeviceContext, DeviceFault, Event, LeaseGate, Stream,
     free_list::{FreeList, TakenPiece},
 };
 
@@ -32,8 +29,7 @@ struct ArenaInner {
     bytes: u64,
     /// The notes are events; a free piece is zero once all of its events are reached.
     free: Mutex<FreeList<Event>>,
-    /// Leases up to and including the one to refuse; 0 for none.
-    lease_failure_countdown: AtomicU64,
+    gate: LeaseGate,
 }
 
 /// Device memory, returned on drop. It belongs to one stream: it is zero for work on that stream,
@@ -60,8 +56,12 @@ pub struct DeviceSlice<'a, T> {
 }
 
 impl DeviceArena {
-    /// Allocates `bytes` of device memory and zeroes them.
-    pub fn allocate(context: &DeviceContext, bytes: u64) -> Result<Self, DeviceFault> {
+    /// Allocates `bytes` of device memory and zeroes them. `gate` decides on each lease.
+    pub fn allocate(
+        context: &DeviceContext,
+        bytes: u64,
+        gate: LeaseGate,
+    ) -> Result<Self, DeviceFault> {
         let bytes = bytes / ALIGN * ALIGN;
         // SAFETY: uninitialised device memory is harmless; it is zeroed below.
         let allocate = || unsafe { result::malloc_sync(bytes as usize) };
@@ -71,7 +71,7 @@ impl DeviceArena {
             base,
             bytes,
             free: Mutex::new(FreeList::new(bytes)),
-            lease_failure_countdown: AtomicU64::new(0),
+            gate,
         }));
         let stream = Stream::new(&arena.0.context)?;
         // SAFETY: just allocated, and waited for below.
@@ -84,8 +84,7 @@ impl DeviceArena {
     ///
     /// Errors: `OutOfMemory`; driver faults.
     pub fn lease(&self, stream: &Stream, bytes: u64) -> Result<DeviceLease, DeviceFault> {
-        let rounded =
-            bytes.max(1).checked_next_multiple_of(ALIGN).filter(|_| !self.take_injected_failure());
+        let rounded = bytes.max(1).checked_next_multiple_of(ALIGN).filter(|_| (self.0.gate)());
         let mut free = self.free();
         let Some(TakenPiece { range, notes: zeroings }) =
             rounded.and_then(|bytes| free.take(bytes))
@@ -111,19 +110,6 @@ impl DeviceArena {
 
     fn free(&self) -> MutexGuard<'_, FreeList<Event>> {
         self.0.free.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Makes the `nth` lease from now fail with `OutOfMemory`, once; 0 cancels that. Tests use it
-    /// to fail each lease of a job in turn. Returns the previous countdown: 0 if that lease was
-    /// refused.
-    pub fn fail_lease_after(&self, nth: u64) -> u64 {
-        self.0.lease_failure_countdown.swap(nth, Ordering::AcqRel)
-    }
-
-    fn take_injected_failure(&self) -> bool {
-        let next = |left: u64| left.checked_sub(1);
-        self.0.lease_failure_countdown.fetch_update(Ordering::AcqRel, Ordering::Acquire, next)
-            == Ok(1)
     }
 
     pub fn bytes(&self) -> u64 {

@@ -60,7 +60,7 @@ impl DeviceContext {
         index: u32,
         options: &OpenOptions,
     ) -> Result<Self, DeviceFault> {
-        let shared_bytes_max = options.shared_bytes_max.unwrap_or(u32::MAX);
+        let shared_bytes_max = options.policy.shared_bytes_max.unwrap_or(u32::MAX);
         let failed = |call| move |error| DeviceFault::from_driver(call, error);
         let device = result::device::get(index as i32).map_err(failed("cuDeviceGet"))?;
         let identity =

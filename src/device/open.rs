@@ -83,7 +83,8 @@ impl Gpu {
             // Division first, so that the product does not overflow.
             let bytes = context.free_bytes()? / 100 * options.memory_percent;
             let bytes = bytes / ARENA_GRAIN_BYTES * ARENA_GRAIN_BYTES;
-            let arena = DeviceArena::allocate(&context, bytes.max(ARENA_GRAIN_BYTES))?;
+            let gate = options.policy.lease_gate.clone();
+            let arena = DeviceArena::allocate(&context, bytes.max(ARENA_GRAIN_BYTES), gate)?;
             let ring = StagingRing::allocate(&context, CHUNK_BYTES, CHUNKS)?;
             Ok((context, arena, ring))
         };

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use super::DeviceFault;
+use super::{DeviceFault, DevicePolicy};
 
 /// Called for every fault, on the thread that hit it; the fatal fault of a device is reported once.
 pub type FaultHandler = Arc<dyn Fn(&DeviceFault) + Send + Sync>;
@@ -25,7 +25,6 @@ pub struct OpenOptions {
     pub timeout: Duration,
     /// Called for every fault.
     pub on_fault: FaultHandler,
-    /// Limits the shared memory of a block, in bytes, so that tests can run the plans of smaller
-    /// devices; `None` for the device's own limit.
-    pub shared_bytes_max: Option<u32>,
+    /// Limits below the device's own.
+    pub policy: DevicePolicy,
 }

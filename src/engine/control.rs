@@ -3,20 +3,22 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Instant,
 };
 
 use crate::error::{Error, Result};
 
+/// Decides at each check of a job whether it may go on.
+pub type CancellationGate = Arc<dyn Fn() -> bool + Send + Sync>;
+
 /// Cancellation and deadline of one job. Clones share the same state.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct JobControl {
     cancelled: Arc<AtomicBool>,
     deadline: Option<Instant>,
-    /// Checks left before the control cancels itself; `None` if it never does.
-    checks_left: Option<Arc<AtomicU64>>,
+    gate: Option<CancellationGate>,
 }
 
 impl JobControl {
@@ -25,10 +27,10 @@ impl JobControl {
         Self { deadline, ..Self::default() }
     }
 
-    /// A control that passes `checks` checks and then cancels itself, so that tests can stop a job
-    /// at each of its checks in turn.
-    pub fn cancelled_after(checks: u64) -> Self {
-        Self { checks_left: Some(Arc::new(checks.into())), ..Self::default() }
+    /// The same control, which is cancelled at the first check that `gate` refuses.
+    #[cfg(feature = "cuda")]
+    pub(super) fn behind(&self, gate: &CancellationGate) -> Self {
+        Self { gate: Some(gate.clone()), ..self.clone() }
     }
 
     /// Asks the job to stop at its next check.
@@ -45,9 +47,7 @@ impl JobControl {
     ///
     /// Errors: `Cancelled`, `Deadline`.
     pub fn check(&self) -> Result<()> {
-        if let Some(left) = &self.checks_left
-            && left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1)).is_err()
-        {
+        if self.gate.as_ref().is_some_and(|is_open| !is_open()) {
             self.cancel();
         }
         if self.cancelled.load(Ordering::Acquire) {

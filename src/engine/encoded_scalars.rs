@@ -7,7 +7,6 @@ use crate::{
     buffer::ByteSource,
     curve::{
         Fr,
-        points::BadElement,
         scalars::{ScalarEncoding, Scalars, decode_fr},
     },
     error::{Error, FieldProblem, Result},
@@ -15,6 +14,15 @@ use crate::{
 
 /// Bytes that one thread reads at a time.
 const THREAD_READ_BYTES: usize = 256 << 10;
+
+/// How errors name the elements of a payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ElementNames {
+    /// The request's field.
+    pub field: &'static str,
+    /// The index of the first element in that field.
+    pub first: u64,
+}
 
 /// Elements that have not been checked yet.
 #[derive(Clone, Copy)]
@@ -25,8 +33,8 @@ pub struct EncodedScalars<'a> {
     pub reduce: bool,
     /// Number of elements.
     pub count: usize,
-    /// Name of the elements in errors, and the index of the first one.
-    pub name: (&'static str, u64),
+    /// How errors name the elements.
+    pub names: ElementNames,
     /// The encoded bytes.
     pub source: &'a dyn ByteSource,
 }
@@ -34,7 +42,8 @@ pub struct EncodedScalars<'a> {
 impl<'a> EncodedScalars<'a> {
     /// All elements of `source`, without reduction, named `elements` in errors.
     pub fn new(encoding: ScalarEncoding, count: usize, source: &'a dyn ByteSource) -> Self {
-        Self { encoding, reduce: false, count, name: ("elements", 0), source }
+        let names = ElementNames { field: "elements", first: 0 };
+        Self { encoding, reduce: false, count, names, source }
     }
 
     /// Number of encoded bytes.
@@ -44,11 +53,7 @@ impl<'a> EncodedScalars<'a> {
 
     /// The error for element number `index`.
     pub fn error_at(&self, index: u64, problem: FieldProblem) -> Error {
-        Error::element(self.name.0, self.name.1 + index, problem)
-    }
-
-    fn error_of(&self) -> impl Fn(BadElement) -> Error {
-        |bad| self.error_at(bad.index, bad.problem)
+        Error::element(self.names.field, self.names.first + index, problem)
     }
 
     /// Decodes the scalars in `buffer`. Parallel in the current rayon pool.
@@ -58,7 +63,8 @@ impl<'a> EncodedScalars<'a> {
         buffer.resize(self.bytes(), 0);
         let pieces = buffer.par_chunks_mut(THREAD_READ_BYTES).enumerate();
         pieces.for_each(|(piece, out)| self.source.read((piece * THREAD_READ_BYTES) as u64, out));
-        Scalars::decode(self.encoding, buffer, self.reduce).map_err(self.error_of())
+        Scalars::decode(self.encoding, buffer, self.reduce)
+            .map_err(|bad| self.error_at(bad.index, bad.problem))
     }
 
     /// Decodes elements `first..first + out.len()` of Fr. Parallel in the current rayon pool.

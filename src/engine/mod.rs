@@ -9,9 +9,9 @@ mod device_info;
 mod encoded_scalars;
 mod ntt_rows;
 
-pub use control::JobControl;
+pub use control::{CancellationGate, JobControl};
 pub use device_info::{DeviceInfo, GpuInfo, MsmPlan};
-pub use encoded_scalars::EncodedScalars;
+pub use encoded_scalars::{ElementNames, EncodedScalars};
 pub use ntt_rows::NttRows;
 
 use std::time::Duration;
@@ -59,15 +59,21 @@ pub struct ExecutedBy {
 /// The stage in which a device checks its own result.
 pub const CHECK_STAGE: &str = "check";
 
-/// Name and duration of a stage of a job.
-pub type StageTime = (&'static str, Duration);
+/// A stage of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StageTime {
+    /// Such as `sort`.
+    pub name: &'static str,
+    /// The device's time for all pieces so far.
+    pub duration: Duration,
+}
 
 /// Adds the durations of another piece of the same job, stage by stage.
 pub fn add_stages(all: &mut Vec<StageTime>, more: &[StageTime]) {
-    for (name, time) in more {
-        match all.iter_mut().find(|(known, _)| known == name) {
-            Some((_, sum)) => *sum += *time,
-            None => all.push((name, *time)),
+    for stage in more {
+        match all.iter_mut().find(|known| known.name == stage.name) {
+            Some(sum) => sum.duration += stage.duration,
+            None => all.push(*stage),
         }
     }
 }
@@ -75,8 +81,8 @@ pub fn add_stages(all: &mut Vec<StageTime>, more: &[StageTime]) {
 /// Records durations in `span`: that of `sort` in its field `sort_us`.
 pub fn record_stages(span: &Span, stages: &[StageTime]) {
     if !span.is_disabled() {
-        for (name, time) in stages {
-            span.record(format!("{name}_us").as_str(), time.as_micros() as u64);
+        for StageTime { name, duration } in stages {
+            span.record(format!("{name}_us").as_str(), duration.as_micros() as u64);
         }
     }
 }
@@ -189,6 +195,15 @@ pub trait PointChecker: Send + Sync {
     ) -> Result<Result<(), BadElement>>;
 }
 
+/// The result of an MSM, and its executor.
+#[derive(Debug)]
+pub struct ComputedMsm {
+    /// One sum per vector.
+    pub sums: MsmSums,
+    /// What computed them.
+    pub executor: ExecutedBy,
+}
+
 /// An MSM in progress: scalars are passed piece by piece, then the sums are read.
 pub trait MsmRun: Send {
     /// Adds `sum of scalars[i] * bases[first + i]` to result number `vector`. Each scalar is passed
@@ -205,8 +220,8 @@ pub trait MsmRun: Send {
         control: &JobControl,
     ) -> Result<()>;
 
-    /// The sums, one per vector, and the executor.
+    /// Computes what is left.
     ///
     /// Errors: `Invalid` if a scalar is not canonical.
-    fn finish(self: Box<Self>) -> Result<(MsmSums, ExecutedBy)>;
+    fn finish(self: Box<Self>) -> Result<ComputedMsm>;
 }

@@ -14,8 +14,8 @@ use crate::{
     buffer::{PayloadPool, PayloadView, QuotaPermit, UploadBuffer},
     curve::{Fr, scalars::ScalarEncoding},
     engine::{
-        CHECK_STAGE, EncodedScalars, Engine, ExecutedBy, JobControl, NttPlan, NttRows, StageTime,
-        add_stages,
+        CHECK_STAGE, ElementNames, EncodedScalars, Engine, ExecutedBy, JobControl, NttPlan,
+        NttRows, StageTime, add_stages,
     },
     error::{Error, Result},
     verify::{self, VerifyMode},
@@ -188,9 +188,9 @@ impl JobWork for NttWork {
         };
         let NttJob { plan, input_encoding: encoding, reduce, .. } = self.job;
         let (count, row_length) = (end - first, self.job.row_length as usize);
-        let name = ("input", first as u64 * self.job.row_length);
+        let names = ElementNames { field: "input", first: first as u64 * self.job.row_length };
         let input =
-            EncodedScalars { encoding, reduce, count: count * row_length, name, source: &source };
+            EncodedScalars { encoding, reduce, count: count * row_length, names, source: &source };
         let output = &PayloadView::starting_at(&self.result, first as u64 * self.job.n() * 32);
         let encoding = self.job.output_encoding;
         let check_on_device = self.job.verify == VerifyMode::Probabilistic;
@@ -198,8 +198,8 @@ impl JobWork for NttWork {
         let mut executor = self.host.engine.ntt(&plan, &rows, control)?;
         add_stages(&mut self.stages, &executor.stages);
         if executor.checked_on_device {
-            let checks = executor.stages.iter().filter(|(name, _)| *name == CHECK_STAGE);
-            self.verify_time += checks.map(|(_, time)| *time).sum::<Duration>();
+            let checks = executor.stages.iter().filter(|stage| stage.name == CHECK_STAGE);
+            self.verify_time += checks.map(|stage| stage.duration).sum::<Duration>();
         } else if self.job.verify != VerifyMode::None {
             let begun = Instant::now();
             let bytes = count * self.job.n() as usize * 32;

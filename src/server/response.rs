@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 
 use crate::{
     curve::{Group, scalars::ScalarEncoding},
-    engine::ExecutedBy,
+    engine::{ExecutedBy, StageTime},
     jobs::JobTiming,
     store::StoredBases,
     verify::VerifyMode,
@@ -63,8 +63,10 @@ pub fn execution(executor: ExecutedBy, verify: VerifyMode) -> v1::Execution {
         VerifyMode::Probabilistic => v1::Verify::Probabilistic,
     };
     let ExecutedBy { engine, device, stages, .. } = executor;
-    let stage =
-        |(name, time): (&str, _)| v1::Stage { name: name.into(), time_us: as_micros_u64(time) };
+    let stage = |stage: StageTime| v1::Stage {
+        name: stage.name.into(),
+        time_us: as_micros_u64(stage.duration),
+    };
     v1::Execution {
         engine: engine.into(),
         device,

@@ -13,9 +13,9 @@ use capstan::{
     },
     device::DeviceLease,
     engine::{
-        EncodedScalars, Engine as _, JobControl, MsmRun,
+        ComputedMsm, EncodedScalars, Engine as _, JobControl, MsmRun,
         cpu::CpuEngine,
-        cuda::{CudaEngine, GpuThresholds},
+        cuda::{CudaEngine, GpuPolicy},
     },
     error::{Error, Limit, Result},
     msm::SplitThresholds,
@@ -24,23 +24,24 @@ use capstan::{
 use crate::rig::DeviceRig;
 
 /// Thresholds so low that a test's few scalars are split as those of large MSMs are.
-const CUTS: SplitThresholds = SplitThresholds {
+const LOW_THRESHOLDS: SplitThresholds = SplitThresholds {
     streamed_scalars_min: 32,
     points_min: 8,
     whole_bucket_digits_max: 0,
     level_additions_min: None,
 };
 
-/// An engine that leaves nothing to the CPU and splits small MSMs into passes.
-pub fn engine(rig: &DeviceRig) -> CudaEngine {
-    engine_with_cuts(rig, CUTS)
+/// A policy that leaves nothing to the CPU and splits small MSMs into passes.
+pub fn splitting_policy() -> GpuPolicy {
+    GpuPolicy { split: LOW_THRESHOLDS, ..GpuPolicy::default() }
 }
 
-/// An engine that leaves nothing to the CPU and splits MSMs into passes as `cuts` says.
-pub fn engine_with_cuts(rig: &DeviceRig, cuts: SplitThresholds) -> CudaEngine {
-    let cpu = CpuEngine::new(1).unwrap();
-    CudaEngine::with_thresholds(cpu, rig.gpu.clone().into(), GpuThresholds::default(), cuts)
-        .unwrap()
+pub fn engine(rig: &DeviceRig) -> CudaEngine {
+    engine_with(rig, splitting_policy())
+}
+
+pub fn engine_with(rig: &DeviceRig, policy: GpuPolicy) -> CudaEngine {
+    CudaEngine::new(CpuEngine::new(1).unwrap(), rig.gpu.clone().into(), policy).unwrap()
 }
 
 /// Leases all device memory but one free piece of about `left` bytes.
@@ -164,7 +165,7 @@ impl<A: CurvePoint> MsmCase<A> {
 
     /// Finishes the run and checks its sums. Returns the executor's description.
     fn check(&self, run: Box<dyn MsmRun>, n: usize) -> Result<String> {
-        let (sums, executor) = run.finish()?;
+        let ComputedMsm { sums, executor } = run.finish()?;
         assert_eq!(executor.engine, "cuda");
         let sums = A::from_sums(sums).expect("of this group");
         for (vector, values) in self.values.chunks(self.points.len()).enumerate() {

@@ -2,12 +2,11 @@
 
 use capstan::{
     curve::{G1Affine, scalars::ScalarEncoding},
-    engine::JobControl,
-    msm::SplitThresholds,
+    engine::{JobControl, cuda::GpuPolicy},
 };
 
 use crate::{
-    cases::{MsmCase, engine, engine_with_cuts, lease_all_but},
+    cases::{MsmCase, engine, engine_with, lease_all_but},
     emulated,
     rig::DeviceRig,
 };
@@ -52,7 +51,7 @@ fn bases_get_more_tables_the_more_they_are_used() {
     let rig = DeviceRig::new();
     let case = MsmCase::<G1Affine>::new(n, 1, ScalarEncoding::Montgomery);
     // Made before memory is short: the self-test needs some.
-    let engines = [(); 2].map(|()| engine_with_cuts(&rig, SplitThresholds::default()));
+    let engines = [(); 2].map(|()| engine_with(&rig, GpuPolicy::default()));
     let plans = |engine| {
         let object = case.object();
         let plan = |_| case.run_whole(engine, &object, &JobControl::default()).unwrap();

@@ -10,13 +10,16 @@ use std::{
 use capstan::{
     curve::{G1Affine, G2Affine, points::CurvePoint, scalars::ScalarEncoding},
     device::DeviceFault,
-    engine::{JobControl, cuda::CudaEngine},
+    engine::{
+        JobControl,
+        cuda::{CudaEngine, GpuPolicy},
+    },
     error::{Error, Result},
 };
 
 use crate::{
-    cases::{MsmCase, engine, is_exhausted, pass_count},
-    rig::{DeviceRig, control, on_emulated_driver},
+    cases::{MsmCase, engine, engine_with, is_exhausted, pass_count, splitting_policy},
+    rig::{CheckLimit, DeviceRig, control, on_emulated_driver},
     transforms::assert_pinned_memory_is_wiped,
 };
 
@@ -84,14 +87,8 @@ fn every_refusal(
 fn a_refused_lease_fails_at_most_one_job() {
     let rig = DeviceRig::new();
     let arena = rig.gpu.arena();
-    let arm = |nth| {
-        arena.fail_lease_after(nth);
-    };
-    let fired = || {
-        let left = arena.fail_lease_after(0);
-        arena.fail_lease_after(left);
-        left == 0
-    };
+    let arm = |nth| rig.lease_refusal.arm(nth);
+    let fired = || rig.lease_refusal.is_done();
     let shared = Rc::new(engine(&rig));
     for (name, jobs) in all_jobs() {
         let (refused, failed) = every_refusal(|| shared.clone(), &jobs, 1, arm, fired);
@@ -143,13 +140,17 @@ fn a_refused_driver_call_fails_at_most_one_job() {
 #[test]
 fn an_msm_stops_at_every_check() {
     let rig = DeviceRig::new();
-    let engine = engine(&rig);
+    let limit = CheckLimit::new();
+    let policy = GpuPolicy { cancellation_gate: limit.gate(), ..splitting_policy() };
+    let engine = engine_with(&rig, policy);
     let case = MsmCase::<G1Affine>::new(33, 1, ScalarEncoding::Signed(2));
     let pieces = [0..9, 9..20, 20..21, 21..33];
     let mut stops = [0; 2];
     for checks in 0.. {
-        let (object, control) = (case.object(), JobControl::cancelled_after(checks));
+        let (object, control) = (case.object(), JobControl::default());
+        limit.set(checks);
         let done = [(); 2].map(|()| case.run_slowly(&engine, &object, &pieces, &control));
+        limit.set(u64::MAX);
         assert_pinned_memory_is_wiped(&rig);
         case.run(&engine, &object, &pieces, &JobControl::default()).unwrap();
         match done {

@@ -10,17 +10,18 @@ use capstan::{
     device::DeviceFault,
     engine::{
         EncodedScalars, Engine, ExecutedBy, JobControl, NttPlan, NttRows,
-        cpu::{ArkworksEngine, CpuEngine},
-        cuda::{CudaEngine, GpuThresholds, self_test::SelfTestSizes},
+        cpu::ArkworksEngine,
+        cuda::{CudaEngine, GpuPolicy, self_test::SelfTestSizes},
     },
     error::{Error, Limit, Result},
 };
 use tonic::Code;
 
 use crate::{
+    cases::engine_with,
     daemon::{start_with_client, stop},
     emulated,
-    rig::{DeviceRig, control, on_emulated_driver},
+    rig::{CheckLimit, DeviceRig, control, on_emulated_driver},
     transforms::{self, PATIENCE, assert_pinned_memory_is_wiped, plan, rows},
 };
 
@@ -76,10 +77,18 @@ impl NttCase {
 /// A new engine with one GPU and no tables, which leaves nothing to the CPU. Every fault gets a new
 /// engine, so its self-test is short.
 fn engine(rig: &DeviceRig) -> CudaEngine {
-    let least = GpuThresholds { msm_scalars: 1, ntt_elements: 1 };
-    let (cpu, gpu) = (CpuEngine::new(1).unwrap(), rig.gpu.clone());
+    engine_limited_to(rig, &CheckLimit::new())
+}
+
+/// Like [`engine`], with a limit on the checks of its jobs.
+fn engine_limited_to(rig: &DeviceRig, limit: &CheckLimit) -> CudaEngine {
     let nothing = SelfTestSizes { points: &[], batches: &[] };
-    CudaEngine::with_self_test(cpu, gpu.into(), least, nothing).unwrap()
+    let policy = GpuPolicy {
+        self_test: Some(nothing),
+        cancellation_gate: limit.gate(),
+        ..GpuPolicy::default()
+    };
+    engine_with(rig, policy)
 }
 
 /// How jobs end if the first, the second, ... of their requests is refused.
@@ -151,9 +160,17 @@ fn a_refused_lease_fails_at_most_one_job() {
     let arena = rig.gpu.arena();
     for (ready, check) in [(false, false), (false, true), (true, false), (true, true)] {
         let case = case(check);
-        let arm = |nth| assert_eq!(arena.fail_lease_after(nth), 0);
-        let outcomes =
-            every_refusal(&rig, (&case, ready), &arm, &|| arena.fail_lease_after(0) == 0);
+        let refusal = &rig.lease_refusal;
+        let arm = |nth| {
+            assert!(refusal.is_done());
+            refusal.arm(nth);
+        };
+        let fired = || {
+            let is_done = refusal.is_done();
+            refusal.arm(0);
+            is_done
+        };
+        let outcomes = every_refusal(&rig, (&case, ready), &arm, &fired);
         println!("check {check}, tables {ready}: {outcomes:?}");
         // Leases of a group's slot: data, result and the word for a refused element. Leases for
         // tables: two of inner twiddles, one of inter-pass twiddles and one of the coset's powers,
@@ -169,12 +186,10 @@ fn a_refused_lease_fails_at_most_one_job() {
     // If there are several devices, the next one runs the job.
     let (engine, case) = (transforms::engine(&rig), NttCase::new(plan(12, 0), 1, false));
     for nth in 1..=2 {
-        arena.fail_lease_after(nth);
+        rig.lease_refusal.arm(nth);
         let (executor, is_right) = case.run(&engine, &JobControl::default()).unwrap();
-        assert!(
-            is_right && executor.engine == "cuda" && arena.fail_lease_after(0) == 0,
-            "{executor:?}"
-        );
+        let is_done = rig.lease_refusal.is_done();
+        assert!(is_right && executor.engine == "cuda" && is_done, "{executor:?}");
     }
     assert!(
         rig.faults
@@ -225,10 +240,14 @@ fn a_transform_stops_at_every_check() {
     let cases =
         [NttCase::new(plan(11, 0), 1, true), NttCase::new(plan(1, 0), (1 << 17) + 1, false)];
     for (case, least) in cases.iter().zip([2, 6]) {
-        let engine = engine(&rig);
+        let limit = CheckLimit::new();
+        let engine = engine_limited_to(&rig, &limit);
         case.check_on_gpu(&engine);
         for checks in 0.. {
-            match case.run(&engine, &JobControl::cancelled_after(checks)) {
+            limit.set(checks);
+            let done = case.run(&engine, &JobControl::default());
+            limit.set(u64::MAX);
+            match done {
                 Err(error) => assert_eq!(error, Error::Cancelled),
                 Ok((executor, is_right)) => {
                     assert!(is_right && executor.engine == "cuda", "{executor:?}");

@@ -17,7 +17,7 @@ use capstan::{
     engine::{
         Engine, JobControl,
         cpu::{ArkworksEngine, CpuEngine},
-        cuda::{CudaEngine, GpuThresholds},
+        cuda::{CudaEngine, GpuPolicy},
     },
     server::{Engines, ServerSettings},
 };
@@ -259,8 +259,7 @@ fn spans_of_another_thread_are_in_their_job() {
     let rig = DeviceRig::new();
     let ample = OpenOptions { memory_percent: 40, ..options(Duration::from_secs(60)).0 };
     let opened = device::open(&first_device(), &ample).unwrap();
-    let engine =
-        CudaEngine::new(CpuEngine::new(2).unwrap(), opened, GpuThresholds::default()).unwrap();
+    let engine = CudaEngine::new(CpuEngine::new(2).unwrap(), opened, GpuPolicy::default()).unwrap();
     // More rows than a group of 8 MiB has.
     let given = rows(1, 140_000);
     let mut found = given.clone();

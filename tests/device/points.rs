@@ -11,7 +11,7 @@ use capstan::{
     engine::{
         Engine,
         cpu::CpuEngine,
-        cuda::{CudaEngine, GpuThresholds},
+        cuda::{CudaEngine, GpuPolicy},
     },
 };
 
@@ -62,8 +62,7 @@ fn verdicts_and_points_match_the_host() {
     let rig = DeviceRig::new();
     let (options, _) = options(rig.gpu.context().timeout());
     let opened = capstan::device::open(&first_device(), &options).unwrap();
-    let engine =
-        CudaEngine::new(CpuEngine::new(1).unwrap(), opened, GpuThresholds::default()).unwrap();
+    let engine = CudaEngine::new(CpuEngine::new(1).unwrap(), opened, GpuPolicy::default()).unwrap();
     let mut rng = StdRng::seed_from_u64(11);
     check_group::<G1Affine>(&engine, &mut rng);
     check_group::<G2Affine>(&engine, &mut rng);

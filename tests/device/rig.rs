@@ -3,14 +3,17 @@
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
-use capstan::device::{
-    self, DeviceFault, DeviceLease, DeviceSelection, Gpu, GpuUnavailable, OpenOptions, Stream,
-    UnusableDevice,
+use capstan::{
+    device::{
+        self, DeviceFault, DeviceLease, DevicePolicy, DeviceSelection, Gpu, GpuUnavailable,
+        LeaseGate, OpenOptions, Stream, UnusableDevice,
+    },
+    engine::CancellationGate,
 };
 
 use crate::emulated;
@@ -21,9 +24,54 @@ const SEEDS: [u64; 4] = [0, 1, 2, 0xfeed];
 /// Long enough for the self-test on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Refuses one lease.
+#[derive(Clone, Default)]
+pub struct LeaseRefusal(Arc<AtomicU64>);
+
+impl LeaseRefusal {
+    /// Refuses the `nth` lease from now, once; 0 refuses none.
+    pub fn arm(&self, nth: u64) {
+        self.0.store(nth, Ordering::Release);
+    }
+
+    /// Whether the lease was refused, or none is to be.
+    pub fn is_done(&self) -> bool {
+        self.0.load(Ordering::Acquire) == 0
+    }
+
+    fn gate(&self) -> LeaseGate {
+        let left = self.0.clone();
+        let next = |left: u64| left.checked_sub(1);
+        Arc::new(move || left.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) != Ok(1))
+    }
+}
+
+/// Refuses all checks of jobs but the first ones.
+#[derive(Clone)]
+pub struct CheckLimit(Arc<AtomicU64>);
+
+impl CheckLimit {
+    /// Limits nothing.
+    pub fn new() -> Self {
+        Self(Arc::new(u64::MAX.into()))
+    }
+
+    /// Passes the next `checks` checks only.
+    pub fn set(&self, checks: u64) {
+        self.0.store(checks, Ordering::Release);
+    }
+
+    pub fn gate(&self) -> CancellationGate {
+        let left = self.0.clone();
+        let next = |left: u64| left.checked_sub(1);
+        Arc::new(move || left.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok())
+    }
+}
+
 /// A device, and the faults that it reported.
 pub struct DeviceRig {
     pub gpu: Gpu,
+    pub lease_refusal: LeaseRefusal,
     pub faults: Arc<Mutex<Vec<DeviceFault>>>,
     /// Index of the current schedule's seed; `SEEDS.len()` outside of [`each_seed`].
     seed_index: AtomicUsize,
@@ -36,8 +84,9 @@ pub fn options(timeout: Duration) -> (OpenOptions, Arc<Mutex<Vec<DeviceFault>>>)
     let on_fault = Arc::new(move |fault: &DeviceFault| told.lock().unwrap().push(fault.clone()));
     // Sanitizers track each byte, so use little memory: some 50 MB, and 1.4 GB on an H200.
     let memory_percent = if emulated::driver().is_some() { 5 } else { 1 };
-    let shared_bytes_max = emulated::shared_bytes_max();
-    (OpenOptions { memory_percent, timeout, on_fault, shared_bytes_max }, faults)
+    let policy =
+        DevicePolicy { shared_bytes_max: emulated::shared_bytes_max(), ..DevicePolicy::default() };
+    (OpenOptions { memory_percent, timeout, on_fault, policy }, faults)
 }
 
 /// Why device 0, the only wanted one, was left out.
@@ -60,9 +109,11 @@ impl DeviceRig {
     pub fn with_timeout(timeout: Duration) -> Self {
         static TURN: Mutex<()> = Mutex::new(());
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let (options, faults) = options(timeout);
+        let (mut options, faults) = options(timeout);
+        let lease_refusal = LeaseRefusal::default();
+        options.policy.lease_gate = lease_refusal.gate();
         let gpu = device::open(&first_device(), &options).unwrap().gpus.remove(0);
-        Self { gpu, faults, seed_index: SEEDS.len().into(), _exclusive: turn }
+        Self { gpu, lease_refusal, faults, seed_index: SEEDS.len().into(), _exclusive: turn }
     }
 
     /// Whether to run `case` now: cases that are slow on the emulated driver run under one schedule

@@ -20,7 +20,7 @@ use capstan::{
     engine::{
         EncodedScalars, Engine, JobControl, NttPlan,
         cpu::{ArkworksEngine, CpuEngine},
-        cuda::{CudaEngine, GpuThresholds},
+        cuda::{CudaEngine, GpuPolicy},
     },
     error::Error,
 };
@@ -36,9 +36,9 @@ const SHAPES: [(u32, usize); 8] =
 pub fn engine(rig: &DeviceRig) -> CudaEngine {
     // The same GPU twice, so that jobs are dealt out as among two.
     let gpus = vec![rig.gpu.clone(), rig.gpu.clone()];
-    let least = GpuThresholds { msm_scalars: 256, ntt_elements: 4096 };
+    let policy = GpuPolicy { msm_scalars_min: 256, ntt_elements_min: 4096, ..GpuPolicy::default() };
     let opened = OpenDevices { gpus, unusable: Vec::new() };
-    CudaEngine::new(CpuEngine::new(2).unwrap(), opened, least).unwrap()
+    CudaEngine::new(CpuEngine::new(2).unwrap(), opened, policy).unwrap()
 }
 
 /// Rows of random elements, half of them close to 0 or to the modulus.
@@ -164,7 +164,7 @@ fn idle_bases_are_evicted_for_a_transform() {
     let sum = || {
         let mut run = engine.msm(G1Affine::into_bases(PointSlice::new(points.clone())), 1).unwrap();
         run.absorb(0, 0, &given, &JobControl::default()).unwrap();
-        let (MsmSums::G1(sums), _) = run.finish().unwrap() else { panic!("sums in G2") };
+        let MsmSums::G1(sums) = run.finish().unwrap().sums else { panic!("sums in G2") };
         sums[0]
     };
     let expected: G1Projective = points.iter().zip(&scalars).map(|(point, s)| *point * s).sum();

@@ -17,14 +17,13 @@ use capstan::{
     },
     device::{self, DeviceFault, DeviceSelection, GpuUnavailable, UnusableDevice},
     engine::{
-        EncodedScalars, Engine, JobControl,
+        ComputedMsm, EncodedScalars, Engine, JobControl,
         cpu::CpuEngine,
         cuda::{
-            CudaEngine, GpuThresholds,
-            self_test::{EMULATED, NttBatch, SelfTestSizes},
+            CudaEngine, GpuPolicy,
+            self_test::{EMULATED, NttBatch, SelfTestBases, SelfTestSizes},
         },
     },
-    msm::SplitThresholds,
 };
 
 use crate::{
@@ -38,13 +37,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The first device has no memory for its arena.
 const FIRST_FAILS: (&str, &str) = ("EMU_FAULT", "cuMemAlloc:1:2");
 
-fn engine(rig: &DeviceRig) -> Result<CudaEngine, GpuUnavailable> {
-    let cpu = CpuEngine::new(1).unwrap();
-    CudaEngine::new(cpu, rig.gpu.clone().into(), GpuThresholds::default())
+fn engine(rig: &DeviceRig, self_test: Option<SelfTestSizes>) -> Result<CudaEngine, GpuUnavailable> {
+    let policy = GpuPolicy { self_test, ..GpuPolicy::default() };
+    CudaEngine::new(CpuEngine::new(1).unwrap(), rig.gpu.clone().into(), policy)
 }
 
 /// Sizes of a self-test with MSMs only.
-const fn points(points: &'static [(Group, usize)]) -> SelfTestSizes {
+const fn points(points: &'static [SelfTestBases]) -> SelfTestSizes {
     SelfTestSizes { points, batches: &[] }
 }
 
@@ -55,17 +54,16 @@ fn full_batch(lg_n: u32) -> SelfTestSizes {
     SelfTestSizes { points: &[], batches: vec![batch].leak() }
 }
 
-const G1: SelfTestSizes = points(&[(Group::G1, 40)]);
-const G2: SelfTestSizes = points(&[(Group::G2, 20)]);
+const G1: SelfTestSizes = points(&[SelfTestBases { group: Group::G1, count: 40 }]);
+const G2: SelfTestSizes = points(&[SelfTestBases { group: Group::G2, count: 20 }]);
 /// Enough points for digits to be sorted by bins.
-const BINS: SelfTestSizes = points(&[(Group::G1, 1 << 11)]);
+const BINS: SelfTestSizes = points(&[SelfTestBases { group: Group::G1, count: 1 << 11 }]);
 
 /// Injects a fault and runs a self-test of these sizes. Returns a complaint unless the self-test
 /// fails, and its message contains `found`.
 fn complaint(rig: &DeviceRig, fault: &str, sizes: SelfTestSizes, found: &str) -> Option<String> {
     control::fault(fault);
-    let (cpu, gpu) = (CpuEngine::new(1).unwrap(), rig.gpu.clone());
-    let tested = CudaEngine::with_self_test(cpu, gpu.into(), GpuThresholds::default(), sizes);
+    let tested = engine(rig, Some(sizes));
     control::fault("");
     let Err(unusable) = tested else { return Some(format!("{fault}: the self-test passed")) };
     match fault_of_device_0(&unusable) {
@@ -122,7 +120,7 @@ fn the_self_test_finds_kernels_that_compute_wrong() {
         assert!(complaints.is_empty(), "{complaints:#?}");
         // The device still works, and the self-tests have freed their memory.
         let free = rig.gpu.arena().free_bytes();
-        let engine = engine(rig).unwrap();
+        let engine = engine(rig, None).unwrap();
         assert!(engine.left_out().is_empty());
         drop(engine);
         assert_eq!(rig.gpu.arena().free_bytes(), free);
@@ -157,9 +155,8 @@ fn one_of_two_devices() {
     assert!(opened.gpus.len() == 2 && opened.unusable.is_empty());
     // The first device gets the fault: devices are tested in their order.
     control::fault("g1_bucket_team_sums:1:flip");
-    let (cpu, cuts) = (CpuEngine::new(1).unwrap(), SplitThresholds::default());
-    let least = GpuThresholds::default();
-    let engine = CudaEngine::with_thresholds(cpu, opened, least, cuts).unwrap();
+    let cpu = CpuEngine::new(1).unwrap();
+    let engine = CudaEngine::new(cpu, opened, GpuPolicy::default()).unwrap();
     let [UnusableDevice { index: 0, reason }] = engine.left_out() else {
         panic!("{:?}", engine.left_out())
     };
@@ -177,7 +174,7 @@ fn one_of_two_devices() {
         let bytes = fr_as_bytes(&scalars);
         let encoded = EncodedScalars::new(ScalarEncoding::Montgomery, 3, &bytes);
         run.absorb(0, 0, &encoded, &JobControl::default()).unwrap();
-        let (sums, executor) = run.finish().unwrap();
+        let ComputedMsm { sums, executor } = run.finish().unwrap();
         assert_eq!(G1Affine::from_sums(sums), Some(vec![G1Affine::generator() * Fr::from(9)]));
         assert!(executor.device.starts_with("emulated device 1"), "{executor:?}");
     }

@@ -10,11 +10,11 @@ use std::{
 
 use capstan::{
     curve::{Group, points::Bases},
-    device::{self, DeviceFault, DeviceSelection, OpenOptions},
+    device::{self, DeviceFault, DevicePolicy, DeviceSelection, OpenOptions},
     engine::{
         Engine, EngineDescription, ExecutedBy, JobControl, MsmRun, NttPlan, NttRows,
         cpu::CpuEngine,
-        cuda::{CudaEngine, GpuThresholds},
+        cuda::{CudaEngine, GpuPolicy},
     },
     error::Result,
 };
@@ -70,11 +70,14 @@ pub fn engine() -> &'static SeededEngine {
             memory_percent: if emulated::driver().is_some() { 60 } else { 10 },
             timeout: Duration::from_secs(300),
             on_fault: Arc::new(|fault: &DeviceFault| eprintln!("{fault}")),
-            shared_bytes_max: emulated::shared_bytes_max(),
+            policy: DevicePolicy {
+                shared_bytes_max: emulated::shared_bytes_max(),
+                ..DevicePolicy::default()
+            },
         };
         let opened = device::open(&wanted, &options).unwrap();
         SeededEngine(
-            CudaEngine::new(CpuEngine::new(1).unwrap(), opened, GpuThresholds::default()).unwrap(),
+            CudaEngine::new(CpuEngine::new(1).unwrap(), opened, GpuPolicy::default()).unwrap(),
         )
     })
 }

@@ -14,7 +14,7 @@ use capstan::{
         points::{CurvePoint, PointSlice},
         scalars::{ScalarEncoding, encode_fr},
     },
-    engine::{EncodedScalars, Engine, JobControl, MsmRun},
+    engine::{ElementNames, EncodedScalars, Engine, JobControl, MsmRun},
     error::{Error, FieldProblem, Result},
 };
 
@@ -198,7 +198,7 @@ fn run<A: CurvePoint>(engine: &dyn Engine, points: &[A], values: &ScalarVector) 
     let points = PointSlice::new(Arc::new(points.to_vec()));
     let mut run = engine.msm(A::into_bases(points), 1).unwrap();
     values.absorb(run.as_mut(), 0, 0, values.values.len()).unwrap();
-    A::from_sums(run.finish().unwrap().0).unwrap()[0]
+    A::from_sums(run.finish().unwrap().sums).unwrap()[0]
 }
 
 fn check<A: CurvePoint>(engine: &dyn Engine, shape: &str, distribution: &str, n: usize) {
@@ -262,13 +262,13 @@ pub fn pieces_and_batches<A: CurvePoint>(engine: &dyn Engine) {
             values.absorb(run.as_mut(), vector, first, len).unwrap();
         }
     }
-    let sums = A::from_sums(run.finish().unwrap().0).unwrap();
+    let sums = A::from_sums(run.finish().unwrap().sums).unwrap();
     let right = KnownBases { logs: bases.logs[9..].to_vec(), points: Vec::<A>::new() };
     for ((sum, values), name) in sums.iter().zip(&all).zip(vectors) {
         assert_eq!(*sum, right.sum(&values.values), "{name}");
     }
     let none = engine.msm(A::into_bases(PointSlice::new(Arc::new(vec![]))), 2).unwrap();
-    assert_eq!(A::from_sums(none.finish().unwrap().0).unwrap(), vec![A::Group::ZERO; 2]);
+    assert_eq!(A::from_sums(none.finish().unwrap().sums).unwrap(), vec![A::Group::ZERO; 2]);
 }
 
 pub fn stops_on_cancellation_and_deadline(engine: &dyn Engine) {
@@ -307,13 +307,13 @@ pub fn encodings_are_checked(engine: &dyn Engine) {
         [(ScalarEncoding::Canonical, canonical), (ScalarEncoding::Montgomery, montgomery)]
     {
         let bytes = &integers[..];
-        let scalars =
-            EncodedScalars { name: ("here", 1000), ..EncodedScalars::new(encoding, N, &bytes) };
+        let names = ElementNames { field: "here", first: 1000 };
+        let scalars = EncodedScalars { names, ..EncodedScalars::new(encoding, N, &bytes) };
         let sum = |reduce| {
             let mut run = engine.msm(G1Affine::into_bases(points.clone()), 1)?;
             let scalars = EncodedScalars { reduce, ..scalars };
             run.absorb(0, 0, &scalars, &JobControl::default())?;
-            run.finish().map(|(sums, _)| sums)
+            run.finish().map(|computed| computed.sums)
         };
         assert_eq!(G1Affine::from_sums(sum(true).unwrap()).unwrap()[0], bases.sum(&expected));
         match sum(false) {

@@ -11,7 +11,7 @@ use capstan::{
         Fr,
         scalars::{ScalarEncoding, encode_fr},
     },
-    engine::{EncodedScalars, Engine, JobControl, NttPlan, NttRows},
+    engine::{ElementNames, EncodedScalars, Engine, JobControl, NttPlan, NttRows},
     error::{Error, FieldProblem, Result},
 };
 
@@ -147,9 +147,12 @@ pub fn encodings_are_checked(engine: &dyn Engine) {
         let mut bytes = vec![0; 32 * ROWS * LENGTH];
         encode_fr(from, &elements[..ROWS * LENGTH], &mut bytes);
         let run = |bytes: &[u8], reduce| {
-            let name = ("here", 500);
-            let input =
-                EncodedScalars { reduce, name, ..EncodedScalars::new(from, ROWS * LENGTH, &bytes) };
+            let names = ElementNames { field: "here", first: 500 };
+            let input = EncodedScalars {
+                reduce,
+                names,
+                ..EncodedScalars::new(from, ROWS * LENGTH, &bytes)
+            };
             let output = VecSink(Mutex::new(vec![0; (ROWS * 32) << LG_N]));
             let (count, row_length, check) = (ROWS, LENGTH, i % 2 == 0);
             let rows = NttRows {

@@ -8,8 +8,8 @@ use std::{
 
 use bytemuck::Pod;
 use capstan::device::{
-    self, BlockShape, DeviceContext, DeviceLease, DeviceLimits, DeviceSelection, DeviceSlice, Gpu,
-    Kernel, KernelModule, KernelParameters, OpenOptions, Stream,
+    self, BlockShape, DeviceContext, DeviceLease, DeviceLimits, DevicePolicy, DeviceSelection,
+    DeviceSlice, Gpu, Kernel, KernelModule, KernelParameters, OpenOptions, Stream,
 };
 
 use crate::emulated::{self, SEEDS, seed};
@@ -58,8 +58,9 @@ pub fn open_with(memory_percent: u64) -> Gpu {
     let wanted = DeviceSelection { driver: emulated::driver(), devices: vec![0] };
     let timeout = Duration::from_secs(300);
     let on_fault = Arc::new(|fault: &device::DeviceFault| eprintln!("{fault}"));
-    let shared_bytes_max = emulated::shared_bytes_max();
-    let options = OpenOptions { memory_percent, timeout, on_fault, shared_bytes_max };
+    let policy =
+        DevicePolicy { shared_bytes_max: emulated::shared_bytes_max(), ..DevicePolicy::default() };
+    let options = OpenOptions { memory_percent, timeout, on_fault, policy };
     device::open(&wanted, &options).unwrap().gpus.remove(0)
 }
 

@@ -17,8 +17,8 @@ use capstan::{
         points::{Bases, MsmSums},
     },
     engine::{
-        EncodedScalars, Engine, EngineDescription, ExecutedBy, JobControl, MsmRun, NttPlan,
-        NttRows,
+        ComputedMsm, EncodedScalars, Engine, EngineDescription, ExecutedBy, JobControl, MsmRun,
+        NttPlan, NttRows,
         cpu::{ArkworksEngine, CpuEngine},
     },
     error::Result,
@@ -141,14 +141,14 @@ impl MsmRun for FaultyRun {
         self.run.absorb(vector, first, scalars, control)
     }
 
-    fn finish(self: Box<Self>) -> Result<(MsmSums, ExecutedBy)> {
-        let (mut sums, executor) = self.run.finish()?;
+    fn finish(self: Box<Self>) -> Result<ComputedMsm> {
+        let mut computed = self.run.finish()?;
         if self.dial.is(EngineMode::WrongResults) {
-            match &mut sums {
+            match &mut computed.sums {
                 MsmSums::G1(sums) => sums[0] += G1Projective::generator(),
                 MsmSums::G2(sums) => sums[0] += G2Projective::generator(),
             }
         }
-        Ok((sums, executor))
+        Ok(computed)
     }
 }

@@ -85,8 +85,9 @@ mod cuda {
     use capstan::{
         config::CudaSettings,
         engine::cuda::{
-            CudaEngine, DeviceFault, DeviceSelection, FaultClass, GpuThresholds, GpuUnavailable,
-            OpenOptions, UnusableDevice, exit_without_handlers, open as open_devices,
+            CudaEngine, DeviceFault, DevicePolicy, DeviceSelection, FaultClass, GpuPolicy,
+            GpuUnavailable, OpenOptions, UnusableDevice, exit_without_handlers,
+            open as open_devices,
         },
         telemetry,
     };
@@ -146,10 +147,14 @@ mod cuda {
             memory_percent: cuda.memory_percent,
             timeout: cuda.timeout,
             on_fault: Arc::new(move |fault| on_fault(fault, &loss_handler)),
-            shared_bytes_max: None,
+            policy: DevicePolicy::default(),
         };
-        let thresholds = GpuThresholds { msm_scalars: cuda.msm_min, ntt_elements: cuda.ntt_min };
-        CudaEngine::new(cpu, open_devices(&selection, &options)?, thresholds)
+        let policy = GpuPolicy {
+            msm_scalars_min: cuda.msm_min,
+            ntt_elements_min: cuda.ntt_min,
+            ..GpuPolicy::default()
+        };
+        CudaEngine::new(cpu, open_devices(&selection, &options)?, policy)
     }
 
     /// A process cannot recover a lost GPU: it answers its jobs with UNAVAILABLE and exits, so that

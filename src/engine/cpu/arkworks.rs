@@ -1,63 +1,55 @@
 //! The oracle: arkworks on its own pool. Its MSM shares no arithmetic with [`super::CpuEngine`],
 //! which uses blst.
 
-use std::{mem, sync::Arc};
-
 use ark_ec::VariableBaseMSM;
-use ark_ff::{BigInt, BigInteger, PrimeField, Zero};
-use rayon::{ThreadPool, prelude::*};
+use ark_ff::{BigInt, BigInteger, PrimeField};
+use rayon::prelude::*;
 use zeroize::Zeroizing;
 
-use super::{describe, executor, ntt, piece_len, pool};
+use super::{
+    msm_run::CpuMsmRun,
+    pool::{EnginePool, msm_piece_len},
+};
 use crate::{
     curve::{
         Fr, Group,
-        points::{Bases, CurvePoint, MsmSums, PointSlice},
+        points::{Bases, CurvePoint},
         scalars::Scalars,
     },
-    engine::{
-        EncodedScalars, Engine, EngineDescription, ExecutedBy, JobControl, MsmRun, NttPlan, NttRows,
-    },
-    error::{Error, Result},
+    engine::{Engine, EngineDescription, ExecutedBy, JobControl, MsmRun, NttPlan, NttRows},
+    error::Result,
 };
 
-const ENGINE: &str = "arkworks";
-
 /// MSM and NTT by arkworks on its own pool, to check other engines against.
-pub struct ArkworksEngine {
-    pool: Arc<ThreadPool>,
-}
+pub struct ArkworksEngine(EnginePool);
 
 impl ArkworksEngine {
     /// An engine of `threads` threads; 0 means one per core.
     ///
     /// Errors: `Internal` if the threads cannot be created.
     pub fn new(threads: usize) -> Result<Self> {
-        Ok(Self { pool: pool("capstan-check", threads)? })
+        Ok(Self(EnginePool::new("arkworks", "capstan-check", threads)?))
     }
 }
 
 impl Engine for ArkworksEngine {
     fn description(&self) -> EngineDescription {
-        describe(ENGINE, &self.pool)
+        self.0.description()
     }
 
     fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>> {
-        let pool = self.pool.clone();
         Ok(match bases {
-            Bases::G1(bases) => Box::new(ArkworksMsmRun::new(pool, bases, batch)),
-            Bases::G2(bases) => Box::new(ArkworksMsmRun::new(pool, bases, batch)),
+            Bases::G1(bases) => CpuMsmRun::start(&self.0, "arkworks", sum, bases, batch),
+            Bases::G2(bases) => CpuMsmRun::start(&self.0, "arkworks", sum, bases, batch),
         })
     }
 
     fn msm_piece_len(&self, group: Group, n: usize) -> usize {
-        n.min(piece_len(group))
+        n.min(msm_piece_len(group))
     }
 
     fn ntt(&self, plan: &NttPlan, rows: &NttRows<'_>, control: &JobControl) -> Result<ExecutedBy> {
-        let transform = |rows: &mut [Vec<Fr>]| ntt::transform(plan, rows, control);
-        self.pool.install(|| rows.transform_decoded(plan.lg_n, transform))?;
-        Ok(executor(ENGINE, &self.pool, "arkworks"))
+        self.0.ntt(plan, rows, control)
     }
 
     fn ntt_in_place(
@@ -66,8 +58,7 @@ impl Engine for ArkworksEngine {
         rows: &mut [Vec<Fr>],
         control: &JobControl,
     ) -> Result<ExecutedBy> {
-        self.pool.install(|| ntt::transform(plan, rows, control))?;
-        Ok(executor(ENGINE, &self.pool, "arkworks"))
+        self.0.ntt_in_place(plan, rows, control)
     }
 
     fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64 {
@@ -76,50 +67,12 @@ impl Engine for ArkworksEngine {
     }
 
     fn ntt_scratch_bytes(&self, plan: &NttPlan) -> u64 {
-        ntt::scratch_bytes(plan, self.pool.current_num_threads())
+        self.0.ntt_scratch_bytes(plan)
     }
 }
 
-struct ArkworksMsmRun<A: CurvePoint> {
-    pool: Arc<ThreadPool>,
-    bases: PointSlice<A>,
-    sums: Vec<A::Group>,
-    /// Reused from piece to piece.
-    buffer: Zeroizing<Vec<u8>>,
-}
-
-impl<A: CurvePoint> ArkworksMsmRun<A> {
-    fn new(pool: Arc<ThreadPool>, bases: PointSlice<A>, batch: usize) -> Self {
-        let (sums, buffer) = (vec![A::Group::zero(); batch], Zeroizing::default());
-        Self { pool, bases, sums, buffer }
-    }
-}
-
-impl<A: CurvePoint> MsmRun for ArkworksMsmRun<A> {
-    fn absorb(
-        &mut self,
-        vector: usize,
-        first: usize,
-        scalars: &EncodedScalars<'_>,
-        control: &JobControl,
-    ) -> Result<()> {
-        control.check()?;
-        let bases = &self.bases[first..first + scalars.count];
-        let buffer = mem::take(&mut self.buffer);
-        let (part, scalars) = self.pool.install(|| {
-            let scalars = scalars.decode_scalars(buffer)?;
-            let integers = integers(&scalars);
-            Ok::<_, Error>((A::Group::msm_bigint(bases, &integers), scalars))
-        })?;
-        self.sums[vector] += part;
-        self.buffer = scalars.into_bytes();
-        Ok(())
-    }
-
-    fn finish(self: Box<Self>) -> Result<(MsmSums, ExecutedBy)> {
-        let executor = executor(ENGINE, &self.pool, "arkworks");
-        Ok((A::into_sums(self.sums), executor))
-    }
+fn sum<A: CurvePoint>(bases: &[A], scalars: &Scalars, _: &JobControl) -> Result<A::Group> {
+    Ok(A::Group::msm_bigint(bases, &integers(scalars)))
 }
 
 /// Scalars as integers modulo r.

@@ -1,72 +1,21 @@
 //! MSM on the CPU: Pippenger's algorithm in tiles.
 
-use std::{
-    mem,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::{Mutex, PoisonError};
 
 use ark_ec::PrimeGroup;
 use ark_ff::{PrimeField, Zero};
-use rayon::{ThreadPool, prelude::*};
+use rayon::prelude::*;
 use zeroize::Zeroizing;
 
 use super::{
-    ENGINE,
     blst::{BlstTiles, DigitWindow, TileBuckets},
-    executor,
     msm_plan::{self, plan},
 };
 use crate::{
-    curve::{
-        Fr, Group,
-        points::{CurvePoint, MsmSums, PointSlice},
-        scalars::Scalars,
-    },
-    engine::{EncodedScalars, ExecutedBy, JobControl, MsmRun},
-    error::{Error, Result},
+    curve::{Fr, Group, points::CurvePoint, scalars::Scalars},
+    engine::JobControl,
+    error::Result,
 };
-
-/// An MSM in progress on the pool.
-pub(super) struct BlstMsmRun<A: CurvePoint> {
-    pool: Arc<ThreadPool>,
-    bases: PointSlice<A>,
-    sums: Vec<A::Group>,
-    /// Reused from piece to piece.
-    buffer: Zeroizing<Vec<u8>>,
-}
-
-impl<A: BlstTiles> BlstMsmRun<A> {
-    pub(super) fn new(pool: Arc<ThreadPool>, bases: PointSlice<A>, batch: usize) -> Self {
-        let (sums, buffer) = (vec![A::Group::zero(); batch], Zeroizing::default());
-        Self { pool, bases, sums, buffer }
-    }
-}
-
-impl<A: BlstTiles> MsmRun for BlstMsmRun<A> {
-    fn absorb(
-        &mut self,
-        vector: usize,
-        first: usize,
-        scalars: &EncodedScalars<'_>,
-        control: &JobControl,
-    ) -> Result<()> {
-        control.check()?;
-        let bases = &self.bases[first..first + scalars.count];
-        let buffer = mem::take(&mut self.buffer);
-        let (part, scalars) = self.pool.install(|| {
-            let scalars = scalars.decode_scalars(buffer)?;
-            Ok::<_, Error>((sum(bases, &scalars, copied_scalars_max(A::GROUP), control)?, scalars))
-        })?;
-        self.sums[vector] += part;
-        self.buffer = scalars.into_bytes();
-        Ok(())
-    }
-
-    fn finish(self: Box<Self>) -> Result<(MsmSums, ExecutedBy)> {
-        let executor = executor(ENGINE, &self.pool, "blst");
-        Ok((A::into_sums(self.sums), executor))
-    }
-}
 
 /// Most bytes copied at a time to handle negative scalars.
 const COPY_BYTES_MAX: usize = 32 << 20;
@@ -84,9 +33,17 @@ pub(super) fn scratch_bytes(group: Group, n: usize, threads: usize) -> u64 {
     (copies + buckets) as u64
 }
 
-/// `sum of scalars[i] * bases[i]`, on the current pool, copying at most `step` points at a time.
-/// Shape: equal lengths.
-fn sum<A: BlstTiles>(
+/// `sum of scalars[i] * bases[i]`, on the current pool. Shape: equal lengths.
+pub(super) fn sum<A: BlstTiles>(
+    bases: &[A],
+    scalars: &Scalars,
+    control: &JobControl,
+) -> Result<A::Group> {
+    sum_copying(bases, scalars, copied_scalars_max(A::GROUP), control)
+}
+
+/// Like [`sum`], copying at most `step` points at a time.
+fn sum_copying<A: BlstTiles>(
     bases: &[A],
     scalars: &Scalars,
     step: usize,
@@ -154,9 +111,9 @@ fn is_mixed(elements: &[[u8; 32]]) -> bool {
 
 /// `r - element` if the element is close below r, that is, if it has the same upper half.
 fn below_zero(element: &[u8; 32]) -> Option<u128> {
-    let half = |at: usize| {
+    let half = |limb: usize| {
         let limbs = Fr::MODULUS.0;
-        u128::from(limbs[at]) | u128::from(limbs[at + 1]) << 64
+        u128::from(limbs[limb]) | u128::from(limbs[limb + 1]) << 64
     };
     let [low, high] = [0, 1].map(|i| u128::from_le_bytes(element.as_chunks().0[i]));
     (high == half(2)).then(|| half(0) - low)
@@ -191,20 +148,26 @@ fn sum_unsigned<A: BlstTiles>(
                 DigitWindow { scalar_bits: 8 * width, bit: tile.bit, bits: plan.window_bits };
             let sum = A::tile(&bases[range], scalars, window, &mut buckets);
             lock().push(buckets);
-            Ok((tile.bit, sum))
+            Ok(TileSum::<A> { bit: tile.bit, sum })
         })
         .collect::<Result<Vec<_>>>()?;
     Ok(fold::<A>(&sums))
 }
 
+/// The sum of a tile's digits, and the lowest bit of its window.
+struct TileSum<A: BlstTiles> {
+    bit: usize,
+    sum: A::Sum,
+}
+
 /// Sums the tiles by Horner's rule, the highest window first.
-fn fold<A: BlstTiles>(tiles: &[(usize, A::Sum)]) -> A::Group {
+fn fold<A: BlstTiles>(tiles: &[TileSum<A>]) -> A::Group {
     let mut sum = A::Sum::default();
-    let mut at = tiles.first().map_or(0, |&(bit, _)| bit);
-    for (bit, tile) in tiles {
-        A::double_sum(&mut sum, at - bit);
-        A::add_sum(&mut sum, tile);
-        at = *bit;
+    let mut bit = tiles.first().map_or(0, |tile| tile.bit);
+    for tile in tiles {
+        A::double_sum(&mut sum, bit - tile.bit);
+        A::add_sum(&mut sum, &tile.sum);
+        bit = tile.bit;
     }
     A::group(&sum)
 }
@@ -257,7 +220,7 @@ mod tests {
         let narrow = Scalars::decode(ScalarEncoding::Signed(8), Zeroizing::new(bytes), false);
         for scalars in [narrow.expect("any bytes are integers"), Scalars::from_fr(&values)] {
             for step in [1, 2, 7, 49, 50, 51] {
-                let sum = sum::<G1Affine>(&bases, &scalars, step, &JobControl::default());
+                let sum = sum_copying::<G1Affine>(&bases, &scalars, step, &JobControl::default());
                 assert_eq!(sum, Ok(right));
             }
         }

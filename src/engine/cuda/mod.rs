@@ -6,14 +6,16 @@ mod ntt;
 mod payload_copy;
 mod plan_report;
 mod point_check;
+mod policy;
 mod resident;
 mod scalar_codec;
 pub mod self_test;
+mod serving_gpu;
 
 use std::{
     mem,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
     time::Instant,
@@ -21,39 +23,26 @@ use std::{
 
 use tracing::{debug, info, warn};
 
-use self::{
-    msm::GpuMsm,
-    ntt::GpuNtt,
-    payload_copy::PayloadCopier,
-    point_check::{DevicePointChecker, GpuPointChecker},
-    self_test::{EMULATED, ON_A_GPU, SelfTestSizes},
-};
+use self::{payload_copy::PayloadCopier, policy::ENGINE, serving_gpu::ServingGpu};
 use super::{
-    DeviceInfo, Engine, EngineDescription, ExecutedBy, GpuInfo, JobControl, MsmPlan, MsmRun,
-    NttPlan, NttRows, PointChecker, cpu::CpuEngine,
-};
-pub use crate::device::{
-    DeviceFault, DeviceSelection, FaultClass, GpuUnavailable, MajorMinor, OpenOptions,
-    UnusableDevice, exit_without_handlers, open,
+    DeviceInfo, Engine, EngineDescription, ExecutedBy, JobControl, MsmRun, NttPlan, NttRows,
+    PointChecker, cpu::CpuEngine,
 };
 use crate::{
-    curve::{Group, points::Bases},
-    device::{Gpu, NvmlMonitor, OpenDevices, archs},
+    curve::{
+        Group,
+        points::{BadElement, Bases, PointEncoding, PointsMut},
+    },
+    device::{NvmlMonitor, OpenDevices},
     error::Result,
-    msm::SplitThresholds,
     ntt::LG_N_MAX,
 };
 
-const ENGINE: &str = "cuda";
-
-/// Minimum sizes of jobs for GPUs; the CPU finishes smaller ones sooner.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct GpuThresholds {
-    /// Scalars of an MSM, all vectors together.
-    pub msm_scalars: u64,
-    /// Elements of an NTT, all rows together.
-    pub ntt_elements: u64,
-}
+pub use self::policy::GpuPolicy;
+pub use crate::device::{
+    DeviceFault, DevicePolicy, DeviceSelection, FaultClass, GpuUnavailable, MajorMinor,
+    OpenOptions, UnusableDevice, exit_without_handlers, open,
+};
 
 /// Most scalars in one piece of an MSM: 16 MiB, a third of a millisecond on the link, enough to
 /// outweigh waking the threads that copy them.
@@ -68,46 +57,15 @@ const PINNED_AT_ONCE: u64 = 256 << 20;
 /// GPUs and the CPU.
 pub struct CudaEngine {
     cpu: CpuEngine,
-    gpus: Vec<Gpu>,
-    thresholds: GpuThresholds,
-    msms: Vec<GpuMsm>,
-    transformers: Vec<GpuNtt>,
-    next: AtomicUsize,
-    checker: GpuPointChecker,
+    gpus: Vec<ServingGpu>,
+    policy: Arc<GpuPolicy>,
+    /// Jobs and point checks are dealt out round-robin.
+    next_job: AtomicUsize,
+    next_check: AtomicUsize,
     monitor: NvmlMonitor,
-    /// Self-test outcomes, one per GPU.
-    self_tests: Vec<String>,
-    /// MSM plans, one list per GPU.
-    plans: Vec<Vec<MsmPlan>>,
     left_out: Vec<UnusableDevice>,
     /// Pinned host memory that nothing uses yet.
     pinned: Mutex<Vec<&'static mut [u8]>>,
-}
-
-/// The loaded and tested code of one GPU.
-struct GpuWorkers {
-    computer: GpuMsm,
-    transformer: GpuNtt,
-    checker: DevicePointChecker,
-    self_test: String,
-}
-
-impl GpuWorkers {
-    fn load(
-        gpu: &Gpu,
-        copier: &PayloadCopier,
-        cuts: SplitThresholds,
-        sizes: Option<SelfTestSizes>,
-    ) -> Result<Self, GpuUnavailable> {
-        let computer = GpuMsm::load(gpu, copier.clone(), cuts)?;
-        let transformer = GpuNtt::load(gpu, &computer, copier.clone())?;
-        let checker = DevicePointChecker::load(gpu)?;
-        let emulated = gpu.context().driver().is_emulated();
-        let sizes = sizes.unwrap_or(if emulated { EMULATED } else { ON_A_GPU });
-        let tested = self_test::run(gpu, &sizes, &computer, &transformer, &checker)?;
-        let self_test = format!("{} (arithmetic), {tested}", gpu.self_test());
-        Ok(Self { computer, transformer, checker, self_test })
-    }
 }
 
 impl CudaEngine {
@@ -118,77 +76,31 @@ impl CudaEngine {
     pub fn new(
         cpu: CpuEngine,
         opened: OpenDevices,
-        least: GpuThresholds,
+        policy: GpuPolicy,
     ) -> Result<Self, GpuUnavailable> {
-        Self::with_thresholds(cpu, opened, least, SplitThresholds::default())
-    }
-
-    /// Like [`CudaEngine::new`], with other thresholds for splitting MSMs into passes.
-    pub fn with_thresholds(
-        cpu: CpuEngine,
-        opened: OpenDevices,
-        least: GpuThresholds,
-        cuts: SplitThresholds,
-    ) -> Result<Self, GpuUnavailable> {
-        Self::load(cpu, opened, least, cuts, None)
-    }
-
-    /// Like [`CudaEngine::new`], with a self-test of other sizes.
-    pub fn with_self_test(
-        cpu: CpuEngine,
-        opened: OpenDevices,
-        least: GpuThresholds,
-        sizes: SelfTestSizes,
-    ) -> Result<Self, GpuUnavailable> {
-        Self::load(cpu, opened, least, SplitThresholds::default(), Some(sizes))
-    }
-
-    fn load(
-        cpu: CpuEngine,
-        opened: OpenDevices,
-        least: GpuThresholds,
-        cuts: SplitThresholds,
-        sizes: Option<SelfTestSizes>,
-    ) -> Result<Self, GpuUnavailable> {
-        let OpenDevices { gpus: all, unusable: mut left_out } = opened;
-        let copier = PayloadCopier::new(cpu.pool().clone());
-        let (mut gpus, mut served) = (Vec::new(), Vec::new());
-        for gpu in all {
-            match GpuWorkers::load(&gpu, &copier, cuts, sizes) {
-                Ok(loaded) => {
-                    gpus.push(gpu);
-                    served.push(loaded);
-                }
-                Err(reason) => {
-                    left_out.push(UnusableDevice { index: gpu.identity().index, reason })
-                }
+        let policy = Arc::new(policy);
+        let OpenDevices { gpus: opened, unusable: mut left_out } = opened;
+        let copier = PayloadCopier::new(cpu.threads().clone());
+        let mut gpus = Vec::new();
+        for gpu in opened {
+            let index = gpu.identity().index;
+            match ServingGpu::load(gpu, &copier, &policy) {
+                Ok(gpu) => gpus.push(gpu),
+                Err(reason) => left_out.push(UnusableDevice { index, reason }),
             }
         }
         if gpus.is_empty() {
             return Err(GpuUnavailable::AllLeftOut(left_out));
         }
-        let plans = gpus.iter().map(plan_report::msm_plans).collect();
-        let (mut computers, mut transformers) = (Vec::new(), Vec::new());
-        let (mut checkers, mut self_tests) = (Vec::new(), Vec::new());
-        for GpuWorkers { computer, transformer, checker, self_test } in served {
-            computers.push(computer);
-            transformers.push(transformer);
-            checkers.push(checker);
-            self_tests.push(self_test);
-        }
-        let (checker, turn) = (GpuPointChecker::new(checkers), AtomicUsize::new(0));
+        let (next_job, next_check) = Default::default();
         let monitor = NvmlMonitor::open();
         Ok(Self {
             cpu,
             gpus,
-            thresholds: least,
-            msms: computers,
-            transformers,
-            next: turn,
-            checker,
+            policy,
+            next_job,
+            next_check,
             monitor,
-            self_tests,
-            plans,
             left_out,
             pinned: Mutex::default(),
         })
@@ -222,7 +134,7 @@ impl CudaEngine {
         let begun = Instant::now();
         let mut pinned = 0;
         while let left @ 1.. = bytes - pinned {
-            match self.gpus[0].context().pin(left.min(PINNED_AT_ONCE) as usize) {
+            match self.gpus[0].gpu.context().pin(left.min(PINNED_AT_ONCE) as usize) {
                 Ok(memory) => {
                     pinned += memory.len() as u64;
                     self.pinned().push(memory);
@@ -243,65 +155,36 @@ impl CudaEngine {
 
     /// Whether a GPU holds the object that `bases` are part of.
     pub fn has_resident(&self, bases: &Bases) -> bool {
-        self.msms.iter().any(|computer| computer.has_resident(bases))
+        self.gpus.iter().any(|gpu| gpu.msm.has_resident(bases))
     }
 
     /// Index of the next GPU, round-robin.
-    fn next_gpu(&self) -> usize {
-        self.next.fetch_add(1, Ordering::Relaxed) % self.gpus.len()
-    }
-
-    fn info(&self, at: usize) -> DeviceInfo {
-        let (gpu, plans) = (&self.gpus[at], &self.plans[at]);
-        let (identity, driver) = (gpu.identity(), gpu.context().driver());
-        let sensors = self.monitor.sensors(identity);
-        DeviceInfo {
-            name: identity.name.clone(),
-            kind: "cuda",
-            units: identity.limits.multiprocessors,
-            memory_bytes: identity.memory_bytes,
-            gpu: Some(GpuInfo {
-                index: identity.index,
-                capability: identity.capability.to_string(),
-                driver: self.monitor.driver_version(),
-                cuda: driver.version().to_string(),
-                emulated: driver.is_emulated(),
-                kernel_archs: archs().iter().map(|arch| (*arch).to_owned()).collect(),
-                self_test: self.self_tests[at].clone(),
-                arena_bytes: gpu.arena().bytes(),
-                arena_free_bytes: gpu.arena().free_bytes(),
-                clock_mhz: sensors.clock_mhz(),
-                clock_max_mhz: sensors.clock_max_mhz(),
-                memory_clock_mhz: sensors.memory_clock_mhz(),
-                temperature_c: sensors.temperature_c(),
-                power_mw: sensors.power_mw(),
-                ecc: sensors.is_ecc_enabled(),
-                ecc_uncorrected: sensors.ecc_uncorrected(),
-                msm_plans: plans.clone(),
-            }),
-        }
+    fn next_gpu(&self, next: &AtomicUsize) -> usize {
+        next.fetch_add(1, Ordering::Relaxed) % self.gpus.len()
     }
 }
 
 impl Engine for CudaEngine {
     fn description(&self) -> EngineDescription {
-        let names: Vec<_> = self.gpus.iter().map(|gpu| gpu.identity().name.as_str()).collect();
+        let identities: Vec<_> = self.gpus.iter().map(|gpu| gpu.gpu.identity()).collect();
+        let names: Vec<_> = identities.iter().map(|identity| identity.name.as_str()).collect();
         EngineDescription {
             name: ENGINE,
             device: names.join(", "),
-            units: self.gpus.iter().map(|gpu| gpu.identity().limits.multiprocessors).sum(),
-            memory_bytes: self.gpus.iter().map(|gpu| gpu.identity().memory_bytes).sum(),
+            units: identities.iter().map(|identity| identity.limits.multiprocessors).sum(),
+            memory_bytes: identities.iter().map(|identity| identity.memory_bytes).sum(),
         }
     }
 
     fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>> {
         let scalars = (bases.len() as u64).saturating_mul(batch as u64);
-        if scalars == 0 || scalars < self.thresholds.msm_scalars {
+        if scalars == 0 || scalars < self.policy.msm_scalars_min {
             return self.cpu.msm(bases, batch);
         }
         // The GPU that holds the bases, else the next one.
-        let computer = self.msms.iter().find(|computer| computer.has_resident(&bases));
-        Ok(computer.unwrap_or_else(|| &self.msms[self.next_gpu()]).run(bases, batch))
+        let gpu = self.gpus.iter().find(|gpu| gpu.msm.has_resident(&bases));
+        let gpu = gpu.unwrap_or_else(|| &self.gpus[self.next_gpu(&self.next_job)]);
+        Ok(gpu.msm.run(bases, batch))
     }
 
     fn msm_piece_len(&self, _: Group, n: usize) -> usize {
@@ -309,12 +192,12 @@ impl Engine for CudaEngine {
     }
 
     fn ntt(&self, plan: &NttPlan, rows: &NttRows<'_>, control: &JobControl) -> Result<ExecutedBy> {
-        let large = plan.lg_n <= LG_N_MAX
-            && (rows.count as u64) << plan.lg_n >= self.thresholds.ntt_elements;
-        if large {
-            let (before, from) = self.transformers.split_at(self.next_gpu());
-            for transformer in from.iter().chain(before) {
-                if let Some(executor) = transformer.run(plan, rows, control)? {
+        let is_large = plan.lg_n <= LG_N_MAX
+            && (rows.count as u64) << plan.lg_n >= self.policy.ntt_elements_min;
+        if is_large {
+            let (last, first) = self.gpus.split_at(self.next_gpu(&self.next_job));
+            for gpu in first.iter().chain(last) {
+                if let Some(executor) = gpu.ntt.run(plan, rows, control)? {
                     return Ok(executor);
                 }
             }
@@ -342,11 +225,30 @@ impl Engine for CudaEngine {
 
     fn devices(&self) -> Vec<DeviceInfo> {
         let mut devices = self.cpu.devices();
-        devices.extend((0..self.gpus.len()).map(|at| self.info(at)));
+        devices.extend(self.gpus.iter().map(|gpu| gpu.info(&self.monitor)));
         devices
     }
 
     fn point_checker(&self) -> Option<&dyn PointChecker> {
-        Some(&self.checker)
+        Some(self)
+    }
+}
+
+impl PointChecker for CudaEngine {
+    fn piece_len(&self, _: Group, encoding: PointEncoding, count: usize) -> Option<usize> {
+        point_check::piece_len(encoding, count)
+    }
+
+    fn check(
+        &self,
+        encoding: PointEncoding,
+        bytes: &[u8],
+        out: PointsMut<'_>,
+    ) -> Result<Result<(), BadElement>> {
+        let checker = &self.gpus[self.next_gpu(&self.next_check)].points;
+        match out {
+            PointsMut::G1(out) => checker.check(encoding, bytes, out),
+            PointsMut::G2(out) => checker.check(encoding, bytes, out),
+        }
     }
 }

@@ -18,6 +18,13 @@ pub struct PayloadCopier {
     pool: Arc<rayon::ThreadPool>,
 }
 
+/// The pinned chunks and the stream of a copy.
+#[derive(Clone, Copy)]
+pub struct CopyLane<'a> {
+    pub session: &'a CopySession,
+    pub stream: &'a Stream,
+}
+
 /// Bytes that one thread copies at a time: a slot of a payload.
 const THREAD_COPY_BYTES: usize = 256 << 10;
 
@@ -37,31 +44,32 @@ impl PayloadCopier {
         Self { pool }
     }
 
-    /// Fills `to` with the bytes of `from` from number `at` on. Returns once `from` has been read;
-    /// copies may still be under way.
+    /// Fills `to` with the bytes of `from` from number `offset` on. Returns once `from` has been
+    /// read; copies may still be under way.
     ///
     /// Errors: those of `control`; `DeviceLost`.
     pub fn upload(
         &self,
-        (copies, stream): (&CopySession, &Stream),
+        lane: CopyLane<'_>,
         to: DeviceSlice<'_, u8>,
-        (from, at): (&dyn ByteSource, u64),
+        from: &dyn ByteSource,
+        offset: u64,
         control: &JobControl,
     ) -> Result<()> {
         let mut done = 0;
         while done < to.len() {
             control.check()?;
-            let (at, step) = (at + done as u64, DIRECT_COPY_BYTES_MAX.min(to.len() - done));
-            let held = from.lock_pinned(at..at + step as u64);
+            let mut offset = offset + done as u64;
+            let step = DIRECT_COPY_BYTES_MAX.min(to.len() - done);
+            let held = from.lock_pinned(offset..offset + step as u64);
             let bytes = held.as_ref().map_or(step, |held| held.bytes() as usize);
             let part = to.slice(done, bytes).ok_or_else(exceeds_span)?;
             match held {
-                Some(held) => device::send(stream, part, &held.pieces())?,
+                Some(held) => device::send(lane.stream, part, &held.pieces())?,
                 None => {
-                    let mut at = at;
-                    copies.upload(stream, part).fill_idle_chunks(bytes, |chunks| {
+                    lane.session.upload(lane.stream, part).fill_idle_chunks(bytes, |chunks| {
                         control.check()?;
-                        at += self.gather(from, at, chunks);
+                        offset += self.gather(from, offset, chunks);
                         Ok::<_, Error>(())
                     })?;
                 }
@@ -71,34 +79,35 @@ impl PayloadCopier {
         Ok(())
     }
 
-    /// Writes the bytes of `from` to `to`, from byte number `at` on, after all earlier work on
-    /// `stream`. Blocks until done.
+    /// Writes the bytes of `from` to `to`, from byte number `offset` on, after all earlier work on
+    /// the stream. Blocks until done.
     ///
     /// Errors: those of [`PayloadCopier::upload`] and of `to`.
     pub fn download(
         &self,
-        (copies, stream): (&CopySession, &Stream),
+        lane: CopyLane<'_>,
         from: DeviceSlice<'_, u8>,
-        (to, at): (&dyn ByteSink, u64),
+        to: &dyn ByteSink,
+        offset: u64,
         control: &JobControl,
     ) -> Result<()> {
         let mut done = 0;
         while done < from.len() {
             control.check()?;
-            let (at, step) = (at + done as u64, DIRECT_COPY_BYTES_MAX.min(from.len() - done));
-            let room = to.claim_pinned(at..at + step as u64)?;
-            let bytes = room.as_ref().map_or(step, |room| room.bytes() as usize);
+            let mut offset = offset + done as u64;
+            let step = DIRECT_COPY_BYTES_MAX.min(from.len() - done);
+            let reserved = to.claim_pinned(offset..offset + step as u64)?;
+            let bytes = reserved.as_ref().map_or(step, |reserved| reserved.bytes() as usize);
             let part = from.slice(done, bytes).ok_or_else(exceeds_span)?;
-            match room {
-                Some(mut room) => {
-                    device::receive(stream, part, &mut room.pieces())?;
-                    room.commit();
+            match reserved {
+                Some(mut reserved) => {
+                    device::receive(lane.stream, part, &mut reserved.pieces())?;
+                    reserved.commit();
                 }
                 None => {
-                    let mut at = at;
-                    copies.download(stream, part, |pieces| {
+                    lane.session.download(lane.stream, part, |pieces| {
                         control.check()?;
-                        at += self.scatter(pieces, to, at)?;
+                        offset += self.scatter(pieces, to, offset)?;
                         Ok::<_, Error>(())
                     })?;
                 }
@@ -108,19 +117,17 @@ impl PayloadCopier {
         Ok(())
     }
 
-    /// Fills the parts `to`, one after the other, with the bytes of `from` from number `at` on.
+    /// Fills the parts `to`, one after the other, with the bytes of `from` from number `offset` on.
     /// Returns the number of bytes.
-    fn gather(&self, from: &dyn ByteSource, at: u64, to: &mut [&mut [u8]]) -> u64 {
+    fn gather(&self, from: &dyn ByteSource, offset: u64, to: &mut [&mut [u8]]) -> u64 {
         let mut bytes = 0;
         let mut copies = Vec::new();
-        for part in to.iter_mut() {
-            for piece in part.chunks_mut(THREAD_COPY_BYTES) {
-                let begin = at + bytes;
-                bytes += piece.len() as u64;
-                copies.push((begin, piece));
-            }
+        for piece in to.iter_mut().flat_map(|part| part.chunks_mut(THREAD_COPY_BYTES)) {
+            let start = offset + bytes;
+            bytes += piece.len() as u64;
+            copies.push((start, piece));
         }
-        let copy = |(begin, piece): (u64, &mut [u8])| from.read(begin, piece);
+        let copy = |(start, piece): (u64, &mut [u8])| from.read(start, piece);
         if bytes < SHARED_MIN {
             copies.into_iter().for_each(copy);
         } else {
@@ -129,18 +136,18 @@ impl PayloadCopier {
         bytes
     }
 
-    /// Writes the parts `from`, one after the other, to `to` from byte number `at` on. Returns the
-    /// number of bytes.
+    /// Writes the parts `from`, one after the other, to `to` from byte number `offset` on. Returns
+    /// the number of bytes.
     ///
     /// Errors: those of `to`.
-    fn scatter(&self, from: &[&[u8]], to: &dyn ByteSink, at: u64) -> Result<u64> {
+    fn scatter(&self, from: &[&[u8]], to: &dyn ByteSink, offset: u64) -> Result<u64> {
         let mut bytes = 0;
         let mut copies = Vec::new();
         for piece in from.iter().flat_map(|part| part.chunks(THREAD_COPY_BYTES)) {
-            copies.push((at + bytes, piece));
+            copies.push((offset + bytes, piece));
             bytes += piece.len() as u64;
         }
-        let copy = |(begin, piece): (u64, &[u8])| to.write(begin, piece);
+        let copy = |(start, piece): (u64, &[u8])| to.write(start, piece);
         if bytes < SHARED_MIN {
             copies.into_iter().try_for_each(copy)?;
         } else {

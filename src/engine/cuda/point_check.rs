@@ -1,20 +1,16 @@
 //! Checks points from outside on the GPUs: `kernels/check/points.cu`.
 
-use std::sync::{
-    Mutex, PoisonError,
-    atomic::{AtomicUsize, Ordering},
-};
+use std::sync::{Mutex, PoisonError};
 
 use crate::{
     curve::{
         Group, layout,
-        points::{BadElement, CurvePoint, PointEncoding, PointsMut},
+        points::{BadElement, CurvePoint, PointEncoding},
     },
     device::{
         ALIGN, BlockShape, DeviceFault, DevicePtr, Gpu, GpuUnavailable, Kernel, KernelModule,
         Stream,
     },
-    engine::PointChecker,
     error::{Error, FieldProblem, Result},
 };
 
@@ -31,12 +27,6 @@ const THREADS_G2: u32 = 64;
 /// points, first_bad, first_index, n, form.
 type CheckPointsKernel = Kernel<(DevicePtr<u8>, DevicePtr<u64>, u64, u32, u32)>;
 
-/// Distributes checks over the GPUs, round-robin.
-pub struct GpuPointChecker {
-    devices: Vec<DevicePointChecker>,
-    next: AtomicUsize,
-}
-
 /// The kernels on one GPU, and idle streams.
 pub struct DevicePointChecker {
     gpu: Gpu,
@@ -45,8 +35,13 @@ pub struct DevicePointChecker {
     streams: Mutex<Vec<Stream>>,
 }
 
+/// See [`PointChecker::piece_len`](crate::engine::PointChecker::piece_len).
+pub fn piece_len(encoding: PointEncoding, count: usize) -> Option<usize> {
+    // Compressed points need a square root each, which no kernel computes yet.
+    (encoding != PointEncoding::Compressed && count >= COUNT_MIN).then_some(PIECE_POINTS)
+}
+
 impl DevicePointChecker {
-    /// Loads the kernels.
     pub fn load(gpu: &Gpu) -> Result<Self, GpuUnavailable> {
         let failed = |fault| GpuUnavailable::Device { index: gpu.identity().index, fault };
         let module = KernelModule::load(gpu.context(), "check/points")?;
@@ -57,7 +52,7 @@ impl DevicePointChecker {
         Ok(Self { gpu: gpu.clone(), g1, g2, streams: Mutex::default() })
     }
 
-    /// See [`PointChecker::check`].
+    /// See [`PointChecker::check`](crate::engine::PointChecker::check).
     pub fn check<A: CurvePoint>(
         &self,
         encoding: PointEncoding,
@@ -65,12 +60,11 @@ impl DevicePointChecker {
         out: &mut [A],
     ) -> Result<Result<(), BadElement>> {
         let gpu = &self.gpu;
-        let (kernel, form) = match (A::GROUP, encoding) {
-            (Group::G1, PointEncoding::Montgomery) => (&self.g1, 0),
-            (Group::G1, _) => (&self.g1, 1),
-            (Group::G2, PointEncoding::Montgomery) => (&self.g2, 0),
-            (Group::G2, _) => (&self.g2, 1),
+        let (kernel, threads) = match A::GROUP {
+            Group::G1 => (&self.g1, THREADS_G1),
+            Group::G2 => (&self.g2, THREADS_G2),
         };
+        let form = u32::from(encoding != PointEncoding::Montgomery);
         let stream = self.stream()?;
         let lease = gpu.arena().lease(&stream, ALIGN + bytes.len() as u64)?;
         let all = lease.all::<u8>();
@@ -83,11 +77,7 @@ impl DevicePointChecker {
         upload.write(bytes)?;
         let count = u32::try_from(out.len()).map_err(|_| internal("too many points"))?;
         let first_bad = word.cast().expect("a whole word");
-        let grid = match A::GROUP {
-            Group::G1 => count.div_ceil(THREADS_G1),
-            Group::G2 => count.div_ceil(THREADS_G2),
-        };
-        kernel.launch(&stream, grid, (points, first_bad, 0, count, form))?;
+        kernel.launch(&stream, count.div_ceil(threads), (points, first_bad, 0, count, form))?;
         let mut found = Vec::with_capacity(word.len());
         gpu.ring().download(&stream, word, |bytes| {
             found.extend_from_slice(bytes);
@@ -111,16 +101,7 @@ impl DevicePointChecker {
         self.give_back(stream.clone());
         if found == u64::MAX { Ok(Ok(())) } else { Ok(Err(decode_problem(found)?)) }
     }
-}
 
-impl GpuPointChecker {
-    /// `devices` is not empty.
-    pub fn new(devices: Vec<DevicePointChecker>) -> Self {
-        Self { devices, next: AtomicUsize::new(0) }
-    }
-}
-
-impl DevicePointChecker {
     fn stream(&self) -> Result<Stream, DeviceFault> {
         let idle = self.streams.lock().unwrap_or_else(PoisonError::into_inner).pop();
         idle.map_or_else(|| Stream::new(self.gpu.context()), Ok)
@@ -128,27 +109,6 @@ impl DevicePointChecker {
 
     fn give_back(&self, stream: Stream) {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner).push(stream);
-    }
-}
-
-impl PointChecker for GpuPointChecker {
-    fn piece_len(&self, _: Group, encoding: PointEncoding, count: usize) -> Option<usize> {
-        // Compressed points need a square root each, which no kernel computes yet.
-        let here = encoding != PointEncoding::Compressed && count >= COUNT_MIN;
-        here.then_some(PIECE_POINTS)
-    }
-
-    fn check(
-        &self,
-        encoding: PointEncoding,
-        bytes: &[u8],
-        out: PointsMut<'_>,
-    ) -> Result<Result<(), BadElement>> {
-        let turn = self.next.fetch_add(1, Ordering::Relaxed) % self.devices.len();
-        match out {
-            PointsMut::G1(out) => self.devices[turn].check(encoding, bytes, out),
-            PointsMut::G2(out) => self.devices[turn].check(encoding, bytes, out),
-        }
     }
 }
 

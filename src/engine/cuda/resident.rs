@@ -2,7 +2,10 @@
 //! of multiples once they are used again; and the workspace of passes.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Instant,
 };
 
@@ -25,18 +28,17 @@ const CHECK_BYTES: usize = 64 << 20;
 /// Bases on a device.
 pub struct ResidentBases {
     lease: DeviceLease,
-    placed: BasesLocation,
+    location: BasesLocation,
     /// The windows of the tables; `None` if only the bases are resident.
     windows: Option<Recoding>,
 }
 
 impl ResidentBases {
-    /// The place of the object's bases from number `start` on.
-    pub fn points_from(&self, start: usize) -> BasesLocation {
-        BasesLocation { first: self.placed.first + start as u32, ..self.placed }
+    /// The location of the object's bases from number `first` on.
+    pub fn points_from(&self, first: usize) -> BasesLocation {
+        BasesLocation { first: self.location.first + first as u32, ..self.location }
     }
 
-    /// The windows of the tables; `None` if only the bases are resident.
     pub fn windows(&self) -> Option<&Recoding> {
         self.windows.as_ref()
     }
@@ -52,21 +54,39 @@ pub struct ResidentCache {
     load_lock: Mutex<()>,
     /// The workspace of passes. Not zeroed in between: no pass reads what it did not write.
     workspace: Mutex<Option<DeviceLease>>,
+    /// False during the self-test, whose loads are of no interest to operators.
+    is_serving: AtomicBool,
 }
 
 struct CacheEntry {
     owner: WeakOwner,
+    object: CachedObject,
+}
+
+#[derive(Clone)]
+struct CachedObject {
     resident: Arc<ResidentBases>,
     /// Number of jobs that used it.
     uses: u64,
 }
 
+impl CachedObject {
+    fn is_idle(&self) -> bool {
+        Arc::strong_count(&self.resident) == 1
+    }
+}
+
 impl ResidentCache {
     /// Loads the kernels that compute tables.
     pub fn load(gpu: &Gpu) -> std::result::Result<Self, GpuUnavailable> {
-        let tables = TableBuilder::load(gpu.context())?;
-        let (entries, bringing, workspace) = Default::default();
-        Ok(Self { gpu: gpu.clone(), tables, entries, load_lock: bringing, workspace })
+        let (gpu, tables) = (gpu.clone(), TableBuilder::load(gpu.context())?);
+        let (entries, load_lock, workspace, is_serving) = Default::default();
+        Ok(Self { gpu, tables, entries, load_lock, workspace, is_serving })
+    }
+
+    /// Logs loads for operators from now on.
+    pub fn start_serving(&self) {
+        self.is_serving.store(true, Ordering::Relaxed);
     }
 
     /// Whether the object that `bases` are part of is resident.
@@ -85,60 +105,61 @@ impl ResidentCache {
         control: &JobControl,
     ) -> Result<Arc<ResidentBases>> {
         let whole = bases.all_of_owner();
-        let complete = |(found, uses): &(Arc<ResidentBases>, u64)| {
-            self.better_windows(&whole, found, *uses).is_none().then(|| found.clone())
-        };
         let found = self.find(&whole, 1);
-        if let Some(found) = found.as_ref().and_then(complete) {
-            return Ok(found);
+        if let Some(found) = &found
+            && self.better_windows(&whole, found).is_none()
+        {
+            return Ok(found.resident.clone());
         }
         let _alone = self.load_lock.lock().unwrap_or_else(PoisonError::into_inner);
         // Another job may have loaded it while this one waited for the lock.
-        let found = if found.is_some() { self.find(&whole, 0) } else { self.find(&whole, 1) };
-        let uses = found.as_ref().map_or(1, |(_, uses)| *uses);
-        let resident = match &found {
-            Some((found, uses)) => match self.better_windows(&whole, found, *uses) {
-                None => return Ok(found.clone()),
-                Some(windows) => match self.with_tables(stream, &whole, windows, control)? {
-                    Some(with_tables) => with_tables,
-                    None => return Ok(found.clone()),
-                },
-            },
-            None => self.make_resident(stream, &whole, None, control)?,
+        let found = self.find(&whole, u64::from(found.is_none()));
+        let (uses, resident) = match found {
+            Some(found) => {
+                let windows = self.better_windows(&whole, &found);
+                let with_tables =
+                    windows.map(|windows| self.with_tables(stream, &whole, windows, control));
+                match with_tables.transpose()?.flatten() {
+                    Some(with_tables) => (found.uses, with_tables),
+                    None => return Ok(found.resident),
+                }
+            }
+            None => (1, self.make_resident(stream, &whole, None, control)?),
         };
         let resident = Arc::new(resident);
+        let object = CachedObject { resident: resident.clone(), uses };
         let mut entries = self.entries();
         entries.retain(|entry| !entry.owner.owns(&whole));
-        entries.push(CacheEntry { owner: WeakOwner::of(&whole), resident: resident.clone(), uses });
+        entries.push(CacheEntry { owner: WeakOwner::of(&whole), object });
         Ok(resident)
     }
 
     /// Leases `bytes` of device memory, after evicting as needed.
     ///
-    /// Errors: `Exhausted` if memory in use leaves no room; `DeviceLost`.
+    /// Errors: `OutOfMemory`; driver faults.
     pub fn lease(&self, stream: &Stream, bytes: u64) -> Result<DeviceLease, DeviceFault> {
         let arena = self.gpu.arena();
-        while arena.largest_free_bytes() < bytes && self.make_room_for(bytes) {}
+        while arena.largest_free_bytes() < bytes && self.evict_idle_for(bytes) {}
         arena.lease(stream, bytes)
     }
 
     /// Evicts something that no job uses: the least recently used bases, else the workspace. False
     /// if there is nothing to evict.
-    pub fn make_room(&self) -> bool {
-        self.evict() || self.drop_workspace()
+    pub fn evict_idle(&self) -> bool {
+        self.evict_bases() || self.drop_workspace()
     }
 
-    /// Like [`Self::make_room`], but evicts only if eviction can free `bytes` in one piece.
-    pub fn make_room_for(&self, bytes: u64) -> bool {
-        bytes <= self.available_bytes() && self.make_room()
+    /// Like [`Self::evict_idle`], but evicts only if eviction can free `bytes` in one piece.
+    pub fn evict_idle_for(&self, bytes: u64) -> bool {
+        bytes <= self.available_bytes() && self.evict_idle()
     }
 
     /// Bytes of the largest free piece if everything idle were evicted. One piece, because most of
     /// a job's memory is its workspace, a single lease.
     pub fn available_bytes(&self) -> u64 {
         let entries = self.entries();
-        let idle = |entry: &&CacheEntry| Arc::strong_count(&entry.resident) == 1;
-        let bases = entries.iter().filter(idle).map(|entry| &entry.resident.lease);
+        let idle = entries.iter().map(|entry| &entry.object).filter(|object| object.is_idle());
+        let bases = idle.map(|object| &object.resident.lease);
         let workspace = self.workspace.try_lock().ok();
         let workspace = workspace.as_ref().and_then(|lease| lease.as_ref());
         self.gpu.arena().largest_free_bytes_with(bases.chain(workspace))
@@ -153,50 +174,50 @@ impl ResidentCache {
         bytes: u64,
         work: impl FnOnce(DeviceSlice<'_, u8>) -> Result<T, DeviceFault>,
     ) -> Result<T, DeviceFault> {
-        let mut held = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
-        let lease = match held.take().filter(|lease| lease.bytes() >= bytes) {
+        let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
+        let lease = match workspace.take().filter(|lease| lease.bytes() >= bytes) {
             Some(lease) => lease,
             None => self.lease(stream, bytes)?,
         };
         let done = work(lease.all());
-        *held = Some(lease);
+        *workspace = Some(lease);
         done
     }
 
     /// Frees the workspace unless a pass is being launched. False if nothing is freed.
     fn drop_workspace(&self) -> bool {
-        self.workspace.try_lock().is_ok_and(|mut held| held.take().is_some())
+        self.workspace.try_lock().is_ok_and(|mut workspace| workspace.take().is_some())
     }
 
     fn entries(&self) -> MutexGuard<'_, Vec<CacheEntry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Finds an object, makes it the most recently used and adds `more` uses; returns all its uses.
-    fn find(&self, whole: &Bases, more: u64) -> Option<(Arc<ResidentBases>, u64)> {
+    /// Finds an object, makes it the most recently used and adds `uses` to its uses.
+    fn find(&self, whole: &Bases, uses: u64) -> Option<CachedObject> {
         let mut entries = self.entries();
         entries.retain(|entry| entry.owner.is_alive());
-        let at = entries.iter().position(|entry| entry.owner.owns(whole))?;
-        let mut entry = entries.remove(at);
-        entry.uses += more;
-        let found = (entry.resident.clone(), entry.uses);
+        let index = entries.iter().position(|entry| entry.owner.owns(whole))?;
+        let mut entry = entries.remove(index);
+        entry.object.uses += uses;
+        let found = entry.object.clone();
         entries.push(entry);
         Some(found)
     }
 
     /// Evicts the least recently used bases that no job uses. False if there are none.
-    fn evict(&self) -> bool {
+    fn evict_bases(&self) -> bool {
         let mut entries = self.entries();
-        let idle = |entry: &CacheEntry| Arc::strong_count(&entry.resident) == 1;
-        let Some(at) = entries.iter().position(idle) else { return false };
-        let gone = entries.remove(at);
-        debug!(bytes = gone.resident.lease.bytes(), "bases evicted from the device");
+        let idle = entries.iter().position(|entry| entry.object.is_idle());
+        let Some(index) = idle else { return false };
+        let evicted = entries.remove(index).object.resident;
+        debug!(bytes = evicted.lease.bytes(), "bases evicted from the device");
         true
     }
 
-    /// The windows to make tables for, given a resident object and its uses. `None` if what is
-    /// resident is the best for these uses and the free memory.
-    fn better_windows(&self, whole: &Bases, here: &ResidentBases, uses: u64) -> Option<Recoding> {
+    /// The windows to make tables for. `None` if the resident tables are the best for the object's
+    /// uses and the free memory.
+    fn better_windows(&self, whole: &Bases, found: &CachedObject) -> Option<Recoding> {
         let (group, n) = (whole.group(), u32::try_from(whole.len()).ok()?);
         let (arena, scratch) = (self.gpu.arena(), self.tables.scratch_bytes(group, n));
         let memory = BaseMemory {
@@ -205,7 +226,8 @@ impl ResidentCache {
             table_scratch: scratch,
         };
         let limits = self.gpu.identity().limits;
-        ResidentPlan { group, n, uses, limits }.better(here.windows.as_ref(), memory)
+        let plan = ResidentPlan { group, n, uses: found.uses, limits };
+        plan.better(found.resident.windows(), memory)
     }
 
     /// Loads an object with tables; `None` if there is no memory for them now.
@@ -242,17 +264,18 @@ impl ResidentCache {
         let factor = windows.as_ref().map_or(1, Recoding::factor);
         let layout = tables::TableLayout { group, points, stride, offsets: &offsets, factor };
         // One point more, so that the first can be aligned as references require.
-        let slides = windows.is_some_and(|windows| windows.is_sliding());
-        if windows.is_some() && !slides {
+        let is_sliding = windows.is_some_and(|windows| windows.is_sliding());
+        if windows.is_some() && !is_sliding {
             // Tables are never moved. If placed behind the current workspace, they would split the
             // free memory: MSMs of 2^26 on an H200 had 36 of 50 GB left in one piece.
             self.drop_workspace();
         }
-        let room = |bytes| {
-            if slides { self.gpu.arena().lease(stream, bytes) } else { self.lease(stream, bytes) }
+        let lease = |bytes| {
+            let arena = self.gpu.arena();
+            if is_sliding { arena.lease(stream, bytes) } else { self.lease(stream, bytes) }
         };
-        let lease = room((layout.bytes() + group.affine_bytes()) as u64)?;
-        let (span, first) = align_to_points(lease.all(), group).ok_or_else(too_many)?;
+        let memory = lease((layout.bytes() + group.affine_bytes()) as u64)?;
+        let (span, first) = align_to_points(memory.all(), group).ok_or_else(too_many)?;
         let mut upload = self.gpu.ring().upload(stream, span);
         for bytes in bytes.chunks(CHECK_BYTES) {
             control.check()?;
@@ -262,20 +285,30 @@ impl ResidentCache {
         let uploaded = begun.elapsed();
         if offsets.len() > 1 {
             control.check()?;
-            let scratch = room(self.tables.scratch_bytes(group, points))?;
+            let scratch = lease(self.tables.scratch_bytes(group, points))?;
             self.tables.run(stream, &layout, span, scratch.all())?;
         }
         stream.synchronize()?;
-        info!(
-            group = group.name(),
-            points,
-            tables = offsets.len(),
-            bytes = lease.bytes(),
-            upload_ms = uploaded.as_millis() as u64,
-            tables_ms = (begun.elapsed() - uploaded).as_millis() as u64,
-            "bases loaded on the device",
-        );
-        Ok(ResidentBases { lease, placed: BasesLocation { first, stride: points }, windows })
+        macro_rules! log_load {
+            ($level:ident) => {
+                $level!(
+                    group = group.name(),
+                    points,
+                    tables = offsets.len(),
+                    bytes = memory.bytes(),
+                    upload_ms = uploaded.as_millis() as u64,
+                    tables_ms = (begun.elapsed() - uploaded).as_millis() as u64,
+                    "bases loaded on the device",
+                )
+            };
+        }
+        if self.is_serving.load(Ordering::Relaxed) {
+            log_load!(info)
+        } else {
+            log_load!(debug)
+        }
+        let location = BasesLocation { first, stride: points };
+        Ok(ResidentBases { lease: memory, location, windows })
     }
 }
 

@@ -37,8 +37,25 @@ pub enum DecodedForm {
     Montgomery,
 }
 
+/// How elements are encoded, and how they are to be decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DecodeRule {
+    pub encoding: ScalarEncoding,
+    /// Whether integers of r and above are reduced modulo r; else they are refused.
+    pub reduce: bool,
+    pub form: DecodedForm,
+}
+
+/// The word that receives the first refused element of all calls; initially zero. Read it with
+/// [`first_refused`].
+#[derive(Clone, Copy)]
+pub struct RefusedWord<'a> {
+    pub word: DeviceSlice<'a, u64>,
+    /// The number of the call's first element.
+    pub first: u64,
+}
+
 impl ScalarCodec {
-    /// Loads the kernels.
     pub fn load(gpu: &Gpu) -> Result<Self, GpuUnavailable> {
         let failed = |fault| GpuUnavailable::Device { index: gpu.identity().index, fault };
         let module = KernelModule::load(gpu.context(), "check/scalars")?;
@@ -51,31 +68,31 @@ impl ScalarCodec {
     }
 
     /// Decodes all elements of `from` to `to`, which may be `from` if the encoding has 32 bytes.
-    /// `first_bad` is a word, initially zero, that receives the first refused element of all calls,
-    /// numbered from `first` on; read it with [`first_refused`].
     ///
     /// Shape: `to` has 32 bytes for each element.
     /// Errors: `Kernel` if it has fewer; driver faults.
     pub fn decode(
         &self,
         stream: &Stream,
-        (encoding, reduce, into): (ScalarEncoding, bool, DecodedForm),
+        rule: DecodeRule,
         from: DeviceSlice<'_, u8>,
         to: DeviceSlice<'_, u8>,
-        (first_bad, first): (DeviceSlice<'_, u64>, u64),
+        refused: RefusedWord<'_>,
     ) -> Result<(), DeviceFault> {
-        let form = match encoding {
+        let form = match rule.encoding {
             ScalarEncoding::Canonical => 0,
             ScalarEncoding::Montgomery => 1,
             ScalarEncoding::Unsigned(_) => 2,
             ScalarEncoding::Signed(_) => 3,
         };
-        let width = encoding.width();
+        let width = rule.encoding.width();
         let count = count(from.len() / width, to.len())?;
-        let into_montgomery = if into == DecodedForm::Montgomery { INTO_MONTGOMERY } else { 0 };
-        let flags = into_montgomery | if reduce { REDUCE } else { 0 };
-        let given = (from, to, first_bad, first, count, form, width as u32, flags);
-        self.decode.launch(stream, self.grid(count), given)
+        let into_montgomery =
+            if rule.form == DecodedForm::Montgomery { INTO_MONTGOMERY } else { 0 };
+        let flags = into_montgomery | if rule.reduce { REDUCE } else { 0 };
+        let RefusedWord { word, first } = refused;
+        let parameters = (from, to, word, first, count, form, width as u32, flags);
+        self.decode.launch(stream, self.grid(count), parameters)
     }
 
     /// Converts elements from Montgomery form to canonical integers, in place.

@@ -16,7 +16,7 @@ use crate::{
         },
         scalars::ScalarEncoding,
     },
-    engine::{EncodedScalars, Engine, ExecutedBy, JobControl, MsmRun},
+    engine::{ComputedMsm, ElementNames, EncodedScalars, Engine, ExecutedBy, JobControl, MsmRun},
     error::{Error, FieldProblem, Result},
     verify::VerifyMode,
 };
@@ -188,8 +188,8 @@ impl MsmWork {
     /// Scalars `piece`, indexed across all vectors; `source` holds exactly these.
     fn scalars<'a>(&self, source: &'a PayloadView<'a>, piece: &Range<usize>) -> EncodedScalars<'a> {
         let MsmJob { encoding, reduce, .. } = self.job;
-        let (count, name) = (piece.len(), ("scalars", piece.start as u64));
-        EncodedScalars { encoding, reduce, count, name, source }
+        let names = ElementNames { field: "scalars", first: piece.start as u64 };
+        EncodedScalars { encoding, reduce, count: piece.len(), names, source }
     }
 
     /// Passes a piece to `run` and returns the index after it; `None` if it has not arrived yet.
@@ -223,7 +223,7 @@ impl MsmWork {
             self.phase = MsmPhase::Absorb { run, next_scalar: end.unwrap_or(next) };
             return Ok(None);
         }
-        let (sums, executor) = run.finish()?;
+        let ComputedMsm { sums, executor } = run.finish()?;
         self.executor = executor;
         let (checker, run) = match self.job.verify {
             VerifyMode::None => return Ok(Some(sums)),
@@ -259,7 +259,7 @@ impl MsmWork {
             return Ok(None);
         }
         let MsmCheck { run, sums, checker, .. } = check;
-        let (check_sums, _) = run.finish()?;
+        let check_sums = run.finish()?.sums;
         let is_correct = match checker {
             MsmChecker::Oracle => check_sums == sums,
             MsmChecker::Combination(factors) => {

@@ -2,12 +2,18 @@
 
 use std::sync::Arc;
 
-use super::{pass_schedule::PassSchedule, too_many_scalars};
+use super::pass_schedule::PassSchedule;
 use crate::{
     curve::scalars::ScalarEncoding,
     device::{ALIGN, CopySession, DeviceFault, DeviceLease, DeviceSlice, Event, Stream},
-    engine::{StageTime, add_stages, cuda::resident::ResidentBases},
-    error::Result,
+    engine::{
+        ElementNames, StageTime, add_stages,
+        cuda::{
+            resident::ResidentBases,
+            scalar_codec::{DecodeRule, DecodedForm, RefusedWord},
+        },
+    },
+    error::{Error, Result},
     msm::{BasesLocation, MsmPassPlan, StageEvents},
 };
 
@@ -25,9 +31,9 @@ pub struct MsmDeviceState {
     /// The ends of the last pass launched and of the one before.
     pub last_pass: Option<Event>,
     pub previous_pass: Option<Event>,
-    pub marks: Vec<StageEvents>,
-    /// The name of refused scalars, and the offset from indices in the MSM to theirs.
-    pub name: (&'static str, u64),
+    pub stage_events: Vec<StageEvents>,
+    /// How errors name the scalars; `first` is that of the MSM's first scalar, modulo 2^64.
+    pub names: ElementNames,
     // Leases come first, since fields drop in order: a stream zeroes them after its work.
     /// The scalars, followed by the word that identifies the first refused one.
     pub scalars: DeviceLease,
@@ -36,7 +42,7 @@ pub struct MsmDeviceState {
     pub stream: Stream,
     pub _resident: Arc<ResidentBases>,
     /// Taken to wipe its chunks early.
-    pub copies: Option<CopySession>,
+    pub session: Option<CopySession>,
 }
 
 /// Scalars of 32 bytes, uploaded but not yet decoded. The compute stream decodes them: a kernel
@@ -49,35 +55,45 @@ pub struct UndecodedScalars {
     pub reduce: bool,
 }
 
+impl UndecodedScalars {
+    pub fn rule(&self) -> DecodeRule {
+        let Self { encoding, reduce, .. } = *self;
+        DecodeRule { encoding, reduce, form: DecodedForm::Canonical }
+    }
+}
+
 impl MsmDeviceState {
-    pub fn scalars_at(&self, at: usize, count: usize) -> Result<DeviceSlice<'_, u8>> {
+    pub fn scalars(&self, first: usize, count: usize) -> Result<DeviceSlice<'_, u8>> {
         let bytes = self.scalars.all::<u8>();
         let scalars = bytes.slice(0, bytes.len() - ALIGN as usize);
-        scalars.and_then(|scalars| scalars.slice(32 * at, 32 * count)).ok_or_else(too_many_scalars)
+        let scalars = scalars.and_then(|scalars| scalars.slice(32 * first, 32 * count));
+        scalars.ok_or_else(too_many_scalars)
     }
 
-    /// Records uploaded scalars, merged with the last ones if adjacent.
-    pub fn record_upload(&mut self, sent: UndecodedScalars) {
+    /// Records uploaded scalars, together with the last ones if adjacent.
+    pub fn record_upload(&mut self, uploaded: UndecodedScalars) {
         let follows = |last: &&mut UndecodedScalars| {
-            let alike = (last.encoding, last.reduce) == (sent.encoding, sent.reduce);
-            alike && last.first + last.count == sent.first
+            last.rule() == uploaded.rule() && last.first + last.count == uploaded.first
         };
         match self.undecoded.last_mut().filter(follows) {
-            Some(last) => last.count += sent.count,
-            None => self.undecoded.push(sent),
+            Some(last) => last.count += uploaded.count,
+            None => self.undecoded.push(uploaded),
         }
     }
 
-    pub fn refused_word(&self) -> Result<DeviceSlice<'_, u64>> {
+    /// The word for the first refused scalar, for a call whose first scalar is number `first`.
+    pub fn refused_word(&self, first: usize) -> Result<RefusedWord<'_>> {
         let words = self.scalars.all::<u64>();
-        words.slice(words.len() - ALIGN as usize / 8, 1).ok_or_else(too_many_scalars)
+        let word = words.slice(words.len() - ALIGN as usize / 8, 1).ok_or_else(too_many_scalars)?;
+        Ok(RefusedWord { word, first: first as u64 })
     }
 
     /// Durations of the stages, summed over all passes.
     pub fn stages(&self) -> Result<Vec<StageTime>, DeviceFault> {
         let mut all = Vec::new();
-        for marks in &self.marks {
-            add_stages(&mut all, &marks.stages()?);
+        for events in &self.stage_events {
+            let of_pass = events.stages()?.map(|(name, duration)| StageTime { name, duration });
+            add_stages(&mut all, &of_pass);
         }
         Ok(all)
     }
@@ -85,9 +101,13 @@ impl MsmDeviceState {
 
 impl Drop for MsmDeviceState {
     fn drop(&mut self) {
-        if self.copies.is_some() {
+        if self.session.is_some() {
             // The job failed or was cancelled: its copies must end before their chunks are wiped.
             let _waited = self.stream.synchronize();
         }
     }
+}
+
+pub fn too_many_scalars() -> Error {
+    Error::Internal("the MSM received more scalars than it has bases".to_owned())
 }

@@ -14,19 +14,23 @@ use tracing::{debug, debug_span, field, field::Empty};
 use zeroize::Zeroizing;
 
 use self::{
-    device_state::{MsmDeviceState, UndecodedScalars},
+    device_state::{MsmDeviceState, UndecodedScalars, too_many_scalars},
     pass_schedule::{PassSchedule, PendingPasses},
 };
 use super::{
-    payload_copy::PayloadCopier,
+    GpuPolicy,
+    payload_copy::{CopyLane, PayloadCopier},
+    policy::ENGINE,
     resident::ResidentCache,
-    scalar_codec::{DecodedForm, ScalarCodec, first_refused},
+    scalar_codec::{ScalarCodec, first_refused},
 };
 use crate::{
     buffer::{RangeSet, Wiper},
     curve::points::{Bases, MsmSums},
-    device::{ALIGN, DeviceFault, DeviceSlice, Event, Gpu, GpuUnavailable, Stream},
-    engine::{EncodedScalars, ExecutedBy, JobControl, MsmRun, record_stages},
+    device::{ALIGN, DeviceFault, DeviceSlice, Gpu, GpuUnavailable, Stream},
+    engine::{
+        ComputedMsm, ElementNames, EncodedScalars, ExecutedBy, JobControl, MsmRun, record_stages,
+    },
     error::{Error, FieldProblem, Result},
     msm::{MsmBudget, MsmKernels, MsmPass, MsmPassPlan, MsmSize, SplitThresholds},
 };
@@ -40,11 +44,11 @@ pub struct GpuMsm(Arc<GpuMsmInner>);
 
 struct GpuMsmInner {
     gpu: Gpu,
-    msm: MsmKernels,
-    elements: ScalarCodec,
+    kernels: MsmKernels,
+    codec: ScalarCodec,
     copier: PayloadCopier,
     cache: ResidentCache,
-    cuts: SplitThresholds,
+    policy: Arc<GpuPolicy>,
     /// Runs all passes of all jobs in order: each pass fills the device.
     compute: Stream,
     /// Idle streams for copies.
@@ -58,21 +62,26 @@ impl GpuMsm {
     pub fn load(
         gpu: &Gpu,
         copier: PayloadCopier,
-        cuts: SplitThresholds,
+        policy: Arc<GpuPolicy>,
     ) -> std::result::Result<Self, GpuUnavailable> {
         let context = gpu.context();
         let failed = |fault| GpuUnavailable::Device { index: gpu.identity().index, fault };
         Ok(Self(Arc::new(GpuMsmInner {
             gpu: gpu.clone(),
-            msm: MsmKernels::load(context)?,
-            elements: ScalarCodec::load(gpu)?,
+            kernels: MsmKernels::load(context)?,
+            codec: ScalarCodec::load(gpu)?,
             copier,
             cache: ResidentCache::load(gpu)?,
-            cuts,
+            policy,
             compute: Stream::new(context).map_err(failed)?,
             idle_streams: Mutex::default(),
             wiper: Wiper::default(),
         })))
+    }
+
+    /// Ends the self-test: bases loaded from now on are those of jobs.
+    pub fn start_serving(&self) {
+        self.0.cache.start_serving();
     }
 
     /// Whether the object that `bases` are part of is resident.
@@ -83,36 +92,34 @@ impl GpuMsm {
     /// Evicts something that no job uses: bases, else the workspace. False if there is nothing to
     /// evict.
     pub fn evict_idle(&self) -> bool {
-        self.0.cache.make_room()
+        self.0.cache.evict_idle()
     }
 
     /// Like [`Self::evict_idle`], but evicts only if eviction can free `bytes` in one piece.
     pub fn evict_idle_for(&self, bytes: u64) -> bool {
-        self.0.cache.make_room_for(bytes)
+        self.0.cache.evict_idle_for(bytes)
     }
 
     /// Starts an MSM. No work is done before scalars are passed.
     pub fn run(&self, bases: Bases, batch: usize) -> Box<dyn MsmRun> {
-        self.run_with_thresholds(bases, batch, self.0.cuts)
+        self.run_split(bases, batch, self.0.policy.split)
     }
 
     /// Like [`Self::run`], with other thresholds for passes and tree levels.
-    pub fn run_with_thresholds(
+    pub fn run_split(
         &self,
         bases: Bases,
         batch: usize,
-        cuts: SplitThresholds,
+        thresholds: SplitThresholds,
     ) -> Box<dyn MsmRun> {
-        let there = RangeSet::default();
-        let (computer, ready, begun) = (self.0.clone(), None, Instant::now());
         Box::new(GpuMsmRun {
-            computer,
+            gpu_msm: self.0.clone(),
             bases,
             batch,
-            cuts,
-            device_state: ready,
-            received: there,
-            begun,
+            thresholds,
+            device_state: None,
+            received: RangeSet::default(),
+            begun: Instant::now(),
         })
     }
 }
@@ -123,22 +130,19 @@ impl GpuMsmInner {
         idle.map_or_else(|| Stream::new(self.gpu.context()), Ok)
     }
 
-    /// Launches a pass, after the decoding of all scalars sent so far.
-    fn launch(&self, ready: &mut MsmDeviceState, pass: &MsmPass, n: u32) -> Result<()> {
-        self.compute.wait_event(&ready.stream.record()?)?;
-        for UndecodedScalars { first: at, count, encoding, reduce } in
-            std::mem::take(&mut ready.undecoded)
-        {
-            let place = ready.scalars_at(at, count)?;
-            let how = (encoding, reduce, DecodedForm::Canonical);
-            let refused = (ready.refused_word()?, at as u64);
-            self.elements.decode(&self.compute, how, place, place, refused)?;
+    /// Launches a pass, after the decoding of all scalars uploaded so far.
+    fn launch(&self, state: &mut MsmDeviceState, pass: &MsmPass, n: u32) -> Result<()> {
+        self.compute.wait_event(&state.stream.record()?)?;
+        for uploaded in std::mem::take(&mut state.undecoded) {
+            let scalars = state.scalars(uploaded.first, uploaded.count)?;
+            let refused = state.refused_word(uploaded.first)?;
+            self.codec.decode(&self.compute, uploaded.rule(), scalars, scalars, refused)?;
         }
-        ready.decoded = Some(self.compute.record()?);
-        let (begin, count) = (pass.first_scalar(n) as usize, pass.scalars() as usize);
-        let scalars = ready.scalars.all().slice(begin, count).ok_or_else(too_many_scalars)?;
-        let (buckets, out) = (ready.buckets.all(), ready.out.all());
-        let (plan, placed, stream) = (&ready.plan, ready.points, &self.compute);
+        state.decoded = Some(self.compute.record()?);
+        let (first, count) = (pass.first_scalar(n) as usize, pass.scalars() as usize);
+        let scalars = state.scalars.all().slice(first, count).ok_or_else(too_many_scalars)?;
+        let (buckets, out) = (state.buckets.all(), state.out.all());
+        let (plan, bases, stream) = (&state.plan, state.points, &self.compute);
         let span = debug_span!(
             "msm_pass",
             first = pass.points.start,
@@ -150,143 +154,48 @@ impl GpuMsmInner {
         )
         .entered();
         // Also time stages if the span is enabled.
-        let large = u64::from(n) * pass.vectors.len() as u64 >= TIMED_SCALARS_MIN;
-        let watch = large || !span.is_disabled();
+        let is_large = u64::from(n) * pass.vectors.len() as u64 >= TIMED_SCALARS_MIN;
+        let is_timed = is_large || !span.is_disabled();
         // Lease for the largest pass at once, since the next pass would need it.
         let bytes = plan.workspace_bytes().max(plan.pass_bytes(pass));
-        let marks = self.cache.with_workspace(stream, bytes, |workspace| {
+        let stage_events = self.cache.with_workspace(stream, bytes, |workspace| {
             // No other pass is launched concurrently.
-            let before = stream.launches();
-            let msm = &self.msm;
-            let marks = msm
-                .launch_pass(stream, watch, plan, pass, scalars, placed, buckets, workspace, out)?;
-            span.record("launches", stream.launches() - before);
-            Ok(marks)
+            let launches = stream.launches();
+            let events = self.kernels.launch_pass(
+                stream, is_timed, plan, pass, scalars, bases, buckets, workspace, out,
+            )?;
+            span.record("launches", stream.launches() - launches);
+            Ok(events)
         })?;
-        ready.launched += 1;
-        ready.previous_pass = ready.last_pass.replace(stream.record()?);
-        ready.marks.extend(marks);
+        state.launched += 1;
+        state.previous_pass = state.last_pass.replace(stream.record()?);
+        state.stage_events.extend(stage_events);
         Ok(())
     }
-}
 
-/// An MSM in progress.
-struct GpuMsmRun {
-    computer: Arc<GpuMsmInner>,
-    bases: Bases,
-    batch: usize,
-    cuts: SplitThresholds,
-    device_state: Option<MsmDeviceState>,
-    /// Scalars sent to the device, numbered across all vectors.
-    received: RangeSet,
-    /// When scalars began to arrive, or slightly earlier.
-    begun: Instant,
-}
-
-impl GpuMsmRun {
-    /// On the first call, makes the bases resident and plans the MSM.
-    fn prepare(&mut self, control: &JobControl) -> Result<&mut MsmDeviceState> {
-        if self.device_state.is_none() {
-            self.device_state = Some(self.start(control)?);
-        }
-        self.device_state
-            .as_mut()
-            .ok_or_else(|| Error::Internal("the MSM is not prepared".to_owned()))
-    }
-
-    fn start(&self, control: &JobControl) -> Result<MsmDeviceState> {
-        let computer = &self.computer;
-        let (group, n, vectors) = (self.bases.group().name(), self.bases.len(), self.batch);
-        let span = debug_span!("msm_start", group, n, vectors, tables = Empty, plan = Empty);
-        let span = span.entered();
-        // The time to upload bases must not count as the sender's.
-        let waited = self.begun.elapsed();
-        let stream = computer.stream()?;
-        let resident = computer.cache.get(&stream, &self.bases, control)?;
-        let too_large = |_| Error::Internal("the MSM has more than 2^32 scalars".to_owned());
-        let n = u32::try_from(self.bases.len()).map_err(too_large)?;
-        let vectors = u32::try_from(self.batch).map_err(too_large)?;
-        let job = MsmSize { group: self.bases.group(), n, vectors };
-        let limits = computer.gpu.identity().limits;
-        // Tables are for the whole object; other windows may suit a small part of it.
-        let windows = job.choose_windows_for_tables(resident.windows(), &limits);
-        let scalars_bytes =
-            (u64::from(n) * u64::from(vectors) * 32).next_multiple_of(ALIGN) + ALIGN;
-        let scalars = computer.cache.lease(&stream, scalars_bytes)?;
-        let room = MsmBudget { bytes: computer.cache.available_bytes(), limits };
-        let plan = MsmPassPlan::with_thresholds(job, windows, room, self.cuts);
-        let mut plan = plan.ok_or_else(|| computer.out_of_memory(room.bytes))?;
-        let now = Instant::now();
-        let passes = PassSchedule::new(&mut plan, now.checked_sub(waited).unwrap_or(now));
-        let buckets = computer.cache.lease(&computer.compute, plan.bucket_bytes())?;
-        let out = computer.cache.lease(&computer.compute, plan.output_bytes())?;
-        let placed = resident.points_from(self.bases.offset_in_owner());
-        let copies = Some(computer.gpu.ring().session());
-        span.record("tables", plan.windows().tables());
-        span.record("plan", field::display(&plan));
-        debug!(n, vectors, plan = %plan, "MSM on the device");
-        Ok(MsmDeviceState {
-            plan,
-            points: placed,
-            passes,
-            undecoded: Vec::new(),
-            decoded: None,
-            launched: 0,
-            last_pass: None,
-            previous_pass: None,
-            marks: Vec::new(),
-            name: Default::default(),
-            scalars,
-            buckets,
-            out,
-            stream,
-            _resident: resident,
-            copies,
-        })
-    }
-
-    /// Launches every pass that is due.
-    fn launch_due_passes(&mut self) -> Result<()> {
-        let n = self.bases.len();
-        let Some(ready) = &mut self.device_state else { return Ok(()) };
-        let reached = |done: &Event| done.is_reached().unwrap_or(false);
-        loop {
-            let under_way = || match (&ready.last_pass, &ready.previous_pass) {
-                (done, _) if done.as_ref().is_none_or(reached) => PendingPasses::Idle,
-                (_, before) if before.as_ref().is_none_or(reached) => PendingPasses::One,
-                _ => PendingPasses::Several,
-            };
-            let next = ready.passes.next(&ready.plan, &self.received, Instant::now(), under_way);
-            let Some(pass) = next else { return Ok(()) };
-            self.computer.launch(ready, &pass, n as u32)?;
-        }
-    }
-}
-
-impl GpuMsmInner {
-    /// Uploads scalars to their place. Returns when the copies are under way.
+    /// Uploads scalars from number `first` on. Returns when the copies are under way.
     fn upload(
         &self,
-        ready: &mut MsmDeviceState,
-        at: usize,
+        state: &mut MsmDeviceState,
+        first: usize,
         scalars: &EncodedScalars<'_>,
         control: &JobControl,
     ) -> Result<()> {
         let EncodedScalars { encoding, reduce, count, source, .. } = *scalars;
-        let (stream, place) = (&ready.stream, ready.scalars_at(at, count)?);
-        let copies = ready.copies.as_ref().ok_or_else(too_many_scalars)?;
+        let uploaded = UndecodedScalars { first, count, encoding, reduce };
+        let (stream, to) = (&state.stream, state.scalars(first, count)?);
+        let session = state.session.as_ref().ok_or_else(too_many_scalars)?;
+        let lane = CopyLane { session, stream };
         if encoding.is_full() {
-            self.copier.upload((copies, stream), place, (source, 0), control)?;
-            ready.record_upload(UndecodedScalars { first: at, count, encoding, reduce });
+            self.copier.upload(lane, to, source, 0, control)?;
+            state.record_upload(uploaded);
             return Ok(());
         }
         // Narrow scalars are expanded from a temporary lease, at once, to free it early.
         let narrow = self.cache.lease(stream, scalars.bytes() as u64)?;
         let from = narrow.all().slice(0, scalars.bytes()).ok_or_else(too_many_scalars)?;
-        self.copier.upload((copies, stream), from, (source, 0), control)?;
-        let refused = (ready.refused_word()?, at as u64);
-        let how = (encoding, reduce, DecodedForm::Canonical);
-        Ok(self.elements.decode(stream, how, from, place, refused)?)
+        self.copier.upload(lane, from, source, 0, control)?;
+        Ok(self.codec.decode(stream, uploaded.rule(), from, to, state.refused_word(first)?)?)
     }
 
     /// Downloads `from`, after all earlier work on `stream`.
@@ -309,6 +218,91 @@ impl GpuMsmInner {
     }
 }
 
+/// An MSM in progress.
+struct GpuMsmRun {
+    gpu_msm: Arc<GpuMsmInner>,
+    bases: Bases,
+    batch: usize,
+    thresholds: SplitThresholds,
+    device_state: Option<MsmDeviceState>,
+    /// Scalars sent to the device, numbered across all vectors.
+    received: RangeSet,
+    /// When scalars began to arrive, or slightly earlier.
+    begun: Instant,
+}
+
+impl GpuMsmRun {
+    /// On the first call, makes the bases resident and plans the MSM.
+    fn prepare(&mut self, control: &JobControl) -> Result<&mut MsmDeviceState> {
+        if self.device_state.is_none() {
+            self.device_state = Some(self.start(control)?);
+        }
+        self.device_state.as_mut().ok_or_else(not_prepared)
+    }
+
+    fn start(&self, control: &JobControl) -> Result<MsmDeviceState> {
+        let GpuMsmInner { gpu, cache, compute, .. } = &*self.gpu_msm;
+        let (group, n, vectors) = (self.bases.group().name(), self.bases.len(), self.batch);
+        let span = debug_span!("msm_start", group, n, vectors, tables = Empty, plan = Empty);
+        let span = span.entered();
+        // The time to upload bases must not count as the sender's.
+        let waited = self.begun.elapsed();
+        let stream = self.gpu_msm.stream()?;
+        let resident = cache.get(&stream, &self.bases, control)?;
+        let too_large = |_| Error::Internal("the MSM has more than 2^32 scalars".to_owned());
+        let n = u32::try_from(self.bases.len()).map_err(too_large)?;
+        let vectors = u32::try_from(self.batch).map_err(too_large)?;
+        let job = MsmSize { group: self.bases.group(), n, vectors };
+        let limits = gpu.identity().limits;
+        // Tables are for the whole object; other windows may suit a small part of it.
+        let windows = job.choose_windows_for_tables(resident.windows(), &limits);
+        let scalars_bytes =
+            (u64::from(n) * u64::from(vectors) * 32).next_multiple_of(ALIGN) + ALIGN;
+        let scalars = cache.lease(&stream, scalars_bytes)?;
+        let budget = MsmBudget { bytes: cache.available_bytes(), limits };
+        let plan = MsmPassPlan::with_thresholds(job, windows, budget, self.thresholds);
+        let mut plan = plan.ok_or_else(|| self.gpu_msm.out_of_memory(budget.bytes))?;
+        let now = Instant::now();
+        let passes = PassSchedule::new(&mut plan, now.checked_sub(waited).unwrap_or(now));
+        let buckets = cache.lease(compute, plan.bucket_bytes())?;
+        let out = cache.lease(compute, plan.output_bytes())?;
+        span.record("tables", plan.windows().tables());
+        span.record("plan", field::display(&plan));
+        debug!(n, vectors, plan = %plan, "MSM on the device");
+        Ok(MsmDeviceState {
+            plan,
+            points: resident.points_from(self.bases.offset_in_owner()),
+            passes,
+            undecoded: Vec::new(),
+            decoded: None,
+            launched: 0,
+            last_pass: None,
+            previous_pass: None,
+            stage_events: Vec::new(),
+            names: ElementNames { field: "", first: 0 },
+            scalars,
+            buckets,
+            out,
+            stream,
+            _resident: resident,
+            session: Some(gpu.ring().session()),
+        })
+    }
+
+    /// Launches every pass that is due.
+    fn launch_due_passes(&mut self) -> Result<()> {
+        let n = self.bases.len();
+        let Some(state) = &mut self.device_state else { return Ok(()) };
+        loop {
+            let (last, previous) = (&state.last_pass, &state.previous_pass);
+            let pending = || PendingPasses::of(last.as_ref(), previous.as_ref());
+            let next = state.passes.next(&state.plan, &self.received, Instant::now(), pending);
+            let Some(pass) = next else { return Ok(()) };
+            self.gpu_msm.launch(state, &pass, n as u32)?;
+        }
+    }
+}
+
 impl MsmRun for GpuMsmRun {
     fn absorb(
         &mut self,
@@ -317,17 +311,18 @@ impl MsmRun for GpuMsmRun {
         scalars: &EncodedScalars<'_>,
         control: &JobControl,
     ) -> Result<()> {
-        let at = vector * self.bases.len() + first;
-        let computer = self.computer.clone();
-        let ready = self.prepare(control)?;
-        let (name, number) = scalars.name;
-        ready.name = (name, number.wrapping_sub(at as u64));
-        computer.upload(ready, at, scalars, control)?;
-        self.received.insert(at as u64..(at + scalars.count) as u64);
+        let first = vector * self.bases.len() + first;
+        let gpu_msm = self.gpu_msm.clone();
+        let control = &control.behind(&gpu_msm.policy.cancellation_gate);
+        let state = self.prepare(control)?;
+        let ElementNames { field, first: first_name } = scalars.names;
+        state.names = ElementNames { field, first: first_name.wrapping_sub(first as u64) };
+        gpu_msm.upload(state, first, scalars, control)?;
+        self.received.insert(first as u64..(first + scalars.count) as u64);
         self.launch_due_passes()
     }
 
-    fn finish(mut self: Box<Self>) -> Result<(MsmSums, ExecutedBy)> {
+    fn finish(mut self: Box<Self>) -> Result<ComputedMsm> {
         let span = debug_span!(
             "msm_finish",
             passes = Empty,
@@ -336,52 +331,48 @@ impl MsmRun for GpuMsmRun {
             reduce_us = Empty,
         )
         .entered();
-        let bases = self.bases.clone();
         self.prepare(&JobControl::default())?;
         self.launch_due_passes()?;
-        let computer = self.computer.clone();
-        let Some(ready) = &mut self.device_state else {
-            return Err(Error::Internal("the MSM is not prepared".to_owned()));
-        };
-        if !ready.passes.is_empty(&ready.plan) {
+        let gpu_msm = &self.gpu_msm;
+        let state = self.device_state.as_mut().ok_or_else(not_prepared)?;
+        if !state.passes.is_empty(&state.plan) {
             return Err(Error::Internal("the MSM has not received all scalars".to_owned()));
         }
         // Decoding finishes long before the sums, so report a refused scalar first.
-        if let Some(decoded) = &ready.decoded {
-            ready.stream.wait_event(decoded)?;
+        if let Some(decoded) = &state.decoded {
+            state.stream.wait_event(decoded)?;
         }
-        let word = computer
-            .read(&ready.stream, ready.refused_word()?.cast().ok_or_else(too_many_scalars)?)?;
+        let word = state.refused_word(0)?.word.cast().ok_or_else(too_many_scalars)?;
+        let word = gpu_msm.read(&state.stream, word)?;
         let word =
             word.as_slice().try_into().map(u64::from_le_bytes).map_err(|_| too_many_scalars())?;
         if let Some(index) = first_refused(word) {
-            let (name, offset) = ready.name;
-            let index = index.wrapping_add(offset);
-            return Err(Error::element(name, index, FieldProblem::NotCanonical));
+            let index = index.wrapping_add(state.names.first);
+            return Err(Error::element(state.names.field, index, FieldProblem::NotCanonical));
         }
-        computer.wiper.drop_later(ready.copies.take());
-        if let Some(done) = &ready.last_pass {
-            ready.stream.wait_event(done)?;
+        gpu_msm.wiper.drop_later(state.session.take());
+        if let Some(end) = &state.last_pass {
+            state.stream.wait_event(end)?;
         }
-        let bytes = computer.read(&ready.stream, ready.out.all())?;
-        let sums = match bases {
-            Bases::G1(_) => MsmSums::G1(MsmKernels::combine_sums(&ready.plan, &bytes)),
-            Bases::G2(_) => MsmSums::G2(MsmKernels::combine_sums(&ready.plan, &bytes)),
+        let bytes = gpu_msm.read(&state.stream, state.out.all())?;
+        let sums = match self.bases {
+            Bases::G1(_) => MsmSums::G1(MsmKernels::combine_sums(&state.plan, &bytes)),
+            Bases::G2(_) => MsmSums::G2(MsmKernels::combine_sums(&state.plan, &bytes)),
         };
-        let mut idle = computer.idle_streams.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.push(ready.stream.clone());
-        drop(idle);
-        let mut device = format!("{}, {}", computer.gpu.identity().name, ready.plan);
-        if ready.plan.is_streaming() && ready.launched > 1 {
-            device.push_str(&format!(", {} passes", ready.launched));
+        let idle_streams = gpu_msm.idle_streams.lock();
+        idle_streams.unwrap_or_else(PoisonError::into_inner).push(state.stream.clone());
+        let mut device = format!("{}, {}", gpu_msm.gpu.identity().name, state.plan);
+        if state.plan.is_streaming() && state.launched > 1 {
+            device.push_str(&format!(", {} passes", state.launched));
         }
-        let stages = ready.stages()?;
-        span.record("passes", ready.launched);
+        let stages = state.stages()?;
+        span.record("passes", state.launched);
         record_stages(&span, &stages);
-        Ok((sums, ExecutedBy { engine: super::ENGINE, device, stages, checked_on_device: false }))
+        let executor = ExecutedBy { engine: ENGINE, device, stages, checked_on_device: false };
+        Ok(ComputedMsm { sums, executor })
     }
 }
 
-fn too_many_scalars() -> Error {
-    Error::Internal("the MSM received more scalars than it has bases".to_owned())
+fn not_prepared() -> Error {
+    Error::Internal("the MSM is not prepared".to_owned())
 }

@@ -7,6 +7,7 @@ use super::arrival_schedule::ArrivalProgress;
 use crate::{
     buffer::RangeSet,
     curve::Group,
+    device::Event,
     msm::{MsmPass, MsmPassPlan},
 };
 
@@ -28,8 +29,9 @@ pub enum PassSchedule {
     Arriving(ArrivingPasses),
 }
 
-/// The passes over a vector that is still arriving; `at` is the first point in no pass.
+/// The passes over a vector that is still arriving.
 pub struct ArrivingPasses {
+    /// Points in passes.
     launched: u32,
     /// End of the points received without a gap, at the last call.
     received: u32,
@@ -51,17 +53,28 @@ pub enum PendingPasses {
     Several,
 }
 
+impl PendingPasses {
+    /// From the ends of the last pass launched and of the one before.
+    pub fn of(last: Option<&Event>, previous: Option<&Event>) -> Self {
+        let is_pending = |end: &Event| !end.is_reached().unwrap_or(false);
+        match last.is_some_and(is_pending) {
+            false => Self::Idle,
+            true if previous.is_some_and(is_pending) => Self::Several,
+            true => Self::One,
+        }
+    }
+}
+
 impl PassSchedule {
     /// All passes of `plan`. It may become a plan for scalars that are still arriving, the first of
     /// which arrived at `begun`.
     pub fn new(plan: &mut MsmPassPlan, begun: Instant) -> Self {
         if plan.enable_streaming() {
-            let (at, until, looks) = (0, 0, 0);
             return Self::Arriving(ArrivingPasses {
-                launched: at,
-                received: until,
+                launched: 0,
+                received: 0,
                 begun,
-                pieces: looks,
+                pieces: 0,
                 busy_until: begun,
             });
         }
@@ -70,22 +83,22 @@ impl PassSchedule {
         Self::Planned(all)
     }
 
-    /// The next pass, if it is due. `there` are the received scalars, numbered across all vectors.
+    /// The next pass, if it is due. `received` scalars are numbered across all vectors.
     pub fn next(
         &mut self,
         plan: &MsmPassPlan,
-        there: &RangeSet,
+        received: &RangeSet,
         now: Instant,
-        under_way: impl FnOnce() -> PendingPasses,
+        pending: impl FnOnce() -> PendingPasses,
     ) -> Option<MsmPass> {
         match self {
             Self::Planned(passes) => {
                 // A pass over several vectors includes all of their points.
                 let last = passes.last()?;
                 let first = last.first_scalar(plan.job().n);
-                there.contains(&(first..first + last.scalars())).then(|| passes.pop()).flatten()
+                received.contains(&(first..first + last.scalars())).then(|| passes.pop()).flatten()
             }
-            Self::Arriving(arriving) => arriving.next(plan, there, now, under_way),
+            Self::Arriving(arriving) => arriving.next(plan, received, now, pending),
         }
     }
 
@@ -102,46 +115,46 @@ impl ArrivingPasses {
     fn next(
         &mut self,
         plan: &MsmPassPlan,
-        there: &RangeSet,
+        received: &RangeSet,
         now: Instant,
-        under_way: impl FnOnce() -> PendingPasses,
+        pending: impl FnOnce() -> PendingPasses,
     ) -> Option<MsmPass> {
         let (job, windows) = (plan.job(), plan.windows());
         let n = job.n;
-        let gaps = there.gaps(&(u64::from(self.launched)..u64::from(n)));
-        let until = gaps.first().map_or(n, |gap| gap.start as u32);
-        if until > self.received {
-            self.received = until;
+        let gaps = received.gaps(&(u64::from(self.launched)..u64::from(n)));
+        let end = gaps.first().map_or(n, |gap| gap.start as u32);
+        if end > self.received {
+            self.received = end;
             self.pieces += 1;
         }
-        if until == self.launched {
+        if end == self.launched {
             return None;
         }
-        let under_way = under_way();
+        let pending = pending();
         // A device that has finished is idle, whatever the model estimates.
-        let idle_at = match under_way {
+        let idle_at = match pending {
             PendingPasses::Idle => now,
             PendingPasses::One | PendingPasses::Several => self.busy_until.max(now),
         };
         let buckets = f64::from(windows.sets()) * f64::from(windows.buckets());
-        let moment = ArrivalProgress {
+        let progress = ArrivalProgress {
             n,
-            at: self.launched,
-            until,
-            elapsed: ns(now.saturating_duration_since(self.begun)),
-            looks: self.pieces,
-            busy: ns(idle_at - now),
+            launched: self.launched,
+            received: end,
+            pieces: self.pieces,
+            elapsed_ns: ns(now.saturating_duration_since(self.begun)),
+            busy_ns: ns(idle_at - now),
             whole_ns: job.model_ns(windows, plan.limits()),
             overhead_ns: plan.pass_cost_scale() * (PASS_NS + bucket_ns(job.group) * buckets),
         };
         // At most one pass waits behind the running one, since other jobs may use the device.
-        if !moment.is_due() || until < n && under_way == PendingPasses::Several {
+        if !progress.is_due() || end < n && pending == PendingPasses::Several {
             return None;
         }
         self.busy_until =
-            idle_at + Duration::from_nanos((moment.pass_ns() + moment.overhead_ns) as u64);
-        let pass = plan.pass_over(self.launched..until);
-        self.launched = until;
+            idle_at + Duration::from_nanos((progress.pass_ns() + progress.overhead_ns) as u64);
+        let pass = plan.pass_over(self.launched..end);
+        self.launched = end;
         Some(pass)
     }
 }
@@ -169,14 +182,14 @@ mod tests {
             job.choose_windows(64, &limits),
             MsmBudget { bytes: 64 << 30, limits },
         )
-        .expect("room")
+        .expect("enough memory")
     }
 
     /// An MSM whose scalars begin to arrive now.
     struct ScheduleCase {
         plan: MsmPassPlan,
         passes: PassSchedule,
-        there: RangeSet,
+        received: RangeSet,
         begun: Instant,
     }
 
@@ -184,16 +197,16 @@ mod tests {
         fn new(n: u32, vectors: u32) -> Self {
             let (mut plan, begun) = (plan(n, vectors), Instant::now());
             let passes = PassSchedule::new(&mut plan, begun);
-            Self { plan, passes, there: RangeSet::default(), begun }
+            Self { plan, passes, received: RangeSet::default(), begun }
         }
 
         /// Receives the given eighths of the scalars; `ms` is the time since the start.
-        fn look(&mut self, eighths: &[u64], ms: u32, under_way: PendingPasses) -> Option<MsmPass> {
+        fn receive(&mut self, eighths: &[u64], ms: u32, pending: PendingPasses) -> Option<MsmPass> {
             let eighth = u64::from(N / 8);
             for i in eighths {
-                self.there.insert(i * eighth..(i + 1) * eighth);
+                self.received.insert(i * eighth..(i + 1) * eighth);
             }
-            self.passes.next(&self.plan, &self.there, self.begun + ms * MS, || under_way)
+            self.passes.next(&self.plan, &self.received, self.begun + ms * MS, || pending)
         }
     }
 
@@ -208,31 +221,34 @@ mod tests {
     fn launches_passes_as_a_slow_senders_scalars_arrive() {
         use PendingPasses::{Idle, One, Several};
         let mut case = ScheduleCase::new(N, 1);
-        assert_eq!(taken(case.look(&[], 1, Idle)), None, "nothing received");
-        assert_eq!(taken(case.look(&[0], 4, Idle)), None, "too little");
-        assert_eq!(taken(case.look(&[1], 8, Idle)), Some((0, 2)));
-        assert_eq!(taken(case.look(&[2], 8, One)), None, "the device is busy");
-        assert_eq!(taken(case.look(&[3], 8, One)), None);
+        assert_eq!(taken(case.receive(&[], 1, Idle)), None, "nothing received");
+        assert_eq!(taken(case.receive(&[0], 4, Idle)), None, "too little");
+        assert_eq!(taken(case.receive(&[1], 8, Idle)), Some((0, 2)));
+        assert_eq!(taken(case.receive(&[2], 8, One)), None, "the device is busy");
+        assert_eq!(taken(case.receive(&[3], 8, One)), None);
         // After a gap.
-        assert_eq!(taken(case.look(&[6, 7], 8, One)), None);
-        assert_eq!(taken(case.look(&[], 50, Several)), None, "two passes are pending");
-        assert_eq!(taken(case.look(&[], 50, Idle)), Some((2, 2)));
-        assert_eq!(taken(case.look(&[], 99, Idle)), None, "nothing new");
+        assert_eq!(taken(case.receive(&[6, 7], 8, One)), None);
+        assert_eq!(taken(case.receive(&[], 50, Several)), None, "two passes are pending");
+        assert_eq!(taken(case.receive(&[], 50, Idle)), Some((2, 2)));
+        assert_eq!(taken(case.receive(&[], 99, Idle)), None, "nothing new");
         assert!(!case.passes.is_empty(&case.plan));
-        assert_eq!(taken(case.look(&[4, 5], 100, Several)), Some((4, 4)), "the last pass may wait");
+        assert_eq!(
+            taken(case.receive(&[4, 5], 100, Several)),
+            Some((4, 4)),
+            "the last pass may wait"
+        );
         assert!(case.passes.is_empty(&case.plan));
-        assert_eq!(taken(case.look(&[], 101, Idle)), None);
+        assert_eq!(taken(case.receive(&[], 101, Idle)), None);
     }
 
     /// Also if the model expects the device to be busy.
     #[test]
     fn an_idle_device_gets_its_next_pass_at_once() {
-        for (under_way, second) in [(PendingPasses::One, None), (PendingPasses::Idle, Some((2, 2)))]
-        {
+        for (pending, second) in [(PendingPasses::One, None), (PendingPasses::Idle, Some((2, 2)))] {
             let mut case = ScheduleCase::new(N, 1);
-            assert_eq!(taken(case.look(&[0], 4, PendingPasses::Idle)), None);
-            assert_eq!(taken(case.look(&[1], 8, PendingPasses::Idle)), Some((0, 2)));
-            assert_eq!(taken(case.look(&[2, 3], 8, under_way)), second);
+            assert_eq!(taken(case.receive(&[0], 4, PendingPasses::Idle)), None);
+            assert_eq!(taken(case.receive(&[1], 8, PendingPasses::Idle)), Some((0, 2)));
+            assert_eq!(taken(case.receive(&[2, 3], 8, pending)), second);
         }
     }
 
@@ -240,30 +256,32 @@ mod tests {
     fn a_fast_senders_scalars_take_two_passes() {
         let mut case = ScheduleCase::new(N, 1);
         case.begun += Duration::from_micros(300);
-        assert_eq!(taken(case.look(&[0], 0, PendingPasses::Idle)), Some((0, 1)));
+        assert_eq!(taken(case.receive(&[0], 0, PendingPasses::Idle)), Some((0, 1)));
         for eighth in 1..7 {
-            assert_eq!(taken(case.look(&[eighth], 1, PendingPasses::One)), None);
+            assert_eq!(taken(case.receive(&[eighth], 1, PendingPasses::One)), None);
         }
-        assert_eq!(taken(case.look(&[7], 2, PendingPasses::One)), Some((1, 7)));
+        assert_eq!(taken(case.receive(&[7], 2, PendingPasses::One)), Some((1, 7)));
     }
 
     #[test]
     fn few_scalars_and_several_vectors_follow_the_plan() {
-        let least = SplitThresholds::default().streamed_scalars_min;
-        for (n, vectors) in [(least - 1, 1), (least, 2)] {
-            let ScheduleCase { plan, mut passes, mut there, begun } = ScheduleCase::new(n, vectors);
-            there.insert(0..u64::from(n) * u64::from(vectors) - 1);
+        let streamed_min = SplitThresholds::default().streamed_scalars_min;
+        for (n, vectors) in [(streamed_min - 1, 1), (streamed_min, 2)] {
+            let ScheduleCase { plan, mut passes, mut received, begun } =
+                ScheduleCase::new(n, vectors);
+            received.insert(0..u64::from(n) * u64::from(vectors) - 1);
             let mut taken = Vec::new();
-            let mut next = |there: &RangeSet| {
-                while let Some(pass) = passes.next(&plan, there, begun + MS, || PendingPasses::Idle)
+            let mut next = |received: &RangeSet| {
+                while let Some(pass) =
+                    passes.next(&plan, received, begun + MS, || PendingPasses::Idle)
                 {
                     taken.push(pass);
                 }
                 passes.is_empty(&plan)
             };
-            assert!(!next(&there));
-            there.insert(0..u64::from(n) * u64::from(vectors));
-            assert!(next(&there) && taken == plan.passes().collect::<Vec<_>>());
+            assert!(!next(&received));
+            received.insert(0..u64::from(n) * u64::from(vectors));
+            assert!(next(&received) && taken == plan.passes().collect::<Vec<_>>());
         }
     }
 }

@@ -11,34 +11,49 @@ use std::{
     time::Duration,
 };
 
-use tracing::{Span as Place, debug_span, field::Empty};
+use tracing::{Span, debug_span, field::Empty};
 use zeroize::Zeroizing;
 
-use super::{GpuNtt, GroupBuffers, NttStreams, StreamsGuard, padded_rows::PaddedRows, too_small};
+use super::{
+    group_memory::{GroupBuffers, NttStreamsGuard, too_small},
+    padded_rows::PaddedRows,
+};
 use crate::{
     buffer::ByteSource,
     curve::scalars::ScalarEncoding,
-    device::{CopySession, DeviceLease, DeviceSlice, Event},
+    device::{CopySession, DeviceLease, DeviceSlice, Event, Gpu, Stream},
     engine::{
         CHECK_STAGE, JobControl, NttRows, StageTime,
-        cuda::scalar_codec::{DecodedForm, first_refused},
+        cuda::{
+            payload_copy::{CopyLane, PayloadCopier},
+            scalar_codec::{DecodeRule, DecodedForm, RefusedWord, ScalarCodec, first_refused},
+        },
     },
     error::{Error, FieldProblem, Result},
-    ntt::{DeviceFr, EvaluationTables, NttPassPlan, TransformEnd},
+    ntt::{DeviceFr, EvaluationTables, NttDevice, NttPassPlan, TransformEnd},
 };
+
+/// What all NTT jobs of a GPU use.
+pub struct NttResources {
+    pub gpu: Gpu,
+    pub transforms: NttDevice,
+    pub codec: ScalarCodec,
+    pub copier: PayloadCopier,
+}
 
 /// A job with all of its device resources.
 pub struct GpuNttJob<'a> {
-    gpu_ntt: &'a GpuNtt,
-    control: &'a JobControl,
+    resources: &'a NttResources,
+    control: JobControl,
     plan: NttPassPlan,
     rows: &'a NttRows<'a>,
-    streams: StreamsGuard<'a>,
-    copies: CopySession,
+    streams: NttStreamsGuard<'a>,
+    session: CopySession,
     /// Evaluations of the input and the output, if the rows are to be checked.
     evaluations: Option<[EvaluationTables; 2]>,
-    /// Nanoseconds on the device for all groups, without copies; and the part of these for checks.
-    spent_ns: AtomicU64,
+    /// Nanoseconds on the device for all groups, without copies.
+    device_ns: AtomicU64,
+    /// The part of these for checks.
     checks_ns: AtomicU64,
 }
 
@@ -46,7 +61,7 @@ pub struct GpuNttJob<'a> {
 struct GroupInFlight {
     rows: Range<usize>,
     slot: GroupBuffers,
-    under_way: GroupEvents,
+    events: GroupEvents,
 }
 
 /// When the device starts and finishes a group.
@@ -56,35 +71,31 @@ struct GroupEvents {
     check: Option<GroupEvaluation>,
 }
 
-/// The evaluations of a group's rows at a secret point, before and after the transform, and when
-/// the device starts and finishes each.
+/// A group's evaluations at a secret point, before and after the transform.
 struct GroupEvaluation {
-    values: [DeviceLease; 2],
-    marks: [Event; 4],
+    input: TimedEvaluation,
+    output: TimedEvaluation,
+}
+
+/// Evaluations, and when the device starts and finishes them.
+struct TimedEvaluation {
+    values: DeviceLease,
+    begun: Event,
+    done: Event,
 }
 
 impl<'a> GpuNttJob<'a> {
     pub fn new(
-        on: &'a GpuNtt,
+        resources: &'a NttResources,
         rows: &'a NttRows<'a>,
         plan: NttPassPlan,
         evaluations: Option<[EvaluationTables; 2]>,
-        lane: StreamsGuard<'a>,
-        control: &'a JobControl,
+        streams: NttStreamsGuard<'a>,
+        control: JobControl,
     ) -> Self {
-        let copies = on.gpu.ring().session();
-        let (spent_ns, checks_ns) = Default::default();
-        Self {
-            gpu_ntt: on,
-            control,
-            plan,
-            rows,
-            streams: lane,
-            copies,
-            evaluations,
-            spent_ns,
-            checks_ns,
-        }
+        let session = resources.gpu.ring().session();
+        let (device_ns, checks_ns) = Default::default();
+        Self { resources, control, plan, rows, streams, session, evaluations, device_ns, checks_ns }
     }
 
     /// Transforms all rows, `group` of them at a time, in `slots`.
@@ -108,14 +119,14 @@ impl<'a> GpuNttJob<'a> {
         slots: Vec<GroupBuffers>,
     ) -> Result<()> {
         let (give_back, free) = mpsc::channel();
-        let (pass_on, under_way) = mpsc::channel();
+        let (pass_on, in_flight) = mpsc::channel();
         let receive = {
-            let (give_back, place) = (give_back.clone(), Place::current());
+            let (give_back, span) = (give_back.clone(), Span::current());
             move || {
-                let _here = place.enter();
-                under_way.into_iter().try_for_each(|sent| {
+                let _entered = span.enter();
+                in_flight.into_iter().try_for_each(|group| {
                     // The receiver is gone if there are no more groups.
-                    let _unwanted = give_back.send(self.receive(sent)?);
+                    let _unwanted = give_back.send(self.receive(group)?);
                     Ok(())
                 })
             }
@@ -152,67 +163,70 @@ impl<'a> GpuNttJob<'a> {
         self.control.check()?;
         let (first, count) = (rows.start, rows.len());
         let span = debug_span!("ntt_send", first, rows = count, launches = Empty).entered();
-        let compute = &self.streams.streams.compute;
-        let before = compute.launches();
-        let under_way = self.launch(&rows, &slot)?;
-        span.record("launches", compute.launches() - before);
-        Ok(GroupInFlight { rows, slot, under_way })
+        let compute = &self.streams.compute;
+        let launches = compute.launches();
+        let events = self.launch(&rows, &slot)?;
+        span.record("launches", compute.launches() - launches);
+        Ok(GroupInFlight { rows, slot, events })
+    }
+
+    fn lane<'s>(&'s self, stream: &'s Stream) -> CopyLane<'s> {
+        CopyLane { session: &self.session, stream }
     }
 
     fn launch(&self, rows: &Range<usize>, slot: &GroupBuffers) -> Result<GroupEvents> {
-        let NttStreams { upload: stream, compute, .. } = &self.streams.streams;
-        let (input, full) = (&self.rows.input, self.row_bytes());
-        let elements = rows.len() << self.plan.transform().lg_n;
-        let data = slot.data(elements)?;
+        let (stream, compute) = (&self.streams.upload, &self.streams.compute);
+        let NttResources { transforms, codec, copier, .. } = self.resources;
+        let (input, padded_bytes) = (&self.rows.input, self.row_bytes());
+        let lg_n = self.plan.transform().lg_n;
+        let data = slot.data(rows.len() << lg_n)?;
         let bytes = data.cast::<u8>().ok_or_else(too_small)?;
-        let given = self.rows.row_length as u64 * 32;
-        let padded = PaddedRows { source: input.source, row_bytes: given, padded_bytes: full };
-        let source: &dyn ByteSource = if given < full { &padded } else { input.source };
-        let at = rows.start as u64 * full;
-        self.gpu_ntt.copier.upload((&self.copies, stream), bytes, (source, at), self.control)?;
+        let row_bytes = self.rows.row_length as u64 * 32;
+        let padded = PaddedRows { source: input.source, row_bytes, padded_bytes };
+        let source: &dyn ByteSource = if row_bytes < padded_bytes { &padded } else { input.source };
+        let offset = rows.start as u64 * padded_bytes;
+        copier.upload(self.lane(stream), bytes, source, offset, &self.control)?;
         compute.wait_event(&stream.record()?)?;
         let begun = compute.record_timed()?;
-        let how = (input.encoding, input.reduce, DecodedForm::Montgomery);
-        let refused = (slot.refused_word.all(), (rows.start as u64) << self.plan.transform().lg_n);
-        self.gpu_ntt.elements.decode(compute, how, bytes, bytes, refused)?;
-        let out = slot.out(elements)?;
-        let before = self.evaluate(TransformEnd::Input, data)?;
-        self.gpu_ntt.transforms.run(compute, &self.plan, data, rows.len(), out)?;
-        let after = self.evaluate(TransformEnd::Output, out.unwrap_or(data))?;
+        let form = DecodedForm::Montgomery;
+        let rule = DecodeRule { encoding: input.encoding, reduce: input.reduce, form };
+        let first = (rows.start as u64) << lg_n;
+        let refused = RefusedWord { word: slot.refused_word.all(), first };
+        codec.decode(compute, rule, bytes, bytes, refused)?;
+        let out = slot.out(rows.len() << lg_n)?;
+        let input = self.evaluate(TransformEnd::Input, data)?;
+        transforms.run(compute, &self.plan, data, rows.len(), out)?;
+        let output = self.evaluate(TransformEnd::Output, out.unwrap_or(data))?;
         if self.rows.encoding != ScalarEncoding::Montgomery {
-            self.gpu_ntt.elements.encode(compute, out.unwrap_or(data))?;
+            codec.encode(compute, out.unwrap_or(data))?;
         }
-        let check = before.zip(after).map(|((before, begin), (after, end))| {
-            let ([a, b], [c, d]) = (begin, end);
-            GroupEvaluation { values: [before, after], marks: [a, b, c, d] }
-        });
+        let check = input.zip(output).map(|(input, output)| GroupEvaluation { input, output });
         Ok(GroupEvents { begun, done: compute.record_timed()?, check })
     }
 
-    /// Evaluates rows at a secret point, if they are to be checked. Returns the values, and when
-    /// the device starts and finishes.
+    /// Evaluates rows at a secret point, if they are to be checked.
     fn evaluate(
         &self,
         end: TransformEnd,
         rows: DeviceSlice<'_, DeviceFr>,
-    ) -> Result<Option<(DeviceLease, [Event; 2])>> {
+    ) -> Result<Option<TimedEvaluation>> {
         let Some([input, output]) = &self.evaluations else { return Ok(None) };
-        let evaluation = if end == TransformEnd::Input { input } else { output };
-        let compute = &self.streams.streams.compute;
+        let tables = if end == TransformEnd::Input { input } else { output };
+        let compute = &self.streams.compute;
         let begun = compute.record_timed()?;
-        let values = self.gpu_ntt.transforms.evaluate(compute, evaluation, rows)?;
-        Ok(Some((values, [begun, compute.record_timed()?])))
+        let values = self.resources.transforms.evaluate(compute, tables, rows)?;
+        Ok(Some(TimedEvaluation { values, begun, done: compute.record_timed()? }))
     }
 
     /// Downloads a group. Blocks until done.
-    fn receive(&self, sent: GroupInFlight) -> Result<GroupBuffers> {
-        let GroupInFlight { rows, slot, under_way } = sent;
+    fn receive(&self, group: GroupInFlight) -> Result<GroupBuffers> {
+        let GroupInFlight { rows, slot, events } = group;
         let _span = debug_span!("ntt_receive", first = rows.start, rows = rows.len()).entered();
         // Wait before starting the copy, because a pending copy holds a chunk of pinned memory.
-        under_way.done.synchronize()?;
-        self.add_elapsed(&self.spent_ns, &under_way.done, &under_way.begun)?;
+        events.done.synchronize()?;
+        add_elapsed(&self.device_ns, &events.begun, &events.done)?;
         self.check_elements(&slot)?;
-        if let Some(check) = &under_way.check {
+        if let Some(check) = &events.check {
             self.check(check)?;
         }
         let elements = rows.len() << self.plan.transform().lg_n;
@@ -221,39 +235,34 @@ impl<'a> GpuNttJob<'a> {
             None => slot.data(elements)?,
         };
         let bytes = result.cast::<u8>().ok_or_else(too_small)?;
-        let at = rows.start as u64 * self.row_bytes();
-        let by = (&self.copies, &self.streams.streams.download);
-        self.gpu_ntt.copier.download(by, bytes, (self.rows.output, at), self.control)?;
+        let offset = rows.start as u64 * self.row_bytes();
+        let (lane, output) = (self.lane(&self.streams.download), self.rows.output);
+        self.resources.copier.download(lane, bytes, output, offset, &self.control)?;
         Ok(slot)
-    }
-
-    fn add_elapsed(&self, spent_ns: &AtomicU64, end: &Event, begin: &Event) -> Result<()> {
-        spent_ns.fetch_add(end.elapsed_since(begin)?.as_nanos() as u64, Ordering::Relaxed);
-        Ok(())
     }
 
     /// Device time by stage.
     pub fn stages(&self) -> Vec<StageTime> {
-        let [all, checks] = [&self.spent_ns, &self.checks_ns]
+        let [all, checks] = [&self.device_ns, &self.checks_ns]
             .map(|spent_ns| Duration::from_nanos(spent_ns.load(Ordering::Relaxed)));
-        let mut stages = vec![("transform", all.saturating_sub(checks))];
-        stages.extend(self.evaluations.is_some().then_some((CHECK_STAGE, checks)));
-        stages
+        let transform = StageTime { name: "transform", duration: all.saturating_sub(checks) };
+        let check = StageTime { name: CHECK_STAGE, duration: checks };
+        [transform].into_iter().chain(self.evaluations.is_some().then_some(check)).collect()
     }
 
     /// Fails with `Corrupt` if a group's evaluations before and after the transform differ.
     fn check(&self, check: &GroupEvaluation) -> Result<()> {
-        let [begin, found, begin_again, found_again] = &check.marks;
-        self.add_elapsed(&self.checks_ns, found, begin)?;
-        self.add_elapsed(&self.checks_ns, found_again, begin_again)?;
-        let [before, after] = &check.values;
-        if self.read(before)? == self.read(after)? { Ok(()) } else { Err(Error::Corrupt) }
+        for evaluation in [&check.input, &check.output] {
+            add_elapsed(&self.checks_ns, &evaluation.begun, &evaluation.done)?;
+        }
+        let is_right = self.read(&check.input.values)? == self.read(&check.output.values)?;
+        if is_right { Ok(()) } else { Err(Error::Corrupt) }
     }
 
     /// Downloads a few bytes that the device has finished.
     fn read(&self, lease: &DeviceLease) -> Result<Zeroizing<Vec<u8>>> {
         let mut all = Zeroizing::new(Vec::with_capacity(lease.bytes() as usize));
-        self.copies.download(&self.streams.streams.download, lease.all(), |pieces| {
+        self.session.download(&self.streams.download, lease.all(), |pieces| {
             pieces.iter().for_each(|bytes| all.extend_from_slice(bytes));
             Ok::<_, Error>(())
         })?;
@@ -265,17 +274,22 @@ impl<'a> GpuNttJob<'a> {
         let word = self.read(&slot.refused_word)?.as_slice().try_into().map(u64::from_le_bytes);
         let Some(index) = first_refused(word.unwrap_or_default()) else { return Ok(()) };
         let lg_n = self.plan.transform().lg_n;
-        let (row, within) = (index >> lg_n, index & ((1 << lg_n) - 1));
-        let index = row * self.rows.row_length as u64 + within;
+        let (row, column) = (index >> lg_n, index & ((1 << lg_n) - 1));
+        let index = row * self.rows.row_length as u64 + column;
         Err(self.rows.input.error_at(index, FieldProblem::NotCanonical))
     }
+}
+
+fn add_elapsed(sum_ns: &AtomicU64, begun: &Event, done: &Event) -> Result<()> {
+    sum_ns.fetch_add(done.elapsed_since(begun)?.as_nanos() as u64, Ordering::Relaxed);
+    Ok(())
 }
 
 impl Drop for GpuNttJob<'_> {
     fn drop(&mut self) {
         // If the job has failed, copies may be under way; chunks are wiped after them.
-        let _waited = self.streams.streams.upload.synchronize();
+        let _waited = self.streams.upload.synchronize();
         let bytes = self.rows.count as u64 * self.row_bytes();
-        self.gpu_ntt.copier.wipe(self.gpu_ntt.gpu.ring(), bytes);
+        self.resources.copier.wipe(self.resources.gpu.ring(), bytes);
     }
 }

@@ -1,17 +1,23 @@
 //! NTTs of a job's rows on one GPU. Rows are processed in groups: one group is transformed while
 //! the next is uploaded and the previous one downloaded.
 
+mod group_memory;
 mod job;
 mod padded_rows;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
 
 use tracing::{debug, debug_span, field, field::Empty};
 
-use self::job::GpuNttJob;
-use super::{msm::GpuMsm, payload_copy::PayloadCopier, scalar_codec::ScalarCodec};
+use self::{
+    group_memory::{GroupBuffers, IdleNttStreams, NttStreams},
+    job::{GpuNttJob, NttResources},
+};
+use super::{
+    GpuPolicy, msm::GpuMsm, payload_copy::PayloadCopier, policy::ENGINE, scalar_codec::ScalarCodec,
+};
 use crate::{
-    device::{DeviceFault, DeviceLease, DeviceSlice, Gpu, GpuUnavailable, Stream},
+    device::{DeviceFault, DeviceLease, Gpu, GpuUnavailable, Stream},
     engine::{ExecutedBy, JobControl, NttPlan, NttRows, record_stages},
     error::{Error, Result},
     ntt::{
@@ -20,9 +26,7 @@ use crate::{
     },
 };
 
-/// Short rows are grouped up to this many bytes: 160 us of a 50 GB/s link, which outweigh launches
-/// and waits (about 10 us), but few enough that a batch has many groups.
-const GROUP_BYTES: usize = 8 << 20;
+pub use self::group_memory::group_rows;
 
 /// Groups under way: one uploading, one being transformed, one downloading.
 const GROUPS_IN_FLIGHT_MAX: usize = 3;
@@ -33,55 +37,29 @@ const AHEAD_PART: u64 = 8;
 
 /// NTTs on one GPU, for any number of concurrent jobs.
 pub struct GpuNtt {
-    gpu: Gpu,
-    transforms: NttDevice,
+    resources: NttResources,
     /// Evicts bases or the workspace if a transform needs memory.
-    computer: GpuMsm,
-    elements: ScalarCodec,
-    copier: PayloadCopier,
-    /// Idle streams.
-    idle: Mutex<Vec<NttStreams>>,
-}
-
-/// The streams of one job.
-#[derive(Clone)]
-struct NttStreams {
-    upload: Stream,
-    compute: Stream,
-    download: Stream,
-}
-
-/// A job's streams, returned to `idle` on drop. Tables keep track of the streams that used them, so
-/// fewer streams are better.
-struct StreamsGuard<'a> {
-    idle: &'a Mutex<Vec<NttStreams>>,
-    streams: NttStreams,
-}
-
-/// Device memory of one group.
-struct GroupBuffers {
-    data: DeviceLease,
-    /// A word that identifies the first refused element.
-    refused_word: DeviceLease,
-    /// Memory of the result, if the transform cannot be in place.
-    out: Option<DeviceLease>,
+    gpu_msm: GpuMsm,
+    policy: Arc<GpuPolicy>,
+    idle_streams: IdleNttStreams,
 }
 
 impl GpuNtt {
     /// Loads the kernels. `copier` fills and empties pinned memory.
     pub fn load(
         gpu: &Gpu,
-        computer: &GpuMsm,
+        gpu_msm: &GpuMsm,
         copier: PayloadCopier,
+        policy: Arc<GpuPolicy>,
     ) -> Result<Self, GpuUnavailable> {
-        Ok(Self {
+        let resources = NttResources {
             gpu: gpu.clone(),
             transforms: NttDevice::load(gpu, table_bytes_max(gpu.arena().bytes()))?,
-            computer: computer.clone(),
-            elements: ScalarCodec::load(gpu)?,
+            codec: ScalarCodec::load(gpu)?,
             copier,
-            idle: Mutex::default(),
-        })
+        };
+        let (gpu_msm, idle_streams) = (gpu_msm.clone(), IdleNttStreams::default());
+        Ok(Self { resources, gpu_msm, policy, idle_streams })
     }
 
     /// Transforms rows and returns the executor. `None` if the device has no memory for them; then
@@ -127,66 +105,62 @@ impl GpuNtt {
         let group = group_rows(plan.lg_n, rows.count);
         let groups = rows.count.div_ceil(group);
         let Some(plan) = self.plan(plan, planned)? else { return Ok(None) };
-        let lane = self.take_streams()?;
-        let slots = self.lease_groups(&lane.streams, (group * row_bytes) as u64, groups, &plan)?;
+        let streams = self.idle_streams.take(&self.resources.gpu)?;
+        let slots = self.lease_groups(&streams, (group * row_bytes) as u64, groups, &plan)?;
         if slots.is_empty() {
             return Ok(None);
         }
         span.record("group", group).record("slots", slots.len());
         span.record("plan", field::display(&plan));
         debug!(rows = rows.count, group, slots = slots.len(), %plan, "NTT on the device");
-        let device = format!("{}, {plan}", self.gpu.identity().name);
+        let device = format!("{}, {plan}", self.resources.gpu.identity().name);
         let evaluations = if rows.check_on_device { self.evaluations(&plan)? } else { None };
-        let checked = evaluations.is_some();
-        let job = GpuNttJob::new(self, rows, plan, evaluations, lane, control);
+        let checked_on_device = evaluations.is_some();
+        let control = control.behind(&self.policy.cancellation_gate);
+        let job = GpuNttJob::new(&self.resources, rows, plan, evaluations, streams, control);
         let done = job.run(group, slots);
         if done == Err(Error::Corrupt) {
             // A corrupt table would spoil every transform until it is recomputed.
-            self.transforms.evict_tables();
+            self.evict_tables();
         }
         done?;
         let stages = job.stages();
         record_stages(&span, &stages);
-        Ok(Some(ExecutedBy { engine: super::ENGINE, device, stages, checked_on_device: checked }))
+        Ok(Some(ExecutedBy { engine: ENGINE, device, stages, checked_on_device }))
     }
 
     /// Frees the tables that no job uses.
-    pub fn forget_tables(&self) {
-        self.transforms.evict_tables();
+    pub fn evict_tables(&self) {
+        self.resources.transforms.evict_tables();
     }
 
     /// A plan for groups of `rows` rows, with its tables; `None` if there is no memory for them.
     fn plan(&self, plan: &NttPlan, rows: usize) -> Result<Option<NttPassPlan>> {
         let &NttPlan { lg_n, inverse, coset, input_reversed, output_reversed } = plan;
         let transform = NttTransform { lg_n, inverse, coset, input_reversed, output_reversed };
-        loop {
-            match self.transforms.plan(&transform, rows) {
-                Err(Error::Exhausted { .. }) if self.computer.evict_idle() => {}
-                Err(Error::Exhausted { .. }) => return Ok(None),
-                done => return done.map(Some),
-            }
-        }
+        self.if_memory_suffices(|transforms| transforms.plan(&transform, rows))
     }
 
     /// The evaluations that check results; `None` if there is no memory for their tables.
     fn evaluations(&self, plan: &NttPassPlan) -> Result<Option<[EvaluationTables; 2]>> {
-        let of = |end| self.transforms.evaluation_tables(plan.transform(), end);
-        loop {
-            match of(TransformEnd::Input).and_then(|input| Ok([input, of(TransformEnd::Output)?])) {
-                Err(Error::Exhausted { .. }) if self.computer.evict_idle() => {}
-                Err(Error::Exhausted { .. }) => return Ok(None),
-                done => return done.map(Some),
-            }
-        }
+        self.if_memory_suffices(|transforms| {
+            let tables = |end| transforms.evaluation_tables(plan.transform(), end);
+            Ok([tables(TransformEnd::Input)?, tables(TransformEnd::Output)?])
+        })
     }
 
-    fn take_streams(&self) -> Result<StreamsGuard<'_>, DeviceFault> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let streams = match idle {
-            Some(streams) => streams,
-            None => NttStreams::new(&self.gpu)?,
-        };
-        Ok(StreamsGuard { idle: &self.idle, streams })
+    /// Makes tables, evicting as needed; `None` if there is no memory for them.
+    fn if_memory_suffices<T>(
+        &self,
+        make_tables: impl Fn(&NttDevice) -> Result<T>,
+    ) -> Result<Option<T>> {
+        loop {
+            match make_tables(&self.resources.transforms) {
+                Err(Error::Exhausted { .. }) if self.gpu_msm.evict_idle() => {}
+                Err(Error::Exhausted { .. }) => return Ok(None),
+                made => return made.map(Some),
+            }
+        }
     }
 
     /// Memory for at most `groups` groups of `bytes` each; empty if not even one fits.
@@ -197,7 +171,7 @@ impl GpuNtt {
         groups: usize,
         plan: &NttPassPlan,
     ) -> Result<Vec<GroupBuffers>> {
-        let arena = self.gpu.arena().bytes();
+        let arena = self.resources.gpu.arena().bytes();
         let leases = if plan.needs_output_buffer() { 2 } else { 1 };
         let mut slots = Vec::new();
         if leases * bytes > arena {
@@ -206,27 +180,27 @@ impl GpuNtt {
         let ahead =
             (arena / AHEAD_PART / (leases * bytes)).min(GROUPS_IN_FLIGHT_MAX as u64 - 1) as usize;
         while slots.len() < groups.min(1 + ahead) {
-            let first = slots.is_empty();
-            let Some(data) = self.lease(&streams.upload, bytes, first)? else { break };
+            let is_first = slots.is_empty();
+            let Some(data) = self.lease(&streams.upload, bytes, is_first)? else { break };
             let mut out = None;
             if plan.needs_output_buffer() {
-                out = self.lease(&streams.compute, bytes, first)?;
+                out = self.lease(&streams.compute, bytes, is_first)?;
                 if out.is_none() {
                     break;
                 }
             }
-            let Some(refused) = self.lease(&streams.compute, 8, first)? else { break };
-            slots.push(GroupBuffers { data, refused_word: refused, out });
+            let Some(refused_word) = self.lease(&streams.compute, 8, is_first)? else { break };
+            slots.push(GroupBuffers { data, refused_word, out });
         }
         Ok(slots)
     }
 
-    /// Leases memory if it is free; if it `must` be had, evicts as needed.
-    fn lease(&self, stream: &Stream, bytes: u64, must: bool) -> Result<Option<DeviceLease>> {
-        let arena = self.gpu.arena();
+    /// Leases memory if it is free, or if it `may_evict` and can free it.
+    fn lease(&self, stream: &Stream, bytes: u64, may_evict: bool) -> Result<Option<DeviceLease>> {
+        let arena = self.resources.gpu.arena();
         // Checked first, because a refused lease is reported as a fault of the device.
         while arena.largest_free_bytes() < bytes {
-            if !must || !self.computer.evict_idle_for(bytes) {
+            if !may_evict || !self.gpu_msm.evict_idle_for(bytes) {
                 return Ok(None);
             }
         }
@@ -235,38 +209,4 @@ impl GpuNtt {
             done => Ok(Some(done?)),
         }
     }
-}
-
-/// The rows of 2^lg_n elements per group, if a job has `rows` rows.
-pub fn group_rows(lg_n: u32, rows: usize) -> usize {
-    (GROUP_BYTES / (size_of::<DeviceFr>() << lg_n)).clamp(1, rows.max(1))
-}
-
-impl NttStreams {
-    fn new(gpu: &Gpu) -> Result<Self, DeviceFault> {
-        let stream = || Stream::new(gpu.context());
-        Ok(Self { upload: stream()?, compute: stream()?, download: stream()? })
-    }
-}
-
-impl Drop for StreamsGuard<'_> {
-    fn drop(&mut self) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.push(self.streams.clone());
-    }
-}
-
-impl GroupBuffers {
-    fn data(&self, elements: usize) -> Result<DeviceSlice<'_, DeviceFr>> {
-        self.data.all().slice(0, elements).ok_or_else(too_small)
-    }
-
-    fn out(&self, elements: usize) -> Result<Option<DeviceSlice<'_, DeviceFr>>> {
-        let Some(out) = &self.out else { return Ok(None) };
-        out.all().slice(0, elements).ok_or_else(too_small).map(Some)
-    }
-}
-
-fn too_small() -> Error {
-    Error::Internal("a group exceeds its memory".into())
 }

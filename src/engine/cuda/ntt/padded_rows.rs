@@ -11,23 +11,21 @@ pub struct PaddedRows<'a> {
 }
 
 impl ByteSource for PaddedRows<'_> {
-    fn read(&self, at: u64, out: &mut [u8]) {
+    fn read(&self, offset: u64, out: &mut [u8]) {
         let mut done = 0;
         while done < out.len() {
-            let at = at + done as u64;
-            let (row, within) = (at / self.padded_bytes, at % self.padded_bytes);
-            let (end, given) = match within < self.row_bytes {
-                true => (self.row_bytes, true),
-                false => (self.padded_bytes, false),
-            };
-            let take = ((end - within) as usize).min(out.len() - done);
-            let part = &mut out[done..done + take];
-            if given {
-                self.source.read(row * self.row_bytes + within, part);
-            } else {
+            let offset = offset + done as u64;
+            let (row, column) = (offset / self.padded_bytes, offset % self.padded_bytes);
+            let is_padding = column >= self.row_bytes;
+            let end = if is_padding { self.padded_bytes } else { self.row_bytes };
+            let bytes = ((end - column) as usize).min(out.len() - done);
+            let part = &mut out[done..done + bytes];
+            if is_padding {
                 part.fill(0);
+            } else {
+                self.source.read(row * self.row_bytes + column, part);
             }
-            done += take;
+            done += bytes;
         }
     }
 }

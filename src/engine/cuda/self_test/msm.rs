@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::{
     super::msm::GpuMsm,
-    DISTINCT_MAX, SelfTestFailure, multiples, numbers,
+    known_answers::{DISTINCT_MAX, multiples, numbers},
     sizes::{MSM_STEPS, MsmStep},
+    verdict::SelfTestVerdict,
 };
 use crate::{
     curve::{
@@ -13,15 +14,20 @@ use crate::{
         points::{Bases, CurvePoint, PointSlice},
         scalars::ScalarEncoding,
     },
+    device::DeviceFault,
     engine::{EncodedScalars, JobControl},
-    error::Error,
+    error::Result,
 };
 
 /// Runs all steps over `count` points.
-pub fn test<A: CurvePoint>(computer: &GpuMsm, count: usize) -> Result<(), SelfTestFailure> {
+pub fn test<A: CurvePoint>(
+    verdict: &SelfTestVerdict<'_>,
+    gpu_msm: &GpuMsm,
+    count: usize,
+) -> Result<(), DeviceFault> {
     let points = Arc::new(multiples::<A>(count));
-    let most = MSM_STEPS.iter().map(|step| step.vectors).max().unwrap_or(1);
-    let scalars = numbers(most * count);
+    let vectors_max = MSM_STEPS.iter().map(|step| step.vectors).max().unwrap_or(1);
+    let scalars = numbers(vectors_max * count);
     let total = |vector: &[Fr]| -> Fr {
         (1..=DISTINCT_MAX as u64)
             .cycle()
@@ -33,36 +39,34 @@ pub fn test<A: CurvePoint>(computer: &GpuMsm, count: usize) -> Result<(), SelfTe
         scalars.chunks_exact(count).map(|vector| A::generator() * total(vector)).collect()
     };
     let expected = sums_of(&scalars);
-    let equal = vec![scalars[0]; most * count];
+    let equal = vec![scalars[0]; vectors_max * count];
     let expected_of_equal = sums_of(&equal);
     let mut bases = A::into_bases(PointSlice::new(points.clone()));
     for step in MSM_STEPS {
         if step.new_bases {
             bases = A::into_bases(PointSlice::new(Arc::new(points.to_vec())));
         }
-        let what = || format!("an MSM of {count} points in {}, {}", A::GROUP, step.how);
+        let job = || format!("an MSM of {count} points in {}, {}", A::GROUP, step.how);
         let (scalars, expected) = match step.equal_scalars {
             true => (&equal, &expected_of_equal),
             false => (&scalars, &expected),
         };
         let scalars = &scalars[..step.vectors * count];
-        let failed = |error| SelfTestFailure::Job(what(), error);
-        let found = sums::<A>(computer, &bases, &step, scalars).map_err(failed)?;
-        if found.as_deref() != Some(&expected[..step.vectors]) {
-            return Err(SelfTestFailure::Wrong(what()));
-        }
+        let found = sums::<A>(gpu_msm, &bases, &step, scalars);
+        let expected = Some(&expected[..step.vectors]);
+        verdict.add(job, found.map(|found| found.as_deref() == expected))?;
     }
     Ok(())
 }
 
 fn sums<A: CurvePoint>(
-    computer: &GpuMsm,
+    gpu_msm: &GpuMsm,
     bases: &Bases,
     step: &MsmStep,
     scalars: &[Fr],
-) -> Result<Option<Vec<A::Group>>, Error> {
+) -> Result<Option<Vec<A::Group>>> {
     let (count, control) = (scalars.len() / step.vectors, JobControl::default());
-    let mut run = computer.run_with_thresholds(bases.clone(), step.vectors, step.thresholds);
+    let mut run = gpu_msm.run_split(bases.clone(), step.vectors, step.thresholds);
     for (vector, scalars) in scalars.chunks_exact(count).enumerate() {
         let piece = count.div_ceil(step.pieces);
         for (number, scalars) in scalars.chunks(piece).enumerate() {
@@ -71,5 +75,5 @@ fn sums<A: CurvePoint>(
             run.absorb(vector, number * piece, &encoded, &control)?;
         }
     }
-    Ok(A::from_sums(run.finish()?.0))
+    Ok(A::from_sums(run.finish()?.sums))
 }

@@ -1,16 +1,19 @@
 //! NTTs in every order, and their checks at a secret point.
 
+use std::collections::{HashMap, hash_map::Entry};
+
 use ark_ff::{FftField, Field, PrimeField, batch_inversion};
 
 use super::{
     super::ntt::GpuNtt,
-    SelfTestFailure,
     sizes::{NttBatch, transforms},
+    verdict::SelfTestVerdict,
 };
 use crate::{
     curve::{Fr, reverse_bits, scalars::ScalarEncoding},
+    device::DeviceFault,
     engine::{EncodedScalars, JobControl, NttPlan, NttRows, ntt_rows::RowsInPlace},
-    error::{Error, Limit},
+    error::{Error, Limit, Result},
     ntt::NttTransform,
 };
 
@@ -24,7 +27,7 @@ struct Polynomial {
 
 impl Polynomial {
     /// A polynomial for this row of a batch; rows differ.
-    fn new(lg_n: u32, coset: Option<Fr>, row: usize) -> Result<Self, Error> {
+    fn new(lg_n: u32, coset: Option<Fr>, row: usize) -> Result<Self> {
         let n = 1_u64 << lg_n;
         let no_root = || Error::Internal("no root of unity of that order".to_owned());
         let root = Fr::get_root_of_unity(n).ok_or_else(no_root)?;
@@ -43,18 +46,16 @@ impl Polynomial {
     }
 
     /// The input and the output of a transform.
-    fn ends(&self, transform: &NttTransform) -> (Vec<Fr>, Vec<Fr>) {
-        let (coefficients, values) = (self.coefficients.clone(), self.values.clone());
-        let (mut input, mut output) =
-            if transform.inverse { (values, coefficients) } else { (coefficients, values) };
-        for (row, reversed) in
-            [(&mut input, transform.input_reversed), (&mut output, transform.output_reversed)]
-        {
-            if reversed {
-                reverse(row, transform.lg_n);
-            }
+    fn input_and_output(&self, transform: &NttTransform) -> [Vec<Fr>; 2] {
+        let mut rows = [self.coefficients.clone(), self.values.clone()];
+        if transform.inverse {
+            rows.reverse();
         }
-        (input, output)
+        let orders = [transform.input_reversed, transform.output_reversed];
+        for (row, _) in rows.iter_mut().zip(orders).filter(|(_, is_reversed)| *is_reversed) {
+            reverse(row, transform.lg_n);
+        }
+        rows
     }
 }
 
@@ -77,31 +78,30 @@ fn order(reversed: bool) -> &'static str {
 }
 
 /// Tests all transforms of a batch.
-pub fn test(transformer: &GpuNtt, batch: &NttBatch) -> Result<(), SelfTestFailure> {
-    let mut made: Vec<(Option<Fr>, Vec<Polynomial>)> = Vec::new();
+pub fn test(
+    verdict: &SelfTestVerdict<'_>,
+    gpu_ntt: &GpuNtt,
+    batch: &NttBatch,
+) -> Result<(), DeviceFault> {
+    let mut by_coset: HashMap<Option<Fr>, Vec<Polynomial>> = HashMap::new();
     for transform in transforms(batch.lg_n) {
         let NttTransform { lg_n, inverse, coset, input_reversed, output_reversed } = transform;
-        let what = || {
+        let job = || {
             let kind = if inverse { "an inverse NTT" } else { "an NTT" };
             let on = if coset.is_some() { " on a coset" } else { "" };
             let (from, to) = (order(input_reversed), order(output_reversed));
             let full = if batch.planned_full { ", planned as a large batch" } else { "" };
             format!("{kind} of {} rows of 2^{lg_n}{on}, {from} to {to}{full}", batch.rows)
         };
-        let failed = |error| SelfTestFailure::Job(what(), error);
-        let known = match made.iter().position(|(own, _)| *own == coset) {
-            Some(known) => known,
-            None => {
-                let row = |row| Polynomial::new(lg_n, coset, row);
-                let rows = (0..batch.rows).map(row).collect::<Result<_, _>>();
-                made.push((coset, rows.map_err(failed)?));
-                made.len() - 1
+        let is_right = match by_coset.entry(coset) {
+            Entry::Occupied(rows) => is_right(gpu_ntt, batch, &transform, rows.get()),
+            Entry::Vacant(entry) => {
+                let rows = (0..batch.rows).map(|row| Polynomial::new(lg_n, coset, row));
+                let rows = rows.collect::<Result<_>>();
+                rows.and_then(|rows| is_right(gpu_ntt, batch, &transform, entry.insert(rows)))
             }
         };
-        let rows = &made[known].1;
-        if !is_right(transformer, batch, &transform, rows).map_err(failed)? {
-            return Err(SelfTestFailure::Wrong(what()));
-        }
+        verdict.add(job, is_right)?;
     }
     Ok(())
 }
@@ -111,18 +111,19 @@ const LG_CANONICAL_MAX: u32 = 10;
 
 /// Whether the device transforms `polynomials`, one per row, as the host does.
 fn is_right(
-    transformer: &GpuNtt,
+    gpu_ntt: &GpuNtt,
     batch: &NttBatch,
     transform: &NttTransform,
     polynomials: &[Polynomial],
-) -> Result<bool, Error> {
+) -> Result<bool> {
     let &NttTransform { lg_n, inverse, coset, input_reversed, output_reversed } = transform;
-    let canonical = inverse && lg_n <= LG_CANONICAL_MAX;
-    let encoding = if canonical { ScalarEncoding::Canonical } else { ScalarEncoding::Montgomery };
+    let is_canonical = inverse && lg_n <= LG_CANONICAL_MAX;
+    let encoding =
+        if is_canonical { ScalarEncoding::Canonical } else { ScalarEncoding::Montgomery };
     let (mut rows, mut expected) = (Vec::new(), Vec::new());
     for polynomial in polynomials {
-        let (mut input, mut output) = polynomial.ends(transform);
-        if canonical {
+        let [mut input, mut output] = polynomial.input_and_output(transform);
+        if is_canonical {
             to_canonical(&mut input);
             to_canonical(&mut output);
         }
@@ -133,10 +134,10 @@ fn is_right(
     let in_place = RowsInPlace::new(&mut rows);
     let (count, row_length) = (batch.rows, 1 << lg_n);
     let input = EncodedScalars::new(encoding, count * row_length, &in_place);
-    let given =
+    let rows_in_place =
         NttRows { input, count, row_length, encoding, output: &in_place, check_on_device: true };
-    let planned = batch.planned_rows();
-    match transformer.run_planned_for(planned, &plan, &given, &JobControl::default())? {
+    let (planned, control) = (batch.planned_rows(), JobControl::default());
+    match gpu_ntt.run_planned_for(planned, &plan, &rows_in_place, &control)? {
         // Without memory for its tables, the check is left out.
         Some(executor) if executor.checked_on_device => Ok(rows == expected),
         _ => Err(Error::Exhausted { limit: Limit::DeviceMemory, retry_after: None }),

@@ -18,10 +18,19 @@ use crate::{
 /// The sizes of a self-test's jobs.
 #[derive(Debug, Clone, Copy)]
 pub struct SelfTestSizes {
-    /// Groups and numbers of points: all MSMs of the self-test run over each.
-    pub points: &'static [(Group, usize)],
+    /// All MSMs of the self-test run over each.
+    pub points: &'static [SelfTestBases],
     /// Batches of NTTs.
     pub batches: &'static [NttBatch],
+}
+
+/// Bases of the self-test's MSMs.
+#[derive(Debug, Clone, Copy)]
+pub struct SelfTestBases {
+    /// The curve group.
+    pub group: Group,
+    /// The number of points.
+    pub count: usize,
 }
 
 /// Rows of one length that the self-test transforms.
@@ -35,6 +44,10 @@ pub struct NttBatch {
     pub planned_full: bool,
 }
 
+const fn bases(group: Group, count: usize) -> SelfTestBases {
+    SelfTestBases { group, count }
+}
+
 const fn rows(lg_n: u32, rows: usize) -> NttBatch {
     NttBatch { lg_n, rows, planned_full: false }
 }
@@ -46,7 +59,12 @@ const fn full(lg_n: u32) -> NttBatch {
 
 /// The self-test of a GPU.
 pub const ON_A_GPU: SelfTestSizes = SelfTestSizes {
-    points: &[(Group::G1, 1 << 15), (Group::G2, 1 << 14), (Group::G1, 1 << 9), (Group::G2, 1 << 9)],
+    points: &[
+        bases(Group::G1, 1 << 15),
+        bases(Group::G2, 1 << 14),
+        bases(Group::G1, 1 << 9),
+        bases(Group::G2, 1 << 9),
+    ],
     batches: &[
         rows(6, 1),
         rows(7, 1),
@@ -64,7 +82,7 @@ pub const ON_A_GPU: SelfTestSizes = SelfTestSizes {
 
 /// The self-test of the emulated driver, which takes a second for a GPU's millisecond.
 pub const EMULATED: SelfTestSizes = SelfTestSizes {
-    points: &[(Group::G1, 40), (Group::G2, 20)],
+    points: &[bases(Group::G1, 40), bases(Group::G2, 20)],
     batches: &[rows(6, 1), rows(7, 1), rows(10, 1), rows(10, 5), rows(11, 1), full(11), full(12)],
 };
 
@@ -146,14 +164,14 @@ impl SelfTestSizes {
     /// of that size, as [`MsmPassPlan::kernels`] and [`kernel_names`] give them.
     pub fn kernels(&self, limits: DeviceLimits, arena_bytes: u64) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
-        for (group, n) in self.points {
-            names.extend(msm_kernels(*group, *n as u32, limits, arena_bytes));
+        for bases in self.points {
+            names.extend(msm_kernels(bases, limits, arena_bytes));
         }
-        let (room, transform_limits) = (table_bytes_max(arena_bytes), NttLimits::of(&limits));
+        let (tables_max, ntt_limits) = (table_bytes_max(arena_bytes), NttLimits::of(&limits));
         for batch in self.batches {
             for transform in transforms(batch.lg_n) {
-                let passes =
-                    choose_passes(&transform, batch.planned_rows(), room, &transform_limits);
+                let planned_rows = batch.planned_rows();
+                let passes = choose_passes(&transform, planned_rows, tables_max, &ntt_limits);
                 names.extend(kernel_names(&transform, &passes));
             }
         }
@@ -161,7 +179,8 @@ impl SelfTestSizes {
     }
 }
 
-fn msm_kernels(group: Group, n: u32, limits: DeviceLimits, arena_bytes: u64) -> BTreeSet<String> {
+fn msm_kernels(bases: &SelfTestBases, limits: DeviceLimits, arena_bytes: u64) -> BTreeSet<String> {
+    let (group, n) = (bases.group, bases.count as u32);
     let scratch = scratch_bytes(group, n, &limits);
     let memory = BaseMemory { total: arena_bytes, free: arena_bytes, table_scratch: scratch };
     let stages = ResidentPlan::stages(group, n, limits, memory);
@@ -171,9 +190,9 @@ fn msm_kernels(group: Group, n: u32, limits: DeviceLimits, arena_bytes: u64) -> 
         let Some(stage) = stages.iter().rfind(|stage| stage.from_use <= uses) else { continue };
         let tables = Some(stage.plan.windows()).filter(|windows| windows.tables() > 1);
         let job = MsmSize { group, n, vectors: vectors as u32 };
-        let room = MsmBudget { bytes: arena_bytes.saturating_sub(stage.bytes), limits };
+        let budget = MsmBudget { bytes: arena_bytes.saturating_sub(stage.bytes), limits };
         let windows = job.choose_windows_for_tables(tables, &limits);
-        let Some(mut plan) = MsmPassPlan::with_thresholds(job, windows, room, thresholds) else {
+        let Some(mut plan) = MsmPassPlan::with_thresholds(job, windows, budget, thresholds) else {
             continue;
         };
         plan.enable_streaming();

@@ -9,28 +9,28 @@
 /// the last. Below 1, since that time is extrapolated from the rate so far.
 const BRIDGE_PART: f64 = 0.8;
 
-/// Smallest pass that does not bridge that time, in overheads (`price`). With 3, there are a fifth
+/// Smallest pass that does not bridge that time, in overheads. With 3, there are a fifth
 /// fewer passes, and the MSMs of the tests end up to 4 % later.
 const WORTH_OVERHEADS: f64 = 2.0;
 
 /// A pass that will bridge that time within this many overheads is delayed until then.
 const SOON_OVERHEADS: f64 = 0.5;
 
-/// The progress of an MSM whose scalars are arriving. Times are in nanoseconds.
+/// The progress of an MSM whose scalars are arriving.
 #[derive(Debug, Clone, Copy)]
 pub struct ArrivalProgress {
     /// Number of scalars.
     pub n: u32,
     /// Scalars already in passes.
-    pub at: u32,
+    pub launched: u32,
     /// Scalars received without a gap.
-    pub until: u32,
-    /// Time since scalars began to arrive.
-    pub elapsed: f64,
+    pub received: u32,
     /// Pieces received: a decision is made after each.
-    pub looks: u32,
+    pub pieces: u32,
+    /// Time since scalars began to arrive.
+    pub elapsed_ns: f64,
     /// Time until the device finishes the passes launched.
-    pub busy: f64,
+    pub busy_ns: f64,
     /// Duration of the whole MSM as one pass.
     pub whole_ns: f64,
     /// Overhead of one more pass.
@@ -40,30 +40,30 @@ pub struct ArrivalProgress {
 impl ArrivalProgress {
     /// Duration of a pass over the scalars that are received and in no pass.
     pub fn pass_ns(&self) -> f64 {
-        self.whole_ns * f64::from(self.until - self.at) / f64::from(self.n)
+        self.whole_ns * f64::from(self.received - self.launched) / f64::from(self.n)
     }
 
     /// Whether to launch that pass now.
     pub fn is_due(&self) -> bool {
-        let Self { n, at, until, elapsed, looks, busy, whole_ns: whole, overhead_ns: price } =
-            *self;
-        if until == n || until == at {
-            return at < until;
+        let Self { n, launched, received, elapsed_ns, busy_ns, overhead_ns, .. } = *self;
+        if received == n || received == launched {
+            return launched < received;
         }
-        let left = elapsed * f64::from(n - until) / f64::from(until);
-        let step = elapsed / f64::from(looks.max(1));
+        let left_ns = elapsed_ns * f64::from(n - received) / f64::from(received);
+        let piece_ns = elapsed_ns / f64::from(self.pieces.max(1));
         // Waiting is better, unless the device would be idle before the next decision.
-        if busy >= step || busy >= left {
+        if busy_ns >= piece_ns || busy_ns >= left_ns {
             return false;
         }
-        let (own, idle) = (self.pass_ns(), left - busy);
-        if own.min(idle) <= price {
+        let (pass_ns, idle_ns) = (self.pass_ns(), left_ns - busy_ns);
+        if pass_ns.min(idle_ns) <= overhead_ns {
             return false;
         }
         // With time, the pass becomes longer and the time to bridge shorter.
-        let rate = whole * f64::from(until) / f64::from(n) / elapsed;
-        let bridges_in = (BRIDGE_PART * idle - own - price) / (BRIDGE_PART + rate);
-        bridges_in <= 0.0 || own >= WORTH_OVERHEADS * price && bridges_in > SOON_OVERHEADS * price
+        let rate = self.whole_ns * f64::from(received) / f64::from(n) / elapsed_ns;
+        let bridges_in = (BRIDGE_PART * idle_ns - pass_ns - overhead_ns) / (BRIDGE_PART + rate);
+        bridges_in <= 0.0
+            || pass_ns >= WORTH_OVERHEADS * overhead_ns && bridges_in > SOON_OVERHEADS * overhead_ns
     }
 }
 

@@ -36,53 +36,54 @@ impl SenderCase {
     }
 
     /// When the first `scalars` scalars have arrived.
-    fn comes(&self, scalars: u32) -> f64 {
+    fn arrival(&self, scalars: u32) -> f64 {
         let (part, stall) = self.stall;
         let late = f64::from(scalars) > part * f64::from(self.n);
         f64::from(scalars) * 32.0 / self.rate + if late { stall } else { 0.0 }
     }
 
     fn receive(&self) -> f64 {
-        self.comes(self.n)
+        self.arrival(self.n)
     }
 
     /// The passes that `due` makes, in scalars, and when the sum is ready.
     fn run(&self, mut due: impl FnMut(&ArrivalProgress, &[f64], f64) -> bool) -> (Vec<u32>, f64) {
         let Self { n, whole, price, .. } = *self;
-        let (mut at, mut until, mut looks, mut now, mut model) = (0, 0, 0, 0.0_f64, 0.0_f64);
+        let (mut launched, mut received, mut pieces) = (0, 0, 0);
+        let (mut now, mut model) = (0.0_f64, 0.0_f64);
         let (mut passes, mut ends) = (Vec::new(), vec![0.0]);
-        while at < n {
-            (until, looks) = ((until + PIECE).min(n), looks + 1);
-            now = now.max(self.comes(until)) + f64::from(PIECE) * 32.0 / LINK + PIECE_NS;
+        while launched < n {
+            (received, pieces) = ((received + PIECE).min(n), pieces + 1);
+            now = now.max(self.arrival(received)) + f64::from(PIECE) * 32.0 / LINK + PIECE_NS;
             let idle_at = if ends[ends.len() - 1] <= now { now } else { model.max(now) };
-            let (elapsed, busy) = (now, idle_at - now);
-            let moment = ArrivalProgress {
+            let (elapsed_ns, busy_ns) = (now, idle_at - now);
+            let progress = ArrivalProgress {
                 n,
-                at,
-                until,
-                elapsed,
-                looks,
-                busy,
+                launched,
+                received,
+                pieces,
+                elapsed_ns,
+                busy_ns,
                 whole_ns: self.model,
                 overhead_ns: price,
             };
-            if due(&moment, &ends, now) {
-                let more = if until < n { price } else { 0.0 };
-                let own = whole * f64::from(until - at) / f64::from(n) + more;
-                model = idle_at + moment.pass_ns() + price;
+            if due(&progress, &ends, now) {
+                let more = if received < n { price } else { 0.0 };
+                let own = whole * f64::from(received - launched) / f64::from(n) + more;
+                model = idle_at + progress.pass_ns() + price;
                 ends.push(now.max(ends[ends.len() - 1]) + own);
-                passes.push(until - at);
-                at = until;
+                passes.push(received - launched);
+                launched = received;
             }
         }
         (passes, ends[ends.len() - 1])
     }
 
     fn with_rule(&self) -> (Vec<u32>, f64) {
-        self.run(|moment, ends, now| {
+        self.run(|progress, ends, now| {
             // At most one pass waits.
             let waits = ends.len() > 1 && ends[ends.len() - 2] > now;
-            moment.is_due() && !(waits && moment.until < moment.n)
+            progress.is_due() && !(waits && progress.received < progress.n)
         })
     }
 
@@ -90,7 +91,7 @@ impl SenderCase {
     fn best(&self) -> f64 {
         let all = self.n / PIECE;
         let step = f64::from(PIECE) * 32.0 / LINK;
-        let there = |i: u32| self.comes(i * PIECE).max(f64::from(i - 1) * step) + step;
+        let there = |i: u32| self.arrival(i * PIECE).max(f64::from(i - 1) * step) + step;
         let work = |pieces: u32| self.whole * f64::from(pieces) / f64::from(all);
         let mut best = there(all) + self.whole;
         let mut ends: Vec<f64> = Vec::new();
@@ -153,26 +154,35 @@ fn stalls_and_wrong_estimates_cost_little() {
 
 #[test]
 fn decides_by_work_rate_and_overhead() {
-    let moment = ArrivalProgress {
+    let progress = ArrivalProgress {
         n: 1 << 22,
-        at: 0,
-        until: 1 << 20,
-        elapsed: 5.0 * MS,
-        looks: 2,
-        busy: 0.0,
+        launched: 0,
+        received: 1 << 20,
+        pieces: 2,
+        elapsed_ns: 5.0 * MS,
+        busy_ns: 0.0,
         whole_ns: 16.0 * MS,
         overhead_ns: MS,
     };
-    assert!(moment.is_due());
-    assert!(!ArrivalProgress { at: 3 << 18, ..moment }.is_due(), "not worth its overhead");
+    assert!(progress.is_due());
+    assert!(!ArrivalProgress { launched: 3 << 18, ..progress }.is_due(), "not worth its overhead");
     assert!(
-        !ArrivalProgress { at: 1 << 19, overhead_ns: 1.1 * MS, ..moment }.is_due(),
+        !ArrivalProgress { launched: 1 << 19, overhead_ns: 1.1 * MS, ..progress }.is_due(),
         "below two overheads"
     );
-    assert!(!ArrivalProgress { busy: 3.0 * MS, ..moment }.is_due(), "busy until the next piece");
-    assert!(ArrivalProgress { busy: 2.0 * MS, ..moment }.is_due(), "idle before the next piece");
-    assert!(!ArrivalProgress { elapsed: 0.3 * MS, ..moment }.is_due(), "all will soon be received");
-    assert!(!ArrivalProgress { at: 1 << 20, ..moment }.is_due(), "no scalars");
-    let last = ArrivalProgress { until: 1 << 22, busy: 9.0 * MS, ..moment };
-    assert!(last.is_due() && !ArrivalProgress { at: 1 << 22, ..last }.is_due());
+    assert!(
+        !ArrivalProgress { busy_ns: 3.0 * MS, ..progress }.is_due(),
+        "busy until the next piece"
+    );
+    assert!(
+        ArrivalProgress { busy_ns: 2.0 * MS, ..progress }.is_due(),
+        "idle before the next piece"
+    );
+    assert!(
+        !ArrivalProgress { elapsed_ns: 0.3 * MS, ..progress }.is_due(),
+        "all will soon be received"
+    );
+    assert!(!ArrivalProgress { launched: 1 << 20, ..progress }.is_due(), "no scalars");
+    let last = ArrivalProgress { received: 1 << 22, busy_ns: 9.0 * MS, ..progress };
+    assert!(last.is_due() && !ArrivalProgress { launched: 1 << 22, ..last }.is_due());
 }

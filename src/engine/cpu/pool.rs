@@ -1,0 +1,90 @@
+//! A thread pool, and what both CPU engines do on it.
+
+use std::sync::Arc;
+
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use super::ntt;
+use crate::{
+    curve::{Fr, Group},
+    engine::{EngineDescription, ExecutedBy, JobControl, NttPlan, NttRows},
+    error::{Error, Result},
+};
+
+/// Scalars in one piece of a long MSM. In G1 on a 2.6 GHz Xeon, pieces of 2^18 take 9 % and pieces
+/// of 2^16 take 14 % more thread time per scalar than pieces of 2^20.
+pub(super) const fn msm_piece_len(group: Group) -> usize {
+    match group {
+        Group::G1 => 1 << 20,
+        Group::G2 => 1 << 19,
+    }
+}
+
+/// The threads of one engine. Clones share them.
+#[derive(Clone)]
+pub(super) struct EnginePool {
+    engine: &'static str,
+    pub threads: Arc<ThreadPool>,
+}
+
+impl EnginePool {
+    /// A pool of `threads` threads named `thread_name`; 0 means one per core.
+    pub fn new(engine: &'static str, thread_name: &'static str, threads: usize) -> Result<Self> {
+        let threads = ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(move |i| format!("{thread_name}-{i}"))
+            .build()
+            .map_err(|error| Error::Internal(format!("thread pool: {error}")))?;
+        Ok(Self { engine, threads: Arc::new(threads) })
+    }
+
+    pub fn description(&self) -> EngineDescription {
+        let threads = self.threads.current_num_threads();
+        EngineDescription {
+            name: self.engine,
+            device: format!("{threads} threads"),
+            units: threads as u32,
+            memory_bytes: memory_bytes(),
+        }
+    }
+
+    /// The executor of a result computed with `library`.
+    pub fn executor(&self, library: &str) -> ExecutedBy {
+        let device = format!("{} threads, {library}", self.threads.current_num_threads());
+        let stages = Vec::new();
+        ExecutedBy { engine: self.engine, device, stages, checked_on_device: false }
+    }
+
+    pub fn ntt(
+        &self,
+        plan: &NttPlan,
+        rows: &NttRows<'_>,
+        control: &JobControl,
+    ) -> Result<ExecutedBy> {
+        let transform = |rows: &mut [Vec<Fr>]| ntt::transform(plan, rows, control);
+        self.threads.install(|| rows.transform_decoded(plan.lg_n, transform))?;
+        Ok(self.executor("arkworks"))
+    }
+
+    pub fn ntt_in_place(
+        &self,
+        plan: &NttPlan,
+        rows: &mut [Vec<Fr>],
+        control: &JobControl,
+    ) -> Result<ExecutedBy> {
+        self.threads.install(|| ntt::transform(plan, rows, control))?;
+        Ok(self.executor("arkworks"))
+    }
+
+    pub fn ntt_scratch_bytes(&self, plan: &NttPlan) -> u64 {
+        ntt::scratch_bytes(plan, self.threads.current_num_threads())
+    }
+}
+
+/// Bytes of the host's memory; 0 if the system does not report it.
+fn memory_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = total.and_then(|total| total.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}

@@ -1,0 +1,36 @@
+//! How the engine uses its GPUs.
+
+use std::sync::Arc;
+
+use super::self_test::SelfTestSizes;
+use crate::{engine::CancellationGate, msm::SplitThresholds};
+
+/// The engine's name in descriptions and results.
+pub(super) const ENGINE: &str = "cuda";
+
+/// How a [`CudaEngine`](super::CudaEngine) uses its GPUs. With the default they compute every job.
+#[derive(Clone)]
+pub struct GpuPolicy {
+    /// MSMs with fewer scalars, all vectors together, run on the CPU, which finishes them sooner.
+    pub msm_scalars_min: u64,
+    /// NTTs with fewer elements, all rows together, run on the CPU, which finishes them sooner.
+    pub ntt_elements_min: u64,
+    /// When MSMs are split into passes.
+    pub split: SplitThresholds,
+    /// The jobs of the self-test; `None` for those that suit the device.
+    pub self_test: Option<SelfTestSizes>,
+    /// Consulted at each check of a job.
+    pub cancellation_gate: CancellationGate,
+}
+
+impl Default for GpuPolicy {
+    fn default() -> Self {
+        Self {
+            msm_scalars_min: 0,
+            ntt_elements_min: 0,
+            split: SplitThresholds::default(),
+            self_test: None,
+            cancellation_gate: Arc::new(|| true),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! One GPU of the engine: its loaded and tested code, and its description.
+
+use std::sync::Arc;
+
+use super::{
+    GpuPolicy,
+    msm::GpuMsm,
+    ntt::GpuNtt,
+    payload_copy::PayloadCopier,
+    plan_report,
+    point_check::DevicePointChecker,
+    self_test::{self, EMULATED, ON_A_GPU},
+};
+use crate::{
+    device::{Gpu, GpuUnavailable, NvmlMonitor, archs},
+    engine::{DeviceInfo, GpuInfo, MsmPlan},
+};
+
+pub struct ServingGpu {
+    pub gpu: Gpu,
+    pub msm: GpuMsm,
+    pub ntt: GpuNtt,
+    pub points: DevicePointChecker,
+    /// The outcome of the self-test, in a sentence.
+    self_test: String,
+    msm_plans: Vec<MsmPlan>,
+}
+
+impl ServingGpu {
+    /// Loads and tests the kernels.
+    pub fn load(
+        gpu: Gpu,
+        copier: &PayloadCopier,
+        policy: &Arc<GpuPolicy>,
+    ) -> Result<Self, GpuUnavailable> {
+        let msm = GpuMsm::load(&gpu, copier.clone(), policy.clone())?;
+        let ntt = GpuNtt::load(&gpu, &msm, copier.clone(), policy.clone())?;
+        let points = DevicePointChecker::load(&gpu)?;
+        let emulated = gpu.context().driver().is_emulated();
+        let sizes = policy.self_test.unwrap_or(if emulated { EMULATED } else { ON_A_GPU });
+        let tested = self_test::run(&gpu, &sizes, &msm, &ntt, &points)?;
+        msm.start_serving();
+        let self_test = format!("{} (arithmetic), {tested}", gpu.self_test());
+        let msm_plans = plan_report::msm_plans(&gpu);
+        Ok(Self { gpu, msm, ntt, points, self_test, msm_plans })
+    }
+
+    pub fn info(&self, monitor: &NvmlMonitor) -> DeviceInfo {
+        let (identity, driver) = (self.gpu.identity(), self.gpu.context().driver());
+        let sensors = monitor.sensors(identity);
+        DeviceInfo {
+            name: identity.name.clone(),
+            kind: "cuda",
+            units: identity.limits.multiprocessors,
+            memory_bytes: identity.memory_bytes,
+            gpu: Some(GpuInfo {
+                index: identity.index,
+                capability: identity.capability.to_string(),
+                driver: monitor.driver_version(),
+                cuda: driver.version().to_string(),
+                emulated: driver.is_emulated(),
+                kernel_archs: archs().iter().map(|arch| (*arch).to_owned()).collect(),
+                self_test: self.self_test.clone(),
+                arena_bytes: self.gpu.arena().bytes(),
+                arena_free_bytes: self.gpu.arena().free_bytes(),
+                clock_mhz: sensors.clock_mhz(),
+                clock_max_mhz: sensors.clock_max_mhz(),
+                memory_clock_mhz: sensors.memory_clock_mhz(),
+                temperature_c: sensors.temperature_c(),
+                power_mw: sensors.power_mw(),
+                ecc: sensors.is_ecc_enabled(),
+                ecc_uncorrected: sensors.ecc_uncorrected(),
+                msm_plans: self.msm_plans.clone(),
+            }),
+        }
+    }
+}
