@@ -34,10 +34,10 @@ async fn main() -> Result<()> {
     // If the order of evaluations does not matter, such as for pointwise products, bit-reversed
     // order saves a pass on each side.
     let mut values = coefficients.clone();
-    let there = NttOptions { output_order: Order::BitReversed, ..NttOptions::forward() };
-    let back = NttOptions { input_order: Order::BitReversed, ..NttOptions::inverse() };
-    client.ntt(&mut values, there).await?;
-    client.ntt(&mut values, back).await?;
+    let forward = NttOptions { output_order: Order::BitReversed, ..NttOptions::forward() };
+    let inverse = NttOptions { input_order: Order::BitReversed, ..NttOptions::inverse() };
+    client.ntt(&mut values, forward).await?;
+    client.ntt(&mut values, inverse).await?;
     assert_eq!(values, coefficients);
 
     // Rows are padded with zeros only on request: here 5 coefficients, evaluated at 8 points.
@@ -47,6 +47,6 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-fn evaluate(coefficients: &[Fr], at: Fr) -> Fr {
-    coefficients.iter().rev().fold(Fr::from(0), |sum, coefficient| sum * at + coefficient)
+fn evaluate(coefficients: &[Fr], x: Fr) -> Fr {
+    coefficients.iter().rev().fold(Fr::from(0), |sum, coefficient| sum * x + coefficient)
 }

@@ -53,15 +53,15 @@ impl EmbeddedServer {
 }
 
 /// An engine, and why it was chosen.
-struct ChosenEngine {
+struct EmbeddedEngine {
     engine: Arc<dyn Engine>,
     reason: String,
 }
 
 fn engines(report: fn(&str)) -> error::Result<Engines> {
-    let ChosenEngine { engine, reason } = match gpu::engine(report) {
+    let EmbeddedEngine { engine, reason } = match gpu::engine(report) {
         Ok(chosen) => chosen,
-        Err(reason) => ChosenEngine { engine: Arc::new(CpuEngine::new(0)?), reason },
+        Err(reason) => EmbeddedEngine { engine: Arc::new(CpuEngine::new(0)?), reason },
     };
     Ok(Engines { engine, oracle: Arc::new(ArkworksEngine::new(0)?), reason })
 }
@@ -77,7 +77,7 @@ mod gpu {
         time::Duration,
     };
 
-    use super::ChosenEngine;
+    use super::EmbeddedEngine;
     use crate::{
         device::{self, DeviceFault, DevicePolicy, DeviceSelection, FaultClass, OpenOptions},
         engine::{
@@ -96,7 +96,7 @@ mod gpu {
     /// The engine on all GPUs of the host that can be used, and which these are, in a sentence.
     ///
     /// Errors: why no GPU can be used.
-    pub fn engine(report: fn(&str)) -> Result<ChosenEngine, String> {
+    pub fn engine(report: fn(&str)) -> Result<EmbeddedEngine, String> {
         // A GPU that fails before it serves is left out.
         let is_serving = Arc::new(AtomicBool::new(false));
         let is_watched = is_serving.clone();
@@ -114,7 +114,7 @@ mod gpu {
         let reasons = engine.left_out().iter().map(|device| device.reason.to_string());
         let reason = [engine.summary()].into_iter().chain(reasons).collect::<Vec<_>>().join("; ");
         is_serving.store(true, Ordering::Release);
-        Ok(ChosenEngine { engine: Arc::new(engine), reason })
+        Ok(EmbeddedEngine { engine: Arc::new(engine), reason })
     }
 
     /// After a fatal fault the driver may hang at exit, so the process ends without it.
@@ -134,7 +134,7 @@ mod gpu {
 #[cfg(not(feature = "cuda"))]
 mod gpu {
     /// Errors: always, with the reason.
-    pub fn engine(_: fn(&str)) -> Result<super::ChosenEngine, String> {
+    pub fn engine(_: fn(&str)) -> Result<super::EmbeddedEngine, String> {
         Err("this build has no GPU support".into())
     }
 }

@@ -8,12 +8,14 @@ use std::time::Duration;
 use ark_ec::AffineRepr;
 use capstan::{
     client::{
-        BasesId, Client, ClientError, Code, Fr, G1Affine, Group, MsmOptions, NttOptions,
+        BasesId, Client, ClientError, Code, Fr, G1Affine, Group, MsmOptions, NttOptions, Reason,
         ScalarEncoding, ScalarInput, Verification,
     },
     wire::v1,
 };
 use fake::{FakeMode, FakeServer, refusal};
+use tonic::Status;
+use tonic_types::{ErrorDetails, StatusExt};
 
 /// A timeout that only a hang reaches.
 const HANGING: Duration = Duration::from_secs(20);
@@ -208,6 +210,42 @@ async fn refuses_a_result_that_is_verified_less_than_requested() {
             }
         }
     }
+}
+
+#[test]
+fn reads_reason_field_and_index_from_a_status() {
+    let mut details = ErrorDetails::new();
+    details
+        .set_error_info("NOT_CANONICAL", "capstan", std::collections::HashMap::new())
+        .add_bad_request_violation("scalars[7]", "not canonical");
+    let status = Status::with_error_details(Code::InvalidArgument, "scalars[7]: bad", details);
+    let error = ClientError::from(status);
+    assert_eq!(error.code(), Code::InvalidArgument);
+    assert_eq!(error.reason(), Some(Reason::NotCanonical));
+    assert_eq!((error.field(), error.index()), (Some("scalars"), Some(7)));
+    assert!(!error.is_retryable());
+    assert_eq!(error.to_string(), "scalars[7]: bad (NOT_CANONICAL)");
+}
+
+#[test]
+fn exhaustion_is_retryable_only_with_a_delay() {
+    let mut details = ErrorDetails::new();
+    details.set_error_info("JOBS", "capstan", std::collections::HashMap::new());
+    let never = Status::with_error_details(Code::ResourceExhausted, "full", details.clone());
+    assert!(!ClientError::from(never).is_retryable());
+    details.set_retry_info(Some(Duration::from_millis(40)));
+    let later =
+        ClientError::from(Status::with_error_details(Code::ResourceExhausted, "full", details));
+    assert!(later.is_retryable());
+    assert_eq!(later.retry_after(), Some(Duration::from_millis(40)));
+    assert_eq!(later.to_string(), "full (JOBS, retry delay 40 ms)");
+}
+
+#[test]
+fn unavailable_is_retryable_and_timeouts_are_deadlines() {
+    assert!(ClientError::from(Status::unavailable("draining")).is_retryable());
+    let error = ClientError::from(Status::cancelled("Timeout expired"));
+    assert_eq!(error.code(), Code::DeadlineExceeded);
 }
 
 /// Callers spawn calls as tasks.

@@ -1,6 +1,6 @@
 //! Bases in the store: put once, used by id.
 
-use std::ops::{Bound, RangeBounds};
+use std::ops::{Bound, Range, RangeBounds};
 
 use super::{
     BasesHandle, BasesId, BasesInfo, Client, CurvePoint, PutOptions,
@@ -19,7 +19,7 @@ use crate::{
         points::{PointEncoding, content_hash, decode},
     },
     error::FieldProblem,
-    wire::v1::{self, get_request, release_request, stat_request},
+    wire::v1::{self, get_request, release_request, stat_request, stat_response::Status},
 };
 
 /// Bytes hashed between two yields to other tasks.
@@ -53,9 +53,8 @@ impl Client {
         let info =
             self.put_points(A::GROUP, PointEncoding::Montgomery, bytes, hash, options).await?;
         if info.id != id {
-            return Err(ClientError::invalid_response(
-                "the server computed another id for the points",
-            ));
+            let problem = "the server computed another id for the points";
+            return Err(ClientError::invalid_response(problem));
         }
         BasesHandle::new(info)
     }
@@ -74,10 +73,9 @@ impl Client {
         let hash = hash(bytes).await;
         let payload = v1::Payload {
             hash: hash.clone().into(),
-            encoding: convert::point_encoding(encoding).into(),
+            encoding: v1::PointEncoding::from(encoding).into(),
         };
-        let known = stat_request::Id::Payload(payload);
-        match self.stat_by(known).await {
+        match self.stat_by(stat_request::Id::Payload(payload)).await {
             Ok(info) if info.group == group && (info.persisted || !options.persist) => {
                 return Ok(info);
             }
@@ -103,8 +101,8 @@ impl Client {
                 return Err(ClientError::input("points", FieldProblem::Zero));
             }
             let header = PutHeader::Bases(v1::BasesUpload {
-                group: convert::group(group).into(),
-                encoding: convert::point_encoding(encoding).into(),
+                group: v1::Group::from(group).into(),
+                encoding: v1::PointEncoding::from(encoding).into(),
                 count,
                 payload_hash: hash.into(),
                 persist: options.persist,
@@ -130,24 +128,17 @@ impl Client {
     ///
     /// Errors: `Refused` with code `NOT_FOUND`.
     pub async fn stat(&self, id: BasesId) -> Result<BasesInfo> {
-        self.stat_by(stat_request::Id::ObjectId(id.0.to_vec().into())).await
+        self.stat_by(stat_request::Id::ObjectId(id.to_bytes())).await
     }
 
     fn stat_by(&self, id: stat_request::Id) -> CallFuture<'_, BasesInfo> {
         Box::pin(async move {
-            let mut call = self.begin_call(None);
-            loop {
-                let request = call.request(v1::StatRequest { id: Some(id.clone()) });
-                match call.response(self.store().stat(request)).await {
-                    Ok(stat) => match stat.status {
-                        Some(v1::stat_response::Status::Object(object)) => {
-                            return convert::object_bases(Some(object));
-                        }
-                        _ => return Err(ClientError::invalid_response("the object is not bases")),
-                    },
-                    Err(error) => call.wait_before_retry(error).await?,
-                }
-            }
+            let send = |request| async move { self.store().stat(request).await };
+            let request = v1::StatRequest { id: Some(id) };
+            convert::object_bases(match self.begin_call(None).unary(request, send).await?.status {
+                Some(Status::Object(object)) => Some(object),
+                _ => None,
+            })
         })
     }
 
@@ -158,15 +149,11 @@ impl Client {
 
     fn list_boxed(&self, group: Option<Group>) -> CallFuture<'_, Vec<BasesInfo>> {
         Box::pin(async move {
-            let mut call = self.begin_call(None);
-            let group = group.map(|group| convert::group(group).into());
-            loop {
-                let request = call.request(v1::ListRequest { group });
-                match call.response(self.store().list(request)).await {
-                    Ok(list) => return list.bases.into_iter().map(convert::bases).collect(),
-                    Err(error) => call.wait_before_retry(error).await?,
-                }
-            }
+            let send = |request| async move { self.store().list(request).await };
+            let request =
+                v1::ListRequest { group: group.map(|group| v1::Group::from(group).into()) };
+            let list = self.begin_call(None).unary(request, send).await?;
+            list.bases.into_iter().map(convert::bases).collect()
         })
     }
 
@@ -174,19 +161,14 @@ impl Client {
     ///
     /// Errors: `Refused` with code `NOT_FOUND`.
     pub async fn release(&self, id: BasesId) -> Result<()> {
-        self.release_by(release_request::Id::ObjectId(id.0.to_vec().into())).await
+        self.release_by(release_request::Id::ObjectId(id.to_bytes())).await
     }
 
     pub(crate) fn release_by(&self, id: release_request::Id) -> CallFuture<'_, ()> {
         Box::pin(async move {
-            let mut call = self.begin_call(None);
-            loop {
-                let request = call.request(v1::ReleaseRequest { id: Some(id.clone()) });
-                match call.response(self.store().release(request)).await {
-                    Ok(_) => return Ok(()),
-                    Err(error) => call.wait_before_retry(error).await?,
-                }
-            }
+            let send = |request| async move { self.store().release(request).await };
+            let request = v1::ReleaseRequest { id: Some(id) };
+            self.begin_call(None).unary(request, send).await.map(drop)
         })
     }
 
@@ -225,29 +207,29 @@ impl Client {
         &'a self,
         info: &'a BasesInfo,
         encoding: PointEncoding,
-        (offset, count): (u64, u64),
+        range: Range<u64>,
     ) -> CallFuture<'a, Vec<u8>> {
         Box::pin(async move {
             let width = encoding.point_bytes(info.group);
-            let mut out = vec![0; count as usize * width];
-            let span = ObjectRange {
-                id: get_request::Id::ObjectId(info.id.0.to_vec().into()),
-                encoding: Some(convert::point_encoding(encoding)),
-                offset,
+            let mut out = vec![0; (range.end - range.start) as usize * width];
+            let range = ObjectRange {
+                id: get_request::Id::ObjectId(info.id.to_bytes()),
+                encoding: Some(v1::PointEncoding::from(encoding).into()),
+                offset: range.start,
                 width,
             };
             let received = DownloadProgress::new(None, 0, out.len() as u64);
-            self.download(&span, &mut out, &received, &self.begin_call(None)).await?;
+            self.download(&range, &mut out, &received, self.begin_call(None).deadline).await?;
             Ok(out)
         })
     }
 }
 
-/// First element and length of `range` within `count` elements.
-fn resolve_range(range: impl RangeBounds<u64>, count: u64) -> Result<(u64, u64)> {
+/// `range` within `count` elements.
+fn resolve_range(range: impl RangeBounds<u64>, count: u64) -> Result<Range<u64>> {
     let start = match range.start_bound() {
         Bound::Included(start) => *start,
-        Bound::Excluded(before) => before.saturating_add(1),
+        Bound::Excluded(previous) => previous.saturating_add(1),
         Bound::Unbounded => 0,
     };
     let end = match range.end_bound() {
@@ -258,14 +240,14 @@ fn resolve_range(range: impl RangeBounds<u64>, count: u64) -> Result<(u64, u64)>
     if start > end || end > count {
         return Err(ClientError::input("range", FieldProblem::TooLarge { max: count }));
     }
-    Ok((start, end - start))
+    Ok(start..end)
 }
 
 /// BLAKE3 of `bytes`; yields to other tasks in between.
 async fn hash(bytes: &[u8]) -> Vec<u8> {
     let mut hasher = blake3::Hasher::new();
-    for piece in bytes.chunks(HASH_BYTES) {
-        hasher.update(piece);
+    for chunk in bytes.chunks(HASH_BYTES) {
+        hasher.update(chunk);
         tokio::task::yield_now().await;
     }
     hasher.finalize().as_bytes().to_vec()
@@ -277,10 +259,10 @@ mod tests {
 
     #[test]
     fn refuses_ranges_that_exceed_the_count() {
-        assert_eq!(resolve_range(.., 5).ok(), Some((0, 5)));
-        assert_eq!(resolve_range(2..4, 5).ok(), Some((2, 2)));
-        assert_eq!(resolve_range(1..=4, 5).ok(), Some((1, 4)));
-        assert_eq!(resolve_range(5.., 5).ok(), Some((5, 0)));
+        assert_eq!(resolve_range(.., 5).ok(), Some(0..5));
+        assert_eq!(resolve_range(2..4, 5).ok(), Some(2..4));
+        assert_eq!(resolve_range(1..=4, 5).ok(), Some(1..5));
+        assert_eq!(resolve_range(5.., 5).ok(), Some(5..5));
         assert!(resolve_range(3..6, 5).is_err());
         assert!(resolve_range(6.., 5).is_err());
     }

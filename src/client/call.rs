@@ -15,20 +15,25 @@ const BACKOFF_MAX: Duration = Duration::from_secs(2);
 /// all async functions below it, tonic's included.
 pub(crate) type CallFuture<'a, T> = BoxFuture<'a, Result<T>>;
 
-/// Deadline and remaining retries of one call, across all its requests.
-pub(crate) struct CallBudget {
+/// Start and deadline of one call, across all its requests.
+#[derive(Clone, Copy)]
+pub(crate) struct CallDeadline {
     started: Instant,
     deadline: Option<Instant>,
+}
+
+/// Deadline and remaining retries of one call.
+pub(crate) struct CallBudget {
+    pub deadline: CallDeadline,
     retries_left: u32,
     backoff: Duration,
 }
 
-impl CallBudget {
-    pub fn new(deadline: Option<Duration>, retries: u32) -> Self {
+impl CallDeadline {
+    /// A deadline `limit` from now; none if `limit` is `None` or too long to represent.
+    pub fn new(limit: Option<Duration>) -> Self {
         let started = Instant::now();
-        // An unrepresentable deadline means no deadline.
-        let deadline = deadline.and_then(|deadline| started.checked_add(deadline));
-        Self { started, deadline, retries_left: retries, backoff: BACKOFF_FIRST }
+        Self { started, deadline: limit.and_then(|limit| started.checked_add(limit)) }
     }
 
     /// Time since the call began.
@@ -48,9 +53,9 @@ impl CallBudget {
     /// Awaits the response to a request until the deadline.
     pub async fn response<T>(
         &self,
-        answer: impl Future<Output = Result<Response<T>, Status>>,
+        response: impl Future<Output = Result<Response<T>, Status>>,
     ) -> Result<T> {
-        self.until_deadline(async { Ok(answer.await?.into_inner()) }).await
+        self.until_deadline(async { Ok(response.await?.into_inner()) }).await
     }
 
     /// Awaits `work` until the deadline.
@@ -61,6 +66,31 @@ impl CallBudget {
                 timeout_at(deadline, work).await.map_err(|_| ClientError::DeadlineExceeded)?
             }
             None => work.await,
+        }
+    }
+}
+
+impl CallBudget {
+    pub fn new(limit: Option<Duration>, retries: u32) -> Self {
+        let deadline = CallDeadline::new(limit);
+        Self { deadline, retries_left: retries, backoff: BACKOFF_FIRST }
+    }
+
+    /// Sends `message`, again after errors that may be temporary.
+    pub async fn unary<M: Clone, T, F>(
+        &mut self,
+        message: M,
+        send: impl Fn(Request<M>) -> F,
+    ) -> Result<T>
+    where
+        F: Future<Output = Result<Response<T>, Status>>,
+    {
+        loop {
+            let request = self.deadline.request(message.clone());
+            match self.deadline.response(send(request)).await {
+                Ok(response) => return Ok(response),
+                Err(error) => self.wait_before_retry(error).await?,
+            }
         }
     }
 
@@ -77,7 +107,7 @@ impl CallBudget {
             None => self.backoff.mul_f64(0.5 + jitter()),
         };
         self.backoff = (2 * self.backoff).min(BACKOFF_MAX);
-        if self.deadline.is_some_and(|deadline| Instant::now() + wait >= deadline) {
+        if self.deadline.deadline.is_some_and(|deadline| Instant::now() + wait >= deadline) {
             return Err(error);
         }
         sleep(wait).await;
@@ -127,7 +157,8 @@ mod tests {
             call.wait_before_retry(unavailable()).await,
             Err(ClientError::Refused(_))
         ));
-        let late = call.until_deadline(std::future::pending::<Result<(), ClientError>>()).await;
+        let late =
+            call.deadline.until_deadline(std::future::pending::<Result<(), ClientError>>()).await;
         assert!(matches!(late, Err(ClientError::DeadlineExceeded)));
     }
 }

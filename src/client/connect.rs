@@ -1,27 +1,23 @@
-//! Targets, TLS, and the connections of a client.
+//! Connects to a target, with TLS if the target uses it.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, atomic::AtomicUsize},
     time::Duration,
 };
 
+use tokio::time::timeout;
 use tonic::{
     Code,
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
 };
 
 use super::{
-    Client,
-    call::{CallBudget, CallFuture},
+    call::{CallDeadline, CallFuture},
+    connections::{Client, Connections},
     copy_pool::CopyPool,
-    error::{ClientError, Result},
+    error::{ClientError, Result, innermost},
 };
-use crate::wire::v1::{
-    admin_client::AdminClient, compute_client::ComputeClient, store_client::StoreClient,
-};
+use crate::wire::v1::{self, admin_client::AdminClient};
 
 const MIB: u32 = 1 << 20;
 /// A frame holds a chunk of 256 KiB and its envelope; larger frames are no faster.
@@ -29,25 +25,10 @@ const FRAME_BYTES: u32 = MIB / 2;
 const STREAM_WINDOW_BYTES: u32 = 4 * MIB;
 const CONNECTION_WINDOW_BYTES: u32 = 16 * MIB;
 const KEEPALIVE: Duration = Duration::from_secs(20);
-/// Limit on one response message: 65536 G2 sums take 18 MiB.
-const RESPONSE_BYTES_MAX: usize = 64 << 20;
 /// Payload bytes of one message if the server denies `GetInfo`.
 const MESSAGE_BYTES_DEFAULT: u64 = 1 << 20;
 /// Payload bytes of one chunk; larger chunks cost memory and are no faster.
 const CHUNK_BYTES: u64 = 256 << 10;
-
-/// State shared by the clones of a client.
-pub(crate) struct Connections {
-    pub target: String,
-    pub channels: Vec<Channel>,
-    next_channel: AtomicUsize,
-    deadline: Option<Duration>,
-    retries: u32,
-    /// The server's limit on the payload bytes of one message.
-    pub message_bytes: u64,
-    pub chunk_bytes: u64,
-    pub copies: CopyPool,
-}
 
 /// Configures a connection. See [`Client::builder`].
 #[derive(Clone)]
@@ -61,10 +42,18 @@ pub struct ClientBuilder {
     retries: u32,
 }
 
-impl ClientBuilder {
-    pub(crate) fn new(target: String) -> Self {
-        Self {
-            target,
+impl Client {
+    /// Connects to `http://host:port`, `https://host:port` or `unix:/path` with default settings.
+    ///
+    /// Errors: `InvalidSetting`, `CannotConnect`.
+    pub async fn connect(target: impl Into<String>) -> Result<Self> {
+        Self::builder(target).connect().await
+    }
+
+    /// Returns a builder that configures the connection.
+    pub fn builder(target: impl Into<String>) -> ClientBuilder {
+        ClientBuilder {
+            target: target.into(),
             connections: 4,
             ca_certificate: None,
             domain_name: None,
@@ -73,7 +62,9 @@ impl ClientBuilder {
             retries: 3,
         }
     }
+}
 
+impl ClientBuilder {
     /// Number of connections for large payloads and concurrent calls: 1 to 64, 4 by default. The
     /// first is opened by `connect`, the others on first use.
     #[must_use]
@@ -131,40 +122,39 @@ impl ClientBuilder {
     fn open(self) -> CallFuture<'static, Client> {
         Box::pin(async move {
             let endpoint = self.endpoint()?;
-            let first = tokio::time::timeout(self.connect_timeout, endpoint.connect()).await;
-            let first = match first {
+            let first = match timeout(self.connect_timeout, endpoint.connect()).await {
                 Ok(Ok(channel)) => channel,
                 Ok(Err(error)) => return Err(self.connect_error(innermost(&error))),
-                Err(_) => return Err(self.connect_error(self.timeout_text())),
+                Err(_) => return Err(self.timeout_error()),
             };
+            let message_bytes = self.message_bytes(first.clone()).await?;
             let mut channels = vec![first];
             channels.resize_with(self.connections, || endpoint.connect_lazy());
-            let mut inner = Connections {
-                target: self.target.clone(),
-                channels,
-                next_channel: AtomicUsize::new(0),
-                deadline: self.deadline,
-                retries: self.retries,
-                message_bytes: 0,
-                chunk_bytes: CHUNK_BYTES,
-                copies: CopyPool::default(),
-            };
-            inner.message_bytes = self.message_bytes(&inner).await?;
-            inner.chunk_bytes = inner.chunk_bytes.min(inner.message_bytes);
-            Ok(Client { inner: Arc::new(inner) })
+            Ok(Client {
+                inner: Arc::new(Connections {
+                    target: self.target,
+                    channels,
+                    next_lane: AtomicUsize::new(0),
+                    deadline: self.deadline,
+                    retries: self.retries,
+                    message_bytes,
+                    chunk_bytes: message_bytes.min(CHUNK_BYTES),
+                    copies: CopyPool::default(),
+                }),
+            })
         })
     }
 
-    async fn message_bytes(&self, inner: &Connections) -> Result<u64> {
-        let mut admin = AdminClient::new(inner.channels[0].clone());
-        let call = CallBudget::new(Some(self.connect_timeout), 0);
-        let info = call.response(admin.get_info(call.request(Default::default()))).await;
-        match info {
+    async fn message_bytes(&self, channel: Channel) -> Result<u64> {
+        let mut admin = AdminClient::new(channel);
+        let deadline = CallDeadline::new(Some(self.connect_timeout));
+        let request = deadline.request(v1::GetInfoRequest {});
+        match deadline.response(admin.get_info(request)).await {
             Ok(info) => match info.limits.map(|limits| limits.message_payload_bytes) {
                 Some(bytes) if bytes > 0 => Ok(bytes),
                 _ => Err(ClientError::invalid_response("the response has no limits")),
             },
-            Err(ClientError::DeadlineExceeded) => Err(self.connect_error(self.timeout_text())),
+            Err(ClientError::DeadlineExceeded) => Err(self.timeout_error()),
             Err(ClientError::ConnectionLost(problem)) => Err(self.connect_error(problem)),
             Err(ClientError::Refused(refusal)) if refusal.code == Code::PermissionDenied => {
                 Ok(MESSAGE_BYTES_DEFAULT)
@@ -180,23 +170,21 @@ impl ClientBuilder {
         let target = self.target.as_str();
         if !["http://", "https://", "unix:"].iter().any(|scheme| target.starts_with(scheme)) {
             let problem = "expected http://host:port, https://host:port or unix:/path";
-            return Err(self.target_error(problem));
+            return Err(self.target_error(problem.into()));
         }
         let mut endpoint = Endpoint::from_shared(self.target.clone())
             .map_err(|error| self.target_error(innermost(&error)))?;
         if target.starts_with("https://") {
-            let mut tls = ClientTlsConfig::new();
-            tls = match &self.ca_certificate {
-                Some(pem) => tls.ca_certificate(Certificate::from_pem(pem)),
-                None => tls.with_native_roots(),
+            let mut tls = match &self.ca_certificate {
+                Some(pem) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)),
+                None => ClientTlsConfig::new().with_native_roots(),
             };
             if let Some(name) = &self.domain_name {
                 tls = tls.domain_name(name);
             }
-            endpoint = endpoint.tls_config(tls).map_err(|error| ClientError::InvalidSetting {
-                what: "certificate".into(),
-                problem: innermost(&error),
-            })?;
+            endpoint = endpoint
+                .tls_config(tls)
+                .map_err(|error| ClientError::setting("certificate", innermost(&error)))?;
         } else if self.ca_certificate.is_some() {
             return Err(self.tls_error("CA certificate"));
         } else if self.domain_name.is_some() {
@@ -213,77 +201,21 @@ impl ClientBuilder {
             .keep_alive_timeout(KEEPALIVE))
     }
 
-    fn target_error(&self, problem: impl Into<String>) -> ClientError {
-        ClientError::InvalidSetting {
-            what: format!("target {:?}", self.target),
-            problem: problem.into(),
-        }
+    fn target_error(&self, problem: String) -> ClientError {
+        ClientError::setting(format!("target {:?}", self.target), problem)
     }
 
     fn tls_error(&self, what: &str) -> ClientError {
         let problem = format!("target {:?} does not use TLS: use https://host:port", self.target);
-        ClientError::InvalidSetting { what: what.into(), problem }
+        ClientError::setting(what, problem)
     }
 
     fn connect_error(&self, problem: String) -> ClientError {
         ClientError::CannotConnect { target: self.target.clone(), problem }
     }
 
-    fn timeout_text(&self) -> String {
-        format!("no response within {} ms", self.connect_timeout.as_millis())
-    }
-}
-
-/// The innermost source of an error: the outer ones only say "transport error".
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut inner = error;
-    while let Some(source) = inner.source() {
-        inner = source;
-    }
-    inner.to_string()
-}
-
-impl Client {
-    /// Begins a call; its deadline counts from now.
-    pub(crate) fn begin_call(&self, deadline: Option<Duration>) -> CallBudget {
-        CallBudget::new(deadline.or(self.inner.deadline), self.inner.retries)
-    }
-
-    /// Returns the next connection, round robin.
-    fn any_channel(&self) -> Channel {
-        let turn = self.inner.next_channel.fetch_add(1, Ordering::Relaxed);
-        self.channel(turn)
-    }
-
-    fn channel(&self, turn: usize) -> Channel {
-        self.inner.channels[turn % self.inner.channels.len()].clone()
-    }
-
-    pub(crate) fn admin(&self) -> AdminClient<Channel> {
-        AdminClient::new(self.any_channel())
-    }
-
-    pub(crate) fn compute(&self) -> ComputeClient<Channel> {
-        ComputeClient::new(self.any_channel()).max_decoding_message_size(RESPONSE_BYTES_MAX)
-    }
-
-    pub(crate) fn store(&self) -> StoreClient<Channel> {
-        StoreClient::new(self.any_channel()).max_decoding_message_size(RESPONSE_BYTES_MAX)
-    }
-
-    /// A client on connection `lane`, for payloads that are spread over several connections.
-    pub(crate) fn store_on(&self, lane: usize) -> StoreClient<Channel> {
-        StoreClient::new(self.channel(lane)).max_decoding_message_size(RESPONSE_BYTES_MAX)
-    }
-
-    pub(crate) fn compute_on(&self, lane: usize) -> ComputeClient<Channel> {
-        ComputeClient::new(self.channel(lane)).max_decoding_message_size(RESPONSE_BYTES_MAX)
-    }
-
-    /// Number of connections for a payload of `bytes`: one per 2 MiB, because below that another
-    /// connection costs more than it gains.
-    pub(crate) fn lane_count(&self, bytes: u64) -> usize {
-        let worth = usize::try_from(bytes >> 21).unwrap_or(usize::MAX);
-        worth.clamp(1, self.inner.channels.len())
+    fn timeout_error(&self) -> ClientError {
+        let timeout_ms = self.connect_timeout.as_millis();
+        self.connect_error(format!("no response within {timeout_ms} ms"))
     }
 }

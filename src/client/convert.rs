@@ -10,80 +10,21 @@ use super::{
     },
 };
 use crate::{
-    curve::{
-        Group,
-        points::{PointEncoding, SumEncoding},
-        scalars::ScalarEncoding,
-    },
+    curve::scalars::ScalarEncoding,
     error::FieldProblem,
-    wire::v1,
+    wire::{enums::counterparts, v1},
 };
 
-pub(crate) fn group(group: Group) -> v1::Group {
-    match group {
-        Group::G1 => v1::Group::G1,
-        Group::G2 => v1::Group::G2,
-    }
+counterparts! {
+    Verification, Verify: None, Full, Probabilistic;
+    Direction, Direction: Forward, Inverse;
+    Order, Order: Natural, BitReversed;
 }
-
-pub(crate) fn point_encoding(encoding: PointEncoding) -> v1::PointEncoding {
-    match encoding {
-        PointEncoding::Compressed => v1::PointEncoding::Compressed,
-        PointEncoding::Uncompressed => v1::PointEncoding::Uncompressed,
-        PointEncoding::Montgomery => v1::PointEncoding::Montgomery,
-    }
-}
-
-pub(crate) fn result_encoding(encoding: SumEncoding) -> v1::ResultEncoding {
-    match encoding {
-        SumEncoding::Compressed => v1::ResultEncoding::Compressed,
-        SumEncoding::Uncompressed => v1::ResultEncoding::Uncompressed,
-        SumEncoding::Projective => v1::ResultEncoding::Projective,
-    }
-}
-
-/// Each encoding and its value on the wire.
-const SCALAR_ENCODINGS: [(ScalarEncoding, v1::ScalarEncoding); 12] = [
-    (ScalarEncoding::Canonical, v1::ScalarEncoding::Canonical),
-    (ScalarEncoding::Montgomery, v1::ScalarEncoding::Montgomery),
-    (ScalarEncoding::Unsigned(1), v1::ScalarEncoding::U8),
-    (ScalarEncoding::Unsigned(2), v1::ScalarEncoding::U16),
-    (ScalarEncoding::Unsigned(4), v1::ScalarEncoding::U32),
-    (ScalarEncoding::Unsigned(8), v1::ScalarEncoding::U64),
-    (ScalarEncoding::Unsigned(16), v1::ScalarEncoding::U128),
-    (ScalarEncoding::Signed(1), v1::ScalarEncoding::I8),
-    (ScalarEncoding::Signed(2), v1::ScalarEncoding::I16),
-    (ScalarEncoding::Signed(4), v1::ScalarEncoding::I32),
-    (ScalarEncoding::Signed(8), v1::ScalarEncoding::I64),
-    (ScalarEncoding::Signed(16), v1::ScalarEncoding::I128),
-];
 
 /// Errors: `InvalidInput` if no encoding has that width.
-pub(crate) fn scalar_encoding(encoding: ScalarEncoding) -> Result<v1::ScalarEncoding> {
-    let known = SCALAR_ENCODINGS.iter().find(|(ours, _)| *ours == encoding);
-    known.map(|(_, wire)| *wire).ok_or(ClientError::input("encoding", FieldProblem::OutOfRange))
-}
-
-pub(crate) fn verify(verify: Verification) -> v1::Verify {
-    match verify {
-        Verification::None => v1::Verify::None,
-        Verification::Full => v1::Verify::Full,
-        Verification::Probabilistic => v1::Verify::Probabilistic,
-    }
-}
-
-pub(crate) fn direction(direction: Direction) -> v1::Direction {
-    match direction {
-        Direction::Forward => v1::Direction::Forward,
-        Direction::Inverse => v1::Direction::Inverse,
-    }
-}
-
-pub(crate) fn order(order: Order) -> v1::Order {
-    match order {
-        Order::Natural => v1::Order::Natural,
-        Order::BitReversed => v1::Order::BitReversed,
-    }
+pub(crate) fn scalar_encoding(encoding: ScalarEncoding) -> Result<i32> {
+    let wire = v1::ScalarEncoding::try_from(encoding);
+    wire.map(i32::from).map_err(|problem| ClientError::input("encoding", problem))
 }
 
 /// Number of elements in `bytes` bytes.
@@ -98,37 +39,45 @@ pub(crate) fn element_count(field: &'static str, bytes: u64, width: usize) -> Re
     Ok(bytes / width)
 }
 
-pub(crate) fn timing(timing: Option<v1::Timing>) -> Timing {
-    let timing = timing.unwrap_or_default();
-    Timing {
-        receive: Duration::from_micros(timing.receive_us),
-        queue: Duration::from_micros(timing.queue_us),
-        compute: Duration::from_micros(timing.compute_us),
-        verify: Duration::from_micros(timing.verify_us),
-        send: Duration::from_micros(timing.send_us),
+/// The server's phases and what the client measured. Without an `upload` time, the upload takes the
+/// part of `total` that the server's phases do not explain.
+pub(crate) fn timing(
+    server: Option<v1::Timing>,
+    upload: Option<Duration>,
+    download: Duration,
+    total: Duration,
+) -> Timing {
+    let server = server.unwrap_or_default();
+    let mut timing = Timing {
+        receive: Duration::from_micros(server.receive_us),
+        queue: Duration::from_micros(server.queue_us),
+        compute: Duration::from_micros(server.compute_us),
+        verify: Duration::from_micros(server.verify_us),
+        send: Duration::from_micros(server.send_us),
+        download,
+        total,
         ..Timing::default()
-    }
+    };
+    let phases = timing.receive + timing.queue + timing.compute + timing.verify + timing.send;
+    timing.upload = upload.unwrap_or(total.saturating_sub(phases));
+    timing
 }
 
-/// Errors: `InvalidResponse` if the server reports less verification than `asked`.
+/// Errors: `InvalidResponse` if the server reports less verification than `requested`.
 pub(crate) fn execution(
     execution: Option<v1::Execution>,
-    asked: Verification,
+    requested: Verification,
 ) -> Result<Execution> {
     let execution = execution.unwrap_or_default();
-    let verified = match execution.verified() {
-        v1::Verify::Full => Verification::Full,
-        v1::Verify::Probabilistic => Verification::Probabilistic,
-        v1::Verify::None | v1::Verify::Unspecified => Verification::None,
-    };
-    let enough = match asked {
+    let verified = Verification::try_from(execution.verified()).unwrap_or(Verification::None);
+    let is_enough = match requested {
         Verification::None => true,
         Verification::Probabilistic => verified != Verification::None,
         Verification::Full => verified == Verification::Full,
     };
-    if !enough {
+    if !is_enough {
         let problem =
-            format!("requested {asked:?} verification, but the result claims {verified:?}");
+            format!("requested {requested:?} verification, but the result claims {verified:?}");
         return Err(ClientError::invalid_response(problem));
     }
     let v1::Execution { engine, device, stages, .. } = execution;
@@ -137,17 +86,11 @@ pub(crate) fn execution(
 }
 
 pub(crate) fn bases(bases: v1::Bases) -> Result<BasesInfo> {
-    let group = match bases.group() {
-        v1::Group::G1 => Group::G1,
-        v1::Group::G2 => Group::G2,
-        v1::Group::Unspecified => {
-            return Err(ClientError::invalid_response("the bases have no group"));
-        }
-    };
+    let group = bases.group().try_into();
     let id = bases.object_id.as_ref().try_into();
     Ok(BasesInfo {
         id: BasesId(id.map_err(|_| ClientError::invalid_response("the id is not 32 bytes long"))?),
-        group,
+        group: group.map_err(|_| ClientError::invalid_response("the bases have no group"))?,
         count: bases.count,
         bytes: bases.bytes,
         infinities: bases.infinities,
@@ -168,13 +111,14 @@ pub(crate) fn object_vector(object: Option<v1::Object>) -> Result<VectorInfo> {
     let Some(v1::object::Kind::Vector(vector)) = object.and_then(|object| object.kind) else {
         return Err(ClientError::invalid_response("the object is not a vector"));
     };
-    let known = SCALAR_ENCODINGS.iter().find(|(_, wire)| *wire == vector.encoding());
+    let encoding = vector.encoding().try_into();
     let id = vector.upload_id.as_ref().try_into();
     Ok(VectorInfo {
         id: UploadKey(
             id.map_err(|_| ClientError::invalid_response("the id is not 16 bytes long"))?,
         ),
-        encoding: known.ok_or(ClientError::invalid_response("the vector has no encoding"))?.0,
+        encoding: encoding
+            .map_err(|_| ClientError::invalid_response("the vector has no encoding"))?,
         count: vector.count,
     })
 }

@@ -11,7 +11,7 @@ use tonic::{Status, Streaming};
 
 use super::{
     Client, Progress,
-    call::CallBudget,
+    call::CallDeadline,
     copy_pool::CopyPool,
     error::{ClientError, Result},
 };
@@ -31,9 +31,9 @@ pub(crate) struct DownloadProgress {
 }
 
 impl DownloadProgress {
-    /// `before` bytes of `total` were transferred before the download.
-    pub fn new(progress: Option<Progress>, before: u64, total: u64) -> Self {
-        Self { progress, done: Mutex::new(before), total }
+    /// `sent` bytes of `total` were sent before the download.
+    pub fn new(progress: Option<Progress>, sent: u64, total: u64) -> Self {
+        Self { progress, done: Mutex::new(sent), total }
     }
 
     pub fn add(&self, bytes: u64) {
@@ -48,7 +48,8 @@ impl DownloadProgress {
 /// A range of an object's elements and their encoding.
 pub(crate) struct ObjectRange {
     pub id: Id,
-    pub encoding: Option<v1::PointEncoding>,
+    /// The points' encoding in messages; `None` for vectors.
+    pub encoding: Option<i32>,
     /// The first element.
     pub offset: u64,
     /// Bytes of one element.
@@ -56,27 +57,24 @@ pub(crate) struct ObjectRange {
 }
 
 impl Client {
-    /// Fills `out` with the elements that start at `span.offset`.
+    /// Fills `out` with the elements that start at `range.offset`.
     pub(crate) async fn download(
         &self,
-        span: &ObjectRange,
+        range: &ObjectRange,
         out: &mut [u8],
         received: &DownloadProgress,
-        deadline: &CallBudget,
+        deadline: CallDeadline,
     ) -> Result<()> {
         let lanes = self.lane_count(out.len() as u64);
-        let width = span.width;
-        let piece_bytes = (PIECE_BYTES / width).max(1) * width;
-        let per_lane = out.len().div_ceil(lanes).next_multiple_of(width);
-        let piece_bytes = piece_bytes.min(per_lane.max(width));
-        let pieces = Mutex::new(out.chunks_mut(piece_bytes).enumerate());
-        let next = || pieces.lock().unwrap_or_else(PoisonError::into_inner).next();
-        let (next, per_piece) = (&next, (piece_bytes / width) as u64);
+        let elements_per_lane = (out.len() / range.width).div_ceil(lanes);
+        let elements = elements_per_lane.min(PIECE_BYTES / range.width).max(1);
+        let pieces = Mutex::new(out.chunks_mut(elements * range.width).enumerate());
+        let next = &|| pieces.lock().unwrap_or_else(PoisonError::into_inner).next();
         let lanes: FuturesUnordered<_> = (0..lanes)
             .map(|lane| async move {
                 while let Some((number, piece)) = next() {
-                    let offset = span.offset + number as u64 * per_piece;
-                    self.get_piece(lane, span, offset, piece, received, deadline).await?;
+                    let offset = range.offset + (number * elements) as u64;
+                    self.get_piece(lane, range, offset, piece, received, deadline).await?;
                 }
                 Ok(())
             })
@@ -88,21 +86,21 @@ impl Client {
     async fn get_piece(
         &self,
         lane: usize,
-        span: &ObjectRange,
+        range: &ObjectRange,
         offset: u64,
         out: &mut [u8],
         received: &DownloadProgress,
-        deadline: &CallBudget,
+        deadline: CallDeadline,
     ) -> Result<()> {
         let mut retry = self.begin_call(None);
         let mut filled = 0;
         loop {
-            let start = filled - filled % span.width;
+            let start = filled - filled % range.width;
             let request = v1::GetRequest {
-                id: Some(span.id.clone()),
-                encoding: span.encoding.map(|encoding| encoding as i32),
-                offset: offset + (start / span.width) as u64,
-                length: ((out.len() - start) / span.width) as u64,
+                id: Some(range.id.clone()),
+                encoding: range.encoding,
+                offset: offset + (start / range.width) as u64,
+                length: ((out.len() - start) / range.width) as u64,
             };
             filled = start;
             let mut store = self.store_on(lane);
@@ -131,29 +129,30 @@ async fn receive_piece(
     received: &DownloadProgress,
 ) -> Result<()> {
     let mut messages = spawn_decoder(stream);
-    let (mut at, mut rest, mut some) = (0, out, Vec::with_capacity(QUEUED_MESSAGES));
-    while messages.recv_many(&mut some, QUEUED_MESSAGES).await > 0 {
-        let (begun, mut copies, mut end) = (at, Vec::new(), Result::Ok(()));
-        for message in some.drain(..) {
+    let (mut offset, mut rest, mut batch) = (0, out, Vec::with_capacity(QUEUED_MESSAGES));
+    while messages.recv_many(&mut batch, QUEUED_MESSAGES).await > 0 {
+        let (mut bytes, mut copies, mut outcome) = (0, Vec::new(), Result::Ok(()));
+        for message in batch.drain(..) {
             let chunk = match message {
                 Ok(message) => message.chunk.unwrap_or_default(),
                 Err(status) => {
-                    end = Err(ClientError::from(status));
+                    outcome = Err(ClientError::from(status));
                     break;
                 }
             };
-            let place = mem::take(&mut rest).split_at_mut_checked(chunk.data.len());
-            let Some((place, later)) = place.filter(|_| chunk.offset == at as u64) else {
+            let parts = mem::take(&mut rest).split_at_mut_checked(chunk.data.len());
+            let Some((target, remaining)) = parts.filter(|_| chunk.offset == offset) else {
                 return Err(misplaced_chunk());
             };
-            at += place.len();
-            rest = later;
-            copies.push((place, chunk.data));
+            offset += chunk.data.len() as u64;
+            bytes += chunk.data.len();
+            rest = remaining;
+            copies.push((target, chunk.data));
         }
-        threads.map(at - begun, copies, |(place, data)| place.copy_from_slice(&data));
-        *filled += at - begun;
-        received.add((at - begun) as u64);
-        end?;
+        threads.map(bytes, copies, |(target, data)| target.copy_from_slice(&data));
+        *filled += bytes;
+        received.add(bytes as u64);
+        outcome?;
     }
     if rest.is_empty() {
         Ok(())
@@ -172,8 +171,8 @@ fn spawn_decoder<T: Send + 'static>(mut stream: Streaming<T>) -> mpsc::Receiver<
                 () = sender.closed() => None,
             };
             let Some(next) = next else { return };
-            let last = next.is_err();
-            if sender.send(next).await.is_err() || last {
+            let has_failed = next.is_err();
+            if sender.send(next).await.is_err() || has_failed {
                 return;
             }
         }
@@ -185,12 +184,10 @@ fn misplaced_chunk() -> ClientError {
     ClientError::invalid_response("a chunk has the wrong offset or length")
 }
 
-/// Writes `chunk`, which must begin at `at`, to `out`. Returns the offset of the next chunk.
-pub(crate) fn copy_chunk(chunk: &v1::Chunk, out: &mut [u8], at: usize) -> Result<usize> {
-    let end = at + chunk.data.len();
-    if chunk.offset != at as u64 || end > out.len() {
-        return Err(misplaced_chunk());
-    }
-    out[at..end].copy_from_slice(&chunk.data);
+/// Writes `chunk`, which must begin at `offset`, to `out`. Returns the offset of the next chunk.
+pub(crate) fn copy_chunk(chunk: &v1::Chunk, out: &mut [u8], offset: usize) -> Result<usize> {
+    let end = offset + chunk.data.len();
+    let target = out.get_mut(offset..end).filter(|_| chunk.offset == offset as u64);
+    target.ok_or_else(misplaced_chunk)?.copy_from_slice(&chunk.data);
     Ok(end)
 }

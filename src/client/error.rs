@@ -74,12 +74,13 @@ pub struct Refusal {
 impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.message)?;
-        if !self.reason_text.is_empty() {
-            write!(f, " ({})", self.reason_text)?;
-        }
-        match self.retry_after {
-            Some(after) => write!(f, ": try again in {} ms", after.as_millis()),
-            None => Ok(()),
+        match (self.reason_text.as_str(), self.retry_after) {
+            ("", None) => Ok(()),
+            ("", Some(after)) => write!(f, " (retry delay {} ms)", after.as_millis()),
+            (reason, None) => write!(f, " ({reason})"),
+            (reason, Some(after)) => {
+                write!(f, " ({reason}, retry delay {} ms)", after.as_millis())
+            }
         }
     }
 }
@@ -96,12 +97,18 @@ impl ClientError {
         }
     }
 
+    fn refusal(&self) -> Option<&Refusal> {
+        match self {
+            Self::Refused(refusal) => Some(refusal),
+            _ => None,
+        }
+    }
+
     /// The reason; `None` if the server sent none or this version does not know it.
     pub fn reason(&self) -> Option<Reason> {
         match self {
-            Self::Refused(refusal) => refusal.reason,
             Self::DeadlineExceeded => Some(Reason::Deadline),
-            _ => None,
+            _ => self.refusal()?.reason,
         }
     }
 
@@ -125,18 +132,12 @@ impl ClientError {
 
     /// Index of the field's first invalid element.
     pub fn index(&self) -> Option<u64> {
-        match self {
-            Self::Refused(refusal) => refusal.index,
-            _ => None,
-        }
+        self.refusal()?.index
     }
 
     /// How long to wait before a retry, if the server sent a delay.
     pub fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Refused(refusal) => refusal.retry_after,
-            _ => None,
-        }
+        self.refusal()?.retry_after
     }
 
     /// Whether the same call may succeed later: the server is unreachable, unavailable or
@@ -154,16 +155,20 @@ impl ClientError {
         self.code() == Code::NotFound
     }
 
+    pub(crate) fn setting(what: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self::InvalidSetting { what: what.into(), problem: problem.into() }
+    }
+
     pub(crate) fn input(field: &'static str, problem: FieldProblem) -> Self {
         Self::InvalidInput { field, problem }
     }
 
     pub(crate) fn length(field: &'static str, expected: u64, got: u64) -> Self {
-        Self::InvalidInput { field, problem: FieldProblem::Length { expected, got } }
+        Self::input(field, FieldProblem::Length { expected, got })
     }
 
-    pub(crate) fn invalid_response(what: impl Into<String>) -> Self {
-        Self::InvalidResponse(what.into())
+    pub(crate) fn invalid_response(problem: impl Into<String>) -> Self {
+        Self::InvalidResponse(problem.into())
     }
 }
 
@@ -175,7 +180,7 @@ impl From<Status> for ClientError {
             return Self::DeadlineExceeded;
         }
         if reason_text.is_empty() && is_transport(&status) {
-            return Self::ConnectionLost(root_cause(&status));
+            return Self::ConnectionLost(innermost(&status));
         }
         let violation = details.bad_request().and_then(|bad| bad.field_violations.first());
         let (field, index) = violation.map_or((None, None), |v| split_index(&v.field));
@@ -204,9 +209,9 @@ fn is_transport(status: &Status) -> bool {
     std::error::Error::source(status).is_some() || status.code() == Code::Unknown && unready
 }
 
-/// The innermost source of the status: the outer ones only say "transport error".
-fn root_cause(status: &Status) -> String {
-    let mut inner: &dyn std::error::Error = status;
+/// The innermost source of an error: the outer ones only say "transport error".
+pub(crate) fn innermost(error: &dyn std::error::Error) -> String {
+    let mut inner = error;
     while let Some(source) = inner.source() {
         inner = source;
     }
@@ -219,50 +224,5 @@ fn split_index(field: &str) -> (Option<String>, Option<u64>) {
     match split.and_then(|(name, index)| Some((name, index.parse().ok()?))) {
         Some((name, index)) => (Some(name.to_owned()), Some(index)),
         None => (Some(field.to_owned()), None),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use tonic::{Code, Status};
-    use tonic_types::{ErrorDetails, StatusExt};
-
-    use super::{ClientError, Reason};
-
-    #[test]
-    fn reads_reason_field_and_index_from_a_status() {
-        let mut details = ErrorDetails::new();
-        details
-            .set_error_info("NOT_CANONICAL", "capstan", std::collections::HashMap::new())
-            .add_bad_request_violation("scalars[7]", "not canonical");
-        let status = Status::with_error_details(Code::InvalidArgument, "scalars[7]: bad", details);
-        let error = ClientError::from(status);
-        assert_eq!(error.code(), Code::InvalidArgument);
-        assert_eq!(error.reason(), Some(Reason::NotCanonical));
-        assert_eq!((error.field(), error.index()), (Some("scalars"), Some(7)));
-        assert!(!error.is_retryable());
-        assert_eq!(error.to_string(), "scalars[7]: bad (NOT_CANONICAL)");
-    }
-
-    #[test]
-    fn exhaustion_is_retryable_only_with_a_delay() {
-        let mut details = ErrorDetails::new();
-        details.set_error_info("JOBS", "capstan", std::collections::HashMap::new());
-        let never = Status::with_error_details(Code::ResourceExhausted, "full", details.clone());
-        assert!(!ClientError::from(never).is_retryable());
-        details.set_retry_info(Some(Duration::from_millis(40)));
-        let later =
-            ClientError::from(Status::with_error_details(Code::ResourceExhausted, "", details));
-        assert!(later.is_retryable());
-        assert_eq!(later.retry_after(), Some(Duration::from_millis(40)));
-    }
-
-    #[test]
-    fn unavailable_is_retryable_and_timeouts_are_deadlines() {
-        assert!(ClientError::from(Status::unavailable("draining")).is_retryable());
-        let error = ClientError::from(Status::cancelled("Timeout expired"));
-        assert_eq!(error.code(), Code::DeadlineExceeded);
     }
 }

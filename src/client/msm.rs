@@ -1,38 +1,34 @@
 //! Multi-scalar multiplication.
 
-use std::time::Duration;
+use std::{future, time::Duration};
 
-use futures_util::FutureExt;
+use bytes::Bytes;
 
 use super::{
     BasesHandle, BasesId, Client, CurvePoint, EncodedMsmResult, MsmOptions, MsmResult, ScalarInput,
-    call::{CallBudget, CallFuture},
+    UploadKey,
+    call::{CallBudget, CallDeadline, CallFuture},
     convert,
     error::{ClientError, Result},
-    payload::OutgoingBytes,
-    striped_upload::{PutHeader, first_response},
-    types::UploadKey,
+    striped_upload::{PutHeader, UploadLane},
     upload::ChunkQueue,
-    vectors::ReleaseOnDrop,
 };
 use crate::{
     curve::{
         Group,
         layout::points_as_bytes,
-        points::{PointEncoding, decode_sums},
-        scalars::ScalarEncoding,
+        points::{SumEncoding, decode_sums},
     },
     error::FieldProblem,
     wire::v1::{self, msm_request::Scalars, msm_spec::Bases, msm_stream_request::Message},
 };
 
-/// An MSM without its scalars.
-struct MsmCallSpec {
-    spec: v1::MsmSpec,
+/// The bases of a call.
+struct MsmCallBases {
+    bases: Bases,
     /// Number of bases, and so of scalars per vector.
     len: u64,
-    batch: u64,
-    /// Payload bytes of bases in the spec.
+    /// Payload bytes of bases in the message.
     inline_bytes: u64,
 }
 
@@ -60,9 +56,8 @@ impl Client {
         scalars: impl Into<ScalarInput<'a>>,
         options: MsmOptions,
     ) -> Result<MsmResult<A>> {
-        let encoding = options.result_encoding;
-        let (id, offset, len) = (bases.id(), bases.offset, bases.len);
-        let sums = self.msm_id(A::GROUP, id, offset, len, scalars, options).await?;
+        let (id, encoding) = (bases.id(), options.result_encoding);
+        let sums = self.msm_id(A::GROUP, id, bases.offset, bases.len, scalars, options).await?;
         decode(sums, encoding)
     }
 
@@ -85,20 +80,16 @@ impl Client {
         scalars: impl Into<ScalarInput<'a>>,
         options: MsmOptions,
     ) -> Result<MsmResult<A>> {
-        let data = OutgoingBytes::Public(points_as_bytes(bases));
-        let max = self.inner.message_bytes / (A::GROUP.affine_bytes() as u64);
-        if bases.len() as u64 > max {
+        let max = self.inner.message_bytes / A::GROUP.affine_bytes() as u64;
+        let len = bases.len() as u64;
+        if len > max {
             return Err(ClientError::input("bases", FieldProblem::TooLarge { max }));
         }
-        let bases = v1::InlineBases {
-            encoding: v1::PointEncoding::Montgomery.into(),
-            data: data.as_single_chunk(&self.inner.copies),
-        };
-        let len = data.len() / (A::GROUP.affine_bytes() as u64);
+        let data = Bytes::copy_from_slice(points_as_bytes(bases));
+        let bases = MsmCallBases { len, inline_bytes: data.len() as u64, bases: inline(data) };
         let encoding = options.result_encoding;
-        let scalars = scalars.into();
-        let sums = self.run_msm(A::GROUP, Bases::Inline(bases), len, data.len(), scalars, options);
-        decode(sums.await?, encoding)
+        let sums = self.run_msm(A::GROUP, bases, scalars.into(), options).await?;
+        decode(sums, encoding)
     }
 
     /// Computes an MSM over points `offset..offset + len` of the bases `id`. Returns the sums in
@@ -114,168 +105,127 @@ impl Client {
     ) -> Result<EncodedMsmResult> {
         let bases = if len == 0 {
             // On the wire, a length of 0 means all bases.
-            let encoding = convert::point_encoding(PointEncoding::Montgomery).into();
-            Bases::Inline(v1::InlineBases { encoding, data: Default::default() })
+            inline(Bytes::new())
         } else {
-            Bases::Stored(v1::StoredBases { object_id: id.0.to_vec().into(), offset, length: len })
+            Bases::Stored(v1::StoredBases { object_id: id.to_bytes(), offset, length: len })
         };
-        self.run_msm(group, bases, len, 0, scalars.into(), options).await
+        let bases = MsmCallBases { bases, len, inline_bytes: 0 };
+        self.run_msm(group, bases, scalars.into(), options).await
     }
 
     fn run_msm<'a>(
         &'a self,
         group: Group,
-        bases: Bases,
-        len: u64,
-        inline_bytes: u64,
+        bases: MsmCallBases,
         scalars: ScalarInput<'a>,
         options: MsmOptions,
     ) -> CallFuture<'a, EncodedMsmResult> {
         Box::pin(async move {
             let mut call = self.begin_call(options.deadline);
             let spec = v1::MsmSpec {
-                group: convert::group(group).into(),
-                bases: Some(bases),
+                group: v1::Group::from(group).into(),
+                bases: Some(bases.bases),
                 batch: options.batch,
                 reduce: options.reduce,
-                result_encoding: convert::result_encoding(options.result_encoding).into(),
-                verify: convert::verify(options.verify).into(),
+                result_encoding: v1::ResultEncoding::from(options.result_encoding).into(),
+                verify: v1::Verify::from(options.verify).into(),
             };
-            let job = MsmCallSpec { spec, len, batch: options.batch.max(1).into(), inline_bytes };
-            let (result, upload) = match scalars.into_payload() {
+            let (result, upload_time) = match scalars.into_payload() {
                 Err(id) => {
-                    let scalars = Scalars::UploadId(id.0.to_vec().into());
-                    (self.call_msm(&job, scalars, &mut call).await?, Some(Duration::ZERO))
+                    let scalars = Scalars::UploadId(id.to_bytes());
+                    (self.msm_unary(spec, scalars, &mut call).await?, Some(Duration::ZERO))
                 }
-                Ok((encoding, payload)) => {
-                    job.check_length(encoding, payload.len())?;
-                    if payload.len() + job.inline_bytes <= self.inner.message_bytes {
-                        let encoding = convert::scalar_encoding(encoding)?.into();
-                        let inline = v1::InlineVector {
-                            encoding,
-                            data: payload.as_single_chunk(&self.inner.copies),
-                        };
-                        let scalars = Scalars::Inline(inline);
-                        (self.call_msm(&job, scalars, &mut call).await?, None)
+                Ok((encoding, data)) => {
+                    let count = convert::element_count("scalars", data.len(), encoding.width())?;
+                    let expected = bases.len.saturating_mul(options.batch.max(1).into());
+                    if count != expected {
+                        return Err(ClientError::length("scalars", expected, count));
+                    }
+                    let encoding = convert::scalar_encoding(encoding)?;
+                    if data.len() + bases.inline_bytes <= self.inner.message_bytes {
+                        let data = data.as_single_chunk(&self.inner.copies);
+                        let scalars = Scalars::Inline(v1::InlineVector { encoding, data });
+                        (self.msm_unary(spec, scalars, &mut call).await?, None)
                     } else {
-                        let upload = self.chunk_queue(payload, options.progress);
-                        let result = self.msm_streamed(&job, encoding, &upload, &mut call).await?;
+                        let scalars = v1::VectorUpload { encoding, count, ..Default::default() };
+                        let upload = self.chunk_queue(data, options.progress);
+                        let result = self.msm_streamed(&spec, scalars, &upload, &mut call).await?;
                         (result, Some(upload.elapsed()))
                     }
                 }
             };
-            let mut timing = convert::timing(result.timing);
-            timing.total = call.elapsed();
-            timing.upload = upload.unwrap_or_else(|| timing.unaccounted());
+            let total = call.deadline.elapsed();
             Ok(EncodedMsmResult {
                 bytes: result.points,
-                timing,
+                timing: convert::timing(result.timing, upload_time, Duration::ZERO, total),
                 execution: convert::execution(result.execution, options.verify)?,
             })
         })
     }
 
-    async fn call_msm(
+    async fn msm_unary(
         &self,
-        job: &MsmCallSpec,
+        spec: v1::MsmSpec,
         scalars: Scalars,
         call: &mut CallBudget,
     ) -> Result<v1::MsmResult> {
-        loop {
-            let (spec, scalars) = (Some(job.spec.clone()), Some(scalars.clone()));
-            let request = call.request(v1::MsmRequest { spec, scalars });
-            match call.response(self.compute().msm(request)).await {
-                Ok(answer) => {
-                    return answer.result.ok_or(ClientError::invalid_response("no result"));
-                }
-                Err(error) => call.wait_before_retry(error).await?,
-            }
-        }
+        let request = v1::MsmRequest { spec: Some(spec), scalars: Some(scalars) };
+        let send = |request| async move { self.compute().msm(request).await };
+        required_result(call.unary(request, send).await?.result)
     }
 
     /// Sends the scalars over the job's stream and further ones.
     async fn msm_streamed(
         &self,
-        job: &MsmCallSpec,
-        encoding: ScalarEncoding,
+        spec: &v1::MsmSpec,
+        scalars: v1::VectorUpload,
         upload: &ChunkQueue<'_>,
         call: &mut CallBudget,
     ) -> Result<v1::MsmResult> {
-        let mut id = UploadKey::random()?;
-        let mut lanes = self.lane_count(upload.len());
-        // If the job is refused, a stripe may already have opened the upload.
-        let mut guard = ReleaseOnDrop::new(self, id);
-        loop {
-            let vector = v1::VectorUpload {
-                upload_id: id.0.to_vec().into(),
-                encoding: convert::scalar_encoding(encoding)?.into(),
-                count: job.len * job.batch,
-                streams: u32::try_from(lanes).unwrap_or(u32::MAX),
-            };
-            let work = self.msm_lanes(job, vector, id, upload, call);
-            let error = match call.until_deadline(work).await {
-                Ok(result) => {
-                    // The upload ended with its job.
-                    guard.disarm();
-                    return Ok(result);
-                }
-                Err(error) => error,
-            };
-            call.wait_before_retry(error).await?;
-            lanes = self.resume(&mut id, upload, call).await?;
-            guard.set_id(id);
-        }
-    }
-
-    async fn msm_lanes(
-        &self,
-        job: &MsmCallSpec,
-        vector: v1::VectorUpload,
-        id: UploadKey,
-        upload: &ChunkQueue<'_>,
-        call: &CallBudget,
-    ) -> Result<v1::MsmResult> {
-        let lanes = vector.streams as usize;
-        let header = PutHeader::Vector(vector.clone());
-        let main = async {
-            let header =
-                v1::MsmStreamHeader { spec: Some(job.spec.clone()), scalars: Some(vector) };
-            let header = v1::MsmStreamRequest { message: Some(Message::Header(header)) };
-            let wrap = |chunk| v1::MsmStreamRequest { message: Some(Message::Chunk(chunk)) };
-            let mut compute = self.compute_on(0);
-            let job = async |stream| {
-                let answer = compute.msm_stream(call.request(stream)).await;
-                Ok(answer?.into_inner())
-            };
-            let answer = upload.stream(header, None, wrap, &mut Vec::new(), job).await?;
-            answer.result.ok_or(ClientError::invalid_response("no result"))
-        };
-        let stripes = (1..lanes).map(|lane| {
-            let header = &header;
-            async move {
-                self.run_lane(lane, header, id, upload, call).await?;
-                // A stripe has no result: only its failure matters.
-                std::future::pending().await
+        let (deadline, header) = (call.deadline, &PutHeader::Vector(scalars.clone()));
+        let scalars = &scalars;
+        let run_lane = |lane: UploadLane| async move {
+            if lane.number == 0 {
+                return self.msm_lane(spec, scalars, lane, upload, deadline).await;
             }
-            .boxed()
-        });
-        first_response(std::iter::once(main.boxed()).chain(stripes).collect()).await
+            self.run_lane(lane, header, upload, deadline).await?;
+            // Only the first lane has a result; the others matter only if they fail.
+            future::pending().await
+        };
+        self.upload_over_lanes(UploadKey::random()?, upload, call, run_lane).await
+    }
+
+    /// Runs the stream that has the job's header and its result.
+    async fn msm_lane(
+        &self,
+        spec: &v1::MsmSpec,
+        scalars: &v1::VectorUpload,
+        lane: UploadLane,
+        upload: &ChunkQueue<'_>,
+        deadline: CallDeadline,
+    ) -> Result<v1::MsmResult> {
+        let (upload_id, streams) = (lane.upload_id.to_bytes(), lane.streams);
+        let scalars = v1::VectorUpload { upload_id, streams, ..scalars.clone() };
+        let header = v1::MsmStreamHeader { spec: Some(spec.clone()), scalars: Some(scalars) };
+        let header = v1::MsmStreamRequest { message: Some(Message::Header(header)) };
+        let wrap = |chunk| v1::MsmStreamRequest { message: Some(Message::Chunk(chunk)) };
+        let mut compute = self.compute_on(lane.number);
+        let job =
+            async |stream| Ok(compute.msm_stream(deadline.request(stream)).await?.into_inner());
+        required_result(upload.stream(header, None, wrap, &mut Vec::new(), job).await?.result)
     }
 }
 
-impl MsmCallSpec {
-    /// Checks the number of scalars before anything is sent.
-    fn check_length(&self, encoding: ScalarEncoding, bytes: u64) -> Result<()> {
-        let got = convert::element_count("scalars", bytes, encoding.width())?;
-        let expected = self.len.saturating_mul(self.batch);
-        if got == expected { Ok(()) } else { Err(ClientError::length("scalars", expected, got)) }
-    }
+fn required_result(result: Option<v1::MsmResult>) -> Result<v1::MsmResult> {
+    result.ok_or(ClientError::invalid_response("no result"))
 }
 
-fn decode<A: CurvePoint>(
-    sums: EncodedMsmResult,
-    encoding: crate::curve::points::SumEncoding,
-) -> Result<MsmResult<A>> {
+fn inline(data: Bytes) -> Bases {
+    let encoding = v1::PointEncoding::Montgomery.into();
+    Bases::Inline(v1::InlineBases { encoding, data })
+}
+
+fn decode<A: CurvePoint>(sums: EncodedMsmResult, encoding: SumEncoding) -> Result<MsmResult<A>> {
     let points = decode_sums::<A>(encoding, &sums.bytes).map_err(|bad| {
         ClientError::invalid_response(format!("sum {} is {}", bad.index, bad.problem))
     })?;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
 use super::copy_pool::CopyPool;
 use crate::curve::{Fr, layout::fr_as_bytes};
@@ -118,35 +118,22 @@ impl Drop for PooledChunk {
     }
 }
 
-/// Elements owned by the payload, wiped after the last chunk.
-struct OwnedScalars(Vec<Fr>);
+struct ElementOwner<T>(T);
 
-impl AsRef<[u8]> for OwnedScalars {
+impl<T: AsRef<[Fr]>> AsRef<[u8]> for ElementOwner<T> {
     fn as_ref(&self) -> &[u8] {
-        fr_as_bytes(&self.0)
+        fr_as_bytes(self.0.as_ref())
     }
 }
 
-impl Drop for OwnedScalars {
-    fn drop(&mut self) {
-        self.0.zeroize();
-    }
+/// The elements' memory, wiped after the last chunk.
+pub(crate) fn owned_fr(elements: Vec<Fr>) -> Bytes {
+    Bytes::from_owner(ElementOwner(Zeroizing::new(elements)))
 }
 
-struct SharedScalars(Arc<[Fr]>);
-
-impl AsRef<[u8]> for SharedScalars {
-    fn as_ref(&self) -> &[u8] {
-        fr_as_bytes(&self.0)
-    }
-}
-
-pub(crate) fn owned_fr(scalars: Vec<Fr>) -> Bytes {
-    Bytes::from_owner(OwnedScalars(scalars))
-}
-
-pub(crate) fn shared_fr(scalars: Arc<[Fr]>) -> Bytes {
-    Bytes::from_owner(SharedScalars(scalars))
+/// The elements' memory.
+pub(crate) fn shared_fr(elements: Arc<[Fr]>) -> Bytes {
+    Bytes::from_owner(ElementOwner(elements))
 }
 
 #[cfg(test)]

@@ -1,19 +1,22 @@
 //! Uploads over several connections: one stream on each (a lane), resumed if it breaks.
 
-use std::{future::Future, ops::Range, pin::pin, time::Duration};
+use std::{future, ops::Range, pin::pin, time::Duration};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, sleep};
 
 use super::{
     Client,
-    call::{CallBudget, CallFuture},
+    call::{CallBudget, CallDeadline, CallFuture},
     error::{ClientError, Result},
+    release::ReleaseOnDrop,
     types::UploadKey,
     upload::ChunkQueue,
-    vectors::ReleaseOnDrop,
 };
-use crate::{error::Reason, wire::v1};
+use crate::{
+    error::Reason,
+    wire::v1::{self, put_request::Message, stat_response::Status},
+};
 
 /// How long a failed lane waits for a more specific error of another lane: if a job fails, its
 /// stripes fail too, possibly first.
@@ -23,7 +26,16 @@ const LANE_RETRIES: u32 = 3;
 /// Delay before a broken lane is reopened.
 const LANE_PAUSE: Duration = Duration::from_millis(20);
 
-/// The header of an upload, which each of its `Store.Put` streams repeats.
+/// One of the streams that carry an upload.
+#[derive(Clone, Copy)]
+pub(crate) struct UploadLane {
+    pub number: usize,
+    pub upload_id: UploadKey,
+    /// Number of streams that carry the upload.
+    pub streams: u32,
+}
+
+/// The header of an upload, without the fields that [`UploadLane`] has.
 #[derive(Clone)]
 pub(crate) enum PutHeader {
     Bases(v1::BasesUpload),
@@ -31,22 +43,16 @@ pub(crate) enum PutHeader {
 }
 
 impl PutHeader {
-    fn message(&self) -> v1::PutRequest {
-        use v1::put_request::Message;
+    fn message(&self, lane: UploadLane) -> v1::PutRequest {
+        let UploadLane { upload_id, streams, .. } = lane;
+        let upload_id = upload_id.to_bytes();
         let message = match self.clone() {
-            Self::Bases(bases) => Message::Bases(bases),
-            Self::Vector(vector) => Message::Vector(vector),
+            Self::Bases(bases) => Message::Bases(v1::BasesUpload { upload_id, streams, ..bases }),
+            Self::Vector(vector) => {
+                Message::Vector(v1::VectorUpload { upload_id, streams, ..vector })
+            }
         };
         v1::PutRequest { message: Some(message) }
-    }
-
-    fn set_upload(&mut self, id: UploadKey, streams: usize) {
-        let id = id.0.to_vec().into();
-        let streams = u32::try_from(streams).unwrap_or(u32::MAX);
-        match self {
-            Self::Bases(bases) => (bases.upload_id, bases.streams) = (id, streams),
-            Self::Vector(vector) => (vector.upload_id, vector.streams) = (id, streams),
-        }
     }
 }
 
@@ -61,30 +67,45 @@ impl Client {
     /// Uploads a whole payload; resumes the upload if it breaks.
     pub(crate) fn put_payload<'a>(
         &'a self,
-        mut header: PutHeader,
-        mut id: UploadKey,
+        header: PutHeader,
+        id: UploadKey,
         upload: &'a ChunkQueue<'_>,
         call: &'a mut CallBudget,
     ) -> CallFuture<'a, v1::PutResponse> {
         Box::pin(async move {
-            let mut lanes = self.lane_count(upload.len());
-            let mut guard = ReleaseOnDrop::new(self, id);
-            loop {
-                header.set_upload(id, lanes);
-                let header = &header;
-                let streams = (0..lanes).map(|lane| self.run_lane(lane, header, id, upload, call));
-                let error = match call.until_deadline(first_response(streams.collect())).await {
-                    Ok(answer) => {
-                        guard.disarm();
-                        return Ok(answer);
-                    }
-                    Err(error) => error,
-                };
-                call.wait_before_retry(error).await?;
-                lanes = self.resume(&mut id, upload, call).await?;
-                guard.set_id(id);
-            }
+            let deadline = call.deadline;
+            let run = |lane| self.run_lane(lane, &header, upload, deadline);
+            self.upload_over_lanes(id, upload, call, run).await
         })
+    }
+
+    /// Runs the streams of an upload until one has the response; resumes the upload if it breaks.
+    pub(crate) async fn upload_over_lanes<T, F: Future<Output = Result<T>>>(
+        &self,
+        mut id: UploadKey,
+        upload: &ChunkQueue<'_>,
+        call: &mut CallBudget,
+        run_lane: impl Fn(UploadLane) -> F,
+    ) -> Result<T> {
+        let mut lanes = self.lane_count(upload.len());
+        // If a job is refused, another lane may already have opened the upload.
+        let mut guard = ReleaseOnDrop::new(self, id);
+        loop {
+            let streams = u32::try_from(lanes).unwrap_or(u32::MAX);
+            let lane = |number| run_lane(UploadLane { number, upload_id: id, streams });
+            let response = first_response((0..lanes).map(lane).collect());
+            let error = match call.deadline.until_deadline(response).await {
+                Ok(response) => {
+                    // The upload is complete, or ended with its job.
+                    guard.disarm();
+                    return Ok(response);
+                }
+                Err(error) => error,
+            };
+            call.wait_before_retry(error).await?;
+            lanes = self.resume(&mut id, upload, call).await?;
+            guard.set_id(id);
+        }
     }
 
     /// Prepares a broken upload to continue with its missing ranges, or to restart under another id
@@ -92,20 +113,20 @@ impl Client {
     ///
     /// A resumed upload uses one lane: the server has counted the streams that ended, so a new
     /// stream that ends before another one begins would look like the last.
-    pub(crate) async fn resume(
+    async fn resume(
         &self,
         id: &mut UploadKey,
         upload: &ChunkQueue<'_>,
         call: &mut CallBudget,
     ) -> Result<usize> {
-        let arrived = loop {
-            match self.upload_status(*id, call).await {
-                Ok(arrived) => break arrived,
+        let status = loop {
+            match self.upload_status(*id, call.deadline).await {
+                Ok(status) => break status,
                 // The cause of the break may persist.
                 Err(error) => call.wait_before_retry(error).await?,
             }
         };
-        match arrived {
+        match status {
             UploadStatus::Missing(missing) => upload.reset_to(missing),
             // Complete: the server responds to the header alone.
             UploadStatus::Complete => upload.reset_to(Vec::new()),
@@ -126,34 +147,30 @@ impl Client {
     /// chunk stays pending.
     pub(crate) async fn run_lane(
         &self,
-        lane: usize,
+        lane: UploadLane,
         header: &PutHeader,
-        id: UploadKey,
         upload: &ChunkQueue<'_>,
-        call: &CallBudget,
+        deadline: CallDeadline,
     ) -> Result<v1::PutResponse> {
         let mut taken = Vec::new();
         let mut retries_left = LANE_RETRIES;
         loop {
             let first = upload.next(&mut taken);
-            if first.is_none() && lane > 0 {
-                return std::future::pending().await;
+            if first.is_none() && lane.number > 0 {
+                return future::pending().await;
             }
-            let wrap =
-                |chunk| v1::PutRequest { message: Some(v1::put_request::Message::Chunk(chunk)) };
-            let mut store = self.store_on(lane);
-            let put = async |stream| {
-                let answer = store.put(call.request(stream)).await;
-                Ok(answer?.into_inner())
-            };
-            let error = match upload.stream(header.message(), first, wrap, &mut taken, put).await {
-                Ok(answer) => return Ok(answer),
+            let wrap = |chunk| v1::PutRequest { message: Some(Message::Chunk(chunk)) };
+            let mut store = self.store_on(lane.number);
+            let put = async |stream| Ok(store.put(deadline.request(stream)).await?.into_inner());
+            let header = header.message(lane);
+            let error = match upload.stream(header, first, wrap, &mut taken, put).await {
+                Ok(response) => return Ok(response),
                 Err(error @ ClientError::ConnectionLost(_)) if retries_left > 0 => error,
                 Err(error) => return Err(error),
             };
             retries_left -= 1;
             sleep(LANE_PAUSE).await;
-            match self.upload_status(id, call).await {
+            match self.upload_status(lane.upload_id, deadline).await {
                 Ok(UploadStatus::Missing(missing)) => upload.requeue(&mut taken, &missing),
                 Ok(UploadStatus::Complete) => taken.clear(),
                 // The lane cannot resume by itself; the caller resumes the whole upload.
@@ -163,48 +180,49 @@ impl Client {
     }
 
     /// Asks the server what it has received of upload `id`.
-    async fn upload_status(&self, id: UploadKey, call: &CallBudget) -> Result<UploadStatus> {
-        let id = v1::stat_request::Id::UploadId(id.0.to_vec().into());
-        let request = call.request(v1::StatRequest { id: Some(id) });
-        let stat = match call.response(self.store().stat(request)).await {
+    async fn upload_status(&self, id: UploadKey, deadline: CallDeadline) -> Result<UploadStatus> {
+        let id = v1::stat_request::Id::UploadId(id.to_bytes());
+        let request = deadline.request(v1::StatRequest { id: Some(id) });
+        let stat = match deadline.response(self.store().stat(request)).await {
             Ok(stat) => stat,
             Err(error) if error.is_not_found() => return Ok(UploadStatus::Unknown),
             Err(error) => return Err(error),
         };
-        Ok(match stat.status {
-            Some(v1::stat_response::Status::Object(_)) => UploadStatus::Complete,
-            Some(v1::stat_response::Status::Upload(progress)) => {
+        match stat.status {
+            Some(Status::Object(_)) => Ok(UploadStatus::Complete),
+            Some(Status::Upload(progress)) => {
                 let missing = progress.missing.into_iter();
-                UploadStatus::Missing(missing.map(|range| range.start..range.end).collect())
+                Ok(UploadStatus::Missing(missing.map(|range| range.start..range.end).collect()))
             }
-            None => return Err(ClientError::invalid_response("the status is empty")),
-        })
+            None => Err(ClientError::invalid_response("the status is empty")),
+        }
     }
 }
 
 /// The first response of any lane, or the most specific error.
-pub(crate) async fn first_response<T, F>(mut lanes: FuturesUnordered<F>) -> Result<T>
-where
-    F: Future<Output = Result<T>>,
-{
-    let mut failed: Option<ClientError> = None;
-    let mut reason_wait = pin!(sleep(CAUSE_WAIT));
+async fn first_response<T, F: Future<Output = Result<T>>>(
+    mut lanes: FuturesUnordered<F>,
+) -> Result<T> {
+    let mut first_error: Option<ClientError> = None;
+    let mut cause_wait = pin!(sleep(CAUSE_WAIT));
     loop {
         let next = tokio::select! {
             biased;
             next = lanes.next() => next,
-            () = &mut reason_wait, if failed.is_some() => None,
+            () = &mut cause_wait, if first_error.is_some() => None,
         };
-        match (next, failed.take()) {
-            (Some(Ok(answer)), _) => return Ok(answer),
-            (Some(Err(error)), _) if is_cause(&error) => return Err(error),
-            (Some(Err(error)), None) => {
-                reason_wait.as_mut().reset(Instant::now() + CAUSE_WAIT);
-                failed = Some(error);
+        match next {
+            Some(Ok(response)) => return Ok(response),
+            Some(Err(error)) if is_cause(&error) => return Err(error),
+            Some(Err(error)) => {
+                first_error.get_or_insert_with(|| {
+                    cause_wait.as_mut().reset(Instant::now() + CAUSE_WAIT);
+                    error
+                });
             }
-            (Some(Err(_)), first) => failed = first,
-            (None, first) => {
-                return Err(first.unwrap_or(ClientError::invalid_response("no response")));
+            None => {
+                let none = ClientError::invalid_response("no response");
+                return Err(first_error.unwrap_or(none));
             }
         }
     }

@@ -2,6 +2,9 @@
 
 use std::{fmt, marker::PhantomData, str::FromStr, sync::Arc, time::Duration};
 
+use bytes::Bytes;
+use zeroize::Zeroizing;
+
 use super::{
     CurvePoint,
     error::{ClientError, Result},
@@ -11,6 +14,12 @@ use crate::curve::{Group, scalars::ScalarEncoding};
 /// Content hash that names bases. Displayed as 64 hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BasesId(pub [u8; 32]);
+
+impl BasesId {
+    pub(crate) fn to_bytes(self) -> Bytes {
+        Bytes::copy_from_slice(&self.0)
+    }
+}
 
 impl fmt::Display for BasesId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -29,9 +38,8 @@ impl FromStr for BasesId {
 
     fn from_str(text: &str) -> Result<Self> {
         let mut id = [0; 32];
-        hex::decode_to_slice(text, &mut id).map_err(|error| ClientError::InvalidSetting {
-            what: "bases id".into(),
-            problem: format!("expected 64 hex digits: {error}"),
+        hex::decode_to_slice(text, &mut id).map_err(|error| {
+            ClientError::setting("bases id", format!("expected 64 hex digits: {error}"))
         })?;
         Ok(Self(id))
     }
@@ -48,11 +56,13 @@ impl UploadKey {
     /// Errors: `InvalidSetting` if the system provides no randomness.
     pub fn random() -> Result<Self> {
         let mut id = [0; 16];
-        getrandom::fill(&mut id).map_err(|error| ClientError::InvalidSetting {
-            what: "system randomness".into(),
-            problem: error.to_string(),
-        })?;
+        getrandom::fill(&mut id)
+            .map_err(|error| ClientError::setting("system randomness", error.to_string()))?;
         Ok(Self(id))
+    }
+
+    pub(crate) fn to_bytes(self) -> Bytes {
+        Bytes::copy_from_slice(&self.0)
     }
 }
 
@@ -108,10 +118,7 @@ impl<A: CurvePoint> BasesHandle<A> {
     pub(crate) fn new(info: BasesInfo) -> Result<Self> {
         if info.group != A::GROUP {
             let problem = format!("the group is {}, the call requires {}", info.group, A::GROUP);
-            return Err(ClientError::InvalidSetting {
-                what: format!("bases {}", info.id),
-                problem,
-            });
+            return Err(ClientError::setting(format!("bases {}", info.id), problem));
         }
         let len = info.count;
         Ok(Self { info: Arc::new(info), offset: 0, len, group: PhantomData })
@@ -210,14 +217,6 @@ pub struct Timing {
     pub total: Duration,
 }
 
-impl Timing {
-    /// The whole call minus the server's phases.
-    pub(crate) fn unaccounted(&self) -> Duration {
-        let server = self.receive + self.queue + self.compute + self.verify + self.send;
-        self.total.saturating_sub(server)
-    }
-}
-
 /// What computed the result, and how.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Execution {
@@ -246,11 +245,20 @@ pub struct MsmResult<A: CurvePoint> {
 #[derive(Debug, Clone)]
 pub struct EncodedMsmResult {
     /// One point per scalar vector, one after another, in the requested encoding.
-    pub bytes: bytes::Bytes,
+    pub bytes: Bytes,
     /// Duration of each phase.
     pub timing: Timing,
     /// Engine, device and stages.
     pub execution: Execution,
+}
+
+/// Encoded result of an NTT.
+#[derive(Debug)]
+pub struct EncodedNttResult {
+    /// The rows, one after another, in the input's encoding. Wiped when dropped.
+    pub bytes: Zeroizing<Vec<u8>>,
+    /// Timing and execution.
+    pub report: NttReport,
 }
 
 /// Timing and execution of an NTT.

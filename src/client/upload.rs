@@ -5,7 +5,6 @@
 
 use std::{
     collections::VecDeque,
-    future::Future,
     ops::Range,
     pin::{Pin, pin},
     sync::{Mutex, MutexGuard, PoisonError},
@@ -42,8 +41,8 @@ pub(crate) struct ChunkQueue<'a> {
     chunks: ChunkPool,
     chunk_bytes: u64,
     progress: Option<Progress>,
-    /// Bytes of other payloads that count toward the total of `progress`.
-    following_bytes: u64,
+    /// The total that `progress` reports.
+    total: u64,
     state: Mutex<QueueState>,
 }
 
@@ -56,6 +55,7 @@ struct QueueState {
 }
 
 impl Client {
+    /// A payload to upload in the chunks of this connection.
     pub(crate) fn chunk_queue<'a>(
         &self,
         payload: OutgoingBytes<'a>,
@@ -72,26 +72,20 @@ impl<'a> ChunkQueue<'a> {
         threads: &CopyPool,
         progress: Option<Progress>,
     ) -> Self {
-        let all = 0..payload.len();
+        let (all, total) = (0..payload.len(), payload.len());
         let state = QueueState {
             pending: VecDeque::from([all]),
             sent: 0,
             first_taken_at: None,
             last_taken_at: None,
         };
-        Self {
-            payload,
-            chunks: ChunkPool::new(threads),
-            chunk_bytes,
-            progress,
-            following_bytes: 0,
-            state: Mutex::new(state),
-        }
+        let chunks = ChunkPool::new(threads);
+        Self { payload, chunks, chunk_bytes, progress, total, state: Mutex::new(state) }
     }
 
-    /// Adds `bytes` that will follow this payload to the total of its progress.
-    pub fn followed_by(mut self, bytes: u64) -> Self {
-        self.following_bytes = bytes;
+    /// Reports progress toward `total` bytes instead of the payload's.
+    pub fn with_total(mut self, total: u64) -> Self {
+        self.total = total;
         self
     }
 
@@ -111,8 +105,8 @@ impl<'a> ChunkQueue<'a> {
     /// Restarts the upload with the `missing` ranges.
     pub fn reset_to(&self, missing: Vec<Range<u64>>) {
         let mut state = self.lock();
-        let left: u64 = missing.iter().map(|range| range.end - range.start).sum();
-        state.sent = self.payload.len().saturating_sub(left);
+        let missing_bytes: u64 = missing.iter().map(|range| range.end - range.start).sum();
+        state.sent = self.payload.len().saturating_sub(missing_bytes);
         state.pending = missing.into();
     }
 
@@ -136,9 +130,9 @@ impl<'a> ChunkQueue<'a> {
             let mut state = self.lock();
             let mut range = state.pending.pop_front()?;
             if range.end - range.start > self.chunk_bytes {
-                let cut = range.start + self.chunk_bytes;
-                state.pending.push_front(cut..range.end);
-                range.end = cut;
+                let chunk_end = range.start + self.chunk_bytes;
+                state.pending.push_front(chunk_end..range.end);
+                range.end = chunk_end;
             }
             state.sent += range.end - range.start;
             let now = Instant::now();
@@ -150,7 +144,7 @@ impl<'a> ChunkQueue<'a> {
             return None;
         }
         if let Some(progress) = &self.progress {
-            progress(sent, self.payload.len() + self.following_bytes);
+            progress(sent, self.total);
         }
         Some(range)
     }
@@ -176,34 +170,30 @@ impl<'a> ChunkQueue<'a> {
 
     /// Sends the header, the `first` chunk and the remaining ones, while `call` awaits the response
     /// to the stream. An early response ends the stream.
-    pub async fn stream<M, T, F>(
+    pub async fn stream<M, T, F: Future<Output = Result<T>>>(
         &self,
         header: M,
-        first: Option<v1::Chunk>,
+        mut first: Option<v1::Chunk>,
         wrap: fn(v1::Chunk) -> M,
         taken: &mut Vec<Range<u64>>,
         call: impl FnOnce(MessageStream<M>) -> F,
-    ) -> Result<T>
-    where
-        F: Future<Output = Result<T>>,
-    {
+    ) -> Result<T> {
         let (sender, messages) = mpsc::channel(QUEUED_CHUNKS);
-        let mut answer = pin!(call(MessageStream { messages, abandoned: None }));
+        let mut response = pin!(call(MessageStream { messages, abandoned: None }));
         let feed = async {
             let sender = sender;
             // A send fails if the stream has ended; the response says why.
             if sender.send(Some(header)).await.is_err() {
                 return;
             }
-            let mut held = first;
             while let Ok(permits) = sender.reserve_many(CHUNKS_PER_WAKEUP).await {
-                let more = self.next_several(permits.len() - usize::from(held.is_some()), taken);
-                let mut chunks = held.take().into_iter().chain(more);
+                let more = self.next_several(permits.len() - usize::from(first.is_some()), taken);
+                let mut chunks = first.take().into_iter().chain(more);
                 for permit in permits {
                     let chunk = chunks.next();
-                    let last = chunk.is_none();
+                    let is_end = chunk.is_none();
                     permit.send(chunk.map(wrap));
-                    if last {
+                    if is_end {
                         return;
                     }
                 }
@@ -211,10 +201,10 @@ impl<'a> ChunkQueue<'a> {
         };
         tokio::select! {
             biased;
-            early = &mut answer => return early,
+            early = &mut response => return early,
             () = feed => {}
         }
-        answer.await
+        response.await
     }
 }
 
@@ -232,8 +222,8 @@ impl<M> Stream for MessageStream<M> {
         match ready!(self.messages.poll_recv(context)) {
             Some(message) => Poll::Ready(message),
             None => {
-                let silence = self.abandoned.get_or_insert_with(|| Box::pin(sleep(RESET_WAIT)));
-                silence.as_mut().poll(context).map(|()| None)
+                let reset_wait = self.abandoned.get_or_insert_with(|| Box::pin(sleep(RESET_WAIT)));
+                reset_wait.as_mut().poll(context).map(|()| None)
             }
         }
     }

@@ -1,13 +1,10 @@
 //! Vectors on the server: secret, in memory only, named by an id that the client chooses.
 
-use std::time::Duration;
-
-use tokio::{runtime::Handle, time::sleep};
 use zeroize::Zeroizing;
 
 use super::{
     Client, Progress, ScalarInput, UploadKey, VectorInfo,
-    call::{CallBudget, CallFuture},
+    call::{CallDeadline, CallFuture},
     convert,
     download::{DownloadProgress, ObjectRange},
     error::{ClientError, Result},
@@ -17,11 +14,6 @@ use crate::{
     error::FieldProblem,
     wire::v1::{self, get_request, release_request},
 };
-
-/// Time limit of a release.
-const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time after which the messages of a dropped call have arrived at the server.
-const STRAGGLER_WAIT: Duration = Duration::from_millis(500);
 
 impl Client {
     /// Puts a vector for use by several jobs. The server keeps it until it is released or unused
@@ -44,10 +36,9 @@ impl Client {
             .into()
             .into_payload()
             .map_err(|_| ClientError::input("input", FieldProblem::OutOfRange))?;
-        let count = convert::element_count("input", payload.len(), encoding.width())?;
         let header = PutHeader::Vector(v1::VectorUpload {
-            encoding: convert::scalar_encoding(encoding)?.into(),
-            count,
+            encoding: convert::scalar_encoding(encoding)?,
+            count: convert::element_count("input", payload.len(), encoding.width())?,
             ..Default::default()
         });
         let upload = self.chunk_queue(payload, progress);
@@ -61,7 +52,7 @@ impl Client {
     pub async fn get_vector(&self, vector: &VectorInfo) -> Result<Zeroizing<Vec<u8>>> {
         let mut out = Zeroizing::new(vec![0; vector.count as usize * vector.encoding.width()]);
         let received = DownloadProgress::new(None, 0, out.len() as u64);
-        self.read_vector(vector, &mut out, &received, &self.begin_call(None)).await?;
+        self.read_vector(vector, &mut out, &received, self.begin_call(None).deadline).await?;
         Ok(out)
     }
 
@@ -70,13 +61,16 @@ impl Client {
         vector: &'a VectorInfo,
         out: &'a mut [u8],
         received: &'a DownloadProgress,
-        call: &'a CallBudget,
+        deadline: CallDeadline,
     ) -> CallFuture<'a, ()> {
         Box::pin(async move {
-            let id = get_request::Id::UploadId(vector.id.0.to_vec().into());
-            let span =
-                ObjectRange { id, encoding: None, offset: 0, width: vector.encoding.width() };
-            self.download(&span, out, received, call).await
+            let range = ObjectRange {
+                id: get_request::Id::UploadId(vector.id.to_bytes()),
+                encoding: None,
+                offset: 0,
+                width: vector.encoding.width(),
+            };
+            self.download(&range, out, received, deadline).await
         })
     }
 
@@ -85,62 +79,6 @@ impl Client {
     ///
     /// Errors: `Refused` with code `NOT_FOUND`.
     pub async fn release_vector(&self, id: UploadKey) -> Result<()> {
-        self.release_by(release_request::Id::UploadId(id.0.to_vec().into())).await
-    }
-}
-
-/// Releases an upload or vector when dropped, however the call ends.
-pub(crate) struct ReleaseOnDrop {
-    client: Client,
-    id: Option<UploadKey>,
-}
-
-impl ReleaseOnDrop {
-    pub fn new(client: &Client, id: UploadKey) -> Self {
-        Self { client: client.clone(), id: Some(id) }
-    }
-
-    /// Leaves the object on the server.
-    pub fn disarm(&mut self) {
-        self.id = None;
-    }
-
-    /// Releases `id` instead, because the server does not have the first object.
-    pub fn set_id(&mut self, id: UploadKey) {
-        self.id = Some(id);
-    }
-
-    /// Releases the object now. Failures are ignored: the server drops unused objects itself.
-    pub async fn release(mut self) {
-        if let Some(id) = self.id.take() {
-            release(&self.client, id).await;
-        }
-    }
-}
-
-impl Drop for ReleaseOnDrop {
-    fn drop(&mut self) {
-        let Some(id) = self.id else { return };
-        let client = self.client.clone();
-        // Outside a runtime there is no connection, either.
-        if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(async move {
-                release(&client, id).await;
-                // A stripe in flight on another connection may have reopened the upload.
-                sleep(STRAGGLER_WAIT).await;
-                release(&client, id).await;
-            });
-        }
-    }
-}
-
-/// Tries once; a failure is only logged.
-async fn release(client: &Client, id: UploadKey) {
-    let call = client.begin_call(Some(RELEASE_TIMEOUT));
-    let id = release_request::Id::UploadId(id.0.to_vec().into());
-    let request = call.request(v1::ReleaseRequest { id: Some(id) });
-    let mut store = client.store();
-    if let Err(error) = call.response(store.release(request)).await {
-        tracing::debug!(%error, "upload not released");
+        self.release_by(release_request::Id::UploadId(id.to_bytes())).await
     }
 }

@@ -53,8 +53,11 @@ pub enum Error {
     /// The caller's deadline passed.
     #[error("the deadline passed: allow more time, or send less")]
     Deadline,
-    /// The sender sent too little for this long.
-    #[error("too little data within {} ms: send faster, or raise idle_timeout_ms", .0.as_millis())]
+    /// A stream or an upload received too little data for this long.
+    #[error(
+        "too little data within {} ms: send faster, or raise idle_timeout_ms or upload_ttl_s",
+        .0.as_millis()
+    )]
     Idle(Duration),
     /// The client disconnected or cancelled, or the upload ended elsewhere.
     #[error("cancelled: the client disconnected, or the upload ended on another stream")]
@@ -65,8 +68,11 @@ pub enum Error {
     /// The call is reserved for operators.
     #[error("not allowed over TCP: use the server's Unix socket, or configure admin_over_tcp")]
     AdminOnly,
-    /// A device failed; the server restarts.
-    #[error("a device of the server failed and the server restarts: retry later")]
+    /// A device failed; the server restarts and keeps only persisted bases.
+    #[error(
+        "a device of the server failed and the server restarts: retry later, and put vectors and \
+         unpersisted bases again"
+    )]
     DeviceLost,
     /// The result was wrong and was discarded.
     #[error("the result failed its check and was discarded: retry, and check the hardware")]

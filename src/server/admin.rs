@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::task::spawn_blocking;
 use tonic::{Request, Response, Status};
 
-use super::{call, response, state::ServerState};
+use super::{call, state::ServerState};
 use crate::{
     curve::TWO_ADICITY,
     engine::{DeviceInfo, MsmPlan},
@@ -113,7 +113,7 @@ fn device(info: DeviceInfo) -> v1::Device {
 
 fn msm_plan(plan: MsmPlan) -> v1::MsmPlan {
     v1::MsmPlan {
-        group: response::group(plan.group) as i32,
+        group: v1::Group::from(plan.group).into(),
         lg_n: plan.lg_n,
         uses: plan.uses,
         plan: plan.plan,

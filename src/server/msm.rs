@@ -40,10 +40,10 @@ impl AdmittedMsm {
         payload_bytes: u64,
     ) -> Result<Self> {
         let bases = match spec.bases {
-            BasesRef::Stored(id, offset, length) => {
+            BasesRef::Stored { id, offset, length } => {
                 JobBases::Checked(call.state.bases.points(id, spec.group, offset, length)?)
             }
-            BasesRef::Inline(encoding, data, count) => {
+            BasesRef::Inline { encoding, data, count } => {
                 JobBases::Inline { group: spec.group, encoding, data, count }
             }
         };

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use zeroize::Zeroizing;
 
 use crate::{
-    curve::{Group, scalars::ScalarEncoding},
+    curve::scalars::ScalarEncoding,
     engine::{ExecutedBy, StageTime},
     jobs::JobTiming,
     store::StoredBases,
@@ -57,11 +57,6 @@ pub fn timing(receive_time: Duration, timing: JobTiming, verify_time: Duration) 
 
 /// What computed a result, and how it was checked.
 pub fn execution(executor: ExecutedBy, verify: VerifyMode) -> v1::Execution {
-    let verified = match verify {
-        VerifyMode::None => v1::Verify::None,
-        VerifyMode::Full => v1::Verify::Full,
-        VerifyMode::Probabilistic => v1::Verify::Probabilistic,
-    };
     let ExecutedBy { engine, device, stages, .. } = executor;
     let stage = |stage: StageTime| v1::Stage {
         name: stage.name.into(),
@@ -70,40 +65,20 @@ pub fn execution(executor: ExecutedBy, verify: VerifyMode) -> v1::Execution {
     v1::Execution {
         engine: engine.into(),
         device,
-        verified: verified as i32,
+        verified: v1::Verify::from(verify).into(),
         stages: stages.into_iter().map(stage).collect(),
     }
 }
 
-pub fn group(group: Group) -> v1::Group {
-    match group {
-        Group::G1 => v1::Group::G1,
-        Group::G2 => v1::Group::G2,
-    }
-}
-
 pub fn scalar_encoding(encoding: ScalarEncoding) -> v1::ScalarEncoding {
-    use v1::ScalarEncoding as Wire;
-    match encoding {
-        ScalarEncoding::Canonical => Wire::Canonical,
-        ScalarEncoding::Montgomery => Wire::Montgomery,
-        ScalarEncoding::Unsigned(1) => Wire::U8,
-        ScalarEncoding::Unsigned(2) => Wire::U16,
-        ScalarEncoding::Unsigned(4) => Wire::U32,
-        ScalarEncoding::Unsigned(8) => Wire::U64,
-        ScalarEncoding::Unsigned(_) => Wire::U128,
-        ScalarEncoding::Signed(1) => Wire::I8,
-        ScalarEncoding::Signed(2) => Wire::I16,
-        ScalarEncoding::Signed(4) => Wire::I32,
-        ScalarEncoding::Signed(8) => Wire::I64,
-        ScalarEncoding::Signed(_) => Wire::I128,
-    }
+    // Every encoding on the server was decoded from a message.
+    encoding.try_into().unwrap_or_default()
 }
 
 pub fn bases(bases: &StoredBases) -> v1::Bases {
     v1::Bases {
         object_id: Bytes::copy_from_slice(&bases.id.0),
-        group: group(bases.points.group()) as i32,
+        group: v1::Group::from(bases.points.group()).into(),
         count: bases.points.len() as u64,
         bytes: bases.bytes(),
         infinities: bases.infinities,

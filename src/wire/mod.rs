@@ -2,6 +2,7 @@
 
 #[cfg(feature = "server")]
 pub mod decode;
+pub(crate) mod enums;
 
 /// Generated messages, clients and servers of package `capstan.v1`.
 #[allow(missing_docs, clippy::all, clippy::pedantic)]
@@ -10,6 +11,7 @@ pub mod v1 {
 }
 
 /// Descriptors of `proto/`, for gRPC reflection.
+#[cfg(feature = "server")]
 pub const DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/capstan.bin"));
 
 use std::fmt;

@@ -6,7 +6,7 @@ mod ntt;
 use bytes::Bytes;
 
 pub use self::ntt::{NttSpec, ntt_spec};
-use super::v1;
+use super::{enums::counterparts, v1};
 use crate::{
     curve::{
         Group,
@@ -26,6 +26,10 @@ pub const STREAMS_MAX: u32 = 64;
 /// Longest label of bases, in bytes.
 const LABEL_BYTES_MAX: u64 = 128;
 
+counterparts! {
+    VerifyMode, Verify: None, Full, Probabilistic;
+}
+
 /// The random id that a client gave an upload.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct UploadId(pub [u8; 16]);
@@ -39,7 +43,6 @@ pub struct ObjectId(pub [u8; 32]);
 pub struct PayloadId {
     /// BLAKE3 hash of the bytes.
     pub hash: [u8; 32],
-    /// Encoding of the points.
     pub encoding: PointEncoding,
 }
 
@@ -59,59 +62,47 @@ impl std::fmt::Debug for ObjectId {
 /// The bases of an MSM.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BasesRef {
-    /// In the store: id, first point, number of points (`None`: all from the first on).
-    Stored(ObjectId, usize, Option<usize>),
-    /// In the request: encoding, bytes, number of points. The points are not checked yet.
-    Inline(PointEncoding, Bytes, usize),
+    /// A range of stored bases; to their end without a `length`.
+    Stored { id: ObjectId, offset: usize, length: Option<usize> },
+    /// Points in the request, which are not checked yet.
+    Inline { encoding: PointEncoding, data: Bytes, count: usize },
 }
 
-/// A decoded MSM spec.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MsmSpec {
-    /// The bases' group.
     pub group: Group,
-    /// The bases.
     pub bases: BasesRef,
     /// Number of scalar vectors over the same bases.
     pub batch: usize,
     /// Reduce scalars modulo r.
     pub reduce: bool,
-    /// Encoding of the sums.
     pub result_encoding: SumEncoding,
-    /// How the sums are checked.
     pub verify: VerifyMode,
 }
 
 /// The header of an upload of a vector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VectorUploadHeader {
-    /// The upload's id.
     pub id: UploadId,
-    /// Encoding of each element.
     pub encoding: ScalarEncoding,
     /// Number of elements.
     pub count: u64,
-    /// Number of streams that carry it.
+    /// Number of streams that carry them.
     pub streams: u32,
 }
 
 impl VectorUploadHeader {
-    /// Bytes of the whole payload.
-    ///
-    /// Errors: `Invalid` if the number of bytes overflows.
+    /// Bytes of the whole payload; `Invalid` if their number overflows.
     pub fn bytes(&self) -> Result<u64> {
-        payload_bytes("count", self.count, self.encoding.width())
+        payload_bytes(self.count, self.encoding.width())
     }
 }
 
 /// The header of an upload of bases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BasesUploadHeader {
-    /// The upload's id.
     pub id: UploadId,
-    /// The points' group.
     pub group: Group,
-    /// Encoding of each point.
     pub encoding: PointEncoding,
     /// Number of points.
     pub count: u64,
@@ -121,7 +112,7 @@ pub struct BasesUploadHeader {
     pub payload_hash: Option<[u8; 32]>,
     /// Keep the bases on disk.
     pub persist: bool,
-    /// Name for display.
+    /// Label for people.
     pub label: String,
 }
 
@@ -131,39 +122,36 @@ impl BasesUploadHeader {
         self.payload_hash.map(|hash| PayloadId { hash, encoding: self.encoding })
     }
 
-    /// Bytes of the whole payload.
-    ///
-    /// Errors: `Invalid` if the number of bytes overflows.
+    /// Bytes of the whole payload; `Invalid` if their number overflows.
     pub fn bytes(&self) -> Result<u64> {
-        payload_bytes("count", self.count, self.encoding.point_bytes(self.group))
+        payload_bytes(self.count, self.encoding.point_bytes(self.group))
     }
 }
 
-fn payload_bytes(field: &'static str, count: u64, width: usize) -> Result<u64> {
-    let max = (isize::MAX as u64) / width as u64;
-    if count > max {
-        return Err(Error::field(field, FieldProblem::TooLarge { max }));
-    }
+fn payload_bytes(count: u64, width: usize) -> Result<u64> {
+    at_most("count", count, isize::MAX as u64 / width as u64)?;
     Ok(count * width as u64)
 }
 
 /// Unwraps a required message or oneof.
-///
-/// Errors: `Invalid` with `Missing`.
 pub fn required<T>(field: &'static str, value: Option<T>) -> Result<T> {
     value.ok_or(Error::field(field, FieldProblem::Missing))
 }
 
 /// Decodes an enum; its zero value is `Unspecified`, an unknown one is `OutOfRange`.
-fn decode_enum<E: TryFrom<i32> + Default + PartialEq>(
-    field: &'static str,
-    value: i32,
-) -> Result<E> {
-    let value = E::try_from(value).map_err(|_| Error::field(field, FieldProblem::OutOfRange))?;
-    if value == E::default() {
-        return Err(Error::field(field, FieldProblem::Unspecified));
-    }
-    Ok(value)
+fn specified<W: TryFrom<i32> + Default + PartialEq>(field: &'static str, value: i32) -> Result<W> {
+    let value = W::try_from(value).map_err(|_| Error::field(field, FieldProblem::OutOfRange))?;
+    let is_specified = value != W::default();
+    is_specified.then_some(value).ok_or(Error::field(field, FieldProblem::Unspecified))
+}
+
+/// Decodes an enum `W` to its counterpart `T`.
+fn decode_enum<W, T>(field: &'static str, value: i32) -> Result<T>
+where
+    W: TryFrom<i32> + Default + PartialEq,
+    T: TryFrom<W, Error = FieldProblem>,
+{
+    T::try_from(specified(field, value)?).map_err(|problem| Error::field(field, problem))
 }
 
 /// Decodes an id of `N` bytes. An id of another length is `NotFound`, like an unknown one.
@@ -172,8 +160,6 @@ fn decode_id<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
 }
 
 /// Decodes the id of stored bases.
-///
-/// Errors: `NotFound` if it is malformed, as for an unknown id.
 pub fn object_id(bytes: &[u8]) -> Result<ObjectId> {
     decode_id(bytes).map(ObjectId)
 }
@@ -187,83 +173,40 @@ pub fn payload_id(payload: &v1::Payload) -> Result<PayloadId> {
 }
 
 /// Decodes the id of an existing upload.
-///
-/// Errors: `NotFound` if it is malformed, as for an unknown id.
 pub fn upload_id(bytes: &[u8]) -> Result<UploadId> {
     decode_id(bytes).map(UploadId)
 }
 
 /// Decodes the id of a new upload.
-fn new_upload_id(field: &'static str, bytes: &[u8]) -> Result<UploadId> {
-    let got = bytes.len() as u64;
-    let wrong = |_| Error::field(field, FieldProblem::Length { expected: 16, got });
-    bytes.try_into().map(UploadId).map_err(wrong)
+fn new_upload_id(bytes: &[u8]) -> Result<UploadId> {
+    exact_bytes("upload_id", bytes).map(UploadId)
 }
 
-/// Decodes a group.
-///
-/// Errors: `Invalid`.
+fn exact_bytes<const N: usize>(field: &'static str, bytes: &[u8]) -> Result<[u8; N]> {
+    let problem = FieldProblem::Length { expected: N as u64, got: bytes.len() as u64 };
+    bytes.try_into().map_err(|_| Error::field(field, problem))
+}
+
 pub fn group(field: &'static str, value: i32) -> Result<Group> {
-    Ok(match decode_enum(field, value)? {
-        v1::Group::G2 => Group::G2,
-        _ => Group::G1,
-    })
+    decode_enum::<v1::Group, _>(field, value)
 }
 
-/// Decodes a point encoding.
-///
-/// Errors: `Invalid`.
 pub fn point_encoding(field: &'static str, value: i32) -> Result<PointEncoding> {
-    Ok(match decode_enum(field, value)? {
-        v1::PointEncoding::Compressed => PointEncoding::Compressed,
-        v1::PointEncoding::Uncompressed => PointEncoding::Uncompressed,
-        _ => PointEncoding::Montgomery,
-    })
+    decode_enum::<v1::PointEncoding, _>(field, value)
 }
 
-fn result_encoding(field: &'static str, value: i32) -> Result<SumEncoding> {
-    Ok(match decode_enum(field, value)? {
-        v1::ResultEncoding::Compressed => SumEncoding::Compressed,
-        v1::ResultEncoding::Uncompressed => SumEncoding::Uncompressed,
-        _ => SumEncoding::Projective,
-    })
-}
-
-/// Decodes a scalar encoding.
-///
-/// Errors: `Invalid`.
 pub fn scalar_encoding(field: &'static str, value: i32) -> Result<ScalarEncoding> {
-    use v1::ScalarEncoding as Wire;
-    Ok(match decode_enum(field, value)? {
-        Wire::Montgomery => ScalarEncoding::Montgomery,
-        Wire::U8 => ScalarEncoding::Unsigned(1),
-        Wire::U16 => ScalarEncoding::Unsigned(2),
-        Wire::U32 => ScalarEncoding::Unsigned(4),
-        Wire::U64 => ScalarEncoding::Unsigned(8),
-        Wire::U128 => ScalarEncoding::Unsigned(16),
-        Wire::I8 => ScalarEncoding::Signed(1),
-        Wire::I16 => ScalarEncoding::Signed(2),
-        Wire::I32 => ScalarEncoding::Signed(4),
-        Wire::I64 => ScalarEncoding::Signed(8),
-        Wire::I128 => ScalarEncoding::Signed(16),
-        Wire::Canonical | Wire::Unspecified => ScalarEncoding::Canonical,
-    })
+    decode_enum::<v1::ScalarEncoding, _>(field, value)
 }
 
 /// Decodes a scalar encoding, which must hold every element of Fr.
-///
-/// Errors: `Invalid`.
-pub fn full_width_encoding(field: &'static str, value: i32) -> Result<ScalarEncoding> {
+fn full_width_encoding(field: &'static str, value: i32) -> Result<ScalarEncoding> {
     let encoding = scalar_encoding(field, value)?;
     encoding.is_full().then_some(encoding).ok_or(Error::field(field, FieldProblem::OutOfRange))
 }
 
 fn verify(value: i32) -> Result<VerifyMode> {
-    match decode_enum("spec.verify", value)? {
-        v1::Verify::Full => Ok(VerifyMode::Full),
-        v1::Verify::Probabilistic => Ok(VerifyMode::Probabilistic),
-        _ => Ok(VerifyMode::None),
-    }
+    decode_enum::<v1::Verify, _>("spec.verify", value)
 }
 
 fn at_most(field: &'static str, value: u64, max: u64) -> Result<()> {
@@ -275,31 +218,29 @@ fn batch(value: u32) -> Result<usize> {
     Ok(value.max(1) as usize)
 }
 
-fn streams(field: &'static str, value: u32) -> Result<u32> {
-    at_most(field, value.into(), STREAMS_MAX.into())?;
+fn streams(value: u32) -> Result<u32> {
+    at_most("streams", value.into(), STREAMS_MAX.into())?;
     Ok(value.max(1))
 }
 
-/// Decodes an MSM spec.
-///
 /// Errors: `Invalid`; `NotFound` for a malformed object id.
 pub fn msm_spec(spec: Option<v1::MsmSpec>) -> Result<MsmSpec> {
     let spec = required("spec", spec)?;
     let group = group("spec.group", spec.group)?;
     let bases = match required("spec.bases", spec.bases)? {
-        v1::msm_spec::Bases::Stored(stored) => BasesRef::Stored(
-            object_id(&stored.object_id)?,
-            index("spec.bases.stored.offset", stored.offset)?,
-            match stored.length {
+        v1::msm_spec::Bases::Stored(stored) => BasesRef::Stored {
+            id: object_id(&stored.object_id)?,
+            offset: index("spec.bases.stored.offset", stored.offset)?,
+            length: match stored.length {
                 0 => None,
                 length => Some(index("spec.bases.stored.length", length)?),
             },
-        ),
+        },
         v1::msm_spec::Bases::Inline(inline) => {
             let encoding = point_encoding("spec.bases.inline.encoding", inline.encoding)?;
             let width = encoding.point_bytes(group);
             let count = element_count("spec.bases.inline.data", inline.data.len(), width)?;
-            BasesRef::Inline(encoding, inline.data, count)
+            BasesRef::Inline { encoding, data: inline.data, count }
         }
     };
     Ok(MsmSpec {
@@ -307,51 +248,43 @@ pub fn msm_spec(spec: Option<v1::MsmSpec>) -> Result<MsmSpec> {
         bases,
         batch: batch(spec.batch)?,
         reduce: spec.reduce,
-        result_encoding: result_encoding("spec.result_encoding", spec.result_encoding)?,
+        result_encoding: decode_enum::<v1::ResultEncoding, _>(
+            "spec.result_encoding",
+            spec.result_encoding,
+        )?,
         verify: verify(spec.verify)?,
     })
 }
 
 fn index(field: &'static str, value: u64) -> Result<usize> {
-    let max = isize::MAX as u64;
-    at_most(field, value, max)?;
+    at_most(field, value, isize::MAX as u64)?;
     Ok(value as usize)
 }
 
-/// The number of elements of `width` bytes in `len` bytes.
-///
-/// Errors: `Invalid` if the last element is incomplete.
+/// The number of elements of `width` bytes in `len` bytes; `Invalid` if the last is incomplete.
 pub fn element_count(field: &'static str, len: usize, width: usize) -> Result<usize> {
     if !len.is_multiple_of(width) {
-        let expected = (len.next_multiple_of(width)) as u64;
+        let expected = len.next_multiple_of(width) as u64;
         return Err(Error::field(field, FieldProblem::Length { expected, got: len as u64 }));
     }
     Ok(len / width)
 }
 
-/// Decodes the header of an upload of a vector.
-///
-/// Errors: `Invalid`.
 pub fn vector_upload(upload: v1::VectorUpload) -> Result<VectorUploadHeader> {
     let upload = VectorUploadHeader {
-        id: new_upload_id("upload_id", &upload.upload_id)?,
+        id: new_upload_id(&upload.upload_id)?,
         encoding: scalar_encoding("encoding", upload.encoding)?,
         count: upload.count,
-        streams: streams("streams", upload.streams)?,
+        streams: streams(upload.streams)?,
     };
     upload.bytes()?;
     Ok(upload)
 }
 
-/// Decodes the header of an upload of bases.
-///
-/// Errors: `Invalid`.
 pub fn bases_upload(upload: v1::BasesUpload) -> Result<BasesUploadHeader> {
     let payload_hash = match upload.payload_hash.len() {
         0 => None,
-        got => Some(upload.payload_hash.as_ref().try_into().map_err(|_| {
-            Error::field("payload_hash", FieldProblem::Length { expected: 32, got: got as u64 })
-        })?),
+        _ => Some(exact_bytes("payload_hash", &upload.payload_hash)?),
     };
     at_most("label", upload.label.len() as u64, LABEL_BYTES_MAX)?;
     if upload.label.chars().any(char::is_control) {
@@ -361,16 +294,16 @@ pub fn bases_upload(upload: v1::BasesUpload) -> Result<BasesUploadHeader> {
         return Err(Error::field("count", FieldProblem::Zero));
     }
     let upload = BasesUploadHeader {
-        id: new_upload_id("upload_id", &upload.upload_id)?,
+        id: new_upload_id(&upload.upload_id)?,
         group: group("group", upload.group)?,
         encoding: point_encoding("encoding", upload.encoding)?,
         count: upload.count,
-        streams: streams("streams", upload.streams)?,
+        streams: streams(upload.streams)?,
         payload_hash,
         persist: upload.persist,
         label: upload.label,
     };
     upload.bytes()?;
-    payload_bytes("count", upload.count, upload.group.affine_bytes())?;
+    payload_bytes(upload.count, upload.group.affine_bytes())?;
     Ok(upload)
 }

@@ -1,0 +1,37 @@
+//! The server's state, and its shutdown.
+
+use std::time::Duration;
+
+use super::{Client, Result, call::CallFuture};
+use crate::wire::v1::{DrainRequest, GetInfoRequest, GetInfoResponse};
+
+impl Client {
+    /// Returns the server's version, engine, devices, limits and load.
+    pub async fn info(&self) -> Result<GetInfoResponse> {
+        self.info_boxed().await
+    }
+
+    fn info_boxed(&self) -> CallFuture<'_, GetInfoResponse> {
+        Box::pin(async move {
+            let send = |request| async move { self.admin().get_info(request).await };
+            self.begin_call(None).unary(GetInfoRequest {}, send).await
+        })
+    }
+
+    /// Drains the server: it refuses new work and exits when accepted jobs are done, at the latest
+    /// after `grace` (zero: the server's `drain_grace_s`). Returns the number of unfinished jobs.
+    ///
+    /// Errors: `Refused` with reason `ADMIN_ONLY` over TCP unless the server sets `admin_over_tcp`.
+    pub async fn drain(&self, grace: Duration) -> Result<u32> {
+        self.drain_boxed(grace).await
+    }
+
+    fn drain_boxed(&self, grace: Duration) -> CallFuture<'_, u32> {
+        Box::pin(async move {
+            let deadline = self.begin_call(None).deadline;
+            let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+            let request = deadline.request(DrainRequest { grace_ms });
+            Ok(deadline.response(self.admin().drain(request)).await?.jobs)
+        })
+    }
+}

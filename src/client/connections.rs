@@ -1,0 +1,89 @@
+//! A connected client: its connections, and the limits of its server.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tonic::transport::Channel;
+
+use super::{call::CallBudget, copy_pool::CopyPool};
+use crate::wire::v1::{
+    admin_client::AdminClient, compute_client::ComputeClient, store_client::StoreClient,
+};
+
+/// Limit on one response message: 65536 G2 sums take 18 MiB.
+const RESPONSE_BYTES_MAX: usize = 64 << 20;
+
+/// A connected client. Cheap to clone; clones share the connections.
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) inner: Arc<Connections>,
+}
+
+/// State shared by the clones of a client.
+pub(crate) struct Connections {
+    pub target: String,
+    pub channels: Vec<Channel>,
+    pub next_lane: AtomicUsize,
+    pub deadline: Option<Duration>,
+    pub retries: u32,
+    /// The server's limit on the payload bytes of one message.
+    pub message_bytes: u64,
+    pub chunk_bytes: u64,
+    pub copies: CopyPool,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Client({}, {} connections)", self.inner.target, self.inner.channels.len())
+    }
+}
+
+impl Client {
+    /// Begins a call; its deadline counts from now.
+    pub(crate) fn begin_call(&self, deadline: Option<Duration>) -> CallBudget {
+        CallBudget::new(deadline.or(self.inner.deadline), self.inner.retries)
+    }
+
+    /// Chooses a connection, round robin.
+    fn next_lane(&self) -> usize {
+        self.inner.next_lane.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn channel(&self, lane: usize) -> Channel {
+        self.inner.channels[lane % self.inner.channels.len()].clone()
+    }
+
+    pub(crate) fn admin(&self) -> AdminClient<Channel> {
+        AdminClient::new(self.channel(self.next_lane()))
+    }
+
+    pub(crate) fn compute(&self) -> ComputeClient<Channel> {
+        self.compute_on(self.next_lane())
+    }
+
+    pub(crate) fn store(&self) -> StoreClient<Channel> {
+        self.store_on(self.next_lane())
+    }
+
+    /// Uses connection `lane`, for payloads that are spread over several connections.
+    pub(crate) fn store_on(&self, lane: usize) -> StoreClient<Channel> {
+        StoreClient::new(self.channel(lane)).max_decoding_message_size(RESPONSE_BYTES_MAX)
+    }
+
+    pub(crate) fn compute_on(&self, lane: usize) -> ComputeClient<Channel> {
+        ComputeClient::new(self.channel(lane)).max_decoding_message_size(RESPONSE_BYTES_MAX)
+    }
+
+    /// Number of connections for a payload of `bytes`: one per 2 MiB, because below that another
+    /// connection costs more than it gains.
+    pub(crate) fn lane_count(&self, bytes: u64) -> usize {
+        let useful = usize::try_from(bytes >> 21).unwrap_or(usize::MAX);
+        useful.clamp(1, self.inner.channels.len())
+    }
+}

@@ -1,0 +1,97 @@
+//! The message of an NTT, and the lengths that it implies.
+
+use ark_ff::{BigInteger, PrimeField, Zero};
+
+use super::{
+    NttOptions, convert,
+    error::{ClientError, Result},
+};
+use crate::{
+    curve::{TWO_ADICITY, scalars::ScalarEncoding},
+    error::FieldProblem,
+    wire::v1,
+};
+
+/// An NTT without its rows.
+pub(crate) struct NttCallSpec {
+    pub message: v1::NttSpec,
+    /// Elements to send.
+    pub sent: usize,
+    /// Elements to receive: all rows at full size.
+    pub received: usize,
+}
+
+impl NttCallSpec {
+    /// Errors: `InvalidInput` for rows of unequal length or an impossible size.
+    pub fn new(len: usize, options: &NttOptions, encoding: ScalarEncoding) -> Result<Self> {
+        let wrong_length = |expected: usize, got: usize| {
+            Err(ClientError::length("values", expected as u64, got as u64))
+        };
+        let batch = options.batch.max(1) as usize;
+        let row = len / batch;
+        if row * batch != len {
+            return wrong_length(row * batch, len);
+        }
+        let lg_n = match options.lg_n {
+            Some(lg_n) => lg_n,
+            None if row.is_power_of_two() => row.ilog2(),
+            None => return wrong_length(row.next_power_of_two(), row),
+        };
+        if lg_n > TWO_ADICITY {
+            let problem = FieldProblem::TooLarge { max: TWO_ADICITY.into() };
+            return Err(ClientError::input("lg_n", problem));
+        }
+        let n = 1_usize << lg_n;
+        if row > n {
+            return wrong_length(n, row);
+        }
+        let received =
+            n.checked_mul(batch).ok_or(ClientError::input("batch", FieldProblem::OutOfRange))?;
+        let generator = match options.coset {
+            Some(generator) if generator.is_zero() => {
+                return Err(ClientError::input("coset", FieldProblem::Zero));
+            }
+            Some(generator) => generator.into_bigint().to_bytes_le(),
+            None => Vec::new(),
+        };
+        let message = v1::NttSpec {
+            lg_n,
+            direction: v1::Direction::from(options.direction).into(),
+            coset_generator: generator.into(),
+            input_order: v1::Order::from(options.input_order).into(),
+            output_order: v1::Order::from(options.output_order).into(),
+            batch: options.batch,
+            output_encoding: convert::scalar_encoding(encoding)?,
+            reduce: options.reduce,
+            row_length: (row < n).then_some(row as u64),
+            verify: v1::Verify::from(options.verify).into(),
+        };
+        Ok(Self { message, sent: len, received })
+    }
+
+    /// The header of the rows' upload, without its id and the number of streams.
+    pub fn upload(&self) -> v1::VectorUpload {
+        let (encoding, count) = (self.message.output_encoding, self.sent as u64);
+        v1::VectorUpload { encoding, count, ..Default::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NttCallSpec, NttOptions, ScalarEncoding};
+
+    #[test]
+    fn refuses_rows_that_are_not_powers_of_two_unless_padded() {
+        let spec =
+            |len, options: &NttOptions| NttCallSpec::new(len, options, ScalarEncoding::Montgomery);
+        let batch = NttOptions { batch: 3, ..NttOptions::default() };
+        let NttCallSpec { message, received, .. } = spec(24, &batch).unwrap();
+        assert_eq!((message.lg_n, message.row_length, received), (3, None, 24));
+        assert!(spec(25, &batch).is_err() && spec(15, &batch).is_err());
+        assert!(spec(0, &NttOptions::default()).is_err());
+        let padded = NttOptions { lg_n: Some(3), ..batch };
+        let NttCallSpec { message, received, .. } = spec(15, &padded).unwrap();
+        assert_eq!((message.lg_n, message.row_length, received), (3, Some(5), 24));
+        assert!(spec(27, &padded).is_err());
+    }
+}

@@ -1,0 +1,67 @@
+//! Releases uploads and vectors that a call leaves behind.
+
+use std::time::Duration;
+
+use tokio::{runtime::Handle, time::sleep};
+
+use super::{Client, UploadKey, call::CallDeadline};
+use crate::wire::v1::{ReleaseRequest, release_request::Id};
+
+/// Time limit of a release.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time after which the messages of a dropped call have arrived at the server.
+const STRAGGLER_WAIT: Duration = Duration::from_millis(500);
+
+/// Releases an upload or vector when dropped, however the call ends.
+pub(crate) struct ReleaseOnDrop {
+    client: Client,
+    id: Option<UploadKey>,
+}
+
+impl ReleaseOnDrop {
+    pub fn new(client: &Client, id: UploadKey) -> Self {
+        Self { client: client.clone(), id: Some(id) }
+    }
+
+    /// Leaves the object on the server.
+    pub fn disarm(&mut self) {
+        self.id = None;
+    }
+
+    /// Releases `id` instead, because the server does not have the first object.
+    pub fn set_id(&mut self, id: UploadKey) {
+        self.id = Some(id);
+    }
+
+    /// Releases the object now. Failures are ignored: the server drops unused objects itself.
+    pub async fn release(mut self) {
+        if let Some(id) = self.id.take() {
+            release(&self.client, id).await;
+        }
+    }
+}
+
+impl Drop for ReleaseOnDrop {
+    fn drop(&mut self) {
+        let Some(id) = self.id else { return };
+        let client = self.client.clone();
+        // Outside a runtime there is no connection, either.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move {
+                release(&client, id).await;
+                // A stripe in flight on another connection may have reopened the upload.
+                sleep(STRAGGLER_WAIT).await;
+                release(&client, id).await;
+            });
+        }
+    }
+}
+
+/// Tries once; a failure is only logged.
+async fn release(client: &Client, id: UploadKey) {
+    let deadline = CallDeadline::new(Some(RELEASE_TIMEOUT));
+    let request = deadline.request(ReleaseRequest { id: Some(Id::UploadId(id.to_bytes())) });
+    if let Err(error) = deadline.response(client.store().release(request)).await {
+        tracing::debug!(%error, "upload not released");
+    }
+}
