@@ -102,7 +102,7 @@ EXPORT_KERNEL(selftest_fp2);
 KERNEL(128)
 selftest_fr_constant(uint32_t count, uint32_t n, const Fr* a, const Fr* multiples, Fr* out) {
     const uint32_t threads = gridDim.x * blockDim.x;
-    const KeptMultiples w = {multiples};
+    const PrecomputedMultiples w = {multiples};
     for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += threads) {
         Fr r = zero<Fr>();
         if (count == 1) r = mul_constant<1>(a[i], w);

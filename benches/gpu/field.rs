@@ -72,10 +72,10 @@ fn root() -> Fr {
 
 /// The precomputed multiples 2^(32 (N + L k)) w for k < K, L = 8 / K, N = L + 1: see
 /// `kernels/field/fr.cuh`. Returned as the elements whose Montgomery form these integers are.
-fn multiples(kept: u64) -> Vec<Fr> {
-    let (pieces, steps) = (8 / kept, 8 / kept + 1);
+fn multiples(count: u64) -> Vec<Fr> {
+    let (pieces, steps) = (8 / count, 8 / count + 1);
     let shifted = |k: u64| root() * Fr::from(2).pow([32 * (steps + pieces * k)]);
-    (0..kept).map(|k| Fr::new_unchecked(shifted(k).into_bigint())).collect()
+    (0..count).map(|k| Fr::new_unchecked(shifted(k).into_bigint())).collect()
 }
 
 /// Measures every kernel at several occupancies and keeps the best.

@@ -79,7 +79,7 @@ template <int K> FN void run_constant(const Fr* in, Fr* out, uint32_t iterations
 #pragma unroll
     for (int k = 0; k < K; k++) multiples[k] = in[size_t(gridDim.x) * blockDim.x + k];
     run_chain(in, out, iterations,
-              [&](const Fr& x) { return mul_constant<K>(x, KeptMultiples{multiples}); });
+              [&](const Fr& x) { return mul_constant<K>(x, PrecomputedMultiples{multiples}); });
 }
 KERNEL(128, 4) bench_fr_mul_constant_k2(const Fr* in, Fr* out, uint32_t iterations) {
     run_constant<2>(in, out, iterations);

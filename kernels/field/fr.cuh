@@ -40,14 +40,14 @@ FN void fr_chain(uint32_t* pairs, const W& w, uint32_t x, int from = 0) {
             mad_next(pairs[j - ODD], pairs[j - ODD + 1], w(j), x);
     }
 }
-// t += w x for multiple number `kept` of its row, which decides where carries can occur (see
+// t += w x for multiple number `multiple` of its row, which decides where carries can occur (see
 // above). The odd chain of the first one ends in a fresh pair.
 //
 // For K > 2 the zero is hidden, since ptxas would do some of these carries on the multiplier. For
 // K = 2 and eight elements per thread, hiding it spills registers.
 template <int K, class W>
-FN void fr_add_row(FrAccumulator& t, const W& w, uint32_t x, int kept) {
-    if (kept == 0) {
+FN void fr_add_row(FrAccumulator& t, const W& w, uint32_t x, int multiple) {
+    if (multiple == 0) {
         fr_chain<1>(t.o, w, x);
         fr_chain<0>(t.e, w, x);
         t.o[7] = addc(t.o[7], t.pending);
@@ -55,14 +55,14 @@ FN void fr_add_row(FrAccumulator& t, const W& w, uint32_t x, int kept) {
         return;
     }
     fr_chain<0>(t.e, w, x);
-    if (kept > 2) {
+    if (multiple > 2) {
         t.o[7] = addc_cc(t.o[7], 0);
         t.ninth = addc(t.ninth, 0);
     } else {
         t.o[7] = K > 2 ? add_carry(t.o[7]) : addc(t.o[7], 0);
     }
     fr_chain<1>(t.o, w, x);
-    if (kept > 1) t.ninth = addc(t.ninth, 0);
+    if (multiple > 1) t.ninth = addc(t.ninth, 0);
 }
 // t -> (t + m r) / 2^32; the odd accumulator becomes the even one. TENTH: carries past 2^288 are
 // kept; EVEN_TENTH: also those of the even half of m r.
@@ -125,7 +125,7 @@ template <int K, class Multiples> FN Fr mul_constant(const Fr& a, const Multiple
     return fr_result(t);
 }
 // K consecutive multiples in memory or registers.
-struct KeptMultiples {
+struct PrecomputedMultiples {
     const Fr* multiples;
     FN uint32_t operator()(int k, int j) const { return multiples[k].w[j]; }
 };
@@ -134,7 +134,7 @@ FN Fr mul(const Fr& a, const Fr& b) {
     ASSERT_RANGE(ratio(a) * ratio(b) < slack<Fr>() * (1 + 1e-9));
     // A row of b and one of r are added to a value below b + r: 2^32 (b + r) has nine limbs.
     ASSERT_RANGE(ratio(b) < 1.2);
-    const Fr r = mul_constant<1>(a, KeptMultiples{&b});
+    const Fr r = mul_constant<1>(a, PrecomputedMultiples{&b});
     ASSERT_RANGE(is_below<2>(r));
     return r;
 }

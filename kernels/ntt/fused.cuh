@@ -5,20 +5,20 @@
 // square root c of s into u + c v and u - c v, modulo X^(M/2) - c and X^(M/2) + c: one product, by
 // a factor that the whole block shares. Block B of 2^t in its transform has c = (g w^rev(B))^(M/2),
 // with rev of t bits, the coset's generator g and w of order 2^lg_n. So a fused pass takes half a
-// product per element and stage, 3 for radix 2^6; steps.cuh takes 3/8, plus one for the border:
-// 3.25.
+// product per element and stage, 3 for radix 2^6; steps.cuh takes 3/8, plus one for the inter-pass
+// twiddle: 3.25.
 //
 // The rows' pass at the end may continue in this way: fused_rows.cuh. Or, if the twiddles of all
 // blocks take too much memory bandwidth, it has no fused twiddles: the last fused pass
 // multiplies element k of block B by (g w^rev(B))^k, from a table for the whole transform.
 //
 // Upward (DIT) is the transpose, with the same tables: u and v become u + v and c (u - v), and the
-// border comes first. Powers of g then multiply the output.
+// inter-pass twiddle comes first. Powers of g then multiply the output.
 //
 // Tables. A step over 2^t blocks needs three factors for each B: c of B, and the next stage's c of
 // 2 B and 2 B + 1. Entries are grouped by eight blocks, so that one address serves all: half h of
 // multiple j of factor f of block B is at [48 K (B / 8) + 8 (2 (f K + j) + h) + B % 8]. Steps
-// follow each other; each has room for at least eight blocks.
+// follow each other; each has space for at least eight blocks.
 //
 // Ranges (lazy.cuh). Downward: any in, any out; the second operand of each butterfly is a product.
 // Upward, differences are multiplied and sums trimmed, so all values are about r: canonical numbers
@@ -109,7 +109,7 @@ template <int K> FN void dit_first_radix4(Fr* x, const Quad* entry) {
     powers.fetch(entry), powers.apply(x, entry);
 }
 
-constexpr int KEPT = 4; // multiples of each factor, except the last step's
+constexpr int MULTIPLES = 4; // multiples of each factor, except the last step's
 
 // The blocks before a DIF pass: this thread's block `number` of 2^lg_count, and the factors' table.
 struct Blocks {
@@ -118,9 +118,10 @@ struct Blocks {
 
     // The factors of a step, K multiples each, for the block that contains tile index q.
     template <int K> FN const Quad* entry(uint32_t step, uint32_t q, uint32_t lg_block) const {
-        const uint32_t room = 1u << (lg_count < 3 ? 3 : lg_count);
+        const uint32_t size = 1u << (lg_count < 3 ? 3 : lg_count);
         const uint32_t block = number << 2 * step | q >> lg_block;
-        return table + (2 * KEPT * ((room << 2 * step) - room) + 48 * K * (block / 8) + block % 8);
+        const uint32_t before = 2 * MULTIPLES * ((size << 2 * step) - size);
+        return table + (before + 48 * K * (block / 8) + block % 8);
     }
 };
 // LAST: multiples of the factors of a final step that ends in single elements; 0: no such step.
@@ -128,10 +129,10 @@ template <int STEPS, int SHIFT, int LAST>
 FN void dif_fused(Fr* x, Quad* tile, const Blocks& blocks, bool plain) {
     constexpr uint32_t TOP = 2 * (STEPS - 1), ROW = (1u << (2 * STEPS + SHIFT)) - 1;
     uint32_t first = first_index<2>(threadIdx.x, TOP + SHIFT), at = place(first);
-    const Quad* entry = blocks.entry<KEPT>(0, first & ROW, TOP + 2 + SHIFT);
-    Twiddle<KEPT> factor;
-    Powers<LAST ? LAST : KEPT> last;
-    if (!plain) factor = load_fused_twiddle<KEPT>(entry, 0);
+    const Quad* entry = blocks.entry<MULTIPLES>(0, first & ROW, TOP + 2 + SHIFT);
+    Twiddle<MULTIPLES> factor;
+    Powers<LAST ? LAST : MULTIPLES> last;
+    if (!plain) factor = load_fused_twiddle<MULTIPLES>(entry, 0);
 #pragma unroll
     for (uint32_t step = 0; step < STEPS; step++) {
         const uint32_t o = TOP - 2 * step;
@@ -148,8 +149,8 @@ FN void dif_fused(Fr* x, Quad* tile, const Blocks& blocks, bool plain) {
             entry = blocks.entry<LAST>(step + 1, first & ROW, 2);
             last.fetch(entry);
         } else {
-            entry = blocks.entry<KEPT>(step + 1, first & ROW, o + SHIFT);
-            factor = load_fused_twiddle<KEPT>(entry, 0);
+            entry = blocks.entry<MULTIPLES>(step + 1, first & ROW, o + SHIFT);
+            factor = load_fused_twiddle<MULTIPLES>(entry, 0);
         }
         __syncthreads();
         get<2>(tile, at, o - 2 + SHIFT, 0, x);
@@ -161,11 +162,11 @@ template <int STEPS, int SHIFT, int LAST, bool MAYBE_PLAIN>
 FN void dit_fused(Fr* x, Quad* tile, const Blocks& blocks, bool plain) {
     constexpr uint32_t TOP = 2 * (STEPS - 1), ROW = (1u << (2 * STEPS + SHIFT)) - 1;
     uint32_t first = first_index<2>(threadIdx.x, SHIFT), at = place(first);
-    const Quad* entry = blocks.entry<LAST ? LAST : KEPT>(STEPS - 1, first & ROW, 2 + SHIFT);
+    const Quad* entry = blocks.entry<LAST ? LAST : MULTIPLES>(STEPS - 1, first & ROW, 2 + SHIFT);
     if constexpr (LAST > 0)
         dit_first_radix4<LAST>(x, entry);
     else
-        dit_radix4_fused<KEPT, false>(x, entry, false);
+        dit_radix4_fused<MULTIPLES, false>(x, entry, false);
 #pragma unroll
     for (uint32_t o = 2; o <= TOP; o += 2) {
         if (o > 2 || LAST) __syncthreads(); // all have read what put() stored before
@@ -173,18 +174,18 @@ FN void dit_fused(Fr* x, Quad* tile, const Blocks& blocks, bool plain) {
         first = first_index<2>(threadIdx.x, o + SHIFT), at = place(first);
         __syncthreads();
         get<2>(tile, at, o + SHIFT, 0, x);
-        entry = blocks.entry<KEPT>((TOP - o) / 2, first & ROW, o + 2 + SHIFT);
+        entry = blocks.entry<MULTIPLES>((TOP - o) / 2, first & ROW, o + 2 + SHIFT);
         if (o < TOP)
-            dit_radix4_fused<KEPT, false>(x, entry, false);
+            dit_radix4_fused<MULTIPLES, false>(x, entry, false);
         else
-            dit_radix4_fused<KEPT, MAYBE_PLAIN>(x, entry, plain);
+            dit_radix4_fused<MULTIPLES, MAYBE_PLAIN>(x, entry, plain);
     }
 }
 
-// Radix 2^R, 2^C columns. B: multiples of the border factors after the pass; 0: no border.
+// Radix 2^R, 2^C columns. B: multiples of the inter-pass twiddles after the pass; 0: none.
 template <int R, int C, int B>
 FN void dif_fused_columns(const Quad* in, Quad* out, Quad* tile, const Quad* table,
-                               const Quad* border, uint32_t lg_n, uint32_t lg_block, bool plain) {
+                               const Quad* outer, uint32_t lg_n, uint32_t lg_block, bool plain) {
     const Columns columns(lg_block, R, C);
     const uint64_t in_transform = (uint64_t(1) << lg_n) - 1;
     Fr x[4];
@@ -194,7 +195,7 @@ FN void dif_fused_columns(const Quad* in, Quad* out, Quad* tile, const Quad* tab
         x[e] = load_element(in, from + (e << (R - 2 + columns.lg_s)));
     }
     const uint64_t to = columns.place(first_index<2>(threadIdx.x, C));
-    const Quad* const factors = border + 2 * B * (to & in_transform);
+    const Quad* const factors = outer + 2 * B * (to & in_transform);
     if (B > 0) {
 #pragma unroll
         for (uint64_t e = 0; e < 4; e++) prefetch(factors + (2 * B * e << columns.lg_s));
@@ -210,15 +211,15 @@ FN void dif_fused_columns(const Quad* in, Quad* out, Quad* tile, const Quad* tab
     }
 }
 
-// The DIT pass. B: multiples of the border factors before the pass; 0: no border.
+// The DIT pass. B: multiples of the inter-pass twiddles before the pass; 0: none.
 template <int R, int C, int B>
 FN void dit_fused_columns(const Quad* in, Quad* out, Quad* tile, const Quad* table,
-                              const Quad* border, uint32_t lg_n, uint32_t lg_block, bool plain) {
+                              const Quad* outer, uint32_t lg_n, uint32_t lg_block, bool plain) {
     const Columns columns(lg_block, R, C);
     const uint64_t in_transform = (uint64_t(1) << lg_n) - 1;
     Fr x[4];
     const uint64_t from = columns.place(first_index<2>(threadIdx.x, C));
-    const Quad* const factors = border + 2 * B * (from & in_transform);
+    const Quad* const factors = outer + 2 * B * (from & in_transform);
 #pragma unroll
     for (uint64_t e = 0; e < 4; e++) x[e] = load_element(in, from + (e << columns.lg_s));
     if constexpr (B > 0) {

@@ -1,14 +1,14 @@
 // The kernels of fused passes, for dif_fused.cu and dit_fused.cu. Names end in rR and cC,
-// the radix 2^R and 2^C columns or rows of a tile, followed by bB, the multiples of the border
-// factors (0: no border), or for rows by lL, the multiples of the last step's factors.
+// the radix 2^R and 2^C columns or rows of a tile, followed by bB, the multiples of the inter-pass
+// twiddles (0: none), or for rows by lL, the multiples of the last step's factors.
 //
 // Launch: grid = elements / 2^(R + C), block = 2^(R + C - 2) threads of four elements, 32 bytes of
 // dynamic shared memory per element.
 //
-//   in, out   elements, 32 bytes each; may be the same, except for BIT_REVERSAL rows of transforms of
-//             more than one row; canonical if the first pass is DIT, or DIF and PLAIN
+//   in, out   elements, 32 bytes each; may be the same, except for BIT_REVERSAL rows of transforms
+//             of more than one row; canonical if the first pass is DIT, or DIF and PLAIN
 //   tables    of the pass: fused.cuh, fused_rows.cuh
-//   border    2^lg_n entries of B multiples, each entry's 2 B halves together
+//   outer     2^lg_n entries of B multiples, each entry's 2 B halves together
 //   lg_n      rows: at least 10; for 10 a row of 2^10 may be a whole transform
 //   lg_block  log2 of the elements of a block, at least R + C
 //   flags     steps.cuh: PLAIN; for rows also INVERSE, BIT_REVERSAL (DIF only) and DIVIDED
@@ -18,11 +18,11 @@
 #define MERGED_COLUMNS(way, R, C, B, ...)                                                         \
     KERNEL(__VA_ARGS__)                                                                           \
     ntt_##way##_fused_r##R##_c##C##_b##B(const Quad* in, Quad* out, const Quad* tables,          \
-                                          const Quad* border, uint32_t lg_n, uint32_t lg_block,   \
+                                          const Quad* outer, uint32_t lg_n, uint32_t lg_block,    \
                                           uint32_t flags) {                                       \
         await_predecessor();                                                                      \
         DYNAMIC_SHARED(Quad, tile);                                                               \
-        way##_fused_columns<R, C, B>(in, out, tile, tables, border, lg_n, lg_block,              \
+        way##_fused_columns<R, C, B>(in, out, tile, tables, outer, lg_n, lg_block,                \
                                       flags & PLAIN);                                             \
     }                                                                                             \
     EXPORT_KERNEL(ntt_##way##_fused_r##R##_c##C##_b##B)

@@ -1,13 +1,13 @@
 // The rows' pass of transforms with all twiddles fused: splits blocks, as in fused.cuh, until they
-// are single elements. There is no border, and a coset costs nothing.
+// are single elements. There are no inter-pass twiddles, and a coset costs nothing.
 //
 // Tables: as for a columns' pass, except for the last step of a row, whose blocks have four
 // elements: there, factor f of block B is the power f + 1 of a fourth root of its s. That step
 // takes most of the table, three quarters of an entry per element, and so has fewer multiples.
 //
-// Without a border no table can absorb 1/n, so one step of Montgomery's reduction divides, a
-// fourteenth of a product. Powers of a coset's generator by bit-reversed exponents would cost two
-// more products per element, so such transforms do not fuse this pass.
+// Without inter-pass twiddles no table can absorb 1/n, so one step of Montgomery's reduction
+// divides, a fourteenth of a product. Powers of a coset's generator by bit-reversed exponents would
+// cost two more products per element, so such transforms do not fuse this pass.
 //
 // Barriers: those of unrolled_steps.cuh and passes.cuh.
 #pragma once

@@ -1,6 +1,6 @@
 // The kernels of passes, for dif.cu and dit.cu. Names end in eE, 2^E elements per thread,
-// and bB, multiples per border factor. Those for one tile shape have rR, cC, lg_r and lg_c, before
-// that and ignore the arguments for these.
+// and bB, multiples per inter-pass twiddle. Those for one tile shape have rR, cC, lg_r and lg_c,
+// before that and ignore the arguments for these.
 //
 // Launch: grid = elements / tile, block = tile / 2^E threads, 32 bytes of dynamic shared memory per
 // tile element. A tile has 2^(lg_r + lg_c) elements, but shared memory is for at least eight. lg_r
@@ -10,7 +10,7 @@
 //               except in BIT_REVERSAL passes of transforms of more than one pass
 //   tables      twiddles of the steps: steps.cuh, twiddles.cuh
 //   rows        2^lg_r entries in planes, for ROWS_FIRST and ROWS_LAST
-//   border      twiddles between passes (columns' kernels): twiddles.cuh; lg_low <= lg_block - lg_r
+//   outer       twiddles between passes (columns' kernels): twiddles.cuh; lg_low <= lg_block - lg_r
 //   lg_c        columns' kernels: at most lg_block - lg_r; rows' kernels in transforms of more than
 //               one pass: at most lg_n - lg_r
 //   count       total elements (rows' kernels); whole tiles for kernels of one shape
@@ -24,12 +24,12 @@
 
 #define COLUMNS_PASS(name, body, E, K, B, ...)                                                    \
     KERNEL(__VA_ARGS__)                                                                           \
-    name(const Quad* in, Quad* out, const Quad* tables, const Quad* rows, const Quad* border,     \
+    name(const Quad* in, Quad* out, const Quad* tables, const Quad* rows, const Quad* outer,      \
          uint32_t lg_block, uint32_t lg_r, uint32_t lg_c, uint32_t lg_low, uint32_t flags) {      \
         await_predecessor();                                                                      \
         DYNAMIC_SHARED(Quad, tile);                                                               \
         const Steps steps = {tile, tables, rows, lg_r, flags, lg_c};                              \
-        const PassTwiddles factors = {border, lg_r, lg_block - lg_r, lg_low};                     \
+        const PassTwiddles factors = {outer, lg_r, lg_block - lg_r, lg_low};                      \
         body<E, K, B, 0>(in, out, steps, factors, Columns(lg_block, lg_r, lg_c));                 \
     }                                                                                             \
     EXPORT_KERNEL(name)
@@ -58,12 +58,12 @@ constexpr uint32_t DIT_ALONE = DIT_ROWS | WHOLE | CANONICAL | BIT_REVERSAL;
 #define SHAPED_COLUMNS(way, allowed, R, C, E, K, B, ...)                                           \
     KERNEL(__VA_ARGS__)                                                                           \
     ntt_##way##_columns_r##R##_c##C##_e##E##_b##B(                                                \
-        const Quad* in, Quad* out, const Quad* tables, const Quad* rows, const Quad* border,      \
+        const Quad* in, Quad* out, const Quad* tables, const Quad* rows, const Quad* outer,       \
         uint32_t lg_block, uint32_t, uint32_t, uint32_t lg_low, uint32_t flags) {                 \
         await_predecessor();                                                                      \
         DYNAMIC_SHARED(Quad, tile);                                                               \
         const Steps steps = {tile, tables, rows, R, flags & allowed, C};                           \
-        const PassTwiddles factors = {border, R, lg_block - R, lg_low};                           \
+        const PassTwiddles factors = {outer, R, lg_block - R, lg_low};                            \
         way##_columns<E, K, B, R / E>(in, out, steps, factors, Columns(lg_block, R, C));          \
     }                                                                                             \
     EXPORT_KERNEL(ntt_##way##_columns_r##R##_c##C##_e##E##_b##B)

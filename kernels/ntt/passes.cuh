@@ -44,7 +44,7 @@ struct Columns {
 
 // DIF, N > R.
 template <int E, int K, int B, int STEPS>
-FN void dif_columns(const Quad* in, Quad* out, const Steps& s, const PassTwiddles& border,
+FN void dif_columns(const Quad* in, Quad* out, const Steps& s, const PassTwiddles& outer,
                         const Columns& columns) {
     Fr x[1 << E];
     const uint32_t top = s.lg_r - E, turn = inverse_mask(s.flags);
@@ -55,9 +55,9 @@ FN void dif_columns(const Quad* in, Quad* out, const Steps& s, const PassTwiddle
     }
     const uint32_t first = first_index<E>(threadIdx.x, s.shift);
     const uint32_t p = row_of(s, first), k = columns.column(first);
-    prefetch_pass_twiddles<E, B>(border, p, k); // overlaps the steps
+    prefetch_pass_twiddles<E, B>(outer, p, k); // overlaps the steps
     dif<E, K, STEPS>(x, s);
-    apply_pass_twiddles<E, B>(x, border, p, k, turn);
+    apply_pass_twiddles<E, B>(x, outer, p, k, turn);
     const uint64_t to = columns.place(first);
     uint32_t further[1 << E];
     slots<E>(further, 0, turn);
@@ -68,7 +68,7 @@ FN void dif_columns(const Quad* in, Quad* out, const Steps& s, const PassTwiddle
 }
 // DIT, N > R. BIT_REVERSAL: to bit-reversed order, in which a column's results are adjacent.
 template <int E, int K, int B, int STEPS>
-FN void dit_columns(const Quad* in, Quad* out, const Steps& s, const PassTwiddles& border,
+FN void dit_columns(const Quad* in, Quad* out, const Steps& s, const PassTwiddles& outer,
                        const Columns& columns) {
     Fr x[1 << E];
     const uint32_t top = s.lg_r - E, turn = inverse_mask(s.flags);
@@ -80,7 +80,7 @@ FN void dit_columns(const Quad* in, Quad* out, const Steps& s, const PassTwiddle
     for (int e = 0; e < 1 << E; e++) {
         x[e] = load_element(in, from + (uint64_t(further[e]) << columns.lg_s));
     }
-    apply_pass_twiddles<E, B>(x, border, row_of(s, first), columns.column(first), turn);
+    apply_pass_twiddles<E, B>(x, outer, row_of(s, first), columns.column(first), turn);
     dit<E, K, STEPS>(x, s, true, B > 1 ? PRODUCT : BELOW_2R);
     first = first_index<E>(threadIdx.x, top + s.shift);
     uint64_t to = columns.place(first);
@@ -126,12 +126,12 @@ struct Rows {
 // its offset from the tile's first address, bit by bit of v.
 struct Stored {
     uint32_t lg_r, lg_c;
-    bool turned;
+    bool bit_reversed;
     uint32_t lg_spread; // distance between rows' results of a spread tile; else 0
 
     FN uint32_t tile_bit(uint32_t v) const {
         if (lg_spread) return lg_r + lg_c - 1 - v; // row and column are reversed and swapped
-        return turned && v < lg_r ? lg_r - 1 - v : v;
+        return bit_reversed && v < lg_r ? lg_r - 1 - v : v;
     }
     FN uint64_t address_of_bit(uint32_t v) const {
         return uint64_t(1) << (lg_spread && v >= lg_c ? v - lg_c + lg_spread : v);
@@ -139,7 +139,7 @@ struct Stored {
     FN uint32_t place_of(uint32_t v) const {
         const uint32_t row = v & ((1u << lg_r) - 1);
         if (lg_spread) return place(reverse(v, lg_r + lg_c));
-        return place(turned ? (v ^ row) | reverse(row, lg_r) : v);
+        return place(bit_reversed ? (v ^ row) | reverse(row, lg_r) : v);
     }
     FN uint64_t address(uint32_t v) const {
         const uint32_t column = v & ((1u << lg_c) - 1);

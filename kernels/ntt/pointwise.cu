@@ -38,7 +38,7 @@ fr_scale(const Quad* a, Quad* out, uint64_t count, uint64_t w0, uint64_t w1, uin
     const uint64_t i = thread_number();
     if (i >= count) return;
     const Fr x = load_element(a, i);
-    store_element(out, i, reduced(mul_constant<2>(x, KeptMultiples{multiples})));
+    store_element(out, i, reduced(mul_constant<2>(x, PrecomputedMultiples{multiples})));
 }
 EXPORT_KERNEL(fr_scale);
 
@@ -99,7 +99,7 @@ fr_extend_powers(Quad* out, uint64_t have, uint64_t count, uint32_t each, uint64
     for (uint32_t k = 1; k < each; k++) {
         i += have;
         if (i >= count) return;
-        power = mul_constant<2>(power, KeptMultiples{multiples});
+        power = mul_constant<2>(power, PrecomputedMultiples{multiples});
         store_element(out, i, reduced(power));
     }
 }

@@ -8,7 +8,7 @@
 
 struct EighthRoot {
     int exponent; // 1, 2, 3
-    FN uint32_t operator()(int kept, int j) const { return FR_ROOTS_8[8 * exponent - 8 + kept][j]; }
+    FN uint32_t operator()(int k, int j) const { return FR_ROOTS_8[8 * exponent - 8 + k][j]; }
 };
 // The low 1, 2 or 3 bits, reversed. Not a loop: nvcc would evaluate it on the device.
 constexpr FN uint32_t reverse_small(uint32_t x, int bits) {

@@ -7,12 +7,12 @@
 //       c root^(rev(p) k 2^lg_step) a^(k 2^lg_step) b^rev(p)     rev: lg_p bits reversed
 //
 //   powers  3 x 32 elements in Montgomery form, root, a, b to the powers 2^0, 2^1, ..., and then
-//           the `kept` integers c 2^(32 (N + L j)) of fr.cuh, j < kept
-//   table   entry number p 2^lg_k + k: 2 kept contiguous halves if `plane` is 0, else half h of
-//           multiple j at [(2 j + h) plane + apart (number / 8) + number % 8]
+//           the `multiples` integers c 2^(32 (N + L j)) of fr.cuh, j < multiples
+//   table   entry number p 2^lg_k + k: if `plane` is 0, 2 `multiples` contiguous halves; else
+//           half h of multiple j at [(2 j + h) plane + apart (number / 8) + number % 8]
 #include "passes.cuh"
 
-constexpr uint32_t ROOT = 0, A = 32, B = 64, KEPT = 96;
+constexpr uint32_t ROOT = 0, A = 32, B = 64, MULTIPLES = 96;
 
 // x base^exponent, where the base's squares begin at `squares`.
 FN Fr times_power(Fr x, const Quad* squares, uint64_t exponent) {
@@ -24,7 +24,7 @@ FN Fr times_power(Fr x, const Quad* squares, uint64_t exponent) {
 }
 
 KERNEL(128)
-ntt_twiddles(Quad* table, const Quad* powers, uint32_t kept, uint32_t lg_p, uint32_t lg_k,
+ntt_twiddles(Quad* table, const Quad* powers, uint32_t multiples, uint32_t lg_p, uint32_t lg_k,
             uint32_t lg_step, uint32_t plane, uint32_t apart) {
     const uint64_t number = uint64_t(blockIdx.x) * blockDim.x + threadIdx.x;
     if (number >> (lg_p + lg_k)) return;
@@ -33,10 +33,10 @@ ntt_twiddles(Quad* table, const Quad* powers, uint32_t kept, uint32_t lg_p, uint
     Fr factor = times_power(Fr::one(), powers + 2 * ROOT, p * k);
     factor = times_power(factor, powers + 2 * A, k);
     factor = times_power(factor, powers + 2 * B, p);
-    for (uint32_t j = 0; j < kept; j++) {
-        const Fr multiple = canonical(mul(factor, load_element(powers, KEPT + j)));
+    for (uint32_t j = 0; j < multiples; j++) {
+        const Fr multiple = canonical(mul(factor, load_element(powers, MULTIPLES + j)));
         const uint64_t place = number / 8 * apart + number % 8;
-        const uint64_t low = plane ? 2 * j * plane + place : 2 * (number * kept + j);
+        const uint64_t low = plane ? 2 * j * plane + place : 2 * (number * multiples + j);
         store_halves(table + low, table + low + (plane ? plane : 1), multiple);
     }
 }

@@ -14,8 +14,8 @@ constexpr uint32_t PLANE = 2048 + 8;
 
 template <int K> struct Twiddle {
     Quad halves[2 * K];
-    FN uint32_t operator()(int kept, int j) const {
-        return halves[2 * uint32_t(kept) + uint32_t(j) / 4].w[uint32_t(j) % 4];
+    FN uint32_t operator()(int multiple, int j) const {
+        return halves[2 * uint32_t(multiple) + uint32_t(j) / 4].w[uint32_t(j) % 4];
     }
 };
 template <int K> FN Twiddle<K> load_step_twiddle(const Quad* entry) {
@@ -57,12 +57,12 @@ struct PassTwiddles {
 };
 // x[e] *= T[p + (slot of e)][k].
 template <int E, int K>
-FN void apply_pass_twiddles(Fr* x, const PassTwiddles& border, uint32_t p, uint32_t k,
+FN void apply_pass_twiddles(Fr* x, const PassTwiddles& outer, uint32_t p, uint32_t k,
                             uint32_t turn) {
     uint32_t rows[1 << E];
     slots<E>(rows, 0, turn);
-    uint32_t width = border.lg_low, column = k & ((1u << width) - 1);
-    const Quad* table = border.table;
+    uint32_t width = outer.lg_low, column = k & ((1u << width) - 1);
+    const Quad* table = outer.table;
 #pragma unroll 1
     while (true) {
         const Quad* const entry = table + 2 * K * ((uint64_t(p) << width) + column);
@@ -71,16 +71,16 @@ FN void apply_pass_twiddles(Fr* x, const PassTwiddles& border, uint32_t p, uint3
             x[e] = apply_pass_twiddle<K>(x[e], entry + 2 * K * (uint64_t(rows[e]) << width));
         }
         // Only the largest tables have one multiple, and these are full tables.
-        if (K == 1 || table != border.table || width == border.lg_columns) return;
-        table += uint64_t(2 * K) << (border.lg_rows + width);
-        column = k >> width, width = border.lg_columns - width;
+        if (K == 1 || table != outer.table || width == outer.lg_columns) return;
+        table += uint64_t(2 * K) << (outer.lg_rows + width);
+        column = k >> width, width = outer.lg_columns - width;
     }
 }
 template <int E, int K>
-FN void prefetch_pass_twiddles(const PassTwiddles& border, uint32_t p, uint32_t k) {
-    if (border.lg_low < border.lg_columns) return;
+FN void prefetch_pass_twiddles(const PassTwiddles& outer, uint32_t p, uint32_t k) {
+    if (outer.lg_low < outer.lg_columns) return;
 #pragma unroll
     for (uint32_t e = 0; e < 1 << E; e++) {
-        prefetch(border.table + 2 * K * ((uint64_t(p | e) << border.lg_low) + k));
+        prefetch(outer.table + 2 * K * ((uint64_t(p | e) << outer.lg_low) + k));
     }
 }

@@ -180,11 +180,11 @@ fn inversions_by_groups_of_lanes_are_right() {
 }
 
 /// Precomputed multiples W_k = w 2^(32 (N + L k)), as integers: see `kernels/field/fr.cuh`.
-fn precomputed_multiples(factor: Fr, kept: u64) -> Vec<u64> {
-    let limbs = 8 / kept;
-    let steps = limbs + u64::from(kept > 1);
+fn precomputed_multiples(factor: Fr, multiple_count: u64) -> Vec<u64> {
+    let limbs = 8 / multiple_count;
+    let steps = limbs + u64::from(multiple_count > 1);
     let multiple = |k| factor * Fr::from(2_u64).pow([32 * (steps + limbs * k)]);
-    (0..kept).flat_map(|k| multiple(k).into_bigint().0).collect()
+    (0..multiple_count).flat_map(|k| multiple(k).into_bigint().0).collect()
 }
 
 #[test]
@@ -206,16 +206,21 @@ fn products_by_constants_are_right() {
                 place.copy_from_slice(&value.limbs(rng.random_range(0..2)));
             }
             let a = rig.upload(&limbs);
-            for kept in [1, 2, 4, 8] {
-                let multiples = rig.upload(&precomputed_multiples(factor, kept));
+            for multiple_count in [1, 2, 4, 8] {
+                let multiples = rig.upload(&precomputed_multiples(factor, multiple_count));
                 let out = rig.lease::<u64>(4 * count);
-                let given = (kept as u32, count as u32, a.all(), multiples.all(), out.all());
+                let given =
+                    (multiple_count as u32, count as u32, a.all(), multiples.all(), out.all());
                 rig.launch(&kernel, 3, given);
                 for (found, given) in rig.download::<u64>(&out).chunks(4).zip(limbs.chunks(4)) {
                     let bytes: &[u8] = bytemuck::cast_slice(given);
                     let expected = Fr::from_le_bytes_mod_order(bytes) * factor;
                     // Inputs and outputs are integers, not in Montgomery form.
-                    assert_eq!(found, expected.into_bigint().0, "{given:x?} {factor} {kept}");
+                    assert_eq!(
+                        found,
+                        expected.into_bigint().0,
+                        "{given:x?} {factor} {multiple_count}"
+                    );
                 }
             }
         }

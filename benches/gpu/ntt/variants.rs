@@ -4,7 +4,7 @@ use capstan::ntt::NttPass;
 
 use crate::rig::BenchRig;
 
-/// log2 of sizes, and plans in DIF order: passes as lg_r.lg_e.lg_c.kept, with m for fused twiddles.
+/// log2 of sizes, and plans in DIF order: passes as lg_r.lg_e.lg_c.multiples, with m for fused twiddles.
 const VARIANTS: [(u32, &str); 50] = [
     (10, "10.2.0.0"),
     (10, "5.1.2.2/5.1.2.0"),
@@ -90,21 +90,23 @@ pub fn of(rig: &BenchRig, lg_n: u32) -> Vec<(Vec<NttPass>, bool)> {
 
 /// A pass in the command line's syntax.
 pub fn name(pass: &NttPass) -> String {
-    let NttPass { lg_r, lg_c, lg_e, multiples: kept, fused: merged } = pass;
-    let merged = if *merged { "m" } else { "" };
-    format!("{lg_r}.{lg_e}.{lg_c}.{kept}{merged}")
+    let NttPass { lg_r, lg_c, lg_e, multiples, fused } = pass;
+    let fused = if *fused { "m" } else { "" };
+    format!("{lg_r}.{lg_e}.{lg_c}.{multiples}{fused}")
 }
 
 fn passes(text: &str) -> Vec<NttPass> {
     let pass = |text: &str| {
-        let (text, merged) = match text.strip_suffix('m') {
+        let (text, fused) = match text.strip_suffix('m') {
             Some(text) => (text, true),
             None => (text, false),
         };
         let numbers: Vec<u32> =
             text.split('.').map(|number| number.parse().expect("a number")).collect();
-        let [lg_r, lg_e, lg_c, kept] = numbers[..] else { panic!("{text}: four numbers a pass") };
-        NttPass { lg_r, lg_c, lg_e, multiples: kept, fused: merged }
+        let [lg_r, lg_e, lg_c, multiples] = numbers[..] else {
+            panic!("{text}: four numbers a pass")
+        };
+        NttPass { lg_r, lg_c, lg_e, multiples, fused }
     };
     text.split('/').map(pass).collect()
 }
