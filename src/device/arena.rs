@@ -1,19 +1,13 @@
 //! Device memory: one allocation for the life of the process, leased in pieces. Memory is zero when
 //! it is leased and zeroed again when it is returned, so that no job sees another job's data.
 
-use std::{
-    marker::PhantomData,
-    ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{marker::PhantomData, ops::Range, sync::Arc};
 
 use bytemuck::Pod;
 use cudarc::driver::result;
+use parking_lot::Mutex;
 
-use super::{
-    DeviceContext, DeviceFault, Event, LeaseGate, Stream,
-    free_list::{FreeList, TakenPiece},
-};
+use super::{DeviceContext, DeviceFault, Event, LeaseGate, Stream, free_list::FreeList};
 
 /// Leases begin at multiples of this many bytes: the alignment of the driver's own allocations, and
 /// sufficient for every vector load.
@@ -38,9 +32,8 @@ struct ArenaInner {
 pub struct DeviceLease {
     arena: DeviceArena,
     stream: Stream,
-    /// Offsets in the arena, a multiple of [`ALIGN`].
+    /// Offsets in the arena, multiples of [`ALIGN`]; at least the `bytes` requested.
     range: Range<u64>,
-    /// Bytes requested.
     bytes: u64,
     other_streams: Mutex<Vec<Stream>>,
 }
@@ -81,14 +74,10 @@ impl DeviceArena {
     }
 
     /// Leases `bytes` zeroed bytes, aligned to [`ALIGN`], for work on `stream`.
-    ///
-    /// Errors: `OutOfMemory`; driver faults.
     pub fn lease(&self, stream: &Stream, bytes: u64) -> Result<DeviceLease, DeviceFault> {
         let rounded = bytes.max(1).checked_next_multiple_of(ALIGN).filter(|_| (self.0.gate)());
-        let mut free = self.free();
-        let Some(TakenPiece { range, notes: zeroings }) =
-            rounded.and_then(|bytes| free.take(bytes))
-        else {
+        let mut free = self.0.free.lock();
+        let Some((range, zeroings)) = rounded.and_then(|bytes| free.take(bytes)) else {
             let free_bytes = free.largest();
             drop(free);
             let fault = DeviceFault::OutOfMemory { requested_bytes: bytes, free_bytes };
@@ -108,17 +97,12 @@ impl DeviceArena {
         Ok(lease)
     }
 
-    fn free(&self) -> MutexGuard<'_, FreeList<Event>> {
-        self.0.free.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub fn bytes(&self) -> u64 {
         self.0.bytes
     }
 
-    /// Bytes that are not leased.
     pub fn free_bytes(&self) -> u64 {
-        self.free().total()
+        self.0.free.lock().total()
     }
 
     /// Bytes of the largest lease that would fit if `others`, leases of this arena, were returned.
@@ -127,20 +111,18 @@ impl DeviceArena {
         others: impl Iterator<Item = &'l DeviceLease>,
     ) -> u64 {
         let others: Vec<_> = others.map(|lease| lease.range.clone()).collect();
-        self.free().largest_after_release(others)
+        self.0.free.lock().largest_after_release(others)
     }
 
-    /// Bytes of the largest lease that fits now.
     pub fn largest_free_bytes(&self) -> u64 {
-        self.free().largest()
+        self.0.free.lock().largest()
     }
 }
 
 impl Drop for ArenaInner {
     fn drop(&mut self) {
         // The zeroing of returned leases may still be under way.
-        let free = self.free.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for zeroed in free.take(self.bytes).iter().flat_map(|piece| &piece.notes) {
+        for zeroed in self.free.get_mut().take(self.bytes).iter().flat_map(|(_, notes)| notes) {
             // A fault here was already reported by `DeviceContext::report`.
             let _zeroed = zeroed.synchronize();
         }
@@ -150,7 +132,6 @@ impl Drop for ArenaInner {
 }
 
 impl DeviceLease {
-    /// Bytes requested.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -167,7 +148,7 @@ impl DeviceLease {
 
     /// Orders `stream` after the zeroing before this lease and before the zeroing after it.
     fn order_after_zeroing(&self, stream: &Stream) -> Result<(), DeviceFault> {
-        let mut others = self.other_streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut others = self.other_streams.lock();
         if stream.same_as(&self.stream) || others.iter().any(|other| other.same_as(stream)) {
             return Ok(());
         }
@@ -178,7 +159,7 @@ impl DeviceLease {
 
     /// Zeroes the bytes after their last use.
     fn zero(&mut self) -> Result<Event, DeviceFault> {
-        for other in self.other_streams.get_mut().unwrap_or_else(PoisonError::into_inner) {
+        for other in self.other_streams.get_mut() {
             self.stream.wait_event(&other.record()?)?;
         }
         let (address, bytes) = (self.arena.0.base + self.range.start, self.leased_bytes());
@@ -193,7 +174,7 @@ impl Drop for DeviceLease {
         match self.zero() {
             Ok(zeroed) => {
                 let is_pending = |event: &Event| !event.is_reached().unwrap_or(false);
-                let mut free = self.arena.free();
+                let mut free = self.arena.0.free.lock();
                 free.release(self.range.clone(), vec![zeroed], is_pending);
             }
             // Never lease bytes again that may not be zero.

@@ -21,7 +21,6 @@ use super::{
 pub struct DeviceIdentity {
     /// Device number in the driver's order.
     pub index: u32,
-    /// Such as "NVIDIA H200".
     pub name: String,
     pub capability: MajorMinor,
     pub limits: DeviceLimits,
@@ -51,7 +50,6 @@ thread_local! {
     static CURRENT: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The serial of the latest context.
 static LAST_SERIAL: AtomicU64 = AtomicU64::new(0);
 
 impl DeviceContext {
@@ -106,22 +104,17 @@ impl DeviceContext {
         name: &'static str,
         call: impl FnOnce() -> Result<T, DriverError>,
     ) -> Result<T, DeviceFault> {
-        self.make_current()?;
-        call().map_err(|error| self.report(DeviceFault::from_driver(name, error)))
-    }
-
-    fn make_current(&self) -> Result<(), DeviceFault> {
         if !self.is_alive() {
             return Err(DeviceFault::Disabled);
         }
-        if CURRENT.get() == self.0.serial {
-            return Ok(());
+        let failed = |name| move |error| self.report(DeviceFault::from_driver(name, error));
+        if CURRENT.get() != self.0.serial {
+            // SAFETY: the context lives as long as `self`.
+            let set = unsafe { result::ctx::set_current(self.0.context.0) };
+            set.map_err(failed("cuCtxSetCurrent"))?;
+            CURRENT.set(self.0.serial);
         }
-        // SAFETY: the context lives as long as `self`.
-        let set = unsafe { result::ctx::set_current(self.0.context.0) };
-        set.map_err(|error| self.report(DeviceFault::from_driver("cuCtxSetCurrent", error)))?;
-        CURRENT.set(self.0.serial);
-        Ok(())
+        call().map_err(failed(name))
     }
 
     /// Reports the fault, disables the device if it is fatal, and returns the fault.
@@ -130,16 +123,18 @@ impl DeviceContext {
         match fault.class() {
             FaultClass::Fatal
                 if fault == DeviceFault::Disabled
-                    || self.0.is_disabled.swap(true, Ordering::AcqRel) => {}
+                    || self.0.is_disabled.swap(true, Ordering::AcqRel) =>
+            {
+                return fault;
+            }
             FaultClass::Fatal => {
                 tracing::error!(device = index, %fault, "device disabled by a fatal fault");
-                (self.0.on_fault)(&fault);
             }
             FaultClass::Exhausted | FaultClass::Misuse => {
                 tracing::warn!(device = index, %fault, "device fault");
-                (self.0.on_fault)(&fault);
             }
         }
+        (self.0.on_fault)(&fault);
         fault
     }
 
@@ -208,7 +203,6 @@ fn identity(
     })
 }
 
-/// The PCI bus id, by which NVML identifies the device.
 fn pci_bus_id(device: sys::CUdevice) -> Result<String, DriverError> {
     let mut text = [0_u8; 32];
     let length = text.len() as i32;

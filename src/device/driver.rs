@@ -1,18 +1,15 @@
 //! Finds a usable driver before cudarc is used, which panics if there is none.
 
 use std::{
-    ffi::c_int,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use cudarc::driver::{DriverError, result, sys};
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+use parking_lot::Mutex;
 
 use super::{GpuUnavailable, MajorMinor, images};
-
-/// Names of the library in the driver's installation and in its development package.
-const NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
 
 /// A driver object, such as a stream.
 pub(super) struct DriverHandle<H>(pub H);
@@ -36,14 +33,15 @@ static LOADED: Mutex<Option<Arc<CudaDriver>>> = Mutex::new(None);
 impl CudaDriver {
     /// Loads the driver from the library at `path`, or the system's.
     pub fn load(path: Option<&Path>) -> Result<Arc<Self>, GpuUnavailable> {
-        let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loaded = LOADED.lock();
         if let Some(driver) = loaded.as_ref() {
             return match path.filter(|path| *path != driver.path) {
                 Some(other) => Err(GpuUnavailable::OtherDriver(other.display().to_string())),
                 None => Ok(driver.clone()),
             };
         }
-        let [name, development_name] = NAMES.map(Path::new);
+        // In the driver's installation, and in its development package.
+        let [name, development_name] = ["libcuda.so.1", "libcuda.so"].map(Path::new);
         let (library, path) = match path {
             Some(path) => (open(path)?, path),
             None => match open(name) {
@@ -66,7 +64,7 @@ impl CudaDriver {
             sys::CUresult::CUDA_ERROR_NO_DEVICE => GpuUnavailable::NoDevice,
             code => GpuUnavailable::DriverInit(format!("{code:?} ({})", code as u32)),
         })?;
-        let mut version: c_int = 0;
+        let mut version = 0;
         // SAFETY: the driver is loaded; it writes one integer.
         unsafe { sys::cuDriverGetVersion(&mut version) }.result().map_err(init_failed)?;
         let version = version.unsigned_abs();
@@ -89,9 +87,7 @@ impl CudaDriver {
         self.is_emulated
     }
 
-    /// Number of devices.
-    ///
-    /// Errors: `NoDevice` if there is none.
+    /// At least 1.
     pub fn device_count(&self) -> Result<u32, GpuUnavailable> {
         match result::device::get_count().map_err(init_failed)? {
             count if count > 0 => Ok(count.unsigned_abs()),

@@ -91,9 +91,8 @@ impl DeviceFault {
     /// The consequence of this fault.
     pub const fn class(&self) -> FaultClass {
         match self {
-            Self::OutOfMemory { .. } => FaultClass::Exhausted,
             // Out of memory; too many resources requested for launch.
-            Self::Driver { code: 2 | 701, .. } => FaultClass::Exhausted,
+            Self::OutOfMemory { .. } | Self::Driver { code: 2 | 701, .. } => FaultClass::Exhausted,
             // Invalid value; named symbol not found.
             Self::Driver { code: 1 | 500, .. } | Self::KernelMismatch { .. } => FaultClass::Misuse,
             Self::Driver { .. } | Self::Hang(_) | Self::Disabled | Self::WrongResult(_) => {

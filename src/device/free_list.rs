@@ -10,20 +10,15 @@ struct FreePiece<N> {
     notes: Vec<N>,
 }
 
-/// Bytes that were free.
-pub(super) struct TakenPiece<N> {
-    pub range: Range<u64>,
-    pub notes: Vec<N>,
-}
-
 impl<N: Clone> FreeList<N> {
     /// A list in which all of `0..bytes` is free.
     pub fn new(bytes: u64) -> Self {
         Self(BTreeMap::from([(0, FreePiece { bytes, notes: Vec::new() })]))
     }
 
-    /// Takes `bytes` bytes, not 0, from the smallest piece that is large enough.
-    pub fn take(&mut self, bytes: u64) -> Option<TakenPiece<N>> {
+    /// Takes `bytes` bytes, not 0, from the smallest piece that is large enough; returns where they
+    /// are, and the piece's notes.
+    pub fn take(&mut self, bytes: u64) -> Option<(Range<u64>, Vec<N>)> {
         let large_enough = self.0.iter().filter(|(_, piece)| piece.bytes >= bytes);
         let (&offset, _) = large_enough.min_by_key(|(offset, piece)| (piece.bytes, **offset))?;
         let FreePiece { bytes: found, notes } = self.0.remove(&offset)?;
@@ -31,7 +26,7 @@ impl<N: Clone> FreeList<N> {
             let rest = FreePiece { bytes: found - bytes, notes: notes.clone() };
             self.0.insert(offset + bytes, rest);
         }
-        Some(TakenPiece { range: offset..offset + bytes, notes })
+        Some((offset..offset + bytes, notes))
     }
 
     /// Returns a range. Notes of merged neighbours are dropped if `keep` is false.
@@ -51,7 +46,6 @@ impl<N: Clone> FreeList<N> {
         self.0.insert(start, FreePiece { bytes: end - start, notes });
     }
 
-    /// Bytes of the largest piece.
     pub fn largest(&self) -> u64 {
         self.0.values().map(|piece| piece.bytes).max().unwrap_or(0)
     }
@@ -70,7 +64,6 @@ impl<N: Clone> FreeList<N> {
         largest
     }
 
-    /// Bytes of all pieces.
     pub fn total(&self) -> u64 {
         self.0.values().map(|piece| piece.bytes).sum()
     }
@@ -100,7 +93,7 @@ mod tests {
                     prop_assert_eq!(list.largest(), runs as u64);
                     let got = list.take(bytes);
                     prop_assert_eq!(got.is_some(), runs as u64 >= bytes);
-                    let Some(TakenPiece { range, .. }) = got else { continue };
+                    let Some((range, _)) = got else { continue };
                     for cell in &mut cells[range.start as usize..range.end as usize] {
                         prop_assert!(!*cell, "taken twice");
                         *cell = true;
@@ -125,15 +118,14 @@ mod tests {
     #[test]
     fn notes_follow_the_bytes() {
         let mut list = FreeList::new(100);
-        let first = list.take(60).unwrap();
-        assert_eq!((first.range.clone(), first.notes), (0..60, vec![]));
-        let second = list.take(40).unwrap();
-        list.release(first.range, vec!["first"], |_| true);
-        list.release(second.range, vec!["second"], |_| true);
-        let mut part = list.take(10).unwrap();
-        part.notes.sort_unstable();
-        assert_eq!((part.range.clone(), part.notes.as_slice()), (0..10, &["first", "second"][..]));
-        list.release(part.range, vec!["third"], |note| *note == "first");
-        assert_eq!(list.take(100).unwrap().notes, ["third", "first"]);
+        assert_eq!(list.take(60), Some((0..60, vec![])));
+        let (second, _) = list.take(40).unwrap();
+        list.release(0..60, vec!["first"], |_| true);
+        list.release(second, vec!["second"], |_| true);
+        let (part, mut notes) = list.take(10).unwrap();
+        notes.sort_unstable();
+        assert_eq!((part.clone(), notes), (0..10, vec!["first", "second"]));
+        list.release(part, vec!["third"], |note| *note == "first");
+        assert_eq!(list.take(100).unwrap().1, ["third", "first"]);
     }
 }

@@ -17,16 +17,9 @@ mod embedded {
     include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 }
 
-/// The image of a kernel module.
-pub(super) struct KernelImage {
-    pub name: &'static str,
-    /// `None` in a build without nvcc.
-    pub code: Option<&'static [u8]>,
-}
-
-pub(super) fn image(name: &str) -> Option<KernelImage> {
-    let (name, code) = *embedded::IMAGES.iter().find(|(known, _)| *known == name)?;
-    Some(KernelImage { name, code })
+/// A module's name and its image, `None` in a build without nvcc.
+pub(super) fn image(name: &str) -> Option<(&'static str, Option<&'static [u8]>)> {
+    embedded::IMAGES.iter().find(|(known, _)| *known == name).copied()
 }
 
 /// Architectures that the images hold machine code for, such as "90"; empty in a build without

@@ -5,19 +5,15 @@
 //! memory that Rust manages. Their effect on device memory is covered by the tests of `kernels/`
 //! and by the self-test.
 
-use std::{
-    ffi::{CString, c_void},
-    marker::PhantomData,
-    sync::Arc,
-};
+use std::{ffi::CString, marker::PhantomData, sync::Arc};
 
 use cudarc::driver::{DriverError, result, sys};
-use sys::CUfunction_attribute as Attribute;
+use sys::{CUfunction_attribute as Attribute, CUresult as Code};
 
 use super::{
-    BlockShape, DeviceContext, DeviceFault, DeviceIdentity, GpuUnavailable, MajorMinor, Stream,
+    BlockShape, DeviceContext, DeviceFault, GpuUnavailable, MajorMinor, Stream,
     driver::DriverHandle,
-    images::{self, KernelImage},
+    images,
     parameters::{KernelParameters, PARAMETERS_MAX},
 };
 
@@ -48,12 +44,10 @@ pub struct Kernel<P> {
 
 impl KernelModule {
     /// Loads an embedded module by name.
-    ///
-    /// Errors: `NoKernels`, `NoImageForDevice`, `Device`.
     pub fn load(context: &DeviceContext, name: &str) -> Result<Self, GpuUnavailable> {
         let index = context.identity().index;
         let failed = |fault| GpuUnavailable::Device { index, fault };
-        let Some(KernelImage { name, code }) = images::image(name) else {
+        let Some((name, code)) = images::image(name) else {
             return Err(failed(DeviceFault::mismatch(name, "no such module")));
         };
         // The emulated driver contains the kernels.
@@ -66,11 +60,25 @@ impl KernelModule {
         };
         // SAFETY: an image from nvcc, or a zero-terminated name.
         let load = || match unsafe { result::module::load_data(image.as_ptr().cast()) } {
-            Err(error) if is_unsupported(error) => Ok(None),
+            // Machine code for other devices, or PTX that the driver cannot compile.
+            Err(DriverError(
+                Code::CUDA_ERROR_NO_BINARY_FOR_GPU
+                | Code::CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+                | Code::CUDA_ERROR_INVALID_PTX
+                | Code::CUDA_ERROR_INVALID_IMAGE
+                | Code::CUDA_ERROR_INVALID_SOURCE,
+            )) => Ok(None),
             loaded => loaded.map(Some),
         };
-        let loaded = context.call("cuModuleLoadData", load).map_err(failed)?;
-        let module = DriverHandle(loaded.ok_or_else(|| no_image(context.identity()))?);
+        let Some(module) = context.call("cuModuleLoadData", load).map_err(failed)? else {
+            let archs: Vec<_> = images::archs().iter().map(|arch| format!("sm_{arch}")).collect();
+            return Err(GpuUnavailable::NoImageForDevice {
+                device: context.identity().name.clone(),
+                capability: context.identity().capability,
+                archs: archs.join(", "),
+            });
+        };
+        let module = DriverHandle(module);
         Ok(Self(Arc::new(ModuleInner { context: context.clone(), module, name })))
     }
 
@@ -87,7 +95,7 @@ impl KernelModule {
         let c_name = CString::new(name).map_err(|_| mismatch("invalid name".into()))?;
         // SAFETY: the module is alive.
         let find = || match unsafe { result::module::get_function(self.0.module.0, c_name) } {
-            Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_FOUND)) => Ok(None),
+            Err(DriverError(Code::CUDA_ERROR_NOT_FOUND)) => Ok(None),
             found => found.map(Some),
         };
         let found = context.call("cuModuleGetFunction", find)?;
@@ -105,28 +113,6 @@ impl KernelModule {
     }
 }
 
-/// True for machine code for other devices and for PTX that the driver cannot compile.
-fn is_unsupported(error: DriverError) -> bool {
-    use sys::CUresult as Code;
-    let codes = [
-        Code::CUDA_ERROR_NO_BINARY_FOR_GPU,
-        Code::CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
-        Code::CUDA_ERROR_INVALID_PTX,
-        Code::CUDA_ERROR_INVALID_IMAGE,
-        Code::CUDA_ERROR_INVALID_SOURCE,
-    ];
-    codes.contains(&error.0)
-}
-
-fn no_image(identity: &DeviceIdentity) -> GpuUnavailable {
-    let archs: Vec<_> = images::archs().iter().map(|arch| format!("sm_{arch}")).collect();
-    GpuUnavailable::NoImageForDevice {
-        device: identity.name.clone(),
-        capability: identity.capability,
-        archs: archs.join(", "),
-    }
-}
-
 impl<P: KernelParameters> Kernel<P> {
     /// Enables programmatic dependent launch (PDL): blocks start as those of the preceding kernel
     /// in the stream exit, which hides the gap between two kernels. Every thread must call
@@ -138,8 +124,6 @@ impl<P: KernelParameters> Kernel<P> {
     }
 
     /// Launches `grid` blocks on `stream`; does nothing if `grid` is 0.
-    ///
-    /// Errors: driver faults, including errors of earlier work.
     pub fn launch(
         &self,
         stream: &Stream,
@@ -149,35 +133,24 @@ impl<P: KernelParameters> Kernel<P> {
         if grid == 0 {
             return Ok(());
         }
-        let mut words = [0_u64; PARAMETERS_MAX];
-        P::pack(arguments, stream, &mut words)?;
+        let mut words = P::pack(arguments, stream)?;
         stream.count_launch();
         let mut pointers = words.each_mut().map(|word| std::ptr::from_mut(word).cast());
         let BlockShape { threads, shared_bytes } = self.block;
-        if self.has_pdl {
-            return self.launch_pdl(stream, grid, &mut pointers);
+        if !self.has_pdl {
+            // SAFETY: the function is alive; number and sizes of the parameters match (checked on
+            // lookup), and the driver copies them before it returns.
+            return stream.call("cuLaunchKernel", |stream| unsafe {
+                let pointers = &mut pointers[..P::BYTES.len()];
+                let (grid, block) = ((grid, 1, 1), (threads, 1, 1));
+                result::launch_kernel(self.function.0, grid, block, shared_bytes, stream, pointers)
+            });
         }
-        // SAFETY: the function is alive; number and sizes of the parameters match (checked on
-        // lookup), and the driver copies them before it returns.
-        stream.call("cuLaunchKernel", |stream| unsafe {
-            let pointers = &mut pointers[..P::BYTES.len()];
-            let (grid, block) = ((grid, 1, 1), (threads, 1, 1));
-            result::launch_kernel(self.function.0, grid, block, shared_bytes, stream, pointers)
-        })
-    }
-
-    fn launch_pdl(
-        &self,
-        stream: &Stream,
-        grid: u32,
-        pointers: &mut [*mut c_void; PARAMETERS_MAX],
-    ) -> Result<(), DeviceFault> {
         let mut attribute = sys::CUlaunchAttribute {
             id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
             pad: [0; 4],
             value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
         };
-        let BlockShape { threads, shared_bytes } = self.block;
         stream.call("cuLaunchKernelEx", |stream| {
             let config = sys::CUlaunchConfig {
                 gridDimX: grid,
@@ -192,7 +165,7 @@ impl<P: KernelParameters> Kernel<P> {
                 numAttrs: 1,
             };
             let (pointers, extra) = (pointers.as_mut_ptr(), std::ptr::null_mut());
-            // SAFETY: see `launch`; there is one attribute, and it outlives the call.
+            // SAFETY: see above; there is one attribute, and it outlives the call.
             unsafe { sys::cuLaunchKernelEx(&raw const config, self.function.0, pointers, extra) }
                 .result()
         })
@@ -236,7 +209,7 @@ impl<P: KernelParameters> Kernel<P> {
             let answer = unsafe {
                 sys::cuFuncGetParamInfo(self.function.0, found.len(), &mut offset, &mut bytes)
             };
-            if answer != sys::CUresult::CUDA_SUCCESS {
+            if answer != Code::CUDA_SUCCESS {
                 break;
             }
             found.push(bytes);

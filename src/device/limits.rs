@@ -1,7 +1,6 @@
 //! Limits of a device for kernels. Plans depend on nothing else of a device, so they can be made
 //! and tested without one.
 
-/// Launch configuration of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockShape {
     pub threads: u32,
@@ -10,7 +9,6 @@ pub struct BlockShape {
 }
 
 impl BlockShape {
-    /// A block of `threads` threads without dynamic shared memory.
     pub const fn threads(threads: u32) -> Self {
         Self { threads, shared_bytes: 0 }
     }
@@ -30,7 +28,6 @@ pub struct DeviceLimits {
     pub resident_threads_max: u32,
     /// Blocks resident on a multiprocessor at a time.
     pub resident_blocks_max: u32,
-    /// Bytes of the L2 cache.
     pub l2_bytes: u32,
 }
 

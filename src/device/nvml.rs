@@ -9,7 +9,6 @@ use nvml_wrapper::{
 
 use super::DeviceIdentity;
 
-/// The management library, if it is installed.
 pub struct NvmlMonitor(Option<Nvml>);
 
 /// The sensors of one device. `GpuInfo` of the engines says what their readings mean.
@@ -31,10 +30,9 @@ impl NvmlMonitor {
     }
 
     pub fn sensors(&self, identity: &DeviceIdentity) -> GpuSensors<'_> {
-        let nvml = self.0.as_ref().filter(|_| !identity.pci_bus_id.is_empty());
-        GpuSensors(
-            nvml.and_then(|nvml| nvml.device_by_pci_bus_id(identity.pci_bus_id.as_str()).ok()),
-        )
+        let id = identity.pci_bus_id.as_str();
+        let nvml = self.0.as_ref().filter(|_| !id.is_empty());
+        GpuSensors(nvml.and_then(|nvml| nvml.device_by_pci_bus_id(id).ok()))
     }
 }
 

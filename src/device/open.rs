@@ -19,9 +19,8 @@ const ARENA_GRAIN_BYTES: u64 = 2 << 20;
 
 /// The devices that are used, and those that cannot be used.
 pub struct OpenDevices {
-    /// Devices that are open and have passed their test.
+    /// These have passed their test.
     pub gpus: Vec<Gpu>,
-    /// Devices that were requested and cannot be used.
     pub unusable: Vec<UnusableDevice>,
 }
 
@@ -70,9 +69,6 @@ pub fn open(
 }
 
 impl Gpu {
-    /// Opens device number `index`, allocates its arena and ring, and tests it.
-    ///
-    /// Errors: `Device`, `NoKernels`, `NoImageForDevice`.
     fn open(
         driver: Arc<CudaDriver>,
         index: u32,
@@ -106,7 +102,6 @@ impl Gpu {
         &self.arena
     }
 
-    /// Pinned host memory for uploads and downloads.
     pub fn ring(&self) -> &StagingRing {
         &self.ring
     }

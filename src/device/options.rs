@@ -2,10 +2,13 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use super::{DeviceFault, DevicePolicy};
+use super::DeviceFault;
 
 /// Called for every fault, on the thread that hit it; the fatal fault of a device is reported once.
 pub type FaultHandler = Arc<dyn Fn(&DeviceFault) + Send + Sync>;
+
+/// Decides whether the arena gives the next lease.
+pub type LeaseGate = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Which driver and devices to use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -14,6 +17,22 @@ pub struct DeviceSelection {
     pub driver: Option<PathBuf>,
     /// Device numbers in the driver's order; empty for all devices.
     pub devices: Vec<u32>,
+}
+
+/// Limits of a device below its own, which operators do not set; tests do. The default has none.
+#[derive(Clone)]
+pub struct DevicePolicy {
+    /// Limits the shared memory of a block, in bytes, so that the plans of smaller devices run;
+    /// `None` for the device's own limit.
+    pub shared_bytes_max: Option<u32>,
+    /// Leases that it refuses fail with `OutOfMemory`.
+    pub lease_gate: LeaseGate,
+}
+
+impl Default for DevicePolicy {
+    fn default() -> Self {
+        Self { shared_bytes_max: None, lease_gate: Arc::new(|| true) }
+    }
 }
 
 /// How devices are used.

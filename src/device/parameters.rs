@@ -9,6 +9,9 @@ use super::{DeviceFault, DeviceSlice, Stream};
 /// Maximum number of parameters of a kernel.
 pub(super) const PARAMETERS_MAX: usize = 12;
 
+/// A kernel's arguments, each in the low bytes of a word.
+type Words = [u64; PARAMETERS_MAX];
+
 /// A parameter of type `T*`; its argument is a [`DeviceSlice`].
 pub struct DevicePtr<T>(PhantomData<T>);
 
@@ -22,15 +25,10 @@ pub trait KernelParameter {
 
 /// The types of all parameters, a tuple of [`KernelParameter`]s.
 pub trait KernelParameters {
-    /// The arguments, a tuple.
     type Argument<'a>;
     const BYTES: &'static [usize];
 
-    fn pack(
-        arguments: Self::Argument<'_>,
-        stream: &Stream,
-        words: &mut [u64; PARAMETERS_MAX],
-    ) -> Result<(), DeviceFault>;
+    fn pack(arguments: Self::Argument<'_>, stream: &Stream) -> Result<Words, DeviceFault>;
 }
 
 impl<T: Pod> KernelParameter for DevicePtr<T> {
@@ -72,12 +70,12 @@ macro_rules! tuples {
             fn pack(
                 ($first, $($name),*): Self::Argument<'_>,
                 stream: &Stream,
-                words: &mut [u64; PARAMETERS_MAX],
-            ) -> Result<(), DeviceFault> {
+            ) -> Result<Words, DeviceFault> {
+                let mut words = [0; PARAMETERS_MAX];
                 let packed =
                     [$first::to_word($first, stream)? $(, $name::to_word($name, stream)?)*];
                 words[..packed.len()].copy_from_slice(&packed);
-                Ok(())
+                Ok(words)
             }
         }
 

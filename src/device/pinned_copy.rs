@@ -1,15 +1,12 @@
 //! Pinned host memory that other modules fill and read, copied to and from a device without the
 //! ring. It is never freed, so it cannot be freed during a copy.
 
-use std::{
-    ops::Range,
-    slice,
-    sync::{PoisonError, RwLock},
-};
+use std::{ops::Range, slice};
+
+use parking_lot::RwLock;
 
 use super::{DeviceContext, DeviceFault, DeviceSlice, Stream};
 
-/// One allocation of pinned memory.
 struct PinnedMemory {
     addresses: Range<usize>,
     /// Keeps the memory alive.
@@ -18,20 +15,13 @@ struct PinnedMemory {
 
 static PINNED: RwLock<Vec<PinnedMemory>> = RwLock::new(Vec::new());
 
-/// Adjacent pieces of host memory within one allocation.
-struct HostRun {
-    start: *const u8,
-    bytes: usize,
-}
-
 impl DeviceContext {
     /// Pins `bytes` bytes of zeroed host memory, at least 1, for the life of the process; all
     /// devices can access it.
     pub fn pin(&self, bytes: usize) -> Result<&'static mut [u8], DeviceFault> {
         let base = self.allocate_host(bytes)?;
         let addresses = base as usize..base as usize + bytes;
-        let mut pinned = PINNED.write().unwrap_or_else(PoisonError::into_inner);
-        pinned.push(PinnedMemory { addresses, _context: self.clone() });
+        PINNED.write().push(PinnedMemory { addresses, _context: self.clone() });
         // SAFETY: the allocation has this length and no other user.
         Ok(unsafe { slice::from_raw_parts_mut(base, bytes) })
     }
@@ -76,8 +66,9 @@ fn copy(
     let runs = host_runs(slice, pieces)?;
     let mut address = slice.address(stream)?;
     let started = runs.into_iter().try_for_each(|run| {
-        start_copy(address, run.start, run.bytes)?;
-        address += run.bytes as u64;
+        let bytes = run.end as usize - run.start as usize;
+        start_copy(address, run.start, bytes)?;
+        address += bytes as u64;
         Ok(())
     });
     // Even after an error: some copies may be under way.
@@ -85,13 +76,13 @@ fn copy(
     started.and(completed)
 }
 
-/// Merges adjacent pieces: one call per slot of 256 KiB takes twice the time of the link.
+/// Merges adjacent pieces of an allocation: a call per slot of 256 KiB takes twice the link's time.
 fn host_runs(
     slice: DeviceSlice<'_, u8>,
     pieces: impl Iterator<Item = Range<*const u8>>,
-) -> Result<Vec<HostRun>, DeviceFault> {
-    let pinned = PINNED.read().unwrap_or_else(PoisonError::into_inner);
-    let (mut runs, mut bytes, mut end_of_last) = (Vec::<HostRun>::new(), 0, None);
+) -> Result<Vec<Range<*const u8>>, DeviceFault> {
+    let pinned = PINNED.read();
+    let (mut runs, mut bytes, mut end_of_last) = (Vec::<Range<_>>::new(), 0, None);
     for piece in pieces {
         let (start, end) = (piece.start as usize, piece.end as usize);
         // One allocation contains the whole run: it contains each piece, and none overlap.
@@ -101,8 +92,8 @@ fn host_runs(
             .ok_or_else(|| DeviceFault::mismatch("copy", "memory that is not pinned"))?;
         bytes += end - start;
         match runs.last_mut().filter(|_| end_of_last == Some((start, allocation))) {
-            Some(run) => run.bytes += end - start,
-            None => runs.push(HostRun { start: piece.start, bytes: end - start }),
+            Some(run) => run.end = piece.end,
+            None => runs.push(piece),
         }
         end_of_last = Some((end, allocation));
     }

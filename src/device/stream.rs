@@ -58,7 +58,6 @@ impl Stream {
         &self.0.context
     }
 
-    /// Kernels launched on this stream so far.
     pub fn launches(&self) -> u64 {
         self.0.launches.load(Ordering::Relaxed)
     }
@@ -96,8 +95,6 @@ impl Stream {
     }
 
     /// Blocks until all work submitted to this stream so far is done.
-    ///
-    /// Errors: faults of that work; `Hang`.
     pub fn synchronize(&self) -> Result<(), DeviceFault> {
         self.record_or_drain()?.synchronize()
     }
@@ -109,23 +106,17 @@ impl Stream {
     /// is disabled.
     pub(super) fn record_or_drain(&self) -> Result<Event, DeviceFault> {
         self.record().inspect_err(|_| {
+            // SAFETY: the stream is alive.
+            let query = |stream| is_done(unsafe { sys::cuStreamQuery(stream) }.result());
             // A fault of the wait is reported by `DeviceContext::report`.
-            let _waited = self.drain();
+            let _waited = wait_until(&self.0.context, || self.call("cuStreamQuery", query));
         })
-    }
-
-    /// Blocks until the stream is idle. Needs no event.
-    fn drain(&self) -> Result<(), DeviceFault> {
-        // SAFETY: the stream is alive.
-        let query = |stream| is_done(unsafe { sys::cuStreamQuery(stream) }.result());
-        wait_until(&self.0.context, || self.call("cuStreamQuery", query))
     }
 
     pub(super) fn same_as(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Calls the driver with this stream.
     pub(super) fn call<T>(
         &self,
         name: &'static str,
@@ -179,9 +170,7 @@ impl Stream {
 }
 
 impl Event {
-    /// Whether the work before it is done.
-    ///
-    /// Errors: faults of that work.
+    /// Whether the work before it is done. Errors are faults of that work.
     pub fn is_reached(&self) -> Result<bool, DeviceFault> {
         let EventInner { context, event } = &*self.0;
         // SAFETY: the event is alive.
@@ -190,16 +179,12 @@ impl Event {
 
     /// Blocks until the work before it is done, at most for the context's timeout. Polls, since the
     /// driver's own wait never returns if the device hangs.
-    ///
-    /// Errors: faults of that work; `Hang`.
     pub fn synchronize(&self) -> Result<(), DeviceFault> {
         wait_until(&self.0.context, || self.is_reached())
     }
 
     /// Time on the device from `earlier` to this event. Both must be reached and recorded with
-    /// [`Stream::record_timed`].
-    ///
-    /// Errors: driver faults; class `Misuse` if an event is not timed.
+    /// [`Stream::record_timed`]; an event without a time is a fault of class `Misuse`.
     pub fn elapsed_since(&self, earlier: &Self) -> Result<Duration, DeviceFault> {
         let (start, end) = (earlier.0.event.0, self.0.event.0);
         // SAFETY: both are alive.
@@ -209,7 +194,6 @@ impl Event {
     }
 }
 
-/// The meaning of the answer to a query.
 fn is_done(answer: Result<(), DriverError>) -> Result<bool, DriverError> {
     match answer {
         Ok(()) => Ok(true),

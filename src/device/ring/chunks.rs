@@ -1,12 +1,9 @@
 //! The chunks of a ring. Each is idle, or belongs to a thread, or to a copy.
 
-use std::{
-    collections::VecDeque,
-    mem, slice,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::VecDeque, mem, slice};
 
 use cudarc::driver::result;
+use parking_lot::{Condvar, Mutex};
 use zeroize::Zeroize;
 
 use crate::device::{DeviceContext, DeviceFault, DeviceSlice, Event, Stream};
@@ -56,18 +53,14 @@ impl PinnedChunks {
         Ok(Self { context, base, chunk_bytes, idle: Mutex::new(idle), returned })
     }
 
-    fn idle(&self) -> MutexGuard<'_, VecDeque<RingChunk>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes a chunk that no copy uses; waits for one. To avoid deadlock, a thread that holds a
     /// chunk never calls this.
     pub fn take(&self) -> Result<ChunkGuard<'_>, DeviceFault> {
-        let mut idle = self.idle();
+        let mut idle = self.idle.lock();
         let chunk = loop {
             match idle.pop_front() {
                 Some(chunk) => break chunk,
-                None => idle = self.returned.wait(idle).unwrap_or_else(PoisonError::into_inner),
+                None => self.returned.wait(&mut idle),
             }
         };
         drop(idle);
@@ -93,7 +86,7 @@ impl PinnedChunks {
     }
 
     fn take_first(&self, accepts: impl Fn(&RingChunk) -> bool) -> Option<ChunkGuard<'_>> {
-        let mut idle = self.idle();
+        let mut idle = self.idle.lock();
         let position = idle.iter().position(accepts)?;
         let chunk = idle.remove(position)?;
         Some(ChunkGuard { home: self, chunk: RingChunk { copy: None, ..chunk } })
@@ -108,7 +101,6 @@ impl PinnedChunks {
 }
 
 impl RingChunk {
-    /// Whether no copy uses the bytes.
     fn is_copied(&self) -> bool {
         self.copy.as_ref().is_none_or(|copy| copy.is_reached().unwrap_or(false))
     }
@@ -119,7 +111,6 @@ impl ChunkGuard<'_> {
         self.chunk.is_copied()
     }
 
-    /// Waits until no copy uses the bytes.
     pub fn wait(&mut self) -> Result<(), DeviceFault> {
         if let Some(copy) = &self.chunk.copy {
             copy.synchronize()?;
@@ -136,7 +127,6 @@ impl ChunkGuard<'_> {
         unsafe { slice::from_raw_parts_mut(self.address(), count) }
     }
 
-    /// The first `count` bytes, to be filled.
     pub fn bytes_to_fill(&mut self, count: usize) -> &mut [u8] {
         self.chunk.used = self.chunk.used.max(count);
         self.bytes(count)
@@ -181,7 +171,6 @@ impl ChunkGuard<'_> {
         Ok(())
     }
 
-    /// Zeroes the used bytes.
     pub fn wipe(&mut self) {
         // Wiping by words is eight times as fast as by bytes.
         let (head, words, tail) =
@@ -195,7 +184,7 @@ impl ChunkGuard<'_> {
 
 impl Drop for ChunkGuard<'_> {
     fn drop(&mut self) {
-        self.home.idle().push_back(mem::take(&mut self.chunk));
+        self.home.idle.lock().push_back(mem::take(&mut self.chunk));
         self.home.returned.notify_one();
     }
 }

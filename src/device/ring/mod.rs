@@ -32,7 +32,6 @@ pub struct RingUpload<'a> {
 }
 
 impl StagingRing {
-    /// Allocates `chunks` chunks of `chunk_bytes` bytes of pinned host memory, both at least 1.
     pub(super) fn allocate(
         context: &DeviceContext,
         chunk_bytes: usize,
@@ -48,20 +47,16 @@ impl StagingRing {
         self.chunks.chunk_bytes
     }
 
-    /// Starts an upload to `to` on `stream`.
     pub fn upload<'a>(&'a self, stream: &'a Stream, to: DeviceSlice<'a, u8>) -> RingUpload<'a> {
         RingUpload { ring: self, wipes_on_drop: true, stream, to, sent: 0 }
     }
 
-    /// Starts a job of several copies.
     pub fn session(&self) -> CopySession {
         CopySession(self.clone())
     }
 
     /// Passes the bytes of `from` to `take`, piece by piece and in order, after all earlier work on
     /// `stream`. Blocks until done; later pieces are copied while `take` runs.
-    ///
-    /// Errors: faults of the copies; those of `take`.
     pub fn download<E: From<DeviceFault>>(
         &self,
         stream: &Stream,
@@ -77,54 +72,45 @@ impl StagingRing {
         &self,
         stream: &Stream,
         from: DeviceSlice<'_, u8>,
-        take: impl FnMut(&[&[u8]]) -> Result<(), E>,
-        finish: impl Fn(&mut ChunkGuard<'_>),
-    ) -> Result<(), E> {
-        let done = self.receive(stream, from, take, finish);
-        if done.is_err() {
-            // Wipe chunks that `take` has not received, once their copies have completed.
-            let _waited = stream.synchronize();
-            self.wipe();
-        }
-        done
-    }
-
-    fn receive<E: From<DeviceFault>>(
-        &self,
-        stream: &Stream,
-        from: DeviceSlice<'_, u8>,
         mut take: impl FnMut(&[&[u8]]) -> Result<(), E>,
         finish: impl Fn(&mut ChunkGuard<'_>),
     ) -> Result<(), E> {
-        let mut under_way = VecDeque::new();
-        let mut started = 0;
-        while started < from.len() || !under_way.is_empty() {
-            let chunk = if started == from.len() || under_way.len() == self.chunks_per_copy_max {
-                None
-            } else if under_way.is_empty() {
-                Some(self.chunks.take()?)
-            } else {
-                self.chunks.try_take()
-            };
-            if let Some(mut chunk) = chunk {
-                let bytes = (from.len() - started).min(self.chunks.chunk_bytes);
-                let part = from.slice(started, bytes).expect("started < len");
-                chunk.receive(stream, part)?;
-                under_way.push_back(chunk);
-                started += bytes;
-            } else if let Some(mut first) = under_way.pop_front() {
-                first.wait()?;
-                let mut copied = vec![first];
-                while under_way.front().is_some_and(ChunkGuard::is_copied) {
-                    let mut next = under_way.pop_front().expect("checked above");
-                    next.wait()?;
-                    copied.push(next);
+        let mut receive = || -> Result<(), E> {
+            let (mut under_way, mut started) = (VecDeque::new(), 0);
+            while started < from.len() || !under_way.is_empty() {
+                let is_full = under_way.len() == self.chunks_per_copy_max;
+                let chunk = if started == from.len() || is_full {
+                    None
+                } else if under_way.is_empty() {
+                    Some(self.chunks.take()?)
+                } else {
+                    self.chunks.try_take()
+                };
+                if let Some(mut chunk) = chunk {
+                    let bytes = (from.len() - started).min(self.chunks.chunk_bytes);
+                    let part = from.slice(started, bytes).expect("started < len");
+                    chunk.receive(stream, part)?;
+                    under_way.push_back(chunk);
+                    started += bytes;
+                } else if let Some(mut first) = under_way.pop_front() {
+                    first.wait()?;
+                    let mut copied = vec![first];
+                    while under_way.front().is_some_and(ChunkGuard::is_copied) {
+                        let mut next = under_way.pop_front().expect("checked above");
+                        next.wait()?;
+                        copied.push(next);
+                    }
+                    take(&copied.iter_mut().map(ChunkGuard::received).collect::<Vec<_>>())?;
+                    copied.iter_mut().for_each(&finish);
                 }
-                take(&copied.iter_mut().map(ChunkGuard::received).collect::<Vec<_>>())?;
-                copied.iter_mut().for_each(&finish);
             }
-        }
-        Ok(())
+            Ok(())
+        };
+        receive().inspect_err(|_| {
+            // Wipe chunks that `take` has not received, once their copies have completed.
+            let _waited = stream.synchronize();
+            self.wipe();
+        })
     }
 
     /// Wipes idle chunks whose copy has completed. Concurrent callers share the work.
@@ -140,8 +126,6 @@ impl CopySession {
     }
 
     /// Like [`StagingRing::download`], but passes `take` all pieces that have arrived, in order.
-    ///
-    /// Errors: those of [`StagingRing::download`].
     pub fn download<E: From<DeviceFault>>(
         &self,
         stream: &Stream,
@@ -159,9 +143,7 @@ impl Drop for CopySession {
 }
 
 impl RingUpload<'_> {
-    /// Appends `bytes`.
-    ///
-    /// Errors: `KernelMismatch` if they exceed the slice; driver faults.
+    /// Appends `bytes`; `KernelMismatch` if they exceed the slice.
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), DeviceFault> {
         self.fill_chunks(bytes.len(), 1, |chunks| {
             for chunk in chunks {
@@ -182,7 +164,7 @@ impl RingUpload<'_> {
     /// gets all idle chunks, at most half of the ring: threads that fill them together are woken
     /// once for all.
     ///
-    /// Errors: those of `fill`; `KernelMismatch` if the bytes exceed the slice; driver faults.
+    /// Errors: those of `fill`; `KernelMismatch` if the bytes exceed the slice.
     pub fn fill_idle_chunks<E: From<DeviceFault>>(
         &mut self,
         bytes: usize,

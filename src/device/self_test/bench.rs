@@ -15,7 +15,6 @@ pub(super) struct SelfTestBench<'a> {
 }
 
 impl SelfTestBench<'_> {
-    /// Uploads `values` to a new lease.
     pub fn upload<T: Pod>(&self, values: &[T]) -> Result<DeviceLease, DeviceFault> {
         let bytes = bytemuck::cast_slice(values);
         let lease = self.lease(bytes.len())?;

@@ -18,18 +18,8 @@ const THREADS: u32 = 64;
 /// out, a, b, z, n, op.
 type PointsKernel = Kernel<(DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u8>, u32, u32)>;
 
-#[derive(Clone, Copy)]
-enum PointOperation {
-    Add,
-    Double,
-    Negate,
-}
-
-/// By `op`: XYZZ + affine, XYZZ + XYZZ, 2 XYZZ, -XYZZ; these four in Jacobian form; -affine.
-const OPERATIONS: [PointOperation; 9] = {
-    use PointOperation::{Add, Double, Negate};
-    [Add, Add, Double, Negate, Add, Add, Double, Negate, Negate]
-};
+/// An operation on the host.
+type PointOperation<P> = fn(Projective<P>, &Projective<P>) -> Projective<P>;
 
 /// Tests every operation on points of one group. `scale` maps integers to coordinates.
 pub(super) fn test<P>(
@@ -43,7 +33,7 @@ where
 {
     let name = format!("{}_selftest_points", <Affine<P> as CurvePoint>::GROUP);
     let kernel: PointsKernel = module.kernel(&name, BlockShape::threads(THREADS))?;
-    let PointOperands { a, b } = operands::<P>();
+    let (a, b) = operands::<P>();
     let affine = |points: &[Projective<P>]| Projective::normalize_batch(points);
     let upload = |points: &[Affine<P>]| bench.upload(points_as_bytes(points));
     // Two adjacent coordinates have the same layout as a point.
@@ -52,28 +42,25 @@ where
         .collect::<Vec<_>>();
     let (left, right, scales) = (upload(&affine(&a))?, upload(&affine(&b))?, upload(&scales)?);
     let out = bench.lease(COUNT * size_of::<Affine<P>>())?;
-    for (op, operation) in OPERATIONS.iter().enumerate() {
+    let add = |a, b: &_| a + b;
+    let double = |a: Projective<P>, _: &_| a.double();
+    let negate = |a: Projective<P>, _: &_| -a;
+    // By `op`: XYZZ + affine, XYZZ + XYZZ, 2 XYZZ, -XYZZ; these four in Jacobian form; -affine.
+    let operations: [PointOperation<P>; 9] =
+        [add, add, double, negate, add, add, double, negate, negate];
+    for (op, operation) in operations.into_iter().enumerate() {
         let arguments = (out.all(), left.all(), right.all(), scales.all(), COUNT as u32, op as u32);
         kernel.launch(&bench.stream, COUNT as u32 / THREADS, arguments)?;
-        let expected = a.iter().zip(&b).map(|(a, b)| match operation {
-            PointOperation::Add => *a + b,
-            PointOperation::Double => a.double(),
-            PointOperation::Negate => -*a,
-        });
-        let expected = affine(&expected.collect::<Vec<_>>());
+        let expected = a.iter().zip(&b).map(|(a, b)| operation(*a, b)).collect::<Vec<_>>();
+        let expected = affine(&expected);
         bench.compare(&out, points_as_bytes(&expected), &format!("{name} {op}"))?;
     }
     Ok(())
 }
 
-struct PointOperands<P: SWCurveConfig> {
-    a: Vec<Projective<P>>,
-    b: Vec<Projective<P>>,
-}
-
 /// Pairs of points that include every exceptional case: infinity on either side and on both, equal
 /// points, opposite points.
-fn operands<P: SWCurveConfig>() -> PointOperands<P> {
+fn operands<P: SWCurveConfig>() -> (Vec<Projective<P>>, Vec<Projective<P>>) {
     let generator = Projective::<P>::generator();
     let mut power = generator;
     // Skip small multiples, whose coordinates may be special.
@@ -94,5 +81,5 @@ fn operands<P: SWCurveConfig>() -> PointOperands<P> {
             (a[i], b[i]) = pair;
         }
     }
-    PointOperands { a, b }
+    (a, b)
 }

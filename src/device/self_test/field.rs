@@ -12,37 +12,28 @@ const THREADS: u32 = COUNT as u32;
 type FieldKernel =
     Kernel<(u32, u32, DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u8>)>;
 
-pub(super) struct FieldOperation<F> {
-    /// The kernel's code of the operation.
-    code: u32,
-    on_host: fn(&[F; 4]) -> F,
-}
+/// The kernel's code of an operation, and the same on the host.
+type FieldOperation<F> = (u32, fn(&[F; 4]) -> F);
 
 /// The operations of every field.
 fn operations<F: Field>() -> [FieldOperation<F>; 10] {
-    let operation = |code, on_host| FieldOperation { code, on_host };
     [
-        operation(0, |[a, b, ..]| *a + b),
-        operation(1, |[a, b, ..]| *a - b),
-        operation(2, |[a, ..]| -*a),
-        operation(3, |[a, ..]| a.double()),
-        operation(4, |[a, b, ..]| *a * b),
-        operation(5, |[a, ..]| a.square()),
-        operation(6, |[a, ..]| a.inverse().unwrap_or(F::ZERO)),
-        operation(13, |[a, b, ..]| *a - b),
-        operation(14, |[a, ..]| -*a),
-        operation(15, |[a, b, ..]| *a + b),
+        (0, |[a, b, ..]| *a + b),
+        (1, |[a, b, ..]| *a - b),
+        (2, |[a, ..]| -*a),
+        (3, |[a, ..]| a.double()),
+        (4, |[a, b, ..]| *a * b),
+        (5, |[a, ..]| a.square()),
+        (6, |[a, ..]| a.inverse().unwrap_or(F::ZERO)),
+        (13, |[a, b, ..]| *a - b),
+        (14, |[a, ..]| -*a),
+        (15, |[a, b, ..]| *a + b),
     ]
 }
 
-/// With a single reduction, in fields that support it.
-pub(super) fn sum_of_products<F: Field>() -> FieldOperation<F> {
-    FieldOperation { code: 7, on_host: |[a, b, c, d]| *a * b + *c * d }
-}
-
-/// With a single reduction, in fields that support it.
-pub(super) fn difference_of_products<F: Field>() -> FieldOperation<F> {
-    FieldOperation { code: 8, on_host: |[a, b, c, d]| *a * b - *c * d }
+/// The sum and the difference of two products, with a single reduction in fields that support it.
+pub(super) fn sums_of_products<F: Field>() -> [FieldOperation<F>; 2] {
+    [(7, |[a, b, c, d]| *a * b + *c * d), (8, |[a, b, c, d]| *a * b - *c * d)]
 }
 
 /// Tests the operations of every field and the `extra` ones with the kernel `name`. `element` maps
@@ -62,7 +53,7 @@ pub(super) fn test<F: Field>(
     };
     let (a, b, c, d) = (column(0)?, column(1)?, column(2)?, column(3)?);
     let out = bench.lease(a.bytes() as usize)?;
-    for &FieldOperation { code, on_host } in operations().iter().chain(extra) {
+    for &(code, on_host) in operations().iter().chain(extra) {
         let arguments = (code, THREADS, a.all(), b.all(), c.all(), d.all(), out.all());
         kernel.launch(&bench.stream, 1, arguments)?;
         let expected: Vec<F> = inputs.iter().map(on_host).collect();

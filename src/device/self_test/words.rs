@@ -3,9 +3,6 @@
 use super::bench::SelfTestBench;
 use crate::device::{BlockShape, DeviceFault, DevicePtr, Kernel, KernelModule};
 
-/// Words that the kernel writes per element.
-const WORDS: usize = 24;
-
 /// Threads per block, the kernel's launch bound.
 const THREADS: u32 = 128;
 
@@ -39,8 +36,8 @@ pub(super) fn test(bench: &SelfTestBench<'_>, module: &KernelModule) -> Result<(
     bench.compare(&out, bytemuck::cast_slice(&expected), "selftest_words")
 }
 
-/// The words that the kernel must write for one element.
-fn words(a: u64, b: u64, c: u64, shift: u32) -> [u32; WORDS] {
+/// The 24 words that the kernel must write for one element.
+fn words(a: u64, b: u64, c: u64, shift: u32) -> impl Iterator<Item = u32> {
     let carry = |wide: u64| wide >> 32 & 1;
     let sums = {
         let second = b + c + carry(a + b);
@@ -75,9 +72,5 @@ fn words(a: u64, b: u64, c: u64, shift: u32) -> [u32; WORDS] {
         ((b * c) & LOW) + a,
     ];
     let all = sums.into_iter().chain(differences).chain(products).chain(after_sum).chain(square);
-    let mut words = [0; WORDS];
-    for (word, wide) in words.iter_mut().zip(all.chain(rest)) {
-        *word = wide as u32;
-    }
-    words
+    all.chain(rest).map(|wide| wide as u32)
 }
