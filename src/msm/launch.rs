@@ -12,12 +12,10 @@ use crate::{
 /// Plans consecutive regions that begin at multiples of [`ALIGN`].
 #[derive(Default)]
 pub struct RegionPlanner {
-    /// Bytes of all regions so far.
     pub bytes: u64,
 }
 
 impl RegionPlanner {
-    /// The next region, of at least this size.
     pub fn add(&mut self, bytes: u64) -> Range<u64> {
         let start = self.bytes;
         self.bytes = (start + bytes).next_multiple_of(ALIGN);
@@ -33,14 +31,18 @@ pub fn region<T: Pod>(
     memory.slice(bytes.start as usize, (bytes.end - bytes.start) as usize)?.cast()
 }
 
+/// log2, rounded up.
+pub fn lg_ceil(count: impl Into<u64>) -> u32 {
+    count.into().next_power_of_two().ilog2()
+}
+
 pub fn kernel_fault(kernel: &str, problem: &str) -> DeviceFault {
     DeviceFault::KernelMismatch { kernel: kernel.to_owned(), problem: problem.to_owned() }
 }
 
-/// A value for each group.
 pub struct PerGroup<T> {
-    g1: T,
-    g2: T,
+    pub g1: T,
+    pub g2: T,
 }
 
 impl<T> PerGroup<T> {
@@ -56,6 +58,15 @@ impl<T> PerGroup<T> {
     }
 }
 
+impl<T: Copy> PerGroup<T> {
+    pub const fn of(self, group: Group) -> T {
+        match group {
+            Group::G1 => self.g1,
+            Group::G2 => self.g2,
+        }
+    }
+}
+
 /// The blocks of kernels whose threads each sum points one after the other in XYZZ coordinates:
 /// shares (`kernels/msm/load_balanced.cu`) and slices (`kernels/msm/reduce.cu`).
 pub struct SerialSumBlocks {
@@ -67,10 +78,8 @@ pub struct SerialSumBlocks {
 impl SerialSumBlocks {
     pub fn of(group: Group) -> Self {
         // Shared memory holds the next point; in G2 also the sum.
-        let (threads, elements, blocks_by_registers) = match group {
-            Group::G1 => (128, 2, 2),
-            Group::G2 => (64, 6, 4),
-        };
+        let (threads, elements, blocks_by_registers) =
+            PerGroup { g1: (128, 2, 2), g2: (64, 6, 4) }.of(group);
         let shared_bytes = elements * group.coordinate_bytes() as u32 * threads;
         Self { block: BlockShape { threads, shared_bytes }, blocks_by_registers }
     }

@@ -15,7 +15,6 @@ pub struct BasesLocation {
 }
 
 impl BasesLocation {
-    /// The word that kernels read.
     pub(super) fn word(self) -> u64 {
         u64::from(self.stride) << 32 | u64::from(self.first)
     }

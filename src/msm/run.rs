@@ -17,7 +17,6 @@ use crate::device::{
     ALIGN, DeviceContext, DeviceFault, DeviceSlice, Event, GpuUnavailable, Stream,
 };
 
-/// The kernels of all stages on one device.
 pub struct MsmKernels {
     sorter: Sorter,
     accumulator: Accumulator,
@@ -28,7 +27,6 @@ pub struct MsmKernels {
 pub struct StageEvents([Event; 4]);
 
 impl StageEvents {
-    /// The duration of each stage of a completed pass.
     pub fn stages(&self) -> Result<[(&'static str, Duration); 3], DeviceFault> {
         let [begun, sorted, accumulated, reduced] = &self.0;
         Ok([

@@ -46,19 +46,14 @@ impl TableLayout<'_> {
     }
 }
 
-fn kernel_name(group: Group) -> String {
+pub(super) fn kernel_name(group: Group) -> String {
     format!("{}_tables", group.name())
 }
 
 fn block(group: Group) -> BlockShape {
-    let threads = match group {
-        Group::G1 => 128,
-        Group::G2 => 64,
-    };
-    BlockShape {
-        threads,
-        shared_bytes: SHARED_ELEMENTS * group.coordinate_bytes() as u32 * threads,
-    }
+    let threads = PerGroup { g1: 128, g2: 64 }.of(group);
+    let shared_bytes = SHARED_ELEMENTS * group.coordinate_bytes() as u32 * threads;
+    BlockShape { threads, shared_bytes }
 }
 
 /// Resident blocks of the device; registers allow four per multiprocessor.
@@ -85,7 +80,6 @@ impl TableBuilder {
         Ok(Self { kernels, limits: context.identity().limits })
     }
 
-    /// [`scratch_bytes`] on this device.
     pub fn scratch_bytes(&self, group: Group, points: u32) -> u64 {
         scratch_bytes(group, points, &self.limits)
     }
@@ -111,13 +105,16 @@ impl TableBuilder {
         let TableLayout { group, points, stride, offsets, factor } = *layout;
         let (kernel, name) = (self.kernels.get(group), kernel_name(group));
         let short = || kernel_fault(&name, "tables or scratch are shorter than their layout");
-        let FactorSteps { doublings: factor_doublings, adds } =
-            factor_steps(factor).ok_or_else(|| kernel_fault(&name, "the factor is 0"))?;
+        let factor_doublings =
+            factor.checked_ilog2().ok_or_else(|| kernel_fault(&name, "the factor is 0"))?;
+        // A bit is set if the kernel adds the point itself after a doubling. The lowest one belongs
+        // to the first doubling: the bit reversal of the factor without its leading bit.
+        let adds = factor.reverse_bits() >> factor.leading_zeros() >> 1;
         let width = group.affine_bytes();
-        let scratch_bytes = self.scratch_bytes(group, points) as usize;
-        let scratch = scratch.slice(0, scratch_bytes).ok_or_else(short)?;
-        let distances = offsets.windows(2).map(|pair| factor_doublings + pair[1] - pair[0]);
-        let distances: Vec<u32> = distances.collect();
+        let scratch =
+            scratch.slice(0, self.scratch_bytes(group, points) as usize).ok_or_else(short)?;
+        let distances: Vec<u32> =
+            offsets.windows(2).map(|pair| factor_doublings + pair[1] - pair[0]).collect();
         let points_max = blocks(group, &self.limits) * block(group).threads;
         let mut done = 0;
         while done < distances.len() {
@@ -139,20 +136,6 @@ impl TableBuilder {
         }
         Ok(())
     }
-}
-
-/// Doublings, and a bit mask of those after which the kernel adds the point itself.
-struct FactorSteps {
-    doublings: u32,
-    adds: u32,
-}
-
-/// `None` for 0. The lowest bit of `adds` belongs to the first doubling, so `adds` is the bit
-/// reversal of the factor without its leading bit.
-fn factor_steps(factor: u32) -> Option<FactorSteps> {
-    let doublings = factor.checked_ilog2()?;
-    let adds = factor.reverse_bits() >> factor.leading_zeros() >> 1;
-    Some(FactorSteps { doublings, adds })
 }
 
 /// The tables that one launch builds, as the kernel takes them.

@@ -3,14 +3,13 @@
 use crate::{
     curve::Group,
     device::{BlockShape, DeviceLimits},
-    msm::launch::SerialSumBlocks,
+    msm::launch::{PerGroup, SerialSumBlocks},
 };
 
 /// The most shares that three rounds of merging by warps combine. An H200 holds 33792 threads of
 /// that kernel, but the few more would cost a fourth round.
 pub const THREE_ROUND_SHARES: u32 = 1 << 15;
 
-/// The launch configuration of the tree's kernels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TreeBlocks {
     pub blocks: u32,
@@ -24,10 +23,7 @@ impl TreeBlocks {
     /// has too little shared memory. Over Fp2 the arithmetic hides a second gather of both x
     /// coordinates, so they are not kept in scratch.
     pub fn of(group: Group, limits: &DeviceLimits) -> Option<Self> {
-        let scratch_coordinates = match group {
-            Group::G1 => 3,
-            Group::G2 => 1,
-        };
+        let scratch_coordinates = PerGroup { g1: 3, g2: 1 }.of(group);
         let block = Self::block(group);
         let (blocks, threads) = (limits.multiprocessors, block.threads);
         limits.fits(block).then_some(Self { blocks, threads, scratch_coordinates })
@@ -36,10 +32,7 @@ impl TreeBlocks {
     /// A block of the tree: shared memory for five columns of two elements more than threads
     /// (kernels/batch/stage.cuh).
     pub fn block(group: Group) -> BlockShape {
-        let threads = match group {
-            Group::G1 => 512,
-            Group::G2 => 256,
-        };
+        let threads = PerGroup { g1: 512, g2: 256 }.of(group);
         let shared_bytes = 5 * group.coordinate_bytes() as u32 * (threads + 2);
         BlockShape { threads, shared_bytes }
     }
@@ -49,9 +42,6 @@ impl TreeBlocks {
 /// second wave.
 pub fn shares_max(group: Group, limits: &DeviceLimits) -> u32 {
     let wave = SerialSumBlocks::of(group).resident_threads(limits).max(1);
-    if (THREE_ROUND_SHARES..THREE_ROUND_SHARES / 4 * 5).contains(&wave) {
-        THREE_ROUND_SHARES
-    } else {
-        wave
-    }
+    let is_near = (THREE_ROUND_SHARES..THREE_ROUND_SHARES / 4 * 5).contains(&wave);
+    if is_near { THREE_ROUND_SHARES } else { wave }
 }

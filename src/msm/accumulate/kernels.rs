@@ -4,13 +4,11 @@ use super::blocks::TreeBlocks;
 use crate::{
     curve::Group,
     device::{
-        BlockShape, DeviceContext, DeviceFault, DeviceLimits, DevicePtr, GpuUnavailable, Kernel,
-        KernelModule, KernelParameters,
+        BlockShape, DeviceFault, DeviceLimits, DevicePtr, Kernel, KernelModule, KernelParameters,
     },
     msm::launch::{PerGroup, SerialSumBlocks},
 };
 
-/// The name of the accumulation in faults.
 pub(super) const KERNEL: &str = "accumulation";
 
 /// Threads per block, as the kernels are compiled. Planning and copying take 3 % of the bucket
@@ -23,6 +21,8 @@ pub(super) const COLLECT_THREADS: u32 = 128;
 /// Lanes per sum in `team_sums.cuh` and `merge_shares.cuh`, and threads of their blocks.
 pub(super) const TEAM_LANES: u32 = 4;
 pub(super) const TEAM_BLOCK_THREADS: u32 = 128;
+
+pub(super) const FIRST_LEVEL: PerGroup<&str> = PerGroup { g1: "tree_first", g2: "tree_level" };
 
 /// Parameters: totals, starts, buckets, held, levels.
 type CountKernel = Kernel<(DevicePtr<u32>, DevicePtr<u32>, u32, u32, u32)>;
@@ -59,8 +59,7 @@ type JoinKernel = Kernel<(
     DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u64>, DevicePtr<u32>, DevicePtr<u64>,
     u32, u32,
 )>;
-/// Parameters: sums, heads, tails, units, levels, from, to, round, shares_max,
-/// share_min.
+/// Parameters: sums, heads, tails, units, levels, from, to, round, shares_max, share_min.
 #[rustfmt::skip]
 type MergeKernel = Kernel<(
     DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u64>, DevicePtr<u32>, u32, u32, u32,
@@ -108,20 +107,6 @@ pub struct TreeKernels {
     pub level: LevelKernel,
 }
 
-pub struct AccumulateModules {
-    levels: KernelModule,
-    tree: KernelModule,
-    balanced: KernelModule,
-}
-
-impl AccumulateModules {
-    pub fn load(context: &DeviceContext) -> Result<Self, GpuUnavailable> {
-        let load = |name| KernelModule::load(context, name);
-        let (levels, tree) = (load("msm/levels")?, load("msm/tree")?);
-        Ok(Self { levels, tree, balanced: load("msm/load_balanced")? })
-    }
-}
-
 fn load_kernel<P: KernelParameters>(
     module: &KernelModule,
     is_pdl: bool,
@@ -134,11 +119,12 @@ fn load_kernel<P: KernelParameters>(
 
 impl AccumulateKernels {
     pub fn load(
-        modules: &AccumulateModules,
+        [levels, tree, balanced]: &[KernelModule; 3],
         limits: &DeviceLimits,
         is_pdl: bool,
     ) -> Result<Self, DeviceFault> {
-        let (levels, block) = (&modules.levels, BlockShape::threads);
+        let block = BlockShape::threads;
+        let sums = |group| GroupKernels::load(tree, balanced, group, limits, is_pdl);
         let list: ListKernel = load_kernel(levels, is_pdl, "msm_levels_list", block(LIST_THREADS))?;
         Ok(Self {
             count: load_kernel(levels, is_pdl, "msm_levels_count", block(PLACE_THREADS))?,
@@ -146,19 +132,19 @@ impl AccumulateKernels {
             place: load_kernel(levels, is_pdl, "msm_levels_rows", block(PLACE_THREADS))?,
             list_blocks: list.resident_blocks()?,
             list,
-            sums: PerGroup::load(|group| GroupKernels::load(modules, group, limits, is_pdl))?,
+            sums: PerGroup::load(sums)?,
         })
     }
 }
 
 impl GroupKernels {
     fn load(
-        modules: &AccumulateModules,
+        tree: &KernelModule,
+        balanced: &KernelModule,
         group: Group,
         limits: &DeviceLimits,
         is_pdl: bool,
     ) -> Result<Self, DeviceFault> {
-        let AccumulateModules { tree, balanced, .. } = modules;
         let named = |stage: &str| format!("{}_balanced_{stage}", group.name());
         let (share, block) = (SerialSumBlocks::of(group).block, BlockShape::threads);
         let team = block(TEAM_BLOCK_THREADS);
@@ -192,12 +178,8 @@ impl TreeKernels {
         limits: &DeviceLimits,
     ) -> Result<Option<Self>, DeviceFault> {
         let Some(batch) = TreeBlocks::of(group, limits) else { return Ok(None) };
-        let first = match group {
-            Group::G1 => "g1_tree_first",
-            Group::G2 => "g2_tree_level",
-        };
-        let (level, block) = (format!("{}_tree_level", group.name()), TreeBlocks::block(group));
-        let first = module.kernel(first, block)?;
-        Ok(Some(Self { batch, first, level: module.kernel(&level, block)? }))
+        let load =
+            |stage| module.kernel(&format!("{}_{stage}", group.name()), TreeBlocks::block(group));
+        Ok(Some(Self { batch, first: load(FIRST_LEVEL.of(group))?, level: load("tree_level")? }))
     }
 }

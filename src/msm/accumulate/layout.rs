@@ -1,6 +1,6 @@
 //! Plans the launches of the tree and of load-balanced accumulation, and their workspace.
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 
 use super::{
     blocks::{TreeBlocks, shares_max},
@@ -10,9 +10,10 @@ use crate::{device::DeviceLimits, msm::launch::RegionPlanner};
 
 /// Buckets of a tile in `kernels/msm/levels.cu`.
 const TILE_BUCKETS: u32 = 2048;
-/// Additions per batch inversion: inversions cost more than 4 % below 128 and less than 2 % from
-/// 256 on (H200).
-const BATCH_INVERSION_ADDITIONS: RangeInclusive<u32> = 32..=256;
+/// The fewest and most additions per batch inversion: inversions cost more than 4 % below 128 and
+/// less than 2 % from 256 on (H200).
+const BATCH_ADDITIONS_MIN: u64 = 32;
+const BATCH_ADDITIONS_MAX: u64 = 256;
 /// Bytes of the kernels' `struct Levels`.
 const LEVELS_BYTES: u64 = 4 * (LEVELS_MAX as u64 + 6);
 
@@ -26,7 +27,6 @@ pub(super) struct AccumulateLayout {
     pub width: u32,
     /// Members of a bucket's team, if teams follow the levels.
     pub team: Option<u32>,
-    /// The most additions per batch inversion.
     pub batch_additions: u32,
     /// Units of each round of merging: first the shares, then one per 32 units, at last 1.
     pub units: Vec<u32>,
@@ -51,10 +51,9 @@ impl AccumulateLayout {
         let width = (shape.buckets + 1).next_multiple_of(4);
         let pair_rows = shape.elements().div_ceil(2).div_ceil(u64::from(LANES));
         let warps = u64::from(blocks * (threads / LANES));
-        let batch_additions = pair_rows
-            .div_ceil(warps.max(1))
-            .min(u64::from(*BATCH_INVERSION_ADDITIONS.end())) as u32;
-        let batch_additions = batch_additions.max(*BATCH_INVERSION_ADDITIONS.start());
+        let batch_additions = pair_rows.div_ceil(warps.max(1));
+        let batch_additions =
+            batch_additions.clamp(BATCH_ADDITIONS_MIN, BATCH_ADDITIONS_MAX) as u32;
         let coordinate = shape.group.coordinate_bytes() as u64;
         let unit_count: u64 = units.iter().map(|&count| u64::from(count)).sum();
         let threads = u64::from(blocks) * u64::from(threads);
@@ -122,19 +121,12 @@ mod tests {
         for (digits, limits) in
             [(0, H200), (1, H200), (1000, H200), (12 << 24, H200), (12 << 24, SMALL)]
         {
-            let l = AccumulateLayout::of(&shape(digits, 1 << 18), &limits);
-            let (bytes, sums) = (l.bytes(), l.sums.clone());
-            let regions = [
-                l.levels,
-                l.totals,
-                l.rows,
-                l.list,
-                l.scratch,
-                l.heads,
-                l.tails,
-                l.unit_states,
-                l.sums,
-            ];
+            let own = AccumulateLayout::of(&shape(digits, 1 << 18), &limits);
+            let (bytes, sums) = (own.bytes(), own.sums.clone());
+            let AccumulateLayout { levels, totals, rows, list, scratch, .. } = own;
+            let AccumulateLayout { heads, tails, unit_states, .. } = own;
+            let regions =
+                [levels, totals, rows, list, scratch, heads, tails, unit_states, sums.clone()];
             assert!(regions[0].start == 0 && regions.iter().all(|own| own.start % ALIGN == 0));
             assert!(regions.windows(2).all(|pair| pair[0].end == pair[1].start));
             assert!(sums.end == bytes && bytes - sums.start >= 96 * (u64::from(digits) + 1));

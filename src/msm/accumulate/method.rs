@@ -1,9 +1,11 @@
 //! Chooses the method of a bucket accumulation.
 
-use super::{layout::AccumulateLayout, shape::AccumulateShape, whole_buckets::WholeBucketPlan};
-use crate::{curve::Group, device::DeviceLimits};
+use super::{
+    kernels::FIRST_LEVEL, layout::AccumulateLayout, shape::AccumulateShape,
+    whole_buckets::WholeBucketPlan,
+};
+use crate::device::DeviceLimits;
 
-/// How the buckets of a shape are summed.
 pub(super) enum AccumulateMethod {
     /// Teams of lanes sum few references.
     WholeBuckets(WholeBucketPlan),
@@ -35,18 +37,11 @@ impl AccumulateShape {
     /// levels leave at least one element per bucket: otherwise most of them have no work.
     pub fn kernels(&self, limits: &DeviceLimits) -> Vec<String> {
         let own = |stage: &str| format!("{}_{stage}", self.group.name());
-        let layout = match AccumulateMethod::of(self, limits) {
-            AccumulateMethod::WholeBuckets(_) => {
-                return ["bucket_team_sums", "bucket_team_join"].map(own).to_vec();
-            }
-            AccumulateMethod::TreeAndShares(layout) => layout,
+        let AccumulateMethod::TreeAndShares(layout) = AccumulateMethod::of(self, limits) else {
+            return ["bucket_team_sums", "bucket_team_join"].map(own).to_vec();
         };
         let levels = layout.level_count;
         let left = self.elements() >> levels;
-        let first = match self.group {
-            Group::G1 => "tree_first",
-            Group::G2 => "tree_level",
-        };
         let has_shares = layout.team.is_none();
         let ends: &[&str] = if self.xyzz {
             &["balanced_to_xyzz"]
@@ -54,7 +49,7 @@ impl AccumulateShape {
             &["balanced_copy", "balanced_to_affine"]
         };
         let stages = [
-            (levels > 0, first),
+            (levels > 0, FIRST_LEVEL.of(self.group)),
             (levels > 1, "tree_level"),
             (has_shares, "balanced_share"),
             (has_shares, "balanced_join"),

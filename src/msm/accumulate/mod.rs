@@ -20,12 +20,12 @@ pub use shape::{AccumulateShape, AccumulateTuning, WHOLE_BUCKET_REFERENCES_MAX};
 use self::{
     blocks::TreeBlocks,
     kernels::{
-        AccumulateKernels, AccumulateModules, COLLECT_THREADS, COPY_THREADS, GroupKernels, KERNEL,
-        LIST_THREADS, TEAM_BLOCK_THREADS, TEAM_LANES,
+        AccumulateKernels, COLLECT_THREADS, COPY_THREADS, GroupKernels, KERNEL, LIST_THREADS,
+        TEAM_BLOCK_THREADS, TEAM_LANES,
     },
     layout::AccumulateLayout,
     method::AccumulateMethod,
-    whole_buckets::WholeBucketKernels,
+    whole_buckets::{WholeBucketKernels, short},
 };
 use super::{
     launch::{kernel_fault, region},
@@ -33,7 +33,9 @@ use super::{
 };
 use crate::{
     curve::Group,
-    device::{DeviceContext, DeviceFault, DeviceLimits, DeviceSlice, GpuUnavailable, Stream},
+    device::{
+        DeviceContext, DeviceFault, DeviceLimits, DeviceSlice, GpuUnavailable, KernelModule, Stream,
+    },
 };
 
 /// Whether the tree's batches of affine additions fit into a device's shared memory. Otherwise
@@ -51,7 +53,6 @@ const TEAM_ELEMENTS: u32 = 20;
 /// The value of `held` if buckets hold no sums yet: see `kernels/msm/levels.cuh`.
 const NOTHING_HELD: u32 = u32::MAX;
 
-/// The kernels of the bucket accumulation on one device.
 pub struct Accumulator {
     limits: DeviceLimits,
     /// Kernels with programmatic dependent launch (PDL), used without a tree, when launches are
@@ -65,7 +66,8 @@ pub struct Accumulator {
 impl Accumulator {
     pub fn load(context: &DeviceContext) -> Result<Self, GpuUnavailable> {
         let failed = |fault| GpuUnavailable::Device { index: context.identity().index, fault };
-        let modules = AccumulateModules::load(context)?;
+        let load = |name| KernelModule::load(context, name);
+        let modules = [load("msm/levels")?, load("msm/tree")?, load("msm/load_balanced")?];
         let limits = context.identity().limits;
         let kernels = |is_pdl| AccumulateKernels::load(&modules, &limits, is_pdl).map_err(failed);
         Ok(Self {
@@ -88,8 +90,6 @@ impl Accumulator {
     /// in the arena of the points that references name. Points are affine in Montgomery form, x
     /// canonical, y below 2p, infinity as zeros (y = p or 2p also counts as zero); with
     /// [`AccumulateShape::xyzz`] sums are x, y, zz and zzz below 2p, and infinity has zz = 0.
-    ///
-    /// Errors: `KernelMismatch` if a span is too short or misplaced; driver errors.
     pub fn run(
         &self,
         stream: &Stream,
@@ -99,18 +99,6 @@ impl Accumulator {
         workspace: DeviceSlice<'_, u8>,
     ) -> Result<(), DeviceFault> {
         self.launch_listing(stream, shape, sorted, buckets, workspace)?;
-        self.launch_additions(stream, shape, sorted, buckets, workspace)
-    }
-
-    /// The second part of [`Accumulator::run`]: performs all additions.
-    fn launch_additions(
-        &self,
-        stream: &Stream,
-        shape: &AccumulateShape,
-        sorted: SortedReferences<'_>,
-        buckets: DeviceSlice<'_, u8>,
-        workspace: DeviceSlice<'_, u8>,
-    ) -> Result<(), DeviceFault> {
         let (held, count) = (held_index(shape, buckets)?, shape.buckets);
         let layout = match AccumulateMethod::of(shape, &self.limits) {
             AccumulateMethod::WholeBuckets(plan) => {
@@ -120,7 +108,7 @@ impl Accumulator {
             AccumulateMethod::TreeAndShares(layout) => layout,
         };
         let kernels = self.kernels(&layout).sums.get(shape.group);
-        let regions = AccumulateRegions::new(shape, &layout, workspace)?;
+        let regions = AccumulateRegions::split(shape, &layout, workspace).ok_or_else(short)?;
         let AccumulateRegions { header, rows, sums, first_sum, .. } = regions;
         let SortedReferences { references, starts } = sorted;
         let (width, tail_row) = (layout.width, layout.level_count);
@@ -170,13 +158,11 @@ impl Accumulator {
             return Err(fault("the spans of references or starts are too short"));
         }
         let (held, count) = (held_index(shape, buckets)?, shape.buckets);
-        let layout = match AccumulateMethod::of(shape, &self.limits) {
-            AccumulateMethod::WholeBuckets(_) => return Ok(()),
-            AccumulateMethod::TreeAndShares(layout) => layout,
-        };
+        let method = AccumulateMethod::of(shape, &self.limits);
+        let AccumulateMethod::TreeAndShares(layout) = method else { return Ok(()) };
         let kernels = self.kernels(&layout);
         let AccumulateRegions { header, totals, rows, list, first_sum, .. } =
-            AccumulateRegions::new(shape, &layout, workspace)?;
+            AccumulateRegions::split(shape, &layout, workspace).ok_or_else(short)?;
         let AccumulateLayout { level_count: levels, tiles, width, .. } = layout;
         kernels.count.launch(stream, tiles, (totals, starts, count, held, levels))?;
         let additions_min = shape.balance.level_additions_min.max(1);
@@ -193,7 +179,6 @@ impl Accumulator {
 }
 
 impl GroupKernels {
-    /// Performs all additions that `list` names.
     fn launch_tree_and_shares(
         &self,
         stream: &Stream,
@@ -243,15 +228,6 @@ struct AccumulateRegions<'a> {
 }
 
 impl<'a> AccumulateRegions<'a> {
-    fn new(
-        shape: &AccumulateShape,
-        layout: &AccumulateLayout,
-        workspace: DeviceSlice<'a, u8>,
-    ) -> Result<Self, DeviceFault> {
-        Self::split(shape, layout, workspace)
-            .ok_or_else(|| fault("the workspace is too short or too far for references"))
-    }
-
     fn split(
         shape: &AccumulateShape,
         layout: &AccumulateLayout,

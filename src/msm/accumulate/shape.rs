@@ -1,7 +1,7 @@
 //! The input of a bucket accumulation, and its tuning.
 
 use super::blocks::TreeBlocks;
-use crate::{curve::Group, device::DeviceLimits};
+use crate::{curve::Group, device::DeviceLimits, msm::launch::PerGroup};
 
 /// As in `kernels/msm/levels.cuh`.
 pub(super) const LEVELS_MAX: u32 = 16;
@@ -17,7 +17,6 @@ const TEAM_BUCKETS_MAX: u32 = 1 << 17;
 /// load-balanced accumulation, at 2^14 21 % slower (H200).
 pub const WHOLE_BUCKET_REFERENCES_MAX: u32 = 3 << 16;
 
-/// The input of a bucket accumulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AccumulateShape {
     pub group: Group,
@@ -39,7 +38,6 @@ pub struct AccumulateTuning {
     /// Levels of the tree with fewer additions are not run. 1 uses the tree alone, `u32::MAX`
     /// load-balanced accumulation alone.
     pub level_additions_min: u32,
-    /// The fewest references of a thread's share.
     pub share_references_min: u32,
     /// The most references for which teams of lanes sum whole buckets, if sums stay in XYZZ.
     pub whole_bucket_references_max: u32,
@@ -63,10 +61,7 @@ impl AccumulateTuning {
             (Group::G2, _) => 1 << 16,
         };
         // With teams after levels, an MSM of 1 M references in G2 takes 1.80 instead of 1.61 ms.
-        let team_elements_max = match group {
-            Group::G1 => 4,
-            Group::G2 => 0,
-        };
+        let team_elements_max = PerGroup { g1: 4, g2: 0 }.of(group);
         Self {
             level_additions_min,
             share_references_min: 4,
@@ -161,25 +156,22 @@ pub(super) mod tests {
             (u32::MAX >> 1, u32::MAX, 0),
             (201 << 20, 1 << 18, 9),
         ] {
-            assert_eq!(
-                shape(digits, level_min).level_count(&H200),
-                expected,
-                "{digits} {level_min}"
-            );
+            let levels = shape(digits, level_min).level_count(&H200);
+            assert_eq!(levels, expected, "{digits} {level_min}");
         }
     }
 
     #[test]
     fn rounds_end_with_one_unit() {
-        for (digits, expected) in
-            [(0, vec![1]), (4, vec![1]), (5, vec![2, 1]), (4 * 33, vec![33, 2, 1])]
-        {
+        for (digits, expected) in [
+            (0, vec![1]),
+            (4, vec![1]),
+            (5, vec![2, 1]),
+            (4 * 33, vec![33, 2, 1]),
+            (1 << 30, vec![1 << 15, 1 << 10, 32, 1]),
+        ] {
             assert_eq!(shape(digits, 1).units_per_round(THREE_ROUND_SHARES), expected);
         }
-        assert_eq!(
-            shape(1 << 30, 1).units_per_round(THREE_ROUND_SHARES),
-            [1 << 15, 1 << 10, 32, 1]
-        );
     }
 
     #[test]

@@ -44,19 +44,14 @@ type WholeSumsKernel = Kernel<(
 /// Parameters: out, parts, cells, blocks.
 type WholeJoinKernel = Kernel<(DevicePtr<u8>, DevicePtr<u8>, u32, u32)>;
 
-pub struct WholeBucketKernels {
-    sums: PerGroup<WholeSumsKernel>,
-    join: PerGroup<WholeJoinKernel>,
-}
+pub struct WholeBucketKernels(PerGroup<(WholeSumsKernel, WholeJoinKernel)>);
 
 /// How large buckets are split: see `kernels/msm/bucket_teams.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WholeBucketPlan {
     /// Groups of four lanes for each bucket that is not large.
     team: u32,
-    /// The fewest references of a large bucket.
     large_min: u32,
-    /// References per cell.
     cell_references: u32,
     /// References of a piece per group of a block.
     references_per_group: u32,
@@ -73,11 +68,7 @@ impl WholeBucketPlan {
             return None;
         }
         // Resident blocks per multiprocessor, as the kernels are compiled.
-        let blocks_by_registers = match shape.group {
-            Group::G1 => 3,
-            Group::G2 => 2,
-        };
-        let resident = limits.multiprocessors * blocks_by_registers;
+        let resident = limits.multiprocessors * PerGroup { g1: 3, g2: 2 }.of(shape.group);
         let mean = shape.references_max / shape.buckets;
         let large_min = (mean + LARGE_DEVIATIONS * mean.isqrt()).clamp(LARGE_MIN, LARGE_MAX);
         let references_per_group =
@@ -95,25 +86,20 @@ impl WholeBucketPlan {
         let point = group.affine_bytes() as u64;
         u64::from(self.cells) * (2 * point + MARK_BYTES) + 2 * point
     }
-
-    fn team_blocks(&self, buckets: u32) -> u32 {
-        (u64::from(buckets) * u64::from(self.team)).div_ceil(GROUPS.into()) as u32
-    }
 }
 
 impl WholeBucketKernels {
-    /// Loads the kernels, with programmatic dependent launch (PDL).
     pub fn load(context: &DeviceContext) -> Result<Self, GpuUnavailable> {
         let module = KernelModule::load(context, "msm/bucket_teams")?;
         let failed = |fault| GpuUnavailable::Device { index: context.identity().index, fault };
         let block = BlockShape::threads(TEAM_BLOCK_THREADS);
-        let sums = PerGroup::load(|group| {
-            Ok(module.kernel(&format!("{}_bucket_team_sums", group.name()), block)?.with_pdl())
+        let kernels = PerGroup::load(|group| {
+            let name = |stage: &str| format!("{}_bucket_team_{stage}", group.name());
+            let sums: WholeSumsKernel = module.kernel(&name("sums"), block)?;
+            let join: WholeJoinKernel = module.kernel(&name("join"), block)?;
+            Ok((sums.with_pdl(), join.with_pdl()))
         });
-        let join = PerGroup::load(|group| {
-            Ok(module.kernel(&format!("{}_bucket_team_join", group.name()), block)?.with_pdl())
-        });
-        Ok(Self { sums: sums.map_err(failed)?, join: join.map_err(failed)? })
+        kernels.map(Self).map_err(failed)
     }
 
     /// Sets `buckets[b]` to the sum of the bucket's points: see [`super::Accumulator::run`].
@@ -126,7 +112,6 @@ impl WholeBucketKernels {
         buckets: DeviceSlice<'_, u8>,
         workspace: DeviceSlice<'_, u8>,
     ) -> Result<(), DeviceFault> {
-        let short = || kernel_fault(KERNEL, "the workspace is too short or too far for references");
         let (parts, parts_index) = region(workspace, 0..plan.bytes(shape.group))
             .and_then(|parts| align_to_points(parts, shape.group))
             .ok_or_else(short)?;
@@ -138,12 +123,16 @@ impl WholeBucketKernels {
             buckets, parts, references, starts, count, parts_index, team, large_min,
             cell_references, per_group, cells,
         );
-        let sums = self.sums.get(shape.group);
-        sums.launch(stream, plan.team_blocks(count) + cells, given)?;
+        let (sums, join) = self.0.get(shape.group);
+        let team_blocks = (u64::from(count) * u64::from(team)).div_ceil(GROUPS.into()) as u32;
+        sums.launch(stream, team_blocks + cells, given)?;
         // Without cells no bucket has pieces, and this launches no blocks.
-        let join = self.join.get(shape.group);
         join.launch(stream, join_blocks, (buckets, parts, cells, join_blocks))
     }
+}
+
+pub fn short() -> DeviceFault {
+    kernel_fault(KERNEL, "the workspace is too short or too far for references")
 }
 
 #[cfg(test)]
@@ -163,25 +152,13 @@ mod tests {
             for (buckets, processors) in [(1, 132), (256, 132), (1 << 11, 132), (1 << 17, 4)] {
                 let found = plan(digits, buckets, processors).unwrap();
                 let piece = GROUPS * found.references_per_group;
-                assert!(
-                    found.cell_references <= found.large_min && 2 * found.cell_references <= piece,
-                    "{found:?}"
-                );
-                assert!(
-                    found.cells * found.cell_references <= digits
-                        && (found.cells + 1) * found.cell_references > digits
-                );
-                assert!(
-                    found.join_blocks * GROUPS >= found.cells && found.join_blocks <= found.cells
-                );
-                for size in
-                    (found.large_min..digits.min(found.large_min + 3 * piece)).chain([digits])
-                {
-                    let large = size >= found.large_min;
-                    assert!(
-                        !large || size.div_ceil(piece) <= size / found.cell_references,
-                        "{size} {found:?}"
-                    );
+                let WholeBucketPlan { large_min, cell_references, cells, join_blocks, .. } = found;
+                assert!(cell_references <= large_min && 2 * cell_references <= piece, "{found:?}");
+                assert_eq!(cells, digits / cell_references, "{found:?}");
+                assert!(join_blocks * GROUPS >= cells && join_blocks <= cells, "{found:?}");
+                for size in (large_min..digits.min(large_min + 3 * piece)).chain([digits]) {
+                    let fits = size.div_ceil(piece) <= size / cell_references;
+                    assert!(size < large_min || fits, "{size} {found:?}");
                 }
             }
         }

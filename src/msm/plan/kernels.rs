@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{MsmPassPlan, Recoding};
+use crate::msm::tables;
 
 impl MsmPassPlan {
     /// The names of the kernels that its passes have work for, and of the one that builds its
@@ -17,7 +18,7 @@ impl MsmPassPlan {
         };
         let mut names = BTreeSet::from([kind.to_owned()]);
         if self.windows.tables() > 1 {
-            names.insert(format!("{}_tables", self.job.group.name()));
+            names.insert(tables::kernel_name(self.job.group));
         }
         let (n, half) = (self.job.n, self.job.n / 2);
         let passes: Vec<_> = match self.streamed {

@@ -36,7 +36,6 @@ const XYZZ_BUCKETS_MAX: u64 = 1 << 16;
 /// registers, so buckets must be few enough to need no slices. References must be few, too.
 const XYZZ_BUCKETS_MAX_G2: u64 = 1 << 14;
 
-/// Memory and device limits for the passes of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MsmBudget {
     pub bytes: u64,
@@ -47,7 +46,6 @@ pub struct MsmBudget {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MsmPass {
     pub vectors: Range<u32>,
-    /// The bucket sets.
     pub sets: Range<u32>,
     /// The points, and the scalars of each vector.
     pub points: Range<u32>,
@@ -58,19 +56,22 @@ pub struct MsmPass {
 }
 
 impl MsmPass {
+    /// A pass over some of `n` points, in their order.
+    fn of(vectors: Range<u32>, sets: Range<u32>, points: Range<u32>, n: u32) -> Self {
+        Self { vectors, sets, accumulate: points.start > 0, reduces: points.end == n, points }
+    }
+
     /// The index of its first scalar over all vectors of `n` scalars each. It can exceed 2^32 on
     /// devices with more than 128 GiB for scalars.
     pub fn first_scalar(&self, n: u32) -> u64 {
         u64::from(self.vectors.start) * u64::from(n) + u64::from(self.points.start)
     }
 
-    /// The number of scalars it covers, over all its vectors.
     pub fn scalars(&self) -> u64 {
         self.vectors.len() as u64 * self.points.len() as u64
     }
 }
 
-/// A plan for an MSM: its windows and its passes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MsmPassPlan {
     job: MsmSize,
@@ -91,25 +92,15 @@ impl MsmPassPlan {
         Self::with_thresholds(job, windows, budget, SplitThresholds::default())
     }
 
-    /// Like [`MsmPassPlan::new`], with other thresholds for splitting.
     pub fn with_thresholds(
         job: MsmSize,
         windows: Recoding,
         budget: MsmBudget,
         thresholds: SplitThresholds,
     ) -> Option<Self> {
-        let sets = windows.sets();
-        let MsmSize { n, vectors, .. } = job;
-        let mut plan = Self {
-            job,
-            windows,
-            limits: budget.limits,
-            thresholds,
-            vectors,
-            sets,
-            points: n.max(1),
-            streamed: false,
-        };
+        let (limits, sets, streamed) = (budget.limits, windows.sets(), false);
+        let (vectors, points) = (job.vectors, job.n.max(1));
+        let mut plan = Self { job, windows, limits, thresholds, vectors, sets, points, streamed };
         // Vectors share no buckets and sets share no digits, so splitting between them costs only
         // launches. Splitting points costs one addition per bucket.
         while !plan.fits(budget) {
@@ -129,8 +120,7 @@ impl MsmPassPlan {
     fn fits(&self, budget: MsmBudget) -> bool {
         let largest = self.largest();
         let digits = largest.scalars() * u64::from(self.windows.digits_max(0, self.sets));
-        let buckets = u64::from(self.vectors) * self.set_buckets();
-        buckets <= BUCKETS_MAX
+        self.buckets(&largest) <= BUCKETS_MAX
             && digits <= DIGITS_MAX
             && self.sort(&largest).is_some()
             && self.bytes() <= budget.bytes
@@ -150,10 +140,6 @@ impl MsmPassPlan {
             accumulate: self.points < self.job.n,
             reduces: true,
         }
-    }
-
-    fn set_buckets(&self) -> u64 {
-        u64::from(self.sets) * u64::from(self.windows.buckets())
     }
 
     pub fn job(&self) -> &MsmSize {
@@ -179,18 +165,11 @@ impl MsmPassPlan {
                 // An MSM without points still has a pass.
                 let ranges = split(job.n, points).chain((job.n == 0).then_some(0..0));
                 let vectors = vectors.clone();
-                ranges.map(move |points| MsmPass {
-                    vectors: vectors.clone(),
-                    sets: sets.clone(),
-                    accumulate: points.start > 0,
-                    reduces: points.end == job.n,
-                    points,
-                })
+                ranges.map(move |points| MsmPass::of(vectors.clone(), sets.clone(), points, job.n))
             })
         })
     }
 
-    /// The layout of a pass's sort. `None` if the pass is too large.
     fn sort(&self, pass: &MsmPass) -> Option<SortPlan> {
         let MsmPass { vectors, sets, points, .. } = pass;
         let shape = SortShape::new(self.windows, points.len() as u32, vectors.len() as u32)?;
@@ -244,10 +223,9 @@ impl MsmPassPlan {
             vectors: pass.vectors.len() as u32,
             shifts: pass.sets.clone().map(|set| windows.set_shift(set) - first_shift).collect(),
             buckets: windows.buckets(),
-            weights: if windows.is_sliding() {
-                BucketWeights::Odd
-            } else {
-                BucketWeights::Consecutive
+            weights: match windows {
+                Recoding::Sliding(_) => BucketWeights::Odd,
+                Recoding::Fixed(_) | Recoding::Radix(_) => BucketWeights::Consecutive,
             },
             xyzz: self.keeps_xyzz(pass),
         };
@@ -258,8 +236,7 @@ impl MsmPassPlan {
     pub(super) fn layout(&self, pass: &MsmPass) -> Option<MsmPassLayout> {
         let sort = self.sort(pass)?;
         let digits = sort.shape.digits_max();
-        let accumulate = self.accumulate(pass, digits);
-        let reduce = self.reduce(pass);
+        let (accumulate, reduce) = (self.accumulate(pass, digits), self.reduce(pass));
         // The stages use the scratch region one after the other.
         let scratch =
             sort.bytes().max(accumulate.bytes(&self.limits)).max(reduce.workspace_bytes());
@@ -277,7 +254,7 @@ impl MsmPassPlan {
     pub fn bucket_bytes(&self) -> u64 {
         // One point more, so that the first bucket can start at a reference's index, and twice the
         // bytes if buckets may be in XYZZ.
-        let buckets = u64::from(self.vectors) * self.set_buckets();
+        let buckets = self.buckets(&self.largest());
         (buckets + buckets.min(XYZZ_BUCKETS_MAX) + 1) * self.job.group.affine_bytes() as u64
     }
 
@@ -299,8 +276,7 @@ impl MsmPassPlan {
     /// The outputs of all passes that reduce buckets, in order.
     pub(super) fn outputs(&self) -> impl Iterator<Item = PassOutput> {
         let mut regions = RegionPlanner::default();
-        let reducing = self.passes().filter(|pass| pass.reduces);
-        reducing.map(move |pass| {
+        self.passes().filter(|pass| pass.reduces).map(move |pass| {
             let reduce = self.reduce(&pass);
             let bytes = regions.add(reduce.output_bytes());
             PassOutput { pass, reduce, bytes }
@@ -308,7 +284,6 @@ impl MsmPassPlan {
     }
 }
 
-/// The sums that a pass writes.
 pub(super) struct PassOutput {
     pub pass: MsmPass,
     pub reduce: ReducePlan,

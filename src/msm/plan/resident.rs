@@ -39,7 +39,6 @@ pub struct BaseMemory {
     pub total: u64,
     /// The longest contiguous range that is not leased.
     pub free: u64,
-    /// Scratch memory for building the tables of these bases.
     pub table_scratch: u64,
 }
 
@@ -49,7 +48,6 @@ pub struct TableStage {
     pub from_use: u64,
     /// The plan of an MSM of one vector over all of the bases.
     pub plan: MsmPassPlan,
-    /// Bytes of the bases and their tables.
     pub bytes: u64,
 }
 

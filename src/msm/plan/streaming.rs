@@ -30,12 +30,6 @@ impl MsmPassPlan {
     /// The pass over these points, for a plan with [`MsmPassPlan::is_streaming`]. Passes must
     /// follow each other from the first point to the last.
     pub fn pass_over(&self, points: Range<u32>) -> MsmPass {
-        MsmPass {
-            vectors: 0..1,
-            sets: 0..self.sets,
-            accumulate: points.start > 0,
-            reduces: points.end == self.job.n,
-            points,
-        }
+        MsmPass::of(0..1, 0..self.sets, points, self.job.n)
     }
 }

@@ -28,7 +28,6 @@ pub struct SplitThresholds {
 }
 
 impl SplitThresholds {
-    /// The thresholds for devices.
     pub const USUAL: Self = Self {
         streamed_scalars_min: STREAMED_SCALARS_MIN,
         points_min: POINTS_MIN,

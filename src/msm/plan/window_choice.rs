@@ -7,10 +7,10 @@ use crate::{
     msm::{
         BITS_MAX, BITS_MIN, FixedWindows, RadixDigits, Recoding, SlidingWindows,
         accumulate::{self, WHOLE_BUCKET_REFERENCES_MAX},
+        launch::PerGroup,
     },
 };
 
-/// The group and size of an MSM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MsmSize {
     pub group: Group,
@@ -41,49 +41,22 @@ struct WindowCosts {
 
 impl WindowCosts {
     fn of(group: Group, limits: &DeviceLimits) -> Self {
-        let on_h200 = match (group, accumulate::has_tree(group, limits)) {
-            (Group::G1, true) => Self {
-                digit: 0.26,
-                sliding: [0.285, 0.275],
-                bucket: 0.80,
-                extra_pass: 0.30,
-                share_merge: 0.09,
-                sequential_step: 400.0,
-            },
-            (Group::G1, false) => Self {
-                digit: 0.44,
-                sliding: [0.47, 0.455],
-                bucket: 1.3,
-                extra_pass: 0.30,
-                share_merge: 0.0,
-                sequential_step: 400.0,
-            },
-            (Group::G2, true) => Self {
-                digit: 0.67,
-                sliding: [0.74, 0.72],
-                bucket: 1.6,
-                extra_pass: 0.0,
-                share_merge: 0.0,
-                sequential_step: 1_000.0,
-            },
-            (Group::G2, false) => Self {
-                digit: 1.42,
-                sliding: [1.52, 1.48],
-                bucket: 2.5,
-                extra_pass: 0.0,
-                share_merge: 0.0,
-                sequential_step: 1_000.0,
-            },
-        };
+        let (digit, sliding, bucket, share_merge) =
+            match (group, accumulate::has_tree(group, limits)) {
+                (Group::G1, true) => (0.26, [0.285, 0.275], 0.80, 0.09),
+                (Group::G1, false) => (0.44, [0.47, 0.455], 1.3, 0.0),
+                (Group::G2, true) => (0.67, [0.74, 0.72], 1.6, 0.0),
+                (Group::G2, false) => (1.42, [1.52, 1.48], 2.5, 0.0),
+            };
         let slower = f64::from(DeviceLimits::H200.multiprocessors)
             / f64::from(limits.multiprocessors.max(1));
         Self {
-            digit: on_h200.digit * slower,
-            sliding: on_h200.sliding.map(|cost| cost * slower),
-            bucket: on_h200.bucket * slower,
-            extra_pass: on_h200.extra_pass * slower,
-            share_merge: on_h200.share_merge * slower,
-            sequential_step: on_h200.sequential_step,
+            digit: digit * slower,
+            sliding: sliding.map(|cost| cost * slower),
+            bucket: bucket * slower,
+            extra_pass: PerGroup { g1: 0.30, g2: 0.0 }.of(group) * slower,
+            share_merge: share_merge * slower,
+            sequential_step: PerGroup { g1: 400.0, g2: 1_000.0 }.of(group),
         }
     }
 }

@@ -9,7 +9,6 @@ use ark_ff::{AdditiveGroup, BigInt, BigInteger, Field, PrimeField, Zero};
 use super::{plan::ReducePlan, shape::HostTakeover};
 use crate::curve::Group;
 
-/// A curve whose points the kernels return.
 pub trait DeviceCurve: SWCurveConfig<BaseField: LooseCoordinate> {
     const GROUP: Group;
 }
@@ -74,14 +73,9 @@ pub fn combine_on_host<P: DeviceCurve>(plan: &ReducePlan, bytes: &[u8]) -> Vec<P
     vectors.map(|vector| horner(&points, vector, width)).collect()
 }
 
-/// A point of a vector, and how often it is doubled before all points are added.
-struct WeightedPoint {
-    index: usize,
-    doublings: u32,
-}
-
-/// The points of a vector, those with the most doublings first.
-fn weighted_points(plan: &ReducePlan) -> Vec<WeightedPoint> {
+/// The points of a vector by index, and how often each is doubled before all are added; those with
+/// the most doublings first.
+fn weighted_points(plan: &ReducePlan) -> Vec<(usize, u32)> {
     let shape = &plan.shape;
     let of_set = |shift| (0..shape.terms()).map(move |term| shift + shape.term_exponent(term));
     let doublings: Vec<u32> = match plan.host_step {
@@ -89,26 +83,19 @@ fn weighted_points(plan: &ReducePlan) -> Vec<WeightedPoint> {
         HostTakeover::Sets => shape.shifts.clone(),
         HostTakeover::Vectors => vec![0],
     };
-    let numbered = doublings.into_iter().enumerate();
-    let mut points: Vec<_> =
-        numbered.map(|(index, doublings)| WeightedPoint { index, doublings }).collect();
-    points.sort_by_key(|point| Reverse(point.doublings));
+    let mut points: Vec<_> = doublings.into_iter().enumerate().collect();
+    points.sort_by_key(|(_, doublings)| Reverse(*doublings));
     points
 }
 
 /// The sum of 2^doublings times each point, by Horner's rule.
-fn horner<P: DeviceCurve>(points: &[WeightedPoint], bytes: &[u8], width: usize) -> Projective<P> {
-    let mut left = points.first().map_or(0, |point| point.doublings);
-    let mut sum = Projective::ZERO;
-    for WeightedPoint { index, doublings } in points {
-        for _ in *doublings..left {
+fn horner<P: DeviceCurve>(points: &[(usize, u32)], bytes: &[u8], width: usize) -> Projective<P> {
+    let after = points.iter().skip(1).map(|(_, doublings)| *doublings).chain([0]);
+    points.iter().zip(after).fold(Projective::ZERO, |mut sum, (&(index, doublings), after)| {
+        sum += from_xyzz::<P>(&bytes[index * width..][..width]);
+        for _ in after..doublings {
             sum.double_in_place();
         }
-        left = *doublings;
-        sum += from_xyzz::<P>(&bytes[index * width..][..width]);
-    }
-    for _ in 0..left {
-        sum.double_in_place();
-    }
-    sum
+        sum
+    })
 }

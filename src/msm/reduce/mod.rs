@@ -54,15 +54,12 @@ impl ReduceKernels {
     fn of(module: &KernelModule, group: Group) -> Result<Self, DeviceFault> {
         let name = |stage: &str| format!("{}_reduce_{stage}", group.name());
         let (slices, sums) = (SerialSumBlocks::of(group).block, BlockShape::threads(SUM_THREADS));
+        let slices_xyzz =
+            || module.kernel(&name("slices_xyzz"), BlockShape::threads(slices.threads));
         Ok(Self {
             slices: module.kernel(&name("slices"), slices)?,
             slice_threads: slices.threads,
-            slices_xyzz: match group {
-                Group::G1 => {
-                    Some(module.kernel(&name("slices_xyzz"), BlockShape::threads(slices.threads))?)
-                }
-                Group::G2 => None,
-            },
+            slices_xyzz: (group == Group::G1).then(slices_xyzz).transpose()?,
             sums: module.kernel(&name("sums"), sums)?,
             terms: module.kernel(&name("terms"), sums)?,
             combine: module.kernel(&name("combine"), sums)?,
@@ -131,8 +128,6 @@ impl Reducer {
     /// affine, x canonical, y below 2p, infinity as zeros; or XYZZ, below 2p, infinity with zz = 0.
     /// `out` has [`ReducePlan::output_bytes`] bytes, `workspace` [`ReducePlan::workspace_bytes`],
     /// with any contents. All begin at multiples of 16 bytes.
-    ///
-    /// Errors: `KernelMismatch` if a span is too short; driver errors.
     pub fn run(
         &self,
         stream: &Stream,
@@ -144,13 +139,10 @@ impl Reducer {
         let kernels = self.0.get(plan.shape.group);
         let mut points = region(buckets, 0, plan.shape.bucket_bytes())?;
         let out = region(out, 0, plan.output_bytes())?;
-        let areas = [
-            region(workspace, 0, plan.areas[0])?,
-            region(workspace, plan.areas[0], plan.areas[1])?,
-        ];
+        let [even, odd] = plan.areas;
+        let areas = [region(workspace, 0, even)?, region(workspace, even, odd)?];
         for (i, step) in plan.steps.iter().enumerate() {
-            let is_last = i + 1 == plan.steps.len();
-            let to = if is_last { out } else { areas[i % 2] };
+            let to = if i + 1 == plan.steps.len() { out } else { areas[i % 2] };
             kernels.launch(stream, step, to, points)?;
             points = to;
         }

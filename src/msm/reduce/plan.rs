@@ -43,7 +43,6 @@ impl ReducePlan {
         self.steps.iter().map(|step| step.kernel(self.shape.group)).collect()
     }
 
-    /// Bytes of workspace.
     pub fn workspace_bytes(&self) -> u64 {
         self.areas[0] + self.areas[1]
     }
@@ -79,10 +78,8 @@ fn add_rows_and_columns(
         affine = false;
     }
     if !(sliced && halves.is_whole()) {
-        let count = match sliced {
-            true => halves.row_parts.max(halves.column_parts),
-            false => halves.longest(),
-        };
+        let parts = halves.row_parts.max(halves.column_parts);
+        let count = if sliced { parts } else { halves.longest() };
         let team = tuning.team_size(halves.sums(), count);
         steps.push(ReduceStep::Sums { halves, sliced, affine, team });
     }
@@ -178,11 +175,8 @@ mod tests {
                     let columns = u64::from(terms.arrays) * u64::from(terms.columns);
                     let given = if i == 0 { columns } else { rows + columns };
                     assert_eq!(given, if i == 0 { all } else { left }, "{plan:?}");
-                    assert_eq!(
-                        terms.lg_rows() + terms.lg_columns(),
-                        shape.lg_buckets(),
-                        "{plan:?}"
-                    );
+                    let lg_terms = terms.lg_rows() + terms.lg_columns();
+                    assert_eq!(lg_terms, shape.lg_buckets(), "{plan:?}");
                 }
                 ReduceStep::Combine { sums, count, .. } => {
                     assert_eq!(u64::from(sums) * u64::from(count), left, "{plan:?}");
@@ -225,18 +219,13 @@ mod tests {
                     let (xyzz, weights) =
                         (turn % 3 == 0, [BucketWeights::Consecutive, BucketWeights::Odd][turn % 2]);
                     let shape = ReduceShape { group, vectors, shifts, buckets, weights, xyzz };
-                    for host_step in [
-                        None,
-                        Some(HostTakeover::Terms),
-                        Some(HostTakeover::Sets),
-                        Some(HostTakeover::Vectors),
-                    ] {
-                        for multiprocessors in [1, 40, 132] {
-                            let limits = DeviceLimits { multiprocessors, ..DeviceLimits::H200 };
-                            let tuning = ReduceTuning {
-                                host_step,
-                                ..ReduceTuning::for_limits(&limits, group)
-                            };
+                    for multiprocessors in [1, 40, 132] {
+                        let limits = DeviceLimits { multiprocessors, ..DeviceLimits::H200 };
+                        let mut tuning = ReduceTuning::for_limits(&limits, group);
+                        let steps =
+                            [HostTakeover::Terms, HostTakeover::Sets, HostTakeover::Vectors];
+                        for host_step in steps.map(Some).into_iter().chain([None]) {
+                            tuning.host_step = host_step;
                             check(&ReducePlan::new(&shape, &tuning));
                         }
                     }

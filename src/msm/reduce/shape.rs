@@ -1,6 +1,10 @@
 //! The input of a bucket reduction, and its tuning for a device.
 
-use crate::{curve::Group, device::DeviceLimits, msm::launch::SerialSumBlocks};
+use crate::{
+    curve::Group,
+    device::DeviceLimits,
+    msm::launch::{PerGroup, SerialSumBlocks, lg_ceil},
+};
 
 /// Groups of four lanes per block, as in `kernels/msm/reduce/team_sum.cuh`.
 pub(super) const SUM_GROUPS: u32 = 32;
@@ -91,15 +95,10 @@ pub struct ReduceTuning {
 }
 
 impl ReduceTuning {
-    /// For a device with these limits.
-    ///
     /// On an H200, G1: 2^15 buckets take 0.119 ms with slices and 0.162 without, 2^13 take 0.092
     /// and 0.081; parts of 2^6 and 2^8 points are within 5 % of parts of 2^7.
     pub fn for_limits(limits: &DeviceLimits, group: Group) -> Self {
-        let blocks_by_registers = match group {
-            Group::G1 => 3,
-            Group::G2 => 2,
-        };
+        let blocks_by_registers = PerGroup { g1: 3, g2: 2 }.of(group);
         let slice_threads = SerialSumBlocks::of(group).resident_threads(limits).into();
         Self {
             multiprocessors: limits.multiprocessors,
@@ -119,9 +118,4 @@ impl ReduceTuning {
         let pairs = count.next_power_of_two() / 2;
         (1 << groups_per_sum.ilog2()).min(pairs.max(1))
     }
-}
-
-/// log2, rounded up.
-pub(super) fn lg_ceil(count: u32) -> u32 {
-    count.next_power_of_two().ilog2()
 }

@@ -1,7 +1,7 @@
 //! The launches of a bucket reduction and their parameters.
 
-use super::shape::{BucketWeights, ReduceShape, lg_ceil};
-use crate::curve::Group;
+use super::shape::{BucketWeights, ReduceShape};
+use crate::{curve::Group, msm::launch::lg_ceil};
 
 /// The rows and columns of sets of buckets, and the slices that each is split into: see
 /// `kernels/msm/reduce/rows_columns.cuh`.
@@ -45,7 +45,6 @@ impl RowsAndColumns {
         u64::from(self.arrays) * (of_rows + of_columns)
     }
 
-    /// Buckets of the longest slice.
     pub(super) fn longest(&self) -> u32 {
         let of_column = self.rows().div_ceil(self.column_parts);
         self.columns().div_ceil(self.row_parts).max(of_column)
@@ -68,7 +67,6 @@ pub struct ReduceTerms {
 }
 
 impl ReduceTerms {
-    /// Terms of the sums of rows and columns.
     pub(super) fn of_sums(halves: &RowsAndColumns) -> Self {
         let (arrays, rows, columns) = (halves.arrays, halves.rows(), halves.columns());
         Self { arrays, rows, columns, columns_offset: arrays * rows, lg_parts: 0 }
@@ -80,12 +78,10 @@ impl ReduceTerms {
         Self { arrays, rows: 1, columns, columns_offset: 0, lg_parts: 0 }
     }
 
-    /// log2 of a set's rows, rounded up.
     pub(super) fn lg_rows(&self) -> u32 {
         lg_ceil(self.rows)
     }
 
-    /// log2 of a set's columns, rounded up.
     pub(super) fn lg_columns(&self) -> u32 {
         lg_ceil(self.columns)
     }

@@ -5,7 +5,7 @@ use super::{
     shape::{HostTakeover, ReduceShape, ReduceTuning},
     step::PeriodicDoublings,
 };
-use crate::curve::Group;
+use crate::msm::launch::{PerGroup, lg_ceil};
 
 /// Nanoseconds per operation on an H200 and its host, by benchmark `reduce`: differences between
 /// runs with many and few doublings, sets and launches.
@@ -21,13 +21,14 @@ struct TakeoverCosts {
 /// Nanoseconds of a dependent launch.
 const LAUNCH_NS: u64 = 2_200;
 
-const G1: TakeoverCosts =
-    TakeoverCosts { host_double: 420, host_add: 1_070, device_double: 5_250, device_add: 4_950 };
-const G2: TakeoverCosts = TakeoverCosts {
-    host_double: 1_120,
-    host_add: 3_160,
-    device_double: 13_950,
-    device_add: 11_900,
+#[rustfmt::skip]
+const COSTS: PerGroup<TakeoverCosts> = PerGroup {
+    g1: TakeoverCosts {
+        host_double: 420, host_add: 1_070, device_double: 5_250, device_add: 4_950,
+    },
+    g2: TakeoverCosts {
+        host_double: 1_120, host_add: 3_160, device_double: 13_950, device_add: 11_900,
+    },
 };
 
 /// The tuning's choice if kernels can do it, otherwise the fastest possible step by these costs.
@@ -41,14 +42,11 @@ pub(super) fn choose(shape: &ReduceShape, tuning: &ReduceTuning) -> HostTakeover
 }
 
 fn time(shape: &ReduceShape, host_step: HostTakeover) -> u64 {
-    let costs = match shape.group {
-        Group::G1 => G1,
-        Group::G2 => G2,
-    };
+    let costs = COSTS.get(shape.group);
     let (terms, sets) = (u64::from(shape.terms()), u64::from(shape.sets()));
     let doubled = u64::from(shape.term_exponent(shape.lg_buckets()));
     let shift = u64::from(shape.shifts.last().copied().unwrap_or(0));
-    let levels = |count: u64| u64::from(count.next_power_of_two().ilog2()) * costs.device_add;
+    let levels = |count: u64| u64::from(lg_ceil(count)) * costs.device_add;
     let (doublings, points) = match host_step {
         HostTakeover::Terms => (shift + doubled, sets * terms),
         HostTakeover::Sets => (shift, sets),

@@ -30,13 +30,12 @@ pub struct SortTile {
 impl SortTile {
     /// The block for bins of 2^`low_bits` buckets: six bytes per digit, eight per bucket, and a few
     /// words.
-    const fn block(self, low_bits: u32) -> BlockShape {
+    pub(super) fn block(self, low_bits: u32) -> BlockShape {
         let shared_bytes = (6 << self.lg_digits) + (8 << low_bits) + 4 + 128;
         BlockShape { threads: self.threads, shared_bytes }
     }
 }
 
-/// Limits of the sort's blocks on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SortCapacity {
     pub tile: SortTile,
@@ -73,10 +72,6 @@ impl SortCapacity {
         LOW_BITS.into_iter().filter(|low_bits| *low_bits <= self.low_bits_max)
     }
 
-    pub(super) fn sort_block(&self, low_bits: u32) -> BlockShape {
-        self.tile.block(low_bits)
-    }
-
     /// Blocks of `msm_partition`, the largest last.
     pub(super) fn partition_blocks(&self) -> impl Iterator<Item = BlockShape> {
         PARTITIONS.into_iter().filter(|block| block.shared_bytes <= self.partition_shared_max)
@@ -105,7 +100,7 @@ mod tests {
             let capacity = SortCapacity::of(&limits);
             assert_eq!((capacity.tile.lg_digits, capacity.low_bits_max), (lg_tile, low_bits_max));
             assert_eq!(capacity.partition_shared_max, partition_kib << 10, "{capacity:?}");
-            let all = capacity.low_bits().map(|low_bits| capacity.sort_block(low_bits));
+            let all = capacity.low_bits().map(|low_bits| capacity.tile.block(low_bits));
             assert!(all.chain(capacity.partition_blocks()).all(|block| limits.fits(block)));
         }
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::{capacity::SortCapacity, shape::SortShape};
 use crate::{
     device::DeviceSlice,
-    msm::launch::{RegionPlanner, region},
+    msm::launch::{RegionPlanner, lg_ceil, region},
 };
 
 /// The most bins of a vector: `BINS_MAX` in kernels/msm/bins.cuh.
@@ -30,7 +30,6 @@ pub enum SortPath {
     Bins {
         /// log2 of the buckets per bin; at most 12.
         low_bits: u32,
-        /// Scalars per tile of a block.
         tile_scalars: u32,
     },
     /// Writes digits directly to their places. Each of `groups` blocks per vector reads all digits.
@@ -72,7 +71,6 @@ impl SortPlan {
         Self::with_path(shape, capacity, path(&shape, &capacity))
     }
 
-    /// Uses the caller's path. `None` if it exceeds the kernels' limits.
     pub fn with_path(shape: SortShape, capacity: SortCapacity, path: SortPath) -> Option<Self> {
         let (buckets, vectors) = (shape.vector_buckets(), u64::from(shape.vectors));
         let digits = shape.digits_max();
@@ -111,19 +109,15 @@ impl SortPlan {
     }
 
     pub fn kernels(&self) -> Vec<String> {
-        let counts = ["msm_clear_bins", "msm_count_digits"];
-        let names = match self.path {
-            SortPath::Bins { .. } => {
-                [&counts[..], &["msm_partition", "msm_count_buckets"]].concat()
+        let names = ["msm_clear_bins", "msm_count_digits", "msm_partition", "msm_count_buckets"];
+        let (used, last) = match self.path {
+            SortPath::Bins { .. } => (&names[..], self.capacity.sort_kernel()),
+            SortPath::Direct { .. } => {
+                let used = if self.shape.vectors > 1 { &names[..2] } else { &[] };
+                (used, "msm_sort_direct".to_owned())
             }
-            SortPath::Direct { .. } if self.shape.vectors > 1 => counts.to_vec(),
-            SortPath::Direct { .. } => Vec::new(),
         };
-        let last = match self.path {
-            SortPath::Bins { .. } => self.capacity.sort_kernel(),
-            SortPath::Direct { .. } => "msm_sort_direct".to_owned(),
-        };
-        names.into_iter().map(str::to_owned).chain([last]).collect()
+        used.iter().map(|&name| name.to_owned()).chain([last]).collect()
     }
 
     pub fn bytes(&self) -> u64 {
@@ -173,11 +167,6 @@ impl SortPlan {
             unsorted_references: region(workspace, unsorted_references)?,
         })
     }
-}
-
-/// log2, rounded up.
-fn lg_ceil(count: u64) -> u32 {
-    count.next_power_of_two().ilog2()
 }
 
 fn path(shape: &SortShape, capacity: &SortCapacity) -> SortPath {

@@ -56,7 +56,6 @@ type SortDirectKernel = Kernel<(
     DevicePtr<[u32; 8]>, DevicePtr<u32>, DevicePtr<u32>, DevicePtr<u32>, u64, u64, u32, u32, u64,
 )>;
 
-/// The kernels of the sort on one device.
 pub struct Sorter {
     capacity: SortCapacity,
     /// The counting blocks that fill the device.
@@ -102,7 +101,7 @@ impl Sorter {
         };
         let name = capacity.sort_kernel();
         let sort_tiles = |low_bits: u32| {
-            let kernel = module.kernel(&name, capacity.sort_block(low_bits))?.with_pdl();
+            let kernel = module.kernel(&name, capacity.tile.block(low_bits))?.with_pdl();
             Ok(SizedKernel { size_max: low_bits.into(), kernel })
         };
         let count_bins: CountBinsKernel =
@@ -124,8 +123,6 @@ impl Sorter {
     ///
     /// Shape: `scalars` has `n * vectors` elements, `workspace` [`SortPlan::bytes`] bytes aligned
     /// to `ALIGN`; longer spans are fine. The contents of `workspace` and `sorted` do not matter.
-    ///
-    /// Errors: `KernelMismatch` if a span is too short; driver errors.
     pub fn run(
         &self,
         stream: &Stream,
@@ -135,76 +132,39 @@ impl Sorter {
         workspace: DeviceSlice<'_, u8>,
         sorted: SortedReferences<'_>,
     ) -> Result<(), DeviceFault> {
-        let shape = &plan.shape;
+        let &SortPlan { ref shape, tile_scalars: tile, vector_bins: bins, .. } = plan;
         if plan.capacity != self.capacity {
             return Err(kernel_fault(MODULE, "the layout was planned for another device"));
         }
         let fits = scalars.len() as u64 >= u64::from(shape.n) * u64::from(shape.vectors)
             && sorted.references.len() as u64 >= shape.digits_max()
             && sorted.starts.len() as u64 > shape.buckets();
-        let regions = plan
+        let SortWorkspace { state, histogram, bucket_cursors, keys, unsorted_references } = plan
             .split_workspace(workspace)
             .filter(|_| fits)
             .ok_or_else(|| kernel_fault(MODULE, "spans are too short for the shape"))?;
-        match plan.path {
-            SortPath::Bins { .. } => {
-                self.count_bins(stream, plan, scalars, &regions, sorted)?;
-                self.sort_by_bins(stream, plan, scalars, bases, &regions, sorted)
-            }
-            SortPath::Direct { groups } => {
-                if shape.vectors > 1 {
-                    self.count_bins(stream, plan, scalars, &regions, sorted)?;
-                }
-                let word = shape.recoding_word(plan.low_bits);
-                let narrow = shape.narrow_mask();
-                let SortedReferences { references, starts } = sorted;
-                let (state, n, bases) = (regions.state, shape.n, bases.word());
-                let given = (scalars, state, starts, references, word, narrow, n, groups, bases);
-                self.direct.launch(stream, shape.vectors * groups, given)
-            }
+        let SortedReferences { references, starts } = sorted;
+        let (word, narrow) = (shape.recoding_word(plan.low_bits), shape.narrow_mask());
+        let (n, vectors, lg_tile) = (shape.n, shape.vectors, self.capacity.tile.lg_digits);
+        if matches!(plan.path, SortPath::Bins { .. }) || vectors > 1 {
+            // Count digits, and plan the starts of bins and their tiles by prefix sums.
+            let words = plan.cleared_words() as u32;
+            self.clear.launch(stream, words.div_ceil(CLEAR_THREADS), (state, words))?;
+            let given =
+                (scalars, state, histogram, starts, word, narrow, n, vectors, tile, bins, lg_tile);
+            // At least one block, because the last block plans.
+            let grid = plan.scalar_tiles.clamp(1, self.count_blocks);
+            self.count_bins.launch(stream, grid, given)?;
         }
-    }
-
-    /// Counts digits and plans the starts of bins and their tiles by prefix sums.
-    fn count_bins(
-        &self,
-        stream: &Stream,
-        plan: &SortPlan,
-        scalars: DeviceSlice<'_, [u32; 8]>,
-        regions: &SortWorkspace<'_>,
-        SortedReferences { starts, .. }: SortedReferences<'_>,
-    ) -> Result<(), DeviceFault> {
-        let &SortWorkspace { state, histogram, .. } = regions;
-        let (shape, tile, bins) = (&plan.shape, plan.tile_scalars, plan.vector_bins);
-        let words = plan.cleared_words() as u32;
-        self.clear.launch(stream, words.div_ceil(CLEAR_THREADS), (state, words))?;
-        let (word, narrow) = (shape.recoding_word(plan.low_bits), shape.narrow_mask());
-        let (n, vectors, lg_tile) = (shape.n, shape.vectors, self.capacity.tile.lg_digits);
-        let given =
-            (scalars, state, histogram, starts, word, narrow, n, vectors, tile, bins, lg_tile);
-        // At least one block, because the last block plans.
-        let grid = plan.scalar_tiles.clamp(1, self.count_blocks);
-        self.count_bins.launch(stream, grid, given)
-    }
-
-    fn sort_by_bins(
-        &self,
-        stream: &Stream,
-        plan: &SortPlan,
-        scalars: DeviceSlice<'_, [u32; 8]>,
-        bases: BasesLocation,
-        regions: &SortWorkspace<'_>,
-        SortedReferences { references, starts }: SortedReferences<'_>,
-    ) -> Result<(), DeviceFault> {
-        let &SortWorkspace { state, histogram, bucket_cursors, keys, unsorted_references } =
-            regions;
-        let (shape, tile, bins) = (&plan.shape, plan.tile_scalars, plan.vector_bins);
-        let (word, narrow) = (shape.recoding_word(plan.low_bits), shape.narrow_mask());
-        let (n, vectors, lg_tile) = (shape.n, shape.vectors, self.capacity.tile.lg_digits);
+        let bases = bases.word();
+        if let SortPath::Direct { groups } = plan.path {
+            let given = (scalars, state, starts, references, word, narrow, n, groups, bases);
+            return self.direct.launch(stream, vectors * groups, given);
+        }
         #[rustfmt::skip]
         let given = (
             scalars, histogram, state, keys, unsorted_references, bucket_cursors, word, narrow, n,
-            tile, bins, bases.word(),
+            tile, bins, bases,
         );
         let partition = smallest(&self.partition, plan.partition_shared())?;
         partition.launch(stream, plan.scalar_tiles, given)?;

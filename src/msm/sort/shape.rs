@@ -49,7 +49,6 @@ impl SortShape {
         self.windows.digits_max(self.first_set, self.sets)
     }
 
-    /// The bit mask of the narrower windows, as kernels read it.
     pub(super) fn narrow_mask(&self) -> u64 {
         match &self.windows {
             Recoding::Fixed(fixed) => fixed.narrow_mask,

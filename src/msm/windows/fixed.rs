@@ -2,7 +2,6 @@
 
 /// The narrowest windows: 64 fixed ones, the most that kernels support.
 pub const BITS_MIN: u32 = 4;
-/// The widest windows.
 pub const BITS_MAX: u32 = 24;
 /// Bits that windows cover: 254 of a scalar, and the top window's sign, which is unused.
 const COVERED_BITS: u32 = 255;
@@ -75,12 +74,10 @@ impl FixedWindows {
         j * self.bits - narrow_below.count_ones()
     }
 
-    /// Table `t` holds the bases times 2 to this power.
     pub fn table_offset(&self, t: u32) -> u32 {
         self.offset(t * self.sets)
     }
 
-    /// The sum of set `set` is multiplied by 2 to this power.
     pub fn shift(&self, set: u32) -> u32 {
         self.offset(set)
     }

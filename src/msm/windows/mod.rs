@@ -15,11 +15,8 @@ pub use self::{
 /// the set's buckets is multiplied by 2^`shift(set)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recoding {
-    /// Windows at the same bits of every scalar.
     Fixed(FixedWindows),
-    /// Digits in a radix that is not a power of two.
     Radix(RadixDigits),
-    /// Sliding windows (wNAF): need one table per power of two.
     Sliding(SlidingWindows),
 }
 
@@ -78,7 +75,6 @@ impl Recoding {
         }
     }
 
-    /// Table `t` holds the bases times 2 to this power and `factor` to the power `t`.
     pub fn table_offset(&self, t: u32) -> u32 {
         match self {
             Self::Fixed(fixed) => fixed.table_offset(t),
@@ -87,7 +83,6 @@ impl Recoding {
         }
     }
 
-    /// The sum of set `set` is multiplied by 2 to this power.
     pub fn set_shift(&self, set: u32) -> u32 {
         match self {
             Self::Fixed(fixed) => fixed.shift(set),

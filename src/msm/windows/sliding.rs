@@ -43,7 +43,6 @@ impl SlidingWindows {
         1 << (self.bits - 2)
     }
 
-    /// The most digits of a scalar.
     pub fn digits_max(&self) -> u32 {
         Self::TABLES.div_ceil(self.bits)
     }
