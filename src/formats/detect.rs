@@ -71,8 +71,8 @@ pub fn parse(
     match format.or_else(|| text_format(&file)) {
         Some(PointFormat::KzgJson) => kzg::parse_json(&file),
         Some(PointFormat::KzgText) => {
-            let text = str::from_utf8(&file)
-                .map_err(|_| FormatError::Text("it is not text".to_owned()))?;
+            let text =
+                str::from_utf8(&file).map_err(|_| FormatError::Text("it is not text".into()))?;
             kzg::parse_text(text)
         }
         Some(format) => Ok(vec![detect(&file, &[format], group)?]),
@@ -101,11 +101,7 @@ fn detect(
     formats: &[PointFormat],
     group: Option<Group>,
 ) -> Result<PointSet, FormatError> {
-    let groups: &[_] = match group {
-        Some(Group::G1) => &[Group::G1],
-        Some(Group::G2) => &[Group::G2],
-        None => &[Group::G1, Group::G2],
-    };
+    let groups = group.map_or_else(|| vec![Group::G1, Group::G2], |group| vec![group]);
     let mut problem = None;
     let mut candidates = Vec::new();
     for &format in formats {
@@ -113,32 +109,22 @@ fn detect(
             groups.iter().flat_map(|g| format.encodings().iter().map(move |e| (g, e)))
         {
             match interpret(file, format, group, encoding) {
-                Ok(Some(points)) => candidates.push(Candidate { format, points }),
+                Ok(Some(points)) => candidates.push((format, points)),
                 Ok(None) => {}
                 Err(error) => problem = Some(error),
             }
         }
     }
-    if formats.len() == 1 {
-        match candidates.len() {
-            0 => return Err(problem.unwrap_or(FormatError::UnknownFormat)),
-            // The arguments leave one interpretation: the server reports invalid points.
-            1 => return Ok(candidates.remove(0).points),
-            _ => {}
-        }
+    // If the arguments leave one interpretation, the server reports invalid points.
+    if formats.len() > 1 || candidates.len() > 1 {
+        candidates.retain(|(_, points)| sample_is_valid(points));
+        problem = None;
     }
-    candidates.retain(|candidate| sample_is_valid(&candidate.points));
     match candidates.len() {
-        0 => Err(FormatError::UnknownFormat),
-        1 => Ok(candidates.remove(0).points),
+        0 => Err(problem.unwrap_or(FormatError::UnknownFormat)),
+        1 => Ok(candidates.remove(0).1),
         _ => Err(FormatError::Ambiguous { candidates: describe(&candidates) }),
     }
-}
-
-/// A possible interpretation of a file.
-struct Candidate {
-    format: PointFormat,
-    points: PointSet,
 }
 
 /// The file as points of the given encoding; `None` if the first point's flags show another one.
@@ -186,8 +172,8 @@ fn sample_is_valid(set: &PointSet) -> bool {
     })
 }
 
-fn describe(candidates: &[Candidate]) -> String {
-    let one = |Candidate { format, points }: &Candidate| {
+fn describe(candidates: &[(PointFormat, PointSet)]) -> String {
+    let one = |(format, points): &(PointFormat, PointSet)| {
         let encoding = match points.encoding {
             PointEncoding::Compressed => "compressed",
             PointEncoding::Uncompressed => "uncompressed",

@@ -20,17 +20,11 @@ struct SetupJson {
 /// Errors: `Json`; `Element` with list and index for hex of another length; `Empty`.
 pub fn parse_json(bytes: &[u8]) -> Result<Vec<PointSet>, FormatError> {
     let json: SetupJson = serde_json::from_slice(bytes)?;
-    let lists = [
-        (SetupList::G1Monomial, json.g1_monomial),
-        (SetupList::G1Lagrange, json.g1_lagrange),
-        (SetupList::G2Monomial, json.g2_monomial),
-    ];
-    let sets: Vec<_> = lists
-        .into_iter()
-        .filter_map(|(list, points)| Some((list, points.filter(|points| !points.is_empty())?)))
-        .map(|(list, points)| compressed_hex(list, points.iter().map(String::as_str)))
-        .collect::<Result<_, _>>()?;
-    if sets.is_empty() { Err(FormatError::Empty) } else { Ok(sets) }
+    point_sets([
+        (SetupList::G1Monomial, json.g1_monomial.as_deref().unwrap_or_default()),
+        (SetupList::G1Lagrange, json.g1_lagrange.as_deref().unwrap_or_default()),
+        (SetupList::G2Monomial, json.g2_monomial.as_deref().unwrap_or_default()),
+    ])
 }
 
 /// Reads c-kzg's text: the number of G1 points, the number of G2 points, then one compressed point
@@ -56,27 +50,27 @@ pub fn parse_text(text: &str) -> Result<Vec<PointSet>, FormatError> {
     }
     let (lagrange, rest) = points.split_at(g1);
     let (g2_monomial, g1_monomial) = rest.split_at(g2);
-    let lists = [
+    point_sets([
         (SetupList::G1Lagrange, lagrange),
         (SetupList::G2Monomial, g2_monomial),
         (SetupList::G1Monomial, g1_monomial),
-    ];
-    let sets: Vec<_> = lists
-        .into_iter()
-        .filter(|(_, points)| !points.is_empty())
-        .map(|(list, points)| compressed_hex(list, points.iter().copied()))
-        .collect::<Result<_, _>>()?;
+    ])
+}
+
+/// The lists that have points; `Empty` if none has.
+fn point_sets<S: AsRef<str>>(lists: [(SetupList, &[S]); 3]) -> Result<Vec<PointSet>, FormatError> {
+    let lists = lists.into_iter().filter(|(_, points)| !points.is_empty());
+    let sets = lists.map(|(list, points)| compressed_hex(list, points));
+    let sets = sets.collect::<Result<Vec<_>, _>>()?;
     if sets.is_empty() { Err(FormatError::Empty) } else { Ok(sets) }
 }
 
-fn compressed_hex<'a>(
-    list: SetupList,
-    points: impl ExactSizeIterator<Item = &'a str>,
-) -> Result<PointSet, FormatError> {
+fn compressed_hex(list: SetupList, points: &[impl AsRef<str>]) -> Result<PointSet, FormatError> {
     let encoding = PointEncoding::Compressed;
     let width = encoding.point_bytes(list.group());
     let mut data = vec![0; points.len() * width];
-    for (index, (point, out)) in points.zip(data.chunks_exact_mut(width)).enumerate() {
+    for (index, (point, out)) in points.iter().zip(data.chunks_exact_mut(width)).enumerate() {
+        let point = point.as_ref();
         let digits = point.strip_prefix("0x").unwrap_or(point);
         hex::decode_to_slice(digits, out).map_err(|_| {
             let problem = format!("expected {} hex digits", 2 * width);

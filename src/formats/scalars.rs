@@ -32,18 +32,16 @@ pub fn parse(radix: Notation, text: &str, reduce: bool) -> Result<Zeroizing<Vec<
             Notation::Hex => hex_limbs(word),
             Notation::Decimal => decimal_limbs(word),
         };
-        let value = match limbs.map(BigInt) {
-            Ok(value) if !reduce && value >= Fr::MODULUS => {
-                Err("not less than r (--reduce reduces it modulo r)")
-            }
-            parsed => parsed,
-        };
-        let value = value.map_err(|problem| FormatError::Element {
+        let limbs = limbs.and_then(|limbs| match reduce || BigInt(limbs) < Fr::MODULUS {
+            true => Ok(limbs),
+            false => Err("not less than r (--reduce reduces it modulo r)"),
+        });
+        let limbs = limbs.map_err(|problem| FormatError::Element {
             field: "scalars",
             index,
             problem: problem.to_owned(),
         })?;
-        value.0.iter().for_each(|limb| out.extend_from_slice(&limb.to_le_bytes()));
+        limbs.iter().for_each(|limb| out.extend_from_slice(&limb.to_le_bytes()));
     }
     Ok(out)
 }
@@ -129,10 +127,7 @@ fn hex_limbs(word: &str) -> Result<ScalarLimbs, &'static str> {
 }
 
 fn decimal_limbs(word: &str) -> Result<ScalarLimbs, &'static str> {
-    let (negative, digits) = match word.strip_prefix('-') {
-        Some(digits) => (true, digits),
-        None => (false, word),
-    };
+    let digits = word.strip_prefix('-').unwrap_or(word);
     if digits.is_empty() {
         return Err("expected decimal digits");
     }
@@ -148,7 +143,7 @@ fn decimal_limbs(word: &str) -> Result<ScalarLimbs, &'static str> {
             return Err("does not fit 256 bits");
         }
     }
-    if negative { negate(limbs) } else { Ok(limbs) }
+    if word.starts_with('-') { negate(limbs) } else { Ok(limbs) }
 }
 
 /// r - limbs; 0 for 0.

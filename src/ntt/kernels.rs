@@ -39,7 +39,6 @@ pub(super) mod flag {
 const LG_TILE_MIN: u32 = 3;
 /// The most threads per block, as the kernels are compiled.
 const THREADS_MAX: u32 = 512;
-/// Threads per block of the copy kernel.
 pub(super) const COPY_THREADS: u32 = 128;
 
 /// Pairs of lg_e and inter-pass twiddle multiples with columns' kernels.
@@ -55,16 +54,15 @@ const SPECIALISED_COLUMNS: [NttPass; 5] = [
     unfused_pass(8, 1, 1, 2),
     unfused_pass(8, 2, 2, 2),
 ];
-/// Tiles with specialised rows' kernels.
-const SPECIALISED_ROWS: [NttPass; 5] = [
+/// Tiles with specialised rows' kernels, the first one in DIF order only.
+const SPECIALISED_ROWS: [NttPass; 6] = [
+    unfused_pass(8, 1, 2, 0),
     unfused_pass(5, 1, 1, 0),
     unfused_pass(6, 2, 2, 0),
     unfused_pass(8, 0, 1, 0),
     unfused_pass(8, 0, 2, 0),
     unfused_pass(10, 0, 2, 0),
 ];
-/// One more tile with a specialised rows' kernel, DIF only.
-const SPECIALISED_DIF_ROWS: NttPass = unfused_pass(8, 1, 2, 0);
 /// log2 of the row that is also specialised as a whole transform.
 const LG_WHOLE_ROW: u32 = 10;
 
@@ -72,10 +70,8 @@ const fn unfused_pass(lg_r: u32, lg_c: u32, lg_e: u32, multiples: u32) -> NttPas
     NttPass { lg_r, lg_c, lg_e, multiples, fused: false }
 }
 
-/// The rows' passes with specialised kernels.
 fn specialised_rows(decimation: Decimation) -> impl Iterator<Item = NttPass> {
-    let dif_only = (decimation == Decimation::Dif).then_some(SPECIALISED_DIF_ROWS);
-    SPECIALISED_ROWS.into_iter().chain(dif_only)
+    SPECIALISED_ROWS.into_iter().skip(usize::from(decimation == Decimation::Dit))
 }
 
 const fn prefix(decimation: Decimation) -> &'static str {
@@ -96,24 +92,22 @@ pub(super) struct KernelChoice {
 }
 
 impl KernelChoice {
-    /// The kernel's name.
     pub fn name(&self) -> String {
         let NttPass { lg_r, lg_c, lg_e, multiples, fused } = self.pass;
         let ntt = format!("ntt_{}", prefix(self.decimation));
         match (fused, self.is_rows, self.is_specialised()) {
             (true, true, _) => format!("{ntt}_fused_r{lg_r}_c{lg_c}_l{multiples}"),
             (true, false, _) => format!("{ntt}_fused_r{lg_r}_c{lg_c}_b{multiples}"),
-            (false, false, true) => {
-                format!("{ntt}_columns_r{lg_r}_c{lg_c}_e{lg_e}_b{multiples}")
-            }
+            (false, false, true) => format!("{ntt}_columns_r{lg_r}_c{lg_c}_e{lg_e}_b{multiples}"),
             (false, false, false) => format!("{ntt}_columns_e{lg_e}_b{multiples}"),
             (false, true, true) => format!("{ntt}_rows_r{lg_r}_c{lg_c}_e{lg_e}"),
             (false, true, false) => format!("{ntt}_rows_e{lg_e}"),
         }
     }
 
-    fn loaded_tile(&self) -> LoadedTile {
-        LoadedTile { name: self.name(), lg_tile: self.pass.lg_tile(), lg_e: self.pass.lg_e }
+    /// The kernel's name, and log2 of the elements of its tile and of a thread.
+    fn key(&self) -> (String, u32, u32) {
+        (self.name(), self.pass.lg_tile(), self.pass.lg_e)
     }
 
     fn is_specialised(&self) -> bool {
@@ -131,7 +125,6 @@ impl KernelChoice {
     }
 }
 
-/// The kernel of a pass.
 #[derive(Clone)]
 pub(super) enum PassKernel {
     Columns(Arc<ColumnsKernel>),
@@ -140,16 +133,9 @@ pub(super) enum PassKernel {
     FusedRows(Arc<FusedRowsKernel>),
 }
 
-/// A kernel's name and its tile.
-#[derive(PartialEq, Eq, Hash)]
-struct LoadedTile {
-    name: String,
-    lg_tile: u32,
-    lg_e: u32,
-}
-
 pub(super) struct NttKernels {
-    passes: HashMap<LoadedTile, PassKernel>,
+    /// By [`KernelChoice::key`].
+    passes: HashMap<(String, u32, u32), PassKernel>,
     pub copy: CopyKernel,
 }
 
@@ -171,26 +157,23 @@ impl NttKernels {
             loader.load(rows, true, PassKernel::Rows).map_err(failed)?;
             loader.module = module("_unrolled")?;
             loader.load(SPECIALISED_COLUMNS, false, PassKernel::Columns).map_err(failed)?;
-            let rows = specialised_rows(decimation);
-            loader.load(rows, true, PassKernel::Rows).map_err(failed)?;
+            loader.load(specialised_rows(decimation), true, PassKernel::Rows).map_err(failed)?;
             loader.module = module("_fused")?;
             loader.load(FUSED_COLUMNS, false, PassKernel::FusedColumns).map_err(failed)?;
-            let rows = fused_rows(decimation);
-            loader.load(rows, true, PassKernel::FusedRows).map_err(failed)?;
+            loader.load(fused_rows(decimation), true, PassKernel::FusedRows).map_err(failed)?;
         }
         Ok(kernels)
     }
 
     pub fn get(&self, choice: &KernelChoice) -> Result<PassKernel, DeviceFault> {
         let pass = choice.pass;
-        self.passes.get(&choice.loaded_tile()).cloned().ok_or_else(|| {
+        self.passes.get(&choice.key()).cloned().ok_or_else(|| {
             let problem = format!("no kernel for {pass:?}");
             DeviceFault::KernelMismatch { kernel: "ntt".into(), problem }
         })
     }
 }
 
-/// Loads the kernels of a module.
 struct KernelLoader<'a> {
     kernels: &'a mut NttKernels,
     module: KernelModule,
@@ -209,7 +192,7 @@ impl KernelLoader<'_> {
             let choice =
                 KernelChoice { decimation, pass, flags: 0, is_rows, is_whole_transform: false };
             let kernel = self.module.kernel(&choice.name(), block(&pass))?.with_pdl();
-            self.kernels.passes.insert(choice.loaded_tile(), wrap(Arc::new(kernel)));
+            self.kernels.passes.insert(choice.key(), wrap(Arc::new(kernel)));
         }
         Ok(())
     }

@@ -4,7 +4,9 @@
 //! The builder of a value holds that value's own lock meanwhile: callers that want the same value
 //! wait for it, and no others do.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
 
 pub(super) struct LruCache<K, V> {
     bytes_max: u64,
@@ -19,7 +21,6 @@ struct LruEntry<K, V> {
     slot: Arc<LruSlot<V>>,
 }
 
-/// The place of a value.
 struct LruSlot<V> {
     value: OnceLock<Arc<V>>,
     /// Held by the builder; true once a build has started.
@@ -52,7 +53,7 @@ impl<K: Clone + PartialEq, V> LruCache<K, V> {
         build: impl FnOnce() -> Result<V, E>,
     ) -> Result<Arc<V>, E> {
         if bytes > self.bytes_max {
-            drop(self.evict_for(&mut self.lock(), bytes));
+            drop(self.evict_for(&mut self.entries.lock(), bytes));
             return build().map(Arc::new);
         }
         loop {
@@ -60,8 +61,7 @@ impl<K: Clone + PartialEq, V> LruCache<K, V> {
             if let Some(value) = slot.value.get() {
                 return Ok(value.clone());
             }
-            let mut build_started =
-                slot.build_started.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut build_started = slot.build_started.lock();
             if let Some(value) = slot.value.get() {
                 return Ok(value.clone());
             }
@@ -78,30 +78,28 @@ impl<K: Clone + PartialEq, V> LruCache<K, V> {
 
     /// Evicts the least recently used value; false if there is none.
     pub fn evict_oldest(&self) -> bool {
-        let oldest = {
-            let mut entries = self.lock();
-            let index = entries.iter().position(LruEntry::is_built);
-            index.map(|index| entries.remove(index))
-        };
+        let mut entries = self.entries.lock();
+        let oldest = entries.iter().position(LruEntry::is_built).map(|index| entries.remove(index));
+        drop(entries);
         oldest.is_some()
     }
 
     /// Evicts all values, including those being built.
     pub fn clear(&self) {
-        let all = std::mem::take(&mut *self.lock());
+        let all = std::mem::take(&mut *self.entries.lock());
         drop(all);
     }
 
-    /// Bytes of the cached values.
     #[cfg(feature = "internals")]
     pub fn bytes(&self) -> u64 {
-        self.lock().iter().filter(|entry| entry.is_built()).map(|entry| entry.bytes).sum()
+        let entries = self.entries.lock();
+        entries.iter().filter(|entry| entry.is_built()).map(|entry| entry.bytes).sum()
     }
 
     /// The slot of `key`, which becomes the most recently used.
     fn slot(&self, key: &K, bytes: u64) -> Arc<LruSlot<V>> {
         let mut evicted = Vec::new();
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         let entry = match entries.iter().position(|entry| entry.key == *key) {
             Some(found) => entries.remove(found),
             None => {
@@ -129,12 +127,6 @@ impl<K: Clone + PartialEq, V> LruCache<K, V> {
     }
 }
 
-impl<K, V> LruCache<K, V> {
-    fn lock(&self) -> MutexGuard<'_, Vec<LruEntry<K, V>>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl<K, V> LruEntry<K, V> {
     fn is_built(&self) -> bool {
         self.slot.value.get().is_some()
@@ -144,7 +136,7 @@ impl<K, V> LruEntry<K, V> {
 impl<K, V> Drop for BuildGuard<'_, K, V> {
     fn drop(&mut self) {
         if self.slot.value.get().is_none() {
-            self.cache.lock().retain(|entry| !Arc::ptr_eq(&entry.slot, self.slot));
+            self.cache.entries.lock().retain(|entry| !Arc::ptr_eq(&entry.slot, self.slot));
         }
     }
 }
@@ -162,7 +154,7 @@ mod tests {
     }
 
     fn keys(cache: &Numbers) -> Vec<u32> {
-        cache.lock().iter().map(|entry| entry.key).collect()
+        cache.entries.lock().iter().map(|entry| entry.key).collect()
     }
 
     /// Builds `key` on another thread, which pauses in the build until `meanwhile` is done.

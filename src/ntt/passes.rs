@@ -14,7 +14,6 @@ const LG_LATENCY_BOUND_MAX: u32 = 17;
 /// compute each row, in 13.7 us (H200).
 const FEW_ROWS: usize = 4;
 
-/// Limits of a device for tiles and tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NttLimits {
     /// log2 of the most elements per tile.
@@ -68,7 +67,6 @@ impl NttPass {
     }
 }
 
-/// A pass's radix and its elements per thread, as logarithms.
 #[derive(Clone, Copy)]
 struct Radix {
     lg_r: u32,
@@ -107,10 +105,8 @@ const LG_RADICES: [&[u32]; 20] = [
 /// Columns' passes with fused twiddles that have kernels, in both orders.
 pub(super) const FUSED_COLUMNS: [NttPass; 4] =
     [fused_pass(6, 2, 0), fused_pass(6, 2, 1), fused_pass(8, 2, 0), fused_pass(8, 2, 1)];
-/// Rows' passes with fused twiddles that have kernels.
-const FUSED_ROWS: [NttPass; 2] = [fused_pass(8, 0, 2), fused_pass(10, 0, 4)];
-/// One more rows' pass, DIF only.
-const FUSED_DIF_ROWS: NttPass = fused_pass(8, 1, 2);
+/// Rows' passes with fused twiddles that have kernels, the first one in DIF order only.
+const FUSED_ROWS: [NttPass; 3] = [fused_pass(8, 1, 2), fused_pass(8, 0, 2), fused_pass(10, 0, 4)];
 
 /// log2 of the row that may be fused if it is a whole transform.
 const LG_WHOLE_ROW: u32 = 10;
@@ -124,10 +120,8 @@ const fn fused_pass(lg_r: u32, lg_c: u32, multiples: u32) -> NttPass {
     NttPass { lg_r, lg_c, lg_e: 2, multiples, fused: true }
 }
 
-/// The rows' passes with fused twiddles that have kernels.
 pub(super) fn fused_rows(decimation: Decimation) -> impl Iterator<Item = NttPass> {
-    let dif_only = (decimation == Decimation::Dif).then_some(FUSED_DIF_ROWS);
-    FUSED_ROWS.into_iter().chain(dif_only)
+    FUSED_ROWS.into_iter().skip(usize::from(decimation == Decimation::Dit))
 }
 
 /// The passes of `rows` transforms, in the order they run; none for one element.
@@ -141,19 +135,24 @@ pub fn split_into_passes(
     let last = radices.len().saturating_sub(1);
     let mut lg_block = lg_n;
     let mut passes = Vec::new();
-    for (i, &Radix { lg_r, lg_e }) in radices.iter().enumerate() {
-        let (lg_c, multiples) = if i < last {
+    for (i, &radix) in radices.iter().enumerate() {
+        let Radix { lg_r, lg_e } = radix;
+        let (lg_c_min, lg_c_max, multiples) = if i < last {
             let is_single = i == 0 && lg_n >= limits.lg_single_multiple && lg_e > 1;
-            let lg_c = lg_tile_columns(lg_r, lg_e).min(lg_block - lg_r);
-            (lg_c, if is_single { 1 } else { 2 })
+            // Rows of 128 bytes, or of 64 to have more blocks.
+            let lg_c_min = if lg_e == 1 { 1 } else { 2 };
+            (lg_c_min, lg_block - lg_r, if is_single { 1 } else { 2 })
         } else {
+            // A bit reversal stores neighbours' results together: at least two, for 64 bytes; not
+            // for the longest rows, of which a multiprocessor would hold one tile only. With few
+            // threads it gains nothing: 22.6 us instead of 23.1 for 2^16.
             let is_dif_reversal = transform.needs_bit_reversal() && decimation == Decimation::Dif;
-            let stores_pairs = is_dif_reversal && last > 0 && lg_e > 1;
+            let stores_pairs = is_dif_reversal && last > 0 && lg_e > 1 && lg_r < LG_ROW_MAX;
             // A tile may have more rows than there are transforms.
             let lg_c_max = if last > 0 { lg_n - lg_r } else { u32::MAX };
-            (lg_tile_rows(lg_r, lg_e, stores_pairs).min(lg_c_max), 0)
+            (u32::from(stores_pairs), lg_c_max, 0)
         };
-        let lg_c = lg_c.min(limits.lg_tile_max - lg_r);
+        let lg_c = lg_full_block(radix).max(lg_c_min).min(lg_c_max).min(limits.lg_tile_max - lg_r);
         passes.push(NttPass { lg_r, lg_c, lg_e, multiples, fused: false });
         lg_block -= lg_r;
     }
@@ -221,7 +220,7 @@ fn fuse(pass: &NttPass, multiples: u32) -> Option<NttPass> {
     FUSED_COLUMNS.contains(&pass).then_some(pass)
 }
 
-/// The radices of the passes in DIF order.
+/// In DIF order.
 fn radices(lg_n: u32, rows: usize) -> Vec<Radix> {
     let radix = |lg_r: u32, lg_e_if_odd| {
         let lg_e = if lg_r.is_multiple_of(2) { 2 } else { lg_e_if_odd };
@@ -232,36 +231,16 @@ fn radices(lg_n: u32, rows: usize) -> Vec<Radix> {
         0 => Vec::new(),
         LG_ROW_MAX if rows <= FEW_ROWS => [5, 5].map(latency_bound).to_vec(),
         1..=LG_ROW_MAX => vec![radix(lg_n, 1)],
-        _ if lg_n + lg_ceil(rows) <= LG_LATENCY_BOUND_MAX => {
+        _ if lg_n + rows.next_power_of_two().ilog2() <= LG_LATENCY_BOUND_MAX => {
             [lg_n.div_ceil(2), lg_n / 2].map(latency_bound).to_vec()
         }
         _ => LG_RADICES[(lg_n - LG_ROW_MAX - 1) as usize].iter().map(|lg| radix(*lg, 3)).collect(),
     }
 }
 
-/// log2 of `count`, rounded up.
-fn lg_ceil(count: usize) -> u32 {
-    count.next_power_of_two().ilog2()
-}
-
-/// log2 of a tile's columns: rows of 128 bytes, or of 64 to have more blocks; more columns if a
-/// block would be too small.
-fn lg_tile_columns(lg_r: u32, lg_e: u32) -> u32 {
-    let lg_c_min = if lg_e == 1 { 1 } else { 2 };
-    lg_c_min.max((lg_threads_min(lg_r, lg_e) + lg_e).saturating_sub(lg_r))
-}
-
-/// log2 of the fewest threads per block: two warps; one for the passes of a single 2^10, where each
-/// block has a multiprocessor to itself and barriers are free.
-const fn lg_threads_min(lg_r: u32, lg_e: u32) -> u32 {
-    if lg_r == 5 && lg_e == 1 { 5 } else { 6 }
-}
-
-/// log2 of the rows per tile: the fewest that fill a block. With `stores_pairs`, a bit reversal
-/// stores neighbours' results together: at least two, for 64 bytes; not for the longest rows, of
-/// which a multiprocessor would hold one tile only. With few threads it gains nothing: 22.6 us
-/// instead of 23.1 for 2^16.
-fn lg_tile_rows(lg_r: u32, lg_e: u32, stores_pairs: bool) -> u32 {
-    let lg_c_min = u32::from(stores_pairs && lg_r < LG_ROW_MAX);
-    lg_c_min.max((lg_threads_min(lg_r, lg_e) + lg_e).saturating_sub(lg_r))
+/// log2 of the fewest columns or rows that fill a block: two warps; one for the passes of a single
+/// 2^10, where each block has a multiprocessor to itself and barriers are free.
+const fn lg_full_block(Radix { lg_r, lg_e }: Radix) -> u32 {
+    let lg_threads = if lg_r == 5 && lg_e == 1 { 5 } else { 6 };
+    (lg_threads + lg_e).saturating_sub(lg_r)
 }

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use ark_ff::AdditiveGroup;
+use ark_ff::{AdditiveGroup, Field};
 
 use super::{
     kernels::{COPY_THREADS, KernelChoice, NttKernels, PassKernel, flag},
@@ -13,7 +13,7 @@ use super::{
     table_budget::choose_passes,
     tables::{TwiddleTable, TwiddleTables},
     transform::{Decimation, DeviceFr, LG_N_MAX, NttTransform},
-    twiddles::{PassTwiddles, pass_twiddles},
+    twiddles::{FusedTwiddles, PassTwiddles, pass_twiddles},
     verify::{EvaluationTables, SecretPointEvaluator, TransformEnd},
 };
 use crate::{
@@ -22,7 +22,6 @@ use crate::{
     error::{Error, FieldProblem, Result},
 };
 
-/// The NTT kernels and twiddle tables of one device.
 pub struct NttDevice {
     kernels: NttKernels,
     limits: NttLimits,
@@ -36,7 +35,6 @@ pub struct NttPassPlan {
     passes: Vec<PlannedPass>,
 }
 
-/// A pass with its kernel and its tables.
 struct PlannedPass {
     pass: NttPass,
     kernel: PassKernel,
@@ -46,12 +44,6 @@ struct PlannedPass {
     twiddles: Arc<TwiddleTable>,
     row_factors: Option<Arc<TwiddleTable>>,
     inter_pass: Option<Arc<TwiddleTable>>,
-}
-
-/// The kernel of a pass and the contents of its tables.
-struct PassContents {
-    choice: KernelChoice,
-    twiddles: PassTwiddles,
 }
 
 impl NttDevice {
@@ -96,7 +88,7 @@ impl NttDevice {
             budget.fit_inter_pass_tables(transform.decimation(), &mut passes);
         }
         let mut plan = NttPassPlan { transform: *transform, passes: Vec::new() };
-        for PassContents { choice, twiddles } in pass_contents(transform, &passes) {
+        for (choice, twiddles) in pass_contents(transform, &passes) {
             let PassTwiddles { lg_block, tile, fused, inter_pass, row_factors } = twiddles;
             plan.passes.push(PlannedPass {
                 pass: choice.pass,
@@ -189,7 +181,6 @@ impl NttDevice {
         }
     }
 
-    /// The tables with which [`NttDevice::evaluate`] evaluates one end of a transform.
     pub fn evaluation_tables(
         &self,
         transform: &NttTransform,
@@ -216,12 +207,12 @@ impl NttDevice {
 
     /// Evicts all tables, so that later plans rebuild them, in case one is corrupt.
     pub fn evict_tables(&self) {
-        self.tables.evict_all();
+        self.tables.cache.clear();
     }
 
     #[cfg(feature = "internals")]
     pub fn table_bytes(&self) -> u64 {
-        self.tables.bytes()
+        self.tables.cache.bytes()
     }
 }
 
@@ -235,7 +226,7 @@ impl NttPassPlan {
         self.transform.needs_bit_reversal() && self.passes.len() > 1
     }
 
-    /// The passes, in the order they run.
+    /// In the order they run.
     pub fn passes(&self) -> impl Iterator<Item = &NttPass> {
         self.passes.iter().map(|planned| &planned.pass)
     }
@@ -256,24 +247,39 @@ impl Display for NttPassPlan {
 ///
 /// Shape: the passes' `lg_r` add up to `lg_n`; the coset's generator is not zero.
 pub fn kernel_names(transform: &NttTransform, passes: &[NttPass]) -> Vec<String> {
-    pass_contents(transform, passes).map(|pass| pass.choice.name()).collect()
+    pass_contents(transform, passes).map(|(choice, _)| choice.name()).collect()
 }
 
+/// Each pass's kernel and the contents of its tables.
 fn pass_contents(
     transform: &NttTransform,
     passes: &[NttPass],
-) -> impl Iterator<Item = PassContents> {
+) -> impl Iterator<Item = (KernelChoice, PassTwiddles)> {
     let last = passes.len().saturating_sub(1);
     let twiddles = pass_twiddles(transform, passes).into_iter();
     passes.iter().zip(twiddles).enumerate().map(move |(i, (pass, twiddles))| {
+        let (is_rows, is_last) = (twiddles.lg_block == pass.lg_r, i == last);
+        let has_row_factors = twiddles.row_factors.is_some();
+        // Two twiddles of the first step are 1.
+        let has_units = |fused: FusedTwiddles| fused.lg_above == 0 && fused.base == Fr::ONE;
+        let flags = [
+            (transform.inverse, flag::INVERSE),
+            (has_row_factors && !transform.inverse, flag::ROWS_FIRST),
+            (has_row_factors && transform.inverse, flag::ROWS_LAST),
+            (twiddles.tile.scaled.is_some(), flag::TOP_SCALED),
+            (is_last, flag::CANONICAL),
+            (is_last && transform.needs_bit_reversal(), flag::BIT_REVERSED),
+            (twiddles.fused.is_some_and(has_units), flag::UNIT_TWIDDLES),
+            (transform.inverse && pass.fused && is_rows, flag::DIVIDE_BY_N),
+        ];
         let choice = KernelChoice {
             decimation: transform.decimation(),
             pass: *pass,
-            flags: flags(transform, &twiddles, pass, i == last),
-            is_rows: twiddles.lg_block == pass.lg_r,
+            flags: flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum(),
+            is_rows,
             is_whole_transform: last == 0,
         };
-        PassContents { choice, twiddles }
+        (choice, twiddles)
     })
 }
 
@@ -312,20 +318,4 @@ fn blocks(count: u64, tile: u64) -> Result<u32, DeviceFault> {
         kernel: "ntt".into(),
         problem: format!("{grid} blocks exceed the limit of one launch"),
     })
-}
-
-fn flags(transform: &NttTransform, twiddles: &PassTwiddles, pass: &NttPass, is_last: bool) -> u32 {
-    let is_rows = twiddles.lg_block == pass.lg_r;
-    let has_row_factors = twiddles.row_factors.is_some();
-    let flags = [
-        (transform.inverse, flag::INVERSE),
-        (has_row_factors && !transform.inverse, flag::ROWS_FIRST),
-        (has_row_factors && transform.inverse, flag::ROWS_LAST),
-        (twiddles.tile.scaled.is_some(), flag::TOP_SCALED),
-        (is_last, flag::CANONICAL),
-        (is_last && transform.needs_bit_reversal(), flag::BIT_REVERSED),
-        (twiddles.has_unit_twiddles(), flag::UNIT_TWIDDLES),
-        (transform.inverse && pass.fused && is_rows, flag::DIVIDE_BY_N),
-    ];
-    flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum()
 }

@@ -46,7 +46,6 @@ pub fn choose_passes(
     })
 }
 
-/// The memory for twiddle tables.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TableBudget {
     pub table_bytes_max: u64,

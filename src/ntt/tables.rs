@@ -10,7 +10,8 @@ use super::{
     table_budget::TableBudget,
     transform::{DeviceFr, ELEMENT_BYTES, ElementPtr},
     twiddles::{
-        FusedTwiddles, InterPassTwiddles, RowFactors, TileTwiddles, root_of_unity, square_times,
+        FusedTwiddles, InterPassTwiddles, RowFactors, TileTwiddles, inverse_of_size, root_of_unity,
+        square_times,
     },
 };
 use crate::{
@@ -37,9 +38,9 @@ const SQUARES: usize = 32;
 /// log2 of the weights per batch inversion.
 const LG_BATCH_INVERSION: u32 = 5;
 
-/// The cache key: the contents of a table.
+/// The contents of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum TableKey {
+pub(super) enum TableKey {
     Tile(TileTwiddles),
     Fused(FusedTwiddles),
     Rows(RowFactors),
@@ -56,18 +57,15 @@ pub(super) struct PowerTable {
     pub reversed: bool,
 }
 
-/// `scale root^j / (point - root^j)` for j below 2^lg_n, in Montgomery form, in natural or
-/// bit-reversed order of j.
+/// `(point^n - 1) / n * root^j / (point - root^j)` for j below n = 2^lg_n and the root of order n,
+/// in Montgomery form, in natural or bit-reversed order of j.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct BarycentricWeights {
     pub lg_n: u32,
-    pub root: Fr,
     pub point: Fr,
-    pub scale: Fr,
     pub reversed: bool,
 }
 
-/// A table in its lease.
 pub(super) struct TwiddleTable {
     lease: DeviceLease,
     /// For inter-pass tables: log2 of the columns that the first level distinguishes.
@@ -80,19 +78,18 @@ impl TwiddleTable {
     }
 }
 
-/// The tables of one device.
 pub(super) struct TwiddleTables {
     arena: DeviceArena,
     ring: StagingRing,
     stream: Stream,
     build_twiddles: BuildTwiddlesKernel,
     build_weights: BuildWeightsKernel,
-    cache: LruCache<TableKey, TwiddleTable>,
+    pub cache: LruCache<TableKey, TwiddleTable>,
 }
 
 /// Entries of a table that one launch builds: see `kernels/ntt/tables.cu`.
 struct TablePart {
-    /// The offset in the table, in elements.
+    /// In elements.
     offset: u64,
     lg_p: u32,
     lg_k: u32,
@@ -196,7 +193,6 @@ impl TwiddleTables {
         })
     }
 
-    /// The memory that tables may take.
     pub fn budget(&self) -> TableBudget {
         TableBudget { table_bytes_max: self.cache.bytes_max() }
     }
@@ -211,8 +207,8 @@ impl TwiddleTables {
         let elements = if is_whole { first_level } else { first_level + second_level };
         self.get(TableKey::InterPass(key), elements, lg_low, |table| {
             let root = root_of_unity(lg_block, inverse);
-            let plain = TablePart::new(lg_r, lg_low, multiples);
-            let first = TablePart { root, column, row, scale, ..plain };
+            let first =
+                TablePart { root, column, row, scale, ..TablePart::new(lg_r, lg_low, multiples) };
             self.fill(table, &first)?;
             if is_whole {
                 return Ok(());
@@ -237,20 +233,21 @@ impl TwiddleTables {
     }
 
     pub fn weights(&self, weights: BarycentricWeights) -> Result<Arc<TwiddleTable>, DeviceFault> {
-        let BarycentricWeights { lg_n, root, point, scale, reversed } = weights;
+        let BarycentricWeights { lg_n, point, reversed } = weights;
         self.get(TableKey::Weights(weights), 1 << lg_n, 0, |table| {
+            let root = root_of_unity(lg_n, false);
+            let scale = (square_times(point, lg_n) - Fr::ONE) * inverse_of_size(lg_n);
             let factors: Vec<Fr> = squares(root).chain([point, scale]).collect();
             let factors = self.upload(&factors)?;
             let scratch = self.arena.lease(&self.stream, ELEMENT_BYTES << lg_n)?;
             let lg_each = LG_BATCH_INVERSION.min(lg_n);
             let grid = (1_u32 << (lg_n - lg_each)).div_ceil(THREADS);
-            let (to, scratch, factors) = (table.all(), scratch.all(), factors.all());
-            let arguments = (to, scratch, factors, lg_n, lg_each, reversed.into());
+            let arguments =
+                (table.all(), scratch.all(), factors.all(), lg_n, lg_each, reversed.into());
             self.build_weights.launch(&self.stream, grid, arguments)
         })
     }
 
-    /// The table with these contents, built if it is not cached.
     fn get(
         &self,
         key: TableKey,
@@ -288,15 +285,6 @@ impl TwiddleTables {
         self.ring.upload(&self.stream, lease.all()).write(bytes)?;
         Ok(lease)
     }
-
-    pub fn evict_all(&self) {
-        self.cache.clear();
-    }
-
-    #[cfg(feature = "internals")]
-    pub fn bytes(&self) -> u64 {
-        self.cache.bytes()
-    }
 }
 
 /// `base` to the powers 2^0, 2^1, ...
@@ -332,15 +320,14 @@ impl TablePart {
 
     /// The squares of the three bases, and the precomputed multiples of `scale`.
     fn powers(&self) -> Vec<Fr> {
-        let mut powers: Vec<Fr> =
-            [self.root, self.column, self.row].into_iter().flat_map(squares).collect();
         // See kernels/field/fr.cuh: the stored limbs are the integers themselves.
         let pieces = 8 / u64::from(self.multiples);
         let steps = pieces + u64::from(self.multiples > 1);
-        powers.extend((0..u64::from(self.multiples)).map(|j| {
+        let multiples = (0..u64::from(self.multiples)).map(|j| {
             let multiple = self.scale * Fr::ONE.double().pow([32 * (steps + pieces * j)]);
             Fr::new_unchecked(multiple.into_bigint())
-        }));
-        powers
+        });
+        let bases = [self.root, self.column, self.row];
+        bases.into_iter().flat_map(squares).chain(multiples).collect()
     }
 }

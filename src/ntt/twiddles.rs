@@ -39,7 +39,7 @@ pub(super) struct RowFactors {
     pub scale: Fr,
 }
 
-/// The contents of a table of twiddles within a tile.
+/// Twiddles within a tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct TileTwiddles {
     pub lg_e: u32,
@@ -66,7 +66,6 @@ pub(super) struct FusedTwiddles {
     pub last_step_multiples: u32,
 }
 
-/// The tables of one pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PassTwiddles {
     pub lg_block: u32,
@@ -75,13 +74,6 @@ pub(super) struct PassTwiddles {
     pub inter_pass: Option<InterPassTwiddles>,
     /// For the input of forward transforms, and the output of inverse ones.
     pub row_factors: Option<RowFactors>,
-}
-
-impl PassTwiddles {
-    /// Whether two twiddles of the first step of a fused pass are 1.
-    pub fn has_unit_twiddles(&self) -> bool {
-        self.fused.is_some_and(|fused| fused.lg_above == 0 && fused.base == Fr::ONE)
-    }
 }
 
 /// The factors that a transform's tables contain in addition to its twiddles.

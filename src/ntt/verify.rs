@@ -7,16 +7,16 @@
 
 use std::sync::Arc;
 
-use ark_ff::{AdditiveGroup, Field, PrimeField};
+use ark_ff::Field;
 use zeroize::Zeroizing;
 
 use super::{
     tables::{BarycentricWeights, PowerTable, TwiddleTable, TwiddleTables},
     transform::{DeviceFr, ELEMENT_BYTES, ElementPtr, NttTransform},
-    twiddles::{inverse_of_size, root_of_unity, square_times},
+    twiddles::square_times,
 };
 use crate::{
-    curve::{Fr, TWO_ADICITY},
+    curve::{Fr, scalars},
     device::{
         BlockShape, DeviceArena, DeviceContext, DeviceFault, DeviceLease, DeviceSlice,
         GpuUnavailable, Kernel, KernelModule, Stream,
@@ -33,7 +33,6 @@ const LG_CHUNK_MAX: u32 = 13;
 /// H200. Others were not measured.
 const LG_CHUNKS: u32 = 9;
 
-/// The kernels and the secret point.
 pub(super) struct SecretPointEvaluator {
     /// Parameters: values, low, high, partial, lg_n, lg_low, lg_chunk.
     dot_kernel: Kernel<(ElementPtr, ElementPtr, ElementPtr, ElementPtr, u32, u32, u32)>,
@@ -43,7 +42,6 @@ pub(super) struct SecretPointEvaluator {
     point: Zeroizing<Fr>,
 }
 
-/// The side of a transform that is evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransformEnd {
     Input,
@@ -68,7 +66,7 @@ impl SecretPointEvaluator {
             dot_kernel: module.kernel("fr_dot_chunks", block).map_err(failed)?,
             sum_kernel: module.kernel("fr_sum_chunks", block).map_err(failed)?,
             arena: arena.clone(),
-            point: random_point(),
+            point: scalars::random_point(),
         })
     }
 
@@ -100,11 +98,8 @@ impl SecretPointEvaluator {
             };
             return Ok(EvaluationTables { lg_n, lg_low, low, high });
         }
-        let point = *self.point;
-        let scale = (square_times(point, lg_n) - Fr::ONE) * inverse_of_size(lg_n);
-        let weights =
-            BarycentricWeights { lg_n, reversed, root: root_of_unity(lg_n, false), point, scale };
-        Ok(EvaluationTables { lg_n, lg_low: lg_n, low: tables.weights(weights)?, high: None })
+        let low = tables.weights(BarycentricWeights { lg_n, point: *self.point, reversed })?;
+        Ok(EvaluationTables { lg_n, lg_low: lg_n, low, high: None })
     }
 
     pub fn run(
@@ -114,8 +109,8 @@ impl SecretPointEvaluator {
         data: DeviceSlice<'_, DeviceFr>,
     ) -> Result<DeviceLease, DeviceFault> {
         let &EvaluationTables { lg_n, lg_low, .. } = evaluation;
-        let lg_chunk = lg_n.saturating_sub(LG_CHUNKS).clamp(THREADS.ilog2(), LG_CHUNK_MAX);
-        let lg_chunk = lg_chunk.min(lg_n);
+        let lg_chunk = lg_n.saturating_sub(LG_CHUNKS);
+        let lg_chunk = lg_chunk.clamp(THREADS.ilog2(), LG_CHUNK_MAX).min(lg_n);
         let problem = || DeviceFault::KernelMismatch {
             kernel: "fr_dot_chunks".into(),
             problem: "partial rows".into(),
@@ -134,18 +129,5 @@ impl SecretPointEvaluator {
         let chunks_per_row = 1 << (lg_n - lg_chunk);
         self.sum_kernel.launch(stream, rows, (partial.all(), sums.all(), chunks_per_row))?;
         Ok(sums)
-    }
-}
-
-/// A random element outside the subgroups that transforms use.
-fn random_point() -> Zeroizing<Fr> {
-    loop {
-        let mut bytes = Zeroizing::new([0; 48]);
-        getrandom::fill(&mut *bytes).expect("the operating system provides random bytes");
-        // Reducing 384 bits modulo r gives a bias below 2^-128.
-        let point = Zeroizing::new(Fr::from_le_bytes_mod_order(&*bytes));
-        if *point != Fr::ZERO && point.pow([1 << TWO_ADICITY]) != Fr::ONE {
-            return point;
-        }
     }
 }

@@ -3,13 +3,13 @@
 
 mod powers;
 
-use ark_ff::{
-    AdditiveGroup, FftField, Field, One, PrimeField, Zero, serial_batch_inversion_and_mul,
-};
-use rayon::prelude::*;
+use ark_ff::{FftField, Field, serial_batch_inversion_and_mul};
 
 use self::powers::FactoredPowers;
-use crate::{curve::Fr, engine::NttPlan};
+use crate::{
+    curve::{Fr, scalars},
+    engine::NttPlan,
+};
 
 /// How a result is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub fn verify_ntt(plan: &NttPlan, input: &[Fr], output: &[Fr]) -> bool {
         return false;
     }
     // The values are at `shift * root^j`, so coefficients are evaluated at `shift * point`.
-    let point = random_point(size);
+    let point = *scalars::random_point();
     let shifted_point = plan.coset.unwrap_or(Fr::ONE) * point;
     let input_side = OrderedRow { row: input, reversed: plan.input_reversed };
     let output_side = OrderedRow { row: output, reversed: plan.output_reversed };
@@ -57,45 +57,27 @@ impl OrderedRow<'_> {
     /// The value at `point` of the polynomial with coefficients `row`: `sum of row[i] * point^i`.
     fn evaluate(&self, lg_n: u32, point: Fr) -> Fr {
         let powers = FactoredPowers::new(point, lg_n, self.reversed);
-        let pieces = self.row.par_chunks(powers.piece_len()).enumerate();
-        let piece = |(piece, row): (usize, &[Fr])| -> Fr {
-            let sum: Fr = row.iter().zip(powers.low()).map(|(value, power)| *value * power).sum();
-            sum * powers.high(piece)
-        };
-        pieces.map(piece).reduce(Fr::zero, |a, b| a + b)
+        powers.sum_pieces(self.row, |row, low, high| {
+            let sum: Fr = row.iter().zip(low).map(|(value, power)| *value * power).sum();
+            sum * high
+        })
     }
 
     /// The value at `point` of the polynomial with value `row[j]` at `root^j`:
     /// `(point^n - 1) / n * sum of row[j] * root^j / (point - root^j)`.
     fn interpolate(&self, lg_n: u32, root: Fr, point: Fr) -> Fr {
         let powers = FactoredPowers::new(root, lg_n, self.reversed);
-        let pieces = self.row.par_chunks(powers.piece_len()).enumerate();
-        let piece = |(piece, row): (usize, &[Fr])| -> Fr {
-            let high = powers.high(piece);
-            let mut inverses: Vec<Fr> = powers.low().iter().map(|low| point - high * low).collect();
+        let sum = powers.sum_pieces(self.row, |row, low, high| {
+            let mut inverses: Vec<Fr> = low.iter().map(|low| point - high * low).collect();
             serial_batch_inversion_and_mul(&mut inverses, &Fr::ONE);
             // root^j / (point - root^j) = point / (point - root^j) - 1 saves a product per element.
             let weighted: Fr =
                 row.iter().zip(inverses).map(|(value, inverse)| inverse * value).sum();
             weighted * point - row.iter().sum::<Fr>()
-        };
-        let sum = pieces.map(piece).reduce(Fr::zero, |a, b| a + b);
+        });
         let size = 1u64 << lg_n;
         let size_inverse = Fr::from(size).inverse().expect("a power of two is not zero modulo r");
         (point.pow([size]) - Fr::ONE) * size_inverse * sum
-    }
-}
-
-/// A random element outside the subgroup of order `size`, where the formula would divide by zero.
-fn random_point(size: u64) -> Fr {
-    loop {
-        let mut bytes = [0; 48];
-        getrandom::fill(&mut bytes).expect("the operating system provides random bytes");
-        // Reducing 384 bits modulo r gives a bias below 2^-128.
-        let point = Fr::from_le_bytes_mod_order(&bytes);
-        if !point.pow([size]).is_one() && point != Fr::ZERO {
-            return point;
-        }
     }
 }
 
@@ -149,13 +131,7 @@ mod tests {
     fn rejects_another_plan_or_length() {
         let engine = ArkworksEngine::new(1).expect("threads");
         let input: Vec<Fr> = (1..=16u64).map(Fr::from).collect();
-        let plan = NttPlan {
-            lg_n: 4,
-            inverse: false,
-            coset: None,
-            input_reversed: false,
-            output_reversed: false,
-        };
+        let plan = plans(4).next().expect("16 plans");
         let mut rows = [input.clone()];
         engine.ntt_in_place(&plan, &mut rows, &JobControl::default()).expect("a valid plan");
         for other in plans(4).filter(|other| *other != plan) {

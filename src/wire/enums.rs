@@ -39,7 +39,6 @@ counterparts! {
     SumEncoding, ResultEncoding: Compressed, Uncompressed, Projective;
 }
 
-/// Each encoding and its counterpart.
 const SCALAR_ENCODINGS: [(ScalarEncoding, v1::ScalarEncoding); 12] = [
     (ScalarEncoding::Canonical, v1::ScalarEncoding::Canonical),
     (ScalarEncoding::Montgomery, v1::ScalarEncoding::Montgomery),

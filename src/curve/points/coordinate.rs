@@ -2,6 +2,7 @@
 
 use ark_bls12_381::{Fq, Fq2};
 use ark_ff::{BigInt, Field, PrimeField};
+use bytemuck::pod_read_unaligned;
 
 /// A coordinate of a point. The readers check that it is below p.
 pub trait EncodedCoordinate: Field {
@@ -15,26 +16,18 @@ pub trait EncodedCoordinate: Field {
 
 impl EncodedCoordinate for Fq {
     fn read_canonical(bytes: &[u8]) -> Option<Self> {
-        let mut limbs = [0; 6];
-        for (limb, bytes) in limbs.iter_mut().rev().zip(bytes.as_chunks().0) {
-            *limb = u64::from_be_bytes(*bytes);
-        }
+        let mut limbs = pod_read_unaligned::<[[u8; 8]; 6]>(bytes).map(u64::from_be_bytes);
+        limbs.reverse();
         Self::from_bigint(BigInt(limbs))
     }
 
     fn read_montgomery(bytes: &[u8]) -> Option<Self> {
-        let mut limbs = [0; 6];
-        for (limb, bytes) in limbs.iter_mut().zip(bytes.as_chunks().0) {
-            *limb = u64::from_le_bytes(*bytes);
-        }
-        let limbs = BigInt(limbs);
+        let limbs = BigInt(pod_read_unaligned::<[[u8; 8]; 6]>(bytes).map(u64::from_le_bytes));
         (limbs < Self::MODULUS).then(|| Self::new_unchecked(limbs))
     }
 
     fn write_montgomery(&self, out: &mut [u8]) {
-        for (limb, out) in self.0.0.iter().zip(out.as_chunks_mut().0) {
-            *out = limb.to_le_bytes();
-        }
+        out.copy_from_slice(bytemuck::bytes_of(&self.0.0.map(u64::to_le_bytes)));
     }
 }
 

@@ -40,10 +40,13 @@ pub fn encode<A: CurvePoint>(encoding: PointEncoding, points: &[A]) -> Vec<u8> {
     };
     let width = encoding.point_bytes(A::GROUP);
     let mut out = vec![0; points.len() * width];
-    out.par_chunks_mut(width)
-        .with_min_len(64)
-        .zip(points)
-        .for_each(|(out, point)| write(out, point, compressed));
+    out.par_chunks_mut(width).with_min_len(64).zip(points).for_each(|(out, point)| {
+        let written = match compressed {
+            true => point.serialize_compressed(out),
+            false => point.serialize_uncompressed(out),
+        };
+        written.expect("the buffer is as long as the encoding");
+    });
     out
 }
 
@@ -88,12 +91,4 @@ pub fn decode_sums<A: CurvePoint>(
         SumEncoding::Projective => A::read_projective(bytes),
     })?;
     Ok(sums)
-}
-
-fn write<A: CurvePoint>(out: &mut [u8], point: &A, compressed: bool) {
-    let written = match compressed {
-        true => point.serialize_compressed(out),
-        false => point.serialize_uncompressed(out),
-    };
-    written.expect("the buffer is as long as the encoding");
 }

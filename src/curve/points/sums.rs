@@ -33,10 +33,10 @@ impl MsmSums {
 }
 
 fn combined<P: SWCurveConfig>(sums: &[Projective<P>], factors: &[u128]) -> Projective<P> {
-    let products = sums.par_iter().zip(factors).map(|(sum, factor)| {
-        let limbs = [*factor as u64, (*factor >> 64) as u64];
-        sum.mul_bigint(limbs)
-    });
+    let products = sums
+        .par_iter()
+        .zip(factors)
+        .map(|(sum, factor)| sum.mul_bigint([*factor as u64, (*factor >> 64) as u64]));
     products.reduce(|| Projective::ZERO, |a, b| a + b)
 }
 

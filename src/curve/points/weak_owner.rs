@@ -34,12 +34,8 @@ impl WeakOwner {
     /// Whether `bases` are a range of this owner's points.
     pub fn owns(&self, bases: &Bases) -> bool {
         match (&self.0, bases) {
-            (WeakPoints::G1(owner), Bases::G1(points)) => {
-                owner.ptr_eq(&Arc::downgrade(&points.owner))
-            }
-            (WeakPoints::G2(owner), Bases::G2(points)) => {
-                owner.ptr_eq(&Arc::downgrade(&points.owner))
-            }
+            (WeakPoints::G1(weak), Bases::G1(of)) => weak.ptr_eq(&Arc::downgrade(&of.owner)),
+            (WeakPoints::G2(weak), Bases::G2(of)) => weak.ptr_eq(&Arc::downgrade(&of.owner)),
             _ => false,
         }
     }

@@ -152,17 +152,11 @@ fn decode_signed<const WIDTH: usize>(
 }
 
 fn read_limbs(bytes: &[u8; 32]) -> BigInt<4> {
-    let mut limbs = [0; 4];
-    for (limb, bytes) in limbs.iter_mut().zip(bytes.as_chunks().0) {
-        *limb = u64::from_le_bytes(*bytes);
-    }
-    BigInt(limbs)
+    BigInt(bytemuck::cast::<_, [[u8; 8]; 4]>(*bytes).map(u64::from_le_bytes))
 }
 
 fn write_limbs(value: BigInt<4>, out: &mut [u8; 32]) {
-    for (limb, out) in value.0.iter().zip(out.as_chunks_mut().0) {
-        *out = limb.to_le_bytes();
-    }
+    *out = bytemuck::cast(value.0.map(u64::to_le_bytes));
 }
 
 /// Returns `value` if it is below r; with `reduce`, `value` modulo r.

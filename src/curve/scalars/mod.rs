@@ -2,7 +2,14 @@
 
 mod decode;
 
+#[cfg(feature = "server")]
+use ark_ff::{AdditiveGroup, Field, PrimeField};
+use zeroize::Zeroizing;
+
 pub use decode::{decode_fr, encode_fr};
+
+#[cfg(feature = "server")]
+use crate::curve::{Fr, TWO_ADICITY};
 
 /// Encodings of scalars. See `proto/capstan/v1/types.proto` for each layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,8 +43,8 @@ impl ScalarEncoding {
 /// Zeroed on drop; `Debug` prints none of the values.
 pub struct Scalars {
     width: usize,
-    magnitudes: zeroize::Zeroizing<Vec<u8>>,
-    signs: Option<zeroize::Zeroizing<Vec<bool>>>,
+    magnitudes: Zeroizing<Vec<u8>>,
+    signs: Option<Zeroizing<Vec<bool>>>,
 }
 
 impl Scalars {
@@ -70,5 +77,19 @@ impl Scalars {
 impl std::fmt::Debug for Scalars {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Scalars({} x {} bytes)", self.len(), self.width)
+    }
+}
+
+/// A random element outside the subgroups of NTTs, with which results are checked.
+#[cfg(feature = "server")]
+pub(crate) fn random_point() -> Zeroizing<Fr> {
+    loop {
+        let mut bytes = Zeroizing::new([0; 48]);
+        getrandom::fill(&mut *bytes).expect("the operating system provides random bytes");
+        // Reducing 384 bits modulo r gives a bias below 2^-128.
+        let point = Zeroizing::new(Fr::from_le_bytes_mod_order(&*bytes));
+        if *point != Fr::ZERO && point.pow([1 << TWO_ADICITY]) != Fr::ONE {
+            return point;
+        }
     }
 }

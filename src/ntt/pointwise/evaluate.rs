@@ -63,7 +63,6 @@ impl PolynomialEvaluator {
         })
     }
 
-    /// Implements [`super::VectorKernels::evaluate`].
     pub fn run(
         &self,
         stream: &Stream,

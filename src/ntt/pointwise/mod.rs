@@ -19,7 +19,6 @@ pub type DeviceVector<'a> = DeviceSlice<'a, DeviceFr>;
 /// sizes were not measured.
 const THREADS: u32 = 128;
 
-/// The number of blocks of a launch.
 fn grid(blocks: u64) -> Result<u32, DeviceFault> {
     u32::try_from(blocks).map_err(|_| kernel_fault("too many elements"))
 }

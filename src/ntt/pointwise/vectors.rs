@@ -51,7 +51,7 @@ pub struct VectorKernels {
     invert: InvertKernel,
     evaluate: PolynomialEvaluator,
     arena: DeviceArena,
-    /// Resident blocks of the inversion kernel.
+    /// Resident blocks.
     invert_blocks: u64,
 }
 
@@ -214,7 +214,10 @@ impl VectorKernels {
     ) -> Result<(), DeviceFault> {
         check_lengths(out, &[a])?;
         let count = out.len() as u64;
-        let per_thread = self.inversions_per_thread(count);
+        // Every wave of blocks fills the device.
+        let wave = u64::from(INVERT_THREADS) * self.invert_blocks;
+        let waves = count.div_ceil(wave * INVERT_PER_THREAD_MAX).max(1);
+        let per_thread = count.div_ceil(wave * waves).max(1);
         let blocks = count.div_ceil(u64::from(INVERT_THREADS) * per_thread);
         let is_in_place = out.arena_offset() == a.arena_offset();
         let scratch = (is_in_place && per_thread > 1)
@@ -238,13 +241,6 @@ impl VectorKernels {
         point: Fr,
     ) -> Result<(), DeviceFault> {
         self.evaluate.run(stream, out, coefficients, point)
-    }
-
-    /// Elements per thread, so that every wave of blocks fills the device.
-    fn inversions_per_thread(&self, count: u64) -> u64 {
-        let wave = u64::from(INVERT_THREADS) * self.invert_blocks;
-        let waves = count.div_ceil(wave * INVERT_PER_THREAD_MAX).max(1);
-        count.div_ceil(wave * waves).max(1)
     }
 }
 
@@ -283,6 +279,5 @@ fn check_lengths(out: DeviceVector<'_>, inputs: &[DeviceVector<'_>]) -> Result<(
 /// The precomputed multiples factor 2^(32 (5 + 4 k)): see `kernels/field/fr.cuh`.
 fn shoup_multiples(factor: Fr) -> [u64; 8] {
     let multiple = |k: u64| (factor * Fr::ONE.double().pow([32 * (5 + 4 * k)])).into_bigint().0;
-    let (low, high) = (multiple(0), multiple(1));
-    std::array::from_fn(|i| if i < 4 { low[i] } else { high[i - 4] })
+    bytemuck::cast([multiple(0), multiple(1)])
 }

@@ -59,7 +59,6 @@ impl std::fmt::Debug for ObjectId {
     }
 }
 
-/// The bases of an MSM.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BasesRef {
     /// A range of stored bases; to their end without a `length`.
@@ -72,7 +71,7 @@ pub enum BasesRef {
 pub struct MsmSpec {
     pub group: Group,
     pub bases: BasesRef,
-    /// Number of scalar vectors over the same bases.
+    /// Scalar vectors over the same bases.
     pub batch: usize,
     /// Reduce scalars modulo r.
     pub reduce: bool,
@@ -80,14 +79,11 @@ pub struct MsmSpec {
     pub verify: VerifyMode,
 }
 
-/// The header of an upload of a vector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VectorUploadHeader {
     pub id: UploadId,
     pub encoding: ScalarEncoding,
-    /// Number of elements.
     pub count: u64,
-    /// Number of streams that carry them.
     pub streams: u32,
 }
 
@@ -98,26 +94,20 @@ impl VectorUploadHeader {
     }
 }
 
-/// The header of an upload of bases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BasesUploadHeader {
     pub id: UploadId,
     pub group: Group,
     pub encoding: PointEncoding,
-    /// Number of points.
     pub count: u64,
-    /// Number of streams that carry them.
     pub streams: u32,
     /// BLAKE3 hash of the payload, if the client set it.
     pub payload_hash: Option<[u8; 32]>,
-    /// Keep the bases on disk.
     pub persist: bool,
-    /// Label for people.
     pub label: String,
 }
 
 impl BasesUploadHeader {
-    /// The payload's identity, if the client set its hash.
     pub fn payload(&self) -> Option<PayloadId> {
         self.payload_hash.map(|hash| PayloadId { hash, encoding: self.encoding })
     }
@@ -133,7 +123,6 @@ fn payload_bytes(count: u64, width: usize) -> Result<u64> {
     Ok(count * width as u64)
 }
 
-/// Unwraps a required message or oneof.
 pub fn required<T>(field: &'static str, value: Option<T>) -> Result<T> {
     value.ok_or(Error::field(field, FieldProblem::Missing))
 }
@@ -145,7 +134,6 @@ fn specified<W: TryFrom<i32> + Default + PartialEq>(field: &'static str, value: 
     is_specified.then_some(value).ok_or(Error::field(field, FieldProblem::Unspecified))
 }
 
-/// Decodes an enum `W` to its counterpart `T`.
 fn decode_enum<W, T>(field: &'static str, value: i32) -> Result<T>
 where
     W: TryFrom<i32> + Default + PartialEq,
@@ -159,7 +147,6 @@ fn decode_id<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
     bytes.try_into().map_err(|_| Error::NotFound)
 }
 
-/// Decodes the id of stored bases.
 pub fn object_id(bytes: &[u8]) -> Result<ObjectId> {
     decode_id(bytes).map(ObjectId)
 }
@@ -172,7 +159,6 @@ pub fn payload_id(payload: &v1::Payload) -> Result<PayloadId> {
     decode_id(&payload.hash).map(|hash| PayloadId { hash, encoding })
 }
 
-/// Decodes the id of an existing upload.
 pub fn upload_id(bytes: &[u8]) -> Result<UploadId> {
     decode_id(bytes).map(UploadId)
 }

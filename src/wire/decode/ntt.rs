@@ -14,7 +14,6 @@ use crate::{
 #[derive(Debug, Clone, PartialEq)]
 pub struct NttSpec {
     pub plan: NttPlan,
-    /// Number of rows.
     pub rows: usize,
     /// Elements of a row as sent, at most 2^lg_n.
     pub row_length: u64,
@@ -23,6 +22,7 @@ pub struct NttSpec {
     pub reduce: bool,
     pub verify: VerifyMode,
 }
+
 pub fn ntt_spec(spec: Option<v1::NttSpec>) -> Result<NttSpec> {
     let spec = required("spec", spec)?;
     at_most("spec.lg_n", spec.lg_n.into(), TWO_ADICITY.into())?;
