@@ -52,16 +52,10 @@ impl EmbeddedServer {
     }
 }
 
-/// An engine, and why it was chosen.
-struct EmbeddedEngine {
-    engine: Arc<dyn Engine>,
-    reason: String,
-}
-
 fn engines(report: fn(&str)) -> error::Result<Engines> {
-    let EmbeddedEngine { engine, reason } = match gpu::engine(report) {
+    let (engine, reason): (Arc<dyn Engine>, _) = match gpu::engine(report) {
         Ok(chosen) => chosen,
-        Err(reason) => EmbeddedEngine { engine: Arc::new(CpuEngine::new(0)?), reason },
+        Err(reason) => (Arc::new(CpuEngine::new(0)?), reason.to_string()),
     };
     Ok(Engines { engine, oracle: Arc::new(ArkworksEngine::new(0)?), reason })
 }
@@ -77,10 +71,10 @@ mod gpu {
         time::Duration,
     };
 
-    use super::EmbeddedEngine;
     use crate::{
         device::{self, DeviceFault, DevicePolicy, DeviceSelection, FaultClass, OpenOptions},
         engine::{
+            Engine,
             cpu::CpuEngine,
             cuda::{CudaEngine, GpuPolicy},
         },
@@ -96,7 +90,9 @@ mod gpu {
     /// The engine on all GPUs of the host that can be used, and which these are, in a sentence.
     ///
     /// Errors: why no GPU can be used.
-    pub fn engine(report: fn(&str)) -> Result<EmbeddedEngine, String> {
+    pub fn engine(
+        report: fn(&str),
+    ) -> Result<(Arc<dyn Engine>, String), Box<dyn std::error::Error>> {
         // A GPU that fails before it serves is left out.
         let is_serving = Arc::new(AtomicBool::new(false));
         let is_watched = is_serving.clone();
@@ -106,15 +102,12 @@ mod gpu {
             on_fault: Arc::new(move |fault| on_fault(fault, &is_watched, report)),
             policy: DevicePolicy::default(),
         };
-        let opened =
-            device::open(&DeviceSelection::default(), &options).map_err(|why| why.to_string())?;
-        let cpu = CpuEngine::new(0).map_err(|why| why.to_string())?;
-        let engine =
-            CudaEngine::new(cpu, opened, GpuPolicy::default()).map_err(|why| why.to_string())?;
+        let opened = device::open(&DeviceSelection::default(), &options)?;
+        let engine = CudaEngine::new(CpuEngine::new(0)?, opened, GpuPolicy::default())?;
         let reasons = engine.left_out().iter().map(|device| device.reason.to_string());
         let reason = [engine.summary()].into_iter().chain(reasons).collect::<Vec<_>>().join("; ");
         is_serving.store(true, Ordering::Release);
-        Ok(EmbeddedEngine { engine: Arc::new(engine), reason })
+        Ok((Arc::new(engine), reason))
     }
 
     /// After a fatal fault the driver may hang at exit, so the process ends without it.
@@ -134,8 +127,8 @@ mod gpu {
 #[cfg(not(feature = "cuda"))]
 mod gpu {
     /// Errors: always, with the reason.
-    pub fn engine(_: fn(&str)) -> Result<super::EmbeddedEngine, String> {
-        Err("this build has no GPU support".into())
+    pub fn engine<T>(_: fn(&str)) -> Result<T, &'static str> {
+        Err("this build has no GPU support")
     }
 }
 

@@ -1,10 +1,9 @@
 //! Rows to transform: input, shape and output.
 
-use std::sync::{Mutex, PoisonError};
-
 use ark_ff::AdditiveGroup;
+use parking_lot::Mutex;
 use rayon::prelude::*;
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
 use super::EncodedScalars;
 use crate::{
@@ -37,15 +36,6 @@ pub struct NttRows<'a> {
     pub check_on_device: bool,
 }
 
-/// Elements that are wiped on drop.
-struct WipedRows(Vec<Vec<Fr>>);
-
-impl Drop for WipedRows {
-    fn drop(&mut self) {
-        self.0.zeroize();
-    }
-}
-
 impl NttRows<'_> {
     /// Decodes rows, pads them to 2^lg_n, transforms and writes them, on the current rayon pool.
     ///
@@ -55,17 +45,15 @@ impl NttRows<'_> {
         lg_n: u32,
         transform: impl FnOnce(&mut [Vec<Fr>]) -> Result<()>,
     ) -> Result<()> {
-        let mut rows = WipedRows(Vec::with_capacity(self.count));
+        let mut rows = Zeroizing::new(Vec::with_capacity(self.count));
         for row in 0..self.count {
-            rows.0.push(vec![Fr::ZERO; 1 << lg_n]);
-            let elements = &mut rows.0[row][..self.row_length];
+            rows.push(vec![Fr::ZERO; 1 << lg_n]);
+            let elements = &mut rows[row][..self.row_length];
             self.input.decode_elements(row * self.row_length, elements)?;
         }
-        transform(&mut rows.0)?;
-        rows.0
-            .par_iter()
-            .enumerate()
-            .try_for_each(|(row, elements)| self.write(((row as u64) << lg_n) * 32, elements))
+        transform(&mut rows)?;
+        let rows = rows.par_iter().enumerate();
+        rows.try_for_each(|(row, elements)| self.write(((row as u64) << lg_n) * 32, elements))
     }
 
     fn write(&self, start: u64, elements: &[Fr]) -> Result<()> {
@@ -103,7 +91,7 @@ impl<'a> RowsInPlace<'a> {
             let at = at as usize + done;
             let (row, within) = (at / self.row_bytes, at % self.row_bytes);
             let take = (self.row_bytes - within).min(len - done);
-            let mut row = self.rows[row].lock().unwrap_or_else(PoisonError::into_inner);
+            let mut row = self.rows[row].lock();
             visit(&mut row[within..within + take], done..done + take);
             done += take;
         }

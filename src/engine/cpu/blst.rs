@@ -22,22 +22,9 @@ pub(super) const WINDOW_BITS_MAX: usize = 18;
 pub(super) struct DigitWindow {
     /// Bits of a stored scalar; it takes that many bits rounded up to bytes.
     pub(super) scalar_bits: usize,
-    /// The digit's lowest bit.
     pub(super) bit: usize,
     /// The digit's width; smaller if the scalar ends before.
     pub(super) bits: usize,
-}
-
-impl DigitWindow {
-    /// Bytes of a scalar.
-    fn scalar_bytes(&self) -> usize {
-        self.scalar_bits.div_ceil(8)
-    }
-
-    /// Number of buckets that digits fall into.
-    fn buckets(&self) -> usize {
-        1 << (self.bits - 1)
-    }
 }
 
 /// Buckets that are reused from tile to tile; all zero in between.
@@ -49,7 +36,6 @@ pub(super) trait BlstTiles: CurvePoint {
     /// A partial sum in blst's coordinates.
     type Sum: Copy + Send + Sync + Default;
 
-    /// Bytes of one bucket.
     fn bucket_bytes() -> usize;
 
     /// `sum of digit(scalars[i]) * points[i]`, not yet shifted by the window's position. Points may
@@ -63,13 +49,11 @@ pub(super) trait BlstTiles: CurvePoint {
         buckets: &mut TileBuckets,
     ) -> Self::Sum;
 
-    /// `sum += other`.
     fn add_sum(sum: &mut Self::Sum, other: &Self::Sum);
 
     /// `sum *= 2^times`.
     fn double_sum(sum: &mut Self::Sum, times: usize);
 
-    /// Converts the sum to arkworks' representation.
     fn group(sum: &Self::Sum) -> Self::Group;
 }
 
@@ -97,10 +81,10 @@ fn fq2(value: &blst_fp2) -> Fq2 {
 
 macro_rules! tiles {
     (
-        $affine:ty, $projective:ty, $field:ident, $blst_affine:ty, $blst_sum:ty, $scratch:ident,
-        $tile:ident, $add:ident, $double:ident
+        $config:ty, $field:ident, $blst_affine:ty, $blst_sum:ty, $scratch:ident, $tile:ident,
+        $add:ident, $double:ident
     ) => {
-        impl BlstTiles for $affine {
+        impl BlstTiles for Affine<$config> {
             type Sum = $blst_sum;
 
             fn bucket_bytes() -> usize {
@@ -117,10 +101,10 @@ macro_rules! tiles {
             ) -> Self::Sum {
                 // blst's loop looks one point ahead and would count a single point twice.
                 assert!(points.len() >= 2, "a tile needs at least two points");
-                assert_eq!(scalars.len(), points.len() * window.scalar_bytes());
+                assert_eq!(scalars.len(), points.len() * window.scalar_bits.div_ceil(8));
                 assert!((1..=WINDOW_BITS_MAX).contains(&window.bits));
                 assert!(window.scalar_bits > 0 && window.bit <= window.scalar_bits);
-                let limbs = window.buckets() * Self::bucket_bytes() / 8;
+                let limbs = (1 << (window.bits - 1)) * Self::bucket_bytes() / 8;
                 if buckets.0.len() < limbs {
                     buckets.0.resize(limbs, 0);
                 }
@@ -163,8 +147,8 @@ macro_rules! tiles {
                 }
             }
 
-            fn group(sum: &Self::Sum) -> $projective {
-                <$projective>::new_unchecked($field(&sum.x), $field(&sum.y), $field(&sum.z))
+            fn group(sum: &Self::Sum) -> Self::Group {
+                Projective::new_unchecked($field(&sum.x), $field(&sum.y), $field(&sum.z))
             }
         }
     };
@@ -172,8 +156,7 @@ macro_rules! tiles {
 
 // By the curve's config: rustc cannot tell that the aliases G1Affine and G2Affine differ.
 tiles!(
-    Affine<g1::Config>,
-    Projective<g1::Config>,
+    g1::Config,
     fq,
     blst_p1_affine,
     blst_p1,
@@ -183,8 +166,7 @@ tiles!(
     blst_p1_double
 );
 tiles!(
-    Affine<g2::Config>,
-    Projective<g2::Config>,
+    g2::Config,
     fq2,
     blst_p2_affine,
     blst_p2,

@@ -8,20 +8,12 @@ mod msm_run;
 mod ntt;
 mod pool;
 
-#[cfg(feature = "cuda")]
-use std::sync::Arc;
-
-use self::{
-    msm_run::CpuMsmRun,
-    pool::{EnginePool, msm_piece_len},
-};
+use self::{msm_run::CpuMsmRun, pool::EnginePool};
 use super::{Engine, EngineDescription, ExecutedBy, JobControl, MsmRun, NttPlan, NttRows};
 use crate::{
     curve::{Fr, Group, points::Bases},
     error::Result,
 };
-
-pub use self::arkworks::ArkworksEngine;
 
 /// MSM by blst's inner loop and NTT by arkworks, both on its own pool.
 ///
@@ -29,56 +21,74 @@ pub use self::arkworks::ArkworksEngine;
 /// 0.69 in G2, at every size measured.
 pub struct CpuEngine(EnginePool);
 
-impl CpuEngine {
-    /// An engine of `threads` threads; 0 means one per core.
-    ///
-    /// Errors: `Internal` if the threads cannot be created.
-    pub fn new(threads: usize) -> Result<Self> {
-        Ok(Self(EnginePool::new("cpu", "capstan-cpu", threads)?))
-    }
+/// MSM and NTT by arkworks on its own pool, to check other engines against.
+pub struct ArkworksEngine(EnginePool);
 
+#[cfg(feature = "cuda")]
+impl CpuEngine {
     /// The threads, for other engines' work on the host.
-    #[cfg(feature = "cuda")]
-    pub(super) fn threads(&self) -> &Arc<rayon::ThreadPool> {
+    pub(super) fn threads(&self) -> &std::sync::Arc<rayon::ThreadPool> {
         &self.0.threads
     }
 }
 
-impl Engine for CpuEngine {
-    fn description(&self) -> EngineDescription {
-        self.0.description()
-    }
+/// Implements an engine on a pool, with the MSM in a module that uses a library.
+macro_rules! pool_engine {
+    ($engine:ty, $name:literal, $thread_name:literal, $msm:ident, $library:literal) => {
+        impl $engine {
+            /// An engine of `threads` threads; 0 means one per core.
+            ///
+            /// Errors: `Internal` if the threads cannot be created.
+            pub fn new(threads: usize) -> Result<Self> {
+                Ok(Self(EnginePool::new($name, $thread_name, threads)?))
+            }
+        }
 
-    fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>> {
-        Ok(match bases {
-            Bases::G1(bases) => CpuMsmRun::start(&self.0, "blst", msm::sum, bases, batch),
-            Bases::G2(bases) => CpuMsmRun::start(&self.0, "blst", msm::sum, bases, batch),
-        })
-    }
+        impl Engine for $engine {
+            fn description(&self) -> EngineDescription {
+                self.0.description()
+            }
 
-    fn msm_piece_len(&self, group: Group, n: usize) -> usize {
-        n.min(msm_piece_len(group))
-    }
+            fn msm(&self, bases: Bases, batch: usize) -> Result<Box<dyn MsmRun>> {
+                Ok(match bases {
+                    Bases::G1(all) => CpuMsmRun::start(&self.0, $library, $msm::sum, all, batch),
+                    Bases::G2(all) => CpuMsmRun::start(&self.0, $library, $msm::sum, all, batch),
+                })
+            }
 
-    fn ntt(&self, plan: &NttPlan, rows: &NttRows<'_>, control: &JobControl) -> Result<ExecutedBy> {
-        self.0.ntt(plan, rows, control)
-    }
+            fn msm_piece_len(&self, group: Group, n: usize) -> usize {
+                n.min(pool::msm_piece_len(group))
+            }
 
-    fn ntt_in_place(
-        &self,
-        plan: &NttPlan,
-        rows: &mut [Vec<Fr>],
-        control: &JobControl,
-    ) -> Result<ExecutedBy> {
-        self.0.ntt_in_place(plan, rows, control)
-    }
+            fn ntt(
+                &self,
+                plan: &NttPlan,
+                rows: &NttRows<'_>,
+                control: &JobControl,
+            ) -> Result<ExecutedBy> {
+                self.0.ntt(plan, rows, control)
+            }
 
-    fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64 {
-        let threads = self.0.threads.current_num_threads();
-        msm::scratch_bytes(group, self.msm_piece_len(group, n), threads)
-    }
+            fn ntt_in_place(
+                &self,
+                plan: &NttPlan,
+                rows: &mut [Vec<Fr>],
+                control: &JobControl,
+            ) -> Result<ExecutedBy> {
+                self.0.ntt_in_place(plan, rows, control)
+            }
 
-    fn ntt_scratch_bytes(&self, plan: &NttPlan) -> u64 {
-        self.0.ntt_scratch_bytes(plan)
-    }
+            fn msm_scratch_bytes(&self, group: Group, n: usize) -> u64 {
+                let threads = self.0.threads.current_num_threads();
+                $msm::scratch_bytes(group, self.msm_piece_len(group, n), threads)
+            }
+
+            fn ntt_scratch_bytes(&self, plan: &NttPlan) -> u64 {
+                self.0.ntt_scratch_bytes(plan)
+            }
+        }
+    };
 }
+
+pool_engine!(CpuEngine, "cpu", "capstan-cpu", msm, "blst");
+pool_engine!(ArkworksEngine, "arkworks", "capstan-check", arkworks, "arkworks");

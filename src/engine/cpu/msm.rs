@@ -1,9 +1,8 @@
 //! MSM on the CPU: Pippenger's algorithm in tiles.
 
-use std::sync::{Mutex, PoisonError};
-
 use ark_ec::PrimeGroup;
 use ark_ff::{PrimeField, Zero};
+use parking_lot::Mutex;
 use rayon::prelude::*;
 use zeroize::Zeroizing;
 
@@ -140,36 +139,25 @@ fn sum_unsigned<A: BlstTiles>(
         .with_max_len(1)
         .map(|tile| {
             control.check()?;
-            let lock = || scratch.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut buckets = lock().pop().unwrap_or_default();
+            let mut buckets = scratch.lock().pop().unwrap_or_default();
             let range = tile.first..tile.first + tile.len;
             let scalars = &magnitudes[range.start * width..range.end * width];
             let window =
                 DigitWindow { scalar_bits: 8 * width, bit: tile.bit, bits: plan.window_bits };
             let sum = A::tile(&bases[range], scalars, window, &mut buckets);
-            lock().push(buckets);
-            Ok(TileSum::<A> { bit: tile.bit, sum })
+            scratch.lock().push(buckets);
+            Ok(sum)
         })
         .collect::<Result<Vec<_>>>()?;
-    Ok(fold::<A>(&sums))
-}
-
-/// The sum of a tile's digits, and the lowest bit of its window.
-struct TileSum<A: BlstTiles> {
-    bit: usize,
-    sum: A::Sum,
-}
-
-/// Sums the tiles by Horner's rule, the highest window first.
-fn fold<A: BlstTiles>(tiles: &[TileSum<A>]) -> A::Group {
+    // Horner's rule, the highest window first.
     let mut sum = A::Sum::default();
-    let mut bit = tiles.first().map_or(0, |tile| tile.bit);
-    for tile in tiles {
+    let mut bit = plan.tiles.first().map_or(0, |tile| tile.bit);
+    for (tile, tile_sum) in plan.tiles.iter().zip(&sums) {
         A::double_sum(&mut sum, bit - tile.bit);
-        A::add_sum(&mut sum, &tile.sum);
+        A::add_sum(&mut sum, tile_sum);
         bit = tile.bit;
     }
-    A::group(&sum)
+    Ok(A::group(&sum))
 }
 
 /// A single point, too few for a tile.

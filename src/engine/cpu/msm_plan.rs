@@ -7,18 +7,14 @@ use super::blst::WINDOW_BITS_MAX;
 /// A range of points in one window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MsmTile {
-    /// First point.
     pub(super) first: usize,
-    /// Number of points.
     pub(super) len: usize,
     /// Lowest bit of the window.
     pub(super) bit: usize,
 }
 
-/// The tiles of an MSM.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CpuMsmPlan {
-    /// Bits of a window.
     pub(super) window_bits: usize,
     /// Cover every point once in every window, the highest window first.
     pub(super) tiles: Vec<MsmTile>,

@@ -30,7 +30,6 @@ pub(super) struct CpuMsmRun<A: CurvePoint> {
 }
 
 impl<A: CurvePoint> CpuMsmRun<A> {
-    /// Starts an MSM of `batch` vectors, whose pieces `library` sums.
     pub fn start(
         pool: &EnginePool,
         library: &'static str,

@@ -24,7 +24,17 @@ pub(super) fn transform(plan: &NttPlan, rows: &mut [Vec<Fr>], control: &JobContr
     }
     let one = |row: &mut Vec<Fr>| {
         control.check()?;
-        transform_row(plan, &domain, row);
+        if plan.input_reversed {
+            reverse_order(row);
+        }
+        if plan.inverse {
+            domain.ifft_in_place(row);
+        } else {
+            domain.fft_in_place(row);
+        }
+        if plan.output_reversed {
+            reverse_order(row);
+        }
         Ok(())
     };
     if plan.lg_n <= ROW_PER_THREAD_LG_N {
@@ -34,27 +44,12 @@ pub(super) fn transform(plan: &NttPlan, rows: &mut [Vec<Fr>], control: &JobContr
     }
 }
 
-fn transform_row(plan: &NttPlan, domain: &Radix2EvaluationDomain<Fr>, row: &mut Vec<Fr>) {
-    if plan.input_reversed {
-        reverse_order(row);
-    }
-    if plan.inverse {
-        domain.ifft_in_place(row);
-    } else {
-        domain.fft_in_place(row);
-    }
-    if plan.output_reversed {
-        reverse_order(row);
-    }
-}
-
 /// The subgroup of every size. Creating one takes two inversions, noticeable in a transform of
 /// 2^10; arkworks recomputes the roots of unity for each transform anyway.
 static DOMAINS: LazyLock<Vec<Radix2EvaluationDomain<Fr>>> = LazyLock::new(|| {
     (0..=TWO_ADICITY).map_while(|lg_n| Radix2EvaluationDomain::new(1 << lg_n)).collect()
 });
 
-/// The subgroup or its coset.
 fn domain(plan: &NttPlan) -> Result<Radix2EvaluationDomain<Fr>> {
     let domain = DOMAINS
         .get(plan.lg_n as usize)

@@ -20,7 +20,6 @@ pub(super) const fn msm_piece_len(group: Group) -> usize {
     }
 }
 
-/// The threads of one engine. Clones share them.
 #[derive(Clone)]
 pub(super) struct EnginePool {
     engine: &'static str,
@@ -48,7 +47,6 @@ impl EnginePool {
         }
     }
 
-    /// The executor of a result computed with `library`.
     pub fn executor(&self, library: &str) -> ExecutedBy {
         let device = format!("{} threads, {library}", self.threads.current_num_threads());
         let stages = Vec::new();

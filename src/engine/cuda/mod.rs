@@ -4,7 +4,6 @@
 mod msm;
 mod ntt;
 mod payload_copy;
-mod plan_report;
 mod point_check;
 mod policy;
 mod resident;
@@ -15,12 +14,13 @@ mod serving_gpu;
 use std::{
     mem,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Instant,
 };
 
+use parking_lot::Mutex;
 use tracing::{debug, info, warn};
 
 use self::{payload_copy::PayloadCopier, policy::ENGINE, serving_gpu::ServingGpu};
@@ -80,7 +80,7 @@ impl CudaEngine {
     ) -> Result<Self, GpuUnavailable> {
         let policy = Arc::new(policy);
         let OpenDevices { gpus: opened, unusable: mut left_out } = opened;
-        let copier = PayloadCopier::new(cpu.threads().clone());
+        let copier = PayloadCopier(cpu.threads().clone());
         let mut gpus = Vec::new();
         for gpu in opened {
             let index = gpu.identity().index;
@@ -92,18 +92,9 @@ impl CudaEngine {
         if gpus.is_empty() {
             return Err(GpuUnavailable::AllLeftOut(left_out));
         }
-        let (next_job, next_check) = Default::default();
+        let (next_job, next_check, pinned) = Default::default();
         let monitor = NvmlMonitor::open();
-        Ok(Self {
-            cpu,
-            gpus,
-            policy,
-            next_job,
-            next_check,
-            monitor,
-            left_out,
-            pinned: Mutex::default(),
-        })
+        Ok(Self { cpu, gpus, policy, next_job, next_check, monitor, left_out, pinned })
     }
 
     /// Number of GPUs in use.
@@ -137,7 +128,7 @@ impl CudaEngine {
             match self.gpus[0].gpu.context().pin(left.min(PINNED_AT_ONCE) as usize) {
                 Ok(memory) => {
                     pinned += memory.len() as u64;
-                    self.pinned().push(memory);
+                    self.pinned.lock().push(memory);
                 }
                 Err(fault) => {
                     warn!(%fault, "cannot pin more memory");
@@ -149,16 +140,11 @@ impl CudaEngine {
         info!(bytes = pinned, ms, "pinned memory for payloads");
     }
 
-    fn pinned(&self) -> MutexGuard<'_, Vec<&'static mut [u8]>> {
-        self.pinned.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether a GPU holds the object that `bases` are part of.
     pub fn has_resident(&self, bases: &Bases) -> bool {
-        self.gpus.iter().any(|gpu| gpu.msm.has_resident(bases))
+        self.gpus.iter().any(|gpu| gpu.msm.resident().contains(bases))
     }
 
-    /// Index of the next GPU, round-robin.
     fn next_gpu(&self, next: &AtomicUsize) -> usize {
         next.fetch_add(1, Ordering::Relaxed) % self.gpus.len()
     }
@@ -182,9 +168,9 @@ impl Engine for CudaEngine {
             return self.cpu.msm(bases, batch);
         }
         // The GPU that holds the bases, else the next one.
-        let gpu = self.gpus.iter().find(|gpu| gpu.msm.has_resident(&bases));
+        let gpu = self.gpus.iter().find(|gpu| gpu.msm.resident().contains(&bases));
         let gpu = gpu.unwrap_or_else(|| &self.gpus[self.next_gpu(&self.next_job)]);
-        Ok(gpu.msm.run(bases, batch))
+        Ok(gpu.msm.run(bases, batch, self.policy.split))
     }
 
     fn msm_piece_len(&self, _: Group, n: usize) -> usize {
@@ -195,9 +181,10 @@ impl Engine for CudaEngine {
         let is_large = plan.lg_n <= LG_N_MAX
             && (rows.count as u64) << plan.lg_n >= self.policy.ntt_elements_min;
         if is_large {
+            let planned = ntt::group_rows(plan.lg_n, rows.count);
             let (last, first) = self.gpus.split_at(self.next_gpu(&self.next_job));
             for gpu in first.iter().chain(last) {
-                if let Some(executor) = gpu.ntt.run(plan, rows, control)? {
+                if let Some(executor) = gpu.ntt.run(planned, plan, rows, control)? {
                     return Ok(executor);
                 }
             }
@@ -220,7 +207,7 @@ impl Engine for CudaEngine {
     }
 
     fn take_pinned_memory(&self) -> Vec<&'static mut [u8]> {
-        mem::take(&mut self.pinned())
+        mem::take(&mut self.pinned.lock())
     }
 
     fn devices(&self) -> Vec<DeviceInfo> {

@@ -12,11 +12,8 @@ use crate::{
     error::{Error, Result},
 };
 
-/// Copies on a thread pool. Clones share it.
 #[derive(Clone)]
-pub struct PayloadCopier {
-    pool: Arc<rayon::ThreadPool>,
-}
+pub struct PayloadCopier(pub Arc<rayon::ThreadPool>);
 
 /// The pinned chunks and the stream of a copy.
 #[derive(Clone, Copy)]
@@ -39,11 +36,6 @@ const SHARED_MIN: u64 = 4 * THREAD_COPY_BYTES as u64;
 const DIRECT_COPY_BYTES_MAX: usize = 64 << 20;
 
 impl PayloadCopier {
-    /// Copies on the threads of `pool`.
-    pub fn new(pool: Arc<rayon::ThreadPool>) -> Self {
-        Self { pool }
-    }
-
     /// Fills `to` with the bytes of `from` from number `offset` on. Returns once `from` has been
     /// read; copies may still be under way.
     ///
@@ -69,7 +61,12 @@ impl PayloadCopier {
                 None => {
                     lane.session.upload(lane.stream, part).fill_idle_chunks(bytes, |chunks| {
                         control.check()?;
-                        offset += self.gather(from, offset, chunks);
+                        let parts = chunks.iter_mut();
+                        let pieces = parts.flat_map(|part| part.chunks_mut(THREAD_COPY_BYTES));
+                        offset += self.copy(offset, pieces, |start, piece| {
+                            from.read(start, piece);
+                            Ok(())
+                        })?;
                         Ok::<_, Error>(())
                     })?;
                 }
@@ -107,7 +104,9 @@ impl PayloadCopier {
                 None => {
                     lane.session.download(lane.stream, part, |pieces| {
                         control.check()?;
-                        offset += self.scatter(pieces, to, offset)?;
+                        let pieces = pieces.iter().flat_map(|part| part.chunks(THREAD_COPY_BYTES));
+                        offset +=
+                            self.copy(offset, pieces, |start, piece| to.write(start, piece))?;
                         Ok::<_, Error>(())
                     })?;
                 }
@@ -117,41 +116,26 @@ impl PayloadCopier {
         Ok(())
     }
 
-    /// Fills the parts `to`, one after the other, with the bytes of `from` from number `offset` on.
-    /// Returns the number of bytes.
-    fn gather(&self, from: &dyn ByteSource, offset: u64, to: &mut [&mut [u8]]) -> u64 {
+    /// Calls `copy` with each of adjacent pieces and the number of its first byte, the first being
+    /// `offset`. Returns the number of bytes.
+    fn copy<P: AsRef<[u8]> + Send>(
+        &self,
+        offset: u64,
+        pieces: impl Iterator<Item = P>,
+        copy: impl Fn(u64, P) -> Result<()> + Sync,
+    ) -> Result<u64> {
         let mut bytes = 0;
         let mut copies = Vec::new();
-        for piece in to.iter_mut().flat_map(|part| part.chunks_mut(THREAD_COPY_BYTES)) {
+        for piece in pieces {
             let start = offset + bytes;
-            bytes += piece.len() as u64;
+            bytes += piece.as_ref().len() as u64;
             copies.push((start, piece));
         }
-        let copy = |(start, piece): (u64, &mut [u8])| from.read(start, piece);
-        if bytes < SHARED_MIN {
-            copies.into_iter().for_each(copy);
-        } else {
-            self.pool.install(|| copies.into_par_iter().with_max_len(1).for_each(copy));
-        }
-        bytes
-    }
-
-    /// Writes the parts `from`, one after the other, to `to` from byte number `offset` on. Returns
-    /// the number of bytes.
-    ///
-    /// Errors: those of `to`.
-    fn scatter(&self, from: &[&[u8]], to: &dyn ByteSink, offset: u64) -> Result<u64> {
-        let mut bytes = 0;
-        let mut copies = Vec::new();
-        for piece in from.iter().flat_map(|part| part.chunks(THREAD_COPY_BYTES)) {
-            copies.push((offset + bytes, piece));
-            bytes += piece.len() as u64;
-        }
-        let copy = |(start, piece): (u64, &[u8])| to.write(start, piece);
+        let copy = |(start, piece)| copy(start, piece);
         if bytes < SHARED_MIN {
             copies.into_iter().try_for_each(copy)?;
         } else {
-            self.pool.install(|| copies.into_par_iter().with_max_len(1).try_for_each(copy))?;
+            self.0.install(|| copies.into_par_iter().with_max_len(1).try_for_each(copy))?;
         }
         Ok(bytes)
     }
@@ -161,8 +145,8 @@ impl PayloadCopier {
         if bytes < SHARED_MIN {
             return ring.wipe();
         }
-        let threads = self.pool.current_num_threads().min(WIPERS);
-        self.pool.install(|| (0..threads).into_par_iter().for_each(|_| ring.wipe()));
+        let threads = self.0.current_num_threads().min(WIPERS);
+        self.0.install(|| (0..threads).into_par_iter().for_each(|_| ring.wipe()));
     }
 }
 

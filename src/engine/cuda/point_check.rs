@@ -1,6 +1,6 @@
 //! Checks points from outside on the GPUs: `kernels/check/points.cu`.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use crate::{
     curve::{
@@ -27,15 +27,13 @@ const THREADS_G2: u32 = 64;
 /// points, first_bad, first_index, n, form.
 type CheckPointsKernel = Kernel<(DevicePtr<u8>, DevicePtr<u64>, u64, u32, u32)>;
 
-/// The kernels on one GPU, and idle streams.
 pub struct DevicePointChecker {
     gpu: Gpu,
     g1: CheckPointsKernel,
     g2: CheckPointsKernel,
-    streams: Mutex<Vec<Stream>>,
+    idle_streams: Mutex<Vec<Stream>>,
 }
 
-/// See [`PointChecker::piece_len`](crate::engine::PointChecker::piece_len).
 pub fn piece_len(encoding: PointEncoding, count: usize) -> Option<usize> {
     // Compressed points need a square root each, which no kernel computes yet.
     (encoding != PointEncoding::Compressed && count >= COUNT_MIN).then_some(PIECE_POINTS)
@@ -49,10 +47,9 @@ impl DevicePointChecker {
             |name, threads| module.kernel(name, BlockShape::threads(threads)).map_err(failed);
         let g1 = kernel("g1_check_points", THREADS_G1)?;
         let g2 = kernel("g2_check_points", THREADS_G2)?;
-        Ok(Self { gpu: gpu.clone(), g1, g2, streams: Mutex::default() })
+        Ok(Self { gpu: gpu.clone(), g1, g2, idle_streams: Mutex::default() })
     }
 
-    /// See [`PointChecker::check`](crate::engine::PointChecker::check).
     pub fn check<A: CurvePoint>(
         &self,
         encoding: PointEncoding,
@@ -65,7 +62,8 @@ impl DevicePointChecker {
             Group::G2 => (&self.g2, THREADS_G2),
         };
         let form = u32::from(encoding != PointEncoding::Montgomery);
-        let stream = self.stream()?;
+        let idle = self.idle_streams.lock().pop();
+        let stream = idle.map_or_else(|| Stream::new(gpu.context()), Ok)?;
         let lease = gpu.arena().lease(&stream, ALIGN + bytes.len() as u64)?;
         let all = lease.all::<u8>();
         // The word for the first bad point, then the points, each aligned for vector loads.
@@ -75,7 +73,8 @@ impl DevicePointChecker {
         upload.write(&u64::MAX.to_le_bytes())?;
         upload.skip(ALIGN as usize - word.len());
         upload.write(bytes)?;
-        let count = u32::try_from(out.len()).map_err(|_| internal("too many points"))?;
+        let count =
+            u32::try_from(out.len()).map_err(|_| Error::Internal("too many points".into()))?;
         let first_bad = word.cast().expect("a whole word");
         kernel.launch(&stream, count.div_ceil(threads), (points, first_bad, 0, count, form))?;
         let mut found = Vec::with_capacity(word.len());
@@ -85,11 +84,10 @@ impl DevicePointChecker {
         })?;
         let found = found.try_into().map(u64::from_le_bytes).unwrap_or_default();
         if found == u64::MAX {
-            let out = layout::points_as_bytes_mut(out);
+            let mut rest = layout::points_as_bytes_mut(out);
             if encoding == PointEncoding::Montgomery {
-                out.copy_from_slice(bytes);
+                rest.copy_from_slice(bytes);
             } else {
-                let mut rest = out;
                 gpu.ring().download(&stream, points, |bytes| {
                     let (now, later) = std::mem::take(&mut rest).split_at_mut(bytes.len());
                     now.copy_from_slice(bytes);
@@ -98,17 +96,8 @@ impl DevicePointChecker {
                 })?;
             }
         }
-        self.give_back(stream.clone());
+        self.idle_streams.lock().push(stream.clone());
         if found == u64::MAX { Ok(Ok(())) } else { Ok(Err(decode_problem(found)?)) }
-    }
-
-    fn stream(&self) -> Result<Stream, DeviceFault> {
-        let idle = self.streams.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        idle.map_or_else(|| Stream::new(self.gpu.context()), Ok)
-    }
-
-    fn give_back(&self, stream: Stream) {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner).push(stream);
     }
 }
 
@@ -120,11 +109,9 @@ fn decode_problem(found: u64) -> Result<BadElement> {
         3 => FieldProblem::NotInSubgroup,
         4 => FieldProblem::BadInfinity,
         5 => FieldProblem::BadEncoding,
-        other => return Err(internal(&format!("unknown result of the point check: {other}"))),
+        other => {
+            return Err(Error::Internal(format!("unknown result of the point check: {other}")));
+        }
     };
     Ok(BadElement { index: found >> 8, problem })
-}
-
-fn internal(text: &str) -> Error {
-    Error::Internal(text.to_owned())
 }

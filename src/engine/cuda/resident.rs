@@ -3,12 +3,13 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Instant,
 };
 
+use parking_lot::Mutex;
 use tracing::{debug, info};
 
 use crate::{
@@ -25,7 +26,6 @@ use crate::{
 /// Bytes uploaded between two checks of `control`: a few milliseconds.
 const CHECK_BYTES: usize = 64 << 20;
 
-/// Bases on a device.
 pub struct ResidentBases {
     lease: DeviceLease,
     location: BasesLocation,
@@ -60,38 +60,31 @@ pub struct ResidentCache {
 
 struct CacheEntry {
     owner: WeakOwner,
-    object: CachedObject,
-}
-
-#[derive(Clone)]
-struct CachedObject {
     resident: Arc<ResidentBases>,
     /// Number of jobs that used it.
     uses: u64,
 }
 
-impl CachedObject {
+impl CacheEntry {
     fn is_idle(&self) -> bool {
         Arc::strong_count(&self.resident) == 1
     }
 }
 
 impl ResidentCache {
-    /// Loads the kernels that compute tables.
     pub fn load(gpu: &Gpu) -> std::result::Result<Self, GpuUnavailable> {
         let (gpu, tables) = (gpu.clone(), TableBuilder::load(gpu.context())?);
         let (entries, load_lock, workspace, is_serving) = Default::default();
         Ok(Self { gpu, tables, entries, load_lock, workspace, is_serving })
     }
 
-    /// Logs loads for operators from now on.
     pub fn start_serving(&self) {
         self.is_serving.store(true, Ordering::Relaxed);
     }
 
     /// Whether the object that `bases` are part of is resident.
     pub fn contains(&self, bases: &Bases) -> bool {
-        self.entries().iter().any(|entry| entry.owner.owns(bases))
+        self.entries.lock().iter().any(|entry| entry.owner.owns(bases))
     }
 
     /// The object that `bases` are part of. It is uploaded on its first use and gets tables from
@@ -106,37 +99,35 @@ impl ResidentCache {
     ) -> Result<Arc<ResidentBases>> {
         let whole = bases.all_of_owner();
         let found = self.find(&whole, 1);
-        if let Some(found) = &found
-            && self.better_windows(&whole, found).is_none()
+        if let Some((resident, uses)) = &found
+            && self.better_windows(&whole, resident, *uses).is_none()
         {
-            return Ok(found.resident.clone());
+            return Ok(resident.clone());
         }
-        let _alone = self.load_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.load_lock.lock();
         // Another job may have loaded it while this one waited for the lock.
         let found = self.find(&whole, u64::from(found.is_none()));
         let (uses, resident) = match found {
-            Some(found) => {
-                let windows = self.better_windows(&whole, &found);
-                let with_tables =
-                    windows.map(|windows| self.with_tables(stream, &whole, windows, control));
-                match with_tables.transpose()?.flatten() {
-                    Some(with_tables) => (found.uses, with_tables),
-                    None => return Ok(found.resident),
+            Some((resident, uses)) => {
+                let windows = self.better_windows(&whole, &resident, uses);
+                let Some(windows) = windows else { return Ok(resident) };
+                match self.make_resident(stream, &whole, Some(windows), control) {
+                    // Other jobs use the memory; the next job tries again.
+                    Err(Error::Exhausted { .. }) => return Ok(resident),
+                    with_tables => (uses, with_tables?),
                 }
             }
             None => (1, self.make_resident(stream, &whole, None, control)?),
         };
         let resident = Arc::new(resident);
-        let object = CachedObject { resident: resident.clone(), uses };
-        let mut entries = self.entries();
+        let owner = WeakOwner::of(&whole);
+        let mut entries = self.entries.lock();
         entries.retain(|entry| !entry.owner.owns(&whole));
-        entries.push(CacheEntry { owner: WeakOwner::of(&whole), object });
+        entries.push(CacheEntry { owner, resident: resident.clone(), uses });
         Ok(resident)
     }
 
     /// Leases `bytes` of device memory, after evicting as needed.
-    ///
-    /// Errors: `OutOfMemory`; driver faults.
     pub fn lease(&self, stream: &Stream, bytes: u64) -> Result<DeviceLease, DeviceFault> {
         let arena = self.gpu.arena();
         while arena.largest_free_bytes() < bytes && self.evict_idle_for(bytes) {}
@@ -157,24 +148,22 @@ impl ResidentCache {
     /// Bytes of the largest free piece if everything idle were evicted. One piece, because most of
     /// a job's memory is its workspace, a single lease.
     pub fn available_bytes(&self) -> u64 {
-        let entries = self.entries();
-        let idle = entries.iter().map(|entry| &entry.object).filter(|object| object.is_idle());
-        let bases = idle.map(|object| &object.resident.lease);
-        let workspace = self.workspace.try_lock().ok();
+        let entries = self.entries.lock();
+        let idle = entries.iter().filter(|entry| entry.is_idle());
+        let bases = idle.map(|entry| &entry.resident.lease);
+        let workspace = self.workspace.try_lock();
         let workspace = workspace.as_ref().and_then(|lease| lease.as_ref());
         self.gpu.arena().largest_free_bytes_with(bases.chain(workspace))
     }
 
     /// Calls `work`, which launches on `stream`, with at least `bytes` of workspace.
-    ///
-    /// Errors: those of [`Self::lease`] and `work`.
     pub fn with_workspace<T>(
         &self,
         stream: &Stream,
         bytes: u64,
         work: impl FnOnce(DeviceSlice<'_, u8>) -> Result<T, DeviceFault>,
     ) -> Result<T, DeviceFault> {
-        let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut workspace = self.workspace.lock();
         let lease = match workspace.take().filter(|lease| lease.bytes() >= bytes) {
             Some(lease) => lease,
             None => self.lease(stream, bytes)?,
@@ -186,38 +175,39 @@ impl ResidentCache {
 
     /// Frees the workspace unless a pass is being launched. False if nothing is freed.
     fn drop_workspace(&self) -> bool {
-        self.workspace.try_lock().is_ok_and(|mut workspace| workspace.take().is_some())
+        self.workspace.try_lock().is_some_and(|mut workspace| workspace.take().is_some())
     }
 
-    fn entries(&self) -> MutexGuard<'_, Vec<CacheEntry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Finds an object, makes it the most recently used and adds `uses` to its uses.
-    fn find(&self, whole: &Bases, uses: u64) -> Option<CachedObject> {
-        let mut entries = self.entries();
+    /// Finds an object, makes it the most recently used and adds `uses` to its uses. Returns them.
+    fn find(&self, whole: &Bases, uses: u64) -> Option<(Arc<ResidentBases>, u64)> {
+        let mut entries = self.entries.lock();
         entries.retain(|entry| entry.owner.is_alive());
         let index = entries.iter().position(|entry| entry.owner.owns(whole))?;
         let mut entry = entries.remove(index);
-        entry.object.uses += uses;
-        let found = entry.object.clone();
+        entry.uses += uses;
+        let found = (entry.resident.clone(), entry.uses);
         entries.push(entry);
         Some(found)
     }
 
     /// Evicts the least recently used bases that no job uses. False if there are none.
     fn evict_bases(&self) -> bool {
-        let mut entries = self.entries();
-        let idle = entries.iter().position(|entry| entry.object.is_idle());
+        let mut entries = self.entries.lock();
+        let idle = entries.iter().position(CacheEntry::is_idle);
         let Some(index) = idle else { return false };
-        let evicted = entries.remove(index).object.resident;
+        let evicted = entries.remove(index).resident;
         debug!(bytes = evicted.lease.bytes(), "bases evicted from the device");
         true
     }
 
     /// The windows to make tables for. `None` if the resident tables are the best for the object's
     /// uses and the free memory.
-    fn better_windows(&self, whole: &Bases, found: &CachedObject) -> Option<Recoding> {
+    fn better_windows(
+        &self,
+        whole: &Bases,
+        resident: &ResidentBases,
+        uses: u64,
+    ) -> Option<Recoding> {
         let (group, n) = (whole.group(), u32::try_from(whole.len()).ok()?);
         let (arena, scratch) = (self.gpu.arena(), self.tables.scratch_bytes(group, n));
         let memory = BaseMemory {
@@ -226,24 +216,7 @@ impl ResidentCache {
             table_scratch: scratch,
         };
         let limits = self.gpu.identity().limits;
-        let plan = ResidentPlan { group, n, uses: found.uses, limits };
-        plan.better(found.resident.windows(), memory)
-    }
-
-    /// Loads an object with tables; `None` if there is no memory for them now.
-    fn with_tables(
-        &self,
-        stream: &Stream,
-        whole: &Bases,
-        windows: Recoding,
-        control: &JobControl,
-    ) -> Result<Option<ResidentBases>> {
-        match self.make_resident(stream, whole, Some(windows), control) {
-            Ok(resident) => Ok(Some(resident)),
-            // Other jobs use the memory; the next job tries again.
-            Err(Error::Exhausted { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        ResidentPlan { group, n, uses, limits }.better(resident.windows(), memory)
     }
 
     fn make_resident(

@@ -20,21 +20,11 @@ const INTO_MONTGOMERY: u32 = 2;
 /// from, to, first_bad, first_index, n, form, width, flags.
 type DecodeKernel = Kernel<(DevicePtr<u8>, DevicePtr<u8>, DevicePtr<u64>, u64, u32, u32, u32, u32)>;
 
-/// The kernels on one GPU.
 pub struct ScalarCodec {
     decode: DecodeKernel,
     /// elements, n.
     encode: Kernel<(DevicePtr<DeviceFr>, u32)>,
     blocks_max: u32,
-}
-
-/// The form of decoded elements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DecodedForm {
-    /// Canonical integers.
-    Canonical,
-    /// Montgomery form; only for encodings of Fr elements.
-    Montgomery,
 }
 
 /// How elements are encoded, and how they are to be decoded.
@@ -43,7 +33,9 @@ pub struct DecodeRule {
     pub encoding: ScalarEncoding,
     /// Whether integers of r and above are reduced modulo r; else they are refused.
     pub reduce: bool,
-    pub form: DecodedForm,
+    /// Whether to decode to Montgomery form, only for encodings of elements of Fr; else to canonical
+    /// integers.
+    pub into_montgomery: bool,
 }
 
 /// The word that receives the first refused element of all calls; initially zero. Read it with
@@ -59,10 +51,9 @@ impl ScalarCodec {
     pub fn load(gpu: &Gpu) -> Result<Self, GpuUnavailable> {
         let failed = |fault| GpuUnavailable::Device { index: gpu.identity().index, fault };
         let module = KernelModule::load(gpu.context(), "check/scalars")?;
-        let decode: DecodeKernel =
-            module.kernel("scalars_decode", BlockShape::threads(THREADS)).map_err(failed)?;
-        let encode =
-            module.kernel("scalars_encode", BlockShape::threads(THREADS)).map_err(failed)?;
+        let shape = BlockShape::threads(THREADS);
+        let decode: DecodeKernel = module.kernel("scalars_decode", shape).map_err(failed)?;
+        let encode = module.kernel("scalars_encode", shape).map_err(failed)?;
         let resident = decode.resident_blocks().map_err(failed)?;
         Ok(Self { decode, encode, blocks_max: gpu.identity().limits.multiprocessors * resident })
     }
@@ -87,8 +78,7 @@ impl ScalarCodec {
         };
         let width = rule.encoding.width();
         let count = count(from.len() / width, to.len())?;
-        let into_montgomery =
-            if rule.form == DecodedForm::Montgomery { INTO_MONTGOMERY } else { 0 };
+        let into_montgomery = if rule.into_montgomery { INTO_MONTGOMERY } else { 0 };
         let flags = into_montgomery | if rule.reduce { REDUCE } else { 0 };
         let RefusedWord { word, first } = refused;
         let parameters = (from, to, word, first, count, form, width as u32, flags);
@@ -96,8 +86,6 @@ impl ScalarCodec {
     }
 
     /// Converts elements from Montgomery form to canonical integers, in place.
-    ///
-    /// Errors: driver faults.
     pub fn encode(
         &self,
         stream: &Stream,
@@ -114,11 +102,10 @@ impl ScalarCodec {
 
 fn count(elements: usize, bytes: usize) -> Result<u32, DeviceFault> {
     let fits = u32::try_from(elements).ok().filter(|_| bytes >= 32 * elements);
-    let problem = || DeviceFault::KernelMismatch {
+    fits.ok_or_else(|| DeviceFault::KernelMismatch {
         kernel: "scalars".into(),
         problem: "output too small".into(),
-    };
-    fits.ok_or_else(problem)
+    })
 }
 
 /// The first refused element, if the word reports one.

@@ -7,13 +7,14 @@ use super::{
     msm::GpuMsm,
     ntt::GpuNtt,
     payload_copy::PayloadCopier,
-    plan_report,
     point_check::DevicePointChecker,
     self_test::{self, EMULATED, ON_A_GPU},
 };
 use crate::{
+    curve::Group,
     device::{Gpu, GpuUnavailable, NvmlMonitor, archs},
     engine::{DeviceInfo, GpuInfo, MsmPlan},
+    msm::{BaseMemory, ResidentPlan, TableStage, tables::scratch_bytes},
 };
 
 pub struct ServingGpu {
@@ -27,7 +28,6 @@ pub struct ServingGpu {
 }
 
 impl ServingGpu {
-    /// Loads and tests the kernels.
     pub fn load(
         gpu: Gpu,
         copier: &PayloadCopier,
@@ -39,9 +39,9 @@ impl ServingGpu {
         let emulated = gpu.context().driver().is_emulated();
         let sizes = policy.self_test.unwrap_or(if emulated { EMULATED } else { ON_A_GPU });
         let tested = self_test::run(&gpu, &sizes, &msm, &ntt, &points)?;
-        msm.start_serving();
+        msm.resident().start_serving();
         let self_test = format!("{} (arithmetic), {tested}", gpu.self_test());
-        let msm_plans = plan_report::msm_plans(&gpu);
+        let msm_plans = msm_plans(&gpu);
         Ok(Self { gpu, msm, ntt, points, self_test, msm_plans })
     }
 
@@ -74,4 +74,28 @@ impl ServingGpu {
             }),
         }
     }
+}
+
+/// log2 of the sizes of the plans reported.
+const PLAN_SIZES: [u32; 4] = [10, 16, 20, 24];
+
+/// Plans for both groups over bases resident on `gpu`, assuming nothing else uses it.
+fn msm_plans(gpu: &Gpu) -> Vec<MsmPlan> {
+    let (all, limits) = (gpu.arena().bytes(), gpu.identity().limits);
+    let of_size = |(group, lg_n): (Group, u32)| {
+        let memory = BaseMemory {
+            total: all,
+            free: all,
+            table_scratch: scratch_bytes(group, 1 << lg_n, &limits),
+        };
+        let stages = ResidentPlan::stages(group, 1 << lg_n, limits, memory);
+        stages.into_iter().map(move |TableStage { from_use: uses, plan, bytes: table_bytes }| {
+            let windows = plan.windows();
+            let (window_bits, tables) = (windows.bits(), windows.tables());
+            let plan = plan.to_string();
+            MsmPlan { group, lg_n, uses, plan, window_bits, tables, table_bytes }
+        })
+    };
+    let sizes = |group| PLAN_SIZES.map(|lg_n| (group, lg_n));
+    [Group::G1, Group::G2].into_iter().flat_map(sizes).flat_map(of_size).collect()
 }

@@ -4,29 +4,25 @@ use std::sync::Arc;
 
 use super::pass_schedule::PassSchedule;
 use crate::{
-    curve::scalars::ScalarEncoding,
     device::{ALIGN, CopySession, DeviceFault, DeviceLease, DeviceSlice, Event, Stream},
     engine::{
         ElementNames, StageTime, add_stages,
         cuda::{
             resident::ResidentBases,
-            scalar_codec::{DecodeRule, DecodedForm, RefusedWord},
+            scalar_codec::{DecodeRule, RefusedWord},
         },
     },
     error::{Error, Result},
     msm::{BasesLocation, MsmPassPlan, StageEvents},
 };
 
-/// The plan, memory and pending work of an MSM.
 pub struct MsmDeviceState {
     pub plan: MsmPassPlan,
     pub points: BasesLocation,
     pub passes: PassSchedule,
-    /// Scalars uploaded and not yet decoded.
     pub undecoded: Vec<UndecodedScalars>,
     /// The end of the last decoding.
     pub decoded: Option<Event>,
-    /// Number of passes launched.
     pub launched: u32,
     /// The ends of the last pass launched and of the one before.
     pub last_pass: Option<Event>,
@@ -51,15 +47,7 @@ pub struct MsmDeviceState {
 pub struct UndecodedScalars {
     pub first: usize,
     pub count: usize,
-    pub encoding: ScalarEncoding,
-    pub reduce: bool,
-}
-
-impl UndecodedScalars {
-    pub fn rule(&self) -> DecodeRule {
-        let Self { encoding, reduce, .. } = *self;
-        DecodeRule { encoding, reduce, form: DecodedForm::Canonical }
-    }
+    pub rule: DecodeRule,
 }
 
 impl MsmDeviceState {
@@ -73,7 +61,7 @@ impl MsmDeviceState {
     /// Records uploaded scalars, together with the last ones if adjacent.
     pub fn record_upload(&mut self, uploaded: UndecodedScalars) {
         let follows = |last: &&mut UndecodedScalars| {
-            last.rule() == uploaded.rule() && last.first + last.count == uploaded.first
+            last.rule == uploaded.rule && last.first + last.count == uploaded.first
         };
         match self.undecoded.last_mut().filter(follows) {
             Some(last) => last.count += uploaded.count,
@@ -88,7 +76,7 @@ impl MsmDeviceState {
         Ok(RefusedWord { word, first: first as u64 })
     }
 
-    /// Durations of the stages, summed over all passes.
+    /// Sums over all passes.
     pub fn stages(&self) -> Result<Vec<StageTime>, DeviceFault> {
         let mut all = Vec::new();
         for events in &self.stage_events {

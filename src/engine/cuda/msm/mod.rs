@@ -5,11 +5,9 @@ mod arrival_schedule;
 mod device_state;
 mod pass_schedule;
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Instant,
-};
+use std::{mem, sync::Arc, time::Instant};
 
+use parking_lot::Mutex;
 use tracing::{debug, debug_span, field, field::Empty};
 use zeroize::Zeroizing;
 
@@ -22,7 +20,7 @@ use super::{
     payload_copy::{CopyLane, PayloadCopier},
     policy::ENGINE,
     resident::ResidentCache,
-    scalar_codec::{ScalarCodec, first_refused},
+    scalar_codec::{DecodeRule, ScalarCodec, first_refused},
 };
 use crate::{
     buffer::{RangeSet, Wiper},
@@ -38,7 +36,6 @@ use crate::{
 /// Time the stages of passes with at least this many scalars: timing costs a small MSM a tenth.
 const TIMED_SCALARS_MIN: u64 = 1 << 17;
 
-/// MSMs on one GPU. Clones share it.
 #[derive(Clone)]
 pub struct GpuMsm(Arc<GpuMsmInner>);
 
@@ -51,14 +48,13 @@ struct GpuMsmInner {
     policy: Arc<GpuPolicy>,
     /// Runs all passes of all jobs in order: each pass fills the device.
     compute: Stream,
-    /// Idle streams for copies.
+    /// For copies.
     idle_streams: Mutex<Vec<Stream>>,
     /// Wipes staged scalars.
     wiper: Wiper,
 }
 
 impl GpuMsm {
-    /// Loads the kernels. `copier` fills pinned memory.
     pub fn load(
         gpu: &Gpu,
         copier: PayloadCopier,
@@ -79,39 +75,12 @@ impl GpuMsm {
         })))
     }
 
-    /// Ends the self-test: bases loaded from now on are those of jobs.
-    pub fn start_serving(&self) {
-        self.0.cache.start_serving();
-    }
-
-    /// Whether the object that `bases` are part of is resident.
-    pub fn has_resident(&self, bases: &Bases) -> bool {
-        self.0.cache.contains(bases)
-    }
-
-    /// Evicts something that no job uses: bases, else the workspace. False if there is nothing to
-    /// evict.
-    pub fn evict_idle(&self) -> bool {
-        self.0.cache.evict_idle()
-    }
-
-    /// Like [`Self::evict_idle`], but evicts only if eviction can free `bytes` in one piece.
-    pub fn evict_idle_for(&self, bytes: u64) -> bool {
-        self.0.cache.evict_idle_for(bytes)
+    pub fn resident(&self) -> &ResidentCache {
+        &self.0.cache
     }
 
     /// Starts an MSM. No work is done before scalars are passed.
-    pub fn run(&self, bases: Bases, batch: usize) -> Box<dyn MsmRun> {
-        self.run_split(bases, batch, self.0.policy.split)
-    }
-
-    /// Like [`Self::run`], with other thresholds for passes and tree levels.
-    pub fn run_split(
-        &self,
-        bases: Bases,
-        batch: usize,
-        thresholds: SplitThresholds,
-    ) -> Box<dyn MsmRun> {
+    pub fn run(&self, bases: Bases, batch: usize, thresholds: SplitThresholds) -> Box<dyn MsmRun> {
         Box::new(GpuMsmRun {
             gpu_msm: self.0.clone(),
             bases,
@@ -125,18 +94,13 @@ impl GpuMsm {
 }
 
 impl GpuMsmInner {
-    fn stream(&self) -> Result<Stream, DeviceFault> {
-        let idle = self.idle_streams.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        idle.map_or_else(|| Stream::new(self.gpu.context()), Ok)
-    }
-
     /// Launches a pass, after the decoding of all scalars uploaded so far.
     fn launch(&self, state: &mut MsmDeviceState, pass: &MsmPass, n: u32) -> Result<()> {
         self.compute.wait_event(&state.stream.record()?)?;
-        for uploaded in std::mem::take(&mut state.undecoded) {
+        for uploaded in mem::take(&mut state.undecoded) {
             let scalars = state.scalars(uploaded.first, uploaded.count)?;
             let refused = state.refused_word(uploaded.first)?;
-            self.codec.decode(&self.compute, uploaded.rule(), scalars, scalars, refused)?;
+            self.codec.decode(&self.compute, uploaded.rule, scalars, scalars, refused)?;
         }
         state.decoded = Some(self.compute.record()?);
         let (first, count) = (pass.first_scalar(n) as usize, pass.scalars() as usize);
@@ -182,7 +146,8 @@ impl GpuMsmInner {
         control: &JobControl,
     ) -> Result<()> {
         let EncodedScalars { encoding, reduce, count, source, .. } = *scalars;
-        let uploaded = UndecodedScalars { first, count, encoding, reduce };
+        let rule = DecodeRule { encoding, reduce, into_montgomery: false };
+        let uploaded = UndecodedScalars { first, count, rule };
         let (stream, to) = (&state.stream, state.scalars(first, count)?);
         let session = state.session.as_ref().ok_or_else(too_many_scalars)?;
         let lane = CopyLane { session, stream };
@@ -195,7 +160,7 @@ impl GpuMsmInner {
         let narrow = self.cache.lease(stream, scalars.bytes() as u64)?;
         let from = narrow.all().slice(0, scalars.bytes()).ok_or_else(too_many_scalars)?;
         self.copier.upload(lane, from, source, 0, control)?;
-        Ok(self.codec.decode(stream, uploaded.rule(), from, to, state.refused_word(first)?)?)
+        Ok(self.codec.decode(stream, uploaded.rule, from, to, state.refused_word(first)?)?)
     }
 
     /// Downloads `from`, after all earlier work on `stream`.
@@ -211,14 +176,8 @@ impl GpuMsmInner {
         })?;
         Ok(bytes)
     }
-
-    fn out_of_memory(&self, free_bytes: u64) -> Error {
-        let requested_bytes = self.gpu.arena().bytes();
-        DeviceFault::OutOfMemory { requested_bytes, free_bytes }.into()
-    }
 }
 
-/// An MSM in progress.
 struct GpuMsmRun {
     gpu_msm: Arc<GpuMsmInner>,
     bases: Bases,
@@ -247,7 +206,8 @@ impl GpuMsmRun {
         let span = span.entered();
         // The time to upload bases must not count as the sender's.
         let waited = self.begun.elapsed();
-        let stream = self.gpu_msm.stream()?;
+        let idle = self.gpu_msm.idle_streams.lock().pop();
+        let stream = idle.map_or_else(|| Stream::new(gpu.context()), Ok)?;
         let resident = cache.get(&stream, &self.bases, control)?;
         let too_large = |_| Error::Internal("the MSM has more than 2^32 scalars".to_owned());
         let n = u32::try_from(self.bases.len()).map_err(too_large)?;
@@ -261,7 +221,10 @@ impl GpuMsmRun {
         let scalars = cache.lease(&stream, scalars_bytes)?;
         let budget = MsmBudget { bytes: cache.available_bytes(), limits };
         let plan = MsmPassPlan::with_thresholds(job, windows, budget, self.thresholds);
-        let mut plan = plan.ok_or_else(|| self.gpu_msm.out_of_memory(budget.bytes))?;
+        let mut plan = plan.ok_or_else(|| DeviceFault::OutOfMemory {
+            requested_bytes: gpu.arena().bytes(),
+            free_bytes: budget.bytes,
+        })?;
         let now = Instant::now();
         let passes = PassSchedule::new(&mut plan, now.checked_sub(waited).unwrap_or(now));
         let buckets = cache.lease(compute, plan.bucket_bytes())?;
@@ -289,7 +252,6 @@ impl GpuMsmRun {
         })
     }
 
-    /// Launches every pass that is due.
     fn launch_due_passes(&mut self) -> Result<()> {
         let n = self.bases.len();
         let Some(state) = &mut self.device_state else { return Ok(()) };
@@ -359,8 +321,7 @@ impl MsmRun for GpuMsmRun {
             Bases::G1(_) => MsmSums::G1(MsmKernels::combine_sums(&state.plan, &bytes)),
             Bases::G2(_) => MsmSums::G2(MsmKernels::combine_sums(&state.plan, &bytes)),
         };
-        let idle_streams = gpu_msm.idle_streams.lock();
-        idle_streams.unwrap_or_else(PoisonError::into_inner).push(state.stream.clone());
+        gpu_msm.idle_streams.lock().push(state.stream.clone());
         let mut device = format!("{}, {}", gpu_msm.gpu.identity().name, state.plan);
         if state.plan.is_streaming() && state.launched > 1 {
             device.push_str(&format!(", {} passes", state.launched));

@@ -45,9 +45,7 @@ pub struct ArrivingPasses {
 /// Passes of one MSM that were launched and are not finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PendingPasses {
-    /// No pass.
     Idle,
-    /// The last pass launched.
     One,
     /// The last pass launched and one before it.
     Several,
@@ -70,12 +68,13 @@ impl PassSchedule {
     /// which arrived at `begun`.
     pub fn new(plan: &mut MsmPassPlan, begun: Instant) -> Self {
         if plan.enable_streaming() {
+            let (launched, received, pieces, busy_until) = (0, 0, 0, begun);
             return Self::Arriving(ArrivingPasses {
-                launched: 0,
-                received: 0,
+                launched,
+                received,
                 begun,
-                pieces: 0,
-                busy_until: begun,
+                pieces,
+                busy_until,
             });
         }
         let mut all: Vec<_> = plan.passes().collect();
@@ -102,7 +101,6 @@ impl PassSchedule {
         }
     }
 
-    /// Whether all passes have been launched.
     pub fn is_empty(&self, plan: &MsmPassPlan) -> bool {
         match self {
             Self::Planned(passes) => passes.is_empty(),

@@ -1,6 +1,6 @@
 //! Device memory and streams of an NTT job.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use crate::{
     device::{DeviceFault, DeviceLease, DeviceSlice, Gpu, Stream},
@@ -17,7 +17,6 @@ pub fn group_rows(lg_n: u32, rows: usize) -> usize {
     (GROUP_BYTES / (size_of::<DeviceFr>() << lg_n)).clamp(1, rows.max(1))
 }
 
-/// The streams of one job.
 #[derive(Clone)]
 pub struct NttStreams {
     pub upload: Stream,
@@ -38,7 +37,7 @@ pub struct NttStreamsGuard<'a> {
 
 impl IdleNttStreams {
     pub fn take(&self, gpu: &Gpu) -> Result<NttStreamsGuard<'_>, DeviceFault> {
-        let idle = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = self.0.lock().pop();
         let stream = || Stream::new(gpu.context());
         let streams = match idle {
             Some(streams) => streams,
@@ -58,12 +57,10 @@ impl std::ops::Deref for NttStreamsGuard<'_> {
 
 impl Drop for NttStreamsGuard<'_> {
     fn drop(&mut self) {
-        let mut idle = self.idle.0.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.push(self.streams.clone());
+        self.idle.0.lock().push(self.streams.clone());
     }
 }
 
-/// Device memory of one group.
 pub struct GroupBuffers {
     pub data: DeviceLease,
     /// A word that identifies the first refused element.

@@ -14,10 +14,7 @@ use std::{
 use tracing::{Span, debug_span, field::Empty};
 use zeroize::Zeroizing;
 
-use super::{
-    group_memory::{GroupBuffers, NttStreamsGuard, too_small},
-    padded_rows::PaddedRows,
-};
+use super::group_memory::{GroupBuffers, NttStreamsGuard, too_small};
 use crate::{
     buffer::ByteSource,
     curve::scalars::ScalarEncoding,
@@ -26,14 +23,13 @@ use crate::{
         CHECK_STAGE, JobControl, NttRows, StageTime,
         cuda::{
             payload_copy::{CopyLane, PayloadCopier},
-            scalar_codec::{DecodeRule, DecodedForm, RefusedWord, ScalarCodec, first_refused},
+            scalar_codec::{DecodeRule, RefusedWord, ScalarCodec, first_refused},
         },
     },
     error::{Error, FieldProblem, Result},
     ntt::{DeviceFr, EvaluationTables, NttDevice, NttPassPlan, TransformEnd},
 };
 
-/// What all NTT jobs of a GPU use.
 pub struct NttResources {
     pub gpu: Gpu,
     pub transforms: NttDevice,
@@ -41,7 +37,6 @@ pub struct NttResources {
     pub copier: PayloadCopier,
 }
 
-/// A job with all of its device resources.
 pub struct GpuNttJob<'a> {
     resources: &'a NttResources,
     control: JobControl,
@@ -61,20 +56,10 @@ pub struct GpuNttJob<'a> {
 struct GroupInFlight {
     rows: Range<usize>,
     slot: GroupBuffers,
-    events: GroupEvents,
-}
-
-/// When the device starts and finishes a group.
-struct GroupEvents {
     begun: Event,
     done: Event,
-    check: Option<GroupEvaluation>,
-}
-
-/// A group's evaluations at a secret point, before and after the transform.
-struct GroupEvaluation {
-    input: TimedEvaluation,
-    output: TimedEvaluation,
+    /// Evaluations at a secret point, before and after the transform.
+    check: Option<[TimedEvaluation; 2]>,
 }
 
 /// Evaluations, and when the device starts and finishes them.
@@ -165,16 +150,16 @@ impl<'a> GpuNttJob<'a> {
         let span = debug_span!("ntt_send", first, rows = count, launches = Empty).entered();
         let compute = &self.streams.compute;
         let launches = compute.launches();
-        let events = self.launch(&rows, &slot)?;
+        let group = self.launch(rows, slot)?;
         span.record("launches", compute.launches() - launches);
-        Ok(GroupInFlight { rows, slot, events })
+        Ok(group)
     }
 
     fn lane<'s>(&'s self, stream: &'s Stream) -> CopyLane<'s> {
         CopyLane { session: &self.session, stream }
     }
 
-    fn launch(&self, rows: &Range<usize>, slot: &GroupBuffers) -> Result<GroupEvents> {
+    fn launch(&self, rows: Range<usize>, slot: GroupBuffers) -> Result<GroupInFlight> {
         let (stream, compute) = (&self.streams.upload, &self.streams.compute);
         let NttResources { transforms, codec, copier, .. } = self.resources;
         let (input, padded_bytes) = (&self.rows.input, self.row_bytes());
@@ -188,8 +173,8 @@ impl<'a> GpuNttJob<'a> {
         copier.upload(self.lane(stream), bytes, source, offset, &self.control)?;
         compute.wait_event(&stream.record()?)?;
         let begun = compute.record_timed()?;
-        let form = DecodedForm::Montgomery;
-        let rule = DecodeRule { encoding: input.encoding, reduce: input.reduce, form };
+        let (encoding, reduce) = (input.encoding, input.reduce);
+        let rule = DecodeRule { encoding, reduce, into_montgomery: true };
         let first = (rows.start as u64) << lg_n;
         let refused = RefusedWord { word: slot.refused_word.all(), first };
         codec.decode(compute, rule, bytes, bytes, refused)?;
@@ -200,8 +185,9 @@ impl<'a> GpuNttJob<'a> {
         if self.rows.encoding != ScalarEncoding::Montgomery {
             codec.encode(compute, out.unwrap_or(data))?;
         }
-        let check = input.zip(output).map(|(input, output)| GroupEvaluation { input, output });
-        Ok(GroupEvents { begun, done: compute.record_timed()?, check })
+        let check = input.zip(output).map(<[_; 2]>::from);
+        let done = compute.record_timed()?;
+        Ok(GroupInFlight { rows, slot, begun, done, check })
     }
 
     /// Evaluates rows at a secret point, if they are to be checked.
@@ -220,14 +206,14 @@ impl<'a> GpuNttJob<'a> {
 
     /// Downloads a group. Blocks until done.
     fn receive(&self, group: GroupInFlight) -> Result<GroupBuffers> {
-        let GroupInFlight { rows, slot, events } = group;
+        let GroupInFlight { rows, slot, begun, done, check } = group;
         let _span = debug_span!("ntt_receive", first = rows.start, rows = rows.len()).entered();
         // Wait before starting the copy, because a pending copy holds a chunk of pinned memory.
-        events.done.synchronize()?;
-        add_elapsed(&self.device_ns, &events.begun, &events.done)?;
+        done.synchronize()?;
+        add_elapsed(&self.device_ns, &begun, &done)?;
         self.check_elements(&slot)?;
-        if let Some(check) = &events.check {
-            self.check(check)?;
+        if let Some(evaluations) = &check {
+            self.check(evaluations)?;
         }
         let elements = rows.len() << self.plan.transform().lg_n;
         let result = match slot.out(elements)? {
@@ -251,11 +237,12 @@ impl<'a> GpuNttJob<'a> {
     }
 
     /// Fails with `Corrupt` if a group's evaluations before and after the transform differ.
-    fn check(&self, check: &GroupEvaluation) -> Result<()> {
-        for evaluation in [&check.input, &check.output] {
+    fn check(&self, evaluations: &[TimedEvaluation; 2]) -> Result<()> {
+        for evaluation in evaluations {
             add_elapsed(&self.checks_ns, &evaluation.begun, &evaluation.done)?;
         }
-        let is_right = self.read(&check.input.values)? == self.read(&check.output.values)?;
+        let [input, output] = evaluations;
+        let is_right = self.read(&input.values)? == self.read(&output.values)?;
         if is_right { Ok(()) } else { Err(Error::Corrupt) }
     }
 
@@ -291,5 +278,33 @@ impl Drop for GpuNttJob<'_> {
         let _waited = self.streams.upload.synchronize();
         let bytes = self.rows.count as u64 * self.row_bytes();
         self.resources.copier.wipe(self.resources.gpu.ring(), bytes);
+    }
+}
+
+/// Rows shorter than the transform, padded with zeros.
+struct PaddedRows<'a> {
+    source: &'a dyn ByteSource,
+    /// Bytes of a row before and after padding.
+    row_bytes: u64,
+    padded_bytes: u64,
+}
+
+impl ByteSource for PaddedRows<'_> {
+    fn read(&self, offset: u64, out: &mut [u8]) {
+        let mut done = 0;
+        while done < out.len() {
+            let offset = offset + done as u64;
+            let (row, column) = (offset / self.padded_bytes, offset % self.padded_bytes);
+            let is_padding = column >= self.row_bytes;
+            let end = if is_padding { self.padded_bytes } else { self.row_bytes };
+            let bytes = ((end - column) as usize).min(out.len() - done);
+            let part = &mut out[done..done + bytes];
+            if is_padding {
+                part.fill(0);
+            } else {
+                self.source.read(row * self.row_bytes + column, part);
+            }
+            done += bytes;
+        }
     }
 }

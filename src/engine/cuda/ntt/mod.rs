@@ -3,7 +3,6 @@
 
 mod group_memory;
 mod job;
-mod padded_rows;
 
 use std::sync::Arc;
 
@@ -35,7 +34,6 @@ const GROUPS_IN_FLIGHT_MAX: usize = 3;
 /// less than other jobs would lose without memory.
 const AHEAD_PART: u64 = 8;
 
-/// NTTs on one GPU, for any number of concurrent jobs.
 pub struct GpuNtt {
     resources: NttResources,
     /// Evicts bases or the workspace if a transform needs memory.
@@ -45,7 +43,6 @@ pub struct GpuNtt {
 }
 
 impl GpuNtt {
-    /// Loads the kernels. `copier` fills and empties pinned memory.
     pub fn load(
         gpu: &Gpu,
         gpu_msm: &GpuMsm,
@@ -62,23 +59,13 @@ impl GpuNtt {
         Ok(Self { resources, gpu_msm, policy, idle_streams })
     }
 
-    /// Transforms rows and returns the executor. `None` if the device has no memory for them; then
-    /// nothing has been written.
+    /// Transforms rows, with the passes that are best for groups of `planned` rows, and returns the
+    /// executor. `None` if the device has no memory for them; then nothing has been written.
     ///
     /// Shape: `plan.lg_n` is at most [`crate::ntt::LG_N_MAX`]; elements of 32 bytes.
     /// Errors: those of [`crate::engine::Engine::ntt`]; `Exhausted` if the driver has no memory;
     /// `DeviceLost`.
     pub fn run(
-        &self,
-        plan: &NttPlan,
-        rows: &NttRows<'_>,
-        control: &JobControl,
-    ) -> Result<Option<ExecutedBy>> {
-        self.run_planned_for(group_rows(plan.lg_n, rows.count), plan, rows, control)
-    }
-
-    /// Like [`GpuNtt::run`], with the passes that are best for groups of `planned` rows.
-    pub fn run_planned_for(
         &self,
         planned: usize,
         plan: &NttPlan,
@@ -104,7 +91,10 @@ impl GpuNtt {
         }
         let group = group_rows(plan.lg_n, rows.count);
         let groups = rows.count.div_ceil(group);
-        let Some(plan) = self.plan(plan, planned)? else { return Ok(None) };
+        let &NttPlan { lg_n, inverse, coset, input_reversed, output_reversed } = plan;
+        let transform = NttTransform { lg_n, inverse, coset, input_reversed, output_reversed };
+        let plan = self.if_memory_suffices(|transforms| transforms.plan(&transform, planned))?;
+        let Some(plan) = plan else { return Ok(None) };
         let streams = self.idle_streams.take(&self.resources.gpu)?;
         let slots = self.lease_groups(&streams, (group * row_bytes) as u64, groups, &plan)?;
         if slots.is_empty() {
@@ -134,13 +124,6 @@ impl GpuNtt {
         self.resources.transforms.evict_tables();
     }
 
-    /// A plan for groups of `rows` rows, with its tables; `None` if there is no memory for them.
-    fn plan(&self, plan: &NttPlan, rows: usize) -> Result<Option<NttPassPlan>> {
-        let &NttPlan { lg_n, inverse, coset, input_reversed, output_reversed } = plan;
-        let transform = NttTransform { lg_n, inverse, coset, input_reversed, output_reversed };
-        self.if_memory_suffices(|transforms| transforms.plan(&transform, rows))
-    }
-
     /// The evaluations that check results; `None` if there is no memory for their tables.
     fn evaluations(&self, plan: &NttPassPlan) -> Result<Option<[EvaluationTables; 2]>> {
         self.if_memory_suffices(|transforms| {
@@ -156,7 +139,7 @@ impl GpuNtt {
     ) -> Result<Option<T>> {
         loop {
             match make_tables(&self.resources.transforms) {
-                Err(Error::Exhausted { .. }) if self.gpu_msm.evict_idle() => {}
+                Err(Error::Exhausted { .. }) if self.gpu_msm.resident().evict_idle() => {}
                 Err(Error::Exhausted { .. }) => return Ok(None),
                 made => return made.map(Some),
             }
@@ -172,7 +155,7 @@ impl GpuNtt {
         plan: &NttPassPlan,
     ) -> Result<Vec<GroupBuffers>> {
         let arena = self.resources.gpu.arena().bytes();
-        let leases = if plan.needs_output_buffer() { 2 } else { 1 };
+        let leases = 1 + u64::from(plan.needs_output_buffer());
         let mut slots = Vec::new();
         if leases * bytes > arena {
             return Ok(slots);
@@ -200,7 +183,7 @@ impl GpuNtt {
         let arena = self.resources.gpu.arena();
         // Checked first, because a refused lease is reported as a fault of the device.
         while arena.largest_free_bytes() < bytes {
-            if !may_evict || !self.gpu_msm.evict_idle_for(bytes) {
+            if !may_evict || !self.gpu_msm.resident().evict_idle_for(bytes) {
                 return Ok(None);
             }
         }

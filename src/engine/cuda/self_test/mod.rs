@@ -2,7 +2,6 @@
 //! compared with the host. The test of single operations (`device/self_test`) does not cover how
 //! the compiler, possibly the driver's at load time, combined them in these kernels.
 
-mod known_answers;
 mod msm;
 mod ntt;
 mod sizes;
@@ -13,7 +12,7 @@ use std::time::Instant;
 use tracing::info_span;
 
 pub use self::sizes::{EMULATED, NttBatch, ON_A_GPU, SelfTestBases, SelfTestSizes};
-use self::{known_answers::multiples, verdict::SelfTestVerdict};
+use self::{msm::multiples, verdict::SelfTestVerdict};
 use super::{msm::GpuMsm, ntt::GpuNtt, point_check::DevicePointChecker};
 use crate::{
     curve::{
@@ -49,7 +48,7 @@ pub(super) fn run(
         }
         g1.end()?;
         g2.end()?;
-        while gpu_msm.evict_idle() {}
+        while gpu_msm.resident().evict_idle() {}
         let ntts = SelfTestVerdict::new(gpu);
         sizes.batches.iter().try_for_each(|batch| ntt::test(&ntts, gpu_ntt, batch))?;
         ntts.end()?;
@@ -60,7 +59,7 @@ pub(super) fn run(
     };
     let tested = test();
     // Evict what the test loaded.
-    while gpu_msm.evict_idle() {}
+    while gpu_msm.resident().evict_idle() {}
     gpu_ntt.evict_tables();
     tested.map_err(|fault| GpuUnavailable::Device { index, fault })?;
     Ok(format!("in {} ms (MSM, NTT, point checks)", begun.elapsed().as_millis()))

@@ -1,10 +1,12 @@
 //! MSMs that use every method of sorting, bucket accumulation and bucket reduction.
 
-use std::sync::Arc;
+use std::{iter::successors, sync::Arc};
+
+use ark_ec::CurveGroup;
+use ark_ff::{FftField, Field};
 
 use super::{
     super::msm::GpuMsm,
-    known_answers::{DISTINCT_MAX, multiples, numbers},
     sizes::{MSM_STEPS, MsmStep},
     verdict::SelfTestVerdict,
 };
@@ -19,7 +21,9 @@ use crate::{
     error::Result,
 };
 
-/// Runs all steps over `count` points.
+/// The most points that the host computes; more would take it too long.
+const DISTINCT_MAX: usize = 1 << 12;
+
 pub fn test<A: CurvePoint>(
     verdict: &SelfTestVerdict<'_>,
     gpu_msm: &GpuMsm,
@@ -66,7 +70,7 @@ fn sums<A: CurvePoint>(
     scalars: &[Fr],
 ) -> Result<Option<Vec<A::Group>>> {
     let (count, control) = (scalars.len() / step.vectors, JobControl::default());
-    let mut run = gpu_msm.run_split(bases.clone(), step.vectors, step.thresholds);
+    let mut run = gpu_msm.run(bases.clone(), step.vectors, step.thresholds);
     for (vector, scalars) in scalars.chunks_exact(count).enumerate() {
         let piece = count.div_ceil(step.pieces);
         for (number, scalars) in scalars.chunks(piece).enumerate() {
@@ -76,4 +80,21 @@ fn sums<A: CurvePoint>(
         }
     }
     Ok(A::from_sums(run.finish()?.sums))
+}
+
+/// Pseudorandom elements, the same every time.
+fn numbers(count: usize) -> Vec<Fr> {
+    let first = Fr::GENERATOR.pow([0xca95_7a11]);
+    let next = |last: &Fr| Some(last.square() + Fr::GENERATOR);
+    successors(Some(first), next).take(count).collect()
+}
+
+/// Points 1, 2, 3 ... times the generator: the host gets the sum with a single multiplication. They
+/// repeat after `DISTINCT_MAX` points.
+pub fn multiples<A: CurvePoint>(count: usize) -> Vec<A> {
+    let one = A::generator().into_group();
+    let sums = successors(Some(one), |sum| Some(*sum + one));
+    let sums: Vec<_> = sums.take(count.min(DISTINCT_MAX)).collect();
+    let distinct = A::Group::normalize_batch(&sums);
+    distinct.iter().copied().cycle().take(count).collect()
 }

@@ -45,7 +45,6 @@ impl Polynomial {
         Ok(Self { coefficients: powers(Fr::ONE, a), values })
     }
 
-    /// The input and the output of a transform.
     fn input_and_output(&self, transform: &NttTransform) -> [Vec<Fr>; 2] {
         let mut rows = [self.coefficients.clone(), self.values.clone()];
         if transform.inverse {
@@ -68,16 +67,6 @@ fn reverse(row: &mut [Fr], lg_n: u32) {
     }
 }
 
-/// Replaces the Montgomery form of elements with their canonical form.
-fn to_canonical(row: &mut [Fr]) {
-    row.iter_mut().for_each(|value| *value = Fr::new_unchecked(value.into_bigint()));
-}
-
-fn order(reversed: bool) -> &'static str {
-    if reversed { "bit-reversed" } else { "natural" }
-}
-
-/// Tests all transforms of a batch.
 pub fn test(
     verdict: &SelfTestVerdict<'_>,
     gpu_ntt: &GpuNtt,
@@ -89,7 +78,8 @@ pub fn test(
         let job = || {
             let kind = if inverse { "an inverse NTT" } else { "an NTT" };
             let on = if coset.is_some() { " on a coset" } else { "" };
-            let (from, to) = (order(input_reversed), order(output_reversed));
+            let [from, to] = [input_reversed, output_reversed]
+                .map(|reversed| if reversed { "bit-reversed" } else { "natural" });
             let full = if batch.planned_full { ", planned as a large batch" } else { "" };
             format!("{kind} of {} rows of 2^{lg_n}{on}, {from} to {to}{full}", batch.rows)
         };
@@ -124,8 +114,9 @@ fn is_right(
     for polynomial in polynomials {
         let [mut input, mut output] = polynomial.input_and_output(transform);
         if is_canonical {
-            to_canonical(&mut input);
-            to_canonical(&mut output);
+            for value in input.iter_mut().chain(&mut output) {
+                *value = Fr::new_unchecked(value.into_bigint());
+            }
         }
         rows.push(input);
         expected.push(output);
@@ -137,7 +128,7 @@ fn is_right(
     let rows_in_place =
         NttRows { input, count, row_length, encoding, output: &in_place, check_on_device: true };
     let (planned, control) = (batch.planned_rows(), JobControl::default());
-    match gpu_ntt.run_planned_for(planned, &plan, &rows_in_place, &control)? {
+    match gpu_ntt.run(planned, &plan, &rows_in_place, &control)? {
         // Without memory for its tables, the check is left out.
         Some(executor) if executor.checked_on_device => Ok(rows == expected),
         _ => Err(Error::Exhausted { limit: Limit::DeviceMemory, retry_after: None }),

@@ -86,7 +86,6 @@ pub const EMULATED: SelfTestSizes = SelfTestSizes {
     batches: &[rows(6, 1), rows(7, 1), rows(10, 1), rows(10, 5), rows(11, 1), full(11), full(12)],
 };
 
-/// One MSM of the self-test.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MsmStep {
     pub how: &'static str,
@@ -153,7 +152,6 @@ pub(super) fn transforms(lg_n: u32) -> impl Iterator<Item = NttTransform> {
 }
 
 impl NttBatch {
-    /// The number of rows that its passes are planned for.
     pub(super) fn planned_rows(&self) -> usize {
         group_rows(self.lg_n, if self.planned_full { usize::MAX } else { self.rows })
     }

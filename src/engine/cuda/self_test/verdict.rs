@@ -26,8 +26,6 @@ impl<'a> SelfTestVerdict<'a> {
 
     /// Takes whether a job's result is right, or its error. In a small arena, jobs without memory
     /// are skipped.
-    ///
-    /// Errors: `WrongResult`; `OutOfMemory`.
     pub fn add(
         &self,
         job: impl FnOnce() -> String,

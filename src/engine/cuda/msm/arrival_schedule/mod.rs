@@ -16,10 +16,8 @@ const WORTH_OVERHEADS: f64 = 2.0;
 /// A pass that will bridge that time within this many overheads is delayed until then.
 const SOON_OVERHEADS: f64 = 0.5;
 
-/// The progress of an MSM whose scalars are arriving.
 #[derive(Debug, Clone, Copy)]
 pub struct ArrivalProgress {
-    /// Number of scalars.
     pub n: u32,
     /// Scalars already in passes.
     pub launched: u32,

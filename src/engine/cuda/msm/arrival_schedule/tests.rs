@@ -14,7 +14,6 @@ const PIECE: u32 = 1 << 19;
 const MEASURED: [(u32, f64, f64); 5] =
     [(20, 4.74, 0.67), (21, 8.4, 0.84), (22, 16.2, 0.84), (23, 30.0, 1.3), (24, 57.8, 1.5)];
 
-/// A sender and a device.
 #[derive(Clone, Copy)]
 struct SenderCase {
     n: u32,
