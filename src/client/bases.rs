@@ -6,7 +6,7 @@ use super::{
     BasesHandle, BasesId, BasesInfo, Client, CurvePoint, PutOptions,
     call::CallFuture,
     convert,
-    download::{DownloadProgress, ObjectRange},
+    download::DownloadProgress,
     error::{ClientError, Result},
     payload::OutgoingBytes,
     striped_upload::PutHeader,
@@ -79,9 +79,8 @@ impl Client {
             Ok(info) if info.group == group && (info.persisted || !options.persist) => {
                 return Ok(info);
             }
-            Ok(_) => {}
-            Err(error) if error.is_not_found() => {}
-            Err(error) => return Err(error),
+            Err(error) if !error.is_not_found() => return Err(error),
+            _ => {}
         }
         self.put_points(group, encoding, bytes, hash, options).await
     }
@@ -212,20 +211,20 @@ impl Client {
         Box::pin(async move {
             let width = encoding.point_bytes(info.group);
             let mut out = vec![0; (range.end - range.start) as usize * width];
-            let range = ObjectRange {
-                id: get_request::Id::ObjectId(info.id.to_bytes()),
+            let request = v1::GetRequest {
+                id: Some(get_request::Id::ObjectId(info.id.to_bytes())),
                 encoding: Some(v1::PointEncoding::from(encoding).into()),
                 offset: range.start,
-                width,
+                ..Default::default()
             };
             let received = DownloadProgress::new(None, 0, out.len() as u64);
-            self.download(&range, &mut out, &received, self.begin_call(None).deadline).await?;
+            let deadline = self.begin_call(None).deadline;
+            self.download(&request, width, &mut out, &received, deadline).await?;
             Ok(out)
         })
     }
 }
 
-/// `range` within `count` elements.
 fn resolve_range(range: impl RangeBounds<u64>, count: u64) -> Result<Range<u64>> {
     let start = match range.start_bound() {
         Bound::Included(start) => *start,

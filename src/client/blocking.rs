@@ -71,21 +71,15 @@ blocking! {
     list[](group: Option<Group>) -> Vec<BasesInfo>;
     release[](id: BasesId) -> ();
     get_bases[A: CurvePoint](id: BasesId, range: impl RangeBounds<u64>) -> Vec<A>;
-    get_encoded[](
-        id: BasesId, encoding: PointEncoding, range: impl RangeBounds<u64>
-    ) -> Vec<u8>;
+    get_encoded[](id: BasesId, encoding: PointEncoding, range: impl RangeBounds<u64>) -> Vec<u8>;
     put_vector['a](input: impl Into<ScalarInput<'a>>) -> VectorInfo;
     get_vector[](vector: &VectorInfo) -> Zeroizing<Vec<u8>>;
     release_vector[](id: UploadKey) -> ();
-    msm['a, A: CurvePoint](
-        bases: &BasesHandle<A>, scalars: impl Into<ScalarInput<'a>>
-    ) -> A::Group;
+    msm['a, A: CurvePoint](bases: &BasesHandle<A>, scalars: impl Into<ScalarInput<'a>>) -> A::Group;
     msm_with['a, A: CurvePoint](
         bases: &BasesHandle<A>, scalars: impl Into<ScalarInput<'a>>, options: MsmOptions
     ) -> MsmResult<A>;
-    msm_inline['a, A: CurvePoint](
-        bases: &[A], scalars: impl Into<ScalarInput<'a>>
-    ) -> A::Group;
+    msm_inline['a, A: CurvePoint](bases: &[A], scalars: impl Into<ScalarInput<'a>>) -> A::Group;
     msm_inline_with['a, A: CurvePoint](
         bases: &[A], scalars: impl Into<ScalarInput<'a>>, options: MsmOptions
     ) -> MsmResult<A>;
@@ -95,7 +89,5 @@ blocking! {
     ) -> EncodedMsmResult;
     ntt[](values: &mut [Fr], options: NttOptions) -> NttReport;
     ntt_padded[](values: &[Fr], lg_n: u32, options: NttOptions) -> (Vec<Fr>, NttReport);
-    ntt_bytes[](
-        encoding: ScalarEncoding, bytes: &[u8], options: NttOptions
-    ) -> EncodedNttResult;
+    ntt_bytes[](encoding: ScalarEncoding, bytes: &[u8], options: NttOptions) -> EncodedNttResult;
 }

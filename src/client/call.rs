@@ -1,6 +1,6 @@
 //! Deadline and retries of one call.
 
-use std::{future::Future, time::Duration};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -22,7 +22,6 @@ pub(crate) struct CallDeadline {
     deadline: Option<Instant>,
 }
 
-/// Deadline and remaining retries of one call.
 pub(crate) struct CallBudget {
     pub deadline: CallDeadline,
     retries_left: u32,
@@ -36,7 +35,6 @@ impl CallDeadline {
         Self { started, deadline: limit.and_then(|limit| started.checked_add(limit)) }
     }
 
-    /// Time since the call began.
     pub fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
@@ -50,7 +48,6 @@ impl CallDeadline {
         request
     }
 
-    /// Awaits the response to a request until the deadline.
     pub async fn response<T>(
         &self,
         response: impl Future<Output = Result<Response<T>, Status>>,
@@ -58,7 +55,6 @@ impl CallDeadline {
         self.until_deadline(async { Ok(response.await?.into_inner()) }).await
     }
 
-    /// Awaits `work` until the deadline.
     pub async fn until_deadline<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         match self.deadline {
             // The server enforces the same deadline; the code is the same on either side.
@@ -77,14 +73,11 @@ impl CallBudget {
     }
 
     /// Sends `message`, again after errors that may be temporary.
-    pub async fn unary<M: Clone, T, F>(
+    pub async fn unary<M: Clone, T, F: Future<Output = Result<Response<T>, Status>>>(
         &mut self,
         message: M,
         send: impl Fn(Request<M>) -> F,
-    ) -> Result<T>
-    where
-        F: Future<Output = Result<Response<T>, Status>>,
-    {
+    ) -> Result<T> {
         loop {
             let request = self.deadline.request(message.clone());
             match self.deadline.response(send(request)).await {
@@ -153,10 +146,8 @@ mod tests {
     #[tokio::test]
     async fn does_not_wait_past_the_deadline() {
         let mut call = CallBudget::new(Some(Duration::from_millis(10)), 9);
-        assert!(matches!(
-            call.wait_before_retry(unavailable()).await,
-            Err(ClientError::Refused(_))
-        ));
+        let refused = call.wait_before_retry(unavailable()).await;
+        assert!(matches!(refused, Err(ClientError::Refused(_))));
         let late =
             call.deadline.until_deadline(std::future::pending::<Result<(), ClientError>>()).await;
         assert!(matches!(late, Err(ClientError::DeadlineExceeded)));

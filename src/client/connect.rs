@@ -130,18 +130,17 @@ impl ClientBuilder {
             let message_bytes = self.message_bytes(first.clone()).await?;
             let mut channels = vec![first];
             channels.resize_with(self.connections, || endpoint.connect_lazy());
-            Ok(Client {
-                inner: Arc::new(Connections {
-                    target: self.target,
-                    channels,
-                    next_lane: AtomicUsize::new(0),
-                    deadline: self.deadline,
-                    retries: self.retries,
-                    message_bytes,
-                    chunk_bytes: message_bytes.min(CHUNK_BYTES),
-                    copies: CopyPool::default(),
-                }),
-            })
+            let inner = Arc::new(Connections {
+                target: self.target,
+                channels,
+                next_lane: AtomicUsize::new(0),
+                deadline: self.deadline,
+                retries: self.retries,
+                message_bytes,
+                chunk_bytes: message_bytes.min(CHUNK_BYTES),
+                copies: CopyPool::default(),
+            });
+            Ok(Client { inner })
         })
     }
 
@@ -185,10 +184,10 @@ impl ClientBuilder {
             endpoint = endpoint
                 .tls_config(tls)
                 .map_err(|error| ClientError::setting("certificate", innermost(&error)))?;
-        } else if self.ca_certificate.is_some() {
-            return Err(self.tls_error("CA certificate"));
-        } else if self.domain_name.is_some() {
-            return Err(self.tls_error("domain name"));
+        } else if self.ca_certificate.is_some() || self.domain_name.is_some() {
+            let what = if self.ca_certificate.is_some() { "CA certificate" } else { "domain name" };
+            let problem = format!("target {target:?} does not use TLS: use https://host:port");
+            return Err(ClientError::setting(what, problem));
         }
         Ok(endpoint
             .tcp_nodelay(true)
@@ -203,11 +202,6 @@ impl ClientBuilder {
 
     fn target_error(&self, problem: String) -> ClientError {
         ClientError::setting(format!("target {:?}", self.target), problem)
-    }
-
-    fn tls_error(&self, what: &str) -> ClientError {
-        let problem = format!("target {:?} does not use TLS: use https://host:port", self.target);
-        ClientError::setting(what, problem)
     }
 
     fn connect_error(&self, problem: String) -> ClientError {

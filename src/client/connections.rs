@@ -25,7 +25,6 @@ pub struct Client {
     pub(crate) inner: Arc<Connections>,
 }
 
-/// State shared by the clones of a client.
 pub(crate) struct Connections {
     pub target: String,
     pub channels: Vec<Channel>,
@@ -50,7 +49,6 @@ impl Client {
         CallBudget::new(deadline.or(self.inner.deadline), self.inner.retries)
     }
 
-    /// Chooses a connection, round robin.
     fn next_lane(&self) -> usize {
         self.inner.next_lane.fetch_add(1, Ordering::Relaxed)
     }
@@ -71,7 +69,6 @@ impl Client {
         self.store_on(self.next_lane())
     }
 
-    /// Uses connection `lane`, for payloads that are spread over several connections.
     pub(crate) fn store_on(&self, lane: usize) -> StoreClient<Channel> {
         StoreClient::new(self.channel(lane)).max_decoding_message_size(RESPONSE_BYTES_MAX)
     }

@@ -21,15 +21,11 @@ counterparts! {
     Order, Order: Natural, BitReversed;
 }
 
-/// Errors: `InvalidInput` if no encoding has that width.
 pub(crate) fn scalar_encoding(encoding: ScalarEncoding) -> Result<i32> {
     let wire = v1::ScalarEncoding::try_from(encoding);
     wire.map(i32::from).map_err(|problem| ClientError::input("encoding", problem))
 }
 
-/// Number of elements in `bytes` bytes.
-///
-/// Errors: `InvalidInput` if it is not a whole number.
 pub(crate) fn element_count(field: &'static str, bytes: u64, width: usize) -> Result<u64> {
     let width = width as u64;
     if width == 0 || !bytes.is_multiple_of(width) {
@@ -48,19 +44,11 @@ pub(crate) fn timing(
     total: Duration,
 ) -> Timing {
     let server = server.unwrap_or_default();
-    let mut timing = Timing {
-        receive: Duration::from_micros(server.receive_us),
-        queue: Duration::from_micros(server.queue_us),
-        compute: Duration::from_micros(server.compute_us),
-        verify: Duration::from_micros(server.verify_us),
-        send: Duration::from_micros(server.send_us),
-        download,
-        total,
-        ..Timing::default()
-    };
-    let phases = timing.receive + timing.queue + timing.compute + timing.verify + timing.send;
-    timing.upload = upload.unwrap_or(total.saturating_sub(phases));
-    timing
+    let phases =
+        [server.receive_us, server.queue_us, server.compute_us, server.verify_us, server.send_us];
+    let phases @ [receive, queue, compute, verify, send] = phases.map(Duration::from_micros);
+    let upload = upload.unwrap_or(total.saturating_sub(phases.iter().sum()));
+    Timing { receive, queue, compute, verify, send, upload, download, total }
 }
 
 /// Errors: `InvalidResponse` if the server reports less verification than `requested`.
@@ -86,11 +74,9 @@ pub(crate) fn execution(
 }
 
 pub(crate) fn bases(bases: v1::Bases) -> Result<BasesInfo> {
-    let group = bases.group().try_into();
-    let id = bases.object_id.as_ref().try_into();
     Ok(BasesInfo {
-        id: BasesId(id.map_err(|_| ClientError::invalid_response("the id is not 32 bytes long"))?),
-        group: group.map_err(|_| ClientError::invalid_response("the bases have no group"))?,
+        id: BasesId(valid(bases.object_id.as_ref().try_into(), "the id is not 32 bytes long")?),
+        group: valid(bases.group().try_into(), "the bases have no group")?,
         count: bases.count,
         bytes: bases.bytes,
         infinities: bases.infinities,
@@ -111,14 +97,13 @@ pub(crate) fn object_vector(object: Option<v1::Object>) -> Result<VectorInfo> {
     let Some(v1::object::Kind::Vector(vector)) = object.and_then(|object| object.kind) else {
         return Err(ClientError::invalid_response("the object is not a vector"));
     };
-    let encoding = vector.encoding().try_into();
-    let id = vector.upload_id.as_ref().try_into();
     Ok(VectorInfo {
-        id: UploadKey(
-            id.map_err(|_| ClientError::invalid_response("the id is not 16 bytes long"))?,
-        ),
-        encoding: encoding
-            .map_err(|_| ClientError::invalid_response("the vector has no encoding"))?,
+        id: UploadKey(valid(vector.upload_id.as_ref().try_into(), "the id is not 16 bytes long")?),
+        encoding: valid(vector.encoding().try_into(), "the vector has no encoding")?,
         count: vector.count,
     })
+}
+
+fn valid<T, E>(converted: Result<T, E>, problem: &str) -> Result<T> {
+    converted.map_err(|_| ClientError::invalid_response(problem))
 }

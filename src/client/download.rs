@@ -1,21 +1,19 @@
 //! Downloads of objects over several connections.
 
-use std::{
-    mem,
-    sync::{Mutex, PoisonError},
-};
+use std::mem;
 
+use bytes::Bytes;
 use futures_util::stream::{FuturesUnordered, TryStreamExt};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
-use tonic::{Status, Streaming};
+use tonic::{Request, Status, Streaming};
 
 use super::{
     Client, Progress,
     call::CallDeadline,
-    copy_pool::CopyPool,
     error::{ClientError, Result},
 };
-use crate::wire::v1::{self, get_request::Id};
+use crate::wire::v1;
 
 /// Bytes requested by one `Get`: small enough to spread the load and to lose little if it breaks.
 const PIECE_BYTES: usize = 8 << 20;
@@ -31,50 +29,40 @@ pub(crate) struct DownloadProgress {
 }
 
 impl DownloadProgress {
-    /// `sent` bytes of `total` were sent before the download.
     pub fn new(progress: Option<Progress>, sent: u64, total: u64) -> Self {
         Self { progress, done: Mutex::new(sent), total }
     }
 
     pub fn add(&self, bytes: u64) {
         if let Some(progress) = &self.progress {
-            let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut done = self.done.lock();
             *done += bytes;
             progress((*done).min(self.total), self.total);
         }
     }
 }
 
-/// A range of an object's elements and their encoding.
-pub(crate) struct ObjectRange {
-    pub id: Id,
-    /// The points' encoding in messages; `None` for vectors.
-    pub encoding: Option<i32>,
-    /// The first element.
-    pub offset: u64,
-    /// Bytes of one element.
-    pub width: usize,
-}
-
 impl Client {
-    /// Fills `out` with the elements that start at `range.offset`.
+    /// Fills `out` with the elements of `width` bytes that start at `request.offset`.
     pub(crate) async fn download(
         &self,
-        range: &ObjectRange,
+        request: &v1::GetRequest,
+        width: usize,
         out: &mut [u8],
         received: &DownloadProgress,
         deadline: CallDeadline,
     ) -> Result<()> {
         let lanes = self.lane_count(out.len() as u64);
-        let elements_per_lane = (out.len() / range.width).div_ceil(lanes);
-        let elements = elements_per_lane.min(PIECE_BYTES / range.width).max(1);
-        let pieces = Mutex::new(out.chunks_mut(elements * range.width).enumerate());
-        let next = &|| pieces.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let elements_per_lane = (out.len() / width).div_ceil(lanes);
+        let elements = elements_per_lane.min(PIECE_BYTES / width).max(1);
+        let pieces = Mutex::new(out.chunks_mut(elements * width).enumerate());
+        let next = &|| pieces.lock().next();
         let lanes: FuturesUnordered<_> = (0..lanes)
             .map(|lane| async move {
                 while let Some((number, piece)) = next() {
-                    let offset = range.offset + (number * elements) as u64;
-                    self.get_piece(lane, range, offset, piece, received, deadline).await?;
+                    let offset = request.offset + (number * elements) as u64;
+                    let request = v1::GetRequest { offset, ..request.clone() };
+                    self.get_piece(lane, request, width, piece, received, deadline).await?;
                 }
                 Ok(())
             })
@@ -86,8 +74,8 @@ impl Client {
     async fn get_piece(
         &self,
         lane: usize,
-        range: &ObjectRange,
-        offset: u64,
+        request: v1::GetRequest,
+        width: usize,
         out: &mut [u8],
         received: &DownloadProgress,
         deadline: CallDeadline,
@@ -95,69 +83,58 @@ impl Client {
         let mut retry = self.begin_call(None);
         let mut filled = 0;
         loop {
-            let start = filled - filled % range.width;
-            let request = v1::GetRequest {
-                id: Some(range.id.clone()),
-                encoding: range.encoding,
-                offset: offset + (start / range.width) as u64,
-                length: ((out.len() - start) / range.width) as u64,
+            filled -= filled % width;
+            let rest_request = v1::GetRequest {
+                offset: request.offset + (filled / width) as u64,
+                length: ((out.len() - filled) / width) as u64,
+                ..request.clone()
             };
-            filled = start;
-            let mut store = self.store_on(lane);
-            let error = match store.get(deadline.request(request)).await {
-                Ok(stream) => {
-                    let rest = &mut out[start..];
-                    let (stream, copies) = (stream.into_inner(), &self.inner.copies);
-                    match receive_piece(stream, copies, rest, &mut filled, received).await {
-                        Ok(()) => return Ok(()),
-                        Err(error) => error,
-                    }
-                }
-                Err(status) => status.into(),
-            };
-            retry.wait_before_retry(error).await?;
+            let (rest, rest_request) = (&mut out[filled..], deadline.request(rest_request));
+            match self.receive_piece(lane, rest_request, rest, &mut filled, received).await {
+                Ok(()) => return Ok(()),
+                Err(error) => retry.wait_before_retry(error).await?,
+            }
         }
     }
-}
 
-/// Reads chunks until `out` is full and the stream has ended; adds their bytes to `filled`.
-async fn receive_piece(
-    stream: Streaming<v1::GetResponse>,
-    threads: &CopyPool,
-    out: &mut [u8],
-    filled: &mut usize,
-    received: &DownloadProgress,
-) -> Result<()> {
-    let mut messages = spawn_decoder(stream);
-    let (mut offset, mut rest, mut batch) = (0, out, Vec::with_capacity(QUEUED_MESSAGES));
-    while messages.recv_many(&mut batch, QUEUED_MESSAGES).await > 0 {
-        let (mut bytes, mut copies, mut outcome) = (0, Vec::new(), Result::Ok(()));
-        for message in batch.drain(..) {
-            let chunk = match message {
-                Ok(message) => message.chunk.unwrap_or_default(),
-                Err(status) => {
-                    outcome = Err(ClientError::from(status));
-                    break;
-                }
-            };
-            let parts = mem::take(&mut rest).split_at_mut_checked(chunk.data.len());
-            let Some((target, remaining)) = parts.filter(|_| chunk.offset == offset) else {
-                return Err(misplaced_chunk());
-            };
-            offset += chunk.data.len() as u64;
-            bytes += chunk.data.len();
-            rest = remaining;
-            copies.push((target, chunk.data));
+    /// Reads chunks until `out` is full and the stream has ended; adds their bytes to `filled`.
+    async fn receive_piece(
+        &self,
+        lane: usize,
+        request: Request<v1::GetRequest>,
+        out: &mut [u8],
+        filled: &mut usize,
+        received: &DownloadProgress,
+    ) -> Result<()> {
+        let mut messages = spawn_decoder(self.store_on(lane).get(request).await?.into_inner());
+        let (mut offset, mut rest, mut batch) = (0, out, Vec::with_capacity(QUEUED_MESSAGES));
+        while messages.recv_many(&mut batch, QUEUED_MESSAGES).await > 0 {
+            let (mut bytes, mut copies, mut outcome) = (0, Vec::new(), Result::Ok(()));
+            for message in batch.drain(..) {
+                let chunk = match message {
+                    Ok(message) => message.chunk.unwrap_or_default(),
+                    Err(status) => {
+                        outcome = Err(status);
+                        break;
+                    }
+                };
+                let parts = mem::take(&mut rest).split_at_mut_checked(chunk.data.len());
+                let Some((target, remaining)) = parts.filter(|_| chunk.offset == offset) else {
+                    return Err(misplaced_chunk());
+                };
+                offset += chunk.data.len() as u64;
+                bytes += chunk.data.len();
+                rest = remaining;
+                copies.push((target, chunk.data));
+            }
+            let copy = |(target, data): (&mut [u8], Bytes)| target.copy_from_slice(&data);
+            self.inner.copies.map(bytes, copies, copy);
+            *filled += bytes;
+            received.add(bytes as u64);
+            outcome?;
         }
-        threads.map(bytes, copies, |(target, data)| target.copy_from_slice(&data));
-        *filled += bytes;
-        received.add(bytes as u64);
-        outcome?;
-    }
-    if rest.is_empty() {
-        Ok(())
-    } else {
-        Err(ClientError::ConnectionLost("the download ended early".into()))
+        let early_end = || ClientError::ConnectionLost("the download ended early".into());
+        rest.is_empty().then_some(()).ok_or_else(early_end)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Errors of calls, and what the caller can do about them.
 
-use std::time::Duration;
+use std::{error::Error, time::Duration};
 
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
@@ -74,13 +74,12 @@ pub struct Refusal {
 impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.message)?;
-        match (self.reason_text.as_str(), self.retry_after) {
+        let delay_ms = self.retry_after.map(|after| after.as_millis());
+        match (self.reason_text.as_str(), delay_ms) {
             ("", None) => Ok(()),
-            ("", Some(after)) => write!(f, " (retry delay {} ms)", after.as_millis()),
+            ("", Some(ms)) => write!(f, " (retry delay {ms} ms)"),
             (reason, None) => write!(f, " ({reason})"),
-            (reason, Some(after)) => {
-                write!(f, " ({reason}, retry delay {} ms)", after.as_millis())
-            }
+            (reason, Some(ms)) => write!(f, " ({reason}, retry delay {ms} ms)"),
         }
     }
 }
@@ -176,11 +175,17 @@ impl From<Status> for ClientError {
     fn from(status: Status) -> Self {
         let details = status.get_error_details();
         let reason_text = details.error_info().map(|info| info.reason.clone()).unwrap_or_default();
-        if reason_text.is_empty() && is_timeout(&status) {
-            return Self::DeadlineExceeded;
-        }
-        if reason_text.is_empty() && is_transport(&status) {
-            return Self::ConnectionLost(innermost(&status));
+        if reason_text.is_empty() {
+            // tonic reports its expired timers as CANCELLED.
+            if status.code() == Code::Cancelled && status.message() == "Timeout expired" {
+                return Self::DeadlineExceeded;
+            }
+            // The message of tonic's generated code for a closed connection.
+            let unready = status.message().starts_with("Service was not ready");
+            // Only a status created on this side from a transport error has a source.
+            if status.source().is_some() || status.code() == Code::Unknown && unready {
+                return Self::ConnectionLost(innermost(&status));
+            }
         }
         let violation = details.bad_request().and_then(|bad| bad.field_violations.first());
         let (field, index) = violation.map_or((None, None), |v| split_index(&v.field));
@@ -196,21 +201,8 @@ impl From<Status> for ClientError {
     }
 }
 
-/// tonic reports its expired timers as CANCELLED.
-fn is_timeout(status: &Status) -> bool {
-    status.code() == Code::Cancelled && status.message() == "Timeout expired"
-}
-
-/// Whether the status was created on this side from a transport error: the server's statuses have
-/// no source.
-fn is_transport(status: &Status) -> bool {
-    // The message of tonic's generated code for a closed connection.
-    let unready = status.message().starts_with("Service was not ready");
-    std::error::Error::source(status).is_some() || status.code() == Code::Unknown && unready
-}
-
 /// The innermost source of an error: the outer ones only say "transport error".
-pub(crate) fn innermost(error: &dyn std::error::Error) -> String {
+pub(crate) fn innermost(error: &dyn Error) -> String {
     let mut inner = error;
     while let Some(source) = inner.source() {
         inner = source;

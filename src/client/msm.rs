@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::{
     BasesHandle, BasesId, Client, CurvePoint, EncodedMsmResult, MsmOptions, MsmResult, ScalarInput,
     UploadKey,
-    call::{CallBudget, CallDeadline, CallFuture},
+    call::{CallBudget, CallFuture},
     convert,
     error::{ClientError, Result},
     striped_upload::{PutHeader, UploadLane},
@@ -22,15 +22,6 @@ use crate::{
     error::FieldProblem,
     wire::v1::{self, msm_request::Scalars, msm_spec::Bases, msm_stream_request::Message},
 };
-
-/// The bases of a call.
-struct MsmCallBases {
-    bases: Bases,
-    /// Number of bases, and so of scalars per vector.
-    len: u64,
-    /// Payload bytes of bases in the message.
-    inline_bytes: u64,
-}
 
 impl Client {
     /// Computes the sum of `scalars[i] * bases[i]`.
@@ -85,10 +76,9 @@ impl Client {
         if len > max {
             return Err(ClientError::input("bases", FieldProblem::TooLarge { max }));
         }
-        let data = Bytes::copy_from_slice(points_as_bytes(bases));
-        let bases = MsmCallBases { len, inline_bytes: data.len() as u64, bases: inline(data) };
+        let bases = inline(Bytes::copy_from_slice(points_as_bytes(bases)));
         let encoding = options.result_encoding;
-        let sums = self.run_msm(A::GROUP, bases, scalars.into(), options).await?;
+        let sums = self.run_msm(A::GROUP, bases, len, scalars.into(), options).await?;
         decode(sums, encoding)
     }
 
@@ -109,22 +99,26 @@ impl Client {
         } else {
             Bases::Stored(v1::StoredBases { object_id: id.to_bytes(), offset, length: len })
         };
-        let bases = MsmCallBases { bases, len, inline_bytes: 0 };
-        self.run_msm(group, bases, scalars.into(), options).await
+        self.run_msm(group, bases, len, scalars.into(), options).await
     }
 
     fn run_msm<'a>(
         &'a self,
         group: Group,
-        bases: MsmCallBases,
+        bases: Bases,
+        len: u64,
         scalars: ScalarInput<'a>,
         options: MsmOptions,
     ) -> CallFuture<'a, EncodedMsmResult> {
         Box::pin(async move {
             let mut call = self.begin_call(options.deadline);
+            let inline_bytes = match &bases {
+                Bases::Inline(bases) => bases.data.len() as u64,
+                Bases::Stored(_) => 0,
+            };
             let spec = v1::MsmSpec {
                 group: v1::Group::from(group).into(),
-                bases: Some(bases.bases),
+                bases: Some(bases),
                 batch: options.batch,
                 reduce: options.reduce,
                 result_encoding: v1::ResultEncoding::from(options.result_encoding).into(),
@@ -137,12 +131,12 @@ impl Client {
                 }
                 Ok((encoding, data)) => {
                     let count = convert::element_count("scalars", data.len(), encoding.width())?;
-                    let expected = bases.len.saturating_mul(options.batch.max(1).into());
+                    let expected = len.saturating_mul(options.batch.max(1).into());
                     if count != expected {
                         return Err(ClientError::length("scalars", expected, count));
                     }
                     let encoding = convert::scalar_encoding(encoding)?;
-                    if data.len() + bases.inline_bytes <= self.inner.message_bytes {
+                    if data.len() + inline_bytes <= self.inner.message_bytes {
                         let data = data.as_single_chunk(&self.inner.copies);
                         let scalars = Scalars::Inline(v1::InlineVector { encoding, data });
                         (self.msm_unary(spec, scalars, &mut call).await?, None)
@@ -182,37 +176,25 @@ impl Client {
         upload: &ChunkQueue<'_>,
         call: &mut CallBudget,
     ) -> Result<v1::MsmResult> {
-        let (deadline, header) = (call.deadline, &PutHeader::Vector(scalars.clone()));
-        let scalars = &scalars;
+        let deadline = call.deadline;
+        let (scalars, put_header) = (&scalars, &PutHeader::Vector(scalars.clone()));
         let run_lane = |lane: UploadLane| async move {
-            if lane.number == 0 {
-                return self.msm_lane(spec, scalars, lane, upload, deadline).await;
+            if lane.number > 0 {
+                self.run_lane(lane, put_header, upload, deadline).await?;
+                // Only the first lane has a result; the others matter only if they fail.
+                return future::pending().await;
             }
-            self.run_lane(lane, header, upload, deadline).await?;
-            // Only the first lane has a result; the others matter only if they fail.
-            future::pending().await
+            let (upload_id, streams) = (lane.upload_id.to_bytes(), lane.streams);
+            let scalars = v1::VectorUpload { upload_id, streams, ..scalars.clone() };
+            let header = v1::MsmStreamHeader { spec: Some(spec.clone()), scalars: Some(scalars) };
+            let header = v1::MsmStreamRequest { message: Some(Message::Header(header)) };
+            let wrap = |chunk| v1::MsmStreamRequest { message: Some(Message::Chunk(chunk)) };
+            let mut compute = self.compute_on(lane.number);
+            let job =
+                async |stream| Ok(compute.msm_stream(deadline.request(stream)).await?.into_inner());
+            required_result(upload.stream(header, None, wrap, &mut Vec::new(), job).await?.result)
         };
         self.upload_over_lanes(UploadKey::random()?, upload, call, run_lane).await
-    }
-
-    /// Runs the stream that has the job's header and its result.
-    async fn msm_lane(
-        &self,
-        spec: &v1::MsmSpec,
-        scalars: &v1::VectorUpload,
-        lane: UploadLane,
-        upload: &ChunkQueue<'_>,
-        deadline: CallDeadline,
-    ) -> Result<v1::MsmResult> {
-        let (upload_id, streams) = (lane.upload_id.to_bytes(), lane.streams);
-        let scalars = v1::VectorUpload { upload_id, streams, ..scalars.clone() };
-        let header = v1::MsmStreamHeader { spec: Some(spec.clone()), scalars: Some(scalars) };
-        let header = v1::MsmStreamRequest { message: Some(Message::Header(header)) };
-        let wrap = |chunk| v1::MsmStreamRequest { message: Some(Message::Chunk(chunk)) };
-        let mut compute = self.compute_on(lane.number);
-        let job =
-            async |stream| Ok(compute.msm_stream(deadline.request(stream)).await?.into_inner());
-        required_result(upload.stream(header, None, wrap, &mut Vec::new(), job).await?.result)
     }
 }
 

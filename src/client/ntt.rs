@@ -33,7 +33,6 @@ use crate::{
 /// Results of at least this size are kept on the server and downloaded over several connections.
 const STRIPED_BYTES: u64 = 8 << 20;
 
-/// Input and output buffers.
 enum RowBuffers<'a> {
     InPlace(&'a mut [u8]),
     Separate { input: &'a [u8], output: &'a mut [u8] },
@@ -57,13 +56,11 @@ impl RowBuffers<'_> {
         OutgoingBytes::Secret(self.input())
     }
 
-    /// Bytes sent and received.
     fn total_bytes(&mut self) -> u64 {
         (self.input().len() + self.output().len()) as u64
     }
 }
 
-/// The server's result, and times that the client measured.
 struct NttReply {
     result: Option<v1::NttResult>,
     /// `None` if the rows were sent in a single message.
@@ -158,7 +155,6 @@ impl Client {
         })
     }
 
-    /// Sends and receives all rows in a single message.
     async fn ntt_in_message(
         &self,
         spec: v1::NttSpec,
@@ -202,7 +198,7 @@ impl Client {
             let total = rows.total_bytes();
             let upload = self.chunk_queue(rows.payload(), progress.clone()).with_total(total);
             let upload_id = UploadKey::random()?.to_bytes();
-            let input = Some(v1::VectorUpload { upload_id, streams: 1, ..spec.upload() });
+            let input = Some(v1::VectorUpload { upload_id, streams: 1, ..spec.upload.clone() });
             let header = v1::NttStreamHeader { spec: Some(spec.message.clone()), input };
             let header = v1::NttStreamRequest { message: Some(Message::Header(header)) };
             let wrap = |chunk| v1::NttStreamRequest { message: Some(Message::Chunk(chunk)) };
@@ -243,7 +239,7 @@ impl Client {
         call: &mut CallBudget,
     ) -> Result<NttReply> {
         let (sent_bytes, total) = (rows.input().len() as u64, rows.total_bytes());
-        let header = PutHeader::Vector(spec.upload());
+        let header = PutHeader::Vector(spec.upload);
         let upload = self.chunk_queue(rows.payload(), progress.clone()).with_total(total);
         let put = self.put_payload(header, UploadKey::random()?, &upload, call).await?;
         let upload_time = upload.elapsed();
@@ -275,7 +271,6 @@ fn check_length(received: u64, out: &[u8]) -> Result<()> {
     (received == out.len() as u64).then_some(()).ok_or(ClientError::invalid_response(problem))
 }
 
-/// Reads chunks up to the final summary.
 async fn receive_rows(
     first: Option<v1::NttStreamResponse>,
     mut responses: Streaming<v1::NttStreamResponse>,

@@ -12,17 +12,15 @@ use crate::{
     wire::v1,
 };
 
-/// An NTT without its rows.
 pub(crate) struct NttCallSpec {
     pub message: v1::NttSpec,
-    /// Elements to send.
-    pub sent: usize,
+    /// The header of the rows' upload, without its id and the number of streams.
+    pub upload: v1::VectorUpload,
     /// Elements to receive: all rows at full size.
     pub received: usize,
 }
 
 impl NttCallSpec {
-    /// Errors: `InvalidInput` for rows of unequal length or an impossible size.
     pub fn new(len: usize, options: &NttOptions, encoding: ScalarEncoding) -> Result<Self> {
         let wrong_length = |expected: usize, got: usize| {
             Err(ClientError::length("values", expected as u64, got as u64))
@@ -47,17 +45,14 @@ impl NttCallSpec {
         }
         let received =
             n.checked_mul(batch).ok_or(ClientError::input("batch", FieldProblem::OutOfRange))?;
-        let generator = match options.coset {
-            Some(generator) if generator.is_zero() => {
-                return Err(ClientError::input("coset", FieldProblem::Zero));
-            }
-            Some(generator) => generator.into_bigint().to_bytes_le(),
-            None => Vec::new(),
-        };
+        if options.coset.is_some_and(|generator| generator.is_zero()) {
+            return Err(ClientError::input("coset", FieldProblem::Zero));
+        }
+        let generator = options.coset.map(|generator| generator.into_bigint().to_bytes_le());
         let message = v1::NttSpec {
             lg_n,
             direction: v1::Direction::from(options.direction).into(),
-            coset_generator: generator.into(),
+            coset_generator: generator.unwrap_or_default().into(),
             input_order: v1::Order::from(options.input_order).into(),
             output_order: v1::Order::from(options.output_order).into(),
             batch: options.batch,
@@ -66,13 +61,9 @@ impl NttCallSpec {
             row_length: (row < n).then_some(row as u64),
             verify: v1::Verify::from(options.verify).into(),
         };
-        Ok(Self { message, sent: len, received })
-    }
-
-    /// The header of the rows' upload, without its id and the number of streams.
-    pub fn upload(&self) -> v1::VectorUpload {
-        let (encoding, count) = (self.message.output_encoding, self.sent as u64);
-        v1::VectorUpload { encoding, count, ..Default::default() }
+        let (encoding, count) = (message.output_encoding, len as u64);
+        let upload = v1::VectorUpload { encoding, count, ..Default::default() };
+        Ok(Self { message, upload, received })
     }
 }
 

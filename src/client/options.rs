@@ -3,9 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use zeroize::Zeroizing;
 
 use super::{
-    payload::{self, OutgoingBytes},
+    payload::{OutgoingBytes, owned_fr},
     types::{Direction, Order, UploadKey, Verification},
 };
 use crate::curve::{Fr, layout::fr_as_bytes, points::SumEncoding, scalars::ScalarEncoding};
@@ -172,14 +173,15 @@ impl<'a, const N: usize> From<&'a [Fr; N]> for ScalarInput<'a> {
 impl From<Vec<Fr>> for ScalarInput<'_> {
     /// Does not copy; the memory is wiped after the last chunk is sent.
     fn from(scalars: Vec<Fr>) -> Self {
-        Self::Shared { encoding: ScalarEncoding::Montgomery, bytes: payload::owned_fr(scalars) }
+        let bytes = owned_fr(Zeroizing::new(scalars));
+        Self::Shared { encoding: ScalarEncoding::Montgomery, bytes }
     }
 }
 
 impl From<Arc<[Fr]>> for ScalarInput<'_> {
     /// Does not copy.
     fn from(scalars: Arc<[Fr]>) -> Self {
-        Self::Shared { encoding: ScalarEncoding::Montgomery, bytes: payload::shared_fr(scalars) }
+        Self::Shared { encoding: ScalarEncoding::Montgomery, bytes: owned_fr(scalars) }
     }
 }
 

@@ -1,24 +1,19 @@
 //! Outgoing bytes. Messages own their memory ('static), so borrowed bytes are copied chunk by chunk
 //! as they are sent: only a few chunks exist twice at any time.
 
-use std::{
-    mem,
-    ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{mem, ops::Range, sync::Arc};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use zeroize::Zeroizing;
 
 use super::copy_pool::CopyPool;
 use crate::curve::{Fr, layout::fr_as_bytes};
 
-/// Bytes to send.
 #[derive(Clone)]
 pub(crate) enum OutgoingBytes<'a> {
     /// Borrowed, may be witness data: copies are wiped.
     Secret(&'a [u8]),
-    /// Borrowed, public.
     Public(&'a [u8]),
     /// Shared: sent without a copy.
     Shared(Bytes),
@@ -33,7 +28,7 @@ impl<'a> OutgoingBytes<'a> {
         len as u64
     }
 
-    fn chunk(&self, range: &Range<u64>, pool: &ChunkPool) -> Bytes {
+    fn chunk(&self, range: &Range<u64>, pool: &Arc<ChunkPool>) -> Bytes {
         let range = range.start as usize..range.end as usize;
         match self {
             Self::Secret(bytes) => Bytes::from_owner(pool.copy(&bytes[range])),
@@ -44,15 +39,14 @@ impl<'a> OutgoingBytes<'a> {
 
     /// The bytes of several ranges, which must be in bounds; copied by several threads if they are
     /// large.
-    pub fn chunks(&self, ranges: Vec<Range<u64>>, pool: &ChunkPool) -> Vec<Bytes> {
+    pub fn chunks(&self, ranges: Vec<Range<u64>>, pool: &Arc<ChunkPool>) -> Vec<Bytes> {
         let bytes = match self {
             Self::Secret(_) | Self::Public(_) => ranges.iter().map(|r| r.end - r.start).sum(),
             Self::Shared(_) => 0,
         };
-        pool.0.threads.map(bytes as usize, ranges, |range| self.chunk(&range, pool))
+        pool.threads.map(bytes as usize, ranges, |range| self.chunk(&range, pool))
     }
 
-    /// All bytes as one chunk.
     pub fn as_single_chunk(&self, threads: &CopyPool) -> Bytes {
         self.chunk(&(0..self.len()), &ChunkPool::new(threads))
     }
@@ -60,17 +54,14 @@ impl<'a> OutgoingBytes<'a> {
 
 /// Pool of chunk buffers, wiped when the payload and its chunks are dropped: wiping each chunk
 /// takes as long as copying it. In words, because wiping single bytes takes half as long again.
-#[derive(Clone)]
-pub(crate) struct ChunkPool(Arc<IdleChunks>);
-
-struct IdleChunks {
-    chunks: Mutex<Vec<Zeroizing<Vec<u64>>>>,
+pub(crate) struct ChunkPool {
+    idle: Mutex<Vec<Zeroizing<Vec<u64>>>>,
     threads: CopyPool,
 }
 
-impl Drop for IdleChunks {
+impl Drop for ChunkPool {
     fn drop(&mut self) {
-        let chunks = mem::take(self.chunks.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let chunks = mem::take(self.idle.get_mut());
         // The response has arrived and must not wait for the wiping.
         let words: usize = chunks.iter().map(|chunk| chunk.len()).sum();
         self.threads.drop_later(8 * words, chunks);
@@ -81,20 +72,16 @@ impl Drop for IdleChunks {
 struct PooledChunk {
     words: Zeroizing<Vec<u64>>,
     len: usize,
-    pool: ChunkPool,
+    pool: Arc<ChunkPool>,
 }
 
 impl ChunkPool {
-    pub fn new(threads: &CopyPool) -> Self {
-        Self(Arc::new(IdleChunks { chunks: Mutex::default(), threads: threads.clone() }))
+    pub fn new(threads: &CopyPool) -> Arc<Self> {
+        Arc::new(Self { idle: Mutex::default(), threads: threads.clone() })
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Zeroizing<Vec<u64>>>> {
-        self.0.chunks.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn copy(&self, bytes: &[u8]) -> PooledChunk {
-        let mut words = self.idle().pop().unwrap_or_default();
+    fn copy(self: &Arc<Self>, bytes: &[u8]) -> PooledChunk {
+        let mut words = self.idle.lock().pop().unwrap_or_default();
         let count = bytes.len().div_ceil(8);
         if words.len() != count {
             // Growing would leave the old contents behind unwiped.
@@ -114,7 +101,7 @@ impl AsRef<[u8]> for PooledChunk {
 impl Drop for PooledChunk {
     fn drop(&mut self) {
         let words = mem::take(&mut self.words);
-        self.pool.idle().push(words);
+        self.pool.idle.lock().push(words);
     }
 }
 
@@ -126,13 +113,8 @@ impl<T: AsRef<[Fr]>> AsRef<[u8]> for ElementOwner<T> {
     }
 }
 
-/// The elements' memory, wiped after the last chunk.
-pub(crate) fn owned_fr(elements: Vec<Fr>) -> Bytes {
-    Bytes::from_owner(ElementOwner(Zeroizing::new(elements)))
-}
-
-/// The elements' memory.
-pub(crate) fn shared_fr(elements: Arc<[Fr]>) -> Bytes {
+/// The elements' memory, without a copy.
+pub(crate) fn owned_fr(elements: impl AsRef<[Fr]> + Send + 'static) -> Bytes {
     Bytes::from_owner(ElementOwner(elements))
 }
 
@@ -140,7 +122,7 @@ pub(crate) fn shared_fr(elements: Arc<[Fr]>) -> Bytes {
 mod tests {
     use std::sync::Arc;
 
-    use super::{ChunkPool, CopyPool, OutgoingBytes, owned_fr, shared_fr};
+    use super::{ChunkPool, CopyPool, OutgoingBytes, Zeroizing, owned_fr};
     use crate::curve::{Fr, layout::fr_as_bytes};
 
     #[test]
@@ -153,8 +135,8 @@ mod tests {
         for payload in [
             OutgoingBytes::Secret(&bytes),
             OutgoingBytes::Public(&bytes),
-            OutgoingBytes::Shared(owned_fr(values)),
-            OutgoingBytes::Shared(shared_fr(shared)),
+            OutgoingBytes::Shared(owned_fr(Zeroizing::new(values))),
+            OutgoingBytes::Shared(owned_fr(shared)),
         ] {
             assert_eq!(payload.len(), 256);
             assert_eq!(payload.chunk(&(33..97), &pool), bytes[33..97]);

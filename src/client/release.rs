@@ -7,7 +7,6 @@ use tokio::{runtime::Handle, time::sleep};
 use super::{Client, UploadKey, call::CallDeadline};
 use crate::wire::v1::{ReleaseRequest, release_request::Id};
 
-/// Time limit of a release.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time after which the messages of a dropped call have arrived at the server.
 const STRAGGLER_WAIT: Duration = Duration::from_millis(500);
@@ -15,22 +14,13 @@ const STRAGGLER_WAIT: Duration = Duration::from_millis(500);
 /// Releases an upload or vector when dropped, however the call ends.
 pub(crate) struct ReleaseOnDrop {
     client: Client,
-    id: Option<UploadKey>,
+    /// `None` leaves the object on the server.
+    pub id: Option<UploadKey>,
 }
 
 impl ReleaseOnDrop {
     pub fn new(client: &Client, id: UploadKey) -> Self {
         Self { client: client.clone(), id: Some(id) }
-    }
-
-    /// Leaves the object on the server.
-    pub fn disarm(&mut self) {
-        self.id = None;
-    }
-
-    /// Releases `id` instead, because the server does not have the first object.
-    pub fn set_id(&mut self, id: UploadKey) {
-        self.id = Some(id);
     }
 
     /// Releases the object now. Failures are ignored: the server drops unused objects itself.
@@ -43,10 +33,9 @@ impl ReleaseOnDrop {
 
 impl Drop for ReleaseOnDrop {
     fn drop(&mut self) {
-        let Some(id) = self.id else { return };
-        let client = self.client.clone();
         // Outside a runtime there is no connection, either.
-        if let Ok(runtime) = Handle::try_current() {
+        if let (Some(id), Ok(runtime)) = (self.id, Handle::try_current()) {
+            let client = self.client.clone();
             runtime.spawn(async move {
                 release(&client, id).await;
                 // A stripe in flight on another connection may have reopened the upload.
@@ -57,7 +46,6 @@ impl Drop for ReleaseOnDrop {
     }
 }
 
-/// Tries once; a failure is only logged.
 async fn release(client: &Client, id: UploadKey) {
     let deadline = CallDeadline::new(Some(RELEASE_TIMEOUT));
     let request = deadline.request(ReleaseRequest { id: Some(Id::UploadId(id.to_bytes())) });

@@ -23,7 +23,6 @@ use crate::{
 const CAUSE_WAIT: Duration = Duration::from_millis(200);
 /// How often one lane is reopened while the others continue.
 const LANE_RETRIES: u32 = 3;
-/// Delay before a broken lane is reopened.
 const LANE_PAUSE: Duration = Duration::from_millis(20);
 
 /// One of the streams that carry an upload.
@@ -31,7 +30,6 @@ const LANE_PAUSE: Duration = Duration::from_millis(20);
 pub(crate) struct UploadLane {
     pub number: usize,
     pub upload_id: UploadKey,
-    /// Number of streams that carry the upload.
     pub streams: u32,
 }
 
@@ -44,27 +42,16 @@ pub(crate) enum PutHeader {
 
 impl PutHeader {
     fn message(&self, lane: UploadLane) -> v1::PutRequest {
-        let UploadLane { upload_id, streams, .. } = lane;
-        let upload_id = upload_id.to_bytes();
+        let (upload_id, streams) = (lane.upload_id.to_bytes(), lane.streams);
         let message = match self.clone() {
-            Self::Bases(bases) => Message::Bases(v1::BasesUpload { upload_id, streams, ..bases }),
-            Self::Vector(vector) => {
-                Message::Vector(v1::VectorUpload { upload_id, streams, ..vector })
-            }
+            Self::Bases(put) => Message::Bases(v1::BasesUpload { upload_id, streams, ..put }),
+            Self::Vector(put) => Message::Vector(v1::VectorUpload { upload_id, streams, ..put }),
         };
         v1::PutRequest { message: Some(message) }
     }
 }
 
-/// How much of an upload the server has received.
-enum UploadStatus {
-    Unknown,
-    Missing(Vec<Range<u64>>),
-    Complete,
-}
-
 impl Client {
-    /// Uploads a whole payload; resumes the upload if it breaks.
     pub(crate) fn put_payload<'a>(
         &'a self,
         header: PutHeader,
@@ -79,7 +66,8 @@ impl Client {
         })
     }
 
-    /// Runs the streams of an upload until one has the response; resumes the upload if it breaks.
+    /// Runs the streams of an upload until one has the response. A broken upload continues with its
+    /// missing ranges, or restarts under another id if the server has none of it.
     pub(crate) async fn upload_over_lanes<T, F: Future<Output = Result<T>>>(
         &self,
         mut id: UploadKey,
@@ -94,49 +82,33 @@ impl Client {
             let streams = u32::try_from(lanes).unwrap_or(u32::MAX);
             let lane = |number| run_lane(UploadLane { number, upload_id: id, streams });
             let response = first_response((0..lanes).map(lane).collect());
-            let error = match call.deadline.until_deadline(response).await {
+            match call.deadline.until_deadline(response).await {
                 Ok(response) => {
                     // The upload is complete, or ended with its job.
-                    guard.disarm();
+                    guard.id = None;
                     return Ok(response);
                 }
-                Err(error) => error,
-            };
-            call.wait_before_retry(error).await?;
-            lanes = self.resume(&mut id, upload, call).await?;
-            guard.set_id(id);
-        }
-    }
-
-    /// Prepares a broken upload to continue with its missing ranges, or to restart under another id
-    /// if the server has none of it. Returns how many lanes to use.
-    ///
-    /// A resumed upload uses one lane: the server has counted the streams that ended, so a new
-    /// stream that ends before another one begins would look like the last.
-    async fn resume(
-        &self,
-        id: &mut UploadKey,
-        upload: &ChunkQueue<'_>,
-        call: &mut CallBudget,
-    ) -> Result<usize> {
-        let status = loop {
-            match self.upload_status(*id, call.deadline).await {
-                Ok(status) => break status,
-                // The cause of the break may persist.
                 Err(error) => call.wait_before_retry(error).await?,
             }
-        };
-        match status {
-            UploadStatus::Missing(missing) => upload.reset_to(missing),
-            // Complete: the server responds to the header alone.
-            UploadStatus::Complete => upload.reset_to(Vec::new()),
-            UploadStatus::Unknown => {
+            let missing = loop {
+                match self.missing_ranges(id, call.deadline).await {
+                    Ok(missing) => break missing,
+                    // The cause of the break may persist.
+                    Err(error) => call.wait_before_retry(error).await?,
+                }
+            };
+            if let Some(missing) = missing {
+                upload.reset_to(missing);
+                // The server has counted the streams that ended: of several new ones, one that ends
+                // before another begins would look like the last.
+                lanes = 1;
+            } else {
                 upload.reset_to(std::iter::once(0..upload.len()).collect());
-                *id = UploadKey::random()?;
-                return Ok(self.lane_count(upload.len()));
+                id = UploadKey::random()?;
+                guard.id = Some(id);
+                lanes = self.lane_count(upload.len());
             }
         }
-        Ok(1)
     }
 
     /// Runs one `Store.Put` stream that carries a part of the payload. If the stream breaks, it is
@@ -170,32 +142,33 @@ impl Client {
             };
             retries_left -= 1;
             sleep(LANE_PAUSE).await;
-            match self.upload_status(lane.upload_id, deadline).await {
-                Ok(UploadStatus::Missing(missing)) => upload.requeue(&mut taken, &missing),
-                Ok(UploadStatus::Complete) => taken.clear(),
+            match self.missing_ranges(lane.upload_id, deadline).await {
+                Ok(Some(missing)) => upload.requeue(&mut taken, &missing),
                 // The lane cannot resume by itself; the caller resumes the whole upload.
-                Ok(UploadStatus::Unknown) | Err(_) => return Err(error),
+                Ok(None) | Err(_) => return Err(error),
             }
         }
     }
 
-    /// Asks the server what it has received of upload `id`.
-    async fn upload_status(&self, id: UploadKey, deadline: CallDeadline) -> Result<UploadStatus> {
+    /// The ranges of upload `id` that the server has not received: none of a complete upload, whose
+    /// header alone gets the response. `None` if the server does not know the upload.
+    async fn missing_ranges(
+        &self,
+        id: UploadKey,
+        deadline: CallDeadline,
+    ) -> Result<Option<Vec<Range<u64>>>> {
         let id = v1::stat_request::Id::UploadId(id.to_bytes());
         let request = deadline.request(v1::StatRequest { id: Some(id) });
-        let stat = match deadline.response(self.store().stat(request)).await {
-            Ok(stat) => stat,
-            Err(error) if error.is_not_found() => return Ok(UploadStatus::Unknown),
+        let missing = match deadline.response(self.store().stat(request)).await {
+            Ok(stat) => match stat.status {
+                Some(Status::Object(_)) => Vec::new(),
+                Some(Status::Upload(progress)) => progress.missing,
+                None => return Err(ClientError::invalid_response("the status is empty")),
+            },
+            Err(error) if error.is_not_found() => return Ok(None),
             Err(error) => return Err(error),
         };
-        match stat.status {
-            Some(Status::Object(_)) => Ok(UploadStatus::Complete),
-            Some(Status::Upload(progress)) => {
-                let missing = progress.missing.into_iter();
-                Ok(UploadStatus::Missing(missing.map(|range| range.start..range.end).collect()))
-            }
-            None => Err(ClientError::invalid_response("the status is empty")),
-        }
+        Ok(Some(missing.into_iter().map(|range| range.start..range.end).collect()))
     }
 }
 
@@ -221,8 +194,7 @@ async fn first_response<T, F: Future<Output = Result<T>>>(
                 });
             }
             None => {
-                let none = ClientError::invalid_response("no response");
-                return Err(first_error.unwrap_or(none));
+                return Err(first_error.unwrap_or(ClientError::invalid_response("no response")));
             }
         }
     }
@@ -230,7 +202,5 @@ async fn first_response<T, F: Future<Output = Result<T>>>(
 
 /// Whether the error is a cause, rather than a consequence of another lane's error.
 fn is_cause(error: &ClientError) -> bool {
-    !matches!(error, ClientError::ConnectionLost(_))
-        && !error.reason_text().is_empty()
-        && error.reason() != Some(Reason::Cancelled)
+    !error.reason_text().is_empty() && error.reason() != Some(Reason::Cancelled)
 }

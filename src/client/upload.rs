@@ -5,14 +5,16 @@
 
 use std::{
     collections::VecDeque,
+    iter,
     ops::Range,
     pin::{Pin, pin},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
 
 use futures_util::Stream;
+use parking_lot::Mutex;
 use tokio::{
     sync::mpsc,
     time::{Instant, Sleep, sleep},
@@ -35,10 +37,9 @@ const CHUNKS_PER_WAKEUP: usize = QUEUED_CHUNKS / 2;
 /// responded early and still reads the stream.
 const RESET_WAIT: Duration = Duration::from_secs(1);
 
-/// A payload that is being uploaded.
 pub(crate) struct ChunkQueue<'a> {
     payload: OutgoingBytes<'a>,
-    chunks: ChunkPool,
+    chunks: Arc<ChunkPool>,
     chunk_bytes: u64,
     progress: Option<Progress>,
     /// The total that `progress` reports.
@@ -46,16 +47,16 @@ pub(crate) struct ChunkQueue<'a> {
     state: Mutex<QueueState>,
 }
 
+#[derive(Default)]
 struct QueueState {
     /// Ranges that no lane has taken, in order.
     pending: VecDeque<Range<u64>>,
     sent: u64,
-    first_taken_at: Option<Instant>,
-    last_taken_at: Option<Instant>,
+    /// When the first and the last chunk were taken.
+    taken_at: Option<(Instant, Instant)>,
 }
 
 impl Client {
-    /// A payload to upload in the chunks of this connection.
     pub(crate) fn chunk_queue<'a>(
         &self,
         payload: OutgoingBytes<'a>,
@@ -72,15 +73,10 @@ impl<'a> ChunkQueue<'a> {
         threads: &CopyPool,
         progress: Option<Progress>,
     ) -> Self {
-        let (all, total) = (0..payload.len(), payload.len());
-        let state = QueueState {
-            pending: VecDeque::from([all]),
-            sent: 0,
-            first_taken_at: None,
-            last_taken_at: None,
-        };
-        let chunks = ChunkPool::new(threads);
-        Self { payload, chunks, chunk_bytes, progress, total, state: Mutex::new(state) }
+        let (total, chunks) = (payload.len(), ChunkPool::new(threads));
+        let pending = iter::once(0..total).collect();
+        let state = Mutex::new(QueueState { pending, ..Default::default() });
+        Self { payload, chunks, chunk_bytes, progress, total, state }
     }
 
     /// Reports progress toward `total` bytes instead of the payload's.
@@ -95,16 +91,11 @@ impl<'a> ChunkQueue<'a> {
 
     /// Time from the first chunk to the last one.
     pub fn elapsed(&self) -> Duration {
-        let state = self.lock();
-        match (state.first_taken_at, state.last_taken_at) {
-            (Some(first), Some(last)) => last - first,
-            _ => Duration::ZERO,
-        }
+        self.state.lock().taken_at.map_or(Duration::ZERO, |(first, last)| last - first)
     }
 
-    /// Restarts the upload with the `missing` ranges.
     pub fn reset_to(&self, missing: Vec<Range<u64>>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let missing_bytes: u64 = missing.iter().map(|range| range.end - range.start).sum();
         state.sent = self.payload.len().saturating_sub(missing_bytes);
         state.pending = missing.into();
@@ -115,7 +106,6 @@ impl<'a> ChunkQueue<'a> {
         self.next_several(1, taken).pop()
     }
 
-    /// Up to `count` next chunks.
     fn next_several(&self, count: usize, taken: &mut Vec<Range<u64>>) -> Vec<v1::Chunk> {
         let ranges: Vec<_> = (0..count).map_while(|_| self.take_range()).collect();
         taken.extend_from_slice(&ranges);
@@ -124,22 +114,18 @@ impl<'a> ChunkQueue<'a> {
         ranges.into_iter().zip(chunks).map(chunk).collect()
     }
 
-    /// Takes the range of the next chunk.
     fn take_range(&self) -> Option<Range<u64>> {
-        let (range, sent) = {
-            let mut state = self.lock();
-            let mut range = state.pending.pop_front()?;
-            if range.end - range.start > self.chunk_bytes {
-                let chunk_end = range.start + self.chunk_bytes;
-                state.pending.push_front(chunk_end..range.end);
-                range.end = chunk_end;
-            }
-            state.sent += range.end - range.start;
-            let now = Instant::now();
-            state.first_taken_at.get_or_insert(now);
-            state.last_taken_at = Some(now);
-            (range, state.sent)
-        };
+        let mut state = self.state.lock();
+        let mut range = state.pending.pop_front()?;
+        if range.end - range.start > self.chunk_bytes {
+            let chunk_end = range.start + self.chunk_bytes;
+            state.pending.push_front(chunk_end..range.end);
+            range.end = chunk_end;
+        }
+        state.sent += range.end - range.start;
+        let (sent, now) = (state.sent, Instant::now());
+        state.taken_at.get_or_insert((now, now)).1 = now;
+        drop(state);
         if range.is_empty() {
             return None;
         }
@@ -151,7 +137,7 @@ impl<'a> ChunkQueue<'a> {
 
     /// Requeues what a broken lane had `taken` and the server is `missing`.
     pub fn requeue(&self, taken: &mut Vec<Range<u64>>, missing: &[Range<u64>]) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         for range in taken.drain(..) {
             for gap in missing {
                 let lost = range.start.max(gap.start)..range.end.min(gap.end);
@@ -161,11 +147,6 @@ impl<'a> ChunkQueue<'a> {
                 }
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, QueueState> {
-        // Nothing panics while the lock is held, and the ranges are consistent at any moment.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends the header, the `first` chunk and the remaining ones, while `call` awaits the response
@@ -183,9 +164,7 @@ impl<'a> ChunkQueue<'a> {
         let feed = async {
             let sender = sender;
             // A send fails if the stream has ended; the response says why.
-            if sender.send(Some(header)).await.is_err() {
-                return;
-            }
+            let _ = sender.send(Some(header)).await;
             while let Ok(permits) = sender.reserve_many(CHUNKS_PER_WAKEUP).await {
                 let more = self.next_several(permits.len() - usize::from(first.is_some()), taken);
                 let mut chunks = first.take().into_iter().chain(more);
@@ -219,13 +198,11 @@ impl<M> Stream for MessageStream<M> {
     type Item = M;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<M>> {
-        match ready!(self.messages.poll_recv(context)) {
-            Some(message) => Poll::Ready(message),
-            None => {
-                let reset_wait = self.abandoned.get_or_insert_with(|| Box::pin(sleep(RESET_WAIT)));
-                reset_wait.as_mut().poll(context).map(|()| None)
-            }
+        if let Some(message) = ready!(self.messages.poll_recv(context)) {
+            return Poll::Ready(message);
         }
+        let reset_wait = self.abandoned.get_or_insert_with(|| Box::pin(sleep(RESET_WAIT)));
+        reset_wait.as_mut().poll(context).map(|()| None)
     }
 }
 

@@ -6,7 +6,7 @@ use super::{
     Client, Progress, ScalarInput, UploadKey, VectorInfo,
     call::{CallDeadline, CallFuture},
     convert,
-    download::{DownloadProgress, ObjectRange},
+    download::DownloadProgress,
     error::{ClientError, Result},
     striped_upload::PutHeader,
 };
@@ -64,13 +64,9 @@ impl Client {
         deadline: CallDeadline,
     ) -> CallFuture<'a, ()> {
         Box::pin(async move {
-            let range = ObjectRange {
-                id: get_request::Id::UploadId(vector.id.to_bytes()),
-                encoding: None,
-                offset: 0,
-                width: vector.encoding.width(),
-            };
-            self.download(&range, out, received, deadline).await
+            let id = Some(get_request::Id::UploadId(vector.id.to_bytes()));
+            let request = v1::GetRequest { id, ..Default::default() };
+            self.download(&request, vector.encoding.width(), out, received, deadline).await
         })
     }
 
